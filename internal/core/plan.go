@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// Item is one operation of a plan.
+type Item[Obj any] struct {
+	// Obj is the version of the object that was observed last, Revision its
+	// revision.
+	Obj      Obj
+	Revision uint64
+	// Deleted: the object is gone from the table and has to leave the target.
+	Deleted bool
+	// Again: the key waited; Obj may be older than the table by now, so that
+	// the current version has to be looked up.
+	Again bool
+	entry *entry[Obj]
+}
+
+// Attempt returns the number of failures in a row that the key has had before
+// this item.
+func (it *Item[Obj]) Attempt() int {
+	if it.entry == nil {
+		return 0
+	}
+	return int(it.entry.failures)
+}
+
+// round is the state between Begin and End.
+type round[Obj any] struct {
+	now time.Duration
+	// changes are the items observed in this round, in revision order.
+	changes []Item[Obj]
+	// due are the waiting entries taken into this round. Slots of those whose
+	// object turned out to have changed are nil.
+	due []*entry[Obj]
+	// held are the entries held back in this round, in revision order. They
+	// enter byRevision in End, each in its turn, so that this stays cheap.
+	held  []*entry[Obj]
+	items []Item[Obj]
+	// dueOnly says that the last round of a core with a round size of one had
+	// room for a retry only, so that this one belongs to the changes.
+	dueOnly bool
+}
+
+// share is the part of a round that is guaranteed to keys that waited: a quarter,
+// at least one.
+const share = 4
+
+// Begin starts a round at the given time.
+func (c *Core[Obj]) Begin(now time.Duration) {
+	c.round.now = now
+	guaranteed := max(1, c.roundSize/share)
+	if c.roundSize == 1 && c.round.dueOnly {
+		guaranteed = 0
+	}
+	c.takeDue(guaranteed)
+	c.takeReady(c.roundSize - len(c.round.due))
+	c.round.dueOnly = len(c.round.due) == c.roundSize
+}
+
+// takeDue takes up to n due entries into the round.
+func (c *Core[Obj]) takeDue(n int) {
+	for ; n > 0; n-- {
+		e, at, ok := c.due.Min()
+		if !ok || time.Duration(at) > c.round.now {
+			return
+		}
+		c.due.Pop()
+		c.take(e)
+	}
+}
+
+// takeReady takes up to n entries that the last round did not get to.
+func (c *Core[Obj]) takeReady(n int) {
+	taken := 0
+	for taken < len(c.ready) && n > 0 {
+		if e := c.ready[taken]; e != nil {
+			c.take(e)
+			n--
+		}
+		taken++
+	}
+	c.ready = slices.Delete(c.ready, 0, taken)
+	for i, e := range c.ready {
+		if e != nil {
+			e.pos = int32(i)
+		}
+	}
+}
+
+func (c *Core[Obj]) take(e *entry[Obj]) {
+	e.from = e.state
+	c.move(e, Planned)
+	e.pos = int32(len(c.round.due))
+	c.round.due = append(c.round.due, e)
+}
+
+// Room returns how many more changes fit into the round.
+func (c *Core[Obj]) Room() int {
+	return c.roundSize - len(c.round.due) - len(c.round.changes)
+}
+
+// Observe takes in a change: obj is wanted, or, if deleted, no longer wanted. The
+// changes of a round come in revision order and no key comes twice.
+func (c *Core[Obj]) Observe(obj Obj, revision uint64, deleted bool) {
+	e := c.find(obj)
+	if e != nil {
+		c.supersede(e, obj, revision, deleted)
+		if e.state == Held {
+			return
+		}
+	}
+	c.round.changes = append(c.round.changes, Item[Obj]{
+		Obj: obj, Revision: revision, Deleted: deleted, entry: e,
+	})
+}
+
+// supersede makes an entry owe the given change in place of what it owed.
+func (c *Core[Obj]) supersede(e *entry[Obj], obj Obj, revision uint64, deleted bool) {
+	c.leave(e)
+	c.byRevision.remove(e)
+	e.obj, e.revision, e.since, e.deleted, e.fresh = obj, revision, revision, deleted, true
+	if deleted {
+		// A deletion does not inherit the wait that its object had earned.
+		e.failures = 0
+	}
+	if earliest := e.lastAttempt + c.backoff.Min; e.failures > 0 && earliest > c.round.now {
+		c.wait(e, Held, earliest)
+		c.round.held = append(c.round.held, e)
+		return
+	}
+	c.move(e, Planned)
+}
+
+// ObserveSettled takes in a change that asks for nothing: the object's status says
+// that it is reconciled, failed or unset. It need be called only while Awaits: a key
+// whose change was awaited and turns out to be this goes back to its retry.
+func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64) {
+	e := c.find(obj)
+	if e == nil || e.state != Awaited {
+		return
+	}
+	e.obj, e.revision, e.deleted = obj, revision, false
+	c.wait(e, Retry, e.lastAttempt+c.backoff.Delay(int(e.failures)))
+}
+
+// Plan returns the round's items in revision order. The slice is valid until End.
+func (c *Core[Obj]) Plan() []Item[Obj] {
+	c.takeDue(c.Room())
+	if len(c.round.due) == 0 {
+		return c.round.changes
+	}
+	for _, e := range c.round.due {
+		if e != nil {
+			e.pos = -1
+			c.round.items = append(c.round.items, Item[Obj]{
+				Obj: e.obj, Revision: e.revision, Deleted: e.deleted, Again: true, entry: e,
+			})
+		}
+	}
+	c.round.items = append(c.round.items, c.round.changes...)
+	slices.SortFunc(c.round.items, func(a, b Item[Obj]) int {
+		return cmp.Compare(a.Revision, b.Revision)
+	})
+	return c.round.items
+}
+
+// End closes the round.
+func (c *Core[Obj]) End() {
+	c.enlistHeld(math.MaxUint64)
+	c.round.changes = reuse(c.round.changes)
+	c.round.due = reuse(c.round.due)
+	c.round.items = reuse(c.round.items)
+	c.round.held = nil
+}
+
+// reuse empties a slice, so that it pins nothing, and keeps its memory.
+func reuse[T any](s []T) []T {
+	clear(s)
+	return s[:0]
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package keyheap is a priority queue whose items know their place in it, so
+// that any of them can be taken out, not only the first.
+package keyheap
+
+// Item is what a Heap can hold. The heap writes the position; -1 means that the
+// item is in no heap.
+type Item interface {
+	comparable
+	HeapPos() int
+	SetHeapPos(int)
+}
+
+// Heap is a 4-ary min-heap. The priority stands beside the pointer, so that
+// ordering does not follow it. The zero Heap is empty and ready. Not safe for
+// concurrent use.
+//
+// Costs: Push, Remove and Pop O(log n); Min O(1).
+type Heap[T Item] struct {
+	slots []slot[T]
+}
+
+type slot[T Item] struct {
+	priority int64
+	item     T
+}
+
+const (
+	arity = 4
+	// minCap is the capacity below which memory is never given back.
+	minCap = 1024
+)
+
+// Len returns the number of items.
+func (h *Heap[T]) Len() int { return len(h.slots) }
+
+// Min returns the lowest priority and its item; ok is false if the heap is empty.
+func (h *Heap[T]) Min() (item T, priority int64, ok bool) {
+	if len(h.slots) == 0 {
+		return item, 0, false
+	}
+	return h.slots[0].item, h.slots[0].priority, true
+}
+
+// Push adds an item that is in no heap.
+func (h *Heap[T]) Push(item T, priority int64) {
+	h.slots = append(h.slots, slot[T]{priority, item})
+	h.up(len(h.slots) - 1)
+}
+
+// Pop takes out the item with the lowest priority. The heap must not be empty.
+func (h *Heap[T]) Pop() T {
+	item := h.slots[0].item
+	h.Remove(item)
+	return item
+}
+
+// Remove takes out an item that is in this heap.
+func (h *Heap[T]) Remove(item T) {
+	i, last := item.HeapPos(), len(h.slots)-1
+	moved := h.slots[last]
+	h.slots[last] = slot[T]{}
+	h.slots = h.slots[:last]
+	item.SetHeapPos(-1)
+	if i != last {
+		h.slots[i] = moved
+		if !h.up(i) {
+			h.down(i)
+		}
+	}
+	h.shrink()
+}
+
+// shrink gives memory back after a crowd has left.
+func (h *Heap[T]) shrink() {
+	if cap(h.slots) > minCap && len(h.slots) < cap(h.slots)/4 {
+		h.slots = append(make([]slot[T], 0, cap(h.slots)/2), h.slots...)
+	}
+}
+
+// up moves the slot at i towards the root and reports whether it moved.
+func (h *Heap[T]) up(i int) bool {
+	s, start := h.slots[i], i
+	for i > 0 {
+		parent := (i - 1) / arity
+		if h.slots[parent].priority <= s.priority {
+			break
+		}
+		h.place(i, h.slots[parent])
+		i = parent
+	}
+	h.place(i, s)
+	return i != start
+}
+
+func (h *Heap[T]) down(i int) {
+	s := h.slots[i]
+	for {
+		first := i*arity + 1
+		if first >= len(h.slots) {
+			break
+		}
+		least := first
+		for c := first + 1; c < min(first+arity, len(h.slots)); c++ {
+			if h.slots[c].priority < h.slots[least].priority {
+				least = c
+			}
+		}
+		if h.slots[least].priority >= s.priority {
+			break
+		}
+		h.place(i, h.slots[least])
+		i = least
+	}
+	h.place(i, s)
+}
+
+func (h *Heap[T]) place(i int, s slot[T]) {
+	h.slots[i] = s
+	s.item.SetHeapPos(i)
+}
