@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package metrics
+
+import (
+	"expvar"
+	"time"
+
+	"github.com/cilium/hive/cell"
+)
+
+// ExpVar is a [Metrics] that keeps its figures in expvar maps. Each has one variable per
+// reconciler, under the module ID, followed by "/" and the name if the reconciler has
+// one: "agent.routes", "agent.routes/v6". A variable appears with its first figure.
+//
+// It is safe for concurrent use. The maps are for reading: handles keep to a variable
+// they have once found, and would go on with one that was deleted or replaced.
+type ExpVar struct {
+	root *expvar.Map
+
+	// ReconciliationCountVar counts rounds.
+	ReconciliationCountVar *expvar.Map
+
+	// ReconciliationDurationVar adds up the time spent in operations, in seconds. Its
+	// keys end in "/update" or "/delete".
+	ReconciliationDurationVar *expvar.Map
+
+	// ReconciliationTotalErrorsVar counts failed operations.
+	ReconciliationTotalErrorsVar *expvar.Map
+
+	// ReconciliationCurrentErrorsVar has the number of objects failing after the last
+	// round.
+	ReconciliationCurrentErrorsVar *expvar.Map
+
+	// PruneCountVar counts prunes, failed ones included.
+	PruneCountVar *expvar.Map
+
+	// PruneDurationVar adds up the time spent pruning, in seconds.
+	PruneDurationVar *expvar.Map
+
+	// PruneTotalErrorsVar counts failed prunes.
+	PruneTotalErrorsVar *expvar.Map
+
+	// PruneCurrentErrorsVar is 1 if the last prune failed, else 0.
+	PruneCurrentErrorsVar *expvar.Map
+}
+
+var (
+	_ Metrics = (*ExpVar)(nil)
+	_ Binder  = (*ExpVar)(nil)
+)
+
+// NewExpVar returns an ExpVar with variables of its own, to be reached through its fields
+// and [ExpVar.Map] only.
+func NewExpVar() *ExpVar {
+	m := &ExpVar{root: new(expvar.Map)}
+	for _, v := range m.variables() {
+		*v.field = new(expvar.Map)
+		m.root.Set(v.name, *v.field)
+	}
+	return m
+}
+
+// Map returns the map that has the eight maps under the names they are published by,
+// whether they are published or not. Publish it under a name of your own, or write its
+// String, which is JSON, to wherever it is wanted.
+func (m *ExpVar) Map() *expvar.Map {
+	return m.root
+}
+
+// variable is one of the maps of an ExpVar.
+type variable struct {
+	name  string
+	field **expvar.Map
+}
+
+// variables returns the maps of m with the names they are published by.
+func (m *ExpVar) variables() []variable {
+	return []variable{
+		{"reconciliation_count", &m.ReconciliationCountVar},
+		{"reconciliation_duration", &m.ReconciliationDurationVar},
+		{"reconciliation_total_errors", &m.ReconciliationTotalErrorsVar},
+		{"reconciliation_current_errors", &m.ReconciliationCurrentErrorsVar},
+		{"prune_count", &m.PruneCountVar},
+		{"prune_duration", &m.PruneDurationVar},
+		{"prune_total_errors", &m.PruneTotalErrorsVar},
+		{"prune_current_errors", &m.PruneCurrentErrorsVar},
+	}
+}
+
+// key returns the key of one reconciler's variables.
+func key(moduleID cell.FullModuleID, name string) string {
+	if name == "" {
+		return moduleID.String()
+	}
+	return moduleID.String() + "/" + name
+}
+
+// ReconciliationDuration adds to [ExpVar.ReconciliationDurationVar].
+func (m *ExpVar) ReconciliationDuration(moduleID cell.FullModuleID, name, operation string, duration time.Duration) {
+	m.ReconciliationDurationVar.AddFloat(key(moduleID, name)+"/"+operation, duration.Seconds())
+}
+
+// ReconciliationErrors counts a round, adds new to [ExpVar.ReconciliationTotalErrorsVar]
+// and sets [ExpVar.ReconciliationCurrentErrorsVar] to current.
+func (m *ExpVar) ReconciliationErrors(moduleID cell.FullModuleID, name string, new, current int) {
+	key := key(moduleID, name)
+	m.ReconciliationCountVar.Add(key, 1)
+	m.ReconciliationTotalErrorsVar.Add(key, int64(new))
+	intVar(m.ReconciliationCurrentErrorsVar, key).Set(int64(current))
+}
+
+// PruneError counts a prune, and a failed one if err is not nil, and sets
+// [ExpVar.PruneCurrentErrorsVar].
+func (m *ExpVar) PruneError(moduleID cell.FullModuleID, name string, err error) {
+	key := key(moduleID, name)
+	m.PruneCountVar.Add(key, 1)
+	if err == nil {
+		intVar(m.PruneCurrentErrorsVar, key).Set(0)
+		return
+	}
+	m.PruneTotalErrorsVar.Add(key, 1)
+	intVar(m.PruneCurrentErrorsVar, key).Set(1)
+}
+
+// PruneDuration adds to [ExpVar.PruneDurationVar].
+func (m *ExpVar) PruneDuration(moduleID cell.FullModuleID, name string, duration time.Duration) {
+	m.PruneDurationVar.AddFloat(key(moduleID, name), duration.Seconds())
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package metrics
+
+import (
+	"errors"
+	"expvar"
+	"fmt"
+	"sync"
+)
+
+// publishing keeps two calls of PublishExpVar from publishing the same name.
+var publishing sync.Mutex
+
+// PublishExpVar returns the ExpVar of the process, whose maps are published as expvar
+// variables: reconciliation_count, reconciliation_duration, and so on as in
+// [ExpVar.Map]. Each call returns the same maps: those that are published already,
+// whoever did it, are used, and only those that are not are added.
+//
+// It fails, naming the variables, where something other than an *expvar.Map is published
+// under one of the names; in that case it publishes nothing. It never panics, and may be
+// called from any number of goroutines.
+func PublishExpVar() (*ExpVar, error) {
+	publishing.Lock()
+	defer publishing.Unlock()
+
+	m := &ExpVar{root: new(expvar.Map)}
+	var errs []error
+	for _, v := range m.variables() {
+		_, err := published(v.name)
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	for _, v := range m.variables() {
+		vars, err := publish(v.name)
+		if err != nil {
+			return nil, err
+		}
+		*v.field = vars
+		m.root.Set(v.name, vars)
+	}
+	return m, nil
+}
+
+// published returns the map that is published under the name, nil if there is nothing.
+func published(name string) (*expvar.Map, error) {
+	switch v := expvar.Get(name).(type) {
+	case nil:
+		return nil, nil
+	case *expvar.Map:
+		return v, nil
+	default:
+		return nil, fmt.Errorf("expvar variable %q is already published as a %T, want a *expvar.Map", name, v)
+	}
+}
+
+// publish returns the map that is published under the name, a new one if there is nothing.
+func publish(name string) (vars *expvar.Map, err error) {
+	if vars, err = published(name); vars != nil || err != nil {
+		return vars, err
+	}
+	// Someone who does not know of our lock may be faster, and then Publish panics.
+	defer func() {
+		if recover() != nil {
+			vars, err = published(name)
+		}
+	}()
+	vars = new(expvar.Map)
+	expvar.Publish(name, vars)
+	return vars, nil
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package status
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// nameList is an immutable, sorted list of distinct names, the layout of the entries of
+// every Set that has it. Lists are shared: a table of a million objects has a handful.
+// Each knows the lists next to it, so that adding a name to a Set finds the new layout
+// without building it.
+type nameList struct {
+	names []string
+
+	// interned tells the lists that live as long as the process, and remember their
+	// neighbours, from those made after the budget was spent, which belong to their Sets.
+	interned bool
+
+	// with maps a name that is not in the list to the list that has it too. The map is
+	// never written to once it is here; writers hold listsMu and replace it.
+	with atomic.Pointer[map[string]*nameList]
+}
+
+// internBudget bounds, in bytes, what interned lists may take: names that come from
+// outside, by way of JSON, must not fill the memory. Eight reconcilers that report in
+// every possible order need some 60 kB.
+const internBudget = 4 << 20
+
+// noNames is the list all others come from.
+var noNames = &nameList{interned: true}
+
+// lists holds the interned lists by their names; see listKey. It is only read when a
+// list meets a new name for the first time.
+var (
+	listsMu    sync.Mutex
+	lists      = map[string]*nameList{}
+	listsBytes int
+)
+
+// linearSearchMax is the length up to which comparing one name after the other beats
+// halving: names of one length that are not equal mostly differ in their first bytes.
+const linearSearchMax = 8
+
+// index returns the position of the name, or -1.
+func (l *nameList) index(name string) int {
+	if len(l.names) <= linearSearchMax {
+		for i, n := range l.names {
+			if n == name {
+				return i
+			}
+		}
+		return -1
+	}
+	if i, found := slices.BinarySearch(l.names, name); found {
+		return i
+	}
+	return -1
+}
+
+// add returns the list that also has the name, which must not be in l, and the position
+// of the name in it.
+func (l *nameList) add(name string) (list *nameList, at int) {
+	if known := l.with.Load(); known != nil {
+		if next, found := (*known)[name]; found {
+			return next, next.index(name)
+		}
+	}
+	at, _ = slices.BinarySearch(l.names, name)
+	// A name may be a piece of a large text that its caller would let go of.
+	names := slices.Insert(slices.Clone(l.names), at, strings.Clone(name))
+	if !l.interned {
+		return &nameList{names: names}, at
+	}
+	list = intern(names)
+	if list.interned {
+		l.remember(names[at], list)
+	}
+	return list, at
+}
+
+// remember makes the way from l to next, by the name, known.
+func (l *nameList) remember(name string, next *nameList) {
+	listsMu.Lock()
+	defer listsMu.Unlock()
+	known := map[string]*nameList{name: next}
+	if old := l.with.Load(); old != nil {
+		for n, list := range *old {
+			known[n] = list
+		}
+	}
+	l.with.Store(&known)
+}
+
+// intern returns the list of these names, which must be sorted and distinct and now
+// belong to it. Equal names give the same list for as long as the budget lasts.
+func intern(names []string) *nameList {
+	if len(names) == 0 {
+		return noNames
+	}
+	key := listKey(names)
+	listsMu.Lock()
+	defer listsMu.Unlock()
+	if list, found := lists[key]; found {
+		return list
+	}
+	size := listSize(names)
+	if listsBytes+size > internBudget {
+		return &nameList{names: names}
+	}
+	listsBytes += size
+	list := &nameList{names: names, interned: true}
+	lists[key] = list
+	return list
+}
+
+// listKey joins names into one string, different for different lists whatever bytes the
+// names contain.
+func listKey(names []string) string {
+	var key []byte
+	for _, name := range names {
+		for n := len(name); ; n >>= 7 {
+			if n < 0x80 {
+				key = append(key, byte(n))
+				break
+			}
+			key = append(key, byte(n)|0x80)
+		}
+		key = append(key, name...)
+	}
+	return string(key)
+}
+
+// listSize estimates what an interned list takes: its names, its key, and its share of
+// the maps that lead to it, one from each list with one name less.
+func listSize(names []string) int {
+	const perList, perName = 128, 64
+	size := perList
+	for _, name := range names {
+		size += perName + 2*len(name)
+	}
+	return size
+}
