@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"context"
+	"time"
+
+	"github.com/cilium/statedb"
+)
+
+// batched runs a round's operations in one call, or in one for the deletions and one
+// for the updates.
+type batched[Obj any] struct {
+	guard
+	clone func(Obj) Obj
+	// Exactly one of these is set.
+	batches BatchOperations[Obj]
+	rounds  RoundOperations[Obj]
+}
+
+func (x *batched[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj]) int {
+	if ctx.Err() != nil {
+		return 0
+	}
+	deletes, updates := x.split(tasks)
+	if x.rounds != nil {
+		x.process(ctx, tasks, deletes, updates, func(ctx context.Context) {
+			x.rounds.ProcessRound(ctx, txn, deletes, updates)
+		})
+		return len(tasks)
+	}
+	// Deletions first, to make room in targets that have a size.
+	if len(deletes) > 0 {
+		x.process(ctx, tasks, deletes, nil, func(ctx context.Context) {
+			x.batches.DeleteBatch(ctx, txn, deletes)
+		})
+	}
+	if len(updates) > 0 {
+		x.process(ctx, tasks, nil, updates, func(ctx context.Context) {
+			x.batches.UpdateBatch(ctx, txn, updates)
+		})
+	}
+	return len(tasks)
+}
+
+// split sorts tasks into entries. The slices are made anew for each round, since
+// nothing keeps an operation from holding on to them.
+func (x *batched[Obj]) split(tasks []task[Obj]) (deletes, updates []BatchEntry[Obj]) {
+	numDeletes := 0
+	for i := range tasks {
+		if tasks[i].deleted {
+			numDeletes++
+		}
+	}
+	entries := make([]BatchEntry[Obj], len(tasks))
+	deletes, updates = entries[:0:numDeletes], entries[numDeletes:numDeletes]
+	for i := range tasks {
+		t := &tasks[i]
+		entry := BatchEntry[Obj]{Object: t.object, Revision: t.revision, index: i}
+		if t.deleted {
+			deletes = append(deletes, entry)
+		} else {
+			entry.Object = x.clone(t.object)
+			updates = append(updates, entry)
+		}
+	}
+	return deletes, updates
+}
+
+// process makes one call for the entries and hands their results to the tasks. The
+// time taken is that of the call for each of them; metrics get it once, shared out
+// between deletions and updates by their number.
+func (x *batched[Obj]) process(ctx context.Context, tasks []task[Obj], deletes, updates []BatchEntry[Obj], call func(context.Context)) {
+	started := x.now()
+	ctx, cancel := x.bounded(ctx)
+	defer cancel()
+	panicked := x.call(ctx, call)
+	took := x.now() - started
+
+	total := len(deletes) + len(updates)
+	if n := len(deletes); n > 0 {
+		x.metrics.DeleteDuration(took * time.Duration(n) / time.Duration(total))
+	}
+	if n := len(updates); n > 0 {
+		x.metrics.UpdateDuration(took * time.Duration(n) / time.Duration(total))
+	}
+	for _, batch := range [...][]BatchEntry[Obj]{deletes, updates} {
+		for i := range batch {
+			t := &tasks[batch[i].index]
+			t.object, t.err, t.took = batch[i].Object, batch[i].Result, took
+			if t.err == nil {
+				t.err = panicked
+			}
+			t.err = x.explained(ctx, "batch", t.err)
+		}
+	}
+}
+
+func (x *batched[Obj]) call(ctx context.Context, call func(context.Context)) (err error) {
+	defer x.recovered("batch", &err)
+	call(ctx)
+	return nil
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/metrics"
+)
+
+// Config is what a reconciler is made from: see [New] and [RegisterConfig].
+//
+// The status functions are arguments, not methods that the object has to have, so that
+// an object can have several reconcilers, each with a status of its own.
+type Config[Obj comparable] struct {
+	// DB holds the table. Required for New; RegisterConfig takes it from Params.
+	DB *statedb.DB
+	// Table holds the objects. Required.
+	Table statedb.RWTable[Obj]
+
+	// Clone returns a copy of an object that can be changed without changing the
+	// object; a shallow copy will do if the operations do no more. Required.
+	Clone func(Obj) Obj
+	// SetStatus sets this reconciler's status on a clone and returns it. Required.
+	SetStatus func(Obj, Status) Obj
+	// GetStatus returns this reconciler's status of an object. Required.
+	GetStatus func(Obj) Status
+
+	// Operations are called one object at a time, unless there are operations for
+	// batches, in which case they only prune. Required if there are none.
+	Operations Operations[Obj]
+	// BatchOperations are called with many objects at a time.
+	BatchOperations BatchOperations[Obj]
+	// RoundOperations are called once a round, with deletions and updates
+	// together. Not to be set with BatchOperations.
+	RoundOperations RoundOperations[Obj]
+	// Pruner prunes. nil means Operations, or else whichever of the operations for
+	// batches has the method.
+	Pruner Pruner[Obj]
+
+	// ModuleID is what metrics are told. RegisterConfig takes it from Params.
+	ModuleID cell.FullModuleID
+	// Log is where the reconciler says what it cannot say in a status. nil means
+	// nowhere; RegisterConfig takes it from Params.
+	Log *slog.Logger
+	// Health is told how the reconciler does. nil means nobody; with
+	// RegisterConfig the health of its jobs is used.
+	Health cell.Health
+
+	// Options change the settings from their defaults.
+	Options []Option
+
+	// defaultMetrics are for a reconciler without WithMetrics; may be nil.
+	defaultMetrics Metrics
+}
+
+// resolve applies the options and the defaults and returns everything that is wrong.
+func (cfg *Config[Obj]) resolve() (options, error) {
+	opts := defaultOptions()
+	for _, opt := range cfg.Options {
+		opt(&opts)
+	}
+	errs := []error{cfg.validate(), opts.validate()}
+
+	if cfg.Pruner == nil {
+		cfg.Pruner = cfg.pruner()
+	}
+	if cfg.Pruner == nil {
+		if opts.pruneAsked {
+			errs = append(errs, fmt.Errorf("WithPruning: interval is %s, but Config.Pruner is nil and no operations have a Prune method", opts.pruneInterval))
+		}
+		opts.pruneInterval = 0
+	}
+	if opts.metrics == nil {
+		opts.metrics = cfg.defaultMetrics
+	}
+	if opts.metrics == nil {
+		opts.metrics = metrics.NewExpVar()
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return opts, errors.Join(errs...)
+}
+
+func (cfg *Config[Obj]) pruner() Pruner[Obj] {
+	if cfg.Operations != nil {
+		return cfg.Operations
+	}
+	if p, ok := cfg.BatchOperations.(Pruner[Obj]); ok {
+		return p
+	}
+	if p, ok := cfg.RoundOperations.(Pruner[Obj]); ok {
+		return p
+	}
+	return nil
+}
+
+func (cfg *Config[Obj]) validate() error {
+	var errs []error
+	missing := func(isNil bool, field string) {
+		if isNil {
+			errs = append(errs, fmt.Errorf("Config.%s is nil", field))
+		}
+	}
+	missing(cfg.DB == nil, "DB")
+	missing(cfg.Table == nil, "Table")
+	missing(cfg.Clone == nil, "Clone")
+	missing(cfg.SetStatus == nil, "SetStatus")
+	missing(cfg.GetStatus == nil, "GetStatus")
+	if cfg.Operations == nil && cfg.BatchOperations == nil && cfg.RoundOperations == nil {
+		errs = append(errs, errors.New("Config.Operations, BatchOperations and RoundOperations are all nil"))
+	}
+	if cfg.BatchOperations != nil && cfg.RoundOperations != nil {
+		errs = append(errs, fmt.Errorf("Config.BatchOperations (%T) and Config.RoundOperations (%T) are both set", cfg.BatchOperations, cfg.RoundOperations))
+	}
+	return errors.Join(errs...)
+}

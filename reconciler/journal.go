@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"sync"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+
+	"github.com/statekeel/statekeel/internal/ring"
+)
+
+// Reason says why a round ran.
+type Reason string
+
+const (
+	// ReasonStart: the reconciler started.
+	ReasonStart Reason = "start"
+	// ReasonChange: the table changed.
+	ReasonChange Reason = "change"
+	// ReasonDue: a retry, or what else waits for a clock, was due.
+	ReasonDue Reason = "due"
+	// ReasonReleased: what an object was blocked on happened.
+	ReasonReleased Reason = "released"
+	// ReasonMore: the round before left work behind.
+	ReasonMore Reason = "more"
+	// ReasonPrune: a prune was due.
+	ReasonPrune Reason = "prune"
+	// ReasonPruneCall: [Reconciler].Prune was called.
+	ReasonPruneCall Reason = "prune-call"
+	// ReasonInitialized: the table's initialisers finished.
+	ReasonInitialized Reason = "initialized"
+)
+
+// Round is the record of one pass of the loop that had something to do.
+type Round struct {
+	// Sequence counts the rounds of the reconciler from 1.
+	Sequence uint64
+	// Reason is why the loop woke up.
+	Reason Reason
+	// Started is when the round's snapshot was taken; Took is how long it was
+	// until everything was committed.
+	Started time.Time
+	Took    time.Duration
+
+	// Changes and Waited are what was planned: objects that changed, and objects
+	// that had waited for a retry, a release or a time.
+	Changes, Waited int
+	// Returned is how much of the plan was left to the next round.
+	Returned int
+
+	// Operations are what was run, in that order; those that the journal has
+	// forgotten are missing at the front.
+	Operations []OperationRecord
+
+	// Written is the number of statuses that were written, Lost that of the
+	// outcomes that were not, since the object had changed or was deleted, and
+	// Conflicts that of the statuses written onto an object that another
+	// reconciler had written meanwhile. CommitTook is how long that took,
+	// waiting for the table included; zero if there was nothing to write.
+	Written, Lost, Conflicts int
+	CommitTook               time.Duration
+
+	// Prune is set if the round pruned.
+	Prune *PruneRecord
+}
+
+// OperationRecord is the record of one operation.
+type OperationRecord struct {
+	// Operation is OpUpdate or OpDelete.
+	Operation string
+	// Key is the object's primary key, Revision that of the version applied, or of
+	// the deletion.
+	Key      index.Key
+	Revision statedb.Revision
+	// Attempt counts from 1, and starts anew after a success.
+	Attempt int
+	// Result is "done", "failed", "terminal", "blocked" or "requeue".
+	Result string
+	// Error is the error's text, or the reason of a block.
+	Error string
+	// Lost: the object changed while the operation ran, so that the change, not
+	// this result, says what comes next.
+	Lost bool
+	// Took is how long the operation, or the batch that it was in, took.
+	Took time.Duration
+}
+
+// PruneRecord is the record of a prune.
+type PruneRecord struct {
+	// Error is the error's text; empty if the prune succeeded.
+	Error string
+	Took  time.Duration
+}
+
+// operationEntry is an OperationRecord as it is kept: the key is made when somebody
+// reads it.
+type operationEntry[Obj any] struct {
+	object   Obj
+	revision statedb.Revision
+	took     time.Duration
+	text     *string
+	attempt  int32
+	result   result
+	deleted  bool
+	lost     bool
+}
+
+type roundEntry struct {
+	Round
+	firstOperation uint64
+}
+
+// journal keeps the latest rounds. The loop locks it once a round; readers need not
+// wait for the loop, which may be stuck in the very operation that they ask about.
+type journal[Obj any] struct {
+	keyOf func(Obj) index.Key
+
+	mu         sync.Mutex
+	rounds     *ring.Ring[roundEntry]
+	operations *ring.Ring[operationEntry[Obj]]
+}
+
+func newJournal[Obj any](rounds, operations int, keyOf func(Obj) index.Key) *journal[Obj] {
+	return &journal[Obj]{
+		keyOf:      keyOf,
+		rounds:     ring.New[roundEntry](rounds),
+		operations: ring.New[operationEntry[Obj]](operations),
+	}
+}
+
+// add records a round. Its operations are taken from tasks and attempts, not from r.
+func (j *journal[Obj]) add(r Round, tasks []task[Obj], attempts []attempt[Obj]) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	entry := j.rounds.Next()
+	if entry == nil {
+		return
+	}
+	*entry = roundEntry{Round: r, firstOperation: j.operations.Added()}
+	for i := range tasks {
+		t, a := &tasks[i], &attempts[i]
+		slot := j.operations.Next()
+		if slot == nil {
+			return
+		}
+		*slot = operationEntry[Obj]{
+			object: t.object, revision: t.revision, took: t.took, text: a.text,
+			attempt: int32(a.number), result: a.result, deleted: t.deleted, lost: a.lost,
+		}
+	}
+}
+
+// snapshot returns the rounds that are still known, the oldest first.
+func (j *journal[Obj]) snapshot() []Round {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	first, end := j.rounds.First(), j.rounds.Added()
+	rounds := make([]Round, 0, end-first)
+	for n := first; n < end; n++ {
+		entry, lastOperation := j.rounds.At(n), j.operations.Added()
+		if n+1 < end {
+			lastOperation = j.rounds.At(n + 1).firstOperation
+		}
+		entry.Operations = j.records(entry.firstOperation, lastOperation)
+		rounds = append(rounds, entry.Round)
+	}
+	return rounds
+}
+
+// records returns the operations numbered from first to before end that are still
+// known.
+func (j *journal[Obj]) records(first, end uint64) []OperationRecord {
+	first = max(first, j.operations.First())
+	var records []OperationRecord
+	for n := first; n < end; n++ {
+		op := j.operations.At(n)
+		record := OperationRecord{
+			Operation: OpUpdate,
+			Key:       j.keyOf(op.object),
+			Revision:  op.revision,
+			Attempt:   int(op.attempt),
+			Result:    op.result.String(),
+			Lost:      op.lost,
+			Took:      op.took,
+		}
+		if op.deleted {
+			record.Operation = OpDelete
+		}
+		if op.text != nil {
+			record.Error = *op.text
+		}
+		records = append(records, record)
+	}
+	return records
+}
+
+// Journal returns the latest rounds that had something to do, the oldest first: as
+// many as [WithJournal] keeps. Safe from any goroutine; it does not wait for a running
+// operation. The cost is that of what it returns.
+func (l *Loop[Obj]) Journal() []Round { return l.journal.snapshot() }

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"context"
+	"iter"
+
+	"github.com/cilium/statedb"
+)
+
+// Operations make one object of the target match. All are called by the goroutine of
+// the reconciler, one at a time.
+//
+// They are told what is wanted now, never what happened: calls coalesce, are repeated
+// after a failure, at a refresh and after a restart. They have to be idempotent. The
+// context ends when the reconciler stops or, with [WithTimeout], at the deadline; a
+// call that takes long should heed it. The transaction is the snapshot that the round
+// was planned on, for looking up other objects; it must not be kept.
+//
+// What a call returns says what comes next: nil is done, an error is retried with
+// backoff, and [RetryAfter], [TerminalError], [Blocked] and [Requeue] say otherwise. A
+// panic is an error.
+type Operations[Obj any] interface {
+	// Update makes the target have the object. It is called when the object's
+	// status is Pending or Refreshing, and for retries.
+	//
+	// The object is a clone. Update may change it: what it set is written with the
+	// status, if the status is written (an unchanged failure is not) and if nobody
+	// wrote the object meanwhile.
+	Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error
+
+	// Delete makes the target not have the object; that it never had it is no
+	// error. It is called when the object was deleted from the table, with the
+	// version that the table had last and the revision of the deletion, and
+	// repeated until it succeeds or the object is inserted again. The object is
+	// not a clone and must not be changed.
+	Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error
+
+	Pruner[Obj]
+}
+
+// Pruner removes from the target what nobody wants.
+type Pruner[Obj any] interface {
+	// Prune is given all wanted objects and removes everything else that is this
+	// reconciler's to manage. It is called once the table is initialised, then
+	// every pruning interval and on [Reconciler.Prune], never while another
+	// operation runs. A failure is retried with backoff and shows in health until
+	// a prune succeeds.
+	Prune(ctx context.Context, txn statedb.ReadTxn, objects iter.Seq2[Obj, statedb.Revision]) error
+}
+
+// BatchEntry is one object of a batch.
+type BatchEntry[Obj any] struct {
+	// Object is a clone for updates, which may be changed as by
+	// [Operations].Update; for deletions it is the version that the table had last.
+	Object Obj
+	// Revision is that of the object, or of its deletion.
+	Revision statedb.Revision
+	// Result is for the operation to set: nil, as it is, means done; see
+	// [Operations] for the rest.
+	Result error
+
+	// index is the entry's place in the round, so that entries may be sorted.
+	index int
+}
+
+// BatchOperations make many objects of the target match in one call. Everything said
+// of [Operations] holds. First attempts, retries and refreshes all come in batches; a
+// batch is at most a round (see [WithRoundLimits]), holds no key twice and is in
+// revision order. An implementation that also has the method of [Pruner] is pruned
+// with it.
+type BatchOperations[Obj any] interface {
+	// UpdateBatch is called after the round's DeleteBatch, if there is something
+	// to update.
+	UpdateBatch(ctx context.Context, txn statedb.ReadTxn, batch []BatchEntry[Obj])
+	// DeleteBatch is called if there is something to delete.
+	DeleteBatch(ctx context.Context, txn statedb.ReadTxn, batch []BatchEntry[Obj])
+}
+
+// RoundOperations take a round's deletions and updates in one call, for targets that
+// commit once or where the order matters: make before break, break before make, or by
+// revision, the entries' Revision being comparable across both. Everything said of
+// [BatchOperations] holds.
+type RoundOperations[Obj any] interface {
+	// ProcessRound is called if there is something to delete or to update; one of
+	// the two may be empty.
+	ProcessRound(ctx context.Context, txn statedb.ReadTxn, deletes, updates []BatchEntry[Obj])
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/backoff"
+)
+
+// pruner says when to prune.
+type pruner struct {
+	// initialized is closed when the table is initialised; nil before the first
+	// pass and after that.
+	initialized <-chan struct{}
+	ready       bool
+	// called: somebody has called Prune.
+	called bool
+	// at is when the next prune is due, if scheduled.
+	at        time.Duration
+	scheduled bool
+	// failures counts the failures in a row, failure is the text of the last, with
+	// the word "prune" in front; empty if the last prune succeeded.
+	failures int
+	failure  string
+}
+
+// next returns when the next prune is due; false if none is, or not yet.
+func (p *pruner) next() (time.Duration, bool) { return p.at, p.ready && p.scheduled }
+
+// schedule sets the time of the next prune, or that there is to be none if after is
+// not positive.
+func (p *pruner) schedule(now, after time.Duration) { p.at, p.scheduled = now+after, after > 0 }
+
+// pruneDue reports whether it is time to prune: not before the table is initialised.
+func (l *Loop[Obj]) pruneDue(txn statedb.ReadTxn, now time.Duration) bool {
+	p := &l.pruner
+	if !p.ready {
+		ready, watch := l.cfg.Table.Initialized(txn)
+		if !ready {
+			p.initialized = watch
+			return false
+		}
+		p.ready, p.initialized = true, nil
+		p.called = p.called || l.opts.pruneInterval > 0
+	}
+	return p.called || p.scheduled && p.at <= now
+}
+
+// prune removes from the target what the snapshot does not have. The snapshot is that
+// of the round that has just ended, so that it has every object whose operation has
+// started. A failure is retried with the backoff of objects.
+func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn) {
+	p := &l.pruner
+	p.called = false
+	if ctx.Err() != nil || l.cfg.Pruner == nil {
+		return
+	}
+	began := l.now()
+	err := l.callPrune(ctx, txn)
+	ended := l.now()
+	r.Prune = &PruneRecord{Took: ended - began}
+
+	after := l.opts.pruneInterval
+	if err == nil {
+		p.failures, p.failure = 0, ""
+	} else {
+		p.failures++
+		wait := backoff.Exponential{Min: l.opts.minBackoff, Max: l.opts.maxBackoff}.Delay(p.failures)
+		if after == 0 || wait < after {
+			after = wait
+		}
+		r.Prune.Error = err.Error()
+		err = fmt.Errorf("prune: %w", err)
+		p.failure = err.Error()
+		l.log.Warn("prune failed", "error", err, "failures", p.failures, "retryAfter", after)
+	}
+	p.schedule(ended, after)
+	l.metrics.PruneDuration(r.Prune.Took)
+	l.metrics.PruneError(err)
+}
+
+func (l *Loop[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn) (err error) {
+	g := guard{log: l.log}
+	defer g.recovered("prune", &err)
+	return l.cfg.Pruner.Prune(ctx, txn, l.cfg.Table.All(txn))
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/status"
+)
+
+const (
+	// refreshBatch is the largest number of objects that are marked in one write
+	// transaction. It bounds how long a fresh change waits behind a refresh.
+	refreshBatch = 256
+	// refreshGather is for how long a slow limiter's permits are gathered into one
+	// batch.
+	refreshGather = 100 * time.Millisecond
+)
+
+// aged is an object whose status is old enough to be refreshed.
+type aged[Obj any] struct {
+	object   Obj
+	revision statedb.Revision
+}
+
+// refresh is the job that marks Done objects as Refreshing when their status is older
+// than the refresh interval. It walks the table in revision order, the longest
+// unwritten first, and stops at the first that is too young.
+func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
+	var seen statedb.Revision
+	for {
+		next, err := l.refreshAged(ctx, &seen)
+		if err != nil {
+			return nil
+		}
+		health.OK(fmt.Sprintf("Next refresh in %s", next))
+		if !sleep(ctx, next) {
+			return nil
+		}
+	}
+}
+
+// refreshAged marks everything that is due, batch by batch, and returns how long it is
+// until the next object is. seen is the revision up to which objects have been looked
+// at. The error is that of ctx.
+func (l *Loop[Obj]) refreshAged(ctx context.Context, seen *statedb.Revision) (time.Duration, error) {
+	size := refreshSize(l.opts.refreshLimiter)
+	batch := make([]aged[Obj], 0, size)
+	for {
+		var next time.Duration
+		batch, next = l.collectAged(batch[:0], size, seen)
+		if len(batch) == 0 {
+			return next, ctx.Err()
+		}
+		if !permit(ctx, l.opts.refreshLimiter, len(batch)) {
+			return 0, ctx.Err()
+		}
+		marked := l.markRefreshing(batch)
+		clear(batch)
+		// The next batch waits until this one, and every change before it, has been
+		// attempted: refreshing fills what fresh changes leave of the loop's time.
+		if _, _, err := l.progress.wait(ctx, marked); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// collectAged appends up to size objects that are due to the batch, from the revision
+// after seen on. It returns how long it is until there is another, if it found none.
+func (l *Loop[Obj]) collectAged(batch []aged[Obj], size int, seen *statedb.Revision) ([]aged[Obj], time.Duration) {
+	interval := l.opts.refreshInterval
+	txn := l.cfg.DB.ReadTxn()
+	now := time.Now()
+	for object, revision := range l.cfg.Table.LowerBound(txn, statedb.ByRevision[Obj](*seen+1)) {
+		s := l.cfg.GetStatus(object)
+		if age := now.Sub(s.UpdatedAt); age < interval {
+			return batch, interval - age
+		}
+		*seen = revision
+		if s.Kind != status.KindDone {
+			continue
+		}
+		batch = append(batch, aged[Obj]{object, revision})
+		if len(batch) == size {
+			break
+		}
+	}
+	return batch, interval
+}
+
+// markRefreshing marks the objects that have not been written since, in one
+// transaction, and returns the revision of the table after it. An object that was
+// written is looked at again in its turn.
+func (l *Loop[Obj]) markRefreshing(batch []aged[Obj]) statedb.Revision {
+	at := time.Now()
+	for i := range batch {
+		batch[i].object = l.cfg.SetStatus(l.cfg.Clone(batch[i].object), status.RefreshingAt(at))
+	}
+	wtxn := l.cfg.DB.WriteTxn(l.cfg.Table)
+	defer wtxn.Commit()
+	for i := range batch {
+		// A conflict is no error here: see above.
+		_, _, _ = l.cfg.Table.CompareAndSwap(wtxn, batch[i].revision, batch[i].object)
+	}
+	return l.cfg.Table.Revision(wtxn)
+}
+
+// refreshSize returns the size of batches under a limiter: what it allows in a
+// tenth of a second, up to refreshBatch.
+func refreshSize(limiter *rate.Limiter) int {
+	if limiter == nil {
+		return refreshBatch
+	}
+	return int(max(1, min(float64(limiter.Limit())*refreshGather.Seconds(), refreshBatch)))
+}
+
+// permit blocks until the limiter allows n more refreshes, and returns false if ctx
+// ends before. A batch may be larger than the limiter's burst: it is marked when the
+// last of its objects may be.
+func permit(ctx context.Context, limiter *rate.Limiter, n int) bool {
+	if limiter == nil {
+		return ctx.Err() == nil
+	}
+	now := time.Now()
+	var wait time.Duration
+	for range n {
+		wait = limiter.ReserveN(now, 1).DelayFrom(now)
+	}
+	return sleep(ctx, wait)
+}

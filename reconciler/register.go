@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/job"
+	"github.com/cilium/statedb"
+)
+
+// Reconciler is the handle on a running reconciler. [Loop] implements it and has more
+// methods. Safe from any goroutine.
+type Reconciler[Obj any] interface {
+	// Prune asks for a prune now, whatever the interval. It does not wait for it,
+	// and several calls may lead to one prune. If the table is not initialised
+	// yet, the prune comes when it is.
+	Prune()
+
+	// WaitUntilReconciled blocks until every change of the table up to the given
+	// revision has been attempted at least once. It returns the revision up to
+	// which that holds, and the lowest revision of an object that is not
+	// reconciled, zero if there is none: what was wanted at a revision is in the
+	// target when the first is not below it and the second is zero or above it.
+	// The error is that of ctx, if it ends before.
+	WaitUntilReconciled(ctx context.Context, untilRevision statedb.Revision) (revision, retryLowWatermark statedb.Revision, err error)
+}
+
+// Params are what a reconciler takes from the hive.
+type Params struct {
+	cell.In
+
+	Log            *slog.Logger
+	DB             *statedb.DB
+	JobGroup       job.Group
+	ModuleID       cell.FullModuleID
+	DefaultMetrics Metrics `optional:"true"`
+}
+
+// Register makes a reconciler and adds its jobs, "reconcile" and "refresh", to the
+// hive. It is [RegisterConfig] for programs written against
+// github.com/cilium/statedb/reconciler; see [Config] for what the arguments mean.
+// batchOps may be nil.
+func Register[Obj comparable](
+	params Params,
+	table statedb.RWTable[Obj],
+	clone func(Obj) Obj,
+	setStatus func(Obj, Status) Obj,
+	getStatus func(Obj) Status,
+	ops Operations[Obj],
+	batchOps BatchOperations[Obj],
+	options ...Option,
+) (Reconciler[Obj], error) {
+	loop, err := RegisterConfig(params, Config[Obj]{
+		Table:           table,
+		Clone:           clone,
+		SetStatus:       setStatus,
+		GetStatus:       getStatus,
+		Operations:      ops,
+		BatchOperations: batchOps,
+		Options:         options,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return loop, nil
+}
+
+// RegisterConfig makes a reconciler and adds its jobs to the hive: "reconcile", which
+// runs the loop, and "refresh" if refreshing is on, each with the reconciler's name
+// appended if it has one. DB, Log and ModuleID of the configuration are taken from
+// params, Health is that of the jobs. It can be called before the hive has started and
+// after. The error names every setting that is wrong.
+func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj], error) {
+	cfg.DB, cfg.Log, cfg.ModuleID = params.DB, params.Log, params.ModuleID
+	cfg.defaultMetrics = params.DefaultMetrics
+	l, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), l.reconcile))
+	if l.opts.refreshInterval > 0 {
+		params.JobGroup.Add(job.OneShot(l.scoped("refresh"), l.refresh))
+	}
+	return l, nil
+}

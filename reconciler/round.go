@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"context"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/core"
+)
+
+// act looks up what the plan's items stand for in the snapshot, and runs them. It
+// returns the tasks that were run with what is known of each; those that were not are
+// settled already.
+func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan []core.Item[Obj]) ([]task[Obj], []attempt[Obj]) {
+	for i := range plan {
+		if plan[i].Again {
+			r.Waited++
+		} else {
+			r.Changes++
+		}
+		l.resolve(txn, i, &plan[i])
+	}
+	if len(l.tasks) == 0 {
+		return nil, nil
+	}
+	ran := l.executor.execute(ctx, txn, l.tasks)
+	r.Returned = len(l.tasks) - ran
+	return l.tasks[:ran], l.attempts[:ran]
+}
+
+// resolve makes a task of an item, of the version of the object that the snapshot has.
+func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, i int, item *core.Item[Obj]) {
+	object, revision := item.Obj, item.Revision
+	if item.Again {
+		var kind core.Kind
+		if object, revision, kind = l.current(txn, item); kind != core.Done {
+			l.core.Settle(l.now(), item, core.Outcome[Obj]{Kind: kind})
+			return
+		}
+	}
+	a := attempt[Obj]{item: int32(i), number: int32(item.Attempt() + 1), row: object}
+	if !item.Deleted {
+		s := l.cfg.GetStatus(object)
+		a.rowKind, a.rowID, a.rowText = s.Kind, s.ID, s.Error
+	}
+	l.tasks = append(l.tasks, task[Obj]{object: object, revision: revision, deleted: item.Deleted})
+	l.attempts = append(l.attempts, a)
+}
+
+// current looks up the object of an item that waited. The kind is Done if it is to be
+// run; otherwise it says why not.
+func (l *Loop[Obj]) current(txn statedb.ReadTxn, item *core.Item[Obj]) (Obj, statedb.Revision, core.Kind) {
+	object, revision, found := l.cfg.Table.Get(txn, l.indexer.QueryFromObject(item.Obj))
+	unobserved := found && revision > l.observer.revision
+	switch {
+	case item.Deleted && !found:
+		return item.Obj, item.Revision, core.Done
+	case item.Deleted && unobserved:
+		return object, revision, core.Superseded
+	case item.Deleted:
+		// Inserted again, with a status that asks for nothing.
+		return object, revision, core.Void
+	case !found:
+		return object, revision, core.Superseded
+	case unobserved && l.cfg.GetStatus(object).IsPendingOrRefreshing():
+		return object, revision, core.Superseded
+	}
+	return object, revision, core.Done
+}
+
+// settle tells the core what came of the plan, and puts back what was not run.
+func (l *Loop[Obj]) settle(r *Round, plan []core.Item[Obj], tasks []task[Obj], attempts []attempt[Obj]) {
+	now := l.now()
+	for i := range attempts {
+		a := &attempts[i]
+		item := &plan[a.item]
+		l.core.Settle(now, item, a.outcome())
+		if l.blocked.any() || a.result == resultBlocked {
+			l.blocked.settle(string(l.indexer.ObjectToKey(a.row)), a.watch)
+		}
+	}
+	for i := len(attempts); i < len(attempts)+r.Returned; i++ {
+		l.core.Return(&plan[l.attempts[i].item])
+	}
+}
+
+// recycle empties the loop's tasks and attempts, so that they pin no object.
+func (l *Loop[Obj]) recycle() {
+	clear(l.tasks)
+	clear(l.attempts)
+	l.tasks, l.attempts = l.tasks[:0], l.attempts[:0]
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"context"
+	"time"
+)
+
+// alarm is a timer that is set to a time of the loop's clock. Setting it again to the
+// same time costs nothing.
+type alarm struct {
+	timer *time.Timer
+	at    time.Duration
+	set   bool
+}
+
+// ring returns the channel that delivers at the given time, or nil if ok is false.
+func (a *alarm) ring(at, now time.Duration, ok bool) <-chan time.Time {
+	if !ok {
+		a.stop()
+		return nil
+	}
+	if a.set && a.at == at {
+		return a.timer.C
+	}
+	if a.timer == nil {
+		a.timer = time.NewTimer(at - now)
+	} else {
+		a.timer.Reset(at - now)
+	}
+	a.at, a.set = at, true
+	return a.timer.C
+}
+
+func (a *alarm) stop() {
+	if a.set {
+		a.timer.Stop()
+		a.set = false
+	}
+}
+
+// wait blocks until there is a reason for another pass or ctx ends.
+func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) Reason {
+	due, hasDue := l.core.NextDue()
+	if hasDue {
+		due = l.pace.dueAt(due, l.opts.minBackoff)
+	}
+	at, reason, ok := due, ReasonDue, hasDue
+	if prune, hasPrune := l.pruner.next(); hasPrune && (!hasDue || prune < due) {
+		at, reason, ok = prune, ReasonPrune, true
+	}
+	select {
+	case <-ctx.Done():
+		return ""
+	case <-watch:
+		return ReasonChange
+	case <-l.alarm.ring(at, l.now(), ok):
+		l.alarm.set = false
+		return reason
+	case <-l.pruner.initialized:
+		return ReasonInitialized
+	case <-l.pruneCalls:
+		l.pruner.called = true
+		return ReasonPruneCall
+	case ch := <-l.blocked.released:
+		l.release(ch)
+		return ReasonReleased
+	}
+}
+
+// poll takes in what others have asked for, without waiting: a loop that is never idle
+// does not come to wait.
+func (l *Loop[Obj]) poll() {
+	select {
+	case <-l.pruneCalls:
+		l.pruner.called = true
+	default:
+	}
+	if !l.blocked.any() {
+		return
+	}
+	for {
+		select {
+		case ch := <-l.blocked.released:
+			l.release(ch)
+		default:
+			return
+		}
+	}
+}
+
+// release makes the keys due that waited for a channel.
+func (l *Loop[Obj]) release(ch <-chan struct{}) {
+	now := l.now()
+	l.blocked.release(ch, func(key string) { l.core.Release(key, now) })
+}
