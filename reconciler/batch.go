@@ -4,7 +4,9 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -66,7 +68,14 @@ func (x *batched[Obj]) split(tasks []task[Obj]) (deletes, updates []BatchEntry[O
 			updates = append(updates, entry)
 		}
 	}
+	inOrder(deletes)
+	inOrder(updates)
 	return deletes, updates
+}
+
+// inOrder sorts a batch by revision. Where nothing is retried it is sorted already.
+func inOrder[Obj any](batch []BatchEntry[Obj]) {
+	slices.SortFunc(batch, func(a, b BatchEntry[Obj]) int { return cmp.Compare(a.Revision, b.Revision) })
 }
 
 // process makes one call for the entries and hands their results to the tasks. The

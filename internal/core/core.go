@@ -14,7 +14,7 @@
 //
 //	Begin(now)            due work gets its guaranteed share
 //	Observe(obj, ...)     once for each change, at most Room() of them
-//	Plan()                the round's items, in revision order
+//	Plan()                the round's items
 //	Settle or Return      once for each item, in order
 //	End()
 package core
@@ -64,6 +64,9 @@ type Core[Obj any] struct {
 	byRevision revisionList[Obj]
 
 	round round[Obj]
+	// turn counts the items run so far, modulo share: the key of every fourth is
+	// one whose time has come.
+	turn int
 
 	counts  [numStates]int
 	failing int
@@ -120,8 +123,8 @@ type entry[Obj any] struct {
 	// failure is the text of the last attempt's error, nil if it did not fail.
 	failure *string
 
-	// pos is the position in the due heap, or the slot in round.due or in
-	// ready, by state; -1 if in none.
+	// pos is the position in the due heap, or the slot in ready, round.due or
+	// round.ready, by state; -1 if in none.
 	pos      int32
 	failures int32
 	state    State
@@ -268,7 +271,11 @@ func (c *Core[Obj]) leave(e *entry[Obj]) {
 	}
 	switch e.state {
 	case Planned:
-		c.round.due[e.pos] = nil
+		if e.from == Ready {
+			c.round.ready[e.pos] = nil
+		} else {
+			c.round.due[e.pos] = nil
+		}
 		e.pos = -1
 	case Ready:
 		c.ready[e.pos] = nil

@@ -38,32 +38,31 @@ type round[Obj any] struct {
 	now time.Duration
 	// changes are the items observed in this round, in revision order.
 	changes []Item[Obj]
-	// due are the waiting entries taken into this round. Slots of those whose
-	// object turned out to have changed are nil.
-	due []*entry[Obj]
+	// due are the entries taken into this round because their time has come,
+	// ready those that the last round had planned and did not get to. Slots of
+	// those whose object turned out to have changed are nil.
+	due, ready []*entry[Obj]
 	// held are the entries held back in this round, in revision order. They
 	// enter byRevision in End, each in its turn, so that this stays cheap.
 	held  []*entry[Obj]
 	items []Item[Obj]
-	// dueOnly says that the last round of a core with a round size of one had
-	// room for a retry only, so that this one belongs to the changes.
-	dueOnly bool
 }
 
-// share is the part of a round that is guaranteed to keys that waited: a quarter,
-// at least one.
+// share says how much is guaranteed to keys whose time has come: every fourth item,
+// counted over the rounds, so that it holds for rounds that are smaller or cut short.
 const share = 4
 
 // Begin starts a round at the given time.
 func (c *Core[Obj]) Begin(now time.Duration) {
 	c.round.now = now
-	guaranteed := max(1, c.roundSize/share)
-	if c.roundSize == 1 && c.round.dueOnly {
-		guaranteed = 0
-	}
-	c.takeDue(guaranteed)
-	c.takeReady(c.roundSize - len(c.round.due))
-	c.round.dueOnly = len(c.round.due) == c.roundSize
+	c.takeDue(c.guaranteed())
+	c.takeReady(c.Room())
+}
+
+// guaranteed returns how many items of a full round are for keys whose time has come.
+func (c *Core[Obj]) guaranteed() int {
+	first := (share - c.turn) % share
+	return max(0, (c.roundSize-first+share-1)/share)
 }
 
 // takeDue takes up to n due entries into the round.
@@ -74,7 +73,7 @@ func (c *Core[Obj]) takeDue(n int) {
 			return
 		}
 		c.due.Pop()
-		c.take(e)
+		c.round.due = c.take(e, c.round.due)
 	}
 }
 
@@ -83,7 +82,7 @@ func (c *Core[Obj]) takeReady(n int) {
 	taken := 0
 	for taken < len(c.ready) && n > 0 {
 		if e := c.ready[taken]; e != nil {
-			c.take(e)
+			c.round.ready = c.take(e, c.round.ready)
 			n--
 		}
 		taken++
@@ -96,16 +95,17 @@ func (c *Core[Obj]) takeReady(n int) {
 	}
 }
 
-func (c *Core[Obj]) take(e *entry[Obj]) {
+// take puts an entry that has left its queue into a slot of the round.
+func (c *Core[Obj]) take(e *entry[Obj], slots []*entry[Obj]) []*entry[Obj] {
 	e.from = e.state
 	c.move(e, Planned)
-	e.pos = int32(len(c.round.due))
-	c.round.due = append(c.round.due, e)
+	e.pos = int32(len(slots))
+	return append(slots, e)
 }
 
 // Room returns how many more changes fit into the round.
 func (c *Core[Obj]) Room() int {
-	return c.roundSize - len(c.round.due) - len(c.round.changes)
+	return c.roundSize - len(c.round.due) - len(c.round.ready) - len(c.round.changes)
 }
 
 // Observe takes in a change: obj is wanted, or, if deleted, no longer wanted. The
@@ -152,25 +152,45 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64) {
 	c.wait(e, Retry, e.lastAttempt+c.backoff.Delay(int(e.failures)))
 }
 
-// Plan returns the round's items in revision order. The slice is valid until End.
+// Plan returns the round's items. Changes come in revision order, and so do keys whose
+// time has come, which take every fourth place while there are both. The slice is valid
+// until End.
 func (c *Core[Obj]) Plan() []Item[Obj] {
 	c.takeDue(c.Room())
-	if len(c.round.due) == 0 {
+	if len(c.round.due)+len(c.round.ready) == 0 {
 		return c.round.changes
 	}
-	for _, e := range c.round.due {
-		if e != nil {
-			e.pos = -1
-			c.round.items = append(c.round.items, Item[Obj]{
-				Obj: e.obj, Revision: e.revision, Deleted: e.deleted, Again: true, entry: e,
-			})
+	due := waited(c.round.due)
+	slices.SortFunc(due, func(a, b *entry[Obj]) int { return cmp.Compare(a.revision, b.revision) })
+	ready, changes := waited(c.round.ready), c.round.changes
+	for place := c.turn; ; place++ {
+		switch {
+		case len(due) > 0 && (place%share == 0 || len(ready)+len(changes) == 0):
+			c.round.items = append(c.round.items, due[0].item())
+			due = due[1:]
+		case len(ready) > 0:
+			c.round.items = append(c.round.items, ready[0].item())
+			ready = ready[1:]
+		case len(changes) > 0:
+			c.round.items = append(c.round.items, changes[0])
+			changes = changes[1:]
+		default:
+			return c.round.items
 		}
 	}
-	c.round.items = append(c.round.items, c.round.changes...)
-	slices.SortFunc(c.round.items, func(a, b Item[Obj]) int {
-		return cmp.Compare(a.Revision, b.Revision)
-	})
-	return c.round.items
+}
+
+// waited drops the empty slots; the entries that are left stay in the round.
+func waited[Obj any](slots []*entry[Obj]) []*entry[Obj] {
+	entries := slices.DeleteFunc(slots, func(e *entry[Obj]) bool { return e == nil })
+	for _, e := range entries {
+		e.pos = -1
+	}
+	return entries
+}
+
+func (e *entry[Obj]) item() Item[Obj] {
+	return Item[Obj]{Obj: e.obj, Revision: e.revision, Deleted: e.deleted, Again: true, entry: e}
 }
 
 // End closes the round.
@@ -178,6 +198,7 @@ func (c *Core[Obj]) End() {
 	c.enlistHeld(math.MaxUint64)
 	c.round.changes = reuse(c.round.changes)
 	c.round.due = reuse(c.round.due)
+	c.round.ready = reuse(c.round.ready)
 	c.round.items = reuse(c.round.items)
 	c.round.held = nil
 }

@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// The tests of this file are named after promises that a peer was seen to break: the
+// surprises of its measurements, by number, and what its users complain of.
+
+// Surprises 1 and 2: with two reconcilers on one object, the one whose retry ran while
+// the other wrote its status must neither leave the object in Error for good nor forget
+// to retry it.
+func TestTwoReconcilersOfAnObjectDoNotStrandIt(t *testing.T) {
+	for _, failures := range []int{1, 2, 3} {
+		for _, otherFailures := range []int{0, 1, 2} {
+			t.Run(fmt.Sprintf("%d and %d failures", failures, otherFailures), func(t *testing.T) {
+				other := newTarget()
+				inBubble(t, func(e *env) {
+					cfg := e.config(reconciler.WithName("other"))
+					cfg.Operations, cfg.SetStatus, cfg.GetStatus = other, (*object).SetOther, (*object).GetOther
+					failFirst(e.target, failures, 30*time.Millisecond)
+					failFirst(other, otherFailures, 20*time.Millisecond)
+					e.start(cfg)
+					e.put(1, ids(1, 20)...)
+					e.pass(time.Minute)
+
+					e.eachDone()
+					for o := range e.table.All(e.db.ReadTxn()) {
+						require.Equal(t, reconciler.StatusKindDone, o.Other.Kind, "%d: %s", o.ID, o.Other)
+					}
+					require.Len(t, e.target.take(), 20*(failures+1), "no attempt too many")
+					require.Len(t, other.take(), 1+20*(otherFailures+1), "a prune, and no attempt too many")
+				}, nil)
+			})
+		}
+	}
+}
+
+// failFirst makes the first n calls for each object fail, and each call take a while.
+func failFirst(x *target, n int, took time.Duration) {
+	seen := map[uint64]int{}
+	x.deciding(func(c call) error {
+		if seen[c.id]++; seen[c.id] <= n {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	x.before = func(context.Context, call) { time.Sleep(took) }
+}
+
+// Surprise 3, M-B: a retry that is due comes through however fast the table changes.
+func TestDueRetryComesThroughASaturatedTable(t *testing.T) {
+	for _, size := range []int{1, 2, 10, 1000} {
+		t.Run(fmt.Sprintf("round size %d", size), func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				failFirst(e.target, 0, time.Millisecond)
+				victimFailed := false
+				e.target.deciding(func(c call) error {
+					if c.id == 1 && !victimFailed {
+						victimFailed = true
+						return errors.New("once")
+					}
+					return nil
+				})
+				e.put(1, 1)
+				e.pass(10 * time.Millisecond)
+				require.Equal(t, reconciler.StatusKindError, e.kind(1))
+				e.target.take()
+
+				// Every object is written again long before its turn comes.
+				for value := range 400 {
+					e.put(value, ids(100, 2100)...)
+					time.Sleep(5 * time.Millisecond)
+				}
+				var at time.Time
+				for i, c := range e.target.take() {
+					if i == 0 {
+						at = c.at
+					}
+					if c.id == 1 {
+						require.Less(t, c.at.Sub(at), 100*time.Millisecond+3*time.Second/10, "after the retry was due")
+						return
+					}
+				}
+				t.Fatal("the retry did not come while the table changed")
+			}, nil, reconciler.WithRoundLimits(size, nil))
+		})
+	}
+}
+
+// Surprise 4: what failed and waits costs the others nothing: a round looks at as many
+// objects whether nothing or very much is parked.
+func TestParkedFailuresCostARoundNothing(t *testing.T) {
+	looks := func(parked uint64) (n int) {
+		inBubble(t, func(e *env) {
+			e.target.deciding(func(c call) error {
+				if c.value < 0 {
+					return errors.New("parked")
+				}
+				return nil
+			})
+			if parked > 0 {
+				e.put(-1, ids(1000, 1000+parked)...)
+			}
+			e.pass(10 * time.Second)
+			counted = 0
+			for id := range ids(1, 50) {
+				e.put(1, uint64(id))
+				e.pass(time.Millisecond)
+			}
+			n = counted
+		}, countLooks, reconciler.WithRetry(time.Hour, time.Hour))
+		return n
+	}
+	none := looks(0)
+	require.Positive(t, none)
+	require.Equal(t, none, looks(5000))
+}
+
+// counted is how often countLooks saw the loop look at an object.
+var counted int
+
+func countLooks(_ *env, cfg *reconciler.Config[*object]) {
+	get, clone := cfg.GetStatus, cfg.Clone
+	cfg.GetStatus = func(o *object) reconciler.Status { counted++; return get(o) }
+	cfg.Clone = func(o *object) *object { counted++; return clone(o) }
+}
+
+// Surprise 6: the first retry comes after the minimum backoff, not after twice that.
+func TestFirstRetryComesAfterTheMinimumBackoff(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.failing("no")
+		e.put(1, 1)
+		e.pass(800 * time.Millisecond)
+		var waits []time.Duration
+		calls := e.target.take()
+		for i := 1; i < len(calls); i++ {
+			waits = append(waits, calls[i].at.Sub(calls[i-1].at))
+		}
+		require.Equal(t, []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond}, waits)
+	}, nil)
+}
+
+// Surprise 7, M-C: what failed in a batch is retried in batches, through operations for
+// batches alone.
+func TestRetriesOfABatchComeInABatch(t *testing.T) {
+	for _, kind := range []string{"batches", "rounds"} {
+		t.Run(kind, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.target.failing("no")
+				e.put(1, ids(1, 50)...)
+				e.pass(time.Second)
+				e.target.failing("")
+				e.pass(time.Minute)
+				e.eachDone()
+				calls := e.target.take()
+				require.Equal(t, 0, len(calls)%50)
+				require.Equal(t, len(calls)/50, e.target.batches, "batches")
+			}, func(e *env, cfg *reconciler.Config[*object]) {
+				cfg.Operations = nil
+				if kind == "batches" {
+					cfg.BatchOperations = batchTarget{e.target}
+				} else {
+					cfg.RoundOperations = roundTarget{e.target}
+				}
+			})
+		})
+	}
+}
+
+// Surprise 8: no limiter is no limit.
+func TestNilLimiterMeansNoLimit(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, ids(1, 5000)...)
+		e.pass(time.Second)
+		e.eachDone()
+	}, nil, reconciler.WithRoundLimits(10, nil), reconciler.WithRefreshing(time.Hour, nil))
+}
+
+// Surprise 9: the status of a finished operation does not wait for the rest of a large
+// round, nor does a retry that comes due meanwhile.
+func TestSlowOperationsDoNotKeepFinishedOnesWaiting(t *testing.T) {
+	inBubble(t, func(e *env) {
+		failFirst(e.target, 0, 10*time.Millisecond)
+		e.target.deciding(func(c call) error {
+			if c.id == 1 {
+				return errors.New("no")
+			}
+			return nil
+		})
+		start := time.Now()
+		e.put(1, ids(1, 500)...)
+		e.pass(100 * time.Millisecond)
+		require.Equal(t, reconciler.StatusKindDone, e.kind(2))
+		require.Equal(t, reconciler.StatusKindPending, e.kind(500))
+		e.pass(300 * time.Millisecond)
+		var attempts []time.Duration
+		for _, c := range e.target.take() {
+			if c.id == 1 {
+				attempts = append(attempts, c.at.Sub(start))
+			}
+		}
+		require.Len(t, attempts, 2)
+		require.Less(t, attempts[1], 200*time.Millisecond, "within a turn of being due")
+		e.target.failing("")
+		e.pass(time.Minute)
+		e.eachDone()
+	}, nil)
+}
+
+// Surprise 10: one insert is one round and one token of the limiter, and its own status
+// write is none.
+func TestOneInsertIsOneRound(t *testing.T) {
+	inBubble(t, func(e *env) {
+		limiter := rate.NewLimiter(rate.Every(time.Second), 1)
+		cfg := e.config(reconciler.WithRoundLimits(1000, limiter), reconciler.WithName("limited"))
+		cfg.SetStatus, cfg.GetStatus = (*object).SetOther, (*object).GetOther
+		cfg.Operations = newTarget()
+		limited := e.start(cfg)
+		for id := range uint64(10) {
+			e.pass(time.Second)
+			e.put(1, id)
+			synctest.Wait()
+			require.Equal(t, reconciler.StatusKindDone, e.get(id).Other.Kind, "at once: the token was there")
+		}
+		require.Len(t, e.loop.Journal(), 1+10, "the prune at the start, and one for each insert")
+		require.Len(t, limited.Journal(), 1+10)
+	}, nil)
+}
+
+// Surprise 11: a refresh writes the table once for a batch of objects, not once for
+// each, and leaves fresh changes their turn.
+func TestRefreshMarksInBatches(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, ids(1, 1000)...)
+		synctest.Wait()
+		e.target.take()
+		before := e.table.Revision(e.db.ReadTxn())
+		rounds := len(e.loop.Journal())
+
+		e.pass(time.Minute)
+		require.Len(t, e.target.take(), 1000)
+		require.Equal(t, before+2000, e.table.Revision(e.db.ReadTxn()), "marked and done, each once")
+		journal := e.loop.Journal()[rounds:]
+		require.Len(t, journal, 4, "four batches")
+		e.eachDone()
+	}, nil, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(rate.Inf, 0)))
+}
+
+// A limiter with a small burst does not make a transaction of each object either, and
+// is kept to.
+func TestRefreshKeepsToItsLimiter(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, ids(1, 200)...)
+		synctest.Wait()
+		e.target.take()
+		start := time.Now().Add(time.Minute)
+		rounds := len(e.loop.Journal())
+		e.pass(time.Minute + 3*time.Second)
+
+		calls := e.target.take()
+		require.Len(t, calls, 200)
+		for i, c := range calls {
+			require.True(t, c.refresh)
+			earliest := time.Duration(i) * 10 * time.Millisecond
+			require.GreaterOrEqual(t, c.at.Sub(start)+100*time.Millisecond, earliest, "refresh %d", i)
+		}
+		require.Greater(t, calls[199].at.Sub(start), 1800*time.Millisecond)
+		require.Len(t, e.loop.Journal()[rounds:], 20, "ten at a time")
+	}, nil, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(100, 1)))
+}
+
+// M-D: a prune that failed stays in health until one succeeds, whatever else happens,
+// and is retried with backoff.
+func TestFailedPruneStaysInHealthUntilAPruneSucceeds(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(func(c call) error {
+			if c.op == "prune" {
+				return errors.New("target is busy")
+			}
+			return nil
+		})
+		e.loop.Prune()
+		synctest.Wait()
+		e.put(1, 1)
+		synctest.Wait()
+		level, message, err := e.health.now()
+		require.Equal(t, cell.StatusDegraded, level)
+		require.Equal(t, "1 error(s)", message)
+		require.EqualError(t, err, "prune: target is busy")
+
+		e.pass(time.Second)
+		require.Equal(t, []string{
+			"prune(0) fail", "update(1)", "prune(1) fail", "prune(1) fail", "prune(1) fail",
+		}, e.target.calls(), "retried after 100, 200 and 400 ms")
+
+		e.target.failing("")
+		e.pass(time.Second)
+		level, message, _ = e.health.now()
+		require.Equal(t, cell.StatusOK, level)
+		require.Equal(t, "OK, 1 object(s)", message)
+		require.Equal(t, []string{"prune(1)"}, e.target.calls())
+	}, nil)
+}
+
+// M-E: touching a failing object in a loop does not make it be attempted more often
+// than its minimum backoff allows.
+func TestTouchingAFailingObjectIsNoHotLoop(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.failing("no")
+		for value := range 200 {
+			e.put(value, 1)
+			e.pass(20 * time.Millisecond)
+		}
+		calls := e.target.take()
+		require.GreaterOrEqual(t, len(calls), 4)
+		require.LessOrEqual(t, len(calls), 5, "in 4 s with a minimum backoff of 1 s")
+		e.target.failing("")
+		e.pass(time.Minute)
+		e.eachDone()
+	}, nil, reconciler.WithRetry(time.Second, time.Minute))
+}
+
+// M-F: a failure that says nothing new writes nothing and wakes nobody.
+func TestUnchangedFailureWakesNoWatcher(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.failing("no")
+		e.put(1, 1)
+		synctest.Wait()
+		_, watch := e.table.AllWatch(e.db.ReadTxn())
+		revision := e.table.Revision(e.db.ReadTxn())
+		e.pass(10 * time.Second)
+		require.Greater(t, len(e.target.take()), 5, "it was retried")
+		select {
+		case <-watch:
+			t.Fatal("the table changed")
+		default:
+		}
+
+		e.target.failing("no longer the same")
+		e.pass(time.Minute)
+		require.Equal(t, revision+1, e.table.Revision(e.db.ReadTxn()), "news is written once")
+		require.Equal(t, "no longer the same", e.get(1).Status.GetError())
+	}, nil)
+}
+
+// M-I: what came and went between two looks at the table was never applied, and is not
+// deleted from the target. Without pruning it is, since nobody else would clean up
+// after an earlier process.
+func TestWhatCameAndWentIsNotDeletedFromTheTarget(t *testing.T) {
+	comeAndGo := func(e *env) {
+		e.write(func(wtxn statedb.WriteTxn) {
+			_, _, err := e.table.Insert(wtxn, &object{ID: 1, Status: reconciler.StatusPending()})
+			require.NoError(e, err)
+			_, _, err = e.table.Delete(wtxn, &object{ID: 1})
+			require.NoError(e, err)
+		})
+		synctest.Wait()
+	}
+	inBubble(t, func(e *env) {
+		comeAndGo(e)
+		require.Empty(t, e.target.calls())
+
+		e.put(1, 1)
+		synctest.Wait()
+		e.write(func(wtxn statedb.WriteTxn) {
+			_, _, err := e.table.Insert(wtxn, &object{ID: 1, Status: reconciler.StatusPending()})
+			require.NoError(e, err)
+			_, _, err = e.table.Delete(wtxn, &object{ID: 1})
+			require.NoError(e, err)
+		})
+		synctest.Wait()
+		require.Equal(t, []string{"update(1)", "delete(1)"}, e.target.calls(), "but one that had been applied is")
+	}, nil)
+	inBubble(t, func(e *env) {
+		comeAndGo(e)
+		require.Equal(t, []string{"delete(1)"}, e.target.calls())
+	}, nil, reconciler.WithoutPruning())
+}
+
+// M-J: a row without a status is nobody's work, and somebody is told so.
+func TestRowWithoutStatusIsLeftAloneAndSaidOnce(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.write(func(wtxn statedb.WriteTxn) {
+			for id := range uint64(3) {
+				_, _, err := e.table.Insert(wtxn, &object{ID: id})
+				require.NoError(e, err)
+			}
+		})
+		e.pass(time.Minute)
+		require.Empty(t, e.target.calls())
+		require.Contains(t, e.log.String(), "has no status")
+		require.Equal(t, 1, countLines(e.log.String()))
+	}, nil)
+}
+
+func countLines(s string) (n int) {
+	for _, c := range s {
+		if c == '\n' {
+			n++
+		}
+	}
+	return n
+}
+
+// M-K: an implementation can make before it breaks: it gets the round at once, with
+// revisions.
+func TestRoundOperationsMayKeepTheOrderOfTheWrites(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		synctest.Wait()
+		e.target.take()
+		e.write(func(wtxn statedb.WriteTxn) {
+			_, _, _ = e.table.Insert(wtxn, &object{ID: 2, Status: reconciler.StatusPending()})
+			_, _, _ = e.table.Delete(wtxn, &object{ID: 1})
+			_, _, _ = e.table.Insert(wtxn, &object{ID: 3, Status: reconciler.StatusPending()})
+		})
+		synctest.Wait()
+		require.Equal(t, []string{"update(2)", "delete(1)", "update(3)"}, e.target.calls())
+		require.Equal(t, 2, e.target.batches)
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		cfg.Operations, cfg.RoundOperations = nil, roundTarget{e.target}
+	})
+}
+
+// M-L: a panic in an operation is an error of its object, and nothing else is lost.
+func TestPanicIsAnErrorOfItsObject(t *testing.T) {
+	for _, batch := range []bool{false, true} {
+		t.Run(fmt.Sprintf("batch %t", batch), func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.target.before = func(_ context.Context, c call) {
+					if c.id == 2 && c.value == 1 {
+						panic("out of cheese")
+					}
+				}
+				e.put(1, ids(1, 3)...)
+				e.pass(10 * time.Millisecond)
+				require.Contains(t, e.get(2).Status.GetError(), "out of cheese")
+				require.Contains(t, e.log.String(), "stack=")
+				e.target.running = 0
+				e.put(2, 2)
+				e.pass(time.Minute)
+				e.eachDone()
+				e.target.overlap = false
+			}, func(e *env, cfg *reconciler.Config[*object]) {
+				if batch {
+					cfg.BatchOperations = batchTarget{e.target}
+				}
+			})
+		})
+	}
+}
+
+// M-N: what failed together does not come back together.
+func TestRetriesOfACrowdAreSpread(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.failing("no")
+		e.put(1, ids(1, 1000)...)
+		e.pass(10 * time.Millisecond)
+		e.target.take()
+		e.pass(time.Minute)
+		moments := map[time.Time]int{}
+		for _, c := range e.target.take()[:1000] {
+			moments[c.at]++
+		}
+		require.GreaterOrEqual(t, len(moments), 15, "the first retries, in at least so many rounds")
+		for at, n := range moments {
+			require.Less(t, n, 200, "at %s", at)
+		}
+	}, nil, reconciler.WithJitter(0.1), reconciler.WithRetry(time.Second, time.Minute))
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// call is one operation that the target was asked for.
+type call struct {
+	op       string // "update", "delete" or "prune"
+	id       uint64
+	value    int
+	revision statedb.Revision
+	refresh  bool
+	err      error
+	at       time.Time
+	batch    int // counts calls of the batch operations, 0 for single ones
+}
+
+func (c call) String() string {
+	s := fmt.Sprintf("%s(%d)", c.op, c.id)
+	if c.refresh {
+		s = fmt.Sprintf("refresh(%d)", c.id)
+	}
+	if c.err != nil {
+		s += " fail"
+	}
+	return s
+}
+
+// target is a fake target with a memory: what it holds, every call, and what is to
+// fail. The zero target works; plan decides the outcome of a call.
+type target struct {
+	mu      sync.Mutex
+	state   map[uint64]int
+	history []call
+	plan    func(c call) error
+	before  func(ctx context.Context, c call)
+	mutate  func(o *object)
+	batches int
+	running int
+	overlap bool
+	pruned  []uint64
+}
+
+func newTarget() *target { return &target{state: map[uint64]int{}} }
+
+// failing makes every call fail with the text, an empty one makes all succeed.
+func (x *target) failing(text string) {
+	if text == "" {
+		x.deciding(nil)
+		return
+	}
+	x.deciding(func(call) error { return errors.New(text) })
+}
+
+// deciding makes f decide the outcome of every call.
+func (x *target) deciding(f func(call) error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.plan = f
+}
+
+func (x *target) do(ctx context.Context, c call) error {
+	x.mu.Lock()
+	x.running++
+	x.overlap = x.overlap || x.running > 1
+	plan, before := x.plan, x.before
+	c.at = time.Now()
+	x.mu.Unlock()
+
+	if before != nil {
+		before(ctx, c)
+	}
+	if plan != nil {
+		c.err = plan(c)
+	}
+
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.running--
+	x.history = append(x.history, c)
+	if c.err == nil || !failed(c.err) {
+		switch c.op {
+		case "update":
+			x.state[c.id] = c.value
+		case "delete":
+			delete(x.state, c.id)
+		}
+	}
+	return c.err
+}
+
+// failed reports whether an operation's return value means that it was not done.
+func failed(err error) bool { return !strings.HasPrefix(err.Error(), "requeued") }
+
+func (x *target) Update(ctx context.Context, _ statedb.ReadTxn, rev statedb.Revision, o *object) error {
+	err := x.do(ctx, call{
+		op: "update", id: o.ID, value: o.Value, revision: rev,
+		refresh: o.Status.Kind == reconciler.StatusKindRefreshing,
+	})
+	if x.mutate != nil {
+		x.mutate(o)
+	}
+	return err
+}
+
+func (x *target) Delete(ctx context.Context, _ statedb.ReadTxn, rev statedb.Revision, o *object) error {
+	return x.do(ctx, call{op: "delete", id: o.ID, revision: rev})
+}
+
+func (x *target) Prune(ctx context.Context, _ statedb.ReadTxn, objects iter.Seq2[*object, statedb.Revision]) error {
+	wanted := map[uint64]bool{}
+	for o := range objects {
+		wanted[o.ID] = true
+	}
+	if err := x.do(ctx, call{op: "prune", id: uint64(len(wanted))}); err != nil {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for id := range x.state {
+		if !wanted[id] {
+			delete(x.state, id)
+			x.pruned = append(x.pruned, id)
+		}
+	}
+	return nil
+}
+
+// calls returns the history so far in short form, and forgets it.
+func (x *target) calls() []string {
+	var out []string
+	for _, c := range x.take() {
+		out = append(out, c.String())
+	}
+	return out
+}
+
+// take returns the history so far and forgets it.
+func (x *target) take() []call {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	h := x.history
+	x.history = nil
+	return h
+}
+
+// holds returns what the target has.
+func (x *target) holds() map[uint64]int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return maps.Clone(x.state)
+}
+
+// batches is a target with operations for batches only.
+type batchTarget struct{ *target }
+
+func (b batchTarget) next() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.batches++
+}
+
+func (b batchTarget) UpdateBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
+	b.next()
+	for i, e := range batch {
+		batch[i].Result = b.do(ctx, call{
+			op: "update", id: e.Object.ID, value: e.Object.Value, revision: e.Revision, batch: b.batches,
+			refresh: e.Object.Status.Kind == reconciler.StatusKindRefreshing,
+		})
+	}
+}
+
+func (b batchTarget) DeleteBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
+	b.next()
+	for i, e := range batch {
+		batch[i].Result = b.do(ctx, call{op: "delete", id: e.Object.ID, revision: e.Revision, batch: b.batches})
+	}
+}
+
+// roundTarget takes a round at once and works it off in revision order.
+type roundTarget struct{ *target }
+
+func (r roundTarget) ProcessRound(ctx context.Context, _ statedb.ReadTxn, deletes, updates []reconciler.BatchEntry[*object]) {
+	r.mu.Lock()
+	r.batches++
+	r.mu.Unlock()
+	var todo []func()
+	revisions := map[int]statedb.Revision{}
+	add := func(op string, e *reconciler.BatchEntry[*object]) {
+		revisions[len(todo)] = e.Revision
+		todo = append(todo, func() {
+			e.Result = r.do(ctx, call{op: op, id: e.Object.ID, value: e.Object.Value, revision: e.Revision, batch: r.batches})
+		})
+	}
+	for i := range deletes {
+		add("delete", &deletes[i])
+	}
+	for i := range updates {
+		add("update", &updates[i])
+	}
+	for _, i := range slices.SortedFunc(maps.Keys(revisions), func(a, b int) int {
+		return int(revisions[a]) - int(revisions[b])
+	}) {
+		todo[i]()
+	}
+}
