@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// TestInvariantsOfARandomWalk checks what docs/DESIGN.md section 6 says holds always,
+// by its numbers, on random histories: writers, a target that fails, hangs and panics,
+// a second reconciler of the same objects, prunes.
+func TestInvariantsOfARandomWalk(t *testing.T) {
+	first := rand.Uint64()
+	for i := range uint64(60) {
+		seed := first + i
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { newWalk(t, seed).run() })
+		})
+	}
+}
+
+// walk is one random history with what is known to be true of it.
+type walk struct {
+	*env
+	rng    *rand.Rand
+	other  *target
+	healed bool
+
+	// wanted is what the writers want: value by ID.
+	wanted map[uint64]int
+	// removed is the revision of the last deletion of an ID.
+	removed map[uint64]statedb.Revision
+	// applied is the highest revision that an operation has started with, by
+	// target and ID.
+	applied map[*target]map[uint64]statedb.Revision
+	// initialized: the table has been marked so.
+	initialized bool
+	markInit    func(statedb.WriteTxn)
+}
+
+func newWalk(t *testing.T, seed uint64) *walk {
+	w := &walk{
+		env: newEnv(t), rng: rand.New(rand.NewPCG(seed, 0)), other: newTarget(),
+		wanted: map[uint64]int{}, removed: map[uint64]statedb.Revision{},
+		applied: map[*target]map[uint64]statedb.Revision{},
+	}
+	w.write(func(wtxn statedb.WriteTxn) { w.markInit = w.table.RegisterInitializer(wtxn, "walk") })
+	for _, x := range []*target{w.target, w.other} {
+		w.applied[x] = map[uint64]statedb.Revision{}
+		x.deciding(func(c call) error { return w.decide(x, c) })
+		x.before = func(ctx context.Context, c call) { w.started(ctx, x, c) }
+	}
+	options := []reconciler.Option{
+		reconciler.WithRoundLimits(1+w.rng.IntN(12), nil),
+		reconciler.WithRetry(10*time.Millisecond, time.Second),
+		reconciler.WithJitter(0.1),
+		reconciler.WithPruning(time.Second),
+		reconciler.WithRefreshing(5*time.Second, nil),
+	}
+	w.start(w.configure(options, w.target, (*object).SetStatus, (*object).GetStatus))
+	w.start(w.configure(append(options, reconciler.WithName("other")), w.other, (*object).SetOther, (*object).GetOther))
+	return w
+}
+
+func (w *walk) configure(options []reconciler.Option, x *target, set func(*object, reconciler.Status) *object, get func(*object) reconciler.Status) reconciler.Config[*object] {
+	cfg := w.config(options...)
+	cfg.Operations, cfg.SetStatus, cfg.GetStatus = x, set, get
+	switch w.rng.IntN(3) {
+	case 0:
+		cfg.BatchOperations = batchTarget{x}
+	case 1:
+		cfg.RoundOperations = roundTarget{x}
+	}
+	return cfg
+}
+
+// decide makes operations fail at random until the walk is healed.
+func (w *walk) decide(x *target, c call) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if w.healed {
+		return nil
+	}
+	switch x.pick(w, c) % 12 {
+	case 0, 1, 2:
+		return errors.New("no")
+	case 3:
+		return fmt.Errorf("no %d", w.rng.IntN(3))
+	case 4:
+		return reconciler.RetryAfter(errors.New("later"), 20*time.Millisecond)
+	case 5:
+		return reconciler.Requeue(50 * time.Millisecond)
+	}
+	return nil
+}
+
+// pick chooses an outcome; some objects fail more than others.
+func (x *target) pick(w *walk, c call) int {
+	if c.id%3 == 0 {
+		return w.rng.IntN(6)
+	}
+	return w.rng.IntN(12)
+}
+
+// started checks an operation as it starts, and makes some of them slow.
+func (w *walk) started(ctx context.Context, x *target, c call) {
+	require.NoError(w, ctx.Err(), "10: an operation started after the stop")
+	x.mu.Lock()
+	if c.op == "prune" {
+		require.True(w, w.initialized, "9: prune before the table was initialised")
+	} else {
+		require.GreaterOrEqual(w, c.revision, w.applied[x][c.id], "2: %s(%d) on an older version", c.op, c.id)
+		w.applied[x][c.id] = c.revision
+	}
+	slow := w.rng.IntN(8) == 0
+	x.mu.Unlock()
+	if slow {
+		time.Sleep(3 * time.Millisecond)
+	}
+}
+
+func (w *walk) run() {
+	for range 150 {
+		w.step()
+	}
+	if !w.initialized {
+		w.initialize()
+	}
+	w.target.mu.Lock()
+	w.healed = true
+	w.target.mu.Unlock()
+
+	// 1: the writes have stopped and the target works. The refresh goes on, and a
+	// moment without one in flight has to be looked at.
+	w.pass(time.Minute)
+	w.pass(100 * time.Millisecond)
+	w.checkPruned()
+	w.stop()
+	require.False(w, w.target.overlap || w.other.overlap, "2: operations overlapped")
+	calls := len(w.target.take()) + len(w.other.take())
+	require.Positive(w, calls)
+
+	got := map[uint64]int{}
+	for o := range w.table.All(w.db.ReadTxn()) {
+		got[o.ID] = o.Value
+		require.Equal(w, note(o.ID, o.Value), o.Note, "5: object %d", o.ID)
+		for _, s := range []reconciler.Status{o.Status, o.Other} {
+			require.Contains(w, []reconciler.StatusKind{reconciler.StatusKindDone, reconciler.StatusKindRefreshing},
+				s.Kind, "1: object %d: %s", o.ID, s)
+		}
+	}
+	require.Equal(w, w.wanted, got, "5: the table is what the writers wrote")
+	require.Equal(w, w.wanted, w.target.holds(), "1, 3: the target is the table")
+	require.Equal(w, w.wanted, w.other.holds(), "1, 3: the other target is the table")
+	level, message, err := w.health.now()
+	require.Equal(w, cell.StatusOK, level, "%s: %v", message, err)
+}
+
+func note(id uint64, value int) string { return fmt.Sprintf("object %d is %d", id, value) }
+
+func (w *walk) initialize() {
+	w.target.mu.Lock()
+	w.initialized = true
+	w.target.mu.Unlock()
+	w.write(w.markInit)
+}
+
+// step does one random thing.
+func (w *walk) step() {
+	id := uint64(1 + w.rng.IntN(10))
+	switch w.rng.IntN(12) {
+	case 0, 1, 2, 3:
+		w.write(func(wtxn statedb.WriteTxn) { w.want(wtxn, id) })
+	case 4, 5:
+		w.write(func(wtxn statedb.WriteTxn) { w.unwant(wtxn, id) })
+	case 6:
+		w.write(func(wtxn statedb.WriteTxn) { w.unwant(wtxn, id); w.want(wtxn, id) })
+	case 7:
+		w.write(func(wtxn statedb.WriteTxn) { w.want(wtxn, id); w.unwant(wtxn, id) })
+	case 8:
+		w.loop.Prune()
+	case 9:
+		if !w.initialized && w.rng.IntN(4) == 0 {
+			w.initialize()
+		}
+	case 10:
+		// Something that nobody wants appears in the target, for a prune to find.
+		w.target.mu.Lock()
+		w.target.state[1000+id] = 1
+		w.target.mu.Unlock()
+	default:
+		time.Sleep(time.Duration(w.rng.IntN(30)) * time.Millisecond)
+	}
+	if w.rng.IntN(3) == 0 {
+		synctest.Wait()
+	}
+}
+
+func (w *walk) want(wtxn statedb.WriteTxn, id uint64) {
+	value := w.rng.IntN(1000)
+	_, _, err := w.table.Insert(wtxn, &object{
+		ID: id, Value: value, Note: note(id, value),
+		Status: reconciler.StatusPending(), Other: reconciler.StatusPending(),
+	})
+	require.NoError(w, err)
+	w.wanted[id] = value
+}
+
+func (w *walk) unwant(wtxn statedb.WriteTxn, id uint64) {
+	_, _, err := w.table.Delete(wtxn, &object{ID: id})
+	require.NoError(w, err)
+	w.removed[id] = w.table.Revision(wtxn)
+	delete(w.wanted, id)
+}
+
+// checkPruned checks that a prune only removed what had been deleted from the table, or
+// had never been in it.
+func (w *walk) checkPruned() {
+	w.target.mu.Lock()
+	defer w.target.mu.Unlock()
+	for _, id := range w.target.pruned {
+		require.True(w, id > 1000 || w.removed[id] > 0, "9: pruned %d, which was never deleted", id)
+	}
+}
+
+// 5: a status write never brings a deleted object back.
+func TestDeletedObjectIsNotBroughtBackByItsStatus(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.before = func(context.Context, call) { time.Sleep(time.Second) }
+		e.put(1, 1)
+		e.pass(100 * time.Millisecond)
+		e.remove(1)
+		e.pass(10 * time.Second)
+		require.Nil(t, e.get(1))
+		require.Equal(t, []string{"update(1)", "delete(1)"}, e.target.calls())
+	}, nil)
+}
+
+// 5: a status write never overwrites a newer desired state.
+func TestObjectChangedInFlightIsReconciledAgain(t *testing.T) {
+	for _, outcome := range []string{"", "no"} {
+		inBubble(t, func(e *env) {
+			e.target.before = func(context.Context, call) { time.Sleep(time.Second) }
+			e.target.failing(outcome)
+			e.put(1, 1)
+			e.pass(100 * time.Millisecond)
+			e.put(2, 1)
+			e.pass(950 * time.Millisecond)
+			require.Equal(t, 2, e.get(1).Value)
+			require.Equal(t, reconciler.StatusKindPending, e.kind(1))
+			e.target.failing("")
+			e.pass(time.Minute)
+			e.eachDone()
+		}, nil)
+	}
+}
+
+// 3: a failed delete is retried until it succeeds, and given up when the object is back.
+func TestDeleteIsRetriedUntilTheObjectIsBack(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1, 2)
+		synctest.Wait()
+		e.target.failing("no")
+		e.remove(1, 2)
+		e.pass(250 * time.Millisecond)
+		e.target.take()
+		e.put(2, 1)
+		e.target.failing("")
+		e.pass(time.Minute)
+		require.Equal(t, []string{"update(1)", "delete(2)"}, e.target.calls())
+		e.eachDone()
+	}, nil)
+}
+
+// 3: an object that is back with a status that asks for nothing ends its deletion too.
+func TestDeleteIsGivenUpForAnObjectThatIsBackAsDone(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		synctest.Wait()
+		e.target.failing("no")
+		e.remove(1)
+		synctest.Wait()
+		e.target.take()
+		e.write(func(wtxn statedb.WriteTxn) {
+			_, _, err := e.table.Insert(wtxn, &object{ID: 1, Value: 1, Status: reconciler.StatusDone()})
+			require.NoError(t, err)
+		})
+		e.pass(time.Minute)
+		require.Empty(t, e.target.calls())
+		level, _, _ := e.health.now()
+		require.Equal(t, cell.StatusOK, level)
+	}, nil)
+}
+
+// A deletion does not wait for the backoff that its object had earned.
+func TestDeletionDoesNotInheritTheWait(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.failing("no")
+		e.put(1, 1)
+		e.pass(10 * time.Minute)
+		e.target.failing("")
+		e.target.take()
+		e.remove(1)
+		synctest.Wait()
+		require.Equal(t, []string{"delete(1)"}, e.target.calls())
+	}, nil, reconciler.WithRetry(time.Second, time.Hour))
+}
+
+// 7: a round looks at as many objects whatever the size of the table.
+func TestSizeOfTheTableCostsARoundNothing(t *testing.T) {
+	looks := func(size uint64) (n int) {
+		inBubble(t, func(e *env) {
+			e.put(1, ids(1000, 1000+size)...)
+			e.pass(time.Second)
+			counted = 0
+			for id := range uint64(20) {
+				e.put(1, id)
+				synctest.Wait()
+				e.remove(id)
+				synctest.Wait()
+			}
+			n = counted
+		}, countLooks)
+		return n
+	}
+	few := looks(1)
+	require.Positive(t, few)
+	require.Equal(t, few, looks(20_000))
+}
+
+// 7: idle costs nothing: the loop does not even look.
+func TestIdleLoopDoesNotLook(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, ids(1, 100)...)
+		synctest.Wait()
+		counted = 0
+		told := len(e.health.history())
+		e.pass(24 * time.Hour)
+		require.Zero(t, counted)
+		require.Len(t, e.health.history(), told)
+	}, countLooks, reconciler.WithoutPruning())
+}
+
+// 9: a prune waits for the initialisers, also one that was asked for, and comes then.
+func TestPruneWaitsForTheInitialisers(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		for _, periodic := range []bool{false, true} {
+			t.Run(fmt.Sprintf("asked %t, periodic %t", asked, periodic), func(t *testing.T) {
+				var markInit func(statedb.WriteTxn)
+				options := []reconciler.Option{reconciler.WithoutPruning()}
+				if periodic {
+					options = []reconciler.Option{reconciler.WithPruning(time.Hour)}
+				}
+				inBubble(t, func(e *env) {
+					e.put(1, 1)
+					if asked {
+						e.loop.Prune()
+					}
+					e.pass(10 * time.Hour)
+					require.Equal(t, []string{"update(1)"}, e.target.calls())
+					e.write(markInit)
+					synctest.Wait()
+					if asked || periodic {
+						require.Equal(t, []string{"prune(1)"}, e.target.calls())
+					} else {
+						require.Empty(t, e.target.calls())
+					}
+					e.pass(3*time.Hour + time.Minute)
+					if periodic {
+						require.Equal(t, []string{"prune(1)", "prune(1)", "prune(1)"}, e.target.calls())
+					} else {
+						require.Empty(t, e.target.calls())
+					}
+				}, func(e *env, _ *reconciler.Config[*object]) {
+					e.write(func(wtxn statedb.WriteTxn) { markInit = e.table.RegisterInitializer(wtxn, "init") })
+				}, options...)
+			})
+		}
+	}
+}
+
+// 10: what was finished when the reconciler is stopped is committed, what was running
+// is told to end, and nothing starts any more.
+func TestStopCommitsWhatWasFinished(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.before = func(ctx context.Context, c call) {
+			if c.id == 3 {
+				<-ctx.Done()
+			}
+		}
+		e.target.deciding(func(c call) error {
+			if c.id == 3 {
+				return context.Canceled
+			}
+			return nil
+		})
+		e.put(1, ids(1, 5)...)
+		e.pass(time.Second)
+		require.Equal(t, reconciler.StatusKindPending, e.kind(1))
+		e.stop()
+		require.Equal(t, []string{"update(1)", "update(2)", "update(3) fail"}, e.target.calls())
+		for id, kind := range map[uint64]reconciler.StatusKind{
+			1: reconciler.StatusKindDone, 2: reconciler.StatusKindDone, 3: reconciler.StatusKindError,
+			4: reconciler.StatusKindPending, 5: reconciler.StatusKindPending,
+		} {
+			require.Equal(t, kind, e.kind(id), "object %d", id)
+		}
+	}, nil)
+}
+
+func TestLoopIsRunOnce(t *testing.T) {
+	inBubble(t, func(e *env) {
+		require.ErrorContains(t, e.loop.Run(t.Context()), "has been run already")
+	}, nil)
+}
