@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -35,9 +37,13 @@ func TestInvariantsOfARandomWalk(t *testing.T) {
 // walk is one random history with what is known to be true of it.
 type walk struct {
 	*env
-	rng    *rand.Rand
-	other  *target
-	healed bool
+	// rng is for the writer. Each target has its own in rngs, so that a seed says
+	// what every party does, if not how they interleave.
+	rng   *rand.Rand
+	rngs  map[*target]*rand.Rand
+	other *target
+
+	healed, initialized atomic.Bool
 
 	// wanted is what the writers want: value by ID.
 	wanted map[uint64]int
@@ -45,20 +51,19 @@ type walk struct {
 	removed map[uint64]statedb.Revision
 	// applied is the highest revision that an operation has started with, by
 	// target and ID.
-	applied map[*target]map[uint64]statedb.Revision
-	// initialized: the table has been marked so.
-	initialized bool
-	markInit    func(statedb.WriteTxn)
+	applied  map[*target]map[uint64]statedb.Revision
+	markInit func(statedb.WriteTxn)
 }
 
 func newWalk(t *testing.T, seed uint64) *walk {
 	w := &walk{
 		env: newEnv(t), rng: rand.New(rand.NewPCG(seed, 0)), other: newTarget(),
 		wanted: map[uint64]int{}, removed: map[uint64]statedb.Revision{},
-		applied: map[*target]map[uint64]statedb.Revision{},
+		applied: map[*target]map[uint64]statedb.Revision{}, rngs: map[*target]*rand.Rand{},
 	}
 	w.write(func(wtxn statedb.WriteTxn) { w.markInit = w.table.RegisterInitializer(wtxn, "walk") })
-	for _, x := range []*target{w.target, w.other} {
+	for i, x := range []*target{w.target, w.other} {
+		w.rngs[x] = rand.New(rand.NewPCG(seed, uint64(1+i)))
 		w.applied[x] = map[uint64]statedb.Revision{}
 		x.deciding(func(c call) error { return w.decide(x, c) })
 		x.before = func(ctx context.Context, c call) { w.started(ctx, x, c) }
@@ -87,18 +92,22 @@ func (w *walk) configure(options []reconciler.Option, x *target, set func(*objec
 	return cfg
 }
 
-// decide makes operations fail at random until the walk is healed.
+// decide makes operations fail at random until the walk is healed, those on some objects
+// more than others.
 func (w *walk) decide(x *target, c call) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if w.healed {
+	rng := w.rngs[x]
+	if w.healed.Load() {
 		return nil
 	}
-	switch x.pick(w, c) % 12 {
+	outcomes := 12
+	if c.id%3 == 0 {
+		outcomes = 6
+	}
+	switch rng.IntN(outcomes) {
 	case 0, 1, 2:
 		return errors.New("no")
 	case 3:
-		return fmt.Errorf("no %d", w.rng.IntN(3))
+		return fmt.Errorf("no %d", rng.IntN(3))
 	case 4:
 		return reconciler.RetryAfter(errors.New("later"), 20*time.Millisecond)
 	case 5:
@@ -107,27 +116,16 @@ func (w *walk) decide(x *target, c call) error {
 	return nil
 }
 
-// pick chooses an outcome; some objects fail more than others.
-func (x *target) pick(w *walk, c call) int {
-	if c.id%3 == 0 {
-		return w.rng.IntN(6)
-	}
-	return w.rng.IntN(12)
-}
-
 // started checks an operation as it starts, and makes some of them slow.
 func (w *walk) started(ctx context.Context, x *target, c call) {
-	require.NoError(w, ctx.Err(), "10: an operation started after the stop")
-	x.mu.Lock()
+	assert.NoError(w, ctx.Err(), "10: an operation started after the stop")
 	if c.op == "prune" {
-		require.True(w, w.initialized, "9: prune before the table was initialised")
+		assert.True(w, w.initialized.Load(), "9: prune before the table was initialised")
 	} else {
-		require.GreaterOrEqual(w, c.revision, w.applied[x][c.id], "2: %s(%d) on an older version", c.op, c.id)
+		assert.GreaterOrEqual(w, c.revision, w.applied[x][c.id], "2: %s(%d) on an older version", c.op, c.id)
 		w.applied[x][c.id] = c.revision
 	}
-	slow := w.rng.IntN(8) == 0
-	x.mu.Unlock()
-	if slow {
+	if w.rngs[x].IntN(8) == 0 {
 		time.Sleep(3 * time.Millisecond)
 	}
 }
@@ -136,12 +134,10 @@ func (w *walk) run() {
 	for range 150 {
 		w.step()
 	}
-	if !w.initialized {
+	if !w.initialized.Load() {
 		w.initialize()
 	}
-	w.target.mu.Lock()
-	w.healed = true
-	w.target.mu.Unlock()
+	w.healed.Store(true)
 
 	// 1: the writes have stopped and the target works. The refresh goes on, and a
 	// moment without one in flight has to be looked at.
@@ -172,9 +168,7 @@ func (w *walk) run() {
 func note(id uint64, value int) string { return fmt.Sprintf("object %d is %d", id, value) }
 
 func (w *walk) initialize() {
-	w.target.mu.Lock()
-	w.initialized = true
-	w.target.mu.Unlock()
+	w.initialized.Store(true)
 	w.write(w.markInit)
 }
 
@@ -193,7 +187,7 @@ func (w *walk) step() {
 	case 8:
 		w.loop.Prune()
 	case 9:
-		if !w.initialized && w.rng.IntN(4) == 0 {
+		if !w.initialized.Load() && w.rng.IntN(4) == 0 {
 			w.initialize()
 		}
 	case 10:

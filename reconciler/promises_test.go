@@ -83,8 +83,8 @@ func TestDueRetryComesThroughASaturatedTable(t *testing.T) {
 				e.target.take()
 
 				// Every object is written again long before its turn comes.
-				for value := range 400 {
-					e.put(value, ids(100, 2100)...)
+				for value := range 80 {
+					e.put(value, ids(100, 600)...)
 					time.Sleep(5 * time.Millisecond)
 				}
 				var at time.Time
