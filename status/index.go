@@ -35,7 +35,7 @@ func NewIndex[Obj any](getStatus func(Obj) Status) statedb.Index[Obj, Kind] {
 }
 
 // unfinishedKinds are the kinds that keep a table from being reconciled. Those come first
-// that tend to stay longest, since waiting needs to look at the first one it finds only.
+// whose objects tend to stay longest, since waiting takes one object at a time.
 var unfinishedKinds = [...]Kind{KindBlocked, KindError, KindRefreshing, KindPending}
 
 // WaitForReconciliation returns nil as soon as no object of the table is Pending,
@@ -45,19 +45,19 @@ var unfinishedKinds = [...]Kind{KindBlocked, KindError, KindRefreshing, KindPend
 //
 // Otherwise, when ctx ends, it returns ctx.Err() wrapped with the table's name and how
 // many objects are left of each of these kinds. It fails at once if the table does not
-// have the index idx. It sleeps until something relevant changes, and may be called from
-// any number of goroutines.
+// have the index idx. It sleeps for as long as one unfinished object stays as it is, and
+// may be called from any number of goroutines.
 func WaitForReconciliation[Obj any](ctx context.Context, db *statedb.DB, table statedb.Table[Obj], idx statedb.Index[Obj, Kind]) error {
 	if !slices.Contains(table.Indexes(), idx.Name) {
 		return fmt.Errorf("table %q has no index %q to wait on", table.Name(), idx.Name)
 	}
 	for {
-		unfinished := watchUnfinished(db.ReadTxn(), table, idx)
-		if unfinished == nil {
+		changed := watchUnfinished(db.ReadTxn(), table, idx)
+		if changed == nil {
 			return nil
 		}
 		select {
-		case <-unfinished:
+		case <-changed:
 		case <-ctx.Done():
 			left := countUnfinished(db.ReadTxn(), table, idx)
 			if left == "" {
@@ -68,14 +68,14 @@ func WaitForReconciliation[Obj any](ctx context.Context, db *statedb.DB, table s
 	}
 }
 
-// watchUnfinished returns a channel that closes when the objects of an unfinished kind
-// change, nil if there are none. Until then the table cannot be reconciled, whatever
-// happens to the other kinds.
+// watchUnfinished returns a channel that closes when a certain unfinished object changes,
+// nil if there is none. Until then the table cannot be reconciled, whatever happens to the
+// others; to watch the objects of a kind would wake us for each of them.
 func watchUnfinished[Obj any](txn statedb.ReadTxn, table statedb.Table[Obj], idx statedb.Index[Obj, Kind]) <-chan struct{} {
 	for _, kind := range unfinishedKinds {
-		objs, watch := table.ListWatch(txn, idx.Query(kind))
-		for range objs {
-			return watch
+		for obj := range table.List(txn, idx.Query(kind)) {
+			_, _, changed, _ := table.GetWatch(txn, table.PrimaryIndexer().QueryFromObject(obj))
+			return changed
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@
 package status
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -28,14 +29,19 @@ type nameList struct {
 
 // internBudget bounds, in bytes, what interned lists may take: names that come from
 // outside, by way of JSON, must not fill the memory. Eight reconcilers that report in
-// every possible order need some 60 kB.
+// every possible order need some 120 kB.
 const internBudget = 4 << 20
+
+// maxNeighbours bounds how many lists a list remembers, since the map is copied for each:
+// a program that names its entries after objects must not pay for all of them at each one.
+// What is not remembered is found among the interned lists.
+const maxNeighbours = 64
 
 // noNames is the list all others come from.
 var noNames = &nameList{interned: true}
 
-// lists holds the interned lists by their names; see listKey. It is only read when a
-// list meets a new name for the first time.
+// lists holds the interned lists by their names; see listKey. It is looked into where a
+// list meets a new name for the first time, a Set loses an entry, or one is read from text.
 var (
 	listsMu    sync.Mutex
 	lists      = map[string]*nameList{}
@@ -83,16 +89,18 @@ func (l *nameList) add(name string) (list *nameList, at int) {
 	return list, at
 }
 
-// remember makes the way from l to next, by the name, known.
+// remember makes the way from l to next, by the name, known, if there is room.
 func (l *nameList) remember(name string, next *nameList) {
 	listsMu.Lock()
 	defer listsMu.Unlock()
-	known := map[string]*nameList{name: next}
+	known := map[string]*nameList{}
 	if old := l.with.Load(); old != nil {
-		for n, list := range *old {
-			known[n] = list
+		if len(*old) >= maxNeighbours {
+			return
 		}
+		known = maps.Clone(*old)
 	}
+	known[name] = next
 	l.with.Store(&known)
 }
 

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package status_test
+
+import (
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	peer "github.com/cilium/statedb/reconciler"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+	"pgregory.net/rapid"
+
+	"github.com/statekeel/statekeel/status"
+)
+
+// peerKinds pairs our kinds with those of the package that this one stands in for.
+// It has no Blocked.
+var peerKinds = map[status.Kind]peer.StatusKind{
+	status.KindUnset:      peer.StatusKindUnset,
+	status.KindPending:    peer.StatusKindPending,
+	status.KindRefreshing: peer.StatusKindRefreshing,
+	status.KindDone:       peer.StatusKindDone,
+	status.KindError:      peer.StatusKindError,
+}
+
+// drawPair draws a status of a past time, and the peer's equivalent.
+func drawPair(t *rapid.T) (status.Status, peer.Status) {
+	kind := rapid.SampledFrom(allKinds[:len(allKinds)-1]).Draw(t, "kind")
+	age := time.Duration(rapid.Int64Range(0, int64(100*time.Hour)).Draw(t, "age"))
+	ours := status.Status{
+		Kind:      kind,
+		UpdatedAt: time.Now().Add(-age).Round(0),
+		ID:        rapid.Uint64().Draw(t, "id"),
+	}
+	if kind == status.KindError {
+		text := rapid.String().Draw(t, "error")
+		ours.Error = &text
+	}
+	return ours, peer.Status{Kind: peerKinds[kind], UpdatedAt: ours.UpdatedAt, Error: ours.Error, ID: ours.ID}
+}
+
+func TestStatusReadsLikeThePeers(t *testing.T) {
+	checkAtOneTime(t, func(t *rapid.T) {
+		ours, theirs := drawPair(t)
+		assert.Equal(t, theirs.String(), ours.String())
+		assertSameText(t, theirs, ours)
+	})
+}
+
+func TestSetReadsLikeThePeers(t *testing.T) {
+	checkAtOneTime(t, func(t *rapid.T) {
+		ours, theirs := status.NewSet(), peer.NewStatusSet()
+		for _, name := range rapid.SliceOfN(rapid.SampledFrom(modelNames), 0, 6).Draw(t, "names") {
+			ourStatus, theirStatus := drawPair(t)
+			ours, theirs = ours.Set(name, ourStatus), theirs.Set(name, theirStatus)
+		}
+		assert.Equal(t, theirs.String(), ours.String())
+		ourJSON, err := json.Marshal(ours)
+		require.NoError(t, err)
+		theirJSON, err := json.Marshal(theirs)
+		require.NoError(t, err)
+		assert.Equal(t, string(theirJSON), string(ourJSON))
+		for _, name := range modelNames {
+			theirs, ours := theirs.Get(name), ours.Get(name)
+			assert.Equal(t, theirs.Kind.String(), ours.Kind.String())
+			assert.True(t, theirs.UpdatedAt.Equal(ours.UpdatedAt))
+			assert.Equal(t, theirs.Error, ours.Error)
+		}
+	})
+}
+
+// checkAtOneTime checks the property in a bubble, where the clock stands still between two
+// readings of it.
+func checkAtOneTime(t *testing.T, property func(*rapid.T)) {
+	synctest.Test(t, func(t *testing.T) {
+		// Behind another type, since rapid asks a *testing.T for its deadline, which a
+		// bubble forbids.
+		rapid.Check(struct{ testing.TB }{t}, property)
+	})
+}
+
+func assertSameText(t require.TestingT, theirs, ours any) {
+	for _, marshal := range []func(any) ([]byte, error){json.Marshal, yaml.Marshal} {
+		want, err := marshal(theirs)
+		require.NoError(t, err)
+		got, err := marshal(ours)
+		require.NoError(t, err)
+		assert.Equal(t, string(want), string(got))
+	}
+}

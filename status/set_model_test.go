@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package status_test
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/statekeel/statekeel/status"
+)
+
+// modelNames are the names that walks use. There are more than a list is searched through
+// one by one.
+var modelNames = strings.Fields("device route sysctl bpf proxy dns nat lb a b c d")
+
+// modelSet is what a Set means, told with a map.
+type modelSet struct {
+	entries map[string]status.Status
+	missing status.Status
+}
+
+func (m modelSet) with(name string, st status.Status) modelSet {
+	m.entries = maps.Clone(m.entries)
+	m.entries[name] = st
+	return m
+}
+
+func (m modelSet) get(name string) status.Status {
+	if st, found := m.entries[name]; found {
+		return st
+	}
+	return m.missing
+}
+
+func (m modelSet) isDone() bool {
+	done := len(m.entries) > 0
+	for _, st := range m.entries {
+		done = done && st.Kind == status.KindDone
+	}
+	return done
+}
+
+// string returns the text of the set with its age left out.
+func (m modelSet) string() string {
+	text := ""
+	for _, group := range []struct {
+		title string
+		kinds []status.Kind
+	}{
+		{"Errored", []status.Kind{status.KindError}},
+		{"Blocked", []status.Kind{status.KindBlocked}},
+		{"Pending", []status.Kind{status.KindUnset, status.KindPending, status.KindRefreshing}},
+		{"Done", []status.Kind{status.KindDone}},
+	} {
+		members := ""
+		for _, name := range slices.Sorted(maps.Keys(m.entries)) {
+			switch st := m.entries[name]; {
+			case !slices.Contains(group.kinds, st.Kind):
+			case st.Kind == status.KindError || st.Kind == status.KindBlocked:
+				members += fmt.Sprintf(" %s (%s)", name, st.GetError())
+			default:
+				members += " " + name
+			}
+		}
+		if members != "" {
+			if text != "" {
+				text += ", "
+			}
+			text += group.title + ":" + members
+		}
+	}
+	if text == "" {
+		return "Pending"
+	}
+	return text + " (some time ago)"
+}
+
+var ageInText = regexp.MustCompile(`\([^ ()]+ ago\)$`)
+
+// pair is a Set of the walk and what it must go on meaning, whatever is derived from it.
+type pair struct {
+	set   status.Set
+	model modelSet
+}
+
+func (p pair) check(t *rapid.T) {
+	all := p.set.All()
+	require.Equal(t, p.model.entries, all)
+	for _, name := range append([]string{"unknown", ""}, modelNames...) {
+		require.Equal(t, p.model.get(name), p.set.Get(name), name)
+	}
+	require.Equal(t, p.model.isDone(), p.set.IsDone())
+	require.Equal(t, p.model.string(), ageInText.ReplaceAllString(p.set.String(), "(some time ago)"))
+}
+
+// walk is a random walk over Sets. It keeps all the Sets it has made.
+type walk struct {
+	pairs   []pair
+	idsSeen map[uint64]bool
+}
+
+func (w *walk) pick(t *rapid.T) pair {
+	return w.pairs[rapid.IntRange(0, len(w.pairs)-1).Draw(t, "from")]
+}
+
+func (w *walk) push(set status.Set, model modelSet) {
+	w.pairs = append(w.pairs, pair{set, model})
+}
+
+// fresh is what a Set with a new ID answers for reconcilers that it does not know.
+func (w *walk) fresh(t *rapid.T, set status.Set) status.Status {
+	st := set.Get("unknown")
+	require.Equal(t, status.KindPending, st.Kind)
+	require.Nil(t, st.Error)
+	require.False(t, w.idsSeen[st.ID], "ID %d is not fresh", st.ID)
+	w.idsSeen[st.ID] = true
+	return st
+}
+
+// allPending gives each of the names the same status.
+func allPending[Names ~[]string](names Names, st status.Status) map[string]status.Status {
+	entries := map[string]status.Status{}
+	for _, name := range names {
+		entries[name] = st
+	}
+	return entries
+}
+
+func (w *walk) newSet(t *rapid.T) {
+	names := drawNames(t)
+	set := status.NewSet(names...)
+	missing := w.fresh(t, set)
+	w.push(set, modelSet{allPending(names, missing), missing})
+}
+
+func (w *walk) setStatus(t *rapid.T) {
+	from, name, st := w.pick(t), drawName(t), drawStatus(t)
+	w.push(from.set.Set(name, st), from.model.with(name, st))
+}
+
+func (w *walk) pending(t *rapid.T) {
+	from := w.pick(t)
+	set := from.set.Pending()
+	missing := w.fresh(t, set)
+	w.push(set, modelSet{allPending(slices.Collect(maps.Keys(from.model.entries)), missing), missing})
+}
+
+func (w *walk) require(t *rapid.T) {
+	from, names := w.pick(t), drawNames(t)
+	model := from.model
+	for _, name := range names {
+		model = model.with(name, model.get(name))
+	}
+	w.push(from.set.Require(names...), model)
+}
+
+func (w *walk) without(t *rapid.T) {
+	from, names := w.pick(t), drawNames(t)
+	model := from.model
+	model.entries = maps.Clone(model.entries)
+	for _, name := range names {
+		delete(model.entries, name)
+	}
+	w.push(from.set.Without(names...), model)
+}
+
+func (w *walk) readBack(t *rapid.T) {
+	from := w.pick(t)
+	into := w.pick(t).set
+	codec := rapid.SampledFrom(codecs).Draw(t, "codec")
+	data, err := codec.marshal(from.set)
+	require.NoError(t, err)
+	require.NoError(t, codec.unmarshal(data, &into), "%s", data)
+	w.push(into, modelSet{from.model.entries, w.fresh(t, into)})
+}
+
+func TestSetMeansWhatAMapDoes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &walk{idsSeen: map[uint64]bool{0: true}}
+		w.push(status.Set{}, modelSet{map[string]status.Status{}, status.Status{Kind: status.KindPending}})
+		t.Repeat(map[string]func(*rapid.T){
+			"NewSet":   w.newSet,
+			"Set":      w.setStatus,
+			"Pending":  w.pending,
+			"Require":  w.require,
+			"Without":  w.without,
+			"readBack": w.readBack,
+			"":         func(t *rapid.T) { w.pairs[len(w.pairs)-1].check(t) },
+		})
+		for _, p := range w.pairs {
+			p.check(t)
+		}
+	})
+}
+
+func TestSetReadsBackWhateverTheNamesAndTexts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var set status.Set
+		want := map[string]status.Status{}
+		for _, name := range rapid.SliceOfN(rapid.String(), 0, 12).Draw(t, "names") {
+			st := drawStatus(t)
+			set = set.Set(name, st)
+			want[name] = st
+		}
+		require.Equal(t, want, set.All())
+		for _, codec := range codecs {
+			data, err := codec.marshal(set)
+			require.NoError(t, err)
+			var got status.Set
+			require.NoError(t, codec.unmarshal(data, &got), "%s", data)
+			require.Equal(t, want, got.All(), "%s", data)
+			again, err := codec.marshal(got)
+			require.NoError(t, err)
+			require.Equal(t, string(data), string(again))
+		}
+	})
+}
+
+func drawName(t *rapid.T) string { return rapid.SampledFrom(modelNames).Draw(t, "name") }
+
+func drawNames(t *rapid.T) []string {
+	return rapid.SliceOfN(rapid.SampledFrom(modelNames), 0, 4).Draw(t, "names")
+}
+
+// drawStatus draws a status as a Set gives it back.
+func drawStatus(t *rapid.T) status.Status {
+	st := status.Status{
+		ID:   rapid.Uint64().Draw(t, "id"),
+		Kind: rapid.SampledFrom(allKinds).Draw(t, "kind"),
+	}
+	if rapid.Bool().Draw(t, "has time") {
+		// The years up to 2262, without the first day, which zones may push below 1678.
+		day := int64(24 * time.Hour)
+		st.UpdatedAt = time.Unix(0, rapid.Int64Range(-day*365*200, 1<<63-1-day).Draw(t, "time"))
+	}
+	if rapid.Bool().Draw(t, "has text") {
+		text := rapid.String().Draw(t, "text")
+		st.Error = &text
+	}
+	return st
+}

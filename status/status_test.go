@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package status_test
+
+import (
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/statekeel/statekeel/status"
+)
+
+func TestConstructorsSetKindTextTimeAndID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		earlier := now.Add(-time.Hour)
+		text := "busy"
+		for _, tc := range []struct {
+			made  status.Status
+			kind  status.Kind
+			at    time.Time
+			error string
+			isNil bool
+		}{
+			{status.Pending(), status.KindPending, now, "", true},
+			{status.Refreshing(), status.KindRefreshing, now, "", true},
+			{status.RefreshingAt(earlier), status.KindRefreshing, earlier, "", true},
+			{status.Done(), status.KindDone, now, "", true},
+			{status.DoneAt(earlier), status.KindDone, earlier, "", true},
+			{status.Error(errors.New("no route")), status.KindError, now, "no route", false},
+			{status.Error(nil), status.KindError, now, "<nil>", false},
+			{status.ErrorText(earlier, &text), status.KindError, earlier, "busy", false},
+			{status.ErrorText(earlier, nil), status.KindError, earlier, "", true},
+			{status.Blocked("device eth0"), status.KindBlocked, now, "device eth0", false},
+			{status.BlockedText(earlier, &text), status.KindBlocked, earlier, "busy", false},
+		} {
+			assert.Equal(t, tc.kind, tc.made.Kind)
+			assert.Equal(t, tc.at, tc.made.UpdatedAt, tc.kind)
+			assert.Equal(t, tc.error, tc.made.GetError(), tc.kind)
+			assert.Equal(t, tc.isNil, tc.made.Error == nil, tc.kind)
+			assert.NotZero(t, tc.made.ID, tc.kind)
+			assert.Equal(t, tc.kind == status.KindPending || tc.kind == status.KindRefreshing,
+				tc.made.IsPendingOrRefreshing(), tc.kind)
+		}
+	})
+}
+
+func TestStatusesShareTheTextTheyAreGiven(t *testing.T) {
+	text := "no buffer space"
+	assert.Same(t, &text, status.ErrorText(time.Now(), &text).Error)
+	assert.Same(t, &text, status.BlockedText(time.Now(), &text).Error)
+}
+
+func TestIDsAreUniqueAcrossGoroutines(t *testing.T) {
+	const goroutines, each = 8, 1000
+	ids := make([][]uint64, goroutines)
+	var wg sync.WaitGroup
+	for g := range ids {
+		wg.Go(func() {
+			for range each {
+				ids[g] = append(ids[g], status.Pending().ID)
+			}
+		})
+	}
+	wg.Wait()
+	seen := map[uint64]bool{0: true}
+	for _, list := range ids {
+		for _, id := range list {
+			require.False(t, seen[id], "ID %d was given out twice", id)
+			seen[id] = true
+		}
+	}
+}
+
+func TestStatusStringSaysKindTextAndAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ago := func(d time.Duration, st status.Status) status.Status {
+			st.UpdatedAt = time.Now().Add(-d)
+			return st
+		}
+		for want, st := range map[string]status.Status{
+			"Done (0.0us ago)":                status.Done(),
+			"Done (999.9us ago)":              ago(999900*time.Nanosecond, status.Done()),
+			"Done (1.0ms ago)":                ago(time.Millisecond, status.Done()),
+			"Pending (1.5s ago)":              ago(1500*time.Millisecond, status.Pending()),
+			"Refreshing (59.9s ago)":          ago(59900*time.Millisecond, status.Refreshing()),
+			"Error: no route (1.0m ago)":      ago(time.Minute, status.Error(errors.New("no route"))),
+			"Error: <nil> (59.5m ago)":        ago(59*time.Minute+30*time.Second, status.Error(nil)),
+			"Blocked: device eth0 (1.0h ago)": ago(time.Hour, status.Blocked("device eth0")),
+			"Done (48.0h ago)":                ago(48*time.Hour, status.Done()),
+			"Done (-1.5s ago)":                ago(-1500*time.Millisecond, status.Done()),
+			"Kind(9) (0.0us ago)":             {UpdatedAt: time.Now(), Kind: 9},
+			"Error:  (0.0us ago)":             status.ErrorText(time.Now(), nil),
+			"Done (2562047.8h ago)":           {Kind: status.KindDone},
+		} {
+			assert.Equal(t, want, st.String())
+		}
+	})
+}
+
+func TestStatusReadsBackFromJSONAndYAML(t *testing.T) {
+	text := "no route: \"x\"\n"
+	for _, st := range []status.Status{
+		{},
+		{UpdatedAt: time.Unix(1, 5).UTC(), Kind: status.KindDone, ID: 1 << 60},
+		{UpdatedAt: time.Unix(0, 0).UTC(), Kind: status.KindError, Error: &text},
+		{UpdatedAt: time.Unix(1e9, 0).UTC(), Kind: status.KindBlocked, Error: &text, ID: 1},
+	} {
+		data, err := json.Marshal(st)
+		require.NoError(t, err)
+		var fromJSON status.Status
+		require.NoError(t, json.Unmarshal(data, &fromJSON), "%s", data)
+		assert.Equal(t, st, fromJSON)
+
+		data, err = yaml.Marshal(st)
+		require.NoError(t, err)
+		var fromYAML status.Status
+		require.NoError(t, yaml.Unmarshal(data, &fromYAML), "%s", data)
+		assert.Equal(t, st, fromYAML)
+	}
+}
+
+func TestStatusLeavesOutOfTextWhatItDoesNotHave(t *testing.T) {
+	st := status.Status{UpdatedAt: time.Unix(2, 0).UTC(), Kind: status.KindDone}
+	data, err := json.Marshal(st)
+	require.NoError(t, err)
+	assert.Equal(t, `{"updated-at":"1970-01-01T00:00:02Z","kind":"Done"}`, string(data))
+
+	data, err = yaml.Marshal(st)
+	require.NoError(t, err)
+	assert.Equal(t, "updated-at: 1970-01-01T00:00:02Z\nkind: Done\n", string(data))
+}
