@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package config
+
+import (
+	"net/netip"
+)
+
+// Check finds what is sound by itself but cannot be made as a whole: names given
+// twice, ports of bridges that are not asked for, addresses of such links, routes
+// whose gateway nothing reaches. It also fills in the links that routes leave by,
+// where a route names only its gateway. It returns nil if all is well.
+func (s *State) Check() Problems {
+	c := checker{state: s, links: make(map[string]Located[Link], len(s.Links))}
+	c.checkLinks()
+	c.checkAddresses()
+	c.checkRoutes()
+	c.checkSysctls()
+	return c.problems
+}
+
+type checker struct {
+	state    *State
+	links    map[string]Located[Link]
+	problems Problems
+}
+
+// twice reports an object whose key is in seen, and puts it there if it is not.
+func twice[Spec any](problems *Problems, seen map[string]Pos, what, key string, l Located[Spec], at Pos) bool {
+	first, there := seen[key]
+	switch {
+	case !there:
+		seen[key] = l.Pos
+	case first.Line == 0:
+		problems.addf(at, "%s %q is there already", what, key)
+	default:
+		problems.addf(at, "%s %q is given twice, first on line %d", what, key, first.Line)
+	}
+	return there
+}
+
+func (c *checker) checkLinks() {
+	seen := make(map[string]Pos)
+	for _, l := range c.state.Links {
+		if !twice(&c.problems, seen, "link", l.Spec.Name, l, l.At("name")) {
+			c.links[l.Spec.Name] = l
+		}
+	}
+	for _, l := range c.state.Links {
+		if l.Spec.Master == "" {
+			continue
+		}
+		switch master, ok := c.links[l.Spec.Master]; {
+		case !ok:
+			c.problems.addf(l.At("master"), "link %q: its master %q is not among the links", l.Spec.Name, l.Spec.Master)
+		case master.Spec.Kind != Bridge:
+			c.problems.addf(l.At("master"), "link %q: its master %q is a %s, not a bridge", l.Spec.Name, l.Spec.Master, master.Spec.Kind)
+		}
+	}
+}
+
+func (c *checker) checkAddresses() {
+	seen := make(map[string]Pos)
+	for _, a := range c.state.Addresses {
+		// Two prefix lengths for one IP on one link would fight each other.
+		twice(&c.problems, seen, "address", a.Spec.Dev+"/"+a.Spec.CIDR.Addr().String(), a, a.At("cidr"))
+		link, ok := c.links[a.Spec.Dev]
+		switch {
+		case !ok:
+			c.problems.addf(a.At("dev"), "address %q: link %q is not among the links", a.Spec.Key(), a.Spec.Dev)
+		case a.Spec.CIDR.Addr().Is6() && link.Spec.MTU < minIPv6MTU:
+			c.problems.addf(a.At("cidr"), "address %q: link %q has an MTU of %d, and IPv6 needs %d",
+				a.Spec.Key(), a.Spec.Dev, link.Spec.MTU, minIPv6MTU)
+		}
+	}
+}
+
+func (c *checker) checkRoutes() {
+	seen := make(map[string]Pos)
+	for i := range c.state.Routes {
+		route := &c.state.Routes[i]
+		if twice(&c.problems, seen, "route", route.Spec.Key(), *route, route.At("dst")) {
+			continue
+		}
+		if c.checkDev(*route) && route.Spec.Via.IsValid() {
+			c.checkGateway(route)
+		}
+	}
+}
+
+// checkDev reports a route by a link that is missing or down.
+func (c *checker) checkDev(route Located[Route]) (ok bool) {
+	if route.Spec.Dev == "" {
+		return true
+	}
+	link, ok := c.links[route.Spec.Dev]
+	if !ok {
+		c.problems.addf(route.At("dev"), "route %q: link %q is not among the links", route.Spec.Key(), route.Spec.Dev)
+		return false
+	}
+	if !link.Spec.Up {
+		c.problems.addf(route.At("dev"), "route %q: link %q is down", route.Spec.Key(), route.Spec.Dev)
+		return false
+	}
+	return true
+}
+
+// checkGateway reports a gateway that nothing reaches, and makes the link it is
+// reached by the route's own if the route names none.
+func (c *checker) checkGateway(route *Located[Route]) {
+	via, key := route.Spec.Via, route.Spec.Key()
+	for _, a := range c.state.Addresses {
+		if a.Spec.CIDR.Addr() == via {
+			c.problems.addf(route.At("via"), "route %q: its gateway %s is an address of %q, of this very namespace", key, via, a.Spec.Dev)
+			return
+		}
+	}
+	if via.IsLinkLocalUnicast() && via.Is6() {
+		if route.Spec.Dev == "" {
+			c.problems.addf(route.At("via"), "route %q: gateway %s is link-local, so dev is needed", key, via)
+		}
+		return
+	}
+	devs := c.reach(via, route.Spec.Dev, route.Spec.Table)
+	switch {
+	case len(devs) == 0 && route.Spec.Dev == "":
+		c.problems.addf(route.At("via"), "route %q: its gateway %s cannot be reached: no address of a link that is up has it in its network", key, via)
+	case len(devs) == 0:
+		c.problems.addf(route.At("via"), "route %q: its gateway %s cannot be reached by %q: no address of that link has it in its network", key, via, route.Spec.Dev)
+	case len(devs) > 1:
+		c.problems.addf(route.At("via"), "route %q: its gateway %s can be reached by %q and %q, so dev is needed", key, via, devs[0], devs[1])
+	default:
+		route.Spec.Dev = devs[0]
+	}
+}
+
+// reach returns the links by which a host is a neighbour: those with the longest
+// prefix that covers it, among the addresses and the routes without a gateway that
+// a route in the given table can use. If dev is not empty no other link counts.
+func (c *checker) reach(host netip.Addr, dev string, table Table) (devs []string) {
+	longest := -1
+	offer := func(by string, prefix netip.Prefix) {
+		link, ok := c.links[by]
+		if !ok || !link.Spec.Up || dev != "" && by != dev || !prefix.Contains(host) || prefix.Bits() < longest {
+			return
+		}
+		if prefix.Bits() > longest {
+			longest, devs = prefix.Bits(), nil
+		}
+		if len(devs) == 0 || devs[0] != by {
+			devs = append(devs, by)
+		}
+	}
+	for _, a := range c.state.Addresses {
+		offer(a.Spec.Dev, a.Spec.CIDR)
+	}
+	for _, r := range c.state.Routes {
+		if !r.Spec.Via.IsValid() && (r.Spec.Table == table || r.Spec.Table == TableMain) {
+			offer(r.Spec.Dev, r.Spec.Dst)
+		}
+	}
+	return devs
+}
+
+func (c *checker) checkSysctls() {
+	seen := make(map[string]Pos)
+	for _, s := range c.state.Sysctls {
+		twice(&c.problems, seen, "sysctl", s.Spec.Name, s, s.Pos)
+		if dev := s.Spec.Dev(); dev != "" && dev != "lo" {
+			if _, ok := c.links[dev]; !ok {
+				c.problems.addf(s.Pos, "sysctl %q: link %q is not among the links", s.Spec.Name, dev)
+			}
+		}
+	}
+}
