@@ -238,8 +238,8 @@ func TestDeletedObjectIsNotBroughtBackByItsStatus(t *testing.T) {
 		e.pass(100 * time.Millisecond)
 		e.remove(1)
 		e.pass(10 * time.Second)
-		require.Nil(t, e.get(1))
-		require.Equal(t, []string{"update(1)", "delete(1)"}, e.target.calls())
+		require.Nil(e, e.get(1))
+		require.Equal(e, []string{"update(1)", "delete(1)"}, e.target.calls())
 	}, nil)
 }
 
@@ -253,8 +253,8 @@ func TestObjectChangedInFlightIsReconciledAgain(t *testing.T) {
 			e.pass(100 * time.Millisecond)
 			e.put(2, 1)
 			e.pass(950 * time.Millisecond)
-			require.Equal(t, 2, e.get(1).Value)
-			require.Equal(t, reconciler.StatusKindPending, e.kind(1))
+			require.Equal(e, 2, e.get(1).Value)
+			require.Equal(e, reconciler.StatusKindPending, e.kind(1))
 			e.target.failing("")
 			e.pass(time.Minute)
 			e.eachDone()
@@ -274,7 +274,7 @@ func TestDeleteIsRetriedUntilTheObjectIsBack(t *testing.T) {
 		e.put(2, 1)
 		e.target.failing("")
 		e.pass(time.Minute)
-		require.Equal(t, []string{"update(1)", "delete(2)"}, e.target.calls())
+		require.Equal(e, []string{"update(1)", "delete(2)"}, e.target.calls())
 		e.eachDone()
 	}, nil)
 }
@@ -290,12 +290,12 @@ func TestDeleteIsGivenUpForAnObjectThatIsBackAsDone(t *testing.T) {
 		e.target.take()
 		e.write(func(wtxn statedb.WriteTxn) {
 			_, _, err := e.table.Insert(wtxn, &object{ID: 1, Value: 1, Status: reconciler.StatusDone()})
-			require.NoError(t, err)
+			require.NoError(e, err)
 		})
 		e.pass(time.Minute)
-		require.Empty(t, e.target.calls())
+		require.Empty(e, e.target.calls())
 		level, _, _ := e.health.now()
-		require.Equal(t, cell.StatusOK, level)
+		require.Equal(e, cell.StatusOK, level)
 	}, nil)
 }
 
@@ -309,7 +309,7 @@ func TestDeletionDoesNotInheritTheWait(t *testing.T) {
 		e.target.take()
 		e.remove(1)
 		synctest.Wait()
-		require.Equal(t, []string{"delete(1)"}, e.target.calls())
+		require.Equal(e, []string{"delete(1)"}, e.target.calls())
 	}, nil, reconciler.WithRetry(time.Second, time.Hour))
 }
 
@@ -343,8 +343,8 @@ func TestIdleLoopDoesNotLook(t *testing.T) {
 		counted = 0
 		told := len(e.health.history())
 		e.pass(24 * time.Hour)
-		require.Zero(t, counted)
-		require.Len(t, e.health.history(), told)
+		require.Zero(e, counted)
+		require.Len(e, e.health.history(), told)
 	}, countLooks, reconciler.WithoutPruning())
 }
 
@@ -364,19 +364,19 @@ func TestPruneWaitsForTheInitialisers(t *testing.T) {
 						e.loop.Prune()
 					}
 					e.pass(10 * time.Hour)
-					require.Equal(t, []string{"update(1)"}, e.target.calls())
+					require.Equal(e, []string{"update(1)"}, e.target.calls())
 					e.write(markInit)
 					synctest.Wait()
 					if asked || periodic {
-						require.Equal(t, []string{"prune(1)"}, e.target.calls())
+						require.Equal(e, []string{"prune(1)"}, e.target.calls())
 					} else {
-						require.Empty(t, e.target.calls())
+						require.Empty(e, e.target.calls())
 					}
 					e.pass(3*time.Hour + time.Minute)
 					if periodic {
-						require.Equal(t, []string{"prune(1)", "prune(1)", "prune(1)"}, e.target.calls())
+						require.Equal(e, []string{"prune(1)", "prune(1)", "prune(1)"}, e.target.calls())
 					} else {
-						require.Empty(t, e.target.calls())
+						require.Empty(e, e.target.calls())
 					}
 				}, func(e *env, _ *reconciler.Config[*object]) {
 					e.write(func(wtxn statedb.WriteTxn) { markInit = e.table.RegisterInitializer(wtxn, "init") })
@@ -403,20 +403,20 @@ func TestStopCommitsWhatWasFinished(t *testing.T) {
 		})
 		e.put(1, ids(1, 5)...)
 		e.pass(time.Second)
-		require.Equal(t, reconciler.StatusKindPending, e.kind(1))
+		require.Equal(e, reconciler.StatusKindPending, e.kind(1))
 		e.stop()
-		require.Equal(t, []string{"update(1)", "update(2)", "update(3) fail"}, e.target.calls())
+		require.Equal(e, []string{"update(1)", "update(2)", "update(3) fail"}, e.target.calls())
 		for id, kind := range map[uint64]reconciler.StatusKind{
 			1: reconciler.StatusKindDone, 2: reconciler.StatusKindDone, 3: reconciler.StatusKindError,
 			4: reconciler.StatusKindPending, 5: reconciler.StatusKindPending,
 		} {
-			require.Equal(t, kind, e.kind(id), "object %d", id)
+			require.Equal(e, kind, e.kind(id), "object %d", id)
 		}
 	}, nil)
 }
 
 func TestLoopIsRunOnce(t *testing.T) {
 	inBubble(t, func(e *env) {
-		require.ErrorContains(t, e.loop.Run(t.Context()), "has been run already")
+		require.ErrorContains(e, e.loop.Run(e.Context()), "has been run already")
 	}, nil)
 }

@@ -41,10 +41,10 @@ func TestTwoReconcilersOfAnObjectDoNotStrandIt(t *testing.T) {
 
 					e.eachDone()
 					for o := range e.table.All(e.db.ReadTxn()) {
-						require.Equal(t, reconciler.StatusKindDone, o.Other.Kind, "%d: %s", o.ID, o.Other)
+						require.Equal(e, reconciler.StatusKindDone, o.Other.Kind, "%d: %s", o.ID, o.Other)
 					}
-					require.Len(t, e.target.take(), 20*(failures+1), "no attempt too many")
-					require.Len(t, other.take(), 1+20*(otherFailures+1), "a prune, and no attempt too many")
+					require.Len(e, e.target.take(), 20*(failures+1), "no attempt too many")
+					require.Len(e, other.take(), 1+20*(otherFailures+1), "a prune, and no attempt too many")
 				}, nil)
 			})
 		}
@@ -79,7 +79,7 @@ func TestDueRetryComesThroughASaturatedTable(t *testing.T) {
 				})
 				e.put(1, 1)
 				e.pass(10 * time.Millisecond)
-				require.Equal(t, reconciler.StatusKindError, e.kind(1))
+				require.Equal(e, reconciler.StatusKindError, e.kind(1))
 				e.target.take()
 
 				// Every object is written again long before its turn comes.
@@ -93,11 +93,11 @@ func TestDueRetryComesThroughASaturatedTable(t *testing.T) {
 						at = c.at
 					}
 					if c.id == 1 {
-						require.Less(t, c.at.Sub(at), 100*time.Millisecond+3*time.Second/10, "after the retry was due")
+						require.Less(e, c.at.Sub(at), 100*time.Millisecond+3*time.Second/10, "after the retry was due")
 						return
 					}
 				}
-				t.Fatal("the retry did not come while the table changed")
+				e.Fatal("the retry did not come while the table changed")
 			}, nil, reconciler.WithRoundLimits(size, nil))
 		})
 	}
@@ -152,7 +152,7 @@ func TestFirstRetryComesAfterTheMinimumBackoff(t *testing.T) {
 		for i := 1; i < len(calls); i++ {
 			waits = append(waits, calls[i].at.Sub(calls[i-1].at))
 		}
-		require.Equal(t, []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond}, waits)
+		require.Equal(e, []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond}, waits)
 	}, nil)
 }
 
@@ -169,8 +169,8 @@ func TestRetriesOfABatchComeInABatch(t *testing.T) {
 				e.pass(time.Minute)
 				e.eachDone()
 				calls := e.target.take()
-				require.Equal(t, 0, len(calls)%50)
-				require.Equal(t, len(calls)/50, e.target.batches, "batches")
+				require.Equal(e, 0, len(calls)%50)
+				require.Equal(e, len(calls)/50, e.target.batches, "batches")
 			}, func(e *env, cfg *reconciler.Config[*object]) {
 				cfg.Operations = nil
 				if kind == "batches" {
@@ -206,8 +206,8 @@ func TestSlowOperationsDoNotKeepFinishedOnesWaiting(t *testing.T) {
 		start := time.Now()
 		e.put(1, ids(1, 500)...)
 		e.pass(100 * time.Millisecond)
-		require.Equal(t, reconciler.StatusKindDone, e.kind(2))
-		require.Equal(t, reconciler.StatusKindPending, e.kind(500))
+		require.Equal(e, reconciler.StatusKindDone, e.kind(2))
+		require.Equal(e, reconciler.StatusKindPending, e.kind(500))
 		e.pass(300 * time.Millisecond)
 		var attempts []time.Duration
 		for _, c := range e.target.take() {
@@ -215,8 +215,8 @@ func TestSlowOperationsDoNotKeepFinishedOnesWaiting(t *testing.T) {
 				attempts = append(attempts, c.at.Sub(start))
 			}
 		}
-		require.Len(t, attempts, 2)
-		require.Less(t, attempts[1], 200*time.Millisecond, "within a turn of being due")
+		require.Len(e, attempts, 2)
+		require.Less(e, attempts[1], 200*time.Millisecond, "within a turn of being due")
 		e.target.failing("")
 		e.pass(time.Minute)
 		e.eachDone()
@@ -236,10 +236,10 @@ func TestOneInsertIsOneRound(t *testing.T) {
 			e.pass(time.Second)
 			e.put(1, id)
 			synctest.Wait()
-			require.Equal(t, reconciler.StatusKindDone, e.get(id).Other.Kind, "at once: the token was there")
+			require.Equal(e, reconciler.StatusKindDone, e.get(id).Other.Kind, "at once: the token was there")
 		}
-		require.Len(t, e.loop.Journal(), 1+10, "the prune at the start, and one for each insert")
-		require.Len(t, limited.Journal(), 1+10)
+		require.Len(e, e.loop.Journal(), 1+10, "the prune at the start, and one for each insert")
+		require.Len(e, limited.Journal(), 1+10)
 	}, nil)
 }
 
@@ -254,10 +254,10 @@ func TestRefreshMarksInBatches(t *testing.T) {
 		rounds := len(e.loop.Journal())
 
 		e.pass(time.Minute)
-		require.Len(t, e.target.take(), 1000)
-		require.Equal(t, before+2000, e.table.Revision(e.db.ReadTxn()), "marked and done, each once")
+		require.Len(e, e.target.take(), 1000)
+		require.Equal(e, before+2000, e.table.Revision(e.db.ReadTxn()), "marked and done, each once")
 		journal := e.loop.Journal()[rounds:]
-		require.Len(t, journal, 4, "four batches")
+		require.Len(e, journal, 4, "four batches")
 		e.eachDone()
 	}, nil, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(rate.Inf, 0)))
 }
@@ -274,14 +274,14 @@ func TestRefreshKeepsToItsLimiter(t *testing.T) {
 		e.pass(time.Minute + 3*time.Second)
 
 		calls := e.target.take()
-		require.Len(t, calls, 200)
+		require.Len(e, calls, 200)
 		for i, c := range calls {
-			require.True(t, c.refresh)
+			require.True(e, c.refresh)
 			earliest := time.Duration(i) * 10 * time.Millisecond
-			require.GreaterOrEqual(t, c.at.Sub(start)+100*time.Millisecond, earliest, "refresh %d", i)
+			require.GreaterOrEqual(e, c.at.Sub(start)+100*time.Millisecond, earliest, "refresh %d", i)
 		}
-		require.Greater(t, calls[199].at.Sub(start), 1800*time.Millisecond)
-		require.Len(t, e.loop.Journal()[rounds:], 20, "ten at a time")
+		require.Greater(e, calls[199].at.Sub(start), 1800*time.Millisecond)
+		require.Len(e, e.loop.Journal()[rounds:], 20, "ten at a time")
 	}, nil, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(100, 1)))
 }
 
@@ -300,21 +300,21 @@ func TestFailedPruneStaysInHealthUntilAPruneSucceeds(t *testing.T) {
 		e.put(1, 1)
 		synctest.Wait()
 		level, message, err := e.health.now()
-		require.Equal(t, cell.StatusDegraded, level)
-		require.Equal(t, "1 error(s)", message)
-		require.EqualError(t, err, "prune: target is busy")
+		require.Equal(e, cell.StatusDegraded, level)
+		require.Equal(e, "1 error(s)", message)
+		require.EqualError(e, err, "prune: target is busy")
 
 		e.pass(time.Second)
-		require.Equal(t, []string{
+		require.Equal(e, []string{
 			"prune(0) fail", "update(1)", "prune(1) fail", "prune(1) fail", "prune(1) fail",
 		}, e.target.calls(), "retried after 100, 200 and 400 ms")
 
 		e.target.failing("")
 		e.pass(time.Second)
 		level, message, _ = e.health.now()
-		require.Equal(t, cell.StatusOK, level)
-		require.Equal(t, "OK, 1 object(s)", message)
-		require.Equal(t, []string{"prune(1)"}, e.target.calls())
+		require.Equal(e, cell.StatusOK, level)
+		require.Equal(e, "OK, 1 object(s)", message)
+		require.Equal(e, []string{"prune(1)"}, e.target.calls())
 	}, nil)
 }
 
@@ -328,8 +328,8 @@ func TestTouchingAFailingObjectIsNoHotLoop(t *testing.T) {
 			e.pass(20 * time.Millisecond)
 		}
 		calls := e.target.take()
-		require.GreaterOrEqual(t, len(calls), 4)
-		require.LessOrEqual(t, len(calls), 5, "in 4 s with a minimum backoff of 1 s")
+		require.GreaterOrEqual(e, len(calls), 4)
+		require.LessOrEqual(e, len(calls), 5, "in 4 s with a minimum backoff of 1 s")
 		e.target.failing("")
 		e.pass(time.Minute)
 		e.eachDone()
@@ -345,17 +345,17 @@ func TestUnchangedFailureWakesNoWatcher(t *testing.T) {
 		_, watch := e.table.AllWatch(e.db.ReadTxn())
 		revision := e.table.Revision(e.db.ReadTxn())
 		e.pass(10 * time.Second)
-		require.Greater(t, len(e.target.take()), 5, "it was retried")
+		require.Greater(e, len(e.target.take()), 5, "it was retried")
 		select {
 		case <-watch:
-			t.Fatal("the table changed")
+			e.Fatal("the table changed")
 		default:
 		}
 
 		e.target.failing("no longer the same")
 		e.pass(time.Minute)
-		require.Equal(t, revision+1, e.table.Revision(e.db.ReadTxn()), "news is written once")
-		require.Equal(t, "no longer the same", e.get(1).Status.GetError())
+		require.Equal(e, revision+1, e.table.Revision(e.db.ReadTxn()), "news is written once")
+		require.Equal(e, "no longer the same", e.get(1).Status.GetError())
 	}, nil)
 }
 
@@ -374,7 +374,7 @@ func TestWhatCameAndWentIsNotDeletedFromTheTarget(t *testing.T) {
 	}
 	inBubble(t, func(e *env) {
 		comeAndGo(e)
-		require.Empty(t, e.target.calls())
+		require.Empty(e, e.target.calls())
 
 		e.put(1, 1)
 		synctest.Wait()
@@ -385,11 +385,11 @@ func TestWhatCameAndWentIsNotDeletedFromTheTarget(t *testing.T) {
 			require.NoError(e, err)
 		})
 		synctest.Wait()
-		require.Equal(t, []string{"update(1)", "delete(1)"}, e.target.calls(), "but one that had been applied is")
+		require.Equal(e, []string{"update(1)", "delete(1)"}, e.target.calls(), "but one that had been applied is")
 	}, nil)
 	inBubble(t, func(e *env) {
 		comeAndGo(e)
-		require.Equal(t, []string{"delete(1)"}, e.target.calls())
+		require.Equal(e, []string{"delete(1)"}, e.target.calls())
 	}, nil, reconciler.WithoutPruning())
 }
 
@@ -403,9 +403,9 @@ func TestRowWithoutStatusIsLeftAloneAndSaidOnce(t *testing.T) {
 			}
 		})
 		e.pass(time.Minute)
-		require.Empty(t, e.target.calls())
-		require.Contains(t, e.log.String(), "has no status")
-		require.Equal(t, 1, countLines(e.log.String()))
+		require.Empty(e, e.target.calls())
+		require.Contains(e, e.log.String(), "has no status")
+		require.Equal(e, 1, countLines(e.log.String()))
 	}, nil)
 }
 
@@ -431,8 +431,8 @@ func TestRoundOperationsMayKeepTheOrderOfTheWrites(t *testing.T) {
 			_, _, _ = e.table.Insert(wtxn, &object{ID: 3, Status: reconciler.StatusPending()})
 		})
 		synctest.Wait()
-		require.Equal(t, []string{"update(2)", "delete(1)", "update(3)"}, e.target.calls())
-		require.Equal(t, 2, e.target.batches)
+		require.Equal(e, []string{"update(2)", "delete(1)", "update(3)"}, e.target.calls())
+		require.Equal(e, 2, e.target.batches)
 	}, func(e *env, cfg *reconciler.Config[*object]) {
 		cfg.Operations, cfg.RoundOperations = nil, roundTarget{e.target}
 	})
@@ -450,8 +450,8 @@ func TestPanicIsAnErrorOfItsObject(t *testing.T) {
 				}
 				e.put(1, ids(1, 3)...)
 				e.pass(10 * time.Millisecond)
-				require.Contains(t, e.get(2).Status.GetError(), "out of cheese")
-				require.Contains(t, e.log.String(), "stack=")
+				require.Contains(e, e.get(2).Status.GetError(), "out of cheese")
+				require.Contains(e, e.log.String(), "stack=")
 				e.target.running = 0
 				e.put(2, 2)
 				e.pass(time.Minute)
@@ -478,9 +478,9 @@ func TestRetriesOfACrowdAreSpread(t *testing.T) {
 		for _, c := range e.target.take()[:1000] {
 			moments[c.at]++
 		}
-		require.GreaterOrEqual(t, len(moments), 15, "the first retries, in at least so many rounds")
+		require.GreaterOrEqual(e, len(moments), 15, "the first retries, in at least so many rounds")
 		for at, n := range moments {
-			require.Less(t, n, 200, "at %s", at)
+			require.Less(e, n, 200, "at %s", at)
 		}
 	}, nil, reconciler.WithJitter(0.1), reconciler.WithRetry(time.Second, time.Minute))
 }

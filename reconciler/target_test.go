@@ -36,7 +36,7 @@ func (c call) String() string {
 	if c.refresh {
 		s = fmt.Sprintf("refresh(%d)", c.id)
 	}
-	if c.err != nil {
+	if c.err != nil && failed(c.err) {
 		s += " fail"
 	}
 	return s
