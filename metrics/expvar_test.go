@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package metrics_test
+
+import (
+	"encoding/json"
+	"errors"
+	"expvar"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	peer "github.com/cilium/statedb/reconciler"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/statekeel/statekeel/metrics"
+)
+
+var errBusy = errors.New("busy")
+
+// The figures mean what they do with the package that ExpVar stands in for, whether they
+// come through the methods, through a handle, or through several.
+func TestExpVarShowsWhatThePeerShows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ours, theirs := metrics.NewExpVar(), peer.NewUnpublishedExpVarMetrics()
+		modules := []cell.FullModuleID{nil, {"agent"}, module}
+		names := []string{"", "v4", "v6"}
+		handles := map[string][]metrics.Handle{}
+
+		for range rapid.IntRange(0, 30).Draw(t, "calls") {
+			id := rapid.SampledFrom(modules).Draw(t, "module")
+			name := rapid.SampledFrom(names).Draw(t, "name")
+			way := rapid.SampledFrom([]string{"methods", "new handle", "old handle"}).Draw(t, "way")
+
+			known := handles[id.String()+"/"+name]
+			var handle metrics.Handle
+			switch {
+			case way == "methods":
+				handle = metrics.Bind(struct{ metrics.Metrics }{ours}, id, name)
+			case way == "new handle" || len(known) == 0:
+				handle = metrics.Bind(ours, id, name)
+				handles[id.String()+"/"+name] = append(known, handle)
+			default:
+				handle = rapid.SampledFrom(known).Draw(t, "handle")
+			}
+			call := drawCall(t)
+			call(handle)
+			call(metrics.Bind(theirs, id, name))
+			assert.Equal(t, theirs.Map().String(), ours.Map().String())
+		}
+	})
+}
+
+// drawCall draws one call of one method.
+func drawCall(t *rapid.T) func(metrics.Handle) {
+	duration := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "duration"))
+	number := rapid.IntRange(0, 5).Draw(t, "number")
+	err := rapid.SampledFrom([]error{nil, errBusy}).Draw(t, "error")
+	return rapid.SampledFrom([]func(metrics.Handle){
+		func(h metrics.Handle) { h.UpdateDuration(duration) },
+		func(h metrics.Handle) { h.DeleteDuration(duration) },
+		func(h metrics.Handle) { h.ReconciliationErrors(number, 2*number) },
+		func(h metrics.Handle) { h.PruneError(err) },
+		func(h metrics.Handle) { h.PruneDuration(duration) },
+	}).Draw(t, "call")
+}
+
+func TestExpVarKeysAreModuleNameAndOperation(t *testing.T) {
+	m := metrics.NewExpVar()
+	callAll(m.Bind(module, "v6"))
+	callAll(m.Bind(module, ""))
+	assert.JSONEq(t, `{
+		"reconciliation_count":          {"agent.routing": 1, "agent.routing/v6": 1},
+		"reconciliation_duration":       {"agent.routing/update": 1, "agent.routing/delete": 2,
+		                                  "agent.routing/v6/update": 1, "agent.routing/v6/delete": 2},
+		"reconciliation_total_errors":   {"agent.routing": 3, "agent.routing/v6": 3},
+		"reconciliation_current_errors": {"agent.routing": 4, "agent.routing/v6": 4},
+		"prune_count":                   {"agent.routing": 2, "agent.routing/v6": 2},
+		"prune_duration":                {"agent.routing": 5, "agent.routing/v6": 5},
+		"prune_total_errors":            {"agent.routing": 1, "agent.routing/v6": 1},
+		"prune_current_errors":          {"agent.routing": 0, "agent.routing/v6": 0}
+	}`, m.Map().String())
+}
+
+func TestExpVarHasNoKeyForWhatNeverHappened(t *testing.T) {
+	m := metrics.NewExpVar()
+	h := m.Bind(module, "")
+	h.UpdateDuration(time.Second)
+	h.PruneError(nil)
+	var all map[string]map[string]float64
+	require.NoError(t, json.Unmarshal([]byte(m.Map().String()), &all))
+	for name, vars := range all {
+		var want map[string]float64
+		switch name {
+		case "reconciliation_duration":
+			want = map[string]float64{"agent.routing/update": 1}
+		case "prune_count":
+			want = map[string]float64{"agent.routing": 1}
+		case "prune_current_errors":
+			want = map[string]float64{"agent.routing": 0}
+		default:
+			want = map[string]float64{}
+		}
+		assert.Equal(t, want, vars, name)
+	}
+	assert.Len(t, all, 8)
+}
+
+func TestCurrentErrorsKeepTheirVariable(t *testing.T) {
+	m := metrics.NewExpVar()
+	key := module.String()
+	m.ReconciliationErrors(module, "", 1, 1)
+	m.PruneError(module, "", errBusy)
+	current, prune := m.ReconciliationCurrentErrorsVar.Get(key), m.PruneCurrentErrorsVar.Get(key)
+
+	m.ReconciliationErrors(module, "", 0, 7)
+	m.PruneError(module, "", nil)
+	assert.Same(t, current, m.ReconciliationCurrentErrorsVar.Get(key))
+	assert.Same(t, prune, m.PruneCurrentErrorsVar.Get(key))
+	assert.Equal(t, "7", current.String())
+	assert.Equal(t, "0", prune.String())
+}
+
+func TestAVariableOfAnotherTypeIsLeftAlone(t *testing.T) {
+	m := metrics.NewExpVar()
+	note := new(expvar.String)
+	note.Set("mine")
+	maps := []*expvar.Map{
+		m.ReconciliationCountVar, m.ReconciliationDurationVar, m.ReconciliationTotalErrorsVar,
+		m.ReconciliationCurrentErrorsVar, m.PruneCountVar, m.PruneDurationVar,
+		m.PruneTotalErrorsVar, m.PruneCurrentErrorsVar,
+	}
+	keys := []string{"agent.routing", "agent.routing/update", "agent.routing/delete"}
+	for _, vars := range maps {
+		for _, key := range keys {
+			vars.Set(key, note)
+		}
+	}
+	callAll(m.Bind(module, ""))
+	callAll(metrics.Bind(struct{ metrics.Metrics }{m}, module, ""))
+	for _, vars := range maps {
+		for _, key := range keys {
+			assert.Same(t, note, vars.Get(key))
+		}
+	}
+}
+
+// Half a second is exact in binary, so the sums must be exact too.
+func TestNoFigureGetsLostBetweenHandlesAndMethods(t *testing.T) {
+	const each = 500
+	m := metrics.NewExpVar()
+	ways := []metrics.Handle{
+		m.Bind(module, "v6"), m.Bind(module, "v6"), metrics.Bind(struct{ metrics.Metrics }{m}, module, "v6"),
+	}
+	var writers, reader sync.WaitGroup
+	stop := make(chan struct{})
+	for _, h := range ways {
+		writers.Go(func() {
+			for range each {
+				h.UpdateDuration(time.Second / 2)
+				h.DeleteDuration(time.Second / 2)
+				h.ReconciliationErrors(2, 9)
+				h.PruneError(errBusy)
+				h.PruneDuration(time.Second / 2)
+			}
+		})
+	}
+	reader.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = m.Map().String()
+			}
+		}
+	})
+	writers.Wait()
+	close(stop)
+	reader.Wait()
+
+	assert.JSONEq(t, `{
+		"reconciliation_count":          {"agent.routing/v6": 1500},
+		"reconciliation_duration":       {"agent.routing/v6/update": 750, "agent.routing/v6/delete": 750},
+		"reconciliation_total_errors":   {"agent.routing/v6": 3000},
+		"reconciliation_current_errors": {"agent.routing/v6": 9},
+		"prune_count":                   {"agent.routing/v6": 1500},
+		"prune_duration":                {"agent.routing/v6": 750},
+		"prune_total_errors":            {"agent.routing/v6": 1500},
+		"prune_current_errors":          {"agent.routing/v6": 1}
+	}`, m.Map().String())
+}
+
+// callNoErrors is what a loop does that runs well.
+func callNoErrors(h metrics.Handle) {
+	h.UpdateDuration(time.Millisecond)
+	h.DeleteDuration(time.Millisecond)
+	h.ReconciliationErrors(0, 0)
+	h.PruneError(nil)
+	h.PruneDuration(time.Millisecond)
+}
+
+func TestBoundFiguresAllocateNothing(t *testing.T) {
+	h := metrics.NewExpVar().Bind(module, "v6")
+	assert.Zero(t, testing.AllocsPerRun(100, func() {
+		callNoErrors(h)
+		h.PruneError(errBusy)
+	}))
+}
+
+func BenchmarkUpdateDuration(b *testing.B) {
+	for name, bind := range map[string]func(*metrics.ExpVar) metrics.Handle{
+		"bound": func(m *metrics.ExpVar) metrics.Handle { return metrics.Bind(m, module, "v6") },
+		"unbound": func(m *metrics.ExpVar) metrics.Handle {
+			return metrics.Bind(struct{ metrics.Metrics }{m}, module, "v6")
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			h := bind(metrics.NewExpVar())
+			b.ReportAllocs()
+			for b.Loop() {
+				h.UpdateDuration(time.Millisecond)
+			}
+		})
+	}
+}
+
+func TestMapHasTheMapsOfTheFields(t *testing.T) {
+	assertMapHasTheFields(t, metrics.NewExpVar())
+}
+
+func assertMapHasTheFields(t *testing.T, m *metrics.ExpVar) {
+	want := map[string]*expvar.Map{
+		"reconciliation_count":          m.ReconciliationCountVar,
+		"reconciliation_duration":       m.ReconciliationDurationVar,
+		"reconciliation_total_errors":   m.ReconciliationTotalErrorsVar,
+		"reconciliation_current_errors": m.ReconciliationCurrentErrorsVar,
+		"prune_count":                   m.PruneCountVar,
+		"prune_duration":                m.PruneDurationVar,
+		"prune_total_errors":            m.PruneTotalErrorsVar,
+		"prune_current_errors":          m.PruneCurrentErrorsVar,
+	}
+	var names []string
+	m.Map().Do(func(kv expvar.KeyValue) {
+		names = append(names, kv.Key)
+		assert.Same(t, want[kv.Key], kv.Value, kv.Key)
+	})
+	assert.True(t, slices.IsSorted(names))
+	assert.Len(t, names, len(want))
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package metrics_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/statekeel/statekeel/metrics"
+)
+
+var module = cell.FullModuleID{"agent", "routing"}
+
+// recorder is a Metrics that writes down what it is told.
+type recorder struct{ calls []string }
+
+func (r *recorder) record(format string, args ...any) {
+	r.calls = append(r.calls, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) ReconciliationDuration(id cell.FullModuleID, name, operation string, d time.Duration) {
+	r.record("ReconciliationDuration %v %q %s %v", id, name, operation, d)
+}
+
+func (r *recorder) ReconciliationErrors(id cell.FullModuleID, name string, new, current int) {
+	r.record("ReconciliationErrors %v %q %d %d", id, name, new, current)
+}
+
+func (r *recorder) PruneError(id cell.FullModuleID, name string, err error) {
+	r.record("PruneError %v %q %v", id, name, err)
+}
+
+func (r *recorder) PruneDuration(id cell.FullModuleID, name string, d time.Duration) {
+	r.record("PruneDuration %v %q %v", id, name, d)
+}
+
+// binder is a recorder with the given handle of its own.
+type binder struct {
+	recorder
+	handle metrics.Handle
+}
+
+func (b *binder) Bind(id cell.FullModuleID, name string) metrics.Handle {
+	b.record("Bind %v %q", id, name)
+	return b.handle
+}
+
+func callAll(h metrics.Handle) {
+	h.UpdateDuration(time.Second)
+	h.DeleteDuration(2 * time.Second)
+	h.ReconciliationErrors(3, 4)
+	h.PruneError(errors.New("busy"))
+	h.PruneError(nil)
+	h.PruneDuration(5 * time.Second)
+}
+
+var allCalls = []string{
+	`ReconciliationDuration agent.routing "v6" update 1s`,
+	`ReconciliationDuration agent.routing "v6" delete 2s`,
+	`ReconciliationErrors agent.routing "v6" 3 4`,
+	`PruneError agent.routing "v6" busy`,
+	`PruneError agent.routing "v6" <nil>`,
+	`PruneDuration agent.routing "v6" 5s`,
+}
+
+func TestBindCallsTheFourMethodsOfOneThatIsNoBinder(t *testing.T) {
+	r := &recorder{}
+	callAll(metrics.Bind(r, module, "v6"))
+	assert.Equal(t, allCalls, r.calls)
+}
+
+func TestBindUsesTheHandleOfABinder(t *testing.T) {
+	own := metrics.Bind(&recorder{}, module, "other")
+	b := &binder{handle: own}
+	assert.Same(t, own, metrics.Bind(b, module, "v6"))
+	assert.Equal(t, []string{`Bind agent.routing "v6"`}, b.calls)
+}
+
+func TestBindCallsTheFourMethodsOfABinderWithoutAHandle(t *testing.T) {
+	b := &binder{}
+	callAll(metrics.Bind(b, module, "v6"))
+	assert.Equal(t, append([]string{`Bind agent.routing "v6"`}, allCalls...), b.calls)
+}
+
+func TestBindWithoutMetricsDropsAllFigures(t *testing.T) {
+	h := metrics.Bind(nil, module, "v6")
+	assert.NotPanics(t, func() { callAll(h) })
+	assert.Equal(t, metrics.Bind(metrics.Discard, module, "v6"), h)
+	assert.Zero(t, testing.AllocsPerRun(100, func() { callNoErrors(metrics.Bind(metrics.Discard, module, "v6")) }))
+}
+
+func TestDiscardTakesAllCalls(t *testing.T) {
+	assert.NotPanics(t, func() {
+		metrics.Discard.ReconciliationDuration(module, "", metrics.OpUpdate, time.Second)
+		metrics.Discard.ReconciliationErrors(module, "", 1, 1)
+		metrics.Discard.PruneError(module, "", nil)
+		metrics.Discard.PruneDuration(module, "", time.Second)
+	})
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package metrics_test
+
+import (
+	"expvar"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/metrics"
+)
+
+// inOwnProcess runs the calling test, which must be called name, in a process of its own:
+// what is published stays so. It reports whether this is that process.
+func inOwnProcess(t *testing.T, name string) bool {
+	const flag = "STATEKEEL_TEST_OWN_PROCESS"
+	if os.Getenv(flag) == name {
+		return true
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+name+"$", "-test.v")
+	cmd.Env = append(os.Environ(), flag+"="+name)
+	out, err := cmd.CombinedOutput()
+	assert.NoError(t, err, "%s", out)
+	assert.Contains(t, string(out), "--- PASS: "+name)
+	return false
+}
+
+func TestPublishingTwiceReusesTheVariables(t *testing.T) {
+	one, err := metrics.PublishExpVar()
+	require.NoError(t, err)
+	two, err := metrics.PublishExpVar()
+	require.NoError(t, err)
+	assert.Same(t, one.PruneCountVar, two.PruneCountVar)
+	for _, m := range []*metrics.ExpVar{one, two} {
+		assertMapHasTheFields(t, m)
+		m.Map().Do(func(kv expvar.KeyValue) {
+			assert.Same(t, kv.Value, expvar.Get(kv.Key), kv.Key)
+		})
+	}
+}
+
+func TestPublishingFromManyGoroutinesGivesAllTheSameVariables(t *testing.T) {
+	if !inOwnProcess(t, "TestPublishingFromManyGoroutinesGivesAllTheSameVariables") {
+		return
+	}
+	all := make([]*metrics.ExpVar, 16)
+	var wg sync.WaitGroup
+	for i := range all {
+		wg.Go(func() {
+			m, err := metrics.PublishExpVar()
+			if assert.NoError(t, err) {
+				m.PruneCountVar.Add("agent", 1)
+				all[i] = m
+			}
+		})
+	}
+	wg.Wait()
+	assert.Equal(t, "16", all[0].PruneCountVar.Get("agent").String())
+	for _, m := range all {
+		assert.Same(t, all[0].ReconciliationCountVar, m.ReconciliationCountVar)
+	}
+}
+
+func TestPublishingUsesMapsThatThePeerHasPublished(t *testing.T) {
+	if !inOwnProcess(t, "TestPublishingUsesMapsThatThePeerHasPublished") {
+		return
+	}
+	theirs := expvar.NewMap("prune_count")
+	m, err := metrics.PublishExpVar()
+	require.NoError(t, err)
+	assert.Same(t, theirs, m.PruneCountVar)
+	assertMapHasTheFields(t, m)
+}
+
+func TestPublishingOverOtherVariablesFailsNamingThem(t *testing.T) {
+	if !inOwnProcess(t, "TestPublishingOverOtherVariablesFailsNamingThem") {
+		return
+	}
+	expvar.NewInt("prune_count")
+	expvar.NewString("reconciliation_duration")
+	for range 2 {
+		m, err := metrics.PublishExpVar()
+		assert.Nil(t, m)
+		assert.EqualError(t, err, ""+
+			`expvar variable "reconciliation_duration" is already published as a *expvar.String, want a *expvar.Map`+"\n"+
+			`expvar variable "prune_count" is already published as a *expvar.Int, want a *expvar.Map`)
+	}
+	assert.Nil(t, expvar.Get("reconciliation_count"), "a failed call has published something")
+}
