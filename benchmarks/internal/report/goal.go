@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package report
+
+import (
+	"fmt"
+
+	"github.com/statekeel/statekeel/benchmarks/internal/series"
+	"github.com/statekeel/statekeel/benchmarks/internal/subject"
+	"github.com/statekeel/statekeel/benchmarks/internal/workload"
+)
+
+// goal is something that Statekeel set out to reach, in a form that a series can answer.
+type goal struct {
+	workload, metric string
+	// against says what the figure is compared with.
+	against against
+	// bound is the least, or the most, by better.
+	bound  float64
+	better workload.Better
+}
+
+type against int8
+
+const (
+	itself       against = iota // the figure as it is
+	ratioToPeer                 // divided by the peer's better variant's
+	ratioToFloor                // divided by the floor's
+	beyondFloor                 // less the floor's
+	beyondPeer                  // less the peer's
+)
+
+func goals() []goal {
+	return []goal{
+		{"noop-single", "throughput", ratioToPeer, 1.2, workload.More},
+		{"noop-single", "throughput", ratioToFloor, 0.92, workload.More},
+		{"noop-single", "allocs", beyondFloor, 1, workload.Less},
+		{"noop-batch", "throughput", ratioToPeer, 1.2, workload.More},
+		{"noop-batch", "throughput", ratioToFloor, 0.92, workload.More},
+		{"noop-batch", "allocs", beyondFloor, 1, workload.Less},
+		{"failing-10k", "cpu", itself, 2.5, workload.Less},
+		{"failing-30k", "cpu", itself, 2.5, workload.Less},
+		{"failing-100k", "cpu", itself, 2.5, workload.Less},
+		{"failing-100k", "heal", itself, 1.2, workload.Less},
+		{"failing-1m", "slowdown", itself, 2, workload.Less},
+		{"failing-1m", "heap_beyond_row", itself, 400, workload.Less},
+		{"parked", "p50_growth", itself, 1.2, workload.Less},
+		{"starvation", "late", itself, 100, workload.Less},
+		{"latency-b2b", "p50", itself, 25, workload.Less},
+		{"latency-b2b", "burst_throughput", ratioToPeer, 1, workload.More},
+		{"latency-b2b", "burst_batch", ratioToPeer, 1, workload.More},
+		{"statusset-8", "throughput", ratioToPeer, 1.5, workload.More},
+		{"refresh", "cpu", itself, 4, workload.Less},
+		{"refresh", "fresh_p99", itself, 2000, workload.Less},
+		{"idle", "cpu", beyondPeer, 0, workload.Less},
+	}
+}
+
+// answer is what a series says to a goal.
+type answer struct {
+	wanted, measured string
+	met              bool
+	shortfall        string // "" if met
+}
+
+// answer returns false if the series did not measure what the goal is about.
+func (g goal) answer(r *series.Result) (answer, bool) {
+	metric, known := r.Metric(g.metric)
+	own := r.Figure(subject.Statekeel, g.metric)
+	if !known || own.Runs == 0 {
+		return answer{}, false
+	}
+	var (
+		value float64
+		unit  = metric.Unit
+		than  string
+	)
+	switch g.against {
+	case itself:
+		value = own.Median
+	case ratioToPeer, ratioToFloor:
+		other := g.other(r, metric)
+		ratio := r.Ratio(subject.Statekeel, other, g.metric)
+		if ratio.Runs == 0 {
+			return answer{}, false
+		}
+		value, unit, than = ratio.Median, "x", " "+other
+	case beyondFloor, beyondPeer:
+		other := g.other(r, metric)
+		if other == "" {
+			return answer{}, false
+		}
+		value, than = own.Median-r.Figure(other, g.metric).Median, " beyond "+other
+	}
+	a := answer{
+		wanted:   fmt.Sprintf("%s %s %s%s", atMost(g.better), number(g.bound), unit, than),
+		measured: fmt.Sprintf("%s %s", number(value), unit),
+	}
+	if g.better == workload.More {
+		a.met = value >= g.bound
+	} else {
+		a.met = value <= g.bound && !own.AtLeast
+	}
+	if !a.met {
+		a.shortfall = shortfall(value-g.bound, g.bound, unit)
+	}
+	return a, true
+}
+
+// other returns the contender that the goal compares with: of a peer's variants the better.
+func (g goal) other(r *series.Result, metric series.Metric) string {
+	if g.against == ratioToPeer || g.against == beyondPeer {
+		return r.Best(metric, r.Workload.AgainstPeers()...)
+	}
+	return r.Best(metric, subject.Floor)
+}
+
+func atMost(b workload.Better) string {
+	if b == workload.More {
+		return "at least"
+	}
+	return "at most"
+}
+
+// shortfall renders by how much a goal was missed: a share of the bound, if there is one.
+func shortfall(by, bound float64, unit string) string {
+	if by < 0 {
+		by = -by
+	}
+	if bound == 0 {
+		return fmt.Sprintf("short by %s %s", number(by), unit)
+	}
+	return fmt.Sprintf("short by %s %%", number(100*by/bound))
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package report
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/benchmarks/internal/series"
+	"github.com/statekeel/statekeel/benchmarks/internal/subject"
+	"github.com/statekeel/statekeel/benchmarks/internal/workload"
+)
+
+func figure(metric string, better workload.Better, v float64) workload.Figures {
+	return workload.Figures{{Metric: metric, Unit: "us", Better: better, Value: v}}
+}
+
+func TestGoalsCompareWithWhatTheySay(t *testing.T) {
+	contenders := []string{subject.Statekeel, subject.Peer, subject.PeerInf, subject.Floor}
+	result := func(metric string, better workload.Better, values ...float64) *series.Result {
+		runs := map[string][]workload.Figures{}
+		for i, v := range values {
+			runs[contenders[i]] = []workload.Figures{figure(metric, better, v)}
+		}
+		return results(t, workload.Workload{Name: "w", Contenders: contenders[:len(values)]}, runs)
+	}
+	for _, c := range []struct {
+		goal   goal
+		result *series.Result
+		want   answer
+	}{
+		{
+			goal{"w", "cpu", itself, 2.5, workload.Less}, result("cpu", workload.Less, 2.5),
+			answer{"at most 2.50 us", "2.50 us", true, ""},
+		},
+		{
+			goal{"w", "cpu", itself, 2.5, workload.Less}, result("cpu", workload.Less, 3),
+			answer{"at most 2.50 us", "3.00 us", false, "short by 20.0 %"},
+		},
+		{
+			// The better of the peer's variants counts.
+			goal{"w", "speed", ratioToPeer, 1.2, workload.More}, result("speed", workload.More, 110, 50, 100, 100),
+			answer{"at least 1.20 x statedb/reconciler+inf", "1.10 x", false, "short by 8.33 %"},
+		},
+		{
+			goal{"w", "speed", ratioToFloor, 0.92, workload.More}, result("speed", workload.More, 95, 50, 60, 100),
+			answer{"at least 0.92 x floor", "0.95 x", true, ""},
+		},
+		{
+			goal{"w", "allocs", beyondFloor, 1, workload.Less}, result("allocs", workload.Less, 16, 19, 19, 14),
+			answer{"at most 1.00 us beyond floor", "2.00 us", false, "short by 100 %"},
+		},
+		{
+			goal{"w", "cpu", beyondPeer, 0, workload.Less}, result("cpu", workload.Less, 3, 1),
+			answer{"at most 0 us beyond statedb/reconciler", "2.00 us", false, "short by 2.00 us"},
+		},
+		{
+			goal{"w", "cpu", beyondPeer, 0, workload.Less}, result("cpu", workload.Less, 1, 3),
+			answer{"at most 0 us beyond statedb/reconciler", "-2.00 us", true, ""},
+		},
+	} {
+		got, ok := c.goal.answer(c.result)
+		require.True(t, ok)
+		assert.Equal(t, c.want, got)
+	}
+}
+
+func TestAGoalIsNotMetByAWaitThatWasGivenUp(t *testing.T) {
+	r := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel}}, map[string][]workload.Figures{
+		subject.Statekeel: {{{Metric: "late", Unit: "ms", Better: workload.Less, Value: 10, AtLeast: true}}},
+	})
+	got, ok := goal{"w", "late", itself, 100, workload.Less}.answer(r)
+	require.True(t, ok)
+	assert.False(t, got.met)
+}
+
+func TestAGoalWithoutItsContenderHasNoAnswer(t *testing.T) {
+	alone := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel}},
+		map[string][]workload.Figures{subject.Statekeel: {figure("cpu", workload.Less, 1)}})
+	for _, a := range []against{ratioToPeer, ratioToFloor, beyondPeer, beyondFloor} {
+		_, ok := goal{"w", "cpu", a, 1, workload.Less}.answer(alone)
+		assert.False(t, ok)
+	}
+	_, ok := goal{"w", "latency", itself, 1, workload.Less}.answer(alone)
+	assert.False(t, ok, "nobody measured it")
+}
+
+// A goal that names what no workload measures would silently not be checked.
+func TestEveryGoalIsAnsweredByItsWorkload(t *testing.T) {
+	byWorkload := map[string][]goal{}
+	for _, g := range goals() {
+		byWorkload[g.workload] = append(byWorkload[g.workload], g)
+	}
+	known := map[string]bool{}
+	for _, w := range workload.All() {
+		known[w.Name] = true
+		if len(byWorkload[w.Name]) == 0 {
+			continue
+		}
+		t.Run(w.Name, func(t *testing.T) {
+			t.Parallel()
+			plan := series.Plan{
+				Workloads:  []workload.Workload{w},
+				Contenders: w.Contenders,
+				Runs:       1,
+				Sizes:      workload.Tiny(),
+				Execute:    series.InProcess,
+			}
+			require.NoError(t, plan.Run(t.Context(), func(r *series.Result) error {
+				for _, g := range byWorkload[w.Name] {
+					_, ok := g.answer(r)
+					assert.True(t, ok, "%s %s", g.workload, g.metric)
+				}
+				return nil
+			}))
+		})
+	}
+	for name := range byWorkload {
+		assert.True(t, known[name], name)
+	}
+}

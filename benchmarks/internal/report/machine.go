@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// Machine is where a series ran.
+type Machine struct {
+	// CPU is the model, "" where the system does not tell.
+	CPU string
+	// Cores is the number of logical cores that Go uses.
+	Cores int
+	// MemoryGiB is the memory in GiB, 0 where the system does not tell.
+	MemoryGiB float64
+	// Go is the version of Go, the operating system and the architecture.
+	Go string
+}
+
+// ThisMachine looks at the machine it runs on.
+func ThisMachine() Machine {
+	m := Machine{
+		CPU:   fieldOf("/proc/cpuinfo", "model name"),
+		Cores: runtime.GOMAXPROCS(0),
+		Go:    fmt.Sprintf("%s %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH),
+	}
+	kib := strings.TrimSuffix(fieldOf("/proc/meminfo", "MemTotal"), " kB")
+	if n, err := strconv.ParseFloat(kib, 64); err == nil {
+		m.MemoryGiB = n / (1 << 20)
+	}
+	return m
+}
+
+// String renders the machine in one line.
+func (m Machine) String() string {
+	cpu := m.CPU
+	if cpu == "" {
+		cpu = "unknown CPU"
+	}
+	s := fmt.Sprintf("%s, %d cores", cpu, m.Cores)
+	if m.MemoryGiB > 0 {
+		s += fmt.Sprintf(", %.0f GiB", m.MemoryGiB)
+	}
+	return s + ", " + m.Go
+}
+
+// fieldOf returns the value of the first "name: value" line of a file; "" if there is none,
+// or no such file, as on a system that is not Linux.
+func fieldOf(path, name string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		key, value, found := strings.Cut(lines.Text(), ":")
+		if found && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

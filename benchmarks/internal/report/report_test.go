@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package report
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/benchmarks/internal/series"
+	"github.com/statekeel/statekeel/benchmarks/internal/subject"
+	"github.com/statekeel/statekeel/benchmarks/internal/workload"
+)
+
+// results runs workloads that exist in name only: each contender's figures by repetition.
+func results(t *testing.T, w workload.Workload, runs map[string][]workload.Figures) *series.Result {
+	n := 0
+	for _, figures := range runs {
+		n = max(n, len(figures))
+	}
+	turn := map[string]int{}
+	plan := series.Plan{
+		Workloads:  []workload.Workload{w},
+		Contenders: w.Contenders,
+		Runs:       n,
+		Execute: func(_ context.Context, run series.Run) (workload.Figures, error) {
+			turn[run.Contender]++
+			return runs[run.Contender][turn[run.Contender]-1], nil
+		},
+	}
+	var result *series.Result
+	require.NoError(t, plan.Run(t.Context(), func(r *series.Result) error {
+		result = r
+		return nil
+	}))
+	return result
+}
+
+func throughput(v float64) workload.Figures {
+	return workload.Figures{{Metric: "throughput", Unit: "objects/s", Better: workload.More, Value: v}}
+}
+
+func noopResult(t *testing.T) *series.Result {
+	return results(t, workload.Workload{
+		Name: "noop-single", About: "Rows & <rows>.", Headline: "throughput",
+		Contenders: []string{subject.Statekeel, subject.Peer, subject.Floor},
+	}, map[string][]workload.Figures{
+		subject.Statekeel: {throughput(700_000), throughput(720_000), throughput(740_000)},
+		subject.Peer:      {throughput(560_000), throughput(600_000), throughput(600_000)},
+		subject.Floor:     {throughput(800_000), throughput(800_000), throughput(800_000)},
+	})
+}
+
+func starvationResult(t *testing.T) *series.Result {
+	wait := func(v float64, bound bool) workload.Figures {
+		return workload.Figures{
+			{Metric: "retry_wait", Unit: "ms", Better: workload.Less, Value: v + 50, AtLeast: bound},
+			{Metric: "late", Unit: "ms", Better: workload.Less, Value: v, AtLeast: bound},
+		}
+	}
+	return results(t, workload.Workload{
+		Name: "starvation", About: "A retry.", Headline: "retry_wait",
+		Contenders: []string{subject.Statekeel, subject.Peer},
+	}, map[string][]workload.Figures{
+		subject.Statekeel: {wait(2, false)},
+		subject.Peer:      {wait(10_000, true)},
+	})
+}
+
+func page(t *testing.T) Page {
+	return Page{
+		Results:    []*series.Result{noopResult(t), starvationResult(t)},
+		Contenders: subject.Contenders(),
+		Machine:    Machine{CPU: "Abacus & Sons", Cores: 2, MemoryGiB: 23.4, Go: "go1.26.8 linux/amd64"},
+		When:       time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC),
+		Took:       1234567 * time.Millisecond,
+	}
+}
+
+func TestTextShowsFiguresAndRatios(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, Text(&out, noopResult(t)))
+	require.NoError(t, Text(&out, starvationResult(t)))
+	assert.Equal(t, `noop-single
+  Rows & <rows>.
+  median (min … max); ratio: statekeel divided by the other, run by run
+
+  throughput, objects/s (more is better)
+    statekeel                    720,000  (700,000 … 740,000)
+    statedb/reconciler           600,000  (560,000 … 600,000)       ratio 1.23 (1.20 … 1.25)
+    floor                        800,000                            ratio 0.9 (0.875 … 0.925)
+
+starvation
+  A retry.
+  median (min … max); ratio: statekeel divided by the other, run by run
+
+  retry_wait, ms (less is better)
+    statekeel                       52.0
+    statedb/reconciler          ≥ 10,050                            ratio ≤ 0.00517
+
+  late, ms (less is better)
+    statekeel                       2.00
+    statedb/reconciler          ≥ 10,000                            ratio ≤ 0.0002
+
+`, out.String())
+}
+
+func TestJSONHasTheAgreedShapes(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, JSON(&out, noopResult(t)))
+	assert.Equal(t, `{"workload":"noop-single","contender":"statekeel","metric":"throughput","unit":"objects/s","runs":3,"min":700000,"median":720000,"max":740000}
+{"workload":"noop-single","contender":"statedb/reconciler","metric":"throughput","unit":"objects/s","runs":3,"min":560000,"median":600000,"max":600000}
+{"workload":"noop-single","contender":"floor","metric":"throughput","unit":"objects/s","runs":3,"min":800000,"median":800000,"max":800000}
+{"workload":"noop-single","ratio_of":"statekeel","ratio_to":"statedb/reconciler","metric":"throughput","min":1.2,"median":1.2333333333333334,"max":1.25}
+{"workload":"noop-single","ratio_of":"statekeel","ratio_to":"floor","metric":"throughput","min":0.875,"median":0.9,"max":0.925}
+{"workload":"noop-single","ratio_of":"statedb/reconciler","ratio_to":"floor","metric":"throughput","min":0.7,"median":0.75,"max":0.75}
+`, out.String())
+}
+
+func TestJSONLeavesOutARatioThatDoesNotExist(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, JSON(&out, results(t, workload.Workload{
+		Name: "idle", Contenders: []string{subject.Statekeel, subject.Peer},
+	}, map[string][]workload.Figures{
+		subject.Statekeel: {throughput(0), throughput(1)},
+		subject.Peer:      {throughput(1), throughput(0)},
+	})))
+	assert.Equal(t, 2, strings.Count(out.String(), "\n"), out.String())
+	assert.NotContains(t, out.String(), "ratio_of")
+}
+
+// wellFormed reads an SVG to its end and returns the names of its elements.
+func wellFormed(t *testing.T, svg string) map[string]int {
+	elements := map[string]int{}
+	decoder := xml.NewDecoder(strings.NewReader(svg))
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return elements
+		}
+		require.NoError(t, err)
+		if start, ok := token.(xml.StartElement); ok {
+			elements[start.Name.Local]++
+		}
+	}
+}
+
+func TestTheChartIsAPlainPicture(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, page(t).Chart(&out))
+	svg := out.String()
+	elements := wellFormed(t, svg)
+	assert.Equal(t, 1, elements["svg"])
+	assert.Equal(t, 3, elements["rect"], "the ground and a bar for each workload")
+	assert.Zero(t, elements["script"])
+	assert.Contains(t, svg, "prefers-color-scheme: dark")
+	assert.Contains(t, svg, ">1.23×<")
+	assert.Contains(t, svg, ">≥ 193×<", "a lower bound for the peer's wait is one for the factor")
+	assert.Contains(t, svg, "noop-single: 1.23× (720,000 vs 600,000 objects/s)")
+}
+
+func TestTheChartOfASeriesWithoutStatekeelIsEmptyAndWellFormed(t *testing.T) {
+	var out bytes.Buffer
+	p := Page{Results: []*series.Result{results(t, workload.Workload{
+		Name: "noop-single", Headline: "throughput", Contenders: []string{subject.Peer},
+	}, map[string][]workload.Figures{subject.Peer: {throughput(1)}})}, Quick: true}
+	require.NoError(t, p.Chart(&out))
+	assert.Equal(t, 1, wellFormed(t, out.String())["rect"])
+	assert.Contains(t, out.String(), "A QUICK SERIES")
+}
+
+func TestTheChartShowsWhatIsWorseToTheLeft(t *testing.T) {
+	scale := newLogScale([]bar{{least: 0.2, mid: 0.25, top: 0.3}, {least: 50, mid: 60, top: 100}})
+	assert.Less(t, scale.at(0.25), scale.at(1))
+	assert.Less(t, scale.at(1), scale.at(60))
+	assert.GreaterOrEqual(t, scale.at(0.2), float64(plotLeft))
+	assert.LessOrEqual(t, scale.at(100), float64(plotRight))
+}
+
+func TestThePageHasEverythingInIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "PERFORMANCE.md")
+	require.NoError(t, page(t).Write(path))
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	text := string(content)
+	for _, want := range []string{
+		"do not edit by hand",
+		"Abacus & Sons, 2 cores, 23 GiB, go1.26.8 linux/amd64. 21 November 2026, 05:00 UTC, in 20m35s.",
+		"](PERFORMANCE.svg)",
+		"- **floor**: ",
+		"| noop-single | throughput | at least 1.20 x statedb/reconciler | 1.23 x | met |",
+		"| noop-single | throughput | at least 0.92 x floor | 0.9 x | **short by 2.17 %** |",
+		"| starvation | late | at most 100 ms | 2.00 ms | met |",
+		"3 runs each.",
+		"| metric | unit | statekeel | statedb/reconciler | floor | ÷ statedb/reconciler | ÷ floor |\n|---|---|---|---|---|---|---|\n" +
+			"| throughput | objects/s | 720,000 (700,000 … 740,000) | 600,000 (560,000 … 600,000) | 800,000 | 1.23 (1.20 … 1.25) | 0.9 (0.875 … 0.925) |\n",
+		"| late | ms | 2.00 | ≥ 10,000 | ≤ 0.0002 |",
+	} {
+		assert.Contains(t, text, want)
+	}
+	assert.NotContains(t, text, "quick series")
+	assert.NotContains(t, text, subject.StatekeelInf, "it took no part")
+
+	chart, err := os.ReadFile(filepath.Join(filepath.Dir(path), "PERFORMANCE.svg"))
+	require.NoError(t, err)
+	wellFormed(t, string(chart))
+}
+
+func TestThePageOfAQuickSeriesSaysSo(t *testing.T) {
+	p := page(t)
+	p.Quick = true
+	var out strings.Builder
+	require.NoError(t, p.Markdown(&out, "chart.svg"))
+	assert.Contains(t, out.String(), "**A quick series")
+}
+
+func TestThePageDoesNotOverwriteItselfWithItsChart(t *testing.T) {
+	assert.ErrorContains(t, page(t).Write(filepath.Join(t.TempDir(), "page.svg")), "a Markdown file is wanted")
+}
+
+func TestRenderersReportAWriteError(t *testing.T) {
+	for name, render := range map[string]func(io.Writer) error{
+		"text":     func(w io.Writer) error { return Text(w, noopResult(t)) },
+		"json":     func(w io.Writer) error { return JSON(w, noopResult(t)) },
+		"chart":    func(w io.Writer) error { return page(t).Chart(w) },
+		"markdown": func(w io.Writer) error { return page(t).Markdown(w, "chart.svg") },
+	} {
+		assert.ErrorIs(t, render(brokenPipe{}), io.ErrClosedPipe, name)
+	}
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func TestThisMachineKnowsItself(t *testing.T) {
+	m := ThisMachine()
+	assert.Positive(t, m.Cores)
+	assert.Contains(t, m.Go, "go1.")
+	assert.Equal(t, "unknown CPU, 2 cores, go1", Machine{Cores: 2, Go: "go1"}.String())
+	assert.Empty(t, fieldOf(filepath.Join(t.TempDir(), "none"), "x"))
+}

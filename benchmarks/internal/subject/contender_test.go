@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package subject_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/benchmarks/internal/subject"
+)
+
+// within bounds what would else hang a test.
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func started(t *testing.T, c subject.Contender, o subject.Options) subject.System {
+	sys, err := c.Start(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, sys.Stop(context.Background())) })
+	return sys
+}
+
+func TestContendersHaveTheirOwnNames(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range subject.Contenders() {
+		assert.False(t, seen[c.Name], c.Name)
+		seen[c.Name] = true
+		assert.NotEmpty(t, c.About)
+	}
+	assert.Len(t, seen, 5)
+}
+
+func TestContendersReconcileRowsAndDeletions(t *testing.T) {
+	for _, c := range subject.Contenders() {
+		for name, o := range map[string]subject.Options{
+			"single": {},
+			"batch":  {Batch: true},
+			"set":    {Reconcilers: 1},
+			"retry":  {RetryMin: time.Hour, RetryMax: time.Hour},
+		} {
+			t.Run(c.Name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				ctx := within(t)
+				sys := started(t, c, o)
+				target := sys.Targets()[0]
+				assert.True(t, sys.Oldest().IsZero())
+
+				require.NoError(t, sys.Insert(10, 5))
+				require.NoError(t, sys.Await(ctx, 14, subject.Done))
+				require.NoError(t, sys.AwaitAll(ctx, subject.Done))
+				assert.Equal(t, map[subject.Kind]uint64{subject.Done: 5}, sys.Count())
+				assert.EqualValues(t, 5, target.Updates.Load())
+				assert.False(t, sys.Oldest().IsZero())
+				if o.Batch {
+					assert.Positive(t, target.Batches.Load())
+				}
+
+				require.NoError(t, sys.Remove(11, 2))
+				select {
+				case <-target.Deletes.Reached(2):
+				case <-ctx.Done():
+					require.NoError(t, context.Cause(ctx))
+				}
+				assert.Equal(t, map[subject.Kind]uint64{subject.Done: 3}, sys.Count())
+			})
+		}
+	}
+}
+
+func TestARowIsDoneWhenAllOfItsReconcilersReported(t *testing.T) {
+	for _, name := range []string{subject.Statekeel, subject.Peer} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := within(t)
+			sys := started(t, byName(t, name), subject.Options{Reconcilers: 3})
+			require.Len(t, sys.Targets(), 3)
+			hold := make(chan struct{})
+			sys.Targets()[1].SetRule(func(uint64) error { <-hold; return nil })
+
+			require.NoError(t, sys.Insert(0, 1))
+			awaitCall(ctx, t, sys.Targets()[0])
+			awaitCall(ctx, t, sys.Targets()[2])
+			assert.Equal(t, map[subject.Kind]uint64{subject.Waiting: 1}, sys.Count())
+			close(hold)
+			require.NoError(t, sys.Await(ctx, 0, subject.Done))
+			for _, target := range sys.Targets() {
+				assert.EqualValues(t, 1, target.Updates.Load())
+			}
+		})
+	}
+}
+
+func TestARowHasFailedWhenOneOfItsReconcilersFailed(t *testing.T) {
+	for _, name := range []string{subject.Statekeel, subject.Peer} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := within(t)
+			sys := started(t, byName(t, name), subject.Options{Reconcilers: 2, RetryMin: time.Hour, RetryMax: time.Hour})
+			sys.Targets()[1].SetRule(func(uint64) error { return errors.New("no") })
+			require.NoError(t, sys.Insert(0, 1))
+			require.NoError(t, sys.Await(ctx, 0, subject.Failed))
+		})
+	}
+}
+
+func TestAwaitSaysWhatItWaitedForInVain(t *testing.T) {
+	sys := started(t, byName(t, subject.Floor), subject.Options{})
+	require.NoError(t, sys.Insert(0, 1))
+	require.NoError(t, sys.Await(within(t), 0, subject.Done))
+
+	reason := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(reason)
+	assert.NoError(t, sys.Await(ctx, 0, subject.Done), "there is nothing to wait for")
+	err := sys.Await(ctx, 0, subject.Failed)
+	assert.ErrorIs(t, err, reason)
+	assert.ErrorContains(t, err, "row 0 is Done, waited for Error")
+	assert.ErrorContains(t, sys.Await(ctx, 7, subject.Done), "row 7 is not in the table")
+}
+
+func byName(t *testing.T, name string) subject.Contender {
+	for _, c := range subject.Contenders() {
+		if c.Name == name {
+			return c
+		}
+	}
+	require.Fail(t, "no such contender", name)
+	return subject.Contender{}
+}
+
+func awaitCall(ctx context.Context, t *testing.T, target *subject.Target) {
+	select {
+	case <-target.Updates.Reached(1):
+	case <-ctx.Done():
+		require.NoError(t, context.Cause(ctx))
+	}
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package subject
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/cilium/statedb"
+	"golang.org/x/time/rate"
+)
+
+// dialect is one reconciler package in terms the others share: its status types, its
+// options, and its Register. Go has no way to hand over a package, hence the list.
+type dialect[Status, Set, Option any] struct {
+	pending   func() Status
+	kind      func(Status) Kind
+	updatedAt func(Status) time.Time
+
+	newSet  func() Set
+	fromSet func(set Set, name string) Status
+	intoSet func(set Set, name string, status Status) Set
+
+	withName        func(string) Option
+	withRetry       func(minBackoff, maxBackoff time.Duration) Option
+	withRefreshing  func(time.Duration, *rate.Limiter) Option
+	withRoundLimits func(int, *rate.Limiter) Option
+
+	// The two are the same generic function, for rows with a plain status and with a set.
+	registerPlain func(runtime, registration[Status, Status], []Option) error
+	registerSet   func(runtime, registration[Set, Status], []Option) error
+}
+
+// registration is one reconciler to be registered: S is the status field of the rows,
+// Status the part of it that belongs to this reconciler.
+type registration[S, Status any] struct {
+	table     statedb.RWTable[*object[S]]
+	getStatus func(*object[S]) Status
+	setStatus func(*object[S], Status) *object[S]
+	ops       operations[S]
+	batch     bool
+}
+
+// start is a Contender's start, for a contender that has this dialect.
+// With unlimited the limit on rounds per second is lifted.
+func (d dialect[Status, Set, Option]) start(o Options, unlimited bool) (System, error) {
+	if o.Reconcilers == 0 {
+		return d.startPlain(o, unlimited)
+	}
+	return d.startSet(o, unlimited)
+}
+
+func (d dialect[Status, Set, Option]) startPlain(o Options, unlimited bool) (System, error) {
+	target := &Target{}
+	w := &world[Status]{
+		targets: []*Target{target},
+		fresh:   d.pending, kind: d.kind, updatedAt: d.updatedAt,
+	}
+	return w.start(func(rt runtime, w *world[Status]) error {
+		return d.registerPlain(rt, registration[Status, Status]{
+			table:     w.table,
+			getStatus: func(o *object[Status]) Status { return o.status },
+			setStatus: func(o *object[Status], s Status) *object[Status] { o.status = s; return o },
+			ops:       operations[Status]{target},
+			batch:     o.Batch,
+		}, d.options(o, unlimited))
+	})
+}
+
+func (d dialect[Status, Set, Option]) startSet(o Options, unlimited bool) (System, error) {
+	var names []string
+	w := &world[Set]{fresh: d.newSet}
+	for i := range o.Reconcilers {
+		names = append(names, fmt.Sprintf("r%d", i))
+		w.targets = append(w.targets, &Target{})
+	}
+	w.kind = func(set Set) Kind {
+		result := Done
+		for _, name := range names {
+			switch d.kind(d.fromSet(set, name)) {
+			case Failed:
+				return Failed
+			case Waiting:
+				result = Waiting
+			}
+		}
+		return result
+	}
+	w.updatedAt = func(set Set) time.Time {
+		oldest := d.updatedAt(d.fromSet(set, names[0]))
+		for _, name := range names[1:] {
+			if at := d.updatedAt(d.fromSet(set, name)); at.Before(oldest) {
+				oldest = at
+			}
+		}
+		return oldest
+	}
+	return w.start(func(rt runtime, w *world[Set]) error {
+		for i, name := range names {
+			err := d.registerSet(rt, registration[Set, Status]{
+				table:     w.table,
+				getStatus: func(o *object[Set]) Status { return d.fromSet(o.status, name) },
+				setStatus: func(o *object[Set], s Status) *object[Set] {
+					o.status = d.intoSet(o.status, name, s)
+					return o
+				},
+				ops:   operations[Set]{w.targets[i]},
+				batch: o.Batch,
+			}, append(d.options(o, unlimited), d.withName(name)))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// roundSize is the default round size of every contender; it has to be said again to
+// change the limiter that comes with it.
+const roundSize = 1000
+
+func (d dialect[Status, Set, Option]) options(o Options, unlimited bool) []Option {
+	var options []Option
+	if o.RetryMin != 0 || o.RetryMax != 0 {
+		options = append(options, d.withRetry(o.RetryMin, o.RetryMax))
+	}
+	if o.RefreshEvery != 0 {
+		options = append(options, d.withRefreshing(o.RefreshEvery, rate.NewLimiter(rate.Inf, 1)))
+	}
+	if unlimited {
+		options = append(options, d.withRoundLimits(roundSize, rate.NewLimiter(rate.Inf, 1)))
+	}
+	return options
+}
+
+// operations hands rows to a target, one at a time.
+type operations[S any] struct{ target *Target }
+
+func (ops operations[S]) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, o *object[S]) error {
+	return ops.target.Update(o.id)
+}
+
+func (ops operations[S]) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, o *object[S]) error {
+	return ops.target.Delete(o.id)
+}
+
+func (ops operations[S]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*object[S], statedb.Revision]) error {
+	return nil
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package subject
+
+import (
+	"context"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+var statekeel = dialect[reconciler.Status, reconciler.StatusSet, reconciler.Option]{
+	pending:   reconciler.StatusPending,
+	kind:      statekeelKind,
+	updatedAt: func(s reconciler.Status) time.Time { return s.UpdatedAt },
+
+	newSet:  reconciler.NewStatusSet,
+	fromSet: reconciler.StatusSet.Get,
+	intoSet: reconciler.StatusSet.Set,
+
+	withName:        reconciler.WithName,
+	withRetry:       reconciler.WithRetry,
+	withRefreshing:  reconciler.WithRefreshing,
+	withRoundLimits: reconciler.WithRoundLimits,
+
+	registerPlain: registerStatekeel[reconciler.Status],
+	registerSet:   registerStatekeel[reconciler.StatusSet],
+}
+
+func statekeelKind(s reconciler.Status) Kind {
+	switch s.Kind {
+	case reconciler.StatusKindDone:
+		return Done
+	case reconciler.StatusKindError:
+		return Failed
+	default:
+		return Waiting
+	}
+}
+
+func registerStatekeel[S any](rt runtime, r registration[S, reconciler.Status], options []reconciler.Option) error {
+	var batch reconciler.BatchOperations[*object[S]]
+	if r.batch {
+		batch = statekeelBatch[S]{r.ops.target}
+	}
+	_, err := reconciler.Register(
+		reconciler.Params{Log: rt.Log, DB: rt.DB, JobGroup: rt.JobGroup, ModuleID: rt.ModuleID},
+		r.table, (*object[S]).clone, r.setStatus, r.getStatus, r.ops, batch, options...)
+	return err
+}
+
+type statekeelBatch[S any] struct{ target *Target }
+
+func (b statekeelBatch[S]) UpdateBatch(_ context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object[S]]) {
+	b.target.Batches.Add()
+	for i := range batch {
+		batch[i].Result = b.target.Update(batch[i].Object.id)
+	}
+}
+
+func (b statekeelBatch[S]) DeleteBatch(_ context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object[S]]) {
+	for i := range batch {
+		batch[i].Result = b.target.Delete(batch[i].Object.id)
+	}
+}

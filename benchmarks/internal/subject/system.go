@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package subject
+
+import (
+	"context"
+	"time"
+)
+
+// Kind is how far a row is, in words no contender has to itself.
+type Kind uint8
+
+// The kinds of rows a workload tells apart.
+const (
+	// Waiting is a row not reconciled yet, or not by all of its reconcilers.
+	Waiting Kind = iota
+	// Done is a row that all of its reconcilers reported done.
+	Done
+	// Failed is a row that at least one reconciler reported failed.
+	Failed
+)
+
+// String returns the kind as an error message shows it.
+func (k Kind) String() string {
+	switch k {
+	case Done:
+		return "Done"
+	case Failed:
+		return "Error"
+	default:
+		return "Pending"
+	}
+}
+
+// Options is what a workload asks of a contender. The zero value asks for the contender's
+// own defaults, single operations and one reconciler.
+type Options struct {
+	// Batch asks for batch operations; the floor has no operations and ignores it.
+	Batch bool
+	// Reconcilers is how many reconcilers share each row, each with its own target and its
+	// own status in a status set. 0 is one reconciler on a plain status, without a set.
+	Reconcilers int
+	// RetryMin and RetryMax bound the backoff of failed rows; both 0 means the default.
+	RetryMin, RetryMax time.Duration
+	// RefreshEvery is the refresh interval, with no limit on the rate; 0 means the default.
+	RefreshEvery time.Duration
+}
+
+// System is a table in a running hive and a contender that reconciles it.
+// Methods may be called from any goroutine; none after Stop.
+type System interface {
+	// Insert writes rows first, first+1, ... first+n-1 as pending, in one transaction.
+	// A row that is there already is replaced.
+	Insert(first, n uint64) error
+	// Remove deletes rows first ... first+n-1 in one transaction.
+	Remove(first, n uint64) error
+	// Await waits, by watch channel, until row id is of that kind, or until ctx ends; the
+	// error then says how the row stands.
+	Await(ctx context.Context, id uint64, kind Kind) error
+	// AwaitAll is Await for every row now in the table.
+	AwaitAll(ctx context.Context, kind Kind) error
+	// Count returns the number of rows of each kind.
+	Count() map[Kind]uint64
+	// Oldest returns when the status that was not touched for the longest time was
+	// written; the zero time for an empty table.
+	Oldest() time.Time
+	// Targets returns one target for each reconciler, in the order of their names.
+	Targets() []*Target
+	// Stop stops the hive and waits for the contender to end.
+	Stop(ctx context.Context) error
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package subject
+
+import "sync/atomic"
+
+// Target is the outside system a contender reconciles into. It does nothing but count, so
+// that what a benchmark measures is the contender; a rule can make it fail or wait.
+// All methods may be called from any goroutine.
+type Target struct {
+	// Updates counts the rows handed to Update, one by one or in a batch, failed or not.
+	Updates Counter
+	// Deletes counts the rows handed to Delete, in the same way.
+	Deletes Counter
+	// Batches counts calls that carried updates of several rows at once.
+	Batches Counter
+
+	rule atomic.Pointer[func(id uint64) error]
+}
+
+// SetRule makes every later Update ask rule for its outcome. It runs after the call was
+// counted, on the contender's goroutine; nil makes the target succeed again.
+func (t *Target) SetRule(rule func(id uint64) error) {
+	if rule == nil {
+		t.rule.Store(nil)
+		return
+	}
+	t.rule.Store(&rule)
+}
+
+// Update is one row updated.
+func (t *Target) Update(id uint64) error {
+	t.Updates.Add()
+	if rule := t.rule.Load(); rule != nil {
+		return (*rule)(id)
+	}
+	return nil
+}
+
+// Delete is one row deleted. It never fails.
+func (t *Target) Delete(uint64) error {
+	t.Deletes.Add()
+	return nil
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/statekeel/statekeel/benchmarks/internal/subject"
+)
+
+// Sizes says how big and how long a run is.
+type Sizes struct {
+	// Scale multiplies the number of rows; 1 is the size the workload's name promises.
+	Scale float64
+	// Samples multiplies the number of timed inserts of the latency workloads.
+	Samples float64
+	// Window is how long a workload watches a steady state.
+	Window time.Duration
+	// Cap is how long a starved retry is waited for.
+	Cap time.Duration
+	// Settle is how long the system is left alone before it is looked at at rest.
+	Settle time.Duration
+	// Refresh is the refresh interval.
+	Refresh time.Duration
+	// Limit is how long one run may take before it is given up as stuck.
+	Limit time.Duration
+}
+
+// Full returns the sizes of a real series.
+func Full() Sizes {
+	return Sizes{
+		Scale: 1, Samples: 1,
+		Window: 10 * time.Second, Cap: 10 * time.Second, Settle: 2 * time.Second,
+		Refresh: time.Second, Limit: 5 * time.Minute,
+	}
+}
+
+// Quick returns the sizes of -quick: a tenth of the rows and of the time.
+func Quick() Sizes {
+	return Sizes{
+		Scale: 0.1, Samples: 0.1,
+		Window: time.Second, Cap: time.Second, Settle: 300 * time.Millisecond,
+		Refresh: 500 * time.Millisecond, Limit: time.Minute,
+	}
+}
+
+// Tiny returns sizes at which the figures mean nothing and every check still holds.
+func Tiny() Sizes {
+	return Sizes{
+		Scale: 0.001, Samples: 0.01,
+		Window: 50 * time.Millisecond, Cap: 150 * time.Millisecond, Settle: 0,
+		Refresh: 50 * time.Millisecond, Limit: 2 * time.Minute,
+	}
+}
+
+// minimum keeps a scaled number of rows or samples from becoming too few to be counted.
+const minimum = 20
+
+// Rows scales a number of rows, or of timed inserts of the sizes' Scale.
+func (s Sizes) Rows(full uint64) uint64 { return scaled(full, s.Scale) }
+
+// Inserts scales a number of timed inserts.
+func (s Sizes) Inserts(full uint64) uint64 { return scaled(full, s.Samples) }
+
+func scaled(full uint64, by float64) uint64 {
+	return min(full, max(minimum, uint64(math.Round(float64(full)*by))))
+}
+
+// Env is where a workload runs.
+type Env struct {
+	Sizes
+	// Part names the part of the workload to run; "" for a workload of one part.
+	Part string
+	// Start starts the contender.
+	Start func(subject.Options) (subject.System, error)
+	// Profile, if not nil, starts a CPU profile of the first measured section of the run
+	// and returns what ends it.
+	Profile func() (stop func() error, err error)
+}
+
+// with starts a system, hands it to run, and stops it.
+func (e *Env) with(ctx context.Context, o subject.Options, run func(subject.System) (Figures, error)) (Figures, error) {
+	sys, err := e.Start(o)
+	if err != nil {
+		return nil, fmt.Errorf("start the contender: %w", err)
+	}
+	figures, err := run(sys)
+	// A run that failed has a better story to tell than the stop after it.
+	if stopErr := sys.Stop(context.WithoutCancel(ctx)); err == nil {
+		err = stopErr
+	}
+	return figures, err
+}
+
+// measure runs section and returns what it took. Garbage of what went before is collected
+// first, so that the section pays for its own only.
+func (e *Env) measure(section func() error) (_ usage, err error) {
+	collectGarbage()
+	if profile := e.Profile; profile != nil {
+		e.Profile = nil
+		stop, startErr := profile()
+		if startErr != nil {
+			return usage{}, fmt.Errorf("start the CPU profile: %w", startErr)
+		}
+		defer func() {
+			if stopErr := stop(); err == nil && stopErr != nil {
+				err = fmt.Errorf("write the CPU profile: %w", stopErr)
+			}
+		}()
+	}
+	begin := now()
+	if err := section(); err != nil {
+		return usage{}, err
+	}
+	return begin.elapsed(), nil
+}
+
+// load inserts rows first ... first+n-1 in transactions of writeBatch.
+func load(sys subject.System, first, n uint64) error {
+	return inBatches(first, n, sys.Insert)
+}
+
+// writeBatch is the number of rows the writers write in one transaction.
+const writeBatch = 1000
+
+func inBatches(first, n uint64, write func(first, n uint64) error) error {
+	for end := first + n; first < end; first += writeBatch {
+		if err := write(first, min(writeBatch, end-first)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadDone loads rows 0 ... n-1 and waits until all are done.
+func loadDone(ctx context.Context, sys subject.System, n uint64) error {
+	if err := load(sys, 0, n); err != nil {
+		return err
+	}
+	return sys.AwaitAll(ctx, subject.Done)
+}
+
+// wait waits for an event of the target, or says what it waited for in vain.
+func wait(ctx context.Context, event <-chan struct{}, what string) error {
+	select {
+	case <-event:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waited for %s: %w", what, context.Cause(ctx))
+	}
+}
+
+// pause lets time pass, unless ctx ends before.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

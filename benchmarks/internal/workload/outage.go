@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package workload
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/statekeel/statekeel/benchmarks/internal/subject"
+)
+
+// errDown is what every failing call returns: one value, so that the error itself costs
+// nothing and takes no memory per row.
+var errDown = errors.New("the target is down")
+
+// outage makes a target fail for a while, and knows which rows were tried meanwhile.
+type outage struct {
+	down  atomic.Bool
+	tried []atomic.Bool
+
+	// attempted counts the rows tried at least once during the outage.
+	attempted subject.Counter
+	// healed counts the calls that succeeded after it.
+	healed subject.Counter
+}
+
+// breakTarget makes target fail for rows 0 ... n-1, until repair. Other rows succeed and
+// are counted neither way.
+func breakTarget(target *subject.Target, n uint64) *outage {
+	o := &outage{tried: make([]atomic.Bool, n)}
+	o.down.Store(true)
+	target.SetRule(func(id uint64) error {
+		if id >= n {
+			return nil
+		}
+		if !o.down.Load() {
+			o.healed.Add()
+			return nil
+		}
+		if !o.tried[id].Swap(true) {
+			o.attempted.Add()
+		}
+		return errDown
+	})
+	return o
+}
+
+func (o *outage) repair() { o.down.Store(false) }

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package workload_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/benchmarks/internal/subject"
+	"github.com/statekeel/statekeel/benchmarks/internal/workload"
+)
+
+func named(t *testing.T, name string) workload.Workload {
+	for _, w := range workload.All() {
+		if w.Name == name {
+			return w
+		}
+	}
+	require.Fail(t, "no such workload", name)
+	return workload.Workload{}
+}
+
+func starter(t *testing.T, name string) func(subject.Options) (subject.System, error) {
+	for _, c := range subject.Contenders() {
+		if c.Name == name {
+			return c.Start
+		}
+	}
+	require.Fail(t, "no such contender", name)
+	return nil
+}
+
+func TestTheCatalogueIsTheOneAskedFor(t *testing.T) {
+	var names []string
+	contenders := map[string]bool{}
+	for _, c := range subject.Contenders() {
+		contenders[c.Name] = true
+	}
+	for _, w := range workload.All() {
+		names = append(names, w.Name)
+		assert.NotEmpty(t, w.About, w.Name)
+		assert.Positive(t, w.Runs, w.Name)
+		assert.Equal(t, subject.Statekeel, w.Contenders[0], w.Name)
+		assert.Contains(t, w.Contenders, subject.Peer, w.Name)
+		for _, c := range w.Contenders {
+			assert.True(t, contenders[c], "%s names the contender %q", w.Name, c)
+		}
+	}
+	assert.Equal(t, []string{
+		"noop-single", "noop-batch", "delete", "failing-10k", "failing-30k", "failing-100k", "failing-1m",
+		"parked", "starvation", "latency-b2b", "latency-spaced",
+		"statusset-1", "statusset-2", "statusset-4", "statusset-8", "refresh", "idle",
+	}, names)
+}
+
+// Every workload is run at this size, with every contender and with all checks.
+func TestEveryWorkloadPassesItsChecks(t *testing.T) {
+	for _, w := range workload.All() {
+		for _, contender := range w.Contenders {
+			t.Run(w.Name+"/"+contender, func(t *testing.T) {
+				t.Parallel()
+				var parts []workload.Figures
+				for _, part := range w.AllParts() {
+					env := workload.Env{Sizes: workload.Tiny(), Part: part, Start: starter(t, contender)}
+					figures, err := w.Measure(t.Context(), env)
+					require.NoError(t, err)
+					parts = append(parts, figures)
+				}
+				figures := w.Join(parts)
+				seen := map[string]bool{}
+				for _, f := range figures {
+					assert.False(t, seen[f.Metric], "two figures for %s", f.Metric)
+					seen[f.Metric] = true
+					assert.NotEmpty(t, f.Unit, f.Metric)
+					assert.False(t, math.IsNaN(f.Value) || math.IsInf(f.Value, 0), "%s is %v", f.Metric, f.Value)
+				}
+				assert.True(t, seen[w.Headline], "no figure for the headline %s", w.Headline)
+			})
+		}
+	}
+}
+
+// tampered is a system whose books do not balance.
+type tampered struct {
+	subject.System
+	count func() map[subject.Kind]uint64
+}
+
+func (s tampered) Count() map[subject.Kind]uint64 { return s.count() }
+
+func TestAFalsifiedCountOfCallsFailsTheRun(t *testing.T) {
+	for _, c := range []struct{ workload, part, complaint string }{
+		{"noop-single", "", "Update calls to target 0: got 1001, want 1000"},
+		{"noop-batch", "", "Update calls to target 0: got 1001, want 1000"},
+		{"delete", "", "Update calls to target 0: got 1001, want 1000"},
+		{"failing-10k", "", "successful Update calls: got 21, want 20"},
+		{"failing-1m", "failing", "Update calls to target 0: got 1001, want 1000"},
+		{"failing-1m", "succeeding", "Update calls to target 0: got 1001, want 1000"},
+		{"parked", "", "Update calls to target 0: got 241, want 240"},
+		{"latency-b2b", "latency", "Update calls to target 0: got 21, want 20"},
+		{"latency-b2b", "burst", "Update calls to target 0: got 101, want 100"},
+		{"latency-spaced", "", "Update calls to target 0: got 21, want 20"},
+		{"idle", "", "Update calls to target 0: got 1001, want 1000"},
+		{"starvation", "", "Update calls to target 0"},
+	} {
+		t.Run(c.workload+c.part, func(t *testing.T) {
+			t.Parallel()
+			// One call more than there was, when the rows are counted at the end.
+			start := func(o subject.Options) (subject.System, error) {
+				sys, err := starter(t, subject.Statekeel)(o)
+				return tampered{sys, func() map[subject.Kind]uint64 {
+					_ = sys.Targets()[0].Update(1)
+					return sys.Count()
+				}}, err
+			}
+			_, err := named(t, c.workload).Measure(t.Context(),
+				workload.Env{Sizes: workload.Tiny(), Part: c.part, Start: start})
+			assert.ErrorContains(t, err, "check failed: "+c.complaint)
+		})
+	}
+}
+
+func TestAFalsifiedCountOfRowsFailsTheRun(t *testing.T) {
+	for _, w := range workload.All() {
+		for _, part := range w.AllParts() {
+			t.Run(w.Name+part, func(t *testing.T) {
+				t.Parallel()
+				start := func(o subject.Options) (subject.System, error) {
+					sys, err := starter(t, subject.Statekeel)(o)
+					return tampered{sys, func() map[subject.Kind]uint64 {
+						counts := sys.Count()
+						counts[subject.Failed]++
+						return counts
+					}}, err
+				}
+				_, err := w.Measure(t.Context(), workload.Env{Sizes: workload.Tiny(), Part: part, Start: start})
+				assert.ErrorContains(t, err, "check failed: rows that are Error")
+			})
+		}
+	}
+}
+
+func TestARunThatIsStuckSaysWhatItWaitedFor(t *testing.T) {
+	sizes := workload.Tiny()
+	sizes.Limit = 100 * time.Millisecond
+	start := func(o subject.Options) (subject.System, error) {
+		// The target never answers: the floor waits for it until it is stopped.
+		sys, err := starter(t, subject.Floor)(o)
+		if err != nil {
+			return nil, err
+		}
+		return hanging{sys, make(chan struct{})}, nil
+	}
+	_, err := named(t, "noop-single").Measure(t.Context(), workload.Env{Sizes: sizes, Start: start})
+	assert.ErrorContains(t, err, "row 999 is Pending, waited for Done: the run is stuck: not over after 100ms")
+}
+
+// hanging is a system whose target hangs until Stop.
+type hanging struct {
+	subject.System
+	release chan struct{}
+}
+
+func (h hanging) Insert(first, n uint64) error {
+	h.Targets()[0].SetRule(func(uint64) error { <-h.release; return nil })
+	return h.System.Insert(first, n)
+}
+
+func (h hanging) Stop(ctx context.Context) error {
+	close(h.release)
+	return h.System.Stop(ctx)
+}
+
+func TestAContenderThatDoesNotStartFailsTheRun(t *testing.T) {
+	start := func(subject.Options) (subject.System, error) { return nil, errors.New("no such table") }
+	_, err := named(t, "idle").Measure(t.Context(), workload.Env{Sizes: workload.Tiny(), Start: start})
+	assert.EqualError(t, err, "start the contender: no such table")
+}
+
+func TestAStarvedRetryIsALowerBound(t *testing.T) {
+	t.Parallel()
+	figures, err := named(t, "starvation").Measure(t.Context(),
+		workload.Env{Sizes: workload.Tiny(), Start: starter(t, subject.Peer)})
+	require.NoError(t, err)
+	assert.Zero(t, figures.Find("retried"))
+	assert.Equal(t, 200.0, figures.Find("retry_wait"), "50 ms until due and the cap of 150 ms")
+	assert.Equal(t, 150.0, figures.Find("late"))
+	assert.True(t, figures[0].AtLeast)
+}
+
+func TestARetryThatComesIsNoBound(t *testing.T) {
+	t.Parallel()
+	sizes := workload.Tiny()
+	sizes.Cap = time.Minute
+	figures, err := named(t, "starvation").Measure(t.Context(),
+		workload.Env{Sizes: sizes, Start: starter(t, subject.Statekeel)})
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, figures.Find("retried"))
+	assert.False(t, figures[0].AtLeast)
+}
+
+func TestTheProfileIsOfTheFirstMeasuredSectionOnly(t *testing.T) {
+	var began, ended int
+	env := workload.Env{
+		Sizes: workload.Tiny(),
+		Start: starter(t, subject.Floor),
+		Profile: func() (func() error, error) {
+			began++
+			return func() error { ended++; return nil }, nil
+		},
+	}
+	_, err := named(t, "noop-single").Measure(t.Context(), env)
+	require.NoError(t, err)
+	assert.Equal(t, 1, began)
+	assert.Equal(t, 1, ended)
+
+	env.Profile = func() (func() error, error) {
+		return func() error { return errors.New("disk full") }, nil
+	}
+	_, err = named(t, "noop-single").Measure(t.Context(), env)
+	assert.EqualError(t, err, "write the CPU profile: disk full")
+}

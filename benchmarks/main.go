@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Benchmarks puts Statekeel beside its peers: the same workloads, the same machine, turn by
+// turn, each run in a process of its own and checked at its end.
+//
+//	go run .                                  everything, as text
+//	go run . -quick                           a first look, in less than a minute
+//	go run . -workloads refresh,idle -json    two workloads, for programs
+//	go run . -report ../docs/PERFORMANCE.md   the page and its chart
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/statekeel/statekeel/benchmarks/internal/series"
+)
+
+// The exit codes of the program, as a shell knows them.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+func main() {
+	os.Exit(run())
+}
+
+func run() int {
+	if len(os.Args) > 1 && os.Args[1] == series.ChildFlag {
+		if err := series.Child(os.Args[2:], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return exitFailed
+		}
+		return 0
+	}
+
+	cfg, err := parse(os.Args[1:], os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "benchmarks:", err)
+		return exitUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err = cfg.measure(ctx, os.Stdout, os.Stderr)
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "benchmarks: interrupted")
+		return exitInterrupted
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "benchmarks:", err)
+		return exitFailed
+	}
+	return 0
+}
