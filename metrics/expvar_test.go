@@ -213,6 +213,18 @@ func TestBoundFiguresAllocateNothing(t *testing.T) {
 	}))
 }
 
+// What is cleared from the maps stays so only if nobody goes through them any more.
+func TestHandleLooksNothingUpAfterItsFirstUse(t *testing.T) {
+	m := metrics.NewExpVar()
+	h := m.Bind(module, "v6")
+	callAll(h)
+	m.Map().Do(func(kv expvar.KeyValue) { kv.Value.(*expvar.Map).Init() })
+	empty := metrics.NewExpVar().Map().String()
+	require.Equal(t, empty, m.Map().String())
+	callAll(h)
+	assert.Equal(t, empty, m.Map().String())
+}
+
 func BenchmarkUpdateDuration(b *testing.B) {
 	for name, bind := range map[string]func(*metrics.ExpVar) metrics.Handle{
 		"bound": func(m *metrics.ExpVar) metrics.Handle { return metrics.Bind(m, module, "v6") },

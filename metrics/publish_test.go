@@ -24,7 +24,8 @@ func inOwnProcess(t *testing.T, name string) bool {
 		return true
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+name+"$", "-test.v")
-	cmd.Env = append(os.Environ(), flag+"="+name)
+	// With the race detector, a process sleeps a second before it exits.
+	cmd.Env = append(os.Environ(), flag+"="+name, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	out, err := cmd.CombinedOutput()
 	assert.NoError(t, err, "%s", out)
 	assert.Contains(t, string(out), "--- PASS: "+name)

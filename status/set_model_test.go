@@ -177,6 +177,9 @@ func (w *walk) readBack(t *rapid.T) {
 	from := w.pick(t)
 	into := w.pick(t).set
 	codec := rapid.SampledFrom(codecs).Draw(t, "codec")
+	if !codec.carries(from.model.entries) {
+		t.Skip("not the Set's to carry")
+	}
 	data, err := codec.marshal(from.set)
 	require.NoError(t, err)
 	require.NoError(t, codec.unmarshal(data, &into), "%s", data)
@@ -213,6 +216,10 @@ func TestSetReadsBackWhateverTheNamesAndTexts(t *testing.T) {
 		}
 		require.Equal(t, want, set.All())
 		for _, codec := range codecs {
+			if !codec.carries(want) {
+				require.Equal(t, "YAML", codec.name)
+				continue
+			}
 			data, err := codec.marshal(set)
 			require.NoError(t, err)
 			var got status.Set
