@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package programs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/cilium/statedb/reconciler"
+	"golang.org/x/time/rate"
+)
+
+// What programs do with the names of the package besides calling them: they keep the
+// functions in variables of these types, implement the interfaces in their own tests,
+// and reach statuses through interfaces of the standard library.
+var (
+	_ func(
+		reconciler.Params,
+		statedb.RWTable[*service],
+		func(*service) *service,
+		func(*service, reconciler.Status) *service,
+		func(*service) reconciler.Status,
+		reconciler.Operations[*service],
+		reconciler.BatchOperations[*service],
+		...reconciler.Option,
+	) (reconciler.Reconciler[*service], error) = reconciler.Register[*service]
+
+	_ func(string) reconciler.Option                       = reconciler.WithName
+	_ func(reconciler.Metrics) reconciler.Option           = reconciler.WithMetrics
+	_ func(time.Duration) reconciler.Option                = reconciler.WithPruning
+	_ func() reconciler.Option                             = reconciler.WithoutPruning
+	_ func(time.Duration, *rate.Limiter) reconciler.Option = reconciler.WithRefreshing
+	_ func(time.Duration, time.Duration) reconciler.Option = reconciler.WithRetry
+	_ func(int, *rate.Limiter) reconciler.Option           = reconciler.WithRoundLimits
+
+	_ func() reconciler.Status                                                   = reconciler.StatusPending
+	_ func() reconciler.Status                                                   = reconciler.StatusRefreshing
+	_ func() reconciler.Status                                                   = reconciler.StatusDone
+	_ func(error) reconciler.Status                                              = reconciler.StatusError
+	_ func() reconciler.StatusSet                                                = reconciler.NewStatusSet
+	_ func(reconciler.StatusSet) reconciler.StatusSet                            = reconciler.StatusSet.Pending
+	_ func(reconciler.StatusSet, string, reconciler.Status) reconciler.StatusSet = reconciler.StatusSet.Set
+	_ func(reconciler.StatusSet, string) reconciler.Status                       = reconciler.StatusSet.Get
+	_ func(reconciler.StatusSet) map[string]reconciler.Status                    = reconciler.StatusSet.All
+	_ func(reconciler.StatusKind) index.Key                                      = reconciler.StatusKind.Key
+
+	_ func() *reconciler.ExpVarMetrics = reconciler.NewExpVarMetrics
+	_ func() *reconciler.ExpVarMetrics = reconciler.NewUnpublishedExpVarMetrics
+
+	_ reconciler.Metrics                             = (*reconciler.ExpVarMetrics)(nil)
+	_ reconciler.Reconciler[*service]                = fakeReconciler{}
+	_ fmt.Stringer                                   = reconciler.Status{}
+	_ fmt.Stringer                                   = reconciler.StatusKindDone
+	_ fmt.Stringer                                   = reconciler.StatusSet{}
+	_ json.Marshaler                                 = reconciler.StatusSet{}
+	_ json.Unmarshaler                               = (*reconciler.StatusSet)(nil)
+	_ statedb.Index[*service, reconciler.StatusKind] = serviceByKind
+)
+
+// The operations are untyped constants.
+const (
+	_ string = reconciler.OpUpdate
+	_ label  = reconciler.OpDelete
+)
+
+type label string
+
+// fakeReconciler stands in for a reconciler in the tests of what uses one.
+type fakeReconciler struct{}
+
+func (fakeReconciler) Prune() {}
+
+func (fakeReconciler) WaitUntilReconciled(context.Context, statedb.Revision) (statedb.Revision, statedb.Revision, error) {
+	return 0, 0, nil
+}

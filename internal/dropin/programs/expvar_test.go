@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package programs
+
+import (
+	"context"
+	"errors"
+	"expvar"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb/reconciler"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// expVarNames are the names of the variables, in the order of the struct's fields.
+var expVarNames = []string{
+	"reconciliation_count",
+	"reconciliation_duration",
+	"reconciliation_total_errors",
+	"reconciliation_current_errors",
+	"prune_count",
+	"prune_duration",
+	"prune_total_errors",
+	"prune_current_errors",
+}
+
+func expVarFields(m *reconciler.ExpVarMetrics) []*expvar.Map {
+	return []*expvar.Map{
+		m.ReconciliationCountVar,
+		m.ReconciliationDurationVar,
+		m.ReconciliationTotalErrorsVar,
+		m.ReconciliationCurrentErrorsVar,
+		m.PruneCountVar,
+		m.PruneDurationVar,
+		m.PruneTotalErrorsVar,
+		m.PruneCurrentErrorsVar,
+	}
+}
+
+// slowly makes each operation take this long.
+func slowly(d time.Duration) func(context.Context, string, *service) {
+	return func(context.Context, string, *service) { time.Sleep(d) }
+}
+
+func TestExpVarMetricsCallByCall(t *testing.T) {
+	m := reconciler.NewUnpublishedExpVarMetrics()
+	id := cell.FullModuleID{"agent", "services"}
+	m.ReconciliationDuration(id, "", reconciler.OpUpdate, 1500*time.Millisecond)
+	m.ReconciliationDuration(id, "", reconciler.OpUpdate, time.Second)
+	m.ReconciliationDuration(id, "", reconciler.OpDelete, 250*time.Millisecond)
+	m.ReconciliationDuration(id, "named", reconciler.OpUpdate, time.Second)
+	m.ReconciliationErrors(id, "", 3, 5)
+	m.ReconciliationErrors(id, "", 1, 2)
+	m.ReconciliationErrors(id, "named", 0, 0)
+	m.PruneDuration(id, "", 2*time.Second)
+	m.PruneDuration(id, "named", 2*time.Second)
+	m.PruneError(id, "", errors.New("no permission"))
+	m.PruneError(id, "", errors.New("no permission"))
+	m.PruneError(id, "named", errors.New("no permission"))
+	m.PruneError(id, "named", nil)
+
+	assert.Equal(t, `{"agent.services/delete": 0.25, "agent.services/named/update": 1, "agent.services/update": 2.5}`,
+		m.ReconciliationDurationVar.String())
+	assert.Equal(t, `{"agent.services": 1, "agent.services/named": 0}`, m.PruneCurrentErrorsVar.String())
+	assert.Equal(t, `{"agent.services": 2, "agent.services/named": 1}`, m.PruneTotalErrorsVar.String())
+	transcript(t, "all", m.Map().String())
+}
+
+func TestExpVarMapHasAllVariables(t *testing.T) {
+	m := reconciler.NewUnpublishedExpVarMetrics()
+	fields := expVarFields(m)
+	for i, name := range expVarNames {
+		assert.Same(t, fields[i], m.Map().Get(name), name)
+	}
+	n := 0
+	m.Map().Do(func(expvar.KeyValue) { n++ })
+	assert.Equal(t, len(expVarNames), n)
+}
+
+func TestExpVarKeysOfAReconciler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := reconciler.NewUnpublishedExpVarMetrics()
+		a, plain := newApp(t), newTarget()
+		plain.beforeOps = slowly(2 * time.Second)
+		a.reconcileServices(plain, withQuickRetry, reconciler.WithMetrics(m))
+		other := newRouteOps()
+		routes := newRoutes(t, a)
+		_, err := reconciler.Register(a.params, routes,
+			(*route).Clone, (*route).setKernel, (*route).getKernel, other, nil,
+			reconciler.WithName("routes"), reconciler.WithMetrics(m))
+		require.NoError(t, err)
+		a.start()
+
+		a.put(wanted(1, "a"))
+		wtxn := a.db.WriteTxn(routes)
+		_, _, err = routes.Insert(wtxn, &route{Prefix: "::/0", Kernel: reconciler.StatusPending()})
+		require.NoError(t, err)
+		wtxn.Commit()
+		a.awaitKind(reconciler.StatusKindDone, 1)
+		a.remove(1)
+		eventually(t, func() bool { return plain.has() == "" }, "the deletion")
+		eventually(t, func() bool { return other.updates["::/0"] == 1 }, "the route")
+		pass(time.Second)
+
+		assert.Equal(t, "2", m.ReconciliationDurationVar.Get("app/update").String())
+		assert.Equal(t, "2", m.ReconciliationDurationVar.Get("app/delete").String())
+		assert.Equal(t, "0", m.ReconciliationDurationVar.Get("app/routes/update").String())
+		assert.Nil(t, m.ReconciliationDurationVar.Get("app/routes/delete"))
+		for _, key := range []string{"app", "app/routes"} {
+			assert.NotEqual(t, "0", m.ReconciliationCountVar.Get(key).String(), key)
+			assert.Equal(t, "0", m.ReconciliationTotalErrorsVar.Get(key).String(), key)
+			assert.Equal(t, "0", m.ReconciliationCurrentErrorsVar.Get(key).String(), key)
+			assert.Equal(t, "1", m.PruneCountVar.Get(key).String(), key)
+			assert.Equal(t, "0", m.PruneCurrentErrorsVar.Get(key).String(), key)
+			assert.Equal(t, "0", m.PruneDurationVar.Get(key).String(), key)
+			assert.Nil(t, m.PruneTotalErrorsVar.Get(key), "no error, no key")
+		}
+		for i, v := range expVarFields(m) {
+			if expVarNames[i] == "reconciliation_count" {
+				continue // rounds are counted, and how many there are is nobody's business
+			}
+			transcript(t, expVarNames[i], v.String())
+		}
+
+		plain.fail("no room", 2)
+		a.put(wanted(2, "b"))
+		eventually(t, func() bool { return m.ReconciliationCurrentErrorsVar.Get("app").String() == "1" }, "a current error")
+		assert.NotEqual(t, "0", m.ReconciliationTotalErrorsVar.Get("app").String())
+		plain.heal()
+		a.awaitKind(reconciler.StatusKindDone, 2)
+		eventually(t, func() bool { return m.ReconciliationCurrentErrorsVar.Get("app").String() == "0" }, "no current error")
+		assert.NotEqual(t, "0", m.ReconciliationTotalErrorsVar.Get("app").String())
+	})
+}
+
+// published is made once: v0.8.3 panics when it is made again, as -count=2 would.
+var published = sync.OnceValue(reconciler.NewExpVarMetrics)
+
+func TestPublishedExpVarsAreFoundByName(t *testing.T) {
+	m := published()
+	require.NotNil(t, m.Map())
+	var metrics reconciler.Metrics = m
+	metrics.ReconciliationErrors(cell.FullModuleID{"published"}, "", 1, 1)
+	fields := expVarFields(m)
+	for i, name := range expVarNames {
+		assert.Same(t, fields[i], expvar.Get(name), name)
+	}
+	assert.Equal(t, "1", expvar.Get("reconciliation_current_errors").(*expvar.Map).Get("published").String())
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package programs
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/reconciler"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+)
+
+func TestAReconcilerCanBeRegisteredToARunningHive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		a.start()
+		until := a.put(wanted(1, "a"), wanted(2, "b"))
+		pass(time.Hour)
+
+		r := a.reconcileServices(tg)
+		waitFor(t, r, until)
+		a.awaitKind(reconciler.StatusKindDone, 1, 2)
+		assert.Equal(t, "1=a 2=b", tg.has())
+		a.put(wanted(3, "c"))
+		a.awaitKind(reconciler.StatusKindDone, 3)
+		a.awaitHealth("job-reconcile", "OK: OK, 3 object(s)")
+	})
+}
+
+// Params can be filled in by hand, with a group and a name of the program's choice.
+func TestParamsByHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg, m := newApp(t), newTarget(), &recorder{}
+		a.start()
+		r, err := reconciler.Register(
+			reconciler.Params{
+				In:             cell.In{},
+				Log:            a.log,
+				DB:             a.db,
+				JobGroup:       a.params.JobGroup,
+				ModuleID:       cell.FullModuleID{"by-hand"},
+				DefaultMetrics: m,
+			},
+			a.services,
+			func(s *service) *service { c := *s; return &c },
+			func(s *service, status reconciler.Status) *service { s.Status = status; return s },
+			func(s *service) reconciler.Status { return s.Status },
+			reconciler.Operations[*service](tg),
+			nil,
+		)
+		require.NoError(t, err)
+		waitFor(t, r, a.put(wanted(1, "a")))
+		assert.Equal(t, "by-hand/", look(m, func() string { return m.ids[0] }))
+	})
+}
+
+func TestStopCancelsAnOperationAndStartsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		cancelled := false
+		tg.beforeOps = func(ctx context.Context, _ string, _ *service) {
+			<-ctx.Done()
+			cancelled = true
+		}
+		a.reconcileServices(tg)
+		a.start()
+		a.put(wanted(1, "a"))
+		pass(time.Hour)
+		a.stop()
+		assert.True(t, cancelled)
+		n := len(tg.allAttempts())
+		assert.LessOrEqual(t, n, 1)
+		pass(time.Hour)
+		assert.Len(t, tg.allAttempts(), n)
+		// A goroutine that outlives the hive fails the bubble and the package (goleak).
+	})
+}
+
+func TestWaitersOfAStoppedReconcilerAreReleasedByTheirContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		r := a.reconcileServices(tg)
+		a.start()
+		waitFor(t, r, a.put(wanted(1, "a")))
+		a.stop()
+		r.Prune() // neither blocks nor panics
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, _, err := r.WaitUntilReconciled(ctx, 1000)
+		assert.Error(t, err)
+		assert.Equal(t, "1=a", tg.has())
+	})
+}
+
+func TestRegisterRefuses(t *testing.T) {
+	a, tg := newApp(t), newTarget()
+	type args struct {
+		table statedb.RWTable[*service]
+		clone func(*service) *service
+		set   func(*service, reconciler.Status) *service
+		get   func(*service) reconciler.Status
+		ops   reconciler.Operations[*service]
+		opts  []reconciler.Option
+	}
+	good := func() args {
+		return args{a.services, (*service).Clone, (*service).SetStatus, (*service).GetStatus, tg, nil}
+	}
+	register := func(args args) error {
+		r, err := reconciler.Register(a.params, args.table, args.clone, args.set, args.get, args.ops, nil, args.opts...)
+		if err != nil {
+			assert.Nil(t, r)
+		}
+		return err
+	}
+	for name, spoil := range map[string]func(*args){
+		"no table":                  func(args *args) { args.table = nil },
+		"no clone function":         func(args *args) { args.clone = nil },
+		"no setStatus function":     func(args *args) { args.set = nil },
+		"no getStatus function":     func(args *args) { args.get = nil },
+		"no operations":             func(args *args) { args.ops = nil },
+		"round size 0":              func(args *args) { args.opts = options(reconciler.WithRoundLimits(0, rate.NewLimiter(1, 1))) },
+		"negative round size":       func(args *args) { args.opts = options(reconciler.WithRoundLimits(-1, rate.NewLimiter(1, 1))) },
+		"negative refresh interval": func(args *args) { args.opts = options(reconciler.WithRefreshing(-1, rate.NewLimiter(1, 1))) },
+		"negative prune interval":   func(args *args) { args.opts = options(reconciler.WithPruning(-time.Second)) },
+		"zero minimum backoff":      func(args *args) { args.opts = options(reconciler.WithRetry(0, time.Second)) },
+		"negative minimum backoff":  func(args *args) { args.opts = options(reconciler.WithRetry(-1, time.Second)) },
+		"zero maximum backoff":      func(args *args) { args.opts = options(reconciler.WithRetry(time.Second, 0)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := good()
+			spoil(&args)
+			assert.Error(t, register(args))
+		})
+	}
+	assert.NoError(t, register(good()))
+}
+
+func options(opts ...reconciler.Option) []reconciler.Option { return opts }

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package programs
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb/reconciler"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// recorder is a program's own Metrics.
+type recorder struct {
+	mu        sync.Mutex
+	ids       []string        // "module/name" of each call
+	durations []time.Duration // of each operation
+	ops       []string        // of each operation
+	failed    int             // sum of the new errors
+	current   int             // last seen
+	prunes    []time.Duration
+	pruneErrs []error
+}
+
+var _ reconciler.Metrics = (*recorder)(nil)
+
+func (m *recorder) ReconciliationDuration(moduleID cell.FullModuleID, name, operation string, duration time.Duration) {
+	defer m.call(moduleID, name)()
+	m.ops = append(m.ops, operation)
+	m.durations = append(m.durations, duration)
+}
+
+func (m *recorder) ReconciliationErrors(moduleID cell.FullModuleID, name string, new, current int) {
+	defer m.call(moduleID, name)()
+	m.failed += new
+	m.current = current
+}
+
+func (m *recorder) PruneError(moduleID cell.FullModuleID, name string, err error) {
+	defer m.call(moduleID, name)()
+	m.pruneErrs = append(m.pruneErrs, err)
+}
+
+func (m *recorder) PruneDuration(moduleID cell.FullModuleID, name string, duration time.Duration) {
+	defer m.call(moduleID, name)()
+	m.prunes = append(m.prunes, duration)
+}
+
+func (m *recorder) call(moduleID cell.FullModuleID, name string) (unlock func()) {
+	m.mu.Lock()
+	m.ids = append(m.ids, moduleID.String()+"/"+name)
+	return m.mu.Unlock
+}
+
+// look reads the recorder under its lock.
+func look[T any](m *recorder, get func() T) T {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return get()
+}
+
+func TestAMetricsOfOnesOwnIsToldEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &recorder{}
+		a, ops := newApp(t), newTarget()
+		r := a.reconcileServices(ops, withQuickRetry,
+			reconciler.WithName("services"), reconciler.WithMetrics(m), reconciler.WithoutPruning())
+		a.start()
+
+		a.put(wanted(1, "a"), wanted(2, "b"))
+		a.awaitKind(reconciler.StatusKindDone, 1, 2)
+		assert.Equal(t, []string{reconciler.OpUpdate, reconciler.OpUpdate}, look(m, func() []string { return m.ops }))
+		assert.Zero(t, look(m, func() int { return m.failed + m.current }))
+
+		ops.fail("in use", 1)
+		a.remove(1)
+		eventually(t, func() bool { return look(m, func() int { return m.current }) == 1 }, "one current error")
+		eventually(t, func() bool { return look(m, func() bool { return slices.Contains(m.ops, reconciler.OpDelete) }) }, "a delete")
+		ops.heal()
+		eventually(t, func() bool { return look(m, func() int { return m.current }) == 0 }, "no current error")
+
+		ops.fail("no room", 2)
+		a.put(wanted(2, "c"))
+		eventually(t, func() bool { return look(m, func() int { return m.current }) == 1 }, "one current error")
+		assert.Positive(t, look(m, func() int { return m.failed }), "new errors")
+		ops.heal()
+		a.awaitKind(reconciler.StatusKindDone, 2)
+		eventually(t, func() bool { return look(m, func() int { return m.current }) == 0 }, "no current error")
+
+		ops.failPrunes("no permission")
+		r.Prune()
+		eventually(t, func() bool { return look(m, func() int { return len(m.pruneErrs) }) > 0 }, "a prune")
+		assert.ErrorContains(t, look(m, func() error { return m.pruneErrs[0] }), "no permission")
+		ops.heal()
+		r.Prune()
+		eventually(t, func() bool { return look(m, func() error { return m.pruneErrs[len(m.pruneErrs)-1] }) == nil }, "a prune without error")
+		assert.Len(t, look(m, func() []time.Duration { return m.prunes }), len(look(m, func() []error { return m.pruneErrs })))
+
+		assert.Equal(t, []string{"app/services"}, slices.Compact(look(m, func() []string { return m.ids })))
+	})
+}
+
+func TestDurationsAreThoseOfTheOperations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &recorder{}
+		a := newApp(t)
+		ops := newTarget()
+		ops.beforeOps = slowly(3 * time.Second)
+		a.reconcileServices(ops, reconciler.WithMetrics(m), reconciler.WithoutPruning())
+		a.start()
+		a.put(wanted(1, "a"))
+		a.awaitKind(reconciler.StatusKindDone, 1)
+		assert.Equal(t, []time.Duration{3 * time.Second}, look(m, func() []time.Duration { return m.durations }))
+		a.remove(1)
+		pass(10 * time.Second)
+		assert.Equal(t, []time.Duration{3 * time.Second, 3 * time.Second}, look(m, func() []time.Duration { return m.durations }))
+	})
+}
+
+func TestDefaultMetricsComeFromTheHive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &recorder{}
+		a, ops := newApp(t, cell.Provide(func() reconciler.Metrics { return m })), newTarget()
+		require.Same(t, m, a.params.DefaultMetrics)
+		a.reconcileServices(ops)
+		a.start()
+		a.put(wanted(1, "a"))
+		a.awaitKind(reconciler.StatusKindDone, 1)
+		assert.Equal(t, []string{reconciler.OpUpdate}, look(m, func() []string { return m.ops }))
+	})
+}
+
+func TestWithMetricsOverridesTheHives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		unused, m := &recorder{}, &recorder{}
+		a, ops := newApp(t, cell.Provide(func() reconciler.Metrics { return unused })), newTarget()
+		a.reconcileServices(ops, reconciler.WithMetrics(m))
+		a.start()
+		a.put(wanted(1, "a"))
+		a.awaitKind(reconciler.StatusKindDone, 1)
+		assert.Empty(t, look(unused, func() []string { return unused.ids }))
+		assert.Equal(t, []string{reconciler.OpUpdate}, look(m, func() []string { return m.ops }))
+	})
+}
+
+func TestMetricsAreOptional(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, ops := newApp(t), newTarget()
+		require.Nil(t, a.params.DefaultMetrics)
+		a.reconcileServices(ops, reconciler.WithMetrics(nil))
+		a.start()
+		a.put(wanted(1, "a"))
+		a.awaitKind(reconciler.StatusKindDone, 1)
+	})
+}
+
+func TestTheModuleIDIsTheFullOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &recorder{}
+		a, ops := newApp(t), newTarget()
+		a.params.ModuleID = cell.FullModuleID{"agent", "datapath", "services"}
+		a.params.DefaultMetrics = m
+		a.reconcileServices(ops)
+		a.start()
+		a.put(wanted(1, "a"))
+		a.awaitKind(reconciler.StatusKindDone, 1)
+		for _, id := range look(m, func() []string { return m.ids }) {
+			assert.True(t, strings.HasPrefix(id, "agent.datapath.services/"), id)
+		}
+	})
+}

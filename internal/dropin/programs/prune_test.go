@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package programs
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/reconciler"
+	"github.com/stretchr/testify/assert"
+)
+
+// initializer registers an initializer to the services and returns what completes it.
+func (a *app) initializer() (complete func()) {
+	wtxn := a.db.WriteTxn(a.services)
+	done := a.services.RegisterInitializer(wtxn, "source")
+	wtxn.Commit()
+	return func() {
+		wtxn := a.db.WriteTxn(a.services)
+		done(wtxn)
+		wtxn.Commit()
+	}
+}
+
+func TestPruneWaitsForTheTableToBeInitialized(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		complete := a.initializer()
+		r := a.reconcileServices(tg, reconciler.WithPruning(10*time.Second))
+		tg.put(7, "left over")
+		a.start()
+
+		a.put(wanted(1, "a"))
+		a.awaitKind(reconciler.StatusKindDone, 1)
+		r.Prune()
+		pass(time.Minute)
+		assert.Empty(t, tg.pruned(), "neither the interval nor Prune() counts before the table is initialized")
+		assert.Equal(t, "1=a 7=left over", tg.has())
+
+		a.put(wanted(2, "b"))
+		complete()
+		eventually(t, func() bool { return len(tg.pruned()) > 0 }, "the prune at initialization")
+		assert.Equal(t, []uint64{1, 2}, tg.pruned()[0])
+		a.awaitKind(reconciler.StatusKindDone, 2)
+		assert.Equal(t, "1=a 2=b", tg.has())
+	})
+}
+
+func TestATableWithoutInitializersIsPrunedAtStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		a.reconcileServices(tg)
+		tg.put(7, "left over")
+		a.put(wanted(1, "a"))
+		a.start()
+		a.awaitKind(reconciler.StatusKindDone, 1)
+		eventually(t, func() bool { return tg.has() == "1=a" }, "the prune")
+	})
+}
+
+func TestAnEmptyTableIsPrunedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		complete := a.initializer()
+		a.reconcileServices(tg)
+		tg.put(7, "left over")
+		a.start()
+		complete()
+		eventually(t, func() bool { return tg.has() == "" }, "the prune")
+		a.awaitHealth("job-reconcile", "OK: OK, 0 object(s)")
+	})
+}
+
+func TestPruneRunsAtTheInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		a.reconcileServices(tg, reconciler.WithPruning(10*time.Second))
+		a.start()
+		pass(95 * time.Second)
+		assert.GreaterOrEqual(t, len(tg.pruned()), 9)
+		assert.LessOrEqual(t, len(tg.pruned()), 11)
+
+		tg.put(7, "left over")
+		pass(11 * time.Second)
+		assert.Empty(t, tg.has())
+	})
+}
+
+func TestPruningIsHourlyUnlessSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		a.reconcileServices(tg)
+		a.start()
+		pass(59 * time.Minute)
+		assert.Len(t, tg.pruned(), 1)
+		pass(2 * time.Minute)
+		assert.Len(t, tg.pruned(), 2)
+	})
+}
+
+func TestPruneOnDemand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		r := a.reconcileServices(tg, reconciler.WithoutPruning())
+		a.start()
+		a.put(wanted(1, "a"))
+		a.awaitKind(reconciler.StatusKindDone, 1)
+		pass(3 * time.Hour)
+		assert.Empty(t, tg.pruned(), "WithoutPruning")
+
+		tg.put(7, "left over")
+		r.Prune()
+		eventually(t, func() bool { return tg.has() == "1=a" }, "the prune")
+		pass(3 * time.Hour)
+		assert.Len(t, tg.pruned(), 1)
+
+		// Asking does not block, and asking often may be one prune.
+		for range 100 {
+			r.Prune()
+		}
+		pass(time.Minute)
+		assert.GreaterOrEqual(t, len(tg.pruned()), 2)
+		assert.LessOrEqual(t, len(tg.pruned()), 4)
+	})
+}
+
+// A program may ask for a prune before it has filled the table: it gets it when it has.
+func TestAPruneAskedForEarlyIsServedAtInitialization(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		complete := a.initializer()
+		r := a.reconcileServices(tg, reconciler.WithoutPruning())
+		tg.put(7, "left over")
+		a.start()
+		r.Prune()
+		pass(time.Minute)
+		assert.Empty(t, tg.pruned())
+		complete()
+		eventually(t, func() bool { return tg.has() == "" }, "the prune")
+	})
+}
+
+func TestPruneIteratesAllDesiredObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		r := a.reconcileServices(tg, reconciler.WithoutPruning(), withQuickRetry)
+		a.start()
+		tg.fail("no room", 2)
+		unset := wanted(3, "c")
+		unset.Status = reconciler.Status{}
+		a.put(wanted(1, "a"), wanted(2, "b"), unset, wanted(4, "d"))
+		a.awaitKind(reconciler.StatusKindDone, 1, 4)
+		a.awaitKind(reconciler.StatusKindError, 2)
+		a.remove(4)
+
+		r.Prune()
+		eventually(t, func() bool { return len(tg.pruned()) == 1 }, "the prune")
+		assert.Equal(t, []uint64{1, 2, 3}, tg.pruned()[0], "done, failing, not asked for: all are desired")
+	})
+}
+
+func TestAFailedPruneIsInHealthAndMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := reconciler.NewUnpublishedExpVarMetrics()
+		a, tg := newApp(t), newTarget()
+		r := a.reconcileServices(tg, reconciler.WithoutPruning(), reconciler.WithMetrics(m))
+		a.start()
+		a.put(wanted(1, "a"))
+		a.awaitKind(reconciler.StatusKindDone, 1)
+		assert.Nil(t, m.PruneCountVar.Get("app"))
+
+		tg.failPrunes("no permission")
+		tg.put(7, "left over")
+		r.Prune()
+		a.awaitHealth("job-reconcile", "Degraded: 1 error(s) (prune: no permission)")
+		assert.Equal(t, "1", m.PruneCountVar.Get("app").String())
+		assert.Equal(t, "1", m.PruneTotalErrorsVar.Get("app").String())
+		assert.Equal(t, "1", m.PruneCurrentErrorsVar.Get("app").String())
+		assert.Equal(t, statedb.Revision(2), a.services.Revision(a.db.ReadTxn()), "a prune writes no status")
+
+		tg.heal()
+		r.Prune()
+		a.awaitHealth("job-reconcile", "OK: OK, 1 object(s)")
+		assert.Equal(t, "0", m.PruneCurrentErrorsVar.Get("app").String())
+		assert.Equal(t, "1=a", tg.has())
+	})
+}
+
+func TestAFailedPruneIsToldBesideFailingObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		// One retry in an hour, so that nothing runs between the prune and the look.
+		r := a.reconcileServices(tg, reconciler.WithoutPruning(), reconciler.WithRetry(time.Hour, time.Hour))
+		a.start()
+		tg.fail("no room", 1)
+		a.put(wanted(1, "a"))
+		a.awaitHealth("job-reconcile", "Degraded: 1 error(s) (no room)")
+		tg.failPrunes("no permission")
+		r.Prune()
+		eventually(t, func() bool { return strings.HasPrefix(a.healthOf("job-reconcile"), "Degraded: 2 error(s) (") },
+			"two errors, health is %q", func() any { return a.healthOf("job-reconcile") })
+		assert.Contains(t, a.healthOf("job-reconcile"), "prune: no permission")
+		assert.Contains(t, a.healthOf("job-reconcile"), "no room")
+	})
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package programs
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb/reconciler"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 2 * time.Second
+)
+
+var withQuickRetry = reconciler.WithRetry(minBackoff, maxBackoff)
+
+func TestAFailedUpdateIsRetriedUntilItSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		a.reconcileServices(tg, withQuickRetry)
+		a.start()
+
+		tg.fail("no room", 1)
+		a.put(wanted(1, "first"), wanted(2, "first"))
+		a.awaitKind(reconciler.StatusKindError, 1)
+		a.awaitKind(reconciler.StatusKindDone, 2)
+		assert.Equal(t, "no room", a.get(1).Status.GetError())
+		assert.False(t, a.get(1).Status.IsPendingOrRefreshing())
+		transcript(t, "rows while failing", a.rows())
+
+		eventually(t, func() bool { return len(tg.attemptsOf(1)) > 4 }, "some retries")
+		tg.heal()
+		a.awaitKind(reconciler.StatusKindDone, 1)
+		assert.Nil(t, a.get(1).Status.Error)
+		assert.Equal(t, "handle-1", a.get(1).Handle, "what the retry wrote is in the table")
+		assert.Len(t, tg.attemptsOf(2), 1, "the healthy object is not updated again")
+		transcript(t, "1", tg.story(1))
+		transcript(t, "rows", a.rows())
+	})
+}
+
+func TestRetriesBackOffFromMinToMax(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		a.reconcileServices(tg, withQuickRetry)
+		a.start()
+
+		tg.fail("no room", 1)
+		a.put(wanted(1, "first"))
+		pass(patience)
+
+		attempts := tg.attemptsOf(1)
+		require.Greater(t, len(attempts), 6)
+		// A tenth less for jitter, a little more for the wait between rounds.
+		const slack = 20 * time.Millisecond
+		previous := time.Duration(0)
+		for i := 1; i < len(attempts); i++ {
+			gap := attempts[i].at.Sub(attempts[i-1].at)
+			assert.GreaterOrEqual(t, gap, minBackoff*9/10)
+			assert.LessOrEqual(t, gap, maxBackoff+slack)
+			assert.GreaterOrEqual(t, gap, previous*8/10, "gap %d after %s", i, previous)
+			previous = gap
+		}
+		assert.GreaterOrEqual(t, previous, maxBackoff*9/10, "the backoff grows to its maximum")
+	})
+}
+
+func TestAFailedDeleteIsRetriedUntilItSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		a.reconcileServices(tg, withQuickRetry)
+		a.start()
+		a.put(wanted(1, "first"), wanted(2, "first"))
+		a.awaitKind(reconciler.StatusKindDone, 1, 2)
+
+		tg.fail("in use", 1)
+		a.remove(1)
+		a.awaitHealth("job-reconcile", "Degraded: 1 error(s) (in use)")
+		eventually(t, func() bool { return len(tg.attemptsOf(1)) > 3 }, "some retries")
+		assert.Equal(t, "1=first 2=first", tg.has())
+
+		tg.heal()
+		eventually(t, func() bool { return tg.has() == "2=first" }, "the deletion")
+		a.awaitHealth("job-reconcile", "OK: OK, 1 object(s)")
+		n := len(tg.attemptsOf(1))
+		pass(time.Minute)
+		assert.Len(t, tg.attemptsOf(1), n, "a deletion that succeeded is over")
+		transcript(t, "1", tg.story(1))
+	})
+}
+
+func TestAReinsertEndsTheRetriesOfADelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		a.reconcileServices(tg, withQuickRetry)
+		a.start()
+		a.put(wanted(1, "first"))
+		a.awaitKind(reconciler.StatusKindDone, 1)
+
+		tg.fail("in use", 1)
+		a.remove(1)
+		eventually(t, func() bool { return len(tg.attemptsOf(1)) > 2 }, "some retries")
+		tg.heal()
+		a.put(wanted(1, "second"))
+		a.awaitKind(reconciler.StatusKindDone, 1)
+		pass(time.Minute)
+
+		assert.Equal(t, "1=second", tg.has(), "no retry of the deletion comes after the insert")
+		a.awaitHealth("job-reconcile", "OK: OK, 1 object(s)")
+		transcript(t, "1", tg.story(1))
+	})
+}
+
+func TestADeleteEndsTheRetriesOfAnUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		a.reconcileServices(tg, withQuickRetry)
+		a.start()
+
+		tg.fail("no room", 1)
+		a.put(wanted(1, "first"))
+		a.awaitKind(reconciler.StatusKindError, 1)
+		tg.heal()
+		a.remove(1)
+		eventually(t, func() bool { return strings.HasSuffix(tg.story(1), "delete") }, "the deletion")
+		n := len(tg.attemptsOf(1))
+		pass(time.Minute)
+
+		assert.Len(t, tg.attemptsOf(1), n, "no retry of the update comes after the delete")
+		assert.Empty(t, tg.has())
+		a.awaitHealth("job-reconcile", "OK: OK, 0 object(s)")
+	})
+}
+
+func TestAChangeOfAFailingObjectIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		// The backoff is long, so that it is the change that brings the object back.
+		a.reconcileServices(tg, reconciler.WithRetry(5*time.Second, time.Hour))
+		a.start()
+
+		tg.fail("no room", 1)
+		a.put(wanted(1, "first"))
+		a.awaitKind(reconciler.StatusKindError, 1)
+		pass(10 * time.Minute)
+		tg.heal()
+		changed := a.get(1).Clone()
+		changed.Spec = "second"
+		a.put(changed.SetStatus(reconciler.StatusPending()))
+		a.awaitKind(reconciler.StatusKindDone, 1)
+
+		assert.Equal(t, "1=second", tg.has())
+		n := len(tg.attemptsOf(1))
+		pass(10 * time.Minute)
+		assert.Len(t, tg.attemptsOf(1), n, "the retry of the old object is gone")
+		transcript(t, "1", tg.story(1))
+	})
+}
+
+func TestAChangedErrorTextIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		a.reconcileServices(tg, withQuickRetry)
+		a.start()
+
+		tg.fail("no room", 1)
+		a.put(wanted(1, "first"))
+		a.awaitHealth("job-reconcile", "Degraded: 1 error(s) (no room)")
+		tg.fail("no route", 1)
+		eventually(t, func() bool { return a.get(1).Status.GetError() == "no route" }, "the new text in the status")
+		a.awaitHealth("job-reconcile", "Degraded: 1 error(s) (no route)")
+	})
+}
+
+func TestHealthCountsFailingObjectsAndNamesTen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		a.reconcileServices(tg, withQuickRetry)
+		a.start()
+
+		for id := uint64(1); id <= 12; id++ {
+			tg.fail(fmt.Sprintf("no room for %d", id), id)
+			a.put(wanted(id, "first"))
+		}
+		eventually(t, func() bool { return strings.HasPrefix(a.healthOf("job-reconcile"), "Degraded: 12 error(s)") },
+			"twelve errors, health is %q", func() any { return a.healthOf("job-reconcile") })
+		health := a.healthOf("job-reconcile")
+		assert.Equal(t, 10, strings.Count(health, "no room for "), health)
+		assert.Contains(t, health, "\n2 further errors omitted")
+
+		tg.heal()
+		a.awaitHealth("job-reconcile", "OK: OK, 12 object(s)")
+	})
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package programs
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive"
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/hivetest"
+	"github.com/cilium/hive/job"
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/reconciler"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The program by the book: everything in constructors and invokes of a module, the
+// reconciler registered before the hive starts.
+func TestSingleOperationsByTheBook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tg := newTarget()
+		var (
+			db       *statedb.DB
+			services statedb.RWTable[*service]
+		)
+		h := hive.New(
+			statedb.Cell,
+			job.Cell,
+			cell.SimpleHealthCell,
+			cell.Module(
+				"services", "Services of the target",
+				cell.ProvidePrivate(
+					newServiceTable,
+					job.Registry.NewGroup,
+					func() reconciler.Operations[*service] { return tg },
+				),
+				cell.Provide(
+					func(params reconciler.Params, services statedb.RWTable[*service], ops reconciler.Operations[*service]) (reconciler.Reconciler[*service], error) {
+						return reconciler.Register(
+							params, services,
+							(*service).Clone, (*service).SetStatus, (*service).GetStatus,
+							ops, nil,
+						)
+					},
+				),
+				cell.Invoke(func(db_ *statedb.DB, services_ statedb.RWTable[*service], _ reconciler.Reconciler[*service]) {
+					db, services = db_, services_
+				}),
+			),
+		)
+		log := hivetest.Logger(t)
+		require.NoError(t, h.Start(log, context.Background()))
+		defer func() { require.NoError(t, h.Stop(log, context.Background())) }()
+
+		wtxn := db.WriteTxn(services)
+		for id := range uint64(3) {
+			_, _, err := services.Insert(wtxn, wanted(id+1, "first"))
+			require.NoError(t, err)
+		}
+		wtxn.Commit()
+
+		eventually(t, func() bool {
+			done := statedb.Collect(services.List(db.ReadTxn(), serviceByKind.Query(reconciler.StatusKindDone)))
+			return len(done) == 3
+		}, "three services to be done")
+		assert.Equal(t, "1=first 2=first 3=first", tg.has())
+	})
+}
+
+func TestUpdatesRunInOrderOfRevision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		a.reconcileServices(tg)
+		a.put(wanted(5, "e"), wanted(1, "a"))
+		a.put(wanted(3, "c"))
+		a.put(wanted(5, "e"))
+		a.start()
+		a.awaitKind(reconciler.StatusKindDone, 1, 3, 5)
+
+		var ids []uint64
+		last := statedb.Revision(0)
+		for _, at := range tg.allAttempts() {
+			ids = append(ids, at.id)
+			assert.Greater(t, at.rev, last, "revision of %d", at.id)
+			last = at.rev
+		}
+		assert.Equal(t, []uint64{1, 3, 5}, ids)
+		transcript(t, "rows", a.rows())
+	})
+}
+
+func TestChangesAndDeletesFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		a.reconcileServices(tg)
+		a.start()
+
+		a.put(wanted(1, "first"), wanted(2, "first"), wanted(3, "first"))
+		a.awaitKind(reconciler.StatusKindDone, 1, 2, 3)
+
+		changed := a.get(2).Clone()
+		changed.Spec = "second"
+		a.put(changed.SetStatus(reconciler.StatusPending()))
+		eventually(t, func() bool { return tg.has() == "1=first 2=second 3=first" }, "the change")
+		a.awaitKind(reconciler.StatusKindDone, 2)
+
+		a.remove(1, 3)
+		eventually(t, func() bool { return tg.has() == "2=second" }, "the deletions")
+
+		a.put(wanted(3, "third"))
+		a.awaitKind(reconciler.StatusKindDone, 3)
+
+		assert.Equal(t, "2=second 3=third", tg.has())
+		transcript(t, "1", tg.story(1))
+		transcript(t, "2", tg.story(2))
+		transcript(t, "3", tg.story(3))
+		transcript(t, "rows", a.rows())
+
+		// Nothing more is done while nothing changes.
+		n := len(tg.allAttempts())
+		pass(time.Minute)
+		assert.Len(t, tg.allAttempts(), n)
+	})
+}
+
+func TestUpdateMayWriteIntoTheObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		a.reconcileServices(tg)
+		a.start()
+
+		s := wanted(1, "first")
+		a.put(s)
+		a.awaitKind(reconciler.StatusKindDone, 1)
+		assert.Equal(t, "handle-1", a.get(1).Handle, "what Update wrote is in the table")
+		assert.Empty(t, s.Handle, "Update was handed a clone, not the object of the table")
+		assert.Equal(t, reconciler.StatusKindPending, s.Status.Kind)
+	})
+}
+
+func TestUpdateSeesASnapshotThatHasTheObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newApp(t)
+		ops := &lookupOps{target: newTarget(), services: a.services}
+		_, err := reconciler.Register[*service](a.params, a.services,
+			(*service).Clone, (*service).SetStatus, (*service).GetStatus, ops, nil)
+		require.NoError(t, err)
+		a.start()
+
+		a.put(wanted(1, "first"), wanted(2, "first"))
+		a.awaitKind(reconciler.StatusKindDone, 1, 2)
+		assert.Equal(t, 2, ops.found)
+	})
+}
+
+// lookupOps looks each object up in the transaction it is handed.
+type lookupOps struct {
+	*target
+	services statedb.Table[*service]
+	found    int
+}
+
+func (ops *lookupOps) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, s *service) error {
+	inTable, rev, ok := ops.services.Get(txn, serviceByID.Query(s.ID))
+	if ok && rev == revision && inTable.Spec == s.Spec {
+		ops.found++
+	}
+	return ops.target.Update(ctx, txn, revision, s)
+}
+
+func TestWhatIsNotPendingIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		a.reconcileServices(tg)
+		a.start()
+
+		done, unset, failed := wanted(1, "done"), wanted(2, "unset"), wanted(4, "failed")
+		done.Status = reconciler.StatusDone()
+		unset.Status = reconciler.Status{}
+		failed.Status = reconciler.StatusError(errors.New("elsewhere"))
+		a.put(done, unset, failed, wanted(3, "pending"))
+		a.awaitKind(reconciler.StatusKindDone, 3)
+		pass(10 * time.Second)
+
+		assert.Equal(t, "3=pending", tg.has())
+		assert.Same(t, done, a.get(1), "a row that is done is not written")
+		assert.Same(t, unset, a.get(2), "a row without a status is not written")
+		assert.Same(t, failed, a.get(4), "a row that failed elsewhere is not written")
+		transcript(t, "rows", a.rows())
+	})
+}
+
+func TestAnObjectChangedDuringItsUpdateIsUpdatedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		entered, proceed := make(chan struct{}, 10), make(chan struct{})
+		tg.beforeOps = func(_ context.Context, _ string, s *service) {
+			entered <- struct{}{}
+			<-proceed
+		}
+		a.reconcileServices(tg)
+		a.start()
+
+		a.put(wanted(1, "first"))
+		<-entered
+		a.put(wanted(1, "second"))
+		close(proceed)
+		a.awaitKind(reconciler.StatusKindDone, 1)
+
+		assert.Equal(t, "second", a.get(1).Spec)
+		assert.Equal(t, "1=second", tg.has())
+		transcript(t, "1", tg.story(1))
+	})
+}
+
+func TestAnObjectDeletedDuringItsUpdateStaysDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		entered, proceed := make(chan struct{}, 10), make(chan struct{})
+		tg.beforeOps = func(_ context.Context, _ string, s *service) {
+			entered <- struct{}{}
+			<-proceed
+		}
+		a.reconcileServices(tg)
+		a.start()
+
+		a.put(wanted(1, "first"))
+		<-entered
+		a.remove(1)
+		close(proceed)
+		eventually(t, func() bool { return len(tg.attemptsOf(1)) == 2 }, "the deletion")
+		pass(10 * time.Second)
+
+		assert.Empty(t, tg.has())
+		assert.Empty(t, a.rows(), "the status of the update must not bring the object back")
+		transcript(t, "1", tg.story(1))
+	})
+}
+
+func TestDeleteThenReinsertEndsInTheTarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		a.reconcileServices(tg)
+		a.start()
+		a.put(wanted(1, "first"))
+		a.awaitKind(reconciler.StatusKindDone, 1)
+
+		// Apart, and then in one transaction, where only the insert is to be seen.
+		a.remove(1)
+		eventually(t, func() bool { return tg.has() == "" }, "the deletion")
+		a.put(wanted(1, "second"))
+		a.awaitKind(reconciler.StatusKindDone, 1)
+		require.Equal(t, "1=second", tg.has())
+
+		wtxn := a.db.WriteTxn(a.services)
+		_, _, err := a.services.Delete(wtxn, a.get(1))
+		require.NoError(t, err)
+		_, _, err = a.services.Insert(wtxn, wanted(1, "third"))
+		require.NoError(t, err)
+		wtxn.Commit()
+		eventually(t, func() bool { return a.get(1).Status.Kind == reconciler.StatusKindDone }, "the reinserted object")
+		assert.Equal(t, "1=third", tg.has())
+		transcript(t, "1", tg.story(1))
+	})
+}

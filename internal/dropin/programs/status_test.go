@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package programs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb/reconciler"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+func TestKinds(t *testing.T) {
+	var zero reconciler.StatusKind
+	assert.Equal(t, zero, reconciler.StatusKindUnset, "the zero kind is Unset")
+	for _, test := range []struct {
+		kind   reconciler.StatusKind
+		text   string
+		key    string
+		active bool
+	}{
+		{reconciler.StatusKindUnset, "", "?", false},
+		{reconciler.StatusKindPending, "Pending", "P", true},
+		{reconciler.StatusKindRefreshing, "Refreshing", "R", true},
+		{reconciler.StatusKindDone, "Done", "D", false},
+		{reconciler.StatusKindError, "Error", "E", false},
+	} {
+		assert.Equal(t, test.text, test.kind.String())
+		assert.Equal(t, test.text, fmt.Sprintf("%s", test.kind))
+		assert.Equal(t, test.text, fmt.Sprint(test.kind))
+		assert.Equal(t, test.key, string(test.kind.Key()))
+		assert.Equal(t, test.active, reconciler.Status{Kind: test.kind}.IsPendingOrRefreshing(), test.text)
+
+		text, err := json.Marshal(test.kind)
+		require.NoError(t, err)
+		assert.Equal(t, `"`+test.text+`"`, string(text))
+		var back reconciler.StatusKind
+		require.NoError(t, json.Unmarshal(text, &back))
+		assert.Equal(t, test.kind, back)
+
+		text, err = yaml.Marshal(struct{ Kind reconciler.StatusKind }{test.kind})
+		require.NoError(t, err)
+		transcript(t, "yaml", string(text))
+		var inYAML struct{ Kind reconciler.StatusKind }
+		require.NoError(t, yaml.Unmarshal(text, &inYAML))
+		assert.Equal(t, test.kind, inYAML.Kind)
+	}
+}
+
+// Kinds are switched on, compared, and keys of maps.
+func TestKindsAreValues(t *testing.T) {
+	counts := map[reconciler.StatusKind]int{}
+	for _, s := range []reconciler.Status{reconciler.StatusDone(), reconciler.StatusDone(), reconciler.StatusPending()} {
+		switch s.Kind {
+		case reconciler.StatusKindDone:
+			counts[s.Kind]++
+		case reconciler.StatusKindPending, reconciler.StatusKindRefreshing:
+			counts[reconciler.StatusKindPending]++
+		}
+	}
+	assert.Equal(t, map[reconciler.StatusKind]int{reconciler.StatusKindDone: 2, reconciler.StatusKindPending: 1}, counts)
+}
+
+func TestConstructors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ids := map[uint64]bool{}
+		for _, test := range []struct {
+			status reconciler.Status
+			kind   reconciler.StatusKind
+			err    string
+		}{
+			{reconciler.StatusPending(), reconciler.StatusKindPending, ""},
+			{reconciler.StatusRefreshing(), reconciler.StatusKindRefreshing, ""},
+			{reconciler.StatusDone(), reconciler.StatusKindDone, ""},
+			{reconciler.StatusError(errors.New("no room")), reconciler.StatusKindError, "no room"},
+			{reconciler.StatusError(nil), reconciler.StatusKindError, "<nil>"},
+		} {
+			assert.Equal(t, test.kind, test.status.Kind)
+			assert.Equal(t, test.err, test.status.GetError())
+			assert.Equal(t, test.err == "", test.status.Error == nil)
+			assert.True(t, time.Now().Equal(test.status.UpdatedAt))
+			assert.NotZero(t, test.status.ID)
+			assert.False(t, ids[test.status.ID], "an ID of its own")
+			ids[test.status.ID] = true
+		}
+	})
+}
+
+func TestStatusText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done, failed := reconciler.StatusDone(), reconciler.StatusError(errors.New("no room"))
+		var texts []string
+		for _, d := range []time.Duration{
+			0, 1500 * time.Nanosecond, 2 * time.Millisecond, 3 * time.Second, 4 * time.Minute, 150 * time.Minute, 100 * time.Hour,
+		} {
+			time.Sleep(d)
+			texts = append(texts, done.String(), failed.String())
+		}
+		assert.Equal(t, "Done (0.0us ago)", texts[0])
+		assert.Equal(t, "Error: no room (3.0s ago)", texts[7])
+		transcript(t, "texts", fmt.Sprint(texts))
+		transcript(t, "others", fmt.Sprint(reconciler.StatusPending(), reconciler.StatusRefreshing(), reconciler.StatusError(nil)))
+		transcript(t, "unset", reconciler.Status{UpdatedAt: time.Now()}.String())
+	})
+}
+
+// statuses are the forms that are compared to the byte, in JSON and YAML.
+func statuses() []reconciler.Status {
+	at := time.Date(2001, 2, 3, 4, 5, 6, 789000000, time.UTC)
+	text := `no "room": left`
+	empty := ""
+	return []reconciler.Status{
+		{},
+		{Kind: reconciler.StatusKindPending, UpdatedAt: at, ID: 1},
+		{Kind: reconciler.StatusKindRefreshing, UpdatedAt: at, ID: 1 << 60},
+		{Kind: reconciler.StatusKindDone, UpdatedAt: at},
+		{Kind: reconciler.StatusKindError, UpdatedAt: at, Error: &text, ID: 4},
+		{Kind: reconciler.StatusKindError, UpdatedAt: at, Error: &empty, ID: 5},
+	}
+}
+
+func TestStatusJSON(t *testing.T) {
+	var lines []string
+	for _, s := range statuses() {
+		text, err := json.Marshal(s)
+		require.NoError(t, err)
+		lines = append(lines, string(text))
+		var back reconciler.Status
+		require.NoError(t, json.Unmarshal(text, &back))
+		assert.Equal(t, s, back)
+	}
+	assert.Equal(t, []string{
+		`{"updated-at":"0001-01-01T00:00:00Z","kind":""}`,
+		`{"updated-at":"2001-02-03T04:05:06.789Z","id":1,"kind":"Pending"}`,
+		`{"updated-at":"2001-02-03T04:05:06.789Z","id":1152921504606846976,"kind":"Refreshing"}`,
+		`{"updated-at":"2001-02-03T04:05:06.789Z","kind":"Done"}`,
+		`{"updated-at":"2001-02-03T04:05:06.789Z","error":"no \"room\": left","id":4,"kind":"Error"}`,
+		`{"updated-at":"2001-02-03T04:05:06.789Z","error":"","id":5,"kind":"Error"}`,
+	}, lines)
+}
+
+func TestStatusYAML(t *testing.T) {
+	var lines []string
+	for _, s := range statuses() {
+		text, err := yaml.Marshal(s)
+		require.NoError(t, err)
+		lines = append(lines, string(text))
+		var back reconciler.Status
+		require.NoError(t, yaml.Unmarshal(text, &back))
+		assert.Equal(t, s, back)
+	}
+	assert.Equal(t, []string{
+		"updated-at: 0001-01-01T00:00:00Z\nkind: \"\"\n",
+		"updated-at: 2001-02-03T04:05:06.789Z\nid: 1\nkind: Pending\n",
+		"updated-at: 2001-02-03T04:05:06.789Z\nid: 1152921504606846976\nkind: Refreshing\n",
+		"updated-at: 2001-02-03T04:05:06.789Z\nkind: Done\n",
+		"updated-at: 2001-02-03T04:05:06.789Z\nerror: 'no \"room\": left'\nid: 4\nkind: Error\n",
+		"updated-at: 2001-02-03T04:05:06.789Z\nerror: \"\"\nid: 5\nkind: Error\n",
+	}, lines)
+}
+
+// As in the files that db/insert reads.
+func TestStatusReadsTerseYAML(t *testing.T) {
+	for text, want := range map[string]reconciler.Status{
+		"kind: Pending\nid: 3":    {Kind: reconciler.StatusKindPending, ID: 3},
+		"kind: \"Done\"":          {Kind: reconciler.StatusKindDone},
+		"id: 4":                   {ID: 4},
+		"{kind: Refreshing}":      {Kind: reconciler.StatusKindRefreshing},
+		"kind: ''\nerror: 'oops'": {Error: ptr("oops")},
+		"kind: Error\nerror: ~":   {Kind: reconciler.StatusKindError},
+	} {
+		var s reconciler.Status
+		require.NoError(t, yaml.Unmarshal([]byte(text), &s), text)
+		assert.Equal(t, want, s, text)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package programs
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/reconciler"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// waitResult is what WaitUntilReconciled came back with.
+type waitResult struct {
+	revision, retryLowWatermark statedb.Revision
+	err                         error
+}
+
+func wait(ctx context.Context, r reconciler.Reconciler[*service], until statedb.Revision) waitResult {
+	revision, low, err := r.WaitUntilReconciled(ctx, until)
+	return waitResult{revision, low, err}
+}
+
+// waitFor waits with the program's patience.
+func waitFor(t *testing.T, r reconciler.Reconciler[*service], until statedb.Revision) waitResult {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	res := wait(ctx, r, until)
+	require.NoError(t, res.err, "waiting for revision %d, at %d", until, res.revision)
+	return res
+}
+
+func TestWaitReturnsWhenTheRevisionIsReconciled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		entered, proceed := make(chan struct{}, 10), make(chan struct{})
+		tg.beforeOps = func(ctx context.Context, _ string, _ *service) {
+			entered <- struct{}{}
+			select {
+			case <-proceed:
+			case <-ctx.Done():
+			}
+		}
+		r := a.reconcileServices(tg)
+		a.start()
+		assert.Equal(t, waitResult{}, wait(t.Context(), r, 0), "nothing to wait for")
+
+		until := a.put(wanted(1, "a"))
+		results := make(chan waitResult, 1)
+		go func() { results <- wait(t.Context(), r, until) }()
+		<-entered
+		pass(time.Hour)
+		assert.Empty(t, results, "the update is still running")
+
+		close(proceed)
+		res := <-results
+		require.NoError(t, res.err)
+		assert.GreaterOrEqual(t, res.revision, until)
+		assert.Zero(t, res.retryLowWatermark)
+		assert.Equal(t, "1=a", tg.has())
+	})
+}
+
+func TestWaitReturnsTheErrorOfItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		tg.beforeOps = func(ctx context.Context, _ string, _ *service) { <-ctx.Done() }
+		r := a.reconcileServices(tg)
+		a.start()
+		until := a.put(wanted(1, "a"))
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		res := wait(ctx, r, until)
+		assert.ErrorIs(t, res.err, context.DeadlineExceeded)
+		assert.Less(t, res.revision, until)
+
+		ctx, cancel = context.WithCancel(t.Context())
+		results := make(chan waitResult, 1)
+		go func() { results <- wait(ctx, r, until) }()
+		pass(time.Minute)
+		assert.Empty(t, results)
+		cancel()
+		assert.ErrorIs(t, (<-results).err, context.Canceled)
+	})
+}
+
+func TestWaitTellsOfAFailingUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		r := a.reconcileServices(tg, withQuickRetry)
+		a.start()
+
+		tg.fail("no room", 2)
+		a.put(wanted(1, "a"))
+		failing := a.put(wanted(2, "b"))
+		until := a.put(wanted(3, "c"))
+		res := waitFor(t, r, until)
+		assert.GreaterOrEqual(t, res.revision, until, "failing objects are no reason to wait")
+		assert.Equal(t, failing, res.retryLowWatermark, "the lowest revision that failed")
+
+		tg.heal()
+		a.awaitKind(reconciler.StatusKindDone, 1, 2, 3)
+		eventually(t, func() bool { return waitFor(t, r, until).retryLowWatermark == 0 }, "nothing to fail any more")
+	})
+}
+
+func TestWaitTellsOfAFailingDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		r := a.reconcileServices(tg, withQuickRetry)
+		a.start()
+		a.put(wanted(1, "a"))
+		a.awaitKind(reconciler.StatusKindDone, 1)
+
+		tg.fail("in use", 1)
+		until := a.remove(1)
+		res := waitFor(t, r, until)
+		assert.Equal(t, until, res.retryLowWatermark)
+		tg.heal()
+		eventually(t, func() bool { return waitFor(t, r, until).retryLowWatermark == 0 }, "the deletion")
+		assert.Empty(t, tg.has())
+	})
+}
+
+func TestWaitTellsTheLowestOfManyFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		r := a.reconcileServices(tg, reconciler.WithRetry(time.Hour, time.Hour))
+		a.start()
+		tg.fail("no room", 1, 2, 3)
+		first := a.put(wanted(3, "c"))
+		second := a.put(wanted(1, "a"))
+		third := a.put(wanted(2, "b"))
+		assert.Equal(t, first, waitFor(t, r, third).retryLowWatermark)
+
+		// They go one by one, oldest first.
+		tg.heal()
+		last := a.remove(3)
+		assert.Equal(t, second, waitFor(t, r, last).retryLowWatermark)
+		last = a.remove(1)
+		assert.Equal(t, third, waitFor(t, r, last).retryLowWatermark)
+		last = a.remove(2)
+		assert.Zero(t, waitFor(t, r, last).retryLowWatermark)
+	})
+}
+
+// The loop that the documentation of WaitUntilReconciled asks for.
+func TestWaitForSuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		r := a.reconcileServices(tg, withQuickRetry)
+		a.start()
+		tg.fail("no room", 2)
+		until := a.put(wanted(1, "a"), wanted(2, "b"))
+		time.AfterFunc(5*time.Second, tg.heal)
+
+		start := time.Now()
+		for {
+			res := waitFor(t, r, until)
+			if res.retryLowWatermark == 0 || res.retryLowWatermark > until {
+				break
+			}
+			require.Less(t, time.Since(start), patience)
+			time.Sleep(10 * time.Millisecond)
+		}
+		eventually(t, func() bool { return tg.has() == "1=a 2=b" }, "both in the target")
+	})
+}
+
+// Programs wait for the table's revision whatever the last write to it was.
+func TestWaitForTheTablesRevision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		r := a.reconcileServices(tg)
+		a.start()
+		now := func() statedb.Revision { return a.services.Revision(a.db.ReadTxn()) }
+
+		a.put(wanted(1, "a"))
+		a.awaitKind(reconciler.StatusKindDone, 1)
+		assert.Greater(t, now(), statedb.Revision(1), "the status has been written")
+		waitFor(t, r, now())
+
+		done := wanted(2, "b")
+		done.Status = reconciler.StatusDone()
+		a.put(done)
+		waitFor(t, r, now())
+
+		a.remove(1)
+		waitFor(t, r, now())
+		assert.Empty(t, tg.has())
+	})
+}
+
+func TestManyWaitAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		r := a.reconcileServices(tg)
+		a.start()
+		results := make(chan waitResult, 20)
+		for until := range statedb.Revision(20) {
+			go func() { results <- wait(t.Context(), r, until+1) }()
+		}
+		for id := range uint64(20) {
+			a.put(wanted(id, "a"))
+			pass(10 * time.Millisecond)
+		}
+		for range 20 {
+			res := <-results
+			assert.NoError(t, res.err)
+			assert.Zero(t, res.retryLowWatermark)
+		}
+	})
+}
