@@ -48,9 +48,14 @@ func (o *object) TableRow() []string {
 	}
 }
 
+func keyOf(o *object) index.Key {
+	counted.Add(1)
+	return index.Uint64(o.ID)
+}
+
 var idIndex = statedb.Index[*object, uint64]{
 	Name:       "id",
-	FromObject: func(o *object) index.KeySet { return index.NewKeySet(index.Uint64(o.ID)) },
+	FromObject: func(o *object) index.KeySet { return index.NewKeySet(keyOf(o)) },
 	FromKey:    index.Uint64,
 	Unique:     true,
 }

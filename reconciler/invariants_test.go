@@ -262,6 +262,45 @@ func TestObjectChangedInFlightIsReconciledAgain(t *testing.T) {
 	}
 }
 
+// 2: a retry applies what the table has, also if that was written without asking for it.
+func TestRetryAppliesTheCurrentVersion(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.failing("no")
+		e.put(1, 1)
+		synctest.Wait()
+		e.write(func(wtxn statedb.WriteTxn) {
+			o := e.get(1).Clone()
+			o.Value = 2
+			_, _, err := e.table.Insert(wtxn, o)
+			require.NoError(e, err)
+		})
+		e.target.failing("")
+		e.pass(time.Second)
+		e.eachDone()
+	}, nil)
+}
+
+// 4: an object that failed while somebody wrote it is not forgotten, though what was
+// written asks for nothing.
+func TestFailureIsNotForgottenWhenTheObjectIsWrittenAsDone(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.before = func(context.Context, call) { time.Sleep(time.Second) }
+		e.target.failing("no")
+		e.put(1, 1)
+		e.pass(500 * time.Millisecond)
+		e.write(func(wtxn statedb.WriteTxn) {
+			_, _, err := e.table.Insert(wtxn, &object{ID: 1, Value: 2, Status: reconciler.StatusDone()})
+			require.NoError(e, err)
+		})
+		e.pass(time.Second)
+		e.target.failing("")
+		e.pass(time.Minute)
+		e.eachDone()
+		level, message, _ := e.health.now()
+		require.Equal(e, cell.StatusOK, level, message)
+	}, nil)
+}
+
 // 3: a failed delete is retried until it succeeds, and given up when the object is back.
 func TestDeleteIsRetriedUntilTheObjectIsBack(t *testing.T) {
 	inBubble(t, func(e *env) {
@@ -315,18 +354,18 @@ func TestDeletionDoesNotInheritTheWait(t *testing.T) {
 
 // 7: a round looks at as many objects whatever the size of the table.
 func TestSizeOfTheTableCostsARoundNothing(t *testing.T) {
-	looks := func(size uint64) (n int) {
+	looks := func(size uint64) (n int64) {
 		inBubble(t, func(e *env) {
 			e.put(1, ids(1000, 1000+size)...)
 			e.pass(time.Second)
-			counted = 0
+			counted.Store(0)
 			for id := range uint64(20) {
 				e.put(1, id)
 				synctest.Wait()
 				e.remove(id)
 				synctest.Wait()
 			}
-			n = counted
+			n = counted.Load()
 		}, countLooks)
 		return n
 	}
@@ -340,10 +379,10 @@ func TestIdleLoopDoesNotLook(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, ids(1, 100)...)
 		synctest.Wait()
-		counted = 0
+		counted.Store(0)
 		told := len(e.health.history())
 		e.pass(24 * time.Hour)
-		require.Zero(e, counted)
+		require.Zero(e, counted.Load())
 		require.Len(e, e.health.history(), told)
 	}, countLooks, reconciler.WithoutPruning())
 }
@@ -402,7 +441,7 @@ func TestStopCommitsWhatWasFinished(t *testing.T) {
 			return nil
 		})
 		e.put(1, ids(1, 5)...)
-		e.pass(time.Second)
+		e.pass(10 * time.Millisecond)
 		require.Equal(e, reconciler.StatusKindPending, e.kind(1))
 		e.stop()
 		require.Equal(e, []string{"update(1)", "update(2)", "update(3) fail"}, e.target.calls())
