@@ -57,8 +57,9 @@ type Core[Obj any] struct {
 
 	// due orders the entries that wait for a clock by when they are due.
 	due keyheap.Heap[*entry[Obj]]
-	// ready holds, oldest first, the entries that a round had planned and did
-	// not get to. Slots of entries that left are nil.
+	// ready holds the entries that a round had planned and did not get to; between
+	// rounds, the oldest change first. While any of them stays behind, a round has
+	// no room for changes, so that none is ever taken out of the middle.
 	ready []*entry[Obj]
 	// byRevision orders the entries that are not reconciled by revision.
 	byRevision revisionList[Obj]
@@ -123,7 +124,7 @@ type entry[Obj any] struct {
 	// failure is the text of the last attempt's error, nil if it did not fail.
 	failure *string
 
-	// pos is the position in the due heap, or the slot in ready, round.due or
+	// pos is the position in the due heap, or the slot in round.due or
 	// round.ready, by state; -1 if in none.
 	pos      int32
 	failures int32
@@ -132,8 +133,6 @@ type entry[Obj any] struct {
 	from    State
 	deleted bool
 	listed  bool
-	// fresh: the change has not been attempted yet.
-	fresh bool
 }
 
 func (e *entry[Obj]) HeapPos() int       { return int(e.pos) }
@@ -207,10 +206,8 @@ func (c *Core[Obj]) LowWatermark() uint64 {
 // held back for its key's minimum backoff counts as attempted: it shows in
 // LowWatermark.
 func (c *Core[Obj]) Attempted(observed uint64) uint64 {
-	for _, e := range c.ready {
-		if e != nil {
-			return min(observed, e.since-1)
-		}
+	if len(c.ready) > 0 {
+		return min(observed, c.ready[0].since-1)
 	}
 	return observed
 }
@@ -269,20 +266,16 @@ func (c *Core[Obj]) leave(e *entry[Obj]) {
 	if e.pos < 0 {
 		return
 	}
-	switch e.state {
-	case Planned:
-		if e.from == Ready {
-			c.round.ready[e.pos] = nil
-		} else {
-			c.round.due[e.pos] = nil
-		}
-		e.pos = -1
-	case Ready:
-		c.ready[e.pos] = nil
-		e.pos = -1
-	default:
+	switch {
+	case e.state != Planned:
 		c.due.Remove(e)
+		return
+	case e.from == Ready:
+		c.round.ready[e.pos] = nil
+	default:
+		c.round.due[e.pos] = nil
 	}
+	e.pos = -1
 }
 
 func (c *Core[Obj]) setFailure(e *entry[Obj], text *string) {

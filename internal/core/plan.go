@@ -79,20 +79,17 @@ func (c *Core[Obj]) takeDue(n int) {
 
 // takeReady takes up to n entries that the last round did not get to.
 func (c *Core[Obj]) takeReady(n int) {
-	taken := 0
-	for taken < len(c.ready) && n > 0 {
-		if e := c.ready[taken]; e != nil {
-			c.round.ready = c.take(e, c.round.ready)
-			n--
-		}
-		taken++
+	n = min(n, len(c.ready))
+	for _, e := range c.ready[:n] {
+		c.round.ready = c.take(e, c.round.ready)
 	}
-	c.ready = slices.Delete(c.ready, 0, taken)
-	for i, e := range c.ready {
-		if e != nil {
-			e.pos = int32(i)
-		}
-	}
+	c.ready = slices.Delete(c.ready, 0, n)
+}
+
+// sortReady puts the entries that were put back in this round, which are at the end,
+// before the younger ones that stayed behind.
+func (c *Core[Obj]) sortReady() {
+	slices.SortFunc(c.ready, func(a, b *entry[Obj]) int { return cmp.Compare(a.since, b.since) })
 }
 
 // take puts an entry that has left its queue into a slot of the round.
@@ -127,7 +124,7 @@ func (c *Core[Obj]) Observe(obj Obj, revision uint64, deleted bool) {
 func (c *Core[Obj]) supersede(e *entry[Obj], obj Obj, revision uint64, deleted bool) {
 	c.leave(e)
 	c.byRevision.remove(e)
-	e.obj, e.revision, e.since, e.deleted, e.fresh = obj, revision, revision, deleted, true
+	e.obj, e.revision, e.since, e.deleted = obj, revision, revision, deleted
 	if deleted {
 		// A deletion does not inherit the wait that its object had earned.
 		e.failures = 0
@@ -196,6 +193,7 @@ func (e *entry[Obj]) item() Item[Obj] {
 // End closes the round.
 func (c *Core[Obj]) End() {
 	c.enlistHeld(math.MaxUint64)
+	c.sortReady()
 	c.round.changes = reuse(c.round.changes)
 	c.round.due = reuse(c.round.due)
 	c.round.ready = reuse(c.round.ready)

@@ -61,7 +61,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 		c.move(e, Awaited)
 		return
 	}
-	e.lastAttempt, e.fresh = now, false
+	e.lastAttempt = now
 	switch out.Kind {
 	case Failed, FailedForGood:
 		e.failures++
@@ -134,9 +134,9 @@ func (c *Core[Obj]) Return(it *Item[Obj]) {
 	e := it.entry
 	if e == nil {
 		e = c.enter(it.Obj)
-		e.since, e.revision, e.deleted, e.fresh = it.Revision, it.Revision, it.Deleted, true
+		e.since, e.revision, e.deleted = it.Revision, it.Revision, it.Deleted
 	}
-	if !e.fresh {
+	if it.Again && e.from != Ready {
 		c.wait(e, e.from, e.dueAt)
 		return
 	}
@@ -145,7 +145,6 @@ func (c *Core[Obj]) Return(it *Item[Obj]) {
 		c.byRevision.insert(e)
 	}
 	c.move(e, Ready)
-	e.pos = int32(len(c.ready))
 	c.ready = append(c.ready, e)
 }
 

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// small returns a core of the given round size that waits 100 ms to 1 s, without jitter.
+func small(size int) *Core[row] {
+	return New(Config[row]{
+		KeyOf: keyOfRow, MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Second, RoundSize: size,
+	})
+}
+
+// begin starts a round and observes the given keys as changes, from a revision on.
+func begin(c *Core[row], now time.Duration, from uint64, keys ...string) {
+	c.Begin(now)
+	for i, key := range keys {
+		c.Observe(row{key: key}, from+uint64(i), false)
+	}
+}
+
+func planned(items []Item[row]) (keys []string) {
+	for i := range items {
+		keys = append(keys, items[i].Obj.key)
+	}
+	return keys
+}
+
+// failed is the outcome of an item that failed and whose status was not written.
+func failed(it *Item[row], text string) Outcome[row] {
+	return Outcome[row]{Kind: Failed, Failure: &text, Obj: it.Obj, Revision: it.Revision}
+}
+
+// runFirst plans the round, runs its first item with success and puts back the others.
+func runFirst(t *testing.T, c *Core[row], now time.Duration, want ...string) {
+	t.Helper()
+	items := c.Plan()
+	require.Equal(t, want, planned(items))
+	c.Settle(now, &items[0], done(&items[0]))
+	for i := range items[1:] {
+		c.Return(&items[1+i])
+	}
+	c.End()
+}
+
+func done(it *Item[row]) Outcome[row] {
+	return Outcome[row]{Kind: Done, Obj: it.Obj, Revision: it.Revision}
+}
+
+// The round after a flood is shared with retries, so that not all that was put back fits
+// into it. What is put back a second time is older than what stayed behind, and goes
+// before it; until it has been run, nobody may be told that it was.
+func TestChangesPutBackTwiceKeepTheirPlace(t *testing.T) {
+	c := small(8)
+	begin(c, 0, 1, "r1", "r2")
+	items := c.Plan()
+	for i := range items {
+		c.Settle(0, &items[i], failed(&items[i], "no"))
+	}
+	c.End()
+
+	// The target is slow: a round runs one item, and puts back the others.
+	begin(c, 0, 3, "a", "b", "c", "d", "e", "f", "g", "h")
+	runFirst(t, c, 0, "a", "b", "c", "d", "e", "f", "g", "h")
+	require.Equal(t, uint64(3), c.Attempted(10))
+
+	// There is no room for h.
+	c.Begin(time.Second)
+	require.Zero(t, c.Room())
+	runFirst(t, c, time.Second, "b", "r1", "c", "d", "e", "r2", "f", "g")
+	check(t, c)
+	require.Equal(t, uint64(4), c.Attempted(10), "c, at revision 5, has not been attempted")
+
+	c.Begin(time.Second)
+	require.Equal(t, []string{"r1", "c", "d", "e", "r2", "f", "g", "h"}, planned(c.Plan()))
+}
+
+// A key that was put back and then changed is not ready any more.
+func TestChangeReplacesTheKeyThatWasPutBack(t *testing.T) {
+	c := small(4)
+	begin(c, 0, 1, "a", "b")
+	items := c.Plan()
+	c.Settle(0, &items[0], failed(&items[0], "no"))
+	c.Return(&items[1])
+	c.End()
+
+	begin(c, time.Second, 3, "b")
+	items = c.Plan()
+	require.Equal(t, []string{"b", "a"}, planned(items))
+	require.False(t, items[0].Again, "it is the change that is run")
+	for i := range items {
+		c.Settle(time.Second, &items[i], done(&items[i]))
+	}
+	c.End()
+	check(t, c)
+	_, due := c.NextDue()
+	require.False(t, due, "nothing is left")
+}
+
+// A key that waited and is put back waits where it did, be it for its retry or for its
+// minimum backoff: the crowd of those must not pile up among the fresh changes.
+func TestKeyPutBackWaitsWhereItDid(t *testing.T) {
+	c := small(4)
+	begin(c, 0, 1, "retry", "held", "requeue")
+	items := c.Plan()
+	c.Settle(0, &items[0], failed(&items[0], "no"))
+	c.Settle(0, &items[1], failed(&items[1], "no"))
+	c.Settle(0, &items[2], Outcome[row]{Kind: DoneAgain, Delay: time.Second, Obj: items[2].Obj, Revision: 3})
+	c.End()
+	begin(c, 50*time.Millisecond, 4, "held")
+	require.Empty(t, c.Plan())
+	c.End()
+	require.Equal(t, 1, c.Count(Held))
+
+	begin(c, time.Second, 0)
+	items = c.Plan()
+	require.Len(t, items, 3)
+	for i := range items {
+		c.Return(&items[i])
+	}
+	c.End()
+	check(t, c)
+	for _, s := range []State{Retry, Held, Requeue} {
+		require.Equal(t, 1, c.Count(s), "keys in state %s", s)
+	}
+	due, _ := c.NextDue()
+	require.Equal(t, 100*time.Millisecond, due)
+}
