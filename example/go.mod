@@ -10,8 +10,8 @@ require (
 )
 
 require (
-	github.com/cilium/hive v1.0.4 // indirect
-	github.com/cilium/statedb v0.8.3 // indirect
+	github.com/cilium/hive v1.0.4
+	github.com/cilium/statedb v0.8.3
 	github.com/cilium/stream v0.0.1 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/fsnotify/fsnotify v1.10.1 // indirect
@@ -30,6 +30,7 @@ require (
 	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/spf13/viper v1.18.2 // indirect
+	github.com/statekeel/statekeel v0.0.0
 	github.com/subosito/gotenv v1.6.0 // indirect
 	github.com/vishvananda/netlink v1.3.1 // indirect
 	github.com/vishvananda/netns v0.0.5 // indirect

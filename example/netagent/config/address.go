@@ -20,6 +20,9 @@ type Address struct {
 // Key returns "dev/ip/length", which is unique.
 func (a Address) Key() string { return a.Dev + "/" + a.CIDR.String() }
 
+// Needs returns the name of the link the address is on.
+func (a Address) Needs() string { return a.Dev }
+
 func (r *reader) address(n *yaml.Node) (Located[Address], bool) {
 	var address Address
 	at := r.mapping("address", n, map[string]func(*yaml.Node){

@@ -167,7 +167,7 @@ func (c *checker) checkSysctls() {
 	seen := make(map[string]Pos)
 	for _, s := range c.state.Sysctls {
 		twice(&c.problems, seen, "sysctl", s.Spec.Name, s, s.Pos)
-		if dev := s.Spec.Dev(); dev != "" && dev != "lo" {
+		if dev := s.Spec.Needs(); dev != "" && dev != "lo" {
 			if _, ok := c.links[dev]; !ok {
 				c.problems.addf(s.Pos, "sysctl %q: link %q is not among the links", s.Spec.Name, dev)
 			}

@@ -60,6 +60,10 @@ type Link struct {
 // Key returns the link's name, which is unique.
 func (l Link) Key() string { return l.Name }
 
+// Needs returns the name of the link that has to be there before this one is what
+// it should be: its bridge, or "" if it has none.
+func (l Link) Needs() string { return l.Master }
+
 // links reads one link: a veth is two, as its other end is a link of its own.
 func (r *reader) links(n *yaml.Node) []Located[Link] {
 	link := Link{Up: true}

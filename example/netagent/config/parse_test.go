@@ -283,7 +283,7 @@ func TestSysctlsKnowTheirPathAndLink(t *testing.T) {
 	} {
 		s := Sysctl{Name: name}
 		assert.Equal(t, want.path, strings.Join(s.Path(), " "))
-		assert.Equal(t, want.dev, s.Dev(), name)
+		assert.Equal(t, want.dev, s.Needs(), name)
 	}
 	dotted, err := CanonicalSysctl("net/ipv4/conf/v0.100/rp_filter")
 	require.NoError(t, err)

@@ -100,6 +100,9 @@ func (r Route) Key() string {
 	return key
 }
 
+// Needs returns the name of the link the route leaves by.
+func (r Route) Needs() string { return r.Dev }
+
 func defaultMetric(dst netip.Prefix) uint32 {
 	if dst.Addr().Is6() {
 		return defaultIPv6Metric

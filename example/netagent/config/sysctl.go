@@ -38,9 +38,9 @@ func (s Sysctl) Path() []string {
 	return parts
 }
 
-// Dev returns the name of the link that the sysctl is a setting of, or "" if it is
+// Needs returns the name of the link that the sysctl is a setting of, or "" if it is
 // one of the whole namespace.
-func (s Sysctl) Dev() string {
+func (s Sysctl) Needs() string {
 	path := s.Path()
 	if len(path) < 5 || path[2] != "conf" && path[2] != "neigh" {
 		return ""

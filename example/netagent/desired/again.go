@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package desired
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// Effect is what a change to a link in the kernel may have undone.
+type Effect uint8
+
+// The effects; they can be combined.
+const (
+	// UndidLink: what the link itself is set to.
+	UndidLink Effect = 1 << iota
+	// UndidPorts: that other links are ports of it.
+	UndidPorts
+	// UndidAddresses: the link's addresses.
+	UndidAddresses
+	// UndidRoutes: the routes by the link.
+	UndidRoutes
+	// UndidSysctls: the link's own sysctls.
+	UndidSysctls
+
+	// UndidAll: the link was made anew.
+	UndidAll = UndidLink | UndidPorts | UndidAddresses | UndidRoutes | UndidSysctls
+)
+
+// Again gets objects reconciled again that a change to another one has undone: the
+// kernel drops the addresses of a link that is made anew, and the routes of one
+// that goes down. Without it they would come back at their next refresh only.
+type Again struct {
+	db     *statedb.DB
+	tables *Tables
+	wake   chan struct{}
+
+	mu   sync.Mutex
+	told map[string]Effect // by link
+}
+
+// NewAgain returns an Again on the tables of a database. Nothing happens before
+// Run is called.
+func NewAgain(db *statedb.DB, tables *Tables) *Again {
+	return &Again{db: db, tables: tables, wake: make(chan struct{}, 1), told: make(map[string]Effect)}
+}
+
+// Undid tells of a link and what may have been undone on it. It never blocks, so
+// that operations can call it.
+func (a *Again) Undid(link string, effect Effect) {
+	a.mu.Lock()
+	a.told[link] |= effect
+	a.mu.Unlock()
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run marks what it is told of as Pending, until the context ends. It is a job.
+func (a *Again) Run(ctx context.Context, _ cell.Health) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.wake:
+		}
+		a.mu.Lock()
+		told := a.told
+		a.told = make(map[string]Effect)
+		a.mu.Unlock()
+		a.mark(told)
+	}
+}
+
+func (a *Again) mark(told map[string]Effect) {
+	txn := a.db.WriteTxn(a.tables.metas()...)
+	defer txn.Commit()
+	for link, effect := range told {
+		if effect&UndidLink != 0 {
+			markRows(txn, a.tables.Links, a.tables.Links.List(txn, ByKey[config.Link](link)))
+		}
+		if effect&UndidPorts != 0 {
+			markNeeding(txn, a.tables.Links, link)
+		}
+		if effect&UndidAddresses != 0 {
+			markNeeding(txn, a.tables.Addresses, link)
+		}
+		if effect&UndidRoutes != 0 {
+			markNeeding(txn, a.tables.Routes, link)
+		}
+		if effect&UndidSysctls != 0 {
+			markNeeding(txn, a.tables.Sysctls, link)
+		}
+	}
+}
+
+func markNeeding[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], link string) {
+	markRows(txn, table, table.List(txn, ByNeeds[S](link)))
+}
+
+func markRows[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], rows iter.Seq2[*Row[S], statedb.Revision]) {
+	for row := range rows {
+		mustInsert(txn, table, row.Clone().SetStatus(reconciler.StatusPending()))
+	}
+}

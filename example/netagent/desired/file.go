@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package desired
+
+import (
+	"fmt"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+)
+
+// Store is the way into the tables: all who want something of the kernel go
+// through it. Its methods are safe for concurrent use.
+type Store struct {
+	db     *statedb.DB
+	tables *Tables
+}
+
+// NewStore returns a Store on the tables of a database.
+func NewStore(db *statedb.DB, tables *Tables) *Store { return &Store{db: db, tables: tables} }
+
+// Changes counts what an [Store.Apply] did to the rows of the file.
+type Changes struct {
+	Added, Changed, Removed int
+
+	// Taken are the objects, as "table key", that were the API's and are the
+	// file's now, or were removed because the file took the other end of a veth.
+	Taken []string
+}
+
+// String returns the counts in words.
+func (c Changes) String() string {
+	return fmt.Sprintf("%d added, %d changed, %d removed", c.Added, c.Changed, c.Removed)
+}
+
+// Apply makes the rows of the file be what the state says, in one transaction: it
+// inserts what is new or changed with a Pending status, deletes what is gone, and
+// leaves rows that are as they should be alone. The first call makes the tables
+// initialised. The state must have been checked.
+func (s *Store) Apply(state config.State) Changes {
+	txn := s.db.WriteTxn(s.tables.metas()...)
+	defer txn.Abort()
+	var c Changes
+	s.breakPairs(txn, state.Links, &c)
+	applyFile(txn, s.tables.Links, state.Links, &c)
+	applyFile(txn, s.tables.Addresses, state.Addresses, &c)
+	applyFile(txn, s.tables.Routes, state.Routes, &c)
+	applyFile(txn, s.tables.Sysctls, state.Sysctls, &c)
+	for _, done := range s.tables.initialized {
+		done(txn)
+	}
+	txn.Commit()
+	return c
+}
+
+// breakPairs deletes the veths of the API of which the file wants one end and not
+// the other: two rows that each want another peer would fight for ever.
+func (s *Store) breakPairs(txn statedb.WriteTxn, links []config.Located[config.Link], c *Changes) {
+	wanted := make(map[string]struct{}, len(links))
+	for _, l := range links {
+		wanted[l.Spec.Name] = struct{}{}
+	}
+	for name := range wanted {
+		row, _, ok := s.tables.Links.Get(txn, ByKey[config.Link](name))
+		if !ok || row.Source != API || row.Spec.Peer == "" {
+			continue
+		}
+		if _, both := wanted[row.Spec.Peer]; both {
+			continue
+		}
+		if peer, _, ok := s.tables.Links.Get(txn, ByKey[config.Link](row.Spec.Peer)); ok {
+			mustDelete(txn, s.tables.Links, peer)
+			c.Taken = append(c.Taken, LinksTable+" "+peer.Spec.Name)
+		}
+	}
+}
+
+func applyFile[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], specs []config.Located[S], c *Changes) {
+	wanted := make(map[string]struct{}, len(specs))
+	for _, located := range specs {
+		key := located.Spec.Key()
+		wanted[key] = struct{}{}
+		old, _, found := table.Get(txn, ByKey[S](key))
+		if found && old.Source != File {
+			c.Taken = append(c.Taken, table.Name()+" "+key)
+		}
+		switch {
+		case !found:
+			c.Added++
+			mustInsert(txn, table, newRow(located.Spec, File))
+		case old.Spec != located.Spec:
+			c.Changed++
+			mustInsert(txn, table, newRow(located.Spec, File))
+		case old.Source != File:
+			row := old.Clone()
+			row.Source = File
+			mustInsert(txn, table, row)
+		}
+	}
+	for row := range table.All(txn) {
+		if _, ok := wanted[row.Spec.Key()]; !ok && row.Source == File {
+			c.Removed++
+			mustDelete(txn, table, row)
+		}
+	}
+}
+
+// mustInsert inserts into a table that the transaction was made for, which is the
+// only way that it can fail.
+func mustInsert[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], row *Row[S]) {
+	if _, _, err := table.Insert(txn, row); err != nil {
+		panic(err)
+	}
+}
+
+// mustDelete is as mustInsert.
+func mustDelete[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], row *Row[S]) {
+	if _, _, err := table.Delete(txn, row); err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package desired
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+)
+
+// The errors of the methods for single objects; test for them with errors.Is. What
+// makes an object impossible among the others is an error of type config.Problems.
+var (
+	ErrFromFile = errors.New("comes from the state file: edit it there")
+	ErrNotFound = errors.New("not found")
+)
+
+// PutLink asks for a link, or with both ends for a veth, in place of what the API
+// had asked for under the same name. It reports whether the first link is new. A
+// link that is already asked for just so is left alone.
+func (s *Store) PutLink(links []config.Located[config.Link]) (created bool, err error) {
+	return put(s, s.tables.Links, func(state *config.State) *[]config.Located[config.Link] { return &state.Links }, links, s.otherEnd)
+}
+
+// PutAddress is as PutLink.
+func (s *Store) PutAddress(address config.Located[config.Address]) (created bool, err error) {
+	return put(s, s.tables.Addresses, func(state *config.State) *[]config.Located[config.Address] { return &state.Addresses },
+		[]config.Located[config.Address]{address}, nil)
+}
+
+// PutRoute is as PutLink.
+func (s *Store) PutRoute(route config.Located[config.Route]) (created bool, err error) {
+	return put(s, s.tables.Routes, func(state *config.State) *[]config.Located[config.Route] { return &state.Routes },
+		[]config.Located[config.Route]{route}, nil)
+}
+
+// PutSysctl is as PutLink.
+func (s *Store) PutSysctl(sysctl config.Located[config.Sysctl]) (created bool, err error) {
+	return put(s, s.tables.Sysctls, func(state *config.State) *[]config.Located[config.Sysctl] { return &state.Sysctls },
+		[]config.Located[config.Sysctl]{sysctl}, nil)
+}
+
+// DeleteLink stops asking for a link. A veth goes with its other end, as it does in
+// the kernel.
+func (s *Store) DeleteLink(key string) error { return remove(s, s.tables.Links, key, s.otherEnd) }
+
+// DeleteAddress stops asking for an address.
+func (s *Store) DeleteAddress(key string) error { return remove(s, s.tables.Addresses, key, nil) }
+
+// DeleteRoute stops asking for a route.
+func (s *Store) DeleteRoute(key string) error { return remove(s, s.tables.Routes, key, nil) }
+
+// DeleteSysctl stops asking for a sysctl: it goes back to what it was.
+func (s *Store) DeleteSysctl(key string) error { return remove(s, s.tables.Sysctls, key, nil) }
+
+// otherEnd returns the row of the other end of a veth, or nil.
+func (s *Store) otherEnd(txn statedb.ReadTxn, link *Link) *Link {
+	peer, _, _ := s.tables.Links.Get(txn, ByKey[config.Link](link.Spec.Peer))
+	return peer
+}
+
+// put replaces the API's rows of the objects' keys, together with what goes with
+// those rows, if the objects are sound among everything else that is asked for.
+func put[S Spec](
+	s *Store, table statedb.RWTable[*Row[S]],
+	section func(*config.State) *[]config.Located[S], objects []config.Located[S],
+	with func(statedb.ReadTxn, *Row[S]) *Row[S],
+) (created bool, err error) {
+	txn := s.db.WriteTxn(s.tables.metas()...)
+	defer txn.Abort()
+
+	replaced := make(map[string]*Row[S])
+	for i, object := range objects {
+		old, _, found := table.Get(txn, ByKey[S](object.Spec.Key()))
+		if i == 0 {
+			created = !found
+		}
+		if !found {
+			continue
+		}
+		if old.Source == File {
+			return false, fmt.Errorf("%s %q %w", table.Name(), old.Spec.Key(), ErrFromFile)
+		}
+		replaced[old.Spec.Key()] = old
+		if with == nil {
+			continue
+		}
+		if other := with(txn, old); other != nil {
+			replaced[other.Spec.Key()] = other
+		}
+	}
+
+	state := s.tables.state(txn)
+	list := section(&state)
+	*list = slices.DeleteFunc(*list, func(l config.Located[S]) bool { return replaced[l.Spec.Key()] != nil })
+	others := len(*list)
+	*list = append(*list, objects...)
+	if err := about(state.Check()); err != nil {
+		return false, err
+	}
+	for _, object := range (*list)[others:] {
+		key := object.Spec.Key()
+		if old := replaced[key]; old == nil || old.Spec != object.Spec {
+			mustInsert(txn, table, newRow(object.Spec, API))
+		}
+		delete(replaced, key)
+	}
+	for _, gone := range replaced {
+		mustDelete(txn, table, gone)
+	}
+	txn.Commit()
+	return created, nil
+}
+
+// about returns those problems that are about something written, or nil: objects
+// that were sound when they came may have lost what they need since, and no other
+// object is to be refused for that.
+func about(problems config.Problems) error {
+	var mine config.Problems
+	for _, p := range problems {
+		if p.Line > 0 {
+			mine = append(mine, p)
+		}
+	}
+	if len(mine) == 0 {
+		return nil
+	}
+	return mine
+}
+
+func remove[S Spec](s *Store, table statedb.RWTable[*Row[S]], key string, with func(statedb.ReadTxn, *Row[S]) *Row[S]) error {
+	txn := s.db.WriteTxn(table)
+	defer txn.Abort()
+	row, _, found := table.Get(txn, ByKey[S](key))
+	switch {
+	case !found:
+		return fmt.Errorf("%s %q %w", table.Name(), key, ErrNotFound)
+	case row.Source == File:
+		return fmt.Errorf("%s %q %w", table.Name(), key, ErrFromFile)
+	}
+	mustDelete(txn, table, row)
+	if with != nil {
+		if other := with(txn, row); other != nil {
+			mustDelete(txn, table, other)
+		}
+	}
+	txn.Commit()
+	return nil
+}
+
+// state returns all that is asked for.
+func (t *Tables) state(txn statedb.ReadTxn) config.State {
+	return config.State{
+		Links:     known(txn, t.Links),
+		Addresses: known(txn, t.Addresses),
+		Routes:    known(txn, t.Routes),
+		Sysctls:   known(txn, t.Sysctls),
+	}
+}
+
+func known[S Spec](txn statedb.ReadTxn, table statedb.Table[*Row[S]]) (specs []config.Located[S]) {
+	for row := range table.All(txn) {
+		specs = append(specs, config.Known(row.Spec))
+	}
+	return specs
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package desired
+
+import (
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// Item is a row of any of the four tables, for those who only want to show it.
+type Item struct {
+	// Kind is "link", "address", "route" or "sysctl".
+	Kind string
+
+	// Key is unique among the items of its kind.
+	Key    string
+	Source Source
+	Status reconciler.Status
+}
+
+// Settled tells whether the kernel is known to have the object: whether it is Done,
+// or was until a refresh asked for a second look.
+func (i Item) Settled() bool {
+	return i.Status.Kind == reconciler.StatusKindDone || i.Status.Kind == reconciler.StatusKindRefreshing
+}
+
+// Snapshot is what the tables held at one moment.
+type Snapshot struct {
+	// Items by kind, in the order of Item.Kind above, and by key.
+	Items []Item
+
+	// Initialized tells whether the file has been read.
+	Initialized bool
+}
+
+// Unsettled returns the items that are not settled, in order.
+func (s Snapshot) Unsettled() (items []Item) {
+	for _, item := range s.Items {
+		if !item.Settled() {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// Settled tells whether the file has been read and all items are settled.
+func (s Snapshot) Settled() bool { return s.Initialized && len(s.Unsettled()) == 0 }
+
+// Snapshot returns what the tables hold now, and channels of which one closes when
+// that changes.
+func (t *Tables) Snapshot(txn statedb.ReadTxn) (Snapshot, []<-chan struct{}) {
+	initialized, initWatch := t.Links.Initialized(txn)
+	s := Snapshot{Initialized: initialized}
+	watches := make([]<-chan struct{}, 0, 5)
+	if !initialized {
+		watches = append(watches, initWatch)
+	}
+	watches = append(watches,
+		appendItems(&s, "link", txn, t.Links),
+		appendItems(&s, "address", txn, t.Addresses),
+		appendItems(&s, "route", txn, t.Routes),
+		appendItems(&s, "sysctl", txn, t.Sysctls))
+	return s, watches
+}
+
+func appendItems[S Spec](s *Snapshot, kind string, txn statedb.ReadTxn, table statedb.Table[*Row[S]]) <-chan struct{} {
+	rows, watch := table.AllWatch(txn)
+	for row := range rows {
+		s.Items = append(s.Items, Item{kind, row.Spec.Key(), row.Source, row.Status})
+	}
+	return watch
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package desired
+
+import (
+	"fmt"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+)
+
+// The rows of the four tables.
+type (
+	Link    = Row[config.Link]
+	Address = Row[config.Address]
+	Route   = Row[config.Route]
+	Sysctl  = Row[config.Sysctl]
+)
+
+// The names of the four tables.
+const (
+	LinksTable     = "links"
+	AddressesTable = "addresses"
+	RoutesTable    = "routes"
+	SysctlsTable   = "sysctls"
+)
+
+// initializer is the name of what has to be done before prune may remove anything:
+// the first reading of the file.
+const initializer = "state-file"
+
+// Tables are the four tables. They are initialised by the first [Store.Apply].
+type Tables struct {
+	Links     statedb.RWTable[*Link]
+	Addresses statedb.RWTable[*Address]
+	Routes    statedb.RWTable[*Route]
+	Sysctls   statedb.RWTable[*Sysctl]
+
+	initialized []func(statedb.WriteTxn)
+}
+
+// NewTables makes the four tables and registers them with the database.
+func NewTables(db *statedb.DB) (*Tables, error) {
+	var t Tables
+	var err error
+	if t.Links, err = newTable(db, LinksTable, linkHeader, linkColumns); err != nil {
+		return nil, err
+	}
+	if t.Addresses, err = newTable(db, AddressesTable, addressHeader, addressColumns); err != nil {
+		return nil, err
+	}
+	if t.Routes, err = newTable(db, RoutesTable, routeHeader, routeColumns); err != nil {
+		return nil, err
+	}
+	if t.Sysctls, err = newTable(db, SysctlsTable, sysctlHeader, sysctlColumns); err != nil {
+		return nil, err
+	}
+	txn := db.WriteTxn(t.metas()...)
+	t.initialized = []func(statedb.WriteTxn){
+		t.Links.RegisterInitializer(txn, initializer),
+		t.Addresses.RegisterInitializer(txn, initializer),
+		t.Routes.RegisterInitializer(txn, initializer),
+		t.Sysctls.RegisterInitializer(txn, initializer),
+	}
+	txn.Commit()
+	return &t, nil
+}
+
+// metas returns the tables for a transaction that writes to all four.
+func (t *Tables) metas() []statedb.TableMeta {
+	return []statedb.TableMeta{t.Links, t.Addresses, t.Routes, t.Sysctls}
+}
+
+// newTable makes a table with the key as its primary index and the needed link as
+// its secondary one.
+func newTable[S Spec](db *statedb.DB, name string, header []string, columns func(S) []string) (statedb.RWTable[*Row[S]], error) {
+	table, err := statedb.NewTableAny(db, name,
+		func() []string { return append(header, "Source", "Status") },
+		func(r *Row[S]) []string { return append(columns(r.Spec), string(r.Source), r.Status.String()) },
+		keyIndex[S](), needsIndex[S]())
+	if err != nil {
+		return nil, fmt.Errorf("table %q: %w", name, err)
+	}
+	return table, nil
+}
+
+func keyIndex[S Spec]() statedb.Index[*Row[S], string] {
+	return statedb.Index[*Row[S], string]{
+		Name:       "key",
+		FromObject: func(r *Row[S]) index.KeySet { return index.NewKeySet(index.String(r.Spec.Key())) },
+		FromKey:    index.String,
+		FromString: index.FromString,
+		Unique:     true,
+	}
+}
+
+func needsIndex[S Spec]() statedb.Index[*Row[S], string] {
+	return statedb.Index[*Row[S], string]{
+		Name: "needs",
+		FromObject: func(r *Row[S]) index.KeySet {
+			if link := r.Spec.Needs(); link != "" {
+				return index.NewKeySet(index.String(link))
+			}
+			return index.KeySet{}
+		},
+		FromKey:    index.String,
+		FromString: index.FromString,
+	}
+}
+
+// ByKey is the query for the row with a key.
+func ByKey[S Spec](key string) statedb.Query[*Row[S]] { return keyIndex[S]().Query(key) }
+
+// ByNeeds is the query for the rows that need a link.
+func ByNeeds[S Spec](link string) statedb.Query[*Row[S]] { return needsIndex[S]().Query(link) }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"net/netip"
+
+	"github.com/cilium/statedb"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/example/netagent/desired"
+)
+
+// addresses puts addresses on links and takes them off.
+type addresses struct {
+	needs needs
+	undid func(string, desired.Effect)
+}
+
+// Update adds the address if the link does not have it. The same IP with another
+// prefix length goes first: for IPv6 the kernel takes it for the same address.
+func (a *addresses) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Address) error {
+	want := row.Spec
+	link, err := findLink(want.Dev)
+	if err != nil {
+		return err
+	}
+	if link == nil {
+		return a.needs.link(txn, want.Dev)
+	}
+	have, err := addressesOf(link)
+	if err != nil {
+		return err
+	}
+	for _, addr := range have {
+		prefix := prefixOf(addr.IPNet)
+		if prefix == want.CIDR {
+			return nil
+		}
+		if prefix.Addr() == want.CIDR.Addr() {
+			if err := deleteAddress(link, addr); err != nil {
+				return err
+			}
+		}
+	}
+	addr := netlink.Addr{IPNet: ipNet(want.CIDR)}
+	if want.CIDR.Addr().Is6() {
+		// Nobody else is in this namespace to have taken it, and a bridge
+		// without a carrier would leave it tentative for ever.
+		addr.Flags = unix.IFA_F_NODAD
+	}
+	if err := netlink.AddrAdd(link, &addr); err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("add address %q: %w", want.Key(), err)
+	}
+	a.undid(want.Dev, desired.UndidRoutes)
+	return nil
+}
+
+// Delete takes the address off its link. The kernel may take others along: the
+// secondary addresses of the same network.
+func (a *addresses) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *desired.Address) error {
+	link, err := findLink(row.Spec.Dev)
+	if err != nil || link == nil {
+		return err
+	}
+	have, err := addressesOf(link)
+	if err != nil {
+		return err
+	}
+	for _, addr := range have {
+		if prefixOf(addr.IPNet) != row.Spec.CIDR {
+			continue
+		}
+		a.undid(row.Spec.Dev, desired.UndidAddresses|desired.UndidRoutes)
+		return deleteAddress(link, addr)
+	}
+	return nil
+}
+
+// Prune takes off every address that nobody asked for, save for the kernel's own.
+func (a *addresses) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*desired.Address, statedb.Revision]) error {
+	want := wanted(rows)
+	all, err := dump("links", netlink.LinkList)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, link := range all {
+		have, err := addressesOf(link)
+		errs = append(errs, err)
+		for _, addr := range have {
+			address := config.Address{Dev: link.Attrs().Name, CIDR: prefixOf(addr.IPNet)}
+			if _, asked := want[address.Key()]; asked || madeByKernel(link, address.CIDR) {
+				continue
+			}
+			a.undid(address.Dev, desired.UndidAddresses|desired.UndidRoutes)
+			errs = append(errs, deleteAddress(link, addr))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// madeByKernel tells whether the kernel gives a link this address by itself: every
+// link that is up has a link-local one of IPv6, and lo has 127.0.0.1 and ::1.
+func madeByKernel(link netlink.Link, prefix netip.Prefix) bool {
+	if link.Attrs().Flags&net.FlagLoopback != 0 {
+		return prefix == netip.MustParsePrefix("127.0.0.1/8") || prefix == netip.MustParsePrefix("::1/128")
+	}
+	return prefix.Addr().Is6() && prefix.Addr().IsLinkLocalUnicast()
+}
+
+func addressesOf(link netlink.Link) ([]netlink.Addr, error) {
+	return dump(fmt.Sprintf("addresses of link %q", link.Attrs().Name), func() ([]netlink.Addr, error) {
+		return netlink.AddrList(link, netlink.FAMILY_ALL)
+	})
+}
+
+func deleteAddress(link netlink.Link, addr netlink.Addr) error {
+	err := netlink.AddrDel(link, &addr)
+	if err == nil || errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	return fmt.Errorf("delete address %s of link %q: %w", addr.IPNet, link.Attrs().Name, err)
+}
+
+func ipNet(prefix netip.Prefix) *net.IPNet {
+	ip := prefix.Addr()
+	return &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(prefix.Bits(), ip.BitLen())}
+}
+
+// prefixOf is the reverse of ipNet, and the zero Prefix for nil.
+func prefixOf(n *net.IPNet) netip.Prefix {
+	if n == nil {
+		return netip.Prefix{}
+	}
+	ip, _ := netip.AddrFromSlice(n.IP)
+	bits, _ := n.Mask.Size()
+	return netip.PrefixFrom(ip.Unmap(), bits)
+}

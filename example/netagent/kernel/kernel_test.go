@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package kernel
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/example/netagent/sandbox"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// TestMain runs the tests in namespaces of their own, so that they neither need
+// root nor touch the host. They fail where the system forbids that.
+func TestMain(m *testing.M) {
+	inside, err := sandbox.Inside()
+	if err == nil && !inside {
+		var code int
+		if code, err = sandbox.Run(os.Args[1:]); err == nil {
+			os.Exit(code)
+		}
+	}
+	if err == nil {
+		err = Check()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// fixture is a network namespace, the tables of what is wanted there, and the
+// operations, called by hand.
+type fixture struct {
+	*testing.T
+	db     *statedb.DB
+	tables *desired.Tables
+	Target
+	undone map[string]desired.Effect
+}
+
+// newFixture moves the test to a fresh network namespace, which ends with it.
+func newFixture(t *testing.T) *fixture {
+	runtime.LockOSThread() // and never unlocked: the thread goes, and the namespace with it
+	require.NoError(t, unix.Unshare(unix.CLONE_NEWNET))
+	db := statedb.New()
+	require.NoError(t, db.Start())
+	t.Cleanup(func() { require.NoError(t, db.Stop()) })
+	tables, err := desired.NewTables(db)
+	require.NoError(t, err)
+	f := &fixture{T: t, db: db, tables: tables, undone: make(map[string]desired.Effect)}
+	f.Target = NewTarget(tables, func(link string, effect desired.Effect) { f.undone[link] |= effect })
+	return f
+}
+
+// effects returns what has been undone since the last call.
+func (f *fixture) effects() map[string]desired.Effect {
+	undone := maps.Clone(f.undone)
+	clear(f.undone)
+	return undone
+}
+
+// state parses the YAML of a state.
+func (f *fixture) state(yaml string) config.State {
+	f.Helper()
+	state, err := config.Parse("test", []byte(yaml))
+	require.NoError(f, err)
+	return state
+}
+
+// update calls Update once for each object of a state, links first.
+func (f *fixture) update(state config.State) {
+	f.Helper()
+	for _, l := range state.Links {
+		require.NoError(f, update(f, f.Links, l.Spec))
+	}
+	for _, a := range state.Addresses {
+		require.NoError(f, update(f, f.Addresses, a.Spec))
+	}
+	for _, r := range state.Routes {
+		require.NoError(f, update(f, f.Routes, r.Spec))
+	}
+	for _, s := range state.Sysctls {
+		require.NoError(f, update(f, f.Sysctls, s.Spec))
+	}
+}
+
+func update[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]], spec S) error {
+	return ops.Update(f.Context(), f.db.ReadTxn(), 1, &desired.Row[S]{Spec: spec})
+}
+
+func remove[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]], spec S) error {
+	return ops.Delete(f.Context(), f.db.ReadTxn(), 1, &desired.Row[S]{Spec: spec})
+}
+
+func prune[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]], located []config.Located[S]) {
+	f.Helper()
+	require.NoError(f, ops.Prune(f.Context(), f.db.ReadTxn(), func(yield func(*desired.Row[S], statedb.Revision) bool) {
+		for _, l := range located {
+			if !yield(&desired.Row[S]{Spec: l.Spec}, 1) {
+				return
+			}
+		}
+	}))
+}
+
+func (f *fixture) link(name string) netlink.Link {
+	f.Helper()
+	link, err := netlink.LinkByName(name)
+	require.NoError(f, err)
+	return link
+}
+
+// linkNames returns the names of the namespace's bridges and veths.
+func (f *fixture) linkNames() (names []string) {
+	links, err := netlink.LinkList()
+	require.NoError(f, err)
+	for _, link := range links {
+		if link.Type() == "bridge" || link.Type() == "veth" || link.Type() == "ifb" {
+			names = append(names, link.Attrs().Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// addresses returns the addresses of a link, link-local ones aside.
+func (f *fixture) addresses(dev string) (all []string) {
+	f.Helper()
+	addrs, err := netlink.AddrList(f.link(dev), netlink.FAMILY_ALL)
+	require.NoError(f, err)
+	for _, addr := range addrs {
+		if !addr.IP.IsLinkLocalUnicast() {
+			all = append(all, addr.IPNet.String())
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// routes returns a table's routes that the kernel did not make.
+func (f *fixture) routes(table int) (all []string) {
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: table}, netlink.RT_FILTER_TABLE)
+	require.NoError(f, err)
+	for _, r := range routes {
+		if r.Protocol == unix.RTPROT_KERNEL {
+			continue
+		}
+		link, err := netlink.LinkByIndex(r.LinkIndex)
+		require.NoError(f, err)
+		all = append(all, fmt.Sprintf("%s via %v dev %s metric %d proto %d scope %s", r.Dst, r.Gw, link.Attrs().Name, r.Priority, r.Protocol, r.Scope))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// ip makes a change by hand, as a person with ip(8) would.
+func (f *fixture) byHand(err error) {
+	f.Helper()
+	require.NoError(f, err)
+}
+
+func cidr(text string) *net.IPNet {
+	ip, network, err := net.ParseCIDR(text)
+	if err != nil {
+		panic(err)
+	}
+	network.IP = ip
+	return network
+}

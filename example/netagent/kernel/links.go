@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+
+	"github.com/cilium/statedb"
+	"github.com/vishvananda/netlink"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/example/netagent/desired"
+)
+
+// links makes and removes network interfaces.
+type links struct {
+	needs needs
+	undid func(string, desired.Effect)
+}
+
+// Update makes the link if it is not there or is something else, and then sets what
+// differs.
+func (l *links) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Link) error {
+	want := row.Spec
+	have, err := findLink(want.Name)
+	if err != nil {
+		return err
+	}
+	if have == nil || !l.isA(have, want) {
+		if have, err = l.create(have, want); err != nil {
+			return err
+		}
+	}
+	return l.configure(txn, have, want)
+}
+
+// isA tells whether a link is of the wanted kind and, for a veth, has the wanted
+// other end. What cannot be changed of a link is in here.
+func (l *links) isA(have netlink.Link, want config.Link) bool {
+	switch want.Kind {
+	case config.Loopback:
+		return have.Attrs().Flags&net.FlagLoopback != 0
+	case config.Veth:
+		return have.Type() == "veth" && peerName(have) == want.Peer
+	}
+	return have.Type() == string(want.Kind)
+}
+
+// peerName returns the name of a veth's other end, or "" if that is in another
+// network namespace.
+func peerName(veth netlink.Link) string {
+	if veth.Attrs().NetNsID >= 0 {
+		return ""
+	}
+	peer, err := netlink.LinkByIndex(veth.Attrs().ParentIndex)
+	if err != nil {
+		return ""
+	}
+	return peer.Attrs().Name
+}
+
+// create makes a link in the place of old, which is nil if there is none, and of
+// whatever has the name of its other end.
+func (l *links) create(old netlink.Link, want config.Link) (netlink.Link, error) {
+	if want.Kind == config.Loopback {
+		return nil, fmt.Errorf("link %q: the kernel has no such loopback", want.Name)
+	}
+	if old != nil {
+		if err := deleteLink(old); err != nil {
+			return nil, err
+		}
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU = want.Name, want.MTU
+	var link netlink.Link
+	if want.Kind == config.Bridge {
+		// The MTU of a bridge follows those of its ports until it is changed
+		// once: so it has to begin as another one.
+		attrs.MTU ^= 1
+		link = &netlink.Bridge{LinkAttrs: attrs}
+	} else {
+		link = &netlink.Veth{LinkAttrs: attrs, PeerName: want.Peer}
+		inTheWay, err := findLink(want.Peer)
+		if err != nil {
+			return nil, err
+		}
+		if inTheWay != nil {
+			if err := deleteLink(inTheWay); err != nil {
+				return nil, err
+			}
+		}
+		defer l.undid(want.Peer, desired.UndidAll)
+	}
+	if err := netlink.LinkAdd(link); err != nil {
+		return nil, fmt.Errorf("create %s %q: %w", want.Kind, want.Name, err)
+	}
+	l.undid(want.Name, desired.UndidAll&^desired.UndidLink)
+	made, err := findLink(want.Name)
+	if err == nil && made == nil {
+		err = fmt.Errorf("link %q is gone as soon as it was made", want.Name)
+	}
+	return made, err
+}
+
+// configure sets what differs of a link that is what it should be.
+func (l *links) configure(txn statedb.ReadTxn, have netlink.Link, want config.Link) error {
+	master, err := l.master(txn, want)
+	if err != nil {
+		return err
+	}
+	attrs := have.Attrs()
+	changed := false
+	for _, setting := range []struct {
+		what   string
+		differ bool
+		set    func() error
+	}{
+		{"mtu", attrs.MTU != want.MTU, func() error { return netlink.LinkSetMTU(have, want.MTU) }},
+		{"mac", want.MAC != "" && attrs.HardwareAddr.String() != want.MAC, func() error { return setMAC(have, want.MAC) }},
+		{"master", attrs.MasterIndex != master, func() error { return netlink.LinkSetMasterByIndex(have, master) }},
+		{"up", want.Up && attrs.Flags&net.FlagUp == 0, func() error { return netlink.LinkSetUp(have) }},
+		{"down", !want.Up && attrs.Flags&net.FlagUp != 0, func() error { return netlink.LinkSetDown(have) }},
+	} {
+		if !setting.differ {
+			continue
+		}
+		if err := setting.set(); err != nil {
+			return fmt.Errorf("set %s of link %q: %w", setting.what, want.Name, err)
+		}
+		changed = true
+	}
+	if !changed {
+		return nil
+	}
+	l.undid(want.Name, desired.UndidAddresses|desired.UndidRoutes)
+	return nil
+}
+
+func setMAC(link netlink.Link, text string) error {
+	mac, err := net.ParseMAC(text)
+	if err != nil {
+		return err
+	}
+	return netlink.LinkSetHardwareAddr(link, mac)
+}
+
+// master returns the index of the bridge that the link is to be a port of, 0 if none.
+func (l *links) master(txn statedb.ReadTxn, want config.Link) (int, error) {
+	if want.Master == "" {
+		return 0, nil
+	}
+	bridge, err := findLink(want.Master)
+	if err != nil {
+		return 0, err
+	}
+	if bridge == nil {
+		return 0, l.needs.link(txn, want.Master)
+	}
+	return bridge.Attrs().Index, nil
+}
+
+// Delete removes the link, and the other end of a veth with it. The loopback cannot
+// go: it is set down.
+func (l *links) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *desired.Link) error {
+	link, err := findLink(row.Spec.Name)
+	if err != nil || link == nil {
+		return err
+	}
+	defer l.undid(row.Spec.Name, desired.UndidAll)
+	if link.Attrs().Flags&net.FlagLoopback != 0 {
+		if err := netlink.LinkSetDown(link); err != nil {
+			return fmt.Errorf("set link %q down: %w", row.Spec.Name, err)
+		}
+		return nil
+	}
+	return deleteLink(link)
+}
+
+// Prune removes the bridges and veths whose names nobody asked for. Links of other
+// kinds are left alone: the kernel makes some by itself, such as tunl0.
+func (l *links) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*desired.Link, statedb.Revision]) error {
+	want := wanted(rows)
+	all, err := dump("links", netlink.LinkList)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, link := range all {
+		name := link.Attrs().Name
+		if _, asked := want[name]; asked || link.Type() != "veth" && link.Type() != "bridge" {
+			continue
+		}
+		if link.Type() == "veth" {
+			if _, asked := want[peerName(link)]; asked {
+				continue // the update of the other end makes it anew
+			}
+		}
+		errs = append(errs, deleteLink(link))
+	}
+	return errors.Join(errs...)
+}
+
+// deleteLink removes a link. That it is gone already is no error: it may have been
+// the other end of one that was removed.
+func deleteLink(link netlink.Link) error {
+	err := netlink.LinkDel(link)
+	if err == nil {
+		return nil
+	}
+	if still, findErr := netlink.LinkByIndex(link.Attrs().Index); findErr != nil || still == nil {
+		return nil
+	}
+	return fmt.Errorf("delete link %q: %w", link.Attrs().Name, err)
+}

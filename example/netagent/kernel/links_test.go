@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package kernel
+
+import (
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+const someLinks = `
+links:
+  - {name: lo, kind: loopback}
+  - {name: br0, kind: bridge, mtu: 1450, mac: "02:00:00:00:00:0a"}
+  - {name: a0, kind: veth, master: br0, peer: {name: a1, mtu: 1300, up: false, mac: "02:00:00:00:00:01"}}
+`
+
+func TestLinksAreMadeAsAskedFor(t *testing.T) {
+	f := newFixture(t)
+	f.update(f.state(someLinks))
+
+	br := f.link("br0")
+	assert.Equal(t, "bridge", br.Type())
+	assert.Equal(t, 1450, br.Attrs().MTU)
+	assert.Equal(t, "02:00:00:00:00:0a", br.Attrs().HardwareAddr.String())
+	assert.NotZero(t, br.Attrs().Flags&net.FlagUp)
+
+	a0, a1 := f.link("a0"), f.link("a1")
+	assert.Equal(t, br.Attrs().Index, a0.Attrs().MasterIndex)
+	assert.NotZero(t, a0.Attrs().Flags&net.FlagUp)
+	assert.Zero(t, a1.Attrs().MasterIndex)
+	assert.Zero(t, a1.Attrs().Flags&net.FlagUp)
+	assert.Equal(t, 1300, a1.Attrs().MTU)
+	assert.Equal(t, "02:00:00:00:00:01", a1.Attrs().HardwareAddr.String())
+	assert.Equal(t, a0.Attrs().Index, a1.Attrs().ParentIndex, "they are each other's ends")
+	assert.NotZero(t, f.link("lo").Attrs().Flags&net.FlagUp)
+}
+
+func TestASecondUpdateOfALinkChangesNothing(t *testing.T) {
+	f := newFixture(t)
+	state := f.state(someLinks)
+	f.update(state)
+	f.effects()
+	before := f.link("a0").Attrs().Index
+	f.update(state)
+	assert.Empty(t, f.effects())
+	assert.Equal(t, before, f.link("a0").Attrs().Index)
+}
+
+func TestWhatSomebodyDidToALinkIsUndone(t *testing.T) {
+	for name, breakIt := range map[string]func(*fixture){
+		"mtu":       func(f *fixture) { f.byHand(netlink.LinkSetMTU(f.link("a0"), 900)) },
+		"down":      func(f *fixture) { f.byHand(netlink.LinkSetDown(f.link("a0"))) },
+		"up":        func(f *fixture) { f.byHand(netlink.LinkSetUp(f.link("a1"))) },
+		"no master": func(f *fixture) { f.byHand(netlink.LinkSetNoMaster(f.link("a0"))) },
+		"a master":  func(f *fixture) { f.byHand(netlink.LinkSetMaster(f.link("a1"), f.link("br0"))) },
+		"mac": func(f *fixture) {
+			f.byHand(netlink.LinkSetHardwareAddr(f.link("a1"), net.HardwareAddr{2, 0, 0, 0, 0, 99}))
+		},
+		"bridge gone": func(f *fixture) { f.byHand(netlink.LinkDel(f.link("br0"))) },
+		"veth gone":   func(f *fixture) { f.byHand(netlink.LinkDel(f.link("a1"))) },
+		"peer renamed": func(f *fixture) {
+			f.byHand(netlink.LinkSetDown(f.link("a1")))
+			f.byHand(netlink.LinkSetName(f.link("a1"), "stray"))
+		},
+		"another kind": func(f *fixture) {
+			f.byHand(netlink.LinkDel(f.link("br0")))
+			f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "br0"}, PeerName: "stray"}))
+		},
+		"name of the peer taken": func(f *fixture) {
+			f.byHand(netlink.LinkDel(f.link("a1")))
+			f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "a1"}}))
+		},
+		"lo down": func(f *fixture) { f.byHand(netlink.LinkSetDown(f.link("lo"))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			state := f.state(someLinks)
+			f.update(state)
+			want := f.describeLinks()
+			breakIt(f)
+			require.NotEqual(t, want, f.describeLinks(), "the test breaks nothing")
+			f.update(state)
+			f.update(state) // what one object's repair undid of another
+			assert.Equal(t, want, f.describeLinks())
+			assert.NotEmpty(t, f.effects())
+		})
+	}
+}
+
+// describeLinks returns everything of the links that a person can ask for.
+func (f *fixture) describeLinks() map[string]config.Link {
+	links, err := netlink.LinkList()
+	require.NoError(f, err)
+	described := make(map[string]config.Link)
+	for _, l := range links {
+		attrs := l.Attrs()
+		link := config.Link{Name: attrs.Name, Kind: config.LinkKind(l.Type()), MTU: attrs.MTU, Up: attrs.Flags&net.FlagUp != 0}
+		if attrs.Name == "a1" || attrs.Name == "br0" {
+			link.MAC = attrs.HardwareAddr.String() // the other is the kernel's choice
+		}
+		if l.Type() == "veth" {
+			link.Peer = peerName(l)
+		}
+		if attrs.MasterIndex != 0 {
+			master, err := netlink.LinkByIndex(attrs.MasterIndex)
+			require.NoError(f, err)
+			link.Master = master.Attrs().Name
+		}
+		described[link.Name] = link
+	}
+	return described
+}
+
+func TestVethsCanSwapTheirEnds(t *testing.T) {
+	f := newFixture(t)
+	f.update(f.state("links: [{name: a, kind: veth, peer: b}, {name: c, kind: veth, peer: d}]"))
+	swapped := f.state("links: [{name: a, kind: veth, peer: c}, {name: b, kind: veth, peer: d}]")
+	f.update(swapped)
+	f.update(swapped)
+	assert.Equal(t, "c", peerName(f.link("a")))
+	assert.Equal(t, "d", peerName(f.link("b")))
+}
+
+func TestALinkWhoseBridgeIsMissingWaitsForIt(t *testing.T) {
+	f := newFixture(t)
+	state := f.state(someLinks)
+	err := update(f, f.Links, state.Links[2].Spec)
+	assert.EqualError(t, err, `link "br0" is not asked for`)
+
+	txn := f.db.WriteTxn(f.tables.Links)
+	_, _, err = f.tables.Links.Insert(txn, &desired.Link{Spec: state.Links[1].Spec, Status: reconciler.StatusPending()})
+	require.NoError(t, err)
+	txn.Commit()
+	assert.EqualError(t, update(f, f.Links, state.Links[2].Spec), `link "br0" is not there yet`)
+}
+
+func TestALinkMadeAnewTellsOfAllItTookAlong(t *testing.T) {
+	f := newFixture(t)
+	f.update(f.state("links: [{name: br0, kind: bridge}, {name: a0, kind: veth, peer: a1, master: br0}]"))
+	effects := f.effects()
+	assert.Equal(t, desired.UndidAll&^desired.UndidLink, effects["br0"])
+	assert.Equal(t, desired.UndidAll&^desired.UndidLink, effects["a0"])
+	assert.Equal(t, desired.UndidAll, effects["a1"])
+}
+
+func TestDeletingALinkTwiceIsNoError(t *testing.T) {
+	f := newFixture(t)
+	state := f.state(someLinks)
+	f.update(state)
+	for range 2 {
+		for _, l := range state.Links {
+			require.NoError(t, remove(f, f.Links, l.Spec))
+		}
+	}
+	assert.Empty(t, f.linkNames())
+	assert.Zero(t, f.link("lo").Attrs().Flags&net.FlagUp, "lo cannot go, so it is down")
+}
+
+func TestPruneRemovesTheLinksNobodyAskedFor(t *testing.T) {
+	f := newFixture(t)
+	state := f.state(someLinks)
+	f.update(state)
+	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "stray0"}}))
+	f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "stray1"}, PeerName: "stray2"}))
+	prune(f, f.Links, state.Links)
+	assert.Equal(t, []string{"a0", "a1", "br0"}, f.linkNames())
+	prune(f, f.Links, nil)
+	assert.Empty(t, f.linkNames())
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/netip"
+
+	"github.com/cilium/statedb"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/example/netagent/desired"
+)
+
+// Protocol is the number that marks a netagent's routes in the kernel, shown as
+// "proto 83" by ip route.
+const Protocol netlink.RouteProtocol = 83
+
+// routes puts routes into the kernel's tables and removes them.
+type routes struct {
+	needs needs
+
+	// managed are the tables that prune looks after: main, and all that a route
+	// was ever wanted in. Only the reconciler's goroutine touches it.
+	managed map[config.Table]struct{}
+}
+
+func newRoutes(needs needs) *routes {
+	return &routes{needs: needs, managed: map[config.Table]struct{}{config.TableMain: {}}}
+}
+
+// Update puts the route in, in the place of those with the same table, destination
+// and metric.
+func (r *routes) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Route) error {
+	want := row.Spec
+	r.managed[want.Table] = struct{}{}
+	link, err := findLink(want.Dev)
+	if err != nil {
+		return err
+	}
+	if link == nil {
+		return r.needs.link(txn, want.Dev)
+	}
+	have, err := routesOf(want)
+	if err != nil {
+		return err
+	}
+	index := link.Attrs().Index
+	if !anyIs(have, want, index) {
+		if err := install(want, index, len(have) > 0); err != nil {
+			return r.needs.addresses(txn, want.Dev, err)
+		}
+		if have, err = routesOf(want); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, route := range have {
+		if !is(route, want, index) {
+			errs = append(errs, deleteRoute(route))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func install(want config.Route, index int, replace bool) error {
+	route := netlink.Route{
+		Dst:       ipNet(want.Dst),
+		Table:     int(want.Table),
+		LinkIndex: index,
+		Priority:  int(want.Metric),
+		Protocol:  Protocol,
+		Scope:     scopeOf(want),
+		Type:      unix.RTN_UNICAST,
+	}
+	if want.Via.IsValid() {
+		route.Gw = want.Via.AsSlice()
+	}
+	add := netlink.RouteAdd
+	if replace {
+		add = netlink.RouteReplace
+	}
+	if err := add(&route); err != nil {
+		return fmt.Errorf("add route %q: %w", want.Key(), err)
+	}
+	return nil
+}
+
+// Delete removes the routes of this table, destination and metric.
+func (r *routes) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *desired.Route) error {
+	have, err := routesOf(row.Spec)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, route := range have {
+		errs = append(errs, deleteRoute(route))
+	}
+	return errors.Join(errs...)
+}
+
+// Prune removes every route of the managed tables whose table, destination and
+// metric nobody asked for, save for those that the kernel made by itself.
+func (r *routes) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*desired.Route, statedb.Revision]) error {
+	want := wanted(rows)
+	for _, route := range want {
+		r.managed[route.Table] = struct{}{}
+	}
+	all, err := listRoutes(netlink.FAMILY_ALL, netlink.Route{}, netlink.RT_FILTER_TABLE)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, route := range all {
+		if _, managed := r.managed[config.Table(route.Table)]; !managed || !ours(route) {
+			continue
+		}
+		if _, asked := want[keyOf(route)]; !asked {
+			errs = append(errs, deleteRoute(route))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// routesOf returns the routes that are in the place of the wanted one, right or wrong.
+func routesOf(want config.Route) (have []netlink.Route, err error) {
+	family := netlink.FAMILY_V4
+	if want.Dst.Addr().Is6() {
+		family = netlink.FAMILY_V6
+	}
+	all, err := listRoutes(family, netlink.Route{Table: int(want.Table)}, netlink.RT_FILTER_TABLE)
+	for _, route := range all {
+		if ours(route) && keyOf(route) == want.Key() {
+			have = append(have, route)
+		}
+	}
+	return have, err
+}
+
+func listRoutes(family int, filter netlink.Route, mask uint64) ([]netlink.Route, error) {
+	return dump("routes", func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(family, &filter, mask)
+	})
+}
+
+// ours tells whether a route is one that a person or a program put in: all but
+// those that the kernel makes by itself, for addresses, redirects and
+// advertisements of routers, and keeps in its own table.
+func ours(route netlink.Route) bool {
+	switch route.Protocol {
+	case unix.RTPROT_KERNEL, unix.RTPROT_REDIRECT, unix.RTPROT_RA:
+		return false
+	}
+	return route.Table != int(config.TableLocal)
+}
+
+// keyOf returns the key that a wanted route in this route's place has.
+func keyOf(route netlink.Route) string {
+	dst := prefixOf(route.Dst)
+	if !dst.IsValid() {
+		dst = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+		if route.Family == netlink.FAMILY_V6 {
+			dst = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+		}
+	}
+	return config.Route{Table: config.Table(route.Table), Dst: dst, Metric: uint32(route.Priority)}.Key()
+}
+
+func anyIs(have []netlink.Route, want config.Route, index int) bool {
+	for _, route := range have {
+		if is(route, want, index) {
+			return true
+		}
+	}
+	return false
+}
+
+// is tells whether a route in the place of the wanted one is the wanted one.
+func is(route netlink.Route, want config.Route, index int) bool {
+	via, _ := netip.AddrFromSlice(route.Gw)
+	return route.Protocol == Protocol &&
+		route.Type == unix.RTN_UNICAST &&
+		route.Tos == 0 &&
+		len(route.MultiPath) == 0 &&
+		route.LinkIndex == index &&
+		via.Unmap() == want.Via &&
+		route.Scope == scopeOf(want)
+}
+
+func scopeOf(want config.Route) netlink.Scope {
+	switch want.Scope {
+	case config.ScopeLink:
+		return netlink.SCOPE_LINK
+	case config.ScopeHost:
+		return netlink.SCOPE_HOST
+	}
+	return netlink.SCOPE_UNIVERSE
+}
+
+// deleteRoute removes a route. That it is gone already is no error.
+func deleteRoute(route netlink.Route) error {
+	if err := netlink.RouteDel(&route); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("delete route %q: %w", keyOf(route), err)
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package kernel
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+const someRoutes = `
+links:
+  - {name: br0, kind: bridge}
+  - {name: a0, kind: veth, peer: a1, master: br0}
+addresses:
+  - {dev: br0, cidr: 10.0.0.1/24}
+  - {dev: br0, cidr: "fd00::1/64"}
+routes:
+  - {dst: default, via: 10.0.0.254}
+  - {dst: 10.1.0.0/16, dev: a1}
+  - {dst: 10.2.0.0/16, dev: a1, scope: host, metric: 5}
+  - {dst: 10.3.0.0/16, via: 10.0.0.2, table: 100}
+  - {dst: default, via: "fd00::2", table: 1000}
+  - {dst: "fd01::/48", via: "fe80::2", dev: br0, metric: 7}
+  - {dst: "fd02::/48", dev: a1}
+`
+
+// The routes above by table, as the kernel has them.
+var (
+	inMain = []string{
+		"0.0.0.0/0 via 10.0.0.254 dev br0 metric 0 proto 83 scope universe",
+		"10.1.0.0/16 via <nil> dev a1 metric 0 proto 83 scope link",
+		"10.2.0.0/16 via <nil> dev a1 metric 5 proto 83 scope host",
+		"fd01::/48 via fe80::2 dev br0 metric 7 proto 83 scope universe",
+		"fd02::/48 via <nil> dev a1 metric 1024 proto 83 scope universe",
+	}
+	in100  = []string{"10.3.0.0/16 via 10.0.0.2 dev br0 metric 0 proto 83 scope universe"}
+	in1000 = []string{"::/0 via fd00::2 dev br0 metric 1024 proto 83 scope universe"}
+)
+
+func (f *fixture) requireRoutes() {
+	f.Helper()
+	require.Equal(f, inMain, f.routes(unix.RT_TABLE_MAIN))
+	require.Equal(f, in100, f.routes(100))
+	require.Equal(f, in1000, f.routes(1000))
+}
+
+func TestRoutesArePutIntoTheirTables(t *testing.T) {
+	f := newFixture(t)
+	state := f.state(someRoutes)
+	f.update(state)
+	f.requireRoutes()
+	f.update(state)
+	f.requireRoutes()
+}
+
+func TestWhatSomebodyDidToARouteIsUndone(t *testing.T) {
+	f := newFixture(t)
+	state := f.state(someRoutes)
+	f.update(state)
+	br, a1 := f.link("br0").Attrs().Index, f.link("a1").Attrs().Index
+	for name, breakIt := range map[string]func() error{
+		"deleted": func() error {
+			return netlink.RouteDel(&netlink.Route{Dst: cidr("10.1.0.0/16"), LinkIndex: a1, Scope: netlink.SCOPE_LINK})
+		},
+		"deleted from table": func() error { return netlink.RouteDel(&netlink.Route{Dst: cidr("10.3.0.0/16"), Table: 100}) },
+		"deleted, of IPv6":   func() error { return netlink.RouteDel(&netlink.Route{Dst: cidr("fd02::/48"), LinkIndex: a1}) },
+		"another gateway": func() error {
+			return netlink.RouteReplace(&netlink.Route{Dst: cidr("0.0.0.0/0"), Gw: cidr("10.0.0.9/24").IP})
+		},
+		"another gateway, of IPv6": func() error {
+			return netlink.RouteReplace(&netlink.Route{Dst: cidr("::/0"), Gw: cidr("fd00::9/64").IP, Table: 1000})
+		},
+		"another link": func() error {
+			return netlink.RouteReplace(&netlink.Route{Dst: cidr("10.1.0.0/16"), LinkIndex: br, Protocol: Protocol, Scope: netlink.SCOPE_LINK})
+		},
+		"another scope": func() error {
+			return netlink.RouteReplace(&netlink.Route{Dst: cidr("10.1.0.0/16"), LinkIndex: a1, Protocol: Protocol, Scope: netlink.SCOPE_HOST})
+		},
+		"another protocol": func() error {
+			return netlink.RouteReplace(&netlink.Route{Dst: cidr("10.1.0.0/16"), LinkIndex: a1, Protocol: unix.RTPROT_STATIC, Scope: netlink.SCOPE_LINK})
+		},
+		"another type": func() error {
+			return netlink.RouteReplace(&netlink.Route{Dst: cidr("10.1.0.0/16"), Type: unix.RTN_BLACKHOLE, Protocol: Protocol})
+		},
+		"one beside it": func() error {
+			return netlink.RouteAppend(&netlink.Route{Dst: cidr("10.1.0.0/16"), LinkIndex: br, Scope: netlink.SCOPE_LINK})
+		},
+		"one beside it, of IPv6": func() error {
+			return netlink.RouteAppend(&netlink.Route{Dst: cidr("fd02::/48"), LinkIndex: br, Priority: 1024})
+		},
+		"several gateways": func() error {
+			return netlink.RouteReplace(&netlink.Route{Dst: cidr("0.0.0.0/0"), Protocol: Protocol, MultiPath: []*netlink.NexthopInfo{
+				{LinkIndex: br, Gw: cidr("10.0.0.254/24").IP}, {LinkIndex: br, Gw: cidr("10.0.0.9/24").IP}}})
+		},
+	} {
+		require.NoError(t, breakIt(), name)
+		f.update(state)
+		f.requireRoutes()
+	}
+}
+
+func TestARouteWhoseLinkWentDownComesBack(t *testing.T) {
+	f := newFixture(t)
+	state := f.state(someRoutes)
+	f.update(state)
+	f.byHand(netlink.LinkSetDown(f.link("br0")))
+	require.NotEqual(t, inMain, f.routes(unix.RT_TABLE_MAIN))
+	f.update(state)
+	f.requireRoutes()
+}
+
+func TestARouteWaitsForTheAddressItsGatewayIsBehind(t *testing.T) {
+	f := newFixture(t)
+	state := f.state(someRoutes)
+	route := state.Routes[0].Spec
+	assert.EqualError(t, update(f, f.Routes, route), `link "br0" is not asked for`)
+
+	for _, l := range state.Links {
+		require.NoError(t, update(f, f.Links, l.Spec))
+	}
+	assert.EqualError(t, update(f, f.Routes, route),
+		`add route "main/0.0.0.0/0": network is unreachable: Nexthop has invalid gateway`)
+
+	txn := f.db.WriteTxn(f.tables.Addresses)
+	_, _, err := f.tables.Addresses.Insert(txn, &desired.Address{Spec: state.Addresses[0].Spec, Status: reconciler.StatusPending()})
+	require.NoError(t, err)
+	txn.Commit()
+	assert.EqualError(t, update(f, f.Routes, route), `address "br0/10.0.0.1/24" is not there yet`)
+}
+
+func TestDeletingARouteTwiceIsNoError(t *testing.T) {
+	f := newFixture(t)
+	state := f.state(someRoutes)
+	f.update(state)
+	for range 2 {
+		for _, r := range state.Routes {
+			require.NoError(t, remove(f, f.Routes, r.Spec))
+		}
+	}
+	for _, table := range []int{unix.RT_TABLE_MAIN, 100, 1000} {
+		assert.Empty(t, f.routes(table))
+	}
+}
+
+func TestPruneRemovesTheRoutesNobodyAskedFor(t *testing.T) {
+	f := newFixture(t)
+	state := f.state(someRoutes)
+	f.update(state)
+	br := f.link("br0").Attrs().Index
+	for _, stray := range []netlink.Route{
+		{Dst: cidr("10.66.0.0/16"), LinkIndex: br},
+		{Dst: cidr("10.1.0.0/16"), LinkIndex: br, Priority: 9},
+		{Dst: cidr("10.67.0.0/16"), Type: unix.RTN_BLACKHOLE},
+		{Dst: cidr("10.66.0.0/16"), LinkIndex: br, Table: 100},
+		{Dst: cidr("10.68.0.0/16"), Gw: cidr("10.0.0.3/24").IP, Table: 1000},
+		{Dst: cidr("fd66::/48"), LinkIndex: br},
+		{Dst: cidr("::/0"), LinkIndex: br, Priority: 1},
+		{Dst: cidr("0.0.0.0/0"), LinkIndex: br, Table: 100},
+	} {
+		f.byHand(netlink.RouteAdd(&stray))
+	}
+	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: br, Table: 77}))
+	prune(f, f.Routes, state.Routes)
+	f.requireRoutes()
+	assert.Len(t, f.routes(77), 1, "no route was ever wanted in there")
+
+	kernels := f.kernelRoutes()
+	prune(f, f.Routes, nil)
+	assert.Empty(t, f.routes(unix.RT_TABLE_MAIN))
+	assert.Empty(t, f.routes(100), "a table stays managed when its last route is no longer wanted")
+	assert.Equal(t, kernels, f.kernelRoutes())
+}
+
+// kernelRoutes counts the routes that the kernel made by itself, in all tables.
+func (f *fixture) kernelRoutes() (count int) {
+	all, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{}, netlink.RT_FILTER_TABLE)
+	require.NoError(f, err)
+	for _, r := range all {
+		if r.Protocol == unix.RTPROT_KERNEL {
+			count++
+		}
+	}
+	require.NotZero(f, count)
+	return count
+}
+
+func TestKeysOfKernelAndConfigAgree(t *testing.T) {
+	f := newFixture(t)
+	state := f.state(someRoutes)
+	f.update(state)
+	all, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{}, netlink.RT_FILTER_TABLE)
+	require.NoError(t, err)
+	var have, want []string
+	for _, r := range all {
+		if r.Protocol == Protocol {
+			have = append(have, keyOf(r))
+		}
+	}
+	for _, r := range state.Routes {
+		want = append(want, r.Spec.Key())
+	}
+	assert.ElementsMatch(t, want, have)
+	assert.Equal(t, "main/0.0.0.0/0", keyOf(netlink.Route{Table: int(config.TableMain), Family: netlink.FAMILY_V4}))
+	assert.Equal(t, "main/::/0/3", keyOf(netlink.Route{Table: int(config.TableMain), Family: netlink.FAMILY_V6, Priority: 3}))
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cilium/statedb"
+	"golang.org/x/sys/unix"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/example/netagent/desired"
+)
+
+// procSys is where the kernel shows the settings of the caller's network namespace.
+const procSys = "/proc/sys"
+
+// sysctls sets settings of the namespace.
+type sysctls struct {
+	needs needs
+
+	// before are the values from before the first change, to go back to. Only the
+	// reconciler's goroutine touches it.
+	before map[string]string
+}
+
+func newSysctls(needs needs) *sysctls {
+	return &sysctls{needs: needs, before: make(map[string]string)}
+}
+
+// Update sets the value if it is another one, and makes sure that it took.
+func (s *sysctls) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Sysctl) error {
+	want := row.Spec
+	have, err := readSysctl(want)
+	if errors.Is(err, fs.ErrNotExist) {
+		if link := want.Needs(); link != "" {
+			return s.missing(txn, want, link)
+		}
+		return fmt.Errorf("sysctl %q: there is none of this name in a network namespace", want.Name)
+	}
+	if err != nil || have == want.Value {
+		return err
+	}
+	if _, known := s.before[want.Name]; !known {
+		s.before[want.Name] = have
+	}
+	if err := writeSysctl(want, want.Value); err != nil {
+		return err
+	}
+	if have, err = readSysctl(want); err == nil && have != want.Value {
+		err = fmt.Errorf("sysctl %q: set to %q, the kernel made it %q", want.Name, want.Value, have)
+	}
+	return err
+}
+
+// missing tells a setting that no link has from one whose link is not there.
+func (s *sysctls) missing(txn statedb.ReadTxn, want config.Sysctl, name string) error {
+	link, err := findLink(name)
+	if err != nil {
+		return err
+	}
+	if link == nil {
+		return s.needs.link(txn, name)
+	}
+	return fmt.Errorf("sysctl %q: links have no setting of this name", want.Name)
+}
+
+// Delete sets the value from before the first change. If the value was never changed
+// there is nothing to do, nor if its link is gone.
+func (s *sysctls) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *desired.Sysctl) error {
+	before, changed := s.before[row.Spec.Name]
+	if !changed {
+		return nil
+	}
+	if err := writeSysctl(row.Spec, before); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	delete(s.before, row.Spec.Name)
+	return nil
+}
+
+// Prune does nothing: a setting cannot be removed.
+func (s *sysctls) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*desired.Sysctl, statedb.Revision]) error {
+	return nil
+}
+
+func sysctlFile(s config.Sysctl) string {
+	return filepath.Join(procSys, filepath.Join(s.Path()...))
+}
+
+// readSysctl returns the value with single spaces between its words.
+func readSysctl(s config.Sysctl) (string, error) {
+	value, err := os.ReadFile(sysctlFile(s))
+	if err != nil {
+		return "", explain(s, err)
+	}
+	return strings.Join(strings.Fields(string(value)), " "), nil
+}
+
+func writeSysctl(s config.Sysctl, value string) error {
+	// Without O_CREATE or O_TRUNC, which mean nothing here.
+	file, err := os.OpenFile(sysctlFile(s), os.O_WRONLY, 0)
+	if err != nil {
+		return explain(s, err)
+	}
+	_, err = file.WriteString(value)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return explain(s, fmt.Errorf("set to %q: %w", value, err))
+	}
+	return nil
+}
+
+// explain adds to an error what a person can do about it.
+func explain(s config.Sysctl, err error) error {
+	switch {
+	case errors.Is(err, unix.EROFS):
+		err = fmt.Errorf("%w (in a container /proc/sys is often mounted read-only)", err)
+	case errors.Is(err, fs.ErrPermission):
+		err = fmt.Errorf("%w (the kernel does not let a namespace change this one)", err)
+	case errors.Is(err, unix.EISDIR):
+		err = errors.New("names a group of settings, not one of them")
+	}
+	return fmt.Errorf("sysctl %q: %w", s.Name, err)
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package kernel
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+)
+
+func (f *fixture) sysctl(name string) string {
+	f.Helper()
+	value, err := readSysctl(config.Sysctl{Name: name})
+	require.NoError(f, err)
+	return value
+}
+
+func TestSysctlsAreSetAndSetBack(t *testing.T) {
+	f := newFixture(t)
+	state := f.state(`
+links: [{name: br0, kind: bridge}]
+sysctls:
+  net.ipv4.ip_forward: 1
+  net.ipv4.tcp_rmem: 4096 8192 16384
+  net.ipv4.conf.br0.rp_filter: 2
+  net.ipv4.conf.lo.arp_filter: 1
+`)
+	rmem := f.sysctl("net.ipv4.tcp_rmem")
+	f.update(state)
+	f.update(state)
+	assert.Equal(t, "1", f.sysctl("net.ipv4.ip_forward"))
+	assert.Equal(t, "4096 8192 16384", f.sysctl("net.ipv4.tcp_rmem"))
+	assert.Equal(t, "2", f.sysctl("net.ipv4.conf.br0.rp_filter"))
+
+	f.byHand(writeSysctl(config.Sysctl{Name: "net.ipv4.ip_forward"}, "0"))
+	f.update(state)
+	assert.Equal(t, "1", f.sysctl("net.ipv4.ip_forward"), "a change by hand is undone")
+
+	for range 2 {
+		for _, s := range state.Sysctls {
+			require.NoError(t, remove(f, f.Sysctls, s.Spec))
+		}
+	}
+	assert.Equal(t, "0", f.sysctl("net.ipv4.ip_forward"))
+	assert.Equal(t, rmem, f.sysctl("net.ipv4.tcp_rmem"))
+	assert.Equal(t, "0", f.sysctl("net.ipv4.conf.br0.rp_filter"))
+}
+
+func TestASysctlOfALinkThatIsGoneIsSetBackWithoutError(t *testing.T) {
+	f := newFixture(t)
+	state := f.state("links: [{name: br0, kind: bridge}]\nsysctls: {net.ipv4.conf.br0.rp_filter: 2}")
+	f.update(state)
+	require.NoError(t, remove(f, f.Links, state.Links[0].Spec))
+	assert.EqualError(t, update(f, f.Sysctls, state.Sysctls[0].Spec), `link "br0" is not asked for`)
+	assert.NoError(t, remove(f, f.Sysctls, state.Sysctls[0].Spec))
+}
+
+func TestSysctlsThatCannotBeAreErrors(t *testing.T) {
+	f := newFixture(t)
+	for name, want := range map[string]string{
+		"net.ipv4.nonsense":         `sysctl "net.ipv4.nonsense": there is none of this name in a network namespace`,
+		"net.ipv4.conf.lo.nonsense": `sysctl "net.ipv4.conf.lo.nonsense": links have no setting of this name`,
+		"net.ipv4.conf":             `sysctl "net.ipv4.conf": names a group of settings, not one of them`,
+	} {
+		assert.EqualError(t, update(f, f.Sysctls, config.Sysctl{Name: name, Value: "1"}), want)
+	}
+	err := update(f, f.Sysctls, config.Sysctl{Name: "net.ipv4.ip_forward", Value: "many"})
+	assert.EqualError(t, err, `sysctl "net.ipv4.ip_forward": set to "many": write /proc/sys/net/ipv4/ip_forward: invalid argument`)
+	err = update(f, f.Sysctls, config.Sysctl{Name: "net.ipv4.tcp_available_congestion_control", Value: "x"})
+	assert.ErrorContains(t, err, "(the kernel does not let a namespace change this one)")
+}
+
+func TestAValueThatTheKernelChangesIsAnError(t *testing.T) {
+	f := newFixture(t)
+	err := update(f, f.Sysctls, config.Sysctl{Name: "net.core.somaxconn", Value: "0x80"})
+	assert.EqualError(t, err, `sysctl "net.core.somaxconn": set to "0x80", the kernel made it "128"`)
+}
+
+func TestPruneOfSysctlsRemovesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.update(f.state("sysctls: {net.ipv4.ip_forward: 1}"))
+	prune(f, f.Sysctls, nil)
+	assert.Equal(t, "1", f.sysctl("net.ipv4.ip_forward"))
+}

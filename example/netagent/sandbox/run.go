@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+)
+
+// self is this very program, whatever happened to its file meanwhile.
+const self = "/proc/self/exe"
+
+// Run runs this program again in new namespaces, with the given arguments (not
+// counting its name) and open files, which become descriptors 3 and up; standard
+// output and error are shared. It waits for it to end and returns its exit code,
+// 128 and the signal's number if a signal ended it.
+//
+// Signals that ask to stop are passed on; if this process is killed, the other one
+// is told to terminate. An error means that it did not start, and says what to do.
+func Run(args []string, files ...*os.File) (exitCode int, err error) {
+	outside, err := ownNamespaces()
+	if err != nil {
+		return 0, err
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = append(os.Environ(), environment+"="+outside.String())
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.ExtraFiles = files
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
+		Pdeathsig:   syscall.SIGTERM,
+	}
+
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer signal.Stop(signals)
+
+	// Pdeathsig is sent when the thread ends that started the process.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		return 0, explain(err, readProcSys)
+	}
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				// An error means that it has ended by itself.
+				_ = cmd.Process.Signal(s)
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return exitCodeOf(cmd.Wait())
+}
+
+func exitCodeOf(err error) (int, error) {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return 0, err
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal()), nil
+	}
+	return exit.ExitCode(), nil
+}
+
+// environment is the variable by which the program knows that it is the one inside,
+// and which namespaces it was started from.
+const environment = "NETAGENT_STARTED_FROM"
+
+// initialUser is the user namespace of the host, whose number never changes.
+const initialUser = "user:[4026531837]"
+
+// Inside tells whether this process is one that [Run] started. It returns an error if
+// it is to think so and is not in namespaces of its own: whoever gets that error
+// must not touch the network.
+func Inside() (bool, error) {
+	outside := os.Getenv(environment)
+	if outside == "" {
+		return false, nil
+	}
+	here, err := ownNamespaces()
+	if err != nil {
+		return false, err
+	}
+	var user, net string
+	if _, err := fmt.Sscan(outside, &user, &net); err != nil {
+		return false, fmt.Errorf("%s is %q, which names no namespaces: unset it", environment, outside)
+	}
+	if here.user == user || here.user == initialUser || here.net == net {
+		return false, fmt.Errorf("%s is set, but this process is not in namespaces of its own: unset it", environment)
+	}
+	return true, os.Unsetenv(environment)
+}
+
+// namespaces names the two namespaces that matter.
+type namespaces struct{ user, net string }
+
+func (n namespaces) String() string { return n.user + " " + n.net }
+
+func ownNamespaces() (n namespaces, err error) {
+	var userErr, netErr error
+	n.user, userErr = os.Readlink("/proc/self/ns/user")
+	n.net, netErr = os.Readlink("/proc/self/ns/net")
+	if err := errors.Join(userErr, netErr); err != nil {
+		return n, fmt.Errorf("find out in which namespaces this is: %w", err)
+	}
+	return n, nil
+}
