@@ -25,6 +25,11 @@ func (cfg config) measure(ctx context.Context, out, messages io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("find this program, to run it again: %w", err)
 	}
+	if cfg.report != "" {
+		if err := report.CheckPath(cfg.report); err != nil {
+			return err
+		}
+	}
 	if cfg.profiles != "" {
 		if err := os.MkdirAll(cfg.profiles, 0o755); err != nil {
 			return err

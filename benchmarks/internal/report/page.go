@@ -36,13 +36,28 @@ type Page struct {
 	Quick bool
 }
 
-// Write writes the page to a Markdown file and its chart to an SVG file beside it, of the
-// same name with the ending ".svg".
-func (p Page) Write(path string) error {
-	chartPath := strings.TrimSuffix(path, filepath.Ext(path)) + ".svg"
-	if chartPath == path {
+// CheckPath returns an error if Write could not write to path: better said before a series
+// than after it.
+func CheckPath(path string) error {
+	if chartPath(path) == path {
 		return fmt.Errorf("report %q: a Markdown file is wanted, the chart goes beside it as .svg", path)
 	}
+	folder, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("report %q: %w", path, err)
+	}
+	if !folder.IsDir() {
+		return fmt.Errorf("report %q: %q is not a folder", path, filepath.Dir(path))
+	}
+	return nil
+}
+
+func chartPath(path string) string { return strings.TrimSuffix(path, filepath.Ext(path)) + ".svg" }
+
+// Write writes the page to a Markdown file and its chart to an SVG file beside it, of the
+// same name with the ending ".svg". The path is one that [CheckPath] has nothing against.
+func (p Page) Write(path string) error {
+	chartPath := chartPath(path)
 	var page, chart strings.Builder
 	if err := p.Markdown(&page, filepath.Base(chartPath)); err != nil {
 		return err

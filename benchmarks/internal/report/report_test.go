@@ -225,8 +225,14 @@ func TestThePageOfAQuickSeriesSaysSo(t *testing.T) {
 	assert.Contains(t, out.String(), "**A quick series")
 }
 
-func TestThePageDoesNotOverwriteItselfWithItsChart(t *testing.T) {
-	assert.ErrorContains(t, page(t).Write(filepath.Join(t.TempDir(), "page.svg")), "a Markdown file is wanted")
+func TestAPathThatCannotBeWrittenIsSaidBeforeTheSeries(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	assert.NoError(t, CheckPath(filepath.Join(dir, "page.md")))
+	assert.ErrorContains(t, CheckPath(filepath.Join(dir, "page.svg")), "a Markdown file is wanted")
+	assert.ErrorIs(t, CheckPath(filepath.Join(dir, "none", "page.md")), os.ErrNotExist)
+	assert.ErrorContains(t, CheckPath(filepath.Join(file, "page.md")), "is not a folder")
 }
 
 func TestRenderersReportAWriteError(t *testing.T) {

@@ -56,7 +56,11 @@ func TestContendersReconcileRowsAndDeletions(t *testing.T) {
 
 				require.NoError(t, sys.Insert(10, 5))
 				require.NoError(t, sys.Await(ctx, 14, subject.Done))
-				require.NoError(t, sys.AwaitAll(ctx, subject.Done))
+				_, err := sys.AwaitAll(ctx, subject.Done)
+				require.NoError(t, err)
+				waited, err := sys.AwaitAll(ctx, subject.Done)
+				require.NoError(t, err)
+				assert.Zero(t, waited)
 				assert.Equal(t, map[subject.Kind]uint64{subject.Done: 5}, sys.Count())
 				assert.EqualValues(t, 5, target.Updates.Load())
 				assert.False(t, sys.Oldest().IsZero())
@@ -125,6 +129,9 @@ func TestAwaitSaysWhatItWaitedForInVain(t *testing.T) {
 	assert.ErrorIs(t, err, reason)
 	assert.ErrorContains(t, err, "row 0 is Done, waited for Error")
 	assert.ErrorContains(t, sys.Await(ctx, 7, subject.Done), "row 7 is not in the table")
+	waited, err := sys.AwaitAll(ctx, subject.Failed)
+	assert.ErrorIs(t, err, reason)
+	assert.EqualValues(t, 1, waited)
 }
 
 func byName(t *testing.T, name string) subject.Contender {

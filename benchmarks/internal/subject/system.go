@@ -58,8 +58,9 @@ type System interface {
 	// Await waits, by watch channel, until row id is of that kind, or until ctx ends; the
 	// error then says how the row stands.
 	Await(ctx context.Context, id uint64, kind Kind) error
-	// AwaitAll is Await for every row now in the table.
-	AwaitAll(ctx context.Context, kind Kind) error
+	// AwaitAll is Await for every row now in the table. It returns how many of them it
+	// had to wait for.
+	AwaitAll(ctx context.Context, kind Kind) (waited uint64, err error)
 	// Count returns the number of rows of each kind.
 	Count() map[Kind]uint64
 	// Oldest returns when the status that was not touched for the longest time was

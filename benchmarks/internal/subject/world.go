@@ -139,17 +139,18 @@ func (w *world[S]) Await(ctx context.Context, id uint64, kind Kind) error {
 	}
 }
 
-func (w *world[S]) AwaitAll(ctx context.Context, kind Kind) error {
+func (w *world[S]) AwaitAll(ctx context.Context, kind Kind) (waited uint64, err error) {
 	for obj := range w.all() {
-		// The snapshot may be behind by now: Await looks again.
 		if w.kind(obj.status) == kind {
 			continue
 		}
+		waited++
+		// The snapshot may be behind by now: Await looks again.
 		if err := w.Await(ctx, obj.id, kind); err != nil {
-			return err
+			return waited, err
 		}
 	}
-	return nil
+	return waited, nil
 }
 
 func (w *world[S]) Count() map[Kind]uint64 {

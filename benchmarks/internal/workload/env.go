@@ -96,9 +96,27 @@ func (e *Env) with(ctx context.Context, o subject.Options, run func(subject.Syst
 	return figures, err
 }
 
-// measure runs section and returns what it took. Garbage of what went before is collected
-// first, so that the section pays for its own only.
-func (e *Env) measure(section func() error) (_ usage, err error) {
+// stopwatch reads what a section took. Each reading starts at the section's beginning and
+// replaces the one before.
+type stopwatch struct {
+	began *instant
+	used  usage
+}
+
+func (s *stopwatch) read() { s.used = s.began.elapsed() }
+
+// measure runs section and returns what it took.
+func (e *Env) measure(section func() error) (usage, error) {
+	return e.observe(func(watch *stopwatch) error {
+		err := section()
+		watch.read()
+		return err
+	})
+}
+
+// observe runs section and returns the last reading it took. Garbage of what went before is
+// collected first, so that the section pays for its own only.
+func (e *Env) observe(section func(*stopwatch) error) (_ usage, err error) {
 	collectGarbage()
 	if profile := e.Profile; profile != nil {
 		e.Profile = nil
@@ -112,11 +130,9 @@ func (e *Env) measure(section func() error) (_ usage, err error) {
 			}
 		}()
 	}
-	begin := now()
-	if err := section(); err != nil {
-		return usage{}, err
-	}
-	return begin.elapsed(), nil
+	watch := stopwatch{began: now()}
+	err = section(&watch)
+	return watch.used, err
 }
 
 // load inserts rows first ... first+n-1 in transactions of writeBatch.
@@ -141,7 +157,8 @@ func loadDone(ctx context.Context, sys subject.System, n uint64) error {
 	if err := load(sys, 0, n); err != nil {
 		return err
 	}
-	return sys.AwaitAll(ctx, subject.Done)
+	_, err := sys.AwaitAll(ctx, subject.Done)
+	return err
 }
 
 // wait waits for an event of the target, or says what it waited for in vain.

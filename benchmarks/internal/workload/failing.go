@@ -64,7 +64,7 @@ func measureFailing(ctx context.Context, env *Env, sys subject.System, n uint64)
 	if err := wait(ctx, done, "every row to heal"); err != nil {
 		return nil, err
 	}
-	if err := sys.AwaitAll(ctx, subject.Done); err != nil {
+	if _, err := sys.AwaitAll(ctx, subject.Done); err != nil {
 		return nil, err
 	}
 	healed := time.Since(healing)

@@ -44,12 +44,10 @@ func measurePass(ctx context.Context, env *Env, sys subject.System, n uint64) (F
 		outcome = subject.Failed
 		sys.Targets()[0].SetRule(func(uint64) error { return errDown })
 	}
-	before := heapInUse()
-	used, err := env.measure(func() error { return loadUntil(ctx, sys, n, outcome) })
+	used, held, err := loadUntil(ctx, env, sys, n, outcome)
 	if err != nil {
 		return nil, err
 	}
-	held := heapInUse() - before
 
 	var c checks
 	c.rows(sys, map[subject.Kind]uint64{outcome: n})

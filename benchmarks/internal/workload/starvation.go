@@ -52,7 +52,7 @@ func measureStarvation(ctx context.Context, env *Env, sys subject.System) (Figur
 	if err := flood.err(); err != nil {
 		return nil, err
 	}
-	if err := sys.AwaitAll(ctx, subject.Done); err != nil {
+	if _, err := sys.AwaitAll(ctx, subject.Done); err != nil {
 		return nil, err
 	}
 
