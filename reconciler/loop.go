@@ -170,8 +170,9 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 		case <-watch:
 			reason = ReasonMore
 		default:
+			from := l.now()
 			reason = l.wait(ctx, watch)
-			l.pace.idle(l.now())
+			l.pace.idle(from, l.now())
 		}
 	}
 	return nil

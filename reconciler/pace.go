@@ -11,9 +11,14 @@ import (
 )
 
 const (
-	// gather is the least time between the starts of two rounds while the loop is
-	// busy. Objects that are written one by one gather into rounds meanwhile.
+	// gather is the least time between the starts of two rounds under load, so that
+	// objects which are written one by one gather into rounds.
 	gather = time.Millisecond
+	// Load is streak rounds in a row of at least crowd objects, with no pause of
+	// gather between them. A program that waits for each object before it writes
+	// the next never makes for that, and is never kept waiting.
+	streak = 4
+	crowd  = 8
 	// maxSlack bounds how long a retry that is due waits for others to come due,
 	// so that a crowd of failing objects does not make for a round each.
 	maxSlack = 5 * time.Millisecond
@@ -23,15 +28,14 @@ const (
 type pace struct {
 	// token: the limiter has admitted a round that has not been run yet.
 	token bool
-	// idleAt is when the loop last had nothing to do.
-	idleAt time.Duration
+	// crowds counts the rounds in a row that make for load.
+	crowds int
+	// full: the last round was, so that more is there to be had at once.
+	full bool
 	// roundAt is when the last round began, waitedAt when the last did that had
 	// items which had waited. hasWaited says that there was one.
 	roundAt, waitedAt time.Duration
 	hasWaited         bool
-	// gathers: the last pass was a round that left nothing behind, so that it is
-	// worth waiting for more to come together.
-	gathers bool
 }
 
 // admit blocks until the next pass may begin, and returns false if ctx ends before.
@@ -42,21 +46,29 @@ func (p *pace) admit(ctx context.Context, limiter *rate.Limiter, now func() time
 		}
 		return p.token
 	}
-	if !p.gathers || now()-p.idleAt < gather {
+	if p.crowds < streak || p.full {
 		return true
 	}
-	p.gathers = false
 	return sleep(ctx, p.roundAt+gather-now())
 }
 
-// idle notes that the loop had nothing to do until now.
-func (p *pace) idle(now time.Duration) { p.idleAt = now }
+// idle notes that the loop had nothing to do between two times.
+func (p *pace) idle(from, to time.Duration) {
+	if to-from >= gather {
+		p.crowds = 0
+	}
+}
 
 // round notes that a round began at a time.
 func (p *pace) round(began time.Duration, r *Round, size int) {
+	items := r.Changes + r.Waited
 	p.token = false
 	p.roundAt = began
-	p.gathers = r.Changes+r.Waited < size
+	p.full = items >= size
+	p.crowds++
+	if items < crowd {
+		p.crowds = 0
+	}
 	if r.Waited > 0 {
 		p.waitedAt, p.hasWaited = began, true
 	}
