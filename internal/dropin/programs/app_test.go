@@ -66,9 +66,15 @@ func newApp(t *testing.T, cells ...cell.Cell) *app {
 // on its own at the start, a first prune for one, is over when it returns.
 func (a *app) start() {
 	a.t.Helper()
+	a.startHive()
+	pass(100 * time.Millisecond)
+}
+
+// startHive is start for a program that does not run in a bubble.
+func (a *app) startHive() {
+	a.t.Helper()
 	require.NoError(a.t, a.hive.Start(a.log, context.Background()))
 	a.t.Cleanup(a.stop)
-	pass(100 * time.Millisecond)
 }
 
 // stop stops the hive; a second call does nothing.

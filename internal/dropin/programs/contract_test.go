@@ -10,6 +10,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,6 +130,35 @@ func TestThePruneErrorInMetricsIsTheOperations(t *testing.T) {
 		require.NotEmpty(t, look(m, func() []error { return m.pruneErrs }))
 		assert.ErrorIs(t, look(m, func() error { return m.pruneErrs[0] }), errNoPermission)
 	})
+}
+
+// In real time, with writers that run while the reconciler does.
+func TestWritersAndReconcilerAtOnce(t *testing.T) {
+	a, tg := newApp(t), newTarget()
+	r := a.reconcileServices(tg, reconciler.WithoutPruning())
+	a.startHive()
+	const writers, each = 4, 300
+	var group sync.WaitGroup
+	for w := range uint64(writers) {
+		group.Go(func() {
+			for i := range uint64(each) {
+				a.put(wanted(w*each+i, "first"))
+				if i%3 == 0 {
+					a.put(wanted(w*each+i, "second"))
+				}
+			}
+		})
+	}
+	group.Wait()
+	res, _, err := r.WaitUntilReconciled(t.Context(), a.services.Revision(a.db.ReadTxn()))
+	require.NoError(t, err)
+	assert.NotZero(t, res)
+	for s := range a.services.All(a.db.ReadTxn()) {
+		require.Equal(t, reconciler.StatusKindDone, s.Status.Kind)
+		require.Equal(t, s.ID%each%3 == 0, s.Spec == "second")
+		attempts := tg.attemptsOf(s.ID)
+		require.Equal(t, s.Spec, attempts[len(attempts)-1].spec)
+	}
 }
 
 // Whatever the order of things, when the writes stop and the target works, the target

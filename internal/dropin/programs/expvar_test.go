@@ -83,6 +83,20 @@ func TestExpVarMapHasAllVariables(t *testing.T) {
 	assert.Equal(t, len(expVarNames), n)
 }
 
+// A dashboard finds an idle reconciler, and that nothing fails.
+func TestExpVarKeysAreThereFromTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := reconciler.NewUnpublishedExpVarMetrics()
+		a, tg := newApp(t), newTarget()
+		a.reconcileServices(tg, reconciler.WithMetrics(m), reconciler.WithName("idle"))
+		a.start()
+		assert.Equal(t, `{"app/idle": 0}`, m.ReconciliationCurrentErrorsVar.String())
+		assert.Equal(t, `{"app/idle": 0}`, m.ReconciliationTotalErrorsVar.String())
+		assert.NotNil(t, m.ReconciliationCountVar.Get("app/idle"))
+		assert.Equal(t, `{}`, m.ReconciliationDurationVar.String(), "no operation has run")
+	})
+}
+
 func TestExpVarKeysOfAReconciler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := reconciler.NewUnpublishedExpVarMetrics()

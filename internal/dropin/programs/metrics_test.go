@@ -124,6 +124,28 @@ func TestDurationsAreThoseOfTheOperations(t *testing.T) {
 	})
 }
 
+// Whoever sees that an object is done finds its operation in the metrics.
+func TestAnOperationIsInMetricsBeforeItsStatusIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &recorder{}
+		a := newApp(t)
+		told := 0
+		_, err := reconciler.Register(a.params, a.services, (*service).Clone,
+			func(s *service, status reconciler.Status) *service {
+				if status.Kind == reconciler.StatusKindDone {
+					told = look(m, func() int { return len(m.ops) })
+				}
+				return s.SetStatus(status)
+			},
+			(*service).GetStatus, newTarget(), nil, reconciler.WithMetrics(m))
+		require.NoError(t, err)
+		a.start()
+		a.put(wanted(1, "a"))
+		a.awaitKind(reconciler.StatusKindDone, 1)
+		assert.Equal(t, 1, told)
+	})
+}
+
 func TestDefaultMetricsComeFromTheHive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &recorder{}

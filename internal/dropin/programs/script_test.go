@@ -51,7 +51,8 @@ func runScript(t *testing.T, file, dir string) {
 	maps.Copy(cmds, script.DefaultCmds())
 	maps.Copy(cmds, scriptCmds(a))
 
-	state, err := script.NewState(t.Context(), dir, nil)
+	// With an environment of its own, as the engine prints it.
+	state, err := script.NewState(t.Context(), dir, []string{"HOME=" + dir})
 	require.NoError(t, err)
 	require.NoError(t, state.ExtractFiles(archive))
 	scripttest.Run(t, &script.Engine{Cmds: cmds}, state, file, bytes.NewReader(archive.Comment))

@@ -33,7 +33,7 @@ func TestKinds(t *testing.T) {
 		{reconciler.StatusKindError, "Error", "E", false},
 	} {
 		assert.Equal(t, test.text, test.kind.String())
-		assert.Equal(t, test.text, fmt.Sprintf("%s", test.kind))
+		assert.Equal(t, "<"+test.text+">", fmt.Sprintf("<%s>", test.kind))
 		assert.Equal(t, test.text, fmt.Sprint(test.kind))
 		assert.Equal(t, test.key, string(test.kind.Key()))
 		assert.Equal(t, test.active, reconciler.Status{Kind: test.kind}.IsPendingOrRefreshing(), test.text)

@@ -198,6 +198,23 @@ func TestWaitForTheTablesRevision(t *testing.T) {
 	})
 }
 
+// What was waited for is in the table by then, and the operation in the metrics.
+func TestAStatusIsThereWhenTheWaitReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &recorder{}
+		a, tg := newApp(t), newTarget()
+		r := a.reconcileServices(tg, reconciler.WithMetrics(m), reconciler.WithoutPruning())
+		a.start()
+		for id := range uint64(50) {
+			until := a.put(wanted(id, "a"))
+			_, _, err := r.WaitUntilReconciled(t.Context(), until)
+			require.NoError(t, err)
+			require.Equal(t, reconciler.StatusKindDone, a.get(id).Status.Kind)
+			require.Len(t, look(m, func() []string { return m.ops }), int(id)+1)
+		}
+	})
+}
+
 func TestManyWaitAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()

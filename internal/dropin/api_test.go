@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package dropin
+
+import (
+	"go/types"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// byText are the methods that a status kind of ours does not have: it is written and read
+// as text, which the JSON and YAML packages do by themselves. That the outcome is the same
+// is for the programs to say.
+var byText = []string{
+	"StatusKind.MarshalJSON",
+	"StatusKind.MarshalYAML",
+	"StatusKind.UnmarshalJSON",
+	"StatusKind.UnmarshalYAML",
+}
+
+func TestEveryExportedNameIsThere(t *testing.T) {
+	l := newLoader(t, peerPath, *targetPath)
+	problems := comparePackages(l.load(t, peerPath), l.load(t, *targetPath))
+	for _, name := range byText {
+		_, found := problems[name]
+		assert.Equal(t, *targetPath != peerPath, found, "%s is there after all, take it off the list", name)
+		delete(problems, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(problems)) {
+		t.Errorf("%s %s", name, problems[name])
+	}
+}
+
+func TestEveryExportedNameIsUsedByAProgram(t *testing.T) {
+	l := newLoader(t, peerPath)
+	peer := l.load(t, peerPath)
+	programs, info := l.loadPrograms(t)
+	unused := unusedNames(peer, programs, info)
+	unused = slices.DeleteFunc(unused, func(name string) bool { return slices.Contains(byText, name) })
+	assert.Empty(t, unused, "no program uses these")
+}
+
+// unusedNames returns the exported names of a package, sorted, that another one does not
+// use. Used is what is written out or selected, and a method of an interface that a type
+// of the user's implements.
+func unusedNames(pkg, user *types.Package, info *types.Info) []string {
+	unused := exportedNames(pkg)
+	for _, obj := range info.Uses {
+		delete(unused, origin(obj))
+	}
+	for _, tv := range info.Types {
+		named, ok := tv.Type.(*types.Named)
+		if !ok || named.Obj().Pkg() != pkg {
+			continue
+		}
+		iface, ok := named.Underlying().(*types.Interface)
+		if !ok || !implementedIn(user, iface) {
+			continue
+		}
+		for m := range iface.Methods() {
+			delete(unused, origin(m))
+		}
+	}
+	return slices.Sorted(maps.Values(unused))
+}
+
+// exportedNames returns what a program can use of a package, by the names "Status" and
+// "Status.Error".
+func exportedNames(pkg *types.Package) map[types.Object]string {
+	names := map[types.Object]string{}
+	for _, name := range pkg.Scope().Names() {
+		obj := pkg.Scope().Lookup(name)
+		if !obj.Exported() {
+			continue
+		}
+		names[obj] = name
+		typeName, ok := obj.(*types.TypeName)
+		if !ok {
+			continue
+		}
+		for _, member := range members(typeName.Type().(*types.Named)) {
+			if member.Exported() {
+				names[member] = name + "." + member.Name()
+			}
+		}
+	}
+	return names
+}
+
+// members returns the fields and methods that a type declares.
+func members(named *types.Named) []types.Object {
+	var all []types.Object
+	for m := range named.Methods() {
+		all = append(all, m)
+	}
+	switch u := named.Underlying().(type) {
+	case *types.Struct:
+		for f := range u.Fields() {
+			all = append(all, f)
+		}
+	case *types.Interface:
+		for m := range u.ExplicitMethods() {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// origin returns what an instance of something generic was made from.
+func origin(obj types.Object) types.Object {
+	switch obj := obj.(type) {
+	case *types.Var:
+		return obj.Origin()
+	case *types.Func:
+		return obj.Origin()
+	}
+	return obj
+}
+
+// implementedIn reports whether a type of the package implements the interface.
+func implementedIn(pkg *types.Package, iface *types.Interface) bool {
+	for _, name := range pkg.Scope().Names() {
+		obj, ok := pkg.Scope().Lookup(name).(*types.TypeName)
+		if ok && !types.IsInterface(obj.Type()) && types.Implements(types.NewPointer(obj.Type()), iface) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestAnUnusedNameIsFound(t *testing.T) {
+	l := newLoader(t, peerPath)
+	peer := l.load(t, peerPath)
+	user, info := l.checkSource(t, "user", `package user
+		import "github.com/cilium/statedb/reconciler"
+		type fake struct{}
+		func (fake) Prune() {}
+		var status = reconciler.Status{Kind: reconciler.StatusKindDone}
+		var text = status.GetError()
+		var entry reconciler.BatchEntry[int]
+		var result = entry.Result
+		type rec = reconciler.Reconciler[int]
+		var _ rec`)
+	unused := unusedNames(peer, user, info)
+	for _, name := range []string{"Status", "Status.Kind", "Status.GetError", "StatusKindDone", "BatchEntry", "BatchEntry.Result", "Reconciler"} {
+		assert.NotContains(t, unused, name)
+	}
+	for _, name := range []string{"Status.Error", "Status.String", "BatchEntry.Object", "Reconciler.Prune", "Operations.Update", "WithName", "OpUpdate"} {
+		assert.Contains(t, unused, name)
+	}
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package dropin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// testRun is what came of one "go test -json".
+type testRun struct {
+	passed bool
+	// output is what belongs to no test: of the compiler, of TestMain, of a crash.
+	output string
+	// tests has an entry for each test that was started, by its full name.
+	tests map[string]*testResult
+}
+
+// testResult is what came of one test. One that was cut off by a crash did not pass.
+type testResult struct {
+	passed     bool
+	output     string
+	transcript []string
+}
+
+// testEvent is a line of "go test -json"; see "go doc test2json".
+type testEvent struct {
+	Action, Test, Output, Key, Value string
+}
+
+// runPrograms runs the programs by the go command, with its further arguments.
+func runPrograms(t *testing.T, args ...string) testRun {
+	t.Helper()
+	args = slices.Concat([]string{"test", "-json", "-count=1", "-timeout=5m"}, buildFlags(), args, []string{"./" + programsDir})
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("go %s: %s", strings.Join(args, " "), err)
+	}
+	run := parseEvents(t, &stdout)
+	run.passed = run.passed && err == nil
+	run.output += stderr.String()
+	return run
+}
+
+// parseEvents reads the output of "go test -json" of one package.
+func parseEvents(t *testing.T, events io.Reader) testRun {
+	t.Helper()
+	run := testRun{tests: map[string]*testResult{}}
+	for decoder := json.NewDecoder(events); ; {
+		var e testEvent
+		err := decoder.Decode(&e)
+		if errors.Is(err, io.EOF) {
+			return run
+		}
+		require.NoError(t, err)
+		if e.Test == "" {
+			run.output += e.Output
+			run.passed = run.passed || e.Action == "pass"
+			continue
+		}
+		test := run.tests[e.Test]
+		if test == nil {
+			test = &testResult{}
+			run.tests[e.Test] = test
+		}
+		switch e.Action {
+		case "output":
+			test.output += e.Output
+		case "pass":
+			test.passed = true
+		case "attr":
+			if e.Key == "transcript" {
+				test.transcript = append(test.transcript, e.Value)
+			}
+		}
+	}
+}
+
+// children returns the names of the direct subtests of a test, in order; of "", the tests
+// that are none's.
+func (run testRun) children(parent string) []string {
+	prefix := ""
+	if parent != "" {
+		prefix = parent + "/"
+	}
+	var names []string
+	for name := range run.tests {
+		rest, found := strings.CutPrefix(name, prefix)
+		if found && !strings.Contains(rest, "/") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestEventsAreSortedByTest(t *testing.T) {
+	run := parseEvents(t, strings.NewReader(`
+{"Action":"start","Package":"p"}
+{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"a1\n"}
+{"Action":"attr","Package":"p","Test":"TestA","Key":"transcript","Value":"rows 1"}
+{"Action":"attr","Package":"p","Test":"TestA","Key":"color","Value":"red"}
+{"Action":"run","Package":"p","Test":"TestA/sub"}
+{"Action":"output","Package":"p","Test":"TestA/sub","Output":"sub\n"}
+{"Action":"fail","Package":"p","Test":"TestA/sub"}
+{"Action":"fail","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"pass","Package":"p","Test":"TestB"}
+{"Action":"run","Package":"p","Test":"TestCutOff"}
+{"Action":"output","Package":"p","Output":"FAIL\n"}
+{"Action":"fail","Package":"p"}
+`))
+	assert.False(t, run.passed)
+	assert.Equal(t, "FAIL\n", run.output)
+	assert.Equal(t, []string{"TestA", "TestB", "TestCutOff"}, run.children(""))
+	assert.Equal(t, []string{"TestA/sub"}, run.children("TestA"))
+	assert.Equal(t, []string{"rows 1"}, run.tests["TestA"].transcript)
+	assert.Equal(t, "a1\n", run.tests["TestA"].output)
+	assert.False(t, run.tests["TestA"].passed)
+	assert.True(t, run.tests["TestB"].passed)
+	assert.False(t, run.tests["TestCutOff"].passed)
+
+	assert.True(t, parseEvents(t, strings.NewReader(`{"Action":"pass","Package":"p"}`)).passed)
+	assert.False(t, parseEvents(t, strings.NewReader(`{"Action":"build-fail","ImportPath":"p"}`)).passed)
+}

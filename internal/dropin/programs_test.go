@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package dropin
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestProgramsDoTheSameWithTheImportPathChanged(t *testing.T) {
+	asWritten := runPrograms(t)
+	changed := runPrograms(t, "-overlay="+writeOverlay(t, peerPath, *targetPath))
+
+	reportRun(t, "as written, with "+peerPath, asWritten)
+	reportRun(t, "changed, with "+*targetPath, changed)
+	assert.Equal(t, declaredTests(t), asWritten.children(""), "the programs are those in the files")
+	reportTests(t, "", asWritten, changed)
+}
+
+// reportRun fails the test where a run failed outside of any program: it did not compile,
+// crashed, or left a goroutine behind.
+func reportRun(t *testing.T, title string, run testRun) {
+	t.Helper()
+	for _, test := range run.tests {
+		if !test.passed {
+			return // told by that test
+		}
+	}
+	if !run.passed {
+		t.Errorf("%s:\n%s", title, run.output)
+	}
+}
+
+// reportTests makes a subtest of each program, and of each of its subtests.
+func reportTests(t *testing.T, parent string, asWritten, changed testRun) {
+	names := slices.Concat(asWritten.children(parent), changed.children(parent))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		t.Run(path.Base(name), func(t *testing.T) {
+			for _, problem := range compare(name, asWritten, changed) {
+				t.Error(problem)
+			}
+			reportTests(t, name, asWritten, changed)
+		})
+	}
+}
+
+// compare returns what is wrong with a program: that it failed in one of the runs, with its
+// output, or else that it told two different stories.
+func compare(name string, asWritten, changed testRun) []string {
+	var problems []string
+	for _, side := range []struct {
+		title string
+		run   testRun
+	}{{"as written", asWritten}, {"with the import path changed", changed}} {
+		switch test := side.run.tests[name]; {
+		case test == nil:
+			problems = append(problems, fmt.Sprintf("did not run %s\n%s", side.title, side.run.output))
+		case !test.passed:
+			problems = append(problems, fmt.Sprintf("failed %s:\n%s", side.title, test.output))
+		}
+	}
+	if problems != nil {
+		return problems
+	}
+	was, is := asWritten.tests[name].transcript, changed.tests[name].transcript
+	if !slices.Equal(was, is) {
+		problems = append(problems, fmt.Sprintf("transcripts differ\nas written:\n\t%s\nwith the import path changed:\n\t%s",
+			strings.Join(was, "\n\t"), strings.Join(is, "\n\t")))
+	}
+	return problems
+}
+
+// declaredTests returns the names of the tests in the programs' files, sorted, so that a
+// program cannot be left out of a run unnoticed.
+func declaredTests(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	fset := token.NewFileSet()
+	for _, name := range programFiles(t) {
+		file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, decl := range file.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" {
+				names = append(names, f.Name.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestADifferenceIsFound(t *testing.T) {
+	run := func(result *testResult) testRun {
+		tests := map[string]*testResult{}
+		if result != nil {
+			tests["TestA"] = result
+		}
+		return testRun{output: "cannot find package", tests: tests}
+	}
+	good := &testResult{passed: true, transcript: []string{"rows 1"}}
+	for _, test := range []struct {
+		name               string
+		asWritten, changed *testResult
+		want               string
+	}{
+		{"both the same", good, good, ""},
+		{"failed as written", &testResult{output: "boom"}, good, "failed as written:\nboom"},
+		{"failed when changed", good, &testResult{output: "boom"}, "failed with the import path changed:\nboom"},
+		{"did not run", good, nil, "did not run with the import path changed\ncannot find package"},
+		{"another transcript", good, &testResult{passed: true, transcript: []string{"rows 2"}}, "rows 1"},
+		{"a shorter transcript", good, &testResult{passed: true}, "transcripts differ"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			problems := compare("TestA", run(test.asWritten), run(test.changed))
+			if test.want == "" {
+				assert.Empty(t, problems)
+			} else {
+				assert.Contains(t, strings.Join(problems, "\n"), test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package dropin
+
+import (
+	"encoding/json"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// programsDir is where the programs are, from this folder.
+const programsDir = "programs"
+
+// writeOverlay writes a copy of every program that imports one path, with that import
+// changed to the other, to a temporary folder, and returns the file to give to the go
+// command as -overlay so that it takes the copies for the originals.
+func writeOverlay(t *testing.T, from, to string) string {
+	t.Helper()
+	tmp := t.TempDir()
+	replace := map[string]string{}
+	for _, name := range programFiles(t) {
+		source, err := os.ReadFile(name)
+		require.NoError(t, err)
+		rewritten, n := rewriteImport(t, name, source, from, to)
+		if n == 0 {
+			continue
+		}
+		copied := filepath.Join(tmp, filepath.Base(name))
+		require.NoError(t, os.WriteFile(copied, rewritten, 0o600))
+		replace[name] = copied
+	}
+	require.NotEmpty(t, replace, "no program imports %q", from)
+
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	require.NoError(t, err)
+	file := filepath.Join(tmp, "overlay.json")
+	require.NoError(t, os.WriteFile(file, overlay, 0o600))
+	return file
+}
+
+// programFiles returns the absolute paths of the programs' files.
+func programFiles(t *testing.T) []string {
+	t.Helper()
+	dir, err := filepath.Abs(programsDir)
+	require.NoError(t, err)
+	names, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	require.NoError(t, err)
+	require.NotEmpty(t, names)
+	return names
+}
+
+// rewriteImport returns the source with one import path changed to another, and the number
+// of imports that were. Everything else is as it was: a path in a comment or in a string is
+// none of a program's imports.
+func rewriteImport(t *testing.T, name string, source []byte, from, to string) ([]byte, int) {
+	t.Helper()
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, source, parser.ImportsOnly)
+	require.NoError(t, err)
+	var out []byte
+	n, at := 0, 0
+	for _, spec := range file.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		require.NoError(t, err)
+		if path != from {
+			continue
+		}
+		out = append(out, source[at:fset.Position(spec.Path.Pos()).Offset]...)
+		out = strconv.AppendQuote(out, to)
+		at = fset.Position(spec.Path.End()).Offset
+		n++
+	}
+	return append(out, source[at:]...), n
+}
+
+func TestOnlyTheImportIsRewritten(t *testing.T) {
+	const source = `// Package p is written against "a/b".
+package p
+
+import (
+	"a/b"
+	other "a/b/c"
+	named "a/b"
+)
+
+var path = "a/b" + other.X + named.Y + b.Z
+`
+	const want = `// Package p is written against "a/b".
+package p
+
+import (
+	"x/b"
+	other "a/b/c"
+	named "x/b"
+)
+
+var path = "a/b" + other.X + named.Y + b.Z
+`
+	got, n := rewriteImport(t, "p.go", []byte(source), "a/b", "x/b")
+	assert.Equal(t, 2, n)
+	assert.Equal(t, want, string(got))
+
+	got, n = rewriteImport(t, "p.go", []byte(source), "a", "x")
+	assert.Zero(t, n)
+	assert.Equal(t, source, string(got))
+}
