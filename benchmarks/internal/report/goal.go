@@ -53,7 +53,8 @@ func goals() []goal {
 		{"statusset-8", "throughput", ratioToPeer, 1.5, workload.More},
 		{"refresh", "cpu", itself, 4, workload.Less},
 		{"refresh", "fresh_p99", itself, 2000, workload.Less},
-		{"idle", "cpu", beyondPeer, 0, workload.Less},
+		// At most the peer's, as far as the measurement can tell: see the workload.
+		{"idle", "cpu", beyondPeer, 1, workload.Less},
 	}
 }
 

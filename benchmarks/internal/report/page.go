@@ -170,7 +170,10 @@ func table(out *writer, r *series.Result) {
 // rivals are the contenders that the first one is divided by in a table: of the peer's
 // variants the one that does better in the headline, and the floor.
 func rivals(r *series.Result) []string {
-	headline, _ := r.Metric(r.Workload.Headline)
+	headline, known := r.Metric(r.Workload.Headline)
+	if !known {
+		headline = r.Metrics[0]
+	}
 	var names []string
 	for _, name := range []string{r.Best(headline, r.Workload.AgainstPeers()...), r.Best(headline, subject.Floor)} {
 		if name != "" && name != r.Contenders[0] {

@@ -12,6 +12,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
+// This is peer.go with the import path changed, which is all that a program needs to do to
+// move over. It takes nothing of Statekeel that the peer does not have.
 var statekeel = dialect[reconciler.Status, reconciler.StatusSet, reconciler.Option]{
 	pending:   reconciler.StatusPending,
 	kind:      statekeelKind,

@@ -5,7 +5,7 @@ package workload
 
 import (
 	"context"
-	"fmt"
+	"strings"
 	"time"
 
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
@@ -14,8 +14,8 @@ import (
 func failing(name string, rows uint64) Workload {
 	return Workload{
 		Name: "failing-" + name,
-		About: fmt.Sprintf("%d rows whose every operation fails, backoff 100 ms to 1 s, watched for 10 s after each "+
-			"was tried once. Then the target heals, and the time until all rows are done is taken.", rows),
+		About: strings.TrimSuffix(name, "k") + ",000 rows whose every operation fails, backoff 100 ms to 1 s, watched for 10 s " +
+			"after each was tried once. Then the target heals, and the time until all rows are done is taken.",
 		Contenders: both(),
 		Runs:       fewRuns,
 		Headline:   "cpu",

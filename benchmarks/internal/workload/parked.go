@@ -16,7 +16,7 @@ func parked() Workload {
 		About: "100,000 rows that are done, then the same rows failed with their retry an hour away. Healthy rows " +
 			"inserted 5 ms apart, 500 before and 500 after: what parked failures cost everybody else.",
 		Contenders: []string{subject.Statekeel, subject.StatekeelInf, subject.Peer, subject.PeerInf},
-		Runs:       manyRuns,
+		Runs:       fewRuns,
 		Headline:   "p50_growth",
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
 			o := subject.Options{RetryMin: farAway, RetryMax: farAway}

@@ -21,7 +21,7 @@ type Workload struct {
 	Contenders []string
 	// Runs is how often a full series runs each contender.
 	Runs int
-	// Headline is the metric that the chart shows.
+	// Headline is the metric that the chart shows; "" leaves the workload out of it.
 	Headline string
 	// DefaultsOnly makes the peer with its default options the one to compare with; else
 	// it is whichever of its variants does better.
