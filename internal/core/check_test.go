@@ -132,7 +132,7 @@ func checkByRevision[Obj any](t testingT, c *Core[Obj]) {
 // checkRoundIsEmpty: what belongs to a round pins no object after it.
 func checkRoundIsEmpty[Obj any](t testingT, c *Core[Obj]) {
 	t.Helper()
-	require.Empty(t, c.round.held)
+	require.Empty(t, c.round.unlisted)
 	for _, item := range c.round.changes[:cap(c.round.changes)] {
 		require.Zero(t, item.Revision, "a change is pinned")
 	}
@@ -147,5 +147,28 @@ func checkRoundIsEmpty[Obj any](t testingT, c *Core[Obj]) {
 	}
 	for _, e := range c.ready[len(c.ready):cap(c.ready)] {
 		require.Nil(t, e, "an entry that was ready is pinned")
+	}
+}
+
+// listing returns what is owed, by key.
+func listing[Obj any](c *Core[Obj]) map[string]uint64 {
+	owed := map[string]uint64{}
+	for e := c.byRevision.head; e != nil; e = e.next {
+		owed[e.key] = e.since
+	}
+	return owed
+}
+
+// requireAppended requires that what is owed since an earlier listing comes behind all
+// that was: no search went past the end of what was there.
+func requireAppended[Obj any](t testingT, c *Core[Obj], before map[string]uint64) {
+	t.Helper()
+	appended := ""
+	for e := c.byRevision.head; e != nil; e = e.next {
+		if since, ok := before[e.key]; !ok || since != e.since {
+			appended = e.key
+			continue
+		}
+		require.Empty(t, appended, "%q was put before %q, which was listed already", appended, e.key)
 	}
 }

@@ -20,6 +20,7 @@
 package core
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -63,6 +64,8 @@ type Core[Obj any] struct {
 	ready []*entry[Obj]
 	// byRevision orders the entries that are not reconciled by revision.
 	byRevision revisionList[Obj]
+	// observed is the revision of the last change that was observed.
+	observed uint64
 
 	round round[Obj]
 	// turn counts the items run so far, modulo share: the key of every fourth is
@@ -114,7 +117,8 @@ type entry[Obj any] struct {
 	obj Obj
 
 	// revision is that of the version of the object in obj; since is that of
-	// the change that is not reconciled yet.
+	// the change that is not reconciled yet, or, for a key that had been
+	// reconciled, the first after what had been observed when it began to fail.
 	revision, since uint64
 	prev, next      *entry[Obj]
 
@@ -259,6 +263,15 @@ func (c *Core[Obj]) wait(e *entry[Obj], s State, until time.Duration) {
 	c.move(e, s)
 	e.dueAt = until
 	c.due.Push(e, int64(until))
+}
+
+// after returns the time d after t, or the end of time if that is before: users write
+// "never" as the longest delay there is.
+func after(t, d time.Duration) time.Duration {
+	if d > math.MaxInt64-t {
+		return math.MaxInt64
+	}
+	return t + d
 }
 
 // leave takes an entry out of the queue that its state says it is in.

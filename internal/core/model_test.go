@@ -320,8 +320,9 @@ func (m *model) release(key string, now time.Duration) bool {
 	return true
 }
 
-// requireSame checks everything that a core says between two rounds.
-func (m *model) requireSame(t testingT, c *Core[row]) {
+// requireSame checks everything that a core says between two rounds, given the revision
+// up to which the table has been looked at.
+func (m *model) requireSame(t testingT, c *Core[row], observed uint64) {
 	t.Helper()
 	require.ElementsMatch(t, slices.Collect(maps.Keys(m.keys)), slices.Collect(maps.Keys(c.entries)), "keys")
 	require.Equal(t, len(m.keys) > 0, c.Tracks())
@@ -363,11 +364,11 @@ func (m *model) requireSame(t testingT, c *Core[row]) {
 	at, ok := c.NextDue()
 	require.Equal(t, hasNext, ok, "something is due")
 	require.Equal(t, next, at, "next due")
-	attempted := m.observed
+	attempted := observed
 	if oldestReady > 0 {
 		attempted = oldestReady - 1
 	}
-	require.Equal(t, attempted, c.Attempted(m.observed), "attempted")
+	require.Equal(t, attempted, c.Attempted(observed), "attempted")
 	require.Equal(t, low, c.LowWatermark(), "low watermark")
 	require.Equal(t, failing, c.Failing(), "failing")
 	require.Equal(t, counts[Awaited] > 0, c.Awaits())

@@ -42,10 +42,11 @@ type round[Obj any] struct {
 	// ready those that the last round had planned and did not get to. Slots of
 	// those whose object turned out to have changed are nil.
 	due, ready []*entry[Obj]
-	// held are the entries held back in this round, in revision order. They
-	// enter byRevision in End, each in its turn, so that this stays cheap.
-	held  []*entry[Obj]
-	items []Item[Obj]
+	// unlisted are the entries that are not in byRevision yet, in the order of what
+	// they owe: those held back in this round, then those that were reconciled and
+	// are not any more. They enter it each in its turn, so that this stays cheap.
+	unlisted []*entry[Obj]
+	items    []Item[Obj]
 }
 
 // share says how much is guaranteed to keys whose time has come: every fourth item,
@@ -108,6 +109,7 @@ func (c *Core[Obj]) Room() int {
 // Observe takes in a change: obj is wanted, or, if deleted, no longer wanted. The
 // changes of a round come in revision order and no key comes twice.
 func (c *Core[Obj]) Observe(obj Obj, revision uint64, deleted bool) {
+	c.observed = revision
 	e := c.find(obj)
 	if e != nil {
 		c.supersede(e, obj, revision, deleted)
@@ -129,9 +131,9 @@ func (c *Core[Obj]) supersede(e *entry[Obj], obj Obj, revision uint64, deleted b
 		// A deletion does not inherit the wait that its object had earned.
 		e.failures = 0
 	}
-	if earliest := e.lastAttempt + c.backoff.Min; e.failures > 0 && earliest > c.round.now {
+	if earliest := after(e.lastAttempt, c.backoff.Min); e.failures > 0 && earliest > c.round.now {
 		c.wait(e, Held, earliest)
-		c.round.held = append(c.round.held, e)
+		c.round.unlisted = append(c.round.unlisted, e)
 		return
 	}
 	c.move(e, Planned)
@@ -141,12 +143,13 @@ func (c *Core[Obj]) supersede(e *entry[Obj], obj Obj, revision uint64, deleted b
 // that it is reconciled, failed or unset. It need be called only while Awaits: a key
 // whose change was awaited and turns out to be this goes back to its retry.
 func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64) {
+	c.observed = revision
 	e := c.find(obj)
 	if e == nil || e.state != Awaited {
 		return
 	}
 	e.obj, e.revision, e.deleted = obj, revision, false
-	c.wait(e, Retry, e.lastAttempt+c.backoff.Delay(int(e.failures)))
+	c.wait(e, Retry, after(e.lastAttempt, c.backoff.Delay(int(e.failures))))
 }
 
 // Plan returns the round's items. Changes come in revision order, and so do keys whose
@@ -192,13 +195,13 @@ func (e *entry[Obj]) item() Item[Obj] {
 
 // End closes the round.
 func (c *Core[Obj]) End() {
-	c.enlistHeld(math.MaxUint64)
+	c.listBefore(math.MaxUint64)
 	c.sortReady()
 	c.round.changes = reuse(c.round.changes)
 	c.round.due = reuse(c.round.due)
 	c.round.ready = reuse(c.round.ready)
 	c.round.items = reuse(c.round.items)
-	c.round.held = nil
+	c.round.unlisted = nil
 }
 
 // reuse empties a slice, so that it pins nothing, and keeps its memory.

@@ -19,13 +19,15 @@ const (
 	// BlockedOn: to be run again when released, after Delay at the latest if that
 	// is positive.
 	BlockedOn
-	// DoneAgain: done, and to be run again after Delay.
+	// DoneAgain: done, and to be run again after Delay. Should it fail then, it
+	// counts as unreconciled since then, not since its old revision.
 	DoneAgain
 	// Void: not run, because nothing is left to be done: an object that was to
 	// leave the target is back in the table.
 	Void
 	// Superseded: not run, because the object has changed since the plan's
-	// version; the change is still to be observed.
+	// version; the change is still to be observed. Only for items that waited
+	// (Again): any other is a change that has just been observed.
 	Superseded
 )
 
@@ -75,32 +77,41 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	if !out.Lost {
 		e.obj, e.revision = out.Obj, out.Revision
 	}
-	c.enlist(e, out)
+	c.enlist(e, it, out)
 	c.queue(e, out)
 }
 
 // enlist makes the entry's place in byRevision say whether it is reconciled.
-func (c *Core[Obj]) enlist(e *entry[Obj], out Outcome[Obj]) {
-	if out.Kind == DoneAgain {
+func (c *Core[Obj]) enlist(e *entry[Obj], it *Item[Obj], out Outcome[Obj]) {
+	switch {
+	case out.Kind == DoneAgain:
 		c.byRevision.remove(e)
-		return
+	case out.Kind == Done || out.Kind == Void || e.listed:
+	case it.Again:
+		// It was reconciled, and is not any more. That is news, and to look for the
+		// place of its old revision would cost a walk past all that failed since.
+		e.since = c.observed + 1
+		c.round.unlisted = append(c.round.unlisted, e)
+	default:
+		c.list(e)
 	}
-	if out.Kind == Done || out.Kind == Void || e.listed {
-		return
-	}
-	c.enlistHeld(e.since)
+}
+
+// list puts an entry into byRevision, after those of the round that owe an earlier
+// change: in its turn, each is an insertion at the end.
+func (c *Core[Obj]) list(e *entry[Obj]) {
+	c.listBefore(e.since)
 	c.byRevision.insert(e)
 }
 
-// enlistHeld lists the entries held back in this round that owe a change before
-// the given revision: in its turn, each is an insertion at the end.
-func (c *Core[Obj]) enlistHeld(before uint64) {
-	held := c.round.held
-	for len(held) > 0 && held[0].since < before {
-		c.byRevision.insert(held[0])
-		held = held[1:]
+// listBefore lists those of the unlisted entries that owe a change before a revision.
+func (c *Core[Obj]) listBefore(revision uint64) {
+	unlisted := c.round.unlisted
+	for len(unlisted) > 0 && unlisted[0].since < revision {
+		c.byRevision.insert(unlisted[0])
+		unlisted = unlisted[1:]
 	}
-	c.round.held = held
+	c.round.unlisted = unlisted
 }
 
 // queue puts an entry with an outcome where it waits.
@@ -114,15 +125,15 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 	case out.Lost:
 		c.move(e, Awaited)
 	case out.Kind == Failed && out.Delay > 0:
-		c.wait(e, Retry, now+out.Delay)
+		c.wait(e, Retry, after(now, out.Delay))
 	case out.Kind == Failed:
-		c.wait(e, Retry, now+c.backoff.Delay(int(e.failures)))
+		c.wait(e, Retry, after(now, c.backoff.Delay(int(e.failures))))
 	case out.Kind == FailedForGood:
 		c.move(e, Terminal)
 	case out.Kind == DoneAgain:
-		c.wait(e, Requeue, now+out.Delay)
+		c.wait(e, Requeue, after(now, out.Delay))
 	case out.Delay > 0:
-		c.wait(e, Blocked, now+out.Delay)
+		c.wait(e, Blocked, after(now, out.Delay))
 	default:
 		c.move(e, Blocked)
 	}
@@ -141,8 +152,7 @@ func (c *Core[Obj]) Return(it *Item[Obj]) {
 		return
 	}
 	if !e.listed {
-		c.enlistHeld(e.since)
-		c.byRevision.insert(e)
+		c.list(e)
 	}
 	c.move(e, Ready)
 	c.ready = append(c.ready, e)

@@ -111,7 +111,7 @@ type script struct {
 // round runs one round as package reconciler does, and checks everything after it.
 func (w *world) round(s script) []Item[row] {
 	w.t.Helper()
-	snapshot := maps.Clone(w.table)
+	snapshot, owed := maps.Clone(w.table), listing(w.core)
 	w.core.Begin(w.now)
 	w.model.begin(w.t, w.core, w.now)
 	w.observe(snapshot)
@@ -142,7 +142,8 @@ func (w *world) round(s script) []Item[row] {
 	}
 	w.core.End()
 	check(w.t, w.core)
-	w.model.requireSame(w.t, w.core)
+	requireAppended(w.t, w.core, owed)
+	w.model.requireSame(w.t, w.core, w.observed)
 	w.requireNothingLost()
 	return planned
 }
@@ -164,7 +165,7 @@ func (w *world) observe(snapshot map[string]row) {
 		case r.deleted || r.status == statusPending:
 			w.core.Observe(r, r.revision, r.deleted)
 			w.model.observe(r.key, r.revision, r.deleted)
-		default:
+		case w.core.Awaits():
 			w.core.ObserveSettled(r, r.revision)
 			w.model.observeSettled(r.key, r.revision)
 		}
@@ -266,7 +267,7 @@ func (w *world) requireNothingLost() {
 // left to be done. It must come to that soon.
 func (w *world) calm() {
 	w.t.Helper()
-	for range 10 * len(w.table) * (1 + w.model.size) {
+	for range 100 * (1 + len(w.table)) {
 		if !w.core.Tracks() && w.observed == w.revision {
 			return
 		}

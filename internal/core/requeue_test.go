@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// An object that was reconciled, asked to be run again, and fails then, fails since now:
+// behind everything that fails already. Were it to take the place of its old revision
+// instead, a target that breaks down would make each of a crowd of such objects look for
+// that place among all the others.
+func TestRequeuedKeyFailsSinceNow(t *testing.T) {
+	c := small(8)
+	begin(c, 0, 1, "requeued", "broken", "x", "y")
+	items := c.Plan()
+	c.Settle(0, &items[0], Outcome[row]{Kind: DoneAgain, Delay: time.Second, Obj: items[0].Obj, Revision: 1})
+	c.Settle(0, &items[1], failed(&items[1], "broken"))
+	c.Settle(0, &items[2], done(&items[2]))
+	c.Settle(0, &items[3], done(&items[3]))
+	c.End()
+	check(t, c)
+	require.Equal(t, uint64(2), c.LowWatermark(), "the requeued object is reconciled")
+
+	begin(c, time.Second, 5, "fresh")
+	items = c.Plan()
+	require.Equal(t, []string{"requeued", "fresh", "broken"}, planned(items))
+	c.Settle(time.Second, &items[0], failed(&items[0], "requeued"))
+	c.Settle(time.Second, &items[1], failed(&items[1], "fresh"))
+	c.Settle(time.Second, &items[2], failed(&items[2], "broken"))
+	c.End()
+	check(t, c)
+	require.Equal(t, []string{"broken", "fresh", "requeued"}, slices.Collect(c.Failures))
+	require.Equal(t, uint64(2), c.LowWatermark())
+
+	// With the others gone, the watermark says that all that was seen before the
+	// object broke is reconciled.
+	begin(c, 2*time.Second, 0)
+	items = c.Plan()
+	for i := range items {
+		if items[i].Obj.key != "requeued" {
+			c.Settle(2*time.Second, &items[i], done(&items[i]))
+		} else {
+			c.Settle(2*time.Second, &items[i], failed(&items[i], "requeued"))
+		}
+	}
+	c.End()
+	check(t, c)
+	require.Equal(t, uint64(6), c.LowWatermark())
+}
+
+// The entries that fail are listed by what they owe, and finding a place in the list is a
+// walk back from its end. Whatever a round does, the walk must not leave the round: the
+// cost of a round is that of its items (DESIGN section 6, no. 7).
+func TestNothingIsListedAmongOlderFailures(t *testing.T) {
+	const size, crowd = 16, 256
+	c := small(size)
+	revision := uint64(0)
+	round := func(now time.Duration, outcome func(it *Item[row]) Outcome[row]) {
+		t.Helper()
+		before := listing(c)
+		c.Begin(now)
+		for c.Room() > 0 {
+			revision++
+			c.Observe(row{key: strconv.FormatUint(revision, 10)}, revision, false)
+		}
+		items := c.Plan()
+		for i := range items {
+			c.Settle(now, &items[i], outcome(&items[i]))
+		}
+		c.End()
+		check(t, c)
+		requireAppended(t, c, before)
+	}
+	for c.Count(Requeue) < crowd {
+		round(0, func(it *Item[row]) Outcome[row] {
+			// The later the change, the sooner it is run again.
+			delay := time.Second - time.Duration(it.Revision)*time.Millisecond
+			return Outcome[row]{Kind: DoneAgain, Delay: delay, Obj: it.Obj, Revision: it.Revision}
+		})
+	}
+	for c.Count(Requeue) > 0 {
+		round(time.Second, func(it *Item[row]) Outcome[row] {
+			out := failed(it, "the target is down")
+			out.Delay = time.Hour
+			return out
+		})
+	}
+	require.Greater(t, c.Failing(), 2*crowd)
+}
+
+// "Never" is a delay that users write as the longest there is. Added to a clock that has
+// run, it must not come out as long ago.
+func TestDelayBeyondTheEndOfTimeIsNotDueAtOnce(t *testing.T) {
+	const now, never = time.Hour, time.Duration(math.MaxInt64)
+	for kind, state := range map[Kind]State{Failed: Retry, DoneAgain: Requeue, BlockedOn: Blocked} {
+		c := small(1)
+		begin(c, now, 1, "a")
+		items := c.Plan()
+		out := failed(&items[0], "no")
+		out.Kind, out.Delay = kind, never
+		c.Settle(now, &items[0], out)
+		c.End()
+		check(t, c)
+		require.Equal(t, 1, c.Count(state))
+		due, ok := c.NextDue()
+		require.True(t, ok)
+		require.Equal(t, never, due)
+	}
+
+	t.Run("as the backoff", func(t *testing.T) {
+		c := New(Config[row]{KeyOf: keyOfRow, MinBackoff: never, MaxBackoff: never, RoundSize: 1})
+		begin(c, now, 1, "a")
+		items := c.Plan()
+		c.Settle(now, &items[0], failed(&items[0], "no"))
+		c.End()
+		due, _ := c.NextDue()
+		require.Equal(t, never, due)
+		begin(c, 2*now, 2, "a")
+		require.Empty(t, c.Plan(), "changed before its minimum backoff has passed")
+		c.End()
+		require.Equal(t, 1, c.Count(Held))
+	})
+}
