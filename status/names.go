@@ -4,6 +4,7 @@
 package status
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -116,7 +117,7 @@ func intern(names []string) *nameList {
 	if list, found := lists[key]; found {
 		return list
 	}
-	size := listSize(names)
+	size := listSize(names, key)
 	if listsBytes+size > internBudget {
 		return &nameList{names: names}
 	}
@@ -129,27 +130,16 @@ func intern(names []string) *nameList {
 // listKey joins names into one string, different for different lists whatever bytes the
 // names contain.
 func listKey(names []string) string {
-	var key []byte
-	for _, name := range names {
-		for n := len(name); ; n >>= 7 {
-			if n < 0x80 {
-				key = append(key, byte(n))
-				break
-			}
-			key = append(key, byte(n)|0x80)
-		}
-		key = append(key, name...)
-	}
-	return string(key)
+	return fmt.Sprintf("%q", names)
 }
 
 // listSize estimates what an interned list takes: its names, its key, and its share of
 // the maps that lead to it, one from each list with one name less.
-func listSize(names []string) int {
+func listSize(names []string, key string) int {
 	const perList, perName = 128, 64
-	size := perList
+	size := perList + len(key)
 	for _, name := range names {
-		size += perName + 2*len(name)
+		size += perName + len(name)
 	}
 	return size
 }
