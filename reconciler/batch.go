@@ -58,23 +58,24 @@ func (x *batched[Obj]) split(tasks []task[Obj]) (deletes, updates []BatchEntry[O
 	}
 	entries := make([]BatchEntry[Obj], len(tasks))
 	deletes, updates = entries[:0:numDeletes], entries[numDeletes:numDeletes]
+	sorted, last := true, statedb.Revision(0)
 	for i := range tasks {
 		t := &tasks[i]
-		entry := BatchEntry[Obj]{Object: t.object, Revision: t.revision, index: i}
+		sorted, last = sorted && last < t.revision, t.revision
 		if t.deleted {
-			deletes = append(deletes, entry)
+			deletes = append(deletes, BatchEntry[Obj]{Object: t.object, Revision: t.revision, index: i})
 		} else {
-			entry.Object = x.clone(t.object)
-			updates = append(updates, entry)
+			updates = append(updates, BatchEntry[Obj]{Object: x.clone(t.object), Revision: t.revision, index: i})
 		}
 	}
-	inOrder(deletes)
-	inOrder(updates)
+	if !sorted {
+		sortByRevision(deletes)
+		sortByRevision(updates)
+	}
 	return deletes, updates
 }
 
-// inOrder sorts a batch by revision. Where nothing is retried it is sorted already.
-func inOrder[Obj any](batch []BatchEntry[Obj]) {
+func sortByRevision[Obj any](batch []BatchEntry[Obj]) {
 	slices.SortFunc(batch, func(a, b BatchEntry[Obj]) int { return cmp.Compare(a.Revision, b.Revision) })
 }
 

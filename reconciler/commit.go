@@ -29,56 +29,52 @@ var resultNames = [...]string{"done", "failed", "terminal", "blocked", "requeue"
 func (r result) String() string { return resultNames[r] }
 
 // attempt is what the loop knows of a task beside what the executor sees: where it
-// came from, and what became of it.
+// came from, and what became of it. It is kept small: there is one for each object that
+// is reconciled.
 type attempt[Obj any] struct {
+	// row is the object as it stood in the table.
+	row Obj
+	// directive is what the operation returned, if it was one.
+	directive *directive
+	// text is the error's text or the reason of a block.
+	text *string
+	// revision is that of the object in the table after the commit, unless lost.
+	revision statedb.Revision
 	// item is the index in the plan, number counts the key's attempts from 1.
 	item, number int32
 
-	// row is the object as it stood in the table, with the parts of its status
-	// that the commit compares.
-	row     Obj
-	rowKind status.Kind
-	rowID   uint64
-	rowText *string
-
 	result result
-	// text is the error's text or the reason; delay belongs to some results.
-	text  *string
-	delay time.Duration
-	watch []<-chan struct{}
+	// again: the key had waited, and its status need not be Pending or Refreshing.
+	again bool
 	// news: the status says something new, and is to be written.
 	news bool
-
-	// After the commit: the object and the revision that stand in the table now,
-	// unless the outcome was lost.
-	committed Obj
-	revision  statedb.Revision
-	lost      bool
+	// lost: the object changed while the operation ran.
+	lost bool
 }
 
-// judge says what an operation's return value means for the object's status.
-func (a *attempt[Obj]) judge(err error) {
-	if err == nil {
-		a.result, a.news = resultDone, a.rowKind != status.KindDone
-		return
-	}
+// judge says what an operation's return value means for the object's status, was.
+func (a *attempt[Obj]) judge(err error, was func(Obj) Status) {
 	kind := status.KindError
 	a.result = resultFailed
-	if d := directiveOf(err); d != nil {
-		a.delay, a.watch = d.delay, d.watch
-		switch d.kind {
+	if err == nil {
+		a.result = resultDone
+	} else if a.directive = directiveOf(err); a.directive != nil {
+		switch a.directive.kind {
 		case core.DoneAgain:
-			a.result, a.news = resultRequeue, a.rowKind != status.KindDone
-			return
+			a.result = resultRequeue
 		case core.BlockedOn:
 			a.result, kind = resultBlocked, status.KindBlocked
 		case core.FailedForGood:
 			a.result = resultTerminal
 		}
 	}
+	if a.result == resultDone || a.result == resultRequeue {
+		a.news = !a.again || was(a.row).Kind != status.KindDone
+		return
+	}
 	text := err.Error()
-	if a.rowKind == kind && a.rowText != nil && *a.rowText == text {
-		a.text = a.rowText
+	if old := was(a.row); old.Kind == kind && old.Error != nil && *old.Error == text {
+		a.text = old.Error
 		return
 	}
 	// A copy, so that only a text that is news goes to the heap.
@@ -98,10 +94,12 @@ func (a *attempt[Obj]) status(at time.Time) Status {
 	}
 }
 
-// outcome returns what the attempt means for the core.
-func (a *attempt[Obj]) outcome() core.Outcome[Obj] {
-	out := core.Outcome[Obj]{
-		Delay: a.delay, Lost: a.lost, Obj: a.committed, Revision: a.revision,
+// outcome returns what the attempt means for the core; object is the version that
+// stands in the table.
+func (a *attempt[Obj]) outcome(object Obj) core.Outcome[Obj] {
+	out := core.Outcome[Obj]{Lost: a.lost, Obj: object, Revision: a.revision}
+	if a.directive != nil {
+		out.Delay = a.directive.delay
 	}
 	switch a.result {
 	case resultDone:
@@ -144,18 +142,17 @@ func (l *Loop[Obj]) prepareCommit(tasks []task[Obj], attempts []attempt[Obj]) (n
 	at := time.Now()
 	for i := range tasks {
 		t, a := &tasks[i], &attempts[i]
-		a.judge(t.err)
-		if t.deleted {
-			a.news, a.committed, a.revision = false, t.object, t.revision
-			continue
+		a.revision = t.revision
+		a.judge(t.err, l.cfg.GetStatus)
+		switch {
+		case t.deleted:
+			a.news = false
+		case a.news:
+			news++
+			t.object = l.cfg.SetStatus(t.object, a.status(at))
+		default:
+			t.object = a.row
 		}
-		if !a.news {
-			a.committed, a.revision = a.row, t.revision
-			continue
-		}
-		news++
-		t.object = l.cfg.SetStatus(t.object, a.status(at))
-		a.committed = t.object
 	}
 	return news
 }
@@ -164,35 +161,33 @@ func (l *Loop[Obj]) commitOne(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a *
 	if l.contended {
 		current, revision, found := l.cfg.Table.Get(wtxn, l.indexer.QueryFromObject(a.row))
 		if !found || revision != t.revision {
-			l.reconcileConflict(wtxn, r, a, current, found)
+			l.commitOnto(wtxn, r, t, a, current, found)
 			return
 		}
 	}
 	current, found, err := l.cfg.Table.CompareAndSwap(wtxn, t.revision, t.object)
-	switch {
-	case err == nil:
+	if err == nil {
 		r.Written++
 		a.revision = l.cfg.Table.Revision(wtxn)
-	default:
-		l.reconcileConflict(wtxn, r, a, current, found && errors.Is(err, statedb.ErrRevisionNotEqual))
+	} else {
+		l.commitOnto(wtxn, r, t, a, current, found && errors.Is(err, statedb.ErrRevisionNotEqual))
 	}
 }
 
-// reconcileConflict commits onto an object that is not the one that was reconciled. If
-// it still wants what the operation was given, only another reconciler's status can
-// have been written, and this one's is added; else the outcome is lost.
-func (l *Loop[Obj]) reconcileConflict(wtxn statedb.WriteTxn, r *Round, a *attempt[Obj], current Obj, found bool) {
+// commitOnto commits onto an object that is not the one that was reconciled. If it
+// still wants what the operation was given, only another reconciler's status can have
+// been written, and this one's is added; else the outcome is lost.
+func (l *Loop[Obj]) commitOnto(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a *attempt[Obj], current Obj, found bool) {
 	if found {
-		now := l.cfg.GetStatus(current)
-		found = now.ID != 0 && now.ID == a.rowID && now.Kind == a.rowKind
+		was, is := l.cfg.GetStatus(a.row), l.cfg.GetStatus(current)
+		found = is.ID != 0 && is.ID == was.ID && is.Kind == was.Kind
+	}
+	if found {
+		t.object = l.cfg.SetStatus(l.cfg.Clone(current), a.status(time.Now()))
+		_, _, err := l.cfg.Table.Insert(wtxn, t.object)
+		found = err == nil
 	}
 	if !found {
-		a.lost = true
-		r.Lost++
-		return
-	}
-	a.committed = l.cfg.SetStatus(l.cfg.Clone(current), a.status(time.Now()))
-	if _, _, err := l.cfg.Table.Insert(wtxn, a.committed); err != nil {
 		a.lost = true
 		r.Lost++
 		return

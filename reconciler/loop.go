@@ -192,7 +192,7 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	tasks, attempts := l.act(ctx, &r, txn, plan)
 	l.commit(&r, tasks, attempts)
 	l.settle(&r, plan, tasks, attempts)
-	l.core.End()
+	l.core.End(len(tasks))
 	l.progress.publish(l.core.Attempted(l.observer.revision), l.core.LowWatermark())
 
 	if l.pruneDue(txn, began) {

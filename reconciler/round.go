@@ -41,13 +41,10 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, i int, item *core.Item[Obj]) {
 			return
 		}
 	}
-	a := attempt[Obj]{item: int32(i), number: int32(item.Attempt() + 1), row: object}
-	if !item.Deleted {
-		s := l.cfg.GetStatus(object)
-		a.rowKind, a.rowID, a.rowText = s.Kind, s.ID, s.Error
-	}
 	l.tasks = append(l.tasks, task[Obj]{object: object, revision: revision, deleted: item.Deleted})
-	l.attempts = append(l.attempts, a)
+	l.attempts = append(l.attempts, attempt[Obj]{
+		row: object, item: int32(i), number: int32(item.Attempt() + 1), again: item.Again,
+	})
 }
 
 // current looks up the object of an item that waited. The kind is Done if it is to be
@@ -77,9 +74,14 @@ func (l *Loop[Obj]) settle(r *Round, plan []core.Item[Obj], tasks []task[Obj], a
 	for i := range attempts {
 		a := &attempts[i]
 		item := &plan[a.item]
-		l.core.Settle(now, item, a.outcome())
-		if l.blocked.any() || a.result == resultBlocked {
-			l.blocked.settle(string(l.indexer.ObjectToKey(a.row)), a.watch)
+		if a.result == resultDone && !item.Waited() {
+			continue
+		}
+		l.core.Settle(now, item, a.outcome(tasks[i].object))
+		if a.result == resultBlocked {
+			l.blocked.settle(string(l.indexer.ObjectToKey(a.row)), a.directive.watch)
+		} else if l.blocked.any() {
+			l.blocked.leave(string(l.indexer.ObjectToKey(a.row)))
 		}
 	}
 	for i := len(attempts); i < len(attempts)+r.Returned; i++ {

@@ -16,7 +16,7 @@
 //	Observe(obj, ...)     once for each change, at most Room() of them
 //	Plan()                the round's items
 //	Settle or Return      once for each item, in order
-//	End()
+//	End(ran)
 package core
 
 import (

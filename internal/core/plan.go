@@ -24,6 +24,10 @@ type Item[Obj any] struct {
 	entry *entry[Obj]
 }
 
+// Waited reports whether the key has an entry. An item that is done and whose key has
+// none need not be settled.
+func (it *Item[Obj]) Waited() bool { return it.entry != nil }
+
 // Attempt returns the number of failures in a row that the key has had before
 // this item.
 func (it *Item[Obj]) Attempt() int {
@@ -193,8 +197,9 @@ func (e *entry[Obj]) item() Item[Obj] {
 	return Item[Obj]{Obj: e.obj, Revision: e.revision, Deleted: e.deleted, Again: true, entry: e}
 }
 
-// End closes the round.
-func (c *Core[Obj]) End() {
+// End closes the round. ran is the number of items whose operation was run.
+func (c *Core[Obj]) End(ran int) {
+	c.turn = (c.turn + ran) % share
 	c.listBefore(math.MaxUint64)
 	c.sortReady()
 	c.round.changes = reuse(c.round.changes)

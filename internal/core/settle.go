@@ -49,7 +49,6 @@ type Outcome[Obj any] struct {
 
 // Settle records what came of an item, now being when its operation ended.
 func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
-	c.turn = (c.turn + 1) % share
 	e := it.entry
 	if e == nil {
 		if out.Kind == Done || out.Kind == Void || out.Kind == Superseded ||
