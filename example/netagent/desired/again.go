@@ -109,6 +109,10 @@ func markNeeding[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], l
 
 func markRows[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], rows iter.Seq2[*Row[S], statedb.Revision]) {
 	for row := range rows {
+		switch row.Status.Kind {
+		case reconciler.StatusKindPending, reconciler.StatusKindBlocked:
+			continue // its turn is still to come
+		}
 		mustInsert(txn, table, row.Clone().SetStatus(reconciler.StatusPending()))
 	}
 }

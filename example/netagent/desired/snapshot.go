@@ -26,6 +26,15 @@ func (i Item) Settled() bool {
 	return i.Status.Kind == reconciler.StatusKindDone || i.Status.Kind == reconciler.StatusKindRefreshing
 }
 
+// String returns "kind key: Status", and the error after another colon if there is one.
+func (i Item) String() string {
+	text := i.Kind + " " + i.Key + ": " + i.Status.Kind.String()
+	if reason := i.Status.GetError(); reason != "" {
+		text += ": " + reason
+	}
+	return text
+}
+
 // Snapshot is what the tables held at one moment.
 type Snapshot struct {
 	// Items by kind, in the order of Item.Kind above, and by key.

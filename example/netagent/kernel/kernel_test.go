@@ -52,7 +52,7 @@ type fixture struct {
 	*testing.T
 	db     *statedb.DB
 	tables *desired.Tables
-	Target
+	desired.Target
 	undone map[string]desired.Effect
 }
 

@@ -20,24 +20,15 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Target is the network namespace as the target of four reconcilers. Each field is
-// for one of them, and they may run at the same time.
-type Target struct {
-	Links     reconciler.Operations[*desired.Link]
-	Addresses reconciler.Operations[*desired.Address]
-	Routes    reconciler.Operations[*desired.Route]
-	Sysctls   reconciler.Operations[*desired.Sysctl]
-}
-
 var verboseKernel = sync.OnceFunc(func() { nl.EnableErrorMessageReporting = true })
 
-// NewTarget returns a Target that looks needed objects up in the tables, and that
-// calls undid whenever a change to a link may have taken others along. undid must
-// not block.
-func NewTarget(tables *desired.Tables, undid func(link string, effect desired.Effect)) Target {
+// NewTarget returns the network namespace as a target. It looks needed objects up in
+// the tables, and calls undid whenever a change to a link may have taken others
+// along; undid must not block.
+func NewTarget(tables *desired.Tables, undid func(link string, effect desired.Effect)) desired.Target {
 	verboseKernel()
 	needs := needs{tables}
-	return Target{
+	return desired.Target{
 		Links:     &links{needs: needs, undid: undid},
 		Addresses: &addresses{needs: needs, undid: undid},
 		Routes:    newRoutes(needs),

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package agent puts a netagent together: a hive of tables, reconcilers, and ways to
+// look at them and to change them. It knows nothing of the kernel: what makes the rows
+// come true is given to it.
+package agent
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/cilium/hive"
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/job"
+	"github.com/cilium/hive/shell"
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/example/netagent/health"
+	"github.com/statekeel/statekeel/example/netagent/statefile"
+	"github.com/statekeel/statekeel/example/netagent/view"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// Options say what a netagent does. File, Target, Metrics, Log and View are required.
+type Options struct {
+	// File is what is asked for, and followed through its edits.
+	File *statefile.File
+
+	// Target makes the operations. They call undid, which does not block, when a
+	// change to a link may have taken others along.
+	Target func(tables *desired.Tables, undid func(link string, effect desired.Effect)) desired.Target
+
+	// Refresh is after how long what is Done is looked at again, and Prune how often
+	// that is removed which nobody asked for. Zero means never; Prune comes once
+	// even so, when the file has been read.
+	Refresh, Prune time.Duration
+
+	// Listener is where HTTP is served; nil means nowhere. It gets closed.
+	Listener net.Listener
+
+	// Shell is the path of the socket of hive's script shell; empty means none.
+	Shell string
+
+	// Once makes Run return when all is Done, or with a [NotDone] after Timeout.
+	Once    bool
+	Timeout time.Duration
+
+	// View shows the tables; Title stands above them. With Settle changes are
+	// gathered, and after Every the view is shown without any; see view.Watcher.
+	View          view.View
+	Title         string
+	Settle, Every time.Duration
+
+	// Metrics is what the reconcilers report to.
+	Metrics *reconciler.ExpVarMetrics
+
+	// Log is for what the agent says, HiveLog for what the hive and the reconcilers
+	// say; nil means that Log is for that too.
+	Log, HiveLog *slog.Logger
+}
+
+const (
+	// stopTimeout bounds how long the agent may take to stop.
+	stopTimeout = 10 * time.Second
+
+	// logThreshold is from when on a part of the hive that takes long to start or
+	// stop is worth a line in the log.
+	logThreshold = time.Second
+)
+
+// Run runs a netagent until a signal ends it (SIGINT or SIGTERM), or, with
+// Options.Once, until it is through. A [NotDone] is returned as it is.
+func Run(o Options) error {
+	log := o.HiveLog
+	if log == nil {
+		log = o.Log
+	}
+	var all settled
+	err := newHive(o, &all).Run(log)
+	var notDone *NotDone
+	switch {
+	case errors.As(err, &notDone):
+		return notDone
+	case err == nil && o.Once && !all.Load():
+		return errStopped
+	}
+	return err
+}
+
+func newHive(o Options, all *settled) *hive.Hive {
+	return hive.NewWithOptions(
+		hive.Options{
+			// Write transactions are known by their module.
+			ModuleDecorators: []cell.ModuleDecorator{
+				func(db *statedb.DB, id cell.ModuleID) *statedb.DB { return db.NewHandle(string(id)) },
+			},
+			StopTimeout:  stopTimeout,
+			LogThreshold: logThreshold,
+		},
+		statedb.Cell,
+		job.Cell,
+		cell.Provide(
+			health.New,
+			func() (Options, *settled) { return o, all },
+			func(o Options) *reconciler.ExpVarMetrics { return o.Metrics },
+			func(m *reconciler.ExpVarMetrics) reconciler.Metrics { return m },
+			desired.NewTables,
+			desired.NewStore,
+			desired.NewAgain,
+		),
+		reconcilersCell,
+		stateFileCell,
+		viewCell,
+		httpCell,
+		onceCell,
+		shellCell(o),
+	)
+}
+
+// shellCell is hive's script shell, if there is to be one.
+func shellCell(o Options) cell.Cell {
+	if o.Shell == "" {
+		return cell.Group()
+	}
+	return shell.ServerCell(o.Shell)
+}

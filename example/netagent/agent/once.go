@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/cilium/hive"
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/job"
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/example/netagent/health"
+)
+
+// NotDone is the error of a [Run] that is to end when all is Done, and did not get
+// there in time.
+type NotDone struct {
+	Timeout time.Duration
+
+	// Why has a line for each object that is not Done, and what else is wrong.
+	Why []string
+}
+
+// Error says what is not Done and why, in a line for each object.
+func (e *NotDone) Error() string {
+	return fmt.Sprintf("not all is Done after %s:\n  %s", e.Timeout, strings.Join(e.Why, "\n  "))
+}
+
+var onceCell = cell.Module(
+	"once",
+	"Ends the agent when all is Done",
+
+	cell.ProvidePrivate(job.Registry.NewGroup),
+	cell.Invoke(func(jobs job.Group, o Options, db *statedb.DB, tables *desired.Tables, registry *health.Registry, shutdowner hive.Shutdowner, settled *settled) {
+		if !o.Once {
+			return
+		}
+		jobs.Add(job.OneShot("once", func(ctx context.Context, _ cell.Health) error {
+			err := untilSettled(ctx, db, tables, registry, o.Timeout)
+			settled.Store(err == nil)
+			shutdowner.Shutdown(hive.ShutdownWithError(err))
+			return nil
+		}))
+	}),
+)
+
+// settled tells after the hive has stopped whether all was Done.
+type settled struct{ atomic.Bool }
+
+// errStopped is what a run that is to end when all is Done ends with if it is stopped
+// before.
+var errStopped = errors.New("stopped before all was Done")
+
+// untilSettled returns nil when all is Done and well, and a NotDone after the timeout.
+func untilSettled(ctx context.Context, db *statedb.DB, tables *desired.Tables, registry *health.Registry, timeout time.Duration) error {
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for {
+		snapshot, changed := tables.Snapshot(db.ReadTxn())
+		degraded := registry.Degraded()
+		if snapshot.Settled() && len(degraded) == 0 {
+			return nil
+		}
+		set := statedb.NewWatchSet()
+		set.Add(changed...)
+		waited, stop := context.WithTimeout(limited, healthPoll)
+		_, _ = set.Wait(waited, 0) // an error is a context that ended
+		stop()
+		if ctx.Err() != nil {
+			return errStopped
+		}
+		if limited.Err() != nil {
+			return notDone(db, tables, registry, timeout)
+		}
+	}
+}
+
+// healthPoll is how often health is looked at, as it tells nobody when it changes.
+const healthPoll = 100 * time.Millisecond
+
+// notDone returns a NotDone, or nil if all is Done and well after all.
+func notDone(db *statedb.DB, tables *desired.Tables, registry *health.Registry, timeout time.Duration) error {
+	e := &NotDone{Timeout: timeout}
+	snapshot, _ := tables.Snapshot(db.ReadTxn())
+	if !snapshot.Initialized {
+		e.Why = append(e.Why, "the state file has not been read yet")
+	}
+	for _, item := range snapshot.Unsettled() {
+		e.Why = append(e.Why, item.String())
+	}
+	if len(e.Why) == 0 {
+		// What is not an object: a deletion that fails, or a prune.
+		for _, report := range registry.Degraded() {
+			e.Why = append(e.Why, report.String())
+		}
+	}
+	if len(e.Why) == 0 {
+		return nil
+	}
+	return e
+}

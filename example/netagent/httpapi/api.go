@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package httpapi is a netagent's HTTP interface: its metrics, its tables, its health,
+// and single objects to ask for and to stop asking for.
+//
+//	GET    /                     what there is
+//	GET    /healthz              200 if all is Done and well, else 503 and what is not
+//	GET    /debug/vars           metrics, as package expvar has them
+//	GET    /statedb/dump         all tables; /statedb/dump/{table}, /statedb/changes/{table}
+//	GET    /v1/{table}           the objects of a table: links, addresses, routes, sysctls
+//	GET    /v1/{table}/{key}     one of them
+//	PUT    /v1/{table}/{key}     ask for it; the body is as in the state file, YAML or JSON
+//	DELETE /v1/{table}/{key}     stop asking for it
+//
+// PUT and DELETE are for what is not in the state file: what is there answers 409. A
+// PUT answers 201 or 200 as soon as the object is in its table, with the object, whose
+// status tells how far the kernel is.
+package httpapi
+
+import (
+	"encoding/json"
+	"expvar"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/example/netagent/health"
+)
+
+// API is what the interface is to. All fields are required.
+type API struct {
+	DB     *statedb.DB
+	Tables *desired.Tables
+	Store  *desired.Store
+	Health *health.Registry
+}
+
+// Handler returns the interface. It refuses requests that are not for a loopback
+// address, and those by which a web page might change something.
+func (a API) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", usage)
+	mux.HandleFunc("GET /healthz", a.healthz)
+	mux.Handle("GET /debug/vars", expvar.Handler())
+	mux.HandleFunc("GET /statedb", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/statedb/dump", http.StatusSeeOther)
+	})
+	mux.Handle("GET /statedb/", http.StripPrefix("/statedb", a.onlyKnownTables(a.DB.HTTPHandler())))
+	serve(mux, a, resource[config.Link]{
+		table: a.Tables.Links,
+		parse: config.ParseLink, put: a.Store.PutLink, delete: a.Store.DeleteLink,
+	})
+	serve(mux, a, resource[config.Address]{
+		table: a.Tables.Addresses,
+		parse: single(config.ParseAddress), put: first(a.Store.PutAddress), delete: a.Store.DeleteAddress,
+	})
+	serve(mux, a, resource[config.Route]{
+		table: a.Tables.Routes,
+		parse: single(config.ParseRoute), put: first(a.Store.PutRoute), delete: a.Store.DeleteRoute,
+	})
+	serve(mux, a, resource[config.Sysctl]{
+		table: a.Tables.Sysctls,
+		parse: single(config.ParseSysctl), put: first(a.Store.PutSysctl), delete: a.Store.DeleteSysctl,
+	})
+	return guard(mux)
+}
+
+const usageText = `netagent
+GET    /healthz              200 if all is Done and well, else 503 and what is not
+GET    /debug/vars           metrics
+GET    /statedb/dump         all tables; also /statedb/dump/{table}, /statedb/changes/{table}
+GET    /v1/{table}           the objects of a table: links, addresses, routes, sysctls
+GET    /v1/{table}/{key}     one of them
+PUT    /v1/{table}/{key}     ask for it; the body is as in the state file, YAML or JSON
+DELETE /v1/{table}/{key}     stop asking for it
+`
+
+func usage(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	reply(w, http.StatusOK, usageText)
+}
+
+func (a API) healthz(w http.ResponseWriter, _ *http.Request) {
+	snapshot, _ := a.Tables.Snapshot(a.DB.ReadTxn())
+	var wrong []string
+	if !snapshot.Initialized {
+		wrong = append(wrong, "the state file has not been read yet")
+	}
+	for _, item := range snapshot.Unsettled() {
+		wrong = append(wrong, item.String())
+	}
+	for _, report := range a.Health.Degraded() {
+		wrong = append(wrong, report.String())
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if len(wrong) > 0 {
+		reply(w, http.StatusServiceUnavailable, strings.Join(wrong, "\n")+"\n")
+		return
+	}
+	reply(w, http.StatusOK, fmt.Sprintf("ok, %d objects are Done\n", len(snapshot.Items)))
+}
+
+// onlyKnownTables answers 404 for tables that the database does not have: its own
+// handler would panic.
+func (a API) onlyKnownTables(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name, ok := strings.CutPrefix(r.URL.Path, "/dump/"); ok {
+			known := slices.ContainsFunc(a.DB.GetTables(a.DB.ReadTxn()), func(t statedb.TableMeta) bool { return t.Name() == name })
+			if !known {
+				fail(w, http.StatusNotFound, fmt.Errorf("table %q %w", name, desired.ErrNotFound))
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// fail answers with an error.
+func fail(w http.ResponseWriter, code int, err error) {
+	answer(w, code, map[string]string{"error": err.Error()})
+}
+
+// answer answers with a value as JSON.
+func answer(w http.ResponseWriter, code int, value any) {
+	body, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		code, body = http.StatusInternalServerError, []byte(`{"error": "the answer cannot be JSON"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	reply(w, code, string(body)+"\n")
+}
+
+func reply(w http.ResponseWriter, code int, body string) {
+	w.WriteHeader(code)
+	// An error means that the client is gone.
+	_, _ = w.Write([]byte(body))
+}

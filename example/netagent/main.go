@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Netagent keeps the links, addresses, routes and sysctls of a network namespace of its
+// own at what a YAML file says: an example of statekeel's reconcilers on a real target.
+// See the README beside this directory for what to try.
+//
+//	netagent -state state.yaml        run until a signal comes
+//	netagent -state state.yaml -once  exit 0 when all is Done, 1 if it does not get there
+//	netagent shell [command]          talk to a running one
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stderr))
+}
+
+// run is main: it returns the exit code, 2 if the arguments are wrong.
+func run(args []string, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "shell" {
+		return runShell(args[1:])
+	}
+	s, err := parseFlags(args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintln(stderr, "netagent:", err)
+		return 2
+	}
+	code, err := runAgent(s, args)
+	if err != nil {
+		// Problems of a state file have a line each that begins with their place.
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	return code
+}
+
+// settings are the command line's.
+type settings struct {
+	state          string
+	once           bool
+	timeout        time.Duration
+	refresh, prune time.Duration
+	listen         string
+	shell          string
+	verbose        bool
+}
+
+const usage = `netagent keeps the links, addresses, routes and sysctls of a network namespace of
+its own at what a YAML file says. It needs no root and does not touch the host.
+
+  netagent [flags]            run
+  netagent shell [command]    talk to a running one; without a command, a prompt
+
+Flags:
+`
+
+func parseFlags(args []string, stderr io.Writer) (settings, error) {
+	var s settings
+	flags := flag.NewFlagSet("netagent", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&s.state, "state", "state.yaml", "the `file` that says what is wanted; edits are followed")
+	flags.BoolVar(&s.once, "once", false, "exit 0 when all is Done, or 1 and say what is not and why after -timeout")
+	flags.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long -once waits")
+	flags.DurationVar(&s.refresh, "refresh", 5*time.Second, "after how long what is Done is looked at again; 0 is never")
+	flags.DurationVar(&s.prune, "prune", 10*time.Second, "how often that is removed which nobody asked for; 0 is only at the start")
+	flags.StringVar(&s.listen, "listen", "127.0.0.1:7070", "loopback `address` for HTTP; port 0 is a free one, \"\" is none")
+	flags.StringVar(&s.shell, "shell", defaultShell(), "`path` of the socket for netagent shell; \"\" is none")
+	flags.BoolVar(&s.verbose, "v", false, "log what the hive does, too")
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stderr, usage)
+		flags.SetOutput(stderr)
+		flags.PrintDefaults()
+		return s, err
+	}
+	if err == nil && flags.NArg() > 0 {
+		err = fmt.Errorf("unexpected argument %q; the file is named by -state", flags.Arg(0))
+	}
+	return s, errors.Join(err, s.check())
+}
+
+// maxSocketPath is how long the path of a Unix socket can be.
+const maxSocketPath = 107
+
+func (s settings) check() error {
+	var errs []error
+	if s.timeout <= 0 {
+		errs = append(errs, fmt.Errorf("-timeout is %s, must be positive", s.timeout))
+	}
+	if s.refresh < 0 {
+		errs = append(errs, fmt.Errorf("-refresh is %s, must not be negative", s.refresh))
+	}
+	if s.prune < 0 {
+		errs = append(errs, fmt.Errorf("-prune is %s, must not be negative", s.prune))
+	}
+	if len(s.shell) > maxSocketPath {
+		errs = append(errs, fmt.Errorf("-shell %q is longer than the %d bytes that the path of a socket can have", s.shell, maxSocketPath))
+	}
+	if s.listen != "" {
+		if err := checkLoopback(s.listen); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkLoopback returns an error if an address to listen on can be reached from
+// elsewhere: whoever reaches it may change what the agent does.
+func checkLoopback(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("-listen %q: an address and a port are needed, such as 127.0.0.1:7070", address)
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil || !ip.IsLoopback() || strings.Contains(host, "%") {
+		return fmt.Errorf("-listen %q is not a loopback address", address)
+	}
+	return nil
+}

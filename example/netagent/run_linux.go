@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/statekeel/statekeel/example/netagent/agent"
+	"github.com/statekeel/statekeel/example/netagent/kernel"
+	"github.com/statekeel/statekeel/example/netagent/sandbox"
+	"github.com/statekeel/statekeel/example/netagent/statefile"
+	"github.com/statekeel/statekeel/example/netagent/view"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// runAgent runs the agent: outside, as the process that holds the way in from the host
+// and starts the other one; inside, as that one.
+func runAgent(s settings, args []string) (exitCode int, err error) {
+	inside, err := sandbox.Inside()
+	if err != nil {
+		return 0, err
+	}
+	if !inside {
+		return runOutside(s, args)
+	}
+	return 0, runInside(s)
+}
+
+// listenerFD is the descriptor by which the inner process gets the HTTP listener.
+const listenerFD = 3
+
+// runOutside opens what is to be reached from the host, and runs the agent inside.
+func runOutside(s settings, args []string) (exitCode int, err error) {
+	var files []*os.File
+	if s.listen != "" {
+		listener, err := net.Listen("tcp", s.listen)
+		if err != nil {
+			return 0, fmt.Errorf("%w (choose another by -listen)", err)
+		}
+		defer func() { _ = listener.Close() }() // the process is about to end
+		file, err := listener.(*net.TCPListener).File()
+		if err != nil {
+			return 0, err
+		}
+		files = append(files, file)
+	}
+	if s.shell != "" {
+		if err := prepareShell(s.shell); err != nil {
+			return 0, err
+		}
+		// Inside, everybody's number is 0, and the default another one.
+		args = append(append([]string(nil), args...), "-shell="+s.shell)
+	}
+	return sandbox.Run(args, files...)
+}
+
+// prepareShell makes the directory of the shell's socket, for this user only, and
+// refuses the socket of an agent that is running.
+func prepareShell(path string) error {
+	if conn, err := net.Dial("unix", path); err == nil {
+		_ = conn.Close()
+		return fmt.Errorf("another program listens on %q: give another path by -shell", path)
+	}
+	directory := filepath.Dir(path)
+	if err := os.Mkdir(directory, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("directory of the shell's socket: %w", err)
+	}
+	info, err := os.Stat(directory)
+	if err != nil {
+		return fmt.Errorf("directory of the shell's socket: %w", err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if path == defaultShell() && ok && int(stat.Uid) != os.Getuid() {
+		return fmt.Errorf("directory %q belongs to another user: give another path by -shell", directory)
+	}
+	return nil
+}
+
+// runInside is the agent.
+func runInside(s settings) error {
+	// A terminal sends its signals to both processes, and the outer one passes on
+	// what it gets: the second must not kill while the first is being obeyed.
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
+	unix.Umask(0o077) // who can write to the shell's socket can use it
+
+	file, err := statefile.Open(s.state)
+	if err != nil {
+		return err
+	}
+	if err := kernel.Check(); err != nil {
+		return sandbox.Forbidden(err)
+	}
+	o := agent.Options{
+		File:    file,
+		Target:  kernel.NewTarget,
+		Refresh: s.refresh,
+		Prune:   s.prune,
+		Shell:   s.shell,
+		Once:    s.once,
+		Timeout: s.timeout,
+		Metrics: reconciler.NewExpVarMetrics(),
+	}
+	where := ""
+	if s.listen != "" {
+		inherited := os.NewFile(listenerFD, "http listener")
+		o.Listener, err = net.FileListener(inherited)
+		if err != nil {
+			return fmt.Errorf("take over the HTTP listener: %w", err)
+		}
+		_ = inherited.Close() // FileListener has a copy
+		where = "http://" + o.Listener.Addr().String()
+	}
+	show(&o, s, where)
+	o.Log.Info("netagent runs in a network namespace of its own", "pid", os.Getpid(), "http", where, "shell", s.shell)
+	return agent.Run(o)
+}
+
+// The terminal is drawn at most once in settle, and after every without a change.
+const (
+	settle = 50 * time.Millisecond
+	every  = time.Second
+)
+
+// show chooses the view and the logs: a table and a log above it if both standard
+// output and standard error are terminals, lines and a log of its own if not.
+func show(o *agent.Options, s settings, where string) {
+	logs := io.Writer(os.Stderr)
+	if out := int(os.Stdout.Fd()); term.IsTerminal(out) {
+		screen := view.NewScreen(os.Stdout, func() view.Size {
+			width, height, err := term.GetSize(out)
+			if err != nil {
+				return view.Size{}
+			}
+			return view.Size{Width: width, Height: height}
+		}, os.Getenv("NO_COLOR") == "")
+		o.View, o.Settle, o.Every = screen, settle, every
+		o.Title = fmt.Sprintf("netagent %s   namespace of pid %d   %s", s.state, os.Getpid(), where)
+		if term.IsTerminal(int(os.Stderr.Fd())) {
+			logs = screen
+		}
+	} else {
+		o.View = view.NewLines(os.Stdout)
+	}
+	level := slog.LevelWarn
+	if s.verbose {
+		level = slog.LevelInfo
+	}
+	o.Log = slog.New(slog.NewTextHandler(logs, nil))
+	o.HiveLog = slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: level}))
+}

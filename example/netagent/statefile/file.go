@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package statefile keeps the tables of package desired at what the state file says,
+// through all edits. A file that is broken changes nothing: the last good state stays
+// in force, and the problem is said once.
+package statefile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/cilium/hive/cell"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/example/netagent/desired"
+)
+
+// File is a state file that was read and found good.
+type File struct {
+	path  string
+	data  []byte
+	state config.State
+
+	// trouble is the text of the last error, so that it is said once.
+	trouble string
+}
+
+// Open reads and checks the file. The error says where the problems are.
+func Open(path string) (*File, error) {
+	f := &File{path: path}
+	data, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	if f.state, err = config.Parse(path, data); err != nil {
+		return nil, err
+	}
+	f.data = data
+	return f, nil
+}
+
+// read returns what the file has, a byte too much if that is too much.
+func read(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	data, err := io.ReadAll(io.LimitReader(file, config.MaxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", path, err)
+	}
+	return data, nil
+}
+
+// Follow applies the state the file had when it was opened, and then every other one
+// it is given, until the context ends. It is a job.
+func (f *File) Follow(ctx context.Context, health cell.Health, store *desired.Store, log *slog.Logger) error {
+	f.apply(health, store, log)
+	changed := watch(ctx, f.path, log)
+	for {
+		f.reload(health, store, log)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+	}
+}
+
+// reload applies the file's state if the file is another one than before.
+func (f *File) reload(health cell.Health, store *desired.Store, log *slog.Logger) {
+	data, err := read(f.path)
+	if err == nil && bytes.Equal(data, f.data) && f.trouble == "" {
+		return
+	}
+	var state config.State
+	if err == nil {
+		state, err = config.Parse(f.path, data)
+	}
+	if err != nil {
+		f.complain(err, health, log)
+		return
+	}
+	f.data, f.state, f.trouble = data, state, ""
+	f.apply(health, store, log)
+}
+
+func (f *File) apply(health cell.Health, store *desired.Store, log *slog.Logger) {
+	changes := store.Apply(f.state)
+	health.OK("applied, " + changes.String())
+	log.Info("state file applied", "file", f.path, "rows", changes.String())
+	for _, taken := range changes.Taken {
+		log.Warn("the state file takes over what the API had asked for", "file", f.path, "object", taken)
+	}
+}
+
+// complain says what is wrong with the file, unless it was said before.
+func (f *File) complain(err error, health cell.Health, log *slog.Logger) {
+	if err.Error() == f.trouble {
+		return
+	}
+	f.trouble = err.Error()
+	health.Degraded("the state file is broken, its last good state stays in force", err)
+	var problems config.Problems
+	if !errors.As(err, &problems) {
+		log.Error("state file not applied, the last good state stays in force", "error", err)
+		return
+	}
+	for _, problem := range problems {
+		log.Error("state file not applied, the last good state stays in force", "error", problem)
+	}
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package view
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+)
+
+// Screen shows a table on a terminal and redraws it in place. What is written to it
+// scrolls by above the table, so that a log can share the terminal. It is safe for
+// concurrent use.
+type Screen struct {
+	out    io.Writer
+	size   func() Size
+	colour bool
+
+	mu    sync.Mutex
+	model Model
+	drawn []string // the lines on the terminal, the last ones above the cursor
+	log   []byte   // the beginning of a line that is not written to its end yet
+}
+
+// NewScreen returns a view that draws on out, which is a terminal whose size the
+// function tells; without colour it only moves the cursor.
+func NewScreen(out io.Writer, size func() Size, colour bool) *Screen {
+	return &Screen{out: out, size: size, colour: colour}
+}
+
+// Show draws the table anew.
+func (s *Screen) Show(scene Scene) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.model.Update(scene.Items, scene.Now)
+	rows := s.model.Rows()
+	done := 0
+	for _, row := range rows {
+		if row.Status == "Done" {
+			done++
+		}
+	}
+	header := fmt.Sprintf("%s   %d of %d Done", scene.Title, done, len(rows))
+	lines := table(header, rows, scene.Notes, s.size(), scene.Now, s.colour)
+	text := s.erase() + join(lines)
+	s.drawn = lines
+	_, err := io.WriteString(s.out, text)
+	return err
+}
+
+// Write writes whole lines above the table, and keeps the rest for later.
+func (s *Screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = append(s.log, p...)
+	end := bytes.LastIndexByte(s.log, '\n') + 1
+	if end == 0 {
+		return len(p), nil
+	}
+	lines := string(s.log[:end])
+	s.log = append(s.log[:0], s.log[end:]...)
+	if _, err := io.WriteString(s.out, s.erase()+lines+join(s.drawn)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// erase returns what clears the table from the terminal and leaves the cursor where
+// it began.
+func (s *Screen) erase() string {
+	if len(s.drawn) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\r\x1b[%dA\x1b[J", len(s.drawn))
+}
+
+func join(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return strings.Join(lines, "\n") + "\n"
+}

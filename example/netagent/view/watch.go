@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package view
+
+import (
+	"context"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/example/netagent/desired"
+)
+
+// Scene is all that is shown at a time.
+type Scene struct {
+	// Title stands above the table, Notes below it.
+	Title string
+	Notes []string
+	Items []desired.Item
+	Now   time.Time
+}
+
+// View shows scenes.
+type View interface {
+	Show(Scene) error
+}
+
+// Watcher shows the tables in a view whenever they change.
+type Watcher struct {
+	DB     *statedb.DB
+	Tables *desired.Tables
+	View   View
+	Title  string
+
+	// Notes returns what else there is to say; it is asked at every scene. It may
+	// be nil.
+	Notes func() []string
+
+	// Settle is how long changes are gathered for one scene; zero is not at all.
+	Settle time.Duration
+
+	// Every is after how long a scene is shown without a change, as times go on;
+	// zero is never.
+	Every time.Duration
+}
+
+// Run shows a scene, and another one at every change, until the context ends; then it
+// shows the last one. It returns an error if the view cannot be written to.
+func (w *Watcher) Run(ctx context.Context) error {
+	for {
+		snapshot, changed := w.Tables.Snapshot(w.DB.ReadTxn())
+		scene := Scene{Title: w.Title, Items: snapshot.Items, Now: time.Now()}
+		if w.Notes != nil {
+			scene.Notes = w.Notes()
+		}
+		if err := w.View.Show(scene); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		w.wait(ctx, changed)
+	}
+}
+
+// wait returns when something changed, when it is time, or when the context ends.
+func (w *Watcher) wait(ctx context.Context, changed []<-chan struct{}) {
+	if w.Every > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, w.Every)
+		defer cancel()
+	}
+	set := statedb.NewWatchSet()
+	set.Add(changed...)
+	// An error means that the context ended, which the caller sees for itself.
+	_, _ = set.Wait(ctx, w.Settle)
+}
