@@ -171,6 +171,6 @@ func (s logScale) draw(out *writer, height int) {
 		}
 		x := s.at(factor)
 		out.printf("  <line class=\"%s\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/>\n", class, x, x, plotTop-4, height-20)
-		out.printf("  <text class=\"muted small\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s×</text>\n", x, height-6, number(factor))
+		out.printf("  <text class=\"muted small\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g×</text>\n", x, height-6, factor)
 	}
 }

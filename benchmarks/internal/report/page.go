@@ -143,7 +143,7 @@ func table(out *writer, r *series.Result) {
 	first := r.Contenders[0]
 	rivals := rivals(r)
 	out.printf("### %s\n\n%s\n\n", r.Workload.Name, r.Workload.About)
-	out.printf("%d runs each.\n\n", r.Figure(first, r.Metrics[0].Name).Runs)
+	out.printf("Runs of each: %d.\n\n", r.Figure(first, r.Metrics[0].Name).Runs)
 
 	out.printf("| metric | unit |")
 	for _, name := range r.Contenders {

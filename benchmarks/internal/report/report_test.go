@@ -166,6 +166,7 @@ func TestTheChartIsAPlainPicture(t *testing.T) {
 	assert.Zero(t, elements["script"])
 	assert.Contains(t, svg, "prefers-color-scheme: dark")
 	assert.Contains(t, svg, ">1.23×<")
+	assert.Contains(t, svg, ">100×<")
 	assert.Contains(t, svg, ">≥ 193×<", "a lower bound for the peer's wait is one for the factor")
 	assert.Contains(t, svg, "noop-single: 1.23× (720,000 vs 600,000 objects/s)")
 }
@@ -202,7 +203,7 @@ func TestThePageHasEverythingInIt(t *testing.T) {
 		"| noop-single | throughput | at least 1.20 x statedb/reconciler | 1.23 x | met |",
 		"| noop-single | throughput | at least 0.92 x floor | 0.9 x | **short by 2.17 %** |",
 		"| starvation | late | at most 100 ms | 2.00 ms | met |",
-		"3 runs each.",
+		"Runs of each: 3.",
 		"| metric | unit | statekeel | statedb/reconciler | floor | ÷ statedb/reconciler | ÷ floor |\n|---|---|---|---|---|---|---|\n" +
 			"| throughput | objects/s | 720,000 (700,000 … 740,000) | 600,000 (560,000 … 600,000) | 800,000 | 1.23 (1.20 … 1.25) | 0.9 (0.875 … 0.925) |\n",
 		"| late | ms | 2.00 | ≥ 10,000 | ≤ 0.0002 |",

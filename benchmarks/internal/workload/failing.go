@@ -58,6 +58,9 @@ func measureFailing(ctx context.Context, env *Env, sys subject.System, n uint64)
 		return nil, err
 	}
 
+	var c checks
+	c.equal("rows that are Done while the target is down", sys.Count()[subject.Done], 0)
+
 	done := outage.healed.Reached(n)
 	healing := time.Now()
 	outage.repair()
@@ -69,7 +72,6 @@ func measureFailing(ctx context.Context, env *Env, sys subject.System, n uint64)
 	}
 	healed := time.Since(healing)
 
-	var c checks
 	c.rows(sys, map[subject.Kind]uint64{subject.Done: n})
 	c.equal("successful Update calls", outage.healed.Load(), n)
 	c.equal("Delete calls", target.Deletes.Load(), 0)
