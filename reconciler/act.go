@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/status"
 )
 
 // task is one operation for an executor: what to call with, and what came back.
@@ -22,6 +23,9 @@ type task[Obj any] struct {
 	object   Obj
 	revision statedb.Revision
 	deleted  bool
+	// asked is what the status is to say on the clone, if not what it says in the
+	// table: a retry is handed the status that asked for the work.
+	asked status.Kind
 
 	err  error
 	took time.Duration
@@ -78,7 +82,7 @@ const turn = 50 * time.Millisecond
 type inline[Obj any] struct {
 	guard
 	ops   Operations[Obj]
-	clone func(Obj) Obj
+	clone func(*task[Obj]) Obj
 }
 
 func (x *inline[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj]) int {
@@ -108,7 +112,7 @@ func (x *inline[Obj]) attempt(ctx context.Context, txn statedb.ReadTxn, t *task[
 	operation := OpDelete
 	if !t.deleted {
 		operation = OpUpdate
-		t.object = x.clone(t.object)
+		t.object = x.clone(t)
 	}
 	if x.timeout == 0 {
 		t.err = x.call(ctx, txn, operation, t)

@@ -16,7 +16,7 @@ import (
 // for the updates.
 type batched[Obj any] struct {
 	guard
-	clone func(Obj) Obj
+	clone func(*task[Obj]) Obj
 	// Exactly one of these is set.
 	batches BatchOperations[Obj]
 	rounds  RoundOperations[Obj]
@@ -63,9 +63,9 @@ func (x *batched[Obj]) split(tasks []task[Obj]) (deletes, updates []BatchEntry[O
 		t := &tasks[i]
 		sorted, last = sorted && last < t.revision, t.revision
 		if t.deleted {
-			deletes = append(deletes, BatchEntry[Obj]{Object: t.object, Revision: t.revision, index: i})
+			deletes = append(deletes, BatchEntry[Obj]{Object: x.clone(t), Revision: t.revision, index: i})
 		} else {
-			updates = append(updates, BatchEntry[Obj]{Object: x.clone(t.object), Revision: t.revision, index: i})
+			updates = append(updates, BatchEntry[Obj]{Object: x.clone(t), Revision: t.revision, index: i})
 		}
 	}
 	if !sorted {

@@ -91,10 +91,10 @@ func (l *Loop[Obj]) newExecutor() executor[Obj] {
 	g := guard{log: l.log, timeout: l.opts.timeout, metrics: l.metrics, now: l.now}
 	if l.cfg.BatchOperations != nil || l.cfg.RoundOperations != nil {
 		return &batched[Obj]{
-			guard: g, clone: l.cfg.Clone, batches: l.cfg.BatchOperations, rounds: l.cfg.RoundOperations,
+			guard: g, clone: l.clone, batches: l.cfg.BatchOperations, rounds: l.cfg.RoundOperations,
 		}
 	}
-	return &inline[Obj]{guard: g, clone: l.cfg.Clone, ops: l.cfg.Operations}
+	return &inline[Obj]{guard: g, clone: l.clone, ops: l.cfg.Operations}
 }
 
 // Prune implements [Reconciler].

@@ -26,9 +26,10 @@ type Operations[Obj any] interface {
 	// Update makes the target have the object. It is called when the object's
 	// status is Pending or Refreshing, and for retries.
 	//
-	// The object is a clone. Update may change it: what it set is written with the
-	// status, if the status is written (an unchanged failure is not) and if nobody
-	// wrote the object meanwhile.
+	// The object is a clone, with the status that asked for the work, Pending or
+	// Refreshing, at retries too. Update may change it: what it set is written with
+	// the status, if the status is written (an unchanged failure is not) and if
+	// nobody wrote the object meanwhile.
 	Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error
 
 	// Delete makes the target not have the object; that it never had it is no
@@ -53,8 +54,8 @@ type Pruner[Obj any] interface {
 
 // BatchEntry is one object of a batch.
 type BatchEntry[Obj any] struct {
-	// Object is a clone for updates, which may be changed as by
-	// [Operations].Update; for deletions it is the version that the table had last.
+	// Object is a clone. An update may change it as [Operations].Update may; for
+	// deletions it is that of the version that the table had last.
 	Object Obj
 	// Revision is that of the object, or of its deletion.
 	Revision statedb.Revision

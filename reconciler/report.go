@@ -13,9 +13,10 @@ import (
 )
 
 // report says what a pass did: to metrics and the journal if it did anything, to
-// health if that changed.
+// health if that changed. The first pass is always said to metrics, so that the figures
+// of an idle reconciler are there.
 func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration, tasks []task[Obj], attempts []attempt[Obj]) {
-	if len(tasks) > 0 {
+	if len(tasks) > 0 || r.Reason == ReasonStart {
 		failed := 0
 		for i := range attempts {
 			if attempts[i].result == resultFailed || attempts[i].result == resultTerminal {

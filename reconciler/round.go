@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/status"
 )
 
 // act looks up what the plan's items stand for in the snapshot, and runs them. It
@@ -41,10 +42,34 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, i int, item *core.Item[Obj]) {
 			return
 		}
 	}
-	l.tasks = append(l.tasks, task[Obj]{object: object, revision: revision, deleted: item.Deleted})
+	l.tasks = append(l.tasks, task[Obj]{
+		object: object, revision: revision, deleted: item.Deleted, asked: status.Kind(item.Mark),
+	})
 	l.attempts = append(l.attempts, attempt[Obj]{
 		row: object, item: int32(i), number: int32(item.Attempt() + 1), again: item.Again,
 	})
+}
+
+// clone returns the copy of a task's object that an operation is handed.
+func (l *Loop[Obj]) clone(t *task[Obj]) Obj {
+	object := l.cfg.Clone(t.object)
+	if t.asked == status.KindUnset || t.deleted {
+		return object
+	}
+	s := l.cfg.GetStatus(object)
+	if s.IsPendingOrRefreshing() {
+		return object
+	}
+	s.Kind, s.Error = t.asked, nil
+	return l.cfg.SetStatus(object, s)
+}
+
+// asked returns the status that asked for an attempt, for the next one to know.
+func (l *Loop[Obj]) asked(t *task[Obj], a *attempt[Obj]) status.Kind {
+	if s := l.cfg.GetStatus(a.row); s.IsPendingOrRefreshing() {
+		return s.Kind
+	}
+	return t.asked
 }
 
 // current looks up the object of an item that waited. The kind is Done if it is to be
@@ -77,7 +102,9 @@ func (l *Loop[Obj]) settle(r *Round, plan []core.Item[Obj], tasks []task[Obj], a
 		if a.result == resultDone && !item.Waited() {
 			continue
 		}
-		l.core.Settle(now, item, a.outcome(tasks[i].object))
+		out := a.outcome(tasks[i].object)
+		out.Mark = uint8(l.asked(&tasks[i], a))
+		l.core.Settle(now, item, out)
 		if a.result == resultBlocked {
 			l.blocked.settle(string(l.indexer.ObjectToKey(a.row)), a.directive.watch)
 		} else if l.blocked.any() {

@@ -53,13 +53,13 @@ var kindWords = [numKinds]string{
 // kindKeys holds the one-byte index key of each Kind, and last that of every value that
 // is none. Bytes 0 and 1 are left out: statedb escapes them, which doubles a key.
 var kindKeys = [numKinds + 1]byte{
-	KindUnset:      'U',
+	KindUnset:      '?',
 	KindPending:    'P',
 	KindRefreshing: 'R',
 	KindDone:       'D',
 	KindError:      'E',
 	KindBlocked:    'B',
-	numKinds:       '?',
+	numKinds:       '!',
 }
 
 // String returns the word for the kind: "" for [KindUnset], and "Kind(n)" for a value

@@ -137,6 +137,8 @@ type entry[Obj any] struct {
 	from    State
 	deleted bool
 	listed  bool
+	// mark is the caller's note from the last outcome.
+	mark uint8
 }
 
 func (e *entry[Obj]) HeapPos() int       { return int(e.pos) }

@@ -21,6 +21,8 @@ type Item[Obj any] struct {
 	// Again: the key waited; Obj may be older than the table by now, so that
 	// the current version has to be looked up.
 	Again bool
+	// Mark is that of the key's last outcome; 0 if it has had none.
+	Mark  uint8
 	entry *entry[Obj]
 }
 
@@ -194,7 +196,7 @@ func waited[Obj any](slots []*entry[Obj]) []*entry[Obj] {
 }
 
 func (e *entry[Obj]) item() Item[Obj] {
-	return Item[Obj]{Obj: e.obj, Revision: e.revision, Deleted: e.deleted, Again: true, entry: e}
+	return Item[Obj]{Obj: e.obj, Revision: e.revision, Deleted: e.deleted, Again: true, Mark: e.mark, entry: e}
 }
 
 // End closes the round. ran is the number of items whose operation was run.

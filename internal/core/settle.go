@@ -45,6 +45,8 @@ type Outcome[Obj any] struct {
 	// now, unless Lost; for a deleted object the item's own.
 	Obj      Obj
 	Revision uint64
+	// Mark is a note of the caller's that comes back in Item.Mark.
+	Mark uint8
 }
 
 // Settle records what came of an item, now being when its operation ended.
@@ -62,7 +64,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 		c.move(e, Awaited)
 		return
 	}
-	e.lastAttempt = now
+	e.lastAttempt, e.mark = now, out.Mark
 	switch out.Kind {
 	case Failed, FailedForGood:
 		e.failures++
