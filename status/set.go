@@ -56,7 +56,7 @@ func (s Set) Get(name string) Status {
 	if i := s.names().index(name); i >= 0 {
 		return s.entries[i].status()
 	}
-	return s.missing().status()
+	return Status{UpdatedAt: s.at.time(), ID: s.id, Kind: KindPending}
 }
 
 // Set returns a Set in which the named reconciler has the given status, and an entry if
@@ -179,7 +179,9 @@ func toEntry(st Status) entry {
 	return entry{err: st.Error, id: st.ID, at: toInstant(st.UpdatedAt), kind: st.Kind}
 }
 
-func (e entry) status() Status {
+// status copies out of the entry in place: this is on the way of every object that a
+// reconciler looks at.
+func (e *entry) status() Status {
 	return Status{UpdatedAt: e.at.time(), Error: e.err, ID: e.id, Kind: e.kind}
 }
 
