@@ -22,7 +22,7 @@ type model struct {
 	size     int
 
 	keys map[string]*modelKey
-	// ran counts the items that were settled: every fourth belongs to the due.
+	// ran counts the operations that were run: every fourth belongs to the due.
 	ran      int
 	observed uint64
 
@@ -245,7 +245,6 @@ func (m *model) requireOrder(t testingT, items []Item[row], due, ready []string)
 
 // settle takes in what came of an item.
 func (m *model) settle(now time.Duration, it *Item[row], out Outcome[row]) {
-	m.ran++
 	key := it.Obj.key
 	k := m.keys[key]
 	failed := out.Kind == Failed || out.Kind == FailedForGood

@@ -46,7 +46,7 @@ func runFirst(t *testing.T, c *Core[row], now time.Duration, want ...string) {
 	for i := range items[1:] {
 		c.Return(&items[1+i])
 	}
-	c.End()
+	c.End(1)
 }
 
 func done(it *Item[row]) Outcome[row] {
@@ -63,7 +63,7 @@ func TestChangesPutBackTwiceKeepTheirPlace(t *testing.T) {
 	for i := range items {
 		c.Settle(0, &items[i], failed(&items[i], "no"))
 	}
-	c.End()
+	c.End(len(items))
 
 	// The target is slow: a round runs one item, and puts back the others.
 	begin(c, 0, 3, "a", "b", "c", "d", "e", "f", "g", "h")
@@ -88,7 +88,7 @@ func TestChangeReplacesTheKeyThatWasPutBack(t *testing.T) {
 	items := c.Plan()
 	c.Settle(0, &items[0], failed(&items[0], "no"))
 	c.Return(&items[1])
-	c.End()
+	c.End(1)
 
 	begin(c, time.Second, 3, "b")
 	items = c.Plan()
@@ -97,7 +97,7 @@ func TestChangeReplacesTheKeyThatWasPutBack(t *testing.T) {
 	for i := range items {
 		c.Settle(time.Second, &items[i], done(&items[i]))
 	}
-	c.End()
+	c.End(len(items))
 	check(t, c)
 	_, due := c.NextDue()
 	require.False(t, due, "nothing is left")
@@ -112,10 +112,10 @@ func TestKeyPutBackWaitsWhereItDid(t *testing.T) {
 	c.Settle(0, &items[0], failed(&items[0], "no"))
 	c.Settle(0, &items[1], failed(&items[1], "no"))
 	c.Settle(0, &items[2], Outcome[row]{Kind: DoneAgain, Delay: time.Second, Obj: items[2].Obj, Revision: 3})
-	c.End()
+	c.End(3)
 	begin(c, 50*time.Millisecond, 4, "held")
 	require.Empty(t, c.Plan())
-	c.End()
+	c.End(0)
 	require.Equal(t, 1, c.Count(Held))
 
 	begin(c, time.Second, 0)
@@ -124,7 +124,7 @@ func TestKeyPutBackWaitsWhereItDid(t *testing.T) {
 	for i := range items {
 		c.Return(&items[i])
 	}
-	c.End()
+	c.End(0)
 	check(t, c)
 	for _, s := range []State{Retry, Held, Requeue} {
 		require.Equal(t, 1, c.Count(s), "keys in state %s", s)

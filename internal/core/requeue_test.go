@@ -25,7 +25,7 @@ func TestRequeuedKeyFailsSinceNow(t *testing.T) {
 	c.Settle(0, &items[1], failed(&items[1], "broken"))
 	c.Settle(0, &items[2], done(&items[2]))
 	c.Settle(0, &items[3], done(&items[3]))
-	c.End()
+	c.End(len(items))
 	check(t, c)
 	require.Equal(t, uint64(2), c.LowWatermark(), "the requeued object is reconciled")
 
@@ -35,7 +35,7 @@ func TestRequeuedKeyFailsSinceNow(t *testing.T) {
 	c.Settle(time.Second, &items[0], failed(&items[0], "requeued"))
 	c.Settle(time.Second, &items[1], failed(&items[1], "fresh"))
 	c.Settle(time.Second, &items[2], failed(&items[2], "broken"))
-	c.End()
+	c.End(len(items))
 	check(t, c)
 	require.Equal(t, []string{"broken", "fresh", "requeued"}, slices.Collect(c.Failures))
 	require.Equal(t, uint64(2), c.LowWatermark())
@@ -51,7 +51,7 @@ func TestRequeuedKeyFailsSinceNow(t *testing.T) {
 			c.Settle(2*time.Second, &items[i], failed(&items[i], "requeued"))
 		}
 	}
-	c.End()
+	c.End(len(items))
 	check(t, c)
 	require.Equal(t, uint64(6), c.LowWatermark())
 }
@@ -75,7 +75,7 @@ func TestNothingIsListedAmongOlderFailures(t *testing.T) {
 		for i := range items {
 			c.Settle(now, &items[i], outcome(&items[i]))
 		}
-		c.End()
+		c.End(len(items))
 		check(t, c)
 		requireAppended(t, c, before)
 	}
@@ -107,7 +107,7 @@ func TestDelayBeyondTheEndOfTimeIsNotDueAtOnce(t *testing.T) {
 		out := failed(&items[0], "no")
 		out.Kind, out.Delay = kind, never
 		c.Settle(now, &items[0], out)
-		c.End()
+		c.End(1)
 		check(t, c)
 		require.Equal(t, 1, c.Count(state))
 		due, ok := c.NextDue()
@@ -120,12 +120,12 @@ func TestDelayBeyondTheEndOfTimeIsNotDueAtOnce(t *testing.T) {
 		begin(c, now, 1, "a")
 		items := c.Plan()
 		c.Settle(now, &items[0], failed(&items[0], "no"))
-		c.End()
+		c.End(1)
 		due, _ := c.NextDue()
 		require.Equal(t, never, due)
 		begin(c, 2*now, 2, "a")
 		require.Empty(t, c.Plan(), "changed before its minimum backoff has passed")
-		c.End()
+		c.End(0)
 		require.Equal(t, 1, c.Count(Held))
 	})
 }
