@@ -47,8 +47,9 @@ type Round struct {
 	Took    time.Duration
 
 	// Changes and Waited are what was planned: objects that changed, and objects
-	// that had waited for a retry, a release or a time.
-	Changes, Waited int
+	// that had waited for a retry, a release or a time. Refreshes are those of the
+	// changes that were marked for a refresh.
+	Changes, Waited, Refreshes int
 	// Returned is how much of the plan was left to the next round.
 	Returned int
 

@@ -189,6 +189,7 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	l.core.Begin(began)
 	watch := l.observe(txn)
 	plan := l.core.Plan()
+	r.Refreshes = l.observer.refreshes
 	tasks, attempts := l.act(ctx, &r, txn, plan)
 	l.commit(&r, tasks, attempts)
 	l.settle(&r, plan, tasks, attempts)

@@ -24,6 +24,8 @@ type observer[Obj comparable] struct {
 	// previous is the last snapshot that was seen whole, nil if the last look was
 	// cut short.
 	previous statedb.ReadTxn
+	// refreshes counts the objects of this look that were marked for a refresh.
+	refreshes int
 	// unsetSaid: somebody has been told that there are objects without a status.
 	unsetSaid bool
 }
@@ -31,11 +33,12 @@ type observer[Obj comparable] struct {
 // observe hands the core the changes up to the snapshot, as many as there is room for.
 // The returned channel is closed when there may be more.
 func (l *Loop[Obj]) observe(txn statedb.ReadTxn) <-chan struct{} {
+	o := &l.observer
+	o.refreshes = 0
 	room := l.core.Room()
 	if room == 0 {
 		return closedWatch
 	}
-	o := &l.observer
 	changes, watch := o.changes.Next(txn)
 	select {
 	case <-watch:
@@ -69,6 +72,9 @@ func (l *Loop[Obj]) wanted(previous statedb.ReadTxn, change statedb.Change[Obj])
 	}
 	s := l.cfg.GetStatus(change.Object)
 	if s.IsPendingOrRefreshing() {
+		if s.Kind == status.KindRefreshing {
+			l.observer.refreshes++
+		}
 		return true
 	}
 	if s.Kind == status.KindUnset {

@@ -87,8 +87,8 @@ func WithoutPruning() Option {
 // updated again, against drift in the target; the default is 30 minutes, and zero
 // means never. The limiter bounds how many objects a second are marked for it; the
 // default is 100, and nil means no limit. Objects are marked in batches, and only
-// while the reconciler keeps up, so that a refresh does not delay fresh changes by
-// more than one such batch.
+// while the reconciler keeps up, so that a refresh takes at most half of its time and does
+// not delay fresh changes by more than one such batch.
 func WithRefreshing(interval time.Duration, limiter *rate.Limiter) Option {
 	return func(o *options) { o.refreshInterval, o.refreshLimiter = interval, limiter }
 }

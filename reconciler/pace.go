@@ -66,7 +66,9 @@ func (p *pace) round(began time.Duration, r *Round, size int) {
 	p.roundAt = began
 	p.full = items >= size
 	p.crowds++
-	if items < crowd {
+	if items-r.Refreshes < crowd {
+		// Refreshes come in batches that wait for each other: to hold them up gathers
+		// nothing, and keeps fresh changes waiting.
 		p.crowds = 0
 	}
 	if r.Waited > 0 {

@@ -257,7 +257,7 @@ func TestRefreshMarksInBatches(t *testing.T) {
 		require.Len(e, e.target.take(), 1000)
 		require.Equal(e, before+2000, e.table.Revision(e.db.ReadTxn()), "marked and done, each once")
 		journal := e.loop.Journal()[rounds:]
-		require.Len(e, journal, 4, "four batches")
+		require.Len(e, journal, 8, "eight batches")
 		e.eachDone()
 	}, nil, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(rate.Inf, 0)))
 }

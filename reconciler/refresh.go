@@ -18,10 +18,12 @@ import (
 const (
 	// refreshBatch is the largest number of objects that are marked in one write
 	// transaction. It bounds how long a fresh change waits behind a refresh.
-	refreshBatch = 256
+	refreshBatch = 128
 	// refreshGather is for how long a slow limiter's permits are gathered into one
 	// batch.
 	refreshGather = 100 * time.Millisecond
+	// refreshPause is the shortest pause that a refresh makes: timers are no finer.
+	refreshPause = time.Millisecond
 )
 
 // aged is an object whose status is old enough to be refreshed.
@@ -53,6 +55,7 @@ func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
 func (l *Loop[Obj]) refreshAged(ctx context.Context, seen *statedb.Revision) (time.Duration, error) {
 	size := refreshSize(l.opts.refreshLimiter)
 	batch := make([]aged[Obj], 0, size)
+	var owed time.Duration
 	for {
 		var next time.Duration
 		batch, next = l.collectAged(batch[:0], size, seen)
@@ -62,12 +65,20 @@ func (l *Loop[Obj]) refreshAged(ctx context.Context, seen *statedb.Revision) (ti
 		if !permit(ctx, l.opts.refreshLimiter, len(batch)) {
 			return 0, ctx.Err()
 		}
+		began := time.Now()
 		marked := l.markRefreshing(batch)
 		clear(batch)
 		// The next batch waits until this one, and every change before it, has been
-		// attempted: refreshing fills what fresh changes leave of the loop's time.
+		// attempted, and then for as long again: refreshing fills what fresh changes
+		// leave of the loop's time, and never more than half of it.
 		if _, _, err := l.progress.wait(ctx, marked); err != nil {
 			return 0, err
+		}
+		if owed += time.Since(began); owed >= refreshPause {
+			if !sleep(ctx, owed) {
+				return 0, ctx.Err()
+			}
+			owed = 0
 		}
 	}
 }
