@@ -6,6 +6,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -94,8 +95,10 @@ func prepareShell(path string) error {
 // runInside is the agent.
 func runInside(s settings) error {
 	// A terminal sends its signals to both processes, and the outer one passes on
-	// what it gets: the second must not kill while the first is being obeyed.
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
+	// what it gets. Until cancel is called, the second one has no effect: it must
+	// not kill while the first is being obeyed.
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
 	unix.Umask(0o077) // who can write to the shell's socket can use it
 
 	file, err := statefile.Open(s.state)
@@ -127,7 +130,7 @@ func runInside(s settings) error {
 	}
 	show(&o, s, where)
 	o.Log.Info("netagent runs in a network namespace of its own", "pid", os.Getpid(), "http", where, "shell", s.shell)
-	return agent.Run(o)
+	return agent.Run(ctx, o)
 }
 
 // The terminal is drawn at most once in settle, and after every without a change.

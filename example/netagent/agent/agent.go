@@ -7,6 +7,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -72,15 +73,15 @@ const (
 	logThreshold = time.Second
 )
 
-// Run runs a netagent until a signal ends it (SIGINT or SIGTERM), or, with
-// Options.Once, until it is through. A [NotDone] is returned as it is.
-func Run(o Options) error {
+// Run runs a netagent until the context ends or the process gets SIGINT or SIGTERM, or,
+// with Options.Once, until it is through. A [NotDone] is returned as it is.
+func Run(ctx context.Context, o Options) error {
 	log := o.HiveLog
 	if log == nil {
 		log = o.Log
 	}
 	var all settled
-	err := newHive(o, &all).Run(log)
+	err := newHive(ctx, o, &all).Run(log)
 	var notDone *NotDone
 	switch {
 	case errors.As(err, &notDone):
@@ -91,7 +92,7 @@ func Run(o Options) error {
 	return err
 }
 
-func newHive(o Options, all *settled) *hive.Hive {
+func newHive(ctx context.Context, o Options, all *settled) *hive.Hive {
 	return hive.NewWithOptions(
 		hive.Options{
 			// Write transactions are known by their module.
@@ -118,7 +119,25 @@ func newHive(o Options, all *settled) *hive.Hive {
 		httpCell,
 		onceCell,
 		shellCell(o),
+		cell.Invoke(func(lifecycle cell.Lifecycle, shutdowner hive.Shutdowner) {
+			lifecycle.Append(stopper(ctx, shutdowner))
+		}),
 	)
+}
+
+// stopper shuts a hive down when the context ends, even if that is before it started.
+func stopper(ctx context.Context, shutdowner hive.Shutdowner) cell.Hook {
+	stop := func() bool { return false }
+	return cell.Hook{
+		OnStart: func(cell.HookContext) error {
+			stop = context.AfterFunc(ctx, func() { shutdowner.Shutdown() })
+			return nil
+		},
+		OnStop: func(cell.HookContext) error {
+			stop()
+			return nil
+		},
+	}
 }
 
 // shellCell is hive's script shell, if there is to be one.

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/statekeel/statekeel/example/netagent/sandbox"
+)
+
+// The tests run netagent itself, as a process of its own that is this test binary. The
+// variable asks for that; its values are below.
+const asVariable = "NETAGENT_TEST_AS"
+
+const (
+	asNetagent  = "netagent"
+	asForbidden = "forbidden" // netagent, where no further user namespace may be made
+)
+
+// TestMain runs netagent if it is asked to, and else the tests. An unprivileged user's
+// tests run in namespaces of their own, as it takes rights over the agent's namespace
+// to look into it.
+func TestMain(m *testing.M) {
+	switch os.Getenv(asVariable) {
+	case asForbidden:
+		if os.Getuid() == 0 {
+			if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(3)
+			}
+		}
+		os.Exit(run(os.Args[1:], os.Stderr))
+	case asNetagent:
+		os.Exit(run(os.Args[1:], os.Stderr))
+	}
+	if os.Geteuid() != 0 {
+		code, err := sandbox.Run(os.Args[1:])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		os.Exit(code)
+	}
+	if inside, err := sandbox.Inside(); err != nil || inside {
+		lo, loErr := netlink.LinkByName("lo")
+		if err == nil {
+			err = loErr
+		}
+		if err == nil {
+			err = netlink.LinkSetUp(lo)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// patience is how long a test waits for what takes milliseconds on an idle machine.
+const patience = 20 * time.Second
+
+// process is a netagent that runs.
+type process struct {
+	*testing.T
+	cmd            *exec.Cmd
+	stdout, stderr *output
+	ended          chan struct{} // closed when the process has ended
+	stopped        bool
+
+	// What it said of itself.
+	pid         int // of the inner process
+	http, shell string
+}
+
+// output collects what a process writes.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// netagent returns the command that is a netagent with these arguments, in a
+// directory that anybody may enter and this test's alone.
+func netagent(t *testing.T, args ...string) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.Args[0] = "netagent"
+	cmd.Env = append(os.Environ(), asVariable+"="+asNetagent, "GORACE=halt_on_error=1 atexit_sleep_ms=0")
+	return cmd
+}
+
+// shortDir returns a directory with a name that leaves room for that of a socket.
+func shortDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "na")
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(dir, 0o777))
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+// write writes a state file into a directory of its own, and returns its path.
+func write(t *testing.T, state string) string {
+	path := filepath.Join(shortDir(t), "state.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(state), 0o644))
+	return path
+}
+
+// finish runs a netagent to its end, and returns its exit code and what it wrote.
+func finish(t *testing.T, cmd *exec.Cmd) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs output
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	require.NoError(t, cmd.Start())
+	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	_ = cmd.Wait() // the exit code says it
+	require.NotContains(t, errs.String(), "DATA RACE")
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+var startLine = regexp.MustCompile(`pid=(\d+) http=(\S+) shell=(\S+)`)
+
+// start runs a netagent on a state file until the test ends.
+func start(t *testing.T, path string, args ...string) *process {
+	t.Helper()
+	shell := filepath.Join(filepath.Dir(path), "shell.sock")
+	return startCommand(t, netagent(t, append([]string{"-state", path, "-listen", "127.0.0.1:0", "-shell", shell}, args...)...))
+}
+
+func startCommand(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{T: t, cmd: cmd, stdout: &output{}, stderr: &output{}, ended: make(chan struct{})}
+	if cmd.Stdout == nil {
+		cmd.Stdout = p.stdout
+	}
+	if cmd.Stderr == nil {
+		cmd.Stderr = p.stderr
+	}
+	require.NoError(t, cmd.Start())
+	go func() {
+		_ = cmd.Wait() // the exit code says it
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		if !p.stopped {
+			require.Equal(t, 0, p.stop(syscall.SIGTERM), "exit code")
+		}
+	})
+	p.until("it says where it is", func() bool {
+		m := startLine.FindStringSubmatch(p.stderr.String())
+		if m == nil {
+			return false
+		}
+		p.pid, _ = strconv.Atoi(m[1])
+		p.http, p.shell = m[2], m[3]
+		return true
+	})
+	return p
+}
+
+// stop sends a signal, and returns the exit code.
+func (p *process) stop(signal syscall.Signal) int {
+	p.Helper()
+	p.stopped = true
+	_ = p.cmd.Process.Signal(signal) // it may have ended by itself
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+		require.Fail(p, "it does not stop", "standard error:\n%s", p.stderr)
+	}
+	require.NotContains(p, p.stderr.String(), "DATA RACE")
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// until waits for a condition, which is looked at every few milliseconds.
+func (p *process) until(what string, condition func() bool) {
+	p.Helper()
+	deadline := time.Now().Add(patience)
+	for !condition() {
+		if time.Now().After(deadline) {
+			require.Fail(p, "waited in vain until "+what, "standard output:\n%s\nstandard error:\n%s", p.stdout, p.stderr)
+		}
+		select {
+		case <-p.ended:
+			require.True(p, condition(), "it ended before %s; standard error:\n%s", what, p.stderr)
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// untilHealthy waits until all is Done.
+func (p *process) untilHealthy() {
+	p.Helper()
+	p.until("all is Done", func() bool {
+		code, _ := p.request("GET", "/healthz", "")
+		return code == http.StatusOK
+	})
+}
+
+// request sends a request, and returns the answer's code and body.
+func (p *process) request(method, path, body string) (code int, answer string) {
+	p.Helper()
+	request, err := http.NewRequest(method, p.http+path, strings.NewReader(body))
+	require.NoError(p, err)
+	return p.send(request)
+}
+
+func (p *process) send(request *http.Request) (code int, answer string) {
+	p.Helper()
+	request.Close = true
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(p, err)
+	defer func() { require.NoError(p, response.Body.Close()) }()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(p, err)
+	return response.StatusCode, string(text)
+}
+
+// inside runs a function in the agent's network namespace. The function must not end
+// the test, as it runs in a goroutine of its own.
+func (p *process) inside(f func() error) {
+	p.Helper()
+	errs := make(chan error)
+	go func() {
+		// Never unlocked: the thread ends with the goroutine.
+		runtime.LockOSThread()
+		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", p.pid))
+		if err == nil {
+			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
+			_ = ns.Close()
+		}
+		if err == nil {
+			err = f()
+		}
+		errs <- err
+	}()
+	require.NoError(p, <-errs)
+}
+
+// routes returns the routes of a table that the kernel did not make, as "dst via gw".
+func (p *process) routes(table int) (all []string) {
+	p.Helper()
+	p.inside(func() error {
+		routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: table}, netlink.RT_FILTER_TABLE)
+		for _, r := range routes {
+			if r.Protocol != unix.RTPROT_KERNEL {
+				all = append(all, fmt.Sprintf("%s via %s", r.Dst, r.Gw))
+			}
+		}
+		return err
+	})
+	slices.Sort(all)
+	return all
+}
+
+// links returns the names of the bridges and veths.
+func (p *process) links() (names []string) {
+	p.Helper()
+	p.inside(func() error {
+		links, err := netlink.LinkList()
+		for _, l := range links {
+			if l.Type() == "bridge" || l.Type() == "veth" {
+				names = append(names, l.Attrs().Name)
+			}
+		}
+		return err
+	})
+	slices.Sort(names)
+	return names
+}
+
+// addresses returns the addresses of a link, those the kernel gave it aside.
+func (p *process) addresses(dev string) (all []string) {
+	p.Helper()
+	p.inside(func() error {
+		link, err := netlink.LinkByName(dev)
+		if err != nil {
+			return err
+		}
+		addrs, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+		for _, a := range addrs {
+			if !a.IP.IsLinkLocalUnicast() {
+				all = append(all, a.IPNet.String())
+			}
+		}
+		return err
+	})
+	slices.Sort(all)
+	return all
+}
+
+// sysctl returns a setting of the agent's namespace.
+func (p *process) sysctl(name string) (value string) {
+	p.Helper()
+	p.inside(func() error {
+		// The files of the thread's namespace, not of the process's first thread.
+		data, err := os.ReadFile("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
+		value = strings.TrimSpace(string(data))
+		return err
+	})
+	return value
+}
+
+func route(dst string) *net.IPNet {
+	_, network, err := net.ParseCIDR(dst)
+	if err != nil {
+		panic(err)
+	}
+	return network
+}
+
+// eventually is process.until for what is not about a process that runs.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); {
+		require.True(t, time.Now().Before(deadline), "waited in vain until %s", what)
+		<-time.After(5 * time.Millisecond)
+	}
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package main
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// small is a state that the tests below change.
+const small = `links:
+  - {name: br0, kind: bridge}
+  - {name: a0, kind: veth, peer: a1, master: br0}
+addresses:
+  - {dev: br0, cidr: 10.0.0.1/24}
+routes:
+  - {dst: 10.1.0.0/16, via: 10.0.0.2}
+  - {dst: 10.2.0.0/16, via: 10.0.0.2, table: 100}
+sysctls:
+  net.ipv4.ip_forward: 1
+`
+
+func TestTheShippedStateConverges(t *testing.T) {
+	shipped, err := os.ReadFile("state.yaml")
+	require.NoError(t, err)
+	p := start(t, write(t, string(shipped)))
+	p.untilHealthy()
+
+	assert.Equal(t, []string{"br-back", "br-front", "db0", "db0-eth", "db1", "db1-eth", "web0", "web0-eth", "web1", "web1-eth"}, p.links())
+	assert.Equal(t, []string{"10.10.0.1/24", "fd00:10::1/64"}, p.addresses("br-front"))
+	assert.Equal(t, []string{"127.0.0.1/8", "192.0.2.1/32", "::1/128"}, p.addresses("lo"))
+	assert.Equal(t, []string{
+		"0.0.0.0/0 via 10.10.0.254", "10.30.0.0/16 via 10.20.0.2", "10.40.0.0/16 via 10.20.0.3", "10.50.0.0/24 via <nil>",
+	}, p.routes(unix.RT_TABLE_MAIN))
+	assert.Equal(t, []string{"0.0.0.0/0 via 10.20.0.254", "10.10.0.0/24 via <nil>"}, p.routes(100))
+	assert.Equal(t, "1", p.sysctl("net.ipv4.ip_forward"))
+	assert.Equal(t, "2", p.sysctl("net.ipv4.conf.br-front.rp_filter"))
+}
+
+func TestIPRouteShowsTheRoutes(t *testing.T) {
+	p := start(t, write(t, small))
+	p.untilHealthy()
+	const want = "10.1.0.0/16 via 10.0.0.2 dev br0 proto 83"
+	if _, err := exec.LookPath("ip"); err != nil {
+		// Without iproute2 there is no output of ip route to look at; what it
+		// would read is this.
+		require.Equal(t, []string{"10.1.0.0/16 via 10.0.0.2"}, p.routes(unix.RT_TABLE_MAIN))
+		return
+	}
+	var output []byte
+	p.inside(func() error {
+		var err error
+		output, err = exec.Command("ip", "route").CombinedOutput()
+		return err
+	})
+	assert.Contains(t, string(output), want)
+	code, out, _ := finish(t, netagent(t, "shell", "--shell-sock-path", p.shell, "exec", "ip", "route"))
+	assert.Equal(t, 0, code)
+	assert.Contains(t, out, want, "by the shell too")
+}
+
+func TestARouteDeletedByHandComesBackWithinTheRefreshInterval(t *testing.T) {
+	const refresh = 2 * time.Second
+	p := start(t, write(t, small), "-refresh", refresh.String())
+	p.untilHealthy()
+	p.inside(func() error { return netlink.RouteDel(&netlink.Route{Dst: route("10.1.0.0/16")}) })
+	deleted := time.Now()
+	require.Empty(t, p.routes(unix.RT_TABLE_MAIN))
+	p.until("the route is back", func() bool { return len(p.routes(unix.RT_TABLE_MAIN)) == 1 })
+	assert.Less(t, time.Since(deleted), refresh+refresh/2, "the interval, and some time for a slow machine")
+}
+
+func TestWhatAMissingLinkTookAlongComesBackToo(t *testing.T) {
+	p := start(t, write(t, small), "-refresh", "500ms")
+	p.untilHealthy()
+	p.inside(func() error {
+		br, err := netlink.LinkByName("br0")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkDel(br)
+	})
+	p.until("the bridge, its port, address and routes are back", func() bool {
+		ok := false
+		p.inside(func() error {
+			br, err := netlink.LinkByName("br0")
+			a0, portErr := netlink.LinkByName("a0")
+			ok = err == nil && portErr == nil && a0.Attrs().MasterIndex == br.Attrs().Index
+			return nil
+		})
+		return ok && len(p.addresses("br0")) == 1 && len(p.routes(unix.RT_TABLE_MAIN)) == 1 && len(p.routes(100)) == 1
+	})
+	p.untilHealthy()
+}
+
+func TestAStrayRouteIsRemovedAtTheNextPrune(t *testing.T) {
+	p := start(t, write(t, small), "-prune", "500ms")
+	p.untilHealthy()
+	p.inside(func() error {
+		br, err := netlink.LinkByName("br0")
+		if err != nil {
+			return err
+		}
+		for _, table := range []int{unix.RT_TABLE_MAIN, 100} {
+			if err := netlink.RouteAdd(&netlink.Route{Dst: route("10.66.0.0/16"), LinkIndex: br.Attrs().Index, Table: table}); err != nil {
+				return err
+			}
+		}
+		if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "stray"}}); err != nil {
+			return err
+		}
+		return netlink.AddrAdd(br, &netlink.Addr{IPNet: route("10.77.0.1/32")})
+	})
+	p.until("the strays are gone", func() bool {
+		return len(p.routes(unix.RT_TABLE_MAIN)) == 1 && len(p.routes(100)) == 1 && len(p.links()) == 3 && len(p.addresses("br0")) == 1
+	})
+	assert.Equal(t, []string{"10.1.0.0/16 via 10.0.0.2"}, p.routes(unix.RT_TABLE_MAIN))
+	assert.Equal(t, []string{"10.2.0.0/16 via 10.0.0.2"}, p.routes(100))
+	assert.Equal(t, []string{"a0", "a1", "br0"}, p.links())
+}
+
+func TestAnEditOfTheFileIsFollowed(t *testing.T) {
+	path := write(t, small)
+	p := start(t, path)
+	p.untilHealthy()
+
+	edited := strings.Replace(small, "10.1.0.0/16", "10.3.0.0/16", 1)
+	edited = strings.Replace(edited, "net.ipv4.ip_forward: 1", "net.ipv4.ip_default_ttl: 99", 1)
+	edited = strings.Replace(edited, "{name: a0, kind: veth, peer: a1, master: br0}", "{name: a0, kind: veth, peer: a2, mtu: 1400}", 1)
+	require.NoError(t, os.WriteFile(path+".new", []byte(edited), 0o644))
+	require.NoError(t, os.Rename(path+".new", path)) // as editors do
+	p.until("the edit is followed", func() bool {
+		routes := p.routes(unix.RT_TABLE_MAIN)
+		return len(routes) == 1 && routes[0] == "10.3.0.0/16 via 10.0.0.2" && p.sysctl("net.ipv4.ip_default_ttl") == "99"
+	})
+	p.untilHealthy()
+	assert.Equal(t, []string{"a0", "a2", "br0"}, p.links())
+	assert.Equal(t, "0", p.sysctl("net.ipv4.ip_forward"), "set back to what it was")
+
+	require.NoError(t, os.WriteFile(path, []byte("{}"), 0o644)) // in place
+	p.until("all is gone", func() bool {
+		return len(p.links()) == 0 && len(p.routes(unix.RT_TABLE_MAIN)) == 0 && len(p.routes(100)) == 0 && p.sysctl("net.ipv4.ip_default_ttl") == "64"
+	})
+}
+
+func TestABrokenEditChangesNothingAndSaysWhere(t *testing.T) {
+	path := write(t, small)
+	p := start(t, path, "-prune", "200ms", "-refresh", "200ms")
+	p.untilHealthy()
+	links, main, other := p.links(), p.routes(unix.RT_TABLE_MAIN), p.routes(100)
+
+	for _, broken := range []struct{ text, want string }{
+		{strings.Replace(small, "routes:\n", "routes: a: b\n", 1), path + ":6: mapping values are not allowed in this context"},
+		{strings.Replace(small, "via: 10.0.0.2}", "via: 10.99.0.2}", 1), path + `:7:29: route "main/10.1.0.0/16": its gateway 10.99.0.2 cannot be reached: no address of a link that is up has it in its network`},
+		{"", path + ":1: is empty; to ask for nothing at all, write {}"},
+	} {
+		require.NoError(t, os.WriteFile(path, []byte(broken.text), 0o644))
+		p.until("it says where", func() bool {
+			code, answer := p.request("GET", "/healthz", "")
+			return code == http.StatusServiceUnavailable && strings.Contains(answer, broken.want)
+		})
+		// Through some refreshes and prunes, and some readings of the file.
+		before := p.refreshes()
+		p.until("some more refreshes", func() bool { return p.refreshes() > before+20 })
+		assert.Equal(t, links, p.links())
+		assert.Equal(t, main, p.routes(unix.RT_TABLE_MAIN))
+		assert.Equal(t, other, p.routes(100))
+		assert.Equal(t, 1, strings.Count(p.stderr.String(), strings.ReplaceAll(broken.want, `"`, `\"`)), "said once:\n%s", p.stderr)
+	}
+
+	require.NoError(t, os.Remove(path))
+	p.until("it says that the file is gone", func() bool {
+		_, answer := p.request("GET", "/healthz", "")
+		return strings.Contains(answer, "no such file or directory")
+	})
+	assert.Equal(t, links, p.links())
+
+	require.NoError(t, os.WriteFile(path, []byte(small), 0o644))
+	p.untilHealthy()
+}
+
+// refreshes returns the number of rounds of all reconcilers so far.
+func (p *process) refreshes() (rounds int) {
+	p.Helper()
+	for _, count := range p.vars().Rounds {
+		rounds += count
+	}
+	return rounds
+}
+
+func TestABadFileAtTheStartEndsIt(t *testing.T) {
+	for name, test := range map[string]struct{ text, want string }{
+		"not YAML":         {"links: [\nroutes: []\n", ":2: did not find expected ',' or ']'"},
+		"unknown kind":     {"links:\n  - name: a\n    kind: vxlan\n", `:3:11: unknown kind "vxlan" of link; known are bridge, loopback, veth`},
+		"impossible route": {strings.Replace(small, "10.0.0.2}", "10.99.0.2}", 1), `:7:29: route "main/10.1.0.0/16": its gateway 10.99.0.2 cannot be reached: no address of a link that is up has it in its network`},
+		"two problems":     {"links: 1\nroutes: 1\n", ":1:8: links: a list is needed, not \"1\"\nFILE:2:9: routes: a list is needed, not \"1\""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, test.text)
+			code, stdout, stderr := finish(t, netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", ""))
+			assert.Equal(t, 1, code)
+			assert.Empty(t, stdout)
+			assert.Equal(t, path+strings.ReplaceAll(test.want, "FILE", path)+"\n", stderr)
+		})
+	}
+	code, _, stderr := finish(t, netagent(t, "-state", "/nonexistent/state.yaml", "-listen", "", "-shell", ""))
+	assert.Equal(t, 1, code)
+	assert.Equal(t, "open /nonexistent/state.yaml: no such file or directory\n", stderr)
+}
+
+func TestOnceEndsWithZeroWhenAllIsDone(t *testing.T) {
+	code, stdout, stderr := finish(t, netagent(t, "-state", write(t, small), "-once", "-listen", "", "-shell", ""))
+	assert.Equal(t, 0, code, stderr)
+	last := make(map[string]string)
+	for line := range strings.Lines(stdout) {
+		fields := strings.Fields(line)
+		require.GreaterOrEqual(t, len(fields), 4, line)
+		_, err := time.Parse(time.RFC3339Nano, fields[0])
+		require.NoError(t, err)
+		last[fields[1]+" "+fields[2]] = strings.Join(fields[3:], " ")
+	}
+	assert.Equal(t, map[string]string{
+		"link a0": "Done", "link a1": "Done", "link br0": "Done", "address br0/10.0.0.1/24": "Done",
+		"route main/10.1.0.0/16": "Done", "route 100/10.2.0.0/16": "Done", "sysctl net.ipv4.ip_forward": "Done",
+	}, last)
+}
+
+func TestOnceEndsWithOneAndSaysWhatIsNotDone(t *testing.T) {
+	path := write(t, small+"  net.ipv4.nonsense: 1\n  net.ipv4.ip_default_ttl: lots\n")
+	code, _, stderr := finish(t, netagent(t, "-state", path, "-once", "-timeout", "700ms", "-listen", "", "-shell", ""))
+	assert.Equal(t, 1, code)
+	_, list, found := strings.Cut(stderr, "not all is Done after 700ms:\n")
+	require.True(t, found, stderr)
+	assert.Equal(t, `  sysctl net.ipv4.ip_default_ttl: Error: sysctl "net.ipv4.ip_default_ttl": set to "lots": write /proc/sys/net/ipv4/ip_default_ttl: invalid argument
+  sysctl net.ipv4.nonsense: Error: sysctl "net.ipv4.nonsense": there is none of this name in a network namespace
+`, list)
+}
+
+func TestTheShellShowsTablesAndRunsCommandsInside(t *testing.T) {
+	p := start(t, write(t, small))
+	p.untilHealthy()
+	p.until("the shell listens", func() bool {
+		_, err := os.Stat(p.shell)
+		return err == nil
+	})
+	code, out, stderr := finish(t, netagent(t, "shell", "--shell-sock-path", p.shell, "db/show", "routes"))
+	assert.Equal(t, 0, code, stderr)
+	assert.Regexp(t, `(?m)^Table +Dst +Via +Dev +Metric +Scope +Source +Status *$`, out)
+	assert.Regexp(t, `(?m)^100 +10\.2\.0\.0/16 +10\.0\.0\.2 +br0 +0 +global +file +Done \(.* ago\) *$`, out)
+
+	code, out, _ = finish(t, netagent(t, "shell", "--shell-sock-path", p.shell, "exec", "readlink", "/proc/self/ns/net"))
+	assert.Equal(t, 0, code)
+	inside, err := os.Readlink(filepath.Join("/proc", itoa(p.pid), "ns/net"))
+	require.NoError(t, err)
+	assert.Equal(t, inside, strings.TrimSpace(out))
+
+	code, out, _ = finish(t, netagent(t, "shell", "--shell-sock-path", p.shell, "db/show", "nonsense"))
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "nonsense")
+
+	info, err := os.Stat(p.shell)
+	require.NoError(t, err)
+	assert.Zero(t, info.Mode().Perm()&0o077, "nobody else can use it")
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+)
+
+func writeFile(path, text string) error { return os.WriteFile(path, []byte(text), 0o644) }
+
+func TestTheHostIsNotTouched(t *testing.T) {
+	before := describeHost(t)
+	p := start(t, write(t, small+"  net.ipv4.ip_default_ttl: 99\n"))
+	p.untilHealthy()
+	require.Equal(t, "99", p.sysctl("net.ipv4.ip_default_ttl"))
+	assert.Equal(t, before, describeHost(t))
+
+	for _, ns := range []string{"net", "user"} {
+		here, err := os.Readlink("/proc/self/ns/" + ns)
+		require.NoError(t, err)
+		inside, err := os.Readlink(filepath.Join("/proc", itoa(p.pid), "ns", ns))
+		require.NoError(t, err)
+		assert.NotEqual(t, here, inside)
+	}
+}
+
+// describeHost returns the links, routes and some settings of the namespace that the
+// tests run in.
+func describeHost(t *testing.T) (all []string) {
+	links, err := netlink.LinkList()
+	require.NoError(t, err)
+	for _, l := range links {
+		all = append(all, l.Attrs().Name)
+	}
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{}, netlink.RT_FILTER_TABLE)
+	require.NoError(t, err)
+	for _, r := range routes {
+		all = append(all, r.String())
+	}
+	for _, name := range []string{"ip_forward", "ip_default_ttl"} {
+		value, err := os.ReadFile("/proc/sys/net/ipv4/" + name)
+		require.NoError(t, err)
+		all = append(all, name+" "+string(value))
+	}
+	return all
+}
+
+func TestItNeedsNoRoot(t *testing.T) {
+	path := write(t, small)
+	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", filepath.Join(filepath.Dir(path), "shell.sock"))
+	cmd.Path = executableForAnybody(t)
+	if _, err := os.Lstat("/proc/self/uid_map"); err == nil && canBecomeNobody() {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	p := startCommand(t, cmd)
+	p.untilHealthy()
+	assert.Equal(t, []string{"a0", "a1", "br0"}, p.links())
+	assert.Equal(t, []string{"10.1.0.0/16 via 10.0.0.2"}, p.routes(254))
+	assert.Equal(t, "1", p.sysctl("net.ipv4.ip_forward"))
+}
+
+// canBecomeNobody tells whether the tests run as the host's root; if not, they run as
+// an unprivileged user, and the agent does too.
+func canBecomeNobody() bool {
+	uids, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && strings.Contains(string(uids), "4294967295")
+}
+
+// executableForAnybody returns the path of a copy of this program that everybody may
+// run, as the directories that it is in may not be for everybody to enter.
+func executableForAnybody(t *testing.T) string {
+	program, err := os.ReadFile("/proc/self/exe")
+	require.NoError(t, err)
+	path := filepath.Join(shortDir(t), "netagent")
+	require.NoError(t, os.WriteFile(path, program, 0o755))
+	return path
+}
+
+func TestWhereNamespacesAreForbiddenItSaysWhatToEnable(t *testing.T) {
+	cmd := netagent(t, "-state", write(t, small), "-listen", "", "-shell", "")
+	cmd.Env = append(cmd.Env, asVariable+"="+asForbidden)
+	// In a user namespace of its own, in which it then forbids further ones.
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	code, stdout, stderr := finish(t, cmd)
+	assert.Equal(t, 1, code)
+	assert.Empty(t, stdout)
+	assert.Equal(t, `the system forbids user and network namespaces: fork/exec /proc/self/exe: no space left on device
+user.max_user_namespaces is 0: enable them by
+    sudo sysctl -w user.max_user_namespaces=10000
+`, stderr)
+}
+
+func TestOutsideOfNamespacesOfItsOwnItRefusesToRun(t *testing.T) {
+	here := func(ns string) string {
+		link, err := os.Readlink("/proc/self/ns/" + ns)
+		require.NoError(t, err)
+		return link
+	}
+	for name, from := range map[string]string{
+		"the same ones": here("user") + " " + here("net"),
+		"one the same":  "user:[1] " + here("net"),
+		"nonsense":      "nonsense",
+	} {
+		cmd := netagent(t, "-state", write(t, small), "-listen", "", "-shell", "")
+		cmd.Env = append(cmd.Env, "NETAGENT_STARTED_FROM="+from)
+		code, _, stderr := finish(t, cmd)
+		assert.Equal(t, 1, code, name)
+		assert.Contains(t, stderr, "unset it", name)
+	}
+}
+
+func TestSignalsStopIt(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		p := start(t, write(t, small))
+		p.untilHealthy()
+		assert.Equal(t, 0, p.stop(signal), "%v; standard error:\n%s", signal, p.stderr)
+		assert.NoDirExists(t, filepath.Join("/proc", itoa(p.pid)))
+	}
+}
+
+func TestASignalToBothProcessesStopsItToo(t *testing.T) {
+	path := write(t, small)
+	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", "")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Args = append(cmd.Args, "-shell", filepath.Join(filepath.Dir(path), "s"))
+	p := startCommand(t, cmd)
+	p.untilHealthy()
+	require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // as a terminal does
+	assert.Equal(t, 0, p.stop(0))
+}
+
+func TestTheInnerProcessDoesNotOutliveTheOuterOne(t *testing.T) {
+	p := start(t, write(t, small))
+	p.untilHealthy()
+	assert.Equal(t, -1, p.stop(syscall.SIGKILL))
+	eventually(t, "the inner process ends", func() bool {
+		_, err := os.Stat(filepath.Join("/proc", itoa(p.pid)))
+		return os.IsNotExist(err)
+	})
+}
+
+func TestOnceThatIsStoppedIsNoSuccess(t *testing.T) {
+	path := write(t, small+"  net.ipv4.nonsense: 1\n")
+	p := start(t, path, "-once", "-timeout", "1m")
+	assert.Equal(t, 1, p.stop(syscall.SIGINT))
+	assert.Contains(t, p.stderr.String(), "stopped before all was Done")
+}
+
+func TestATakenPortIsAnError(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, listener.Close()) }()
+	code, _, stderr := finish(t, netagent(t, "-state", write(t, small), "-listen", listener.Addr().String(), "-shell", ""))
+	assert.Equal(t, 1, code)
+	assert.Contains(t, stderr, "address already in use (choose another by -listen)")
+}
+
+func TestASecondAgentDoesNotTakeTheFirstOnesShell(t *testing.T) {
+	p := start(t, write(t, small))
+	p.untilHealthy()
+	p.until("the shell listens", func() bool {
+		conn, err := net.Dial("unix", p.shell)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
+	code, _, stderr := finish(t, netagent(t, "-state", write(t, small), "-listen", "", "-shell", p.shell))
+	assert.Equal(t, 1, code)
+	assert.Equal(t, "another program listens on \""+p.shell+"\": give another path by -shell\n", stderr)
+}
