@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
@@ -385,6 +387,43 @@ func TestIdleLoopDoesNotLook(t *testing.T) {
 		require.Zero(e, counted.Load())
 		require.Len(e, e.health.history(), told)
 	}, countLooks, reconciler.WithoutPruning())
+}
+
+// 8: an idle loop does not keep alive what was replaced, in its own table or another.
+func TestIdleLoopKeepsNothingOfOtherTablesAlive(t *testing.T) {
+	inBubble(t, func(e *env) {
+		others, err := statedb.NewTable(e.db, "others", idIndex)
+		require.NoError(e, err)
+		write := func(o *object) {
+			wtxn := e.db.WriteTxn(others)
+			_, _, err := others.Insert(wtxn, o)
+			require.NoError(e, err)
+			wtxn.Commit()
+		}
+		old := &object{ID: 1}
+		kept := weak.Make(old)
+		write(old)
+		old = nil
+		e.put(1, 1)
+		e.pass(time.Millisecond)
+		// Twice, since statedb remembers the transaction before the last.
+		write(&object{ID: 1})
+		write(&object{ID: 1})
+		runtime.GC()
+		require.NotNil(e, kept.Value(), "the snapshot of the last look has it")
+		e.pass(11 * time.Second)
+		runtime.GC()
+		require.Nil(e, kept.Value())
+
+		// What the snapshot is for still works.
+		e.target.take()
+		e.write(func(wtxn statedb.WriteTxn) {
+			_, _, _ = e.table.Insert(wtxn, &object{ID: 2, Status: reconciler.StatusPending()})
+			_, _, _ = e.table.Delete(wtxn, &object{ID: 2})
+		})
+		e.pass(time.Second)
+		require.Empty(e, e.target.calls())
+	}, nil)
 }
 
 // 9: a prune waits for the initialisers, also one that was asked for, and comes then.

@@ -4,6 +4,8 @@
 package reconciler
 
 import (
+	"time"
+
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/status"
@@ -21,9 +23,10 @@ type observer[Obj comparable] struct {
 	changes statedb.ChangeIterator[Obj]
 	// revision is that up to which all changes have been seen.
 	revision statedb.Revision
-	// previous is the last snapshot that was seen whole, nil if the last look was
-	// cut short.
+	// previous is the last snapshot that was seen whole, taken at takenAt; nil if the
+	// last look was cut short, and without pruning, when nobody asks for it.
 	previous statedb.ReadTxn
+	takenAt  time.Duration
 	// refreshes counts the objects of this look that were marked for a refresh.
 	refreshes int
 	// unsetSaid: somebody has been told that there are objects without a status.
@@ -60,8 +63,34 @@ func (l *Loop[Obj]) observe(txn statedb.ReadTxn) <-chan struct{} {
 		}
 	}
 	o.revision = max(o.revision, l.cfg.Table.Revision(txn))
-	o.previous = txn
+	if l.opts.pruneInterval > 0 {
+		o.previous, o.takenAt = txn, l.now()
+	}
 	return watch
+}
+
+// snapshotAge is how long an idle loop holds on to a snapshot: it is one of the whole
+// database, and keeps what has been replaced since in any table from being freed.
+const snapshotAge = 10 * time.Second
+
+// renewAt returns when the previous snapshot has to be renewed, if there is one.
+func (o *observer[Obj]) renewAt() (time.Duration, bool) {
+	return o.takenAt + snapshotAge, o.previous != nil
+}
+
+// renewSnapshot replaces the previous snapshot by the current one, which has the same
+// objects: the table has not changed, or watch would be closed.
+func (l *Loop[Obj]) renewSnapshot(watch <-chan struct{}) {
+	txn := l.cfg.DB.ReadTxn()
+	o := &l.observer
+	o.takenAt = l.now()
+	select {
+	case <-watch:
+	default:
+		if l.cfg.Table.Revision(txn) == o.revision {
+			o.previous = txn
+		}
+	}
 }
 
 // wanted reports whether a change is this reconciler's to act on. Everything else,
@@ -91,7 +120,7 @@ func (l *Loop[Obj]) wanted(previous statedb.ReadTxn, change statedb.Change[Obj])
 // have left in the target under its key is for a prune to find; without pruning, the
 // deletion goes through.
 func (l *Loop[Obj]) neverSeen(previous statedb.ReadTxn, obj Obj) bool {
-	if previous == nil || l.opts.pruneInterval == 0 || l.core.TracksKeyOf(obj) {
+	if previous == nil || l.core.TracksKeyOf(obj) {
 		return false
 	}
 	_, _, found := l.cfg.Table.Get(previous, l.indexer.QueryFromObject(obj))

@@ -53,7 +53,7 @@ func defaultOptions() options {
 		// Once initialised, then every hour.
 		pruneInterval: time.Hour,
 
-		// About 100 KiB a reconciler.
+		// About 100 KiB a reconciler, beside the objects themselves.
 		journalRounds:     128,
 		journalOperations: 1024,
 	}
@@ -128,7 +128,8 @@ func WithRoundLimits(numObjects int, limiter *rate.Limiter) Option {
 
 // WithJournal sets how many of the latest rounds and operations [Loop.Journal] can
 // tell of. The defaults are 128 and 1024. Zero of either means no journal of rounds,
-// or none of operations.
+// or none of operations. The journal keeps the objects of these operations in memory,
+// in the versions that were applied.
 func WithJournal(rounds, operations int) Option {
 	return func(o *options) { o.journalRounds, o.journalOperations = rounds, operations }
 }

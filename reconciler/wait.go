@@ -43,31 +43,44 @@ func (a *alarm) stop() {
 
 // wait blocks until there is a reason for another pass or ctx ends.
 func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) Reason {
-	due, hasDue := l.core.NextDue()
-	if hasDue {
-		due = l.pace.dueAt(due, l.opts.minBackoff)
+	for {
+		at, reason, ok := l.next()
+		select {
+		case <-ctx.Done():
+			return ""
+		case <-watch:
+			return ReasonChange
+		case <-l.alarm.ring(at, l.now(), ok):
+			l.alarm.set = false
+			if reason != "" {
+				return reason
+			}
+			l.renewSnapshot(watch)
+		case <-l.pruner.initialized:
+			return ReasonInitialized
+		case <-l.pruneCalls:
+			l.pruner.called = true
+			return ReasonPruneCall
+		case ch := <-l.blocked.released:
+			l.release(ch)
+			return ReasonReleased
+		}
 	}
-	at, reason, ok := due, ReasonDue, hasDue
-	if prune, hasPrune := l.pruner.next(); hasPrune && (!hasDue || prune < due) {
+}
+
+// next returns what the clock has in store first, and when. No reason means that it
+// is the snapshot that has to be renewed.
+func (l *Loop[Obj]) next() (at time.Duration, reason Reason, ok bool) {
+	if due, has := l.core.NextDue(); has {
+		at, reason, ok = l.pace.dueAt(due, l.opts.minBackoff), ReasonDue, true
+	}
+	if prune, has := l.pruner.next(); has && (!ok || prune < at) {
 		at, reason, ok = prune, ReasonPrune, true
 	}
-	select {
-	case <-ctx.Done():
-		return ""
-	case <-watch:
-		return ReasonChange
-	case <-l.alarm.ring(at, l.now(), ok):
-		l.alarm.set = false
-		return reason
-	case <-l.pruner.initialized:
-		return ReasonInitialized
-	case <-l.pruneCalls:
-		l.pruner.called = true
-		return ReasonPruneCall
-	case ch := <-l.blocked.released:
-		l.release(ch)
-		return ReasonReleased
+	if renew, has := l.observer.renewAt(); has && (!ok || renew < at) {
+		at, reason, ok = renew, "", true
 	}
+	return at, reason, ok
 }
 
 // poll takes in what others have asked for, without waiting: a loop that is never idle
