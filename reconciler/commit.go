@@ -38,7 +38,8 @@ type attempt[Obj any] struct {
 	directive *directive
 	// text is the error's text or the reason of a block.
 	text *string
-	// revision is that of the object in the table after the commit, unless lost.
+	// revision is that of the object in the table after the commit, for the results
+	// that make the key wait.
 	revision statedb.Revision
 	// item is the index in the plan, number counts the key's attempts from 1.
 	item, number int32
@@ -52,8 +53,10 @@ type attempt[Obj any] struct {
 	lost bool
 }
 
-// judge says what an operation's return value means for the object's status, was.
-func (a *attempt[Obj]) judge(err error, was func(Obj) Status) {
+// judge says what an operation's return value means for the object's status, was. last
+// is the text that was news last: what fails together mostly fails with the same, which
+// then need be kept once only.
+func (a *attempt[Obj]) judge(err error, was func(Obj) Status, last **string) {
 	kind := status.KindError
 	a.result = resultFailed
 	if err == nil {
@@ -77,9 +80,12 @@ func (a *attempt[Obj]) judge(err error, was func(Obj) Status) {
 		a.text = old.Error
 		return
 	}
-	// A copy, so that only a text that is news goes to the heap.
-	fresh := text
-	a.text, a.news = &fresh, true
+	if *last == nil || **last != text {
+		// A copy, so that only a text that is news goes to the heap.
+		fresh := text
+		*last = &fresh
+	}
+	a.text, a.news = *last, true
 }
 
 // status returns the status that says what came of the attempt.
@@ -140,10 +146,11 @@ func (l *Loop[Obj]) commit(r *Round, tasks []task[Obj], attempts []attempt[Obj])
 // is locked, and returns how many statuses that is.
 func (l *Loop[Obj]) prepareCommit(tasks []task[Obj], attempts []attempt[Obj]) (news int) {
 	at := time.Now()
+	var last *string
 	for i := range tasks {
 		t, a := &tasks[i], &attempts[i]
 		a.revision = t.revision
-		a.judge(t.err, l.cfg.GetStatus)
+		a.judge(t.err, l.cfg.GetStatus, &last)
 		switch {
 		case t.deleted:
 			a.news = false
@@ -168,7 +175,9 @@ func (l *Loop[Obj]) commitOne(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a *
 	current, found, err := l.cfg.Table.CompareAndSwap(wtxn, t.revision, t.object)
 	if err == nil {
 		r.Written++
-		a.revision = l.cfg.Table.Revision(wtxn)
+		if a.result != resultDone {
+			a.revision = l.cfg.Table.Revision(wtxn)
+		}
 	} else {
 		l.commitOnto(wtxn, r, t, a, current, found && errors.Is(err, statedb.ErrRevisionNotEqual))
 	}
