@@ -96,6 +96,7 @@ func inBubble(t *testing.T, test func(e *env), change func(e *env, cfg *reconcil
 		test(e)
 		e.stop()
 		require.False(t, e.target.overlap, "operations overlapped")
+		require.False(t, e.target.late, "an operation started after the stop")
 	})
 }
 

@@ -54,6 +54,7 @@ type target struct {
 	batches int
 	running int
 	overlap bool
+	late    bool // a call started after the stop
 	pruned  []uint64
 }
 
@@ -105,10 +106,18 @@ func (x *target) do(ctx context.Context, c call) error {
 	return c.err
 }
 
+// starts notes whether an operation, a single one or a batch, starts after the stop.
+func (x *target) starts(ctx context.Context) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.late = x.late || ctx.Err() != nil
+}
+
 // failed reports whether an operation's return value means that it was not done.
 func failed(err error) bool { return !strings.HasPrefix(err.Error(), "requeued") }
 
 func (x *target) Update(ctx context.Context, _ statedb.ReadTxn, rev statedb.Revision, o *object) error {
+	x.starts(ctx)
 	err := x.do(ctx, call{
 		op: "update", id: o.ID, value: o.Value, revision: rev,
 		refresh: o.Status.Kind == reconciler.StatusKindRefreshing,
@@ -120,10 +129,12 @@ func (x *target) Update(ctx context.Context, _ statedb.ReadTxn, rev statedb.Revi
 }
 
 func (x *target) Delete(ctx context.Context, _ statedb.ReadTxn, rev statedb.Revision, o *object) error {
+	x.starts(ctx)
 	return x.do(ctx, call{op: "delete", id: o.ID, revision: rev})
 }
 
 func (x *target) Prune(ctx context.Context, _ statedb.ReadTxn, objects iter.Seq2[*object, statedb.Revision]) error {
+	x.starts(ctx)
 	wanted := map[uint64]bool{}
 	for o := range objects {
 		wanted[o.ID] = true
@@ -170,14 +181,15 @@ func (x *target) holds() map[uint64]int {
 // batches is a target with operations for batches only.
 type batchTarget struct{ *target }
 
-func (b batchTarget) next() {
+func (b batchTarget) next(ctx context.Context) {
+	b.starts(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.batches++
 }
 
 func (b batchTarget) UpdateBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
-	b.next()
+	b.next(ctx)
 	for i, e := range batch {
 		batch[i].Result = b.do(ctx, call{
 			op: "update", id: e.Object.ID, value: e.Object.Value, revision: e.Revision, batch: b.batches,
@@ -187,7 +199,7 @@ func (b batchTarget) UpdateBatch(ctx context.Context, _ statedb.ReadTxn, batch [
 }
 
 func (b batchTarget) DeleteBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
-	b.next()
+	b.next(ctx)
 	for i, e := range batch {
 		batch[i].Result = b.do(ctx, call{op: "delete", id: e.Object.ID, revision: e.Revision, batch: b.batches})
 	}
@@ -197,6 +209,7 @@ func (b batchTarget) DeleteBatch(ctx context.Context, _ statedb.ReadTxn, batch [
 type roundTarget struct{ *target }
 
 func (r roundTarget) ProcessRound(ctx context.Context, _ statedb.ReadTxn, deletes, updates []reconciler.BatchEntry[*object]) {
+	r.starts(ctx)
 	r.mu.Lock()
 	r.batches++
 	r.mu.Unlock()
