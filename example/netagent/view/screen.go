@@ -43,7 +43,7 @@ func (s *Screen) Show(scene Scene) error {
 			done++
 		}
 	}
-	header := fmt.Sprintf("%s   %d of %d Done", scene.Title, done, len(rows))
+	header := fmt.Sprintf("%d of %d Done   %s", done, len(rows), scene.Title)
 	lines := table(header, rows, scene.Notes, s.size(), scene.Now, s.colour)
 	text := s.erase() + join(lines)
 	s.drawn = lines
