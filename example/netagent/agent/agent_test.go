@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/example/netagent/statefile"
+	"github.com/statekeel/statekeel/example/netagent/view"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a target in memory: the keys of what is there, and of what refuses to be.
+type world struct {
+	mu      sync.Mutex
+	there   map[string]bool
+	refuses map[string]error
+	undid   func(string, desired.Effect)
+	updates map[string]int
+}
+
+func newWorld() *world {
+	return &world{there: make(map[string]bool), refuses: make(map[string]error), updates: make(map[string]int)}
+}
+
+func (w *world) target(_ *desired.Tables, undid func(string, desired.Effect)) desired.Target {
+	w.undid = undid
+	return desired.Target{
+		Links:     part[config.Link]{w, "link "},
+		Addresses: part[config.Address]{w, "address "},
+		Routes:    part[config.Route]{w, "route "},
+		Sysctls:   part[config.Sysctl]{w, "sysctl "},
+	}
+}
+
+// keys returns what is there.
+func (w *world) keys() (keys []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key := range w.there {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (w *world) count(key string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.updates[key]
+}
+
+func (w *world) change(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+}
+
+// part is the operations on one kind of objects.
+type part[S desired.Spec] struct {
+	world *world
+	kind  string
+}
+
+func (p part[S]) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *desired.Row[S]) error {
+	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
+	key := p.kind + row.Spec.Key()
+	p.world.updates[key]++
+	if err := p.world.refuses[key]; err != nil {
+		return err
+	}
+	p.world.there[key] = true
+	return nil
+}
+
+func (p part[S]) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *desired.Row[S]) error {
+	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
+	key := p.kind + row.Spec.Key()
+	if err := p.world.refuses["delete "+key]; err != nil {
+		return err
+	}
+	delete(p.world.there, key)
+	return nil
+}
+
+func (p part[S]) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*desired.Row[S], statedb.Revision]) error {
+	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
+	asked := make(map[string]bool)
+	for row := range rows {
+		asked[p.kind+row.Spec.Key()] = true
+	}
+	for key := range p.world.there {
+		if strings.HasPrefix(key, p.kind) && !asked[key] {
+			delete(p.world.there, key)
+		}
+	}
+	return p.world.refuses["prune "+p.kind]
+}
+
+const state = `
+links: [{name: br0, kind: bridge}]
+addresses: [{dev: br0, cidr: 10.0.0.1/24}]
+routes: [{dst: 10.1.0.0/16, via: 10.0.0.2}]
+sysctls: {net.ipv4.ip_forward: 1}
+`
+
+// all is what the state above makes.
+var all = []string{"address br0/10.0.0.1/24", "link br0", "route main/10.1.0.0/16", "sysctl net.ipv4.ip_forward"}
+
+// options returns the options of an agent in a world.
+func options(t *testing.T, w *world, text string) Options {
+	path := filepath.Join(t.TempDir(), "state.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	file, err := statefile.Open(path)
+	require.NoError(t, err)
+	return Options{
+		File:    file,
+		Target:  w.target,
+		Refresh: time.Hour,
+		Prune:   time.Hour,
+		Timeout: 20 * time.Second,
+		View:    view.NewLines(io.Discard),
+		Metrics: reconciler.NewUnpublishedExpVarMetrics(),
+		Log:     slog.New(slog.DiscardHandler),
+	}
+}
+
+// running runs an agent until the test ends.
+func running(t *testing.T, o Options) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, o) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !condition(); {
+		require.True(t, time.Now().Before(deadline), "waited in vain until %s", what)
+		<-time.After(time.Millisecond)
+	}
+}
+
+func TestOnceIsThroughWhenAllIsDone(t *testing.T) {
+	w := newWorld()
+	o := options(t, w, state)
+	o.Once = true
+	require.NoError(t, Run(t.Context(), o))
+	assert.Equal(t, all, w.keys())
+}
+
+func TestOnceSaysWhatIsNotDoneAndWhy(t *testing.T) {
+	w := newWorld()
+	w.refuses["route main/10.1.0.0/16"] = errors.New("boom")
+	w.refuses["sysctl net.ipv4.ip_forward"] = reconciler.Blocked("waits for Godot")
+	o := options(t, w, state)
+	o.Once, o.Timeout = true, 300*time.Millisecond
+	err := Run(t.Context(), o)
+	var notDone *NotDone
+	require.ErrorAs(t, err, &notDone)
+	assert.EqualError(t, err, `not all is Done after 300ms:
+  route main/10.1.0.0/16: Error: boom
+  sysctl net.ipv4.ip_forward: Blocked: waits for Godot`)
+}
+
+func TestOnceIsNotThroughWhilePruningFails(t *testing.T) {
+	w := newWorld()
+	w.refuses["prune link "] = errors.New("boom")
+	o := options(t, w, state)
+	o.Once, o.Timeout = true, 300*time.Millisecond
+	assert.ErrorContains(t, Run(t.Context(), o), "job-reconcile-links: 1 error(s): prune: boom")
+}
+
+func TestOnceThatIsStoppedIsAnError(t *testing.T) {
+	w := newWorld()
+	w.refuses["link br0"] = errors.New("boom")
+	o := options(t, w, state)
+	o.Once = true
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, o) }()
+	until(t, "it has tried", func() bool { return w.count("link br0") > 0 })
+	cancel()
+	assert.ErrorIs(t, <-ended, errStopped)
+}
+
+func TestAContextThatEndedStopsTheAgentAtOnce(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.NoError(t, Run(ctx, options(t, newWorld(), state)))
+}
+
+func TestWhatDriftsIsRefreshedAndWhatIsStrayIsPruned(t *testing.T) {
+	w := newWorld()
+	o := options(t, w, state)
+	o.Refresh, o.Prune = 50*time.Millisecond, 50*time.Millisecond
+	running(t, o)
+	until(t, "all is there", func() bool { return slices.Equal(w.keys(), all) })
+	w.change(func() {
+		delete(w.there, "link br0")
+		delete(w.there, "sysctl net.ipv4.ip_forward")
+		w.there["route main/10.66.0.0/16"] = true
+		w.there["address br0/10.66.0.1/24"] = true
+	})
+	until(t, "all is as before", func() bool { return slices.Equal(w.keys(), all) })
+}
+
+func TestWhatAChangeUndidIsDoneAgainAtOnce(t *testing.T) {
+	w := newWorld()
+	running(t, options(t, w, state)) // refreshes every hour
+	until(t, "all is there", func() bool { return slices.Equal(w.keys(), all) })
+	w.change(func() { delete(w.there, "route main/10.1.0.0/16") })
+	links := w.count("link br0")
+	w.undid("br0", desired.UndidRoutes)
+	until(t, "the route is back", func() bool { return slices.Equal(w.keys(), all) })
+	assert.Equal(t, links, w.count("link br0"))
+}
+
+func TestHTTPAndTheShellAreServed(t *testing.T) {
+	w := newWorld()
+	w.refuses["sysctl net.ipv4.ip_forward"] = errors.New("boom")
+	o := options(t, w, state)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	dir, err := os.MkdirTemp("", "na")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, os.RemoveAll(dir)) }()
+	var log syncBuffer
+	o.Listener, o.Shell, o.HiveLog = listener, filepath.Join(dir, "s"), slog.New(slog.NewTextHandler(&log, nil))
+	running(t, o)
+
+	transport := &http.Transport{DisableKeepAlives: true}
+	get := func() (int, string) {
+		response, err := (&http.Client{Transport: transport}).Get("http://" + listener.Addr().String() + "/healthz")
+		require.NoError(t, err)
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		return response.StatusCode, string(body)
+	}
+	const want = "sysctl net.ipv4.ip_forward: Error: boom\njob-reconcile-sysctls: 1 error(s): boom\n"
+	until(t, "the failure shows in health", func() bool {
+		code, body := get()
+		return code == 503 && body == want
+	})
+	w.change(func() { clear(w.refuses) })
+	until(t, "all is well", func() bool {
+		code, _ := get()
+		return code == 200
+	})
+	until(t, "the shell listens", func() bool {
+		conn, err := net.Dial("unix", o.Shell)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
+	assert.Contains(t, log.String(), "Shell listening")
+	assert.NotZero(t, o.Metrics.ReconciliationCountVar.Get("netagent/links"))
+}
+
+// syncBuffer is a log that can be read while it is written.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// closedPipe is standard output when the reader has gone.
+type closedPipe struct{}
+
+func (closedPipe) Show(view.Scene) error { return io.ErrClosedPipe }
+
+func TestAViewThatIsGoneStopsTheAgent(t *testing.T) {
+	o := options(t, newWorld(), state)
+	o.View = closedPipe{}
+	assert.ErrorIs(t, Run(t.Context(), o), io.ErrClosedPipe)
+}
+
+func TestOptionsThatTheReconcilerRefusesAreAnError(t *testing.T) {
+	o := options(t, newWorld(), state)
+	o.Refresh = -time.Second
+	assert.ErrorContains(t, Run(t.Context(), o), "WithRefreshing: interval is -1s, must not be negative")
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package desired
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fixture is a database with the tables.
+type fixture struct {
+	*testing.T
+	db     *statedb.DB
+	tables *Tables
+	store  *Store
+}
+
+func newFixture(t *testing.T) *fixture {
+	db := statedb.New()
+	tables, err := NewTables(db)
+	require.NoError(t, err)
+	return &fixture{t, db, tables, NewStore(db, tables)}
+}
+
+// apply applies a file.
+func (f *fixture) apply(yaml string) Changes {
+	f.Helper()
+	state, err := config.Parse("f", []byte(yaml))
+	require.NoError(f, err)
+	return f.store.Apply(state)
+}
+
+// putLink puts a link as the API would.
+func (f *fixture) putLink(yaml string) (created bool, err error) {
+	f.Helper()
+	links, err := config.ParseLink("body", []byte(yaml))
+	require.NoError(f, err)
+	return f.store.PutLink(links)
+}
+
+// rows returns "kind key source status" of all rows.
+func (f *fixture) rows() (all []string) {
+	s, _ := f.tables.Snapshot(f.db.ReadTxn())
+	for _, i := range s.Items {
+		all = append(all, i.Kind+" "+i.Key+" "+string(i.Source)+" "+i.Status.Kind.String())
+	}
+	return all
+}
+
+// setAll gives all rows a status, as reconcilers would.
+func (f *fixture) setAll(status reconciler.Status) {
+	txn := f.db.WriteTxn(f.tables.metas()...)
+	defer txn.Commit()
+	setRows(txn, f.tables.Links, status)
+	setRows(txn, f.tables.Addresses, status)
+	setRows(txn, f.tables.Routes, status)
+	setRows(txn, f.tables.Sysctls, status)
+}
+
+func setRows[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], status reconciler.Status) {
+	for row := range table.All(txn) {
+		mustInsert(txn, table, row.Clone().SetStatus(status))
+	}
+}
+
+const file = `
+links: [{name: br0, kind: bridge}, {name: a, kind: veth, peer: b}]
+addresses: [{dev: br0, cidr: 10.0.0.1/24}]
+routes: [{dst: 10.1.0.0/16, via: 10.0.0.2}]
+sysctls: {net.ipv4.ip_forward: 1}
+`
+
+func TestTheFileFillsTheTablesAndInitialisesThem(t *testing.T) {
+	f := newFixture(t)
+	initialized := func() bool {
+		txn := f.db.ReadTxn()
+		all := true
+		for _, table := range f.tables.metas() {
+			done, _ := table.Initialized(txn)
+			all = all && done
+		}
+		return all
+	}
+	s, _ := f.tables.Snapshot(f.db.ReadTxn())
+	assert.False(t, initialized())
+	assert.False(t, s.Initialized || s.Settled())
+
+	assert.Equal(t, Changes{Added: 6}, f.apply(file))
+	assert.True(t, initialized())
+	assert.Equal(t, []string{
+		"link a file Pending", "link b file Pending", "link br0 file Pending",
+		"address br0/10.0.0.1/24 file Pending",
+		"route main/10.1.0.0/16 file Pending",
+		"sysctl net.ipv4.ip_forward file Pending",
+	}, f.rows())
+}
+
+func TestAnEditWritesOnlyWhatItChanged(t *testing.T) {
+	f := newFixture(t)
+	f.apply(file)
+	f.setAll(reconciler.StatusDone())
+	revision := f.tables.Links.Revision(f.db.ReadTxn())
+
+	changes := f.apply(`
+links: [{name: br0, kind: bridge}, {name: a, kind: veth, peer: b}]
+addresses: [{dev: br0, cidr: 10.0.0.1/24}, {dev: b, cidr: 10.2.0.1/24}]
+routes: [{dst: 10.1.0.0/16, via: 10.0.0.3}]
+`)
+	assert.Equal(t, Changes{Added: 1, Changed: 1, Removed: 1}, changes)
+	assert.Equal(t, "1 added, 1 changed, 1 removed", changes.String())
+	assert.Equal(t, revision, f.tables.Links.Revision(f.db.ReadTxn()), "no link was written")
+	assert.Equal(t, []string{
+		"link a file Done", "link b file Done", "link br0 file Done",
+		"address b/10.2.0.1/24 file Pending", "address br0/10.0.0.1/24 file Done",
+		"route main/10.1.0.0/16 file Pending",
+	}, f.rows())
+}
+
+func TestWhatTheAPIPutSurvivesEditsUntilItDeletesIt(t *testing.T) {
+	f := newFixture(t)
+	f.apply(file)
+	created, err := f.putLink("{name: c, kind: veth, peer: d}")
+	require.NoError(t, err)
+	assert.True(t, created)
+	f.apply("{}")
+	assert.Equal(t, []string{"link c api Pending", "link d api Pending"}, f.rows())
+	require.NoError(t, f.store.DeleteLink("d"))
+	assert.Empty(t, f.rows(), "a veth goes with both ends")
+	assert.ErrorIs(t, f.store.DeleteLink("d"), ErrNotFound)
+}
+
+func TestTheAPICannotTouchWhatIsInTheFile(t *testing.T) {
+	f := newFixture(t)
+	f.apply(file)
+	before := f.rows()
+	for _, body := range []string{"{name: br0, kind: bridge, mtu: 1400}", "{name: b, kind: bridge}", "{name: x, kind: veth, peer: a}"} {
+		_, err := f.putLink(body)
+		assert.ErrorIs(t, err, ErrFromFile, body)
+	}
+	assert.EqualError(t, f.store.DeleteLink("a"), `links "a" comes from the state file: edit it there`)
+	assert.ErrorIs(t, f.store.DeleteAddress("br0/10.0.0.1/24"), ErrFromFile)
+	assert.ErrorIs(t, f.store.DeleteRoute("main/10.1.0.0/16"), ErrFromFile)
+	assert.ErrorIs(t, f.store.DeleteSysctl("net.ipv4.ip_forward"), ErrFromFile)
+	assert.Equal(t, before, f.rows())
+}
+
+func TestPuttingTheSameAgainWritesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.apply("{}")
+	_, err := f.putLink("{name: c, kind: veth, peer: d}")
+	require.NoError(t, err)
+	f.setAll(reconciler.StatusDone())
+	revision := f.tables.Links.Revision(f.db.ReadTxn())
+	created, err := f.putLink("{name: c, kind: veth, peer: d}")
+	require.NoError(t, err)
+	assert.False(t, created)
+	assert.Equal(t, revision, f.tables.Links.Revision(f.db.ReadTxn()))
+
+	_, err = f.putLink("{name: c, kind: veth, peer: {name: d, mtu: 1400}, mtu: 1500}")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"link c api Done", "link d api Pending"}, f.rows(), "only the end that changed")
+}
+
+func TestAVethThatIsReplacedLeavesNoHalfBehind(t *testing.T) {
+	f := newFixture(t)
+	f.apply("{}")
+	for _, body := range []string{"{name: c, kind: veth, peer: d}", "{name: e, kind: veth, peer: f}", "{name: c, kind: veth, peer: e}"} {
+		_, err := f.putLink(body)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []string{"link c api Pending", "link e api Pending"}, f.rows())
+	_, err := f.putLink("{name: e, kind: bridge}")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"link e api Pending"}, f.rows())
+}
+
+func TestTheFileTakesOverWhatTheAPIHad(t *testing.T) {
+	f := newFixture(t)
+	f.apply("{}")
+	for _, body := range []string{"{name: br0, kind: bridge}", "{name: c, kind: veth, peer: d}", "{name: e, kind: veth, peer: f}"} {
+		_, err := f.putLink(body)
+		require.NoError(t, err)
+	}
+	f.setAll(reconciler.StatusDone())
+	changes := f.apply("links: [{name: br0, kind: bridge}, {name: c, kind: bridge}, {name: e, kind: veth, peer: f}]")
+	slices.Sort(changes.Taken)
+	assert.Equal(t, []string{"links br0", "links c", "links d", "links e", "links f"}, changes.Taken)
+	assert.Equal(t, []string{"link br0 file Done", "link c file Pending", "link e file Done", "link f file Done"}, f.rows(),
+		"what is asked for as before stays Done; d was the other end of c, and is no more")
+	f.apply("{}")
+	assert.Empty(t, f.rows())
+}
+
+func TestWhatTheAPIPutsHasToFitTheRest(t *testing.T) {
+	f := newFixture(t)
+	f.apply(file)
+	route := func(yaml string) error {
+		r, err := config.ParseRoute("body", []byte(yaml))
+		require.NoError(t, err)
+		_, err = f.store.PutRoute(r)
+		return err
+	}
+	assert.EqualError(t, route("{dst: 10.9.0.0/16, via: 10.99.0.1}"),
+		`body:1:25: route "main/10.9.0.0/16": its gateway 10.99.0.1 cannot be reached: no address of a link that is up has it in its network`)
+	require.NoError(t, route("{dst: 10.9.0.0/16, via: 10.0.0.2}"))
+	row, _, _ := f.tables.Routes.Get(f.db.ReadTxn(), ByKey[config.Route]("main/10.9.0.0/16"))
+	assert.Equal(t, "br0", row.Spec.Dev, "found by the gateway")
+
+	address := func(yaml string) error {
+		a, err := config.ParseAddress("body", []byte(yaml))
+		require.NoError(t, err)
+		_, err = f.store.PutAddress(a)
+		return err
+	}
+	assert.EqualError(t, address("{dev: br0, cidr: 10.0.0.1/16}"), `body:1:18: address "br0/10.0.0.1" is there already`)
+	assert.EqualError(t, address("{dev: nope, cidr: 10.0.0.9/16}"), `body:1:7: address "nope/10.0.0.9/16": link "nope" is not among the links`)
+
+	sysctl, err := config.ParseSysctl("body", []byte("{name: net.ipv4.conf.nope.rp_filter, value: 1}"))
+	require.NoError(t, err)
+	_, err = f.store.PutSysctl(sysctl)
+	assert.EqualError(t, err, `body:1:8: sysctl "net.ipv4.conf.nope.rp_filter": link "nope" is not among the links`)
+
+	// An object that has lost what it needs does not keep others out.
+	f.apply("links: [{name: br1, kind: bridge}]")
+	require.NoError(t, address("{dev: br1, cidr: 10.3.0.1/24}"))
+}
+
+func TestRowsThatWereUndoneArePendingAgain(t *testing.T) {
+	f := newFixture(t)
+	f.apply(`
+links: [{name: br0, kind: bridge}, {name: a, kind: veth, peer: b, master: br0}]
+addresses: [{dev: br0, cidr: 10.0.0.1/24}, {dev: b, cidr: 10.2.0.1/24}]
+routes: [{dst: 10.1.0.0/16, dev: br0}, {dst: 10.3.0.0/16, dev: b}]
+sysctls: {net.ipv4.ip_forward: 1, net.ipv4.conf.br0.rp_filter: 1}
+`)
+	again := NewAgain(f.db, f.tables)
+	for effect, want := range map[Effect][]string{
+		UndidLink:                  {"link br0"},
+		UndidPorts:                 {"link a"},
+		UndidAddresses:             {"address br0/10.0.0.1/24"},
+		UndidRoutes | UndidSysctls: {"route main/10.1.0.0/16", "sysctl net.ipv4.conf.br0.rp_filter"},
+		UndidAll:                   {"link a", "link br0", "address br0/10.0.0.1/24", "route main/10.1.0.0/16", "sysctl net.ipv4.conf.br0.rp_filter"},
+	} {
+		f.setAll(reconciler.StatusDone())
+		again.mark(map[string]Effect{"br0": effect, "unknown": UndidAll})
+		var pending []string
+		s, _ := f.tables.Snapshot(f.db.ReadTxn())
+		for _, i := range s.Unsettled() {
+			pending = append(pending, i.Kind+" "+i.Key)
+		}
+		assert.Equal(t, want, pending)
+	}
+
+	f.setAll(reconciler.StatusPending())
+	revision := f.tables.Links.Revision(f.db.ReadTxn())
+	again.mark(map[string]Effect{"br0": UndidAll})
+	assert.Equal(t, revision, f.tables.Links.Revision(f.db.ReadTxn()), "what is still to come is left alone")
+}
+
+func TestAnItemIsSaidInOneLine(t *testing.T) {
+	reason := "boom"
+	item := Item{Kind: "link", Key: "br0", Status: reconciler.Status{Kind: reconciler.StatusKindError, Error: &reason}}
+	assert.Equal(t, "link br0: Error: boom", item.String())
+	item.Status = reconciler.StatusRefreshing()
+	assert.Equal(t, "link br0: Refreshing", item.String())
+	assert.True(t, item.Settled())
+}
+
+func TestTablesAreShownInColumns(t *testing.T) {
+	f := newFixture(t)
+	f.apply(file)
+	link, _, _ := f.tables.Links.Get(f.db.ReadTxn(), ByKey[config.Link]("a"))
+	assert.Equal(t, []string{"a", "veth", "b", "", "1500", "", "true"}, linkColumns(link.Spec))
+	assert.Len(t, linkHeader, 7)
+	route, _, _ := f.tables.Routes.Get(f.db.ReadTxn(), ByKey[config.Route]("main/10.1.0.0/16"))
+	assert.Equal(t, []string{"main", "10.1.0.0/16", "10.0.0.2", "br0", "0", "global"}, routeColumns(route.Spec))
+	assert.Len(t, routeHeader, 6)
+	address, _, _ := f.tables.Addresses.Get(f.db.ReadTxn(), ByKey[config.Address]("br0/10.0.0.1/24"))
+	assert.Equal(t, []string{"br0", "10.0.0.1/24"}, addressColumns(address.Spec))
+	assert.Len(t, addressHeader, 2)
+	sysctl, _, _ := f.tables.Sysctls.Get(f.db.ReadTxn(), ByKey[config.Sysctl]("net.ipv4.ip_forward"))
+	assert.Equal(t, []string{"net.ipv4.ip_forward", "1"}, sysctlColumns(sysctl.Spec))
+	assert.Len(t, sysctlHeader, 2)
+}

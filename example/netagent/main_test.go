@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestFlagsHaveDefaultsThatMakeSense(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
+	s, err := parseFlags(nil, nil)
+	require.NoError(t, err)
+	assert.Equal(t, settings{
+		state: "state.yaml", timeout: 10 * time.Second, refresh: 5 * time.Second, prune: 10 * time.Second,
+		listen: "127.0.0.1:7070", shell: "/run/user/7/netagent.sock",
+	}, s)
+	s, err = parseFlags([]string{"-state", "x", "-once", "-timeout", "1s", "-listen", "[::1]:0", "-shell", "", "-refresh", "0", "-prune", "0", "-v"}, nil)
+	require.NoError(t, err)
+	assert.Equal(t, settings{state: "x", once: true, timeout: time.Second, listen: "[::1]:0", verbose: true}, s)
+}
+
+func TestBadArgumentsAreErrors(t *testing.T) {
+	for arguments, want := range map[string]string{
+		"x.yaml":                       `unexpected argument "x.yaml"; the file is named by -state`,
+		"-nonsense":                    "flag provided but not defined: -nonsense",
+		"-timeout 0s":                  "-timeout is 0s, must be positive",
+		"-refresh -1s":                 "-refresh is -1s, must not be negative",
+		"-prune -1s":                   "-prune is -1s, must not be negative",
+		"-listen 7070":                 `-listen "7070": an address and a port are needed, such as 127.0.0.1:7070`,
+		"-listen :7070":                `-listen ":7070" is not a loopback address`,
+		"-listen 0.0.0.0:7070":         `-listen "0.0.0.0:7070" is not a loopback address`,
+		"-listen example.org:7070":     `-listen "example.org:7070" is not a loopback address`,
+		"-timeout 0s -prune -1s":       "-timeout is 0s, must be positive\n-prune is -1s, must not be negative",
+		"-shell " + long("/tmp/", 108): `-shell "` + long("/tmp/", 108) + `" is longer than the 107 bytes that the path of a socket can have`,
+	} {
+		var stderr bytes.Buffer
+		assert.Equal(t, 2, run(strings.Fields(arguments), &stderr), arguments)
+		assert.Equal(t, "netagent: "+want+"\n", stderr.String())
+	}
+}
+
+func long(prefix string, length int) string { return prefix + strings.Repeat("x", length-len(prefix)) }
+
+func TestHelpSaysWhatThereIs(t *testing.T) {
+	var stderr bytes.Buffer
+	assert.Equal(t, 0, run([]string{"-h"}, &stderr))
+	for _, want := range []string{"netagent shell", "-state file", "-once", "-timeout", "-listen address", "-shell path", "-refresh", "-prune"} {
+		assert.Contains(t, stderr.String(), want)
+	}
+}

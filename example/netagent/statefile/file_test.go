@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package statefile
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/example/netagent/health"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	one = "links: [{name: one, kind: bridge}]\n"
+	two = "links: [{name: two, kind: bridge}]\n"
+)
+
+// follower is a file that is followed until the test ends.
+type follower struct {
+	*testing.T
+	db     *statedb.DB
+	tables *desired.Tables
+	health *health.Registry
+	log    *syncBuffer
+}
+
+// syncBuffer is a log that can be read while it is written.
+type syncBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func follow(t *testing.T, path string) *follower {
+	file, err := Open(path)
+	require.NoError(t, err)
+	db := statedb.New()
+	tables, err := desired.NewTables(db)
+	require.NoError(t, err)
+	registry, root := health.New()
+	f := &follower{t, db, tables, registry, &syncBuffer{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- file.Follow(ctx, root.NewScope("file"), desired.NewStore(db, tables), slog.New(slog.NewTextHandler(f.log, nil)))
+	}()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	return f
+}
+
+func (f *follower) links() (names string) {
+	s, _ := f.tables.Snapshot(f.db.ReadTxn())
+	for _, i := range s.Items {
+		names += i.Key
+	}
+	return names
+}
+
+// until waits for what the kernel and the clock decide when.
+func (f *follower) until(what string, condition func() bool) {
+	f.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !condition(); {
+		require.True(f, time.Now().Before(deadline), "waited in vain until %s; links: %s\nlog:\n%s", what, f.links(), f.log)
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+func put(t *testing.T, path, text string) string {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	return path
+}
+
+func TestEveryWayOfEditingIsFollowed(t *testing.T) {
+	dir := t.TempDir()
+	path := put(t, filepath.Join(dir, "state.yaml"), one)
+	f := follow(t, path)
+	f.until("the file is applied", func() bool { return f.links() == "one" })
+
+	put(t, path, two) // in place
+	f.until("the new text is applied", func() bool { return f.links() == "two" })
+
+	put(t, path+"~", one) // by another file in its place
+	require.NoError(t, os.Rename(path+"~", path))
+	f.until("the new file is applied", func() bool { return f.links() == "one" })
+
+	require.NoError(t, os.Remove(path)) // by its disappearance for a while
+	f.until("it is missed", func() bool { return len(f.health.Degraded()) == 1 })
+	assert.Equal(t, "one", f.links())
+	put(t, path, two)
+	f.until("it is back", func() bool { return f.links() == "two" && len(f.health.Degraded()) == 0 })
+}
+
+func TestAFileBehindASymbolicLinkIsFollowed(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"v1": one, "v2": two} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+		put(t, filepath.Join(dir, name, "state.yaml"), text)
+	}
+	path := filepath.Join(dir, "state.yaml")
+	require.NoError(t, os.Symlink("v1/state.yaml", path))
+	f := follow(t, path)
+	f.until("the file is applied", func() bool { return f.links() == "one" })
+
+	require.NoError(t, os.Symlink("v2/state.yaml", path+"~"))
+	require.NoError(t, os.Rename(path+"~", path))
+	f.until("the other file is applied", func() bool { return f.links() == "two" })
+
+	put(t, filepath.Join(dir, "v2", "state.yaml"), one)
+	f.until("an edit of the other file is applied", func() bool { return f.links() == "one" })
+}
+
+func TestADirectoryThatIsReplacedIsFollowed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etc")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	path := put(t, filepath.Join(dir, "state.yaml"), one)
+	f := follow(t, path)
+	f.until("the file is applied", func() bool { return f.links() == "one" })
+	require.NoError(t, os.RemoveAll(dir))
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	put(t, path, two)
+	f.until("the file in the new directory is applied", func() bool { return f.links() == "two" })
+}
+
+func TestABrokenFileIsSaidOnceAndChangesNothing(t *testing.T) {
+	path := put(t, filepath.Join(t.TempDir(), "state.yaml"), one)
+	file, err := Open(path)
+	require.NoError(t, err)
+	db := statedb.New()
+	tables, err := desired.NewTables(db)
+	require.NoError(t, err)
+	store := desired.NewStore(db, tables)
+	registry, root := health.New()
+	f := &follower{t, db, tables, registry, &syncBuffer{}}
+	scope, log := root.NewScope("file"), slog.New(slog.NewTextHandler(f.log, nil))
+	file.apply(scope, store, log)
+	revision := tables.Links.Revision(db.ReadTxn())
+
+	put(t, path, "links: 1\nroutes: 2\n")
+	for range 3 {
+		file.reload(scope, store, log)
+	}
+	require.Len(t, registry.Degraded(), 1)
+	assert.Equal(t, "file: the state file is broken, its last good state stays in force: "+
+		path+`:1:8: links: a list is needed, not "1"`+"\n"+path+`:2:9: routes: a list is needed, not "2"`, registry.Degraded()[0].String())
+	assert.Equal(t, 1, strings.Count(f.log.String(), "links: a list"), f.log)
+	assert.Equal(t, 1, strings.Count(f.log.String(), "routes: a list"), f.log)
+
+	put(t, path, "links: 3\n")
+	file.reload(scope, store, log)
+	assert.Equal(t, 2, strings.Count(f.log.String(), "links: a list"), "another problem is said too")
+
+	put(t, path, one) // what is in force
+	file.reload(scope, store, log)
+	assert.Empty(t, registry.Degraded())
+	assert.Equal(t, revision, tables.Links.Revision(db.ReadTxn()), "nothing was written all the while")
+
+	require.NoError(t, os.Remove(path))
+	file.reload(scope, store, log)
+	require.Len(t, registry.Degraded(), 1)
+	assert.Contains(t, registry.Degraded()[0].String(), "no such file")
+}
+
+func TestAFileThatCannotBeOpenedOrIsBrokenIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Open(filepath.Join(dir, "none"))
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	_, err = Open(dir)
+	assert.ErrorContains(t, err, "is a directory")
+	path := put(t, filepath.Join(dir, "large"), "{}"+strings.Repeat(" ", 2<<20))
+	_, err = Open(path)
+	assert.EqualError(t, err, path+": larger than a megabyte")
+	path = put(t, filepath.Join(dir, "broken"), "links: 1")
+	_, err = Open(path)
+	assert.EqualError(t, err, path+`:1:8: links: a list is needed, not "1"`)
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package view
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// noon is when all tests begin.
+var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+func at(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
+
+func item(kind, key string, status reconciler.StatusKind, seconds float64, reason ...string) desired.Item {
+	i := desired.Item{Kind: kind, Key: key, Status: reconciler.Status{Kind: status, UpdatedAt: at(seconds)}}
+	if len(reason) > 0 {
+		i.Status.Error = &reason[0]
+	}
+	return i
+}
+
+// story is what a small state goes through: two objects come, wait for one another,
+// get Done, one is looked at again and fails, one goes.
+var story = [][]desired.Item{
+	{item("link", "br0", reconciler.StatusKindPending, 0), item("route", "main/10.1.0.0/16", reconciler.StatusKindPending, 0)},
+	{item("link", "br0", reconciler.StatusKindPending, 0), item("route", "main/10.1.0.0/16", reconciler.StatusKindBlocked, 0.01, `link "br0" is not there yet`)},
+	{item("link", "br0", reconciler.StatusKindDone, 0.02), item("route", "main/10.1.0.0/16", reconciler.StatusKindDone, 0.025)},
+	{item("link", "br0", reconciler.StatusKindDone, 0.02), item("route", "main/10.1.0.0/16", reconciler.StatusKindRefreshing, 5)},
+	{item("link", "br0", reconciler.StatusKindDone, 5.1), item("route", "main/10.1.0.0/16", reconciler.StatusKindDone, 5.1)},
+	{item("link", "br0", reconciler.StatusKindDone, 5.1), item("route", "main/10.1.0.0/16", reconciler.StatusKindError, 10, "no such device\nat \x1b[31mall")},
+	{item("link", "br0", reconciler.StatusKindDone, 5.1), item("route", "main/10.1.0.0/16", reconciler.StatusKindError, 11, "network is down")},
+	{item("link", "br0", reconciler.StatusKindDone, 5.1), item("sysctl", "net.x", reconciler.StatusKindUnset, 12)},
+}
+
+// golden compares with a file. To change it, run with UPDATE=1, and commit only what
+// you understand.
+func golden(t *testing.T, name, have string) {
+	t.Helper()
+	path := "testdata/" + name
+	if os.Getenv("UPDATE") != "" {
+		require.NoError(t, os.WriteFile(path, []byte(have), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), have)
+}
+
+func TestLinesHaveOneForEachChange(t *testing.T) {
+	var out bytes.Buffer
+	lines := NewLines(&out)
+	for i, items := range story {
+		require.NoError(t, lines.Show(Scene{Items: items, Now: at(float64(20 + i))}))
+		require.NoError(t, lines.Show(Scene{Items: items, Now: at(float64(20 + i))}), "the same again is no change")
+	}
+	golden(t, "lines.txt", out.String())
+}
+
+func TestTheTableShowsSinceWhenEachStatusIs(t *testing.T) {
+	var all strings.Builder
+	var model Model
+	for i, items := range story {
+		now := at([]float64{0, 0.01, 0.02, 5, 65, 3700, 90000, 200000}[i])
+		model.Update(items, now)
+		for _, line := range table("header", model.Rows(), []string{"a note"}, Size{60, 20}, now, false) {
+			all.WriteString(line + "\n")
+		}
+		all.WriteString("\n")
+	}
+	golden(t, "tables.txt", all.String())
+}
+
+func TestATableFitsTheTerminal(t *testing.T) {
+	var rows []Row
+	for i := range 30 {
+		row := Row{Kind: "link", Key: "l" + strings.Repeat("x", i), Status: "Done", Since: noon}
+		if i%10 == 9 {
+			row.Status, row.Error = "Error", strings.Repeat("bad ", 50)
+		}
+		rows = append(rows, row)
+	}
+	for _, test := range []struct {
+		height, notes int
+		want          string // the last row, or what stands for the rest
+		errors        int
+	}{
+		{40, 0, "link", 3},
+		{33, 0, "link", 3},
+		{32, 0, "and 2 more, 2 of them Done", 3},
+		{12, 0, "and 22 more, 22 of them Done", 3},
+		{8, 0, "and 26 more, 26 of them Done", 3},
+		{8, 2, "and 28 more, 27 of them Done", 2},
+		{1, 9, "and 29 more, 27 of them Done", 1},
+	} {
+		notes := make([]string, test.notes)
+		lines := table("h", rows, notes, Size{50, test.height}, noon, false)
+		assert.LessOrEqual(t, len(lines), max(test.height, minSize.Height)-1, "a line is left for the cursor: %+v", test)
+		shown := 0
+		for _, line := range lines {
+			assert.LessOrEqual(t, len([]rune(line)), 50)
+			if strings.Contains(line, "Error") {
+				shown++
+			}
+		}
+		assert.Equal(t, test.errors, shown, "%+v", test)
+		last := lines[len(lines)-1-min(test.notes, minSize.Height-5)]
+		assert.True(t, strings.HasPrefix(last, test.want), "%+v: %q", test, last)
+	}
+}
+
+func TestAScreenRedrawsInPlaceBelowTheLog(t *testing.T) {
+	var out bytes.Buffer
+	screen := NewScreen(&out, func() Size { return Size{60, 20} }, true)
+	_, err := screen.Write([]byte("before\n"))
+	require.NoError(t, err)
+	require.NoError(t, screen.Show(Scene{Title: "title", Items: story[0], Now: noon}))
+	_, err = screen.Write([]byte("log 1\nlo"))
+	require.NoError(t, err)
+	_, err = screen.Write([]byte("g 2"))
+	require.NoError(t, err)
+	_, err = screen.Write([]byte("\n"))
+	require.NoError(t, err)
+	require.NoError(t, screen.Show(Scene{Title: "title", Items: story[2], Now: noon, Notes: []string{"note"}}))
+	golden(t, "screen.txt", strings.ReplaceAll(out.String(), "\x1b", "ESC"))
+}
+
+// fullDisk is a writer that fails.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestAViewThatCannotBeWrittenToIsAnError(t *testing.T) {
+	scene := Scene{Items: story[0], Now: noon}
+	assert.EqualError(t, NewLines(fullDisk{}).Show(scene), "disk full")
+	screen := NewScreen(fullDisk{}, func() Size { return Size{} }, false)
+	assert.EqualError(t, screen.Show(scene), "disk full")
+	_, err := screen.Write([]byte("x\n"))
+	assert.EqualError(t, err, "disk full")
+}
+
+// recorder keeps the scenes it is shown.
+type recorder struct{ scenes chan Scene }
+
+func (r recorder) Show(s Scene) error {
+	r.scenes <- s
+	return nil
+}
+
+func TestAWatcherShowsChangesAndTimeAndTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := statedb.New()
+		tables, err := desired.NewTables(db)
+		require.NoError(t, err)
+		store := desired.NewStore(db, tables)
+		r := recorder{make(chan Scene, 100)}
+		w := Watcher{DB: db, Tables: tables, View: r, Title: "title", Every: time.Minute, Notes: func() []string { return []string{"note"} }}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := make(chan error)
+		go func() { ended <- w.Run(ctx) }()
+
+		synctest.Wait() // until it has shown the empty tables
+		require.Len(t, r.scenes, 1)
+		scene := <-r.scenes
+		assert.Empty(t, scene.Items)
+		assert.Equal(t, []string{"note"}, scene.Notes)
+
+		state, err := config.Parse("f", []byte("links: [{name: br0, kind: bridge}]"))
+		require.NoError(t, err)
+		store.Apply(state)
+		synctest.Wait() // until it has shown the link
+		require.Len(t, r.scenes, 1)
+		assert.Len(t, (<-r.scenes).Items, 1)
+
+		time.Sleep(2*time.Minute + time.Second)
+		assert.Len(t, r.scenes, 2, "two minutes have gone by")
+
+		cancel()
+		require.NoError(t, <-ended)
+		assert.Len(t, r.scenes, 3, "the end is shown")
+	})
+}
