@@ -237,10 +237,8 @@ func (c *Core[Obj]) enter(obj Obj) *entry[Obj] {
 // minPeak is the size below which the map of entries is never made anew.
 const minPeak = 1024
 
-// forget drops the entry: its key is reconciled.
+// forget drops an entry that is in no queue and does not fail: its key is reconciled.
 func (c *Core[Obj]) forget(e *entry[Obj]) {
-	c.leave(e)
-	c.setFailure(e, nil)
 	c.byRevision.remove(e)
 	c.counts[e.state]--
 	delete(c.entries, e.key)

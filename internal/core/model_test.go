@@ -44,6 +44,8 @@ type modelKey struct {
 	failures      int
 	failure       string
 	attempted     time.Duration
+	// mark is what the caller noted with the last outcome.
+	mark uint8
 	// at is when the key is due; clock says whether there is such a time.
 	at    time.Duration
 	clock bool
@@ -192,6 +194,7 @@ func (m *model) plan(t testingT, items []Item[row]) {
 		k := m.keys[key]
 		switch {
 		case !it.Again:
+			require.Zero(t, it.Mark, "mark of %q", key)
 			changes = append(changes, key)
 			continue
 		case k.taken && k.from == Ready:
@@ -204,6 +207,7 @@ func (m *model) plan(t testingT, items []Item[row]) {
 		}
 		require.Equal(t, k.version, it.Revision, "revision of %q", key)
 		require.Equal(t, k.deleted, it.Deleted, "%q is deleted", key)
+		require.Equal(t, k.mark, it.Mark, "mark of %q", key)
 		require.Equal(t, k.failures, it.Attempt(), "attempts of %q", key)
 	}
 	require.Equal(t, m.changes, changes, "changes")
@@ -264,7 +268,7 @@ func (m *model) settle(now time.Duration, it *Item[row], out Outcome[row]) {
 		// It was reconciled, so that what it owes is newer than all that was seen.
 		k.owes = m.observed + 1
 	}
-	k.attempted, k.taken, k.failure = now, false, ""
+	k.attempted, k.taken, k.failure, k.mark = now, false, "", out.Mark
 	if !out.Lost {
 		k.version = out.Revision
 	}

@@ -92,7 +92,7 @@ func (w *walker) act() {
 }
 
 func (w *walker) outcome(*Item[row]) Outcome[row] {
-	out := Outcome[row]{Kind: kinds.Draw(w.t, "kind")}
+	out := Outcome[row]{Kind: kinds.Draw(w.t, "kind"), Mark: rapid.Uint8().Draw(w.t, "mark")}
 	switch out.Kind {
 	case Failed, BlockedOn, DoneAgain:
 		out.Delay = delays.Draw(w.t, "delay")

@@ -251,6 +251,11 @@ func (w *world) commit(r *run) {
 func (w *world) settle(it *Item[row], out Outcome[row]) {
 	w.core.Settle(w.now, it, out)
 	w.model.settle(w.now, it, out)
+	// An item that came to be listed did so behind all that owe less: had one of those
+	// been left for later, it would have to look for its place.
+	if e := w.core.entries[it.Obj.key]; e != nil && e == w.core.byRevision.tail && len(w.core.round.unlisted) > 0 {
+		require.GreaterOrEqual(w.t, w.core.round.unlisted[0].since, e.since)
+	}
 }
 
 func (w *world) release(key string) {

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package backoff
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+const (
+	ms      = time.Millisecond
+	longest = time.Duration(math.MaxInt64)
+)
+
+func TestDelay(t *testing.T) {
+	for _, test := range []struct {
+		min, max time.Duration
+		failures int
+		want     time.Duration
+	}{
+		// Min is the wait after the first failure, not twice that.
+		{100 * ms, time.Second, 1, 100 * ms},
+		{100 * ms, time.Second, 2, 200 * ms},
+		{100 * ms, time.Second, 3, 400 * ms},
+		{100 * ms, time.Second, 4, 800 * ms},
+		{100 * ms, time.Second, 5, time.Second},
+		{100 * ms, time.Second, 6, time.Second},
+		// Nothing has failed: as after the first failure.
+		{100 * ms, time.Second, 0, 100 * ms},
+		{100 * ms, time.Second, -1, 100 * ms},
+		{100 * ms, time.Second, math.MinInt, 100 * ms},
+		// The maximum is reached exactly, or missed by one.
+		{100 * ms, 400 * ms, 3, 400 * ms},
+		{100 * ms, 400 * ms, 4, 400 * ms},
+		{100 * ms, 400*ms - 1, 3, 400*ms - 1},
+		{100 * ms, 400*ms + 1, 3, 400 * ms},
+		{100 * ms, 400*ms + 1, 4, 400*ms + 1},
+		// No room for doubling.
+		{time.Second, time.Second, 1, time.Second},
+		{time.Second, time.Second, 2, time.Second},
+		{1, 1, 1000, 1},
+		{1, 2, 2, 2},
+		{1, 3, 2, 2},
+		{1, 3, 3, 3},
+		// However often it fails, and however large the maximum, nothing overflows.
+		{100 * ms, time.Minute, math.MaxInt, time.Minute},
+		{1, longest, 63, 1 << 62},
+		{1, longest, 64, longest},
+		{1, longest, 65, longest},
+		{1, longest, math.MaxInt, longest},
+		{longest / 2, longest, 2, longest - 1},
+		{longest/2 + 1, longest, 2, longest},
+		{longest, longest, 1, longest},
+		{longest, longest, 2, longest},
+	} {
+		e := Exponential{Min: test.min, Max: test.max}
+		require.Equal(t, test.want, e.Delay(test.failures),
+			"%d failures between %s and %s", test.failures, test.min, test.max)
+	}
+}
+
+func TestDelayNeverShrinksAndStaysWithinItsBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := Exponential{Min: time.Duration(rapid.Int64Range(1, math.MaxInt64).Draw(t, "min"))}
+		e.Max = time.Duration(rapid.Int64Range(int64(e.Min), math.MaxInt64).Draw(t, "max"))
+		failures := rapid.IntRange(1, 100).Draw(t, "failures")
+		d, next := e.Delay(failures), e.Delay(failures+1)
+		require.GreaterOrEqual(t, d, e.Min)
+		require.LessOrEqual(t, next, e.Max)
+		if d < e.Max {
+			require.Greater(t, next, d)
+		}
+		if d <= e.Max/2 {
+			require.Equal(t, 2*d, next)
+		} else {
+			require.Equal(t, e.Max, next)
+		}
+	})
+}
+
+func TestJitterShortensByAtMostItsFraction(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := Exponential{
+			Jitter: rapid.Float64Range(0, 1).Draw(t, "jitter"),
+			Rand:   rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)),
+		}
+		d := time.Duration(rapid.Int64Range(1, math.MaxInt64).Draw(t, "wait"))
+		for range 10 {
+			got := e.Spread(d)
+			require.LessOrEqual(t, got, d, "a wait is never lengthened")
+			require.Positive(t, got)
+			// Large waits are not whole in a float64.
+			least := float64(d) * (1 - e.Jitter) * (1 - 1e-15)
+			require.GreaterOrEqual(t, float64(got), math.Floor(least))
+		}
+	})
+}
+
+// What failed together must not come back together: the waits fill the whole of the range
+// that they may have, evenly.
+func TestJitterSpreadsACrowd(t *testing.T) {
+	const crowd, tenths = 5000, 10
+	e := Exponential{Min: time.Second, Max: time.Minute, Jitter: 0.1, Rand: rand.New(rand.NewPCG(1, 2))}
+	var within [tenths]int
+	for range crowd {
+		d := e.Delay(1)
+		require.Greater(t, d, 900*ms)
+		require.LessOrEqual(t, d, time.Second)
+		within[(d-900*ms-1)/(10*ms)]++
+	}
+	for i, n := range within {
+		require.InDelta(t, crowd/tenths, n, crowd/tenths/5, "waits in tenth %d of the range", i)
+	}
+}
+
+// Max is a bound that users plan with, and the jitter starts from there.
+func TestJitterHoldsAtTheMaximum(t *testing.T) {
+	e := Exponential{Min: time.Second, Max: time.Minute, Jitter: 0.5, Rand: rand.New(rand.NewPCG(1, 2))}
+	shortened := false
+	for range 1000 {
+		d := e.Delay(math.MaxInt)
+		require.LessOrEqual(t, d, time.Minute)
+		require.GreaterOrEqual(t, d, 30*time.Second)
+		shortened = shortened || d < 50*time.Second
+	}
+	require.True(t, shortened)
+}
+
+func TestZeroJitterIsExactAndNeedsNoSource(t *testing.T) {
+	e := Exponential{Min: time.Second, Max: time.Minute}
+	for _, d := range []time.Duration{1, 3, time.Second, longest} {
+		require.Equal(t, d, e.Spread(d))
+	}
+	require.Equal(t, 2*time.Second, e.Delay(2))
+}
+
+func TestNoWaitIsNotSpread(t *testing.T) {
+	e := Exponential{Jitter: 1, Rand: rand.New(rand.NewPCG(1, 2))}
+	require.Zero(t, e.Spread(0))
+	require.Equal(t, -time.Second, e.Spread(-time.Second))
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What is failing is told to people, who want to be told of news only: FailureVersion
+// changes when the set of failing keys or one of their texts does, and else never.
+func TestFailureVersionChangesWithTheNews(t *testing.T) {
+	c := small(4)
+	now := time.Duration(0)
+	version := uint64(0)
+	step := func(news bool, why string, kind Kind, text string) {
+		t.Helper()
+		now += time.Minute
+		begin(c, now, uint64(now), "a")
+		items := c.Plan()
+		out := failed(&items[0], text)
+		out.Kind = kind
+		if kind != Failed && kind != FailedForGood {
+			out.Failure = nil
+		}
+		c.Settle(now, &items[0], out)
+		c.End(1)
+		check(t, c)
+		require.Equal(t, news, c.FailureVersion() != version, why)
+		version = c.FailureVersion()
+	}
+	step(false, "nothing failed", Done, "")
+	step(true, "a fails", Failed, "no route")
+	step(false, "a fails as before", Failed, "no route")
+	step(true, "a fails otherwise", Failed, "no device")
+	step(false, "a fails as before, for good", FailedForGood, "no device")
+	step(true, "a is blocked, which is no failure", BlockedOn, "")
+	step(false, "a is reconciled", DoneAgain, "")
+	step(true, "a fails again", Failed, "no route")
+	step(true, "a is reconciled", Done, "")
+	step(false, "a is reconciled", Done, "")
+}
+
+// A change says nothing of how the target does: a key fails until an attempt succeeds.
+func TestChangeDoesNotHideAFailure(t *testing.T) {
+	c := small(4)
+	begin(c, 0, 1, "a", "b")
+	items := c.Plan()
+	for i := range items {
+		c.Settle(0, &items[i], failed(&items[i], "no route"))
+	}
+	c.End(2)
+	version := c.FailureVersion()
+
+	c.Begin(time.Millisecond)
+	c.Observe(row{key: "a"}, 3, false)
+	c.Observe(row{key: "b"}, 4, true)
+	items = c.Plan()
+	require.Equal(t, []string{"b"}, planned(items))
+	c.Return(&items[0])
+	c.End(0)
+	check(t, c)
+	require.Equal(t, 2, c.Failing())
+	require.Equal(t, version, c.FailureVersion())
+}
+
+func TestStatesHaveNames(t *testing.T) {
+	names := map[string]bool{}
+	for s := range numStates {
+		require.Regexp(t, "^[a-z]+$", s.String())
+		names[s.String()] = true
+	}
+	require.Len(t, names, int(numStates))
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// flood observes changes until the round has no room for another: there is always more.
+// It returns the revision of the last.
+func flood(c *Core[row], revision uint64) uint64 {
+	for c.Room() > 0 {
+		revision++
+		c.Observe(row{key: "flood" + strconv.FormatUint(revision, 10)}, revision, false)
+	}
+	return revision
+}
+
+// fail makes n keys fail at time 0 and returns the last revision.
+func fail(t testingT, c *Core[row], n int) uint64 {
+	for i := 0; c.Failing() < n; {
+		c.Begin(0)
+		for ; i < n && c.Room() > 0; i++ {
+			c.Observe(row{key: "retry" + strconv.Itoa(i)}, uint64(i+1), false)
+		}
+		items := c.Plan()
+		for j := range items {
+			c.Settle(0, &items[j], failed(&items[j], "no"))
+		}
+		c.End(len(items))
+	}
+	require.Equal(t, n, c.Count(Retry))
+	return uint64(n)
+}
+
+// Whatever the rate of changes, the nth retry that is due is run among the first 4n
+// operations (DESIGN section 6, no. 6), however large rounds are and however early they
+// are cut short.
+func TestDueRetriesComeThroughAFlood(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.IntRange(1, 40).Draw(t, "round size")
+		retries := rapid.IntRange(1, 50).Draw(t, "retries")
+		c := small(size)
+		revision := fail(t, c, retries)
+
+		// So that a full round is all the retries' turns, but for the rest of four.
+		operations, done := 0, 0
+		for c.Failing() > 0 {
+			c.Begin(time.Second)
+			revision = flood(c, revision)
+			items := c.Plan()
+			require.Len(t, items, size, "a round in a flood is full")
+			ran := rapid.IntRange(1, size).Draw(t, "run before the round is cut short")
+			for i := range items {
+				if i >= ran {
+					c.Return(&items[i])
+					continue
+				}
+				operations++
+				if items[i].Attempt() > 0 {
+					done++
+				}
+				c.Settle(time.Second, &items[i], Outcome[row]{Kind: Done})
+				require.GreaterOrEqual(t, done, min(retries, operations/share),
+					"retries among the first %d operations", operations)
+			}
+			c.End(ran)
+		}
+	})
+}
+
+// The changes have the rest: however many keys fail, and however often, three operations
+// in four are the changes' while there are any.
+func TestChangesComeThroughACrowdOfRetries(t *testing.T) {
+	for _, size := range []int{1, 2, 3, 4, 5, 8, 1000} {
+		t.Run(fmt.Sprintf("round size %d", size), func(t *testing.T) {
+			c := small(size)
+			revision := fail(t, c, 4*size)
+			now, operations, changes := time.Duration(0), 0, 0
+			for range 12 {
+				// All of them are due, always.
+				now += time.Hour
+				c.Begin(now)
+				revision = flood(c, revision)
+				items := c.Plan()
+				for i := range items {
+					operations++
+					if items[i].Attempt() > 0 {
+						c.Settle(now, &items[i], failed(&items[i], "no"))
+						continue
+					}
+					changes++
+					c.Settle(now, &items[i], done(&items[i]))
+				}
+				c.End(len(items))
+			}
+			require.Equal(t, 12*size, operations)
+			require.InDelta(t, operations*3/4, changes, 1, "changes among %d operations", operations)
+		})
+	}
+}
+
+// Those that are due the longest go first, so that none of a crowd is passed over.
+func TestRetriesOfACrowdTakeTurns(t *testing.T) {
+	const retries, size = 100, 8
+	c := small(size)
+	fail(t, c, retries)
+	attempts := map[string]int{}
+	now := time.Second
+	for range 5 * retries / size {
+		c.Begin(now)
+		items := c.Plan()
+		require.Len(t, items, size)
+		for i := range items {
+			attempts[items[i].Obj.key]++
+			out := failed(&items[i], "no")
+			out.Delay = time.Nanosecond
+			c.Settle(now, &items[i], out)
+		}
+		c.End(len(items))
+		now += time.Millisecond
+	}
+	require.Len(t, attempts, retries)
+	for key, n := range attempts {
+		require.InDelta(t, 5, n, 1, "attempts of %q", key)
+	}
+}
