@@ -22,6 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/statekeel/statekeel/example/netagent/agent"
+	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/kernel"
 	"github.com/statekeel/statekeel/example/netagent/sandbox"
 	"github.com/statekeel/statekeel/example/netagent/statefile"
@@ -110,7 +111,6 @@ func runInside(s settings) error {
 	}
 	o := agent.Options{
 		File:    file,
-		Target:  kernel.NewTarget,
 		Refresh: s.refresh,
 		Prune:   s.prune,
 		Shell:   s.shell,
@@ -129,6 +129,9 @@ func runInside(s settings) error {
 		where = "http://" + o.Listener.Addr().String()
 	}
 	show(&o, s, where)
+	o.Target = func(tables *desired.Tables, undid func(string, desired.Effect)) desired.Target {
+		return kernel.NewTarget(tables, undid, o.Log)
+	}
 	o.Log.Info("netagent runs in a network namespace of its own", "pid", os.Getpid(), "http", where, "shell", s.shell)
 	return agent.Run(ctx, o)
 }

@@ -22,10 +22,7 @@ import (
 )
 
 // addresses puts addresses on links and takes them off.
-type addresses struct {
-	needs needs
-	undid func(string, desired.Effect)
-}
+type addresses struct{ surroundings }
 
 // Update adds the address if the link does not have it. The same IP with another
 // prefix length goes first: for IPv6 the kernel takes it for the same address.
@@ -36,7 +33,7 @@ func (a *addresses) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Rev
 		return err
 	}
 	if link == nil {
-		return a.needs.link(txn, want.Dev)
+		return a.waitForLink(txn, want.Dev)
 	}
 	have, err := addressesOf(link)
 	if err != nil {
@@ -63,6 +60,7 @@ func (a *addresses) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Rev
 		return fmt.Errorf("add address %q: %w", want.Key(), err)
 	}
 	a.undid(want.Dev, desired.UndidRoutes)
+	a.repaired(row.Status, "address", want.Key())
 	return nil
 }
 
@@ -104,7 +102,7 @@ func (a *addresses) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*
 				continue
 			}
 			a.undid(address.Dev, desired.UndidAddresses|desired.UndidRoutes)
-			errs = append(errs, deleteAddress(link, addr))
+			errs = append(errs, a.stray("address", address.Key(), deleteAddress(link, addr)))
 		}
 	}
 	return errors.Join(errs...)

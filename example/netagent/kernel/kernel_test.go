@@ -6,7 +6,9 @@
 package kernel
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"os"
@@ -54,6 +56,7 @@ type fixture struct {
 	tables *desired.Tables
 	desired.Target
 	undone map[string]desired.Effect
+	log    bytes.Buffer
 }
 
 // newFixture moves the test to a fresh network namespace, which ends with it.
@@ -66,7 +69,9 @@ func newFixture(t *testing.T) *fixture {
 	tables, err := desired.NewTables(db)
 	require.NoError(t, err)
 	f := &fixture{T: t, db: db, tables: tables, undone: make(map[string]desired.Effect)}
-	f.Target = NewTarget(tables, func(link string, effect desired.Effect) { f.undone[link] |= effect })
+	f.Target = NewTarget(tables,
+		func(link string, effect desired.Effect) { f.undone[link] |= effect },
+		slog.New(slog.NewTextHandler(&f.log, nil)))
 	return f
 }
 

@@ -20,10 +20,7 @@ import (
 )
 
 // links makes and removes network interfaces.
-type links struct {
-	needs needs
-	undid func(string, desired.Effect)
-}
+type links struct{ surroundings }
 
 // Update makes the link if it is not there or is something else, and then sets what
 // differs.
@@ -33,12 +30,17 @@ func (l *links) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revisio
 	if err != nil {
 		return err
 	}
-	if have == nil || !l.isA(have, want) {
+	made := have == nil || !l.isA(have, want)
+	if made {
 		if have, err = l.create(have, want); err != nil {
 			return err
 		}
 	}
-	return l.configure(txn, have, want)
+	changed, err := l.configure(txn, have, want)
+	if made || changed {
+		l.repaired(row.Status, "link", want.Name)
+	}
+	return err
 }
 
 // isA tells whether a link is of the wanted kind and, for a veth, has the wanted
@@ -109,14 +111,14 @@ func (l *links) create(old netlink.Link, want config.Link) (netlink.Link, error)
 	return made, err
 }
 
-// configure sets what differs of a link that is what it should be.
-func (l *links) configure(txn statedb.ReadTxn, have netlink.Link, want config.Link) error {
+// configure sets what differs of a link that is what it should be, and tells whether
+// anything did.
+func (l *links) configure(txn statedb.ReadTxn, have netlink.Link, want config.Link) (changed bool, err error) {
 	master, err := l.master(txn, want)
 	if err != nil {
-		return err
+		return false, err
 	}
 	attrs := have.Attrs()
-	changed := false
 	for _, setting := range []struct {
 		what   string
 		differ bool
@@ -132,15 +134,14 @@ func (l *links) configure(txn statedb.ReadTxn, have netlink.Link, want config.Li
 			continue
 		}
 		if err := setting.set(); err != nil {
-			return fmt.Errorf("set %s of link %q: %w", setting.what, want.Name, err)
+			return changed, fmt.Errorf("set %s of link %q: %w", setting.what, want.Name, err)
 		}
 		changed = true
 	}
-	if !changed {
-		return nil
+	if changed {
+		l.undid(want.Name, desired.UndidAddresses|desired.UndidRoutes)
 	}
-	l.undid(want.Name, desired.UndidAddresses|desired.UndidRoutes)
-	return nil
+	return changed, nil
 }
 
 func setMAC(link netlink.Link, text string) error {
@@ -161,7 +162,7 @@ func (l *links) master(txn statedb.ReadTxn, want config.Link) (int, error) {
 		return 0, err
 	}
 	if bridge == nil {
-		return 0, l.needs.link(txn, want.Master)
+		return 0, l.waitForLink(txn, want.Master)
 	}
 	return bridge.Attrs().Index, nil
 }
@@ -202,7 +203,7 @@ func (l *links) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*desi
 				continue // the update of the other end makes it anew
 			}
 		}
-		errs = append(errs, deleteLink(link))
+		errs = append(errs, l.stray("link", name, deleteLink(link)))
 	}
 	return errors.Join(errs...)
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"sync"
 
 	"github.com/cilium/statedb"
@@ -24,41 +25,60 @@ var verboseKernel = sync.OnceFunc(func() { nl.EnableErrorMessageReporting = true
 
 // NewTarget returns the network namespace as a target. It looks needed objects up in
 // the tables, and calls undid whenever a change to a link may have taken others
-// along; undid must not block.
-func NewTarget(tables *desired.Tables, undid func(link string, effect desired.Effect)) desired.Target {
+// along; undid must not block. What somebody else did and it undoes, it logs.
+func NewTarget(tables *desired.Tables, undid func(link string, effect desired.Effect), log *slog.Logger) desired.Target {
 	verboseKernel()
-	needs := needs{tables}
+	s := surroundings{tables: tables, undid: undid, log: log}
 	return desired.Target{
-		Links:     &links{needs: needs, undid: undid},
-		Addresses: &addresses{needs: needs, undid: undid},
-		Routes:    newRoutes(needs),
-		Sysctls:   newSysctls(needs),
+		Links:     &links{s},
+		Addresses: &addresses{s},
+		Routes:    newRoutes(s),
+		Sysctls:   newSysctls(s),
 	}
 }
 
-// needs finds out what an object has to wait for.
-type needs struct {
+// surroundings are what the operations have besides the kernel.
+type surroundings struct {
 	tables *desired.Tables
+	undid  func(link string, effect desired.Effect)
+	log    *slog.Logger
 }
 
-// link returns the outcome of an operation that misses a link: it waits until the
-// row of that link changes.
-func (n needs) link(txn statedb.ReadTxn, name string) error {
-	_, _, changed, asked := n.tables.Links.GetWatch(txn, desired.ByKey[config.Link](name))
+// repaired logs a change that a refresh made: somebody had broken what was Done.
+func (s surroundings) repaired(status reconciler.Status, kind, key string) {
+	if status.Kind == reconciler.StatusKindRefreshing {
+		s.log.Info("repaired what somebody had changed", "kind", kind, "name", key)
+	}
+}
+
+// stray logs a removal of what nobody asked for, unless it failed with err, which it
+// returns.
+func (s surroundings) stray(kind, key string, err error) error {
+	if err == nil {
+		s.log.Info("removed what nobody asked for", "kind", kind, "name", key)
+	}
+	return err
+}
+
+// waitForLink returns the outcome of an operation that misses a link: it waits until
+// the row of that link changes.
+func (s surroundings) waitForLink(txn statedb.ReadTxn, name string) error {
+	_, _, changed, asked := s.tables.Links.GetWatch(txn, desired.ByKey[config.Link](name))
 	if !asked {
 		return reconciler.Blocked(fmt.Sprintf("link %q is not asked for", name), changed)
 	}
 	return reconciler.Blocked(fmt.Sprintf("link %q is not there yet", name), changed)
 }
 
-// addresses returns the outcome of an operation that failed with err where it needs
-// the addresses of a link: it waits if one of them, or the link, is still to come.
-func (n needs) addresses(txn statedb.ReadTxn, link string, err error) error {
-	row, _, linkChanged, asked := n.tables.Links.GetWatch(txn, desired.ByKey[config.Link](link))
+// waitForAddresses returns the outcome of an operation that failed with err where it
+// needs the addresses of a link: it waits if one of them, or the link, is still to
+// come, and failed if not.
+func (s surroundings) waitForAddresses(txn statedb.ReadTxn, link string, err error) error {
+	row, _, linkChanged, asked := s.tables.Links.GetWatch(txn, desired.ByKey[config.Link](link))
 	if asked && !settled(row) {
 		return reconciler.Blocked(fmt.Sprintf("link %q is not ready yet", link), linkChanged)
 	}
-	rows, changed := n.tables.Addresses.ListWatch(txn, desired.ByNeeds[config.Address](link))
+	rows, changed := s.tables.Addresses.ListWatch(txn, desired.ByNeeds[config.Address](link))
 	for row := range rows {
 		if !settled(row) {
 			return reconciler.Blocked(fmt.Sprintf("address %q is not there yet", row.Spec.Key()), changed)

@@ -26,15 +26,15 @@ const Protocol netlink.RouteProtocol = 83
 
 // routes puts routes into the kernel's tables and removes them.
 type routes struct {
-	needs needs
+	surroundings
 
 	// managed are the tables that prune looks after: main, and all that a route
 	// was ever wanted in. Only the reconciler's goroutine touches it.
 	managed map[config.Table]struct{}
 }
 
-func newRoutes(needs needs) *routes {
-	return &routes{needs: needs, managed: map[config.Table]struct{}{config.TableMain: {}}}
+func newRoutes(s surroundings) *routes {
+	return &routes{surroundings: s, managed: map[config.Table]struct{}{config.TableMain: {}}}
 }
 
 // Update puts the route in, in the place of those with the same table, destination
@@ -47,7 +47,7 @@ func (r *routes) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revisi
 		return err
 	}
 	if link == nil {
-		return r.needs.link(txn, want.Dev)
+		return r.waitForLink(txn, want.Dev)
 	}
 	have, err := routesOf(want)
 	if err != nil {
@@ -56,16 +56,17 @@ func (r *routes) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revisi
 	index := link.Attrs().Index
 	if !anyIs(have, want, index) {
 		if err := install(want, index, len(have) > 0); err != nil {
-			return r.needs.addresses(txn, want.Dev, err)
+			return r.waitForAddresses(txn, want.Dev, err)
 		}
 		if have, err = routesOf(want); err != nil {
 			return err
 		}
+		defer r.repaired(row.Status, "route", want.Key())
 	}
 	var errs []error
 	for _, route := range have {
 		if !is(route, want, index) {
-			errs = append(errs, deleteRoute(route))
+			errs = append(errs, r.stray("route", want.Key(), deleteRoute(route)))
 		}
 	}
 	return errors.Join(errs...)
@@ -124,7 +125,7 @@ func (r *routes) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*des
 			continue
 		}
 		if _, asked := want[keyOf(route)]; !asked {
-			errs = append(errs, deleteRoute(route))
+			errs = append(errs, r.stray("route", keyOf(route), deleteRoute(route)))
 		}
 	}
 	return errors.Join(errs...)

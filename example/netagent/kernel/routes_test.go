@@ -6,6 +6,7 @@
 package kernel
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -213,4 +214,27 @@ func TestKeysOfKernelAndConfigAgree(t *testing.T) {
 	assert.ElementsMatch(t, want, have)
 	assert.Equal(t, "main/0.0.0.0/0", keyOf(netlink.Route{Table: int(config.TableMain), Family: netlink.FAMILY_V4}))
 	assert.Equal(t, "main/::/0/3", keyOf(netlink.Route{Table: int(config.TableMain), Family: netlink.FAMILY_V6, Priority: 3}))
+}
+
+func TestRepairsAndPrunesAreLogged(t *testing.T) {
+	f := newFixture(t)
+	state := f.state(someRoutes)
+	f.update(state)
+	assert.Empty(t, f.log.String(), "what is new is no repair")
+	refresh := func() {
+		t.Helper()
+		for _, r := range state.Routes {
+			row := &desired.Route{Spec: r.Spec, Status: reconciler.StatusRefreshing()}
+			require.NoError(t, f.Routes.Update(t.Context(), f.db.ReadTxn(), 1, row))
+		}
+	}
+	refresh()
+	assert.Empty(t, f.log.String(), "nothing was broken")
+	f.byHand(netlink.RouteDel(&netlink.Route{Dst: cidr("10.3.0.0/16"), Table: 100}))
+	refresh()
+	assert.Contains(t, f.log.String(), `msg="repaired what somebody had changed" kind=route name=100/10.3.0.0/16`)
+	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: f.link("br0").Attrs().Index}))
+	prune(f, f.Routes, state.Routes)
+	assert.Contains(t, f.log.String(), `msg="removed what nobody asked for" kind=route name=main/10.66.0.0/16`)
+	assert.Equal(t, 2, strings.Count(f.log.String(), "\n"))
 }

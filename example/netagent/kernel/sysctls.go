@@ -27,15 +27,15 @@ const procSys = "/proc/sys"
 
 // sysctls sets settings of the namespace.
 type sysctls struct {
-	needs needs
+	surroundings
 
 	// before are the values from before the first change, to go back to. Only the
 	// reconciler's goroutine touches it.
 	before map[string]string
 }
 
-func newSysctls(needs needs) *sysctls {
-	return &sysctls{needs: needs, before: make(map[string]string)}
+func newSysctls(s surroundings) *sysctls {
+	return &sysctls{surroundings: s, before: make(map[string]string)}
 }
 
 // Update sets the value if it is another one, and makes sure that it took.
@@ -57,6 +57,7 @@ func (s *sysctls) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revis
 	if err := writeSysctl(want, want.Value); err != nil {
 		return err
 	}
+	s.repaired(row.Status, "sysctl", want.Name)
 	if have, err = readSysctl(want); err == nil && have != want.Value {
 		err = fmt.Errorf("sysctl %q: set to %q, the kernel made it %q", want.Name, want.Value, have)
 	}
@@ -70,7 +71,7 @@ func (s *sysctls) missing(txn statedb.ReadTxn, want config.Sysctl, name string) 
 		return err
 	}
 	if link == nil {
-		return s.needs.link(txn, name)
+		return s.waitForLink(txn, name)
 	}
 	return fmt.Errorf("sysctl %q: links have no setting of this name", want.Name)
 }
