@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 Authors of Statekeel
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+
+GO          ?= go
+# Every folder with a go.mod of its own that has code.
+MODULES     := . example benchmarks
+STATICCHECK := $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
+TEST        := $(GO) test -race -count=1
+
+.PHONY: help
+help: ## say what there is to make
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+.PHONY: run
+run: ## run netagent: a network namespace that follows example/netagent/state.yaml
+	@cd example && $(GO) build -o netagent/netagent ./netagent && exec netagent/netagent -state netagent/state.yaml
+
+.PHONY: test
+test: lint tidy test-root test-benchmarks test-example ## lint, and run all tests with -race
+
+.PHONY: lint
+lint: ## gofmt, go vet and staticcheck, in all modules
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
+	@for module in $(MODULES); do \
+		echo "lint $$module"; (cd "$$module" && $(GO) vet ./... && $(STATICCHECK) ./...); \
+	done
+
+# -diff changes nothing, and fails if there is something to change.
+.PHONY: tidy
+tidy: ## check that go.mod and go.sum have what is needed and no more
+	@for module in $(MODULES) tools; do \
+		echo "tidy $$module"; (cd "$$module" && $(GO) mod tidy -diff && $(GO) mod verify >/dev/null); \
+	done
+
+# With the variable statedb checks its trees at every commit. That takes minutes where
+# tables are large; the index by status is where we hand it keys that are shared.
+.PHONY: test-root
+test-root:
+	$(TEST) ./...
+	STATEDB_VALIDATE=1 $(TEST) ./status
+
+.PHONY: test-benchmarks
+test-benchmarks:
+	cd benchmarks && $(TEST) ./...
+
+# The tests against the kernel are worth nothing where they are skipped: that is a
+# failure, and a reason to read what they say is missing.
+.PHONY: test-example
+test-example:
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
+	echo "cd example && $(TEST) -v ./..."; \
+	if ! (cd example && $(TEST) -v ./...) >"$$log" 2>&1; then cat "$$log"; exit 1; fi; \
+	if grep -A5 -e '^ *--- SKIP' "$$log"; then echo "tests were skipped"; exit 1; fi; \
+	grep -E '^(ok|\?) ' "$$log"
+
+.PHONY: bench
+bench: ## compare with the peers and write docs/PERFORMANCE.md
+	cd benchmarks && $(GO) run . -report ../docs/PERFORMANCE.md
+
+.PHONY: bench-quick
+bench-quick: ## the same comparison in less than a minute, to standard output
+	cd benchmarks && $(GO) run . -quick
