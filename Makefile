@@ -53,7 +53,7 @@ test-example:
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
 	echo "cd example && $(TEST) -v ./..."; \
 	if ! (cd example && $(TEST) -v ./...) >"$$log" 2>&1; then cat "$$log"; exit 1; fi; \
-	if grep -A5 -e '^ *--- SKIP' "$$log"; then echo "tests were skipped"; exit 1; fi; \
+	if grep -B5 -e '^ *--- SKIP' "$$log"; then echo "tests were skipped"; exit 1; fi; \
 	grep -E '^(ok|\?) ' "$$log"
 
 .PHONY: bench
