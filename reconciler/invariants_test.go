@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
@@ -491,6 +492,16 @@ func TestStopCommitsWhatWasFinished(t *testing.T) {
 			require.Equal(e, kind, e.kind(id), "object %d", id)
 		}
 	}, nil)
+}
+
+// An interval that is as good as never is not at once.
+func TestPruneIntervalBeyondTheEndOfTimeIsNotDueAtOnce(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.pass(time.Hour)
+		e.loop.Prune()
+		e.pass(time.Hour)
+		require.Equal(e, []string{"prune(0)"}, e.target.calls())
+	}, nil, reconciler.WithPruning(math.MaxInt64), reconciler.WithRefreshing(math.MaxInt64, nil))
 }
 
 func TestLoopIsRunOnce(t *testing.T) {

@@ -6,6 +6,7 @@ package reconciler
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -35,7 +36,10 @@ func (p *pruner) next() (time.Duration, bool) { return p.at, p.ready && p.schedu
 
 // schedule sets the time of the next prune, or that there is to be none if after is
 // not positive.
-func (p *pruner) schedule(now, after time.Duration) { p.at, p.scheduled = now+after, after > 0 }
+func (p *pruner) schedule(now, after time.Duration) {
+	// An interval that nobody will live to see the end of must not wrap around.
+	p.at, p.scheduled = now+min(after, math.MaxInt64-now), after > 0
+}
 
 // pruneDue reports whether it is time to prune: not before the table is initialised.
 func (l *Loop[Obj]) pruneDue(txn statedb.ReadTxn, now time.Duration) bool {
