@@ -40,6 +40,10 @@ const (
 	asForbidden = "forbidden" // netagent, where no further user namespace may be made
 )
 
+// A thread that has gone to another namespace ends with its goroutine, but for the
+// first one of the process: so no test is to run on that.
+func init() { runtime.LockOSThread() }
+
 // TestMain runs netagent if it is asked to, and else the tests. An unprivileged user's
 // tests run in namespaces of their own, as it takes rights over the agent's namespace
 // to look into it.

@@ -54,11 +54,11 @@ var httpCell = cell.Module(
 	"Serves metrics and tables and health and single objects over HTTP",
 
 	cell.ProvidePrivate(job.Registry.NewGroup),
-	cell.Invoke(func(jobs job.Group, o Options, db *statedb.DB, tables *desired.Tables, store *desired.Store, registry *health.Registry) {
+	cell.Invoke(func(jobs job.Group, o Options, db *statedb.DB, tables *desired.Tables, store *desired.Store, again *desired.Again, registry *health.Registry) {
 		if o.Listener == nil {
 			return
 		}
-		api := httpapi.API{DB: db, Tables: tables, Store: store, Health: registry}
+		api := httpapi.API{DB: db, Tables: tables, Store: store, Again: again, Health: registry}
 		jobs.Add(job.OneShot("http", func(ctx context.Context, _ cell.Health) error {
 			return httpapi.Serve(ctx, o.Listener, api.Handler())
 		}, job.WithShutdown()))

@@ -39,12 +39,12 @@ var onceCell = cell.Module(
 	"Ends the agent when all is Done",
 
 	cell.ProvidePrivate(job.Registry.NewGroup),
-	cell.Invoke(func(jobs job.Group, o Options, db *statedb.DB, tables *desired.Tables, registry *health.Registry, shutdowner hive.Shutdowner, settled *settled) {
+	cell.Invoke(func(jobs job.Group, o Options, again *desired.Again, registry *health.Registry, shutdowner hive.Shutdowner, settled *settled) {
 		if !o.Once {
 			return
 		}
 		jobs.Add(job.OneShot("once", func(ctx context.Context, _ cell.Health) error {
-			err := untilSettled(ctx, db, tables, registry, o.Timeout)
+			err := untilSettled(ctx, again, registry, o.Timeout)
 			settled.Store(err == nil)
 			shutdowner.Shutdown(hive.ShutdownWithError(err))
 			return nil
@@ -60,13 +60,12 @@ type settled struct{ atomic.Bool }
 var errStopped = errors.New("stopped before all was Done")
 
 // untilSettled returns nil when all is Done and well, and a NotDone after the timeout.
-func untilSettled(ctx context.Context, db *statedb.DB, tables *desired.Tables, registry *health.Registry, timeout time.Duration) error {
+func untilSettled(ctx context.Context, again *desired.Again, registry *health.Registry, timeout time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
-		snapshot, changed := tables.Snapshot(db.ReadTxn())
-		degraded := registry.Degraded()
-		if snapshot.Settled() && len(degraded) == 0 {
+		snapshot, changed, whole := again.Look()
+		if whole && snapshot.Settled() && len(registry.Degraded()) == 0 {
 			return nil
 		}
 		set := statedb.NewWatchSet()
@@ -78,7 +77,7 @@ func untilSettled(ctx context.Context, db *statedb.DB, tables *desired.Tables, r
 			return errStopped
 		}
 		if limited.Err() != nil {
-			return notDone(db, tables, registry, timeout)
+			return notDone(again, registry, timeout)
 		}
 	}
 }
@@ -87,9 +86,9 @@ func untilSettled(ctx context.Context, db *statedb.DB, tables *desired.Tables, r
 const healthPoll = 100 * time.Millisecond
 
 // notDone returns a NotDone, or nil if all is Done and well after all.
-func notDone(db *statedb.DB, tables *desired.Tables, registry *health.Registry, timeout time.Duration) error {
+func notDone(again *desired.Again, registry *health.Registry, timeout time.Duration) error {
 	e := &NotDone{Timeout: timeout}
-	snapshot, _ := tables.Snapshot(db.ReadTxn())
+	snapshot, _, _ := again.Look()
 	if !snapshot.Initialized {
 		e.Why = append(e.Why, "the state file has not been read yet")
 	}

@@ -43,8 +43,10 @@ type Again struct {
 	tables *Tables
 	wake   chan struct{}
 
-	mu   sync.Mutex
-	told map[string]Effect // by link
+	mu      sync.Mutex
+	told    map[string]Effect // by link, what is not marked yet
+	marking bool              // whether what was told before is being marked
+	calls   uint64            // of Undid
 }
 
 // NewAgain returns an Again on the tables of a database. Nothing happens before
@@ -58,6 +60,7 @@ func NewAgain(db *statedb.DB, tables *Tables) *Again {
 func (a *Again) Undid(link string, effect Effect) {
 	a.mu.Lock()
 	a.told[link] |= effect
+	a.calls++
 	a.mu.Unlock()
 	select {
 	case a.wake <- struct{}{}:
@@ -73,12 +76,38 @@ func (a *Again) Run(ctx context.Context, _ cell.Health) error {
 			return nil
 		case <-a.wake:
 		}
+		a.mark(a.take())
 		a.mu.Lock()
-		told := a.told
-		a.told = make(map[string]Effect)
+		a.marking = false
 		a.mu.Unlock()
-		a.mark(told)
 	}
+}
+
+func (a *Again) take() map[string]Effect {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	told := a.told
+	a.told, a.marking = make(map[string]Effect), true
+	return told
+}
+
+// state returns the number of calls of Undid so far, and whether all of them have had
+// their effect on the tables.
+func (a *Again) state() (calls uint64, through bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.calls, len(a.told) == 0 && !a.marking
+}
+
+// Look is [Tables.Snapshot] of the tables now, and tells whether it is the whole truth:
+// whether nothing that was undone before is still to be marked. An operation tells what
+// it undid before its object is Done; so a snapshot in which all is settled and that is
+// the whole truth means that the target is as it should be.
+func (a *Again) Look() (s Snapshot, changed []<-chan struct{}, whole bool) {
+	before, through := a.state()
+	s, changed = a.tables.Snapshot(a.db.ReadTxn())
+	after, stillThrough := a.state()
+	return s, changed, through && stillThrough && before == after
 }
 
 func (a *Again) mark(told map[string]Effect) {

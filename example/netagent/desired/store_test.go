@@ -4,6 +4,7 @@
 package desired
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -292,4 +293,30 @@ func TestTablesAreShownInColumns(t *testing.T) {
 	sysctl, _, _ := f.tables.Sysctls.Get(f.db.ReadTxn(), ByKey[config.Sysctl]("net.ipv4.ip_forward"))
 	assert.Equal(t, []string{"net.ipv4.ip_forward", "1"}, sysctlColumns(sysctl.Spec))
 	assert.Len(t, sysctlHeader, 2)
+}
+
+func TestALookIsTheWholeTruthWhenNothingIsLeftToMark(t *testing.T) {
+	f := newFixture(t)
+	f.apply("links: [{name: br0, kind: bridge}]\naddresses: [{dev: br0, cidr: 10.0.0.1/24}]")
+	f.setAll(reconciler.StatusDone())
+	again := NewAgain(f.db, f.tables)
+	s, _, whole := again.Look()
+	assert.True(t, whole && s.Settled())
+
+	again.Undid("br0", UndidAddresses)
+	s, _, whole = again.Look()
+	assert.True(t, s.Settled())
+	assert.False(t, whole, "the address is to be marked")
+
+	told := again.take()
+	_, _, whole = again.Look()
+	assert.False(t, whole, "the address is being marked")
+	again.mark(told)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	again.Undid("br0", UndidAddresses)
+	ended := make(chan error)
+	go func() { ended <- again.Run(ctx, nil) }()
+	require.NoError(t, <-ended, "it ends, whatever it was told")
 }

@@ -38,6 +38,7 @@ type API struct {
 	DB     *statedb.DB
 	Tables *desired.Tables
 	Store  *desired.Store
+	Again  *desired.Again
 	Health *health.Registry
 }
 
@@ -87,13 +88,16 @@ func usage(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (a API) healthz(w http.ResponseWriter, _ *http.Request) {
-	snapshot, _ := a.Tables.Snapshot(a.DB.ReadTxn())
+	snapshot, _, whole := a.Again.Look()
 	var wrong []string
 	if !snapshot.Initialized {
 		wrong = append(wrong, "the state file has not been read yet")
 	}
 	for _, item := range snapshot.Unsettled() {
 		wrong = append(wrong, item.String())
+	}
+	if len(wrong) == 0 && !whole {
+		wrong = append(wrong, "what a change to a link took along is not known yet")
 	}
 	for _, report := range a.Health.Degraded() {
 		wrong = append(wrong, report.String())

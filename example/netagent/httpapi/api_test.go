@@ -49,7 +49,7 @@ func newFixture(t *testing.T) *fixture {
 	tables, err := desired.NewTables(db)
 	require.NoError(t, err)
 	registry, root := health.New()
-	api := API{DB: db, Tables: tables, Store: desired.NewStore(db, tables), Health: registry}
+	api := API{DB: db, Tables: tables, Store: desired.NewStore(db, tables), Again: desired.NewAgain(db, tables), Health: registry}
 	return &fixture{t, api, api.Handler(), root.NewScope("part")}
 }
 
@@ -161,6 +161,13 @@ func TestHealthIsWellOnlyWhenAllIsDoneAndNobodyComplains(t *testing.T) {
 		assert.Equal(t, 200, code)
 		assert.Equal(t, "ok, 1 objects are Done\n", body)
 	}
+
+	f.api.Again.Undid("br0", desired.UndidRoutes) // and nobody follows it up here
+	code, body = f.do("GET", "/healthz", "")
+	assert.Equal(t, 503, code)
+	assert.Equal(t, "what a change to a link took along is not known yet\n", body)
+	f.api.Again = desired.NewAgain(f.api.DB, f.api.Tables)
+	f.handler = f.api.Handler()
 
 	f.health.Degraded("bad", errors.New("prune: boom"))
 	code, body = f.do("GET", "/healthz", "")

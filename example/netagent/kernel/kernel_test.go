@@ -28,6 +28,10 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
+// A thread that has gone to another namespace ends with its goroutine, but for the
+// first one of the process: so no test is to run on that.
+func init() { runtime.LockOSThread() }
+
 // TestMain runs the tests in namespaces of their own, so that they neither need
 // root nor touch the host. They fail where the system forbids that.
 func TestMain(m *testing.M) {

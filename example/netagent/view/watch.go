@@ -49,6 +49,7 @@ type Watcher struct {
 // shows the last one. It returns an error if the view cannot be written to.
 func (w *Watcher) Run(ctx context.Context) error {
 	for {
+		last := ctx.Err() != nil // before the look that may be the last one
 		snapshot, changed := w.Tables.Snapshot(w.DB.ReadTxn())
 		scene := Scene{Title: w.Title, Items: snapshot.Items, Now: time.Now()}
 		if w.Notes != nil {
@@ -57,7 +58,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		if err := w.View.Show(scene); err != nil {
 			return err
 		}
-		if ctx.Err() != nil {
+		if last {
 			return nil
 		}
 		w.wait(ctx, changed)
