@@ -3,7 +3,7 @@
 
 // Netagent keeps the links, addresses, routes and sysctls of a network namespace of its
 // own at what a YAML file says: an example of statekeel's reconcilers on a real target.
-// See the README beside this directory for what to try.
+// See the README in the directory above for what to try.
 //
 //	netagent -state state.yaml        run until a signal comes
 //	netagent -state state.yaml -once  exit 0 when all is Done, 1 if it does not get there
