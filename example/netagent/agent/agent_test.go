@@ -184,11 +184,11 @@ func TestOnceSaysWhatIsNotDoneAndWhy(t *testing.T) {
 	w.refuses["route main/10.1.0.0/16"] = errors.New("boom")
 	w.refuses["sysctl net.ipv4.ip_forward"] = reconciler.Blocked("waits for Godot")
 	o := options(t, w, state)
-	o.Once, o.Timeout = true, 300*time.Millisecond
+	o.Once, o.Timeout = true, 2*time.Second
 	err := Run(t.Context(), o)
 	var notDone *NotDone
 	require.ErrorAs(t, err, &notDone)
-	assert.EqualError(t, err, `not all is Done after 300ms:
+	assert.EqualError(t, err, `not all is Done after 2s:
   route main/10.1.0.0/16: Error: boom
   sysctl net.ipv4.ip_forward: Blocked: waits for Godot`)
 }
@@ -197,7 +197,7 @@ func TestOnceIsNotThroughWhilePruningFails(t *testing.T) {
 	w := newWorld()
 	w.refuses["prune link "] = errors.New("boom")
 	o := options(t, w, state)
-	o.Once, o.Timeout = true, 300*time.Millisecond
+	o.Once, o.Timeout = true, 2*time.Second
 	assert.ErrorContains(t, Run(t.Context(), o), "job-reconcile-links: 1 error(s): prune: boom")
 }
 
