@@ -5,6 +5,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -31,11 +32,15 @@ type task[Obj any] struct {
 	took time.Duration
 }
 
+// errNotRun is the error of a task that an executor did not get to, though it got to a
+// later one: the reconciler was stopped between the two calls of a round.
+var errNotRun = errors.New("not run")
+
 // executor moves the target. It knows nothing of tables and statuses.
 type executor[Obj any] interface {
 	// execute runs tasks in order and returns how many it ran. It starts nothing
 	// once ctx has ended, and may stop early for others to have their turn; it
-	// runs at least one otherwise.
+	// runs at least one otherwise. Of those it returns, some may be errNotRun.
 	execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj]) int
 }
 
@@ -67,7 +72,7 @@ func (g *guard) bounded(ctx context.Context) (context.Context, context.CancelFun
 
 // explained returns err, naming the deadline if that has passed.
 func (g *guard) explained(ctx context.Context, operation string, err error) error {
-	if err == nil || g.timeout == 0 || ctx.Err() != context.DeadlineExceeded {
+	if err == nil || g.timeout == 0 || ctx.Err() != context.DeadlineExceeded || directiveOf(err) != nil {
 		return err
 	}
 	return fmt.Errorf("%s timed out after %s: %w", operation, g.timeout, err)

@@ -6,6 +6,7 @@ package reconciler
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -39,7 +40,11 @@ func (x *batched[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks [
 			x.batches.DeleteBatch(ctx, txn, deletes)
 		})
 	}
-	if len(updates) > 0 {
+	if ctx.Err() != nil {
+		for i := range updates {
+			tasks[updates[i].place-1].err = errNotRun
+		}
+	} else if len(updates) > 0 {
 		x.process(ctx, tasks, nil, updates, func(ctx context.Context) {
 			x.batches.UpdateBatch(ctx, txn, updates)
 		})
@@ -63,9 +68,9 @@ func (x *batched[Obj]) split(tasks []task[Obj]) (deletes, updates []BatchEntry[O
 		t := &tasks[i]
 		sorted, last = sorted && last < t.revision, t.revision
 		if t.deleted {
-			deletes = append(deletes, BatchEntry[Obj]{Object: x.clone(t), Revision: t.revision, index: i})
+			deletes = append(deletes, BatchEntry[Obj]{Object: x.clone(t), Revision: t.revision, place: i + 1})
 		} else {
-			updates = append(updates, BatchEntry[Obj]{Object: x.clone(t), Revision: t.revision, index: i})
+			updates = append(updates, BatchEntry[Obj]{Object: x.clone(t), Revision: t.revision, place: i + 1})
 		}
 	}
 	if !sorted {
@@ -79,10 +84,21 @@ func sortByRevision[Obj any](batch []BatchEntry[Obj]) {
 	slices.SortFunc(batch, func(a, b BatchEntry[Obj]) int { return cmp.Compare(a.Revision, b.Revision) })
 }
 
+// errNoEntry is what becomes of a task whose entry the operation did not leave in its
+// batch.
+var errNoEntry = errors.New("the operation removed or replaced the object's batch entry")
+
 // process makes one call for the entries and hands their results to the tasks. The
 // time taken is that of the call for each of them; metrics get it once, shared out
 // between deletions and updates by their number.
 func (x *batched[Obj]) process(ctx context.Context, tasks []task[Obj], deletes, updates []BatchEntry[Obj], call func(context.Context)) {
+	batches := [...][]BatchEntry[Obj]{deletes, updates}
+	for _, batch := range batches {
+		for i := range batch {
+			t := &tasks[batch[i].place-1]
+			t.object, t.err = batch[i].Object, errNoEntry
+		}
+	}
 	started := x.now()
 	ctx, cancel := x.bounded(ctx)
 	defer cancel()
@@ -96,9 +112,13 @@ func (x *batched[Obj]) process(ctx context.Context, tasks []task[Obj], deletes, 
 	if n := len(updates); n > 0 {
 		x.metrics.UpdateDuration(took * time.Duration(n) / time.Duration(total))
 	}
-	for _, batch := range [...][]BatchEntry[Obj]{deletes, updates} {
+	for _, batch := range batches {
 		for i := range batch {
-			t := &tasks[batch[i].index]
+			place := batch[i].place
+			if place == 0 || tasks[place-1].err != errNoEntry {
+				continue
+			}
+			t := &tasks[place-1]
 			t.object, t.err, t.took = batch[i].Object, batch[i].Result, took
 			if t.err == nil {
 				t.err = panicked

@@ -36,8 +36,7 @@ func newBlocked() *blocked {
 	}
 }
 
-// keys returns how many keys wait for a channel, any whether there is one.
-func (b *blocked) keys() int { return len(b.channels) }
+// any reports whether any key waits for a channel.
 func (b *blocked) any() bool { return len(b.channels) > 0 }
 
 // settle replaces what a key waits for; without channels it waits for nothing.

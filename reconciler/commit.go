@@ -5,6 +5,7 @@ package reconciler
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -75,7 +76,7 @@ func (a *attempt[Obj]) judge(err error, was func(Obj) Status, last **string) {
 		a.news = !a.again || was(a.row).Kind != status.KindDone
 		return
 	}
-	text := err.Error()
+	text := textOf(err)
 	if old := was(a.row); old.Kind == kind && old.Error != nil && *old.Error == text {
 		a.text = old.Error
 		return
@@ -86,6 +87,17 @@ func (a *attempt[Obj]) judge(err error, was func(Obj) Status, last **string) {
 		*last = &fresh
 	}
 	a.text, a.news = *last, true
+}
+
+// textOf returns the text of an error, also of one whose Error method panics, as that of
+// a nil pointer in an error does.
+func textOf(err error) (text string) {
+	defer func() {
+		if r := recover(); r != nil {
+			text = fmt.Sprintf("panic in the Error method of %T: %v", err, r)
+		}
+	}()
+	return err.Error()
 }
 
 // status returns the status that says what came of the attempt.
@@ -130,6 +142,8 @@ func (l *Loop[Obj]) commit(r *Round, tasks []task[Obj], attempts []attempt[Obj])
 	}
 	began := l.now()
 	wtxn := l.cfg.DB.WriteTxn(l.cfg.Table)
+	// A panic in a user's function must not leave the table locked for ever.
+	defer wtxn.Abort()
 	for i := range tasks {
 		if attempts[i].news {
 			l.commitOne(wtxn, r, &tasks[i], &attempts[i])

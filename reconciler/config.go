@@ -106,7 +106,7 @@ func (cfg *Config[Obj]) validate() error {
 	var errs []error
 	missing := func(isNil bool, field string) {
 		if isNil {
-			errs = append(errs, fmt.Errorf("Config.%s is nil", field))
+			errs = append(errs, fmt.Errorf("%s is nil", "Config."+field))
 		}
 	}
 	missing(cfg.DB == nil, "DB")

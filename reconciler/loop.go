@@ -124,7 +124,8 @@ func (l *Loop[Obj]) now() time.Duration { return time.Since(l.started) }
 
 // Run reconciles until ctx ends, and refreshes if that is on. It returns nil then,
 // after the outcomes of finished operations are committed and all its goroutines have
-// ended; any other error means that it could not start. It is to be called once, and
+// ended; any other error means that it could not start. The DB has to be started, or
+// it never frees deleted objects. It is to be called once, and
 // not if the loop was made by [RegisterConfig].
 func (l *Loop[Obj]) Run(ctx context.Context) error {
 	health := l.cfg.Health
@@ -201,14 +202,14 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	}
 	full := len(plan) == l.opts.roundSize
 	l.report(&r, txn, began, tasks, attempts)
-	if r.Returned > 0 || full && l.overdue() {
+	if r.Returned > 0 || full && l.overdue(began) {
 		return closedWatch
 	}
 	return watch
 }
 
-// overdue reports whether something that waits for a clock is due already.
-func (l *Loop[Obj]) overdue() bool {
+// overdue reports whether something was due at a time already.
+func (l *Loop[Obj]) overdue(at time.Duration) bool {
 	due, ok := l.core.NextDue()
-	return ok && due <= l.now()
+	return ok && due < at
 }

@@ -52,7 +52,8 @@ type Pruner[Obj any] interface {
 	Prune(ctx context.Context, txn statedb.ReadTxn, objects iter.Seq2[Obj, statedb.Revision]) error
 }
 
-// BatchEntry is one object of a batch.
+// BatchEntry is one object of a batch. Operations may sort the entries and change their
+// fields, but not remove or replace an entry: that is an error of its object.
 type BatchEntry[Obj any] struct {
 	// Object is a clone. An update may change it as [Operations].Update may; for
 	// deletions it is that of the version that the table had last.
@@ -63,8 +64,9 @@ type BatchEntry[Obj any] struct {
 	// [Operations] for the rest.
 	Result error
 
-	// index is the entry's place in the round, so that entries may be sorted.
-	index int
+	// place is the entry's place in the round, counted from 1, so that entries may be
+	// sorted; 0 in an entry that somebody else made.
+	place int
 }
 
 // BatchOperations make many objects of the target match in one call. Everything said

@@ -86,7 +86,9 @@ func WithoutPruning() Option {
 // WithRefreshing sets the age at which the status of a Done object makes it be
 // updated again, against drift in the target; the default is 30 minutes, and zero
 // means never. The limiter bounds how many objects a second are marked for it; the
-// default is 100, and nil means no limit. Objects are marked in batches, and only
+// default is 100, and nil means no limit. A row that others, such as a second
+// reconciler of it, write more often than that may be refreshed late: rows are looked at
+// in the order in which they were written. Objects are marked in batches, and only
 // while the reconciler keeps up, so that a refresh takes at most half of its time and does
 // not delay fresh changes by more than one such batch.
 func WithRefreshing(interval time.Duration, limiter *rate.Limiter) Option {
@@ -106,8 +108,8 @@ func WithJitter(fraction float64) Option {
 	return func(o *options) { o.jitter = fraction }
 }
 
-// WithTimeout bounds every operation by a deadline on its context: a single call, or a
-// whole batch. Zero, the default, means none. An operation that comes back with an
+// WithTimeout bounds every update and deletion by a deadline on its context: a single
+// call, or a whole batch; prunes have none. Zero, the default, means none. An operation that comes back with an
 // error after its deadline fails with one that names the operation and the timeout.
 // One that ignores its context is waited for.
 func WithTimeout(timeout time.Duration) Option {
@@ -120,8 +122,8 @@ func WithTimeout(timeout time.Duration) Option {
 // quarter of a round, at least one object, is kept for retries that are due.
 //
 // The limiter bounds the rounds a second, at the price of latency. nil, the default,
-// means no limit: the loop starts a round at once when it is idle and starts one a
-// millisecond while it is busy, so that bursts still gather into batches.
+// means no limit: the loop starts a round at once, and under load at most one a
+// millisecond unless it is full, so that bursts still gather into batches.
 func WithRoundLimits(numObjects int, limiter *rate.Limiter) Option {
 	return func(o *options) { o.roundSize, o.roundLimiter = numObjects, limiter }
 }

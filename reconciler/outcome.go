@@ -44,7 +44,7 @@ func TerminalError(err error) error {
 
 // Requeue says that an operation is done and is to be run again after d. The status is
 // Done meanwhile, and is not written again while it stays so. A d of zero or below
-// means at once, behind what is due.
+// means at once, behind what is due. A refresh that is due meanwhile comes in between.
 func Requeue(d time.Duration) error {
 	return &directive{
 		kind: core.DoneAgain, delay: max(d, 0), err: fmt.Errorf("requeued after %s", d),
@@ -77,8 +77,20 @@ func directiveOf(err error) *directive {
 		return nil
 	}
 	var d *directive
-	if errors.As(err, &d) {
-		return d
+	if !errors.As(err, &d) || d.kind == core.DoneAgain && !alone(err) {
+		return nil
 	}
-	return nil
+	return d
+}
+
+// alone reports whether an error is a directive with nothing joined to it: what failed is
+// not done, though something else of it is.
+func alone(err error) bool {
+	for err != nil {
+		if _, ok := err.(*directive); ok {
+			return true
+		}
+		err = errors.Unwrap(err)
+	}
+	return false
 }

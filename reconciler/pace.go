@@ -22,6 +22,8 @@ const (
 	// maxSlack bounds how long a retry that is due waits for others to come due,
 	// so that a crowd of failing objects does not make for a round each.
 	maxSlack = 5 * time.Millisecond
+	// refused is how long to wait before a limiter that refused is asked again.
+	refused = 100 * time.Millisecond
 )
 
 // pace says when the next pass may begin.
@@ -41,10 +43,14 @@ type pace struct {
 // admit blocks until the next pass may begin, and returns false if ctx ends before.
 func (p *pace) admit(ctx context.Context, limiter *rate.Limiter, now func() time.Duration) bool {
 	if limiter != nil {
-		if !p.token {
+		for !p.token {
+			// A limiter that refuses may have been told to for a while.
 			p.token = limiter.Wait(ctx) == nil
+			if !p.token && !sleep(ctx, refused) {
+				return false
+			}
 		}
-		return p.token
+		return true
 	}
 	if p.crowds < streak || p.full {
 		return true

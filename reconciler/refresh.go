@@ -91,7 +91,8 @@ func (l *Loop[Obj]) collectAged(batch []aged[Obj], size int, seen *statedb.Revis
 	now := time.Now()
 	for object, revision := range l.cfg.Table.LowerBound(txn, statedb.ByRevision[Obj](*seen+1)) {
 		s := l.cfg.GetStatus(object)
-		if age := now.Sub(s.UpdatedAt); age < interval {
+		// A status of the future is from a clock that was set back since.
+		if age := now.Sub(s.UpdatedAt); age >= 0 && age < interval {
 			return batch, interval - age
 		}
 		*seen = revision
@@ -115,12 +116,12 @@ func (l *Loop[Obj]) markRefreshing(batch []aged[Obj]) statedb.Revision {
 		batch[i].object = l.cfg.SetStatus(l.cfg.Clone(batch[i].object), status.RefreshingAt(at))
 	}
 	wtxn := l.cfg.DB.WriteTxn(l.cfg.Table)
-	defer wtxn.Commit()
+	defer wtxn.Abort()
 	for i := range batch {
 		// A conflict is no error here: see above.
 		_, _, _ = l.cfg.Table.CompareAndSwap(wtxn, batch[i].revision, batch[i].object)
 	}
-	return l.cfg.Table.Revision(wtxn)
+	return l.cfg.Table.Revision(wtxn.Commit())
 }
 
 // refreshSize returns the size of batches under a limiter: what it allows in a

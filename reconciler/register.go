@@ -23,8 +23,9 @@ type Reconciler[Obj any] interface {
 	// WaitUntilReconciled blocks until every change of the table up to the given
 	// revision has been attempted at least once. It returns the revision up to
 	// which that holds, and the lowest revision of an object that is not
-	// reconciled, zero if there is none: what was wanted at a revision is in the
-	// target when the first is not below it and the second is zero or above it.
+	// reconciled, zero if there is none: what was wanted at a revision, and was not
+	// changed since, is in the target when the first is not below it and the second
+	// is zero or above it.
 	// The error is that of ctx, if it ends before.
 	WaitUntilReconciled(ctx context.Context, untilRevision statedb.Revision) (revision, retryLowWatermark statedb.Revision, err error)
 }

@@ -10,13 +10,15 @@ import (
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/core"
 )
 
-// report says what a pass did: to metrics and the journal if it did anything, to
-// health if that changed. The first pass is always said to metrics, so that the figures
+// report says what a pass did: to metrics if it ran anything or the number of failing
+// objects changed, to the journal if it did anything, to health if that changed. The first pass is always said to metrics, so that the figures
 // of an idle reconciler are there.
 func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration, tasks []task[Obj], attempts []attempt[Obj]) {
-	if len(tasks) > 0 || r.Reason == ReasonStart {
+	if len(tasks) > 0 || r.Reason == ReasonStart || l.core.Failing() != l.reporter.last.failing {
 		failed := 0
 		for i := range attempts {
 			if attempts[i].result == resultFailed || attempts[i].result == resultTerminal {
@@ -54,7 +56,7 @@ func (l *Loop[Obj]) reportHealth(objects int) {
 	now := condition{
 		objects:      objects,
 		failing:      l.core.Failing(),
-		blocked:      l.blocked.keys(),
+		blocked:      l.core.Count(core.Blocked),
 		failures:     l.core.FailureVersion(),
 		pruneFailure: l.pruner.failure,
 	}

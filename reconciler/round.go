@@ -5,6 +5,7 @@ package reconciler
 
 import (
 	"context"
+	"time"
 
 	"github.com/cilium/statedb"
 
@@ -29,7 +30,21 @@ func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan
 	}
 	ran := l.executor.execute(ctx, txn, l.tasks)
 	r.Returned = len(l.tasks) - ran
+	if ctx.Err() != nil {
+		return l.onlyRun(ran)
+	}
 	return l.tasks[:ran], l.attempts[:ran]
+}
+
+// onlyRun drops what was not run of the first tasks. The loop is about to end, so that
+// nobody misses them in the core.
+func (l *Loop[Obj]) onlyRun(ran int) (tasks []task[Obj], attempts []attempt[Obj]) {
+	for i := range l.tasks[:ran] {
+		if l.tasks[i].err != errNotRun {
+			tasks, attempts = append(tasks, l.tasks[i]), append(attempts, l.attempts[i])
+		}
+	}
+	return tasks, attempts
 }
 
 // resolve makes a task of an item, of the version of the object that the snapshot has.
@@ -39,6 +54,7 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, i int, item *core.Item[Obj]) {
 		var kind core.Kind
 		if object, revision, kind = l.current(txn, item); kind != core.Done {
 			l.core.Settle(l.now(), item, core.Outcome[Obj]{Kind: kind})
+			l.unblock(item.Obj)
 			return
 		}
 	}
@@ -87,6 +103,9 @@ func (l *Loop[Obj]) current(txn statedb.ReadTxn, item *core.Item[Obj]) (Obj, sta
 		return object, revision, core.Void
 	case !found:
 		return object, revision, core.Superseded
+	case !unobserved && l.cfg.GetStatus(object).Kind == status.KindUnset:
+		// Written since as an object that nobody is to reconcile.
+		return object, revision, core.Void
 	case unobserved && l.cfg.GetStatus(object).IsPendingOrRefreshing():
 		return object, revision, core.Superseded
 	}
@@ -103,16 +122,40 @@ func (l *Loop[Obj]) settle(r *Round, plan []core.Item[Obj], tasks []task[Obj], a
 			continue
 		}
 		out := a.outcome(tasks[i].object)
+		if a.result == resultBlocked && !a.lost {
+			out.Delay = l.block(a)
+		} else {
+			l.unblock(a.row)
+		}
 		out.Mark = uint8(l.asked(&tasks[i], a))
 		l.core.Settle(now, item, out)
-		if a.result == resultBlocked {
-			l.blocked.settle(string(l.indexer.ObjectToKey(a.row)), a.directive.watch)
-		} else if l.blocked.any() {
-			l.blocked.leave(string(l.indexer.ObjectToKey(a.row)))
-		}
 	}
 	for i := len(attempts); i < len(attempts)+r.Returned; i++ {
 		l.core.Return(&plan[l.attempts[i].item])
+	}
+}
+
+// block makes a key wait for the channels of its attempt. If one of them is closed
+// already, what the key waits for may have happened while the operation ran: the key is
+// run again after the returned time, which keeps an operation that always returns a
+// closed channel from spinning.
+func (l *Loop[Obj]) block(a *attempt[Obj]) time.Duration {
+	l.unblock(a.row)
+	for _, ch := range a.directive.watch {
+		select {
+		case <-ch:
+			return gather
+		default:
+		}
+	}
+	l.blocked.settle(string(l.indexer.ObjectToKey(a.row)), a.directive.watch)
+	return 0
+}
+
+// unblock makes the key of an object wait for no channel.
+func (l *Loop[Obj]) unblock(obj Obj) {
+	if l.blocked.any() {
+		l.blocked.leave(string(l.indexer.ObjectToKey(obj)))
 	}
 }
 

@@ -179,10 +179,16 @@ func (c *Core[Obj]) Count(s State) int { return c.counts[s] }
 // texts does.
 func (c *Core[Obj]) FailureVersion() uint64 { return c.version }
 
-// Failures calls yield with the error texts of failing keys, the longest
-// unreconciled first, until yield returns false.
+// failuresSeen bounds the keys that Failures looks at: most may wait without failing.
+const failuresSeen = 1000
+
+// Failures calls yield with the error texts of failing keys, the longest unreconciled
+// first, until yield returns false. It looks at a bounded number of keys, so that it may
+// miss failures behind a crowd of keys that wait for something else.
 func (c *Core[Obj]) Failures(yield func(text string) bool) {
-	for e := c.byRevision.head; e != nil; e = e.next {
+	seen := 0
+	for e := c.byRevision.head; e != nil && seen < failuresSeen; e = e.next {
+		seen++
 		if e.failure != nil && !yield(*e.failure) {
 			return
 		}

@@ -177,7 +177,11 @@ func (m *model) observe(key string, revision uint64, deleted bool) {
 func (m *model) observeSettled(key string, revision uint64) {
 	m.observed = revision
 	if k := m.keys[key]; k != nil && k.state == Awaited {
-		k.version, k.deleted = revision, false
+		if k.deleted {
+			delete(m.keys, key)
+			return
+		}
+		k.version = revision
 		k.wake(Retry, k.attempted+m.backoff(k.failures))
 	}
 }
@@ -220,12 +224,13 @@ func (m *model) plan(t testingT, items []Item[row]) {
 	m.requireOrder(t, items, due, ready)
 }
 
-// requireOrder checks that due keys have every fourth place, and that each sort of item
-// is in the order of revisions.
+// requireOrder checks that due keys have every fourth place, in the order in which they
+// were due, and that the others are in the order of revisions.
 func (m *model) requireOrder(t testingT, items []Item[row], due, ready []string) {
 	t.Helper()
 	byVersion := func(a, b string) int { return cmp.Compare(m.keys[a].version, m.keys[b].version) }
-	require.True(t, slices.IsSortedFunc(due, byVersion), "due keys are out of order: %v", due)
+	byTime := func(a, b string) int { return cmp.Or(cmp.Compare(m.keys[a].at, m.keys[b].at), byVersion(a, b)) }
+	require.True(t, slices.IsSortedFunc(due, byTime), "due keys are out of order: %v", due)
 	require.True(t, slices.IsSortedFunc(ready, byVersion), "ready keys are out of order: %v", ready)
 	dueLeft, otherLeft, readyLeft := len(due), len(items)-len(due), len(ready)
 	for i, it := range items {

@@ -154,20 +154,29 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64) {
 	if e == nil || e.state != Awaited {
 		return
 	}
-	e.obj, e.revision, e.deleted = obj, revision, false
+	if e.deleted {
+		// The object is back, and asks for nothing: its deletion is void.
+		c.setFailure(e, nil)
+		c.forget(e)
+		return
+	}
+	e.obj, e.revision = obj, revision
 	c.wait(e, Retry, after(e.lastAttempt, c.backoff.Delay(int(e.failures))))
 }
 
-// Plan returns the round's items. Changes come in revision order, and so do keys whose
-// time has come, which take every fourth place while there are both. The slice is valid
-// until End.
+// Plan returns the round's items. Changes come in revision order; keys whose time has come
+// come in the order in which they were due, so that a round that is cut short does not
+// pass over the same ones every time, and take every fourth place while there are both.
+// The slice is valid until End.
 func (c *Core[Obj]) Plan() []Item[Obj] {
 	c.takeDue(c.Room())
 	if len(c.round.due)+len(c.round.ready) == 0 {
 		return c.round.changes
 	}
 	due := waited(c.round.due)
-	slices.SortFunc(due, func(a, b *entry[Obj]) int { return cmp.Compare(a.revision, b.revision) })
+	slices.SortFunc(due, func(a, b *entry[Obj]) int {
+		return cmp.Or(cmp.Compare(a.dueAt, b.dueAt), cmp.Compare(a.revision, b.revision))
+	})
 	ready, changes := waited(c.round.ready), c.round.changes
 	for place := c.turn; ; place++ {
 		switch {
