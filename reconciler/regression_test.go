@@ -65,9 +65,10 @@ func TestPruningIntervalWithoutEndIsNotDueAtOnce(t *testing.T) {
 func TestPruningIntervalWithoutEndKeepsNoRetryWaiting(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.before = func(context.Context, call) { time.Sleep(time.Millisecond) }
-		broken := true
+		var broken atomic.Bool
+		broken.Store(true)
 		e.target.deciding(func(c call) error {
-			if c.op == "update" && broken {
+			if c.op == "update" && broken.Load() {
 				return errors.New("no")
 			}
 			return nil
@@ -75,7 +76,7 @@ func TestPruningIntervalWithoutEndKeepsNoRetryWaiting(t *testing.T) {
 		e.put(1, 1)
 		e.loop.Prune()
 		e.pass(10 * time.Millisecond)
-		broken = false
+		broken.Store(false)
 		e.pass(time.Hour)
 		e.eachDone()
 	}, nil, reconciler.WithPruning(math.MaxInt64))
@@ -83,21 +84,22 @@ func TestPruningIntervalWithoutEndKeepsNoRetryWaiting(t *testing.T) {
 
 func TestDueRetryIsNotStarvedByOlderRetries(t *testing.T) {
 	inBubble(t, func(e *env) {
-		broken := true
+		var broken atomic.Bool
+		broken.Store(true)
 		e.target.before = func(_ context.Context, c call) {
 			if c.id < 4 {
 				time.Sleep(200 * time.Millisecond) // hangs, as with a timeout
 			}
 		}
 		e.target.deciding(func(c call) error {
-			if c.id < 4 || broken {
+			if c.id < 4 || broken.Load() {
 				return errors.New("no")
 			}
 			return nil
 		})
 		e.put(1, ids(1, 4)...)
 		e.pass(2 * time.Second)
-		broken = false
+		broken.Store(false)
 		e.pass(time.Minute)
 		require.Equal(e, reconciler.StatusKindDone, e.kind(4))
 	}, nil, reconciler.WithRetry(100*time.Millisecond, 100*time.Millisecond))
@@ -105,21 +107,22 @@ func TestDueRetryIsNotStarvedByOlderRetries(t *testing.T) {
 
 func TestDueRetryIsNotStarvedByOlderRetriesWithBackoff(t *testing.T) {
 	inBubble(t, func(e *env) {
-		broken := true
+		var broken atomic.Bool
+		broken.Store(true)
 		e.target.before = func(_ context.Context, c call) {
 			if c.id < 100 {
 				time.Sleep(time.Second)
 			}
 		}
 		e.target.deciding(func(c call) error {
-			if c.id < 100 || broken {
+			if c.id < 100 || broken.Load() {
 				return errors.New("no")
 			}
 			return nil
 		})
 		e.put(1, ids(1, 100)...)
 		e.pass(200 * time.Second)
-		broken = false
+		broken.Store(false)
 		e.pass(2 * time.Hour)
 		require.Equal(e, reconciler.StatusKindDone, e.kind(100))
 	}, nil)
