@@ -135,21 +135,28 @@ func (l *Loop[Obj]) settle(r *Round, plan []core.Item[Obj], tasks []task[Obj], a
 	}
 }
 
-// block makes a key wait for the channels of its attempt. If one of them is closed
-// already, what the key waits for may have happened while the operation ran: the key is
-// run again after the returned time, which keeps an operation that always returns a
-// closed channel from spinning.
+// block makes a key wait for the channels of its attempt. One that is closed already
+// releases it at once: what it waits for may have happened while the operation ran. But a
+// key that had waited before is then run again after the returned time, which keeps an
+// operation that always returns a closed channel from spinning.
 func (l *Loop[Obj]) block(a *attempt[Obj]) time.Duration {
 	l.unblock(a.row)
-	for _, ch := range a.directive.watch {
-		select {
-		case <-ch:
-			return gather
-		default:
-		}
+	if a.again && anyClosed(a.directive.watch) {
+		return gather
 	}
 	l.blocked.settle(string(l.indexer.ObjectToKey(a.row)), a.directive.watch)
 	return 0
+}
+
+func anyClosed(channels []<-chan struct{}) bool {
+	for _, ch := range channels {
+		select {
+		case <-ch:
+			return true
+		default:
+		}
+	}
+	return false
 }
 
 // unblock makes the key of an object wait for no channel.
