@@ -117,7 +117,8 @@ func TestOutsideOfNamespacesOfItsOwnItRefusesToRun(t *testing.T) {
 		"one the same":  "user:[1] " + here("net"),
 		"nonsense":      "nonsense",
 	} {
-		cmd := netagent(t, "-state", write(t, small), "-listen", "", "-shell", "")
+		// Were it not refused, it would not find its file, and touch nothing.
+		cmd := netagent(t, "-state", "/nonexistent", "-listen", "", "-shell", "")
 		cmd.Env = append(cmd.Env, "NETAGENT_STARTED_FROM="+from)
 		code, _, stderr := finish(t, cmd)
 		assert.Equal(t, 1, code, name)

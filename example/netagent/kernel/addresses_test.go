@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/statekeel/statekeel/example/netagent/desired"
 )
@@ -33,6 +34,13 @@ func TestAddressesArePutOnLinks(t *testing.T) {
 	f.update(state)
 	assert.Equal(t, []string{"10.0.0.1/24", "10.0.0.2/24", "fd00::1/64"}, f.addresses("br0"))
 	assert.Equal(t, []string{"127.0.0.1/8", "192.0.2.1/32", "::1/128"}, f.addresses("lo"))
+	addrs, err := netlink.AddrList(f.link("br0"), netlink.FAMILY_V6)
+	require.NoError(t, err)
+	for _, addr := range addrs {
+		if !addr.IP.IsLinkLocalUnicast() {
+			assert.Zero(t, addr.Flags&unix.IFA_F_TENTATIVE, "it can be used at once")
+		}
+	}
 	f.effects()
 	f.update(state)
 	assert.Empty(t, f.effects(), "a second update changes nothing")

@@ -178,3 +178,14 @@ func TestPruneRemovesTheLinksNobodyAskedFor(t *testing.T) {
 	prune(f, f.Links, nil)
 	assert.Empty(t, f.linkNames())
 }
+
+func TestPruneLeavesAStrayEndToTheUpdateOfTheOther(t *testing.T) {
+	f := newFixture(t)
+	state := f.state(someLinks)
+	f.update(state)
+	f.byHand(netlink.LinkSetName(f.link("a1"), "stray"))
+	prune(f, f.Links, state.Links)
+	assert.Equal(t, []string{"a0", "br0", "stray"}, f.linkNames(), "to remove the one would remove the other")
+	f.update(state)
+	assert.Equal(t, []string{"a0", "a1", "br0"}, f.linkNames())
+}

@@ -39,8 +39,10 @@ sysctls:
 	assert.Equal(t, "2", f.sysctl("net.ipv4.conf.br0.rp_filter"))
 
 	f.byHand(writeSysctl(config.Sysctl{Name: "net.ipv4.ip_forward"}, "0"))
+	f.byHand(writeSysctl(config.Sysctl{Name: "net.ipv4.tcp_rmem"}, "4096 4096 4096"))
 	f.update(state)
 	assert.Equal(t, "1", f.sysctl("net.ipv4.ip_forward"), "a change by hand is undone")
+	assert.Equal(t, "4096 8192 16384", f.sysctl("net.ipv4.tcp_rmem"))
 
 	for range 2 {
 		for _, s := range state.Sysctls {

@@ -95,17 +95,26 @@ func Inside() (bool, error) {
 		return false, nil
 	}
 	here, err := ownNamespaces()
+	if err == nil {
+		err = checkNew(here, outside)
+	}
 	if err != nil {
 		return false, err
 	}
-	var user, net string
-	if _, err := fmt.Sscan(outside, &user, &net); err != nil {
-		return false, fmt.Errorf("%s is %q, which names no namespaces: unset it", environment, outside)
-	}
-	if here.user == user || here.user == initialUser || here.net == net {
-		return false, fmt.Errorf("%s is set, but this process is not in namespaces of its own: unset it", environment)
-	}
 	return true, os.Unsetenv(environment)
+}
+
+// checkNew returns an error if namespaces are not new compared with those that a
+// process says it was started from.
+func checkNew(here namespaces, outside string) error {
+	var from namespaces
+	if _, err := fmt.Sscan(outside, &from.user, &from.net); err != nil {
+		return fmt.Errorf("%s is %q, which names no namespaces: unset it", environment, outside)
+	}
+	if here.user == from.user || here.user == initialUser || here.net == from.net {
+		return fmt.Errorf("%s is set, but this process is not in namespaces of its own: unset it", environment)
+	}
+	return nil
 }
 
 // namespaces names the two namespaces that matter.

@@ -75,6 +75,15 @@ func TestASignalThatEndsItIsInTheExitCode(t *testing.T) {
 	assert.Contains(t, runOutside(t, "SANDBOX_TEST_SIGNAL=1"), "ended with 137 <nil>\n")
 }
 
+func TestOnlyNewNamespacesAreInside(t *testing.T) {
+	here := namespaces{"user:[2]", "net:[2]"}
+	assert.NoError(t, checkNew(here, "user:[1] net:[1]"))
+	assert.Error(t, checkNew(here, "user:[2] net:[1]"))
+	assert.Error(t, checkNew(here, "user:[1] net:[2]"))
+	assert.Error(t, checkNew(namespaces{initialUser, "net:[2]"}, "user:[1] net:[1]"), "that of the host is never new")
+	assert.Error(t, checkNew(here, "user:[1]"))
+}
+
 func TestARefusalIsExplained(t *testing.T) {
 	for name, test := range map[string]struct {
 		err     error

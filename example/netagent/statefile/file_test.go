@@ -139,15 +139,30 @@ func TestAFileBehindASymbolicLinkIsFollowed(t *testing.T) {
 }
 
 func TestADirectoryThatIsReplacedIsFollowed(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "etc")
-	require.NoError(t, os.Mkdir(dir, 0o755))
+	root := filepath.Join(t.TempDir(), "root")
+	dir := filepath.Join(root, "etc")
+	require.NoError(t, os.MkdirAll(dir, 0o755))
 	path := put(t, filepath.Join(dir, "state.yaml"), one)
 	f := follow(t, path)
 	f.until("the file is applied", func() bool { return f.links() == "one" })
-	require.NoError(t, os.RemoveAll(dir))
-	require.NoError(t, os.Mkdir(dir, 0o755))
+	// Nothing happens in the directory itself, so nobody tells of it.
+	require.NoError(t, os.Rename(root, root+"-old"))
+	require.NoError(t, os.MkdirAll(dir, 0o755))
 	put(t, path, two)
 	f.until("the file in the new directory is applied", func() bool { return f.links() == "two" })
+}
+
+func TestAFileIsLookedAtEvenIfNobodyTellsOfIt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	looks := watch(ctx, filepath.Join(t.TempDir(), "none", "state.yaml"), slog.New(slog.DiscardHandler))
+	for range 2 { // the first comes when it begins
+		select {
+		case <-looks:
+		case <-time.After(20 * time.Second):
+			require.Fail(t, "not looked at")
+		}
+	}
 }
 
 func TestABrokenFileIsSaidOnceAndChangesNothing(t *testing.T) {
