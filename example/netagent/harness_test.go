@@ -26,6 +26,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
+	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/statekeel/statekeel/example/netagent/sandbox"
@@ -81,7 +82,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // patience is how long a test waits for what takes milliseconds on an idle machine.

@@ -136,12 +136,10 @@ func markNeeding[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], l
 	markRows(txn, table, table.List(txn, ByNeeds[S](link)))
 }
 
+// markRows marks rows whatever their status: one that is Pending or Blocked may be in an
+// operation that has looked already.
 func markRows[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], rows iter.Seq2[*Row[S], statedb.Revision]) {
 	for row := range rows {
-		switch row.Status.Kind {
-		case reconciler.StatusKindPending, reconciler.StatusKindBlocked:
-			continue // its turn is still to come
-		}
 		mustInsert(txn, table, row.Clone().SetStatus(reconciler.StatusPending()))
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
 // asVariable says what this program is to do in the place of its tests.
@@ -28,7 +29,8 @@ func TestMain(m *testing.M) {
 		fmt.Println("ended with", code, err)
 		os.Exit(0)
 	case "":
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m)
+		return
 	}
 	panic("unknown task")
 }
