@@ -8,9 +8,9 @@ package main
 import (
 	"net/http"
 	"os"
-	"slices"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
