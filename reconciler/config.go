@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
@@ -43,6 +44,9 @@ type Config[Obj comparable] struct {
 	// Pruner prunes. nil means Operations, or else whichever of the operations for
 	// batches has the method.
 	Pruner Pruner[Obj]
+	// Sweeper lists what the target has, for the reconciler to delete what nobody
+	// wants; then nothing else prunes. Not to be set with Pruner.
+	Sweeper Sweeper[Obj]
 
 	// ModuleID is what metrics are told. RegisterConfig takes it from Params.
 	ModuleID cell.FullModuleID
@@ -66,16 +70,20 @@ func (cfg *Config[Obj]) resolve() (options, error) {
 	for _, opt := range cfg.Options {
 		opt(&opts)
 	}
-	errs := []error{cfg.validate(), opts.validate()}
+	if opts.Concurrency > 1 && opts.Timeout > 0 && !opts.maxStuckSet {
+		opts.MaxStuck = opts.Concurrency
+	}
+	errs := []error{cfg.validate(), opts.validate(), checkFunction[func(Obj) string]("WithSerialBy", opts.serialBy),
+		checkFunction[func(Obj, Obj) Obj]("WithMerge", opts.merge)}
 
-	if cfg.Pruner == nil {
+	if cfg.Pruner == nil && cfg.Sweeper == nil {
 		cfg.Pruner = cfg.pruner()
 	}
-	if cfg.Pruner == nil {
+	if cfg.Pruner == nil && cfg.Sweeper == nil {
 		if opts.pruneAsked {
-			errs = append(errs, fmt.Errorf("WithPruning: interval is %s, but Config.Pruner is nil and no operations have a Prune method", opts.pruneInterval))
+			errs = append(errs, fmt.Errorf("WithPruning: interval is %s, but Config.Pruner is nil and no operations have a Prune method", opts.PruneInterval))
 		}
-		opts.pruneInterval = 0
+		opts.PruneInterval = 0
 	}
 	if opts.metrics == nil {
 		opts.metrics = cfg.defaultMetrics
@@ -102,6 +110,15 @@ func (cfg *Config[Obj]) pruner() Pruner[Obj] {
 	return nil
 }
 
+// checkFunction returns an error if f is set and not of the type that an option has to
+// have for the objects of this reconciler.
+func checkFunction[Want any](option string, f any) error {
+	if _, ok := f.(Want); ok || f == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: the function is a %T, must be a %s", option, f, reflect.TypeFor[Want]())
+}
+
 func (cfg *Config[Obj]) validate() error {
 	var errs []error
 	missing := func(isNil bool, field string) {
@@ -119,6 +136,9 @@ func (cfg *Config[Obj]) validate() error {
 	}
 	if cfg.BatchOperations != nil && cfg.RoundOperations != nil {
 		errs = append(errs, fmt.Errorf("Config.BatchOperations (%T) and Config.RoundOperations (%T) are both set", cfg.BatchOperations, cfg.RoundOperations))
+	}
+	if cfg.Pruner != nil && cfg.Sweeper != nil {
+		errs = append(errs, fmt.Errorf("Config.Pruner (%T) and Config.Sweeper (%T) are both set", cfg.Pruner, cfg.Sweeper))
 	}
 	return errors.Join(errs...)
 }

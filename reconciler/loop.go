@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,8 +38,17 @@ type Loop[Obj comparable] struct {
 	journal    *journal[Obj]
 	pruneCalls chan struct{}
 
+	// settings are what [Loop.Reconfigure] set last, one call at a time; the refresher
+	// is told by reconfigured, the loop by pokes.
+	settings      atomic.Pointer[Settings]
+	reconfiguring sync.Mutex
+	reconfigured  signal
+	pokes         signal
+
 	// The rest belongs to the goroutine of the loop.
 
+	// set are the settings of this round.
+	set       Settings
 	core      *core.Core[Obj]
 	executor  executor[Obj]
 	metrics   metrics.Handle
@@ -64,31 +74,35 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 		return nil, fmt.Errorf("reconciler %q: %w", opts.name, err)
 	}
 	l := &Loop[Obj]{
-		cfg:        cfg,
-		opts:       opts,
-		log:        cfg.Log.With("reconciler", opts.name, "module", cfg.ModuleID.String()),
-		indexer:    cfg.Table.PrimaryIndexer(),
-		pruneCalls: make(chan struct{}, 1),
-		metrics:    metrics.Bind(opts.metrics, cfg.ModuleID, opts.name),
-		blocked:    newBlocked(),
+		cfg:          cfg,
+		opts:         opts,
+		log:          cfg.Log.With("reconciler", opts.name, "module", cfg.ModuleID.String()),
+		indexer:      cfg.Table.PrimaryIndexer(),
+		pruneCalls:   make(chan struct{}, 1),
+		set:          opts.Settings,
+		reconfigured: newSignal(),
+		pokes:        newSignal(),
+		metrics:      metrics.Bind(opts.metrics, cfg.ModuleID, opts.name),
+		blocked:      newBlocked(),
 	}
 	keyOf := l.indexer.ObjectToKey
 	l.core = core.New(core.Config[Obj]{
 		KeyOf:      func(obj Obj) []byte { return keyOf(obj) },
-		MinBackoff: opts.minBackoff,
-		MaxBackoff: opts.maxBackoff,
-		Jitter:     opts.jitter,
+		MinBackoff: opts.MinBackoff,
+		MaxBackoff: opts.MaxBackoff,
+		Jitter:     opts.Jitter,
 		Seed:       rand.Uint64(),
-		RoundSize:  opts.roundSize,
+		RoundSize:  opts.RoundSize,
 	})
 	l.journal = newJournal[Obj](opts.journalRounds, opts.journalOperations,
 		func(obj Obj) index.Key { return keyOf(obj) })
+	l.settings.Store(&opts.Settings)
 	l.executor = l.newExecutor()
 	return l, nil
 }
 
 func (l *Loop[Obj]) newExecutor() executor[Obj] {
-	g := guard{log: l.log, timeout: l.opts.timeout, metrics: l.metrics, now: l.now}
+	g := guard{log: l.log, timeout: l.set.Timeout, metrics: l.metrics, now: l.now}
 	if l.cfg.BatchOperations != nil || l.cfg.RoundOperations != nil {
 		return &batched[Obj]{
 			guard: g, clone: l.clone, batches: l.cfg.BatchOperations, rounds: l.cfg.RoundOperations,
@@ -132,7 +146,7 @@ func (l *Loop[Obj]) Run(ctx context.Context) error {
 	if health == nil {
 		health = noHealth{}
 	}
-	if l.opts.refreshInterval == 0 {
+	if l.set.RefreshInterval == 0 {
 		return l.reconcile(ctx, health.NewScope(l.scoped("reconcile")))
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -163,7 +177,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	defer l.alarm.stop()
 
 	for reason := ReasonStart; ctx.Err() == nil; {
-		if !l.pace.admit(ctx, l.opts.roundLimiter, l.now) {
+		if !l.pace.admit(ctx, l.set.RoundLimiter, l.now) {
 			break
 		}
 		watch := l.pass(ctx, reason)
@@ -200,7 +214,7 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	if l.pruneDue(txn, began) {
 		l.prune(ctx, &r, txn)
 	}
-	full := len(plan) == l.opts.roundSize
+	full := len(plan) == l.set.RoundSize
 	l.report(&r, txn, began, tasks, attempts)
 	if r.Returned > 0 || full && l.overdue(began) {
 		return closedWatch

@@ -63,7 +63,7 @@ func (l *Loop[Obj]) observe(txn statedb.ReadTxn) <-chan struct{} {
 		}
 	}
 	o.revision = max(o.revision, l.cfg.Table.Revision(txn))
-	if l.opts.pruneInterval > 0 {
+	if l.set.PruneInterval > 0 {
 		o.previous, o.takenAt = txn, l.now()
 	}
 	return watch

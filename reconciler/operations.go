@@ -52,6 +52,21 @@ type Pruner[Obj any] interface {
 	Prune(ctx context.Context, txn statedb.ReadTxn, objects iter.Seq2[Obj, statedb.Revision]) error
 }
 
+// Sweeper lists what the target has, so that the reconciler can find out by itself what
+// nobody wants and delete it with its operations: a sweep, in the place of a prune.
+// What it deletes goes through Delete or DeleteBatch as any deletion does, with the
+// backoff, the limits and the concurrency of those, and with the object that was listed.
+type Sweeper[Obj any] interface {
+	// List calls yield with everything in the target that is this reconciler's to
+	// manage, until yield returns false, each as an object of which what makes its
+	// primary key has to be set, and what Delete needs. It is called when a prune would
+	// be, but the first time not before every object that the table had when it was
+	// initialised has been attempted. An error means that the listing is not whole:
+	// nothing is deleted then, and the sweep is retried with backoff and shows in health
+	// until one succeeds.
+	List(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error
+}
+
 // BatchEntry is one object of a batch. Operations may sort the entries and change their
 // fields, but not remove or replace an entry: that is an error of its object.
 type BatchEntry[Obj any] struct {

@@ -51,7 +51,7 @@ func (l *Loop[Obj]) pruneDue(txn statedb.ReadTxn, now time.Duration) bool {
 			return false
 		}
 		p.ready, p.initialized = true, nil
-		p.called = p.called || l.opts.pruneInterval > 0
+		p.called = p.called || l.set.PruneInterval > 0
 	}
 	return p.called || p.scheduled && p.at <= now
 }
@@ -70,12 +70,12 @@ func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn) {
 	ended := l.now()
 	r.Prune = &PruneRecord{Took: ended - began}
 
-	after := l.opts.pruneInterval
+	after := l.set.PruneInterval
 	if err == nil {
 		p.failures, p.failure = 0, ""
 	} else {
 		p.failures++
-		wait := backoff.Exponential{Min: l.opts.minBackoff, Max: l.opts.maxBackoff}.Delay(p.failures)
+		wait := backoff.Exponential{Min: l.set.MinBackoff, Max: l.set.MaxBackoff}.Delay(p.failures)
 		if after == 0 || wait < after {
 			after = wait
 		}

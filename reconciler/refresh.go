@@ -53,7 +53,7 @@ func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
 // until the next object is. seen is the revision up to which objects have been looked
 // at. The error is that of ctx.
 func (l *Loop[Obj]) refreshAged(ctx context.Context, seen *statedb.Revision) (time.Duration, error) {
-	size := refreshSize(l.opts.refreshLimiter)
+	size := refreshSize(l.Settings().RefreshLimiter)
 	batch := make([]aged[Obj], 0, size)
 	var owed time.Duration
 	for {
@@ -62,7 +62,7 @@ func (l *Loop[Obj]) refreshAged(ctx context.Context, seen *statedb.Revision) (ti
 		if len(batch) == 0 {
 			return next, ctx.Err()
 		}
-		if !permit(ctx, l.opts.refreshLimiter, len(batch)) {
+		if !permit(ctx, l.Settings().RefreshLimiter, len(batch)) {
 			return 0, ctx.Err()
 		}
 		began := time.Now()
@@ -86,7 +86,7 @@ func (l *Loop[Obj]) refreshAged(ctx context.Context, seen *statedb.Revision) (ti
 // collectAged appends up to size objects that are due to the batch, from the revision
 // after seen on. It returns how long it is until there is another, if it found none.
 func (l *Loop[Obj]) collectAged(batch []aged[Obj], size int, seen *statedb.Revision) ([]aged[Obj], time.Duration) {
-	interval := l.opts.refreshInterval
+	interval := l.Settings().RefreshInterval
 	txn := l.cfg.DB.ReadTxn()
 	now := time.Now()
 	for object, revision := range l.cfg.Table.LowerBound(txn, statedb.ByRevision[Obj](*seen+1)) {

@@ -32,7 +32,7 @@ func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration, t
 		r.Sequence = l.sequence
 		r.Took = l.now() - began
 		l.journal.add(*r, tasks, attempts)
-		l.pace.round(began, r, l.opts.roundSize)
+		l.pace.round(began, r, l.set.RoundSize)
 	}
 	l.recycle()
 	l.reportHealth(l.cfg.Table.NumObjects(txn))

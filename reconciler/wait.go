@@ -72,7 +72,7 @@ func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) Reason {
 // is the snapshot that has to be renewed.
 func (l *Loop[Obj]) next() (at time.Duration, reason Reason, ok bool) {
 	if due, has := l.core.NextDue(); has {
-		at, reason, ok = l.pace.dueAt(due, l.opts.minBackoff), ReasonDue, true
+		at, reason, ok = l.pace.dueAt(due, l.set.MinBackoff), ReasonDue, true
 	}
 	if prune, has := l.pruner.next(); has && (!ok || prune < at) {
 		at, reason, ok = prune, ReasonPrune, true
