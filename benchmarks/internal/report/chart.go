@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/statekeel/statekeel/benchmarks/internal/series"
-	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 	"github.com/statekeel/statekeel/benchmarks/internal/workload"
 )
 
@@ -92,12 +91,13 @@ func summary(bars []bar) string {
 
 func barOf(r *series.Result) (bar, bool) {
 	metric, known := r.Metric(r.Workload.Headline)
-	if !known || !r.Has(subject.Statekeel) {
+	own := r.Workload.Ours()
+	if !known || !r.Has(own) {
 		return bar{}, false
 	}
 	peer := r.Best(metric, r.Workload.AgainstPeers()...)
-	ratio := r.Ratio(subject.Statekeel, peer, metric.Name)
-	ours, theirs := r.Figure(subject.Statekeel, metric.Name), r.Figure(peer, metric.Name)
+	ratio := r.Ratio(own, peer, metric.Name)
+	ours, theirs := r.Figure(own, metric.Name), r.Figure(peer, metric.Name)
 	if ratio.Runs == 0 || ratio.Min <= 0 {
 		return bar{}, false
 	}

@@ -27,6 +27,7 @@ const (
 	itself       against = iota // the figure as it is
 	ratioToPeer                 // divided by the peer's better variant's
 	ratioToFloor                // divided by the floor's
+	ratioToOne                  // divided by that of Statekeel with its defaults, so with one worker
 	beyondFloor                 // less the floor's
 	beyondPeer                  // less the peer's
 )
@@ -55,6 +56,15 @@ func goals() []goal {
 		{"refresh", "fresh_p99", itself, 2000, workload.Less},
 		// At most the peer's, as far as the measurement can tell: see the workload.
 		{"idle", "cpu", beyondPeer, 1, workload.Less},
+		{"slow-1ms", "throughput", ratioToPeer, 50, workload.More},
+		{"head-of-line", "p50_earlier", itself, 10, workload.Less},
+		{"head-of-line", "p50_same", itself, 10, workload.Less},
+		{"behind-backlog", "max", itself, 50, workload.Less},
+		{"breaker", "cpu", itself, 0.02, workload.Less},
+		{"breaker", "heal", itself, 1.5, workload.Less},
+		// Of twice as much, on the two cores that there are.
+		{"workers-2", "throughput", ratioToOne, 1.5, workload.More},
+		{"workers-4", "throughput", ratioToOne, 1.5, workload.More},
 	}
 }
 
@@ -68,7 +78,8 @@ type answer struct {
 // answer returns false if the series did not measure what the goal is about.
 func (g goal) answer(r *series.Result) (answer, bool) {
 	metric, known := r.Metric(g.metric)
-	own := r.Figure(subject.Statekeel, g.metric)
+	ours := r.Workload.Ours()
+	own := r.Figure(ours, g.metric)
 	if !known || own.Runs == 0 {
 		return answer{}, false
 	}
@@ -80,9 +91,9 @@ func (g goal) answer(r *series.Result) (answer, bool) {
 	switch g.against {
 	case itself:
 		value = own.Median
-	case ratioToPeer, ratioToFloor:
+	case ratioToPeer, ratioToFloor, ratioToOne:
 		other := g.other(r, metric)
-		ratio := r.Ratio(subject.Statekeel, other, g.metric)
+		ratio := r.Ratio(ours, other, g.metric)
 		if ratio.Runs == 0 {
 			return answer{}, false
 		}
@@ -98,6 +109,9 @@ func (g goal) answer(r *series.Result) (answer, bool) {
 		wanted:   fmt.Sprintf("%s %s %s%s", atMost(g.better), number(g.bound), unit, than),
 		measured: fmt.Sprintf("%s %s", number(value), unit),
 	}
+	if ours != subject.Statekeel {
+		a.measured += " by " + ours
+	}
 	if g.better == workload.More {
 		a.met = value >= g.bound
 	} else {
@@ -111,10 +125,14 @@ func (g goal) answer(r *series.Result) (answer, bool) {
 
 // other returns the contender that the goal compares with: of a peer's variants the better.
 func (g goal) other(r *series.Result, metric series.Metric) string {
-	if g.against == ratioToPeer || g.against == beyondPeer {
+	switch g.against {
+	case ratioToPeer, beyondPeer:
 		return r.Best(metric, r.Workload.AgainstPeers()...)
+	case ratioToOne:
+		return r.Best(metric, subject.Statekeel)
+	default:
+		return r.Best(metric, subject.Floor)
 	}
-	return r.Best(metric, subject.Floor)
 }
 
 func atMost(b workload.Better) string {

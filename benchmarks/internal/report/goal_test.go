@@ -68,6 +68,30 @@ func TestGoalsCompareWithWhatTheySay(t *testing.T) {
 	}
 }
 
+func TestAGoalIsAboutTheVariantThatTheWorkloadIsAbout(t *testing.T) {
+	r := results(t, workload.Workload{
+		Name: "w", Contenders: []string{subject.Statekeel4, subject.Statekeel, subject.Peer, subject.Floor},
+	}, map[string][]workload.Figures{
+		subject.Statekeel4: {figure("speed", workload.More, 300)},
+		subject.Statekeel:  {figure("speed", workload.More, 100)},
+		subject.Peer:       {figure("speed", workload.More, 50)},
+		subject.Floor:      {figure("speed", workload.More, 150)},
+	})
+	for _, c := range []struct {
+		against against
+		want    answer
+	}{
+		{itself, answer{"at least 4.00 us", "300 us by statekeel-4", true, ""}},
+		{ratioToOne, answer{"at least 4.00 x statekeel", "3.00 x by statekeel-4", false, "short by 25.0 %"}},
+		{ratioToPeer, answer{"at least 4.00 x statedb/reconciler", "6.00 x by statekeel-4", true, ""}},
+		{ratioToFloor, answer{"at least 4.00 x floor", "2.00 x by statekeel-4", false, "short by 50.0 %"}},
+	} {
+		got, ok := goal{"w", "speed", c.against, 4, workload.More}.answer(r)
+		require.True(t, ok)
+		assert.Equal(t, c.want, got)
+	}
+}
+
 func TestAGoalIsNotMetByAWaitThatWasGivenUp(t *testing.T) {
 	r := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel}}, map[string][]workload.Figures{
 		subject.Statekeel: {{{Metric: "late", Unit: "ms", Better: workload.Less, Value: 10, AtLeast: true}}},
@@ -86,6 +110,15 @@ func TestAGoalWithoutItsContenderHasNoAnswer(t *testing.T) {
 	}
 	_, ok := goal{"w", "latency", itself, 1, workload.Less}.answer(alone)
 	assert.False(t, ok, "nobody measured it")
+
+	variant := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel2, subject.Statekeel}},
+		map[string][]workload.Figures{subject.Statekeel2: {figure("cpu", workload.Less, 1)}})
+	_, ok = goal{"w", "cpu", ratioToOne, 1, workload.More}.answer(variant)
+	assert.False(t, ok)
+	other := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel2, subject.Statekeel}},
+		map[string][]workload.Figures{subject.Statekeel: {figure("cpu", workload.Less, 1)}})
+	_, ok = goal{"w", "cpu", itself, 1, workload.Less}.answer(other)
+	assert.False(t, ok, "one variant does not answer for another")
 }
 
 // A goal that names what no workload measures would silently not be checked.

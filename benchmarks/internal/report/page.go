@@ -129,8 +129,8 @@ Every run is a process of its own, one at a time; the contenders take turns (A B
 median of the runs, with the smallest and the largest in brackets; ratios are taken pair by pair within the
 same turn, and are again given as a median and a range. "≥" marks a wait that was given up: a lower bound.
 
-A row is a 64-bit number and a status, behind a pointer, with one unique index; the target only counts calls.
-All contenders run in a full hive (health, statedb, jobs) with their default metrics. CPU is that of the whole
+A row is a 64-bit number and a status, behind a pointer, with one unique index; the target only counts calls,
+where a workload does not say that it takes its time. All contenders run in a full hive (health, statedb, jobs) with their default metrics. CPU is that of the whole
 process (getrusage), so it includes the writer and the garbage collector; heap is what is live after two
 collections, less what was live before the rows. Every run ends with a check of the number of rows, of their
 statuses and of the calls that the target saw, and a run that does not add up ends the series.
@@ -168,14 +168,19 @@ func table(out *writer, r *series.Result) {
 }
 
 // rivals are the contenders that the first one is divided by in a table: of the peer's
-// variants the one that does better in the headline, and the floor.
+// variants the one that does better in the headline, Statekeel with its defaults, and the
+// floor.
 func rivals(r *series.Result) []string {
 	headline, known := r.Metric(r.Workload.Headline)
 	if !known {
 		headline = r.Metrics[0]
 	}
 	var names []string
-	for _, name := range []string{r.Best(headline, r.Workload.AgainstPeers()...), r.Best(headline, subject.Floor)} {
+	for _, name := range []string{
+		r.Best(headline, r.Workload.AgainstPeers()...),
+		r.Best(headline, subject.Statekeel),
+		r.Best(headline, subject.Floor),
+	} {
 		if name != "" && name != r.Contenders[0] {
 			names = append(names, name)
 		}

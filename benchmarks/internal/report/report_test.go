@@ -9,8 +9,10 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +26,7 @@ import (
 )
 
 // results runs workloads that exist in name only: each contender's figures by repetition.
+// Contenders without figures take no part.
 func results(t *testing.T, w workload.Workload, runs map[string][]workload.Figures) *series.Result {
 	n := 0
 	for _, figures := range runs {
@@ -32,7 +35,7 @@ func results(t *testing.T, w workload.Workload, runs map[string][]workload.Figur
 	turn := map[string]int{}
 	plan := series.Plan{
 		Workloads:  []workload.Workload{w},
-		Contenders: w.Contenders,
+		Contenders: slices.Collect(maps.Keys(runs)),
 		Runs:       n,
 		Execute: func(_ context.Context, run series.Run) (workload.Figures, error) {
 			turn[run.Contender]++
@@ -174,11 +177,43 @@ func TestTheChartIsAPlainPicture(t *testing.T) {
 func TestTheChartOfASeriesWithoutStatekeelIsEmptyAndWellFormed(t *testing.T) {
 	var out bytes.Buffer
 	p := Page{Results: []*series.Result{results(t, workload.Workload{
-		Name: "noop-single", Headline: "throughput", Contenders: []string{subject.Peer},
+		Name: "noop-single", Headline: "throughput", Contenders: []string{subject.Statekeel, subject.Peer},
 	}, map[string][]workload.Figures{subject.Peer: {throughput(1)}})}, Quick: true}
 	require.NoError(t, p.Chart(&out))
 	assert.Equal(t, 1, wellFormed(t, out.String())["rect"])
 	assert.Contains(t, out.String(), "A QUICK SERIES")
+}
+
+func TestAWorkloadCanBeAboutAVariantOfStatekeel(t *testing.T) {
+	w := workload.Workload{
+		Name: "workers-2", Headline: "throughput",
+		Contenders: []string{subject.Statekeel2, subject.Statekeel, subject.Peer, subject.Floor},
+	}
+	r := results(t, w, map[string][]workload.Figures{
+		subject.Statekeel2: {throughput(80)},
+		subject.Statekeel:  {throughput(40)},
+		subject.Peer:       {throughput(20)},
+		subject.Floor:      {throughput(60)},
+	})
+	b, ok := barOf(r)
+	require.True(t, ok)
+	assert.Equal(t, 4.0, b.mid, "the variant beside the peer")
+	assert.Equal(t, []string{subject.Peer, subject.Statekeel, subject.Floor}, rivals(r), "and beside itself without workers")
+
+	_, ok = barOf(results(t, w, map[string][]workload.Figures{
+		subject.Statekeel: {throughput(40)},
+		subject.Peer:      {throughput(20)},
+	}))
+	assert.False(t, ok, "another variant does not stand for it")
+}
+
+func TestAWorkloadThatThePeerCannotDoHasNoBar(t *testing.T) {
+	r := results(t, workload.Workload{
+		Name: "blocked-one", Headline: "throughput", Contenders: []string{subject.Statekeel},
+	}, map[string][]workload.Figures{subject.Statekeel: {throughput(1)}})
+	_, ok := barOf(r)
+	assert.False(t, ok)
+	assert.Empty(t, rivals(r))
 }
 
 func TestTheChartShowsWhatIsWorseToTheLeft(t *testing.T) {

@@ -4,13 +4,19 @@
 package subject
 
 // The contenders by name. A name that ends in "+inf" is the same reconciler with the limit
-// on rounds per second lifted.
+// on rounds per second lifted, one that ends in a number has so many workers, and one that
+// ends in "+breaker" has one. The peer has neither workers nor a breaker.
 const (
-	Statekeel    = "statekeel"
-	StatekeelInf = "statekeel+inf"
-	Peer         = "statedb/reconciler"
-	PeerInf      = "statedb/reconciler+inf"
-	Floor        = "floor"
+	Statekeel        = "statekeel"
+	StatekeelInf     = "statekeel+inf"
+	Statekeel2       = "statekeel-2"
+	Statekeel4       = "statekeel-4"
+	Statekeel64      = "statekeel-64"
+	StatekeelBreaker = "statekeel+breaker"
+
+	Peer    = "statedb/reconciler"
+	PeerInf = "statedb/reconciler+inf"
+	Floor   = "floor"
 )
 
 // Contender is one reconciler that can be measured.
@@ -29,22 +35,42 @@ func Contenders() []Contender {
 		{
 			Name:  Statekeel,
 			About: "github.com/statekeel/statekeel/reconciler with its default options",
-			Start: func(o Options) (System, error) { return statekeel.start(o, false) },
+			Start: startStatekeel(statekeelVariant{}),
 		},
 		{
 			Name:  StatekeelInf,
 			About: "the same, with a limiter of rounds that never limits (rate.Inf) in place of its own pace",
-			Start: func(o Options) (System, error) { return statekeel.start(o, true) },
+			Start: startStatekeel(statekeelVariant{options: statekeel.unlimited()}),
+		},
+		{
+			Name:  Statekeel2,
+			About: "Statekeel with two workers, WithConcurrency(2)",
+			Start: startStatekeel(withWorkers(2)),
+		},
+		{
+			Name:  Statekeel4,
+			About: "Statekeel with four workers, WithConcurrency(4)",
+			Start: startStatekeel(withWorkers(4)),
+		},
+		{
+			Name:  Statekeel64,
+			About: "Statekeel with 64 workers, WithConcurrency(64)",
+			Start: startStatekeel(withWorkers(64)),
+		},
+		{
+			Name:  StatekeelBreaker,
+			About: "Statekeel with a breaker that has its defaults, WithBreaker(Breaker{})",
+			Start: startStatekeel(withBreaker()),
 		},
 		{
 			Name:  Peer,
 			About: "github.com/cilium/statedb/reconciler v0.8.3 with its default options",
-			Start: func(o Options) (System, error) { return peer.start(o, false) },
+			Start: startPeer(peerVariant{}),
 		},
 		{
 			Name:  PeerInf,
 			About: "the same, with the limit of 1000 rounds a second lifted (rate.Inf)",
-			Start: func(o Options) (System, error) { return peer.start(o, true) },
+			Start: startPeer(peerVariant{options: peer.unlimited()}),
 		},
 		{
 			Name:  Floor,

@@ -36,7 +36,7 @@ func TestContendersHaveTheirOwnNames(t *testing.T) {
 		seen[c.Name] = true
 		assert.NotEmpty(t, c.About)
 	}
-	assert.Len(t, seen, 5)
+	assert.Len(t, seen, 9)
 }
 
 func TestContendersReconcileRowsAndDeletions(t *testing.T) {
@@ -112,6 +112,37 @@ func TestARowHasFailedWhenOneOfItsReconcilersFailed(t *testing.T) {
 			sys.Targets()[1].SetRule(func(uint64) error { return errors.New("no") })
 			require.NoError(t, sys.Insert(0, 1))
 			require.NoError(t, sys.Await(ctx, 0, subject.Failed))
+		})
+	}
+}
+
+func TestARowIsBlockedUntilWhatItWaitsForComes(t *testing.T) {
+	for name, c := range map[string]struct {
+		options subject.Options
+		kind    subject.Kind
+	}{
+		"plain":  {subject.Options{}, subject.Blocked},
+		"shared": {subject.Options{Reconcilers: 2}, subject.Waiting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := within(t)
+			sys := started(t, byName(t, subject.Statekeel), c.options)
+			device := make(chan struct{})
+			target := sys.Targets()[0]
+			target.SetRule(func(uint64) error {
+				if !closed(device) {
+					return subject.BlockedOn("no device", device)
+				}
+				return nil
+			})
+			require.NoError(t, sys.Insert(0, 1))
+			awaitCall(ctx, t, target)
+			require.NoError(t, sys.Await(ctx, 0, c.kind))
+			assert.Equal(t, map[subject.Kind]uint64{c.kind: 1}, sys.Count())
+			close(device)
+			require.NoError(t, sys.Await(ctx, 0, subject.Done))
+			assert.EqualValues(t, 2, target.Updates.Load())
 		})
 	}
 }

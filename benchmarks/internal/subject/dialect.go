@@ -44,19 +44,27 @@ type registration[S, Status any] struct {
 	batch     bool
 }
 
-// start is a Contender's start, for a contender that has this dialect.
-// With unlimited the limit on rounds per second is lifted.
-func (d dialect[Status, Set, Option]) start(o Options, unlimited bool) (System, error) {
-	if o.Reconcilers == 0 {
-		return d.startPlain(o, unlimited)
-	}
-	return d.startSet(o, unlimited)
+// variant is what a contender adds to the defaults of its dialect.
+type variant[Option any] struct {
+	// workers is how many operations may run at a time; 0 is 1. It says what the options
+	// ask for, and asks for nothing itself.
+	workers int
+	options []Option
 }
 
-func (d dialect[Status, Set, Option]) startPlain(o Options, unlimited bool) (System, error) {
+// start is a Contender's start, for a contender that has this dialect.
+func (d dialect[Status, Set, Option]) start(o Options, v variant[Option]) (System, error) {
+	if o.Reconcilers == 0 {
+		return d.startPlain(o, v)
+	}
+	return d.startSet(o, v)
+}
+
+func (d dialect[Status, Set, Option]) startPlain(o Options, v variant[Option]) (System, error) {
 	target := &Target{}
 	w := &world[Status]{
 		targets: []*Target{target},
+		workers: max(v.workers, 1),
 		fresh:   d.pending, kind: d.kind, updatedAt: d.updatedAt,
 	}
 	return w.start(func(rt runtime, w *world[Status]) error {
@@ -66,13 +74,13 @@ func (d dialect[Status, Set, Option]) startPlain(o Options, unlimited bool) (Sys
 			setStatus: func(o *object[Status], s Status) *object[Status] { o.status = s; return o },
 			ops:       operations[Status]{target},
 			batch:     o.Batch,
-		}, d.options(o, unlimited))
+		}, d.options(o, v))
 	})
 }
 
-func (d dialect[Status, Set, Option]) startSet(o Options, unlimited bool) (System, error) {
+func (d dialect[Status, Set, Option]) startSet(o Options, v variant[Option]) (System, error) {
 	var names []string
-	w := &world[Set]{fresh: d.newSet}
+	w := &world[Set]{fresh: d.newSet, workers: max(v.workers, 1)}
 	for i := range o.Reconcilers {
 		names = append(names, fmt.Sprintf("r%d", i))
 		w.targets = append(w.targets, &Target{})
@@ -83,7 +91,7 @@ func (d dialect[Status, Set, Option]) startSet(o Options, unlimited bool) (Syste
 			switch d.kind(d.fromSet(set, name)) {
 			case Failed:
 				return Failed
-			case Waiting:
+			case Waiting, Blocked:
 				result = Waiting
 			}
 		}
@@ -109,7 +117,7 @@ func (d dialect[Status, Set, Option]) startSet(o Options, unlimited bool) (Syste
 				},
 				ops:   operations[Set]{w.targets[i]},
 				batch: o.Batch,
-			}, append(d.options(o, unlimited), d.withName(name)))
+			}, append(d.options(o, v), d.withName(name)))
 			if err != nil {
 				return err
 			}
@@ -122,7 +130,12 @@ func (d dialect[Status, Set, Option]) startSet(o Options, unlimited bool) (Syste
 // change the limiter that comes with it.
 const roundSize = 1000
 
-func (d dialect[Status, Set, Option]) options(o Options, unlimited bool) []Option {
+// unlimited lifts the limit on rounds per second.
+func (d dialect[Status, Set, Option]) unlimited() []Option {
+	return []Option{d.withRoundLimits(roundSize, rate.NewLimiter(rate.Inf, 1))}
+}
+
+func (d dialect[Status, Set, Option]) options(o Options, v variant[Option]) []Option {
 	var options []Option
 	if o.RetryMin != 0 || o.RetryMax != 0 {
 		options = append(options, d.withRetry(o.RetryMin, o.RetryMax))
@@ -130,10 +143,7 @@ func (d dialect[Status, Set, Option]) options(o Options, unlimited bool) []Optio
 	if o.RefreshEvery != 0 {
 		options = append(options, d.withRefreshing(o.RefreshEvery, rate.NewLimiter(rate.Inf, 1)))
 	}
-	if unlimited {
-		options = append(options, d.withRoundLimits(roundSize, rate.NewLimiter(rate.Inf, 1)))
-	}
-	return options
+	return append(options, v.options...)
 }
 
 // operations hands rows to a target, one at a time.

@@ -24,7 +24,7 @@ func startFloor(o Options) (System, error) {
 	d := peer
 	d.registerPlain = registerFloor[reconciler.Status]
 	d.registerSet = registerFloor[reconciler.StatusSet]
-	return d.start(o, false)
+	return d.start(o, peerVariant{})
 }
 
 func registerFloor[S any](rt runtime, r registration[S, reconciler.Status], _ []reconciler.Option) error {

@@ -29,6 +29,12 @@ var peer = dialect[reconciler.Status, reconciler.StatusSet, reconciler.Option]{
 	registerSet:   registerPeer[reconciler.StatusSet],
 }
 
+type peerVariant = variant[reconciler.Option]
+
+func startPeer(v peerVariant) func(Options) (System, error) {
+	return func(o Options) (System, error) { return peer.start(o, v) }
+}
+
 func peerKind(s reconciler.Status) Kind {
 	switch s.Kind {
 	case reconciler.StatusKindDone:

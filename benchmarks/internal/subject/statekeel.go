@@ -13,7 +13,7 @@ import (
 )
 
 // This is peer.go with the import path changed, which is all that a program needs to do to
-// move over. It takes nothing of Statekeel that the peer does not have.
+// move over. What the peer does not have is in variants.go.
 var statekeel = dialect[reconciler.Status, reconciler.StatusSet, reconciler.Option]{
 	pending:   reconciler.StatusPending,
 	kind:      statekeelKind,
@@ -38,6 +38,8 @@ func statekeelKind(s reconciler.Status) Kind {
 		return Done
 	case reconciler.StatusKindError:
 		return Failed
+	case reconciler.StatusKindBlocked:
+		return Blocked
 	default:
 		return Waiting
 	}

@@ -19,6 +19,9 @@ const (
 	Done
 	// Failed is a row that at least one reconciler reported failed.
 	Failed
+	// Blocked is a row whose operation named what it waits for: see [BlockedOn]. One that
+	// several reconcilers share is Waiting.
+	Blocked
 )
 
 // String returns the kind as an error message shows it.
@@ -28,6 +31,8 @@ func (k Kind) String() string {
 		return "Done"
 	case Failed:
 		return "Error"
+	case Blocked:
+		return "Blocked"
 	default:
 		return "Pending"
 	}
@@ -68,6 +73,8 @@ type System interface {
 	Oldest() time.Time
 	// Targets returns one target for each reconciler, in the order of their names.
 	Targets() []*Target
+	// Workers returns how many operations of a reconciler may run at a time.
+	Workers() int
 	// Stop stops the hive and waits for the contender to end.
 	Stop(ctx context.Context) error
 }

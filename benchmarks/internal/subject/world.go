@@ -66,6 +66,7 @@ type world[S any] struct {
 	table   statedb.RWTable[*object[S]]
 	byID    statedb.Index[*object[S], uint64]
 	targets []*Target
+	workers int
 
 	fresh     func() S
 	kind      func(S) Kind
@@ -175,6 +176,8 @@ func (w *world[S]) Oldest() time.Time {
 }
 
 func (w *world[S]) Targets() []*Target { return w.targets }
+
+func (w *world[S]) Workers() int { return w.workers }
 
 func (w *world[S]) Stop(ctx context.Context) error {
 	if err := w.hive.Stop(w.log, ctx); err != nil {

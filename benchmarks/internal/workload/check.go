@@ -19,6 +19,12 @@ func (c *checks) equal(what string, got, want uint64) {
 	}
 }
 
+func (c *checks) atMost(what string, got, want uint64) {
+	if got > want {
+		c.failed = append(c.failed, fmt.Errorf("check failed: %s: got %d, want at most %d", what, got, want))
+	}
+}
+
 func (c *checks) atLeast(what string, got, want uint64) {
 	if got < want {
 		c.failed = append(c.failed, fmt.Errorf("check failed: %s: got %d, want at least %d", what, got, want))
@@ -28,7 +34,7 @@ func (c *checks) atLeast(what string, got, want uint64) {
 // rows checks that the table has so many rows of each kind, and none of a kind not named.
 func (c *checks) rows(sys subject.System, want map[subject.Kind]uint64) {
 	got := sys.Count()
-	for _, kind := range []subject.Kind{subject.Waiting, subject.Done, subject.Failed} {
+	for _, kind := range []subject.Kind{subject.Waiting, subject.Done, subject.Failed, subject.Blocked} {
 		c.equal(fmt.Sprintf("rows that are %s", kind), got[kind], want[kind])
 	}
 }

@@ -26,6 +26,10 @@ type Sizes struct {
 	Settle time.Duration
 	// Refresh is the refresh interval.
 	Refresh time.Duration
+	// Slow is how long an operation takes that others must not wait for.
+	Slow time.Duration
+	// Outage is how long a target is down.
+	Outage time.Duration
 	// Limit is how long one run may take before it is given up as stuck.
 	Limit time.Duration
 }
@@ -35,7 +39,8 @@ func Full() Sizes {
 	return Sizes{
 		Scale: 1, Samples: 1,
 		Window: 10 * time.Second, Cap: 10 * time.Second, Settle: 2 * time.Second,
-		Refresh: time.Second, Limit: 5 * time.Minute,
+		Refresh: time.Second, Slow: 2 * time.Second, Outage: 30 * time.Second,
+		Limit: 5 * time.Minute,
 	}
 }
 
@@ -44,7 +49,8 @@ func Quick() Sizes {
 	return Sizes{
 		Scale: 0.1, Samples: 0.1,
 		Window: time.Second, Cap: time.Second, Settle: 300 * time.Millisecond,
-		Refresh: 500 * time.Millisecond, Limit: time.Minute,
+		Refresh: 500 * time.Millisecond, Slow: 500 * time.Millisecond, Outage: 3 * time.Second,
+		Limit: time.Minute,
 	}
 }
 
@@ -53,7 +59,8 @@ func Tiny() Sizes {
 	return Sizes{
 		Scale: 0.001, Samples: 0.01,
 		Window: 50 * time.Millisecond, Cap: 150 * time.Millisecond, Settle: 0,
-		Refresh: 50 * time.Millisecond, Limit: 2 * time.Minute,
+		Refresh: 50 * time.Millisecond, Slow: 20 * time.Millisecond, Outage: 150 * time.Millisecond,
+		Limit: 2 * time.Minute,
 	}
 }
 

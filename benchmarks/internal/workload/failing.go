@@ -61,16 +61,10 @@ func measureFailing(ctx context.Context, env *Env, sys subject.System, n uint64)
 	var c checks
 	c.equal("rows that are Done while the target is down", sys.Count()[subject.Done], 0)
 
-	done := outage.healed.Reached(n)
-	healing := time.Now()
-	outage.repair()
-	if err := wait(ctx, done, "every row to heal"); err != nil {
+	healed, err := heal(ctx, sys, outage, n)
+	if err != nil {
 		return nil, err
 	}
-	if _, err := sys.AwaitAll(ctx, subject.Done); err != nil {
-		return nil, err
-	}
-	healed := time.Since(healing)
 
 	c.rows(sys, map[subject.Kind]uint64{subject.Done: n})
 	c.equal("successful Update calls", outage.healed.Load(), n)

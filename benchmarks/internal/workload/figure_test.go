@@ -60,3 +60,12 @@ func TestTheFailingPassComparesWithTheSucceedingOne(t *testing.T) {
 	assert.Len(t, figures, 6)
 	assert.Zero(t, figures.Find("no such metric"))
 }
+
+func TestABlockedRowIsComparedWithOneThatIsDone(t *testing.T) {
+	figures := combineBlocked([]Figures{
+		{less("memory_blocked", "B/object", 900)},
+		{less("memory_done", "B/object", 400)},
+	})
+	assert.Equal(t, 500.0, figures.Find("memory_beyond_row"))
+	assert.Len(t, figures, 3)
+}

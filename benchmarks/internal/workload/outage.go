@@ -4,8 +4,10 @@
 package workload
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
@@ -47,3 +49,17 @@ func breakTarget(target *subject.Target, n uint64) *outage {
 }
 
 func (o *outage) repair() { o.down.Store(false) }
+
+// heal repairs the target and returns how long it took until all of its n rows were done.
+func heal(ctx context.Context, sys subject.System, o *outage, n uint64) (time.Duration, error) {
+	done := o.healed.Reached(n)
+	begin := time.Now()
+	o.repair()
+	if err := wait(ctx, done, "every row to heal"); err != nil {
+		return 0, err
+	}
+	if _, err := sys.AwaitAll(ctx, subject.Done); err != nil {
+		return 0, err
+	}
+	return time.Since(begin), nil
+}

@@ -66,6 +66,15 @@ func heapInUse() float64 {
 	return float64(mem.HeapAlloc)
 }
 
+// memoryInUse returns the bytes that the heap and the stacks of goroutines occupy, with what
+// is lost between objects.
+func memoryInUse() float64 {
+	collectGarbage()
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	return float64(mem.HeapInuse + mem.StackInuse)
+}
+
 // returnMemory gives free memory back to the system, so that the runtime does not do so
 // in the background of an idle window.
 func returnMemory() {

@@ -18,6 +18,7 @@ type Workload struct {
 	// About says what is done and measured, in one or two sentences.
 	About string
 	// Contenders take part, in this order; the others could not do it or would say nothing.
+	// The first is the Statekeel that the goals and the chart are about.
 	Contenders []string
 	// Runs is how often a full series runs each contender.
 	Runs int
@@ -43,6 +44,9 @@ func (w Workload) Measure(ctx context.Context, env Env) (Figures, error) {
 	defer cancel()
 	return w.measure(ctx, &env)
 }
+
+// Ours returns the variant of Statekeel that the goals and the chart are about.
+func (w Workload) Ours() string { return w.Contenders[0] }
 
 // AgainstPeers returns the variants of the peer of which the better is compared with.
 func (w Workload) AgainstPeers() []string {
@@ -83,6 +87,8 @@ func All() []Workload {
 		[]Workload{backToBack(), spaced()},
 		[]Workload{statusSet(1), statusSet(2), statusSet(4), statusSet(8)},
 		[]Workload{refresh(), idle()},
+		[]Workload{slowTarget(), headOfLine(), behindBacklog(), breaker(), blockedOne(), blockedMany()},
+		[]Workload{workers(2, subject.Statekeel2), workers(4, subject.Statekeel4)},
 	)
 }
 

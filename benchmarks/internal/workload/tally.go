@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package workload
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/statekeel/statekeel/benchmarks/internal/subject"
+)
+
+// tally knows how often each row was worked on, and how many were at a time.
+type tally struct {
+	calls   []atomic.Uint32
+	running atomic.Int64
+	most    atomic.Int64
+}
+
+// tallied makes the target do work for each Update, and returns what counts the calls for
+// rows 0 ... n-1. There must be no other rows.
+func tallied(target *subject.Target, n uint64, work func(id uint64) error) *tally {
+	t := &tally{calls: make([]atomic.Uint32, n)}
+	target.SetRule(func(id uint64) error {
+		t.enter(id)
+		defer t.running.Add(-1)
+		return work(id)
+	})
+	return t
+}
+
+func (t *tally) enter(id uint64) {
+	t.calls[id].Add(1)
+	running := t.running.Add(1)
+	for most := t.most.Load(); running > most; most = t.most.Load() {
+		if t.most.CompareAndSwap(most, running) {
+			return
+		}
+	}
+}
+
+// inFlight returns how many operations there were at a time, at the most.
+func (t *tally) inFlight() uint64 { return uint64(t.most.Load()) }
+
+// worked checks that rows 0 ... n-1 are done, that each took so many calls, and that the
+// contender had no more workers than it says.
+func (c *checks) worked(sys subject.System, t *tally, n uint64, calls uint32) {
+	c.rows(sys, map[subject.Kind]uint64{subject.Done: n})
+	c.calls(sys, n*uint64(calls), 0)
+	c.each(t, n, calls)
+	c.atMost("operations at a time", t.inFlight(), uint64(sys.Workers()))
+}
+
+// each checks the calls of rows 0 ... n-1, and tells of the first that had others.
+func (c *checks) each(t *tally, n uint64, calls uint32) {
+	for id := range n {
+		if got := t.calls[id].Load(); got != calls {
+			c.equal(fmt.Sprintf("Update calls for row %d", id), uint64(got), uint64(calls))
+			return
+		}
+	}
+}

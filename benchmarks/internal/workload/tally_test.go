@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package workload
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/benchmarks/internal/subject"
+)
+
+// books is a system that has nothing but books: rows that are all done, and a target.
+type books struct {
+	subject.System
+	rows   uint64
+	target *subject.Target
+}
+
+func (b books) Count() map[subject.Kind]uint64 {
+	return map[subject.Kind]uint64{subject.Done: b.rows}
+}
+
+func (b books) Targets() []*subject.Target { return []*subject.Target{b.target} }
+
+func (b books) Workers() int { return 1 }
+
+func nothing(uint64) error { return nil }
+
+func complaint(b books, t *tally, calls uint32) error {
+	var c checks
+	c.worked(b, t, b.rows, calls)
+	return c.err()
+}
+
+func TestATallyFindsTheRowThatWasWorkedOnInPlaceOfAnother(t *testing.T) {
+	b := books{rows: 3, target: &subject.Target{}}
+	tally := tallied(b.target, b.rows, nothing)
+	for _, id := range []uint64{0, 1, 2} {
+		require.NoError(t, b.target.Update(id))
+	}
+	assert.NoError(t, complaint(b, tally, 1))
+	for _, id := range []uint64{0, 2, 2} {
+		require.NoError(t, b.target.Update(id))
+	}
+	assert.EqualError(t, complaint(b, tally, 2), "check failed: Update calls for row 1: got 1, want 2",
+		"the number of calls is right")
+}
+
+func TestATallyKnowsHowManyOperationsThereWereAtATime(t *testing.T) {
+	b := books{rows: 3, target: &subject.Target{}}
+	begun, release := make(chan struct{}), make(chan struct{})
+	tally := tallied(b.target, b.rows, func(id uint64) error {
+		if id < 2 {
+			begun <- struct{}{}
+			<-release
+		}
+		return nil
+	})
+	ended := make(chan error)
+	for id := range uint64(2) {
+		go func() { ended <- b.target.Update(id) }()
+		<-begun
+	}
+	close(release)
+	require.NoError(t, <-ended)
+	require.NoError(t, <-ended)
+	require.NoError(t, b.target.Update(2))
+	assert.EqualValues(t, 2, tally.inFlight())
+	assert.EqualError(t, complaint(b, tally, 1), "check failed: operations at a time: got 2, want at most 1")
+}
+
+// inTurn is a system whose rows come to be done when they are told to, one by one.
+type inTurn struct {
+	subject.System
+	done chan uint64
+}
+
+func (s inTurn) Await(_ context.Context, id uint64, _ subject.Kind) error {
+	s.done <- id
+	return nil
+}
+
+func TestEachRowIsTimedWhenItAndAllBeforeItAreDone(t *testing.T) {
+	s := inTurn{done: make(chan uint64, 3)}
+	latencies, err := awaitEach(t.Context(), s, 5, 3, time.Now().Add(-time.Hour))
+	require.NoError(t, err)
+	require.Len(t, latencies, 3)
+	assert.GreaterOrEqual(t, latencies[0], time.Hour, "from the beginning that was given")
+	assert.IsNonDecreasing(t, latencies)
+	for _, want := range []uint64{5, 6, 7} {
+		assert.Equal(t, want, <-s.done)
+	}
+}
