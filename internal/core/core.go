@@ -8,15 +8,17 @@
 // The same calls with the same seed give the same plans. It knows of an object
 // only its key, its revision and whether it was deleted; one value of type Obj is
 // kept per waiting key as an opaque payload. Objects that are reconciled cost
-// nothing here: only those that wait have an entry.
+// nothing here: only those that wait or are worked on have an entry.
 //
-// One round is this sequence of calls, and nothing else may come in between:
+// One round is this sequence of calls:
 //
-//	Begin(now)            due work gets its guaranteed share
+//	Begin(now, size)      due work gets its guaranteed share
 //	Observe(obj, ...)     once for each change, at most Room() of them
-//	Plan()                the round's items
-//	Settle or Return      once for each item, in order
+//	Plan()                the round's items, at most size
+//	Settle, Return or Launch, once for each item
 //	End(ran)
+//
+// An item that was launched is settled in any later round, or between two.
 package core
 
 import (
@@ -34,19 +36,32 @@ type Config[Obj any] struct {
 	// KeyOf returns the primary key of an object. It is called only for objects
 	// that wait, or while anything waits.
 	KeyOf func(Obj) []byte
+	// GroupOf returns the group of an object, of which one at a time is worked on;
+	// none for the empty group. nil means that there are no groups.
+	GroupOf func(Obj) string
+	// Limits may be changed later.
+	Limits
+	// Seed makes the jitter repeatable.
+	Seed uint64
+	// Breaker is nil if nothing is held back when the target is down.
+	Breaker *BreakerConfig
+}
+
+// Limits are the settings of a Core that can be changed between two rounds.
+type Limits struct {
 	// MinBackoff and MaxBackoff bound the wait after a failure.
 	MinBackoff, MaxBackoff time.Duration
 	// Jitter is the fraction by which a wait may be shortened at random.
 	Jitter float64
-	// Seed makes the jitter repeatable.
-	Seed uint64
-	// RoundSize is the largest number of items in a plan; at least 1.
+	// RoundSize is the largest number of items in a plan, and of changes that are
+	// observed ahead of it; at least 1.
 	RoundSize int
 }
 
 // Core is the state of one reconciler. Not safe for concurrent use.
 type Core[Obj any] struct {
 	keyOf     func(Obj) []byte
+	groupOf   func(Obj) string
 	backoff   backoff.Exponential
 	roundSize int
 
@@ -58,18 +73,32 @@ type Core[Obj any] struct {
 
 	// due orders the entries that wait for a clock by when they are due.
 	due keyheap.Heap[*entry[Obj]]
-	// ready holds the entries that a round had planned and did not get to; between
-	// rounds, the oldest change first. While any of them stays behind, a round has
-	// no room for changes, so that none is ever taken out of the middle.
-	ready []*entry[Obj]
-	// byRevision orders the entries that are not reconciled by revision.
-	byRevision revisionList[Obj]
+	// lanes hold the entries that are ready to be run.
+	lanes [numLanes]queue[Obj]
+	// owed orders the entries that are not reconciled by the revision of the change
+	// that they owe, untried those of which that change has not been attempted.
+	owed    keyheap.Heap[owing[Obj]]
+	untried keyheap.Heap[trying[Obj]]
+	// notes are the changes of keys that came while an operation on the key ran.
+	notes map[*entry[Obj]]note[Obj]
+	// groups are those of which a key is worked on or waits for that; grouping says
+	// whether they are heeded.
+	groups   map[string]*group[Obj]
+	grouping bool
+	// breakers are by class; the one of the empty class is for all errors.
+	breakerConfig *BreakerConfig
+	breakers      map[string]*breaker[Obj]
+	// paused reports whether an object is not to be worked on; nil if none is.
+	paused func(Obj) bool
+
 	// observed is the revision of the last change that was observed.
 	observed uint64
-
-	round round[Obj]
-	// turn counts the items run so far, modulo share: the key of every fourth is
-	// one whose time has come.
+	round    round[Obj]
+	// rounds counts the rounds, for entries to know whether they were observed in
+	// this one.
+	rounds uint32
+	// turn counts the items run so far, modulo the number of places: each place
+	// belongs to a lane.
 	turn int
 
 	counts  [numStates]int
@@ -84,8 +113,16 @@ type State uint8
 const (
 	// Planned: in this round.
 	Planned State = iota
-	// Ready: was planned, the round ended before its turn; first in the next.
+	// Ready: to be run when a round has room for it.
 	Ready
+	// InFlight: an operation on it was launched.
+	InFlight
+	// Queued: waits until another key of its group has been worked on.
+	Queued
+	// Paused: not to be worked on until somebody says so.
+	Paused
+	// Tripped: waits behind an open breaker of the class of its last error.
+	Tripped
 	// Awaited: the object changed while it was worked on, or before its retry;
 	// the change is still to be observed.
 	Awaited
@@ -104,41 +141,58 @@ const (
 )
 
 var stateNames = [numStates]string{
-	"planned", "ready", "awaited", "held", "retry", "requeue", "blocked", "terminal",
+	"planned", "ready", "in flight", "queued", "paused", "tripped",
+	"awaited", "held", "retry", "requeue", "blocked", "terminal",
 }
 
 // String returns the state's name in lower case.
 func (s State) String() string { return stateNames[s] }
 
-// entry is a key that waits. The fields are ordered for size: there may be
-// millions.
+// entry is a key that waits or is worked on. The fields are ordered for size: there may
+// be millions.
 type entry[Obj any] struct {
 	key string
 	obj Obj
 
 	// revision is that of the version of the object in obj; since is that of
 	// the change that is not reconciled yet, or, for a key that had been
-	// reconciled, the first after what had been observed when it began to fail.
+	// reconciled, the first after what had been observed when it began to fail; 0 if
+	// it is reconciled.
 	revision, since uint64
-	prev, next      *entry[Obj]
+	// prev and next are its neighbours in the queue that it is in.
+	prev, next *entry[Obj]
 
-	// dueAt is the place in the due heap while waiting for a clock; lastAttempt
-	// is when the last operation on the key ended.
+	// dueAt is the place in the due heap while waiting for a clock, and before that
+	// when the change was observed; lastAttempt is when the last operation on the key
+	// ended.
 	dueAt, lastAttempt time.Duration
 	// failure is the text of the last attempt's error, nil if it did not fail.
 	failure *string
+	// breaker is that of the class of the last attempt's error; nil if it has none.
+	breaker *breaker[Obj]
+	// group is the one that the entry makes busy, waits for, or was let go by; nil if
+	// none.
+	group *group[Obj]
 
-	// pos is the position in the due heap, or the slot in round.due or
-	// round.ready, by state; -1 if in none.
-	pos      int32
-	failures int32
-	state    State
+	// The positions in the heaps, -1 if in none.
+	pos, owedPos, untriedPos int32
+	// failures counts those in a row, tries those since the object changed.
+	failures, tries int32
+	// seen is the round in which the change was observed.
+	seen  uint32
+	state State
 	// from is the state that the entry was in before the round took it.
 	from    State
+	lane    Lane
 	deleted bool
-	listed  bool
 	// mark is the caller's note from the last outcome.
 	mark uint8
+	// tried: the change that is owed has been attempted.
+	tried bool
+	// probe: it may pass the open breaker of its class.
+	probe bool
+	// fixed: the time of its retry was asked for, and is no backoff.
+	fixed bool
 }
 
 func (e *entry[Obj]) HeapPos() int       { return int(e.pos) }
@@ -146,17 +200,24 @@ func (e *entry[Obj]) SetHeapPos(pos int) { e.pos = int32(pos) }
 
 // New returns a Core with no waiting key.
 func New[Obj any](cfg Config[Obj]) *Core[Obj] {
-	return &Core[Obj]{
-		keyOf: cfg.KeyOf,
-		backoff: backoff.Exponential{
-			Min:    cfg.MinBackoff,
-			Max:    cfg.MaxBackoff,
-			Jitter: cfg.Jitter,
-			Rand:   rand.New(rand.NewPCG(cfg.Seed, 0)),
-		},
-		roundSize: cfg.RoundSize,
-		entries:   map[string]*entry[Obj]{},
+	c := &Core[Obj]{
+		keyOf:         cfg.KeyOf,
+		groupOf:       cfg.GroupOf,
+		backoff:       backoff.Exponential{Rand: rand.New(rand.NewPCG(cfg.Seed, 0))},
+		entries:       map[string]*entry[Obj]{},
+		notes:         map[*entry[Obj]]note[Obj]{},
+		groups:        map[string]*group[Obj]{},
+		breakerConfig: cfg.Breaker,
+		breakers:      map[string]*breaker[Obj]{},
 	}
+	c.SetLimits(cfg.Limits)
+	return c
+}
+
+// SetLimits changes the limits: waits from now on are by the new ones.
+func (c *Core[Obj]) SetLimits(l Limits) {
+	c.backoff.Min, c.backoff.Max, c.backoff.Jitter = l.MinBackoff, l.MaxBackoff, l.Jitter
+	c.roundSize = l.RoundSize
 }
 
 // Tracks reports whether any key waits. While it is false, nobody needs to know
@@ -166,8 +227,8 @@ func (c *Core[Obj]) Tracks() bool { return len(c.entries) > 0 }
 // TracksKeyOf reports whether the key of obj waits.
 func (c *Core[Obj]) TracksKeyOf(obj Obj) bool { return c.find(obj) != nil }
 
-// Awaits reports whether the change of any key is still to be observed.
-func (c *Core[Obj]) Awaits() bool { return c.counts[Awaited] > 0 }
+// Awaits reports whether ObserveSettled need be told of what is observed.
+func (c *Core[Obj]) Awaits() bool { return c.counts[Awaited]+c.counts[InFlight] > 0 }
 
 // Failing returns the number of keys whose last attempt failed.
 func (c *Core[Obj]) Failing() int { return c.failing }
@@ -179,49 +240,13 @@ func (c *Core[Obj]) Count(s State) int { return c.counts[s] }
 // texts does.
 func (c *Core[Obj]) FailureVersion() uint64 { return c.version }
 
-// failuresSeen bounds the keys that Failures looks at: most may wait without failing.
-const failuresSeen = 1000
-
-// Failures calls yield with the error texts of failing keys, the longest unreconciled
-// first, until yield returns false. It looks at a bounded number of keys, so that it may
-// miss failures behind a crowd of keys that wait for something else.
-func (c *Core[Obj]) Failures(yield func(text string) bool) {
-	seen := 0
-	for e := c.byRevision.head; e != nil && seen < failuresSeen; e = e.next {
-		seen++
-		if e.failure != nil && !yield(*e.failure) {
-			return
-		}
-	}
-}
-
 // NextDue returns when the next key is due, or false if none waits for a clock.
 func (c *Core[Obj]) NextDue() (time.Duration, bool) {
-	if len(c.ready) > 0 {
+	if c.readyKeys() > 0 {
 		return 0, true
 	}
 	_, at, ok := c.due.Min()
 	return time.Duration(at), ok
-}
-
-// LowWatermark returns the lowest revision that was observed and is not
-// reconciled, or 0 if all that was observed is.
-func (c *Core[Obj]) LowWatermark() uint64 {
-	if c.byRevision.head == nil {
-		return 0
-	}
-	return c.byRevision.head.since
-}
-
-// Attempted returns the revision up to which every object has been attempted at
-// least once, given the revision up to which changes have been observed. A change
-// held back for its key's minimum backoff counts as attempted: it shows in
-// LowWatermark.
-func (c *Core[Obj]) Attempted(observed uint64) uint64 {
-	if len(c.ready) > 0 {
-		return min(observed, c.ready[0].since-1)
-	}
-	return observed
 }
 
 func (c *Core[Obj]) find(obj Obj) *entry[Obj] {
@@ -231,9 +256,13 @@ func (c *Core[Obj]) find(obj Obj) *entry[Obj] {
 	return c.entries[string(c.keyOf(obj))]
 }
 
-// enter adds an entry for a key that has none. It is in no queue.
-func (c *Core[Obj]) enter(obj Obj) *entry[Obj] {
-	e := &entry[Obj]{key: string(c.keyOf(obj)), obj: obj, pos: -1, state: Planned}
+// enter adds an entry for the change of an item whose key has none. It is in no queue.
+func (c *Core[Obj]) enter(it *Item[Obj]) *entry[Obj] {
+	e := &entry[Obj]{
+		key: string(c.keyOf(it.Obj)), obj: it.Obj,
+		revision: it.Revision, since: it.Revision, deleted: it.Deleted, lane: it.lane,
+		dueAt: c.round.now, pos: -1, owedPos: -1, untriedPos: -1, seen: c.rounds, state: Planned,
+	}
 	c.entries[e.key] = e
 	c.peak = max(c.peak, len(c.entries))
 	c.counts[Planned]++
@@ -245,7 +274,7 @@ const minPeak = 1024
 
 // forget drops an entry that is in no queue and does not fail: its key is reconciled.
 func (c *Core[Obj]) forget(e *entry[Obj]) {
-	c.byRevision.remove(e)
+	c.pay(e)
 	c.counts[e.state]--
 	delete(c.entries, e.key)
 	if c.peak > minPeak && len(c.entries) < c.peak/4 {
@@ -271,6 +300,22 @@ func (c *Core[Obj]) wait(e *entry[Obj], s State, until time.Duration) {
 	c.due.Push(e, int64(until))
 }
 
+// leave takes an entry out of the queue that its state says it is in.
+func (c *Core[Obj]) leave(e *entry[Obj]) {
+	switch e.state {
+	case Ready:
+		c.lanes[e.lane].remove(e)
+	case Queued:
+		e.group.waiting.remove(e)
+	case Tripped:
+		e.breaker.held.remove(e)
+	default:
+		if e.pos >= 0 {
+			c.due.Remove(e)
+		}
+	}
+}
+
 // after returns the time d after t, or the end of time if that is before: users write
 // "never" as the longest delay there is.
 func after(t, d time.Duration) time.Duration {
@@ -278,23 +323,6 @@ func after(t, d time.Duration) time.Duration {
 		return math.MaxInt64
 	}
 	return t + d
-}
-
-// leave takes an entry out of the queue that its state says it is in.
-func (c *Core[Obj]) leave(e *entry[Obj]) {
-	if e.pos < 0 {
-		return
-	}
-	switch {
-	case e.state != Planned:
-		c.due.Remove(e)
-		return
-	case e.from == Ready:
-		c.round.ready[e.pos] = nil
-	default:
-		c.round.due[e.pos] = nil
-	}
-	e.pos = -1
 }
 
 func (c *Core[Obj]) setFailure(e *entry[Obj], text *string) {

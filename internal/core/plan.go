@@ -5,7 +5,6 @@ package core
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 )
@@ -16,18 +15,21 @@ type Item[Obj any] struct {
 	// revision.
 	Obj      Obj
 	Revision uint64
+	entry    *entry[Obj]
 	// Deleted: the object is gone from the table and has to leave the target.
 	Deleted bool
 	// Again: the key waited; Obj may be older than the table by now, so that
 	// the current version has to be looked up.
 	Again bool
 	// Mark is that of the key's last outcome; 0 if it has had none.
-	Mark  uint8
-	entry *entry[Obj]
+	Mark uint8
+	lane Lane
+	// probe: the item passed an open breaker.
+	probe bool
 }
 
 // Waited reports whether the key has an entry. An item that is done and whose key has
-// none need not be settled.
+// none need not be settled, unless there is a breaker.
 func (it *Item[Obj]) Waited() bool { return it.entry != nil }
 
 // Attempt returns the number of failures in a row that the key has had before
@@ -39,121 +41,129 @@ func (it *Item[Obj]) Attempt() int {
 	return int(it.entry.failures)
 }
 
+// Tries returns the number of failures that the key has had since its object changed.
+func (it *Item[Obj]) Tries() int {
+	if it.entry == nil {
+		return 0
+	}
+	return int(it.entry.tries)
+}
+
+// Lane returns the lane that the item's change came by.
+func (it *Item[Obj]) Lane() Lane { return it.lane }
+
 // round is the state between Begin and End.
 type round[Obj any] struct {
-	now time.Duration
-	// changes are the items observed in this round, in revision order.
+	now  time.Duration
+	size int
+	// reserved is how much of the round is for keys whose time has come.
+	reserved int
+	// changes are the items observed in this round, in the order in which they were.
 	changes []Item[Obj]
-	// due are the entries taken into this round because their time has come,
-	// ready those that the last round had planned and did not get to. Slots of
-	// those whose object turned out to have changed are nil.
-	due, ready []*entry[Obj]
-	// unlisted are the entries that are not in byRevision yet, in the order of what
-	// they owe: those held back in this round, then those that were reconciled and
-	// are not any more. They enter it each in its turn, so that this stays cheap.
-	unlisted []*entry[Obj]
-	items    []Item[Obj]
+	// backlog is how many of the changes are in that lane: if any are, the changes are
+	// of two cursors, and the lanes are to be kept.
+	backlog int
+	items   []Item[Obj]
+	due     []*entry[Obj]
 }
 
-// share says how much is guaranteed to keys whose time has come: every fourth item,
-// counted over the rounds, so that it holds for rounds that are smaller or cut short.
-const share = 4
-
-// Begin starts a round at the given time.
-func (c *Core[Obj]) Begin(now time.Duration) {
+// Begin starts a round of at most size items at the given time; size is no more than
+// the size of rounds.
+func (c *Core[Obj]) Begin(now time.Duration, size int) {
+	c.rounds++
 	c.round.now = now
-	c.takeDue(c.guaranteed())
-	c.takeReady(c.Room())
+	c.round.size = min(size, c.roundSize)
+	c.age(now)
+	c.beginProbes(now)
+	c.round.reserved = c.due.CountUpTo(int64(now), c.guaranteed())
 }
 
-// guaranteed returns how many items of a full round are for keys whose time has come.
+// guaranteed returns how many items of the round are for keys whose time has come.
 func (c *Core[Obj]) guaranteed() int {
-	first := (share - c.turn) % share
-	return max(0, (c.roundSize-first+share-1)/share)
+	first := (share - c.turn%share) % share
+	return max(0, (c.round.size-first+share-1)/share)
 }
 
-// takeDue takes up to n due entries into the round.
-func (c *Core[Obj]) takeDue(n int) {
-	for ; n > 0; n-- {
-		e, at, ok := c.due.Min()
-		if !ok || time.Duration(at) > c.round.now {
-			return
-		}
-		c.due.Pop()
-		c.round.due = c.take(e, c.round.due)
-	}
-}
-
-// takeReady takes up to n entries that the last round did not get to.
-func (c *Core[Obj]) takeReady(n int) {
-	n = min(n, len(c.ready))
-	for _, e := range c.ready[:n] {
-		c.round.ready = c.take(e, c.round.ready)
-	}
-	c.ready = slices.Delete(c.ready, 0, n)
-}
-
-// sortReady puts the entries that were put back in this round, which are at the end,
-// before the younger ones that stayed behind.
-func (c *Core[Obj]) sortReady() {
-	slices.SortFunc(c.ready, func(a, b *entry[Obj]) int { return cmp.Compare(a.since, b.since) })
-}
-
-// take puts an entry that has left its queue into a slot of the round.
-func (c *Core[Obj]) take(e *entry[Obj], slots []*entry[Obj]) []*entry[Obj] {
-	e.from = e.state
-	c.move(e, Planned)
-	e.pos = int32(len(slots))
-	return append(slots, e)
-}
-
-// Room returns how many more changes fit into the round.
+// Room returns how many more changes may be observed in the round.
 func (c *Core[Obj]) Room() int {
-	return c.roundSize - len(c.round.due) - len(c.round.ready) - len(c.round.changes)
+	return c.roundSize - c.round.reserved - c.readyKeys() - len(c.round.changes)
 }
 
-// Observe takes in a change: obj is wanted, or, if deleted, no longer wanted. The
-// changes of a round come in revision order and no key comes twice.
-func (c *Core[Obj]) Observe(obj Obj, revision uint64, deleted bool) {
-	c.observed = revision
-	e := c.find(obj)
-	if e != nil {
-		c.supersede(e, obj, revision, deleted)
-		if e.state == Held {
+// RoomFor is Room when there is a backlog to be observed as well as fresh changes: at most
+// half of a round of each is taken in.
+func (c *Core[Obj]) RoomFor(backlog bool) int {
+	taken := c.lanes[Backlog].size + c.round.backlog
+	if !backlog {
+		taken = c.readyKeys() + len(c.round.changes) - taken
+	}
+	return min(c.Room(), (c.roundSize+1)/2-taken)
+}
+
+// Observe takes in a change: obj is wanted, or, if deleted, no longer wanted. No key
+// comes twice in a round, and the changes of a lane come in revision order.
+func (c *Core[Obj]) Observe(obj Obj, revision uint64, deleted bool, lane Lane) {
+	c.observed = max(c.observed, revision)
+	it := Item[Obj]{Obj: obj, Revision: revision, Deleted: deleted, lane: lane}
+	it.entry = c.find(obj)
+	if it.entry != nil {
+		if it.entry.state == InFlight {
+			c.note(it.entry, note[Obj]{item: it})
+			return
+		}
+		c.supersede(it.entry, &it)
+		if it.entry.state == Held {
 			return
 		}
 	}
-	c.round.changes = append(c.round.changes, Item[Obj]{
-		Obj: obj, Revision: revision, Deleted: deleted, entry: e,
-	})
+	if lane == Backlog {
+		c.round.backlog++
+	}
+	c.round.changes = append(c.round.changes, it)
 }
 
 // supersede makes an entry owe the given change in place of what it owed.
-func (c *Core[Obj]) supersede(e *entry[Obj], obj Obj, revision uint64, deleted bool) {
+func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) {
 	c.leave(e)
-	c.byRevision.remove(e)
-	e.obj, e.revision, e.since, e.deleted = obj, revision, revision, deleted
-	if deleted {
-		// A deletion does not inherit the wait that its object had earned.
-		e.failures = 0
-	}
+	c.advance(e)
+	c.pay(e)
+	c.unprobe(c.round.now, e, false)
+	c.change(e, it)
 	if earliest := after(e.lastAttempt, c.backoff.Min); e.failures > 0 && earliest > c.round.now {
 		c.wait(e, Held, earliest)
-		c.round.unlisted = append(c.round.unlisted, e)
+		c.owe(e)
 		return
 	}
 	c.move(e, Planned)
+}
+
+// change sets what an entry is of.
+func (c *Core[Obj]) change(e *entry[Obj], it *Item[Obj]) {
+	e.obj, e.revision, e.since, e.deleted, e.lane = it.Obj, it.Revision, it.Revision, it.Deleted, it.lane
+	e.tries, e.tried, e.seen, e.dueAt = 0, false, c.rounds, c.round.now
+	if it.Deleted {
+		// A deletion does not inherit the wait that its object had earned.
+		e.failures = 0
+	}
 }
 
 // ObserveSettled takes in a change that asks for nothing: the object's status says
 // that it is reconciled, failed or unset. It need be called only while Awaits: a key
 // whose change was awaited and turns out to be this goes back to its retry.
 func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64) {
-	c.observed = revision
+	c.observed = max(c.observed, revision)
 	e := c.find(obj)
-	if e == nil || e.state != Awaited {
-		return
+	switch {
+	case e == nil:
+	case e.state == InFlight:
+		c.note(e, note[Obj]{item: Item[Obj]{Obj: obj, Revision: revision}, settled: true})
+	case e.state == Awaited:
+		c.settled(e, obj, revision)
 	}
+}
+
+// settled makes an entry whose change was awaited go on with what turned out to ask for
+// nothing.
+func (c *Core[Obj]) settled(e *entry[Obj], obj Obj, revision uint64) {
 	if e.deleted {
 		// The object is back, and asks for nothing: its deletion is void.
 		c.setFailure(e, nil)
@@ -164,60 +174,111 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64) {
 	c.wait(e, Retry, after(e.lastAttempt, c.backoff.Delay(int(e.failures))))
 }
 
-// Plan returns the round's items. Changes come in revision order; keys whose time has come
-// come in the order in which they were due, so that a round that is cut short does not
-// pass over the same ones every time, and take every fourth place while there are both.
+// Plan returns the round's items. If everything fits, changes come in the order in which
+// they were observed; otherwise each lane has its places. Keys whose time has come come
+// in the order in which they were due, so that a round that is cut short does not pass over
+// the same ones every time, and take every fourth place while there is anything else.
 // The slice is valid until End.
 func (c *Core[Obj]) Plan() []Item[Obj] {
-	c.takeDue(c.Room())
-	if len(c.round.due)+len(c.round.ready) == 0 {
-		return c.round.changes
+	if c.simple() {
+		c.planChanges()
+	} else {
+		c.planLanes()
 	}
-	due := waited(c.round.due)
-	slices.SortFunc(due, func(a, b *entry[Obj]) int {
-		return cmp.Or(cmp.Compare(a.dueAt, b.dueAt), cmp.Compare(a.revision, b.revision))
-	})
-	ready, changes := waited(c.round.ready), c.round.changes
-	for place := c.turn; ; place++ {
-		switch {
-		case len(due) > 0 && (place%share == 0 || len(ready)+len(changes) == 0):
-			c.round.items = append(c.round.items, due[0].item())
+	c.launchProbes(c.round.items)
+	return c.round.items
+}
+
+// simple reports whether all that was observed is to be run in the order in which it
+// was: this costs no entries.
+func (c *Core[Obj]) simple() bool {
+	return c.readyKeys() == 0 && c.paused == nil && !c.grouping && c.round.backlog == 0 &&
+		len(c.round.changes)+c.round.reserved <= c.round.size
+}
+
+func (c *Core[Obj]) planChanges() {
+	changes := c.round.changes
+	due := c.takeDue(c.round.size - len(changes))
+	if len(due) == 0 {
+		// The plan takes over the slice of the changes, and End gives it back.
+		c.round.items, c.round.changes = changes, c.round.items
+		return
+	}
+	for place := c.turn; len(due)+len(changes) > 0; place++ {
+		if len(due) > 0 && (place%share == 0 || len(changes) == 0) {
+			c.round.items = append(c.round.items, c.item(due[0]))
 			due = due[1:]
-		case len(ready) > 0:
-			c.round.items = append(c.round.items, ready[0].item())
-			ready = ready[1:]
-		case len(changes) > 0:
+		} else {
 			c.round.items = append(c.round.items, changes[0])
 			changes = changes[1:]
-		default:
-			return c.round.items
 		}
 	}
 }
 
-// waited drops the empty slots; the entries that are left stay in the round.
-func waited[Obj any](slots []*entry[Obj]) []*entry[Obj] {
-	entries := slices.DeleteFunc(slots, func(e *entry[Obj]) bool { return e == nil })
-	for _, e := range entries {
-		e.pos = -1
+func (c *Core[Obj]) planLanes() {
+	for i := range c.round.changes {
+		it := &c.round.changes[i]
+		if it.entry == nil {
+			it.entry = c.enter(it)
+		}
+		c.ready(it.entry)
 	}
-	return entries
+	due := c.takeDue(max(c.guaranteed(), c.round.size-c.readyKeys()))
+	for place := c.turn; len(c.round.items) < c.round.size; {
+		if len(due) > 0 && (place%share == 0 || c.readyKeys() == 0) {
+			c.round.items = append(c.round.items, c.item(due[0]))
+			due = due[1:]
+			place++
+			continue
+		}
+		e := c.nextReady(place)
+		if e == nil {
+			return
+		}
+		e.from = Ready
+		c.move(e, Planned)
+		if c.admit(e) {
+			c.round.items = append(c.round.items, c.item(e))
+			place++
+		}
+	}
 }
 
-func (e *entry[Obj]) item() Item[Obj] {
-	return Item[Obj]{Obj: e.obj, Revision: e.revision, Deleted: e.deleted, Again: true, Mark: e.mark, entry: e}
+// takeDue takes up to n due entries out of the heap, in the order in which they were due.
+func (c *Core[Obj]) takeDue(n int) []*entry[Obj] {
+	for len(c.round.due) < n {
+		e, at, ok := c.due.Min()
+		if !ok || time.Duration(at) > c.round.now {
+			break
+		}
+		c.due.Pop()
+		e.from = e.state
+		c.move(e, Planned)
+		if c.admit(e) {
+			c.round.due = append(c.round.due, e)
+		}
+	}
+	slices.SortFunc(c.round.due, func(a, b *entry[Obj]) int {
+		return cmp.Or(cmp.Compare(a.dueAt, b.dueAt), cmp.Compare(a.revision, b.revision))
+	})
+	return c.round.due
 }
 
-// End closes the round. ran is the number of items whose operation was run.
+// item returns the item of an entry that was admitted.
+func (c *Core[Obj]) item(e *entry[Obj]) Item[Obj] {
+	return Item[Obj]{
+		Obj: e.obj, Revision: e.revision, Deleted: e.deleted, Again: e.from != Ready || e.seen != c.rounds,
+		Mark: e.mark, entry: e, lane: e.lane,
+	}
+}
+
+// End closes the round. ran is the number of items whose operation was run or launched.
 func (c *Core[Obj]) End(ran int) {
-	c.turn = (c.turn + ran) % share
-	c.listBefore(math.MaxUint64)
-	c.sortReady()
+	c.turn = (c.turn + ran) % len(places)
 	c.round.changes = reuse(c.round.changes)
-	c.round.due = reuse(c.round.due)
-	c.round.ready = reuse(c.round.ready)
 	c.round.items = reuse(c.round.items)
-	c.round.unlisted = nil
+	c.round.due = reuse(c.round.due)
+	c.round.backlog = 0
 }
 
 // reuse empties a slice, so that it pins nothing, and keeps its memory.

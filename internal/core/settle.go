@@ -35,11 +35,13 @@ const (
 type Outcome[Obj any] struct {
 	Kind  Kind
 	Delay time.Duration
-	// Failure is the error's text for the kinds that failed, else nil.
+	// Failure is the error's text for the kinds that failed, else nil; Class is that
+	// of the error, which matters only with breakers by class.
 	Failure *string
+	Class   string
 	// Lost: the operation ran, and the object changed or was deleted meanwhile.
-	// The change is still to be observed, so that it, not the outcome, says what
-	// comes next; but an attempt is an attempt, and counts for the backoff.
+	// The change says what comes next, not the outcome; but an attempt is an
+	// attempt, and counts for the backoff.
 	Lost bool
 	// Obj and Revision are the version of the object that stands in the table
 	// now, unless Lost; for a deleted object the item's own.
@@ -49,84 +51,133 @@ type Outcome[Obj any] struct {
 	Mark uint8
 }
 
+// Launch records that the operation of an item of the plan runs beside the rounds: the
+// item, of which the caller keeps a copy, is settled later.
+func (c *Core[Obj]) Launch(it *Item[Obj]) {
+	e := it.entry
+	if e == nil {
+		e = c.enter(it)
+		it.entry = e
+	}
+	c.move(e, InFlight)
+	if e.since > 0 {
+		c.owe(e)
+		c.try(e)
+	}
+}
+
 // Settle records what came of an item, now being when its operation ended.
 func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	e := it.entry
+	c.probed(now, it, out.Kind == Failed)
 	if e == nil {
-		if out.Kind == Done || out.Kind == Void || out.Kind == Superseded ||
-			out.Lost && out.Kind != Failed && out.Kind != FailedForGood {
+		if !needsEntry(out) {
+			c.answered(now, nil, out)
 			return
 		}
-		e = c.enter(it.Obj)
-		e.since, e.revision, e.deleted = it.Revision, it.Revision, it.Deleted
+		e = c.enter(it)
 	}
-	if out.Kind == Superseded {
+	n, noted := c.landed(e)
+	switch {
+	case out.Kind == Superseded:
 		c.move(e, Awaited)
-		return
+	case out.Kind == Void:
+		c.setFailure(e, nil)
+		c.forget(e)
+	default:
+		c.count(now, e, out)
+		switch {
+		case noted && n.settled && out.Lost && out.Kind != Done && out.Kind != DoneAgain:
+			c.settled(e, n.item.Obj, n.item.Revision)
+		case noted && !n.settled && (out.Lost || n.item.Revision > out.Revision):
+			c.follow(now, e, &n.item)
+		default:
+			c.queue(e, out)
+		}
 	}
-	e.lastAttempt, e.mark = now, out.Mark
+	c.vacate(e)
+}
+
+// needsEntry reports whether the key of an item that has no entry needs one now.
+func needsEntry[Obj any](out Outcome[Obj]) bool {
+	switch out.Kind {
+	case Done, Void, Superseded:
+		return false
+	case Failed, FailedForGood:
+		return true
+	}
+	return !out.Lost
+}
+
+// landed takes out what is noted of a key that was in flight.
+func (c *Core[Obj]) landed(e *entry[Obj]) (note[Obj], bool) {
+	if e.state != InFlight {
+		return note[Obj]{}, false
+	}
+	c.move(e, Planned)
+	n, noted := c.notes[e]
+	if noted {
+		delete(c.notes, e)
+		if e.since == 0 {
+			c.pay(e)
+		}
+	}
+	return n, noted
+}
+
+// count makes an attempt count for the backoff and for the breaker.
+func (c *Core[Obj]) count(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
+	e.lastAttempt, e.mark, e.tried = now, out.Mark, true
+	c.excuse(e)
 	switch out.Kind {
 	case Failed, FailedForGood:
 		e.failures++
+		e.tries++
 		c.setFailure(e, out.Failure)
 	case BlockedOn:
 		c.setFailure(e, nil)
 	default:
-		e.failures = 0
+		e.failures, e.tries = 0, 0
 		c.setFailure(e, nil)
 	}
-	if !out.Lost {
-		e.obj, e.revision = out.Obj, out.Revision
-	}
-	c.enlist(e, it, out)
-	c.queue(e, out)
+	c.answered(now, e, out)
 }
 
-// enlist makes the entry's place in byRevision say whether it is reconciled.
-func (c *Core[Obj]) enlist(e *entry[Obj], it *Item[Obj], out Outcome[Obj]) {
-	switch {
-	case out.Kind == DoneAgain:
-		c.byRevision.remove(e)
-	case out.Kind == Done || out.Kind == Void || e.listed:
-	case it.Again:
-		// It was reconciled, and is not any more. That is news, and to look for the
-		// place of its old revision would cost a walk past all that failed since.
-		e.since = c.observed + 1
-		c.round.unlisted = append(c.round.unlisted, e)
-	default:
-		c.list(e)
+// follow makes an entry owe the change that came while an operation on it ran.
+func (c *Core[Obj]) follow(now time.Duration, e *entry[Obj], it *Item[Obj]) {
+	c.pay(e)
+	c.change(e, it)
+	if earliest := after(e.lastAttempt, c.backoff.Min); e.failures > 0 && earliest > now {
+		c.wait(e, Held, earliest)
+		c.owe(e)
+		return
 	}
-}
-
-// list puts an entry into byRevision, after those of the round that owe an earlier
-// change: in its turn, each is an insertion at the end.
-func (c *Core[Obj]) list(e *entry[Obj]) {
-	c.listBefore(e.since)
-	c.byRevision.insert(e)
-}
-
-// listBefore lists those of the unlisted entries that owe a change before a revision.
-func (c *Core[Obj]) listBefore(revision uint64) {
-	unlisted := c.round.unlisted
-	for len(unlisted) > 0 && unlisted[0].since < revision {
-		c.byRevision.insert(unlisted[0])
-		unlisted = unlisted[1:]
-	}
-	c.round.unlisted = unlisted
+	c.ready(e)
 }
 
 // queue puts an entry with an outcome where it waits.
 func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 	now := e.lastAttempt
-	switch {
-	case out.Kind == Done || out.Kind == Void:
+	if out.Kind == Done || out.Lost && out.Kind == DoneAgain {
 		c.forget(e)
-	case out.Lost && out.Kind == DoneAgain:
-		c.forget(e)
-	case out.Lost:
+		return
+	}
+	if out.Kind == DoneAgain {
+		c.pay(e)
+	} else {
+		c.owe(e)
+	}
+	if out.Lost {
 		c.move(e, Awaited)
-	case out.Kind == Failed && out.Delay > 0:
+		return
+	}
+	e.obj, e.revision = out.Obj, out.Revision
+	e.fixed = out.Kind == Failed && out.Delay > 0
+	switch {
+	case e.fixed:
 		c.wait(e, Retry, after(now, out.Delay))
+	case out.Kind == Failed && e.breaker != nil && e.breaker.open && e.breaker.class != all:
+		c.trip(e)
 	case out.Kind == Failed:
 		c.wait(e, Retry, after(now, c.backoff.Delay(int(e.failures))))
 	case out.Kind == FailedForGood:
@@ -140,23 +191,23 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 	}
 }
 
-// Return puts an item back that the round did not get to: a change to the front of
-// the next round, anything else to where it waited.
+// Return puts an item back that the round did not get to: a change to the front of its
+// lane, anything else to where it waited. Several are put back in the reverse of their
+// order.
 func (c *Core[Obj]) Return(it *Item[Obj]) {
+	if it.probe {
+		c.probed(c.round.now, it, false)
+	}
 	e := it.entry
 	if e == nil {
-		e = c.enter(it.Obj)
-		e.since, e.revision, e.deleted = it.Revision, it.Revision, it.Deleted
+		e = c.enter(it)
 	}
 	if it.Again && e.from != Ready {
 		c.wait(e, e.from, e.dueAt)
-		return
+	} else {
+		c.readyAgain(e)
 	}
-	if !e.listed {
-		c.list(e)
-	}
-	c.move(e, Ready)
-	c.ready = append(c.ready, e)
+	c.vacate(e)
 }
 
 // Release makes a blocked key due at the given time. It reports whether the key
@@ -168,5 +219,17 @@ func (c *Core[Obj]) Release(key string, now time.Duration) bool {
 	}
 	c.leave(e)
 	c.wait(e, Blocked, now)
+	return true
+}
+
+// Adopt makes a key that has no entry owe its deletion, though the table has none: the
+// target has an object that nobody wants. It reports whether it did.
+func (c *Core[Obj]) Adopt(obj Obj, revision uint64) bool {
+	if c.find(obj) != nil {
+		return false
+	}
+	e := c.enter(&Item[Obj]{Obj: obj, Revision: revision, Deleted: true, lane: Deletion})
+	e.since, e.tried = 0, true
+	c.ready(e)
 	return true
 }

@@ -44,6 +44,48 @@ func (h *Heap[T]) Min() (item T, priority int64, ok bool) {
 	return h.slots[0].item, h.slots[0].priority, true
 }
 
+// CountUpTo returns how many items have a priority of at most the given one, but stops
+// counting at limit. O(limit).
+func (h *Heap[T]) CountUpTo(priority int64, limit int) int {
+	return h.count(0, priority, limit)
+}
+
+func (h *Heap[T]) count(at int, priority int64, limit int) int {
+	if limit <= 0 || at >= len(h.slots) || h.slots[at].priority > priority {
+		return 0
+	}
+	n := 1
+	for child := at*arity + 1; child <= at*arity+arity && n < limit; child++ {
+		n += h.count(child, priority, limit-n)
+	}
+	return n
+}
+
+// Ascend calls yield with items and their priorities, the lowest first, until yield
+// returns false. The heap must not be changed meanwhile. O(k log k) for the first k.
+func (h *Heap[T]) Ascend(yield func(item T, priority int64) bool) {
+	if len(h.slots) == 0 {
+		return
+	}
+	var next Heap[*cursor]
+	next.Push(&cursor{}, h.slots[0].priority)
+	for next.Len() > 0 {
+		at := next.Pop().at
+		if !yield(h.slots[at].item, h.slots[at].priority) {
+			return
+		}
+		for child := at*arity + 1; child <= at*arity+arity && child < len(h.slots); child++ {
+			next.Push(&cursor{at: child}, h.slots[child].priority)
+		}
+	}
+}
+
+// cursor is a slot that Ascend has still to visit.
+type cursor struct{ at, pos int }
+
+func (c *cursor) HeapPos() int       { return c.pos }
+func (c *cursor) SetHeapPos(pos int) { c.pos = pos }
+
 // Push adds an item that is in no heap.
 func (h *Heap[T]) Push(item T, priority int64) {
 	h.slots = append(h.slots, slot[T]{priority, item})

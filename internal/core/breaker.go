@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/statekeel/statekeel/internal/backoff"
+)
+
+// BreakerConfig says when the target counts as down.
+type BreakerConfig struct {
+	// Failures is how many keys have to fail one after another, at least 1; Probes is
+	// how many operations are let through at a time, at least 1.
+	Failures, Probes int
+	// MinInterval and MaxInterval bound the time between probes.
+	MinInterval, MaxInterval time.Duration
+	// ByClass: there is a breaker for each class of errors, which holds the keys that
+	// failed with it; otherwise there is one for everything.
+	ByClass bool
+}
+
+// breaker holds work back while the target is down.
+type breaker[Obj any] struct {
+	class string
+	// failed are the keys that failed since the last success, as many as it takes.
+	failed map[string]struct{}
+
+	open bool
+	// opened is when that was, probeAt when the next probes are due; probing is how
+	// many are under way, fruitless how many rounds of them failed.
+	opened, probeAt    time.Duration
+	probing, fruitless int
+	probeFailed        bool
+	// failure is the text of the last error.
+	failure *string
+	// held are the keys that wait for it to close; only by class.
+	held queue[Obj]
+}
+
+// all is the class of the breaker for everything.
+const all = ""
+
+// breakerOf returns the breaker of a class, made if need be; nil if there is none.
+func (c *Core[Obj]) breakerOf(class string) *breaker[Obj] {
+	if c.breakerConfig == nil || c.breakerConfig.ByClass == (class == all) {
+		return nil
+	}
+	b := c.breakers[class]
+	if b == nil {
+		b = &breaker[Obj]{class: class, failed: map[string]struct{}{}}
+		c.breakers[class] = b
+	}
+	return b
+}
+
+// global returns the breaker for everything if it is open, else nil.
+func (c *Core[Obj]) global() *breaker[Obj] {
+	if c.breakerConfig == nil || c.breakerConfig.ByClass {
+		return nil
+	}
+	if b := c.breakers[all]; b != nil && b.open {
+		return b
+	}
+	return nil
+}
+
+// Allowance returns how many items may be planned at a time, and, if that is none, from
+// when on some may be; the end of time if an outcome is awaited.
+func (c *Core[Obj]) Allowance(now time.Duration) (n int, at time.Duration) {
+	b := c.global()
+	switch {
+	case b == nil:
+		return math.MaxInt, 0
+	case b.probing > 0:
+		return 0, math.MaxInt64
+	case now < b.probeAt:
+		return 0, b.probeAt
+	}
+	return c.breakerConfig.Probes, 0
+}
+
+// launchProbes notes which items of a plan pass the open breaker for everything.
+func (c *Core[Obj]) launchProbes(items []Item[Obj]) {
+	b := c.global()
+	if b == nil {
+		return
+	}
+	b.probing, b.probeFailed = b.probing+len(items), false
+	for i := range items {
+		items[i].probe = true
+	}
+}
+
+// beginProbes makes some of the keys due that open breakers by class hold, of those whose
+// time to probe has come.
+func (c *Core[Obj]) beginProbes(now time.Duration) {
+	if c.breakerConfig == nil || !c.breakerConfig.ByClass {
+		return
+	}
+	for _, b := range c.breakers {
+		if !b.open || b.probing > 0 || now < b.probeAt {
+			continue
+		}
+		b.probeFailed = false
+		for b.held.head != nil && b.probing < c.breakerConfig.Probes {
+			e := b.held.head
+			b.held.remove(e)
+			e.probe = true
+			b.probing++
+			c.wait(e, Retry, now)
+		}
+	}
+}
+
+// trip makes an entry that is in no queue wait for its breaker to close.
+func (c *Core[Obj]) trip(e *entry[Obj]) {
+	c.move(e, Tripped)
+	e.breaker.held.pushBack(e)
+	c.advance(e)
+}
+
+// probed notes that an item is not under way any more, for the breaker that it had
+// passed, if any.
+func (c *Core[Obj]) probed(now time.Duration, it *Item[Obj], failed bool) {
+	if b := c.global(); it.probe && b != nil {
+		c.probeEnded(now, b, failed)
+	}
+	it.probe = false
+	if it.entry != nil {
+		c.unprobe(now, it.entry, failed)
+	}
+}
+
+// unprobe notes that an entry is not under way any more to probe for its breaker.
+func (c *Core[Obj]) unprobe(now time.Duration, e *entry[Obj], failed bool) {
+	if e.probe {
+		e.probe = false
+		c.probeEnded(now, e.breaker, failed)
+	}
+}
+
+func (c *Core[Obj]) probeEnded(now time.Duration, b *breaker[Obj], failed bool) {
+	if !b.open || b.probing == 0 {
+		return
+	}
+	b.probing--
+	b.probeFailed = b.probeFailed || failed
+	if b.probing > 0 {
+		return
+	}
+	if b.probeFailed {
+		b.fruitless++
+	}
+	b.probeAt = after(now, c.probeInterval(b))
+}
+
+func (c *Core[Obj]) probeInterval(b *breaker[Obj]) time.Duration {
+	every := backoff.Exponential{Min: c.breakerConfig.MinInterval, Max: c.breakerConfig.MaxInterval}
+	return every.Delay(b.fruitless + 1)
+}
+
+// answered tells the breakers what the target answered; e is nil if the key has no entry,
+// as after a success.
+func (c *Core[Obj]) answered(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
+	if c.breakerConfig == nil {
+		return
+	}
+	switch out.Kind {
+	case Done, DoneAgain:
+		if !c.breakerConfig.ByClass {
+			c.succeeded(now, c.breakers[all])
+		} else if e != nil {
+			c.succeeded(now, e.breaker)
+		}
+	case Failed:
+		class := out.Class
+		if !c.breakerConfig.ByClass {
+			class = all
+		}
+		c.failedWith(now, e, c.breakerOf(class))
+		return
+	}
+	if e != nil {
+		e.breaker = nil
+	}
+}
+
+// failedWith counts a failure of a key against the breaker of its class, and opens it if
+// that makes enough.
+func (c *Core[Obj]) failedWith(now time.Duration, e *entry[Obj], b *breaker[Obj]) {
+	e.breaker = b
+	if b == nil {
+		return
+	}
+	b.failure = e.failure
+	if b.open {
+		return
+	}
+	b.failed[e.key] = struct{}{}
+	if len(b.failed) < c.breakerConfig.Failures {
+		return
+	}
+	clear(b.failed)
+	b.open, b.opened, b.probing, b.fruitless = true, now, 0, 0
+	b.probeAt = after(now, c.probeInterval(b))
+	c.version++
+}
+
+// succeeded notes a success: of a key that failed with the class of a breaker, or, for
+// the breaker for everything, of any.
+func (c *Core[Obj]) succeeded(now time.Duration, b *breaker[Obj]) {
+	if b == nil {
+		return
+	}
+	clear(b.failed)
+	if !b.open {
+		return
+	}
+	b.open, b.probing = false, 0
+	c.version++
+	c.release(now, b)
+	if b.class != all {
+		delete(c.breakers, b.class)
+	}
+}
+
+// release makes everything due that a breaker held, and every retry that waits for its
+// backoff after an error of its class.
+func (c *Core[Obj]) release(now time.Duration, b *breaker[Obj]) {
+	var released []*entry[Obj]
+	for _, e := range c.entries {
+		if e.breaker == b && (e.state == Tripped || e.state == Retry && !e.fixed && e.dueAt > now) {
+			released = append(released, e)
+		}
+	}
+	slices.SortFunc(released, func(a, b *entry[Obj]) int { return cmp.Compare(a.revision, b.revision) })
+	for _, e := range released {
+		c.leave(e)
+		c.wait(e, Retry, now)
+	}
+}
+
+// OpenBreaker is what there is to tell of a breaker that is open.
+type OpenBreaker struct {
+	// Class is that of the errors; empty if the breaker is for everything.
+	Class string
+	// Since is when it opened, ProbeAt when the next probes are due.
+	Since, ProbeAt time.Duration
+	// Failure is the text of the last error.
+	Failure string
+	// Held is how many keys wait for it to close; by class only.
+	Held int
+}
+
+// OpenBreakers returns the breakers that are open, in the order of their classes.
+func (c *Core[Obj]) OpenBreakers() []OpenBreaker {
+	var open []OpenBreaker
+	for _, b := range c.breakers {
+		if !b.open {
+			continue
+		}
+		o := OpenBreaker{Class: b.class, Since: b.opened, ProbeAt: b.probeAt, Held: b.held.size}
+		if b.failure != nil {
+			o.Failure = *b.failure
+		}
+		open = append(open, o)
+	}
+	slices.SortFunc(open, func(a, b OpenBreaker) int { return cmp.Compare(a.Class, b.Class) })
+	return open
+}

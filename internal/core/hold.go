@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// group is a number of objects of which one at a time is worked on. It exists while one
+// is, or while any waits for that.
+type group[Obj any] struct {
+	name    string
+	busy    bool
+	waiting queue[Obj]
+}
+
+// SetGrouping says whether groups are heeded, which needs a GroupOf. Without it nothing
+// is planned side by side that would mind.
+func (c *Core[Obj]) SetGrouping(on bool) { c.grouping = on && c.groupOf != nil }
+
+// admit reports whether an entry whose turn has come, and that is in no queue, may be
+// run. If not, it is put where it waits: until it is resumed, until its group is free, or
+// until its breaker closes.
+func (c *Core[Obj]) admit(e *entry[Obj]) bool {
+	if c.paused != nil && c.paused(e.obj) {
+		c.park(e)
+		return false
+	}
+	if e.from == Retry && e.breaker != nil && e.breaker.open && !e.probe {
+		c.trip(e)
+		return false
+	}
+	return !c.grouping || c.occupy(e)
+}
+
+// park makes an entry that is in no queue wait to be resumed.
+func (c *Core[Obj]) park(e *entry[Obj]) {
+	c.move(e, Paused)
+	c.unprobe(c.round.now, e, false)
+	if e.since > 0 {
+		c.owe(e)
+	}
+	c.excuse(e)
+	c.advance(e)
+}
+
+// occupy makes the group of an entry busy with it. If it is busy already the entry waits
+// for its turn, and false is returned.
+func (c *Core[Obj]) occupy(e *entry[Obj]) bool {
+	name := c.groupOf(e.obj)
+	if name == "" {
+		return true
+	}
+	g := c.groups[name]
+	if g == nil {
+		g = &group[Obj]{name: name}
+		c.groups[name] = g
+	}
+	e.group = g
+	if !g.busy {
+		g.busy = true
+		return true
+	}
+	c.move(e, Queued)
+	if e.since > 0 {
+		c.owe(e)
+		c.try(e)
+	}
+	g.waiting.pushBack(e)
+	return false
+}
+
+// vacate frees the group that an entry made busy.
+func (c *Core[Obj]) vacate(e *entry[Obj]) {
+	if e.group != nil {
+		e.group.busy = false
+		c.advance(e)
+	}
+}
+
+// advance is called when an entry is not going to make its group busy, after all or any
+// more: if nobody else has, the next that waits for the group goes on its way again.
+func (c *Core[Obj]) advance(e *entry[Obj]) {
+	g := e.group
+	e.group = nil
+	if g == nil || g.busy {
+		return
+	}
+	next := g.waiting.head
+	if next == nil {
+		delete(c.groups, g.name)
+		return
+	}
+	g.waiting.remove(next)
+	if next.from == Ready {
+		c.readyAgain(next)
+	} else {
+		c.wait(next, next.from, next.dueAt)
+	}
+}
+
+// SetPaused makes those objects not be worked on of which paused returns true; none, if it
+// is nil. Those that waited for an earlier call and are not paused any more are due at
+// the given time.
+func (c *Core[Obj]) SetPaused(now time.Duration, paused func(Obj) bool) {
+	c.paused = paused
+	if c.counts[Paused] == 0 {
+		return
+	}
+	var resumed []*entry[Obj]
+	for _, e := range c.entries {
+		if e.state == Paused && (paused == nil || !paused(e.obj)) {
+			resumed = append(resumed, e)
+		}
+	}
+	slices.SortFunc(resumed, func(a, b *entry[Obj]) int { return cmp.Compare(a.revision, b.revision) })
+	for _, e := range resumed {
+		if e.from == Ready {
+			c.ready(e)
+		} else {
+			c.wait(e, e.from, now)
+		}
+	}
+}
+
+// note is a change of a key that was observed while an operation on the key ran.
+type note[Obj any] struct {
+	item Item[Obj]
+	// settled: it asks for nothing.
+	settled bool
+}
+
+// note keeps the latest change of a key that is in flight.
+func (c *Core[Obj]) note(e *entry[Obj], n note[Obj]) {
+	c.notes[e] = n
+	if n.settled {
+		return
+	}
+	revision := int64(n.item.Revision)
+	if e.owedPos < 0 {
+		c.owed.Push(owing[Obj]{e}, revision)
+	}
+	if e.untriedPos < 0 {
+		c.untried.Push(trying[Obj]{e}, revision)
+	}
+}
