@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -43,6 +44,7 @@ type walk struct {
 	// rng is for the writer. Each target has its own in rngs, so that a seed says
 	// what every party does, if not how they interleave.
 	rng   *rand.Rand
+	mu    sync.Mutex // of rngs and applied: workers share a target
 	rngs  map[*target]*rand.Rand
 	other *target
 
@@ -77,6 +79,7 @@ func newWalk(t *testing.T, seed uint64) *walk {
 		reconciler.WithJitter(0.1),
 		reconciler.WithPruning(time.Second),
 		reconciler.WithRefreshing(5*time.Second, nil),
+		reconciler.WithConcurrency([]int{1, 2, 8}[w.rng.IntN(3)]),
 	}
 	w.start(w.configure(options, w.target, (*object).SetStatus, (*object).GetStatus))
 	w.start(w.configure(append(options, reconciler.WithName("other")), w.other, (*object).SetOther, (*object).GetOther))
@@ -98,6 +101,8 @@ func (w *walk) configure(options []reconciler.Option, x *target, set func(*objec
 // decide makes operations fail at random until the walk is healed, those on some objects
 // more than others.
 func (w *walk) decide(x *target, c call) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	rng := w.rngs[x]
 	if w.healed.Load() {
 		return nil
@@ -124,10 +129,15 @@ func (w *walk) started(x *target, c call) {
 	if c.op == "prune" {
 		assert.True(w, w.initialized.Load(), "9: prune before the table was initialised")
 	} else {
+		w.mu.Lock()
 		assert.GreaterOrEqual(w, c.revision, w.applied[x][c.id], "2: %s(%d) on an older version", c.op, c.id)
 		w.applied[x][c.id] = c.revision
+		w.mu.Unlock()
 	}
-	if w.rngs[x].IntN(8) == 0 {
+	w.mu.Lock()
+	slow := w.rngs[x].IntN(8) == 0
+	w.mu.Unlock()
+	if slow {
 		time.Sleep(3 * time.Millisecond)
 	}
 }

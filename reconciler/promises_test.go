@@ -456,11 +456,9 @@ func TestPanicIsAnErrorOfItsObject(t *testing.T) {
 				e.pass(10 * time.Millisecond)
 				require.Contains(e, e.get(2).Status.GetError(), "out of cheese")
 				require.Contains(e, e.log.String(), "stack=")
-				e.target.running = 0
 				e.put(2, 2)
 				e.pass(time.Minute)
 				e.eachDone()
-				e.target.overlap = false
 			}, func(e *env, cfg *reconciler.Config[*object]) {
 				if batch {
 					cfg.BatchOperations = batchTarget{e.target}

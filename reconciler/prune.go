@@ -36,8 +36,17 @@ type pruner struct {
 	failure  string
 }
 
-// next returns when the next prune is due; false if none is, or not yet.
-func (p *pruner) next() (time.Duration, bool) { return p.at, p.ready && p.scheduled }
+// next returns when the next prune is due, or is to be tried again, or the wait for the
+// workers is to be given up; false if none of it is in store.
+func (p *pruner) next() (time.Duration, bool) {
+	switch {
+	case p.draining:
+		return p.drainedFrom + p.hold, true
+	case p.notBefore > 0:
+		return p.notBefore, true
+	}
+	return p.at, p.ready && p.scheduled
+}
 
 const (
 	// minHold is for how long work is held back at first for the workers to get idle for
@@ -46,15 +55,6 @@ const (
 	minHold   = 100 * time.Millisecond
 	holdShare = 9
 )
-
-// drainUntil returns when to give up waiting for the workers to get idle, or to begin
-// it again.
-func (p *pruner) drainUntil() (time.Duration, bool) {
-	if p.draining {
-		return p.drainedFrom + p.hold, true
-	}
-	return p.notBefore, p.notBefore > 0
-}
 
 // drained reports whether no operation is running, but for those that were left behind, so
 // that a prune does not overlap any. If some are, it holds new work back.

@@ -38,13 +38,24 @@ type aged[Obj any] struct {
 func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
 	var seen statedb.Revision
 	for {
-		next, err := l.refreshAged(ctx, &seen)
-		if err != nil {
-			return nil
+		next := never
+		if interval := l.Settings().RefreshInterval; interval > 0 {
+			var err error
+			if next, err = l.refreshAged(ctx, interval, &seen); err != nil {
+				return nil
+			}
+			health.OK(fmt.Sprintf("Next refresh in %s", next))
 		}
-		health.OK(fmt.Sprintf("Next refresh in %s", next))
-		if !sleep(ctx, next) {
+		timer := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
 			return nil
+		case <-l.reconfigured:
+			timer.Stop()
+			// What is too young by one interval need not be by another.
+			seen = 0
+		case <-timer.C:
 		}
 	}
 }
@@ -52,17 +63,19 @@ func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
 // refreshAged marks everything that is due, batch by batch, and returns how long it is
 // until the next object is. seen is the revision up to which objects have been looked
 // at. The error is that of ctx.
-func (l *Loop[Obj]) refreshAged(ctx context.Context, seen *statedb.Revision) (time.Duration, error) {
-	size := refreshSize(l.Settings().RefreshLimiter)
+func (l *Loop[Obj]) refreshAged(ctx context.Context, interval time.Duration, seen *statedb.Revision) (time.Duration, error) {
+	limiter := l.Settings().RefreshLimiter
+	most := refreshSize(limiter)
+	size := most
 	batch := make([]aged[Obj], 0, size)
 	var owed time.Duration
 	for {
 		var next time.Duration
-		batch, next = l.collectAged(batch[:0], size, seen)
+		batch, next = l.collectAged(batch[:0], size, interval, seen)
 		if len(batch) == 0 {
 			return next, ctx.Err()
 		}
-		if !permit(ctx, l.Settings().RefreshLimiter, len(batch)) {
+		if !permit(ctx, limiter, len(batch)) {
 			return 0, ctx.Err()
 		}
 		began := time.Now()
@@ -74,7 +87,11 @@ func (l *Loop[Obj]) refreshAged(ctx context.Context, seen *statedb.Revision) (ti
 		if _, _, err := l.progress.wait(ctx, marked); err != nil {
 			return 0, err
 		}
-		if owed += time.Since(began); owed >= refreshPause {
+		took := time.Since(began)
+		// A batch takes the time that a turn does, or as many objects as fit: fresh
+		// changes are not to wait for more.
+		size = int(max(1, min(float64(most), float64(len(batch))*float64(turn)/float64(max(1, took)))))
+		if owed += took; owed >= refreshPause {
 			if !sleep(ctx, owed) {
 				return 0, ctx.Err()
 			}
@@ -85,8 +102,7 @@ func (l *Loop[Obj]) refreshAged(ctx context.Context, seen *statedb.Revision) (ti
 
 // collectAged appends up to size objects that are due to the batch, from the revision
 // after seen on. It returns how long it is until there is another, if it found none.
-func (l *Loop[Obj]) collectAged(batch []aged[Obj], size int, seen *statedb.Revision) ([]aged[Obj], time.Duration) {
-	interval := l.Settings().RefreshInterval
+func (l *Loop[Obj]) collectAged(batch []aged[Obj], size int, interval time.Duration, seen *statedb.Revision) ([]aged[Obj], time.Duration) {
 	txn := l.cfg.DB.ReadTxn()
 	now := time.Now()
 	for object, revision := range l.cfg.Table.LowerBound(txn, statedb.ByRevision[Obj](*seen+1)) {

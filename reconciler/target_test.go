@@ -52,13 +52,15 @@ type target struct {
 	before  func(ctx context.Context, c call)
 	mutate  func(o *object)
 	batches int
-	running int
-	overlap bool
+	running map[uint64]bool // by ID
+	pruning bool
+	overlap bool // two operations on one object, or a prune and another
+	most    int  // operations that ran at a time
 	late    bool // a call started after the stop
 	pruned  []uint64
 }
 
-func newTarget() *target { return &target{state: map[uint64]int{}} }
+func newTarget() *target { return &target{state: map[uint64]int{}, running: map[uint64]bool{}} }
 
 // failing makes every call fail with the text, an empty one makes all succeed.
 func (x *target) failing(text string) {
@@ -78,11 +80,21 @@ func (x *target) deciding(f func(call) error) {
 
 func (x *target) do(ctx context.Context, c call) error {
 	x.mu.Lock()
-	x.running++
-	x.overlap = x.overlap || x.running > 1
+	x.begin(c)
 	plan, before := x.plan, x.before
 	c.at = time.Now()
 	x.mu.Unlock()
+	// A panic must not leave the lock or the marks behind.
+	defer func() {
+		if r := recover(); r != nil {
+			x.mu.Lock()
+			x.end(c)
+			c.err = fmt.Errorf("panic: %v", r)
+			x.history = append(x.history, c)
+			x.mu.Unlock()
+			panic(r)
+		}
+	}()
 
 	if before != nil {
 		before(ctx, c)
@@ -93,7 +105,7 @@ func (x *target) do(ctx context.Context, c call) error {
 
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.running--
+	x.end(c)
 	x.history = append(x.history, c)
 	if c.err == nil || !failed(c.err) {
 		switch c.op {
@@ -104,6 +116,25 @@ func (x *target) do(ctx context.Context, c call) error {
 		}
 	}
 	return c.err
+}
+
+func (x *target) begin(c call) {
+	if c.op == "prune" {
+		x.overlap = x.overlap || len(x.running) > 0
+		x.pruning = true
+		return
+	}
+	x.overlap = x.overlap || x.pruning || x.running[c.id]
+	x.running[c.id] = true
+	x.most = max(x.most, len(x.running))
+}
+
+func (x *target) end(c call) {
+	if c.op == "prune" {
+		x.pruning = false
+	} else {
+		delete(x.running, c.id)
+	}
 }
 
 // starts notes whether an operation, a single one or a batch, starts after the stop.
@@ -181,27 +212,28 @@ func (x *target) holds() map[uint64]int {
 // batches is a target with operations for batches only.
 type batchTarget struct{ *target }
 
-func (b batchTarget) next(ctx context.Context) {
+func (b batchTarget) next(ctx context.Context) int {
 	b.starts(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.batches++
+	return b.batches
 }
 
 func (b batchTarget) UpdateBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
-	b.next(ctx)
+	number := b.next(ctx)
 	for i, e := range batch {
 		batch[i].Result = b.do(ctx, call{
-			op: "update", id: e.Object.ID, value: e.Object.Value, revision: e.Revision, batch: b.batches,
+			op: "update", id: e.Object.ID, value: e.Object.Value, revision: e.Revision, batch: number,
 			refresh: e.Object.Status.Kind == reconciler.StatusKindRefreshing,
 		})
 	}
 }
 
 func (b batchTarget) DeleteBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
-	b.next(ctx)
+	number := b.next(ctx)
 	for i, e := range batch {
-		batch[i].Result = b.do(ctx, call{op: "delete", id: e.Object.ID, revision: e.Revision, batch: b.batches})
+		batch[i].Result = b.do(ctx, call{op: "delete", id: e.Object.ID, revision: e.Revision, batch: number})
 	}
 }
 
@@ -212,13 +244,14 @@ func (r roundTarget) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 	r.starts(ctx)
 	r.mu.Lock()
 	r.batches++
+	number := r.batches
 	r.mu.Unlock()
 	var todo []func()
 	revisions := map[int]statedb.Revision{}
 	add := func(op string, e *reconciler.BatchEntry[*object]) {
 		revisions[len(todo)] = e.Revision
 		todo = append(todo, func() {
-			e.Result = r.do(ctx, call{op: op, id: e.Object.ID, value: e.Object.Value, revision: e.Revision, batch: r.batches})
+			e.Result = r.do(ctx, call{op: op, id: e.Object.ID, value: e.Object.Value, revision: e.Revision, batch: number})
 		})
 	}
 	for i := range deletes {

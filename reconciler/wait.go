@@ -83,9 +83,6 @@ func (l *Loop[Obj]) next() (at time.Duration, reason Reason, ok bool) {
 	if stuck, has := l.pool.nextStuck(); has && (!ok || stuck < at) {
 		at, reason, ok = stuck, ReasonStuck, true
 	}
-	if drained, has := l.pruner.drainUntil(); has && (!ok || drained < at) {
-		at, reason, ok = drained, ReasonPrune, true
-	}
 	if prune, has := l.pruner.next(); has && (!ok || prune < at) {
 		at, reason, ok = prune, ReasonPrune, true
 	}
