@@ -85,7 +85,7 @@ func (c *Core[Obj]) guaranteed() int {
 
 // Room returns how many more changes may be observed in the round.
 func (c *Core[Obj]) Room() int {
-	return c.roundSize - c.round.reserved - c.readyKeys() - len(c.round.changes)
+	return max(0, c.roundSize-c.round.reserved-c.readyKeys()-len(c.round.changes))
 }
 
 // RoomFor is Room when there is a backlog to be observed as well as fresh changes: at most
@@ -95,7 +95,7 @@ func (c *Core[Obj]) RoomFor(backlog bool) int {
 	if !backlog {
 		taken = c.readyKeys() + len(c.round.changes) - taken
 	}
-	return min(c.Room(), (c.roundSize+1)/2-taken)
+	return max(0, min(c.Room(), (c.roundSize+1)/2-taken))
 }
 
 // Observe takes in a change: obj is wanted, or, if deleted, no longer wanted. No key
