@@ -18,7 +18,7 @@ import (
 func flood(c *Core[row], revision uint64) uint64 {
 	for c.Room() > 0 {
 		revision++
-		c.Observe(row{key: "flood" + strconv.FormatUint(revision, 10)}, revision, false)
+		c.Observe(row{key: "flood" + strconv.FormatUint(revision, 10)}, revision, false, Fresh)
 	}
 	return revision
 }
@@ -26,9 +26,9 @@ func flood(c *Core[row], revision uint64) uint64 {
 // fail makes n keys fail at time 0 and returns the last revision.
 func fail(t testingT, c *Core[row], n int) uint64 {
 	for i := 0; c.Failing() < n; {
-		c.Begin(0)
+		c.Begin(0, c.roundSize)
 		for ; i < n && c.Room() > 0; i++ {
-			c.Observe(row{key: "retry" + strconv.Itoa(i)}, uint64(i+1), false)
+			c.Observe(row{key: "retry" + strconv.Itoa(i)}, uint64(i+1), false, Fresh)
 		}
 		items := c.Plan()
 		for j := range items {
@@ -53,7 +53,7 @@ func TestDueRetriesComeThroughAFlood(t *testing.T) {
 		// So that a full round is all the retries' turns, but for the rest of four.
 		operations, done := 0, 0
 		for c.Failing() > 0 {
-			c.Begin(time.Second)
+			c.Begin(time.Second, c.roundSize)
 			revision = flood(c, revision)
 			items := c.Plan()
 			require.Len(t, items, size, "a round in a flood is full")
@@ -87,7 +87,7 @@ func TestChangesComeThroughACrowdOfRetries(t *testing.T) {
 			for range 12 {
 				// All of them are due, always.
 				now += time.Hour
-				c.Begin(now)
+				c.Begin(now, c.roundSize)
 				revision = flood(c, revision)
 				items := c.Plan()
 				for i := range items {
@@ -115,7 +115,7 @@ func TestRetriesOfACrowdTakeTurns(t *testing.T) {
 	attempts := map[string]int{}
 	now := time.Second
 	for range 5 * retries / size {
-		c.Begin(now)
+		c.Begin(now, c.roundSize)
 		items := c.Plan()
 		require.Len(t, items, size)
 		for i := range items {
