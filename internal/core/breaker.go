@@ -121,7 +121,7 @@ func (c *Core[Obj]) beginProbes(now time.Duration) {
 func (c *Core[Obj]) trip(e *entry[Obj]) {
 	c.move(e, Tripped)
 	e.breaker.held.pushBack(e)
-	c.advance(e)
+	c.vacate(e)
 }
 
 // probed notes that an item is not under way any more, for the breaker that it had

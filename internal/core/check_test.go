@@ -186,11 +186,28 @@ func checkGroups[Obj any](t testingT, c *Core[Obj]) {
 	queued := 0
 	for name, g := range c.groups {
 		require.Equal(t, name, g.name, "name of the group")
+		require.NotNil(t, g.holder, "nobody has group %q", name)
+		require.Same(t, c.entries[g.holder.key], g.holder, "entry of %q", g.holder.key)
+		require.Same(t, g, g.holder.group, "group of %q", g.holder.key)
 		queued += checkQueue(t, c, &g.waiting, Queued, func(e *entry[Obj]) {
 			require.Same(t, g, e.group, "group of %q", e.key)
 		})
 	}
 	require.Equal(t, c.counts[Queued], queued, "keys that wait for their group")
+	for key, e := range c.entries {
+		switch {
+		case e.group == nil:
+		case e.state == Queued:
+			require.NotSame(t, e, e.group.holder, "%q waits for itself", key)
+		default:
+			// It is in flight or on its way: it waits for nothing but its place.
+			require.Same(t, e, e.group.holder, "%q in state %s has not got its group", key, e.state)
+			require.Contains(t, []State{InFlight, Ready, Retry, Requeue, Held, Blocked}, e.state, "%q has its group", key)
+			if e.state != InFlight && e.state != Ready {
+				require.LessOrEqual(t, e.dueAt, c.round.now, "%q in state %s has its group", key, e.state)
+			}
+		}
+	}
 }
 
 // checkBreakers: an open breaker holds exactly the keys that are tripped, and knows how

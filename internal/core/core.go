@@ -81,8 +81,7 @@ type Core[Obj any] struct {
 	untried keyheap.Heap[trying[Obj]]
 	// notes are the changes of keys that came while an operation on the key ran.
 	notes map[*entry[Obj]]note[Obj]
-	// groups are those of which a key is worked on or waits for that; grouping says
-	// whether they are heeded.
+	// groups are those that a key has; grouping says whether they are heeded.
 	groups   map[string]*group[Obj]
 	grouping bool
 	// breakers are by class; the one of the empty class is for all errors.
@@ -169,8 +168,7 @@ type entry[Obj any] struct {
 	failure *string
 	// breaker is that of the class of the last attempt's error; nil if it has none.
 	breaker *breaker[Obj]
-	// group is the one that the entry makes busy, waits for, or was let go by; nil if
-	// none.
+	// group is the one that the entry has or waits for; nil if none.
 	group *group[Obj]
 
 	// The positions in the heaps, -1 if in none.

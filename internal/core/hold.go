@@ -10,10 +10,10 @@ import (
 )
 
 // group is a number of objects of which one at a time is worked on. It exists while one
-// is, or while any waits for that.
+// has it: is worked on, or on its way to that, having waited for its turn.
 type group[Obj any] struct {
 	name    string
-	busy    bool
+	holder  *entry[Obj]
 	waiting queue[Obj]
 }
 
@@ -44,12 +44,15 @@ func (c *Core[Obj]) park(e *entry[Obj]) {
 		c.owe(e)
 	}
 	c.excuse(e)
-	c.advance(e)
+	c.vacate(e)
 }
 
-// occupy makes the group of an entry busy with it. If it is busy already the entry waits
-// for its turn, and false is returned.
+// occupy gives an entry its group. If another has it the entry waits for its turn, and
+// false is returned.
 func (c *Core[Obj]) occupy(e *entry[Obj]) bool {
+	if e.group != nil {
+		return true
+	}
 	name := c.groupOf(e.obj)
 	if name == "" {
 		return true
@@ -60,8 +63,8 @@ func (c *Core[Obj]) occupy(e *entry[Obj]) bool {
 		c.groups[name] = g
 	}
 	e.group = g
-	if !g.busy {
-		g.busy = true
+	if g.holder == nil {
+		g.holder = e
 		return true
 	}
 	c.move(e, Queued)
@@ -73,23 +76,17 @@ func (c *Core[Obj]) occupy(e *entry[Obj]) bool {
 	return false
 }
 
-// vacate frees the group that an entry made busy.
+// vacate is called when an entry does not need its group, after all or any more. If it has
+// the group, the next that waits for it gets it, and goes on its way again: it keeps the
+// group until it has been worked on, so that none of those who come later has it first.
 func (c *Core[Obj]) vacate(e *entry[Obj]) {
-	if e.group != nil {
-		e.group.busy = false
-		c.advance(e)
-	}
-}
-
-// advance is called when an entry is not going to make its group busy, after all or any
-// more: if nobody else has, the next that waits for the group goes on its way again.
-func (c *Core[Obj]) advance(e *entry[Obj]) {
 	g := e.group
 	e.group = nil
-	if g == nil || g.busy {
+	if g == nil || g.holder != e {
 		return
 	}
 	next := g.waiting.head
+	g.holder = next
 	if next == nil {
 		delete(c.groups, g.name)
 		return

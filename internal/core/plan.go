@@ -123,7 +123,7 @@ func (c *Core[Obj]) Observe(obj Obj, revision uint64, deleted bool, lane Lane) {
 // supersede makes an entry owe the given change in place of what it owed.
 func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) {
 	c.leave(e)
-	c.advance(e)
+	c.vacate(e)
 	c.pay(e)
 	c.unprobe(c.round.now, e, false)
 	c.change(e, it)

@@ -192,8 +192,8 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 }
 
 // Return puts an item back that the round did not get to: a change to the front of its
-// lane, anything else to where it waited. Several are put back in the reverse of their
-// order.
+// lane, anything else to where it waited; it keeps its group. Several are put back in the
+// reverse of their order.
 func (c *Core[Obj]) Return(it *Item[Obj]) {
 	if it.probe {
 		c.probed(c.round.now, it, false)
@@ -207,7 +207,6 @@ func (c *Core[Obj]) Return(it *Item[Obj]) {
 	} else {
 		c.readyAgain(e)
 	}
-	c.vacate(e)
 }
 
 // Release makes a blocked key due at the given time. It reports whether the key
