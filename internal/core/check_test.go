@@ -4,6 +4,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -99,8 +100,8 @@ func checkLanes[Obj any](t testingT, c *Core[Obj]) {
 	}
 	require.Equal(t, c.counts[Ready], ready, "keys in the lanes")
 	for key, e := range c.entries {
-		switch e.state {
-		case Ready, Queued, Tripped:
+		switch {
+		case e.state == Ready, e.state == Queued, e.state == Tripped, e.backsOff():
 		default:
 			require.Nil(t, e.prev, "%q in state %s is in a queue", key, e.state)
 			require.Nil(t, e.next, "%q in state %s is in a queue", key, e.state)
@@ -214,30 +215,44 @@ func checkGroups[Obj any](t testingT, c *Core[Obj]) {
 // many of its probes are under way.
 func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
 	t.Helper()
-	tripped := 0
-	probing := map[*breaker[Obj]]int{}
+	tripped, backingOff, open := 0, 0, 0
+	probing, behind := map[*breaker[Obj]]int{}, map[*breaker[Obj]]int{}
 	for _, e := range c.entries {
-		if e.probe {
+		if e.probe > 0 && e.probe == e.breaker.opening {
 			probing[e.breaker]++
+		}
+		if e.breaker != nil {
+			require.Same(t, c.breakers[e.breaker.class], e.breaker, "breaker of %q", e.key)
+			behind[e.breaker]++
+		}
+		if e.backsOff() {
+			backingOff++
 		}
 	}
 	for class, b := range c.breakers {
 		require.Equal(t, class, b.class, "class of the breaker")
-		tripped += checkQueue(t, c, &b.held, Tripped, func(e *entry[Obj]) {
-			require.Same(t, b, e.breaker, "breaker of %q", e.key)
-		})
+		require.Equal(t, behind[b], b.behind, "keys behind the breaker of class %q", class)
+		require.True(t, class == all || b.behind > 0, "nobody is behind the breaker of class %q", class)
+		ofBreaker := func(e *entry[Obj]) { require.Same(t, b, e.breaker, "breaker of %q", e.key) }
+		tripped += checkQueue(t, c, &b.held, Tripped, ofBreaker)
+		backingOff -= checkQueue(t, c, &b.backingOff, Retry, ofBreaker)
 		if !b.open {
 			require.Zero(t, b.held.size, "a closed breaker holds keys")
 			require.Zero(t, b.probing, "a closed breaker has probes under way")
 			require.Less(t, len(b.failed), c.breakerConfig.Failures, "keys that failed in a row")
 			continue
 		}
+		open++
+		require.Contains(t, c.open, b)
 		require.LessOrEqual(t, b.probing, c.breakerConfig.Probes, "probes under way")
 		if class != all {
 			require.Equal(t, probing[b], b.probing, "probes of class %q under way", class)
 		}
 	}
 	require.Equal(t, c.counts[Tripped], tripped, "keys behind a breaker")
+	require.Zero(t, backingOff, "keys that wait for their backoff, and are not known to")
+	require.Len(t, c.open, open, "open breakers")
+	require.True(t, slices.IsSortedFunc(c.open, compareClass[Obj]), "open breakers are out of order")
 }
 
 // checkRoundIsEmpty: what belongs to a round pins no object after it.

@@ -22,6 +22,7 @@
 package core
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -84,9 +85,11 @@ type Core[Obj any] struct {
 	// groups are those that a key has; grouping says whether they are heeded.
 	groups   map[string]*group[Obj]
 	grouping bool
-	// breakers are by class; the one of the empty class is for all errors.
+	// breakers are by class; the one of the empty class is for all errors. Those that are
+	// open are in the order of their classes.
 	breakerConfig *BreakerConfig
 	breakers      map[string]*breaker[Obj]
+	open          []*breaker[Obj]
 	// paused reports whether an object is not to be worked on; nil if none is.
 	paused func(Obj) bool
 
@@ -176,7 +179,10 @@ type entry[Obj any] struct {
 	// failures counts those in a row, tries those since the object changed.
 	failures, tries int32
 	// seen is the round in which the change was observed.
-	seen  uint32
+	seen uint32
+	// probe is the opening of the breaker of its class for which it probes; 0 if it does
+	// not.
+	probe uint32
 	state State
 	// from is the state that the entry was in before the round took it.
 	from    State
@@ -186,9 +192,7 @@ type entry[Obj any] struct {
 	mark uint8
 	// tried: the change that is owed has been attempted.
 	tried bool
-	// probe: it may pass the open breaker of its class.
-	probe bool
-	// fixed: the time of its retry was asked for, and is no backoff.
+	// fixed: the time of its retry is no backoff: it was asked for, or a breaker closed.
 	fixed bool
 }
 
@@ -237,12 +241,16 @@ func (c *Core[Obj]) Count(s State) int { return c.counts[s] }
 // texts does.
 func (c *Core[Obj]) FailureVersion() uint64 { return c.version }
 
-// NextDue returns when the next key is due, or false if none waits for a clock.
+// NextDue returns when the next key is due, or is to be a probe of the breaker of its
+// class; false if none waits for a clock.
 func (c *Core[Obj]) NextDue() (time.Duration, bool) {
 	if c.readyKeys() > 0 {
 		return 0, true
 	}
 	_, at, ok := c.due.Min()
+	if probes, has := c.probesDue(); has && (!ok || probes < time.Duration(at)) {
+		return probes, true
+	}
 	return time.Duration(at), ok
 }
 
@@ -272,6 +280,7 @@ const minPeak = 1024
 // forget drops an entry that is in no queue and does not fail: its key is reconciled.
 func (c *Core[Obj]) forget(e *entry[Obj]) {
 	c.pay(e)
+	c.blame(e, nil)
 	c.counts[e.state]--
 	delete(c.entries, e.key)
 	if c.peak > minPeak && len(c.entries) < c.peak/4 {
@@ -295,7 +304,13 @@ func (c *Core[Obj]) wait(e *entry[Obj], s State, until time.Duration) {
 	c.move(e, s)
 	e.dueAt = until
 	c.due.Push(e, int64(until))
+	if e.backsOff() {
+		e.breaker.backingOff.pushBack(e)
+	}
 }
+
+// backsOff reports whether an entry waits for its backoff, and not if a breaker closes.
+func (e *entry[Obj]) backsOff() bool { return e.state == Retry && e.breaker != nil && !e.fixed }
 
 // leave takes an entry out of the queue that its state says it is in.
 func (c *Core[Obj]) leave(e *entry[Obj]) {
@@ -307,6 +322,9 @@ func (c *Core[Obj]) leave(e *entry[Obj]) {
 	case Tripped:
 		e.breaker.held.remove(e)
 	default:
+		if e.backsOff() {
+			e.breaker.backingOff.remove(e)
+		}
 		if e.pos >= 0 {
 			c.due.Remove(e)
 		}
@@ -320,6 +338,11 @@ func after(t, d time.Duration) time.Duration {
 		return math.MaxInt64
 	}
 	return t + d
+}
+
+// byRevision orders entries; what was adopted may share its revision.
+func byRevision[Obj any](a, b *entry[Obj]) int {
+	return cmp.Or(cmp.Compare(a.revision, b.revision), cmp.Compare(a.key, b.key))
 }
 
 func (c *Core[Obj]) setFailure(e *entry[Obj], text *string) {

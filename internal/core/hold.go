@@ -4,7 +4,6 @@
 package core
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -29,7 +28,7 @@ func (c *Core[Obj]) admit(e *entry[Obj]) bool {
 		c.park(e)
 		return false
 	}
-	if e.from == Retry && e.breaker != nil && e.breaker.open && !e.probe {
+	if e.from == Retry && e.barred() {
 		c.trip(e)
 		return false
 	}
@@ -113,7 +112,7 @@ func (c *Core[Obj]) SetPaused(now time.Duration, paused func(Obj) bool) {
 			resumed = append(resumed, e)
 		}
 	}
-	slices.SortFunc(resumed, func(a, b *entry[Obj]) int { return cmp.Compare(a.revision, b.revision) })
+	slices.SortFunc(resumed, byRevision)
 	for _, e := range resumed {
 		if e.from == Ready {
 			c.ready(e)

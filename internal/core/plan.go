@@ -24,8 +24,9 @@ type Item[Obj any] struct {
 	// Mark is that of the key's last outcome; 0 if it has had none.
 	Mark uint8
 	lane Lane
-	// probe: the item passed an open breaker.
-	probe bool
+	// probe is the opening of the breaker for everything that the item passed; 0 if it
+	// was not open.
+	probe uint32
 }
 
 // Waited reports whether the key has an entry. An item that is done and whose key has
@@ -169,7 +170,7 @@ func (c *Core[Obj]) settled(e *entry[Obj], obj Obj, revision uint64) {
 		c.forget(e)
 		return
 	}
-	e.obj, e.revision = obj, revision
+	e.obj, e.revision, e.fixed = obj, revision, false
 	c.wait(e, Retry, after(e.lastAttempt, c.backoff.Delay(int(e.failures))))
 }
 
@@ -250,7 +251,7 @@ func (c *Core[Obj]) takeDue(n int) []*entry[Obj] {
 		if !ok || time.Duration(at) > c.round.now {
 			break
 		}
-		c.due.Pop()
+		c.leave(e)
 		e.from = e.state
 		c.move(e, Planned)
 		if c.admit(e) {
@@ -258,7 +259,7 @@ func (c *Core[Obj]) takeDue(n int) []*entry[Obj] {
 		}
 	}
 	slices.SortFunc(c.round.due, func(a, b *entry[Obj]) int {
-		return cmp.Or(cmp.Compare(a.dueAt, b.dueAt), cmp.Compare(a.revision, b.revision))
+		return cmp.Or(cmp.Compare(a.dueAt, b.dueAt), byRevision(a, b))
 	})
 	return c.round.due
 }

@@ -176,7 +176,7 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 	switch {
 	case e.fixed:
 		c.wait(e, Retry, after(now, out.Delay))
-	case out.Kind == Failed && e.breaker != nil && e.breaker.open && e.breaker.class != all:
+	case out.Kind == Failed && e.barred():
 		c.trip(e)
 	case out.Kind == Failed:
 		c.wait(e, Retry, after(now, c.backoff.Delay(int(e.failures))))
@@ -195,8 +195,9 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 // lane, anything else to where it waited; it keeps its group. Several are put back in the
 // reverse of their order.
 func (c *Core[Obj]) Return(it *Item[Obj]) {
-	if it.probe {
-		c.probed(c.round.now, it, false)
+	if b := c.global(); b != nil {
+		c.probeEnded(c.round.now, b, it.probe, false)
+		it.probe = 0
 	}
 	e := it.entry
 	if e == nil {
