@@ -39,22 +39,28 @@ var errNotRun = errors.New("not run")
 // executor moves the target. It knows nothing of tables and statuses.
 type executor[Obj any] interface {
 	// execute runs tasks in order and returns how many it ran. It starts nothing
-	// once ctx has ended, and may stop early for others to have their turn; it
-	// runs at least one otherwise. Of those it returns, some may be errNotRun.
-	execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj]) int
+	// once ctx has ended, and may stop early for others to have their turn. Of those it
+	// returns, some may be errNotRun. The attempts are those of the tasks; checkpoints
+	// move them along.
+	execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj], attempts []attempt[Obj]) int
 }
 
 // guard is what every call of a user's operation goes through: it measures, bounds
 // the time and turns a panic into an error.
 type guard struct {
 	log     *slog.Logger
-	timeout time.Duration
+	timeout func() time.Duration
 	metrics metrics.Handle
 	now     func() time.Duration
+	// panics: they are not to be turned into errors.
+	panics bool
 }
 
 // recovered is to be deferred around a call; it puts a panic in err.
 func (g *guard) recovered(operation string, err *error) {
+	if g.panics {
+		return
+	}
 	if r := recover(); r != nil {
 		g.log.Error("operation panicked",
 			"operation", operation, "panic", r, "stack", string(debug.Stack()))
@@ -63,42 +69,49 @@ func (g *guard) recovered(operation string, err *error) {
 }
 
 // bounded returns ctx with the deadline for an operation, if there is one.
-func (g *guard) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if g.timeout == 0 {
+func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout == 0 {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, g.timeout)
+	return context.WithTimeout(ctx, timeout)
 }
 
 // explained returns err, naming the deadline if that has passed.
-func (g *guard) explained(ctx context.Context, operation string, err error) error {
-	if err == nil || g.timeout == 0 || ctx.Err() != context.DeadlineExceeded || directiveOf(err) != nil {
+func explained(ctx context.Context, timeout time.Duration, operation string, err error) error {
+	if err == nil || timeout == 0 || ctx.Err() != context.DeadlineExceeded || directiveOf(err) != nil {
 		return err
 	}
-	return fmt.Errorf("%s timed out after %s: %w", operation, g.timeout, err)
+	return fmt.Errorf("%s timed out after %s: %w", operation, timeout, err)
 }
 
 // turn is how long an in-line executor goes on with one round, so that slow
-// operations do not keep the statuses of the finished ones, and the retries that came
-// due meanwhile, waiting for the rest of the round.
-const turn = 50 * time.Millisecond
+// operations do not keep the statuses of the finished ones, and what came in
+// meanwhile, waiting for the rest of the round.
+const turn = 10 * time.Millisecond
 
 // inline runs operations one at a time.
-type inline[Obj any] struct {
+type inline[Obj comparable] struct {
 	guard
 	ops   Operations[Obj]
 	clone func(*task[Obj]) Obj
+	scope *scope[Obj]
+	// admit reports whether another operation is within the limit on their rate.
+	admit func() bool
 }
 
-func (x *inline[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj]) int {
+func (x *inline[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj], attempts []attempt[Obj]) int {
 	started := x.now()
 	end := started + turn
+	timeout := x.timeout()
+	x.scope.set(tasks, attempts)
+	defer x.scope.set(nil, nil)
 	for i := range tasks {
-		if ctx.Err() != nil || started >= end {
+		if ctx.Err() != nil || started >= end || !x.admit() {
 			return i
 		}
 		t := &tasks[i]
-		x.attempt(ctx, txn, t)
+		x.scope.at.Store(int32(i))
+		x.attempt(ctx, txn, t, timeout)
 		// One reading of the clock an operation: the end of one is the start of
 		// the next.
 		ended := x.now()
@@ -113,23 +126,19 @@ func (x *inline[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []
 	return len(tasks)
 }
 
-func (x *inline[Obj]) attempt(ctx context.Context, txn statedb.ReadTxn, t *task[Obj]) {
+func (x *inline[Obj]) attempt(ctx context.Context, txn statedb.ReadTxn, t *task[Obj], timeout time.Duration) {
 	operation := OpDelete
 	if !t.deleted {
 		operation = OpUpdate
 		t.object = x.clone(t)
 	}
-	if x.timeout == 0 {
+	if timeout == 0 {
 		t.err = x.call(ctx, txn, operation, t)
-	} else {
-		t.err = x.callBounded(ctx, txn, operation, t)
+		return
 	}
-}
-
-func (x *inline[Obj]) callBounded(ctx context.Context, txn statedb.ReadTxn, operation string, t *task[Obj]) error {
-	ctx, cancel := x.bounded(ctx)
+	ctx, cancel := bounded(ctx, timeout)
 	defer cancel()
-	return x.explained(ctx, operation, x.call(ctx, txn, operation, t))
+	t.err = explained(ctx, timeout, operation, x.call(ctx, txn, operation, t))
 }
 
 func (x *inline[Obj]) call(ctx context.Context, txn statedb.ReadTxn, operation string, t *task[Obj]) (err error) {

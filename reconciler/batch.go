@@ -15,18 +15,21 @@ import (
 
 // batched runs a round's operations in one call, or in one for the deletions and one
 // for the updates.
-type batched[Obj any] struct {
+type batched[Obj comparable] struct {
 	guard
 	clone func(*task[Obj]) Obj
+	scope *scope[Obj]
 	// Exactly one of these is set.
 	batches BatchOperations[Obj]
 	rounds  RoundOperations[Obj]
 }
 
-func (x *batched[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj]) int {
+func (x *batched[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj], attempts []attempt[Obj]) int {
 	if ctx.Err() != nil {
 		return 0
 	}
+	x.scope.set(tasks, attempts)
+	defer x.scope.set(nil, nil)
 	deletes, updates := x.split(tasks)
 	if x.rounds != nil {
 		x.process(ctx, tasks, deletes, updates, func(ctx context.Context) {
@@ -100,7 +103,8 @@ func (x *batched[Obj]) process(ctx context.Context, tasks []task[Obj], deletes, 
 		}
 	}
 	started := x.now()
-	ctx, cancel := x.bounded(ctx)
+	timeout := x.timeout()
+	ctx, cancel := bounded(ctx, timeout)
 	defer cancel()
 	panicked := x.call(ctx, call)
 	took := x.now() - started
@@ -123,7 +127,7 @@ func (x *batched[Obj]) process(ctx context.Context, tasks []task[Obj], deletes, 
 			if t.err == nil {
 				t.err = panicked
 			}
-			t.err = x.explained(ctx, "batch", t.err)
+			t.err = explained(ctx, timeout, "batch", t.err)
 		}
 	}
 }

@@ -42,8 +42,9 @@ type attempt[Obj any] struct {
 	// revision is that of the object in the table after the commit, for the results
 	// that make the key wait.
 	revision statedb.Revision
-	// item is the index in the plan, number counts the key's attempts from 1.
-	item, number int32
+	// item is the index in the plan, number counts the key's attempts from 1, tries is
+	// how many of them failed since the object changed.
+	item, number, tries int32
 
 	result result
 	// again: the key had waited, and its status need not be Pending or Refreshing.
@@ -56,8 +57,10 @@ type attempt[Obj any] struct {
 
 // judge says what an operation's return value means for the object's status, was. last
 // is the text that was news last: what fails together mostly fails with the same, which
-// then need be kept once only.
-func (a *attempt[Obj]) judge(err error, was func(Obj) Status, last **string) {
+// then need be kept once only. An update that failed more than maxRetries times is given
+// up, unless that is 0.
+func (a *attempt[Obj]) judge(t *task[Obj], was func(Obj) Status, last **string, maxRetries int) {
+	err := t.err
 	kind := status.KindError
 	a.result = resultFailed
 	if err == nil {
@@ -77,6 +80,10 @@ func (a *attempt[Obj]) judge(err error, was func(Obj) Status, last **string) {
 		return
 	}
 	text := textOf(err)
+	if a.result == resultFailed && maxRetries > 0 && !t.deleted && int(a.tries) >= maxRetries {
+		a.result = resultTerminal
+		text = fmt.Sprintf("given up after %d retries: %s", a.tries, text)
+	}
 	if old := was(a.row); old.Kind == kind && old.Error != nil && *old.Error == text {
 		a.text = old.Error
 		return
@@ -164,7 +171,7 @@ func (l *Loop[Obj]) prepareCommit(tasks []task[Obj], attempts []attempt[Obj]) (n
 	for i := range tasks {
 		t, a := &tasks[i], &attempts[i]
 		a.revision = t.revision
-		a.judge(t.err, l.cfg.GetStatus, &last)
+		a.judge(t, l.cfg.GetStatus, &last, l.set.MaxRetries)
 		switch {
 		case t.deleted:
 			a.news = false
@@ -189,7 +196,7 @@ func (l *Loop[Obj]) commitOne(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a *
 	current, found, err := l.cfg.Table.CompareAndSwap(wtxn, t.revision, t.object)
 	if err == nil {
 		r.Written++
-		if a.result != resultDone {
+		if a.result != resultDone || l.pooled {
 			a.revision = l.cfg.Table.Revision(wtxn)
 		}
 	} else {
@@ -201,12 +208,12 @@ func (l *Loop[Obj]) commitOne(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a *
 // still wants what the operation was given, only another reconciler's status can have
 // been written, and this one's is added; else the outcome is lost.
 func (l *Loop[Obj]) commitOnto(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a *attempt[Obj], current Obj, found bool) {
-	if found {
-		was, is := l.cfg.GetStatus(a.row), l.cfg.GetStatus(current)
-		found = is.ID != 0 && is.ID == was.ID && is.Kind == was.Kind
-	}
-	if found {
-		t.object = l.cfg.SetStatus(l.cfg.Clone(current), a.status(time.Now()))
+	if found = found && l.sameWish(a.row, current); found {
+		onto := l.cfg.Clone(current)
+		if l.merge != nil {
+			onto = l.merge(onto, t.object)
+		}
+		t.object = l.cfg.SetStatus(onto, a.status(time.Now()))
 		_, _, err := l.cfg.Table.Insert(wtxn, t.object)
 		found = err == nil
 	}
@@ -218,4 +225,11 @@ func (l *Loop[Obj]) commitOnto(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a 
 	r.Written++
 	r.Conflicts++
 	a.revision = l.cfg.Table.Revision(wtxn)
+}
+
+// sameWish reports whether an object wants the same as an older version of it: then only
+// another reconciler's status can have been written, or what goes with it.
+func (l *Loop[Obj]) sameWish(old, current Obj) bool {
+	was, is := l.cfg.GetStatus(old), l.cfg.GetStatus(current)
+	return is.ID != 0 && is.ID == was.ID && is.Kind == was.Kind
 }

@@ -33,6 +33,14 @@ const (
 	ReasonPruneCall Reason = "prune-call"
 	// ReasonInitialized: the table's initialisers finished.
 	ReasonInitialized Reason = "initialized"
+	// ReasonLanded: a worker finished an operation.
+	ReasonLanded Reason = "landed"
+	// ReasonStuck: an operation ignored its deadline.
+	ReasonStuck Reason = "stuck"
+	// ReasonCall: somebody changed a setting, paused or resumed, or asked a question.
+	ReasonCall Reason = "call"
+	// ReasonStop: the reconciler is being stopped.
+	ReasonStop Reason = "stop"
 )
 
 // Round is the record of one pass of the loop that had something to do.

@@ -29,39 +29,50 @@ type Loop[Obj comparable] struct {
 	opts    options
 	log     *slog.Logger
 	indexer statedb.Indexer[Obj]
+	// merge is that of WithMerge; nil if there is none.
+	merge func(current, reconciled Obj) Obj
 
 	// started is the zero of the loop's clock; set before it runs.
 	started time.Time
 	running atomic.Bool
 
-	progress   progress
-	journal    *journal[Obj]
-	pruneCalls chan struct{}
+	progress progress
+	journal  *journal[Obj]
+	// calls are what others ask the loop for.
+	calls calls[Obj]
 
 	// settings are what [Loop.Reconfigure] set last, one call at a time; the refresher
-	// is told by reconfigured, the loop by pokes.
+	// is told by reconfigured.
 	settings      atomic.Pointer[Settings]
 	reconfiguring sync.Mutex
 	reconfigured  signal
-	pokes         signal
 
 	// The rest belongs to the goroutine of the loop.
 
-	// set are the settings of this round.
-	set       Settings
-	core      *core.Core[Obj]
-	executor  executor[Obj]
+	// set are the settings of this round, setFrom is where they were read.
+	set      Settings
+	setFrom  *Settings
+	core     *core.Core[Obj]
+	executor executor[Obj]
+	pool     *pool[Obj]
+	// rand spreads the rechecks of blocked objects.
+	rand      *rand.Rand
 	metrics   metrics.Handle
 	observer  observer[Obj]
 	pruner    pruner
+	pause     pause
 	blocked   *blocked
 	pace      pace
 	alarm     alarm
 	reporter  reporter
 	contended bool
 	sequence  uint64
+	items     []core.Item[Obj]
 	tasks     []task[Obj]
 	attempts  []attempt[Obj]
+	landed    []*flight[Obj]
+	// pooled: operations run in the pool, or did until it is empty.
+	pooled bool
 }
 
 var _ Reconciler[int] = (*Loop[int])(nil)
@@ -78,45 +89,60 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 		opts:         opts,
 		log:          cfg.Log.With("reconciler", opts.name, "module", cfg.ModuleID.String()),
 		indexer:      cfg.Table.PrimaryIndexer(),
-		pruneCalls:   make(chan struct{}, 1),
 		set:          opts.Settings,
 		reconfigured: newSignal(),
-		pokes:        newSignal(),
 		metrics:      metrics.Bind(opts.metrics, cfg.ModuleID, opts.name),
 		blocked:      newBlocked(),
 	}
+	l.calls.made = newSignal()
+	l.settings.Store(&opts.Settings)
+	l.merge, _ = opts.merge.(func(current, reconciled Obj) Obj)
 	keyOf := l.indexer.ObjectToKey
-	l.core = core.New(core.Config[Obj]{
-		KeyOf:      func(obj Obj) []byte { return keyOf(obj) },
-		MinBackoff: opts.MinBackoff,
-		MaxBackoff: opts.MaxBackoff,
-		Jitter:     opts.Jitter,
-		Seed:       rand.Uint64(),
-		RoundSize:  opts.RoundSize,
-	})
+	l.core = core.New(l.coreConfig(func(obj Obj) []byte { return keyOf(obj) }))
 	l.journal = newJournal[Obj](opts.journalRounds, opts.journalOperations,
 		func(obj Obj) index.Key { return keyOf(obj) })
-	l.settings.Store(&opts.Settings)
-	l.executor = l.newExecutor()
+	l.pool = newPool(l.now, l.newWorker)
+	l.rand = rand.New(rand.NewPCG(rand.Uint64(), 0))
 	return l, nil
 }
 
-func (l *Loop[Obj]) newExecutor() executor[Obj] {
-	g := guard{log: l.log, timeout: l.set.Timeout, metrics: l.metrics, now: l.now}
-	if l.cfg.BatchOperations != nil || l.cfg.RoundOperations != nil {
-		return &batched[Obj]{
-			guard: g, clone: l.clone, batches: l.cfg.BatchOperations, rounds: l.cfg.RoundOperations,
+func (l *Loop[Obj]) coreConfig(keyOf func(Obj) []byte) core.Config[Obj] {
+	groupOf, _ := l.opts.serialBy.(func(Obj) string)
+	cfg := core.Config[Obj]{
+		KeyOf: keyOf, GroupOf: groupOf, Limits: l.set.limits(), Seed: rand.Uint64(),
+	}
+	if l.opts.breaker != nil {
+		b := l.opts.breaker.withDefaults()
+		l.opts.breaker = &b
+		cfg.Breaker = &core.BreakerConfig{
+			Failures: b.Failures, Probes: b.Probes,
+			MinInterval: b.MinInterval, MaxInterval: b.MaxInterval, ByClass: b.Class != nil,
 		}
 	}
-	return &inline[Obj]{guard: g, clone: l.clone, ops: l.cfg.Operations}
+	return cfg
 }
 
-// Prune implements [Reconciler].
-func (l *Loop[Obj]) Prune() {
-	select {
-	case l.pruneCalls <- struct{}{}:
-	default:
+// newWorker returns what a goroutine runs operations with, and the context for them.
+func (l *Loop[Obj]) newWorker(ctx context.Context) (context.Context, executor[Obj]) {
+	s := &scope[Obj]{loop: l}
+	g := guard{
+		log: l.log, timeout: func() time.Duration { return l.settings.Load().Timeout },
+		metrics: metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name), now: l.now, panics: l.opts.panics,
 	}
+	ctx = context.WithValue(ctx, scopeKey{}, s)
+	if l.batches() {
+		return ctx, &batched[Obj]{
+			guard: g, clone: l.clone, scope: s, batches: l.cfg.BatchOperations, rounds: l.cfg.RoundOperations,
+		}
+	}
+	return ctx, &inline[Obj]{guard: g, clone: l.clone, scope: s, ops: l.cfg.Operations, admit: always}
+}
+
+func always() bool { return true }
+
+// batches reports whether operations come in batches.
+func (l *Loop[Obj]) batches() bool {
+	return l.cfg.BatchOperations != nil || l.cfg.RoundOperations != nil
 }
 
 // WaitUntilReconciled implements [Reconciler].
@@ -146,8 +172,8 @@ func (l *Loop[Obj]) Run(ctx context.Context) error {
 	if health == nil {
 		health = noHealth{}
 	}
-	if l.set.RefreshInterval == 0 {
-		return l.reconcile(ctx, health.NewScope(l.scoped("reconcile")))
+	if l.running.Load() {
+		return fmt.Errorf("reconciler %q has been run already", l.opts.name)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	refreshed := make(chan error, 1)
@@ -163,18 +189,20 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 		return fmt.Errorf("reconciler %q has been run already", l.opts.name)
 	}
 	l.started = time.Now()
-	wtxn := l.cfg.DB.WriteTxn(l.cfg.Table)
-	changes, err := l.cfg.Table.Changes(wtxn)
-	wtxn.Commit()
-	if err != nil {
+	if err := l.observer.start(l.cfg.DB, l.cfg.Table); err != nil {
 		return fmt.Errorf("reconciler %q: observing table %q: %w", l.opts.name, l.cfg.Table.Name(), err)
 	}
-	defer changes.Close()
+	defer l.observer.stop()
 	defer l.blocked.stop()
-	l.observer.changes = changes
-	l.reporter.health = health
-
 	defer l.alarm.stop()
+	l.reporter.health = health
+	ctx, x := l.newWorker(ctx)
+	if single, ok := x.(*inline[Obj]); ok {
+		single.admit = l.admitOne
+	}
+	l.executor = x
+	l.reconfigure(l.now())
+	defer l.finish(ctx)
 
 	for reason := ReasonStart; ctx.Err() == nil; {
 		if !l.pace.admit(ctx, l.set.RoundLimiter, l.now) {
@@ -193,29 +221,46 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	return nil
 }
 
-// pass looks at the table and the clock, and runs a round if there is something to do.
-// The returned channel is closed when there may be more to see.
+// finish waits for the operations that are running, which have been told to end, and
+// commits what came of them.
+func (l *Loop[Obj]) finish(ctx context.Context) {
+	l.pool.stop()
+	r := Round{Reason: ReasonStop, Started: time.Now()}
+	began := l.now()
+	l.land(ctx, &r)
+	l.report(&r, l.cfg.DB.ReadTxn(), began)
+}
+
+// pass takes in what workers have finished, looks at the table and the clock, and runs a
+// round if there is something to do. The returned channel is closed when there may be
+// more to see; it is nil while there is no use in looking.
 func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	r := Round{Reason: reason, Started: time.Now()}
 	began := l.now()
 	l.poll()
+	l.land(ctx, &r)
 	txn := l.cfg.DB.ReadTxn()
+	size, _ := l.capacity(began)
 
-	l.core.Begin(began)
-	watch := l.observe(txn)
+	l.core.Begin(began, size)
+	var watch <-chan struct{}
+	if size > 0 {
+		watch = l.observe(txn, began)
+	}
 	plan := l.core.Plan()
 	r.Refreshes = l.observer.refreshes
-	tasks, attempts := l.act(ctx, &r, txn, plan)
-	l.commit(&r, tasks, attempts)
-	l.settle(&r, plan, tasks, attempts)
-	l.core.End(len(tasks))
-	l.progress.publish(l.core.Attempted(l.observer.revision), l.core.LowWatermark())
+	ran := l.act(ctx, &r, txn, plan)
+	l.core.End(ran)
+	l.progress.publish(l.core.Attempted(l.observer.main.revision), l.core.LowWatermark(), len(l.tasks) > 0)
 
-	if l.pruneDue(txn, began) {
+	if l.pruneDue(txn, began) && l.drained(began) {
 		l.prune(ctx, &r, txn)
 	}
-	full := len(plan) == l.set.RoundSize
-	l.report(&r, txn, began, tasks, attempts)
+	full := len(plan) == size
+	l.report(&r, txn, began)
+	if size, _ := l.capacity(l.now()); size == 0 {
+		return nil
+	}
 	if r.Returned > 0 || full && l.overdue(began) {
 		return closedWatch
 	}

@@ -34,6 +34,8 @@ type pace struct {
 	crowds int
 	// full: the last round was, so that more is there to be had at once.
 	full bool
+	// most is how many single operations are planned for one turn; 0 means no bound.
+	most int
 	// roundAt is when the last round began, waitedAt when the last did that had
 	// items which had waited. hasWaited says that there was one.
 	roundAt, waitedAt time.Duration
@@ -65,12 +67,16 @@ func (p *pace) idle(from, to time.Duration) {
 	}
 }
 
-// round notes that a round began at a time.
-func (p *pace) round(began time.Duration, r *Round, size int) {
+// round notes that a round began at a time. With a pool it is what was finished that
+// gathers, not what was planned.
+func (p *pace) round(began time.Duration, r *Round, size, finished int, pooled bool) {
 	items := r.Changes + r.Waited
 	p.token = false
 	p.roundAt = began
 	p.full = items >= size
+	if pooled {
+		items, p.full = finished, false
+	}
 	p.crowds++
 	if items-r.Refreshes < crowd {
 		// Refreshes come in batches that wait for each other: to hold them up gathers
@@ -79,6 +85,28 @@ func (p *pace) round(began time.Duration, r *Round, size int) {
 	}
 	if r.Waited > 0 {
 		p.waitedAt, p.hasWaited = began, true
+	}
+}
+
+// fewest is the least number of single operations that are planned for a turn.
+const fewest = 16
+
+// inTurn returns how many single operations to plan, of at most size.
+func (p *pace) inTurn(size int) int {
+	if p.most == 0 {
+		return size
+	}
+	return min(p.most, size)
+}
+
+// ran notes how many single operations were run in a turn, and how many were left: to
+// plan far more than fit is work for nothing.
+func (p *pace) ran(ran, left int) {
+	switch {
+	case left > 0:
+		p.most = max(fewest, 2*ran)
+	case p.most > 0 && 2*ran > p.most:
+		p.most *= 2
 	}
 }
 

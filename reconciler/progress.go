@@ -20,12 +20,12 @@ type progress struct {
 }
 
 // publish sets the revision up to which every change has been attempted, which never
-// goes back, and the low watermark.
-func (p *progress) publish(revision, lowWatermark statedb.Revision) {
+// goes back, and the low watermark. ran: some operations have ended since.
+func (p *progress) publish(revision, lowWatermark statedb.Revision, ran bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	revision = max(revision, p.revision)
-	if revision == p.revision && lowWatermark == p.lowWatermark {
+	if revision == p.revision && lowWatermark == p.lowWatermark && !ran {
 		return
 	}
 	p.revision, p.lowWatermark = revision, lowWatermark

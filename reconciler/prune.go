@@ -20,8 +20,13 @@ type pruner struct {
 	// pass and after that.
 	initialized <-chan struct{}
 	ready       bool
-	// called: somebody has called Prune.
-	called bool
+	// called: somebody has called Prune; approved: the next sweep has no budget.
+	called, approved bool
+	// draining: nothing is started, so that the workers get idle, since drainedFrom
+	// and for hold. notBefore is when to try that again.
+	draining               bool
+	drainedFrom, notBefore time.Duration
+	hold                   time.Duration
 	// at is when the next prune is due, if scheduled.
 	at        time.Duration
 	scheduled bool
@@ -33,6 +38,41 @@ type pruner struct {
 
 // next returns when the next prune is due; false if none is, or not yet.
 func (p *pruner) next() (time.Duration, bool) { return p.at, p.ready && p.scheduled }
+
+const (
+	// minHold is for how long work is held back at first for the workers to get idle for
+	// a prune. If that is not enough, it is tried again with twice as much, after a
+	// pause of holdShare times as long.
+	minHold   = 100 * time.Millisecond
+	holdShare = 9
+)
+
+// drainUntil returns when to give up waiting for the workers to get idle, or to begin
+// it again.
+func (p *pruner) drainUntil() (time.Duration, bool) {
+	if p.draining {
+		return p.drainedFrom + p.hold, true
+	}
+	return p.notBefore, p.notBefore > 0
+}
+
+// drained reports whether no operation is running, but for those that were left behind, so
+// that a prune does not overlap any. If some are, it holds new work back.
+func (l *Loop[Obj]) drained(now time.Duration) bool {
+	p := &l.pruner
+	switch {
+	case l.pool.onlyStuck():
+		p.draining, p.hold, p.notBefore = false, 0, 0
+		return true
+	case p.draining && now >= p.drainedFrom+p.hold:
+		p.draining = false
+		p.notBefore = now + holdShare*p.hold
+	case !p.draining && now >= p.notBefore:
+		p.draining, p.drainedFrom, p.notBefore = true, now, 0
+		p.hold = max(minHold, 2*p.hold)
+	}
+	return false
+}
 
 // schedule sets the time of the next prune, or that there is to be none if after is
 // not positive.
@@ -53,6 +93,9 @@ func (l *Loop[Obj]) pruneDue(txn statedb.ReadTxn, now time.Duration) bool {
 		p.ready, p.initialized = true, nil
 		p.called = p.called || l.set.PruneInterval > 0
 	}
+	if l.pause.whole {
+		return false
+	}
 	return p.called || p.scheduled && p.at <= now
 }
 
@@ -62,7 +105,7 @@ func (l *Loop[Obj]) pruneDue(txn statedb.ReadTxn, now time.Duration) bool {
 func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn) {
 	p := &l.pruner
 	p.called = false
-	if ctx.Err() != nil || l.cfg.Pruner == nil {
+	if ctx.Err() != nil || l.cfg.Pruner == nil && l.cfg.Sweeper == nil {
 		return
 	}
 	began := l.now()
@@ -90,7 +133,10 @@ func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn) {
 }
 
 func (l *Loop[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn) (err error) {
-	g := guard{log: l.log}
+	g := guard{log: l.log, panics: l.opts.panics}
 	defer g.recovered("prune", &err)
+	if l.cfg.Sweeper != nil {
+		return l.sweep(ctx, txn)
+	}
 	return l.cfg.Pruner.Prune(ctx, txn, l.cfg.Table.All(txn))
 }

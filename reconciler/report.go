@@ -15,9 +15,10 @@ import (
 )
 
 // report says what a pass did: to metrics if it ran anything or the number of failing
-// objects changed, to the journal if it did anything, to health if that changed. The first pass is always said to metrics, so that the figures
-// of an idle reconciler are there.
-func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration, tasks []task[Obj], attempts []attempt[Obj]) {
+// objects changed, to the journal if it did anything, to health if that changed. The first
+// pass is always said to metrics, so that the figures of an idle reconciler are there.
+func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
+	tasks, attempts := l.tasks, l.attempts
 	if len(tasks) > 0 || r.Reason == ReasonStart || l.core.Failing() != l.reporter.last.failing {
 		failed := 0
 		for i := range attempts {
@@ -32,7 +33,7 @@ func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration, t
 		r.Sequence = l.sequence
 		r.Took = l.now() - began
 		l.journal.add(*r, tasks, attempts)
-		l.pace.round(began, r, l.set.RoundSize)
+		l.pace.round(began, r, l.set.RoundSize, len(tasks), l.pooled)
 	}
 	l.recycle()
 	l.reportHealth(l.cfg.Table.NumObjects(txn))

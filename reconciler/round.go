@@ -9,61 +9,153 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/backoff"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/status"
 )
 
-// act looks up what the plan's items stand for in the snapshot, and runs them. It
-// returns the tasks that were run with what is known of each; those that were not are
-// settled already.
-func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan []core.Item[Obj]) ([]task[Obj], []attempt[Obj]) {
+// act looks up what the plan's items stand for in the snapshot, and runs them, here or
+// on workers. It returns how many that were; what was run here is committed and settled.
+func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (ran int) {
 	for i := range plan {
 		if plan[i].Again {
 			r.Waited++
 		} else {
 			r.Changes++
 		}
-		l.resolve(txn, i, &plan[i])
 	}
-	if len(l.tasks) == 0 {
-		return nil, nil
+	if l.pooled {
+		return l.launch(ctx, txn, plan)
 	}
-	ran := l.executor.execute(ctx, txn, l.tasks)
-	r.Returned = len(l.tasks) - ran
-	if ctx.Err() != nil {
-		return l.onlyRun(ran)
-	}
-	return l.tasks[:ran], l.attempts[:ran]
-}
-
-// onlyRun drops what was not run of the first tasks. The loop is about to end, so that
-// nobody misses them in the core.
-func (l *Loop[Obj]) onlyRun(ran int) (tasks []task[Obj], attempts []attempt[Obj]) {
-	for i := range l.tasks[:ran] {
-		if l.tasks[i].err != errNotRun {
-			tasks, attempts = append(tasks, l.tasks[i]), append(attempts, l.attempts[i])
+	for i := range plan {
+		if t, a, ok := l.resolve(txn, &plan[i]); ok {
+			a.item = int32(i)
+			l.tasks, l.attempts = append(l.tasks, t), append(l.attempts, a)
 		}
 	}
-	return tasks, attempts
+	if len(l.tasks) == 0 {
+		return 0
+	}
+	permitted := l.permitted(plan)
+	ran = l.executor.execute(ctx, txn, l.tasks[:permitted], l.attempts[:permitted])
+	r.Returned = len(l.tasks) - ran
+	for i := len(l.attempts) - 1; i >= ran; i-- {
+		l.core.Return(&plan[l.attempts[i].item])
+	}
+	l.pace.ran(ran, r.Returned)
+	l.tasks, l.attempts = l.tasks[:ran], l.attempts[:ran]
+	l.onlyRun()
+	l.commit(r, l.tasks, l.attempts)
+	l.settle(plan, l.tasks, l.attempts)
+	return ran
+}
+
+// permitted returns how many of the tasks are within the limit on the rate of
+// operations. The executor of single ones asks for each when its turn comes.
+func (l *Loop[Obj]) permitted(plan []core.Item[Obj]) int {
+	if l.set.OperationLimiter == nil || !l.batches() {
+		return len(l.tasks)
+	}
+	for i := range l.tasks {
+		if !l.admitOne() {
+			return i
+		}
+	}
+	return len(l.tasks)
+}
+
+// onlyRun drops what was not run of the tasks: the loop is about to end, so that
+// nobody misses them in the core.
+func (l *Loop[Obj]) onlyRun() {
+	n := 0
+	for i := range l.tasks {
+		if l.tasks[i].err != errNotRun {
+			l.tasks[n], l.attempts[n] = l.tasks[i], l.attempts[i]
+			n++
+		}
+	}
+	l.tasks, l.attempts = l.tasks[:n], l.attempts[:n]
 }
 
 // resolve makes a task of an item, of the version of the object that the snapshot has.
-func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, i int, item *core.Item[Obj]) {
+// An item that is not to be run is settled.
+func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj]) (task[Obj], attempt[Obj], bool) {
 	object, revision := item.Obj, item.Revision
 	if item.Again {
 		var kind core.Kind
 		if object, revision, kind = l.current(txn, item); kind != core.Done {
 			l.core.Settle(l.now(), item, core.Outcome[Obj]{Kind: kind})
 			l.unblock(item.Obj)
-			return
+			return task[Obj]{}, attempt[Obj]{}, false
 		}
 	}
-	l.tasks = append(l.tasks, task[Obj]{
-		object: object, revision: revision, deleted: item.Deleted, asked: status.Kind(item.Mark),
-	})
-	l.attempts = append(l.attempts, attempt[Obj]{
-		row: object, item: int32(i), number: int32(item.Attempt() + 1), again: item.Again,
-	})
+	return task[Obj]{
+			object: object, revision: revision, deleted: item.Deleted, asked: status.Kind(item.Mark),
+		}, attempt[Obj]{
+			row: object, number: int32(item.Attempt() + 1), tries: int32(item.Tries()), again: item.Again,
+		}, true
+}
+
+// launch hands a plan to workers: each item by itself, or all as one batch.
+func (l *Loop[Obj]) launch(ctx context.Context, txn statedb.ReadTxn, plan []core.Item[Obj]) (launched int) {
+	var jobs []*flight[Obj]
+	permitted := len(plan)
+	for i := range plan {
+		item := &plan[i]
+		t, a, ok := l.resolve(txn, item)
+		if !ok {
+			continue
+		}
+		if !l.admitOne() {
+			permitted = i
+			break
+		}
+		l.core.Launch(item)
+		if !l.batches() || len(jobs) == 0 {
+			jobs = append(jobs, &flight[Obj]{txn: txn})
+		}
+		j := jobs[len(jobs)-1]
+		a.item = int32(len(j.items))
+		j.items = append(j.items, *item)
+		j.tasks = append(j.tasks, t)
+		j.attempts = append(j.attempts, a)
+		launched++
+	}
+	for i := len(plan) - 1; i >= permitted; i-- {
+		l.core.Return(&plan[i])
+	}
+	if len(jobs) > 0 {
+		l.pool.give(ctx, jobs...)
+	}
+	return launched
+}
+
+// land commits and settles what workers have finished.
+func (l *Loop[Obj]) land(ctx context.Context, r *Round) {
+	if !l.pool.any() {
+		return
+	}
+	l.pool.leaveBehind(ctx)
+	l.landed = l.pool.take(l.landed[:0])
+	for _, j := range l.landed {
+		first := int32(len(l.items))
+		for i := range j.tasks {
+			if i >= j.ran || j.tasks[i].err == errNotRun {
+				continue
+			}
+			j.attempts[i].item += first
+			l.tasks, l.attempts = append(l.tasks, j.tasks[i]), append(l.attempts, j.attempts[i])
+		}
+		l.items = append(l.items, j.items...)
+	}
+	if len(l.landed) == 0 {
+		return
+	}
+	l.commit(r, l.tasks, l.attempts)
+	l.settle(l.items, l.tasks, l.attempts)
+	clear(l.items)
+	clear(l.landed)
+	l.items = l.items[:0]
 }
 
 // clone returns the copy of a task's object that an operation is handed.
@@ -92,7 +184,7 @@ func (l *Loop[Obj]) asked(t *task[Obj], a *attempt[Obj]) status.Kind {
 // run; otherwise it says why not.
 func (l *Loop[Obj]) current(txn statedb.ReadTxn, item *core.Item[Obj]) (Obj, statedb.Revision, core.Kind) {
 	object, revision, found := l.cfg.Table.Get(txn, l.indexer.QueryFromObject(item.Obj))
-	unobserved := found && revision > l.observer.revision
+	unobserved := found && !l.observer.saw(revision)
 	switch {
 	case item.Deleted && !found:
 		return item.Obj, item.Revision, core.Done
@@ -112,13 +204,13 @@ func (l *Loop[Obj]) current(txn statedb.ReadTxn, item *core.Item[Obj]) (Obj, sta
 	return object, revision, core.Done
 }
 
-// settle tells the core what came of the plan, and puts back what was not run.
-func (l *Loop[Obj]) settle(r *Round, plan []core.Item[Obj], tasks []task[Obj], attempts []attempt[Obj]) {
+// settle tells the core what came of the items of the tasks.
+func (l *Loop[Obj]) settle(items []core.Item[Obj], tasks []task[Obj], attempts []attempt[Obj]) {
 	now := l.now()
 	for i := range attempts {
 		a := &attempts[i]
-		item := &plan[a.item]
-		if a.result == resultDone && !item.Waited() {
+		item := &items[a.item]
+		if a.result == resultDone && !item.Waited() && l.opts.breaker == nil {
 			continue
 		}
 		out := a.outcome(tasks[i].object)
@@ -127,12 +219,24 @@ func (l *Loop[Obj]) settle(r *Round, plan []core.Item[Obj], tasks []task[Obj], a
 		} else {
 			l.unblock(a.row)
 		}
+		if out.Kind == core.Failed && l.opts.breaker != nil && l.opts.breaker.Class != nil {
+			out.Class = l.classOf(tasks[i].err)
+		}
 		out.Mark = uint8(l.asked(&tasks[i], a))
 		l.core.Settle(now, item, out)
 	}
-	for i := len(attempts); i < len(attempts)+r.Returned; i++ {
-		l.core.Return(&plan[l.attempts[i].item])
-	}
+}
+
+// classOf returns the class of an error, none if the user's function panics.
+func (l *Loop[Obj]) classOf(err error) (class string) {
+	defer func() {
+		if r := recover(); r != nil && !l.opts.panics {
+			l.log.Error("the breaker's Class panicked", "panic", r, "error", textOf(err))
+		} else if r != nil {
+			panic(r)
+		}
+	}()
+	return l.opts.breaker.Class(err)
 }
 
 // block makes a key wait for the channels of its attempt. One that is closed already
@@ -145,7 +249,7 @@ func (l *Loop[Obj]) block(a *attempt[Obj]) time.Duration {
 		return gather
 	}
 	l.blocked.settle(string(l.indexer.ObjectToKey(a.row)), a.directive.watch)
-	return 0
+	return backoff.Exponential{Jitter: l.set.Jitter, Rand: l.rand}.Spread(l.set.BlockedRecheck)
 }
 
 func anyClosed(channels []<-chan struct{}) bool {

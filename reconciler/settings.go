@@ -127,7 +127,7 @@ func (l *Loop[Obj]) Reconfigure(change func(s *Settings)) error {
 		return fmt.Errorf("reconciler %q: %w", l.opts.name, err)
 	}
 	l.settings.Store(&s)
-	l.pokes.signal()
+	l.calls.made.signal()
 	l.reconfigured.signal()
 	return nil
 }

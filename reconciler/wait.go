@@ -58,9 +58,13 @@ func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) Reason {
 			l.renewSnapshot(watch)
 		case <-l.pruner.initialized:
 			return ReasonInitialized
-		case <-l.pruneCalls:
-			l.pruner.called = true
-			return ReasonPruneCall
+		case <-l.calls.made:
+			if l.poll() {
+				return ReasonPruneCall
+			}
+			return ReasonCall
+		case <-l.pool.landing:
+			return ReasonLanded
 		case ch := <-l.blocked.released:
 			l.release(ch)
 			return ReasonReleased
@@ -71,8 +75,16 @@ func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) Reason {
 // next returns what the clock has in store first, and when. No reason means that it
 // is the snapshot that has to be renewed.
 func (l *Loop[Obj]) next() (at time.Duration, reason Reason, ok bool) {
-	if due, has := l.core.NextDue(); has {
+	if size, again := l.capacity(l.now()); size == 0 {
+		at, reason, ok = again, ReasonDue, again != never
+	} else if due, has := l.core.NextDue(); has {
 		at, reason, ok = l.pace.dueAt(due, l.set.MinBackoff), ReasonDue, true
+	}
+	if stuck, has := l.pool.nextStuck(); has && (!ok || stuck < at) {
+		at, reason, ok = stuck, ReasonStuck, true
+	}
+	if drained, has := l.pruner.drainUntil(); has && (!ok || drained < at) {
+		at, reason, ok = drained, ReasonPrune, true
 	}
 	if prune, has := l.pruner.next(); has && (!ok || prune < at) {
 		at, reason, ok = prune, ReasonPrune, true
@@ -83,14 +95,8 @@ func (l *Loop[Obj]) next() (at time.Duration, reason Reason, ok bool) {
 	return at, reason, ok
 }
 
-// poll takes in what others have asked for, without waiting: a loop that is never idle
-// does not come to wait.
-func (l *Loop[Obj]) poll() {
-	select {
-	case <-l.pruneCalls:
-		l.pruner.called = true
-	default:
-	}
+// pollReleased takes in the channels that have closed.
+func (l *Loop[Obj]) pollReleased() {
 	if !l.blocked.any() {
 		return
 	}

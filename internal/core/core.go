@@ -164,8 +164,9 @@ type entry[Obj any] struct {
 	// prev and next are its neighbours in the queue that it is in.
 	prev, next *entry[Obj]
 
-	// dueAt is the place in the due heap while waiting for a clock; lastAttempt
-	// is when the last operation on the key ended.
+	// dueAt is the place in the due heap while waiting for a clock, and before that
+	// when the change was observed; lastAttempt is when the last operation on the key
+	// ended.
 	dueAt, lastAttempt time.Duration
 	// failure is the text of the last attempt's error, nil if it did not fail.
 	failure *string
@@ -266,7 +267,7 @@ func (c *Core[Obj]) enter(it *Item[Obj]) *entry[Obj] {
 	e := &entry[Obj]{
 		key: string(c.keyOf(it.Obj)), obj: it.Obj,
 		revision: it.Revision, since: it.Revision, deleted: it.Deleted, lane: it.lane,
-		pos: -1, owedPos: -1, untriedPos: -1, seen: c.rounds, state: Planned,
+		dueAt: c.round.now, pos: -1, owedPos: -1, untriedPos: -1, seen: c.rounds, state: Planned,
 	}
 	c.entries[e.key] = e
 	c.peak = max(c.peak, len(c.entries))

@@ -3,16 +3,19 @@
 
 package core
 
+import "time"
+
 // Lane is the kind of a change. When there is more to do than fits, each lane has its
 // share, so that none waits for all of another.
 type Lane uint8
 
 const (
-	// Fresh: a new or changed object.
+	// Fresh: a new or changed object, observed not long ago.
 	Fresh Lane = iota
 	// Deletion: an object that is gone.
 	Deletion
-	// Backlog: what was there when it began to take long, such as the initial load.
+	// Backlog: what was there when it began to take long, such as the initial load, and
+	// what has been fresh for too long.
 	Backlog
 	// Refresh: an unchanged object that is to be applied again.
 	Refresh
@@ -80,6 +83,19 @@ func (q *queue[Obj]) remove(e *entry[Obj]) {
 	}
 	e.prev, e.next = nil, nil
 	q.size--
+}
+
+// youth is how long a change is fresh.
+const youth = 20 * time.Millisecond
+
+// age makes what has been fresh for too long part of the backlog.
+func (c *Core[Obj]) age(now time.Duration) {
+	fresh := &c.lanes[Fresh]
+	for e := fresh.head; e != nil && e.dueAt+youth <= now; e = fresh.head {
+		fresh.remove(e)
+		e.lane = Backlog
+		c.lanes[Backlog].pushBack(e)
+	}
 }
 
 // readyKeys returns how many keys are ready.

@@ -74,6 +74,7 @@ func (c *Core[Obj]) Begin(now time.Duration, size int) {
 	c.rounds++
 	c.round.now = now
 	c.round.size = min(size, c.roundSize)
+	c.age(now)
 	c.beginProbes(now)
 	c.round.reserved = c.due.CountUpTo(int64(now), c.guaranteed())
 }
@@ -139,7 +140,7 @@ func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) {
 // change sets what an entry is of.
 func (c *Core[Obj]) change(e *entry[Obj], it *Item[Obj]) {
 	e.obj, e.revision, e.since, e.deleted, e.lane = it.Obj, it.Revision, it.Revision, it.Deleted, it.lane
-	e.tries, e.tried, e.seen = 0, false, c.rounds
+	e.tries, e.tried, e.seen, e.dueAt = 0, false, c.rounds, c.round.now
 	if it.Deleted {
 		// A deletion does not inherit the wait that its object had earned.
 		e.failures = 0

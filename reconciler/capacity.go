@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"math"
+	"time"
+
+	"github.com/statekeel/statekeel/internal/core"
+)
+
+// never is a time that does not come by itself.
+const never = time.Duration(math.MaxInt64)
+
+// limits returns what of the settings the core is to know.
+func (s *Settings) limits() core.Limits {
+	return core.Limits{
+		MinBackoff: s.MinBackoff, MaxBackoff: s.MaxBackoff, Jitter: s.Jitter, RoundSize: s.RoundSize,
+	}
+}
+
+// reconfigure takes in the settings that were set last.
+func (l *Loop[Obj]) reconfigure(now time.Duration) {
+	was := l.set
+	l.setFrom = l.settings.Load()
+	l.set = *l.setFrom
+	l.core.SetLimits(l.set.limits())
+	l.pool.configure(&l.set)
+	l.core.SetGrouping(l.set.workers() || l.batches())
+	if was.PruneInterval != l.set.PruneInterval && l.pruner.ready {
+		l.pruner.schedule(now, l.set.PruneInterval)
+	}
+}
+
+// capacity returns how many operations may be planned, and, if that is none, when some
+// may be, as far as only time has to pass for it: else something else wakes the loop.
+func (l *Loop[Obj]) capacity(now time.Duration) (size int, at time.Duration) {
+	if l.pause.whole || l.pruner.draining {
+		return 0, never
+	}
+	size, at = l.core.Allowance(now)
+	if size == 0 {
+		return 0, at
+	}
+	size = min(size, l.set.RoundSize)
+	if l.pooled = l.set.workers() || l.pool.any(); l.pooled {
+		free := l.pool.free()
+		if free == 0 {
+			return 0, never
+		}
+		if !l.batches() {
+			size = min(size, free)
+		}
+	} else if !l.batches() {
+		size = min(size, l.pace.inTurn(l.set.RoundSize))
+	}
+	permits, at := l.permits(now)
+	return min(size, permits), at
+}
+
+// permits returns how many operations are within the limit on their rate, and, if that is
+// none, when the next is.
+func (l *Loop[Obj]) permits(now time.Duration) (n int, at time.Duration) {
+	limiter := l.set.OperationLimiter
+	if limiter == nil {
+		return math.MaxInt, 0
+	}
+	tokens := limiter.Tokens()
+	if tokens >= 1 {
+		return int(min(tokens, math.MaxInt32)), 0
+	}
+	if limiter.Limit() <= 0 {
+		return 0, now + refused
+	}
+	wait := time.Duration((1 - tokens) / float64(limiter.Limit()) * float64(time.Second))
+	// A limiter may be told to allow more meanwhile, or have to be shared.
+	return 0, now + min(max(wait, time.Microsecond), refused)
+}
+
+// admitOne reports whether one more operation is within the limit on their rate.
+func (l *Loop[Obj]) admitOne() bool {
+	return l.set.OperationLimiter == nil || l.set.OperationLimiter.Allow()
+}
