@@ -147,3 +147,29 @@ func TestKeyPutBackKeepsItsTurnInTheGroup(t *testing.T) {
 	check(t, c)
 	require.Equal(t, []string{"a"}, keysOf(launchRound(t, c, 0, 8)))
 }
+
+// The one that has the group may turn out to be paused while a round is planned: the next
+// is on its way at once, and takes no place from a key that the round had taken up.
+func TestRoundLosesNoneWhenAGroupMovesOn(t *testing.T) {
+	c := grouped(8)
+	launched := launchRound(t, c, 0, 8, row{key: "d1", revision: 1}, row{key: "d2", revision: 2}, member("first", 3))
+	require.Len(t, launched, 3)
+	for _, it := range launched {
+		c.Settle(0, it, failed(it, "no"))
+	}
+	launched = launchRound(t, c, 0, 8, member("busy", 4))
+	require.Empty(t, launchRound(t, c, time.Second, 0))
+	c.SetPaused(time.Second, func(r row) bool { return r.key[0] == 'd' })
+	require.Empty(t, launchRound(t, c, time.Second, 8, member("next", 5)))
+	require.Equal(t, 2, c.Count(Queued))
+	c.Settle(time.Second, launched["busy"], done(launched["busy"]))
+	c.SetPaused(time.Second, func(r row) bool { return r.key == "first" })
+	check(t, c)
+
+	// d1 and d2 fill the round when "next" is ready all of a sudden, and the first place is
+	// not one for those that are due.
+	c.turn = 1
+	launched = launchRound(t, c, time.Second, 2)
+	require.ElementsMatch(t, []string{"d1", "d2"}, keysOf(launched))
+	require.Equal(t, []string{"next"}, keysOf(launchRound(t, c, time.Second, 2)))
+}

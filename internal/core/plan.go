@@ -226,7 +226,9 @@ func (c *Core[Obj]) planLanes() {
 	}
 	due := c.takeDue(max(c.guaranteed(), c.round.size-c.readyKeys()))
 	for place := c.turn; len(c.round.items) < c.round.size; {
-		if len(due) > 0 && (place%share == 0 || c.readyKeys() == 0) {
+		// More may be ready than when the due were taken: a group may have moved on.
+		full := len(c.round.items)+len(due) == c.round.size
+		if len(due) > 0 && (place%share == 0 || full || c.readyKeys() == 0) {
 			c.round.items = append(c.round.items, c.item(due[0]))
 			due = due[1:]
 			place++
