@@ -165,15 +165,12 @@ func checkDebts[Obj any](t testingT, c *Core[Obj]) {
 		if e.failure != nil || e.failures > 0 {
 			require.GreaterOrEqual(t, e.owedPos, int32(0), "%q fails and owes nothing", key)
 		}
+		_, noted := c.notes[e]
 		switch {
+		case noted:
 		case e.state == Ready:
 			require.Equal(t, !e.tried, e.untriedPos >= 0, "%q is ready, and tried is %t", key, e.tried)
-		case e.state == InFlight:
-			if _, noted := c.notes[e]; !noted {
-				require.Equal(t, !e.tried && e.since > 0, e.untriedPos >= 0, "%q is in flight, and tried is %t", key, e.tried)
-			}
-		case e.state == Queued:
-		default:
+		case e.tried, e.state == Held, e.state == Paused, e.state == Requeue:
 			require.Negative(t, e.untriedPos, "%q in state %s counts as not tried", key, e.state)
 		}
 	}

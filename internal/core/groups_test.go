@@ -173,3 +173,20 @@ func TestRoundLosesNoneWhenAGroupMovesOn(t *testing.T) {
 	require.ElementsMatch(t, []string{"d1", "d2"}, keysOf(launched))
 	require.Equal(t, []string{"next"}, keysOf(launchRound(t, c, time.Second, 2)))
 }
+
+// A change that is held for its minimum backoff counts as attempted, and goes on doing so
+// when its time has come and its group is busy: a watermark does not go back.
+func TestHeldChangeThatWaitsForItsGroupCountsAsAttempted(t *testing.T) {
+	c := grouped(8)
+	first := launchRound(t, c, 0, 8, member("a", 1))
+	c.Settle(0, first["a"], failed(first["a"], "no"))
+	first = launchRound(t, c, 0, 8, member("b", 2))
+	observe(c, 0, member("a", 3))
+	require.Equal(t, 1, c.Count(Held))
+	c.Settle(0, first["b"], done(first["b"]))
+	launchRound(t, c, 0, 8, member("c", 4))
+	attempted := c.Attempted(4)
+	launchRound(t, c, time.Second, 8)
+	require.Equal(t, 1, c.Count(Queued))
+	require.Equal(t, attempted, c.Attempted(4))
+}

@@ -69,7 +69,6 @@ func (c *Core[Obj]) occupy(e *entry[Obj]) bool {
 	c.move(e, Queued)
 	if e.since > 0 {
 		c.owe(e)
-		c.try(e)
 	}
 	g.waiting.pushBack(e)
 	return false
@@ -129,17 +128,23 @@ type note[Obj any] struct {
 	settled bool
 }
 
-// note keeps the latest change of a key that is in flight.
+// note keeps the latest change of a key that is in flight. A key that had been reconciled,
+// or tried, owes that one now.
 func (c *Core[Obj]) note(e *entry[Obj], n note[Obj]) {
 	c.notes[e] = n
-	if n.settled {
-		return
-	}
 	revision := int64(n.item.Revision)
-	if e.owedPos < 0 {
-		c.owed.Push(owing[Obj]{e}, revision)
+	if e.since == 0 {
+		if e.owedPos >= 0 {
+			c.owed.Remove(owing[Obj]{e})
+		}
+		if !n.settled {
+			c.owed.Push(owing[Obj]{e}, revision)
+		}
 	}
-	if e.untriedPos < 0 {
-		c.untried.Push(trying[Obj]{e}, revision)
+	if e.since == 0 || e.tried {
+		c.excuse(e)
+		if !n.settled {
+			c.untried.Push(trying[Obj]{e}, revision)
+		}
 	}
 }

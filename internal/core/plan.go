@@ -112,6 +112,7 @@ func (c *Core[Obj]) Observe(obj Obj, revision uint64, deleted bool, lane Lane) {
 			return
 		}
 		c.supersede(it.entry, &it)
+		it.Mark = it.entry.mark
 		if it.entry.state == Held {
 			return
 		}

@@ -62,6 +62,8 @@ func (c *Core[Obj]) Launch(it *Item[Obj]) {
 	c.move(e, InFlight)
 	if e.since > 0 {
 		c.owe(e)
+	}
+	if !it.Again {
 		c.try(e)
 	}
 }
@@ -88,6 +90,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 		c.count(now, e, out)
 		switch {
 		case noted && n.settled && out.Lost && out.Kind != Done && out.Kind != DoneAgain:
+			c.owe(e)
 			c.settled(e, n.item.Obj, n.item.Revision)
 		case noted && !n.settled && (out.Lost || n.item.Revision > out.Revision):
 			c.follow(now, e, &n.item)
@@ -147,6 +150,8 @@ func (c *Core[Obj]) count(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 func (c *Core[Obj]) follow(now time.Duration, e *entry[Obj], it *Item[Obj]) {
 	c.pay(e)
 	c.change(e, it)
+	// It was observed some time ago.
+	e.seen = c.rounds - 1
 	if earliest := after(e.lastAttempt, c.backoff.Min); e.failures > 0 && earliest > now {
 		c.wait(e, Held, earliest)
 		c.owe(e)
