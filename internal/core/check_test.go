@@ -92,13 +92,17 @@ func checkDue[Obj any](t testingT, c *Core[Obj]) {
 // those that wait for a group or a breaker.
 func checkLanes[Obj any](t testingT, c *Core[Obj]) {
 	t.Helper()
-	ready := 0
+	ready, crowd := 0, 0
 	for lane := range c.lanes {
 		ready += checkQueue(t, c, &c.lanes[lane], Ready, func(e *entry[Obj]) {
 			require.Equal(t, Lane(lane), e.lane, "lane of %q", e.key)
+			if e.crowd {
+				crowd++
+			}
 		})
 	}
 	require.Equal(t, c.counts[Ready], ready, "keys in the lanes")
+	require.Equal(t, c.crowd, crowd, "keys that were not observed for being ready")
 	for key, e := range c.entries {
 		switch {
 		case e.state == Ready, e.state == Queued, e.state == Tripped, e.backsOff():
@@ -168,8 +172,8 @@ func checkDebts[Obj any](t testingT, c *Core[Obj]) {
 		_, noted := c.notes[e]
 		switch {
 		case noted:
-		case e.state == Ready:
-			require.Equal(t, !e.tried, e.untriedPos >= 0, "%q is ready, and tried is %t", key, e.tried)
+		case e.state == Ready, e.state == InFlight:
+			require.Equal(t, !e.tried, e.untriedPos >= 0, "%q in state %s, and tried is %t", key, e.state, e.tried)
 		case e.tried, e.state == Held, e.state == Paused, e.state == Requeue:
 			require.Negative(t, e.untriedPos, "%q in state %s counts as not tried", key, e.state)
 		}

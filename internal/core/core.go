@@ -74,8 +74,10 @@ type Core[Obj any] struct {
 
 	// due orders the entries that wait for a clock by when they are due.
 	due keyheap.Heap[*entry[Obj]]
-	// lanes hold the entries that are ready to be run.
+	// lanes hold the entries that are ready to be run; crowd is how many of them became
+	// so without being observed then.
 	lanes [numLanes]queue[Obj]
+	crowd int
 	// owed orders the entries that are not reconciled by the revision of the change
 	// that they owe, untried those of which that change has not been attempted.
 	owed    keyheap.Heap[owing[Obj]]
@@ -193,6 +195,8 @@ type entry[Obj any] struct {
 	mark uint8
 	// tried: the change that is owed has been attempted.
 	tried bool
+	// crowd: it is ready, but was not observed for that.
+	crowd bool
 	// fixed: the time of its retry is no backoff: it was asked for, or a breaker closed.
 	fixed bool
 }
@@ -317,7 +321,7 @@ func (e *entry[Obj]) backsOff() bool { return e.state == Retry && e.breaker != n
 func (c *Core[Obj]) leave(e *entry[Obj]) {
 	switch e.state {
 	case Ready:
-		c.lanes[e.lane].remove(e)
+		c.unready(e)
 	case Queued:
 		e.group.waiting.remove(e)
 	case Tripped:

@@ -132,3 +132,53 @@ func TestRetriesOfACrowdTakeTurns(t *testing.T) {
 		require.InDelta(t, 5, n, 1, "attempts of %q", key)
 	}
 }
+
+// A crowd that becomes ready at once, since it was resumed or found in the target, does not
+// keep what changes now from being observed and run.
+func TestChangesComeThroughACrowdThatBecameReadyAtOnce(t *testing.T) {
+	const size, crowd = 8, 100
+	for name, gather := range map[string]func(c *Core[row]){
+		"resumed": func(c *Core[row]) {
+			c.SetPaused(0, func(r row) bool { return r.group == "paused" })
+			for i := 0; c.Count(Paused) < crowd; {
+				c.Begin(0, size)
+				for ; i < crowd && c.Room() > 0; i++ {
+					c.Observe(row{key: "crowd" + strconv.Itoa(i), group: "paused"}, uint64(i+1), false, Fresh)
+				}
+				require.Empty(t, c.Plan())
+				c.End(0)
+			}
+			c.SetPaused(time.Second, nil)
+		},
+		"adopted": func(c *Core[row]) {
+			for i := range crowd {
+				require.True(t, c.Adopt(row{key: "crowd" + strconv.Itoa(i)}, 1))
+			}
+		},
+	} {
+		for _, lane := range []Lane{Fresh, Deletion} {
+			t.Run(name+"/"+lane.String(), func(t *testing.T) {
+				c := small(size)
+				gather(c)
+				require.Equal(t, crowd, c.Count(Ready))
+				c.Begin(time.Second, size)
+				require.Positive(t, c.Room())
+				require.Positive(t, c.RoomFor(false))
+				c.Observe(row{key: "new"}, crowd+1, false, lane)
+				items := c.Plan()
+				require.Len(t, items, size)
+				require.Contains(t, planned(items), "new")
+				for i := range items {
+					c.Settle(time.Second, &items[i], done(&items[i]))
+				}
+				c.End(size)
+				check(t, c)
+				for left := crowd + 1 - size; left > 0; left -= size {
+					require.Equal(t, left, c.Count(Ready))
+					require.Len(t, settleAll(t, c, time.Second, done), min(size, left))
+				}
+				require.False(t, c.Tracks())
+			})
+		}
+	}
+}

@@ -114,7 +114,7 @@ func (c *Core[Obj]) SetPaused(now time.Duration, paused func(Obj) bool) {
 	slices.SortFunc(resumed, byRevision)
 	for _, e := range resumed {
 		if e.from == Ready {
-			c.ready(e)
+			c.readyInCrowd(e)
 		} else {
 			c.wait(e, e.from, now)
 		}

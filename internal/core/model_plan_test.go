@@ -63,8 +63,8 @@ type outlook struct {
 	// candidates may be planned; due are those of them whose time has come.
 	candidates, due map[*modelKey]bool
 	ready           int
-	// nudged are keys that wait for a group whose turn may come while the plan is made:
-	// the one that has the group may turn out to be paused, or to have to wait.
+	// nudged are keys that wait for a group, or come to, and whose turn may come while the
+	// plan is made: the one that has the group is found to be paused, or to have to wait.
 	nudged map[*modelKey]bool
 }
 
@@ -86,8 +86,9 @@ func (m *model) lookOut() *outlook {
 		o.candidates[k], o.due[k] = true, true
 	}
 	for _, k := range m.keys {
-		holder := m.keys[m.holders[k.group]]
-		if k.state == Queued && o.candidates[holder] && !m.admissible(holder) {
+		holder := m.keys[m.holders[k.obj.group]]
+		waits := k.state == Queued || o.candidates[k] && m.grouping
+		if waits && holder != k && o.candidates[holder] && !m.admissible(holder) {
 			o.nudged[k] = true
 		}
 	}
@@ -176,7 +177,10 @@ func (o *outlook) requireFull(t testingT, c *Core[row], items []Item[row]) {
 		switch {
 		case handled(c, k):
 		case o.due[k]:
-			share := max(o.m.guaranteed(), o.m.round.size-o.ready)
+			share := o.m.round.size - o.ready
+			if !o.simple {
+				share = max(share, o.m.guaranteed())
+			}
 			require.Equal(t, share, dueItems, "due keys in the plan, while %q is left", k.key)
 		default:
 			require.Len(t, items, o.m.round.size, "items, while %q is left", k.key)
@@ -202,7 +206,7 @@ func (o *outlook) requireLaneOrder(t testingT, c *Core[row], items []Item[row]) 
 	}
 	for left := range o.candidates {
 		for taken := range o.candidates {
-			if handled(c, left) || !handled(c, taken) || o.due[left] != o.due[taken] {
+			if handled(c, left) || !handled(c, taken) || o.due[left] != o.due[taken] || o.nudged[left] || o.nudged[taken] {
 				continue
 			}
 			if o.due[left] {
@@ -265,7 +269,7 @@ func (o *outlook) requirePlaces(t testingT, c *Core[row], items []Item[row]) {
 		}
 	}
 	for k := range o.candidates {
-		if !o.due[k] && !handled(c, k) {
+		if !o.due[k] && !o.nudged[k] && !handled(c, k) {
 			wanting[k.lane]++
 		}
 	}

@@ -201,10 +201,10 @@ func (m *model) forget(k *modelKey) {
 }
 
 // launch takes in that the operation on a key goes on beyond the round.
-func (m *model) launch(it *Item[row]) {
-	k := m.keys[it.Obj.key]
+func (m *model) launch(key string) {
+	k := m.keys[key]
 	k.rest(InFlight)
-	k.unseen = k.unseen || !it.Again
+	k.unseen = !k.tried
 }
 
 // settle takes in what came of an item; waited says whether the core knew the key.
@@ -345,6 +345,9 @@ func (m *model) release(key string, now time.Duration) bool {
 	if k == nil || k.state != Blocked {
 		return false
 	}
+	if k.clock {
+		now = min(now, k.at)
+	}
 	k.wake(Blocked, now)
 	return true
 }
@@ -372,6 +375,7 @@ func (m *model) setPaused(now time.Duration, paused func(row) bool) {
 	})
 	for _, k := range resumed {
 		if k.from == Ready {
+			k.lane = Backlog
 			k.ready()
 			m.lineUp(k)
 		} else {

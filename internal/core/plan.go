@@ -87,7 +87,8 @@ func (c *Core[Obj]) guaranteed() int {
 
 // Room returns how many more changes may be observed in the round.
 func (c *Core[Obj]) Room() int {
-	return max(0, c.roundSize-c.round.reserved-c.readyKeys()-len(c.round.changes))
+	ahead := c.readyKeys() - c.crowd + len(c.round.changes)
+	return max(0, c.roundSize-c.round.reserved-ahead)
 }
 
 // RoomFor is Room when there is a backlog to be observed as well as fresh changes: at most

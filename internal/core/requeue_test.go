@@ -88,3 +88,23 @@ func TestDelayBeyondTheEndOfTimeIsNotDueAtOnce(t *testing.T) {
 		require.Equal(t, 1, c.Count(Held))
 	})
 }
+
+// A key that is released again and again, or later than its time comes anyway, keeps its
+// place among those that are due.
+func TestReleaseDoesNotPutOffWhatIsDue(t *testing.T) {
+	c := small(8)
+	begin(c, 0, 1, "a", "b")
+	items := c.Plan()
+	for i := range items {
+		c.Settle(0, &items[i], Outcome[row]{Kind: BlockedOn, Obj: items[i].Obj, Revision: items[i].Revision})
+	}
+	c.End(2)
+	require.True(t, c.Release("b", time.Second))
+	require.True(t, c.Release("a", 2*time.Second))
+	require.True(t, c.Release("b", 3*time.Second))
+	due, ok := c.NextDue()
+	require.True(t, ok)
+	require.Equal(t, time.Second, due)
+	c.Begin(3*time.Second, 8)
+	require.Equal(t, []string{"b", "a"}, planned(c.Plan()))
+}

@@ -63,9 +63,7 @@ func (c *Core[Obj]) Launch(it *Item[Obj]) {
 	if e.since > 0 {
 		c.owe(e)
 	}
-	if !it.Again {
-		c.try(e)
-	}
+	c.try(e)
 }
 
 // Settle records what came of an item, now being when its operation ended.
@@ -215,12 +213,15 @@ func (c *Core[Obj]) Return(it *Item[Obj]) {
 	}
 }
 
-// Release makes a blocked key due at the given time. It reports whether the key
-// was blocked.
+// Release makes a blocked key due at the given time, unless it is due before. It reports
+// whether the key was blocked.
 func (c *Core[Obj]) Release(key string, now time.Duration) bool {
 	e := c.entries[key]
 	if e == nil || e.state != Blocked {
 		return false
+	}
+	if e.pos >= 0 {
+		now = min(now, e.dueAt)
 	}
 	c.leave(e)
 	c.wait(e, Blocked, now)
@@ -233,8 +234,8 @@ func (c *Core[Obj]) Adopt(obj Obj, revision uint64) bool {
 	if c.find(obj) != nil {
 		return false
 	}
-	e := c.enter(&Item[Obj]{Obj: obj, Revision: revision, Deleted: true, lane: Deletion})
-	e.since, e.tried = 0, true
-	c.ready(e)
+	e := c.enter(&Item[Obj]{Obj: obj, Revision: revision, Deleted: true, lane: Backlog})
+	e.since, e.tried, e.seen = 0, true, c.rounds-1
+	c.readyInCrowd(e)
 	return true
 }

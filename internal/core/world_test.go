@@ -210,8 +210,8 @@ func (w *world) round(s script) {
 		w.settle(w.now, r.item, r.out)
 	}
 	for i := len(runs) - 1; i >= ran; i-- {
-		w.core.Return(runs[i].item)
 		w.model.putBack(runs[i].item)
+		w.core.Return(runs[i].item)
 	}
 	w.core.End(ran)
 	w.model.ran += ran
@@ -278,7 +278,7 @@ func (w *world) begin(r *run) {
 // launch makes an operation go on beyond the round.
 func (w *world) launch(r *run) {
 	w.core.Launch(r.item)
-	w.model.launch(r.item)
+	w.model.launch(r.item.Obj.key)
 	item := *r.item
 	w.flights = append(w.flights, &flight{run: run{item: &item, row: r.row, opening: r.opening}, began: w.now})
 }
@@ -310,6 +310,10 @@ func (w *world) flying(key string) *flight {
 func (w *world) end(r *run, out Outcome[row]) {
 	key := r.row.key
 	r.out = out
+	if r.row.wish < w.reached[key] {
+		// The program has put its own hand to it meanwhile.
+		return
+	}
 	if out.Kind == Done || out.Kind == DoneAgain {
 		w.reached[key], w.target[key] = r.row.wish, r.row.wish
 		if r.row.deleted {
@@ -354,10 +358,8 @@ func (w *world) settle(now time.Duration, it *Item[row], out Outcome[row]) {
 		w.model.settle(now, it, waited, out)
 		return
 	}
-	probe := it.probe
-	w.core.Settle(now, it, out)
-	it.probe = probe
 	w.model.settle(now, it, waited, out)
+	w.core.Settle(now, it, out)
 }
 
 // requireOneOfAGroup checks that of no group two objects are worked on at a time.
@@ -413,7 +415,7 @@ func (w *world) requireProbesKnown() {
 func (w *world) requireNothingLost() {
 	w.t.Helper()
 	for key, r := range w.table {
-		if w.reached[key] == r.wish || !w.saw(r.revision) {
+		if w.reached[key] >= r.wish || !w.saw(r.revision) {
 			continue
 		}
 		require.NotNil(w.t, w.core.entries[key], "%q is forgotten: %+v", key, r)
@@ -438,7 +440,7 @@ func (w *world) calm() {
 				w.release(key)
 			case Terminal:
 				// Nothing but a change brings it back.
-				if w.table[key].deleted {
+				if r, ok := w.table[key]; !ok || r.deleted {
 					w.want(key, "", Fresh)
 				} else {
 					w.drop(key)
@@ -448,7 +450,10 @@ func (w *world) calm() {
 		w.now += w.model.limits.MaxBackoff
 		w.round(script{size: 1 << 30, launches: func() bool { return false }, outcome: succeed, meanwhile: func() {}})
 	}
-	require.Fail(w.t, "the walk does not come to rest", "%d keys wait", len(w.core.entries))
+	for _, k := range w.model.keys {
+		require.Fail(w.t, "the walk does not come to rest", "%q is still %s", k.key, k.state)
+	}
+	require.Fail(w.t, "the walk does not come to rest", "observed up to %d of %d", w.main, w.revision)
 }
 
 func succeed() Outcome[row] { return Outcome[row]{Kind: Done} }
