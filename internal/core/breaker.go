@@ -29,8 +29,13 @@ type breaker[Obj any] struct {
 	class string
 	// failed are the keys that failed since the last success, as many as it takes.
 	failed map[string]struct{}
+	// behind is how many entries failed last with an error of its class. A breaker for a
+	// class exists while any did.
+	behind int
 
 	open bool
+	// opening counts how often it opened, for what passed it to know which one that was.
+	opening uint32
 	// opened is when that was, probeAt when the next probes are due; probing is how
 	// many are under way, fruitless how many rounds of them failed.
 	opened, probeAt    time.Duration
@@ -38,8 +43,9 @@ type breaker[Obj any] struct {
 	probeFailed        bool
 	// failure is the text of the last error.
 	failure *string
-	// held are the keys that wait for it to close; only by class.
-	held queue[Obj]
+	// held are the keys that wait for it to close; only by class. backingOff are those
+	// that wait for their backoff.
+	held, backingOff queue[Obj]
 }
 
 // all is the class of the breaker for everything.
@@ -58,13 +64,34 @@ func (c *Core[Obj]) breakerOf(class string) *breaker[Obj] {
 	return b
 }
 
+// blame puts an entry behind the breaker of the class of its last error; nil if it has
+// none.
+func (c *Core[Obj]) blame(e *entry[Obj], b *breaker[Obj]) {
+	old := e.breaker
+	if old == b {
+		return
+	}
+	e.breaker = b
+	if b != nil {
+		b.behind++
+	}
+	if old == nil {
+		return
+	}
+	if old.behind--; old.behind > 0 || old.class == all {
+		return
+	}
+	delete(c.breakers, old.class)
+	if old.open {
+		// Nobody is left to probe with, or to be held.
+		c.close(old)
+	}
+}
+
 // global returns the breaker for everything if it is open, else nil.
 func (c *Core[Obj]) global() *breaker[Obj] {
-	if c.breakerConfig == nil || c.breakerConfig.ByClass {
-		return nil
-	}
-	if b := c.breakers[all]; b != nil && b.open {
-		return b
+	if len(c.open) > 0 && c.open[0].class == all {
+		return c.open[0]
 	}
 	return nil
 }
@@ -92,45 +119,63 @@ func (c *Core[Obj]) launchProbes(items []Item[Obj]) {
 	}
 	b.probing, b.probeFailed = b.probing+len(items), false
 	for i := range items {
-		items[i].probe = true
+		items[i].probe = b.opening
 	}
 }
 
 // beginProbes makes some of the keys due that open breakers by class hold, of those whose
 // time to probe has come.
 func (c *Core[Obj]) beginProbes(now time.Duration) {
-	if c.breakerConfig == nil || !c.breakerConfig.ByClass {
-		return
-	}
-	for _, b := range c.breakers {
-		if !b.open || b.probing > 0 || now < b.probeAt {
+	for _, b := range c.open {
+		if b.probing > 0 || now < b.probeAt {
 			continue
 		}
 		b.probeFailed = false
 		for b.held.head != nil && b.probing < c.breakerConfig.Probes {
 			e := b.held.head
 			b.held.remove(e)
-			e.probe = true
+			if c.paused != nil && c.paused(e.obj) {
+				e.from = Retry
+				c.park(e)
+				continue
+			}
+			e.probe = b.opening
 			b.probing++
 			c.wait(e, Retry, now)
 		}
 	}
 }
 
+// probesDue returns when the next probes of a breaker by class are due, if any are.
+func (c *Core[Obj]) probesDue() (at time.Duration, ok bool) {
+	for _, b := range c.open {
+		if b.held.size > 0 && b.probing == 0 && (!ok || b.probeAt < at) {
+			at, ok = b.probeAt, true
+		}
+	}
+	return at, ok
+}
+
+// barred reports whether an entry may not be retried, since the breaker of its class is
+// open.
+func (e *entry[Obj]) barred() bool {
+	return e.breaker != nil && e.breaker.open && e.breaker.class != all && e.probe != e.breaker.opening
+}
+
 // trip makes an entry that is in no queue wait for its breaker to close.
 func (c *Core[Obj]) trip(e *entry[Obj]) {
 	c.move(e, Tripped)
 	e.breaker.held.pushBack(e)
-	c.advance(e)
+	c.vacate(e)
 }
 
 // probed notes that an item is not under way any more, for the breaker that it had
 // passed, if any.
 func (c *Core[Obj]) probed(now time.Duration, it *Item[Obj], failed bool) {
-	if b := c.global(); it.probe && b != nil {
-		c.probeEnded(now, b, failed)
+	if b := c.global(); b != nil {
+		c.probeEnded(now, b, it.probe, failed)
 	}
-	it.probe = false
+	it.probe = 0
 	if it.entry != nil {
 		c.unprobe(now, it.entry, failed)
 	}
@@ -138,14 +183,14 @@ func (c *Core[Obj]) probed(now time.Duration, it *Item[Obj], failed bool) {
 
 // unprobe notes that an entry is not under way any more to probe for its breaker.
 func (c *Core[Obj]) unprobe(now time.Duration, e *entry[Obj], failed bool) {
-	if e.probe {
-		e.probe = false
-		c.probeEnded(now, e.breaker, failed)
+	if e.probe > 0 {
+		c.probeEnded(now, e.breaker, e.probe, failed)
+		e.probe = 0
 	}
 }
 
-func (c *Core[Obj]) probeEnded(now time.Duration, b *breaker[Obj], failed bool) {
-	if !b.open || b.probing == 0 {
+func (c *Core[Obj]) probeEnded(now time.Duration, b *breaker[Obj], opening uint32, failed bool) {
+	if !b.open || opening != b.opening {
 		return
 	}
 	b.probing--
@@ -182,18 +227,19 @@ func (c *Core[Obj]) answered(now time.Duration, e *entry[Obj], out Outcome[Obj])
 		if !c.breakerConfig.ByClass {
 			class = all
 		}
-		c.failedWith(now, e, c.breakerOf(class))
+		b := c.breakerOf(class)
+		c.blame(e, b)
+		c.failedWith(now, e, b)
 		return
 	}
 	if e != nil {
-		e.breaker = nil
+		c.blame(e, nil)
 	}
 }
 
 // failedWith counts a failure of a key against the breaker of its class, and opens it if
 // that makes enough.
 func (c *Core[Obj]) failedWith(now time.Duration, e *entry[Obj], b *breaker[Obj]) {
-	e.breaker = b
 	if b == nil {
 		return
 	}
@@ -207,9 +253,14 @@ func (c *Core[Obj]) failedWith(now time.Duration, e *entry[Obj], b *breaker[Obj]
 	}
 	clear(b.failed)
 	b.open, b.opened, b.probing, b.fruitless = true, now, 0, 0
+	b.opening++
 	b.probeAt = after(now, c.probeInterval(b))
+	at, _ := slices.BinarySearchFunc(c.open, b, compareClass)
+	c.open = slices.Insert(c.open, at, b)
 	c.version++
 }
+
+func compareClass[Obj any](a, b *breaker[Obj]) int { return cmp.Compare(a.class, b.class) }
 
 // succeeded notes a success: of a key that failed with the class of a breaker, or, for
 // the breaker for everything, of any.
@@ -218,30 +269,38 @@ func (c *Core[Obj]) succeeded(now time.Duration, b *breaker[Obj]) {
 		return
 	}
 	clear(b.failed)
-	if !b.open {
-		return
+	if b.open {
+		c.close(b)
+		c.release(now, b)
 	}
+}
+
+func (c *Core[Obj]) close(b *breaker[Obj]) {
 	b.open, b.probing = false, 0
+	at, _ := slices.BinarySearchFunc(c.open, b, compareClass)
+	c.open = slices.Delete(c.open, at, at+1)
 	c.version++
-	c.release(now, b)
-	if b.class != all {
-		delete(c.breakers, b.class)
-	}
 }
 
 // release makes everything due that a breaker held, and every retry that waits for its
 // backoff after an error of its class.
 func (c *Core[Obj]) release(now time.Duration, b *breaker[Obj]) {
-	var released []*entry[Obj]
-	for _, e := range c.entries {
-		if e.breaker == b && (e.state == Tripped || e.state == Retry && !e.fixed && e.dueAt > now) {
+	released := make([]*entry[Obj], 0, b.held.size+b.backingOff.size)
+	for _, q := range []*queue[Obj]{&b.held, &b.backingOff} {
+		for e := q.head; e != nil; e = e.next {
 			released = append(released, e)
 		}
 	}
-	slices.SortFunc(released, func(a, b *entry[Obj]) int { return cmp.Compare(a.revision, b.revision) })
+	slices.SortFunc(released, byRevision)
 	for _, e := range released {
+		at := now
+		if e.state == Retry {
+			at = min(e.dueAt, now)
+		}
 		c.leave(e)
-		c.wait(e, Retry, now)
+		// It need not be looked at again when the breaker closes the next time.
+		e.fixed = true
+		c.wait(e, Retry, at)
 	}
 }
 
@@ -260,16 +319,12 @@ type OpenBreaker struct {
 // OpenBreakers returns the breakers that are open, in the order of their classes.
 func (c *Core[Obj]) OpenBreakers() []OpenBreaker {
 	var open []OpenBreaker
-	for _, b := range c.breakers {
-		if !b.open {
-			continue
-		}
+	for _, b := range c.open {
 		o := OpenBreaker{Class: b.class, Since: b.opened, ProbeAt: b.probeAt, Held: b.held.size}
 		if b.failure != nil {
 			o.Failure = *b.failure
 		}
 		open = append(open, o)
 	}
-	slices.SortFunc(open, func(a, b OpenBreaker) int { return cmp.Compare(a.Class, b.Class) })
 	return open
 }

@@ -23,8 +23,10 @@ func check[Obj any](t testingT, c *Core[Obj]) {
 	t.Helper()
 	checkEntries(t, c)
 	checkDue(t, c)
-	checkReady(t, c)
-	checkByRevision(t, c)
+	checkLanes(t, c)
+	checkDebts(t, c)
+	checkGroups(t, c)
+	checkBreakers(t, c)
 	checkRoundIsEmpty(t, c)
 }
 
@@ -45,6 +47,10 @@ func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 	require.Equal(t, counts, c.counts, "counts by state")
 	require.Equal(t, failing, c.failing, "failing keys")
 	require.GreaterOrEqual(t, c.peak, len(c.entries), "peak")
+	for e := range c.notes {
+		require.Equal(t, InFlight, e.state, "a change of %q is noted, which is not in flight", e.key)
+		require.Same(t, c.entries[e.key], e, "entry of %q", e.key)
+	}
 }
 
 // checkDue: the heap holds the entries that wait for a clock, each at its place.
@@ -60,7 +66,7 @@ func checkDue[Obj any](t testingT, c *Core[Obj]) {
 			if e.pos >= 0 {
 				clocks = append(clocks, e)
 			}
-		case Awaited, Terminal:
+		default:
 			require.Equal(t, int32(-1), e.pos, "%q in state %s waits for a clock", key, e.state)
 		}
 	}
@@ -82,93 +88,187 @@ func checkDue[Obj any](t testingT, c *Core[Obj]) {
 	require.Equal(t, first.dueAt, time.Duration(at), "the first that is due")
 }
 
-// checkReady: exactly the ready entries, the oldest change first.
-func checkReady[Obj any](t testingT, c *Core[Obj]) {
+// checkLanes: the lanes hold exactly the ready entries, and nobody else is in a queue but
+// those that wait for a group or a breaker.
+func checkLanes[Obj any](t testingT, c *Core[Obj]) {
 	t.Helper()
-	require.Len(t, c.ready, c.counts[Ready], "ready")
-	for _, e := range c.ready {
-		require.Equal(t, Ready, e.state, "state of %q", e.key)
-		require.Equal(t, int32(-1), e.pos, "%q is in the heap", e.key)
-		require.Same(t, c.entries[e.key], e, "entry of %q", e.key)
+	ready, crowd := 0, 0
+	for lane := range c.lanes {
+		ready += checkQueue(t, c, &c.lanes[lane], Ready, func(e *entry[Obj]) {
+			require.Equal(t, Lane(lane), e.lane, "lane of %q", e.key)
+			if e.crowd {
+				crowd++
+			}
+		})
 	}
-	require.True(t, slices.IsSortedFunc(c.ready, func(a, b *entry[Obj]) int {
-		return int(a.since) - int(b.since)
-	}), "ready is out of order")
+	require.Equal(t, c.counts[Ready], ready, "keys in the lanes")
+	require.Equal(t, c.crowd, crowd, "keys that were not observed for being ready")
+	for key, e := range c.entries {
+		switch {
+		case e.state == Ready, e.state == Queued, e.state == Tripped, e.backsOff():
+		default:
+			require.Nil(t, e.prev, "%q in state %s is in a queue", key, e.state)
+			require.Nil(t, e.next, "%q in state %s is in a queue", key, e.state)
+		}
+	}
 }
 
-// checkByRevision: the list links, in order, exactly the entries that say so; and
-// whatever owes a change or failed is among them.
-func checkByRevision[Obj any](t testingT, c *Core[Obj]) {
+// checkQueue checks the links of a queue, that all that are in it are in a state, and
+// returns how many there are.
+func checkQueue[Obj any](t testingT, c *Core[Obj], q *queue[Obj], s State, each func(e *entry[Obj])) int {
 	t.Helper()
-	listed := 0
+	n := 0
 	var prev *entry[Obj]
-	for e := c.byRevision.head; e != nil; prev, e = e, e.next {
+	for e := q.head; e != nil; prev, e = e, e.next {
 		require.Same(t, prev, e.prev, "link back from %q", e.key)
 		require.Same(t, c.entries[e.key], e, "entry of %q", e.key)
-		require.True(t, e.listed, "%q", e.key)
-		if prev != nil {
-			require.LessOrEqual(t, prev.since, e.since, "%q is behind %q", e.key, prev.key)
-		}
-		listed++
+		require.Equal(t, s, e.state, "state of %q", e.key)
+		each(e)
+		n++
 	}
-	require.Same(t, prev, c.byRevision.tail, "tail")
-	for key, e := range c.entries {
-		if e.listed {
-			listed--
+	require.Same(t, prev, q.tail, "tail")
+	require.Equal(t, n, q.size, "size")
+	return n
+}
+
+// checkDebts: the heaps hold exactly the entries that say so, under the revision that they
+// owe; and whatever is not reconciled, or failed, is in them.
+func checkDebts[Obj any](t testingT, c *Core[Obj]) {
+	t.Helper()
+	owed, untried := 0, 0
+	c.owed.Ascend(func(o owing[Obj], since int64) bool {
+		require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)
+		if _, noted := c.notes[o.entry]; !noted || o.since > 0 {
+			require.Equal(t, o.since, uint64(since), "%q owes", o.key)
 		}
-		switch e.state {
-		case Held, Ready, Blocked, Terminal:
-			require.True(t, e.listed, "%q in state %s is not listed", key, e.state)
-		case Requeue:
-			require.False(t, e.listed, "%q is reconciled and listed", key)
+		owed++
+		return true
+	})
+	c.untried.Ascend(func(o trying[Obj], since int64) bool {
+		require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)
+		if _, noted := c.notes[o.entry]; !noted {
+			require.Equal(t, o.since, uint64(since), "%q is still to try", o.key)
+			require.False(t, o.tried, "%q was tried", o.key)
+		}
+		untried++
+		return true
+	})
+	for key, e := range c.entries {
+		if e.owedPos >= 0 {
+			owed--
+		}
+		if e.untriedPos >= 0 {
+			untried--
+			require.GreaterOrEqual(t, e.owedPos, int32(0), "%q was not tried and owes nothing", key)
+		}
+		if e.since > 0 {
+			require.GreaterOrEqual(t, e.owedPos, int32(0), "%q in state %s owes nothing", key, e.state)
+		} else if _, noted := c.notes[e]; !noted {
+			require.Negative(t, e.owedPos, "%q in state %s is reconciled, and owes", key, e.state)
 		}
 		if e.failure != nil || e.failures > 0 {
-			require.True(t, e.listed, "%q fails and is not listed", key)
+			require.GreaterOrEqual(t, e.owedPos, int32(0), "%q fails and owes nothing", key)
+		}
+		_, noted := c.notes[e]
+		switch {
+		case noted:
+		case e.state == Ready, e.state == InFlight:
+			require.Equal(t, !e.tried, e.untriedPos >= 0, "%q in state %s, and tried is %t", key, e.state, e.tried)
+		case e.tried, e.state == Held, e.state == Paused, e.state == Requeue:
+			require.Negative(t, e.untriedPos, "%q in state %s counts as not tried", key, e.state)
 		}
 	}
-	require.Zero(t, listed, "entries that say they are listed, and are not")
+	require.Zero(t, owed, "entries that say they owe, and are not in the heap")
+	require.Zero(t, untried, "entries that say they are to be tried, and are not in the heap")
+}
+
+// checkGroups: a group exists while somebody needs it.
+func checkGroups[Obj any](t testingT, c *Core[Obj]) {
+	t.Helper()
+	queued := 0
+	for name, g := range c.groups {
+		require.Equal(t, name, g.name, "name of the group")
+		require.NotNil(t, g.holder, "nobody has group %q", name)
+		require.Same(t, c.entries[g.holder.key], g.holder, "entry of %q", g.holder.key)
+		require.Same(t, g, g.holder.group, "group of %q", g.holder.key)
+		queued += checkQueue(t, c, &g.waiting, Queued, func(e *entry[Obj]) {
+			require.Same(t, g, e.group, "group of %q", e.key)
+		})
+	}
+	require.Equal(t, c.counts[Queued], queued, "keys that wait for their group")
+	for key, e := range c.entries {
+		switch {
+		case e.group == nil:
+		case e.state == Queued:
+			require.NotSame(t, e, e.group.holder, "%q waits for itself", key)
+		default:
+			// It is in flight or on its way: it waits for nothing but its place.
+			require.Same(t, e, e.group.holder, "%q in state %s has not got its group", key, e.state)
+			require.Contains(t, []State{InFlight, Ready, Retry, Requeue, Held, Blocked}, e.state, "%q has its group", key)
+			if e.state != InFlight && e.state != Ready {
+				require.LessOrEqual(t, e.dueAt, c.round.now, "%q in state %s has its group", key, e.state)
+			}
+		}
+	}
+}
+
+// checkBreakers: an open breaker holds exactly the keys that are tripped, and knows how
+// many of its probes are under way.
+func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
+	t.Helper()
+	tripped, backingOff, open := 0, 0, 0
+	probing, behind := map[*breaker[Obj]]int{}, map[*breaker[Obj]]int{}
+	for _, e := range c.entries {
+		if e.probe > 0 && e.probe == e.breaker.opening {
+			probing[e.breaker]++
+		}
+		if e.breaker != nil {
+			require.Same(t, c.breakers[e.breaker.class], e.breaker, "breaker of %q", e.key)
+			behind[e.breaker]++
+		}
+		if e.backsOff() {
+			backingOff++
+		}
+	}
+	for class, b := range c.breakers {
+		require.Equal(t, class, b.class, "class of the breaker")
+		require.Equal(t, behind[b], b.behind, "keys behind the breaker of class %q", class)
+		require.True(t, class == all || b.behind > 0, "nobody is behind the breaker of class %q", class)
+		ofBreaker := func(e *entry[Obj]) { require.Same(t, b, e.breaker, "breaker of %q", e.key) }
+		tripped += checkQueue(t, c, &b.held, Tripped, ofBreaker)
+		backingOff -= checkQueue(t, c, &b.backingOff, Retry, ofBreaker)
+		if !b.open {
+			require.Zero(t, b.held.size, "a closed breaker holds keys")
+			require.Zero(t, b.probing, "a closed breaker has probes under way")
+			require.Less(t, len(b.failed), c.breakerConfig.Failures, "keys that failed in a row")
+			continue
+		}
+		open++
+		require.Contains(t, c.open, b)
+		require.LessOrEqual(t, b.probing, c.breakerConfig.Probes, "probes under way")
+		if class != all {
+			require.Equal(t, probing[b], b.probing, "probes of class %q under way", class)
+		}
+	}
+	require.Equal(t, c.counts[Tripped], tripped, "keys behind a breaker")
+	require.Zero(t, backingOff, "keys that wait for their backoff, and are not known to")
+	require.Len(t, c.open, open, "open breakers")
+	require.True(t, slices.IsSortedFunc(c.open, compareClass[Obj]), "open breakers are out of order")
 }
 
 // checkRoundIsEmpty: what belongs to a round pins no object after it.
 func checkRoundIsEmpty[Obj any](t testingT, c *Core[Obj]) {
 	t.Helper()
-	require.Empty(t, c.round.unlisted)
-	for _, item := range c.round.changes[:cap(c.round.changes)] {
-		require.Zero(t, item.Revision, "a change is pinned")
-	}
-	for _, item := range c.round.items[:cap(c.round.items)] {
-		require.Zero(t, item.Revision, "an item is pinned")
-	}
-	for _, slots := range [][]*entry[Obj]{c.round.due, c.round.ready} {
-		require.Empty(t, slots)
-		for _, e := range slots[:cap(slots)] {
-			require.Nil(t, e, "an entry is pinned")
+	require.Empty(t, c.round.changes)
+	require.Empty(t, c.round.items)
+	require.Zero(t, c.round.backlog)
+	for _, items := range [][]Item[Obj]{c.round.changes, c.round.items} {
+		for _, item := range items[:cap(items)] {
+			require.Zero(t, item.Revision, "an item is pinned")
 		}
 	}
-	for _, e := range c.ready[len(c.ready):cap(c.ready)] {
-		require.Nil(t, e, "an entry that was ready is pinned")
-	}
-}
-
-// listing returns what is owed, by key.
-func listing[Obj any](c *Core[Obj]) map[string]uint64 {
-	owed := map[string]uint64{}
-	for e := c.byRevision.head; e != nil; e = e.next {
-		owed[e.key] = e.since
-	}
-	return owed
-}
-
-// requireAppended requires that what is owed since an earlier listing comes behind all
-// that was: no search went past the end of what was there.
-func requireAppended[Obj any](t testingT, c *Core[Obj], before map[string]uint64) {
-	t.Helper()
-	appended := ""
-	for e := c.byRevision.head; e != nil; e = e.next {
-		if since, ok := before[e.key]; !ok || since != e.since {
-			appended = e.key
-			continue
-		}
-		require.Empty(t, appended, "%q was put before %q, which was listed already", appended, e.key)
+	require.Empty(t, c.round.due)
+	for _, e := range c.round.due[:cap(c.round.due)] {
+		require.Nil(t, e, "an entry is pinned")
 	}
 }

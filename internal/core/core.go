@@ -22,6 +22,7 @@
 package core
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -73,21 +74,24 @@ type Core[Obj any] struct {
 
 	// due orders the entries that wait for a clock by when they are due.
 	due keyheap.Heap[*entry[Obj]]
-	// lanes hold the entries that are ready to be run.
+	// lanes hold the entries that are ready to be run; crowd is how many of them became
+	// so without being observed then.
 	lanes [numLanes]queue[Obj]
+	crowd int
 	// owed orders the entries that are not reconciled by the revision of the change
 	// that they owe, untried those of which that change has not been attempted.
 	owed    keyheap.Heap[owing[Obj]]
 	untried keyheap.Heap[trying[Obj]]
 	// notes are the changes of keys that came while an operation on the key ran.
 	notes map[*entry[Obj]]note[Obj]
-	// groups are those of which a key is worked on or waits for that; grouping says
-	// whether they are heeded.
+	// groups are those that a key has; grouping says whether they are heeded.
 	groups   map[string]*group[Obj]
 	grouping bool
-	// breakers are by class; the one of the empty class is for all errors.
+	// breakers are by class; the one of the empty class is for all errors. Those that are
+	// open are in the order of their classes.
 	breakerConfig *BreakerConfig
 	breakers      map[string]*breaker[Obj]
+	open          []*breaker[Obj]
 	// paused reports whether an object is not to be worked on; nil if none is.
 	paused func(Obj) bool
 
@@ -170,8 +174,7 @@ type entry[Obj any] struct {
 	failure *string
 	// breaker is that of the class of the last attempt's error; nil if it has none.
 	breaker *breaker[Obj]
-	// group is the one that the entry makes busy, waits for, or was let go by; nil if
-	// none.
+	// group is the one that the entry has or waits for; nil if none.
 	group *group[Obj]
 
 	// The positions in the heaps, -1 if in none.
@@ -179,7 +182,10 @@ type entry[Obj any] struct {
 	// failures counts those in a row, tries those since the object changed.
 	failures, tries int32
 	// seen is the round in which the change was observed.
-	seen  uint32
+	seen uint32
+	// probe is the opening of the breaker of its class for which it probes; 0 if it does
+	// not.
+	probe uint32
 	state State
 	// from is the state that the entry was in before the round took it.
 	from    State
@@ -189,9 +195,9 @@ type entry[Obj any] struct {
 	mark uint8
 	// tried: the change that is owed has been attempted.
 	tried bool
-	// probe: it may pass the open breaker of its class.
-	probe bool
-	// fixed: the time of its retry was asked for, and is no backoff.
+	// crowd: it is ready, but was not observed for that.
+	crowd bool
+	// fixed: the time of its retry is no backoff: it was asked for, or a breaker closed.
 	fixed bool
 }
 
@@ -240,12 +246,16 @@ func (c *Core[Obj]) Count(s State) int { return c.counts[s] }
 // texts does.
 func (c *Core[Obj]) FailureVersion() uint64 { return c.version }
 
-// NextDue returns when the next key is due, or false if none waits for a clock.
+// NextDue returns when the next key is due, or is to be a probe of the breaker of its
+// class; false if none waits for a clock.
 func (c *Core[Obj]) NextDue() (time.Duration, bool) {
 	if c.readyKeys() > 0 {
 		return 0, true
 	}
 	_, at, ok := c.due.Min()
+	if probes, has := c.probesDue(); has && (!ok || probes < time.Duration(at)) {
+		return probes, true
+	}
 	return time.Duration(at), ok
 }
 
@@ -275,6 +285,7 @@ const minPeak = 1024
 // forget drops an entry that is in no queue and does not fail: its key is reconciled.
 func (c *Core[Obj]) forget(e *entry[Obj]) {
 	c.pay(e)
+	c.blame(e, nil)
 	c.counts[e.state]--
 	delete(c.entries, e.key)
 	if c.peak > minPeak && len(c.entries) < c.peak/4 {
@@ -298,18 +309,27 @@ func (c *Core[Obj]) wait(e *entry[Obj], s State, until time.Duration) {
 	c.move(e, s)
 	e.dueAt = until
 	c.due.Push(e, int64(until))
+	if e.backsOff() {
+		e.breaker.backingOff.pushBack(e)
+	}
 }
+
+// backsOff reports whether an entry waits for its backoff, and not if a breaker closes.
+func (e *entry[Obj]) backsOff() bool { return e.state == Retry && e.breaker != nil && !e.fixed }
 
 // leave takes an entry out of the queue that its state says it is in.
 func (c *Core[Obj]) leave(e *entry[Obj]) {
 	switch e.state {
 	case Ready:
-		c.lanes[e.lane].remove(e)
+		c.unready(e)
 	case Queued:
 		e.group.waiting.remove(e)
 	case Tripped:
 		e.breaker.held.remove(e)
 	default:
+		if e.backsOff() {
+			e.breaker.backingOff.remove(e)
+		}
 		if e.pos >= 0 {
 			c.due.Remove(e)
 		}
@@ -323,6 +343,11 @@ func after(t, d time.Duration) time.Duration {
 		return math.MaxInt64
 	}
 	return t + d
+}
+
+// byRevision orders entries; what was adopted may share its revision.
+func byRevision[Obj any](a, b *entry[Obj]) int {
+	return cmp.Or(cmp.Compare(a.revision, b.revision), cmp.Compare(a.key, b.key))
 }
 
 func (c *Core[Obj]) setFailure(e *entry[Obj], text *string) {

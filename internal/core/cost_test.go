@@ -26,11 +26,10 @@ func newThings(prefix string, n int) []*thing {
 
 func newThingCore(size int) *Core[*thing] {
 	return New(Config[*thing]{
-		KeyOf:      func(o *thing) []byte { return o.key },
-		MinBackoff: 100 * time.Millisecond,
-		MaxBackoff: time.Hour,
-		Jitter:     0.1,
-		RoundSize:  size,
+		KeyOf: func(o *thing) []byte { return o.key },
+		Limits: Limits{
+			MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Hour, Jitter: 0.1, RoundSize: size,
+		},
 	})
 }
 
@@ -43,10 +42,10 @@ type plant struct {
 
 // round observes changes of the given objects and settles everything planned.
 func (p *plant) round(changed []*thing, outcome func(it *Item[*thing]) Outcome[*thing]) {
-	p.Begin(p.now)
+	p.Begin(p.now, p.roundSize)
 	for _, o := range changed {
 		p.revision++
-		p.Observe(o, p.revision, false)
+		p.Observe(o, p.revision, false, Fresh)
 	}
 	items := p.Plan()
 	for i := range items {

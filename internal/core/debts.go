@@ -86,7 +86,7 @@ type Debt[Obj any] struct {
 // Debts calls yield with the keys that are not reconciled, the longest so first, until
 // yield returns false. The cost grows with what it yields.
 func (c *Core[Obj]) Debts(yield func(Debt[Obj]) bool) {
-	c.owed.Ascend(func(o owing[Obj], _ int64) bool { return yield(o.debt()) })
+	c.owed.Ascend(func(o owing[Obj], _ int64) bool { return yield(c.debt(o.entry)) })
 }
 
 // DebtOf returns what the key of an object owes; false if it is reconciled, as far as it
@@ -96,16 +96,19 @@ func (c *Core[Obj]) DebtOf(obj Obj) (Debt[Obj], bool) {
 	if e == nil || e.owedPos < 0 {
 		return Debt[Obj]{}, false
 	}
-	return e.debt(), true
+	return c.debt(e), true
 }
 
-func (e *entry[Obj]) debt() Debt[Obj] {
+func (c *Core[Obj]) debt(e *entry[Obj]) Debt[Obj] {
 	d := Debt[Obj]{
 		Obj: e.obj, Since: e.since, Deleted: e.deleted, State: e.state,
 		Failures: int(e.failures), Tried: e.tried,
 	}
 	if e.failure != nil {
 		d.Failure = *e.failure
+	}
+	if d.Since == 0 {
+		d.Since = c.notes[e].item.Revision
 	}
 	return d
 }

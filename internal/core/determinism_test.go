@@ -18,8 +18,8 @@ import (
 // and returns everything that it says.
 func history(calls, seed uint64) string {
 	c := New(Config[row]{
-		KeyOf: keyOfRow, MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute,
-		Jitter: 0.5, Seed: seed, RoundSize: 16,
+		KeyOf: keyOfRow, Seed: seed,
+		Limits: Limits{MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute, Jitter: 0.5, RoundSize: 16},
 	})
 	var log strings.Builder
 	random := rand.New(rand.NewPCG(calls, 1))
@@ -27,11 +27,11 @@ func history(calls, seed uint64) string {
 	for range 200 {
 		now += time.Duration(random.IntN(int(200 * time.Millisecond)))
 		c.Release(strconv.Itoa(random.IntN(100)), now)
-		c.Begin(now)
+		c.Begin(now, 16)
 		// Never more than fit, whatever is due; a key comes once in a round.
 		for key := random.IntN(50); key < 100 && c.Room() > 0; key += 1 + random.IntN(30) {
 			revision++
-			c.Observe(row{key: strconv.Itoa(key)}, revision, random.IntN(4) == 0)
+			c.Observe(row{key: strconv.Itoa(key)}, revision, random.IntN(4) == 0, Lane(random.IntN(int(numLanes))))
 		}
 		items := c.Plan()
 		ran := len(items) - random.IntN(len(items)/4+1)

@@ -55,9 +55,9 @@ func TestChangeDoesNotHideAFailure(t *testing.T) {
 	c.End(2)
 	version := c.FailureVersion()
 
-	c.Begin(time.Millisecond)
-	c.Observe(row{key: "a"}, 3, false)
-	c.Observe(row{key: "b"}, 4, true)
+	c.Begin(time.Millisecond, 4)
+	c.Observe(row{key: "a"}, 3, false, Fresh)
+	c.Observe(row{key: "b"}, 4, true, Deletion)
 	items = c.Plan()
 	require.Equal(t, []string{"b"}, planned(items))
 	c.Return(&items[0])
@@ -70,7 +70,7 @@ func TestChangeDoesNotHideAFailure(t *testing.T) {
 func TestStatesHaveNames(t *testing.T) {
 	names := map[string]bool{}
 	for s := range numStates {
-		require.Regexp(t, "^[a-z]+$", s.String())
+		require.Regexp(t, "^[a-z]+( [a-z]+)*$", s.String())
 		names[s.String()] = true
 	}
 	require.Len(t, names, int(numStates))

@@ -18,7 +18,7 @@ import (
 func flood(c *Core[row], revision uint64) uint64 {
 	for c.Room() > 0 {
 		revision++
-		c.Observe(row{key: "flood" + strconv.FormatUint(revision, 10)}, revision, false)
+		c.Observe(row{key: "flood" + strconv.FormatUint(revision, 10)}, revision, false, Fresh)
 	}
 	return revision
 }
@@ -26,9 +26,9 @@ func flood(c *Core[row], revision uint64) uint64 {
 // fail makes n keys fail at time 0 and returns the last revision.
 func fail(t testingT, c *Core[row], n int) uint64 {
 	for i := 0; c.Failing() < n; {
-		c.Begin(0)
+		c.Begin(0, c.roundSize)
 		for ; i < n && c.Room() > 0; i++ {
-			c.Observe(row{key: "retry" + strconv.Itoa(i)}, uint64(i+1), false)
+			c.Observe(row{key: "retry" + strconv.Itoa(i)}, uint64(i+1), false, Fresh)
 		}
 		items := c.Plan()
 		for j := range items {
@@ -53,7 +53,7 @@ func TestDueRetriesComeThroughAFlood(t *testing.T) {
 		// So that a full round is all the retries' turns, but for the rest of four.
 		operations, done := 0, 0
 		for c.Failing() > 0 {
-			c.Begin(time.Second)
+			c.Begin(time.Second, c.roundSize)
 			revision = flood(c, revision)
 			items := c.Plan()
 			require.Len(t, items, size, "a round in a flood is full")
@@ -87,7 +87,7 @@ func TestChangesComeThroughACrowdOfRetries(t *testing.T) {
 			for range 12 {
 				// All of them are due, always.
 				now += time.Hour
-				c.Begin(now)
+				c.Begin(now, c.roundSize)
 				revision = flood(c, revision)
 				items := c.Plan()
 				for i := range items {
@@ -115,7 +115,7 @@ func TestRetriesOfACrowdTakeTurns(t *testing.T) {
 	attempts := map[string]int{}
 	now := time.Second
 	for range 5 * retries / size {
-		c.Begin(now)
+		c.Begin(now, c.roundSize)
 		items := c.Plan()
 		require.Len(t, items, size)
 		for i := range items {
@@ -130,5 +130,55 @@ func TestRetriesOfACrowdTakeTurns(t *testing.T) {
 	require.Len(t, attempts, retries)
 	for key, n := range attempts {
 		require.InDelta(t, 5, n, 1, "attempts of %q", key)
+	}
+}
+
+// A crowd that becomes ready at once, since it was resumed or found in the target, does not
+// keep what changes now from being observed and run.
+func TestChangesComeThroughACrowdThatBecameReadyAtOnce(t *testing.T) {
+	const size, crowd = 8, 100
+	for name, gather := range map[string]func(c *Core[row]){
+		"resumed": func(c *Core[row]) {
+			c.SetPaused(0, func(r row) bool { return r.group == "paused" })
+			for i := 0; c.Count(Paused) < crowd; {
+				c.Begin(0, size)
+				for ; i < crowd && c.Room() > 0; i++ {
+					c.Observe(row{key: "crowd" + strconv.Itoa(i), group: "paused"}, uint64(i+1), false, Fresh)
+				}
+				require.Empty(t, c.Plan())
+				c.End(0)
+			}
+			c.SetPaused(time.Second, nil)
+		},
+		"adopted": func(c *Core[row]) {
+			for i := range crowd {
+				require.True(t, c.Adopt(row{key: "crowd" + strconv.Itoa(i)}, 1))
+			}
+		},
+	} {
+		for _, lane := range []Lane{Fresh, Deletion} {
+			t.Run(name+"/"+lane.String(), func(t *testing.T) {
+				c := small(size)
+				gather(c)
+				require.Equal(t, crowd, c.Count(Ready))
+				c.Begin(time.Second, size)
+				require.Positive(t, c.Room())
+				require.Positive(t, c.RoomFor(false))
+				c.Observe(row{key: "new"}, crowd+1, false, lane)
+				items := c.Plan()
+				require.Len(t, items, size)
+				require.Contains(t, planned(items), "new")
+				for i := range items {
+					c.Settle(time.Second, &items[i], done(&items[i]))
+				}
+				c.End(size)
+				check(t, c)
+				for left := crowd + 1 - size; left > 0; left -= size {
+					require.Equal(t, left, c.Count(Ready))
+					require.Len(t, settleAll(t, c, time.Second, done), min(size, left))
+				}
+				require.False(t, c.Tracks())
+			})
+		}
 	}
 }

@@ -4,16 +4,15 @@
 package core
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
 
 // group is a number of objects of which one at a time is worked on. It exists while one
-// is, or while any waits for that.
+// has it: is worked on, or on its way to that, having waited for its turn.
 type group[Obj any] struct {
 	name    string
-	busy    bool
+	holder  *entry[Obj]
 	waiting queue[Obj]
 }
 
@@ -29,7 +28,7 @@ func (c *Core[Obj]) admit(e *entry[Obj]) bool {
 		c.park(e)
 		return false
 	}
-	if e.from == Retry && e.breaker != nil && e.breaker.open && !e.probe {
+	if e.from == Retry && e.barred() {
 		c.trip(e)
 		return false
 	}
@@ -44,12 +43,15 @@ func (c *Core[Obj]) park(e *entry[Obj]) {
 		c.owe(e)
 	}
 	c.excuse(e)
-	c.advance(e)
+	c.vacate(e)
 }
 
-// occupy makes the group of an entry busy with it. If it is busy already the entry waits
-// for its turn, and false is returned.
+// occupy gives an entry its group. If another has it the entry waits for its turn, and
+// false is returned.
 func (c *Core[Obj]) occupy(e *entry[Obj]) bool {
+	if e.group != nil {
+		return true
+	}
 	name := c.groupOf(e.obj)
 	if name == "" {
 		return true
@@ -60,36 +62,29 @@ func (c *Core[Obj]) occupy(e *entry[Obj]) bool {
 		c.groups[name] = g
 	}
 	e.group = g
-	if !g.busy {
-		g.busy = true
+	if g.holder == nil {
+		g.holder = e
 		return true
 	}
 	c.move(e, Queued)
 	if e.since > 0 {
 		c.owe(e)
-		c.try(e)
 	}
 	g.waiting.pushBack(e)
 	return false
 }
 
-// vacate frees the group that an entry made busy.
+// vacate is called when an entry does not need its group, after all or any more. If it has
+// the group, the next that waits for it gets it, and goes on its way again: it keeps the
+// group until it has been worked on, so that none of those who come later has it first.
 func (c *Core[Obj]) vacate(e *entry[Obj]) {
-	if e.group != nil {
-		e.group.busy = false
-		c.advance(e)
-	}
-}
-
-// advance is called when an entry is not going to make its group busy, after all or any
-// more: if nobody else has, the next that waits for the group goes on its way again.
-func (c *Core[Obj]) advance(e *entry[Obj]) {
 	g := e.group
 	e.group = nil
-	if g == nil || g.busy {
+	if g == nil || g.holder != e {
 		return
 	}
 	next := g.waiting.head
+	g.holder = next
 	if next == nil {
 		delete(c.groups, g.name)
 		return
@@ -116,10 +111,10 @@ func (c *Core[Obj]) SetPaused(now time.Duration, paused func(Obj) bool) {
 			resumed = append(resumed, e)
 		}
 	}
-	slices.SortFunc(resumed, func(a, b *entry[Obj]) int { return cmp.Compare(a.revision, b.revision) })
+	slices.SortFunc(resumed, byRevision)
 	for _, e := range resumed {
 		if e.from == Ready {
-			c.ready(e)
+			c.readyInCrowd(e)
 		} else {
 			c.wait(e, e.from, now)
 		}
@@ -133,17 +128,23 @@ type note[Obj any] struct {
 	settled bool
 }
 
-// note keeps the latest change of a key that is in flight.
+// note keeps the latest change of a key that is in flight. A key that had been reconciled,
+// or tried, owes that one now.
 func (c *Core[Obj]) note(e *entry[Obj], n note[Obj]) {
 	c.notes[e] = n
-	if n.settled {
-		return
-	}
 	revision := int64(n.item.Revision)
-	if e.owedPos < 0 {
-		c.owed.Push(owing[Obj]{e}, revision)
+	if e.since == 0 {
+		if e.owedPos >= 0 {
+			c.owed.Remove(owing[Obj]{e})
+		}
+		if !n.settled {
+			c.owed.Push(owing[Obj]{e}, revision)
+		}
 	}
-	if e.untriedPos < 0 {
-		c.untried.Push(trying[Obj]{e}, revision)
+	if e.since == 0 || e.tried {
+		c.excuse(e)
+		if !n.settled {
+			c.untried.Push(trying[Obj]{e}, revision)
+		}
 	}
 }

@@ -14,8 +14,8 @@ const (
 	Fresh Lane = iota
 	// Deletion: an object that is gone.
 	Deletion
-	// Backlog: what was there when it began to take long, such as the initial load, and
-	// what has been fresh for too long.
+	// Backlog: what was there when it began to take long, such as the initial load, what
+	// has been fresh for too long, and what became ready at once with many others.
 	Backlog
 	// Refresh: an unchanged object that is to be applied again.
 	Refresh
@@ -109,6 +109,14 @@ func (c *Core[Obj]) ready(e *entry[Obj]) {
 	c.lanes[e.lane].pushBack(e)
 }
 
+// readyInCrowd makes an entry ready that is in no queue, one of many perhaps: they are
+// part of the backlog, and do not take the room from what is to be observed.
+func (c *Core[Obj]) readyInCrowd(e *entry[Obj]) {
+	e.lane, e.crowd = Backlog, true
+	c.crowd++
+	c.ready(e)
+}
+
 // readyAgain puts an entry that is in no queue at the front of its lane.
 func (c *Core[Obj]) readyAgain(e *entry[Obj]) {
 	c.move(e, Ready)
@@ -121,18 +129,22 @@ func (c *Core[Obj]) readyAgain(e *entry[Obj]) {
 func (c *Core[Obj]) nextReady(place int) *entry[Obj] {
 	lane := places[place%len(places)]
 	if lane != waited && c.lanes[lane].size > 0 {
-		return c.unready(lane)
+		return c.unready(c.lanes[lane].head)
 	}
 	for _, lane := range rest {
 		if c.lanes[lane].size > 0 {
-			return c.unready(lane)
+			return c.unready(c.lanes[lane].head)
 		}
 	}
 	return nil
 }
 
-func (c *Core[Obj]) unready(lane Lane) *entry[Obj] {
-	e := c.lanes[lane].head
-	c.lanes[lane].remove(e)
+// unready takes an entry out of its lane.
+func (c *Core[Obj]) unready(e *entry[Obj]) *entry[Obj] {
+	c.lanes[e.lane].remove(e)
+	if e.crowd {
+		e.crowd = false
+		c.crowd--
+	}
 	return e
 }

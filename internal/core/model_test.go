@@ -5,63 +5,103 @@ package core
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
 
 // model is what a Core is meant to be, written to be believed rather than to be fast: a
-// map, and a walk over all of it for every question. It knows no queue, no list and no
-// heap, and follows the words of docs/DESIGN.md, sections 4 and 5. Where the design
-// leaves a choice (which of two keys that are due at the same time goes first) it checks
-// that the core's choice is an allowed one, and takes it over. Only without jitter.
+// map, and a walk over all of it for every question. It knows no queue and no heap, and
+// follows the words of docs/DESIGN.md, sections 4 and 5. Where the design leaves a
+// choice (which of two keys that are due at the same time goes first) it checks that
+// the core's choice is an allowed one, and takes it over. Only without jitter.
+//
+// This file has what a key and an outcome mean; model_plan_test.go what goes into a
+// round, model_breaker_test.go when the target counts as down, model_compare_test.go what
+// a core has to say between two rounds.
 type model struct {
-	min, max time.Duration
-	size     int
+	limits   Limits
+	breaking *BreakerConfig
+	grouping bool
+	paused   func(row) bool
 
 	keys map[string]*modelKey
-	// ran counts the operations that were run: every fourth belongs to the due.
+	// holders has the key of each group that may be worked on.
+	holders map[string]string
+	// breakers are by class; "" is the one for everything.
+	breakers map[string]*modelBreaker
+	// ran counts the operations that were run: each has a place, which belongs to a lane.
 	ran      int
 	observed uint64
+	// first and last number the places in line that were given last, at either end.
+	first, last int
 
-	now time.Duration
-	// slots is how much of the round is used up.
-	slots   int
-	changes []string
+	round modelRound
+	told  telling
 }
 
+// modelKey is a key that is not reconciled, or is to be run again.
 type modelKey struct {
+	key   string
 	state State
-	// from is the state before the round took the key; none while it has not.
-	from    State
-	taken   bool
-	deleted bool
-	// version is the revision of the object that would be run, owes that of the change
-	// that is not reconciled, 0 if all are.
+	// from is the state before the round took the key.
+	from State
+	obj  row
+	// owes is the revision of the change that is not reconciled, 0 if all are.
 	version, owes uint64
-	failures      int
-	failure       string
-	attempted     time.Duration
+	deleted       bool
+	lane          Lane
+	// seen is the round in which the change was observed, and seenAt when that was.
+	seen   int
+	seenAt time.Duration
+	// tried: the change has been attempted; unseen: nobody may be told so yet.
+	tried, unseen bool
+
+	failures, tries int
+	failure         string
+	attempted       time.Duration
 	// mark is what the caller noted with the last outcome.
 	mark uint8
-	// at is when the key is due; clock says whether there is such a time.
-	at    time.Duration
-	clock bool
+
+	// at is when the key is due; clock says whether there is such a time, fixed that
+	// it is no backoff.
+	at           time.Duration
+	clock, fixed bool
+	// place says where it is in the line in which it waits: the lowest is first.
+	place int
+	// group is the one that it has or waits for.
+	group string
+	// class is that of the breaker that it is behind; behind says whether there is one.
+	class  string
+	behind bool
+	// probe: it is a probe of that breaker, of the opening that is open.
+	probe bool
+	// note is the last change that was observed while an operation ran.
+	note *modelNote
+}
+
+type modelNote struct {
+	obj      row
+	revision uint64
+	deleted  bool
+	lane     Lane
+	settled  bool
+	seen     int
 }
 
 func newModel(cfg Config[row]) *model {
-	return &model{min: cfg.MinBackoff, max: cfg.MaxBackoff, size: cfg.RoundSize, keys: map[string]*modelKey{}}
+	return &model{
+		limits: cfg.Limits, breaking: cfg.Breaker, keys: map[string]*modelKey{},
+		holders: map[string]string{}, breakers: map[string]*modelBreaker{},
+	}
 }
 
 // backoff is the wait after the nth failure in a row.
 func (m *model) backoff(failures int) time.Duration {
-	wait := m.min
+	wait := m.limits.MinBackoff
 	for range failures - 1 {
-		wait = min(wait*2, m.max)
+		wait = min(wait*2, m.limits.MaxBackoff)
 	}
-	return min(wait, m.max)
+	return min(wait, m.limits.MaxBackoff)
 }
 
 // wake puts a key where it waits for a time.
@@ -70,225 +110,187 @@ func (k *modelKey) wake(s State, at time.Duration) { k.state, k.at, k.clock = s,
 // rest puts a key where it waits for no time.
 func (k *modelKey) rest(s State) { k.state, k.clock = s, false }
 
-// due returns the keys whose time has come.
-func (m *model) due() []string {
-	var due []string
-	for key, k := range m.keys {
-		if k.clock && k.at <= m.now {
-			due = append(due, key)
-		}
-	}
-	return due
+// ready makes a key ready: it counts as attempted only when it is.
+func (k *modelKey) ready() {
+	k.rest(Ready)
+	k.unseen = !k.tried
 }
 
-// ready returns the keys that were planned and not reached, the oldest change first.
-func (m *model) ready() []string {
-	var ready []string
-	for key, k := range m.keys {
-		if k.state == Ready {
-			ready = append(ready, key)
+// lineUp puts a key at the end of a line, jumpIn at its front.
+func (m *model) lineUp(k *modelKey) { m.last++; k.place = m.last }
+func (m *model) jumpIn(k *modelKey) { m.first--; k.place = m.first }
+
+// inLine returns the keys of which a condition holds, in the order of their line.
+func (m *model) inLine(condition func(k *modelKey) bool) []*modelKey {
+	var keys []*modelKey
+	for _, k := range m.keys {
+		if condition(k) {
+			keys = append(keys, k)
 		}
 	}
-	slices.SortFunc(ready, func(a, b string) int { return cmp.Compare(m.keys[a].owes, m.keys[b].owes) })
-	return ready
+	slices.SortFunc(keys, func(a, b *modelKey) int { return cmp.Compare(a.place, b.place) })
+	return keys
 }
 
-// begin checks what the core took into the round, and takes the same.
-func (m *model) begin(t testingT, c *Core[row], now time.Duration) {
-	t.Helper()
-	m.now, m.slots, m.changes = now, 0, nil
-	guaranteed := 0
-	for i := range m.size {
-		if (m.ran+i)%4 == 0 {
-			guaranteed++
-		}
-	}
-	var due, ready []string
-	for key, e := range c.entries {
-		switch {
-		case e.state != Planned:
-		case m.keys[key].state == Ready:
-			ready = append(ready, key)
-		default:
-			due = append(due, key)
-		}
-	}
-	m.takeDue(t, due, guaranteed)
-	for _, key := range ready {
-		m.take(key)
-	}
-	// Those that were taken are no longer in m.ready(): what is left must be younger.
-	room := m.size - len(due)
-	require.Len(t, ready, min(room, len(ready)+len(m.ready())), "keys taken that were ready")
-	for _, left := range m.ready() {
-		for _, key := range ready {
-			require.Less(t, m.keys[key].owes, m.keys[left].owes, "%q went before %q", key, left)
-		}
-	}
+// ready returns the keys of a lane that are ready.
+func (m *model) ready(lane Lane) []*modelKey {
+	return m.inLine(func(k *modelKey) bool { return k.state == Ready && k.lane == lane })
 }
 
-// takeDue checks that exactly those of the due that come first, up to most of them,
-// were taken.
-func (m *model) takeDue(t testingT, taken []string, most int) {
-	t.Helper()
-	due := m.due()
-	require.Len(t, taken, min(most, len(due)), "due keys taken of %v", due)
-	require.Subset(t, due, taken, "keys taken before their time")
-	for _, key := range due {
-		if slices.Contains(taken, key) {
-			continue
-		}
-		for _, earlier := range taken {
-			require.LessOrEqual(t, m.keys[earlier].at, m.keys[key].at, "%q went before %q", earlier, key)
-		}
+// lay makes a key be of a change.
+func (m *model) lay(k *modelKey, obj row, revision uint64, deleted bool, lane Lane) {
+	k.obj, k.version, k.owes, k.deleted, k.lane = obj, revision, revision, deleted, lane
+	k.seen, k.seenAt, k.tried, k.unseen, k.tries = m.round.number, m.round.now, false, false, 0
+	if deleted {
+		k.failures = 0
 	}
-	for _, key := range taken {
-		m.take(key)
-	}
-}
-
-func (m *model) take(key string) {
-	k := m.keys[key]
-	k.from, k.taken = k.state, true
-	k.rest(Planned)
-	m.slots++
 }
 
 // observe takes in a change.
-func (m *model) observe(key string, revision uint64, deleted bool) {
-	m.observed = revision
-	k := m.keys[key]
-	if k != nil {
-		k.version, k.owes, k.deleted, k.taken = revision, revision, deleted, false
-		if deleted {
-			k.failures = 0
-		}
-		if k.failures > 0 && m.now < k.attempted+m.min {
-			k.wake(Held, k.attempted+m.min)
+func (m *model) observe(obj row, revision uint64, deleted bool, lane Lane) {
+	m.observed = max(m.observed, revision)
+	k := m.keys[obj.key]
+	switch {
+	case k == nil:
+		k = &modelKey{key: obj.key}
+		m.keys[obj.key] = k
+		m.lay(k, obj, revision, deleted, lane)
+	case k.state == InFlight:
+		k.note = &modelNote{obj: obj, revision: revision, deleted: deleted, lane: lane, seen: m.round.number}
+		return
+	default:
+		m.unprobe(k, m.round.now, false)
+		m.leaveGroup(k)
+		m.lay(k, obj, revision, deleted, lane)
+		if k.failures > 0 && m.round.now < k.attempted+m.limits.MinBackoff {
+			k.wake(Held, k.attempted+m.limits.MinBackoff)
 			return
 		}
-		k.rest(Planned)
 	}
-	m.changes = append(m.changes, key)
-	m.slots++
+	k.rest(Planned)
+	m.round.changes = append(m.round.changes, k)
 }
 
 // observeSettled takes in a change that asks for nothing.
-func (m *model) observeSettled(key string, revision uint64) {
-	m.observed = revision
-	if k := m.keys[key]; k != nil && k.state == Awaited {
-		if k.deleted {
-			delete(m.keys, key)
-			return
-		}
-		k.version = revision
-		k.wake(Retry, k.attempted+m.backoff(k.failures))
-	}
-}
-
-// plan checks a plan.
-func (m *model) plan(t testingT, items []Item[row]) {
-	t.Helper()
-	seen := map[string]bool{}
-	var due, ready, changes, late []string
-	for _, it := range items {
-		key := it.Obj.key
-		require.False(t, seen[key], "%q is in the plan twice", key)
-		seen[key] = true
-		k := m.keys[key]
-		switch {
-		case !it.Again:
-			require.Zero(t, it.Mark, "mark of %q", key)
-			changes = append(changes, key)
-			continue
-		case k.taken && k.from == Ready:
-			ready = append(ready, key)
-		case k.taken:
-			due = append(due, key)
-		default:
-			due = append(due, key)
-			late = append(late, key)
-		}
-		require.Equal(t, k.version, it.Revision, "revision of %q", key)
-		require.Equal(t, k.deleted, it.Deleted, "%q is deleted", key)
-		require.Equal(t, k.mark, it.Mark, "mark of %q", key)
-		require.Equal(t, k.failures, it.Attempt(), "attempts of %q", key)
-	}
-	require.Equal(t, m.changes, changes, "changes")
-	room := m.size - m.slots
-	m.takeDue(t, late, room)
-	require.LessOrEqual(t, len(items), m.size, "items")
-	for key, k := range m.keys {
-		require.True(t, !k.taken || seen[key], "%q was taken into the round and is not in its plan", key)
-	}
-	m.requireOrder(t, items, due, ready)
-}
-
-// requireOrder checks that due keys have every fourth place, in the order in which they
-// were due, and that the others are in the order of revisions.
-func (m *model) requireOrder(t testingT, items []Item[row], due, ready []string) {
-	t.Helper()
-	byVersion := func(a, b string) int { return cmp.Compare(m.keys[a].version, m.keys[b].version) }
-	byTime := func(a, b string) int { return cmp.Or(cmp.Compare(m.keys[a].at, m.keys[b].at), byVersion(a, b)) }
-	require.True(t, slices.IsSortedFunc(due, byTime), "due keys are out of order: %v", due)
-	require.True(t, slices.IsSortedFunc(ready, byVersion), "ready keys are out of order: %v", ready)
-	dueLeft, otherLeft, readyLeft := len(due), len(items)-len(due), len(ready)
-	for i, it := range items {
-		isDue := slices.Contains(due, it.Obj.key)
-		switch {
-		case dueLeft == 0 || otherLeft == 0:
-		case (m.ran+i)%4 == 0:
-			require.True(t, isDue, "place %d is for a due key, and %q has it", i, it.Obj.key)
-		default:
-			require.False(t, isDue, "due key %q has place %d", it.Obj.key, i)
-		}
-		if isDue {
-			dueLeft--
-			continue
-		}
-		otherLeft--
-		require.Equal(t, readyLeft > 0, it.Again, "%q: ready keys go before changes", it.Obj.key)
-		readyLeft--
-	}
-}
-
-// settle takes in what came of an item.
-func (m *model) settle(now time.Duration, it *Item[row], out Outcome[row]) {
-	key := it.Obj.key
-	k := m.keys[key]
-	failed := out.Kind == Failed || out.Kind == FailedForGood
-	finished := out.Kind == Done || out.Kind == Void || out.Lost && out.Kind == DoneAgain
+func (m *model) observeSettled(obj row, revision uint64) {
+	m.observed = max(m.observed, revision)
+	k := m.keys[obj.key]
 	switch {
+	case k == nil:
+	case k.state == InFlight:
+		k.note = &modelNote{obj: obj, revision: revision, settled: true}
+	case k.state == Awaited:
+		m.calm(k, obj, revision)
+	}
+}
+
+// calm makes a key go on whose change turned out to ask for nothing.
+func (m *model) calm(k *modelKey, obj row, revision uint64) {
+	if k.deleted {
+		m.forget(k)
+		return
+	}
+	k.obj, k.version, k.fixed = obj, revision, false
+	k.wake(Retry, k.attempted+m.backoff(k.failures))
+}
+
+func (m *model) forget(k *modelKey) {
+	m.leaveGroup(k)
+	delete(m.keys, k.key)
+	m.forgetClasses()
+}
+
+// launch takes in that the operation on a key goes on beyond the round.
+func (m *model) launch(key string) {
+	k := m.keys[key]
+	k.rest(InFlight)
+	k.unseen = !k.tried
+}
+
+// settle takes in what came of an item; waited says whether the core knew the key.
+func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcome[row]) {
+	k := m.keys[it.Obj.key]
+	failed := out.Kind == Failed || out.Kind == FailedForGood
+	m.probeEnds(k, it, now, out.Kind == Failed)
+	var note *modelNote
+	if k.state == InFlight {
+		note, k.note = k.note, nil
+	}
+	defer m.leaveGroup(k)
+	switch {
+	case out.Kind == Void:
+		m.forget(k)
+		return
 	case out.Kind == Superseded:
 		k.rest(Awaited)
-		k.taken = false
 		return
-	case finished, k == nil && out.Lost && !failed:
-		delete(m.keys, key)
+	case !waited && out.Lost && !failed:
+		m.answered(nil, now, out)
+		m.forget(k)
 		return
-	case k == nil:
-		k = &modelKey{owes: it.Revision, version: it.Revision, deleted: it.Deleted}
-		m.keys[key] = k
-	case k.owes == 0:
-		// It was reconciled, so that what it owes is newer than all that was seen.
-		k.owes = m.observed + 1
 	}
-	k.attempted, k.taken, k.failure, k.mark = now, false, "", out.Mark
-	if !out.Lost {
-		k.version = out.Revision
-	}
+	k.attempted, k.tried, k.unseen, k.failure, k.mark = now, true, false, "", out.Mark
 	switch out.Kind {
 	case Failed, FailedForGood:
 		k.failures++
+		k.tries++
 		k.failure = *out.Failure
-	case DoneAgain:
-		k.failures, k.owes = 0, 0
+	case Done, DoneAgain:
+		k.failures, k.tries = 0, 0
+	}
+	m.answered(k, now, out)
+	succeeded := out.Kind == Done || out.Kind == DoneAgain
+	switch {
+	case note != nil && !note.settled && (out.Lost || note.revision > out.Revision):
+		m.follow(k, now, note)
+	case succeeded && out.Lost, out.Kind == Done:
+		m.forget(k)
+	case note != nil && note.settled && out.Lost:
+		m.owe(k)
+		m.calm(k, note.obj, note.revision)
+	case out.Lost:
+		m.owe(k)
+		k.rest(Awaited)
+	default:
+		m.await(k, now, out)
+	}
+}
+
+// owe makes a key that was reconciled owe what is newer than all that was seen.
+func (m *model) owe(k *modelKey) {
+	if k.owes == 0 {
+		k.owes = m.observed + 1
+	}
+}
+
+// follow makes a key go on with the change that came while an operation on it ran.
+func (m *model) follow(k *modelKey, now time.Duration, note *modelNote) {
+	m.lay(k, note.obj, note.revision, note.deleted, note.lane)
+	// Whatever has been observed since, the object has to be looked up.
+	k.seen = -1
+	if k.failures > 0 {
+		k.wake(Held, now+m.limits.MinBackoff)
+		return
+	}
+	k.ready()
+	m.lineUp(k)
+}
+
+// await puts a key where its outcome has it wait.
+func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
+	k.obj, k.version = out.Obj, out.Revision
+	k.fixed = out.Kind == Failed && out.Delay > 0
+	if out.Kind == DoneAgain {
+		k.owes = 0
+	} else {
+		m.owe(k)
 	}
 	switch {
-	case out.Lost:
-		k.rest(Awaited)
-	case out.Kind == Failed && out.Delay > 0:
+	case k.fixed:
 		k.wake(Retry, now+out.Delay)
+	case out.Kind == Failed && m.barred(k):
+		k.rest(Tripped)
+		m.lineUp(k)
 	case out.Kind == Failed:
 		k.wake(Retry, now+m.backoff(k.failures))
 	case out.Kind == FailedForGood:
@@ -304,17 +306,36 @@ func (m *model) settle(now time.Duration, it *Item[row], out Outcome[row]) {
 
 // putBack takes in that an item was not run.
 func (m *model) putBack(it *Item[row]) {
-	key := it.Obj.key
-	k := m.keys[key]
-	switch {
-	case k == nil:
-		m.keys[key] = &modelKey{state: Ready, owes: it.Revision, version: it.Revision, deleted: it.Deleted}
-	case k.taken && k.from != Ready:
+	k := m.keys[it.Obj.key]
+	m.probePutBack(it)
+	if it.Again && k.from != Ready {
 		k.wake(k.from, k.at)
-		k.taken = false
-	default:
-		k.rest(Ready)
-		k.taken = false
+		return
+	}
+	k.ready()
+	m.jumpIn(k)
+}
+
+// leaveGroup takes in that a key does not need its group any more: if it has it, the one
+// that waits for it the longest has it now, and is on its way again.
+func (m *model) leaveGroup(k *modelKey) {
+	group := k.group
+	k.group = ""
+	if group == "" || m.holders[group] != k.key {
+		return
+	}
+	delete(m.holders, group)
+	waiting := m.inLine(func(k *modelKey) bool { return k.state == Queued && k.group == group })
+	if len(waiting) == 0 {
+		return
+	}
+	next := waiting[0]
+	m.holders[group] = next.key
+	if next.from == Ready {
+		next.ready()
+		m.jumpIn(next)
+	} else {
+		next.wake(next.from, next.at)
 	}
 }
 
@@ -324,101 +345,43 @@ func (m *model) release(key string, now time.Duration) bool {
 	if k == nil || k.state != Blocked {
 		return false
 	}
+	if k.clock {
+		now = min(now, k.at)
+	}
 	k.wake(Blocked, now)
 	return true
 }
 
-// requireSame checks everything that a core says between two rounds, given the revision
-// up to which the table has been looked at.
-func (m *model) requireSame(t testingT, c *Core[row], observed uint64) {
-	t.Helper()
-	require.ElementsMatch(t, slices.Collect(maps.Keys(m.keys)), slices.Collect(maps.Keys(c.entries)), "keys")
-	require.Equal(t, len(m.keys) > 0, c.Tracks())
-	counts, failing := map[State]int{}, 0
-	var low, oldestReady uint64
-	var next time.Duration
-	hasNext := false
-	for key, k := range m.keys {
-		e := c.entries[key]
-		require.Equal(t, k.state, e.state, "state of %q: %s, %s in the core", key, k.state, e.state)
-		require.Equal(t, k.version, e.revision, "version of %q", key)
-		require.Equal(t, k.deleted, e.deleted, "deletion of %q", key)
-		require.Equal(t, k.failures, int(e.failures), "failures of %q", key)
-		require.True(t, c.TracksKeyOf(row{key: key}))
-		counts[k.state]++
-		if k.clock {
-			require.Equal(t, k.at, e.dueAt, "%q is due", key)
-			if !hasNext || k.at < next {
-				next, hasNext = k.at, true
-			}
-		}
-		if k.failure != "" {
-			failing++
-			require.Equal(t, k.failure, *e.failure, "failure of %q", key)
-		}
-		if k.owes > 0 && (low == 0 || k.owes < low) {
-			low = k.owes
-		}
-		if k.state == Ready && (oldestReady == 0 || k.owes < oldestReady) {
-			oldestReady = k.owes
-		}
+// adopt takes in that the target has an object that nobody wants.
+func (m *model) adopt(obj row, revision uint64) bool {
+	if m.keys[obj.key] != nil {
+		return false
 	}
-	for s := range numStates {
-		require.Equal(t, counts[s], c.Count(s), "keys in state %s", s)
-	}
-	if counts[Ready] > 0 {
-		next, hasNext = 0, true
-	}
-	at, ok := c.NextDue()
-	require.Equal(t, hasNext, ok, "something is due")
-	require.Equal(t, next, at, "next due")
-	attempted := observed
-	if oldestReady > 0 {
-		attempted = oldestReady - 1
-	}
-	require.Equal(t, attempted, c.Attempted(observed), "attempted")
-	require.Equal(t, low, c.LowWatermark(), "low watermark")
-	require.Equal(t, failing, c.Failing(), "failing")
-	require.Equal(t, counts[Awaited] > 0, c.Awaits())
-	m.requireFailures(t, c, failing)
+	k := &modelKey{key: obj.key}
+	m.keys[obj.key] = k
+	m.lay(k, obj, revision, true, Backlog)
+	k.seen, k.owes, k.tried = -1, m.observed+1, true
+	k.ready()
+	m.lineUp(k)
+	return true
 }
 
-// requireFailures checks that the core tells all failures, the longest owed first.
-func (m *model) requireFailures(t testingT, c *Core[row], failing int) {
-	t.Helper()
-	var owed []uint64
-	var texts, told []string
-	for _, k := range m.keys {
-		if k.failure != "" {
-			owed = append(owed, k.owes)
-			texts = append(texts, k.failure)
-		}
-	}
-	c.Failures(func(text string) bool {
-		told = append(told, text)
-		return true
+// setPaused takes in which objects are not to be worked on.
+func (m *model) setPaused(now time.Duration, paused func(row) bool) {
+	m.paused = paused
+	resumed := m.inLine(func(k *modelKey) bool { return k.state == Paused && !m.isPaused(k) })
+	slices.SortFunc(resumed, func(a, b *modelKey) int {
+		return cmp.Or(cmp.Compare(a.version, b.version), cmp.Compare(a.key, b.key))
 	})
-	require.Len(t, told, failing)
-	require.ElementsMatch(t, texts, told, "failures")
-	if failing > 0 {
-		first := m.textOwing(slices.Min(owed))
-		require.Contains(t, first, told[0], "the longest unreconciled comes first")
-		c.Failures(func(text string) bool {
-			require.Equal(t, told[0], text, "told on although no more was wanted")
-			told = nil
-			return false
-		})
+	for _, k := range resumed {
+		if k.from == Ready {
+			k.lane = Backlog
+			k.ready()
+			m.lineUp(k)
+		} else {
+			k.wake(k.from, now)
+		}
 	}
 }
 
-// textOwing returns the failures of the keys that owe a change: more than one only if
-// they were reconciled before.
-func (m *model) textOwing(revision uint64) []string {
-	var texts []string
-	for _, k := range m.keys {
-		if k.owes == revision && k.failure != "" {
-			texts = append(texts, k.failure)
-		}
-	}
-	return texts
-}
+func (m *model) isPaused(k *modelKey) bool { return m.paused != nil && m.paused(k.obj) }

@@ -24,8 +24,9 @@ type Item[Obj any] struct {
 	// Mark is that of the key's last outcome; 0 if it has had none.
 	Mark uint8
 	lane Lane
-	// probe: the item passed an open breaker.
-	probe bool
+	// probe is the opening of the breaker for everything that the item passed; 0 if it
+	// was not open.
+	probe uint32
 }
 
 // Waited reports whether the key has an entry. An item that is done and whose key has
@@ -86,7 +87,8 @@ func (c *Core[Obj]) guaranteed() int {
 
 // Room returns how many more changes may be observed in the round.
 func (c *Core[Obj]) Room() int {
-	return c.roundSize - c.round.reserved - c.readyKeys() - len(c.round.changes)
+	ahead := c.readyKeys() - c.crowd + len(c.round.changes)
+	return max(0, c.roundSize-c.round.reserved-ahead)
 }
 
 // RoomFor is Room when there is a backlog to be observed as well as fresh changes: at most
@@ -96,7 +98,7 @@ func (c *Core[Obj]) RoomFor(backlog bool) int {
 	if !backlog {
 		taken = c.readyKeys() + len(c.round.changes) - taken
 	}
-	return min(c.Room(), (c.roundSize+1)/2-taken)
+	return max(0, min(c.Room(), (c.roundSize+1)/2-taken))
 }
 
 // Observe takes in a change: obj is wanted, or, if deleted, no longer wanted. No key
@@ -111,6 +113,7 @@ func (c *Core[Obj]) Observe(obj Obj, revision uint64, deleted bool, lane Lane) {
 			return
 		}
 		c.supersede(it.entry, &it)
+		it.Mark = it.entry.mark
 		if it.entry.state == Held {
 			return
 		}
@@ -124,7 +127,7 @@ func (c *Core[Obj]) Observe(obj Obj, revision uint64, deleted bool, lane Lane) {
 // supersede makes an entry owe the given change in place of what it owed.
 func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) {
 	c.leave(e)
-	c.advance(e)
+	c.vacate(e)
 	c.pay(e)
 	c.unprobe(c.round.now, e, false)
 	c.change(e, it)
@@ -170,7 +173,7 @@ func (c *Core[Obj]) settled(e *entry[Obj], obj Obj, revision uint64) {
 		c.forget(e)
 		return
 	}
-	e.obj, e.revision = obj, revision
+	e.obj, e.revision, e.fixed = obj, revision, false
 	c.wait(e, Retry, after(e.lastAttempt, c.backoff.Delay(int(e.failures))))
 }
 
@@ -225,7 +228,9 @@ func (c *Core[Obj]) planLanes() {
 	}
 	due := c.takeDue(max(c.guaranteed(), c.round.size-c.readyKeys()))
 	for place := c.turn; len(c.round.items) < c.round.size; {
-		if len(due) > 0 && (place%share == 0 || c.readyKeys() == 0) {
+		// More may be ready than when the due were taken: a group may have moved on.
+		full := len(c.round.items)+len(due) == c.round.size
+		if len(due) > 0 && (place%share == 0 || full || c.readyKeys() == 0) {
 			c.round.items = append(c.round.items, c.item(due[0]))
 			due = due[1:]
 			place++
@@ -251,7 +256,7 @@ func (c *Core[Obj]) takeDue(n int) []*entry[Obj] {
 		if !ok || time.Duration(at) > c.round.now {
 			break
 		}
-		c.due.Pop()
+		c.leave(e)
 		e.from = e.state
 		c.move(e, Planned)
 		if c.admit(e) {
@@ -259,7 +264,7 @@ func (c *Core[Obj]) takeDue(n int) []*entry[Obj] {
 		}
 	}
 	slices.SortFunc(c.round.due, func(a, b *entry[Obj]) int {
-		return cmp.Or(cmp.Compare(a.dueAt, b.dueAt), cmp.Compare(a.revision, b.revision))
+		return cmp.Or(cmp.Compare(a.dueAt, b.dueAt), byRevision(a, b))
 	})
 	return c.round.due
 }

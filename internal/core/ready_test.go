@@ -10,49 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// small returns a core of the given round size that waits 100 ms to 1 s, without jitter.
-func small(size int) *Core[row] {
-	return New(Config[row]{
-		KeyOf: keyOfRow, MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Second, RoundSize: size,
-	})
-}
-
-// begin starts a round and observes the given keys as changes, from a revision on.
-func begin(c *Core[row], now time.Duration, from uint64, keys ...string) {
-	c.Begin(now)
-	for i, key := range keys {
-		c.Observe(row{key: key}, from+uint64(i), false)
-	}
-}
-
-func planned(items []Item[row]) (keys []string) {
-	for i := range items {
-		keys = append(keys, items[i].Obj.key)
-	}
-	return keys
-}
-
-// failed is the outcome of an item that failed and whose status was not written.
-func failed(it *Item[row], text string) Outcome[row] {
-	return Outcome[row]{Kind: Failed, Failure: &text, Obj: it.Obj, Revision: it.Revision}
-}
-
-// runFirst plans the round, runs its first item with success and puts back the others.
-func runFirst(t *testing.T, c *Core[row], now time.Duration, want ...string) {
-	t.Helper()
-	items := c.Plan()
-	require.Equal(t, want, planned(items))
-	c.Settle(now, &items[0], done(&items[0]))
-	for i := range items[1:] {
-		c.Return(&items[1+i])
-	}
-	c.End(1)
-}
-
-func done(it *Item[row]) Outcome[row] {
-	return Outcome[row]{Kind: Done, Obj: it.Obj, Revision: it.Revision}
-}
-
 // The round after a flood is shared with retries, so that not all that was put back fits
 // into it. What is put back a second time is older than what stayed behind, and goes
 // before it; until it has been run, nobody may be told that it was.
@@ -71,13 +28,13 @@ func TestChangesPutBackTwiceKeepTheirPlace(t *testing.T) {
 	require.Equal(t, uint64(3), c.Attempted(10))
 
 	// There is no room for h.
-	c.Begin(time.Second)
+	c.Begin(time.Second, 8)
 	require.Zero(t, c.Room())
 	runFirst(t, c, time.Second, "b", "r1", "c", "d", "e", "r2", "f", "g")
 	check(t, c)
 	require.Equal(t, uint64(4), c.Attempted(10), "c, at revision 5, has not been attempted")
 
-	c.Begin(time.Second)
+	c.Begin(time.Second, 8)
 	require.Equal(t, []string{"r1", "c", "d", "e", "r2", "f", "g", "h"}, planned(c.Plan()))
 }
 

@@ -6,7 +6,6 @@ package core
 import (
 	"math"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -56,50 +55,6 @@ func TestRequeuedKeyFailsSinceNow(t *testing.T) {
 	require.Equal(t, uint64(6), c.LowWatermark())
 }
 
-// The entries that fail are listed by what they owe, and finding a place in the list is a
-// walk back from its end. Whatever a round does, the walk must not leave the round: the
-// cost of a round is that of its items (DESIGN section 6, no. 7).
-func TestNothingIsListedAmongOlderFailures(t *testing.T) {
-	const size, crowd = 16, 64
-	c := small(size)
-	revision := uint64(0)
-	round := func(now time.Duration, outcome func(it *Item[row]) Outcome[row]) {
-		t.Helper()
-		before := listing(c)
-		c.Begin(now)
-		for c.Room() > 0 {
-			revision++
-			c.Observe(row{key: strconv.FormatUint(revision, 10)}, revision, false)
-		}
-		items := c.Plan()
-		for i := range items {
-			c.Settle(now, &items[i], outcome(&items[i]))
-		}
-		c.End(len(items))
-		check(t, c)
-		requireAppended(t, c, before)
-	}
-	for c.Count(Requeue) < crowd {
-		round(0, func(it *Item[row]) Outcome[row] {
-			// The later the change, the sooner it is run again.
-			delay := time.Second - time.Duration(it.Revision)*time.Millisecond
-			return Outcome[row]{Kind: DoneAgain, Delay: delay, Obj: it.Obj, Revision: it.Revision}
-		})
-	}
-	for range 2 * crowd {
-		if c.Count(Requeue) == 0 {
-			break
-		}
-		round(time.Second, func(it *Item[row]) Outcome[row] {
-			out := failed(it, "the target is down")
-			out.Delay = time.Hour
-			return out
-		})
-	}
-	require.Zero(t, c.Count(Requeue))
-	require.Greater(t, c.Failing(), 2*crowd)
-}
-
 // "Never" is a delay that users write as the longest there is. Added to a clock that has
 // run, it must not come out as long ago.
 func TestDelayBeyondTheEndOfTimeIsNotDueAtOnce(t *testing.T) {
@@ -120,7 +75,7 @@ func TestDelayBeyondTheEndOfTimeIsNotDueAtOnce(t *testing.T) {
 	}
 
 	t.Run("as the backoff", func(t *testing.T) {
-		c := New(Config[row]{KeyOf: keyOfRow, MinBackoff: never, MaxBackoff: never, RoundSize: 1})
+		c := New(Config[row]{KeyOf: keyOfRow, Limits: Limits{MinBackoff: never, MaxBackoff: never, RoundSize: 1}})
 		begin(c, now, 1, "a")
 		items := c.Plan()
 		c.Settle(now, &items[0], failed(&items[0], "no"))
@@ -132,4 +87,24 @@ func TestDelayBeyondTheEndOfTimeIsNotDueAtOnce(t *testing.T) {
 		c.End(0)
 		require.Equal(t, 1, c.Count(Held))
 	})
+}
+
+// A key that is released again and again, or later than its time comes anyway, keeps its
+// place among those that are due.
+func TestReleaseDoesNotPutOffWhatIsDue(t *testing.T) {
+	c := small(8)
+	begin(c, 0, 1, "a", "b")
+	items := c.Plan()
+	for i := range items {
+		c.Settle(0, &items[i], Outcome[row]{Kind: BlockedOn, Obj: items[i].Obj, Revision: items[i].Revision})
+	}
+	c.End(2)
+	require.True(t, c.Release("b", time.Second))
+	require.True(t, c.Release("a", 2*time.Second))
+	require.True(t, c.Release("b", 3*time.Second))
+	due, ok := c.NextDue()
+	require.True(t, ok)
+	require.Equal(t, time.Second, due)
+	c.Begin(3*time.Second, 8)
+	require.Equal(t, []string{"b", "a"}, planned(c.Plan()))
 }

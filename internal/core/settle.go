@@ -62,8 +62,8 @@ func (c *Core[Obj]) Launch(it *Item[Obj]) {
 	c.move(e, InFlight)
 	if e.since > 0 {
 		c.owe(e)
-		c.try(e)
 	}
+	c.try(e)
 }
 
 // Settle records what came of an item, now being when its operation ended.
@@ -88,6 +88,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 		c.count(now, e, out)
 		switch {
 		case noted && n.settled && out.Lost && out.Kind != Done && out.Kind != DoneAgain:
+			c.owe(e)
 			c.settled(e, n.item.Obj, n.item.Revision)
 		case noted && !n.settled && (out.Lost || n.item.Revision > out.Revision):
 			c.follow(now, e, &n.item)
@@ -147,6 +148,8 @@ func (c *Core[Obj]) count(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 func (c *Core[Obj]) follow(now time.Duration, e *entry[Obj], it *Item[Obj]) {
 	c.pay(e)
 	c.change(e, it)
+	// It was observed some time ago.
+	e.seen = c.rounds - 1
 	if earliest := after(e.lastAttempt, c.backoff.Min); e.failures > 0 && earliest > now {
 		c.wait(e, Held, earliest)
 		c.owe(e)
@@ -176,7 +179,7 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 	switch {
 	case e.fixed:
 		c.wait(e, Retry, after(now, out.Delay))
-	case out.Kind == Failed && e.breaker != nil && e.breaker.open && e.breaker.class != all:
+	case out.Kind == Failed && e.barred():
 		c.trip(e)
 	case out.Kind == Failed:
 		c.wait(e, Retry, after(now, c.backoff.Delay(int(e.failures))))
@@ -192,11 +195,12 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 }
 
 // Return puts an item back that the round did not get to: a change to the front of its
-// lane, anything else to where it waited. Several are put back in the reverse of their
-// order.
+// lane, anything else to where it waited; it keeps its group. Several are put back in the
+// reverse of their order.
 func (c *Core[Obj]) Return(it *Item[Obj]) {
-	if it.probe {
-		c.probed(c.round.now, it, false)
+	if b := c.global(); b != nil {
+		c.probeEnded(c.round.now, b, it.probe, false)
+		it.probe = 0
 	}
 	e := it.entry
 	if e == nil {
@@ -207,15 +211,17 @@ func (c *Core[Obj]) Return(it *Item[Obj]) {
 	} else {
 		c.readyAgain(e)
 	}
-	c.vacate(e)
 }
 
-// Release makes a blocked key due at the given time. It reports whether the key
-// was blocked.
+// Release makes a blocked key due at the given time, unless it is due before. It reports
+// whether the key was blocked.
 func (c *Core[Obj]) Release(key string, now time.Duration) bool {
 	e := c.entries[key]
 	if e == nil || e.state != Blocked {
 		return false
+	}
+	if e.pos >= 0 {
+		now = min(now, e.dueAt)
 	}
 	c.leave(e)
 	c.wait(e, Blocked, now)
@@ -228,8 +234,8 @@ func (c *Core[Obj]) Adopt(obj Obj, revision uint64) bool {
 	if c.find(obj) != nil {
 		return false
 	}
-	e := c.enter(&Item[Obj]{Obj: obj, Revision: revision, Deleted: true, lane: Deletion})
-	e.since, e.tried = 0, true
-	c.ready(e)
+	e := c.enter(&Item[Obj]{Obj: obj, Revision: revision, Deleted: true, lane: Backlog})
+	e.since, e.tried, e.seen = 0, true, c.rounds-1
+	c.readyInCrowd(e)
 	return true
 }

@@ -32,6 +32,7 @@ type change struct {
 	revision uint64
 	deleted  bool
 	settled  bool
+	lane     Lane
 }
 
 // scriptedRound is what a block says of a round. The core's calls have an order of
@@ -136,7 +137,7 @@ func (s *stage) observe(rest string) error {
 		ch := change{}
 		text = strings.TrimSpace(text)
 		if after, ok := strings.CutPrefix(text, "delete "); ok {
-			text, ch.deleted = after, true
+			text, ch.deleted, ch.lane = after, true, Deletion
 		} else if after, ok := strings.CutPrefix(text, "settled "); ok {
 			text, ch.settled = after, true
 		}
@@ -243,7 +244,7 @@ func (s *stage) playRound() error {
 		return nil
 	}
 	s.round = nil
-	s.core.Begin(r.now)
+	s.core.Begin(r.now, s.core.roundSize)
 	s.observeWhatFits()
 	items := s.core.Plan()
 	s.describePlan(items)
@@ -276,7 +277,7 @@ func (s *stage) settleAll(r *scriptedRound, items []Item[row]) error {
 			ran++
 		}
 	}
-	for i := range items {
+	for i := len(items) - 1; i >= 0; i-- {
 		if key := items[i].Obj.key; r.returned[key] {
 			delete(r.returned, key)
 			s.core.Return(&items[i])
@@ -303,7 +304,7 @@ func (s *stage) observeWhatFits() {
 		if ch.settled {
 			s.core.ObserveSettled(row{key: ch.key}, ch.revision)
 		} else {
-			s.core.Observe(row{key: ch.key}, ch.revision, ch.deleted)
+			s.core.Observe(row{key: ch.key}, ch.revision, ch.deleted, ch.lane)
 		}
 	}
 }
@@ -372,10 +373,10 @@ func (s *stage) describeEntry(e *entry[row]) {
 	if e.deleted {
 		s.answer.WriteString(", to be deleted")
 	}
-	if e.listed {
+	if e.owedPos >= 0 {
 		fmt.Fprintf(&s.answer, ", owes %d", e.since)
 	}
-	if e.revision != e.since || !e.listed {
+	if e.revision != e.since || e.owedPos < 0 {
 		fmt.Fprintf(&s.answer, ", stands at %d", e.revision)
 	}
 	if e.failures > 0 {

@@ -14,46 +14,75 @@ import (
 // please, and checks after every round that
 //
 //   - the core is where the model is: states, watermarks, counts, what is due when;
-//   - the plan is one that the model allows: no key twice, the due that are due the
-//     longest in every fourth place, changes in revision order;
-//   - each key's operations never go back to an older version (DESIGN section 6, no. 2);
+//   - the plan is one that the model allows: no key twice, each lane in its places, the
+//     due that are due the longest in every fourth, the keys of a lane in their order;
+//   - each key's operations never overlap and never go back to an older version (DESIGN
+//     section 6, no. 2), and of no group two are worked on at a time;
 //   - what the target lacks is on its way, in exactly one state (nos. 3 and 4);
+//   - an open breaker lets through no more than its probes, and always some in the end;
+//   - what is paused is not worked on;
 //   - the parts of the core agree with each other (see check).
 //
 // When the program falls silent and the target heals, the target comes to equal the
 // table (no. 1), and the core holds nothing any more (no. 8).
 func TestRandomWalkAgreesWithTheModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t, Config[row]{
-			KeyOf:      keyOfRow,
-			MinBackoff: 100 * time.Millisecond,
-			MaxBackoff: time.Second,
-			RoundSize:  rapid.IntRange(1, 9).Draw(t, "round size"),
+	for name, breaker := range map[string]func(t *rapid.T) *BreakerConfig{
+		"without a breaker":      func(*rapid.T) *BreakerConfig { return nil },
+		"with a breaker":         func(t *rapid.T) *BreakerConfig { return drawBreaker(t, false) },
+		"with breakers by class": func(t *rapid.T) *BreakerConfig { return drawBreaker(t, true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				w := newWorld(t, Config[row]{Limits: drawLimits(t), Breaker: breaker(t)})
+				walk := walker{world: w, t: t, workers: rapid.Bool().Draw(t, "workers")}
+				w.group(rapid.Bool().Draw(t, "groups"))
+				for range rapid.IntRange(1, 60).Draw(t, "rounds") {
+					walk.step()
+				}
+				w.calm()
+				w.requireConverged()
+			})
 		})
-		walk := walker{world: w, t: t}
-		for range rapid.IntRange(1, 80).Draw(t, "rounds") {
-			walk.step()
-		}
-		w.calm()
-		w.requireConverged()
-	})
+	}
+}
+
+func drawLimits(t *rapid.T) Limits {
+	return Limits{
+		MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Second,
+		RoundSize: rapid.IntRange(1, 12).Draw(t, "round size"),
+	}
+}
+
+func drawBreaker(t *rapid.T, byClass bool) *BreakerConfig {
+	return &BreakerConfig{
+		Failures: rapid.IntRange(1, 4).Draw(t, "failures"), Probes: rapid.IntRange(1, 3).Draw(t, "probes"),
+		MinInterval: 50 * time.Millisecond, MaxInterval: 400 * time.Millisecond, ByClass: byClass,
+	}
 }
 
 // walker draws what happens.
 type walker struct {
 	*world
 	t *rapid.T
+	// workers: operations may go on beyond their round.
+	workers bool
 }
 
 var (
 	keys   = rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g", "h"})
 	passes = rapid.SampledFrom([]time.Duration{
-		0, time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond, 2 * time.Second,
+		0, time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond,
+		400 * time.Millisecond, 2 * time.Second,
 	})
 	delays = rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, 150 * time.Millisecond, 3 * time.Second})
 	texts  = rapid.SampledFrom([]string{"no route", "no device"})
 	// kinds leans towards failing: what succeeds leaves the core.
-	kinds = rapid.SampledFrom([]Kind{Done, Failed, Failed, FailedForGood, BlockedOn, DoneAgain})
+	kinds   = rapid.SampledFrom([]Kind{Done, Failed, Failed, FailedForGood, BlockedOn, DoneAgain})
+	groups  = rapid.SampledFrom([]string{"", "g", "g", "h"})
+	classes = rapid.SampledFrom([]string{"", "x", "x", "y"})
+	lanes   = rapid.SampledFrom([]Lane{Fresh, Fresh, Backlog, Refresh})
+	few     = rapid.SampledFrom([]int{0, 0, 1, 3, 7})
+	rarely  = rapid.SampledFrom([]bool{true, false, false, false, false, false})
 )
 
 func (w *walker) step() {
@@ -61,11 +90,16 @@ func (w *walker) step() {
 	for range rapid.IntRange(0, 6).Draw(w.t, "writes") {
 		w.act()
 	}
-	if rapid.Bool().Draw(w.t, "release") {
-		w.release(keys.Draw(w.t, "released"))
+	w.intervene()
+	w.landSome()
+	size := 1 << 30
+	if rarely.Draw(w.t, "few workers are free") {
+		size = rapid.IntRange(0, 3).Draw(w.t, "size")
 	}
 	w.round(script{
-		returned: rapid.SampledFrom([]int{0, 0, 1, 3, 7}).Draw(w.t, "returned"),
+		size:     size,
+		returned: few.Draw(w.t, "returned"),
+		launches: func() bool { return w.workers && rapid.Bool().Draw(w.t, "launched") },
 		outcome:  w.outcome,
 		meanwhile: func() {
 			for range rapid.IntRange(0, 2).Draw(w.t, "writes meanwhile") {
@@ -76,12 +110,45 @@ func (w *walker) step() {
 	})
 }
 
+// landSome ends some of the operations that were launched, in any order.
+func (w *walker) landSome() {
+	for range few.Draw(w.t, "landed") {
+		if len(w.flights) == 0 {
+			return
+		}
+		i := rapid.IntRange(0, len(w.flights)-1).Draw(w.t, "flight")
+		w.land(i, w.now-passes.Draw(w.t, "ended ago"), w.outcome())
+	}
+}
+
+// intervene does what people and other goroutines do to a loop.
+func (w *walker) intervene() {
+	if rapid.Bool().Draw(w.t, "release") {
+		w.release(keys.Draw(w.t, "released"))
+	}
+	if rarely.Draw(w.t, "pause") {
+		w.pause(rapid.SliceOfN(keys, 0, 4).Draw(w.t, "paused")...)
+	}
+	if rarely.Draw(w.t, "skip") {
+		w.skip()
+	}
+	if rarely.Draw(w.t, "stray") {
+		w.stray(keys.Draw(w.t, "stray key"))
+	}
+	if rarely.Draw(w.t, "group") {
+		w.group(rapid.Bool().Draw(w.t, "groups"))
+	}
+	if rarely.Draw(w.t, "limit") {
+		w.limit(drawLimits(w.t))
+	}
+}
+
 // act is one write of the program, or of another reconciler.
 func (w *walker) act() {
 	key := keys.Draw(w.t, "key")
 	switch rapid.SampledFrom([]string{"want", "want", "drop", "vouch", "echo"}).Draw(w.t, "write") {
 	case "want":
-		w.want(key)
+		w.want(key, groups.Draw(w.t, "group"), lanes.Draw(w.t, "lane"))
 	case "drop":
 		w.drop(key)
 	case "vouch":
@@ -91,7 +158,7 @@ func (w *walker) act() {
 	}
 }
 
-func (w *walker) outcome(*Item[row]) Outcome[row] {
+func (w *walker) outcome() Outcome[row] {
 	out := Outcome[row]{Kind: kinds.Draw(w.t, "kind"), Mark: rapid.Uint8().Draw(w.t, "mark")}
 	switch out.Kind {
 	case Failed, BlockedOn, DoneAgain:
@@ -99,7 +166,7 @@ func (w *walker) outcome(*Item[row]) Outcome[row] {
 	}
 	if out.Kind == Failed || out.Kind == FailedForGood {
 		text := texts.Draw(w.t, "text")
-		out.Failure = &text
+		out.Failure, out.Class = &text, classes.Draw(w.t, "class")
 	}
 	return out
 }

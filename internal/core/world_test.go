@@ -4,24 +4,12 @@
 package core
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
-
-// row is an object of the world's table. A deleted one stays as a tombstone.
-type row struct {
-	key      string
-	revision uint64
-	// wish numbers what the program wants of the key; a status write keeps it.
-	wish    uint64
-	deleted bool
-	status  string
-	text    string
-}
 
 const (
 	statusPending = "pending"
@@ -42,24 +30,36 @@ type world struct {
 	table    map[string]row
 	revision uint64
 	wishes   uint64
-	observed uint64
+	cursors
 
 	// target has the wish that was applied last for each key.
 	target map[string]uint64
 	// reached is the last wish that an operation succeeded with, started the last that
 	// one began with.
 	reached, started map[string]uint64
+	// flights are the operations that were launched.
+	flights []*flight
+	paused  map[string]bool
+	// probing counts the operations under way that began while the breaker for
+	// everything was open, by its opening.
+	probing map[int]int
+}
+
+// flight is an operation that goes on beyond its round.
+type flight struct {
+	run
+	began time.Duration
 }
 
 func newWorld(t testingT, cfg Config[row]) *world {
+	cfg.KeyOf = keyOfRow
+	cfg.GroupOf = func(r row) string { return r.group }
 	return &world{
 		t: t, core: New(cfg), model: newModel(cfg),
-		table: map[string]row{}, target: map[string]uint64{},
-		reached: map[string]uint64{}, started: map[string]uint64{},
+		table: map[string]row{}, target: map[string]uint64{}, paused: map[string]bool{},
+		reached: map[string]uint64{}, started: map[string]uint64{}, probing: map[int]int{},
 	}
 }
-
-func keyOfRow(r row) []byte { return []byte(r.key) }
 
 func (w *world) write(r row) {
 	w.revision++
@@ -67,17 +67,17 @@ func (w *world) write(r row) {
 	w.table[r.key] = r
 }
 
-// want makes the program want a new version of an object.
-func (w *world) want(key string) {
+// want makes the program want a new version of an object, in a group and by a lane.
+func (w *world) want(key, group string, lane Lane) {
 	w.wishes++
-	w.write(row{key: key, wish: w.wishes, status: statusPending})
+	w.write(row{key: key, wish: w.wishes, status: statusPending, group: group, lane: lane})
 }
 
 // drop makes the program delete an object, if it is there.
 func (w *world) drop(key string) {
 	if r, ok := w.table[key]; ok && !r.deleted {
 		w.wishes++
-		w.write(row{key: key, wish: w.wishes, deleted: true})
+		w.write(row{key: key, wish: w.wishes, deleted: true, group: r.group, lane: Deletion})
 	}
 }
 
@@ -85,7 +85,7 @@ func (w *world) drop(key string) {
 func (w *world) vouch(key string) {
 	if r, ok := w.table[key]; ok && !r.deleted {
 		w.wishes++
-		w.write(row{key: key, wish: w.wishes, status: statusDone})
+		w.write(row{key: key, wish: w.wishes, status: statusDone, group: r.group, lane: r.lane})
 		w.reached[key], w.target[key] = w.wishes, w.wishes
 	}
 }
@@ -97,27 +97,92 @@ func (w *world) echo(key string) {
 	}
 }
 
+// stray puts an object into the target that the table does not have, and has it found.
+func (w *world) stray(key string) {
+	r := w.table[key]
+	if r.key != "" && !r.deleted || w.flying(key) != nil {
+		return
+	}
+	if w.core.TracksKeyOf(row{key: key}) || r.revision > 0 && !w.saw(r.revision) {
+		// The deletion is on its way already.
+		require.False(w.t, w.core.TracksKeyOf(row{key: key}) && w.adopt(row{key: key}))
+		return
+	}
+	w.wishes++
+	w.target[key] = w.wishes
+	require.True(w.t, w.adopt(row{key: key, wish: w.wishes, deleted: true, group: r.group}))
+}
+
+func (w *world) adopt(r row) bool {
+	adopted := w.core.Adopt(r, w.revision)
+	require.Equal(w.t, w.model.adopt(r, w.revision), adopted, "%q was adopted", r.key)
+	check(w.t, w.core)
+	return adopted
+}
+
+// pause makes exactly those objects not be worked on whose keys are given.
+func (w *world) pause(keys ...string) {
+	w.paused = map[string]bool{}
+	for _, key := range keys {
+		w.paused[key] = true
+	}
+	var paused func(row) bool
+	if keys := w.paused; len(keys) > 0 {
+		paused = func(r row) bool { return keys[r.key] }
+	}
+	w.core.SetPaused(w.now, paused)
+	w.model.setPaused(w.now, paused)
+	check(w.t, w.core)
+}
+
+// group says whether groups are heeded.
+func (w *world) group(on bool) {
+	if len(w.flights) == 0 {
+		w.core.SetGrouping(on)
+		w.model.grouping = on
+	}
+}
+
+// limit changes the limits.
+func (w *world) limit(l Limits) {
+	w.core.SetLimits(l)
+	w.model.limits = l
+}
+
+func (w *world) release(key string) {
+	require.Equal(w.t, w.model.release(key, w.now), w.core.Release(key, w.now), "%q was blocked", key)
+	check(w.t, w.core)
+}
+
 // script says what the target and the program do in one round.
 type script struct {
+	// size is how many operations there may be at most.
+	size int
 	// returned is how many items at the end of the plan are not run.
 	returned int
+	// launches says whether an operation goes on beyond the round.
+	launches func() bool
 	// outcome says what an item's operation comes back with: a Kind of those that an
 	// operation can cause, with its delay and text.
-	outcome func(it *Item[row]) Outcome[row]
+	outcome func() Outcome[row]
 	// meanwhile is called after the operations and before their commit.
 	meanwhile func()
 }
 
 // round runs one round as package reconciler does, and checks everything after it.
-func (w *world) round(s script) []Item[row] {
+func (w *world) round(s script) {
 	w.t.Helper()
-	snapshot, owed := maps.Clone(w.table), listing(w.core)
-	w.core.Begin(w.now)
-	w.model.begin(w.t, w.core, w.now)
-	w.observe(snapshot)
+	snapshot := maps.Clone(w.table)
+	allowed, _ := w.core.Allowance(w.now)
+	size := min(s.size, allowed)
+	w.core.Begin(w.now, size)
+	w.model.begin(w.now, size)
+	if size > 0 {
+		w.observe(snapshot)
+	}
 	items := w.core.Plan()
-	w.model.plan(w.t, items)
-	planned := slices.Clone(items)
+	w.model.plan(w.t, w.core, items)
+	w.requireOneOfAGroup(items)
 
 	var runs []run
 	for i := range items {
@@ -126,57 +191,40 @@ func (w *world) round(s script) []Item[row] {
 		}
 	}
 	ran := max(0, len(runs)-s.returned)
+	var inRound []*run
 	for i := range runs[:ran] {
-		w.operate(&runs[i], s.outcome(runs[i].item))
-	}
-	s.meanwhile()
-	for i := range runs[:ran] {
-		w.commit(&runs[i])
-	}
-	for i := range runs[:ran] {
-		it := runs[i].item
-		if runs[i].out.Kind == Done && !it.Waited() && it.Revision%2 == 0 {
-			// Allowed, and so done for every other.
-			w.model.settle(w.now, it, runs[i].out)
+		w.begin(&runs[i])
+		if s.launches() {
+			w.launch(&runs[i])
 			continue
 		}
-		w.settle(it, runs[i].out)
+		w.end(&runs[i], s.outcome())
+		inRound = append(inRound, &runs[i])
 	}
-	for _, r := range runs[ran:] {
-		w.core.Return(r.item)
-		w.model.putBack(r.item)
+	s.meanwhile()
+	for _, r := range inRound {
+		w.commit(r)
+	}
+	for _, r := range inRound {
+		w.probing[r.opening]--
+		w.settle(w.now, r.item, r.out)
+	}
+	for i := len(runs) - 1; i >= ran; i-- {
+		w.model.putBack(runs[i].item)
+		w.core.Return(runs[i].item)
 	}
 	w.core.End(ran)
 	w.model.ran += ran
-	check(w.t, w.core)
-	requireAppended(w.t, w.core, owed)
-	w.model.requireSame(w.t, w.core, w.observed)
-	w.requireNothingLost()
-	return planned
+	w.requireSound()
 }
 
-// observe hands over the changes of a snapshot, as many as there is room for.
-func (w *world) observe(snapshot map[string]row) {
-	changes := slices.SortedFunc(maps.Values(snapshot), func(a, b row) int {
-		return cmp.Compare(a.revision, b.revision)
-	})
-	for _, r := range changes {
-		if r.revision <= w.observed {
-			continue
-		}
-		if w.core.Room() == 0 {
-			return
-		}
-		w.observed = r.revision
-		switch {
-		case r.deleted || r.status == statusPending:
-			w.core.Observe(r, r.revision, r.deleted)
-			w.model.observe(r.key, r.revision, r.deleted)
-		case w.core.Awaits():
-			w.core.ObserveSettled(r, r.revision)
-			w.model.observeSettled(r.key, r.revision)
-		}
-	}
+// requireSound checks everything between two rounds.
+func (w *world) requireSound() {
+	w.t.Helper()
+	check(w.t, w.core)
+	w.model.requireSame(w.t, w.core, w.main)
+	w.requireNothingLost()
+	w.requireProbesKnown()
 }
 
 // run is an item's operation.
@@ -184,34 +232,88 @@ type run struct {
 	item *Item[row]
 	row  row
 	out  Outcome[row]
+	// opening is that of the breaker for everything while which it was begun.
+	opening int
 }
 
 // resolve looks up what an item stands for now; false if nothing is to be run.
 func (w *world) resolve(snapshot map[string]row, it *Item[row]) (run, bool) {
-	r := snapshot[it.Obj.key]
-	unobserved := r.revision > w.observed
+	r, ok := snapshot[it.Obj.key]
+	unobserved := ok && !w.saw(r.revision)
 	switch {
 	case !it.Again:
 		return run{item: it, row: it.Obj}, true
+	case it.Deleted && !ok:
+		// Found in the target; the table has never had it.
+		return run{item: it, row: it.Obj}, true
 	case it.Deleted && r.deleted && !unobserved:
-		return run{item: it, row: r}, true
+		return run{item: it, row: row{
+			key: r.key, wish: max(r.wish, it.Obj.wish), deleted: true, revision: it.Revision, group: it.Obj.group,
+		}}, true
 	case it.Deleted && !unobserved:
-		w.settle(it, Outcome[row]{Kind: Void})
 		// The row says itself that it is in the target.
+		w.settle(w.now, it, Outcome[row]{Kind: Void})
 		return run{}, false
 	case unobserved && (r.deleted || it.Deleted || r.status == statusPending):
-		w.settle(it, Outcome[row]{Kind: Superseded})
+		w.settle(w.now, it, Outcome[row]{Kind: Superseded})
 		return run{}, false
 	}
 	return run{item: it, row: r}, true
 }
 
-// operate runs an operation on the target.
-func (w *world) operate(r *run, out Outcome[row]) {
+// begin begins an operation on the target.
+func (w *world) begin(r *run) {
 	key := r.row.key
+	require.Nil(w.t, w.flying(key), "two operations on %q overlap", key)
 	require.GreaterOrEqual(w.t, r.row.wish, w.started[key], "%q went back to an older version", key)
+	require.False(w.t, w.paused[key], "%q is paused", key)
 	w.started[key] = r.row.wish
+	if b := w.model.global(); b != nil {
+		r.opening = b.opening
+		w.probing[b.opening]++
+		require.LessOrEqual(w.t, w.probing[b.opening], w.model.breaking.Probes, "operations let through at a time")
+	}
+}
+
+// launch makes an operation go on beyond the round.
+func (w *world) launch(r *run) {
+	w.core.Launch(r.item)
+	w.model.launch(r.item.Obj.key)
+	item := *r.item
+	w.flights = append(w.flights, &flight{run: run{item: &item, row: r.row, opening: r.opening}, began: w.now})
+}
+
+// land ends the ith operation of those that were launched, at a time between its beginning
+// and now.
+func (w *world) land(i int, at time.Duration, out Outcome[row]) {
+	w.t.Helper()
+	f := w.flights[i]
+	w.flights = slices.Delete(w.flights, i, i+1)
+	w.probing[f.opening]--
+	w.end(&f.run, out)
+	w.commit(&f.run)
+	w.settle(max(at, f.began), f.item, f.run.out)
+	w.requireSound()
+}
+
+// flying returns the operation on a key that was launched, if there is one.
+func (w *world) flying(key string) *flight {
+	for _, f := range w.flights {
+		if f.row.key == key {
+			return f
+		}
+	}
+	return nil
+}
+
+// end ends an operation on the target.
+func (w *world) end(r *run, out Outcome[row]) {
+	key := r.row.key
 	r.out = out
+	if r.row.wish < w.reached[key] {
+		// The program has put its own hand to it meanwhile.
+		return
+	}
 	if out.Kind == Done || out.Kind == DoneAgain {
 		w.reached[key], w.target[key] = r.row.wish, r.row.wish
 		if r.row.deleted {
@@ -225,6 +327,7 @@ func (w *world) operate(r *run, out Outcome[row]) {
 func (w *world) commit(r *run) {
 	r.out.Obj, r.out.Revision = r.row, r.row.revision
 	if r.row.deleted {
+		r.out.Obj, r.out.Revision = r.item.Obj, r.item.Revision
 		return
 	}
 	status, text := statusDone, ""
@@ -248,19 +351,63 @@ func (w *world) commit(r *run) {
 	r.out.Revision = r.out.Obj.revision
 }
 
-func (w *world) settle(it *Item[row], out Outcome[row]) {
-	w.core.Settle(w.now, it, out)
-	w.model.settle(w.now, it, out)
-	// An item that came to be listed did so behind all that owe less: had one of those
-	// been left for later, it would have to look for its place.
-	if e := w.core.entries[it.Obj.key]; e != nil && e == w.core.byRevision.tail && len(w.core.round.unlisted) > 0 {
-		require.GreaterOrEqual(w.t, w.core.round.unlisted[0].since, e.since)
+func (w *world) settle(now time.Duration, it *Item[row], out Outcome[row]) {
+	waited := it.Waited()
+	if out.Kind == Done && !waited && it.Revision%2 == 0 && w.model.breaking == nil {
+		// Allowed, and so done for every other.
+		w.model.settle(now, it, waited, out)
+		return
+	}
+	w.model.settle(now, it, waited, out)
+	w.core.Settle(now, it, out)
+}
+
+// requireOneOfAGroup checks that of no group two objects are worked on at a time.
+func (w *world) requireOneOfAGroup(items []Item[row]) {
+	w.t.Helper()
+	if !w.model.grouping {
+		return
+	}
+	busy := map[string]string{}
+	occupy := func(r row) {
+		if r.group != "" {
+			require.Empty(w.t, busy[r.group], "%q is worked on beside it in group %q", r.key, r.group)
+			busy[r.group] = r.key
+		}
+	}
+	for _, f := range w.flights {
+		occupy(f.item.Obj)
+	}
+	for i := range items {
+		occupy(items[i].Obj)
 	}
 }
 
-func (w *world) release(key string) {
-	require.Equal(w.t, w.model.release(key, w.now), w.core.Release(key, w.now), "%q was blocked", key)
-	check(w.t, w.core)
+// requireProbesKnown checks that a breaker that waits for probes has some under way: one
+// that waits for what never comes would stay open for ever.
+func (w *world) requireProbesKnown() {
+	w.t.Helper()
+	if b := w.core.global(); b != nil {
+		flying := 0
+		for _, f := range w.flights {
+			if f.item.probe == b.opening {
+				flying++
+			}
+		}
+		require.Equal(w.t, flying, b.probing, "probes under way")
+	}
+	for _, b := range w.core.open {
+		if b.class == all || b.probing == 0 {
+			continue
+		}
+		// Each of them is worked on, or has its turn as soon as others have had theirs.
+		for _, e := range w.core.entries {
+			if e.breaker == b && e.probe == b.opening {
+				require.True(w.t, e.state == InFlight || e.state == Queued || e.pos >= 0 && e.dueAt <= w.now,
+					"%q in state %s is to be a probe", e.key, e.state)
+			}
+		}
+	}
 }
 
 // requireNothingLost checks that whatever the program wants and the target does not
@@ -268,7 +415,7 @@ func (w *world) release(key string) {
 func (w *world) requireNothingLost() {
 	w.t.Helper()
 	for key, r := range w.table {
-		if w.reached[key] == r.wish || r.revision > w.observed {
+		if w.reached[key] >= r.wish || !w.saw(r.revision) {
 			continue
 		}
 		require.NotNil(w.t, w.core.entries[key], "%q is forgotten: %+v", key, r)
@@ -279,8 +426,12 @@ func (w *world) requireNothingLost() {
 // left to be done. It must come to that soon.
 func (w *world) calm() {
 	w.t.Helper()
+	w.pause()
 	for range 100 * (1 + len(w.table)) {
-		if !w.core.Tracks() && w.observed == w.revision {
+		for len(w.flights) > 0 {
+			w.land(0, w.now, succeed())
+		}
+		if !w.core.Tracks() && w.sawAll() {
 			return
 		}
 		for key, k := range w.model.keys {
@@ -289,22 +440,26 @@ func (w *world) calm() {
 				w.release(key)
 			case Terminal:
 				// Nothing but a change brings it back.
-				if w.table[key].deleted {
-					w.want(key)
+				if r, ok := w.table[key]; !ok || r.deleted {
+					w.want(key, "", Fresh)
 				} else {
 					w.drop(key)
 				}
 			}
 		}
-		w.now += w.model.max
-		w.round(script{outcome: succeed, meanwhile: func() {}})
+		w.now += w.model.limits.MaxBackoff
+		w.round(script{size: 1 << 30, launches: func() bool { return false }, outcome: succeed, meanwhile: func() {}})
 	}
-	require.Fail(w.t, "the walk does not come to rest", "%d keys wait", len(w.core.entries))
+	for _, k := range w.model.keys {
+		require.Fail(w.t, "the walk does not come to rest", "%q is still %s", k.key, k.state)
+	}
+	require.Fail(w.t, "the walk does not come to rest", "observed up to %d of %d", w.main, w.revision)
 }
 
-func succeed(*Item[row]) Outcome[row] { return Outcome[row]{Kind: Done} }
+func succeed() Outcome[row] { return Outcome[row]{Kind: Done} }
 
-// requireConverged checks that the target has exactly what the table wants.
+// requireConverged checks that the target has exactly what the table wants, and that the
+// core has kept nothing.
 func (w *world) requireConverged() {
 	w.t.Helper()
 	want := map[string]uint64{}
@@ -314,4 +469,7 @@ func (w *world) requireConverged() {
 		}
 	}
 	require.Equal(w.t, want, w.target)
+	require.Empty(w.t, w.core.groups)
+	require.Empty(w.t, w.core.notes)
+	require.Empty(w.t, w.core.OpenBreakers())
 }

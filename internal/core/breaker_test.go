@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// breakerConfig opens after two failures and probes every second with one key.
+func breakerConfig(byClass bool) *BreakerConfig {
+	return &BreakerConfig{
+		Failures: 2, Probes: 1, MinInterval: time.Second, MaxInterval: time.Second, ByClass: byClass,
+	}
+}
+
+func withBreaker(size int, b *BreakerConfig) *Core[row] {
+	cfg := smallConfig(size)
+	cfg.Breaker = b
+	return New(cfg)
+}
+
+func failedWith(it *Item[row], class string) Outcome[row] {
+	out := failed(it, class+" is down")
+	out.Class = class
+	return out
+}
+
+// failAll runs a round in which the given keys, new ones from a revision on, fail with a
+// class.
+func failAll(t *testing.T, c *Core[row], now time.Duration, from uint64, class string, keys ...string) {
+	t.Helper()
+	begin(c, now, from, keys...)
+	items := c.Plan()
+	require.Equal(t, keys, planned(items))
+	for i := range items {
+		c.Settle(now, &items[i], failedWith(&items[i], class))
+	}
+	c.End(len(items))
+	check(t, c)
+}
+
+// settleAll runs a round in which all that is planned comes to the same.
+func settleAll(t *testing.T, c *Core[row], now time.Duration, outcome func(it *Item[row]) Outcome[row]) []string {
+	t.Helper()
+	size, _ := c.Allowance(now)
+	c.Begin(now, min(size, c.roundSize))
+	items := c.Plan()
+	keys := planned(items)
+	for i := range items {
+		c.Settle(now, &items[i], outcome(&items[i]))
+	}
+	c.End(len(items))
+	check(t, c)
+	return keys
+}
+
+// Whoever sleeps until something is due wakes up for the probes: nothing else may be due.
+func TestProbesByClassAreDue(t *testing.T) {
+	c := withBreaker(8, breakerConfig(true))
+	failAll(t, c, 0, 1, "x", "a", "b")
+	// a waits for its backoff first, and is held only then.
+	require.Equal(t, 1, c.Count(Tripped))
+	due, ok := c.NextDue()
+	require.True(t, ok)
+	require.Equal(t, 100*time.Millisecond, due)
+	require.Empty(t, settleAll(t, c, 100*time.Millisecond, nil))
+	require.Equal(t, 2, c.Count(Tripped))
+
+	due, ok = c.NextDue()
+	require.True(t, ok)
+	require.Equal(t, time.Second, due)
+	require.Equal(t, []string{"b"}, settleAll(t, c, time.Second, done))
+	require.Empty(t, c.OpenBreakers())
+	require.Equal(t, []string{"a"}, settleAll(t, c, time.Second, done))
+	require.False(t, c.Tracks())
+}
+
+// The same calls give the same plan, though breakers are kept in a map.
+func TestProbesOfManyClassesComeInTheSameOrderEveryTime(t *testing.T) {
+	play := func() (plan []string) {
+		c := withBreaker(4, &BreakerConfig{
+			Failures: 1, Probes: 1, MinInterval: time.Second, MaxInterval: time.Second, ByClass: true,
+		})
+		for i := range 40 {
+			failAll(t, c, 0, uint64(i+1), fmt.Sprintf("class%d", i), fmt.Sprintf("key%d", i))
+		}
+		for range 10 {
+			plan = append(plan, settleAll(t, c, time.Second, done)...)
+		}
+		require.Len(t, plan, 40)
+		return plan
+	}
+	first := play()
+	for range 5 {
+		require.Equal(t, first, play())
+	}
+}
+
+// A class of which no key is left has nobody to probe with, and holds nobody: it is not
+// told of as open for ever, and costs nothing.
+func TestClassThatNobodyFailsWithIsForgotten(t *testing.T) {
+	for name, outcome := range map[string]func(it *Item[row]) Outcome[row]{
+		"other class": func(it *Item[row]) Outcome[row] { return failedWith(it, "y"+it.Obj.key) },
+		"no class":    func(it *Item[row]) Outcome[row] { return failedWith(it, "") },
+		"terminal": func(it *Item[row]) Outcome[row] {
+			out := failed(it, "no")
+			out.Kind = FailedForGood
+			return out
+		},
+		"void": func(it *Item[row]) Outcome[row] { return Outcome[row]{Kind: Void} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := withBreaker(8, breakerConfig(true))
+			failAll(t, c, 0, 1, "x", "a", "b")
+			require.Len(t, c.OpenBreakers(), 1)
+			version := c.FailureVersion()
+			now := time.Duration(0)
+			for range 4 {
+				now += time.Second
+				settleAll(t, c, now, outcome)
+			}
+			require.Empty(t, c.OpenBreakers())
+			require.NotEqual(t, version, c.FailureVersion())
+			require.NotContains(t, c.breakers, "x")
+		})
+	}
+}
+
+// A class may be anything that an error says: those that have come and gone are forgotten.
+func TestClassesThatHaveGoneLeaveNothingBehind(t *testing.T) {
+	c := withBreaker(8, breakerConfig(true))
+	now := time.Duration(0)
+	for i := range 100 {
+		begin(c, now, uint64(i+1), "a")
+		items := c.Plan()
+		c.Settle(now, &items[0], failedWith(&items[0], fmt.Sprintf("class%d", i)))
+		c.End(1)
+		check(t, c)
+		require.Len(t, c.breakers, 1)
+		now += time.Minute
+	}
+	settleAll(t, c, now, done)
+	require.Empty(t, c.breakers)
+}
+
+// A success of one key says that the class is well, whatever breaker there was for it
+// when the others failed.
+func TestSuccessCountsForTheClassHoweverLongAgoItsKeyFailed(t *testing.T) {
+	c := withBreaker(8, breakerConfig(true))
+	out := func(it *Item[row]) Outcome[row] {
+		out := failedWith(it, "x")
+		if it.Obj.key == "early" {
+			out.Delay = 10 * time.Second
+		}
+		return out
+	}
+	begin(c, 0, 1, "early", "a")
+	items := c.Plan()
+	for i := range items {
+		c.Settle(0, &items[i], out(&items[i]))
+	}
+	c.End(2)
+	require.Equal(t, []string{"a"}, settleAll(t, c, time.Second, done))
+	require.Empty(t, c.OpenBreakers())
+
+	failAll(t, c, 9*time.Second, 10, "x", "b")
+	require.Equal(t, []string{"b"}, settleAll(t, c, 9500*time.Millisecond, func(it *Item[row]) Outcome[row] {
+		out := failedWith(it, "x")
+		out.Delay = time.Hour
+		return out
+	}))
+	require.Equal(t, []string{"early"}, settleAll(t, c, 10*time.Second, done))
+	failAll(t, c, 11*time.Second, 11, "x", "c")
+	require.Empty(t, c.OpenBreakers(), "b and c did not fail one after another")
+}
+
+// An operation that was let through, and comes back when the breaker has closed and opened
+// again, is none of the probes of then.
+func TestProbeOfAnEarlierOpeningIsNotCounted(t *testing.T) {
+	for _, byClass := range []bool{false, true} {
+		t.Run(fmt.Sprintf("by class %t", byClass), func(t *testing.T) {
+			b := breakerConfig(byClass)
+			b.Failures, b.Probes = 1, 2
+			c := withBreaker(8, b)
+			run := func(now time.Duration) map[string]*Item[row] {
+				t.Helper()
+				size, _ := c.Allowance(now)
+				return launchRound(t, c, now, min(size, 8))
+			}
+			fail := func(now time.Duration, it *Item[row]) {
+				t.Helper()
+				c.Settle(now, it, failedWith(it, "x"))
+				check(t, c)
+			}
+			failAll(t, c, 0, 1, "x", "a", "b")
+			first := run(time.Second)
+			require.ElementsMatch(t, []string{"a", "b"}, keysOf(first))
+			c.Settle(time.Second, first["a"], done(first["a"]))
+			require.Empty(t, c.OpenBreakers())
+
+			failAll(t, c, 1100*time.Millisecond, 3, "x", "c", "d")
+			second := run(2100 * time.Millisecond)
+			require.ElementsMatch(t, []string{"c", "d"}, keysOf(second))
+			fail(2200*time.Millisecond, first["b"])
+			fail(2200*time.Millisecond, second["c"])
+			require.Empty(t, run(10*time.Second), "d is still under way")
+			fail(10*time.Second, second["d"])
+			require.Len(t, run(20*time.Second), 2)
+		})
+	}
+}
+
+// Keys that are paused are none to probe with: the others behind the breaker do not wait
+// for them.
+func TestPausedKeysAreNoProbes(t *testing.T) {
+	c := withBreaker(8, breakerConfig(true))
+	keys := []string{"a", "b", "c", "d"}
+	failAll(t, c, 0, 1, "x", keys...)
+	require.Empty(t, settleAll(t, c, 500*time.Millisecond, nil))
+	require.Equal(t, len(keys), c.Count(Tripped))
+	c.SetPaused(500*time.Millisecond, func(r row) bool { return r.key != "d" })
+	now := 500 * time.Millisecond
+	for range len(keys) {
+		due, ok := c.NextDue()
+		require.True(t, ok)
+		now = max(now, due)
+		if plan := settleAll(t, c, now, done); len(plan) > 0 {
+			require.Equal(t, []string{"d"}, plan)
+			break
+		}
+	}
+	require.Equal(t, time.Second, now, "the first probe is not delayed")
+	require.Empty(t, c.OpenBreakers())
+	c.SetPaused(now, nil)
+	require.ElementsMatch(t, []string{"a", "b", "c"}, settleAll(t, c, now, done))
+}
+
+// A retry that a server has asked for is no backoff, and is not moved when the breaker
+// closes. But once something else has taken its place, that is one.
+func TestEveryBackoffEndsWhenTheBreakerCloses(t *testing.T) {
+	c := withBreaker(8, breakerConfig(false))
+	begin(c, 0, 1, "asked", "was asked", "failed")
+	items := c.Plan()
+	for i := range items {
+		out := failed(&items[i], "no")
+		if i < 2 {
+			out.Delay = time.Hour
+		}
+		out.Lost = i == 1
+		c.Settle(0, &items[i], out)
+	}
+	c.End(3)
+	require.Len(t, c.OpenBreakers(), 1)
+	// The change of "was asked" turns out to ask for nothing.
+	c.Begin(0, 0)
+	c.ObserveSettled(row{key: "was asked"}, 4)
+	c.End(0)
+	check(t, c)
+
+	begin(c, time.Millisecond, 5, "fresh")
+	items = c.Plan()
+	require.Equal(t, []string{"fresh"}, planned(items))
+	c.Settle(time.Millisecond, &items[0], done(&items[0]))
+	c.End(1)
+	require.Empty(t, c.OpenBreakers())
+	require.ElementsMatch(t, []string{"was asked", "failed"}, settleAll(t, c, time.Millisecond, done))
+	due, _ := c.NextDue()
+	require.Equal(t, time.Hour, due)
+}

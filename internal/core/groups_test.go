@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// grouped returns a core of the given round size that heeds the groups of rows.
+func grouped(size int) *Core[row] { return groupedBy(smallConfig(size)) }
+
+func groupedBy(cfg Config[row]) *Core[row] {
+	cfg.GroupOf = func(r row) string { return r.group }
+	c := New(cfg)
+	c.SetGrouping(true)
+	return c
+}
+
+// launchRound begins a round of a size, observes the given rows, launches everything that
+// is planned, and returns the items by key.
+func launchRound(t *testing.T, c *Core[row], now time.Duration, size int, rows ...row) map[string]*Item[row] {
+	t.Helper()
+	c.Begin(now, size)
+	for _, r := range rows {
+		c.Observe(r, r.revision, r.deleted, r.lane)
+	}
+	launched := map[string]*Item[row]{}
+	items := c.Plan()
+	for i := range items {
+		it := items[i]
+		c.Launch(&it)
+		launched[it.Obj.key] = &it
+	}
+	c.End(len(items))
+	check(t, c)
+	return launched
+}
+
+func keysOf(launched map[string]*Item[row]) (keys []string) {
+	for key := range launched {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// member returns a row of the group "g".
+func member(key string, revision uint64) row { return row{key: key, revision: revision, group: "g"} }
+
+// One that was let go by its group is on its way when another of the group changes, and
+// takes its place in the queue again: the group must not be taken for free.
+func TestOneOfAGroupIsInFlightWhateverChangesMeanwhile(t *testing.T) {
+	c := grouped(8)
+	// b and c wait for a; b waits as a retry.
+	first := launchRound(t, c, 0, 8, row{key: "b", revision: 1, group: "g"})
+	c.Settle(0, first["b"], failed(first["b"], "no"))
+	first = launchRound(t, c, 50*time.Millisecond, 8, member("a", 2))
+	require.Equal(t, []string{"a"}, keysOf(first))
+	require.Empty(t, launchRound(t, c, time.Second, 8, member("c", 3)))
+	require.Equal(t, 2, c.Count(Queued))
+	c.Settle(time.Second, first["a"], done(first["a"]))
+	check(t, c)
+
+	inFlight := 0
+	launch := func(size int, rows ...row) {
+		t.Helper()
+		inFlight += len(launchRound(t, c, time.Second, size, rows...))
+		require.LessOrEqual(t, inFlight, 1, "in flight of the group")
+	}
+	launch(1, member("c", 4))
+	launch(1, member("b", 5))
+	launch(1)
+	require.Equal(t, 1, inFlight)
+}
+
+// A key that comes to wait behind an open breaker frees its group as any other does.
+func TestGroupIsFreeAfterItsKeyTripped(t *testing.T) {
+	cfg := smallConfig(8)
+	cfg.Breaker = &BreakerConfig{
+		Failures: 1, Probes: 1, MinInterval: time.Second, MaxInterval: time.Second, ByClass: true,
+	}
+	c := groupedBy(cfg)
+	first := launchRound(t, c, 0, 8, member("a", 1), member("b", 2))
+	require.Equal(t, []string{"a"}, keysOf(first))
+	out := failed(first["a"], "down")
+	out.Class = "down"
+	c.Settle(0, first["a"], out)
+	require.Equal(t, 1, c.Count(Tripped))
+	require.Equal(t, []string{"b"}, keysOf(launchRound(t, c, 0, 8)))
+}
+
+// A key that waits for its group gets its turn, whatever its lane, and however many of the
+// group come after it.
+func TestKeyOfAGroupGetsItsTurnHoweverManyComeAfterIt(t *testing.T) {
+	for _, lane := range []Lane{Fresh, Deletion, Backlog, Refresh} {
+		t.Run(lane.String(), func(t *testing.T) {
+			c := grouped(8)
+			revision := uint64(0)
+			fresh := func() row {
+				revision++
+				return member(fmt.Sprintf("fresh%d", revision), revision)
+			}
+			running := launchRound(t, c, 0, 1, fresh())
+			patient := member("patient", 1000)
+			patient.lane = lane
+			require.Empty(t, launchRound(t, c, 0, 8, patient))
+			c.turn = 1
+			others := make([]row, len(places)-1)
+			for range 20 {
+				for key, it := range running {
+					if key == "patient" {
+						return
+					}
+					c.Settle(0, it, done(it))
+				}
+				// Another is at hand whenever the group is free, and has the same place, which
+				// belongs to its lane.
+				running = launchRound(t, c, 0, 1, fresh())
+				for i := range others {
+					revision++
+					others[i] = row{key: fmt.Sprintf("other%d", revision), revision: revision}
+				}
+				for _, it := range launchRound(t, c, 0, len(others), others...) {
+					c.Settle(0, it, done(it))
+				}
+			}
+			require.Fail(t, "it never gets its turn")
+		})
+	}
+}
+
+// What is put back keeps the group: those behind it in the queue do not overtake it.
+func TestKeyPutBackKeepsItsTurnInTheGroup(t *testing.T) {
+	c := grouped(8)
+	c.Begin(0, 8)
+	for i, key := range []string{"a", "b", "c"} {
+		c.Observe(member(key, uint64(i+1)), uint64(i+1), false, Fresh)
+	}
+	items := c.Plan()
+	require.Equal(t, []string{"a"}, planned(items))
+	c.Return(&items[0])
+	c.End(0)
+	check(t, c)
+	require.Equal(t, []string{"a"}, keysOf(launchRound(t, c, 0, 8)))
+}
+
+// The one that has the group may turn out to be paused while a round is planned: the next
+// is on its way at once, and takes no place from a key that the round had taken up.
+func TestRoundLosesNoneWhenAGroupMovesOn(t *testing.T) {
+	c := grouped(8)
+	launched := launchRound(t, c, 0, 8, row{key: "d1", revision: 1}, row{key: "d2", revision: 2}, member("first", 3))
+	require.Len(t, launched, 3)
+	for _, it := range launched {
+		c.Settle(0, it, failed(it, "no"))
+	}
+	launched = launchRound(t, c, 0, 8, member("busy", 4))
+	require.Empty(t, launchRound(t, c, time.Second, 0))
+	c.SetPaused(time.Second, func(r row) bool { return r.key[0] == 'd' })
+	require.Empty(t, launchRound(t, c, time.Second, 8, member("next", 5)))
+	require.Equal(t, 2, c.Count(Queued))
+	c.Settle(time.Second, launched["busy"], done(launched["busy"]))
+	c.SetPaused(time.Second, func(r row) bool { return r.key == "first" })
+	check(t, c)
+
+	// d1 and d2 fill the round when "next" is ready all of a sudden, and the first place is
+	// not one for those that are due.
+	c.turn = 1
+	launched = launchRound(t, c, time.Second, 2)
+	require.ElementsMatch(t, []string{"d1", "d2"}, keysOf(launched))
+	require.Equal(t, []string{"next"}, keysOf(launchRound(t, c, time.Second, 2)))
+}
+
+// A change that is held for its minimum backoff counts as attempted, and goes on doing so
+// when its time has come and its group is busy: a watermark does not go back.
+func TestHeldChangeThatWaitsForItsGroupCountsAsAttempted(t *testing.T) {
+	c := grouped(8)
+	first := launchRound(t, c, 0, 8, member("a", 1))
+	c.Settle(0, first["a"], failed(first["a"], "no"))
+	first = launchRound(t, c, 0, 8, member("b", 2))
+	observe(c, 0, member("a", 3))
+	require.Equal(t, 1, c.Count(Held))
+	c.Settle(0, first["b"], done(first["b"]))
+	launchRound(t, c, 0, 8, member("c", 4))
+	attempted := c.Attempted(4)
+	launchRound(t, c, time.Second, 8)
+	require.Equal(t, 1, c.Count(Queued))
+	require.Equal(t, attempted, c.Attempted(4))
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// requeued returns a core with a key "a" of revision 1 that is reconciled, and whose next
+// operation was launched at the second second.
+func requeued(t *testing.T) (*Core[row], *Item[row]) {
+	t.Helper()
+	c := small(8)
+	first := launchRound(t, c, 0, 8, row{key: "a", revision: 1})
+	c.Settle(0, first["a"], Outcome[row]{Kind: DoneAgain, Delay: 2 * time.Second, Obj: row{key: "a"}, Revision: 1})
+	return c, launchRound(t, c, 2*time.Second, 8)["a"]
+}
+
+// observe runs a round in which nothing is planned.
+func observe(c *Core[row], now time.Duration, changes ...row) {
+	c.Begin(now, 0)
+	for _, r := range changes {
+		c.Observe(r, r.revision, r.deleted, r.lane)
+	}
+	c.Plan()
+	c.End(0)
+}
+
+// A key that was reconciled, and fails when somebody else has just said that it is, owes
+// that failure all the same.
+func TestFailureIsOwedThoughSomebodyVouchedForTheObject(t *testing.T) {
+	c, it := requeued(t)
+	c.Begin(2*time.Second, 0)
+	c.ObserveSettled(row{key: "a"}, 7)
+	c.End(0)
+	out := failed(it, "no")
+	out.Lost = true
+	c.Settle(3*time.Second, it, out)
+	check(t, c)
+	require.Equal(t, 1, c.Count(Retry))
+	require.Equal(t, uint64(8), c.LowWatermark())
+	debt, owes := c.DebtOf(row{key: "a"})
+	require.True(t, owes)
+	require.Equal(t, "no", debt.Failure)
+}
+
+// What a key in flight owes is its latest change, as it does when it waits; nothing if that
+// asks for nothing.
+func TestKeyInFlightOwesItsLatestChange(t *testing.T) {
+	c, it := requeued(t)
+	_, owes := c.DebtOf(it.Obj)
+	require.False(t, owes, "it is reconciled")
+	require.Equal(t, uint64(5), c.Attempted(5))
+	for _, revision := range []uint64{3, 4} {
+		observe(c, 2*time.Second, row{key: "a", revision: revision})
+		check(t, c)
+		debt, owes := c.DebtOf(it.Obj)
+		require.True(t, owes)
+		require.Equal(t, revision, debt.Since)
+		require.Equal(t, InFlight, debt.State)
+		require.Equal(t, revision, c.LowWatermark())
+		require.Equal(t, revision-1, c.Attempted(5))
+	}
+	c.Begin(2*time.Second, 0)
+	c.ObserveSettled(row{key: "a"}, 6)
+	c.End(0)
+	check(t, c)
+	_, owes = c.DebtOf(it.Obj)
+	require.False(t, owes)
+	require.Equal(t, uint64(6), c.Attempted(6))
+}
+
+// A change that was observed while an operation ran may be old when that lands: the object
+// has to be looked up, even if it lands when the next round has begun.
+func TestChangeNotedInFlightIsLookedUp(t *testing.T) {
+	for name, inRound := range map[string]bool{"between rounds": false, "in a round": true} {
+		t.Run(name, func(t *testing.T) {
+			c := small(8)
+			it := launchRound(t, c, 0, 8, row{key: "a", revision: 1})["a"]
+			observe(c, 0, row{key: "a", revision: 2})
+			out := done(it)
+			out.Lost = true
+			if inRound {
+				c.Begin(0, 8)
+				c.Settle(0, it, out)
+			} else {
+				c.Settle(0, it, out)
+				c.Begin(0, 8)
+			}
+			items := c.Plan()
+			require.Equal(t, []string{"a"}, planned(items))
+			require.True(t, items[0].Again)
+			require.Equal(t, uint64(2), items[0].Revision)
+		})
+	}
+}
+
+// The caller's note of the last outcome comes back with the next item of the key, a change
+// or not, and whether or not all that was observed fits into the round.
+func TestMarkComesBackWithAChange(t *testing.T) {
+	for name, size := range map[string]int{"fits": 8, "does not fit": 1} {
+		t.Run(name, func(t *testing.T) {
+			c := small(8)
+			begin(c, 0, 1, "a")
+			items := c.Plan()
+			out := failed(&items[0], "no")
+			out.Mark = 3
+			c.Settle(0, &items[0], out)
+			c.End(1)
+			c.Begin(time.Second, size)
+			c.Observe(row{key: "a"}, 2, false, Fresh)
+			c.Observe(row{key: "b"}, 3, false, Fresh)
+			items = c.Plan()
+			require.Equal(t, "a", items[0].Obj.key)
+			require.Equal(t, uint8(3), items[0].Mark)
+		})
+	}
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// requireSame checks everything that a core says between two rounds, given the revision
+// up to which the table has been looked at.
+func (m *model) requireSame(t testingT, c *Core[row], observed uint64) {
+	t.Helper()
+	require.ElementsMatch(t, slices.Collect(maps.Keys(m.keys)), slices.Collect(maps.Keys(c.entries)), "keys")
+	require.Equal(t, len(m.keys) > 0, c.Tracks())
+	m.requireStates(t, c)
+	m.requireNextDue(t, c)
+	m.requireWatermarks(t, c, observed)
+	m.requireGroups(t, c)
+	m.requireBreakers(t, c)
+	m.requireFailures(t, c)
+	m.requireNews(t, c)
+}
+
+// requireStates checks that each key is where it is to be.
+func (m *model) requireStates(t testingT, c *Core[row]) {
+	t.Helper()
+	counts, failing := map[State]int{}, 0
+	for key, k := range m.keys {
+		e := c.entries[key]
+		require.Equal(t, k.state, e.state, "state of %q: %s, %s in the core", key, k.state, e.state)
+		require.Equal(t, k.obj, e.obj, "object of %q", key)
+		require.Equal(t, k.version, e.revision, "version of %q", key)
+		require.Equal(t, k.deleted, e.deleted, "deletion of %q", key)
+		require.Equal(t, k.failures, int(e.failures), "failures of %q", key)
+		require.Equal(t, k.tries, int(e.tries), "tries of %q", key)
+		require.True(t, c.TracksKeyOf(row{key: key}))
+		if k.clock {
+			require.Equal(t, k.at, e.dueAt, "%q is due", key)
+		}
+		if k.failure != "" {
+			failing++
+			require.Equal(t, k.failure, *e.failure, "failure of %q", key)
+		}
+		counts[k.state]++
+	}
+	for s := range numStates {
+		require.Equal(t, counts[s], c.Count(s), "keys in state %s", s)
+	}
+	require.Equal(t, failing, c.Failing(), "failing")
+	require.Equal(t, counts[Awaited]+counts[InFlight] > 0, c.Awaits())
+	for lane := range numLanes {
+		var keys []string
+		for _, k := range m.ready(lane) {
+			keys = append(keys, k.key)
+		}
+		require.Equal(t, keys, keysInLine(&c.lanes[lane]), "lane %s", lane)
+	}
+}
+
+func keysInLine(q *queue[row]) (keys []string) {
+	for e := q.head; e != nil; e = e.next {
+		keys = append(keys, e.key)
+	}
+	return keys
+}
+
+func (m *model) requireNextDue(t testingT, c *Core[row]) {
+	t.Helper()
+	var times []time.Duration
+	for _, k := range m.keys {
+		if k.clock {
+			times = append(times, k.at)
+		}
+		if k.state == Ready {
+			times = append(times, 0)
+		}
+	}
+	for class, b := range m.breakers {
+		if b.open && b.probing == 0 && len(m.held(class)) > 0 {
+			times = append(times, b.probeAt)
+		}
+	}
+	at, ok := c.NextDue()
+	require.Equal(t, len(times) > 0, ok, "something is due")
+	if ok {
+		require.Equal(t, slices.Min(times), at, "next due")
+	}
+}
+
+// owed returns the revision of the change that a key owes; 0 if it is reconciled.
+func (k *modelKey) owed() uint64 {
+	if k.owes == 0 && k.note != nil && !k.note.settled {
+		return k.note.revision
+	}
+	return k.owes
+}
+
+// untried returns the revision of the change of a key that has still to be attempted, 0 if
+// there is none, or if it counts as if it had been.
+func (k *modelKey) untried() uint64 {
+	if k.unseen {
+		return k.owes
+	}
+	if k.note != nil && !k.note.settled {
+		return k.note.revision
+	}
+	return 0
+}
+
+func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
+	t.Helper()
+	low, attempted := uint64(never), observed
+	owing := map[string]uint64{}
+	for key, k := range m.keys {
+		if owed := k.owed(); owed > 0 {
+			low = min(low, owed)
+			owing[key] = owed
+		}
+		if untried := k.untried(); untried > 0 {
+			attempted = min(attempted, untried-1)
+		}
+	}
+	if low == never {
+		low = 0
+	}
+	require.Equal(t, low, c.LowWatermark(), "low watermark")
+	require.Equal(t, attempted, c.Attempted(observed), "attempted")
+
+	last, told := uint64(0), map[string]uint64{}
+	c.Debts(func(d Debt[row]) bool {
+		k := m.keys[d.Obj.key]
+		require.Equal(t, Debt[row]{
+			Obj: k.obj, Since: k.owed(), Deleted: k.deleted, State: k.state,
+			Failures: k.failures, Failure: k.failure, Tried: k.tried,
+		}, d, "debt of %q", k.key)
+		require.LessOrEqual(t, last, d.Since, "debts are out of order")
+		last, told[k.key] = d.Since, d.Since
+		one, owes := c.DebtOf(row{key: k.key})
+		require.True(t, owes)
+		require.Equal(t, d, one)
+		return true
+	})
+	require.Equal(t, owing, told, "debts")
+	for key := range m.keys {
+		_, owes := c.DebtOf(row{key: key})
+		require.Equal(t, owing[key] > 0, owes, "%q owes", key)
+	}
+	if len(owing) > 1 {
+		n := 0
+		c.Debts(func(Debt[row]) bool { n++; return n < 2 })
+		require.Equal(t, 2, n, "told on although no more was wanted")
+	}
+}
+
+// requireGroups checks that the groups are those that somebody has, and who waits.
+func (m *model) requireGroups(t testingT, c *Core[row]) {
+	t.Helper()
+	holders := map[string]string{}
+	for name, g := range c.groups {
+		holders[name] = g.holder.key
+		var keys []string
+		for _, k := range m.inLine(func(k *modelKey) bool { return k.state == Queued && k.group == name }) {
+			keys = append(keys, k.key)
+		}
+		require.Equal(t, keys, keysInLine(&g.waiting), "keys that wait for group %q", name)
+	}
+	require.Equal(t, m.holders, holders, "who has the groups")
+}
+
+// requireBreakers checks which breakers are open, and what they hold.
+func (m *model) requireBreakers(t testingT, c *Core[row]) {
+	t.Helper()
+	var open []OpenBreaker
+	for class, b := range m.breakers {
+		require.Contains(t, c.breakers, class)
+		require.Equal(t, b.probing, c.breakers[class].probing, "probes of class %q", class)
+		var keys []string
+		for _, k := range m.held(class) {
+			keys = append(keys, k.key)
+		}
+		require.Equal(t, keys, keysInLine(&c.breakers[class].held), "held by class %q", class)
+		if b.open {
+			open = append(open, OpenBreaker{
+				Class: class, Since: b.opened, ProbeAt: b.probeAt, Failure: b.failure, Held: len(keys),
+			})
+		}
+	}
+	slices.SortFunc(open, func(a, b OpenBreaker) int { return strings.Compare(a.Class, b.Class) })
+	require.Equal(t, open, c.OpenBreakers())
+	for _, now := range []time.Duration{0, m.round.now, never} {
+		n, at := m.allowance(now)
+		gotN, gotAt := c.Allowance(now)
+		require.Equal(t, n, gotN, "items that may be planned")
+		require.Equal(t, at, gotAt, "when some may be planned")
+	}
+}
+
+// requireFailures checks that the core tells all failures, the longest owed first.
+func (m *model) requireFailures(t testingT, c *Core[row]) {
+	t.Helper()
+	var failing []*modelKey
+	for _, k := range m.keys {
+		if k.failure != "" {
+			failing = append(failing, k)
+		}
+	}
+	var texts, told []string
+	for _, k := range failing {
+		texts = append(texts, k.failure)
+	}
+	c.Failures(func(text string) bool {
+		told = append(told, text)
+		return true
+	})
+	require.ElementsMatch(t, texts, told, "failures")
+	if len(failing) == 0 {
+		return
+	}
+	first := slices.MinFunc(failing, func(a, b *modelKey) int { return cmp.Compare(a.owed(), b.owed()) })
+	var longest []string
+	for _, k := range failing {
+		if k.owed() == first.owed() {
+			longest = append(longest, k.failure)
+		}
+	}
+	require.Contains(t, longest, told[0], "the longest unreconciled comes first")
+	c.Failures(func(string) bool {
+		require.NotNil(t, told, "told on although no more was wanted")
+		told = nil
+		return false
+	})
+}
+
+// telling is what people were told of, and at which version.
+type telling struct {
+	failures map[string]string
+	open     []string
+	version  uint64
+}
+
+// requireNews checks that the version changes when there is something new to tell.
+func (m *model) requireNews(t testingT, c *Core[row]) {
+	t.Helper()
+	now := telling{failures: map[string]string{}, version: c.FailureVersion()}
+	for key, k := range m.keys {
+		if k.failure != "" {
+			now.failures[key] = k.failure
+		}
+	}
+	for class, b := range m.breakers {
+		if b.open {
+			now.open = append(now.open, class)
+		}
+	}
+	slices.Sort(now.open)
+	if !maps.Equal(now.failures, m.told.failures) || !slices.Equal(now.open, m.told.open) {
+		require.NotEqual(t, m.told.version, now.version, "there is news, and nobody is told")
+	}
+	m.told = now
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// row is an object of a table of the tests. A deleted one stays as a tombstone.
+type row struct {
+	key      string
+	revision uint64
+	// wish numbers what the program wants of the key; a status write keeps it.
+	wish    uint64
+	deleted bool
+	status  string
+	text    string
+	// group is that of the object, lane what kind of change its last one was.
+	group string
+	lane  Lane
+}
+
+func keyOfRow(r row) []byte { return []byte(r.key) }
+
+// small returns a core of the given round size that waits 100 ms to 1 s, without jitter.
+func small(size int) *Core[row] { return New(smallConfig(size)) }
+
+func smallConfig(size int) Config[row] {
+	return Config[row]{KeyOf: keyOfRow, Limits: Limits{
+		MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Second, RoundSize: size,
+	}}
+}
+
+// begin starts a round and observes the given keys as changes, from a revision on.
+func begin(c *Core[row], now time.Duration, from uint64, keys ...string) {
+	c.Begin(now, c.roundSize)
+	for i, key := range keys {
+		c.Observe(row{key: key}, from+uint64(i), false, Fresh)
+	}
+}
+
+func planned(items []Item[row]) (keys []string) {
+	for i := range items {
+		keys = append(keys, items[i].Obj.key)
+	}
+	return keys
+}
+
+// failed is the outcome of an item that failed and whose status was not written.
+func failed(it *Item[row], text string) Outcome[row] {
+	return Outcome[row]{Kind: Failed, Failure: &text, Obj: it.Obj, Revision: it.Revision}
+}
+
+func done(it *Item[row]) Outcome[row] {
+	return Outcome[row]{Kind: Done, Obj: it.Obj, Revision: it.Revision}
+}
+
+// runFirst plans the round, runs its first item with success and puts back the others.
+func runFirst(t *testing.T, c *Core[row], now time.Duration, want ...string) {
+	t.Helper()
+	items := c.Plan()
+	require.Equal(t, want, planned(items))
+	c.Settle(now, &items[0], done(&items[0]))
+	for i := len(items) - 1; i > 0; i-- {
+		c.Return(&items[i])
+	}
+	c.End(1)
+}
