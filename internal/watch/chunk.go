@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package watch
+
+import "reflect"
+
+// chunk is a goroutine that waits for a set's channels, up to perChunk of them.
+type chunk[T any] struct {
+	set *Set[T]
+	// wake makes the goroutine look at the members again.
+	wake chan struct{}
+
+	// The rest is guarded by the set's mu.
+
+	// members are those to wait for. Without any the goroutine ends.
+	members []*Wait[T]
+	// stale is how many were removed since the goroutine looked last: it goes on
+	// waiting for their channels, and keeps them in memory, until it looks again. It is
+	// made to when they are more than the members, which spreads the cost over them.
+	stale int
+}
+
+// add makes a wait a member, for the goroutine to find when it is poked.
+func (c *chunk[T]) add(w *Wait[T]) {
+	w.chunk, w.index = c, len(c.members)
+	c.members = append(c.members, w)
+}
+
+func (c *chunk[T]) remove(w *Wait[T]) {
+	c.members = remove(c.members, w)
+	w.chunk = nil
+}
+
+// poke never blocks. A goroutine that is not waiting just now will not begin to.
+func (c *chunk[T]) poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run waits for the members until there are none.
+//
+// A goroutine may be waiting for what is no member any more, and two for one channel
+// while a member moves between chunks. That is harmless: what woke a goroutine only makes
+// it look at its members, under the lock, and a closed channel stays closed for whoever
+// looks next. So no closing is missed, and whoever sees it first reports it.
+func (c *chunk[T]) run() {
+	sel := selection[T]{cases: []reflect.SelectCase{receive(c.wake)}}
+	var woke *Wait[T]
+	for c.look(&sel, woke) {
+		woke = sel.wait()
+	}
+}
+
+// look reports the members whose channels have closed, and makes the selection that of
+// the others. woke is the wait whose channel was received from, nil if none was. It
+// returns false if there is nothing more to wait for.
+func (c *chunk[T]) look(sel *selection[T], woke *Wait[T]) bool {
+	s := c.set
+	s.mu.Lock()
+	reported := c.sweep(woke)
+	s.merge(c)
+	c.stale = 0
+	goOn := len(c.members) > 0 && !s.stopped
+	if goOn {
+		sel.follow(c.members)
+	} else {
+		s.ended(c)
+	}
+	s.mu.Unlock()
+	if reported {
+		s.notify()
+	}
+	return goOn
+}
+
+// sweep reports what has closed, and woke, whose value may have been received: it is a
+// member of another chunk if it moved meanwhile.
+func (c *chunk[T]) sweep(woke *Wait[T]) (reported bool) {
+	if woke != nil && woke.chunk != nil {
+		c.set.detach(woke)
+		c.set.report(woke)
+		reported = true
+	}
+	for i := 0; i < len(c.members); {
+		w := c.members[i]
+		select {
+		case <-w.ch:
+			c.remove(w) // and another is at i now
+			c.set.report(w)
+			reported = true
+		default:
+			i++
+		}
+	}
+	return reported
+}
+
+// selection is what a goroutine waits for: the channel that wakes it, and its members as
+// they were when it last looked. It belongs to that goroutine.
+type selection[T any] struct {
+	cases []reflect.SelectCase
+	// waits are those that the cases behind the first are for.
+	waits []*Wait[T]
+}
+
+// follow makes the selection that of the members.
+func (sel *selection[T]) follow(members []*Wait[T]) {
+	for i, w := range members {
+		switch {
+		case i == len(sel.waits):
+			sel.waits = append(sel.waits, w)
+			sel.cases = append(sel.cases, receive(w.ch))
+		case sel.waits[i] != w:
+			sel.waits[i] = w
+			sel.cases[i+1] = receive(w.ch)
+		}
+	}
+	n := len(members)
+	clear(sel.waits[n:])
+	clear(sel.cases[n+1:])
+	sel.waits, sel.cases = sel.waits[:n], sel.cases[:n+1]
+}
+
+// wait blocks until a channel is ready, and returns whose it is; nil for the first.
+func (sel *selection[T]) wait() *Wait[T] {
+	chosen, _, _ := reflect.Select(sel.cases)
+	if chosen == 0 {
+		return nil
+	}
+	return sel.waits[chosen-1]
+}
+
+func receive(ch <-chan struct{}) reflect.SelectCase {
+	return reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ch)}
+}

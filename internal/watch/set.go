@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package watch waits for very many channels to close, at a cost that many can bear: a
+// channel that is waited for costs less than 500 bytes, where a goroutine for each would
+// cost 2,700, and channels that close together are noticed together.
+package watch
+
+import "sync"
+
+// perChunk is how many channels one goroutine waits for. Twice as many would save an
+// eighth of the memory, and double the time that a single closing takes, since it makes its
+// goroutine begin again with all its channels: some 2 us as it is. BenchmarkChunkSizes has
+// the figures. With the channel that wakes the goroutine it is a power of two, which is
+// what slices grow to.
+const perChunk = 31
+
+// Set waits for channels to close, each with a value that says whom it is waited for. A
+// channel that is added is reported exactly once when it closes, however early or late
+// that is, unless it was removed or the set stopped before [Set.Take] returned it; and
+// one that was removed is never returned. A channel may be added any number of times:
+// each time is a wait of its own. A channel that never closes costs its memory until it
+// is removed; a nil channel never closes.
+//
+// A value that is received counts as the channel's closing. But one that is sent while
+// its channel is being removed may be lost to others that wait for that channel.
+//
+// The methods are safe from any goroutine. Only Stop waits for others.
+type Set[T any] struct {
+	notify   func()
+	perChunk int
+	wg       sync.WaitGroup
+
+	mu sync.Mutex
+	// closed are the waits that are to be taken.
+	closed []*Wait[T]
+	// open is the chunk that new channels go into, nil if there is none. All others
+	// are more than a quarter full.
+	open    *chunk[T]
+	chunks  map[*chunk[T]]struct{}
+	stopped bool
+}
+
+// Wait is one channel's stay in a set, until it is taken or removed.
+type Wait[T any] struct {
+	// Value is what the channel was added with. It is the caller's: the set never
+	// looks at it.
+	Value T
+
+	ch <-chan struct{}
+	// chunk has the wait among its members at the index; nil if it is none of theirs
+	// any more: closed has it at the index then, or nobody if the index is negative.
+	chunk *chunk[T]
+	index int
+}
+
+// Channel returns the channel that is waited for. Safe from any goroutine.
+func (w *Wait[T]) Channel() <-chan struct{} { return w.ch }
+
+// New returns a set without channels, which costs no goroutine. notify is called when
+// there is something to take: once or more often for channels that close together, by
+// goroutines of the set, so that it must neither block nor call Stop. It may come late:
+// there may be nothing to take any more.
+func New[T any](notify func()) *Set[T] {
+	return &Set[T]{notify: notify, perChunk: perChunk, chunks: map[*chunk[T]]struct{}{}}
+}
+
+// Add begins to wait for a channel, which may be closed already. After Stop the wait is
+// never reported.
+func (s *Set[T]) Add(ch <-chan struct{}, value T) *Wait[T] {
+	w := &Wait[T]{Value: value, ch: ch, index: -1}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return w
+	}
+	if s.open == nil || len(s.open.members) == s.perChunk {
+		s.start()
+	}
+	s.open.add(w)
+	s.open.poke()
+	return w
+}
+
+// start begins a new chunk, which new channels go into from now on.
+func (s *Set[T]) start() {
+	c := &chunk[T]{set: s, wake: make(chan struct{}, 1)}
+	s.open = c
+	s.chunks[c] = struct{}{}
+	s.wg.Go(c.run)
+}
+
+// Remove ends a wait. It does nothing if the wait was taken or removed before.
+func (s *Set[T]) Remove(w *Wait[T]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case w.chunk != nil:
+		s.detach(w)
+	case w.index >= 0:
+		s.closed = remove(s.closed, w)
+	}
+}
+
+// Take returns the waits whose channels have closed, in no particular order, and ends
+// them. It returns nil if there are none.
+func (s *Set[T]) Take() []*Wait[T] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := s.closed
+	s.closed = nil
+	for _, w := range taken {
+		w.index = -1
+	}
+	return taken
+}
+
+// Stop ends the set's goroutines and waits for them. What is not reported by then never
+// is. It may be called again.
+func (s *Set[T]) Stop() {
+	s.mu.Lock()
+	s.stopped = true
+	for c := range s.chunks {
+		c.poke()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+// detach takes a wait from a chunk whose goroutine is waiting. The caller holds mu.
+func (s *Set[T]) detach(w *Wait[T]) {
+	c := w.chunk
+	c.remove(w)
+	c.stale++
+	s.merge(c)
+	if c.stale > len(c.members) {
+		c.poke()
+	}
+}
+
+// report puts a wait among those that are to be taken. It is no member of a chunk any
+// more. The caller holds mu.
+func (s *Set[T]) report(w *Wait[T]) {
+	w.index = len(s.closed)
+	s.closed = append(s.closed, w)
+}
+
+// merge keeps chunks from thinning out: a chunk that has become a quarter full or less
+// gives its channels to the open one or, if that is too full for it, takes its place. So
+// n channels never cost more than 1 + 4n/perChunk goroutines, whichever of them close.
+// The caller holds mu, and makes c's goroutine look.
+func (s *Set[T]) merge(c *chunk[T]) {
+	switch {
+	case c == s.open || len(c.members) == 0 || 4*len(c.members) > s.perChunk:
+	case s.open == nil || len(s.open.members)+len(c.members) > s.perChunk:
+		s.open = c
+	default:
+		for _, w := range c.members {
+			s.open.add(w)
+		}
+		c.members = nil
+		s.open.poke()
+	}
+}
+
+// ended forgets a chunk. The caller holds mu.
+func (s *Set[T]) ended(c *chunk[T]) {
+	delete(s.chunks, c)
+	if s.open == c {
+		s.open = nil
+	}
+}
+
+// remove takes a wait off a list that has it at its index; the last one takes its place.
+func remove[T any](list []*Wait[T], w *Wait[T]) []*Wait[T] {
+	last := len(list) - 1
+	list[w.index] = list[last]
+	list[w.index].index = w.index
+	list[last] = nil
+	w.index = -1
+	return list[:last]
+}

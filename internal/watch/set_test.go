@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package watch
+
+import (
+	"reflect"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"weak"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAClosingIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ready := newSet(t, perChunk)
+		ch := make(chan struct{})
+		w := s.Add(ch, 7)
+		require.True(t, w.Channel() == ch)
+		synctest.Wait()
+		require.Empty(t, ready)
+		require.Nil(t, s.Take())
+
+		close(ch)
+		<-ready
+		require.Equal(t, []*Wait[int]{w}, s.Take())
+		synctest.Wait()
+		require.Empty(t, ready)
+		require.Nil(t, s.Take())
+		s.Remove(w)
+		require.Empty(t, s.chunks, "a goroutine without channels")
+	})
+}
+
+func TestAChannelThatIsClosedAlreadyIsReported(t *testing.T) {
+	s, ready := newSet(t, perChunk)
+	closed := make(chan struct{})
+	close(closed)
+	for i := range 3 {
+		s.Add(closed, i)
+		<-ready
+		require.Equal(t, []int{i}, values(s))
+	}
+}
+
+func TestOneChannelMayBeWaitedForManyTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newSet(t, 4)
+		ch := make(chan struct{})
+		var removed *Wait[int]
+		for i := range 10 {
+			if w := s.Add(ch, i); i == 5 {
+				removed = w
+			}
+		}
+		s.Remove(removed)
+		synctest.Wait()
+		close(ch)
+		synctest.Wait()
+		got := values(s)
+		slices.Sort(got)
+		require.Equal(t, []int{0, 1, 2, 3, 4, 6, 7, 8, 9}, got)
+	})
+}
+
+// Whether the closing was noticed yet makes no difference to the one who removes.
+func TestWhatWasRemovedIsNeverTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ready := newSet(t, perChunk)
+		channels := []chan struct{}{make(chan struct{}), make(chan struct{}), make(chan struct{})}
+		waits := make([]*Wait[int], 3)
+		for i, ch := range channels {
+			waits[i] = s.Add(ch, i)
+		}
+		synctest.Wait()
+		for _, ch := range channels {
+			close(ch)
+		}
+		<-ready
+		synctest.Wait()
+		s.Remove(waits[0])
+		s.Remove(waits[0])
+		require.ElementsMatch(t, []int{1, 2}, values(s))
+
+		w := s.Add(channels[0], 3)
+		s.Remove(w)
+		synctest.Wait()
+		require.Nil(t, s.Take())
+	})
+}
+
+func TestANilChannelNeverCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ready := newSet(t, perChunk)
+		w := s.Add(nil, 1)
+		ch := make(chan struct{})
+		s.Add(ch, 2)
+		synctest.Wait()
+		close(ch)
+		<-ready
+		require.Equal(t, []int{2}, values(s))
+		s.Remove(w)
+		synctest.Wait()
+		require.Empty(t, s.chunks)
+	})
+}
+
+func TestAValueCountsAsAClosing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ready := newSet(t, perChunk)
+		ch := make(chan struct{})
+		for i := range 3 {
+			s.Add(ch, i)
+		}
+		synctest.Wait()
+		for range 3 {
+			ch <- struct{}{}
+			<-ready
+			require.Len(t, s.Take(), 1)
+		}
+		require.Empty(t, s.chunks)
+	})
+}
+
+// The goroutine that received the value is not the one that waits for it now.
+func TestAValueIsNotLostWhenItsChannelMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ready := newSet(t, 8)
+		channels := make([]chan struct{}, 9)
+		waits := make([]*Wait[int], len(channels))
+		for i := range channels {
+			channels[i] = make(chan struct{})
+			waits[i] = s.Add(channels[i], i)
+		}
+		for _, w := range waits[:5] {
+			s.Remove(w)
+		}
+		synctest.Wait()
+		require.Len(t, s.chunks, 2)
+
+		s.mu.Lock()
+		channels[7] <- struct{}{}
+		s.detach(waits[5]) // which leaves two, for the other chunk to take
+		moved := waits[7].chunk == waits[8].chunk
+		s.mu.Unlock()
+		require.True(t, moved)
+		<-ready
+		require.Equal(t, []int{7}, values(s))
+		synctest.Wait()
+		requireSound(t, s)
+	})
+}
+
+func TestChannelsThatCloseTogetherAreNoticedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		notified := 0
+		s := New[int](func() { notified++ })
+		defer s.Stop()
+		channels := make([]chan struct{}, perChunk)
+		for i := range channels {
+			channels[i] = make(chan struct{})
+			s.Add(channels[i], i)
+		}
+		synctest.Wait()
+		s.mu.Lock()
+		for i := 1; i < perChunk; i += 2 {
+			close(channels[i])
+		}
+		s.mu.Unlock()
+		synctest.Wait()
+		require.Equal(t, 1, notified)
+		require.Len(t, s.Take(), perChunk/2)
+	})
+}
+
+func TestWhatIsOverIsNotKeptInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newSet(t, perChunk)
+		keep := make(chan struct{})
+		s.Add(keep, 0)
+		s.Add(keep, 1)
+		ch := make(chan struct{})
+		gone := []weak.Pointer[Wait[int]]{weak.Make(s.Add(ch, 2)), weak.Make(s.Add(ch, 3))}
+		removed := s.Add(make(chan struct{}), 4)
+		gone = append(gone, weak.Make(removed))
+		synctest.Wait()
+		s.Remove(removed)
+		close(ch)
+		synctest.Wait()
+		require.Len(t, s.Take(), 2)
+		runtime.GC()
+		for i, p := range gone {
+			require.Nil(t, p.Value(), "%d", i)
+		}
+	})
+}
+
+func TestASelectionKeepsNoChannelThatItHasLost(t *testing.T) {
+	sel := selection[int]{cases: []reflect.SelectCase{receive(nil)}}
+	waits := []*Wait[int]{{ch: make(chan struct{})}, {ch: make(chan struct{})}, {ch: make(chan struct{})}}
+	sel.follow(waits)
+	sel.follow(waits[1:2])
+	require.Len(t, sel.cases, 2)
+	require.Equal(t, waits[1].ch, sel.cases[1].Chan.Interface())
+	for _, c := range sel.cases[2:4] {
+		require.Zero(t, c)
+	}
+}
+
+func TestStopEndsEverything(t *testing.T) {
+	s, _ := newSet(t, 4)
+	var waits []*Wait[int]
+	ch := make(chan struct{})
+	for i := range 100 {
+		waits = append(waits, s.Add(ch, i))
+	}
+	s.Stop()
+	require.Empty(t, s.chunks)
+	close(ch)
+	s.Add(ch, 100)
+	for _, w := range waits[50:] {
+		s.Remove(w)
+	}
+	s.Stop()
+	require.Nil(t, s.Take())
+}
+
+// What is left of many channels must not be scattered over as many goroutines as there
+// once were: each chunk is one.
+func TestFewChannelsCostFewGoroutines(t *testing.T) {
+	for name, end := range map[string]func(s *Set[int], w *Wait[int], ch chan struct{}){
+		"closed":  func(s *Set[int], w *Wait[int], ch chan struct{}) { close(ch) },
+		"removed": func(s *Set[int], w *Wait[int], ch chan struct{}) { s.Remove(w) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, _ := newSet(t, perChunk)
+				const n = 64 * perChunk
+				channels := make([]chan struct{}, n)
+				waits := make([]*Wait[int], n)
+				for i := range channels {
+					channels[i] = make(chan struct{})
+					waits[i] = s.Add(channels[i], i)
+				}
+				synctest.Wait()
+				require.Len(t, s.chunks, 64)
+				for i := range channels {
+					if i%perChunk != 0 {
+						end(s, waits[i], channels[i])
+					}
+				}
+				synctest.Wait()
+				requireSound(t, s)
+				require.LessOrEqual(t, len(s.chunks), 1+4*64/perChunk)
+				s.Take()
+				for i := 0; i < n; i += perChunk {
+					close(channels[i])
+				}
+				synctest.Wait()
+				require.Len(t, s.Take(), 64, "those that have moved")
+				require.Empty(t, s.chunks)
+			})
+		})
+	}
+}
+
+// A goroutine for each channel would cost 2,700 bytes.
+func TestAChannelCostsLittleMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newSet(t, perChunk)
+		const n = 20_000
+		channels := make([]chan struct{}, n)
+		for i := range channels {
+			channels[i] = make(chan struct{})
+		}
+		before := inUse()
+		for i, ch := range channels {
+			s.Add(ch, i)
+		}
+		synctest.Wait()
+		each := (inUse() - before) / n
+		t.Logf("%d bytes a channel", each)
+		require.Less(t, each, uint64(800))
+	})
+}
+
+func inUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse + m.StackInuse
+}

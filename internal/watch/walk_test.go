@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package watch
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// walker adds, removes, closes and takes at random, and knows what is to come of it.
+type walker struct {
+	t      *testing.T
+	random *rand.Rand
+	set    *Set[int]
+
+	channels map[*Wait[int]]chan struct{}
+	// waiting are those whose channel is open; due those whose channel is closed,
+	// and that were not taken yet; over those of which nothing may come any more.
+	waiting, due, over []*Wait[int]
+}
+
+func (w *walker) add() {
+	// Now and then a channel that is waited for already, or that is closed already.
+	ch := make(chan struct{})
+	switch r := w.random.IntN(10); {
+	case r == 0 && len(w.waiting) > 0:
+		ch = w.channels[w.waiting[w.random.IntN(len(w.waiting))]]
+	case r == 1:
+		close(ch)
+		w.due = append(w.due, w.keep(ch))
+		return
+	}
+	w.waiting = append(w.waiting, w.keep(ch))
+}
+
+func (w *walker) keep(ch chan struct{}) *Wait[int] {
+	wait := w.set.Add(ch, len(w.channels))
+	w.channels[wait] = ch
+	return wait
+}
+
+func (w *walker) remove() {
+	for _, from := range []*[]*Wait[int]{&w.waiting, &w.due, &w.over} {
+		if w.random.IntN(2) == 0 || len(*from) == 0 {
+			continue
+		}
+		i := w.random.IntN(len(*from))
+		w.set.Remove((*from)[i])
+		w.over = append(w.over, (*from)[i])
+		*from = slices.Delete(*from, i, i+1)
+	}
+}
+
+func (w *walker) close() {
+	if len(w.waiting) == 0 {
+		return
+	}
+	ch := w.channels[w.waiting[w.random.IntN(len(w.waiting))]]
+	close(ch)
+	w.waiting = slices.DeleteFunc(w.waiting, func(wait *Wait[int]) bool {
+		if w.channels[wait] != ch {
+			return false
+		}
+		w.due = append(w.due, wait)
+		return true
+	})
+}
+
+// take takes what was noticed by now, which has to be due.
+func (w *walker) take() {
+	for _, wait := range w.set.Take() {
+		i := slices.Index(w.due, wait)
+		require.GreaterOrEqual(w.t, i, 0, "%d is not due", wait.Value)
+		w.due = slices.Delete(w.due, i, i+1)
+		w.over = append(w.over, wait)
+	}
+}
+
+// quiet lets the goroutines notice everything, and takes it.
+func (w *walker) quiet() {
+	synctest.Wait()
+	requireSound(w.t, w.set)
+	w.take()
+	require.Empty(w.t, w.due, "closed and not reported")
+	n := 0
+	for c := range w.set.chunks {
+		n += len(c.members)
+	}
+	require.Equal(w.t, len(w.waiting), n)
+}
+
+func (w *walker) step(grow int) {
+	switch r := w.random.IntN(100); {
+	case r < grow:
+		w.add()
+	case r < 60:
+		w.remove()
+	case r < 90:
+		w.close()
+	case r < 95:
+		w.take()
+	default:
+		w.quiet()
+	}
+}
+
+// TestRandomWalkAgreesWithTheModel: what closes is reported once, whatever is added,
+// removed and closed before its goroutine comes to look; what was removed never is.
+func TestRandomWalkAgreesWithTheModel(t *testing.T) {
+	for _, size := range []int{1, 2, 4, 9, perChunk} {
+		seed := rand.Uint64()
+		synctest.Test(t, func(t *testing.T) {
+			t.Logf("chunks of %d, seed %d", size, seed)
+			set, _ := newSet(t, size)
+			w := &walker{
+				t: t, random: rand.New(rand.NewPCG(seed, 0)), set: set, channels: map[*Wait[int]]chan struct{}{},
+			}
+			for range 20 {
+				// Growing and shrinking in turns makes chunks fill up and thin out.
+				for range 200 {
+					w.step(55)
+				}
+				for range 200 {
+					w.step(15)
+				}
+			}
+			for len(w.waiting) > 0 {
+				w.close()
+			}
+			w.quiet()
+			synctest.Wait()
+			require.Empty(t, set.chunks)
+		})
+	}
+}
+
+// Everything at once from many goroutines: each closing is taken exactly once.
+func TestConcurrentUseLosesNoClosing(t *testing.T) {
+	s, ready := newSet(t, 4)
+	const adders, each = 8, 300
+	var wg sync.WaitGroup
+	for a := range adders {
+		wg.Go(func() { addAndClose(s, a*each, each) })
+	}
+	var taken [adders * each]int
+	for n := 0; n < len(taken); {
+		<-ready
+		for _, w := range s.Take() {
+			taken[w.Value]++
+			n++
+		}
+	}
+	wg.Wait()
+	for value, times := range taken {
+		require.Equal(t, 1, times, "%d", value)
+	}
+	s.Stop()
+	require.Nil(t, s.Take(), "more than was added")
+}
+
+// addAndClose adds n channels with the values from first on, and closes them a few at a
+// time. Beside each it adds one that it removes again.
+func addAndClose(s *Set[int], first, n int) {
+	var open []chan struct{}
+	for i := range n {
+		ch := make(chan struct{})
+		s.Add(ch, first+i)
+		s.Remove(s.Add(ch, -1))
+		if open = append(open, ch); i%5 == 4 || i == n-1 {
+			for _, ch := range open {
+				close(ch)
+			}
+			open = nil
+		}
+	}
+}
+
+// A channel may close in the very moment in which it is added or removed, or in which
+// its chunk is rearranged.
+func TestAClosingRacesWithEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newSet(t, 4)
+		for round := range 300 {
+			channels := make([]chan struct{}, 12)
+			waits := make([]*Wait[int], len(channels))
+			for i := range channels {
+				channels[i] = make(chan struct{})
+			}
+			var closing sync.WaitGroup
+			closing.Go(func() {
+				for i := range channels {
+					close(channels[(i+round)%len(channels)])
+				}
+			})
+			for i, ch := range channels {
+				waits[i] = s.Add(ch, i)
+			}
+			want := []int{}
+			for i, w := range waits {
+				if (i+round)%3 == 0 {
+					s.Remove(w)
+				} else {
+					want = append(want, i)
+				}
+			}
+			closing.Wait()
+			synctest.Wait()
+			got := values(s)
+			slices.Sort(got)
+			require.Equal(t, want, got)
+			require.Empty(t, s.chunks)
+		}
+	})
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+)
+
+// BenchmarkBlocked has 100,000 keys blocked on as many channels, or on one. "together":
+// all channels close, and all keys are released; an operation is all of them. "one by
+// one": each key is released, and blocked again, before the next channel closes; an
+// operation is one.
+func BenchmarkBlocked(b *testing.B) {
+	const n = 100_000
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%08d", i)
+	}
+	for _, distinct := range []int{1, n} {
+		b.Run(fmt.Sprintf("together/%d", distinct), func(b *testing.B) {
+			var memory uint64
+			for b.Loop() {
+				b.StopTimer()
+				channels := openChannels(distinct)
+				x := newBlocked()
+				before := heapAndStacks()
+				blockAll(x, keys, channels)
+				memory += heapAndStacks() - before
+				b.StartTimer()
+				for _, ch := range channels {
+					close(ch)
+				}
+				for left := n; left > 0; {
+					x.release(<-x.released, func(string) { left-- })
+				}
+				b.StopTimer()
+				x.stop()
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(memory)/float64(b.N)/n, "B/key")
+		})
+	}
+	b.Run("settle", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			channels := openChannels(n)
+			x := newBlocked()
+			b.StartTimer()
+			blockAll(x, keys, channels)
+			b.StopTimer()
+			x.stop()
+			b.StartTimer()
+		}
+	})
+	b.Run("one-by-one", func(b *testing.B) {
+		channels := openChannels(n)
+		x := newBlocked()
+		blockAll(x, keys, channels)
+		heapAndStacks()
+		i := 0
+		for b.Loop() {
+			at := i * 7919 % n
+			i++
+			close(channels[at])
+			x.release(<-x.released, func(string) {})
+			channels[at] = make(chan struct{})
+			x.settle(keys[at], []<-chan struct{}{channels[at]})
+		}
+		x.stop()
+	})
+}
+
+func blockAll(x *blocked, keys []string, channels []chan struct{}) {
+	for i, key := range keys {
+		x.settle(key, []<-chan struct{}{channels[i%len(channels)]})
+	}
+}
+
+func heapAndStacks() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse + m.StackInuse
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// releases returns the keys that are released now, in their order.
+func releases(b *blocked) []string {
+	var keys []string
+	b.release(nil, func(key string) { keys = append(keys, key) })
+	return keys
+}
+
+func list(channels ...<-chan struct{}) []<-chan struct{} { return channels }
+
+func openChannels(n int) []chan struct{} {
+	channels := make([]chan struct{}, n)
+	for i := range channels {
+		channels[i] = make(chan struct{})
+	}
+	return channels
+}
+
+func TestKeysOnOneChannelCostOneWaiterAndComeInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := runtime.NumGoroutine()
+		b := newBlocked()
+		defer b.stop()
+		ch := make(chan struct{})
+		var want []string
+		for i := range 5000 {
+			key := fmt.Sprint(i * 7919 % 5000)
+			b.settle(key, list(ch))
+			want = append(want, key)
+		}
+		b.leave(want[17])
+		want = slices.Delete(want, 17, 18)
+		synctest.Wait()
+		require.LessOrEqual(t, runtime.NumGoroutine(), before+1)
+		require.Empty(t, b.released)
+
+		close(ch)
+		<-b.released
+		require.Equal(t, want, releases(b))
+		require.False(t, b.any())
+		synctest.Wait()
+		require.Empty(t, b.released)
+		require.LessOrEqual(t, runtime.NumGoroutine(), before)
+	})
+}
+
+func TestChannelsThatCloseTogetherAreReleasedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := runtime.NumGoroutine()
+		b := newBlocked()
+		defer b.stop()
+		channels := openChannels(5000)
+		for i, ch := range channels {
+			b.settle(fmt.Sprint(i), list(ch))
+		}
+		synctest.Wait()
+		require.Less(t, runtime.NumGoroutine(), before+200)
+		for _, ch := range channels {
+			close(ch)
+		}
+		synctest.Wait()
+		<-b.released
+		require.Len(t, releases(b), len(channels))
+		require.Empty(t, b.released)
+		require.False(t, b.any())
+	})
+}
+
+// The key that was released waits no more, whatever else it waited for.
+func TestTheFirstOfSeveralChannelsReleases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBlocked()
+		defer b.stop()
+		one, two := make(chan struct{}), make(chan struct{})
+		b.settle("a", list(one, two, nil, one))
+		b.settle("b", list(two))
+		close(one)
+		<-b.released
+		require.Equal(t, []string{"a"}, releases(b))
+		require.True(t, b.any())
+		close(two)
+		<-b.released
+		require.Equal(t, []string{"b"}, releases(b))
+		require.False(t, b.any())
+
+		b.settle("c", list(nil))
+		require.False(t, b.any())
+	})
+}
+
+// A key that blocks again on the same channel, as at a re-check, disturbs no goroutine.
+func TestWaitingOnCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBlocked()
+		defer b.stop()
+		one, two := make(chan struct{}), make(chan struct{})
+		b.settle("a", list(one))
+		on := b.waits.entries[one]
+		b.settle("a", list(two, one))
+		require.Same(t, on, b.waits.entries[one])
+		b.settle("a", list(two))
+		require.NotContains(t, b.waits.entries, (<-chan struct{})(one))
+		close(one)
+		synctest.Wait()
+		require.Empty(t, releases(b))
+	})
+}
+
+// A release may make keys wait again, even for the channel that is being released.
+func TestKeysMayBlockAgainInTheMiddleOfARelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBlocked()
+		defer b.stop()
+		one, two := make(chan struct{}), make(chan struct{})
+		b.settle("a", list(one, two))
+		b.settle("b", list(one, two))
+		close(one)
+		close(two)
+		synctest.Wait()
+		var keys []string
+		b.release(nil, func(key string) {
+			keys = append(keys, key)
+			b.settle(key+"'", list(one, two))
+		})
+		require.Equal(t, []string{"a", "b"}, keys)
+		synctest.Wait()
+		require.Equal(t, []string{"a'", "b'"}, releases(b))
+		require.Empty(t, b.waits.entries)
+	})
+}
+
+func TestWhatWasBlockedGivesItsMemoryBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBlocked()
+		defer b.stop()
+		const n = 50_000
+		channels := openChannels(n)
+		block := func() {
+			for i, ch := range channels {
+				b.settle(fmt.Sprint(i), list(ch))
+			}
+			synctest.Wait()
+		}
+		before := heap()
+		block()
+		require.Greater(t, heap(), before+n*300)
+		for i := range n - 1 {
+			b.leave(fmt.Sprint(i))
+		}
+		synctest.Wait()
+		// What is left are the goroutines, which Go keeps for new ones.
+		require.Less(t, heap(), before+n*30)
+		require.Len(t, b.keys.entries, 1)
+		require.Len(t, b.waits.entries, 1)
+		runtime.KeepAlive(channels)
+	})
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// TestBlockedWalkAgreesWithTheModel: in the model a key has a set of channels, and it is
+// released if one of them has closed.
+func TestBlockedWalkAgreesWithTheModel(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	synctest.Test(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		b := newBlocked()
+		defer b.stop()
+		model := map[string][]chan struct{}{}
+		channels := openChannels(6)
+
+		released := func() []string {
+			var keys []string
+			for key, waits := range model {
+				if slices.ContainsFunc(waits, isClosed) {
+					keys = append(keys, key)
+				}
+			}
+			slices.Sort(keys)
+			return keys
+		}
+		for range 20_000 {
+			key := string('a' + rune(random.IntN(12)))
+			switch r := random.IntN(10); {
+			case r < 5:
+				var waits []chan struct{}
+				var given []<-chan struct{}
+				for range random.IntN(4) {
+					ch := channels[random.IntN(len(channels))]
+					waits, given = append(waits, ch), append(given, ch)
+				}
+				delete(model, key)
+				if len(waits) > 0 {
+					model[key] = waits
+				}
+				b.settle(key, given)
+			case r < 6:
+				delete(model, key)
+				b.leave(key)
+			case r < 8:
+				if ch := channels[random.IntN(len(channels))]; !isClosed(ch) {
+					close(ch)
+				}
+			case r < 9:
+				// A new channel in the place of one that some may wait for still.
+				channels[random.IntN(len(channels))] = make(chan struct{})
+			default:
+				noticed := random.IntN(2) == 0
+				if noticed {
+					synctest.Wait()
+				}
+				want, got := released(), releases(b)
+				slices.Sort(got)
+				if noticed {
+					require.Equal(t, want, got)
+				} else {
+					require.Subset(t, want, got)
+					require.Len(t, slices.Compact(slices.Clone(got)), len(got), "once each")
+				}
+				for _, key := range got {
+					delete(model, key)
+				}
+			}
+			require.Equal(t, len(model) > 0, b.any())
+		}
+		for key := range maps.Clone(model) {
+			b.leave(key)
+		}
+		require.Empty(t, b.keys.entries)
+		require.Empty(t, b.waits.entries)
+		synctest.Wait()
+		require.Empty(t, releases(b))
+	})
+}
+
+func isClosed(ch chan struct{}) bool { return anyClosed([]<-chan struct{}{ch}) }
