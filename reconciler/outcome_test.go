@@ -128,7 +128,7 @@ func TestBlockedWaitsForItsChannelAndForNoClock(t *testing.T) {
 		e.eachDone()
 		_, message, _ = e.health.now()
 		require.Equal(e, "OK, 99 object(s)", message)
-	}, nil, reconciler.WithoutPruning())
+	}, nil, reconciler.WithBlockedRecheck(0), reconciler.WithoutPruning())
 }
 
 // A wake-up is not lost when the channel closes while the operation is still running.

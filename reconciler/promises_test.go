@@ -219,8 +219,8 @@ func TestSlowOperationsDoNotKeepFinishedOnesWaiting(t *testing.T) {
 				attempts = append(attempts, c.at.Sub(start))
 			}
 		}
-		require.Len(e, attempts, 2)
-		require.Less(e, attempts[1], 200*time.Millisecond, "within a turn of being due")
+		require.Len(e, attempts, 3)
+		require.LessOrEqual(e, attempts[1], 120*time.Millisecond, "within a turn of being due")
 		e.target.failing("")
 		e.pass(time.Minute)
 		e.eachDone()

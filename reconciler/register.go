@@ -83,7 +83,7 @@ func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj],
 		return nil, err
 	}
 	params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), l.reconcile))
-	if l.set.RefreshInterval > 0 {
+	if l.opts.RefreshInterval > 0 {
 		params.JobGroup.Add(job.OneShot(l.scoped("refresh"), l.refresh))
 	}
 	return l, nil

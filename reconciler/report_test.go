@@ -233,13 +233,13 @@ func (r *recorder) PruneDuration(m cell.FullModuleID, name string, d time.Durati
 func TestMetricsAreToldOfEachOperationAndRound(t *testing.T) {
 	for kind, want := range map[string][]string{
 		"single": {
-			"a.b/x update 10ms", "a.b/x update 10ms", "a.b/x errors 2 2",
-			"a.b/x update 10ms", "a.b/x update 10ms", "a.b/x errors 0 0",
-			"a.b/x delete 10ms", "a.b/x update 10ms", "a.b/x errors 0 0",
+			"a.b/x update 4ms", "a.b/x update 4ms", "a.b/x errors 2 2",
+			"a.b/x update 4ms", "a.b/x update 4ms", "a.b/x errors 0 0",
+			"a.b/x delete 4ms", "a.b/x update 4ms", "a.b/x errors 0 0",
 		},
 		"batches": {
-			"a.b/x update 20ms", "a.b/x errors 2 2", "a.b/x update 20ms", "a.b/x errors 0 0",
-			"a.b/x delete 10ms", "a.b/x update 10ms", "a.b/x errors 0 0",
+			"a.b/x update 8ms", "a.b/x errors 2 2", "a.b/x update 8ms", "a.b/x errors 0 0",
+			"a.b/x delete 4ms", "a.b/x update 4ms", "a.b/x errors 0 0",
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestMetricsAreToldOfEachOperationAndRound(t *testing.T) {
 			inBubble(t, func(e *env) {
 				require.Equal(e, []string{"a.b/x prune 0s", "a.b/x prune <nil>", "a.b/x errors 0 0"}, r.got)
 				r.got = nil
-				e.target.before = func(context.Context, call) { time.Sleep(10 * time.Millisecond) }
+				e.target.before = func(context.Context, call) { time.Sleep(4 * time.Millisecond) }
 				e.target.failing("no")
 				e.put(1, 1, 2)
 				e.pass(50 * time.Millisecond)
