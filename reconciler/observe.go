@@ -111,11 +111,7 @@ func (l *Loop[Obj]) observeMain(txn statedb.ReadTxn, now time.Duration) <-chan s
 	}
 	previous := o.previous
 	o.previous = nil
-	room := l.core.Room
-	if o.tip != nil {
-		room = func() int { return l.core.RoomFor(true) }
-	}
-	if room() <= 0 {
+	if l.room() <= 0 {
 		l.fallBehind(now)
 		return watch
 	}
@@ -126,11 +122,15 @@ func (l *Loop[Obj]) observeMain(txn statedb.ReadTxn, now time.Duration) <-chan s
 		}
 		o.main.revision = revision
 		o.taken++
-		if !l.wanted(previous, change) {
+		lane, wanted := l.wanted(previous, change)
+		if !wanted {
 			continue
 		}
-		l.core.Observe(change.Object, revision, change.Deleted, l.laneOf(change, o.tip != nil))
-		if room() <= 0 {
+		if o.tip != nil {
+			lane = core.Backlog
+		}
+		l.core.Observe(change.Object, revision, change.Deleted, lane)
+		if l.room() <= 0 {
 			l.fallBehind(now)
 			return watch
 		}
@@ -147,17 +147,12 @@ func (l *Loop[Obj]) observeMain(txn statedb.ReadTxn, now time.Duration) <-chan s
 	return watch
 }
 
-// laneOf returns the lane that a change is to take.
-func (l *Loop[Obj]) laneOf(change statedb.Change[Obj], backlog bool) core.Lane {
-	switch {
-	case backlog:
-		return core.Backlog
-	case change.Deleted:
-		return core.Deletion
-	case l.cfg.GetStatus(change.Object).Kind == status.KindRefreshing:
-		return core.Refresh
+// room returns how many more changes main may hand to the core.
+func (l *Loop[Obj]) room() int {
+	if l.observer.tip != nil {
+		return l.core.RoomFor(true)
 	}
-	return core.Fresh
+	return l.core.Room()
 }
 
 const (
@@ -217,10 +212,11 @@ func (l *Loop[Obj]) observeTip(txn statedb.ReadTxn) {
 		}
 		o.tip.arrived = true
 		o.tip.revision = revision
-		if !l.wanted(nil, change) {
+		lane, wanted := l.wanted(nil, change)
+		if !wanted {
 			continue
 		}
-		l.core.Observe(change.Object, revision, change.Deleted, l.laneOf(change, false))
+		l.core.Observe(change.Object, revision, change.Deleted, lane)
 		if l.core.RoomFor(false) <= 0 {
 			return
 		}
@@ -271,26 +267,26 @@ func (l *Loop[Obj]) renewSnapshot(watch <-chan struct{}) {
 	}
 }
 
-// wanted reports whether a change is this reconciler's to act on. Everything else,
-// this and other reconcilers' status writes above all, is passed over here.
-func (l *Loop[Obj]) wanted(previous statedb.ReadTxn, change statedb.Change[Obj]) bool {
+// wanted reports whether a change is this reconciler's to act on, and by which lane.
+// Everything else, this and other reconcilers' status writes above all, is passed over
+// here.
+func (l *Loop[Obj]) wanted(previous statedb.ReadTxn, change statedb.Change[Obj]) (core.Lane, bool) {
 	if change.Deleted {
-		return !l.neverSeen(previous, change.Object)
+		return core.Deletion, !l.neverSeen(previous, change.Object)
 	}
-	s := l.cfg.GetStatus(change.Object)
-	if s.IsPendingOrRefreshing() {
-		if s.Kind == status.KindRefreshing {
-			l.observer.refreshes++
-		}
-		return true
-	}
-	if s.Kind == status.KindUnset {
+	switch l.cfg.GetStatus(change.Object).Kind {
+	case status.KindPending:
+		return core.Fresh, true
+	case status.KindRefreshing:
+		l.observer.refreshes++
+		return core.Refresh, true
+	case status.KindUnset:
 		l.warnUnset(change)
 	}
 	if l.core.Awaits() {
 		l.core.ObserveSettled(change.Object, change.Revision)
 	}
-	return false
+	return 0, false
 }
 
 // neverSeen reports whether a deleted object came and went between two looks at the
