@@ -261,7 +261,7 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	if size, _ := l.capacity(l.now()); size == 0 {
 		return nil
 	}
-	if r.Returned > 0 || full && l.overdue(began) {
+	if r.Returned > 0 || full && l.overdue(began) || watch == nil {
 		return closedWatch
 	}
 	return watch
