@@ -214,11 +214,11 @@ func TestRowThatWasMarkedSinceIsNotWritten(t *testing.T) {
 	})
 }
 
-// The status that an operation writes between the look and the mark may be that of an
-// operation which did not know of the change.
+// A status that is written between the look and the mark may be that of an operation which
+// did not know of the change.
 func TestRowThatBecameDoneSinceIsMarked(t *testing.T) {
 	withPorts(t, func(f *followed) {
-		f.add("eth0", reconciler.StatusPending, 1)
+		f.add("eth0", reconciler.StatusDone, 1)
 		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {
 			f.add("eth0", reconciler.StatusDone, 1)
 			return onPort(change)
