@@ -134,7 +134,7 @@ func (w *walk) configure(options []reconciler.Option, x *target, set func(*objec
 		return cfg
 	}
 	// It is the batch that is left behind, whenever the operation in it has begun.
-	x.stuckAfter = 1
+	x.stuckAfter = -1
 	return cfg
 }
 
