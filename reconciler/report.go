@@ -64,7 +64,7 @@ func (l *Loop[Obj]) reportHealth(objects int) {
 	now := condition{
 		objects:      objects,
 		failing:      l.core.Failing(),
-		blocked:      l.core.Count(core.Blocked),
+		blocked:      l.core.NumBlocked(),
 		paused:       l.core.Count(core.Paused),
 		failures:     l.core.FailureVersion(),
 		pauseWhole:   l.pause.whole,

@@ -34,7 +34,7 @@ func check[Obj any](t testingT, c *Core[Obj]) {
 func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 	t.Helper()
 	var counts [numStates]int
-	failing := 0
+	failing, blocked := 0, 0
 	for key, e := range c.entries {
 		require.Equal(t, key, e.key, "key of the entry")
 		require.Equal(t, key, string(c.keyOf(e.obj)), "key of the object")
@@ -43,9 +43,15 @@ func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 		if e.failure != nil {
 			failing++
 		}
+		if e.blocked {
+			blocked++
+			require.Contains(t, []State{Ready, InFlight, Queued, Paused, Blocked}, e.state, "%q is blocked", key)
+		}
 	}
 	require.Equal(t, counts, c.counts, "counts by state")
 	require.Equal(t, failing, c.failing, "failing keys")
+	require.Equal(t, blocked, c.NumBlocked(), "blocked keys")
+	require.GreaterOrEqual(t, blocked, counts[Blocked], "blocked keys")
 	require.GreaterOrEqual(t, c.peak, len(c.entries), "peak")
 	for e := range c.notes {
 		require.Equal(t, InFlight, e.state, "a change of %q is noted, which is not in flight", e.key)

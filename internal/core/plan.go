@@ -143,6 +143,7 @@ func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) {
 func (c *Core[Obj]) change(e *entry[Obj], it *Item[Obj]) {
 	e.obj, e.revision, e.since, e.deleted, e.lane = it.Obj, it.Revision, it.Revision, it.Deleted, it.lane
 	e.tries, e.tried, e.seen, e.dueAt = 0, false, c.rounds, c.round.now
+	c.setBlocked(e, false)
 	if it.Deleted {
 		// A deletion does not inherit the wait that its object had earned.
 		e.failures = 0
