@@ -243,8 +243,8 @@ func (l *Loop[Obj]) classOf(err error) (class string) {
 // key that had waited before is then run again after the returned time, which keeps an
 // operation that always returns a closed channel from spinning.
 func (l *Loop[Obj]) block(a *attempt[Obj]) time.Duration {
-	l.unblock(a.row)
 	if a.again && anyClosed(a.directive.watch) {
+		l.unblock(a.row)
 		return gather
 	}
 	l.blocked.settle(string(l.indexer.ObjectToKey(a.row)), a.directive.watch)
