@@ -32,7 +32,7 @@ func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
 		}
 		l.metrics.ReconciliationErrors(failed, l.core.Failing())
 	}
-	if len(tasks) > 0 || r.Prune != nil {
+	if launched := l.pooled && r.Changes+r.Waited > 0; launched || len(tasks) > 0 || r.Prune != nil {
 		l.sequence++
 		r.Sequence = l.sequence
 		r.Took = l.now() - began
