@@ -28,10 +28,11 @@ type observer[Obj comparable] struct {
 	main statedb.ChangeIterator[Obj]
 	// revision is that up to which main has seen all changes.
 	revision statedb.Revision
-	// behindSince is when main last began to not see all there was, taken is how many
-	// changes it has seen since.
+	// behindSince is when main last began to not see all there was, behindFrom the
+	// table's revision then, and taken how many changes it has seen since.
 	behind      bool
 	behindSince time.Duration
+	behindFrom  statedb.Revision
 	taken       int
 	tip         *tip[Obj]
 

@@ -88,7 +88,7 @@ const (
 	// the loop is busy, and aheadMost the most that is, so that what comes next is not
 	// decided long before its turn.
 	aheadTime = 2 * time.Millisecond
-	aheadMost = 64
+	aheadMost = 256
 )
 
 // free returns how many more flights the pool has use for.

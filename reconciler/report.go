@@ -37,7 +37,11 @@ func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
 		r.Sequence = l.sequence
 		r.Took = l.now() - began
 		l.journal.add(*r, tasks, attempts)
-		l.pace.round(began, r, l.set.RoundSize, len(tasks), l.pooled)
+		flying := l.pool.inFlight
+		if l.pooled {
+			flying += len(tasks)
+		}
+		l.pace.round(began, r, l.set.RoundSize, flying)
 	}
 	l.recycle()
 	l.reportHealth(l.cfg.Table.NumObjects(txn))
