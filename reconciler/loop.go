@@ -180,6 +180,7 @@ func (l *Loop[Obj]) Run(ctx context.Context) error {
 		return fmt.Errorf("reconciler %q has been run already", l.opts.name)
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	refreshed := make(chan error, 1)
 	go func() { refreshed <- l.refresh(ctx, health.NewScope(l.scoped("refresh"))) }()
 	err := l.reconcile(ctx, health.NewScope(l.scoped("reconcile")))
@@ -207,7 +208,8 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	}
 	l.executor = x
 	l.reconfigure(l.now())
-	defer l.finish(ctx)
+	// A panic that is to end the program does not wait for what is running.
+	defer l.pool.stop()
 
 	for reason := ReasonStart; ctx.Err() == nil; {
 		if !l.pace.admit(ctx, l.set.RoundLimiter, l.now) {
@@ -223,6 +225,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 			l.pace.idle(from, l.now())
 		}
 	}
+	l.finish(ctx)
 	return nil
 }
 
@@ -230,6 +233,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 // commits what came of them.
 func (l *Loop[Obj]) finish(ctx context.Context) {
 	l.pool.stop()
+	l.pool.wg.Wait()
 	r := Round{Reason: ReasonStop, Started: time.Now()}
 	began := l.now()
 	l.land(ctx, &r)

@@ -147,12 +147,18 @@ func (p *pool[Obj]) serve(ctx context.Context) {
 		p.queue[0] = nil
 		p.queue = p.queue[1:]
 		p.start(f)
-		p.mu.Unlock()
-		f.ran = x.execute(ctx, f.txn, f.tasks, f.attempts)
-		f.ended = p.now()
-		p.mu.Lock()
+		p.run(ctx, x, f)
 		p.land(f)
 	}
+}
+
+// run is called with the lock, and gives it back meanwhile: also if a panic is to end the
+// program, which unlocks it on its way.
+func (p *pool[Obj]) run(ctx context.Context, x executor[Obj], f *flight[Obj]) {
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	f.ran = x.execute(ctx, f.txn, f.tasks, f.attempts)
+	f.ended = p.now()
 }
 
 func (p *pool[Obj]) start(f *flight[Obj]) {
@@ -269,13 +275,12 @@ func (p *pool[Obj]) stuckFlights() []stuckFlight[Obj] {
 	return stuck
 }
 
-// stop drops what was not started, and waits for the workers to end.
+// stop drops what was not started, and lets the workers end that have nothing to do.
 func (p *pool[Obj]) stop() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.stopped = true
 	p.inFlight -= len(p.queue)
 	p.queue = nil
 	p.work.Broadcast()
-	p.mu.Unlock()
-	p.wg.Wait()
 }
