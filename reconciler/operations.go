@@ -49,8 +49,8 @@ type Pruner[Obj any] interface {
 	// Prune is given all wanted objects and removes everything else that is this
 	// reconciler's to manage. It is called once the table is initialised, then
 	// every pruning interval and on [Reconciler.Prune], never while another
-	// operation runs, but for one that was left behind (see [WithMaxStuck]). A failure is retried with backoff and shows in health until
-	// a prune succeeds.
+	// operation runs, but for one that was left behind (see [WithMaxStuck]). A
+	// failure is retried with backoff and shows in health until a prune succeeds.
 	Prune(ctx context.Context, txn statedb.ReadTxn, objects iter.Seq2[Obj, statedb.Revision]) error
 }
 
