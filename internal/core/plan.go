@@ -91,14 +91,19 @@ func (c *Core[Obj]) Room() int {
 	return max(0, c.roundSize-c.round.reserved-ahead)
 }
 
-// RoomFor is Room when there is a backlog to be observed as well as fresh changes: at most
-// half of a round of each is taken in.
+// RoomFor is Room when there is a backlog to be observed as well as fresh changes: half of
+// a round of each is taken in, and of what is fresh also while a whole round of the backlog
+// is there already.
 func (c *Core[Obj]) RoomFor(backlog bool) int {
 	taken := c.lanes[Backlog].size + c.round.backlog
 	if !backlog {
 		taken = c.readyKeys() + len(c.round.changes) - taken
 	}
-	return max(0, min(c.Room(), (c.roundSize+1)/2-taken))
+	room := max(0, (c.roundSize+1)/2-taken)
+	if backlog {
+		room = min(room, c.Room())
+	}
+	return room
 }
 
 // Observe takes in a change: obj is wanted, or, if deleted, no longer wanted. No key
