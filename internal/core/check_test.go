@@ -20,7 +20,6 @@ type testingT interface {
 // looks at everything, so that a test may call it after every step and find the step
 // that broke something, not the one that stumbled over it.
 func check[Obj any](t testingT, c *Core[Obj]) {
-	t.Helper()
 	checkEntries(t, c)
 	checkDue(t, c)
 	checkLanes(t, c)
@@ -32,7 +31,6 @@ func check[Obj any](t testingT, c *Core[Obj]) {
 
 // checkEntries: each key is in exactly one state, and the counts say so.
 func checkEntries[Obj any](t testingT, c *Core[Obj]) {
-	t.Helper()
 	var counts [numStates]int
 	failing := 0
 	for key, e := range c.entries {
@@ -55,7 +53,6 @@ func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 
 // checkDue: the heap holds the entries that wait for a clock, each at its place.
 func checkDue[Obj any](t testingT, c *Core[Obj]) {
-	t.Helper()
 	var clocks []*entry[Obj]
 	for key, e := range c.entries {
 		switch e.state {
@@ -91,7 +88,6 @@ func checkDue[Obj any](t testingT, c *Core[Obj]) {
 // checkLanes: the lanes hold exactly the ready entries, and nobody else is in a queue but
 // those that wait for a group or a breaker.
 func checkLanes[Obj any](t testingT, c *Core[Obj]) {
-	t.Helper()
 	ready, crowd := 0, 0
 	for lane := range c.lanes {
 		ready += checkQueue(t, c, &c.lanes[lane], Ready, func(e *entry[Obj]) {
@@ -116,7 +112,6 @@ func checkLanes[Obj any](t testingT, c *Core[Obj]) {
 // checkQueue checks the links of a queue, that all that are in it are in a state, and
 // returns how many there are.
 func checkQueue[Obj any](t testingT, c *Core[Obj], q *queue[Obj], s State, each func(e *entry[Obj])) int {
-	t.Helper()
 	n := 0
 	var prev *entry[Obj]
 	for e := q.head; e != nil; prev, e = e, e.next {
@@ -134,7 +129,6 @@ func checkQueue[Obj any](t testingT, c *Core[Obj], q *queue[Obj], s State, each 
 // checkDebts: the heaps hold exactly the entries that say so, under the revision that they
 // owe; and whatever is not reconciled, or failed, is in them.
 func checkDebts[Obj any](t testingT, c *Core[Obj]) {
-	t.Helper()
 	owed, untried := 0, 0
 	c.owed.Ascend(func(o owing[Obj], since int64) bool {
 		require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)
@@ -184,7 +178,6 @@ func checkDebts[Obj any](t testingT, c *Core[Obj]) {
 
 // checkGroups: a group exists while somebody needs it.
 func checkGroups[Obj any](t testingT, c *Core[Obj]) {
-	t.Helper()
 	queued := 0
 	for name, g := range c.groups {
 		require.Equal(t, name, g.name, "name of the group")
@@ -215,7 +208,6 @@ func checkGroups[Obj any](t testingT, c *Core[Obj]) {
 // checkBreakers: an open breaker holds exactly the keys that are tripped, and knows how
 // many of its probes are under way.
 func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
-	t.Helper()
 	tripped, backingOff, open := 0, 0, 0
 	probing, behind := map[*breaker[Obj]]int{}, map[*breaker[Obj]]int{}
 	for _, e := range c.entries {
@@ -258,7 +250,6 @@ func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
 
 // checkRoundIsEmpty: what belongs to a round pins no object after it.
 func checkRoundIsEmpty[Obj any](t testingT, c *Core[Obj]) {
-	t.Helper()
 	require.Empty(t, c.round.changes)
 	require.Empty(t, c.round.items)
 	require.Zero(t, c.round.backlog)

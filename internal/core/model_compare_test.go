@@ -16,7 +16,6 @@ import (
 // requireSame checks everything that a core says between two rounds, given the revision
 // up to which the table has been looked at.
 func (m *model) requireSame(t testingT, c *Core[row], observed uint64) {
-	t.Helper()
 	require.ElementsMatch(t, slices.Collect(maps.Keys(m.keys)), slices.Collect(maps.Keys(c.entries)), "keys")
 	require.Equal(t, len(m.keys) > 0, c.Tracks())
 	m.requireStates(t, c)
@@ -30,7 +29,6 @@ func (m *model) requireSame(t testingT, c *Core[row], observed uint64) {
 
 // requireStates checks that each key is where it is to be.
 func (m *model) requireStates(t testingT, c *Core[row]) {
-	t.Helper()
 	counts, failing := map[State]int{}, 0
 	for key, k := range m.keys {
 		e := c.entries[key]
@@ -72,7 +70,6 @@ func keysInLine(q *queue[row]) (keys []string) {
 }
 
 func (m *model) requireNextDue(t testingT, c *Core[row]) {
-	t.Helper()
 	var times []time.Duration
 	for _, k := range m.keys {
 		if k.clock {
@@ -115,7 +112,6 @@ func (k *modelKey) untried() uint64 {
 }
 
 func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
-	t.Helper()
 	low, attempted := uint64(never), observed
 	owing := map[string]uint64{}
 	for key, k := range m.keys {
@@ -161,7 +157,6 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 
 // requireGroups checks that the groups are those that somebody has, and who waits.
 func (m *model) requireGroups(t testingT, c *Core[row]) {
-	t.Helper()
 	holders := map[string]string{}
 	for name, g := range c.groups {
 		holders[name] = g.holder.key
@@ -176,7 +171,6 @@ func (m *model) requireGroups(t testingT, c *Core[row]) {
 
 // requireBreakers checks which breakers are open, and what they hold.
 func (m *model) requireBreakers(t testingT, c *Core[row]) {
-	t.Helper()
 	var open []OpenBreaker
 	for class, b := range m.breakers {
 		require.Contains(t, c.breakers, class)
@@ -204,7 +198,6 @@ func (m *model) requireBreakers(t testingT, c *Core[row]) {
 
 // requireFailures checks that the core tells all failures, the longest owed first.
 func (m *model) requireFailures(t testingT, c *Core[row]) {
-	t.Helper()
 	var failing []*modelKey
 	for _, k := range m.keys {
 		if k.failure != "" {
@@ -247,7 +240,6 @@ type telling struct {
 
 // requireNews checks that the version changes when there is something new to tell.
 func (m *model) requireNews(t testingT, c *Core[row]) {
-	t.Helper()
 	now := telling{failures: map[string]string{}, version: c.FailureVersion()}
 	for key, k := range m.keys {
 		if k.failure != "" {

@@ -118,6 +118,12 @@ func (k *modelKey) ready() {
 	k.unseen, k.crowd = !k.tried, false
 }
 
+// park makes a key paused: nobody is to wait for it.
+func (k *modelKey) park() {
+	k.rest(Paused)
+	k.unseen = false
+}
+
 // readyInCrowd makes a key ready that was not observed for that.
 func (m *model) readyInCrowd(k *modelKey) {
 	k.lane = Backlog
