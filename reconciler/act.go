@@ -68,21 +68,41 @@ func (g *guard) recovered(operation string, err *error) {
 	}
 }
 
+// errDeadline is why the context of an operation ended at its deadline, and not at that of
+// the program.
+var errDeadline = fmt.Errorf("the timeout of the operation: %w", context.DeadlineExceeded)
+
 // bounded returns ctx with the deadline for an operation, if there is one.
 func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout == 0 {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, timeout)
+	return context.WithTimeoutCause(ctx, timeout, errDeadline)
 }
 
 // explained returns err, naming the deadline if that has passed.
 func explained(ctx context.Context, timeout time.Duration, operation string, err error) error {
-	if err == nil || timeout == 0 || ctx.Err() != context.DeadlineExceeded || directiveOf(err) != nil {
+	if err == nil || timeout == 0 || context.Cause(ctx) != errDeadline || directiveOf(err) != nil {
 		return err
 	}
-	return fmt.Errorf("%s timed out after %s: %w", operation, timeout, err)
+	return &timeoutError{operation, timeout, err}
 }
+
+// timeoutError is that an operation failed after its deadline, with whatever error.
+type timeoutError struct {
+	operation string
+	timeout   time.Duration
+	err       error
+}
+
+func (t *timeoutError) Error() string {
+	return fmt.Sprintf("%s timed out after %s: %v", t.operation, t.timeout, t.err)
+}
+
+func (t *timeoutError) Unwrap() error { return t.err }
+
+// Is makes it a context.DeadlineExceeded.
+func (t *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // turn is how long an in-line executor goes on with one round, so that slow
 // operations do not keep the statuses of the finished ones, and what came in

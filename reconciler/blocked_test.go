@@ -139,6 +139,10 @@ func TestKeysMayBlockAgainInTheMiddleOfARelease(t *testing.T) {
 			b.settle(key+"'", list(one, two))
 		})
 		require.Equal(t, []string{"a", "b"}, keys)
+		for _, ch := range list(one, two) {
+			q := b.waits.entries[ch].Value
+			require.Equal(t, []string{"a'", "b'"}, []string{q.first.key, q.last.key}, "one waiter")
+		}
 		synctest.Wait()
 		require.Equal(t, []string{"a'", "b'"}, releases(b))
 		require.Empty(t, b.waits.entries)

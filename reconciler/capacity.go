@@ -27,7 +27,6 @@ func (l *Loop[Obj]) reconfigure(now time.Duration) {
 	l.set = *l.setFrom
 	l.core.SetLimits(l.set.limits())
 	l.pool.configure(&l.set)
-	l.core.SetGrouping(l.set.workers() || l.batches())
 	if was.PruneInterval != l.set.PruneInterval && l.pruner.ready {
 		l.pruner.schedule(now, l.set.PruneInterval)
 	}
@@ -44,7 +43,15 @@ func (l *Loop[Obj]) capacity(now time.Duration) (size int, at time.Duration) {
 		return 0, at
 	}
 	size = min(size, l.set.RoundSize)
-	if l.pooled = l.set.workers() || l.pool.any(); l.pooled {
+	// The landed ones are those of this pass.
+	flying := l.pool.any() || len(l.landed) > 0
+	l.pooled = l.set.workers() || flying
+	l.core.SetGrouping(l.pooled || l.batches())
+	if flying && !l.set.workers() {
+		// Workers are not wanted any more: what they do has to end first.
+		return 0, never
+	}
+	if l.pooled {
 		free := l.pool.free()
 		if free == 0 {
 			return 0, never

@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,17 +27,25 @@ import (
 )
 
 // TestInvariantsOfARandomWalk checks what docs/DESIGN.md section 6 says holds always,
-// by its numbers, on random histories: writers, a target that fails, hangs and panics,
-// a second reconciler of the same objects, prunes.
+// by its numbers, on random histories: writers, a target that fails, blocks, hangs and
+// panics, a second reconciler of the same objects and a third party that writes them,
+// pauses, prunes and settings that change, with 1, 2 and 8 workers, single operations and
+// batches.
 func TestInvariantsOfARandomWalk(t *testing.T) {
 	first := rand.Uint64()
-	for i := range uint64(60) {
+	for i := range uint64(walks) {
 		seed := first + i
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { newWalk(t, seed).run() })
 		})
 	}
 }
+
+// Together that makes for more than 10,000 steps.
+const (
+	walks = 72
+	steps = 150
+)
 
 // walk is one random history with what is known to be true of it.
 type walk struct {
@@ -58,20 +67,37 @@ type walk struct {
 	// target and ID.
 	applied  map[*target]map[uint64]statedb.Revision
 	markInit func(statedb.WriteTxn)
+
+	// gate is what blocked operations wait for; it is closed and replaced now and then.
+	gate chan struct{}
+	// loops are both reconcilers, serial says that of objects of one group none are to
+	// be worked on side by side, and busy counts them by target and group.
+	loops  []*reconciler.Loop[*object]
+	serial bool
+	busy   map[*target]map[uint64]int
 }
+
+// patience is the deadline of operations in a walk.
+const patience = 20 * time.Millisecond
+
+// groupOf is what objects are serialised by.
+func groupOf(id uint64) uint64 { return id % 3 }
 
 func newWalk(t *testing.T, seed uint64) *walk {
 	w := &walk{
 		env: newEnv(t), rng: rand.New(rand.NewPCG(seed, 0)), other: newTarget(),
 		wanted: map[uint64]int{}, removed: map[uint64]statedb.Revision{},
 		applied: map[*target]map[uint64]statedb.Revision{}, rngs: map[*target]*rand.Rand{},
+		gate: make(chan struct{}), busy: map[*target]map[uint64]int{},
 	}
 	w.write(func(wtxn statedb.WriteTxn) { w.markInit = w.table.RegisterInitializer(wtxn, "walk") })
 	for i, x := range []*target{w.target, w.other} {
 		w.rngs[x] = rand.New(rand.NewPCG(seed, uint64(1+i)))
 		w.applied[x] = map[uint64]statedb.Revision{}
+		w.busy[x] = map[uint64]int{}
+		x.stuckAfter = 2 * patience
 		x.deciding(func(c call) error { return w.decide(x, c) })
-		x.before = func(_ context.Context, c call) { w.started(x, c) }
+		x.before = func(ctx context.Context, c call) { w.started(ctx, x, c) }
 	}
 	options := []reconciler.Option{
 		reconciler.WithRoundLimits(1+w.rng.IntN(12), nil),
@@ -79,24 +105,41 @@ func newWalk(t *testing.T, seed uint64) *walk {
 		reconciler.WithJitter(0.1),
 		reconciler.WithPruning(time.Second),
 		reconciler.WithRefreshing(5*time.Second, nil),
-		reconciler.WithConcurrency([]int{1, 2, 8}[w.rng.IntN(3)]),
+		reconciler.WithTimeout(patience),
+		reconciler.WithBlockedRecheck(time.Second),
 	}
-	w.start(w.configure(options, w.target, (*object).SetStatus, (*object).GetStatus))
-	w.start(w.configure(append(options, reconciler.WithName("other")), w.other, (*object).SetOther, (*object).GetOther))
+	if w.rng.IntN(3) == 0 {
+		options = append(options, reconciler.WithBreaker(reconciler.Breaker{Failures: 3}))
+	}
+	if w.serial = w.rng.IntN(3) == 0; w.serial {
+		options = append(options, reconciler.WithSerialBy(func(o *object) string {
+			return strconv.FormatUint(groupOf(o.ID), 10)
+		}))
+	}
+	w.loops = append(w.loops,
+		w.start(w.configure(options, w.target, (*object).SetStatus, (*object).GetStatus)),
+		w.start(w.configure(append(options, reconciler.WithName("other")), w.other, (*object).SetOther, (*object).GetOther)))
 	return w
 }
 
 func (w *walk) configure(options []reconciler.Option, x *target, set func(*object, reconciler.Status) *object, get func(*object) reconciler.Status) reconciler.Config[*object] {
-	cfg := w.config(options...)
+	cfg := w.config(append(options, reconciler.WithConcurrency(w.workers()))...)
 	cfg.Operations, cfg.SetStatus, cfg.GetStatus = x, set, get
 	switch w.rng.IntN(3) {
 	case 0:
 		cfg.BatchOperations = batchTarget{x}
 	case 1:
 		cfg.RoundOperations = roundTarget{x}
+	default:
+		return cfg
 	}
+	// It is the batch that is left behind, whenever the operation in it has begun.
+	x.stuckAfter = -1
 	return cfg
 }
+
+// workers is how many there are to be.
+func (w *walk) workers() int { return []int{1, 2, 8}[w.rng.IntN(3)] }
 
 // decide makes operations fail at random until the walk is healed, those on some objects
 // more than others.
@@ -119,41 +162,62 @@ func (w *walk) decide(x *target, c call) error {
 	case 4:
 		return reconciler.RetryAfter(errors.New("later"), 20*time.Millisecond)
 	case 5:
-		return reconciler.Requeue(50 * time.Millisecond)
+		if rng.IntN(2) == 0 {
+			return reconciler.Requeue(50 * time.Millisecond)
+		}
+		return fmt.Errorf("not yet: %w", reconciler.Blocked("gate", w.gate))
 	}
 	return nil
 }
 
 // started checks an operation as it starts, and makes some of them slow.
-func (w *walk) started(x *target, c call) {
+func (w *walk) started(ctx context.Context, x *target, c call) {
 	if c.op == "prune" {
 		assert.True(w, w.initialized.Load(), "9: prune before the table was initialised")
-	} else {
-		w.mu.Lock()
-		assert.GreaterOrEqual(w, c.revision, w.applied[x][c.id], "2: %s(%d) on an older version", c.op, c.id)
-		w.applied[x][c.id] = c.revision
-		w.mu.Unlock()
+		return
 	}
 	w.mu.Lock()
-	slow := w.rngs[x].IntN(8) == 0
+	assert.GreaterOrEqual(w, c.revision, w.applied[x][c.id], "2: %s(%d) on an older version", c.op, c.id)
+	w.applied[x][c.id] = c.revision
+	w.busy[x][groupOf(c.id)]++
+	assert.True(w, !w.serial || w.busy[x][groupOf(c.id)] == 1, "%s(%d) beside another of its group", c.op, c.id)
+	how := w.rngs[x].IntN(24)
 	w.mu.Unlock()
-	if slow {
+	defer func() {
+		w.mu.Lock()
+		w.busy[x][groupOf(c.id)]--
+		w.mu.Unlock()
+	}()
+	switch {
+	case how < 3:
 		time.Sleep(3 * time.Millisecond)
+	case w.healed.Load():
+	case how == 3:
+		panic("out of cheese")
+	case how == 4:
+		<-ctx.Done()
+	case how == 5:
+		// It ignores its deadline for so long that it is left behind.
+		time.Sleep(5 * patience)
 	}
 }
 
 func (w *walk) run() {
-	for range 150 {
+	for range steps {
 		w.step()
 	}
 	if !w.initialized.Load() {
 		w.initialize()
 	}
 	w.healed.Store(true)
+	for _, l := range w.loops {
+		l.Resume()
+	}
+	w.open()
 
 	// 1: the writes have stopped and the target works. The refresh goes on, and a
 	// moment without one in flight has to be looked at.
-	w.pass(time.Minute)
+	w.pass(2 * time.Minute)
 	w.pass(100 * time.Millisecond)
 	w.checkPruned()
 	w.stop()
@@ -185,10 +249,53 @@ func (w *walk) initialize() {
 	w.write(w.markInit)
 }
 
+// open releases what is blocked.
+func (w *walk) open() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.gate)
+	w.gate = make(chan struct{})
+}
+
+// meddle changes how one of the reconcilers works.
+func (w *walk) meddle() {
+	l := w.loops[w.rng.IntN(len(w.loops))]
+	switch w.rng.IntN(6) {
+	case 0:
+		l.Pause()
+	case 1:
+		odd := w.rng.Uint64N(2)
+		l.PauseObjects(func(o *object) bool { return o.ID%2 == odd })
+	case 2:
+		workers := w.workers()
+		require.NoError(w, l.Reconfigure(func(s *reconciler.Settings) { s.Concurrency = workers }))
+	case 3:
+		stuck := w.rng.IntN(3)
+		require.NoError(w, l.Reconfigure(func(s *reconciler.Settings) { s.MaxStuck = stuck }))
+	default:
+		l.Resume()
+	}
+}
+
+// touch writes an object as somebody does who has nothing to do with either reconciler.
+func (w *walk) touch(wtxn statedb.WriteTxn, id uint64) {
+	o, _, found := w.table.Get(wtxn, idIndex.Query(id))
+	if found {
+		_, _, err := w.table.Insert(wtxn, o.Clone())
+		require.NoError(w, err)
+	}
+}
+
 // step does one random thing.
 func (w *walk) step() {
 	id := uint64(1 + w.rng.IntN(10))
-	switch w.rng.IntN(12) {
+	switch w.rng.IntN(15) {
+	case 12:
+		w.meddle()
+	case 13:
+		w.open()
+	case 14:
+		w.write(func(wtxn statedb.WriteTxn) { w.touch(wtxn, id) })
 	case 0, 1, 2, 3:
 		w.write(func(wtxn statedb.WriteTxn) { w.want(wtxn, id) })
 	case 4, 5:

@@ -251,7 +251,7 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	r.Refreshes = l.observer.refreshes
 	ran := l.act(ctx, &r, txn, plan)
 	l.core.End(ran)
-	l.progress.publish(l.core.Attempted(l.observer.main.revision), l.core.LowWatermark(), len(l.tasks) > 0)
+	l.progress.publish(l.core.Attempted(l.observer.revision), l.core.LowWatermark(), len(l.tasks) > 0)
 
 	if l.pruneDue(txn, began) && l.drained(began) {
 		l.prune(ctx, &r, txn)
@@ -261,7 +261,7 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	if size, _ := l.capacity(l.now()); size == 0 {
 		return nil
 	}
-	if r.Returned > 0 || full && l.overdue(began) {
+	if r.Returned > 0 || full && l.overdue(began) || watch == nil {
 		return closedWatch
 	}
 	return watch

@@ -115,9 +115,10 @@ func WithJitter(fraction float64) Option {
 }
 
 // WithTimeout bounds every update and deletion by a deadline on its context: a single
-// call, or a whole batch; prunes have none. Zero, the default, means none. An operation that comes back with an
-// error after its deadline fails with one that names the operation and the timeout.
-// One that ignores its context is waited for.
+// call, or a whole batch; prunes have none. Zero, the default, means none. An operation
+// that comes back with an error after its deadline fails with one that names the
+// operation and the timeout, and is [context.DeadlineExceeded]; but what it said with
+// [RetryAfter] or its like stands. One that ignores its context is waited for.
 func WithTimeout(timeout time.Duration) Option {
 	return func(o *options) { o.Timeout = timeout }
 }

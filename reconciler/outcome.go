@@ -6,12 +6,18 @@ package reconciler
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/statekeel/statekeel/internal/core"
 )
 
 // directive is an error by which an operation says what comes next.
+//
+// An operation's error is searched for directives, through everything that it wraps. One
+// that wraps another takes its place. Of those that are joined, by [errors.Join] or by
+// several %w of [fmt.Errorf], the one of the highest rank counts. The text of the status
+// is that of the whole error all the same.
 type directive struct {
 	kind  core.Kind
 	delay time.Duration
@@ -25,6 +31,10 @@ func (d *directive) Unwrap() error { return d.err }
 // RetryAfter makes an operation's failure err be retried after d in place of the
 // exponential backoff, as for a server's Retry-After. With a d of zero or below the
 // backoff applies. It returns nil if err is nil.
+//
+// As every outcome it may be wrapped or joined with other errors, by [fmt.Errorf] and
+// [errors.Join]. Joined with other outcomes it counts before all of them, since trying
+// again may do a part of the work; of several, the longest d counts.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -35,6 +45,10 @@ func RetryAfter(err error, d time.Duration) error {
 // TerminalError makes an operation's failure err final: it is not retried until the
 // object changes or its status is set to Pending or Refreshing. It returns nil if err
 // is nil.
+//
+// Joined with errors that say nothing of what comes next, such as one that tells the
+// kind of the failure, it is final all the same: make it [RetryAfter](err, 0) if a part
+// of the work is to be retried. [RetryAfter] and [Blocked] count before it.
 func TerminalError(err error) error {
 	if err == nil {
 		return nil
@@ -45,6 +59,9 @@ func TerminalError(err error) error {
 // Requeue says that an operation is done and is to be run again after d. The status is
 // Done meanwhile, and is not written again while it stays so. A d of zero or below
 // means at once, behind what is due. A refresh that is due meanwhile comes in between.
+//
+// Joined with any other error it does not count: what failed is not done. Of several,
+// the shortest d counts.
 func Requeue(d time.Duration) error {
 	return &directive{
 		kind: core.DoneAgain, delay: max(d, 0), err: fmt.Errorf("requeued after %s", d),
@@ -53,16 +70,59 @@ func Requeue(d time.Duration) error {
 
 // Blocked says that an operation cannot be done before something else happens, which
 // closes one of the watch channels. The status is Blocked with the reason; it is no
-// failure, and there is no clock: the operation is run again at once when a channel
-// closes. For no wake-up to be lost, take the channels from look-ups in the
-// transaction that the operation was given. Without a channel the object waits until
-// it changes.
+// failure, and there is no clock but that of [WithBlockedRecheck]: the operation is run
+// again at once when a channel closes. For no wake-up to be lost, take the channels from
+// look-ups in the transaction that the operation was given. Without a channel the object
+// waits for the recheck or until it changes; nil channels do not count.
+//
+// Joined with others of its kind it waits until any channel of any of them closes. It
+// counts before everything but [RetryAfter], also before an error that says nothing of
+// what comes next.
 func Blocked(reason string, watch ...<-chan struct{}) error {
 	return &directive{kind: core.BlockedOn, watch: watch, err: errors.New(reason)}
 }
 
-// wraps is what an error that may hide a directive looks like. Asking for it first
-// spares the search through every plain error of a failing target.
+// The ranks of what may be joined, from the lowest. What failed is not done, so that
+// everything counts before a requeue; what says what comes next counts before what does
+// not; and what may be done by trying again is tried again.
+const (
+	rankRequeue = iota
+	rankOrdinary
+	rankTerminal
+	rankBlocked
+	rankRetryAfter
+)
+
+func (d *directive) rank() int {
+	switch {
+	case d == ordinary:
+		return rankOrdinary
+	case d.kind == core.DoneAgain:
+		return rankRequeue
+	case d.kind == core.FailedForGood:
+		return rankTerminal
+	case d.kind == core.BlockedOn:
+		return rankBlocked
+	}
+	return rankRetryAfter
+}
+
+// ordinary stands for an error that says nothing of what comes next.
+var ordinary = &directive{kind: core.Failed}
+
+// directiveOf returns what an error says comes next, or nil if it is an ordinary failure.
+func directiveOf(err error) *directive {
+	// Spares the search through every plain error of a failing target.
+	if !wraps(err) {
+		return nil
+	}
+	if d := search(err); d != ordinary {
+		return d
+	}
+	return nil
+}
+
+// wraps is what an error that may hide a directive looks like.
 func wraps(err error) bool {
 	switch err.(type) {
 	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
@@ -71,26 +131,60 @@ func wraps(err error) bool {
 	return false
 }
 
-// directiveOf returns the directive in err, or nil if it is an ordinary failure.
-func directiveOf(err error) *directive {
-	if !wraps(err) {
-		return nil
+// search returns what an error and what it wraps come to.
+func search(err error) *directive {
+	if d, ok := err.(*directive); ok {
+		return d
 	}
-	var d *directive
-	if !errors.As(err, &d) || d.kind == core.DoneAgain && !alone(err) {
-		return nil
+	var found *directive
+	for _, inner := range unwrapped(err) {
+		if inner == nil {
+			continue
+		}
+		if d := search(inner); found == nil {
+			found = d
+		} else {
+			found = joined(found, d)
+		}
 	}
-	return d
+	if found == nil {
+		return ordinary
+	}
+	return found
 }
 
-// alone reports whether an error is a directive with nothing joined to it: what failed is
-// not done, though something else of it is.
-func alone(err error) bool {
-	for err != nil {
-		if _, ok := err.(*directive); ok {
-			return true
+// unwrapped returns what an error wraps; nothing if its method panics, as that of a nil
+// pointer in an error does.
+func unwrapped(err error) (inner []error) {
+	defer func() {
+		if recover() != nil {
+			inner = nil
 		}
-		err = errors.Unwrap(err)
+	}()
+	switch err := err.(type) {
+	case interface{ Unwrap() error }:
+		return []error{err.Unwrap()}
+	case interface{ Unwrap() []error }:
+		return err.Unwrap()
 	}
-	return false
+	return nil
+}
+
+// joined returns what comes next when an operation came back with two outcomes.
+func joined(a, b *directive) *directive {
+	if a.rank() != b.rank() {
+		if a.rank() > b.rank() {
+			return a
+		}
+		return b
+	}
+	switch a.rank() {
+	case rankRetryAfter:
+		return &directive{kind: a.kind, delay: max(a.delay, b.delay), err: a.err}
+	case rankBlocked:
+		return &directive{kind: a.kind, watch: slices.Concat(a.watch, b.watch), err: a.err}
+	case rankRequeue:
+		return &directive{kind: a.kind, delay: min(a.delay, b.delay), err: a.err}
+	}
+	return a
 }

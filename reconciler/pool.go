@@ -243,28 +243,28 @@ func (p *pool[Obj]) leaveBehind(ctx context.Context) (left bool) {
 	return left
 }
 
-// stuckJob is an operation that was left behind.
-type stuckJob[Obj any] struct {
+// stuckFlight is an operation that was left behind.
+type stuckFlight[Obj any] struct {
 	object  Obj
 	deleted bool
 	since   time.Duration
 }
 
-// stuckJobs returns the first object of each job that was left behind, the longest first.
-func (p *pool[Obj]) stuckJobs() []stuckJob[Obj] {
+// stuckFlights returns the first object of each job that was left behind, the longest first.
+func (p *pool[Obj]) stuckFlights() []stuckFlight[Obj] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stuck == 0 {
 		return nil
 	}
-	var jobs []stuckJob[Obj]
+	var stuck []stuckFlight[Obj]
 	for _, j := range p.running {
 		if j.stuck {
-			jobs = append(jobs, stuckJob[Obj]{j.items[0].Obj, j.items[0].Deleted, j.started})
+			stuck = append(stuck, stuckFlight[Obj]{j.items[0].Obj, j.items[0].Deleted, j.started})
 		}
 	}
-	slices.SortFunc(jobs, func(a, b stuckJob[Obj]) int { return int(a.since - b.since) })
-	return jobs
+	slices.SortFunc(stuck, func(a, b stuckFlight[Obj]) int { return int(a.since - b.since) })
+	return stuck
 }
 
 // stop drops what was not started, and waits for the workers to end.

@@ -6,7 +6,11 @@ package reconciler
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
@@ -41,9 +45,12 @@ func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
 
 // condition is everything that health says anything of.
 type condition struct {
-	objects, failing, blocked int
-	failures                  uint64
-	pruneFailure              string
+	objects, failing, blocked, paused int
+	failures                          uint64
+	pauseWhole                        bool
+	pruneFailure                      string
+	// stuck and breakers are texts: one line for each.
+	stuck, breakers string
 }
 
 // reporter remembers what health has been told.
@@ -58,47 +65,138 @@ func (l *Loop[Obj]) reportHealth(objects int) {
 		objects:      objects,
 		failing:      l.core.Failing(),
 		blocked:      l.core.Count(core.Blocked),
+		paused:       l.core.Count(core.Paused),
 		failures:     l.core.FailureVersion(),
+		pauseWhole:   l.pause.whole,
 		pruneFailure: l.pruner.failure,
+		stuck:        l.stuckText(),
+		breakers:     l.breakersText(),
 	}
 	if l.reporter.told && now == l.reporter.last {
 		return
 	}
 	l.reporter.told, l.reporter.last = true, now
 
-	numErrors := now.failing
-	if now.pruneFailure != "" {
-		numErrors++
-	}
-	if numErrors > 0 {
-		l.reporter.health.Degraded(fmt.Sprintf("%d error(s)", numErrors), l.examples(numErrors))
+	if problems := now.problems(); len(problems) > 0 {
+		l.reporter.health.Degraded(strings.Join(problems, ", "), l.examples(&now))
 		return
 	}
-	message := fmt.Sprintf("OK, %d object(s)", now.objects)
-	if now.blocked > 0 {
-		message += fmt.Sprintf(", %d blocked", now.blocked)
-	}
-	l.reporter.health.OK(message)
+	l.reporter.health.OK(now.fine())
 }
+
+// numErrors returns how many things have failed.
+func (c *condition) numErrors() int {
+	if c.pruneFailure != "" {
+		return c.failing + 1
+	}
+	return c.failing
+}
+
+// problems returns what is wrong, in short; nothing if all is well.
+func (c *condition) problems() []string {
+	var problems []string
+	if c.breakers != "" {
+		problems = append(problems, "breaker open")
+	}
+	if n := c.numErrors(); n > 0 {
+		problems = append(problems, fmt.Sprintf("%d error(s)", n))
+	}
+	if c.stuck != "" {
+		problems = append(problems, fmt.Sprintf("%d operation(s) stuck", 1+strings.Count(c.stuck, "\n")))
+	}
+	if len(problems) > 0 && c.pauseWhole {
+		problems = append(problems, "paused")
+	}
+	return problems
+}
+
+// fine says what there is, if nothing is wrong.
+func (c *condition) fine() string {
+	message := fmt.Sprintf("OK, %d object(s)", c.objects)
+	if c.blocked > 0 {
+		message += fmt.Sprintf(", %d blocked", c.blocked)
+	}
+	if c.paused > 0 {
+		message += fmt.Sprintf(", %d paused", c.paused)
+	}
+	if c.pauseWhole {
+		message += ", paused"
+	}
+	return message
+}
+
+// stuckText has a line for each operation that was left behind.
+func (l *Loop[Obj]) stuckText() string {
+	if !l.pool.any() {
+		return ""
+	}
+	var lines []string
+	for _, s := range l.pool.stuckFlights() {
+		operation := OpUpdate
+		if s.deleted {
+			operation = OpDelete
+		}
+		lines = append(lines, fmt.Sprintf("%s of %s ignores its deadline, running since %s",
+			operation, keyText(l.indexer.ObjectToKey(s.object)), l.timeOf(s.since).Format(time.RFC3339)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// breakersText has a line for each breaker that is open.
+func (l *Loop[Obj]) breakersText() string {
+	var lines []string
+	for _, b := range l.core.OpenBreakers() {
+		of := ""
+		if b.Class != "" {
+			of = fmt.Sprintf(" for %q", b.Class)
+		}
+		lines = append(lines, fmt.Sprintf("breaker%s open since %s: %s", of, l.timeOf(b.Since).Format(time.RFC3339), b.Failure))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// timeOf returns what the wall clock shows at a time of the loop's.
+func (l *Loop[Obj]) timeOf(at time.Duration) time.Time { return l.started.Add(at) }
+
+// keyText returns a key for people to read: as it is if it is text, else in hexadecimal.
+func keyText(key []byte) string {
+	if text := string(key); utf8.ValidString(text) && !strings.ContainsFunc(text, unprintable) {
+		return strconv.Quote(text)
+	}
+	return fmt.Sprintf("0x%x", key)
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // maxExamples bounds the errors that health is told, so that it costs the same
 // whatever fails.
 const maxExamples = 10
 
-// examples joins the errors of a failing prune and of the objects that are unreconciled
-// the longest.
-func (l *Loop[Obj]) examples(numErrors int) error {
+// examples joins what is wrong: what is stuck, open breakers, the errors of a failing
+// prune, and those of the objects that are unreconciled the longest. While a breaker is
+// open, its line says what the objects' would.
+func (l *Loop[Obj]) examples(c *condition) error {
 	var errs []error
-	if l.pruner.failure != "" {
-		errs = append(errs, errors.New(l.pruner.failure))
+	for _, text := range []string{c.breakers, c.stuck} {
+		if text != "" {
+			errs = append(errs, errors.New(text))
+		}
 	}
+	if c.pruneFailure != "" {
+		errs = append(errs, errors.New(c.pruneFailure))
+	}
+	if c.breakers != "" {
+		return errors.Join(errs...)
+	}
+	told := c.numErrors() - c.failing
 	for text := range l.core.Failures {
-		if len(errs) == maxExamples {
+		if told == maxExamples {
 			break
 		}
+		told++
 		errs = append(errs, errors.New(text))
 	}
-	if omitted := numErrors - len(errs); omitted > 0 {
+	if omitted := c.numErrors() - told; omitted > 0 {
 		errs = append(errs, fmt.Errorf("%d further errors omitted", omitted))
 	}
 	return errors.Join(errs...)

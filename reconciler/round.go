@@ -154,7 +154,6 @@ func (l *Loop[Obj]) land(ctx context.Context, r *Round) {
 	l.commit(r, l.tasks, l.attempts)
 	l.settle(l.items, l.tasks, l.attempts)
 	clear(l.items)
-	clear(l.landed)
 	l.items = l.items[:0]
 }
 
@@ -274,5 +273,6 @@ func (l *Loop[Obj]) unblock(obj Obj) {
 func (l *Loop[Obj]) recycle() {
 	clear(l.tasks)
 	clear(l.attempts)
-	l.tasks, l.attempts = l.tasks[:0], l.attempts[:0]
+	clear(l.landed)
+	l.tasks, l.attempts, l.landed = l.tasks[:0], l.attempts[:0], l.landed[:0]
 }

@@ -52,15 +52,18 @@ type target struct {
 	before  func(ctx context.Context, c call)
 	mutate  func(o *object)
 	batches int
-	running map[uint64]bool // by ID
+	running map[uint64]time.Time // since when, by ID
 	pruning bool
 	overlap bool // two operations on one object, or a prune and another
 	most    int  // operations that ran at a time
-	late    bool // a call started after the stop
-	pruned  []uint64
+	// stuckAfter is how long an operation has to run for a prune not to mind; 0 means
+	// that it always does.
+	stuckAfter time.Duration
+	late       bool // a call started after the stop
+	pruned     []uint64
 }
 
-func newTarget() *target { return &target{state: map[uint64]int{}, running: map[uint64]bool{}} }
+func newTarget() *target { return &target{state: map[uint64]int{}, running: map[uint64]time.Time{}} }
 
 // failing makes every call fail with the text, an empty one makes all succeed.
 func (x *target) failing(text string) {
@@ -120,12 +123,15 @@ func (x *target) do(ctx context.Context, c call) error {
 
 func (x *target) begin(c call) {
 	if c.op == "prune" {
-		x.overlap = x.overlap || len(x.running) > 0
+		for _, since := range x.running {
+			x.overlap = x.overlap || x.stuckAfter == 0 || time.Since(since) < x.stuckAfter
+		}
 		x.pruning = true
 		return
 	}
-	x.overlap = x.overlap || x.pruning || x.running[c.id]
-	x.running[c.id] = true
+	_, running := x.running[c.id]
+	x.overlap = x.overlap || x.pruning || running
+	x.running[c.id] = time.Now()
 	x.most = max(x.most, len(x.running))
 }
 

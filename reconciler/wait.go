@@ -83,7 +83,7 @@ func (l *Loop[Obj]) next() (at time.Duration, reason Reason, ok bool) {
 	if stuck, has := l.pool.nextStuck(); has && (!ok || stuck < at) {
 		at, reason, ok = stuck, ReasonStuck, true
 	}
-	if prune, has := l.pruner.next(); has && (!ok || prune < at) {
+	if prune, has := l.pruner.next(); has && !l.pause.whole && (!ok || prune < at) {
 		at, reason, ok = prune, ReasonPrune, true
 	}
 	if renew, has := l.observer.renewAt(); has && (!ok || renew < at) {

@@ -23,6 +23,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // vars is what the tests need of /debug/vars.
 type vars struct {
 	Rounds map[string]int `json:"reconciliation_count"`
+	Errors map[string]int `json:"reconciliation_total_errors"`
 	Prunes map[string]int `json:"prune_count"`
 }
 

@@ -56,6 +56,8 @@ type settings struct {
 	refresh, prune time.Duration
 	listen         string
 	shell          string
+	chaos          float64
+	chaosSeed      uint64
 	verbose        bool
 }
 
@@ -79,6 +81,8 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	flags.DurationVar(&s.prune, "prune", 10*time.Second, "how often that is removed which nobody asked for; 0 is only at the start")
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:7070", "loopback `address` for HTTP; port 0 is a free one, \"\" is none")
 	flags.StringVar(&s.shell, "shell", defaultShell(), "`path` of the socket for netagent shell; \"\" is none")
+	flags.Float64Var(&s.chaos, "chaos", 0, "`percentage` of the operations on the kernel that go wrong: fail, panic or come late")
+	flags.Uint64Var(&s.chaosSeed, "chaos-seed", 0, "what goes wrong by -chaos, to see it again; 0 is another one each time")
 	flags.BoolVar(&s.verbose, "v", false, "log what the hive does, too")
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -106,6 +110,9 @@ func (s settings) check() error {
 	}
 	if s.prune < 0 {
 		errs = append(errs, fmt.Errorf("-prune is %s, must not be negative", s.prune))
+	}
+	if !(s.chaos >= 0 && s.chaos <= 100) {
+		errs = append(errs, fmt.Errorf("-chaos is %v, must be a percentage from 0 to 100", s.chaos))
 	}
 	if len(s.shell) > maxSocketPath {
 		errs = append(errs, fmt.Errorf("-shell %q is longer than the %d bytes that the path of a socket can have", s.shell, maxSocketPath))

@@ -24,9 +24,9 @@ func TestFlagsHaveDefaultsThatMakeSense(t *testing.T) {
 		state: "state.yaml", timeout: 10 * time.Second, refresh: 5 * time.Second, prune: 10 * time.Second,
 		listen: "127.0.0.1:7070", shell: "/run/user/7/netagent.sock",
 	}, s)
-	s, err = parseFlags([]string{"-state", "x", "-once", "-timeout", "1s", "-listen", "[::1]:0", "-shell", "", "-refresh", "0", "-prune", "0", "-v"}, nil)
+	s, err = parseFlags([]string{"-state", "x", "-once", "-timeout", "1s", "-listen", "[::1]:0", "-shell", "", "-refresh", "0", "-prune", "0", "-chaos", "2.5", "-chaos-seed", "7", "-v"}, nil)
 	require.NoError(t, err)
-	assert.Equal(t, settings{state: "x", once: true, timeout: time.Second, listen: "[::1]:0", verbose: true}, s)
+	assert.Equal(t, settings{state: "x", once: true, timeout: time.Second, listen: "[::1]:0", chaos: 2.5, chaosSeed: 7, verbose: true}, s)
 }
 
 func TestBadArgumentsAreErrors(t *testing.T) {
@@ -36,6 +36,9 @@ func TestBadArgumentsAreErrors(t *testing.T) {
 		"-timeout 0s":                  "-timeout is 0s, must be positive",
 		"-refresh -1s":                 "-refresh is -1s, must not be negative",
 		"-prune -1s":                   "-prune is -1s, must not be negative",
+		"-chaos -1":                    "-chaos is -1, must be a percentage from 0 to 100",
+		"-chaos 100.5":                 "-chaos is 100.5, must be a percentage from 0 to 100",
+		"-chaos NaN":                   "-chaos is NaN, must be a percentage from 0 to 100",
 		"-listen 7070":                 `-listen "7070": an address and a port are needed, such as 127.0.0.1:7070`,
 		"-listen :7070":                `-listen ":7070" is not a loopback address`,
 		"-listen 0.0.0.0:7070":         `-listen "0.0.0.0:7070" is not a loopback address`,
@@ -54,7 +57,7 @@ func long(prefix string, length int) string { return prefix + strings.Repeat("x"
 func TestHelpSaysWhatThereIs(t *testing.T) {
 	var stderr bytes.Buffer
 	assert.Equal(t, 0, run([]string{"-h"}, &stderr))
-	for _, want := range []string{"netagent shell", "-state file", "-once", "-timeout", "-listen address", "-shell path", "-refresh", "-prune"} {
+	for _, want := range []string{"netagent shell", "-state file", "-once", "-timeout", "-listen address", "-shell path", "-refresh", "-prune", "-chaos percentage", "-chaos-seed"} {
 		assert.Contains(t, stderr.String(), want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/signal"
@@ -22,6 +23,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/statekeel/statekeel/example/netagent/agent"
+	"github.com/statekeel/statekeel/example/netagent/chaos"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/kernel"
 	"github.com/statekeel/statekeel/example/netagent/sandbox"
@@ -129,11 +131,23 @@ func runInside(s settings) error {
 		where = "http://" + o.Listener.Addr().String()
 	}
 	show(&o, s, where)
-	o.Target = func(tables *desired.Tables, undid func(string, desired.Effect)) desired.Target {
-		return kernel.NewTarget(tables, undid, o.Log)
+	o.Target = func(in desired.Surroundings) desired.Target { return kernel.NewTarget(in, o.Log) }
+	if s.chaos > 0 {
+		unleash(&o, s)
 	}
 	o.Log.Info("netagent runs in a network namespace of its own", "pid", os.Getpid(), "http", where, "shell", s.shell)
 	return agent.Run(ctx, o)
+}
+
+// unleash makes the operations go wrong at random.
+func unleash(o *agent.Options, s settings) {
+	seed := s.chaosSeed
+	for seed == 0 {
+		seed = rand.Uint64()
+	}
+	o.Log.Warn("operations go wrong at random", "percent", s.chaos, "seed", seed)
+	ordered := o.Target
+	o.Target = func(in desired.Surroundings) desired.Target { return chaos.New(s.chaos, seed).Target(ordered(in)) }
 }
 
 // The terminal is drawn at most once in settle, and after every without a change.

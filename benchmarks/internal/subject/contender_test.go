@@ -6,6 +6,8 @@ package subject_test
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -112,6 +114,43 @@ func TestARowHasFailedWhenOneOfItsReconcilersFailed(t *testing.T) {
 			sys.Targets()[1].SetRule(func(uint64) error { return errors.New("no") })
 			require.NoError(t, sys.Insert(0, 1))
 			require.NoError(t, sys.Await(ctx, 0, subject.Failed))
+		})
+	}
+}
+
+func TestAContenderHasTheWorkersThatItSays(t *testing.T) {
+	for name, workers := range map[string]int{
+		subject.Statekeel: 1, subject.StatekeelBreaker: 1, subject.Peer: 1, subject.Floor: 1,
+		subject.Statekeel2: 2, subject.Statekeel4: 4, subject.Statekeel64: 64,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := within(t)
+			sys := started(t, byName(t, name), subject.Options{})
+			assert.Equal(t, workers, sys.Workers())
+
+			// Each operation waits until as many are there as there are workers.
+			var running, excess atomic.Int64
+			var once sync.Once
+			together := make(chan struct{})
+			sys.Targets()[0].SetRule(func(uint64) error {
+				defer running.Add(-1)
+				if n := running.Add(1); n == int64(workers) {
+					once.Do(func() { close(together) })
+				} else if n > int64(workers) {
+					excess.Add(1)
+				}
+				select {
+				case <-together:
+				case <-ctx.Done():
+				}
+				return nil
+			})
+			require.NoError(t, sys.Insert(0, 1000))
+			_, err := sys.AwaitAll(ctx, subject.Done)
+			require.NoError(t, err)
+			assert.True(t, closed(together), "there were never as many operations at a time")
+			assert.Zero(t, excess.Load())
 		})
 	}
 }

@@ -12,6 +12,9 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
+// backlogLead is the part of the window that passes between the load and the first new row.
+const backlogLead = 10
+
 // leastBacklog rows are a load that no contender has done before the first new row is
 // looked at.
 const leastBacklog = 1000
@@ -19,10 +22,10 @@ const leastBacklog = 1000
 func behindBacklog() Workload {
 	return Workload{
 		Name: "behind-backlog",
-		About: "20,000 rows, and a target that sleeps a millisecond for each. While they are worked off, for 10 s, " +
-			"new rows are inserted one after another, 10 ms after the one before was done: how long each takes until " +
-			"it is done too. Everybody has one worker. A new row that is not done within 10 s is given as a lower " +
-			"bound, and is the last.",
+		About: "20,000 rows, and a target that sleeps a millisecond for each. After a second, and then for " +
+			"10 s, new rows are inserted one after another, 10 ms after the one before was done: how long each takes " +
+			"until it is done too, behind the load. Everybody has one worker. A new row that is not done within 10 s is " +
+			"given as a lower bound, and is the last.",
 		Contenders: both(),
 		Runs:       fewRuns,
 		Headline:   "max",
@@ -66,6 +69,9 @@ func (b *backlog) ease() { b.eased.Store(true) }
 func measureBacklog(ctx context.Context, env *Env, sys subject.System, n uint64) (Figures, error) {
 	backlog := newBacklog(sys.Targets()[0], n, uint64(env.Window/freshSpacing)+1)
 	if err := load(sys, 0, n); err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, env.Window/backlogLead); err != nil {
 		return nil, err
 	}
 	var (

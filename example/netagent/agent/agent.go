@@ -21,6 +21,7 @@ import (
 
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/health"
+	"github.com/statekeel/statekeel/example/netagent/observed"
 	"github.com/statekeel/statekeel/example/netagent/statefile"
 	"github.com/statekeel/statekeel/example/netagent/view"
 	"github.com/statekeel/statekeel/reconciler"
@@ -31,9 +32,8 @@ type Options struct {
 	// File is what is asked for, and followed through its edits.
 	File *statefile.File
 
-	// Target makes the operations. They call undid, which does not block, when a
-	// change to a link may have taken others along.
-	Target func(tables *desired.Tables, undid func(link string, effect desired.Effect)) desired.Target
+	// Target makes the operations, and the job that observes the target's links.
+	Target func(desired.Surroundings) desired.Target
 
 	// Refresh is after how long what is Done is looked at again, and Prune how often
 	// that is removed which nobody asked for. Zero means never; Prune comes once
@@ -112,6 +112,10 @@ func newHive(ctx context.Context, o Options, all *settled) *hive.Hive {
 			desired.NewTables,
 			desired.NewStore,
 			desired.NewAgain,
+			observed.NewLinks,
+			func(o Options, db *statedb.DB, tables *desired.Tables, links statedb.RWTable[*observed.Link], again *desired.Again) desired.Target {
+				return o.Target(desired.Surroundings{DB: db, Tables: tables, Links: links, Undid: again.Undid})
+			},
 		),
 		reconcilersCell,
 		stateFileCell,

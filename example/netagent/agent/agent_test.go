@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -27,6 +28,7 @@ import (
 
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/example/netagent/observed"
 	"github.com/statekeel/statekeel/example/netagent/statefile"
 	"github.com/statekeel/statekeel/example/netagent/view"
 	"github.com/statekeel/statekeel/reconciler"
@@ -39,22 +41,38 @@ type world struct {
 	mu      sync.Mutex
 	there   map[string]bool
 	refuses map[string]error
-	undid   func(string, desired.Effect)
+	in      desired.Surroundings
 	updates map[string]int
+
+	// addresses, if not nil, is called by the updates of addresses.
+	addresses func(config.Address)
 }
 
 func newWorld() *world {
 	return &world{there: make(map[string]bool), refuses: make(map[string]error), updates: make(map[string]int)}
 }
 
-func (w *world) target(_ *desired.Tables, undid func(string, desired.Effect)) desired.Target {
-	w.undid = undid
+func (w *world) target(in desired.Surroundings) desired.Target {
+	w.in = in
 	return desired.Target{
+		Observe:   w.observe,
 		Links:     part[config.Link]{w, "link "},
 		Addresses: part[config.Address]{w, "address "},
 		Routes:    part[config.Route]{w, "route "},
 		Sysctls:   part[config.Sysctl]{w, "sysctl "},
 	}
+}
+
+// observe sees one link, and waits for the end.
+func (w *world) observe(ctx context.Context, health cell.Health) error {
+	txn := w.in.DB.WriteTxn(w.in.Links)
+	if _, _, err := w.in.Links.Insert(txn, &observed.Link{Name: "seen", Index: 7}); err != nil {
+		return err
+	}
+	txn.Commit()
+	health.OK("sees one link")
+	<-ctx.Done()
+	return nil
 }
 
 // keys returns what is there.
@@ -87,6 +105,9 @@ type part[S desired.Spec] struct {
 }
 
 func (p part[S]) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *desired.Row[S]) error {
+	if address, ok := any(row.Spec).(config.Address); ok && p.world.addresses != nil {
+		p.world.addresses(address)
+	}
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
 	key := p.kind + row.Spec.Key()
@@ -241,9 +262,51 @@ func TestWhatAChangeUndidIsDoneAgainAtOnce(t *testing.T) {
 	until(t, "all is there", func() bool { return slices.Equal(w.keys(), all) })
 	w.change(func() { delete(w.there, "route main/10.1.0.0/16") })
 	links := w.count("link br0")
-	w.undid("br0", desired.UndidRoutes)
+	w.in.Undid("br0", desired.UndidRoutes)
 	until(t, "the route is back", func() bool { return slices.Equal(w.keys(), all) })
 	assert.Equal(t, links, w.count("link br0"))
+}
+
+func TestTheTargetsLinksAreObserved(t *testing.T) {
+	w := newWorld()
+	running(t, options(t, w, state))
+	until(t, "all is there", func() bool { return slices.Equal(w.keys(), all) })
+	until(t, "the link is seen", func() bool {
+		link, _, seen := w.in.Links.Get(w.in.DB.ReadTxn(), observed.ByName("seen"))
+		return seen && link.Index == 7
+	})
+}
+
+func TestObjectsOnDifferentLinksAreWorkedOnAtTheSameTime(t *testing.T) {
+	w := newWorld()
+	var mu sync.Mutex
+	busy, together := make(map[string]int), 0
+	release := make(chan struct{})
+	w.addresses = func(a config.Address) {
+		mu.Lock()
+		busy[a.Dev]++
+		assert.Equal(t, 1, busy[a.Dev], "only one on a link at a time")
+		together = max(together, len(busy))
+		mu.Unlock()
+		<-release
+		mu.Lock()
+		delete(busy, a.Dev)
+		mu.Unlock()
+	}
+	running(t, options(t, w, `addresses:
+  - {dev: a, cidr: 10.0.0.1/24}
+  - {dev: a, cidr: 10.0.1.1/24}
+  - {dev: a, cidr: 10.0.2.1/24}
+  - {dev: b, cidr: 10.1.0.1/24}
+  - {dev: c, cidr: 10.2.0.1/24}
+`))
+	until(t, "three are worked on", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return together == 3
+	})
+	close(release)
+	until(t, "all are there", func() bool { return len(w.keys()) == 5 })
 }
 
 func TestHTTPAndTheShellAreServed(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -22,24 +23,32 @@ const (
 	maxBackoff = 5 * time.Second
 )
 
+// workers is how many addresses, and as many routes, are worked on at a time: each on a
+// link of its own. Netlink hardly gains by it, as the kernel has one lock for most of
+// this; but where a link's driver takes its time, the others need not wait.
+const workers = 4
+
 var reconcilersCell = cell.Module(
 	"netagent",
 	"Reconcilers of links and addresses and routes and sysctls",
 
 	cell.ProvidePrivate(job.Registry.NewGroup),
-	cell.Invoke(registerAgain, registerReconcilers),
+	cell.Invoke(registerJobs, registerReconcilers),
 )
 
-func registerAgain(jobs job.Group, again *desired.Again) {
-	jobs.Add(job.OneShot("again", again.Run))
+func registerJobs(jobs job.Group, again *desired.Again, target desired.Target) {
+	jobs.Add(
+		job.OneShot("again", again.Run),
+		job.OneShot("observe", target.Observe),
+	)
 }
 
-func registerReconcilers(params reconciler.Params, o Options, tables *desired.Tables, again *desired.Again) error {
-	target := o.Target(tables, again.Undid)
+func registerReconcilers(params reconciler.Params, o Options, tables *desired.Tables, target desired.Target) error {
 	for _, err := range []error{
+		// One at a time: what is done to one end of a veth is done to the other.
 		register(params, o, tables.Links, target.Links),
-		register(params, o, tables.Addresses, target.Addresses),
-		register(params, o, tables.Routes, target.Routes),
+		register(params, o, tables.Addresses, target.Addresses, byLink[config.Address]()...),
+		register(params, o, tables.Routes, target.Routes, byLink[config.Route]()...),
 		register(params, o, tables.Sysctls, target.Sysctls),
 	} {
 		if err != nil {
@@ -49,7 +58,19 @@ func registerReconcilers(params reconciler.Params, o Options, tables *desired.Ta
 	return nil
 }
 
-func register[S desired.Spec](params reconciler.Params, o Options, table statedb.RWTable[*desired.Row[S]], ops reconciler.Operations[*desired.Row[S]]) error {
+// byLink lets objects on different links be worked on at the same time, and those on the
+// same link one after the other: to take an address off a link may take others along.
+func byLink[S desired.Spec]() []reconciler.Option {
+	return []reconciler.Option{
+		reconciler.WithConcurrency(workers),
+		reconciler.WithSerialBy(func(row *desired.Row[S]) string { return row.Spec.Needs() }),
+	}
+}
+
+func register[S desired.Spec](
+	params reconciler.Params, o Options, table statedb.RWTable[*desired.Row[S]],
+	ops reconciler.Operations[*desired.Row[S]], options ...reconciler.Option,
+) error {
 	prune := reconciler.WithPruning(o.Prune)
 	if o.Prune == 0 {
 		prune = reconciler.WithoutPruning()
@@ -60,10 +81,12 @@ func register[S desired.Spec](params reconciler.Params, o Options, table statedb
 		(*desired.Row[S]).GetStatus,
 		ops,
 		nil, // no batch operations: netlink takes one change at a time
-		reconciler.WithName(table.Name()),
-		reconciler.WithRetry(minBackoff, maxBackoff),
-		reconciler.WithRefreshing(o.Refresh, nil),
-		prune,
+		append(options,
+			reconciler.WithName(table.Name()),
+			reconciler.WithRetry(minBackoff, maxBackoff),
+			reconciler.WithRefreshing(o.Refresh, nil),
+			prune,
+		)...,
 	)
 	if err != nil {
 		return fmt.Errorf("reconciler of %s: %w", table.Name(), err)

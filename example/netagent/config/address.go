@@ -23,6 +23,9 @@ func (a Address) Key() string { return a.Dev + "/" + a.CIDR.String() }
 // Needs returns the name of the link the address is on.
 func (a Address) Needs() string { return a.Dev }
 
+// Reaches tells whether a host is a neighbour on the address's link.
+func (a Address) Reaches(host netip.Addr) bool { return a.CIDR.Contains(host) }
+
 func (r *reader) address(n *yaml.Node) (Located[Address], bool) {
 	var address Address
 	at := r.mapping("address", n, map[string]func(*yaml.Node){

@@ -8,9 +8,13 @@ import (
 )
 
 // Check finds what is sound by itself but cannot be made as a whole: names given
-// twice, ports of bridges that are not asked for, addresses of such links, routes
-// whose gateway nothing reaches. It also fills in the links that routes leave by,
-// where a route names only its gateway. It returns nil if all is well.
+// twice, ports of what is no bridge, routes by links that are to be down, routes whose
+// gateway nothing reaches. It also fills in the links that routes leave by, where a route
+// names only its gateway. It returns nil if all is well.
+//
+// A link that is named and not among the links is no problem: somebody else is to make
+// it, and what needs it waits. Nothing is known of it here, so that it counts as up and
+// fit for anything.
 func (s *State) Check() Problems {
 	c := checker{state: s, links: make(map[string]Located[Link], len(s.Links))}
 	c.checkLinks()
@@ -51,10 +55,7 @@ func (c *checker) checkLinks() {
 		if l.Spec.Master == "" {
 			continue
 		}
-		switch master, ok := c.links[l.Spec.Master]; {
-		case !ok:
-			c.problems.addf(l.At("master"), "link %q: its master %q is not among the links", l.Spec.Name, l.Spec.Master)
-		case master.Spec.Kind != Bridge:
+		if master, ok := c.links[l.Spec.Master]; ok && master.Spec.Kind != Bridge {
 			c.problems.addf(l.At("master"), "link %q: its master %q is a %s, not a bridge", l.Spec.Name, l.Spec.Master, master.Spec.Kind)
 		}
 	}
@@ -66,10 +67,7 @@ func (c *checker) checkAddresses() {
 		// Two prefix lengths for one IP on one link would fight each other.
 		twice(&c.problems, seen, "address", a.Spec.Dev+"/"+a.Spec.CIDR.Addr().String(), a, a.At("cidr"))
 		link, ok := c.links[a.Spec.Dev]
-		switch {
-		case !ok:
-			c.problems.addf(a.At("dev"), "address %q: link %q is not among the links", a.Spec.Key(), a.Spec.Dev)
-		case a.Spec.CIDR.Addr().Is6() && link.Spec.MTU < minIPv6MTU:
+		if ok && a.Spec.CIDR.Addr().Is6() && link.Spec.MTU < minIPv6MTU {
 			c.problems.addf(a.At("cidr"), "address %q: link %q has an MTU of %d, and IPv6 needs %d",
 				a.Spec.Key(), a.Spec.Dev, link.Spec.MTU, minIPv6MTU)
 		}
@@ -83,27 +81,25 @@ func (c *checker) checkRoutes() {
 		if twice(&c.problems, seen, "route", route.Spec.Key(), *route, route.At("dst")) {
 			continue
 		}
-		if c.checkDev(*route) && route.Spec.Via.IsValid() {
+		if c.checkUp(*route) && route.Spec.Via.IsValid() {
 			c.checkGateway(route)
 		}
 	}
 }
 
-// checkDev reports a route by a link that is missing or down.
-func (c *checker) checkDev(route Located[Route]) (ok bool) {
-	if route.Spec.Dev == "" {
+// checkUp reports a route by a link that is to be down.
+func (c *checker) checkUp(route Located[Route]) (ok bool) {
+	if c.mayBeUp(route.Spec.Dev) {
 		return true
 	}
-	link, ok := c.links[route.Spec.Dev]
-	if !ok {
-		c.problems.addf(route.At("dev"), "route %q: link %q is not among the links", route.Spec.Key(), route.Spec.Dev)
-		return false
-	}
-	if !link.Spec.Up {
-		c.problems.addf(route.At("dev"), "route %q: link %q is down", route.Spec.Key(), route.Spec.Dev)
-		return false
-	}
-	return true
+	c.problems.addf(route.At("dev"), "route %q: link %q is down", route.Spec.Key(), route.Spec.Dev)
+	return false
+}
+
+// mayBeUp tells whether a link is to be up, or somebody else's.
+func (c *checker) mayBeUp(name string) bool {
+	link, ok := c.links[name]
+	return !ok || link.Spec.Up
 }
 
 // checkGateway reports a gateway that nothing reaches, and makes the link it is
@@ -141,8 +137,7 @@ func (c *checker) checkGateway(route *Located[Route]) {
 func (c *checker) reach(host netip.Addr, dev string, table Table) (devs []string) {
 	longest := -1
 	offer := func(by string, prefix netip.Prefix) {
-		link, ok := c.links[by]
-		if !ok || !link.Spec.Up || dev != "" && by != dev || !prefix.Contains(host) || prefix.Bits() < longest {
+		if !c.mayBeUp(by) || dev != "" && by != dev || prefix.Bits() < longest {
 			return
 		}
 		if prefix.Bits() > longest {
@@ -153,10 +148,12 @@ func (c *checker) reach(host netip.Addr, dev string, table Table) (devs []string
 		}
 	}
 	for _, a := range c.state.Addresses {
-		offer(a.Spec.Dev, a.Spec.CIDR)
+		if a.Spec.Reaches(host) {
+			offer(a.Spec.Dev, a.Spec.CIDR)
+		}
 	}
 	for _, r := range c.state.Routes {
-		if !r.Spec.Via.IsValid() && (r.Spec.Table == table || r.Spec.Table == TableMain) {
+		if r.Spec.Reaches(host, table) {
 			offer(r.Spec.Dev, r.Spec.Dst)
 		}
 	}
@@ -167,10 +164,5 @@ func (c *checker) checkSysctls() {
 	seen := make(map[string]Pos)
 	for _, s := range c.state.Sysctls {
 		twice(&c.problems, seen, "sysctl", s.Spec.Name, s, s.Pos)
-		if dev := s.Spec.Needs(); dev != "" && dev != "lo" {
-			if _, ok := c.links[dev]; !ok {
-				c.problems.addf(s.Pos, "sysctl %q: link %q is not among the links", s.Spec.Name, dev)
-			}
-		}
 	}
 }

@@ -160,11 +160,9 @@ func TestBadFilesAreReportedByLineAndColumn(t *testing.T) {
 		{"loopback with mac", "links: [{name: lo, kind: loopback, mac: '02:00:00:00:00:01'}]", []string{`:1:41: link "lo": a loopback has no mac`}},
 		{"link twice", "links:\n  - {name: a, kind: bridge}\n  - {name: b, kind: veth, peer: a}\n", []string{`:3:33: link "a" is given twice, first on line 2`}},
 		{"own peer", "links: [{name: a, kind: veth, peer: a}]", []string{`:1:37: link "a" is given twice, first on line 1`}},
-		{"master missing", "links: [{name: a, kind: veth, peer: b, master: br}]", []string{`:1:48: link "a": its master "br" is not among the links`}},
 		{"master no bridge", "links: [{name: a, kind: veth, peer: b, master: b}]", []string{`:1:48: link "a": its master "b" is a veth, not a bridge`}},
 
 		{"address without dev", base + "  - {cidr: 10.5.0.1/24}\n", []string{":9:5: address: dev is missing"}},
-		{"address of no link", base + "  - {cidr: 10.5.0.1/24, dev: x}\n", []string{`:9:30: address "x/10.5.0.1/24": link "x" is not among the links`}},
 		{"address without length", base + "  - {dev: br0, cidr: 10.5.0.1}\n", []string{`:9:22: cidr "10.5.0.1": an address and the length of its prefix are needed, such as 10.0.0.1/24`}},
 		{"address bad", base + "  - {dev: br0, cidr: 10.5.0.300/24}\n", []string{`:9:22: cidr "10.5.0.300/24": an address and the length of its prefix are needed, such as 10.0.0.1/24`}},
 		{"address unspecified", base + "  - {dev: br0, cidr: 0.0.0.0/8}\n", []string{`:9:22: cidr "0.0.0.0/8" is not the address of one host`}},
@@ -185,7 +183,6 @@ func TestBadFilesAreReportedByLineAndColumn(t *testing.T) {
 		{"IPv4 via IPv6", base + "routes: [{dst: 10.5.0.0/16, via: 'fd00::2'}]\n", []string{`:9:34: route "main/10.5.0.0/16": gateway fd00::2 is of another family than the destination`}},
 		{"IPv6 via IPv4", base + "routes: [{dst: 'fd05::/16', via: 10.0.0.2}]\n", []string{`:9:34: route "main/fd05::/16": gateway 10.0.0.2 is of another family than the destination`}},
 		{"route via link-local", base + "routes: [{dst: 'fd05::/16', via: 'fe80::1'}]\n", []string{`:9:34: route "main/fd05::/16": gateway fe80::1 is link-local, so dev is needed`}},
-		{"route by no link", base + "routes: [{dst: 10.5.0.0/16, dev: eth0}]\n", []string{`:9:34: route "main/10.5.0.0/16": link "eth0" is not among the links`}},
 		{"route by a link that is down", base + "routes: [{dst: 10.5.0.0/16, dev: down}]\n", []string{`:9:34: route "main/10.5.0.0/16": link "down" is down`}},
 		{"route in the local table", base + "routes: [{dst: 10.5.0.0/16, dev: br0, table: 255}]\n", []string{`:9:46: table "255" belongs to the kernel`}},
 		{"route in no table", base + "routes: [{dst: 10.5.0.0/16, dev: br0, table: blue}]\n", []string{`:9:46: table "blue": main, default or a number from 1 to 4294967295 is needed`}},
@@ -203,7 +200,6 @@ func TestBadFilesAreReportedByLineAndColumn(t *testing.T) {
 		{"sysctl empty", "sysctls:\n  net.ipv4.ip_forward: ' '\n", []string{`:2:24: sysctl "net.ipv4.ip_forward": an empty value`}},
 		{"sysctl with lines", "sysctls:\n  net.ipv4.ip_forward: \"1\\n2\"\n", []string{`:2:24: sysctl "net.ipv4.ip_forward": a value goes on one line`}},
 		{"sysctl of two names", "sysctls:\n  net.ipv4.ip_forward: 1\n  net/ipv4/ip_forward: 1\n", []string{`:3:3: sysctl "net.ipv4.ip_forward" is given twice, first on line 2`}},
-		{"sysctl of no link", "sysctls:\n  net.ipv4.conf.eth0.rp_filter: 1\n", []string{`:2:3: sysctl "net.ipv4.conf.eth0.rp_filter": link "eth0" is not among the links`}},
 
 		{"several at once, in the order of the lines",
 			"sysctls:\n  kernel.panic: 1\nlinks:\n  - {name: a, kind: tun}\n  - {name: b, kind: bridge, mtu: 1}\n",
@@ -238,6 +234,23 @@ routes:
 	require.NoError(t, err)
 	assert.Equal(t, "v0", state.Routes[1].Spec.Dev)
 	assert.Equal(t, "v0", state.Routes[2].Spec.Dev)
+}
+
+func TestALinkThatIsNotAmongTheLinksIsForSomebodyElseToMake(t *testing.T) {
+	state, err := Parse("f", []byte(`
+links: [{name: a, kind: veth, peer: b, master: br}]
+addresses: [{dev: eth0, cidr: 10.0.0.1/24}, {dev: eth0, cidr: "fd00::1/64"}]
+routes:
+  - {dst: 10.5.0.0/16, dev: eth1}
+  - {dst: 10.6.0.0/16, via: 10.0.0.2}
+sysctls: {net.ipv4.conf.eth2.rp_filter: 1}
+`))
+	require.NoError(t, err)
+	assert.Equal(t, "eth0", state.Routes[1].Spec.Dev, "its address tells where the gateway is")
+
+	_, err = Parse("f", []byte("addresses: [{dev: eth0, cidr: 10.0.0.1/24}]\nroutes: [{dst: 10.5.0.0/16, via: 10.0.1.2, dev: eth0}]"))
+	assert.EqualError(t, err, `f:2:34: route "main/10.5.0.0/16": its gateway 10.0.1.2 cannot be reached by "eth0": no address of that link has it in its network`,
+		"its addresses are the file's all the same")
 }
 
 func TestSingleObjectsAreReadFromJSONAndYAML(t *testing.T) {

@@ -103,6 +103,12 @@ func (r Route) Key() string {
 // Needs returns the name of the link the route leaves by.
 func (r Route) Needs() string { return r.Dev }
 
+// Reaches tells whether the route says that a host is a neighbour on its link, to the
+// gateways of routes in the table that asks.
+func (r Route) Reaches(host netip.Addr, asks Table) bool {
+	return !r.Via.IsValid() && r.Dst.Contains(host) && (r.Table == asks || r.Table == TableMain)
+}
+
 func defaultMetric(dst netip.Prefix) uint32 {
 	if dst.Addr().Is6() {
 		return defaultIPv6Metric

@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Effect is what a change to a link in the kernel may have undone.
+// Effect is what a change to a link in the kernel may have undone, for better or worse.
 type Effect uint8
 
 // The effects; they can be combined.
@@ -30,6 +30,9 @@ const (
 	UndidRoutes
 	// UndidSysctls: the link's own sysctls.
 	UndidSysctls
+	// UndidRefusals: that the kernel refused something on the link; what is in Error
+	// may have a chance now.
+	UndidRefusals
 
 	// UndidAll: the link was made anew.
 	UndidAll = UndidLink | UndidPorts | UndidAddresses | UndidRoutes | UndidSysctls
@@ -117,23 +120,34 @@ func (a *Again) mark(told map[string]Effect) {
 		if effect&UndidLink != 0 {
 			markRows(txn, a.tables.Links, a.tables.Links.List(txn, ByKey[config.Link](link)))
 		}
-		if effect&UndidPorts != 0 {
-			markNeeding(txn, a.tables.Links, link)
-		}
-		if effect&UndidAddresses != 0 {
-			markNeeding(txn, a.tables.Addresses, link)
-		}
-		if effect&UndidRoutes != 0 {
-			markNeeding(txn, a.tables.Routes, link)
-		}
-		if effect&UndidSysctls != 0 {
-			markNeeding(txn, a.tables.Sysctls, link)
-		}
+		markNeeding(txn, a.tables.Links, link, effect, UndidPorts)
+		markNeeding(txn, a.tables.Addresses, link, effect, UndidAddresses)
+		markNeeding(txn, a.tables.Routes, link, effect, UndidRoutes)
+		markNeeding(txn, a.tables.Sysctls, link, effect, UndidSysctls)
 	}
 }
 
-func markNeeding[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], link string) {
-	markRows(txn, table, table.List(txn, ByNeeds[S](link)))
+// markNeeding marks the rows of a table that need a link: all of them if the effect is
+// the one that the table is about, and those in Error if it may have helped them.
+func markNeeding[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], link string, effect, about Effect) {
+	if effect&(about|UndidRefusals) == 0 {
+		return
+	}
+	rows := table.List(txn, ByNeeds[S](link))
+	if effect&about == 0 {
+		rows = inError(rows)
+	}
+	markRows(txn, table, rows)
+}
+
+func inError[S Spec](rows iter.Seq2[*Row[S], statedb.Revision]) iter.Seq2[*Row[S], statedb.Revision] {
+	return func(yield func(*Row[S], statedb.Revision) bool) {
+		for row, revision := range rows {
+			if row.Status.Kind == reconciler.StatusKindError && !yield(row, revision) {
+				return
+			}
+		}
+	}
 }
 
 // markRows marks rows whatever their status: one that is Pending or Blocked may be in an

@@ -5,6 +5,7 @@ package desired
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -225,12 +226,7 @@ func TestWhatTheAPIPutsHasToFitTheRest(t *testing.T) {
 		return err
 	}
 	assert.EqualError(t, address("{dev: br0, cidr: 10.0.0.1/16}"), `body:1:18: address "br0/10.0.0.1" is there already`)
-	assert.EqualError(t, address("{dev: nope, cidr: 10.0.0.9/16}"), `body:1:7: address "nope/10.0.0.9/16": link "nope" is not among the links`)
-
-	sysctl, err := config.ParseSysctl("body", []byte("{name: net.ipv4.conf.nope.rp_filter, value: 1}"))
-	require.NoError(t, err)
-	_, err = f.store.PutSysctl(sysctl)
-	assert.EqualError(t, err, `body:1:8: sysctl "net.ipv4.conf.nope.rp_filter": link "nope" is not among the links`)
+	require.NoError(t, address("{dev: theirs, cidr: 10.4.0.9/16}"), "for somebody else to make")
 
 	// An object that has lost what it needs does not keep others out.
 	f.apply("links: [{name: br1, kind: bridge}]")
@@ -268,6 +264,42 @@ sysctls: {net.ipv4.ip_forward: 1, net.ipv4.conf.br0.rp_filter: 1}
 	again.mark(map[string]Effect{"br0": UndidAll})
 	after, _, _ := f.tables.Links.Get(f.db.ReadTxn(), ByKey[config.Link]("a"))
 	assert.NotEqual(t, before.Status.ID, after.Status.ID, "what is in an operation already is wanted anew")
+}
+
+func TestWhatWasRefusedOnALinkIsPendingAgainWhenTheLinkIsAnotherOne(t *testing.T) {
+	f := newFixture(t)
+	f.apply(`
+addresses: [{dev: br0, cidr: 10.0.0.1/24}, {dev: br0, cidr: 10.2.0.1/24}, {dev: br1, cidr: 10.3.0.1/24}]
+sysctls: {net.ipv4.conf.br0.rp_filter: 1, net.ipv4.ip_forward: 1}
+`)
+	f.setAll(reconciler.StatusError(errors.New("boom")))
+	txn := f.db.WriteTxn(f.tables.Addresses)
+	row, _, _ := f.tables.Addresses.Get(txn, ByKey[config.Address]("br0/10.2.0.1/24"))
+	mustInsert(txn, f.tables.Addresses, row.Clone().SetStatus(reconciler.StatusDone()))
+	txn.Commit()
+
+	NewAgain(f.db, f.tables).mark(map[string]Effect{"br0": UndidRefusals})
+	assert.Equal(t, []string{
+		"address br0/10.0.0.1/24 file Pending", "address br0/10.2.0.1/24 file Done", "address br1/10.3.0.1/24 file Error",
+		"sysctl net.ipv4.conf.br0.rp_filter file Pending", "sysctl net.ipv4.ip_forward file Error",
+	}, f.rows())
+}
+
+func TestALinkIsNeededWhileAnyRowNeedsIt(t *testing.T) {
+	f := newFixture(t)
+	needed := func(link string) bool { return f.tables.Needed(f.db.ReadTxn(), link) }
+	for _, yaml := range []string{
+		"links: [{name: a, kind: veth, peer: b, master: theirs}]",
+		"addresses: [{dev: theirs, cidr: 10.0.0.1/24}]",
+		"routes: [{dst: 10.1.0.0/16, dev: theirs}]",
+		"sysctls: {net.ipv4.conf.theirs.rp_filter: 1}",
+	} {
+		f.apply(yaml)
+		assert.True(t, needed("theirs"), yaml)
+		assert.False(t, needed("a") || needed("their") || needed(""), yaml)
+	}
+	f.apply("{}")
+	assert.False(t, needed("theirs"))
 }
 
 func TestAnItemIsSaidInOneLine(t *testing.T) {

@@ -116,3 +116,14 @@ func ByKey[S Spec](key string) statedb.Query[*Row[S]] { return keyIndex[S]().Que
 
 // ByNeeds is the query for the rows that need a link.
 func ByNeeds[S Spec](link string) statedb.Query[*Row[S]] { return needsIndex[S]().Query(link) }
+
+// Needed tells whether any row of the four tables needs a link of this name.
+func (t *Tables) Needed(txn statedb.ReadTxn, link string) bool {
+	return needed(txn, t.Links, link) || needed(txn, t.Addresses, link) ||
+		needed(txn, t.Routes, link) || needed(txn, t.Sysctls, link)
+}
+
+func needed[S Spec](txn statedb.ReadTxn, table statedb.Table[*Row[S]], link string) bool {
+	_, _, found := table.Get(txn, ByNeeds[S](link))
+	return found
+}

@@ -28,26 +28,39 @@ type addresses struct{ surroundings }
 // prefix length goes first: for IPv6 the kernel takes it for the same address.
 func (a *addresses) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Address) error {
 	want := row.Spec
-	link, err := findLink(want.Dev)
+	link, err := a.needLink(txn, want.Dev)
 	if err != nil {
 		return err
 	}
-	if link == nil {
-		return a.waitForLink(txn, want.Dev)
+	changed, err := put(want, handle(link))
+	if changed {
+		a.Undid(want.Dev, desired.UndidRoutes)
 	}
+	if err != nil {
+		return a.failedOn(txn, link, err)
+	}
+	if changed {
+		a.repaired(row.Status, "address", want.Key())
+	}
+	return nil
+}
+
+// put puts an address on a link, and tells whether that changed anything.
+func put(want config.Address, link netlink.Link) (changed bool, err error) {
 	have, err := addressesOf(link)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, addr := range have {
 		prefix := prefixOf(addr.IPNet)
 		if prefix == want.CIDR {
-			return nil
+			return false, nil
 		}
 		if prefix.Addr() == want.CIDR.Addr() {
 			if err := deleteAddress(link, addr); err != nil {
-				return err
+				return changed, err
 			}
+			changed = true
 		}
 	}
 	addr := netlink.Addr{IPNet: ipNet(want.CIDR)}
@@ -57,11 +70,9 @@ func (a *addresses) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Rev
 		addr.Flags = unix.IFA_F_NODAD
 	}
 	if err := netlink.AddrAdd(link, &addr); err != nil && !errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("add address %q: %w", want.Key(), err)
+		return changed, fmt.Errorf("add address %q: %w", want.Key(), err)
 	}
-	a.undid(want.Dev, desired.UndidRoutes)
-	a.repaired(row.Status, "address", want.Key())
-	return nil
+	return true, nil
 }
 
 // Delete takes the address off its link. The kernel may take others along: the
@@ -79,7 +90,7 @@ func (a *addresses) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revis
 		if prefixOf(addr.IPNet) != row.Spec.CIDR {
 			continue
 		}
-		a.undid(row.Spec.Dev, desired.UndidAddresses|desired.UndidRoutes)
+		a.Undid(row.Spec.Dev, desired.UndidAddresses|desired.UndidRoutes)
 		return deleteAddress(link, addr)
 	}
 	return nil
@@ -101,7 +112,7 @@ func (a *addresses) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*
 			if _, asked := want[address.Key()]; asked || madeByKernel(link, address.CIDR) {
 				continue
 			}
-			a.undid(address.Dev, desired.UndidAddresses|desired.UndidRoutes)
+			a.Undid(address.Dev, desired.UndidAddresses|desired.UndidRoutes)
 			errs = append(errs, a.stray("address", address.Key(), deleteAddress(link, addr)))
 		}
 	}

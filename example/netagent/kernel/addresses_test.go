@@ -67,7 +67,9 @@ func TestAnotherPrefixLengthTakesTheAddressesPlace(t *testing.T) {
 
 func TestAnAddressWithoutItsLinkWaits(t *testing.T) {
 	f := newFixture(t)
-	assert.EqualError(t, update(f, f.Addresses, f.state(someAddresses).Addresses[0].Spec), `link "br0" is not asked for`)
+	err := update(f, f.Addresses, f.state(someAddresses).Addresses[0].Spec)
+	assert.Equal(t, "Blocked", outcome(err))
+	assert.EqualError(t, err, `link "br0" (not asked for here) is missing`)
 }
 
 func TestDeletingAnAddressTwiceIsNoError(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/example/netagent/observed"
 	"github.com/statekeel/statekeel/example/netagent/sandbox"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -52,12 +53,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// fixture is a network namespace, the tables of what is wanted there, and the
-// operations, called by hand.
+// fixture is a network namespace, the tables of what is wanted there and of what is
+// there, and the operations, called by hand.
 type fixture struct {
 	*testing.T
-	db     *statedb.DB
-	tables *desired.Tables
+	in desired.Surroundings
 	desired.Target
 	undone map[string]desired.Effect
 	log    bytes.Buffer
@@ -72,11 +72,27 @@ func newFixture(t *testing.T) *fixture {
 	t.Cleanup(func() { require.NoError(t, db.Stop()) })
 	tables, err := desired.NewTables(db)
 	require.NoError(t, err)
-	f := &fixture{T: t, db: db, tables: tables, undone: make(map[string]desired.Effect)}
-	f.Target = NewTarget(tables,
-		func(link string, effect desired.Effect) { f.undone[link] |= effect },
-		slog.New(slog.NewTextHandler(&f.log, nil)))
+	seen, err := observed.NewLinks(db)
+	require.NoError(t, err)
+	f := &fixture{T: t, undone: make(map[string]desired.Effect)}
+	f.in = desired.Surroundings{
+		DB: db, Tables: tables, Links: seen,
+		Undid: func(link string, effect desired.Effect) { f.undone[link] |= effect },
+	}
+	f.Target = NewTarget(f.in, slog.New(slog.NewTextHandler(&f.log, nil)))
 	return f
+}
+
+// observe makes the table of observed links be as the kernel's links are, and tells
+// nobody what came of it.
+func (f *fixture) observe() {
+	f.Helper()
+	links, err := dump("links", netlink.LinkList)
+	require.NoError(f, err)
+	silent := feed{Surroundings: f.in}
+	silent.Undid = func(string, desired.Effect) {}
+	_, err = silent.take(func(c *changes) { c.replace(links) })
+	require.NoError(f, err)
 }
 
 // effects returns what has been undone since the last call.
@@ -111,23 +127,73 @@ func (f *fixture) update(state config.State) {
 	}
 }
 
+// update calls Update as a reconciler would that knows the kernel's links, and puts the
+// row with what came of it into its table.
 func update[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]], spec S) error {
-	return ops.Update(f.Context(), f.db.ReadTxn(), 1, &desired.Row[S]{Spec: spec})
+	f.Helper()
+	f.observe()
+	return attempt(f, ops, spec)
 }
 
+// attempt is update as a reconciler would that knows the kernel's links as they were.
+func attempt[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]], spec S) error {
+	f.Helper()
+	err := ops.Update(f.Context(), f.in.DB.ReadTxn(), 1, &desired.Row[S]{Spec: spec})
+	status := reconciler.StatusDone()
+	if err != nil {
+		status = reconciler.StatusError(err)
+	}
+	f.write(func(txn statedb.WriteTxn) {
+		_, _, err := tableOf[S](f).Insert(txn, &desired.Row[S]{Spec: spec, Status: status})
+		require.NoError(f, err)
+	})
+	return err
+}
+
+// remove takes the row out of its table and calls Delete.
 func remove[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]], spec S) error {
-	return ops.Delete(f.Context(), f.db.ReadTxn(), 1, &desired.Row[S]{Spec: spec})
+	f.Helper()
+	row := &desired.Row[S]{Spec: spec}
+	f.write(func(txn statedb.WriteTxn) {
+		_, _, err := tableOf[S](f).Delete(txn, row)
+		require.NoError(f, err)
+	})
+	return ops.Delete(f.Context(), f.in.DB.ReadTxn(), 1, row)
 }
 
+// prune makes its table have these rows and no others, and calls Prune.
 func prune[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]], located []config.Located[S]) {
 	f.Helper()
-	require.NoError(f, ops.Prune(f.Context(), f.db.ReadTxn(), func(yield func(*desired.Row[S], statedb.Revision) bool) {
+	table := tableOf[S](f)
+	f.write(func(txn statedb.WriteTxn) {
+		require.NoError(f, table.DeleteAll(txn))
 		for _, l := range located {
-			if !yield(&desired.Row[S]{Spec: l.Spec}, 1) {
-				return
-			}
+			_, _, err := table.Insert(txn, &desired.Row[S]{Spec: l.Spec, Status: reconciler.StatusDone()})
+			require.NoError(f, err)
 		}
-	}))
+	})
+	txn := f.in.DB.ReadTxn()
+	require.NoError(f, ops.Prune(f.Context(), txn, table.All(txn)))
+}
+
+// write makes changes to the tables of what is wanted.
+func (f *fixture) write(change func(statedb.WriteTxn)) {
+	f.Helper()
+	t := f.in.Tables
+	txn := f.in.DB.WriteTxn(t.Links, t.Addresses, t.Routes, t.Sysctls)
+	defer txn.Commit()
+	change(txn)
+}
+
+// tableOf returns the table of what is wanted of one kind.
+func tableOf[S desired.Spec](f *fixture) statedb.RWTable[*desired.Row[S]] {
+	t := f.in.Tables
+	for _, table := range []any{t.Links, t.Addresses, t.Routes, t.Sysctls} {
+		if table, ok := table.(statedb.RWTable[*desired.Row[S]]); ok {
+			return table
+		}
+	}
+	panic("no such table")
 }
 
 func (f *fixture) link(name string) netlink.Link {

@@ -14,9 +14,11 @@ import (
 
 	"github.com/cilium/statedb"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/example/netagent/observed"
 )
 
 // links makes and removes network interfaces.
@@ -98,12 +100,16 @@ func (l *links) create(old netlink.Link, want config.Link) (netlink.Link, error)
 				return nil, err
 			}
 		}
-		defer l.undid(want.Peer, desired.UndidAll)
+		defer l.Undid(want.Peer, desired.UndidAll)
 	}
 	if err := netlink.LinkAdd(link); err != nil {
-		return nil, fmt.Errorf("create %s %q: %w", want.Kind, want.Name, err)
+		err = fmt.Errorf("create %s %q: %w", want.Kind, want.Name, err)
+		if errors.Is(err, unix.EEXIST) {
+			return nil, err // somebody was quicker: the next attempt finds that link
+		}
+		return nil, classed(err)
 	}
-	l.undid(want.Name, desired.UndidAll&^desired.UndidLink)
+	l.Undid(want.Name, desired.UndidAll&^desired.UndidLink)
 	made, err := findLink(want.Name)
 	if err == nil && made == nil {
 		err = fmt.Errorf("link %q is gone as soon as it was made", want.Name)
@@ -114,7 +120,7 @@ func (l *links) create(old netlink.Link, want config.Link) (netlink.Link, error)
 // configure sets what differs of a link that is what it should be, and tells whether
 // anything did.
 func (l *links) configure(txn statedb.ReadTxn, have netlink.Link, want config.Link) (changed bool, err error) {
-	master, err := l.master(txn, want)
+	bridge, err := l.bridge(txn, want)
 	if err != nil {
 		return false, err
 	}
@@ -126,22 +132,43 @@ func (l *links) configure(txn statedb.ReadTxn, have netlink.Link, want config.Li
 	}{
 		{"mtu", attrs.MTU != want.MTU, func() error { return netlink.LinkSetMTU(have, want.MTU) }},
 		{"mac", want.MAC != "" && attrs.HardwareAddr.String() != want.MAC, func() error { return setMAC(have, want.MAC) }},
-		{"master", attrs.MasterIndex != master, func() error { return netlink.LinkSetMasterByIndex(have, master) }},
+		{"master", attrs.MasterIndex != bridge.Index, func() error { return netlink.LinkSetMasterByIndex(have, bridge.Index) }},
 		{"up", want.Up && attrs.Flags&net.FlagUp == 0, func() error { return netlink.LinkSetUp(have) }},
 		{"down", !want.Up && attrs.Flags&net.FlagUp != 0, func() error { return netlink.LinkSetDown(have) }},
 	} {
 		if !setting.differ {
 			continue
 		}
-		if err := setting.set(); err != nil {
-			return changed, fmt.Errorf("set %s of link %q: %w", setting.what, want.Name, err)
+		if err = setting.set(); err != nil {
+			err = l.notSet(txn, have, bridge, fmt.Errorf("set %s of link %q: %w", setting.what, want.Name, err))
+			break
 		}
 		changed = true
 	}
 	if changed {
-		l.undid(want.Name, desired.UndidAddresses|desired.UndidRoutes)
+		l.Undid(want.Name, desired.UndidAddresses|desired.UndidRoutes)
 	}
-	return changed, nil
+	return changed, err
+}
+
+// bridge returns the bridge that the link is to be a port of, one with index 0 if none.
+func (l *links) bridge(txn statedb.ReadTxn, want config.Link) (*observed.Link, error) {
+	if want.Master == "" {
+		return &observed.Link{}, nil
+	}
+	return l.needLink(txn, want.Master)
+}
+
+// notSet returns the outcome of an update that could not set something of a link.
+func (l *links) notSet(txn statedb.ReadTxn, have netlink.Link, bridge *observed.Link, err error) error {
+	now, lookErr := linkByIndex(have.Attrs().Index)
+	switch {
+	case lookErr != nil || now == nil:
+		return err // it vanished: the next attempt makes it anew
+	case bridge.Index != 0:
+		return l.failedOn(txn, bridge, err)
+	}
+	return classed(err)
 }
 
 func setMAC(link netlink.Link, text string) error {
@@ -152,21 +179,6 @@ func setMAC(link netlink.Link, text string) error {
 	return netlink.LinkSetHardwareAddr(link, mac)
 }
 
-// master returns the index of the bridge that the link is to be a port of, 0 if none.
-func (l *links) master(txn statedb.ReadTxn, want config.Link) (int, error) {
-	if want.Master == "" {
-		return 0, nil
-	}
-	bridge, err := findLink(want.Master)
-	if err != nil {
-		return 0, err
-	}
-	if bridge == nil {
-		return 0, l.waitForLink(txn, want.Master)
-	}
-	return bridge.Attrs().Index, nil
-}
-
 // Delete removes the link, and the other end of a veth with it. The loopback cannot
 // go: it is set down.
 func (l *links) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *desired.Link) error {
@@ -174,7 +186,7 @@ func (l *links) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision,
 	if err != nil || link == nil {
 		return err
 	}
-	defer l.undid(row.Spec.Name, desired.UndidAll)
+	defer l.Undid(row.Spec.Name, desired.UndidAll)
 	if link.Attrs().Flags&net.FlagLoopback != 0 {
 		if err := netlink.LinkSetDown(link); err != nil {
 			return fmt.Errorf("set link %q down: %w", row.Spec.Name, err)
@@ -184,10 +196,15 @@ func (l *links) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision,
 	return deleteLink(link)
 }
 
-// Prune removes the bridges and veths whose names nobody asked for. Links of other
-// kinds are left alone: the kernel makes some by itself, such as tunl0.
-func (l *links) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*desired.Link, statedb.Revision]) error {
+// Prune removes the bridges and veths whose names nobody mentions, neither as a link nor
+// as what something else needs: that may be somebody else's. Links of other kinds are
+// left alone: the kernel makes some by itself, such as tunl0.
+func (l *links) Prune(_ context.Context, txn statedb.ReadTxn, rows iter.Seq2[*desired.Link, statedb.Revision]) error {
 	want := wanted(rows)
+	mentioned := func(name string) bool {
+		_, asked := want[name]
+		return asked || l.Tables.Needed(txn, name)
+	}
 	all, err := dump("links", netlink.LinkList)
 	if err != nil {
 		return err
@@ -195,13 +212,11 @@ func (l *links) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*desi
 	var errs []error
 	for _, link := range all {
 		name := link.Attrs().Name
-		if _, asked := want[name]; asked || link.Type() != "veth" && link.Type() != "bridge" {
+		if mentioned(name) || link.Type() != "veth" && link.Type() != "bridge" {
 			continue
 		}
-		if link.Type() == "veth" {
-			if _, asked := want[peerName(link)]; asked {
-				continue // the update of the other end makes it anew
-			}
+		if link.Type() == "veth" && mentioned(peerName(link)) {
+			continue // the other end would go too; if it is asked for, its update does that
 		}
 		errs = append(errs, l.stray("link", name, deleteLink(link)))
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
-	"github.com/statekeel/statekeel/reconciler"
 )
 
 const someLinks = `
@@ -136,13 +135,11 @@ func TestALinkWhoseBridgeIsMissingWaitsForIt(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someLinks)
 	err := update(f, f.Links, state.Links[2].Spec)
-	assert.EqualError(t, err, `link "br0" is not asked for`)
-
-	txn := f.db.WriteTxn(f.tables.Links)
-	_, _, err = f.tables.Links.Insert(txn, &desired.Link{Spec: state.Links[1].Spec, Status: reconciler.StatusPending()})
-	require.NoError(t, err)
-	txn.Commit()
-	assert.EqualError(t, update(f, f.Links, state.Links[2].Spec), `link "br0" is not there yet`)
+	assert.Equal(t, "Blocked", outcome(err))
+	assert.EqualError(t, err, `link "br0" (not asked for here) is missing`)
+	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
+	require.NoError(t, update(f, f.Links, state.Links[2].Spec), "whoever made the bridge")
+	assert.Equal(t, f.link("br0").Attrs().Index, f.link("a0").Attrs().MasterIndex)
 }
 
 func TestALinkMadeAnewTellsOfAllItTookAlong(t *testing.T) {
@@ -177,6 +174,30 @@ func TestPruneRemovesTheLinksNobodyAskedFor(t *testing.T) {
 	assert.Equal(t, []string{"a0", "a1", "br0"}, f.linkNames())
 	prune(f, f.Links, nil)
 	assert.Empty(t, f.linkNames())
+}
+
+func TestPruneLeavesLinksThatSomethingNeeds(t *testing.T) {
+	f := newFixture(t)
+	state := f.state(`
+addresses: [{dev: theirs0, cidr: 10.0.0.1/24}]
+routes: [{dst: 10.1.0.0/16, dev: theirs1}]
+sysctls: {net.ipv4.conf.theirs2.rp_filter: 2}
+links: [{name: a0, kind: veth, peer: a1, master: theirs3}]
+`)
+	for _, name := range []string{"theirs0", "theirs1", "theirs3", "stray"} {
+		f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}}))
+	}
+	f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "other"}, PeerName: "theirs2"}))
+	f.byHand(netlink.LinkSetUp(f.link("theirs1")))
+	f.update(state)
+	prune(f, f.Links, state.Links)
+	assert.Equal(t, []string{"a0", "a1", "other", "theirs0", "theirs1", "theirs2", "theirs3"}, f.linkNames(),
+		"other is the other end of theirs2")
+
+	require.NoError(t, remove(f, f.Addresses, state.Addresses[0].Spec))
+	require.NoError(t, remove(f, f.Sysctls, state.Sysctls[0].Spec))
+	prune(f, f.Links, state.Links)
+	assert.Equal(t, []string{"a0", "a1", "theirs1", "theirs3"}, f.linkNames(), "nothing needs the others any more")
 }
 
 func TestPruneLeavesAStrayEndToTheUpdateOfTheOther(t *testing.T) {

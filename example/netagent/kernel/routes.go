@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"iter"
 	"net/netip"
+	"sync"
 
 	"github.com/cilium/statedb"
 	"github.com/vishvananda/netlink"
@@ -29,7 +30,8 @@ type routes struct {
 	surroundings
 
 	// managed are the tables that prune looks after: main, and all that a route
-	// was ever wanted in. Only the reconciler's goroutine touches it.
+	// was ever wanted in.
+	mu      sync.Mutex
 	managed map[config.Table]struct{}
 }
 
@@ -37,26 +39,39 @@ func newRoutes(s surroundings) *routes {
 	return &routes{surroundings: s, managed: map[config.Table]struct{}{config.TableMain: {}}}
 }
 
+// manage makes prune look after a table.
+func (r *routes) manage(table config.Table) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.managed[table] = struct{}{}
+}
+
+func (r *routes) manages(table config.Table) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, managed := r.managed[table]
+	return managed
+}
+
 // Update puts the route in, in the place of those with the same table, destination
 // and metric.
 func (r *routes) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Route) error {
 	want := row.Spec
-	r.managed[want.Table] = struct{}{}
-	link, err := findLink(want.Dev)
+	r.manage(want.Table)
+	link, err := r.needLink(txn, want.Dev, up)
 	if err != nil {
 		return err
 	}
-	if link == nil {
-		return r.waitForLink(txn, want.Dev)
+	if err := r.needGateway(txn, want); err != nil {
+		return err
 	}
 	have, err := routesOf(want)
 	if err != nil {
 		return err
 	}
-	index := link.Attrs().Index
-	if !anyIs(have, want, index) {
-		if err := install(want, index, len(have) > 0); err != nil {
-			return r.waitForAddresses(txn, want.Dev, err)
+	if !anyIs(have, want, link.Index) {
+		if err := install(want, link.Index, len(have) > 0); err != nil {
+			return r.failedOn(txn, link, err)
 		}
 		if have, err = routesOf(want); err != nil {
 			return err
@@ -65,7 +80,7 @@ func (r *routes) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revisi
 	}
 	var errs []error
 	for _, route := range have {
-		if !is(route, want, index) {
+		if !is(route, want, link.Index) {
 			errs = append(errs, r.stray("route", want.Key(), deleteRoute(route)))
 		}
 	}
@@ -113,7 +128,7 @@ func (r *routes) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision
 func (r *routes) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*desired.Route, statedb.Revision]) error {
 	want := wanted(rows)
 	for _, route := range want {
-		r.managed[route.Table] = struct{}{}
+		r.manage(route.Table)
 	}
 	all, err := listRoutes(netlink.FAMILY_ALL, netlink.Route{}, netlink.RT_FILTER_TABLE)
 	if err != nil {
@@ -121,7 +136,7 @@ func (r *routes) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*des
 	}
 	var errs []error
 	for _, route := range all {
-		if _, managed := r.managed[config.Table(route.Table)]; !managed || !ours(route) {
+		if !r.manages(config.Table(route.Table)) || !ours(route) {
 			continue
 		}
 		if _, asked := want[keyOf(route)]; !asked {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/reconciler"
 )
 
 // procSys is where the kernel shows the settings of the caller's network namespace.
@@ -42,38 +43,43 @@ func newSysctls(s surroundings) *sysctls {
 func (s *sysctls) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Sysctl) error {
 	want := row.Spec
 	have, err := readSysctl(want)
-	if errors.Is(err, fs.ErrNotExist) {
-		if link := want.Needs(); link != "" {
-			return s.missing(txn, want, link)
-		}
-		return fmt.Errorf("sysctl %q: there is none of this name in a network namespace", want.Name)
-	}
-	if err != nil || have == want.Value {
-		return err
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return s.missing(txn, want)
+	case err != nil:
+		return refused(want, err)
+	case have == want.Value:
+		return nil
 	}
 	if _, known := s.before[want.Name]; !known {
 		s.before[want.Name] = have
 	}
 	if err := writeSysctl(want, want.Value); err != nil {
-		return err
+		return refused(want, err)
 	}
 	s.repaired(row.Status, "sysctl", want.Name)
-	if have, err = readSysctl(want); err == nil && have != want.Value {
-		err = fmt.Errorf("sysctl %q: set to %q, the kernel made it %q", want.Name, want.Value, have)
+	if have, err = readSysctl(want); err != nil {
+		return refused(want, err)
 	}
-	return err
+	if have != want.Value {
+		// As it will the next time.
+		return reconciler.TerminalError(fmt.Errorf("sysctl %q: set to %q, the kernel made it %q", want.Name, want.Value, have))
+	}
+	return nil
 }
 
-// missing tells a setting that no link has from one whose link is not there.
-func (s *sysctls) missing(txn statedb.ReadTxn, want config.Sysctl, name string) error {
-	link, err := findLink(name)
+// missing tells a setting that there is none of from one whose link is not there. A
+// module that is loaded later, or a larger MTU, may bring one, so that it is retried.
+func (s *sysctls) missing(txn statedb.ReadTxn, want config.Sysctl) error {
+	name := want.Needs()
+	if name == "" {
+		return fmt.Errorf("sysctl %q: there is none of this name in a network namespace", want.Name)
+	}
+	link, err := s.needLink(txn, name)
 	if err != nil {
 		return err
 	}
-	if link == nil {
-		return s.waitForLink(txn, name)
-	}
-	return fmt.Errorf("sysctl %q: links have no setting of this name", want.Name)
+	return s.failedOn(txn, link, fmt.Errorf("sysctl %q: links have no setting of this name", want.Name))
 }
 
 // Delete sets the value from before the first change. If the value was never changed
@@ -84,7 +90,7 @@ func (s *sysctls) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revisio
 		return nil
 	}
 	if err := writeSysctl(row.Spec, before); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return explain(row.Spec, err)
 	}
 	delete(s.before, row.Spec.Name)
 	return nil
@@ -103,7 +109,7 @@ func sysctlFile(s config.Sysctl) string {
 func readSysctl(s config.Sysctl) (string, error) {
 	value, err := os.ReadFile(sysctlFile(s))
 	if err != nil {
-		return "", explain(s, err)
+		return "", err
 	}
 	return strings.Join(strings.Fields(string(value)), " "), nil
 }
@@ -112,13 +118,23 @@ func writeSysctl(s config.Sysctl, value string) error {
 	// Without O_CREATE or O_TRUNC, which mean nothing here.
 	file, err := os.OpenFile(sysctlFile(s), os.O_WRONLY, 0)
 	if err != nil {
-		return explain(s, err)
+		return err
 	}
 	_, err = file.WriteString(value)
 	if err := errors.Join(err, file.Close()); err != nil {
-		return explain(s, fmt.Errorf("set to %q: %w", value, err))
+		return fmt.Errorf("set to %q: %w", value, err)
 	}
 	return nil
+}
+
+// refused returns the outcome of an update that failed with err. That the file is none to
+// be written, unlike that of a link, is final.
+func refused(s config.Sysctl, err error) error {
+	explained := explain(s, err)
+	if final(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EISDIR) {
+		return reconciler.TerminalError(explained)
+	}
+	return explained
 }
 
 // explain adds to an error what a person can do about it.

@@ -59,7 +59,7 @@ func TestASysctlOfALinkThatIsGoneIsSetBackWithoutError(t *testing.T) {
 	state := f.state("links: [{name: br0, kind: bridge}]\nsysctls: {net.ipv4.conf.br0.rp_filter: 2}")
 	f.update(state)
 	require.NoError(t, remove(f, f.Links, state.Links[0].Spec))
-	assert.EqualError(t, update(f, f.Sysctls, state.Sysctls[0].Spec), `link "br0" is not asked for`)
+	assert.EqualError(t, update(f, f.Sysctls, state.Sysctls[0].Spec), `link "br0" (not asked for here) is missing`)
 	assert.NoError(t, remove(f, f.Sysctls, state.Sysctls[0].Spec))
 }
 

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// outcome names what a reconciler makes of what an operation returned.
+func outcome(err error) string {
+	switch {
+	case err == nil:
+		return "Done"
+	case reflect.DeepEqual(err, reconciler.TerminalError(errors.Unwrap(err))):
+		return "Terminal"
+	case reflect.TypeOf(err) == reflect.TypeOf(reconciler.Blocked("")):
+		return "Blocked"
+	}
+	return "Retried"
+}
+
+func TestErrorsThatNoRetryHealsAreFinal(t *testing.T) {
+	wrapped := func(errno error) error { return fmt.Errorf("add route: %w: some text", errno) }
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{unix.EEXIST, "Terminal"},
+		{unix.ENODEV, "Terminal"},
+		{unix.EINVAL, "Terminal"},
+		{unix.ERANGE, "Terminal"},
+		{unix.EOPNOTSUPP, "Terminal"},
+		{unix.EAFNOSUPPORT, "Terminal"},
+		{unix.EPROTONOSUPPORT, "Terminal"},
+		{unix.EPERM, "Terminal"},
+		{wrapped(unix.EINVAL), "Terminal"},
+		{&fs.PathError{Op: "write", Path: "/proc/sys", Err: unix.EINVAL}, "Terminal"},
+
+		{unix.EBUSY, "Retried"},
+		{unix.ENOBUFS, "Retried"},
+		{unix.EAGAIN, "Retried"},
+		{unix.EINTR, "Retried"},
+		{unix.ENOMEM, "Retried"},
+		{unix.ETIMEDOUT, "Retried"},
+		{unix.EACCES, "Retried"},
+		{unix.EROFS, "Retried"},
+		{unix.ENETDOWN, "Retried"},
+		{unix.ENETUNREACH, "Retried"},
+		{unix.EHOSTUNREACH, "Retried"},
+		{unix.Errno(999), "Retried"},
+		{wrapped(unix.EBUSY), "Retried"},
+		{netlink.ErrDumpInterrupted, "Retried"},
+		{context.Canceled, "Retried"},
+		{errors.New("something else"), "Retried"},
+		{nil, "Done"},
+	} {
+		err := classed(test.err)
+		assert.Equal(t, test.want, outcome(err), "%v", test.err)
+		if test.err != nil {
+			assert.EqualError(t, err, test.err.Error())
+			assert.ErrorIs(t, err, test.err)
+		}
+	}
+}
+
+func TestTheKernelsOwnRouteInTheWayIsFinal(t *testing.T) {
+	f := newFixture(t)
+	state := f.state(`
+links: [{name: a0, kind: veth, peer: a1}]
+addresses: [{dev: a0, cidr: 10.0.0.1/24}]
+routes: [{dst: 10.0.0.0/24, dev: a1}]
+`)
+	for _, l := range state.Links {
+		require.NoError(t, update(f, f.Links, l.Spec))
+	}
+	require.NoError(t, update(f, f.Addresses, state.Addresses[0].Spec))
+	err := update(f, f.Routes, state.Routes[0].Spec)
+	assert.ErrorIs(t, err, unix.EEXIST)
+	assert.Equal(t, "Terminal", outcome(err))
+}
+
+func TestWhatALinkThatIsThereCannotDoIsFinal(t *testing.T) {
+	f := newFixture(t)
+	// With so small an MTU a link has no IPv6.
+	state := f.state("links: [{name: br0, kind: bridge, mtu: 1000}]\nroutes: [{dst: 'fd01::/48', dev: br0}]")
+	require.NoError(t, update(f, f.Links, state.Links[0].Spec))
+	err := update(f, f.Routes, state.Routes[0].Spec)
+	assert.ErrorIs(t, err, unix.ENODEV)
+	assert.Equal(t, "Terminal", outcome(err))
+
+	err = update(f, f.Addresses, config.Address{Dev: "br0", CIDR: netip.MustParsePrefix("fd01::1/64")})
+	assert.ErrorIs(t, err, unix.EINVAL)
+	assert.Equal(t, "Terminal", outcome(err))
+}
+
+func TestWhatIsBusyIsRetried(t *testing.T) {
+	f := newFixture(t)
+	state := f.state("links: [{name: br0, kind: bridge}, {name: a0, kind: veth, peer: a1, master: br0}]")
+	f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "a0"}, PeerName: "a1"}))
+	f.byHand(netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Name: "taken", ParentIndex: f.link("a0").Attrs().Index}}))
+	require.NoError(t, update(f, f.Links, state.Links[0].Spec))
+	err := update(f, f.Links, state.Links[1].Spec)
+	assert.ErrorIs(t, err, unix.EBUSY, "a macvlan has a0 already")
+	assert.Equal(t, "Retried", outcome(err))
+	f.byHand(netlink.LinkDel(f.link("taken")))
+	require.NoError(t, update(f, f.Links, state.Links[1].Spec))
+}
+
+func TestALinkThatIsGoneSinceItWasLookedUpIsWaitedFor(t *testing.T) {
+	f := newFixture(t)
+	state := f.state(`
+links: [{name: br0, kind: bridge}, {name: a0, kind: veth, peer: a1, master: br0}]
+addresses: [{dev: br0, cidr: 10.0.0.1/24}]
+routes: [{dst: 10.1.0.0/16, dev: br0}]
+sysctls: {net.ipv4.conf.br0.rp_filter: 2}
+`)
+	for _, change := range []func(){
+		func() { f.byHand(netlink.LinkDel(f.link("br0"))) },
+		func() {
+			f.byHand(netlink.LinkDel(f.link("br0")))
+			f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
+		},
+	} {
+		for _, l := range state.Links {
+			require.NoError(t, update(f, f.Links, l.Spec))
+		}
+		f.observe()
+		f.byHand(netlink.LinkSetNoMaster(f.link("a0")))
+		change()
+		const reason = `link "br0" is not ready`
+		for _, err := range []error{
+			attempt(f, f.Addresses, state.Addresses[0].Spec),
+			attempt(f, f.Routes, state.Routes[0].Spec),
+			attempt(f, f.Links, state.Links[1].Spec),
+		} {
+			assert.Equal(t, "Blocked", outcome(err), "%v", err)
+			assert.EqualError(t, err, reason)
+		}
+		if _, err := netlink.LinkByName("br0"); err != nil {
+			err = attempt(f, f.Sysctls, state.Sysctls[0].Spec)
+			assert.Equal(t, "Blocked", outcome(err))
+			assert.EqualError(t, err, reason)
+		}
+	}
+}
+
+func TestALinkThatIsDownSinceItWasLookedUpIsWaitedFor(t *testing.T) {
+	f := newFixture(t)
+	state := f.state("links: [{name: br0, kind: bridge}]\nroutes: [{dst: 10.1.0.0/16, dev: br0}]")
+	require.NoError(t, update(f, f.Links, state.Links[0].Spec))
+	f.observe()
+	f.byHand(netlink.LinkSetDown(f.link("br0")))
+	err := attempt(f, f.Routes, state.Routes[0].Spec)
+	assert.Equal(t, "Blocked", outcome(err), "%v", err)
+}
+
+func TestALinkThatIsToBeMadeLooksAgainWhenSomebodyWasQuicker(t *testing.T) {
+	f := newFixture(t)
+	ops := f.Links.(*links)
+	want := f.state("links: [{name: br0, kind: bridge, mtu: 1400}]").Links[0].Spec
+	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
+	there := f.link("br0")
+
+	_, err := ops.create(nil, want)
+	assert.ErrorIs(t, err, unix.EEXIST, "it came since the look that found none")
+	assert.Equal(t, "Retried", outcome(err))
+
+	f.byHand(netlink.LinkDel(there))
+	_, err = ops.configure(f.in.DB.ReadTxn(), there, want)
+	assert.ErrorIs(t, err, unix.ENODEV, "it went since the look that found it")
+	assert.Equal(t, "Retried", outcome(err))
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package kernel
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/example/netagent/health"
+	"github.com/statekeel/statekeel/example/netagent/observed"
+)
+
+// patience is how long a test waits for what takes milliseconds on an idle machine.
+const patience = 20 * time.Second
+
+// followed is a namespace whose links a feed follows.
+type followed struct {
+	*fixture
+	feed   *feed
+	health *health.Registry
+
+	mu    sync.Mutex
+	undid map[string]desired.Effect
+}
+
+// follow starts a feed in the test's namespace, which ends with the test, after prepare
+// has had its way with it.
+func follow(t *testing.T, prepare func(*feed)) *followed {
+	f := &followed{fixture: newFixture(t), undid: make(map[string]desired.Effect)}
+	registry, reports := health.New()
+	f.health = registry
+	f.feed = &feed{Surroundings: f.in, log: slog.New(slog.NewTextHandler(&f.log, nil))}
+	f.feed.Undid = func(link string, effect desired.Effect) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.undid[link] |= effect
+	}
+	if prepare != nil {
+		prepare(f.feed)
+	}
+	here, err := os.Open("/proc/thread-self/ns/net")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread goes with the goroutine
+		err := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET)
+		if err == nil {
+			err = f.feed.run(ctx, reports)
+		}
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+		require.NoError(t, here.Close())
+	})
+	f.until("lo is known", func(links map[string]observed.Link) bool { return len(links) == 1 })
+	return f
+}
+
+// until waits for a condition on the table of observed links.
+func (f *followed) until(what string, condition func(map[string]observed.Link) bool) {
+	f.Helper()
+	deadline := time.After(patience)
+	for {
+		rows, changed := f.in.Links.AllWatch(f.in.DB.ReadTxn())
+		links := make(map[string]observed.Link)
+		for row := range rows {
+			links[row.Name] = *row
+		}
+		if condition(links) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			require.Fail(f, "waited in vain until "+what, "%v\n%s", links, &f.log)
+		}
+	}
+}
+
+// untilTrue waits until the table has the kernel's links.
+func (f *followed) untilTrue() {
+	f.Helper()
+	have, err := netlink.LinkList()
+	require.NoError(f, err)
+	want := make(map[string]observed.Link)
+	for _, link := range have {
+		want[link.Attrs().Name] = *rowOf(link)
+	}
+	f.until("the table is as the kernel", func(links map[string]observed.Link) bool {
+		return assert.ObjectsAreEqual(want, links)
+	})
+}
+
+// came returns what came of links since the last call, all that the feed has heard of
+// included: it tells of a change before it takes in the next but one.
+func (f *followed) came() map[string]desired.Effect {
+	f.Helper()
+	for range 2 {
+		f.byHand(netlink.LinkAdd(&netlink.Ifb{LinkAttrs: netlink.LinkAttrs{Name: "marker"}}))
+		f.untilTrue()
+		f.byHand(netlink.LinkDel(f.link("marker")))
+		f.untilTrue()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	undid := f.undid
+	delete(undid, "marker")
+	f.undid = make(map[string]desired.Effect)
+	return undid
+}
+
+func TestLinksMadeByHandAreSeen(t *testing.T) {
+	f := follow(t, nil)
+	lo := f.link("lo").Attrs()
+	f.until("lo is seen", func(links map[string]observed.Link) bool {
+		return links["lo"] == observed.Link{Name: "lo", Index: lo.Index, Kind: "device", MTU: 65536}
+	})
+
+	f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "a0", MTU: 1400}, PeerName: "a1"}))
+	f.byHand(netlink.LinkSetUp(f.link("a0")))
+	f.untilTrue()
+	f.until("a0 is seen", func(links map[string]observed.Link) bool {
+		return links["a0"] == observed.Link{Name: "a0", Index: f.link("a0").Attrs().Index, Kind: "veth", MTU: 1400, Up: true} && !links["a1"].Up
+	})
+
+	f.byHand(netlink.LinkSetMTU(f.link("a0"), 1300))
+	f.byHand(netlink.LinkSetDown(f.link("a0")))
+	f.byHand(netlink.LinkSetName(f.link("a1"), "renamed"))
+	f.untilTrue()
+	f.byHand(netlink.LinkDel(f.link("a0")))
+	f.until("both are gone", func(links map[string]observed.Link) bool { return len(links) == 1 })
+}
+
+func TestAPortThatLeavesItsBridgeIsStillALink(t *testing.T) {
+	f := follow(t, nil)
+	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
+	f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "a0"}, PeerName: "a1"}))
+	f.byHand(netlink.LinkSetMaster(f.link("a0"), f.link("br0")))
+	f.byHand(netlink.LinkSetNoMaster(f.link("a0"))) // "a0 is gone", says the bridge
+	f.byHand(netlink.LinkSetUp(f.link("br0")))
+	f.until("the last change is seen", func(links map[string]observed.Link) bool { return links["br0"].Up })
+	f.untilTrue()
+	assert.NotContains(t, f.came(), "a0", "nothing came of it")
+}
+
+func TestWhatALinkTookAlongIsTold(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*followed)
+		want   map[string]desired.Effect
+	}{
+		"gone": {
+			func(f *followed) { f.byHand(netlink.LinkDel(f.link("br0"))) },
+			map[string]desired.Effect{"br0": desired.UndidAll},
+		},
+		"made anew": {
+			func(f *followed) {
+				f.byHand(netlink.LinkDel(f.link("br0")))
+				f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
+			},
+			map[string]desired.Effect{"br0": desired.UndidAll},
+		},
+		"down": {
+			func(f *followed) { f.byHand(netlink.LinkSetDown(f.link("br0"))) },
+			map[string]desired.Effect{"br0": desired.UndidLink | desired.UndidAddresses | desired.UndidRoutes},
+		},
+		"larger": {
+			func(f *followed) { f.byHand(netlink.LinkSetMTU(f.link("br0"), 9000)) },
+			map[string]desired.Effect{"br0": desired.UndidRefusals},
+		},
+		"renamed": {
+			func(f *followed) {
+				f.byHand(netlink.LinkSetDown(f.link("br0")))
+				f.untilTrue()
+				f.came()
+				f.byHand(netlink.LinkSetName(f.link("br0"), "br1"))
+			},
+			map[string]desired.Effect{"br0": desired.UndidAll},
+		},
+		"new": {func(*followed) {}, map[string]desired.Effect{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := follow(t, nil)
+			f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
+			f.byHand(netlink.LinkSetUp(f.link("br0")))
+			f.untilTrue()
+			f.came()
+			test.change(f)
+			assert.Equal(t, test.want, f.came())
+		})
+	}
+}
+
+func TestAFeedThatWasOverrunListsAnew(t *testing.T) {
+	f := follow(t, func(feed *feed) { feed.receiveBuffer = 1 }) // the least that the kernel allows
+	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
+	f.untilTrue()
+
+	// While somebody else writes the table the feed cannot take in what it hears.
+	txn := f.in.DB.WriteTxn(f.in.Links)
+	for i := range 400 {
+		f.byHand(netlink.LinkSetMTU(f.link("br0"), 1000+i))
+	}
+	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br1"}}))
+	f.byHand(netlink.LinkDel(f.link("br0"))) // the last word, and not heard
+	txn.Abort()
+	f.untilTrue()
+	deadline := time.Now().Add(patience)
+	for len(f.health.Degraded()) > 0 {
+		require.True(t, time.Now().Before(deadline), "it is well again")
+		<-time.After(time.Millisecond)
+	}
+	assert.Contains(t, f.log.String(), "no buffer space available", "it was overrun")
+
+	f.byHand(netlink.LinkDel(f.link("br1")))
+	f.untilTrue() // it still follows
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package kernel
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cilium/statedb"
+	"github.com/vishvananda/netlink"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/example/netagent/observed"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// What objects need of one another is all in this file. An operation that misses
+// something blocks its object on the very rows that it looked at, so that it is called
+// again when they change, and not before.
+//
+//	link      its bridge
+//	address   its link
+//	route     its link, up, and what reaches its gateway: an address, or a route
+//	sysctl    its link, if it is the setting of one
+
+// needLink returns a link that the kernel has and that is ready, or blocks.
+func (s surroundings) needLink(txn statedb.ReadTxn, name string, ready ...func(*observed.Link) bool) (*observed.Link, error) {
+	return reconciler.Need(txn, s.Links, observed.ByName(name), s.describe(txn, name), ready...)
+}
+
+// describe returns what a person has to know of a link that something waits for.
+func (s surroundings) describe(txn statedb.ReadTxn, name string) string {
+	var known []string
+	if _, _, asked := s.Tables.Links.Get(txn, desired.ByKey[config.Link](name)); !asked {
+		// It is for somebody else to make, or the name is misspelt.
+		known = append(known, "not asked for here")
+	}
+	if link, _, there := s.Links.Get(txn, observed.ByName(name)); there && !link.Up {
+		known = append(known, "down")
+	}
+	if len(known) == 0 {
+		return fmt.Sprintf("link %q", name)
+	}
+	return fmt.Sprintf("link %q (%s)", name, strings.Join(known, ", "))
+}
+
+func up(link *observed.Link) bool { return link.Up }
+
+// needGateway blocks a route until something that is Done reaches its gateway by its
+// link, which is up.
+func (s surroundings) needGateway(txn statedb.ReadTxn, want config.Route) error {
+	if !want.Via.IsValid() || want.Via.Is6() && want.Via.IsLinkLocalUnicast() {
+		return nil // a link-local gateway is on the link by definition
+	}
+	missing := ""
+	addresses, addressesChanged := s.Tables.Addresses.ListWatch(txn, desired.ByNeeds[config.Address](want.Dev))
+	for row := range addresses {
+		if !row.Spec.Reaches(want.Via) {
+			continue
+		}
+		if settled(row) {
+			return nil
+		}
+		missing = fmt.Sprintf("address %q", row.Spec.Key())
+	}
+	routes, routesChanged := s.Tables.Routes.ListWatch(txn, desired.ByNeeds[config.Route](want.Dev))
+	for row := range routes {
+		if !row.Spec.Reaches(want.Via, want.Table) {
+			continue
+		}
+		if settled(row) {
+			return nil
+		}
+		missing = fmt.Sprintf("route %q", row.Spec.Key())
+	}
+	if missing == "" {
+		return reconciler.Blocked(fmt.Sprintf("no address of link %q has gateway %s in its network", want.Dev, want.Via),
+			addressesChanged, routesChanged)
+	}
+	return reconciler.Blocked(fmt.Sprintf("%s is not there yet", missing), addressesChanged, routesChanged)
+}
+
+func settled[S desired.Spec](row *desired.Row[S]) bool {
+	return row.Status.Kind == reconciler.StatusKindDone || row.Status.Kind == reconciler.StatusKindRefreshing
+}
+
+// failedOn returns the outcome of an operation that failed with err on a link that it
+// needs. If the kernel's link is no longer what the row says, that is why: it vanished or
+// went down since it was looked up. That is no failure, and above all not a final one:
+// the object waits for the row, which is about to say the same. Otherwise the link is
+// not to blame.
+func (s surroundings) failedOn(txn statedb.ReadTxn, link *observed.Link, err error) error {
+	same, lookErr := unchanged(link)
+	switch {
+	case lookErr != nil:
+		return err
+	case same:
+		return classed(err)
+	}
+	_, changing := s.needLink(txn, link.Name, func(*observed.Link) bool { return false })
+	return changing
+}
+
+// unchanged tells whether the kernel's link is what its row says.
+func unchanged(link *observed.Link) (bool, error) {
+	now, err := linkByIndex(link.Index)
+	return now != nil && *rowOf(now) == *link, err
+}
+
+// handle returns what netlink takes for a link.
+func handle(link *observed.Link) netlink.Link {
+	return &netlink.Device{LinkAttrs: netlink.LinkAttrs{Name: link.Name, Index: link.Index}}
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// backwards is a state in which everything stands before what it needs, and most of it
+// needs two links that the state does not make: hand0 and hand1, a bridge.
+const backwards = `sysctls:
+  net.ipv4.conf.own1.rp_filter: 1
+  net.ipv4.conf.hand0.rp_filter: 2
+routes:
+  - {dst: 10.4.0.0/16, via: 10.3.0.2}
+  - {dst: 10.3.0.0/24, dev: hand0}
+  - {dst: 10.5.0.0/16, via: 10.0.0.2, table: 100}
+  - {dst: "fd01::/48", via: "fd00::2"}
+  - {dst: 10.6.0.0/16, via: 10.2.0.2}
+addresses:
+  - {dev: own1, cidr: 10.2.0.1/24}
+  - {dev: hand0, cidr: 10.0.0.1/24}
+  - {dev: hand0, cidr: "fd00::1/64"}
+links:
+  - {name: own0, kind: veth, master: hand1, peer: own1}
+`
+
+// waiting is what has to wait for hand0 and hand1 to be made, and for what.
+var waiting = map[string]string{
+	"link own0":                            `link "hand1" (not asked for here) is missing`,
+	"address hand0/10.0.0.1/24":            `link "hand0" (not asked for here) is missing`,
+	"address hand0/fd00::1/64":             `link "hand0" (not asked for here) is missing`,
+	"route main/10.4.0.0/16":               `link "hand0" (not asked for here) is missing`,
+	"route main/10.3.0.0/24":               `link "hand0" (not asked for here) is missing`,
+	"route 100/10.5.0.0/16":                `link "hand0" (not asked for here) is missing`,
+	"route main/fd01::/48":                 `link "hand0" (not asked for here) is missing`,
+	"sysctl net.ipv4.conf.hand0.rp_filter": `link "hand0" (not asked for here) is missing`,
+}
+
+// statuses returns the statuses of all rows, by kind and key.
+func (p *process) statuses() map[string]reconciler.Status {
+	p.Helper()
+	all := make(map[string]reconciler.Status)
+	addStatuses[config.Link](p, all, "link", desired.LinksTable)
+	addStatuses[config.Address](p, all, "address", desired.AddressesTable)
+	addStatuses[config.Route](p, all, "route", desired.RoutesTable)
+	addStatuses[config.Sysctl](p, all, "sysctl", desired.SysctlsTable)
+	return all
+}
+
+func addStatuses[S desired.Spec](p *process, all map[string]reconciler.Status, kind, table string) {
+	p.Helper()
+	code, body := p.request("GET", "/v1/"+table, "")
+	require.Equal(p, http.StatusOK, code)
+	var rows []desired.Row[S]
+	require.NoError(p, json.Unmarshal([]byte(body), &rows))
+	for _, row := range rows {
+		all[kind+" "+row.Spec.Key()] = row.Status
+	}
+}
+
+// waits returns what is Blocked, and on what.
+func (p *process) waits() map[string]string {
+	p.Helper()
+	blocked := make(map[string]string)
+	for name, status := range p.statuses() {
+		if status.Kind == reconciler.StatusKindBlocked {
+			blocked[name] = status.GetError()
+		}
+	}
+	return blocked
+}
+
+// untilPrunes waits until links have been pruned so many times more.
+func (p *process) untilPrunes(n int) {
+	p.Helper()
+	before := p.vars().Prunes["netagent/links"]
+	p.until("some more prunes", func() bool { return p.vars().Prunes["netagent/links"] >= before+n })
+}
+
+// requireNoFailure checks that no operation ever failed, and no row was ever in Error.
+func (p *process) requireNoFailure() {
+	p.Helper()
+	for name, failures := range p.vars().Errors {
+		require.Zero(p, failures, "%s failed; standard output:\n%s", name, p.stdout)
+	}
+	require.NotContains(p, p.stdout.String(), " Error")
+}
+
+// makeByHand makes the links that the state does not, as a person would, and returns
+// when it began.
+func (p *process) makeByHand() (began time.Time) {
+	p.Helper()
+	p.inside(func() error {
+		began = time.Now()
+		hand1 := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "hand1"}}
+		hand0 := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "hand0"}, PeerName: "hand0-peer"}
+		for _, step := range []func() error{
+			func() error { return netlink.LinkAdd(hand1) },
+			func() error { return netlink.LinkAdd(hand0) },
+			func() error { return netlink.LinkSetUp(hand1) },
+			func() error { return netlink.LinkSetUp(hand0) },
+		} {
+			if err := step(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return began
+}
+
+// removeByHand is the reverse of makeByHand.
+func (p *process) removeByHand() {
+	p.Helper()
+	p.inside(func() error {
+		for _, name := range []string{"hand0", "hand1"} {
+			link, err := netlink.LinkByName(name)
+			if err == nil {
+				err = netlink.LinkDel(link)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// requireBackwards checks that the kernel has what the state above asks for.
+func (p *process) requireBackwards() {
+	p.Helper()
+	require.Equal(p, []string{"10.0.0.1/24", "fd00::1/64"}, p.addresses("hand0"))
+	require.Equal(p, []string{"10.2.0.1/24"}, p.addresses("own1"))
+	require.Equal(p, []string{"10.3.0.0/24 via <nil>", "10.4.0.0/16 via 10.3.0.2", "10.6.0.0/16 via 10.2.0.2"}, p.routes(unix.RT_TABLE_MAIN))
+	require.Equal(p, []string{"10.5.0.0/16 via 10.0.0.2"}, p.routes(100))
+	require.Equal(p, []string{"hand0", "hand0-peer", "hand1", "own0", "own1"}, p.links())
+	require.Equal(p, "2", p.sysctl("net.ipv4.conf.hand0.rp_filter"))
+	p.inside(func() error {
+		own0, err := netlink.LinkByName("own0")
+		if err != nil {
+			return err
+		}
+		hand1, err := netlink.LinkByName("hand1")
+		if err != nil {
+			return err
+		}
+		require.Equal(p, hand1.Attrs().Index, own0.Attrs().MasterIndex)
+		return nil
+	})
+}
+
+// reversed returns a state with its sections, and what is in them, from last to first.
+func reversed(t *testing.T, state []byte) string {
+	var document yaml.Node
+	require.NoError(t, yaml.Unmarshal(state, &document))
+	root := document.Content[0]
+	var sections []*yaml.Node
+	for i := len(root.Content) - 2; i >= 0; i -= 2 {
+		name, section := root.Content[i], root.Content[i+1]
+		if section.Kind == yaml.SequenceNode {
+			slices.Reverse(section.Content)
+		}
+		sections = append(sections, name, section)
+	}
+	root.Content = sections
+	text, err := yaml.Marshal(&document)
+	require.NoError(t, err)
+	return string(text)
+}
+
+func TestTheWorstOrderOfTheFileIsNoFailure(t *testing.T) {
+	shipped, err := os.ReadFile("state.yaml")
+	require.NoError(t, err)
+	state := reversed(t, shipped)
+	require.Less(t, strings.Index(state, "routes:"), strings.Index(state, "addresses:"))
+	require.Less(t, strings.Index(state, "master: br-back"), strings.Index(state, "name: br-back, kind: bridge"))
+	p := start(t, write(t, state))
+	p.untilHealthy()
+	p.requireNoFailure()
+	assert.Len(t, p.routes(unix.RT_TABLE_MAIN), 4)
+	assert.Len(t, p.links(), 10)
+}
+
+func TestEverythingWaitsForLinksMadeByHandAndConvergesWithinASecond(t *testing.T) {
+	p := start(t, write(t, backwards), "-prune", "200ms")
+	best := time.Hour
+	// A machine that is busy with something else may be late once.
+	for range 3 {
+		p.until("what can be is Done, and the rest waits", func() bool { return maps.Equal(waiting, p.waits()) })
+		p.requireNoFailure()
+		p.untilPrunes(3)
+		require.Equal(t, waiting, p.waits(), "it still waits")
+
+		began := p.makeByHand()
+		p.untilHealthy()
+		p.requireBackwards()
+		p.requireNoFailure()
+		took := lastDone(p, began)
+		t.Logf("converged %s after the links were made", took)
+		best = min(best, took)
+
+		p.untilPrunes(3)
+		p.requireBackwards()
+		p.removeByHand()
+	}
+	assert.Less(t, best, time.Second)
+}
+
+// lastDone returns how long after a time the last row was Done, by the agent's own
+// account: the clock is the same, and what this test takes to look does not count.
+func lastDone(p *process, began time.Time) (took time.Duration) {
+	p.Helper()
+	for name, status := range p.statuses() {
+		require.Contains(p, []reconciler.StatusKind{reconciler.StatusKindDone, reconciler.StatusKindRefreshing}, status.Kind, name)
+		took = max(took, status.UpdatedAt.Sub(began))
+	}
+	return took
+}
+
+func TestChaosDoesNotKeepItFromConverging(t *testing.T) {
+	for _, seed := range []int{1, 2, 3} {
+		t.Run("seed "+strconv.Itoa(seed), func(t *testing.T) {
+			p := start(t, write(t, backwards), "-chaos", "30", "-chaos-seed", strconv.Itoa(seed), "-prune", "500ms")
+			p.until("all that waits is found out", func() bool { return maps.Equal(waiting, p.waits()) })
+			p.makeByHand()
+			p.untilHealthy()
+			p.requireBackwards()
+			total := 0
+			for _, failures := range p.vars().Errors {
+				total += failures
+			}
+			assert.NotZero(t, total, "nothing went wrong")
+
+			p.removeByHand()
+			p.until("all that waits is found out again", func() bool { return maps.Equal(waiting, p.waits()) })
+			p.makeByHand()
+			p.untilHealthy()
+			p.requireBackwards()
+			assert.Contains(t, p.stderr.String(), "seed="+strconv.Itoa(seed))
+		})
+	}
+}
+
+func TestWhatTheKernelRefusesForGoodIsLeftAloneUntilItChanges(t *testing.T) {
+	before := strings.Replace(small, "routes:\n", "  - {dev: br0, cidr: 10.8.0.1/24}\nroutes:\n", 1)
+	path := write(t, before)
+	p := start(t, path, "-refresh", "0", "-prune", "100ms")
+	p.untilHealthy()
+
+	// This route is the one that the kernel has made of the address, by another link.
+	state := strings.Replace(before, "routes:\n", "routes:\n  - {dst: 10.8.0.0/24, dev: a1}\n", 1)
+	require.NoError(t, os.WriteFile(path, []byte(state), 0o644))
+	const name = "route main/10.8.0.0/24"
+	p.until("it is refused", func() bool { return p.statuses()[name].Kind == reconciler.StatusKindError })
+	p.untilPrunes(5) // and all is quiet: a change to its link makes it be tried again
+	refused := p.statuses()[name]
+	assert.Contains(t, refused.GetError(), "file exists")
+	failures := p.vars().Errors["netagent/routes"]
+	p.untilPrunes(5) // longer than the backoff of some retries
+	assert.Equal(t, failures, p.vars().Errors["netagent/routes"], "it is not tried again")
+	assert.Equal(t, refused.UpdatedAt, p.statuses()[name].UpdatedAt)
+
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(state, "dst: 10.8.0.0/24", "metric: 7, dst: 10.8.0.0/24", 1)), 0o644))
+	p.untilHealthy()
+	assert.Contains(t, p.routes(unix.RT_TABLE_MAIN), "10.8.0.0/24 via <nil>")
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// device is what objects need in these tests.
+type device struct {
+	ID uint64
+	Up bool
+}
+
+func (d *device) TableHeader() []string { return []string{"ID", "Up"} }
+func (d *device) TableRow() []string    { return []string{fmt.Sprint(d.ID), fmt.Sprint(d.Up)} }
+
+func isUp(d *device) bool { return d.Up }
+
+var deviceIndex = statedb.Index[*device, uint64]{
+	Name:       "id",
+	FromObject: func(d *device) index.KeySet { return index.NewKeySet(index.Uint64(d.ID)) },
+	FromKey:    index.Uint64,
+	Unique:     true,
+}
+
+// needing is a target whose updates need a device: the one that the object's value says.
+type needing struct {
+	*target
+	db      *statedb.DB
+	devices statedb.RWTable[*device]
+	// after, which may be nil, has its say about what Need returned.
+	after func(err error) error
+	tries atomic.Int32
+}
+
+func newNeeding(e *env) *needing {
+	devices, err := statedb.NewTable(e.db, "devices", deviceIndex)
+	require.NoError(e, err)
+	return &needing{target: e.target, db: e.db, devices: devices}
+}
+
+func (n *needing) need(txn statedb.ReadTxn, o *object) error {
+	n.tries.Add(1)
+	_, err := reconciler.Need(txn, n.devices, deviceIndex.Query(uint64(o.Value)), fmt.Sprintf("device %d", o.Value), isUp)
+	if n.after != nil {
+		return n.after(err)
+	}
+	return err
+}
+
+func (n *needing) Update(ctx context.Context, txn statedb.ReadTxn, rev statedb.Revision, o *object) error {
+	if err := n.need(txn, o); err != nil {
+		return err
+	}
+	return n.target.Update(ctx, txn, rev, o)
+}
+
+// needingBatches does the same for a batch at a time.
+type needingBatches struct {
+	batchTarget
+	*needing
+}
+
+func (n needingBatches) UpdateBatch(ctx context.Context, txn statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
+	for i, e := range batch {
+		if batch[i].Result = n.need(txn, e.Object); batch[i].Result == nil {
+			n.batchTarget.UpdateBatch(ctx, txn, batch[i:i+1])
+		}
+	}
+}
+
+// set inserts or changes a device, and waits for what comes of it.
+func (n *needing) set(e *env, id uint64, up bool) {
+	wtxn := e.db.WriteTxn(n.devices)
+	_, _, err := n.devices.Insert(wtxn, &device{ID: id, Up: up})
+	require.NoError(e, err)
+	wtxn.Commit()
+	synctest.Wait()
+}
+
+func (n *needing) unset(e *env, id uint64) {
+	wtxn := e.db.WriteTxn(n.devices)
+	_, _, err := n.devices.Delete(wtxn, &device{ID: id})
+	require.NoError(e, err)
+	wtxn.Commit()
+	synctest.Wait()
+}
+
+// inNeed runs a test with a target that needs devices, with single operations, batches
+// and workers. Nothing is run again by the clock.
+func inNeed(t *testing.T, test func(e *env, n *needing)) {
+	for _, kind := range []string{"single", "batches", "workers"} {
+		t.Run(kind, func(t *testing.T) {
+			var n *needing
+			workers := 1
+			if kind == "workers" {
+				workers = 4
+			}
+			inBubble(t, func(e *env) {
+				start := time.Now()
+				test(e, n)
+				require.Equal(e, start, time.Now(), "all of it at once")
+			}, func(e *env, cfg *reconciler.Config[*object]) {
+				n = newNeeding(e)
+				cfg.Operations = n
+				if kind == "batches" {
+					cfg.BatchOperations = needingBatches{batchTarget{e.target}, n}
+				}
+			}, reconciler.WithoutPruning(), reconciler.WithBlockedRecheck(0), reconciler.WithConcurrency(workers))
+		})
+	}
+}
+
+// requireBlocked requires an object to be blocked with the reason.
+func (e *env) requireBlocked(id uint64, reason string) {
+	e.Helper()
+	require.Equal(e, reconciler.StatusKindBlocked, e.kind(id))
+	require.Equal(e, reason, e.get(id).Status.GetError())
+}
+
+func TestNeedReturnsTheObjectOrWhatItWaitsFor(t *testing.T) {
+	e := newEnv(t)
+	n := newNeeding(e)
+	up, down := &device{ID: 1, Up: true}, &device{ID: 2}
+	wtxn := e.db.WriteTxn(n.devices)
+	for _, d := range []*device{up, down} {
+		_, _, err := n.devices.Insert(wtxn, d)
+		require.NoError(t, err)
+	}
+	txn := wtxn.Commit()
+	yes, no := func(*device) bool { return true }, func(*device) bool { return false }
+	for _, c := range []struct {
+		id    uint64
+		ready []func(*device) bool
+		want  *device
+		err   string
+	}{
+		{id: 1, want: up},
+		{id: 2, want: down},
+		{id: 1, ready: []func(*device) bool{isUp, yes}, want: up},
+		{id: 2, ready: []func(*device) bool{isUp}, err: "device eth0 is not ready"},
+		{id: 1, ready: []func(*device) bool{isUp, no}, err: "device eth0 is not ready"},
+		{id: 3, err: "device eth0 is missing"},
+		{id: 3, ready: []func(*device) bool{isUp}, err: "device eth0 is missing"},
+	} {
+		got, err := reconciler.Need(txn, n.devices, deviceIndex.Query(c.id), "device eth0", c.ready...)
+		require.Same(t, c.want, got)
+		if c.err == "" {
+			require.NoError(t, err)
+		} else {
+			require.EqualError(t, err, c.err)
+		}
+	}
+}
+
+func TestNeedWaitsUntilTheRowAppears(t *testing.T) {
+	inNeed(t, func(e *env, n *needing) {
+		e.put(7, 1, 2)
+		e.put(8, 3)
+		synctest.Wait()
+		e.requireBlocked(1, "device 7 is missing")
+		e.requireBlocked(3, "device 8 is missing")
+		level, message, _ := e.health.now()
+		require.Equal(e, cell.StatusOK, level)
+		require.Equal(e, "OK, 3 object(s), 3 blocked", message)
+
+		n.set(e, 7, true)
+		require.Equal(e, map[uint64]int{1: 7, 2: 7}, e.target.holds())
+		require.Equal(e, reconciler.StatusKindDone, e.kind(1))
+		e.requireBlocked(3, "device 8 is missing")
+		_, message, _ = e.health.now()
+		require.Equal(e, "OK, 3 object(s), 1 blocked", message)
+		n.set(e, 8, true)
+		e.eachDone()
+		_, message, _ = e.health.now()
+		require.Equal(e, "OK, 3 object(s)", message)
+	})
+}
+
+func TestNeedFollowsTheRowUntilItIsReady(t *testing.T) {
+	inNeed(t, func(e *env, n *needing) {
+		e.put(7, 1)
+		synctest.Wait()
+		e.requireBlocked(1, "device 7 is missing")
+		n.set(e, 7, false)
+		e.requireBlocked(1, "device 7 is not ready")
+		n.unset(e, 7)
+		e.requireBlocked(1, "device 7 is missing")
+		n.set(e, 7, false)
+		e.requireBlocked(1, "device 7 is not ready")
+		n.set(e, 7, true)
+		e.eachDone()
+
+		tries := n.tries.Load()
+		n.unset(e, 7)
+		n.set(e, 7, true)
+		e.eachDone()
+		require.Equal(e, tries, n.tries.Load(), "what is done does not wait for anything")
+	})
+}
+
+// The row may come between the snapshot that the operation looks at and its end.
+func TestNeedLosesNoWakeUpWhileTheOperationRuns(t *testing.T) {
+	inNeed(t, func(e *env, n *needing) {
+		n.after = func(err error) error {
+			if err != nil && n.tries.Load() == 1 {
+				wtxn := e.db.WriteTxn(n.devices)
+				n.devices.Insert(wtxn, &device{ID: 7, Up: true})
+				wtxn.Commit()
+			}
+			return err
+		}
+		e.put(7, 1)
+		synctest.Wait()
+		e.eachDone()
+		require.EqualValues(e, 2, n.tries.Load())
+	})
+}
+
+func TestNeedWorksThroughOtherErrors(t *testing.T) {
+	for name, wrap := range map[string]func(err error) error{
+		"wrapped":        func(err error) error { return fmt.Errorf("cannot add the route: %w", err) },
+		"joined":         func(err error) error { return errors.Join(err, errors.New("and more")) },
+		"wrapped joined": func(err error) error { return fmt.Errorf("2 things: %w", errors.Join(errors.New("one"), err)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inNeed(t, func(e *env, n *needing) {
+				n.after = func(err error) error {
+					if err != nil {
+						err = wrap(err)
+					}
+					return err
+				}
+				e.put(7, 1)
+				synctest.Wait()
+				e.requireBlocked(1, wrap(errors.New("device 7 is missing")).Error())
+				n.set(e, 7, true)
+				e.eachDone()
+			})
+		})
+	}
+}
+
+func TestWhatChangesOrIsDeletedNeedsNothingAnyMore(t *testing.T) {
+	inNeed(t, func(e *env, n *needing) {
+		n.set(e, 8, true)
+		e.put(7, 1, 2, 3)
+		synctest.Wait()
+		e.put(8, 1)
+		e.remove(2)
+		synctest.Wait()
+		require.ElementsMatch(e, []string{"update(1)", "delete(2)"}, e.target.calls())
+		_, message, _ := e.health.now()
+		require.Equal(e, "OK, 2 object(s), 1 blocked", message)
+
+		tries := n.tries.Load()
+		n.set(e, 7, true)
+		require.Equal(e, []string{"update(3)"}, e.target.calls())
+		require.Equal(e, tries+1, n.tries.Load())
+		e.eachDone()
+	})
+}
+
+// A missing row's watch channel is that of the rows around its place: they may wake those
+// who wait, but write nothing.
+func TestOtherRowsOfTheTableWriteNoStatus(t *testing.T) {
+	inNeed(t, func(e *env, n *needing) {
+		e.put(7, 1)
+		synctest.Wait()
+		revision := e.table.Revision(e.db.ReadTxn())
+		for id := range uint64(300) {
+			n.set(e, 8+id, true)
+		}
+		require.Equal(e, revision, e.table.Revision(e.db.ReadTxn()))
+		e.requireBlocked(1, "device 7 is missing")
+		n.set(e, 7, true)
+		e.eachDone()
+	})
+}
+
+func TestThousandsInNeedOfOneRowCostOneWaiter(t *testing.T) {
+	inNeed(t, func(e *env, n *needing) {
+		const objects = 10_000
+		before := runtime.NumGoroutine()
+		e.put(7, ids(1, objects)...)
+		synctest.Wait()
+		require.EqualValues(e, objects, n.tries.Load())
+		require.Less(e, runtime.NumGoroutine(), before+10, "with the workers")
+		_, message, _ := e.health.now()
+		require.Equal(e, "OK, 10000 object(s), 10000 blocked", message)
+
+		n.set(e, 7, true)
+		e.eachDone()
+		require.EqualValues(e, 2*objects, n.tries.Load())
+	})
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+var (
+	errPlain = errors.New("plain")
+	errInner = errors.New("inner")
+)
+
+// combined is an error and what it is to mean.
+type combined struct {
+	err  error
+	kind reconciler.StatusKind
+	text string
+	// again is when the operation is run within ten seconds, which always fails.
+	again []time.Duration
+}
+
+var (
+	once    = seconds(0)
+	backoff = seconds(0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3)
+)
+
+// An outcome is found however it is wrapped, and the text is that of the whole error.
+func TestOutcomesAreFoundInWrappedErrors(t *testing.T) { checkOutcomes(t, wrapped) }
+
+func wrapped() map[string]combined {
+	later := reconciler.RetryAfter(errInner, 4*time.Second)
+	final := reconciler.TerminalError(errInner)
+	waits := reconciler.Blocked("door", make(chan struct{}))
+	again := reconciler.Requeue(4 * time.Second)
+	const failed, blocked, done = reconciler.StatusKindError, reconciler.StatusKindBlocked, reconciler.StatusKindDone
+	every4 := seconds(0, 4, 8)
+	return map[string]combined{
+		"plain":           {errPlain, failed, "plain", backoff},
+		"retry after":     {later, failed, "inner", every4},
+		"terminal":        {final, failed, "inner", once},
+		"blocked":         {waits, blocked, "door", once},
+		"requeue":         {again, done, "", every4},
+		"retry after, %w": {fmt.Errorf("outer: %w", later), failed, "outer: inner", every4},
+		"terminal, %w":    {fmt.Errorf("outer: %w", final), failed, "outer: inner", once},
+		"blocked, %w":     {fmt.Errorf("outer: %w", waits), blocked, "outer: door", once},
+		"requeue, %w":     {fmt.Errorf("outer: %w", again), done, "", every4},
+
+		"retry after, joined alone": {errors.Join(nil, later), failed, "inner", every4},
+		"terminal, joined alone":    {errors.Join(final, nil), failed, "inner", once},
+		"blocked, joined alone":     {errors.Join(waits), blocked, "door", once},
+		"requeue, joined alone":     {errors.Join(nil, again), done, "", every4},
+
+		"retry after, deep": {
+			fmt.Errorf("a: %w", errors.Join(errPlain, fmt.Errorf("b: %w", later))), failed, "a: plain\nb: inner", every4,
+		},
+		"terminal, with a sentinel": {fmt.Errorf("%w: %w", errPlain, final), failed, "plain: inner", once},
+		"requeue, deep":             {errors.Join(nil, fmt.Errorf("a: %w", errors.Join(again))), done, "", every4},
+		"blocked, with no channel":  {reconciler.Blocked("door"), blocked, "door", once},
+		"blocked, with nil":         {reconciler.Blocked("door", nil), blocked, "door", once},
+		"retry after nothing":       {reconciler.RetryAfter(errInner, 0), failed, "inner", backoff},
+		"retry after less":          {reconciler.RetryAfter(errInner, -time.Second), failed, "inner", backoff},
+	}
+}
+
+// What is decided where several outcomes are joined does not depend on their order, and
+// an outcome that wraps another takes its place.
+func TestJoinedOutcomes(t *testing.T) { checkOutcomes(t, joined) }
+
+func joined() map[string]combined {
+	later := reconciler.RetryAfter(errInner, 4*time.Second)
+	latest := reconciler.RetryAfter(errInner, 8*time.Second)
+	byBackoff := reconciler.RetryAfter(errInner, 0)
+	final := reconciler.TerminalError(errInner)
+	waits := reconciler.Blocked("door", make(chan struct{}))
+	again := reconciler.Requeue(8 * time.Second)
+	soon := reconciler.Requeue(4 * time.Second)
+	const failed, blocked, done = reconciler.StatusKindError, reconciler.StatusKindBlocked, reconciler.StatusKindDone
+	every4, every8 := seconds(0, 4, 8), seconds(0, 8)
+	cases := map[string]combined{}
+	for name, c := range map[string]struct {
+		one, two error
+		kind     reconciler.StatusKind
+		again    []time.Duration
+	}{
+		"plain says nothing, but that it failed":   {errPlain, again, failed, backoff},
+		"plain and retry after":                    {errPlain, later, failed, every4},
+		"plain and terminal":                       {errPlain, final, failed, once},
+		"plain and blocked":                        {errPlain, waits, blocked, once},
+		"the latest of two times":                  {later, latest, failed, every8},
+		"a time and the backoff":                   {byBackoff, later, failed, every4},
+		"the backoff and terminal":                 {byBackoff, final, failed, backoff},
+		"retry after and terminal":                 {later, final, failed, every4},
+		"retry after and blocked":                  {later, waits, failed, every4},
+		"retry after and requeue":                  {later, again, failed, every4},
+		"blocked and terminal":                     {waits, final, blocked, once},
+		"blocked and requeue":                      {waits, again, blocked, once},
+		"terminal and requeue":                     {final, again, failed, once},
+		"the soonest of two that are done":         {again, soon, done, every4},
+		"terminal, which wraps, and another":       {reconciler.TerminalError(later), final, failed, once},
+		"retry after, which wraps, and another":    {reconciler.RetryAfter(final, 4*time.Second), final, failed, every4},
+		"done again, but what wraps it, failed":    {reconciler.RetryAfter(again, 4*time.Second), soon, failed, every4},
+		"terminal, which wraps several":            {reconciler.TerminalError(errors.Join(later, waits)), again, failed, once},
+		"blocked on nothing and blocked on a door": {reconciler.Blocked("gate"), waits, blocked, once},
+	} {
+		for order, err := range map[string]error{"": errors.Join(c.one, c.two), ", reversed": errors.Join(c.two, c.one)} {
+			text := err.Error()
+			if c.kind == done {
+				text = ""
+			}
+			cases[name+order] = combined{err, c.kind, text, c.again}
+		}
+	}
+	return cases
+}
+
+// checkOutcomes checks cases, which are made anew for each bubble: they have channels.
+func checkOutcomes(t *testing.T, cases func() map[string]combined) {
+	for name := range cases() {
+		t.Run(name, func(t *testing.T) {
+			everyWay(t, func(e *env) {
+				c := cases()[name]
+				e.target.deciding(func(call) error { return c.err })
+				start := time.Now()
+				e.put(1, 1)
+				e.pass(10 * time.Second)
+				require.Equal(e, c.again, since(start, e.target.take()))
+				e.status(1, c.kind, c.text)
+
+				// Whatever it was, a change is applied.
+				e.target.failing("")
+				e.put(2, 1)
+				e.pass(10 * time.Second)
+				e.eachDone()
+			}, reconciler.WithBlockedRecheck(0))
+		})
+	}
+}
+
+// Several things that are waited for at once wake the object each.
+func TestJoinedBlocksAreReleasedByAnyOfTheirChannels(t *testing.T) {
+	for _, which := range []int{0, 1, 2} {
+		everyWay(t, func(e *env) {
+			doors := []chan struct{}{make(chan struct{}), make(chan struct{}), make(chan struct{})}
+			err := errors.Join(reconciler.Blocked("one", doors[0], nil), fmt.Errorf("and %w", reconciler.Blocked("two", doors[1], doors[2])))
+			e.target.deciding(func(call) error { return err })
+			e.put(1, 1)
+			e.pass(time.Hour)
+			require.Len(e, e.target.take(), 1)
+			e.status(1, reconciler.StatusKindBlocked, "one\nand two")
+			e.target.failing("")
+			close(doors[which])
+			synctest.Wait()
+			require.Len(e, e.target.take(), 1)
+			e.eachDone()
+		}, reconciler.WithBlockedRecheck(0))
+	}
+}
+
+// For a deletion there is no row to say so, but it waits as an update does.
+func TestOutcomesOfDeletions(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		again []time.Duration
+	}{
+		"retry after": {reconciler.RetryAfter(errInner, 4*time.Second), seconds(0, 4, 8)},
+		"plain":       {errPlain, backoff},
+		"terminal":    {reconciler.TerminalError(errInner), once},
+		"blocked":     {reconciler.Blocked("door"), once},
+		"requeue":     {reconciler.Requeue(4 * time.Second), seconds(0, 4, 8)},
+		"joined":      {errors.Join(errPlain, reconciler.Requeue(time.Second)), backoff},
+	} {
+		t.Run(name, func(t *testing.T) {
+			everyWay(t, func(e *env) {
+				e.put(1, 1)
+				e.pass(time.Second)
+				e.target.take()
+				e.target.deciding(func(call) error { return c.err })
+				start := time.Now()
+				e.remove(1)
+				e.pass(10 * time.Second)
+				require.Equal(e, c.again, since(start, e.target.take()))
+
+				e.target.failing("")
+				e.put(2, 1)
+				e.pass(10 * time.Second)
+				e.eachDone()
+			}, reconciler.WithBlockedRecheck(0))
+		})
+	}
+}
+
+// One batch's entries each have an outcome of their own.
+func TestEntriesOfABatchHaveOutcomesOfTheirOwn(t *testing.T) {
+	everyWay(t, func(e *env) {
+		door := make(chan struct{})
+		outcomes := map[uint64]error{
+			1: nil, 2: errPlain, 3: reconciler.RetryAfter(errInner, 4*time.Second),
+			4: reconciler.TerminalError(errInner), 5: reconciler.Blocked("door", door), 6: reconciler.Requeue(4 * time.Second),
+		}
+		e.target.deciding(func(c call) error { return outcomes[c.id] })
+		start := time.Now()
+		e.put(1, ids(1, 6)...)
+		e.pass(10 * time.Second)
+		at := map[uint64][]call{}
+		for _, c := range e.target.take() {
+			at[c.id] = append(at[c.id], c)
+		}
+		for id, want := range map[uint64][]time.Duration{
+			1: once, 2: backoff, 3: seconds(0, 4, 8), 4: once, 5: once, 6: seconds(0, 4, 8),
+		} {
+			require.Equal(e, want, since(start, at[id]), "object %d", id)
+		}
+		level, message, _ := e.health.now()
+		require.Equal(e, "Degraded 3 error(s)", fmt.Sprint(level, " ", message))
+		close(door)
+		e.target.failing("")
+		e.put(2, 4)
+		e.pass(time.Minute)
+		e.eachDone()
+	}, reconciler.WithBlockedRecheck(0))
+}
+
+// An error whose methods panic, as those of a nil pointer in an error do, is an error.
+func TestErrorsWhoseMethodsPanicAreErrors(t *testing.T) {
+	for name, err := range map[string]error{
+		"error":         (*nilError)(nil),
+		"unwrap":        (*net.OpError)(nil),
+		"wrapped":       fmt.Errorf("outer: %w", error((*net.OpError)(nil))),
+		"joined":        errors.Join(errPlain, (*net.OpError)(nil)),
+		"unwrap, error": (*panickyError)(nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, batch := range []bool{false, true} {
+				x := &erring{err: err}
+				eachConcurrency(t, fmt.Sprintf("batch %t", batch), func(e *env) {
+					before := x.attempts.Load()
+					e.put(1, 1)
+					e.pass(time.Second)
+					require.Equal(e, reconciler.StatusKindError, e.kind(1))
+					require.NotEmpty(e, e.get(1).Status.GetError())
+					require.EqualValues(e, 4, x.attempts.Load()-before)
+				}, func(e *env, cfg *reconciler.Config[*object]) {
+					cfg.Operations = x
+					if batch {
+						cfg.BatchOperations = x
+					}
+				}, reconciler.WithTimeout(time.Minute))
+			}
+		})
+	}
+}
+
+// panickyError needs to be told of what it wraps.
+type panickyError struct{ inner error }
+
+func (p *panickyError) Error() string { return p.inner.Error() }
+func (p *panickyError) Unwrap() error { return p.inner }
+
+// erring is a target of which every operation returns an error that nobody else looks at.
+type erring struct {
+	*target
+	err      error
+	attempts atomic.Int64
+}
+
+func (x *erring) Update(context.Context, statedb.ReadTxn, statedb.Revision, *object) error {
+	x.attempts.Add(1)
+	return x.err
+}
+
+func (x *erring) UpdateBatch(_ context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
+	for i := range batch {
+		x.attempts.Add(1)
+		batch[i].Result = x.err
+	}
+}
+
+func (x *erring) DeleteBatch(context.Context, statedb.ReadTxn, []reconciler.BatchEntry[*object]) {}

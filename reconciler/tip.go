@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"sort"
+	"time"
+
+	"github.com/cilium/statedb"
+)
+
+// tip is a second look at a table, for what is new. When the target is slow and changes
+// pile up, what is written now would have to wait until everything before it has been
+// applied. The main cursor then goes on with this backlog while the tip reads from where
+// the table is now, and main passes over what the tip has seen. Nothing of the backlog
+// is copied: it stays in the table, which can be read by revision from anywhere.
+//
+// Objects are read by revision. Deletions are not in that index: they are read from a
+// change iterator of their own, which has to go past every object of the table once. That
+// is a tenth of a microsecond each, in small steps, and only while main is behind.
+type tip[Obj comparable] struct {
+	// seen are the revisions of which the objects were read, a range for each time
+	// that the tip was set; the last one grows.
+	seen []revisions
+	// mark is the table's revision when the tip was last read.
+	mark statedb.Revision
+	// lagging: since laggingSince the tip has not read all that there was.
+	lagging      bool
+	laggingSince time.Duration
+
+	deletions statedb.ChangeIterator[Obj]
+	// The deletions after start and up to deleted were read.
+	start, deleted statedb.Revision
+}
+
+// revisions are those after one and up to another.
+type revisions struct{ after, upTo statedb.Revision }
+
+const (
+	// behindTime is how long main has to be behind for there to be a tip, and the tip
+	// itself for being set anew to what is newest.
+	behindTime = 20 * time.Millisecond
+	// quick is how many changes in a millisecond are so many that the backlog is soon
+	// gone; only if main has been behind for behindMost is there a tip all the same.
+	quick      = 50
+	behindMost = 5 * time.Second
+	// stride is how many objects the iterator of deletions goes past in a round.
+	stride = 20_000
+)
+
+// fallBehind notes that main has not seen all there is, and begins a tip if that is so for
+// long and the target is slow.
+func (l *Loop[Obj]) fallBehind(txn statedb.ReadTxn, now time.Duration) {
+	o := &l.observer
+	if !o.behind {
+		o.behind, o.behindSince, o.taken = true, now, 0
+		return
+	}
+	since := now - o.behindSince
+	slow := int64(o.taken-l.set.RoundSize) < quick*since.Milliseconds()
+	if o.tip != nil || since < behindTime || !slow && since < behindMost {
+		return
+	}
+	deletions, start, err := o.open()
+	if err != nil {
+		l.log.Error("cannot observe the table a second time; what is new waits for what is old", "error", err)
+		o.behind = false
+		return
+	}
+	revision := l.cfg.Table.Revision(txn)
+	o.tip = &tip[Obj]{
+		deletions: deletions, start: start, deleted: start, mark: revision,
+		seen: []revisions{{revision, revision}},
+	}
+}
+
+// observeTip hands the core the latest changes.
+func (l *Loop[Obj]) observeTip(txn statedb.ReadTxn, now time.Duration) {
+	l.observeDeletions(txn)
+	t := l.observer.tip
+	mark := t.mark
+	t.mark = l.cfg.Table.Revision(txn)
+	if l.readTip(txn) {
+		t.lagging = false
+		return
+	}
+	if !t.lagging {
+		t.lagging, t.laggingSince = true, now
+	}
+	if now-t.laggingSince >= behindTime {
+		// What is passed over here is part of the backlog.
+		t.lagging = false
+		t.set(mark)
+	}
+}
+
+// readTip hands the core the objects that were written since the last look. It returns
+// false if there was no room for all.
+func (l *Loop[Obj]) readTip(txn statedb.ReadTxn) bool {
+	t := l.observer.tip
+	last := &t.seen[len(t.seen)-1]
+	if l.core.RoomFor(false) <= 0 {
+		return last.upTo >= t.mark
+	}
+	for object, revision := range l.cfg.Table.LowerBound(txn, statedb.ByRevision[Obj](last.upTo+1)) {
+		last.upTo = revision
+		lane, wanted := l.wanted(nil, statedb.Change[Obj]{Object: object, Revision: revision})
+		if !wanted {
+			continue
+		}
+		l.core.Observe(object, revision, false, lane)
+		if l.core.RoomFor(false) <= 0 {
+			return last.upTo >= t.mark
+		}
+	}
+	last.upTo = max(last.upTo, t.mark)
+	return true
+}
+
+// observeDeletions hands the core the latest deletions.
+func (l *Loop[Obj]) observeDeletions(txn statedb.ReadTxn) {
+	t := l.observer.tip
+	if l.core.RoomFor(false) <= 0 {
+		return
+	}
+	changes, watch := t.deletions.Next(txn)
+	select {
+	case <-watch:
+	default:
+		return
+	}
+	passed := 0
+	for change, revision := range changes {
+		if !change.Deleted {
+			if passed++; passed == stride {
+				return
+			}
+			continue
+		}
+		t.deleted = revision
+		lane, wanted := l.wanted(nil, change)
+		if !wanted {
+			continue
+		}
+		l.core.Observe(change.Object, revision, true, lane)
+		if l.core.RoomFor(false) <= 0 {
+			return
+		}
+	}
+}
+
+// set makes the tip read on after a revision.
+func (t *tip[Obj]) set(after statedb.Revision) {
+	last := &t.seen[len(t.seen)-1]
+	if after <= last.upTo {
+		return
+	}
+	if last.after == last.upTo {
+		*last = revisions{after, after}
+	} else {
+		t.seen = append(t.seen, revisions{after, after})
+	}
+}
+
+// saw reports whether the version of an object with a revision was read.
+func (t *tip[Obj]) saw(revision statedb.Revision) bool {
+	i := sort.Search(len(t.seen), func(i int) bool { return revision <= t.seen[i].upTo })
+	return i < len(t.seen) && revision > t.seen[i].after
+}
+
+// sawChange reports whether a change was read.
+func (t *tip[Obj]) sawChange(change statedb.Change[Obj]) bool {
+	if change.Deleted {
+		return change.Revision > t.start && change.Revision <= t.deleted
+	}
+	return t.saw(change.Revision)
+}
+
+func (o *observer[Obj]) dropTip() {
+	if o.tip != nil {
+		o.tip.deletions.Close()
+		o.tip = nil
+	}
+}

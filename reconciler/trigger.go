@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/job"
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/backoff"
+)
+
+// triggerChanges bounds the changes of the source that are read and not dealt with: the
+// others stay in the source, where several of a row become one.
+const triggerChanges = 1000
+
+// Trigger makes a reconciler come back to objects when rows of another table, the source,
+// change: to a route when its device does, to a policy when one of its groups does.
+// [Blocked] is for an object that cannot be reconciled yet; a trigger is for one that was.
+//
+// A change, which is any write of a source row and its deletion, is handed to a function
+// that returns queries on the reconciler's table. The rows that these find are marked: Done
+// becomes Refreshing; Error and Blocked become Pending, since the object was not applied.
+// Pending and Refreshing are marked anew if the mark may be older than the change: an
+// operation that does not know of the change may be running, and what it comes back with
+// is dropped then. Unset rows are left alone. A mark does not reset a backoff: what keeps
+// failing is tried no more often than its minimum backoff allows, however often the source
+// changes.
+//
+// Several changes of a source row may be handed over as one, the last, and what the row was
+// before it is not told: let objects depend on what never changes in a source row, such as
+// its key. Rows that the source had when the trigger was made count as changed, as an
+// object may have been reconciled against older ones. So each start costs a write for every
+// object that depends on any row, and an operation for those that were Done by then.
+//
+// A source row that has a status of its own changes whenever that is written: return no
+// query for what does not matter. The source may be the reconciler's own table; objects
+// that depend on each other in a circle then keep each other going for ever.
+type Trigger[Obj comparable, Source any] struct {
+	loop       *Loop[Obj]
+	source     statedb.Table[Source]
+	indexer    statedb.Indexer[Source]
+	dependents func(change statedb.Change[Source]) []statedb.Query[Obj]
+	name       string
+	log        *slog.Logger
+	// started is the zero of the trigger's clock.
+	started time.Time
+
+	// mu is held by a run. All that follows outlives one, so that nothing gets lost
+	// when the trigger is run again.
+	mu sync.Mutex
+	// changes is nil when the trigger is closed.
+	changes statedb.ChangeIterator[Source]
+	// read are the changes that were read and are not dealt with, the oldest first.
+	read []statedb.Change[Source]
+	// kept are those whose dependents could not be found, backoff says for how long.
+	kept    keptChanges[Source]
+	backoff backoff.Exponential
+	// told: health knows of kept as it was at toldVersion.
+	told        bool
+	toldVersion uint64
+}
+
+// NewTrigger returns a trigger that does nothing until [Trigger.Run] is called, for
+// programs without a hive. No change of the source from now on is lost to it.
+//
+// The dependents function is called by one goroutine, with no table locked, and may be
+// called again for the same change. No queries mean that nothing depends on the row. A
+// trigger is named after its source and its reconciler, so there should be one of a kind.
+// NewTrigger locks the source for a moment: its caller must not hold a write transaction
+// of it. The error names the arguments that are missing.
+func NewTrigger[Obj comparable, Source any](
+	loop *Loop[Obj],
+	source statedb.Table[Source],
+	dependents func(change statedb.Change[Source]) []statedb.Query[Obj],
+) (*Trigger[Obj, Source], error) {
+	var errs []error
+	missing := func(isNil bool, argument string) {
+		if isNil {
+			errs = append(errs, fmt.Errorf("%s is nil", argument))
+		}
+	}
+	missing(loop == nil, "the loop")
+	missing(source == nil, "the source table")
+	missing(dependents == nil, "the dependents function")
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("trigger: %w", errors.Join(errs...))
+	}
+
+	t := &Trigger[Obj, Source]{
+		loop: loop, source: source, indexer: source.PrimaryIndexer(), dependents: dependents,
+		name:    loop.scoped("trigger-" + source.Name()),
+		started: time.Now(), kept: newKeptChanges[Source](),
+		backoff: backoff.Exponential{Rand: rand.New(rand.NewPCG(rand.Uint64(), 0))},
+	}
+	t.log = loop.log.With("trigger", t.name)
+	wtxn := loop.cfg.DB.WriteTxn(source)
+	defer wtxn.Commit()
+	changes, err := source.Changes(wtxn)
+	if err != nil {
+		return nil, fmt.Errorf("%s: observing table %q: %w", t.name, source.Name(), err)
+	}
+	t.changes = changes
+	return t, nil
+}
+
+// RegisterTrigger makes a trigger and adds its job to the hive: "trigger-" and the name of
+// the source table, with the reconciler's name appended if it has one. See [Trigger] for
+// what it does and [NewTrigger] for the arguments. It can be called before the hive has
+// started and after.
+func RegisterTrigger[Obj comparable, Source any](
+	params Params,
+	loop *Loop[Obj],
+	source statedb.Table[Source],
+	dependents func(change statedb.Change[Source]) []statedb.Query[Obj],
+) error {
+	t, err := NewTrigger(loop, source, dependents)
+	if err != nil {
+		return err
+	}
+	params.JobGroup.Add(job.OneShot(t.name, func(ctx context.Context, health cell.Health) error {
+		err := t.run(ctx, health)
+		if ctx.Err() != nil {
+			t.Close()
+		}
+		return err
+	}))
+	return nil
+}
+
+// Run marks the dependents of what changes until ctx ends, and returns nil then. It may
+// be called again after that and goes on where it was: changes that came meanwhile, and
+// those that it was in the middle of, are dealt with. It is an error to call it
+// while it runs or after [Trigger.Close].
+//
+// If the dependents function panics, the log and health say so and name the source row;
+// health is Config.Health, or that of the job. The change is kept and tried again
+// with the backoff of [WithRetry], or when the row changes again, and everything else goes
+// on. With [WithPanicPropagation] the panic ends the program.
+func (t *Trigger[Obj, Source]) Run(ctx context.Context) error {
+	health := t.loop.cfg.Health
+	if health == nil {
+		health = noHealth{}
+	}
+	return t.run(ctx, health.NewScope(t.name))
+}
+
+// Close lets go of the source, which otherwise keeps in memory what is deleted from it and
+// has not been read; the trigger cannot be run again. It waits for a Run to end
+// whose context has ended, and must not be called by the dependents function. What
+// [RegisterTrigger] made closes itself.
+func (t *Trigger[Obj, Source]) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.changes != nil {
+		t.changes.Close()
+		t.changes = nil
+	}
+}
+
+func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) error {
+	if !t.mu.TryLock() {
+		return fmt.Errorf("%s: is running already", t.name)
+	}
+	defer t.mu.Unlock()
+	if t.changes == nil {
+		return fmt.Errorf("%s: has been closed", t.name)
+	}
+	t.told = false
+	for ctx.Err() == nil {
+		watch := t.look()
+		m := t.round(ctx)
+		t.report(health)
+		m.pause(ctx)
+		if len(t.read) == 0 {
+			t.wait(ctx, watch)
+		}
+	}
+	return nil
+}
+
+// look reads changes, as many as there is room for, those that are due again first. The
+// returned channel is closed when there may be more.
+func (t *Trigger[Obj, Source]) look() <-chan struct{} {
+	room := triggerChanges - len(t.read)
+	if again := t.kept.due(t.now(), room); len(again) > 0 {
+		t.read = slices.Insert(t.read, 0, again...)
+		room -= len(again)
+	}
+	if room == 0 {
+		return closedWatch
+	}
+	changes, watch := t.changes.Next(t.loop.cfg.DB.ReadTxn())
+	for change := range changes {
+		if t.kept.any() && t.kept.supersede(t.keyOf(change), change, t.loop.Settings().MinBackoff) {
+			continue
+		}
+		t.read = append(t.read, change)
+		if room--; room == 0 {
+			break
+		}
+	}
+	return watch
+}
+
+// round marks what the oldest changes concern. Until all of it is marked they stay read,
+// so that a round which ctx cuts short is run again as a whole.
+func (t *Trigger[Obj, Source]) round(ctx context.Context) *marking[Obj] {
+	m := newMarking(t.loop)
+	dealt := 0
+	for dealt < len(t.read) && len(m.rows) < triggerRows && ctx.Err() == nil {
+		change := t.read[dealt]
+		dealt++
+		if err := t.find(m, change); err != nil {
+			t.keep(change, err)
+		}
+	}
+	if !m.mark(ctx) {
+		return m
+	}
+	if t.kept.any() {
+		for _, change := range t.read[:dealt] {
+			t.kept.forget(t.keyOf(change), change.Revision)
+		}
+	}
+	t.read = slices.Delete(t.read, 0, dealt)
+	return m
+}
+
+// find adds the rows that a change concerns to what is to be marked.
+func (t *Trigger[Obj, Source]) find(m *marking[Obj], change statedb.Change[Source]) error {
+	lists, err := t.lists(m.txn, change)
+	for _, rows := range lists {
+		m.add(rows)
+	}
+	return err
+}
+
+// lists returns the rows that the queries of a change find. The error is a panic in the
+// function that makes the queries, or that of a query which no index of the table has.
+func (t *Trigger[Obj, Source]) lists(txn statedb.ReadTxn, change statedb.Change[Source]) (lists []iter.Seq2[Obj, statedb.Revision], err error) {
+	if !t.loop.opts.panics {
+		defer func() {
+			if r := recover(); r != nil {
+				t.log.Error("dependents function panicked",
+					"table", t.source.Name(), "key", t.keyOf(change), "panic", r, "stack", string(debug.Stack()))
+				lists, err = nil, fmt.Errorf("dependents of key %q of table %q: panic: %v", t.keyOf(change), t.source.Name(), r)
+			}
+		}()
+	}
+	for _, query := range t.dependents(change) {
+		lists = append(lists, t.loop.cfg.Table.List(txn, query))
+	}
+	return lists, nil
+}
+
+// keep puts a change aside whose dependents could not be found.
+func (t *Trigger[Obj, Source]) keep(change statedb.Change[Source], err error) {
+	set := t.loop.Settings()
+	t.backoff.Min, t.backoff.Max, t.backoff.Jitter = set.MinBackoff, set.MaxBackoff, set.Jitter
+	t.kept.keep(t.keyOf(change), change, err, t.now(), t.backoff)
+}
+
+// now is the trigger's clock, which no change of the wall clock moves.
+func (t *Trigger[Obj, Source]) now() time.Duration { return time.Since(t.started) }
+
+// keyOf returns the primary key of a change's row.
+func (t *Trigger[Obj, Source]) keyOf(change statedb.Change[Source]) string {
+	return string(t.indexer.ObjectToKey(change.Object))
+}
+
+// wait blocks until there is something to do or ctx ends.
+func (t *Trigger[Obj, Source]) wait(ctx context.Context, watch <-chan struct{}) {
+	var due <-chan time.Time
+	if at, ok := t.kept.next(); ok {
+		timer := time.NewTimer(at - t.now())
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-watch:
+	case <-due:
+	}
+}
+
+// report tells health what has become of changes, if that is news.
+func (t *Trigger[Obj, Source]) report(health cell.Health) {
+	if t.told && t.kept.version == t.toldVersion {
+		return
+	}
+	t.told, t.toldVersion = true, t.kept.version
+	if t.kept.any() {
+		health.Degraded(fmt.Sprintf("%d error(s)", t.kept.len()), t.kept.examples())
+		return
+	}
+	health.OK(fmt.Sprintf("OK, following table %q", t.source.Name()))
+}

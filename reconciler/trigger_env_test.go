@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// port is a row of the table that objects depend on: an object's Note names its port.
+type port struct {
+	Name  string
+	Value int
+}
+
+func (p *port) TableHeader() []string { return []string{"Name"} }
+func (p *port) TableRow() []string    { return []string{p.Name} }
+
+var portIndex = statedb.Index[*port, string]{
+	Name:       "name",
+	FromObject: func(p *port) index.KeySet { return index.NewKeySet(index.String(p.Name)) },
+	FromKey:    index.String,
+	Unique:     true,
+}
+
+var noteIndex = statedb.Index[*object, string]{
+	Name:       "note",
+	FromObject: func(o *object) index.KeySet { return index.NewKeySet(index.String(o.Note)) },
+	FromKey:    index.String,
+}
+
+// onPort is the dependents function of most tests.
+func onPort(change statedb.Change[*port]) []statedb.Query[*object] {
+	return []statedb.Query[*object]{noteIndex.Query(change.Object.Name)}
+}
+
+// portTarget holds for each object the value that its port had when it was updated.
+type portTarget struct {
+	*target
+	ports statedb.Table[*port]
+}
+
+// noPort is the value held for an object whose port there was not.
+const noPort = -1
+
+func (x portTarget) Update(ctx context.Context, txn statedb.ReadTxn, rev statedb.Revision, o *object) error {
+	x.starts(ctx)
+	value := noPort
+	if d, _, found := x.ports.Get(txn, portIndex.Query(o.Note)); found {
+		value = d.Value
+	}
+	return x.do(ctx, call{
+		op: "update", id: o.ID, value: value, revision: rev,
+		refresh: o.Status.Kind == reconciler.StatusKindRefreshing,
+	})
+}
+
+// writes counts write transactions by table, and how many writes each had.
+type writes struct {
+	statedb.Metrics
+	mu       sync.Mutex
+	sizes    map[string][]int
+	revision map[string]statedb.Revision
+	deleted  map[string]int
+}
+
+func (w *writes) GraveyardObjectCount(table string, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deleted[table] = n
+}
+
+func (w *writes) Revision(table string, revision statedb.Revision) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sizes[table] = append(w.sizes[table], int(revision-w.revision[table]))
+	w.revision[table] = revision
+}
+
+// graveyard returns how many deleted rows of a table were kept when that was counted last.
+func (w *writes) graveyard(table string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.deleted[table]
+}
+
+// take returns the sizes of the write transactions on a table since it was called last.
+func (w *writes) take(table string) []int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sizes := w.sizes[table]
+	delete(w.sizes, table)
+	return sizes
+}
+
+// followed is an env whose objects depend on ports.
+type followed struct {
+	*env
+	ports   statedb.RWTable[*port]
+	writes  *writes
+	cfg     reconciler.Config[*object]
+	trigger *reconciler.Trigger[*object, *port]
+	// concurrent: operations may overlap.
+	concurrent bool
+	// halt ends the trigger's run and waits for it.
+	halt func()
+}
+
+// withPorts runs a test in a bubble, with a loop that has not been started.
+func withPorts(t *testing.T, test func(f *followed), opts ...reconciler.Option) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &followed{
+			env: &env{T: t, target: newTarget(), health: &health{}, log: &logs{}},
+			writes: &writes{
+				Metrics: statedb.NewExpVarMetrics(false), sizes: map[string][]int{},
+				revision: map[string]statedb.Revision{}, deleted: map[string]int{},
+			},
+		}
+		f.db = statedb.New(statedb.WithMetrics(f.writes))
+		require.NoError(t, f.db.Start())
+		t.Cleanup(func() { require.NoError(t, f.db.Stop()) })
+		var err error
+		f.table, err = statedb.NewTable(f.db, "objects", idIndex, noteIndex)
+		require.NoError(t, err)
+		f.ports, err = statedb.NewTable(f.db, "ports", portIndex)
+		require.NoError(t, err)
+		f.cfg = reconciler.Config[*object]{
+			DB: f.db, Table: f.table,
+			Clone: (*object).Clone, SetStatus: (*object).SetStatus, GetStatus: (*object).GetStatus,
+			Operations: portTarget{f.target, f.ports}, Log: slog.New(slog.NewTextHandler(f.log, nil)),
+			Options: exact(append(opts, reconciler.WithoutPruning())...),
+		}
+		test(f)
+		if f.halt != nil {
+			f.halt()
+		}
+		if f.stop != nil {
+			f.stop()
+		}
+		require.False(t, f.target.overlap && !f.concurrent, "operations overlapped")
+	})
+}
+
+// follow makes a trigger of the loop, which is made if there is none, and runs it. What
+// it tells health goes to f.health.
+func (f *followed) follow(dependents func(statedb.Change[*port]) []statedb.Query[*object]) {
+	f.Helper()
+	f.prepare(dependents)
+	f.resume()
+	synctest.Wait()
+}
+
+// prepare makes a trigger.
+func (f *followed) prepare(dependents func(statedb.Change[*port]) []statedb.Query[*object]) {
+	f.Helper()
+	if f.loop == nil {
+		cfg := f.cfg
+		cfg.Health = triggerHealth{f.health}
+		loop, err := reconciler.New(cfg)
+		require.NoError(f, err)
+		f.loop = loop
+	}
+	trigger, err := reconciler.NewTrigger(f.loop, f.ports, dependents)
+	require.NoError(f, err)
+	f.Cleanup(trigger.Close)
+	f.trigger = trigger
+}
+
+// resume runs the trigger.
+func (f *followed) resume() {
+	ctx, cancel := context.WithCancel(f.Context())
+	ended := make(chan error, 1)
+	trigger := f.trigger
+	go func() { ended <- trigger.Run(ctx) }()
+	f.halt = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(f, <-ended)
+	})
+	f.Cleanup(f.halt)
+}
+
+// set writes ports, each with the value.
+func (f *followed) set(value int, names ...string) {
+	wtxn := f.db.WriteTxn(f.ports)
+	defer wtxn.Commit()
+	for _, name := range names {
+		_, _, err := f.ports.Insert(wtxn, &port{Name: name, Value: value})
+		require.NoError(f, err)
+	}
+}
+
+func (f *followed) unset(names ...string) {
+	wtxn := f.db.WriteTxn(f.ports)
+	defer wtxn.Commit()
+	for _, name := range names {
+		_, _, err := f.ports.Delete(wtxn, &port{Name: name})
+		require.NoError(f, err)
+	}
+}
+
+// add inserts objects on a port, with the status.
+func (f *followed) add(on string, status func() reconciler.Status, ids ...uint64) {
+	f.write(func(wtxn statedb.WriteTxn) {
+		for _, id := range ids {
+			_, _, err := f.table.Insert(wtxn, &object{ID: id, Note: on, Status: status(), Other: reconciler.StatusDone()})
+			require.NoError(f, err)
+		}
+	})
+}
+
+// revisionOf returns the revision of an object's row.
+func (f *followed) revisionOf(id uint64) statedb.Revision {
+	_, revision, found := f.table.Get(f.db.ReadTxn(), idIndex.Query(id))
+	require.True(f, found, "object %d", id)
+	return revision
+}
+
+// applied requires every object to be Done, and the target to have seen the ports as
+// they are now.
+func (f *followed) applied() {
+	f.Helper()
+	txn := f.db.ReadTxn()
+	want := map[uint64]int{}
+	for o := range f.table.All(txn) {
+		require.Equal(f, reconciler.StatusKindDone, o.Status.Kind, "object %d: %s", o.ID, o.Status)
+		want[o.ID] = noPort
+		if d, _, found := f.ports.Get(txn, portIndex.Query(o.Note)); found {
+			want[o.ID] = d.Value
+		}
+	}
+	require.Equal(f, want, f.target.holds(), "what the target has seen of ports")
+}
+
+// runLoop runs the loop that the trigger is of.
+func (f *followed) runLoop() {
+	ctx, cancel := context.WithCancel(f.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.loop.Run(ctx) }()
+	f.stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(f, <-ended)
+	})
+	f.Cleanup(f.stop)
+	synctest.Wait()
+	f.target.take()
+}
+
+// triggerHealth gives the trigger this health, and everybody else one of their own.
+type triggerHealth struct{ *health }
+
+func (h triggerHealth) NewScope(name string) cell.Health {
+	if strings.HasPrefix(name, "trigger-") {
+		return h.health
+	}
+	return &health{}
+}

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// Whenever a run ends, the next one goes on with everything that was not marked.
+func TestChangesAreNotLostWhenTheTriggerIsRunAgain(t *testing.T) {
+	const ports, objects = 20, 300 // so many that a change needs two transactions
+	for _, stop := range []struct{ change, clone int }{
+		{change: 1}, {change: 2}, {change: 7}, {change: 19}, {change: 20},
+		{clone: 1}, {clone: 255}, {clone: 256}, {clone: 257}, {clone: 300}, {clone: 301}, {clone: 5999}, {clone: 6000},
+	} {
+		t.Run(fmt.Sprintf("%+v", stop), func(t *testing.T) {
+			withPorts(t, func(f *followed) {
+				changes, clones, reached := 0, 0, make(chan struct{})
+				step := func(n *int, at int) {
+					if *n++; *n == at {
+						close(reached)
+						time.Sleep(time.Millisecond) // the context ends in the middle of it
+					}
+				}
+				f.cfg.Clone = func(o *object) *object { step(&clones, stop.clone); return o.Clone() }
+				var names []string
+				for id := range uint64(ports) {
+					names = append(names, fmt.Sprintf("eth%d", id))
+					f.add(names[id], reconciler.StatusDone, ids(id*1000, id*1000+objects-1)...)
+				}
+				f.set(1, names...)
+				f.prepare(func(change statedb.Change[*port]) []statedb.Query[*object] {
+					step(&changes, stop.change)
+					return onPort(change)
+				})
+				f.unset(names[10:]...) // deletions, too
+				f.resume()
+				<-reached
+				f.halt()
+				f.pass(time.Hour) // what was deleted is collected
+
+				f.resume()
+				f.pass(time.Second)
+				for o := range f.table.All(f.db.ReadTxn()) {
+					require.Equal(f, reconciler.StatusKindRefreshing, o.Status.Kind, "object %d", o.ID)
+				}
+			})
+		})
+	}
+}
+
+func TestTriggerThatRunsOrIsClosedIsNotRun(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.follow(onPort)
+		require.EqualError(f, f.trigger.Run(f.Context()), "trigger-ports: is running already")
+		f.halt()
+		f.trigger.Close()
+		f.trigger.Close()
+		require.EqualError(f, f.trigger.Run(f.Context()), "trigger-ports: has been closed")
+	})
+}
+
+// A closed trigger keeps nothing of its source.
+func TestClosedTriggerLetsGoOfDeletedRows(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.prepare(onPort)
+		f.set(1, "eth0")
+		f.unset("eth0")
+		f.pass(time.Minute)
+		require.Equal(f, 1, f.writes.graveyard("ports"))
+		f.trigger.Close()
+		f.pass(time.Minute)
+		require.Equal(f, 0, f.writes.graveyard("ports"))
+	})
+}
+
+func TestNewTriggerSaysWhatIsMissing(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		_, err := reconciler.NewTrigger[*object, *port](nil, nil, nil)
+		require.EqualError(f, err, "trigger: the loop is nil\nthe source table is nil\nthe dependents function is nil")
+		err = reconciler.RegisterTrigger[*object](reconciler.Params{}, nil, f.ports, onPort)
+		require.EqualError(f, err, "trigger: the loop is nil")
+	})
+}
+
+// panicky is a dependents function that panics for some ports, and remembers when it was
+// called for which.
+type panicky struct {
+	began  time.Time
+	mu     sync.Mutex
+	broken map[string]bool
+	calls  []string
+}
+
+func newPanicky(names ...string) *panicky {
+	p := &panicky{broken: map[string]bool{}, began: time.Now()}
+	for _, name := range names {
+		p.broken[name] = true
+	}
+	return p
+}
+
+func (p *panicky) dependents(change statedb.Change[*port]) []statedb.Query[*object] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := change.Object
+	p.calls = append(p.calls, fmt.Sprintf("%s=%d at %s", d.Name, d.Value, time.Since(p.began).Round(time.Millisecond)))
+	if p.broken[d.Name] {
+		panic("no idea of " + d.Name)
+	}
+	return onPort(change)
+}
+
+// heal makes the function work for the ports, or for all.
+func (p *panicky) heal(names ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(names) == 0 {
+		clear(p.broken)
+	}
+	for _, name := range names {
+		delete(p.broken, name)
+	}
+}
+
+func (p *panicky) take() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	calls := p.calls
+	p.calls = nil
+	return calls
+}
+
+func TestChangeWhoseDependentsPanicIsKept(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		p := newPanicky("bad")
+		f.follow(p.dependents)
+		f.add("bad", reconciler.StatusDone, 1)
+		f.add("good", reconciler.StatusDone, 2)
+		f.set(1, "bad", "good")
+		synctest.Wait()
+
+		require.Equal(f, reconciler.StatusKindDone, f.kind(1))
+		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(2), "everything else goes on")
+		level, message, err := f.health.now()
+		require.Equal(f, cell.StatusDegraded, level)
+		require.Equal(f, "1 error(s)", message)
+		require.EqualError(f, err, `dependents of key "bad" of table "ports": panic: no idea of bad`)
+		require.Contains(f, f.log.String(), "dependents function panicked")
+		require.Contains(f, f.log.String(), "trigger_keep_test.go", "the stack")
+
+		f.pass(time.Second)
+		require.Equal(f, []string{
+			"bad=1 at 0s", "good=1 at 0s", "bad=1 at 100ms", "bad=1 at 300ms", "bad=1 at 700ms",
+		}, p.take())
+		require.Len(f, f.health.history(), 2, "the same failure is told once")
+
+		p.heal()
+		f.pass(time.Second)
+		require.Equal(f, []string{"bad=1 at 1.5s"}, p.take())
+		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(1))
+		level, message, _ = f.health.now()
+		require.Equal(f, cell.StatusOK, level)
+		require.Equal(f, `OK, following table "ports"`, message)
+		f.pass(time.Hour)
+		require.Empty(f, p.take())
+	})
+}
+
+// Touching a row whose dependents cannot be found in a loop is no hot loop, and keeps
+// nothing but its last version.
+func TestKeptChangeIsSuperseded(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		p := newPanicky("bad")
+		f.follow(p.dependents)
+		f.add("bad", reconciler.StatusDone, 1)
+		for value := range 100 {
+			f.set(value, "bad")
+			f.pass(10 * time.Millisecond)
+		}
+		calls := p.take()
+		require.InDelta(f, 10, len(calls), 1, "%v", calls)
+		_, message, _ := f.health.now()
+		require.Equal(f, "1 error(s)", message)
+
+		p.heal()
+		f.set(100, "bad")
+		f.pass(time.Second)
+		require.Len(f, p.take(), 1, "without the backoff of ten failures")
+		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(1))
+	}, reconciler.WithRetry(100*time.Millisecond, time.Minute))
+}
+
+func TestKeptChangeOutlivesARun(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		p := newPanicky("bad")
+		f.follow(p.dependents)
+		f.add("bad", reconciler.StatusDone, 1)
+		f.set(1, "bad")
+		f.pass(50 * time.Millisecond)
+		f.halt()
+		f.pass(time.Hour)
+		p.heal()
+		f.resume()
+		f.pass(time.Millisecond)
+		require.Len(f, p.take(), 2)
+		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(1))
+	})
+}
+
+// A change that came while the trigger stood still is another one than that which is kept.
+func TestKeptChangeDoesNotHideALaterOne(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {
+			if change.Object.Value == 1 {
+				panic("one is none")
+			}
+			return onPort(change)
+		})
+		f.add("eth0", reconciler.StatusDone, 1)
+		f.set(1, "eth0")
+		f.pass(time.Millisecond)
+		f.halt()
+		f.pass(time.Hour)
+		f.set(2, "eth0")
+		f.resume()
+		f.pass(time.Millisecond)
+		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(1))
+		level, _, _ := f.health.now()
+		require.Equal(f, cell.StatusOK, level)
+	})
+}
+
+// Two changes of a row are worked on in one round, and the second is kept.
+func TestKeptChangeIsNotDroppedForAnEarlierOne(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		broken := true
+		f.add("all", reconciler.StatusDone, ids(1000, 1999)...) // fills a round by itself
+		f.add("eth0", reconciler.StatusDone, 1)
+		f.set(1, "all")
+		f.set(1, "eth0")
+		f.prepare(func(change statedb.Change[*port]) []statedb.Query[*object] {
+			switch {
+			case change.Object.Name == "all":
+				f.set(2, "eth0")
+			case change.Object.Value == 1:
+				return nil
+			case broken:
+				broken = false
+				panic("two is too many")
+			}
+			return onPort(change)
+		})
+		f.resume()
+		f.pass(time.Second)
+		require.False(f, broken)
+		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(1))
+	})
+}
+
+func TestKeptChangeMayWaitForEver(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		p := newPanicky("bad")
+		f.follow(p.dependents)
+		f.pass(time.Second)
+		f.set(1, "bad")
+		f.pass(time.Hour)
+		require.Len(f, p.take(), 1)
+	}, reconciler.WithRetry(math.MaxInt64, math.MaxInt64))
+}
+
+func TestHealthOfManyKeptChangesIsShort(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		var names []string
+		for i := range 25 {
+			names = append(names, fmt.Sprintf("bad%02d", i))
+		}
+		p := newPanicky(names...)
+		f.follow(p.dependents)
+		f.set(1, names[:15]...)
+		f.pass(time.Millisecond)
+		f.set(1, names[15:]...)
+		f.pass(time.Millisecond)
+		_, message, err := f.health.now()
+		require.Equal(f, "25 error(s)", message)
+		require.ErrorContains(f, err, `key "bad00"`)
+		require.ErrorContains(f, err, `key "bad09"`)
+		require.NotContains(f, err.Error(), `key "bad10"`)
+		require.ErrorContains(f, err, "15 further errors omitted")
+
+		p.heal("bad00")
+		f.pass(time.Second)
+		_, message, err = f.health.now()
+		require.Equal(f, "24 error(s)", message)
+		require.NotContains(f, err.Error(), `key "bad00"`)
+		require.ErrorContains(f, err, `key "bad10"`)
+
+		p.heal()
+		f.pass(10 * time.Second)
+		level, _, _ := f.health.now()
+		require.Equal(f, cell.StatusOK, level)
+	})
+}
+
+// A query that no index can answer is the dependents function's mistake, too.
+func TestQueryOfAnotherTableIsAnError(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		stray := noteIndex
+		stray.Name = "stray"
+		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {
+			return append(onPort(change), stray.Query("x"))
+		})
+		f.add("eth0", reconciler.StatusDone, 1)
+		f.set(1, "eth0")
+		f.pass(time.Minute)
+		require.Equal(f, reconciler.StatusKindDone, f.kind(1), "not again and again for the query that does find it")
+		_, _, err := f.health.now()
+		require.ErrorContains(f, err, `dependents of key "eth0" of table "ports": panic: `)
+		require.ErrorContains(f, err, "stray")
+	})
+}
+
+func TestPanicOfDependentsEndsTheProgramIfAskedTo(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.prepare(newPanicky("bad").dependents)
+		f.set(1, "bad")
+		require.PanicsWithValue(f, "no idea of bad", func() { _ = f.trigger.Run(context.Background()) })
+	}, reconciler.WithPanicPropagation())
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/status"
+)
+
+const (
+	// triggerRows is the largest number of rows that are marked in one write
+	// transaction. That locks the table for a quarter of a millisecond; four times as
+	// many rows would lock it four times as long, and save little in all.
+	triggerRows = 256
+	// triggerPause is for how long at most the reconciler is given time to come to what
+	// was marked anew.
+	triggerPause = 100 * time.Millisecond
+)
+
+// marking is the work of one round of a trigger: rows are found in a snapshot that has
+// the changes, and then marked.
+type marking[Obj comparable] struct {
+	loop *Loop[Obj]
+	txn  statedb.ReadTxn
+	// fence is a status ID given out after the snapshot was taken. What carries a
+	// higher one was written after the changes, and whoever works on it knows of them.
+	fence uint64
+	rows  []dependent[Obj]
+	// outrun: a row was marked that had been marked before and not been attempted
+	// since. revision is that of the table after all is marked.
+	outrun   bool
+	revision statedb.Revision
+}
+
+// dependent is a row as it stands in the snapshot.
+type dependent[Obj any] struct {
+	object   Obj
+	revision statedb.Revision
+}
+
+func newMarking[Obj comparable](loop *Loop[Obj]) *marking[Obj] {
+	m := &marking[Obj]{loop: loop, txn: loop.cfg.DB.ReadTxn()}
+	m.fence = status.Pending().ID
+	return m
+}
+
+// wants reports whether a row with the status has to be marked. Pending and Refreshing
+// are no answer by themselves: an operation may have been running since before the change.
+func (m *marking[Obj]) wants(s Status) bool {
+	switch s.Kind {
+	case status.KindDone, status.KindError, status.KindBlocked:
+		return true
+	case status.KindPending, status.KindRefreshing:
+		return s.ID <= m.fence
+	default:
+		return false
+	}
+}
+
+// marked returns a clone of a row with the mark. What the target has is refreshed, what
+// was not applied is pending.
+func (m *marking[Obj]) marked(row Obj) Obj {
+	mark := status.Pending
+	if kind := m.loop.cfg.GetStatus(row).Kind; kind == status.KindDone || kind == status.KindRefreshing {
+		mark = status.Refreshing
+	}
+	return m.loop.cfg.SetStatus(m.loop.cfg.Clone(row), mark())
+}
+
+// add adds rows of the snapshot to those that are to be marked.
+func (m *marking[Obj]) add(rows iter.Seq2[Obj, statedb.Revision]) {
+	for object, revision := range rows {
+		if m.wants(m.loop.cfg.GetStatus(object)) {
+			m.rows = append(m.rows, dependent[Obj]{object, revision})
+		}
+	}
+}
+
+// mark marks the rows, each once. It returns false if ctx ended before all were. The
+// order is that in which they were written, so that those which wait for the reconciler
+// keep their places.
+func (m *marking[Obj]) mark(ctx context.Context) bool {
+	slices.SortFunc(m.rows, func(a, b dependent[Obj]) int { return cmp.Compare(a.revision, b.revision) })
+	m.rows = slices.CompactFunc(m.rows, func(a, b dependent[Obj]) bool { return a.revision == b.revision })
+	for batch := range slices.Chunk(m.rows, triggerRows) {
+		if ctx.Err() != nil {
+			return false
+		}
+		m.write(batch)
+	}
+	return ctx.Err() == nil
+}
+
+// write marks a batch in one transaction.
+func (m *marking[Obj]) write(batch []dependent[Obj]) {
+	cfg := &m.loop.cfg
+	for i := range batch {
+		m.outrun = m.outrun || cfg.GetStatus(batch[i].object).IsPendingOrRefreshing()
+		batch[i].object = m.marked(batch[i].object)
+	}
+	wtxn := cfg.DB.WriteTxn(cfg.Table)
+	// A panic in a user's function must not leave the table locked for ever.
+	defer wtxn.Abort()
+	for i := range batch {
+		current, found, err := cfg.Table.CompareAndSwap(wtxn, batch[i].revision, batch[i].object)
+		if found && errors.Is(err, statedb.ErrRevisionNotEqual) && m.wants(cfg.GetStatus(current)) {
+			// No error can come of it: the table is locked.
+			_, _, _ = cfg.Table.Insert(wtxn, m.marked(current))
+		}
+	}
+	m.revision = cfg.Table.Revision(wtxn.Commit())
+}
+
+// pause gives the reconciler time for what was marked anew: if the source changed faster
+// than its dependents can be reconciled, each mark would void what came of the last.
+func (m *marking[Obj]) pause(ctx context.Context) {
+	if !m.outrun {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, triggerPause)
+	defer cancel()
+	_, _, _ = m.loop.progress.wait(ctx, m.revision)
+}

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/status"
+)
+
+func TestObjectsFollowWhatTheyDependOn(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.follow(onPort)
+		f.runLoop()
+		f.add("eth0", reconciler.StatusPending, 1, 2)
+		f.add("eth1", reconciler.StatusPending, 3)
+		f.pass(time.Second)
+		f.applied()
+		f.target.take()
+
+		for _, step := range []struct {
+			name   string
+			change func()
+		}{
+			{"insert", func() { f.set(1, "eth0") }},
+			{"change", func() { f.set(2, "eth0") }},
+			{"deletion", func() { f.unset("eth0") }},
+			{"insert after a deletion", func() { f.set(3, "eth0") }},
+		} {
+			step.change()
+			f.pass(time.Second)
+			require.Equal(f, []string{"refresh(1)", "refresh(2)"}, f.target.calls(), step.name)
+			f.applied()
+		}
+		require.Empty(f, f.log.String())
+	})
+}
+
+func TestTriggerMarksByWhatWasApplied(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.follow(onPort)
+		wants := map[reconciler.StatusKind]reconciler.StatusKind{
+			reconciler.StatusKindDone:       reconciler.StatusKindRefreshing,
+			reconciler.StatusKindRefreshing: reconciler.StatusKindRefreshing,
+			reconciler.StatusKindPending:    reconciler.StatusKindPending,
+			reconciler.StatusKindError:      reconciler.StatusKindPending,
+			reconciler.StatusKindBlocked:    reconciler.StatusKindPending,
+			reconciler.StatusKindUnset:      reconciler.StatusKindUnset,
+		}
+		for i, make := range []func() reconciler.Status{
+			reconciler.StatusDone, reconciler.StatusRefreshing, reconciler.StatusPending,
+			func() reconciler.Status { return reconciler.StatusError(errors.New("no")) },
+			func() reconciler.Status { return status.Blocked("port") },
+			func() reconciler.Status { return reconciler.Status{} },
+		} {
+			id := uint64(i + 1)
+			f.add("eth0", make, id)
+			f.add("eth1", make, id+10)
+			was, revision, other := f.get(id).Status, f.revisionOf(id), f.revisionOf(id+10)
+			f.set(i, "eth0")
+			f.pass(time.Second)
+
+			is := f.get(id).Status
+			require.Equal(f, wants[was.Kind], is.Kind, "was %s", was)
+			require.Nil(f, is.Error, "was %s", was)
+			if was.Kind == reconciler.StatusKindUnset {
+				require.Equal(f, revision, f.revisionOf(id), "a row nobody asked to reconcile")
+			} else {
+				require.Greater(f, is.ID, was.ID, "was %s", was)
+			}
+			require.Equal(f, other, f.revisionOf(id+10), "a row that does not depend on it")
+			require.Equal(f, reconciler.StatusKindDone, f.get(id).Other.Kind, "another reconciler's status")
+		}
+	})
+}
+
+// What an operation found out before the change is not what is wanted after it,
+// whatever brought the operation about, and whether or not it succeeds.
+func TestChangeDuringAnOperationIsNotLost(t *testing.T) {
+	for _, outcome := range []error{nil, errors.New("no"), reconciler.TerminalError(errors.New("no")),
+		reconciler.Blocked("something"), reconciler.Requeue(time.Hour)} {
+		for name, begin := range map[string]func(f *followed){
+			"first attempt": func(f *followed) { f.add("eth0", reconciler.StatusPending, 1) },
+			"refresh":       func(f *followed) { f.add("eth0", reconciler.StatusRefreshing, 1) },
+			"retry": func(f *followed) {
+				failed := false
+				f.target.deciding(func(call) error {
+					if !failed {
+						failed = true
+						return errors.New("first")
+					}
+					return outcome
+				})
+				f.add("eth0", reconciler.StatusPending, 1)
+				f.pass(time.Second + 100*time.Millisecond)
+				require.Equal(f, reconciler.StatusKindError, f.kind(1))
+			},
+			"requeue": func(f *followed) {
+				first := true
+				f.target.deciding(func(call) error {
+					if first {
+						first = false
+						return reconciler.Requeue(time.Minute)
+					}
+					return outcome
+				})
+				f.add("eth0", reconciler.StatusPending, 1)
+				f.pass(time.Minute + time.Second)
+				require.Equal(f, reconciler.StatusKindDone, f.kind(1))
+			},
+		} {
+			t.Run(fmt.Sprintf("%s, %v", name, outcome), func(t *testing.T) {
+				withPorts(t, func(f *followed) {
+					f.set(1, "eth0")
+					f.follow(onPort)
+					f.runLoop()
+					f.target.before = func(context.Context, call) { time.Sleep(time.Second) }
+					f.target.deciding(func(call) error { return outcome })
+					begin(f)
+					f.pass(500 * time.Millisecond) // the operation is half way
+					f.target.take()
+
+					f.set(2, "eth0")
+					synctest.Wait()
+					f.target.deciding(func(c call) error {
+						if c.value == 1 {
+							return outcome
+						}
+						return nil
+					})
+					f.pass(10 * time.Second)
+					calls := f.target.take()
+					require.GreaterOrEqual(f, len(calls), 2)
+					require.Equal(f, 1, calls[0].value, "it began before the change")
+					require.Equal(f, 2, calls[len(calls)-1].value)
+					f.applied()
+				})
+			})
+		}
+	}
+}
+
+// Another reconciler's status write gives the row a new revision, and the operation that
+// began before the change still has its ID.
+func TestChangeDuringAnOperationIsNotLostBehindAnotherStatus(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.set(1, "eth0")
+		f.follow(onPort)
+		f.runLoop()
+		f.target.before = func(context.Context, call) { time.Sleep(time.Second) }
+		f.add("eth0", reconciler.StatusPending, 1)
+		f.pass(500 * time.Millisecond)
+
+		otherStatus := func() {
+			f.write(func(wtxn statedb.WriteTxn) {
+				o, _, _ := f.table.Get(wtxn, idIndex.Query(1))
+				_, _, err := f.table.Insert(wtxn, o.Clone().SetOther(reconciler.StatusDone()))
+				require.NoError(f, err)
+			})
+		}
+		otherStatus()
+		f.set(2, "eth0")
+		synctest.Wait()
+		otherStatus()
+		f.pass(10 * time.Second)
+		f.applied()
+	})
+}
+
+func TestRowIsMarkedOnceARound(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		everything := func(statedb.Change[*port]) []statedb.Query[*object] {
+			return []statedb.Query[*object]{
+				noteIndex.Query("eth0"), noteIndex.Query("eth1"), noteIndex.Query("eth0"), idIndex.Query(1), idIndex.Query(100),
+			}
+		}
+		f.add("eth0", reconciler.StatusDone, ids(1, 5)...)
+		f.add("eth1", reconciler.StatusDone, ids(6, 7)...)
+		f.set(1, "eth0", "eth1", "eth2")
+		f.prepare(everything)
+		f.writes.take("objects")
+		f.resume()
+		synctest.Wait()
+		require.Equal(f, []int{7}, f.writes.take("objects"))
+	})
+}
+
+// Whoever works on a row that was written after the change knows of the change.
+func TestRowThatWasMarkedSinceIsNotWritten(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.add("eth0", reconciler.StatusDone, 1, 2, 3)
+		var revision statedb.Revision
+		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {
+			f.add("eth0", reconciler.StatusPending, 1)
+			f.remove(2)
+			revision = f.revisionOf(1)
+			return onPort(change)
+		})
+		f.set(1, "eth0")
+		synctest.Wait()
+		require.Equal(f, revision, f.revisionOf(1))
+		require.Nil(f, f.get(2), "a deleted row is not brought back")
+		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(3))
+	})
+}
+
+// A status that is written between the look and the mark may be that of an operation which
+// did not know of the change.
+func TestRowThatBecameDoneSinceIsMarked(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.add("eth0", reconciler.StatusDone, 1)
+		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {
+			f.add("eth0", reconciler.StatusDone, 1)
+			return onPort(change)
+		})
+		f.set(1, "eth0")
+		synctest.Wait()
+		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(1))
+	})
+}
+
+func TestTableIsLockedOnlyIfThereIsSomethingToMark(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		seen := 0
+		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {
+			seen++
+			if change.Object.Value == 0 {
+				return nil
+			}
+			return onPort(change)
+		})
+		f.add("eth1", func() reconciler.Status { return reconciler.Status{} }, 1)
+		f.writes.take("objects")
+		f.set(0, "eth0")
+		synctest.Wait()
+		f.set(1, "eth0", "eth1")
+		synctest.Wait()
+		require.Equal(f, 3, seen)
+		require.Empty(f, f.writes.take("objects"))
+	})
+}
+
+func TestIdleTriggerCostsNothing(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		calls, looks := 0, 0
+		f.cfg.GetStatus = func(o *object) reconciler.Status { looks++; return o.Status }
+		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {
+			calls++
+			return onPort(change)
+		})
+		f.add("eth0", reconciler.StatusDone, 1)
+		f.set(1, "eth0")
+		f.pass(time.Second)
+		require.Equal(f, 1, calls)
+		f.writes.take("objects")
+		told := len(f.health.history())
+		require.NotZero(f, looks)
+		looks = 0
+		f.pass(24 * time.Hour)
+		require.Equal(f, 1, calls)
+		require.Empty(f, f.writes.take("objects"))
+		require.Len(f, f.health.history(), told)
+		require.Zero(f, looks)
+	})
+}
+
+// A change that everything depends on is marked bit by bit, so that others can write.
+func TestMarkOfManyRowsIsSeveralTransactions(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.follow(onPort)
+		f.add("eth0", reconciler.StatusDone, ids(1, 1000)...)
+		f.writes.take("objects")
+		f.set(1, "eth0")
+		synctest.Wait()
+		require.Equal(f, []int{256, 256, 256, 232}, f.writes.take("objects"))
+		for o := range f.table.All(f.db.ReadTxn()) {
+			require.Equal(f, reconciler.StatusKindRefreshing, o.Status.Kind)
+		}
+	})
+}
+
+func TestManyChangesAreMarkedTogether(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.follow(onPort)
+		var names []string
+		for id := range uint64(3000) {
+			names = append(names, fmt.Sprintf("eth%d", id))
+			f.add(names[id], reconciler.StatusDone, id)
+		}
+		f.writes.take("objects")
+		f.set(1, names...)
+		synctest.Wait()
+		marked := 0
+		sizes := f.writes.take("objects")
+		for _, size := range sizes {
+			marked += size
+			require.LessOrEqual(f, size, 256)
+		}
+		require.Equal(f, 3000, marked)
+		require.LessOrEqual(f, len(sizes), 13)
+	})
+}
+
+// What the source had before the trigger was made may be newer than what an object was
+// reconciled against.
+func TestRowsOfTheSourceAtTheStartCountAsChanged(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.set(1, "eth0")
+		f.add("eth0", reconciler.StatusDone, 1)
+		f.add("eth1", reconciler.StatusDone, 2)
+		f.follow(onPort)
+		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(1))
+		require.Equal(f, reconciler.StatusKindDone, f.kind(2))
+	})
+}
+
+func TestDeletionBeforeTheRunIsNotLost(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.set(1, "eth0")
+		f.add("eth0", reconciler.StatusDone, 1)
+		f.prepare(onPort)
+		f.unset("eth0")
+		f.pass(time.Minute) // deleted rows are collected meanwhile
+		f.resume()
+		synctest.Wait()
+		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(1))
+	})
+}
+
+// A dependency that changes all the time does not make a failing object be tried more
+// often than its minimum backoff allows, and its failures are counted on.
+func TestTriggerDoesNotResetABackoff(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.follow(onPort)
+		f.runLoop()
+		f.target.failing("no")
+		f.set(0, "eth0")
+		f.add("eth0", reconciler.StatusPending, 1)
+		f.pass(0)
+		for value := range 100 {
+			f.set(value, "eth0")
+			f.pass(10 * time.Millisecond)
+		}
+		f.pass(100 * time.Millisecond) // the last of the changes waits for its turn
+		calls := f.target.take()
+		require.InDelta(f, 11, len(calls), 1, "attempts in 1.1 s")
+		for i := 1; i < len(calls); i++ {
+			require.GreaterOrEqual(f, calls[i].at.Sub(calls[i-1].at), 100*time.Millisecond, "attempt %d", i+1)
+		}
+		var attempts []int
+		for _, round := range f.loop.Journal() {
+			for _, op := range round.Operations {
+				attempts = append(attempts, op.Attempt)
+			}
+		}
+		for i, attempt := range attempts {
+			require.Equal(f, i+1, attempt, "attempts %v", attempts)
+		}
+
+		f.pass(59 * time.Second)
+		require.Empty(f, f.target.take(), "the backoff is that of as many failures")
+		f.pass(2 * time.Second)
+		require.Len(f, f.target.take(), 1)
+	}, reconciler.WithRetry(100*time.Millisecond, time.Minute))
+}
+
+// Dependents that take longer than their source is quiet all have their turn.
+func TestSourceThatKeepsChangingPutsNobodyOff(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.follow(onPort)
+		f.runLoop()
+		f.target.before = func(context.Context, call) { time.Sleep(time.Millisecond) }
+		const objects = 400
+		f.add("eth0", reconciler.StatusPending, ids(1, objects)...)
+		for value := range 1000 {
+			f.set(value, "eth0")
+			time.Sleep(3 * time.Millisecond)
+		}
+		attempts := map[uint64]int{}
+		for _, c := range f.target.take() {
+			attempts[c.id]++
+		}
+		for id := range uint64(objects) {
+			require.GreaterOrEqual(f, attempts[id+1], 3, "attempts of %d", id+1)
+		}
+		f.pass(10 * time.Second)
+		f.applied()
+	})
+}
+
+// An object whose Note is the ID of another follows that one, and a chain of them comes to
+// rest: the statuses that are of no interest are left out.
+func TestSourceMayBeTheTableItself(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.cfg.Operations = f.target
+		loop, err := reconciler.New(f.cfg)
+		require.NoError(f, err)
+		f.loop = loop
+		trigger, err := reconciler.NewTrigger(loop, f.table, func(change statedb.Change[*object]) []statedb.Query[*object] {
+			if change.Object.Status.Kind != reconciler.StatusKindDone {
+				return nil
+			}
+			return []statedb.Query[*object]{noteIndex.Query(fmt.Sprint(change.Object.ID))}
+		})
+		require.NoError(f, err)
+		defer trigger.Close()
+		ctx, cancel := context.WithCancel(f.Context())
+		ended := make(chan error)
+		go func() { ended <- trigger.Run(ctx) }()
+		f.runLoop()
+
+		for id := range uint64(5) {
+			f.add(fmt.Sprint(int(id)-1), reconciler.StatusPending, id)
+		}
+		f.pass(time.Minute)
+		f.target.take()
+		f.add("-1", reconciler.StatusPending, 0)
+		f.pass(time.Minute)
+		require.Equal(f, []string{"update(0)", "refresh(1)", "refresh(2)", "refresh(3)", "refresh(4)"}, f.target.calls())
+		cancel()
+		require.NoError(f, <-ended)
+	})
+}

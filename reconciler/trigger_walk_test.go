@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// followWalk changes ports, objects and statuses at random, while the target is slow
+// and fails, the dependents function panics and the trigger stops and starts.
+type followWalk struct {
+	*followed
+	steps *rand.Rand
+
+	// The rest is used by the loop and the trigger as well.
+	mu     sync.Mutex
+	dice   *rand.Rand
+	wild   bool
+	faults int
+}
+
+// chance is true once in n times while the walk is wild.
+func (w *followWalk) chance(n int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	hit := w.wild && w.dice.IntN(n) == 0
+	if hit {
+		w.faults++
+	}
+	return hit
+}
+
+func (w *followWalk) tame() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wild = false
+}
+
+func (w *followWalk) dependents(change statedb.Change[*port]) []statedb.Query[*object] {
+	if w.chance(10) {
+		panic("by chance")
+	}
+	queries := onPort(change)
+	if w.chance(5) {
+		queries = append(queries, onPort(change)...)
+	}
+	return queries
+}
+
+func (w *followWalk) port() string { return fmt.Sprintf("eth%d", w.steps.IntN(10)) }
+func (w *followWalk) id() uint64   { return uint64(w.steps.IntN(60)) }
+
+// rewrite changes an object, if there is one.
+func (w *followWalk) rewrite(id uint64, change func(o *object)) {
+	w.write(func(wtxn statedb.WriteTxn) {
+		if o, _, found := w.table.Get(wtxn, idIndex.Query(id)); found {
+			o = o.Clone()
+			change(o)
+			_, _, err := w.table.Insert(wtxn, o)
+			require.NoError(w, err)
+		}
+	})
+}
+
+func (w *followWalk) step(n int) {
+	switch w.steps.IntN(12) {
+	case 0, 1, 2:
+		w.set(n, w.port())
+	case 3:
+		w.set(n, w.port(), w.port(), w.port())
+	case 4:
+		w.unset(w.port())
+	case 5, 6:
+		w.add(w.port(), reconciler.StatusPending, w.id())
+	case 7:
+		w.remove(w.id())
+	case 8:
+		w.rewrite(w.id(), func(o *object) { o.SetOther(reconciler.StatusDone()) })
+	case 9:
+		w.rewrite(w.id(), func(o *object) { o.SetStatus(reconciler.StatusRefreshing()) })
+	case 10:
+		if w.steps.IntN(20) == 0 {
+			w.halt()
+			time.Sleep(time.Duration(w.steps.IntN(int(2 * time.Second))))
+			w.resume()
+		}
+	default:
+		time.Sleep(time.Duration(w.steps.IntN(int(20 * time.Millisecond))))
+	}
+}
+
+// check requires every object to be Done with what its port is now, or to be blocked on
+// one that is missing. Nothing but the trigger tells of ports.
+func (w *followWalk) check() {
+	w.Helper()
+	txn := w.db.ReadTxn()
+	holds, done := w.target.holds(), 0
+	for o := range w.table.All(txn) {
+		d, _, found := w.ports.Get(txn, portIndex.Query(o.Note))
+		if !found {
+			require.Equal(w, reconciler.StatusKindBlocked, o.Status.Kind, "object %d: %s", o.ID, o.Status)
+			continue
+		}
+		require.Equal(w, reconciler.StatusKindDone, o.Status.Kind, "object %d: %s", o.ID, o.Status)
+		require.Equal(w, d.Value, holds[o.ID], "what object %d knows of its port", o.ID)
+		done++
+	}
+	require.Positive(w, done)
+}
+
+// Every object ends up reconciled against what it depends on as that is last, whatever
+// happens on the way.
+func TestRandomWalkOfDependencies(t *testing.T) {
+	for _, workers := range []int{1, 2, 8} {
+		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			withPorts(t, func(f *followed) {
+				f.concurrent = workers > 1
+				w := &followWalk{
+					followed: f, wild: true,
+					steps: rand.New(rand.NewPCG(seed, 1)), dice: rand.New(rand.NewPCG(seed, 2)),
+				}
+				f.target.before = func(context.Context, call) {
+					if w.chance(20) {
+						time.Sleep(15 * time.Millisecond)
+					}
+				}
+				f.target.deciding(func(c call) error {
+					switch {
+					case c.op == "update" && c.value == noPort:
+						return reconciler.Blocked("no port")
+					case w.chance(5):
+						return errors.New("by chance")
+					case c.op == "update" && w.chance(20):
+						return reconciler.TerminalError(errors.New("for good"))
+					}
+					return nil
+				})
+				f.follow(w.dependents)
+				f.runLoop()
+				for n := range 4000 {
+					w.step(n)
+					if n%500 == 499 {
+						w.quiet()
+					}
+				}
+				require.Greater(w, w.faults, 500)
+			}, reconciler.WithConcurrency(workers), reconciler.WithRetry(10*time.Millisecond, 100*time.Millisecond))
+		})
+	}
+}
+
+// quiet lets things settle and checks them, and goes on.
+func (w *followWalk) quiet() {
+	w.tame()
+	w.pass(10 * time.Second)
+	// What failed for good waits for a change of its own.
+	for o := range w.table.All(w.db.ReadTxn()) {
+		if o.Status.GetError() == "for good" {
+			w.rewrite(o.ID, func(o *object) { o.SetStatus(reconciler.StatusPending()) })
+		}
+	}
+	w.pass(10 * time.Second)
+	w.check()
+	w.mu.Lock()
+	w.wild = true
+	w.mu.Unlock()
+	synctest.Wait()
+}
