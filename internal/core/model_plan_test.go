@@ -140,16 +140,16 @@ func (o *outlook) requireItems(t testingT, items []Item[row]) map[*modelKey]bool
 		planned[k] = true
 		require.True(t, o.candidates[k] || o.nudged[k], "%q in state %s is planned", key, k.state)
 		require.True(t, m.admissible(k), "%q is paused or held back, and planned", key)
-		require.Equal(t, k.obj, it.Obj, "object of %q", key)
-		require.Equal(t, k.version, it.Revision, "revision of %q", key)
-		require.Equal(t, k.deleted, it.Deleted, "%q is deleted", key)
-		require.Equal(t, k.failures, it.Attempt(), "attempts of %q", key)
-		require.Equal(t, k.tries, it.Tries(), "tries of %q", key)
-		require.Equal(t, k.lane, it.Lane(), "lane of %q", key)
-		require.Equal(t, k.mark, it.Mark, "mark of %q", key)
-		require.Equal(t, o.due[k] || k.seen != m.round.number, it.Again, "%q is planned again", key)
+		same(t, k.obj, it.Obj, "object of %q", key)
+		same(t, k.version, it.Revision, "revision of %q", key)
+		same(t, k.deleted, it.Deleted, "%q is deleted", key)
+		same(t, k.failures, it.Attempt(), "attempts of %q", key)
+		same(t, k.tries, it.Tries(), "tries of %q", key)
+		same(t, k.lane, it.Lane(), "lane of %q", key)
+		same(t, k.mark, it.Mark, "mark of %q", key)
+		same(t, o.due[k] || k.seen != m.round.number, it.Again, "%q is planned again", key)
 		if b := m.global(); b != nil {
-			require.Equal(t, b.opening, int(it.probe), "%q passes the breaker", key)
+			same(t, b.opening, int(it.probe), "%q passes the breaker", key)
 		} else {
 			require.Zero(t, it.probe, "%q passes no breaker", key)
 		}
@@ -180,7 +180,7 @@ func (o *outlook) requireFull(t testingT, c *Core[row], items []Item[row]) {
 			if !o.simple {
 				share = max(share, o.m.guaranteed())
 			}
-			require.Equal(t, share, dueItems, "due keys in the plan, while %q is left", k.key)
+			same(t, share, dueItems, "due keys in the plan, while %q is left", k.key)
 		default:
 			require.Len(t, items, o.m.round.size, "items, while %q is left", k.key)
 		}
@@ -339,7 +339,7 @@ func (o *outlook) takeOverKey(t testingT, c *Core[row], k *modelKey, planned boo
 		require.True(t, !barred && !m.isPaused(k), "%q is not to wait for its group", k.key)
 		k.rest(Queued)
 	default:
-		require.Equal(t, k.from, e.state, "%q was not planned", k.key)
+		same(t, k.from, e.state, "%q was not planned", k.key)
 		if k.state == Queued && e.state == Ready {
 			k.ready()
 		} else if k.state == Queued {
