@@ -24,13 +24,15 @@ func newThings(prefix string, n int) []*thing {
 	return things
 }
 
-func newThingCore(size int) *Core[*thing] {
-	return New(Config[*thing]{
+func newThingCore(size int) *Core[*thing] { return New(thingConfig(size)) }
+
+func thingConfig(size int) Config[*thing] {
+	return Config[*thing]{
 		KeyOf: func(o *thing) []byte { return o.key },
 		Limits: Limits{
 			MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Hour, Jitter: 0.1, RoundSize: size,
 		},
-	})
+	}
 }
 
 // plant is a core under load: it fails and heals crowds, and runs rounds of changes.

@@ -60,6 +60,9 @@ func (w *world) observeFrom(cursor *uint64, until uint64, changes []row, room fu
 		if r.revision <= *cursor || r.revision > until {
 			continue
 		}
+		same(w.t, w.model.room(), w.core.Room(), "room")
+		same(w.t, w.model.roomFor(true), w.core.RoomFor(true), "room for the backlog")
+		same(w.t, w.model.roomFor(false), w.core.RoomFor(false), "room beside the backlog")
 		if room() == 0 {
 			return
 		}

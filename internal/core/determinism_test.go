@@ -6,6 +6,7 @@ package core
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,48 +18,107 @@ import (
 // history makes a core with a seed, plays it a fixed string of calls drawn from another,
 // and returns everything that it says.
 func history(calls, seed uint64) string {
-	c := New(Config[row]{
+	h := &historian{random: rand.New(rand.NewPCG(calls, 1)), core: New(Config[row]{
 		KeyOf: keyOfRow, Seed: seed,
-		Limits: Limits{MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute, Jitter: 0.5, RoundSize: 16},
-	})
-	var log strings.Builder
-	random := rand.New(rand.NewPCG(calls, 1))
-	revision, now := uint64(0), time.Duration(0)
+		GroupOf: func(r row) string { return r.key[:1] },
+		Limits:  Limits{MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute, Jitter: 0.5, RoundSize: 16},
+		Breaker: &BreakerConfig{
+			Failures: 2, Probes: 2, MinInterval: 100 * time.Millisecond, MaxInterval: time.Second, ByClass: true,
+		},
+	})}
 	for range 200 {
-		now += time.Duration(random.IntN(int(200 * time.Millisecond)))
-		c.Release(strconv.Itoa(random.IntN(100)), now)
-		c.Begin(now, 16)
-		// Never more than fit, whatever is due; a key comes once in a round.
-		for key := random.IntN(50); key < 100 && c.Room() > 0; key += 1 + random.IntN(30) {
-			revision++
-			c.Observe(row{key: strconv.Itoa(key)}, revision, random.IntN(4) == 0, Lane(random.IntN(int(numLanes))))
-		}
-		items := c.Plan()
-		ran := len(items) - random.IntN(len(items)/4+1)
-		for i := range items {
-			it := &items[i]
-			fmt.Fprintf(&log, "%s@%d again=%t deleted=%t attempt=%d\n",
-				it.Obj.key, it.Revision, it.Again, it.Deleted, it.Attempt())
-			if i >= ran {
-				c.Return(it)
-				continue
-			}
-			out := failed(it, strconv.Itoa(random.IntN(3)))
-			out.Kind = Kind(random.IntN(int(DoneAgain) + 1))
-			out.Delay = time.Duration(random.IntN(3)) * 50 * time.Millisecond
-			out.Lost = random.IntN(8) == 0
-			c.Settle(now, it, out)
-		}
-		c.End(ran)
-		due, ok := c.NextDue()
-		fmt.Fprintf(&log, "due=%s %t low=%d attempted=%d failing=%d version=%d\n",
-			due, ok, c.LowWatermark(), c.Attempted(revision), c.Failing(), c.FailureVersion())
-		c.Failures(func(text string) bool {
-			log.WriteString(text)
-			return true
-		})
+		h.now += time.Duration(h.random.IntN(int(200 * time.Millisecond)))
+		h.meddle()
+		h.land()
+		h.round()
+		h.say()
 	}
-	return log.String()
+	return h.log.String()
+}
+
+// historian plays calls, and logs what is said.
+type historian struct {
+	random   *rand.Rand
+	core     *Core[row]
+	log      strings.Builder
+	now      time.Duration
+	revision uint64
+	flying   []*Item[row]
+}
+
+// meddle does what is done to a core between rounds, to many keys at once.
+func (h *historian) meddle() {
+	h.core.Release(strconv.Itoa(h.random.IntN(100)), h.now)
+	switch h.random.IntN(10) {
+	case 0:
+		h.core.SetPaused(h.now, func(r row) bool { return len(r.key)%2 == 0 })
+	case 1:
+		h.core.SetPaused(h.now, nil)
+	case 2:
+		for range 10 {
+			h.core.Adopt(row{key: "s" + strconv.Itoa(h.random.IntN(100))}, h.revision)
+		}
+	case 3:
+		h.core.SetGrouping(len(h.flying) > 0 || h.random.IntN(2) == 0)
+	}
+}
+
+func (h *historian) land() {
+	for len(h.flying) > 0 && h.random.IntN(3) > 0 {
+		i := h.random.IntN(len(h.flying))
+		h.core.Settle(h.now, h.flying[i], h.outcome(h.flying[i]))
+		h.flying = slices.Delete(h.flying, i, i+1)
+	}
+}
+
+func (h *historian) outcome(it *Item[row]) Outcome[row] {
+	out := failed(it, strconv.Itoa(h.random.IntN(3)))
+	out.Kind = Kind(h.random.IntN(int(DoneAgain) + 1))
+	out.Delay = time.Duration(h.random.IntN(3)) * 50 * time.Millisecond
+	out.Lost = h.random.IntN(8) == 0
+	out.Class = []string{"", "x", "y", "z"}[h.random.IntN(4)]
+	return out
+}
+
+func (h *historian) round() {
+	c := h.core
+	c.Begin(h.now, 1+h.random.IntN(16))
+	// Never more than fit, whatever is due; a key comes once in a round.
+	for key := h.random.IntN(50); key < 100 && c.Room() > 0; key += 1 + h.random.IntN(30) {
+		h.revision++
+		c.Observe(row{key: strconv.Itoa(key)}, h.revision, h.random.IntN(4) == 0, Lane(h.random.IntN(int(numLanes))))
+	}
+	items := c.Plan()
+	ran := len(items) - h.random.IntN(len(items)/4+1)
+	for i := range items {
+		it := &items[i]
+		fmt.Fprintf(&h.log, "%s@%d again=%t deleted=%t attempt=%d\n",
+			it.Obj.key, it.Revision, it.Again, it.Deleted, it.Attempt())
+		switch {
+		case i >= ran:
+		case h.random.IntN(4) == 0:
+			c.Launch(it)
+			launched := *it
+			h.flying = append(h.flying, &launched)
+		default:
+			c.Settle(h.now, it, h.outcome(it))
+		}
+	}
+	for i := len(items) - 1; i >= ran; i-- {
+		c.Return(&items[i])
+	}
+	c.End(ran)
+}
+
+func (h *historian) say() {
+	due, ok := h.core.NextDue()
+	fmt.Fprintf(&h.log, "due=%s %t low=%d attempted=%d failing=%d version=%d %v\n",
+		due, ok, h.core.LowWatermark(), h.core.Attempted(h.revision), h.core.Failing(), h.core.FailureVersion(),
+		h.core.OpenBreakers())
+	h.core.Debts(func(d Debt[row]) bool {
+		fmt.Fprintf(&h.log, "%+v ", d)
+		return true
+	})
 }
 
 // The same calls with the same seed give the same plans, byte for byte (DESIGN section 3),
@@ -67,6 +127,11 @@ func TestSameCallsGiveTheSamePlans(t *testing.T) {
 	for calls := range uint64(10) {
 		first := history(calls, 1)
 		require.Greater(t, strings.Count(first, "again=true"), 100, "the history says little")
+		for s := Ready; s < numStates; s++ {
+			if s != Requeue {
+				require.Contains(t, first, "State:"+s.String(), "the history has no key in it")
+			}
+		}
 		require.Equal(t, first, history(calls, 1))
 		require.NotEqual(t, first, history(calls, 2), "the seed makes no difference")
 	}

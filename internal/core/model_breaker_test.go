@@ -74,7 +74,7 @@ func (m *model) beginProbes(now time.Duration) {
 			}
 			k.from = Retry
 			if m.isPaused(k) {
-				k.rest(Paused)
+				k.park()
 				continue
 			}
 			k.probe = true

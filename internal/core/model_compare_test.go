@@ -17,9 +17,8 @@ import (
 // requireSame checks everything that a core says between two rounds, given the revision
 // up to which the table has been looked at.
 func (m *model) requireSame(t testingT, c *Core[row], observed uint64) {
-	t.Helper()
 	require.ElementsMatch(t, slices.Collect(maps.Keys(m.keys)), slices.Collect(maps.Keys(c.entries)), "keys")
-	require.Equal(t, len(m.keys) > 0, c.Tracks())
+	same(t, len(m.keys) > 0, c.Tracks())
 	m.requireStates(t, c)
 	m.requireNextDue(t, c)
 	m.requireWatermarks(t, c, observed)
@@ -31,31 +30,30 @@ func (m *model) requireSame(t testingT, c *Core[row], observed uint64) {
 
 // requireStates checks that each key is where it is to be.
 func (m *model) requireStates(t testingT, c *Core[row]) {
-	t.Helper()
 	counts, failing := map[State]int{}, 0
 	for key, k := range m.keys {
 		e := c.entries[key]
-		require.Equal(t, k.state, e.state, "state of %q: %s, %s in the core", key, k.state, e.state)
-		require.Equal(t, k.obj, e.obj, "object of %q", key)
-		require.Equal(t, k.version, e.revision, "version of %q", key)
-		require.Equal(t, k.deleted, e.deleted, "deletion of %q", key)
-		require.Equal(t, k.failures, int(e.failures), "failures of %q", key)
-		require.Equal(t, k.tries, int(e.tries), "tries of %q", key)
+		same(t, k.state, e.state, "state of %q: %s, %s in the core", key, k.state, e.state)
+		same(t, k.obj, e.obj, "object of %q", key)
+		same(t, k.version, e.revision, "version of %q", key)
+		same(t, k.deleted, e.deleted, "deletion of %q", key)
+		same(t, k.failures, int(e.failures), "failures of %q", key)
+		same(t, k.tries, int(e.tries), "tries of %q", key)
 		require.True(t, c.TracksKeyOf(row{key: key}))
 		if k.clock {
-			require.Equal(t, k.at, e.dueAt, "%q is due", key)
+			same(t, k.at, e.dueAt, "%q is due", key)
 		}
 		if k.failure != "" {
 			failing++
-			require.Equal(t, k.failure, *e.failure, "failure of %q", key)
+			same(t, k.failure, *e.failure, "failure of %q", key)
 		}
 		counts[k.state]++
 	}
 	for s := range numStates {
-		require.Equal(t, counts[s], c.Count(s), "keys in state %s", s)
+		same(t, counts[s], c.Count(s), "keys in state %s", s)
 	}
-	require.Equal(t, failing, c.Failing(), "failing")
-	require.Equal(t, counts[Awaited]+counts[InFlight] > 0, c.Awaits())
+	same(t, failing, c.Failing(), "failing")
+	same(t, counts[Awaited]+counts[InFlight] > 0, c.Awaits())
 	for lane := range numLanes {
 		var keys []string
 		for _, k := range m.ready(lane) {
@@ -73,7 +71,6 @@ func keysInLine(q *queue[row]) (keys []string) {
 }
 
 func (m *model) requireNextDue(t testingT, c *Core[row]) {
-	t.Helper()
 	var times []time.Duration
 	for _, k := range m.keys {
 		if k.clock {
@@ -89,9 +86,9 @@ func (m *model) requireNextDue(t testingT, c *Core[row]) {
 		}
 	}
 	at, ok := c.NextDue()
-	require.Equal(t, len(times) > 0, ok, "something is due")
+	same(t, len(times) > 0, ok, "something is due")
 	if ok {
-		require.Equal(t, slices.Min(times), at, "next due")
+		same(t, slices.Min(times), at, "next due")
 	}
 }
 
@@ -116,7 +113,6 @@ func (k *modelKey) untried() uint64 {
 }
 
 func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
-	t.Helper()
 	low, attempted := uint64(never), observed
 	owing := map[string]uint64{}
 	for key, k := range m.keys {
@@ -131,8 +127,8 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 	if low == never {
 		low = 0
 	}
-	require.Equal(t, low, c.LowWatermark(), "low watermark")
-	require.Equal(t, attempted, c.Attempted(observed), "attempted")
+	same(t, low, c.LowWatermark(), "low watermark")
+	same(t, attempted, c.Attempted(observed), "attempted")
 
 	last, told := uint64(0), map[string]uint64{}
 	c.Debts(func(d Debt[row]) bool {
@@ -145,7 +141,7 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 		last, told[k.key] = d.Since, d.Since
 		one, owes := c.DebtOf(row{key: k.key})
 		require.True(t, owes)
-		require.Equal(t, d, one)
+		same(t, d, one)
 		return true
 	})
 	require.Equal(t, owing, told, "debts")
@@ -161,18 +157,17 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 	}
 	for key := range m.keys {
 		_, owes := c.DebtOf(row{key: key})
-		require.Equal(t, owing[key] > 0, owes, "%q owes", key)
+		same(t, owing[key] > 0, owes, "%q owes", key)
 	}
 	if len(owing) > 1 {
 		n := 0
 		c.Debts(func(Debt[row]) bool { n++; return n < 2 })
-		require.Equal(t, 2, n, "told on although no more was wanted")
+		same(t, 2, n, "told on although no more was wanted")
 	}
 }
 
 // requireGroups checks that the groups are those that somebody has, and who waits.
 func (m *model) requireGroups(t testingT, c *Core[row]) {
-	t.Helper()
 	holders := map[string]string{}
 	for name, g := range c.groups {
 		holders[name] = g.holder.key
@@ -187,11 +182,10 @@ func (m *model) requireGroups(t testingT, c *Core[row]) {
 
 // requireBreakers checks which breakers are open, and what they hold.
 func (m *model) requireBreakers(t testingT, c *Core[row]) {
-	t.Helper()
 	var open []OpenBreaker
 	for class, b := range m.breakers {
 		require.Contains(t, c.breakers, class)
-		require.Equal(t, b.probing, c.breakers[class].probing, "probes of class %q", class)
+		same(t, b.probing, c.breakers[class].probing, "probes of class %q", class)
 		var keys []string
 		for _, k := range m.held(class) {
 			keys = append(keys, k.key)
@@ -208,14 +202,13 @@ func (m *model) requireBreakers(t testingT, c *Core[row]) {
 	for _, now := range []time.Duration{0, m.round.now, never} {
 		n, at := m.allowance(now)
 		gotN, gotAt := c.Allowance(now)
-		require.Equal(t, n, gotN, "items that may be planned")
-		require.Equal(t, at, gotAt, "when some may be planned")
+		same(t, n, gotN, "items that may be planned")
+		same(t, at, gotAt, "when some may be planned")
 	}
 }
 
 // requireFailures checks that the core tells all failures, the longest owed first.
 func (m *model) requireFailures(t testingT, c *Core[row]) {
-	t.Helper()
 	var failing []*modelKey
 	for _, k := range m.keys {
 		if k.failure != "" {
@@ -258,7 +251,6 @@ type telling struct {
 
 // requireNews checks that the version changes when there is something new to tell.
 func (m *model) requireNews(t testingT, c *Core[row]) {
-	t.Helper()
 	now := telling{failures: map[string]string{}, version: c.FailureVersion()}
 	for key, k := range m.keys {
 		if k.failure != "" {

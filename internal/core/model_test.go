@@ -55,6 +55,8 @@ type modelKey struct {
 	seenAt time.Duration
 	// tried: the change has been attempted; unseen: nobody may be told so yet.
 	tried, unseen bool
+	// crowd: it is ready, and was not observed for that.
+	crowd bool
 
 	failures, tries int
 	failure         string
@@ -113,7 +115,21 @@ func (k *modelKey) rest(s State) { k.state, k.clock = s, false }
 // ready makes a key ready: it counts as attempted only when it is.
 func (k *modelKey) ready() {
 	k.rest(Ready)
-	k.unseen = !k.tried
+	k.unseen, k.crowd = !k.tried, false
+}
+
+// park makes a key paused: nobody is to wait for it.
+func (k *modelKey) park() {
+	k.rest(Paused)
+	k.unseen = false
+}
+
+// readyInCrowd makes a key ready that was not observed for that.
+func (m *model) readyInCrowd(k *modelKey) {
+	k.lane = Backlog
+	k.ready()
+	k.crowd = true
+	m.lineUp(k)
 }
 
 // lineUp puts a key at the end of a line, jumpIn at its front.
@@ -144,6 +160,38 @@ func (m *model) lay(k *modelKey, obj row, revision uint64, deleted bool, lane La
 	if deleted {
 		k.failures = 0
 	}
+}
+
+// room returns how many more changes the round may observe.
+func (m *model) room() int {
+	ahead := len(m.round.changes)
+	for _, k := range m.keys {
+		if k.state == Ready && !k.crowd {
+			ahead++
+		}
+	}
+	return max(0, m.limits.RoundSize-m.round.reserved-ahead)
+}
+
+// roomFor returns how many more changes of the backlog, or of anything else, the round may
+// observe when there are both.
+func (m *model) roomFor(backlog bool) int {
+	taken := 0
+	for _, k := range m.keys {
+		if k.state == Ready && (k.lane == Backlog) == backlog {
+			taken++
+		}
+	}
+	for _, k := range m.round.changes {
+		if (k.lane == Backlog) == backlog {
+			taken++
+		}
+	}
+	room := max(0, (m.limits.RoundSize+1)/2-taken)
+	if backlog {
+		room = min(room, m.room())
+	}
+	return room
 }
 
 // observe takes in a change.
@@ -361,8 +409,7 @@ func (m *model) adopt(obj row, revision uint64) bool {
 	m.keys[obj.key] = k
 	m.lay(k, obj, revision, true, Backlog)
 	k.seen, k.owes, k.tried = -1, m.observed+1, true
-	k.ready()
-	m.lineUp(k)
+	m.readyInCrowd(k)
 	return true
 }
 
@@ -375,9 +422,7 @@ func (m *model) setPaused(now time.Duration, paused func(row) bool) {
 	})
 	for _, k := range resumed {
 		if k.from == Ready {
-			k.lane = Backlog
-			k.ready()
-			m.lineUp(k)
+			m.readyInCrowd(k)
 		} else {
 			k.wake(k.from, now)
 		}

@@ -5,7 +5,6 @@ package core
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +19,8 @@ type stage struct {
 
 	unobserved []change
 	observed   uint64
+	// flying are the items that were launched, by key.
+	flying map[string]*Item[row]
 	// seen are the keys that were observed, in the order in which they first were.
 	seen []string
 
@@ -39,9 +40,11 @@ type change struct {
 // their own: all that is said is gathered first.
 type scriptedRound struct {
 	now      time.Duration
+	size     int
 	settle   map[string]settlement
 	rest     *settlement
 	returned map[string]bool
+	launched map[string]bool
 }
 
 type settlement struct {
@@ -65,6 +68,14 @@ func (s *stage) statement(line string) error {
 		return s.observe(rest)
 	case "release":
 		return s.release(rest)
+	case "land":
+		return s.land(rest)
+	case "pause":
+		return s.pause(rest)
+	case "resume":
+		return s.resume(rest)
+	case "adopt":
+		return s.adopt(rest)
 	}
 	if s.round == nil {
 		return fmt.Errorf("no round, or no such statement")
@@ -75,21 +86,42 @@ func (s *stage) statement(line string) error {
 	case "rest":
 		return s.settleRest(rest)
 	case "return":
-		for key := range strings.FieldsSeq(strings.ReplaceAll(rest, ",", " ")) {
-			s.round.returned[key] = true
-		}
+		name(rest, s.round.returned)
+		return nil
+	case "launch":
+		name(rest, s.round.launched)
 		return nil
 	}
 	return fmt.Errorf("no such statement")
 }
 
+// name adds the keys of a list to a set: of those that the statement
+//
+//	return a, b
+//
+// says were not run, as the round was cut short, and that
+//
+//	launch a, b
+//
+// says go on beyond the round.
+func name(list string, set map[string]bool) {
+	for key := range strings.FieldsSeq(strings.ReplaceAll(list, ",", " ")) {
+		set[key] = true
+	}
+}
+
 // makeCore is the statement
 //
-//	core min=100ms max=1s size=4 [jitter=0.1] [seed=1]
+//	core min=100ms max=1s size=4 [jitter=0.1] [seed=1] [groups]
+//	    [breaker=everything|class failures=2 probes=1 every=1s upto=4s]
 //
-// which begins a page: the bounds of the backoff, and the size of a round.
+// which begins a page: the bounds of the backoff, and the size of a round. With groups, a
+// key is of the group before its slash. With a breaker there is one for everything or one
+// for each class of errors.
 func (s *stage) makeCore(rest string) (err error) {
-	cfg := Config[row]{KeyOf: keyOfRow}
+	cfg := Config[row]{KeyOf: keyOfRow, GroupOf: groupOfKey}
+	var b BreakerConfig
+	grouping := false
 	for field := range strings.FieldsSeq(rest) {
 		name, value, _ := strings.Cut(field, "=")
 		switch name {
@@ -103,6 +135,18 @@ func (s *stage) makeCore(rest string) (err error) {
 			cfg.Jitter, err = strconv.ParseFloat(value, 64)
 		case "seed":
 			cfg.Seed, err = strconv.ParseUint(value, 10, 64)
+		case "groups":
+			grouping = true
+		case "breaker":
+			b.ByClass, cfg.Breaker = value == "class", &b
+		case "failures":
+			b.Failures, err = strconv.Atoi(value)
+		case "probes":
+			b.Probes, err = strconv.Atoi(value)
+		case "every":
+			b.MinInterval, err = time.ParseDuration(value)
+		case "upto":
+			b.MaxInterval, err = time.ParseDuration(value)
 		default:
 			err = fmt.Errorf("no such setting: %q", name)
 		}
@@ -110,59 +154,94 @@ func (s *stage) makeCore(rest string) (err error) {
 			return err
 		}
 	}
-	*s = stage{t: s.t, core: New(cfg)}
+	*s = stage{t: s.t, core: New(cfg), flying: map[string]*Item[row]{}}
+	s.core.SetGrouping(grouping)
 	return nil
+}
+
+func groupOfKey(r row) string {
+	group, _, grouped := strings.Cut(r.key, "/")
+	if !grouped {
+		return ""
+	}
+	return group
 }
 
 // beginRound is the statement
 //
-//	round 100ms
+//	round 100ms [size=2]
 //
-// which says that a round begins at a time. It is over at the end of the block.
-func (s *stage) beginRound(rest string) error {
-	now, err := time.ParseDuration(rest)
-	s.round = &scriptedRound{now: now, settle: map[string]settlement{}, returned: map[string]bool{}}
+// which says that a round begins at a time, and how many items it may have at most, if not
+// as many as ever. It is over at the end of the block.
+func (s *stage) beginRound(rest string) (err error) {
+	at, size, sized := strings.Cut(rest, " size=")
+	s.round = &scriptedRound{
+		size: s.core.roundSize, settle: map[string]settlement{},
+		returned: map[string]bool{}, launched: map[string]bool{},
+	}
+	if sized {
+		if s.round.size, err = strconv.Atoi(size); err != nil {
+			return err
+		}
+	}
+	s.round.now, err = time.ParseDuration(at)
 	return err
 }
 
 // observe is the statement
 //
-//	observe a@5, delete b@6, settled c@7
+//	observe a@5, delete b@6, settled c@7, refresh d@8, backlog e@9
 //
 // which says what changed in the table: a is wanted since revision 5, b is deleted, the
-// status of c asks for nothing. The round observes as much as there is room for, and
+// status of c asks for nothing, d is to be applied again, e is of a backlog beside which
+// what changes now is observed. The round observes as much as there is room for, and
 // leaves the rest to the next.
 func (s *stage) observe(rest string) error {
 	for text := range strings.SplitSeq(rest, ",") {
 		ch := change{}
 		text = strings.TrimSpace(text)
-		if after, ok := strings.CutPrefix(text, "delete "); ok {
-			text, ch.deleted, ch.lane = after, true, Deletion
-		} else if after, ok := strings.CutPrefix(text, "settled "); ok {
-			text, ch.settled = after, true
+		if word, after, ok := strings.Cut(text, " "); ok {
+			text = after
+			switch word {
+			case "delete":
+				ch.deleted, ch.lane = true, Deletion
+			case "settled":
+				ch.settled = true
+			case "refresh":
+				ch.lane = Refresh
+			case "backlog":
+				ch.lane = Backlog
+			default:
+				return fmt.Errorf("no such change: %q", word)
+			}
 		}
-		key, revision, _ := strings.Cut(text, "@")
 		var err error
-		if ch.revision, err = strconv.ParseUint(revision, 10, 64); err != nil {
+		if ch.key, ch.revision, err = parseVersion(text); err != nil {
 			return err
 		}
-		ch.key = key
 		s.unobserved = append(s.unobserved, ch)
 	}
 	return nil
 }
 
+// parseVersion returns the key and the revision of a text as a@5.
+func parseVersion(text string) (key string, revision uint64, err error) {
+	key, number, _ := strings.Cut(text, "@")
+	revision, err = strconv.ParseUint(number, 10, 64)
+	return key, revision, err
+}
+
 // settle is the statement
 //
 //	settle a done | failed | terminal | blocked | requeue | void | superseded
-//	    ["text"] [after=1s] [lost] [as=@12] [at=120ms]
+//	    ["text"] [class=x] [after=1s] [lost] [as=@12] [at=120ms]
 //
-// which says what came of an item: the text of a failure, the delay that the operation
-// asked for, that the object changed meanwhile, the revision of the status that was
-// written, and when the operation ended, if not as soon as the round began.
+// which says what came of an item: the text of a failure and its class, the delay that the
+// operation asked for, that the object changed meanwhile, the revision of the status that
+// was written, and when the operation ended, if not as soon as the round began.
 func (s *stage) settle(rest string) error {
 	key, rest, _ := strings.Cut(rest, " ")
-	o, err := s.parseSettlement(rest)
+	o, err := s.parseSettlement(rest, s.round.now)
 	s.round.settle[key] = o
 	return err
 }
@@ -173,7 +252,7 @@ func (s *stage) settle(rest string) error {
 //
 // with the words of settle, which says what came of all items that no other says it of.
 func (s *stage) settleRest(rest string) error {
-	o, err := s.parseSettlement(rest)
+	o, err := s.parseSettlement(rest, s.round.now)
 	s.round.rest = &o
 	return err
 }
@@ -183,8 +262,8 @@ var kindsByName = map[string]Kind{
 	"requeue": DoneAgain, "void": Void, "superseded": Superseded,
 }
 
-func (s *stage) parseSettlement(rest string) (settlement, error) {
-	o := settlement{at: s.round.now}
+func (s *stage) parseSettlement(rest string, now time.Duration) (settlement, error) {
+	o := settlement{at: now}
 	if before, quoted, ok := strings.Cut(rest, `"`); ok {
 		text, after, closed := strings.Cut(quoted, `"`)
 		if !closed {
@@ -209,6 +288,8 @@ func (s *stage) parseSettlement(rest string) (settlement, error) {
 			o.out.Delay, err = time.ParseDuration(value)
 		case "lost":
 			o.out.Lost = true
+		case "class":
+			o.out.Class = value
 		case "as":
 			o.as, err = strconv.ParseUint(strings.TrimPrefix(value, "@"), 10, 64)
 		case "at":
@@ -237,153 +318,65 @@ func (s *stage) release(rest string) error {
 	return err
 }
 
-// playRound runs the round that the block describes, in the order that the core wants.
-func (s *stage) playRound() error {
-	r := s.round
-	if r == nil {
-		return nil
+// land is the statement
+//
+//	land a 300ms done
+//
+// with the words of settle, which says what came of an item that was launched, and when.
+func (s *stage) land(rest string) error {
+	key, rest, _ := strings.Cut(rest, " ")
+	at, rest, _ := strings.Cut(rest, " ")
+	now, err := time.ParseDuration(at)
+	if err != nil {
+		return err
 	}
-	s.round = nil
-	s.core.Begin(r.now, s.core.roundSize)
-	s.observeWhatFits()
-	items := s.core.Plan()
-	s.describePlan(items)
-	return s.settleAll(r, items)
-}
-
-// settleAll says of every item what came of it, and makes sure that the block speaks of
-// the items of the plan, and of no others.
-func (s *stage) settleAll(r *scriptedRound, items []Item[row]) error {
-	ran := 0
-	for i := range items {
-		it := &items[i]
-		key := it.Obj.key
-		o, ok := r.settle[key]
-		switch {
-		case r.returned[key]:
-			continue
-		case !ok && r.rest == nil:
-			return fmt.Errorf("nothing says what came of %q; %s", key, s.answer.String())
-		case !ok:
-			o = *r.rest
-		}
-		delete(r.settle, key)
-		o.out.Obj, o.out.Revision = it.Obj, it.Revision
-		if o.as > 0 {
-			o.out.Revision = o.as
-		}
-		s.core.Settle(o.at, it, o.out)
-		if o.out.Kind != Void && o.out.Kind != Superseded {
-			ran++
-		}
+	o, err := s.parseSettlement(rest, now)
+	if err != nil {
+		return err
 	}
-	for i := len(items) - 1; i >= 0; i-- {
-		if key := items[i].Obj.key; r.returned[key] {
-			delete(r.returned, key)
-			s.core.Return(&items[i])
-		}
+	it := s.flying[key]
+	if it == nil {
+		return fmt.Errorf("%q is not in flight", key)
 	}
-	s.core.End(ran)
-	for key := range r.settle {
-		return fmt.Errorf("%q is settled and not in the plan; %s", key, s.answer.String())
-	}
-	for key := range r.returned {
-		return fmt.Errorf("%q is returned and not in the plan; %s", key, s.answer.String())
-	}
+	delete(s.flying, key)
+	s.settleItem(it, o)
 	return nil
 }
 
-func (s *stage) observeWhatFits() {
-	for len(s.unobserved) > 0 && s.core.Room() > 0 {
-		ch := s.unobserved[0]
-		s.unobserved = s.unobserved[1:]
-		s.observed = ch.revision
-		if !slices.Contains(s.seen, ch.key) {
-			s.seen = append(s.seen, ch.key)
-		}
-		if ch.settled {
-			s.core.ObserveSettled(row{key: ch.key}, ch.revision)
-		} else {
-			s.core.Observe(row{key: ch.key}, ch.revision, ch.deleted, ch.lane)
-		}
-	}
+// pause is the statement
+//
+//	pause a, b 300ms
+//
+// which says that exactly these are not to be worked on from a time on, and resume
+//
+//	resume 400ms
+//
+// that everything is.
+func (s *stage) pause(rest string) error {
+	keys := map[string]bool{}
+	at := rest[strings.LastIndex(rest, " ")+1:]
+	name(strings.TrimSuffix(rest, at), keys)
+	now, err := time.ParseDuration(at)
+	s.core.SetPaused(now, func(r row) bool { return keys[r.key] })
+	return err
 }
 
-// describePlan answers with the plan: "again" for what waited, "delete" for what has to
-// leave the target, and which attempt it is if others have failed.
-func (s *stage) describePlan(items []Item[row]) {
-	texts := make([]string, len(items))
-	for i := range items {
-		it := &items[i]
-		var text strings.Builder
-		if it.Again {
-			text.WriteString("again ")
-		}
-		if it.Deleted {
-			text.WriteString("delete ")
-		}
-		fmt.Fprintf(&text, "%s@%d", it.Obj.key, it.Revision)
-		if n := it.Attempt(); n > 0 {
-			fmt.Fprintf(&text, " (attempt %d)", n+1)
-		}
-		texts[i] = text.String()
-	}
-	if len(texts) == 0 {
-		texts = []string{"nothing"}
-	}
-	fmt.Fprintf(&s.answer, "plan: %s\n", strings.Join(texts, ", "))
+func (s *stage) resume(rest string) error {
+	now, err := time.ParseDuration(rest)
+	s.core.SetPaused(now, nil)
+	return err
 }
 
-// describe answers with the state of every key and what the core says as a whole.
-func (s *stage) describe() {
-	var reconciled, left []string
-	for _, key := range s.seen {
-		if e := s.core.entries[key]; e != nil {
-			s.describeEntry(e)
-		} else {
-			reconciled = append(reconciled, key)
-		}
+// adopt is the statement
+//
+//	adopt a@7
+//
+// which says that the target was found to have an object that the table does not.
+func (s *stage) adopt(rest string) error {
+	key, revision, err := parseVersion(rest)
+	if err == nil && !s.core.Adopt(row{key: key}, revision) {
+		fmt.Fprintf(&s.answer, "%s: is known already\n", key)
 	}
-	if len(reconciled) > 0 {
-		fmt.Fprintf(&s.answer, "reconciled: %s\n", strings.Join(reconciled, ", "))
-	}
-	for _, ch := range s.unobserved {
-		left = append(left, fmt.Sprintf("%s@%d", ch.key, ch.revision))
-	}
-	if len(left) > 0 {
-		fmt.Fprintf(&s.answer, "not observed yet: %s\n", strings.Join(left, ", "))
-	}
-	next := "nothing is due"
-	if at, ok := s.core.NextDue(); ok {
-		next = fmt.Sprintf("next due at %s", at)
-	}
-	fmt.Fprintf(&s.answer, "%s; low watermark %d, attempted up to %d, failing %d\n",
-		next, s.core.LowWatermark(), s.core.Attempted(s.observed), s.core.Failing())
-}
-
-func (s *stage) describeEntry(e *entry[row]) {
-	fmt.Fprintf(&s.answer, "%s: %s", e.key, e.state)
-	if e.pos >= 0 {
-		preposition := "until"
-		if e.state == Retry || e.state == Requeue {
-			preposition = "at"
-		}
-		fmt.Fprintf(&s.answer, " %s %s", preposition, e.dueAt)
-	}
-	if e.deleted {
-		s.answer.WriteString(", to be deleted")
-	}
-	if e.owedPos >= 0 {
-		fmt.Fprintf(&s.answer, ", owes %d", e.since)
-	}
-	if e.revision != e.since || e.owedPos < 0 {
-		fmt.Fprintf(&s.answer, ", stands at %d", e.revision)
-	}
-	if e.failures > 0 {
-		fmt.Fprintf(&s.answer, ", failed %d in a row", e.failures)
-	}
-	if e.failure != nil {
-		fmt.Fprintf(&s.answer, ", %q", *e.failure)
-	}
-	s.answer.WriteString("\n")
+	s.see(key)
+	return err
 }

@@ -171,7 +171,6 @@ type script struct {
 
 // round runs one round as package reconciler does, and checks everything after it.
 func (w *world) round(s script) {
-	w.t.Helper()
 	snapshot := maps.Clone(w.table)
 	allowed, _ := w.core.Allowance(w.now)
 	size := min(s.size, allowed)
@@ -220,7 +219,6 @@ func (w *world) round(s script) {
 
 // requireSound checks everything between two rounds.
 func (w *world) requireSound() {
-	w.t.Helper()
 	check(w.t, w.core)
 	w.model.requireSame(w.t, w.core, w.main)
 	w.requireNothingLost()
@@ -286,7 +284,6 @@ func (w *world) launch(r *run) {
 // land ends the ith operation of those that were launched, at a time between its beginning
 // and now.
 func (w *world) land(i int, at time.Duration, out Outcome[row]) {
-	w.t.Helper()
 	f := w.flights[i]
 	w.flights = slices.Delete(w.flights, i, i+1)
 	w.probing[f.opening]--
@@ -364,7 +361,6 @@ func (w *world) settle(now time.Duration, it *Item[row], out Outcome[row]) {
 
 // requireOneOfAGroup checks that of no group two objects are worked on at a time.
 func (w *world) requireOneOfAGroup(items []Item[row]) {
-	w.t.Helper()
 	if !w.model.grouping {
 		return
 	}
@@ -386,7 +382,6 @@ func (w *world) requireOneOfAGroup(items []Item[row]) {
 // requireProbesKnown checks that a breaker that waits for probes has some under way: one
 // that waits for what never comes would stay open for ever.
 func (w *world) requireProbesKnown() {
-	w.t.Helper()
 	if b := w.core.global(); b != nil {
 		flying := 0
 		for _, f := range w.flights {
@@ -413,7 +408,6 @@ func (w *world) requireProbesKnown() {
 // requireNothingLost checks that whatever the program wants and the target does not
 // have yet is on its way: still to be observed, or with the core.
 func (w *world) requireNothingLost() {
-	w.t.Helper()
 	for key, r := range w.table {
 		if w.reached[key] >= r.wish || !w.saw(r.revision) {
 			continue
@@ -425,7 +419,6 @@ func (w *world) requireNothingLost() {
 // calm runs rounds, the program being silent and the target healthy, until nothing is
 // left to be done. It must come to that soon.
 func (w *world) calm() {
-	w.t.Helper()
 	w.pause()
 	for range 100 * (1 + len(w.table)) {
 		for len(w.flights) > 0 {
@@ -461,7 +454,6 @@ func succeed() Outcome[row] { return Outcome[row]{Kind: Done} }
 // requireConverged checks that the target has exactly what the table wants, and that the
 // core has kept nothing.
 func (w *world) requireConverged() {
-	w.t.Helper()
 	want := map[string]uint64{}
 	for key, r := range w.table {
 		if !r.deleted {

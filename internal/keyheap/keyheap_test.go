@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -101,9 +102,48 @@ func TestRandomWalkAgreesWithASortedSlice(t *testing.T) {
 					require.Nil(t, first)
 					require.Zero(t, priority)
 				}
+				requireCounts(t, &h, model, priorities.Draw(t, "up to"), rapid.IntRange(-1, 9).Draw(t, "limit"))
+				requireAscends(t, &h, model, rapid.IntRange(1, 9).Draw(t, "first"))
+				requireSound(t, &h)
 			},
 		})
 	})
+}
+
+// requireCounts checks how many items have a priority of at most one.
+func requireCounts(t require.TestingT, h *Heap[*item], model []*item, priority int64, limit int) {
+	n := 0
+	for _, it := range model {
+		if it.priority <= priority {
+			n++
+		}
+	}
+	require.Equal(t, n, h.CountUpTo(priority, math.MaxInt), "items up to %d", priority)
+	require.Equal(t, max(0, min(n, limit)), h.CountUpTo(priority, limit), "items up to %d, at most %d", priority, limit)
+}
+
+// requireAscends checks that the items of a sorted model come in order, each once, and no
+// more of them than are wanted.
+func requireAscends(t require.TestingT, h *Heap[*item], model []*item, first int) {
+	var priorities, want []int64
+	seen := map[*item]bool{}
+	h.Ascend(func(it *item, priority int64) bool {
+		require.Equal(t, it.priority, priority)
+		require.False(t, seen[it], "it came before")
+		seen[it] = true
+		priorities = append(priorities, priority)
+		return true
+	})
+	for _, it := range model {
+		want = append(want, it.priority)
+	}
+	require.Equal(t, want, priorities)
+	n := 0
+	h.Ascend(func(*item, int64) bool {
+		n++
+		return n < first
+	})
+	require.Equal(t, min(first, len(model)), n, "items told")
 }
 
 // Large enough for many levels, and for memory to be given back on the way.
@@ -187,6 +227,39 @@ func TestAFewInAndOutAllocateNothing(t *testing.T) {
 		bounce()
 		require.Zero(t, testing.AllocsPerRun(10, bounce), "size %d", size)
 	}
+}
+
+// Whoever wants to know of a few pays for a few, however many there are.
+func TestALookAtAFewCostsLittleInACrowd(t *testing.T) {
+	const few = 10
+	fill := func(n int) *Heap[*item] {
+		h := &Heap[*item]{}
+		for i := range n {
+			h.Push(&item{}, int64(i))
+		}
+		return h
+	}
+	ascend := func(h *Heap[*item]) float64 {
+		return testing.AllocsPerRun(10, func() {
+			n := 0
+			h.Ascend(func(*item, int64) bool { n++; return n < few })
+		})
+	}
+	large := fill(200_000)
+	require.LessOrEqual(t, ascend(large), ascend(fill(1000)))
+
+	// The best of some tries, since the machine has other things to do.
+	fastest := time.Hour
+	for range 5 {
+		began := time.Now()
+		for range 1000 {
+			require.Equal(t, few, large.CountUpTo(math.MaxInt64, few))
+			require.Zero(t, large.CountUpTo(-1, math.MaxInt))
+		}
+		fastest = min(fastest, time.Since(began))
+	}
+	// It takes a millisecond; to count them all takes a second.
+	require.Less(t, fastest, 100*time.Millisecond)
 }
 
 // BenchmarkPopPush is what a retry costs the heap: the first leaves, and comes back as the

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// crowd is a plant with many keys that wait for something.
+type crowd struct {
+	*plant
+	things []*thing
+	// member says which objects are of the crowd.
+	member map[*thing]bool
+	// paused and grouped count how often the core asked of an object.
+	paused, grouped int
+	launched        []Item[*thing]
+}
+
+// crowds are the ways to wait, each with how to get a crowd to do so, and how it gets out
+// of it.
+var crowds = []struct {
+	state   State
+	gather  func(c *crowd)
+	scatter func(c *crowd)
+}{
+	{Retry, func(c *crowd) { c.rounds(c.things, parks) }, later},
+	{Terminal, func(c *crowd) { c.rounds(c.things, as(FailedForGood)) }, touch},
+	{Blocked, func(c *crowd) { c.rounds(c.things, as(BlockedOn)) }, func(c *crowd) {
+		for _, o := range c.things {
+			c.Release(string(o.key), c.now)
+		}
+	}},
+	{Requeue, func(c *crowd) {
+		c.rounds(c.things, func(it *Item[*thing]) Outcome[*thing] {
+			return Outcome[*thing]{Kind: DoneAgain, Delay: time.Hour, Obj: it.Obj, Revision: it.Revision}
+		})
+	}, later},
+	{Held, func(c *crowd) {
+		c.rounds(c.things, parks)
+		c.rounds(c.things, nil)
+	}, later},
+	{Tripped, func(c *crowd) {
+		// One fails first, and opens the breaker.
+		c.rounds(c.things, func(it *Item[*thing]) Outcome[*thing] {
+			return Outcome[*thing]{Kind: Failed, Failure: &parked, Class: "x", Obj: it.Obj, Revision: it.Revision}
+		})
+	}, later},
+	{Paused, func(c *crowd) {
+		c.SetPaused(c.now, func(o *thing) bool { c.paused++; return c.member[o] })
+		c.rounds(c.things, nil)
+	}, func(c *crowd) { c.SetPaused(c.now, nil) }},
+	{Queued, func(c *crowd) {
+		c.SetGrouping(true)
+		c.launch(&thing{key: []byte("first")})
+		c.rounds(c.things, nil)
+	}, func(c *crowd) { c.land(); c.SetGrouping(false) }},
+	{InFlight, func(c *crowd) {
+		for _, o := range c.things {
+			c.launch(o)
+		}
+	}, func(c *crowd) { c.land() }},
+	{Awaited, func(c *crowd) {
+		c.rounds(c.things, func(it *Item[*thing]) Outcome[*thing] {
+			return Outcome[*thing]{Kind: Failed, Failure: &parked, Lost: true}
+		})
+	}, func(c *crowd) { c.now += time.Hour; touch(c) }},
+	{Ready, func(c *crowd) {
+		for _, o := range c.things {
+			c.Adopt(o, 1)
+		}
+	}, func(*crowd) {}},
+}
+
+func later(c *crowd) { c.now += 2 * time.Hour }
+func touch(c *crowd) { c.rounds(c.things, succeeds) }
+
+// as returns an outcome of a kind, with an error's text.
+func as(k Kind) func(it *Item[*thing]) Outcome[*thing] {
+	return func(it *Item[*thing]) Outcome[*thing] {
+		return Outcome[*thing]{Kind: k, Failure: &parked, Obj: it.Obj, Revision: it.Revision}
+	}
+}
+
+// newCrowd returns a plant with so many keys that are to wait.
+func newCrowd(n int) *crowd {
+	c := &crowd{things: newThings("crowd", n), member: map[*thing]bool{}}
+	for _, o := range c.things {
+		c.member[o] = true
+	}
+	cfg := thingConfig(100)
+	cfg.GroupOf = func(o *thing) string {
+		c.grouped++
+		if c.member[o] || string(o.key) == "first" {
+			return "crowd"
+		}
+		return ""
+	}
+	cfg.Breaker = &BreakerConfig{
+		Failures: 1, Probes: 1, MinInterval: time.Hour, MaxInterval: time.Hour, ByClass: true,
+	}
+	c.plant = &plant{Core: New(cfg)}
+	return c
+}
+
+func (c *crowd) launch(o *thing) {
+	c.Begin(c.now, 1)
+	c.revision++
+	c.Observe(o, c.revision, false, Fresh)
+	items := c.Plan()
+	c.Launch(&items[0])
+	c.launched = append(c.launched, items[0])
+	c.End(1)
+}
+
+func (c *crowd) land() {
+	for i := range c.launched {
+		c.Settle(c.now, &c.launched[i], succeeds(&c.launched[i]))
+	}
+	c.launched = nil
+}
+
+// What a round costs is a matter of its items, whatever else waits, and for what (DESIGN
+// section 6, no. 7).
+func TestRoundCostsThatOfItsItemsWhateverWaits(t *testing.T) {
+	for _, way := range crowds {
+		t.Run(way.state.String(), func(t *testing.T) {
+			cost := func(n int) (fastest time.Duration, allocations float64) {
+				c := newCrowd(n)
+				way.gather(c)
+				require.Equal(t, n, c.Count(way.state))
+				fresh := newThings("fresh", 50)
+				round := func() {
+					c.now++
+					c.round(fresh, succeeds)
+					c.NextDue()
+					c.OpenBreakers()
+					c.LowWatermark()
+					c.Attempted(c.revision)
+				}
+				round()
+				c.paused, c.grouped = 0, 0
+				round()
+				require.LessOrEqual(t, c.paused, 100, "objects asked of")
+				require.LessOrEqual(t, c.grouped, 100, "objects asked of")
+				allocations = testing.AllocsPerRun(5, round)
+				fastest = time.Hour
+				for range 20 {
+					began := time.Now()
+					round()
+					fastest = min(fastest, time.Since(began))
+				}
+				return fastest, allocations
+			}
+			few, fewAllocations := cost(2_000)
+			many, manyAllocations := cost(40_000)
+			require.InDelta(t, fewAllocations, manyAllocations, 60, "allocations")
+			// A walk over the crowd would take twenty times as long.
+			require.Less(t, many, 8*few+200*time.Microsecond)
+		})
+	}
+}
+
+// When a crowd has got what it waited for, what it took is given back.
+func TestCrowdThatHasGoneLeavesNothingBehind(t *testing.T) {
+	const n = 20_000
+	for _, way := range crowds {
+		t.Run(way.state.String(), func(t *testing.T) {
+			c := newCrowd(n)
+			before := heapInUse()
+			way.gather(c)
+			require.Equal(t, n, c.Count(way.state))
+			grown := heapInUse() - before
+			way.scatter(c)
+			for c.Tracks() {
+				require.LessOrEqual(t, len(c.entries), c.peak)
+				require.Less(t, c.peak, max(minPeak, 4*len(c.entries))+4, "the map was made for many more")
+				c.now += time.Hour
+				c.round(nil, succeeds)
+			}
+			check(t, c.Core)
+			require.Empty(t, c.groups)
+			require.Empty(t, c.notes)
+			require.Empty(t, c.breakers)
+			left := heapInUse() - before
+			require.Less(t, left, grown/10, "bytes left of %d", grown)
+			runtime.KeepAlive(c)
+		})
+	}
+}
+
+// A breaker that closes costs what it has held back, once: a target that is up and down
+// all the time must not cost a walk over everything that waits every time.
+func TestClosingABreakerCostsWhatItReleases(t *testing.T) {
+	for _, byClass := range []bool{false, true} {
+		flap := func(n int) time.Duration {
+			cfg := thingConfig(100)
+			cfg.Breaker = &BreakerConfig{Failures: 1, Probes: 1, MinInterval: 1, MaxInterval: 1, ByClass: byClass}
+			p := &plant{Core: New(cfg)}
+			// All of them wait for a time that was asked for.
+			p.rounds(newThings("parked", n), func(it *Item[*thing]) Outcome[*thing] {
+				out := parks(it)
+				out.Class = "x"
+				return out
+			})
+			flapping := newThings("flapping", 1)
+			fastest := time.Hour
+			for range 20 {
+				p.now++
+				began := time.Now()
+				p.round(flapping, func(it *Item[*thing]) Outcome[*thing] {
+					return Outcome[*thing]{Kind: Failed, Failure: &parked, Class: "x", Obj: it.Obj, Revision: it.Revision}
+				})
+				p.now += time.Second
+				p.round(nil, succeeds)
+				fastest = min(fastest, time.Since(began))
+			}
+			require.Equal(t, n, p.Count(Retry))
+			return fastest
+		}
+		few, many := flap(100), flap(40_000)
+		require.Less(t, many, 8*few+200*time.Microsecond, "by class %t", byClass)
+	}
+}
