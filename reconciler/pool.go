@@ -275,6 +275,16 @@ func (p *pool[Obj]) stuckFlights() []stuckFlight[Obj] {
 	return stuck
 }
 
+// recall takes out what was given and not started.
+func (p *pool[Obj]) recall() []*flight[Obj] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	queue := p.queue
+	p.queue = nil
+	p.inFlight -= len(queue)
+	return queue
+}
+
 // stop drops what was not started, and lets the workers end that have nothing to do.
 func (p *pool[Obj]) stop() {
 	p.mu.Lock()

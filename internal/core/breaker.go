@@ -96,6 +96,9 @@ func (c *Core[Obj]) global() *breaker[Obj] {
 	return nil
 }
 
+// Open reports whether the breaker for everything is open.
+func (c *Core[Obj]) Open() bool { return c.global() != nil }
+
 // Allowance returns how many items may be planned at a time, and, if that is none, from
 // when on some may be; the end of time if an outcome is awaited.
 func (c *Core[Obj]) Allowance(now time.Duration) (n int, at time.Duration) {

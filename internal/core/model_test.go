@@ -316,8 +316,8 @@ func (m *model) follow(k *modelKey, now time.Duration, note *modelNote) {
 	m.lay(k, note.obj, note.revision, note.deleted, note.lane)
 	// Whatever has been observed since, the object has to be looked up.
 	k.seen = -1
-	if k.failures > 0 {
-		k.wake(Held, now+m.limits.MinBackoff)
+	if k.failures > 0 && now < k.attempted+m.limits.MinBackoff {
+		k.wake(Held, k.attempted+m.limits.MinBackoff)
 		return
 	}
 	k.ready()
@@ -362,6 +362,25 @@ func (m *model) putBack(it *Item[row]) {
 	}
 	k.ready()
 	m.jumpIn(k)
+}
+
+// recall takes in that the operation on a key that was launched has not begun.
+func (m *model) recall(now time.Duration, it *Item[row]) {
+	k := m.keys[it.Obj.key]
+	m.probeEnds(k, it, now, false)
+	note := k.note
+	k.note = nil
+	switch {
+	case note != nil && !note.settled:
+		m.follow(k, now, note)
+		m.leaveGroup(k)
+	case it.Again && k.from != Ready:
+		k.unseen = false
+		k.wake(k.from, k.at)
+	default:
+		k.ready()
+		m.jumpIn(k)
+	}
 }
 
 // leaveGroup takes in that a key does not need its group any more: if it has it, the one

@@ -215,6 +215,25 @@ func (c *Core[Obj]) Return(it *Item[Obj]) {
 	}
 }
 
+// Recall takes back an item that was launched and whose operation has not begun. It goes
+// where Return would have put it, unless the object has changed meanwhile: then the change
+// takes its place. Several are taken back in the reverse of their order.
+func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
+	c.probed(now, it, false)
+	e := it.entry
+	n, noted := c.landed(e)
+	switch {
+	case noted && !n.settled:
+		c.follow(now, e, &n.item)
+		c.vacate(e)
+	case it.Again && e.from != Ready:
+		c.excuse(e)
+		c.wait(e, e.from, e.dueAt)
+	default:
+		c.readyAgain(e)
+	}
+}
+
 // Release makes a blocked key due at the given time, unless it is due before. It reports
 // whether the key was blocked.
 func (c *Core[Obj]) Release(key string, now time.Duration) bool {

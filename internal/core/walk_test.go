@@ -126,6 +126,9 @@ func (w *walker) intervene() {
 	if rapid.Bool().Draw(w.t, "release") {
 		w.release(keys.Draw(w.t, "released"))
 	}
+	if rarely.Draw(w.t, "recall") {
+		w.recall(few.Draw(w.t, "recalled"))
+	}
 	if rarely.Draw(w.t, "pause") {
 		w.pause(rapid.SliceOfN(keys, 0, 4).Draw(w.t, "paused")...)
 	}
