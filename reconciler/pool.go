@@ -210,8 +210,9 @@ func (p *pool[Obj]) onlyStuck() bool {
 	return p.inFlight == p.stuck
 }
 
-// nextStuck returns when the next flight that is running will have ignored its deadline for
-// too long, if one may be left behind.
+// nextStuck returns when the next flight will have ignored its deadline for too long, if
+// one may be left behind. One that has not begun may by then: nothing else would wake the
+// loop for it.
 func (p *pool[Obj]) nextStuck() (at time.Duration, ok bool) {
 	if p.inFlight == 0 {
 		return 0, false
@@ -225,6 +226,9 @@ func (p *pool[Obj]) nextStuck() (at time.Duration, ok bool) {
 		if f.stuckAt > 0 && !f.stuck && (!ok || f.stuckAt < at) {
 			at, ok = f.stuckAt, true
 		}
+	}
+	if !ok && p.patience > 0 && len(p.queue) > 0 {
+		return p.now() + p.patience, true
 	}
 	return at, ok
 }
