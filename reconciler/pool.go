@@ -192,7 +192,11 @@ func (p *pool[Obj]) take(flights []*flight[Obj]) []*flight[Obj] {
 	p.inFlight -= len(flights)
 	for _, f := range flights {
 		// What was long ago says little.
-		p.busy += (max(1, f.ended-f.started) - p.busy) / 8
+		took := max(1, f.ended-f.started)
+		if p.busy == 0 {
+			p.busy = took
+		}
+		p.busy += (took - p.busy) / 8
 	}
 	return flights
 }
