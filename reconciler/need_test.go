@@ -302,7 +302,7 @@ func TestOtherRowsOfTheTableWriteNoStatus(t *testing.T) {
 // wait gives workers the time that they need for so many tries; nobody else needs any.
 func (n *needing) wait(e *env, tries int) {
 	synctest.Wait()
-	for range 20 {
+	for range 40 {
 		if n.tries.Load() >= int32(tries) {
 			break
 		}
