@@ -15,8 +15,9 @@ import (
 // target that is down costs next to nothing, however many objects wait for it, and is not
 // hit by all of them while it gets up. The first operation that succeeds closes it, and
 // everything that it held, and every retry that waits for its backoff, is due at once. A
-// terminal failure and a blocked object say nothing of the target. Zero fields mean the
-// defaults.
+// terminal failure and a blocked object say nothing of the target. Failures are counted when a
+// round is over, so that one more round may fail before the breaker opens. Zero fields mean
+// the defaults.
 type Breaker struct {
 	// Failures is the number of different objects that have to fail one after another.
 	// The default is 10.
