@@ -267,7 +267,9 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	l.core.End(ran)
 	l.publish()
 
-	if l.pruneDue(txn, began) && l.drained(began) {
+	if !l.pruneDue(txn, began) {
+		l.pruner.callOff()
+	} else if l.drained(began) {
 		l.prune(ctx, &r, txn)
 	}
 	full := len(plan) == size
