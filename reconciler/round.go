@@ -86,6 +86,7 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj]) (task[Obj
 		if object, revision, kind = l.current(txn, item); kind != core.Done {
 			l.core.Settle(l.now(), item, core.Outcome[Obj]{Kind: kind})
 			l.unblock(item.Obj)
+			l.objectWaits.touch(l, item.Obj)
 			return task[Obj]{}, attempt[Obj]{}, false
 		}
 	}
