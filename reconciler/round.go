@@ -158,7 +158,7 @@ func (l *Loop[Obj]) settle(items []core.Item[Obj], tasks []task[Obj], attempts [
 		} else {
 			l.unblock(a.row)
 		}
-		if out.Kind == core.Failed && l.opts.breaker != nil && l.opts.breaker.Class != nil {
+		if (out.Kind == core.Failed || out.GivenUp) && l.opts.breaker != nil && l.opts.breaker.Class != nil {
 			out.Class = l.classOf(tasks[i].err)
 		}
 		out.Mark = uint8(l.asked(&tasks[i], a))

@@ -106,8 +106,13 @@ func (m *model) backoff(failures int) time.Duration {
 	return min(wait, m.limits.MaxBackoff)
 }
 
-// wake puts a key where it waits for a time.
-func (k *modelKey) wake(s State, at time.Duration) { k.state, k.at, k.clock = s, at, true }
+// wake puts a key where it waits for a time; retries are also in a line.
+func (m *model) wake(k *modelKey, s State, at time.Duration) {
+	k.state, k.at, k.clock = s, at, true
+	if s == Retry {
+		m.lineUp(k)
+	}
+}
 
 // rest puts a key where it waits for no time.
 func (k *modelKey) rest(s State) { k.state, k.clock = s, false }
@@ -211,7 +216,7 @@ func (m *model) observe(obj row, revision uint64, deleted bool, lane Lane) {
 		m.leaveGroup(k)
 		m.lay(k, obj, revision, deleted, lane)
 		if k.failures > 0 && m.round.now < k.attempted+m.limits.MinBackoff {
-			k.wake(Held, k.attempted+m.limits.MinBackoff)
+			m.wake(k, Held, k.attempted+m.limits.MinBackoff)
 			return
 		}
 	}
@@ -239,7 +244,7 @@ func (m *model) calm(k *modelKey, obj row, revision uint64) {
 		return
 	}
 	k.obj, k.version, k.fixed = obj, revision, false
-	k.wake(Retry, k.attempted+m.backoff(k.failures))
+	m.wake(k, Retry, k.attempted+m.backoff(k.failures))
 }
 
 func (m *model) forget(k *modelKey) {
@@ -259,7 +264,7 @@ func (m *model) launch(key string) {
 func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcome[row]) {
 	k := m.keys[it.Obj.key]
 	failed := out.Kind == Failed || out.Kind == FailedForGood
-	m.probeEnds(k, it, now, out.Kind == Failed)
+	m.probeEnds(k, it, now, out.Kind == Failed || out.GivenUp)
 	var note *modelNote
 	if k.state == InFlight {
 		note, k.note = k.note, nil
@@ -317,7 +322,7 @@ func (m *model) follow(k *modelKey, now time.Duration, note *modelNote) {
 	// Whatever has been observed since, the object has to be looked up.
 	k.seen = -1
 	if k.failures > 0 && now < k.attempted+m.limits.MinBackoff {
-		k.wake(Held, k.attempted+m.limits.MinBackoff)
+		m.wake(k, Held, k.attempted+m.limits.MinBackoff)
 		return
 	}
 	k.ready()
@@ -335,18 +340,18 @@ func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
 	}
 	switch {
 	case k.fixed:
-		k.wake(Retry, now+out.Delay)
+		m.wake(k, Retry, now+out.Delay)
 	case out.Kind == Failed && m.barred(k):
 		k.rest(Tripped)
 		m.lineUp(k)
 	case out.Kind == Failed:
-		k.wake(Retry, now+m.backoff(k.failures))
+		m.wake(k, Retry, now+m.backoff(k.failures))
 	case out.Kind == FailedForGood:
 		k.rest(Terminal)
 	case out.Kind == DoneAgain:
-		k.wake(Requeue, now+out.Delay)
+		m.wake(k, Requeue, now+out.Delay)
 	case out.Delay > 0:
-		k.wake(Blocked, now+out.Delay)
+		m.wake(k, Blocked, now+out.Delay)
 	default:
 		k.rest(Blocked)
 	}
@@ -357,7 +362,7 @@ func (m *model) putBack(it *Item[row]) {
 	k := m.keys[it.Obj.key]
 	m.probePutBack(it)
 	if it.Again && k.from != Ready {
-		k.wake(k.from, k.at)
+		m.wake(k, k.from, k.at)
 		return
 	}
 	k.ready()
@@ -376,7 +381,7 @@ func (m *model) recall(now time.Duration, it *Item[row]) {
 		m.leaveGroup(k)
 	case it.Again && k.from != Ready:
 		k.unseen = false
-		k.wake(k.from, k.at)
+		m.wake(k, k.from, k.at)
 	default:
 		k.ready()
 		m.jumpIn(k)
@@ -402,7 +407,7 @@ func (m *model) leaveGroup(k *modelKey) {
 		next.ready()
 		m.jumpIn(next)
 	} else {
-		next.wake(next.from, next.at)
+		m.wake(next, next.from, next.at)
 	}
 }
 
@@ -415,7 +420,7 @@ func (m *model) release(key string, now time.Duration) bool {
 	if k.clock {
 		now = min(now, k.at)
 	}
-	k.wake(Blocked, now)
+	m.wake(k, Blocked, now)
 	return true
 }
 
@@ -443,7 +448,7 @@ func (m *model) setPaused(now time.Duration, paused func(row) bool) {
 		if k.from == Ready {
 			m.readyInCrowd(k)
 		} else {
-			k.wake(k.from, now)
+			m.wake(k, k.from, now)
 		}
 	}
 }

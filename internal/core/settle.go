@@ -39,6 +39,9 @@ type Outcome[Obj any] struct {
 	// of the error, which matters only with breakers by class.
 	Failure *string
 	Class   string
+	// GivenUp: FailedForGood only for having failed too often. For the breakers that is
+	// Failed.
+	GivenUp bool
 	// Lost: the operation ran, and the object changed or was deleted meanwhile.
 	// The change says what comes next, not the outcome; but an attempt is an
 	// attempt, and counts for the backoff.
@@ -69,7 +72,7 @@ func (c *Core[Obj]) Launch(it *Item[Obj]) {
 // Settle records what came of an item, now being when its operation ended.
 func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	e := it.entry
-	c.probed(now, it, out.Kind == Failed)
+	c.probed(now, it, out.Kind == Failed || out.GivenUp)
 	if e == nil {
 		if !needsEntry(out) {
 			c.answered(now, nil, out)

@@ -167,6 +167,9 @@ func (w *walker) outcome() Outcome[row] {
 	case Failed, BlockedOn, DoneAgain:
 		out.Delay = delays.Draw(w.t, "delay")
 	}
+	if out.Kind == FailedForGood {
+		out.GivenUp = rapid.Bool().Draw(w.t, "given up")
+	}
 	if out.Kind == Failed || out.Kind == FailedForGood {
 		text := texts.Draw(w.t, "text")
 		out.Failure, out.Class = &text, classes.Draw(w.t, "class")
