@@ -10,9 +10,8 @@ import "github.com/statekeel/statekeel/internal/watch"
 // the loop.
 type blocked struct {
 	// released delivers when there is something for release to do: once, for however
-	// many channels that closed since the last time. The channel that it delivers is
-	// one of no meaning.
-	released chan (<-chan struct{})
+	// many channels that closed since the last time.
+	released signal
 
 	set   *watch.Set[queue]
 	waits shrinking[<-chan struct{}, *watch.Wait[queue]]
@@ -34,17 +33,9 @@ type keyWait struct {
 type queue struct{ first, last *keyWait }
 
 func newBlocked() *blocked {
-	b := &blocked{released: make(chan (<-chan struct{}), 1)}
-	b.set = watch.New[queue](b.signal)
+	b := &blocked{released: newSignal()}
+	b.set = watch.New[queue](b.released.signal)
 	return b
-}
-
-// signal is called by the goroutines of the set.
-func (b *blocked) signal() {
-	select {
-	case b.released <- nil:
-	default:
-	}
 }
 
 // any reports whether any key waits for a channel.
@@ -100,7 +91,7 @@ func (b *blocked) unlist(on *watch.Wait[queue]) {
 // release calls yield once with each key of which a channel has closed, and makes it
 // wait for nothing. Keys of one channel come in the order in which they began to wait.
 // A key that yield makes wait again is one for the next call, whatever it waits for.
-func (b *blocked) release(_ <-chan struct{}, yield func(key string)) {
+func (b *blocked) release(yield func(key string)) {
 	taken := b.set.Take()
 	for _, on := range taken {
 		b.unlist(on)

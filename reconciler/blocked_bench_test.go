@@ -34,7 +34,8 @@ func BenchmarkBlocked(b *testing.B) {
 					close(ch)
 				}
 				for left := n; left > 0; {
-					x.release(<-x.released, func(string) { left-- })
+					<-x.released
+					x.release(func(string) { left-- })
 				}
 				b.StopTimer()
 				x.stop()
@@ -65,7 +66,8 @@ func BenchmarkBlocked(b *testing.B) {
 			at := i * 7919 % n
 			i++
 			close(channels[at])
-			x.release(<-x.released, func(string) {})
+			<-x.released
+			x.release(func(string) {})
 			channels[at] = make(chan struct{})
 			x.settle(keys[at], []<-chan struct{}{channels[at]})
 		}

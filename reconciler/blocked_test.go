@@ -18,7 +18,7 @@ import (
 // releases returns the keys that are released now, in their order.
 func releases(b *blocked) []string {
 	var keys []string
-	b.release(nil, func(key string) { keys = append(keys, key) })
+	b.release(func(key string) { keys = append(keys, key) })
 	return keys
 }
 
@@ -134,7 +134,7 @@ func TestKeysMayBlockAgainInTheMiddleOfARelease(t *testing.T) {
 		close(two)
 		synctest.Wait()
 		var keys []string
-		b.release(nil, func(key string) {
+		b.release(func(key string) {
 			keys = append(keys, key)
 			b.settle(key+"'", list(one, two))
 		})

@@ -4,8 +4,10 @@
 package reconciler
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // signal tells a goroutine that something has happened: once, however often that was
@@ -38,7 +40,13 @@ type asked[Obj any] struct {
 	prune, approve bool
 	// pause is set if pausing was changed; the last call wins.
 	pause *pauseCall[Obj]
+	// questions are of those who wait for an answer.
+	questions map[*question[Obj]]struct{}
 }
+
+// question is something that only the goroutine of the loop can tell. answer is called by
+// it, between two rounds, and must not block.
+type question[Obj any] struct{ answer func(b *books[Obj]) }
 
 // ask adds to what was asked for.
 func (c *calls[Obj]) ask(add func(*asked[Obj])) {
@@ -61,6 +69,75 @@ func (c *calls[Obj]) take() asked[Obj] {
 	return taken
 }
 
+func (c *calls[Obj]) question(q *question[Obj]) {
+	c.ask(func(a *asked[Obj]) {
+		if a.questions == nil {
+			a.questions = map[*question[Obj]]struct{}{}
+		}
+		a.questions[q] = struct{}{}
+	})
+}
+
+// withdraw takes a question back that nobody waits for any more, so that those which a loop
+// does not come to do not pile up.
+func (c *calls[Obj]) withdraw(q *question[Obj]) {
+	c.mu.Lock()
+	delete(c.asked.questions, q)
+	c.mu.Unlock()
+}
+
+// ask returns what the goroutine of the loop answers. The error is that of ctx, if it ends
+// before, or [ErrStopped].
+func ask[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b *books[Obj]) T) (T, error) {
+	answered := make(chan T, 1)
+	q := &question[Obj]{answer: func(b *books[Obj]) { answered <- answer(b) }}
+	var none T
+	if l.stopped() {
+		return none, ErrStopped
+	}
+	l.calls.question(q)
+	defer l.calls.withdraw(q)
+	select {
+	case told := <-answered:
+		return told, nil
+	case <-ctx.Done():
+		return none, ctx.Err()
+	case <-l.ended:
+		return none, ErrStopped
+	}
+}
+
+// patience is for how long a loop may keep somebody waiting whose time is up.
+const patience = 100 * time.Millisecond
+
+// askBriefly is ask for those who cannot wait long. why says why there is no answer; it is
+// empty if there is one.
+func askBriefly[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b *books[Obj]) T) (told T, why string) {
+	if !l.running.Load() {
+		return told, " (the reconciler has not been started)"
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	told, err := ask(ctx, l, answer)
+	switch {
+	case err == nil:
+		return told, ""
+	case l.stopped():
+		return told, " (the reconciler has stopped)"
+	}
+	return told, " (the reconciler is busy and could not say what is owed)"
+}
+
+// stopped reports whether the loop has come to its end.
+func (l *Loop[Obj]) stopped() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // Prune implements [Reconciler].
 func (l *Loop[Obj]) Prune() { l.calls.ask(func(a *asked[Obj]) { a.prune = true }) }
 
@@ -79,5 +156,12 @@ func (l *Loop[Obj]) poll() (prune bool) {
 		l.applyPause(a.pause)
 	}
 	l.pollReleased()
+	if len(a.questions) > 0 {
+		b := books[Obj]{core: l.core}
+		for q := range a.questions {
+			q.answer(&b)
+		}
+	}
+	l.objectWaits.begin(l)
 	return a.prune || a.approve
 }

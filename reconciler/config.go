@@ -18,7 +18,8 @@ import (
 // Config is what a reconciler is made from: see [New] and [RegisterConfig].
 //
 // The status functions are arguments, not methods that the object has to have, so that
-// an object can have several reconcilers, each with a status of its own.
+// an object can have several reconcilers, each with a status of its own. They and Clone are
+// called from several goroutines at once.
 type Config[Obj comparable] struct {
 	// DB holds the table. Required for New; RegisterConfig takes it from Params.
 	DB *statedb.DB

@@ -61,8 +61,8 @@ type Round struct {
 	// Returned is how much of the plan was left to the next round.
 	Returned int
 
-	// Operations are what was run, in that order; those that the journal has
-	// forgotten are missing at the front.
+	// Operations are what was run, in that order, or what workers had finished when
+	// the round began; those that the journal has forgotten are missing at the front.
 	Operations []OperationRecord
 
 	// Written is the number of statuses that were written, Lost that of the
@@ -98,11 +98,14 @@ type OperationRecord struct {
 	Took time.Duration
 }
 
-// PruneRecord is the record of a prune.
+// PruneRecord is the record of a prune or a sweep.
 type PruneRecord struct {
 	// Error is the error's text; empty if the prune succeeded.
 	Error string
 	Took  time.Duration
+	// Listed and Swept are those of a sweep (see [Sweeper]): how many objects were
+	// listed, and of how many the deletion began with it, in one of the next rounds.
+	Listed, Swept int
 }
 
 // operationEntry is an OperationRecord as it is kept: the key is made when somebody

@@ -36,10 +36,13 @@ type Loop[Obj comparable] struct {
 	started time.Time
 	running atomic.Bool
 
-	progress progress
+	progress progress[Obj]
 	journal  *journal[Obj]
-	// calls are what others ask the loop for.
-	calls calls[Obj]
+	// calls are what others ask the loop for, objectWaits the keys that they wait for.
+	calls       calls[Obj]
+	objectWaits objectWaits[Obj]
+	// ended is closed when the loop has stopped.
+	ended chan struct{}
 
 	// settings are what [Loop.Reconfigure] set last, one call at a time; the refresher
 	// is told by reconfigured.
@@ -91,6 +94,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 		indexer:      cfg.Table.PrimaryIndexer(),
 		set:          opts.Settings,
 		reconfigured: newSignal(),
+		ended:        make(chan struct{}),
 		metrics:      metrics.Bind(opts.metrics, cfg.ModuleID, opts.name),
 		blocked:      newBlocked(),
 	}
@@ -176,6 +180,7 @@ func (l *Loop[Obj]) Run(ctx context.Context) error {
 		return fmt.Errorf("reconciler %q has been run already", l.opts.name)
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	refreshed := make(chan error, 1)
 	go func() { refreshed <- l.refresh(ctx, health.NewScope(l.scoped("refresh"))) }()
 	err := l.reconcile(ctx, health.NewScope(l.scoped("reconcile")))
@@ -188,6 +193,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	if l.running.Swap(true) {
 		return fmt.Errorf("reconciler %q has been run already", l.opts.name)
 	}
+	defer close(l.ended)
 	l.started = time.Now()
 	if err := l.observer.start(l.cfg.DB, l.cfg.Table); err != nil {
 		return fmt.Errorf("reconciler %q: observing table %q: %w", l.opts.name, l.cfg.Table.Name(), err)
@@ -202,7 +208,8 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	}
 	l.executor = x
 	l.reconfigure(l.now())
-	defer l.finish(ctx)
+	// A panic that is to end the program does not wait for what is running.
+	defer l.pool.stop()
 
 	for reason := ReasonStart; ctx.Err() == nil; {
 		if !l.pace.admit(ctx, l.set.RoundLimiter, l.now) {
@@ -218,6 +225,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 			l.pace.idle(from, l.now())
 		}
 	}
+	l.finish(ctx)
 	return nil
 }
 
@@ -225,9 +233,11 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 // commits what came of them.
 func (l *Loop[Obj]) finish(ctx context.Context) {
 	l.pool.stop()
+	l.pool.wg.Wait()
 	r := Round{Reason: ReasonStop, Started: time.Now()}
 	began := l.now()
 	l.land(ctx, &r)
+	l.publish()
 	l.report(&r, l.cfg.DB.ReadTxn(), began)
 }
 
@@ -251,7 +261,7 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	r.Refreshes = l.observer.refreshes
 	ran := l.act(ctx, &r, txn, plan)
 	l.core.End(ran)
-	l.progress.publish(l.core.Attempted(l.observer.revision), l.core.LowWatermark(), len(l.tasks) > 0)
+	l.publish()
 
 	if l.pruneDue(txn, began) && l.drained(began) {
 		l.prune(ctx, &r, txn)

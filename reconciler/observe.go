@@ -28,10 +28,11 @@ type observer[Obj comparable] struct {
 	main statedb.ChangeIterator[Obj]
 	// revision is that up to which main has seen all changes.
 	revision statedb.Revision
-	// behindSince is when main last began to not see all there was, taken is how many
-	// changes it has seen since.
+	// behindSince is when main last began to not see all there was, behindFrom the
+	// table's revision then, and taken how many changes it has seen since.
 	behind      bool
 	behindSince time.Duration
+	behindFrom  statedb.Revision
 	taken       int
 	tip         *tip[Obj]
 
@@ -76,12 +77,12 @@ func (o *observer[Obj]) saw(revision statedb.Revision) bool {
 func (l *Loop[Obj]) observe(txn statedb.ReadTxn, now time.Duration) <-chan struct{} {
 	o := &l.observer
 	o.refreshes = 0
-	if l.core.Room() <= 0 {
-		l.fallBehind(txn, now)
-		return closedWatch
-	}
 	if o.tip != nil {
 		l.observeTip(txn, now)
+	}
+	if l.room() <= 0 {
+		l.fallBehind(txn, now)
+		return closedWatch
 	}
 	return l.observeMain(txn, now)
 }
@@ -98,10 +99,6 @@ func (l *Loop[Obj]) observeMain(txn statedb.ReadTxn, now time.Duration) <-chan s
 	}
 	previous := o.previous
 	o.previous = nil
-	if l.room() <= 0 {
-		l.fallBehind(txn, now)
-		return watch
-	}
 	for change, revision := range changes {
 		o.revision = revision
 		o.taken++

@@ -10,8 +10,9 @@ import (
 	"github.com/cilium/statedb"
 )
 
-// Operations make one object of the target match. All are called by the goroutine of
-// the reconciler, one at a time.
+// Operations make one object of the target match. They are called one at a time unless
+// [WithConcurrency] or [WithMaxStuck] says otherwise: then from several goroutines at
+// once, but never two of them for one object.
 //
 // They are told what is wanted now, never what happened: calls coalesce, are repeated
 // after a failure, at a refresh and after a restart. They have to be idempotent. The
@@ -21,7 +22,7 @@ import (
 //
 // What a call returns says what comes next: nil is done, an error is retried with
 // backoff, and [RetryAfter], [TerminalError], [Blocked] and [Requeue] say otherwise. A
-// panic is an error.
+// panic is an error, unless [WithPanicPropagation] says otherwise.
 type Operations[Obj any] interface {
 	// Update makes the target have the object. It is called when the object's
 	// status is Pending or Refreshing, and for retries.
@@ -29,7 +30,8 @@ type Operations[Obj any] interface {
 	// The object is a clone, with the status that asked for the work, Pending or
 	// Refreshing, at retries too. Update may change it: what it set is written with
 	// the status, if the status is written (an unchanged failure is not) and if
-	// nobody wrote the object meanwhile.
+	// nobody wrote the object meanwhile, or [WithMerge] says how to keep it. What must
+	// not wait for the status is for [Checkpoint].
 	Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error
 
 	// Delete makes the target not have the object; that it never had it is no
@@ -47,8 +49,8 @@ type Pruner[Obj any] interface {
 	// Prune is given all wanted objects and removes everything else that is this
 	// reconciler's to manage. It is called once the table is initialised, then
 	// every pruning interval and on [Reconciler.Prune], never while another
-	// operation runs. A failure is retried with backoff and shows in health until
-	// a prune succeeds.
+	// operation runs, but for one that was left behind (see [WithMaxStuck]). A
+	// failure is retried with backoff and shows in health until a prune succeeds.
 	Prune(ctx context.Context, txn statedb.ReadTxn, objects iter.Seq2[Obj, statedb.Revision]) error
 }
 
@@ -63,7 +65,8 @@ type Sweeper[Obj any] interface {
 	// be, but the first time not before every object that the table had when it was
 	// initialised has been attempted. An error means that the listing is not whole:
 	// nothing is deleted then, and the sweep is retried with backoff and shows in health
-	// until one succeeds.
+	// until one succeeds. yield is to be called before List returns, from one goroutine
+	// at a time; it returns false when the reconciler stops.
 	List(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error
 }
 
@@ -87,11 +90,11 @@ type BatchEntry[Obj any] struct {
 // BatchOperations make many objects of the target match in one call. Everything said
 // of [Operations] holds. First attempts, retries and refreshes all come in batches; a
 // batch is at most a round (see [WithRoundLimits]), holds no key twice and is in
-// revision order. An implementation that also has the method of [Pruner] is pruned
+// revision order. Batches that run at the same time have no key in common. An implementation that also has the method of [Pruner] is pruned
 // with it.
 type BatchOperations[Obj any] interface {
 	// UpdateBatch is called after the round's DeleteBatch, if there is something
-	// to update.
+	// to update, by the same goroutine.
 	UpdateBatch(ctx context.Context, txn statedb.ReadTxn, batch []BatchEntry[Obj])
 	// DeleteBatch is called if there is something to delete.
 	DeleteBatch(ctx context.Context, txn statedb.ReadTxn, batch []BatchEntry[Obj])

@@ -118,15 +118,17 @@ func WithJitter(fraction float64) Option {
 // call, or a whole batch; prunes have none. Zero, the default, means none. An operation
 // that comes back with an error after its deadline fails with one that names the
 // operation and the timeout, and is [context.DeadlineExceeded]; but what it said with
-// [RetryAfter] or its like stands. One that ignores its context is waited for.
+// [RetryAfter] or its like stands. One that ignores its context is waited for, unless
+// [WithMaxStuck] lets it be left behind.
 func WithTimeout(timeout time.Duration) Option {
 	return func(o *options) { o.Timeout = timeout }
 }
 
 // WithRoundLimits sets the largest number of objects in a round and the rate of
-// rounds. Statuses are written at the end of a round, and batches are no larger than
-// one: a large number makes for large batches, a small one for early statuses. A
-// quarter of a round, at least one object, is kept for retries that are due.
+// rounds. Statuses are written at the end of a round (of workers, see [WithConcurrency],
+// at the start of a later one), and batches are no larger than one: a large number makes
+// for large batches, a small one for early statuses. One object in four, counted over the
+// rounds, may be one that waited and is due, whatever else there is to do.
 //
 // The limiter bounds the rounds a second, at the price of latency. nil, the default,
 // means no limit: the loop starts a round at once, and under load at most one a
@@ -153,8 +155,7 @@ func WithOperationLimit(limiter *rate.Limiter) Option {
 // WithConcurrency runs up to n operations at a time: calls of [Operations], or batches
 // with disjoint keys. The default is 1. The operations of one object never overlap, and
 // one that changes while an operation on it runs is run again with the version that it
-// has then. Operations of several objects come in no particular order. Config.Clone,
-// too, is then called from several goroutines.
+// has then. Operations of several objects come in no particular order.
 func WithConcurrency(n int) Option {
 	return func(o *options) { o.Concurrency = n }
 }
@@ -173,8 +174,8 @@ func WithSerialBy[Obj any](groupOf func(obj Obj) string) Option {
 // behind: one that is still running some time after its deadline (see [WithTimeout]; as
 // long again, a second at most) no longer counts for [WithConcurrency], so that
 // another can run in its place. Its object waits until it comes back, and health names
-// it. The default is zero with one worker, which waits for its operation, and as many
-// as there are workers with more.
+// it. Zero means that every operation is waited for. The default is zero with one worker
+// or without a timeout, and else as many as there are workers at the start.
 func WithMaxStuck(n int) Option {
 	return func(o *options) { o.MaxStuck, o.maxStuckSet = n, true }
 }

@@ -67,18 +67,15 @@ func (p *pace) idle(from, to time.Duration) {
 	}
 }
 
-// round notes that a round began at a time. With a pool it is what was finished that
-// gathers, not what was planned.
-func (p *pace) round(began time.Duration, r *Round, size, finished int, pooled bool) {
+// round notes that a round began at a time. With workers, flying is how much is in flight
+// or has landed: that makes for load, however little of it comes at a time.
+func (p *pace) round(began time.Duration, r *Round, size, flying int) {
 	items := r.Changes + r.Waited
 	p.token = false
 	p.roundAt = began
-	p.full = items >= size
-	if pooled {
-		items, p.full = finished, false
-	}
+	p.full = items >= size && flying == 0
 	p.crowds++
-	if items-r.Refreshes < crowd {
+	if max(items, flying)-r.Refreshes < crowd {
 		// Refreshes come in batches that wait for each other: to hold them up gathers
 		// nothing, and keeps fresh changes waiting.
 		p.crowds = 0

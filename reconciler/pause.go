@@ -46,5 +46,5 @@ func (l *Loop[Obj]) callPause(p pauseCall[Obj]) {
 
 func (l *Loop[Obj]) applyPause(p *pauseCall[Obj]) {
 	l.pause = pause{whole: p.whole, objects: p.paused != nil}
-	l.core.SetPaused(l.now(), p.paused)
+	l.core.SetPaused(l.now(), l.objectWaits.noting(l, p.paused))
 }

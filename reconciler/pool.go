@@ -4,6 +4,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -14,7 +15,8 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 )
 
-// flight is what one worker runs at a time: one operation, or a batch.
+// flight is what one worker runs at a time: one operation, or a batch. It is queued, then
+// running, then landed.
 type flight[Obj any] struct {
 	txn      statedb.ReadTxn
 	items    []core.Item[Obj]
@@ -25,23 +27,23 @@ type flight[Obj any] struct {
 	ran   int
 	ended time.Duration
 
-	// The rest is guarded by the pool's lock. stuckAt is when the job is to be left
-	// behind if it is still running; 0 if never, or not started.
+	// The rest is guarded by the pool's lock. stuckAt is when the flight is to be left
+	// behind if it is still running; 0 if never, or not started. stuck: it was.
 	started, stuckAt time.Duration
 	stuck            bool
 }
 
-// pool runs jobs on workers, which are started as they are needed. Its jobs are told
-// apart by where they are: in the queue, running, or landed.
+// pool runs flights on workers, which are started as they are needed. The queue is one for
+// all, so that a slow operation holds up nothing but its own object.
 type pool[Obj any] struct {
 	now func() time.Duration
-	// newExecutor makes what a worker runs jobs with, and the context to do so in.
+	// newExecutor makes what a worker runs operations with, and the context for them.
 	newExecutor func(ctx context.Context) (context.Context, executor[Obj])
-	// landing is signalled when a job has landed.
+	// landing is signalled when one has landed.
 	landing signal
 
-	// inFlight counts the jobs that were given and not taken back. It belongs to the
-	// goroutine of the loop, as does busy, the mean time that a job takes.
+	// inFlight counts what was given and not taken back. It belongs to the goroutine of
+	// the loop, as does busy, the mean time that a flight takes.
 	inFlight int
 	busy     time.Duration
 
@@ -51,7 +53,7 @@ type pool[Obj any] struct {
 	running []*flight[Obj]
 	landed  []*flight[Obj]
 	// limit is how many workers there are to be, stuck how many of them count no
-	// more, maxStuck how many may be. patience is after how long a job is stuck; 0
+	// more, maxStuck how many may be. patience is after how long a flight is stuck; 0
 	// means never.
 	limit, stuck, maxStuck int
 	patience               time.Duration
@@ -83,13 +85,13 @@ func (p *pool[Obj]) configure(s *Settings) {
 
 const (
 	// aheadTime is how much work is queued for each worker, so that it has some while
-	// the loop is busy, and aheadMost the most jobs that is, so that what comes next is
-	// not decided long before its turn.
+	// the loop is busy, and aheadMost the most that is, so that what comes next is not
+	// decided long before its turn.
 	aheadTime = 2 * time.Millisecond
-	aheadMost = 64
+	aheadMost = 256
 )
 
-// free returns how many more jobs the pool has use for.
+// free returns how many more flights the pool has use for.
 func (p *pool[Obj]) free() int {
 	p.mu.Lock()
 	workers, stuck := p.limit, p.stuck
@@ -101,13 +103,13 @@ func (p *pool[Obj]) free() int {
 	return max(0, workers*(1+ahead)-(p.inFlight-stuck))
 }
 
-// give queues jobs.
-func (p *pool[Obj]) give(ctx context.Context, jobs ...*flight[Obj]) {
-	p.inFlight += len(jobs)
+// give queues flights.
+func (p *pool[Obj]) give(ctx context.Context, flights ...*flight[Obj]) {
+	p.inFlight += len(flights)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, j := range jobs {
-		p.queue = append(p.queue, j)
+	for _, f := range flights {
+		p.queue = append(p.queue, f)
 		if len(p.queue) <= p.idle {
 			p.work.Signal()
 		} else {
@@ -137,56 +139,62 @@ func (p *pool[Obj]) serve(ctx context.Context) {
 			p.idle--
 		}
 		if len(p.queue) == 0 || p.workers-p.stuck > p.limit {
-			// Whoever was meant to take a job and does not has to pass it on.
+			// Whoever was meant to take one and does not has to pass it on.
 			p.work.Signal()
 			return
 		}
-		j := p.queue[0]
+		f := p.queue[0]
 		p.queue[0] = nil
 		p.queue = p.queue[1:]
-		p.start(j)
-		p.mu.Unlock()
-		j.ran = x.execute(ctx, j.txn, j.tasks, j.attempts)
-		j.ended = p.now()
-		p.mu.Lock()
-		p.land(j)
+		p.start(f)
+		p.run(ctx, x, f)
+		p.land(f)
 	}
 }
 
-func (p *pool[Obj]) start(j *flight[Obj]) {
-	j.started = p.now()
+// run is called with the lock, and gives it back meanwhile: also if a panic is to end the
+// program, which unlocks it on its way.
+func (p *pool[Obj]) run(ctx context.Context, x executor[Obj], f *flight[Obj]) {
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	f.ran = x.execute(ctx, f.txn, f.tasks, f.attempts)
+	f.ended = p.now()
+}
+
+func (p *pool[Obj]) start(f *flight[Obj]) {
+	f.started = p.now()
 	if p.patience > 0 {
-		j.stuckAt = j.started + p.patience
+		f.stuckAt = f.started + p.patience
 	}
-	p.running = append(p.running, j)
+	p.running = append(p.running, f)
 }
 
-func (p *pool[Obj]) land(j *flight[Obj]) {
-	i := slices.Index(p.running, j)
+func (p *pool[Obj]) land(f *flight[Obj]) {
+	i := slices.Index(p.running, f)
 	last := len(p.running) - 1
 	p.running[i], p.running[last] = p.running[last], nil
 	p.running = p.running[:last]
-	if j.stuck {
+	if f.stuck {
 		p.stuck--
 	}
-	p.landed = append(p.landed, j)
+	p.landed = append(p.landed, f)
 	p.landing.signal()
 }
 
-// take appends the jobs that have landed to the given ones.
-func (p *pool[Obj]) take(jobs []*flight[Obj]) []*flight[Obj] {
+// take appends what has landed to the given slice, which is empty.
+func (p *pool[Obj]) take(flights []*flight[Obj]) []*flight[Obj] {
 	p.mu.Lock()
 	landed := p.landed
-	jobs = append(jobs, landed...)
+	flights = append(flights, landed...)
 	clear(landed)
 	p.landed = landed[:0]
 	p.mu.Unlock()
-	p.inFlight -= len(jobs)
-	for _, j := range jobs {
-		// An eighth of the latest: what was long ago says little.
-		p.busy += (max(1, j.ended-j.started) - p.busy) / 8
+	p.inFlight -= len(flights)
+	for _, f := range flights {
+		// What was long ago says little.
+		p.busy += (max(1, f.ended-f.started) - p.busy) / 8
 	}
-	return jobs
+	return flights
 }
 
 // any reports whether anything is in flight.
@@ -202,7 +210,7 @@ func (p *pool[Obj]) onlyStuck() bool {
 	return p.inFlight == p.stuck
 }
 
-// nextStuck returns when the next job that is running will have ignored its deadline for
+// nextStuck returns when the next flight that is running will have ignored its deadline for
 // too long, if one may be left behind.
 func (p *pool[Obj]) nextStuck() (at time.Duration, ok bool) {
 	if p.inFlight == 0 {
@@ -213,15 +221,15 @@ func (p *pool[Obj]) nextStuck() (at time.Duration, ok bool) {
 	if p.stuck >= p.maxStuck {
 		return 0, false
 	}
-	for _, j := range p.running {
-		if j.stuckAt > 0 && !j.stuck && (!ok || j.stuckAt < at) {
-			at, ok = j.stuckAt, true
+	for _, f := range p.running {
+		if f.stuckAt > 0 && !f.stuck && (!ok || f.stuckAt < at) {
+			at, ok = f.stuckAt, true
 		}
 	}
 	return at, ok
 }
 
-// leaveBehind makes the jobs that have ignored their deadline for too long not count any
+// leaveBehind makes those that have ignored their deadline for too long not count any
 // more, as many as may be, and lets others run in their place.
 func (p *pool[Obj]) leaveBehind(ctx context.Context) (left bool) {
 	if p.inFlight == 0 {
@@ -230,11 +238,11 @@ func (p *pool[Obj]) leaveBehind(ctx context.Context) (left bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
-	for _, j := range p.running {
-		if j.stuckAt == 0 || j.stuck || now < j.stuckAt || p.stuck >= p.maxStuck {
+	for _, f := range p.running {
+		if f.stuckAt == 0 || f.stuck || now < f.stuckAt || p.stuck >= p.maxStuck {
 			continue
 		}
-		j.stuck, left = true, true
+		f.stuck, left = true, true
 		p.stuck++
 		if len(p.queue) > 0 && p.idle == 0 {
 			p.hire(ctx)
@@ -250,7 +258,7 @@ type stuckFlight[Obj any] struct {
 	since   time.Duration
 }
 
-// stuckFlights returns the first object of each job that was left behind, the longest first.
+// stuckFlights returns the first object of each that was left behind, the longest first.
 func (p *pool[Obj]) stuckFlights() []stuckFlight[Obj] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -258,22 +266,21 @@ func (p *pool[Obj]) stuckFlights() []stuckFlight[Obj] {
 		return nil
 	}
 	var stuck []stuckFlight[Obj]
-	for _, j := range p.running {
-		if j.stuck {
-			stuck = append(stuck, stuckFlight[Obj]{j.items[0].Obj, j.items[0].Deleted, j.started})
+	for _, f := range p.running {
+		if f.stuck {
+			stuck = append(stuck, stuckFlight[Obj]{f.items[0].Obj, f.items[0].Deleted, f.started})
 		}
 	}
-	slices.SortFunc(stuck, func(a, b stuckFlight[Obj]) int { return int(a.since - b.since) })
+	slices.SortFunc(stuck, func(a, b stuckFlight[Obj]) int { return cmp.Compare(a.since, b.since) })
 	return stuck
 }
 
-// stop drops what was not started, and waits for the workers to end.
+// stop drops what was not started, and lets the workers end that have nothing to do.
 func (p *pool[Obj]) stop() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.stopped = true
 	p.inFlight -= len(p.queue)
 	p.queue = nil
 	p.work.Broadcast()
-	p.mu.Unlock()
-	p.wg.Wait()
 }

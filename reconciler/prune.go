@@ -22,6 +22,10 @@ type pruner struct {
 	ready       bool
 	// called: somebody has called Prune; approved: the next sweep has no budget.
 	called, approved bool
+	// gated: there is no sweep before everything up to the revision of gate has been
+	// attempted.
+	gated bool
+	gate  statedb.Revision
 	// draining: nothing is started, so that the workers get idle, since drainedFrom
 	// and for hold. notBefore is when to try that again.
 	draining               bool
@@ -45,7 +49,7 @@ func (p *pruner) next() (time.Duration, bool) {
 	case p.notBefore > 0:
 		return p.notBefore, true
 	}
-	return p.at, p.ready && p.scheduled
+	return p.at, p.ready && p.scheduled && !p.gated
 }
 
 const (
@@ -91,9 +95,10 @@ func (l *Loop[Obj]) pruneDue(txn statedb.ReadTxn, now time.Duration) bool {
 			return false
 		}
 		p.ready, p.initialized = true, nil
+		p.gated, p.gate = l.cfg.Sweeper != nil, l.cfg.Table.Revision(txn)
 		p.called = p.called || l.set.PruneInterval > 0
 	}
-	if l.pause.whole {
+	if l.pause.whole || !l.sweepDue() {
 		return false
 	}
 	return p.called || p.scheduled && p.at <= now
@@ -109,9 +114,10 @@ func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn) {
 		return
 	}
 	began := l.now()
-	err := l.callPrune(ctx, txn)
+	r.Prune = &PruneRecord{}
+	err := l.callPrune(ctx, txn, r.Prune)
 	ended := l.now()
-	r.Prune = &PruneRecord{Took: ended - began}
+	r.Prune.Took = ended - began
 
 	after := l.set.PruneInterval
 	if err == nil {
@@ -132,11 +138,11 @@ func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn) {
 	l.metrics.PruneError(err)
 }
 
-func (l *Loop[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn) (err error) {
+func (l *Loop[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn, record *PruneRecord) (err error) {
 	g := guard{log: l.log, panics: l.opts.panics}
 	defer g.recovered("prune", &err)
 	if l.cfg.Sweeper != nil {
-		return l.sweep(ctx, txn)
+		return l.sweep(ctx, txn, record)
 	}
 	return l.cfg.Pruner.Prune(ctx, txn, l.cfg.Table.All(txn))
 }

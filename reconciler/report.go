@@ -32,12 +32,16 @@ func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
 		}
 		l.metrics.ReconciliationErrors(failed, l.core.Failing())
 	}
-	if len(tasks) > 0 || r.Prune != nil {
+	if launched := l.pooled && r.Changes+r.Waited > 0; launched || len(tasks) > 0 || r.Prune != nil {
 		l.sequence++
 		r.Sequence = l.sequence
 		r.Took = l.now() - began
 		l.journal.add(*r, tasks, attempts)
-		l.pace.round(began, r, l.set.RoundSize, len(tasks), l.pooled)
+		flying := l.pool.inFlight
+		if l.pooled {
+			flying += len(tasks)
+		}
+		l.pace.round(began, r, l.set.RoundSize, flying)
 	}
 	l.recycle()
 	l.reportHealth(l.cfg.Table.NumObjects(txn))
@@ -64,7 +68,7 @@ func (l *Loop[Obj]) reportHealth(objects int) {
 	now := condition{
 		objects:      objects,
 		failing:      l.core.Failing(),
-		blocked:      l.core.Count(core.Blocked),
+		blocked:      l.core.NumBlocked(),
 		paused:       l.core.Count(core.Paused),
 		failures:     l.core.FailureVersion(),
 		pauseWhole:   l.pause.whole,

@@ -96,67 +96,6 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj]) (task[Obj
 		}, true
 }
 
-// launch hands a plan to workers: each item by itself, or all as one batch.
-func (l *Loop[Obj]) launch(ctx context.Context, txn statedb.ReadTxn, plan []core.Item[Obj]) (launched int) {
-	var jobs []*flight[Obj]
-	permitted := len(plan)
-	for i := range plan {
-		item := &plan[i]
-		t, a, ok := l.resolve(txn, item)
-		if !ok {
-			continue
-		}
-		if !l.admitOne() {
-			permitted = i
-			break
-		}
-		l.core.Launch(item)
-		if !l.batches() || len(jobs) == 0 {
-			jobs = append(jobs, &flight[Obj]{txn: txn})
-		}
-		j := jobs[len(jobs)-1]
-		a.item = int32(len(j.items))
-		j.items = append(j.items, *item)
-		j.tasks = append(j.tasks, t)
-		j.attempts = append(j.attempts, a)
-		launched++
-	}
-	for i := len(plan) - 1; i >= permitted; i-- {
-		l.core.Return(&plan[i])
-	}
-	if len(jobs) > 0 {
-		l.pool.give(ctx, jobs...)
-	}
-	return launched
-}
-
-// land commits and settles what workers have finished.
-func (l *Loop[Obj]) land(ctx context.Context, r *Round) {
-	if !l.pool.any() {
-		return
-	}
-	l.pool.leaveBehind(ctx)
-	l.landed = l.pool.take(l.landed[:0])
-	for _, j := range l.landed {
-		first := int32(len(l.items))
-		for i := range j.tasks {
-			if i >= j.ran || j.tasks[i].err == errNotRun {
-				continue
-			}
-			j.attempts[i].item += first
-			l.tasks, l.attempts = append(l.tasks, j.tasks[i]), append(l.attempts, j.attempts[i])
-		}
-		l.items = append(l.items, j.items...)
-	}
-	if len(l.landed) == 0 {
-		return
-	}
-	l.commit(r, l.tasks, l.attempts)
-	l.settle(l.items, l.tasks, l.attempts)
-	clear(l.items)
-	l.items = l.items[:0]
-}
-
 // clone returns the copy of a task's object that an operation is handed.
 func (l *Loop[Obj]) clone(t *task[Obj]) Obj {
 	object := l.cfg.Clone(t.object)
@@ -243,8 +182,8 @@ func (l *Loop[Obj]) classOf(err error) (class string) {
 // key that had waited before is then run again after the returned time, which keeps an
 // operation that always returns a closed channel from spinning.
 func (l *Loop[Obj]) block(a *attempt[Obj]) time.Duration {
-	l.unblock(a.row)
 	if a.again && anyClosed(a.directive.watch) {
+		l.unblock(a.row)
 		return gather
 	}
 	l.blocked.settle(string(l.indexer.ObjectToKey(a.row)), a.directive.watch)

@@ -35,12 +35,13 @@ type Settings struct {
 	// BlockedRecheck is that of [WithBlockedRecheck].
 	BlockedRecheck time.Duration
 
-	// RefreshInterval and RefreshLimiter are those of [WithRefreshing].
+	// RefreshInterval and RefreshLimiter are those of [WithRefreshing]. A reconciler of
+	// [RegisterConfig] that does not refresh at the start never does.
 	RefreshInterval time.Duration
 	RefreshLimiter  *rate.Limiter
 
-	// PruneInterval is that of [WithPruning]; zero is as [WithoutPruning]. It holds
-	// from the next prune on.
+	// PruneInterval is that of [WithPruning]; zero is as [WithoutPruning]. When it is
+	// changed, the time to the next prune begins anew.
 	PruneInterval time.Duration
 }
 

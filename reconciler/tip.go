@@ -40,7 +40,7 @@ type revisions struct{ after, upTo statedb.Revision }
 const (
 	// behindTime is how long main has to be behind for there to be a tip, and the tip
 	// itself for being set anew to what is newest.
-	behindTime = 20 * time.Millisecond
+	behindTime = 10 * time.Millisecond
 	// quick is how many changes in a millisecond are so many that the backlog is soon
 	// gone; only if main has been behind for behindMost is there a tip all the same.
 	quick      = 50
@@ -55,6 +55,7 @@ func (l *Loop[Obj]) fallBehind(txn statedb.ReadTxn, now time.Duration) {
 	o := &l.observer
 	if !o.behind {
 		o.behind, o.behindSince, o.taken = true, now, 0
+		o.behindFrom = l.cfg.Table.Revision(txn)
 		return
 	}
 	since := now - o.behindSince
@@ -68,10 +69,9 @@ func (l *Loop[Obj]) fallBehind(txn statedb.ReadTxn, now time.Duration) {
 		o.behind = false
 		return
 	}
-	revision := l.cfg.Table.Revision(txn)
 	o.tip = &tip[Obj]{
-		deletions: deletions, start: start, deleted: start, mark: revision,
-		seen: []revisions{{revision, revision}},
+		deletions: deletions, start: start, deleted: start, mark: l.cfg.Table.Revision(txn),
+		seen: []revisions{{o.behindFrom, o.behindFrom}},
 	}
 }
 

@@ -65,8 +65,8 @@ func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) Reason {
 			return ReasonCall
 		case <-l.pool.landing:
 			return ReasonLanded
-		case ch := <-l.blocked.released:
-			l.release(ch)
+		case <-l.blocked.released:
+			l.release()
 			return ReasonReleased
 		}
 	}
@@ -97,18 +97,15 @@ func (l *Loop[Obj]) pollReleased() {
 	if !l.blocked.any() {
 		return
 	}
-	for {
-		select {
-		case ch := <-l.blocked.released:
-			l.release(ch)
-		default:
-			return
-		}
+	select {
+	case <-l.blocked.released:
+		l.release()
+	default:
 	}
 }
 
-// release makes the keys due that waited for a channel.
-func (l *Loop[Obj]) release(ch <-chan struct{}) {
+// release makes the keys due that waited for a channel which has closed.
+func (l *Loop[Obj]) release() {
 	now := l.now()
-	l.blocked.release(ch, func(key string) { l.core.Release(key, now) })
+	l.blocked.release(func(key string) { l.core.Release(key, now) })
 }

@@ -41,7 +41,7 @@ func check[Obj any](t testingT, c *Core[Obj]) {
 // checkEntries: each key is in exactly one state, and the counts say so.
 func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 	var counts [numStates]int
-	failing := 0
+	failing, blocked := 0, 0
 	for key, e := range c.entries {
 		same(t, key, e.key, "key of the entry")
 		same(t, key, string(c.keyOf(e.obj)), "key of the object")
@@ -50,9 +50,15 @@ func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 		if e.failure != nil {
 			failing++
 		}
+		if e.blocked {
+			blocked++
+			require.Contains(t, []State{Ready, InFlight, Queued, Paused, Blocked}, e.state, "%q is blocked", key)
+		}
 	}
 	require.Equal(t, counts, c.counts, "counts by state")
 	same(t, failing, c.failing, "failing keys")
+	same(t, blocked, c.NumBlocked(), "blocked keys")
+	require.GreaterOrEqual(t, blocked, counts[Blocked], "blocked keys")
 	require.GreaterOrEqual(t, c.peak, len(c.entries), "peak")
 	for e := range c.notes {
 		same(t, InFlight, e.state, "a change of %q is noted, which is not in flight", e.key)

@@ -105,9 +105,9 @@ type Core[Obj any] struct {
 	// belongs to a lane.
 	turn int
 
-	counts  [numStates]int
-	failing int
-	version uint64
+	counts           [numStates]int
+	failing, blocked int
+	version          uint64
 }
 
 // State is where a key with an entry is. A key without one is reconciled, or its
@@ -193,8 +193,8 @@ type entry[Obj any] struct {
 	deleted bool
 	// mark is the caller's note from the last outcome.
 	mark uint8
-	// tried: the change that is owed has been attempted.
-	tried bool
+	// tried: the change that is owed has been attempted; blocked: the last attempt was.
+	tried, blocked bool
 	// crowd: it is ready, but was not observed for that.
 	crowd bool
 	// fixed: the time of its retry is no backoff: it was asked for, or a breaker closed.
@@ -238,6 +238,10 @@ func (c *Core[Obj]) Awaits() bool { return c.counts[Awaited]+c.counts[InFlight] 
 
 // Failing returns the number of keys whose last attempt failed.
 func (c *Core[Obj]) Failing() int { return c.failing }
+
+// NumBlocked returns the number of keys whose last attempt was blocked, also while they are
+// attempted again.
+func (c *Core[Obj]) NumBlocked() int { return c.blocked }
 
 // Count returns the number of keys in a state.
 func (c *Core[Obj]) Count(s State) int { return c.counts[s] }
@@ -286,6 +290,7 @@ const minPeak = 1024
 func (c *Core[Obj]) forget(e *entry[Obj]) {
 	c.pay(e)
 	c.blame(e, nil)
+	c.setBlocked(e, false)
 	c.counts[e.state]--
 	delete(c.entries, e.key)
 	if c.peak > minPeak && len(c.entries) < c.peak/4 {
@@ -348,6 +353,16 @@ func after(t, d time.Duration) time.Duration {
 // byRevision orders entries; what was adopted may share its revision.
 func byRevision[Obj any](a, b *entry[Obj]) int {
 	return cmp.Or(cmp.Compare(a.revision, b.revision), cmp.Compare(a.key, b.key))
+}
+
+func (c *Core[Obj]) setBlocked(e *entry[Obj], blocked bool) {
+	if e.blocked {
+		c.blocked--
+	}
+	if blocked {
+		c.blocked++
+	}
+	e.blocked = blocked
 }
 
 func (c *Core[Obj]) setFailure(e *entry[Obj], text *string) {

@@ -3,6 +3,8 @@
 
 package core
 
+import "math"
+
 // owing is an entry as the heap of those that are not reconciled sees it.
 type owing[Obj any] struct{ *entry[Obj] }
 
@@ -87,6 +89,12 @@ type Debt[Obj any] struct {
 // yield returns false. The cost grows with what it yields.
 func (c *Core[Obj]) Debts(yield func(Debt[Obj]) bool) {
 	c.owed.Ascend(func(o owing[Obj], _ int64) bool { return yield(c.debt(o.entry)) })
+}
+
+// DebtsUpTo returns how many keys owe a change up to a revision, but stops counting at
+// limit. O(limit).
+func (c *Core[Obj]) DebtsUpTo(revision uint64, limit int) int {
+	return c.owed.CountUpTo(int64(min(revision, math.MaxInt64)), limit)
 }
 
 // DebtOf returns what the key of an object owes; false if it is reconciled, as far as it

@@ -88,9 +88,18 @@ func (q *queue[Obj]) remove(e *entry[Obj]) {
 // youth is how long a change is fresh.
 const youth = 20 * time.Millisecond
 
-// age makes what has been fresh for too long part of the backlog.
+// age makes what has been fresh for too long part of the backlog, unless it is no more
+// than half of a round: that is soon done, and is not to wait behind all of the backlog for
+// having waited a little.
 func (c *Core[Obj]) age(now time.Duration) {
 	fresh := &c.lanes[Fresh]
+	old := 0
+	for e := fresh.head; e != nil && e.dueAt+youth <= now && old <= c.round.size/2; e = e.next {
+		old++
+	}
+	if old <= c.round.size/2 {
+		return
+	}
 	for e := fresh.head; e != nil && e.dueAt+youth <= now; e = fresh.head {
 		fresh.remove(e)
 		e.lane = Backlog

@@ -6,6 +6,7 @@ package core
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -147,6 +148,16 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 		return true
 	})
 	require.Equal(t, owing, told, "debts")
+	require.Equal(t, len(told), c.DebtsUpTo(math.MaxUint64, len(told)+1), "number of debts")
+	older := 0
+	for _, since := range told {
+		if since < last {
+			older++
+		}
+	}
+	if last > 0 {
+		require.Equal(t, older, c.DebtsUpTo(last-1, len(told)+1), "number of debts older than the latest")
+	}
 	for key := range m.keys {
 		_, owes := c.DebtOf(row{key: key})
 		same(t, owing[key] > 0, owes, "%q owes", key)

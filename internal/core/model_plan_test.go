@@ -25,12 +25,18 @@ type modelRound struct {
 // begin starts a round.
 func (m *model) begin(now time.Duration, size int) {
 	m.round = modelRound{number: m.round.number + 1, now: now, size: min(size, m.limits.RoundSize)}
+	var old []*modelKey
 	for _, k := range m.ready(Fresh) {
 		if now < k.seenAt+youth {
 			break
 		}
-		k.lane = Backlog
-		m.lineUp(k)
+		old = append(old, k)
+	}
+	if len(old) > m.round.size/2 {
+		for _, k := range old {
+			k.lane = Backlog
+			m.lineUp(k)
+		}
 	}
 	m.beginProbes(now)
 	m.round.reserved = min(len(m.due()), m.guaranteed())

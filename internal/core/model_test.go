@@ -187,7 +187,11 @@ func (m *model) roomFor(backlog bool) int {
 			taken++
 		}
 	}
-	return max(0, min(m.room(), (m.limits.RoundSize+1)/2-taken))
+	room := max(0, (m.limits.RoundSize+1)/2-taken)
+	if backlog {
+		room = min(room, m.room())
+	}
+	return room
 }
 
 // observe takes in a change.

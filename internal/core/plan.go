@@ -91,14 +91,19 @@ func (c *Core[Obj]) Room() int {
 	return max(0, c.roundSize-c.round.reserved-ahead)
 }
 
-// RoomFor is Room when there is a backlog to be observed as well as fresh changes: at most
-// half of a round of each is taken in.
+// RoomFor is Room when there is a backlog to be observed as well as fresh changes: half of
+// a round of each is taken in, and of what is fresh also while a whole round of the backlog
+// is there already.
 func (c *Core[Obj]) RoomFor(backlog bool) int {
 	taken := c.lanes[Backlog].size + c.round.backlog
 	if !backlog {
 		taken = c.readyKeys() + len(c.round.changes) - taken
 	}
-	return max(0, min(c.Room(), (c.roundSize+1)/2-taken))
+	room := max(0, (c.roundSize+1)/2-taken)
+	if backlog {
+		room = min(room, c.Room())
+	}
+	return room
 }
 
 // Observe takes in a change: obj is wanted, or, if deleted, no longer wanted. No key
@@ -143,6 +148,7 @@ func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) {
 func (c *Core[Obj]) change(e *entry[Obj], it *Item[Obj]) {
 	e.obj, e.revision, e.since, e.deleted, e.lane = it.Obj, it.Revision, it.Revision, it.Deleted, it.lane
 	e.tries, e.tried, e.seen, e.dueAt = 0, false, c.rounds, c.round.now
+	c.setBlocked(e, false)
 	if it.Deleted {
 		// A deletion does not inherit the wait that its object had earned.
 		e.failures = 0

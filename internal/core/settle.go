@@ -80,6 +80,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	n, noted := c.landed(e)
 	switch {
 	case out.Kind == Superseded:
+		c.setBlocked(e, false)
 		c.move(e, Awaited)
 	case out.Kind == Void:
 		c.setFailure(e, nil)
@@ -130,6 +131,7 @@ func (c *Core[Obj]) landed(e *entry[Obj]) (note[Obj], bool) {
 func (c *Core[Obj]) count(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 	e.lastAttempt, e.mark, e.tried = now, out.Mark, true
 	c.excuse(e)
+	c.setBlocked(e, out.Kind == BlockedOn && !out.Lost)
 	switch out.Kind {
 	case Failed, FailedForGood:
 		e.failures++

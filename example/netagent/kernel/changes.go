@@ -71,8 +71,6 @@ func (c *changes) put(row *observed.Link) {
 	switch {
 	case known && *old == *row:
 		return // and nobody who waits for a change is woken
-	case known && old.Index != row.Index:
-		c.undid[row.Name] |= desired.UndidAll
 	case known && old.Up && !row.Up:
 		c.undid[row.Name] |= desired.UndidLink | desired.UndidAddresses | desired.UndidRoutes
 	case known:

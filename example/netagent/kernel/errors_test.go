@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -96,6 +97,19 @@ routes: [{dst: 10.0.0.0/24, dev: a1}]
 	assert.Equal(t, "Terminal", outcome(err))
 }
 
+func TestWhatTheKernelDoesNotTakeIsFinal(t *testing.T) {
+	f := newFixture(t)
+	bridge := f.state("links: [{name: br0, kind: bridge}]").Links[0].Spec
+	require.NoError(t, update(f, f.Links, bridge))
+	small, misnamed := bridge, bridge
+	small.MTU, misnamed.Name = 10, "a/b" // which package config refuses
+	for _, spec := range []config.Link{small, misnamed} {
+		err := update(f, f.Links, spec)
+		assert.ErrorIs(t, err, unix.EINVAL)
+		assert.Equal(t, "Terminal", outcome(err), "%v", err)
+	}
+}
+
 func TestWhatALinkThatIsThereCannotDoIsFinal(t *testing.T) {
 	f := newFixture(t)
 	// With so small an MTU a link has no IPv6.
@@ -112,13 +126,14 @@ func TestWhatALinkThatIsThereCannotDoIsFinal(t *testing.T) {
 
 func TestWhatIsBusyIsRetried(t *testing.T) {
 	f := newFixture(t)
-	state := f.state("links: [{name: br0, kind: bridge}, {name: a0, kind: veth, peer: a1, master: br0}]")
-	f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "a0"}, PeerName: "a1"}))
+	state := f.state("links: [{name: br0, kind: bridge}, {name: a0, kind: veth, peer: a1, master: br0, mtu: 1400}]")
+	f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "a0", MTU: 1500}, PeerName: "a1"}))
 	f.byHand(netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Name: "taken", ParentIndex: f.link("a0").Attrs().Index}}))
 	require.NoError(t, update(f, f.Links, state.Links[0].Spec))
 	err := update(f, f.Links, state.Links[1].Spec)
 	assert.ErrorIs(t, err, unix.EBUSY, "a macvlan has a0 already")
 	assert.Equal(t, "Retried", outcome(err))
+	assert.Equal(t, desired.UndidAddresses|desired.UndidRoutes, f.effects()["a0"], "its MTU is another one already")
 	f.byHand(netlink.LinkDel(f.link("taken")))
 	require.NoError(t, update(f, f.Links, state.Links[1].Spec))
 }

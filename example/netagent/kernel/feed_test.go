@@ -32,6 +32,7 @@ type followed struct {
 	*fixture
 	feed   *feed
 	health *health.Registry
+	stop   func()
 
 	mu    sync.Mutex
 	undid map[string]desired.Effect
@@ -55,6 +56,7 @@ func follow(t *testing.T, prepare func(*feed)) *followed {
 	here, err := os.Open("/proc/thread-self/ns/net")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
+	f.stop = cancel
 	ended := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread goes with the goroutine
@@ -230,4 +232,19 @@ func TestAFeedThatWasOverrunListsAnew(t *testing.T) {
 
 	f.byHand(netlink.LinkDel(f.link("br1")))
 	f.untilTrue() // it still follows
+}
+
+// What it has not taken in yet must not keep anything of it from ending.
+func TestAFeedThatIsBehindCanBeStopped(t *testing.T) {
+	for range 4 {
+		f := follow(t, nil)
+		f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
+		f.untilTrue()
+		txn := f.in.DB.WriteTxn(f.in.Links)
+		for i := range 150 { // more than it takes in one transaction, and waits in line
+			f.byHand(netlink.LinkSetMTU(f.link("br0"), 1000+i))
+		}
+		f.stop()
+		txn.Abort()
+	}
 }

@@ -201,6 +201,16 @@ func TestPruneRemovesTheRoutesNobodyAskedFor(t *testing.T) {
 	assert.Subset(t, f.kernelRoutes(), kernels, "it may have made more by now")
 }
 
+func TestATableStaysManagedWhoseRoutesCameAndWentBetweenPrunes(t *testing.T) {
+	f := newFixture(t)
+	state := f.state("links: [{name: br0, kind: bridge}]\nroutes: [{dst: 10.1.0.0/16, dev: br0, table: 100}]")
+	f.update(state)
+	require.NoError(t, remove(f, f.Routes, state.Routes[0].Spec))
+	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: f.link("br0").Attrs().Index, Table: 100}))
+	prune(f, f.Routes, nil)
+	assert.Empty(t, f.routes(100))
+}
+
 // kernelRoutes returns the routes that the kernel made by itself, in all tables.
 func (f *fixture) kernelRoutes() (routes []string) {
 	all, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{}, netlink.RT_FILTER_TABLE)

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/keyheap"
+)
+
+// objectWait waits for a key to come to a milestone that its row cannot tell: the row is gone,
+// or its change is not being attempted, which leaves the status as it is.
+type objectWait[Obj any] struct {
+	object    Obj
+	milestone Milestone
+	// deleted: the table did not have the key, at that revision; else it is that of
+	// the row.
+	deleted  bool
+	revision statedb.Revision
+	// met is closed when the milestone is reached.
+	met chan struct{}
+
+	key string
+	// ran: a deletion of the key has ended since; guarded by the lock, as is the place
+	// in the heap.
+	ran bool
+	pos int
+}
+
+func (w *objectWait[Obj]) HeapPos() int       { return w.pos }
+func (w *objectWait[Obj]) SetHeapPos(pos int) { w.pos = pos }
+
+// objectWaits are looked at when something happens to their key. While there is none, nobody
+// asks for a key.
+type objectWaits[Obj comparable] struct {
+	some atomic.Int64
+
+	mu    sync.Mutex
+	byKey map[string]map[*objectWait[Obj]]struct{}
+	// fresh have not been looked at. unseen are those whose revision had not been
+	// looked at then, in the order of these.
+	fresh  map[*objectWait[Obj]]struct{}
+	unseen keyheap.Heap[*objectWait[Obj]]
+
+	// parked are keys that this round found paused. They belong to the goroutine of the
+	// loop.
+	parked []string
+}
+
+// add begins a wait. Safe from any goroutine, as is remove; the rest is for that of the loop.
+func (k *objectWaits[Obj]) add(w *objectWait[Obj], key string) {
+	w.key, w.pos, w.met = key, -1, make(chan struct{})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.byKey == nil {
+		k.byKey, k.fresh = map[string]map[*objectWait[Obj]]struct{}{}, map[*objectWait[Obj]]struct{}{}
+	}
+	if k.byKey[key] == nil {
+		k.byKey[key] = map[*objectWait[Obj]]struct{}{}
+	}
+	k.byKey[key][w] = struct{}{}
+	k.fresh[w] = struct{}{}
+	k.some.Add(1)
+}
+
+// remove ends a wait, if it is not over.
+func (k *objectWaits[Obj]) remove(w *objectWait[Obj]) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.drop(w)
+}
+
+func (k *objectWaits[Obj]) drop(w *objectWait[Obj]) {
+	waits := k.byKey[w.key]
+	if _, has := waits[w]; !has {
+		return
+	}
+	if delete(waits, w); len(waits) == 0 {
+		delete(k.byKey, w.key)
+	}
+	delete(k.fresh, w)
+	if w.pos >= 0 {
+		k.unseen.Remove(w)
+	}
+	k.some.Add(-1)
+}
+
+// begin looks at the waits that have come since the last call.
+func (k *objectWaits[Obj]) begin(l *Loop[Obj]) {
+	if k.some.Load() == 0 {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for w := range k.fresh {
+		delete(k.fresh, w)
+		if !k.look(l, w) && w.revision > l.observer.revision {
+			k.unseen.Push(w, int64(min(w.revision, math.MaxInt64)))
+		}
+	}
+}
+
+// noting returns paused, such that it is noted which objects are.
+func (k *objectWaits[Obj]) noting(l *Loop[Obj], paused func(Obj) bool) func(Obj) bool {
+	if paused == nil {
+		return nil
+	}
+	return func(object Obj) bool {
+		is := paused(object)
+		if is && k.some.Load() > 0 {
+			k.parked = append(k.parked, string(l.indexer.ObjectToKey(object)))
+		}
+		return is
+	}
+}
+
+// round looks at the waits for keys to which something has happened in a round.
+func (k *objectWaits[Obj]) round(l *Loop[Obj]) {
+	if k.some.Load() == 0 {
+		k.parked = k.parked[:0]
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range l.tasks {
+		k.lookAll(l, string(l.indexer.ObjectToKey(l.attempts[i].row)), l.tasks[i].deleted)
+	}
+	for _, key := range k.parked {
+		k.lookAll(l, key, false)
+	}
+	k.parked = k.parked[:0]
+	for {
+		w, revision, ok := k.unseen.Min()
+		if !ok || statedb.Revision(revision) > l.observer.revision {
+			return
+		}
+		k.unseen.Remove(w)
+		k.look(l, w)
+	}
+}
+
+func (k *objectWaits[Obj]) lookAll(l *Loop[Obj], key string, deletion bool) {
+	for w := range k.byKey[key] {
+		w.ran = w.ran || deletion
+		k.look(l, w)
+	}
+}
+
+// look ends a wait whose milestone is reached, and reports whether it is.
+func (k *objectWaits[Obj]) look(l *Loop[Obj], w *objectWait[Obj]) bool {
+	if !l.reached(w) {
+		return false
+	}
+	k.drop(w)
+	close(w.met)
+	return true
+}
+
+// reached reports whether a key has come to the milestone of a wait.
+func (l *Loop[Obj]) reached(w *objectWait[Obj]) bool {
+	d, owed := l.core.DebtOf(w.object)
+	if w.deleted {
+		if !owed {
+			return w.ran || l.observer.revision >= w.revision
+		}
+		return w.milestone == Attempted && d.Deleted && attempted(&d)
+	}
+	return w.milestone == Attempted && owed && !d.Deleted && d.Since >= w.revision && attempted(&d)
+}
+
+// attempted reports whether a debt counts as attempted.
+func attempted[Obj any](d *core.Debt[Obj]) bool {
+	return d.Tried || d.State == core.Paused || d.State == core.Held
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+func TestSweepBeyondItsBudgetDeletesNothing(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		objects        int
+		fraction       float64
+		wanted, strays uint64
+		refused        string
+	}{
+		{"as many as the budget has", 3, 0, 10, 3, ""},
+		{"one too many", 3, 0, 10, 4, "nobody wants 4 of the 14 objects that the target has, which is more than the budget of 3 objects: "},
+		{"just the fraction", 0, 0.25, 9, 3, ""},
+		{"more than the fraction", 0, 0.25, 8, 3, "nobody wants 3 of the 11 objects that the target has, which is more than the budget of 25 % of them: "},
+		{"the objects of both", 3, 0.9, 10, 4, "nobody wants 4 of the 14 objects that the target has, which is more than the budget of 3 objects: "},
+		{"the fraction of both", 30, 0.1, 10, 4, "nobody wants 4 of the 14 objects that the target has, which is more than the budget of 10 % of them: "},
+		{"all, if the table is empty", 0, 0.9, 0, 4, "nobody wants 4 of the 4 objects"},
+		{"without a budget", 0, 0, 0, 4, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.put(1, ids(1, c.wanted)...)
+				e.pass(time.Second)
+				e.target.take()
+				e.target.strays(ids(101, 100+c.strays)...)
+				record := e.sweep()
+				e.pass(10 * time.Millisecond)
+				level, message, err := e.health.now()
+				if c.refused == "" {
+					require.Empty(e, record.Error)
+					require.EqualValues(e, c.strays, record.Swept)
+					require.Len(e, e.target.ops(), int(c.strays))
+					require.Equal(e, cell.StatusOK, level)
+					return
+				}
+				require.Contains(e, record.Error, c.refused)
+				require.EqualValues(e, c.wanted+c.strays, record.Listed)
+				require.Zero(e, record.Swept)
+				require.Empty(e, e.target.ops())
+				require.Equal(e, cell.StatusDegraded, level)
+				require.Equal(e, "1 error(s)", message)
+				require.EqualError(e, err, "prune: "+record.Error)
+				require.ErrorContains(e, err, "until ApproveSweep is called")
+			}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Sweeper = &lister{target: e.target} },
+				reconciler.WithSweepBudget(c.objects, c.fraction))
+		})
+	}
+}
+
+func TestBudgetCountsAnObjectOnceHoweverOftenItIsListed(t *testing.T) {
+	sweeping(t, func(e *env, s *lister) {
+		s.strays(1, 2, 3)
+		s.twice = true
+		record := e.sweep()
+		require.Equal(e, reconciler.PruneRecord{Listed: 6, Swept: 3}, *record)
+	}, reconciler.WithSweepBudget(3, 0))
+}
+
+func TestRefusedSweepStaysInHealthUntilItIsApproved(t *testing.T) {
+	sweeping(t, func(e *env, s *lister) {
+		e.put(1, ids(1, 10)...)
+		e.pass(time.Second)
+		s.strays(101, 102, 103)
+		e.sweep()
+		e.put(2, ids(1, 10)...)
+		e.pass(10 * time.Minute)
+		require.Len(e, s.holds(), 13, "it was tried again, and refused")
+		level, _, _ := e.health.now()
+		require.Equal(e, cell.StatusDegraded, level, "whatever else happens")
+
+		s.take()
+		e.loop.ApproveSweep()
+		e.pass(time.Second)
+		level, _, _ = e.health.now()
+		require.Equal(e, cell.StatusOK, level)
+		require.Equal(e, []string{"delete(101)", "delete(102)", "delete(103)"}, s.ops())
+		e.eachDone()
+
+		s.strays(101, 102, 103)
+		record := e.sweep()
+		require.Contains(e, record.Error, "nobody wants 3 of the 13 objects", "it was approved once")
+	}, reconciler.WithSweepBudget(2, 0))
+}
+
+func TestRefusedSweepIsForgottenWhenALaterOneIsWithinTheBudget(t *testing.T) {
+	sweeping(t, func(e *env, s *lister) {
+		s.strays(101, 102, 103)
+		e.sweep()
+		level, _, _ := e.health.now()
+		require.Equal(e, cell.StatusDegraded, level)
+		// The sources of the table have caught up with the target.
+		e.put(1, 101, 102)
+		e.pass(time.Minute)
+		level, _, _ = e.health.now()
+		require.Equal(e, cell.StatusOK, level)
+		require.Equal(e, map[uint64]int{101: 1, 102: 1}, s.holds())
+	}, reconciler.WithSweepBudget(2, 0))
+}
+
+func TestApprovalHoldsUntilAListingSucceeds(t *testing.T) {
+	sweeping(t, func(e *env, s *lister) {
+		s.strays(101, 102, 103)
+		s.failing("no route")
+		e.loop.ApproveSweep()
+		synctest.Wait()
+		require.Contains(e, e.swept().Error, "no route")
+		require.Len(e, s.holds(), 3)
+		s.failing("")
+		e.pass(time.Minute)
+		require.Empty(e, s.holds())
+	}, reconciler.WithSweepBudget(2, 0))
+}
+
+func TestApprovalWithoutASweeperDoesNothing(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.loop.ApproveSweep()
+		e.pass(time.Minute)
+		require.Empty(e, e.target.calls())
+	}, nil)
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/status"
+)
+
+// WaitFor blocks until the milestone is reached by some objects: by rows of the table, or
+// by the deletions of rows that the table does not have, in the versions that these have
+// when it is called, or later ones. Of an object only what makes its primary key matters.
+// It returns those of them that are not in the target, or, if deleted, still are: none if
+// the milestone is [Applied].
+//
+// When ctx ends before, the error wraps that of ctx, and what is owed is returned; for
+// details the reconciler is asked, which has 100 ms to answer. A row without a status
+// would be waited for in vain: it counts as attempted, and applied it can never be, which
+// is the error [ErrNoStatus] at once. Before the reconciler runs, WaitFor waits for that;
+// when it has stopped, the error is [ErrStopped] unless the rows say that all is well.
+//
+// A row is watched in the table, so that it is seen to be applied as soon as its status is
+// written, whatever else there is to do. A deletion that was carried out before the call
+// may not be known to be while the reconciler works off a backlog; it then returns when
+// that is done. Safe from any goroutine, but not to be called by operations, whose end it
+// would wait for.
+func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (Owed, error) {
+	if err := m.validate(); err != nil {
+		return Owed{}, err
+	}
+	for i, obj := range objs {
+		if err := l.waitForOne(ctx, m, obj); err != nil {
+			owed, why := l.owedOf(ctx, objs[i:], false)
+			return owed, fmt.Errorf("reconciler %q: waiting for %s to be %s, %d of %d objects are%s: %w",
+				l.opts.name, keyText(l.indexer.ObjectToKey(obj)), m, i, len(objs), why, err)
+		}
+	}
+	if m == Applied {
+		return Owed{}, nil
+	}
+	owed, _ := l.owedOf(ctx, objs, true)
+	return owed, nil
+}
+
+// waitForOne blocks until one object has come to a milestone.
+func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error {
+	for {
+		// First, so that what was written before the end is seen.
+		stopped := l.stopped()
+		txn := l.cfg.DB.ReadTxn()
+		row, revision, watch, found := l.row(txn, obj)
+		if found {
+			if there, err := reachedBy(l.cfg.GetStatus(row).Kind, m); there {
+				return err
+			}
+		} else {
+			revision = l.cfg.Table.Revision(txn)
+		}
+		if stopped {
+			return ErrStopped
+		}
+		if met, err := l.waitForKey(ctx, &objectWait[Obj]{
+			object: obj, milestone: m, deleted: !found, revision: revision,
+		}, watch); met || err != nil {
+			return err
+		}
+	}
+}
+
+// row looks up the row of an object's key. An index for longest prefixes may find another.
+func (l *Loop[Obj]) row(txn statedb.ReadTxn, obj Obj) (row Obj, revision statedb.Revision, watch <-chan struct{}, found bool) {
+	row, revision, watch, found = l.cfg.Table.GetWatch(txn, l.indexer.QueryFromObject(obj))
+	found = found && bytes.Equal(l.indexer.ObjectToKey(row), l.indexer.ObjectToKey(obj))
+	return row, revision, watch, found
+}
+
+// reachedBy reports whether a row with a kind of status has come to a milestone, or never
+// will, which is an error.
+func reachedBy(kind StatusKind, m Milestone) (bool, error) {
+	switch kind {
+	case status.KindDone:
+		return true, nil
+	case status.KindUnset:
+		if m == Applied {
+			return true, ErrNoStatus
+		}
+		return true, nil
+	case status.KindError, status.KindBlocked:
+		return m == Attempted, nil
+	}
+	return false, nil
+}
+
+// waitForKey blocks until the milestone is met, or the row is to be looked at again.
+func (l *Loop[Obj]) waitForKey(ctx context.Context, w *objectWait[Obj], watch <-chan struct{}) (met bool, err error) {
+	// That a row is applied its status says.
+	if w.deleted || w.milestone == Attempted {
+		l.objectWaits.add(w, string(l.indexer.ObjectToKey(w.object)))
+		defer l.objectWaits.remove(w)
+		l.calls.made.signal()
+	}
+	select {
+	case <-w.met:
+		return true, nil
+	case <-watch:
+		return false, nil
+	case <-l.ended:
+		select {
+		case <-w.met:
+			return true, nil
+		default:
+			return false, nil
+		}
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// unfinished returns those of the objects whose rows do not say that they are in the target.
+func (l *Loop[Obj]) unfinished(txn statedb.ReadTxn, objs []Obj) (rest []Obj) {
+	for _, obj := range objs {
+		if row, _, _, found := l.row(txn, obj); !found || l.cfg.GetStatus(row).Kind != status.KindDone {
+			rest = append(rest, obj)
+		}
+	}
+	return rest
+}
+
+// standing is what the loop knows of some objects.
+type standing[Obj any] struct {
+	txn statedb.ReadTxn
+	// debts has nil for an object that owes nothing.
+	debts []*core.Debt[Obj]
+	// seen: everything up to the snapshot has been looked at.
+	seen bool
+}
+
+// owedOf says which of the objects are not in the target. met: each has come to its
+// milestone.
+func (l *Loop[Obj]) owedOf(ctx context.Context, objs []Obj, met bool) (owed Owed, why string) {
+	txn := l.cfg.DB.ReadTxn()
+	rest := l.unfinished(txn, objs)
+	if len(rest) == 0 {
+		return Owed{}, ""
+	}
+	known, why := askBriefly(ctx, l, func(*books[Obj]) standing[Obj] { return l.standing(rest) })
+	if why != "" {
+		known = standing[Obj]{txn: txn, debts: make([]*core.Debt[Obj], len(rest))}
+	}
+	for i, obj := range rest {
+		row, _, _, found := l.row(known.txn, obj)
+		d := known.debts[i]
+		u := Unreconciled{Key: l.indexer.ObjectToKey(obj), Deleted: !found}
+		switch {
+		case found && l.cfg.GetStatus(row).Kind == status.KindDone,
+			!found && d == nil && (met || known.seen):
+			continue
+		case d != nil && d.Deleted == !found:
+			u = l.unreconciled(d, row, found)
+		case found:
+			u.State, u.Err = stateOf(l.cfg.GetStatus(row), why == "")
+		case why == "":
+			u.State = stateUnseen
+		default:
+			u.State = stateUnknown
+		}
+		owed.Keys = append(owed.Keys, u)
+	}
+	return owed, why
+}
+
+// standing is called by the goroutine of the loop.
+func (l *Loop[Obj]) standing(objs []Obj) standing[Obj] {
+	txn := l.cfg.DB.ReadTxn()
+	known := standing[Obj]{
+		txn: txn, debts: make([]*core.Debt[Obj], len(objs)),
+		seen: l.observer.revision >= l.cfg.Table.Revision(txn),
+	}
+	for i, obj := range objs {
+		if d, owes := l.core.DebtOf(obj); owes {
+			known.debts[i] = &d
+		}
+	}
+	return known
+}
+
+// The states that the core does not know: see [Unreconciled].
+const (
+	stateUnseen    = "unseen"
+	stateUnknown   = "unknown"
+	stateLeftAlone = "left alone"
+)
+
+// stateOf returns the state of a row of which the loop knows nothing, or was not asked.
+func stateOf(s Status, asked bool) (state string, err error) {
+	switch {
+	case s.Kind == status.KindUnset:
+		return stateLeftAlone, ErrNoStatus
+	case !asked:
+		return strings.ToLower(s.Kind.String()), reasonOf(s)
+	case s.IsPendingOrRefreshing():
+		return stateUnseen, nil
+	}
+	return stateLeftAlone, reasonOf(s)
+}
