@@ -333,22 +333,17 @@ func (c *Core[Obj]) close(b *breaker[Obj]) {
 // release makes everything due that a breaker held, and every retry that waits for its
 // backoff after an error of its class.
 func (c *Core[Obj]) release(now time.Duration, b *breaker[Obj]) {
-	released := make([]*entry[Obj], 0, b.held.size+b.backingOff.size)
 	for _, q := range []*queue[Obj]{&b.held, &b.backingOff} {
-		for e := q.head; e != nil; e = e.next {
-			released = append(released, e)
+		for e := q.head; e != nil; e = q.head {
+			at := now
+			if e.state == Retry {
+				at = min(e.dueAt, now)
+			}
+			c.leave(e)
+			// It need not be looked at again when the breaker closes the next time.
+			e.fixed = true
+			c.wait(e, Retry, at)
 		}
-	}
-	slices.SortFunc(released, byRevision)
-	for _, e := range released {
-		at := now
-		if e.state == Retry {
-			at = min(e.dueAt, now)
-		}
-		c.leave(e)
-		// It need not be looked at again when the breaker closes the next time.
-		e.fixed = true
-		c.wait(e, Retry, at)
 	}
 }
 

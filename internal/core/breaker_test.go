@@ -246,21 +246,25 @@ func TestEveryBackoffEndsWhenTheBreakerCloses(t *testing.T) {
 	c := withBreaker(8, breakerConfig(false))
 	begin(c, 0, 1, "asked", "was asked", "failed")
 	items := c.Plan()
-	for i := range items {
+	for i, delay := range []time.Duration{time.Hour, time.Millisecond, 0} {
 		out := failed(&items[i], "no")
-		if i < 2 {
-			out.Delay = time.Hour
-		}
-		out.Lost = i == 1
+		out.Delay = delay
 		c.Settle(0, &items[i], out)
 	}
 	c.End(3)
 	require.Len(t, c.OpenBreakers(), 1)
-	// The change of "was asked" turns out to ask for nothing.
-	c.Begin(0, 0)
+	// A change of "was asked" that was not observed turns out to ask for nothing.
+	c.Begin(time.Millisecond, 8)
+	items = c.Plan()
+	require.Equal(t, []string{"was asked"}, planned(items))
+	c.Settle(time.Millisecond, &items[0], Outcome[row]{Kind: Superseded})
+	c.End(0)
+	c.Begin(time.Millisecond, 0)
 	c.ObserveSettled(row{key: "was asked"}, 4)
 	c.End(0)
 	check(t, c)
+	due, _ := c.NextDue()
+	require.Equal(t, 100*time.Millisecond, due)
 
 	begin(c, time.Millisecond, 5, "fresh")
 	items = c.Plan()
@@ -269,6 +273,46 @@ func TestEveryBackoffEndsWhenTheBreakerCloses(t *testing.T) {
 	c.End(1)
 	require.Empty(t, c.OpenBreakers())
 	require.ElementsMatch(t, []string{"was asked", "failed"}, settleAll(t, c, time.Millisecond, done))
-	due, _ := c.NextDue()
+	due, _ = c.NextDue()
 	require.Equal(t, time.Hour, due)
+}
+
+// A probe that has not had its turn when the breaker closes, and opens again, is held as all
+// the others are.
+func TestProbeThatDidNotHaveItsTurnIsHeldAgain(t *testing.T) {
+	b := breakerConfig(true)
+	b.Probes = 2
+	c := withBreaker(8, b)
+	failAll(t, c, 0, 1, "x", "a", "b", "c")
+	require.Empty(t, settleAll(t, c, 500*time.Millisecond, nil))
+	require.Equal(t, 3, c.Count(Tripped))
+	// There is room for one of the two probes only.
+	c.Begin(time.Second, 1)
+	items := c.Plan()
+	require.Len(t, items, 1)
+	c.Settle(time.Second, &items[0], done(&items[0]))
+	c.End(1)
+	require.Empty(t, c.OpenBreakers())
+
+	// The other is still due, as is the third, when two new ones open it again.
+	c.Begin(time.Second, 8)
+	c.Observe(row{key: "d"}, 4, false, Fresh)
+	c.Observe(row{key: "e"}, 5, false, Fresh)
+	items = c.Plan()
+	require.Len(t, items, 4)
+	for i := len(items) - 1; i >= 0; i-- {
+		if it := &items[i]; it.Again {
+			c.Return(it)
+		}
+	}
+	for i := range items {
+		if it := &items[i]; !it.Again {
+			c.Settle(time.Second, it, failedWith(it, "x"))
+		}
+	}
+	c.End(2)
+	check(t, c)
+	require.Len(t, c.OpenBreakers(), 1)
+	require.Empty(t, settleAll(t, c, time.Second, done))
+	require.Equal(t, 3, c.Count(Tripped))
 }

@@ -4,6 +4,7 @@
 package core
 
 import (
+	"fmt"
 	"runtime"
 	"testing"
 	"time"
@@ -198,32 +199,46 @@ func TestCrowdThatHasGoneLeavesNothingBehind(t *testing.T) {
 // all the time must not cost a walk over everything that waits every time.
 func TestClosingABreakerCostsWhatItReleases(t *testing.T) {
 	for _, byClass := range []bool{false, true} {
-		flap := func(n int) time.Duration {
-			cfg := thingConfig(100)
-			cfg.Breaker = &BreakerConfig{Failures: 1, Probes: 1, MinInterval: 1, MaxInterval: 1, ByClass: byClass}
-			p := &plant{Core: New(cfg)}
-			// All of them wait for a time that was asked for.
-			p.rounds(newThings("parked", n), func(it *Item[*thing]) Outcome[*thing] {
-				out := parks(it)
-				out.Class = "x"
-				return out
+		for name, delay := range map[string]time.Duration{"asked for": time.Hour, "backing off": 0} {
+			t.Run(fmt.Sprintf("by class %t/%s", byClass, name), func(t *testing.T) {
+				few, many := flap(t, 100, byClass, delay), flap(t, 40_000, byClass, delay)
+				require.Less(t, many, 8*few+200*time.Microsecond)
 			})
-			flapping := newThings("flapping", 1)
-			fastest := time.Hour
-			for range 20 {
-				p.now++
-				began := time.Now()
-				p.round(flapping, func(it *Item[*thing]) Outcome[*thing] {
-					return Outcome[*thing]{Kind: Failed, Failure: &parked, Class: "x", Obj: it.Obj, Revision: it.Revision}
-				})
-				p.now += time.Second
-				p.round(nil, succeeds)
-				fastest = min(fastest, time.Since(began))
-			}
-			require.Equal(t, n, p.Count(Retry))
-			return fastest
 		}
-		few, many := flap(100), flap(40_000)
-		require.Less(t, many, 8*few+200*time.Microsecond, "by class %t", byClass)
 	}
+}
+
+// flap opens and closes a breaker beside so many keys that have failed, and wait for a delay
+// or for their backoff. It returns how long that takes at best.
+func flap(t *testing.T, n int, byClass bool, delay time.Duration) time.Duration {
+	cfg := thingConfig(100)
+	cfg.MinBackoff, cfg.MaxBackoff = time.Hour, time.Hour
+	cfg.Breaker = &BreakerConfig{Failures: 1, Probes: 1, MinInterval: time.Hour, MaxInterval: time.Hour, ByClass: byClass}
+	p := &plant{Core: New(cfg)}
+	failing := func(it *Item[*thing]) Outcome[*thing] {
+		return Outcome[*thing]{
+			Kind: Failed, Failure: &parked, Class: "x", Delay: time.Hour, Obj: it.Obj, Revision: it.Revision,
+		}
+	}
+	p.rounds(newThings("parked", n), func(it *Item[*thing]) Outcome[*thing] {
+		out := failing(it)
+		out.Delay = delay
+		return out
+	})
+	flapping := newThings("flapping", 1)
+	fastest := time.Hour
+	for range 20 {
+		p.now++
+		began := time.Now()
+		p.round(flapping, failing)
+		p.round(flapping, func(it *Item[*thing]) Outcome[*thing] {
+			if it.Obj == flapping[0] {
+				return succeeds(it)
+			}
+			return failing(it)
+		})
+		fastest = min(fastest, time.Since(began))
+	}
+	require.Equal(t, n, p.Count(Retry)+p.Count(Tripped))
+	return fastest
 }

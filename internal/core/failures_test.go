@@ -67,6 +67,25 @@ func TestChangeDoesNotHideAFailure(t *testing.T) {
 	require.Equal(t, version, c.FailureVersion())
 }
 
+// A look at the failures costs little however many keys wait for something else, at the
+// price of missing those behind such a crowd.
+func TestFailuresLooksAtABoundedNumberOfKeys(t *testing.T) {
+	p := plant{Core: newThingCore(100)}
+	look := func() (told int) {
+		p.Failures(func(string) bool { told++; return true })
+		return told
+	}
+	p.rounds(newThings("blocked", failuresSeen-1), as(BlockedOn))
+	p.rounds(newThings("failing", 1), parks)
+	require.Equal(t, 1, look())
+
+	p = plant{Core: newThingCore(100)}
+	p.rounds(newThings("blocked", 10*failuresSeen), as(BlockedOn))
+	p.rounds(newThings("failing", 1), parks)
+	require.Zero(t, look())
+	require.Less(t, testing.AllocsPerRun(1, func() { look() }), 5.0*failuresSeen)
+}
+
 func TestStatesHaveNames(t *testing.T) {
 	names := map[string]bool{}
 	for s := range numStates {

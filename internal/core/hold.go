@@ -39,9 +39,6 @@ func (c *Core[Obj]) admit(e *entry[Obj]) bool {
 func (c *Core[Obj]) park(e *entry[Obj]) {
 	c.move(e, Paused)
 	c.unprobe(c.round.now, e, false)
-	if e.since > 0 {
-		c.owe(e)
-	}
 	c.excuse(e)
 	c.vacate(e)
 }
@@ -67,9 +64,6 @@ func (c *Core[Obj]) occupy(e *entry[Obj]) bool {
 		return true
 	}
 	c.move(e, Queued)
-	if e.since > 0 {
-		c.owe(e)
-	}
 	g.waiting.pushBack(e)
 	return false
 }

@@ -74,6 +74,19 @@ func TestKeyInFlightOwesItsLatestChange(t *testing.T) {
 	require.Equal(t, uint64(6), c.Attempted(6))
 }
 
+// A change that came before the status that was written is part of what is written: when the
+// operation has failed, the key owes the failure, as it would have without it.
+func TestChangeBeforeTheCommitIsNotOwed(t *testing.T) {
+	c, it := requeued(t)
+	observe(c, 2*time.Second, row{key: "a", revision: 3})
+	out := failed(it, "no")
+	out.Revision = 4
+	c.Settle(3*time.Second, it, out)
+	check(t, c)
+	require.Equal(t, 1, c.Count(Retry))
+	require.Equal(t, uint64(4), c.LowWatermark(), "the first after all that was observed")
+}
+
 // A change that was observed while an operation ran may be old when that lands: the object
 // has to be looked up, even if it lands when the next round has begun.
 func TestChangeNotedInFlightIsLookedUp(t *testing.T) {

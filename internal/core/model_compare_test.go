@@ -40,6 +40,9 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 		same(t, k.failures, int(e.failures), "failures of %q", key)
 		same(t, k.tries, int(e.tries), "tries of %q", key)
 		require.True(t, c.TracksKeyOf(row{key: key}))
+		if k.state == Retry && k.behind {
+			same(t, k.fixed, e.fixed, "the wait of %q is no backoff", key)
+		}
 		if k.clock {
 			same(t, k.at, e.dueAt, "%q is due", key)
 		}
