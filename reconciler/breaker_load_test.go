@@ -54,7 +54,7 @@ func TestTableRewrittenWhileTheTargetIsDown(t *testing.T) {
 	const n = 3000
 	everyWay(t, func(e *env) {
 		e.open(n)
-		for value := range 100 {
+		for value := range 20 {
 			e.put(value, ids(1, n)...)
 			e.pass(100 * time.Millisecond)
 		}

@@ -202,7 +202,7 @@ func TestRequeueClosesTheBreaker(t *testing.T) {
 func TestClosedBreakerReleasesLongBackoffs(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.open(50)
-		e.pass(24 * time.Hour)
+		e.pass(10 * time.Minute)
 		e.target.failing("")
 		start := time.Now()
 		e.pass(800 * time.Millisecond)
