@@ -192,6 +192,24 @@ func TestReleasedAndDueObjectsDoNotWaitForALoad(t *testing.T) {
 	})
 }
 
+// The places that a backlog leaves to what is new are not lost to it when nothing is: as
+// many operations fit into a batch as ever.
+func TestBatchesOfALoadAreWholeRounds(t *testing.T) {
+	for _, n := range []int{1, 4} {
+		inBubble(t, func(e *env) {
+			e.target.takes(time.Millisecond)
+			e.put(1, ids(1, 10_000)...)
+			e.pass(20 * time.Second)
+			e.eachDone()
+			sizes := map[int]int{}
+			for _, c := range e.target.take() {
+				sizes[c.batch]++
+			}
+			require.LessOrEqual(e, len(sizes), 10_000/100+n)
+		}, operationKinds[1].change, reconciler.WithConcurrency(n), reconciler.WithRoundLimits(100, nil))
+	}
+}
+
 // A second cursor that main overtakes must not take a change along with it: here the
 // table is so large that it does not come to where it began before the backlog is done,
 // and there a round is so small that it has no room to.

@@ -120,25 +120,25 @@ func TestOldAndNewChangesTakeTurns(t *testing.T) {
 }
 
 // Beside a backlog, at most half of a round of what is fresh is taken in, and of the
-// backlog; together they are no more than there is room for.
+// backlog what is left of the round, but half of one at least.
 func TestBacklogLeavesRoomForWhatIsFresh(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 8, 9} {
 		c := small(size)
 		c.Begin(0, size)
 		half := (size + 1) / 2
-		for i, backlog := range []bool{true, false} {
-			revision := uint64(100*i + 1)
-			require.Equal(t, half, c.RoomFor(backlog))
-			for n := 0; c.RoomFor(backlog) > 0; n++ {
-				lane := Fresh
-				if backlog {
-					lane = Backlog
-				}
-				c.Observe(row{key: fmt.Sprint(revision)}, revision, false, lane)
-				revision++
-				require.Less(t, n, half)
-			}
+		require.Equal(t, half, c.RoomFor(false))
+		require.Equal(t, size, c.RoomFor(true))
+		for n := range half {
+			require.Equal(t, half-n, c.RoomFor(false))
+			require.Equal(t, size-n, c.RoomFor(true))
+			c.Observe(row{key: fmt.Sprint(n)}, uint64(1+n), false, Fresh)
 		}
+		require.Zero(t, c.RoomFor(false))
+		for n := half; n < size; n++ {
+			require.Equal(t, size-n, c.RoomFor(true))
+			c.Observe(row{key: fmt.Sprint(n)}, uint64(1+n), false, Backlog)
+		}
+		require.Zero(t, c.RoomFor(true))
 		require.Zero(t, c.Room())
 		require.Len(t, c.Plan(), size)
 	}

@@ -181,22 +181,22 @@ func (m *model) room() int {
 // roomFor returns how many more changes of the backlog, or of anything else, the round may
 // observe when there are both.
 func (m *model) roomFor(backlog bool) int {
-	taken := 0
+	taken := map[bool]int{}
 	for _, k := range m.keys {
-		if k.state == Ready && (k.lane == Backlog) == backlog {
-			taken++
+		if k.state == Ready {
+			taken[k.lane == Backlog]++
 		}
 	}
 	for _, k := range m.round.changes {
-		if (k.lane == Backlog) == backlog {
-			taken++
-		}
+		taken[k.lane == Backlog]++
 	}
-	room := max(0, (m.limits.RoundSize+1)/2-taken)
-	if backlog {
-		room = min(room, m.room())
+	share := (m.limits.RoundSize + 1) / 2
+	if !backlog {
+		return max(0, share-taken[false])
 	}
-	return room
+	// The backlog may have what is not needed of this round.
+	share = max(share, m.round.size-taken[false])
+	return min(max(0, share-taken[true]), m.room())
 }
 
 // observe takes in a change.

@@ -93,17 +93,16 @@ func (c *Core[Obj]) Room() int {
 
 // RoomFor is Room when there is a backlog to be observed as well as fresh changes: half of
 // a round of each is taken in, and of what is fresh also while a whole round of the backlog
-// is there already.
+// is there already. What is fresh is observed first: the backlog may have the rest of this
+// round.
 func (c *Core[Obj]) RoomFor(backlog bool) int {
-	taken := c.lanes[Backlog].size + c.round.backlog
+	old := c.lanes[Backlog].size + c.round.backlog
+	fresh := c.readyKeys() + len(c.round.changes) - old
+	half := (c.roundSize + 1) / 2
 	if !backlog {
-		taken = c.readyKeys() + len(c.round.changes) - taken
+		return max(0, half-fresh)
 	}
-	room := max(0, (c.roundSize+1)/2-taken)
-	if backlog {
-		room = min(room, c.Room())
-	}
-	return room
+	return max(0, min(max(half, c.round.size-fresh)-old, c.Room()))
 }
 
 // Observe takes in a change: obj is wanted, or, if deleted, no longer wanted. No key
