@@ -26,10 +26,10 @@ func (s *Settings) limits() core.Limits {
 func (l *Loop[Obj]) reconfigure(now time.Duration) {
 	was := l.set
 	l.setFrom = l.settings.Load()
-	l.set = *l.setFrom
+	l.set = l.setFrom.Settings
 	l.core.SetLimits(l.set.limits())
 	l.pool.configure(&l.set)
-	if was.PruneInterval != l.set.PruneInterval && l.pruner.ready {
+	if was.PruneInterval != l.set.PruneInterval && l.pruner.ready && l.pruner.failures == 0 {
 		l.pruner.schedule(now, l.set.PruneInterval)
 	}
 }

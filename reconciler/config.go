@@ -71,8 +71,8 @@ func (cfg *Config[Obj]) resolve() (options, error) {
 	for _, opt := range cfg.Options {
 		opt(&opts)
 	}
-	if opts.Concurrency > 1 && opts.Timeout > 0 && !opts.maxStuckSet {
-		opts.MaxStuck = opts.Concurrency
+	if !opts.maxStuckSet {
+		opts.MaxStuck = opts.defaultMaxStuck()
 	}
 	errs := []error{cfg.validate(), opts.validate(), checkFunction[func(Obj) string]("WithSerialBy", opts.serialBy),
 		checkFunction[func(Obj, Obj) Obj]("WithMerge", opts.merge)}

@@ -44,17 +44,15 @@ type Loop[Obj comparable] struct {
 	// ended is closed when the loop has stopped.
 	ended chan struct{}
 
-	// settings are what [Loop.Reconfigure] set last, one call at a time; the refresher
-	// is told by reconfigured.
-	settings      atomic.Pointer[Settings]
+	// settings are what [Loop.Reconfigure] set last, one call at a time.
+	settings      atomic.Pointer[configuration]
 	reconfiguring sync.Mutex
-	reconfigured  signal
 
 	// The rest belongs to the goroutine of the loop.
 
 	// set are the settings of this round, setFrom is where they were read.
 	set      Settings
-	setFrom  *Settings
+	setFrom  *configuration
 	core     *core.Core[Obj]
 	executor executor[Obj]
 	pool     *pool[Obj]
@@ -88,18 +86,17 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 		return nil, fmt.Errorf("reconciler %q: %w", opts.name, err)
 	}
 	l := &Loop[Obj]{
-		cfg:          cfg,
-		opts:         opts,
-		log:          cfg.Log.With("reconciler", opts.name, "module", cfg.ModuleID.String()),
-		indexer:      cfg.Table.PrimaryIndexer(),
-		set:          opts.Settings,
-		reconfigured: newSignal(),
-		ended:        make(chan struct{}),
-		metrics:      metrics.Bind(opts.metrics, cfg.ModuleID, opts.name),
-		blocked:      newBlocked(),
+		cfg:     cfg,
+		opts:    opts,
+		log:     cfg.Log.With("reconciler", opts.name, "module", cfg.ModuleID.String()),
+		indexer: cfg.Table.PrimaryIndexer(),
+		set:     opts.Settings,
+		ended:   make(chan struct{}),
+		metrics: metrics.Bind(opts.metrics, cfg.ModuleID, opts.name),
+		blocked: newBlocked(),
 	}
 	l.calls.made = newSignal()
-	l.settings.Store(&opts.Settings)
+	l.settings.Store(newConfiguration(opts.Settings))
 	l.merge, _ = opts.merge.(func(current, reconciled Obj) Obj)
 	keyOf := l.indexer.ObjectToKey
 	l.core = core.New(l.coreConfig(func(obj Obj) []byte { return keyOf(obj) }))
@@ -216,7 +213,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	defer l.pool.stop()
 
 	for reason := ReasonStart; ctx.Err() == nil; {
-		if !l.pace.admit(ctx, l.set.RoundLimiter, l.now) {
+		if !l.pace.admit(ctx, l.roundLimiter, l.calls.made, l.now) {
 			break
 		}
 		watch := l.pass(ctx, reason)

@@ -42,22 +42,49 @@ type pace struct {
 	hasWaited         bool
 }
 
-// admit blocks until the next pass may begin, and returns false if ctx ends before.
-func (p *pace) admit(ctx context.Context, limiter *rate.Limiter, now func() time.Duration) bool {
-	if limiter != nil {
-		for !p.token {
-			// A limiter that refuses may have been told to for a while.
-			p.token = limiter.Wait(ctx) == nil
-			if !p.token && !sleep(ctx, refused) {
-				return false
-			}
+// admit blocks until the next pass may begin, and returns false if ctx ends before. The
+// limiter is the one that is set; woken is signalled when that may have changed, and is
+// not needed to know of anything else.
+func (p *pace) admit(ctx context.Context, limiter func() *rate.Limiter, woken signal, now func() time.Duration) bool {
+	for l := limiter(); l != nil; l = limiter() {
+		if p.token || p.reserve(ctx, l, woken) {
+			return true
 		}
-		return true
+		if ctx.Err() != nil {
+			return false
+		}
 	}
 	if p.crowds < streak || p.full {
 		return true
 	}
 	return sleep(ctx, p.roundAt+gather-now())
+}
+
+// reserve waits for a token of a limiter. It gives up when ctx ends or it is woken, and
+// when the limiter allows nothing at all, which it may have been told to for a while.
+func (p *pace) reserve(ctx context.Context, limiter *rate.Limiter, woken signal) bool {
+	reservation := limiter.Reserve()
+	wait := reservation.Delay()
+	if wait == 0 {
+		p.token = true
+		return true
+	}
+	allowed := wait != rate.InfDuration
+	if !allowed {
+		wait = refused
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		p.token = allowed
+	case <-ctx.Done():
+	case <-woken:
+	}
+	if !p.token {
+		reservation.Cancel()
+	}
+	return p.token
 }
 
 // idle notes that the loop had nothing to do between two times.

@@ -6,6 +6,7 @@ package reconciler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cilium/hive/cell"
@@ -36,26 +37,37 @@ type aged[Obj any] struct {
 // than the refresh interval. It walks the table in revision order, the longest
 // unwritten first, and stops at the first that is too young.
 func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
+	on := false
+	for ctx.Err() == nil {
+		set := l.settings.Load()
+		// Whatever it waits for, it is not to go on with settings that are not in force.
+		during, end := context.WithCancel(ctx)
+		ended := context.AfterFunc(set.refreshing, end)
+		if set.RefreshInterval > 0 {
+			on = true
+			l.refreshEvery(during, &set.Settings, health)
+		} else if on {
+			on = false
+			health.OK("Refreshing is off")
+		}
+		<-during.Done()
+		ended()
+		end()
+	}
+	return nil
+}
+
+// refreshEvery refreshes until ctx ends.
+func (l *Loop[Obj]) refreshEvery(ctx context.Context, set *Settings, health cell.Health) {
 	var seen statedb.Revision
 	for {
-		next := never
-		if interval := l.Settings().RefreshInterval; interval > 0 {
-			var err error
-			if next, err = l.refreshAged(ctx, interval, &seen); err != nil {
-				return nil
-			}
-			health.OK(fmt.Sprintf("Next refresh in %s", next))
+		next, err := l.refreshAged(ctx, set, &seen)
+		if err != nil {
+			return
 		}
-		timer := time.NewTimer(next)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-l.reconfigured:
-			timer.Stop()
-			// What is too young by one interval need not be by another.
-			seen = 0
-		case <-timer.C:
+		health.OK(fmt.Sprintf("Next refresh in %s", next))
+		if !sleep(ctx, next) {
+			return
 		}
 	}
 }
@@ -63,8 +75,8 @@ func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
 // refreshAged marks everything that is due, batch by batch, and returns how long it is
 // until the next object is. seen is the revision up to which objects have been looked
 // at. The error is that of ctx.
-func (l *Loop[Obj]) refreshAged(ctx context.Context, interval time.Duration, seen *statedb.Revision) (time.Duration, error) {
-	limiter := l.Settings().RefreshLimiter
+func (l *Loop[Obj]) refreshAged(ctx context.Context, set *Settings, seen *statedb.Revision) (time.Duration, error) {
+	interval, limiter := set.RefreshInterval, set.RefreshLimiter
 	most := refreshSize(limiter)
 	size := most
 	batch := make([]aged[Obj], 0, size)
@@ -157,9 +169,15 @@ func permit(ctx context.Context, limiter *rate.Limiter, n int) bool {
 		return ctx.Err() == nil
 	}
 	now := time.Now()
-	var wait time.Duration
-	for range n {
-		wait = limiter.ReserveN(now, 1).DelayFrom(now)
+	reserved := make([]*rate.Reservation, n)
+	for i := range reserved {
+		reserved[i] = limiter.ReserveN(now, 1)
 	}
-	return sleep(ctx, wait)
+	if sleep(ctx, reserved[n-1].DelayFrom(now)) {
+		return true
+	}
+	for _, r := range slices.Backward(reserved) {
+		r.Cancel()
+	}
+	return false
 }

@@ -4,6 +4,7 @@
 package reconciler
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -106,19 +107,42 @@ func (s *Settings) validate() error {
 // workers reports whether operations run on goroutines of their own.
 func (s *Settings) workers() bool { return s.Concurrency > 1 || s.MaxStuck > 0 }
 
+// configuration is what is in force between two calls of Reconfigure.
+type configuration struct {
+	Settings
+	// refreshing ends, by endRefreshing, when those of the settings are replaced that the
+	// refresher goes by.
+	refreshing    context.Context
+	endRefreshing context.CancelFunc
+}
+
+func newConfiguration(s Settings) *configuration {
+	c := &configuration{Settings: s}
+	c.refreshing, c.endRefreshing = context.WithCancel(context.Background())
+	return c
+}
+
 // Settings returns the settings that are in force. Safe from any goroutine.
-func (l *Loop[Obj]) Settings() Settings { return *l.settings.Load() }
+func (l *Loop[Obj]) Settings() Settings { return l.settings.Load().Settings }
+
+func (l *Loop[Obj]) roundLimiter() *rate.Limiter { return l.settings.Load().RoundLimiter }
 
 // Reconfigure changes settings while the reconciler runs, or before: change is handed
-// the current ones and changes what it wants. Several calls at once happen one after
-// the other. What is wrong is an error that names the setting and the value, and
-// then nothing changes. What is running is not interrupted: new settings hold from the
-// next round on. Safe from any goroutine.
+// the current ones and changes what it wants; it must not call Reconfigure. Several calls
+// at once happen one after the other. MaxStuck follows Concurrency and Timeout, as
+// [WithMaxStuck] says, until it is set. What is wrong is an error that names the setting
+// and the value, and then nothing changes. What is running is not interrupted: new
+// settings hold from the next round on. Safe from any goroutine.
 func (l *Loop[Obj]) Reconfigure(change func(s *Settings)) error {
 	l.reconfiguring.Lock()
 	defer l.reconfiguring.Unlock()
-	s := *l.settings.Load()
+	was := l.settings.Load()
+	s := was.Settings
 	change(&s)
+	maxStuckSet := l.opts.maxStuckSet || s.MaxStuck != was.MaxStuck
+	if !maxStuckSet {
+		s.MaxStuck = s.defaultMaxStuck()
+	}
 	err := s.validate()
 	if s.PruneInterval > 0 && l.cfg.Pruner == nil && l.cfg.Sweeper == nil {
 		err = errors.Join(err, fmt.Errorf("WithPruning: interval is %s, but nothing prunes", s.PruneInterval))
@@ -126,8 +150,21 @@ func (l *Loop[Obj]) Reconfigure(change func(s *Settings)) error {
 	if err != nil {
 		return fmt.Errorf("reconciler %q: %w", l.opts.name, err)
 	}
-	l.settings.Store(&s)
+	l.opts.maxStuckSet = maxStuckSet
+	if s.RefreshInterval == was.RefreshInterval && s.RefreshLimiter == was.RefreshLimiter {
+		l.settings.Store(&configuration{s, was.refreshing, was.endRefreshing})
+	} else {
+		l.settings.Store(newConfiguration(s))
+		was.endRefreshing()
+	}
 	l.calls.made.signal()
-	l.reconfigured.signal()
 	return nil
+}
+
+// defaultMaxStuck is that of [WithMaxStuck].
+func (s *Settings) defaultMaxStuck() int {
+	if s.Concurrency > 1 && s.Timeout > 0 {
+		return s.Concurrency
+	}
+	return 0
 }

@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// set changes the settings of the loop.
+func (e *env) set(change func(s *reconciler.Settings)) {
+	e.Helper()
+	require.NoError(e, e.loop.Reconfigure(change))
+	synctest.Wait()
+}
+
+func TestSettingsAreThoseOfTheOptions(t *testing.T) {
+	rounds, operations, refreshes := rate.NewLimiter(1, 1), rate.NewLimiter(2, 2), rate.NewLimiter(3, 3)
+	e := newEnv(t)
+	cfg := e.config()
+	cfg.Options = []reconciler.Option{
+		reconciler.WithRoundLimits(7, rounds), reconciler.WithOperationLimit(operations),
+		reconciler.WithConcurrency(3), reconciler.WithMaxStuck(2), reconciler.WithTimeout(time.Second),
+		reconciler.WithRetry(time.Minute, time.Hour), reconciler.WithJitter(0.25), reconciler.WithMaxRetries(9),
+		reconciler.WithBlockedRecheck(time.Hour), reconciler.WithRefreshing(2*time.Hour, refreshes),
+		reconciler.WithPruning(3 * time.Hour),
+	}
+	loop, err := reconciler.New(cfg)
+	require.NoError(t, err)
+	want := reconciler.Settings{
+		RoundSize: 7, RoundLimiter: rounds, OperationLimiter: operations,
+		Concurrency: 3, MaxStuck: 2, Timeout: time.Second,
+		MinBackoff: time.Minute, MaxBackoff: time.Hour, Jitter: 0.25, MaxRetries: 9, BlockedRecheck: time.Hour,
+		RefreshInterval: 2 * time.Hour, RefreshLimiter: refreshes, PruneInterval: 3 * time.Hour,
+	}
+	require.Equal(t, want, loop.Settings())
+
+	want.RoundSize, want.Jitter, want.OperationLimiter = 8, 0, nil
+	require.NoError(t, loop.Reconfigure(func(s *reconciler.Settings) {
+		s.RoundSize, s.Jitter, s.OperationLimiter = 8, 0, nil
+	}))
+	require.Equal(t, want, loop.Settings())
+}
+
+func TestDefaultSettings(t *testing.T) {
+	e := newEnv(t)
+	cfg := e.config()
+	cfg.Options = nil
+	loop, err := reconciler.New(cfg)
+	require.NoError(t, err)
+	s := loop.Settings()
+	require.Equal(t, rate.Limit(100), s.RefreshLimiter.Limit())
+	s.RefreshLimiter = nil
+	require.Equal(t, reconciler.Settings{
+		RoundSize: 1000, Concurrency: 1, MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute, Jitter: 0.1,
+		BlockedRecheck: time.Minute, RefreshInterval: 30 * time.Minute, PruneInterval: time.Hour,
+	}, s)
+}
+
+// A bad value is an error that names the setting and the value, and nothing is changed by
+// it, not even what is good.
+func TestBadSettingsAreNamedAndChangeNothing(t *testing.T) {
+	closed := rate.NewLimiter(1, 0)
+	for want, change := range map[string]func(s *reconciler.Settings){
+		"WithRoundLimits: numObjects is 0, must be at least 1":                     func(s *reconciler.Settings) { s.RoundSize = 0 },
+		"WithRoundLimits: limiter has rate 1 and burst 0, which never allows":      func(s *reconciler.Settings) { s.RoundLimiter = closed },
+		"WithOperationLimit: limiter has rate 1 and burst 0, which never allows":   func(s *reconciler.Settings) { s.OperationLimiter = closed },
+		"WithRefreshing: limiter has rate 1 and burst 0, which never allows":       func(s *reconciler.Settings) { s.RefreshLimiter = closed },
+		"WithConcurrency: n is 0, must be between 1 and 10000":                     func(s *reconciler.Settings) { s.Concurrency = 0 },
+		"WithConcurrency: n is 10001, must be between 1 and 10000":                 func(s *reconciler.Settings) { s.Concurrency = 10_001 },
+		"WithMaxStuck: n is -1, must be between 0 and 10000":                       func(s *reconciler.Settings) { s.MaxStuck = -1 },
+		"WithMaxStuck: n is 1, but without WithTimeout no operation is ever stuck": func(s *reconciler.Settings) { s.MaxStuck = 1 },
+		"WithTimeout: timeout is -1s, must not be negative":                        func(s *reconciler.Settings) { s.Timeout = -time.Second },
+		"WithRetry: minBackoff is 0s, must be positive":                            func(s *reconciler.Settings) { s.MinBackoff = 0 },
+		"WithRetry: maxBackoff is 0s, must be positive":                            func(s *reconciler.Settings) { s.MaxBackoff = 0 },
+		"WithRetry: minBackoff 1h0m0s is above maxBackoff 1m0s":                    func(s *reconciler.Settings) { s.MinBackoff = time.Hour },
+		"WithJitter: fraction is 1.5, must be between 0 and 1":                     func(s *reconciler.Settings) { s.Jitter = 1.5 },
+		"WithJitter: fraction is NaN, must be between 0 and 1":                     func(s *reconciler.Settings) { s.Jitter = math.NaN() },
+		"WithMaxRetries: n is -1, must not be negative":                            func(s *reconciler.Settings) { s.MaxRetries = -1 },
+		"WithBlockedRecheck: interval is -1s, must not be negative":                func(s *reconciler.Settings) { s.BlockedRecheck = -time.Second },
+		"WithRefreshing: interval is -1s, must not be negative":                    func(s *reconciler.Settings) { s.RefreshInterval = -time.Second },
+		"WithPruning: interval is -1s, must not be negative":                       func(s *reconciler.Settings) { s.PruneInterval = -time.Second },
+	} {
+		t.Run(want, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				before := e.loop.Settings()
+				err := e.loop.Reconfigure(func(s *reconciler.Settings) {
+					s.BlockedRecheck = time.Hour
+					change(s)
+				})
+				require.ErrorContains(e, err, want)
+				require.ErrorContains(e, err, `reconciler "`)
+				require.Equal(e, before, e.loop.Settings())
+			}, nil)
+		})
+	}
+
+	inBubble(t, func(e *env) {
+		err := e.loop.Reconfigure(func(s *reconciler.Settings) { s.RoundSize, s.MaxRetries = -1, -2 })
+		require.ErrorContains(e, err, "numObjects is -1")
+		require.ErrorContains(e, err, "n is -2")
+	}, nil)
+	inBubble(t, func(e *env) {
+		err := e.loop.Reconfigure(func(s *reconciler.Settings) { s.PruneInterval = time.Hour })
+		require.ErrorContains(e, err, "WithPruning: interval is 1h0m0s, but nothing prunes")
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		cfg.Operations, cfg.BatchOperations = nil, onlyBatches{batchTarget{e.target}}
+	}, reconciler.WithoutPruning())
+}
+
+// onlyBatches has no Prune.
+type onlyBatches struct {
+	reconciler.BatchOperations[*object]
+}
+
+func TestSettingsMayBeChangedBeforeTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		loop, err := reconciler.New(e.config())
+		require.NoError(t, err)
+		require.NoError(t, loop.Reconfigure(func(s *reconciler.Settings) { s.Concurrency = 4 }))
+		e.target.takes(time.Millisecond)
+		e.put(1, ids(1, 100)...)
+		ctx, cancel := context.WithCancel(e.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- loop.Run(ctx) }()
+		e.pass(time.Second)
+		e.eachDone()
+		require.Equal(e, 4, e.target.most)
+		cancel()
+		require.NoError(e, <-ended)
+	})
+}
+
+func TestRoundSizeIsChanged(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.takes(time.Millisecond)
+		largest := func() (n int) {
+			sizes := map[int]int{}
+			for _, c := range e.target.take() {
+				sizes[c.batch]++
+				n = max(n, sizes[c.batch])
+			}
+			return n
+		}
+		e.put(1, ids(1, 1000)...)
+		e.pass(100 * time.Millisecond)
+		e.set(func(s *reconciler.Settings) { s.RoundSize = 50 })
+		e.pass(400 * time.Millisecond)
+		require.Equal(e, 50, largest())
+		e.set(func(s *reconciler.Settings) { s.RoundSize = 2 })
+		e.pass(60 * time.Millisecond)
+		e.target.take()
+		e.pass(200 * time.Millisecond)
+		require.Equal(e, 2, largest())
+		e.pass(time.Second)
+		e.eachDone()
+	}, operationKinds[1].change, reconciler.WithRoundLimits(10, nil))
+}
+
+// A new limiter is not waited for until the old one has allowed something.
+func TestLimitersAreChangedWhileTheyAreWaitedFor(t *testing.T) {
+	hourly := func() *rate.Limiter { return rate.NewLimiter(rate.Every(time.Hour), 1) }
+	for name, set := range map[string]func(s *reconciler.Settings, limiter *rate.Limiter){
+		"rounds":     func(s *reconciler.Settings, limiter *rate.Limiter) { s.RoundLimiter = limiter },
+		"operations": func(s *reconciler.Settings, limiter *rate.Limiter) { s.OperationLimiter = limiter },
+	} {
+		for _, n := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%s, workers %d", name, n), func(t *testing.T) {
+				inBubble(t, func(e *env) {
+					e.set(func(s *reconciler.Settings) { set(s, hourly()) })
+					for id := range uint64(5) {
+						e.put(1, id)
+						e.pass(time.Minute)
+					}
+					require.LessOrEqual(e, len(e.target.take()), 2)
+					e.set(func(s *reconciler.Settings) { set(s, nil) })
+					e.pass(10 * time.Millisecond)
+					e.eachDone()
+					e.set(func(s *reconciler.Settings) { set(s, hourly()) })
+					for id := range uint64(5) {
+						e.put(2, id)
+						e.pass(time.Minute)
+					}
+					e.target.take()
+					e.set(func(s *reconciler.Settings) { set(s, rate.NewLimiter(1000, 1)) })
+					e.pass(100 * time.Millisecond)
+					e.eachDone()
+				}, nil, reconciler.WithConcurrency(n))
+			})
+		}
+	}
+}
+
+// The number of workers is changed while they work: nothing is lost, run twice at a time
+// or waits for what was before.
+func TestConcurrencyIsChangedInFlight(t *testing.T) {
+	withWorkers(t, []int{1}, func(e *env, _ int) {
+		e.target.takes(10 * time.Millisecond)
+		most := func() int {
+			e.target.mu.Lock()
+			defer e.target.mu.Unlock()
+			n := e.target.most
+			e.target.most = 0
+			return n
+		}
+		e.put(1, ids(1, 4000)...)
+		for range 3 {
+			e.pass(200 * time.Millisecond)
+			require.Equal(e, 1, most())
+			e.set(func(s *reconciler.Settings) { s.Concurrency = 8 })
+			e.pass(400 * time.Millisecond)
+			require.Equal(e, 8, most())
+			e.set(func(s *reconciler.Settings) { s.Concurrency = 3 })
+			e.pass(200 * time.Millisecond)
+			most()
+			e.pass(200 * time.Millisecond)
+			require.Equal(e, 3, most())
+			e.set(func(s *reconciler.Settings) { s.Concurrency = 1 })
+			e.pass(200 * time.Millisecond)
+			most()
+		}
+		e.pass(time.Minute)
+		e.eachDone()
+		require.Len(e, e.target.take(), 4000, "each once")
+	}, reconciler.WithRoundLimits(10, nil))
+}
+
+// With workers from the middle of a long operation on, others run beside it.
+func TestConcurrencyIsRaisedBesideALongOperation(t *testing.T) {
+	for _, n := range []int{1, 2} {
+		inBubble(t, func(e *env) {
+			e.target.taking(func(c call) time.Duration {
+				if c.id <= uint64(n) {
+					return time.Hour
+				}
+				return time.Millisecond
+			})
+			e.put(1, ids(1, uint64(n))...)
+			e.pass(time.Second)
+			e.put(1, 10)
+			e.pass(time.Second)
+			require.Equal(e, reconciler.StatusKindPending, e.kind(10))
+			e.set(func(s *reconciler.Settings) { s.Concurrency = 4 })
+			e.pass(10 * time.Millisecond)
+			if n > 1 {
+				require.Equal(e, reconciler.StatusKindDone, e.kind(10))
+			}
+			e.pass(2 * time.Hour)
+			e.eachDone()
+		}, nil, reconciler.WithConcurrency(n))
+	}
+}
+
+func TestTimeoutIsChanged(t *testing.T) {
+	withWorkers(t, []int{1, 4}, func(e *env, _ int) {
+		e.target.mu.Lock()
+		e.target.before = func(ctx context.Context, _ call) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+		e.target.mu.Unlock()
+		e.put(1, 1)
+		e.pass(2 * time.Second)
+		e.eachDone()
+		deadline := errors.New("")
+		e.target.deciding(func(call) error { return deadline })
+		e.set(func(s *reconciler.Settings) { s.Timeout = 300 * time.Millisecond })
+		e.put(2, 1)
+		e.pass(350 * time.Millisecond)
+		require.Contains(e, e.get(1).Status.GetError(), "timed out after 300ms")
+		e.set(func(s *reconciler.Settings) { s.Timeout = 0 })
+		e.target.deciding(nil)
+		e.pass(2 * time.Second)
+		e.eachDone()
+	})
+}
+
+// Backoff and retries are those that are set when an operation fails.
+func TestRetrySettingsAreChanged(t *testing.T) {
+	withWorkers(t, []int{1, 4}, func(e *env, _ int) {
+		e.target.failing("no")
+		e.put(1, 1)
+		e.pass(350 * time.Millisecond)
+		require.Len(e, e.target.take(), 3, "after 100 and 200 ms")
+		e.set(func(s *reconciler.Settings) { s.MinBackoff, s.MaxBackoff = time.Second, 2*time.Second })
+		e.pass(400 * time.Millisecond)
+		require.Len(e, e.target.take(), 1, "the wait that had begun")
+		e.pass(20 * time.Second)
+		require.Len(e, e.target.take(), 10, "every two seconds")
+
+		e.set(func(s *reconciler.Settings) { s.MaxRetries = 3 })
+		e.pass(time.Minute)
+		require.Len(e, e.target.take(), 1, "it had had as many")
+		require.Contains(e, e.get(1).Status.GetError(), "given up after")
+		e.set(func(s *reconciler.Settings) { s.MaxRetries = 0 })
+		e.put(2, 1)
+		e.pass(time.Minute)
+		require.Greater(e, len(e.target.take()), 20)
+		e.target.failing("")
+		e.pass(3 * time.Second)
+		e.eachDone()
+	})
+}
+
+func TestBlockedRecheckIsChanged(t *testing.T) {
+	inBubble(t, func(e *env) {
+		never := make(chan struct{})
+		e.target.deciding(func(call) error { return reconciler.Blocked("nothing", never) })
+		e.put(1, 1)
+		e.pass(time.Hour)
+		require.Len(e, e.target.take(), 1, "it is never rechecked")
+		e.set(func(s *reconciler.Settings) { s.BlockedRecheck = time.Minute })
+		e.put(2, 1)
+		e.pass(10*time.Minute + time.Second)
+		require.Len(e, e.target.take(), 11)
+		e.set(func(s *reconciler.Settings) { s.BlockedRecheck = 0 })
+		e.pass(10 * time.Minute)
+		require.LessOrEqual(e, len(e.target.take()), 1)
+	}, nil, reconciler.WithBlockedRecheck(0), reconciler.WithoutPruning())
+}
+
+func TestRefreshingIsTurnedOnAndOff(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, ids(1, 1000)...)
+		e.pass(time.Hour)
+		require.Len(e, e.target.take(), 1000)
+		e.set(func(s *reconciler.Settings) { s.RefreshInterval = time.Minute })
+		e.pass(time.Second)
+		require.Len(e, e.target.take(), 1000, "those of an hour ago are due at once")
+		e.pass(10 * time.Minute)
+		require.InDelta(e, 10_000, len(e.target.take()), 1000)
+
+		// Slowly now, and then with another limiter in the middle.
+		e.set(func(s *reconciler.Settings) { s.RefreshLimiter = rate.NewLimiter(1, 1) })
+		e.pass(2 * time.Minute)
+		require.InDelta(e, 90, len(e.target.take()), 35, "not before each is a minute old")
+		e.set(func(s *reconciler.Settings) { s.RefreshLimiter = rate.NewLimiter(10, 1) })
+		e.pass(time.Minute)
+		require.InDelta(e, 600, len(e.target.take()), 20)
+		e.set(func(s *reconciler.Settings) { s.RefreshLimiter = rate.NewLimiter(rate.Every(time.Hour), 1) })
+		e.pass(2 * time.Second)
+		e.target.take()
+		e.set(func(s *reconciler.Settings) { s.RefreshLimiter = nil })
+		e.pass(2 * time.Minute)
+		require.Greater(e, len(e.target.take()), 1900)
+
+		// Off in the middle of a refresh.
+		e.set(func(s *reconciler.Settings) { s.RefreshLimiter = rate.NewLimiter(1, 1) })
+		e.pass(5 * time.Minute)
+		e.target.take()
+		e.set(func(s *reconciler.Settings) { s.RefreshInterval = 0 })
+		e.pass(2 * time.Second)
+		e.target.take()
+		e.pass(time.Hour)
+		require.Empty(e, e.target.take())
+		e.eachDone()
+	}, nil, reconciler.WithRefreshing(0, nil), reconciler.WithoutPruning())
+}
+
+func TestRefreshIntervalIsShortenedAndLengthened(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Minute)
+		e.target.take()
+		e.set(func(s *reconciler.Settings) { s.RefreshInterval = time.Minute })
+		e.pass(10*time.Minute + time.Second)
+		require.Len(e, e.target.take(), 11)
+		e.set(func(s *reconciler.Settings) { s.RefreshInterval = time.Hour })
+		e.pass(10*time.Hour + time.Second)
+		require.Len(e, e.target.take(), 10)
+	}, nil, reconciler.WithRefreshing(time.Hour, nil), reconciler.WithoutPruning())
+}
+
+func TestPruneIntervalIsChanged(t *testing.T) {
+	withWorkers(t, []int{1, 4}, func(e *env, _ int) {
+		e.put(1, 1)
+		e.pass(10 * time.Hour)
+		e.target.take()
+		e.set(func(s *reconciler.Settings) { s.PruneInterval = time.Minute })
+		e.pass(10*time.Minute + time.Second)
+		require.Len(e, e.target.take(), 10)
+		e.set(func(s *reconciler.Settings) { s.PruneInterval = time.Hour })
+		e.pass(3*time.Hour + time.Second)
+		require.Len(e, e.target.take(), 3)
+		e.set(func(s *reconciler.Settings) { s.PruneInterval = 0 })
+		e.pass(100 * time.Hour)
+		require.Empty(e, e.target.take())
+		e.loop.Prune()
+		synctest.Wait()
+		require.Len(e, e.target.take(), 1)
+	}, reconciler.WithoutPruning())
+}
+
+// A prune that failed is retried, and out of health when it succeeds, whatever the interval
+// has become.
+func TestFailedPruneIsRetriedThoughTheIntervalChanges(t *testing.T) {
+	for _, interval := range []time.Duration{0, time.Hour, math.MaxInt64} {
+		inBubble(t, func(e *env) {
+			e.target.failing("busy")
+			e.loop.Prune()
+			e.pass(time.Second)
+			e.set(func(s *reconciler.Settings) { s.PruneInterval = interval })
+			e.target.failing("")
+			e.pass(10 * time.Second)
+			_, message, _ := e.health.now()
+			require.Equal(e, "OK, 0 object(s)", message)
+		}, nil, reconciler.WithPruning(time.Minute))
+	}
+}
+
+// Unless it was set, the number of operations that may be left behind follows the number
+// of workers, as it does at the start.
+func TestMaxStuckFollowsTheWorkersUnlessItIsSet(t *testing.T) {
+	inBubble(t, func(e *env) {
+		require.Equal(e, 4, e.loop.Settings().MaxStuck)
+		e.set(func(s *reconciler.Settings) { s.Concurrency = 8 })
+		require.Equal(e, 8, e.loop.Settings().MaxStuck)
+		e.set(func(s *reconciler.Settings) { s.Concurrency = 1 })
+		require.Equal(e, 0, e.loop.Settings().MaxStuck)
+		e.set(func(s *reconciler.Settings) { s.Concurrency = 2 })
+		require.Equal(e, 2, e.loop.Settings().MaxStuck)
+		e.set(func(s *reconciler.Settings) { s.Timeout = 0 })
+		require.Equal(e, 0, e.loop.Settings().MaxStuck)
+		e.set(func(s *reconciler.Settings) { s.Timeout, s.MaxStuck = time.Second, 1 })
+		e.set(func(s *reconciler.Settings) { s.Concurrency = 8 })
+		require.Equal(e, 1, e.loop.Settings().MaxStuck, "it has been set")
+	}, nil, reconciler.WithConcurrency(4), reconciler.WithTimeout(time.Second))
+	inBubble(t, func(e *env) {
+		e.set(func(s *reconciler.Settings) { s.Concurrency = 8 })
+		require.Equal(e, 3, e.loop.Settings().MaxStuck, "it was set at the start")
+	}, nil, reconciler.WithConcurrency(4), reconciler.WithTimeout(time.Second), reconciler.WithMaxStuck(3))
+}
+
+// Calls of Reconfigure at once happen one after the other: each sees what the one before
+// has set.
+func TestReconfigureIsAtomic(t *testing.T) {
+	withWorkers(t, []int{1, 4}, func(e *env, _ int) {
+		e.target.takes(time.Millisecond)
+		e.put(1, ids(1, 500)...)
+		var wg sync.WaitGroup
+		var refused atomic.Int64
+		for i := range 8 {
+			wg.Go(func() {
+				for k := range 50 {
+					err := e.loop.Reconfigure(func(s *reconciler.Settings) {
+						s.MaxRetries++
+						s.Concurrency = 1 + (i+k)%6
+						s.RoundSize = 1 + (i*k)%20
+						s.Timeout = time.Duration(1+k) * time.Second
+						if k%10 == 9 {
+							s.Jitter = -1
+						}
+					})
+					if err != nil {
+						refused.Add(1)
+					}
+					_ = e.loop.Settings().MaxRetries
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(e, 8*5, refused.Load())
+		require.Equal(e, 8*45, e.loop.Settings().MaxRetries)
+		e.pass(time.Minute)
+		e.eachDone()
+	})
+}
