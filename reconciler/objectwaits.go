@@ -174,7 +174,7 @@ func (k *objectWaits[Obj]) look(l *Loop[Obj], w *objectWait[Obj]) bool {
 func (l *Loop[Obj]) reached(w *objectWait[Obj]) bool {
 	d, owed := l.core.DebtOf(w.object)
 	if !w.deleted {
-		return owed && !d.Deleted && d.Since >= w.revision && attempted(&d)
+		return owed && d.Since >= w.revision && attempted(&d)
 	}
 	switch {
 	case !owed:

@@ -169,6 +169,78 @@ func TestWaitForADeletionGoesOnWithTheRowThatIsInserted(t *testing.T) {
 	})
 }
 
+// Who waits for attempts is told what came of the row that was inserted in the meantime.
+func TestWaitForAttemptsOnADeletionGoesOnWithTheRowThatIsInserted(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.put(works, 1)
+		synctest.Wait()
+		e.target.lasting(func(call) time.Duration { return time.Second })
+		e.target.deciding(outcomes(nil))
+		e.remove(1)
+		over := e.waitFor(reconciler.Attempted, 1)
+		e.goesOn(over)
+		e.put(failsForGood, 1)
+		e.pass(1999 * time.Millisecond)
+		e.goesOn(over)
+		e.pass(2 * time.Millisecond)
+		w := e.isOver(over, 2*time.Second)
+		require.NoError(e, w.err)
+		e.owes(w.owed, "0x0000000000000001 is terminal: no such name")
+	})
+}
+
+// The row that was inserted in place of what was deleted is there, though the backlog that
+// it passed by is not.
+func TestWaitForADeletionGoesOnWithARowThatPassedABacklog(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 8000)
+		synctest.Wait()
+		e.target.lasting(func(call) time.Duration { return time.Millisecond })
+		e.target.deciding(func(c call) error {
+			if c.op == "delete" {
+				return errors.New("in use")
+			}
+			return nil
+		})
+		load := e.put(1, ids(1, 5000)...)
+		revision := e.wait(load, reconciler.Applied)
+		e.pass(100 * time.Millisecond)
+		e.remove(8000)
+		over := e.waitFor(reconciler.Applied, 8000)
+		e.pass(50 * time.Millisecond)
+		e.goesOn(over)
+		e.put(2, 8000)
+		e.pass(time.Second)
+		require.NoError(e, (<-over).err)
+		e.goesOn(revision)
+		require.Equal(e, 2, e.target.holds()[8000])
+	}, nil, reconciler.WithoutPruning())
+}
+
+// What came of a version before the one that is waited for is neither here nor there.
+func TestAttemptOnAnEarlierVersionDoesNotCount(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.target.deciding(outcomes(nil))
+		e.put(failsNow, 1, 2)
+		synctest.Wait()
+		e.loop.Pause()
+		synctest.Wait()
+		e.put(works, 1)
+		e.remove(2)
+		waits := []<-chan waited{e.waitFor(reconciler.Attempted, 1), e.waitFor(reconciler.Attempted, 2)}
+		e.pass(time.Hour)
+		for _, over := range waits {
+			e.goesOn(over)
+		}
+		e.target.take()
+		e.loop.Resume()
+		for _, over := range waits {
+			e.nothingOwed(e.isOver(over, time.Hour))
+		}
+		require.Len(e, e.target.take(), 2)
+	})
+}
+
 // Nobody will attempt what was inserted as a row that asks for nothing.
 func TestWaitForADeletionGoesOnWithARowThatAsksForNothing(t *testing.T) {
 	everyWay(t, func(e *env) {
@@ -288,6 +360,24 @@ func TestPausedObjectsCountAsAttempted(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An object that is paused when its turn comes was not when the wait for it began.
+func TestObjectThatIsPausedWhenItsTurnComesCountsAsAttempted(t *testing.T) {
+	singly(t, func(e *env) {
+		e.target.lasting(func(call) time.Duration { return 50 * time.Millisecond })
+		e.put(works, ids(1, 9)...)
+		over := e.waitFor(reconciler.Attempted, 9)
+		e.pass(10 * time.Millisecond)
+		e.loop.PauseObjects(func(o *object) bool { return o.ID == 9 })
+		e.pass(10 * time.Second)
+		w := <-over
+		require.NoError(e, w.err)
+		e.owes(w.owed, "0x0000000000000009 is paused")
+		for _, c := range e.target.take() {
+			require.NotEqual(e, uint64(9), c.id)
+		}
+	})
 }
 
 // A change of an object that failed a moment ago is not attempted before its minimum

@@ -202,6 +202,24 @@ func TestWaitForAttemptsReturnsWhatIsNotApplied(t *testing.T) {
 	})
 }
 
+// Each of those who are told at once is told of what is owed up to its revision.
+func TestThoseWhoWaitForDifferentRevisionsAreToldDifferentThings(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.target.deciding(outcomes(nil))
+		e.loop.Pause()
+		synctest.Wait()
+		until := e.put(failsNow, 1, 2, 3)
+		var waits []<-chan waited
+		for n := range statedb.Revision(3) {
+			waits = append(waits, e.wait(until-2+n, reconciler.Attempted), e.wait(until-2+n, reconciler.Attempted))
+		}
+		e.loop.Resume()
+		for i, over := range waits {
+			require.Len(e, e.isOver(over, 0).owed.Keys, i/2+1)
+		}
+	})
+}
+
 func TestWaitUntilAppliedOutlastsFailuresAndBlocks(t *testing.T) {
 	singly(t, func(e *env) {
 		release := make(chan struct{})
@@ -285,6 +303,20 @@ func TestWaitDoesNotHangWhenTheLoopIsStuck(t *testing.T) {
 			require.ErrorContains(e, w.err, "the reconciler is busy")
 			e.owes(w.owed, "0x0000000000000001 is pending", "deletion of 0x0000000000000002 is unknown")
 		}
+	}, nil, reconciler.WithoutPruning())
+}
+
+// Somebody whose time is up while an operation runs is still told of its success, if that
+// comes before the loop would count as stuck.
+func TestWaitThatIsOverALittleLateIsOver(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.lasting(func(call) time.Duration { return time.Second + 50*time.Millisecond })
+		until := e.put(1, 1)
+		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+		defer cancel()
+		over := during(func() (reconciler.Owed, error) { return e.loop.Wait(ctx, until, reconciler.Applied) })
+		e.pass(2 * time.Second)
+		e.nothingOwed(e.isOver(over, time.Second+50*time.Millisecond))
 	}, nil, reconciler.WithoutPruning())
 }
 
@@ -401,13 +433,31 @@ func TestWaitEndsWhenTheReconcilerStops(t *testing.T) {
 func TestWaitSeesWhatWasFinishedAtTheStop(t *testing.T) {
 	singly(t, func(e *env) {
 		e.target.lasting(func(call) time.Duration { return time.Second })
-		until := e.put(1, 1)
+		e.target.deciding(outcomes(nil))
+		until := e.put(works, 1)
 		synctest.Wait()
-		revision, row := e.wait(until, reconciler.Applied), e.waitFor(reconciler.Applied, 1)
+		applied, row := e.wait(until, reconciler.Applied), e.waitFor(reconciler.Applied, 1)
 		e.goesOn(row)
 		e.stop()
-		e.nothingOwed(<-revision)
+		e.nothingOwed(<-applied)
 		e.nothingOwed(<-row)
+	})
+	singly(t, func(e *env) {
+		e.target.lasting(func(call) time.Duration { return time.Second })
+		e.target.deciding(outcomes(nil))
+		until := e.put(failsNow, 1)
+		synctest.Wait()
+		var waits []<-chan waited
+		for range 10 {
+			waits = append(waits, e.wait(until, reconciler.Attempted))
+		}
+		synctest.Wait()
+		e.stop()
+		for _, over := range waits {
+			w := <-over
+			require.NoError(e, w.err)
+			e.owes(w.owed, "0x0000000000000001 is retry after 1 attempt(s): no route")
+		}
 	})
 }
 
