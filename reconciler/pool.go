@@ -77,7 +77,7 @@ func (p *pool[Obj]) configure(s *Settings) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.limit, p.maxStuck, p.patience = s.Concurrency, s.MaxStuck, 0
-	if s.Timeout > 0 && s.MaxStuck > 0 {
+	if s.Timeout > 0 {
 		p.patience = s.Timeout + min(s.Timeout, maxGrace)
 	}
 	p.work.Broadcast()

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// byNote makes objects with the same note a group.
+func byNote(o *object) string { return o.Note }
+
+// byRemainder makes objects a group whose IDs leave the same remainder.
+func byRemainder(n uint64) func(*object) string {
+	return func(o *object) string { return strconv.FormatUint(o.ID%n, 10) }
+}
+
+// grouped watches the groups of what runs.
+type grouped struct {
+	mu      sync.Mutex
+	running map[string]int
+	most    int
+	clash   string
+}
+
+// guard makes the target's operations take as long as takes says, and notes if two of a
+// group ran at a time.
+func (x *target) guard(groupOf func(c call) string, takes func(c call) time.Duration) *grouped {
+	g := &grouped{running: map[string]int{}}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.before = func(_ context.Context, c call) {
+		if c.op == "prune" {
+			return
+		}
+		group := groupOf(c)
+		g.mu.Lock()
+		g.running[group]++
+		if group != "" && g.running[group] > 1 {
+			g.clash = fmt.Sprintf("%s while another of group %q ran", c, group)
+		}
+		g.most = max(g.most, len(g.running))
+		g.mu.Unlock()
+		time.Sleep(takes(c))
+		g.mu.Lock()
+		if g.running[group]--; g.running[group] == 0 {
+			delete(g.running, group)
+		}
+		g.mu.Unlock()
+	}
+	return g
+}
+
+func (g *grouped) check(e *env) {
+	e.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	require.Empty(e, g.clash)
+}
+
+func remainder(n uint64) func(c call) string {
+	return func(c call) string { return strconv.FormatUint(c.id%n, 10) }
+}
+
+func always(d time.Duration) func(call) time.Duration {
+	return func(call) time.Duration { return d }
+}
+
+func TestObjectsOfAGroupAreWorkedOnOneAtATime(t *testing.T) {
+	withWorkers(t, []int{1, 2, 8}, func(e *env, n int) {
+		g := e.target.guard(remainder(5), always(time.Millisecond))
+		for value := range 20 {
+			e.put(value, ids(1, 60)...)
+			e.pass(20 * time.Millisecond)
+			e.remove(ids(1, 30)...)
+			e.pass(7 * time.Millisecond)
+		}
+		e.pass(time.Minute)
+		e.eachDone()
+		g.check(e)
+		if e.target.batches == 0 { // a batch has one of each group
+			require.Equal(e, min(n, 5), g.most, "groups at a time")
+		}
+	}, reconciler.WithSerialBy(byRemainder(5)), reconciler.WithRoundLimits(10, nil))
+}
+
+func TestBatchHoldsAtMostOneObjectOfAGroup(t *testing.T) {
+	withWorkers(t, []int{1, 4}, func(e *env, _ int) {
+		e.put(1, ids(1, 300)...)
+		e.pass(time.Minute)
+		e.eachDone()
+		batches := map[int]map[uint64]bool{}
+		for _, c := range e.target.take() {
+			if c.batch == 0 {
+				continue
+			}
+			if batches[c.batch] == nil {
+				batches[c.batch] = map[uint64]bool{}
+			}
+			require.False(e, batches[c.batch][c.id%7], "two of a group in batch %d", c.batch)
+			batches[c.batch][c.id%7] = true
+		}
+	}, reconciler.WithSerialBy(byRemainder(7)))
+}
+
+// Objects of the empty group are in nobody's way.
+func TestObjectsWithoutAGroupAreNotHeldUp(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.takes(10 * time.Millisecond)
+		e.put(1, ids(1, 80)...)
+		e.pass(101 * time.Millisecond)
+		e.eachDone()
+		require.Equal(e, 8, e.target.most)
+	}, nil, reconciler.WithConcurrency(8), reconciler.WithSerialBy(byNote))
+}
+
+// However many of a group wait, they hold up neither the other groups nor what has none,
+// whether that came before or comes later.
+func TestSlowGroupHoldsUpOnlyItself(t *testing.T) {
+	groupOf := func(o *object) string {
+		switch {
+		case o.ID <= 5000:
+			return "slow"
+		case o.ID <= 6000:
+			return strconv.FormatUint(o.ID%4, 10)
+		}
+		return ""
+	}
+	inBubble(t, func(e *env) {
+		g := e.target.guard(func(c call) string { return groupOf(&object{ID: c.id}) },
+			func(c call) time.Duration {
+				if c.id <= 5000 {
+					return 100 * time.Millisecond
+				}
+				return time.Millisecond
+			})
+		e.put(1, ids(1, 5000)...)
+		e.put(1, ids(5001, 5100)...)
+		e.put(1, ids(6001, 6100)...)
+		e.pass(time.Second)
+		for _, id := range append(ids(5001, 5100), ids(6001, 6100)...) {
+			require.Equal(e, reconciler.StatusKindDone, e.kind(id), "object %d", id)
+		}
+		written := map[uint64]time.Time{}
+		start := time.Now()
+		for i := range uint64(50) {
+			for _, id := range []uint64{5200 + i, 6200 + i} {
+				e.put(1, id)
+				written[id] = time.Now()
+			}
+			e.pass(30 * time.Millisecond)
+		}
+		e.doneSoon(start, written)
+		require.Equal(e, reconciler.StatusKindPending, e.kind(4999))
+		e.pass(10 * time.Minute)
+		e.eachDone()
+		g.check(e)
+	}, nil, reconciler.WithConcurrency(4), reconciler.WithSerialBy(groupOf))
+}
+
+// Those of a group have their turns in order, and one that changes all the time does not
+// keep the others from theirs.
+func TestNobodyIsStarvedInAGroup(t *testing.T) {
+	inBubble(t, func(e *env) {
+		g := e.target.guard(func(call) string { return "one" }, always(10*time.Millisecond))
+		e.put(1, ids(1, 50)...)
+		for value := range 200 {
+			e.put(value, 100)
+			e.pass(5 * time.Millisecond)
+		}
+		var order []uint64
+		for _, c := range e.target.take() {
+			if c.id != 100 {
+				order = append(order, c.id)
+			}
+		}
+		require.Equal(e, ids(1, 50), order)
+		e.pass(time.Minute)
+		e.eachDone()
+		g.check(e)
+	}, nil, reconciler.WithConcurrency(4), reconciler.WithSerialBy(func(*object) string { return "one" }))
+}
+
+// What fails or is blocked does not keep its group while it waits.
+func TestWaitingObjectsLeaveTheirGroup(t *testing.T) {
+	withWorkers(t, []int{1, 4}, func(e *env, _ int) {
+		never := make(chan struct{})
+		e.target.deciding(func(c call) error {
+			switch c.id {
+			case 1:
+				return errors.New("no")
+			case 2:
+				return reconciler.Blocked("nothing", never)
+			case 3:
+				return reconciler.TerminalError(errors.New("never"))
+			case 4:
+				return reconciler.Requeue(time.Hour)
+			}
+			return nil
+		})
+		e.put(1, ids(1, 4)...)
+		e.pass(10 * time.Millisecond)
+		e.put(1, 5)
+		e.pass(10 * time.Millisecond)
+		require.Equal(e, reconciler.StatusKindDone, e.kind(5))
+		e.target.deciding(nil)
+		e.put(2, 2, 3)
+		e.pass(2 * time.Hour)
+		e.eachDone()
+	}, reconciler.WithSerialBy(func(*object) string { return "one" }))
+}
+
+// putIn inserts an object in a group.
+func (e *env) putIn(group string, value int, id uint64) {
+	wtxn := e.db.WriteTxn(e.table)
+	defer wtxn.Commit()
+	_, _, err := e.table.Insert(wtxn, &object{ID: id, Value: value, Note: group, Status: reconciler.StatusPending()})
+	require.NoError(e, err)
+}
+
+// An object that moves to another group waits for that one from then on, and no more for
+// the one it was in.
+func TestGroupChangesWithTheObject(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.taking(func(c call) time.Duration { return time.Duration(c.value) * time.Millisecond })
+		// 2 waits for 1, in a, and moves to b, which is free.
+		e.putIn("a", 1000, 1)
+		e.pass(time.Millisecond)
+		e.putIn("a", 10, 2)
+		e.pass(100 * time.Millisecond)
+		require.Equal(e, reconciler.StatusKindPending, e.kind(2))
+		e.putIn("b", 10, 2)
+		e.pass(20 * time.Millisecond)
+		require.Equal(e, reconciler.StatusKindDone, e.kind(2))
+
+		// 3 is worked on in b, and moves to a meanwhile: it leaves b to 4, and waits for a.
+		e.putIn("b", 100, 3)
+		e.pass(10 * time.Millisecond)
+		e.putIn("b", 10, 4)
+		e.putIn("a", 100, 3)
+		e.pass(150 * time.Millisecond)
+		require.Equal(e, reconciler.StatusKindDone, e.kind(4))
+		require.Equal(e, reconciler.StatusKindPending, e.kind(3))
+		e.pass(time.Second)
+		e.eachDone()
+
+		// 1 holds a; 5 waits for it and is deleted, 6 waits and loses its group.
+		e.target.take()
+		e.putIn("a", 1000, 1)
+		e.pass(time.Millisecond)
+		e.putIn("a", 10, 5)
+		e.putIn("a", 10, 6)
+		e.pass(10 * time.Millisecond)
+		e.remove(5)
+		e.putIn("", 10, 6)
+		e.pass(20 * time.Millisecond)
+		require.Equal(e, []string{"update(6)"}, e.target.calls())
+		e.pass(time.Second)
+		e.eachDone()
+	}, nil, reconciler.WithConcurrency(4), reconciler.WithSerialBy(byNote))
+}
+
+// The groups are heeded from when there are workers on, and while there are fewer.
+func TestGroupsAreKeptWhileTheNumberOfWorkersChanges(t *testing.T) {
+	withWorkers(t, []int{1}, func(e *env, _ int) {
+		g := e.target.guard(remainder(5), always(3*time.Millisecond))
+		e.put(1, ids(1, 2000)...)
+		for i := range 60 {
+			e.pass(17 * time.Millisecond)
+			e.set(func(s *reconciler.Settings) { s.Concurrency = []int{8, 1, 3}[i%3] })
+		}
+		e.pass(time.Minute)
+		e.eachDone()
+		g.check(e)
+		require.Len(e, e.target.take(), 2000, "each once")
+	}, reconciler.WithSerialBy(byRemainder(5)), reconciler.WithRoundLimits(10, nil))
+}
+
+func TestSerialByOfAnotherTypeIsAnError(t *testing.T) {
+	e := newEnv(t)
+	_, err := reconciler.New(e.config(reconciler.WithSerialBy(func(s string) string { return s })))
+	require.ErrorContains(t, err, "WithSerialBy: the function is a func(string) string, must be a func(*reconciler_test.object) string")
+}
