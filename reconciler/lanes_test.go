@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -239,4 +240,30 @@ func TestNoChangeIsLostWhenTheBacklogIsDoneFirst(t *testing.T) {
 			}, nil, reconciler.WithRoundLimits(size, nil))
 		})
 	}
+}
+
+// What main has passed by when the tip begins is not for the tip to run again.
+func TestDeletionsThatKeepComingAreRunOnce(t *testing.T) {
+	const each, transactions = 400, 50
+	behindALoad(t, func(e *env, n int) {
+		// Quick at first, so that main gets on, and then slow.
+		var deletions atomic.Int64
+		e.target.taking(func(c call) time.Duration {
+			if deletions.Add(1) < 4000 {
+				return 2 * time.Microsecond
+			}
+			return 200 * time.Microsecond
+		})
+		e.put(1, ids(1, each*transactions)...)
+		e.pass(10 * time.Second)
+		deletions.Store(0)
+		e.target.take()
+		for i := range uint64(transactions) {
+			e.remove(ids(1+i*each, (i+1)*each)...)
+			time.Sleep(time.Millisecond)
+		}
+		e.pass(10 * time.Second)
+		e.eachDone()
+		require.Len(e, e.target.take(), each*transactions)
+	})
 }

@@ -40,6 +40,8 @@ type observer[Obj comparable] struct {
 	refreshes int
 	// unsetSaid: somebody has been told that there are objects without a status.
 	unsetSaid bool
+	// quick: the last time that main was behind it caught up without a tip.
+	quick bool
 }
 
 // start begins to observe.

@@ -51,27 +51,30 @@ const (
 
 // fallBehind notes that main has not seen all there is, and begins a tip if that is so for
 // long and the target is slow. The tip then reads what came since main fell behind: the
-// iterator of deletions, which knows of none before it was opened, is opened at once.
+// iterator of deletions, which knows of none before it was opened, is opened at once,
+// unless the target was quick the last time: opening it costs two transactions.
 func (l *Loop[Obj]) fallBehind(txn statedb.ReadTxn, now time.Duration) {
 	o := &l.observer
 	if o.behind == nil {
+		from := l.cfg.Table.Revision(txn)
+		o.behind = &behind[Obj]{since: now, tip: tip[Obj]{mark: from, seen: []revisions{{from, from}}}}
+	}
+	b := o.behind
+	since := now - b.since
+	if b.tip.deletions == nil {
+		if o.quick && since < behindTime/2 {
+			return
+		}
 		deletions, start, err := o.open()
 		if err != nil {
 			l.log.Error("cannot observe the table a second time; what is new waits for what is old", "error", err)
 			return
 		}
-		from := l.cfg.Table.Revision(txn)
-		o.behind = &behind[Obj]{since: now, tip: tip[Obj]{
-			deletions: deletions, start: start, deleted: start, mark: from, seen: []revisions{{from, from}},
-		}}
-		return
+		b.tip.deletions, b.tip.start, b.tip.deleted = deletions, start, start
 	}
-	b := o.behind
-	since := now - b.since
 	slow := int64(b.taken-l.set.RoundSize) < quick*since.Milliseconds()
 	if o.tip == nil && (since >= behindTime && slow || since >= behindMost) {
 		o.tip = &b.tip
-		o.tip.set(o.revision, o.revision)
 	}
 }
 
@@ -86,16 +89,22 @@ type behind[Obj comparable] struct {
 
 // catchUp ends the tip: main sees all there is.
 func (o *observer[Obj]) catchUp() {
-	if o.behind != nil {
-		o.behind.tip.deletions.Close()
-		o.behind, o.tip = nil, nil
+	if o.behind == nil {
+		return
 	}
+	if o.behind.tip.deletions != nil {
+		o.behind.tip.deletions.Close()
+	}
+	o.quick = o.tip == nil
+	o.behind, o.tip = nil, nil
 }
 
 // observeTip hands the core the latest changes.
 func (l *Loop[Obj]) observeTip(txn statedb.ReadTxn, now time.Duration) {
-	l.observeDeletions(txn)
-	t := l.observer.tip
+	t, passed := l.observer.tip, l.observer.revision
+	// What main has passed since it fell behind it has seen.
+	t.set(passed, passed)
+	l.observeDeletions(txn, passed)
 	mark := t.mark
 	t.mark = l.cfg.Table.Revision(txn)
 	if l.readTip(txn) {
@@ -135,8 +144,9 @@ func (l *Loop[Obj]) readTip(txn statedb.ReadTxn) bool {
 	return true
 }
 
-// observeDeletions hands the core the latest deletions.
-func (l *Loop[Obj]) observeDeletions(txn statedb.ReadTxn) {
+// observeDeletions hands the core the latest deletions, of those that main has not
+// passed.
+func (l *Loop[Obj]) observeDeletions(txn statedb.ReadTxn, passed statedb.Revision) {
 	t := l.observer.tip
 	if l.core.RoomFor(false) <= 0 {
 		return
@@ -147,15 +157,17 @@ func (l *Loop[Obj]) observeDeletions(txn statedb.ReadTxn) {
 	default:
 		return
 	}
-	passed := 0
+	skipped := 0
 	for change, revision := range changes {
-		if !change.Deleted {
-			if passed++; passed == stride {
+		if change.Deleted {
+			t.deleted = revision
+		}
+		if !change.Deleted || revision <= passed {
+			if skipped++; skipped == stride {
 				return
 			}
 			continue
 		}
-		t.deleted = revision
 		lane, wanted := l.wanted(nil, change)
 		if !wanted {
 			continue
