@@ -232,6 +232,15 @@ func TestAttemptOnAnEarlierVersionDoesNotCount(t *testing.T) {
 		for _, over := range waits {
 			e.goesOn(over)
 		}
+		brief, cancel := context.WithTimeout(e.Context(), 0)
+		defer cancel()
+		owed, err := e.loop.WaitFor(brief, reconciler.Attempted, objects(1, 2, 3)...)
+		require.ErrorIs(e, err, context.DeadlineExceeded)
+		e.owes(owed,
+			"0x0000000000000001 is retry after 1 attempt(s): no route",
+			"deletion of 0x0000000000000002 is unseen",
+			"deletion of 0x0000000000000003 is unseen",
+		)
 		e.target.take()
 		e.loop.Resume()
 		for _, over := range waits {

@@ -459,6 +459,22 @@ func TestWaitSeesWhatWasFinishedAtTheStop(t *testing.T) {
 			e.owes(w.owed, "0x0000000000000001 is retry after 1 attempt(s): no route")
 		}
 	})
+	singly(t, func(e *env) {
+		e.put(works, 1)
+		synctest.Wait()
+		e.target.lasting(func(call) time.Duration { return time.Second })
+		e.remove(1)
+		synctest.Wait()
+		var waits []<-chan waited
+		for range 10 {
+			waits = append(waits, e.waitFor(reconciler.Applied, 1))
+		}
+		synctest.Wait()
+		e.stop()
+		for _, over := range waits {
+			e.nothingOwed(<-over)
+		}
+	})
 }
 
 func TestMilestoneThatIsNoneIsAnError(t *testing.T) {
