@@ -27,6 +27,9 @@ type task[Obj any] struct {
 	// asked is what the status is to say on the clone, if not what it says in the
 	// table: a retry is handed the status that asked for the work.
 	asked status.Kind
+	// merged: the row in the table has more than object, since a checkpoint was merged
+	// with what another reconciler had written.
+	merged bool
 
 	err  error
 	took time.Duration

@@ -28,10 +28,10 @@ func (x *batched[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks [
 	if ctx.Err() != nil {
 		return 0
 	}
-	x.scope.set(tasks, attempts)
 	defer x.scope.set(nil, nil)
 	deletes, updates := x.split(tasks)
 	if x.rounds != nil {
+		x.scope.set(tasks, attempts)
 		x.process(ctx, tasks, deletes, updates, func(ctx context.Context) {
 			x.rounds.ProcessRound(ctx, txn, deletes, updates)
 		})
@@ -48,6 +48,7 @@ func (x *batched[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks [
 			tasks[updates[i].place-1].err = errNotRun
 		}
 	} else if len(updates) > 0 {
+		x.scope.set(tasks, attempts)
 		x.process(ctx, tasks, nil, updates, func(ctx context.Context) {
 			x.batches.UpdateBatch(ctx, txn, updates)
 		})

@@ -133,7 +133,7 @@ func TestBreakerOfAClassReleasesItsOwn(t *testing.T) {
 		s.set(2, "two: no route")
 		s.set(3, "none: bad")
 		e.put(1, append(append(of(1, 20), of(2, 20)...), of(3, 2)...)...)
-		e.pass(time.Hour)
+		e.pass(10 * time.Minute)
 		_, message, err := e.health.now()
 		require.Contains(e, message, "breaker open")
 		require.Equal(e, 2, strings.Count(err.Error(), "breaker for"))

@@ -51,7 +51,7 @@ func TestTableLoadedWhileTheTargetIsDown(t *testing.T) {
 
 // All objects have failed and are written again and again while the target is down.
 func TestTableRewrittenWhileTheTargetIsDown(t *testing.T) {
-	const n = 3000
+	const n = 2000
 	everyWay(t, func(e *env) {
 		e.open(n)
 		for value := range 20 {

@@ -25,14 +25,15 @@ var (
 // Checkpoint writes the object that an update was handed into the table, as the update
 // has changed it so far, for what must not be forgotten if the program ends here, such
 // as that a resource is about to be created. It is called in the middle of an update,
-// single or of a batch, with the context of that call and the object or a copy of it,
-// any number of times, but not after the call has returned; the object's status stays the one that asks for the update, and
-// the outcome is written onto it later. What is written is a clone: the update may go
-// on changing its object.
+// single or of a batch, with the context of that call and the object or a copy of it, any
+// number of times and from any goroutine, but not after the call has returned, nor while
+// holding a write transaction of the table. The object's status stays the one that asks
+// for the update, and the outcome is written onto it later. What is written is a clone:
+// the update may go on changing its object.
 //
 // The error is [ErrConflict] if the object in the table is not the one that the update
-// was handed: then nothing is written, and the update should give up, since it will be
-// called with the new version. If only another reconciler's status was written, the
+// was handed: then nothing is written, and the update should give up, and return the
+// error: it will be called with the new version. If only another reconciler's status was written, the
 // two are merged with the function of [WithMerge]; without one that is a conflict, too.
 // It is [ErrNoOperation] if ctx is not that of an update, or obj not an object of it.
 func Checkpoint[Obj comparable](ctx context.Context, obj Obj) error {
@@ -59,6 +60,8 @@ type scope[Obj comparable] struct {
 	attempts []attempt[Obj]
 	// at is the one of the tasks that is being run, or wholeBatch.
 	at atomic.Int32
+	// next is the one of a batch that was found last.
+	next int
 }
 
 const wholeBatch = -1
@@ -66,7 +69,7 @@ const wholeBatch = -1
 // set says what the calls from now on are for.
 func (s *scope[Obj]) set(tasks []task[Obj], attempts []attempt[Obj]) {
 	s.mu.Lock()
-	s.tasks, s.attempts = tasks, attempts
+	s.tasks, s.attempts, s.next = tasks, attempts, -1
 	s.at.Store(wholeBatch)
 	s.mu.Unlock()
 }
@@ -79,15 +82,10 @@ func (s *scope[Obj]) checkpoint(obj Obj) error {
 		return ErrNoOperation
 	}
 	l := s.loop
-	row := l.cfg.Clone(obj)
 	wtxn := l.cfg.DB.WriteTxn(l.cfg.Table)
 	defer wtxn.Abort()
-	current, _, err := l.cfg.Table.CompareAndSwap(wtxn, t.revision, row)
-	if errors.Is(err, statedb.ErrRevisionNotEqual) && l.merge != nil && l.sameWish(a.row, current) {
-		row = l.cfg.SetStatus(l.merge(l.cfg.Clone(current), row), l.cfg.GetStatus(row))
-		_, _, err = l.cfg.Table.Insert(wtxn, row)
-	}
-	if err != nil {
+	row, ok := s.write(wtxn, t, a, l.cfg.Clone(obj))
+	if !ok {
 		return ErrConflict
 	}
 	t.revision = l.cfg.Table.Revision(wtxn)
@@ -96,17 +94,47 @@ func (s *scope[Obj]) checkpoint(obj Obj) error {
 	return nil
 }
 
+// write puts an object in the place of the row that its update was handed, or merges it
+// with what another reconciler has written, and returns what is in the table then.
+func (s *scope[Obj]) write(wtxn statedb.WriteTxn, t *task[Obj], a *attempt[Obj], obj Obj) (row Obj, ok bool) {
+	l := s.loop
+	current, revision, found := l.cfg.Table.Get(wtxn, l.indexer.QueryFromObject(obj))
+	t.merged = t.merged || found && revision != t.revision && l.merge != nil && l.sameWish(a.row, current)
+	switch {
+	case !found:
+		return obj, false
+	case t.merged && l.sameWish(a.row, current):
+		obj = l.cfg.SetStatus(l.merge(l.cfg.Clone(current), obj), l.cfg.GetStatus(obj))
+	case revision != t.revision:
+		return obj, false
+	}
+	_, _, err := l.cfg.Table.Insert(wtxn, obj)
+	return obj, err == nil
+}
+
 // find returns the task of an object, nil if there is none.
 func (s *scope[Obj]) find(obj Obj) (*task[Obj], *attempt[Obj]) {
 	key := s.loop.indexer.ObjectToKey(obj)
-	from, to := 0, len(s.tasks)
-	if at := int(s.at.Load()); at != wholeBatch && at < to {
-		from, to = at, at+1
+	if at := int(s.at.Load()); at != wholeBatch {
+		return s.match(at, key)
 	}
-	for i := from; i < to; i++ {
-		if !s.tasks[i].deleted && bytes.Equal(s.loop.indexer.ObjectToKey(s.attempts[i].row), key) {
-			return &s.tasks[i], &s.attempts[i]
+	// A batch is mostly gone through in order.
+	for range s.tasks {
+		s.next = (s.next + 1) % len(s.tasks)
+		if t, a := s.match(s.next, key); t != nil {
+			return t, a
 		}
 	}
 	return nil, nil
+}
+
+func (s *scope[Obj]) match(i int, key []byte) (*task[Obj], *attempt[Obj]) {
+	if i >= len(s.tasks) {
+		return nil, nil
+	}
+	t, a := &s.tasks[i], &s.attempts[i]
+	if t.deleted || !bytes.Equal(s.loop.indexer.ObjectToKey(a.row), key) {
+		return nil, nil
+	}
+	return t, a
 }

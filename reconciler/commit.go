@@ -188,9 +188,9 @@ func (l *Loop[Obj]) prepareCommit(tasks []task[Obj], attempts []attempt[Obj]) (n
 }
 
 func (l *Loop[Obj]) commitOne(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a *attempt[Obj]) {
-	if l.contended {
+	if l.contended || t.merged {
 		current, revision, found := l.cfg.Table.Get(wtxn, l.indexer.QueryFromObject(a.row))
-		if !found || revision != t.revision {
+		if !found || revision != t.revision || t.merged {
 			l.commitOnto(wtxn, r, t, a, current, found)
 			return
 		}

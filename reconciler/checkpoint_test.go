@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// hooked is a target of which every operation is a function of the test's, with the object
+// that it was handed.
+type hooked struct {
+	update, remove func(ctx context.Context, o *object) error
+	updates        atomic.Int64
+}
+
+func (h *hooked) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, o *object) error {
+	h.updates.Add(1)
+	return h.update(ctx, o)
+}
+
+func (h *hooked) Delete(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, o *object) error {
+	if h.remove == nil {
+		return nil
+	}
+	return h.remove(ctx, o)
+}
+
+func (h *hooked) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*object, statedb.Revision]) error {
+	return nil
+}
+
+func (h *hooked) UpdateBatch(ctx context.Context, txn statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
+	for i := range batch {
+		batch[i].Result = h.Update(ctx, txn, batch[i].Revision, batch[i].Object)
+	}
+}
+
+func (h *hooked) DeleteBatch(ctx context.Context, txn statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
+	for i := range batch {
+		batch[i].Result = h.Delete(ctx, txn, batch[i].Revision, batch[i].Object)
+	}
+}
+
+// hookedRounds has the same operations in rounds.
+type hookedRounds struct{ *hooked }
+
+func (h hookedRounds) ProcessRound(ctx context.Context, txn statedb.ReadTxn, deletes, updates []reconciler.BatchEntry[*object]) {
+	h.hooked.DeleteBatch(ctx, txn, deletes)
+	h.hooked.UpdateBatch(ctx, txn, updates)
+}
+
+// withHooks runs a test with each kind of operations, each with one worker and with four.
+func withHooks(t *testing.T, test func(e *env, h *hooked), opts ...reconciler.Option) {
+	for _, kind := range []string{"single", "batches", "rounds"} {
+		var h *hooked
+		eachConcurrency(t, kind, func(e *env) { test(e, h) }, func(e *env, cfg *reconciler.Config[*object]) {
+			h = &hooked{}
+			cfg.Operations = h
+			switch kind {
+			case "batches":
+				cfg.BatchOperations = h
+			case "rounds":
+				cfg.RoundOperations = hookedRounds{h}
+			}
+		}, opts...)
+	}
+}
+
+// keepNote is the merge function of a reconciler whose operations set the note.
+func keepNote(current, reconciled *object) *object {
+	current.Note = reconciled.Note
+	return current
+}
+
+// keepValue is that of one whose operations set the value.
+func keepValue(current, reconciled *object) *object {
+	current.Value = reconciled.Value
+	return current
+}
+
+// other writes the row as another reconciler does that sets its own status and the value.
+func (e *env) other(id uint64, value int) {
+	e.write(func(wtxn statedb.WriteTxn) {
+		o, _, found := e.table.Get(wtxn, idIndex.Query(id))
+		require.True(e, found)
+		o = o.Clone().SetOther(reconciler.StatusDone())
+		o.Value = value
+		_, _, err := e.table.Insert(wtxn, o)
+		require.NoError(e, err)
+	})
+}
+
+// What is written in the middle of an update is in the table before its end, for everybody
+// to see, with the status that asks for the update; the outcome is written onto it.
+func TestCheckpointIsInTheTableBeforeTheEnd(t *testing.T) {
+	withHooks(t, func(e *env, h *hooked) {
+		h.update = func(ctx context.Context, o *object) error {
+			asked := e.get(1).Status
+			for i := range 3 {
+				o.Note = fmt.Sprint("step ", i)
+				assert.NoError(e, reconciler.Checkpoint(ctx, o))
+				row := e.get(1)
+				assert.Equal(e, fmt.Sprint("step ", i), row.Note)
+				assert.Equal(e, asked, row.Status)
+				assert.NotSame(e, o, row)
+				time.Sleep(time.Second)
+			}
+			o.Note = "finished"
+			assert.Equal(e, "step 2", e.get(1).Note, "what is written is a clone")
+			return nil
+		}
+		e.put(1, 1)
+		e.pass(time.Minute)
+		require.Equal(e, "finished", e.get(1).Note)
+		e.status(1, reconciler.StatusKindDone, "")
+		require.EqualValues(e, 1, h.updates.Load(), "a checkpoint is no change")
+		_, low, err := e.loop.WaitUntilReconciled(e.Context(), e.table.Revision(e.db.ReadTxn()))
+		require.NoError(e, err)
+		require.Zero(e, low)
+	})
+}
+
+// What was written stays, whatever becomes of the update, and the next attempt has it.
+func TestCheckpointOutlivesTheUpdate(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		kind reconciler.StatusKind
+	}{
+		"failed":   {errPlain, reconciler.StatusKindError},
+		"terminal": {reconciler.TerminalError(errPlain), reconciler.StatusKindError},
+		"blocked":  {reconciler.Blocked("door"), reconciler.StatusKindBlocked},
+		"requeue":  {reconciler.Requeue(time.Minute), reconciler.StatusKindDone},
+		"panic":    {nil, reconciler.StatusKindError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withHooks(t, func(e *env, h *hooked) {
+				h.update = func(ctx context.Context, o *object) error {
+					if o.Note != "" {
+						return nil
+					}
+					o.Note = "created"
+					assert.NoError(e, reconciler.Checkpoint(ctx, o))
+					o.Note = "half"
+					if name == "panic" {
+						crash()
+					}
+					return c.err
+				}
+				e.put(1, 1)
+				synctest.Wait()
+				require.Equal(e, c.kind, e.kind(1))
+				require.Equal(e, "half", e.get(1).Note, "as every outcome it has what the update left")
+				e.setStatus(1, reconciler.StatusPending())
+				e.pass(time.Minute)
+				e.status(1, reconciler.StatusKindDone, "")
+				require.Equal(e, "half", e.get(1).Note)
+			})
+		})
+	}
+}
+
+// Retries, refreshes and what is released have their checkpoints as first attempts do, and
+// the count of the retries goes on.
+func TestCheckpointAtRetries(t *testing.T) {
+	withHooks(t, func(e *env, h *hooked) {
+		h.update = func(ctx context.Context, o *object) error {
+			assert.Equal(e, reconciler.StatusKindPending, o.Status.Kind)
+			o.Note += "x"
+			assert.NoError(e, reconciler.Checkpoint(ctx, o))
+			assert.Equal(e, reconciler.StatusKindPending, e.kind(1))
+			time.Sleep(10 * time.Millisecond)
+			return errPlain
+		}
+		e.put(1, 1)
+		e.pass(time.Hour)
+		e.status(1, reconciler.StatusKindError, "given up after 3 retries: plain")
+		require.Equal(e, "xxxx", e.get(1).Note)
+		require.EqualValues(e, 4, h.updates.Load())
+
+		h.update = func(ctx context.Context, o *object) error {
+			o.Note = "fresh"
+			assert.NoError(e, reconciler.Checkpoint(ctx, o))
+			assert.Equal(e, reconciler.StatusKindRefreshing, e.kind(1))
+			return nil
+		}
+		e.setStatus(1, reconciler.StatusRefreshing())
+		e.pass(time.Hour)
+		e.status(1, reconciler.StatusKindDone, "")
+		require.Equal(e, "fresh", e.get(1).Note)
+	}, reconciler.WithMaxRetries(3))
+}
+
+// If the object has been changed or deleted nothing is written, and the newest version is
+// what is reconciled.
+func TestCheckpointOfAChangedObjectIsAConflict(t *testing.T) {
+	for name, interfere := range map[string]func(e *env){
+		"changed":  func(e *env) { e.put(2, 1) },
+		"deleted":  func(e *env) { e.remove(1) },
+		"replaced": func(e *env) { e.remove(1); e.put(2, 1) },
+		"vouched":  func(e *env) { e.setStatus(1, reconciler.StatusDone()) },
+	} {
+		for _, merge := range []bool{false, true} {
+			var opts []reconciler.Option
+			if merge {
+				opts = append(opts, reconciler.WithMerge(keepNote))
+			}
+			t.Run(fmt.Sprintf("%s, merge %t", name, merge), func(t *testing.T) {
+				withHooks(t, func(e *env, h *hooked) {
+					var removed atomic.Int64
+					h.remove = func(context.Context, *object) error { removed.Add(1); return nil }
+					h.update = func(ctx context.Context, o *object) error {
+						if h.updates.Load() > 1 {
+							assert.Equal(e, 2, o.Value)
+							return nil
+						}
+						assert.NoError(e, reconciler.Checkpoint(ctx, o))
+						interfere(e)
+						before := e.table.Revision(e.db.ReadTxn())
+						o.Note = "mine"
+						err := reconciler.Checkpoint(ctx, o)
+						assert.ErrorIs(e, err, reconciler.ErrConflict)
+						assert.EqualError(e, err, "checkpoint: the object has changed")
+						assert.Equal(e, before, e.table.Revision(e.db.ReadTxn()))
+						return err
+					}
+					e.put(1, 1)
+					e.pass(50 * time.Millisecond)
+					switch name {
+					case "deleted":
+						require.Nil(e, e.get(1))
+						require.EqualValues(e, 1, removed.Load())
+					case "vouched":
+						e.status(1, reconciler.StatusKindDone, "")
+						require.Empty(e, e.get(1).Note)
+					default:
+						e.pass(time.Minute)
+						e.status(1, reconciler.StatusKindDone, "")
+						require.Equal(e, 2, e.get(1).Value)
+						require.Empty(e, e.get(1).Note)
+						require.EqualValues(e, 2, h.updates.Load())
+					}
+				}, opts...)
+			})
+		}
+	}
+}
+
+// Another reconciler's write in between is a conflict, unless somebody can tell what of the
+// object is whose.
+func TestCheckpointOverTheWriteOfAnotherReconciler(t *testing.T) {
+	withHooks(t, func(e *env, h *hooked) {
+		h.update = func(ctx context.Context, o *object) error {
+			if h.updates.Load() == 1 {
+				e.other(1, 7)
+			}
+			o.Note = "mine"
+			return reconciler.Checkpoint(ctx, o)
+		}
+		e.put(1, 1)
+		synctest.Wait()
+		e.status(1, reconciler.StatusKindError, "checkpoint: the object has changed")
+		require.Equal(e, 7, e.get(1).Value)
+		e.pass(time.Minute)
+		e.status(1, reconciler.StatusKindDone, "")
+		require.Equal(e, "mine", e.get(1).Note)
+		require.Equal(e, reconciler.StatusKindDone, e.get(1).Other.Kind)
+	})
+}
+
+// What was merged stays merged: neither the next checkpoint nor the outcome takes back what
+// the other reconciler has written, whether before or after the first.
+func TestMergedCheckpointsKeepWhatOthersWrote(t *testing.T) {
+	for name, writes := range map[string][3]bool{
+		"before": {true, false, false}, "between": {false, true, false}, "after": {false, false, true},
+		"always": {true, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withHooks(t, func(e *env, h *hooked) {
+				last := 1
+				h.update = func(ctx context.Context, o *object) error {
+					for i, write := range writes {
+						if write {
+							last = 10 + i
+							e.other(1, last)
+						}
+						if i == 2 {
+							break
+						}
+						o.Note = fmt.Sprint("step ", i)
+						assert.NoError(e, reconciler.Checkpoint(ctx, o))
+						row := e.get(1)
+						assert.Equal(e, o.Note, row.Note)
+						assert.Equal(e, last, row.Value)
+						assert.Equal(e, reconciler.StatusKindPending, row.Status.Kind)
+					}
+					o.Note = "finished"
+					return nil
+				}
+				e.put(1, 1)
+				synctest.Wait()
+				e.status(1, reconciler.StatusKindDone, "")
+				row := e.get(1)
+				require.Equal(e, "finished", row.Note)
+				require.Equal(e, last, row.Value)
+				require.Equal(e, reconciler.StatusKindDone, row.Other.Kind)
+				require.EqualValues(e, 1, h.updates.Load())
+			}, reconciler.WithMerge(keepNote))
+		})
+	}
+}
+
+// Without a checkpoint, too, what an update set is kept when another reconciler has written
+// meanwhile, with a merge function, and only its status without one.
+func TestMergeKeepsWhatAnUpdateSet(t *testing.T) {
+	for _, merge := range []bool{false, true} {
+		var opts []reconciler.Option
+		want := ""
+		if merge {
+			opts, want = append(opts, reconciler.WithMerge(keepNote)), "mine"
+		}
+		withHooks(t, func(e *env, h *hooked) {
+			h.update = func(_ context.Context, o *object) error {
+				o.Note = "mine"
+				e.other(1, 7)
+				return nil
+			}
+			e.put(1, 1)
+			synctest.Wait()
+			e.status(1, reconciler.StatusKindDone, "")
+			require.Equal(e, want, e.get(1).Note)
+			require.Equal(e, 7, e.get(1).Value)
+			require.Equal(e, reconciler.StatusKindDone, e.get(1).Other.Kind)
+		}, opts...)
+	}
+}
+
+// What was written is there when the reconciler is stopped in the middle, for the next one
+// to go on with.
+func TestCheckpointIsThereAfterAStop(t *testing.T) {
+	withHooks(t, func(e *env, h *hooked) {
+		h.update = func(ctx context.Context, o *object) error {
+			o.Note = "about to create"
+			assert.NoError(e, reconciler.Checkpoint(ctx, o))
+			<-ctx.Done()
+			o.Note = "stopped"
+			assert.NoError(e, reconciler.Checkpoint(ctx, o))
+			return ctx.Err()
+		}
+		e.put(1, 1)
+		synctest.Wait()
+		require.Equal(e, "about to create", e.get(1).Note)
+		e.stop()
+		require.Equal(e, "stopped", e.get(1).Note)
+		e.status(1, reconciler.StatusKindError, "context canceled")
+	})
+}
+
+// Goroutines of one operation may write each: one after the other.
+func TestCheckpointsOfGoroutines(t *testing.T) {
+	withHooks(t, func(e *env, h *hooked) {
+		h.update = func(ctx context.Context, o *object) error {
+			var wg sync.WaitGroup
+			for i := range 20 {
+				mine := o.Clone()
+				wg.Go(func() {
+					mine.Note = fmt.Sprint("step ", i)
+					if err := reconciler.Checkpoint(ctx, mine); err != nil {
+						e.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			return nil
+		}
+		before := e.put(1, 1)
+		synctest.Wait()
+		e.status(1, reconciler.StatusKindDone, "")
+		require.Equal(e, before+20+1, e.table.Revision(e.db.ReadTxn()))
+	})
+}
