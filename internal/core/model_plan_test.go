@@ -114,16 +114,17 @@ func (m *model) admissible(k *modelKey) bool {
 func (m *model) plan(t testingT, c *Core[row], items []Item[row]) {
 	o := m.lookOut()
 	planned := o.requireItems(t, items)
-	if len(o.nudged) == 0 {
-		o.requireFull(t, c, items)
-	}
-	if o.simple {
-		o.requireObservedOrder(t, items)
-	} else {
+	switch {
+	case len(o.nudged) > 0:
+		// Where a group moves on the rest of the plan does.
 		o.requireLaneOrder(t, c, items)
-		if len(o.nudged) == 0 {
-			o.requirePlaces(t, c, items)
-		}
+	case o.simple:
+		o.requireFull(t, c, items)
+		o.requireObservedOrder(t, items)
+	default:
+		o.requireFull(t, c, items)
+		o.requireLaneOrder(t, c, items)
+		o.requirePlaces(t, c, items)
 	}
 	o.takeOver(t, c, planned)
 	if b := m.global(); b != nil {
