@@ -107,7 +107,7 @@ func (t *timeoutError) Is(target error) bool { return target == context.Deadline
 // turn is how long an in-line executor goes on with one round, so that slow
 // operations do not keep the statuses of the finished ones, and what came in
 // meanwhile, waiting for the rest of the round.
-const turn = 10 * time.Millisecond
+const turn = 5 * time.Millisecond
 
 // inline runs operations one at a time.
 type inline[Obj comparable] struct {

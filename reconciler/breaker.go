@@ -15,8 +15,9 @@ import (
 // target that is down costs next to nothing, however many objects wait for it, and is not
 // hit by all of them while it gets up. The first operation that succeeds closes it, and
 // everything that it held, and every retry that waits for its backoff, is due at once. A
-// terminal failure and a blocked object say nothing of the target. Zero fields mean the
-// defaults.
+// terminal failure and a blocked object say nothing of the target. Failures are counted when a
+// round is over, so that one more round may fail before the breaker opens. Zero fields mean
+// the defaults.
 type Breaker struct {
 	// Failures is the number of different objects that have to fail one after another.
 	// The default is 10.
@@ -24,8 +25,10 @@ type Breaker struct {
 	// Probes is how many operations are let through at a time. The default is 2.
 	Probes int
 	// MinInterval is the time from the breaker's opening to the first probes, which
-	// doubles with every further ones that fail until it is MaxInterval. The defaults
-	// are 100 ms and a second.
+	// doubles with every further ones that fail until it is MaxInterval. If too few
+	// objects are due then, others are probed with before their backoff is over. The
+	// defaults are 100 ms and a second, or what is set of the other if that leaves
+	// MinInterval no larger.
 	MinInterval, MaxInterval time.Duration
 	// Class, if set, makes for a breaker for each class of errors, such as the name of
 	// the server that did not answer: it is called with what an operation returned. An
@@ -46,6 +49,9 @@ func (b Breaker) withDefaults() Breaker {
 	}
 	if b.MinInterval == 0 {
 		b.MinInterval = 100 * time.Millisecond
+		if b.MaxInterval > 0 {
+			b.MinInterval = min(b.MinInterval, b.MaxInterval)
+		}
 	}
 	if b.MaxInterval == 0 {
 		b.MaxInterval = max(time.Second, b.MinInterval)

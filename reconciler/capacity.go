@@ -7,6 +7,8 @@ import (
 	"math"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/statekeel/statekeel/internal/core"
 )
 
@@ -70,7 +72,7 @@ func (l *Loop[Obj]) capacity(now time.Duration) (size int, at time.Duration) {
 // none, when the next is.
 func (l *Loop[Obj]) permits(now time.Duration) (n int, at time.Duration) {
 	limiter := l.set.OperationLimiter
-	if limiter == nil {
+	if limiter == nil || limiter.Limit() == rate.Inf {
 		return math.MaxInt, 0
 	}
 	tokens := limiter.Tokens()

@@ -53,6 +53,8 @@ type attempt[Obj any] struct {
 	news bool
 	// lost: the object changed while the operation ran.
 	lost bool
+	// givenUp: it failed too often, so that its failure is final.
+	givenUp bool
 }
 
 // judge says what an operation's return value means for the object's status, was. last
@@ -81,7 +83,7 @@ func (a *attempt[Obj]) judge(t *task[Obj], was func(Obj) Status, last **string, 
 	}
 	text := textOf(err)
 	if a.result == resultFailed && maxRetries > 0 && !t.deleted && int(a.tries) >= maxRetries {
-		a.result = resultTerminal
+		a.result, a.givenUp = resultTerminal, true
 		text = fmt.Sprintf("given up after %d retries: %s", a.tries, text)
 	}
 	if old := was(a.row); old.Kind == kind && old.Error != nil && *old.Error == text {
@@ -132,7 +134,7 @@ func (a *attempt[Obj]) outcome(object Obj) core.Outcome[Obj] {
 	case resultFailed:
 		out.Kind, out.Failure = core.Failed, a.text
 	case resultTerminal:
-		out.Kind, out.Failure = core.FailedForGood, a.text
+		out.Kind, out.Failure, out.GivenUp = core.FailedForGood, a.text, a.givenUp
 	case resultBlocked:
 		out.Kind = core.BlockedOn
 	case resultRequeue:

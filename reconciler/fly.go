@@ -5,6 +5,7 @@ package reconciler
 
 import (
 	"context"
+	"slices"
 
 	"github.com/cilium/statedb"
 
@@ -67,7 +68,21 @@ func (l *Loop[Obj]) land(ctx context.Context, r *Round) {
 		return
 	}
 	l.commit(r, l.tasks, l.attempts)
+	open := l.core.Open()
 	l.settle(l.items, l.tasks, l.attempts)
+	if !open && l.core.Open() {
+		l.recall()
+	}
 	clear(l.items)
 	l.items = l.items[:0]
+}
+
+// recall takes back what workers have not begun: it is not to be started any more.
+func (l *Loop[Obj]) recall() {
+	now := l.now()
+	for _, f := range slices.Backward(l.pool.recall()) {
+		for i := range slices.Backward(f.items) {
+			l.core.Recall(now, &f.items[i])
+		}
+	}
 }

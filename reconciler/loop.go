@@ -176,14 +176,18 @@ func (l *Loop[Obj]) Run(ctx context.Context) error {
 	if health == nil {
 		health = noHealth{}
 	}
+	return l.reconcileAndRefresh(ctx, health.NewScope(l.scoped("reconcile")), health.NewScope(l.scoped("refresh")))
+}
+
+// reconcileAndRefresh runs the loop and the refresher, each with a health of its own.
+func (l *Loop[Obj]) reconcileAndRefresh(ctx context.Context, health, refreshHealth cell.Health) error {
 	if l.running.Load() {
 		return fmt.Errorf("reconciler %q has been run already", l.opts.name)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	refreshed := make(chan error, 1)
-	go func() { refreshed <- l.refresh(ctx, health.NewScope(l.scoped("refresh"))) }()
-	err := l.reconcile(ctx, health.NewScope(l.scoped("reconcile")))
+	go func() { refreshed <- l.refresh(ctx, refreshHealth) }()
+	err := l.reconcile(ctx, health)
 	cancel()
 	return errors.Join(err, <-refreshed)
 }
@@ -263,7 +267,9 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	l.core.End(ran)
 	l.publish()
 
-	if l.pruneDue(txn, began) && l.drained(began) {
+	if !l.pruneDue(txn, began) {
+		l.pruner.callOff()
+	} else if l.drained(began) {
 		l.prune(ctx, &r, txn)
 	}
 	full := len(plan) == size

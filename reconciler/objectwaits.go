@@ -14,8 +14,8 @@ import (
 	"github.com/statekeel/statekeel/internal/keyheap"
 )
 
-// objectWait waits for a key to come to a milestone that its row cannot tell: the row is gone,
-// or its change is not being attempted, which leaves the status as it is.
+// objectWait waits for a key to come to a milestone that no row tells: the row is gone, or
+// its change is not being attempted, which leaves the status as it is.
 type objectWait[Obj any] struct {
 	object    Obj
 	milestone Milestone
@@ -23,12 +23,14 @@ type objectWait[Obj any] struct {
 	// the row.
 	deleted  bool
 	revision statedb.Revision
-	// met is closed when the milestone is reached.
-	met chan struct{}
+	// met is closed when the milestone is reached, or, for a deletion, when the key has
+	// been inserted again: then inserted says so.
+	met      chan struct{}
+	inserted bool
 
 	key string
-	// ran: a deletion of the key has ended since; guarded by the lock, as is the place
-	// in the heap.
+	// ran: an operation has ended on the deletion of the key or on what came after that;
+	// guarded by the lock, as is the place in the heap.
 	ran bool
 	pos int
 }
@@ -48,9 +50,9 @@ type objectWaits[Obj comparable] struct {
 	fresh  map[*objectWait[Obj]]struct{}
 	unseen keyheap.Heap[*objectWait[Obj]]
 
-	// parked are keys that this round found paused. They belong to the goroutine of the
-	// loop.
-	parked []string
+	// touched are keys that this round put aside without an operation. They belong to the
+	// goroutine of the loop.
+	touched []string
 }
 
 // add begins a wait. Safe from any goroutine, as is remove; the rest is for that of the loop.
@@ -113,41 +115,47 @@ func (k *objectWaits[Obj]) noting(l *Loop[Obj], paused func(Obj) bool) func(Obj)
 	}
 	return func(object Obj) bool {
 		is := paused(object)
-		if is && k.some.Load() > 0 {
-			k.parked = append(k.parked, string(l.indexer.ObjectToKey(object)))
+		if is {
+			k.touch(l, object)
 		}
 		return is
+	}
+}
+
+// touch notes that an object was put aside.
+func (k *objectWaits[Obj]) touch(l *Loop[Obj], object Obj) {
+	if k.some.Load() > 0 {
+		k.touched = append(k.touched, string(l.indexer.ObjectToKey(object)))
 	}
 }
 
 // round looks at the waits for keys to which something has happened in a round.
 func (k *objectWaits[Obj]) round(l *Loop[Obj]) {
 	if k.some.Load() == 0 {
-		k.parked = k.parked[:0]
+		k.touched = k.touched[:0]
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i := range l.tasks {
-		k.lookAll(l, string(l.indexer.ObjectToKey(l.attempts[i].row)), l.tasks[i].deleted)
+		t := &l.tasks[i]
+		for w := range k.byKey[string(l.indexer.ObjectToKey(l.attempts[i].row))] {
+			w.ran = w.ran || t.deleted || t.revision > w.revision
+			k.look(l, w)
+		}
 	}
-	for _, key := range k.parked {
-		k.lookAll(l, key, false)
+	for _, key := range k.touched {
+		for w := range k.byKey[key] {
+			k.look(l, w)
+		}
 	}
-	k.parked = k.parked[:0]
+	k.touched = k.touched[:0]
 	for {
 		w, revision, ok := k.unseen.Min()
 		if !ok || statedb.Revision(revision) > l.observer.revision {
 			return
 		}
 		k.unseen.Remove(w)
-		k.look(l, w)
-	}
-}
-
-func (k *objectWaits[Obj]) lookAll(l *Loop[Obj], key string, deletion bool) {
-	for w := range k.byKey[key] {
-		w.ran = w.ran || deletion
 		k.look(l, w)
 	}
 }
@@ -162,19 +170,21 @@ func (k *objectWaits[Obj]) look(l *Loop[Obj], w *objectWait[Obj]) bool {
 	return true
 }
 
-// reached reports whether a key has come to the milestone of a wait.
+// reached reports whether a key has come to the milestone of a wait, or been inserted again.
 func (l *Loop[Obj]) reached(w *objectWait[Obj]) bool {
 	d, owed := l.core.DebtOf(w.object)
-	if w.deleted {
-		if !owed {
-			return w.ran || l.observer.revision >= w.revision
-		}
-		return w.milestone == Attempted && d.Deleted && attempted(&d)
+	if !w.deleted {
+		return owed && !d.Deleted && d.Since >= w.revision && attempted(&d)
 	}
-	return w.milestone == Attempted && owed && !d.Deleted && d.Since >= w.revision && attempted(&d)
+	switch {
+	case !owed:
+		return w.ran || l.observer.revision >= w.revision
+	case d.Deleted:
+		return w.milestone == Attempted && attempted(&d)
+	}
+	w.inserted = d.Since > w.revision
+	return w.inserted
 }
 
 // attempted reports whether a debt counts as attempted.
-func attempted[Obj any](d *core.Debt[Obj]) bool {
-	return d.Tried || d.State == core.Paused || d.State == core.Held
-}
+func attempted[Obj any](d *core.Debt[Obj]) bool { return d.Tried || d.State == core.Paused }

@@ -28,13 +28,9 @@ type observer[Obj comparable] struct {
 	main statedb.ChangeIterator[Obj]
 	// revision is that up to which main has seen all changes.
 	revision statedb.Revision
-	// behindSince is when main last began to not see all there was, behindFrom the
-	// table's revision then, and taken how many changes it has seen since.
-	behind      bool
-	behindSince time.Duration
-	behindFrom  statedb.Revision
-	taken       int
-	tip         *tip[Obj]
+	// behind is nil while main sees all there is, tip unless there is one.
+	behind *behind[Obj]
+	tip    *tip[Obj]
 
 	// previous is the last snapshot that was seen whole, taken at takenAt; nil if the
 	// last look was cut short, and without pruning, when nobody asks for it.
@@ -64,7 +60,7 @@ func (o *observer[Obj]) open() (changes statedb.ChangeIterator[Obj], at statedb.
 
 func (o *observer[Obj]) stop() {
 	o.main.Close()
-	o.dropTip()
+	o.catchUp()
 }
 
 // saw reports whether the version of an object with a revision has been observed.
@@ -101,7 +97,9 @@ func (l *Loop[Obj]) observeMain(txn statedb.ReadTxn, now time.Duration) <-chan s
 	o.previous = nil
 	for change, revision := range changes {
 		o.revision = revision
-		o.taken++
+		if o.behind != nil {
+			o.behind.taken++
+		}
 		if o.tip != nil && o.tip.sawChange(change) {
 			continue
 		}
@@ -119,8 +117,7 @@ func (l *Loop[Obj]) observeMain(txn statedb.ReadTxn, now time.Duration) <-chan s
 		}
 	}
 	o.revision = max(o.revision, l.cfg.Table.Revision(txn))
-	o.behind = false
-	o.dropTip()
+	o.catchUp()
 	if l.set.PruneInterval > 0 {
 		o.previous, o.takenAt = txn, l.now()
 	}

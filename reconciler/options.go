@@ -181,8 +181,8 @@ func WithMaxStuck(n int) Option {
 }
 
 // WithMaxRetries makes the failure of an update final after n retries: the object is
-// then left alone until it changes or is refreshed, as with [TerminalError], and the text
-// of its status says so. Zero, the default, means that retries go on for ever.
+// then left alone until it changes or its status is set to Pending or Refreshing, as with
+// [TerminalError], and the text of its status says so. Zero, the default, means that retries go on for ever.
 // Deletions are always retried for ever: nothing in the table would tell of one that was
 // given up.
 func WithMaxRetries(n int) Option {

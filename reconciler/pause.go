@@ -46,5 +46,8 @@ func (l *Loop[Obj]) callPause(p pauseCall[Obj]) {
 
 func (l *Loop[Obj]) applyPause(p *pauseCall[Obj]) {
 	l.pause = pause{whole: p.whole, objects: p.paused != nil}
+	if p.whole || p.paused != nil {
+		l.recall()
+	}
 	l.core.SetPaused(l.now(), l.objectWaits.noting(l, p.paused))
 }

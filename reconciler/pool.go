@@ -192,7 +192,11 @@ func (p *pool[Obj]) take(flights []*flight[Obj]) []*flight[Obj] {
 	p.inFlight -= len(flights)
 	for _, f := range flights {
 		// What was long ago says little.
-		p.busy += (max(1, f.ended-f.started) - p.busy) / 8
+		took := max(1, f.ended-f.started)
+		if p.busy == 0 {
+			p.busy = took
+		}
+		p.busy += (took - p.busy) / 8
 	}
 	return flights
 }
@@ -210,8 +214,9 @@ func (p *pool[Obj]) onlyStuck() bool {
 	return p.inFlight == p.stuck
 }
 
-// nextStuck returns when the next flight that is running will have ignored its deadline for
-// too long, if one may be left behind.
+// nextStuck returns when the next flight will have ignored its deadline for too long, if
+// one may be left behind. One that has not begun may by then: nothing else would wake the
+// loop for it.
 func (p *pool[Obj]) nextStuck() (at time.Duration, ok bool) {
 	if p.inFlight == 0 {
 		return 0, false
@@ -225,6 +230,9 @@ func (p *pool[Obj]) nextStuck() (at time.Duration, ok bool) {
 		if f.stuckAt > 0 && !f.stuck && (!ok || f.stuckAt < at) {
 			at, ok = f.stuckAt, true
 		}
+	}
+	if !ok && p.patience > 0 && len(p.queue) > 0 {
+		return p.now() + p.patience, true
 	}
 	return at, ok
 }
@@ -273,6 +281,16 @@ func (p *pool[Obj]) stuckFlights() []stuckFlight[Obj] {
 	}
 	slices.SortFunc(stuck, func(a, b stuckFlight[Obj]) int { return cmp.Compare(a.since, b.since) })
 	return stuck
+}
+
+// recall takes out what was given and not started.
+func (p *pool[Obj]) recall() []*flight[Obj] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	queue := p.queue
+	p.queue = nil
+	p.inFlight -= len(queue)
+	return queue
 }
 
 // stop drops what was not started, and lets the workers end that have nothing to do.

@@ -81,6 +81,13 @@ func (p *progress[Obj]) join(w *revisionWait[Obj]) (reached bool, lowWatermark s
 	return reached, p.lowWatermark
 }
 
+// reached reports whether the milestone of a wait is.
+func (p *progress[Obj]) reached(w *revisionWait[Obj]) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at(w.milestone) >= w.until
+}
+
 // leave ends a wait, if it is not over.
 func (p *progress[Obj]) leave(w *revisionWait[Obj]) {
 	p.mu.Lock()

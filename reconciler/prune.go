@@ -66,7 +66,7 @@ func (l *Loop[Obj]) drained(now time.Duration) bool {
 	p := &l.pruner
 	switch {
 	case l.pool.onlyStuck():
-		p.draining, p.hold, p.notBefore = false, 0, 0
+		p.callOff()
 		return true
 	case p.draining && now >= p.drainedFrom+p.hold:
 		p.draining = false
@@ -77,6 +77,9 @@ func (l *Loop[Obj]) drained(now time.Duration) bool {
 	}
 	return false
 }
+
+// callOff ends the wait for the workers.
+func (p *pruner) callOff() { p.draining, p.hold, p.notBefore = false, 0, 0 }
 
 // schedule sets the time of the next prune, or that there is to be none if after is
 // not positive.

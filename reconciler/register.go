@@ -82,9 +82,14 @@ func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj],
 	if err != nil {
 		return nil, err
 	}
-	params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), l.reconcile))
 	if l.opts.RefreshInterval > 0 {
+		params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), l.reconcile))
 		params.JobGroup.Add(job.OneShot(l.scoped("refresh"), l.refresh))
+		return l, nil
 	}
+	// There is no job for what is off, but it may be turned on later.
+	params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), func(ctx context.Context, health cell.Health) error {
+		return l.reconcileAndRefresh(ctx, health, noHealth{})
+	}))
 	return l, nil
 }

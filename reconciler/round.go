@@ -86,6 +86,7 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj]) (task[Obj
 		if object, revision, kind = l.current(txn, item); kind != core.Done {
 			l.core.Settle(l.now(), item, core.Outcome[Obj]{Kind: kind})
 			l.unblock(item.Obj)
+			l.objectWaits.touch(l, item.Obj)
 			return task[Obj]{}, attempt[Obj]{}, false
 		}
 	}
@@ -157,7 +158,7 @@ func (l *Loop[Obj]) settle(items []core.Item[Obj], tasks []task[Obj], attempts [
 		} else {
 			l.unblock(a.row)
 		}
-		if out.Kind == core.Failed && l.opts.breaker != nil && l.opts.breaker.Class != nil {
+		if (out.Kind == core.Failed || out.GivenUp) && l.opts.breaker != nil && l.opts.breaker.Class != nil {
 			out.Class = l.classOf(tasks[i].err)
 		}
 		out.Mark = uint8(l.asked(&tasks[i], a))

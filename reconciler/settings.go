@@ -35,8 +35,7 @@ type Settings struct {
 	// BlockedRecheck is that of [WithBlockedRecheck].
 	BlockedRecheck time.Duration
 
-	// RefreshInterval and RefreshLimiter are those of [WithRefreshing]. A reconciler of
-	// [RegisterConfig] that does not refresh at the start never does.
+	// RefreshInterval and RefreshLimiter are those of [WithRefreshing].
 	RefreshInterval time.Duration
 	RefreshLimiter  *rate.Limiter
 

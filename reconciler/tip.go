@@ -50,28 +50,45 @@ const (
 )
 
 // fallBehind notes that main has not seen all there is, and begins a tip if that is so for
-// long and the target is slow.
+// long and the target is slow. The tip then reads what came since main fell behind: the
+// iterator of deletions, which knows of none before it was opened, is opened at once.
 func (l *Loop[Obj]) fallBehind(txn statedb.ReadTxn, now time.Duration) {
 	o := &l.observer
-	if !o.behind {
-		o.behind, o.behindSince, o.taken = true, now, 0
-		o.behindFrom = l.cfg.Table.Revision(txn)
+	if o.behind == nil {
+		deletions, start, err := o.open()
+		if err != nil {
+			l.log.Error("cannot observe the table a second time; what is new waits for what is old", "error", err)
+			return
+		}
+		from := l.cfg.Table.Revision(txn)
+		o.behind = &behind[Obj]{since: now, tip: tip[Obj]{
+			deletions: deletions, start: start, deleted: start, mark: from, seen: []revisions{{from, from}},
+		}}
 		return
 	}
-	since := now - o.behindSince
-	slow := int64(o.taken-l.set.RoundSize) < quick*since.Milliseconds()
-	if o.tip != nil || since < behindTime || !slow && since < behindMost {
-		return
+	b := o.behind
+	since := now - b.since
+	slow := int64(b.taken-l.set.RoundSize) < quick*since.Milliseconds()
+	if o.tip == nil && (since >= behindTime && slow || since >= behindMost) {
+		o.tip = &b.tip
+		o.tip.set(o.revision, o.revision)
 	}
-	deletions, start, err := o.open()
-	if err != nil {
-		l.log.Error("cannot observe the table a second time; what is new waits for what is old", "error", err)
-		o.behind = false
-		return
-	}
-	o.tip = &tip[Obj]{
-		deletions: deletions, start: start, deleted: start, mark: l.cfg.Table.Revision(txn),
-		seen: []revisions{{o.behindFrom, o.behindFrom}},
+}
+
+// behind is what is known of main while it does not see all there is.
+type behind[Obj comparable] struct {
+	// since is when that began, taken is how many changes main has seen since.
+	since time.Duration
+	taken int
+	// tip is the one to begin if need be.
+	tip tip[Obj]
+}
+
+// catchUp ends the tip: main sees all there is.
+func (o *observer[Obj]) catchUp() {
+	if o.behind != nil {
+		o.behind.tip.deletions.Close()
+		o.behind, o.tip = nil, nil
 	}
 }
 
@@ -91,7 +108,7 @@ func (l *Loop[Obj]) observeTip(txn statedb.ReadTxn, now time.Duration) {
 	if now-t.laggingSince >= behindTime {
 		// What is passed over here is part of the backlog.
 		t.lagging = false
-		t.set(mark)
+		t.set(mark, l.observer.revision)
 	}
 }
 
@@ -150,8 +167,11 @@ func (l *Loop[Obj]) observeDeletions(txn statedb.ReadTxn) {
 	}
 }
 
-// set makes the tip read on after a revision.
-func (t *tip[Obj]) set(after statedb.Revision) {
+// set makes the tip read on after a revision. What main has passed is forgotten.
+func (t *tip[Obj]) set(after, passed statedb.Revision) {
+	for len(t.seen) > 1 && t.seen[0].upTo <= passed {
+		t.seen = t.seen[1:]
+	}
 	last := &t.seen[len(t.seen)-1]
 	if after <= last.upTo {
 		return
@@ -175,11 +195,4 @@ func (t *tip[Obj]) sawChange(change statedb.Change[Obj]) bool {
 		return change.Revision > t.start && change.Revision <= t.deleted
 	}
 	return t.saw(change.Revision)
-}
-
-func (o *observer[Obj]) dropTip() {
-	if o.tip != nil {
-		o.tip.deletions.Close()
-		o.tip = nil
-	}
 }

@@ -44,7 +44,7 @@ func (a *alarm) stop() {
 // wait blocks until there is a reason for another pass or ctx ends.
 func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) Reason {
 	for {
-		at, reason, ok := l.next()
+		at, reason, ok := l.next(watch)
 		select {
 		case <-ctx.Done():
 			return ""
@@ -74,9 +74,13 @@ func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) Reason {
 
 // next returns what the clock has in store first, and when. No reason means that it
 // is the snapshot that has to be renewed.
-func (l *Loop[Obj]) next() (at time.Duration, reason Reason, ok bool) {
-	if size, again := l.capacity(l.now()); size == 0 {
+func (l *Loop[Obj]) next(watch <-chan struct{}) (at time.Duration, reason Reason, ok bool) {
+	now := l.now()
+	if size, again := l.capacity(now); size == 0 {
 		at, reason, ok = again, ReasonDue, again != never
+	} else if watch == nil {
+		// There was no use in looking a moment ago, and now there is.
+		return now, ReasonMore, true
 	} else if due, has := l.core.NextDue(); has {
 		at, reason, ok = l.pace.dueAt(due, l.set.MinBackoff), ReasonDue, true
 	}

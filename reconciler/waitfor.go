@@ -52,6 +52,7 @@ func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (Owed
 
 // waitForOne blocks until one object has come to a milestone.
 func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error {
+	gone := false
 	for {
 		// First, so that what was written before the end is seen.
 		stopped := l.stopped()
@@ -61,18 +62,69 @@ func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error 
 			if there, err := reachedBy(l.cfg.GetStatus(row).Kind, m); there {
 				return err
 			}
-		} else {
-			revision = l.cfg.Table.Revision(txn)
+		} else if gone {
+			return nil
 		}
 		if stopped {
 			return ErrStopped
 		}
-		if met, err := l.waitForKey(ctx, &objectWait[Obj]{
-			object: obj, milestone: m, deleted: !found, revision: revision,
-		}, watch); met || err != nil {
+		var err error
+		if found {
+			var met bool
+			if met, err = l.waitForRow(ctx, m, row, revision, watch); met {
+				return nil
+			}
+		} else {
+			gone, err = l.waitForDeletion(ctx, m, obj, l.cfg.Table.Revision(txn))
+		}
+		if err != nil {
 			return err
 		}
 	}
+}
+
+// waitForRow blocks until a row has come to a milestone, or is to be looked at again.
+func (l *Loop[Obj]) waitForRow(ctx context.Context, m Milestone, row Obj, revision statedb.Revision, watch <-chan struct{}) (met bool, err error) {
+	w := &objectWait[Obj]{object: row, milestone: m, revision: revision}
+	if m == Attempted {
+		// That it is not being attempted its status does not say.
+		defer l.objectWaits.remove(l.beginWait(w))
+	}
+	select {
+	case <-w.met:
+		return true, nil
+	case <-watch:
+		return false, nil
+	case <-l.ended:
+		return false, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// waitForDeletion blocks until the deletion of a key has come to a milestone, or there may
+// be a row again. The table did not have the key at a revision.
+func (l *Loop[Obj]) waitForDeletion(ctx context.Context, m Milestone, obj Obj, revision statedb.Revision) (met bool, err error) {
+	w := l.beginWait(&objectWait[Obj]{object: obj, milestone: m, deleted: true, revision: revision})
+	defer l.objectWaits.remove(w)
+	select {
+	case <-w.met:
+	case <-l.ended:
+		select {
+		case <-w.met:
+		default:
+			return false, nil
+		}
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	return !w.inserted, nil
+}
+
+func (l *Loop[Obj]) beginWait(w *objectWait[Obj]) *objectWait[Obj] {
+	l.objectWaits.add(w, string(l.indexer.ObjectToKey(w.object)))
+	l.calls.made.signal()
+	return w
 }
 
 // row looks up the row of an object's key. An index for longest prefixes may find another.
@@ -97,31 +149,6 @@ func reachedBy(kind StatusKind, m Milestone) (bool, error) {
 		return m == Attempted, nil
 	}
 	return false, nil
-}
-
-// waitForKey blocks until the milestone is met, or the row is to be looked at again.
-func (l *Loop[Obj]) waitForKey(ctx context.Context, w *objectWait[Obj], watch <-chan struct{}) (met bool, err error) {
-	// That a row is applied its status says.
-	if w.deleted || w.milestone == Attempted {
-		l.objectWaits.add(w, string(l.indexer.ObjectToKey(w.object)))
-		defer l.objectWaits.remove(w)
-		l.calls.made.signal()
-	}
-	select {
-	case <-w.met:
-		return true, nil
-	case <-watch:
-		return false, nil
-	case <-l.ended:
-		select {
-		case <-w.met:
-			return true, nil
-		default:
-			return false, nil
-		}
-	case <-ctx.Done():
-		return false, ctx.Err()
-	}
 }
 
 // unfinished returns those of the objects whose rows do not say that they are in the target.

@@ -19,10 +19,10 @@ import (
 type Milestone uint8
 
 const (
-	// Attempted: every change has been attempted at least once, with whatever result. A
-	// change that is not to be attempted now counts as well: the one of an object that
-	// is paused (see [Loop.PauseObjects]), and the one of an object that failed so
-	// recently that it has to wait for its minimum backoff.
+	// Attempted: every change has been attempted at least once, with whatever result.
+	// That of an object which is paused (see [Loop.PauseObjects]) counts as well, since
+	// nobody will attempt it. So does, for [Loop.Wait] only, that of an object which
+	// failed so recently that it has to wait for its minimum backoff.
 	Attempted Milestone = iota
 	// Applied: every change is in the target. Nothing of it is failing, blocked, paused
 	// or waiting.
@@ -175,11 +175,17 @@ func (l *Loop[Obj]) giveUp(ctx context.Context, w *revisionWait[Obj], err error)
 	default:
 	}
 	var owed Owed
-	why := ""
-	if !errors.Is(err, ErrStopped) {
+	why, stopped := "", errors.Is(err, ErrStopped)
+	if !stopped {
 		var a account[Obj]
 		a, why = askBriefly(ctx, l, func(b *books[Obj]) account[Obj] { return b.upTo(w.until) })
 		owed = l.owed(a)
+	}
+	switch reached := l.progress.reached(w); {
+	case reached && w.milestone == Applied:
+		return Owed{}, nil
+	case reached && !stopped && why == "":
+		return owed, nil
 	}
 	revision, _ := l.progress.now()
 	return owed, fmt.Errorf("reconciler %q: waiting for revision %d to be %s, attempted up to %d%s: %w",

@@ -6,9 +6,11 @@ package reconciler_test
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -29,8 +31,18 @@ func operate(kind string) func(e *env, cfg *reconciler.Config[*object]) {
 // everyWay runs a test with each kind of operations, each with one worker and with four,
 // and without prunes.
 func everyWay(t *testing.T, test func(e *env), opts ...reconciler.Option) {
+	everyWayWith(t, nil, test, opts...)
+}
+
+// everyWayWith is everyWay with a further change of the configuration.
+func everyWayWith(t *testing.T, change func(e *env, cfg *reconciler.Config[*object]), test func(e *env), opts ...reconciler.Option) {
 	for _, kind := range []string{"single", "batches", "rounds"} {
-		eachConcurrency(t, kind, test, operate(kind), opts...)
+		eachConcurrency(t, kind, test, func(e *env, cfg *reconciler.Config[*object]) {
+			operate(kind)(e, cfg)
+			if change != nil {
+				change(e, cfg)
+			}
+		}, opts...)
 	}
 }
 
@@ -42,7 +54,7 @@ func singly(t *testing.T, test func(e *env), opts ...reconciler.Option) {
 func eachConcurrency(t *testing.T, name string, test func(e *env), change func(e *env, cfg *reconciler.Config[*object]), opts ...reconciler.Option) {
 	for _, workers := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%s, %d worker(s)", name, workers), func(t *testing.T) {
-			all := append(slices.Clone(opts), reconciler.WithConcurrency(workers), reconciler.WithoutPruning())
+			all := slices.Concat([]reconciler.Option{reconciler.WithoutPruning(), reconciler.WithConcurrency(workers)}, opts)
 			inBubble(t, test, change, all...)
 		})
 	}
@@ -71,4 +83,36 @@ func (e *env) status(id uint64, kind reconciler.StatusKind, text string) {
 	e.Helper()
 	require.Equal(e, kind, e.kind(id), "object %d", id)
 	require.Equal(e, text, e.get(id).Status.GetError(), "object %d", id)
+}
+
+// passTable counts the passes of the loop: each asks once how many objects there are.
+type passTable struct {
+	statedb.RWTable[*object]
+	passes *atomic.Int64
+}
+
+// mostPasses ends a test whose loop goes round and round, which in a bubble would never
+// end by itself.
+const mostPasses = 1_000_000
+
+func (p passTable) NumObjects(txn statedb.ReadTxn) int {
+	if p.passes.Add(1) > mostPasses {
+		panic("the loop spins")
+	}
+	return p.RWTable.NumObjects(txn)
+}
+
+// passes counts those of the loops of a test that is configured with it.
+type passes struct{ atomic.Int64 }
+
+func (p *passes) count(_ *env, cfg *reconciler.Config[*object]) {
+	p.Store(0)
+	cfg.Table = passTable{cfg.Table, &p.Int64}
+}
+
+// during returns how many passes there are while f runs.
+func (p *passes) during(f func()) int64 {
+	before := p.Load()
+	f()
+	return p.Load() - before
 }

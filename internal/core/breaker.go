@@ -96,6 +96,9 @@ func (c *Core[Obj]) global() *breaker[Obj] {
 	return nil
 }
 
+// Open reports whether the breaker for everything is open.
+func (c *Core[Obj]) Open() bool { return c.global() != nil }
+
 // Allowance returns how many items may be planned at a time, and, if that is none, from
 // when on some may be; the end of time if an outcome is awaited.
 func (c *Core[Obj]) Allowance(now time.Duration) (n int, at time.Duration) {
@@ -123,11 +126,15 @@ func (c *Core[Obj]) launchProbes(items []Item[Obj]) {
 	}
 }
 
-// beginProbes makes some of the keys due that open breakers by class hold, of those whose
-// time to probe has come.
+// beginProbes makes some of the keys due that wait behind open breakers, of those whose time
+// to probe has come.
 func (c *Core[Obj]) beginProbes(now time.Duration) {
 	for _, b := range c.open {
 		if b.probing > 0 || now < b.probeAt {
+			continue
+		}
+		if b.class == all {
+			c.hastenProbes(now, b)
 			continue
 		}
 		b.probeFailed = false
@@ -146,10 +153,39 @@ func (c *Core[Obj]) beginProbes(now time.Duration) {
 	}
 }
 
-// probesDue returns when the next probes of a breaker by class are due, if any are.
+// hastenProbes makes some of the keys due that wait for their backoff, if there is too
+// little else to probe with: nobody is to wait long for a target that is up again because
+// everything that failed waits long.
+func (c *Core[Obj]) hastenProbes(now time.Duration, b *breaker[Obj]) {
+	if c.round.size == 0 {
+		return
+	}
+	missing := c.breakerConfig.Probes - c.readyKeys()
+	missing -= c.due.CountUpTo(int64(now), missing)
+	for e := b.backingOff.head; e != nil && missing > 0; {
+		next := e.next
+		if e.dueAt > now {
+			c.leave(e)
+			if c.paused != nil && c.paused(e.obj) {
+				e.from = Retry
+				c.park(e)
+			} else {
+				c.wait(e, Retry, now)
+				missing--
+			}
+		}
+		e = next
+	}
+}
+
+// probesDue returns when the next probes are due that keys wait for, if any are.
 func (c *Core[Obj]) probesDue() (at time.Duration, ok bool) {
 	for _, b := range c.open {
-		if b.held.size > 0 && b.probing == 0 && (!ok || b.probeAt < at) {
+		waiting := b.held.size
+		if b.class == all {
+			waiting = b.backingOff.size
+		}
+		if waiting > 0 && b.probing == 0 && (!ok || b.probeAt < at) {
 			at, ok = b.probeAt, true
 		}
 	}
@@ -223,18 +259,30 @@ func (c *Core[Obj]) answered(now time.Duration, e *entry[Obj], out Outcome[Obj])
 			c.succeeded(now, e.breaker)
 		}
 	case Failed:
-		class := out.Class
-		if !c.breakerConfig.ByClass {
-			class = all
-		}
-		b := c.breakerOf(class)
+		b := c.breakerOf(c.classOf(out))
 		c.blame(e, b)
 		c.failedWith(now, e, b)
 		return
+	case FailedForGood:
+		if class := c.classOf(out); out.GivenUp {
+			// It does not wait, so it does not keep a breaker by class alive.
+			if class == all {
+				c.breakerOf(all)
+			}
+			c.failedWith(now, e, c.breakers[class])
+		}
 	}
 	if e != nil {
 		c.blame(e, nil)
 	}
+}
+
+// classOf returns the class of the breaker that an error counts for.
+func (c *Core[Obj]) classOf(out Outcome[Obj]) string {
+	if c.breakerConfig.ByClass {
+		return out.Class
+	}
+	return all
 }
 
 // failedWith counts a failure of a key against the breaker of its class, and opens it if

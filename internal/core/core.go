@@ -250,8 +250,8 @@ func (c *Core[Obj]) Count(s State) int { return c.counts[s] }
 // texts does.
 func (c *Core[Obj]) FailureVersion() uint64 { return c.version }
 
-// NextDue returns when the next key is due, or is to be a probe of the breaker of its
-// class; false if none waits for a clock.
+// NextDue returns when the next key is due, or is to be a probe of its breaker; false if
+// none waits for a clock.
 func (c *Core[Obj]) NextDue() (time.Duration, bool) {
 	if c.readyKeys() > 0 {
 		return 0, true

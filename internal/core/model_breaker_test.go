@@ -61,8 +61,38 @@ func (m *model) held(class string) []*modelKey {
 	return m.inLine(func(k *modelKey) bool { return k.state == Tripped && k.class == class })
 }
 
+// backingOff returns the keys that wait for their backoff behind the breaker for everything,
+// the first first.
+func (m *model) backingOff() []*modelKey {
+	return m.inLine(func(k *modelKey) bool {
+		return k.state == Retry && k.behind && k.class == everything && !k.fixed
+	})
+}
+
+// hastenProbes makes some of the keys due that wait for their backoff.
+func (m *model) hastenProbes(now time.Duration) {
+	b := m.global()
+	if b == nil || b.probing > 0 || now < b.probeAt || m.round.size == 0 {
+		return
+	}
+	ready := m.inLine(func(k *modelKey) bool { return k.state == Ready })
+	missing := m.breaking.Probes - len(ready) - len(m.due())
+	for _, k := range m.backingOff() {
+		switch {
+		case missing <= 0 || k.at <= now:
+		case m.isPaused(k):
+			k.from = Retry
+			k.park()
+		default:
+			m.wake(k, Retry, now)
+			missing--
+		}
+	}
+}
+
 // beginProbes lets some of the keys through that are held.
 func (m *model) beginProbes(now time.Duration) {
+	m.hastenProbes(now)
 	for class, b := range m.breakers {
 		if class == everything || !b.open || b.probing > 0 || now < b.probeAt {
 			continue
@@ -79,7 +109,7 @@ func (m *model) beginProbes(now time.Duration) {
 			}
 			k.probe = true
 			b.probing++
-			k.wake(Retry, now)
+			m.wake(k, Retry, now)
 		}
 	}
 }
@@ -142,7 +172,13 @@ func (m *model) answered(k *modelKey, now time.Duration, out Outcome[row]) {
 		if m.breaking.ByClass {
 			k.class = out.Class
 		}
-		m.fails(k, now)
+		m.fails(k.class, k, now)
+	case out.GivenUp && !m.breaking.ByClass:
+		m.fails(everything, k, now)
+	case out.GivenUp:
+		if m.breakers[out.Class] != nil {
+			m.fails(out.Class, k, now)
+		}
 	case out.Kind != Done && out.Kind != DoneAgain:
 	case !m.breaking.ByClass:
 		m.succeeds(everything, now)
@@ -152,11 +188,11 @@ func (m *model) answered(k *modelKey, now time.Duration, out Outcome[row]) {
 	m.forgetClasses()
 }
 
-func (m *model) fails(k *modelKey, now time.Duration) {
-	b := m.breakers[k.class]
+func (m *model) fails(class string, k *modelKey, now time.Duration) {
+	b := m.breakers[class]
 	if b == nil {
 		b = &modelBreaker{failed: map[string]bool{}}
-		m.breakers[k.class] = b
+		m.breakers[class] = b
 	}
 	b.failure = k.failure
 	if b.open {
@@ -187,7 +223,7 @@ func (m *model) succeeds(class string, now time.Duration) {
 		switch {
 		case !k.behind || k.class != class:
 		case k.state == Tripped:
-			k.wake(Retry, now)
+			m.wake(k, Retry, now)
 			k.fixed = true
 		case k.state == Retry && !k.fixed:
 			k.at, k.fixed = min(k.at, now), true

@@ -84,7 +84,11 @@ func (m *model) requireNextDue(t testingT, c *Core[row]) {
 		}
 	}
 	for class, b := range m.breakers {
-		if b.open && b.probing == 0 && len(m.held(class)) > 0 {
+		waiting := m.held(class)
+		if class == everything {
+			waiting = m.backingOff()
+		}
+		if b.open && b.probing == 0 && len(waiting) > 0 {
 			times = append(times, b.probeAt)
 		}
 	}

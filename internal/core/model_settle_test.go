@@ -18,7 +18,7 @@ func (m *model) launch(key string) {
 func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcome[row]) {
 	k := m.keys[it.Obj.key]
 	failed := out.Kind == Failed || out.Kind == FailedForGood
-	m.probeEnds(k, it, now, out.Kind == Failed)
+	m.probeEnds(k, it, now, out.Kind == Failed || out.GivenUp)
 	var note *modelNote
 	if k.state == InFlight {
 		note, k.note = k.note, nil
@@ -75,8 +75,8 @@ func (m *model) follow(k *modelKey, now time.Duration, note *modelNote) {
 	m.lay(k, note.obj, note.revision, note.deleted, note.lane)
 	// Whatever has been observed since, the object has to be looked up.
 	k.seen = -1
-	if k.failures > 0 {
-		k.wake(Held, now+m.limits.MinBackoff)
+	if k.failures > 0 && now < k.attempted+m.limits.MinBackoff {
+		m.wake(k, Held, k.attempted+m.limits.MinBackoff)
 		return
 	}
 	k.ready()
@@ -94,19 +94,50 @@ func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
 	}
 	switch {
 	case k.fixed:
-		k.wake(Retry, now+out.Delay)
+		m.wake(k, Retry, now+out.Delay)
 	case out.Kind == Failed && m.barred(k):
 		k.rest(Tripped)
 		m.lineUp(k)
 	case out.Kind == Failed:
-		k.wake(Retry, now+m.backoff(k.failures))
+		m.wake(k, Retry, now+m.backoff(k.failures))
 	case out.Kind == FailedForGood:
 		k.rest(Terminal)
 	case out.Kind == DoneAgain:
-		k.wake(Requeue, now+out.Delay)
+		m.wake(k, Requeue, now+out.Delay)
 	case out.Delay > 0:
-		k.wake(Blocked, now+out.Delay)
+		m.wake(k, Blocked, now+out.Delay)
 	default:
 		k.rest(Blocked)
+	}
+}
+
+// putBack takes in that an item was not run.
+func (m *model) putBack(it *Item[row]) {
+	k := m.keys[it.Obj.key]
+	m.probePutBack(it)
+	if it.Again && k.from != Ready {
+		m.wake(k, k.from, k.at)
+		return
+	}
+	k.ready()
+	m.jumpIn(k)
+}
+
+// recall takes in that the operation on a key that was launched has not begun.
+func (m *model) recall(now time.Duration, it *Item[row]) {
+	k := m.keys[it.Obj.key]
+	m.probeEnds(k, it, now, false)
+	note := k.note
+	k.note = nil
+	switch {
+	case note != nil && !note.settled:
+		m.follow(k, now, note)
+		m.leaveGroup(k)
+	case it.Again && k.from != Ready:
+		k.unseen = false
+		m.wake(k, k.from, k.at)
+	default:
+		k.ready()
+		m.jumpIn(k)
 	}
 }

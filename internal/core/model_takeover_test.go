@@ -70,7 +70,7 @@ func (o *outlook) takeOverKey(t testingT, c *Core[row], k *modelKey, planned boo
 		if k.state == Queued && e.state == Ready {
 			k.ready()
 		} else if k.state == Queued {
-			k.wake(k.from, k.at)
+			m.wake(k, k.from, k.at)
 		}
 	}
 }

@@ -107,8 +107,13 @@ func (m *model) backoff(failures int) time.Duration {
 	return min(wait, m.limits.MaxBackoff)
 }
 
-// wake puts a key where it waits for a time.
-func (k *modelKey) wake(s State, at time.Duration) { k.state, k.at, k.clock = s, at, true }
+// wake puts a key where it waits for a time; retries are also in a line.
+func (m *model) wake(k *modelKey, s State, at time.Duration) {
+	k.state, k.at, k.clock = s, at, true
+	if s == Retry {
+		m.lineUp(k)
+	}
+}
 
 // rest puts a key where it waits for no time.
 func (k *modelKey) rest(s State) { k.state, k.clock = s, false }
@@ -212,7 +217,7 @@ func (m *model) observe(obj row, revision uint64, deleted bool, lane Lane) {
 		m.leaveGroup(k)
 		m.lay(k, obj, revision, deleted, lane)
 		if k.failures > 0 && m.round.now < k.attempted+m.limits.MinBackoff {
-			k.wake(Held, k.attempted+m.limits.MinBackoff)
+			m.wake(k, Held, k.attempted+m.limits.MinBackoff)
 			return
 		}
 	}
@@ -240,25 +245,13 @@ func (m *model) calm(k *modelKey, obj row, revision uint64) {
 		return
 	}
 	k.obj, k.version, k.fixed = obj, revision, false
-	k.wake(Retry, k.attempted+m.backoff(k.failures))
+	m.wake(k, Retry, k.attempted+m.backoff(k.failures))
 }
 
 func (m *model) forget(k *modelKey) {
 	m.leaveGroup(k)
 	delete(m.keys, k.key)
 	m.forgetClasses()
-}
-
-// putBack takes in that an item was not run.
-func (m *model) putBack(it *Item[row]) {
-	k := m.keys[it.Obj.key]
-	m.probePutBack(it)
-	if it.Again && k.from != Ready {
-		k.wake(k.from, k.at)
-		return
-	}
-	k.ready()
-	m.jumpIn(k)
 }
 
 // leaveGroup takes in that a key does not need its group any more: if it has it, the one
@@ -280,7 +273,7 @@ func (m *model) leaveGroup(k *modelKey) {
 		next.ready()
 		m.jumpIn(next)
 	} else {
-		next.wake(next.from, next.at)
+		m.wake(next, next.from, next.at)
 	}
 }
 
@@ -293,7 +286,7 @@ func (m *model) release(key string, now time.Duration) bool {
 	if k.clock {
 		now = min(now, k.at)
 	}
-	k.wake(Blocked, now)
+	m.wake(k, Blocked, now)
 	return true
 }
 
@@ -321,7 +314,7 @@ func (m *model) setPaused(now time.Duration, paused func(row) bool) {
 		if k.from == Ready {
 			m.readyInCrowd(k)
 		} else {
-			k.wake(k.from, now)
+			m.wake(k, k.from, now)
 		}
 	}
 }

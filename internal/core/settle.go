@@ -39,6 +39,9 @@ type Outcome[Obj any] struct {
 	// of the error, which matters only with breakers by class.
 	Failure *string
 	Class   string
+	// GivenUp: FailedForGood only for having failed too often. For the breakers that is
+	// Failed.
+	GivenUp bool
 	// Lost: the operation ran, and the object changed or was deleted meanwhile.
 	// The change says what comes next, not the outcome; but an attempt is an
 	// attempt, and counts for the backoff.
@@ -69,7 +72,7 @@ func (c *Core[Obj]) Launch(it *Item[Obj]) {
 // Settle records what came of an item, now being when its operation ended.
 func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	e := it.entry
-	c.probed(now, it, out.Kind == Failed)
+	c.probed(now, it, out.Kind == Failed || out.GivenUp)
 	if e == nil {
 		if !needsEntry(out) {
 			c.answered(now, nil, out)
@@ -211,6 +214,25 @@ func (c *Core[Obj]) Return(it *Item[Obj]) {
 	if it.Again && e.from != Ready {
 		c.wait(e, e.from, e.dueAt)
 	} else {
+		c.readyAgain(e)
+	}
+}
+
+// Recall takes back an item that was launched and whose operation has not begun. It goes
+// where Return would have put it, unless the object has changed meanwhile: then the change
+// takes its place. Several are taken back in the reverse of their order.
+func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
+	c.probed(now, it, false)
+	e := it.entry
+	n, noted := c.landed(e)
+	switch {
+	case noted && !n.settled:
+		c.follow(now, e, &n.item)
+		c.vacate(e)
+	case it.Again && e.from != Ready:
+		c.excuse(e)
+		c.wait(e, e.from, e.dueAt)
+	default:
 		c.readyAgain(e)
 	}
 }

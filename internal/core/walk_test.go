@@ -126,6 +126,9 @@ func (w *walker) intervene() {
 	if rapid.Bool().Draw(w.t, "release") {
 		w.release(keys.Draw(w.t, "released"))
 	}
+	if rarely.Draw(w.t, "recall") {
+		w.recall(few.Draw(w.t, "recalled"))
+	}
 	if rarely.Draw(w.t, "pause") {
 		w.pause(rapid.SliceOfN(keys, 0, 4).Draw(w.t, "paused")...)
 	}
@@ -163,6 +166,9 @@ func (w *walker) outcome() Outcome[row] {
 	switch out.Kind {
 	case Failed, BlockedOn, DoneAgain:
 		out.Delay = delays.Draw(w.t, "delay")
+	}
+	if out.Kind == FailedForGood {
+		out.GivenUp = rapid.Bool().Draw(w.t, "given up")
 	}
 	if out.Kind == Failed || out.Kind == FailedForGood {
 		text := texts.Draw(w.t, "text")

@@ -84,6 +84,19 @@ func (w *world) land(i int, at time.Duration, out Outcome[row]) {
 	w.requireSound()
 }
 
+// recall takes back the last n operations that were launched, of which none has begun.
+func (w *world) recall(n int) {
+	w.t.Helper()
+	for range min(n, len(w.flights)) {
+		f := w.flights[len(w.flights)-1]
+		w.flights = w.flights[:len(w.flights)-1]
+		w.probing[f.opening]--
+		w.model.recall(w.now, f.item)
+		w.core.Recall(w.now, f.item)
+		w.requireSound()
+	}
+}
+
 // flying returns the operation on a key that was launched, if there is one.
 func (w *world) flying(key string) *flight {
 	for _, f := range w.flights {

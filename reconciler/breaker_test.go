@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// wave is what was called at one moment.
+type wave struct {
+	at    time.Duration
+	calls int
+}
+
+// waves returns how many calls came at each moment, counted from a time.
+func waves(start time.Time, calls []call) []wave {
+	var out []wave
+	for _, c := range calls {
+		at := c.at.Sub(start)
+		if len(out) == 0 || out[len(out)-1].at != at {
+			out = append(out, wave{at: at})
+		}
+		out[len(out)-1].calls++
+	}
+	return out
+}
+
+// withBreaker is a breaker that opens after three failures, and probes with two operations
+// after 100 ms, and then after 200, 400 and at most 800.
+func withBreaker() reconciler.Option {
+	return reconciler.WithBreaker(reconciler.Breaker{Failures: 3, MaxInterval: 800 * time.Millisecond})
+}
+
+// open has objects in the table of which all operations fail, so that the breaker is open.
+func (e *env) open(n uint64) {
+	e.target.failing("down")
+	e.put(1, ids(1, n)...)
+	synctest.Wait()
+	_, message, _ := e.health.now()
+	require.Contains(e, message, "breaker open")
+}
+
+// While the target is down there are as many operations as there are probes, with ever
+// longer breaks, nothing is written, and nothing but the probes costs a pass.
+func TestOpenBreakerLetsProbesThroughOnly(t *testing.T) {
+	const n = 500
+	var p passes
+	everyWayWith(t, p.count, func(e *env) {
+		start := time.Now()
+		e.open(n)
+		// With workers the first few are all there were under way.
+		tried := len(e.target.take())
+		require.GreaterOrEqual(e, tried, 3)
+		e.pass(50 * time.Millisecond)
+		require.Empty(e, e.target.take())
+		e.pass(50 * time.Millisecond)
+		counted := p.during(func() { e.pass(3 * time.Second) })
+		require.Equal(e, []wave{
+			{100 * time.Millisecond, 2}, {300 * time.Millisecond, 2}, {700 * time.Millisecond, 2},
+			{1500 * time.Millisecond, 2}, {2300 * time.Millisecond, 2}, {3100 * time.Millisecond, 2},
+		}, waves(start, e.target.take()))
+		require.LessOrEqual(e, counted, int64(3*6), "passes")
+
+		// The rest have been tried by now, or are tried as probes.
+		e.pass(n * 800 * time.Millisecond)
+		e.target.take()
+		revision, told, rounds := e.table.Revision(e.db.ReadTxn()), len(e.health.history()), e.rounds()
+		counted = p.during(func() { e.pass(time.Hour) })
+		probes := len(e.target.take())
+		require.InDelta(e, 2*3600/0.8, probes, 4)
+		require.LessOrEqual(e, counted, int64(3*probes/2+3), "passes")
+		require.Equal(e, revision, e.table.Revision(e.db.ReadTxn()), "nothing is written")
+		require.Len(e, e.health.history(), told, "nobody is told")
+		require.LessOrEqual(e, e.rounds()-rounds, uint64(3*probes/2), "rounds in the journal")
+
+		e.target.failing("")
+		e.pass(800 * time.Millisecond)
+		e.pass(200 * time.Millisecond)
+		e.eachDone()
+		level, message, _ := e.health.now()
+		require.Equal(e, "OK OK, 500 object(s)", string(level)+" "+message)
+	}, withBreaker())
+}
+
+// rounds returns how many rounds there have been that did anything.
+func (e *env) rounds() uint64 {
+	journal := e.loop.Journal()
+	return journal[len(journal)-1].Sequence
+}
+
+// What is wrong is said once, with the error, and not for each object.
+func TestOpenBreakerIsOneLineInHealth(t *testing.T) {
+	everyWay(t, func(e *env) {
+		start := time.Now()
+		e.open(100)
+		e.pass(time.Hour)
+		level, message, err := e.health.now()
+		require.Equal(e, cell.StatusDegraded, level)
+		require.Equal(e, "breaker open, 100 error(s)", message)
+		require.EqualError(e, err, "breaker open since "+start.Format(time.RFC3339)+": down")
+		e.target.failing("")
+		e.pass(time.Second)
+		level, _, _ = e.health.now()
+		require.Equal(e, cell.StatusOK, level)
+	}, withBreaker())
+}
+
+// It takes different objects, however often each of them fails.
+func TestFewFailingObjectsDoNotOpenTheBreaker(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.target.deciding(func(c call) error {
+			if c.id <= 2 {
+				return errPlain
+			}
+			return nil
+		})
+		e.put(1, 1, 2)
+		e.pass(time.Hour)
+		require.Greater(e, len(e.target.take()), 2*60)
+		start := time.Now()
+		e.put(1, 3)
+		synctest.Wait()
+		require.Equal(e, start, time.Now())
+		require.Equal(e, reconciler.StatusKindDone, e.kind(3))
+		e.noBreaker()
+	}, withBreaker())
+}
+
+// noBreaker requires that no breaker has ever been open.
+func (e *env) noBreaker() {
+	e.Helper()
+	for _, told := range e.health.history() {
+		require.NotContains(e, told, "breaker")
+	}
+}
+
+// It takes failures one after another: any success in between says that the target is up.
+func TestSuccessInBetweenKeepsTheBreakerClosed(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.target.deciding(func(c call) error {
+			if c.id%3 > 0 {
+				return errPlain
+			}
+			return nil
+		})
+		for id := range uint64(300) {
+			e.put(1, id)
+			synctest.Wait()
+		}
+		e.noBreaker()
+	}, withBreaker(), reconciler.WithRetry(time.Hour, time.Hour))
+}
+
+// What says nothing of the target does not open a breaker, nor close it.
+func TestTerminalAndBlockedSayNothingOfTheTarget(t *testing.T) {
+	for name, err := range map[string]error{
+		"terminal": reconciler.TerminalError(errPlain), "blocked": reconciler.Blocked("door"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			everyWay(t, func(e *env) {
+				e.target.deciding(func(call) error { return err })
+				e.put(1, ids(1, 100)...)
+				e.pass(time.Hour)
+				e.noBreaker()
+
+				e.open(10)
+				e.target.deciding(func(call) error { return err })
+				e.pass(time.Second)
+				_, message, _ := e.health.now()
+				require.Contains(e, message, "breaker open")
+				e.target.failing("")
+				e.put(2, ids(1, 100)...)
+				e.pass(time.Minute)
+				e.eachDone()
+			}, withBreaker(), reconciler.WithBlockedRecheck(0))
+		})
+	}
+}
+
+// A requeue is a success.
+func TestRequeueClosesTheBreaker(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.open(10)
+		e.target.deciding(func(call) error { return reconciler.Requeue(time.Hour) })
+		e.pass(200 * time.Millisecond)
+		e.eachDone()
+	}, withBreaker())
+}
+
+// When the target is up everything is done at once, however long it had yet to wait.
+func TestClosedBreakerReleasesLongBackoffs(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.open(50)
+		e.pass(24 * time.Hour)
+		e.target.failing("")
+		start := time.Now()
+		e.pass(800 * time.Millisecond)
+		e.pass(100 * time.Millisecond)
+		e.eachDone()
+		first := e.target.take()
+		for len(first) > 0 && first[0].at.Before(start) {
+			first = first[1:]
+		}
+		require.Len(e, first[len(first)-50:], 50)
+	}, withBreaker(), reconciler.WithRetry(time.Hour, 100*time.Hour))
+}
+
+// A server that said when to come back is not asked before.
+func TestClosedBreakerDoesNotReleaseWhatWasAskedToWait(t *testing.T) {
+	everyWay(t, func(e *env) {
+		var down atomic.Bool
+		down.Store(true)
+		e.target.deciding(func(c call) error {
+			if !down.Load() {
+				return nil
+			}
+			if c.id == 1 {
+				return reconciler.RetryAfter(errPlain, time.Hour)
+			}
+			return errPlain
+		})
+		start := time.Now()
+		e.put(1, ids(1, 10)...)
+		e.pass(10 * time.Second)
+		down.Store(false)
+		e.pass(10 * time.Second)
+		require.Equal(e, reconciler.StatusKindDone, e.kind(10))
+		require.Equal(e, reconciler.StatusKindError, e.kind(1))
+		e.target.take()
+		e.pass(2 * time.Hour)
+		e.eachDone()
+		require.Equal(e, []time.Duration{time.Hour}, since(start, e.target.take()))
+	}, withBreaker(), reconciler.WithRetry(time.Minute, time.Minute))
+}
+
+// What is new, changed, deleted, released or due while the target is down waits; what comes
+// of it when it is up is the newest.
+func TestWhatComesWhileTheBreakerIsOpenWaits(t *testing.T) {
+	everyWay(t, func(e *env) {
+		door := make(chan struct{})
+		e.put(1, 20, 21)
+		synctest.Wait()
+		e.target.deciding(func(c call) error {
+			if c.id == 30 {
+				return reconciler.Blocked("door", door)
+			}
+			return nil
+		})
+		e.put(1, 30)
+		synctest.Wait()
+		e.open(10)
+		e.pass(10 * time.Second)
+		e.target.take()
+
+		start := time.Now()
+		e.put(2, ids(5, 40)...)
+		e.remove(1, 2, 20)
+		e.put(3, 21)
+		close(door)
+		e.pass(8 * time.Second)
+		for _, w := range waves(start, e.target.take()) {
+			require.LessOrEqual(e, w.calls, 2, "at %s", w.at)
+		}
+		require.Len(e, e.target.holds(), 2)
+		e.target.failing("")
+		e.pass(800 * time.Millisecond)
+		e.pass(200 * time.Millisecond)
+		e.eachDone()
+	}, withBreaker(), reconciler.WithBlockedRecheck(0))
+}
+
+// Deletions count and are held as updates are.
+func TestFailingDeletionsOpenTheBreaker(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.put(1, ids(1, 100)...)
+		e.pass(time.Second)
+		e.target.take()
+		e.target.failing("down")
+		e.remove(ids(1, 100)...)
+		e.pass(time.Minute)
+		_, message, _ := e.health.now()
+		require.Contains(e, message, "breaker open")
+		e.target.take()
+		e.pass(8 * time.Second)
+		require.LessOrEqual(e, len(e.target.take()), 22)
+		e.target.failing("")
+		e.pass(time.Second)
+		e.eachDone()
+	}, withBreaker())
+}
+
+// An object that is given up for its failures was no good probe, but a failure all the
+// same: the probes do not come any faster for it.
+func TestGivenUpProbesAreFailures(t *testing.T) {
+	everyWay(t, func(e *env) {
+		start := time.Now()
+		e.open(500)
+		e.target.take()
+		e.pass(3 * time.Second)
+		require.Equal(e, []wave{
+			{100 * time.Millisecond, 2}, {300 * time.Millisecond, 2}, {700 * time.Millisecond, 2},
+			{1500 * time.Millisecond, 2}, {2300 * time.Millisecond, 2},
+		}, waves(start, e.target.take()))
+	}, withBreaker(), reconciler.WithMaxRetries(1))
+}
+
+func TestBreakerIsChecked(t *testing.T) {
+	e := newEnv(t)
+	for want, b := range map[string]reconciler.Breaker{
+		"WithBreaker: Failures is -1, must not be negative":                                                  {Failures: -1},
+		"WithBreaker: Probes is -2, must not be negative":                                                    {Probes: -2},
+		"WithBreaker: MinInterval is -1s and MaxInterval is 0s, neither may be negative":                     {MinInterval: -time.Second},
+		"WithBreaker: MinInterval is 0s and MaxInterval is -1s, neither may be negative":                     {MaxInterval: -time.Second},
+		"WithBreaker: MinInterval 2s is above MaxInterval 1s":                                                {MinInterval: 2 * time.Second, MaxInterval: time.Second},
+		"WithBreaker: Failures is -1, must not be negative\nWithBreaker: Probes is -1, must not be negative": {Failures: -1, Probes: -1},
+	} {
+		_, err := reconciler.New(e.config(reconciler.WithBreaker(b)))
+		require.ErrorContains(t, err, want)
+	}
+	for _, b := range []reconciler.Breaker{
+		{}, {MinInterval: time.Hour}, {MaxInterval: time.Millisecond}, {MinInterval: time.Second, MaxInterval: time.Second},
+	} {
+		_, err := reconciler.New(e.config(reconciler.WithBreaker(b)))
+		require.NoError(t, err, fmt.Sprintf("%+v", b))
+	}
+	require.NoError(t, context.Cause(t.Context()))
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// limited runs a test with each kind of operations, with 1 and 4 workers, and a limiter of
+// its own each time.
+func limited(t *testing.T, limit rate.Limit, burst int, test func(e *env, limiter *rate.Limiter), options ...reconciler.Option) {
+	for _, kind := range operationKinds {
+		for _, n := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%s, workers %d", kind.name, n), func(t *testing.T) {
+				var limiter *rate.Limiter
+				inBubble(t, func(e *env) { test(e, limiter) }, func(e *env, cfg *reconciler.Config[*object]) {
+					limiter = rate.NewLimiter(limit, burst)
+					if kind.change != nil {
+						kind.change(e, cfg)
+					}
+					cfg.Options = append(append(cfg.Options, reconciler.WithConcurrency(n),
+						reconciler.WithOperationLimit(limiter)), options...)
+				})
+			})
+		}
+	}
+}
+
+// withinRate requires that of the calls, in any stretch of time, there were no more than
+// the limit allows.
+func withinRate(e *env, calls []call, limit float64, burst int) {
+	e.Helper()
+	slices.SortFunc(calls, func(a, b call) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })
+	for i := range calls {
+		for _, ahead := range []int{burst, 10 * burst, 100 * burst} {
+			if i+ahead >= len(calls) {
+				continue
+			}
+			took := calls[i+ahead].at.Sub(calls[i].at)
+			least := time.Duration(float64(ahead-burst+1) / limit * float64(time.Second))
+			require.GreaterOrEqual(e, took+time.Microsecond, least, "%d operations from %d on", ahead+1, i)
+		}
+	}
+}
+
+func TestOperationLimitHolds(t *testing.T) {
+	limited(t, 100, 5, func(e *env, _ *rate.Limiter) {
+		start := time.Now()
+		e.put(1, ids(1, 300)...)
+		e.pass(time.Second)
+		e.remove(ids(1, 100)...)
+		e.pass(4 * time.Second)
+		e.eachDone()
+		calls := e.target.take()
+		withinRate(e, calls, 100, 5)
+		took := calls[len(calls)-1].at.Sub(start)
+		require.LessOrEqual(e, took, time.Duration(len(calls))*10*time.Millisecond+50*time.Millisecond,
+			"%d operations: what is allowed is used", len(calls))
+	})
+}
+
+// A limiter bounds retries as it does what is new.
+func TestOperationLimitHoldsForRetries(t *testing.T) {
+	limited(t, 100, 1, func(e *env, _ *rate.Limiter) {
+		e.target.failing("no")
+		e.put(1, ids(1, 200)...)
+		e.pass(20 * time.Second)
+		calls := e.target.take()
+		withinRate(e, calls, 100, 1)
+		require.Greater(e, len(calls), 1900)
+		e.target.failing("")
+		e.pass(time.Minute)
+		e.eachDone()
+	}, reconciler.WithRetry(100*time.Millisecond, time.Second))
+}
+
+// A limiter that is shared bounds all together, and none of them is left out.
+func TestSharedOperationLimitHolds(t *testing.T) {
+	limited(t, 100, 1, func(e *env, limiter *rate.Limiter) {
+		other := newTarget()
+		cfg := e.config(reconciler.WithName("other"), reconciler.WithOperationLimit(limiter))
+		cfg.Operations, cfg.SetStatus, cfg.GetStatus = other, (*object).SetOther, (*object).GetOther
+		e.start(cfg)
+		synctest.Wait()
+		other.take()
+
+		e.put(1, ids(1, 500)...)
+		e.pass(5 * time.Second)
+		mine, others := e.target.take(), other.take()
+		require.Greater(e, len(mine), 50)
+		require.Greater(e, len(others), 50)
+		withinRate(e, append(mine, others...), 100, 1)
+		require.Greater(e, len(mine)+len(others), 490, "what is allowed is used")
+		e.pass(10 * time.Second)
+		e.eachDone()
+	})
+}
+
+// Without a permit the loop does not even look: what it does is in proportion to what it is
+// permitted.
+func TestNothingSpinsWithoutAPermit(t *testing.T) {
+	for _, kind := range operationKinds {
+		for _, n := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%s, workers %d", kind.name, n), func(t *testing.T) {
+				limiter := rate.NewLimiter(rate.Every(time.Minute), 1)
+				inBubble(t, func(e *env) {
+					e.put(1, ids(1, 2000)...)
+					e.pass(30 * time.Second)
+					require.Len(e, e.target.take(), 1)
+					counted.Store(0)
+					e.pass(10 * time.Minute)
+					require.Len(e, e.target.take(), 10)
+					require.Less(e, counted.Load(), int64(10*40), "looks for 10 operations")
+
+					// Nor is a limiter asked all the time that allows nothing at all.
+					limiter.SetLimit(0)
+					e.pass(time.Minute)
+					counted.Store(0)
+					e.pass(time.Minute)
+					require.Empty(e, e.target.take())
+					require.Less(e, counted.Load(), int64(60*20), "looks in a minute")
+					limiter.SetLimit(rate.Inf)
+					e.pass(time.Second)
+					e.eachDone()
+				}, func(e *env, cfg *reconciler.Config[*object]) {
+					if kind.change != nil {
+						kind.change(e, cfg)
+					}
+					countLooks(e, cfg)
+				}, reconciler.WithConcurrency(n), reconciler.WithOperationLimit(limiter), reconciler.WithoutPruning())
+			})
+		}
+	}
+}
+
+// Prunes are not counted, and what is allowed while one runs is used when it is over.
+func TestPruneNeedsNoPermit(t *testing.T) {
+	limited(t, 10, 1, func(e *env, _ *rate.Limiter) {
+		e.target.mu.Lock()
+		e.target.before = nil
+		e.target.mu.Unlock()
+		e.target.deciding(func(c call) error {
+			if c.op == "prune" {
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
+		e.put(1, ids(1, 10)...)
+		e.pass(50 * time.Millisecond)
+		require.Len(e, e.target.take(), 1)
+		e.loop.Prune()
+		synctest.Wait()
+		e.put(1, ids(11, 20)...)
+		e.pass(1100 * time.Millisecond)
+		require.Contains(e, shorts(e.target.take()), "prune(10)")
+		e.pass(3 * time.Second)
+		e.eachDone()
+	})
+}
+
+// No limit is one way to write that there is none, also with a burst of nothing, and a rate
+// of zero means that nothing is allowed for now.
+func TestOperationLimitsAtTheirEnds(t *testing.T) {
+	limited(t, rate.Inf, 0, func(e *env, limiter *rate.Limiter) {
+		e.put(1, ids(1, 100)...)
+		e.pass(time.Millisecond)
+		e.eachDone()
+		e.target.take()
+
+		limiter.SetLimit(0)
+		limiter.SetBurst(1)
+		e.pass(time.Second)
+		e.put(2, ids(1, 100)...)
+		e.pass(time.Hour)
+		require.LessOrEqual(e, len(e.target.take()), 1)
+		limiter.SetLimit(1000)
+		e.pass(time.Second)
+		e.eachDone()
+	})
+}
+
+// The next permit may come in the very moment in which the loop finds that it has none: it
+// is not to sleep then. This is in real time, since in a bubble there is no such moment.
+func TestPermitBetweenTwoLooksIsNotMissed(t *testing.T) {
+	for _, n := range []int{1, 4} {
+		e := newEnv(t)
+		e.start(e.config(reconciler.WithConcurrency(n), reconciler.WithOperationLimit(rate.NewLimiter(200_000, 1))))
+		ctx, cancel := context.WithTimeout(e.Context(), 30*time.Second)
+		defer cancel()
+		for i := range uint64(2000) {
+			_, _, err := e.loop.WaitUntilReconciled(ctx, e.put(1, i))
+			require.NoError(e, err, "object %d", i)
+		}
+		e.stop()
+	}
+}
+
+// A failed operation has used its permit, one that was not run has not.
+func TestPermitsAreNotLost(t *testing.T) {
+	limited(t, 50, 10, func(e *env, limiter *rate.Limiter) {
+		e.target.deciding(func(c call) error {
+			if c.id%2 == 0 {
+				return errors.New("no")
+			}
+			return nil
+		})
+		e.put(1, ids(1, 10)...)
+		e.pass(time.Millisecond)
+		require.Len(e, e.target.take(), 10)
+		require.InDelta(e, 0, limiter.Tokens(), 0.1)
+		e.target.failing("")
+		e.pass(10 * time.Second)
+		e.eachDone()
+		require.Len(e, e.target.take(), 5)
+		require.InDelta(e, 10, limiter.Tokens(), 0.1)
+	})
+}

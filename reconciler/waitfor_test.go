@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+func TestWaitForObjectsLastsUntilEachIsThere(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.target.lasting(func(call) time.Duration { return time.Second })
+		e.put(1, 1)
+		both := []<-chan waited{e.waitFor(reconciler.Attempted, 1), e.waitFor(reconciler.Applied, 1)}
+		e.pass(999 * time.Millisecond)
+		for _, over := range both {
+			e.goesOn(over)
+		}
+		e.pass(time.Millisecond)
+		for _, over := range both {
+			e.nothingOwed(e.isOver(over, time.Second))
+		}
+
+		e.remove(1)
+		gone := []<-chan waited{e.waitFor(reconciler.Attempted, 1), e.waitFor(reconciler.Applied, 1)}
+		e.pass(999 * time.Millisecond)
+		for _, over := range gone {
+			e.goesOn(over)
+		}
+		e.pass(time.Millisecond)
+		for _, over := range gone {
+			e.nothingOwed(e.isOver(over, time.Second))
+		}
+		require.Empty(e, e.target.holds())
+
+		e.nothingOwed(e.isOver(e.waitFor(reconciler.Applied, 1), 0))
+		e.nothingOwed(e.isOver(e.waitFor(reconciler.Applied, 77), 0))
+		e.nothingOwed(e.isOver(e.waitFor(reconciler.Applied), 0))
+	})
+}
+
+func TestWaitForAttemptsOnObjectsReturnsWhichAreNotThere(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.target.deciding(outcomes(make(chan struct{})))
+		e.put(works, 101, 102)
+		synctest.Wait()
+		e.remove(101)
+		e.put(failsNow, 2)
+		e.put(failsForGood, 3)
+		e.put(blocks, 4)
+		e.put(requeues, 5)
+		e.put(works, 6)
+		e.write(func(wtxn statedb.WriteTxn) { _, _, _ = e.table.Insert(wtxn, &object{ID: 60}) })
+		over := e.waitFor(reconciler.Attempted, 6, 5, 4, 60, 3, 2, 101, 102, 77)
+		w := e.isOver(over, 0)
+		require.NoError(e, w.err)
+		e.owes(w.owed,
+			"0x0000000000000004 is blocked: device eth0 is missing",
+			"0x000000000000003c is left alone: the row has no status and is never reconciled",
+			"0x0000000000000003 is terminal: no such name",
+			"0x0000000000000002 is retry after 1 attempt(s): no route",
+			"deletion of 0x0000000000000065 is retry after 1 attempt(s): in use",
+		)
+		require.ErrorIs(e, w.owed.Err(), reconciler.ErrNoStatus)
+		require.Zero(e, w.owed.More)
+	})
+}
+
+func TestWaitForObjectsToBeAppliedOutlastsFailures(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.put(works, 101)
+		synctest.Wait()
+		release := make(chan struct{})
+		e.target.deciding(outcomes(release))
+		e.remove(101)
+		e.put(failsNow, 1)
+		e.put(blocks, 2)
+		all, failed := e.waitFor(reconciler.Applied, 101, 1, 2), e.waitFor(reconciler.Applied, 101)
+		e.pass(250 * time.Millisecond)
+		e.goesOn(failed)
+		e.target.failing("")
+		e.pass(100 * time.Millisecond)
+		e.nothingOwed(e.isOver(failed, 300*time.Millisecond))
+		e.goesOn(all)
+		close(release)
+		e.nothingOwed(e.isOver(all, 350*time.Millisecond))
+		e.eachDone()
+	})
+}
+
+func TestWaitForObjectsThatIsCutShortSaysWhichAreOwed(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.put(works, 101, 102)
+		synctest.Wait()
+		e.target.deciding(outcomes(nil))
+		e.remove(101, 102)
+		e.put(failsForGood, 1)
+		e.put(works, 2)
+		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
+		defer cancel()
+		over := during(func() (reconciler.Owed, error) {
+			return e.loop.WaitFor(ctx, reconciler.Applied, objects(2, 77, 1, 2, 101)...)
+		})
+		e.pass(time.Minute)
+		w := e.isOver(over, time.Minute)
+		require.ErrorIs(e, w.err, context.DeadlineExceeded)
+		require.ErrorContains(e, w.err, `reconciler "": waiting for 0x0000000000000001 to be applied, 2 of 5 objects are: `)
+		e.owes(w.owed,
+			"0x0000000000000001 is terminal: no such name",
+			"deletion of 0x0000000000000065 is retry after 10 attempt(s): in use",
+		)
+	})
+}
+
+func TestRowWithoutAStatusIsNotWaitedFor(t *testing.T) {
+	singly(t, func(e *env) {
+		e.write(func(wtxn statedb.WriteTxn) { _, _, _ = e.table.Insert(wtxn, &object{ID: 60}) })
+		until := e.put(works, 1)
+		w := e.isOver(e.waitFor(reconciler.Applied, 1, 60, 2), 0)
+		require.ErrorIs(e, w.err, reconciler.ErrNoStatus)
+		require.ErrorContains(e, w.err, "waiting for 0x000000000000003c to be applied, 1 of 3 objects are")
+		e.owes(w.owed, "0x000000000000003c is left alone: the row has no status and is never reconciled")
+
+		e.nothingOwed(e.isOver(e.wait(until, reconciler.Applied), 0))
+	})
+}
+
+func TestWaitForARowGoesOnWithItsDeletion(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.target.lasting(func(c call) time.Duration { return time.Second })
+		e.target.deciding(outcomes(nil))
+		e.put(failsForGood, 1)
+		applied := e.waitFor(reconciler.Applied, 1)
+		e.pass(5 * time.Second)
+		e.goesOn(applied)
+		e.remove(1)
+		e.pass(999 * time.Millisecond)
+		e.goesOn(applied)
+		e.pass(time.Millisecond)
+		e.nothingOwed(e.isOver(applied, 6*time.Second))
+	})
+}
+
+func TestWaitForADeletionGoesOnWithTheRowThatIsInserted(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.put(works, 101)
+		synctest.Wait()
+		e.target.deciding(outcomes(nil))
+		e.remove(101)
+		applied := e.waitFor(reconciler.Applied, 101)
+		e.pass(5 * time.Second)
+		e.goesOn(applied)
+		e.target.lasting(func(c call) time.Duration { return time.Second })
+		e.put(works, 101)
+		e.pass(999 * time.Millisecond)
+		e.goesOn(applied)
+		e.pass(time.Millisecond)
+		e.nothingOwed(e.isOver(applied, 6*time.Second))
+		e.eachDone()
+	})
+}
+
+// Nobody will attempt what was inserted as a row that asks for nothing.
+func TestWaitForADeletionGoesOnWithARowThatAsksForNothing(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.put(works, 101, 102)
+		synctest.Wait()
+		e.target.deciding(outcomes(nil))
+		e.remove(101, 102)
+		done, unset := e.waitFor(reconciler.Applied, 101), e.waitFor(reconciler.Applied, 102)
+		e.pass(5 * time.Second)
+		e.goesOn(done)
+		e.goesOn(unset)
+		e.write(func(wtxn statedb.WriteTxn) {
+			_, _, _ = e.table.Insert(wtxn, &object{ID: 101, Status: reconciler.StatusDone()})
+			_, _, _ = e.table.Insert(wtxn, &object{ID: 102})
+		})
+		// Their retries find that out.
+		e.pass(5 * time.Second)
+		e.nothingOwed(<-done)
+		require.ErrorIs(e, (<-unset).err, reconciler.ErrNoStatus)
+	})
+}
+
+// A row that changes again while it is waited for has to be there in the version that it
+// has then, and what came of an earlier version is not what is returned.
+func TestWaitForARowThatChangesIsForItsLatestVersion(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.target.lasting(func(c call) time.Duration { return time.Second })
+		e.put(7, 1)
+		both := []<-chan waited{e.waitFor(reconciler.Attempted, 1), e.waitFor(reconciler.Applied, 1)}
+		e.pass(500 * time.Millisecond)
+		e.put(8, 1)
+		e.pass(time.Second)
+		// The first attempt was of a version that nobody wants any more.
+		for _, over := range both {
+			e.goesOn(over)
+		}
+		e.pass(2 * time.Second)
+		for _, over := range both {
+			w := <-over
+			e.nothingOwed(w)
+			require.Greater(e, w.took, 1900*time.Millisecond)
+		}
+		require.Equal(e, 8, e.target.holds()[1])
+	})
+}
+
+func TestRefreshingRowIsWaitedFor(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.put(works, 1)
+		synctest.Wait()
+		e.target.lasting(func(c call) time.Duration { return time.Second })
+		e.write(func(wtxn statedb.WriteTxn) {
+			_, _, err := e.table.Insert(wtxn, e.get(1).Clone().SetStatus(reconciler.StatusRefreshing()))
+			require.NoError(e, err)
+		})
+		both := []<-chan waited{e.waitFor(reconciler.Attempted, 1), e.waitFor(reconciler.Applied, 1)}
+		e.pass(999 * time.Millisecond)
+		for _, over := range both {
+			e.goesOn(over)
+		}
+		e.pass(time.Millisecond)
+		for _, over := range both {
+			e.nothingOwed(e.isOver(over, time.Second))
+		}
+	})
+}
+
+// Paused objects are not attempted as long as nobody resumes them: who waits for attempts
+// is told so, who waits for more waits.
+func TestPausedObjectsCountAsAttempted(t *testing.T) {
+	for _, when := range []string{"before the change", "before the wait", "during the wait"} {
+		t.Run(when, func(t *testing.T) {
+			everyWay(t, func(e *env) {
+				e.put(works, 2)
+				synctest.Wait()
+				pause := func() {
+					e.loop.PauseObjects(func(o *object) bool { return o.ID <= 2 })
+					synctest.Wait()
+				}
+				if when == "before the change" {
+					pause()
+				}
+				var attempted, revision <-chan waited
+				if when == "during the wait" {
+					// The whole loop is paused, so that nothing is looked at.
+					e.loop.Pause()
+					synctest.Wait()
+				}
+				e.put(works, 1)
+				until := e.remove(2)
+				if when == "before the wait" {
+					// The change was looked at, and put aside, before anybody waited for it.
+					e.loop.Pause()
+					synctest.Wait()
+					pause()
+				}
+				attempted = e.waitFor(reconciler.Attempted, 1, 2)
+				revision = e.wait(until, reconciler.Attempted)
+				applied := e.waitFor(reconciler.Applied, 1, 2)
+				if when == "during the wait" {
+					e.goesOn(attempted)
+					e.goesOn(revision)
+					pause()
+				}
+				if when != "before the wait" {
+					for _, over := range []<-chan waited{attempted, revision} {
+						w := e.isOver(over, 0)
+						require.NoError(e, w.err)
+						e.owes(w.owed, "0x0000000000000001 is paused", "deletion of 0x0000000000000002 is paused")
+					}
+					e.pass(time.Hour)
+					e.goesOn(applied)
+				}
+				e.loop.Resume()
+				synctest.Wait()
+				e.nothingOwed(<-applied)
+			})
+		})
+	}
+}
+
+// A change of an object that failed a moment ago is not attempted before its minimum
+// backoff has passed: those who wait for the object wait for that, those who wait for a
+// revision are not held up by it.
+func TestHeldChangeIsWaitedForWithItsObject(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.target.deciding(outcomes(nil))
+		e.put(failsNow, 1)
+		synctest.Wait()
+		until := e.put(works, 1)
+		row := e.waitFor(reconciler.Attempted, 1)
+		w := e.isOver(e.wait(until, reconciler.Attempted), 0)
+		require.NoError(e, w.err)
+		e.owes(w.owed, "0x0000000000000001 is held: no route")
+		require.Equal(e, 1, w.owed.Keys[0].Attempts)
+		e.goesOn(row)
+		e.pass(100 * time.Millisecond)
+		e.nothingOwed(e.isOver(row, 100*time.Millisecond))
+	})
+}
+
+// A new row is there long before the backlog is, and so is a deletion.
+func TestWaitForObjectsDoesNotWaitForABacklog(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		inBubble(t, func(e *env) {
+			took := 2 * time.Millisecond
+			e.put(1, 8000, 8001)
+			synctest.Wait()
+			e.target.lasting(func(call) time.Duration { return took })
+			load := e.put(1, ids(1, 5000)...)
+			revision := e.wait(load, reconciler.Applied)
+			e.pass(100 * time.Millisecond)
+			e.target.take()
+			start := time.Now()
+			e.put(1, 9000)
+			row := e.waitFor(reconciler.Applied, 9000)
+			e.remove(8000)
+			gone := e.waitFor(reconciler.Applied, 8000)
+			e.pass(20 * time.Second)
+			for _, c := range e.target.take() {
+				over := row
+				switch c.id {
+				case 8000:
+					over = gone
+				case 9000:
+				default:
+					continue
+				}
+				w := <-over
+				e.nothingOwed(w)
+				require.InDelta(e, c.at.Add(took).Sub(start), w.took, float64(20*time.Millisecond), c.String())
+				require.Less(e, w.took, time.Second)
+			}
+			require.Greater(e, (<-revision).took, 2*time.Second)
+		}, nil, reconciler.WithConcurrency(workers), reconciler.WithoutPruning())
+	}
+}
+
+// Nobody was waiting for this one when it was deleted out of turn: it takes as long as the
+// backlog does until that is certain.
+func TestDeletionThatNobodyWaitedForIsKnownWhenTheBacklogIsDone(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 8000)
+		synctest.Wait()
+		e.target.lasting(func(call) time.Duration { return time.Millisecond })
+		e.put(1, ids(1, 5000)...)
+		e.pass(100 * time.Millisecond)
+		e.remove(8000)
+		e.pass(time.Second)
+		require.NotContains(e, e.target.holds(), uint64(8000))
+		gone := e.waitFor(reconciler.Applied, 8000)
+		e.goesOn(gone)
+		e.pass(10 * time.Second)
+		w := <-gone
+		e.nothingOwed(w)
+		require.Less(e, w.took, 5*time.Second)
+	}, nil, reconciler.WithoutPruning())
+}
+
+// While an operation runs, the loop of a single worker answers no question: what the status
+// of a row says needs none.
+func TestRowThatIsThereIsSeenWhileTheLoopIsStuck(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		synctest.Wait()
+		e.target.lasting(func(call) time.Duration { return time.Hour })
+		e.put(1, 2)
+		synctest.Wait()
+		e.nothingOwed(e.isOver(e.waitFor(reconciler.Applied, 1), 0))
+		e.nothingOwed(e.isOver(e.waitFor(reconciler.Attempted, 1), 0))
+	}, nil, reconciler.WithoutPruning())
+}
+
+// The key of a deletion that was never applied is not in the target, and no operation says
+// so.
+func TestDeletionOfWhatCameAndWentIsThere(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(func(c call) error {
+			if c.op == "delete" {
+				return errors.New("must not be called")
+			}
+			return nil
+		})
+		e.write(func(wtxn statedb.WriteTxn) {
+			_, _, _ = e.table.Insert(wtxn, &object{ID: 1, Status: reconciler.StatusPending()})
+			_, _, _ = e.table.Delete(wtxn, &object{ID: 1})
+		})
+		e.nothingOwed(e.isOver(e.waitFor(reconciler.Applied, 1), 0))
+	}, nil)
+}
+
+func TestManyWaitForObjects(t *testing.T) {
+	singly(t, func(e *env) {
+		const rows = 5000
+		e.put(works, ids(1, rows)...)
+		synctest.Wait()
+		e.target.lasting(func(call) time.Duration { return 100 * time.Microsecond })
+		results := make(chan waited, 2*rows)
+		wait := func(id uint64, m reconciler.Milestone) {
+			go func() {
+				owed, err := e.loop.WaitFor(e.Context(), m, &object{ID: id})
+				results <- waited{owed: owed, err: err}
+			}()
+		}
+		e.put(works, ids(1, rows/2)...)
+		e.remove(ids(rows/2+1, rows)...)
+		for id := range uint64(rows) {
+			wait(id+1, reconciler.Attempted)
+			wait(id+1, reconciler.Applied)
+		}
+		e.pass(time.Minute)
+		require.Len(e, results, 2*rows)
+		close(results)
+		for w := range results {
+			e.nothingOwed(w)
+		}
+	})
+}

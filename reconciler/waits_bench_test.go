@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"iter"
+	"testing"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// idle is a target that everything works on at once.
+type idle struct{}
+
+func (idle) Update(context.Context, statedb.ReadTxn, statedb.Revision, *object) error { return nil }
+func (idle) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *object) error { return nil }
+func (idle) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*object, statedb.Revision]) error {
+	return nil
+}
+
+// BenchmarkRoundsBesideWaiters is what it costs to write an object, a round of them in a
+// transaction, and to have it reconciled, while others wait for what does not come.
+func BenchmarkRoundsBesideWaiters(b *testing.B) {
+	const waiters, perRound = 10_000, 1000
+	type loop = *reconciler.Loop[*object]
+	for _, c := range []struct {
+		name string
+		wait func(ctx context.Context, loop loop, i uint64)
+	}{
+		{"nobody", nil},
+		{"revisions", func(ctx context.Context, loop loop, i uint64) {
+			_, _ = loop.Wait(ctx, 1<<40, reconciler.Milestone(i%2))
+		}},
+		{"rows", func(ctx context.Context, loop loop, i uint64) {
+			_, _ = loop.WaitFor(ctx, reconciler.Milestone(i%2), &object{ID: 1 << 40})
+		}},
+		{"deletions", func(ctx context.Context, loop loop, i uint64) {
+			_, _ = loop.WaitFor(ctx, reconciler.Applied, &object{ID: 1<<41 + i})
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			db := statedb.New()
+			require.NoError(b, db.Start())
+			defer func() { require.NoError(b, db.Stop()) }()
+			table, err := statedb.NewTable(db, "objects", idIndex)
+			require.NoError(b, err)
+			l, err := reconciler.New(reconciler.Config[*object]{
+				DB: db, Table: table, Operations: &waitedFor{}, Clone: (*object).Clone,
+				SetStatus: (*object).SetStatus, GetStatus: (*object).GetStatus,
+				Options: []reconciler.Option{reconciler.WithoutPruning(), reconciler.WithRefreshing(0, nil)},
+			})
+			require.NoError(b, err)
+			ctx, stop := context.WithCancel(context.Background())
+			ended := make(chan error, 1)
+			go func() { ended <- l.Run(ctx) }()
+			write := func(ids []uint64) {
+				wtxn := db.WriteTxn(table)
+				for _, id := range ids {
+					_, _, err := table.Insert(wtxn, &object{ID: id, Status: reconciler.StatusPending()})
+					require.NoError(b, err)
+				}
+				revision := table.Revision(wtxn.Commit())
+				_, _, err := l.WaitUntilReconciled(ctx, revision)
+				require.NoError(b, err)
+			}
+			gone := make(chan struct{})
+			if c.wait != nil {
+				// What some of them wait for is not done for as long as they do.
+				write(ids(1<<41, 1<<41+waiters))
+				wtxn := db.WriteTxn(table)
+				for i := range uint64(waiters) {
+					_, _, _ = table.Delete(wtxn, &object{ID: 1<<41 + i})
+				}
+				_, _, _ = table.Insert(wtxn, &object{ID: 1 << 40, Status: reconciler.StatusPending()})
+				revision := table.Revision(wtxn.Commit())
+				_, _, err := l.WaitUntilReconciled(ctx, revision)
+				require.NoError(b, err)
+				for i := range uint64(waiters) {
+					go func() {
+						c.wait(ctx, l, i)
+						gone <- struct{}{}
+					}()
+				}
+			}
+			n := uint64(0)
+			for b.Loop() {
+				write(ids(n%100_000+1, n%100_000+perRound))
+				n += perRound
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/object")
+			stop()
+			require.NoError(b, <-ended)
+			for range waiters {
+				if c.wait != nil {
+					<-gone
+				}
+			}
+		})
+	}
+}
+
+// waitedFor is a target on which everything works but what the waiters wait for.
+type waitedFor struct{ idle }
+
+func (waitedFor) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, o *object) error {
+	if o.ID == 1<<40 {
+		return reconciler.Blocked("what never comes")
+	}
+	return nil
+}
+
+func (waitedFor) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, o *object) error {
+	return reconciler.Blocked("what never comes")
+}

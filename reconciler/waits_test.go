@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// waited is what a wait in a goroutine of its own came to; took is how long it was.
+type waited struct {
+	owed reconciler.Owed
+	err  error
+	took time.Duration
+}
+
+// during begins a wait. The result is to be had when that is over.
+func during(wait func() (reconciler.Owed, error)) <-chan waited {
+	over, began := make(chan waited, 1), time.Now()
+	go func() {
+		owed, err := wait()
+		over <- waited{owed, err, time.Since(began)}
+	}()
+	return over
+}
+
+// wait begins a wait for a revision.
+func (e *env) wait(until statedb.Revision, m reconciler.Milestone) <-chan waited {
+	return during(func() (reconciler.Owed, error) { return e.loop.Wait(e.Context(), until, m) })
+}
+
+// waitFor begins a wait for objects.
+func (e *env) waitFor(m reconciler.Milestone, ids ...uint64) <-chan waited {
+	return during(func() (reconciler.Owed, error) { return e.loop.WaitFor(e.Context(), m, objects(ids...)...) })
+}
+
+func objects(ids ...uint64) (objs []*object) {
+	for _, id := range ids {
+		objs = append(objs, &object{ID: id})
+	}
+	return objs
+}
+
+// goesOn requires a wait not to be over.
+func (e *env) goesOn(over <-chan waited) {
+	e.Helper()
+	synctest.Wait()
+	select {
+	case w := <-over:
+		e.Fatalf("the wait is over: %+v", w)
+	default:
+	}
+}
+
+// isOver requires a wait to be over, and to have taken a time.
+func (e *env) isOver(over <-chan waited, took time.Duration) waited {
+	e.Helper()
+	synctest.Wait()
+	select {
+	case w := <-over:
+		require.InDelta(e, took, w.took, float64(maxGather), "how long it took, want %s, is %s", took, w.took)
+		return w
+	default:
+		e.Fatal("the wait goes on")
+		return waited{}
+	}
+}
+
+// maxGather is how long the loop may let retries wait for each other.
+const maxGather = 6 * time.Millisecond
+
+// nothingOwed requires a wait to have ended well.
+func (e *env) nothingOwed(w waited) {
+	e.Helper()
+	require.NoError(e, w.err)
+	require.Equal(e, reconciler.Owed{}, w.owed)
+	require.NoError(e, w.owed.Err())
+}
+
+// owes requires the keys to be owed, each as its text says.
+func (e *env) owes(owed reconciler.Owed, want ...string) {
+	e.Helper()
+	var texts []string
+	for _, u := range owed.Keys {
+		texts = append(texts, u.Error())
+	}
+	require.Equal(e, want, texts)
+}
+
+// outcomes makes operations come to what the value of an object says; deletions of IDs
+// above 100 fail.
+func outcomes(release <-chan struct{}) func(c call) error {
+	return func(c call) error {
+		switch {
+		case c.op == "delete" && c.id > 100:
+			return errors.New("in use")
+		case c.op != "update":
+			return nil
+		}
+		switch c.value {
+		case failsNow:
+			return errors.New("no route")
+		case failsForGood:
+			return reconciler.TerminalError(errors.New("no such name"))
+		case blocks:
+			return reconciler.Blocked("device eth0 is missing", release)
+		case requeues:
+			return reconciler.Requeue(time.Hour)
+		}
+		return nil
+	}
+}
+
+const (
+	works = iota
+	failsNow
+	failsForGood
+	blocks
+	requeues
+)
+
+func TestWaitForARevisionLastsUntilEverythingUpToItIsThere(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.target.lasting(func(call) time.Duration { return time.Second })
+		first := e.put(1, 1)
+		attempted, applied := e.wait(first, reconciler.Attempted), e.wait(first, reconciler.Applied)
+		later := e.wait(first+1, reconciler.Applied)
+		e.pass(999 * time.Millisecond)
+		e.goesOn(attempted)
+		e.goesOn(applied)
+		e.pass(time.Millisecond)
+		e.nothingOwed(e.isOver(attempted, time.Second))
+		e.nothingOwed(e.isOver(applied, time.Second))
+		// The loop has written a status, and the table has that revision.
+		e.nothingOwed(e.isOver(later, time.Second))
+
+		gone := e.remove(1)
+		applied = e.wait(gone, reconciler.Applied)
+		e.pass(999 * time.Millisecond)
+		e.goesOn(applied)
+		e.pass(time.Millisecond)
+		e.nothingOwed(e.isOver(applied, time.Second))
+		require.Empty(e, e.target.holds())
+
+		e.nothingOwed(e.isOver(e.wait(gone, reconciler.Attempted), 0))
+		e.nothingOwed(e.isOver(e.wait(0, reconciler.Applied), 0))
+		future := e.wait(gone+1, reconciler.Attempted)
+		e.pass(time.Hour)
+		e.goesOn(future)
+		e.put(1, 1)
+		e.pass(time.Second)
+		e.nothingOwed(e.isOver(future, time.Hour+time.Second))
+	})
+}
+
+func TestWaitForAttemptsReturnsWhatIsNotApplied(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.target.deciding(outcomes(make(chan struct{})))
+		e.put(works, 1, 101)
+		synctest.Wait()
+		e.put(failsNow, 2)
+		e.put(failsForGood, 3)
+		e.put(blocks, 4)
+		e.put(requeues, 5)
+		e.remove(101)
+		e.write(func(wtxn statedb.WriteTxn) { _, _, _ = e.table.Insert(wtxn, &object{ID: 60}) })
+		until := e.put(works, 6)
+		e.put(failsNow, 7)
+		w := e.isOver(e.wait(until, reconciler.Attempted), 0)
+		require.NoError(e, w.err)
+		e.owes(w.owed,
+			"0x0000000000000002 is retry after 1 attempt(s): no route",
+			"0x0000000000000003 is terminal: no such name",
+			"0x0000000000000004 is blocked: device eth0 is missing",
+			"deletion of 0x0000000000000065 is retry after 1 attempt(s): in use",
+		)
+		require.Zero(e, w.owed.More)
+		require.Equal(e, reconciler.Unreconciled{
+			Key: index.Uint64(101), Deleted: true, State: "retry", Attempts: 1, Err: errors.New("in use"),
+		}, w.owed.Keys[3])
+		require.ErrorIs(e, w.owed.Err(), w.owed.Keys[3].Err)
+		require.Equal(e, 4, 1+strings.Count(w.owed.Err().Error(), "\n"))
+
+		// Those who come late are told the same, and what has changed.
+		e.pass(150 * time.Millisecond)
+		w = e.isOver(e.wait(until, reconciler.Attempted), 0)
+		require.Len(e, w.owed.Keys, 4)
+		require.Equal(e, 2, w.owed.Keys[0].Attempts)
+	})
+}
+
+func TestWaitUntilAppliedOutlastsFailuresAndBlocks(t *testing.T) {
+	singly(t, func(e *env) {
+		release := make(chan struct{})
+		e.target.deciding(outcomes(release))
+		failing := e.put(failsNow, 1)
+		blocked := e.put(blocks, 2)
+		one, two := e.wait(failing, reconciler.Applied), e.wait(blocked, reconciler.Applied)
+		e.pass(250 * time.Millisecond)
+		e.goesOn(one)
+		e.target.deciding(func(c call) error {
+			if c.value == blocks {
+				return outcomes(release)(c)
+			}
+			return nil
+		})
+		e.pass(60 * time.Millisecond)
+		e.nothingOwed(e.isOver(one, 300*time.Millisecond))
+		e.goesOn(two)
+		e.target.failing("")
+		close(release)
+		e.nothingOwed(e.isOver(two, 310*time.Millisecond))
+	})
+}
+
+// What is superseded does not hold up those who wait for it: the change that came instead
+// has a revision of its own.
+func TestChangeThatIsFollowedByAnotherIsNotWaitedFor(t *testing.T) {
+	singly(t, func(e *env) {
+		e.target.deciding(outcomes(nil))
+		old := e.put(failsForGood, 1)
+		over := e.wait(old, reconciler.Applied)
+		e.pass(time.Minute)
+		e.goesOn(over)
+		e.put(works, 1)
+		e.pass(time.Second)
+		e.nothingOwed(e.isOver(over, time.Minute))
+	})
+}
+
+func TestWaitThatIsCutShortSaysWhatIsOwed(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.target.deciding(outcomes(nil))
+		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
+		defer cancel()
+		until := e.put(failsForGood, 1)
+		over := during(func() (reconciler.Owed, error) { return e.loop.Wait(ctx, until, reconciler.Applied) })
+		e.pass(time.Second)
+		e.put(failsForGood, 2)
+		e.pass(time.Minute)
+		w := e.isOver(over, time.Minute)
+		require.ErrorIs(e, w.err, context.DeadlineExceeded)
+		require.ErrorContains(e, w.err, `reconciler "": waiting for revision 1 to be applied, attempted up to 4: `)
+		e.owes(w.owed, "0x0000000000000001 is terminal: no such name")
+
+		// Its time is up already, but what it is for has been reached.
+		w = e.isOver(during(func() (reconciler.Owed, error) { return e.loop.Wait(ctx, until, reconciler.Attempted) }), 0)
+		require.NoError(e, w.err)
+		e.owes(w.owed, "0x0000000000000001 is terminal: no such name")
+	})
+}
+
+func TestWaitDoesNotHangWhenTheLoopIsStuck(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.lasting(func(call) time.Duration { return time.Hour })
+		until := e.put(1, 1)
+		synctest.Wait()
+		for _, m := range []reconciler.Milestone{reconciler.Attempted, reconciler.Applied} {
+			ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+			defer cancel()
+			revision := during(func() (reconciler.Owed, error) { return e.loop.Wait(ctx, until, m) })
+			row := during(func() (reconciler.Owed, error) { return e.loop.WaitFor(ctx, m, objects(1, 2)...) })
+			e.pass(1100 * time.Millisecond)
+			w := e.isOver(revision, 1100*time.Millisecond)
+			require.ErrorIs(e, w.err, context.DeadlineExceeded)
+			require.ErrorContains(e, w.err, "attempted up to 0 (the reconciler is busy and could not say what is owed)")
+			require.Empty(e, w.owed)
+
+			w = e.isOver(row, 1100*time.Millisecond)
+			require.ErrorIs(e, w.err, context.DeadlineExceeded)
+			require.ErrorContains(e, w.err, "waiting for 0x0000000000000001 to be "+m.String())
+			require.ErrorContains(e, w.err, "the reconciler is busy")
+			e.owes(w.owed, "0x0000000000000001 is pending", "deletion of 0x0000000000000002 is unknown")
+		}
+	}, nil, reconciler.WithoutPruning())
+}
+
+// In the middle of a backlog the loop is not stuck, and knows what it has come to.
+func TestWaitThatIsCutShortInABacklogSaysHowFarThatIs(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.lasting(func(call) time.Duration { return time.Millisecond })
+		ctx, cancel := context.WithTimeout(e.Context(), 500*time.Millisecond)
+		defer cancel()
+		until := e.put(1, ids(1, 5000)...)
+		w := <-during(func() (reconciler.Owed, error) { return e.loop.Wait(ctx, until, reconciler.Applied) })
+		require.ErrorIs(e, w.err, context.DeadlineExceeded)
+		require.LessOrEqual(e, w.took, 600*time.Millisecond)
+		var attempted int
+		_, err := fmt.Sscanf(w.err.Error(), `reconciler "": waiting for revision 5000 to be applied, attempted up to %d:`, &attempted)
+		require.NoError(e, err, w.err.Error())
+		require.InDelta(e, 500, attempted, 30)
+		require.NotEmpty(e, w.owed.Keys)
+		require.Equal(e, "ready", w.owed.Keys[len(w.owed.Keys)-1].State)
+	}, nil, reconciler.WithoutPruning())
+}
+
+func TestListOfWhatIsOwedIsBounded(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(outcomes(nil))
+		e.put(failsForGood, ids(1, 1000)...)
+		until := e.put(failsForGood, ids(1001, 1500)...)
+		newer := e.put(failsForGood, ids(1501, 1700)...)
+		e.pass(time.Second)
+		w := e.isOver(e.wait(until, reconciler.Attempted), 0)
+		require.Len(e, w.owed.Keys, 1000)
+		require.Equal(e, index.Key(index.Uint64(1)), w.owed.Keys[0].Key)
+		require.Equal(e, index.Key(index.Uint64(1000)), w.owed.Keys[999].Key)
+		require.Equal(e, 500, w.owed.More, "those of later revisions do not count")
+		text := w.owed.Err().Error()
+		require.Equal(e, 11, 1+strings.Count(text, "\n"))
+		require.Contains(e, text, "1490 further keys are not reconciled")
+
+		w = e.isOver(e.wait(newer, reconciler.Attempted), 0)
+		require.Equal(e, 700, w.owed.More)
+		w = e.isOver(e.wait(newer-700, reconciler.Attempted), 0)
+		require.Len(e, w.owed.Keys, 1000)
+		require.Zero(e, w.owed.More)
+	}, nil)
+}
+
+func TestWaitBeforeTheReconcilerRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		loop, err := reconciler.New(e.config())
+		require.NoError(e, err)
+		e.loop = loop
+		until := e.put(1, 1)
+
+		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err = loop.Wait(ctx, until, reconciler.Applied)
+		require.ErrorIs(e, err, context.DeadlineExceeded)
+		require.ErrorContains(e, err, "the reconciler has not been started")
+		require.Equal(e, time.Second, time.Since(began), "there is nobody to be asked")
+		owed, err := loop.WaitFor(ctx, reconciler.Attempted, objects(1)...)
+		require.ErrorIs(e, err, context.DeadlineExceeded)
+		e.owes(owed, "0x0000000000000001 is pending")
+
+		revision, row := e.wait(until, reconciler.Attempted), e.waitFor(reconciler.Attempted, 1)
+		gone := e.waitFor(reconciler.Applied, 2)
+		e.goesOn(revision)
+		e.goesOn(row)
+		e.goesOn(gone)
+		running, stop := context.WithCancel(e.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- loop.Run(running) }()
+		e.nothingOwed(e.isOver(revision, 0))
+		e.nothingOwed(e.isOver(row, 0))
+		e.nothingOwed(e.isOver(gone, 0))
+		stop()
+		require.NoError(e, <-ended)
+	})
+}
+
+func TestWaitEndsWhenTheReconcilerStops(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.target.deciding(outcomes(nil))
+		until := e.put(failsNow, 1)
+		done := e.put(works, 2)
+		synctest.Wait()
+		waits := []<-chan waited{
+			e.wait(until, reconciler.Applied), e.wait(done+100, reconciler.Attempted),
+			e.waitFor(reconciler.Applied, 1, 2),
+		}
+		for _, over := range waits {
+			e.goesOn(over)
+		}
+		e.stop()
+		for _, over := range waits {
+			require.ErrorIs(e, e.isOver(over, 0).err, reconciler.ErrStopped)
+		}
+
+		// Those who come after it are told what is known.
+		for _, m := range []reconciler.Milestone{reconciler.Attempted, reconciler.Applied} {
+			require.ErrorIs(e, e.isOver(e.wait(until, m), 0).err, reconciler.ErrStopped)
+			e.nothingOwed(e.isOver(e.wait(until-1, m), 0))
+			e.nothingOwed(e.isOver(e.waitFor(m, 2), 0))
+			require.ErrorIs(e, e.isOver(e.waitFor(m, 3), 0).err, reconciler.ErrStopped, "of a deletion nothing is known")
+		}
+		w := e.isOver(e.waitFor(reconciler.Attempted, 1), 0)
+		require.NoError(e, w.err, "its status says that it was attempted")
+		e.owes(w.owed, "0x0000000000000001 is error: no route")
+	})
+}
+
+// What was finished before the stop counts.
+func TestWaitSeesWhatWasFinishedAtTheStop(t *testing.T) {
+	singly(t, func(e *env) {
+		e.target.lasting(func(call) time.Duration { return time.Second })
+		until := e.put(1, 1)
+		synctest.Wait()
+		revision, row := e.wait(until, reconciler.Applied), e.waitFor(reconciler.Applied, 1)
+		e.goesOn(row)
+		e.stop()
+		e.nothingOwed(<-revision)
+		e.nothingOwed(<-row)
+	})
+}
+
+func TestMilestoneThatIsNoneIsAnError(t *testing.T) {
+	inBubble(t, func(e *env) {
+		_, err := e.loop.Wait(e.Context(), 1, 7)
+		require.EqualError(e, err, "waiting for milestone 7, must be Attempted or Applied")
+		_, err = e.loop.WaitFor(e.Context(), 7)
+		require.EqualError(e, err, "waiting for milestone 7, must be Attempted or Applied")
+	}, nil)
+}
+
+func TestRevisionOfTheEndOfTimeIsWaitedFor(t *testing.T) {
+	inBubble(t, func(e *env) {
+		over := e.wait(math.MaxUint64, reconciler.Applied)
+		e.put(1, 1)
+		e.pass(time.Hour)
+		e.goesOn(over)
+	}, nil)
+}
+
+// Each is woken when its revision is reached, and at no other time.
+func TestManyWaitersAreEachWokenInTime(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.lasting(func(call) time.Duration { return time.Millisecond })
+		const objects, waiters = 500, 10_000
+		last := e.put(1, ids(1, objects)...)
+		waits := map[statedb.Revision]<-chan waited{}
+		all := make(chan waited, waiters)
+		began := time.Now()
+		for i := range uint64(waiters) {
+			until := last - objects + 1 + i%objects
+			m := reconciler.Milestone(i % 2)
+			if i < objects {
+				waits[until] = e.wait(until, m)
+				continue
+			}
+			go func() {
+				owed, err := e.loop.Wait(e.Context(), until, m)
+				all <- waited{owed, err, time.Since(began)}
+			}()
+		}
+		e.pass(time.Minute)
+		for until, over := range waits {
+			w := <-over
+			require.NoError(e, w.err)
+			applied := time.Duration(until-last+objects) * time.Millisecond
+			require.InDelta(e, applied, w.took, float64(15*time.Millisecond), "revision %d", until)
+		}
+		require.Len(e, all, waiters-objects)
+		close(all)
+		for w := range all {
+			e.nothingOwed(w)
+		}
+	}, nil, reconciler.WithoutPruning())
+}
+
+func TestPeersWaitSeesTheWatermarks(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(outcomes(nil))
+		failing := e.put(failsForGood, 1)
+		until := e.put(works, 2)
+		revision, low, err := e.loop.WaitUntilReconciled(e.Context(), until)
+		require.NoError(e, err)
+		require.GreaterOrEqual(e, revision, until)
+		require.Equal(e, failing, low)
+
+		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+		defer cancel()
+		e.put(works, 3)
+		synctest.Wait()
+		revision, low, err = e.loop.WaitUntilReconciled(ctx, until+1000)
+		require.ErrorIs(e, err, context.DeadlineExceeded)
+		require.Greater(e, revision, until)
+		require.Equal(e, failing, low)
+	}, nil)
+}
