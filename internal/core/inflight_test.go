@@ -133,3 +133,51 @@ func TestMarkComesBackWithAChange(t *testing.T) {
 		})
 	}
 }
+
+// What was launched and has not begun can be taken back, and goes where it came from: a
+// change to the front of its lane, a retry to its time; it keeps its group.
+func TestRecalledItemsGoWhereTheyCameFrom(t *testing.T) {
+	c := grouped(8)
+	first := launchRound(t, c, 0, 8, row{key: "retry", revision: 1})
+	c.Settle(0, first["retry"], failed(first["retry"], "no"))
+	c.Begin(100*time.Millisecond, 8)
+	for i, r := range []row{member("a", 2), member("b", 3), {key: "c", revision: 4}} {
+		c.Observe(r, uint64(i+2), false, Fresh)
+	}
+	items := c.Plan()
+	require.ElementsMatch(t, []string{"retry", "a", "c"}, planned(items))
+	for i := range items {
+		c.Launch(&items[i])
+	}
+	launched := append([]Item[row]{}, items...)
+	c.End(3)
+	for i := len(launched) - 1; i >= 0; i-- {
+		c.Recall(100*time.Millisecond, &launched[i])
+	}
+	check(t, c)
+	require.Equal(t, 100*time.Millisecond, c.entries["retry"].dueAt)
+	require.Equal(t, []string{"a", "c"}, keysInLine(&c.lanes[Fresh]))
+	require.Equal(t, 1, c.Count(Queued), "a has its group still")
+	require.ElementsMatch(t, []string{"retry", "a", "c"}, keysOf(launchRound(t, c, 100*time.Millisecond, 8)))
+}
+
+// A change that came meanwhile takes the place of what is taken back, and what was a probe
+// is none any more.
+func TestRecalledItemThatChangedIsTheChange(t *testing.T) {
+	cfg := smallConfig(8)
+	cfg.Breaker = breakerConfig(false)
+	c := groupedBy(cfg)
+	failAll(t, c, 0, 1, "", "x", "y")
+	launched := launchRound(t, c, time.Second, 1, member("a", 3))
+	require.Len(t, launched, 1)
+	for key, it := range launched {
+		observe(c, time.Second, row{key: key, revision: 5})
+		c.Recall(time.Second, it)
+		check(t, c)
+		debt, owes := c.DebtOf(it.Obj)
+		require.True(t, owes)
+		require.Equal(t, uint64(5), debt.Since)
+	}
+	_, at := c.Allowance(time.Second)
+	require.Equal(t, 2*time.Second, at, "the breaker waits for no probe")
+}

@@ -18,8 +18,8 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt; 
 
 // TestTranscripts plays the transcripts in testdata. Each is a page to read: prose, and
 // blocks of statements with the core's exact answer below a line of dashes. The
-// statements are explained in transcript_commands_test.go, and played as
-// transcript_play_test.go says.
+// statements are explained in transcript_commands_test.go, those that stand between rounds in
+// transcript_between_test.go, and are played as transcript_play_test.go says.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"time"
+)
+
+// launch takes in that the operation on a key goes on beyond the round.
+func (m *model) launch(key string) {
+	k := m.keys[key]
+	k.rest(InFlight)
+	k.unseen = !k.tried
+}
+
+// settle takes in what came of an item; waited says whether the core knew the key.
+func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcome[row]) {
+	k := m.keys[it.Obj.key]
+	failed := out.Kind == Failed || out.Kind == FailedForGood
+	m.probeEnds(k, it, now, out.Kind == Failed || out.GivenUp)
+	var note *modelNote
+	if k.state == InFlight {
+		note, k.note = k.note, nil
+	}
+	defer m.leaveGroup(k)
+	switch {
+	case out.Kind == Void:
+		m.forget(k)
+		return
+	case out.Kind == Superseded:
+		k.rest(Awaited)
+		return
+	case !waited && out.Lost && !failed:
+		m.answered(nil, now, out)
+		m.forget(k)
+		return
+	}
+	k.attempted, k.tried, k.unseen, k.failure, k.mark = now, true, false, "", out.Mark
+	switch out.Kind {
+	case Failed, FailedForGood:
+		k.failures++
+		k.tries++
+		k.failure = *out.Failure
+	case Done, DoneAgain:
+		k.failures, k.tries = 0, 0
+	}
+	m.answered(k, now, out)
+	succeeded := out.Kind == Done || out.Kind == DoneAgain
+	switch {
+	case note != nil && !note.settled && (out.Lost || note.revision > out.Revision):
+		m.follow(k, now, note)
+	case succeeded && out.Lost, out.Kind == Done:
+		m.forget(k)
+	case note != nil && note.settled && out.Lost:
+		m.owe(k)
+		m.calm(k, note.obj, note.revision)
+	case out.Lost:
+		m.owe(k)
+		k.rest(Awaited)
+	default:
+		m.await(k, now, out)
+	}
+}
+
+// owe makes a key that was reconciled owe what is newer than all that was seen.
+func (m *model) owe(k *modelKey) {
+	if k.owes == 0 {
+		k.owes = m.observed + 1
+	}
+}
+
+// follow makes a key go on with the change that came while an operation on it ran.
+func (m *model) follow(k *modelKey, now time.Duration, note *modelNote) {
+	m.lay(k, note.obj, note.revision, note.deleted, note.lane)
+	// Whatever has been observed since, the object has to be looked up.
+	k.seen = -1
+	if k.failures > 0 && now < k.attempted+m.limits.MinBackoff {
+		m.wake(k, Held, k.attempted+m.limits.MinBackoff)
+		return
+	}
+	k.ready()
+	m.lineUp(k)
+}
+
+// await puts a key where its outcome has it wait.
+func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
+	k.obj, k.version = out.Obj, out.Revision
+	k.fixed = out.Kind == Failed && out.Delay > 0
+	if out.Kind == DoneAgain {
+		k.owes = 0
+	} else {
+		m.owe(k)
+	}
+	switch {
+	case k.fixed:
+		m.wake(k, Retry, now+out.Delay)
+	case out.Kind == Failed && m.barred(k):
+		k.rest(Tripped)
+		m.lineUp(k)
+	case out.Kind == Failed:
+		m.wake(k, Retry, now+m.backoff(k.failures))
+	case out.Kind == FailedForGood:
+		k.rest(Terminal)
+	case out.Kind == DoneAgain:
+		m.wake(k, Requeue, now+out.Delay)
+	case out.Delay > 0:
+		m.wake(k, Blocked, now+out.Delay)
+	default:
+		k.rest(Blocked)
+	}
+}
+
+// putBack takes in that an item was not run.
+func (m *model) putBack(it *Item[row]) {
+	k := m.keys[it.Obj.key]
+	m.probePutBack(it)
+	if it.Again && k.from != Ready {
+		m.wake(k, k.from, k.at)
+		return
+	}
+	k.ready()
+	m.jumpIn(k)
+}
+
+// recall takes in that the operation on a key that was launched has not begun.
+func (m *model) recall(now time.Duration, it *Item[row]) {
+	k := m.keys[it.Obj.key]
+	m.probeEnds(k, it, now, false)
+	note := k.note
+	k.note = nil
+	switch {
+	case note != nil && !note.settled:
+		m.follow(k, now, note)
+		m.leaveGroup(k)
+	case it.Again && k.from != Ready:
+		k.unseen = false
+		m.wake(k, k.from, k.at)
+	default:
+		k.ready()
+		m.jumpIn(k)
+	}
+}

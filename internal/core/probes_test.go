@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// patient returns a core with an open breaker for everything that lets two probes through
+// every second, and the keys a to d that have failed and wait for ten seconds.
+func patient(t *testing.T) *Core[row] {
+	t.Helper()
+	cfg := smallConfig(8)
+	cfg.MinBackoff, cfg.MaxBackoff = 10*time.Second, time.Minute
+	cfg.Breaker = breakerConfig(false)
+	cfg.Breaker.Probes = 2
+	c := New(cfg)
+	failAll(t, c, 0, 1, "", "a", "b", "c", "d")
+	require.Len(t, c.OpenBreakers(), 1)
+	return c
+}
+
+func failsAgain(it *Item[row]) Outcome[row] { return failedWith(it, "") }
+
+// While everything waits longer than the next probes take, some of it is probed with: no
+// more than it takes.
+func TestWhatWaitsLongProbesWhenNothingElseDoes(t *testing.T) {
+	c := patient(t)
+	due, ok := c.NextDue()
+	require.True(t, ok)
+	require.Equal(t, time.Second, due)
+	require.Equal(t, []string{"a", "b"}, settleAll(t, c, time.Second, failsAgain))
+	due, _ = c.NextDue()
+	require.Equal(t, 2*time.Second, due)
+	require.Equal(t, []string{"c", "d"}, settleAll(t, c, 2*time.Second, failsAgain))
+	require.Equal(t, 4, c.Count(Retry))
+}
+
+// What is ready or due goes first, and takes the place of what would have waited longer.
+func TestNothingIsHastenedWhileOthersProbe(t *testing.T) {
+	c := patient(t)
+	c.Begin(500*time.Millisecond, 1)
+	c.Observe(row{key: "e"}, 5, false, Fresh)
+	c.Observe(row{key: "f"}, 6, false, Fresh)
+	items := c.Plan()
+	require.Equal(t, []string{"e"}, planned(items))
+	c.Return(&items[0])
+	c.End(0)
+	// Putting back a probe has put off the next.
+	require.Equal(t, 1500*time.Millisecond, c.OpenBreakers()[0].ProbeAt)
+	require.Equal(t, []string{"e", "f"}, settleAll(t, c, 2*time.Second, failsAgain))
+	for _, key := range []string{"a", "b", "c", "d"} {
+		require.Equal(t, 10*time.Second, c.entries[key].dueAt, key)
+	}
+}
+
+// A round that has no room for operations takes up no probes: what it would have hastened
+// might have to wait for others all the same, out of its turn.
+func TestRoundWithoutOperationsHastensNothing(t *testing.T) {
+	c := patient(t)
+	c.Begin(time.Second, 0)
+	require.Empty(t, c.Plan())
+	c.End(0)
+	for key, e := range c.entries {
+		require.Equal(t, 10*time.Second, e.dueAt, key)
+	}
+}
+
+// Paused keys are none to probe with: others take their place.
+func TestPausedKeysAreNotHastened(t *testing.T) {
+	c := patient(t)
+	c.SetPaused(0, func(r row) bool { return r.key == "a" || r.key == "c" })
+	require.Equal(t, []string{"b", "d"}, settleAll(t, c, time.Second, failsAgain))
+	require.Equal(t, 2, c.Count(Paused))
+}
+
+// A key that is given up for having failed too often has failed: a target that is down is
+// found out by those as well. With breakers by class it does not wait behind one.
+func TestKeysThatAreGivenUpCountForTheBreaker(t *testing.T) {
+	givenUp := func(it *Item[row]) Outcome[row] {
+		out := failedWith(it, "x")
+		out.Kind, out.GivenUp = FailedForGood, true
+		return out
+	}
+	t.Run("for everything", func(t *testing.T) {
+		c := withBreaker(8, breakerConfig(false))
+		begin(c, 0, 1, "a", "b")
+		items := c.Plan()
+		for i := range items {
+			c.Settle(0, &items[i], givenUp(&items[i]))
+		}
+		c.End(2)
+		check(t, c)
+		require.Len(t, c.OpenBreakers(), 1)
+		require.Equal(t, 2, c.Count(Terminal))
+	})
+	t.Run("by class", func(t *testing.T) {
+		c := withBreaker(8, breakerConfig(true))
+		failAll(t, c, 0, 1, "x", "a")
+		begin(c, 0, 2, "b")
+		items := c.Plan()
+		c.Settle(0, &items[0], givenUp(&items[0]))
+		c.End(1)
+		check(t, c)
+		require.Len(t, c.OpenBreakers(), 1)
+		require.Nil(t, c.entries["b"].breaker)
+	})
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"github.com/stretchr/testify/require"
+)
+
+// requireSound checks everything between two rounds.
+func (w *world) requireSound() {
+	check(w.t, w.core)
+	w.model.requireSame(w.t, w.core, w.main)
+	w.requireNothingLost()
+	w.requireProbesKnown()
+}
+
+// requireOneOfAGroup checks that of no group two objects are worked on at a time.
+func (w *world) requireOneOfAGroup(items []Item[row]) {
+	if !w.model.grouping {
+		return
+	}
+	busy := map[string]string{}
+	occupy := func(r row) {
+		if r.group != "" {
+			require.Empty(w.t, busy[r.group], "%q is worked on beside it in group %q", r.key, r.group)
+			busy[r.group] = r.key
+		}
+	}
+	for _, f := range w.flights {
+		occupy(f.item.Obj)
+	}
+	for i := range items {
+		occupy(items[i].Obj)
+	}
+}
+
+// requireProbesKnown checks that a breaker that waits for probes has some under way: one
+// that waits for what never comes would stay open for ever.
+func (w *world) requireProbesKnown() {
+	if b := w.core.global(); b != nil {
+		flying := 0
+		for _, f := range w.flights {
+			if f.item.probe == b.opening {
+				flying++
+			}
+		}
+		require.Equal(w.t, flying, b.probing, "probes under way")
+	}
+	for _, b := range w.core.open {
+		if b.class == all || b.probing == 0 {
+			continue
+		}
+		// Each of them is worked on, or has its turn as soon as others have had theirs.
+		for _, e := range w.core.entries {
+			if e.breaker == b && e.probe == b.opening {
+				require.True(w.t, e.state == InFlight || e.state == Queued || e.pos >= 0 && e.dueAt <= w.now,
+					"%q in state %s is to be a probe", e.key, e.state)
+			}
+		}
+	}
+}
+
+// requireNothingLost checks that whatever the program wants and the target does not
+// have yet is on its way: still to be observed, or with the core.
+func (w *world) requireNothingLost() {
+	for key, r := range w.table {
+		if w.reached[key] >= r.wish || !w.saw(r.revision) {
+			continue
+		}
+		require.NotNil(w.t, w.core.entries[key], "%q is forgotten: %+v", key, r)
+	}
+}
