@@ -107,6 +107,10 @@ func (s *Set[T]) Remove(w *Wait[T]) {
 func (s *Set[T]) Take() []*Wait[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Removals may have emptied the list and left it in place.
+	if len(s.closed) == 0 {
+		return nil
+	}
 	taken := s.closed
 	s.closed = nil
 	for _, w := range taken {

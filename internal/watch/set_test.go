@@ -86,6 +86,11 @@ func TestWhatWasRemovedIsNeverTaken(t *testing.T) {
 		require.ElementsMatch(t, []int{1, 2}, values(s))
 
 		w := s.Add(channels[0], 3)
+		synctest.Wait()
+		s.Remove(w)
+		require.Nil(t, s.Take())
+
+		w = s.Add(channels[0], 4)
 		s.Remove(w)
 		synctest.Wait()
 		require.Nil(t, s.Take())
