@@ -94,6 +94,8 @@ func inBubble(t *testing.T, test func(e *env), change func(e *env, cfg *reconcil
 		synctest.Wait()
 		e.target.take() // the prune at the start
 		test(e)
+		// An operation that starts while the stop is being said is neither early nor late.
+		synctest.Wait()
 		e.stop()
 		require.False(t, e.target.overlap, "operations overlapped")
 		require.False(t, e.target.late, "an operation started after the stop")
