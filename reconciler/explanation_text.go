@@ -18,7 +18,7 @@ import (
 // is escaped, whoever named the object.
 func (e Explanation) String() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s: %s\n", e.State, text.Printable(e.Why))
+	fmt.Fprintf(&out, "%s: %s\n", text.Printable(string(e.State)), text.Printable(e.Why))
 	var f text.Fields
 	f.Add("object", text.Plain(e.Key)+" of "+text.Plain(e.Reconciler))
 	e.addRow(&f)

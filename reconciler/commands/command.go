@@ -64,6 +64,10 @@ const (
 	argOptionalKey = "[KEY]"
 	argOptional    = "[NAME]"
 
+	flagFormat = "format"
+	flagOut    = "out"
+	flagKey    = "key"
+
 	formatTable = "table"
 	formatJSON  = "json"
 )
@@ -78,7 +82,7 @@ func (c *commands) command(s *spec) script.Cmd {
 			Flags:            s.addFlags,
 			Async:            s.background,
 			AutocompleteArgs: c.completeArgs(s),
-			AutocompleteFlag: s.completeFlag,
+			AutocompleteFlag: c.completeFlag(s),
 		},
 		func(state *script.State, args ...string) (script.WaitFunc, error) {
 			in, err := c.read(s, state.Flags, args)
@@ -101,8 +105,8 @@ var commonDetail = []string{
 }
 
 func (s *spec) addFlags(fs *pflag.FlagSet) {
-	fs.StringP("out", "o", "", "File to write to instead of stdout")
-	fs.StringP("format", "f", formatTable, "Format to write in (table or json)")
+	fs.StringP(flagOut, "o", "", "File to write to instead of stdout")
+	fs.StringP(flagFormat, "f", formatTable, "Format to write in (table or json)")
 	if s.flags != nil {
 		s.flags(fs)
 	}
@@ -115,7 +119,7 @@ func (c *commands) read(s *spec, flags *pflag.FlagSet, args []string) (*input, e
 		return nil, err
 	}
 	in := &input{flags: flags}
-	if format := in.text("format"); format != formatTable && format != formatJSON {
+	if format := in.text(flagFormat); format != formatTable && format != formatJSON {
 		return in, fmt.Errorf("--format is %q, must be table or json", format)
 	}
 	if len(args) > 0 {
@@ -151,13 +155,13 @@ type result struct {
 // start returns what waits for the command to end: one for the background begins at once.
 func (s *spec) start(state *script.State, in *input) script.WaitFunc {
 	// The state is not to be used while the next command does.
-	ctx, file := state.Context(), in.text("out")
+	ctx, file := state.Context(), in.text(flagOut)
 	if file != "" {
 		file = state.Path(file)
 	}
 	run := func() result {
 		out, err := s.run(ctx, in)
-		printed, failed := out.write(in.text("format"), file)
+		printed, failed := out.write(in.text(flagFormat), file)
 		if err == nil {
 			err = failed
 		}

@@ -23,16 +23,21 @@ func (c *commands) completeArgs(s *spec) func(state *script.State, before []stri
 		case len(before) == 0:
 			return c.completeName(current)
 		}
-		found, err := c.registry.Find(before[0])
-		if err != nil {
-			return nil
-		}
-		var out []string
-		for _, key := range found.Keys(strings.TrimPrefix(current, "'"), maxCompletions) {
-			out = append(out, shellWord(key))
-		}
-		return out
+		return c.completeKey(before[0], current)
 	}
+}
+
+// completeKey returns keys of the reconciler with a name.
+func (c *commands) completeKey(name, prefix string) []string {
+	found, err := c.registry.Find(text.Unquote(name))
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, key := range found.Keys(strings.TrimPrefix(prefix, "'"), maxCompletions) {
+		out = append(out, shellWord(key))
+	}
+	return out
 }
 
 func (c *commands) completeName(prefix string) []string {
@@ -45,18 +50,24 @@ func (c *commands) completeName(prefix string) []string {
 	return out
 }
 
-func (s *spec) completeFlag(_ *script.State, _ []string, flag, current string) []string {
-	values := s.values[flag]
-	if flag == "format" {
-		values = []string{formatTable, formatJSON}
-	}
-	var out []string
-	for _, v := range values {
-		if strings.HasPrefix(v, current) {
-			out = append(out, v)
+// completeFlag returns what completes the value of a flag of a command.
+func (c *commands) completeFlag(s *spec) func(state *script.State, args []string, flag, current string) []string {
+	return func(_ *script.State, args []string, flag, current string) []string {
+		values := s.values[flag]
+		switch {
+		case flag == flagKey && len(args) > 0:
+			return c.completeKey(args[0], current)
+		case flag == flagFormat:
+			values = []string{formatTable, formatJSON}
 		}
+		var out []string
+		for _, v := range values {
+			if strings.HasPrefix(v, current) {
+				out = append(out, v)
+			}
+		}
+		return out
 	}
-	return out
 }
 
 // shellWord returns a text as a word of a script that is read as that text: printable,

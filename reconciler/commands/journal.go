@@ -24,7 +24,7 @@ func (c *commands) journal() *spec {
 		summary: "Show the latest operations, or rounds",
 		args:    []string{argOptional},
 		flags: func(fs *pflag.FlagSet) {
-			fs.String("key", "", "Only the operations on this object")
+			fs.String(flagKey, "", "Only the operations on this object")
 			fs.Duration("since", 0, "Only what began in this time until now; 0 is all there is")
 			fs.Int("limit", 0, "Only so many of the latest, of each reconciler; 0 is all there are")
 			fs.Bool("rounds", false, "Show rounds instead of operations")
@@ -56,7 +56,7 @@ func (c *commands) readJournal(_ context.Context, in *input) (output, error) {
 	now := time.Now()
 	since, errSince := in.duration("since")
 	limit, errLimit := in.number("limit")
-	q := reconciler.EventQuery{Key: text.Unquote(in.text("key")), Limit: limit}
+	q := reconciler.EventQuery{Key: text.Unquote(in.text(flagKey)), Limit: limit}
 	if since > 0 {
 		q.Since = now.Add(-since)
 	}
