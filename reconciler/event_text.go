@@ -28,7 +28,7 @@ func eventTable(events []Event, at time.Time, keys bool) *text.Table {
 	row("Time", "Ago", "Key", "Round", "Operation", "Cause", "Revision", "Attempt", "Result", "Took", "Error")
 	for i := range events {
 		e := &events[i]
-		row(text.Stamp(e.At), text.Relative(e.At, at), text.Plain(e.Key),
+		row(text.Stamp(e.At), text.Relative(e.At, at), text.Name(e.Key),
 			strconv.FormatUint(e.Round, 10), text.Plain(e.Operation), text.Plain(string(e.Cause)),
 			strconv.FormatUint(e.Revision, 10), strconv.Itoa(e.Attempt), e.outcome(), text.Duration(e.Took),
 			plainOr(e.Error, ""))

@@ -20,7 +20,7 @@ func (e Explanation) String() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s: %s\n", text.Printable(string(e.State)), text.Printable(e.Why))
 	var f text.Fields
-	f.Add("object", text.Plain(e.Key)+" of "+text.Plain(e.Reconciler))
+	f.Add("object", text.Name(e.Key)+" of "+text.Plain(e.Reconciler))
 	e.addRow(&f)
 	e.addTimes(&f)
 	if e.Error != "" {
@@ -72,21 +72,21 @@ func (e *Explanation) addWaits(f *text.Fields) {
 		f.Add("group", text.Plain(e.Group))
 	}
 	if e.Holder != "" {
-		f.Add("held up by", text.Plain(e.Holder))
+		f.Add("held up by", text.Name(e.Holder))
 	}
 	if e.Lane != "" {
 		f.Add("lane", text.Plain(e.Lane))
 	}
 	if e.Ahead > 0 {
-		f.Add("ahead of it", count(e.Ahead, maxAheadShown))
+		f.Add("ahead of it", aheadText(e.Ahead, maxAheadShown))
 	}
 }
 
 // maxAheadShown is how far [Explanation].Ahead is counted.
 const maxAheadShown = 1000
 
-// count returns a number that is not counted beyond a limit.
-func count(n, limit int) string {
+// aheadText returns a number that is not counted beyond a limit.
+func aheadText(n, limit int) string {
 	if n >= limit {
 		return strconv.Itoa(limit) + " or more"
 	}

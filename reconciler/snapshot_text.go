@@ -144,7 +144,7 @@ func (s *Snapshot) appendErrors(out *strings.Builder) {
 	var t text.Table
 	t.Row("Error", "Count", "Last", "Key", "Example")
 	for _, e := range s.Errors {
-		t.Row(text.Plain(e.Class), strconv.FormatUint(e.Count, 10), text.When(e.Last, s.At), text.Plain(e.Key), text.Plain(e.Example))
+		t.Row(text.Plain(e.Class), strconv.FormatUint(e.Count, 10), text.When(e.Last, s.At), text.Name(e.Key), text.Plain(e.Example))
 	}
 	t.Append(out, "")
 }

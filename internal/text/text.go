@@ -46,6 +46,15 @@ func Printable(s string) string {
 	return out.String()
 }
 
+// Name returns a key as the reconciler told it, which is printable and can be typed back;
+// one that is not printable, or empty, is quoted as in Go.
+func Name(s string) string {
+	if s == "" || Printable(s) != s {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
 // Unquote returns what [Plain] made a text of.
 func Unquote(s string) string {
 	if strings.HasPrefix(s, `"`) {

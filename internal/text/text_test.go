@@ -63,7 +63,7 @@ func TestNothingUnprintableIsRendered(t *testing.T) {
 	for _, name := range hostile {
 		inJSON, err := text.JSON(map[string]string{"name": name})
 		require.NoError(t, err)
-		for _, rendered := range []string{text.Plain(name), text.Printable(name), inJSON} {
+		for _, rendered := range []string{text.Plain(name), text.Printable(name), text.Name(name), inJSON} {
 			for _, r := range rendered {
 				require.True(t, unicode.IsPrint(r) || r == '\n', "%q has %q", rendered, r)
 			}

@@ -47,7 +47,7 @@ type input struct {
 func (in *input) named() string {
 	name := text.Plain(in.reconciler.ID().String())
 	if in.hasKey {
-		name += " " + text.Plain(in.key)
+		name += " " + text.Name(in.key)
 	}
 	return name
 }
@@ -130,7 +130,7 @@ func (c *commands) read(s *spec, flags *pflag.FlagSet, args []string) (*input, e
 		in.reconciler = found
 	}
 	if len(args) > 1 {
-		in.key, in.hasKey = text.Unquote(args[1]), true
+		in.key, in.hasKey = args[1], true
 	}
 	return in, nil
 }

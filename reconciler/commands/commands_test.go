@@ -126,7 +126,7 @@ func TestErrorsNameWhatIsWrong(t *testing.T) {
 		"reconciler/pause":                            "NAME is missing: usage: reconciler/pause NAME [KEY]",
 		"reconciler/show bgp":                         `no reconciler "bgp", there are: agent, links`,
 		"reconciler --format=xml":                     `--format is "xml", must be table or json`,
-		"reconciler/objects agent --status=Broken":    `--status is "Broken", must be one of Pending, Refreshing, Done, Error, Blocked, Deleted`,
+		"reconciler/objects agent --status=Broken":    `--status is "Broken", must be one of Pending, Refreshing, Done, Error, Blocked, Unset, Deleted`,
 		"reconciler/objects agent --limit=-1":         "--limit is -1, must not be negative",
 		"reconciler/journal --since=-1m --limit=-2":   "--since is -1m0s, must not be negative\n--limit is -2, must not be negative",
 		"reconciler/journal agent --rounds --key=7":   "--rounds and --key are both set: a round is of many objects",
@@ -207,10 +207,10 @@ func TestKeysAreReadAsTheyAreShown(t *testing.T) {
 	for line, want := range map[string]string{
 		`reconciler/explain agent 10.0.0.0/24`: `explain "10.0.0.0/24"`,
 		`reconciler/explain agent 'a b'`:       `explain "a b"`,
-		`reconciler/explain agent "\x1b[1m"`:   `explain "\x1b[1m"`,
-		`reconciler/explain agent '"a\tb"'`:    `explain "a\tb"`,
+		`reconciler/explain agent "\x1b[1m"`:   `explain "\"\\x1b[1m\""`,
+		`reconciler/explain agent '"a\tb"'`:    `explain "\"a\\tb\""`,
 		`reconciler/explain agent -- -7`:       `explain "-7"`,
-		`reconciler/explain agent '""'`:        `explain ""`,
+		`reconciler/explain agent ''`:          `explain ""`,
 	} {
 		_, err := s.run(line)
 		require.NoError(t, err)

@@ -35,7 +35,7 @@ func (c *commands) completeKey(name, prefix string) []string {
 	}
 	var out []string
 	for _, key := range found.Keys(strings.TrimPrefix(prefix, "'"), maxCompletions) {
-		out = append(out, shellWord(key))
+		out = append(out, shellWord(text.Name(key)))
 	}
 	return out
 }
@@ -44,7 +44,7 @@ func (c *commands) completeName(prefix string) []string {
 	var out []string
 	for _, r := range c.registry.All() {
 		if name := r.ID().String(); strings.HasPrefix(name, prefix) {
-			out = append(out, shellWord(name))
+			out = append(out, shellWord(text.Plain(name)))
 		}
 	}
 	return out
@@ -70,10 +70,9 @@ func (c *commands) completeFlag(s *spec) func(state *script.State, args []string
 	}
 }
 
-// shellWord returns a text as a word of a script that is read as that text: printable,
-// and quoted where the script would split it or expand something in it.
+// shellWord returns a printable text as a word of a script: quoted where the script would
+// split it or expand something in it.
 func shellWord(s string) string {
-	s = text.Plain(s)
 	if strings.ContainsAny(s, " '#$") {
 		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
 	}

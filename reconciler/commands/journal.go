@@ -56,7 +56,7 @@ func (c *commands) readJournal(_ context.Context, in *input) (output, error) {
 	now := time.Now()
 	since, errSince := in.duration("since")
 	limit, errLimit := in.number("limit")
-	q := reconciler.EventQuery{Key: text.Unquote(in.text(flagKey)), Limit: limit}
+	q := reconciler.EventQuery{Key: in.text(flagKey), Limit: limit}
 	if since > 0 {
 		q.Since = now.Add(-since)
 	}

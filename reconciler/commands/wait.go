@@ -29,7 +29,7 @@ func (c *commands) wait() *spec {
 		},
 		background: true,
 		detail: []string{
-			"Waits for every change that is in the table now, or with a key for that object, whose deletion may be what is waited for. It fails when the time is over, and says what is owed. With --attempted it succeeds when all was tried, and prints what failed.",
+			"Waits for every change that is in the table now, or with a key for that object, whose deletion may be what is waited for: one that nobody knows of (any more) is not waited for. It fails when the time is over, and says what is owed. With --attempted it succeeds when all was tried, and prints what failed.",
 			"",
 			"With & it waits in the background, until the command wait.",
 			"",
@@ -43,12 +43,14 @@ func (c *commands) wait() *spec {
 
 // waited says what came of a wait.
 type waited struct {
-	Reconciler string   `json:"reconciler"`
-	Key        string   `json:"key,omitempty"`
-	Milestone  string   `json:"milestone"`
-	Reached    bool     `json:"reached"`
-	Owed       []string `json:"owed,omitempty"`
-	More       int      `json:"more,omitempty"`
+	Reconciler string `json:"reconciler"`
+	Key        string `json:"key,omitempty"`
+	Milestone  string `json:"milestone"`
+	Reached    bool   `json:"reached"`
+	// Gone: nobody knows of the object.
+	Gone bool     `json:"gone,omitempty"`
+	Owed []string `json:"owed,omitempty"`
+	More int      `json:"more,omitempty"`
 }
 
 func waitFor(ctx context.Context, in *input) (output, error) {
@@ -71,10 +73,14 @@ func waitFor(ctx context.Context, in *input) (output, error) {
 	} else {
 		owed, err = in.reconciler.WaitAll(waiting, milestone)
 	}
+	gone := errors.Is(err, reconciler.ErrNotFound)
+	if gone {
+		err = nil
+	}
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = overdue(timeout, err)
 	}
-	return waitOutput(in, milestone, owed, err), err
+	return waitOutput(in, milestone, owed, gone, err), err
 }
 
 // overdue returns the error of a wait whose time is over. It is not that of a context,
@@ -83,17 +89,19 @@ func overdue(timeout time.Duration, err error) error {
 	return fmt.Errorf("not within %s: %s", text.Duration(timeout), text.Printable(err.Error()))
 }
 
-func waitOutput(in *input, milestone reconciler.Milestone, owed reconciler.Owed, err error) output {
+func waitOutput(in *input, milestone reconciler.Milestone, owed reconciler.Owed, gone bool, err error) output {
 	w := waited{
 		Reconciler: in.reconciler.ID().String(), Key: in.key,
-		Milestone: milestone.String(), Reached: err == nil, More: owed.More,
+		Milestone: milestone.String(), Reached: err == nil, Gone: gone, More: owed.More,
 	}
 	for _, u := range owed.Keys {
 		w.Owed = append(w.Owed, u.Error())
 	}
 	return output{w, func() string {
 		out := ""
-		if err == nil {
+		if gone {
+			out = in.named() + " is gone, if it was ever there\n"
+		} else if err == nil {
 			out = fmt.Sprintf("%s is %s\n", in.named(), milestone)
 		}
 		for _, line := range w.Owed {
