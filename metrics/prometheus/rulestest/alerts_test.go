@@ -112,6 +112,8 @@ func TestAlertsFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 			"statekeel_panics_total{} 0x9 1x30", 10 * time.Minute},
 		{"StatekeelOperationsPanic", "panics of long ago",
 			"statekeel_panics_total{} 7x60", 0},
+		{"StatekeelOperationsPanic", "a new process in which nothing has panicked",
+			"statekeel_panics_total{} 7x9 0x60", 0},
 	}
 	rules := readRules(t)
 	fired := map[string]int{}
