@@ -61,6 +61,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 // operations. Safe from any goroutine.
 func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
 	if len(keys) == 0 {
+		l.refreshUpTo.Store(l.cfg.Table.Revision(l.cfg.DB.ReadTxn()))
 		l.refreshBefore.Store(time.Now().UnixNano())
 		l.refreshCalled.signal()
 		return 0, nil

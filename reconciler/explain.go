@@ -381,6 +381,9 @@ func (l *Loop[Obj]) busy() string {
 func (l *Loop[Obj]) notes(s *sight[Obj], why string) (notes []string) {
 	if why != "" {
 		note := strings.Trim(why, " ()")
+		if why == whyBusy {
+			note = "the reconciler is busy"
+		}
 		if busy := l.busy(); busy != "" {
 			note += ": " + busy
 		}

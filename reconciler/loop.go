@@ -56,6 +56,9 @@ type Loop[Obj comparable] struct {
 	// everything, in nanoseconds of the wall clock; 0 if nobody called.
 	refreshCalled signal
 	refreshBefore atomic.Int64
+	// refreshUpTo is the table's revision at that time: of what was applied at that very
+	// moment, it tells what was before.
+	refreshUpTo atomic.Uint64
 
 	// settings are what [Loop.Reconfigure] set last, one call at a time.
 	settings      atomic.Pointer[configuration]
