@@ -65,12 +65,11 @@ type cell struct {
 type kind string
 
 const (
-	plain kind = ""
-	good  kind = "good"
-	work  kind = "work"
-	wait  kind = "wait"
-	bad   kind = "bad"
-	held  kind = "held"
+	good kind = "good"
+	work kind = "work"
+	wait kind = "wait"
+	bad  kind = "bad"
+	held kind = "held"
 	// count is a number, aligned with others.
 	count kind = "count"
 	// code is what somebody else wrote: a key, an error.
