@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"runtime/trace"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -33,6 +34,17 @@ type task[Obj any] struct {
 
 	err  error
 	took time.Duration
+	// call: it was the first of a call of its kind of operation, which took share.
+	call  bool
+	share time.Duration
+}
+
+// operation returns OpUpdate or OpDelete.
+func (t *task[Obj]) operation() string {
+	if t.deleted {
+		return OpDelete
+	}
+	return OpUpdate
 }
 
 // errNotRun is the error of a task that an executor did not get to, though it got to a
@@ -57,6 +69,9 @@ type guard struct {
 	now     func() time.Duration
 	// panics: they are not to be turned into errors.
 	panics bool
+	tally  *tally
+	// hook is that of WithOperationHook; nil if there is none.
+	hook OperationHook
 }
 
 // recovered is to be deferred around a call; it puts a panic in err.
@@ -65,10 +80,17 @@ func (g *guard) recovered(operation string, err *error) {
 		return
 	}
 	if r := recover(); r != nil {
+		g.tally.panics.Add(1)
 		g.log.Error("operation panicked",
 			"operation", operation, "panic", r, "stack", string(debug.Stack()))
 		*err = fmt.Errorf("panic in %s: %v", operation, r)
 	}
+}
+
+// protected calls f and turns a panic into an error.
+func (g *guard) protected(operation string, f func() error) (err error) {
+	defer g.recovered(operation, &err)
+	return f()
 }
 
 // errDeadline is why the context of an operation ended at its deadline, and not at that of
@@ -84,10 +106,11 @@ func bounded(ctx context.Context, timeout time.Duration) (context.Context, conte
 }
 
 // explained returns err, naming the deadline if that has passed.
-func explained(ctx context.Context, timeout time.Duration, operation string, err error) error {
+func (g *guard) explained(ctx context.Context, timeout time.Duration, operation string, err error) error {
 	if err == nil || timeout == 0 || context.Cause(ctx) != errDeadline || directiveOf(err) != nil {
 		return err
 	}
+	g.tally.timeouts.Add(1)
 	return &timeoutError{operation, timeout, err}
 }
 
@@ -118,6 +141,7 @@ type inline[Obj comparable] struct {
 	ops   Operations[Obj]
 	clone func(*task[Obj]) Obj
 	scope *scope[Obj]
+	info  func(t *task[Obj], a *attempt[Obj], operation string, objects int) OperationInfo
 	// admit reports whether another operation is within the limit on their rate.
 	admit func() bool
 }
@@ -128,17 +152,23 @@ func (x *inline[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []
 	timeout := x.timeout()
 	x.scope.set(tasks, attempts)
 	defer x.scope.set(nil, nil)
+	watched := x.hook != nil || trace.IsEnabled()
 	for i := range tasks {
 		if ctx.Err() != nil || started >= end || !x.admit() {
 			return i
 		}
 		t := &tasks[i]
 		x.scope.at.Store(int32(i))
-		x.attempt(ctx, txn, t, timeout)
+		if !watched {
+			x.attempt(ctx, txn, t, timeout)
+		} else {
+			x.watched(ctx, txn, t, &attempts[i], timeout)
+		}
 		// One reading of the clock an operation: the end of one is the start of
 		// the next.
 		ended := x.now()
 		t.took = ended - started
+		t.call, t.share = true, t.took
 		started = ended
 		if t.deleted {
 			x.metrics.DeleteDuration(t.took)
@@ -149,23 +179,32 @@ func (x *inline[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []
 	return len(tasks)
 }
 
+// watched is attempt for those who watch: it costs more.
+func (x *inline[Obj]) watched(ctx context.Context, txn statedb.ReadTxn, t *task[Obj], a *attempt[Obj], timeout time.Duration) {
+	info := func() OperationInfo { return x.info(t, a, t.operation(), 1) }
+	t.err = x.protected(t.operation(), func() error {
+		return x.around(ctx, t.operation(), info, func(ctx context.Context) error {
+			x.attempt(ctx, txn, t, timeout)
+			return t.err
+		})
+	})
+}
+
 func (x *inline[Obj]) attempt(ctx context.Context, txn statedb.ReadTxn, t *task[Obj], timeout time.Duration) {
-	operation := OpDelete
 	if !t.deleted {
-		operation = OpUpdate
 		t.object = x.clone(t)
 	}
 	if timeout == 0 {
-		t.err = x.call(ctx, txn, operation, t)
+		t.err = x.call(ctx, txn, t)
 		return
 	}
 	ctx, cancel := bounded(ctx, timeout)
 	defer cancel()
-	t.err = explained(ctx, timeout, operation, x.call(ctx, txn, operation, t))
+	t.err = x.explained(ctx, timeout, t.operation(), x.call(ctx, txn, t))
 }
 
-func (x *inline[Obj]) call(ctx context.Context, txn statedb.ReadTxn, operation string, t *task[Obj]) (err error) {
-	defer x.recovered(operation, &err)
+func (x *inline[Obj]) call(ctx context.Context, txn statedb.ReadTxn, t *task[Obj]) (err error) {
+	defer x.recovered(t.operation(), &err)
 	if t.deleted {
 		return x.ops.Delete(ctx, txn, t.revision, t.object)
 	}

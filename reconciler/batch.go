@@ -19,6 +19,9 @@ type batched[Obj comparable] struct {
 	guard
 	clone func(*task[Obj]) Obj
 	scope *scope[Obj]
+	info  func(t *task[Obj], a *attempt[Obj], operation string, objects int) OperationInfo
+	// attempts are those of the tasks.
+	attempts []attempt[Obj]
 	// Exactly one of these is set.
 	batches BatchOperations[Obj]
 	rounds  RoundOperations[Obj]
@@ -28,6 +31,8 @@ func (x *batched[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks [
 	if ctx.Err() != nil {
 		return 0
 	}
+	x.attempts = attempts
+	defer func() { x.attempts = nil }()
 	defer x.scope.set(nil, nil)
 	deletes, updates := x.split(tasks)
 	if x.rounds != nil {
@@ -103,19 +108,23 @@ func (x *batched[Obj]) process(ctx context.Context, tasks []task[Obj], deletes, 
 			t.object, t.err = batch[i].Object, errNoEntry
 		}
 	}
+	// The operation may change its entries.
+	firstDelete, firstUpdate := first(tasks, deletes), first(tasks, updates)
 	started := x.now()
+	x.scope.calling.Store(&calling{operation: operationOf(len(deletes), len(updates)), objects: len(deletes) + len(updates), since: started})
 	timeout := x.timeout()
 	ctx, cancel := bounded(ctx, timeout)
 	defer cancel()
-	panicked := x.call(ctx, call)
+	panicked := x.call(ctx, tasks, deletes, updates, call)
 	took := x.now() - started
+	x.scope.calling.Store(nil)
 
 	total := len(deletes) + len(updates)
 	if n := len(deletes); n > 0 {
-		x.metrics.DeleteDuration(took * time.Duration(n) / time.Duration(total))
+		x.metrics.DeleteDuration(share(firstDelete, took, n, total))
 	}
 	if n := len(updates); n > 0 {
-		x.metrics.UpdateDuration(took * time.Duration(n) / time.Duration(total))
+		x.metrics.UpdateDuration(share(firstUpdate, took, n, total))
 	}
 	for _, batch := range batches {
 		for i := range batch {
@@ -128,13 +137,47 @@ func (x *batched[Obj]) process(ctx context.Context, tasks []task[Obj], deletes, 
 			if t.err == nil {
 				t.err = panicked
 			}
-			t.err = explained(ctx, timeout, "batch", t.err)
+			t.err = x.explained(ctx, timeout, "batch", t.err)
 		}
 	}
 }
 
-func (x *batched[Obj]) call(ctx context.Context, call func(context.Context)) (err error) {
+// first returns the task of the first entry of a batch; nil if that is empty.
+func first[Obj any](tasks []task[Obj], batch []BatchEntry[Obj]) *task[Obj] {
+	if len(batch) == 0 {
+		return nil
+	}
+	return &tasks[batch[0].place-1]
+}
+
+// share notes on the first task of its kind in a call which part of the time is its kind's,
+// n of total objects.
+func share[Obj any](first *task[Obj], took time.Duration, n, total int) time.Duration {
+	first.call, first.share = true, took*time.Duration(n)/time.Duration(total)
+	return first.share
+}
+
+// operationOf names a call for so many deletions and updates.
+func operationOf(deletes, updates int) string {
+	switch {
+	case updates == 0:
+		return OpDelete
+	case deletes == 0:
+		return OpUpdate
+	}
+	return "round"
+}
+
+func (x *batched[Obj]) call(ctx context.Context, tasks []task[Obj], deletes, updates []BatchEntry[Obj], call func(context.Context)) (err error) {
 	defer x.recovered("batch", &err)
-	call(ctx)
-	return nil
+	operation, total := operationOf(len(deletes), len(updates)), len(deletes)+len(updates)
+	info := func() OperationInfo {
+		first := updates
+		if len(deletes) > 0 {
+			first = deletes
+		}
+		at := first[0].place - 1
+		return x.info(&tasks[at], &x.attempts[at], operation, total)
+	}
+	return x.around(ctx, operation, info, func(ctx context.Context) error { call(ctx); return nil })
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cilium/statedb"
 )
@@ -62,6 +63,17 @@ type scope[Obj comparable] struct {
 	at atomic.Int32
 	// next is the one of a batch that was found last.
 	next int
+	// since is when the tasks began, by the loop's clock; calling is the call for a batch
+	// that is being made, nil if none is.
+	since   time.Duration
+	calling atomic.Pointer[calling]
+}
+
+// calling is a call that is being made.
+type calling struct {
+	operation string
+	objects   int
+	since     time.Duration
 }
 
 const wholeBatch = -1
@@ -69,9 +81,21 @@ const wholeBatch = -1
 // set says what the calls from now on are for.
 func (s *scope[Obj]) set(tasks []task[Obj], attempts []attempt[Obj]) {
 	s.mu.Lock()
-	s.tasks, s.attempts, s.next = tasks, attempts, -1
+	s.tasks, s.attempts, s.next, s.since = tasks, attempts, -1, s.loop.now()
 	s.at.Store(wholeBatch)
 	s.mu.Unlock()
+}
+
+// running returns the object of the operation that is being run, and since when at most;
+// false if none is, or a batch.
+func (s *scope[Obj]) running() (obj Obj, operation string, since time.Duration, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := int(s.at.Load())
+	if at < 0 || at >= len(s.tasks) {
+		return obj, "", 0, false
+	}
+	return s.attempts[at].row, s.tasks[at].operation(), s.since, true
 }
 
 func (s *scope[Obj]) checkpoint(obj Obj) error {

@@ -46,7 +46,17 @@ type attempt[Obj any] struct {
 	// how many of them failed since the object changed.
 	item, number, tries int32
 
+	// wanted is when the change was written, by the loop's clock; 0 if not known yet.
+	wanted time.Duration
+	// class is that of the failure for the breaker, cause why it was run.
+	class string
+	cause cause
+
 	result result
+	// change: it was of a change, not to apply again what had been.
+	change bool
+	// conflict: the status was written onto what another reconciler had written.
+	conflict bool
 	// again: the key had waited, and its status need not be Pending or Refreshing.
 	again bool
 	// news: the status says something new, and is to be written.
@@ -149,7 +159,7 @@ func (l *Loop[Obj]) commit(r *Round, tasks []task[Obj], attempts []attempt[Obj])
 	if news == 0 {
 		return
 	}
-	began := l.now()
+	began, written := l.now(), r.Written
 	wtxn := l.cfg.DB.WriteTxn(l.cfg.Table)
 	// A panic in a user's function must not leave the table locked for ever.
 	defer wtxn.Abort()
@@ -158,6 +168,7 @@ func (l *Loop[Obj]) commit(r *Round, tasks []task[Obj], attempts []attempt[Obj])
 			l.commitOne(wtxn, r, &tasks[i], &attempts[i])
 		}
 	}
+	l.observer.passed.add(l.cfg.Table.Revision(wtxn), r.Written-written)
 	wtxn.Commit()
 	r.CommitTook = l.now() - began
 	// Looking before writing is cheaper than failing to swap, but only while there
@@ -226,6 +237,7 @@ func (l *Loop[Obj]) commitOnto(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a 
 	}
 	r.Written++
 	r.Conflicts++
+	a.conflict = true
 	a.revision = l.cfg.Table.Revision(wtxn)
 }
 

@@ -91,9 +91,12 @@ type OperationRecord struct {
 	Result string
 	// Error is the error's text, or the reason of a block.
 	Error string
+	// Cause is why it was run.
+	Cause Cause
 	// Lost: the object changed while the operation ran, so that the change, not
-	// this result, says what comes next.
-	Lost bool
+	// this result, says what comes next. Conflict: another reconciler had written the
+	// object, and the status was added to that.
+	Lost, Conflict bool
 	// Took is how long the operation, or the batch that it was in, took.
 	Took time.Duration
 }
@@ -117,8 +120,10 @@ type operationEntry[Obj any] struct {
 	text     *string
 	attempt  int32
 	result   result
+	cause    cause
 	deleted  bool
 	lost     bool
+	conflict bool
 }
 
 type roundEntry struct {
@@ -162,6 +167,7 @@ func (j *journal[Obj]) add(r Round, tasks []task[Obj], attempts []attempt[Obj]) 
 		*slot = operationEntry[Obj]{
 			object: t.object, revision: t.revision, took: t.took, text: a.text,
 			attempt: int32(a.number), result: a.result, deleted: t.deleted, lost: a.lost,
+			cause: a.cause, conflict: a.conflict,
 		}
 	}
 }
@@ -190,24 +196,47 @@ func (j *journal[Obj]) records(first, end uint64) []OperationRecord {
 	var records []OperationRecord
 	for n := first; n < end; n++ {
 		op := j.operations.At(n)
-		record := OperationRecord{
-			Operation: OpUpdate,
-			Key:       j.keyOf(op.object),
-			Revision:  op.revision,
-			Attempt:   int(op.attempt),
-			Result:    op.result.String(),
-			Lost:      op.lost,
-			Took:      op.took,
-		}
-		if op.deleted {
-			record.Operation = OpDelete
-		}
-		if op.text != nil {
-			record.Error = *op.text
-		}
-		records = append(records, record)
+		records = append(records, j.record(&op))
 	}
 	return records
+}
+
+func (j *journal[Obj]) record(op *operationEntry[Obj]) OperationRecord {
+	record := OperationRecord{
+		Operation: OpUpdate,
+		Key:       j.keyOf(op.object),
+		Revision:  op.revision,
+		Attempt:   int(op.attempt),
+		Result:    op.result.String(),
+		Cause:     causes[op.cause],
+		Lost:      op.lost,
+		Conflict:  op.conflict,
+		Took:      op.took,
+	}
+	if op.deleted {
+		record.Operation = OpDelete
+	}
+	if op.text != nil {
+		record.Error = *op.text
+	}
+	return record
+}
+
+// visit calls yield with the operations that are still known, the latest first, and their
+// rounds, until it returns false.
+func (j *journal[Obj]) visit(yield func(*roundEntry, *operationEntry[Obj]) bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	end := j.operations.Added()
+	for n := j.rounds.Added(); n > j.rounds.First(); n-- {
+		round := j.rounds.At(n - 1)
+		for ; end > max(round.firstOperation, j.operations.First()); end-- {
+			op := j.operations.At(end - 1)
+			if !yield(&round, &op) {
+				return
+			}
+		}
+	}
 }
 
 // Journal returns the latest rounds that had something to do, the oldest first: as

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime/trace"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
+	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/metrics"
@@ -43,6 +45,15 @@ type Loop[Obj comparable] struct {
 	objectWaits objectWaits[Obj]
 	// ended is closed when the loop has stopped.
 	ended chan struct{}
+	// book has the figures; scope is that of the operations that the loop runs itself.
+	book  book[Obj]
+	scope atomic.Pointer[scope[Obj]]
+	// pausing is what is paused, by calls.
+	pausing pausing[Obj]
+	// refreshCalled wakes the refresher; refreshBefore is up to which age it is to refresh
+	// everything, in nanoseconds of the wall clock; 0 if nobody called.
+	refreshCalled signal
+	refreshBefore atomic.Int64
 
 	// settings are what [Loop.Reconfigure] set last, one call at a time.
 	settings      atomic.Pointer[configuration]
@@ -72,6 +83,11 @@ type Loop[Obj comparable] struct {
 	tasks     []task[Obj]
 	attempts  []attempt[Obj]
 	landed    []*flight[Obj]
+	// began is when the round did. complaints are the failures of a round that are to be
+	// logged, mayComplain bounds them.
+	began       time.Duration
+	complaints  []complaint[Obj]
+	mayComplain *rate.Limiter
 	// pooled: operations run in the pool, or did until it is empty.
 	pooled bool
 }
@@ -95,7 +111,8 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 		metrics: metrics.Bind(opts.metrics, cfg.ModuleID, opts.name),
 		blocked: newBlocked(),
 	}
-	l.calls.made = newSignal()
+	l.calls.made, l.refreshCalled = newSignal(), newSignal()
+	l.mayComplain = rate.NewLimiter(1, complaintsBurst)
 	l.settings.Store(newConfiguration(opts.Settings))
 	l.merge, _ = opts.merge.(func(current, reconciled Obj) Obj)
 	keyOf := l.indexer.ObjectToKey
@@ -104,6 +121,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 		func(obj Obj) index.Key { return keyOf(obj) })
 	l.pool = newPool(l.now, l.newWorker)
 	l.rand = rand.New(rand.NewPCG(rand.Uint64(), 0))
+	metrics.Attach(opts.metrics, cfg.ModuleID, opts.name, l)
 	return l, nil
 }
 
@@ -129,14 +147,15 @@ func (l *Loop[Obj]) newWorker(ctx context.Context) (context.Context, executor[Ob
 	g := guard{
 		log: l.log, timeout: func() time.Duration { return l.settings.Load().Timeout },
 		metrics: metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name), now: l.now, panics: l.opts.panics,
+		tally: &l.book.tally, hook: l.opts.hook,
 	}
 	ctx = context.WithValue(ctx, scopeKey{}, s)
 	if l.batches() {
 		return ctx, &batched[Obj]{
-			guard: g, clone: l.clone, scope: s, batches: l.cfg.BatchOperations, rounds: l.cfg.RoundOperations,
+			guard: g, clone: l.clone, scope: s, info: l.operationInfo, batches: l.cfg.BatchOperations, rounds: l.cfg.RoundOperations,
 		}
 	}
-	return ctx, &inline[Obj]{guard: g, clone: l.clone, scope: s, ops: l.cfg.Operations, admit: always}
+	return ctx, &inline[Obj]{guard: g, clone: l.clone, scope: s, info: l.operationInfo, ops: l.cfg.Operations, admit: always}
 }
 
 func always() bool { return true }
@@ -204,6 +223,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	defer l.alarm.stop()
 	l.reporter.health = health
 	ctx, x := l.newWorker(ctx)
+	l.scope.Store(ctx.Value(scopeKey{}).(*scope[Obj]))
 	if single, ok := x.(*inline[Obj]); ok {
 		single.admit = l.admitOne
 	}
@@ -237,6 +257,7 @@ func (l *Loop[Obj]) finish(ctx context.Context) {
 	l.pool.wg.Wait()
 	r := Round{Reason: ReasonStop, Started: time.Now()}
 	began := l.now()
+	l.began = began
 	l.land(ctx, &r)
 	l.publish()
 	l.report(&r, l.cfg.DB.ReadTxn(), began)
@@ -248,12 +269,16 @@ func (l *Loop[Obj]) finish(ctx context.Context) {
 func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	r := Round{Reason: reason, Started: time.Now()}
 	began := l.now()
+	l.began = began
 	l.poll()
 	l.land(ctx, &r)
 	txn := l.cfg.DB.ReadTxn()
 	size, _ := l.capacity(began)
 
 	l.core.Begin(began, size)
+	if trace.IsEnabled() {
+		defer trace.StartRegion(ctx, "reconcile round").End()
+	}
 	var watch <-chan struct{}
 	if size > 0 {
 		watch = l.observe(txn, began)

@@ -38,8 +38,10 @@ type observer[Obj comparable] struct {
 	takenAt  time.Duration
 	// refreshes counts the objects of this look that were marked for a refresh.
 	refreshes int
-	// unsetSaid: somebody has been told that there are objects without a status.
-	unsetSaid bool
+	// unset counts the changes of objects without a status.
+	unset uint64
+	// passed are the changes beyond revision that need no looking at.
+	passed passed
 	// quick: the last time that main was behind it caught up without a tip.
 	quick bool
 }
@@ -194,10 +196,10 @@ func (l *Loop[Obj]) neverSeen(previous statedb.ReadTxn, obj Obj) bool {
 
 // warnUnset says, once, that the table holds objects that nobody will reconcile.
 func (l *Loop[Obj]) warnUnset(change statedb.Change[Obj]) {
-	if l.observer.unsetSaid {
+	l.observer.unset++
+	if l.observer.unset > 1 {
 		return
 	}
-	l.observer.unsetSaid = true
 	l.log.Warn("object has no status and is left alone; set it to Pending for it to be reconciled (said once)",
 		"table", l.cfg.Table.Name(), "key", l.indexer.ObjectToKey(change.Object), "revision", change.Revision)
 }

@@ -26,6 +26,7 @@ type options struct {
 	maxStuckSet bool
 	panics      bool
 	breaker     *Breaker
+	hook        OperationHook
 	budget      sweepBudget
 
 	// serialBy and merge are functions of the type of the objects, which options do

@@ -46,6 +46,8 @@ type pool[Obj any] struct {
 	// the loop, as does busy, the mean time that a flight takes.
 	inFlight int
 	busy     time.Duration
+	// leftBehind counts those that were ever left behind; it is the loop's too.
+	leftBehind uint64
 
 	mu      sync.Mutex
 	work    sync.Cond
@@ -252,6 +254,7 @@ func (p *pool[Obj]) leaveBehind(ctx context.Context) (left bool) {
 		}
 		f.stuck, left = true, true
 		p.stuck++
+		p.leftBehind++
 		if len(p.queue) > 0 && p.idle == 0 {
 			p.hire(ctx)
 		}
@@ -281,6 +284,56 @@ func (p *pool[Obj]) stuckFlights() []stuckFlight[Obj] {
 	}
 	slices.SortFunc(stuck, func(a, b stuckFlight[Obj]) int { return cmp.Compare(a.since, b.since) })
 	return stuck
+}
+
+// numStuck returns how many of those that were left behind are still running.
+func (p *pool[Obj]) numStuck() int {
+	if p.inFlight == 0 {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stuck
+}
+
+// flightOf says where in the pool the operation is on an object for which is returns true.
+// Safe from any goroutine.
+func (p *pool[Obj]) flightOf(is func(Obj) bool) (where flightState, since time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range p.running {
+		if f.has(is) {
+			if f.stuck {
+				return flightStuck, f.started
+			}
+			return flightRunning, f.started
+		}
+	}
+	for _, f := range p.queue {
+		if f.has(is) {
+			return flightQueued, 0
+		}
+	}
+	return flightNone, 0
+}
+
+// flightState is where an operation is in the pool.
+type flightState uint8
+
+const (
+	flightNone flightState = iota
+	flightQueued
+	flightRunning
+	flightStuck
+)
+
+func (f *flight[Obj]) has(is func(Obj) bool) bool {
+	for i := range f.items {
+		if is(f.items[i].Obj) {
+			return true
+		}
+	}
+	return false
 }
 
 // recall takes out what was given and not started.

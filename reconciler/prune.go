@@ -142,7 +142,10 @@ func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn) {
 }
 
 func (l *Loop[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn, record *PruneRecord) (err error) {
-	g := guard{log: l.log, panics: l.opts.panics}
+	g := guard{log: l.log, panics: l.opts.panics, tally: &l.book.tally}
+	s := l.scope.Load()
+	s.calling.Store(&calling{operation: "prune", since: l.now()})
+	defer s.calling.Store(nil)
 	defer g.recovered("prune", &err)
 	if l.cfg.Sweeper != nil {
 		return l.sweep(ctx, txn, record)

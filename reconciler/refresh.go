@@ -45,11 +45,11 @@ func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
 		ended := context.AfterFunc(set.refreshing, end)
 		if set.RefreshInterval > 0 {
 			on = true
-			l.refreshEvery(during, &set.Settings, health)
 		} else if on {
 			on = false
 			health.OK("Refreshing is off")
 		}
+		l.refreshEvery(during, &set.Settings, health)
 		<-during.Done()
 		ended()
 		end()
@@ -57,17 +57,29 @@ func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
 	return nil
 }
 
-// refreshEvery refreshes until ctx ends.
+// refreshEvery refreshes until ctx ends: what is old enough, if there is an interval, and
+// what somebody calls for.
 func (l *Loop[Obj]) refreshEvery(ctx context.Context, set *Settings, health cell.Health) {
 	var seen statedb.Revision
 	for {
-		next, err := l.refreshAged(ctx, set, &seen)
-		if err != nil {
-			return
+		next := never
+		if set.RefreshInterval > 0 || l.refreshBefore.Load() != 0 {
+			var err error
+			if next, err = l.refreshAged(ctx, set, &seen); err != nil {
+				return
+			}
 		}
-		health.OK(fmt.Sprintf("Next refresh in %s", next))
-		if !sleep(ctx, next) {
+		if set.RefreshInterval > 0 {
+			health.OK(fmt.Sprintf("Next refresh in %s", next))
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
 			return
+		case <-l.refreshCalled:
+			timer.Stop()
+		case <-timer.C:
 		}
 	}
 }
@@ -77,6 +89,10 @@ func (l *Loop[Obj]) refreshEvery(ctx context.Context, set *Settings, health cell
 // at. The error is that of ctx.
 func (l *Loop[Obj]) refreshAged(ctx context.Context, set *Settings, seen *statedb.Revision) (time.Duration, error) {
 	interval, limiter := set.RefreshInterval, set.RefreshLimiter
+	if interval == 0 {
+		// Only what was called for.
+		interval = never
+	}
 	most := refreshSize(limiter)
 	size := most
 	batch := make([]aged[Obj], 0, size)
@@ -117,10 +133,11 @@ func (l *Loop[Obj]) refreshAged(ctx context.Context, set *Settings, seen *stated
 func (l *Loop[Obj]) collectAged(batch []aged[Obj], size int, interval time.Duration, seen *statedb.Revision) ([]aged[Obj], time.Duration) {
 	txn := l.cfg.DB.ReadTxn()
 	now := time.Now()
+	called := l.refreshBefore.Load()
 	for object, revision := range l.cfg.Table.LowerBound(txn, statedb.ByRevision[Obj](*seen+1)) {
 		s := l.cfg.GetStatus(object)
 		// A status of the future is from a clock that was set back since.
-		if age := now.Sub(s.UpdatedAt); age >= 0 && age < interval {
+		if age := now.Sub(s.UpdatedAt); age >= 0 && age < interval && s.UpdatedAt.UnixNano() > called {
 			return batch, interval - age
 		}
 		*seen = revision

@@ -43,6 +43,7 @@ func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
 		}
 		l.pace.round(began, r, l.set.RoundSize, flying)
 	}
+	l.account(r, l.now())
 	l.recycle()
 	l.reportHealth(l.cfg.Table.NumObjects(txn))
 }
@@ -150,13 +151,17 @@ func (l *Loop[Obj]) stuckText() string {
 func (l *Loop[Obj]) breakersText() string {
 	var lines []string
 	for _, b := range l.core.OpenBreakers() {
-		of := ""
-		if b.Class != "" {
-			of = fmt.Sprintf(" for %q", b.Class)
-		}
-		lines = append(lines, fmt.Sprintf("breaker%s open since %s: %s", of, l.timeOf(b.Since).Format(time.RFC3339), b.Failure))
+		lines = append(lines, l.breakerText(&b))
 	}
 	return strings.Join(lines, "\n")
+}
+
+func (l *Loop[Obj]) breakerText(b *core.OpenBreaker) string {
+	of := ""
+	if b.Class != "" {
+		of = fmt.Sprintf(" for %q", b.Class)
+	}
+	return fmt.Sprintf("breaker%s open since %s: %s", of, l.timeOf(b.Since).Format(time.RFC3339), b.Failure)
 }
 
 // timeOf returns what the wall clock shows at a time of the loop's.

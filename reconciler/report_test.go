@@ -39,28 +39,28 @@ func TestJournalTellsTheStoryOfAnObject(t *testing.T) {
 				Sequence: 2, Reason: reconciler.ReasonChange, Started: began, Took: time.Millisecond,
 				Changes: 1, Written: 1,
 				Operations: []reconciler.OperationRecord{{
-					Operation: "update", Key: key, Revision: 1, Attempt: 1, Result: "failed", Error: "no", Took: time.Millisecond,
+					Operation: "update", Key: key, Revision: 1, Attempt: 1, Result: "failed", Error: "no", Cause: reconciler.CauseChange, Took: time.Millisecond,
 				}},
 			},
 			{
 				Sequence: 3, Reason: reconciler.ReasonDue, Started: began.Add(101 * time.Millisecond), Took: time.Millisecond,
 				Waited: 1,
 				Operations: []reconciler.OperationRecord{{
-					Operation: "update", Key: key, Revision: 2, Attempt: 2, Result: "failed", Error: "no", Took: time.Millisecond,
+					Operation: "update", Key: key, Revision: 2, Attempt: 2, Result: "failed", Error: "no", Cause: reconciler.CauseRetry, Took: time.Millisecond,
 				}},
 			},
 			{
 				Sequence: 4, Reason: reconciler.ReasonDue, Started: began.Add(302 * time.Millisecond), Took: time.Millisecond,
 				Waited: 1, Written: 1,
 				Operations: []reconciler.OperationRecord{{
-					Operation: "update", Key: key, Revision: 2, Attempt: 3, Result: "done", Took: time.Millisecond,
+					Operation: "update", Key: key, Revision: 2, Attempt: 3, Result: "done", Cause: reconciler.CauseRetry, Took: time.Millisecond,
 				}},
 			},
 			{
 				Sequence: 5, Reason: reconciler.ReasonChange, Started: began.Add(1150 * time.Millisecond), Took: time.Millisecond,
 				Changes: 1,
 				Operations: []reconciler.OperationRecord{{
-					Operation: "delete", Key: key, Revision: 4, Attempt: 1, Result: "done", Took: time.Millisecond,
+					Operation: "delete", Key: key, Revision: 4, Attempt: 1, Result: "done", Cause: reconciler.CauseChange, Took: time.Millisecond,
 				}},
 			},
 		}, journal)

@@ -94,6 +94,7 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj]) (task[Obj
 			object: object, revision: revision, deleted: item.Deleted, asked: status.Kind(item.Mark),
 		}, attempt[Obj]{
 			row: object, number: int32(item.Attempt() + 1), tries: int32(item.Tries()), again: item.Again,
+			wanted: item.Wanted(), cause: causeOf(item),
 		}, true
 }
 
@@ -149,6 +150,7 @@ func (l *Loop[Obj]) settle(items []core.Item[Obj], tasks []task[Obj], attempts [
 	for i := range attempts {
 		a := &attempts[i]
 		item := &items[a.item]
+		a.wanted = l.wantedAt(a, &tasks[i], now)
 		if a.result == resultDone && !item.Waited() && l.opts.breaker == nil {
 			continue
 		}
@@ -158,9 +160,13 @@ func (l *Loop[Obj]) settle(items []core.Item[Obj], tasks []task[Obj], attempts [
 		} else {
 			l.unblock(a.row)
 		}
-		if (out.Kind == core.Failed || out.GivenUp) && l.opts.breaker != nil && l.opts.breaker.Class != nil {
-			out.Class = l.classOf(tasks[i].err)
+		if (out.Kind == core.Failed || out.Kind == core.FailedForGood) && l.opts.breaker != nil && l.opts.breaker.Class != nil {
+			a.class = l.classOf(tasks[i].err)
+			if out.Kind == core.Failed || out.GivenUp {
+				out.Class = a.class
+			}
 		}
+		out.Wanted = a.wanted
 		out.Mark = uint8(l.asked(&tasks[i], a))
 		l.core.Settle(now, item, out)
 	}

@@ -134,12 +134,15 @@ func (l *Loop[Obj]) readTip(txn statedb.ReadTxn) bool {
 	if l.core.RoomFor(false) <= 0 {
 		return last.upTo >= t.mark
 	}
+	taken := 0
+	defer func() { l.observer.passed.add(last.upTo, taken) }()
 	for object, revision := range l.cfg.Table.LowerBound(txn, statedb.ByRevision[Obj](last.upTo+1)) {
 		last.upTo = revision
 		lane, wanted := l.wanted(nil, statedb.Change[Obj]{Object: object, Revision: revision})
 		if !wanted {
 			continue
 		}
+		taken++
 		l.core.Observe(object, revision, false, lane)
 		if l.core.RoomFor(false) <= 0 {
 			return last.upTo >= t.mark

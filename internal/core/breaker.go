@@ -146,7 +146,7 @@ func (c *Core[Obj]) beginProbes(now time.Duration) {
 				c.park(e)
 				continue
 			}
-			e.probe = b.opening
+			e.probe, e.cause = b.opening, Probing
 			b.probing++
 			c.wait(e, Retry, now)
 		}
@@ -300,6 +300,7 @@ func (c *Core[Obj]) failedWith(now time.Duration, e *entry[Obj], b *breaker[Obj]
 		return
 	}
 	clear(b.failed)
+	c.openings++
 	b.open, b.opened, b.probing, b.fruitless = true, now, 0, 0
 	b.opening++
 	b.probeAt = after(now, c.probeInterval(b))
@@ -341,11 +342,14 @@ func (c *Core[Obj]) release(now time.Duration, b *breaker[Obj]) {
 			}
 			c.leave(e)
 			// It need not be looked at again when the breaker closes the next time.
-			e.fixed = true
+			e.fixed, e.cause = true, BreakerClosed
 			c.wait(e, Retry, at)
 		}
 	}
 }
+
+// BreakerOpenings returns how often a breaker has opened.
+func (c *Core[Obj]) BreakerOpenings() uint64 { return c.openings }
 
 // OpenBreaker is what there is to tell of a breaker that is open.
 type OpenBreaker struct {

@@ -40,7 +40,7 @@ func check[Obj any](t testingT, c *Core[Obj]) {
 
 // checkEntries: each key is in exactly one state, and the counts say so.
 func checkEntries[Obj any](t testingT, c *Core[Obj]) {
-	var counts [numStates]int
+	var counts [NumStates]int
 	failing, blocked := 0, 0
 	for key, e := range c.entries {
 		same(t, key, e.key, "key of the entry")

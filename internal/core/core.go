@@ -76,7 +76,7 @@ type Core[Obj any] struct {
 	due keyheap.Heap[*entry[Obj]]
 	// lanes hold the entries that are ready to be run; crowd is how many of them became
 	// so without being observed then.
-	lanes [numLanes]queue[Obj]
+	lanes [NumLanes]queue[Obj]
 	crowd int
 	// owed orders the entries that are not reconciled by the revision of the change
 	// that they owe, untried those of which that change has not been attempted.
@@ -92,6 +92,7 @@ type Core[Obj any] struct {
 	breakerConfig *BreakerConfig
 	breakers      map[string]*breaker[Obj]
 	open          []*breaker[Obj]
+	openings      uint64
 	// paused reports whether an object is not to be worked on; nil if none is.
 	paused func(Obj) bool
 
@@ -105,7 +106,7 @@ type Core[Obj any] struct {
 	// belongs to a lane.
 	turn int
 
-	counts           [numStates]int
+	counts           [NumStates]int
 	failing, blocked int
 	version          uint64
 }
@@ -141,10 +142,11 @@ const (
 	Blocked
 	// Terminal: failed for good, until it changes.
 	Terminal
-	numStates
+	// NumStates is how many states there are.
+	NumStates
 )
 
-var stateNames = [numStates]string{
+var stateNames = [NumStates]string{
 	"planned", "ready", "in flight", "queued", "paused", "tripped",
 	"awaited", "held", "retry", "requeue", "blocked", "terminal",
 }
@@ -170,6 +172,8 @@ type entry[Obj any] struct {
 	// when the change was observed; lastAttempt is when the last operation on the key
 	// ended.
 	dueAt, lastAttempt time.Duration
+	// wanted is when the change that it owes was written; 0 if only the object tells.
+	wanted time.Duration
 	// failure is the text of the last attempt's error, nil if it did not fail.
 	failure *string
 	// breaker is that of the class of the last attempt's error; nil if it has none.
@@ -199,6 +203,8 @@ type entry[Obj any] struct {
 	crowd bool
 	// fixed: the time of its retry is no backoff: it was asked for, or a breaker closed.
 	fixed bool
+	// cause is why it is going to be run.
+	cause Cause
 }
 
 func (e *entry[Obj]) HeapPos() int       { return int(e.pos) }
@@ -277,10 +283,20 @@ func (c *Core[Obj]) enter(it *Item[Obj]) *entry[Obj] {
 		revision: it.Revision, since: it.Revision, deleted: it.Deleted, lane: it.lane,
 		dueAt: c.round.now, pos: -1, owedPos: -1, untriedPos: -1, seen: c.rounds, state: Planned,
 	}
+	e.setWanted(c.round.now)
 	c.entries[e.key] = e
 	c.peak = max(c.peak, len(c.entries))
 	c.counts[Planned]++
 	return e
+}
+
+// setWanted forgets when the change was written that the entry owed before: of one that is
+// new the object tells, of a deletion it is when that was observed.
+func (e *entry[Obj]) setWanted(now time.Duration) {
+	e.wanted = 0
+	if e.deleted {
+		e.wanted = max(1, now)
+	}
 }
 
 // minPeak is the size below which the map of entries is never made anew.

@@ -41,7 +41,7 @@ func (c *Core[Obj]) pay(e *entry[Obj]) {
 	if e.owedPos >= 0 {
 		c.owed.Remove(owing[Obj]{e})
 	}
-	e.since = 0
+	e.since, e.wanted = 0, 0
 	c.excuse(e)
 }
 

@@ -86,7 +86,7 @@ func (h *historian) round() {
 	// Never more than fit, whatever is due; a key comes once in a round.
 	for key := h.random.IntN(50); key < 100 && c.Room() > 0; key += 1 + h.random.IntN(30) {
 		h.revision++
-		c.Observe(row{key: strconv.Itoa(key)}, h.revision, h.random.IntN(4) == 0, Lane(h.random.IntN(int(numLanes))))
+		c.Observe(row{key: strconv.Itoa(key)}, h.revision, h.random.IntN(4) == 0, Lane(h.random.IntN(int(NumLanes))))
 	}
 	items := c.Plan()
 	ran := len(items) - h.random.IntN(len(items)/4+1)
@@ -127,7 +127,7 @@ func TestSameCallsGiveTheSamePlans(t *testing.T) {
 	for calls := range uint64(10) {
 		first := history(calls, 1)
 		require.Greater(t, strings.Count(first, "again=true"), 100, "the history says little")
-		for s := Ready; s < numStates; s++ {
+		for s := Ready; s < NumStates; s++ {
 			if s != Requeue {
 				require.Contains(t, first, "State:"+s.String(), "the history has no key in it")
 			}

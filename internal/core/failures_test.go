@@ -88,9 +88,9 @@ func TestFailuresLooksAtABoundedNumberOfKeys(t *testing.T) {
 
 func TestStatesHaveNames(t *testing.T) {
 	names := map[string]bool{}
-	for s := range numStates {
+	for s := range NumStates {
 		require.Regexp(t, "^[a-z]+( [a-z]+)*$", s.String())
 		names[s.String()] = true
 	}
-	require.Len(t, names, int(numStates))
+	require.Len(t, names, int(NumStates))
 }

@@ -107,6 +107,9 @@ func (c *Core[Obj]) SetPaused(now time.Duration, paused func(Obj) bool) {
 	}
 	slices.SortFunc(resumed, byRevision)
 	for _, e := range resumed {
+		if e.cause == OwnTime {
+			e.cause = Resumed
+		}
 		if e.from == Ready {
 			c.readyInCrowd(e)
 		} else {

@@ -19,14 +19,15 @@ const (
 	Backlog
 	// Refresh: an unchanged object that is to be applied again.
 	Refresh
-	numLanes
+	// NumLanes is how many lanes there are.
+	NumLanes
 
 	// waited is the lane of the keys whose time has come, or that were released. They
 	// are not in a queue but in the heap of what is due.
-	waited = numLanes
+	waited = NumLanes
 )
 
-var laneNames = [numLanes]string{"fresh", "deletion", "backlog", "refresh"}
+var laneNames = [NumLanes]string{"fresh", "deletion", "backlog", "refresh"}
 
 // String returns the lane's name in lower case.
 func (l Lane) String() string { return laneNames[l] }

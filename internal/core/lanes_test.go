@@ -30,12 +30,12 @@ func TestEveryLaneHasAPlace(t *testing.T) {
 	for i, lane := range places {
 		require.Equal(t, i%share == 0, lane == waited, "place %d", i)
 	}
-	for lane := range numLanes {
+	for lane := range NumLanes {
 		require.Positive(t, sharesOf(lane), lane.String())
 		require.Contains(t, rest, lane)
 		require.NotEmpty(t, lane.String())
 	}
-	require.Len(t, rest, int(numLanes))
+	require.Len(t, rest, int(NumLanes))
 }
 
 // Whatever floods in by the other lanes, the nth key of a lane is run among the first

@@ -52,12 +52,12 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 		}
 		counts[k.state]++
 	}
-	for s := range numStates {
+	for s := range NumStates {
 		same(t, counts[s], c.Count(s), "keys in state %s", s)
 	}
 	same(t, failing, c.Failing(), "failing")
 	same(t, counts[Awaited]+counts[InFlight] > 0, c.Awaits())
-	for lane := range numLanes {
+	for lane := range NumLanes {
 		var keys []string
 		for _, k := range m.ready(lane) {
 			keys = append(keys, k.key)

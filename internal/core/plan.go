@@ -22,8 +22,9 @@ type Item[Obj any] struct {
 	// the current version has to be looked up.
 	Again bool
 	// Mark is that of the key's last outcome; 0 if it has had none.
-	Mark uint8
-	lane Lane
+	Mark  uint8
+	lane  Lane
+	cause Cause
 	// probe is the opening of the breaker for everything that the item passed; 0 if it
 	// was not open.
 	probe uint32
@@ -48,6 +49,31 @@ func (it *Item[Obj]) Tries() int {
 		return 0
 	}
 	return int(it.entry.tries)
+}
+
+// Cause returns why the item is run, if not because its turn or its time has come.
+func (it *Item[Obj]) Cause() Cause {
+	if it.probe > 0 {
+		return Probing
+	}
+	return it.cause
+}
+
+// From returns the state that the item's key was in before the round; Ready for a change.
+func (it *Item[Obj]) From() State {
+	if it.entry == nil || it.entry.from == Planned {
+		return Ready
+	}
+	return it.entry.from
+}
+
+// Wanted returns when the change that the item's key owes was written; 0 if only the
+// object tells.
+func (it *Item[Obj]) Wanted() time.Duration {
+	if it.entry == nil {
+		return 0
+	}
+	return it.entry.wanted
 }
 
 // Lane returns the lane that the item's change came by.
@@ -146,7 +172,8 @@ func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) {
 // change sets what an entry is of.
 func (c *Core[Obj]) change(e *entry[Obj], it *Item[Obj]) {
 	e.obj, e.revision, e.since, e.deleted, e.lane = it.Obj, it.Revision, it.Revision, it.Deleted, it.lane
-	e.tries, e.tried, e.seen, e.dueAt = 0, false, c.rounds, c.round.now
+	e.tries, e.tried, e.seen, e.dueAt, e.cause = 0, false, c.rounds, c.round.now, OwnTime
+	e.setWanted(c.round.now)
 	c.setBlocked(e, false)
 	if it.Deleted {
 		// A deletion does not inherit the wait that its object had earned.
@@ -278,7 +305,7 @@ func (c *Core[Obj]) takeDue(n int) []*entry[Obj] {
 func (c *Core[Obj]) item(e *entry[Obj]) Item[Obj] {
 	return Item[Obj]{
 		Obj: e.obj, Revision: e.revision, Deleted: e.deleted, Again: e.from != Ready || e.seen != c.rounds,
-		Mark: e.mark, entry: e, lane: e.lane,
+		Mark: e.mark, entry: e, lane: e.lane, cause: e.cause,
 	}
 }
 

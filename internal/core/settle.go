@@ -52,6 +52,8 @@ type Outcome[Obj any] struct {
 	Revision uint64
 	// Mark is a note of the caller's that comes back in Item.Mark.
 	Mark uint8
+	// Wanted is when the change was written that was attempted; 0 if nobody knows.
+	Wanted time.Duration
 }
 
 // Launch records that the operation of an item of the plan runs beside the rounds: the
@@ -132,7 +134,10 @@ func (c *Core[Obj]) landed(e *entry[Obj]) (note[Obj], bool) {
 
 // count makes an attempt count for the backoff and for the breaker.
 func (c *Core[Obj]) count(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
-	e.lastAttempt, e.mark, e.tried = now, out.Mark, true
+	e.lastAttempt, e.mark, e.tried, e.cause = now, out.Mark, true, OwnTime
+	if e.wanted == 0 {
+		e.wanted = out.Wanted
+	}
 	c.excuse(e)
 	c.setBlocked(e, out.Kind == BlockedOn && !out.Lost)
 	switch out.Kind {
@@ -249,6 +254,7 @@ func (c *Core[Obj]) Release(key string, now time.Duration) bool {
 	}
 	c.leave(e)
 	c.wait(e, Blocked, now)
+	e.cause = Released
 	return true
 }
 
@@ -259,7 +265,7 @@ func (c *Core[Obj]) Adopt(obj Obj, revision uint64) bool {
 		return false
 	}
 	e := c.enter(&Item[Obj]{Obj: obj, Revision: revision, Deleted: true, lane: Backlog})
-	e.since, e.tried, e.seen = 0, true, c.rounds-1
+	e.since, e.tried, e.seen, e.cause = 0, true, c.rounds-1, Swept
 	c.readyInCrowd(e)
 	return true
 }

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Cause is why an item is run, as far as that is not in its lane.
+type Cause uint8
+
+const (
+	// OwnTime: its turn or its time has come.
+	OwnTime Cause = iota
+	// Released: what it was blocked on happened.
+	Released
+	// Probing: it is to tell whether the target is up again.
+	Probing
+	// BreakerClosed: its breaker closed.
+	BreakerClosed
+	// Resumed: it is not paused any more.
+	Resumed
+	// Hastened: somebody asked for it.
+	Hastened
+	// Swept: a sweep found it.
+	Swept
+)
+
+// Standing is what there is to tell of a key that has an entry.
+type Standing[Obj any] struct {
+	Obj      Obj
+	Revision uint64
+	Deleted  bool
+	State    State
+	// From is the state before that, for a key that is paused or queued.
+	From State
+	Lane Lane
+	// Failures, Failure and Tries are those of [Debt] and [Item].
+	Failures, Tries int
+	Failure         string
+	// Tried: the change that is owed has been attempted; LastAttempt is when the last
+	// attempt of any change ended, if Attempted.
+	Tried, Attempted bool
+	LastAttempt      time.Duration
+	// Wanted is when the change that is owed was written; 0 if only the object tells.
+	Wanted time.Duration
+	// Due is when it is due, if Timed.
+	Due   time.Duration
+	Timed bool
+	// Observed is when the change was observed, of a key that is ready.
+	Observed time.Duration
+	// Group is the name of the group that a queued key waits for, Holder who has it.
+	Group  string
+	Holder Obj
+	// Class is that of the breaker that a tripped key waits for.
+	Class string
+	// Ahead is how many are before it in its lane or its group, up to the limit.
+	Ahead int
+}
+
+// StandingOf says where the key of an object stands; false if it has no entry. It counts
+// up to limit of those that are ahead.
+func (c *Core[Obj]) StandingOf(key string, limit int) (Standing[Obj], bool) {
+	e := c.entries[key]
+	if e == nil {
+		return Standing[Obj]{}, false
+	}
+	s := Standing[Obj]{
+		Obj: e.obj, Revision: e.revision, Deleted: e.deleted, State: e.state, From: e.from, Lane: e.lane,
+		Failures: int(e.failures), Tries: int(e.tries), Tried: e.tried,
+		Attempted: e.tried || e.failures > 0 || e.lastAttempt > 0, LastAttempt: e.lastAttempt, Wanted: e.wanted,
+		Due: e.dueAt, Timed: e.pos >= 0, Observed: e.dueAt,
+	}
+	if e.failure != nil {
+		s.Failure = *e.failure
+	}
+	switch e.state {
+	case Ready, Tripped:
+		s.Ahead = ahead(e, limit)
+	case Queued:
+		s.Ahead = 1 + ahead(e, limit)
+	}
+	if e.state == Queued {
+		s.Group, s.Holder = e.group.name, e.group.holder.obj
+	}
+	if e.breaker != nil {
+		s.Class = e.breaker.class
+	}
+	return s, true
+}
+
+// ahead counts those before an entry in its queue, up to limit.
+func ahead[Obj any](e *entry[Obj], limit int) (n int) {
+	for p := e.prev; p != nil && n < limit; p = p.prev {
+		n++
+	}
+	return n
+}
+
+// Counts returns how many keys are in each state.
+func (c *Core[Obj]) Counts() [NumStates]int { return c.counts }
+
+// LaneSizes returns how many keys are ready in each lane.
+func (c *Core[Obj]) LaneSizes() (sizes [NumLanes]int) {
+	for lane := range c.lanes {
+		sizes[lane] = c.lanes[lane].size
+	}
+	return sizes
+}
+
+// Oldest returns the key that is not reconciled the longest, and when the change that it
+// owes was written; 0 if only the object tells. It is false if there is none.
+func (c *Core[Obj]) Oldest() (obj Obj, wanted time.Duration, ok bool) {
+	o, _, ok := c.owed.Min()
+	if !ok {
+		return obj, 0, false
+	}
+	return o.obj, o.wanted, true
+}
+
+// Hasten makes a key be due at the given time that waits for a clock, to be released or,
+// having failed for good, for a change. It reports whether it did.
+func (c *Core[Obj]) Hasten(key string, now time.Duration) bool {
+	e := c.entries[key]
+	return e != nil && c.hasten(e, now)
+}
+
+// HastenAll hastens all keys, and returns how many that were. O(keys).
+func (c *Core[Obj]) HastenAll(now time.Duration) (n int) {
+	var entries []*entry[Obj]
+	for _, e := range c.entries {
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, func(a, b *entry[Obj]) int { return cmp.Compare(a.key, b.key) })
+	for _, e := range entries {
+		if c.hasten(e, now) {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *Core[Obj]) hasten(e *entry[Obj], now time.Duration) bool {
+	switch e.state {
+	case Held, Retry, Requeue, Blocked:
+		if e.pos >= 0 {
+			now = min(now, e.dueAt)
+		}
+		s := e.state
+		c.leave(e)
+		c.wait(e, s, now)
+	case Terminal:
+		// It is retried as any other failure, and may fail as often.
+		e.tries = 0
+		c.wait(e, Retry, now)
+	default:
+		return false
+	}
+	e.cause = Hastened
+	return true
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/status"
+)
+
+// ErrNotFound is that neither the table nor the reconciler knows of an object.
+var ErrNotFound = errors.New("no such object")
+
+// Retry makes what waits for a retry, a requeue, a release or a minimum backoff be due now,
+// and retries what failed for good: the objects with the given keys, which are as
+// [Loop.Explain] takes them, or all, if there are none. An open breaker still lets only its
+// probes through. It returns how many objects that were: fewer than keys if some do not wait.
+// The error is [ErrNotFound] for a key that nobody knows, [ErrStopped], or that of ctx. It
+// does not wait for the operations, but for the loop to take it in. Safe from any goroutine.
+func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
+	type answer struct {
+		n   int
+		err error
+	}
+	if !l.running.Load() {
+		return 0, fmt.Errorf("reconciler %q has not been started", l.ID())
+	}
+	told, err := ask(ctx, l, func(*books[Obj]) (a answer) {
+		if len(keys) == 0 {
+			a.n = l.core.HastenAll(l.now())
+			return a
+		}
+		for _, key := range keys {
+			s := l.look(key)
+			switch {
+			case s.standing != nil && l.core.Hasten(string(s.key), l.now()):
+				a.n++
+			case s.standing == nil && !s.found:
+				a.err = errors.Join(a.err, fmt.Errorf("%w: %s", ErrNotFound, key))
+			}
+		}
+		return a
+	})
+	if err != nil {
+		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), err)
+	}
+	return told.n, told.err
+}
+
+// Refresh marks objects that are Done for a refresh: those with the given keys, which are
+// as [Loop.Explain] takes them, and at once; or all, if there are none, by and by, within
+// the limit of [WithRefreshing]. It returns how many of the given ones it marked: one that
+// is not Done is on its way already, or waits for something else than a refresh. The error
+// is [ErrNotFound] for a key that the table does not have. It does not wait for the
+// operations. Safe from any goroutine.
+func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
+	if len(keys) == 0 {
+		l.refreshBefore.Store(time.Now().UnixNano())
+		l.refreshCalled.signal()
+		return 0, nil
+	}
+	wtxn := l.cfg.DB.WriteTxn(l.cfg.Table)
+	defer wtxn.Abort()
+	n := 0
+	var errs error
+	for _, key := range keys {
+		marked, err := l.refreshOne(wtxn, key)
+		errs = errors.Join(errs, err)
+		if marked {
+			n++
+		}
+	}
+	wtxn.Commit()
+	return n, errs
+}
+
+func (l *Loop[Obj]) refreshOne(wtxn statedb.WriteTxn, text string) (marked bool, err error) {
+	for _, key := range l.rawKeys(wtxn, text) {
+		row, _, found := l.byKey(wtxn, key)
+		if !found {
+			continue
+		}
+		if l.cfg.GetStatus(row).Kind != status.KindDone {
+			return false, nil
+		}
+		_, _, err := l.cfg.Table.Insert(wtxn, l.cfg.SetStatus(l.cfg.Clone(row), status.Refreshing()))
+		return err == nil, err
+	}
+	return false, fmt.Errorf("%w: %s", ErrNotFound, text)
+}
+
+// WaitAll is [Loop.Wait] for all that is in the table when it is called.
+func (l *Loop[Obj]) WaitAll(ctx context.Context, m Milestone) (Owed, error) {
+	return l.Wait(ctx, l.cfg.Table.Revision(l.cfg.DB.ReadTxn()), m)
+}
+
+// WaitKey is [Loop.WaitFor] for the object with a key, which is as [Loop.Explain] takes it:
+// a row of the table, or one of which only the deletion is left. The error is [ErrNotFound]
+// if nobody knows of it; then, if it was there, it is gone from the target.
+func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (Owed, error) {
+	s, why := askBriefly(ctx, l, func(*books[Obj]) sight[Obj] { return l.look(key) })
+	if why != "" {
+		s = l.glance(key)
+	}
+	switch {
+	case s.found:
+		return l.WaitFor(ctx, m, s.row)
+	case s.standing != nil:
+		return l.WaitFor(ctx, m, s.standing.Obj)
+	}
+	return Owed{}, fmt.Errorf("reconciler %q: %w: %s", l.ID(), ErrNotFound, key)
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/status"
+)
+
+// tally counts what happens in the goroutines that run operations.
+type tally struct{ panics, timeouts atomic.Uint64 }
+
+// book has the figures of a loop, which adds to it once a round. Readers take the lock for
+// as long as it takes to copy; they need not wait for the loop, which may be stuck in an
+// operation.
+type book[Obj any] struct {
+	tally tally
+
+	mu       sync.Mutex
+	figures  metrics.Figures
+	errors   errorClasses[Obj]
+	timeline timeline
+	standing roundStanding
+}
+
+// roundStanding is where the loop stood at the end of its last round.
+type roundStanding struct {
+	counts  [core.NumStates]int
+	lanes   [core.NumLanes]int
+	failing int
+	blocked int
+	stuck   int
+	paused  bool
+	// observed is the revision up to which it has looked; passed is about how many
+	// changes beyond that need no looking at.
+	observed statedb.Revision
+	passed   int
+	// unseen is about how many changes it has not looked at.
+	unseen int
+	// low is the lowest revision that is not applied, oldest when that was written; zero
+	// if there is none.
+	low      uint64
+	oldest   time.Time
+	breakers []core.OpenBreaker
+	prune    string
+	pruneAt  time.Duration
+	pruning  bool
+	failures uint64
+}
+
+// account adds a round to the book. at is when it ended.
+func (l *Loop[Obj]) account(r *Round, at time.Duration) {
+	b := &l.book
+	b.mu.Lock()
+	f := &b.figures
+	failed := 0
+	for i := range l.tasks {
+		failed += l.accountOne(f, &l.tasks[i], &l.attempts[i], at)
+	}
+	if len(l.tasks) > 0 || r.Prune != nil {
+		f.Rounds.Observe((at - l.began).Seconds())
+	}
+	f.Refreshes += uint64(r.Refreshes)
+	if r.Written > 0 {
+		f.CommitSizes.Observe(float64(r.Written))
+		f.CommitDurations.Observe(r.CommitTook.Seconds())
+	}
+	f.Lost += uint64(r.Lost)
+	f.Conflicts += uint64(r.Conflicts)
+	if p := r.Prune; p != nil {
+		f.Prunes.Observe(p.Took.Seconds())
+		f.Listed += uint64(p.Listed)
+		f.Swept += uint64(p.Swept)
+		if p.Error != "" {
+			f.PruneErrors++
+		}
+	}
+	f.Unset, f.BreakerOpenings, f.LeftBehind = l.observer.unset, l.core.BreakerOpenings(), l.pool.leftBehind
+	l.stand(&b.standing)
+	b.timeline.add(at, &b.standing, len(l.tasks), failed)
+	b.mu.Unlock()
+	l.complain()
+}
+
+// accountOne counts one operation, and returns 1 if it failed.
+func (l *Loop[Obj]) accountOne(f *metrics.Figures, t *task[Obj], a *attempt[Obj], at time.Duration) (failed int) {
+	of := &f.Updates
+	if t.deleted {
+		of = &f.Deletes
+	}
+	if t.call {
+		of.Durations.Observe(t.share.Seconds())
+	}
+	if a.number > 1 {
+		f.Retries++
+	}
+	if a.cause == causeReleased {
+		f.Released++
+	}
+	switch a.result {
+	case resultDone:
+		of.Done++
+	case resultRequeue:
+		of.Requeued++
+	case resultBlocked:
+		of.Blocked++
+		return 0
+	case resultFailed:
+		of.Failed++
+	case resultTerminal:
+		of.Terminal++
+	}
+	if a.result == resultFailed || a.result == resultTerminal {
+		l.blame(t, a, at)
+		return 1
+	}
+	if a.change && !a.lost {
+		f.Latency.Observe(max(0, at-a.wanted).Seconds())
+	}
+	return 0
+}
+
+// wantedAt returns when the change that an attempt is of was written, by the loop's clock:
+// before its start that is negative. What was no change, such as a refresh, is wanted since
+// now, and so is a deletion that was seen in this round; 0 is never returned.
+func (l *Loop[Obj]) wantedAt(a *attempt[Obj], t *task[Obj], now time.Duration) time.Duration {
+	a.change = a.wanted != 0 || t.deleted
+	if a.wanted != 0 {
+		return a.wanted
+	}
+	at := l.began
+	if !t.deleted {
+		at = now
+		if s := l.cfg.GetStatus(a.row); s.Kind == status.KindPending {
+			a.change = true
+			at = s.UpdatedAt.Sub(l.started)
+		}
+	}
+	if at == 0 {
+		at = 1
+	}
+	return at
+}
+
+// stand notes where the loop stands.
+func (l *Loop[Obj]) stand(s *roundStanding) {
+	s.counts, s.lanes = l.core.Counts(), l.core.LaneSizes()
+	s.failing, s.blocked = l.core.Failing(), l.core.NumBlocked()
+	s.stuck = l.pool.numStuck()
+	s.paused = l.pause.whole
+	s.observed, s.passed = l.observer.revision, l.observer.passed.after(l.observer.revision)
+	s.unseen = l.unseen(l.cfg.DB.ReadTxn(), s)
+	if low := l.core.LowWatermark(); low != s.low {
+		s.low, s.oldest = low, time.Time{}
+		if obj, wanted, ok := l.core.Oldest(); ok {
+			s.oldest = l.writtenAt(obj, wanted)
+		}
+	}
+	if version := l.core.FailureVersion(); version != s.failures || len(s.breakers) > 0 {
+		s.breakers, s.failures = l.core.OpenBreakers(), version
+	}
+	s.prune = l.pruner.failure
+	s.pruneAt, s.pruning = l.pruner.next()
+}
+
+// writtenAt returns when the change was written that an object owes. wanted is what the
+// core knows of it.
+func (l *Loop[Obj]) writtenAt(obj Obj, wanted time.Duration) time.Time {
+	if wanted != 0 {
+		return l.timeOf(wanted)
+	}
+	return l.cfg.GetStatus(obj).UpdatedAt
+}
+
+// Figures returns what the loop has counted, and how it stands. It implements
+// [metrics.Source].
+func (l *Loop[Obj]) Figures() metrics.Figures {
+	b := &l.book
+	b.mu.Lock()
+	f := b.figures
+	for _, h := range []*metrics.Histogram{
+		&f.Updates.Durations, &f.Deletes.Durations, &f.Latency, &f.Rounds, &f.CommitSizes, &f.CommitDurations, &f.Prunes,
+	} {
+		*h = h.Clone()
+	}
+	s := b.standing
+	b.mu.Unlock()
+
+	f.Panics, f.Timeouts = b.tally.panics.Load(), b.tally.timeouts.Load()
+	f.States = stateCounts(s.counts)
+	f.Failing, f.Blocked = s.failing, s.blocked
+	f.BreakersOpen, f.Stuck = len(s.breakers), s.stuck
+	f.Paused = s.paused
+	txn := l.cfg.DB.ReadTxn()
+	f.Objects = l.cfg.Table.NumObjects(txn)
+	f.Unseen = l.unseen(txn, &s)
+	f.OldestUnapplied = l.oldest(txn, &s)
+	return f
+}
+
+// shownStates are the states that figures tell of, in their order: all in which a key is
+// between two rounds.
+var shownStates = []core.State{
+	core.Ready, core.InFlight, core.Queued, core.Paused, core.Tripped, core.Awaited,
+	core.Held, core.Retry, core.Requeue, core.Blocked, core.Terminal,
+}
+
+func stateCounts(counts [core.NumStates]int) []metrics.StateCount {
+	states := make([]metrics.StateCount, len(shownStates))
+	for i, s := range shownStates {
+		states[i] = metrics.StateCount{State: s.String(), Count: counts[s]}
+	}
+	return states
+}
+
+// unseen returns about how many changes of a snapshot the loop has not looked at.
+func (l *Loop[Obj]) unseen(txn statedb.ReadTxn, s *roundStanding) int {
+	return max(0, int(l.cfg.Table.Revision(txn))-int(s.observed)-s.passed)
+}
+
+// peeked bounds how many rows are looked at for the oldest that the loop has not seen.
+const peeked = 64
+
+// oldest returns when the oldest change was written that is not applied, those that the
+// loop has not looked at included.
+func (l *Loop[Obj]) oldest(txn statedb.ReadTxn, s *roundStanding) time.Time {
+	oldest, looked := s.oldest, 0
+	if l.cfg.Table.Revision(txn) <= s.observed {
+		return oldest
+	}
+	for object := range l.cfg.Table.LowerBound(txn, statedb.ByRevision[Obj](s.observed+1)) {
+		if is := l.cfg.GetStatus(object); is.IsPendingOrRefreshing() && is.Kind == status.KindPending {
+			if oldest.IsZero() || is.UpdatedAt.Before(oldest) {
+				oldest = is.UpdatedAt
+			}
+			break
+		}
+		if looked++; looked == peeked {
+			break
+		}
+	}
+	return oldest
+}
+
+// passed are changes beyond the cursor of an observer that it need not look at: the loop's
+// own, and those that the tip has seen. It is about right, and small.
+type passed struct {
+	// runs are numbers of changes that end at a revision, in rising order.
+	runs []passedRun
+}
+
+type passedRun struct {
+	upTo statedb.Revision
+	n    int
+}
+
+// maxPassed bounds the runs: neighbours are joined.
+const maxPassed = 64
+
+// add notes n changes up to a revision.
+func (p *passed) add(upTo statedb.Revision, n int) {
+	if n == 0 {
+		return
+	}
+	if len(p.runs) == maxPassed {
+		for i := range maxPassed / 2 {
+			a, b := p.runs[2*i], p.runs[2*i+1]
+			p.runs[i] = passedRun{max(a.upTo, b.upTo), a.n + b.n}
+		}
+		p.runs = p.runs[:maxPassed/2]
+	}
+	p.runs = append(p.runs, passedRun{upTo, n})
+}
+
+// after returns how many there are after a revision, and forgets the others.
+func (p *passed) after(revision statedb.Revision) (n int) {
+	kept := p.runs[:0]
+	for _, r := range p.runs {
+		if r.upTo > revision {
+			kept = append(kept, r)
+			n += r.n
+		}
+	}
+	p.runs = kept
+	return n
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+)
+
+// nameOf returns the text of an object's key, for people to read and to type. It is the
+// first column of the row if the table's index makes the same key of that, the key itself
+// if that is text, else the key in hexadecimal.
+func (l *Loop[Obj]) nameOf(obj Obj) string {
+	key := l.indexer.ObjectToKey(obj)
+	if column, ok := firstColumn(obj); ok && !bytes.Equal(key, []byte(column)) {
+		if found, ok := l.lookUp(l.cfg.DB.ReadTxn(), column); ok && bytes.Equal(key, found) {
+			return plain(column)
+		}
+	}
+	return rawName(key)
+}
+
+// firstColumn returns the first column of the object's row in a table for people, if it
+// has one.
+func firstColumn(obj any) (column string, ok bool) {
+	// A nil object, or a method that panics, is not to take the reader down.
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	w, ok := obj.(statedb.TableWritable)
+	if !ok {
+		return "", false
+	}
+	row := w.TableRow()
+	if len(row) == 0 {
+		return "", false
+	}
+	return row[0], true
+}
+
+// rawName returns a key as text: as it is if it is plain text, quoted if it is text that a
+// person could not type back, and else in hexadecimal.
+func rawName(key index.Key) string {
+	if text := string(key); utf8.ValidString(text) && !strings.ContainsFunc(text, unprintable) {
+		return plain(text)
+	}
+	return "0x" + hex.EncodeToString(key)
+}
+
+// plain returns a text as it is, unless it has to be quoted to be one word.
+func plain(text string) string {
+	special := func(r rune) bool { return unicode.IsSpace(r) || unprintable(r) || r == '"' || r == '\\' || r == '\'' }
+	if text == "" || strings.HasPrefix(text, "0x") || strings.ContainsFunc(text, special) || !utf8.ValidString(text) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// lookUp returns the key of the row that the table's primary index finds for a text, as
+// the commands of statedb do.
+func (l *Loop[Obj]) lookUp(txn statedb.ReadTxn, text string) (key index.Key, ok bool) {
+	// An index need not be able to read texts, and then panics.
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	found, _, ok, err := statedb.AnyTable{Meta: l.cfg.Table}.Get(txn, l.cfg.Table.Indexes()[statedb.PrimaryIndexPos], text)
+	if err != nil || !ok {
+		return nil, false
+	}
+	obj, ok := found.(Obj)
+	if !ok {
+		return nil, false
+	}
+	return l.indexer.ObjectToKey(obj), true
+}
+
+// byKey returns the row with a key.
+func (l *Loop[Obj]) byKey(txn statedb.ReadTxn, key index.Key) (row Obj, revision statedb.Revision, found bool) {
+	indexer, ok := l.indexer.(interface {
+		QueryFromKey(index.Key) statedb.Query[Obj]
+	})
+	if !ok {
+		return row, 0, false
+	}
+	row, revision, found = l.cfg.Table.Get(txn, indexer.QueryFromKey(key))
+	return row, revision, found && bytes.Equal(l.indexer.ObjectToKey(row), key)
+}
+
+// rawKeys returns the keys that a text may mean, the likeliest first: what the table's
+// index makes of it, what it says in hexadecimal or in quotes, and the text itself.
+func (l *Loop[Obj]) rawKeys(txn statedb.ReadTxn, text string) (keys []index.Key) {
+	if key, ok := l.lookUp(txn, text); ok {
+		keys = append(keys, key)
+	}
+	if digits, ok := strings.CutPrefix(text, "0x"); ok {
+		if key, err := hex.DecodeString(digits); err == nil {
+			keys = append(keys, key)
+		}
+	}
+	if unquoted, err := strconv.Unquote(text); err == nil && strings.HasPrefix(text, `"`) {
+		if key, ok := l.lookUp(txn, unquoted); ok {
+			keys = append(keys, key)
+		}
+		keys = append(keys, index.Key(unquoted))
+	}
+	return append(keys, index.Key(text))
+}
+
+// keyFrom returns the key that a text means. The error is that it can be none.
+func (l *Loop[Obj]) keyFrom(text string) (index.Key, error) {
+	if text == "" {
+		return nil, fmt.Errorf("an empty text is the key of no object")
+	}
+	txn := l.cfg.DB.ReadTxn()
+	keys := l.rawKeys(txn, text)
+	for _, key := range keys {
+		if _, _, found := l.byKey(txn, key); found {
+			return key, nil
+		}
+	}
+	return keys[0], nil
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/status"
+)
+
+const (
+	// defaultListed and maxObjects bound a page of objects, maxScanned the rows that are
+	// looked at for one.
+	defaultListed = 50
+	maxObjects    = 1000
+	maxScanned    = 20_000
+
+	// listDeleted is the status by which deletions are listed.
+	listDeleted = "deleted"
+)
+
+// Objects lists objects, a page at a time, the longest unwritten first; deletions that are
+// not carried out in the order in which they came, up to the first 1000. The cost of a page
+// is that of the rows that are looked at for it, 20,000 at the most. Safe from any goroutine.
+func (l *Loop[Obj]) Objects(ctx context.Context, q ObjectQuery) ObjectPage {
+	limit := q.Limit
+	if limit <= 0 {
+		limit = defaultListed
+	}
+	limit = min(limit, maxObjects)
+	var after uint64
+	if q.After != "" {
+		var err error
+		if after, err = strconv.ParseUint(q.After, 10, 64); err != nil {
+			return ObjectPage{Error: fmt.Sprintf("after is %q, must be what the page before gave as the next", q.After)}
+		}
+	}
+	kind := strings.ToLower(q.Status)
+	if kind == listDeleted {
+		return l.listDeletions(ctx, after, limit)
+	}
+	if kind != "" && !isKind(kind) {
+		return ObjectPage{Error: fmt.Sprintf("status is %q, must be one of Pending, Refreshing, Done, Error, Blocked, Unset or Deleted, or empty", q.Status)}
+	}
+	return l.listRows(ctx, kind, after, limit)
+}
+
+func isKind(text string) bool {
+	for _, k := range []StatusKind{
+		status.KindUnset, status.KindPending, status.KindRefreshing, status.KindDone, status.KindError, status.KindBlocked,
+	} {
+		if kindText(k) == text {
+			return true
+		}
+	}
+	return false
+}
+
+// kindText returns a kind in lower case; Unset, which is no text in a status, by its name.
+func kindText(k StatusKind) string {
+	if k == status.KindUnset {
+		return "unset"
+	}
+	return strings.ToLower(k.String())
+}
+
+func (l *Loop[Obj]) listRows(ctx context.Context, kind string, after uint64, limit int) ObjectPage {
+	page := ObjectPage{Objects: []ObjectLine{}}
+	var rows []Obj
+	scanned := 0
+	for row, revision := range l.cfg.Table.LowerBound(l.cfg.DB.ReadTxn(), statedb.ByRevision[Obj](after+1)) {
+		if len(rows) == limit || scanned == maxScanned {
+			page.Next = strconv.FormatUint(after, 10)
+			break
+		}
+		scanned++
+		after = revision
+		s := l.cfg.GetStatus(row)
+		if kind != "" && kindText(s.Kind) != kind {
+			continue
+		}
+		line := ObjectLine{
+			Key: l.nameOf(row), Status: s.Kind.String(), Since: s.UpdatedAt, Revision: revision, State: stateOfKind(s.Kind),
+		}
+		if s.Error != nil {
+			line.Reason = *s.Error
+		}
+		page.Objects, rows = append(page.Objects, line), append(rows, row)
+	}
+	l.standings(ctx, page.Objects, rows)
+	return page
+}
+
+// stateOfKind returns the state of a row of which the loop has no entry, or was not asked.
+func stateOfKind(k StatusKind) ObjectState {
+	switch k {
+	case status.KindDone:
+		return StateDone
+	case status.KindPending, status.KindRefreshing:
+		return StateUnseen
+	case status.KindBlocked:
+		return StateBlocked
+	case status.KindUnset:
+		return StateNoStatus
+	}
+	return StateUnknown
+}
+
+// standings adds to the lines of some rows what the loop knows of them.
+func (l *Loop[Obj]) standings(ctx context.Context, lines []ObjectLine, rows []Obj) {
+	known, why := askBriefly(ctx, l, func(*books[Obj]) []*core.Standing[Obj] {
+		all := make([]*core.Standing[Obj], len(rows))
+		for i, row := range rows {
+			if s, ok := l.core.StandingOf(string(l.indexer.ObjectToKey(row)), 0); ok {
+				all[i] = &s
+			}
+		}
+		return all
+	})
+	if why != "" {
+		return
+	}
+	for i, s := range known {
+		if s != nil {
+			l.complete(&lines[i], s)
+		}
+	}
+}
+
+// complete adds to a line what the core knows.
+func (l *Loop[Obj]) complete(line *ObjectLine, s *core.Standing[Obj]) {
+	line.Attempts, line.State = s.Failures, objectStates[s.State]
+	if s.Timed {
+		line.Next = l.timeOf(s.Due)
+	}
+}
+
+// objectStates are the states of the core, as they are told.
+var objectStates = [core.NumStates]ObjectState{
+	core.Planned: StateReady, core.Ready: StateReady, core.InFlight: StateInFlight, core.Queued: StateQueued,
+	core.Paused: StatePaused, core.Tripped: StateTripped, core.Awaited: StateUnseen, core.Held: StateHeld,
+	core.Retry: StateRetry, core.Requeue: StateRequeue, core.Blocked: StateBlocked, core.Terminal: StateTerminal,
+}
+
+// listDeletions lists deletions that the loop has not carried out. They are ordered by the
+// change that they owe.
+func (l *Loop[Obj]) listDeletions(ctx context.Context, after uint64, limit int) ObjectPage {
+	type deletion struct {
+		debt     core.Debt[Obj]
+		standing core.Standing[Obj]
+	}
+	found, why := askBriefly(ctx, l, func(*books[Obj]) []deletion {
+		var list []deletion
+		seen := 0
+		l.core.Debts(func(d core.Debt[Obj]) bool {
+			if d.Deleted && d.Since > after {
+				s, _ := l.core.StandingOf(string(l.indexer.ObjectToKey(d.Obj)), 0)
+				list = append(list, deletion{d, s})
+			}
+			seen++
+			return len(list) <= limit && seen < maxScanned
+		})
+		return list
+	})
+	if why != "" {
+		return ObjectPage{Error: "deletions are known to the reconciler only" + why}
+	}
+	page := ObjectPage{Objects: []ObjectLine{}}
+	for i := range found {
+		d := &found[i]
+		if i == limit {
+			page.Next = strconv.FormatUint(found[i-1].debt.Since, 10)
+			break
+		}
+		line := ObjectLine{
+			Key: l.nameOf(d.debt.Obj), Status: "Deleted", Revision: d.debt.Since, Reason: d.debt.Failure,
+			Since: l.timeOf(d.standing.Wanted),
+		}
+		l.complete(&line, &d.standing)
+		page.Objects = append(page.Objects, line)
+	}
+	return page
+}
+
+// Keys returns the texts of up to limit keys that begin with a prefix, in the order of the
+// table. It looks at the first 20,000 rows. Safe from any goroutine.
+func (l *Loop[Obj]) Keys(prefix string, limit int) (keys []string) {
+	scanned := 0
+	for row := range l.cfg.Table.All(l.cfg.DB.ReadTxn()) {
+		if scanned == maxScanned || len(keys) == limit {
+			break
+		}
+		scanned++
+		if name := l.nameOf(row); strings.HasPrefix(name, prefix) {
+			keys = append(keys, name)
+		}
+	}
+	return keys
+}
