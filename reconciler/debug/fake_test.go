@@ -94,6 +94,7 @@ func (f *fake) Objects(_ context.Context, q reconciler.ObjectQuery) reconciler.O
 	}
 	from := 0
 	_, _ = fmt.Sscan(q.After, &from)
+	from = min(from, len(all))
 	to := min(from+q.Limit, len(all))
 	page := reconciler.ObjectPage{Objects: all[from:to]}
 	if to < len(all) {
