@@ -18,7 +18,7 @@ import (
 const maxLimit = 1000
 
 // statuses are what objects can be listed by; the first means all.
-var statuses = []string{"", "Error", "Blocked", "Pending", "Refreshing", "Done", "Deleted"}
+var statuses = []string{"", "Error", "Blocked", "Pending", "Refreshing", "Done", "Unset", "Deleted"}
 
 // objects lists objects by their status, a page at a time.
 func (h *handler) objects(r *http.Request) (answer, error) {

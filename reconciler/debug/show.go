@@ -90,8 +90,17 @@ func figures(s reconciler.Snapshot) []figure {
 	}
 }
 
-// pending is how many objects or changes wait for their turn, the unseen among them.
-func pending(s reconciler.Snapshot) int { return s.Unseen + inState(s.States, reconciler.StateReady) }
+// pending is how many objects or changes wait for their turn, the unseen among them, as
+// [reconciler.Sample] counts them.
+func pending(s reconciler.Snapshot) int {
+	n := s.Unseen
+	for _, state := range []reconciler.ObjectState{
+		reconciler.StateReady, reconciler.StateQueued, awaited, reconciler.StateHeld, reconciler.StatePaused,
+	} {
+		n += inState(s.States, state)
+	}
+	return n
+}
 
 func inFlight(s reconciler.Snapshot) int { return inState(s.States, reconciler.StateInFlight) }
 
@@ -168,11 +177,18 @@ func states(t target, s reconciler.Snapshot) table {
 	return list
 }
 
+// Two states have names of their own in figures: that of an object whose change came while it
+// was worked on, and that of one behind a breaker.
+const (
+	awaited reconciler.ObjectState = "awaited"
+	tripped reconciler.ObjectState = "tripped"
+)
+
 // stateIn is a state that leads to the objects in it, as far as the status tells them.
 func stateIn(t target, name string) cell {
 	c := state(reconciler.ObjectState(name))
 	switch reconciler.ObjectState(name) {
-	case reconciler.StateRetry, reconciler.StateTerminal:
+	case reconciler.StateRetry, reconciler.StateTerminal, tripped:
 		c.Href = t.link("objects", "status", "Error")
 	case reconciler.StateBlocked:
 		c.Href = t.link("objects", "status", "Blocked")
@@ -188,9 +204,9 @@ func state(s reconciler.ObjectState) cell {
 		c.Kind = good
 	case reconciler.StateInFlight, reconciler.StateReady:
 		c.Kind = work
-	case reconciler.StateRetry, reconciler.StateTerminal, reconciler.StateStuck, reconciler.StateTripped:
+	case reconciler.StateRetry, reconciler.StateTerminal, reconciler.StateStuck, reconciler.StateTripped, tripped:
 		c.Kind = bad
-	case reconciler.StateUnseen, reconciler.StateQueued, reconciler.StateHeld, reconciler.StateBlocked:
+	case reconciler.StateUnseen, reconciler.StateQueued, reconciler.StateHeld, reconciler.StateBlocked, awaited:
 		c.Kind = wait
 	case reconciler.StatePaused:
 		c.Kind = held
