@@ -82,7 +82,7 @@ func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
 }
 
 func (l *Loop[Obj]) refreshOne(wtxn statedb.WriteTxn, text string) (marked bool, err error) {
-	for _, key := range l.rawKeys(wtxn, text) {
+	for _, key := range l.rawKeys(text) {
 		row, _, found := l.byKey(wtxn, key)
 		if !found {
 			continue

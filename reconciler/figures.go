@@ -145,7 +145,8 @@ func (l *Loop[Obj]) wantedAt(a *attempt[Obj], t *task[Obj], now time.Duration) t
 		}
 	}
 	if at == 0 {
-		at = 1
+		// As long ago as anybody can tell.
+		at = -1
 	}
 	return at
 }

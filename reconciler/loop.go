@@ -31,6 +31,8 @@ type Loop[Obj comparable] struct {
 	opts    options
 	log     *slog.Logger
 	indexer statedb.Indexer[Obj]
+	// fromString makes a key of a text; nil if the table's primary index cannot.
+	fromString func(text string) (index.Key, error)
 	// merge is that of WithMerge; nil if there is none.
 	merge func(current, reconciled Obj) Obj
 
@@ -123,6 +125,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.journal = newJournal[Obj](opts.journalRounds, opts.journalOperations,
 		func(obj Obj) index.Key { return keyOf(obj) })
 	l.pool = newPool(l.now, l.newWorker)
+	l.fromString = keyReader(l.indexer)
 	l.rand = rand.New(rand.NewPCG(rand.Uint64(), 0))
 	metrics.Attach(opts.metrics, cfg.ModuleID, opts.name, l)
 	return l, nil

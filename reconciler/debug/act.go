@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package debug
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// deed is what a button does.
+type deed struct {
+	// name is the last element of its path, text what its button says.
+	name, text string
+	// whole acts on the reconciler, keys on the objects with these keys; nil if there is
+	// no such thing. They return how many objects that was, -1 if it was not counted.
+	whole func(ctx context.Context, t target) (int, error)
+	keys  func(ctx context.Context, t target, keys []string) (int, error)
+	// done says that it has been done.
+	done string
+}
+
+// actions are the buttons, by the last element of their path.
+var actions = map[string]deed{
+	"retry": {
+		name: "retry", text: "Retry", done: "What waited is due now",
+		whole: func(ctx context.Context, t target) (int, error) { return t.Retry(ctx) },
+		keys:  func(ctx context.Context, t target, keys []string) (int, error) { return t.Retry(ctx, keys...) },
+	},
+	"refresh": {
+		name: "refresh", text: "Refresh", done: "What is done is marked for a refresh",
+		whole: func(ctx context.Context, t target) (int, error) {
+			_, err := t.Refresh(ctx)
+			return -1, err
+		},
+		keys: func(ctx context.Context, t target, keys []string) (int, error) { return t.Refresh(ctx, keys...) },
+	},
+	"prune": {
+		name: "prune", text: "Prune", done: "A prune was asked for",
+		whole: func(_ context.Context, t target) (int, error) { t.Prune(); return -1, nil },
+	},
+	"pause": {
+		name: "pause", text: "Pause", done: "Paused",
+		whole: func(_ context.Context, t target) (int, error) { t.Pause(); return -1, nil },
+		keys:  func(_ context.Context, t target, keys []string) (int, error) { return each(keys, t.PauseKey) },
+	},
+	"resume": {
+		name: "resume", text: "Resume", done: "Resumed",
+		whole: func(_ context.Context, t target) (int, error) { t.Resume(); return -1, nil },
+		keys:  func(_ context.Context, t target, keys []string) (int, error) { return each(keys, t.ResumeKey) },
+	},
+}
+
+// each does something for each key, up to the first error.
+func each(keys []string, do func(string) error) (int, error) {
+	for n, key := range keys {
+		if err := do(key); err != nil {
+			return n, err
+		}
+	}
+	return len(keys), nil
+}
+
+// maxBody bounds what a button may send.
+const maxBody = 1 << 20
+
+// act answers a request that changes something.
+func (h *handler) act(w http.ResponseWriter, r *http.Request, a deed) {
+	n, where, err := h.try(w, r, a)
+	switch {
+	case err != nil:
+		refuse(w, r, err)
+	case wantsJSON(r):
+		answer := map[string]any{"done": a.done}
+		if n >= 0 {
+			answer["objects"] = n
+		}
+		writeJSON(w, http.StatusOK, answer)
+	default:
+		// Relative to the request as the browser sent it, whatever was cut off its path.
+		w.Header().Set("Location", where)
+		w.WriteHeader(http.StatusSeeOther)
+	}
+}
+
+// try does it, unless that is not allowed, and returns how many objects it was done to and
+// the page to go on with.
+func (h *handler) try(w http.ResponseWriter, r *http.Request, a deed) (n int, where string, err error) {
+	if !h.writes {
+		return 0, "", failf(http.StatusForbidden, "writes are not enabled on this page")
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return 0, "", failf(http.StatusMethodNotAllowed, "method is %s, must be POST", r.Method)
+	}
+	if err := h.origins.Check(r); err != nil {
+		return 0, "", failf(http.StatusForbidden, "%v", err)
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	if err := r.ParseForm(); err != nil {
+		return 0, "", failf(http.StatusBadRequest, "%v", err)
+	}
+	t, err := h.find(r.Form)
+	if err != nil {
+		return 0, "", err
+	}
+	keys, did := r.Form["key"], []string{"did", a.name}
+	switch {
+	case !r.Form.Has("key"):
+		n, err = a.whole(r.Context(), t)
+		where = t.link("show", append(did, "count", strconv.Itoa(n))...)
+	case a.keys == nil:
+		return 0, "", failf(http.StatusBadRequest, "%s is for a whole reconciler, not for a key", a.name)
+	default:
+		n, err = a.keys(r.Context(), t, keys)
+		where = t.link("explain", append(did, "count", strconv.Itoa(n), "key", keys[0])...)
+	}
+	if err != nil {
+		return 0, "", failf(http.StatusConflict, "%v", err)
+	}
+	return n, where, nil
+}
+
+// outcome says what a button did, on the page that follows. The words are ours, whatever
+// the address has.
+func outcome(form url.Values) string {
+	a, ok := actions[form.Get("did")]
+	if !ok {
+		return ""
+	}
+	if n, err := strconv.Atoi(form.Get("count")); err == nil && n >= 0 {
+		return a.done + ": " + number(n) + " " + plural(n, "object", "objects") + "."
+	}
+	return a.done + "."
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// buttons are those that act on the whole reconciler; none without writes.
+func (h *handler) buttons(t target) []action {
+	if !h.writes {
+		return nil
+	}
+	var out []action
+	for _, name := range []string{"retry", "refresh", "prune", "pause", "resume"} {
+		out = append(out, action{Text: actions[name].text, Href: t.link(name)})
+	}
+	return out
+}
+
+// objectButtons are those that act on one object; none without writes.
+func (h *handler) objectButtons(t target, key string) []action {
+	if !h.writes {
+		return nil
+	}
+	var out []action
+	for _, name := range []string{"retry", "refresh", "pause", "resume"} {
+		out = append(out, action{Text: actions[name].text, Href: t.link(name, "key", key)})
+	}
+	return out
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package debug_test
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/debug"
+)
+
+// acts are all that can be posted, and what each then does.
+var acts = []struct{ path, did, note, json string }{
+	{"retry?reconciler=agent/v4", "retry []", "What waited is due now: 1 object.", `{"done": "What waited is due now", "objects": 1}`},
+	{"retry?reconciler=agent/v4&key=a&key=b", `retry ["a" "b"]`, "What waited is due now: 2 objects.", `{"done": "What waited is due now", "objects": 2}`},
+	{"retry?reconciler=agent/v4&key=", `retry [""]`, "What waited is due now: 1 object.", `{"done": "What waited is due now", "objects": 1}`},
+	{"refresh?reconciler=agent/v4", "refresh []", "What is done is marked for a refresh.", `{"done": "What is done is marked for a refresh"}`},
+	{"refresh?reconciler=agent/v4&key=a", `refresh ["a"]`, "What is done is marked for a refresh: 1 object.", `{"done": "What is done is marked for a refresh", "objects": 1}`},
+	{"prune?reconciler=agent/v4", "prune", "A prune was asked for.", `{"done": "A prune was asked for"}`},
+	{"pause?reconciler=agent/v4", "pause", "Paused.", `{"done": "Paused"}`},
+	{"pause?reconciler=agent/v4&key=%0A%FF", `pause "\n\xff"`, "Paused: 1 object.", `{"done": "Paused", "objects": 1}`},
+	{"resume?reconciler=agent/v4", "resume", "Resumed.", `{"done": "Resumed"}`},
+	{"resume?reconciler=agent/v4&key=a", `resume "a"`, "Resumed: 1 object.", `{"done": "Resumed", "objects": 1}`},
+}
+
+func TestWithoutWritesThereIsNoButtonAndNoWayToAct(t *testing.T) {
+	f := full()
+	s := serve(t, nil, f)
+	for _, path := range []string{"", "show?reconciler=agent/v4", "explain?reconciler=agent/v4&key=a", "objects?reconciler=agent/v4"} {
+		page := s.page(path)
+		assert.NotContains(t, page, `method="post"`, path)
+		assert.NotRegexp(t, `<button>(Retry|Refresh|Prune|Pause|Resume)`, page, path)
+	}
+	for _, act := range acts {
+		for _, method := range []string{"POST", "GET", "PUT"} {
+			answer, body := s.send(method, act.path)
+			assert.Equal(t, http.StatusForbidden, answer.StatusCode, "%s %s", method, act.path)
+			assert.Contains(t, body, "writes are not enabled")
+		}
+	}
+	assert.Empty(t, f.take())
+}
+
+func TestButtonsDoWhatTheySay(t *testing.T) {
+	f := full()
+	s := serve(t, writes, f)
+	for _, act := range acts {
+		answer, _ := s.send("POST", act.path, with("Accept", "text/html"))
+		assert.Equal(t, http.StatusSeeOther, answer.StatusCode, act.path)
+		assert.Equal(t, []string{act.did}, f.take(), act.path)
+		where := answer.Header.Get("Location")
+		assert.Regexp(t, `^(show|explain)\?`, where)
+		assert.Contains(t, s.page(where), act.note, act.path)
+
+		answer, body := s.send("POST", act.path, with("Accept", "application/json"))
+		assert.Equal(t, http.StatusOK, answer.StatusCode, act.path)
+		assert.JSONEq(t, act.json, body, act.path)
+		assert.Equal(t, []string{act.did}, f.take(), act.path)
+	}
+}
+
+func TestPagesHaveTheButtons(t *testing.T) {
+	f := full()
+	s := serve(t, writes, f)
+	for path, want := range map[string][]string{
+		"show?reconciler=agent/v4":              {"retry []", "refresh []", "prune", "pause", "resume"},
+		"explain?reconciler=agent/v4&key=a%0Ab": {`retry ["a\nb"]`, `refresh ["a\nb"]`, `pause "a\nb"`, `resume "a\nb"`},
+	} {
+		for _, ref := range addresses(t, s.page(path)) {
+			name, _, _ := strings.Cut(ref, "?")
+			if strings.Contains("retry refresh prune pause resume", name) && name != "" {
+				answer, body := s.send("POST", ref)
+				require.Equal(t, http.StatusSeeOther, answer.StatusCode, body)
+			}
+		}
+		assert.Equal(t, want, f.take(), path)
+	}
+}
+
+func TestWritesTakeAForm(t *testing.T) {
+	f := full()
+	s := serve(t, writes, f)
+	form := url.Values{"reconciler": {"agent/v4"}, "key": {"a b"}}
+	answer, body := s.send("POST", "retry", withBody("application/x-www-form-urlencoded", form.Encode()))
+	assert.Equal(t, http.StatusSeeOther, answer.StatusCode, body)
+	assert.Equal(t, []string{`retry ["a b"]`}, f.take())
+
+	long := "reconciler=agent%2Fv4&key=" + strings.Repeat("x", 1<<20)
+	answer, _ = s.send("POST", "retry", withBody("application/x-www-form-urlencoded", long))
+	assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
+	assert.Empty(t, f.take())
+}
+
+func TestNothingIsChangedButByPost(t *testing.T) {
+	f := full()
+	s := serve(t, writes, f)
+	for _, act := range acts {
+		for _, method := range []string{"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"} {
+			answer, _ := s.send(method, act.path)
+			assert.Equal(t, http.StatusMethodNotAllowed, answer.StatusCode, "%s %s", method, act.path)
+			assert.Equal(t, "POST", answer.Header.Get("Allow"))
+		}
+	}
+	for _, path := range []string{"", "show?reconciler=agent/v4&did=pause", "explain?reconciler=agent/v4&key=a&did=retry", "objects?reconciler=agent/v4", "journal?reconciler=agent/v4"} {
+		s.page(path)
+	}
+	assert.Empty(t, f.take())
+}
+
+func TestOtherMethodsThanGetAreRefusedOnPages(t *testing.T) {
+	s := serve(t, writes, full())
+	for _, path := range []string{"", "show?reconciler=agent/v4", "style.css"} {
+		answer, _ := s.send("POST", path)
+		assert.Equal(t, http.StatusMethodNotAllowed, answer.StatusCode, path)
+		assert.Equal(t, "GET, HEAD", answer.Header.Get("Allow"))
+	}
+}
+
+func TestWritesOnBehalfOfAnotherSiteAreRefused(t *testing.T) {
+	f := full()
+	s := serve(t, writes, f)
+	for _, act := range acts {
+		for _, c := range []struct {
+			name, value string
+			want        int
+		}{
+			{"Sec-Fetch-Site", "cross-site", http.StatusForbidden},
+			{"Sec-Fetch-Site", "same-site", http.StatusForbidden},
+			{"Origin", "http://evil.test", http.StatusForbidden},
+			{"Origin", "http://here.test:81", http.StatusForbidden},
+			{"Origin", "null", http.StatusForbidden},
+			{"Sec-Fetch-Site", "same-origin", http.StatusSeeOther},
+			{"Sec-Fetch-Site", "none", http.StatusSeeOther},
+			{"Origin", "http://here.test", http.StatusSeeOther},
+		} {
+			answer, _ := s.send("POST", act.path, with(c.name, c.value))
+			assert.Equal(t, c.want, answer.StatusCode, "%s with %s: %s", act.path, c.name, c.value)
+			if did := f.take(); c.want == http.StatusForbidden {
+				assert.Empty(t, did)
+			} else {
+				assert.Equal(t, []string{act.did}, did)
+			}
+		}
+	}
+}
+
+func TestWritesThatMakeNoSenseAreRefused(t *testing.T) {
+	f := full()
+	s := serve(t, writes, f)
+	for path, want := range map[string]int{
+		"retry":                           http.StatusBadRequest,
+		"pause?reconciler=nobody":         http.StatusNotFound,
+		"prune?reconciler=agent/v4&key=a": http.StatusBadRequest,
+	} {
+		answer, _ := s.send("POST", path)
+		assert.Equal(t, want, answer.StatusCode, path)
+	}
+	assert.Empty(t, f.take())
+
+	f.actError = errors.New("object is <gone>")
+	for _, path := range []string{"retry?reconciler=agent/v4", "refresh?reconciler=agent/v4", "pause?reconciler=agent/v4&key=a", "resume?reconciler=agent/v4&key=a"} {
+		answer, body := s.send("POST", path)
+		assert.Equal(t, http.StatusConflict, answer.StatusCode, path)
+		assert.Contains(t, body, "object is &lt;gone&gt;")
+	}
+}
+
+func TestReconcilersThatAreAddedLaterAreThere(t *testing.T) {
+	registry := &reconciler.Registry{}
+	s := &server{t, debug.New(registry)}
+	assert.NotContains(t, s.page(""), "agent/v4")
+	registry.Add(full())
+	assert.Contains(t, s.page(""), "agent/v4")
+	assert.Contains(t, (&server{t, debug.New(nil)}).page(""), "There are no reconcilers.")
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package debug
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// answer is what a page has to say: data to machines, the view to people.
+type answer struct {
+	data any
+	view view
+}
+
+// serve writes the answer in the form that is asked for.
+func (a answer) serve(w http.ResponseWriter, r *http.Request) {
+	switch format := r.URL.Query().Get("format"); {
+	case format == "live":
+		writeJSON(w, http.StatusOK, a.view.live())
+	case wantsJSON(r):
+		writeJSON(w, http.StatusOK, a.data)
+	case format != "" && format != "html":
+		refuse(w, r, failf(http.StatusBadRequest, "format is %q, must be json or html", format))
+	default:
+		writePage(w, http.StatusOK, a.view)
+	}
+}
+
+// wantsJSON reports whether a machine asks. Browsers name text/html.
+func wantsJSON(r *http.Request) bool {
+	if format := r.URL.Query().Get("format"); format != "" {
+		return format == "json"
+	}
+	accept := strings.ToLower(strings.Join(r.Header.Values("Accept"), ","))
+	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
+}
+
+// failure is an error with the status that it is answered with.
+type failure struct {
+	status int
+	text   string
+}
+
+func (f *failure) Error() string { return f.text }
+
+func failf(status int, format string, args ...any) error {
+	return &failure{status, fmt.Sprintf(format, args...)}
+}
+
+// refuse answers with an error: 500 if it is no failure.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	status := http.StatusInternalServerError
+	if f := (*failure)(nil); errors.As(err, &f) {
+		status = f.status
+	}
+	if wantsJSON(r) || r.URL.Query().Get("format") == "live" {
+		writeJSON(w, status, map[string]string{"error": err.Error()})
+		return
+	}
+	writePage(w, status, view{
+		Title: http.StatusText(status),
+		Trail: []link{home},
+		Lead:  cell{Text: visible(err.Error()), Kind: bad},
+	})
+}
+
+func writePage(w http.ResponseWriter, status int, v view) {
+	var buf bytes.Buffer
+	if err := layout.Execute(&buf, v); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	write(w, status, "text/html; charset=utf-8", buf.Bytes())
+}
+
+func writeJSON(w http.ResponseWriter, status int, data any) {
+	text, err := json.Marshal(data)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	write(w, status, "application/json", append(text, '\n'))
+}
+
+// write is the end of an answer. Whoever asked may be gone: there is nobody to tell.
+func write(w http.ResponseWriter, status int, contentType string, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// browser is the one browser of all tests; each has a tab.
+var browser context.Context
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.NoSandbox, // as root there is none
+		chromedp.Flag("disable-dev-shm-usage", true),
+		// Names that are not localhost, to browsers: over http they get no Sec-Fetch-Site.
+		chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1"),
+	)
+	allocator, release := chromedp.NewExecAllocator(context.Background(), options...)
+	var quit context.CancelFunc
+	browser, quit = chromedp.NewContext(allocator)
+	if err := chromedp.Run(browser); err != nil {
+		fmt.Fprintln(os.Stderr, "chromium does not start (apt-get install chromium):", err)
+		return 1
+	}
+	code := m.Run()
+	if err := chromedp.Cancel(browser); err != nil {
+		fmt.Fprintln(os.Stderr, "chromium does not end:", err)
+		code = 1
+	}
+	quit()
+	release()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	return code
+}
+
+// tab is a tab of the browser, and what went wrong in it.
+type tab struct {
+	*testing.T
+	ctx context.Context
+
+	mu       sync.Mutex
+	problems []string
+}
+
+// open opens a tab of the given width.
+func open(t *testing.T, width int64) *tab {
+	ctx, leave := chromedp.NewContext(browser)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	b := &tab{T: t, ctx: ctx}
+	t.Cleanup(func() { cancel(); leave() })
+	chromedp.ListenTarget(ctx, b.hear)
+	b.do(chromedp.EmulateViewport(width, 900))
+	return b
+}
+
+// hear notes all that a page complains of: errors and warnings of the console, violations
+// of the policy and failed loads among them, exceptions and dialogs.
+func (b *tab) hear(event any) {
+	switch e := event.(type) {
+	case *runtime.EventConsoleAPICalled:
+		for _, arg := range e.Args {
+			b.note("console: %s", arg.Value)
+		}
+	case *runtime.EventExceptionThrown:
+		b.note("exception: %s", e.ExceptionDetails.Error())
+	case *log.EventEntryAdded:
+		b.note("%s: %s", e.Entry.Source, e.Entry.Text)
+	case *page.EventJavascriptDialogOpening:
+		b.note("dialog: %s", e.Message)
+		go func() { _ = chromedp.Run(b.ctx, page.HandleJavaScriptDialog(false)) }()
+	}
+}
+
+func (b *tab) note(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.problems = append(b.problems, fmt.Sprintf(format, args...))
+}
+
+// complaints returns what went wrong since the last call.
+func (b *tab) complaints() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	problems := b.problems
+	b.problems = nil
+	return problems
+}
+
+func (b *tab) do(actions ...chromedp.Action) {
+	b.Helper()
+	require.NoError(b, chromedp.Run(b.ctx, actions...))
+}
+
+func (b *tab) visit(url string) {
+	b.Helper()
+	b.do(chromedp.Navigate(url))
+}
+
+// text returns what the page shows.
+func (b *tab) text() string {
+	b.Helper()
+	return eval[string](b, "document.body.innerText")
+}
+
+// click clicks a link, a button or a summary by its text.
+func (b *tab) click(tag, text string) {
+	b.Helper()
+	b.do(chromedp.Click(fmt.Sprintf("//%s[normalize-space(.)=%q]", tag, text), chromedp.BySearch, chromedp.NodeVisible))
+}
+
+// until waits until an expression is true.
+func (b *tab) until(expression string) {
+	b.Helper()
+	require.Eventually(b, func() bool {
+		var is bool
+		// While a page is being left there is nothing to ask.
+		return chromedp.Run(b.ctx, chromedp.Evaluate(expression, &is)) == nil && is
+	}, 20*time.Second, 50*time.Millisecond, "%s", expression)
+}
+
+func eval[T any](b *tab, expression string) T {
+	b.Helper()
+	var out T
+	b.do(chromedp.Evaluate(expression, &out))
+	return out
+}

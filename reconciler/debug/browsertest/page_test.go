@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package browsertest
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/debug"
+)
+
+const hostile = "<img src=x onerror=alert(1)>"
+
+// Without this nobody would know that the other tests see anything.
+func TestABadPageIsComplainedOf(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", "script-src 'nonce-a'")
+		_, _ = fmt.Fprint(w, "<script>x</script><script nonce=a>console.error('oops'); alert(1); nothing()</script>")
+	}))
+	t.Cleanup(server.Close)
+	b := open(t, 1200)
+	b.visit(server.URL)
+	problems := fmt.Sprint(b.complaints())
+	for _, part := range []string{"Content Security Policy", "oops", "dialog: 1", "nothing is not defined"} {
+		assert.Contains(t, problems, part)
+	}
+}
+
+func TestPagesLoadWithNothingToComplainOf(t *testing.T) {
+	w := newWorld(t, debug.WithWrites())
+	w.put("ok", "fail", "blocked", hostile)
+	w.settle()
+	for _, width := range []int64{1200, 375} {
+		b := open(t, width)
+		for _, page := range []string{
+			w.root, w.url("show"), w.url("objects"), w.url("objects", "status", "Error"), w.url("explain", "key", "fail"),
+			w.url("explain", "key", hostile), w.url("journal"), w.url("journal", "key", hostile),
+		} {
+			b.visit(page)
+			require.NotEmpty(t, b.text())
+			assert.Empty(t, b.complaints(), page)
+			assert.LessOrEqual(t, eval[int64](b, "document.documentElement.scrollWidth"), width, "%s scrolls sideways", page)
+			assert.Equal(t, 0, eval[int](b, "document.querySelectorAll('img').length"), page)
+		}
+	}
+}
+
+func TestReasonOfAFailingObjectIsShown(t *testing.T) {
+	w := newWorld(t)
+	w.put("fail-1", "blocked-1")
+	w.settle()
+	b := open(t, 1200)
+	b.visit(w.root)
+	b.click("a", "agent/routes")
+	b.until("document.querySelector('h1').textContent === 'agent/routes'")
+	b.click("a", "Objects")
+	b.until("document.querySelector('h1').textContent === 'Objects of agent/routes'")
+	assert.Contains(t, b.text(), "no route to host fail-1")
+	assert.Contains(t, b.text(), "device eth1 is not there")
+	b.click("a", "fail-1")
+	b.until("document.querySelector('h1').textContent === 'fail-1'")
+	assert.Contains(t, b.text(), "no route to host fail-1")
+	assert.Contains(t, eval[string](b, "document.getElementById('lead').textContent"), "retry")
+	assert.Empty(t, b.complaints())
+}
+
+func TestPlotMovesWhileWorkGoesOn(t *testing.T) {
+	w := newWorld(t)
+	b := open(t, 1200)
+	b.visit(w.url("show"))
+	const line = "document.getElementById('line-failing').getAttribute('d')"
+	b.until(line + ".length > 0")
+	before := eval[string](b, line)
+	w.put("fail-1", "fail-2", "fail-3")
+	b.until("document.getElementById('now-failing').textContent === '3'")
+	b.until("document.getElementById('figure-failing').textContent === '3'")
+	after := eval[string](b, line)
+	assert.NotEqual(t, before, after)
+	// And it goes on to the left when nothing changes.
+	b.until(line + " !== " + fmt.Sprintf("%q", after))
+	// Rows that were not there come, with their links.
+	b.until("document.querySelector('#rows-errors a')?.href.includes('key=fail-')")
+	assert.Empty(t, b.complaints())
+}
+
+func TestPageStandsStillWhenAskedTo(t *testing.T) {
+	w := newWorld(t)
+	b := open(t, 1200)
+	b.visit(w.url("show"))
+	const asOf = "document.getElementById('as-of').textContent"
+	first := eval[string](b, asOf)
+	b.until(asOf + fmt.Sprintf(" !== %q", first))
+	b.do(chromedp.Click("#follow input", chromedp.ByQuery))
+	still := eval[string](b, asOf)
+	for range 3 {
+		b.do(chromedp.Sleep(time.Second))
+		assert.Equal(t, still, eval[string](b, asOf))
+	}
+	b.do(chromedp.Click("#follow input", chromedp.ByQuery))
+	b.until(asOf + fmt.Sprintf(" !== %q", still))
+}
+
+func TestHostileNameStaysText(t *testing.T) {
+	w := newWorld(t, debug.WithWrites())
+	b := open(t, 1200)
+	// The script puts it there: the page was there first.
+	b.visit(w.url("show"))
+	w.put(hostile)
+	b.until("document.querySelector('#rows-errors tr') !== null")
+	b.until(fmt.Sprintf("Array.from(document.querySelectorAll('#rows-errors a'), a => a.textContent).includes(%q)", hostile))
+	assert.Equal(t, 0, eval[int](b, "document.querySelectorAll('img').length"))
+	b.click("a", hostile)
+	b.until(fmt.Sprintf("document.querySelector('h1').textContent === %q", hostile))
+	// A few times of the live part of this page, too.
+	first := eval[string](b, "document.getElementById('as-of').textContent")
+	b.until(fmt.Sprintf("document.getElementById('as-of').textContent !== %q", first))
+	for _, page := range []string{w.url("objects"), w.url("journal"), w.url("journal", "key", hostile), w.url("show", "did", hostile)} {
+		b.visit(page)
+		assert.Contains(t, b.text()+hostile, hostile)
+		assert.Equal(t, 0, eval[int](b, "document.querySelectorAll('img').length"), page)
+	}
+	assert.Empty(t, b.complaints())
+}
+
+func TestPageWorksWithoutScript(t *testing.T) {
+	w := newWorld(t, debug.WithWrites())
+	w.put("fail-1")
+	w.settle()
+	b := open(t, 1200)
+	b.do(emulation.SetScriptExecutionDisabled(true))
+	b.visit(w.url("show"))
+	var data, text string
+	var ok bool
+	b.do(chromedp.AttributeValue("#line-failing", "d", &data, &ok, chromedp.ByQuery))
+	assert.NotEmpty(t, data)
+	b.do(chromedp.SendKeys("#key", "fail-1\n", chromedp.ByQuery), chromedp.WaitVisible("#figure-error", chromedp.ByQuery))
+	b.do(chromedp.Text("#figure-error", &text, chromedp.ByQuery))
+	assert.Equal(t, "no route to host fail-1", text)
+	b.click("button", "Retry")
+	b.do(chromedp.WaitVisible(".note", chromedp.ByQuery))
+	assert.Equal(t, []string{"303 retry"}, w.posted())
+}
+
+// A hundred thousand objects that fail: the one figure of time that there is.
+func TestPagesOfAHundredThousandFailingObjectsComeInTime(t *testing.T) {
+	w := newWorld(t)
+	const objects = 100_000
+	names := make([]string, objects)
+	for i := range names {
+		names[i] = fmt.Sprintf("fail-%06d", i)
+	}
+	w.put(names...)
+	require.Eventually(t, func() bool { return w.loop.Snapshot(t.Context()).Failing == objects }, 2*time.Minute, 100*time.Millisecond)
+	b := open(t, 1200)
+	for _, page := range []string{"show", "objects", "explain", "journal"} {
+		for _, format := range []string{"html", "json"} {
+			b.visit(w.url(page, "status", "Error", "key", "fail-099999", "format", format))
+		}
+	}
+	b.visit(w.root)
+	assert.Contains(t, b.text(), "100,000")
+	b.visit(w.url("objects", "status", "Error", "limit", "1000"))
+	assert.Contains(t, b.text(), "no route to host fail-")
+	b.click("a", "Next page")
+	b.until("location.search.includes('after=')")
+	assert.Contains(t, b.text(), "no route to host fail-")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.Logf("slowest answer: %s, to %s", w.slowest, w.slowTo)
+	assert.Less(t, w.slowest, 300*time.Millisecond, w.slowTo)
+}
+
+// With UPDATE_SCREENSHOT set the picture in docs is made anew.
+func TestScreenshot(t *testing.T) {
+	w := newWorld(t, debug.WithWrites())
+	b := open(t, 1200)
+	for i := range 40 {
+		w.put(fmt.Sprintf("10.0.%d.0/24", i))
+	}
+	w.put("10.1.0.0/16 via fail", "10.2.0.0/16 blocked")
+	w.settle()
+	b.visit(w.url("show"))
+	b.until("document.getElementById('now-failing').textContent === '1'")
+	var picture []byte
+	b.do(chromedp.FullScreenshot(&picture, 100))
+	require.Equal(t, "\x89PNG", string(picture[:4]))
+	if os.Getenv("UPDATE_SCREENSHOT") != "" {
+		require.NoError(t, os.WriteFile("../../../docs/debug-page.png", picture, 0o644))
+	}
+	assert.Empty(t, b.complaints())
+}
+
+var _ reconciler.Inspector = (*reconciler.Loop[*route])(nil)

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package browsertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/debug"
+)
+
+// route is what is reconciled here.
+type route struct {
+	Name   string
+	Status reconciler.Status
+}
+
+func (r *route) Clone() *route                        { c := *r; return &c }
+func (r *route) GetStatus() reconciler.Status         { return r.Status }
+func (r *route) SetStatus(s reconciler.Status) *route { r.Status = s; return r }
+func (r *route) TableHeader() []string                { return []string{"Name", "Status"} }
+func (r *route) TableRow() []string                   { return []string{r.Name, r.Status.String()} }
+
+var routeName = statedb.Index[*route, string]{
+	Name:       "name",
+	FromObject: func(r *route) index.KeySet { return index.NewKeySet(index.String(r.Name)) },
+	FromKey:    index.String, FromString: index.FromString, Unique: true,
+}
+
+// kernel takes routes, but for those whose name says otherwise.
+type kernel struct{}
+
+func (kernel) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *route) error {
+	switch {
+	case strings.Contains(r.Name, "blocked"):
+		return reconciler.Blocked("device eth1 is not there")
+	case strings.Contains(r.Name, "fail"), strings.HasPrefix(r.Name, "<"):
+		return errors.New("no route to host " + r.Name)
+	}
+	return nil
+}
+
+func (kernel) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *route) error { return nil }
+func (kernel) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*route, statedb.Revision]) error {
+	return nil
+}
+
+// world is a real loop with the page on a server.
+type world struct {
+	*testing.T
+	db    *statedb.DB
+	table statedb.RWTable[*route]
+	loop  *reconciler.Loop[*route]
+	root  string // of the page
+
+	mu sync.Mutex
+	// posts are the paths and answers of the POSTs there were; slowest is the longest that
+	// an answer took, and to what.
+	posts   []string
+	slowest time.Duration
+	slowTo  string
+}
+
+func newWorld(t *testing.T, opts ...debug.Option) *world {
+	w := &world{T: t, db: statedb.New()}
+	require.NoError(t, w.db.Start())
+	t.Cleanup(func() { require.NoError(t, w.db.Stop()) })
+	var err error
+	w.table, err = statedb.NewTable(w.db, "routes", routeName)
+	require.NoError(t, err)
+	w.loop, err = reconciler.New(reconciler.Config[*route]{
+		DB: w.db, Table: w.table, Clone: (*route).Clone, SetStatus: (*route).SetStatus, GetStatus: (*route).GetStatus,
+		Operations: kernel{}, ModuleID: cell.FullModuleID{"agent"},
+		Options: []reconciler.Option{reconciler.WithName("routes"), reconciler.WithRetry(time.Second, time.Minute)},
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.loop.Run(ctx) }()
+	t.Cleanup(func() { cancel(); require.NoError(t, <-ended) })
+
+	registry := &reconciler.Registry{}
+	registry.Add(w.loop)
+	mux := http.NewServeMux()
+	mux.Handle("/debug/reconciler/", http.StripPrefix("/debug/reconciler", debug.New(registry, opts...)))
+	server := httptest.NewServer(w.watch(mux))
+	t.Cleanup(server.Close)
+	w.root = server.URL + "/debug/reconciler/"
+	return w
+}
+
+// watch notes what is posted, and how long answers take.
+func (w *world) watch(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		path := r.Method + " " + r.URL.Path
+		began, seen := time.Now(), &statusWriter{ResponseWriter: out, status: http.StatusOK}
+		next.ServeHTTP(seen, r)
+		took := time.Since(began)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if r.Method == http.MethodPost {
+			w.posts = append(w.posts, fmt.Sprintf("%d %s", seen.status, path[strings.LastIndex(path, "/")+1:]))
+		}
+		if took > w.slowest {
+			w.slowest, w.slowTo = took, path
+		}
+	})
+}
+
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (s *statusWriter) WriteHeader(status int) {
+	s.status = status
+	s.ResponseWriter.WriteHeader(status)
+}
+
+func (w *world) posted() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.posts)
+}
+
+func (w *world) put(names ...string) {
+	wtxn := w.db.WriteTxn(w.table)
+	for _, name := range names {
+		_, _, err := w.table.Insert(wtxn, &route{Name: name, Status: reconciler.StatusPending()})
+		require.NoError(w, err)
+	}
+	wtxn.Commit()
+}
+
+// settle waits until all that is in the table has been tried.
+func (w *world) settle() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, _, err := w.loop.WaitUntilReconciled(ctx, w.table.Revision(w.db.ReadTxn()))
+	require.NoError(w, err)
+}
+
+// url is the address of a page about the reconciler.
+func (w *world) url(page string, rest ...string) string {
+	values := url.Values{"reconciler": {"agent/routes"}}
+	for i := 0; i+1 < len(rest); i += 2 {
+		values.Set(rest[i], rest[i+1])
+	}
+	return w.root + page + "?" + values.Encode()
+}
+
+// under is the same address with another name of this machine.
+func under(name, address string) string { return strings.Replace(address, "127.0.0.1", name, 1) }

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package debug is a page that shows what the reconcilers of a program do: figures, a plot
+// of the last ten minutes, what fails and what is blocked and why, the story of one object,
+// and the journal. It is mounted next to pprof:
+//
+//	mux.Handle("/debug/reconciler/", debug.New(registry))
+//
+// or under any other path that ends in a slash, with or without [http.StripPrefix]. Behind
+// a proxy that changes the path the slash has to stay, as all links are relative. [New] with
+// [WithWrites] has buttons, too.
+//
+// The page asks nobody who they are, and object keys and error texts may be secrets: mount it
+// where pprof may be mounted, which is not where the world is. A name that somebody else can
+// make point to this machine (by DNS rebinding) is an own origin to browsers: a mux that
+// takes requests for the names it has alone keeps such sites out.
+//
+// # The pages, and their JSON
+//
+// Each page is JSON to who sends "Accept: application/json" without text/html, or asks for
+// ?format=json. NAME is what [reconciler.Registry.Find] takes; the links of the page add
+// table and nth where reconcilers have the same name. Durations are in nanoseconds.
+//
+//	./                                        {"reconcilers": [Snapshot...]}
+//	show?reconciler=NAME                      {"snapshot": Snapshot, "timeline": [Sample...]}
+//	objects?reconciler=NAME&status=Error      [reconciler.ObjectPage]; after=NEXT is the next one,
+//	                                          limit up to 1000, 50 unless said
+//	explain?reconciler=NAME&key=KEY           [reconciler.Explanation]
+//	journal?reconciler=NAME                   {"events": [Event...], "rounds": [...]}, the latest
+//	                                          last; key=KEY, since=5m or a time, limit up to 1000,
+//	                                          100 unless said; with a key there are no rounds
+//
+// With [WithWrites], and by POST only:
+//
+//	retry, refresh, pause, resume             ?reconciler=NAME for all, &key=KEY for the objects
+//	                                          with these keys
+//	prune                                     ?reconciler=NAME
+//
+// answer {"done": TEXT, "objects": how many, if that was counted}. A refusal is
+// {"error": TEXT}: 400 for a question that makes no sense, 403 for a write that is not
+// enabled or comes from another site, 404 for what there is not, 405 for another method, 409
+// for what the reconciler cannot do as things are.
+//
+// # What it costs
+//
+// Nothing while nobody looks. A page asks each reconciler that it shows a question or two
+// (see [reconciler.Inspector]) and lists no more than the limit, however many objects there
+// are. Somebody who looks asks once a second.
+package debug

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package debug_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/debug"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a reconciler that answers what it was told to, and remembers what it was asked.
+// What the page has no business with panics: the embedded interface is nil.
+type fake struct {
+	reconciler.Inspector
+	id          reconciler.ID
+	snapshot    reconciler.Snapshot
+	explanation reconciler.Explanation
+	objects     []reconciler.ObjectLine
+	listError   string
+	events      []reconciler.Event
+	rounds      []reconciler.Round
+	samples     []reconciler.Sample
+	actError    error
+
+	mu    sync.Mutex
+	acts  []string
+	asked []string
+}
+
+func (f *fake) did(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.acts = append(f.acts, fmt.Sprintf(format, args...))
+}
+
+// take returns what was done since the last call.
+func (f *fake) take() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	acts := f.acts
+	f.acts = nil
+	return acts
+}
+
+func (f *fake) ask(key string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, key)
+}
+
+func (f *fake) ID() reconciler.ID { return f.id }
+func (f *fake) Snapshot(context.Context) reconciler.Snapshot {
+	s := f.snapshot
+	s.ID = f.id
+	return s
+}
+
+func (f *fake) Explain(_ context.Context, key string) reconciler.Explanation {
+	f.ask(key)
+	e := f.explanation
+	e.Key = key
+	return e
+}
+
+// Objects goes by numbers, as a real one goes by revisions.
+func (f *fake) Objects(_ context.Context, q reconciler.ObjectQuery) reconciler.ObjectPage {
+	if f.listError != "" {
+		return reconciler.ObjectPage{Error: f.listError}
+	}
+	var all []reconciler.ObjectLine
+	for _, o := range f.objects {
+		if q.Status == "" || strings.EqualFold(q.Status, o.Status) {
+			all = append(all, o)
+		}
+	}
+	from := 0
+	_, _ = fmt.Sscan(q.After, &from)
+	from = min(from, len(all))
+	to := min(from+q.Limit, len(all))
+	page := reconciler.ObjectPage{Objects: all[from:to]}
+	if to < len(all) {
+		page.Next = fmt.Sprint(to)
+	}
+	return page
+}
+
+func (f *fake) Events(q reconciler.EventQuery) []reconciler.Event {
+	var out []reconciler.Event
+	for _, e := range f.events {
+		if (q.Key == "" || q.Key == e.Key) && !e.At.Before(q.Since) {
+			out = append(out, e)
+		}
+	}
+	if q.Limit > 0 {
+		out = out[max(0, len(out)-q.Limit):]
+	}
+	return out
+}
+
+func (f *fake) Journal() []reconciler.Round   { return f.rounds }
+func (f *fake) Timeline() []reconciler.Sample { return f.samples }
+func (f *fake) Prune()                        { f.did("prune") }
+func (f *fake) Pause()                        { f.did("pause") }
+func (f *fake) Resume()                       { f.did("resume") }
+func (f *fake) PauseKey(key string) error     { f.did("pause %q", key); return f.actError }
+func (f *fake) ResumeKey(key string) error    { f.did("resume %q", key); return f.actError }
+func (f *fake) Retry(_ context.Context, keys ...string) (int, error) {
+	f.did("retry %q", keys)
+	return max(1, len(keys)), f.actError
+}
+
+func (f *fake) Refresh(_ context.Context, keys ...string) (int, error) {
+	f.did("refresh %q", keys)
+	return len(keys), f.actError
+}
+
+// epoch is when the fakes are asked.
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func newFake(name string) *fake {
+	return &fake{
+		id:          reconciler.ID{Module: "agent", Name: name, Table: "routes"},
+		snapshot:    reconciler.Snapshot{At: epoch, Condition: "running", Initialized: true},
+		explanation: reconciler.Explanation{Reconciler: "agent/" + name, At: epoch, State: reconciler.StateDone},
+	}
+}
+
+// server is the page, at /debug/ of a server.
+type server struct {
+	*testing.T
+	http.Handler
+}
+
+func serve(t *testing.T, opts []debug.Option, all ...reconciler.Inspector) *server {
+	registry := &reconciler.Registry{}
+	for _, i := range all {
+		registry.Add(i)
+	}
+	return &server{t, debug.New(registry, opts...)}
+}
+
+var writes = []debug.Option{debug.WithWrites()}
+
+// send sends a request and returns the answer.
+func (s *server) send(method, path string, change ...func(*http.Request)) (*http.Response, string) {
+	s.Helper()
+	r := httptest.NewRequest(method, "http://here.test/debug/"+path, nil)
+	for _, c := range change {
+		c(r)
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	body, err := io.ReadAll(w.Result().Body)
+	require.NoError(s, err)
+	return w.Result(), string(body)
+}
+
+// page returns a page that has to be there, as HTML.
+func (s *server) page(path string) string {
+	s.Helper()
+	answer, body := s.send("GET", path, with("Accept", "text/html,application/xhtml+xml,*/*;q=0.8"))
+	require.Equal(s, http.StatusOK, answer.StatusCode, "%s: %s", path, body)
+	require.Equal(s, "text/html; charset=utf-8", answer.Header.Get("Content-Type"), path)
+	return body
+}
+
+// json returns an answer that has to be there, as JSON.
+func (s *server) json(path string) string {
+	s.Helper()
+	answer, body := s.send("GET", path, with("Accept", "application/json"))
+	require.Equal(s, http.StatusOK, answer.StatusCode, "%s: %s", path, body)
+	require.Equal(s, "application/json", answer.Header.Get("Content-Type"), path)
+	require.True(s, json.Valid([]byte(body)), path)
+	return body
+}
+
+func with(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+var address = regexp.MustCompile(`(?:href|src|action|data-live)="([^"]*)"`)
+
+// addresses returns what a page refers to, as a browser reads it.
+func addresses(t *testing.T, page string) []string {
+	var out []string
+	for _, m := range address.FindAllStringSubmatch(page, -1) {
+		ref := html.UnescapeString(m[1])
+		u, err := url.Parse(ref)
+		require.NoError(t, err)
+		require.False(t, u.IsAbs() || u.Host != "" || strings.HasPrefix(u.Path, "/"), "%q is not relative", ref)
+		out = append(out, ref)
+	}
+	return out
+}
+
+// failing returns lines of objects that fail.
+func failing(n int) []reconciler.ObjectLine {
+	out := make([]reconciler.ObjectLine, n)
+	for i := range out {
+		out[i] = reconciler.ObjectLine{
+			Key: fmt.Sprintf("route-%d", i), Status: "Error", Since: epoch, Revision: uint64(i + 1),
+			Reason: fmt.Sprintf("no route to host %d", i), Attempts: 3, State: reconciler.StateRetry, Next: epoch.Add(time.Minute),
+		}
+	}
+	return out
+}
+
+func withBody(contentType, body string) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Header.Set("Content-Type", contentType)
+		r.Body = io.NopCloser(strings.NewReader(body))
+	}
+}

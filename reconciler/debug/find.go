@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package debug
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// target is a reconciler and how the page refers to it.
+type target struct {
+	reconciler.Inspector
+	// query finds it again: its name, with its table and its place among those of the
+	// same name and table where that is needed to tell it from others.
+	query []field
+}
+
+// targets returns all reconcilers.
+func (h *handler) targets() []target {
+	all := h.registry.All()
+	names, ids := map[string]int{}, map[reconciler.ID]int{}
+	for _, i := range all {
+		names[i.ID().String()]++
+		ids[i.ID()]++
+	}
+	nth := map[reconciler.ID]int{}
+	found := make([]target, len(all))
+	for n, i := range all {
+		id := i.ID()
+		nth[id]++
+		query := []field{{"reconciler", id.String()}}
+		if names[id.String()] > 1 {
+			query = append(query, field{"table", id.Table})
+		}
+		if ids[id] > 1 {
+			query = append(query, field{"nth", strconv.Itoa(nth[id])})
+		}
+		found[n] = target{i, query}
+	}
+	return found
+}
+
+// find returns the reconciler that a request is about.
+func (h *handler) find(form url.Values) (target, error) {
+	name := form.Get("reconciler")
+	if name == "" {
+		return target{}, failf(http.StatusBadRequest, "no reconciler is named: ?reconciler=NAME")
+	}
+	all := h.targets()
+	for _, t := range all {
+		if t.meant(form) {
+			return t, nil
+		}
+	}
+	if form.Has("table") || form.Has("nth") {
+		return target{}, failf(http.StatusNotFound, "%v %q with table %q and nth %q",
+			reconciler.ErrNoReconciler, name, form.Get("table"), form.Get("nth"))
+	}
+	// What a person types may be shorter.
+	found, err := h.registry.Find(name)
+	switch {
+	case errors.Is(err, reconciler.ErrNoReconciler):
+		return target{}, failf(http.StatusNotFound, "%v", err)
+	case err != nil:
+		return target{}, failf(http.StatusBadRequest, "%v", err)
+	}
+	for _, t := range all {
+		if t.Inspector == found {
+			return t, nil
+		}
+	}
+	return target{found, []field{{"reconciler", found.ID().String()}}}, nil
+}
+
+// meant reports whether a request says all that tells the reconciler from others.
+func (t target) meant(form url.Values) bool {
+	for _, f := range t.query {
+		if form.Get(f.Name) != f.Value {
+			return false
+		}
+	}
+	return true
+}
+
+// link is the address of a page about the reconciler; the rest are names and values.
+func (t target) link(page string, rest ...string) string {
+	values := url.Values{}
+	for _, f := range t.query {
+		values.Set(f.Name, f.Value)
+	}
+	for i := 0; i+1 < len(rest); i += 2 {
+		values.Set(rest[i], rest[i+1])
+	}
+	return page + "?" + values.Encode()
+}
+
+// home is the overview.
+var home = link{Text: "Reconcilers", Href: "./"}
+
+// page is the beginning of each page about the reconciler.
+func (t target) page(title, current string) view {
+	v := view{Title: title, Trail: []link{home, {Text: visible(t.ID().String()), Href: t.link("show")}}}
+	for _, tab := range []struct{ text, page string }{{"Summary", "show"}, {"Objects", "objects"}, {"Journal", "journal"}} {
+		v.Tabs = append(v.Tabs, link{Text: tab.text, Href: t.link(tab.page), Current: tab.page == current})
+	}
+	return v
+}
+
+// object is a cell that leads to an object's story.
+func (t target) object(key string) cell {
+	return cell{Text: visible(key), Href: t.link("explain", "key", key), Kind: code}
+}

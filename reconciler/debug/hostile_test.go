@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package debug_test
+
+import (
+	"encoding/json"
+	"html"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// hostile are keys that mean something else to HTML, to addresses, to JSON or to the eye.
+var hostile = []string{
+	"<img src=x onerror=alert(1)>", `"><script>alert(1)</script>`, "' onclick='alert(1)", "javascript:alert(1)",
+	"../../etc/passwd", "a&b=c;d#e?f", "100%", "%00", "+ +", "", " ", "line\r\nSet-Cookie: a=b", "nul\x00",
+	"\xff\xfe", "\u202egnp.exe", "\u2066x", "{{.}}", "</title><b>", "`${1}`", "\u2028", strings.Repeat("x", 5000),
+}
+
+func TestHostileKeysStayTextAndLeadToTheirObject(t *testing.T) {
+	for _, key := range hostile {
+		f := full()
+		f.objects = []reconciler.ObjectLine{{Key: key, Status: "Error", Reason: "reason " + key, State: reconciler.StateRetry}}
+		f.explanation.Why, f.explanation.Error, f.explanation.BlockedOn = key, key, key
+		f.explanation.Notes, f.explanation.Holder, f.explanation.Group = []string{key}, key, key
+		f.events = []reconciler.Event{{Key: key, Error: key, Result: "failed"}}
+		f.explanation.Events = f.events
+		f.snapshot.Errors = []reconciler.ErrorClass{{Class: key, Key: key, Example: key}}
+		f.snapshot.Breakers, f.snapshot.Stuck, f.snapshot.PruneFailure = []string{key}, []string{key}, key
+		f.snapshot.Busy, f.snapshot.Waiting = key, []string{key}
+		s := serve(t, writes, f)
+
+		arg := url.QueryEscape(key)
+		for _, path := range []string{
+			"", "show?reconciler=agent/v4", "objects?reconciler=agent/v4", "journal?reconciler=agent/v4",
+			"journal?reconciler=agent/v4&key=" + arg, "explain?reconciler=agent/v4&key=" + arg,
+		} {
+			page := s.page(path)
+			for _, markup := range []string{"<img", "<script>", "<b>", "onclick='", "\u202e", "\u2066", "\u2028", "\x00", "\xff"} {
+				assert.NotContains(t, page, markup, "%q in %s", key, path)
+			}
+			assert.NotContains(t, page, "ZgotmplZ", "%q in %s", key, path)
+			for _, ref := range addresses(t, page) {
+				u, err := url.Parse(ref)
+				require.NoError(t, err)
+				if u.Query().Has("key") {
+					assert.Equal(t, []string{key}, u.Query()["key"], "in %s", path)
+				}
+			}
+		}
+		assert.Equal(t, []string{key}, f.asked[len(f.asked)-1:])
+	}
+}
+
+func TestHostileNamesOfReconcilersStayText(t *testing.T) {
+	for _, name := range hostile {
+		f := full()
+		f.id = reconciler.ID{Name: name, Table: "<b>" + name}
+		s := serve(t, writes, f)
+		if name == "" {
+			name = f.id.Table
+		}
+		for _, ref := range addresses(t, s.page("")) {
+			if strings.Contains(ref, "?reconciler=") {
+				page := s.page(ref)
+				assert.NotContains(t, page, "<b>")
+				assert.NotContains(t, page, "<img")
+				u, err := url.Parse(ref)
+				require.NoError(t, err)
+				assert.Equal(t, name, u.Query().Get("reconciler"))
+			}
+		}
+	}
+}
+
+func TestHostileTextInAnAddressStaysText(t *testing.T) {
+	s := serve(t, writes, full())
+	for _, text := range hostile {
+		arg := url.QueryEscape(text)
+		for _, path := range []string{
+			arg, "show?reconciler=" + arg, "show?reconciler=agent/v4&did=" + arg + "&count=" + arg, "objects?reconciler=agent/v4&limit=" + arg,
+			"objects?reconciler=agent/v4&status=" + arg, "objects?reconciler=agent/v4&after=" + arg, "journal?reconciler=agent/v4&since=" + arg,
+			"show?reconciler=agent/v4&format=" + arg, "?format=" + arg,
+		} {
+			answer, body := s.send("GET", path)
+			assert.NotContains(t, body, "<img", path)
+			assert.NotContains(t, body, "<b>", path)
+			assert.NotContains(t, body, "<script>", path)
+			assert.Empty(t, answer.Header.Get("Set-Cookie"))
+		}
+	}
+}
+
+func TestHostileKeysSurviveJSON(t *testing.T) {
+	for _, key := range hostile {
+		f := full()
+		f.objects = []reconciler.ObjectLine{{Key: key}}
+		text := serve(t, nil, f).json("objects?reconciler=agent/v4")
+		assert.NotContains(t, text, "<")
+		var page reconciler.ObjectPage
+		require.NoError(t, json.Unmarshal([]byte(text), &page))
+		assert.Equal(t, strings.ToValidUTF8(key, "\ufffd"), strings.ReplaceAll(page.Objects[0].Key, "\ufffd\ufffd", "\ufffd"))
+	}
+}
+
+func TestWhatCannotBeSeenIsShown(t *testing.T) {
+	f := newFake("v4")
+	s := serve(t, nil, f)
+	for key, want := range map[string]string{
+		"a\x00b\n":                `a\x00b\n`,
+		"\u202egnp.exe":           `\u202egnp.exe`,
+		"\xffé\ufffd":             `\xffé` + "\ufffd",
+		"a\u200bb\u00a0c d":       `a\u200bb\u00a0c d`,
+		strings.Repeat("é", 2000): strings.Repeat("é", 1000) + "…",
+		"日本語 <b> 'x' \U0001f6a2":  "日本語 <b> 'x' \U0001f6a2",
+	} {
+		f.objects = []reconciler.ObjectLine{{Key: key}}
+		assert.Contains(t, html.UnescapeString(s.page("objects?reconciler=agent/v4")), ">"+want+"</a>")
+	}
+}
+
+// Each answer, whatever it is, says the same to the browser of what it may do.
+func TestEveryAnswerForbidsWhatIsNotServedHere(t *testing.T) {
+	s := serve(t, writes, full())
+	for _, c := range []struct {
+		method, path string
+		want         int
+	}{
+		{"GET", "", 200}, {"HEAD", "", 200}, {"GET", "?format=json", 200}, {"GET", "?format=live", 200}, {"GET", "style.css", 200},
+		{"GET", "live.js", 200}, {"GET", "icon.svg", 200}, {"GET", "show?reconciler=agent/v4", 200},
+		{"GET", "nothing", 404}, {"POST", "", 405}, {"DELETE", "style.css", 405}, {"GET", "retry", 405},
+		{"POST", "retry?reconciler=agent/v4", 303}, {"POST", "retry?reconciler=agent/v4&format=json", 200}, {"POST", "retry", 400},
+	} {
+		answer, _ := s.send(c.method, c.path)
+		assert.Equal(t, c.want, answer.StatusCode, "%s %s", c.method, c.path)
+		assert.Equal(t, map[string]string{
+			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+				"form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+			"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Cross-Origin-Resource-Policy": "same-origin",
+			"Referrer-Policy": "same-origin", "Cache-Control": "no-store",
+		}, headers(answer.Header, "Content-Security-Policy", "X-Content-Type-Options", "X-Frame-Options",
+			"Cross-Origin-Resource-Policy", "Referrer-Policy", "Cache-Control"), "%s %s", c.method, c.path)
+		assert.Empty(t, answer.Header.Get("Access-Control-Allow-Origin"))
+	}
+}
+
+func headers(h http.Header, names ...string) map[string]string {
+	out := map[string]string{}
+	for _, name := range names {
+		out[name] = h.Get(name)
+	}
+	return out
+}
+
+// The policy would keep them from working: better there are none.
+func TestPagesHaveNoInlineScriptOrStyle(t *testing.T) {
+	s := serve(t, writes, full())
+	for _, path := range []string{"", "show?reconciler=agent/v4", "objects?reconciler=agent/v4", "journal?reconciler=agent/v4", "explain?reconciler=agent/v4&key=k", "nothing"} {
+		_, page := s.send("GET", path)
+		assert.NotRegexp(t, `(?i)<style|style=|<script[^>]*>[^<]|\son[a-z]+=|javascript:|data:`, page, path)
+	}
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package debug
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// journal is what the reconciler remembers: operations, of one object or of all, and
+// rounds. Both are the latest, as many as the limit says.
+func (h *handler) journal(r *http.Request) (answer, error) {
+	form := r.URL.Query()
+	t, err := h.find(form)
+	if err != nil {
+		return answer{}, err
+	}
+	limit, err := limitOf(form, 100)
+	if err != nil {
+		return answer{}, err
+	}
+	now := time.Now()
+	from, err := sinceOf(form, now)
+	if err != nil {
+		return answer{}, err
+	}
+	q := reconciler.EventQuery{Key: form.Get("key"), Since: from, Limit: limit}
+	happened := listed(t.Events(q))
+	var latest []round
+	if q.Key == "" {
+		latest = rounds(t.Journal(), from, limit)
+	}
+
+	v := t.page("Journal of "+visible(t.ID().String()), "journal")
+	v.AsOf = asOf(now)
+	caption := "Operations, the latest first"
+	if q.Key != "" {
+		caption = "Operations on " + visible(q.Key) + ", the latest first"
+	}
+	v.Tables = []table{events(t, happened, caption)}
+	v.Tables[0].ID = ""
+	if q.Key == "" {
+		v.Tables = append(v.Tables, roundTable(latest))
+	}
+	if more := min(10*limit, maxLimit); more > limit && (len(happened) == limit || len(latest) == limit) {
+		v.Next = &link{Text: "Up to " + number(more), Href: moreLink(t, form, more)}
+	}
+	return answer{data: map[string]any{"events": happened, "rounds": listed(latest)}, view: v}, nil
+}
+
+// moreLink is the same page with another limit.
+func moreLink(t target, form url.Values, limit int) string {
+	rest := []string{"limit", strconv.Itoa(limit)}
+	for _, name := range []string{"key", "since"} {
+		if form.Has(name) {
+			rest = append(rest, name, form.Get(name))
+		}
+	}
+	return t.link("journal", rest...)
+}
+
+// sinceOf returns the time that a request names: as such, or as a duration before now.
+func sinceOf(form url.Values, now time.Time) (time.Time, error) {
+	text := form.Get("since")
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return time.Time{}, failf(http.StatusBadRequest, "since is %q, must be a time like %s or a duration like 5m", text, time.RFC3339)
+	}
+	return now.Add(-d), nil
+}
+
+// rounds returns the latest rounds, the latest last.
+func rounds(all []reconciler.Round, from time.Time, limit int) []round {
+	all = all[max(0, len(all)-limit):]
+	var out []round
+	for _, r := range all {
+		if !r.Started.Before(from) {
+			out = append(out, roundOf(r))
+		}
+	}
+	return out
+}
+
+func roundTable(all []round) table {
+	list := table{
+		Caption: "Rounds, the latest first", Empty: "The journal has no rounds.",
+		Columns: []string{"Round", "Started", "Reason", "Planned", "Operations", "Written", "Took", "Commit", "Prune"},
+	}
+	for _, r := range slices.Backward(all) {
+		written := number(r.Written)
+		if r.Lost > 0 {
+			written += fmt.Sprintf(", %s lost", number(r.Lost))
+		}
+		if r.Conflicts > 0 {
+			written += fmt.Sprintf(", %s onto another's", number(r.Conflicts))
+		}
+		planned := fmt.Sprintf("%s changed, %s waited", number(r.Changes), number(r.Waited))
+		if r.Returned > 0 {
+			planned += fmt.Sprintf(", %s put back", number(r.Returned))
+		}
+		list.Rows = append(list.Rows, []cell{
+			counted(r.Round), clock(r.Started), {Text: string(r.Reason)}, {Text: planned},
+			counted(r.Operations), {Text: written, Kind: count},
+			{Text: took(r.Took), Kind: count}, {Text: took(r.CommitTook), Kind: count}, pruned(r.Prune),
+		})
+	}
+	return list
+}
+
+func pruned(p *prune) cell {
+	switch {
+	case p == nil:
+		return cell{Text: none}
+	case p.Error != "":
+		return cell{Text: "failed: " + visible(p.Error), Kind: bad}
+	case p.Listed > 0 || p.Swept > 0:
+		return cell{Text: fmt.Sprintf("%s listed, %s swept, in %s", number(p.Listed), number(p.Swept), took(p.Took))}
+	}
+	return cell{Text: "in " + took(p.Took)}
+}
+
+// events shows operations, the latest first.
+func events(t target, happened []reconciler.Event, caption string) table {
+	list := table{
+		ID: "events", Caption: caption, Empty: "The journal has no operations.",
+		Columns: []string{"At", "Key", "Operation", "Result", "Error", "Attempt", "Took", "Round"},
+	}
+	for _, e := range slices.Backward(happened) {
+		list.Rows = append(list.Rows, []cell{
+			clock(e.At), t.object(e.Key),
+			{Text: e.Operation, Title: fmt.Sprintf("revision %d", e.Revision)},
+			result(e), {Text: visible(e.Error), Kind: code},
+			{Text: fmt.Sprintf("%d, by %s", e.Attempt, e.Cause)}, {Text: took(e.Took), Kind: count}, counted(e.Round),
+		})
+	}
+	return list
+}
+
+// result is what an operation came back with, and whether that counted.
+func result(e reconciler.Event) cell {
+	c := cell{Text: e.Result, Kind: good}
+	switch e.Result {
+	case "failed", "terminal":
+		c.Kind = bad
+	case "blocked":
+		c.Kind = wait
+	}
+	if e.Lost {
+		c.Text += ", lost"
+		c.Title = "the object changed meanwhile"
+	}
+	if e.Conflict {
+		c.Text += ", onto another's"
+		c.Title = "another reconciler had written the object"
+	}
+	return c
+}

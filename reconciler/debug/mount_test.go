@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package debug_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/debug"
+)
+
+// Wherever the page is, all that it refers to is there too, and so is what follows a button.
+func TestPageWorksUnderAnyPath(t *testing.T) {
+	registry := &reconciler.Registry{}
+	registry.Add(full())
+	page := debug.New(registry, debug.WithWrites())
+	for root, mount := range map[string]func(*http.ServeMux){
+		"/debug/reconciler/": func(mux *http.ServeMux) { mux.Handle("/debug/reconciler/", page) },
+		"/debug/reconciler2/": func(mux *http.ServeMux) {
+			mux.Handle("/debug/reconciler2/", http.StripPrefix("/debug/reconciler2", page))
+		},
+		"/x/": func(mux *http.ServeMux) { mux.Handle("/x/", http.StripPrefix("/x/", page)) },
+		"/":   func(mux *http.ServeMux) { mux.Handle("/", page) },
+		"/a/b/": func(mux *http.ServeMux) {
+			inner := http.NewServeMux()
+			inner.Handle("/b/", page)
+			mux.Handle("/a/", http.StripPrefix("/a", inner))
+		},
+	} {
+		mux := http.NewServeMux()
+		mount(mux)
+		server := httptest.NewServer(mux)
+		seen := crawl(t, server, root)
+		for _, name := range []string{"", "show", "objects", "explain", "journal", "style.css", "live.js", "icon.svg", "retry", "prune"} {
+			assert.True(t, seen[root+name], "%s%s of %v", root, name, seen)
+		}
+		server.Close()
+	}
+}
+
+// crawl follows all that a page refers to, and pushes all buttons.
+func crawl(t *testing.T, server *httptest.Server, root string) map[string]bool {
+	client := server.Client()
+	defer client.CloseIdleConnections()
+	seen, visited := map[string]bool{}, map[string]bool{}
+	base, err := url.Parse(server.URL + root)
+	require.NoError(t, err)
+	for todo := []*url.URL{base}; len(todo) > 0; todo = todo[1:] {
+		at := todo[0]
+		if visited[at.String()] {
+			continue
+		}
+		visited[at.String()], seen[at.Path] = true, true
+		method := http.MethodGet
+		if name := at.Path[strings.LastIndex(at.Path, "/")+1:]; strings.Contains("retry refresh prune pause resume", name) && name != "" {
+			method = http.MethodPost
+		}
+		r, err := http.NewRequestWithContext(t.Context(), method, at.String(), nil)
+		require.NoError(t, err)
+		answer, err := client.Do(r)
+		require.NoError(t, err)
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		// The form that asks for a key has none here.
+		if at.Path == root+"explain" && !at.Query().Has("key") {
+			continue
+		}
+		require.Equal(t, http.StatusOK, answer.StatusCode, "%s %s: %s", method, at, body)
+		if !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") {
+			continue
+		}
+		for _, ref := range addresses(t, string(body)) {
+			to, err := answer.Request.URL.Parse(ref)
+			require.NoError(t, err)
+			todo = append(todo, to)
+		}
+	}
+	return seen
+}

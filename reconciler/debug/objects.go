@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package debug
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// maxLimit bounds what is listed on one page.
+const maxLimit = 1000
+
+// statuses are what objects can be listed by; the first means all.
+var statuses = []string{"", "Error", "Blocked", "Pending", "Refreshing", "Done", "Unset", "Deleted"}
+
+// objects lists objects by their status, a page at a time.
+func (h *handler) objects(r *http.Request) (answer, error) {
+	form := r.URL.Query()
+	t, err := h.find(form)
+	if err != nil {
+		return answer{}, err
+	}
+	limit, err := limitOf(form, 50)
+	if err != nil {
+		return answer{}, err
+	}
+	q := reconciler.ObjectQuery{Status: form.Get("status"), After: form.Get("after"), Limit: limit}
+	if !slices.ContainsFunc(statuses, func(s string) bool { return strings.EqualFold(s, q.Status) }) {
+		return answer{}, failf(http.StatusBadRequest, "status is %q, must be one of %s", q.Status, strings.Join(statuses[1:], ", "))
+	}
+	list := t.Objects(r.Context(), q)
+	if list.Error != "" {
+		return answer{}, failf(http.StatusConflict, "%s", list.Error)
+	}
+	list.Objects = listed(list.Objects)
+
+	now := time.Now()
+	v := t.page("Objects of "+visible(t.ID().String()), "objects")
+	v.AsOf = asOf(now)
+	v.Lookup = &lookup{Hidden: t.query}
+	for _, status := range statuses {
+		text := status
+		if text == "" {
+			text = "All"
+		}
+		v.Choices = append(v.Choices, link{
+			Text: text, Href: t.link("objects", "status", status), Current: strings.EqualFold(status, q.Status),
+		})
+	}
+	v.Tables = []table{lines(t, now, list.Objects)}
+	if list.Next != "" {
+		v.Next = &link{Text: "Next page", Href: t.link("objects", "status", q.Status, "after", list.Next, "limit", strconv.Itoa(limit))}
+		v.Tables[0].Empty = "None among these rows; there are more."
+	}
+	return answer{data: list, view: v}, nil
+}
+
+func lines(t target, now time.Time, objects []reconciler.ObjectLine) table {
+	list := table{
+		Caption: "Objects, those longest unwritten first", Empty: "There are none.",
+		Columns: []string{"Key", "State", "Status", "Since", "Reason", "Failures", "Next attempt"},
+	}
+	for _, o := range objects {
+		list.Rows = append(list.Rows, []cell{
+			t.object(o.Key), state(o.State), {Text: visible(o.Status)}, since(now, o.Since),
+			{Text: visible(o.Reason), Kind: code}, counted(o.Attempts), until(now, o.Next),
+		})
+	}
+	return list
+}
+
+// limitOf returns how much is to be listed.
+func limitOf(form url.Values, otherwise int) (int, error) {
+	text := form.Get("limit")
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxLimit {
+		return 0, failf(http.StatusBadRequest, "limit is %q, must be between 1 and %d", text, maxLimit)
+	}
+	return n, nil
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package debug_test
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// full is a reconciler that has something to say about everything.
+func full() *fake {
+	f := newFake("v4")
+	f.snapshot = reconciler.Snapshot{
+		At: epoch, Condition: "busy", Busy: "update of route-7 for 3s", Started: epoch.Add(-time.Hour),
+		Objects: 123456, Waiting: []string{"k8s-sync"}, Unseen: 41,
+		States: []metrics.StateCount{{State: "ready", Count: 1}, {State: "in flight", Count: 2}, {State: "retry", Count: 3}, {State: "blocked", Count: 4}},
+		Lanes:  []metrics.StateCount{{State: "fresh", Count: 1}}, Failing: 5, Blocked: 6,
+		Revision: 90, Observed: 80, Attempted: 70, LowWatermark: 60, OldestUnapplied: epoch.Add(-90 * time.Second),
+		OperationsPerSecond: 1234.5, FailuresPerSecond: 0.25, RoundsPerSecond: 12,
+		Errors:   []reconciler.ErrorClass{{Class: "no route to host #", Count: 77, Last: epoch.Add(-2 * time.Second), Key: "route-7", Example: "no route to host 7"}},
+		Breakers: []string{"class timeout since 5s"}, Stuck: []string{"update of route-9"}, PruneFailure: "list: permission denied",
+		NextPrune: epoch.Add(time.Hour), Settings: []reconciler.SettingText{{Name: "RoundSize", Value: "1000"}},
+	}
+	f.explanation = reconciler.Explanation{
+		Reconciler: "agent/v4", At: epoch, State: reconciler.StateRetry, Since: epoch.Add(-time.Minute), Why: "It failed.",
+		Found: true, Status: "Error", Revision: 17, Attempts: 3, LastAttempt: epoch.Add(-time.Second), Error: "no route",
+		Wanted: epoch.Add(-time.Minute), Next: epoch.Add(9 * time.Second), BlockedOn: "device eth0", Lane: "fresh", Ahead: 8,
+		Group: "eth", Holder: "route-1", Notes: []string{"The breaker is open."},
+	}
+	f.objects = failing(3)
+	f.events = []reconciler.Event{
+		{Round: 1, At: epoch, Key: "route-0", Operation: "update", Cause: reconciler.CauseChange, Revision: 5, Attempt: 1, Result: "failed", Error: "no route", Took: time.Millisecond},
+		{Round: 2, At: epoch.Add(time.Second), Key: "route-1", Operation: "delete", Cause: reconciler.CauseRetry, Revision: 6, Attempt: 2, Result: "done", Lost: true, Conflict: true, Took: 1234567},
+	}
+	f.explanation.Events = f.events[:1]
+	f.rounds = []reconciler.Round{
+		{Sequence: 1, Reason: reconciler.ReasonStart, Started: epoch, Took: 5 * time.Millisecond, Changes: 1, Waited: 2, Refreshes: 3, Returned: 4,
+			Operations: make([]reconciler.OperationRecord, 5), Written: 6, Lost: 7, Conflicts: 8, CommitTook: time.Millisecond},
+		{Sequence: 2, Reason: reconciler.ReasonPrune, Started: epoch.Add(time.Second), Prune: &reconciler.PruneRecord{Error: "broken pipe", Took: time.Second, Listed: 9, Swept: 10}},
+	}
+	f.samples = []reconciler.Sample{{At: epoch.Add(-time.Second), Pending: 1, InFlight: 2, Failing: 3, Blocked: 4, Operations: 5, Failures: 6}, {At: epoch, Pending: 7}}
+	return f
+}
+
+func TestOverviewHasEachReconcilerWithItsFigures(t *testing.T) {
+	s := serve(t, nil, full(), newFake("v6"))
+	page := s.page("")
+	for _, text := range []string{
+		"agent/v4", "busy", "123,456", ">42<", ">2<", ">5<", ">6<", "1 m 30 s", "1,235/s", "agent/v6", "running",
+		"1 of 2 reconcilers need a look: 5 failing, 6 blocked",
+	} {
+		assert.Contains(t, page, text)
+	}
+	assert.Contains(t, serve(t, nil).page(""), "There are no reconcilers.")
+	assert.Contains(t, serve(t, nil, newFake("v6")).page(""), "Nothing fails")
+}
+
+func TestReconcilerHasWhatASnapshotHas(t *testing.T) {
+	page := serve(t, nil, full()).page("show?reconciler=agent/v4")
+	for _, text := range []string{
+		"busy: the figures are as of its last round; it is in update of route-7 for 3s", "waits for k8s-sync",
+		"123,456", "class timeout since 5s", "update of route-9", "list: permission denied", "in 1 h 0 m",
+		"no route to host #", ">77<", "2.0 s ago", "no route to host 7", "RoundSize", ">1000<", "ready in lane fresh",
+		">90<", ">70<", ">60<", "0.2/s",
+	} {
+		assert.Contains(t, page, text)
+	}
+}
+
+func TestObjectsHaveTheirReasons(t *testing.T) {
+	page := serve(t, nil, full()).page("objects?reconciler=agent/v4&status=error")
+	for _, text := range []string{"route-2", "no route to host 2", "retry", "Error", ">3<"} {
+		assert.Contains(t, page, text)
+	}
+	assert.Contains(t, page, `aria-current="true">Error<`)
+}
+
+func TestStoryOfAnObjectIsWhatExplainSays(t *testing.T) {
+	page := serve(t, nil, full()).page("explain?reconciler=agent/v4&key=route-0")
+	for _, text := range []string{
+		"retry: It failed.", "1 m 0 s ago", "Error at revision 17", "no route", "in 9.0 s", "1.0 s ago", "device eth0",
+		"fresh", ">8<", "eth", "route-1", "The breaker is open.", "03:04:05.000", "1, by change", "1ms",
+	} {
+		assert.Contains(t, page, text)
+	}
+}
+
+func TestJournalHasOperationsAndRoundsTheLatestFirst(t *testing.T) {
+	s := serve(t, nil, full())
+	page := s.page("journal?reconciler=agent/v4")
+	for _, text := range []string{
+		"done, lost, onto another&#39;s", "2, by retry", "1.23ms", "1 changed, 2 waited, 4 put back",
+		"6, 7 lost, 8 onto another&#39;s", "failed: broken pipe",
+	} {
+		assert.Contains(t, page, text)
+	}
+	assert.Less(t, strings.Index(page, "03:04:06.000"), strings.Index(page, "03:04:05.000"))
+
+	page = s.page("journal?reconciler=agent/v4&key=route-0")
+	assert.Contains(t, page, "no route")
+	assert.NotContains(t, page, "by retry")
+	assert.NotContains(t, page, "Rounds, the latest first")
+}
+
+func TestJournalIsBoundedByTimeAndLimit(t *testing.T) {
+	s := serve(t, nil, full())
+	latest := s.json("journal?reconciler=agent/v4&limit=1")
+	assert.Contains(t, latest, "route-1")
+	assert.NotContains(t, latest, "route-0")
+	assert.NotContains(t, latest, `"reason":"start"`)
+	assert.Equal(t, latest, s.json("journal?reconciler=agent/v4&since=2026-01-02T03:04:06Z"))
+	assert.JSONEq(t, `{"events":[],"rounds":[]}`, s.json("journal?reconciler=agent/v4&since=5m"))
+	assert.Contains(t, s.page("journal?reconciler=agent/v4&limit=1"), "Up to 10<")
+}
+
+func TestPagesOfObjectsLeadFromOneToTheNext(t *testing.T) {
+	f := newFake("v4")
+	f.objects = failing(120)
+	s := serve(t, nil, f)
+	seen, pages := map[string]bool{}, 0
+	for path := "objects?reconciler=agent%2Fv4&status=Error"; path != ""; pages++ {
+		page := s.page(path)
+		path = ""
+		for _, ref := range addresses(t, page) {
+			switch u, _ := url.Parse(ref); {
+			case u.Path == "explain" && u.Query().Has("key"):
+				seen[u.Query().Get("key")] = true
+			case u.Query().Has("after"):
+				path = ref
+			}
+		}
+	}
+	assert.Len(t, seen, 120)
+	assert.Equal(t, 3, pages)
+}
+
+func TestQuestionsThatMakeNoSenseAreRefused(t *testing.T) {
+	f := full()
+	s := serve(t, nil, f, &fake{id: reconciler.ID{Module: "other", Name: "v4", Table: "rules"}})
+	for path, want := range map[string]int{
+		"show":                                    http.StatusBadRequest,
+		"show?reconciler=%3Cb%3E":                 http.StatusNotFound,
+		"show?reconciler=agent/v4&nth=2&table=x":  http.StatusOK,
+		"show?reconciler=nobody&nth=2":            http.StatusNotFound,
+		"show?reconciler=v4":                      http.StatusBadRequest, // either of two
+		"show?reconciler=routes":                  http.StatusOK,
+		"explain?reconciler=agent/v4":             http.StatusBadRequest,
+		"objects?reconciler=agent/v4&limit=0":     http.StatusBadRequest,
+		"objects?reconciler=agent/v4&limit=1001":  http.StatusBadRequest,
+		"objects?reconciler=agent/v4&limit=x":     http.StatusBadRequest,
+		"objects?reconciler=agent/v4&status=none": http.StatusBadRequest,
+		"journal?reconciler=agent/v4&since=-5m":   http.StatusBadRequest,
+		"journal?reconciler=agent/v4&since=ago":   http.StatusBadRequest,
+		"nothing":                                 http.StatusNotFound,
+	} {
+		for _, accept := range []string{"text/html", "application/json"} {
+			answer, body := s.send("GET", path, with("Accept", accept))
+			assert.Equal(t, want, answer.StatusCode, path)
+			if want == http.StatusOK {
+				continue
+			}
+			assert.Contains(t, answer.Header.Get("Content-Type"), accept, path)
+			if accept == "application/json" {
+				assert.Regexp(t, `^\{"error":".+"\}\n$`, body, path)
+			} else {
+				assert.NotContains(t, body, "<b>", path)
+			}
+		}
+	}
+	answer, body := s.send("GET", "show?reconciler=routes&format=xml")
+	assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
+	assert.Contains(t, body, "format is &#34;xml&#34;")
+
+	f.listError = "the table is gone"
+	answer, body = s.send("GET", "objects?reconciler=agent/v4")
+	assert.Equal(t, http.StatusConflict, answer.StatusCode)
+	assert.Contains(t, body, "the table is gone")
+}
+
+func TestReconcilersOfTheSameNameAreToldApart(t *testing.T) {
+	one, two, three := newFake("v4"), newFake("v4"), newFake("v4")
+	two.id.Table, three.id.Table = "rules", "rules"
+	all := []*fake{one, two, three}
+	s := serve(t, writes, one, two, three)
+	for i, ref := range rows(t, s.page("")) {
+		for _, act := range addresses(t, s.page(ref)) {
+			if strings.HasPrefix(act, "pause?") {
+				answer, body := s.send("POST", act)
+				require.Equal(t, http.StatusSeeOther, answer.StatusCode, body)
+			}
+		}
+		for j, f := range all {
+			if j == i {
+				assert.Equal(t, []string{"pause"}, f.take(), "reconciler %d", j)
+			} else {
+				assert.Empty(t, f.take(), "reconciler %d for %d", j, i)
+			}
+		}
+	}
+}
+
+// rows returns the links to reconcilers that an overview has.
+func rows(t *testing.T, page string) []string {
+	var out []string
+	for _, ref := range addresses(t, page) {
+		if strings.HasPrefix(ref, "show?") {
+			out = append(out, ref)
+		}
+	}
+	require.NotEmpty(t, out)
+	return out
+}
+
+// What the script is sent has a place in the page, and the page says the same.
+func TestLivePartsArePartsOfThePage(t *testing.T) {
+	f := full()
+	s := serve(t, nil, f)
+	for _, path := range []string{"", "show?reconciler=agent/v4", "explain?reconciler=agent/v4&key=route-0"} {
+		page := s.page(path)
+		source := ""
+		for _, ref := range addresses(t, page) {
+			if strings.Contains(ref, "format=live") {
+				source = ref
+			}
+		}
+		require.NotEmpty(t, source, path)
+		live := decode[struct {
+			Cells map[string]struct{ Text string }
+			Paths map[string]string
+			Rows  map[string][][]struct{ Text string }
+		}](t, s.json(source))
+		for id, c := range live.Cells {
+			require.Contains(t, page, `id="`+id+`"`)
+			if id != "as-of" {
+				assert.Contains(t, html.UnescapeString(page), c.Text, id)
+			}
+		}
+		for id, d := range live.Paths {
+			assert.Contains(t, page, `id="`+id+`" d="`+d+`"`)
+		}
+		for id, rows := range live.Rows {
+			require.Contains(t, page, `id="`+id+`"`)
+			for _, row := range rows {
+				for _, c := range row {
+					assert.Contains(t, html.UnescapeString(page), c.Text)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package debug
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// show is one reconciler.
+func (h *handler) show(r *http.Request) (answer, error) {
+	t, err := h.find(r.URL.Query())
+	if err != nil {
+		return answer{}, err
+	}
+	s, samples := t.Snapshot(r.Context()), t.Timeline()
+	v := t.page(visible(s.ID.String()), "show")
+	v.Live = t.link("show", "format", "live")
+	v.AsOf = asOf(s.At)
+	v.Note = outcome(r.URL.Query())
+	v.Lead = lead(s)
+	v.Actions, v.Drastic = h.buttons(t), true
+	v.Lookup = &lookup{Hidden: t.query}
+	v.Figures = figures(s)
+	v.Plot = plot(s.At, samples)
+	v.Tables = []table{hindrances(s), classes(t, s), states(t, s), settings(s)}
+	data := map[string]any{"snapshot": snapshotOf(s), "timeline": listed(samples)}
+	return answer{data: data, view: v}, nil
+}
+
+// lead is the condition in a sentence.
+func lead(s reconciler.Snapshot) cell {
+	c := condition(s)
+	var more []string
+	if s.Busy != "" {
+		more = append(more, "the figures are as of its last round; it is in "+visible(s.Busy))
+	}
+	if !s.Initialized {
+		text := "the table is not initialised"
+		if len(s.Waiting) > 0 {
+			text += ", and waits for " + visible(strings.Join(s.Waiting, ", "))
+		}
+		more = append(more, text)
+	}
+	if !s.Started.IsZero() {
+		c.Title = "started " + stamp(s.Started)
+	}
+	if len(more) > 0 {
+		c.Text += ": " + strings.Join(more, "; ")
+	}
+	return c
+}
+
+func condition(s reconciler.Snapshot) cell {
+	c := cell{Text: s.Condition, Kind: wait}
+	switch s.Condition {
+	case "running":
+		c.Kind = good
+	case "paused":
+		c.Kind = held
+	case "stopped":
+		c.Kind = bad
+	}
+	return c
+}
+
+func figures(s reconciler.Snapshot) []figure {
+	low := cell{Text: none}
+	if s.LowWatermark > 0 {
+		low = counted(s.LowWatermark)
+	}
+	return []figure{
+		{"objects", "Objects", counted(s.Objects)},
+		{"pending", "Pending", counted(pending(s))},
+		{"in-flight", "In flight", counted(inFlight(s))},
+		{"failing", "Failing", alarming(s.Failing, bad)},
+		{"blocked", "Blocked", alarming(s.Blocked, wait)},
+		{"behind", "Behind by", behind(s)},
+		{"operations", "Operations", cell{Text: rate(s.OperationsPerSecond)}},
+		{"failures", "Failures", cell{Text: rate(s.FailuresPerSecond)}},
+		{"rounds", "Rounds", cell{Text: rate(s.RoundsPerSecond)}},
+		{"revision", "Table at revision", counted(s.Revision)},
+		{"attempted", "Attempted up to", counted(s.Attempted)},
+		{"low", "Oldest not applied", low},
+		{"prune", "Next prune", until(s.At, s.NextPrune)},
+	}
+}
+
+// pending is how many objects or changes wait for their turn, the unseen among them, as
+// [reconciler.Sample] counts them.
+func pending(s reconciler.Snapshot) int {
+	n := s.Unseen
+	for _, state := range []reconciler.ObjectState{
+		reconciler.StateReady, reconciler.StateQueued, awaited, reconciler.StateHeld, reconciler.StatePaused,
+	} {
+		n += inState(s.States, state)
+	}
+	return n
+}
+
+func inFlight(s reconciler.Snapshot) int { return inState(s.States, reconciler.StateInFlight) }
+
+func inState(states []metrics.StateCount, want reconciler.ObjectState) int {
+	for _, s := range states {
+		if s.State == string(want) {
+			return s.Count
+		}
+	}
+	return 0
+}
+
+// alarming is a number that is of the kind unless it is zero.
+func alarming(n int, k kind) cell {
+	if n == 0 {
+		k = count
+	}
+	return cell{Text: number(n), Kind: k}
+}
+
+// behind is the age of the oldest change that is not applied.
+func behind(s reconciler.Snapshot) cell {
+	if s.OldestUnapplied.IsZero() {
+		return cell{Text: none}
+	}
+	return cell{Text: span(s.At.Sub(s.OldestUnapplied)), Title: "written " + stamp(s.OldestUnapplied), Kind: count}
+}
+
+// hindrances are what holds back more than one object.
+func hindrances(s reconciler.Snapshot) table {
+	list := table{ID: "hindrances", Caption: "What holds work back", Columns: []string{"What", "Which"}, Empty: "Nothing."}
+	add := func(what, which string, k kind) {
+		list.Rows = append(list.Rows, []cell{{Text: what, Kind: k}, {Text: visible(which), Kind: code}})
+	}
+	for _, b := range s.Breakers {
+		add("breaker open", b, bad)
+	}
+	for _, o := range s.Stuck {
+		add("stuck operation", o, bad)
+	}
+	if s.PruneFailure != "" {
+		add("prune failed", s.PruneFailure, bad)
+	}
+	for _, w := range s.Waiting {
+		add("initialiser", w, wait)
+	}
+	return list
+}
+
+func classes(t target, s reconciler.Snapshot) table {
+	list := table{ID: "errors", Caption: "Errors by class", Columns: []string{"Class", "Count", "Last", "Example", "Object"}, Empty: "No operation has failed."}
+	for _, e := range s.Errors {
+		list.Rows = append(list.Rows, []cell{
+			{Text: visible(e.Class), Kind: code}, counted(e.Count), since(s.At, e.Last),
+			{Text: visible(e.Example), Kind: code}, t.object(e.Key),
+		})
+	}
+	return list
+}
+
+// states has the objects that are on their way, with the lanes of those that are ready.
+func states(t target, s reconciler.Snapshot) table {
+	list := table{ID: "states", Caption: "On the way", Columns: []string{"State", "Objects"}, Empty: "Nothing."}
+	for _, c := range s.States {
+		list.Rows = append(list.Rows, []cell{stateIn(t, c.State), counted(c.Count)})
+		if c.State != string(reconciler.StateReady) {
+			continue
+		}
+		for _, lane := range s.Lanes {
+			list.Rows = append(list.Rows, []cell{{Text: "ready in lane " + visible(lane.State), Kind: work}, counted(lane.Count)})
+		}
+	}
+	list.Rows = append(list.Rows, []cell{{Text: "unseen", Title: "about how many changes have not been looked at", Kind: wait}, counted(s.Unseen)})
+	return list
+}
+
+// Two states have names of their own in figures: that of an object whose change came while it
+// was worked on, and that of one behind a breaker.
+const (
+	awaited reconciler.ObjectState = "awaited"
+	tripped reconciler.ObjectState = "tripped"
+)
+
+// stateIn is a state that leads to the objects in it, as far as the status tells them.
+func stateIn(t target, name string) cell {
+	c := state(reconciler.ObjectState(name))
+	switch reconciler.ObjectState(name) {
+	case reconciler.StateRetry, reconciler.StateTerminal, tripped:
+		c.Href = t.link("objects", "status", "Error")
+	case reconciler.StateBlocked:
+		c.Href = t.link("objects", "status", "Blocked")
+	}
+	return c
+}
+
+// state is the state of an object.
+func state(s reconciler.ObjectState) cell {
+	c := cell{Text: visible(string(s))}
+	switch s {
+	case reconciler.StateDone, reconciler.StateRequeue:
+		c.Kind = good
+	case reconciler.StateInFlight, reconciler.StateReady:
+		c.Kind = work
+	case reconciler.StateRetry, reconciler.StateTerminal, reconciler.StateStuck, reconciler.StateTripped, tripped:
+		c.Kind = bad
+	case reconciler.StateUnseen, reconciler.StateQueued, reconciler.StateHeld, reconciler.StateBlocked, awaited:
+		c.Kind = wait
+	case reconciler.StatePaused:
+		c.Kind = held
+	}
+	return c
+}
+
+func settings(s reconciler.Snapshot) table {
+	list := table{ID: "settings", Caption: "Settings", Columns: []string{"Name", "Value"}, Empty: "None."}
+	for _, text := range s.Settings {
+		list.Rows = append(list.Rows, []cell{{Text: visible(text.Name)}, {Text: visible(text.Value), Kind: code}})
+	}
+	return list
+}
