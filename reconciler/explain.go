@@ -68,7 +68,7 @@ func (l *Loop[Obj]) Explain(ctx context.Context, key string) Explanation {
 		l.explainRow(&x, &told)
 	}
 	x.Notes = l.notes(&told, why)
-	x.Events = l.Events(EventQuery{Key: string(told.key), Limit: explained})
+	x.Events = l.eventsOf([]index.Key{told.key}, EventQuery{Limit: explained})
 	if n := len(x.Events); n > 0 && x.LastAttempt.IsZero() {
 		x.LastAttempt = x.Events[n-1].At
 	}
@@ -272,7 +272,7 @@ func (l *Loop[Obj]) reasonFor(s *sight[Obj]) (reason string) {
 			return *is.Error
 		}
 	}
-	if events := l.Events(EventQuery{Key: string(s.key), Limit: 1}); len(events) > 0 {
+	if events := l.eventsOf([]index.Key{s.key}, EventQuery{Limit: 1}); len(events) > 0 {
 		return events[0].Error
 	}
 	return "something that is not known any more"
@@ -411,6 +411,12 @@ func (l *Loop[Obj]) Events(q EventQuery) []Event {
 	if q.Key != "" {
 		keys = l.rawKeys(q.Key)
 	}
+	return l.eventsOf(keys, q)
+}
+
+// eventsOf returns the events of the objects with some keys, nil for all, that a query asks
+// for besides.
+func (l *Loop[Obj]) eventsOf(keys []index.Key, q EventQuery) []Event {
 	var events []Event
 	var objects []Obj
 	l.journal.visit(func(r *roundEntry, op *operationEntry[Obj]) bool {
