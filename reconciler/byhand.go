@@ -103,11 +103,17 @@ func (l *Loop[Obj]) WaitAll(ctx context.Context, m Milestone) (Owed, error) {
 
 // WaitKey is [Loop.WaitFor] for the object with a key, which is as [Loop.Explain] takes it:
 // a row of the table, or one of which only the deletion is left. The error is [ErrNotFound]
-// if nobody knows of it; then, if it was there, it is gone from the target.
+// if nobody knows of it; then, if it was there, it is gone from the target. That is said when
+// everything has been attempted that was changed before the call: until then there may be a
+// deletion that the reconciler has not looked at.
 func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (Owed, error) {
-	s, why := askBriefly(ctx, l, func(*books[Obj]) sight[Obj] { return l.look(key) })
-	if why != "" {
-		s = l.glance(key)
+	revision := l.cfg.Table.Revision(l.cfg.DB.ReadTxn())
+	s := l.sightBriefly(ctx, key)
+	if !s.found && s.standing == nil {
+		if owed, err := l.Wait(ctx, revision, Attempted); err != nil {
+			return owed, err
+		}
+		s = l.sightBriefly(ctx, key)
 	}
 	switch {
 	case s.found:
@@ -116,4 +122,13 @@ func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (Owed,
 		return l.WaitFor(ctx, m, s.standing.Obj)
 	}
 	return Owed{}, fmt.Errorf("reconciler %q: %w: %s", l.ID(), ErrNotFound, key)
+}
+
+// sightBriefly returns what can be seen of an object without waiting long.
+func (l *Loop[Obj]) sightBriefly(ctx context.Context, key string) sight[Obj] {
+	s, why := askBriefly(ctx, l, func(*books[Obj]) sight[Obj] { return l.look(key) })
+	if why != "" {
+		return l.glance(key)
+	}
+	return s
 }

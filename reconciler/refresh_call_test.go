@@ -22,7 +22,7 @@ func TestRefreshOfAllEndsWhereTimeStandsStill(t *testing.T) {
 			e.pass(0)
 			require.Equal(e, []string{"refresh(1)", "refresh(2)"}, e.target.calls())
 		}
-		e.pass(time.Hour)
+		e.pass(time.Minute)
 		require.Empty(e, e.target.calls())
 	}, nil)
 }

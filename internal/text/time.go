@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Stamp returns a time as RFC 3339 with milliseconds, in UTC.
-func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+// Stamp returns a time as RFC 3339, rounded to milliseconds, in UTC.
+func Stamp(t time.Time) string { return t.UTC().Round(time.Millisecond).Format("2006-01-02T15:04:05.000Z07:00") }
 
 // When returns a time as [Stamp] does, and how far it is from now.
 func When(t, now time.Time) string { return Stamp(t) + " (" + Relative(t, now) + ")" }
