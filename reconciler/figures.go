@@ -145,8 +145,7 @@ func (l *Loop[Obj]) wantedAt(a *attempt[Obj], t *task[Obj], now time.Duration) t
 		}
 	}
 	if at == 0 {
-		// As long ago as anybody can tell.
-		at = -1
+		at = 1
 	}
 	return at
 }

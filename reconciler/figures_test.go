@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,10 +44,10 @@ func TestFiguresCountWhatTheTargetSaw(t *testing.T) {
 func countTheTarget(e *env) {
 	e.target.takes(time.Millisecond)
 	blocker := make(chan struct{})
-	tries := map[uint64]int{}
+	var tried sync.Map
 	e.target.deciding(func(c call) error {
-		tries[c.id]++
-		switch first := tries[c.id] == 1; {
+		_, again := tried.LoadOrStore(c.id, true)
+		switch first := !again; {
 		case c.op != "update":
 			return nil
 		case c.id <= 10 && first:
