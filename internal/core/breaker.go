@@ -40,13 +40,25 @@ type breaker[Obj any] struct {
 	// many are under way, fruitless how many rounds of them failed.
 	opened, probeAt    time.Duration
 	probing, fruitless int
-	probeFailed        bool
+	// probed is the worst that came of the probes that are under way together.
+	probed probe
 	// failure is the text of the last error.
 	failure *string
 	// held are the keys that wait for it to close; only by class. backingOff are those
 	// that wait for their backoff.
 	held, backingOff queue[Obj]
 }
+
+// probe is what came of an attempt to see whether the target is up again.
+type probe uint8
+
+const (
+	// void: it was not run, after all.
+	void probe = iota
+	// answerless: it was run, and says nothing of the target.
+	answerless
+	fruitless
+)
 
 // all is the class of the breaker for everything.
 const all = ""
@@ -120,7 +132,7 @@ func (c *Core[Obj]) launchProbes(items []Item[Obj]) {
 	if b == nil {
 		return
 	}
-	b.probing, b.probeFailed = b.probing+len(items), false
+	b.probing, b.probed = b.probing+len(items), void
 	for i := range items {
 		items[i].probe = b.opening
 	}
@@ -137,7 +149,7 @@ func (c *Core[Obj]) beginProbes(now time.Duration) {
 			c.hastenProbes(now, b)
 			continue
 		}
-		b.probeFailed = false
+		b.probed = void
 		for b.held.head != nil && b.probing < c.breakerConfig.Probes {
 			e := b.held.head
 			b.held.remove(e)
@@ -207,37 +219,42 @@ func (c *Core[Obj]) trip(e *entry[Obj]) {
 
 // probed notes that an item is not under way any more, for the breaker that it had
 // passed, if any.
-func (c *Core[Obj]) probed(now time.Duration, it *Item[Obj], failed bool) {
+func (c *Core[Obj]) probed(now time.Duration, it *Item[Obj], came probe) {
 	if b := c.global(); b != nil {
-		c.probeEnded(now, b, it.probe, failed)
+		c.probeEnded(now, b, it.probe, came)
 	}
 	it.probe = 0
 	if it.entry != nil {
-		c.unprobe(now, it.entry, failed)
+		c.unprobe(now, it.entry, came)
 	}
 }
 
 // unprobe notes that an entry is not under way any more to probe for its breaker.
-func (c *Core[Obj]) unprobe(now time.Duration, e *entry[Obj], failed bool) {
+func (c *Core[Obj]) unprobe(now time.Duration, e *entry[Obj], came probe) {
 	if e.probe > 0 {
-		c.probeEnded(now, e.breaker, e.probe, failed)
+		c.probeEnded(now, e.breaker, e.probe, came)
 		e.probe = 0
 	}
 }
 
-func (c *Core[Obj]) probeEnded(now time.Duration, b *breaker[Obj], opening uint32, failed bool) {
+func (c *Core[Obj]) probeEnded(now time.Duration, b *breaker[Obj], opening uint32, came probe) {
 	if !b.open || opening != b.opening {
 		return
 	}
 	b.probing--
-	b.probeFailed = b.probeFailed || failed
-	if b.probing > 0 {
-		return
+	b.probed = max(b.probed, came)
+	switch {
+	case b.probing > 0:
+	case b.probed == void:
+		// Others may be run in their place: else a target that is up again would not be
+		// noticed while all that is tried first has changed meanwhile.
+		b.probeAt = now
+	default:
+		if b.probed == fruitless {
+			b.fruitless++
+		}
+		b.probeAt = after(now, c.probeInterval(b))
 	}
-	if b.probeFailed {
-		b.fruitless++
-	}
-	b.probeAt = after(now, c.probeInterval(b))
 }
 
 func (c *Core[Obj]) probeInterval(b *breaker[Obj]) time.Duration {

@@ -264,12 +264,15 @@ func TestEveryBackoffEndsWhenTheBreakerCloses(t *testing.T) {
 	c.End(0)
 	check(t, c)
 	due, _ := c.NextDue()
-	require.Equal(t, 100*time.Millisecond, due)
+	require.Equal(t, time.Millisecond, due, "nothing was run: another may be in its place")
 
 	begin(c, time.Millisecond, 5, "fresh")
 	items = c.Plan()
-	require.Equal(t, []string{"fresh"}, planned(items))
+	require.Equal(t, "fresh", items[0].Obj.key)
 	c.Settle(time.Millisecond, &items[0], done(&items[0]))
+	for i := len(items) - 1; i > 0; i-- {
+		c.Return(&items[i])
+	}
 	c.End(1)
 	require.Empty(t, c.OpenBreakers())
 	require.ElementsMatch(t, []string{"was asked", "failed"}, settleAll(t, c, time.Millisecond, done))

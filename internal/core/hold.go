@@ -38,7 +38,7 @@ func (c *Core[Obj]) admit(e *entry[Obj]) bool {
 // park makes an entry that is in no queue wait to be resumed.
 func (c *Core[Obj]) park(e *entry[Obj]) {
 	c.move(e, Paused)
-	c.unprobe(c.round.now, e, false)
+	c.unprobe(c.round.now, e, void)
 	c.excuse(e)
 	c.vacate(e)
 }

@@ -178,6 +178,6 @@ func TestRecalledItemThatChangedIsTheChange(t *testing.T) {
 		require.True(t, owes)
 		require.Equal(t, uint64(5), debt.Since)
 	}
-	_, at := c.Allowance(time.Second)
-	require.Equal(t, 2*time.Second, at, "the breaker waits for no probe")
+	n, _ := c.Allowance(time.Second)
+	require.Positive(t, n, "the breaker waits for no probe")
 }

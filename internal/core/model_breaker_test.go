@@ -20,7 +20,8 @@ type modelBreaker struct {
 	failure string
 	// probing is how many probes are under way, fruitless how many rounds of them failed.
 	probing, fruitless int
-	probeFailed        bool
+	// came is the worst that came of those that are under way together.
+	came               probe
 }
 
 // everything is the class of the breaker for everything.
@@ -97,7 +98,7 @@ func (m *model) beginProbes(now time.Duration) {
 		if class == everything || !b.open || b.probing > 0 || now < b.probeAt {
 			continue
 		}
-		b.probeFailed = false
+		b.came = void
 		for _, k := range m.held(class) {
 			if b.probing == m.breaking.Probes {
 				break
@@ -115,34 +116,38 @@ func (m *model) beginProbes(now time.Duration) {
 }
 
 // probeEnds takes in that an item is not under way any more.
-func (m *model) probeEnds(k *modelKey, it *Item[row], now time.Duration, failed bool) {
+func (m *model) probeEnds(k *modelKey, it *Item[row], now time.Duration, came probe) {
 	if b := m.global(); b != nil && int(it.probe) == b.opening {
-		m.probesEnd(b, now, failed)
+		m.probesEnd(b, now, came)
 	}
-	m.unprobe(k, now, failed)
+	m.unprobe(k, now, came)
 }
 
 func (m *model) probePutBack(it *Item[row]) {
 	if b := m.global(); b != nil && int(it.probe) == b.opening {
-		m.probesEnd(b, m.round.now, false)
+		m.probesEnd(b, m.round.now, void)
 	}
 }
 
 // unprobe takes in that a key is no probe any more, if it is one.
-func (m *model) unprobe(k *modelKey, now time.Duration, failed bool) {
+func (m *model) unprobe(k *modelKey, now time.Duration, came probe) {
 	if k.probe {
-		m.probesEnd(m.breakers[k.class], now, failed)
+		m.probesEnd(m.breakers[k.class], now, came)
 	}
 	k.probe = false
 }
 
-func (m *model) probesEnd(b *modelBreaker, now time.Duration, failed bool) {
+func (m *model) probesEnd(b *modelBreaker, now time.Duration, came probe) {
 	b.probing--
-	b.probeFailed = b.probeFailed || failed
+	b.came = max(b.came, came)
 	if b.probing > 0 {
 		return
 	}
-	if b.probeFailed {
+	if b.came == void {
+		b.probeAt = now
+		return
+	}
+	if b.came == fruitless {
 		b.fruitless++
 	}
 	b.probeAt = now + m.interval(b)

@@ -18,7 +18,14 @@ func (m *model) launch(key string) {
 func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcome[row]) {
 	k := m.keys[it.Obj.key]
 	failed := out.Kind == Failed || out.Kind == FailedForGood
-	m.probeEnds(k, it, now, out.Kind == Failed || out.GivenUp)
+	switch {
+	case out.Kind == Superseded || out.Kind == Void:
+		m.probeEnds(k, it, now, void)
+	case out.Kind == Failed || out.GivenUp:
+		m.probeEnds(k, it, now, fruitless)
+	default:
+		m.probeEnds(k, it, now, answerless)
+	}
 	var note *modelNote
 	if k.state == InFlight {
 		note, k.note = k.note, nil
@@ -126,7 +133,7 @@ func (m *model) putBack(it *Item[row]) {
 // recall takes in that the operation on a key that was launched has not begun.
 func (m *model) recall(now time.Duration, it *Item[row]) {
 	k := m.keys[it.Obj.key]
-	m.probeEnds(k, it, now, false)
+	m.probeEnds(k, it, now, void)
 	note := k.note
 	k.note = nil
 	switch {

@@ -54,7 +54,7 @@ func (o *outlook) takeOverKey(t testingT, c *Core[row], k *modelKey, planned boo
 	case Paused:
 		require.True(t, m.isPaused(k), "%q is not to be paused", k.key)
 		k.park()
-		m.unprobe(k, m.round.now, false)
+		m.unprobe(k, m.round.now, void)
 	case Tripped:
 		require.True(t, barred && !m.isPaused(k), "%q is not to be held back", k.key)
 		k.rest(Tripped)

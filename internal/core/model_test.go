@@ -213,7 +213,7 @@ func (m *model) observe(obj row, revision uint64, deleted bool, lane Lane) {
 		k.note = &modelNote{obj: obj, revision: revision, deleted: deleted, lane: lane, seen: m.round.number}
 		return
 	default:
-		m.unprobe(k, m.round.now, false)
+		m.unprobe(k, m.round.now, void)
 		m.leaveGroup(k)
 		m.lay(k, obj, revision, deleted, lane)
 		if k.failures > 0 && m.round.now < k.attempted+m.limits.MinBackoff {

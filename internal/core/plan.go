@@ -159,7 +159,7 @@ func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) {
 	c.leave(e)
 	c.vacate(e)
 	c.pay(e)
-	c.unprobe(c.round.now, e, false)
+	c.unprobe(c.round.now, e, void)
 	c.change(e, it)
 	if earliest := after(e.lastAttempt, c.backoff.Min); e.failures > 0 && earliest > c.round.now {
 		c.wait(e, Held, earliest)

@@ -50,8 +50,7 @@ func TestNothingIsHastenedWhileOthersProbe(t *testing.T) {
 	require.Equal(t, []string{"e"}, planned(items))
 	c.Return(&items[0])
 	c.End(0)
-	// Putting back a probe has put off the next.
-	require.Equal(t, 1500*time.Millisecond, c.OpenBreakers()[0].ProbeAt)
+	require.Equal(t, 500*time.Millisecond, c.OpenBreakers()[0].ProbeAt, "nothing was run")
 	require.Equal(t, []string{"e", "f"}, settleAll(t, c, 2*time.Second, failsAgain))
 	for _, key := range []string{"a", "b", "c", "d"} {
 		require.Equal(t, 10*time.Second, c.entries[key].dueAt, key)
@@ -109,4 +108,25 @@ func TestKeysThatAreGivenUpCountForTheBreaker(t *testing.T) {
 		require.Len(t, c.OpenBreakers(), 1)
 		require.Nil(t, c.entries["b"].breaker)
 	})
+}
+
+// What is not run, after all, is no probe: what has changed since it was seen does not take
+// the place of what might find that the target is up again.
+func TestProbesThatAreNotRunAreMadeUpForAtOnce(t *testing.T) {
+	superseded := func(it *Item[row]) Outcome[row] { return Outcome[row]{Kind: Superseded} }
+	c := patient(t)
+	c.Begin(500*time.Millisecond, 1)
+	for i, key := range []string{"e", "f", "g"} {
+		c.Observe(row{key: key}, uint64(5+i), false, Fresh)
+	}
+	items := c.Plan()
+	require.Equal(t, []string{"e"}, planned(items))
+	c.Settle(500*time.Millisecond, &items[0], superseded(&items[0]))
+	c.End(0)
+	n, _ := c.Allowance(500 * time.Millisecond)
+	require.Positive(t, n)
+	require.Equal(t, []string{"f", "g"}, settleAll(t, c, 500*time.Millisecond, failsAgain))
+	n, at := c.Allowance(500 * time.Millisecond)
+	require.Zero(t, n)
+	require.Greater(t, at, 500*time.Millisecond)
 }

@@ -74,7 +74,7 @@ func (c *Core[Obj]) Launch(it *Item[Obj]) {
 // Settle records what came of an item, now being when its operation ended.
 func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	e := it.entry
-	c.probed(now, it, out.Kind == Failed || out.GivenUp)
+	c.probed(now, it, cameOf(out))
 	if e == nil {
 		if !needsEntry(out) {
 			c.answered(now, nil, out)
@@ -103,6 +103,17 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 		}
 	}
 	c.vacate(e)
+}
+
+// cameOf returns what an outcome says of the target.
+func cameOf[Obj any](out Outcome[Obj]) probe {
+	switch {
+	case out.Kind == Superseded, out.Kind == Void:
+		return void
+	case out.Kind == Failed || out.GivenUp:
+		return fruitless
+	}
+	return answerless
 }
 
 // needsEntry reports whether the key of an item that has no entry needs one now.
@@ -209,7 +220,7 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 // reverse of their order.
 func (c *Core[Obj]) Return(it *Item[Obj]) {
 	if b := c.global(); b != nil {
-		c.probeEnded(c.round.now, b, it.probe, false)
+		c.probeEnded(c.round.now, b, it.probe, void)
 		it.probe = 0
 	}
 	e := it.entry
@@ -227,7 +238,7 @@ func (c *Core[Obj]) Return(it *Item[Obj]) {
 // where Return would have put it, unless the object has changed meanwhile: then the change
 // takes its place. Several are taken back in the reverse of their order.
 func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
-	c.probed(now, it, false)
+	c.probed(now, it, void)
 	e := it.entry
 	n, noted := c.landed(e)
 	switch {
