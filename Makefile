@@ -56,10 +56,11 @@ test-example:
 	if grep -B5 -e '^ *--- SKIP' "$$log"; then echo "tests were skipped"; exit 1; fi; \
 	grep -E '^(ok|\?) ' "$$log"
 
-# The tests of the page, in Debian's chromium; .ci/run installs it.
+# The tests of the page, in Debian's chromium; .ci/run installs it. They are without -race,
+# as one of them says how long an answer may take; those in reconciler/debug are with it.
 .PHONY: test-browser
 test-browser:
-	cd reconciler/debug/browsertest && $(TEST) -timeout 5m ./...
+	cd reconciler/debug/browsertest && $(GO) test -count=1 -timeout 5m ./...
 
 .PHONY: screenshot
 screenshot: ## make the picture of the page, docs/debug-page.png, anew

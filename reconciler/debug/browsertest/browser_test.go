@@ -64,7 +64,7 @@ type tab struct {
 // open opens a tab of the given width.
 func open(t *testing.T, width int64) *tab {
 	ctx, leave := chromedp.NewContext(browser)
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	b := &tab{T: t, ctx: ctx}
 	t.Cleanup(func() { cancel(); leave() })
 	chromedp.ListenTarget(ctx, b.hear)

@@ -22,7 +22,7 @@ func TestScreenshot(t *testing.T) {
 	update := os.Getenv("UPDATE_SCREENSHOT") != ""
 	waves, apart := 2, 500*time.Millisecond
 	if update {
-		waves, apart = 15, 16*time.Second
+		waves, apart = 15, 8*time.Second
 	}
 	w := newWorldOf(t, kernel{takes: 4 * time.Millisecond}, debug.WithWrites())
 	b := open(t, 1200)
