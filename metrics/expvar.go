@@ -44,17 +44,22 @@ type ExpVar struct {
 
 	// PruneCurrentErrorsVar is 1 if the last prune failed, else 0.
 	PruneCurrentErrorsVar *expvar.Map
+
+	// FiguresVar has the [Figures] of each reconciler, as an object that is made when it
+	// is read: see [ExpVar.Attach].
+	FiguresVar *expvar.Map
 }
 
 var (
-	_ Metrics = (*ExpVar)(nil)
-	_ Binder  = (*ExpVar)(nil)
+	_ Metrics  = (*ExpVar)(nil)
+	_ Binder   = (*ExpVar)(nil)
+	_ Attacher = (*ExpVar)(nil)
 )
 
 // NewExpVar returns an ExpVar with variables of its own, to be reached through its fields
 // and [ExpVar.Map] only.
 func NewExpVar() *ExpVar {
-	m := &ExpVar{root: new(expvar.Map)}
+	m := &ExpVar{root: new(expvar.Map), FiguresVar: new(expvar.Map)}
 	for _, v := range m.variables() {
 		*v.field = new(expvar.Map)
 		m.root.Set(v.name, *v.field)
@@ -62,9 +67,11 @@ func NewExpVar() *ExpVar {
 	return m
 }
 
-// Map returns the map that has the eight maps under the names they are published by,
-// whether they are published or not. Publish it under a name of your own, or write its
-// String, which is JSON, to wherever it is wanted.
+// Map returns the map that has the eight maps of counts and sums under the names they are
+// published by, whether they are published or not. Publish it under a name of your own, or
+// write its String, which is JSON, to wherever it is wanted. FiguresVar is not in it:
+// programs that were written for those eight go through it taking each variable for a
+// number.
 func (m *ExpVar) Map() *expvar.Map {
 	return m.root
 }
@@ -75,7 +82,10 @@ type variable struct {
 	field **expvar.Map
 }
 
-// variables returns the maps of m with the names they are published by.
+// figuresName is what FiguresVar is published by.
+const figuresName = "reconciliation_figures"
+
+// variables returns the maps that [ExpVar.Map] has, with the names they are published by.
 func (m *ExpVar) variables() []variable {
 	return []variable{
 		{"reconciliation_count", &m.ReconciliationCountVar},

@@ -73,6 +73,15 @@ type Figures struct {
 	OldestUnapplied time.Time
 }
 
+// UnappliedFor returns how long before now the oldest change was written that is not
+// applied: 0 if all are, or if a clock has put it into the future.
+func (f *Figures) UnappliedFor(now time.Time) time.Duration {
+	if f.OldestUnapplied.IsZero() {
+		return 0
+	}
+	return max(now.Sub(f.OldestUnapplied), 0)
+}
+
 // OperationFigures are those of one kind of operation.
 type OperationFigures struct {
 	// Done, Failed, Terminal, Blocked and Requeued count objects by what their operation
@@ -98,8 +107,9 @@ type Source interface {
 // Attacher is a [Metrics] that reads figures when it wants them, as when it is scraped,
 // beside what it is told. Others need not implement it.
 type Attacher interface {
-	// Attach is called once for each reconciler, before it starts. One that is attached
-	// again under the same names takes the place of the former.
+	// Attach is called once for each reconciler, before it starts, from any goroutine,
+	// and keeps the source, which is never nil. One that is attached again under the
+	// same names takes the place of the former.
 	Attach(moduleID cell.FullModuleID, name string, source Source)
 }
 

@@ -12,6 +12,10 @@ import (
 // each bound is the one before times 2^(2^-schema), here 2^(1/8), which is 9 % more.
 const HistogramSchema = 3
 
+// HistogramZeroThreshold is the largest value that a [Histogram] counts as zero: 2^-128,
+// which is what the libraries of Prometheus take if not told otherwise.
+const HistogramZeroThreshold = 0x1p-128
+
 // perOctave is how many buckets there are from one power of two to the next.
 const perOctave = 1 << HistogramSchema
 
@@ -21,7 +25,8 @@ const perOctave = 1 << HistogramSchema
 // the largest value there was take memory. The zero value is empty and ready for use. Not
 // safe for concurrent use.
 type Histogram struct {
-	// Count and Sum are of all values, Zero is how many of them were not positive.
+	// Count and Sum are of all values, Zero is how many of them were at most
+	// HistogramZeroThreshold. Sum never falls, and is never infinite.
 	Count, Zero uint64
 	Sum         float64
 	// Buckets[i] counts the values of bucket First+i.
@@ -29,41 +34,37 @@ type Histogram struct {
 	Buckets []uint64
 }
 
-// fractions are the mantissas, as the bits of a float64 has them, of the bounds from 1
-// up to before 2.
-var fractions = func() (f [perOctave]uint64) {
-	for i := range f {
-		f[i] = math.Float64bits(math.Exp2(float64(i)/perOctave)) & mantissa
-	}
-	return f
-}()
+// fractions are the bounds from 1/2 up to before 1. They are the numbers that Prometheus
+// has, some of which are not the nearest to the power they stand for: a value on a bound
+// is to be in the same bucket for us and for those who read our buckets.
+var fractions = [perOctave]float64{
+	0.5, 0.5452538663326288, 0.5946035575013605, 0.6484197773255048,
+	0.7071067811865475, 0.7711054127039704, 0.8408964152537144, 0.9170040432046711,
+}
 
-const (
-	mantissaBits = 52
-	mantissa     = 1<<mantissaBits - 1
-	exponentBias = 1023
-)
+// Bound returns the upper bound of a bucket: 1 for bucket 0, a power of two for each
+// multiple of 8. It is never infinite.
+func Bound(bucket int) float64 {
+	octave := bucket >> HistogramSchema
+	return min(math.Ldexp(fractions[bucket-octave*perOctave], octave+1), math.MaxFloat64)
+}
 
-// Bound returns the upper bound of a bucket.
-func Bound(bucket int) float64 { return math.Exp2(float64(bucket) / perOctave) }
-
-// bucketOf returns the bucket of a positive value.
+// bucketOf returns the bucket of a value above HistogramZeroThreshold.
 func bucketOf(v float64) int {
-	bits := math.Float64bits(v)
-	m := bits & mantissa
-	octave := int(bits>>mantissaBits) - exponentBias
+	fraction, exponent := math.Frexp(v)
 	low, high := 0, perOctave
 	for low < high {
-		if mid := (low + high) / 2; m > fractions[mid] {
+		if mid := (low + high) / 2; fraction > fractions[mid] {
 			low = mid + 1
 		} else {
 			high = mid
 		}
 	}
-	return octave*perOctave + low
+	return (exponent-1)*perOctave + low
 }
 
-// Observe counts a value. One that is not a number, or infinite, is passed over.
+// Observe counts a value. A negative one, such as the age of something that a clock put
+// into the future, counts as zero. One that is not a number, or infinite, is passed over.
 func (h *Histogram) Observe(v float64) { h.ObserveMany(v, 1) }
 
 // ObserveMany counts a value n times.
@@ -71,9 +72,10 @@ func (h *Histogram) ObserveMany(v float64, n uint64) {
 	if n == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return
 	}
+	v = max(v, 0)
 	h.Count += n
-	h.Sum += v * float64(n)
-	if v <= 0 {
+	h.Sum = min(h.Sum+v*float64(n), math.MaxFloat64)
+	if v <= HistogramZeroThreshold {
 		h.Zero += n
 		return
 	}
@@ -107,11 +109,15 @@ func (h *Histogram) Clone() Histogram {
 }
 
 // Quantile returns an upper bound, at most a bucket off, of the smallest value that the
-// fraction q of all values, between 0 and 1, does not exceed; 0 if there are none.
+// fraction q of all values does not exceed; 0 if there are none. With 0 or less that is the
+// smallest value of all, with 1 or more the largest.
 func (h *Histogram) Quantile(q float64) float64 {
-	rank := uint64(math.Ceil(q * float64(h.Count)))
+	rank := uint64(1)
+	if q > 0 {
+		rank = max(rank, uint64(math.Ceil(min(q, 1)*float64(h.Count))))
+	}
 	seen := h.Zero
-	if seen >= rank {
+	if seen >= rank || len(h.Buckets) == 0 {
 		return 0
 	}
 	for i, n := range h.Buckets {
@@ -119,5 +125,5 @@ func (h *Histogram) Quantile(q float64) float64 {
 			return Bound(h.First + i)
 		}
 	}
-	return 0
+	return Bound(h.First + len(h.Buckets) - 1)
 }

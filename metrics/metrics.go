@@ -2,8 +2,8 @@
 // Copyright 2026 Authors of Statekeel
 
 // Package metrics is how reconcilers hand out their figures: the [Metrics] interface for
-// those who take them, [Handle] for the loop that gives them, and [ExpVar], which shows
-// them as expvar variables.
+// those who take them, [Handle] for the loop that gives them, [Figures] for those who read
+// them when they want to ([Attacher]), and [ExpVar], which shows them as expvar variables.
 package metrics
 
 import (

@@ -14,9 +14,9 @@ import (
 var publishing sync.Mutex
 
 // PublishExpVar returns the ExpVar of the process, whose maps are published as expvar
-// variables: reconciliation_count, reconciliation_duration, and so on as in
-// [ExpVar.Map]. Each call returns the same maps: those that are published already,
-// whoever did it, are used, and only those that are not are added.
+// variables: reconciliation_count, reconciliation_duration, and so on as in [ExpVar.Map],
+// and reconciliation_figures. Each call returns the same maps: those that are published
+// already, whoever did it, are used, and only those that are not are added.
 //
 // It fails, naming the variables, where something other than an *expvar.Map is published
 // under one of the names; in that case it publishes nothing. It never panics, and may be
@@ -27,20 +27,23 @@ func PublishExpVar() (*ExpVar, error) {
 
 	m := &ExpVar{root: new(expvar.Map)}
 	var errs []error
-	for _, v := range m.variables() {
+	all := append(m.variables(), variable{figuresName, &m.FiguresVar})
+	for _, v := range all {
 		_, err := published(v.name)
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	for _, v := range m.variables() {
+	for _, v := range all {
 		vars, err := publish(v.name)
 		if err != nil {
 			return nil, err
 		}
 		*v.field = vars
-		m.root.Set(v.name, vars)
+		if v.name != figuresName {
+			m.root.Set(v.name, vars)
+		}
 	}
 	return m, nil
 }

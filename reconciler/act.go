@@ -159,6 +159,9 @@ func (x *inline[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []
 		}
 		t := &tasks[i]
 		x.scope.at.Store(int32(i))
+		if !t.deleted {
+			t.object = x.clone(t)
+		}
 		if !watched {
 			x.attempt(ctx, txn, t, timeout)
 		} else {
@@ -191,9 +194,6 @@ func (x *inline[Obj]) watched(ctx context.Context, txn statedb.ReadTxn, t *task[
 }
 
 func (x *inline[Obj]) attempt(ctx context.Context, txn statedb.ReadTxn, t *task[Obj], timeout time.Duration) {
-	if !t.deleted {
-		t.object = x.clone(t)
-	}
 	if timeout == 0 {
 		t.err = x.call(ctx, txn, t)
 		return

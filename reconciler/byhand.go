@@ -61,6 +61,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 // operations. Safe from any goroutine.
 func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
 	if len(keys) == 0 {
+		l.refreshUpTo.Store(l.cfg.Table.Revision(l.cfg.DB.ReadTxn()))
 		l.refreshBefore.Store(time.Now().UnixNano())
 		l.refreshCalled.signal()
 		return 0, nil
@@ -81,7 +82,7 @@ func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
 }
 
 func (l *Loop[Obj]) refreshOne(wtxn statedb.WriteTxn, text string) (marked bool, err error) {
-	for _, key := range l.rawKeys(wtxn, text) {
+	for _, key := range l.rawKeys(text) {
 		row, _, found := l.byKey(wtxn, key)
 		if !found {
 			continue
@@ -102,11 +103,17 @@ func (l *Loop[Obj]) WaitAll(ctx context.Context, m Milestone) (Owed, error) {
 
 // WaitKey is [Loop.WaitFor] for the object with a key, which is as [Loop.Explain] takes it:
 // a row of the table, or one of which only the deletion is left. The error is [ErrNotFound]
-// if nobody knows of it; then, if it was there, it is gone from the target.
+// if nobody knows of it; then, if it was there, it is gone from the target. That is said when
+// everything has been attempted that was changed before the call: until then there may be a
+// deletion that the reconciler has not looked at.
 func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (Owed, error) {
-	s, why := askBriefly(ctx, l, func(*books[Obj]) sight[Obj] { return l.look(key) })
-	if why != "" {
-		s = l.glance(key)
+	revision := l.cfg.Table.Revision(l.cfg.DB.ReadTxn())
+	s := l.sightBriefly(ctx, key)
+	if !s.found && s.standing == nil {
+		if owed, err := l.Wait(ctx, revision, Attempted); err != nil {
+			return owed, err
+		}
+		s = l.sightBriefly(ctx, key)
 	}
 	switch {
 	case s.found:
@@ -115,4 +122,13 @@ func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (Owed,
 		return l.WaitFor(ctx, m, s.standing.Obj)
 	}
 	return Owed{}, fmt.Errorf("reconciler %q: %w: %s", l.ID(), ErrNotFound, key)
+}
+
+// sightBriefly returns what can be seen of an object without waiting long.
+func (l *Loop[Obj]) sightBriefly(ctx context.Context, key string) sight[Obj] {
+	s, why := askBriefly(ctx, l, func(*books[Obj]) sight[Obj] { return l.look(key) })
+	if why != "" {
+		return l.glance(key)
+	}
+	return s
 }

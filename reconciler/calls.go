@@ -110,6 +110,9 @@ func ask[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b
 // patience is for how long a loop may keep somebody waiting whose time is up.
 const patience = 100 * time.Millisecond
 
+// whyBusy is why a loop does not answer that does not come to it.
+const whyBusy = " (the reconciler is busy and could not say what is owed)"
+
 // askBriefly is ask for those who cannot wait long. why says why there is no answer; it is
 // empty if there is one.
 func askBriefly[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b *books[Obj]) T) (told T, why string) {
@@ -125,7 +128,7 @@ func askBriefly[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer
 	case l.stopped():
 		return told, " (the reconciler has stopped)"
 	}
-	return told, " (the reconciler is busy and could not say what is owed)"
+	return told, whyBusy
 }
 
 // stopped reports whether the loop has come to its end.

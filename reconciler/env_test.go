@@ -57,6 +57,7 @@ var idIndex = statedb.Index[*object, uint64]{
 	Name:       "id",
 	FromObject: func(o *object) index.KeySet { return index.NewKeySet(keyOf(o)) },
 	FromKey:    index.Uint64,
+	FromString: index.Uint64String,
 	Unique:     true,
 }
 

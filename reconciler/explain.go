@@ -118,7 +118,7 @@ func (l *Loop[Obj]) glance(text string) sight[Obj] {
 func (l *Loop[Obj]) sight(text string, known func(index.Key) bool) sight[Obj] {
 	txn := l.cfg.DB.ReadTxn()
 	s := sight[Obj]{txn: txn}
-	keys := l.rawKeys(txn, text)
+	keys := l.rawKeys(text)
 	for _, key := range keys {
 		s.key = key
 		if s.row, s.revision, s.found = l.byKey(txn, key); s.found || known(key) {
@@ -381,6 +381,9 @@ func (l *Loop[Obj]) busy() string {
 func (l *Loop[Obj]) notes(s *sight[Obj], why string) (notes []string) {
 	if why != "" {
 		note := strings.Trim(why, " ()")
+		if why == whyBusy {
+			note = "the reconciler is busy"
+		}
 		if busy := l.busy(); busy != "" {
 			note += ": " + busy
 		}
@@ -406,7 +409,7 @@ func (l *Loop[Obj]) notes(s *sight[Obj], why string) (notes []string) {
 func (l *Loop[Obj]) Events(q EventQuery) []Event {
 	var keys []index.Key
 	if q.Key != "" {
-		keys = l.rawKeys(l.cfg.DB.ReadTxn(), q.Key)
+		keys = l.rawKeys(q.Key)
 	}
 	var events []Event
 	var objects []Obj

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode"
@@ -22,7 +23,7 @@ import (
 func (l *Loop[Obj]) nameOf(obj Obj) string {
 	key := l.indexer.ObjectToKey(obj)
 	if column, ok := firstColumn(obj); ok && !bytes.Equal(key, []byte(column)) {
-		if found, ok := l.lookUp(l.cfg.DB.ReadTxn(), column); ok && bytes.Equal(key, found) {
+		if read, ok := l.read(column); ok && bytes.Equal(key, read) {
 			return plain(column)
 		}
 	}
@@ -67,24 +68,33 @@ func plain(text string) string {
 	return text
 }
 
-// lookUp returns the key of the row that the table's primary index finds for a text, as
-// the commands of statedb do.
-func (l *Loop[Obj]) lookUp(txn statedb.ReadTxn, text string) (key index.Key, ok bool) {
-	// An index need not be able to read texts, and then panics.
+// keyReader returns how an index makes a key of a text, as the commands of statedb do; nil
+// if it cannot. That is a field of statedb's indexes, which their interface does not have.
+func keyReader(indexer any) func(text string) (index.Key, error) {
+	v := reflect.ValueOf(indexer)
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	field := v.FieldByName("FromString")
+	if !field.IsValid() || !field.CanInterface() {
+		return nil
+	}
+	from, _ := field.Interface().(func(string) (index.Key, error))
+	return from
+}
+
+// read returns the key that the table's primary index makes of a text.
+func (l *Loop[Obj]) read(text string) (key index.Key, ok bool) {
+	if l.fromString == nil {
+		return nil, false
+	}
 	defer func() {
 		if recover() != nil {
 			ok = false
 		}
 	}()
-	found, _, ok, err := statedb.AnyTable{Meta: l.cfg.Table}.Get(txn, l.cfg.Table.Indexes()[statedb.PrimaryIndexPos], text)
-	if err != nil || !ok {
-		return nil, false
-	}
-	obj, ok := found.(Obj)
-	if !ok {
-		return nil, false
-	}
-	return l.indexer.ObjectToKey(obj), true
+	key, err := l.fromString(text)
+	return key, err == nil
 }
 
 // byKey returns the row with a key.
@@ -101,8 +111,8 @@ func (l *Loop[Obj]) byKey(txn statedb.ReadTxn, key index.Key) (row Obj, revision
 
 // rawKeys returns the keys that a text may mean, the likeliest first: what the table's
 // index makes of it, what it says in hexadecimal or in quotes, and the text itself.
-func (l *Loop[Obj]) rawKeys(txn statedb.ReadTxn, text string) (keys []index.Key) {
-	if key, ok := l.lookUp(txn, text); ok {
+func (l *Loop[Obj]) rawKeys(text string) (keys []index.Key) {
+	if key, ok := l.read(text); ok {
 		keys = append(keys, key)
 	}
 	if digits, ok := strings.CutPrefix(text, "0x"); ok {
@@ -111,7 +121,7 @@ func (l *Loop[Obj]) rawKeys(txn statedb.ReadTxn, text string) (keys []index.Key)
 		}
 	}
 	if unquoted, err := strconv.Unquote(text); err == nil && strings.HasPrefix(text, `"`) {
-		if key, ok := l.lookUp(txn, unquoted); ok {
+		if key, ok := l.read(unquoted); ok {
 			keys = append(keys, key)
 		}
 		keys = append(keys, index.Key(unquoted))
@@ -125,7 +135,7 @@ func (l *Loop[Obj]) keyFrom(text string) (index.Key, error) {
 		return nil, fmt.Errorf("an empty text is the key of no object")
 	}
 	txn := l.cfg.DB.ReadTxn()
-	keys := l.rawKeys(txn, text)
+	keys := l.rawKeys(text)
 	for _, key := range keys {
 		if _, _, found := l.byKey(txn, key); found {
 			return key, nil

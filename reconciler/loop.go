@@ -31,6 +31,8 @@ type Loop[Obj comparable] struct {
 	opts    options
 	log     *slog.Logger
 	indexer statedb.Indexer[Obj]
+	// fromString makes a key of a text; nil if the table's primary index cannot.
+	fromString func(text string) (index.Key, error)
 	// merge is that of WithMerge; nil if there is none.
 	merge func(current, reconciled Obj) Obj
 
@@ -54,6 +56,9 @@ type Loop[Obj comparable] struct {
 	// everything, in nanoseconds of the wall clock; 0 if nobody called.
 	refreshCalled signal
 	refreshBefore atomic.Int64
+	// refreshUpTo is the table's revision at that time: of what was applied at that very
+	// moment, it tells what was before.
+	refreshUpTo atomic.Uint64
 
 	// settings are what [Loop.Reconfigure] set last, one call at a time.
 	settings      atomic.Pointer[configuration]
@@ -120,6 +125,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.journal = newJournal[Obj](opts.journalRounds, opts.journalOperations,
 		func(obj Obj) index.Key { return keyOf(obj) })
 	l.pool = newPool(l.now, l.newWorker)
+	l.fromString = keyReader(l.indexer)
 	l.rand = rand.New(rand.NewPCG(rand.Uint64(), 0))
 	metrics.Attach(opts.metrics, cfg.ModuleID, opts.name, l)
 	return l, nil

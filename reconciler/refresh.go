@@ -133,11 +133,11 @@ func (l *Loop[Obj]) refreshAged(ctx context.Context, set *Settings, seen *stated
 func (l *Loop[Obj]) collectAged(batch []aged[Obj], size int, interval time.Duration, seen *statedb.Revision) ([]aged[Obj], time.Duration) {
 	txn := l.cfg.DB.ReadTxn()
 	now := time.Now()
-	called := l.refreshBefore.Load()
+	called, upTo := l.refreshBefore.Load(), l.refreshUpTo.Load()
 	for object, revision := range l.cfg.Table.LowerBound(txn, statedb.ByRevision[Obj](*seen+1)) {
 		s := l.cfg.GetStatus(object)
 		// A status of the future is from a clock that was set back since.
-		if age := now.Sub(s.UpdatedAt); age >= 0 && age < interval && s.UpdatedAt.UnixNano() > called {
+		if age := now.Sub(s.UpdatedAt); age >= 0 && age < interval && !wasBefore(s.UpdatedAt, revision, called, upTo) {
 			return batch, interval - age
 		}
 		*seen = revision
@@ -150,6 +150,13 @@ func (l *Loop[Obj]) collectAged(batch []aged[Obj], size int, interval time.Durat
 		}
 	}
 	return batch, interval
+}
+
+// wasBefore reports whether a status was written before a call for a refresh, which was made at
+// a time and a revision of the table. Where time stands still, as in a test, only the
+// revision tells; else another reconciler may have written the row since.
+func wasBefore(at time.Time, revision statedb.Revision, called int64, upTo statedb.Revision) bool {
+	return at.UnixNano() < called || at.UnixNano() == called && revision <= upTo
 }
 
 // markRefreshing marks the objects that have not been written since, in one

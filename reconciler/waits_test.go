@@ -342,7 +342,7 @@ func TestWaitThatIsCutShortInABacklogSaysHowFarThatIs(t *testing.T) {
 func TestListOfWhatIsOwedIsBounded(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(outcomes(nil))
-		e.put(failsForGood, ids(1, 1000)...)
+		first := e.put(failsForGood, ids(1, 1000)...)
 		until := e.put(failsForGood, ids(1001, 1500)...)
 		newer := e.put(failsForGood, ids(1501, 1700)...)
 		e.pass(time.Second)
@@ -357,7 +357,7 @@ func TestListOfWhatIsOwedIsBounded(t *testing.T) {
 
 		w = e.isOver(e.wait(newer, reconciler.Attempted), 0)
 		require.Equal(e, 700, w.owed.More)
-		w = e.isOver(e.wait(newer-700, reconciler.Attempted), 0)
+		w = e.isOver(e.wait(first, reconciler.Attempted), 0)
 		require.Len(e, w.owed.Keys, 1000)
 		require.Zero(e, w.owed.More)
 	}, nil)

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package metrics
+
+import (
+	"expvar"
+	"time"
+
+	"github.com/cilium/hive/cell"
+)
+
+// Attach adds a variable to [ExpVar.FiguresVar], in the place of one that the reconciler
+// has there already. Its value is a JSON object, made anew from the source whenever it is
+// read: the numbers of [Figures] under names in snake case; "states" an object with a
+// number for each state; "oldest_unapplied_seconds" an age, 0 if all is applied; and each
+// histogram an object with its "count", "sum", "p50" and "p99", of which the last two are
+// at most 9 % too high. It is safe for concurrent use.
+//
+// With [PublishExpVar] a reconciler's figures stay readable, and in memory, after it has
+// stopped, until another takes its place.
+func (m *ExpVar) Attach(moduleID cell.FullModuleID, name string, source Source) {
+	m.FiguresVar.Set(key(moduleID, name), expvar.Func(func() any {
+		figures := source.Figures()
+		return shownFigures(&figures, time.Now())
+	}))
+}
+
+// shown is the JSON of Figures. The order of the fields is that of the text.
+type shown struct {
+	Objects         int            `json:"objects"`
+	States          map[string]int `json:"states"`
+	Unseen          int            `json:"unseen"`
+	Failing         int            `json:"failing"`
+	Blocked         int            `json:"blocked"`
+	BreakersOpen    int            `json:"breakers_open"`
+	Stuck           int            `json:"stuck"`
+	Paused          bool           `json:"paused"`
+	OldestUnapplied float64        `json:"oldest_unapplied_seconds"`
+	WriteToApplied  shownHistogram `json:"write_to_applied_seconds"`
+
+	Updates         shownOperation `json:"updates"`
+	Deletes         shownOperation `json:"deletes"`
+	Retries         uint64         `json:"retries"`
+	Released        uint64         `json:"released"`
+	Refreshes       uint64         `json:"refreshes"`
+	Panics          uint64         `json:"panics"`
+	Timeouts        uint64         `json:"timeouts"`
+	LeftBehind      uint64         `json:"left_behind"`
+	BreakerOpenings uint64         `json:"breaker_openings"`
+
+	RoundDuration   shownHistogram `json:"round_duration_seconds"`
+	CommitSize      shownHistogram `json:"commit_size"`
+	CommitDuration  shownHistogram `json:"commit_duration_seconds"`
+	CommitLost      uint64         `json:"commit_lost"`
+	CommitConflicts uint64         `json:"commit_conflicts"`
+
+	PruneDuration shownHistogram `json:"prune_duration_seconds"`
+	PruneErrors   uint64         `json:"prune_errors"`
+	SweepListed   uint64         `json:"sweep_listed"`
+	Swept         uint64         `json:"swept"`
+	Unset         uint64         `json:"unset"`
+}
+
+type shownOperation struct {
+	Done     uint64         `json:"done"`
+	Failed   uint64         `json:"failed"`
+	Terminal uint64         `json:"terminal"`
+	Blocked  uint64         `json:"blocked"`
+	Requeued uint64         `json:"requeued"`
+	Duration shownHistogram `json:"duration_seconds"`
+}
+
+type shownHistogram struct {
+	Count uint64  `json:"count"`
+	Sum   float64 `json:"sum"`
+	P50   float64 `json:"p50"`
+	P99   float64 `json:"p99"`
+}
+
+func shownFigures(f *Figures, now time.Time) shown {
+	states := make(map[string]int, len(f.States))
+	for _, s := range f.States {
+		states[s.State] = s.Count
+	}
+	return shown{
+		Objects:         f.Objects,
+		States:          states,
+		Unseen:          f.Unseen,
+		Failing:         f.Failing,
+		Blocked:         f.Blocked,
+		BreakersOpen:    f.BreakersOpen,
+		Stuck:           f.Stuck,
+		Paused:          f.Paused,
+		OldestUnapplied: f.UnappliedFor(now).Seconds(),
+		WriteToApplied:  shownValues(&f.Latency),
+
+		Updates:         shownResults(&f.Updates),
+		Deletes:         shownResults(&f.Deletes),
+		Retries:         f.Retries,
+		Released:        f.Released,
+		Refreshes:       f.Refreshes,
+		Panics:          f.Panics,
+		Timeouts:        f.Timeouts,
+		LeftBehind:      f.LeftBehind,
+		BreakerOpenings: f.BreakerOpenings,
+
+		RoundDuration:   shownValues(&f.Rounds),
+		CommitSize:      shownValues(&f.CommitSizes),
+		CommitDuration:  shownValues(&f.CommitDurations),
+		CommitLost:      f.Lost,
+		CommitConflicts: f.Conflicts,
+
+		PruneDuration: shownValues(&f.Prunes),
+		PruneErrors:   f.PruneErrors,
+		SweepListed:   f.Listed,
+		Swept:         f.Swept,
+		Unset:         f.Unset,
+	}
+}
+
+func shownResults(o *OperationFigures) shownOperation {
+	return shownOperation{
+		Done:     o.Done,
+		Failed:   o.Failed,
+		Terminal: o.Terminal,
+		Blocked:  o.Blocked,
+		Requeued: o.Requeued,
+		Duration: shownValues(&o.Durations),
+	}
+}
+
+func shownValues(h *Histogram) shownHistogram {
+	return shownHistogram{Count: h.Count, Sum: h.Sum, P50: h.Quantile(0.5), P99: h.Quantile(0.99)}
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package metrics_test
+
+import (
+	"encoding/json"
+	"expvar"
+	"reflect"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/metrics"
+)
+
+// histogram returns one of the values.
+func histogram(values ...float64) (h metrics.Histogram) {
+	for _, v := range values {
+		h.Observe(v)
+	}
+	return h
+}
+
+// distinct are figures of which no two are the same.
+func distinct() metrics.Figures {
+	return metrics.Figures{
+		Updates: metrics.OperationFigures{
+			Done: 101, Failed: 102, Terminal: 103, Blocked: 104, Requeued: 105, Durations: histogram(1),
+		},
+		Deletes: metrics.OperationFigures{
+			Done: 111, Failed: 112, Terminal: 113, Blocked: 114, Requeued: 115, Durations: histogram(2),
+		},
+		Retries: 121, Released: 122, Refreshes: 123, Latency: histogram(4),
+		Panics: 131, Timeouts: 132, LeftBehind: 133, BreakerOpenings: 134,
+		Rounds: histogram(8), CommitSizes: histogram(16), CommitDurations: histogram(32),
+		Lost: 141, Conflicts: 142,
+		Prunes: histogram(64, 128), PruneErrors: 151, Listed: 152, Swept: 153,
+		Unset: 161, Objects: 171,
+		States: []metrics.StateCount{{State: "retry", Count: 172}, {State: "in flight", Count: 0}},
+		Unseen: 173, Failing: 174, Blocked: 175, BreakersOpen: 176, Stuck: 177, Paused: true,
+	}
+}
+
+func TestExpVarShowsAllFigures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := distinct()
+		f.OldestUnapplied = time.Now().Add(-2500 * time.Millisecond)
+		m := metrics.NewExpVar()
+		metrics.Attach(m, module, "v6", (*figures)(&f))
+		one := func(v string) string { return `{"count": 1, "sum": ` + v + `, "p50": ` + v + `, "p99": ` + v + `}` }
+		assert.JSONEq(t, `{"agent.routing/v6": {
+			"objects": 171, "states": {"retry": 172, "in flight": 0}, "unseen": 173,
+			"failing": 174, "blocked": 175, "breakers_open": 176, "stuck": 177, "paused": true,
+			"oldest_unapplied_seconds": 2.5, "write_to_applied_seconds": `+one("4")+`,
+			"updates": {"done": 101, "failed": 102, "terminal": 103, "blocked": 104, "requeued": 105,
+				"duration_seconds": `+one("1")+`},
+			"deletes": {"done": 111, "failed": 112, "terminal": 113, "blocked": 114, "requeued": 115,
+				"duration_seconds": `+one("2")+`},
+			"retries": 121, "released": 122, "refreshes": 123,
+			"panics": 131, "timeouts": 132, "left_behind": 133, "breaker_openings": 134,
+			"round_duration_seconds": `+one("8")+`,
+			"commit_size": `+one("16")+`, "commit_duration_seconds": `+one("32")+`,
+			"commit_lost": 141, "commit_conflicts": 142,
+			"prune_duration_seconds": {"count": 2, "sum": 192, "p50": 64, "p99": 128},
+			"prune_errors": 151, "sweep_listed": 152, "swept": 153, "unset": 161
+		}}`, m.FiguresVar.String())
+	})
+}
+
+// What has not happened is a zero, not a missing name, and no age of many years.
+func TestExpVarShowsZeroesFromTheStart(t *testing.T) {
+	m := metrics.NewExpVar()
+	metrics.Attach(m, module, "", &figures{})
+	var of map[string]map[string]any
+	require.NoError(t, json.Unmarshal([]byte(m.FiguresVar.String()), &of))
+	shown := of["agent.routing"]
+	require.Len(t, shown, 29)
+	assert.Equal(t, 0.0, shown["oldest_unapplied_seconds"])
+	assert.Equal(t, false, shown["paused"])
+	assert.Equal(t, map[string]any{}, shown["states"])
+	assert.Equal(t, map[string]any{"count": 0.0, "sum": 0.0, "p50": 0.0, "p99": 0.0}, shown["commit_size"])
+}
+
+// Not even with values that nobody has, or else all of /debug/vars would be broken.
+func TestExpVarIsAlwaysJSON(t *testing.T) {
+	f := metrics.Figures{OldestUnapplied: time.Now().Add(time.Hour)}
+	f.Rounds.ObserveMany(1e308, 1000)
+	m := metrics.NewExpVar()
+	metrics.Attach(m, module, "\"\n\xff", (*figures)(&f))
+	var of map[string]map[string]any
+	require.NoError(t, json.Unmarshal([]byte(m.FiguresVar.String()), &of))
+	require.Len(t, of, 1)
+	for _, shown := range of {
+		assert.Equal(t, 0.0, shown["oldest_unapplied_seconds"])
+	}
+}
+
+func TestOneThatIsAttachedAgainTakesThePlaceOfTheFormer(t *testing.T) {
+	m := metrics.NewExpVar()
+	metrics.Attach(m, module, "v4", &figures{Objects: 1})
+	metrics.Attach(m, module, "v6", &figures{Objects: 2})
+	metrics.Attach(m, module, "v4", &figures{Objects: 3})
+	var of map[string]struct{ Objects int }
+	require.NoError(t, json.Unmarshal([]byte(m.FiguresVar.String()), &of))
+	assert.Equal(t, map[string]struct{ Objects int }{"agent.routing/v4": {3}, "agent.routing/v6": {2}}, of)
+}
+
+// Programs that know the eight maps of the package that ExpVar stands in for take each
+// variable in them for a number.
+func TestFiguresAreNotInTheMapOfTheEight(t *testing.T) {
+	m := metrics.NewExpVar()
+	metrics.Attach(m, module, "", &figures{Objects: 1})
+	assertMapHasTheFields(t, m)
+	m.Map().Do(func(kv expvar.KeyValue) { assert.Equal(t, "{}", kv.Value.String(), kv.Key) })
+}
+
+func TestFiguresArePublishedUnderANameOfTheirOwn(t *testing.T) {
+	m, err := metrics.PublishExpVar()
+	require.NoError(t, err)
+	assert.Same(t, m.FiguresVar, expvar.Get("reconciliation_figures"))
+	again, err := metrics.PublishExpVar()
+	require.NoError(t, err)
+	assert.Same(t, m.FiguresVar, again.FiguresVar)
+}
+
+func TestFiguresAreReadWhileReconcilersAttach(t *testing.T) {
+	m := metrics.NewExpVar()
+	var wg sync.WaitGroup
+	for _, name := range []string{"v4", "v6", "v6"} {
+		wg.Go(func() {
+			for n := range 100 {
+				metrics.Attach(m, module, name, &figures{Objects: n})
+				assert.True(t, json.Valid([]byte(m.FiguresVar.String())))
+			}
+		})
+	}
+	wg.Wait()
+	var of map[string]struct{ Objects int }
+	require.NoError(t, json.Unmarshal([]byte(m.FiguresVar.String()), &of))
+	assert.Equal(t, map[string]struct{ Objects int }{"agent.routing/v4": {99}, "agent.routing/v6": {99}}, of)
+}
+
+func TestUnappliedForIsTheAgeOfTheOldest(t *testing.T) {
+	now := time.Now()
+	for name, f := range map[string]struct {
+		oldest time.Time
+		want   time.Duration
+	}{
+		"nothing":       {time.Time{}, 0},
+		"a minute":      {now.Add(-time.Minute), time.Minute},
+		"in the future": {now.Add(time.Minute), 0},
+	} {
+		figures := metrics.Figures{OldestUnapplied: f.oldest}
+		assert.Equal(t, f.want, figures.UnappliedFor(now), name)
+	}
+}
+
+// Whoever adds a figure is to show it.
+func TestExpVarLeavesNoFigureOut(t *testing.T) {
+	var f metrics.Figures
+	m := metrics.NewExpVar()
+	metrics.Attach(m, module, "", (*figures)(&f))
+	before := m.FiguresVar.String()
+	given := reflect.ValueOf(distinct())
+	for i := range given.NumField() {
+		name := given.Type().Field(i).Name
+		f = metrics.Figures{}
+		field := reflect.ValueOf(&f).Elem().Field(i)
+		if name == "OldestUnapplied" {
+			f.OldestUnapplied = time.Now().Add(-time.Hour)
+		} else {
+			require.False(t, given.Field(i).IsZero(), "give %s a value in distinct", name)
+			field.Set(given.Field(i))
+		}
+		assert.NotEqual(t, before, m.FiguresVar.String(), name)
+	}
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package metrics_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/statekeel/statekeel/metrics"
+)
+
+// drawValue draws a value of the sizes that there are, often on a bound or next to one.
+func drawValue(t *rapid.T) float64 {
+	bound := metrics.Bound(rapid.IntRange(-400, 400).Draw(t, "bucket"))
+	return rapid.SampledFrom([]float64{
+		bound, math.Nextafter(bound, 0), math.Nextafter(bound, math.Inf(1)), bound * 1.03,
+		0, -bound, metrics.HistogramZeroThreshold,
+		math.Nextafter(metrics.HistogramZeroThreshold, 1), math.SmallestNonzeroFloat64,
+		math.MaxFloat64, math.NaN(), math.Inf(1), math.Inf(-1),
+	}).Draw(t, "value")
+}
+
+// counted returns what a histogram counts v as, and whether it counts it.
+func counted(v float64) (float64, bool) {
+	return max(v, 0), !math.IsNaN(v) && !math.IsInf(v, 0)
+}
+
+func TestBoundsGoUpByAnEighthOfAnOctave(t *testing.T) {
+	assert.Equal(t, 1.0, metrics.Bound(0))
+	assert.Equal(t, 2.0, metrics.Bound(8))
+	assert.Equal(t, 0.5, metrics.Bound(-8))
+	assert.Equal(t, 0x1p-20, metrics.Bound(-160))
+	assert.Equal(t, math.MaxFloat64, metrics.Bound(8192))
+	for bucket := -1024; bucket < 1024; bucket++ {
+		assert.InEpsilon(t, math.Pow(2, 1.0/8), metrics.Bound(bucket+1)/metrics.Bound(bucket), 1e-14, "%d", bucket)
+	}
+}
+
+func TestAValueOnABoundIsInTheLowerBucket(t *testing.T) {
+	for bucket := -1023; bucket <= 1023; bucket++ {
+		bound := metrics.Bound(bucket)
+		for v, want := range map[float64]int{
+			math.Nextafter(bound, 0): bucket, bound: bucket, math.Nextafter(bound, math.Inf(1)): bucket + 1,
+		} {
+			var h metrics.Histogram
+			h.Observe(v)
+			require.Equal(t, metrics.Histogram{Count: 1, Sum: v, First: want, Buckets: []uint64{1}}, h, "%g", v)
+		}
+	}
+}
+
+func TestWhatIsNotPositiveCountsAsZero(t *testing.T) {
+	for _, v := range []float64{0, math.Copysign(0, -1), -3, -math.MaxFloat64} {
+		var h metrics.Histogram
+		h.Observe(v)
+		assert.Equal(t, metrics.Histogram{Count: 1, Zero: 1}, h, "%g", v)
+	}
+}
+
+func TestWhatIsTooSmallToTellFromZeroCountsAsZero(t *testing.T) {
+	for _, v := range []float64{math.SmallestNonzeroFloat64, metrics.HistogramZeroThreshold} {
+		var h metrics.Histogram
+		h.Observe(v)
+		assert.Equal(t, metrics.Histogram{Count: 1, Zero: 1, Sum: v}, h, "%g", v)
+	}
+}
+
+func TestWhatIsNoNumberIsPassedOver(t *testing.T) {
+	var h metrics.Histogram
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		h.Observe(v)
+	}
+	h.ObserveMany(1, 0)
+	assert.Zero(t, h)
+}
+
+func TestTheSumStaysFinite(t *testing.T) {
+	var h metrics.Histogram
+	h.Observe(math.MaxFloat64)
+	h.ObserveMany(math.MaxFloat64, 7)
+	assert.Equal(t, metrics.Histogram{
+		Count: 8, Sum: math.MaxFloat64, First: 8192, Buckets: []uint64{8},
+	}, h)
+	assert.Equal(t, math.MaxFloat64, h.Quantile(1))
+}
+
+func TestBucketsGrowAtBothEnds(t *testing.T) {
+	var h metrics.Histogram
+	for _, v := range []float64{1, 2, 0.5, 4, 4} {
+		h.Observe(v)
+	}
+	want := make([]uint64, 25)
+	want[0], want[8], want[16], want[24] = 1, 1, 1, 2
+	assert.Equal(t, metrics.Histogram{Count: 5, Sum: 11.5, First: -8, Buckets: want}, h)
+}
+
+// Whatever is observed, in whatever order: each value is in the one bucket whose bounds
+// it lies between, and nothing else is.
+func TestEachValueIsInItsBucket(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var h metrics.Histogram
+		var count, zero uint64
+		buckets := map[int]uint64{}
+		for range rapid.IntRange(0, 20).Draw(t, "values") {
+			v, n := drawValue(t), rapid.Uint64Range(0, 3).Draw(t, "times")
+			h.ObserveMany(v, n)
+			v, ok := counted(v)
+			switch {
+			case n == 0 || !ok:
+				continue
+			case v <= metrics.HistogramZeroThreshold:
+				zero += n
+			default:
+				bucket := int(math.Floor(math.Log2(v)*8)) - 2
+				for metrics.Bound(bucket) < v {
+					bucket++
+				}
+				buckets[bucket] += n
+			}
+			count += n
+		}
+		require.Equal(t, count, h.Count)
+		require.Equal(t, zero, h.Zero)
+		for i, n := range h.Buckets {
+			require.Equal(t, buckets[h.First+i], n, "bucket %d", h.First+i)
+			delete(buckets, h.First+i)
+		}
+		require.Empty(t, buckets, "buckets that the histogram does not have")
+		if len(h.Buckets) > 0 {
+			assert.NotZero(t, h.Buckets[0], "memory for what was never seen")
+			assert.NotZero(t, h.Buckets[len(h.Buckets)-1], "memory for what was never seen")
+		}
+	})
+}
+
+// The same number of times at once and one after the other is the same.
+func TestObserveManyIsObserveManyTimes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var once, each metrics.Histogram
+		v := drawValue(t)
+		if v == math.MaxFloat64 {
+			t.Skip("the sum overflows")
+		}
+		once.ObserveMany(v, 4)
+		for range 4 {
+			each.Observe(v)
+		}
+		assert.InDelta(t, each.Sum, once.Sum, each.Sum*1e-12)
+		each.Sum = once.Sum
+		assert.Equal(t, each, once)
+	})
+}
+
+func TestACloneSharesNothing(t *testing.T) {
+	var h metrics.Histogram
+	h.Observe(1)
+	h.Observe(4)
+	clone, before := h.Clone(), h.Clone()
+	h.Observe(1)
+	h.Observe(0.25)
+	assert.Equal(t, before, clone)
+	after := h.Clone()
+	clone.Observe(4)
+	clone.Observe(16)
+	assert.Equal(t, after, h)
+}
+
+// The quantile is the bound of the bucket that has the value which a sorted list has at
+// the place.
+func TestQuantileIsAtMostABucketAboveTheValue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var h metrics.Histogram
+		var values []float64
+		for range rapid.IntRange(1, 30).Draw(t, "values") {
+			v := drawValue(t)
+			h.Observe(v)
+			if v, ok := counted(v); ok {
+				values = append(values, v)
+			}
+		}
+		q := rapid.SampledFrom([]float64{
+			math.NaN(), math.Inf(-1), -1, 0, 0.01, 0.5, 0.9, 0.99, 1, 2, math.Inf(1),
+		}).Draw(t, "q")
+		got := h.Quantile(q)
+		if len(values) == 0 {
+			assert.Zero(t, got)
+			return
+		}
+		slices.Sort(values)
+		place := 0
+		if q > 0 {
+			place = max(int(math.Ceil(min(q, 1)*float64(len(values))))-1, 0)
+		}
+		exact := values[place]
+		if exact <= metrics.HistogramZeroThreshold {
+			assert.Zero(t, got)
+			return
+		}
+		assert.GreaterOrEqual(t, got, exact)
+		assert.LessOrEqual(t, got/exact, 1.0906, "quantile %g of %v", q, values)
+	})
+}
+
+func TestObserveAllocatesNothingOnceTheBucketIsThere(t *testing.T) {
+	var h metrics.Histogram
+	h.Observe(0.001)
+	h.Observe(10)
+	assert.Zero(t, testing.AllocsPerRun(100, func() { h.Observe(0.5) }))
+}

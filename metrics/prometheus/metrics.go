@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package prometheus
+
+import (
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	client "github.com/prometheus/client_golang/prometheus"
+
+	"github.com/statekeel/statekeel/metrics"
+)
+
+// Metrics is a [metrics.Metrics] to give to reconcilers, and a [client.Collector] to
+// register with Prometheus. It keeps no figures of its own: it reads those of the
+// reconcilers at each scrape, and drops what they tell it in between. It is safe for
+// concurrent use. See [New].
+type Metrics struct {
+	metrics.Metrics
+	families *families
+
+	mu       sync.Mutex
+	attached map[string]attached
+}
+
+// attached is a reconciler.
+type attached struct {
+	source metrics.Source
+	since  time.Time
+}
+
+var (
+	_ metrics.Metrics  = (*Metrics)(nil)
+	_ metrics.Binder   = (*Metrics)(nil)
+	_ metrics.Attacher = (*Metrics)(nil)
+	_ client.Collector = (*Metrics)(nil)
+)
+
+// New returns a Metrics without reconcilers. One is enough for all reconcilers of a
+// program; two can be registered side by side if they differ in their namespace or in the
+// values of their constant labels. The error says what is wrong with the options.
+func New(options ...Option) (*Metrics, error) {
+	var s settings
+	s.namespace = DefaultNamespace
+	for _, option := range options {
+		option(&s)
+	}
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	return &Metrics{
+		Metrics:  metrics.Discard,
+		families: newFamilies(&s),
+		attached: map[string]attached{},
+	}, nil
+}
+
+// Bind returns a handle that drops all figures, and costs nothing: they are read at each
+// scrape from what [Metrics.Attach] was given.
+func (m *Metrics) Bind(moduleID cell.FullModuleID, name string) metrics.Handle {
+	return metrics.Bind(metrics.Discard, moduleID, name)
+}
+
+// Attach adds a reconciler to what is scraped, in the place of one of the same module and
+// name. It stays, with the figures that it has in the end, after it has stopped.
+func (m *Metrics) Attach(moduleID cell.FullModuleID, name string, source metrics.Source) {
+	label := reconcilerLabel(moduleID, name)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.attached[label] = attached{source: source, since: time.Now()}
+}
+
+// reconcilerLabel returns the value of the label of a reconciler. It is the key that
+// [metrics.ExpVar] has.
+func reconcilerLabel(moduleID cell.FullModuleID, name string) string {
+	label := moduleID.String()
+	if name != "" {
+		label += "/" + name
+	}
+	return strings.ToValidUTF8(label, "\uFFFD")
+}
+
+// Describe is called by the registry.
+func (m *Metrics) Describe(descs chan<- *client.Desc) {
+	m.families.describe(descs)
+}
+
+// Collect is called by the registry, at each scrape. It waits for no reconciler.
+func (m *Metrics) Collect(out chan<- client.Metric) {
+	m.mu.Lock()
+	all := maps.Clone(m.attached)
+	m.mu.Unlock()
+	for reconciler, a := range all {
+		figures := a.source.Figures()
+		m.families.collect(out, reconciler, a.since, &figures)
+	}
+}

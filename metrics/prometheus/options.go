@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package prometheus
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// DefaultNamespace is what the names of the metrics begin with, unless [WithNamespace]
+// says otherwise.
+const DefaultNamespace = "statekeel"
+
+// Option changes what [New] returns.
+type Option func(*settings)
+
+type settings struct {
+	namespace   string
+	constLabels map[string]string
+	noClassic   bool
+}
+
+// WithNamespace sets what the names of all metrics begin with, in front of a "_": letters,
+// digits and underscores, no digit first. The dashboard and the alert rules use
+// [DefaultNamespace].
+func WithNamespace(namespace string) Option {
+	return func(s *settings) { s.namespace = namespace }
+}
+
+// WithConstLabels adds labels to all metrics, such as the name of the program where
+// several share a registry. Their names are those of labels in Prometheus, and none that
+// the metrics have themselves. Given twice, both count, and of one name the later. The map
+// may be changed afterwards.
+func WithConstLabels(labels map[string]string) Option {
+	labels = maps.Clone(labels)
+	return func(s *settings) {
+		if s.constLabels == nil {
+			s.constLabels = map[string]string{}
+		}
+		maps.Copy(s.constLabels, labels)
+	}
+}
+
+// WithoutClassicBuckets leaves native histograms only. Those who cannot read them are left
+// with each histogram's count and sum.
+func WithoutClassicBuckets() Option {
+	return func(s *settings) { s.noClassic = true }
+}
+
+var (
+	identifier = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+	ownLabels  = []string{labelReconciler, labelOperation, labelResult, labelState, "le", "quantile"}
+)
+
+// validate returns everything that is wrong.
+func (s *settings) validate() error {
+	var errs []error
+	if !identifier.MatchString(s.namespace) {
+		errs = append(errs, fmt.Errorf("namespace %q: must be letters, digits and underscores, no digit first", s.namespace))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.constLabels)) {
+		switch {
+		case !identifier.MatchString(name) || strings.HasPrefix(name, "__"):
+			errs = append(errs, fmt.Errorf("constant label %q: must be letters, digits and underscores, no digit and not two underscores first", name))
+		case slices.Contains(ownLabels, name):
+			errs = append(errs, fmt.Errorf("constant label %q: the metrics have a label of that name", name))
+		}
+		if value := s.constLabels[name]; !utf8.ValidString(value) {
+			errs = append(errs, fmt.Errorf("constant label %q: value %q is not UTF-8", name, value))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// Whatever an object waits for, a call makes it be tried at once, and says why in the journal.
+func TestRetryByHandTriesAtOnce(t *testing.T) {
+	outcomes := map[string]func(never chan struct{}) error{
+		"retry":    func(chan struct{}) error { return errors.New("no") },
+		"terminal": func(chan struct{}) error { return reconciler.TerminalError(errors.New("never")) },
+		"blocked":  func(never chan struct{}) error { return reconciler.Blocked("something", never) },
+		"requeue":  func(chan struct{}) error { return reconciler.Requeue(time.Hour) },
+	}
+	for name, outcome := range outcomes {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				never := make(chan struct{})
+				e.target.deciding(func(call) error { return outcome(never) })
+				e.put(1, 1, 2)
+				e.pass(time.Second)
+				require.Len(e, e.target.take(), 2)
+				e.target.failing("")
+				n, err := e.loop.Retry(e.Context(), "1")
+				require.NoError(e, err)
+				require.Equal(e, 1, n)
+				e.pass(time.Millisecond)
+				require.Equal(e, []string{"update(1)"}, e.target.calls())
+				events := e.loop.Events(reconciler.EventQuery{Key: "1"})
+				require.Equal(e, reconciler.CauseCall, events[len(events)-1].Cause)
+
+				n, err = e.loop.Retry(e.Context())
+				require.NoError(e, err)
+				require.Equal(e, 1, n, "the other one, too")
+				e.pass(time.Millisecond)
+				e.eachDone()
+
+				n, err = e.loop.Retry(e.Context(), "1")
+				require.NoError(e, err)
+				require.Zero(e, n, "nothing waits")
+				_, err = e.loop.Retry(e.Context(), "77")
+				require.ErrorIs(e, err, reconciler.ErrNotFound)
+				require.ErrorContains(e, err, "77")
+			}, nil, reconciler.WithRetry(time.Hour, time.Hour), reconciler.WithBlockedRecheck(0))
+		})
+	}
+}
+
+// A deletion that failed can be retried by hand, by the key of the row that is gone.
+func TestRetryByHandFindsADeletion(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Second)
+		e.target.failing("no")
+		e.remove(1)
+		e.pass(time.Second)
+		e.target.failing("")
+		n, err := e.loop.Retry(e.Context(), "1")
+		require.NoError(e, err)
+		require.Equal(e, 1, n)
+		e.pass(time.Millisecond)
+		require.Empty(e, e.target.holds())
+	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
+}
+
+// One object, or all, are applied again when somebody asks, also if refreshing is off.
+func TestRefreshByHand(t *testing.T) {
+	for name, interval := range map[string]time.Duration{"off": 0, "every hour": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.put(1, ids(1, 300)...)
+				e.pass(time.Second)
+				e.target.take()
+				n, err := e.loop.Refresh(e.Context(), "7", "9")
+				require.NoError(e, err)
+				require.Equal(e, 2, n)
+				e.pass(time.Millisecond)
+				require.Equal(e, []string{"refresh(7)", "refresh(9)"}, e.target.calls())
+				_, err = e.loop.Refresh(e.Context(), "500")
+				require.ErrorIs(e, err, reconciler.ErrNotFound)
+
+				_, err = e.loop.Refresh(e.Context())
+				require.NoError(e, err)
+				e.pass(time.Minute)
+				require.Len(e, e.target.take(), 300)
+				e.pass(time.Minute)
+				require.Empty(e, e.target.take(), "once")
+				e.eachDone()
+			}, nil, reconciler.WithRefreshing(interval, rate.NewLimiter(10_000, 100)))
+		})
+	}
+}
+
+// What is paused by its key waits, beside what PauseObjects pauses, until it is resumed by
+// its key or everything is.
+func TestPauseOfOneKey(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.loop.PauseObjects(func(o *object) bool { return o.ID == 3 })
+		require.NoError(e, e.loop.PauseKey("1"))
+		require.NoError(e, e.loop.PauseKey("2"))
+		e.put(1, ids(1, 4)...)
+		e.pass(time.Second)
+		require.Equal(e, []string{"update(4)"}, e.target.calls())
+		require.Equal(e, reconciler.StatePaused, e.loop.Explain(e.Context(), "1").State)
+
+		require.NoError(e, e.loop.ResumeKey("1"))
+		require.ErrorContains(e, e.loop.ResumeKey("1"), "object 1 is not paused by its key")
+		e.pass(time.Second)
+		require.Equal(e, []string{"update(1)"}, e.target.calls())
+		e.loop.Resume()
+		e.pass(time.Second)
+		require.ElementsMatch(e, []string{"update(2)", "update(3)"}, e.target.calls())
+		require.Error(e, e.loop.PauseKey(""))
+	}, nil)
+}
+
+// Pages have every object once, in the order in which they were written, and what waits is
+// told with its state.
+func TestObjectsAreListedAPageAtATime(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(func(c call) error {
+			if c.id%2 == 0 {
+				return errors.New("no")
+			}
+			return nil
+		})
+		e.put(1, ids(1, 250)...)
+		e.pass(time.Second)
+		e.remove(2, 4, 6)
+		e.pass(time.Second)
+
+		var keys []string
+		q := reconciler.ObjectQuery{Status: "error", Limit: 50}
+		for pages := 1; ; pages++ {
+			page := e.loop.Objects(e.Context(), q)
+			require.Empty(e, page.Error)
+			require.LessOrEqual(e, len(page.Objects), 50)
+			for _, o := range page.Objects {
+				keys = append(keys, o.Key)
+				require.Equal(e, "Error", o.Status)
+				require.Equal(e, "no", o.Reason)
+				require.Equal(e, reconciler.StateRetry, o.State)
+				require.Equal(e, 1, o.Attempts)
+				require.False(e, o.Next.IsZero())
+			}
+			if page.Next == "" {
+				require.Equal(e, 3, pages)
+				break
+			}
+			q.After = page.Next
+		}
+		require.Len(e, keys, 122)
+		require.Equal(e, "8", keys[0])
+
+		deleted := e.loop.Objects(e.Context(), reconciler.ObjectQuery{Status: "Deleted", Limit: 2})
+		require.Len(e, deleted.Objects, 2)
+		require.Equal(e, "2", deleted.Objects[0].Key)
+		require.Equal(e, reconciler.StateRetry, deleted.Objects[0].State)
+		deleted = e.loop.Objects(e.Context(), reconciler.ObjectQuery{Status: "Deleted", Limit: 2, After: deleted.Next})
+		require.Len(e, deleted.Objects, 1)
+		require.Empty(e, deleted.Next)
+
+		require.Contains(e, e.loop.Objects(e.Context(), reconciler.ObjectQuery{Status: "odd"}).Error, `status is "odd"`)
+		require.Contains(e, e.loop.Objects(e.Context(), reconciler.ObjectQuery{After: "x"}).Error, `after is "x"`)
+		require.Equal(e, []string{"10", "100", "101"}, sorted(e.loop.Keys("10", 3)))
+	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
+}
+
+func sorted(keys []string) []string { slices.Sort(keys); return keys }

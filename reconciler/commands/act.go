@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package commands
+
+import (
+	"context"
+	"fmt"
+)
+
+// done says what a command did. Objects is how many it concerned, if they were counted.
+type done struct {
+	Reconciler string `json:"reconciler"`
+	Key        string `json:"key,omitempty"`
+	Action     string `json:"action"`
+	Objects    *int   `json:"objects,omitempty"`
+}
+
+// did returns the output of a command that acts: in words for a person.
+func (in *input) did(action string, objects *int, format string, args ...any) output {
+	d := done{Reconciler: in.reconciler.ID().String(), Key: in.key, Action: action, Objects: objects}
+	return output{d, func() string { return fmt.Sprintf(format+"\n", args...) }}
+}
+
+func (c *commands) pause() *spec {
+	return &spec{
+		name:    "reconciler/pause",
+		summary: "Stop a reconciler, or one object, from being worked on",
+		args:    []string{argName, argOptionalKey},
+		detail: []string{
+			"What is running is finished; nothing new is started until reconciler/resume, and what changes meanwhile waits. With a key only that object is paused, and others may be beside it.",
+			"",
+			"Examples:",
+			"> reconciler/pause routes",
+			"> reconciler/pause routes 10.0.0.0/24",
+		},
+		run: func(_ context.Context, in *input) (output, error) {
+			if !in.hasKey {
+				in.reconciler.Pause()
+			} else if err := in.reconciler.PauseKey(in.key); err != nil {
+				return output{}, err
+			}
+			return in.did("pause", nil, "%s is paused, until reconciler/resume", in.named()), nil
+		},
+	}
+}
+
+func (c *commands) resume() *spec {
+	return &spec{
+		name:    "reconciler/resume",
+		summary: "End a pause",
+		args:    []string{argName, argOptionalKey},
+		detail: []string{
+			"What had waited is due at once. With a key the pause of that object ends, else every pause of the reconciler and its objects.",
+			"",
+			"Examples:",
+			"> reconciler/resume routes",
+			"> reconciler/resume routes 10.0.0.0/24",
+		},
+		run: func(_ context.Context, in *input) (output, error) {
+			if !in.hasKey {
+				in.reconciler.Resume()
+			} else if err := in.reconciler.ResumeKey(in.key); err != nil {
+				return output{}, err
+			}
+			return in.did("resume", nil, "%s is resumed", in.named()), nil
+		},
+	}
+}
+
+func (c *commands) prune() *spec {
+	return &spec{
+		name:    "reconciler/prune",
+		summary: "Ask a reconciler to prune now",
+		args:    []string{argName},
+		detail: []string{
+			"What the target has and the table does not is removed: soon, or when the table is initialised. reconciler/journal --rounds shows when it was, and how it went.",
+			"",
+			"Example:",
+			"> reconciler/prune routes",
+		},
+		run: func(_ context.Context, in *input) (output, error) {
+			in.reconciler.Prune()
+			return in.did("prune", nil, "%s was asked to prune", in.named()), nil
+		},
+	}
+}
+
+func (c *commands) refresh() *spec {
+	return &spec{
+		name:    "reconciler/refresh",
+		summary: "Apply objects again that are Done, against drift in the target",
+		args:    []string{argName, argOptionalKey},
+		detail: []string{
+			"With a key that object is marked now. Without one all are, in time: at the rate to which refreshing is limited.",
+			"",
+			"Examples:",
+			"> reconciler/refresh routes",
+			"> reconciler/refresh routes 10.0.0.0/24",
+		},
+		run: func(ctx context.Context, in *input) (output, error) {
+			if !in.hasKey {
+				_, err := in.reconciler.Refresh(ctx)
+				if err != nil {
+					return output{}, err
+				}
+				return in.did("refresh", nil, "%s: all that are Done will be refreshed", in.named()), nil
+			}
+			n, err := in.reconciler.Refresh(ctx, in.key)
+			if err != nil {
+				return output{}, err
+			}
+			if n == 0 {
+				return in.did("refresh", &n, "%s is not Done, there is nothing to refresh", in.named()), nil
+			}
+			return in.did("refresh", &n, "%s will be refreshed", in.named()), nil
+		},
+	}
+}
+
+func (c *commands) retry() *spec {
+	return &spec{
+		name:    "reconciler/retry",
+		summary: "Try now what waits for a retry, or failed for good",
+		args:    []string{argName, argOptionalKey},
+		detail: []string{
+			"Objects that wait for a retry, a requeue or a release are due now, those among them that failed for good; their backoff grows on if they fail again. With a key only that object.",
+			"",
+			"Examples:",
+			"> reconciler/retry routes",
+			"> reconciler/retry routes 10.0.0.0/24",
+		},
+		run: func(ctx context.Context, in *input) (output, error) {
+			var keys []string
+			if in.hasKey {
+				keys = []string{in.key}
+			}
+			n, err := in.reconciler.Retry(ctx, keys...)
+			if err != nil {
+				return output{}, err
+			}
+			if n == 0 {
+				return in.did("retry", &n, "%s: nothing waits that could be tried now", in.named()), nil
+			}
+			return in.did("retry", &n, "%s: %d object(s) will be tried now", in.named(), n), nil
+		},
+	}
+}

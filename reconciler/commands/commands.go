@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package commands has the commands to look at reconcilers, and to act on them, in the
+// shell of a hive and in script tests: "reconciler", "reconciler/show",
+// "reconciler/explain" and so on. "help -v reconciler" lists them with examples.
+//
+// A hive has them with two cells:
+//
+//	hive.New(
+//		statedb.Cell, job.Cell,
+//		reconciler.Cell, // the registry, which reconcilers add themselves to
+//		commands.Cell,   // the commands, which look into the registry
+//		...
+//	)
+//
+// [Cell] does not bring the registry, as a page or a collector looks into the same one, and
+// a hive accepts only one that provides it. Without [reconciler.Cell] the hive says that
+// *reconciler.Registry is missing.
+//
+// The commands that change something (pause, resume, prune, refresh, retry) are for whoever
+// can use the shell: guard its socket as you would guard the program.
+package commands
+
+import (
+	"github.com/cilium/hive"
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/script"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// Cell provides the commands to the hive's shell and to script tests. It needs
+// [reconciler.Cell].
+var Cell = cell.Module("reconciler-commands", "Commands to inspect reconcilers", cell.Provide(scriptCommands))
+
+func scriptCommands(registry *reconciler.Registry) hive.ScriptCmdsOut {
+	return hive.NewScriptCmds(New(registry))
+}
+
+// New returns the commands by their names, for script engines without a hive. They see what
+// is in the registry at the time when they run.
+func New(registry *reconciler.Registry) map[string]script.Cmd {
+	c := &commands{registry: registry}
+	named := map[string]script.Cmd{}
+	for _, s := range []*spec{
+		c.list(), c.show(), c.explain(), c.objects(), c.journal(), c.wait(),
+		c.pause(), c.resume(), c.prune(), c.refresh(), c.retry(),
+	} {
+		named[s.name] = c.command(s)
+	}
+	return named
+}
+
+// commands are what all commands share.
+type commands struct {
+	registry *reconciler.Registry
+}

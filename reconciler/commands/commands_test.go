@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package commands_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode"
+
+	"github.com/cilium/hive"
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/hivetest"
+	"github.com/cilium/hive/script"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/commands"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// shell runs lines as the shell of a hive does.
+type shell struct {
+	*testing.T
+	registry reconciler.Registry
+	engine   *script.Engine
+	state    *script.State
+	dir      string
+}
+
+func newShell(t *testing.T, all ...reconciler.Inspector) *shell {
+	s := &shell{T: t, dir: t.TempDir()}
+	for _, i := range all {
+		s.registry.Add(i)
+	}
+	s.engine = &script.Engine{Cmds: commands.New(&s.registry)}
+	for _, name := range []string{"help", "wait"} {
+		s.engine.Cmds[name] = script.DefaultCmds()[name]
+	}
+	state, err := script.NewState(t.Context(), s.dir, nil)
+	require.NoError(t, err)
+	s.state = state
+	return s
+}
+
+// run returns what a line prints.
+func (s *shell) run(line string) (string, error) {
+	var log strings.Builder
+	err := s.engine.ExecuteLine(s.state, line, &log)
+	return s.state.Stdout(), err
+}
+
+func (s *shell) prints(want, line string) {
+	s.Helper()
+	got, err := s.run(line)
+	require.NoError(s, err, line)
+	require.Equal(s, want, got, line)
+}
+
+func (s *shell) fails(want, line string) {
+	s.Helper()
+	_, err := s.run(line)
+	require.Error(s, err, line)
+	var cmd *script.CommandError
+	if errors.As(err, &cmd) {
+		err = cmd.Err
+	}
+	require.Equal(s, want, err.Error(), line)
+}
+
+func routes() *fake { return &fake{id: reconciler.ID{Module: "agent", Table: "routes"}} }
+
+func TestHiveHasTheCommandsOfItsReconcilers(t *testing.T) {
+	h := hive.New(reconciler.Cell, commands.Cell, cell.Invoke(func(r *reconciler.Registry) { r.Add(routes()) }))
+	cmds, err := h.ScriptCommands(hivetest.Logger(t))
+	require.NoError(t, err)
+	state, err := script.NewState(t.Context(), t.TempDir(), nil)
+	require.NoError(t, err)
+	var log strings.Builder
+	require.NoError(t, (&script.Engine{Cmds: cmds}).ExecuteLine(state, "reconciler/explain agent x", &log))
+	require.Contains(t, state.Stdout(), "object")
+}
+
+func TestHiveWithoutARegistrySaysWhatIsMissing(t *testing.T) {
+	_, err := hive.New(commands.Cell).ScriptCommands(hivetest.Logger(t))
+	require.ErrorContains(t, err, "*reconciler.Registry")
+}
+
+// Whoever types the command for the first time has its help, and nothing else.
+func TestEveryCommandIsDocumented(t *testing.T) {
+	s := newShell(t)
+	names := []string{
+		"reconciler", "reconciler/show", "reconciler/explain", "reconciler/objects", "reconciler/journal",
+		"reconciler/pause", "reconciler/resume", "reconciler/prune", "reconciler/refresh", "reconciler/retry",
+		"reconciler/wait",
+	}
+	all := commands.New(&s.registry)
+	require.Len(t, all, len(names))
+	for _, name := range names {
+		usage := all[name].Usage()
+		require.NotEmpty(t, usage.Summary)
+		help, err := s.run("help -v ^" + name + "$")
+		require.NoError(t, err)
+		require.Contains(t, help, "> "+name, "an example")
+		require.Contains(t, help, "--format")
+		require.Contains(t, help, "--out")
+	}
+}
+
+func TestErrorsNameWhatIsWrong(t *testing.T) {
+	s := newShell(t, routes(), &fake{id: reconciler.ID{Name: "links", Table: "links"}})
+	for line, want := range map[string]string{
+		"reconciler/explain":                          "NAME is missing: usage: reconciler/explain NAME KEY",
+		"reconciler/explain agent":                    "KEY is missing: usage: reconciler/explain NAME KEY",
+		"reconciler/show":                             "NAME is missing: usage: reconciler/show NAME",
+		"reconciler/show agent 7":                     `unexpected argument "7": usage: reconciler/show NAME`,
+		"reconciler/pause":                            "NAME is missing: usage: reconciler/pause NAME [KEY]",
+		"reconciler/show bgp":                         `no reconciler "bgp", there are: agent, links`,
+		"reconciler --format=xml":                     `--format is "xml", must be table or json`,
+		"reconciler/objects agent --status=Broken":    `--status is "Broken", must be one of Pending, Refreshing, Done, Error, Blocked, Unset, Deleted`,
+		"reconciler/objects agent --limit=-1":         "--limit is -1, must not be negative",
+		"reconciler/journal --since=-1m --limit=-2":   "--since is -1m0s, must not be negative\n--limit is -2, must not be negative",
+		"reconciler/journal agent --rounds --key=7":   "--rounds and --key are both set: a round is of many objects",
+		"reconciler/wait agent --applied --attempted": "--applied and --attempted are both set",
+		"reconciler/wait agent --timeout=-1s":         "--timeout is -1s, must not be negative",
+	} {
+		s.fails(want, line)
+	}
+	newShell(t).fails(`no reconciler "x", there are: none`, "reconciler/show x")
+}
+
+func TestEveryCommandWritesJSONAndFiles(t *testing.T) {
+	r := routes()
+	r.snapshot.Condition = "run\u009bning"
+	r.page.Next = "\x7f"
+	s := newShell(t, r)
+	for _, line := range []string{
+		"reconciler", "reconciler/show agent", "reconciler/explain agent 7", "reconciler/objects agent",
+		"reconciler/journal", "reconciler/journal agent --rounds", "reconciler/pause agent", "reconciler/resume agent 7",
+		"reconciler/prune agent", "reconciler/refresh agent 7", "reconciler/retry agent", "reconciler/wait agent",
+	} {
+		for _, flags := range []string{" --format=json", " -f json"} {
+			out, err := s.run(line + flags)
+			require.NoError(t, err, line)
+			require.True(t, json.Valid([]byte(out)), "%s: %s", line, out)
+			for _, c := range strings.ReplaceAll(out, "\n", "") {
+				require.True(t, unicode.IsPrint(c), "%q in %s", c, out)
+			}
+		}
+		s.prints("", line+" -o got.txt")
+		written, err := os.ReadFile(filepath.Join(s.dir, "got.txt"))
+		require.NoError(t, err)
+		out, err := s.run(line)
+		require.NoError(t, err)
+		require.NotEmpty(t, out)
+		require.Equal(t, out, string(written), line)
+	}
+	_, err := s.run("reconciler --out=none/such")
+	require.ErrorContains(t, err, "--out: open")
+}
+
+func TestJSONHasTheNamesOfTheData(t *testing.T) {
+	r := routes()
+	r.count = 3
+	r.explanation = reconciler.Explanation{Key: "7", State: reconciler.StateDone}
+	s := newShell(t, r)
+	out, err := s.run("reconciler/explain agent 7 --format=json")
+	require.NoError(t, err)
+	var back reconciler.Explanation
+	require.NoError(t, json.Unmarshal([]byte(out), &back))
+	require.Equal(t, r.explanation, back)
+	s.prints("{\n  \"reconciler\": \"agent\",\n  \"key\": \"7\",\n  \"action\": \"retry\",\n  \"objects\": 3\n}\n",
+		"reconciler/retry agent 7 --format=json")
+}
+
+func TestListAsksAllAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShell(t, slow{&fake{id: reconciler.ID{Table: "a"}}}, slow{&fake{id: reconciler.ID{Table: "b"}}})
+		began := time.Now()
+		out, err := s.run("reconciler")
+		require.NoError(t, err)
+		require.Equal(t, 100*time.Millisecond, time.Since(began))
+		require.Less(t, strings.Index(out, "\na "), strings.Index(out, "\nb "))
+	})
+}
+
+// slow takes its time, as a reconciler does that is busy.
+type slow struct{ *fake }
+
+func (s slow) Snapshot(ctx context.Context) reconciler.Snapshot {
+	time.Sleep(100 * time.Millisecond)
+	return s.fake.Snapshot(ctx)
+}
+
+func TestKeysAreReadAsTheyAreShown(t *testing.T) {
+	r := routes()
+	s := newShell(t, r)
+	for line, want := range map[string]string{
+		`reconciler/explain agent 10.0.0.0/24`: `explain "10.0.0.0/24"`,
+		`reconciler/explain agent 'a b'`:       `explain "a b"`,
+		`reconciler/explain agent "\x1b[1m"`:   `explain "\"\\x1b[1m\""`,
+		`reconciler/explain agent '"a\tb"'`:    `explain "\"a\\tb\""`,
+		`reconciler/explain agent -- -7`:       `explain "-7"`,
+		`reconciler/explain agent ''`:          `explain ""`,
+	} {
+		_, err := s.run(line)
+		require.NoError(t, err)
+		require.Equal(t, []string{want}, r.take(), line)
+	}
+}
+
+func TestNamesAndKeysAreCompleted(t *testing.T) {
+	r := routes()
+	r.keys = []string{"10.0.0.0/24", "10.1.0.0/16", "a b", "it's", "\x1b[2J"}
+	s := newShell(t, r, &fake{id: reconciler.ID{Name: "links", Table: "links"}})
+	for _, c := range []struct {
+		line, typed string
+		want        []string
+	}{
+		{"reconciler/explain", "", []string{"agent", "links"}},
+		{"reconciler/explain", "ag", []string{"agent"}},
+		{"reconciler/explain", "agent 10.1", []string{"agent 10.1.0.0/16"}},
+		{"reconciler/explain", "agent ", []string{"agent 10.0.0.0/24", "agent 10.1.0.0/16", "agent 'a b'", "agent 'it''s'", `agent "\x1b[2J"`}},
+		{"reconciler/explain", "agent 10.0.0.0/24 ", nil},
+		{"reconciler/explain", "bgp ", nil},
+		{"reconciler/show", "agent 1", nil},
+		{"reconciler/journal", "--key=10.1", nil},
+		{"reconciler/journal", "agent --key=10.1", []string{"agent --key=10.1.0.0/16"}},
+		{"reconciler/explain", "--format=", []string{"--format=table", "--format=json"}},
+		{"reconciler/objects", "--status=D", []string{"--status=Done", "--status=Deleted"}},
+	} {
+		out, err := s.run(c.line + " --autocomplete='" + strings.ReplaceAll(c.typed, "'", "''") + "'")
+		require.NoError(t, err)
+		var want []string
+		for _, w := range c.want {
+			want = append(want, c.line+" "+w)
+		}
+		require.Equal(t, strings.Join(want, "\n")+"\n", out, "%q", c.typed)
+	}
+}
+
+func TestActionsReachTheReconciler(t *testing.T) {
+	r := routes()
+	s := newShell(t, r)
+	for _, c := range []struct{ line, asked, prints string }{
+		{"reconciler/pause agent", "pause", "agent is paused, until reconciler/resume\n"},
+		{"reconciler/pause agent 7", `pause "7"`, "agent 7 is paused, until reconciler/resume\n"},
+		{"reconciler/resume routes", "resume", "agent is resumed\n"},
+		{"reconciler/resume agent 7", `resume "7"`, "agent 7 is resumed\n"},
+		{"reconciler/prune agent", "prune", "agent was asked to prune\n"},
+		{"reconciler/refresh agent", "refresh []", "agent: all that are Done will be refreshed\n"},
+		{"reconciler/refresh agent 7", `refresh ["7"]`, "agent 7 is not Done, there is nothing to refresh\n"},
+		{"reconciler/retry agent 7", `retry ["7"]`, "agent 7: nothing waits that could be tried now\n"},
+	} {
+		s.prints(c.prints, c.line)
+		require.Equal(t, []string{c.asked}, r.take())
+	}
+	r.count = 2
+	s.prints("agent: 2 object(s) will be tried now\n", "reconciler/retry agent")
+	s.prints("agent 7 will be refreshed\n", "reconciler/refresh agent 7")
+	r.err = errors.New("no such key")
+	for _, action := range []string{"pause", "resume", "retry", "refresh"} {
+		s.fails("no such key", "reconciler/"+action+" agent 7")
+	}
+}
+
+func TestQueriesAreHandedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := routes()
+		s := newShell(t, r)
+		_, err := s.run("reconciler/objects agent --status=error --limit=10 --after=7")
+		require.NoError(t, err)
+		require.Equal(t, []string{"objects {Status:error After:7 Limit:10}"}, r.take())
+		_, err = s.run("reconciler/journal agent --key=7 --limit=3")
+		require.NoError(t, err)
+		require.Equal(t, []string{"events {Key:7 Since:0001-01-01 00:00:00 +0000 UTC Limit:3}"}, r.take())
+		time.Sleep(time.Hour)
+		_, err = s.run("reconciler/journal agent --since=5m")
+		require.NoError(t, err)
+		require.Contains(t, r.take()[0], "Since:"+time.Now().Add(-5 * time.Minute).String()[:19])
+	})
+}
+
+func TestPageOfObjectsSaysHowToGoOn(t *testing.T) {
+	r := routes()
+	r.page = reconciler.ObjectPage{Objects: []reconciler.ObjectLine{{Key: "7", Status: "Error", State: "retry", Revision: 3, Attempts: 2}}, Next: "a b"}
+	s := newShell(t, r)
+	s.prints(""+
+		"Key   Status   State   Since   Failures   Next attempt   Revision   Reason\n"+
+		"7     Error    retry   -       2          -              3\n"+
+		"more: reconciler/objects agent --status=Error --limit=1 --after='a b'\n",
+		"reconciler/objects agent --status=Error --limit=1")
+	r.page.Error = "too busy"
+	s.fails("too busy", "reconciler/objects agent")
+}
+
+func TestRoundsAreListedWithoutTheirOperations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := routes()
+		for i := range 3 {
+			r.rounds = append(r.rounds, reconciler.Round{Sequence: uint64(i + 1), Started: time.Now(), Reason: reconciler.ReasonChange})
+			time.Sleep(time.Minute)
+		}
+		r.rounds[2].Prune = &reconciler.PruneRecord{Error: "no\nmemory"}
+		r.rounds[1].Prune = &reconciler.PruneRecord{Listed: 9, Swept: 2, Took: time.Second}
+		s := newShell(t, r)
+		for line, want := range map[string]int{"": 3, " --limit=2": 2, " --since=90s": 1, " --since=2m": 2} {
+			out, err := s.run("reconciler/journal agent --rounds" + line)
+			require.NoError(t, err)
+			require.Equal(t, want+1, strings.Count(out, "\n"), "%s: %s", line, out)
+			require.Contains(t, out, `failed: no\nmemory`)
+		}
+		out, _ := s.run("reconciler/journal agent --rounds")
+		require.Contains(t, out, "swept 2 of 9 in 1 s")
+	})
+}
+
+func TestWaitSaysWhatIsOwed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := routes()
+		s := newShell(t, r)
+		s.prints("agent is applied\n", "reconciler/wait agent")
+		r.owed = reconciler.Owed{Keys: []reconciler.Unreconciled{{Key: []byte("7"), State: "retry", Attempts: 2, Err: errors.New("refused\x1b")}}, More: 4}
+		s.prints("agent 7 is attempted\n\"7\" is retry after 2 attempt(s): refused\\x1b\nand 4 more\n", "reconciler/wait agent 7 --attempted")
+		require.Equal(t, []string{`wait "" applied`, `wait "7" attempted`}, r.take())
+	})
+}
+
+// The error must not be that of a context: a script that expects the failure would take it
+// for its own end.
+func TestWaitThatIsOverdueCanBeExpected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := routes()
+		r.err = errors.New("waiting for all")
+		s := newShell(t, r)
+		began := time.Now()
+		s.fails("not within 3 s: waiting for all: context deadline exceeded", "reconciler/wait agent --timeout=3s")
+		require.Equal(t, 3*time.Second, time.Since(began))
+		_, err := s.run("! reconciler/wait agent --timeout=3s")
+		require.NoError(t, err)
+	})
+}
+
+func TestWaitInTheBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := routes()
+		r.err = errors.New("waiting for all")
+		s := newShell(t, r)
+		began := time.Now()
+		_, err := s.run("! reconciler/wait agent --timeout=3s &")
+		require.NoError(t, err)
+		require.Equal(t, time.Duration(0), time.Since(began))
+		_, err = s.run("wait")
+		require.NoError(t, err)
+		require.Equal(t, 3*time.Second, time.Since(began))
+	})
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+func (c *commands) journal() *spec {
+	return &spec{
+		name:    "reconciler/journal",
+		summary: "Show the latest operations, or rounds",
+		args:    []string{argOptional},
+		flags: func(fs *pflag.FlagSet) {
+			fs.String(flagKey, "", "Only the operations on this object")
+			fs.Duration("since", 0, "Only what began in this time until now; 0 is all there is")
+			fs.Int("limit", 0, "Only so many of the latest, of each reconciler; 0 is all there are")
+			fs.Bool("rounds", false, "Show rounds instead of operations")
+		},
+		detail: []string{
+			"What was done, why, and what came of it, the latest last, of one reconciler or of all. The journal is bounded: it has the last thousand operations or so.",
+			"",
+			"An operation's cause is change, refresh, retry, requeue, released, recheck, probe, breaker closed, resumed, call or sweep. A result that is \"lost\" says nothing of the object, which had changed meanwhile; one that is \"merged\" was written onto what another reconciler had written.",
+			"",
+			"With --rounds: why each round ran, what was planned, what was committed and how long that took.",
+			"",
+			"Examples:",
+			"> reconciler/journal routes --since=5m",
+			"> reconciler/journal routes --key=10.0.0.0/24",
+			"> reconciler/journal --rounds --limit=10",
+		},
+		run: c.readJournal,
+	}
+}
+
+// journalOf is what one reconciler's journal has: events or rounds.
+type journalOf struct {
+	Reconciler string             `json:"reconciler"`
+	Events     []reconciler.Event `json:"events,omitempty"`
+	Rounds     []roundLine        `json:"rounds,omitempty"`
+}
+
+func (c *commands) readJournal(_ context.Context, in *input) (output, error) {
+	now := time.Now()
+	since, errSince := in.duration("since")
+	limit, errLimit := in.number("limit")
+	q := reconciler.EventQuery{Key: in.text(flagKey), Limit: limit}
+	if since > 0 {
+		q.Since = now.Add(-since)
+	}
+	rounds := in.is("rounds")
+	var errBoth error
+	if rounds && q.Key != "" {
+		errBoth = errors.New("--rounds and --key are both set: a round is of many objects")
+	}
+	if err := errors.Join(errSince, errLimit, errBoth); err != nil {
+		return output{}, err
+	}
+	of := c.registry.All()
+	if in.reconciler != nil {
+		of = []reconciler.Inspector{in.reconciler}
+	}
+	journals := make([]journalOf, len(of))
+	for i, r := range of {
+		journals[i].Reconciler = r.ID().String()
+		if rounds {
+			journals[i].Rounds = roundLines(r.Journal(), q)
+		} else {
+			journals[i].Events = r.Events(q)
+		}
+	}
+	return output{journals, func() string { return journalText(journals, rounds, now) }}, nil
+}
+
+func journalText(journals []journalOf, rounds bool, now time.Time) string {
+	var out strings.Builder
+	for _, j := range journals {
+		if len(journals) > 1 {
+			fmt.Fprintf(&out, "%s:\n", text.Plain(j.Reconciler))
+		}
+		switch {
+		case len(j.Events) == 0 && len(j.Rounds) == 0:
+			out.WriteString("nothing in the journal\n")
+		case rounds:
+			out.WriteString(roundsText(j.Rounds, now))
+		default:
+			out.WriteString(reconciler.EventsText(j.Events, now))
+		}
+	}
+	if len(journals) == 0 {
+		out.WriteString("no reconcilers\n")
+	}
+	return out.String()
+}
+
+// roundLine is a round without its operations.
+type roundLine struct {
+	Round      uint64                  `json:"round"`
+	At         time.Time               `json:"at"`
+	Reason     reconciler.Reason       `json:"reason"`
+	Changes    int                     `json:"changes"`
+	Waited     int                     `json:"waited"`
+	Refreshes  int                     `json:"refreshes"`
+	Returned   int                     `json:"returned"`
+	Operations int                     `json:"operations"`
+	Written    int                     `json:"written"`
+	Lost       int                     `json:"lost"`
+	Conflicts  int                     `json:"conflicts"`
+	Took       time.Duration           `json:"took"`
+	CommitTook time.Duration           `json:"commit_took"`
+	Prune      *reconciler.PruneRecord `json:"prune,omitempty"`
+}
+
+func roundLines(rounds []reconciler.Round, q reconciler.EventQuery) []roundLine {
+	rounds = slices.DeleteFunc(rounds, func(r reconciler.Round) bool { return r.Started.Before(q.Since) })
+	if q.Limit > 0 && len(rounds) > q.Limit {
+		rounds = rounds[len(rounds)-q.Limit:]
+	}
+	lines := make([]roundLine, len(rounds))
+	for i, r := range rounds {
+		lines[i] = roundLine{
+			Round: r.Sequence, At: r.Started, Reason: r.Reason,
+			Changes: r.Changes, Waited: r.Waited, Refreshes: r.Refreshes, Returned: r.Returned,
+			Operations: len(r.Operations), Written: r.Written, Lost: r.Lost, Conflicts: r.Conflicts,
+			Took: r.Took, CommitTook: r.CommitTook, Prune: r.Prune,
+		}
+	}
+	return lines
+}
+
+func roundsText(lines []roundLine, now time.Time) string {
+	var t text.Table
+	t.Row("Time", "Ago", "Round", "Reason", "Changes", "Waited", "Refreshes", "Returned",
+		"Operations", "Written", "Lost", "Merged", "Took", "Commit", "Prune")
+	for _, r := range lines {
+		t.Row(text.Stamp(r.At), text.Relative(r.At, now), strconv.FormatUint(r.Round, 10), string(r.Reason),
+			strconv.Itoa(r.Changes), strconv.Itoa(r.Waited), strconv.Itoa(r.Refreshes), strconv.Itoa(r.Returned),
+			strconv.Itoa(r.Operations), strconv.Itoa(r.Written), strconv.Itoa(r.Lost), strconv.Itoa(r.Conflicts),
+			text.Duration(r.Took), text.Duration(r.CommitTook), pruneText(r.Prune))
+	}
+	return t.String()
+}
+
+func pruneText(p *reconciler.PruneRecord) string {
+	switch {
+	case p == nil:
+		return ""
+	case p.Error != "":
+		return "failed: " + text.Printable(p.Error)
+	case p.Listed > 0:
+		return fmt.Sprintf("swept %d of %d in %s", p.Swept, p.Listed, text.Duration(p.Took))
+	}
+	return "done in " + text.Duration(p.Took)
+}

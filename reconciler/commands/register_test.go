@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package commands_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// register makes a reconciler whose retries are exact, and which does nothing by itself but
+// what its options say.
+func (s *scripted) register(args []string) (string, error) {
+	options := []reconciler.Option{
+		reconciler.WithJitter(0), reconciler.WithRetry(100*time.Millisecond, time.Minute),
+		reconciler.WithRefreshing(0, nil), reconciler.WithoutPruning(),
+	}
+	for _, arg := range args {
+		option, err := optionOf(arg)
+		if err != nil {
+			return "", err
+		}
+		options = append(options, option)
+	}
+	_, err := reconciler.RegisterConfig(s.params, reconciler.Config[*route]{
+		Table: s.table, Operations: s.target, Options: options,
+		Clone: (*route).Clone, SetStatus: (*route).SetStatus, GetStatus: (*route).GetStatus,
+	})
+	return "", err
+}
+
+func optionOf(arg string) (reconciler.Option, error) {
+	name, value, _ := strings.Cut(arg, "=")
+	n, _ := strconv.Atoi(value)
+	d, _ := time.ParseDuration(value)
+	switch name {
+	case "name":
+		return reconciler.WithName(value), nil
+	case "workers":
+		return reconciler.WithConcurrency(n), nil
+	case "stuck":
+		return reconciler.WithMaxStuck(n), nil
+	case "timeout":
+		return reconciler.WithTimeout(d), nil
+	case "retry":
+		return reconciler.WithRetry(d, time.Minute), nil
+	case "prune":
+		return reconciler.WithPruning(d), nil
+	case "breaker":
+		return reconciler.WithBreaker(reconciler.Breaker{Failures: n, MinInterval: time.Second}), nil
+	case "classes":
+		return reconciler.WithBreaker(reconciler.Breaker{Failures: n, MinInterval: time.Second, Class: classOf}), nil
+	case "rounds":
+		return reconciler.WithRoundLimits(n, nil), nil
+	case "limit":
+		return reconciler.WithOperationLimit(rate.NewLimiter(rate.Every(d), 1)), nil
+	case "groups":
+		return reconciler.WithSerialBy(func(r *route) string { group, _, _ := strings.Cut(r.Name, "/"); return group }), nil
+	}
+	return nil, fmt.Errorf("unknown option %q", arg)
+}
+
+// classOf is the first word of an error.
+func classOf(err error) string {
+	class, _, _ := strings.Cut(err.Error(), " ")
+	return class
+}
+
+// assignment returns the parts of name=value.
+func assignment(arg string) (name string, value int, err error) {
+	i := strings.LastIndex(arg, "=")
+	if i < 0 {
+		return "", 0, fmt.Errorf("%q must be name=value", arg)
+	}
+	value, err = strconv.Atoi(arg[i+1:])
+	return arg[:i], value, err
+}

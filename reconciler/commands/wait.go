@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+const defaultWait = 10 * time.Second
+
+func (c *commands) wait() *spec {
+	return &spec{
+		name:    "reconciler/wait",
+		summary: "Wait until a reconciler, or one object, has come so far",
+		args:    []string{argName, argOptionalKey},
+		flags: func(fs *pflag.FlagSet) {
+			fs.Bool("applied", false, "Wait until it is in the target: the default")
+			fs.Bool("attempted", false, "Wait until it was attempted, with whatever result")
+			fs.Duration("timeout", defaultWait, "How long to wait; 0 asks how it is now")
+		},
+		background: true,
+		detail: []string{
+			"Waits for every change that is in the table now, or with a key for that object, whose deletion may be what is waited for: one that nobody knows of (any more) is not waited for. It fails when the time is over, and says what is owed. With --attempted it succeeds when all was tried, and prints what failed.",
+			"",
+			"With & it waits in the background, until the command wait.",
+			"",
+			"Examples:",
+			"> reconciler/wait routes",
+			"> reconciler/wait routes 10.0.0.0/24 --attempted --timeout=1m",
+		},
+		run: waitFor,
+	}
+}
+
+// waited says what came of a wait.
+type waited struct {
+	Reconciler string `json:"reconciler"`
+	Key        string `json:"key,omitempty"`
+	Milestone  string `json:"milestone"`
+	Reached    bool   `json:"reached"`
+	// Gone: nobody knows of the object.
+	Gone bool     `json:"gone,omitempty"`
+	Owed []string `json:"owed,omitempty"`
+	More int      `json:"more,omitempty"`
+}
+
+func waitFor(ctx context.Context, in *input) (output, error) {
+	timeout, err := in.duration("timeout")
+	if err != nil {
+		return output{}, err
+	}
+	milestone := reconciler.Applied
+	if in.is("attempted") {
+		milestone = reconciler.Attempted
+	}
+	if in.is("attempted") && in.is("applied") {
+		return output{}, errors.New("--applied and --attempted are both set")
+	}
+	waiting, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var owed reconciler.Owed
+	if in.hasKey {
+		owed, err = in.reconciler.WaitKey(waiting, in.key, milestone)
+	} else {
+		owed, err = in.reconciler.WaitAll(waiting, milestone)
+	}
+	gone := errors.Is(err, reconciler.ErrNotFound)
+	if gone {
+		err = nil
+	}
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = overdue(timeout, err)
+	}
+	return waitOutput(in, milestone, owed, gone, err), err
+}
+
+// overdue returns the error of a wait whose time is over. It is not that of a context,
+// which would mean that the script is being stopped: a script may expect this one.
+func overdue(timeout time.Duration, err error) error {
+	return fmt.Errorf("not within %s: %s", text.Duration(timeout), text.Printable(err.Error()))
+}
+
+func waitOutput(in *input, milestone reconciler.Milestone, owed reconciler.Owed, gone bool, err error) output {
+	w := waited{
+		Reconciler: in.reconciler.ID().String(), Key: in.key,
+		Milestone: milestone.String(), Reached: err == nil, Gone: gone, More: owed.More,
+	}
+	for _, u := range owed.Keys {
+		w.Owed = append(w.Owed, u.Error())
+	}
+	return output{w, func() string {
+		out := ""
+		if gone {
+			out = in.named() + " is gone, if it was ever there\n"
+		} else if err == nil {
+			out = fmt.Sprintf("%s is %s\n", in.named(), milestone)
+		}
+		for _, line := range w.Owed {
+			out += text.Printable(line) + "\n"
+		}
+		if w.More > 0 {
+			out += fmt.Sprintf("and %d more\n", w.More)
+		}
+		return out
+	}}
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// A failure is logged with all that it takes to find the object, and those like it at a
+// bounded rate, with how many they were.
+func TestRepeatedFailuresAreLoggedAtABoundedRate(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(func(c call) error {
+			return fmt.Errorf("object %d: %w", c.id, fs.ErrPermission)
+		})
+		e.put(1, ids(1, 100)...)
+		e.pass(20 * time.Second)
+		require.Equal(e, 1, strings.Count(e.log.String(), "operation failed"), e.log)
+		require.Contains(e, e.log.String(),
+			`level=WARN msg="operation failed" reconciler="" module="" operation=update key=1 revision=1 attempt=1 error="object 1: permission denied" repeated=0`)
+		attempts := len(e.target.take())
+		e.pass(40 * time.Second)
+		lines := strings.Split(strings.TrimSpace(e.log.String()), "\n")
+		require.Len(e, lines, 2)
+		require.Contains(e, lines[1], fmt.Sprintf("attempt=10 error=\"object 1: permission denied\" repeated=%d", attempts+100-1))
+	}, nil, reconciler.WithRetry(100*time.Millisecond, 100*time.Second))
+}
+
+// However many kinds of failures there are, the log has no more than one line a second, and
+// what is remembered of them is bounded.
+func TestManyKindsOfFailuresAreBounded(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(func(c call) error {
+			return errors.New(strings.Repeat(string(rune('a'+c.id%20)), 1+int(c.id)/20))
+		})
+		e.put(1, ids(1, 200)...)
+		e.pass(10 * time.Millisecond)
+		require.Equal(e, 10, strings.Count(e.log.String(), "operation failed"))
+		s := e.loop.Snapshot(e.Context())
+		require.Len(e, s.Errors, 32)
+		for _, c := range s.Errors {
+			require.LessOrEqual(e, len(c.Class), 123)
+			require.Equal(e, uint64(1), c.Count)
+		}
+	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
+}
+
+// Failures are told apart by their innermost cause, without what tells one object from
+// another; or as the breaker's Class says.
+func TestErrorsAreCountedByKind(t *testing.T) {
+	fail := func(c call) error {
+		if c.id%2 == 0 {
+			return fmt.Errorf("route %d: %w", c.id, fs.ErrNotExist)
+		}
+		return fmt.Errorf("no room for %d of 10", c.id)
+	}
+	inBubble(t, func(e *env) {
+		e.target.deciding(fail)
+		e.put(1, ids(1, 9)...)
+		e.pass(10 * time.Millisecond)
+		got := map[string]uint64{}
+		for _, c := range e.loop.Snapshot(e.Context()).Errors {
+			got[c.Class] = c.Count
+			require.NotEmpty(e, c.Key)
+			require.Contains(e, c.Example, c.Key)
+		}
+		require.Equal(e, map[string]uint64{"file does not exist": 4, "no room for # of #": 5}, got)
+	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
+	inBubble(t, func(e *env) {
+		e.target.deciding(fail)
+		e.put(1, ids(1, 9)...)
+		e.pass(10 * time.Millisecond)
+		errs := e.loop.Snapshot(e.Context()).Errors
+		require.Len(e, errs, 1)
+		require.Equal(e, "mine", errs[0].Class)
+		require.Equal(e, uint64(9), errs[0].Count)
+	}, nil, reconciler.WithRetry(time.Hour, time.Hour),
+		reconciler.WithBreaker(reconciler.Breaker{Failures: 100, Class: func(error) string { return "mine" }}))
+}

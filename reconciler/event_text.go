@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/statekeel/statekeel/internal/text"
+)
+
+// EventsText returns events as a table for a person to read, a line each, with times as
+// they are far from at. What is not printable is escaped.
+func EventsText(events []Event, at time.Time) string {
+	return eventTable(events, at, true).String()
+}
+
+func eventTable(events []Event, at time.Time, keys bool) *text.Table {
+	var t text.Table
+	row := func(time, ago, key string, rest ...string) {
+		cells := []string{time, ago}
+		if keys {
+			cells = append(cells, key)
+		}
+		t.Row(append(cells, rest...)...)
+	}
+	row("Time", "Ago", "Key", "Round", "Operation", "Cause", "Revision", "Attempt", "Result", "Took", "Error")
+	for i := range events {
+		e := &events[i]
+		row(text.Stamp(e.At), text.Relative(e.At, at), text.Name(e.Key),
+			strconv.FormatUint(e.Round, 10), text.Plain(e.Operation), text.Plain(string(e.Cause)),
+			strconv.FormatUint(e.Revision, 10), strconv.Itoa(e.Attempt), e.outcome(), text.Duration(e.Took),
+			plainOr(e.Error, ""))
+	}
+	return &t
+}
+
+// outcome is the result, and what became of it.
+func (e *Event) outcome() string {
+	s := text.Plain(e.Result)
+	if e.Lost {
+		s += ", lost"
+	}
+	if e.Conflict {
+		s += ", merged"
+	}
+	return s
+}
+
+// plainOr returns a text as [text.Plain] does, or another one if it is empty.
+func plainOr(s, empty string) string {
+	if s == "" {
+		return empty
+	}
+	return text.Plain(s)
+}

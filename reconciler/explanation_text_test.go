@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+var night = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+
+func TestExplanationReadsFromTheStateToTheDetails(t *testing.T) {
+	e := reconciler.Explanation{
+		Reconciler: "agent/routes", Key: "10.0.0.0/24", At: night,
+		State: reconciler.StateRetry, Why: "it failed, and waits for its backoff",
+		Since: night.Add(-12 * time.Second), Wanted: night.Add(-time.Minute),
+		Found: true, Status: "Error", Revision: 17,
+		Attempts: 3, LastAttempt: night.Add(-12 * time.Second), Next: night.Add(4 * time.Second),
+		Error: "connection refused", BlockedOn: "device eth0",
+		Lane: "backlog", Ahead: 1000, Group: "eth0", Holder: "10.0.1.0/24",
+		Notes: []string{"the table is not initialised"},
+		Events: []reconciler.Event{
+			{Round: 4, At: night.Add(-30 * time.Second), Operation: "update", Cause: reconciler.CauseChange,
+				Revision: 16, Attempt: 1, Result: "done", Lost: true, Conflict: true, Took: 1250 * time.Microsecond},
+			{Round: 5, At: night.Add(-12 * time.Second), Operation: "update", Cause: reconciler.CauseRetry,
+				Revision: 17, Attempt: 3, Result: "failed", Error: "connection refused", Took: 2 * time.Second},
+		},
+	}
+	require.Equal(t, `retry: it failed, and waits for its backoff
+  object         10.0.0.0/24 of agent/routes
+  row            Error, at revision 17
+  since          2026-11-21T02:59:48.000Z (12 s ago)
+  wanted         2026-11-21T02:59:00.000Z (1 min ago)
+  attempts       3 failed in a row
+  last attempt   2026-11-21T02:59:48.000Z (12 s ago)
+  next attempt   2026-11-21T03:00:04.000Z (in 4 s)
+  error          connection refused
+  blocked on     device eth0
+  group          eth0
+  held up by     10.0.1.0/24
+  lane           backlog
+  ahead of it    1000 or more
+  note           the table is not initialised
+last operations
+  Time                       Ago        Round   Operation   Cause    Revision   Attempt   Result               Took      Error
+  2026-11-21T02:59:30.000Z   30 s ago   4       update      change   16         1         done, lost, merged   1.25 ms
+  2026-11-21T02:59:48.000Z   12 s ago   5       update      retry    17         3         failed               2 s       connection refused
+`, e.String())
+}
+
+func TestExplanationOfWhatIsGone(t *testing.T) {
+	e := reconciler.Explanation{Reconciler: "routes", Key: "7", At: night, State: reconciler.StateAbsent, Why: "nobody knows of it"}
+	require.Equal(t, "absent: nobody knows of it\n  object   7 of routes\n  row      none\n", e.String())
+	e.Deleted = true
+	require.Contains(t, e.String(), "  row      deleted\n")
+}
+
+func TestSnapshotSaysFirstWhatIsWrong(t *testing.T) {
+	s := reconciler.Snapshot{
+		ID: reconciler.ID{Module: "agent", Table: "routes"}, At: night, Condition: "busy", Busy: "update of 7 for 3 s",
+		Started: night.Add(-2 * time.Hour), Objects: 120, Waiting: []string{"k8s", "bgp"},
+		States: []metrics.StateCount{{State: "retry", Count: 3}, {State: "blocked", Count: 0}},
+		Lanes:  []metrics.StateCount{{State: "fresh", Count: 2}},
+		Unseen: 40, Failing: 3, Blocked: 1,
+		Revision: 200, Observed: 180, Attempted: 170, LowWatermark: 12,
+		OldestUnapplied: night.Add(-12 * time.Second), OperationsPerSecond: 10.25, NextPrune: night.Add(time.Hour),
+		Errors:   []reconciler.ErrorClass{{Class: "refused #", Count: 9, Last: night, Key: "7", Example: "refused 12"}},
+		Breakers: []string{"the breaker is open"}, Stuck: []string{"update of 8"}, PruneFailure: "no memory",
+		Settings: []reconciler.SettingText{{Name: "Concurrency", Value: "4"}, {Name: "RoundLimiter"}},
+	}
+	require.Equal(t, `agent: busy: 3 failing, 1 blocked, 1 breaker(s) open, 1 operation(s) stuck, 40 change(s) not looked at, oldest unapplied change 12 s ago, prune fails, table not initialised
+  busy              update of 7 for 3 s
+  at                2026-11-21T03:00:00.000Z
+  started           2026-11-21T01:00:00.000Z (2 h ago)
+  table             routes, 120 rows, not initialised: waits for k8s, bgp
+  failing           3
+  blocked           1
+  unseen            about 40 changes
+  unapplied since   2026-11-21T02:59:48.000Z (12 s ago)
+  revision          200, looked at up to 180, attempted up to 170, not applied from 12
+  rates             10.2 operations/s, 0.0 failures/s, 0.0 rounds/s
+  breaker           the breaker is open
+  stuck             update of 8
+  prune failure     no memory
+  next prune        2026-11-21T04:00:00.000Z (in 1 h)
+State   Objects
+retry   3
+Lane    Objects
+fresh   2
+Error       Count   Last                             Key   Example
+refused #   9       2026-11-21T03:00:00.000Z (now)   7     refused 12
+Setting        Value
+Concurrency    4
+RoundLimiter   -
+`, s.String())
+}
+
+func TestSnapshotSaysThatAllIsWell(t *testing.T) {
+	s := reconciler.Snapshot{Condition: "running", Started: night, At: night, Objects: 7, Initialized: true}
+	require.Equal(t, "running: all 7 rows applied", s.Summary())
+	s.Started, s.Condition = time.Time{}, "not started"
+	require.Equal(t, "not started", s.Summary())
+}
+
+// A terminal obeys some of what it is shown. Whatever text is in an answer, from names to
+// errors, none of it may be obeyed.
+func TestNoTextOfAnAnswerReachesATerminalAsItIs(t *testing.T) {
+	const evil = "a\x1b[2J\r\n\u009b1m\u202eb"
+	var explanation reconciler.Explanation
+	var snapshot reconciler.Snapshot
+	require.Greater(t, poison(reflect.ValueOf(&explanation).Elem(), evil), 10, "texts of an explanation")
+	require.Greater(t, poison(reflect.ValueOf(&snapshot).Elem(), evil), 10, "texts of a snapshot")
+	for _, rendered := range []string{explanation.String(), snapshot.String(), snapshot.Summary(),
+		reconciler.EventsText(explanation.Events, night)} {
+		require.Contains(t, rendered, `\x1b[2J`)
+		for _, r := range strings.ReplaceAll(rendered, "\n", "") {
+			require.True(t, unicode.IsPrint(r), "%q in %q", r, rendered)
+		}
+	}
+	lines := func(s string) int { return strings.Count(s, "\n") }
+	require.Equal(t, 1, lines(reconciler.Explanation{Why: evil}.String())-2, "a text is one line")
+}
+
+// poison sets every text in a value, one element of each list, and returns how many.
+func poison(v reflect.Value, s string) (texts int) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(s)
+		return 1
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return 0
+		}
+		for i := range v.NumField() {
+			texts += poison(v.Field(i), s)
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		texts += poison(v.Index(0), s)
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		if v.CanInt() {
+			v.SetInt(1)
+		} else {
+			v.SetUint(1)
+		}
+	case reflect.Bool:
+		v.SetBool(true)
+	}
+	return texts
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// Every second is there, also those in which nothing happened, and says how things stood.
+func TestTimelineHasEverySecond(t *testing.T) {
+	inBubble(t, func(e *env) {
+		began := time.Now()
+		e.pass(2 * time.Second)
+		e.target.failing("no")
+		e.put(1, 1, 2)
+		e.pass(3 * time.Second)
+		e.target.failing("")
+		e.pass(5 * time.Second)
+
+		line := e.loop.Timeline()
+		require.Len(e, line, 11)
+		for i, s := range line {
+			require.Equal(e, began.Add(time.Duration(i)*time.Second), s.At)
+			switch {
+			case i < 2:
+				require.Zero(e, s.Failing+s.Operations+s.Failures, "second %d", i)
+			case i == 2:
+				require.Equal(e, 2, s.Failing)
+				require.Equal(e, 8, s.Operations, "four attempts each")
+				require.Equal(e, 8, s.Failures)
+			case i == 3:
+				require.Equal(e, 2, s.Failing, "as in the second before")
+			}
+		}
+		require.Zero(e, line[10].Failing)
+	}, nil)
+}
+
+// It goes back ten minutes, and no further.
+func TestTimelineForgets(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Hour)
+		e.put(2, 1)
+		e.pass(time.Second)
+		line := e.loop.Timeline()
+		require.Len(e, line, 600)
+		operations := 0
+		for i, s := range line {
+			operations += s.Operations
+			if i > 0 {
+				require.Equal(e, time.Second, s.At.Sub(line[i-1].At))
+			}
+		}
+		require.Equal(e, 1, operations)
+		s := e.loop.Snapshot(e.Context())
+		require.InDelta(e, 0.1, s.OperationsPerSecond, 0.001)
+		require.InDelta(e, 0.1, s.RoundsPerSecond, 0.001)
+		e.pass(time.Minute)
+		require.Zero(e, e.loop.Snapshot(e.Context()).OperationsPerSecond)
+	}, nil)
+}
+
+// Who has not run has no time line, and is no reason to panic.
+func TestNothingIsToldBeforeTheStart(t *testing.T) {
+	e := newEnv(t)
+	l, err := reconciler.New(e.config())
+	require.NoError(t, err)
+	e.put(1, 1)
+	require.Empty(t, l.Timeline())
+	s := l.Snapshot(t.Context())
+	require.Equal(t, "not started", s.Condition)
+	require.Equal(t, 1, s.Objects)
+	require.Equal(t, reconciler.StateUnknown, l.Explain(t.Context(), "1").State)
+	require.Equal(t, reconciler.StateUnseen, l.Objects(t.Context(), reconciler.ObjectQuery{}).Objects[0].State)
+	_, err = l.Retry(t.Context())
+	require.ErrorContains(t, err, "has not been started")
+}
