@@ -96,8 +96,13 @@ func (b *tab) note(format string, args ...any) {
 	b.problems = append(b.problems, fmt.Sprintf(format, args...))
 }
 
-// complaints returns what went wrong since the last call.
+// complaints returns what went wrong since the last call, and what the page itself says of
+// its renewals.
 func (b *tab) complaints() []string {
+	b.Helper()
+	if pulse := eval[string](b, "document.getElementById('pulse')?.textContent ?? ''"); pulse != "" {
+		b.note("page: %s", pulse)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	problems := b.problems

@@ -91,8 +91,12 @@ func TestPlotMovesWhileWorkGoesOn(t *testing.T) {
 	assert.NotEqual(t, before, after)
 	// And it goes on to the left when nothing changes.
 	b.until(line + " !== " + fmt.Sprintf("%q", after))
-	// Rows that were not there come, with their links.
+	// Rows that were not there come, with their links, and go when there are none.
 	b.until("document.querySelector('#rows-errors a')?.href.includes('key=fail-')")
+	b.until("document.querySelector('#rows-states a')?.textContent === 'retry'")
+	w.remove("fail-1", "fail-2", "fail-3")
+	b.until("document.querySelector('#rows-states tr') === null")
+	b.until("document.getElementById('figure-failing').textContent === '0'")
 	assert.Empty(t, b.complaints())
 }
 
