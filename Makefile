@@ -6,7 +6,7 @@ SHELL       := bash
 
 GO          ?= go
 # Every folder with a go.mod of its own that has code.
-MODULES     := . metrics/prometheus metrics/prometheus/rulestest example benchmarks
+MODULES     := . metrics/prometheus metrics/prometheus/rulestest example benchmarks reconciler/debug/browsertest
 STATICCHECK := $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 TEST        := $(GO) test -race -count=1
 
@@ -19,7 +19,7 @@ run: ## run netagent: a network namespace that follows example/netagent/state.ya
 	@cd example && $(GO) build -o netagent/netagent ./netagent && exec netagent/netagent -state netagent/state.yaml
 
 .PHONY: test
-test: lint tidy test-root test-prometheus test-benchmarks test-example ## lint, and run all tests with -race
+test: lint tidy test-root test-prometheus test-benchmarks test-example test-browser ## lint, and run all tests with -race
 
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck, in all modules
@@ -62,6 +62,16 @@ test-example:
 	if ! (cd example && $(TEST) -v ./...) >"$$log" 2>&1; then cat "$$log"; exit 1; fi; \
 	if grep -B5 -e '^ *--- SKIP' "$$log"; then echo "tests were skipped"; exit 1; fi; \
 	grep -E '^(ok|\?) ' "$$log"
+
+# The tests of the page, in Debian's chromium; .ci/run installs it. They are without -race,
+# as one of them says how long an answer may take; those in reconciler/debug are with it.
+.PHONY: test-browser
+test-browser:
+	cd reconciler/debug/browsertest && $(GO) test -count=1 -timeout 5m ./...
+
+.PHONY: screenshot
+screenshot: ## make the picture of the page, docs/debug-page.png, anew
+	cd reconciler/debug/browsertest && UPDATE_SCREENSHOT=1 $(GO) test -count=1 -run TestScreenshot .
 
 .PHONY: bench
 bench: ## compare with the peers and write docs/PERFORMANCE.md

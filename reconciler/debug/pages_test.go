@@ -259,3 +259,11 @@ func TestLivePartsArePartsOfThePage(t *testing.T) {
 		}
 	}
 }
+
+// A list that becomes empty is emptied, which takes a list.
+func TestLivePartsHaveNoNull(t *testing.T) {
+	s := serve(t, nil, newFake("v4"))
+	for _, path := range []string{"?format=live", "show?reconciler=agent/v4&format=live", "explain?reconciler=agent/v4&key=k&format=live"} {
+		assert.NotContains(t, s.json(path), "null", path)
+	}
+}

@@ -164,16 +164,18 @@ func classes(t target, s reconciler.Snapshot) table {
 // states has the objects that are on their way, with the lanes of those that are ready.
 func states(t target, s reconciler.Snapshot) table {
 	list := table{ID: "states", Caption: "On the way", Columns: []string{"State", "Objects"}, Empty: "Nothing."}
-	for _, c := range s.States {
-		list.Rows = append(list.Rows, []cell{stateIn(t, c.State), counted(c.Count)})
-		if c.State != string(reconciler.StateReady) {
-			continue
-		}
-		for _, lane := range s.Lanes {
-			list.Rows = append(list.Rows, []cell{{Text: "ready in lane " + visible(lane.State), Kind: work}, counted(lane.Count)})
+	add := func(name cell, n int) {
+		if n > 0 {
+			list.Rows = append(list.Rows, []cell{name, counted(n)})
 		}
 	}
-	list.Rows = append(list.Rows, []cell{{Text: "unseen", Title: "about how many changes have not been looked at", Kind: wait}, counted(s.Unseen)})
+	add(cell{Text: "unseen", Title: "about how many changes have not been looked at", Kind: wait}, s.Unseen)
+	for _, c := range s.States {
+		add(stateIn(t, c.State), c.Count)
+	}
+	for _, lane := range s.Lanes {
+		add(cell{Text: "ready in lane " + visible(lane.State), Kind: work}, lane.Count)
+	}
 	return list
 }
 

@@ -3,8 +3,6 @@
 
 package debug
 
-import "slices"
-
 // view is a page as data: the template renders it, and the script in the page renews
 // what of it is live.
 type view struct {
@@ -120,7 +118,7 @@ func (v view) live() live {
 	}
 	for _, t := range v.Tables {
 		if t.ID != "" {
-			l.Rows["rows-"+t.ID] = slices.Concat([][]cell{}, t.Rows)
+			l.Rows["rows-"+t.ID] = listed(t.Rows)
 		}
 	}
 	return l

@@ -64,7 +64,7 @@ type tab struct {
 // open opens a tab of the given width.
 func open(t *testing.T, width int64) *tab {
 	ctx, leave := chromedp.NewContext(browser)
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	b := &tab{T: t, ctx: ctx}
 	t.Cleanup(func() { cancel(); leave() })
 	chromedp.ListenTarget(ctx, b.hear)
@@ -96,8 +96,13 @@ func (b *tab) note(format string, args ...any) {
 	b.problems = append(b.problems, fmt.Sprintf(format, args...))
 }
 
-// complaints returns what went wrong since the last call.
+// complaints returns what went wrong since the last call, and what the page itself says of
+// its renewals.
 func (b *tab) complaints() []string {
+	b.Helper()
+	if pulse := eval[string](b, "document.getElementById('pulse')?.textContent ?? ''"); pulse != "" {
+		b.note("page: %s", pulse)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	problems := b.problems

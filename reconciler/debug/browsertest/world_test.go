@@ -45,9 +45,10 @@ var routeName = statedb.Index[*route, string]{
 }
 
 // kernel takes routes, but for those whose name says otherwise.
-type kernel struct{}
+type kernel struct{ takes time.Duration }
 
-func (kernel) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *route) error {
+func (k kernel) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *route) error {
+	time.Sleep(k.takes)
 	switch {
 	case strings.Contains(r.Name, "blocked"):
 		return reconciler.Blocked("device eth1 is not there")
@@ -78,7 +79,9 @@ type world struct {
 	slowTo  string
 }
 
-func newWorld(t *testing.T, opts ...debug.Option) *world {
+func newWorld(t *testing.T, opts ...debug.Option) *world { return newWorldOf(t, kernel{}, opts...) }
+
+func newWorldOf(t *testing.T, target kernel, opts ...debug.Option) *world {
 	w := &world{T: t, db: statedb.New()}
 	require.NoError(t, w.db.Start())
 	t.Cleanup(func() { require.NoError(t, w.db.Stop()) })
@@ -87,8 +90,8 @@ func newWorld(t *testing.T, opts ...debug.Option) *world {
 	require.NoError(t, err)
 	w.loop, err = reconciler.New(reconciler.Config[*route]{
 		DB: w.db, Table: w.table, Clone: (*route).Clone, SetStatus: (*route).SetStatus, GetStatus: (*route).GetStatus,
-		Operations: kernel{}, ModuleID: cell.FullModuleID{"agent"},
-		Options: []reconciler.Option{reconciler.WithName("routes"), reconciler.WithRetry(time.Second, time.Minute)},
+		Operations: target, ModuleID: cell.FullModuleID{"agent"},
+		Options: []reconciler.Option{reconciler.WithName("routes"), reconciler.WithRetry(time.Second, time.Minute), reconciler.WithConcurrency(4)},
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -144,6 +147,15 @@ func (w *world) put(names ...string) {
 	wtxn := w.db.WriteTxn(w.table)
 	for _, name := range names {
 		_, _, err := w.table.Insert(wtxn, &route{Name: name, Status: reconciler.StatusPending()})
+		require.NoError(w, err)
+	}
+	wtxn.Commit()
+}
+
+func (w *world) remove(names ...string) {
+	wtxn := w.db.WriteTxn(w.table)
+	for _, name := range names {
+		_, _, err := w.table.Delete(wtxn, &route{Name: name})
 		require.NoError(w, err)
 	}
 	wtxn.Commit()
