@@ -180,10 +180,7 @@ func (l *Loop[Obj]) explainState(x *Explanation, s *sight[Obj]) {
 		x.Since = l.timeOf(st.Observed)
 		x.Why = fmt.Sprintf("%s has been seen and waits for its turn, with %s before it in its lane (%s)",
 			what(st.Deleted), count(st.Ahead, "object"), x.Lane)
-		if b := everything(s.breakers); b != nil {
-			x.State = StateTripped
-			x.Why = fmt.Sprintf("%s waits for the breaker to close: %s", what(st.Deleted), b.Failure)
-		}
+		l.explainBreaker(x, what(st.Deleted), everything(s.breakers))
 	case core.InFlight:
 		l.explainFlight(x, s)
 	case core.Queued:
@@ -193,8 +190,11 @@ func (l *Loop[Obj]) explainState(x *Explanation, s *sight[Obj]) {
 		x.State = StatePaused
 		x.Why = what(st.Deleted) + " is paused"
 	case core.Tripped:
-		x.State = StateTripped
-		x.Why = fmt.Sprintf("it failed, and the breaker for errors of its class, %q, is open", st.Class)
+		for i := range s.breakers {
+			if s.breakers[i].Class == st.Class {
+				l.explainBreaker(x, "it failed, and", &s.breakers[i])
+			}
+		}
 	case core.Awaited:
 		x.State = StateUnseen
 		x.Why = "it changed while it was worked on; the change is about to be looked at"
@@ -204,10 +204,7 @@ func (l *Loop[Obj]) explainState(x *Explanation, s *sight[Obj]) {
 	case core.Retry:
 		x.State = StateRetry
 		x.Why = fmt.Sprintf("it has failed %s in a row and waits for its retry", count(st.Failures, "time"))
-		if b := everything(s.breakers); b != nil {
-			x.State = StateTripped
-			x.Why = fmt.Sprintf("it failed, and waits for the breaker to close: %s", b.Failure)
-		}
+		l.explainBreaker(x, "it failed, and", everything(s.breakers))
 	case core.Requeue:
 		x.State = StateRequeue
 		x.Why = "it is in the target, and asked to be run again"
@@ -219,6 +216,20 @@ func (l *Loop[Obj]) explainState(x *Explanation, s *sight[Obj]) {
 		x.State = StateTerminal
 		x.Why = "it failed for good: it is left alone until it changes, is refreshed or retried by hand"
 	}
+}
+
+// explainBreaker explains an object that waits for a breaker to close, if it is open: not
+// nil. The next attempt at any object is a probe.
+func (l *Loop[Obj]) explainBreaker(x *Explanation, who string, b *core.OpenBreaker) {
+	if b == nil {
+		return
+	}
+	of := ""
+	if b.Class != "" {
+		of = fmt.Sprintf(" for %q", b.Class)
+	}
+	x.State, x.Next = StateTripped, l.timeOf(b.ProbeAt)
+	x.Why = fmt.Sprintf("%s waits for the breaker%s to close, which lets probes through until one succeeds: %s", who, of, b.Failure)
 }
 
 // everything returns the breaker for all errors, if it is open.
@@ -301,9 +312,8 @@ func (l *Loop[Obj]) explainRow(x *Explanation, s *sight[Obj]) {
 		if s.whole {
 			x.State = StatePaused
 			x.Why = "the reconciler is paused; without that: " + x.Why
-		} else if b := everything(s.breakers); b != nil {
-			x.State = StateTripped
-			x.Why = fmt.Sprintf("its change waits for the breaker to close: %s", b.Failure)
+		} else {
+			l.explainBreaker(x, "its change", everything(s.breakers))
 		}
 	case is.Kind == status.KindDone:
 		x.State = StateDone
