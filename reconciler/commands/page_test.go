@@ -21,7 +21,7 @@ const operationsPage = "../../docs/OPERATIONS.md"
 
 // A scene is what there is when a person types the commands that stand behind "> " in the
 // block that follows it.
-var scene = regexp.MustCompile("(?s)<!-- scene\n(.*?)-->\n```text\n(.*?)```\n")
+var scene = regexp.MustCompile("(?s)<!-- scene\n(.*?)-->\n```console\n(.*?)```\n")
 
 // The page for people on call shows what the commands print. With -scripttest.update the
 // page is made to.
