@@ -69,9 +69,10 @@ type Inspector interface {
 // ID names a reconciler.
 type ID struct {
 	// Module and Name are those of [Config].ModuleID and [WithName]; either may be empty.
-	Module, Name string
+	Module string `json:"module"`
+	Name   string `json:"name"`
 	// Table is the name of the table that it reconciles.
-	Table string
+	Table string `json:"table"`
 }
 
 // String returns the module and the name, which metrics know the reconciler by; the table,
