@@ -89,6 +89,7 @@ func All() []Workload {
 		[]Workload{refresh(), idle()},
 		[]Workload{slowTarget(), headOfLine(), behindBacklog(), breaker(), blockedOne(), blockedMany()},
 		[]Workload{workers(2, subject.Statekeel2), workers(4, subject.Statekeel4)},
+		[]Workload{observedNoop()},
 	)
 }
 
