@@ -22,7 +22,7 @@ func observedNoop() Workload {
 			"somebody gets its metrics, its expvar variables and its page once a second; beside it, without any of that. " +
 			"Then some rows fail, are blocked or are paused, and 1000 are asked about: why is it, or is it not, reconciled?",
 		Contenders: []string{subject.StatekeelObserved, subject.StatekeelBare},
-		Runs:       manyRuns,
+		Runs:       closeRuns,
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
 			n := env.Rows(1_000_000)
 			// Rows that fail are to be found failing.
