@@ -82,12 +82,14 @@ func spoil(ctx context.Context, sys subject.System, view *subject.View, n uint64
 	return settled(ctx, view)
 }
 
-// settled waits until the reconcilers have attempted all there is.
+// settled waits until the reconcilers have attempted all there is, and have counted it: they
+// answer to Snapshot between two rounds.
 func settled(ctx context.Context, view *subject.View) error {
 	for _, inspector := range view.Registry.All() {
 		if _, err := inspector.WaitAll(ctx, reconciler.Attempted); err != nil {
 			return fmt.Errorf("wait for %s: %w", inspector.ID(), err)
 		}
+		inspector.Snapshot(ctx)
 	}
 	return nil
 }
