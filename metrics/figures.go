@@ -33,7 +33,7 @@ type Figures struct {
 	// BreakerOpenings counts how often a breaker opened.
 	BreakerOpenings uint64
 
-	// Rounds has the seconds that each round took. CommitSizes has the number of
+	// Rounds has the seconds that each round took until it was committed. CommitSizes has the number of
 	// statuses of each commit, CommitDurations the seconds that it took, waiting for the
 	// table included.
 	Rounds, CommitSizes, CommitDurations Histogram

@@ -56,8 +56,10 @@ type roundStanding struct {
 	failures uint64
 }
 
-// account adds a round to the book. at is when it ended.
-func (l *Loop[Obj]) account(r *Round, at time.Duration) {
+// account adds a round to the book, before those are woken who wait for it: they find it
+// counted.
+func (l *Loop[Obj]) account(r *Round) {
+	at := l.now()
 	b := &l.book
 	b.mu.Lock()
 	f := &b.figures
@@ -65,7 +67,7 @@ func (l *Loop[Obj]) account(r *Round, at time.Duration) {
 	for i := range l.tasks {
 		failed += l.accountOne(f, &l.tasks[i], &l.attempts[i], at)
 	}
-	if len(l.tasks) > 0 || r.Prune != nil {
+	if len(l.tasks) > 0 {
 		f.Rounds.Observe((at - l.began).Seconds())
 	}
 	f.Refreshes += uint64(r.Refreshes)
@@ -75,19 +77,29 @@ func (l *Loop[Obj]) account(r *Round, at time.Duration) {
 	}
 	f.Lost += uint64(r.Lost)
 	f.Conflicts += uint64(r.Conflicts)
-	if p := r.Prune; p != nil {
-		f.Prunes.Observe(p.Took.Seconds())
-		f.Listed += uint64(p.Listed)
-		f.Swept += uint64(p.Swept)
-		if p.Error != "" {
-			f.PruneErrors++
-		}
-	}
 	f.Unset, f.BreakerOpenings, f.LeftBehind = l.observer.unset, l.core.BreakerOpenings(), l.pool.leftBehind
 	l.stand(&b.standing)
 	b.timeline.add(at, &b.standing, len(l.tasks), failed)
 	b.mu.Unlock()
-	l.complain()
+}
+
+// accountPrune adds the prune of a round to the book, if there was one.
+func (l *Loop[Obj]) accountPrune(r *Round) {
+	p := r.Prune
+	if p == nil {
+		return
+	}
+	b := &l.book
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f := &b.figures
+	f.Prunes.Observe(p.Took.Seconds())
+	f.Listed += uint64(p.Listed)
+	f.Swept += uint64(p.Swept)
+	if p.Error != "" {
+		f.PruneErrors++
+	}
+	l.stand(&b.standing)
 }
 
 // accountOne counts one operation, and returns 1 if it failed.

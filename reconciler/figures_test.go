@@ -207,3 +207,15 @@ func TestUnseenIsWhatIsLeftOfALoad(t *testing.T) {
 		e.eachDone()
 	}, nil)
 }
+
+// Who has waited for a change finds it counted.
+func TestWhatWasWaitedForIsCounted(t *testing.T) {
+	inBubble(t, func(e *env) {
+		for n := range uint64(50) {
+			until := e.put(1, n)
+			_, err := e.loop.Wait(e.Context(), until, reconciler.Applied)
+			require.NoError(e, err)
+			require.Equal(e, n+1, e.loop.Figures().Updates.Done)
+		}
+	}, nil)
+}

@@ -268,6 +268,7 @@ func (l *Loop[Obj]) finish(ctx context.Context) {
 	began := l.now()
 	l.began = began
 	l.land(ctx, &r)
+	l.account(&r)
 	l.publish()
 	l.report(&r, l.cfg.DB.ReadTxn(), began)
 }
@@ -296,6 +297,7 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	r.Refreshes = l.observer.refreshes
 	ran := l.act(ctx, &r, txn, plan)
 	l.core.End(ran)
+	l.account(&r)
 	l.publish()
 
 	if !l.pruneDue(txn, began) {

@@ -43,7 +43,8 @@ func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
 		}
 		l.pace.round(began, r, l.set.RoundSize, flying)
 	}
-	l.account(r, l.now())
+	l.accountPrune(r)
+	l.complain()
 	l.recycle()
 	l.reportHealth(l.cfg.Table.NumObjects(txn))
 }
