@@ -70,12 +70,18 @@ func (s *Stepper[Obj]) next() int32 {
 		return n.failed
 	case giveup && n.givenUp != none:
 		return n.givenUp
-	case n.finish != none && s.OpsCount(OperationCRIsFinalizing) > 0:
+	case n.finish != none && s.finalizing():
 		return n.finish
 	case s.chosen != none:
 		return s.chosen
 	}
 	return n.straight
+}
+
+// finalizing reports whether there is to be nothing left of the row: also of a deleted one of
+// which the hook has reset the results.
+func (s *Stepper[Obj]) finalizing() bool {
+	return s.deleted || s.OpsCount(OperationCRIsFinalizing) > 0
 }
 
 // GoTo makes the walk go to a state from here in place of straight on, if the hook adds no
