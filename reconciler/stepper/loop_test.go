@@ -308,6 +308,10 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 		cfg.Operations = ops
 		_, err := stepper.New(cfg, nil)
 		require.EqualError(t, err, "stepper: the engine is nil\nConfig.Operations (*stepper.Operations[*github.com/statekeel/statekeel/reconciler/stepper_test.row]) is set, which is the engine's to do")
+		_, err = stepper.New(e.config(), stepper.NewFreeStyle[*row](nil))
+		require.EqualError(t, err, "stepper: the hook of the *stepper.FreeStyle[*github.com/statekeel/statekeel/reconciler/stepper_test.row] is nil")
+		_, err = stepper.New(e.config(), stepper.NewStepper[*row](nil))
+		require.ErrorContains(t, err, "is nil")
 		cfg = e.config()
 		cfg.Table = nil
 		_, err = stepper.New(cfg, stepper.NewFreeStyle(&freely{}))

@@ -77,6 +77,9 @@ func configured[Obj comparable](cfg reconciler.Config[Obj], engine Engine[Obj]) 
 		return cfg, fmt.Errorf("stepper: %w", errors.Join(errs...))
 	}
 	ops := engine.Operations()
+	if ops.hook == nil {
+		return cfg, fmt.Errorf("stepper: the hook of the %T is nil", engine)
+	}
 	cfg.Operations = ops
 	if ops.pruner == nil && cfg.Pruner == nil && cfg.Sweeper == nil {
 		// First, so that who asks for pruning is told that there is none.
