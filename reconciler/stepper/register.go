@@ -67,7 +67,7 @@ func configured[Obj comparable](cfg reconciler.Config[Obj], engine Engine[Obj]) 
 	}
 	set := func(is bool, field string, value any) {
 		if is {
-			errs = append(errs, fmt.Errorf("Config.%s (%T) is set, which is the engine's to do", field, value))
+			errs = append(errs, fmt.Errorf("%s (%T) is set, which is the engine's to do", "Config."+field, value))
 		}
 	}
 	set(cfg.Operations != nil, "Operations", cfg.Operations)
