@@ -144,3 +144,51 @@ level=DEBUG msg=reconciled path="CRChecker > ErrorManager > GiveupManager > End"
 level=INFO msg="path of states" path="CRChecker > ErrorManager > GiveupManager > End"
 `, out.String())
 }
+
+// An error and a give-up have their way from any state that the hook is called in.
+func TestErrorsAndGiveupsLeadAwayFromAnyState(t *testing.T) {
+	ways := map[string][]stepper.State{
+		"update": {stepper.CRChecker, stepper.ObjectsGetter, stepper.Mutator, stepper.Updater, stepper.SuccessManager},
+		"delete": {stepper.CRChecker, stepper.CRFinalizer},
+	}
+	for name, way := range ways {
+		for i, at := range way {
+			before := ""
+			for _, state := range way[:i+1] {
+				before += string(state) + " > "
+			}
+			path := func(do func(e *stepper.Stepper[*row])) string {
+				s := stepper.NewStepper(in(at, do))
+				require.Error(t, s.Reconcile(t.Context(), nil, 1, &row{}, name == "delete"))
+				return s.PathOfStates()
+			}
+			boom := errors.New("boom")
+			require.Equal(t, before+"ErrorManager > End",
+				path(func(e *stepper.Stepper[*row]) { e.AddOp("", "", boom, 0) }))
+			require.Equal(t, before+"GiveupManager > End",
+				path(func(e *stepper.Stepper[*row]) { e.AddGiveupError("", "", nil) }))
+			require.Equal(t, before+"ErrorManager > GiveupManager > End",
+				path(func(e *stepper.Stepper[*row]) { e.AddGiveupError("", "", boom) }))
+		}
+	}
+}
+
+// A free style calls its hook once for each run, and collects in the results that it was
+// given.
+func TestFreeStyleCollectsInTheResultsItWasGiven(t *testing.T) {
+	calls := 0
+	f := stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(e *stepper.FreeStyle[*row]) {
+		calls++
+		e.AddOpSuccess("", "step")
+	}))
+	f.Run()
+	require.Equal(t, 1, f.OpsCount("step"))
+	var given stepper.Results
+	f.SetResults(&given)
+	f.Run()
+	f.Run()
+	require.Equal(t, 2, given.OpsCount("step"))
+	require.Equal(t, 3, calls)
+	require.NoError(t, f.Reconcile(t.Context(), nil, 1, &row{}, false))
+	require.Equal(t, 1, given.OpsCount("step"), "it began anew")
+}
