@@ -28,6 +28,7 @@ const (
 	ratioToPeer                 // divided by the peer's better variant's
 	ratioToFloor                // divided by the floor's
 	ratioToOne                  // divided by that of Statekeel with its defaults, so with one worker
+	ratioToBare                 // divided by that of Statekeel with nothing that shows what it does
 	beyondFloor                 // less the floor's
 	beyondPeer                  // less the peer's
 )
@@ -65,6 +66,8 @@ func goals() []goal {
 		// Of twice as much, on the two cores that there are.
 		{"workers-2", "throughput", ratioToOne, 1.5, workload.More},
 		{"workers-4", "throughput", ratioToOne, 1.5, workload.More},
+		{"observed-noop", "throughput", ratioToBare, 0.95, workload.More},
+		{"observed-noop", "explain_p99", itself, 1000, workload.Less},
 	}
 }
 
@@ -91,7 +94,7 @@ func (g goal) answer(r *series.Result) (answer, bool) {
 	switch g.against {
 	case itself:
 		value = own.Median
-	case ratioToPeer, ratioToFloor, ratioToOne:
+	case ratioToPeer, ratioToFloor, ratioToOne, ratioToBare:
 		other := g.other(r, metric)
 		ratio := r.Ratio(ours, other, g.metric)
 		if ratio.Runs == 0 {
@@ -130,6 +133,8 @@ func (g goal) other(r *series.Result, metric series.Metric) string {
 		return r.Best(metric, r.Workload.AgainstPeers()...)
 	case ratioToOne:
 		return r.Best(metric, subject.Statekeel)
+	case ratioToBare:
+		return r.Best(metric, subject.StatekeelBare)
 	default:
 		return r.Best(metric, subject.Floor)
 	}

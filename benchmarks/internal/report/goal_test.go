@@ -92,6 +92,19 @@ func TestAGoalIsAboutTheVariantThatTheWorkloadIsAbout(t *testing.T) {
 	}
 }
 
+func TestAGoalOfBeingSeenComparesWithNotBeingSeen(t *testing.T) {
+	r := results(t, workload.Workload{
+		Name: "w", Contenders: []string{subject.StatekeelObserved, subject.StatekeelBare},
+	}, map[string][]workload.Figures{
+		subject.StatekeelObserved: {figure("speed", workload.More, 90)},
+		subject.StatekeelBare:     {figure("speed", workload.More, 100)},
+	})
+	got, ok := goal{"w", "speed", ratioToBare, 0.95, workload.More}.answer(r)
+	require.True(t, ok)
+	assert.Equal(t, answer{"at least 0.95 x statekeel+bare", "0.9 x by statekeel+observed", false, "short by 5.26 %"}, got)
+	assert.Equal(t, []string{subject.StatekeelBare}, rivals(r))
+}
+
 func TestAGoalIsNotMetByAWaitThatWasGivenUp(t *testing.T) {
 	r := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel}}, map[string][]workload.Figures{
 		subject.Statekeel: {{{Metric: "late", Unit: "ms", Better: workload.Less, Value: 10, AtLeast: true}}},
@@ -104,7 +117,7 @@ func TestAGoalIsNotMetByAWaitThatWasGivenUp(t *testing.T) {
 func TestAGoalWithoutItsContenderHasNoAnswer(t *testing.T) {
 	alone := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel}},
 		map[string][]workload.Figures{subject.Statekeel: {figure("cpu", workload.Less, 1)}})
-	for _, a := range []against{ratioToPeer, ratioToFloor, beyondPeer, beyondFloor} {
+	for _, a := range []against{ratioToPeer, ratioToFloor, ratioToBare, beyondPeer, beyondFloor} {
 		_, ok := goal{"w", "cpu", a, 1, workload.Less}.answer(alone)
 		assert.False(t, ok)
 	}

@@ -5,7 +5,8 @@ package subject
 
 // The contenders by name. A name that ends in "+inf" is the same reconciler with the limit
 // on rounds per second lifted, one that ends in a number has so many workers, and one that
-// ends in "+breaker" has one. The peer has neither workers nor a breaker.
+// ends in "+breaker" has one. One that ends in "+observed" has all mounted that shows what
+// it does, and one that ends in "+bare" nothing of that. The peer has none of these.
 const (
 	Statekeel        = "statekeel"
 	StatekeelInf     = "statekeel+inf"
@@ -13,6 +14,9 @@ const (
 	Statekeel4       = "statekeel-4"
 	Statekeel64      = "statekeel-64"
 	StatekeelBreaker = "statekeel+breaker"
+
+	StatekeelObserved = "statekeel+observed"
+	StatekeelBare     = "statekeel+bare"
 
 	Peer    = "statedb/reconciler"
 	PeerInf = "statedb/reconciler+inf"
@@ -61,6 +65,17 @@ func Contenders() []Contender {
 			Name:  StatekeelBreaker,
 			About: "Statekeel with a breaker that has its defaults, WithBreaker(Breaker{})",
 			Start: startStatekeel(withBreaker()),
+		},
+		{
+			Name: StatekeelObserved,
+			About: "Statekeel with its journal, metrics for expvar and Prometheus, and these and the page " +
+				"of package reconciler/debug served on one loopback port",
+			Start: startObserved,
+		},
+		{
+			Name:  StatekeelBare,
+			About: "Statekeel without metrics and journal, WithMetrics(metrics.Discard) and WithJournal(0, 0)",
+			Start: startStatekeel(bare()),
 		},
 		{
 			Name:  Peer,

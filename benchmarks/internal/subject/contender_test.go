@@ -38,7 +38,7 @@ func TestContendersHaveTheirOwnNames(t *testing.T) {
 		seen[c.Name] = true
 		assert.NotEmpty(t, c.About)
 	}
-	assert.Len(t, seen, 9)
+	assert.Len(t, seen, 11)
 }
 
 func TestContendersReconcileRowsAndDeletions(t *testing.T) {
@@ -120,7 +120,7 @@ func TestARowHasFailedWhenOneOfItsReconcilersFailed(t *testing.T) {
 
 func TestAContenderHasTheWorkersThatItSays(t *testing.T) {
 	for name, workers := range map[string]int{
-		subject.Statekeel: 1, subject.StatekeelBreaker: 1, subject.Peer: 1, subject.Floor: 1,
+		subject.Statekeel: 1, subject.StatekeelBreaker: 1, subject.StatekeelObserved: 1, subject.StatekeelBare: 1, subject.Peer: 1, subject.Floor: 1,
 		subject.Statekeel2: 2, subject.Statekeel4: 4, subject.Statekeel64: 64,
 	} {
 		t.Run(name, func(t *testing.T) {

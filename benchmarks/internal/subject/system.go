@@ -75,6 +75,8 @@ type System interface {
 	Targets() []*Target
 	// Workers returns how many operations of a reconciler may run at a time.
 	Workers() int
+	// View returns what is mounted to look at the contender; nil if nothing is.
+	View() *View
 	// Stop stops the hive and waits for the contender to end.
 	Stop(ctx context.Context) error
 }

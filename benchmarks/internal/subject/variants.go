@@ -3,7 +3,10 @@
 
 package subject
 
-import "github.com/statekeel/statekeel/reconciler"
+import (
+	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler"
+)
 
 // statekeelVariant is Statekeel with something that the peer does not have. Its name says
 // what.
@@ -19,6 +22,12 @@ func withWorkers(n int) statekeelVariant {
 
 func withBreaker() statekeelVariant {
 	return statekeelVariant{options: []reconciler.Option{reconciler.WithBreaker(reconciler.Breaker{})}}
+}
+
+func bare() statekeelVariant {
+	return statekeelVariant{options: []reconciler.Option{
+		reconciler.WithMetrics(metrics.Discard), reconciler.WithJournal(0, 0),
+	}}
 }
 
 // BlockedOn is what an operation returns that cannot be done before one of the channels

@@ -179,6 +179,8 @@ func (w *world[S]) Targets() []*Target { return w.targets }
 
 func (w *world[S]) Workers() int { return w.workers }
 
+func (w *world[S]) View() *View { return nil }
+
 func (w *world[S]) Stop(ctx context.Context) error {
 	if err := w.hive.Stop(w.log, ctx); err != nil {
 		return errors.Join(errors.New("the hive did not stop"), err)

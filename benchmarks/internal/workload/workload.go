@@ -73,9 +73,12 @@ func (w Workload) Join(parts []Figures) Figures {
 }
 
 const (
-	// manyRuns repeats what is over in a few seconds, fewRuns what watches a window.
-	manyRuns = 5
-	fewRuns  = 3
+	// closeRuns is for what differs by a few percent, which is less than one run differs
+	// from the next; manyRuns repeats what is over in a few seconds, fewRuns what watches
+	// a window.
+	closeRuns = 15
+	manyRuns  = 5
+	fewRuns   = 3
 )
 
 // All returns all workloads, in the order in which they are run and shown.
@@ -89,6 +92,7 @@ func All() []Workload {
 		[]Workload{refresh(), idle()},
 		[]Workload{slowTarget(), headOfLine(), behindBacklog(), breaker(), blockedOne(), blockedMany()},
 		[]Workload{workers(2, subject.Statekeel2), workers(4, subject.Statekeel4)},
+		[]Workload{observedNoop()},
 	)
 }
 

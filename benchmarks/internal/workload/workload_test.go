@@ -49,7 +49,7 @@ func TestTheCatalogueIsTheOneAskedFor(t *testing.T) {
 		assert.NotEmpty(t, w.About, w.Name)
 		assert.Positive(t, w.Runs, w.Name)
 		assert.True(t, strings.HasPrefix(w.Ours(), subject.Statekeel), w.Name)
-		if !strings.HasPrefix(w.Name, "blocked-") {
+		if !strings.HasPrefix(w.Name, "blocked-") && !strings.HasPrefix(w.Name, "observed-") {
 			assert.Contains(t, w.Contenders, subject.Peer, w.Name)
 		}
 		for _, c := range w.Contenders {
@@ -61,7 +61,7 @@ func TestTheCatalogueIsTheOneAskedFor(t *testing.T) {
 		"parked", "starvation", "latency-b2b", "latency-spaced",
 		"statusset-1", "statusset-2", "statusset-4", "statusset-8", "refresh", "idle",
 		"slow-1ms", "head-of-line", "behind-backlog", "breaker", "blocked-one", "blocked-many",
-		"workers-2", "workers-4",
+		"workers-2", "workers-4", "observed-noop",
 	}, names)
 }
 
@@ -126,6 +126,7 @@ func TestAFalsifiedCountOfCallsFailsTheRun(t *testing.T) {
 		{"blocked-one", "done", "Update calls for row 1: got 2, want 1"},
 		{"workers-2", "spin", "Update calls to target 0: got 101, want 100"},
 		{"workers-4", "noop", "Update calls to target 0: got 301, want 300"},
+		{"observed-noop", "", "Update calls to target 0: got 1001, want 1000"},
 	} {
 		t.Run(c.workload+c.part, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package subject
+
+import (
+	"context"
+	"errors"
+	"expvar"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/cilium/hive/cell"
+	client "github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/metrics/prometheus"
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/debug"
+)
+
+// View is what a program has mounted so that others see what its reconcilers do.
+type View struct {
+	// Registry has the reconcilers.
+	Registry *reconciler.Registry
+	// MetricsURL is what Prometheus scrapes, VarsURL the expvar variables of the process,
+	// and ShowURL the page of the first reconciler, as JSON.
+	MetricsURL, VarsURL, ShowURL string
+}
+
+// mount makes a View, and serves it until it is closed.
+type mount struct {
+	registry   *reconciler.Registry
+	metrics    metrics.Metrics
+	prometheus *client.Registry
+	listener   net.Listener
+	server     http.Server
+	served     chan error
+}
+
+// The paths are those that the documentation of each recommends.
+const (
+	metricsPath = "/metrics"
+	varsPath    = "/debug/vars"
+	pagePath    = "/debug/reconciler/"
+)
+
+func startObserved(o Options) (System, error) {
+	m, err := newMount()
+	if err != nil {
+		return nil, err
+	}
+	sys, err := statekeel.start(o, statekeelVariant{options: []reconciler.Option{reconciler.WithMetrics(m.metrics)}})
+	if err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	return &observed{System: sys, mount: m}, nil
+}
+
+// newMount listens at a port of its own. There may be any number of mounts in a process,
+// but they share the variables of expvar.
+func newMount() (*mount, error) {
+	published, err := metrics.PublishExpVar()
+	if err != nil {
+		return nil, err
+	}
+	scraped, err := prometheus.New()
+	if err != nil {
+		return nil, err
+	}
+	m := &mount{registry: &reconciler.Registry{}, prometheus: client.NewRegistry(), served: make(chan error, 1)}
+	if err := m.prometheus.Register(scraped); err != nil {
+		return nil, err
+	}
+	m.metrics = metrics.Join(published, scraped, registrar{metrics.Discard, m.registry})
+	if m.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, err
+	}
+	m.server.Handler = m.mux()
+	go func() { m.served <- m.server.Serve(m.listener) }()
+	return m, nil
+}
+
+func (m *mount) mux() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle(metricsPath, promhttp.HandlerFor(m.prometheus, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	mux.Handle(varsPath, expvar.Handler())
+	mux.Handle(pagePath, debug.New(m.registry))
+	return mux
+}
+
+func (m *mount) view() *View {
+	base := "http://" + m.listener.Addr().String()
+	first := m.registry.All()[0].ID().String()
+	return &View{
+		Registry:   m.registry,
+		MetricsURL: base + metricsPath,
+		VarsURL:    base + varsPath,
+		ShowURL:    base + pagePath + "show?format=json&reconciler=" + url.QueryEscape(first),
+	}
+}
+
+// close ends the server, and waits for that.
+func (m *mount) close() error {
+	err := m.server.Close()
+	if served := <-m.served; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	if err != nil {
+		return fmt.Errorf("the server of the page did not stop: %w", err)
+	}
+	return nil
+}
+
+// registrar adds each reconciler that reports to it to a registry, as a hive that has
+// [reconciler.Cell] does.
+type registrar struct {
+	metrics.Metrics
+	registry *reconciler.Registry
+}
+
+// Bind makes the registrar cost nothing: it wants no figures.
+func (r registrar) Bind(moduleID cell.FullModuleID, name string) metrics.Handle {
+	return metrics.Bind(r.Metrics, moduleID, name)
+}
+
+func (r registrar) Attach(_ cell.FullModuleID, _ string, source metrics.Source) {
+	if inspector, ok := source.(reconciler.Inspector); ok {
+		r.registry.Add(inspector)
+	}
+}
+
+// observed is a System with a mount.
+type observed struct {
+	System
+	mount *mount
+}
+
+func (o *observed) View() *View { return o.mount.view() }
+
+func (o *observed) Stop(ctx context.Context) error {
+	return errors.Join(o.mount.close(), o.System.Stop(ctx))
+}

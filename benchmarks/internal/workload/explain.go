@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/statekeel/statekeel/benchmarks/internal/subject"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// conditions are those of rows that are not done. Rows 0, 1, 2, ... take turns.
+var conditions = []struct {
+	state reconciler.ObjectState
+	kind  subject.Kind
+}{
+	{reconciler.StateRetry, subject.Failed},
+	{reconciler.StateBlocked, subject.Blocked},
+	{reconciler.StatePaused, subject.Waiting},
+}
+
+const (
+	// eachCondition is how many rows are in each of the conditions, if there are enough.
+	eachCondition = 1000
+	// oneInTen of the rows that are asked about is not done.
+	oneInTen = 10
+)
+
+// measureExplain makes some of the n rows be not done, and measures how long it takes to
+// be told why a row is, or is not, reconciled.
+func measureExplain(ctx context.Context, env *Env, sys subject.System, view *subject.View, n uint64) (Figures, error) {
+	each := min(eachCondition, n/10)
+	unfit := each * uint64(len(conditions))
+	if err := spoil(ctx, sys, view, unfit); err != nil {
+		return nil, err
+	}
+	// The run is not about the garbage of the load.
+	collectGarbage()
+	samples, wrong := explainSome(ctx, view.Registry.All()[0], env.Inserts(1000), unfit, n)
+
+	var c checks
+	want := map[subject.Kind]uint64{subject.Done: n - unfit}
+	for _, condition := range conditions {
+		want[condition.kind] = each
+	}
+	c.rows(sys, want)
+	c.calls(sys, n+2*each, 0)
+	c.failed = append(c.failed, wrong...)
+	return Figures{
+		less("explain_p50", "us", micros(quantile(samples, 0.5))),
+		less("explain_p99", "us", micros(quantile(samples, 0.99))),
+		less("explain_max", "us", micros(quantile(samples, 1))),
+	}, c.err()
+}
+
+// spoil writes rows 0 ... n-1 again and has each of them come to its condition.
+func spoil(ctx context.Context, sys subject.System, view *subject.View, n uint64) error {
+	held := uint64(len(conditions))
+	never := make(chan struct{})
+	sys.Targets()[0].SetRule(func(id uint64) error {
+		if conditions[id%held].state == reconciler.StateBlocked {
+			return subject.BlockedOn("nothing that comes", never)
+		}
+		return errDown
+	})
+	for id := range n {
+		if conditions[id%held].state != reconciler.StatePaused {
+			continue
+		}
+		if err := view.Registry.All()[0].PauseKey(strconv.FormatUint(id, 10)); err != nil {
+			return fmt.Errorf("pause row %d: %w", id, err)
+		}
+	}
+	if err := inBatches(0, n, sys.Insert); err != nil {
+		return err
+	}
+	return settled(ctx, view)
+}
+
+// settled waits until the reconcilers have attempted all there is, and have counted it: they
+// answer to Snapshot between two rounds.
+func settled(ctx context.Context, view *subject.View) error {
+	for _, inspector := range view.Registry.All() {
+		if _, err := inspector.WaitAll(ctx, reconciler.Attempted); err != nil {
+			return fmt.Errorf("wait for %s: %w", inspector.ID(), err)
+		}
+		inspector.Snapshot(ctx)
+	}
+	return nil
+}
+
+// explainSome asks about so many rows of n at random, of which the first unfit ones are not
+// done, and returns how long each answer took, and the answers that are not right.
+func explainSome(ctx context.Context, inspector reconciler.Inspector, questions, unfit, n uint64) (took []time.Duration, wrong []error) {
+	// The same rows in every run.
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range questions {
+		id, want := unfit+random.Uint64N(n-unfit), reconciler.StateDone
+		if i%oneInTen == 0 {
+			id = random.Uint64N(unfit)
+			want = conditions[id%uint64(len(conditions))].state
+		}
+		key := strconv.FormatUint(id, 10)
+		begin := time.Now()
+		x := inspector.Explain(ctx, key)
+		took = append(took, time.Since(begin))
+		if x.State != want {
+			wrong = append(wrong, fmt.Errorf("check failed: row %d is explained to be %q (%s), want %q", id, x.State, x.Why, want))
+		}
+	}
+	return took, wrong
+}
