@@ -63,6 +63,8 @@ type scope[Obj comparable] struct {
 	at atomic.Int32
 	// next is the one of a batch that was found last.
 	next int
+	// kinds are the operations that the calls are for.
+	kinds kinds
 	// since is when the tasks began, by the loop's clock; calling is the call for a batch
 	// that is being made, nil if none is.
 	since   time.Duration
@@ -78,10 +80,19 @@ type calling struct {
 
 const wholeBatch = -1
 
+// kinds says which operations a call is for.
+type kinds uint8
+
+const (
+	allKinds kinds = iota
+	onlyUpdates
+	onlyDeletes
+)
+
 // set says what the calls from now on are for.
-func (s *scope[Obj]) set(tasks []task[Obj], attempts []attempt[Obj]) {
+func (s *scope[Obj]) set(tasks []task[Obj], attempts []attempt[Obj], of kinds) {
 	s.mu.Lock()
-	s.tasks, s.attempts, s.next, s.since = tasks, attempts, -1, s.loop.now()
+	s.tasks, s.attempts, s.next, s.since, s.kinds = tasks, attempts, -1, s.loop.now(), of
 	s.at.Store(wholeBatch)
 	s.mu.Unlock()
 }
@@ -102,7 +113,7 @@ func (s *scope[Obj]) checkpoint(obj Obj) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t, a := s.find(obj)
-	if t == nil {
+	if t == nil || t.deleted {
 		return ErrNoOperation
 	}
 	l := s.loop
@@ -157,7 +168,10 @@ func (s *scope[Obj]) match(i int, key []byte) (*task[Obj], *attempt[Obj]) {
 		return nil, nil
 	}
 	t, a := &s.tasks[i], &s.attempts[i]
-	if t.deleted || !bytes.Equal(s.loop.indexer.ObjectToKey(a.row), key) {
+	if s.kinds == onlyUpdates && t.deleted || s.kinds == onlyDeletes && !t.deleted {
+		return nil, nil
+	}
+	if !bytes.Equal(s.loop.indexer.ObjectToKey(a.row), key) {
 		return nil, nil
 	}
 	return t, a

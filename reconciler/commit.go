@@ -39,6 +39,8 @@ type attempt[Obj any] struct {
 	directive *directive
 	// text is the error's text or the reason of a block.
 	text *string
+	// note is that of [Note]; nil if there is none.
+	note *string
 	// revision is that of the object in the table after the commit, for the results
 	// that make the key wait.
 	revision statedb.Revision

@@ -4,6 +4,7 @@
 package reconciler
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,24 +12,30 @@ import (
 )
 
 // EventsText returns events as a table for a person to read, a line each, with times as
-// they are far from at. What is not printable is escaped.
+// they are far from at. What is not printable is escaped. There is a column for notes if
+// there is a note.
 func EventsText(events []Event, at time.Time) string {
 	return eventTable(events, at, true).String()
 }
 
 func eventTable(events []Event, at time.Time, keys bool) *text.Table {
 	var t text.Table
-	row := func(time, ago, key string, rest ...string) {
+	notes := slices.ContainsFunc(events, func(e Event) bool { return e.Note != "" })
+	row := func(time, ago, key, note string, rest ...string) {
 		cells := []string{time, ago}
 		if keys {
 			cells = append(cells, key)
 		}
-		t.Row(append(cells, rest...)...)
+		cells = append(cells, rest...)
+		if notes {
+			cells = append(cells, note)
+		}
+		t.Row(cells...)
 	}
-	row("Time", "Ago", "Key", "Round", "Operation", "Cause", "Revision", "Attempt", "Result", "Took", "Error")
+	row("Time", "Ago", "Key", "Note", "Round", "Operation", "Cause", "Revision", "Attempt", "Result", "Took", "Error")
 	for i := range events {
 		e := &events[i]
-		row(text.Stamp(e.At), text.Relative(e.At, at), text.Name(e.Key),
+		row(text.Stamp(e.At), text.Relative(e.At, at), text.Name(e.Key), plainOr(e.Note, ""),
 			strconv.FormatUint(e.Round, 10), text.Plain(e.Operation), text.Plain(string(e.Cause)),
 			strconv.FormatUint(e.Revision, 10), strconv.Itoa(e.Attempt), e.outcome(), text.Duration(e.Took),
 			plainOr(e.Error, ""))

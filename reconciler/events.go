@@ -38,7 +38,7 @@ func (l *Loop[Obj]) eventsOf(keys []index.Key, q EventQuery) []Event {
 		events = append(events, Event{
 			Round: r.Sequence, At: r.Started,
 			Operation: record.Operation, Cause: record.Cause, Revision: record.Revision, Attempt: record.Attempt,
-			Result: record.Result, Error: record.Error, Lost: record.Lost, Conflict: record.Conflict, Took: record.Took,
+			Result: record.Result, Error: record.Error, Note: record.Note, Lost: record.Lost, Conflict: record.Conflict, Took: record.Took,
 		})
 		objects = append(objects, op.object)
 		return q.Limit == 0 || len(events) < q.Limit

@@ -117,6 +117,8 @@ type Event struct {
 	// Result is "done", "failed", "terminal", "blocked" or "requeue", Error its text.
 	Result string `json:"result"`
 	Error  string `json:"error,omitempty"`
+	// Note is what the operation said of itself with [Note].
+	Note string `json:"note,omitempty"`
 	// Lost: the object changed meanwhile, so that the result says nothing of it.
 	// Conflict: another reconciler had written the object, and the status was added.
 	Lost     bool `json:"lost,omitempty"`

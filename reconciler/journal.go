@@ -91,6 +91,8 @@ type OperationRecord struct {
 	Result string
 	// Error is the error's text, or the reason of a block.
 	Error string
+	// Note is what the operation said of itself with [Note]; empty if nothing.
+	Note string
 	// Cause is why it was run.
 	Cause Cause
 	// Lost: the object changed while the operation ran, so that the change, not
@@ -118,6 +120,7 @@ type operationEntry[Obj any] struct {
 	revision statedb.Revision
 	took     time.Duration
 	text     *string
+	note     *string
 	attempt  int32
 	result   result
 	cause    cause
@@ -165,7 +168,7 @@ func (j *journal[Obj]) add(r Round, tasks []task[Obj], attempts []attempt[Obj]) 
 			return
 		}
 		*slot = operationEntry[Obj]{
-			object: t.object, revision: t.revision, took: t.took, text: a.text,
+			object: t.object, revision: t.revision, took: t.took, text: a.text, note: a.note,
 			attempt: int32(a.number), result: a.result, deleted: t.deleted, lost: a.lost,
 			cause: a.cause, conflict: a.conflict,
 		}
@@ -218,6 +221,9 @@ func (j *journal[Obj]) record(op *operationEntry[Obj]) OperationRecord {
 	}
 	if op.text != nil {
 		record.Error = *op.text
+	}
+	if op.note != nil {
+		record.Note = *op.note
 	}
 	return record
 }

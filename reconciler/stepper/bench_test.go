@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stepper_test
+
+import (
+	"context"
+	"iter"
+	"testing"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/stepper"
+)
+
+// bare are operations that do nothing.
+type bare struct{}
+
+func (bare) Update(context.Context, statedb.ReadTxn, statedb.Revision, *row) error { return nil }
+func (bare) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *row) error { return nil }
+func (bare) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*row, statedb.Revision]) error {
+	return nil
+}
+
+// succeeds is a hook that adds a result in two of its states.
+func succeeds(e *stepper.Stepper[*row]) {
+	if s := e.GetState(); s == stepper.Mutator || s == stepper.Updater {
+		e.AddOpSuccess("", "done")
+	}
+}
+
+func walks() *stepper.Operations[*row] {
+	return stepper.NewStepper(stepper.StepperEngineHookFunc[*row](succeeds)).Operations()
+}
+
+// BenchmarkOperation is what a walk costs by itself.
+func BenchmarkOperation(b *testing.B) {
+	ctx, r := context.Background(), &row{ID: 1}
+	for name, ops := range map[string]reconciler.Operations[*row]{
+		"bare": bare{}, "stepper": walks(),
+		"freestyle": stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(*stepper.FreeStyle[*row]) {})).Operations(),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = ops.Update(ctx, nil, 1, r)
+			}
+		})
+	}
+}
+
+// BenchmarkLoop is what an object costs on a loop, its path in the journal included: the
+// difference of the two is the overhead of the stepper.
+func BenchmarkLoop(b *testing.B) {
+	const rows = 50_000
+	for _, c := range []struct {
+		name string
+		ops  reconciler.Operations[*row]
+	}{{"bare", bare{}}, {"stepper", walks()}} {
+		b.Run(c.name, func(b *testing.B) {
+			e := newEnv(b)
+			cfg := e.config(reconciler.WithoutPruning())
+			cfg.Operations = c.ops
+			e.run(reconciler.New(cfg))
+			b.ReportAllocs()
+			for b.Loop() {
+				wtxn := e.db.WriteTxn(e.table)
+				for id := range uint64(rows) {
+					_, _, err := e.table.Insert(wtxn, pending(id, 1))
+					require.NoError(b, err)
+				}
+				revision := e.table.Revision(wtxn.Commit())
+				_, _, err := e.loop.WaitUntilReconciled(b.Context(), revision)
+				require.NoError(b, err)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*rows), "ns/object")
+			b.StopTimer()
+			e.stop()
+		})
+	}
+}
+
+// A walk on its way straight on allocates nothing itself once it has gone that way.
+func TestWalksAllocateNothing(t *testing.T) {
+	engine := stepper.NewStepper(stepper.StepperEngineHookFunc[*row](succeeds))
+	ctx, r := t.Context(), &row{ID: 1}
+	walk := func() {
+		if err := engine.Reconcile(ctx, nil, 1, r, false); err != nil {
+			t.Error(err)
+		}
+	}
+	walk()
+	require.Zero(t, testing.AllocsPerRun(1000, walk))
+}

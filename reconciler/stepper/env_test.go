@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stepper_test
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/stepper"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// row is what is reconciled.
+type row struct {
+	ID     uint64
+	Value  int
+	Status reconciler.Status
+}
+
+func (r *row) clone() *row                        { c := *r; return &c }
+func (r *row) setStatus(s reconciler.Status) *row { r.Status = s; return r }
+func (r *row) getStatus() reconciler.Status       { return r.Status }
+func (r *row) TableHeader() []string              { return []string{"ID", "Value", "Status"} }
+func (r *row) TableRow() []string {
+	return []string{strconv.FormatUint(r.ID, 10), strconv.Itoa(r.Value), r.Status.String()}
+}
+func (r *row) key() index.KeySet { return index.NewKeySet(index.Uint64(r.ID)) }
+func pending(id uint64, value int) *row {
+	return &row{ID: id, Value: value, Status: reconciler.StatusPending()}
+}
+
+var rowID = statedb.Index[*row, uint64]{
+	Name: "id", FromObject: (*row).key, FromKey: index.Uint64, FromString: index.Uint64String, Unique: true,
+}
+
+// env is a table and a loop with an engine.
+type env struct {
+	testing.TB
+	db    *statedb.DB
+	table statedb.RWTable[*row]
+	loop  *reconciler.Loop[*row]
+	stop  func()
+}
+
+func newEnv(t testing.TB) *env {
+	e := &env{TB: t, db: statedb.New()}
+	require.NoError(t, e.db.Start())
+	t.Cleanup(func() { require.NoError(t, e.db.Stop()) })
+	table, err := statedb.NewTable(e.db, "rows", rowID)
+	require.NoError(t, err)
+	e.table = table
+	return e
+}
+
+func (e *env) config(opts ...reconciler.Option) reconciler.Config[*row] {
+	return reconciler.Config[*row]{
+		DB: e.db, Table: e.table, Clone: (*row).clone, SetStatus: (*row).setStatus, GetStatus: (*row).getStatus,
+		Log: slog.New(slog.DiscardHandler),
+		Options: append([]reconciler.Option{
+			reconciler.WithJitter(0), reconciler.WithRefreshing(0, nil), reconciler.WithRetry(100*time.Millisecond, time.Minute),
+		}, opts...),
+	}
+}
+
+// run starts a loop; stop ends it and waits for it.
+func (e *env) run(loop *reconciler.Loop[*row], err error) {
+	require.NoError(e, err)
+	e.loop = loop
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- loop.Run(ctx) }()
+	e.stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(e, <-ended)
+	})
+	e.Cleanup(e.stop)
+}
+
+// inBubble runs a test with an engine on a loop in a bubble of virtual time.
+func inBubble(t *testing.T, engine stepper.Engine[*row], test func(e *env), opts ...reconciler.Option) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.run(stepper.New(e.config(opts...), engine))
+		synctest.Wait()
+		test(e)
+		synctest.Wait()
+		e.stop()
+	})
+}
+
+func (e *env) put(rows ...*row) {
+	wtxn := e.db.WriteTxn(e.table)
+	for _, r := range rows {
+		_, _, err := e.table.Insert(wtxn, r)
+		require.NoError(e, err)
+	}
+	wtxn.Commit()
+}
+
+func (e *env) remove(id uint64) {
+	wtxn := e.db.WriteTxn(e.table)
+	_, _, err := e.table.Delete(wtxn, &row{ID: id})
+	require.NoError(e, err)
+	wtxn.Commit()
+}
+
+// status returns the text of a row's status, without the time.
+func (e *env) status(id uint64) (reconciler.StatusKind, string) {
+	r, _, found := e.table.Get(e.db.ReadTxn(), rowID.Query(id))
+	require.True(e, found, "row %d", id)
+	return r.Status.Kind, r.Status.GetError()
+}
+
+// events returns "operation result: note" of what was done on a row, the latest last.
+func (e *env) events(id uint64) []string {
+	var events []string
+	for _, ev := range e.loop.Explain(context.Background(), strconv.FormatUint(id, 10)).Events {
+		events = append(events, ev.Operation+" "+ev.Result+": "+ev.Note)
+	}
+	return events
+}
+
+// pass lets virtual time go by, and waits until the loop is idle.
+func (e *env) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stepper_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/stepper"
+)
+
+const (
+	straightPath = "CRChecker > ObjectsGetter > Mutator > Updater > SuccessManager > End"
+	errorPath    = "CRChecker > ObjectsGetter > Mutator > Updater > ErrorManager > End"
+)
+
+// in is a hook that does something in one state.
+func in(state stepper.State, do func(e *stepper.Stepper[*row])) stepper.StepperEngineHookFunc[*row] {
+	return func(e *stepper.Stepper[*row]) {
+		if e.GetState() == state {
+			do(e)
+		}
+	}
+}
+
+// What was failed is retried with backoff, and the paths are in Explain.
+func TestErrorsAreRetriedWithBackoff(t *testing.T) {
+	var calls atomic.Int32
+	hook := in(stepper.Updater, func(e *stepper.Stepper[*row]) {
+		if calls.Add(1) < 3 {
+			e.AddOp("disk", "created", errors.New("busy"), 0)
+		}
+	})
+	inBubble(t, stepper.NewStepper(hook), func(e *env) {
+		e.put(pending(1, 1))
+		e.pass(99 * time.Millisecond)
+		require.EqualValues(e, 1, calls.Load())
+		kind, text := e.status(1)
+		require.Equal(e, reconciler.StatusKindError, kind)
+		require.Equal(e, "busy", text)
+		e.pass(time.Millisecond)
+		require.EqualValues(e, 2, calls.Load())
+		e.pass(time.Second)
+		kind, _ = e.status(1)
+		require.Equal(e, reconciler.StatusKindDone, kind)
+		require.Equal(e, []string{"update failed: " + errorPath, "update failed: " + errorPath, "update done: " + straightPath}, e.events(1))
+	})
+}
+
+// A delay with an error is when the retry comes.
+func TestDelayWithAnErrorIsARetryAfter(t *testing.T) {
+	var calls atomic.Int32
+	hook := in(stepper.Updater, func(e *stepper.Stepper[*row]) {
+		calls.Add(1)
+		e.AddOp("disk", "created", errors.New("busy"), 7*time.Second)
+	})
+	inBubble(t, stepper.NewStepper(hook), func(e *env) {
+		e.put(pending(1, 1))
+		e.pass(7*time.Second - 1)
+		require.EqualValues(e, 1, calls.Load())
+		e.pass(1)
+		require.EqualValues(e, 2, calls.Load())
+	})
+}
+
+// A delay without an error is a requeue of what is done.
+func TestDelayWithoutAnErrorIsARequeue(t *testing.T) {
+	var calls atomic.Int32
+	hook := in(stepper.Updater, func(e *stepper.Stepper[*row]) {
+		calls.Add(1)
+		e.AddOp("disk", "created", nil, 7*time.Second)
+	})
+	inBubble(t, stepper.NewStepper(hook), func(e *env) {
+		e.put(pending(1, 1))
+		e.pass(7*time.Second - 1)
+		require.EqualValues(e, 1, calls.Load())
+		kind, _ := e.status(1)
+		require.Equal(e, reconciler.StatusKindDone, kind)
+		e.pass(1)
+		require.EqualValues(e, 2, calls.Load())
+		require.Equal(e, "update requeue: "+straightPath, e.events(1)[0])
+	})
+}
+
+// What is given up waits for a change, alarming or not.
+func TestGiveupWaitsForAChange(t *testing.T) {
+	for name, c := range map[string]struct {
+		reason     error
+		text, path string
+	}{
+		"alarming":     {errors.New("no such disk"), "given up: no such disk", "CRChecker > ErrorManager > GiveupManager > End"},
+		"not alarming": {nil, "the reconciliation was given up", "CRChecker > GiveupManager > End"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hook := in(stepper.CRChecker, func(e *stepper.Stepper[*row]) {
+				if e.Object().Value == 1 {
+					e.AddGiveupError("", "checked", c.reason)
+				}
+			})
+			inBubble(t, stepper.NewStepper(hook), func(e *env) {
+				e.put(pending(1, 1))
+				e.pass(time.Hour)
+				require.Equal(e, []string{"update terminal: " + c.path}, e.events(1))
+				_, text := e.status(1)
+				require.Equal(e, c.text, text)
+				e.put(pending(1, 2))
+				synctest.Wait()
+				kind, _ := e.status(1)
+				require.Equal(e, reconciler.StatusKindDone, kind)
+			})
+		})
+	}
+}
+
+// An outcome of the loop that is added as an error is one.
+func TestOutcomesOfTheLoopPassThrough(t *testing.T) {
+	var gate atomic.Pointer[chan struct{}]
+	hook := in(stepper.ObjectsGetter, func(e *stepper.Stepper[*row]) {
+		if ch := gate.Load(); ch != nil {
+			e.AddOp("volume", "looked up", reconciler.Blocked("no volume", *ch), 0)
+		}
+	})
+	inBubble(t, stepper.NewStepper(hook), func(e *env) {
+		open := make(chan struct{})
+		gate.Store(&open)
+		e.put(pending(1, 1))
+		synctest.Wait()
+		kind, text := e.status(1)
+		require.Equal(e, reconciler.StatusKindBlocked, kind)
+		require.Equal(e, "no volume", text)
+		gate.Store(nil)
+		close(open)
+		synctest.Wait()
+		require.Equal(e, []string{"update blocked: CRChecker > ObjectsGetter > ErrorManager > End", "update done: " + straightPath}, e.events(1))
+	})
+}
+
+// A deleted row is finalized until that succeeds, as with a finalizer.
+func TestDeletedRowsAreFinalizedUntilThatSucceeds(t *testing.T) {
+	var calls atomic.Int32
+	hook := in(stepper.CRFinalizer, func(e *stepper.Stepper[*row]) {
+		assert.True(t, e.Deleted())
+		assert.Equal(t, 5, e.Object().Value)
+		if calls.Add(1) == 1 {
+			e.AddOp("disk", "removed", errors.New("busy"), 0)
+		}
+	})
+	inBubble(t, stepper.NewStepper(hook), func(e *env) {
+		e.put(pending(1, 5))
+		synctest.Wait()
+		e.remove(1)
+		e.pass(time.Minute)
+		require.EqualValues(e, 2, calls.Load())
+		require.Equal(e, []string{"update done: " + straightPath,
+			"delete failed: CRChecker > CRFinalizer > ErrorManager > End", "delete done: CRChecker > CRFinalizer > End"}, e.events(1))
+	})
+}
+
+// A row that comes and goes between two looks has its finalizer run too, as there is nothing
+// that prunes.
+func TestRowsThatWereNeverSeenAreFinalized(t *testing.T) {
+	var calls atomic.Int32
+	hook := in(stepper.CRFinalizer, func(*stepper.Stepper[*row]) { calls.Add(1) })
+	inBubble(t, stepper.NewStepper(hook), func(e *env) {
+		e.put(pending(2, 1))
+		synctest.Wait()
+		wtxn := e.db.WriteTxn(e.table)
+		_, _, err := e.table.Insert(wtxn, pending(1, 1))
+		require.NoError(e, err)
+		_, _, err = e.table.Delete(wtxn, &row{ID: 1})
+		require.NoError(e, err)
+		wtxn.Commit()
+		synctest.Wait()
+		require.EqualValues(e, 1, calls.Load())
+	})
+}
+
+// A hook that panics fails its row only, says how far it came, and leaves no trace in the
+// engines.
+func TestPanicsOfHooksAreErrorsOfTheirRow(t *testing.T) {
+	var panicked atomic.Bool
+	hook := in(stepper.Mutator, func(e *stepper.Stepper[*row]) {
+		assert.Zero(t, e.ErrorsCount())
+		if e.Object().ID == 1 && !panicked.Swap(true) {
+			e.AddOp("", "", errors.New("half done"), 0)
+			panic("oops")
+		}
+	})
+	inBubble(t, stepper.NewStepper(hook), func(e *env) {
+		e.put(pending(1, 1), pending(2, 1))
+		synctest.Wait()
+		_, text := e.status(1)
+		require.Equal(e, "panic in update: oops", text)
+		e.pass(time.Second)
+		require.Equal(e, []string{"update failed: CRChecker > ObjectsGetter > Mutator", "update done: " + straightPath}, e.events(1))
+		require.Equal(e, []string{"update done: " + straightPath}, e.events(2))
+	})
+}
+
+// What the hook changes on the row is written with the status.
+func TestHooksMayChangeTheRow(t *testing.T) {
+	hook := in(stepper.Mutator, func(e *stepper.Stepper[*row]) {
+		assert.NotNil(t, e.Txn())
+		e.Object().Value = 42
+	})
+	inBubble(t, stepper.NewStepper(hook), func(e *env) {
+		e.put(pending(1, 1))
+		synctest.Wait()
+		r, _, _ := e.table.Get(e.db.ReadTxn(), rowID.Query(1))
+		require.Equal(e, 42, r.Value)
+	})
+}
+
+// freely is a hook without states.
+type freely struct{ calls atomic.Int32 }
+
+func (f *freely) ReconcileWithCR(e *stepper.FreeStyle[*row]) {
+	f.calls.Add(1)
+	switch {
+	case e.Deleted():
+		e.AddGiveupError("", "removed", errors.New("keeps what it has"))
+	case e.Object().Value == 1:
+		e.AddOp("", "created", nil, time.Hour)
+	default:
+		e.AddOp("", "created", errors.New("odd"), 0)
+	}
+}
+
+// The results of a free style are outcomes as those of a walk.
+func TestFreeStyleOnALoop(t *testing.T) {
+	hook := &freely{}
+	inBubble(t, stepper.NewFreeStyle(hook), func(e *env) {
+		e.put(pending(1, 1), pending(2, 2))
+		synctest.Wait()
+		require.Equal(e, []string{"update requeue: "}, e.events(1))
+		require.Equal(e, []string{"update failed: "}, e.events(2))
+		e.remove(1)
+		synctest.Wait()
+		require.Equal(e, []string{"update requeue: ", "delete terminal: "}, e.events(1))
+		require.EqualValues(e, 3, hook.calls.Load())
+	})
+}
+
+// pruning is a hook that prunes.
+type pruning struct {
+	stepper.StepperEngineHookFunc[*row]
+	wanted chan int
+}
+
+func (p pruning) Prune(_ context.Context, _ statedb.ReadTxn, objects iter.Seq2[*row, statedb.Revision]) error {
+	n := 0
+	for range objects {
+		n++
+	}
+	p.wanted <- n
+	return nil
+}
+
+func TestHooksMayPrune(t *testing.T) {
+	nothing := func(*stepper.Stepper[*row]) {}
+	hook := pruning{nothing, make(chan int, 10)}
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.put(pending(1, 1), pending(2, 1))
+		p := pruning{nothing, make(chan int, 10)}
+		e.run(stepper.New(e.config(), stepper.NewStepper(p)))
+		synctest.Wait()
+		require.Equal(t, 2, <-p.wanted)
+		e.stop()
+	})
+	// By hand, in a configuration of one's own.
+	ops := stepper.NewStepper(hook).Operations()
+	require.NoError(t, ops.Prune(t.Context(), nil, func(func(*row, statedb.Revision) bool) {}))
+	require.Zero(t, <-hook.wanted)
+	ops = stepper.NewStepper(stepper.StepperEngineHookFunc[*row](nothing)).Operations()
+	require.EqualError(t, ops.Prune(t.Context(), nil, nil),
+		"the hook stepper.StepperEngineHookFunc[*github.com/statekeel/statekeel/reconciler/stepper_test.row] has no Prune method; use WithoutPruning")
+}
+
+// Operations do as the engine did when they were made.
+func TestOperationsAreOfTheEngineAsItWas(t *testing.T) {
+	calls := 0
+	s := stepper.NewStepper(in(stepper.CRChecker, func(e *stepper.Stepper[*row]) { calls++; e.AddGiveupError("", "", nil) }))
+	ops := s.Operations()
+	err := ops.Update(t.Context(), nil, 1, &row{})
+	require.ErrorIs(t, err, stepper.ErrGiveUpReconciliation)
+	require.ErrorIs(t, ops.Delete(t.Context(), nil, 1, &row{}), stepper.ErrGiveUpReconciliation)
+	require.Equal(t, 2, calls)
+	require.Zero(t, s.ErrorsCount(), "it is not the engine that ran")
+}
+
+func TestNewNamesWhatIsWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		cfg := e.config()
+		ops := stepper.NewFreeStyle(&freely{}).Operations()
+		cfg.Operations = ops
+		_, err := stepper.New(cfg, nil)
+		require.EqualError(t, err, "stepper: the engine is nil\nConfig.Operations (*stepper.Operations[*github.com/statekeel/statekeel/reconciler/stepper_test.row]) is set, which is the engine's to do")
+		_, err = stepper.New(e.config(), stepper.NewFreeStyle[*row](nil))
+		require.EqualError(t, err, "stepper: the hook of the *stepper.FreeStyle[*github.com/statekeel/statekeel/reconciler/stepper_test.row] is nil")
+		_, err = stepper.New(e.config(), stepper.NewStepper[*row](nil))
+		require.ErrorContains(t, err, "is nil")
+		cfg = e.config()
+		cfg.Table = nil
+		_, err = stepper.New(cfg, stepper.NewFreeStyle(&freely{}))
+		require.ErrorContains(t, err, "Config.Table is nil")
+	})
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stepper_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler/stepper"
+)
+
+func TestResultsAreCounted(t *testing.T) {
+	var r stepper.Results
+	boom := errors.New("boom")
+	r.AddOpSuccess("disk", "created")
+	require.NoError(t, r.AddOp("disk", "created", nil, -time.Second))
+	require.Equal(t, boom, r.AddOp("net", "updated", boom, time.Minute))
+	require.Equal(t, 2, r.OpsCount("created"))
+	require.Equal(t, 1, r.OpsCount("updated"))
+	require.Zero(t, r.OpsCount("deleted"))
+	require.Equal(t, 1, r.ErrorsCount())
+	all := r.All()
+	require.Equal(t, []stepper.Result{{Resource: "disk", Operation: "created"}, {Resource: "disk", Operation: "created"},
+		{Resource: "net", Operation: "updated", Err: boom, After: time.Minute}}, all)
+
+	r.ResetAllResults()
+	require.Zero(t, r.ErrorsCount())
+	require.Zero(t, r.OpsCount("created"))
+	require.Empty(t, r.All())
+	require.NoError(t, r.Outcome())
+	require.Equal(t, "created", string(all[0].Operation), "what was returned stays")
+}
+
+// The first error counts, but an alarming reason to give up before any.
+func TestConsolidatedError(t *testing.T) {
+	first, second, reason, other := errors.New("first"), errors.New("second"), errors.New("reason"), errors.New("other")
+	for _, c := range []struct {
+		name   string
+		add    func(r *stepper.Results)
+		giveup bool
+		want   error
+	}{
+		{"nothing", func(*stepper.Results) {}, false, nil},
+		{"errors", func(r *stepper.Results) { r.AddOp("", "", first, 0); r.AddOp("", "", second, 0) }, false, first},
+		{"give-up", func(r *stepper.Results) { r.AddGiveupError("", "", nil) }, true, nil},
+		{"give-up with a reason", func(r *stepper.Results) { r.AddGiveupError("", "", reason) }, true, reason},
+		{"reason after an error", func(r *stepper.Results) { r.AddOp("", "", first, 0); r.AddGiveupError("", "", reason) }, true, reason},
+		{"two reasons", func(r *stepper.Results) { r.AddGiveupError("", "", reason); r.AddGiveupError("", "", other) }, true, reason},
+		{"a reason that comes later", func(r *stepper.Results) { r.AddGiveupError("", "", nil); r.AddGiveupError("", "", reason) }, true, reason},
+		{"give-up after an error", func(r *stepper.Results) { r.AddOp("", "", first, 0); r.AddGiveupError("", "", nil) }, true, first},
+		{"give-up as an error", func(r *stepper.Results) { r.AddOp("", "", stepper.ErrGiveUpReconciliation, 0) }, true, nil},
+		{"give-up that is wrapped", func(r *stepper.Results) {
+			var inner stepper.Results
+			r.AddOp("", "", fmt.Errorf("inside: %w", inner.AddGiveupError("", "", reason)), 0)
+		}, true, reason},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var r stepper.Results
+			c.add(&r)
+			giveup, err := r.ConsolidatedError()
+			require.Equal(t, c.giveup, giveup)
+			require.Equal(t, c.want, err)
+			r.ResetAllResults()
+			giveup, err = r.ConsolidatedError()
+			require.False(t, giveup)
+			require.NoError(t, err)
+		})
+	}
+}
+
+// The reason of a give-up is found in the error, and so is that it is one.
+func TestGiveupErrorWrapsItsReason(t *testing.T) {
+	reason := errors.New("reason")
+	var r stepper.Results
+	err := r.AddGiveupError("", "", reason)
+	require.ErrorIs(t, err, reason)
+	require.ErrorIs(t, err, stepper.ErrGiveUpReconciliation)
+	require.ErrorIs(t, r.Outcome(), reason)
+	require.EqualError(t, err, "given up: reason")
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stepper_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler/stepper"
+)
+
+var update = flag.Bool("update", false, "rewrite the transcripts in testdata; commit only what you understand")
+
+// The state paths are in testdata/paths.txt: what a hook does in which state, a separator, and
+// what the engine made of it.
+func TestPathsOfStates(t *testing.T) {
+	const file = "testdata/paths.txt"
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var out []string
+	names := map[string]bool{}
+	for _, block := range strings.Split(strings.TrimSpace(string(raw)), "\n\n") {
+		input, want, found := strings.Cut(block+"\n", "\n----\n")
+		require.True(t, found, "no separator in %q", block)
+		s := parseScript(t, input)
+		require.False(t, names[s.name], "%q is there twice", s.name)
+		names[s.name] = true
+		got := s.play(t)
+		out = append(out, input+"\n----\n"+got)
+		if !*update {
+			t.Run(s.name, func(t *testing.T) { require.Equal(t, strings.TrimSpace(want), got) })
+		}
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644))
+	}
+	for _, name := range []string{"success", "error", "give-up", "give-up with error", "error in ErrorManager", "finalizing",
+		"error while finalizing", "give-up in SuccessManager"} {
+		require.True(t, names[name], "the transcript of %q is missing", name)
+	}
+}
+
+// script says what a hook does.
+type script struct {
+	name    string
+	deleted bool
+	actions map[stepper.State][]string
+}
+
+// parseScript reads "# name", "update" or "delete", and then lines "State: action, action".
+func parseScript(t *testing.T, input string) *script {
+	s := &script{actions: map[stepper.State][]string{}}
+	for _, line := range strings.Split(input, "\n") {
+		state, actions, found := strings.Cut(line, ": ")
+		switch {
+		case strings.HasPrefix(line, "# "):
+			s.name = strings.TrimPrefix(line, "# ")
+		case line == "update", line == "delete":
+			s.deleted = line == "delete"
+		default:
+			require.True(t, found, "cannot read %q", line)
+			s.actions[stepper.State(state)] = strings.Split(actions, ", ")
+		}
+	}
+	return s
+}
+
+// act does one thing: "done", "error TEXT", "giveup [TEXT]", each perhaps with "in DURATION",
+// "finalize", "goto STATE" or "reset".
+func act(t *testing.T, e *stepper.Stepper[*row], action string) {
+	action, delay, _ := strings.Cut(action, " in ")
+	var after time.Duration
+	if delay != "" {
+		var err error
+		after, err = time.ParseDuration(delay)
+		require.NoError(t, err)
+	}
+	verb, text, _ := strings.Cut(action, " ")
+	switch verb {
+	case "done":
+		require.NoError(t, e.AddOp("", "done", nil, after))
+	case "error":
+		err := errors.New(text)
+		require.Equal(t, err, e.AddOp("", "failed", err, after))
+	case "giveup":
+		var reason error
+		if text != "" {
+			reason = errors.New(text)
+		}
+		require.ErrorIs(t, e.AddGiveupError("", "given up", reason), stepper.ErrGiveUpReconciliation)
+	case "finalize":
+		e.AddOpSuccess("", stepper.OperationCRIsFinalizing)
+	case "goto":
+		_ = e.GoTo(stepper.State(text))
+	case "reset":
+		e.ResetAllResults()
+	default:
+		t.Fatalf("unknown action %q", action)
+	}
+}
+
+// play walks once, and returns what came of it.
+func (s *script) play(t *testing.T) string {
+	var entered []string
+	hook := stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
+		entered = append(entered, string(e.GetState()))
+		for _, action := range s.actions[e.GetState()] {
+			act(t, e, action)
+		}
+	})
+	e := stepper.NewStepper(hook)
+	outcome := e.Reconcile(context.Background(), nil, 7, &row{ID: 1}, s.deleted)
+	giveup, err := e.ConsolidatedError()
+	return fmt.Sprintf("path:    %s\nhook:    %s\nerrors:  %d, give-up %t, error %v\noutcome: %s",
+		e.PathOfStates(), strings.Join(entered, " "), e.ErrorsCount(), giveup, err, outcomeText(outcome))
+}
+
+// outcomeText is an outcome on one line.
+func outcomeText(err error) string {
+	if err == nil {
+		return "done"
+	}
+	return fmt.Sprintf("%q", err)
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stepper_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler/stepper"
+)
+
+// A graph in which the way straight on goes in circles has a way to End on paper only.
+func TestWalkThatDoesNotEndIsGivenUp(t *testing.T) {
+	g, err := stepper.NewGraph(
+		stepper.Node{State: "First", Next: to{"Ping"}},
+		stepper.Node{State: "Ping", Next: to{"Pong", stepper.ErrorManager}},
+		stepper.Node{State: "Pong", Next: to{"Ping"}},
+		stepper.Node{State: stepper.ErrorManager, Next: to{stepper.End}},
+		stepper.Node{State: stepper.End})
+	require.NoError(t, err)
+	entered := 0
+	s := stepper.NewStepperOn(g, stepper.StepperEngineHookFunc[*row](func(*stepper.Stepper[*row]) { entered++ }))
+	for range 2 {
+		entered = 0
+		require.EqualError(t, s.Reconcile(t.Context(), nil, 1, &row{}, false),
+			`given up: the walk did not come to "End": it entered 1000 states, the last of them Pong > Ping > Pong > Ping > Pong > Ping`)
+		require.Equal(t, stepper.MaxSteps, entered)
+		require.Equal(t, 1, s.OpsCount(stepper.OperationInfiniteLoop))
+		giveup, _ := s.ConsolidatedError()
+		require.True(t, giveup)
+	}
+}
+
+// Own states and edges: a loop that the hook leaves by choice, and an error with nowhere to
+// go, which is told all the same.
+func TestWalkOfAnOwnGraph(t *testing.T) {
+	g, err := stepper.NewGraph(
+		stepper.Node{State: "Plan", Next: to{"Apply"}},
+		stepper.Node{State: "Apply", Next: to{"Verify"}},
+		stepper.Node{State: "Verify", Next: to{stepper.End, "Apply", stepper.GiveupManager}},
+		stepper.Node{State: stepper.GiveupManager, Next: to{stepper.End}},
+		stepper.Node{State: stepper.End})
+	require.NoError(t, err)
+	boom := errors.New("boom")
+	again, fail := 2, false
+	s := stepper.NewStepperOn(g, stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
+		switch e.GetState() {
+		case "Plan":
+			if fail {
+				e.AddOp("disk", "planned", boom, 0)
+			}
+		case "Verify":
+			if again--; again >= 0 {
+				require.NoError(t, e.GoTo("Apply"))
+			}
+		}
+	}))
+	require.Same(t, g, s.Graph())
+	require.NoError(t, s.Reconcile(t.Context(), nil, 1, &row{}, false))
+	require.Equal(t, "Plan > Apply > Verify > Apply > Verify > Apply > Verify > End", s.PathOfStates())
+	fail = true
+	require.Equal(t, boom, s.Reconcile(t.Context(), nil, 1, &row{}, false))
+	require.Equal(t, "Plan > Apply > Verify > End", s.PathOfStates())
+}
+
+// Run adds to the results there are, Reconcile begins anew.
+func TestRunKeepsTheResultsThatThereAre(t *testing.T) {
+	s := stepper.NewStepper(stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
+		require.NotNil(t, e.Context())
+		require.Nil(t, e.Txn())
+		e.AddOpSuccess("", "step")
+	}))
+	require.Empty(t, s.PathOfStates())
+	s.Run()
+	s.Run()
+	require.Equal(t, 10, s.OpsCount("step"))
+	s.ResetAllResults()
+	s.Run()
+	require.Equal(t, 5, s.OpsCount("step"))
+	own := &stepper.Results{}
+	s.SetResults(own)
+	s.Run()
+	require.Equal(t, 5, own.OpsCount("step"))
+	require.NoError(t, s.Reconcile(t.Context(), nil, 1, &row{}, true))
+	require.Equal(t, 2, own.OpsCount("step"), "two states lead to the end of a deleted row")
+	require.Equal(t, 1, own.OpsCount(stepper.OperationCRIsFinalizing))
+	s.SetResults(nil)
+	s.Run()
+	require.Equal(t, 2, own.OpsCount("step"))
+}
+
+// A hook sees what the operation was called with.
+func TestHookSeesTheCall(t *testing.T) {
+	type key struct{}
+	ctx := context.WithValue(t.Context(), key{}, "here")
+	r := &row{ID: 7}
+	calls := 0
+	look := func(c *stepper.Call[*row]) {
+		calls++
+		require.Equal(t, "here", c.Context().Value(key{}))
+		require.Same(t, r, c.Object())
+		require.EqualValues(t, 9, c.Revision())
+		require.True(t, c.Deleted())
+	}
+	s := stepper.NewStepper(stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) { look(&e.Call) }))
+	require.NoError(t, s.Reconcile(ctx, nil, 9, r, true))
+	f := stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(e *stepper.FreeStyle[*row]) { look(&e.Call) }))
+	require.NoError(t, f.Reconcile(ctx, nil, 9, r, true))
+	require.Equal(t, 3, calls)
+}
+
+// The engine deals with give-ups and the end itself, by what it logs.
+func TestEngineLogsGiveupsAndPaths(t *testing.T) {
+	var out strings.Builder
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	var reason error
+	s := stepper.NewStepper(stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
+		e.AddGiveupError("", "checked", reason)
+	}))
+	s.SetLogger(log)
+	s.Run()
+	s.ResetAllResults()
+	reason = errors.New("alarming")
+	s.Run()
+	s.SetLogger(nil)
+	s.Run()
+	s.DisplayPathOfStates(log)
+	s.DisplayPathOfStates(nil)
+	require.Equal(t, `level=INFO msg="reconciliation given up"
+level=DEBUG msg=reconciled path="CRChecker > GiveupManager > End"
+level=ERROR msg="reconciliation given up" error=alarming
+level=DEBUG msg=reconciled path="CRChecker > ErrorManager > GiveupManager > End"
+level=INFO msg="path of states" path="CRChecker > ErrorManager > GiveupManager > End"
+`, out.String())
+}
+
+// An error and a give-up have their way from any state that the hook is called in.
+func TestErrorsAndGiveupsLeadAwayFromAnyState(t *testing.T) {
+	ways := map[string][]stepper.State{
+		"update": {stepper.CRChecker, stepper.ObjectsGetter, stepper.Mutator, stepper.Updater, stepper.SuccessManager},
+		"delete": {stepper.CRChecker, stepper.CRFinalizer},
+	}
+	for name, way := range ways {
+		for i, at := range way {
+			before := ""
+			for _, state := range way[:i+1] {
+				before += string(state) + " > "
+			}
+			path := func(do func(e *stepper.Stepper[*row])) string {
+				s := stepper.NewStepper(in(at, do))
+				require.Error(t, s.Reconcile(t.Context(), nil, 1, &row{}, name == "delete"))
+				return s.PathOfStates()
+			}
+			boom := errors.New("boom")
+			require.Equal(t, before+"ErrorManager > End",
+				path(func(e *stepper.Stepper[*row]) { e.AddOp("", "", boom, 0) }))
+			require.Equal(t, before+"GiveupManager > End",
+				path(func(e *stepper.Stepper[*row]) { e.AddGiveupError("", "", nil) }))
+			require.Equal(t, before+"ErrorManager > GiveupManager > End",
+				path(func(e *stepper.Stepper[*row]) { e.AddGiveupError("", "", boom) }))
+		}
+	}
+}
+
+// A free style calls its hook once for each run, and collects in the results that it was
+// given.
+func TestFreeStyleCollectsInTheResultsItWasGiven(t *testing.T) {
+	calls := 0
+	f := stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(e *stepper.FreeStyle[*row]) {
+		calls++
+		e.AddOpSuccess("", "step")
+	}))
+	f.Run()
+	require.Equal(t, 1, f.OpsCount("step"))
+	var given stepper.Results
+	f.SetResults(&given)
+	f.Run()
+	f.Run()
+	require.Equal(t, 2, given.OpsCount("step"))
+	require.Equal(t, 3, calls)
+	require.NoError(t, f.Reconcile(t.Context(), nil, 1, &row{}, false))
+	require.Equal(t, 1, given.OpsCount("step"), "it began anew")
+}

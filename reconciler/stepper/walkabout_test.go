@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stepper_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/stepper"
+)
+
+// Whatever goes wrong on the way, in any state, the target is as the table in the end.
+func TestFaultsDoNotKeepTheTargetFromTheTable(t *testing.T) {
+	engines := map[string]func(*faulty) stepper.Engine[*row]{
+		"stepper": func(f *faulty) stepper.Engine[*row] { return stepper.NewStepper(f) },
+		"free style": func(f *faulty) stepper.Engine[*row] {
+			return stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](f.freely))
+		},
+	}
+	first := rand.Uint64()
+	for name, engine := range engines {
+		for _, workers := range []int{1, 8} {
+			for i := range uint64(5) {
+				seed := first + i
+				t.Run(fmt.Sprintf("%s, %d worker(s), seed %d", name, workers, seed), func(t *testing.T) {
+					f := &faulty{rng: rand.New(rand.NewPCG(seed, 1)), holds: map[uint64]int{}, running: map[uint64]bool{}, faults: true}
+					inBubble(t, engine(f), func(e *env) { converge(e, f, rand.New(rand.NewPCG(seed, 0))) },
+						reconciler.WithConcurrency(workers), reconciler.WithRetry(10*time.Millisecond, 100*time.Millisecond))
+				})
+			}
+		}
+	}
+}
+
+// converge changes the table at random while there are faults, and then looks.
+func converge(e *env, f *faulty, rng *rand.Rand) {
+	const rows = 20
+	for step := range 200 {
+		id := uint64(1 + rng.IntN(rows))
+		if rng.IntN(4) == 0 {
+			e.remove(id)
+		} else {
+			e.put(pending(id, step))
+		}
+		if rng.IntN(3) == 0 {
+			e.pass(time.Duration(rng.IntN(20)) * time.Millisecond)
+		}
+	}
+	e.pass(time.Second)
+	f.heal()
+	// What was given up waits for a change: of a row by writing it, of a deletion by a row that
+	// is deleted again.
+	want := map[uint64]int{}
+	for id := range uint64(rows) {
+		e.put(pending(1+id, 1000))
+		want[1+id] = 1000
+	}
+	e.pass(time.Minute)
+	for id := range uint64(rows / 2) {
+		e.remove(1 + id)
+		delete(want, 1+id)
+	}
+	e.pass(time.Minute)
+	require.Equal(e, want, f.state())
+	for r := range e.table.All(e.db.ReadTxn()) {
+		require.Equal(e, reconciler.StatusKindDone, r.Status.Kind, "row %d: %s", r.ID, r.Status)
+	}
+	require.False(e, f.overlap, "two reconciliations of a row at once")
+	require.NotZero(e, f.count, "there were faults")
+}
+
+// faulty is a target with a hook of which anything may fail.
+type faulty struct {
+	mu      sync.Mutex
+	rng     *rand.Rand
+	faults  bool
+	count   int
+	holds   map[uint64]int
+	running map[uint64]bool
+	overlap bool
+}
+
+func (f *faulty) heal() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults = false
+}
+
+func (f *faulty) state() map[uint64]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.holds)
+}
+
+// EnterInState sets in Updater, removes in CRFinalizer, and may fail in any state.
+func (f *faulty) EnterInState(e *stepper.Stepper[*row]) {
+	f.misbehave(&e.Call)
+	switch e.GetState() {
+	case stepper.Updater, stepper.CRFinalizer:
+		f.apply(&e.Call)
+	}
+}
+
+func (f *faulty) freely(e *stepper.FreeStyle[*row]) {
+	f.misbehave(&e.Call)
+	if e.ErrorsCount() == 0 {
+		f.apply(&e.Call)
+	}
+}
+
+// misbehave fails, gives up, wants a delay, takes time or panics, at times.
+func (f *faulty) misbehave(c *stepper.Call[*row]) {
+	f.mu.Lock()
+	what := 100
+	if f.faults {
+		what = f.rng.IntN(40)
+	}
+	if what < 6 {
+		f.count++
+	}
+	f.mu.Unlock()
+	after := time.Duration(what) * 5 * time.Millisecond
+	switch what {
+	case 0, 1:
+		c.AddOp("", "failed", errors.New("fault"), after)
+	case 2:
+		c.AddGiveupError("", "given up", errors.New("alarming"))
+	case 3:
+		c.AddGiveupError("", "given up", nil)
+	case 4:
+		c.AddOp("", "done", nil, after)
+	case 5:
+		panic("fault")
+	case 6, 7:
+		time.Sleep(after)
+	}
+}
+
+// apply takes its time, so that another of the same row would be seen.
+func (f *faulty) apply(c *stepper.Call[*row]) {
+	id := c.Object().ID
+	f.mu.Lock()
+	f.overlap = f.overlap || f.running[id]
+	f.running[id] = true
+	f.mu.Unlock()
+	time.Sleep(time.Microsecond)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.running, id)
+	if c.Deleted() {
+		delete(f.holds, id)
+	} else {
+		f.holds[id] = c.Object().Value
+	}
+}
