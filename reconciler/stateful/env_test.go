@@ -29,6 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // zone is a row: the records that a name server should have under a name.
 type zone struct {
 	object.Meta
+	Domain  string
 	Records []string
 	Status  reconciler.Status
 	Other   reconciler.Status
