@@ -9,72 +9,69 @@ import (
 	"reflect"
 )
 
-// moveTo brings the target from wherever it may be to a state. changed: the state is not
-// what the annotation says.
-func (r *BaseStatefulReconciler[T, State, Item]) moveTo(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item], p *previous[State], to State, changed bool) error {
+// moveTo brings the target from wherever it may be to the state that is tried. changed: that
+// is not what the annotation says.
+func (r *BaseStatefulReconciler[T, State, Item]) moveTo(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item], p *previous[State], changed bool) error {
 	observer, observes := impl.(StateObserver[T, State])
-	if !observes && !changed && len(p.others) == 0 {
-		return nil
-	}
-	calls, err := r.plan(ctx, resource, impl, observer, p, to)
-	if err != nil {
-		return err
-	}
-	for i := range calls {
-		p.trace.begin(to)
-		if err := impl.ApplyOperations(ctx, resource, calls[i]); err != nil {
-			return err
+	if !observes && len(p.others) == 0 {
+		if !changed {
+			return nil
 		}
+		ops, err := impl.CompareStates(*p.state, p.trace.trying)
+		if err != nil {
+			return fmt.Errorf("compare the states: %w", err)
+		}
+		return apply(ctx, resource, impl, p, ops)
 	}
-	return nil
+	calls, err := plan(ctx, resource, impl, observer, p)
+	for i := 0; i < len(calls) && err == nil; i++ {
+		err = apply(ctx, resource, impl, p, calls[i])
+	}
+	return err
 }
 
-// plan returns the operations that lead to a state, one call after the other: those that
-// clean up old contexts, and then what is left.
-func (r *BaseStatefulReconciler[T, State, Item]) plan(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item], observer StateObserver[T, State], p *previous[State], to State) ([]StateChangeOperations[State, Item], error) {
-	var observed StateChangeOperations[State, Item]
+func apply[T StatefulResource, State, Item any](ctx context.Context, resource T, impl StatefulReconciler[T, State, Item], p *previous[State], ops StateChangeOperations[State, Item]) error {
+	if ops.IsEmpty() {
+		return nil
+	}
+	// Before the call, so that a panic makes no difference.
+	p.trace.begun = true
+	return impl.ApplyOperations(ctx, resource, ops)
+}
+
+// plan returns the operations that lead to the state that is tried from more than the
+// annotation, one call after the other: those that clean up old contexts, and then what is
+// left.
+func plan[T StatefulResource, State, Item any](ctx context.Context, resource T, impl StatefulReconciler[T, State, Item], observer StateObserver[T, State], p *previous[State]) ([]StateChangeOperations[State, Item], error) {
+	c := collector[State, Item]{joined: newJoined[Item](), observed: observer != nil}
+	for _, from := range append([]State{*p.state}, p.others...) {
+		if err := compare(impl, from, p.trace.trying, &c); err != nil {
+			return nil, err
+		}
+	}
 	if observer != nil {
-		state, err := observer.ObserveState(ctx, resource)
+		observed, err := observer.ObserveState(ctx, resource)
 		if err != nil {
 			return nil, fmt.Errorf("observe the state: %w", err)
 		}
-		if observed, err = r.compare(impl, state, to); err != nil {
+		c.observed = false
+		if err := compare(impl, observed, p.trace.trying, &c); err != nil {
 			return nil, err
 		}
 	}
-	first, err := r.compare(impl, p.state, to)
-	if err != nil {
-		return nil, err
-	}
-	if observer == nil && len(p.others) == 0 {
-		if first.IsEmpty() {
-			return nil, nil
-		}
-		return []StateChangeOperations[State, Item]{first}, nil
-	}
-	c := collector[State, Item]{joined: newJoined[Item](), observed: observer != nil}
-	c.collect(first)
-	for _, state := range p.others {
-		ops, err := r.compare(impl, state, to)
-		if err != nil {
-			return nil, err
-		}
-		c.collect(ops)
-	}
-	c.observed = false
-	c.collect(observed)
 	return c.calls(), nil
 }
 
-func (r *BaseStatefulReconciler[T, State, Item]) compare(impl StatefulReconciler[T, State, Item], from, to State) (StateChangeOperations[State, Item], error) {
-	if reflect.DeepEqual(from, to) {
-		return StateChangeOperations[State, Item]{}, nil
+func compare[T StatefulResource, State, Item any](impl StatefulReconciler[T, State, Item], from, to State, c *collector[State, Item]) error {
+	if reflect.DeepEqual(&from, &to) {
+		return nil
 	}
 	ops, err := impl.CompareStates(from, to)
 	if err != nil {
-		return ops, fmt.Errorf("compare the states: %w", err)
+		return fmt.Errorf("compare the states: %w", err)
 	}
-	return ops, nil
+	c.collect(ops)
+	return nil
 }
 
 // collector makes calls of what the comparisons with several states came to.

@@ -37,11 +37,11 @@ func (r *BaseStatefulReconciler[T, State, Item]) HasStateChanged(previous, curre
 	if reflect.DeepEqual(previous, current) {
 		return false
 	}
-	was, err := json.Marshal(previous)
+	was, err := json.Marshal(&previous)
 	if err != nil {
 		return true
 	}
-	is, err := json.Marshal(current)
+	is, err := json.Marshal(&current)
 	return err != nil || string(was) != string(is)
 }
 
@@ -49,7 +49,7 @@ func (r *BaseStatefulReconciler[T, State, Item]) HasStateChanged(previous, curre
 // JSON. It changes nothing if the annotation says that already. The error is that of
 // encoding the state.
 func (r *BaseStatefulReconciler[T, State, Item]) UpdateAnnotation(resource T, annotationKey string, state State) error {
-	text, err := json.Marshal(state)
+	text, err := json.Marshal(&state)
 	if err != nil {
 		return fmt.Errorf("annotation %q: %w", annotationKey, err)
 	}
@@ -76,11 +76,12 @@ func (r *BaseStatefulReconciler[T, State, Item]) Reconcile(ctx context.Context, 
 		return fmt.Errorf("extract the current state: %w", err)
 	}
 	p := r.retrieve(resource, impl)
-	text, changed, err := p.encode(impl.GetStateAnnotationKey(), current)
+	p.trace.trying = current
+	text, changed, err := p.encode(impl.GetStateAnnotationKey())
 	if err != nil {
 		return p.explain(err)
 	}
-	if err := r.moveTo(ctx, resource, impl, &p, current, changed); err != nil {
+	if err := r.moveTo(ctx, resource, impl, &p, changed); err != nil {
 		return p.explain(err)
 	}
 	if changed {
@@ -88,7 +89,7 @@ func (r *BaseStatefulReconciler[T, State, Item]) Reconcile(ctx context.Context, 
 			return p.explain(err)
 		}
 	}
-	p.trace.end(text, current)
+	p.trace.end(text)
 	if impl, ok := impl.(Requeuer[T]); ok {
 		if after := impl.RequeueAfter(resource); after > 0 {
 			return reconciler.Requeue(after)
@@ -102,7 +103,8 @@ func (r *BaseStatefulReconciler[T, State, Item]) Reconcile(ctx context.Context, 
 func (r *BaseStatefulReconciler[T, State, Item]) Remove(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item]) error {
 	var nothing State
 	p := r.retrieve(resource, impl)
-	if err := r.moveTo(ctx, resource, impl, &p, nothing, r.HasStateChanged(p.state, nothing)); err != nil {
+	p.trace.trying = nothing
+	if err := r.moveTo(ctx, resource, impl, &p, !reflect.DeepEqual(p.state, &p.trace.trying)); err != nil {
 		return p.explain(err)
 	}
 	r.traces.forget(object.KeyOf(resource))
@@ -112,9 +114,9 @@ func (r *BaseStatefulReconciler[T, State, Item]) Remove(ctx context.Context, res
 // previous is what is known of a resource before an attempt.
 type previous[State any] struct {
 	trace *trace[State]
-	// text is the annotation, state what it says, zero if it is not readable.
+	// text is the annotation, state what it says, the zero State if it is not readable.
 	text     string
-	state    State
+	state    *State
 	readable bool
 	// others are further states that the target may be in, or between.
 	others []State
@@ -137,41 +139,42 @@ func (r *BaseStatefulReconciler[T, State, Item]) retrieve(resource T, impl State
 	text, found := resource.GetAnnotations()[key]
 	p.text = text
 	switch {
+	case !found && !t.known:
+		p.state = &t.state // which is nothing
 	case !found:
+		p.state = new(State)
 	case t.known && t.text == text:
-		p.state, p.readable = t.state, true
+		p.state, p.readable = &t.state, true
 	default:
 		p.state, p.trouble = decode[State](key, text)
 		p.readable = p.trouble == nil
 	}
 	if p.readable && !t.known {
-		t.text, t.state, t.known = text, p.state, true
+		t.text, t.state, t.known = text, *p.state, true
 	}
-	if p.trouble != nil && t.unreadable != text {
-		t.unreadable = text
-		if r.Logger != nil {
-			r.Logger.Warn("treating an annotation that cannot be read as a first reconciliation",
-				"object", object.KeyOf(resource).String(), "annotation", key, "error", p.trouble)
-		}
+	if p.trouble != nil && t.complain(text) && r.Logger != nil {
+		r.Logger.Warn("treating an annotation that cannot be read as a first reconciliation",
+			"object", object.KeyOf(resource).String(), "annotation", key, "error", p.trouble)
 	}
 	p.others = t.others(p.readable && t.text == text)
 	return p
 }
 
-func decode[State any](key, text string) (State, error) {
-	var state, none State
-	if err := json.Unmarshal([]byte(text), &state); err != nil {
-		return none, fmt.Errorf("annotation %q cannot be read: %w", key, err)
+func decode[State any](key, text string) (*State, error) {
+	state := new(State)
+	if err := json.Unmarshal([]byte(text), state); err != nil {
+		return new(State), fmt.Errorf("annotation %q cannot be read: %w", key, err)
 	}
 	return state, nil
 }
 
-// encode returns a state as an annotation, and whether that is another one than there is.
-func (p *previous[State]) encode(key string, current State) (text string, changed bool, err error) {
-	if p.readable && reflect.DeepEqual(p.state, current) {
+// encode returns the state that is tried as an annotation, and whether that is another one
+// than there is.
+func (p *previous[State]) encode(key string) (text string, changed bool, err error) {
+	if p.readable && reflect.DeepEqual(p.state, &p.trace.trying) {
 		return p.text, false, nil
 	}
-	encoded, err := json.Marshal(current)
+	encoded, err := json.Marshal(&p.trace.trying)
 	if err != nil {
 		return "", false, reconciler.TerminalError(fmt.Errorf("annotation %q: %w", key, err))
 	}

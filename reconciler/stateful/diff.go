@@ -48,16 +48,23 @@ func missing[Item comparable](from, of []Item) []Item {
 }
 
 func missingFromMany[Item comparable](from, of []Item) []Item {
-	seen := make(map[Item]struct{}, len(of))
+	if len(from) == 0 || slices.Equal(from, of) {
+		return nil
+	}
+	seen := make(map[Item]struct{}, len(from)+len(of))
 	for _, item := range of {
 		seen[item] = struct{}{}
 	}
 	var out []Item
-	for _, item := range from {
-		if _, ok := seen[item]; !ok {
-			seen[item] = struct{}{}
-			out = append(out, item)
+	for i, item := range from {
+		if _, ok := seen[item]; ok {
+			continue
 		}
+		seen[item] = struct{}{}
+		if out == nil {
+			out = make([]Item, 0, len(from)-i)
+		}
+		out = append(out, item)
 	}
 	return out
 }

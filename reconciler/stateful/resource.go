@@ -45,8 +45,8 @@ type StatefulReconciler[T StatefulResource, State, Item any] interface {
 	// CompareStates returns what has to be done to get from the previous state to the
 	// current one. previous is the zero State when nothing was applied before, current is
 	// when the resource was deleted. It is called with a state that was read from the
-	// annotation, with one that was tried and failed, and with an observed one. It is not
-	// called if the two are deeply equal. An error fails the attempt before anything is
+	// annotation, with one that was tried and failed, and with an observed one. It may be
+	// called with two that are the same. An error fails the attempt before anything is
 	// applied. To have it ready-made, embed [SetDiff], [KeyDiff] or [MapDiff].
 	CompareStates(previous, current State) (StateChangeOperations[State, Item], error)
 

@@ -197,6 +197,17 @@ func TestDeletingRemovesWhatTheAnnotationSaysAfterARestart(t *testing.T) {
 	})
 }
 
+func TestWhatWasRemovedIsForgotten(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a")
+		e.remove("web")
+		s.take()
+		e.change("web", "b")
+		require.Equal(e, []changes{adds("b")}, s.take())
+	})
+}
+
 func TestADeletionThatFailsHalfWayIsRepeated(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {

@@ -11,27 +11,41 @@ import (
 )
 
 // trace is what is remembered of one object: what the target may hold of it, whatever became
-// of the row. It is touched by one operation at a time.
+// of the row. It is touched by one operation at a time. There is one for each object, and it
+// is kept small.
 type trace[State any] struct {
 	// text is the annotation that was written last, or else the first that was read, and
-	// state what it says. known: there is one.
+	// state what it says, if known.
 	text  string
 	state State
-	known bool
-	// unreadable is the annotation that was complained of last.
-	unreadable string
-
-	// trying is what an attempt leads to that has begun, and tried what others led to
-	// since the state was applied. None of them is known to have come to its end.
-	trying State
-	begun  bool
-	tried  []State
+	// trying is what the attempt is to lead to, begun that it may have changed the target.
+	trying       State
+	known, begun bool
+	// troubles are those of an object that has some; else nil.
+	troubles *troubles[State]
 }
 
-// begin notes that an attempt is about to change the target. It is noted before, so that a
-// panic makes no difference.
-func (t *trace[State]) begin(to State) {
-	t.trying, t.begun = to, true
+// troubles are what a trace has of an object that fails.
+type troubles[State any] struct {
+	// tried is what attempts led to since the state was applied. None of them is known to
+	// have come to its end.
+	tried []State
+	// unreadable is the annotation that was complained of last.
+	unreadable string
+}
+
+func (t *trace[State]) trouble() *troubles[State] {
+	if t.troubles == nil {
+		t.troubles = &troubles[State]{}
+	}
+	return t.troubles
+}
+
+// complain reports whether an annotation that cannot be read has not been complained of.
+func (t *trace[State]) complain(text string) bool {
+	said := t.troubles != nil && t.troubles.unreadable == text
+	t.trouble().unreadable = text
+	return !said
 }
 
 // settle moves an attempt that has not come to its end to those that were tried.
@@ -39,32 +53,35 @@ func (t *trace[State]) settle() {
 	if !t.begun {
 		return
 	}
-	var none State
-	to := t.trying
-	t.trying, t.begun = none, false
-	for _, old := range t.tried {
-		if reflect.DeepEqual(old, to) {
+	t.begun = false
+	troubles := t.trouble()
+	for i := range troubles.tried {
+		if reflect.DeepEqual(&troubles.tried[i], &t.trying) {
 			return
 		}
 	}
-	t.tried = append(t.tried, to)
+	troubles.tried = append(troubles.tried, t.trying)
 }
 
-// end notes that the target has the state, and the row the annotation.
-func (t *trace[State]) end(text string, state State) {
+// end notes that the target has what was tried, and the row the annotation.
+func (t *trace[State]) end(text string) {
 	var none State
-	t.text, t.state, t.known = text, state, true
-	t.trying, t.begun, t.tried = none, false, nil
+	t.text, t.state, t.known = text, t.trying, true
+	t.trying, t.begun, t.troubles = none, false, nil
 }
 
-// others returns the states that the target may be in, or between, beside previous, which is
-// what the annotation says. same: that is the state of the trace.
+// others returns the states that the target may be in, or between, beside what the annotation
+// says. same: that is the state of the trace.
 func (t *trace[State]) others(same bool) []State {
 	t.settle()
-	if same || !t.known {
-		return t.tried
+	var tried []State
+	if t.troubles != nil {
+		tried = t.troubles.tried
 	}
-	return append([]State{t.state}, t.tried...)
+	if same || !t.known {
+		return tried
+	}
+	return append([]State{t.state}, tried...)
 }
 
 // traces are those of all objects.
