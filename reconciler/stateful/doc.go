@@ -19,7 +19,9 @@
 // row was changed or deleted while the operation ran. The annotation tells of neither. So the
 // reconciler remembers, for as long as the program runs, what it applied last to each object
 // and what it has tried since, and compares with all of that: what any of it may have left
-// behind is removed, and what any of it may have removed is added. For the same reason
+// behind is removed, and what any of it may have removed is added. That takes a few words of
+// memory for each object, and for one that fails the different states that were tried since its
+// last success; what was deleted is forgotten. For the same reason
 // operations have to be repeatable: adding what is there already and removing what is gone are
 // no errors, and updating what is missing adds it.
 //

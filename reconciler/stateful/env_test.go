@@ -35,6 +35,8 @@ type zone struct {
 	Other   reconciler.Status
 }
 
+var _ stateful.Object = (*zone)(nil)
+
 func (z *zone) Clone() *zone                        { c := *z; return &c }
 func (z *zone) SetStatus(s reconciler.Status) *zone { z.Status = s; return z }
 func (z *zone) GetStatus() reconciler.Status        { return z.Status }
@@ -63,9 +65,9 @@ type server struct {
 	mu      sync.Mutex
 	records map[string]map[string]bool
 	calls   []changes
-	// apply, if set, is asked before each single change; an error ends the call there.
+	// apply, if set by before, is asked before each change; an error ends the call there.
 	apply func(name, record string) error
-	// extract, if set, takes the place of the records of the zone.
+	// extract, if set, takes the place of the records of the zone. It is set at the start.
 	extract func(z *zone) ([]string, error)
 }
 
@@ -98,8 +100,11 @@ func (s *server) ApplyOperations(_ context.Context, z *zone, ops changes) error 
 }
 
 func (s *server) change(name, record string, present bool) error {
-	if s.apply != nil {
-		if err := s.apply(name, record); err != nil {
+	s.mu.Lock()
+	apply := s.apply
+	s.mu.Unlock()
+	if apply != nil {
+		if err := apply(name, record); err != nil {
 			return err
 		}
 	}
@@ -147,13 +152,20 @@ func (s *server) take() []changes {
 // failOn makes an apply fail before it changes a record, until the returned function is
 // called.
 func (s *server) failOn(record string) (mend func()) {
-	s.apply = func(_, r string) error {
+	s.before(func(_, r string) error {
 		if r == record {
 			return errors.New("no space for " + r)
 		}
 		return nil
-	}
-	return func() { s.apply = nil }
+	})
+	return func() { s.before(nil) }
+}
+
+// before sets what is asked before each change; nil means nothing.
+func (s *server) before(apply func(name, record string) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.apply = apply
 }
 
 // env is a table, a target, and a loop between them, in a bubble of virtual time.

@@ -127,12 +127,12 @@ func TestARequeuerFindsDriftByTheClock(t *testing.T) {
 // wrapping writes its annotation itself.
 type wrapping struct {
 	*server
-	updates int
+	updates atomic.Int32
 	fail    error
 }
 
 func (w *wrapping) UpdateStateAnnotation(z *zone, current []string) error {
-	w.updates++
+	w.updates.Add(1)
 	text, err := json.MarshalIndent(current, "", " ")
 	z.SetAnnotation(annotation, string(text))
 	return errors.Join(err, w.fail)
@@ -144,7 +144,7 @@ func TestAnAnnotationUpdaterWritesOnceWhatDiffers(t *testing.T) {
 		e.change("web", "a")
 		e.annotated("web", "[\n \"a\"\n]")
 		e.change("web", "a")
-		require.Equal(e, 1, w.updates)
+		require.EqualValues(e, 1, w.updates.Load())
 		require.Equal(e, []changes{adds("a")}, w.take())
 	})
 }
@@ -234,7 +234,9 @@ func (s *sites) CompareStates(previous, current site) (siteChanges, error) {
 
 func (s *sites) ApplyOperations(ctx context.Context, z *zone, ops siteChanges) error {
 	if ops.ContextChanged {
+		s.mu.Lock()
 		s.renamed = append(s.renamed, ops.PreviousContext)
+		s.mu.Unlock()
 		for _, record := range ops.PreviousContext.Records {
 			s.set(ops.PreviousContext.Name, record, false)
 		}
@@ -271,7 +273,9 @@ func TestAChangedContextIsCleanedUp(t *testing.T) {
 		move(e, "old", "a", "b")
 		e.annotated("web", `{"name":"old","records":["a","b"]}`)
 		move(e, "new", "a")
+		s.mu.Lock()
 		require.Equal(e, []site{{"old", []string{"a", "b"}}}, s.renamed)
+		s.mu.Unlock()
 		require.Empty(e, s.has("old"))
 		require.Equal(e, []string{"a"}, s.has("new"))
 		e.annotated("web", `{"name":"new","records":["a"]}`)

@@ -91,6 +91,30 @@ func TestOperationsForAConfigOfOnesOwn(t *testing.T) {
 	})
 }
 
+// sweeping lists the names that a server has, each with an annotation of what it has.
+type sweeping struct{ *server }
+
+func (s sweeping) List(_ context.Context, _ statedb.ReadTxn, yield func(*zone) bool) error {
+	z := named("old")
+	z.SetAnnotation(annotation, `["a","b"]`)
+	yield(z)
+	return nil
+}
+
+func TestASweepRemovesWhatTheListedAnnotationSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEnv(t), newServer()
+		for _, record := range []string{"a", "b", "foreign"} {
+			s.set("old", record, true)
+		}
+		cfg := e.config(s)
+		cfg.Sweeper = sweeping{s}
+		e.start(cfg)
+		pass(time.Minute)
+		require.Equal(t, []string{"foreign"}, s.has("old"))
+	})
+}
+
 func TestMergeCopiesTheAnnotationAndNothingElse(t *testing.T) {
 	ops, err := stateful.NewOperations(nil, newServer())
 	require.NoError(t, err)

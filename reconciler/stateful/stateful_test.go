@@ -72,7 +72,7 @@ func TestAnEmptyStateIsKeptToo(t *testing.T) {
 func TestAnnotationAndStatusAreOneCommit(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
-		s.apply = func(string, string) error { time.Sleep(time.Second); return nil }
+		s.before(func(string, string) error { time.Sleep(time.Second); return nil })
 		e.change("web", "a")
 		_, revision, watch, _ := e.table.GetWatch(e.db.ReadTxn(), byName.Query("web"))
 		e.expect("web", "Pending")
@@ -136,15 +136,15 @@ func TestWhatAFailedAttemptRemovedIsAddedAgain(t *testing.T) {
 func TestAPanicHalfWayIsLikeAFailure(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
-		s.apply = func(_, record string) error {
+		s.before(func(_, record string) error {
 			if record == "b" {
 				panic("out of order")
 			}
 			return nil
-		}
+		})
 		e.change("web", "a", "b")
 		require.Contains(e, e.get("web").Status.GetError(), "out of order")
-		s.apply = nil
+		s.before(nil)
 		e.change("web")
 		pass(time.Second)
 		require.Empty(e, s.has("web"))
@@ -155,7 +155,7 @@ func TestAPanicHalfWayIsLikeAFailure(t *testing.T) {
 func TestALostOutcomeIsNotForgotten(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
-		s.apply = func(string, string) error { time.Sleep(time.Second); return nil }
+		s.before(func(string, string) error { time.Sleep(time.Second); return nil })
 		e.change("web", "a")
 		e.change("web", "b") // while a is being added
 		e.annotated("web", "")
@@ -307,7 +307,7 @@ func TestOutcomesMeanWhatTheyMeanInTheLoop(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		release := make(chan struct{})
-		s.apply = func(name, record string) error {
+		s.before(func(name, record string) error {
 			switch name {
 			case "terminal":
 				return reconciler.TerminalError(errors.New("never"))
@@ -315,13 +315,13 @@ func TestOutcomesMeanWhatTheyMeanInTheLoop(t *testing.T) {
 				return reconciler.Blocked("no link", release)
 			}
 			return reconciler.RetryAfter(errors.New("busy"), time.Hour)
-		}
+		})
 		e.change("terminal", "a")
 		e.change("blocked", "a")
 		e.change("busy", "a")
 		e.expect("terminal", "Error: never")
 		e.expect("blocked", "Blocked: no link")
-		s.apply = nil
+		s.before(nil)
 		close(release)
 		pass(59 * time.Minute)
 		e.expect("terminal", "Error: never")
@@ -333,25 +333,26 @@ func TestOutcomesMeanWhatTheyMeanInTheLoop(t *testing.T) {
 }
 
 func TestAnotherReconcilersWriteKeepsTheAnnotation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, s := newEnv(t), newServer()
-		s.apply = func(string, string) error { time.Sleep(time.Second); return nil }
-		e.start(e.config(s))
-		other := e.config(newServer(), reconciler.WithName("other"), reconciler.WithoutPruning()).Config
-		other.SetStatus, other.GetStatus = (*zone).SetOther, (*zone).GetOther
-		other.Operations = noOperations{}
-		loop, err := reconciler.New(other)
-		require.NoError(e, err)
-		e.run(loop)
-
+	s := newServer()
+	s.before(func(string, string) error { time.Sleep(time.Second); return nil })
+	inBubble(t, s, func(e *env) {
 		e.change("web", "a")
+		// While a is being added.
+		wtxn := e.db.WriteTxn(e.table)
+		z := e.get("web").Clone().SetOther(reconciler.StatusDone())
+		z.SetAnnotation("other", "1")
+		_, _, err := e.table.Insert(wtxn, z)
+		require.NoError(e, err)
+		wtxn.Commit()
+
 		pass(time.Minute)
-		z := e.get("web")
+		z = e.get("web")
 		require.Equal(e, reconciler.StatusKindDone, z.Other.Kind)
 		require.Equal(e, reconciler.StatusKindDone, z.Status.Kind)
-		require.Equal(e, `["a"]`, z.Annotations[annotation])
+		require.Equal(e, map[string]string{annotation: `["a"]`, "other": "1"}, z.Annotations)
 		rounds := e.loop.Journal()
 		require.True(e, rounds[len(rounds)-1].Operations[0].Conflict)
+		require.Len(e, s.take(), 1)
 	})
 }
 

@@ -86,7 +86,7 @@ func (w *walk) faults(seed uint64) (calm func()) {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 1))
 	over := false
-	w.server.apply = func(_, record string) error {
+	w.server.before(func(_, record string) error {
 		mu.Lock()
 		fault := rng.IntN(10)
 		if over {
@@ -102,7 +102,7 @@ func (w *walk) faults(seed uint64) (calm func()) {
 			time.Sleep(5 * time.Millisecond)
 		}
 		return nil
-	}
+	})
 	return func() {
 		mu.Lock()
 		defer mu.Unlock()
