@@ -65,6 +65,16 @@ func BenchmarkOverhead(b *testing.B) {
 	}
 }
 
+func TestAnObjectThatWantsWhatItHasCostsNoAllocation(t *testing.T) {
+	ops, z := newBare(t), named("web", "a", "b", "c")
+	ctx := t.Context()
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if err := ops.Update(ctx, nil, 0, z); err != nil {
+			t.Error(err)
+		}
+	}))
+}
+
 func newBare(tb testing.TB) *stateful.Operations[*zone, []string, string] {
 	ops, err := stateful.NewOperations(nil, bare{})
 	require.NoError(tb, err)
