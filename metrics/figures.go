@@ -94,8 +94,8 @@ type OperationFigures struct {
 // StateCount is a number of objects in one state.
 type StateCount struct {
 	// State is the state's name in lower case: "retry", "in flight".
-	State string
-	Count int
+	State string `json:"state"`
+	Count int    `json:"count"`
 }
 
 // Source is who has figures: a reconciler. Figures may be called at any time from any

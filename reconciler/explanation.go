@@ -80,7 +80,7 @@ type Explanation struct {
 	// Wanted is when the change that is not applied was written.
 	Wanted time.Time `json:"wanted,omitzero"`
 	// Next is when the next attempt is due, if a clock says so: for a blocked object, that
-	// of the recheck.
+	// of the recheck; behind a breaker, the next probe, which may be of another object.
 	Next time.Time `json:"next,omitzero"`
 	// BlockedOn is what a blocked object waits for: the reason that its operation gave.
 	BlockedOn string `json:"blocked_on,omitempty"`

@@ -58,3 +58,11 @@ func (g *guard) around(ctx context.Context, operation string, info func() Operat
 	}
 	return err
 }
+
+// operationInfo says for a hook what is about to be called.
+func (l *Loop[Obj]) operationInfo(t *task[Obj], a *attempt[Obj], operation string, objects int) OperationInfo {
+	return OperationInfo{
+		Reconciler: l.ID(), Operation: operation, Objects: objects,
+		Key: l.nameOf(a.row), Revision: t.revision, Attempt: int(a.number),
+	}
+}

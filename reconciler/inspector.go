@@ -69,9 +69,10 @@ type Inspector interface {
 // ID names a reconciler.
 type ID struct {
 	// Module and Name are those of [Config].ModuleID and [WithName]; either may be empty.
-	Module, Name string
+	Module string `json:"module"`
+	Name   string `json:"name"`
 	// Table is the name of the table that it reconciles.
-	Table string
+	Table string `json:"table"`
 }
 
 // String returns the module and the name, which metrics know the reconciler by; the table,
@@ -95,17 +96,24 @@ type Registry struct {
 	all []Inspector
 }
 
-// Cell provides a [Registry], which the reconcilers of the hive are then added to.
+// Cell provides a [Registry], for reconcilers to be made [WithRegistry] of it, and for those
+// who look at them.
 var Cell = cell.Module("reconciler", "Registry of the reconcilers", cell.Provide(func() *Registry { return &Registry{} }))
 
-// Add adds a reconciler. [RegisterConfig] does so by itself if the hive has a registry.
-// One that is added a second time is not.
+// Add adds a reconciler, as [WithRegistry] does. One that is there already is not added
+// again.
 func (r *Registry) Add(i Inspector) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !slices.Contains(r.all, i) {
 		r.all = append(r.all, i)
 	}
+}
+
+// WithRegistry adds the reconciler to a registry, where commands and pages find it. nil, the
+// default, means none.
+func WithRegistry(r *Registry) Option {
+	return func(o *options) { o.registry = r }
 }
 
 // All returns the reconcilers in the order of their names.

@@ -128,6 +128,9 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.fromString = keyReader(l.indexer)
 	l.rand = rand.New(rand.NewPCG(rand.Uint64(), 0))
 	metrics.Attach(opts.metrics, cfg.ModuleID, opts.name, l)
+	if opts.registry != nil {
+		opts.registry.Add(l)
+	}
 	return l, nil
 }
 

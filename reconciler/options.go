@@ -27,6 +27,7 @@ type options struct {
 	panics      bool
 	breaker     *Breaker
 	hook        OperationHook
+	registry    *Registry
 	budget      sweepBudget
 
 	// serialBy and merge are functions of the type of the objects, which options do

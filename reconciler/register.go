@@ -39,8 +39,6 @@ type Params struct {
 	JobGroup       job.Group
 	ModuleID       cell.FullModuleID
 	DefaultMetrics Metrics `optional:"true"`
-	// Registry is what the reconciler is added to; see [Cell].
-	Registry *Registry `optional:"true"`
 }
 
 // Register makes a reconciler and adds its jobs, "reconcile" and "refresh", to the
@@ -83,9 +81,6 @@ func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj],
 	l, err := New(cfg)
 	if err != nil {
 		return nil, err
-	}
-	if params.Registry != nil {
-		params.Registry.Add(l)
 	}
 	if l.opts.RefreshInterval > 0 {
 		params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), l.reconcile))

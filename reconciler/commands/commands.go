@@ -9,10 +9,12 @@
 //
 //	hive.New(
 //		statedb.Cell, job.Cell,
-//		reconciler.Cell, // the registry, which reconcilers add themselves to
+//		reconciler.Cell, // the registry
 //		commands.Cell,   // the commands, which look into the registry
 //		...
 //	)
+//
+// and one option for each reconciler, [reconciler.WithRegistry].
 //
 // [Cell] does not bring the registry, as a page or a collector looks into the same one, and
 // a hive accepts only one that provides it. Without [reconciler.Cell] the hive says that

@@ -18,6 +18,7 @@ import (
 // what its options say.
 func (s *scripted) register(args []string) (string, error) {
 	options := []reconciler.Option{
+		reconciler.WithRegistry(s.registry),
 		reconciler.WithJitter(0), reconciler.WithRetry(100*time.Millisecond, time.Minute),
 		reconciler.WithRefreshing(0, nil), reconciler.WithoutPruning(),
 	}

@@ -100,6 +100,7 @@ type scripted struct {
 	db       *statedb.DB
 	table    statedb.RWTable[*route]
 	params   reconciler.Params
+	registry *reconciler.Registry
 	target   *target
 	markInit func(statedb.WriteTxn)
 	started  bool
@@ -111,8 +112,8 @@ func newScripted(t *testing.T) *scripted {
 		statedb.Cell, job.Cell, cell.SimpleHealthCell, reconciler.Cell, commands.Cell,
 		cell.Module("test", "Test",
 			cell.Provide(job.Registry.NewGroup),
-			cell.Invoke(func(p reconciler.Params, db *statedb.DB, lc cell.Lifecycle) (err error) {
-				s.params, s.db = p, db
+			cell.Invoke(func(p reconciler.Params, r *reconciler.Registry, db *statedb.DB, lc cell.Lifecycle) (err error) {
+				s.params, s.registry, s.db = p, r, db
 				lc.Append(cell.Hook{OnStart: func(cell.HookContext) error { s.started = true; return nil }})
 				s.table, err = statedb.NewTable(db, "routes", nameIndex)
 				if err != nil {

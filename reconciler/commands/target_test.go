@@ -74,6 +74,8 @@ func decide(ctx context.Context, outcome, text string, released <-chan struct{})
 			return err
 		}
 		time.Sleep(d)
+	case "panic":
+		panic(text)
 	case "hang": // whatever the context says
 		<-released
 		return ctx.Err()
@@ -109,7 +111,7 @@ func (x *target) say(args []string) (string, error) {
 	if len(args) < 2 {
 		return "", errors.New("outcome: a name and an outcome are needed")
 	}
-	if !slices.Contains([]string{"ok", "fail", "terminal", "block", "requeue", "slow", "hang"}, args[1]) {
+	if !slices.Contains([]string{"ok", "fail", "terminal", "block", "requeue", "slow", "hang", "panic"}, args[1]) {
 		return "", fmt.Errorf("unknown outcome %q", args[1])
 	}
 	x.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/debug"
 )
 
-// The page goes next to pprof. In a hive the registry comes from [reconciler.Cell], and has
-// the reconcilers already.
+// The page goes next to pprof. In a hive the registry comes from [reconciler.Cell]; it has
+// the reconcilers that were made [reconciler.WithRegistry] of it.
 func ExampleNew() {
 	registry := &reconciler.Registry{}
 	mux := http.NewServeMux()

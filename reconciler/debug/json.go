@@ -11,40 +11,20 @@ import (
 )
 
 // snapshot is a [reconciler.Snapshot] as machines get it: with a name for the whole, and
-// all names in the same style.
+// lists that are never null.
 type snapshot struct {
 	Reconciler string `json:"reconciler"`
 	reconciler.Snapshot
-	ID       id                       `json:"id"`
-	States   []stateCount             `json:"states"`
-	Lanes    []stateCount             `json:"lanes"`
+	States   []metrics.StateCount     `json:"states"`
+	Lanes    []metrics.StateCount     `json:"lanes"`
 	Settings []reconciler.SettingText `json:"settings"`
-}
-
-type id struct {
-	Module string `json:"module"`
-	Name   string `json:"name"`
-	Table  string `json:"table"`
-}
-
-type stateCount struct {
-	State string `json:"state"`
-	Count int    `json:"count"`
 }
 
 func snapshotOf(s reconciler.Snapshot) snapshot {
 	return snapshot{
-		Reconciler: s.ID.String(), Snapshot: s, ID: id(s.ID),
-		States: counts(s.States), Lanes: counts(s.Lanes), Settings: listed(s.Settings),
+		Reconciler: s.ID.String(), Snapshot: s,
+		States: listed(s.States), Lanes: listed(s.Lanes), Settings: listed(s.Settings),
 	}
-}
-
-func counts(states []metrics.StateCount) []stateCount {
-	out := make([]stateCount, len(states))
-	for i, s := range states {
-		out[i] = stateCount(s)
-	}
-	return out
 }
 
 // listed returns a list that is [] in JSON, not null, when it is empty.

@@ -24,7 +24,10 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/observed"
 	"github.com/statekeel/statekeel/example/netagent/statefile"
 	"github.com/statekeel/statekeel/example/netagent/view"
+	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/metrics/prometheus"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/commands"
 )
 
 // Options say what a netagent does. File, Target, Metrics, Log and View are required.
@@ -108,7 +111,8 @@ func newHive(ctx context.Context, o Options, all *settled) *hive.Hive {
 			health.New,
 			func() (Options, *settled) { return o, all },
 			func(o Options) *reconciler.ExpVarMetrics { return o.Metrics },
-			func(m *reconciler.ExpVarMetrics) reconciler.Metrics { return m },
+			func() (*prometheus.Metrics, error) { return prometheus.New() },
+			func(m *reconciler.ExpVarMetrics, p *prometheus.Metrics) reconciler.Metrics { return metrics.Join(m, p) },
 			desired.NewTables,
 			desired.NewStore,
 			desired.NewAgain,
@@ -117,6 +121,8 @@ func newHive(ctx context.Context, o Options, all *settled) *hive.Hive {
 				return o.Target(desired.Surroundings{DB: db, Tables: tables, Links: links, Undid: again.Undid})
 			},
 		),
+		reconciler.Cell,
+		commands.Cell,
 		reconcilersCell,
 		stateFileCell,
 		viewCell,

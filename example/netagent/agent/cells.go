@@ -14,6 +14,8 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/health"
 	"github.com/statekeel/statekeel/example/netagent/httpapi"
 	"github.com/statekeel/statekeel/example/netagent/view"
+	"github.com/statekeel/statekeel/metrics/prometheus"
+	"github.com/statekeel/statekeel/reconciler"
 )
 
 var stateFileCell = cell.Module(
@@ -51,14 +53,17 @@ var viewCell = cell.Module(
 
 var httpCell = cell.Module(
 	"http",
-	"Serves metrics and tables and health and single objects over HTTP",
+	"Serves metrics and tables and health and objects over HTTP",
 
 	cell.ProvidePrivate(job.Registry.NewGroup),
-	cell.Invoke(func(jobs job.Group, o Options, db *statedb.DB, tables *desired.Tables, store *desired.Store, again *desired.Again, registry *health.Registry) {
+	cell.Invoke(func(jobs job.Group, o Options, db *statedb.DB, tables *desired.Tables, store *desired.Store, again *desired.Again, registry *health.Registry, reconcilers *reconciler.Registry, figures *prometheus.Metrics) {
 		if o.Listener == nil {
 			return
 		}
-		api := httpapi.API{DB: db, Tables: tables, Store: store, Again: again, Health: registry}
+		api := httpapi.API{
+			DB: db, Tables: tables, Store: store, Again: again, Health: registry,
+			Reconcilers: reconcilers, Figures: figures,
+		}
 		jobs.Add(job.OneShot("http", func(ctx context.Context, _ cell.Health) error {
 			return httpapi.Serve(ctx, o.Listener, api.Handler())
 		}, job.WithShutdown()))

@@ -43,13 +43,13 @@ func registerJobs(jobs job.Group, again *desired.Again, target desired.Target) {
 	)
 }
 
-func registerReconcilers(params reconciler.Params, o Options, tables *desired.Tables, target desired.Target) error {
+func registerReconcilers(params reconciler.Params, registry *reconciler.Registry, o Options, tables *desired.Tables, target desired.Target) error {
 	for _, err := range []error{
 		// One at a time: what is done to one end of a veth is done to the other.
-		register(params, o, tables.Links, target.Links),
-		register(params, o, tables.Addresses, target.Addresses, byLink[config.Address]()...),
-		register(params, o, tables.Routes, target.Routes, byLink[config.Route]()...),
-		register(params, o, tables.Sysctls, target.Sysctls),
+		register(params, registry, o, tables.Links, target.Links),
+		register(params, registry, o, tables.Addresses, target.Addresses, byLink[config.Address]()...),
+		register(params, registry, o, tables.Routes, target.Routes, byLink[config.Route]()...),
+		register(params, registry, o, tables.Sysctls, target.Sysctls),
 	} {
 		if err != nil {
 			return err
@@ -68,7 +68,7 @@ func byLink[S desired.Spec]() []reconciler.Option {
 }
 
 func register[S desired.Spec](
-	params reconciler.Params, o Options, table statedb.RWTable[*desired.Row[S]],
+	params reconciler.Params, registry *reconciler.Registry, o Options, table statedb.RWTable[*desired.Row[S]],
 	ops reconciler.Operations[*desired.Row[S]], options ...reconciler.Option,
 ) error {
 	prune := reconciler.WithPruning(o.Prune)
@@ -83,6 +83,7 @@ func register[S desired.Spec](
 		nil, // no batch operations: netlink takes one change at a time
 		append(options,
 			reconciler.WithName(table.Name()),
+			reconciler.WithRegistry(registry),
 			reconciler.WithRetry(minBackoff, maxBackoff),
 			reconciler.WithRefreshing(o.Refresh, nil),
 			prune,

@@ -6,7 +6,9 @@
 //
 //	GET    /                     what there is
 //	GET    /healthz              200 if all is Done and well, else 503 and what is not
+//	GET    /metrics              metrics for Prometheus
 //	GET    /debug/vars           metrics, as package expvar has them
+//	GET    /debug/reconciler/    a page that shows what the reconcilers do, and why
 //	GET    /statedb/dump         all tables; /statedb/dump/{table}, /statedb/changes/{table}
 //	GET    /v1/{table}           the objects of a table: links, addresses, routes, sysctls
 //	GET    /v1/{table}/{key}     one of them
@@ -27,10 +29,15 @@ import (
 	"strings"
 
 	"github.com/cilium/statedb"
+	client "github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/health"
+	"github.com/statekeel/statekeel/metrics/prometheus"
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/debug"
 )
 
 // API is what the interface is to. All fields are required.
@@ -40,6 +47,10 @@ type API struct {
 	Store  *desired.Store
 	Again  *desired.Again
 	Health *health.Registry
+
+	// Reconcilers are shown on a page, Figures scraped.
+	Reconcilers *reconciler.Registry
+	Figures     *prometheus.Metrics
 }
 
 // Handler returns the interface. It refuses requests that are not for a loopback
@@ -48,7 +59,10 @@ func (a API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", usage)
 	mux.HandleFunc("GET /healthz", a.healthz)
+	mux.Handle("GET /metrics", a.scraped())
 	mux.Handle("GET /debug/vars", expvar.Handler())
+	// Whoever may ask for objects and stop asking for them may also retry them.
+	mux.Handle("/debug/reconciler/", debug.New(a.Reconcilers, debug.WithWrites()))
 	mux.HandleFunc("GET /statedb", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/statedb/dump", http.StatusSeeOther)
 	})
@@ -74,7 +88,9 @@ func (a API) Handler() http.Handler {
 
 const usageText = `netagent
 GET    /healthz              200 if all is Done and well, else 503 and what is not
+GET    /metrics              metrics for Prometheus
 GET    /debug/vars           metrics
+GET    /debug/reconciler/    a page that shows what the reconcilers do, and why
 GET    /statedb/dump         all tables; also /statedb/dump/{table}, /statedb/changes/{table}
 GET    /v1/{table}           the objects of a table: links, addresses, routes, sysctls
 GET    /v1/{table}/{key}     one of them
@@ -123,6 +139,13 @@ func (a API) onlyKnownTables(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// scraped serves the figures to Prometheus.
+func (a API) scraped() http.Handler {
+	registry := client.NewRegistry()
+	registry.MustRegister(a.Figures)
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
 // fail answers with an error.

@@ -23,6 +23,7 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/health"
+	"github.com/statekeel/statekeel/metrics/prometheus"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -49,7 +50,12 @@ func newFixture(t *testing.T) *fixture {
 	tables, err := desired.NewTables(db)
 	require.NoError(t, err)
 	registry, root := health.New()
-	api := API{DB: db, Tables: tables, Store: desired.NewStore(db, tables), Again: desired.NewAgain(db, tables), Health: registry}
+	figures, err := prometheus.New()
+	require.NoError(t, err)
+	api := API{
+		DB: db, Tables: tables, Store: desired.NewStore(db, tables), Again: desired.NewAgain(db, tables),
+		Health: registry, Reconcilers: &reconciler.Registry{}, Figures: figures,
+	}
 	return &fixture{t, api, api.Handler(), root.NewScope("part")}
 }
 
@@ -191,7 +197,7 @@ func TestOnlyRequestsOfThisHostAndOfNoWebPageAreServed(t *testing.T) {
 		"127.0.0.1:7070": 200, "localhost:7070": 200, "localhost": 200, "[::1]:7070": 200, "[::1]": 200, "127.9.9.9": 200,
 		"evil.example": 403, "evil.example:7070": 403, "10.0.0.1:7070": 403, "localhost.evil.example": 403, "": 403, "[::1": 403,
 	} {
-		for _, path := range []string{"/v1/links", "/healthz", "/debug/vars", "/statedb/dump", "/"} {
+		for _, path := range []string{"/v1/links", "/healthz", "/metrics", "/debug/vars", "/debug/reconciler/", "/statedb/dump", "/"} {
 			code, _ := f.do("GET", path, "", "Host", host)
 			assert.Equal(t, want == 403, code == 403, "%s %s", host, path)
 		}

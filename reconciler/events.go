@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/cilium/statedb/index"
+)
+
+// Events returns what the journal has of operations, the oldest first. An event that is
+// older than the journal reaches is not among them; [WithJournal] says how far that is.
+// The key is as [Loop.Explain] takes it. Safe from any goroutine; it does not wait for a
+// running operation.
+func (l *Loop[Obj]) Events(q EventQuery) []Event {
+	var keys []index.Key
+	if q.Key != "" {
+		keys = l.rawKeys(q.Key)
+	}
+	return l.eventsOf(keys, q)
+}
+
+// eventsOf returns the events of the objects with some keys, nil for all, that a query asks
+// for besides.
+func (l *Loop[Obj]) eventsOf(keys []index.Key, q EventQuery) []Event {
+	var events []Event
+	var objects []Obj
+	l.journal.visit(func(r *roundEntry, op *operationEntry[Obj]) bool {
+		if r.Started.Before(q.Since) {
+			return false
+		}
+		if keys != nil && !isOneOf(l.indexer.ObjectToKey(op.object), keys) {
+			return true
+		}
+		record := l.journal.record(op)
+		events = append(events, Event{
+			Round: r.Sequence, At: r.Started,
+			Operation: record.Operation, Cause: record.Cause, Revision: record.Revision, Attempt: record.Attempt,
+			Result: record.Result, Error: record.Error, Lost: record.Lost, Conflict: record.Conflict, Took: record.Took,
+		})
+		objects = append(objects, op.object)
+		return q.Limit == 0 || len(events) < q.Limit
+	})
+	// Names are looked up in the table: not under the lock of the journal.
+	for i := range events {
+		events[i].Key = l.nameOf(objects[i])
+	}
+	slices.Reverse(events)
+	return events
+}
+
+func isOneOf(key index.Key, keys []index.Key) bool {
+	for _, k := range keys {
+		if bytes.Equal(key, k) {
+			return true
+		}
+	}
+	return false
+}

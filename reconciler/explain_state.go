@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/cilium/statedb/index"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/status"
+)
+
+// explainStanding explains an object of which the loop knows.
+func (l *Loop[Obj]) explainStanding(x *Explanation, s *sight[Obj]) {
+	st := s.standing
+	x.Deleted = st.Deleted
+	x.Attempts, x.Error = st.Failures, st.Failure
+	if st.Attempted {
+		x.LastAttempt = l.timeOf(st.LastAttempt)
+	}
+	if st.Deleted {
+		x.Wanted, x.Since, x.Revision = l.timeOf(st.Wanted), l.timeOf(st.Wanted), st.Revision
+	}
+	if st.Timed {
+		x.Next = l.timeOf(st.Due)
+	}
+	if st.Attempted && st.State != core.Ready {
+		x.Since = x.LastAttempt
+	}
+	l.explainState(x, s)
+	if s.whole && x.State != StateInFlight && x.State != StateStuck {
+		x.Why = "the reconciler is paused; without that: " + x.Why
+		x.State, x.Next = StatePaused, time.Time{}
+	}
+}
+
+// what names what is to be done with an object.
+func what(deleted bool) string {
+	if deleted {
+		return "its deletion"
+	}
+	return "its change"
+}
+
+func (l *Loop[Obj]) explainState(x *Explanation, s *sight[Obj]) {
+	st := s.standing
+	x.Ahead = st.Ahead
+	switch st.State {
+	case core.Ready, core.Planned:
+		x.State, x.Lane = StateReady, st.Lane.String()
+		x.Since = l.timeOf(st.Observed)
+		x.Why = fmt.Sprintf("%s has been seen and waits for its turn, with %s before it in its lane (%s)",
+			what(st.Deleted), count(st.Ahead, "object"), x.Lane)
+		l.explainBreaker(x, what(st.Deleted), everything(s.breakers))
+	case core.InFlight:
+		l.explainFlight(x, s)
+	case core.Queued:
+		x.State, x.Group, x.Holder = StateQueued, st.Group, l.nameOf(st.Holder)
+		x.Why = fmt.Sprintf("another object of its group %q is being worked on: %s", x.Group, x.Holder)
+	case core.Paused:
+		x.State = StatePaused
+		x.Why = what(st.Deleted) + " is paused"
+	case core.Tripped:
+		for i := range s.breakers {
+			if s.breakers[i].Class == st.Class {
+				l.explainBreaker(x, "it failed, and", &s.breakers[i])
+			}
+		}
+	case core.Awaited:
+		x.State = StateUnseen
+		x.Why = "it changed while it was worked on; the change is about to be looked at"
+	case core.Held:
+		x.State = StateHeld
+		x.Why = "it changed, but failed so recently that it waits until its minimum backoff has passed"
+	case core.Retry:
+		x.State = StateRetry
+		x.Why = fmt.Sprintf("it has failed %s in a row and waits for its retry", count(st.Failures, "time"))
+		l.explainBreaker(x, "it failed, and", everything(s.breakers))
+	case core.Requeue:
+		x.State = StateRequeue
+		x.Why = "it is in the target, and asked to be run again"
+	case core.Blocked:
+		x.State = StateBlocked
+		x.BlockedOn = l.reasonFor(s)
+		x.Why = "its operation waits for something: " + x.BlockedOn
+	case core.Terminal:
+		x.State = StateTerminal
+		x.Why = "it failed for good: it is left alone until it changes, is refreshed or retried by hand"
+	}
+}
+
+// explainBreaker explains an object that waits for a breaker to close, if it is open: not
+// nil. The next attempt at any object is a probe.
+func (l *Loop[Obj]) explainBreaker(x *Explanation, who string, b *core.OpenBreaker) {
+	if b == nil {
+		return
+	}
+	of := ""
+	if b.Class != "" {
+		of = fmt.Sprintf(" for %q", b.Class)
+	}
+	x.State, x.Next = StateTripped, l.timeOf(b.ProbeAt)
+	x.Why = fmt.Sprintf("%s waits for the breaker%s to close, which lets probes through until one succeeds: %s", who, of, b.Failure)
+}
+
+// everything returns the breaker for all errors, if it is open.
+func everything(breakers []core.OpenBreaker) *core.OpenBreaker {
+	if len(breakers) > 0 && breakers[0].Class == "" {
+		return &breakers[0]
+	}
+	return nil
+}
+
+// count returns a number of things as text.
+func count(n int, thing string) string {
+	if n == maxAhead {
+		return fmt.Sprintf("at least %d %ss", n, thing)
+	}
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// explainFlight explains an object that was handed to a worker.
+func (l *Loop[Obj]) explainFlight(x *Explanation, s *sight[Obj]) {
+	where, since := l.pool.flightOf(func(obj Obj) bool { return bytes.Equal(l.indexer.ObjectToKey(obj), s.key) })
+	operation := OpUpdate
+	if s.standing.Deleted {
+		operation = OpDelete
+	}
+	x.State = StateInFlight
+	if where == flightRunning || where == flightStuck {
+		x.Since = l.timeOf(since)
+	}
+	switch where {
+	case flightStuck:
+		x.State = StateStuck
+		x.Why = operation + " is running, ignores its deadline and was left behind: the object waits until it comes back"
+	case flightRunning:
+		x.Why = operation + " is running"
+	case flightQueued:
+		x.Why = operation + " has been handed to the workers, and waits for one to be free"
+	default:
+		x.Why = operation + " has ended, and its outcome is about to be written"
+	}
+}
+
+// reasonFor returns what a blocked object waits for: what its status says, or, for a
+// deletion, the journal.
+func (l *Loop[Obj]) reasonFor(s *sight[Obj]) (reason string) {
+	if s.found {
+		if is := l.cfg.GetStatus(s.row); is.Kind == status.KindBlocked && is.Error != nil {
+			return *is.Error
+		}
+	}
+	if events := l.eventsOf([]index.Key{s.key}, EventQuery{Limit: 1}); len(events) > 0 {
+		return events[0].Error
+	}
+	return "something that is not known any more"
+}
+
+// explainRow explains an object of which the loop, having been asked, knows nothing.
+func (l *Loop[Obj]) explainRow(x *Explanation, s *sight[Obj]) {
+	if !s.found {
+		x.State = StateAbsent
+		x.Why = "the table has no such object, and nothing is left to be done for one"
+		return
+	}
+	is := l.cfg.GetStatus(s.row)
+	switch {
+	case is.Kind == status.KindUnset:
+		x.State = StateNoStatus
+		x.Why = "its status was never set, so that nobody reconciles it: whoever writes it has to set it to Pending"
+	case is.IsPendingOrRefreshing():
+		x.State = StateUnseen
+		x.Wanted = is.UpdatedAt
+		l.book.mu.Lock()
+		standing := l.book.standing
+		l.book.mu.Unlock()
+		x.Ahead = min(maxAhead, max(0, int(s.revision)-int(standing.observed)-standing.passed-1))
+		x.Why = "its change has not been looked at yet, with about " + count(x.Ahead, "change") + " before it"
+		if s.whole {
+			x.State = StatePaused
+			x.Why = "the reconciler is paused; without that: " + x.Why
+		} else {
+			l.explainBreaker(x, "its change", everything(s.breakers))
+		}
+	case is.Kind == status.KindDone:
+		x.State = StateDone
+		x.Why = "it is in the target"
+	default:
+		x.State, x.Error = StateNoStatus, errorOf(is)
+		x.Why = fmt.Sprintf("somebody else has set its status to %s, which asks for nothing: whoever writes it has to set it to Pending", is.Kind)
+	}
+}
+
+func errorOf(s Status) string {
+	if s.Error == nil {
+		return ""
+	}
+	return *s.Error
+}
