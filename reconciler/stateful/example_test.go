@@ -98,8 +98,8 @@ func Example() {
 		if _, _, err := services.Insert(wtxn, next); err != nil {
 			log.Fatal(err)
 		}
-		wtxn.Commit()
 		fmt.Println("want", slices.Sorted(maps.Keys(ports)))
+		wtxn.Commit()
 		if _, err := loop.WaitAll(ctx, reconciler.Applied); err != nil {
 			log.Fatal(err)
 		}
@@ -115,8 +115,8 @@ func Example() {
 	if err := services.DeleteAll(wtxn); err != nil {
 		log.Fatal(err)
 	}
-	wtxn.Commit()
 	fmt.Println("want nothing")
+	wtxn.Commit()
 	if _, err := loop.WaitAll(ctx, reconciler.Applied); err != nil {
 		log.Fatal(err)
 	}
