@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stateful
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+)
+
+// moveTo brings the target from wherever it may be to the state that is tried. changed: that
+// is not what the annotation says.
+func (r *BaseStatefulReconciler[T, State, Item]) moveTo(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item], p *previous[State], changed bool) error {
+	observer, observes := impl.(StateObserver[T, State])
+	if !observes && len(p.others) == 0 {
+		if !changed {
+			return nil
+		}
+		ops, err := impl.CompareStates(*p.state, p.trace.trying)
+		if err != nil {
+			return fmt.Errorf("compare the states: %w", err)
+		}
+		return apply(ctx, resource, impl, p, ops)
+	}
+	calls, err := plan(ctx, resource, impl, observer, p)
+	for i := 0; i < len(calls) && err == nil; i++ {
+		err = apply(ctx, resource, impl, p, calls[i])
+	}
+	return err
+}
+
+func apply[T StatefulResource, State, Item any](ctx context.Context, resource T, impl StatefulReconciler[T, State, Item], p *previous[State], ops StateChangeOperations[State, Item]) error {
+	if ops.IsEmpty() {
+		return nil
+	}
+	// Before the call, so that a panic makes no difference.
+	p.trace.begun = true
+	return impl.ApplyOperations(ctx, resource, ops)
+}
+
+// plan returns the operations that lead to the state that is tried from more than the
+// annotation, one call after the other: those that clean up old contexts, and then what is
+// left.
+func plan[T StatefulResource, State, Item any](ctx context.Context, resource T, impl StatefulReconciler[T, State, Item], observer StateObserver[T, State], p *previous[State]) ([]StateChangeOperations[State, Item], error) {
+	c := collector[State, Item]{joined: newJoined[Item](), observed: observer != nil}
+	for _, from := range append([]State{*p.state}, p.others...) {
+		if err := compare(impl, from, p.trace.trying, &c); err != nil {
+			return nil, err
+		}
+	}
+	if observer != nil {
+		observed, err := observer.ObserveState(ctx, resource)
+		if err != nil {
+			return nil, fmt.Errorf("observe the state: %w", err)
+		}
+		c.observed = false
+		if err := compare(impl, observed, p.trace.trying, &c); err != nil {
+			return nil, err
+		}
+	}
+	return c.calls(), nil
+}
+
+func compare[T StatefulResource, State, Item any](impl StatefulReconciler[T, State, Item], from, to State, c *collector[State, Item]) error {
+	if reflect.DeepEqual(&from, &to) {
+		return nil
+	}
+	ops, err := impl.CompareStates(from, to)
+	if err != nil {
+		return fmt.Errorf("compare the states: %w", err)
+	}
+	c.collect(ops)
+	return nil
+}
+
+// collector makes calls of what the comparisons with several states came to.
+type collector[State, Item any] struct {
+	joined[Item]
+	contexts []StateChangeOperations[State, Item]
+	// observed: what is there is known, and only what was left behind is of interest.
+	observed bool
+}
+
+func (c *collector[State, Item]) collect(ops StateChangeOperations[State, Item]) {
+	if ops.ContextChanged {
+		c.contexts = append(c.contexts, ops)
+		return
+	}
+	c.remove.addAll(ops.ItemsToRemove)
+	if !c.observed {
+		c.add.addAll(ops.ItemsToAdd)
+		c.update.addAll(ops.ItemsToUpdate)
+	}
+}
+
+func (c *collector[State, Item]) calls() []StateChangeOperations[State, Item] {
+	rest := StateChangeOperations[State, Item]{
+		ItemsToAdd: c.toAdd(), ItemsToRemove: c.remove.items, ItemsToUpdate: c.update.items,
+	}
+	if rest.IsEmpty() {
+		return c.contexts
+	}
+	return append(c.contexts, rest)
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stateful
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"reflect"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/object"
+)
+
+// BaseStatefulReconciler does what all stateful reconcilers have in common: it keeps the
+// state in the annotation, and remembers what the target may hold beside it. The zero value
+// can be used. It is for the resources of one table and one implementation, and is not to be
+// copied. Safe from several goroutines for different resources.
+type BaseStatefulReconciler[T StatefulResource, State, Item any] struct {
+	// Logger is told of annotations that cannot be read. nil means nobody. Not to be
+	// changed once the reconciler is used.
+	Logger *slog.Logger
+
+	traces traces[State]
+}
+
+// NewBaseStatefulReconciler returns a reconciler with a logger, which may be nil.
+func NewBaseStatefulReconciler[T StatefulResource, State, Item any](logger *slog.Logger) *BaseStatefulReconciler[T, State, Item] {
+	return &BaseStatefulReconciler[T, State, Item]{Logger: logger}
+}
+
+// HasStateChanged reports whether two states are different: whether the annotation would be.
+// States that cannot be encoded are different unless they are deeply equal.
+func (r *BaseStatefulReconciler[T, State, Item]) HasStateChanged(previous, current State) bool {
+	if reflect.DeepEqual(previous, current) {
+		return false
+	}
+	was, err := json.Marshal(&previous)
+	if err != nil {
+		return true
+	}
+	is, err := json.Marshal(&current)
+	return err != nil || string(was) != string(is)
+}
+
+// UpdateAnnotation sets an annotation of a resource, which has to be a clone, to a state, as
+// JSON. It changes nothing if the annotation says that already. The error is that of
+// encoding the state.
+func (r *BaseStatefulReconciler[T, State, Item]) UpdateAnnotation(resource T, annotationKey string, state State) error {
+	text, err := json.Marshal(&state)
+	if err != nil {
+		return fmt.Errorf("annotation %q: %w", annotationKey, err)
+	}
+	if old, ok := resource.GetAnnotations()[annotationKey]; !ok || old != string(text) {
+		resource.SetAnnotation(annotationKey, string(text))
+	}
+	return nil
+}
+
+// Reconcile reconciles a resource, which has to be a clone:
+//
+//  1. extract the current desired state from the resource
+//  2. retrieve the previous state from the annotation
+//  3. compare the states to determine the required operations
+//  4. apply the operations to the target
+//  5. update the state annotation on success
+//
+// It is what [Operations] do at an update. An annotation that cannot be read counts as none:
+// the logger is told, and so is an error that follows. A state that cannot be encoded is a
+// [reconciler.TerminalError], before anything is applied.
+func (r *BaseStatefulReconciler[T, State, Item]) Reconcile(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item]) error {
+	current, err := impl.ExtractCurrentState(resource)
+	if err != nil {
+		return fmt.Errorf("extract the current state: %w", err)
+	}
+	p := r.retrieve(resource, impl)
+	p.trace.trying = current
+	text, changed, err := p.encode(impl.GetStateAnnotationKey())
+	if err != nil {
+		return p.explain(err)
+	}
+	if err := r.moveTo(ctx, resource, impl, &p, changed); err != nil {
+		return p.explain(err)
+	}
+	if changed {
+		if text, err = r.update(resource, impl, current, text); err != nil {
+			return p.explain(err)
+		}
+	}
+	p.trace.end(text)
+	if impl, ok := impl.(Requeuer[T]); ok {
+		if after := impl.RequeueAfter(resource); after > 0 {
+			return reconciler.Requeue(after)
+		}
+	}
+	return nil
+}
+
+// Remove removes from the target what it may have of a resource that was deleted, which is
+// not changed. It is what [Operations] do at a deletion.
+func (r *BaseStatefulReconciler[T, State, Item]) Remove(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item]) error {
+	var nothing State
+	p := r.retrieve(resource, impl)
+	p.trace.trying = nothing
+	if err := r.moveTo(ctx, resource, impl, &p, !reflect.DeepEqual(p.state, &p.trace.trying)); err != nil {
+		return p.explain(err)
+	}
+	r.traces.forget(object.KeyOf(resource))
+	return nil
+}
+
+// previous is what is known of a resource before an attempt.
+type previous[State any] struct {
+	trace *trace[State]
+	// text is the annotation, state what it says, the zero State if it is not readable.
+	text     string
+	state    *State
+	readable bool
+	// others are further states that the target may be in, or between.
+	others []State
+	// trouble is why the annotation cannot be read, nil if there is none or it can.
+	trouble error
+}
+
+// explain adds to an error why everything was compared with nothing.
+func (p *previous[State]) explain(err error) error {
+	if p.trouble == nil {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, p.trouble)
+}
+
+func (r *BaseStatefulReconciler[T, State, Item]) retrieve(resource T, impl StatefulReconciler[T, State, Item]) previous[State] {
+	key := impl.GetStateAnnotationKey()
+	t := r.traces.of(object.KeyOf(resource))
+	p := previous[State]{trace: t}
+	text, found := resource.GetAnnotations()[key]
+	p.text = text
+	switch {
+	case !found && !t.known:
+		p.state = &t.state // which is nothing
+	case !found:
+		p.state = new(State)
+	case t.known && t.text == text:
+		p.state, p.readable = &t.state, true
+	default:
+		p.state, p.trouble = decode[State](key, text)
+		p.readable = p.trouble == nil
+	}
+	if p.readable && !t.known {
+		t.text, t.state, t.known = text, *p.state, true
+	}
+	if p.trouble != nil && t.complain(text) && r.Logger != nil {
+		r.Logger.Warn("treating an annotation that cannot be read as a first reconciliation",
+			"object", object.KeyOf(resource).String(), "annotation", key, "error", p.trouble)
+	}
+	p.others = t.others(p.readable && t.text == text)
+	return p
+}
+
+func decode[State any](key, text string) (*State, error) {
+	state := new(State)
+	if err := json.Unmarshal([]byte(text), state); err != nil {
+		return new(State), fmt.Errorf("annotation %q cannot be read: %w", key, err)
+	}
+	return state, nil
+}
+
+// encode returns the state that is tried as an annotation, and whether that is another one
+// than there is.
+func (p *previous[State]) encode(key string) (text string, changed bool, err error) {
+	if p.readable && reflect.DeepEqual(p.state, &p.trace.trying) {
+		return p.text, false, nil
+	}
+	encoded, err := json.Marshal(&p.trace.trying)
+	if err != nil {
+		return "", false, reconciler.TerminalError(fmt.Errorf("annotation %q: %w", key, err))
+	}
+	text = string(encoded)
+	return text, !p.readable || text != p.text, nil
+}
+
+// update sets the annotation to the state that was applied, and returns what it says.
+func (r *BaseStatefulReconciler[T, State, Item]) update(resource T, impl StatefulReconciler[T, State, Item], current State, text string) (string, error) {
+	key := impl.GetStateAnnotationKey()
+	updater, ok := impl.(AnnotationUpdater[T, State])
+	if !ok {
+		resource.SetAnnotation(key, text)
+		return text, nil
+	}
+	if err := updater.UpdateStateAnnotation(resource, current); err != nil {
+		return "", fmt.Errorf("update the state annotation: %w", err)
+	}
+	return resource.GetAnnotations()[key], nil
+}

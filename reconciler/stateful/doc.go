@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package stateful reconciles objects by comparing the state that they want with the state
+// that was applied last, and applying the difference. It is for targets that cannot be told
+// "be like this", only "add this" and "remove that", such as the records of a name server or
+// the addresses of a device.
+//
+// A program implements [StatefulReconciler]: it says what state a row wants, and applies
+// differences. The ready-made [SetDiff], [KeyDiff] and [MapDiff] compare the states, when they
+// are embedded. The state that was applied last is in an annotation of the row, as JSON,
+// written in the same commit as the status. [New], [Register] and [RegisterConfig] make a loop
+// of it, with everything that a loop has; [NewOperations] makes operations for a
+// [reconciler.Config] of one's own.
+//
+// # What the target may hold
+//
+// An attempt that failed half way may have left anything behind, and an outcome is lost if the
+// row was changed or deleted while the operation ran. The annotation tells of neither. So the
+// reconciler remembers, for as long as the program runs, what it applied last to each object
+// and what it has tried since, and compares with all of that: what any of it may have left
+// behind is removed, and what any of it may have removed is added. That takes a few words of
+// memory for each object, and for one that fails the different states that were tried since its
+// last success; what was deleted is forgotten. For the same reason
+// operations have to be repeatable: adding what is there already and removing what is gone are
+// no errors, and updating what is missing adds it.
+//
+// What nobody remembers, after a restart or since somebody else changed the target, is found by
+// looking at the target: see [StateObserver].
+//
+// Whoever changes a row keeps its annotations, as a clone of the row does. Whoever inserts a row
+// that was deleted leaves them out: they would say that the target has what was removed.
+package stateful

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stateful_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/object"
+	"github.com/statekeel/statekeel/reconciler/stateful"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// zone is a row: the records that a name server should have under a name.
+type zone struct {
+	object.Meta
+	Domain  string
+	Records []string
+	Status  reconciler.Status
+	Other   reconciler.Status
+}
+
+var _ stateful.Object = (*zone)(nil)
+
+func (z *zone) Clone() *zone                        { c := *z; return &c }
+func (z *zone) SetStatus(s reconciler.Status) *zone { z.Status = s; return z }
+func (z *zone) GetStatus() reconciler.Status        { return z.Status }
+func (z *zone) SetOther(s reconciler.Status) *zone  { z.Other = s; return z }
+func (z *zone) GetOther() reconciler.Status         { return z.Other }
+func (z *zone) TableHeader() []string               { return []string{"Name", "Status"} }
+func (z *zone) TableRow() []string                  { return []string{z.Name, z.Status.String()} }
+
+var byName = statedb.Index[*zone, string]{
+	Name:       "name",
+	FromObject: func(z *zone) index.KeySet { return index.NewKeySet(index.String(z.Name)) },
+	FromKey:    index.String,
+	FromString: index.FromString,
+	Unique:     true,
+}
+
+// changes is what the tests' reconciler is handed.
+type changes = stateful.StateChangeOperations[[]string, string]
+
+const annotation = "example.org/records"
+
+// server is the target, and the stateful reconciler of it: the least that one can be.
+type server struct {
+	stateful.SetDiff[string]
+
+	mu      sync.Mutex
+	records map[string]map[string]bool
+	calls   []changes
+	// apply, if set by before, is asked before each change; an error ends the call there.
+	apply func(name, record string) error
+	// extract, if set, takes the place of the records of the zone. It is set at the start.
+	extract func(z *zone) ([]string, error)
+}
+
+func newServer() *server { return &server{records: map[string]map[string]bool{}} }
+
+func (s *server) GetStateAnnotationKey() string { return annotation }
+
+func (s *server) ExtractCurrentState(z *zone) ([]string, error) {
+	if s.extract != nil {
+		return s.extract(z)
+	}
+	return z.Records, nil
+}
+
+func (s *server) ApplyOperations(_ context.Context, z *zone, ops changes) error {
+	s.mu.Lock()
+	s.calls = append(s.calls, ops)
+	s.mu.Unlock()
+	for _, record := range ops.ItemsToRemove {
+		if err := s.change(z.Name, record, false); err != nil {
+			return err
+		}
+	}
+	for _, record := range ops.ItemsToAdd {
+		if err := s.change(z.Name, record, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *server) change(name, record string, present bool) error {
+	s.mu.Lock()
+	apply := s.apply
+	s.mu.Unlock()
+	if apply != nil {
+		if err := apply(name, record); err != nil {
+			return err
+		}
+	}
+	s.set(name, record, present)
+	return nil
+}
+
+func (s *server) set(name, record string, present bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if present && s.records[name] == nil {
+		s.records[name] = map[string]bool{}
+	}
+	if present {
+		s.records[name][record] = true
+		return
+	}
+	delete(s.records[name], record)
+	if len(s.records[name]) == 0 {
+		delete(s.records, name)
+	}
+}
+
+// has returns the records under a name, sorted.
+func (s *server) has(name string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for record := range s.records[name] {
+		out = append(out, record)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// take returns the calls since the last take.
+func (s *server) take() []changes {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	calls := s.calls
+	s.calls = nil
+	return calls
+}
+
+// failOn makes an apply fail before it changes a record, until the returned function is
+// called.
+func (s *server) failOn(record string) (mend func()) {
+	s.before(func(_, r string) error {
+		if r == record {
+			return errors.New("no space for " + r)
+		}
+		return nil
+	})
+	return func() { s.before(nil) }
+}
+
+// before sets what is asked before each change; nil means nothing.
+func (s *server) before(apply func(name, record string) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.apply = apply
+}
+
+// env is a table, a target, and a loop between them, in a bubble of virtual time.
+type env struct {
+	*testing.T
+	db    *statedb.DB
+	table statedb.RWTable[*zone]
+	loop  *reconciler.Loop[*zone]
+	log   *logs
+}
+
+// impl is what the tests give to a loop.
+type impl = stateful.StatefulReconciler[*zone, []string, string]
+
+// inBubble runs a test against a loop.
+func inBubble(t *testing.T, of impl, test func(e *env), opts ...reconciler.Option) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.start(e.config(of, opts...))
+		test(e)
+	})
+}
+
+func newEnv(t *testing.T) *env {
+	e := &env{T: t, db: statedb.New(), log: &logs{}}
+	require.NoError(t, e.db.Start())
+	t.Cleanup(func() { require.NoError(t, e.db.Stop()) })
+	table, err := statedb.NewTable(e.db, "zones", byName)
+	require.NoError(t, err)
+	e.table = table
+	return e
+}
+
+func (e *env) config(of impl, opts ...reconciler.Option) stateful.Config[*zone, []string, string] {
+	return stateful.Config[*zone, []string, string]{
+		Config: reconciler.Config[*zone]{
+			DB: e.db, Table: e.table,
+			Clone: (*zone).Clone, SetStatus: (*zone).SetStatus, GetStatus: (*zone).GetStatus,
+			Log: slog.New(slog.NewTextHandler(e.log, nil)),
+			Options: append([]reconciler.Option{
+				reconciler.WithJitter(0),
+				reconciler.WithRefreshing(0, nil),
+				reconciler.WithRetry(time.Second, time.Minute),
+			}, opts...),
+		},
+		Reconciler: of,
+	}
+}
+
+func (e *env) start(cfg stateful.Config[*zone, []string, string]) {
+	loop, err := stateful.New(cfg)
+	require.NoError(e, err)
+	e.loop = loop
+	e.run(loop)
+}
+
+// run runs a loop until the test ends, or the returned function is called.
+func (e *env) run(loop *reconciler.Loop[*zone]) (stop func()) {
+	ctx, cancel := context.WithCancel(e.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- loop.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(e, <-ended)
+	})
+	e.Cleanup(stop)
+	synctest.Wait()
+	return stop
+}
+
+// change writes a row as a program does: a clone of what there is, or a new one, with other
+// records and Pending.
+func (e *env) change(name string, records ...string) {
+	e.edit(name, func(z *zone) { z.Records = records })
+}
+
+func (e *env) edit(name string, f func(z *zone)) {
+	wtxn := e.db.WriteTxn(e.table)
+	defer wtxn.Abort()
+	next := &zone{Meta: object.Meta{Name: name}}
+	if z, _, found := e.table.Get(wtxn, byName.Query(name)); found {
+		next = z.Clone()
+	}
+	f(next)
+	next.Status, next.Other = reconciler.StatusPending(), reconciler.StatusPending()
+	_, _, err := e.table.Insert(wtxn, next)
+	require.NoError(e, err)
+	wtxn.Commit()
+	synctest.Wait()
+}
+
+func (e *env) remove(name string) {
+	wtxn := e.db.WriteTxn(e.table)
+	defer wtxn.Abort()
+	_, _, err := e.table.Delete(wtxn, &zone{Meta: object.Meta{Name: name}})
+	require.NoError(e, err)
+	wtxn.Commit()
+	synctest.Wait()
+}
+
+func (e *env) get(name string) *zone {
+	z, _, found := e.table.Get(e.db.ReadTxn(), byName.Query(name))
+	require.True(e, found, "there is no row %q", name)
+	return z
+}
+
+// expect checks the status of a row, with its error.
+func (e *env) expect(name, want string) {
+	e.Helper()
+	z := e.get(name)
+	got := z.Status.Kind.String()
+	if text := z.Status.GetError(); text != "" {
+		got += ": " + text
+	}
+	require.Equal(e, want, got)
+}
+
+// annotated checks the annotation of a row; empty means that there is none.
+func (e *env) annotated(name, want string) {
+	e.Helper()
+	require.Equal(e, want, e.get(name).GetAnnotations()[annotation])
+}
+
+// pass lets virtual time go by, and waits until the loop is idle.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func adds(records ...string) changes    { return changes{ItemsToAdd: records} }
+func removes(records ...string) changes { return changes{ItemsToRemove: records} }
+
+// logs collects what was logged.
+type logs struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func newLoop(e *env, of impl) (*reconciler.Loop[*zone], error) { return stateful.New(e.config(of)) }

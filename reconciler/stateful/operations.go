@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stateful
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"reflect"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// Operations make a [StatefulReconciler] the operations of a loop, for a [reconciler.Config]
+// that has more than [Config]. They are for one table. A loop with them needs
+// [reconciler.WithMerge] of [Operations.Merge] if the rows have several reconcilers, and
+// [reconciler.WithoutPruning] unless the reconciler prunes; [New] sets both.
+type Operations[T StatefulResource, State, Item any] struct {
+	base BaseStatefulReconciler[T, State, Item]
+	impl StatefulReconciler[T, State, Item]
+	key  string
+}
+
+// NewOperations returns operations that do what impl says, and log what cannot be said in a
+// status to logger, which may be nil. The error names everything that is wrong with impl.
+func NewOperations[T StatefulResource, State, Item any](logger *slog.Logger, impl StatefulReconciler[T, State, Item]) (*Operations[T, State, Item], error) {
+	if impl == nil {
+		return nil, errors.New("the stateful reconciler is nil")
+	}
+	key := impl.GetStateAnnotationKey()
+	var errs []error
+	if key == "" {
+		errs = append(errs, fmt.Errorf("%T.GetStateAnnotationKey: the key is empty", impl))
+	}
+	errs = append(errs,
+		checkOptional[AnnotationUpdater[T, State]](impl, "UpdateStateAnnotation"),
+		checkOptional[StateObserver[T, State]](impl, "ObserveState"),
+		checkOptional[Requeuer[T]](impl, "RequeueAfter"),
+		checkOptional[reconciler.Pruner[T]](impl, "Prune"))
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return &Operations[T, State, Item]{
+		base: BaseStatefulReconciler[T, State, Item]{Logger: logger}, impl: impl, key: key,
+	}, nil
+}
+
+// checkOptional returns an error if a value has the method of an interface, but of another
+// type, so that it would never be called.
+func checkOptional[Want any](impl any, method string) error {
+	if _, ok := impl.(Want); ok {
+		return nil
+	}
+	m := reflect.ValueOf(impl).MethodByName(method)
+	if !m.IsValid() {
+		return nil
+	}
+	want, _ := reflect.TypeFor[Want]().MethodByName(method)
+	return fmt.Errorf("%T.%s is a %s, must be a %s", impl, method, m.Type(), want.Type)
+}
+
+// Update does [BaseStatefulReconciler.Reconcile].
+func (o *Operations[T, State, Item]) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, resource T) error {
+	return o.base.Reconcile(ctx, resource, o.impl)
+}
+
+// Delete does [BaseStatefulReconciler.Remove].
+func (o *Operations[T, State, Item]) Delete(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, resource T) error {
+	return o.base.Remove(ctx, resource, o.impl)
+}
+
+// Prune prunes as the reconciler does if it is a [reconciler.Pruner], and else nothing.
+func (o *Operations[T, State, Item]) Prune(ctx context.Context, txn statedb.ReadTxn, resources iter.Seq2[T, statedb.Revision]) error {
+	if pruner, ok := o.impl.(reconciler.Pruner[T]); ok {
+		return pruner.Prune(ctx, txn, resources)
+	}
+	return nil
+}
+
+// Merge copies the annotation of this reconciler, and nothing else, from a resource as its
+// update left it onto a clone of the row as it stands in the table, and returns that. It is
+// for [reconciler.WithMerge], and for a function of one's own that copies more.
+func (o *Operations[T, State, Item]) Merge(current, reconciled T) T {
+	if text, ok := reconciled.GetAnnotations()[o.key]; ok {
+		current.SetAnnotation(o.key, text)
+	}
+	return current
+}

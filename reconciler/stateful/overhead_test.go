@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stateful_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/stateful"
+)
+
+// BenchmarkOverhead is what an update costs beside the extracting and the applying, which
+// cost next to nothing here: of an object that is new, whose state has changed, and whose
+// state is what it was.
+func BenchmarkOverhead(b *testing.B) {
+	records := func(n int) [][]string {
+		out := make([][]string, 2)
+		for i := range n {
+			out[0] = append(out[0], fmt.Sprintf("192.0.2.%d", i))
+			out[1] = append(out[1], fmt.Sprintf("192.0.2.%d", i+1))
+		}
+		return out
+	}
+	for _, n := range []int{1, 3, 30} {
+		states := records(n)
+		b.Run(fmt.Sprintf("new/items=%d", n), func(b *testing.B) {
+			bare := newBare(b)
+			zones := make([]*zone, b.N)
+			for i := range zones {
+				zones[i] = named(fmt.Sprintf("zone%d", i), states[0]...)
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for _, z := range zones {
+				if err := bare.Update(b.Context(), nil, 0, z); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("changed/items=%d", n), func(b *testing.B) {
+			bare, z := newBare(b), named("web")
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				z.Records = states[i%2]
+				if err := bare.Update(b.Context(), nil, 0, z); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("same/items=%d", n), func(b *testing.B) {
+			bare, z := newBare(b), named("web", states[0]...)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := bare.Update(b.Context(), nil, 0, z); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func TestAnObjectThatWantsWhatItHasCostsNoAllocation(t *testing.T) {
+	ops, z := newBare(t), named("web", "a", "b", "c")
+	ctx := t.Context()
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if err := ops.Update(ctx, nil, 0, z); err != nil {
+			t.Error(err)
+		}
+	}))
+}
+
+func newBare(tb testing.TB) *stateful.Operations[*zone, []string, string] {
+	ops, err := stateful.NewOperations(nil, bare{})
+	require.NoError(tb, err)
+	return ops
+}
+
+// bare has a target that has everything already.
+type bare struct{ stateful.SetDiff[string] }
+
+func (bare) GetStateAnnotationKey() string                         { return annotation }
+func (bare) ExtractCurrentState(z *zone) ([]string, error)         { return z.Records, nil }
+func (bare) ApplyOperations(context.Context, *zone, changes) error { return nil }
+
+// BenchmarkLoop reconciles new objects in a real loop, with bare operations and with those of
+// a stateful reconciler whose target has everything: the difference is what an object costs
+// more.
+func BenchmarkLoop(b *testing.B) {
+	for _, kind := range []string{"bare", "stateful"} {
+		b.Run(kind, func(b *testing.B) {
+			db := statedb.New()
+			table, err := statedb.NewTable(db, "zones", byName)
+			require.NoError(b, err)
+			cfg := reconciler.Config[*zone]{
+				DB: db, Table: table,
+				Clone: (*zone).Clone, SetStatus: (*zone).SetStatus, GetStatus: (*zone).GetStatus,
+				Options: []reconciler.Option{reconciler.WithoutPruning(), reconciler.WithRefreshing(0, nil)},
+			}
+			var loop *reconciler.Loop[*zone]
+			if kind == "bare" {
+				cfg.Operations = noOperations{}
+				loop, err = reconciler.New(cfg)
+			} else {
+				loop, err = stateful.New(stateful.Config[*zone, []string, string]{Config: cfg, Reconciler: bare{}})
+			}
+			require.NoError(b, err)
+			ctx, cancel := context.WithCancel(b.Context())
+			ended := make(chan error)
+			go func() { ended <- loop.Run(ctx) }()
+
+			wtxn := db.WriteTxn(table)
+			for i := range b.N {
+				z := named(fmt.Sprintf("zone%d", i), "192.0.2.1", "192.0.2.2", "192.0.2.3")
+				z.Status = reconciler.StatusPending()
+				_, _, err := table.Insert(wtxn, z)
+				require.NoError(b, err)
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			wtxn.Commit()
+			_, err = loop.WaitAll(ctx, reconciler.Applied)
+			require.NoError(b, err)
+			b.StopTimer()
+			cancel()
+			require.NoError(b, <-ended)
+		})
+	}
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stateful_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive"
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/hivetest"
+	"github.com/cilium/hive/job"
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/stateful"
+)
+
+func TestRegisterRunsWithTheHive(t *testing.T) {
+	s := newServer()
+	registerInHive(t, s, func(params reconciler.Params, table statedb.RWTable[*zone]) (reconciler.Reconciler[*zone], error) {
+		return stateful.Register(params, table, (*zone).Clone, (*zone).SetStatus, (*zone).GetStatus, s)
+	})
+}
+
+func TestRegisterConfigRunsWithTheHive(t *testing.T) {
+	s := newServer()
+	registerInHive(t, s, func(params reconciler.Params, table statedb.RWTable[*zone]) (reconciler.Reconciler[*zone], error) {
+		return stateful.RegisterConfig(params, stateful.Config[*zone, []string, string]{
+			Config: reconciler.Config[*zone]{
+				Table: table, Clone: (*zone).Clone, SetStatus: (*zone).SetStatus, GetStatus: (*zone).GetStatus,
+			},
+			Reconciler: s,
+		})
+	})
+}
+
+func registerInHive(t *testing.T, s *server, register func(reconciler.Params, statedb.RWTable[*zone]) (reconciler.Reconciler[*zone], error)) {
+	var (
+		db    *statedb.DB
+		table statedb.RWTable[*zone]
+		r     reconciler.Reconciler[*zone]
+	)
+	h := hive.New(statedb.Cell, job.Cell, cell.SimpleHealthCell, cell.Module("zones", "Zones",
+		cell.ProvidePrivate(job.Registry.NewGroup),
+		cell.Invoke(func(params reconciler.Params) (err error) {
+			db = params.DB
+			if table, err = statedb.NewTable(db, "zones", byName); err == nil {
+				r, err = register(params, table)
+			}
+			return err
+		}),
+	))
+	log := hivetest.Logger(t)
+	require.NoError(t, h.Start(log, t.Context()))
+	defer func() { require.NoError(t, h.Stop(log, context.Background())) }()
+
+	wtxn := db.WriteTxn(table)
+	z := named("web", "a")
+	z.Status = reconciler.StatusPending()
+	_, _, err := table.Insert(wtxn, z)
+	require.NoError(t, err)
+	revision := table.Revision(wtxn.Commit())
+	_, failing, err := r.WaitUntilReconciled(t.Context(), revision)
+	require.NoError(t, err)
+	require.Zero(t, failing)
+	require.Equal(t, []string{"a"}, s.has("web"))
+}
+
+func TestOperationsForAConfigOfOnesOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEnv(t), newServer()
+		ops, err := stateful.NewOperations(nil, s)
+		require.NoError(t, err)
+		cfg := e.config(nil).Config
+		cfg.Operations = ops
+		cfg.Options = append(cfg.Options, reconciler.WithMerge(ops.Merge))
+		loop, err := reconciler.New(cfg)
+		require.NoError(t, err)
+		e.run(loop)
+		s.set("foreign", "a", true)
+		loop.Prune()
+		e.change("web", "a")
+		e.expect("web", "Done")
+		require.Equal(t, []string{"a"}, s.has("foreign"), "a prune does nothing")
+	})
+}
+
+// sweeping lists the names that a server has, each with an annotation of what it has.
+type sweeping struct{ *server }
+
+func (s sweeping) List(_ context.Context, _ statedb.ReadTxn, yield func(*zone) bool) error {
+	z := named("old")
+	z.SetAnnotation(annotation, `["a","b"]`)
+	yield(z)
+	return nil
+}
+
+func TestASweepRemovesWhatTheListedAnnotationSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEnv(t), newServer()
+		for _, record := range []string{"a", "b", "foreign"} {
+			s.set("old", record, true)
+		}
+		cfg := e.config(s)
+		cfg.Sweeper = sweeping{s}
+		e.start(cfg)
+		pass(time.Minute)
+		require.Equal(t, []string{"foreign"}, s.has("old"))
+	})
+}
+
+func TestMergeCopiesTheAnnotationAndNothingElse(t *testing.T) {
+	ops, err := stateful.NewOperations(nil, newServer())
+	require.NoError(t, err)
+	current, reconciled := named("web", "new"), named("web", "old")
+	reconciled.SetAnnotation(annotation, `["old"]`)
+	reconciled.SetAnnotation("other", "1")
+	require.Equal(t, map[string]string{annotation: `["old"]`}, ops.Merge(current, reconciled).Annotations)
+	require.Equal(t, []string{"new"}, current.Records)
+
+	require.Nil(t, ops.Merge(named("web"), named("web")).Annotations)
+}
+
+// keyless has no key for the annotation.
+type keyless struct{ *server }
+
+func (keyless) GetStateAnnotationKey() string { return "" }
+
+// mistyped has methods that are not those of the optional interfaces.
+type mistyped struct{ *server }
+
+func (mistyped) ObserveState(*zone) ([]string, error)      { return nil, nil }
+func (mistyped) UpdateStateAnnotation(*zone, string) error { return nil }
+func (mistyped) RequeueAfter() time.Duration               { return 0 }
+func (mistyped) Prune() error                              { return nil }
+
+func TestWhatIsWrongWithAReconcilerIsSaid(t *testing.T) {
+	_, err := stateful.NewOperations[*zone, []string, string](nil, nil)
+	require.EqualError(t, err, "the stateful reconciler is nil")
+	_, err = stateful.NewOperations(nil, keyless{})
+	require.EqualError(t, err, "stateful_test.keyless.GetStateAnnotationKey: the key is empty")
+
+	_, err = stateful.NewOperations(nil, mistyped{newServer()})
+	require.EqualError(t, err, "stateful_test.mistyped.UpdateStateAnnotation is a func(*stateful_test.zone, string) error, must be a func(*stateful_test.zone, []string) error\n"+
+		"stateful_test.mistyped.ObserveState is a func(*stateful_test.zone) ([]string, error), must be a func(context.Context, *stateful_test.zone) ([]string, error)\n"+
+		"stateful_test.mistyped.RequeueAfter is a func() time.Duration, must be a func(*stateful_test.zone) time.Duration\n"+
+		"stateful_test.mistyped.Prune is a func() error, must be a func(context.Context, statedb.ReadTxn, iter.Seq2[*github.com/statekeel/statekeel/reconciler/stateful_test.zone,uint64]) error")
+}
+
+func TestWhatIsWrongWithAConfigurationIsSaid(t *testing.T) {
+	_, err := stateful.New(stateful.Config[*zone, []string, string]{})
+	require.EqualError(t, err, "stateful: the stateful reconciler is nil")
+
+	_, err = stateful.New(stateful.Config[*zone, []string, string]{
+		Config: reconciler.Config[*zone]{
+			Operations: noOperations{}, BatchOperations: noBatches{}, RoundOperations: noRounds{},
+		},
+		Reconciler: newServer(),
+	})
+	require.EqualError(t, err, "stateful: Config.Operations is stateful_test.noOperations, must be nil: the operations are those of Reconciler\n"+
+		"Config.BatchOperations is stateful_test.noBatches, must be nil: the operations are those of Reconciler\n"+
+		"Config.RoundOperations is stateful_test.noRounds, must be nil: the operations are those of Reconciler")
+
+	_, err = stateful.New(stateful.Config[*zone, []string, string]{Reconciler: newServer()})
+	require.ErrorContains(t, err, "Config.Table is nil")
+	_, err = stateful.Register(reconciler.Params{}, nil, (*zone).Clone, (*zone).SetStatus, (*zone).GetStatus, impl(keyless{}))
+	require.ErrorContains(t, err, "the key is empty")
+}
+
+type noBatches struct {
+	reconciler.BatchOperations[*zone]
+}
+type noRounds struct {
+	reconciler.RoundOperations[*zone]
+}
+
+func TestDummyDoesNothing(t *testing.T) {
+	var of stateful.Interface = stateful.Dummy{}
+	require.NoError(t, of.Observe(t.Context()))
+	require.NoError(t, of.Reconcile(t.Context()))
+}
+
+// steps is an Interface that notes what is called.
+type steps struct {
+	name       string
+	notes      *[]string
+	unobserved error
+	failed     error
+}
+
+func (s steps) Observe(context.Context) error {
+	*s.notes = append(*s.notes, "observe "+s.name)
+	return s.unobserved
+}
+
+func (s steps) Reconcile(context.Context) error {
+	*s.notes = append(*s.notes, "reconcile "+s.name)
+	return s.failed
+}
+
+func TestBoundObservesAndThenReconciles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		var notes []string
+		cfg := e.config(nil, reconciler.WithoutPruning()).Config
+		cfg.Operations = stateful.Bound[*zone]{
+			ToUpdate: func(z *zone) stateful.Interface {
+				switch z.Name {
+				case "dummy":
+					return stateful.Dummy{}
+				case "blind":
+					return steps{name: z.Name, notes: &notes, unobserved: reconciler.TerminalError(errors.New("dark"))}
+				case "weak":
+					return steps{name: z.Name, notes: &notes, failed: reconciler.TerminalError(errors.New("tired"))}
+				}
+				return steps{name: z.Name, notes: &notes}
+			},
+			ToDelete: func(z *zone) stateful.Interface { return steps{name: "no " + z.Name, notes: &notes} },
+		}
+		loop, err := reconciler.New(cfg)
+		require.NoError(t, err)
+		e.run(loop)
+		for _, name := range []string{"web", "dummy", "blind", "weak"} {
+			e.change(name)
+		}
+		e.remove("web")
+		e.expect("dummy", "Done")
+		e.expect("blind", "Error: dark")
+		e.expect("weak", "Error: tired")
+		require.Equal(t, []string{
+			"observe web", "reconcile web", "observe blind", "observe weak", "reconcile weak", "observe no web", "reconcile no web",
+		}, notes)
+	})
+}
+
+func TestBoundWithoutDeletionsAndPrunesDoesNothing(t *testing.T) {
+	var b stateful.Bound[*zone]
+	require.NoError(t, b.Delete(t.Context(), nil, 0, named("web")))
+	require.NoError(t, b.Prune(t.Context(), nil, nil))
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stateful_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+func TestTheDifferenceIsApplied(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a", "b")
+		require.Equal(e, []changes{adds("a", "b")}, s.take())
+		e.expect("web", "Done")
+		e.annotated("web", `["a","b"]`)
+
+		e.change("web", "b", "c")
+		require.Equal(e, []changes{{ItemsToAdd: []string{"c"}, ItemsToRemove: []string{"a"}}}, s.take())
+		require.Equal(e, []string{"b", "c"}, s.has("web"))
+		e.annotated("web", `["b","c"]`)
+	})
+}
+
+func TestNothingIsAppliedWhereNothingDiffers(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a")
+		s.take()
+		before := e.get("web").Annotations
+		e.change("web", "a")
+		require.Empty(e, s.take())
+		e.expect("web", "Done")
+
+		// The map is the same one: the annotation was not written again.
+		before["probe"] = "1"
+		require.Contains(e, e.get("web").Annotations, "probe")
+	})
+}
+
+func TestAStateInAnotherOrderIsKeptAndNothingIsApplied(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a", "b")
+		s.take()
+		e.change("web", "b", "a")
+		require.Empty(e, s.take())
+		e.annotated("web", `["b","a"]`)
+	})
+}
+
+func TestAnEmptyStateIsKeptToo(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		e.change("web")
+		e.expect("web", "Done")
+		e.annotated("web", "null")
+		require.Empty(e, s.take())
+	})
+}
+
+func TestAnnotationAndStatusAreOneCommit(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		s.before(func(string, string) error { time.Sleep(time.Second); return nil })
+		e.change("web", "a")
+		_, revision, watch, _ := e.table.GetWatch(e.db.ReadTxn(), byName.Query("web"))
+		e.expect("web", "Pending")
+		e.annotated("web", "")
+		<-watch
+		z, after, _ := e.table.Get(e.db.ReadTxn(), byName.Query("web"))
+		require.Equal(e, revision+1, after)
+		require.Equal(e, reconciler.StatusKindDone, z.Status.Kind)
+		require.Equal(e, `["a"]`, z.Annotations[annotation])
+	})
+}
+
+func TestAnApplyThatFailsHalfWayIsSeenAgain(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		mend := s.failOn("b")
+		e.change("web", "a", "b")
+		e.expect("web", "Error: no space for b")
+		e.annotated("web", "")
+		require.Equal(e, []string{"a"}, s.has("web"))
+
+		mend()
+		pass(time.Second)
+		e.expect("web", "Done")
+		require.Equal(e, []changes{adds("a", "b"), adds("a", "b")}, s.take())
+		e.annotated("web", `["a","b"]`)
+	})
+}
+
+func TestWhatAFailedAttemptLeftBehindIsRemoved(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		mend := s.failOn("c")
+		e.change("web", "a", "b", "c")
+		s.take()
+		mend()
+		e.change("web", "a")
+		pass(time.Second)
+		require.Equal(e, []string{"a"}, s.has("web"))
+		require.Equal(e, []changes{{ItemsToAdd: []string{"a"}, ItemsToRemove: []string{"b", "c"}}}, s.take())
+		e.annotated("web", `["a"]`)
+	})
+}
+
+func TestWhatAFailedAttemptRemovedIsAddedAgain(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a", "b")
+		mend := s.failOn("c")
+		e.change("web", "c")
+		require.Empty(e, s.has("web"))
+		e.annotated("web", `["a","b"]`)
+		mend()
+		e.change("web", "a", "b")
+		pass(time.Second)
+		require.Equal(e, []string{"a", "b"}, s.has("web"))
+		e.expect("web", "Done")
+	})
+}
+
+func TestAPanicHalfWayIsLikeAFailure(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		s.before(func(_, record string) error {
+			if record == "b" {
+				panic("out of order")
+			}
+			return nil
+		})
+		e.change("web", "a", "b")
+		require.Contains(e, e.get("web").Status.GetError(), "out of order")
+		s.before(nil)
+		e.change("web")
+		pass(time.Second)
+		require.Empty(e, s.has("web"))
+		e.expect("web", "Done")
+	})
+}
+
+func TestALostOutcomeIsNotForgotten(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		s.before(func(string, string) error { time.Sleep(time.Second); return nil })
+		e.change("web", "a")
+		e.change("web", "b") // while a is being added
+		e.annotated("web", "")
+		pass(time.Minute)
+		require.Equal(e, []string{"b"}, s.has("web"))
+		e.annotated("web", `["b"]`)
+	})
+}
+
+func TestDeletingRemovesWhatTheLastStateApplied(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a", "b")
+		s.set("web", "foreign", true)
+		s.take()
+		e.remove("web")
+		require.Equal(e, []changes{removes("a", "b")}, s.take())
+		require.Equal(e, []string{"foreign"}, s.has("web"))
+	})
+}
+
+func TestDeletingRemovesWhatTheAnnotationSaysAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEnv(t), newServer()
+		loop, err := newLoop(e, s)
+		require.NoError(e, err)
+		stop := e.run(loop)
+		e.change("web", "a", "b")
+		stop()
+
+		loop, err = newLoop(e, s)
+		require.NoError(e, err)
+		e.run(loop)
+		s.take()
+		e.change("web", "b")
+		require.Equal(e, []changes{removes("a")}, s.take())
+		e.remove("web")
+		require.Equal(e, []changes{removes("b")}, s.take())
+	})
+}
+
+func TestWhatWasRemovedIsForgotten(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a")
+		e.remove("web")
+		s.take()
+		e.change("web", "b")
+		require.Equal(e, []changes{adds("b")}, s.take())
+	})
+}
+
+func TestADeletionThatFailsHalfWayIsRepeated(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a", "b")
+		mend := s.failOn("b")
+		e.remove("web")
+		require.Equal(e, []string{"b"}, s.has("web"))
+		mend()
+		pass(time.Second)
+		require.Empty(e, s.has("web"))
+	})
+}
+
+func TestAnObjectThatComesBackAfterHalfADeletionIsWhole(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a", "b")
+		row := e.get("web")
+		mend := s.failOn("b")
+		e.remove("web")
+		mend()
+		// With the annotation, which says that both are there.
+		e.edit("web", func(z *zone) { *z = *row.Clone() })
+		pass(time.Minute)
+		require.Equal(e, []string{"a", "b"}, s.has("web"))
+		e.expect("web", "Done")
+	})
+}
+
+func TestAnObjectThatIsReplacedUnseenKeepsNothingOfTheOldOne(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a", "b")
+		wtxn := e.db.WriteTxn(e.table)
+		_, _, err := e.table.Delete(wtxn, e.get("web"))
+		require.NoError(e, err)
+		fresh := &zone{Records: []string{"b"}, Status: reconciler.StatusPending()}
+		fresh.Name = "web"
+		_, _, err = e.table.Insert(wtxn, fresh)
+		require.NoError(e, err)
+		wtxn.Commit()
+		synctest.Wait()
+		require.Equal(e, []string{"b"}, s.has("web"))
+		e.annotated("web", `["b"]`)
+	})
+}
+
+func TestAnAnnotationThatCannotBeReadIsAFirstReconciliationAndSaidSo(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		mend := s.failOn("b")
+		e.edit("web", func(z *zone) {
+			z.Records = []string{"a", "b"}
+			z.SetAnnotation(annotation, "{broken")
+		})
+		const trouble = `annotation "example.org/records" cannot be read: invalid character 'b'`
+		e.expect("web", "Error: no space for b ("+trouble+" looking for beginning of object key string)")
+		rounds := e.loop.Journal()
+		require.Contains(e, rounds[len(rounds)-1].Operations[0].Error, trouble)
+
+		mend()
+		pass(time.Second)
+		e.expect("web", "Done")
+		e.annotated("web", `["a","b"]`)
+		require.Equal(e, []changes{adds("a", "b"), adds("a", "b")}, s.take())
+		require.Equal(e, 1, strings.Count(e.log.String(), "treating an annotation that cannot be read as a first reconciliation"))
+		require.Contains(e, e.log.String(), "object=web")
+	})
+}
+
+func TestAnAnnotationThatIsBrokenLaterStillLosesNothing(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a", "b")
+		s.take()
+		e.edit("web", func(z *zone) {
+			z.Records = []string{"b"}
+			z.SetAnnotation(annotation, "[1]")
+		})
+		require.Equal(e, []changes{{ItemsToAdd: []string{"b"}, ItemsToRemove: []string{"a"}}}, s.take())
+		e.annotated("web", `["b"]`)
+	})
+}
+
+func TestExtractErrorsFailBeforeAnythingIsApplied(t *testing.T) {
+	s := newServer()
+	s.extract = func(*zone) ([]string, error) { return nil, errors.New("no records") }
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a")
+		e.expect("web", "Error: extract the current state: no records")
+		e.annotated("web", "")
+		require.Empty(e, s.take())
+	})
+}
+
+func TestOutcomesMeanWhatTheyMeanInTheLoop(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		release := make(chan struct{})
+		s.before(func(name, record string) error {
+			switch name {
+			case "terminal":
+				return reconciler.TerminalError(errors.New("never"))
+			case "blocked":
+				return reconciler.Blocked("no link", release)
+			}
+			return reconciler.RetryAfter(errors.New("busy"), time.Hour)
+		})
+		e.change("terminal", "a")
+		e.change("blocked", "a")
+		e.change("busy", "a")
+		e.expect("terminal", "Error: never")
+		e.expect("blocked", "Blocked: no link")
+		s.before(nil)
+		close(release)
+		pass(59 * time.Minute)
+		e.expect("terminal", "Error: never")
+		e.expect("blocked", "Done")
+		e.expect("busy", "Error: busy")
+		pass(time.Minute)
+		e.expect("busy", "Done")
+	})
+}
+
+func TestAnotherReconcilersWriteKeepsTheAnnotation(t *testing.T) {
+	s := newServer()
+	s.before(func(string, string) error { time.Sleep(time.Second); return nil })
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a")
+		// While a is being added.
+		wtxn := e.db.WriteTxn(e.table)
+		z := e.get("web").Clone().SetOther(reconciler.StatusDone())
+		z.SetAnnotation("other", "1")
+		_, _, err := e.table.Insert(wtxn, z)
+		require.NoError(e, err)
+		wtxn.Commit()
+
+		pass(time.Minute)
+		z = e.get("web")
+		require.Equal(e, reconciler.StatusKindDone, z.Other.Kind)
+		require.Equal(e, reconciler.StatusKindDone, z.Status.Kind)
+		require.Equal(e, map[string]string{annotation: `["a"]`, "other": "1"}, z.Annotations)
+		rounds := e.loop.Journal()
+		require.True(e, rounds[len(rounds)-1].Operations[0].Conflict)
+		require.Len(e, s.take(), 1)
+	})
+}
+
+// noOperations is a target that has everything already.
+type noOperations struct{ reconciler.Pruner[*zone] }
+
+func (noOperations) Update(context.Context, statedb.ReadTxn, statedb.Revision, *zone) error {
+	return nil
+}
+func (noOperations) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *zone) error {
+	return nil
+}

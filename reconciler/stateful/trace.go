@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stateful
+
+import (
+	"reflect"
+	"sync"
+
+	"github.com/statekeel/statekeel/reconciler/object"
+)
+
+// trace is what is remembered of one object: what the target may hold of it, whatever became
+// of the row. It is touched by one operation at a time. There is one for each object, and it
+// is kept small.
+type trace[State any] struct {
+	// text is the annotation that was written last, or else the first that was read, and
+	// state what it says, if known.
+	text  string
+	state State
+	// trying is what the attempt is to lead to, begun that it may have changed the target.
+	trying       State
+	known, begun bool
+	// troubles are those of an object that has some; else nil.
+	troubles *troubles[State]
+}
+
+// troubles are what a trace has of an object that fails.
+type troubles[State any] struct {
+	// tried is what attempts led to since the state was applied. None of them is known to
+	// have come to its end.
+	tried []State
+	// unreadable is the annotation that was complained of last.
+	unreadable string
+}
+
+func (t *trace[State]) trouble() *troubles[State] {
+	if t.troubles == nil {
+		t.troubles = &troubles[State]{}
+	}
+	return t.troubles
+}
+
+// complain reports whether an annotation that cannot be read has not been complained of.
+func (t *trace[State]) complain(text string) bool {
+	said := t.troubles != nil && t.troubles.unreadable == text
+	t.trouble().unreadable = text
+	return !said
+}
+
+// settle moves an attempt that has not come to its end to those that were tried.
+func (t *trace[State]) settle() {
+	if !t.begun {
+		return
+	}
+	t.begun = false
+	troubles := t.trouble()
+	for i := range troubles.tried {
+		if reflect.DeepEqual(&troubles.tried[i], &t.trying) {
+			return
+		}
+	}
+	troubles.tried = append(troubles.tried, t.trying)
+}
+
+// end notes that the target has what was tried, and the row the annotation.
+func (t *trace[State]) end(text string) {
+	var none State
+	t.text, t.state, t.known = text, t.trying, true
+	t.trying, t.begun, t.troubles = none, false, nil
+}
+
+// others returns the states that the target may be in, or between, beside what the annotation
+// says. same: that is the state of the trace.
+func (t *trace[State]) others(same bool) []State {
+	t.settle()
+	var tried []State
+	if t.troubles != nil {
+		tried = t.troubles.tried
+	}
+	if same || !t.known {
+		return tried
+	}
+	return append([]State{t.state}, tried...)
+}
+
+// traces are those of all objects.
+type traces[State any] struct {
+	mu    sync.Mutex
+	byKey map[object.Key]*trace[State]
+}
+
+// of returns the trace of an object, which is made if there is none.
+func (m *traces[State]) of(key object.Key) *trace[State] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.byKey[key]
+	if t == nil {
+		if m.byKey == nil {
+			m.byKey = map[object.Key]*trace[State]{}
+		}
+		t = &trace[State]{}
+		m.byKey[key] = t
+	}
+	return t
+}
+
+// forget is for an object of which the target has nothing.
+func (m *traces[State]) forget(key object.Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.byKey, key)
+}

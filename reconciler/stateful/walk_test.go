@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stateful_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/object"
+)
+
+// walk is a random walk: programs write, replace and delete rows, and do so carelessly, while
+// the target fails half way, panics and is slow.
+type walk struct {
+	*env
+	rng    *rand.Rand
+	server *server
+	// versions are older versions of the rows since they were inserted.
+	versions map[string][]*zone
+	drift    bool
+}
+
+const (
+	walkNames = 6
+	walkSteps = 400
+)
+
+func TestTheTargetConvergesUnderRandomFaults(t *testing.T) {
+	for _, workers := range []int{1, 8} {
+		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
+			s := newServer()
+			walkThrough(t, s, s, workers, false)
+		})
+		t.Run(fmt.Sprintf("%d worker(s), and drift", workers), func(t *testing.T) {
+			o := &observing{server: newServer()}
+			walkThrough(t, o, o.server, workers, true)
+		})
+	}
+}
+
+func walkThrough(t *testing.T, of impl, s *server, workers int, drift bool) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	synctest.Test(t, func(t *testing.T) {
+		w := &walk{
+			env: newEnv(t), rng: rand.New(rand.NewPCG(seed, 0)), server: s,
+			versions: map[string][]*zone{}, drift: drift,
+		}
+		calm := w.faults(seed)
+		w.start(w.config(of, reconciler.WithConcurrency(workers), reconciler.WithRetry(10*time.Millisecond, time.Second)))
+		other := w.config(nil, reconciler.WithName("other"), reconciler.WithoutPruning()).Config
+		other.SetStatus, other.GetStatus = (*zone).SetOther, (*zone).GetOther
+		other.Operations = noOperations{}
+		loop, err := reconciler.New(other)
+		require.NoError(t, err)
+		w.run(loop)
+
+		for range walkSteps {
+			w.step(fmt.Sprintf("zone%d", w.rng.IntN(walkNames)))
+			time.Sleep(time.Duration(w.rng.IntN(20)) * time.Millisecond)
+		}
+		calm()
+		pass(time.Minute)
+		if drift {
+			_, err := w.loop.Refresh(t.Context())
+			require.NoError(t, err)
+			pass(time.Minute)
+		}
+		w.check()
+	})
+}
+
+// faults makes the target fail, panic and be slow at random until calm is called.
+func (w *walk) faults(seed uint64) (calm func()) {
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(seed, 1))
+	over := false
+	w.server.before(func(_, record string) error {
+		mu.Lock()
+		fault := rng.IntN(10)
+		if over {
+			fault = -1
+		}
+		mu.Unlock()
+		switch fault {
+		case 0, 1:
+			return errors.New("failed at " + record)
+		case 2:
+			panic("panicked at " + record)
+		case 3, 4, 5:
+			time.Sleep(5 * time.Millisecond)
+		}
+		return nil
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+	}
+}
+
+func (w *walk) records() []string {
+	var out []string
+	for _, record := range []string{"a", "b", "c", "d", "e"} {
+		if w.rng.IntN(2) == 0 {
+			out = append(out, record)
+		}
+	}
+	return out
+}
+
+// step does what a program may do to a row, and to the target if there is drift.
+func (w *walk) step(name string) {
+	wtxn := w.db.WriteTxn(w.table)
+	defer wtxn.Abort()
+	z, _, found := w.table.Get(wtxn, byName.Query(name))
+	if found {
+		w.versions[name] = append(w.versions[name], z)
+	}
+	what := w.rng.IntN(12)
+	switch {
+	case !found:
+		w.put(wtxn, named(name))
+	case what == 0:
+		w.delete(wtxn, z)
+	case what == 1: // replaced within a transaction
+		w.delete(wtxn, z)
+		w.put(wtxn, named(name))
+	case what == 2: // written by somebody who does not know of annotations
+		w.put(wtxn, named(name))
+	case what == 3: // written by somebody who breaks them
+		next := z.Clone()
+		next.SetAnnotation(annotation, "{")
+		w.put(wtxn, next)
+	case what == 4: // written by somebody who read the row long ago
+		old := w.versions[name]
+		w.put(wtxn, old[w.rng.IntN(len(old))].Clone())
+	case what == 5 && w.drift:
+		w.server.set(name, "stray", true)
+	case what == 6 && w.drift:
+		w.server.set(name, "a", false)
+	default:
+		w.put(wtxn, z.Clone())
+	}
+	wtxn.Commit()
+}
+
+func (w *walk) put(wtxn statedb.WriteTxn, z *zone) {
+	z.Records = w.records()
+	z.Status, z.Other = reconciler.StatusPending(), reconciler.StatusPending()
+	_, _, err := w.table.Insert(wtxn, z)
+	require.NoError(w, err)
+}
+
+func (w *walk) delete(wtxn statedb.WriteTxn, z *zone) {
+	_, _, err := w.table.Delete(wtxn, z)
+	require.NoError(w, err)
+	delete(w.versions, object.KeyOf(z).Name)
+}
+
+// check requires the target to be what the table says, and each annotation to say it.
+func (w *walk) check() {
+	want := map[string]map[string]bool{}
+	for z := range w.table.All(w.db.ReadTxn()) {
+		require.Equal(w, reconciler.StatusKindDone, z.Status.Kind, "%s: %s", z.Name, z.Status)
+		for _, record := range z.Records {
+			if want[z.Name] == nil {
+				want[z.Name] = map[string]bool{}
+			}
+			want[z.Name][record] = true
+		}
+		text, err := json.Marshal(z.Records)
+		require.NoError(w, err)
+		w.annotated(z.Name, string(text))
+	}
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	require.Equal(w, want, w.server.records)
+}
