@@ -23,24 +23,21 @@ const (
 	removed
 )
 
-// atOnce is how many requests are written in one transaction: enough to spread its cost, few
-// enough not to keep the loop from the table for long.
-const atOnce = 512
+// atOnce is how many requests are written in one transaction: enough for the loop to have
+// full rounds, few enough not to keep it from the table for more than a few milliseconds.
+const atOnce = 2048
 
 // writer collects requests and writes them into a controller's table as Pending. Not safe
 // for concurrent use.
 type writer[Req comparable] struct {
 	c *Controller[Req]
-	// asked are the requests that are not written yet, news what was said of them.
+	// asked are the requests that are not written yet.
 	asked []asked[Req]
 	// seen are those of asked that only ask, each once.
 	seen map[Req]struct{}
 	// left are the keys of rows that may go, which nobody is to be told before it is
 	// committed that they may.
 	left []*index.KeySet
-	// now is the news of what is being written.
-	now   presence
-	merge func(old, fresh *Row[Req]) *Row[Req]
 }
 
 type asked[Req comparable] struct {
@@ -50,15 +47,7 @@ type asked[Req comparable] struct {
 }
 
 func newWriter[Req comparable](c *Controller[Req]) *writer[Req] {
-	w := &writer[Req]{c: c, seen: map[Req]struct{}{}}
-	w.merge = func(old, fresh *Row[Req]) *Row[Req] {
-		fresh.keys = old.keys
-		if w.now == silent {
-			fresh.present = old.present
-		}
-		return fresh
-	}
-	return w
+	return &writer[Req]{c: c, seen: map[Req]struct{}{}}
 }
 
 // add asks for a request.
@@ -81,23 +70,20 @@ func (w *writer[Req]) flush() {
 	if len(w.asked) == 0 {
 		return
 	}
-	c := w.c
-	wtxn := c.cfg.DB.WriteTxn(c.table)
+	// One allocation for all: the status of each row is soon written, in a row of its own.
+	rows := make([]Row[Req], len(w.asked))
 	for i := range w.asked {
 		a := &w.asked[i]
-		if a.news == removed {
-			w.remove(wtxn, a.key)
-			continue
-		}
 		keys := index.NewKeySet(a.key)
-		row := &Row[Req]{Request: a.req, Status: reconciler.StatusPending(), keys: &keys, present: a.news == present}
-		w.now = a.news
-		// No error can come of it: the table is locked.
-		_, _, _ = c.table.Modify(wtxn, row, w.merge)
+		rows[i] = Row[Req]{Request: a.req, Status: reconciler.StatusPending(), keys: &keys, present: a.news == present}
+	}
+	wtxn := w.c.cfg.DB.WriteTxn(w.c.table)
+	for i := range rows {
+		w.write(wtxn, &rows[i], w.asked[i].news)
 	}
 	wtxn.Commit()
 	for _, keys := range w.left {
-		c.leaving.leave(keys)
+		w.c.leaving.leave(keys)
 	}
 	w.left = w.left[:0]
 	clear(w.asked)
@@ -105,16 +91,20 @@ func (w *writer[Req]) flush() {
 	clear(w.seen)
 }
 
-// remove lets the row of an object go that is not there any more, when there is nothing left
-// to be done for it.
-func (w *writer[Req]) remove(wtxn statedb.WriteTxn, key index.Key) {
-	c := w.c
-	old, _, found := c.table.Get(wtxn, c.byKey.Query(key))
-	if !found || !old.present {
-		return
+// write writes a row. No error can come of it: the table is locked.
+func (w *writer[Req]) write(wtxn statedb.WriteTxn, row *Row[Req], news presence) {
+	table := w.c.table
+	if news == silent || news == removed {
+		old, _, found := table.Get(wtxn, w.c.byKey.Query(row.keys.First()))
+		if news == removed {
+			if !found || !old.present {
+				return
+			}
+			row.Status = old.Status
+			w.left = append(w.left, row.keys)
+		} else if found {
+			row.present = old.present
+		}
 	}
-	row := old.clone()
-	row.present = false
-	_, _, _ = c.table.Insert(wtxn, row)
-	w.left = append(w.left, row.keys)
+	_, _, _ = table.Insert(wtxn, row)
 }
