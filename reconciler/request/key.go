@@ -32,7 +32,7 @@ func keyOf[Req comparable]() (func(Req) index.Key, error) {
 	}
 	of := reflect.TypeFor[Req]()
 	if part := opaque(of); part != nil {
-		return nil, fmt.Errorf("Config.KeyOf is nil, and no key can be made of %s: it has a %s, a %s", of, part, part.Kind())
+		return nil, fmt.Errorf("Config.KeyOf is nil, and no key can be made of %s: it has a part of type %s", of, part)
 	}
 	return func(req Req) index.Key {
 		var parts []string

@@ -54,7 +54,8 @@ type Func[Req comparable] func(ctx context.Context, req Req) (Result, error)
 func (f Func[Req]) Reconcile(ctx context.Context, req Req) (Result, error) { return f(ctx, req) }
 
 // Result says what comes after a reconciliation that did not fail. The zero Result is that
-// there is nothing to come until something changes.
+// there is nothing to come until something changes. It has no priority: a change goes before
+// what waited and a backlog as in any loop.
 type Result struct {
 	// Requeue runs the request again, with exponential backoff while it goes on saying
 	// so: it is [reconciler.RequeueBackoff]. It is no error.

@@ -18,7 +18,8 @@ import (
 // change, be it of a status that the row has: predicates are for that. Several
 // changes of a row may become one, the last. The functions that a source is made with are
 // called by one goroutine, with no table locked. If one panics, the log and health say so;
-// the change is kept and tried again with the loop's backoff, and everything else goes on.
+// the change is kept and tried again with the loop's backoff, or when the row changes again,
+// and everything else goes on; so it does with [reconciler.WithPanicPropagation], too.
 type Source[Req comparable] interface {
 	// prepare checks what the source was made with, and returns how it is followed and
 	// under which name.

@@ -70,7 +70,7 @@ func (w *writer[Req]) flush() {
 	if len(w.asked) == 0 {
 		return
 	}
-	// One allocation for all: the status of each row is soon written, in a row of its own.
+	// One allocation for all: each is soon replaced by a row that has a status.
 	rows := make([]Row[Req], len(w.asked))
 	for i := range w.asked {
 		a := &w.asked[i]
