@@ -7,6 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,13 +169,23 @@ func TestAPanicIsAnError(t *testing.T) {
 // Pod as missing." A request of a deleted object goes when that was dealt with, not before.
 func TestADeletedObjectIsFoundMissing(t *testing.T) {
 	inBubble(t, func(e *env) {
-		found := map[string]int{}
-		down := false
+		var (
+			mu    sync.Mutex
+			found = map[string]int{}
+			down  atomic.Bool
+		)
+		has := func() map[string]int {
+			mu.Lock()
+			defer mu.Unlock()
+			return maps.Clone(found)
+		}
 		e.doing(func(_ context.Context, req request.Request) (request.Result, error) {
 			a, _, ok := e.apps.Get(e.db.ReadTxn(), appIndex.Query(req.String()))
-			if down {
+			if down.Load() {
 				return request.Result{}, errors.New("down")
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			delete(found, req.Name)
 			if ok {
 				found[req.Name] = a.Replicas
@@ -181,21 +194,21 @@ func TestADeletedObjectIsFoundMissing(t *testing.T) {
 		})
 		e.put("web", 3)
 		e.took()
-		require.Equal(e, map[string]int{"web": 3}, found)
+		require.Equal(e, map[string]int{"web": 3}, has())
 
-		down = true
+		down.Store(true)
 		e.remove("web")
 		require.Equal(e, rows{"shop/web": "Error: down"}, e.rows())
-		require.Equal(e, map[string]int{"web": 3}, found)
+		require.Equal(e, map[string]int{"web": 3}, has())
 
-		down = false
+		down.Store(false)
 		time.Sleep(time.Second)
 		require.Empty(e, e.rows(), "the row goes")
-		require.Empty(e, found)
+		require.Empty(e, has())
 
 		e.put("web", 4)
 		require.Equal(e, rows{"shop/web": "Done"}, e.rows())
-		require.Equal(e, map[string]int{"web": 4}, found)
+		require.Equal(e, map[string]int{"web": 4}, has())
 	}, nil)
 }
 
