@@ -138,7 +138,7 @@ func (a *attempt[Obj]) status(at time.Time) Status {
 func (a *attempt[Obj]) outcome(object Obj) core.Outcome[Obj] {
 	out := core.Outcome[Obj]{Lost: a.lost, Obj: object, Revision: a.revision}
 	if a.directive != nil {
-		out.Delay = a.directive.delay
+		out.Delay, out.Backoff = a.directive.delay, a.directive.backoff
 	}
 	switch a.result {
 	case resultDone:

@@ -21,8 +21,10 @@ import (
 type directive struct {
 	kind  core.Kind
 	delay time.Duration
-	watch []<-chan struct{}
-	err   error
+	// backoff: the delay is the wait that the key has earned.
+	backoff bool
+	watch   []<-chan struct{}
+	err     error
 }
 
 func (d *directive) Error() string { return d.err.Error() }
@@ -66,6 +68,20 @@ func Requeue(d time.Duration) error {
 	return &directive{
 		kind: core.DoneAgain, delay: max(d, 0), err: fmt.Errorf("requeued after %s", d),
 	}
+}
+
+// RequeueBackoff says that an operation is done and is to be run again with exponential
+// backoff: it is [Requeue] for those who do not know when there will be something to do. The
+// wait is that of [WithRetry] and [WithJitter], and doubles with every time in a row that the
+// object's operation says this, also when the object has changed in between; any other
+// outcome starts it anew, and so does the object's deletion. It is no failure: nothing
+// counts for [WithMaxRetries] or a breaker, and health stays well.
+//
+// Joined with [Requeue], that counts, which says when; else it is as Requeue.
+func RequeueBackoff() error { return requeueBackoff }
+
+var requeueBackoff error = &directive{
+	kind: core.DoneAgain, backoff: true, err: errors.New("requeued with backoff"),
 }
 
 // Blocked says that an operation cannot be done before something else happens, which
@@ -184,6 +200,12 @@ func joined(a, b *directive) *directive {
 	case rankBlocked:
 		return &directive{kind: a.kind, watch: slices.Concat(a.watch, b.watch), err: a.err}
 	case rankRequeue:
+		if a.backoff {
+			return b
+		}
+		if b.backoff {
+			return a
+		}
 		return &directive{kind: a.kind, delay: min(a.delay, b.delay), err: a.err}
 	}
 	return a

@@ -210,3 +210,39 @@ func TestMutationsByUpdateAreKept(t *testing.T) {
 		require.Equal(e, "allocated 1", e.get(1).Note)
 	}, nil)
 }
+
+// What asks to be run again with backoff is done: Done is written once, health is well, and
+// nothing counts as a failure. A change is run at once and goes on with the wait that was
+// earned; another outcome ends it.
+func TestRequeueWithBackoffIsNoFailure(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(func(call) error { return reconciler.RequeueBackoff() })
+		e.put(1, 1)
+		synctest.Wait()
+		e.eachDone()
+		revision := e.table.Revision(e.db.ReadTxn())
+		start := time.Now()
+		e.pass(time.Second)
+		require.Equal(e, seconds(0, 0.1, 0.3, 0.7), since(start, e.target.take()))
+		require.Equal(e, revision, e.table.Revision(e.db.ReadTxn()), "Done stays Done: nothing is written")
+		level, message, _ := e.health.now()
+		require.Equal(e, cell.StatusOK, level, message)
+		require.Zero(e, e.loop.Figures().Failing)
+
+		e.put(2, 1)
+		e.pass(2 * time.Second)
+		require.Equal(e, seconds(1, 2.6), since(start, e.target.take()), "the fifth wait is 1.6 s")
+
+		e.target.deciding(func(call) error { return reconciler.Requeue(time.Second) })
+		e.pass(4 * time.Second)
+		require.Equal(e, seconds(5.8, 6.8), since(start, e.target.take()))
+		e.target.deciding(func(call) error { return reconciler.RequeueBackoff() })
+		e.pass(time.Second)
+		require.Equal(e, seconds(7.8, 7.9), since(start, e.target.take()), "the wait begins anew")
+
+		e.target.deciding(func(call) error { return nil })
+		e.pass(time.Hour)
+		require.Len(e, e.target.take(), 1)
+		e.eachDone()
+	}, nil, reconciler.WithMaxRetries(1), reconciler.WithoutPruning())
+}

@@ -49,15 +49,16 @@ func wrapped() map[string]combined {
 	const failed, blocked, done = reconciler.StatusKindError, reconciler.StatusKindBlocked, reconciler.StatusKindDone
 	every4 := seconds(0, 4, 8)
 	return map[string]combined{
-		"plain":           {errPlain, failed, "plain", backoff},
-		"retry after":     {later, failed, "inner", every4},
-		"terminal":        {final, failed, "inner", once},
-		"blocked":         {waits, blocked, "door", once},
-		"requeue":         {again, done, "", every4},
-		"retry after, %w": {fmt.Errorf("outer: %w", later), failed, "outer: inner", every4},
-		"terminal, %w":    {fmt.Errorf("outer: %w", final), failed, "outer: inner", once},
-		"blocked, %w":     {fmt.Errorf("outer: %w", waits), blocked, "outer: door", once},
-		"requeue, %w":     {fmt.Errorf("outer: %w", again), done, "", every4},
+		"plain":            {errPlain, failed, "plain", backoff},
+		"retry after":      {later, failed, "inner", every4},
+		"terminal":         {final, failed, "inner", once},
+		"blocked":          {waits, blocked, "door", once},
+		"requeue":          {again, done, "", every4},
+		"requeue, backoff": {reconciler.RequeueBackoff(), done, "", backoff},
+		"retry after, %w":  {fmt.Errorf("outer: %w", later), failed, "outer: inner", every4},
+		"terminal, %w":     {fmt.Errorf("outer: %w", final), failed, "outer: inner", once},
+		"blocked, %w":      {fmt.Errorf("outer: %w", waits), blocked, "outer: door", once},
+		"requeue, %w":      {fmt.Errorf("outer: %w", again), done, "", every4},
 
 		"retry after, joined alone": {errors.Join(nil, later), failed, "inner", every4},
 		"terminal, joined alone":    {errors.Join(final, nil), failed, "inner", once},
@@ -110,6 +111,9 @@ func joined() map[string]combined {
 		"blocked and requeue":                      {waits, again, blocked, once},
 		"terminal and requeue":                     {final, again, failed, once},
 		"the soonest of two that are done":         {again, soon, done, every4},
+		"done until a time, and with backoff":      {again, reconciler.RequeueBackoff(), done, every8},
+		"done with backoff twice":                  {reconciler.RequeueBackoff(), reconciler.RequeueBackoff(), done, backoff},
+		"plain and done with backoff":              {errPlain, reconciler.RequeueBackoff(), failed, backoff},
 		"terminal, which wraps, and another":       {reconciler.TerminalError(later), final, failed, once},
 		"retry after, which wraps, and another":    {reconciler.RetryAfter(final, 4*time.Second), final, failed, every4},
 		"done again, but what wraps it, failed":    {reconciler.RetryAfter(again, 4*time.Second), soon, failed, every4},
@@ -181,6 +185,7 @@ func TestOutcomesOfDeletions(t *testing.T) {
 		"terminal":    {reconciler.TerminalError(errInner), once},
 		"blocked":     {reconciler.Blocked("door"), once},
 		"requeue":     {reconciler.Requeue(4 * time.Second), seconds(0, 4, 8)},
+		"backoff":     {reconciler.RequeueBackoff(), backoff},
 		"joined":      {errors.Join(errPlain, reconciler.Requeue(time.Second)), backoff},
 	} {
 		t.Run(name, func(t *testing.T) {

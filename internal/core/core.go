@@ -197,6 +197,9 @@ type entry[Obj any] struct {
 	deleted bool
 	// mark is the caller's note from the last outcome.
 	mark uint8
+	// requeues counts the outcomes in a row that were done with a backoff, up to 255: any
+	// backoff is at its longest by then.
+	requeues uint8
 	// tried: the change that is owed has been attempted; blocked: the last attempt was.
 	tried, blocked bool
 	// crowd: it is ready, but was not observed for that.

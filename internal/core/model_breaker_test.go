@@ -21,7 +21,7 @@ type modelBreaker struct {
 	// probing is how many probes are under way, fruitless how many rounds of them failed.
 	probing, fruitless int
 	// came is the worst that came of those that are under way together.
-	came               probe
+	came probe
 }
 
 // everything is the class of the breaker for everything.

@@ -38,6 +38,7 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 		same(t, k.version, e.revision, "version of %q", key)
 		same(t, k.deleted, e.deleted, "deletion of %q", key)
 		same(t, k.failures, int(e.failures), "failures of %q", key)
+		same(t, min(k.requeues, 255), int(e.requeues), "requeues of %q", key)
 		same(t, k.tries, int(e.tries), "tries of %q", key)
 		require.True(t, c.TracksKeyOf(row{key: key}))
 		if k.state == Retry && k.behind {

@@ -52,6 +52,11 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 	case Done, DoneAgain:
 		k.failures, k.tries = 0, 0
 	}
+	if out.Kind == DoneAgain && out.Backoff {
+		k.requeues++
+	} else {
+		k.requeues = 0
+	}
 	m.answered(k, now, out)
 	succeeded := out.Kind == Done || out.Kind == DoneAgain
 	switch {
@@ -110,7 +115,11 @@ func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
 	case out.Kind == FailedForGood:
 		k.rest(Terminal)
 	case out.Kind == DoneAgain:
-		m.wake(k, Requeue, now+out.Delay)
+		wait := out.Delay
+		if out.Backoff {
+			wait = m.backoff(k.requeues)
+		}
+		m.wake(k, Requeue, now+wait)
 	case out.Delay > 0:
 		m.wake(k, Blocked, now+out.Delay)
 	default:

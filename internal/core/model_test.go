@@ -60,8 +60,10 @@ type modelKey struct {
 	crowd bool
 
 	failures, tries int
-	failure         string
-	attempted       time.Duration
+	// requeues counts the outcomes in a row that were done with a backoff.
+	requeues  int
+	failure   string
+	attempted time.Duration
 	// mark is what the caller noted with the last outcome.
 	mark uint8
 
@@ -164,7 +166,7 @@ func (m *model) lay(k *modelKey, obj row, revision uint64, deleted bool, lane La
 	k.obj, k.version, k.owes, k.deleted, k.lane = obj, revision, revision, deleted, lane
 	k.seen, k.seenAt, k.tried, k.unseen, k.tries = m.round.number, m.round.now, false, false, 0
 	if deleted {
-		k.failures = 0
+		k.failures, k.requeues = 0, 0
 	}
 }
 

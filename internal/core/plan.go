@@ -177,7 +177,7 @@ func (c *Core[Obj]) change(e *entry[Obj], it *Item[Obj]) {
 	c.setBlocked(e, false)
 	if it.Deleted {
 		// A deletion does not inherit the wait that its object had earned.
-		e.failures = 0
+		e.failures, e.requeues = 0, 0
 	}
 }
 

@@ -3,7 +3,10 @@
 
 package core
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Kind says what came of an item.
 type Kind uint8
@@ -19,8 +22,9 @@ const (
 	// BlockedOn: to be run again when released, after Delay at the latest if that
 	// is positive.
 	BlockedOn
-	// DoneAgain: done, and to be run again after Delay. Should it fail then, it
-	// counts as unreconciled since then, not since its old revision.
+	// DoneAgain: done, and to be run again after Delay, or with Backoff after the
+	// backoff of its key. Should it fail then, it counts as unreconciled since then,
+	// not since its old revision.
 	DoneAgain
 	// Void: not run, because nothing is left to be done: an object that was to
 	// leave the target is back in the table.
@@ -35,6 +39,9 @@ const (
 type Outcome[Obj any] struct {
 	Kind  Kind
 	Delay time.Duration
+	// Backoff: DoneAgain after the wait that the key has earned by how often in a row it
+	// asked for this; Delay does not count then.
+	Backoff bool
 	// Failure is the error's text for the kinds that failed, else nil; Class is that
 	// of the error, which matters only with breakers by class.
 	Failure *string
@@ -55,6 +62,9 @@ type Outcome[Obj any] struct {
 	// Wanted is when the change was written that was attempted; 0 if nobody knows.
 	Wanted time.Duration
 }
+
+// backsOffDone reports whether the key is done and backs off all the same.
+func (out *Outcome[Obj]) backsOffDone() bool { return out.Kind == DoneAgain && out.Backoff }
 
 // Launch records that the operation of an item of the plan runs beside the rounds: the
 // item, of which the caller keeps a copy, is settled later.
@@ -151,6 +161,11 @@ func (c *Core[Obj]) count(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 	}
 	c.excuse(e)
 	c.setBlocked(e, out.Kind == BlockedOn && !out.Lost)
+	if !out.backsOffDone() {
+		e.requeues = 0
+	} else if e.requeues < math.MaxUint8 {
+		e.requeues++
+	}
 	switch out.Kind {
 	case Failed, FailedForGood:
 		e.failures++
@@ -206,6 +221,8 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 		c.wait(e, Retry, after(now, c.backoff.Delay(int(e.failures))))
 	case out.Kind == FailedForGood:
 		c.move(e, Terminal)
+	case out.backsOffDone():
+		c.wait(e, Requeue, after(now, c.backoff.Delay(int(e.requeues))))
 	case out.Kind == DoneAgain:
 		c.wait(e, Requeue, after(now, out.Delay))
 	case out.Delay > 0:

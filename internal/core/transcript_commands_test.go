@@ -234,10 +234,10 @@ func parseVersion(text string) (key string, revision uint64, err error) {
 // settle is the statement
 //
 //	settle a done | failed | terminal | blocked | requeue | void | superseded
-//	    ["text"] [class=x] [after=1s] [lost] [as=@12] [at=120ms]
+//	    ["text"] [class=x] [after=1s] [backoff] [lost] [as=@12] [at=120ms]
 //
 // which says what came of an item: the text of a failure and its class, the delay that the
-// operation asked for, that the object changed meanwhile, the revision of the status that
+// operation asked for, that a requeue is to back off, that the object changed meanwhile, the revision of the status that
 // was written, and when the operation ended, if not as soon as the round began.
 func (s *stage) settle(rest string) error {
 	key, rest, _ := strings.Cut(rest, " ")
@@ -288,6 +288,8 @@ func (s *stage) parseSettlement(rest string, now time.Duration) (settlement, err
 			o.out.Delay, err = time.ParseDuration(value)
 		case "lost":
 			o.out.Lost = true
+		case "backoff":
+			o.out.Backoff = true
 		case "class":
 			o.out.Class = value
 		case "as":

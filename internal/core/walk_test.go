@@ -167,6 +167,9 @@ func (w *walker) outcome() Outcome[row] {
 	case Failed, BlockedOn, DoneAgain:
 		out.Delay = delays.Draw(w.t, "delay")
 	}
+	if out.Kind == DoneAgain {
+		out.Backoff = rapid.Bool().Draw(w.t, "backoff")
+	}
 	if out.Kind == FailedForGood {
 		out.GivenUp = rapid.Bool().Draw(w.t, "given up")
 	}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package request_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/request"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// app is a row of the primary table.
+type app struct {
+	Namespace, Name string
+	Replicas        int
+	// Seen is a status of a kind, which reconcilers write.
+	Seen int
+}
+
+func (a *app) TableHeader() []string { return []string{"App"} }
+func (a *app) TableRow() []string    { return []string{a.Namespace + "/" + a.Name} }
+
+func (a *app) request() request.Request { return named(a.Namespace, a.Name) }
+
+func named(namespace, name string) request.Request {
+	return request.Request{NamespacedName: request.NamespacedName{Namespace: namespace, Name: name}}
+}
+
+var appIndex = statedb.Index[*app, string]{
+	Name:       "app",
+	FromObject: func(a *app) index.KeySet { return index.NewKeySet(index.String(a.Namespace + "/" + a.Name)) },
+	FromKey:    index.String,
+	Unique:     true,
+}
+
+// pod is a row of a table of what apps own.
+type pod struct {
+	Name string
+	// Owner is the name of an app in namespace "shop"; none if empty.
+	Owner string
+}
+
+func (p *pod) TableHeader() []string { return []string{"Pod"} }
+func (p *pod) TableRow() []string    { return []string{p.Name} }
+
+func (p *pod) owner() (request.Request, bool) { return named("shop", p.Owner), p.Owner != "" }
+
+var podIndex = statedb.Index[*pod, string]{
+	Name:       "pod",
+	FromObject: func(p *pod) index.KeySet { return index.NewKeySet(index.String(p.Name)) },
+	FromKey:    index.String,
+	Unique:     true,
+}
+
+// env is a controller of apps in a bubble of virtual time.
+type env struct {
+	*testing.T
+	db         *statedb.DB
+	apps       statedb.RWTable[*app]
+	pods       statedb.RWTable[*pod]
+	controller *request.Controller[request.Request]
+	log        *logs
+	stop       func()
+
+	mu sync.Mutex
+	// does is what Reconcile does; nil means that there is nothing to do.
+	does func(ctx context.Context, req request.Request) (request.Result, error)
+	runs []run
+	// running are the requests that are being reconciled; overlap is that one was twice.
+	running map[request.Request]bool
+	overlap bool
+}
+
+// run is one call of Reconcile.
+type run struct {
+	name string
+	at   time.Time
+}
+
+// inBubble runs a test against a controller with the primary table of apps, unless change,
+// which may be nil, says otherwise.
+func inBubble(t *testing.T, test func(e *env), change func(e *env, cfg *request.Config[request.Request]), opts ...reconciler.Option) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		cfg := e.config(opts...)
+		if change != nil {
+			change(e, &cfg)
+		}
+		e.start(cfg)
+		synctest.Wait()
+		test(e)
+		e.stop()
+		require.False(t, e.overlap, "a request was reconciled twice at a time")
+	})
+}
+
+func newEnv(t *testing.T) *env {
+	e := &env{T: t, db: statedb.New(), log: &logs{}, running: map[request.Request]bool{}}
+	require.NoError(t, e.db.Start())
+	t.Cleanup(func() { require.NoError(t, e.db.Stop()) })
+	e.apps = statedb.MustNewTable(e.db, "apps", appIndex)
+	e.pods = statedb.MustNewTable(e.db, "pods", podIndex)
+	return e
+}
+
+func (e *env) config(opts ...reconciler.Option) request.Config[request.Request] {
+	return request.Config[request.Request]{
+		DB: e.db, Reconciler: e, Log: slog.New(slog.NewTextHandler(e.log, nil)),
+		Sources: []request.Source[request.Request]{request.For(e.apps, (*app).request)},
+		Options: append([]reconciler.Option{reconciler.WithJitter(0), reconciler.WithRefreshing(0, nil)}, opts...),
+	}
+}
+
+func (e *env) start(cfg request.Config[request.Request]) {
+	c, err := request.New(cfg)
+	require.NoError(e, err)
+	e.controller = c
+	ctx, cancel := context.WithCancel(e.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	e.stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(e, <-ended)
+	})
+	e.Cleanup(e.stop)
+}
+
+// Reconcile implements request.Reconciler.
+func (e *env) Reconcile(ctx context.Context, req request.Request) (request.Result, error) {
+	e.mu.Lock()
+	e.overlap = e.overlap || e.running[req]
+	e.running[req] = true
+	e.runs = append(e.runs, run{req.String(), time.Now()})
+	does := e.does
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.running, req)
+	}()
+	if does == nil {
+		return request.Result{}, nil
+	}
+	return does(ctx, req)
+}
+
+// doing sets what Reconcile does from now on.
+func (e *env) doing(f func(ctx context.Context, req request.Request) (request.Result, error)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.does = f
+}
+
+// returning makes Reconcile return the same to every request.
+func (e *env) returning(res request.Result, err error) {
+	e.doing(func(context.Context, request.Request) (request.Result, error) { return res, err })
+}
+
+// took returns the requests that were reconciled since the last call, in their order.
+func (e *env) took() []string {
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	names := []string{}
+	for _, r := range e.runs {
+		names = append(names, r.name)
+	}
+	e.runs = nil
+	return names
+}
+
+// times returns when the requests were reconciled since the last call, after start.
+func (e *env) times(start time.Time) []time.Duration {
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var at []time.Duration
+	for _, r := range e.runs {
+		at = append(at, r.at.Sub(start))
+	}
+	e.runs = nil
+	return at
+}
+
+func seconds(at ...float64) []time.Duration {
+	var out []time.Duration
+	for _, s := range at {
+		out = append(out, time.Duration(s*float64(time.Second)))
+	}
+	return out
+}
+
+// put writes an app in namespace "shop".
+func (e *env) put(name string, replicas int) {
+	e.insert(&app{Namespace: "shop", Name: name, Replicas: replicas})
+}
+
+func (e *env) insert(a *app) {
+	wtxn := e.db.WriteTxn(e.apps)
+	defer wtxn.Commit()
+	_, _, err := e.apps.Insert(wtxn, a)
+	require.NoError(e, err)
+}
+
+func (e *env) remove(name string) {
+	wtxn := e.db.WriteTxn(e.apps)
+	defer wtxn.Commit()
+	_, _, err := e.apps.Delete(wtxn, &app{Namespace: "shop", Name: name})
+	require.NoError(e, err)
+}
+
+func (e *env) putPod(name, owner string) {
+	wtxn := e.db.WriteTxn(e.pods)
+	defer wtxn.Commit()
+	_, _, err := e.pods.Insert(wtxn, &pod{Name: name, Owner: owner})
+	require.NoError(e, err)
+}
+
+func (e *env) removePod(name string) {
+	wtxn := e.db.WriteTxn(e.pods)
+	defer wtxn.Commit()
+	_, _, err := e.pods.Delete(wtxn, &pod{Name: name})
+	require.NoError(e, err)
+}
+
+// rows returns the statuses of the requests that have a row, by key.
+func (e *env) rows() map[string]string {
+	synctest.Wait()
+	rows := map[string]string{}
+	for row := range e.controller.Table().All(e.db.ReadTxn()) {
+		cells := row.TableRow()
+		rows[cells[0]] = cells[1]
+		if cells[2] != "" {
+			rows[cells[0]] += ": " + cells[2]
+		}
+	}
+	return rows
+}
+
+type rows = map[string]string
+
+// logs collects what was logged.
+type logs struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}

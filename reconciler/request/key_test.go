@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package request_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/request"
+)
+
+// reconciledKeys returns the keys of requests, and what Reconcile was called with.
+func reconciledKeys[Req comparable](t *testing.T, keyOf func(Req) index.Key, reqs ...Req) (keys []string, called []Req) {
+	synctest.Test(t, func(t *testing.T) {
+		db := statedb.New()
+		require.NoError(t, db.Start())
+		c, err := request.New(request.Config[Req]{
+			DB: db, KeyOf: keyOf, Name: "keys",
+			Reconciler: request.Func[Req](func(_ context.Context, req Req) (request.Result, error) {
+				called = append(called, req)
+				return request.Result{}, reconciler.Blocked("to be seen")
+			}),
+		})
+		require.NoError(t, err)
+		c.Add(reqs...)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Run(ctx) }()
+		synctest.Wait()
+		for row := range c.Table().All(db.ReadTxn()) {
+			keys = append(keys, row.TableRow()[0])
+		}
+		for _, key := range keys {
+			require.Equal(t, reconciler.StateBlocked, c.Loop().Explain(t.Context(), key).State, key)
+		}
+		cancel()
+		require.NoError(t, <-ended)
+		require.NoError(t, db.Stop())
+	})
+	return keys, called
+}
+
+// Any comparable type can be a request, and different requests have different keys.
+func TestAnyComparableTypeIsARequest(t *testing.T) {
+	t.Run("string", func(t *testing.T) {
+		keys, called := reconciledKeys(t, nil, "b", "a", "b")
+		require.Equal(t, []string{"a", "b"}, keys)
+		require.ElementsMatch(t, []string{"a", "b"}, called)
+	})
+	t.Run("named string", func(t *testing.T) {
+		type host string
+		keys, called := reconciledKeys(t, nil, host("b"), host("a"))
+		require.Equal(t, []string{"a", "b"}, keys)
+		require.ElementsMatch(t, []host{"a", "b"}, called)
+	})
+	t.Run("number", func(t *testing.T) {
+		keys, called := reconciledKeys(t, nil, -7, 12)
+		require.Equal(t, []string{"-7", "12"}, keys)
+		require.ElementsMatch(t, []int{-7, 12}, called)
+	})
+	t.Run("names with slashes", func(t *testing.T) {
+		reqs := []request.NamespacedName{
+			{Namespace: "a/b", Name: "c"}, {Namespace: "a", Name: "b/c"}, {Namespace: `a\`, Name: "c"}, {Namespace: "", Name: ""},
+		}
+		keys, called := reconciledKeys(t, nil, reqs...)
+		require.ElementsMatch(t, []string{`a\/b/c`, "a/b/c", `a\\/c`, "/"}, keys)
+		require.ElementsMatch(t, reqs, called)
+	})
+	t.Run("struct", func(t *testing.T) {
+		type port struct {
+			host   string
+			number uint16
+			flags  [2]bool
+			of     request.NamespacedName
+		}
+		reqs := []port{
+			{"a/b", 80, [2]bool{true, false}, request.NamespacedName{Namespace: "n", Name: "x/y"}},
+			{"a", 80, [2]bool{true, false}, request.NamespacedName{Namespace: "n/x", Name: "y"}},
+		}
+		keys, called := reconciledKeys(t, nil, reqs...)
+		require.ElementsMatch(t, []string{`a\/b/80/true/false/n/x/y`, `a/80/true/false/n\/x/y`}, keys)
+		require.ElementsMatch(t, reqs, called)
+	})
+	t.Run("with a key of its own", func(t *testing.T) {
+		keys, called := reconciledKeys(t, func(f float64) index.Key { return index.String(map[float64]string{0.5: "half"}[f]) }, 0.5)
+		require.Equal(t, []string{"half"}, keys)
+		require.Equal(t, []float64{0.5}, called)
+	})
+}

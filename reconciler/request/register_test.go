@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package request_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/cilium/hive"
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/hivetest"
+	"github.com/cilium/hive/job"
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/request"
+)
+
+// In a hive the controller is jobs, with the names that operators see.
+func TestARegisteredControllerIsJobsOfTheHive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &env{T: t, running: map[request.Request]bool{}}
+		var (
+			health   *cell.SimpleHealth
+			registry *reconciler.Registry
+		)
+		h := hive.New(
+			statedb.Cell, job.Cell, cell.SimpleHealthCell, reconciler.Cell,
+			cell.Module("test", "Test",
+				cell.Provide(job.Registry.NewGroup),
+				cell.Invoke(func(p reconciler.Params, s *cell.SimpleHealth) (err error) {
+					e.db, health, registry = p.DB, s, p.Registry
+					e.apps = statedb.MustNewTable(e.db, "apps", appIndex)
+					e.pods = statedb.MustNewTable(e.db, "pods", podIndex)
+					e.controller, err = request.Register(p, config{
+						Name: "apps", Reconciler: e,
+						Sources: from{request.For(e.apps, (*app).request),
+							request.Owns(e.pods, (*pod).owner), request.Owns(e.pods, (*pod).owner)},
+					})
+					return err
+				}),
+			),
+		)
+		require.NoError(t, h.Start(hivetest.Logger(t), t.Context()))
+		e.put("web", 1)
+		e.putPod("api-1", "api")
+		require.Contains(t, e.took(), "shop/web")
+		require.Equal(t, rows{"shop/web": "Done"}, e.rows())
+
+		for job, message := range map[string]string{
+			"job-for-apps-apps": `OK, following table "apps"`, "job-owns-pods-apps": `OK, following table "pods"`,
+			"job-owns-pods-2-apps": `OK, following table "pods"`, "job-reconcile-apps": "OK, 1 object(s)",
+		} {
+			h := health.GetChild(job)
+			require.NotNil(t, h, job)
+			require.Equal(t, cell.StatusOK, h.Level, job)
+			require.Equal(t, message, h.Status, job)
+		}
+		found, err := registry.Find("test/apps")
+		require.NoError(t, err)
+		require.Equal(t, "requests-apps", found.ID().Table)
+		require.NoError(t, h.Stop(hivetest.Logger(t), t.Context()))
+	})
+}
+
+func TestTheErrorNamesEverythingThatIsWrong(t *testing.T) {
+	db := statedb.New()
+	apps := statedb.MustNewTable(db, "apps", appIndex)
+	_, err := request.New(config{
+		Name: "apps",
+		Sources: from{
+			nil, request.For[request.Request, *app](nil, nil), request.Owns[request.Request](apps, nil),
+			request.Watches[request.Request](apps, nil), request.For(apps, (*app).request, nil),
+			request.For(apps, (*app).request), request.For(apps, (*app).request),
+		},
+	})
+	require.EqualError(t, err, `controller "apps": Config.DB is nil
+Config.Reconciler is nil
+Config.Sources[0] is nil
+Config.Sources[1]: for: the table is nil
+the requestOf function is nil
+Config.Sources[2]: owns: the ownerOf function is nil
+Config.Sources[3]: watches: the requestsOf function is nil
+Config.Sources[4]: for: predicate 0 is nil
+Config.Sources[6]: for: both table "apps" and table "apps" are primary`)
+
+	e := &env{}
+	_, err = request.New(config{DB: db, Reconciler: e, Name: "No Such Name"})
+	require.ErrorContains(t, err, `controller "No Such Name": `)
+	_, err = request.New(config{DB: db, Reconciler: e, Options: []reconciler.Option{reconciler.WithConcurrency(-1)}})
+	require.ErrorContains(t, err, "WithConcurrency")
+	_, err = request.New(request.Config[any]{DB: db})
+	require.ErrorContains(t, err, "Config.KeyOf is nil, and no key can be made of interface {}: it has a part of type interface {}")
+	_, err = request.New(request.Config[struct{ F float64 }]{DB: db})
+	require.ErrorContains(t, err, "it has a part of type float64")
+}

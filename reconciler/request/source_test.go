@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package request_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/request"
+)
+
+type (
+	config = request.Config[request.Request]
+	from   = []request.Source[request.Request]
+)
+
+// "Create 4 Pods and set their OwnerReferences to the object": a change of what an object
+// owns is a request of the owner.
+func TestOwnersAreReconciledWhenWhatTheyOwnChanges(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put("web", 1)
+		e.put("api", 1)
+		e.took()
+
+		e.putPod("web-1", "web")
+		require.Equal(e, []string{"shop/web"}, e.took())
+		e.putPod("stray", "")
+		require.Empty(e, e.took(), "nobody owns it")
+		e.putPod("web-1", "api")
+		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took(), "the old owner is told as well")
+		e.putPod("web-1", "")
+		require.Equal(e, []string{"shop/api"}, e.took())
+		e.putPod("stray", "web")
+		e.took()
+		e.removePod("stray")
+		require.Equal(e, []string{"shop/web"}, e.took())
+		e.putPod("stray", "")
+		e.removePod("stray")
+		require.Empty(e, e.took(), "what was owned before the deletion is forgotten")
+	}, func(e *env, cfg *config) {
+		cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner))
+	})
+}
+
+// A row of another table may concern any number of objects, each once.
+func TestWatchedRowsMakeAnyRequests(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put("web", 1)
+		e.took()
+		e.putPod("web api web", "")
+		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took())
+		require.Equal(e, rows{"shop/web": "Done"}, e.rows(), "what there is not keeps no row")
+		e.removePod("web api web")
+		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took())
+	}, func(e *env, cfg *config) {
+		cfg.Sources = append(cfg.Sources, request.Watches(e.pods, func(change statedb.Change[*pod]) (reqs []request.Request) {
+			for _, name := range strings.Fields(change.Object.Name) {
+				reqs = append(reqs, named("shop", name))
+			}
+			return reqs
+		}))
+	})
+}
+
+// At the start everything there is is reconciled.
+func TestRowsOfTheStartAreRequests(t *testing.T) {
+	inBubble(t, func(e *env) {
+		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took())
+		require.Equal(e, rows{"shop/web": "Done"}, e.rows())
+	}, func(e *env, cfg *config) {
+		e.put("web", 1)
+		e.putPod("api-1", "api")
+		cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner))
+	})
+}
+
+// Without a primary table requests go when they are reconciled, as from a queue.
+func TestWithoutAPrimaryTableNoRequestStays(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.putPod("web-1", "web")
+		e.controller.Add(named("shop", "api"))
+		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took())
+		require.Empty(e, e.rows())
+	}, func(e *env, cfg *config) {
+		cfg.Sources = from{request.Owns(e.pods, (*pod).owner)}
+	})
+}
+
+func TestWhatAPredicateSkipsIsNoRequest(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put("web", 1)
+		e.put("none", 0)
+		require.Equal(e, []string{"shop/web"}, e.took())
+		e.insert(&app{Namespace: "other", Name: "web", Replicas: 1})
+		require.Empty(e, e.took(), "all predicates have to hold")
+		e.remove("web")
+		require.Empty(e, e.took())
+		require.Empty(e, e.rows(), "the row of an object that is gone goes all the same")
+	}, func(e *env, cfg *config) {
+		cfg.Sources = from{request.For(e.apps, (*app).request,
+			func(change statedb.Change[*app]) bool { return change.Object.Replicas > 0 && !change.Deleted },
+			func(change statedb.Change[*app]) bool { return change.Object.Namespace == "shop" },
+		)}
+	})
+}
+
+// A reconciler that writes a status into its object does not wake itself.
+func TestOnlyChangesOfAPartMatter(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.doing(func(_ context.Context, req request.Request) (request.Result, error) {
+			wtxn := e.db.WriteTxn(e.apps)
+			defer wtxn.Commit()
+			if a, _, found := e.apps.Get(wtxn, appIndex.Query(req.String())); found {
+				seen := *a
+				seen.Seen++
+				_, _, err := e.apps.Insert(wtxn, &seen)
+				return request.Result{}, err
+			}
+			return request.Result{}, nil
+		})
+		e.put("web", 1)
+		require.Equal(e, []string{"shop/web"}, e.took())
+		e.put("web", 2)
+		require.Equal(e, []string{"shop/web"}, e.took())
+		e.remove("web")
+		require.Equal(e, []string{"shop/web"}, e.took())
+		e.put("web", 2)
+		require.Equal(e, []string{"shop/web"}, e.took(), "it is new")
+	}, func(e *env, cfg *config) {
+		cfg.Sources = from{request.For(e.apps, (*app).request, request.ChangesOf(e.apps, func(a *app) int { return a.Replicas }))}
+	})
+}
+
+// A change whose requests cannot be found is not lost, not even if what comes after it does
+// not matter; others go on meanwhile.
+func TestAPanicOfASourceIsRetried(t *testing.T) {
+	for _, where := range []string{"function", "predicate"} {
+		t.Run(where, func(t *testing.T) {
+			var broken atomic.Bool
+			panicking := func(a *app) {
+				if broken.Load() && a.Name == "web" {
+					panic("oops")
+				}
+			}
+			inBubble(t, func(e *env) {
+				broken.Store(true)
+				e.put("web", 1)
+				e.put("api", 1)
+				require.Equal(e, []string{"shop/api"}, e.took())
+				require.Contains(e, e.log.String(), "function of a source panicked")
+				require.Contains(e, e.log.String(), "key=shop/web")
+				e.insert(&app{Namespace: "shop", Name: "web", Replicas: 1, Seen: 1})
+				time.Sleep(90 * time.Millisecond)
+				broken.Store(false)
+				synctest.Wait()
+				if where == "function" {
+					require.Empty(e, e.took(), "not before its backoff has passed")
+				}
+				time.Sleep(20 * time.Millisecond)
+				require.Equal(e, []string{"shop/web"}, e.took())
+				time.Sleep(time.Hour)
+				require.Empty(e, e.took())
+			}, func(e *env, cfg *config) {
+				changes := request.ChangesOf(e.apps, func(a *app) int { return a.Replicas })
+				cfg.Sources = from{request.For(e.apps, func(a *app) request.Request {
+					if where == "function" {
+						panicking(a)
+					}
+					return a.request()
+				}, changes, func(change statedb.Change[*app]) bool {
+					if where == "predicate" {
+						panicking(change.Object)
+					}
+					return true
+				})}
+			})
+		})
+	}
+}
+
+// What there is is reconciled now and then though nothing changes, as the loop does.
+func TestRequestsAreRefreshed(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put("web", 1)
+		e.controller.Add(named("shop", "gone"))
+		require.Len(e, e.took(), 2)
+		time.Sleep(150 * time.Minute)
+		require.Equal(e, []string{"shop/web", "shop/web"}, e.took())
+	}, nil, reconciler.WithRefreshing(time.Hour, nil))
+}
+
+// Requests are explained, paused and awaited as the objects of any loop, by their name.
+func TestTheLoopBelowIsThere(t *testing.T) {
+	inBubble(t, func(e *env) {
+		loop := e.controller.Loop()
+		e.returning(request.Result{RequeueAfter: time.Minute}, nil)
+		e.put("web", 1)
+		e.took()
+		x := loop.Explain(e.Context(), "shop/web")
+		require.Equal(e, reconciler.StateRequeue, x.State, x.Why)
+		require.Equal(e, "shop/web", x.Key)
+
+		require.NoError(e, loop.PauseKey("shop/web"))
+		e.put("web", 2)
+		require.Empty(e, e.took())
+		require.NoError(e, loop.ResumeKey("shop/web"))
+		require.Equal(e, []string{"shop/web"}, e.took())
+
+		var registry reconciler.Registry
+		registry.Add(loop)
+		found, err := registry.Find("requests")
+		require.NoError(e, err)
+		require.Equal(e, "requests", found.ID().Table)
+	}, nil)
+}
+
+// The options of the loop take functions of rows.
+func TestRequestsOfAGroupAreReconciledOneAtATime(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.doing(func(context.Context, request.Request) (request.Result, error) {
+			time.Sleep(time.Second)
+			return request.Result{}, nil
+		})
+		start := time.Now()
+		e.put("web", 1)
+		e.put("api", 1)
+		e.insert(&app{Namespace: "other", Name: "web"})
+		time.Sleep(time.Minute)
+		require.ElementsMatch(e, seconds(0, 0, 1), e.times(start))
+	}, nil, reconciler.WithConcurrency(8),
+		reconciler.WithSerialBy(func(row *request.Row[request.Request]) string { return row.Request.Namespace }))
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package request_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/request"
+)
+
+// world is a target with faults: for each app it has how many replicas and pods it was told.
+type world struct {
+	*env
+	mu      sync.Mutex
+	random  *rand.Rand
+	faulty  bool
+	has     map[request.Request]string
+	results map[string]int
+}
+
+// wanted returns what the target is to have of an app, "" if the app is gone.
+func (w *world) wanted(txn statedb.ReadTxn, req request.Request) string {
+	a, _, found := w.apps.Get(txn, appIndex.Query(req.String()))
+	if !found {
+		return ""
+	}
+	pods := 0
+	for p := range w.pods.All(txn) {
+		if p.Owner == req.Name {
+			pods++
+		}
+	}
+	return fmt.Sprintf("%d replicas, %d pods", a.Replicas, pods)
+}
+
+// failing reports whether the target has faults, and is slow.
+func (w *world) failing() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.faulty
+}
+
+// draw returns a number below n.
+func (w *world) draw(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.random.IntN(n)
+}
+
+func (w *world) reconcile(ctx context.Context, req request.Request) (request.Result, error) {
+	wanted := w.wanted(w.db.ReadTxn(), req)
+	if w.failing() && w.draw(4) == 0 {
+		time.Sleep(time.Duration(w.draw(50)) * time.Millisecond)
+	}
+	fault := w.draw(12)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.faulty {
+		fault = -1
+	}
+	if fault > 1 || fault < 0 {
+		if w.has[req] = wanted; wanted == "" {
+			delete(w.has, req)
+		}
+	}
+	w.results[strconv.Itoa(fault)]++
+	switch fault {
+	case 0:
+		return request.Result{}, errors.New("fault")
+	case 1:
+		panic("fault")
+	case 2:
+		return request.Result{Requeue: true}, nil
+	case 3:
+		return request.Result{RequeueAfter: 70 * time.Millisecond}, nil
+	case 4:
+		return request.Result{Requeue: true}, reconciler.RetryAfter(errors.New("too many"), 200*time.Millisecond)
+	case 5:
+		return request.Result{}, reconciler.Blocked("quota")
+	}
+	return request.Result{}, nil
+}
+
+// act is one write of the program.
+func (w *world) act() {
+	name := strconv.Itoa(w.draw(20))
+	switch w.draw(6) {
+	case 0, 1:
+		w.put(name, w.draw(1000))
+	case 2:
+		w.env.remove(name)
+	case 3:
+		w.putPod("pod-"+strconv.Itoa(w.draw(30)), name)
+	case 4:
+		w.removePod("pod-" + strconv.Itoa(w.draw(30)))
+	case 5:
+		w.controller.Add(named("shop", name))
+	}
+}
+
+// When the writes and the faults stop, the target has what the tables say, every app has a
+// row that is Done, and nothing else has one.
+func TestRequestsConvergeUnderFaults(t *testing.T) {
+	for _, workers := range []int{1, 8} {
+		t.Run(strconv.Itoa(workers), func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			w := &world{
+				random: rand.New(rand.NewPCG(seed, 0)), faulty: true,
+				has: map[request.Request]string{}, results: map[string]int{},
+			}
+			inBubble(t, func(e *env) {
+				for range 600 {
+					w.act()
+					if w.draw(3) == 0 {
+						time.Sleep(time.Duration(w.draw(40)) * time.Millisecond)
+					}
+				}
+				w.mu.Lock()
+				w.faulty = false
+				w.mu.Unlock()
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				w.converged()
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				for fault := range 12 {
+					require.NotZero(e, w.results[strconv.Itoa(fault)], "fault %d never came", fault)
+				}
+			}, func(e *env, cfg *config) {
+				w.env = e
+				e.doing(w.reconcile)
+				cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner))
+			}, reconciler.WithConcurrency(workers), reconciler.WithRefreshing(time.Minute, nil), reconciler.WithRetry(50*time.Millisecond, time.Second))
+		})
+	}
+}
+
+func (w *world) converged() {
+	txn := w.db.ReadTxn()
+	has, done := map[request.Request]string{}, rows{}
+	for a := range w.apps.All(txn) {
+		has[a.request()] = w.wanted(txn, a.request())
+		done[a.request().String()] = "Done"
+	}
+	require.Equal(w, done, w.rows())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.Equal(w, has, w.has)
+}
