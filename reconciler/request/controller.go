@@ -83,8 +83,8 @@ func New[Req comparable](cfg Config[Req]) (*Controller[Req], error) {
 // [reconciler.RegisterConfig]), one for each source, named after its kind and its table, and
 // "forget", all with the controller's name appended if it has one. DB, Log and
 // ModuleID are taken from params, Health is that of the jobs. It can be called before the
-// hive has started and after. If the hive has a [reconciler.Registry], the controller is
-// found there by its loop.
+// hive has started and after. With [reconciler.WithRegistry] the controller is found by its
+// loop.
 func Register[Req comparable](params reconciler.Params, cfg Config[Req]) (*Controller[Req], error) {
 	cfg.DB, cfg.Log, cfg.ModuleID = params.DB, params.Log, params.ModuleID
 	c, err := build(cfg, func(cfg reconciler.Config[*Row[Req]]) (*reconciler.Loop[*Row[Req]], error) {

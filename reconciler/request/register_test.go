@@ -30,12 +30,13 @@ func TestARegisteredControllerIsJobsOfTheHive(t *testing.T) {
 			statedb.Cell, job.Cell, cell.SimpleHealthCell, reconciler.Cell,
 			cell.Module("test", "Test",
 				cell.Provide(job.Registry.NewGroup),
-				cell.Invoke(func(p reconciler.Params, s *cell.SimpleHealth) (err error) {
-					e.db, health, registry = p.DB, s, p.Registry
+				cell.Invoke(func(p reconciler.Params, r *reconciler.Registry, s *cell.SimpleHealth) (err error) {
+					e.db, health, registry = p.DB, s, r
 					e.apps = statedb.MustNewTable(e.db, "apps", appIndex)
 					e.pods = statedb.MustNewTable(e.db, "pods", podIndex)
 					e.controller, err = request.Register(p, config{
 						Name: "apps", Reconciler: e,
+						Options: []reconciler.Option{reconciler.WithRegistry(r)},
 						Sources: from{request.For(e.apps, (*app).request),
 							request.Owns(e.pods, (*pod).owner), request.Owns(e.pods, (*pod).owner)},
 					})
