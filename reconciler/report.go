@@ -136,7 +136,11 @@ func (l *Loop[Obj]) stuckText() string {
 	if !l.pool.any() {
 		return ""
 	}
-	var lines []string
+	return strings.Join(l.stuckLines(), "\n")
+}
+
+// stuckLines are those lines. Safe from any goroutine.
+func (l *Loop[Obj]) stuckLines() (lines []string) {
 	for _, s := range l.pool.stuckFlights() {
 		operation := OpUpdate
 		if s.deleted {
@@ -145,7 +149,7 @@ func (l *Loop[Obj]) stuckText() string {
 		lines = append(lines, fmt.Sprintf("%s of %s ignores its deadline, running since %s",
 			operation, keyText(l.indexer.ObjectToKey(s.object)), l.timeOf(s.since).Format(time.RFC3339)))
 	}
-	return strings.Join(lines, "\n")
+	return lines
 }
 
 // breakersText has a line for each breaker that is open.

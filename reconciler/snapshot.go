@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -62,9 +61,7 @@ func (l *Loop[Obj]) Snapshot(ctx context.Context) Snapshot {
 	for i := range s.breakers {
 		x.Breakers = append(x.Breakers, l.breakerText(&s.breakers[i]))
 	}
-	if text := l.stuckText(); text != "" {
-		x.Stuck = strings.Split(text, "\n")
-	}
+	x.Stuck = l.stuckLines()
 	if l.scope.Load() != nil {
 		x.Started = l.started
 		if s.pruning {

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// Any number of people may look in, from any goroutine, while the loop works, and with
+// whatever kind of operations: nothing of the loop is touched but by itself.
+func TestLookingInDisturbsNothing(t *testing.T) {
+	for _, kind := range operationKinds {
+		for _, n := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%s, workers %d", kind.name, n), func(t *testing.T) {
+				inBubble(t, lookWhileItWorks, kind.change, reconciler.WithConcurrency(n),
+					reconciler.WithTimeout(5*time.Millisecond), reconciler.WithBreaker(reconciler.Breaker{Failures: 100}))
+			})
+		}
+	}
+}
+
+func lookWhileItWorks(e *env) {
+	e.target.takes(time.Millisecond)
+	e.target.deciding(func(c call) error {
+		if (c.id+uint64(c.at.UnixMilli()))%3 == 0 {
+			return errors.New("no")
+		}
+		return nil
+	})
+	var looking sync.WaitGroup
+	done := make(chan struct{})
+	for i := range 4 {
+		looking.Go(func() {
+			for n := i; ; n++ {
+				select {
+				case <-done:
+					return
+				case <-time.After(3 * time.Millisecond):
+				}
+				look(e, fmt.Sprint(n%50))
+			}
+		})
+	}
+	for value := range 20 {
+		e.put(value, ids(1, 50)...)
+		e.remove(uint64(1 + value))
+		time.Sleep(10 * time.Millisecond)
+	}
+	close(done)
+	looking.Wait()
+	e.target.failing("")
+	e.pass(10 * time.Second)
+	e.eachDone()
+}
+
+// look asks everything that can be asked.
+func look(e *env, key string) {
+	ctx := e.Context()
+	require.NotEmpty(e, e.loop.Snapshot(ctx).Condition)
+	require.NotEmpty(e, e.loop.Explain(ctx, key).State)
+	e.loop.Objects(ctx, reconciler.ObjectQuery{Status: "Error"})
+	e.loop.Objects(ctx, reconciler.ObjectQuery{Status: "Deleted"})
+	e.loop.Events(reconciler.EventQuery{Key: key})
+	e.loop.Journal()
+	e.loop.Timeline()
+	e.loop.Figures()
+	e.loop.Keys("1", 5)
+}
