@@ -26,9 +26,9 @@ type Figures struct {
 	// the reconciler saw it.
 	Latency Histogram
 
-	// Panics and Timeouts count calls of operations that panicked, or came back with an
-	// error after their deadline; LeftBehind those that ignored it and were not waited
-	// for any more.
+	// Panics counts calls of operations that panicked, Timeouts objects whose operation came
+	// back with an error after its deadline, and LeftBehind calls that ignored it and were
+	// not waited for any more.
 	Panics, Timeouts, LeftBehind uint64
 	// BreakerOpenings counts how often a breaker opened.
 	BreakerOpenings uint64

@@ -108,11 +108,19 @@ func (l *Loop[Obj]) blame(t *task[Obj], a *attempt[Obj], at time.Duration) {
 	class.ever, class.said, class.unsaid = true, at, 0
 }
 
-// errorClasses returns the kinds of failures there were, the latest first. It is called
-// under the lock of the book.
-func (l *Loop[Obj]) errorClasses() []ErrorClass {
-	list := make([]ErrorClass, 0, len(l.book.errors.classes))
-	for _, c := range l.book.errors.classes {
+// list returns copies of the kinds.
+func (c *errorClasses[Obj]) list() []errorClass[Obj] {
+	list := make([]errorClass[Obj], 0, len(c.classes))
+	for _, class := range c.classes {
+		list = append(list, *class)
+	}
+	return list
+}
+
+// errorClasses says for people what kinds of failures there were, the latest first.
+func (l *Loop[Obj]) errorClasses(classes []errorClass[Obj]) []ErrorClass {
+	list := make([]ErrorClass, 0, len(classes))
+	for _, c := range classes {
 		list = append(list, ErrorClass{
 			Class: c.name, Count: c.count, Last: l.timeOf(c.at), Key: l.nameOf(c.object), Example: c.text,
 		})

@@ -43,7 +43,7 @@ func (l *Loop[Obj]) eventsOf(keys []index.Key, q EventQuery) []Event {
 		objects = append(objects, op.object)
 		return q.Limit == 0 || len(events) < q.Limit
 	})
-	// Names are looked up in the table: not under the lock of the journal.
+	// The program has a part in names: not under the lock of the journal.
 	for i := range events {
 		events[i].Key = l.nameOf(objects[i])
 	}

@@ -81,10 +81,8 @@ type sight[Obj any] struct {
 	row      Obj
 	revision statedb.Revision
 	found    bool
-	// standing is nil if the loop has no entry for the key. seen: it has looked at the
-	// row's revision.
+	// standing is nil if the loop has no entry for the key.
 	standing *core.Standing[Obj]
-	seen     bool
 	whole    bool
 	breakers []core.OpenBreaker
 }
@@ -98,7 +96,6 @@ func (l *Loop[Obj]) look(text string) sight[Obj] {
 	if standing, ok := l.core.StandingOf(string(s.key), maxAhead); ok {
 		s.standing = &standing
 	}
-	s.seen = l.observer.saw(s.revision)
 	s.whole, s.breakers = l.pause.whole, l.core.OpenBreakers()
 	return s
 }

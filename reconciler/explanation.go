@@ -140,7 +140,7 @@ type EventQuery struct {
 // ObjectQuery says which objects to list.
 type ObjectQuery struct {
 	// Status is the kind of status that a row has to have: "Error", "Blocked",
-	// "Pending", "Refreshing", "Done" or "" for all, without regard to case; or
+	// "Pending", "Refreshing", "Done", "Unset" or "" for all, without regard to case; or
 	// "Deleted" for deletions that are not carried out.
 	Status string
 	// After is [ObjectPage].Next of the page before; empty for the first.

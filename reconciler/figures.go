@@ -249,7 +249,7 @@ func (l *Loop[Obj]) oldest(txn statedb.ReadTxn, s *roundStanding) time.Time {
 		return oldest
 	}
 	for object := range l.cfg.Table.LowerBound(txn, statedb.ByRevision[Obj](s.observed+1)) {
-		if is := l.cfg.GetStatus(object); is.IsPendingOrRefreshing() && is.Kind == status.KindPending {
+		if is := l.cfg.GetStatus(object); is.Kind == status.KindPending {
 			if oldest.IsZero() || is.UpdatedAt.Before(oldest) {
 				oldest = is.UpdatedAt
 			}

@@ -67,9 +67,8 @@ func (l *Loop[Obj]) Resume() {
 }
 
 // PauseKey pauses one object, which need not exist yet, as [Loop.PauseObjects] does, beside
-// those that are paused already. The key is as [Loop.Explain] takes it. The error is that
-// nobody knows of an object with that key, and that it is no key either. It returns at
-// once. Safe from any goroutine.
+// those that are paused already. The key is as [Loop.Explain] takes it; the error is that
+// it is empty. It returns at once. Safe from any goroutine.
 func (l *Loop[Obj]) PauseKey(key string) error {
 	raw, err := l.keyFrom(key)
 	if err != nil {

@@ -48,26 +48,30 @@ func (l *Loop[Obj]) Snapshot(ctx context.Context) Snapshot {
 
 	b := &l.book
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.standing
+	s, classes := b.standing, b.errors.list()
+	running := l.scope.Load() != nil
+	if running {
+		x.OperationsPerSecond, x.FailuresPerSecond, x.RoundsPerSecond = b.timeline.rates(l.now())
+	}
+	// The program has a part in what follows: not under the lock.
+	b.mu.Unlock()
 	x.Condition = l.condition(why, s.paused)
 	x.States, x.Lanes = stateCounts(s.counts), laneCounts(s.lanes)
 	x.Failing, x.Blocked = s.failing, s.blocked
 	x.Observed = s.observed
 	x.Unseen = l.unseen(txn, &s)
 	x.OldestUnapplied = l.oldest(txn, &s)
-	x.Errors = l.errorClasses()
+	x.Errors = l.errorClasses(classes)
 	x.PruneFailure = s.prune
 	for i := range s.breakers {
 		x.Breakers = append(x.Breakers, l.breakerText(&s.breakers[i]))
 	}
 	x.Stuck = l.stuckLines()
-	if l.scope.Load() != nil {
+	if running {
 		x.Started = l.started
 		if s.pruning {
 			x.NextPrune = l.timeOf(s.pruneAt)
 		}
-		x.OperationsPerSecond, x.FailuresPerSecond, x.RoundsPerSecond = b.timeline.rates(l.now())
 	}
 	return x
 }
