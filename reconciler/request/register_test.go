@@ -4,6 +4,7 @@
 package request_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -123,4 +124,24 @@ func TestAConfigurationThatIsRefusedLeavesNoTable(t *testing.T) {
 	_, err = request.New(config{DB: db, Reconciler: e, Name: "apps", Options: options})
 	require.ErrorIs(t, err, statedb.ErrDuplicateTable)
 	require.Len(t, registry.All(), 1)
+}
+
+// Without a hive the configuration says who is told how it goes, and under which name.
+func TestAControllerTellsTheHealthAndTheMetricsThatItWasGiven(t *testing.T) {
+	health, told := cell.NewSimpleHealth()
+	figures := metrics.NewExpVar()
+	inBubble(t, func(e *env) {
+		e.returning(request.Result{}, errors.New("no quota"))
+		e.put("web", 1)
+		require.Equal(e, []string{"shop/web"}, e.took())
+		following := told.GetChild("for-apps")
+		require.NotNil(e, following)
+		require.Equal(e, `OK, following table "apps"`, following.Status)
+		loop := told.GetChild("reconcile")
+		require.Equal(e, cell.StatusDegraded, loop.Level)
+		require.ErrorContains(e, loop.Error, "no quota")
+		require.Equal(e, "1", figures.ReconciliationTotalErrorsVar.Get("test.module").String())
+	}, func(_ *env, cfg *config) {
+		cfg.ModuleID, cfg.Health = cell.FullModuleID{"test", "module"}, health
+	}, reconciler.WithMetrics(figures))
 }

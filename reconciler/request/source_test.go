@@ -95,6 +95,9 @@ func TestWithoutAPrimaryTableNoRequestStays(t *testing.T) {
 	})
 }
 
+// ofShop is a predicate that holds for the apps of a namespace.
+var ofShop request.Predicate[*app] = func(change statedb.Change[*app]) bool { return change.Object.Namespace == "shop" }
+
 func TestWhatAPredicateSkipsIsNoRequest(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put("web", 1)
@@ -108,7 +111,7 @@ func TestWhatAPredicateSkipsIsNoRequest(t *testing.T) {
 	}, func(e *env, cfg *config) {
 		cfg.Sources = from{request.For(e.apps, (*app).request,
 			func(change statedb.Change[*app]) bool { return change.Object.Replicas > 0 && !change.Deleted },
-			func(change statedb.Change[*app]) bool { return change.Object.Namespace == "shop" },
+			ofShop,
 		)}
 	})
 }
@@ -206,6 +209,10 @@ func TestTheLoopBelowIsThere(t *testing.T) {
 		e.put("web", 1)
 		e.took()
 		x := loop.Explain(e.Context(), "shop/web")
+		for row := range e.controller.Table().All(e.db.ReadTxn()) {
+			require.Equal(e, named("shop", "web"), row.Request)
+			require.Equal(e, reconciler.StatusKindDone, row.Status.Kind)
+		}
 		require.Equal(e, reconciler.StateRequeue, x.State, x.Why)
 		require.Equal(e, "shop/web", x.Key)
 
