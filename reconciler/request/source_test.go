@@ -5,6 +5,7 @@ package request_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -97,6 +98,19 @@ func TestWithoutAPrimaryTableNoRequestStays(t *testing.T) {
 
 // ofShop is a predicate that holds for the apps of a namespace.
 var ofShop request.Predicate[*app] = func(change statedb.Change[*app]) bool { return change.Object.Namespace == "shop" }
+
+// That some rows are on their way out does not make others stay.
+func TestNoRequestStaysWhateverComesMeanwhile(t *testing.T) {
+	inBubble(t, func(e *env) {
+		for round := range 1500 {
+			for i := range 3 {
+				go e.controller.Add(named("shop", strconv.Itoa(i)))
+			}
+			require.NotEmpty(e, e.took())
+			require.Empty(e, e.rows(), "after round %d", round)
+		}
+	}, func(_ *env, cfg *config) { cfg.Sources = nil })
+}
 
 func TestWhatAPredicateSkipsIsNoRequest(t *testing.T) {
 	inBubble(t, func(e *env) {
