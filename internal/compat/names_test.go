@@ -25,6 +25,8 @@ var sections = []section{
 // statedbPage are the names that the published documentation has and v0.8.3 has not.
 var statedbPage = []string{
 	"NewStatusIndex", "WaitForReconciliation", "Params.Lifecycle", "Params.Jobs", "Params.Health",
+	// In its text.
+	"Config.CloneObject", "GetObjectStatus", "SetObjectStatus", "RefreshInterval", "PruneInterval",
 }
 
 // requestPage has the names of a controller's requests.
@@ -48,7 +50,7 @@ var stepperPage = []string{
 	"Stepper", "NewStepper", "Stepper.DisplayPathOfStates", "Stepper.Run",
 	"StepperEngineHook", "StepperEngineHook.EnterInState",
 	// In its text.
-	"LCGraph", "Build", "Start", "DefaultState", "GiveUpError", "Results",
+	"LCGraph", "Build", "Start", "DefaultState", "GiveUpError", "Results", "ObjectGetter", "Update", "GiveUpManager",
 	// What a hook calls on the results.
 	"AddOp", "AddOpSuccess", "AddGiveupError", "ErrorsCount", "OpsCount", "ConsolidatedError", "ResetAllResults",
 }
@@ -65,4 +67,6 @@ var statefulPage = []string{
 	"StatefulReconciler", "StatefulReconciler.GetStateAnnotationKey", "StatefulReconciler.ExtractCurrentState",
 	"StatefulReconciler.CompareStates", "StatefulReconciler.ApplyOperations", "StatefulReconciler.UpdateStateAnnotation",
 	"StatefulResource",
+	// In its text.
+	"logr.Logger",
 }
