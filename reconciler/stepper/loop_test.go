@@ -58,12 +58,16 @@ func TestErrorsAreRetriedWithBackoff(t *testing.T) {
 	})
 }
 
-// A delay with an error is when the retry comes.
+// A delay with an error is when the retry comes: the shortest, and not that of a result without
+// an error.
 func TestDelayWithAnErrorIsARetryAfter(t *testing.T) {
 	var calls atomic.Int32
 	hook := in(stepper.Updater, func(e *stepper.Stepper[*row]) {
 		calls.Add(1)
+		e.AddOp("disk", "looked up", nil, time.Second)
+		e.AddOp("disk", "created", errors.New("full"), 9*time.Second)
 		e.AddOp("disk", "created", errors.New("busy"), 7*time.Second)
+		e.AddOp("disk", "mounted", errors.New("not there"), 0)
 	})
 	inBubble(t, stepper.NewStepper(hook), func(e *env) {
 		e.put(pending(1, 1))
