@@ -113,10 +113,10 @@ func (p *pool[Obj]) free() int {
 	workers, stuck := p.limit, p.stuck
 	p.mu.Unlock()
 	ahead := 0
-	if p.busy > 0 {
-		ahead = int(min(time.Duration(workers)*aheadTime/p.busy, time.Duration(workers)*aheadMost))
+	if p.busy > 0 && p.busy < aheadTime {
+		ahead = int(min(aheadMost, aheadTime/p.busy))
 	}
-	return max(0, workers+ahead-(p.inFlight-stuck))
+	return max(0, workers*(1+ahead)-(p.inFlight-stuck))
 }
 
 // give queues flights.
