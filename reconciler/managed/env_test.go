@@ -122,7 +122,7 @@ func (e *env) write(f func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, nam
 		f(e.writer(), wtxn, name)
 	}
 	wtxn.Commit()
-	synctest.Wait()
+	pass(0)
 }
 
 // want makes the table want all objects with a size.
@@ -254,9 +254,12 @@ func (e *env) forget() {
 // revision returns that of the table, which grows with every write.
 func (e *env) revision() statedb.Revision { return e.table.Revision(e.db.ReadTxn()) }
 
-// pass lets virtual time go by, and waits until the loop is idle.
+// slack is what a loop may take to gather what is due together, and to pace its rounds.
+const slack = 10 * time.Millisecond
+
+// pass lets virtual time go by, and a little more, and waits until the loop is idle.
 func pass(d time.Duration) {
-	time.Sleep(d)
+	time.Sleep(d + slack)
 	synctest.Wait()
 }
 
