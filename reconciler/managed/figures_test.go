@@ -4,6 +4,8 @@
 package managed_test
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -28,6 +30,17 @@ func (c *counts) lock(kind string) (unlock func()) {
 	}
 	c.kinds[kind] = true
 	return c.mu.Unlock
+}
+
+// soFar returns what has been told.
+func (c *counts) soFar() *counts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &counts{
+		kinds: maps.Clone(c.kinds), reconciled: slices.Clone(c.reconciled), ready: slices.Clone(c.ready),
+		deleted: slices.Clone(c.deleted), drifts: slices.Clone(c.drifts),
+		known: c.known, exists: c.exists, isReady: c.isReady, synced: c.synced,
+	}
 }
 
 func (c *counts) FirstReconciled(kind string, after time.Duration) {
@@ -77,31 +90,31 @@ func TestMetricsTellOfEachObjectOnceAndCountThemAll(t *testing.T) {
 			return each
 		}
 		e.want(1)
-		require.Equal(e, all(0), c.reconciled)
-		require.Empty(e, c.ready)
+		require.Equal(e, all(0), c.soFar().reconciled)
+		require.Empty(e, c.soFar().ready)
 		pass(time.Second)
-		require.Equal(e, all(time.Second), c.ready)
-		require.Equal(e, []int{n, n, n, n}, []int{c.known, c.exists, c.isReady, c.synced})
+		require.Equal(e, all(time.Second), c.soFar().ready)
+		require.Equal(e, []int{n, n, n, n}, []int{c.soFar().known, c.soFar().exists, c.soFar().isReady, c.soFar().synced})
 
 		e.want(2)
-		require.Empty(e, c.drifts, "what a program changes is no drift")
+		require.Empty(e, c.soFar().drifts, "what a program changes is no drift")
 		e.cloud.set(func(c *cloud) {
 			for _, s := range c.buckets {
 				s.size = 9
 			}
 		})
 		pass(time.Minute)
-		require.Len(e, c.drifts, n)
-		require.InDelta(e, 60, c.drifts[0].Seconds(), 2)
+		require.Len(e, c.soFar().drifts, n)
+		require.InDelta(e, 60, c.soFar().drifts[0].Seconds(), 2)
 
 		e.remove()
-		require.Equal(e, []int{n, n, 0, n}, []int{c.known, c.exists, c.isReady, c.synced})
+		require.Equal(e, []int{n, n, 0, n}, []int{c.soFar().known, c.soFar().exists, c.soFar().isReady, c.soFar().synced})
 		pass(time.Second)
 		e.gone()
-		require.Equal(e, all(time.Second), c.deleted)
-		require.Equal(e, []int{0, 0, 0, 0}, []int{c.known, c.exists, c.isReady, c.synced})
-		require.Equal(e, all(0), c.reconciled)
-		require.Equal(e, map[string]bool{"bucket": true}, c.kinds)
+		require.Equal(e, all(time.Second), c.soFar().deleted)
+		require.Equal(e, []int{0, 0, 0, 0}, []int{c.soFar().known, c.soFar().exists, c.soFar().isReady, c.soFar().synced})
+		require.Equal(e, all(0), c.soFar().reconciled)
+		require.Equal(e, map[string]bool{"bucket": true}, c.soFar().kinds)
 
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.sticky = true })
@@ -109,9 +122,9 @@ func TestMetricsTellOfEachObjectOnceAndCountThemAll(t *testing.T) {
 		pass(20 * time.Second)
 		e.cloud.set(func(c *cloud) { c.sticky = false })
 		pass(2 * time.Minute)
-		require.Len(e, c.deleted, 2*n)
-		require.Greater(e, c.deleted[n], 20*time.Second)
-		require.Zero(e, c.known)
+		require.Len(e, c.soFar().deleted, 2*n)
+		require.Greater(e, c.soFar().deleted[n], 20*time.Second)
+		require.Zero(e, c.soFar().known)
 	}, func(e *env) []managed.Option {
 		c = &counts{}
 		return append(noGrace(e), managed.WithMetrics(c), managed.WithKind("bucket"))
