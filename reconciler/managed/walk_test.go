@@ -206,7 +206,7 @@ func (w *walk) end() {
 func TestNothingIsLeakedOrCreatedTwiceWhateverFails(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		for _, workers := range []int{1, 8} {
-			for seed := range uint64(40) {
+			for seed := range uint64(20) {
 				t.Run(fmt.Sprintf("known=%t/workers=%d/seed=%d", known, workers, seed), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						w := &walk{env: newEnv(t, workers), rnd: rand.New(rand.NewPCG(seed, 7))}
