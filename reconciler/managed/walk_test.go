@@ -166,7 +166,7 @@ func (w *walk) settled() {
 	for _, name := range w.names {
 		b := w.get(name)
 		require.NotNil(w, b, "%q", name)
-		require.Equal(w, []int{b.Size}, w.cloud.holds(name), "of %q", name)
+		require.Equal(w, []int{b.Size}, w.cloud.holds(name), "of %q: %s %+v", name, b.Status, b.Meta)
 		require.True(w, managed.IsReady(b), "%q: %+v", name, b.Conditions)
 		require.True(w, managed.IsSynced(b), "%q: %+v", name, b.Conditions)
 	}
