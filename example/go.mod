@@ -21,6 +21,7 @@ require (
 	github.com/prometheus/client_model v0.6.2 // indirect
 	github.com/prometheus/common v0.70.1 // indirect
 	github.com/prometheus/procfs v0.21.1 // indirect
+	go.etcd.io/bbolt v1.4.3 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 )
 
