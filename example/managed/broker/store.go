@@ -84,8 +84,12 @@ func (s *Store) seen(r record) (api.Tunnel, bool) {
 
 func (s *Store) settled(r record) bool { return s.now().Sub(r.Changed) >= s.lag }
 
-// changed returns the record after a change that readers do not see yet.
+// changed returns the record after a change that readers do not see yet. What changes nothing
+// does not make them wait longer.
 func (s *Store) changed(r record, to api.Settings, deleted bool) record {
+	if to == r.Tunnel.Settings && deleted == r.Deleted {
+		return r
+	}
 	if t, ok := s.seen(r); ok {
 		r.Before = &t.Settings
 	} else {
