@@ -139,7 +139,8 @@ func runDemo(ctx context.Context, args []string) (err error) {
 	}.Run(ctx)
 }
 
-// faults are those of the demo's broker: one call in seven goes wrong.
+// faults are those of the demo's broker: one call in eight goes wrong, and one in four is slow, so
+// that an agent can be killed in the middle of something.
 var faults = []string{
-	"-lag", "500ms", "-unavailable", "0.05", "-busy", "0.02", "-reset", "0.05", "-slow", "0.03", "-slow-by", "100ms",
+	"-lag", "500ms", "-unavailable", "0.05", "-busy", "0.02", "-reset", "0.05", "-slow", "0.25", "-slow-by", "100ms",
 }

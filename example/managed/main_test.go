@@ -66,7 +66,7 @@ func TestADemoThatCannotStartSaysSo(t *testing.T) {
 	require.ErrorContains(t, err, "did not start")
 	log, readErr := os.ReadFile(filepath.Join(dir, "log"))
 	require.NoError(t, readErr)
-	assert.Contains(t, string(log), "managed broker: Faults.Reset is 2, must be from 0 to 1\nFaults add up to 2, must be at most 1")
+	assert.Contains(t, string(log), "managed broker: Faults.Reset is 2, must be from 0 to 1\nthe faults add up to 2, must be at most 1")
 }
 
 func TestWrongArgumentsAreRefused(t *testing.T) {

@@ -110,13 +110,8 @@ func newBroker(lifecycle cell.Lifecycle, o Options) *client.Client {
 
 func register(
 	params reconciler.Params, registry *reconciler.Registry, o Options,
-	table statedb.RWTable[*Tunnel], broker *client.Client, recorder *event.TableRecorder, jobs job.Group,
+	table statedb.RWTable[*Tunnel], broker *client.Client, recorder event.Recorder, jobs job.Group,
 ) error {
-	throttled, err := event.NewThrottledRecorder(
-		event.NewMultiRecorder(recorder, event.NewSlogRecorder(o.Log)), event.Throttle{})
-	if err != nil {
-		return err
-	}
 	outside := &external{broker, o.Owner}
 	cfg := reconciler.Config[*Tunnel]{
 		Table: table, Clone: (*Tunnel).Clone, SetStatus: (*Tunnel).SetStatus, GetStatus: (*Tunnel).GetStatus,
@@ -129,14 +124,14 @@ func register(
 			reconciler.WithPruning(o.Sweep),
 		},
 	}
-	_, err = managed.RegisterConfig(params, cfg,
+	_, err := managed.RegisterConfig(params, cfg,
 		managed.WithExternalConnecter[*Tunnel](outside),
 		managed.WithInitializers(managed.NewNameAsExternalName[*Tunnel]()),
 		managed.WithDeterministicExternalName(),
 		managed.WithCreationGracePeriod(o.Grace),
 		managed.WithPollInterval(o.Poll),
 		managed.WithTimeout(timeout),
-		managed.WithRecorder(throttled.WithAnnotations(event.SourceAnnotation, "tunnels")),
+		managed.WithRecorder(recorder.WithAnnotations(event.SourceAnnotation, "tunnels")),
 	)
 	if err != nil {
 		return err

@@ -94,7 +94,7 @@ func TestABrokenFileChangesNothing(t *testing.T) {
 	require.NoError(t, e.reads(one))
 	revision := e.writer.Table.Revision(e.db.ReadTxn())
 	for text, problem := range map[string]string{
-		"tunnels: 1": "cannot unmarshal",
+		"tunnels: 1":                            "cannot unmarshal",
 		"tunnels: [{name: web, mtu: 1500}]":     "field mtu not found",
 		"tunnels: [{remote: 203.0.113.1}]":      "tunnel 1 has no name",
 		"tunnels: [{name: web}, {name: web}]":   `tunnel "web" is there twice`,

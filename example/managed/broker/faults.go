@@ -44,14 +44,14 @@ func (f Faults) Validate() error {
 	for _, p := range []struct {
 		name  string
 		value float64
-	}{{"Unavailable", f.Unavailable}, {"Busy", f.Busy}, {"Slow", f.Slow}, {"Reset", f.Reset}} {
+	}{{"Faults.Unavailable", f.Unavailable}, {"Faults.Busy", f.Busy}, {"Faults.Slow", f.Slow}, {"Faults.Reset", f.Reset}} {
 		if !(p.value >= 0 && p.value <= 1) {
-			errs = append(errs, fmt.Errorf("Faults.%s is %v, must be from 0 to 1", p.name, p.value))
+			errs = append(errs, fmt.Errorf("%s is %v, must be from 0 to 1", p.name, p.value))
 		}
 		sum += p.value
 	}
 	if sum > 1 {
-		errs = append(errs, fmt.Errorf("Faults add up to %v, must be at most 1", sum))
+		errs = append(errs, fmt.Errorf("the faults add up to %v, must be at most 1", sum))
 	}
 	if f.SlowBy < 0 {
 		errs = append(errs, fmt.Errorf("Faults.SlowBy is %s, must not be negative", f.SlowBy))

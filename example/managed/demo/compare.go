@@ -84,8 +84,8 @@ func (h holds) names(w wanted) []string {
 // print writes a table of what is wanted and what there is.
 func (h holds) print(out io.Writer, w wanted) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	line := func(cells ...any) { fmt.Fprintf(table, "  %v\t%v\t%v\t%v\t%v\t%v\t%v\n", cells...) }
-	line("TUNNEL", "WANTED", "THE BROKER HOLDS", "CREATED", "UPDATED", "LOST", "DELETED")
+	line := func(cells ...any) { fmt.Fprintf(table, "  %v\t%v\t%v\t%v\t%v\t%v\t%v\t%v\n", cells...) }
+	line("TUNNEL", "WANTED", "THE BROKER HOLDS", "CREATED", "ASKED AGAIN", "UPDATED", "LOST", "DELETED")
 	for _, name := range h.names(w) {
 		want, there := "-", "-"
 		if settings, ok := w[name]; ok {
@@ -95,7 +95,7 @@ func (h holds) print(out io.Writer, w wanted) error {
 			there = describe(t.Settings) + " " + t.ID
 		}
 		a := h.audit[name]
-		line(name, want, there, a.Creates, a.Updates, a.Lost, a.Deletes)
+		line(name, want, there, a.Creates, a.Repeats, a.Updates, a.Lost, a.Deletes)
 	}
 	return table.Flush()
 }
