@@ -18,6 +18,10 @@ help: ## say what there is to make
 run: ## run netagent: a network namespace that follows example/netagent/state.yaml
 	@cd example && $(GO) build -o netagent/netagent ./netagent && exec netagent/netagent -state netagent/state.yaml
 
+.PHONY: run-managed
+run-managed: ## run a tunnel broker that fails on purpose, and an agent that is killed now and then
+	@cd example && $(GO) build -o managed/managed ./managed && exec managed/managed demo
+
 .PHONY: test
 test: lint tidy test-root test-prometheus test-benchmarks test-example test-browser ## lint, and run all tests with -race
 

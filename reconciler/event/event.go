@@ -4,17 +4,14 @@
 // Package event tells people what happened to an object: that a resource was created, that
 // it could not be deleted, that somebody has to decide. An operation hands an [Event] to a
 // [Recorder], and the recorder says where it is to be read: in the log ([NewSlogRecorder]), in
-// a table that `db/show events` prints ([Cell]), in several places ([NewMultiRecorder]).
+// a table that `db/show events` prints ([Cell]), in several places ([NewMultiRecorder]), and
+// how many are too many ([NewThrottledRecorder]).
 //
 // Events are for people. No program should be steered by them: they are folded, throttled
 // and forgotten. What a program needs is in the object's status.
 package event
 
-import (
-	"maps"
-
-	"github.com/statekeel/statekeel/reconciler/object"
-)
+import "github.com/statekeel/statekeel/reconciler/object"
 
 // Type says whether an event is a good one.
 type Type string
@@ -42,6 +39,9 @@ type Event struct {
 	// Annotations say more by name. The map is shared by the copies of an event, and must
 	// not be changed once it is recorded. nil means none.
 	Annotations map[string]string
+	// HeldBack is how many events of the same object and reason a throttle has kept from
+	// the recorder since the one before. It is for throttles to set.
+	HeldBack uint64
 }
 
 // Normal returns an event that says how things go. The keys and values, in turn, are its
@@ -80,35 +80,3 @@ type nopRecorder struct{}
 
 func (nopRecorder) Event(object.Object, Event)         {}
 func (nopRecorder) WithAnnotations(...string) Recorder { return nopRecorder{} }
-
-// with returns annotations and, on top of them, the keys and values; the map given stays as
-// it is.
-func with(annotations map[string]string, keysAndValues []string) map[string]string {
-	if len(keysAndValues) == 0 {
-		return annotations
-	}
-	added := make(map[string]string, len(annotations)+(len(keysAndValues)+1)/2)
-	maps.Copy(added, annotations)
-	for i := 0; i < len(keysAndValues); i += 2 {
-		value := ""
-		if i+1 < len(keysAndValues) {
-			value = keysAndValues[i+1]
-		}
-		added[keysAndValues[i]] = value
-	}
-	return added
-}
-
-// under returns the event with annotations of a recorder below its own.
-func under(e Event, annotations map[string]string) Event {
-	switch {
-	case len(annotations) == 0:
-	case len(e.Annotations) == 0:
-		e.Annotations = annotations
-	default:
-		both := maps.Clone(annotations)
-		maps.Copy(both, e.Annotations)
-		e.Annotations = both
-	}
-	return e
-}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package agent keeps the tunnels at a broker at what a file says. Everything that it knows
+// beside the file is in memory, and gone with the process: what an earlier one created it finds
+// again by the names.
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/cilium/hive"
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/job"
+	"github.com/cilium/hive/shell"
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/example/managed/client"
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/commands"
+	"github.com/statekeel/statekeel/reconciler/event"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+// Options say what an agent does. File, Broker, Owner and Log are required.
+type Options struct {
+	// File is the path of what is wanted.
+	File string
+	// Broker is the URL of the broker, and Owner whose tunnels these are there. An owner has
+	// one agent.
+	Broker, Owner string
+	// Poll is after how long a tunnel that is as wanted is looked at again, Sweep how often
+	// that is deleted which nobody wants. They have to be positive.
+	Poll, Sweep time.Duration
+	// Grace is how long the broker may not know of what it has created.
+	Grace time.Duration
+	// Listener is where HTTP is served; nil means nowhere. It gets closed.
+	Listener net.Listener
+	// Shell is the path of the socket of hive's script shell; empty means none.
+	Shell string
+	// Log is for warnings and errors, of hive and the reconciler, too.
+	Log *slog.Logger
+}
+
+// Run runs an agent until the context ends.
+func (o Options) Run(ctx context.Context) error {
+	if o.Poll <= 0 || o.Sweep <= 0 {
+		return errors.New("the intervals to poll and to sweep must be positive")
+	}
+	h := hive.New(
+		statedb.Cell, job.Cell, cell.SimpleHealthCell,
+		reconciler.Cell, commands.Cell, event.Cell,
+		cell.Provide(func() Options { return o }),
+		tunnelsCell,
+		httpCell,
+		shellCell(o),
+	)
+	if err := h.Start(o.Log, ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	return h.Stop(o.Log, stopping)
+}
+
+// stopTimeout bounds how long the agent may take to stop.
+const stopTimeout = 10 * time.Second
+
+func shellCell(o Options) cell.Cell {
+	if o.Shell == "" {
+		return cell.Group()
+	}
+	return shell.ServerCell(o.Shell)
+}
+
+const (
+	// The waits between attempts at what fails, and for what the broker does not show yet.
+	minBackoff = 50 * time.Millisecond
+	maxBackoff = time.Second
+
+	// workers is how many tunnels are worked on at a time: mostly they wait for the broker.
+	workers = 4
+
+	// timeout bounds what is asked of the broker in one pass.
+	timeout = 5 * time.Second
+)
+
+var tunnelsCell = cell.Module(
+	"tunnels",
+	"Keeps the tunnels at the broker at what the file says",
+
+	cell.ProvidePrivate(job.Registry.NewGroup, newBroker),
+	cell.Provide(newTable),
+	cell.Invoke(register),
+)
+
+func newBroker(lifecycle cell.Lifecycle, o Options) *client.Client {
+	broker := client.New(o.Broker)
+	lifecycle.Append(cell.Hook{OnStop: func(cell.HookContext) error {
+		broker.Close()
+		return nil
+	}})
+	return broker
+}
+
+func register(
+	params reconciler.Params, registry *reconciler.Registry, o Options,
+	table statedb.RWTable[*Tunnel], broker *client.Client, recorder event.Recorder, jobs job.Group,
+) error {
+	outside := &external{broker, o.Owner}
+	cfg := reconciler.Config[*Tunnel]{
+		Table: table, Clone: (*Tunnel).Clone, SetStatus: (*Tunnel).SetStatus, GetStatus: (*Tunnel).GetStatus,
+		Sweeper: outside,
+		Options: []reconciler.Option{
+			reconciler.WithName(managed.ControllerName("tunnel")),
+			reconciler.WithRegistry(registry),
+			reconciler.WithConcurrency(workers),
+			reconciler.WithRetry(minBackoff, maxBackoff),
+			reconciler.WithPruning(o.Sweep),
+		},
+	}
+	_, err := managed.RegisterConfig(params, cfg,
+		managed.WithExternalConnecter[*Tunnel](outside),
+		managed.WithInitializers(managed.NewNameAsExternalName[*Tunnel]()),
+		managed.WithDeterministicExternalName(),
+		managed.WithCreationGracePeriod(o.Grace),
+		managed.WithPollInterval(o.Poll),
+		managed.WithTimeout(timeout),
+		managed.WithRecorder(recorder.WithAnnotations(event.SourceAnnotation, "tunnels")),
+	)
+	if err != nil {
+		return err
+	}
+	follow(jobs, params.DB, managed.NewWriter(cfg, keep), o)
+	return nil
+}
+
+// follow adds the job that reads the file. Until it has, the table is not initialised, and
+// nothing is taken for unwanted.
+func follow(jobs job.Group, db *statedb.DB, writer managed.Writer[*Tunnel], o Options) {
+	wtxn := db.WriteTxn(writer.Table)
+	initialized := writer.Table.RegisterInitializer(wtxn, "file")
+	wtxn.Commit()
+	f := &follower{path: o.File, db: db, writer: writer, log: o.Log}
+	jobs.Add(job.OneShot("file", func(ctx context.Context, health cell.Health) error {
+		return f.run(ctx, health, initialized)
+	}))
+}

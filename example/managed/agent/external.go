@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/example/managed/api"
+	"github.com/statekeel/statekeel/example/managed/client"
+	"github.com/statekeel/statekeel/reconciler/managed"
+	"github.com/statekeel/statekeel/reconciler/object"
+)
+
+// external is the broker, as seen by the reconciler of one owner's tunnels.
+type external struct {
+	broker *client.Client
+	owner  string
+}
+
+var (
+	_ managed.ExternalConnecter[*Tunnel] = (*external)(nil)
+	_ managed.ExternalClient[*Tunnel]    = (*external)(nil)
+)
+
+// Connect implements [managed.ExternalConnecter]: all tunnels have the same broker.
+func (e *external) Connect(context.Context, *Tunnel) (managed.ExternalClient[*Tunnel], error) {
+	return e, nil
+}
+
+// Observe implements [managed.ExternalClient]. Tunnels are found by name, so that what an
+// earlier process created is found, too.
+func (e *external) Observe(ctx context.Context, t *Tunnel) (managed.ExternalObservation, error) {
+	there, found, err := e.broker.Find(ctx, e.owner, t.Name)
+	if err != nil || !found {
+		return managed.ExternalObservation{}, err
+	}
+	t.ID, t.Address = there.ID, there.Address
+	observation := managed.ExternalObservation{ResourceExists: true, ResourceUpToDate: there.Settings == t.Settings}
+	if !observation.ResourceUpToDate {
+		observation.Diff = fmt.Sprintf("wanted %+v, there is %+v", t.Settings, there.Settings)
+	}
+	return observation, nil
+}
+
+// Create implements [managed.ExternalClient].
+func (e *external) Create(ctx context.Context, t *Tunnel) error {
+	_, err := e.broker.Create(ctx, api.Request{Name: t.Name, Owner: e.owner, Settings: t.Settings})
+	if errors.Is(err, client.ErrNoAnswer) {
+		return fmt.Errorf("%w: %w", managed.ErrCreateUnsure, err)
+	}
+	return err
+}
+
+// Update implements [managed.ExternalClient].
+func (e *external) Update(ctx context.Context, t *Tunnel) error {
+	return e.broker.Update(ctx, t.ID, t.Settings)
+}
+
+// Delete implements [managed.ExternalClient].
+func (e *external) Delete(ctx context.Context, t *Tunnel) error {
+	err := e.broker.Delete(ctx, t.ID)
+	if errors.Is(err, client.ErrNotFound) {
+		return nil // readers see it for a while
+	}
+	return err
+}
+
+// List implements [reconciler.Sweeper]: what this owner has, to delete what nobody wants, such as
+// what was taken out of the file while no agent ran.
+func (e *external) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Tunnel) bool) error {
+	all, err := e.broker.List(ctx, e.owner)
+	if err != nil {
+		return err
+	}
+	for _, there := range all {
+		t := &Tunnel{Meta: managed.Meta{Meta: object.Meta{Name: there.Name}}, Settings: there.Settings, ID: there.ID, Address: there.Address}
+		t.SetFinalizers([]string{managed.FinalizerName})
+		if !yield(t) {
+			break
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/statekeel/statekeel/example/managed/api"
+	"github.com/statekeel/statekeel/reconciler/managed"
+	"github.com/statekeel/statekeel/reconciler/object"
+)
+
+// Desired is what the file says: YAML, or JSON.
+type Desired struct {
+	Tunnels []DesiredTunnel `json:"tunnels" yaml:"tunnels"`
+}
+
+// DesiredTunnel is one tunnel that is wanted.
+type DesiredTunnel struct {
+	// Name is the tunnel's at the broker, too. It must be unique.
+	Name         string `json:"name" yaml:"name"`
+	api.Settings `yaml:",inline"`
+}
+
+// parse returns what a file says, or everything that is wrong with it. Whether the settings can
+// be had the broker knows.
+func parse(data []byte) (Desired, error) {
+	var d Desired
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&d); err != nil && !errors.Is(err, io.EOF) {
+		return d, err
+	}
+	var errs []error
+	seen := map[string]bool{}
+	for i, t := range d.Tunnels {
+		switch {
+		case t.Name == "":
+			errs = append(errs, fmt.Errorf("tunnel %d has no name", i+1))
+		case seen[t.Name]:
+			errs = append(errs, fmt.Errorf("tunnel %q is there twice", t.Name))
+		}
+		seen[t.Name] = true
+	}
+	return d, errors.Join(errs...)
+}
+
+// readEvery is how often the file is read. It is small.
+const readEvery = 100 * time.Millisecond
+
+// follower keeps the table at what the file says.
+type follower struct {
+	path   string
+	db     *statedb.DB
+	writer managed.Writer[*Tunnel]
+	log    *slog.Logger
+	// trouble is the last thing that was wrong, so that it is said once.
+	trouble string
+}
+
+// run applies the file again and again until the context ends. initialized is called once the
+// first good version has been. It is a job.
+func (f *follower) run(ctx context.Context, health cell.Health, initialized func(statedb.WriteTxn)) error {
+	ticker := time.NewTicker(readEvery)
+	defer ticker.Stop()
+	for {
+		err := f.read(initialized)
+		if err == nil {
+			initialized = func(statedb.WriteTxn) {}
+		}
+		f.tell(health, err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// tell says what is wrong, or no more, when that is news.
+func (f *follower) tell(health cell.Health, err error) {
+	trouble := ""
+	if err != nil {
+		trouble = err.Error()
+	}
+	if err == nil {
+		health.OK("applied")
+	} else if trouble != f.trouble {
+		health.Degraded("the file is not applied, what it said before stays in force", err)
+		f.log.Error("file not applied, what it said before stays in force", "file", f.path, "error", err)
+	}
+	f.trouble = trouble
+}
+
+// read makes the table want what the file says. It writes what differs, and so takes back, too,
+// what became of a tunnel that was wanted again before it was gone.
+func (f *follower) read(initialized func(statedb.WriteTxn)) error {
+	data, err := os.ReadFile(f.path)
+	if err != nil {
+		return err
+	}
+	desired, err := parse(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
+	}
+	wtxn := f.db.WriteTxn(f.writer.Table)
+	defer wtxn.Abort()
+	if err := f.apply(wtxn, desired); err != nil {
+		return err
+	}
+	initialized(wtxn)
+	wtxn.Commit()
+	return nil
+}
+
+func (f *follower) apply(wtxn statedb.WriteTxn, desired Desired) error {
+	wanted := map[string]bool{}
+	for _, t := range desired.Tunnels {
+		wanted[t.Name] = true
+		row := &Tunnel{Meta: managed.Meta{Meta: object.Meta{Name: t.Name}}, Settings: t.Settings}
+		if _, err := f.writer.Apply(wtxn, row); err != nil {
+			return err
+		}
+	}
+	var unwanted []*Tunnel
+	for row := range f.writer.Table.All(wtxn) {
+		if !wanted[row.Name] {
+			unwanted = append(unwanted, row)
+		}
+	}
+	for _, row := range unwanted {
+		if _, err := f.writer.Delete(wtxn, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}

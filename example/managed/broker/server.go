@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/statekeel/statekeel/example/managed/api"
+)
+
+// NewHandler returns the broker's HTTP interface to a store. Only the owner's API goes wrong.
+// The error names every fault that is wrong.
+func NewHandler(store *Store, faults Faults) (http.Handler, error) {
+	if err := faults.Validate(); err != nil {
+		return nil, err
+	}
+	s := &server{store}
+	owner := http.NewServeMux()
+	owner.HandleFunc("POST /v1/tunnels", s.create)
+	owner.HandleFunc("GET /v1/tunnels", s.list)
+	owner.HandleFunc("PUT /v1/tunnels/{id}", s.update)
+	owner.HandleFunc("DELETE /v1/tunnels/{id}", s.delete)
+
+	mux := http.NewServeMux()
+	mux.Handle("/v1/", newFaulty(faults, owner))
+	mux.HandleFunc("GET /admin/tunnels", s.truth)
+	mux.HandleFunc("GET /admin/audit", s.audit)
+	mux.HandleFunc("POST /admin/drift", s.drift)
+	return mux, nil
+}
+
+// headTimeout is how long a client may take to send the head of a request.
+const headTimeout = 10 * time.Second
+
+// Serve answers requests until the context ends. It closes the listener. An error means that it
+// could not go on.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: headTimeout}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		_ = server.Close()
+	})
+	err := server.Serve(listener)
+	if !stop() {
+		<-stopped
+	}
+	if !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve HTTP on %s: %w", listener.Addr(), err)
+	}
+	return nil
+}
+
+type server struct{ store *Store }
+
+func (s *server) create(w http.ResponseWriter, r *http.Request) {
+	var request api.Request
+	if !read(w, r, &request) || !valid(w, request.Settings) {
+		return
+	}
+	if request.Name == "" || request.Owner == "" {
+		answer(w, http.StatusBadRequest, api.Problem{Error: "name and owner are needed"})
+		return
+	}
+	t, created, err := s.store.Create(request)
+	code := http.StatusOK
+	if created {
+		code = http.StatusCreated
+	}
+	reply(w, code, t, err)
+}
+
+func (s *server) list(w http.ResponseWriter, r *http.Request) {
+	all, err := s.store.List()
+	chosen := []api.Tunnel{}
+	owner, name := r.FormValue("owner"), r.FormValue("name")
+	for _, t := range all {
+		if (owner == "" || t.Owner == owner) && (name == "" || t.Name == name) {
+			chosen = append(chosen, t)
+		}
+	}
+	reply(w, http.StatusOK, chosen, err)
+}
+
+func (s *server) update(w http.ResponseWriter, r *http.Request) {
+	var settings api.Settings
+	if !read(w, r, &settings) || !valid(w, settings) {
+		return
+	}
+	t, err := s.store.Update(r.PathValue("id"), settings)
+	reply(w, http.StatusOK, t, err)
+}
+
+func (s *server) delete(w http.ResponseWriter, r *http.Request) {
+	t, err := s.store.Delete(r.PathValue("id"))
+	reply(w, http.StatusAccepted, t, err)
+}
+
+func (s *server) truth(w http.ResponseWriter, _ *http.Request) {
+	all, err := s.store.Truth()
+	reply(w, http.StatusOK, all, err)
+}
+
+func (s *server) audit(w http.ResponseWriter, _ *http.Request) {
+	all, err := s.store.Audit()
+	reply(w, http.StatusOK, all, err)
+}
+
+func (s *server) drift(w http.ResponseWriter, r *http.Request) {
+	var d api.Drift
+	if !read(w, r, &d) {
+		return
+	}
+	t, err := s.store.Drift(d)
+	reply(w, http.StatusOK, t, err)
+}
+
+// maxBody is how long a request may be, in bytes.
+const maxBody = 1 << 16
+
+// read reads the body of a request, or answers that it cannot.
+func read(w http.ResponseWriter, r *http.Request, to any) bool {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(to); err != nil {
+		answer(w, http.StatusBadRequest, api.Problem{Error: err.Error()})
+		return false
+	}
+	return true
+}
+
+// valid says if settings can be had, or answers that they cannot.
+func valid(w http.ResponseWriter, settings api.Settings) bool {
+	var errs []error
+	if _, err := netip.ParseAddr(settings.Remote); err != nil {
+		errs = append(errs, fmt.Errorf("remote %q is not an address", settings.Remote))
+	}
+	if settings.Bandwidth < 1 || settings.Bandwidth > api.MaxBandwidth {
+		errs = append(errs, fmt.Errorf("bandwidth %d is not from 1 to %d", settings.Bandwidth, api.MaxBandwidth))
+	}
+	if err := errors.Join(errs...); err != nil {
+		answer(w, http.StatusUnprocessableEntity, api.Problem{Error: err.Error()})
+		return false
+	}
+	return true
+}
+
+// reply answers with a value, or with what went wrong in the store.
+func reply(w http.ResponseWriter, code int, value any, err error) {
+	switch {
+	case err == nil:
+		answer(w, code, value)
+	case errors.Is(err, errNotFound):
+		answer(w, http.StatusNotFound, api.Problem{Error: err.Error()})
+	case errors.Is(err, errGoing):
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+		answer(w, http.StatusConflict, api.Problem{Error: err.Error()})
+	default:
+		answer(w, http.StatusInternalServerError, api.Problem{Error: err.Error()})
+	}
+}
+
+func answer(w http.ResponseWriter, code int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	// An error means that the client is gone.
+	_ = json.NewEncoder(w).Encode(value)
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/cilium/hive/shell"
+
+	"github.com/statekeel/statekeel/example/managed/agent"
+	"github.com/statekeel/statekeel/example/managed/broker"
+	"github.com/statekeel/statekeel/example/managed/demo"
+)
+
+// listen listens, and says where.
+func listen(address string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Printf("http://%s\n", listener.Addr())
+	return listener, nil
+}
+
+func runBroker(ctx context.Context, args []string) (err error) {
+	var faults broker.Faults
+	flags := flag.NewFlagSet("managed broker", flag.ContinueOnError)
+	file := flags.String("file", "broker.db", "the `file` that the tunnels are in")
+	address := flags.String("listen", "127.0.0.1:7080", "`address` for HTTP; port 0 is a free one")
+	lag := flags.Duration("lag", time.Second, "for how long what was written is not read")
+	parent := flags.Bool("with-parent", false, "stop when standard input ends")
+	flags.Float64Var(&faults.Unavailable, "unavailable", 0, "`probability` of a 503, from 0 to 1")
+	flags.Float64Var(&faults.Busy, "busy", 0, "`probability` of a 429 with Retry-After")
+	flags.Float64Var(&faults.Slow, "slow", 0, "`probability` of a slow answer")
+	flags.DurationVar(&faults.SlowBy, "slow-by", 200*time.Millisecond, "how slow that is")
+	flags.Float64Var(&faults.Reset, "reset", 0, "`probability` of a connection that is reset after the effect")
+	flags.Uint64Var(&faults.Seed, "seed", 1, "what decides which calls go wrong")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	store, err := broker.Open(*file, *lag)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	handler, err := broker.NewHandler(store, faults)
+	if err != nil {
+		return err
+	}
+	listener, err := listen(*address)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := withParent(ctx, *parent)
+	defer cancel()
+	return broker.Serve(ctx, listener, handler)
+}
+
+func runAgent(ctx context.Context, args []string) error {
+	o := agent.Options{Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	flags := flag.NewFlagSet("managed agent", flag.ContinueOnError)
+	flags.StringVar(&o.File, "file", "tunnels.yaml", "the `file` that says what is wanted; edits are followed")
+	flags.StringVar(&o.Broker, "broker", "http://127.0.0.1:7080", "`URL` of the broker")
+	flags.StringVar(&o.Owner, "owner", "agent", "whose the tunnels are; `name` each agent another one")
+	flags.DurationVar(&o.Poll, "poll", 5*time.Second, "after how long what is as wanted is looked at again")
+	flags.DurationVar(&o.Sweep, "sweep", 10*time.Second, "how often that is deleted which nobody wants")
+	flags.DurationVar(&o.Grace, "grace", 5*time.Second, "how long the broker may not know what it has created")
+	flags.StringVar(&o.Shell, "shell", defaultShell(), "`path` of the socket for managed shell; \"\" is none")
+	address := flags.String("listen", "127.0.0.1:7081", "`address` for HTTP; port 0 is a free one")
+	parent := flags.Bool("with-parent", false, "stop when standard input ends")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	var err error
+	if o.Listener, err = listen(*address); err != nil {
+		return err
+	}
+	ctx, cancel := withParent(ctx, *parent)
+	defer cancel()
+	return o.Run(ctx)
+}
+
+// defaultShell is the path of the shell's socket. Whoever can connect can do what the agent can,
+// so it is a directory of this user's, if there is one.
+func defaultShell() string {
+	directory := os.Getenv("XDG_RUNTIME_DIR")
+	if directory == "" {
+		directory = os.TempDir()
+	}
+	return filepath.Join(directory, "managed-"+strconv.Itoa(os.Getuid())+".sock")
+}
+
+func runShell(_ context.Context, args []string) error {
+	cmd := shell.ShellCmd(defaultShell(), "managed> ", func(w io.Writer) {
+		fmt.Fprintln(w, "This is the shell of an agent. Try: db/show tunnels, db/show events, reconciler, help.")
+	})
+	cmd.Use = "managed shell [command] [args]..."
+	cmd.Flags().SetInterspersed(false)
+	cmd.SetArgs(args)
+	return cmd.Execute()
+}
+
+func runDemo(ctx context.Context, args []string) (err error) {
+	flags := flag.NewFlagSet("managed demo", flag.ContinueOnError)
+	seed := flags.Uint64("seed", 1, "what decides which calls of the broker go wrong")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "managed")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err == nil {
+			err = os.RemoveAll(dir)
+		}
+	}()
+	return demo.Demo{
+		Command: func(args ...string) *exec.Cmd { return exec.Command(program, args...) },
+		Dir:     dir,
+		Broker:  append([]string{"-seed", strconv.FormatUint(*seed, 10)}, faults...),
+		Out:     os.Stdout,
+	}.Run(ctx)
+}
+
+// faults are those of the demo's broker: one call in eight goes wrong, and one in four is slow, so
+// that an agent can be killed in the middle of something.
+var faults = []string{
+	"-lag", "500ms", "-unavailable", "0.05", "-busy", "0.02", "-reset", "0.05", "-slow", "0.25", "-slow-by", "100ms",
+}

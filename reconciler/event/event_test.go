@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package event_test
+
+import (
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/reconciler/event"
+	"github.com/statekeel/statekeel/reconciler/object"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// row is an object by what it embeds.
+type row struct{ object.Meta }
+
+func named(name string) *row { return &row{object.Meta{Namespace: "prod", Name: name}} }
+
+// recorded is one event that a memory was handed.
+type recorded struct {
+	object string
+	event  event.Event
+}
+
+// memory is a recorder that remembers. Recorders made from it share what they remember.
+type memory struct {
+	all         *[]recorded
+	mu          *sync.Mutex
+	annotations []string
+}
+
+func newMemory() *memory { return &memory{all: new([]recorded), mu: new(sync.Mutex)} }
+
+func (m *memory) Event(obj object.Object, e event.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := 0; i < len(m.annotations); i += 2 {
+		e.Message += " " + m.annotations[i] + "=" + m.annotations[i+1]
+	}
+	*m.all = append(*m.all, recorded{object.KeyOf(obj).String(), e})
+}
+
+func (m *memory) WithAnnotations(keysAndValues ...string) event.Recorder {
+	return &memory{m.all, m.mu, append(m.annotations[:len(m.annotations):len(m.annotations)], keysAndValues...)}
+}
+
+// take returns what was recorded since the last time.
+func (m *memory) take() []recorded {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := *m.all
+	*m.all = nil
+	return all
+}
+
+func TestEventsAreMadeInALine(t *testing.T) {
+	require.Equal(t, event.Event{Type: event.TypeNormal, Reason: "Created", Message: "made it"},
+		event.Normal("Created", "made it"))
+	require.Equal(t, event.Event{
+		Type: event.TypeNormal, Reason: "Created", Message: "made it",
+		Annotations: map[string]string{"id": "7", "zone": "a"},
+	}, event.Normal("Created", "made it", "id", "7", "zone", "a"))
+	require.Equal(t, event.Event{
+		Type: event.TypeWarning, Reason: "CannotCreate", Message: "refused",
+		Annotations: map[string]string{"id": "7"},
+	}, event.Warning("CannotCreate", errors.New("refused"), "id", "7"))
+}
+
+func TestAWarningWithoutAnErrorHasNoMessage(t *testing.T) {
+	require.Equal(t, event.Event{Type: event.TypeWarning, Reason: "Odd"}, event.Warning("Odd", nil))
+}
+
+func TestALastKeyWithoutAValueHasAnEmptyOne(t *testing.T) {
+	require.Equal(t, map[string]string{"id": "7", "left": ""}, event.Normal("r", "m", "id", "7", "left").Annotations)
+}
+
+func TestTheNopRecorderForgets(t *testing.T) {
+	r := event.NewNopRecorder()
+	require.NotPanics(t, func() { r.WithAnnotations("a", "1").Event(named("web"), event.Normal("r", "m")) })
+}
+
+func TestOfSeveralRecordersEachIsHandedTheEvent(t *testing.T) {
+	a, b := newMemory(), newMemory()
+	r := event.NewMultiRecorder(a, nil, b)
+	r.Event(named("web"), event.Normal("Created", "made it"))
+	want := []recorded{{"prod/web", event.Normal("Created", "made it")}}
+	require.Equal(t, want, a.take())
+	require.Equal(t, want, b.take())
+
+	r.WithAnnotations("id", "7").Event(named("web"), event.Normal("Created", "made it"))
+	want = []recorded{{"prod/web", event.Normal("Created", "made it id=7")}}
+	require.Equal(t, want, a.take())
+	require.Equal(t, want, b.take())
+
+	r.Event(named("web"), event.Normal("Created", "as it was"))
+	require.Equal(t, "as it was", a.take()[0].event.Message)
+}
+
+func TestOfNoRecordersNoneIsHandedTheEvent(t *testing.T) {
+	r := event.NewMultiRecorder(nil)
+	require.NotPanics(t, func() { r.WithAnnotations("a", "1").Event(named("web"), event.Normal("r", "m")) })
+}
+
+// inParallel calls f from several goroutines, with the number of the call.
+func inParallel(goroutines, calls int, f func(int)) {
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for i := range calls {
+				f(g*calls + i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func nth(i int) *row { return named("web" + strconv.Itoa(i)) }

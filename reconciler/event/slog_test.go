@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package event_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler/event"
+	"github.com/statekeel/statekeel/reconciler/object"
+)
+
+// logged returns what a recorder logs in a test, without the times.
+func logged(level slog.Level, record func(r event.Recorder)) string {
+	var out strings.Builder
+	record(event.NewSlogRecorder(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+		Level: level,
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey && len(groups) == 0 {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))))
+	return out.String()
+}
+
+func TestEventsAreLogged(t *testing.T) {
+	require.Equal(t, `level=INFO msg="made it" object=prod/web reason=Created
+level=WARN msg=refused object=web reason=CannotCreate
+level=INFO msg=Odd object=prod/web reason=Odd
+level=WARN msg=refused object=prod/web reason=CannotCreate held_back=12 source=tunnels annotations.id=7 annotations.zone=a
+`, logged(slog.LevelInfo, func(r event.Recorder) {
+		r.Event(named("web"), event.Normal("Created", "made it"))
+		r.Event(&object.Meta{Name: "web"}, event.Warning("CannotCreate", errors.New("refused")))
+		r.Event(named("web"), event.Event{Type: "Other", Reason: "Odd"})
+		e := event.Warning("CannotCreate", errors.New("refused"), "zone", "a", "id", "7", event.SourceAnnotation, "tunnels")
+		e.HeldBack = 12
+		r.Event(named("web"), e)
+	}))
+}
+
+func TestWhatIsNotLoggedCostsNothing(t *testing.T) {
+	r := event.NewSlogRecorder(slog.New(slog.DiscardHandler)).WithAnnotations("id", "7")
+	obj, e := named("web"), event.Normal("Created", "made it", "zone", "a")
+	require.Zero(t, testing.AllocsPerRun(10, func() { r.Event(obj, e) }))
+}
+
+func TestTheLevelOfTheLogHolds(t *testing.T) {
+	require.Equal(t, "level=WARN msg=refused object=prod/web reason=CannotCreate\n", logged(slog.LevelWarn, func(r event.Recorder) {
+		r.Event(named("web"), event.Normal("Created", "made it"))
+		r.Event(named("web"), event.Warning("CannotCreate", errors.New("refused")))
+	}))
+}
+
+func TestAnnotationsOfARecorderAreUnderThoseOfTheEvent(t *testing.T) {
+	require.Equal(t, `level=INFO msg=m object=prod/web reason=r annotations.a=3 annotations.b=2 annotations.c=4
+level=INFO msg=m object=prod/web reason=r annotations.a=1 annotations.b=1
+level=INFO msg=m object=prod/web reason=r
+`, logged(slog.LevelInfo, func(r event.Recorder) {
+		one := r.WithAnnotations("a", "1", "b", "1")
+		two := one.WithAnnotations("a", "2", "b", "2")
+		two.Event(named("web"), event.Normal("r", "m", "a", "3", "c", "4"))
+		one.Event(named("web"), event.Normal("r", "m"))
+		r.Event(named("web"), event.Normal("r", "m"))
+	}))
+}
+
+func TestWithoutALogNothingIsRecorded(t *testing.T) {
+	r := event.NewSlogRecorder(nil)
+	require.NotPanics(t, func() { r.WithAnnotations("a", "1").Event(named("web"), event.Normal("r", "m")) })
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package event_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/reconciler/event"
+)
+
+// throttled runs a test in a bubble of virtual time.
+func throttled(t *testing.T, config event.Throttle, test func(t *testing.T, r event.Recorder, m *memory)) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r, err := event.NewThrottledRecorder(m, config)
+		require.NoError(t, err)
+		test(t, r, m)
+	})
+}
+
+var errRefused = errors.New("refused")
+
+func warn(r event.Recorder, object string, reason event.Reason, times int) {
+	for i := range times {
+		r.Event(named(object), event.Warning(reason, fmt.Errorf("attempt %d: %w", i, errRefused)))
+	}
+}
+
+func TestWarningsOfOneObjectAndReasonAreThrottled(t *testing.T) {
+	throttled(t, event.Throttle{Limit: 0.1, Burst: 2}, func(t *testing.T, r event.Recorder, m *memory) {
+		warn(r, "web", "CannotCreate", 10)
+		require.Len(t, m.take(), 2, "a burst")
+
+		time.Sleep(9 * time.Second)
+		warn(r, "web", "CannotCreate", 1)
+		require.Empty(t, m.take())
+
+		time.Sleep(time.Second)
+		warn(r, "web", "CannotCreate", 3)
+		passed := m.take()
+		require.Len(t, passed, 1)
+		require.Equal(t, uint64(8+1), passed[0].event.HeldBack)
+
+		time.Sleep(10 * time.Second)
+		warn(r, "web", "CannotCreate", 1)
+		require.Equal(t, uint64(2), m.take()[0].event.HeldBack, "each is counted once")
+
+		time.Sleep(10 * time.Second)
+		warn(r, "web", "CannotCreate", 1)
+		require.Zero(t, m.take()[0].event.HeldBack)
+	})
+}
+
+func TestOtherObjectsReasonsAndSourcesAreThrottledByThemselves(t *testing.T) {
+	throttled(t, event.Throttle{Limit: 0.1, Burst: 1}, func(t *testing.T, r event.Recorder, m *memory) {
+		other := r.WithAnnotations(event.SourceAnnotation, "other")
+		for range 3 {
+			warn(r, "web", "CannotCreate", 1)
+			warn(r, "web", "CannotDelete", 1)
+			warn(r, "db", "CannotCreate", 1)
+			warn(other, "web", "CannotCreate", 1)
+		}
+		require.Len(t, m.take(), 4)
+	})
+}
+
+func TestRecordersMadeFromAThrottledOneShareTheThrottle(t *testing.T) {
+	throttled(t, event.Throttle{Limit: 0.1, Burst: 1}, func(t *testing.T, r event.Recorder, m *memory) {
+		warn(r, "web", "CannotCreate", 1)
+		warn(r.WithAnnotations("id", "7"), "web", "CannotCreate", 5)
+		require.Len(t, m.take(), 1)
+		time.Sleep(10 * time.Second)
+		warn(r.WithAnnotations("id", "7"), "web", "CannotCreate", 1)
+		passed := m.take()
+		require.Equal(t, uint64(5), passed[0].event.HeldBack)
+		require.Equal(t, map[string]string{"id": "7"}, passed[0].event.Annotations)
+	})
+}
+
+func TestWhatIsNoWarningPasses(t *testing.T) {
+	throttled(t, event.Throttle{Limit: 0.1, Burst: 1}, func(t *testing.T, r event.Recorder, m *memory) {
+		for range 100 {
+			r.Event(named("web"), event.Normal("Created", "made it"))
+		}
+		require.Len(t, m.take(), 100)
+	})
+}
+
+func TestTheDefaultsOfAThrottle(t *testing.T) {
+	throttled(t, event.Throttle{}, func(t *testing.T, r event.Recorder, m *memory) {
+		warn(r, "web", "CannotCreate", 10)
+		require.Len(t, m.take(), 5)
+		time.Sleep(10 * time.Second)
+		warn(r, "web", "CannotCreate", 10)
+		require.Len(t, m.take(), 1)
+	})
+	throttled(t, event.Throttle{Limit: rate.Inf}, func(t *testing.T, r event.Recorder, m *memory) {
+		warn(r, "web", "CannotCreate", 100)
+		require.Len(t, m.take(), 100, "without a limit")
+	})
+}
+
+func TestTheSubjectThatWasQuietLongestIsForgotten(t *testing.T) {
+	throttled(t, event.Throttle{Limit: 0.1, Burst: 1, Remembered: 2}, func(t *testing.T, r event.Recorder, m *memory) {
+		warn(r, "one", "CannotCreate", 2)
+		warn(r, "two", "CannotCreate", 2)
+		warn(r, "one", "CannotCreate", 1) // two is now the one that was quiet longer
+		require.Len(t, m.take(), 2)
+		warn(r, "three", "CannotCreate", 2)
+		require.Len(t, m.take(), 1)
+
+		warn(r, "one", "CannotCreate", 1)
+		require.Empty(t, m.take(), "one is remembered")
+		warn(r, "two", "CannotCreate", 1)
+		passed := m.take()
+		require.Len(t, passed, 1, "two has a burst again")
+		require.Zero(t, passed[0].event.HeldBack)
+	})
+}
+
+func TestAThrottleNamesWhatIsWrong(t *testing.T) {
+	_, err := event.NewThrottledRecorder(nil, event.Throttle{Limit: -1, Burst: -2, Remembered: -3})
+	require.EqualError(t, err, `new throttled recorder: the recorder to throttle is nil
+Throttle.Limit is -1, must not be negative
+Throttle.Burst is -2, must not be negative
+Throttle.Remembered is -3, must not be negative`)
+}
+
+func TestAThrottleCountsFromAnyGoroutine(t *testing.T) {
+	throttled(t, event.Throttle{Limit: 0.1, Burst: 3, Remembered: 8}, func(t *testing.T, r event.Recorder, m *memory) {
+		const goroutines, calls = 8, 100
+		inParallel(goroutines, calls, func(i int) {
+			r.Event(nth(i%4), event.Warning("CannotCreate", errRefused))
+		})
+		require.Len(t, m.take(), 4*3)
+		time.Sleep(10 * time.Second)
+		heldBack := uint64(0)
+		for i := range 4 {
+			r.Event(nth(i), event.Warning("CannotCreate", errRefused))
+			heldBack += m.take()[0].event.HeldBack
+		}
+		require.Equal(t, uint64(goroutines*calls-4*3), heldBack)
+	})
+}
