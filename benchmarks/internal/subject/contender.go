@@ -28,8 +28,8 @@ const (
 
 	StatekeelRequest       = "statekeel/request"
 	StatekeelRequest8      = "statekeel/request-8"
-	StatekeelRequestAdded  = "statekeel/request+added"
-	StatekeelRequestAdded8 = "statekeel/request+added-8"
+	StatekeelRequestAdded  = "statekeel/request+add"
+	StatekeelRequestAdded8 = "statekeel/request+add-8"
 	ControllerRuntime      = "controller-runtime"
 	ControllerRuntime8     = "controller-runtime-8"
 )
