@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed
+
+import (
+	"context"
+	"slices"
+)
+
+// NewFinalizer returns a [Finalizer] that keeps a name among the finalizers of an object. Both
+// calls are idempotent and never fail.
+func NewFinalizer[T Resource](name string) Finalizer[T] { return namedFinalizer[T]{name} }
+
+type namedFinalizer[T Resource] struct{ name string }
+
+// Name returns the name.
+func (f namedFinalizer[T]) Name() string { return f.name }
+
+// AddFinalizer adds the name, if it is not there.
+func (f namedFinalizer[T]) AddFinalizer(_ context.Context, obj T) error {
+	addFinalizer(obj, f.name)
+	return nil
+}
+
+// RemoveFinalizer removes the name, if it is there.
+func (f namedFinalizer[T]) RemoveFinalizer(_ context.Context, obj T) error {
+	removeFinalizer(obj, f.name)
+	return nil
+}
+
+// HasFinalizer reports whether an object has a finalizer.
+func HasFinalizer(obj Resource, name string) bool {
+	return slices.Contains(obj.GetFinalizers(), name)
+}
+
+func addFinalizer(obj Resource, name string) {
+	if !HasFinalizer(obj, name) {
+		obj.SetFinalizers(append(slices.Clone(obj.GetFinalizers()), name))
+	}
+}
+
+func removeFinalizer(obj Resource, name string) {
+	if HasFinalizer(obj, name) {
+		obj.SetFinalizers(slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == name }))
+	}
+}

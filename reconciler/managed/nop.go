@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed
+
+import "context"
+
+// NopClient is an outside system in which everything exists, is as wanted, and goes by itself.
+type NopClient[T any] struct{}
+
+// Observe returns that the resource exists and is up to date; of an object that is to be
+// deleted, that it is gone.
+func (*NopClient[T]) Observe(_ context.Context, obj T) (ExternalObservation, error) {
+	if r, ok := any(obj).(Resource); ok && WasDeleted(r) {
+		return ExternalObservation{}, nil
+	}
+	return ExternalObservation{ResourceExists: true, ResourceUpToDate: true}, nil
+}
+
+// Create returns nil.
+func (*NopClient[T]) Create(context.Context, T) error { return nil }
+
+// Update returns nil.
+func (*NopClient[T]) Update(context.Context, T) error { return nil }
+
+// Delete returns nil.
+func (*NopClient[T]) Delete(context.Context, T) error { return nil }
+
+// NopConnecter connects to nothing.
+type NopConnecter[T any] struct{}
+
+// NopConnector is another spelling of [NopConnecter].
+type NopConnector[T any] = NopConnecter[T]
+
+// Connect returns a [NopClient] and no error.
+func (*NopConnecter[T]) Connect(context.Context, T) (ExternalClient[T], error) {
+	return &NopClient[T]{}, nil
+}
+
+// NopDisconnecter is a connecter with a Disconnect that does nothing.
+type NopDisconnecter[T any] struct{ connecter ExternalConnecter[T] }
+
+// NopDisconnector is another spelling of [NopDisconnecter].
+type NopDisconnector[T any] = NopDisconnecter[T]
+
+// NewNopDisconnecter gives a connecter, which must not be nil, a Disconnect that does nothing.
+func NewNopDisconnecter[T any](c ExternalConnecter[T]) ExternalConnectDisconnecter[T] {
+	return &NopDisconnecter[T]{c}
+}
+
+// NewNopDisconnector is another spelling of [NewNopDisconnecter].
+func NewNopDisconnector[T any](c ExternalConnector[T]) ExternalConnectDisconnector[T] {
+	return NewNopDisconnecter(c)
+}
+
+// Connect calls Connect of the connecter.
+func (c *NopDisconnecter[T]) Connect(ctx context.Context, obj T) (ExternalClient[T], error) {
+	return c.connecter.Connect(ctx, obj)
+}
+
+// Disconnect returns nil.
+func (*NopDisconnecter[T]) Disconnect(context.Context) error { return nil }

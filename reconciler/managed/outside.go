@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/status"
+)
+
+// disconnectTime is how long disconnecting may take, also when the program stops.
+const disconnectTime = 10 * time.Second
+
+var errNoClient = errors.New("the connecter returned no client")
+
+// connect begins to talk to the outside system; from here on the timeout runs.
+func (p *pass[T]) connect() (over bool, err error) {
+	p.bounded = scoped{p.ctx, &p.scope}
+	if p.r.opts.timeout > 0 {
+		p.bounded, p.cancel = context.WithTimeout(p.bounded, p.r.opts.timeout)
+	}
+	client, err := p.r.connecter.Connect(p.bounded, p.obj)
+	if err == nil && client == nil {
+		err = errNoClient
+	}
+	if err != nil {
+		return true, p.fail(ReasonCannotConnect, "connect", err)
+	}
+	p.client = client
+	return false, nil
+}
+
+// disconnect ends what connect began.
+func (p *pass[T]) disconnect() {
+	if p.client == nil {
+		return
+	}
+	own, ok := p.client.(ExternalDisconnecter)
+	if !ok && p.r.disconnecter == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), disconnectTime)
+	defer cancel()
+	var errs []error
+	if ok {
+		errs = append(errs, own.Disconnect(ctx))
+	}
+	if p.r.disconnecter != nil {
+		errs = append(errs, p.r.disconnecter.Disconnect(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		p.trail.add("disconnect: " + err.Error())
+		p.warn(ReasonCannotDisconnect, err)
+	}
+}
+
+// observe looks at the external resource.
+func (p *pass[T]) observe() (over bool, err error) {
+	p.observation, err = p.look()
+	if err != nil {
+		return true, p.fail(ReasonCannotObserve, "observe", err)
+	}
+	p.observed = true
+	if token, ok := p.obj.GetAnnotations()[AnnotationReconcileRequested]; ok {
+		p.obj.SetAnnotation(AnnotationReconcileHandled, token)
+	}
+	return false, nil
+}
+
+// look lets the client observe, and then sees to what it says of being ready.
+func (p *pass[T]) look() (seen ExternalObservation, err error) {
+	was := ConditionOf(p.obj, TypeReady)
+	p.obj.RemoveCondition(TypeReady)
+	// Also when the client panics: the object is written all the same.
+	defer func() { p.settleReady(was, seen.ResourceExists && err == nil) }()
+	if p.policy.ShouldLateInitialize() {
+		return p.client.Observe(p.bounded, p.obj)
+	}
+	onto := p.r.clone(p.obj)
+	seen, err = p.client.Observe(p.bounded, onto)
+	replaceAnnotations(p.obj, onto)
+	p.obj.SetConditions(onto.GetConditions()...)
+	return seen, err
+}
+
+// settleReady sets the condition of being ready to what the client has said; else to Available
+// if the resource exists, or what it was.
+func (p *pass[T]) settleReady(was Condition, exists bool) {
+	is := ConditionOf(p.obj, TypeReady)
+	switch {
+	case is != (Condition{Type: TypeReady, Status: ConditionUnknown}):
+		p.obj.RemoveCondition(TypeReady)
+		is.ObservedGeneration = p.obj.GetGeneration()
+	case exists && !WasDeleted(p.obj):
+		is = Available()
+		is.ObservedGeneration = p.obj.GetGeneration()
+	case was == is:
+		return
+	default:
+		is = was
+	}
+	if is.Same(was) {
+		is.LastTransitionTime = was.LastTransitionTime
+	}
+	p.obj.SetConditions(is)
+}
+
+// awaitCreated sees to a resource that is not there though it should be.
+func (p *pass[T]) awaitCreated() (over bool, err error) {
+	if p.observation.ResourceExists {
+		return false, nil
+	}
+	if !WasDeleted(p.obj) && !p.policy.ShouldCreate() {
+		return true, p.fail(ReasonCannotObserve, "observe", errMissing)
+	}
+	created := GetCreateSucceeded(p.obj)
+	if created.IsZero() || p.now().Sub(created) >= p.r.opts.creationGrace {
+		return false, nil
+	}
+	p.trail.add("observe: not seen yet")
+	p.tell(ReasonPendingConfirmation, errNotSeenYet.Error())
+	return true, p.again(errNotSeenYet)
+}
+
+// publishObserved hands on the connection details that were observed.
+func (p *pass[T]) publishObserved() (over bool, err error) {
+	if err := p.publish(p.observation.ConnectionDetails); err != nil {
+		return true, err
+	}
+	return false, nil
+}
+
+// publish hands on connection details, if there are any.
+func (p *pass[T]) publish(details ConnectionDetails, conditions ...Condition) error {
+	if details == nil {
+		return nil
+	}
+	for _, publisher := range p.r.publishers {
+		if err := publisher.PublishConnection(p.ctx, p.obj, details); err != nil {
+			return p.fail(ReasonCannotPublish, "publish connection details", err, conditions...)
+		}
+	}
+	return nil
+}
+
+// lateInitialize writes what the client has filled in, before anything is done about it.
+func (p *pass[T]) lateInitialize() (over bool, err error) {
+	if !p.observation.ResourceLateInitialized || !p.policy.ShouldLateInitialize() || !p.changed() {
+		return false, nil
+	}
+	p.trail.add("late initialised")
+	if err := p.checkpoint(); err != nil {
+		return true, p.fail(ReasonCannotWriteManaged, "write what was filled in", err)
+	}
+	return false, nil
+}
+
+// update makes what exists as it is wanted, and ends the pass until the next poll.
+func (p *pass[T]) update() (over bool, err error) {
+	if p.observation.ResourceUpToDate {
+		p.trail.add("observe: as wanted")
+		p.mark(ReconcileSuccess())
+		p.r.figures.asWanted(p.key(), p.now())
+		return true, p.poll()
+	}
+	p.trail.add("observe: differs")
+	if diff := p.observation.Diff; diff != "" {
+		p.trail.add(diff)
+		p.debug("the external resource differs", "diff", diff)
+	}
+	if !p.policy.ShouldUpdate() {
+		p.trail.add("may not be updated")
+		p.mark(ReconcileSuccess())
+		return true, p.poll()
+	}
+	if err := p.client.Update(p.bounded, p.obj); err != nil {
+		return true, p.fail(ReasonCannotUpdate, "update", err)
+	}
+	if p.drifted() {
+		p.r.figures.repaired(p.key(), p.now())
+	}
+	if err := p.publish(p.takeDetails()); err != nil {
+		return true, err
+	}
+	p.trail.add("updated")
+	p.tell(ReasonUpdated, "requested the update of the external resource")
+	p.mark(ReconcileSuccess())
+	return true, p.poll()
+}
+
+// drifted reports whether nobody asked for the pass: then what differs has changed by itself.
+func (p *pass[T]) drifted() bool {
+	if !p.known {
+		return false
+	}
+	kind := p.r.getStatus(p.row).Kind
+	return kind == status.KindDone || kind == status.KindRefreshing
+}
+
+// poll ends a pass until the object is to be observed again.
+func (p *pass[T]) poll() error {
+	interval, ok, err := GetPollInterval(p.obj)
+	if err != nil {
+		p.trail.add(err.Error())
+		p.warn(ReasonPollIntervalInvalid, err)
+	}
+	if !ok {
+		interval = p.r.opts.pollInterval
+	}
+	if p.r.hook != nil {
+		interval = p.r.hook(p.obj, interval)
+	} else {
+		interval = jittered(interval, p.r.opts.pollJitter)
+	}
+	if interval <= 0 {
+		return nil
+	}
+	return reconciler.Requeue(interval)
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// heedPause leaves a paused object alone, its deletion included.
+func (p *pass[T]) heedPause() (over bool, err error) {
+	var invalid error
+	p.policy, invalid = policyOf(p.obj, p.r.opts.policies)
+	if !IsPaused(p.obj) && (invalid != nil || !p.policy.IsPaused()) {
+		p.invalid = invalid
+		return false, nil
+	}
+	p.paused = true
+	p.trail.add("paused")
+	if p.forced {
+		p.warn(ReasonDeletionRefused, errPausedRemoved)
+		return true, errPausedRemoved
+	}
+	paused := ReconcilePaused()
+	if WasDeleted(p.obj) {
+		paused = paused.WithMessage(errPausedDelete.Error())
+	}
+	switch {
+	case !p.news(paused):
+	case WasDeleted(p.obj):
+		p.warn(ReasonDeletionRefused, errPausedDelete)
+	default:
+		p.tell(ReasonEventPaused, "nothing is done for the object while it is paused")
+	}
+	p.mark(paused)
+	return true, nil
+}
+
+// readPolicy stops if the policies cannot be read: what they allow is anybody's guess.
+func (p *pass[T]) readPolicy() (over bool, err error) {
+	if p.invalid == nil {
+		return false, nil
+	}
+	err = p.fail(ReasonPolicyInvalid, "policies", p.invalid)
+	if p.forced {
+		return true, err
+	}
+	return true, reconciler.TerminalError(err)
+}
+
+// leaveOrphan lets an object go whose external resource is to stay.
+func (p *pass[T]) leaveOrphan() (over bool, err error) {
+	if !WasDeleted(p.obj) || p.policy.deletes {
+		return false, nil
+	}
+	p.trail.add("the external resource stays")
+	return true, p.leave(nil)
+}
+
+// recall notes on the object what an earlier pass has created and could not write.
+func (p *pass[T]) recall() (over bool, err error) {
+	kept := p.r.kept.recall(p.key())
+	if kept == nil {
+		return false, nil
+	}
+	p.trail.add("recalled what was created")
+	copyNotes(p.obj, kept)
+	if p.forced {
+		return false, nil
+	}
+	if err := p.checkpoint(); err != nil {
+		return true, p.fail(ReasonCannotWriteManaged, "write what was created", err)
+	}
+	p.r.kept.forget(p.key())
+	return false, nil
+}
+
+func (p *pass[T]) initialize() (over bool, err error) {
+	for _, i := range p.r.initializers {
+		if err := i.Initialize(p.ctx, p.obj); err != nil {
+			return true, p.fail(ReasonCannotInitialize, "initialize", err)
+		}
+	}
+	return false, nil
+}
+
+// refuseUnsure stops where a resource may have been created that nobody knows the name of:
+// creating another might leak it.
+func (p *pass[T]) refuseUnsure() (over bool, err error) {
+	if p.r.opts.deterministic || !IsCreateIncomplete(p.obj) {
+		return false, nil
+	}
+	return true, p.stopUnsure(errCreateUnsure)
+}
+
+// stopUnsure ends a pass until a person has decided.
+func (p *pass[T]) stopUnsure(err error) error {
+	p.trail.add("create: nobody knows whether it happened")
+	unsure := CreateUnsure()
+	if p.forced || p.news(unsure) {
+		p.warn(ReasonCannotTellIfCreated, err)
+	}
+	if p.forced {
+		return err
+	}
+	p.mark(Creating(), unsure)
+	return reconciler.TerminalError(err)
+}
+
+// waitForOthers lets those clean up first who need the resource to do it.
+func (p *pass[T]) waitForOthers() (over bool, err error) {
+	if !WasDeleted(p.obj) || !p.r.hasOtherFinalizers(p.obj) {
+		return false, nil
+	}
+	return true, p.blockOnRow()
+}
+
+// blockOnRow ends a pass until somebody writes the row.
+func (p *pass[T]) blockOnRow() error {
+	others := errors.New("waits for the other finalizers of the object to be removed")
+	p.trail.add(others.Error())
+	p.mark(Deleting(), ReconcileWaiting(others))
+	_, _, watch, _ := p.r.table.GetWatch(p.txn, p.r.query(p.obj))
+	return reconciler.Blocked(others.Error(), watch)
+}
+
+// resolve fills in what the object takes from other rows.
+func (p *pass[T]) resolve() (over bool, err error) {
+	if p.r.resolver == nil || WasDeleted(p.obj) {
+		return false, nil
+	}
+	err = p.r.resolver.ResolveReferences(p.ctx, p.txn, p.obj)
+	if err == nil {
+		return false, nil
+	}
+	if p.news(ReconcileWaiting(err)) {
+		p.warn(ReasonCannotResolve, err)
+	}
+	p.trail.add("references: " + err.Error())
+	p.mark(ReconcileWaiting(err))
+	return true, err
+}
+
+// hasOtherFinalizers reports whether an object has finalizers beside ours.
+func (r *Reconciler[T]) hasOtherFinalizers(obj T) bool {
+	return slices.ContainsFunc(obj.GetFinalizers(), func(name string) bool { return name != r.finalizerName })
+}

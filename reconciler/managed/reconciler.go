@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"reflect"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/event"
+	"github.com/statekeel/statekeel/reconciler/object"
+)
+
+// Reconciler are the operations of a loop of managed resources: see [New], which makes the loop,
+// too. A loop with them of one's own needs [reconciler.WithMerge] of [Reconciler.Merge] and
+// [reconciler.WithoutPruning], and is better without refreshes. It is for one table.
+type Reconciler[T Managed] struct {
+	db        *statedb.DB
+	table     statedb.RWTable[T]
+	clone     func(T) T
+	setStatus func(T, reconciler.Status) T
+	getStatus func(T) reconciler.Status
+	query     func(T) statedb.Query[T]
+
+	opts         options
+	connecter    ExternalConnecter[T]
+	disconnecter ExternalDisconnecter
+	critical     CriticalAnnotationUpdater[T]
+	finalizer    Finalizer[T]
+	hook         PollIntervalHook[T]
+	resolver     ReferenceResolver[T]
+	equal        func(a, b T) bool
+	initializers []Initializer[T]
+	publishers   []ConnectionPublisher[T]
+
+	// finalizerName is what finalizer puts on a row.
+	finalizerName string
+	// update and remove are the steps of a pass, and of the deletion of a row that is gone.
+	update, remove []step[T]
+	kept           keptNotes
+	figures        *figures
+}
+
+var _ reconciler.Operations[*noRow] = (*Reconciler[*noRow])(nil)
+
+type noRow struct{ Meta }
+
+// NewReconciler returns operations for the rows of a table. Of the configuration DB, Table, Clone,
+// SetStatus and GetStatus are required, and Log is used. Without options it reconciles with an
+// outside system that does nothing. The error names everything that is wrong.
+func NewReconciler[T Managed](cfg reconciler.Config[T], opts ...Option) (*Reconciler[T], error) {
+	r, err := newReconciler(cfg, opts)
+	if err != nil {
+		return nil, fmt.Errorf("managed: %w", err)
+	}
+	return r, nil
+}
+
+func newReconciler[T Managed](cfg reconciler.Config[T], opts []Option) (*Reconciler[T], error) {
+	o := defaultOptions()
+	for _, opt := range opts {
+		opt(&o)
+	}
+	r := &Reconciler[T]{
+		db: cfg.DB, table: cfg.Table, clone: cfg.Clone, setStatus: cfg.SetStatus, getStatus: cfg.GetStatus,
+		opts: o, update: updateSteps[T](), remove: removeSteps[T](),
+	}
+	if err := errors.Join(complete(cfg), o.validate(), r.resolve()); err != nil {
+		return nil, err
+	}
+	r.query = cfg.Table.PrimaryIndexer().QueryFromObject
+	if r.critical == nil {
+		r.critical = NewRetryingCriticalAnnotationUpdater(cfg.DB, cfg.Table, cfg.Clone)
+	}
+	r.finalizerName = FinalizerName
+	if named, ok := r.finalizer.(interface{ Name() string }); ok {
+		r.finalizerName = named.Name()
+	}
+	if r.opts.kind == "" {
+		r.opts.kind = cfg.Table.Name()
+	}
+	if r.opts.recorder == nil {
+		r.opts.recorder = event.NewNopRecorder()
+	}
+	if r.opts.log == nil {
+		r.opts.log = cfg.Log
+	}
+	if r.opts.log == nil {
+		r.opts.log = slog.New(slog.DiscardHandler)
+	}
+	r.opts.log = r.opts.log.With("kind", r.opts.kind)
+	if o.metrics != nil {
+		r.figures = newFigures(o.metrics, r.opts.kind)
+	}
+	return r, nil
+}
+
+// complete returns what of a configuration is missing.
+func complete[T Managed](cfg reconciler.Config[T]) error {
+	var errs []error
+	required := func(field string, isNil bool) {
+		if isNil {
+			errs = append(errs, fmt.Errorf("Config.%s is nil", field))
+		}
+	}
+	required("DB", cfg.DB == nil)
+	required("Table", cfg.Table == nil)
+	required("Clone", cfg.Clone == nil)
+	required("SetStatus", cfg.SetStatus == nil)
+	required("GetStatus", cfg.GetStatus == nil)
+	return errors.Join(errs...)
+}
+
+// resolve takes the settings of which the type depends on that of the objects.
+func (r *Reconciler[T]) resolve() error {
+	o := &r.opts
+	var errs []error
+	note := func(err error) { errs = append(errs, err) }
+	var err error
+	r.connecter, err = typed[ExternalConnecter[T]]("WithExternalConnecter", o.connecter, &NopConnecter[T]{})
+	note(err)
+	r.disconnecter, _ = o.connecter.(ExternalDisconnecter)
+	r.critical, err = typed[CriticalAnnotationUpdater[T]]("WithCriticalAnnotationUpdater", o.critical, nil)
+	note(err)
+	r.finalizer, err = typed("WithFinalizer", o.finalizer, NewFinalizer[T](FinalizerName))
+	note(err)
+	r.hook, err = typed[PollIntervalHook[T]]("WithPollIntervalHook", o.hook, nil)
+	note(err)
+	r.resolver, err = typed[ReferenceResolver[T]]("WithReferenceResolver", o.resolver, nil)
+	note(err)
+	r.equal, err = typed("WithEqual", o.equal, func(a, b T) bool { return reflect.DeepEqual(a, b) })
+	note(err)
+	for n, i := range o.initializers {
+		if i == nil {
+			note(fmt.Errorf("WithInitializers: initializer %d is nil", n))
+		}
+		initializer, err := typed[Initializer[T]]("WithInitializers", i, nil)
+		note(err)
+		r.initializers = append(r.initializers, initializer)
+	}
+	for n, p := range o.publishers {
+		if p == nil {
+			note(fmt.Errorf("WithConnectionPublishers: publisher %d is nil", n))
+		}
+		publisher, err := typed[ConnectionPublisher[T]]("WithConnectionPublishers", p, nil)
+		note(err)
+		r.publishers = append(r.publishers, publisher)
+	}
+	return errors.Join(errs...)
+}
+
+// Update is one pass of the lifecycle.
+func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj T) error {
+	p := r.begin(ctx, txn, obj)
+	r.figures.begun(p.key(), r.wantedAt(obj))
+	row, at, found := r.table.Get(txn, r.query(obj))
+	if found && at == revision {
+		p.row, p.known = row, true
+	}
+	return p.close(p.run(r.update))
+}
+
+// Delete deletes the external resource of a row that was taken out of the table by force, if the
+// row has the finalizer, or something was created for it that its last version does not tell
+// of. It returns an error for as long as the resource is there.
+func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, obj T) error {
+	if !HasFinalizer(obj, r.finalizerName) && !r.kept.has(object.KeyOf(obj)) {
+		r.figures.forget(object.KeyOf(obj))
+		return nil
+	}
+	p := r.begin(ctx, txn, r.clone(obj))
+	p.forced = true
+	if !WasDeleted(p.obj) {
+		p.obj.SetDeletionTime(r.figures.deletion(object.KeyOf(obj), p.now()))
+	}
+	return p.run(r.remove)
+}
+
+// Prune does nothing: what nobody wants is for a [reconciler.Sweeper].
+func (r *Reconciler[T]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[T, statedb.Revision]) error {
+	return nil
+}
+
+// Merge copies what the reconciler notes, and nothing else, from an object as its pass left it
+// onto a clone of the row as it stands in the table, and returns that: the annotations that it
+// writes, its finalizer and the conditions. It is for [reconciler.WithMerge], and for a function
+// of one's own that copies more.
+func (r *Reconciler[T]) Merge(current, reconciled T) T {
+	copyNotes(current, reconciled)
+	current.SetConditions(reconciled.GetConditions()...)
+	if HasFinalizer(reconciled, r.finalizerName) {
+		addFinalizer(current, r.finalizerName)
+	} else {
+		removeFinalizer(current, r.finalizerName)
+	}
+	return current
+}

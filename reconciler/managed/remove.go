@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed
+
+import "github.com/statekeel/statekeel/reconciler"
+
+// remove deletes the external resource of an object that is to go, and lets the object go when
+// the resource is gone.
+func (p *pass[T]) remove() (over bool, err error) {
+	if !WasDeleted(p.obj) {
+		return false, nil
+	}
+	if !p.observation.ResourceExists {
+		p.trail.add("observe: gone")
+		return true, p.leave(p.observation.ConnectionDetails)
+	}
+	if err := p.client.Delete(p.bounded, p.obj); err != nil {
+		return true, p.fail(ReasonCannotDelete, "delete", err, Deleting())
+	}
+	p.trail.add("observe: still there; asked for its deletion")
+	if p.news(Deleting()) || p.news(ReconcileSuccess()) {
+		p.tell(ReasonDeletionRequested, "requested the deletion of the external resource")
+	}
+	p.mark(Deleting(), ReconcileSuccess())
+	return true, p.again(errStillThere)
+}
+
+// leave lets an object go whose external resource is gone, or is to stay.
+func (p *pass[T]) leave(details ConnectionDetails) error {
+	for _, publisher := range p.r.publishers {
+		if err := publisher.UnpublishConnection(p.ctx, p.obj, details); err != nil {
+			return p.fail(ReasonCannotUnpublish, "unpublish connection details", err, Deleting())
+		}
+	}
+	if err := p.r.finalizer.RemoveFinalizer(p.ctx, p.obj); err != nil {
+		return p.fail(ReasonCannotFinalize, "remove the finalizer", err, Deleting())
+	}
+	if !p.forced && len(p.obj.GetFinalizers()) > 0 {
+		return p.blockOnRow()
+	}
+	if !p.forced {
+		if err := p.r.drop(p.obj); err != nil {
+			return p.fail(ReasonCannotFinalize, "remove the row", err, Deleting())
+		}
+	}
+	p.gone = true
+	p.trail.add("the object is gone")
+	p.r.kept.forget(p.key())
+	p.r.figures.deleted(p.key(), p.now().Sub(p.obj.GetDeletionTime()))
+	return nil
+}
+
+// drop takes the row of an object out of the table, which is without finalizers. The error is
+// [reconciler.ErrConflict] if somebody wants something else meanwhile.
+func (r *Reconciler[T]) drop(obj T) error {
+	wtxn := r.db.WriteTxn(r.table)
+	defer wtxn.Abort()
+	current, _, found := r.table.Get(wtxn, r.query(obj))
+	if !found {
+		return nil
+	}
+	if r.getStatus(current).ID != r.getStatus(obj).ID || !WasDeleted(current) || r.hasOtherFinalizers(current) {
+		return reconciler.ErrConflict
+	}
+	// The loop's Delete is handed the last version of the row, and tells by the finalizer
+	// whether the resource is gone: so the last version has none.
+	last := r.clone(current)
+	last.SetFinalizers(nil)
+	if _, _, err := r.table.Insert(wtxn, last); err != nil {
+		return err
+	}
+	if _, _, err := r.table.Delete(wtxn, last); err != nil {
+		return err
+	}
+	wtxn.Commit()
+	return nil
+}

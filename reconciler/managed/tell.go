@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed
+
+import (
+	"log/slog"
+	"strings"
+
+	"github.com/statekeel/statekeel/reconciler/event"
+	"github.com/statekeel/statekeel/reconciler/object"
+)
+
+type eventReason = event.Reason
+
+// trail are the steps that a pass took, for people to read.
+type trail struct {
+	first string
+	rest  []string
+}
+
+func (t *trail) add(step string) {
+	if t.first == "" {
+		t.first = step
+		return
+	}
+	t.rest = append(t.rest, step)
+}
+
+// String returns the steps with semicolons between them.
+func (t *trail) String() string {
+	if len(t.rest) == 0 {
+		return t.first
+	}
+	return t.first + "; " + strings.Join(t.rest, "; ")
+}
+
+// tell records an event that says how things go.
+func (p *pass[T]) tell(reason event.Reason, message string) {
+	p.record(event.Normal(reason, message))
+}
+
+// warn records what went wrong, unless that is only that the program stops.
+func (p *pass[T]) warn(reason event.Reason, err error) {
+	if p.ctx.Err() == nil {
+		p.record(event.Warning(reason, err))
+	}
+}
+
+func (p *pass[T]) record(e event.Event) {
+	p.debug(e.Message, "reason", string(e.Reason))
+	recorder := p.r.opts.recorder
+	if name := GetExternalName(p.obj); name != "" {
+		recorder = recorder.WithAnnotations("external-name", name)
+	}
+	recorder.Event(p.obj, e)
+}
+
+func (p *pass[T]) debug(message string, args ...any) {
+	log := p.r.opts.log
+	if !log.Enabled(p.ctx, slog.LevelDebug) {
+		return
+	}
+	log.DebugContext(p.ctx, message, append([]any{"object", object.KeyOf(p.obj).String()}, args...)...)
+}
