@@ -32,6 +32,7 @@ const (
 	beyondFloor                 // less the floor's
 	beyondPeer                  // less the peer's
 	ratioToKube                 // divided by that of controller-runtime with as many workers
+	ratioToXP                   // divided by that of crossplane-runtime with as many workers
 	beyondUpdate                // less that of bare operations on the same loop and rows
 )
 
@@ -76,6 +77,8 @@ func goals() []goal {
 		{"stepper", "cpu", beyondUpdate, 2, workload.Less},
 		{"stateful", "time", beyondUpdate, 3, workload.Less},
 		{"stateful", "cpu", beyondUpdate, 3, workload.Less},
+		{"managed-1", "throughput", ratioToXP, 10, workload.More},
+		{"managed-8", "throughput", ratioToXP, 10, workload.More},
 	}
 }
 
@@ -102,7 +105,7 @@ func (g goal) answer(r *series.Result) (answer, bool) {
 	switch g.against {
 	case itself:
 		value = own.Median
-	case ratioToPeer, ratioToFloor, ratioToOne, ratioToBare, ratioToKube:
+	case ratioToPeer, ratioToFloor, ratioToOne, ratioToBare, ratioToKube, ratioToXP:
 		other := g.other(r, metric)
 		ratio := r.Ratio(ours, other, g.metric)
 		if ratio.Runs == 0 {
@@ -145,6 +148,8 @@ func (g goal) other(r *series.Result, metric series.Metric) string {
 		return r.Best(metric, subject.StatekeelBare)
 	case ratioToKube:
 		return r.Best(metric, subject.ControllerRuntime, subject.ControllerRuntime8)
+	case ratioToXP:
+		return r.Best(metric, subject.Crossplane, subject.Crossplane8)
 	case beyondUpdate:
 		return r.Best(metric, subject.Statekeel, subject.StatekeelResources)
 	default:

@@ -128,6 +128,11 @@ func TestAGoalOfAnAdapterComparesWithWhatItIsBeside(t *testing.T) {
 			answer{"at least 2.50 x controller-runtime-8", "2.00 x by statekeel/request-8", false, "short by 20.0 %"},
 		},
 		{
+			goal{"w", "speed", ratioToXP, 10, workload.More},
+			pair(subject.StatekeelManaged8, subject.Crossplane8, "speed", workload.More, 50, 10), subject.Crossplane8,
+			answer{"at least 10.0 x crossplane-runtime-8", "5.00 x by statekeel/managed-8", false, "short by 50.0 %"},
+		},
+		{
 			goal{"w", "time", beyondUpdate, 2, workload.Less},
 			pair(subject.StatekeelStepper, subject.Statekeel, "time", workload.Less, 3, 2), subject.Statekeel,
 			answer{"at most 2.00 us beyond statekeel", "1.00 us by statekeel/stepper", true, ""},
@@ -157,7 +162,7 @@ func TestAGoalIsNotMetByAWaitThatWasGivenUp(t *testing.T) {
 func TestAGoalWithoutItsContenderHasNoAnswer(t *testing.T) {
 	alone := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel}},
 		map[string][]workload.Figures{subject.Statekeel: {figure("cpu", workload.Less, 1)}})
-	for _, a := range []against{ratioToPeer, ratioToFloor, ratioToBare, ratioToKube, beyondPeer, beyondFloor} {
+	for _, a := range []against{ratioToPeer, ratioToFloor, ratioToBare, ratioToKube, ratioToXP, beyondPeer, beyondFloor} {
 		_, ok := goal{"w", "cpu", a, 1, workload.Less}.answer(alone)
 		assert.False(t, ok)
 	}

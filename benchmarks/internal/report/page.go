@@ -170,8 +170,8 @@ func table(out *writer, r *series.Result) {
 
 // rivals are the contenders that the first one is divided by in a table: of the peer's
 // variants the one that does better in the headline, Statekeel with its defaults, with
-// nothing that shows what it does and on the rows of an adapter, controller-runtime, and the
-// floor.
+// nothing that shows what it does and on the rows of an adapter, controller-runtime,
+// crossplane-runtime, and the floor.
 func rivals(r *series.Result) []string {
 	headline, known := r.Metric(r.Workload.Headline)
 	if !known {
@@ -184,6 +184,7 @@ func rivals(r *series.Result) []string {
 		r.Best(headline, subject.StatekeelBare),
 		r.Best(headline, subject.StatekeelResources),
 		r.Best(headline, subject.ControllerRuntime, subject.ControllerRuntime8),
+		r.Best(headline, subject.Crossplane, subject.Crossplane8),
 		r.Best(headline, subject.Floor),
 	} {
 		if name != "" && name != r.Contenders[0] {

@@ -32,6 +32,11 @@ const (
 	StatekeelRequestAdded8 = "statekeel/request+add-8"
 	ControllerRuntime      = "controller-runtime"
 	ControllerRuntime8     = "controller-runtime-8"
+
+	StatekeelManaged  = "statekeel/managed"
+	StatekeelManaged8 = "statekeel/managed-8"
+	Crossplane        = "crossplane-runtime"
+	Crossplane8       = "crossplane-runtime-8"
 )
 
 // Contender is one reconciler that can be measured.
@@ -153,6 +158,28 @@ func Contenders() []Contender {
 			Name:            ControllerRuntime8,
 			About:           "the same with eight workers, MaxConcurrentReconciles 8",
 			StartController: startKube(8),
+		},
+		{
+			Name: StatekeelManaged,
+			About: "Statekeel's reconciler/managed with its default options, and an external system that has everything " +
+				"as it is wanted",
+			StartController: startManaged(1),
+		},
+		{
+			Name:            StatekeelManaged8,
+			About:           "the same with eight workers, WithConcurrency(8)",
+			StartController: startManaged(8),
+		},
+		{
+			Name: Crossplane,
+			About: "the managed reconciler of github.com/crossplane/crossplane-runtime/v2 " + crossplaneVersion + " with its default " +
+				"options and the same external system, behind a controller as above; its fake client keeps nothing",
+			StartController: startCrossplane(1),
+		},
+		{
+			Name:            Crossplane8,
+			About:           "the same with eight workers, MaxConcurrentReconciles 8",
+			StartController: startCrossplane(8),
 		},
 	}
 }

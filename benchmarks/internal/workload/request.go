@@ -21,14 +21,36 @@ func request(n int, contenders ...string) Workload {
 		Headline:   "throughput",
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
 			return env.withController(ctx, func(controller subject.Controller) (Figures, error) {
-				return measureRequests(ctx, env, controller, env.Rows(200_000))
+				last := func(context.Context) error { return nil }
+				return measureRequests(ctx, env, controller, env.Rows(200_000), last)
 			})
 		},
 	}
 }
 
-// measureRequests measures the reconciliation of n requests that are asked for at once.
-func measureRequests(ctx context.Context, env *Env, controller subject.Controller, n uint64) (Figures, error) {
+// cycle compares managed reconcilers with n workers.
+func cycle(n int, contenders ...string) Workload {
+	return Workload{
+		Name: fmt.Sprintf("managed-%d", n),
+		About: fmt.Sprintf("100,000 managed resources that are ready and synced are looked at once, with %d at a time: each is "+
+			"observed to be up to date, its status is written, and it is to be polled again; from asking for all at "+
+			"once until the last status is written. Neither has an API server or an external system to wait for.", n),
+		Contenders: contenders,
+		Runs:       manyRuns,
+		Headline:   "throughput",
+		measure: func(ctx context.Context, env *Env) (Figures, error) {
+			return env.withController(ctx, func(controller subject.Controller) (Figures, error) {
+				return measureRequests(ctx, env, controller, env.Rows(100_000), controller.Await)
+			})
+		},
+	}
+}
+
+// measureRequests measures the reconciliation of n requests that are asked for at once: until
+// the last reconciliation has ended, and until last returns.
+func measureRequests(
+	ctx context.Context, env *Env, controller subject.Controller, n uint64, last func(context.Context) error,
+) (Figures, error) {
 	var passed subject.Counter
 	tally := tallied(controller.Target(), n, func(uint64) error {
 		passed.Add()
@@ -38,12 +60,15 @@ func measureRequests(ctx context.Context, env *Env, controller subject.Controlle
 	if err != nil {
 		return nil, err
 	}
-	last := passed.Reached(n)
+	reached := passed.Reached(n)
 	used, err := env.measure(func() error {
 		if err := ask(); err != nil {
 			return err
 		}
-		return wait(ctx, last, "the last request")
+		if err := wait(ctx, reached, "the last request"); err != nil {
+			return err
+		}
+		return last(ctx)
 	})
 	if err != nil {
 		return nil, err

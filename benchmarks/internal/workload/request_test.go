@@ -35,20 +35,26 @@ func (d doctored) Workers() int { return d.workers }
 func TestAControllerThatDoesNotAddUpFailsTheRun(t *testing.T) {
 	for complaint, change := range map[string]func(*doctored){
 		"check failed: requests that are left: got 1, want 0":     func(d *doctored) { d.left = 1 },
-		"check failed: reconciliations: got 201, want 200":        func(d *doctored) { d.twice = true },
+		"check failed: reconciliations: got 21, want 20":          func(d *doctored) { d.twice = true },
 		"check failed: Update calls for row 0: got 2, want 1":     func(d *doctored) { d.twice = true },
 		"check failed: requests at a time: got 1, want at most 0": func(d *doctored) { d.workers = 0 },
 	} {
 		t.Run(complaint, func(t *testing.T) {
 			t.Parallel()
-			start := func() (subject.Controller, error) {
-				c, err := contender(t, subject.StatekeelRequest).StartController()
-				d := &doctored{Controller: c, workers: 1}
-				change(d)
-				return d, err
+			for workloadName, name := range map[string]string{
+				"request-1": subject.StatekeelRequest, "managed-1": subject.StatekeelManaged,
+			} {
+				start := func() (subject.Controller, error) {
+					c, err := contender(t, name).StartController()
+					d := &doctored{Controller: c, workers: 1}
+					change(d)
+					return d, err
+				}
+				sizes := workload.Tiny()
+				sizes.Scale = 0.0001 // as few as there can be
+				_, err := named(t, workloadName).Measure(t.Context(), workload.Env{Sizes: sizes, StartController: start})
+				assert.ErrorContains(t, err, complaint)
 			}
-			_, err := named(t, "request-1").Measure(t.Context(), workload.Env{Sizes: workload.Tiny(), StartController: start})
-			assert.ErrorContains(t, err, complaint)
 		})
 	}
 }

@@ -46,6 +46,7 @@ func starter(t *testing.T, name string) func(subject.Options) (subject.System, e
 var withoutPeer = map[string]bool{
 	"blocked-one": true, "blocked-many": true, "observed-noop": true,
 	"request-1": true, "request-8": true, "stepper": true, "stateful": true,
+	"managed-1": true, "managed-8": true,
 }
 
 func TestTheCatalogueIsTheOneAskedFor(t *testing.T) {
@@ -72,7 +73,7 @@ func TestTheCatalogueIsTheOneAskedFor(t *testing.T) {
 		"statusset-1", "statusset-2", "statusset-4", "statusset-8", "refresh", "idle",
 		"slow-1ms", "head-of-line", "behind-backlog", "breaker", "blocked-one", "blocked-many",
 		"workers-2", "workers-4", "observed-noop",
-		"request-1", "request-8", "stepper", "stateful",
+		"request-1", "request-8", "stepper", "stateful", "managed-1", "managed-8",
 	}, names)
 }
 
