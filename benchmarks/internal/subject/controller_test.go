@@ -143,7 +143,15 @@ func TestWhatIsNotReconciledIsLeft(t *testing.T) {
 				assert.ErrorIs(t, err, reason)
 				assert.ErrorContains(t, err, complaint)
 			}
+			// The queue of controller-runtime loses a goroutine if it is stopped with
+			// requests in it.
+			all := c.Target().Updates.Reached(5)
 			release()
+			select {
+			case <-all:
+			case <-ctx.Done():
+				require.NoError(t, context.Cause(ctx))
+			}
 		})
 	}
 }
