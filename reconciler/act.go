@@ -150,8 +150,8 @@ func (x *inline[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []
 	started := x.now()
 	end := started + turn
 	timeout := x.timeout()
-	x.scope.set(tasks, attempts, allKinds)
-	defer x.scope.set(nil, nil, allKinds)
+	x.scope.set(started, tasks, attempts, allKinds)
+	defer x.scope.set(0, nil, nil, allKinds)
 	watched := x.hook != nil || trace.IsEnabled()
 	for i := range tasks {
 		if ctx.Err() != nil || started >= end || !x.admit() {

@@ -33,10 +33,10 @@ func (x *batched[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks [
 	}
 	x.attempts = attempts
 	defer func() { x.attempts = nil }()
-	defer x.scope.set(nil, nil, allKinds)
+	defer x.scope.set(0, nil, nil, allKinds)
 	deletes, updates := x.split(tasks)
 	if x.rounds != nil {
-		x.scope.set(tasks, attempts, allKinds)
+		x.scope.set(x.now(), tasks, attempts, allKinds)
 		x.process(ctx, tasks, deletes, updates, func(ctx context.Context) {
 			x.rounds.ProcessRound(ctx, txn, deletes, updates)
 		})
@@ -44,7 +44,7 @@ func (x *batched[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks [
 	}
 	// Deletions first, to make room in targets that have a size.
 	if len(deletes) > 0 {
-		x.scope.set(tasks, attempts, onlyDeletes)
+		x.scope.set(x.now(), tasks, attempts, onlyDeletes)
 		x.process(ctx, tasks, deletes, nil, func(ctx context.Context) {
 			x.batches.DeleteBatch(ctx, txn, deletes)
 		})
@@ -54,7 +54,7 @@ func (x *batched[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks [
 			tasks[updates[i].place-1].err = errNotRun
 		}
 	} else if len(updates) > 0 {
-		x.scope.set(tasks, attempts, onlyUpdates)
+		x.scope.set(x.now(), tasks, attempts, onlyUpdates)
 		x.process(ctx, tasks, nil, updates, func(ctx context.Context) {
 			x.batches.UpdateBatch(ctx, txn, updates)
 		})

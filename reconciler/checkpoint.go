@@ -89,10 +89,10 @@ const (
 	onlyDeletes
 )
 
-// set says what the calls from now on are for.
-func (s *scope[Obj]) set(tasks []task[Obj], attempts []attempt[Obj], of kinds) {
+// set says what the calls from now on, which is since, are for.
+func (s *scope[Obj]) set(since time.Duration, tasks []task[Obj], attempts []attempt[Obj], of kinds) {
 	s.mu.Lock()
-	s.tasks, s.attempts, s.next, s.since, s.kinds = tasks, attempts, -1, s.loop.now(), of
+	s.tasks, s.attempts, s.next, s.since, s.kinds = tasks, attempts, -1, since, of
 	s.at.Store(wholeBatch)
 	s.mu.Unlock()
 }
