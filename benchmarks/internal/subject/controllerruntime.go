@@ -22,8 +22,9 @@ type (
 	kubeQueue   = workqueue.TypedRateLimitingInterface[kubeRequest]
 )
 
-// kubeVersion is what go.mod asks for. In its controllers and their queue it does what
-// v0.24.1 does, which asks for a Go directive that this module does not have.
+// kubeVersion is what go.mod asks for. v0.24.1, which asks for a later Go directive than this
+// module has, differs in controllers and their queue by spellings and by who has the B-tree,
+// and is as fast.
 const kubeVersion = "v0.23.3"
 
 // kubeController is the Controller of controller-runtime, without a manager and without an
@@ -76,8 +77,8 @@ func (k *kubeController) start(r reconcile.Reconciler) error {
 	}
 }
 
-// Prepare makes requests for the call that handlers use, which takes any number at once:
-// calls for one each are slower.
+// Prepare makes requests for the call that handlers use. It takes any number at once, which
+// is as fast as a call for each.
 func (k *kubeController) Prepare(first, n uint64) (func() error, error) {
 	queue, ok := k.queue.(priorityqueue.PriorityQueue[kubeRequest])
 	if !ok {
