@@ -154,6 +154,9 @@ func (p *pass[T]) changed() bool {
 	if !p.known {
 		return true
 	}
+	if !sameMeta(p.obj, p.row) {
+		return true
+	}
 	as := p.r.setStatus(p.r.clone(p.obj), p.r.getStatus(p.row))
 	return !p.r.equal(as, p.row)
 }

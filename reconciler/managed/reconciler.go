@@ -107,7 +107,7 @@ func complete[T Managed](cfg reconciler.Config[T]) error {
 	var errs []error
 	required := func(field string, isNil bool) {
 		if isNil {
-			errs = append(errs, fmt.Errorf("Config.%s is nil", field))
+			errs = append(errs, fmt.Errorf("%s is nil", "Config."+field))
 		}
 	}
 	required("DB", cfg.DB == nil)

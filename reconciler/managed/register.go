@@ -64,7 +64,7 @@ func Register[T Managed](
 func configure[T Managed](cfg reconciler.Config[T], opts []Option) (reconciler.Config[T], error) {
 	var errs []error
 	foreign := func(field string, is any) {
-		errs = append(errs, fmt.Errorf("Config.%s is %T, must be nil: the operations are those of the managed reconciler", field, is))
+		errs = append(errs, fmt.Errorf("%s is %T, must be nil: the operations are those of the managed reconciler", "Config."+field, is))
 	}
 	if cfg.Operations != nil {
 		foreign("Operations", cfg.Operations)

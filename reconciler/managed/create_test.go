@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+func deterministic(*env) []managed.Option {
+	return []managed.Option{
+		managed.WithDeterministicExternalName(),
+		managed.WithInitializers(managed.NewNameAsExternalName[*bucket]()),
+	}
+}
+
+func TestTheTableSaysThatACreateIsPendingBeforeItIs(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.before("create", func(_ context.Context, b *bucket) error {
+			row := e.get(b.Name)
+			require.True(e, managed.IsCreateIncomplete(row))
+			require.Equal(e, []string{managed.FinalizerName}, row.Finalizers)
+			return nil
+		})
+		e.cloud.then("create", func(context.Context, *bucket) error { return nil })
+		e.want(1)
+		e.holds(1)
+	}, nil)
+}
+
+func TestWithinTheGraceNothingIsCreatedAgain(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.set(func(c *cloud) { c.blind = true })
+		e.want(1)
+		e.forget()
+		pass(time.Second)
+		e.called("connect", "observe")
+		e.told("Normal PendingExternalResource")
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonCreating)
+		pass(20 * time.Second)
+		e.holds(1)
+		e.cloud.set(func(c *cloud) { c.blind = false })
+		pass(20 * time.Second)
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.holds(1)
+	}, nil)
+}
+
+func TestPastTheGraceWhatIsMissingIsCreatedAgain(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.set(func(c *cloud) { clear(c.buckets) })
+		pass(time.Minute)
+		e.called("connect", "observe", "create")
+		pass(time.Second)
+		e.holds(1)
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+	}, nil)
+}
+
+func TestAFailedCreateIsRetriedWithBackoff(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.fail("create", errors.New("quota"))
+		e.want(1)
+		e.called("connect", "observe", "create")
+		e.told("Warning CannotCreateExternalResource")
+		e.is(managed.ReasonReconcileError, managed.ReasonCreating)
+		e.status(reconciler.StatusKindError)
+		e.rows(func(b *bucket) {
+			require.Equal(e, "create: quota", b.Status.GetError())
+			require.Equal(e, "create: quota", b.GetCondition(managed.TypeSynced).Message)
+			require.False(e, managed.IsCreateIncomplete(b))
+			require.False(e, managed.GetCreateFailed(b).IsZero())
+		})
+		pass(time.Second)
+		e.called("connect", "observe", "create")
+		pass(time.Second)
+		e.called()
+		e.cloud.before("create", nil)
+		pass(3 * time.Second)
+		e.holds(1)
+	}, nil)
+}
+
+// crash leaves rows as a process does that ended in the middle of a create.
+func crash(e *env) {
+	e.want(1, func(b *bucket) {
+		managed.SetCreatePending(b, time.Now())
+		b.SetFinalizers([]string{managed.FinalizerName})
+	})
+}
+
+func TestACreateThatMayHaveHappenedStopsForAPerson(t *testing.T) {
+	each(t, func(e *env) {
+		crash(e)
+		e.called()
+		e.told("Warning CannotTellIfCreated")
+		e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+		e.status(reconciler.StatusKindError)
+		pass(time.Hour)
+		e.called()
+		e.told()
+
+		// A change does not make it surer, a deletion neither.
+		e.want(2)
+		e.remove()
+		e.called()
+		e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+	}, nil)
+}
+
+func TestAPersonDecidesThatNothingWasCreated(t *testing.T) {
+	each(t, func(e *env) {
+		crash(e)
+		pass(time.Minute)
+		e.edit(func(b *bucket) { managed.DecideCreate(b, "") })
+		pass(time.Second)
+		e.holds(1)
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+	}, nil)
+}
+
+func TestAPersonDecidesWhatWasCreated(t *testing.T) {
+	each(t, func(e *env) {
+		for _, name := range e.names {
+			e.cloud.buckets["found-"+name] = &stored{name, 1}
+		}
+		crash(e)
+		pass(time.Minute)
+		e.edit(func(b *bucket) { managed.DecideCreate(b, "found-"+b.Name) })
+		e.holds(1)
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.called("connect", "observe")
+	}, nil)
+}
+
+func TestWithNamesThatAreKnownNoCreateIsUnsure(t *testing.T) {
+	each(t, func(e *env) {
+		for _, name := range e.names {
+			e.cloud.buckets[name] = &stored{name, 1}
+		}
+		crash(e)
+		e.holds(1)
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.called("connect", "observe")
+		e.rows(func(b *bucket) { require.Equal(e, b.Name, managed.GetExternalName(b)) })
+	}, deterministic)
+}
+
+func TestACreateWithoutAnAnswerStopsUnlessNamesAreKnown(t *testing.T) {
+	reset := func(e *env) {
+		e.cloud.then("create", func(context.Context, *bucket) error {
+			return fmt.Errorf("connection reset: %w", managed.ErrCreateUnsure)
+		})
+		e.want(1)
+		e.cloud.then("create", nil)
+	}
+	t.Run("unknown", func(t *testing.T) {
+		each(t, func(e *env) {
+			reset(e)
+			e.told("Warning CannotTellIfCreated")
+			e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+			pass(time.Hour)
+			e.holds(1)
+			e.called("connect", "observe", "create")
+		}, nil)
+	})
+	t.Run("known", func(t *testing.T) {
+		each(t, func(e *env) {
+			reset(e)
+			e.told("Warning CannotCreateExternalResource")
+			pass(time.Second)
+			e.holds(1)
+			e.called("connect", "observe", "create", "connect", "observe")
+			e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		}, deterministic)
+	})
+}
+
+func TestACreateThatRunsOutOfTimeIsUnsure(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		e.want(1)
+		pass(2 * time.Minute)
+		e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+		e.holds(1)
+		pass(time.Hour)
+		e.holds(1)
+		e.rows(func(b *bucket) { require.NotEmpty(e, managed.GetExternalName(b), "what was said is kept") })
+	}, nil)
+}
+
+func TestACreateThatPanicsIsUnsure(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.then("create", func(context.Context, *bucket) error { panic("nil map") })
+		e.want(1)
+		pass(time.Hour)
+		e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+		e.holds(1)
+	}, nil)
+}
+
+func TestCriticalAnnotationsThatFailAfterACreateAreNotForgotten(t *testing.T) {
+	each(t, func(e *env) {
+		e.want(1)
+		e.called("connect", "observe", "create")
+		e.told("Warning CannotUpdateManagedResource")
+		e.is(managed.ReasonReconcileError, managed.ReasonCreating)
+		pass(time.Second)
+		e.called("connect", "observe")
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.holds(1)
+	}, func(*env) []managed.Option {
+		return []managed.Option{managed.WithCriticalAnnotationUpdater(
+			managed.CriticalAnnotationUpdateFn[*bucket](func(context.Context, *bucket) error { return errors.New("disk full") }))}
+	})
+}
+
+func TestWhatWasCreatedWhileTheRowChangedIsNotForgotten(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.then("create", func(_ context.Context, b *bucket) error {
+			wtxn := e.db.WriteTxn(e.table)
+			defer wtxn.Commit()
+			_, err := e.writer().Edit(wtxn, named(b.Name), func(b *bucket) { b.Size = 5 })
+			return err
+		})
+		e.want(1)
+		pass(time.Minute)
+		e.holds(5)
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+	}, nil)
+}
+
+func TestWhatWasCreatedWhileTheRowWasReplacedIsNotForgotten(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.then("create", func(_ context.Context, b *bucket) error {
+			wtxn := e.db.WriteTxn(e.table)
+			defer wtxn.Commit()
+			_, _, err := e.table.Delete(wtxn, named(b.Name))
+			require.NoError(e, err)
+			fresh := named(b.Name).SetStatus(reconciler.StatusPending())
+			fresh.Size = 5
+			_, _, err = e.table.Insert(wtxn, fresh)
+			return err
+		})
+		e.want(1)
+		pass(time.Minute)
+		e.holds(5)
+	}, nil)
+}
+
+func TestCriticalAnnotationsAreTriedFiveTimes(t *testing.T) {
+	each(t, func(e *env) {
+		table := &failing{RWTable: e.table}
+		b := named("x")
+		wtxn := e.db.WriteTxn(e.table)
+		_, _, err := e.table.Insert(wtxn, b)
+		require.NoError(e, err)
+		wtxn.Commit()
+
+		u := managed.NewRetryingCriticalAnnotationUpdater(e.db, table, (*bucket).Clone)
+		noted := b.Clone()
+		managed.SetExternalName(noted, "id-1")
+		table.left = 4
+		began := time.Now()
+		require.NoError(e, u.UpdateCriticalAnnotations(e.Context(), noted))
+		require.Equal(e, 150*time.Millisecond, time.Since(began))
+		require.Equal(e, "id-1", managed.GetExternalName(e.get("x")))
+
+		table.left = 5
+		require.ErrorContains(e, u.UpdateCriticalAnnotations(e.Context(), noted), `annotations of "x": no insert`)
+		require.ErrorIs(e, u.UpdateCriticalAnnotations(e.Context(), named("y")), managed.ErrRowGone)
+	}, nil)
+}
+
+// failing is a table of which some inserts fail.
+type failing struct {
+	statedb.RWTable[*bucket]
+	left int
+}
+
+func (f *failing) Insert(wtxn statedb.WriteTxn, b *bucket) (*bucket, bool, error) {
+	if f.left > 0 {
+		f.left--
+		return nil, false, errors.New("no insert")
+	}
+	return f.RWTable.Insert(wtxn, b)
+}

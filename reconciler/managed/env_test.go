@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/event"
+	"github.com/statekeel/statekeel/reconciler/managed"
+	"github.com/statekeel/statekeel/reconciler/object"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// env is a table, a cloud, and a loop between them, in a bubble of virtual time.
+type env struct {
+	*testing.T
+	db     *statedb.DB
+	table  statedb.RWTable[*bucket]
+	cloud  *cloud
+	loop   *reconciler.Loop[*bucket]
+	events *events
+	stop   func()
+	// names are those of the objects of the test, at least as many as there are workers.
+	names   []string
+	workers int
+}
+
+// each runs a test with one worker and one object, and with 8 workers and a dozen objects.
+// opts are made for each run anew; nil means none.
+func each(t *testing.T, test func(e *env), opts func(e *env) []managed.Option) {
+	t.Helper()
+	for _, workers := range []int{1, 8} {
+		t.Run(fmt.Sprintf("workers=%d", workers), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEnv(t, workers)
+				var with []managed.Option
+				if opts != nil {
+					with = opts(e)
+				}
+				e.start(with...)
+				test(e)
+			})
+		})
+	}
+}
+
+func newEnv(t *testing.T, workers int) *env {
+	e := &env{T: t, db: statedb.New(), cloud: newCloud(), events: &events{}, workers: workers}
+	for i := range workers*2 - workers/4 - 1 {
+		e.names = append(e.names, fmt.Sprintf("b%02d", i))
+	}
+	if workers == 1 {
+		e.names = []string{"b00"}
+	}
+	require.NoError(t, e.db.Start())
+	t.Cleanup(func() { require.NoError(t, e.db.Stop()) })
+	table, err := statedb.NewTable(e.db, "buckets", byName)
+	require.NoError(t, err)
+	e.table = table
+	return e
+}
+
+func (e *env) config() reconciler.Config[*bucket] {
+	return reconciler.Config[*bucket]{
+		DB: e.db, Table: e.table,
+		Clone: (*bucket).Clone, SetStatus: (*bucket).SetStatus, GetStatus: (*bucket).GetStatus,
+		Log: slog.New(slog.DiscardHandler),
+		Options: []reconciler.Option{
+			reconciler.WithJitter(0), reconciler.WithRetry(time.Second, time.Minute),
+			reconciler.WithConcurrency(e.workers),
+		},
+	}
+}
+
+// start runs a loop until the test ends, or stop is called.
+func (e *env) start(opts ...managed.Option) {
+	e.Helper()
+	loop, err := managed.New(e.config(), append([]managed.Option{
+		managed.WithExternalConnecter(e.cloud), managed.WithRecorder(e.events),
+	}, opts...)...)
+	require.NoError(e, err)
+	e.loop = loop
+	ctx, cancel := context.WithCancel(e.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- loop.Run(ctx) }()
+	e.stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(e, <-ended)
+	})
+	e.Cleanup(e.stop)
+	synctest.Wait()
+}
+
+func (e *env) writer() managed.Writer[*bucket] {
+	return managed.NewWriter(e.config(), func(desired, stored *bucket) {
+		desired.Seen, desired.Other = stored.Seen, stored.Other
+		if desired.Region == "" {
+			desired.Region = stored.Region
+		}
+	})
+}
+
+// write changes the table in one transaction, for all objects of the test.
+func (e *env) write(f func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string)) {
+	e.Helper()
+	wtxn := e.db.WriteTxn(e.table)
+	defer wtxn.Abort()
+	for _, name := range e.names {
+		f(e.writer(), wtxn, name)
+	}
+	wtxn.Commit()
+	pass(0)
+}
+
+// want makes the table want all objects with a size.
+func (e *env) want(size int, also ...func(b *bucket)) {
+	e.Helper()
+	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+		b := named(name)
+		b.Size = size
+		for _, f := range also {
+			f(b)
+		}
+		_, err := w.Apply(wtxn, b)
+		require.NoError(e, err)
+	})
+}
+
+// edit changes all rows, as a person does.
+func (e *env) edit(f func(b *bucket)) {
+	e.Helper()
+	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+		found, err := w.Edit(wtxn, named(name), f)
+		require.NoError(e, err)
+		require.True(e, found)
+	})
+}
+
+// remove asks for the deletion of all objects.
+func (e *env) remove() {
+	e.Helper()
+	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+		found, err := w.Delete(wtxn, named(name))
+		require.NoError(e, err)
+		require.True(e, found)
+	})
+}
+
+// tearOut takes all rows out of the table by force.
+func (e *env) tearOut() {
+	e.Helper()
+	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+		_, _, err := e.table.Delete(wtxn, named(name))
+		require.NoError(e, err)
+	})
+}
+
+func (e *env) get(name string) *bucket {
+	b, _, _ := e.table.Get(e.db.ReadTxn(), byName.Query(name))
+	return b
+}
+
+// rows calls f with every row; each has to be there.
+func (e *env) rows(f func(b *bucket)) {
+	e.Helper()
+	for _, name := range e.names {
+		b := e.get(name)
+		require.NotNil(e, b, "there is no row %q", name)
+		f(b)
+	}
+}
+
+// gone requires all rows to have left the table.
+func (e *env) gone() {
+	e.Helper()
+	for _, name := range e.names {
+		require.Nil(e, e.get(name), "row %q", name)
+	}
+}
+
+// called requires the calls for every object since the last time.
+func (e *env) called(want ...string) {
+	e.Helper()
+	for _, name := range e.names {
+		require.Equal(e, want, e.cloud.take(name), "calls for %q", name)
+	}
+}
+
+// holds requires the cloud to have one bucket of the size for every object; -1 is none.
+func (e *env) holds(size int) {
+	e.Helper()
+	want := []int{size}
+	if size < 0 {
+		want = nil
+	}
+	for _, name := range e.names {
+		require.Equal(e, want, e.cloud.holds(name), "what the cloud has of %q", name)
+	}
+}
+
+// told requires the events of every object since the last time.
+func (e *env) told(want ...string) {
+	e.Helper()
+	for _, name := range e.names {
+		require.Equal(e, want, e.events.take(name), "events of %q", name)
+	}
+}
+
+// is requires conditions of every row, by reason.
+func (e *env) is(synced, ready managed.ConditionReason) {
+	e.Helper()
+	e.rows(func(b *bucket) {
+		require.Equal(e, synced, b.GetCondition(managed.TypeSynced).Reason, "synced of %q: %+v", b.Name, b.Conditions)
+		require.Equal(e, ready, b.GetCondition(managed.TypeReady).Reason, "ready of %q: %+v", b.Name, b.Conditions)
+	})
+}
+
+// status requires the kind of the status of every row.
+func (e *env) status(want reconciler.StatusKind) {
+	e.Helper()
+	e.rows(func(b *bucket) { require.Equal(e, want, b.Status.Kind, "%q: %s", b.Name, b.Status) })
+}
+
+// settle creates all objects, and forgets how.
+func (e *env) settle(size int, also ...func(b *bucket)) {
+	e.Helper()
+	e.want(size, also...)
+	pass(time.Second)
+	e.holds(size)
+	e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+	e.forget()
+}
+
+func (e *env) forget() {
+	for _, name := range e.names {
+		e.cloud.take(name)
+		e.events.take(name)
+	}
+}
+
+// revision returns that of the table, which grows with every write.
+func (e *env) revision() statedb.Revision { return e.table.Revision(e.db.ReadTxn()) }
+
+// slack is what a loop may take to gather what is due together, and to pace its rounds.
+const slack = 10 * time.Millisecond
+
+// pass lets virtual time go by, and a little more, and waits until the loop is idle.
+func pass(d time.Duration) {
+	time.Sleep(d + slack)
+	synctest.Wait()
+}
+
+func named(name string) *bucket { return &bucket{Meta: managed.Meta{Meta: object.Meta{Name: name}}} }
+
+// events is a recorder with a memory.
+type events struct {
+	mu     sync.Mutex
+	byName map[string][]string
+	full   []event.Event
+}
+
+func (r *events) Event(obj object.Object, e event.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byName == nil {
+		r.byName = map[string][]string{}
+	}
+	r.byName[obj.GetName()] = append(r.byName[obj.GetName()], string(e.Type)+" "+string(e.Reason))
+	r.full = append(r.full, e)
+}
+
+func (r *events) WithAnnotations(...string) event.Recorder { return r }
+
+func (r *events) take(name string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	told := r.byName[name]
+	delete(r.byName, name)
+	return told
+}

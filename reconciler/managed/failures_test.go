@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+func TestAFailingStepIsAConditionAnEventAndABackoff(t *testing.T) {
+	for op, event := range map[string]string{
+		"connect": "Warning CannotConnectToProvider",
+		"observe": "Warning CannotObserveExternalResource",
+		"update":  "Warning CannotUpdateExternalResource",
+	} {
+		t.Run(op, func(t *testing.T) {
+			each(t, func(e *env) {
+				e.settle(1)
+				e.cloud.fail(op, errors.New("refused"))
+				e.want(2)
+				e.forgetCalls()
+				e.told(event)
+				e.is(managed.ReasonReconcileError, managed.ReasonAvailable)
+				e.rows(func(b *bucket) {
+					require.Equal(e, op+": refused", b.GetCondition(managed.TypeSynced).Message)
+					require.Equal(e, op+": refused", b.Status.GetError())
+				})
+				at := e.revision()
+				pass(time.Second)
+				e.told(event)
+				pass(2 * time.Second)
+				e.told(event)
+				require.Equal(e, at, e.revision(), "the same failure is not written again")
+				e.cloud.before(op, nil)
+				pass(4 * time.Second)
+				e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+				e.holds(2)
+			}, nil)
+		})
+	}
+}
+
+func (e *env) forgetCalls() {
+	for _, name := range e.names {
+		e.cloud.take(name)
+	}
+}
+
+func TestAFailureAtAPollIsWritten(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.fail("observe", errors.New("down"))
+		pass(time.Minute)
+		e.is(managed.ReasonReconcileError, managed.ReasonAvailable)
+		e.status(reconciler.StatusKindError)
+	}, nil)
+}
+
+func TestAServersRetryAfterIsHeeded(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.before("create", func(context.Context, *bucket) error {
+			return reconciler.RetryAfter(errors.New("429"), 17*time.Second)
+		})
+		e.want(1)
+		e.called("connect", "observe", "create")
+		pass(16 * time.Second)
+		e.called()
+		pass(time.Second)
+		e.called("connect", "observe", "create")
+	}, nil)
+}
+
+func TestATerminalErrorIsNotRetried(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.before("create", func(context.Context, *bucket) error {
+			return reconciler.TerminalError(errors.New("no such size"))
+		})
+		e.want(1)
+		e.called("connect", "observe", "create")
+		pass(time.Hour)
+		e.called()
+		e.is(managed.ReasonReconcileError, managed.ReasonCreating)
+	}, nil)
+}
+
+func TestTheTimeoutBoundsAPassAndTheStatusIsWritten(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		e.want(1)
+		pass(7 * time.Second)
+		if e.workers == 1 {
+			e.is(managed.ReasonReconcileError, "")
+		}
+		pass(7 * time.Second)
+		e.is(managed.ReasonReconcileError, "")
+		e.rows(func(b *bucket) { require.Equal(e, "observe: context deadline exceeded", b.Status.GetError()) })
+	}, func(*env) []managed.Option { return []managed.Option{managed.WithTimeout(7 * time.Second)} })
+}
+
+func TestAFailingDisconnectIsAnEventAndNothingElse(t *testing.T) {
+	var n atomic.Int32
+	each(t, func(e *env) {
+		e.want(1)
+		e.told("Normal CreatedExternalResource", "Warning CannotDisconnectFromProvider")
+		pass(time.Second)
+		e.told("Warning CannotDisconnectFromProvider")
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.status(reconciler.StatusKindDone)
+		e.forgetCalls()
+		pass(50 * time.Second)
+		e.called()
+		require.EqualValues(e, 2*len(e.names), n.Swap(0), "once a pass")
+	}, func(e *env) []managed.Option {
+		return []managed.Option{managed.WithExternalConnectDisconnecter(managed.ExternalConnectDisconnecterFns[*bucket]{
+			ConnectFn: e.cloud.Connect,
+			DisconnectFn: func(context.Context) error {
+				n.Add(1)
+				return errors.New("already closed")
+			},
+		})}
+	})
+}
+
+// session is a client that has a connection of its own.
+type session struct {
+	*cloud
+	open *atomic.Int32
+}
+
+func (s session) Disconnect(ctx context.Context) error {
+	s.open.Add(-1)
+	return ctx.Err()
+}
+
+func TestAClientIsDisconnectedAlsoWhenThePassFailsPanicsOrIsStopped(t *testing.T) {
+	var open atomic.Int32
+	each(t, func(e *env) {
+		e.cloud.fail("observe", errors.New("down"))
+		e.want(1)
+		require.Zero(e, open.Load())
+		e.cloud.before("observe", func(context.Context, *bucket) error { panic("nil map") })
+		pass(time.Second)
+		require.Zero(e, open.Load())
+		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		pass(2 * time.Second)
+		require.Positive(e, open.Load())
+		e.forget()
+		e.stop()
+		require.Zero(e, open.Load())
+		e.told()
+	}, func(e *env) []managed.Option {
+		return []managed.Option{managed.WithExternalConnecter(managed.ExternalConnecterFn[*bucket](
+			func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) {
+				open.Add(1)
+				return session{e.cloud, &open}, nil
+			}))}
+	})
+}
+
+func TestAConnecterWithoutAClientIsAnError(t *testing.T) {
+	each(t, func(e *env) {
+		e.want(1)
+		e.rows(func(b *bucket) { require.Equal(e, "connect: the connecter returned no client", b.Status.GetError()) })
+	}, func(*env) []managed.Option {
+		return []managed.Option{managed.WithExternalConnector(managed.ExternalConnectorFn[*bucket](
+			func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) { return nil, nil }))}
+	})
+}
+
+func TestAPanicWhileObservingKeepsWhatWasKnown(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.before("observe", func(context.Context, *bucket) error { panic("nil map") })
+		pass(time.Minute)
+		e.status(reconciler.StatusKindError)
+		e.rows(func(b *bucket) { require.True(e, managed.IsReady(b)) })
+		e.cloud.before("observe", nil)
+		pass(time.Minute)
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+	}, nil)
+}
+
+func TestTheStepsOfAPassAreInItsNote(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.want(2)
+		for _, name := range e.names {
+			explained := e.loop.Explain(e.Context(), name)
+			require.Contains(e, fmt.Sprint(explained), "observe: differs; size 1, want 2; updated")
+		}
+	}, nil)
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+func TestAPausedObjectIsLeftAlone(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
+		e.called()
+		e.told("Normal ReconciliationPaused")
+		e.is(managed.ReasonReconcilePaused, managed.ReasonAvailable)
+		at := e.revision()
+		pass(time.Hour)
+		e.called()
+		require.Equal(e, at, e.revision())
+
+		// What is wanted may change meanwhile; it is said once that nothing is done.
+		e.want(2)
+		e.called()
+		e.told()
+		e.rows(func(b *bucket) { require.True(e, managed.IsPaused(b), "Apply keeps the annotation") })
+
+		e.edit(func(b *bucket) { managed.SetPaused(b, false) })
+		e.called("connect", "observe", "update")
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.holds(2)
+	}, nil)
+}
+
+func TestTheDeletionOfAPausedObjectIsRefusedVisibly(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1, func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionDelete) })
+		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
+		e.forget()
+		e.remove()
+		e.called()
+		e.told("Warning DeletionRefused")
+		e.rows(func(b *bucket) {
+			synced := b.GetCondition(managed.TypeSynced)
+			require.Equal(e, managed.ReasonReconcilePaused, synced.Reason)
+			require.Contains(e, synced.Message, "deletion is refused")
+		})
+		e.edit(func(b *bucket) { managed.SetPaused(b, false) })
+		pass(time.Second)
+		e.gone()
+		e.holds(-1)
+	}, noGrace)
+}
+
+func TestPoliciesThatAllowNothingPause(t *testing.T) {
+	each(t, func(e *env) {
+		e.want(1, func(b *bucket) { managed.SetManagementPolicies(b) })
+		e.called()
+		e.is(managed.ReasonReconcilePaused, "")
+		e.edit(func(b *bucket) { b.RemoveAnnotation(managed.AnnotationManagementPolicies) })
+		pass(time.Second)
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+	}, nil)
+}
+
+func TestEveryObjectIsPausedByOption(t *testing.T) {
+	each(t, func(e *env) {
+		e.want(1)
+		e.called()
+		e.is(managed.ReasonReconcilePaused, "")
+	}, func(*env) []managed.Option { return []managed.Option{managed.WithManagementPolicies()} })
+}
+
+// A pause that cannot be written, because the row changes at the same moment, is written with
+// the new version.
+func TestAPauseThatCannotBeWrittenIsWrittenWithTheNextVersion(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+			e.cloud.then("observe", nil)
+			wtxn := e.db.WriteTxn(e.table)
+			defer wtxn.Commit()
+			_, err := e.writer().Edit(wtxn, named(b.Name), func(b *bucket) { managed.SetPaused(b, true) })
+			return err
+		})
+		pass(time.Minute)
+		paused := 0
+		e.rows(func(b *bucket) {
+			if managed.IsPaused(b) {
+				paused++
+				require.Equal(e, managed.ReasonReconcilePaused, b.GetCondition(managed.TypeSynced).Reason)
+				require.Equal(e, reconciler.StatusKindDone, b.Status.Kind)
+			}
+		})
+		require.Positive(e, paused)
+	}, nil)
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+// polls returns how often an object was observed since the last time.
+func (e *env) polls(name string) (n int) {
+	for _, call := range e.cloud.take(name) {
+		if call == "observe" {
+			n++
+		}
+	}
+	return n
+}
+
+func TestThePollIntervalIsThatOfTheOption(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		pass(100 * time.Second)
+		for _, name := range e.names {
+			require.InDelta(e, 10, e.polls(name), 1)
+		}
+	}, func(*env) []managed.Option { return []managed.Option{managed.WithPollInterval(10 * time.Second)} })
+}
+
+func TestAPollIntervalOfZeroPollsNever(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		pass(24 * time.Hour)
+		e.called()
+	}, func(*env) []managed.Option { return []managed.Option{managed.WithPollInterval(0)} })
+}
+
+func TestAnObjectHasAPollIntervalOfItsOwn(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1, func(b *bucket) { managed.SetPollInterval(b, 5*time.Second) })
+		pass(100 * time.Second)
+		for _, name := range e.names {
+			require.InDelta(e, 20, e.polls(name), 1)
+		}
+		e.edit(func(b *bucket) { b.SetAnnotation(managed.AnnotationPollInterval, "soon") })
+		e.told("Warning InvalidPollInterval")
+		e.forget()
+		pass(50 * time.Second)
+		e.called()
+		e.edit(func(b *bucket) { managed.SetPollInterval(b, 0) })
+		e.rows(func(b *bucket) { require.NotContains(e, b.Annotations, managed.AnnotationPollInterval) })
+		e.told()
+	}, nil)
+}
+
+func TestTheLatestPollHookWins(t *testing.T) {
+	hour := managed.WithPollIntervalHook(func(*bucket, time.Duration) time.Duration { return time.Hour })
+	double := managed.WithPollIntervalHook(func(b *bucket, interval time.Duration) time.Duration {
+		if b.Size == 0 {
+			return 0
+		}
+		return 2 * interval
+	})
+	each(t, func(e *env) {
+		e.settle(1)
+		pass(119 * time.Second)
+		e.called()
+		pass(time.Second)
+		e.called("connect", "observe")
+		e.want(0)
+		e.forget()
+		pass(24 * time.Hour)
+		e.called()
+	}, func(*env) []managed.Option {
+		return []managed.Option{hour, managed.WithPollJitterHook(time.Second), double}
+	})
+	each(t, func(e *env) {
+		e.settle(1)
+		pass(61 * time.Second)
+		e.called("connect", "observe")
+	}, func(*env) []managed.Option {
+		return []managed.Option{hour, managed.WithPollJitterHook(time.Millisecond)}
+	})
+}
+
+func TestJitterSpreadsPollsBothWaysAndWithinItsBounds(t *testing.T) {
+	each(t, func(e *env) {
+		var at []time.Time
+		e.settle(1)
+		e.cloud.before("observe", func(_ context.Context, b *bucket) error {
+			if b.Name == e.names[0] {
+				at = append(at, time.Now())
+			}
+			return nil
+		})
+		pass(3 * time.Hour)
+		early, late := 0, 0
+		for i := 1; i < len(at); i++ {
+			between := at[i].Sub(at[i-1])
+			require.InDelta(e, 60, between.Seconds(), 20.1)
+			if between < time.Minute {
+				early++
+			} else {
+				late++
+			}
+		}
+		require.Greater(e, early, 20)
+		require.Greater(e, late, 20)
+	}, func(*env) []managed.Option { return []managed.Option{managed.WithPollJitterHook(20 * time.Second)} })
+}
+
+func TestJitterLeavesAShortPollIntervalAPause(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1, func(b *bucket) { managed.SetPollInterval(b, 2*time.Second) })
+		pass(100 * time.Second)
+		for _, name := range e.names {
+			n := e.polls(name)
+			require.LessOrEqual(e, n, 100)
+			require.Greater(e, n, 5)
+		}
+	}, func(*env) []managed.Option { return []managed.Option{managed.WithPollJitterHook(20 * time.Second)} })
+}
+
+func TestAReconciliationOnRequestIsEchoed(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.edit(func(b *bucket) { managed.RequestReconcile(b, "now-1") })
+		e.called("connect", "observe")
+		e.rows(func(b *bucket) {
+			require.True(e, managed.ReconcileHandled(b, "now-1"))
+			require.Equal(e, reconciler.StatusKindDone, b.Status.Kind)
+		})
+		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
+		e.edit(func(b *bucket) { managed.RequestReconcile(b, "now-2") })
+		e.rows(func(b *bucket) { require.False(e, managed.ReconcileHandled(b, "now-2")) })
+	}, nil)
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+func noGrace(*env) []managed.Option {
+	return []managed.Option{managed.WithCreationGracePeriod(0)}
+}
+
+func TestADeletedObjectStaysUntilItsResourceIsGone(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.set(func(c *cloud) { c.sticky = true })
+		e.remove()
+		e.called("connect", "observe", "delete")
+		e.told("Normal DeletedExternalResource")
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonDeleting)
+		e.rows(func(b *bucket) { require.EqualValues(e, 2, b.Generation) })
+
+		pass(time.Second)
+		e.called("connect", "observe", "delete")
+		e.told()
+		e.holds(1)
+
+		e.cloud.set(func(c *cloud) { c.sticky = false })
+		pass(2 * time.Second)
+		e.called("connect", "observe", "delete")
+		pass(4 * time.Second)
+		e.called("connect", "observe")
+		e.gone()
+		e.holds(-1)
+		pass(time.Hour)
+		e.called()
+	}, noGrace)
+}
+
+func TestDeletingIsTheConditionWhileAResourceGoes(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.fail("delete", errors.New("busy"))
+		e.remove()
+		e.called("connect", "observe", "delete")
+		e.told("Warning CannotDeleteExternalResource")
+		e.is(managed.ReasonReconcileError, managed.ReasonDeleting)
+		e.status(reconciler.StatusKindError)
+		pass(time.Second)
+		e.called("connect", "observe", "delete")
+		e.cloud.before("delete", nil)
+		pass(time.Minute)
+		e.gone()
+		e.holds(-1)
+	}, noGrace)
+}
+
+func TestADeletionThatWasNeverCreatedStillLooks(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.fail("connect", errors.New("down"))
+		for _, name := range e.names {
+			e.cloud.buckets[name] = &stored{name, 1}
+		}
+		e.want(1, func(b *bucket) { managed.SetExternalName(b, b.Name) })
+		e.rows(func(b *bucket) { require.Empty(e, b.Finalizers) })
+		e.remove()
+		e.cloud.before("connect", nil)
+		pass(time.Minute)
+		e.gone()
+		e.holds(-1)
+	}, noGrace)
+}
+
+func TestWhatWasJustCreatedIsNotTakenForDeleted(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.set(func(c *cloud) { c.blind = true })
+		e.want(1)
+		e.remove()
+		pass(5 * time.Second)
+		e.rows(func(b *bucket) { require.NotEmpty(e, b.Finalizers) })
+		e.cloud.set(func(c *cloud) { c.blind = false })
+		pass(2 * time.Minute)
+		e.gone()
+		e.holds(-1)
+	}, nil)
+}
+
+func TestOtherFinalizersAreWaitedForWithoutPolling(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.edit(func(b *bucket) { b.SetFinalizers(append(b.Finalizers, "example.org/backup")) })
+		e.forget()
+		e.remove()
+		pass(10 * time.Second)
+		e.called()
+		e.status(reconciler.StatusKindBlocked)
+		e.is(managed.ReasonReconcileWaiting, managed.ReasonDeleting)
+		e.holds(1)
+
+		// Whoever has the other finalizer knows nothing of this reconciler's status.
+		e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+			b := e.get(name).Clone()
+			b.SetFinalizers([]string{managed.FinalizerName})
+			_, _, err := e.table.Insert(wtxn, b)
+			require.NoError(e, err)
+		})
+		e.called("connect", "observe", "delete")
+		pass(time.Second)
+		e.gone()
+		e.holds(-1)
+	}, noGrace)
+}
+
+func TestAnOrphanedResourceStays(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1, func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionOrphan) })
+		e.remove()
+		e.called()
+		e.gone()
+		e.holds(1)
+	}, nil)
+}
+
+func TestARowTornOutHasItsResourceDeleted(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.set(func(c *cloud) { c.sticky = true })
+		e.tearOut()
+		e.called("connect", "observe", "delete")
+		pass(time.Second)
+		e.called("connect", "observe", "delete")
+		e.cloud.set(func(c *cloud) { c.sticky = false })
+		pass(time.Minute)
+		e.holds(-1)
+		e.gone()
+		e.forget()
+		pass(time.Hour)
+		e.called()
+	}, noGrace)
+}
+
+func TestARowTornOutWithoutTheFinalizerIsLeftAlone(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.edit(func(b *bucket) {
+			managed.SetPaused(b, true)
+			b.SetFinalizers(nil)
+		})
+		e.tearOut()
+		e.called()
+		e.holds(1)
+	}, nil)
+}
+
+func TestARowTornOutWhileItIsCreatedLeaksNothing(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.then("create", func(_ context.Context, b *bucket) error {
+			wtxn := e.db.WriteTxn(e.table)
+			defer wtxn.Commit()
+			_, _, err := e.table.Delete(wtxn, named(b.Name))
+			return err
+		})
+		e.want(1)
+		e.gone()
+		pass(time.Minute)
+		e.holds(-1)
+	}, noGrace)
+}
+
+func TestARowTornOutAndOrphanedLeavesItsResource(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1, func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionOrphan) })
+		e.tearOut()
+		e.called()
+		e.holds(1)
+	}, nil)
+}
+
+func TestARowTornOutWhilePausedIsRefusedUntilItIsBack(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		rows := map[string]*bucket{}
+		e.rows(func(b *bucket) { rows[b.Name] = b })
+		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
+		e.forget()
+		e.tearOut()
+		e.called()
+		e.told("Warning DeletionRefused")
+		e.holds(1)
+		e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+			b := rows[name].Clone().SetStatus(reconciler.StatusPending())
+			_, _, err := e.table.Insert(wtxn, b)
+			require.NoError(e, err)
+		})
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.remove()
+		pass(time.Minute)
+		e.gone()
+		e.holds(-1)
+	}, noGrace)
+}
+
+func TestAFinalizerThatCannotBeAddedStopsTheCreate(t *testing.T) {
+	each(t, func(e *env) {
+		e.want(1)
+		e.called("connect", "observe")
+		e.told("Warning CannotChangeFinalizer")
+		e.is(managed.ReasonReconcileError, "")
+		e.status(reconciler.StatusKindError)
+		pass(time.Second)
+		e.called("connect", "observe")
+		e.holds(-1)
+	}, func(*env) []managed.Option {
+		return []managed.Option{managed.WithFinalizer(managed.FinalizerFns[*bucket]{
+			AddFinalizerFn: func(context.Context, *bucket) error { return errors.New("no space") },
+		})}
+	})
+}
+
+func TestAFinalizerThatCannotBeRemovedKeepsTheObject(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.remove()
+		pass(time.Second)
+		e.called("connect", "observe", "delete", "connect", "observe")
+		e.told("Normal DeletedExternalResource", "Warning CannotChangeFinalizer")
+		e.is(managed.ReasonReconcileError, managed.ReasonDeleting)
+		e.rows(func(b *bucket) { require.NotEmpty(e, b.Finalizers) })
+	}, func(*env) []managed.Option {
+		ready := managed.NewFinalizer[*bucket](managed.FinalizerName)
+		return append(noGrace(nil), managed.WithFinalizer(managed.FinalizerFns[*bucket]{
+			AddFinalizerFn:    ready.AddFinalizer,
+			RemoveFinalizerFn: func(context.Context, *bucket) error { return errors.New("no") },
+		}))
+	})
+}
+
+func TestAFinalizerOfAnotherNameIsOurs(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.rows(func(b *bucket) { require.Equal(e, []string{"example.org/mine"}, b.Finalizers) })
+		e.remove()
+		pass(time.Second)
+		e.gone()
+		e.holds(-1)
+		e.settle(1)
+		e.tearOut()
+		pass(time.Minute)
+		e.holds(-1)
+	}, func(*env) []managed.Option {
+		return append(noGrace(nil), managed.WithFinalizer(managed.NewFinalizer[*bucket]("example.org/mine")))
+	})
+}
