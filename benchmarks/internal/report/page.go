@@ -129,9 +129,10 @@ Every run is a process of its own, one at a time; the contenders take turns (A B
 median of the runs, with the smallest and the largest in brackets; ratios are taken pair by pair within the
 same turn, and are again given as a median and a range. "≥" marks a wait that was given up: a lower bound.
 
-A row is a 64-bit number and a status, behind a pointer, with one unique index; the target only counts calls,
-where a workload does not say that it takes its time. All contenders run in a full hive (health, statedb, jobs) with their default metrics,
-where their description has no others. CPU is that of the whole process (getrusage), so it includes the writer
+A row is a 64-bit number and a status, behind a pointer, with one unique index, where no adapter needs more;
+the target only counts calls, where a workload does not say that it takes its time. All contenders but those of
+Kubernetes run in a full hive (health, statedb, jobs), and all with their default metrics, where their description
+has no others. CPU is that of the whole process (getrusage), so it includes the writer
 and the garbage collector; heap is what is live after two
 collections, less what was live before the rows. Every run ends with a check of the number of rows, of their
 statuses and of the calls that the target saw, and a run that does not add up ends the series.
