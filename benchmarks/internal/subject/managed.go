@@ -113,6 +113,9 @@ func (m *managedRows) Prepare(first, n uint64) (func() error, error) {
 // Await waits until the last status is written.
 func (m *managedRows) Await(ctx context.Context) error {
 	for row := range m.table.All(m.db.ReadTxn()) {
+		if row.status.Kind == reconciler.StatusKindDone {
+			continue
+		}
 		if err := m.await(ctx, row.Name); err != nil {
 			return err
 		}
