@@ -31,6 +31,9 @@ const (
 	ratioToBare                 // divided by that of Statekeel with nothing that shows what it does
 	beyondFloor                 // less the floor's
 	beyondPeer                  // less the peer's
+	ratioToKube                 // divided by that of controller-runtime with as many workers
+	ratioToXP                   // divided by that of crossplane-runtime with as many workers
+	beyondUpdate                // less that of bare operations on the same loop and rows
 )
 
 func goals() []goal {
@@ -68,6 +71,14 @@ func goals() []goal {
 		{"workers-4", "throughput", ratioToOne, 1.5, workload.More},
 		{"observed-noop", "throughput", ratioToBare, 0.95, workload.More},
 		{"observed-noop", "explain_p99", itself, 1000, workload.Less},
+		{"request-1", "throughput", ratioToKube, 2.5, workload.More},
+		{"request-8", "throughput", ratioToKube, 2.5, workload.More},
+		{"stepper", "time", beyondUpdate, 2, workload.Less},
+		{"stepper", "cpu", beyondUpdate, 2, workload.Less},
+		{"stateful", "time", beyondUpdate, 3, workload.Less},
+		{"stateful", "cpu", beyondUpdate, 3, workload.Less},
+		{"managed-1", "throughput", ratioToXP, 10, workload.More},
+		{"managed-8", "throughput", ratioToXP, 10, workload.More},
 	}
 }
 
@@ -94,14 +105,14 @@ func (g goal) answer(r *series.Result) (answer, bool) {
 	switch g.against {
 	case itself:
 		value = own.Median
-	case ratioToPeer, ratioToFloor, ratioToOne, ratioToBare:
+	case ratioToPeer, ratioToFloor, ratioToOne, ratioToBare, ratioToKube, ratioToXP:
 		other := g.other(r, metric)
 		ratio := r.Ratio(ours, other, g.metric)
 		if ratio.Runs == 0 {
 			return answer{}, false
 		}
 		value, unit, than = ratio.Median, "x", " "+other
-	case beyondFloor, beyondPeer:
+	case beyondFloor, beyondPeer, beyondUpdate:
 		other := g.other(r, metric)
 		if other == "" {
 			return answer{}, false
@@ -135,6 +146,12 @@ func (g goal) other(r *series.Result, metric series.Metric) string {
 		return r.Best(metric, subject.Statekeel)
 	case ratioToBare:
 		return r.Best(metric, subject.StatekeelBare)
+	case ratioToKube:
+		return r.Best(metric, subject.ControllerRuntime, subject.ControllerRuntime8)
+	case ratioToXP:
+		return r.Best(metric, subject.Crossplane, subject.Crossplane8)
+	case beyondUpdate:
+		return r.Best(metric, subject.Statekeel, subject.StatekeelResources)
 	default:
 		return r.Best(metric, subject.Floor)
 	}

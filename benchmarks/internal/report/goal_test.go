@@ -105,6 +105,51 @@ func TestAGoalOfBeingSeenComparesWithNotBeingSeen(t *testing.T) {
 	assert.Equal(t, []string{subject.StatekeelBare}, rivals(r))
 }
 
+func TestAGoalOfAnAdapterComparesWithWhatItIsBeside(t *testing.T) {
+	pair := func(ours, theirs string, metric string, better workload.Better, mine, other float64) *series.Result {
+		return results(t, workload.Workload{Name: "w", Contenders: []string{ours, theirs}}, map[string][]workload.Figures{
+			ours: {figure(metric, better, mine)}, theirs: {figure(metric, better, other)},
+		})
+	}
+	for _, c := range []struct {
+		goal   goal
+		result *series.Result
+		rival  string
+		want   answer
+	}{
+		{
+			goal{"w", "speed", ratioToKube, 2.5, workload.More},
+			pair(subject.StatekeelRequest, subject.ControllerRuntime, "speed", workload.More, 500, 200), subject.ControllerRuntime,
+			answer{"at least 2.50 x controller-runtime", "2.50 x by statekeel/request", true, ""},
+		},
+		{
+			goal{"w", "speed", ratioToKube, 2.5, workload.More},
+			pair(subject.StatekeelRequest8, subject.ControllerRuntime8, "speed", workload.More, 400, 200), subject.ControllerRuntime8,
+			answer{"at least 2.50 x controller-runtime-8", "2.00 x by statekeel/request-8", false, "short by 20.0 %"},
+		},
+		{
+			goal{"w", "speed", ratioToXP, 10, workload.More},
+			pair(subject.StatekeelManaged8, subject.Crossplane8, "speed", workload.More, 50, 10), subject.Crossplane8,
+			answer{"at least 10.0 x crossplane-runtime-8", "5.00 x by statekeel/managed-8", false, "short by 50.0 %"},
+		},
+		{
+			goal{"w", "time", beyondUpdate, 2, workload.Less},
+			pair(subject.StatekeelStepper, subject.Statekeel, "time", workload.Less, 3, 2), subject.Statekeel,
+			answer{"at most 2.00 us beyond statekeel", "1.00 us by statekeel/stepper", true, ""},
+		},
+		{
+			goal{"w", "time", beyondUpdate, 3, workload.Less},
+			pair(subject.StatekeelStateful, subject.StatekeelResources, "time", workload.Less, 8, 2), subject.StatekeelResources,
+			answer{"at most 3.00 us beyond statekeel+resources", "6.00 us by statekeel/stateful", false, "short by 100 %"},
+		},
+	} {
+		got, ok := c.goal.answer(c.result)
+		require.True(t, ok)
+		assert.Equal(t, c.want, got)
+		assert.Equal(t, []string{c.rival}, rivals(c.result))
+	}
+}
+
 func TestAGoalIsNotMetByAWaitThatWasGivenUp(t *testing.T) {
 	r := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel}}, map[string][]workload.Figures{
 		subject.Statekeel: {{{Metric: "late", Unit: "ms", Better: workload.Less, Value: 10, AtLeast: true}}},
@@ -117,7 +162,7 @@ func TestAGoalIsNotMetByAWaitThatWasGivenUp(t *testing.T) {
 func TestAGoalWithoutItsContenderHasNoAnswer(t *testing.T) {
 	alone := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel}},
 		map[string][]workload.Figures{subject.Statekeel: {figure("cpu", workload.Less, 1)}})
-	for _, a := range []against{ratioToPeer, ratioToFloor, ratioToBare, beyondPeer, beyondFloor} {
+	for _, a := range []against{ratioToPeer, ratioToFloor, ratioToBare, ratioToKube, ratioToXP, beyondPeer, beyondFloor} {
 		_, ok := goal{"w", "cpu", a, 1, workload.Less}.answer(alone)
 		assert.False(t, ok)
 	}

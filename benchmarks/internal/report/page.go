@@ -129,9 +129,10 @@ Every run is a process of its own, one at a time; the contenders take turns (A B
 median of the runs, with the smallest and the largest in brackets; ratios are taken pair by pair within the
 same turn, and are again given as a median and a range. "≥" marks a wait that was given up: a lower bound.
 
-A row is a 64-bit number and a status, behind a pointer, with one unique index; the target only counts calls,
-where a workload does not say that it takes its time. All contenders run in a full hive (health, statedb, jobs) with their default metrics,
-where their description has no others. CPU is that of the whole process (getrusage), so it includes the writer
+A row is a 64-bit number and a status, behind a pointer, with one unique index, where no adapter needs more;
+the target only counts calls, where a workload does not say that it takes its time. All contenders but those of
+Kubernetes run in a full hive (health, statedb, jobs), and all with their default metrics, where their description
+has no others. CPU is that of the whole process (getrusage), so it includes the writer
 and the garbage collector; heap is what is live after two
 collections, less what was live before the rows. Every run ends with a check of the number of rows, of their
 statuses and of the calls that the target saw, and a run that does not add up ends the series.
@@ -169,8 +170,9 @@ func table(out *writer, r *series.Result) {
 }
 
 // rivals are the contenders that the first one is divided by in a table: of the peer's
-// variants the one that does better in the headline, Statekeel with its defaults and with
-// nothing that shows what it does, and the floor.
+// variants the one that does better in the headline, Statekeel with its defaults, with
+// nothing that shows what it does and on the rows of an adapter, controller-runtime,
+// crossplane-runtime, and the floor.
 func rivals(r *series.Result) []string {
 	headline, known := r.Metric(r.Workload.Headline)
 	if !known {
@@ -181,6 +183,9 @@ func rivals(r *series.Result) []string {
 		r.Best(headline, r.Workload.AgainstPeers()...),
 		r.Best(headline, subject.Statekeel),
 		r.Best(headline, subject.StatekeelBare),
+		r.Best(headline, subject.StatekeelResources),
+		r.Best(headline, subject.ControllerRuntime, subject.ControllerRuntime8),
+		r.Best(headline, subject.Crossplane, subject.Crossplane8),
 		r.Best(headline, subject.Floor),
 	} {
 		if name != "" && name != r.Contenders[0] {

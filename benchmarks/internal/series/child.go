@@ -96,7 +96,10 @@ func InProcess(ctx context.Context, run Run) (workload.Figures, error) {
 	if w < 0 || c < 0 {
 		return nil, fmt.Errorf("there is no %s", run)
 	}
-	env := workload.Env{Sizes: run.Sizes, Part: run.Part, Start: contenders[c].Start}
+	env := workload.Env{
+		Sizes: run.Sizes, Part: run.Part,
+		Start: contenders[c].Start, StartController: contenders[c].StartController,
+	}
 	if run.Profile != "" {
 		env.Profile = func() (func() error, error) { return profile(run.Profile) }
 	}

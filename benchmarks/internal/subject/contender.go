@@ -21,6 +21,22 @@ const (
 	Peer    = "statedb/reconciler"
 	PeerInf = "statedb/reconciler+inf"
 	Floor   = "floor"
+
+	StatekeelStepper   = "statekeel/stepper"
+	StatekeelStateful  = "statekeel/stateful"
+	StatekeelResources = "statekeel+resources"
+
+	StatekeelRequest       = "statekeel/request"
+	StatekeelRequest8      = "statekeel/request-8"
+	StatekeelRequestAdded  = "statekeel/request+add"
+	StatekeelRequestAdded8 = "statekeel/request+add-8"
+	ControllerRuntime      = "controller-runtime"
+	ControllerRuntime8     = "controller-runtime-8"
+
+	StatekeelManaged  = "statekeel/managed"
+	StatekeelManaged8 = "statekeel/managed-8"
+	Crossplane        = "crossplane-runtime"
+	Crossplane8       = "crossplane-runtime-8"
 )
 
 // Contender is one reconciler that can be measured.
@@ -29,8 +45,10 @@ type Contender struct {
 	Name string
 	// About says in a few words what it is.
 	About string
-	// Start starts a system that the contender reconciles.
+	// Start starts a system that the contender reconciles; nil if it is a controller.
 	Start func(Options) (System, error)
+	// StartController starts it as a controller; nil if it reconciles a system.
+	StartController func() (Controller, error)
 }
 
 // Contenders returns all contenders, in the order in which they are shown and run.
@@ -91,6 +109,77 @@ func Contenders() []Contender {
 			Name:  Floor,
 			About: "a hand-written minimal loop on the same table: the practical limit of the store",
 			Start: startFloor,
+		},
+		{
+			Name:  StatekeelStepper,
+			About: "Statekeel with a reconciler/stepper that walks through its states for each row",
+			Start: startStepper,
+		},
+		{
+			Name: StatekeelStateful,
+			About: "Statekeel with a reconciler/stateful, on rows that have a name, annotations and a set of three " +
+				"strings, of which it keeps what was applied last",
+			Start: startStateful,
+		},
+		{
+			Name:  StatekeelResources,
+			About: "Statekeel on the same rows, with operations that keep nothing",
+			Start: startResources,
+		},
+		{
+			Name: StatekeelRequest,
+			About: "Statekeel's reconciler/request with its default options; its requests are those of the objects of a " +
+				"table, each with an outcome that is written and kept",
+			StartController: startRequests(1, true),
+		},
+		{
+			Name:            StatekeelRequest8,
+			About:           "the same with eight workers, WithConcurrency(8)",
+			StartController: startRequests(8, true),
+		},
+		{
+			Name: StatekeelRequestAdded,
+			About: "the same with requests that are added by a call and name no object: each is forgotten when its " +
+				"outcome is written",
+			StartController: startRequests(1, false),
+		},
+		{
+			Name:            StatekeelRequestAdded8,
+			About:           "the same with eight workers, WithConcurrency(8)",
+			StartController: startRequests(8, false),
+		},
+		{
+			Name: ControllerRuntime,
+			About: "a controller of sigs.k8s.io/controller-runtime " + kubeVersion + " with its default options and queue, and " +
+				"without a manager, an API server and a logger; its source is a function that adds to the queue",
+			StartController: startKube(1),
+		},
+		{
+			Name:            ControllerRuntime8,
+			About:           "the same with eight workers, MaxConcurrentReconciles 8",
+			StartController: startKube(8),
+		},
+		{
+			Name: StatekeelManaged,
+			About: "Statekeel's reconciler/managed with its default options, and an external system that has everything " +
+				"as it is wanted",
+			StartController: startManaged(1),
+		},
+		{
+			Name:            StatekeelManaged8,
+			About:           "the same with eight workers, WithConcurrency(8)",
+			StartController: startManaged(8),
+		},
+		{
+			Name: Crossplane,
+			About: "the managed reconciler of github.com/crossplane/crossplane-runtime/v2 " + crossplaneVersion + " with its default " +
+				"options and the same external system, behind a controller as above; its fake client keeps nothing",
+			StartController: startCrossplane(1),
+		},
+		{
+			Name:            Crossplane8,
+			About:           "the same with eight workers, MaxConcurrentReconciles 8",
+			StartController: startCrossplane(8),
 		},
 	}
 }

@@ -37,18 +37,30 @@ func TestContendersHaveTheirOwnNames(t *testing.T) {
 		assert.False(t, seen[c.Name], c.Name)
 		seen[c.Name] = true
 		assert.NotEmpty(t, c.About)
+		assert.NotEqual(t, c.Start == nil, c.StartController == nil, "%s is started in one way", c.Name)
 	}
-	assert.Len(t, seen, 11)
+	assert.Len(t, seen, 24)
 }
 
 func TestContendersReconcileRowsAndDeletions(t *testing.T) {
 	for _, c := range subject.Contenders() {
-		for name, o := range map[string]subject.Options{
+		if c.Start == nil {
+			continue
+		}
+		options := map[string]subject.Options{
 			"single": {},
 			"batch":  {Batch: true},
 			"set":    {Reconcilers: 1},
 			"retry":  {RetryMin: time.Hour, RetryMax: time.Hour},
-		} {
+		}
+		switch c.Name {
+		case subject.StatekeelStepper:
+			delete(options, "batch")
+		case subject.StatekeelStateful, subject.StatekeelResources:
+			delete(options, "batch")
+			delete(options, "set")
+		}
+		for name, o := range options {
 			t.Run(c.Name+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				ctx := within(t)
@@ -121,6 +133,7 @@ func TestARowHasFailedWhenOneOfItsReconcilersFailed(t *testing.T) {
 func TestAContenderHasTheWorkersThatItSays(t *testing.T) {
 	for name, workers := range map[string]int{
 		subject.Statekeel: 1, subject.StatekeelBreaker: 1, subject.StatekeelObserved: 1, subject.StatekeelBare: 1, subject.Peer: 1, subject.Floor: 1,
+		subject.StatekeelStepper: 1, subject.StatekeelStateful: 1, subject.StatekeelResources: 1,
 		subject.Statekeel2: 2, subject.Statekeel4: 4, subject.Statekeel64: 64,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -62,12 +62,9 @@ func (d dialect[Status, Set, Option]) start(o Options, v variant[Option]) (Syste
 
 func (d dialect[Status, Set, Option]) startPlain(o Options, v variant[Option]) (System, error) {
 	target := &Target{}
-	w := &world[Status]{
-		targets: []*Target{target},
-		workers: max(v.workers, 1),
-		fresh:   d.pending, kind: d.kind, updatedAt: d.updatedAt,
-	}
-	return w.start(func(rt runtime, w *world[Status]) error {
+	w := objects(d.pending, d.kind, d.updatedAt)
+	w.targets, w.workers = []*Target{target}, max(v.workers, 1)
+	return w.start(func(rt runtime, w *world[*object[Status]]) error {
 		return d.registerPlain(rt, registration[Status, Status]{
 			table:     w.table,
 			getStatus: func(o *object[Status]) Status { return o.status },
@@ -79,13 +76,15 @@ func (d dialect[Status, Set, Option]) startPlain(o Options, v variant[Option]) (
 }
 
 func (d dialect[Status, Set, Option]) startSet(o Options, v variant[Option]) (System, error) {
-	var names []string
-	w := &world[Set]{fresh: d.newSet, workers: max(v.workers, 1)}
+	var (
+		names   []string
+		targets []*Target
+	)
 	for i := range o.Reconcilers {
 		names = append(names, fmt.Sprintf("r%d", i))
-		w.targets = append(w.targets, &Target{})
+		targets = append(targets, &Target{})
 	}
-	w.kind = func(set Set) Kind {
+	kind := func(set Set) Kind {
 		result := Done
 		for _, name := range names {
 			switch d.kind(d.fromSet(set, name)) {
@@ -97,7 +96,7 @@ func (d dialect[Status, Set, Option]) startSet(o Options, v variant[Option]) (Sy
 		}
 		return result
 	}
-	w.updatedAt = func(set Set) time.Time {
+	updatedAt := func(set Set) time.Time {
 		oldest := d.updatedAt(d.fromSet(set, names[0]))
 		for _, name := range names[1:] {
 			if at := d.updatedAt(d.fromSet(set, name)); at.Before(oldest) {
@@ -106,7 +105,9 @@ func (d dialect[Status, Set, Option]) startSet(o Options, v variant[Option]) (Sy
 		}
 		return oldest
 	}
-	return w.start(func(rt runtime, w *world[Set]) error {
+	w := objects(d.newSet, kind, updatedAt)
+	w.targets, w.workers = targets, max(v.workers, 1)
+	return w.start(func(rt runtime, w *world[*object[Set]]) error {
 		for i, name := range names {
 			err := d.registerSet(rt, registration[Set, Status]{
 				table:     w.table,

@@ -51,8 +51,7 @@ func registerStatekeel[S any](rt runtime, r registration[S, reconciler.Status], 
 		batch = statekeelBatch[S]{r.ops.target}
 	}
 	_, err := reconciler.Register(
-		reconciler.Params{Log: rt.Log, DB: rt.DB, JobGroup: rt.JobGroup, ModuleID: rt.ModuleID},
-		r.table, (*object[S]).clone, r.setStatus, r.getStatus, r.ops, batch, options...)
+		rt.params(), r.table, (*object[S]).clone, r.setStatus, r.getStatus, r.ops, batch, options...)
 	return err
 }
 

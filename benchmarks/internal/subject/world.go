@@ -5,17 +5,11 @@ package subject
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
-	"log/slog"
-	"os"
 	"strconv"
 	"time"
 
-	"github.com/cilium/hive"
-	"github.com/cilium/hive/cell"
-	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 )
@@ -32,76 +26,76 @@ func (o *object[S]) clone() *object[S] {
 	return &c
 }
 
+func (o *object[S]) number() uint64 { return o.id }
+
 func (o *object[S]) TableHeader() []string { return []string{"id", "status"} }
 
 func (o *object[S]) TableRow() []string {
 	return []string{strconv.FormatUint(o.id, 10), fmt.Sprint(o.status)}
 }
 
-func idIndex[S any]() statedb.Index[*object[S], uint64] {
-	return statedb.Index[*object[S], uint64]{
+// row is what the rows of a world are: pointers that have a number.
+type row interface {
+	statedb.TableWritable
+	number() uint64
+}
+
+// idIndex returns the primary index of rows; keys returns that of the number of a row.
+func idIndex[R row](keys func(R) index.KeySet) statedb.Index[R, uint64] {
+	return statedb.Index[R, uint64]{
 		Name:       "id",
-		FromObject: func(o *object[S]) index.KeySet { return index.NewKeySet(index.Uint64(o.id)) },
+		FromObject: keys,
 		FromKey:    index.Uint64,
 		FromString: index.Uint64String,
 		Unique:     true,
 	}
 }
 
-// runtime is what a hive provides for a contender to register itself with.
-type runtime struct {
-	cell.In
-
-	Log      *slog.Logger
-	DB       *statedb.DB
-	JobGroup job.Group
-	ModuleID cell.FullModuleID
-}
-
-// world is the System for rows whose status is of type S.
-type world[S any] struct {
-	hive    *hive.Hive
-	log     *slog.Logger
-	db      *statedb.DB
-	table   statedb.RWTable[*object[S]]
-	byID    statedb.Index[*object[S], uint64]
+// world is the System for rows of type R.
+type world[R row] struct {
+	*host
+	table   statedb.RWTable[R]
+	byID    statedb.Index[R, uint64]
 	targets []*Target
 	workers int
 
-	fresh     func() S
-	kind      func(S) Kind
-	updatedAt func(S) time.Time
+	// pending makes a row that is to be reconciled, named one that has a number and nothing else.
+	pending   func(id uint64) R
+	named     func(id uint64) R
+	kind      func(R) Kind
+	updatedAt func(R) time.Time
+}
+
+// objects returns a world of objects, whose status is of type S.
+func objects[S any](fresh func() S, kind func(S) Kind, updatedAt func(S) time.Time) *world[*object[S]] {
+	return &world[*object[S]]{
+		byID:      idIndex(func(o *object[S]) index.KeySet { return index.NewKeySet(index.Uint64(o.id)) }),
+		pending:   func(id uint64) *object[S] { return &object[S]{id: id, status: fresh()} },
+		named:     func(id uint64) *object[S] { return &object[S]{id: id} },
+		kind:      func(o *object[S]) Kind { return kind(o.status) },
+		updatedAt: func(o *object[S]) time.Time { return updatedAt(o.status) },
+	}
 }
 
 // start puts the table into a hive, lets register add a contender to it, and starts it.
-func (w *world[S]) start(register func(runtime, *world[S]) error) (System, error) {
-	w.byID = idIndex[S]()
-	w.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	w.hive = hive.New(
-		cell.SimpleHealthCell,
-		statedb.Cell,
-		job.Cell,
-		cell.Module("bench", "Benchmark",
-			cell.Provide(job.Registry.NewGroup),
-			cell.Invoke(func(rt runtime) (err error) {
-				w.db = rt.DB
-				if w.table, err = statedb.NewTable(rt.DB, "rows", w.byID); err != nil {
-					return err
-				}
-				return register(rt, w)
-			}),
-		),
-	)
-	if err := w.hive.Start(w.log, context.Background()); err != nil {
+func (w *world[R]) start(register func(runtime, *world[R]) error) (System, error) {
+	var err error
+	w.host, err = startHost(func(rt runtime) (err error) {
+		if w.table, err = statedb.NewTable(rt.DB, "rows", w.byID); err != nil {
+			return err
+		}
+		return register(rt, w)
+	})
+	if err != nil {
 		return nil, err
 	}
 	return w, nil
 }
 
-func (w *world[S]) Insert(first, n uint64) error {
+func (w *world[R]) Insert(first, n uint64) error {
 	txn := w.db.WriteTxn(w.table)
 	for id := first; id < first+n; id++ {
-		if _, _, err := w.table.Insert(txn, &object[S]{id: id, status: w.fresh()}); err != nil {
+		if _, _, err := w.table.Insert(txn, w.pending(id)); err != nil {
 			txn.Abort()
 			return fmt.Errorf("insert row %d: %w", id, err)
 		}
@@ -110,10 +104,10 @@ func (w *world[S]) Insert(first, n uint64) error {
 	return nil
 }
 
-func (w *world[S]) Remove(first, n uint64) error {
+func (w *world[R]) Remove(first, n uint64) error {
 	txn := w.db.WriteTxn(w.table)
 	for id := first; id < first+n; id++ {
-		if _, _, err := w.table.Delete(txn, &object[S]{id: id}); err != nil {
+		if _, _, err := w.table.Delete(txn, w.named(id)); err != nil {
 			txn.Abort()
 			return fmt.Errorf("delete row %d: %w", id, err)
 		}
@@ -122,10 +116,10 @@ func (w *world[S]) Remove(first, n uint64) error {
 	return nil
 }
 
-func (w *world[S]) Await(ctx context.Context, id uint64, kind Kind) error {
+func (w *world[R]) Await(ctx context.Context, id uint64, kind Kind) error {
 	for {
 		obj, _, watch, found := w.table.GetWatch(w.db.ReadTxn(), w.byID.Query(id))
-		if found && w.kind(obj.status) == kind {
+		if found && w.kind(obj) == kind {
 			return nil
 		}
 		select {
@@ -133,57 +127,50 @@ func (w *world[S]) Await(ctx context.Context, id uint64, kind Kind) error {
 		case <-ctx.Done():
 			state := "not in the table"
 			if found {
-				state = w.kind(obj.status).String()
+				state = w.kind(obj).String()
 			}
 			return fmt.Errorf("row %d is %s, waited for %s: %w", id, state, kind, context.Cause(ctx))
 		}
 	}
 }
 
-func (w *world[S]) AwaitAll(ctx context.Context, kind Kind) (waited uint64, err error) {
+func (w *world[R]) AwaitAll(ctx context.Context, kind Kind) (waited uint64, err error) {
 	for obj := range w.all() {
-		if w.kind(obj.status) == kind {
+		if w.kind(obj) == kind {
 			continue
 		}
 		waited++
 		// The snapshot may be behind by now: Await looks again.
-		if err := w.Await(ctx, obj.id, kind); err != nil {
+		if err := w.Await(ctx, obj.number(), kind); err != nil {
 			return waited, err
 		}
 	}
 	return waited, nil
 }
 
-func (w *world[S]) Count() map[Kind]uint64 {
+func (w *world[R]) Count() map[Kind]uint64 {
 	counts := map[Kind]uint64{}
 	for obj := range w.all() {
-		counts[w.kind(obj.status)]++
+		counts[w.kind(obj)]++
 	}
 	return counts
 }
 
-func (w *world[S]) all() iter.Seq2[*object[S], statedb.Revision] {
+func (w *world[R]) all() iter.Seq2[R, statedb.Revision] {
 	return w.table.All(w.db.ReadTxn())
 }
 
-func (w *world[S]) Oldest() time.Time {
+func (w *world[R]) Oldest() time.Time {
 	// Every status write gives its row a new revision: the lowest revision is the row
 	// that was left alone for the longest time.
-	for obj := range w.table.LowerBound(w.db.ReadTxn(), statedb.ByRevision[*object[S]](0)) {
-		return w.updatedAt(obj.status)
+	for obj := range w.table.LowerBound(w.db.ReadTxn(), statedb.ByRevision[R](0)) {
+		return w.updatedAt(obj)
 	}
 	return time.Time{}
 }
 
-func (w *world[S]) Targets() []*Target { return w.targets }
+func (w *world[R]) Targets() []*Target { return w.targets }
 
-func (w *world[S]) Workers() int { return w.workers }
+func (w *world[R]) Workers() int { return w.workers }
 
-func (w *world[S]) View() *View { return nil }
-
-func (w *world[S]) Stop(ctx context.Context) error {
-	if err := w.hive.Stop(w.log, ctx); err != nil {
-		return errors.Join(errors.New("the hive did not stop"), err)
-	}
-	return nil
-}
+func (w *world[R]) View() *View { return nil }

@@ -82,8 +82,10 @@ type Env struct {
 	Sizes
 	// Part names the part of the workload to run; "" for a workload of one part.
 	Part string
-	// Start starts the contender.
+	// Start starts the contender that reconciles a system; nil if it is a controller.
 	Start func(subject.Options) (subject.System, error)
+	// StartController starts the contender that is a controller; nil if it is none.
+	StartController func() (subject.Controller, error)
 	// Profile, if not nil, starts a CPU profile of the first measured section of the run
 	// and returns what ends it.
 	Profile func() (stop func() error, err error)
@@ -96,8 +98,23 @@ func (e *Env) with(ctx context.Context, o subject.Options, run func(subject.Syst
 		return nil, fmt.Errorf("start the contender: %w", err)
 	}
 	figures, err := run(sys)
-	// A run that failed has a better story to tell than the stop after it.
-	if stopErr := sys.Stop(context.WithoutCancel(ctx)); err == nil {
+	return stopped(ctx, sys, figures, err)
+}
+
+// withController starts a controller, hands it to run, and stops it.
+func (e *Env) withController(ctx context.Context, run func(subject.Controller) (Figures, error)) (Figures, error) {
+	controller, err := e.StartController()
+	if err != nil {
+		return nil, fmt.Errorf("start the contender: %w", err)
+	}
+	figures, err := run(controller)
+	return stopped(ctx, controller, figures, err)
+}
+
+// stopped stops a contender after a run. A run that failed has a better story to tell than
+// the stop after it.
+func stopped(ctx context.Context, contender interface{ Stop(context.Context) error }, figures Figures, err error) (Figures, error) {
+	if stopErr := contender.Stop(context.WithoutCancel(ctx)); err == nil {
 		err = stopErr
 	}
 	return figures, err

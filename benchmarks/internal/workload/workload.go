@@ -93,6 +93,13 @@ func All() []Workload {
 		[]Workload{slowTarget(), headOfLine(), behindBacklog(), breaker(), blockedOne(), blockedMany()},
 		[]Workload{workers(2, subject.Statekeel2), workers(4, subject.Statekeel4)},
 		[]Workload{observedNoop()},
+		[]Workload{
+			request(1, subject.StatekeelRequest, subject.StatekeelRequestAdded, subject.ControllerRuntime),
+			request(8, subject.StatekeelRequest8, subject.StatekeelRequestAdded8, subject.ControllerRuntime8),
+			overheadOfStepper(), overheadOfStateful(),
+			cycle(1, subject.StatekeelManaged, subject.Crossplane),
+			cycle(8, subject.StatekeelManaged8, subject.Crossplane8),
+		},
 	)
 }
 

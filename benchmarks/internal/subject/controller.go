@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package subject
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+)
+
+// Controller is a contender that is handed requests, and calls its target for each. It has
+// no rows of the workload's. Methods may be called from any goroutine; none after Stop.
+type Controller interface {
+	// Prepare makes requests first, first+1, ... first+n-1, and returns what asks for all
+	// of them at once. That is to be called once.
+	Prepare(first, n uint64) (ask func() error, err error)
+	// Await waits until all that was asked for is done and, where outcomes are written,
+	// written; or until ctx ends. It is for requests whose target was called.
+	Await(ctx context.Context) error
+	// Left returns how many requests there still are.
+	Left() uint64
+	// Target is called once for each reconciliation.
+	Target() *Target
+	// Workers returns how many requests are reconciled at a time.
+	Workers() int
+	// Stop stops the controller and waits for it to end.
+	Stop(ctx context.Context) error
+}
+
+// namespace is that of all requests, and of what they name.
+const namespace = "bench"
+
+// nameOf returns the name of request id, numberOf its id.
+func nameOf(id uint64) string { return strconv.FormatUint(id, 10) }
+
+func numberOf(name string) (uint64, error) {
+	id, err := strconv.ParseUint(name, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("request %q was never made: %w", name, err)
+	}
+	return id, nil
+}
+
+// reconcileNamed is the reconciler of requests: it calls the target.
+func reconcileNamed(target *Target, name string) error {
+	id, err := numberOf(name)
+	if err != nil {
+		return err
+	}
+	return target.Update(id)
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package subject_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/benchmarks/internal/subject"
+)
+
+// controllers are the contenders that are handed requests, with their workers.
+var controllers = map[string]int{
+	subject.StatekeelRequest: 1, subject.StatekeelRequest8: 8,
+	subject.StatekeelRequestAdded: 1, subject.StatekeelRequestAdded8: 8,
+	subject.ControllerRuntime: 1, subject.ControllerRuntime8: 8,
+	subject.StatekeelManaged: 1, subject.StatekeelManaged8: 8,
+	subject.Crossplane: 1, subject.Crossplane8: 8,
+}
+
+func startedController(t *testing.T, name string) subject.Controller {
+	c, err := byName(t, name).StartController()
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, c.Stop(context.Background())) })
+	return c
+}
+
+func ask(t *testing.T, c subject.Controller, first, n uint64) {
+	ask, err := c.Prepare(first, n)
+	require.NoError(t, err)
+	require.NoError(t, ask())
+}
+
+func TestEveryControllerIsKnown(t *testing.T) {
+	for _, c := range subject.Contenders() {
+		_, known := controllers[c.Name]
+		assert.Equal(t, c.StartController != nil, known, c.Name)
+	}
+}
+
+func TestAControllerReconcilesWhatItIsAskedFor(t *testing.T) {
+	for name := range controllers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, c := within(t), startedController(t, name)
+			seen := make([]atomic.Int64, 20)
+			var passed subject.Counter
+			c.Target().SetRule(func(id uint64) error {
+				seen[id].Add(1)
+				passed.Add()
+				return nil
+			})
+			// The second half is asked for when the first is done.
+			for _, first := range []uint64{0, 10} {
+				last := passed.Reached(first + 10)
+				ask(t, c, first, 10)
+				select {
+				case <-last:
+				case <-ctx.Done():
+					require.NoError(t, context.Cause(ctx))
+				}
+				require.NoError(t, c.Await(ctx))
+				assert.Zero(t, c.Left())
+				assert.EqualValues(t, first+10, c.Target().Updates.Load())
+			}
+			for id := range seen {
+				assert.EqualValues(t, 1, seen[id].Load(), id)
+			}
+		})
+	}
+}
+
+func TestAControllerHasTheWorkersThatItSays(t *testing.T) {
+	for name, workers := range controllers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, c := within(t), startedController(t, name)
+			assert.Equal(t, workers, c.Workers())
+
+			// Each request waits until as many are there as there are workers.
+			var running, excess atomic.Int64
+			var once sync.Once
+			var passed subject.Counter
+			together := make(chan struct{})
+			c.Target().SetRule(func(uint64) error {
+				defer passed.Add()
+				defer running.Add(-1)
+				if n := running.Add(1); n == int64(workers) {
+					once.Do(func() { close(together) })
+				} else if n > int64(workers) {
+					excess.Add(1)
+				}
+				select {
+				case <-together:
+				case <-ctx.Done():
+				}
+				return nil
+			})
+			last := passed.Reached(500)
+			ask(t, c, 0, 500)
+			<-last
+			require.NoError(t, c.Await(ctx))
+			assert.True(t, closed(together), "there were never as many requests at a time")
+			assert.Zero(t, excess.Load())
+		})
+	}
+}
+
+func TestWhatIsNotReconciledIsLeft(t *testing.T) {
+	for name, complaint := range map[string]string{
+		subject.StatekeelRequest:      "5 requests are left",
+		subject.StatekeelRequestAdded: "5 requests are left",
+		subject.ControllerRuntime:     "",
+		subject.StatekeelManaged:      `resource "0" is Pending`,
+		subject.Crossplane:            "5 requests are left",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, c := within(t), startedController(t, name)
+			hold := make(chan struct{})
+			release := sync.OnceFunc(func() { close(hold) })
+			t.Cleanup(release)
+			c.Target().SetRule(func(uint64) error { <-hold; return nil })
+			ask(t, c, 0, 5)
+			select {
+			case <-c.Target().Updates.Reached(1):
+			case <-ctx.Done():
+				require.NoError(t, context.Cause(ctx))
+			}
+			// What controller-runtime is at is not in its queue any more.
+			assert.GreaterOrEqual(t, c.Left(), uint64(4))
+			reason := errors.New("enough")
+			ended, cancel := context.WithCancelCause(ctx)
+			cancel(reason)
+			if err := c.Await(ended); complaint != "" {
+				assert.ErrorIs(t, err, reason)
+				assert.ErrorContains(t, err, complaint)
+			}
+			// The queue of controller-runtime loses a goroutine if it is stopped with
+			// requests in it.
+			all := c.Target().Updates.Reached(5)
+			release()
+			select {
+			case <-all:
+			case <-ctx.Done():
+				require.NoError(t, context.Cause(ctx))
+			}
+		})
+	}
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package subject
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+	meta "github.com/statekeel/statekeel/reconciler/object"
+)
+
+// managedRow is a row that stands for a resource of an outside system.
+type managedRow struct {
+	managed.Meta
+	status reconciler.Status
+}
+
+func (r *managedRow) clone() *managedRow {
+	c := *r
+	return &c
+}
+
+func (r *managedRow) setStatus(s reconciler.Status) *managedRow { r.status = s; return r }
+
+func (r *managedRow) getStatus() reconciler.Status { return r.status }
+
+func (r *managedRow) TableHeader() []string { return []string{"name", "status"} }
+
+func (r *managedRow) TableRow() []string { return []string{r.Name, r.status.String()} }
+
+var managedByName = statedb.Index[*managedRow, string]{
+	Name:       "name",
+	FromObject: func(r *managedRow) index.KeySet { return index.NewKeySet(index.String(r.Name)) },
+	FromKey:    index.String,
+	FromString: index.FromString,
+	Unique:     true,
+}
+
+// managedRows is the Controller of Statekeel's managed resources: a row that is wanted to be
+// looked at is a request. All resources are there, ready and synced, as the pass before has
+// left them.
+type managedRows struct {
+	*host
+	table   statedb.RWTable[*managedRow]
+	target  *Target
+	workers int
+}
+
+// startManaged starts a managed reconciler with its default options, but for the number of
+// workers and the external system.
+func startManaged(workers int) func() (Controller, error) {
+	return func() (Controller, error) {
+		m := &managedRows{target: &Target{}, workers: workers}
+		var err error
+		if m.host, err = startHost(m.register); err != nil {
+			return nil, err
+		}
+		return m, nil
+	}
+}
+
+func (m *managedRows) register(rt runtime) (err error) {
+	if m.table, err = statedb.NewTable(rt.DB, "resources", managedByName); err != nil {
+		return err
+	}
+	_, err = managed.Register(rt.params(), m.table, (*managedRow).clone, (*managedRow).setStatus, (*managedRow).getStatus,
+		managed.ExternalConnecter[*managedRow](managed.ExternalConnecterFn[*managedRow](m.connect)),
+		managed.WithLoop(reconciler.WithConcurrency(m.workers)))
+	return err
+}
+
+func (m *managedRows) connect(context.Context, *managedRow) (managed.ExternalClient[*managedRow], error) {
+	return managed.ExternalClientFns[*managedRow]{ObserveFn: m.observe}, nil
+}
+
+func (m *managedRows) observe(_ context.Context, r *managedRow) (managed.ExternalObservation, error) {
+	return managed.ExternalObservation{ResourceExists: true, ResourceUpToDate: true}, reconcileNamed(m.target, r.Name)
+}
+
+// Prepare writes the rows, and what asks commits them.
+func (m *managedRows) Prepare(first, n uint64) (func() error, error) {
+	finalizers := []string{managed.FinalizerName}
+	wtxn := m.db.WriteTxn(m.table)
+	for id := first; id < first+n; id++ {
+		row := &managedRow{
+			Meta: managed.Meta{
+				Meta: meta.Meta{
+					Namespace: namespace, Name: nameOf(id),
+					Annotations: map[string]string{managed.AnnotationExternalName: "any"},
+				},
+				Finalizers: finalizers,
+			},
+			status: reconciler.StatusPending(),
+		}
+		row.SetConditions(managed.Available(), managed.ReconcileSuccess())
+		if _, _, err := m.table.Insert(wtxn, row); err != nil {
+			wtxn.Abort()
+			return nil, fmt.Errorf("insert resource %d: %w", id, err)
+		}
+	}
+	return func() error {
+		wtxn.Commit()
+		return nil
+	}, nil
+}
+
+// Await waits until the last status is written.
+func (m *managedRows) Await(ctx context.Context) error {
+	for row := range m.table.All(m.db.ReadTxn()) {
+		if row.status.Kind == reconciler.StatusKindDone {
+			continue
+		}
+		if err := m.await(ctx, row.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *managedRows) await(ctx context.Context, name string) error {
+	for {
+		row, _, changed, found := m.table.GetWatch(m.db.ReadTxn(), managedByName.Query(name))
+		if !found {
+			return fmt.Errorf("resource %q is gone", name)
+		}
+		if row.status.Kind == reconciler.StatusKindDone {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("resource %q is %s: %w", name, row.status, context.Cause(ctx))
+		}
+	}
+}
+
+func (m *managedRows) Left() (left uint64) {
+	for row := range m.table.All(m.db.ReadTxn()) {
+		if row.status.Kind != reconciler.StatusKindDone {
+			left++
+		}
+	}
+	return left
+}
+
+func (m *managedRows) Target() *Target { return m.target }
+
+func (m *managedRows) Workers() int { return m.workers }

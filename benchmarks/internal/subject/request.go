@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package subject
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/request"
+)
+
+// requests is the Controller of Statekeel. Its requests are those of the objects of a table,
+// or of calls, if it has no table.
+type requests struct {
+	*host
+	controller *request.Controller[request.Request]
+	objects    statedb.RWTable[*named]
+	target     *Target
+	workers    int
+}
+
+// named is what a request names.
+type named struct{ name string }
+
+func (o *named) request() request.Request {
+	return request.Request{NamespacedName: request.NamespacedName{Namespace: namespace, Name: o.name}}
+}
+
+func (*named) TableHeader() []string { return []string{"name"} }
+
+func (o *named) TableRow() []string { return []string{o.name} }
+
+var byName = statedb.Index[*named, string]{
+	Name:       "name",
+	FromObject: func(o *named) index.KeySet { return index.NewKeySet(index.String(o.name)) },
+	FromKey:    index.String,
+	FromString: index.FromString,
+	Unique:     true,
+}
+
+// startRequests starts a controller of Statekeel, in a hive and with its default options but
+// for the number of workers.
+func startRequests(workers int, fromTable bool) func() (Controller, error) {
+	return func() (Controller, error) {
+		r := &requests{target: &Target{}, workers: workers}
+		var err error
+		r.host, err = startHost(func(rt runtime) error { return r.register(rt, fromTable) })
+		if err != nil {
+			return nil, err
+		}
+		return r, nil
+	}
+}
+
+func (r *requests) register(rt runtime, fromTable bool) (err error) {
+	cfg := request.Config[request.Request]{
+		Reconciler: request.Func[request.Request](r.reconcile),
+		Options:    []reconciler.Option{reconciler.WithConcurrency(r.workers)},
+	}
+	if fromTable {
+		if r.objects, err = statedb.NewTable(rt.DB, "objects", byName); err != nil {
+			return err
+		}
+		cfg.Sources = []request.Source[request.Request]{request.For(r.objects, (*named).request)}
+	}
+	r.controller, err = request.Register(rt.params(), cfg)
+	return err
+}
+
+func (r *requests) reconcile(_ context.Context, req request.Request) (request.Result, error) {
+	return request.Result{}, reconcileNamed(r.target, req.Name)
+}
+
+// Prepare writes the objects of the table, and what asks commits them.
+func (r *requests) Prepare(first, n uint64) (func() error, error) {
+	if r.objects == nil {
+		reqs := make([]request.Request, 0, n)
+		for id := first; id < first+n; id++ {
+			reqs = append(reqs, (&named{nameOf(id)}).request())
+		}
+		return func() error {
+			r.controller.Add(reqs...)
+			return nil
+		}, nil
+	}
+	wtxn := r.db.WriteTxn(r.objects)
+	for id := first; id < first+n; id++ {
+		if _, _, err := r.objects.Insert(wtxn, &named{nameOf(id)}); err != nil {
+			wtxn.Abort()
+			return nil, fmt.Errorf("insert object %d: %w", id, err)
+		}
+	}
+	return func() error {
+		wtxn.Commit()
+		return nil
+	}, nil
+}
+
+// Await waits until every request has its outcome. That of no object has no row then.
+func (r *requests) Await(ctx context.Context) error {
+	for {
+		// The channel is from before the look, so that it misses nothing.
+		_, changed := r.controller.Table().AllWatch(r.db.ReadTxn())
+		left := r.Left()
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%d requests are left: %w", left, context.Cause(ctx))
+		}
+	}
+}
+
+func (r *requests) Left() (left uint64) {
+	for row := range r.controller.Table().All(r.db.ReadTxn()) {
+		if r.objects == nil || row.Status.Kind != reconciler.StatusKindDone {
+			left++
+		}
+	}
+	return left
+}
+
+func (r *requests) Target() *Target { return r.target }
+
+func (r *requests) Workers() int { return r.workers }

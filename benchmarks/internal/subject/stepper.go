@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package subject
+
+import (
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/stepper"
+)
+
+// startStepper starts Statekeel with operations that walk through the states of a stepper.
+// There are no batches of walks.
+func startStepper(o Options) (System, error) {
+	d := statekeel
+	d.registerPlain = registerStepper[reconciler.Status]
+	d.registerSet = registerStepper[reconciler.StatusSet]
+	return d.start(o, statekeelVariant{})
+}
+
+func registerStepper[S any](rt runtime, r registration[S, reconciler.Status], options []reconciler.Option) error {
+	hook := walk[S]{r.ops.target}
+	_, err := stepper.Register(rt.params(), r.table, (*object[S]).clone, r.setStatus, r.getStatus,
+		stepper.NewStepper[*object[S]](hook), options...)
+	return err
+}
+
+// walk does in the states of a stepper what a bare operation does: it calls the target in
+// one of them, and says what came of it. It has a result of what led there, too.
+type walk[S any] struct{ target *Target }
+
+func (w walk[S]) EnterInState(engine *stepper.Stepper[*object[S]]) {
+	switch engine.GetState() {
+	case stepper.Mutator:
+		engine.AddOpSuccess("row", "mutate")
+	case stepper.Updater:
+		_ = engine.AddOp("row", "update", w.target.Update(engine.Object().id), 0)
+	case stepper.CRFinalizer:
+		_ = engine.AddOp("row", "delete", w.target.Delete(engine.Object().id), 0)
+	}
+}
