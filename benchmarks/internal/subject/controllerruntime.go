@@ -22,10 +22,8 @@ type (
 	kubeQueue   = workqueue.TypedRateLimitingInterface[kubeRequest]
 )
 
-// kubeVersion is what go.mod asks for. v0.24.1, which asks for a later Go directive than this
-// module has, differs in controllers and their queue by spellings and by who has the B-tree,
-// and is as fast.
-const kubeVersion = "v0.23.3"
+// kubeVersion is what go.mod asks for.
+const kubeVersion = "v0.24.1"
 
 // kubeController is the Controller of controller-runtime, without a manager and without an
 // API server: its only source is a function that keeps its queue, for requests to be added.

@@ -19,8 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// crossplaneVersion is what go.mod asks for: the last one that does not ask for a later Go
-// directive than this module has.
+// crossplaneVersion is what go.mod asks for.
 const crossplaneVersion = "v2.2.0"
 
 // crossplane is the Controller of crossplane-runtime: its managed reconciler behind a
