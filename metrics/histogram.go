@@ -49,18 +49,19 @@ func Bound(bucket int) float64 {
 	return min(math.Ldexp(fractions[bucket-octave*perOctave], octave+1), math.MaxFloat64)
 }
 
-// bucketOf returns the bucket of a value above HistogramZeroThreshold.
+// bucketOf returns the bucket of a finite value above HistogramZeroThreshold.
 func bucketOf(v float64) int {
 	fraction, exponent := math.Frexp(v)
-	low, high := 0, perOctave
-	for low < high {
-		if mid := (low + high) / 2; fraction > fractions[mid] {
-			low = mid + 1
-		} else {
-			high = mid
-		}
+	if fraction == fractions[0] {
+		return (exponent - 1) * perOctave
 	}
-	return (exponent-1)*perOctave + low
+	// Of the eighths of the way from 1/2 to 1, each has one bound inside but for the last,
+	// which has none: eighth i that of bucket i+1.
+	bucket := 1 + int((fraction-0.5)*(2*perOctave))
+	if bucket < perOctave && fraction > fractions[bucket] {
+		bucket++
+	}
+	return (exponent-1)*perOctave + bucket
 }
 
 // Observe counts a value. A negative one, such as the age of something that a clock put
@@ -72,9 +73,15 @@ func (h *Histogram) ObserveMany(v float64, n uint64) {
 	if n == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return
 	}
-	v = max(v, 0)
+	// The built-in min and max look at more than is needed here, and this is called for
+	// each operation.
+	if v < 0 {
+		v = 0
+	}
 	h.Count += n
-	h.Sum = min(h.Sum+v*float64(n), math.MaxFloat64)
+	if h.Sum += v * float64(n); h.Sum > math.MaxFloat64 {
+		h.Sum = math.MaxFloat64
+	}
 	if v <= HistogramZeroThreshold {
 		h.Zero += n
 		return

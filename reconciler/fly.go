@@ -14,12 +14,13 @@ import (
 
 // launch hands a plan to workers: each item by itself, or all as one batch.
 func (l *Loop[Obj]) launch(ctx context.Context, txn statedb.ReadTxn, plan []core.Item[Obj]) (launched int) {
-	var flights []*flight[Obj]
+	flights := l.flights[:0]
 	permitted := len(plan)
 	for i := range plan {
 		item := &plan[i]
-		t, a, ok := l.resolve(txn, item)
-		if !ok {
+		var t task[Obj]
+		var a attempt[Obj]
+		if !l.resolve(txn, item, &t, &a) {
 			continue
 		}
 		if !l.admitOne() {
@@ -28,7 +29,7 @@ func (l *Loop[Obj]) launch(ctx context.Context, txn statedb.ReadTxn, plan []core
 		}
 		l.core.Launch(item)
 		if !l.batches() || len(flights) == 0 {
-			flights = append(flights, &flight[Obj]{txn: txn})
+			flights = append(flights, newFlight[Obj](txn))
 		}
 		f := flights[len(flights)-1]
 		a.item = int32(len(f.items))
@@ -43,6 +44,8 @@ func (l *Loop[Obj]) launch(ctx context.Context, txn statedb.ReadTxn, plan []core
 	if len(flights) > 0 {
 		l.pool.give(ctx, flights...)
 	}
+	clear(flights)
+	l.flights = flights[:0]
 	return launched
 }
 

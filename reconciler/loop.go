@@ -88,6 +88,7 @@ type Loop[Obj comparable] struct {
 	tasks     []task[Obj]
 	attempts  []attempt[Obj]
 	landed    []*flight[Obj]
+	flights   []*flight[Obj]
 	// began is when the round did. complaints are the failures of a round that are to be
 	// logged, mayComplain bounds them.
 	began       time.Duration

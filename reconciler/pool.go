@@ -31,6 +31,20 @@ type flight[Obj any] struct {
 	// behind if it is still running; 0 if never, or not started. stuck: it was.
 	started, stuckAt time.Duration
 	stuck            bool
+
+	// one is where the slices are of a flight of one operation: there is one flight for
+	// each object then, and it takes one piece of memory.
+	one struct {
+		item    [1]core.Item[Obj]
+		task    [1]task[Obj]
+		attempt [1]attempt[Obj]
+	}
+}
+
+func newFlight[Obj any](txn statedb.ReadTxn) *flight[Obj] {
+	f := &flight[Obj]{txn: txn}
+	f.items, f.tasks, f.attempts = f.one.item[:0], f.one.task[:0], f.one.attempt[:0]
+	return f
 }
 
 // pool runs flights on workers, which are started as they are needed. The queue is one for

@@ -28,9 +28,10 @@ func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan
 		return l.launch(ctx, txn, plan)
 	}
 	for i := range plan {
-		if t, a, ok := l.resolve(txn, &plan[i]); ok {
-			a.item = int32(i)
-			l.tasks, l.attempts = append(l.tasks, t), append(l.attempts, a)
+		n := len(l.tasks)
+		l.tasks, l.attempts = append(l.tasks, task[Obj]{}), append(l.attempts, attempt[Obj]{item: int32(i)})
+		if !l.resolve(txn, &plan[i], &l.tasks[n], &l.attempts[n]) {
+			l.tasks, l.attempts = l.tasks[:n], l.attempts[:n]
 		}
 	}
 	if len(l.tasks) == 0 {
@@ -43,6 +44,8 @@ func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan
 		l.core.Return(&plan[l.attempts[i].item])
 	}
 	l.pace.ran(ran, r.Returned)
+	clear(l.tasks[ran:])
+	clear(l.attempts[ran:])
 	l.tasks, l.attempts = l.tasks[:ran], l.attempts[:ran]
 	l.onlyRun()
 	l.commit(r, l.tasks, l.attempts)
@@ -69,17 +72,20 @@ func (l *Loop[Obj]) permitted(plan []core.Item[Obj]) int {
 func (l *Loop[Obj]) onlyRun() {
 	n := 0
 	for i := range l.tasks {
-		if l.tasks[i].err != errNotRun {
-			l.tasks[n], l.attempts[n] = l.tasks[i], l.attempts[i]
-			n++
+		if l.tasks[i].err == errNotRun {
+			continue
 		}
+		if n < i {
+			l.tasks[n], l.attempts[n] = l.tasks[i], l.attempts[i]
+		}
+		n++
 	}
 	l.tasks, l.attempts = l.tasks[:n], l.attempts[:n]
 }
 
-// resolve makes a task of an item, of the version of the object that the snapshot has.
-// An item that is not to be run is settled.
-func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj]) (task[Obj], attempt[Obj], bool) {
+// resolve makes a task of an item, of the version of the object that the snapshot has, and
+// puts it where t and a are, which have to be zero. An item that is not to be run is settled.
+func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *task[Obj], a *attempt[Obj]) bool {
 	object, revision := item.Obj, item.Revision
 	if item.Again {
 		var kind core.Kind
@@ -87,15 +93,13 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj]) (task[Obj
 			l.core.Settle(l.now(), item, core.Outcome[Obj]{Kind: kind})
 			l.unblock(item.Obj)
 			l.objectWaits.touch(l, item.Obj)
-			return task[Obj]{}, attempt[Obj]{}, false
+			return false
 		}
 	}
-	return task[Obj]{
-			object: object, revision: revision, deleted: item.Deleted, asked: status.Kind(item.Mark),
-		}, attempt[Obj]{
-			row: object, number: int32(item.Attempt() + 1), tries: int32(item.Tries()), again: item.Again,
-			wanted: item.Wanted(), cause: causeOf(item),
-		}, true
+	t.object, t.revision, t.deleted, t.asked = object, revision, item.Deleted, status.Kind(item.Mark)
+	a.row, a.again, a.cause = object, item.Again, causeOf(item)
+	a.number, a.tries, a.wanted = int32(item.Attempt()+1), int32(item.Tries()), item.Wanted()
+	return true
 }
 
 // clone returns the copy of a task's object that an operation is handed.

@@ -22,6 +22,10 @@ import (
 	// would outlive a change that breaks them.
 	_ "github.com/statekeel/statekeel/metrics"
 	_ "github.com/statekeel/statekeel/reconciler"
+	_ "github.com/statekeel/statekeel/reconciler/object"
+	_ "github.com/statekeel/statekeel/reconciler/request"
+	_ "github.com/statekeel/statekeel/reconciler/stateful"
+	_ "github.com/statekeel/statekeel/reconciler/stepper"
 	_ "github.com/statekeel/statekeel/status"
 )
 

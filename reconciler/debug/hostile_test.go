@@ -30,7 +30,7 @@ func TestHostileKeysStayTextAndLeadToTheirObject(t *testing.T) {
 		f.objects = []reconciler.ObjectLine{{Key: key, Status: "Error", Reason: "reason " + key, State: reconciler.StateRetry}}
 		f.explanation.Why, f.explanation.Error, f.explanation.BlockedOn = key, key, key
 		f.explanation.Notes, f.explanation.Holder, f.explanation.Group = []string{key}, key, key
-		f.events = []reconciler.Event{{Key: key, Error: key, Result: "failed"}}
+		f.events = []reconciler.Event{{Key: key, Error: key, Note: key, Result: "failed"}}
 		f.explanation.Events = f.events
 		f.snapshot.Errors = []reconciler.ErrorClass{{Class: key, Key: key, Example: key}}
 		f.snapshot.Breakers, f.snapshot.Stuck, f.snapshot.PruneFailure = []string{key}, []string{key}, key

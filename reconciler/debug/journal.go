@@ -136,13 +136,13 @@ func pruned(p *prune) cell {
 func events(t target, happened []reconciler.Event, caption string) table {
 	list := table{
 		ID: "events", Caption: caption, Empty: "The journal has no operations.",
-		Columns: []string{"At", "Key", "Operation", "Result", "Error", "Attempt", "Took", "Round"},
+		Columns: []string{"At", "Key", "Operation", "Result", "Error", "Note", "Attempt", "Took", "Round"},
 	}
 	for _, e := range slices.Backward(happened) {
 		list.Rows = append(list.Rows, []cell{
 			clock(e.At), t.object(e.Key),
 			{Text: e.Operation, Title: fmt.Sprintf("revision %d", e.Revision)},
-			result(e), {Text: visible(e.Error), Kind: code},
+			result(e), {Text: visible(e.Error), Kind: code}, {Text: visible(e.Note)},
 			{Text: fmt.Sprintf("%d, by %s", e.Attempt, e.Cause)}, {Text: took(e.Took), Kind: count}, counted(e.Round),
 		})
 	}

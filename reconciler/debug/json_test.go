@@ -33,7 +33,7 @@ const snapshotJSON = `{
 }`
 
 const event0 = `{"round": 1, "at": "2026-01-02T03:04:05Z", "key": "route-0", "operation": "update", "cause": "change",
-	"revision": 5, "attempt": 1, "result": "failed", "error": "no route", "took": 1000000}`
+	"revision": 5, "attempt": 1, "result": "failed", "error": "no route", "note": "asked 10.0.0.1", "took": 1000000}`
 
 func TestJSONOfEachPage(t *testing.T) {
 	s := serve(t, nil, full())

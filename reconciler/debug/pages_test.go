@@ -40,7 +40,7 @@ func full() *fake {
 	}
 	f.objects = failing(3)
 	f.events = []reconciler.Event{
-		{Round: 1, At: epoch, Key: "route-0", Operation: "update", Cause: reconciler.CauseChange, Revision: 5, Attempt: 1, Result: "failed", Error: "no route", Took: time.Millisecond},
+		{Round: 1, At: epoch, Key: "route-0", Operation: "update", Cause: reconciler.CauseChange, Revision: 5, Attempt: 1, Result: "failed", Error: "no route", Note: "asked 10.0.0.1", Took: time.Millisecond},
 		{Round: 2, At: epoch.Add(time.Second), Key: "route-1", Operation: "delete", Cause: reconciler.CauseRetry, Revision: 6, Attempt: 2, Result: "done", Lost: true, Conflict: true, Took: 1234567},
 	}
 	f.explanation.Events = f.events[:1]
@@ -90,7 +90,7 @@ func TestStoryOfAnObjectIsWhatExplainSays(t *testing.T) {
 	page := serve(t, nil, full()).page("explain?reconciler=agent/v4&key=route-0")
 	for _, text := range []string{
 		"retry: It failed.", "1 m 0 s ago", "Error at revision 17", "no route", "in 9.0 s", "1.0 s ago", "device eth0",
-		"fresh", ">8<", "eth", "route-1", "The breaker is open.", "03:04:05.000", "1, by change", "1ms",
+		"fresh", ">8<", "eth", "route-1", "The breaker is open.", "03:04:05.000", "1, by change", "1ms", ">Note<", "asked 10.0.0.1",
 	} {
 		assert.Contains(t, page, text)
 	}
@@ -100,7 +100,7 @@ func TestJournalHasOperationsAndRoundsTheLatestFirst(t *testing.T) {
 	s := serve(t, nil, full())
 	page := s.page("journal?reconciler=agent/v4")
 	for _, text := range []string{
-		"done, lost, onto another&#39;s", "2, by retry", "1.23ms", "1 changed, 2 waited, 4 put back",
+		"asked 10.0.0.1", "done, lost, onto another&#39;s", "2, by retry", "1.23ms", "1 changed, 2 waited, 4 put back",
 		"6, 7 lost, 8 onto another&#39;s", "failed: broken pipe",
 	} {
 		assert.Contains(t, page, text)

@@ -73,8 +73,8 @@ type follow struct {
 }
 
 // New returns a controller that does nothing until [Controller.Run] is called, for programs
-// and tests without a hive. It adds the table of requests to the DB. The error names
-// everything that is wrong with the configuration.
+// and tests without a hive. It adds the table of requests to the DB, unless there is an error,
+// which names everything that is wrong with the configuration.
 func New[Req comparable](cfg Config[Req]) (*Controller[Req], error) {
 	return build(cfg, reconciler.New[*Row[Req]])
 }
@@ -108,22 +108,46 @@ func build[Req comparable](
 	if err := c.prepare(); err != nil {
 		return nil, fmt.Errorf("controller %q: %w", cfg.Name, err)
 	}
+	if err := c.rehearse(); err != nil {
+		return nil, err
+	}
 	table, err := statedb.NewTable(cfg.DB, c.scoped("requests"), c.byKey)
 	if err != nil {
 		return nil, fmt.Errorf("controller %q: %w", cfg.Name, err)
 	}
 	c.table = table
-	c.loop, err = newLoop(reconciler.Config[*Row[Req]]{
-		DB: cfg.DB, Table: table,
-		Clone: (*Row[Req]).clone, SetStatus: (*Row[Req]).setStatus, GetStatus: (*Row[Req]).getStatus,
-		Operations: operations[Req]{cfg.Reconciler, c.leaving},
-		ModuleID:   cfg.ModuleID, Log: cfg.Log, Health: cfg.Health,
-		Options: append([]reconciler.Option{reconciler.WithName(cfg.Name), reconciler.WithoutPruning()}, cfg.Options...),
-	})
+	c.loop, err = newLoop(c.loopConfig(cfg.DB, table))
 	if err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// loopConfig returns what the loop is made from.
+func (c *Controller[Req]) loopConfig(db *statedb.DB, table statedb.RWTable[*Row[Req]]) reconciler.Config[*Row[Req]] {
+	return reconciler.Config[*Row[Req]]{
+		DB: db, Table: table,
+		Clone: (*Row[Req]).clone, SetStatus: (*Row[Req]).setStatus, GetStatus: (*Row[Req]).getStatus,
+		Operations: operations[Req]{c.cfg.Reconciler, c.leaving},
+		ModuleID:   c.cfg.ModuleID, Log: c.cfg.Log, Health: c.cfg.Health,
+		Options: append([]reconciler.Option{reconciler.WithName(c.cfg.Name), reconciler.WithoutPruning()}, c.cfg.Options...),
+	}
+}
+
+// rehearse returns what is wrong with the name or the options, by making a loop of a table
+// that nobody sees: a DB never lets go of a table, so the real one is made when nothing can go
+// wrong any more but that there is one of its name.
+func (c *Controller[Req]) rehearse() error {
+	db := statedb.New()
+	table, err := statedb.NewTable(db, c.scoped("requests"), c.byKey)
+	if err != nil {
+		return fmt.Errorf("controller %q: %w", c.cfg.Name, err)
+	}
+	cfg := c.loopConfig(db, table)
+	// This loop is to be in no registry and in nobody's figures.
+	cfg.Options = append(cfg.Options, reconciler.WithRegistry(nil), reconciler.WithMetrics(nil))
+	_, err = reconciler.New(cfg)
+	return err
 }
 
 // prepare checks the configuration and sets what follows from it.

@@ -5,6 +5,7 @@ package request
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -19,20 +20,23 @@ import (
 // to be done when they were reconciled last. There are about a round of them.
 type leaving struct {
 	// n is how many there are, for those who only want to know whether there are any.
-	n    atomic.Int64
-	mu   sync.Mutex
-	keys map[string]struct{}
+	n  atomic.Int64
+	mu sync.Mutex
+	// keys have the number of the call of leave that said so last.
+	keys  map[string]uint64
+	calls uint64
 	// more is sent to when there is one more.
 	more chan struct{}
 }
 
 func newLeaving() *leaving {
-	return &leaving{keys: map[string]struct{}{}, more: make(chan struct{}, 1)}
+	return &leaving{keys: map[string]uint64{}, more: make(chan struct{}, 1)}
 }
 
 func (l *leaving) leave(keys *index.KeySet) {
 	l.mu.Lock()
-	l.keys[string(keys.First())] = struct{}{}
+	l.calls++
+	l.keys[string(keys.First())] = l.calls
 	l.n.Store(int64(len(l.keys)))
 	l.mu.Unlock()
 	select {
@@ -55,6 +59,16 @@ func (l *leaving) drop(key index.Key) {
 	l.mu.Unlock()
 }
 
+// dropAsOf drops a row unless it was said again that it may go since call was the last to say so.
+func (l *leaving) dropAsOf(key index.Key, call uint64) {
+	l.mu.Lock()
+	if l.keys[string(key)] == call {
+		delete(l.keys, string(key))
+	}
+	l.n.Store(int64(len(l.keys)))
+	l.mu.Unlock()
+}
+
 func (l *leaving) has(key index.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,14 +76,11 @@ func (l *leaving) has(key index.Key) bool {
 	return ok
 }
 
-func (l *leaving) all() []index.Key {
+// all returns the keys, each with the call that said so last.
+func (l *leaving) all() map[string]uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	keys := make([]index.Key, 0, len(l.keys))
-	for key := range l.keys {
-		keys = append(keys, index.Key(key))
-	}
-	return keys
+	return maps.Clone(l.keys)
 }
 
 // forget is the job that deletes rows which may go.
@@ -78,9 +89,11 @@ func (c *Controller[Req]) forget(ctx context.Context, _ cell.Health) error {
 		// The channel is closed by the commit that makes a status Done.
 		var changed <-chan struct{}
 		if c.leaving.n.Load() > 0 {
+			// Before the snapshot is taken, so that it has their rows.
+			leaving := c.leaving.all()
 			txn := c.cfg.DB.ReadTxn()
 			_, changed = c.table.AllWatch(txn)
-			c.forgetSome(c.mayGo(txn))
+			c.forgetSome(c.mayGo(txn, leaving))
 		}
 		select {
 		case <-ctx.Done():
@@ -92,13 +105,14 @@ func (c *Controller[Req]) forget(ctx context.Context, _ cell.Health) error {
 }
 
 // mayGo returns the keys of those rows that are leaving and can go now, and strikes those
-// off that do not leave after all.
-func (c *Controller[Req]) mayGo(txn statedb.ReadTxn) (keys []index.Key) {
-	for _, key := range c.leaving.all() {
+// off that do not leave after all, as far as the snapshot says.
+func (c *Controller[Req]) mayGo(txn statedb.ReadTxn, leaving map[string]uint64) (keys []index.Key) {
+	for text, call := range leaving {
+		key := index.Key(text)
 		row, _, found := c.table.Get(txn, c.byKey.Query(key))
 		switch {
 		case !found || row.present:
-			c.leaving.drop(key)
+			c.leaving.dropAsOf(key, call)
 		case row.Status.Kind == reconciler.StatusKindDone:
 			keys = append(keys, key)
 		}

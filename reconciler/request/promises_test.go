@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -231,6 +232,62 @@ func TestARequestOfADeletedObjectIsRequeued(t *testing.T) {
 	}, nil)
 }
 
+// "Reconcile is triggered ... in response to cluster Events (e.g. Creating, Updating, Deleting
+// Kubernetes objects)": once for each, and for none but the object's own request.
+func TestCreatingUpdatingAndDeletingRunTheRequest(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put("api", 1)
+		e.took()
+		e.put("web", 1)
+		require.Equal(e, []string{"shop/web"}, e.took())
+		e.put("web", 2)
+		require.Equal(e, []string{"shop/web"}, e.took())
+		e.remove("web")
+		require.Equal(e, []string{"shop/web"}, e.took())
+	}, nil)
+}
+
+// "Read an object and all the Pods it owns. Observe that the object spec specifies 5 replicas
+// but actual cluster contains only 1 Pod replica. Create 4 Pods and set their OwnerReferences
+// to the object."
+func TestWhatIsThereIsComparedWithWhatIsWanted(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.doing(func(_ context.Context, req request.Request) (request.Result, error) {
+			wtxn := e.db.WriteTxn(e.pods)
+			defer wtxn.Commit()
+			a, _, _ := e.apps.Get(wtxn, appIndex.Query(req.String()))
+			owned := 0
+			for p := range e.pods.All(wtxn) {
+				if owner, ok := p.owner(); ok && owner == req {
+					owned++
+				}
+			}
+			for ; owned < a.Replicas; owned++ {
+				if _, _, err := e.pods.Insert(wtxn, &pod{Name: fmt.Sprint("new-", owned), Owner: req.Name}); err != nil {
+					return request.Result{}, err
+				}
+			}
+			return request.Result{}, nil
+		})
+		e.putPod("old", "web")
+		e.putPod("stray", "api")
+		e.put("web", 5)
+		require.Equal(e, []string{"shop/web", "shop/web"}, e.took(), "its own pods are a change of what it owns")
+		names := []string{}
+		for p := range e.pods.All(e.db.ReadTxn()) {
+			if p.Owner == "web" {
+				names = append(names, p.Name)
+			}
+		}
+		require.Equal(e, []string{"new-1", "new-2", "new-3", "new-4", "old"}, names)
+	}, func(e *env, cfg *config) {
+		onlyOfWeb := func(change statedb.Change[*pod]) bool {
+			return change.Object.Owner == "web" && change.Object.Name != "old"
+		}
+		cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner, onlyOfWeb))
+	})
+}
+
 // "reconcile is triggered ... in response to cluster Events or external Events (GitHub
 // Webhooks, polling external sources, etc)".
 func TestExternalEventsAreAdded(t *testing.T) {
@@ -276,9 +333,12 @@ func TestARequestIsNotReconciledTwiceAtATime(t *testing.T) {
 }
 
 // "NamespacedName is the name and namespace of the object to reconcile", and all that a
-// request has.
+// request has: "It does NOT contain information about any specific Event or the object
+// contents itself". Both are needed "to uniquely identify the object".
 func TestARequestIsANameAndANamespace(t *testing.T) {
-	req := named("shop", "web")
+	req := request.Request(struct{ request.NamespacedName }{named("shop", "web").NamespacedName})
+	require.NotEqual(t, named("other", "web"), req)
+	require.NotEqual(t, named("shop", "api"), req)
 	require.Equal(t, "shop", req.Namespace)
 	require.Equal(t, "web", req.Name)
 	require.Equal(t, "shop/web", req.String())

@@ -4,6 +4,7 @@
 package request_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/request"
 )
@@ -92,8 +94,54 @@ Config.Sources[6]: for: both table "apps" and table "apps" are primary`)
 	require.ErrorContains(t, err, `controller "No Such Name": `)
 	_, err = request.New(config{DB: db, Reconciler: e, Options: []reconciler.Option{reconciler.WithConcurrency(-1)}})
 	require.ErrorContains(t, err, "WithConcurrency")
+	_, err = request.New(config{DB: db, Reconciler: e, Options: []reconciler.Option{reconciler.WithSerialBy(func(string) string { return "" })}})
+	require.ErrorContains(t, err, "WithSerialBy")
 	_, err = request.New(request.Config[any]{DB: db})
 	require.ErrorContains(t, err, "Config.KeyOf is nil, and no key can be made of interface {}: it has a part of type interface {}")
 	_, err = request.New(request.Config[struct{ F float64 }]{DB: db})
 	require.ErrorContains(t, err, "it has a part of type float64")
+}
+
+// A configuration that is refused leaves nothing behind, so that one that is mended is not;
+// and one that is not refused is in the registry and in the figures once.
+func TestAConfigurationThatIsRefusedLeavesNoTable(t *testing.T) {
+	db := statedb.New()
+	e := &env{}
+	var (
+		registry reconciler.Registry
+		figures  = metrics.NewExpVar()
+	)
+	options := []reconciler.Option{reconciler.WithRegistry(&registry), reconciler.WithMetrics(figures)}
+	_, err := request.New(config{DB: db, Reconciler: e, Name: "apps", Options: append(options, reconciler.WithConcurrency(-1))})
+	require.ErrorContains(t, err, "WithConcurrency")
+	require.Empty(t, db.GetTables(db.ReadTxn()))
+	require.Empty(t, registry.All())
+
+	c, err := request.New(config{DB: db, Reconciler: e, Name: "apps", Options: options})
+	require.NoError(t, err)
+	require.Len(t, db.GetTables(db.ReadTxn()), 1)
+	require.Equal(t, []reconciler.Inspector{c.Loop()}, registry.All())
+	_, err = request.New(config{DB: db, Reconciler: e, Name: "apps", Options: options})
+	require.ErrorIs(t, err, statedb.ErrDuplicateTable)
+	require.Len(t, registry.All(), 1)
+}
+
+// Without a hive the configuration says who is told how it goes, and under which name.
+func TestAControllerTellsTheHealthAndTheMetricsThatItWasGiven(t *testing.T) {
+	health, told := cell.NewSimpleHealth()
+	figures := metrics.NewExpVar()
+	inBubble(t, func(e *env) {
+		e.returning(request.Result{}, errors.New("no quota"))
+		e.put("web", 1)
+		require.Equal(e, []string{"shop/web"}, e.took())
+		following := told.GetChild("for-apps")
+		require.NotNil(e, following)
+		require.Equal(e, `OK, following table "apps"`, following.Status)
+		loop := told.GetChild("reconcile")
+		require.Equal(e, cell.StatusDegraded, loop.Level)
+		require.ErrorContains(e, loop.Error, "no quota")
+		require.Equal(e, "1", figures.ReconciliationTotalErrorsVar.Get("test.module").String())
+	}, func(_ *env, cfg *config) {
+		cfg.ModuleID, cfg.Health = cell.FullModuleID{"test", "module"}, health
+	}, reconciler.WithMetrics(figures))
 }

@@ -5,6 +5,7 @@ package request_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -95,6 +96,22 @@ func TestWithoutAPrimaryTableNoRequestStays(t *testing.T) {
 	})
 }
 
+// ofShop is a predicate that holds for the apps of a namespace.
+var ofShop request.Predicate[*app] = func(change statedb.Change[*app]) bool { return change.Object.Namespace == "shop" }
+
+// That some rows are on their way out does not make others stay.
+func TestNoRequestStaysWhateverComesMeanwhile(t *testing.T) {
+	inBubble(t, func(e *env) {
+		for round := range 1500 {
+			for i := range 3 {
+				go e.controller.Add(named("shop", strconv.Itoa(i)))
+			}
+			require.NotEmpty(e, e.took())
+			require.Empty(e, e.rows(), "after round %d", round)
+		}
+	}, func(_ *env, cfg *config) { cfg.Sources = nil })
+}
+
 func TestWhatAPredicateSkipsIsNoRequest(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put("web", 1)
@@ -108,7 +125,7 @@ func TestWhatAPredicateSkipsIsNoRequest(t *testing.T) {
 	}, func(e *env, cfg *config) {
 		cfg.Sources = from{request.For(e.apps, (*app).request,
 			func(change statedb.Change[*app]) bool { return change.Object.Replicas > 0 && !change.Deleted },
-			func(change statedb.Change[*app]) bool { return change.Object.Namespace == "shop" },
+			ofShop,
 		)}
 	})
 }
@@ -206,6 +223,10 @@ func TestTheLoopBelowIsThere(t *testing.T) {
 		e.put("web", 1)
 		e.took()
 		x := loop.Explain(e.Context(), "shop/web")
+		for row := range e.controller.Table().All(e.db.ReadTxn()) {
+			require.Equal(e, named("shop", "web"), row.Request)
+			require.Equal(e, reconciler.StatusKindDone, row.Status.Kind)
+		}
 		require.Equal(e, reconciler.StateRequeue, x.State, x.Why)
 		require.Equal(e, "shop/web", x.Key)
 

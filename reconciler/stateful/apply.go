@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+
+	"github.com/statekeel/statekeel/reconciler"
 )
 
 // moveTo brings the target from wherever it may be to the state that is tried. changed: that
@@ -28,6 +30,21 @@ func (r *BaseStatefulReconciler[T, State, Item]) moveTo(ctx context.Context, res
 		err = apply(ctx, resource, impl, p, calls[i])
 	}
 	return err
+}
+
+// startOver removes from the target what it may have of a resource, so that what was tried can
+// be forgotten. It removes what is wanted, too: which version of it the target has, nobody
+// could say any more, and an addition need not replace another version.
+func (r *BaseStatefulReconciler[T, State, Item]) startOver(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item], p *previous[State]) error {
+	var nothing State
+	reconciler.Note(ctx, fmt.Sprintf("starting over: %d states were tried in vain", len(p.trace.troubles.tried)))
+	p.trace.trying = nothing
+	if err := r.moveTo(ctx, resource, impl, p, true); err != nil {
+		return fmt.Errorf("remove everything, to start over: %w", err)
+	}
+	p.trace.emptied()
+	p.others = p.trace.troubles.tried
+	return nil
 }
 
 func apply[T StatefulResource, State, Item any](ctx context.Context, resource T, impl StatefulReconciler[T, State, Item], p *previous[State], ops StateChangeOperations[State, Item]) error {

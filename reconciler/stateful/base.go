@@ -68,15 +68,21 @@ func (r *BaseStatefulReconciler[T, State, Item]) UpdateAnnotation(resource T, an
 //  5. update the state annotation on success
 //
 // It is what [Operations] do at an update. An annotation that cannot be read counts as none:
-// the logger is told, and so is an error that follows. A state that cannot be encoded is a
+// the logger is told, a [reconciler.Note] says so, and an error that follows. A state that cannot be encoded is a
 // [reconciler.TerminalError], before anything is applied.
 func (r *BaseStatefulReconciler[T, State, Item]) Reconcile(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item]) error {
 	current, err := impl.ExtractCurrentState(resource)
 	if err != nil {
 		return fmt.Errorf("extract the current state: %w", err)
 	}
-	p := r.retrieve(resource, impl)
+	p := r.retrieve(ctx, resource, impl)
 	p.trace.trying = current
+	if p.trace.full() {
+		if err := r.startOver(ctx, resource, impl, &p); err != nil {
+			return p.explain(err)
+		}
+		p.trace.trying = current
+	}
 	text, changed, err := p.encode(impl.GetStateAnnotationKey())
 	if err != nil {
 		return p.explain(err)
@@ -102,7 +108,7 @@ func (r *BaseStatefulReconciler[T, State, Item]) Reconcile(ctx context.Context, 
 // not changed. It is what [Operations] do at a deletion.
 func (r *BaseStatefulReconciler[T, State, Item]) Remove(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item]) error {
 	var nothing State
-	p := r.retrieve(resource, impl)
+	p := r.retrieve(ctx, resource, impl)
 	p.trace.trying = nothing
 	if err := r.moveTo(ctx, resource, impl, &p, !reflect.DeepEqual(p.state, &p.trace.trying)); err != nil {
 		return p.explain(err)
@@ -132,7 +138,7 @@ func (p *previous[State]) explain(err error) error {
 	return fmt.Errorf("%w (%s)", err, p.trouble)
 }
 
-func (r *BaseStatefulReconciler[T, State, Item]) retrieve(resource T, impl StatefulReconciler[T, State, Item]) previous[State] {
+func (r *BaseStatefulReconciler[T, State, Item]) retrieve(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item]) previous[State] {
 	key := impl.GetStateAnnotationKey()
 	t := r.traces.of(object.KeyOf(resource))
 	p := previous[State]{trace: t}
@@ -152,12 +158,21 @@ func (r *BaseStatefulReconciler[T, State, Item]) retrieve(resource T, impl State
 	if p.readable && !t.known {
 		t.text, t.state, t.known = text, *p.state, true
 	}
-	if p.trouble != nil && t.complain(text) && r.Logger != nil {
-		r.Logger.Warn("treating an annotation that cannot be read as a first reconciliation",
-			"object", object.KeyOf(resource).String(), "annotation", key, "error", p.trouble)
+	if p.trouble != nil {
+		r.complain(ctx, resource, key, text, &p)
 	}
 	p.others = t.others(p.readable && t.text == text)
 	return p
+}
+
+// complain says that an annotation cannot be read: in the journal at each attempt, to the
+// logger once.
+func (r *BaseStatefulReconciler[T, State, Item]) complain(ctx context.Context, resource T, key, text string, p *previous[State]) {
+	reconciler.Note(ctx, "a first reconciliation: "+p.trouble.Error())
+	if p.trace.complain(text) && r.Logger != nil {
+		r.Logger.Warn("treating an annotation that cannot be read as a first reconciliation",
+			"object", object.KeyOf(resource).String(), "annotation", key, "error", p.trouble)
+	}
 }
 
 func decode[State any](key, text string) (*State, error) {

@@ -39,13 +39,29 @@ func TestBaseReconcilesAResourceWithoutALoop(t *testing.T) {
 	require.Empty(t, log.String())
 }
 
-func TestABaseWithoutALoggerReadsNothingWhereItCannot(t *testing.T) {
-	var base stateful.BaseStatefulReconciler[*zone, []string, string]
-	s, z := newServer(), named("web", "a")
-	z.SetAnnotation(annotation, "?")
-	require.NoError(t, base.Reconcile(t.Context(), z, s))
-	require.Equal(t, []changes{adds("a")}, s.take())
-	require.Equal(t, `["a"]`, z.Annotations[annotation])
+func TestABaseReadsNothingWhereItCannotAndTellsItsLogger(t *testing.T) {
+	log := &logs{}
+	for _, logger := range []*slog.Logger{nil, slog.New(slog.NewTextHandler(log, nil))} {
+		base := stateful.BaseStatefulReconciler[*zone, []string, string]{Logger: logger}
+		s, z := newServer(), named("web", "a")
+		z.SetAnnotation(annotation, "?")
+		require.NoError(t, base.Reconcile(t.Context(), z, s))
+		require.Equal(t, []changes{adds("a")}, s.take())
+		require.Equal(t, `["a"]`, z.Annotations[annotation])
+		require.Equal(t, logger != nil, log.String() != "")
+	}
+}
+
+// reconciled is what a helper of a program looks like that does not mind which resources.
+func reconciled[T stateful.StatefulResource, State, Item any](ctx context.Context, resource T, impl stateful.StatefulReconciler[T, State, Item]) (string, error) {
+	err := stateful.NewBaseStatefulReconciler[T, State, Item](nil).Reconcile(ctx, resource, impl)
+	return resource.GetAnnotations()[impl.GetStateAnnotationKey()], err
+}
+
+func TestAnyResourceIsReconciled(t *testing.T) {
+	text, err := reconciled(t.Context(), named("web", "a"), impl(newServer()))
+	require.NoError(t, err)
+	require.Equal(t, `["a"]`, text)
 }
 
 func TestObjectsOfOneNameInTwoNamespacesAreTwo(t *testing.T) {

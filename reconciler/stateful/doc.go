@@ -21,7 +21,8 @@
 // and what it has tried since, and compares with all of that: what any of it may have left
 // behind is removed, and what any of it may have removed is added. That takes a few words of
 // memory for each object, and for one that fails the different states that were tried since its
-// last success; what was deleted is forgotten. For the same reason
+// last success, up to 32: before one more is tried, everything that the target may have of the
+// object is removed. What was deleted is forgotten. For the same reason
 // operations have to be repeatable: adding what is there already and removing what is gone are
 // no errors, and updating what is missing adds it.
 //

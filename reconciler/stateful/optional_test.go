@@ -110,6 +110,8 @@ type polling struct{ observing }
 
 func (*polling) RequeueAfter(*zone) time.Duration { return time.Minute }
 
+var _ stateful.Requeuer[*zone] = (*polling)(nil)
+
 func TestARequeuerFindsDriftByTheClock(t *testing.T) {
 	s := &polling{observing{server: newServer()}}
 	inBubble(t, s, func(e *env) {

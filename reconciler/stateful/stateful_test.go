@@ -267,11 +267,13 @@ func TestAnAnnotationThatCannotBeReadIsAFirstReconciliationAndSaidSo(t *testing.
 		e.expect("web", "Error: no space for b ("+trouble+" looking for beginning of object key string)")
 		rounds := e.loop.Journal()
 		require.Contains(e, rounds[len(rounds)-1].Operations[0].Error, trouble)
+		require.Contains(e, e.lastNote("web"), "a first reconciliation: "+trouble)
 
 		mend()
 		pass(time.Second)
 		e.expect("web", "Done")
 		e.annotated("web", `["a","b"]`)
+		require.Contains(e, e.lastNote("web"), trouble, "a success is told of it, too")
 		require.Equal(e, []changes{adds("a", "b"), adds("a", "b")}, s.take())
 		require.Equal(e, 1, strings.Count(e.log.String(), "treating an annotation that cannot be read as a first reconciliation"))
 		require.Contains(e, e.log.String(), "object=web")

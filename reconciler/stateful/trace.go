@@ -10,6 +10,11 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
+// maxTried is how many different states are remembered that were tried since the last success.
+// So many fail one after the other only if a row is changed again and again while its target
+// is in trouble.
+const maxTried = 32
+
 // trace is what is remembered of one object: what the target may hold of it, whatever became
 // of the row. It is touched by one operation at a time. There is one for each object, and it
 // is kept small.
@@ -28,7 +33,8 @@ type trace[State any] struct {
 // troubles are what a trace has of an object that fails.
 type troubles[State any] struct {
 	// tried is what attempts led to since the state was applied. None of them is known to
-	// have come to its end.
+	// have come to its end. There are at most maxTried, and the nothing that startOver
+	// leads to.
 	tried []State
 	// unreadable is the annotation that was complained of last.
 	unreadable string
@@ -54,13 +60,30 @@ func (t *trace[State]) settle() {
 		return
 	}
 	t.begun = false
-	troubles := t.trouble()
-	for i := range troubles.tried {
-		if reflect.DeepEqual(&troubles.tried[i], &t.trying) {
-			return
+	if troubles := t.trouble(); !troubles.has(&t.trying) {
+		troubles.tried = append(troubles.tried, t.trying)
+	}
+}
+
+func (t *troubles[State]) has(state *State) bool {
+	for i := range t.tried {
+		if reflect.DeepEqual(&t.tried[i], state) {
+			return true
 		}
 	}
-	troubles.tried = append(troubles.tried, t.trying)
+	return false
+}
+
+// full reports whether what is to be tried would be one state too many to remember.
+func (t *trace[State]) full() bool {
+	return t.troubles != nil && len(t.troubles.tried) >= maxTried && !t.troubles.has(&t.trying)
+}
+
+// emptied notes that the target has nothing, whatever the annotation says.
+func (t *trace[State]) emptied() {
+	var nothing State
+	t.trying, t.begun = nothing, false
+	t.trouble().tried = []State{nothing}
 }
 
 // end notes that the target has what was tried, and the row the annotation.

@@ -46,6 +46,14 @@ var rowID = statedb.Index[*row, uint64]{
 	Name: "id", FromObject: (*row).key, FromKey: index.Uint64, FromString: index.Uint64String, Unique: true,
 }
 
+// What programs keep hooks and engines in.
+var (
+	_ stepper.StepperEngineHook[*row] = stepper.StepperEngineHookFunc[*row](nil)
+	_ stepper.FreeStyleHook[*row]     = stepper.FreeStyleHookFunc[*row](nil)
+	_ stepper.Engine[*row]            = (*stepper.Stepper[*row])(nil)
+	_ stepper.Engine[*row]            = (*stepper.FreeStyle[*row])(nil)
+)
+
 // env is a table and a loop with an engine.
 type env struct {
 	testing.TB

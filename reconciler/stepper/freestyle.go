@@ -7,6 +7,8 @@ import (
 	"context"
 
 	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/reconciler"
 )
 
 // FreeStyleHook is called by a [FreeStyle] engine at each reconciliation.
@@ -48,12 +50,21 @@ func NewFreeStyle[Obj any](hook FreeStyleHook[Obj]) *FreeStyle[Obj] {
 func (e *FreeStyle[Obj]) Run() { e.hook.ReconcileWithCR(e) }
 
 // Reconcile runs for one row, as an operation of a reconciler does: it begins with no
-// results, and returns [Results.Outcome]. deleted says whether the row was deleted from the
+// results, notes what was added to them, and returns [Results.Outcome]. deleted says whether the row was deleted from the
 // table.
 func (e *FreeStyle[Obj]) Reconcile(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj, deleted bool) error {
 	e.begin(ctx, txn, revision, obj, deleted)
+	// A hook that panics leaves what it did behind, too.
+	defer e.note(ctx)
 	e.Run()
 	return e.Outcome()
+}
+
+// note notes the results. If there are none, a note of the hook's own stays.
+func (e *FreeStyle[Obj]) note(ctx context.Context) {
+	if text := e.text(); text != "" {
+		reconciler.Note(ctx, text)
+	}
 }
 
 // release implements engine.

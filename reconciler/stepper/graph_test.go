@@ -55,12 +55,8 @@ func TestDefaultGraphIsSound(t *testing.T) {
 	g, err := stepper.NewGraph(stepper.DefaultGraph().Nodes()...)
 	require.NoError(t, err)
 	require.Equal(t, stepper.DefaultGraph().Nodes(), g.Nodes())
-	var states []stepper.State
-	for _, n := range g.Nodes() {
-		states = append(states, n.State)
-	}
 	require.Equal(t, []stepper.State{stepper.CRChecker, stepper.CRFinalizer, stepper.ObjectsGetter, stepper.Mutator, stepper.Updater,
-		stepper.ErrorManager, stepper.SuccessManager, stepper.GiveupManager, stepper.End}, states)
+		stepper.ErrorManager, stepper.SuccessManager, stepper.GiveupManager, stepper.End}, statesOf(g))
 }
 
 // What a graph is made from is not the graph: nobody can change it later.
@@ -71,6 +67,14 @@ func TestGraphsDoNotChange(t *testing.T) {
 	next[0] = "B"
 	g.Nodes()[0].Next[0] = "C"
 	require.Equal(t, to{"End"}, g.Nodes()[0].Next)
+}
+
+// statesOf returns the states of a graph, the first first.
+func statesOf(g *stepper.Graph) (states []stepper.State) {
+	for _, n := range g.Nodes() {
+		states = append(states, n.State)
+	}
+	return states
 }
 
 func TestRenderingsOfGraphs(t *testing.T) {

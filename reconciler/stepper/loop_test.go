@@ -58,12 +58,16 @@ func TestErrorsAreRetriedWithBackoff(t *testing.T) {
 	})
 }
 
-// A delay with an error is when the retry comes.
+// A delay with an error is when the retry comes: the shortest, and not that of a result without
+// an error.
 func TestDelayWithAnErrorIsARetryAfter(t *testing.T) {
 	var calls atomic.Int32
 	hook := in(stepper.Updater, func(e *stepper.Stepper[*row]) {
 		calls.Add(1)
+		e.AddOp("disk", "looked up", nil, time.Second)
+		e.AddOp("disk", "created", errors.New("full"), 9*time.Second)
 		e.AddOp("disk", "created", errors.New("busy"), 7*time.Second)
+		e.AddOp("disk", "mounted", errors.New("not there"), 0)
 	})
 	inBubble(t, stepper.NewStepper(hook), func(e *env) {
 		e.put(pending(1, 1))
@@ -229,27 +233,55 @@ func (f *freely) ReconcileWithCR(e *stepper.FreeStyle[*row]) {
 	f.calls.Add(1)
 	switch {
 	case e.Deleted():
-		e.AddGiveupError("", "removed", errors.New("keeps what it has"))
+		e.AddGiveupError("disk", "removed", errors.New("keeps what it has"))
 	case e.Object().Value == 1:
-		e.AddOp("", "created", nil, time.Hour)
+		e.AddOpSuccess("", "looked up")
+		e.AddOp("disk", "created", nil, time.Hour)
 	default:
 		e.AddOp("", "created", errors.New("odd"), 0)
 	}
 }
 
-// The results of a free style are outcomes as those of a walk.
+// The results of a free style are outcomes as those of a walk, and its note.
 func TestFreeStyleOnALoop(t *testing.T) {
 	hook := &freely{}
 	inBubble(t, stepper.NewFreeStyle(hook), func(e *env) {
 		e.put(pending(1, 1), pending(2, 2))
 		synctest.Wait()
-		require.Equal(e, []string{"update requeue: "}, e.events(1))
-		require.Equal(e, []string{"update failed: "}, e.events(2))
+		require.Equal(e, []string{"update requeue: looked up, created disk"}, e.events(1))
+		require.Equal(e, []string{"update failed: created (failed)"}, e.events(2))
 		e.remove(1)
 		synctest.Wait()
-		require.Equal(e, []string{"update requeue: ", "delete terminal: "}, e.events(1))
+		require.Equal(e, []string{"update requeue: looked up, created disk",
+			"delete terminal: the row is being finalized, removed disk (failed)"}, e.events(1))
 		require.EqualValues(e, 3, hook.calls.Load())
 	})
+}
+
+// What a free style says itself stays if there are no results, and a panic leaves behind what
+// was done before it.
+func TestNotesOfAFreeStyle(t *testing.T) {
+	for want, hook := range map[string]stepper.FreeStyleHookFunc[*row]{
+		"update done: ":        func(*stepper.FreeStyle[*row]) {},
+		"update done: by hand": func(e *stepper.FreeStyle[*row]) { reconciler.Note(e.Context(), "by hand") },
+		"update done: disk":    func(e *stepper.FreeStyle[*row]) { e.AddOpSuccess("disk", "") },
+		"update failed: disk (failed), failed": func(e *stepper.FreeStyle[*row]) {
+			e.AddOp("disk", "", errors.New("busy"), 0)
+			e.AddOp("", "", errors.New("busy"), 0)
+		},
+		"update failed: created disk": func(e *stepper.FreeStyle[*row]) {
+			e.AddOpSuccess("disk", "created")
+			panic("oops")
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			inBubble(t, stepper.NewFreeStyle(hook), func(e *env) {
+				e.put(pending(1, 1))
+				synctest.Wait()
+				require.Equal(e, []string{want}, e.events(1))
+			})
+		})
+	}
 }
 
 // pruning is a hook that prunes.

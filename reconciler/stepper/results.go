@@ -5,6 +5,7 @@ package stepper
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -165,6 +166,36 @@ func (r *Results) after(failed bool) (after time.Duration) {
 		}
 	}
 	return after
+}
+
+// text returns the results in their order, as in "created disk, mounted (failed)". It has no
+// more of them than fit into a note.
+func (r *Results) text() string {
+	var out strings.Builder
+	for i := 0; i < len(r.list) && out.Len() <= reconciler.MaxNote; i++ {
+		if i > 0 {
+			out.WriteString(", ")
+		}
+		out.WriteString(r.list[i].text())
+	}
+	return out.String()
+}
+
+func (r *Result) text() string {
+	text := string(r.Operation)
+	switch {
+	case text == "":
+		text = r.Resource
+	case r.Resource != "":
+		text += " " + r.Resource
+	}
+	if r.Err == nil {
+		return text
+	}
+	if text == "" {
+		return "failed"
+	}
+	return text + " (failed)"
 }
 
 // joined returns all errors as one, a single one as it is.

@@ -69,6 +69,16 @@ func TestWalkOfAnOwnGraph(t *testing.T) {
 	require.Equal(t, "Plan > Apply > Verify > End", s.PathOfStates())
 }
 
+// A hook that wants to go where the graph does not lead is told, and the walk given up.
+func TestGoingWhereTheGraphDoesNotLeadIsGivenUp(t *testing.T) {
+	s := stepper.NewStepper(in(stepper.Mutator, func(e *stepper.Stepper[*row]) {
+		require.EqualError(t, e.GoTo(stepper.SuccessManager), `given up: state "Mutator" does not lead to "SuccessManager"`)
+	}))
+	require.ErrorIs(t, s.Reconcile(t.Context(), nil, 1, &row{}, false), stepper.ErrGiveUpReconciliation)
+	require.Equal(t, "CRChecker > ObjectsGetter > Mutator > ErrorManager > GiveupManager > End", s.PathOfStates())
+	require.Equal(t, 1, s.OpsCount(stepper.OperationUnknownEdge))
+}
+
 // Run adds to the results there are, Reconcile begins anew.
 func TestRunKeepsTheResultsThatThereAre(t *testing.T) {
 	s := stepper.NewStepper(stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {

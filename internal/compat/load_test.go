@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package compat
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	module = "github.com/statekeel/statekeel"
+	// peer is the package that reconciler is a drop-in for.
+	peer = "github.com/cilium/statedb/reconciler"
+	root = "../.."
+)
+
+// packages are those that the page names, by the name that it has for them.
+var packages = map[string]string{
+	"reconciler": module + "/reconciler",
+	"request":    module + "/reconciler/request",
+	"stepper":    module + "/reconciler/stepper",
+	"stateful":   module + "/reconciler/stateful",
+	"object":     module + "/reconciler/object",
+	"status":     module + "/status",
+}
+
+// loader type-checks packages from the compiler's export data. All packages of one loader
+// share their dependencies, so that an object of a package is the same for all.
+type loader struct {
+	fset     *token.FileSet
+	importer types.Importer
+}
+
+// newLoader has the go command compile the packages and all that their tests depend on,
+// which is mostly found in the build cache.
+func newLoader(t *testing.T) *loader {
+	t.Helper()
+	args := []string{"list", "-export", "-deps", "-test", "-json=ImportPath,Export", peer}
+	for _, pkg := range packages {
+		args = append(args, pkg)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	listed, err := cmd.Output()
+	require.NoError(t, err, "%s", &stderr)
+
+	exports := map[string]string{}
+	for decoder := json.NewDecoder(bytes.NewReader(listed)); ; {
+		var p struct{ ImportPath, Export string }
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		exports[p.ImportPath] = p.Export
+	}
+	fset := token.NewFileSet()
+	return &loader{fset, importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	})}
+}
+
+// load returns the package of an import path.
+func (l *loader) load(t *testing.T, path string) *types.Package {
+	t.Helper()
+	pkg, err := l.importer.Import(path)
+	require.NoError(t, err)
+	return pkg
+}
+
+// find returns what a name of the page stands for, as in "request.Result.Requeue"; nil if
+// there is no such name, or it is not exported.
+func (l *loader) find(t *testing.T, name string) types.Object {
+	t.Helper()
+	pkgName, name, _ := strings.Cut(name, ".")
+	name, member, isMember := strings.Cut(name, ".")
+	if packages[pkgName] == "" {
+		return nil
+	}
+	pkg := l.load(t, packages[pkgName])
+	obj := pkg.Scope().Lookup(name)
+	if obj != nil && isMember {
+		obj = memberOf(obj, pkg, member)
+	}
+	if obj == nil || !obj.Exported() {
+		return nil
+	}
+	return obj
+}
+
+// memberOf returns a field or method of a type.
+func memberOf(owner types.Object, pkg *types.Package, name string) types.Object {
+	of, ok := owner.(*types.TypeName)
+	if !ok {
+		return nil
+	}
+	t := types.Unalias(of.Type())
+	if !types.IsInterface(t) {
+		t = types.NewPointer(t)
+	}
+	member, _, _ := types.LookupFieldOrMethod(t, true, pkg, name)
+	if member == nil {
+		return nil
+	}
+	return origin(member)
+}
+
+// usage is what the tests of a package use.
+type usage struct {
+	objects map[types.Object]bool
+	// methods are the names of the methods that the tests' own types have: that is how
+	// those of an interface are used.
+	methods map[string]bool
+}
+
+// usesOf returns what the tests of a package use, in which package they are not.
+func (l *loader) usesOf(t *testing.T, pkg string) usage {
+	t.Helper()
+	folder := filepath.Join(root, strings.TrimPrefix(pkg, module))
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files, "tests of %s", pkg)
+	var parsed []*ast.File
+	for _, name := range files {
+		file, err := parser.ParseFile(l.fset, name, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		if file.Name.Name == path.Base(pkg)+"_test" {
+			parsed = append(parsed, file)
+		}
+	}
+	return l.check(t, pkg+"_test", parsed...)
+}
+
+// check type-checks files as one package, and returns what they use.
+func (l *loader) check(t *testing.T, path string, files ...*ast.File) usage {
+	t.Helper()
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
+	config := types.Config{Importer: l.importer}
+	_, err := config.Check(path, l.fset, files, info)
+	require.NoError(t, err)
+	u := usage{map[types.Object]bool{}, map[string]bool{}}
+	for _, obj := range info.Uses {
+		u.objects[origin(obj)] = true
+	}
+	for _, obj := range info.Defs {
+		if f, ok := obj.(*types.Func); ok && f.Signature().Recv() != nil {
+			u.methods[f.Name()] = true
+		}
+	}
+	return u
+}
+
+// uses reports whether an object is used: named, or if it is a method of an interface
+// implemented.
+func (u usage) uses(obj types.Object) bool {
+	if u.objects[obj] {
+		return true
+	}
+	f, ok := obj.(*types.Func)
+	return ok && f.Signature().Recv() != nil && types.IsInterface(f.Signature().Recv().Type()) && u.methods[f.Name()]
+}
+
+// origin returns what an instance of something generic was made from.
+func origin(obj types.Object) types.Object {
+	switch obj := obj.(type) {
+	case *types.Var:
+		return obj.Origin()
+	case *types.Func:
+		return obj.Origin()
+	}
+	return obj
+}
+
+// exported returns the names that a program can use of a package: "Status", "Status.Error".
+func exported(pkg *types.Package) []string {
+	var names []string
+	for _, name := range pkg.Scope().Names() {
+		obj := pkg.Scope().Lookup(name)
+		if !obj.Exported() {
+			continue
+		}
+		names = append(names, name)
+		named, ok := obj.Type().(*types.Named)
+		if _, isType := obj.(*types.TypeName); !isType || !ok {
+			continue
+		}
+		for member := range membersOf(named) {
+			names = append(names, name+"."+member)
+		}
+	}
+	return names
+}
+
+// membersOf returns the names of the exported fields and methods that a type declares.
+func membersOf(named *types.Named) map[string]bool {
+	names := map[string]bool{}
+	add := func(obj types.Object) {
+		if obj.Exported() {
+			names[obj.Name()] = true
+		}
+	}
+	for m := range named.Methods() {
+		add(m)
+	}
+	switch u := named.Underlying().(type) {
+	case *types.Struct:
+		for f := range u.Fields() {
+			add(f)
+		}
+	case *types.Interface:
+		for m := range u.ExplicitMethods() {
+			add(m)
+		}
+	}
+	return names
+}
+
+// checkSource is check for a package given as text, which may import what the loader has.
+func (l *loader) checkSource(t *testing.T, source string) usage {
+	t.Helper()
+	file, err := parser.ParseFile(l.fset, "user.go", source, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	return l.check(t, "user", file)
+}
