@@ -98,6 +98,7 @@ func TestWhatExistsIsReadyAndIsSyncedIsCountedAsItIs(t *testing.T) {
 func TestTheTimeOfADeletionEndsWhenTheObjectIsGone(t *testing.T) {
 	counted(t, func(e *env, figures func() managed.KindFigures) {
 		e.settle(1)
+		pass(time.Minute) // beyond the creation grace
 		e.cloud.set(func(c *cloud) { c.sticky = true })
 		e.remove()
 		pass(time.Second)
@@ -105,7 +106,7 @@ func TestTheTimeOfADeletionEndsWhenTheObjectIsGone(t *testing.T) {
 		e.cloud.set(func(c *cloud) { c.sticky = false })
 		pass(time.Hour)
 		e.gone()
-		// Asked for again after one second, and two, and then seen to be gone after four.
+		// Asked for again after a second; after two more still there, and after four gone.
 		e.times(figures().Deletion, 7*time.Second)
 	})
 }
@@ -113,6 +114,7 @@ func TestTheTimeOfADeletionEndsWhenTheObjectIsGone(t *testing.T) {
 func TestTheTimeOfAForcedDeletionBeginsWithItsFirstAttempt(t *testing.T) {
 	counted(t, func(e *env, figures func() managed.KindFigures) {
 		e.settle(1)
+		pass(time.Minute) // beyond the creation grace
 		e.tearOut()
 		pass(time.Hour)
 		e.holds(-1)
