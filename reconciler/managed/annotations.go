@@ -187,9 +187,5 @@ func setTime(obj object.Object, key string, at time.Time) {
 
 // timeOf returns the time of an annotation, zero if there is none or it cannot be read.
 func timeOf(obj object.Object, key string) time.Time {
-	at, err := time.Parse(time.RFC3339Nano, obj.GetAnnotations()[key])
-	if err != nil {
-		return time.Time{}
-	}
-	return at
+	return parsed(obj.GetAnnotations()[key])
 }

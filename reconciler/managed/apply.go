@@ -100,7 +100,7 @@ func (w Writer[T]) get(txn statedb.ReadTxn, obj T) (T, statedb.Revision, bool) {
 
 func (w Writer[T]) put(wtxn statedb.WriteTxn, next T) error {
 	if _, _, err := w.Table.Insert(wtxn, w.SetStatus(next, reconciler.StatusPending())); err != nil {
-		return fmt.Errorf("write %q: %w", object.KeyOf(next), err)
+		return fmt.Errorf("write %q: %w", object.KeyOf(next).String(), err)
 	}
 	return nil
 }

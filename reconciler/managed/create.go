@@ -94,7 +94,8 @@ func (p *pass[T]) writeCritical() error {
 	err := p.r.critical.UpdateCriticalAnnotations(p.ctx, p.obj)
 	current, _, found := p.r.table.Get(p.r.db.ReadTxn(), p.r.query(p.obj))
 	if err != nil || !found || !sameNotes(current, p.obj) {
-		p.r.kept.keep(p.obj)
+		p.unwritten = true
+		p.r.memory.keep(p.obj, true)
 	}
 	return err
 }

@@ -76,7 +76,7 @@ func (u *RetryingCriticalAnnotationUpdater[T]) UpdateCriticalAnnotations(ctx con
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("annotations of %q: %w", object.KeyOf(obj), err)
+		return fmt.Errorf("annotations of %q: %w", object.KeyOf(obj).String(), err)
 	}
 	return nil
 }

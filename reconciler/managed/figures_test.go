@@ -4,172 +4,129 @@
 package managed_test
 
 import (
-	"context"
-	"errors"
+	"maps"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// counted runs a test as each does, with a book.
-func counted(t *testing.T, test func(e *env, figures func() managed.KindFigures), opts ...managed.Option) {
-	t.Helper()
-	var book *managed.Book
-	each(t, func(e *env) {
-		test(e, func() managed.KindFigures { return book.Figures()["buckets"] })
-	}, func(*env) []managed.Option {
-		book = &managed.Book{}
-		return append([]managed.Option{managed.WithMetrics(book)}, opts...)
-	})
+// counts are metrics with a memory.
+type counts struct {
+	mu                                 sync.Mutex
+	kinds                              map[string]bool
+	reconciled, ready, deleted, drifts []time.Duration
+	known, exists, isReady, synced     int
 }
 
-// counts requires how many objects there are, exist, are ready and are synced.
-func (e *env) counts(f managed.KindFigures, objects, existing, ready, synced int) {
-	e.Helper()
-	require.Equal(e, [4]int{objects, existing, ready, synced}, [4]int{f.Objects, f.Existing, f.Ready, f.Synced})
+func (c *counts) lock(kind string) (unlock func()) {
+	c.mu.Lock()
+	if c.kinds == nil {
+		c.kinds = map[string]bool{}
+	}
+	c.kinds[kind] = true
+	return c.mu.Unlock
 }
 
-// times requires a value for each object, of about that duration.
-func (e *env) times(h metrics.Histogram, want time.Duration) {
-	e.Helper()
-	require.EqualValues(e, len(e.names), h.Count)
-	require.InDelta(e, want.Seconds()*float64(len(e.names)), h.Sum, slack.Seconds()*float64(len(e.names)))
+// soFar returns what has been told.
+func (c *counts) soFar() *counts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &counts{
+		kinds: maps.Clone(c.kinds), reconciled: slices.Clone(c.reconciled), ready: slices.Clone(c.ready),
+		deleted: slices.Clone(c.deleted), drifts: slices.Clone(c.drifts),
+		known: c.known, exists: c.exists, isReady: c.isReady, synced: c.synced,
+	}
 }
 
-func TestTimesToReconcileAndToBeingReadyAreThoseOfTheFirstTime(t *testing.T) {
-	counted(t, func(e *env, figures func() managed.KindFigures) {
-		at := time.Now()
-		e.cloud.before("create", func(context.Context, *bucket) error {
-			time.Sleep(3 * time.Second)
-			return nil
-		})
-		e.want(1)
-		pass(time.Hour)
-		f := figures()
-		require.InDelta(e, 0, f.Since.Sub(at).Seconds(), 10)
-		require.EqualValues(e, len(e.names), f.FirstReconcile.Count)
-		require.EqualValues(e, len(e.names), f.FirstReady.Count)
-		// With 8 workers those that found no worker at once wait for one.
-		require.GreaterOrEqual(e, f.FirstReconcile.Sum, 3.0*float64(len(e.names)))
-		require.GreaterOrEqual(e, f.FirstReady.Sum, f.FirstReconcile.Sum)
-		if e.workers == 1 {
-			e.times(f.FirstReconcile, 3*time.Second)
-			e.times(f.FirstReady, 4*time.Second)
+func (c *counts) FirstReconciled(kind string, after time.Duration) {
+	defer c.lock(kind)()
+	c.reconciled = append(c.reconciled, after.Truncate(time.Second))
+}
+
+func (c *counts) FirstReady(kind string, after time.Duration) {
+	defer c.lock(kind)()
+	c.ready = append(c.ready, after.Truncate(time.Second))
+}
+
+func (c *counts) Deleted(kind string, after time.Duration) {
+	defer c.lock(kind)()
+	c.deleted = append(c.deleted, after.Truncate(time.Second))
+}
+
+func (c *counts) Drift(kind string, age time.Duration) {
+	defer c.lock(kind)()
+	c.drifts = append(c.drifts, age.Truncate(time.Second))
+}
+
+func (c *counts) Observed(kind string, was, is managed.State) {
+	defer c.lock(kind)()
+	add := func(n *int, was, is bool) {
+		if was {
+			*n--
 		}
-
-		e.cloud.before("create", nil)
-		e.want(2)
-		e.cloud.set(func(c *cloud) { clear(c.buckets) })
-		pass(time.Hour)
-		e.holds(2)
-		require.Equal(e, f.FirstReconcile, figures().FirstReconcile, "there is one first time")
-		require.Equal(e, f.FirstReady, figures().FirstReady, "there is one first time")
-	})
+		if is {
+			*n++
+		}
+	}
+	add(&c.known, was.Known, is.Known)
+	add(&c.exists, was.Exists, is.Exists)
+	add(&c.isReady, was.Ready, is.Ready)
+	add(&c.synced, was.Synced, is.Synced)
 }
 
-func TestWhatExistsIsReadyAndIsSyncedIsCountedAsItIs(t *testing.T) {
-	counted(t, func(e *env, figures func() managed.KindFigures) {
+func TestMetricsTellOfEachObjectOnceAndCountThemAll(t *testing.T) {
+	var c *counts
+	each(t, func(e *env) {
 		n := len(e.names)
-		e.counts(figures(), 0, 0, 0, 0)
-		e.want(1)
-		e.counts(figures(), n, 0, 0, n)
-		pass(time.Second)
-		e.counts(figures(), n, n, n, n)
-
-		e.cloud.fail("observe", errors.New("no answer"))
-		e.want(2)
-		e.counts(figures(), n, n, n, 0)
-		e.cloud.fail("observe", nil)
-		pass(time.Minute)
-		e.counts(figures(), n, n, n, n)
-
-		e.remove()
-		e.counts(figures(), n, n, 0, n)
-		pass(time.Second)
-		e.gone()
-		e.counts(figures(), 0, 0, 0, 0)
-	})
-}
-
-func TestTheTimeOfADeletionEndsWhenTheObjectIsGone(t *testing.T) {
-	counted(t, func(e *env, figures func() managed.KindFigures) {
-		e.settle(1)
-		pass(time.Minute) // beyond the creation grace
-		e.cloud.set(func(c *cloud) { c.sticky = true })
-		e.remove()
-		pass(time.Second)
-		require.Zero(e, figures().Deletion.Count)
-		e.cloud.set(func(c *cloud) { c.sticky = false })
-		pass(time.Hour)
-		e.gone()
-		// Asked for again after a second; after two more still there, and after four gone.
-		e.times(figures().Deletion, 7*time.Second)
-	})
-}
-
-func TestTheTimeOfAForcedDeletionBeginsWithItsFirstAttempt(t *testing.T) {
-	counted(t, func(e *env, figures func() managed.KindFigures) {
-		e.settle(1)
-		pass(time.Minute) // beyond the creation grace
-		e.tearOut()
-		pass(time.Hour)
-		e.holds(-1)
-		e.times(figures().Deletion, time.Second)
-		e.counts(figures(), 0, 0, 0, 0)
-	})
-}
-
-func TestDriftIsAsOldAsTheLastGoodLookAtMost(t *testing.T) {
-	counted(t, func(e *env, figures func() managed.KindFigures) {
-		e.settle(1)
-		e.want(2)
-		pass(2 * time.Minute)
-		require.Zero(e, figures().Drift.Count, "a change of what is wanted is no drift")
-		drift := func() {
-			e.cloud.set(func(c *cloud) {
-				for _, s := range c.buckets {
-					s.size = 7
-				}
-			})
+		all := func(d time.Duration) (each []time.Duration) {
+			for range n {
+				each = append(each, d)
+			}
+			return each
 		}
-		drift()
-		pass(time.Minute)
-		e.holds(2)
-		e.times(figures().Drift, time.Minute)
-		pass(3 * time.Minute)
-		drift()
-		pass(time.Minute)
-		require.EqualValues(e, 2*len(e.names), figures().Drift.Count)
-	})
-}
-
-// What was wanted and left paused is not counted before it is looked at.
-func TestAPausedObjectIsNotCountedBeforeItsFirstRealPass(t *testing.T) {
-	counted(t, func(e *env, figures func() managed.KindFigures) {
-		e.want(1, func(b *bucket) { managed.SetPaused(b, true) })
-		pass(time.Hour)
-		require.Zero(e, figures().FirstReconcile.Count)
-		e.counts(figures(), 0, 0, 0, 0)
-		e.edit(func(b *bucket) { managed.SetPaused(b, false) })
-		pass(time.Second)
-		require.EqualValues(e, len(e.names), figures().FirstReconcile.Count)
-		e.counts(figures(), len(e.names), len(e.names), len(e.names), len(e.names))
-	})
-}
-
-func TestTheKindIsThatOfTheOption(t *testing.T) {
-	var book *managed.Book
-	each(t, func(e *env) {
 		e.want(1)
+		require.Equal(e, all(0), c.soFar().reconciled)
+		require.Empty(e, c.soFar().ready)
 		pass(time.Second)
-		require.NotContains(e, book.Figures(), "buckets")
-		e.counts(book.Figures()["Bucket"], len(e.names), len(e.names), len(e.names), len(e.names))
-	}, func(*env) []managed.Option {
-		book = &managed.Book{}
-		return []managed.Option{managed.WithMetrics(book), managed.WithKind("Bucket")}
+		require.Equal(e, all(time.Second), c.soFar().ready)
+		require.Equal(e, []int{n, n, n, n}, []int{c.soFar().known, c.soFar().exists, c.soFar().isReady, c.soFar().synced})
+
+		e.want(2)
+		require.Empty(e, c.soFar().drifts, "what a program changes is no drift")
+		e.cloud.set(func(c *cloud) {
+			for _, s := range c.buckets {
+				s.size = 9
+			}
+		})
+		pass(time.Minute)
+		require.Len(e, c.soFar().drifts, n)
+		require.InDelta(e, 60, c.soFar().drifts[0].Seconds(), 2)
+
+		e.remove()
+		require.Equal(e, []int{n, n, 0, n}, []int{c.soFar().known, c.soFar().exists, c.soFar().isReady, c.soFar().synced})
+		pass(time.Second)
+		e.gone()
+		require.Equal(e, all(time.Second), c.soFar().deleted)
+		require.Equal(e, []int{0, 0, 0, 0}, []int{c.soFar().known, c.soFar().exists, c.soFar().isReady, c.soFar().synced})
+		require.Equal(e, all(0), c.soFar().reconciled)
+		require.Equal(e, map[string]bool{"bucket": true}, c.soFar().kinds)
+
+		e.settle(1)
+		e.cloud.set(func(c *cloud) { c.sticky = true })
+		e.tearOut()
+		pass(20 * time.Second)
+		e.cloud.set(func(c *cloud) { c.sticky = false })
+		pass(2 * time.Minute)
+		require.Len(e, c.soFar().deleted, 2*n)
+		require.Greater(e, c.soFar().deleted[n], 20*time.Second)
+		require.Zero(e, c.soFar().known)
+	}, func(e *env) []managed.Option {
+		c = &counts{}
+		return append(noGrace(e), managed.WithMetrics(c), managed.WithKind("bucket"))
 	})
 }

@@ -5,41 +5,86 @@ package managed
 
 import (
 	"sync"
+	"time"
 
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// keptNotes are what a create has led to and the table could not be told: the row was gone or
-// could not be written. They are few, and kept until a pass has written them, or the resource is
-// gone. The zero value is empty.
-type keptNotes struct {
+// memory is what was noted on each object last, for as long as the program runs: a row may be
+// replaced by one without the notes, or be gone when there is something to note. The maps are
+// those of the rows. The zero value is empty.
+type memory struct {
 	mu    sync.Mutex
-	byKey map[object.Key]*object.Meta
+	byKey map[object.Key]remembered
+}
+
+// remembered is what is remembered of one object.
+type remembered struct {
+	annotations map[string]string
+	// unwritten: the table could not be told.
+	unwritten bool
 }
 
 // keep remembers what is noted on an object.
-func (k *keptNotes) keep(obj object.Object) {
-	note := &object.Meta{}
-	copyNotes(note, obj)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.byKey == nil {
-		k.byKey = map[object.Key]*object.Meta{}
+func (m *memory) keep(obj object.Object, unwritten bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.byKey == nil {
+		m.byKey = map[object.Key]remembered{}
 	}
-	k.byKey[object.KeyOf(obj)] = note
+	m.byKey[object.KeyOf(obj)] = remembered{obj.GetAnnotations(), unwritten}
 }
 
-// recall returns what is remembered of an object, nil if nothing is.
-func (k *keptNotes) recall(key object.Key) *object.Meta {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.byKey[key]
+// recall returns what is remembered of an object, nothing if it has no resource.
+func (m *memory) recall(key object.Key) remembered {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.byKey[key]
 }
 
-func (k *keptNotes) has(key object.Key) bool { return k.recall(key) != nil }
+func (m *memory) forget(key object.Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.byKey, key)
+}
 
-func (k *keptNotes) forget(key object.Key) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.byKey, key)
+// hasNotes reports whether an object says anything of a resource.
+func hasNotes(obj object.Object) bool {
+	annotations := obj.GetAnnotations()
+	_, named := annotations[AnnotationExternalName]
+	_, begun := annotations[AnnotationCreatePending]
+	return named || begun
+}
+
+// addTo notes on an object what is remembered and it does not say, or says less recently. It
+// reports whether that was anything. An object that names another resource is about that.
+func (m remembered) addTo(obj object.Object) (added bool) {
+	is, was := obj.GetAnnotations(), m.annotations
+	if was == nil {
+		return false
+	}
+	name := was[AnnotationExternalName]
+	if is[AnnotationExternalName] != "" && name != "" && is[AnnotationExternalName] != name {
+		return false
+	}
+	if is[AnnotationExternalName] == "" && name != "" {
+		SetExternalName(obj, name)
+		added = true
+	}
+	for _, key := range [...]string{AnnotationCreatePending, AnnotationCreateSucceeded, AnnotationCreateFailed} {
+		if was[key] != is[key] && parsed(was[key]).After(parsed(is[key])) {
+			obj.SetAnnotation(key, was[key])
+			added = true
+		}
+	}
+	return added
+}
+
+// parsed returns the time that a text says, zero if it says none.
+func parsed(text string) time.Time {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
 }

@@ -70,12 +70,16 @@ type pass[T Managed] struct {
 	known bool
 	// written: the row has been written in this pass, and waits for its outcome there.
 	written bool
+	// unwritten: the table does not say what was created.
+	unwritten bool
 	// forced: the row is gone from the table.
 	forced bool
 
 	policy      policy
 	client      ExternalClient[T]
 	observation ExternalObservation
+	// recalled: the object says all that is known.
+	recalled bool
 	// observed: the observation has been made.
 	observed bool
 	// invalid is what is wrong with the policies.
@@ -117,6 +121,9 @@ func (p *pass[T]) end() {
 	p.disconnect()
 	p.cancel()
 	reconciler.Note(p.ctx, p.trail.String())
+	if p.recalled && !p.gone && !p.unwritten && hasNotes(p.obj) {
+		p.r.memory.keep(p.obj, false)
+	}
 	if p.r.figures != nil && !p.forced && !p.paused && !p.gone {
 		p.r.figures.ended(p.key(), p.state(), p.now())
 	}
@@ -152,6 +159,9 @@ func (p *pass[T]) silent(outcome error) bool {
 // changed reports whether the pass has set something on the object.
 func (p *pass[T]) changed() bool {
 	if !p.known {
+		return true
+	}
+	if !sameMeta(p.obj, p.row) {
 		return true
 	}
 	as := p.r.setStatus(p.r.clone(p.obj), p.r.getStatus(p.row))

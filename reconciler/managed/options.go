@@ -175,8 +175,8 @@ func WithConnectionPublishers[T any](publishers ...ConnectionPublisher[T]) Optio
 }
 
 // WithEqual sets how two versions of a row are compared, to see whether a pass has changed
-// something that has to be written. Their statuses are the same. The default is
-// [reflect.DeepEqual].
+// something that has to be written. Their finalizers, conditions, annotations and statuses are the
+// same then. It must not change or keep them. The default is [reflect.DeepEqual].
 func WithEqual[T any](equal func(a, b T) bool) Option {
 	return func(o *options) { o.equal = equal }
 }

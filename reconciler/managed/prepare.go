@@ -60,21 +60,24 @@ func (p *pass[T]) leaveOrphan() (over bool, err error) {
 	return true, p.leave(nil)
 }
 
-// recall notes on the object what an earlier pass has created and could not write.
+// recall notes on the object what earlier passes have noted and its row does not say: since it
+// could not be written, or since the row was replaced.
 func (p *pass[T]) recall() (over bool, err error) {
-	kept := p.r.kept.recall(p.key())
-	if kept == nil {
+	kept := p.r.memory.recall(p.key())
+	p.recalled = true
+	if !kept.addTo(p.obj) {
 		return false, nil
 	}
 	p.trail.add("recalled what was created")
-	copyNotes(p.obj, kept)
 	if p.forced {
 		return false, nil
+	}
+	if err := p.r.finalizer.AddFinalizer(p.ctx, p.obj); err != nil {
+		return true, p.fail(ReasonCannotFinalize, "add the finalizer", err)
 	}
 	if err := p.checkpoint(); err != nil {
 		return true, p.fail(ReasonCannotWriteManaged, "write what was created", err)
 	}
-	p.r.kept.forget(p.key())
 	return false, nil
 }
 

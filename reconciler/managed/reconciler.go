@@ -44,7 +44,7 @@ type Reconciler[T Managed] struct {
 	finalizerName string
 	// update and remove are the steps of a pass, and of the deletion of a row that is gone.
 	update, remove []step[T]
-	kept           keptNotes
+	memory         memory
 	figures        *figures
 }
 
@@ -169,16 +169,18 @@ func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revisio
 
 // Delete deletes the external resource of a row that was taken out of the table by force, if the
 // row has the finalizer, or something was created for it that its last version does not tell
-// of. It returns an error for as long as the resource is there.
+// of: the row was replaced, or could not be written. It returns an error for as long as the resource is there.
 func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, obj T) error {
-	if !HasFinalizer(obj, r.finalizerName) && !r.kept.has(object.KeyOf(obj)) {
-		r.figures.forget(object.KeyOf(obj))
+	key := object.KeyOf(obj)
+	if kept := r.memory.recall(key); !HasFinalizer(obj, r.finalizerName) && !kept.unwritten && (kept.annotations == nil || hasNotes(obj)) {
+		r.memory.forget(key)
+		r.figures.forget(key)
 		return nil
 	}
 	p := r.begin(ctx, txn, r.clone(obj))
 	p.forced = true
 	if !WasDeleted(p.obj) {
-		p.obj.SetDeletionTime(r.figures.deletion(object.KeyOf(obj), p.now()))
+		p.obj.SetDeletionTime(r.figures.deletion(key, p.now()))
 	}
 	return p.run(r.remove)
 }

@@ -261,3 +261,66 @@ func TestAFinalizerOfAnotherNameIsOurs(t *testing.T) {
 		return append(noGrace(nil), managed.WithFinalizer(managed.NewFinalizer[*bucket]("example.org/mine")))
 	})
 }
+
+// replace puts a row in the place of what there is, without anything that was noted.
+func (e *env) replace(size int) {
+	e.Helper()
+	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+		b := named(name).SetStatus(reconciler.StatusPending())
+		b.Size = size
+		_, _, err := e.table.Insert(wtxn, b)
+		require.NoError(e, err)
+	})
+}
+
+func TestARowThatIsReplacedKeepsItsResource(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.replace(2)
+		pass(time.Second)
+		e.holds(2)
+		e.rows(func(b *bucket) {
+			require.NotEmpty(e, managed.GetExternalName(b))
+			require.NotEmpty(e, b.Finalizers)
+		})
+		e.called("connect", "observe", "update")
+	}, nil)
+}
+
+func TestARowThatIsTornOutAndPutBackKeepsItsResource(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.fail("delete", errors.New("busy"))
+		e.tearOut()
+		e.replace(2)
+		e.cloud.before("delete", nil)
+		pass(time.Minute)
+		e.holds(2)
+	}, noGrace)
+}
+
+func TestARowThatIsReplacedAndTornOutLeaksNothing(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.fail("connect", errors.New("down"))
+		e.replace(2)
+		e.tearOut()
+		e.cloud.before("connect", nil)
+		pass(time.Minute)
+		e.holds(-1)
+	}, noGrace)
+}
+
+func TestARowThatNamesAnotherResourceIsAboutThat(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.set(func(c *cloud) {
+			for _, name := range e.names {
+				c.buckets["other-"+name] = &stored{name, 1}
+			}
+		})
+		e.edit(func(b *bucket) { managed.SetExternalName(b, "other-"+b.Name) })
+		pass(time.Second)
+		e.rows(func(b *bucket) { require.Equal(e, "other-"+b.Name, managed.GetExternalName(b)) })
+	}, nil)
+}

@@ -46,7 +46,7 @@ func (p *pass[T]) leave(details ConnectionDetails) error {
 	}
 	p.gone = true
 	p.trail.add("the object is gone")
-	p.r.kept.forget(p.key())
+	p.r.memory.forget(p.key())
 	p.r.figures.deleted(p.key(), p.now().Sub(p.obj.GetDeletionTime()))
 	return nil
 }

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+	"github.com/statekeel/statekeel/reconciler/object"
+)
+
+// Tunnel is a row: a tunnel that a broker is to dig to some place.
+type Tunnel struct {
+	managed.Meta
+	To     string
+	Status reconciler.Status
+}
+
+func (t *Tunnel) Clone() *Tunnel                        { c := *t; return &c }
+func (t *Tunnel) SetStatus(s reconciler.Status) *Tunnel { t.Status = s; return t }
+func (t *Tunnel) GetStatus() reconciler.Status          { return t.Status }
+func (t *Tunnel) TableHeader() []string                 { return []string{"Name", "To", "Status"} }
+func (t *Tunnel) TableRow() []string                    { return []string{t.Name, t.To, t.Status.String()} }
+
+var tunnelName = statedb.Index[*Tunnel, string]{
+	Name:       "name",
+	FromObject: func(t *Tunnel) index.KeySet { return index.NewKeySet(index.String(t.Name)) },
+	FromKey:    index.String,
+	Unique:     true,
+}
+
+// Broker is the outside system. It gives each tunnel a number.
+type Broker struct{ tunnels map[string]string }
+
+func (b *Broker) Observe(_ context.Context, t *Tunnel) (managed.ExternalObservation, error) {
+	to, exists := b.tunnels[managed.GetExternalName(t)]
+	return managed.ExternalObservation{ResourceExists: exists, ResourceUpToDate: to == t.To}, nil
+}
+
+func (b *Broker) Create(_ context.Context, t *Tunnel) error {
+	id := fmt.Sprintf("tunnel-%d", len(b.tunnels)+1)
+	managed.SetExternalName(t, id)
+	b.tunnels[id] = t.To
+	fmt.Println("  dig", id, "to", t.To)
+	return nil
+}
+
+func (b *Broker) Update(_ context.Context, t *Tunnel) error {
+	id := managed.GetExternalName(t)
+	b.tunnels[id] = t.To
+	fmt.Println("  turn", id, "to", t.To)
+	return nil
+}
+
+func (b *Broker) Delete(_ context.Context, t *Tunnel) error {
+	id := managed.GetExternalName(t)
+	delete(b.tunnels, id)
+	fmt.Println("  fill", id)
+	return nil
+}
+
+// A tunnel is dug, turned, and filled, and the row says how it is.
+func Example() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	db := statedb.New()
+	tunnels := statedb.MustNewTable(db, "tunnels", tunnelName)
+	broker := &Broker{tunnels: map[string]string{}}
+	cfg := reconciler.Config[*Tunnel]{
+		DB: db, Table: tunnels,
+		Clone: (*Tunnel).Clone, SetStatus: (*Tunnel).SetStatus, GetStatus: (*Tunnel).GetStatus,
+		Options: []reconciler.Option{reconciler.WithRetry(time.Millisecond, time.Second)},
+	}
+	loop, err := managed.New(cfg,
+		managed.WithExternalConnecter(managed.ExternalConnecterFn[*Tunnel](
+			func(context.Context, *Tunnel) (managed.ExternalClient[*Tunnel], error) { return broker, nil })),
+		managed.WithCreationGracePeriod(0))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- loop.Run(ctx) }()
+
+	// until waits for the row to be as ready says; the row is nil when it is gone.
+	until := func(ready func(t *Tunnel) bool) *Tunnel {
+		for {
+			t, _, watch, _ := tunnels.GetWatch(db.ReadTxn(), tunnelName.Query("lab"))
+			if ready(t) {
+				return t
+			}
+			<-watch
+		}
+	}
+	writer := managed.NewWriter(cfg, nil)
+	want := func(to string) {
+		fmt.Println("want", to)
+		wtxn := db.WriteTxn(tunnels)
+		if _, err := writer.Apply(wtxn, &Tunnel{Meta: managed.Meta{Meta: object.Meta{Name: "lab"}}, To: to}); err != nil {
+			log.Fatal(err)
+		}
+		wtxn.Commit()
+		t := until(func(t *Tunnel) bool {
+			return managed.IsReady(t) && t.GetCondition(managed.TypeSynced).ObservedGeneration == t.Generation
+		})
+		fmt.Println(" ", managed.GetExternalName(t), "is", t.GetCondition(managed.TypeReady).Reason, t.Finalizers)
+	}
+	want("the moon")
+	want("mars")
+
+	fmt.Println("want nothing")
+	wtxn := db.WriteTxn(tunnels)
+	if _, err := writer.Delete(wtxn, &Tunnel{Meta: managed.Meta{Meta: object.Meta{Name: "lab"}}}); err != nil {
+		log.Fatal(err)
+	}
+	wtxn.Commit()
+	until(func(t *Tunnel) bool { return t == nil })
+	fmt.Println("  the row is gone")
+
+	cancel()
+	if err := <-ended; err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// want the moon
+	//   dig tunnel-1 to the moon
+	//   tunnel-1 is Available [statekeel.io/managed]
+	// want mars
+	//   turn tunnel-1 to mars
+	//   tunnel-1 is Available [statekeel.io/managed]
+	// want nothing
+	//   fill tunnel-1
+	//   the row is gone
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+func TestAnInitializerThatFailsIsAConditionAnEventAndABackoff(t *testing.T) {
+	each(t, func(e *env) {
+		e.want(1)
+		e.called()
+		e.told("Warning CannotInitializeManagedResource")
+		e.is(managed.ReasonReconcileError, "")
+		pass(time.Second)
+		e.told("Warning CannotInitializeManagedResource")
+	}, func(*env) []managed.Option {
+		return []managed.Option{managed.WithInitializers(managed.NewNameAsExternalName[*bucket](),
+			managed.Initializer[*bucket](managed.InitializerFn[*bucket](func(_ context.Context, b *bucket) error {
+				if managed.GetExternalName(b) != b.Name {
+					return errors.New("out of order")
+				}
+				return errors.New("no")
+			})))}
+	})
+}
+
+func TestAReferenceIsWaitedForAndWakesAtOnce(t *testing.T) {
+	each(t, func(e *env) {
+		e.want(1)
+		e.called()
+		e.told("Warning CannotResolveResourceReferences")
+		e.status(reconciler.StatusKindBlocked)
+		e.is(managed.ReasonReconcileWaiting, "")
+
+		wtxn := e.db.WriteTxn(e.table)
+		_, _, err := e.table.Insert(wtxn, named("network"))
+		require.NoError(e, err)
+		wtxn.Commit()
+		pass(0)
+		e.called("connect", "observe", "create")
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonCreating)
+
+		// What is to be deleted needs no references.
+		wtxn = e.db.WriteTxn(e.table)
+		_, _, err = e.table.Delete(wtxn, named("network"))
+		require.NoError(e, err)
+		wtxn.Commit()
+		pass(time.Second)
+		e.remove()
+		pass(time.Minute)
+		e.gone()
+		e.holds(-1)
+	}, func(e *env) []managed.Option {
+		return append(noGrace(e), managed.WithReferenceResolver(managed.ReferenceResolverFn[*bucket](
+			func(_ context.Context, txn statedb.ReadTxn, b *bucket) error {
+				_, err := reconciler.Need(txn, e.table, byName.Query("network"), "the network")
+				return err
+			})))
+	})
+}
+
+func TestAConnecterCanLookUpOtherRows(t *testing.T) {
+	each(t, func(e *env) {
+		e.want(1)
+		e.status(reconciler.StatusKindBlocked)
+		wtxn := e.db.WriteTxn(e.table)
+		_, _, err := e.table.Insert(wtxn, named("credentials"))
+		require.NoError(e, err)
+		wtxn.Commit()
+		pass(0)
+		e.holds(1)
+		require.Nil(e, managed.Txn(e.Context()))
+	}, func(e *env) []managed.Option {
+		return []managed.Option{managed.WithExternalConnecter(managed.ExternalConnecterFn[*bucket](
+			func(ctx context.Context, b *bucket) (managed.ExternalClient[*bucket], error) {
+				_, err := reconciler.Need(managed.Txn(ctx), e.table, byName.Query("credentials"), "the credentials")
+				return e.cloud, err
+			}))}
+	})
+}
+
+// published is a publisher with a memory.
+type published struct {
+	mu   sync.Mutex
+	has  map[string]managed.ConnectionDetails
+	fail error
+}
+
+func (p *published) PublishConnection(_ context.Context, b *bucket, details managed.ConnectionDetails) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.has[b.Name] = details
+	return p.fail
+}
+
+func (p *published) UnpublishConnection(_ context.Context, b *bucket, _ managed.ConnectionDetails) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fail == nil {
+		delete(p.has, b.Name)
+	}
+	return p.fail
+}
+
+func (p *published) set(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fail = err
+}
+
+func (p *published) of(name, key string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return string(p.has[name][key])
+}
+
+func TestConnectionDetailsArePublishedAndTakenBack(t *testing.T) {
+	var p *published
+	each(t, func(e *env) {
+		e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
+			managed.NoteConnection(ctx, managed.ConnectionDetails{"password": []byte("wrong")})
+			managed.NoteConnection(ctx, managed.ConnectionDetails{"password": []byte("secret")})
+			return nil
+		})
+		e.want(1)
+		for _, name := range e.names {
+			require.Equal(e, "secret", p.of(name, "password"))
+		}
+		pass(time.Second)
+		e.rows(func(b *bucket) { require.Equal(e, managed.GetExternalName(b), p.of(b.Name, "address")) })
+
+		p.set(errors.New("no vault"))
+		e.forget()
+		pass(time.Minute)
+		e.told("Warning CannotPublishConnectionDetails")
+		e.is(managed.ReasonReconcileError, managed.ReasonAvailable)
+		p.set(nil)
+		pass(time.Minute)
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+
+		e.remove()
+		p.set(errors.New("no vault"))
+		pass(5 * time.Second)
+		e.is(managed.ReasonReconcileError, managed.ReasonDeleting)
+		e.holds(-1)
+		p.set(nil)
+		pass(time.Minute)
+		e.gone()
+		require.Empty(e, p.has)
+	}, func(e *env) []managed.Option {
+		p = &published{has: map[string]managed.ConnectionDetails{}}
+		return append(noGrace(e), managed.WithConnectionPublishers[*bucket](p, managed.ConnectionPublisherFns[*bucket]{}))
+	})
+	// Outside of a pass it does nothing.
+	managed.NoteConnection(t.Context(), managed.ConnectionDetails{"password": nil})
+}
+
+func TestWhatTheCloudFillsInIsWrittenBeforeTheUpdate(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.set(func(c *cloud) { c.lateRegion = true })
+		e.cloud.before("update", func(_ context.Context, b *bucket) error {
+			require.Equal(e, "north", e.get(b.Name).Region)
+			return nil
+		})
+		e.want(2)
+		e.called("connect", "observe", "update")
+		e.rows(func(b *bucket) { require.Equal(e, "north", b.Region) })
+		e.want(2)
+		e.called()
+	}, nil)
+}
+
+func TestWhatIsFilledInAndCannotBeWrittenEndsThePass(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.set(func(c *cloud) { c.lateRegion = true })
+		var once sync.Map
+		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+			if _, done := once.LoadOrStore(b.Name, true); done {
+				return nil
+			}
+			wtxn := e.db.WriteTxn(e.table)
+			defer wtxn.Commit()
+			_, err := e.writer().Edit(wtxn, named(b.Name), func(b *bucket) { b.Size = 3 })
+			return err
+		})
+		e.want(2)
+		pass(time.Second)
+		e.called("connect", "observe", "connect", "observe", "update")
+		e.told("Normal UpdatedExternalResource")
+		e.holds(3)
+		e.rows(func(b *bucket) { require.Equal(e, "north", b.Region) })
+	}, nil)
+}
+
+func TestAClientMaySayThatAResourceIsNotReady(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+			b.SetConditions(managed.Unavailable().WithMessage("starting"))
+			return nil
+		})
+		pass(time.Minute)
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonUnavailable)
+		at := e.revision()
+		pass(time.Hour)
+		require.Equal(e, at, e.revision(), "said again it is no news")
+		e.cloud.then("observe", nil)
+		pass(time.Minute)
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+	}, nil)
+}
+
+func TestAnotherReconcilersStatusIsKeptAndKeepsOurs(t *testing.T) {
+	each(t, func(e *env) {
+		meddle := func(_ context.Context, b *bucket) error {
+			wtxn := e.db.WriteTxn(e.table)
+			defer wtxn.Commit()
+			row := e.get(b.Name).Clone()
+			row.Other = reconciler.StatusDone()
+			_, _, err := e.table.Insert(wtxn, row)
+			return err
+		}
+		for _, op := range []string{"connect", "observe", "create"} {
+			e.cloud.then(op, meddle)
+			e.cloud.before(op, meddle)
+		}
+		e.want(1)
+		pass(time.Second)
+		e.holds(1)
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.rows(func(b *bucket) {
+			require.Equal(e, reconciler.StatusKindDone, b.Status.Kind)
+			require.Equal(e, reconciler.StatusKindDone, b.Other.Kind)
+			require.True(e, slices.Contains(b.Finalizers, managed.FinalizerName))
+			require.NotEmpty(e, managed.GetExternalName(b))
+		})
+	}, nil)
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+func TestWhatIsOnlyObservedAndMissingIsAFailure(t *testing.T) {
+	each(t, func(e *env) {
+		e.want(1, func(b *bucket) { managed.SetManagementPolicies(b, managed.ManagementActionObserve) })
+		e.called("connect", "observe")
+		e.told("Warning CannotObserveExternalResource")
+		e.is(managed.ReasonReconcileError, "")
+		e.holds(-1)
+		pass(time.Second)
+		e.called("connect", "observe")
+	}, nil)
+}
+
+func TestEachPolicySetAllowsWhatItSaysAndNoMore(t *testing.T) {
+	const (
+		observe = managed.ManagementActionObserve
+		create  = managed.ManagementActionCreate
+		update  = managed.ManagementActionUpdate
+		remove  = managed.ManagementActionDelete
+		late    = managed.ManagementActionLateInitialize
+		all     = managed.ManagementActionAll
+	)
+	for _, test := range []struct {
+		actions                        []managed.ManagementAction
+		creates, updates, removes, ini bool
+	}{
+		{actions: []managed.ManagementAction{observe}},
+		{actions: []managed.ManagementAction{observe, create}, creates: true},
+		{actions: []managed.ManagementAction{observe, update}, updates: true},
+		{actions: []managed.ManagementAction{observe, remove}, removes: true},
+		{actions: []managed.ManagementAction{observe, late}, ini: true},
+		{actions: []managed.ManagementAction{observe, create, update}, creates: true, updates: true},
+		{actions: []managed.ManagementAction{observe, create, remove}, creates: true, removes: true},
+		{actions: []managed.ManagementAction{observe, update, remove}, updates: true, removes: true},
+		{actions: []managed.ManagementAction{observe, create, update, late}, creates: true, updates: true, ini: true},
+		{actions: []managed.ManagementAction{observe, create, update, remove}, creates: true, updates: true, removes: true},
+		{actions: []managed.ManagementAction{observe, create, update, remove, late}, creates: true, updates: true, removes: true, ini: true},
+		{actions: []managed.ManagementAction{all}, creates: true, updates: true, removes: true, ini: true},
+	} {
+		policies := managed.ManagementPolicies(test.actions)
+		t.Run(policies.String(), func(t *testing.T) {
+			require.NoError(t, policies.Validate())
+			require.Equal(t, len(test.actions) == 1 && test.actions[0] == observe, policies.ShouldOnlyObserve())
+			each(t, func(e *env) {
+				with := func(b *bucket) { managed.SetManagementPolicies(b, test.actions...) }
+				e.want(1, with)
+				pass(time.Minute)
+				if !test.creates {
+					e.is(managed.ReasonReconcileError, "")
+					e.holds(-1)
+					e.cloud.set(func(c *cloud) {
+						for _, name := range e.names {
+							c.buckets["there-"+name] = &stored{name, 1}
+						}
+					})
+					e.edit(func(b *bucket) { managed.SetExternalName(b, "there-"+b.Name) })
+					pass(2 * time.Minute)
+				}
+				e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+				e.holds(1)
+
+				e.cloud.set(func(c *cloud) { c.lateRegion = true })
+				e.want(2, with)
+				pass(time.Minute)
+				e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+				size, region := 1, ""
+				if test.updates {
+					size = 2
+				}
+				if test.ini {
+					region = "north"
+				}
+				e.holds(size)
+				e.rows(func(b *bucket) { require.Equal(e, region, b.Region) })
+
+				e.remove()
+				pass(time.Minute)
+				e.gone()
+				if test.removes {
+					size = -1
+				}
+				e.holds(size)
+			}, nil)
+		})
+	}
+}
+
+func TestPoliciesThatCannotBeReadStopAndSaySo(t *testing.T) {
+	for text, want := range map[string]string{
+		"Observe,Fly": `policies: management action "Fly" is none of`,
+		"Create":      `policies: management policies "Create" lack "Observe"`,
+	} {
+		each(t, func(e *env) {
+			e.want(1, func(b *bucket) { b.SetAnnotation(managed.AnnotationManagementPolicies, text) })
+			e.called()
+			e.told("Warning InvalidManagementPolicy")
+			e.rows(func(b *bucket) { require.Contains(e, b.Status.GetError(), want) })
+			pass(time.Hour)
+			e.told()
+			e.status(reconciler.StatusKindError)
+		}, nil)
+	}
+	each(t, func(e *env) {
+		e.want(1, func(b *bucket) { managed.SetDeletionPolicy(b, "Maybe") })
+		e.told("Warning InvalidManagementPolicy")
+		e.rows(func(b *bucket) {
+			require.Equal(e, `policies: annotation "statekeel.io/deletion-policy" is "Maybe", must be "Delete" or "Orphan"`, b.Status.GetError())
+		})
+	}, nil)
+}

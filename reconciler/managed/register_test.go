@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive"
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/hivetest"
+	"github.com/cilium/hive/job"
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+func TestWithoutOptionsTheOutsideSystemDoesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, 1)
+		e.start(managed.WithExternalConnecter[*bucket](nil))
+		e.want(1)
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.remove()
+		e.gone()
+	})
+}
+
+func TestEverySettingThatIsWrongIsNamed(t *testing.T) {
+	e := newEnv(t, 1)
+	ops, err := managed.NewReconciler(e.config())
+	require.NoError(t, err)
+	cfg := e.config()
+	cfg.Operations = ops
+	_, err = managed.New(cfg,
+		managed.WithTimeout(-1), managed.WithCreationGracePeriod(-2), managed.WithPollInterval(-3),
+		managed.WithManagementPolicies("Fly"),
+		managed.WithExternalConnecter(&managed.NopConnecter[int]{}),
+		managed.WithExternalConnectDisconnecter(managed.NewNopDisconnecter(&managed.NopConnecter[int]{})),
+		managed.WithFinalizer(managed.FinalizerFns[int]{}),
+		managed.WithCriticalAnnotationUpdater(managed.CriticalAnnotationUpdateFn[int](nil)),
+		managed.WithPollIntervalHook(func(int, time.Duration) time.Duration { return 0 }),
+		managed.WithReferenceResolver(managed.ReferenceResolverFn[int](nil)),
+		managed.WithEqual(func(a, b int) bool { return a == b }),
+		managed.WithInitializers(managed.Initializer[*bucket](nil)),
+		managed.WithConnectionPublishers(managed.ConnectionPublisher[int](managed.ConnectionPublisherFns[int]{})),
+	)
+	for _, text := range []string{
+		"Config.Operations is *managed.Reconciler[",
+		"WithTimeout: -1ns must not be negative",
+		"WithCreationGracePeriod: -2ns must not be negative",
+		"WithPollInterval: -3ns must not be negative",
+		`WithManagementPolicies: management action "Fly"`,
+		"WithExternalConnecter: a *managed.NopDisconnecter[int] is not a managed.ExternalConnecter[",
+		"WithFinalizer: a managed.FinalizerFns[int] is not a",
+		"WithCriticalAnnotationUpdater: a managed.CriticalAnnotationUpdateFn[int] is not a",
+		"WithPollIntervalHook: a managed.PollIntervalHook[int] is not a",
+		"WithReferenceResolver: a managed.ReferenceResolverFn[int] is not a",
+		"WithEqual: a func(int, int) bool is not a",
+		"WithInitializers: initializer 0 is nil",
+		"WithConnectionPublishers: a managed.ConnectionPublisherFns[int] is not a",
+	} {
+		require.ErrorContains(t, err, text)
+	}
+
+	_, err = managed.New(e.config(), managed.WithPollJitterHook(time.Minute))
+	require.ErrorContains(t, err, "WithPollJitterHook: jitter 1m0s must be less than the poll interval 1m0s")
+	_, err = managed.New(e.config(), managed.WithPollJitterHook(-1))
+	require.ErrorContains(t, err, "WithPollJitterHook: -1ns must not be negative")
+
+	_, err = managed.NewReconciler(reconciler.Config[*bucket]{})
+	for _, field := range []string{"DB", "Table", "Clone", "SetStatus", "GetStatus"} {
+		require.ErrorContains(t, err, "Config."+field+" is nil")
+	}
+	require.True(t, strings.HasPrefix(err.Error(), "managed: "))
+}
+
+func TestRowsAreComparedAsTheOptionSays(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		at := e.revision()
+		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+			b.Seen++
+			return nil
+		})
+		pass(time.Hour)
+		require.Equal(e, at, e.revision())
+	}, func(*env) []managed.Option {
+		return []managed.Option{managed.WithEqual(func(a, b *bucket) bool { return a.Size == b.Size })}
+	})
+}
+
+// buffer is a log.
+type buffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func TestTheStepsAreLoggedForThoseWhoDebug(t *testing.T) {
+	log := &buffer{}
+	each(t, func(e *env) {
+		e.settle(1)
+		e.want(2)
+		require.Contains(e, log.String(), `msg="the external resource differs" kind=buckets object=b00 diff="size 1, want 2"`)
+		require.Contains(e, log.String(), "reason=CreatedExternalResource")
+	}, func(*env) []managed.Option {
+		return []managed.Option{managed.WithLogger(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))}
+	})
+}
+
+func TestItIsRegisteredInAHive(t *testing.T) {
+	e := newEnv(t, 1)
+	for _, connecter := range []managed.ExternalConnecter[*bucket]{e.cloud, nil} {
+		var (
+			db    *statedb.DB
+			table statedb.RWTable[*bucket]
+			loop  reconciler.Reconciler[*bucket]
+		)
+		h := hive.New(statedb.Cell, job.Cell, cell.SimpleHealthCell,
+			cell.Module("test", "test",
+				cell.ProvidePrivate(job.Registry.NewGroup),
+				cell.Provide(func(db *statedb.DB) (statedb.RWTable[*bucket], error) {
+					return statedb.NewTable(db, "buckets", byName)
+				}),
+				cell.Invoke(func(d *statedb.DB, tbl statedb.RWTable[*bucket], params reconciler.Params) (err error) {
+					db, table = d, tbl
+					loop, err = managed.Register(params, tbl, (*bucket).Clone, (*bucket).SetStatus, (*bucket).GetStatus, connecter,
+						managed.WithLoop(reconciler.WithName(managed.ControllerName("bucket"))))
+					return err
+				})))
+		log := hivetest.Logger(t)
+		require.NoError(t, h.Start(log, t.Context()))
+		wtxn := db.WriteTxn(table)
+		row := named("a").SetStatus(reconciler.StatusPending())
+		_, _, err := table.Insert(wtxn, row)
+		require.NoError(t, err)
+		at := table.Revision(wtxn)
+		wtxn.Commit()
+		_, _, err = loop.WaitUntilReconciled(t.Context(), at)
+		require.NoError(t, err)
+		b, _, _ := table.Get(db.ReadTxn(), byName.Query("a"))
+		require.True(t, managed.IsSynced(b))
+		require.NoError(t, h.Stop(log, context.Background()))
+	}
+	require.NotEmpty(t, e.cloud.holds("a"))
+}
+
+func TestAnEmptyHiveRegistrationIsAnError(t *testing.T) {
+	_, err := managed.Register[*bucket](reconciler.Params{}, nil, nil, nil, nil, nil)
+	require.ErrorContains(t, err, "managed: Config.DB is nil")
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+func TestConditionsAreCopiedBeforeTheyAreChanged(t *testing.T) {
+	row := named("a")
+	row.SetConditions(managed.ReconcileSuccess(), managed.Creating())
+	require.Equal(t, managed.TypeReady, row.Conditions[0].Type, "in the order of their types")
+	clone := row.Clone()
+	clone.SetConditions(managed.Available())
+	clone.RemoveCondition(managed.TypeSynced)
+	clone.RemoveCondition("Other")
+	require.Equal(t, managed.ReasonCreating, row.GetCondition(managed.TypeReady).Reason)
+	require.Len(t, row.Conditions, 2)
+	require.Len(t, clone.Conditions, 1)
+	clone.RemoveCondition(managed.TypeReady)
+	require.Nil(t, clone.Conditions)
+	require.Equal(t, managed.Condition{Type: managed.TypeReady, Status: managed.ConditionUnknown}, clone.GetCondition(managed.TypeReady))
+}
+
+func TestTheTransitionTimeIsThatOfTheLastChangeOfStatusReasonOrMessage(t *testing.T) {
+	old := managed.Available()
+	old.LastTransitionTime = time.Unix(1, 0)
+	for _, test := range []struct {
+		name  string
+		next  managed.Condition
+		moves bool
+	}{
+		{"same", managed.Available(), false},
+		{"message", managed.Available().WithMessage("slow"), true},
+		{"reason and status", managed.Unavailable(), true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			row := named("a")
+			row.SetConditions(old)
+			test.next.ObservedGeneration = 7
+			row.SetConditions(test.next)
+			is := managed.ConditionOf(row, managed.TypeReady)
+			require.Equal(t, test.moves, !is.LastTransitionTime.Equal(old.LastTransitionTime))
+			require.EqualValues(t, 7, is.ObservedGeneration)
+		})
+	}
+}
+
+func TestConditionsSayWhatTheyAreAbout(t *testing.T) {
+	for _, test := range []struct {
+		is     managed.Condition
+		t      managed.ConditionType
+		status managed.ConditionStatus
+		reason managed.ConditionReason
+		text   string
+	}{
+		{managed.Available(), managed.TypeReady, managed.ConditionTrue, managed.ReasonAvailable, ""},
+		{managed.Unavailable(), managed.TypeReady, managed.ConditionFalse, managed.ReasonUnavailable, ""},
+		{managed.Creating(), managed.TypeReady, managed.ConditionFalse, managed.ReasonCreating, ""},
+		{managed.Deleting(), managed.TypeReady, managed.ConditionFalse, managed.ReasonDeleting, ""},
+		{managed.ReconcileSuccess(), managed.TypeSynced, managed.ConditionTrue, managed.ReasonReconcileSuccess, ""},
+		{managed.ReconcileError(errors.New("x")), managed.TypeSynced, managed.ConditionFalse, managed.ReasonReconcileError, "x"},
+		{managed.ReconcileError(nil), managed.TypeSynced, managed.ConditionFalse, managed.ReasonReconcileError, ""},
+		{managed.ReconcilePaused(), managed.TypeSynced, managed.ConditionFalse, managed.ReasonReconcilePaused, ""},
+		{managed.ReconcileWaiting(errors.New("y")), managed.TypeSynced, managed.ConditionFalse, managed.ReasonReconcileWaiting, "y"},
+	} {
+		require.WithinDuration(t, time.Now(), test.is.LastTransitionTime, time.Minute)
+		test.is.LastTransitionTime = time.Time{}
+		require.Equal(t, managed.Condition{Type: test.t, Status: test.status, Reason: test.reason, Message: test.text}, test.is)
+	}
+}
+
+func TestARowReadsBackFromJSON(t *testing.T) {
+	row := named("a")
+	row.SetConditions(managed.Available())
+	row.SetFinalizers([]string{managed.FinalizerName})
+	row.SetDeletionTime(time.Unix(5, 0).UTC())
+	row.SetGeneration(3)
+	managed.SetExternalName(row, "id")
+	text, err := json.Marshal(&row.Meta)
+	require.NoError(t, err)
+	var back managed.Meta
+	require.NoError(t, json.Unmarshal(text, &back))
+	back.Conditions[0].LastTransitionTime = row.Conditions[0].LastTransitionTime
+	require.Equal(t, row.Meta, back)
+	text, err = json.Marshal(&managed.Meta{})
+	require.NoError(t, err)
+	require.JSONEq(t, "{}", string(text))
+}
+
+func TestACreateIsIncompleteUntilItsEndIsNoted(t *testing.T) {
+	at := time.Unix(100, 0)
+	row := named("a")
+	require.False(t, managed.IsCreateIncomplete(row))
+	managed.SetCreatePending(row, at)
+	require.True(t, managed.IsCreateIncomplete(row))
+	managed.SetCreateFailed(row, at.Add(-time.Second))
+	managed.SetCreateSucceeded(row, at.Add(-time.Second))
+	require.True(t, managed.IsCreateIncomplete(row), "of an earlier create")
+	managed.SetCreateFailed(row, at)
+	require.False(t, managed.IsCreateIncomplete(row))
+	require.True(t, managed.GetCreateFailed(row).Equal(at))
+	row.SetAnnotation(managed.AnnotationCreateFailed, "once upon a time")
+	require.True(t, managed.IsCreateIncomplete(row), "what cannot be read says nothing")
+	managed.SetCreateSucceeded(row, at.Add(time.Second))
+	require.False(t, managed.IsCreateIncomplete(row))
+	require.True(t, managed.GetCreateSucceeded(row).After(managed.GetCreatePending(row)))
+	// A clock that goes back does not make a decision void.
+	managed.SetCreatePending(row, time.Now().Add(time.Hour))
+	managed.DecideCreate(row, "")
+	require.False(t, managed.IsCreateIncomplete(row))
+}
+
+func TestNamesOfControllersAndFinalizers(t *testing.T) {
+	require.Equal(t, "managed/bucket", managed.ControllerName("Bucket"))
+	require.Equal(t, "statekeel.io/managed", managed.FinalizerName)
+}
+
+func TestFinalizersAreCopiedBeforeTheyAreChanged(t *testing.T) {
+	f := managed.NewFinalizer[*bucket]("x")
+	row := named("a")
+	row.SetFinalizers(append(make([]string, 0, 8), "other"))
+	one, two := row.Clone(), row.Clone()
+	require.NoError(t, f.AddFinalizer(t.Context(), one))
+	require.NoError(t, f.AddFinalizer(t.Context(), one))
+	require.NoError(t, managed.NewFinalizer[*bucket]("y").AddFinalizer(t.Context(), two))
+	require.Equal(t, []string{"other", "x"}, one.Finalizers)
+	require.Equal(t, []string{"other", "y"}, two.Finalizers)
+	require.NoError(t, f.RemoveFinalizer(t.Context(), one.Clone()))
+	require.Equal(t, []string{"other", "x"}, one.Finalizers)
+	require.NoError(t, managed.FinalizerFns[*bucket]{}.AddFinalizer(t.Context(), one))
+	require.NoError(t, managed.FinalizerFns[*bucket]{}.RemoveFinalizer(t.Context(), one))
+}
+
+func TestFunctionsThatAreNilDoNothing(t *testing.T) {
+	ctx := t.Context()
+	b := named("a")
+	fns := managed.ExternalClientFns[*bucket]{}
+	seen, err := fns.Observe(ctx, b)
+	require.NoError(t, err)
+	require.Equal(t, managed.ExternalObservation{ResourceExists: true, ResourceUpToDate: true}, seen)
+	require.NoError(t, errors.Join(fns.Create(ctx, b), fns.Update(ctx, b), fns.Delete(ctx, b)))
+
+	connect := managed.ExternalConnectDisconnectorFns[*bucket]{}
+	client, err := connect.Connect(ctx, b)
+	require.NoError(t, err)
+	require.IsType(t, &managed.NopClient[*bucket]{}, client)
+	require.NoError(t, connect.Disconnect(ctx))
+}
+
+func TestFunctionsAreCalled(t *testing.T) {
+	ctx := t.Context()
+	b := named("a")
+	fails := func(context.Context, *bucket) error { return errors.ErrUnsupported }
+	fns := managed.ExternalClientFns[*bucket]{
+		ObserveFn: func(context.Context, *bucket) (managed.ExternalObservation, error) {
+			return managed.ExternalObservation{Diff: "d"}, nil
+		},
+		CreateFn: fails, UpdateFn: fails, DeleteFn: fails,
+	}
+	seen, err := fns.Observe(ctx, b)
+	require.NoError(t, err)
+	require.Equal(t, "d", seen.Diff)
+	for _, err := range []error{fns.Create(ctx, b), fns.Update(ctx, b), fns.Delete(ctx, b)} {
+		require.ErrorIs(t, err, errors.ErrUnsupported)
+	}
+	require.ErrorIs(t, managed.ExternalDisconnectorFn(func(context.Context) error { return errors.ErrUnsupported }).Disconnect(ctx), errors.ErrUnsupported)
+
+	var connecter managed.ExternalConnector[*bucket] = &managed.NopConnector[*bucket]{}
+	for _, both := range []managed.ExternalConnectDisconnector[*bucket]{
+		managed.NewNopDisconnector(connecter), managed.NewNopDisconnecter(connecter),
+	} {
+		client, err := both.Connect(ctx, b)
+		require.NoError(t, err)
+		require.NoError(t, errors.Join(client.Create(ctx, b), client.Update(ctx, b), client.Delete(ctx, b), both.Disconnect(ctx)))
+	}
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+// walk is a program that wants this and that of a cloud that fails now and then, with loops that
+// are stopped and started again.
+type walk struct {
+	*env
+	rnd  *rand.Rand
+	opts []managed.Option
+}
+
+// faults makes calls fail at random: before they do anything, or after.
+func (w *walk) faults() {
+	for _, op := range []string{"connect", "observe", "create", "update", "delete"} {
+		before := rand.New(rand.NewPCG(w.rnd.Uint64(), 0))
+		w.cloud.before(op, func(ctx context.Context, _ *bucket) error {
+			switch w.roll(before, 12) {
+			case 0:
+				return errors.New("503")
+			case 1:
+				return reconciler.RetryAfter(errors.New("429"), 3*time.Second)
+			case 2:
+				return w.slow(ctx)
+			}
+			return nil
+		})
+		after := rand.New(rand.NewPCG(w.rnd.Uint64(), 1))
+		w.cloud.then(op, func(context.Context, *bucket) error {
+			if w.roll(after, 8) == 0 {
+				return fmt.Errorf("connection reset: %w", managed.ErrCreateUnsure)
+			}
+			return nil
+		})
+	}
+}
+
+// roll is for calls that come from several goroutines.
+func (w *walk) roll(rnd *rand.Rand, n int) int {
+	w.cloud.mu.Lock()
+	defer w.cloud.mu.Unlock()
+	return rnd.IntN(n)
+}
+
+// slow is a call that takes a while, or until nobody waits for it.
+func (w *walk) slow(ctx context.Context) error {
+	select {
+	case <-time.After(700 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// calm lets everything work.
+func (w *walk) calm() {
+	w.cloud.set(func(c *cloud) {
+		clear(c.faults)
+		clear(c.effects)
+	})
+}
+
+// one does something to one object.
+func (w *walk) one() {
+	name := w.names[w.rnd.IntN(len(w.names))]
+	b := named(name)
+	b.Size = 1 + w.rnd.IntN(3)
+	wtxn := w.db.WriteTxn(w.table)
+	defer wtxn.Abort()
+	var err error
+	switch action := w.rnd.IntN(20); {
+	case action < 10:
+		_, err = w.writer().Apply(wtxn, b)
+	case action < 14:
+		_, err = w.writer().Delete(wtxn, b)
+	case action < 15:
+		_, err = w.writer().Edit(wtxn, b, func(b *bucket) { managed.SetPaused(b, true) })
+	case action < 17:
+		_, err = w.writer().Edit(wtxn, b, func(b *bucket) { managed.SetPaused(b, false) })
+	case action < 18:
+		// A program that knows nothing of notes.
+		_, _, err = w.table.Insert(wtxn, b.SetStatus(reconciler.StatusPending()))
+	case action < 19:
+		_, _, err = w.table.Delete(wtxn, b)
+	default:
+		wtxn.Abort()
+		w.drift()
+		return
+	}
+	require.NoError(w, err)
+	wtxn.Commit()
+}
+
+// drift changes what the cloud has.
+func (w *walk) drift() {
+	w.cloud.set(func(c *cloud) {
+		for _, s := range c.buckets {
+			s.size = 1 + w.rnd.IntN(3)
+		}
+	})
+}
+
+// decide is a person who looks what the cloud has, and says so.
+func (w *walk) decide() {
+	for _, name := range w.names {
+		b := w.get(name)
+		if b == nil || !managed.IsCreateIncomplete(b) {
+			continue
+		}
+		found := ""
+		w.cloud.set(func(c *cloud) {
+			for id, s := range c.buckets {
+				if s.owner == name {
+					found = id
+				}
+			}
+		})
+		wtxn := w.db.WriteTxn(w.table)
+		_, err := w.writer().Edit(wtxn, b, func(b *bucket) { managed.DecideCreate(b, found) })
+		require.NoError(w, err)
+		wtxn.Commit()
+	}
+}
+
+// never checks what must hold at any time: nothing is there twice.
+func (w *walk) never() {
+	for _, name := range w.names {
+		require.LessOrEqual(w, len(w.cloud.holds(name)), 1, "resources of %q", name)
+	}
+}
+
+// settled lets everything work, puts back what was taken out by force, and waits.
+func (w *walk) settled() {
+	w.calm()
+	for range 3 {
+		w.decide()
+		wtxn := w.db.WriteTxn(w.table)
+		for _, name := range w.names {
+			found, err := w.writer().Edit(wtxn, named(name), func(b *bucket) { managed.SetPaused(b, false) })
+			require.NoError(w, err)
+			if !found {
+				_, err := w.writer().Apply(wtxn, named(name))
+				require.NoError(w, err)
+			}
+		}
+		wtxn.Commit()
+		pass(3 * time.Minute)
+	}
+	w.never()
+	for _, name := range w.names {
+		b := w.get(name)
+		require.NotNil(w, b, "%q", name)
+		require.Equal(w, []int{b.Size}, w.cloud.holds(name), "of %q", name)
+		require.True(w, managed.IsReady(b), "%q: %+v", name, b.Conditions)
+		require.True(w, managed.IsSynced(b), "%q: %+v", name, b.Conditions)
+	}
+}
+
+// restart stops the loop, whatever it is doing, and starts another on the same table. What it has
+// of rows that are gone already it alone knows, so that is settled before.
+func (w *walk) restart() {
+	w.settled()
+	w.faults()
+	for range 3 {
+		name := w.names[w.rnd.IntN(len(w.names))]
+		b := named(name)
+		b.Size = 1 + w.rnd.IntN(3)
+		wtxn := w.db.WriteTxn(w.table)
+		_, err := w.writer().Apply(wtxn, b)
+		require.NoError(w, err)
+		wtxn.Commit()
+		time.Sleep(time.Duration(w.rnd.IntN(1000)) * time.Millisecond)
+	}
+	w.stop()
+	w.start(w.opts...)
+	// The next loop knows of the rows what they say, once it has seen them.
+	w.settled()
+	w.faults()
+}
+
+// end settles everything, and then wants nothing.
+func (w *walk) end() {
+	w.settled()
+	w.remove()
+	pass(3 * time.Minute)
+	w.gone()
+	w.holds(-1)
+}
+
+func TestNothingIsLeakedOrCreatedTwiceWhateverFails(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		for _, workers := range []int{1, 8} {
+			for seed := range uint64(40) {
+				t.Run(fmt.Sprintf("known=%t/workers=%d/seed=%d", known, workers, seed), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						w := &walk{env: newEnv(t, workers), rnd: rand.New(rand.NewPCG(seed, 7))}
+						w.opts = []managed.Option{managed.WithTimeout(time.Second), managed.WithCreationGracePeriod(2 * time.Second)}
+						if known {
+							w.opts = append(w.opts, deterministic(w.env)...)
+						}
+						w.start(w.opts...)
+						w.faults()
+						for step := range 120 {
+							w.one()
+							time.Sleep(time.Duration(w.rnd.IntN(800)) * time.Millisecond)
+							w.never()
+							switch {
+							case step%40 == 39:
+								w.restart()
+							case step%15 == 14:
+								w.decide()
+							}
+						}
+						w.end()
+					})
+				})
+			}
+		}
+	}
+}
