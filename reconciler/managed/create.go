@@ -31,8 +31,11 @@ func (p *pass[T]) create() (over bool, err error) {
 		return false, nil
 	}
 	p.trail.add("observe: missing")
+	before := p.r.clone(p.obj)
 	SetCreatePending(p.obj, p.createTime())
 	if err := p.checkpoint(); err != nil {
+		// Nothing is created: nobody must take it for unsure.
+		replaceAnnotations(p.obj, before)
 		return true, p.fail(ReasonCannotWriteManaged, "note that a resource is about to be created", err, Creating())
 	}
 	asked := p.r.clone(p.obj)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -259,6 +260,25 @@ func TestWhatWasCreatedWhileTheRowWasReplacedIsNotForgotten(t *testing.T) {
 		e.want(1)
 		pass(time.Minute)
 		e.holds(5)
+	}, nil)
+}
+
+func TestACreateThatWasNotBegunBecauseTheRowChangedIsNotUnsure(t *testing.T) {
+	each(t, func(e *env) {
+		var once sync.Map
+		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+			if _, done := once.LoadOrStore(b.Name, true); done {
+				return nil
+			}
+			wtxn := e.db.WriteTxn(e.table)
+			defer wtxn.Commit()
+			_, err := e.writer().Edit(wtxn, named(b.Name), func(b *bucket) { b.Size = 5 })
+			return err
+		})
+		e.want(1)
+		pass(2 * time.Second)
+		e.holds(5)
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
 	}, nil)
 }
 
