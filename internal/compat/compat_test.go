@@ -17,6 +17,8 @@ import (
 	// What the page speaks of: without it, a cached result of this test would outlive a
 	// change that breaks the page.
 	_ "github.com/statekeel/statekeel/reconciler"
+	_ "github.com/statekeel/statekeel/reconciler/event"
+	_ "github.com/statekeel/statekeel/reconciler/managed"
 	_ "github.com/statekeel/statekeel/reconciler/object"
 	_ "github.com/statekeel/statekeel/reconciler/request"
 	_ "github.com/statekeel/statekeel/reconciler/stateful"

@@ -36,6 +36,8 @@ var packages = map[string]string{
 	"request":    module + "/reconciler/request",
 	"stepper":    module + "/reconciler/stepper",
 	"stateful":   module + "/reconciler/stateful",
+	"managed":    module + "/reconciler/managed",
+	"event":      module + "/reconciler/event",
 	"object":     module + "/reconciler/object",
 	"status":     module + "/status",
 }

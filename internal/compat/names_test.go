@@ -20,6 +20,7 @@ var sections = []section{
 	{title: "Controllers and requests: reconciler/request", adapter: "request", names: requestPage},
 	{title: "A stepper engine: reconciler/stepper", adapter: "stepper", names: stepperPage},
 	{title: "Stateful reconcilers: reconciler/stateful", adapter: "stateful", names: statefulPage},
+	{title: "Managed resources: reconciler/managed", adapter: "managed", names: managedPage},
 }
 
 // statedbPage are the names that the published documentation has and v0.8.3 has not.

@@ -33,6 +33,11 @@
 // older versions a feature flag) and then leaves the classic buckets out; otherwise it takes
 // those. [WithoutClassicBuckets] saves sending them.
 //
+// # Managed resources
+//
+// [NewManaged] shows the figures of managed reconcilers in the same way, with the label "kind" in
+// place of "reconciler": see [Managed].
+//
 // # Dashboard and alerts
 //
 // Beside this package are dashboard.json, for Grafana, and alerts.yaml, rules for

@@ -124,8 +124,8 @@ func (p *pass[T]) end() {
 	if p.recalled && !p.gone && !p.unwritten && hasNotes(p.obj) {
 		p.r.memory.keep(p.obj, false)
 	}
-	if p.r.figures != nil && !p.forced && !p.paused && !p.gone {
-		p.r.figures.ended(p.key(), p.state(), p.now())
+	if p.r.figures != nil && !p.forced && !p.gone {
+		p.r.figures.ended(p.key(), p.state(), !p.paused, p.now())
 	}
 }
 

@@ -55,19 +55,20 @@ func (f *figures) begun(key object.Key, wanted time.Time) {
 	}
 }
 
-// ended counts an object as its pass left it.
-func (f *figures) ended(key object.Key, is State, now time.Time) {
+// ended counts an object as its pass left it. One that is paused is counted as its conditions say,
+// but its first time is still to come: began is false.
+func (f *figures) ended(key object.Key, is State, began bool, now time.Time) {
 	if f == nil {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	g := f.of(key)
-	if !g.reconciled {
+	if began && !g.reconciled {
 		g.reconciled = true
 		f.metrics.FirstReconciled(f.kind, now.Sub(g.wanted))
 	}
-	if is.Ready && !g.ready {
+	if began && is.Ready && !g.ready {
 		g.ready = true
 		f.metrics.FirstReady(f.kind, now.Sub(g.wanted))
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/metrics/prometheus"
+	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
 func TestMain(m *testing.M) {
@@ -40,7 +41,7 @@ func (noFigures) Figures() metrics.Figures {
 	return metrics.Figures{States: []metrics.StateCount{{State: "retry"}, {State: "in flight"}}}
 }
 
-// scraped returns what the collector shows.
+// scraped returns what the collectors show.
 func scraped(t *testing.T) []*dto.MetricFamily {
 	t.Helper()
 	m, err := prometheus.New()
@@ -48,6 +49,10 @@ func scraped(t *testing.T) []*dto.MetricFamily {
 	metrics.Attach(m, cell.FullModuleID{"agent"}, "routes", noFigures{})
 	registry := client.NewPedanticRegistry()
 	require.NoError(t, registry.Register(m))
+	resources, err := prometheus.NewManaged()
+	require.NoError(t, err)
+	resources.Observed("Bucket", managed.State{}, managed.State{Known: true})
+	require.NoError(t, registry.Register(resources))
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	require.NotEmpty(t, families)

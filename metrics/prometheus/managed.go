@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package prometheus
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	client "github.com/prometheus/client_golang/prometheus"
+
+	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+// Managed is a [managed.Metrics] to give to managed reconcilers with [managed.WithMetrics], and a
+// [client.Collector] to register with Prometheus. One is enough for all managed reconcilers of a
+// program. Its metrics, each with the label "kind" (that of [managed.WithKind], never the name of
+// an object), are
+//
+//   - managed_resource_known: objects that have had a pass, and are not gone;
+//   - managed_resource_exists, managed_resource_ready, managed_resource_synced: how many of them
+//     have an external resource, and of how many the conditions are True;
+//   - managed_resource_first_time_to_reconcile_seconds and
+//     managed_resource_first_time_to_readiness_seconds: from being wanted to the first pass, and
+//     to being ready first;
+//   - managed_resource_deletion_seconds: from asking for a deletion to the object being gone;
+//   - managed_resource_drift_seconds: for each repaired drift the most that it can be old.
+//
+// The last four are histograms, as those of [Metrics] are. The names begin with the namespace and
+// "_": with [WithNamespace] "crossplane" all but the first are those of crossplane-runtime. It is
+// safe for concurrent use. See [NewManaged].
+type Managed struct {
+	managed.Book
+	values families
+	counts []*client.Desc
+	times  []*client.Desc
+}
+
+var (
+	_ managed.Metrics  = (*Managed)(nil)
+	_ client.Collector = (*Managed)(nil)
+)
+
+const labelKind = "kind"
+
+// managedCount is how many objects of a kind are so.
+type managedCount struct {
+	name, help string
+	of         func(*managed.KindFigures) int
+}
+
+var managedCounts = []managedCount{
+	{"managed_resource_known", "Objects that have had a pass and are not gone.",
+		func(f *managed.KindFigures) int { return f.Objects }},
+	{"managed_resource_exists", "Objects whose external resource exists, as observed last.",
+		func(f *managed.KindFigures) int { return f.Existing }},
+	{"managed_resource_ready", "Objects whose condition Ready is True.",
+		func(f *managed.KindFigures) int { return f.Ready }},
+	{"managed_resource_synced", "Objects whose condition Synced is True.",
+		func(f *managed.KindFigures) int { return f.Synced }},
+}
+
+// managedTime is a histogram that each kind has one of.
+type managedTime struct {
+	name, help string
+	of         func(*managed.KindFigures) *metrics.Histogram
+}
+
+var managedTimes = []managedTime{
+	{"managed_resource_first_time_to_reconcile_seconds", "Time from when an object was wanted to the end of its first pass.",
+		func(f *managed.KindFigures) *metrics.Histogram { return &f.FirstReconcile }},
+	{"managed_resource_first_time_to_readiness_seconds", "Time from when an object was wanted until it was ready first.",
+		func(f *managed.KindFigures) *metrics.Histogram { return &f.FirstReady }},
+	{"managed_resource_deletion_seconds", "Time from when a deletion was asked for until the object was gone.",
+		func(f *managed.KindFigures) *metrics.Histogram { return &f.Deletion }},
+	{"managed_resource_drift_seconds", "Of each repaired drift, time since the external resource was as wanted last.",
+		func(f *managed.KindFigures) *metrics.Histogram { return &f.Drift }},
+}
+
+// NewManaged returns a Managed without figures. The options are those of [New], and it can be
+// registered beside a [Metrics] of the same namespace; "kind" cannot be a constant label. The
+// error says what is wrong with the options.
+func NewManaged(options ...Option) (*Managed, error) {
+	s := settings{namespace: DefaultNamespace}
+	for _, option := range options {
+		option(&s)
+	}
+	err := s.validate()
+	if _, taken := s.constLabels[labelKind]; taken {
+		err = errors.Join(err, fmt.Errorf("constant label %q: the metrics have a label of that name", labelKind))
+	}
+	if err != nil {
+		return nil, err
+	}
+	desc := func(name, help string) *client.Desc {
+		return client.NewDesc(client.BuildFQName(s.namespace, "", name), help, []string{labelKind}, s.constLabels)
+	}
+	m := &Managed{values: families{classic: !s.noClassic}}
+	for _, c := range managedCounts {
+		m.counts = append(m.counts, desc(c.name, c.help))
+	}
+	for _, t := range managedTimes {
+		m.times = append(m.times, desc(t.name, t.help))
+	}
+	return m, nil
+}
+
+// Describe is called by the registry.
+func (m *Managed) Describe(descs chan<- *client.Desc) {
+	for _, d := range m.counts {
+		descs <- d
+	}
+	for _, d := range m.times {
+		descs <- d
+	}
+}
+
+// Collect is called by the registry, at each scrape. It waits for no reconciler.
+func (m *Managed) Collect(out chan<- client.Metric) {
+	for kind, f := range m.Figures() {
+		if !utf8.ValidString(kind) {
+			// So that two kinds never become one, which would fail the scrape.
+			kind = strconv.Quote(kind)
+		}
+		for i, c := range managedCounts {
+			out <- gauge(m.counts[i], float64(c.of(&f)), kind)
+		}
+		for i, t := range managedTimes {
+			out <- m.values.histogram(m.times[i], t.of(&f), seconds, f.Since, kind)
+		}
+	}
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/hive"
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/hivetest"
+	"github.com/cilium/hive/job"
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+// Names that programs come with, used as these use them: docs/COMPATIBILITY.md has a row for each.
+
+var errNo = errors.New("no")
+
+func TestFunctionsAreConnecters(t *testing.T) {
+	asked := 0
+	client := managed.NopClient[*bucket]{}
+	connect := managed.ExternalConnectorFn[*bucket](func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) {
+		asked++
+		return &client, nil
+	})
+	var connecter managed.ExternalConnecter[*bucket] = connect
+	got, err := connecter.Connect(t.Context(), named("a"))
+	require.NoError(t, err)
+	require.Same(t, &client, got)
+	_, err = connect.Connect(t.Context(), named("a"))
+	require.NoError(t, err)
+
+	with := managed.NewNopDisconnecter(connecter)
+	same, ok := with.(*managed.NopDisconnecter[*bucket])
+	require.True(t, ok)
+	got, err = same.Connect(t.Context(), named("a"))
+	require.NoError(t, err)
+	require.Same(t, &client, got)
+	require.NoError(t, same.Disconnect(t.Context()))
+	require.Equal(t, 3, asked)
+
+	var other managed.ExternalConnectDisconnecter[*bucket] = managed.NewNopDisconnector(connecter)
+	require.IsType(t, (*managed.NopDisconnector[*bucket])(nil), other)
+
+	var disconnecter managed.ExternalDisconnecter = managed.ExternalDisconnectorFn(func(context.Context) error { return errNo })
+	require.ErrorIs(t, disconnecter.Disconnect(t.Context()), errNo)
+	var second managed.ExternalDisconnector = managed.ExternalDisconnecterFn(func(context.Context) error { return errNo })
+	require.ErrorIs(t, second.Disconnect(t.Context()), errNo)
+}
+
+func TestTheNopClientHasWhatIsWanted(t *testing.T) {
+	got, err := (&managed.NopConnecter[*bucket]{}).Connect(t.Context(), named("a"))
+	require.NoError(t, err)
+	c, ok := got.(*managed.NopClient[*bucket])
+	require.True(t, ok)
+	seen, err := c.Observe(t.Context(), named("a"))
+	require.NoError(t, err)
+	require.Equal(t, managed.ExternalObservation{ResourceExists: true, ResourceUpToDate: true}, seen)
+	require.NoError(t, errors.Join(c.Create(t.Context(), named("a")), c.Update(t.Context(), named("a")), c.Delete(t.Context(), named("a"))))
+
+	deleted := named("a")
+	deleted.SetDeletionTime(time.Now())
+	seen, err = c.Observe(t.Context(), deleted)
+	require.NoError(t, err)
+	require.False(t, seen.ResourceExists)
+}
+
+// Whatever updates the critical annotations is called after a create, and knows the name.
+func TestCriticalAnnotationsGoThroughTheUpdater(t *testing.T) {
+	updater := func(u managed.CriticalAnnotationUpdater[*bucket]) managed.CriticalAnnotationUpdater[*bucket] {
+		return managed.CriticalAnnotationUpdateFn[*bucket](func(ctx context.Context, b *bucket) error {
+			if managed.GetExternalName(b) == "" {
+				return errNo
+			}
+			return u.UpdateCriticalAnnotations(ctx, b)
+		})
+	}
+	each(t, func(e *env) {
+		e.settle(1)
+		e.rows(func(b *bucket) { require.NotEmpty(e, b.Annotations[managed.AnnotationExternalName]) })
+
+		var retrying *managed.RetryingCriticalAnnotationUpdater[*bucket] = managed.NewRetryingCriticalAnnotationUpdater(e.db, e.table, (*bucket).Clone)
+		b := e.get(e.names[0]).Clone()
+		managed.SetExternalName(b, "other")
+		require.NoError(e, managed.CriticalAnnotationUpdateFn[*bucket](retrying.UpdateCriticalAnnotations).UpdateCriticalAnnotations(e.Context(), b))
+		require.Equal(e, "other", managed.GetExternalName(e.get(e.names[0])))
+		require.ErrorIs(e, retrying.UpdateCriticalAnnotations(e.Context(), named("none")), managed.ErrRowGone)
+	}, func(e *env) []managed.Option {
+		return []managed.Option{managed.WithCriticalAnnotationUpdater(
+			updater(managed.NewRetryingCriticalAnnotationUpdater(e.db, e.table, (*bucket).Clone)))}
+	})
+}
+
+// An option is a value that programs keep, and a hook is one they write.
+func TestOptionsAreValues(t *testing.T) {
+	var hook managed.PollIntervalHook[*bucket] = func(b *bucket, pollInterval time.Duration) time.Duration {
+		return pollInterval / 2
+	}
+	options := []managed.ReconcilerOption{
+		managed.WithPollInterval(time.Hour),
+		managed.WithPollIntervalHook(hook),
+		managed.WithFinalizer[*bucket](managed.Finalizer[*bucket](managed.NewFinalizer[*bucket]("mine"))),
+	}
+	each(t, func(e *env) {
+		e.settle(1)
+		e.rows(func(b *bucket) { require.Equal(e, []string{"mine"}, b.Finalizers) })
+		pass(29 * time.Minute)
+		e.called()
+		pass(2 * time.Minute)
+		e.called("connect", "observe")
+	}, func(*env) []managed.Option { return options })
+}
+
+// The reconciler is what a loop's configuration has as its operations.
+func TestTheReconcilerIsOperations(t *testing.T) {
+	e := newEnv(t, 1)
+	var r *managed.Reconciler[*bucket]
+	r, err := managed.NewReconciler(e.config())
+	require.NoError(t, err)
+	var ops reconciler.Operations[*bucket] = r
+
+	// Without an outside system all is well.
+	obj := named("a")
+	require.NoError(t, r.Delete(t.Context(), e.db.ReadTxn(), 1, obj), "it has no finalizer")
+	err = r.Update(t.Context(), e.db.ReadTxn(), 1, obj)
+	require.Error(t, err, "there is no loop that could write the row")
+	require.NoError(t, ops.Prune(t.Context(), e.db.ReadTxn(), nil))
+
+	reconciled := named("a")
+	managed.SetExternalName(reconciled, "name-1")
+	reconciled.SetConditions(managed.Available())
+	reconciled.Size = 3
+	current := named("a")
+	current.Size = 4
+	merged := r.Merge(current.Clone(), reconciled)
+	require.Equal(t, "name-1", managed.GetExternalName(merged))
+	require.True(t, managed.IsReady(merged))
+	require.Equal(t, 4, merged.Size, "what the program wants stays")
+}
+
+// What a person writes by hand is what the functions write.
+func TestAnnotationsByHandDoWhatFunctionsDo(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.edit(func(b *bucket) { b.SetAnnotation(managed.AnnotationReconcileRequested, "now") })
+		e.called("connect", "observe")
+		e.rows(func(b *bucket) {
+			require.Equal(e, "now", b.Annotations[managed.AnnotationReconcileHandled])
+			require.True(e, managed.ReconcileHandled(b, "now"))
+			for _, key := range []string{managed.AnnotationCreatePending, managed.AnnotationCreateSucceeded} {
+				_, err := time.Parse(time.RFC3339Nano, b.Annotations[key])
+				require.NoError(e, err, key)
+			}
+		})
+		e.edit(func(b *bucket) { b.SetAnnotation(managed.AnnotationPaused, "true") })
+		e.is(managed.ReasonReconcilePaused, managed.ReasonAvailable)
+		e.edit(func(b *bucket) {
+			b.RemoveAnnotation(managed.AnnotationPaused)
+			b.SetAnnotation(managed.AnnotationDeletionPolicy, "Orphan")
+		})
+		e.remove()
+		e.gone()
+		e.holds(1)
+	}, nil)
+}
+
+// kindOf takes what any managed row is.
+func kindOf[T managed.Managed](obj T) string {
+	return strings.TrimPrefix(fmt.Sprintf("%T", obj), "*managed_test.")
+}
+
+func TestAHiveRegistersAConnectDisconnector(t *testing.T) {
+	e := newEnv(t, 1)
+	disconnected := make(chan string, 10)
+	var resolver managed.ReferenceResolver[*bucket] = managed.ReferenceResolverFn[*bucket](
+		func(_ context.Context, _ statedb.ReadTxn, b *bucket) error {
+			b.Region = "south"
+			return nil
+		})
+	var (
+		loop  *reconciler.Loop[*bucket]
+		db    *statedb.DB
+		table statedb.RWTable[*bucket]
+	)
+	h := hive.New(statedb.Cell, job.Cell, cell.SimpleHealthCell,
+		cell.Module("test", "test",
+			cell.ProvidePrivate(job.Registry.NewGroup),
+			cell.Provide(func(db *statedb.DB) (statedb.RWTable[*bucket], error) {
+				return statedb.NewTable(db, "buckets", byName)
+			}),
+			cell.Invoke(func(d *statedb.DB, tbl statedb.RWTable[*bucket], params reconciler.Params) (err error) {
+				cfg := e.config()
+				db, table, cfg.Table = d, tbl, tbl
+				loop, err = managed.RegisterConfig(params, cfg,
+					managed.WithReferenceResolver(resolver),
+					managed.WithExternalConnectDisconnector[*bucket](managed.ExternalConnectDisconnectorFns[*bucket]{
+						ConnectFn: e.cloud.Connect,
+						DisconnectFn: func(context.Context) error {
+							disconnected <- kindOf(named("a"))
+							return nil
+						},
+					}))
+				return err
+			})))
+	log := hivetest.Logger(t)
+	require.NoError(t, h.Start(log, t.Context()))
+	wtxn := db.WriteTxn(table)
+	_, _, err := table.Insert(wtxn, named("a").SetStatus(reconciler.StatusPending()))
+	require.NoError(t, err)
+	at := table.Revision(wtxn)
+	wtxn.Commit()
+	_, err = loop.Wait(t.Context(), at, reconciler.Applied)
+	require.NoError(t, err)
+	require.Equal(t, "bucket", <-disconnected)
+	b, _, _ := table.Get(db.ReadTxn(), byName.Query("a"))
+	require.Equal(t, "south", b.Region)
+	require.NoError(t, h.Stop(log, context.Background()))
+	require.NotEmpty(t, e.cloud.holds("a"))
+}
