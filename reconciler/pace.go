@@ -36,6 +36,8 @@ type pace struct {
 	full bool
 	// most is how many single operations are planned for one turn; 0 means no bound.
 	most int
+	// each is how long the calls for several objects of the last round took for one of them.
+	each time.Duration
 	// roundAt is when the last round began, waitedAt when the last did that had
 	// items which had waited. hasWaited says that there was one.
 	roundAt, waitedAt time.Duration
@@ -131,6 +133,13 @@ func (p *pace) ran(ran, left int) {
 		p.most = max(fewest, 2*ran)
 	case p.most > 0 && 2*ran > p.most:
 		p.most *= 2
+	}
+}
+
+// called notes what the calls for several objects of a round took for so many of them.
+func (p *pace) called(took time.Duration, objects int) {
+	if objects > 0 {
+		p.each = took / time.Duration(objects)
 	}
 }
 

@@ -48,6 +48,9 @@ func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan
 	clear(l.attempts[ran:])
 	l.tasks, l.attempts = l.tasks[:ran], l.attempts[:ran]
 	l.onlyRun()
+	if l.batches() {
+		l.pace.called(inCalls(l.tasks), len(l.tasks))
+	}
 	l.commit(r, l.tasks, l.attempts)
 	l.settle(plan, l.tasks, l.attempts)
 	return ran
@@ -81,6 +84,16 @@ func (l *Loop[Obj]) onlyRun() {
 		n++
 	}
 	l.tasks, l.attempts = l.tasks[:n], l.attempts[:n]
+}
+
+// inCalls returns how long the calls took that ran the tasks.
+func inCalls[Obj any](tasks []task[Obj]) (took time.Duration) {
+	for i := range tasks {
+		if tasks[i].call {
+			took += tasks[i].share
+		}
+	}
+	return took
 }
 
 // resolve makes a task of an item, of the version of the object that the snapshot has, and

@@ -73,9 +73,13 @@ func (l *Loop[Obj]) fallBehind(txn statedb.ReadTxn, now time.Duration) {
 		b.tip.deletions, b.tip.start, b.tip.deleted = deletions, start, start
 	}
 	slow := int64(b.taken-l.set.RoundSize) < quick*since.Milliseconds()
-	if !l.pooled && !l.batches() {
-		// One long pause of the machine does not make a target slow: its turns have to
-		// be too short for what there is, too.
+	// One long pause of the machine, or of whoever writes the table, does not make a target
+	// slow: its operations have to be, too.
+	switch {
+	case l.pooled:
+	case l.batches():
+		slow = slow && l.pace.each >= time.Millisecond/quick
+	default:
 		slow = slow && l.pace.most > 0 && l.pace.most < l.set.RoundSize/2
 	}
 	if o.tip == nil && (since >= behindTime && slow || since >= behindMost) {
