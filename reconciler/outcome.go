@@ -24,10 +24,17 @@ type directive struct {
 	// backoff: the delay is the wait that the key has earned.
 	backoff bool
 	watch   []<-chan struct{}
-	err     error
+	// err is nil of what is to be run again after the delay: its text is seldom read.
+	err error
 }
 
-func (d *directive) Error() string { return d.err.Error() }
+func (d *directive) Error() string {
+	if d.err == nil {
+		return fmt.Sprintf("requeued after %s", d.delay)
+	}
+	return d.err.Error()
+}
+
 func (d *directive) Unwrap() error { return d.err }
 
 // RetryAfter makes an operation's failure err be retried after d in place of the
@@ -65,9 +72,7 @@ func TerminalError(err error) error {
 // Joined with any other error it does not count: what failed is not done. Of several,
 // the shortest d counts.
 func Requeue(d time.Duration) error {
-	return &directive{
-		kind: core.DoneAgain, delay: max(d, 0), err: fmt.Errorf("requeued after %s", d),
-	}
+	return &directive{kind: core.DoneAgain, delay: max(d, 0)}
 }
 
 // RequeueBackoff says that an operation is done and is to be run again with exponential
@@ -206,7 +211,7 @@ func joined(a, b *directive) *directive {
 		if b.backoff {
 			return a
 		}
-		return &directive{kind: a.kind, delay: min(a.delay, b.delay), err: a.err}
+		return &directive{kind: a.kind, delay: min(a.delay, b.delay)}
 	}
 	return a
 }

@@ -130,6 +130,9 @@ func CreateUnsure() Condition {
 	return condition(TypeSynced, ConditionFalse, ReasonCreateUnsure, textOf(errCreateUnsure))
 }
 
+// What the conditions say of a resource as it should be.
+var available, success = Available(), ReconcileSuccess()
+
 func condition(t ConditionType, status ConditionStatus, reason ConditionReason, message string) Condition {
 	return Condition{Type: t, Status: status, Reason: reason, Message: message, LastTransitionTime: time.Now()}
 }

@@ -39,7 +39,7 @@ func (p *pass[T]) create() (over bool, err error) {
 		return true, p.fail(ReasonCannotWriteManaged, "note that a resource is about to be created", err, Creating())
 	}
 	asked := p.r.clone(p.obj)
-	err = p.client.Create(p.bounded, asked)
+	err = p.client.Create(&p.calls, asked)
 	replaceAnnotations(p.obj, asked)
 	if err != nil {
 		return true, p.notCreated(err)
@@ -88,7 +88,7 @@ func (p *pass[T]) unsure(err error) bool {
 	if p.r.opts.deterministic {
 		return false
 	}
-	return errors.Is(err, ErrCreateUnsure) || p.bounded.Err() != nil
+	return errors.Is(err, ErrCreateUnsure) || p.calls.Err() != nil
 }
 
 // writeCritical writes the annotations, and remembers them if that fails or the row is not the

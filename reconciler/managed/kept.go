@@ -56,6 +56,12 @@ func hasNotes(obj object.Object) bool {
 	return named || begun
 }
 
+// is reports whether what is remembered are the very annotations of an object, as they mostly
+// are: nothing was noted since.
+func (m remembered) is(obj object.Object) bool {
+	return !m.unwritten && m.annotations != nil && sameMap(m.annotations, obj.GetAnnotations())
+}
+
 // addTo notes on an object what is remembered and it does not say, or says less recently. It
 // reports whether that was anything. An object that names another resource is about that.
 func (m remembered) addTo(obj object.Object) (added bool) {
@@ -82,6 +88,9 @@ func (m remembered) addTo(obj object.Object) (added bool) {
 
 // parsed returns the time that a text says, zero if it says none.
 func parsed(text string) time.Time {
+	if text == "" {
+		return time.Time{}
+	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
 		return time.Time{}

@@ -61,10 +61,10 @@ func removeSteps[T Managed]() []step[T] {
 type pass[T Managed] struct {
 	scope
 	r *Reconciler[T]
-	// ctx is that of the operation, bounded that of the calls to the outside system.
-	ctx, bounded context.Context
-	cancel       context.CancelFunc
-	obj          T
+	// ctx is that of the operation, calls that of the calls to the outside system.
+	ctx   context.Context
+	calls callContext
+	obj   T
 	// row is the object as it stands in the table, if known.
 	row   T
 	known bool
@@ -78,8 +78,9 @@ type pass[T Managed] struct {
 	policy      policy
 	client      ExternalClient[T]
 	observation ExternalObservation
-	// recalled: the object says all that is known.
+	// recalled: the object says all that is known, and kept is what was known before.
 	recalled bool
+	kept     remembered
 	// observed: the observation has been made.
 	observed bool
 	// invalid is what is wrong with the policies.
@@ -90,7 +91,7 @@ type pass[T Managed] struct {
 }
 
 func (r *Reconciler[T]) begin(ctx context.Context, txn statedb.ReadTxn, obj T) *pass[T] {
-	p := &pass[T]{r: r, ctx: ctx, obj: obj, cancel: func() {}}
+	p := &pass[T]{r: r, ctx: ctx, obj: obj}
 	p.txn = txn
 	return p
 }
@@ -119,9 +120,9 @@ func (p *pass[T]) run(steps []step[T]) (err error) {
 // end ends what the pass began outside, and says which steps it took.
 func (p *pass[T]) end() {
 	p.disconnect()
-	p.cancel()
+	p.calls.end()
 	reconciler.Note(p.ctx, p.trail.String())
-	if p.recalled && !p.gone && !p.unwritten && hasNotes(p.obj) {
+	if p.recalled && !p.gone && !p.unwritten && !p.kept.is(p.obj) && hasNotes(p.obj) {
 		p.r.memory.keep(p.obj, false)
 	}
 	if p.r.figures != nil && !p.forced && !p.gone {
@@ -160,6 +161,9 @@ func (p *pass[T]) silent(outcome error) bool {
 func (p *pass[T]) changed() bool {
 	if !p.known {
 		return true
+	}
+	if p.r.untouched(p.obj, p.row) {
+		return false
 	}
 	if !sameMeta(p.obj, p.row) {
 		return true
@@ -207,6 +211,14 @@ func (p *pass[T]) mark(conditions ...Condition) {
 		conditions[i].ObservedGeneration = p.obj.GetGeneration()
 	}
 	p.obj.SetConditions(conditions...)
+}
+
+// succeeded sets the condition that all is well; mostly it was before.
+func (p *pass[T]) succeeded() {
+	was := ConditionOf(p.obj, TypeSynced)
+	if !was.Same(success) || was.ObservedGeneration != p.obj.GetGeneration() {
+		p.mark(ReconcileSuccess())
+	}
 }
 
 // news reports whether a condition says something that the object's does not say yet.

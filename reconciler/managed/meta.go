@@ -4,7 +4,6 @@
 package managed
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -119,14 +118,6 @@ func (m *Meta) RemoveCondition(t ConditionType) {
 	default:
 		m.Conditions = slices.Delete(slices.Clone(m.Conditions), i, i+1)
 	}
-}
-
-// sameMeta reports whether two versions of a row have the same finalizers, conditions and
-// annotations.
-func sameMeta(a, b Resource) bool {
-	return slices.Equal(a.GetFinalizers(), b.GetFinalizers()) &&
-		slices.Equal(a.GetConditions(), b.GetConditions()) &&
-		maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }
 
 // WasDeleted reports whether the deletion of an object was asked for.

@@ -19,11 +19,8 @@ var errNoClient = errors.New("the connecter returned no client")
 
 // connect begins to talk to the outside system; from here on the timeout runs.
 func (p *pass[T]) connect() (over bool, err error) {
-	p.bounded = scoped{p.ctx, &p.scope}
-	if p.r.opts.timeout > 0 {
-		p.bounded, p.cancel = context.WithTimeout(p.bounded, p.r.opts.timeout)
-	}
-	client, err := p.r.connecter.Connect(p.bounded, p.obj)
+	p.calls.begin(p.ctx, &p.scope, p.r.opts.timeout)
+	client, err := p.r.connecter.Connect(&p.calls, p.obj)
 	if err == nil && client == nil {
 		err = errNoClient
 	}
@@ -74,24 +71,31 @@ func (p *pass[T]) observe() (over bool, err error) {
 // look lets the client observe, and then sees to what it says of being ready.
 func (p *pass[T]) look() (seen ExternalObservation, err error) {
 	was := ConditionOf(p.obj, TypeReady)
-	p.obj.RemoveCondition(TypeReady)
+	// What will be said if the client says nothing need not be taken away to see whether it
+	// says something.
+	usual := was.Same(available) && was.ObservedGeneration == p.obj.GetGeneration()
+	if !usual {
+		p.obj.RemoveCondition(TypeReady)
+	}
 	// Also when the client panics: the object is written all the same.
-	defer func() { p.settleReady(was, seen.ResourceExists && err == nil) }()
+	defer func() { p.settleReady(was, usual, seen.ResourceExists && err == nil) }()
 	if p.policy.ShouldLateInitialize() {
-		return p.client.Observe(p.bounded, p.obj)
+		return p.client.Observe(&p.calls, p.obj)
 	}
 	onto := p.r.clone(p.obj)
-	seen, err = p.client.Observe(p.bounded, onto)
+	seen, err = p.client.Observe(&p.calls, onto)
 	replaceAnnotations(p.obj, onto)
 	p.obj.SetConditions(onto.GetConditions()...)
 	return seen, err
 }
 
 // settleReady sets the condition of being ready to what the client has said; else to Available
-// if the resource exists, or what it was.
-func (p *pass[T]) settleReady(was Condition, exists bool) {
+// if the resource exists, or what it was. usual: it was Available, and has been left there.
+func (p *pass[T]) settleReady(was Condition, usual, exists bool) {
 	is := ConditionOf(p.obj, TypeReady)
 	switch {
+	case usual && is == was:
+		return
 	case is != (Condition{Type: TypeReady, Status: ConditionUnknown}):
 		p.obj.RemoveCondition(TypeReady)
 		is.ObservedGeneration = p.obj.GetGeneration()
@@ -163,7 +167,7 @@ func (p *pass[T]) lateInitialize() (over bool, err error) {
 func (p *pass[T]) update() (over bool, err error) {
 	if p.observation.ResourceUpToDate {
 		p.trail.add("observe: as wanted")
-		p.mark(ReconcileSuccess())
+		p.succeeded()
 		p.r.figures.asWanted(p.key(), p.now())
 		return true, p.poll()
 	}
@@ -174,10 +178,10 @@ func (p *pass[T]) update() (over bool, err error) {
 	}
 	if !p.policy.ShouldUpdate() {
 		p.trail.add("may not be updated")
-		p.mark(ReconcileSuccess())
+		p.succeeded()
 		return true, p.poll()
 	}
-	if err := p.client.Update(p.bounded, p.obj); err != nil {
+	if err := p.client.Update(&p.calls, p.obj); err != nil {
 		return true, p.fail(ReasonCannotUpdate, "update", err)
 	}
 	if p.drifted() {
@@ -188,7 +192,7 @@ func (p *pass[T]) update() (over bool, err error) {
 	}
 	p.trail.add("updated")
 	p.tell(ReasonUpdated, "requested the update of the external resource")
-	p.mark(ReconcileSuccess())
+	p.succeeded()
 	return true, p.poll()
 }
 

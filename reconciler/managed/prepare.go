@@ -63,9 +63,9 @@ func (p *pass[T]) leaveOrphan() (over bool, err error) {
 // recall notes on the object what earlier passes have noted and its row does not say: since it
 // could not be written, or since the row was replaced.
 func (p *pass[T]) recall() (over bool, err error) {
-	kept := p.r.memory.recall(p.key())
+	p.kept = p.r.memory.recall(p.key())
 	p.recalled = true
-	if !kept.addTo(p.obj) {
+	if p.kept.is(p.obj) || !p.kept.addTo(p.obj) {
 		return false, nil
 	}
 	p.trail.add("recalled what was created")

@@ -44,8 +44,10 @@ type Reconciler[T Managed] struct {
 	finalizerName string
 	// update and remove are the steps of a pass, and of the deletion of a row that is gone.
 	update, remove []step[T]
-	memory         memory
-	figures        *figures
+	// untouched reports whether nothing was set on a clone of a row.
+	untouched func(clone, row T) bool
+	memory    memory
+	figures   *figures
 }
 
 var _ reconciler.Operations[*noRow] = (*Reconciler[*noRow])(nil)
@@ -70,7 +72,7 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []Option) (*Reconci
 	}
 	r := &Reconciler[T]{
 		db: cfg.DB, table: cfg.Table, clone: cfg.Clone, setStatus: cfg.SetStatus, getStatus: cfg.GetStatus,
-		opts: o, update: updateSteps[T](), remove: removeSteps[T](),
+		opts: o, update: updateSteps[T](), remove: removeSteps[T](), untouched: untouched[T](),
 	}
 	if err := errors.Join(complete(cfg), o.validate(), r.resolve()); err != nil {
 		return nil, err
@@ -159,7 +161,9 @@ func (r *Reconciler[T]) resolve() error {
 // Update is one pass of the lifecycle.
 func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj T) error {
 	p := r.begin(ctx, txn, obj)
-	r.figures.begun(p.key(), r.wantedAt(obj))
+	if r.figures != nil {
+		r.figures.begun(p.key(), r.wantedAt(obj))
+	}
 	row, at, found := r.table.Get(txn, r.query(obj))
 	if found && at == revision {
 		p.row, p.known = row, true

@@ -15,7 +15,7 @@ func (p *pass[T]) remove() (over bool, err error) {
 		p.trail.add("observe: gone")
 		return true, p.leave(p.observation.ConnectionDetails)
 	}
-	if err := p.client.Delete(p.bounded, p.obj); err != nil {
+	if err := p.client.Delete(&p.calls, p.obj); err != nil {
 		return true, p.fail(ReasonCannotDelete, "delete", err, Deleting())
 	}
 	p.trail.add("observe: still there; asked for its deletion")

@@ -22,19 +22,6 @@ type scope struct {
 
 type scopeKey struct{}
 
-// scoped is a context that knows of a scope.
-type scoped struct {
-	context.Context
-	scope *scope
-}
-
-func (s scoped) Value(key any) any {
-	if key == (scopeKey{}) {
-		return s.scope
-	}
-	return s.Context.Value(key)
-}
-
 // Txn returns the transaction that the pass was planned on, for a connecter or a client to look
 // up other rows, as with [reconciler.Need]. It must not be kept. It is nil if ctx is not that of
 // such a call.

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// callContext is the context of the calls to the outside system: the operation's with a deadline
+// and a scope. A timer costs as much as the rest of a poll, and many a client answers without
+// waiting for anything, so that there is one only from when somebody asks for it.
+type callContext struct {
+	scope  *scope
+	parent context.Context
+	// deadline is zero if there is none but the parent's.
+	deadline time.Time
+
+	mu     sync.Mutex
+	ended  bool
+	timed  context.Context
+	cancel context.CancelFunc
+}
+
+// begin sets the deadline, counted from now on; no time at all means none.
+func (c *callContext) begin(parent context.Context, s *scope, timeout time.Duration) {
+	c.parent, c.scope = parent, s
+	if timeout > 0 {
+		c.deadline = time.Now().Add(timeout)
+	}
+}
+
+// end ends the context, for whoever has kept it.
+func (c *callContext) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	if c.cancel != nil {
+		c.cancel()
+	}
+}
+
+// real returns the context with the timer.
+func (c *callContext) real() context.Context {
+	if c.deadline.IsZero() {
+		return c.parent
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timed == nil {
+		c.timed, c.cancel = context.WithDeadline(c.parent, c.deadline)
+		if c.ended {
+			c.cancel()
+		}
+	}
+	return c.timed
+}
+
+// Deadline implements [context.Context].
+func (c *callContext) Deadline() (time.Time, bool) {
+	at, ok := c.parent.Deadline()
+	if c.deadline.IsZero() || ok && at.Before(c.deadline) {
+		return at, ok
+	}
+	return c.deadline, true
+}
+
+// Done implements [context.Context].
+func (c *callContext) Done() <-chan struct{} { return c.real().Done() }
+
+// Err implements [context.Context].
+func (c *callContext) Err() error {
+	if c.untimed() && time.Now().Before(c.deadline) {
+		return c.parent.Err()
+	}
+	return c.real().Err()
+}
+
+// untimed reports whether the context goes on and nobody has asked for the timer yet.
+func (c *callContext) untimed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.timed == nil && !c.ended
+}
+
+// Value implements [context.Context].
+func (c *callContext) Value(key any) any {
+	if key == (scopeKey{}) {
+		return c.scope
+	}
+	return c.real().Value(key)
+}
