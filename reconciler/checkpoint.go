@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/running"
 )
 
 var (
@@ -38,7 +40,7 @@ var (
 // two are merged with the function of [WithMerge]; without one that is a conflict, too.
 // It is [ErrNoOperation] if ctx is not that of an update, or obj not an object of it.
 func Checkpoint[Obj comparable](ctx context.Context, obj Obj) error {
-	s, ok := ctx.Value(scopeKey{}).(*scope[Obj])
+	s, ok := ctx.Value(running.Key{}).(*scope[Obj])
 	if !ok {
 		return fmt.Errorf("checkpoint: %w", ErrNoOperation)
 	}
@@ -47,8 +49,6 @@ func Checkpoint[Obj comparable](ctx context.Context, obj Obj) error {
 	}
 	return nil
 }
-
-type scopeKey struct{}
 
 // scope is what a checkpoint knows of the call that it is made in. There is one for each
 // worker, in the context of all its calls.
@@ -107,6 +107,16 @@ func (s *scope[Obj]) running() (obj Obj, operation string, since time.Duration, 
 		return obj, "", 0, false
 	}
 	return s.attempts[at].row, s.tasks[at].operation(), s.since, true
+}
+
+// Row implements [running.Operation].
+func (s *scope[Obj]) Row() (row Obj, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := int(s.at.Load()); at >= 0 && at < len(s.attempts) {
+		return s.attempts[at].row, true
+	}
+	return row, false
 }
 
 func (s *scope[Obj]) checkpoint(obj Obj) error {

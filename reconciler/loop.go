@@ -20,6 +20,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/metrics"
 )
 
@@ -159,7 +160,7 @@ func (l *Loop[Obj]) newWorker(ctx context.Context) (context.Context, executor[Ob
 		metrics: metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name), now: l.now, panics: l.opts.panics,
 		tally: &l.book.tally, hook: l.opts.hook,
 	}
-	ctx = context.WithValue(ctx, scopeKey{}, s)
+	ctx = context.WithValue(ctx, running.Key{}, s)
 	if l.batches() {
 		return ctx, &batched[Obj]{
 			guard: g, clone: l.clone, scope: s, info: l.operationInfo, batches: l.cfg.BatchOperations, rounds: l.cfg.RoundOperations,
@@ -233,7 +234,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	defer l.alarm.stop()
 	l.reporter.health = health
 	ctx, x := l.newWorker(ctx)
-	l.scope.Store(ctx.Value(scopeKey{}).(*scope[Obj]))
+	l.scope.Store(ctx.Value(running.Key{}).(*scope[Obj]))
 	if single, ok := x.(*inline[Obj]); ok {
 		single.admit = l.admitOne
 	}

@@ -7,6 +7,8 @@ import (
 	"context"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/statekeel/statekeel/internal/running"
 )
 
 // MaxNote is how many bytes of a [Note] are kept. What is longer is cut, and ends in "…".
@@ -22,7 +24,7 @@ const MaxNote = 1024
 // In a call for several objects it does nothing; that is for [NoteOn]. Outside of an
 // operation it does nothing. Operations that make no notes pay nothing for them.
 func Note(ctx context.Context, text string) {
-	if s, ok := ctx.Value(scopeKey{}).(noter); ok {
+	if s, ok := ctx.Value(running.Key{}).(noter); ok {
 		s.note(text)
 	}
 }
@@ -31,7 +33,7 @@ func Note(ctx context.Context, text string) {
 // [RoundOperations]: obj is the one that the call was handed, or a copy of it. It works for
 // a single object, too. It does nothing if obj is not an object of the call.
 func NoteOn[Obj comparable](ctx context.Context, obj Obj, text string) {
-	if s, ok := ctx.Value(scopeKey{}).(*scope[Obj]); ok {
+	if s, ok := ctx.Value(running.Key{}).(*scope[Obj]); ok {
 		s.noteOn(obj, text)
 	}
 }

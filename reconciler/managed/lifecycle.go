@@ -162,14 +162,12 @@ func (p *pass[T]) changed() bool {
 	if !p.known {
 		return true
 	}
-	if p.r.untouched(p.obj, p.row) {
-		return false
+	// The loop hands over a clone with the status that asked for the pass.
+	as := p.obj
+	if status := p.r.getStatus(p.row); status != p.r.getStatus(as) {
+		as = p.r.setStatus(p.r.clone(as), status)
 	}
-	if !sameMeta(p.obj, p.row) {
-		return true
-	}
-	as := p.r.setStatus(p.r.clone(p.obj), p.r.getStatus(p.row))
-	return !p.r.equal(as, p.row)
+	return !p.r.untouched(as, p.row) && (!sameMeta(as, p.row) || !p.r.equal(as, p.row))
 }
 
 // checkpoint writes the object into the table. The error is [reconciler.ErrConflict] if it was

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/event"
 	"github.com/statekeel/statekeel/reconciler/object"
@@ -164,11 +165,17 @@ func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revisio
 	if r.figures != nil {
 		r.figures.begun(p.key(), r.wantedAt(obj))
 	}
-	row, at, found := r.table.Get(txn, r.query(obj))
-	if found && at == revision {
-		p.row, p.known = row, true
-	}
+	p.row, p.known = r.rowOf(ctx, txn, revision, obj)
 	return p.close(p.run(r.update))
+}
+
+// rowOf returns the row that an object is a clone of.
+func (r *Reconciler[T]) rowOf(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj T) (row T, ok bool) {
+	if row, ok = running.Row[T](ctx); ok {
+		return row, true
+	}
+	row, at, found := r.table.Get(txn, r.query(obj))
+	return row, found && at == revision
 }
 
 // Delete deletes the external resource of a row that was taken out of the table by force, if the
