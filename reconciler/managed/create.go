@@ -31,18 +31,22 @@ func (p *pass[T]) create() (over bool, err error) {
 		return false, nil
 	}
 	p.trail.add("observe: missing")
-	before := p.r.clone(p.obj)
+	before, open := p.r.clone(p.obj), p.mayHaveBegun()
 	SetCreatePending(p.obj, p.createTime())
 	if err := p.checkpoint(); err != nil {
 		// Nothing is created: nobody must take it for unsure.
 		replaceAnnotations(p.obj, before)
 		return true, p.fail(ReasonCannotWriteManaged, "note that a resource is about to be created", err, Creating())
 	}
+	if err := p.writePending(); err != nil {
+		p.noteFailed(open)
+		return true, p.fail(ReasonCannotWriteManaged, "write the annotations before the create", err, Creating())
+	}
 	asked := p.r.clone(p.obj)
 	err = p.client.Create(&p.calls, asked)
 	replaceAnnotations(p.obj, asked)
 	if err != nil {
-		return true, p.notCreated(err)
+		return true, p.notCreated(err, open)
 	}
 	SetCreateSucceeded(p.obj, p.createTime())
 	if err := p.writeCritical(); err != nil {
@@ -68,27 +72,45 @@ func (p *pass[T]) createTime() time.Time {
 	return at
 }
 
-// notCreated notes what is known of a create that returned an error.
-func (p *pass[T]) notCreated(err error) error {
-	unsure := p.unsure(err)
-	if !unsure {
-		SetCreateFailed(p.obj, p.createTime())
-	}
+// notCreated notes what is known of a create that returned an error. open: an earlier one may have
+// happened.
+func (p *pass[T]) notCreated(err error, open bool) error {
+	unsure := errors.Is(err, ErrCreateUnsure) || p.calls.Err() != nil
+	p.noteFailed(open || unsure)
 	if critical := p.writeCritical(); critical != nil {
 		p.warn(ReasonCannotWriteManaged, critical)
 	}
-	if unsure {
+	if unsure && !p.r.opts.deterministic {
 		return p.stopUnsure(errors.Join(err, errCreateUnsure))
 	}
 	return p.fail(ReasonCannotCreate, "create", err, Creating())
 }
 
-// unsure reports whether a failed create may have happened, and observing will not tell.
-func (p *pass[T]) unsure(err error) bool {
-	if p.r.opts.deterministic {
-		return false
+// noteFailed notes that nothing was created, unless something may have been all the same.
+func (p *pass[T]) noteFailed(unsure bool) {
+	if !unsure {
+		SetCreateFailed(p.obj, p.createTime())
 	}
-	return errors.Is(err, ErrCreateUnsure) || p.calls.Err() != nil
+}
+
+// mayHaveBegun reports whether there was a create of which nobody noted what came of it, so lately
+// that observing does not tell either.
+func (p *pass[T]) mayHaveBegun() bool {
+	return IsCreateIncomplete(p.obj) && p.lately(GetCreatePending(p.obj).Add(p.r.opts.timeout))
+}
+
+// lately reports whether what was created at that time need not be seen yet.
+func (p *pass[T]) lately(created time.Time) bool {
+	return p.now().Sub(created) < p.r.opts.creationGrace
+}
+
+// writePending lets those know of a create that is about to be who write annotations to another
+// place than the table.
+func (p *pass[T]) writePending() error {
+	if _, table := p.r.critical.(*RetryingCriticalAnnotationUpdater[T]); table {
+		return nil
+	}
+	return p.r.critical.UpdateCriticalAnnotations(p.ctx, p.obj)
 }
 
 // writeCritical writes the annotations, and remembers them if that fails or the row is not the

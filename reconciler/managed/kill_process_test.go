@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"sync"
 	"testing/synctest"
 	"time"
 
@@ -24,8 +25,9 @@ type process struct {
 	// over: it has reached the point at which it is killed. dead: nothing that it does has an
 	// effect. Guarded by the lock of the world.
 	over, dead bool
-	cancel     context.CancelFunc
-	ended      chan error
+	// cancel lets the loop end, end waits until it has.
+	cancel context.CancelFunc
+	end    func()
 }
 
 const (
@@ -38,7 +40,7 @@ const (
 // start starts a process in the place of the one before, on what that has left.
 func (w *world) start() {
 	w.Helper()
-	p := &process{w: w, ended: make(chan error, 1)}
+	p := &process{w: w}
 	if w.ending == stopped && w.p != nil {
 		p.store = w.p.store
 	} else {
@@ -54,15 +56,13 @@ func (w *world) start() {
 	loop, err := managed.New(p.config(), p.options()...)
 	require.NoError(w, err)
 	w.p = p
-	go func() { p.ended <- loop.Run(ctx) }()
-	w.Cleanup(cancel)
-}
-
-// end waits until the loop has.
-func (p *process) end() {
-	p.w.Helper()
-	p.cancel()
-	require.NoError(p.w, <-p.ended)
+	ended := make(chan error, 1)
+	go func() { ended <- loop.Run(ctx) }()
+	p.end = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(w, <-ended)
+	})
+	w.Cleanup(p.end)
 }
 
 func (p *process) config() reconciler.Config[*bucket] {
@@ -186,7 +186,7 @@ func (p *process) syncOne(wtxn statedb.WriteTxn, name string, starting bool) err
 	row, _, found := p.store.RWTable.Get(wtxn, byName.Query(name))
 	desired := named(name)
 	desired.Size = is.size
-	if !found && starting && w.filed() {
+	if !found && w.filed() {
 		desired.Annotations = maps.Clone(w.notes[name])
 	}
 	switch {

@@ -97,9 +97,9 @@ func (s *schedule) replace(name string) {
 }
 
 // tear takes a row out by force. A process that is killed then forgets it, so that it has to be
-// swept.
+// swept; until then its name must be known, should somebody want it again.
 func (s *schedule) tear(name string) {
-	if !s.sweeps {
+	if !s.sweeps || s.chosen {
 		return
 	}
 	s.forgo(name)
