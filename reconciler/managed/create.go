@@ -38,10 +38,6 @@ func (p *pass[T]) create() (over bool, err error) {
 		replaceAnnotations(p.obj, before)
 		return true, p.fail(ReasonCannotWriteManaged, "note that a resource is about to be created", err, Creating())
 	}
-	if err := p.writePending(); err != nil {
-		p.noteFailed(open)
-		return true, p.fail(ReasonCannotWriteManaged, "write the annotations before the create", err, Creating())
-	}
 	asked := p.r.clone(p.obj)
 	err = p.client.Create(&p.calls, asked)
 	replaceAnnotations(p.obj, asked)
@@ -76,7 +72,9 @@ func (p *pass[T]) createTime() time.Time {
 // happened.
 func (p *pass[T]) notCreated(err error, open bool) error {
 	unsure := errors.Is(err, ErrCreateUnsure) || p.calls.Err() != nil
-	p.noteFailed(open || unsure)
+	if !unsure && !open {
+		SetCreateFailed(p.obj, p.createTime())
+	}
 	if critical := p.writeCritical(); critical != nil {
 		p.warn(ReasonCannotWriteManaged, critical)
 	}
@@ -84,13 +82,6 @@ func (p *pass[T]) notCreated(err error, open bool) error {
 		return p.stopUnsure(errors.Join(err, errCreateUnsure))
 	}
 	return p.fail(ReasonCannotCreate, "create", err, Creating())
-}
-
-// noteFailed notes that nothing was created, unless something may have been all the same.
-func (p *pass[T]) noteFailed(unsure bool) {
-	if !unsure {
-		SetCreateFailed(p.obj, p.createTime())
-	}
 }
 
 // mayHaveBegun reports whether there was a create of which nobody noted what came of it, so lately
@@ -102,15 +93,6 @@ func (p *pass[T]) mayHaveBegun() bool {
 // lately reports whether what was created at that time need not be seen yet.
 func (p *pass[T]) lately(created time.Time) bool {
 	return p.now().Sub(created) < p.r.opts.creationGrace
-}
-
-// writePending lets those know of a create that is about to be who write annotations to another
-// place than the table.
-func (p *pass[T]) writePending() error {
-	if _, table := p.r.critical.(*RetryingCriticalAnnotationUpdater[T]); table {
-		return nil
-	}
-	return p.r.critical.UpdateCriticalAnnotations(p.ctx, p.obj)
 }
 
 // writeCritical writes the annotations, and remembers them if that fails or the row is not the

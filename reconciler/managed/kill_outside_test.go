@@ -191,6 +191,12 @@ func (c *connection) Observe(ctx context.Context, b *bucket) (seen managed.Exter
 }
 
 func (c *connection) Create(ctx context.Context, b *bucket) error {
+	// What is about to be created has to be known before, to a process that has lost its table.
+	if c.p.w.filed() {
+		if err := c.p.file("file-pending", b); err != nil {
+			return err
+		}
+	}
 	var id string
 	if err := c.call(ctx, "create", func(o *outside) error {
 		id = o.create(b.Name, managed.GetExternalName(b), b.Size)

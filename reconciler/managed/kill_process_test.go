@@ -97,9 +97,14 @@ func (p *process) options() []managed.Option {
 	return opts
 }
 
-// UpdateCriticalAnnotations writes annotations into the file.
+// UpdateCriticalAnnotations writes annotations into the file, after each create.
 func (p *process) UpdateCriticalAnnotations(_ context.Context, b *bucket) error {
-	if err := p.reach("before file", b.Name); err != nil {
+	return p.file("file", b)
+}
+
+// file writes the annotations of a row into the file.
+func (p *process) file(point string, b *bucket) error {
+	if err := p.reach("before "+point, b.Name); err != nil {
 		return err
 	}
 	if err := p.alive(func(w *world) error {
@@ -108,7 +113,7 @@ func (p *process) UpdateCriticalAnnotations(_ context.Context, b *bucket) error 
 	}); err != nil {
 		return err
 	}
-	return p.reach("after file", b.Name)
+	return p.reach("after "+point, b.Name)
 }
 
 // List lists what there is outside, as it was a while ago.

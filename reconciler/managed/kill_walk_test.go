@@ -81,11 +81,11 @@ func (s *schedule) vanish(name string) {
 	})
 }
 
-// replace writes a row as a program does that knows nothing of notes. Names that are in the table
-// only are lost with that.
+// replace writes a row as a program does that knows nothing of notes. What no pass has seen is
+// forgotten with that, and names that are in the table only when the process is killed.
 func (s *schedule) replace(name string) {
 	row := s.p.store.get(name)
-	if row == nil || managed.WasDeleted(row) || s.chosen && !s.filed() {
+	if row == nil || managed.WasDeleted(row) || s.chosen && (!s.filed() || len(row.Conditions) == 0) {
 		return
 	}
 	fresh := named(name).SetStatus(reconciler.StatusPending())

@@ -139,7 +139,8 @@ func (p *pass[T]) mayAppear() bool {
 		return true
 	}
 	// A row without notes may be one that an earlier process knew more of.
-	return !p.forced && GetExternalName(p.obj) != "" && !createNoted(p.obj) && p.lately(p.r.began)
+	named := p.r.opts.deterministic || GetExternalName(p.obj) != ""
+	return !p.forced && named && !createNoted(p.obj) && p.lately(p.r.began)
 }
 
 // askedToDelete reports whether the outside system has taken the wish to delete the resource.
