@@ -31,7 +31,7 @@ func (p *pass[T]) create() (over bool, err error) {
 		return false, nil
 	}
 	p.trail.add("observe: missing")
-	before, open := p.r.clone(p.obj), p.mayHaveBegun()
+	before, open := p.r.clone(p.obj), p.mayExist()
 	SetCreatePending(p.obj, p.createTime())
 	if err := p.checkpoint(); err != nil {
 		// Nothing is created: nobody must take it for unsure.
@@ -72,7 +72,7 @@ func (p *pass[T]) createTime() time.Time {
 // happened.
 func (p *pass[T]) notCreated(err error, open bool) error {
 	unsure := errors.Is(err, ErrCreateUnsure) || p.calls.Err() != nil
-	if !unsure && !open {
+	if !unsure && !(open && p.r.opts.deterministic) {
 		SetCreateFailed(p.obj, p.createTime())
 	}
 	if critical := p.writeCritical(); critical != nil {
@@ -84,10 +84,14 @@ func (p *pass[T]) notCreated(err error, open bool) error {
 	return p.fail(ReasonCannotCreate, "create", err, Creating())
 }
 
-// mayHaveBegun reports whether there was a create of which nobody noted what came of it, so lately
-// that observing does not tell either.
-func (p *pass[T]) mayHaveBegun() bool {
-	return IsCreateIncomplete(p.obj) && p.lately(GetCreatePending(p.obj).Add(p.r.opts.timeout))
+// mayExist reports whether there may be a resource that is not seen, of which nobody noted that it
+// was created: by a create without an answer, or by an earlier process, whose notes are lost.
+func (p *pass[T]) mayExist() bool {
+	if IsCreateIncomplete(p.obj) {
+		return p.lately(GetCreatePending(p.obj).Add(p.r.opts.timeout))
+	}
+	named := p.r.opts.deterministic || GetExternalName(p.obj) != ""
+	return named && !p.forced && !createNoted(p.obj) && p.lately(p.r.began)
 }
 
 // lately reports whether what was created at that time need not be seen yet.

@@ -132,15 +132,7 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 // mayAppear reports whether an object that is to go must wait for what nobody knows to have been
 // created. One that is to stay need not: to create what has the same name is no harm.
 func (p *pass[T]) mayAppear() bool {
-	switch {
-	case !WasDeleted(p.obj) || p.askedToDelete():
-		return false
-	case p.mayHaveBegun():
-		return true
-	}
-	// A row without notes may be one that an earlier process knew more of.
-	named := p.r.opts.deterministic || GetExternalName(p.obj) != ""
-	return !p.forced && named && !createNoted(p.obj) && p.lately(p.r.began)
+	return WasDeleted(p.obj) && !p.askedToDelete() && p.mayExist()
 }
 
 // askedToDelete reports whether the outside system has taken the wish to delete the resource.
