@@ -27,6 +27,8 @@ type outside struct {
 	// faults: calls fail at random.
 	faults bool
 	rnd    *rand.Rand
+	// refused says of whom a create was refused: the first one is, unless it is nil.
+	refused map[string]bool
 	// twice is what was created though there was one.
 	twice []string
 }
@@ -89,7 +91,19 @@ func (o *outside) create(owner, name string, size int) (id string) {
 	return name
 }
 
-var errNotFound = errors.New("404")
+var (
+	errNotFound = errors.New("404")
+	errRefused  = errors.New("quota")
+)
+
+// refuse refuses the first create of each object, if that is wanted.
+func (o *outside) refuse(owner string) error {
+	if o.refused == nil || o.refused[owner] {
+		return nil
+	}
+	o.refused[owner] = true
+	return errRefused
+}
 
 func (o *outside) update(id string, size int) error {
 	v := o.is(id)
@@ -199,6 +213,9 @@ func (c *connection) Create(ctx context.Context, b *bucket) error {
 	}
 	var id string
 	if err := c.call(ctx, "create", func(o *outside) error {
+		if err := o.refuse(b.Name); err != nil {
+			return err
+		}
 		id = o.create(b.Name, managed.GetExternalName(b), b.Size)
 		return nil
 	}); err != nil {

@@ -92,6 +92,8 @@ type world struct {
 	kill func(point, key string) bool
 	// killed are the points at which one was.
 	killed []string
+	// meanwhile is what happens before the next process starts; nil means nothing.
+	meanwhile func()
 
 	p *process
 }
@@ -149,6 +151,13 @@ func (w *world) change(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f()
+}
+
+// each does something about each object.
+func (w *world) each(f func(w *world, name string)) {
+	for _, name := range w.names {
+		f(w, name)
+	}
 }
 
 // want makes the file want an object.
@@ -234,6 +243,9 @@ func (w *world) carryOn() (killed bool) {
 	w.change(func() { killed = w.p.over })
 	if killed {
 		w.p.end()
+		if w.meanwhile != nil {
+			w.meanwhile()
+		}
 		w.start()
 	}
 	return killed
