@@ -117,7 +117,7 @@ func (s *schedule) run() []string {
 	for range 12 {
 		s.one()
 		time.Sleep(time.Duration(s.rnd.IntN(700)) * time.Millisecond)
-		if s.carryOn() && len(s.killed) < kills {
+		if s.carryOn() && len(s.deaths()) < kills {
 			s.arm()
 		}
 		if s.rnd.IntN(4) == 0 {
@@ -127,7 +127,7 @@ func (s *schedule) run() []string {
 	}
 	s.settle()
 	s.p.end()
-	return s.killed
+	return s.deaths()
 }
 
 const schedules = 1000

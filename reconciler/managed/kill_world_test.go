@@ -222,11 +222,11 @@ func (w *world) settle() {
 			break
 		}
 	}
-	require.Empty(w, w.pending(), "killed at %q", w.killed)
+	require.Empty(w, w.pending(), "killed at %q", w.deaths())
 	// By then everything has been polled, and swept.
 	pass(6 * time.Second)
 	w.p.sync(false)
-	require.Empty(w, w.pending(), "a while later, killed at %q", w.killed)
+	require.Empty(w, w.pending(), "a while later, killed at %q", w.deaths())
 	w.never()
 }
 
@@ -235,7 +235,13 @@ func (w *world) never() {
 	w.Helper()
 	var twice []string
 	w.change(func() { twice = slices.Clone(w.outside.twice) })
-	require.Empty(w, twice, "created twice, killed at %q", w.killed)
+	require.Empty(w, twice, "created twice, killed at %q", w.deaths())
+}
+
+// deaths returns the points at which processes were killed.
+func (w *world) deaths() (points []string) {
+	w.change(func() { points = slices.Clone(w.killed) })
+	return points
 }
 
 // carryOn starts a process in the place of one that was killed, and reports whether it was.
