@@ -4,6 +4,7 @@
 package commands_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,12 +46,15 @@ func (m *machine) TableHeader() []string {
 }
 
 func (m *machine) TableRow() []string {
-	deleted := ""
+	deleted := "no"
 	if managed.WasDeleted(m) {
 		deleted = m.DeletionTime.UTC().Format(time.TimeOnly)
 	}
 	synced, ready := m.GetCondition(managed.TypeSynced), m.GetCondition(managed.TypeReady)
-	return []string{m.Name, managed.GetExternalName(m), string(synced.Reason), string(ready.Reason), deleted, synced.Message}
+	return []string{
+		m.Name, cmp.Or(managed.GetExternalName(m), "-"), string(synced.Reason), string(ready.Reason), deleted,
+		cmp.Or(synced.Message, "-"),
+	}
 }
 
 func machineNamed(name string) *machine {

@@ -64,7 +64,7 @@ func TestOperationsPageShowsWhatTheCommandsPrint(t *testing.T) {
 		}
 		return bytes.Replace(found, parts[3], []byte(shown), 1)
 	})
-	require.GreaterOrEqual(t, scenes, 12)
+	require.GreaterOrEqual(t, scenes, 18)
 	if updating {
 		require.NoError(t, os.WriteFile(operationsPage, printed, 0o644))
 	}
@@ -112,7 +112,7 @@ func TestAlertsPointToThePage(t *testing.T) {
 
 // headings returns the anchors of a page, as GitHub makes them.
 func headings(page string) (anchors []string) {
-	for _, h := range regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(page, -1) {
+	for _, h := range regexp.MustCompile(`(?m)^##+ (.*)$`).FindAllStringSubmatch(page, -1) {
 		text := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(h[1]), "")
 		anchors = append(anchors, strings.ReplaceAll(text, " ", "-"))
 	}
