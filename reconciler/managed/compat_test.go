@@ -229,7 +229,7 @@ func TestAHiveRegistersAConnectDisconnector(t *testing.T) {
 	require.NotEmpty(t, e.cloud.holds("a"))
 }
 
-// Those who watch the events of such reconcilers know their reasons; the last four are ours.
+// Those who watch the events of such reconcilers know their reasons; the last five are ours.
 func TestEventsHaveTheReasonsThatPeopleKnow(t *testing.T) {
 	for want, reason := range map[string]event.Reason{
 		"CreatedExternalResource":          managed.ReasonCreated,
@@ -250,10 +250,11 @@ func TestEventsHaveTheReasonsThatPeopleKnow(t *testing.T) {
 		"CannotUnpublishConnectionDetails": managed.ReasonCannotUnpublish,
 		"CannotUpdateManagedResource":      managed.ReasonCannotWriteManaged,
 
-		"CannotTellIfCreated":   managed.ReasonCannotTellIfCreated,
-		"DeletionRefused":       managed.ReasonDeletionRefused,
-		"InvalidPollInterval":   managed.ReasonPollIntervalInvalid,
-		"CannotChangeFinalizer": managed.ReasonCannotFinalize,
+		"CannotTellIfCreated":       managed.ReasonCannotTellIfCreated,
+		"DeletionRefused":           managed.ReasonDeletionRefused,
+		"WaitingForOtherFinalizers": managed.ReasonWaitsForOtherCleanup,
+		"InvalidPollInterval":       managed.ReasonPollIntervalInvalid,
+		"CannotChangeFinalizer":     managed.ReasonCannotFinalize,
 	} {
 		require.EqualValues(t, want, reason)
 	}

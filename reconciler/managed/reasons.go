@@ -25,6 +25,9 @@ const (
 	ReasonPendingConfirmation event.Reason = "PendingExternalResource"
 	// ReasonEventPaused: the object is left alone from now on (see [SetPaused]).
 	ReasonEventPaused event.Reason = "ReconciliationPaused"
+	// ReasonWaitsForOtherCleanup: the object is to be deleted, and has finalizers of others, who
+	// have to clean up first.
+	ReasonWaitsForOtherCleanup event.Reason = "WaitingForOtherFinalizers"
 )
 
 // and these when something went wrong or somebody has to act, as events of [event.TypeWarning],
