@@ -5,6 +5,7 @@ package managed
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -79,7 +80,10 @@ func (p *pass[T]) notCreated(err error, open bool) error {
 		p.warn(ReasonCannotWriteManaged, critical)
 	}
 	if unsure && !p.r.opts.deterministic {
-		return p.stopUnsure(errors.Join(err, errCreateUnsure))
+		if !errors.Is(err, ErrCreateUnsure) {
+			err = fmt.Errorf("%w: %w", ErrCreateUnsure, err)
+		}
+		return p.stopUnsure(fmt.Errorf("create: %w: %s", err, decideCreate))
 	}
 	return p.fail(ReasonCannotCreate, "create", err, Creating())
 }
