@@ -24,6 +24,8 @@ type outside struct {
 	past    map[string][]version
 	// lag is how long ago it was what is told next.
 	lag func() time.Duration
+	// stays says of a resource whose deletion is asked for whether it stays for now.
+	stays func(id string) bool
 	// faults: calls fail at random.
 	faults bool
 	rnd    *rand.Rand
@@ -116,7 +118,7 @@ func (o *outside) update(id string, size int) error {
 }
 
 func (o *outside) remove(id string) {
-	if v := o.is(id); v.exists {
+	if v := o.is(id); v.exists && !o.stays(id) {
 		v.exists = false
 		o.becomes(id, v)
 	}

@@ -97,6 +97,12 @@ func narrate(t *testing.T, of setup, s story, point string, nth int, turns bool)
 		}
 		w := newWorld(t, of, names...)
 		w.outside.lag = func() time.Duration { return 300 * time.Millisecond }
+		asked := map[string]bool{}
+		w.outside.stays = func(id string) bool {
+			stays := !asked[id]
+			asked[id] = true
+			return stays
+		}
 		w.each(s.before)
 		w.begin()
 		// By then the grace is over, too.

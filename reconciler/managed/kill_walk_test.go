@@ -27,6 +27,7 @@ func newSchedule(t *testing.T, seed uint64) *schedule {
 	s := &schedule{newWorld(t, all[int(seed)%len(all)], "a", "b", "c"), rand.New(rand.NewPCG(seed, 6))}
 	lag := rand.New(rand.NewPCG(seed, 1))
 	s.outside.lag = func() time.Duration { return time.Duration(lag.Int64N(int64(longestLag))) }
+	s.outside.stays = func(string) bool { return lag.IntN(3) == 0 }
 	s.outside.faults, s.outside.rnd = true, rand.New(rand.NewPCG(seed, 2))
 	return s
 }
@@ -76,7 +77,7 @@ func (s *schedule) drift(name string, size int) {
 func (s *schedule) vanish(name string) {
 	s.change(func() {
 		for _, id := range s.outside.owned(name) {
-			s.outside.remove(id)
+			s.outside.becomes(id, version{})
 		}
 	})
 }

@@ -132,11 +132,8 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 // mayAppear reports whether an object that is to go must wait for what nobody knows to have been
 // created. One that is to stay need not: to create what has the same name is no harm.
 func (p *pass[T]) mayAppear() bool {
-	return WasDeleted(p.obj) && !p.askedToDelete() && p.mayExist()
+	return WasDeleted(p.obj) && p.mayExist()
 }
-
-// askedToDelete reports whether the outside system has taken the wish to delete the resource.
-func (p *pass[T]) askedToDelete() bool { return !p.news(Deleting()) && !p.news(success) }
 
 // publishObserved hands on the connection details that were observed.
 func (p *pass[T]) publishObserved() (over bool, err error) {

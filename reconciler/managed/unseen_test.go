@@ -149,16 +149,16 @@ func TestADeletionDoesNotWaitForEverForWhatIsNotThere(t *testing.T) {
 	}, deterministic)
 }
 
-func TestADeletionDoesNotWaitForWhatItSawGo(t *testing.T) {
+func TestARowTornOutWaitsForACreateThatHadNoAnswer(t *testing.T) {
 	each(t, func(e *env) {
-		for _, name := range e.names {
-			e.cloud.buckets[name] = &stored{name, 1}
-		}
-		e.settle(1)
-		e.remove()
-		pass(time.Second)
-		e.called("connect", "observe", "delete", "connect", "observe")
-		e.gone()
+		e.hide(true)
+		e.noAnswer()
+		e.want(1)
+		e.tearOut()
+		pass(5 * time.Second)
+		e.holds(1)
+		e.hide(false)
+		pass(2 * time.Minute)
 		e.holds(-1)
 	}, deterministic)
 }
