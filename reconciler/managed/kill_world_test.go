@@ -108,7 +108,7 @@ type want struct {
 func newWorld(t *testing.T, s setup, names ...string) *world {
 	return &world{
 		T: t, setup: s, names: names,
-		outside: &outside{chosen: s.chosen, past: map[string][]version{}},
+		outside: &outside{chosen: s.chosen, past: map[string][]version{}, tried: map[string]int{}},
 		wants:   map[string]want{}, notes: map[string]map[string]string{},
 	}
 }
