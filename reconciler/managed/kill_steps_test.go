@@ -28,6 +28,8 @@ type story struct {
 	steps, filed []string
 	// creates are the errors of the first creates.
 	creates []error
+	// shared: another reconciler writes the rows all the time.
+	shared bool
 	// known: it is for names that are known, of what nobody sweeps.
 	known bool
 }
@@ -54,6 +56,12 @@ var stories = []story{
 		creates: []error{errRefused},
 		steps:   []string{"write create-pending", "create", "write create-failed", "write create-succeeded", "write late"},
 		filed:   []string{"file-pending", "file"},
+	},
+	{
+		name: "create-shared", before: nothing, tell: wants(1), turn: forgoes, shared: true,
+		// What was filled in is not merged.
+		steps: []string{"write create-pending", "create", "write create-succeeded"},
+		filed: []string{"file-pending", "file"},
 	},
 	{
 		// The first create happens without an answer, the second says nothing of it.
@@ -114,7 +122,7 @@ func narrate(t *testing.T, of setup, s story, point string, nth int, turns bool)
 		// By then the grace is over, too.
 		pass(longestLag + killGrace + killTimeout)
 		w.change(func() {
-			w.outside.creates = s.creates
+			w.outside.creates, w.shared = s.creates, s.shared
 			w.kill = func(at, key string) bool {
 				if key != firstName {
 					return false

@@ -61,7 +61,7 @@ func (s *schedule) one() {
 	case action < 20:
 		s.tear(name)
 	default:
-		s.share(name)
+		s.p.share(name, true)
 	}
 	s.p.sync(false)
 }
@@ -97,18 +97,6 @@ func (s *schedule) replace(name string) {
 	defer wtxn.Commit()
 	_, _, err := s.p.store.RWTable.Insert(wtxn, fresh)
 	require.NoError(s, err)
-}
-
-// share writes a row as another reconciler does that knows nothing of this one.
-func (s *schedule) share(name string) {
-	wtxn := s.p.store.db.WriteTxn(s.p.store.RWTable)
-	defer wtxn.Commit()
-	if row, _, found := s.p.store.RWTable.Get(wtxn, byName.Query(name)); found {
-		next := row.Clone()
-		next.Other = reconciler.StatusDone()
-		_, _, err := s.p.store.RWTable.Insert(wtxn, next)
-		require.NoError(s, err)
-	}
 }
 
 // tear takes a row out by force. A process that is killed then forgets it, so that it has to be

@@ -86,6 +86,8 @@ type world struct {
 	// of creates.
 	wants map[string]want
 	notes map[string]map[string]string
+	// shared: another reconciler writes the rows in the middle of each call.
+	shared bool
 	// kept is the table that a killed process leaves.
 	kept []*bucket
 	// kill says whether the process is killed at a point that it reaches; nil means no.
