@@ -26,7 +26,8 @@ type outside struct {
 	lag func() time.Duration
 	// stays says of a resource whose deletion is asked for whether it stays for now.
 	stays func(id string) bool
-	// faults: calls fail at random.
+	// down: all calls fail. faults: they do at random.
+	down   bool
 	faults bool
 	rnd    *rand.Rand
 	// creates are the errors of the first creates of each object, of which those that are
@@ -98,6 +99,7 @@ func (o *outside) create(owner, name string, size int) (id string) {
 var (
 	errNotFound = errors.New("404")
 	errRefused  = errors.New("quota")
+	errDown     = errors.New("503")
 )
 
 // fate returns the error of the next create of an object.
@@ -129,12 +131,15 @@ func (o *outside) remove(id string) {
 
 // failing says what a call is going to fail with: before it does anything, or after.
 func (o *outside) failing() (before, after error, slow bool) {
+	if o.down {
+		return errDown, nil, false
+	}
 	if !o.faults {
 		return nil, nil, false
 	}
 	switch o.rnd.IntN(24) {
 	case 0:
-		before = errors.New("503")
+		before = errDown
 	case 1:
 		before = reconciler.RetryAfter(errors.New("429"), time.Second)
 	case 2, 3:

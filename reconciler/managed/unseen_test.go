@@ -174,3 +174,22 @@ func TestLongAfterTheStartADeletionDoesNotWait(t *testing.T) {
 		e.gone()
 	}, deterministic)
 }
+
+func TestADeletionThatIsTakenBackInTheLastMomentKeepsTheRow(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+			if row := e.get(b.Name); managed.WasDeleted(row) && len(e.cloud.holds(b.Name)) == 0 {
+				wtxn := e.db.WriteTxn(e.table)
+				defer wtxn.Commit()
+				_, err := e.writer().Edit(wtxn, row, func(b *bucket) { b.SetDeletionTime(time.Time{}) })
+				return err
+			}
+			return nil
+		})
+		e.remove()
+		pass(time.Minute)
+		e.holds(1)
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+	}, noGrace)
+}
