@@ -16,9 +16,11 @@ import (
 )
 
 // CriticalAnnotationUpdater writes annotations that must not be lost, as the external name after a
-// create, before anything else is done. With names that the outside system chooses, one that
-// writes them where they outlast the process, and the table, too, makes creates safe against
-// crashes.
+// create, before anything else is done. With names that the outside system chooses a process that
+// loses its table in a crash needs one that writes them where they last. Between a create and that
+// it may crash, too: so its client has to write the annotations of the object it is handed there
+// before it creates anything, in [ExternalClient].Create. They say that the create is pending, and
+// a row that has them stops, for a person to find out.
 type CriticalAnnotationUpdater[T any] interface {
 	// UpdateCriticalAnnotations writes the annotations of an object, a clone. It is called
 	// after each create, whatever came of it, also when the pass's time is up: the context

@@ -29,8 +29,9 @@
 //
 // The tables of a process that ends are gone. What was created is found again by observing, if
 // the name is in what the program reads its rows from or can be told from it; otherwise a
-// [CriticalAnnotationUpdater] writes the annotations where they last. What nobody wants any more
-// after a restart is for a [reconciler.Sweeper], which lists rows that have [FinalizerName].
+// [CriticalAnnotationUpdater] writes the annotations where they last, and the client's Create does
+// so before it creates anything. What nobody wants any more after a restart is for a
+// [reconciler.Sweeper], which lists rows that have [FinalizerName].
 //
 // # Conditions, events and figures
 //

@@ -97,6 +97,11 @@ func WithTimeout(timeout time.Duration) Option {
 // WithCreationGracePeriod sets for how long after a create the outside system may say that the
 // resource does not exist without being believed: the object waits, and is neither created
 // again nor taken for deleted. The default is 30 seconds; zero believes it at once.
+//
+// With names that are known an object that is to be deleted waits for what nobody knows to have been
+// created, too: the grace after the timeout of [WithTimeout] for a create of which nobody noted what
+// came of it, and the grace after the start of the program if its row says nothing of a create, as
+// an earlier process may have made one.
 func WithCreationGracePeriod(grace time.Duration) Option {
 	return func(o *options) { o.creationGrace = grace }
 }

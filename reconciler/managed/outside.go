@@ -121,12 +121,18 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 	if !WasDeleted(p.obj) && !p.policy.ShouldCreate() {
 		return true, p.fail(ReasonCannotObserve, "observe", errMissing)
 	}
-	if created := GetCreateSucceeded(p.obj); (created.IsZero() || !p.lately(created)) && !p.mayAppear() {
+	var unseen error
+	switch created := GetCreateSucceeded(p.obj); {
+	case !created.IsZero() && p.lately(created):
+		unseen = errNotSeenYet
+	case p.mayAppear():
+		unseen = errMayAppear
+	default:
 		return false, nil
 	}
 	p.trail.add("observe: not seen yet")
-	p.tell(ReasonPendingConfirmation, errNotSeenYet.Error())
-	return true, p.again(errNotSeenYet)
+	p.tell(ReasonPendingConfirmation, unseen.Error())
+	return true, p.again(unseen)
 }
 
 // mayAppear reports whether an object that is to go must wait for what nobody knows to have been

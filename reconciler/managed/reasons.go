@@ -78,6 +78,7 @@ var (
 	errMissing       = errors.New("the external resource does not exist, and may not be created")
 	errStillThere    = errors.New("the external resource is still there")
 	errNotSeenYet    = errors.New("the external resource was created lately and is not seen yet")
+	errMayAppear     = errors.New("the external resource may have been created lately, and would not be seen yet")
 	errPausedDelete  = errors.New("the object is paused: its deletion is refused until it is resumed")
 	errPausedRemoved = errors.New("the row was taken out while it was paused: put it back and resume it to have the external resource deleted")
 )
