@@ -30,7 +30,7 @@ const crossplaneVersion = "v2.2.0"
 // ready and synced, as the poll before has left them.
 type crossplane struct {
 	kubeController
-	polls pollWhile
+	after pollAfter
 	kind  managedKind
 	asked uint64
 	// written counts the statuses that were written, with which a poll ends.
@@ -40,7 +40,7 @@ type crossplane struct {
 }
 
 // startCrossplane starts a controller with the default options of both, but for the number
-// of workers, the poll interval and the external system.
+// of workers, when to poll and the external system.
 func startCrossplane(workers int, kind managedKind) func() (Controller, error) {
 	return func() (Controller, error) {
 		c := &crossplane{kubeController: kubeController{target: &Target{}, workers: workers}, kind: kind}
@@ -48,7 +48,9 @@ func startCrossplane(workers int, kind managedKind) func() (Controller, error) {
 		manager := &fake.Manager{Client: c.client(scheme), Scheme: scheme}
 		reconciler := managed.NewReconciler(manager, xpresource.ManagedKind(fake.GVK(kind.object)),
 			managed.WithExternalConnector(managed.ExternalConnectorFn(c.connect)),
-			managed.WithPollInterval(pollInterval), managed.WithPollIntervalHook(c.next))
+			managed.WithPollIntervalHook(func(m xpresource.Managed, _ time.Duration) time.Duration {
+				return c.after.named(m.GetName())
+			}))
 		return c, c.start(reconcile.Func(func(ctx context.Context, req kubeRequest) (reconcile.Result, error) {
 			result, err := reconciler.Reconcile(ctx, req)
 			if err == nil && result.RequeueAfter == 0 {
@@ -59,12 +61,7 @@ func startCrossplane(workers int, kind managedKind) func() (Controller, error) {
 	}
 }
 
-// next is the hook that says when a resource is to be polled again.
-func (c *crossplane) next(m xpresource.Managed, interval time.Duration) time.Duration {
-	return c.polls.next(m.GetName(), interval)
-}
-
-func (c *crossplane) PollWhile(more func(id uint64) bool) { c.polls.more = more }
+func (c *crossplane) PollAfter(after func(id uint64) time.Duration) { c.after = after }
 
 // client returns a client that has a resource of every name, and keeps nothing. It takes no
 // status but that of a resource that is ready and synced.

@@ -47,7 +47,7 @@ var managedByName = statedb.Index[*managedRow, string]{
 // at is a request. All resources are there, ready and synced.
 type managedRows struct {
 	*host
-	polls   pollWhile
+	after   pollAfter
 	table   statedb.RWTable[*managedRow]
 	target  *Target
 	workers int
@@ -56,7 +56,7 @@ type managedRows struct {
 }
 
 // startManaged starts a managed reconciler with its default options, but for the number of
-// workers, the poll interval and the external system.
+// workers, when to poll and the external system.
 func startManaged(workers int) func() (Controller, error) {
 	return func() (Controller, error) {
 		m := &managedRows{target: &Target{}, workers: workers}
@@ -74,17 +74,12 @@ func (m *managedRows) register(rt runtime) (err error) {
 	}
 	_, err = managed.Register(rt.params(), m.table, (*managedRow).clone, (*managedRow).setStatus, (*managedRow).getStatus,
 		managed.ExternalConnecter[*managedRow](managed.ExternalConnecterFn[*managedRow](m.connect)),
-		managed.WithPollInterval(pollInterval), managed.WithPollIntervalHook(m.next),
+		managed.WithPollIntervalHook(func(r *managedRow, _ time.Duration) time.Duration { return m.after.named(r.Name) }),
 		managed.WithLoop(reconciler.WithConcurrency(m.workers)))
 	return err
 }
 
-// next is the hook that says when a resource is to be polled again.
-func (m *managedRows) next(r *managedRow, interval time.Duration) time.Duration {
-	return m.polls.next(r.Name, interval)
-}
-
-func (m *managedRows) PollWhile(more func(id uint64) bool) { m.polls.more = more }
+func (m *managedRows) PollAfter(after func(id uint64) time.Duration) { m.after = after }
 
 func (m *managedRows) connect(context.Context, *managedRow) (managed.ExternalClient[*managedRow], error) {
 	return managed.ExternalClientFns[*managedRow]{ObserveFn: m.observe}, nil

@@ -9,10 +9,10 @@ import "time"
 // them, and from then on it is polled. None is ever to be created, changed or deleted.
 type Poller interface {
 	Controller
-	// PollWhile makes a resource be polled again for as long as more says so, which is asked
-	// at the end of each poll. It must be called before the first is asked for; without it each
-	// is observed once.
-	PollWhile(more func(id uint64) bool)
+	// PollAfter sets what is asked at the end of each poll: after how long the resource is to
+	// be polled again, zero for never. It must be called before the first is asked for; without
+	// it each is observed once.
+	PollAfter(after func(id uint64) time.Duration)
 	// Well returns how many resources are ready and synced, and will not be polled again.
 	Well() uint64
 	// Written returns how many statuses were written so far.
@@ -22,21 +22,17 @@ type Poller interface {
 	Writes(resources, polls uint64) uint64
 }
 
-// pollInterval is as short as can be: each resource is due again at once, and comes after all
-// that are due already.
-const pollInterval = time.Nanosecond
+// pollAfter says when a resource is to be polled again; nil is never.
+type pollAfter func(id uint64) time.Duration
 
-// pollWhile says when a resource is to be polled again.
-type pollWhile struct{ more func(id uint64) bool }
-
-// next returns interval for as long as there is to be another poll, and zero for never.
-func (p pollWhile) next(name string, interval time.Duration) time.Duration {
-	if p.more == nil {
+// named is pollAfter of a resource by its name.
+func (after pollAfter) named(name string) time.Duration {
+	if after == nil {
 		return 0
 	}
-	// A name that is no number was reported by the target.
-	if id, err := numberOf(name); err != nil || !p.more(id) {
-		return 0
+	id, err := numberOf(name)
+	if err != nil {
+		return 0 // the observation has failed for that
 	}
-	return interval
+	return after(id)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -40,7 +41,12 @@ func TestResourcesArePolledForAsLongAsTheyAreToBe(t *testing.T) {
 				passed.Add()
 				return nil
 			})
-			p.PollWhile(func(id uint64) bool { return seen[id].Load() < 3 })
+			p.PollAfter(func(id uint64) time.Duration {
+				if seen[id].Load() < 3 {
+					return time.Nanosecond
+				}
+				return 0
+			})
 			last := passed.Reached(30)
 			assert.Zero(t, p.Well())
 			assert.Zero(t, p.Written())

@@ -7,17 +7,22 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
 const (
 	// firstPolls are the polls of each resource before the measurement: the first, whose status
-	// is news, and another, as the last of the first may still be on their way to the table.
+	// is news, and another, with which all have begun to be polled evenly.
 	firstPolls = 2
 	// measuredPolls are those that follow, allPolls both.
 	measuredPolls = 10
 	allPolls      = firstPolls + measuredPolls
+
+	// atOnce is as short as a poll interval can be: what has just been polled is due again, and
+	// comes after all that were due before.
+	atOnce = time.Nanosecond
 )
 
 // polls compares managed reconcilers with n workers.
@@ -25,7 +30,7 @@ func polls(n int, contenders ...string) Workload {
 	return Workload{
 		Name: fmt.Sprintf("managed-%d", n),
 		About: fmt.Sprintf("20,000 managed resources that are ready and synced are polled again and again, with %d at a "+
-			"time: each is observed to be up to date, its conditions are set to what they were, and it is due again, "+
+			"time: each is observed to be up to date, its conditions are set to what they were, and it is due again at once, "+
 			"after all others. %d polls of each, after %d that are not measured; each poll counts as one object. "+
 			"Neither side has an API server or an external system to wait for.", n, measuredPolls, firstPolls),
 		Contenders: contenders,
@@ -49,7 +54,7 @@ func measurePolls(ctx context.Context, env *Env, poller subject.Poller, n uint64
 	held := make(chan struct{})
 	release := sync.OnceFunc(func() { close(held) })
 	defer release()
-	tally, err := poll(ctx, poller, n, held)
+	tally, err := poll(ctx, env, poller, n, held)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +87,7 @@ func measurePolls(ctx context.Context, env *Env, poller subject.Poller, n uint64
 
 // poll asks for n resources, and returns when all polls before the measured ones are done. The
 // next have begun by then, and go on when held closes.
-func poll(ctx context.Context, poller subject.Poller, n uint64, held <-chan struct{}) (*tally, error) {
+func poll(ctx context.Context, env *Env, poller subject.Poller, n uint64, held <-chan struct{}) (*tally, error) {
 	target := poller.Target()
 	tally := tallied(target, n, func(uint64) error {
 		if target.Updates.Load() > n*firstPolls {
@@ -90,7 +95,17 @@ func poll(ctx context.Context, poller subject.Poller, n uint64, held <-chan stru
 		}
 		return nil
 	})
-	poller.PollWhile(func(id uint64) bool { return tally.calls[id].Load() < allPolls })
+	// Until then each is observed for the first time.
+	begin := time.Now().Add(env.Settle)
+	poller.PollAfter(func(id uint64) time.Duration {
+		switch calls := tally.calls[id].Load(); {
+		case calls >= allPolls:
+			return 0
+		case calls < firstPolls:
+			return max(time.Until(begin), atOnce)
+		}
+		return atOnce
+	})
 	ask, err := poller.Prepare(0, n)
 	if err != nil {
 		return nil, err

@@ -40,13 +40,16 @@ func (s strange) Workers() int { return s.workers }
 // forgetful is a poller that polls a resource a few times, and then no more.
 type forgetful struct{ subject.Poller }
 
-func (f forgetful) PollWhile(more func(id uint64) bool) {
+func (f forgetful) PollAfter(after func(id uint64) time.Duration) {
 	polled := 0 // by the one worker that there is
-	f.Poller.PollWhile(func(id uint64) bool {
+	f.Poller.PollAfter(func(id uint64) time.Duration {
 		if id == 0 {
 			polled++
 		}
-		return more(id) && (id != 0 || polled < 5)
+		if polled == 5 {
+			return 0
+		}
+		return after(id)
 	})
 }
 
@@ -107,7 +110,7 @@ func TestAResourceThatIsNotPolledAgainFailsTheRun(t *testing.T) {
 // sleepy is a poller that polls nothing a second time.
 type sleepy struct{ subject.Poller }
 
-func (sleepy) PollWhile(func(uint64) bool) {}
+func (sleepy) PollAfter(func(uint64) time.Duration) {}
 
 func TestResourcesThatAreNeverPolledFailTheRun(t *testing.T) {
 	for _, name := range pollers {
