@@ -4,7 +4,6 @@
 package reconciler_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/statekeel/statekeel/internal/testlog"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -69,7 +69,7 @@ type env struct {
 	target *target
 	loop   *reconciler.Loop[*object]
 	health *health
-	log    *logs
+	log    *testlog.Buffer
 	stop   func()
 }
 
@@ -104,7 +104,7 @@ func inBubble(t *testing.T, test func(e *env), change func(e *env, cfg *reconcil
 }
 
 func newEnv(t *testing.T) *env {
-	e := &env{T: t, target: newTarget(), health: &health{}, log: &logs{}}
+	e := &env{T: t, target: newTarget(), health: &health{}, log: &testlog.Buffer{}}
 	e.db = statedb.New()
 	require.NoError(t, e.db.Start())
 	t.Cleanup(func() { require.NoError(t, e.db.Stop()) })
@@ -250,22 +250,4 @@ func (h *health) history() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.told)
-}
-
-// logs collects what was logged.
-type logs struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }

@@ -103,6 +103,14 @@ func Blocked(reason string, watch ...<-chan struct{}) error {
 	return &directive{kind: core.BlockedOn, watch: watch, err: errors.New(reason)}
 }
 
+// IsBlocked reports whether an operation that returns err waits for what [Blocked] names: err is
+// such an outcome, or wraps or joins one that counts before the others. It is for those who show
+// what an operation came to.
+func IsBlocked(err error) bool {
+	d := directiveOf(err)
+	return d != nil && d.kind == core.BlockedOn
+}
+
 // The ranks of what may be joined, from the lowest. What failed is not done, so that
 // everything counts before a requeue; what says what comes next counts before what does
 // not; and what may be done by trying again is tried again.

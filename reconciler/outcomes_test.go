@@ -38,6 +38,16 @@ var (
 	backoff = seconds(0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3)
 )
 
+// What is shown as blocked is what the loop takes for blocked.
+func TestIsBlockedSaysWhatTheStatusWillBe(t *testing.T) {
+	for _, outcomes := range []map[string]combined{wrapped(), joined()} {
+		for name, outcome := range outcomes {
+			require.Equal(t, outcome.kind == reconciler.StatusKindBlocked, reconciler.IsBlocked(outcome.err), name)
+		}
+	}
+	require.False(t, reconciler.IsBlocked(nil))
+}
+
 // An outcome is found however it is wrapped, and the text is that of the whole error.
 func TestOutcomesAreFoundInWrappedErrors(t *testing.T) { checkOutcomes(t, wrapped) }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/testlog"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -122,7 +123,7 @@ type followed struct {
 func withPorts(t *testing.T, test func(f *followed), opts ...reconciler.Option) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &followed{
-			env: &env{T: t, target: newTarget(), health: &health{}, log: &logs{}},
+			env: &env{T: t, target: newTarget(), health: &health{}, log: &testlog.Buffer{}},
 			writes: &writes{
 				Metrics: statedb.NewExpVarMetrics(false), sizes: map[string][]int{},
 				revision: map[string]statedb.Revision{}, deleted: map[string]int{},

@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/statekeel/statekeel/example/httpserve"
+
 	"github.com/cilium/hive/shell"
 
 	"github.com/statekeel/statekeel/example/managed/agent"
@@ -65,7 +67,7 @@ func runBroker(ctx context.Context, args []string) (err error) {
 	}
 	ctx, cancel := withParent(ctx, *parent)
 	defer cancel()
-	return broker.Serve(ctx, listener, handler)
+	return httpserve.Serve(ctx, listener, handler)
 }
 
 func runAgent(ctx context.Context, args []string) error {

@@ -42,7 +42,7 @@ func readPage(t *testing.T) map[string][]row {
 
 // Every name that a program may come with has a row, and each row is of such a name.
 func TestEveryNameHasARow(t *testing.T) {
-	rows, peers := readPage(t), exported(newLoader(t).load(t, peer))
+	rows, peers := readPage(t), exportedBy(newLoader(t).Load(t, peer))
 	for i, s := range sections {
 		want := slices.Clone(s.names)
 		if i == 0 {
@@ -95,7 +95,7 @@ func TestEveryNameHereExistsAndIsUsed(t *testing.T) {
 
 // problemsOf returns which of the names here of a row do not exist, or are not used by u,
 // which may be nil.
-func problemsOf(t *testing.T, l *loader, r row, u *usage) (problems []string) {
+func problemsOf(t *testing.T, l loader, r row, u *usage) (problems []string) {
 	for _, name := range r.here {
 		switch obj := l.find(t, name); {
 		case obj == nil:

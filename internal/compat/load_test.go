@@ -4,23 +4,19 @@
 package compat
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"go/ast"
-	"go/importer"
 	"go/parser"
-	"go/token"
 	"go/types"
-	"io"
-	"os"
-	"os/exec"
+	"maps"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/exported"
 )
 
 const (
@@ -42,61 +38,24 @@ var packages = map[string]string{
 	"status":     module + "/status",
 }
 
-// loader type-checks packages from the compiler's export data. All packages of one loader
-// share their dependencies, so that an object of a package is the same for all.
-type loader struct {
-	fset     *token.FileSet
-	importer types.Importer
-}
+// loader finds what names stand for.
+type loader struct{ *exported.Loader }
 
-// newLoader has the go command compile the packages and all that their tests depend on,
-// which is mostly found in the build cache.
-func newLoader(t *testing.T) *loader {
+func newLoader(t *testing.T) loader {
 	t.Helper()
-	args := []string{"list", "-export", "-deps", "-test", "-json=ImportPath,Export", peer}
-	for _, pkg := range packages {
-		args = append(args, pkg)
-	}
-	cmd := exec.CommandContext(t.Context(), "go", args...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	listed, err := cmd.Output()
-	require.NoError(t, err, "%s", &stderr)
-
-	exports := map[string]string{}
-	for decoder := json.NewDecoder(bytes.NewReader(listed)); ; {
-		var p struct{ ImportPath, Export string }
-		err := decoder.Decode(&p)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(t, err)
-		exports[p.ImportPath] = p.Export
-	}
-	fset := token.NewFileSet()
-	return &loader{fset, importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
-		return os.Open(exports[path])
-	})}
-}
-
-// load returns the package of an import path.
-func (l *loader) load(t *testing.T, path string) *types.Package {
-	t.Helper()
-	pkg, err := l.importer.Import(path)
-	require.NoError(t, err)
-	return pkg
+	return loader{exported.New(t, slices.AppendSeq([]string{peer}, maps.Values(packages))...)}
 }
 
 // find returns what a name of the page stands for, as in "request.Result.Requeue"; nil if
 // there is no such name, or it is not exported.
-func (l *loader) find(t *testing.T, name string) types.Object {
+func (l loader) find(t *testing.T, name string) types.Object {
 	t.Helper()
 	pkgName, name, _ := strings.Cut(name, ".")
 	name, member, isMember := strings.Cut(name, ".")
 	if packages[pkgName] == "" {
 		return nil
 	}
-	pkg := l.load(t, packages[pkgName])
+	pkg := l.Load(t, packages[pkgName])
 	obj := pkg.Scope().Lookup(name)
 	if obj != nil && isMember {
 		obj = memberOf(obj, pkg, member)
@@ -133,7 +92,7 @@ type usage struct {
 }
 
 // usesOf returns what the tests of a package use, in which package they are not.
-func (l *loader) usesOf(t *testing.T, pkg string) usage {
+func (l loader) usesOf(t *testing.T, pkg string) usage {
 	t.Helper()
 	folder := filepath.Join(root, strings.TrimPrefix(pkg, module))
 	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
@@ -141,22 +100,20 @@ func (l *loader) usesOf(t *testing.T, pkg string) usage {
 	require.NotEmpty(t, files, "tests of %s", pkg)
 	var parsed []*ast.File
 	for _, name := range files {
-		file, err := parser.ParseFile(l.fset, name, nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(l.Fset, name, nil, parser.SkipObjectResolution)
 		require.NoError(t, err)
 		if file.Name.Name == path.Base(pkg)+"_test" {
 			parsed = append(parsed, file)
 		}
 	}
-	return l.check(t, pkg+"_test", parsed...)
+	return l.used(t, pkg+"_test", parsed...)
 }
 
-// check type-checks files as one package, and returns what they use.
-func (l *loader) check(t *testing.T, path string, files ...*ast.File) usage {
+// used type-checks files as one package, and returns what they use.
+func (l loader) used(t *testing.T, path string, files ...*ast.File) usage {
 	t.Helper()
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
-	config := types.Config{Importer: l.importer}
-	_, err := config.Check(path, l.fset, files, info)
-	require.NoError(t, err)
+	l.Check(t, path, info, files...)
 	u := usage{map[types.Object]bool{}, map[string]bool{}}
 	for _, obj := range info.Uses {
 		u.objects[origin(obj)] = true
@@ -190,8 +147,8 @@ func origin(obj types.Object) types.Object {
 	return obj
 }
 
-// exported returns the names that a program can use of a package: "Status", "Status.Error".
-func exported(pkg *types.Package) []string {
+// exportedBy returns the names that a program can use of a package: "Status", "Status.Error".
+func exportedBy(pkg *types.Package) []string {
 	var names []string
 	for _, name := range pkg.Scope().Names() {
 		obj := pkg.Scope().Lookup(name)
@@ -235,9 +192,9 @@ func membersOf(named *types.Named) map[string]bool {
 }
 
 // checkSource is check for a package given as text, which may import what the loader has.
-func (l *loader) checkSource(t *testing.T, source string) usage {
+func (l loader) checkSource(t *testing.T, source string) usage {
 	t.Helper()
-	file, err := parser.ParseFile(l.fset, "user.go", source, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(l.Fset, "user.go", source, parser.SkipObjectResolution)
 	require.NoError(t, err)
-	return l.check(t, "user", file)
+	return l.used(t, "user", file)
 }

@@ -24,7 +24,7 @@ var byText = []string{
 
 func TestEveryExportedNameIsThere(t *testing.T) {
 	l := newLoader(t, peerPath, *targetPath)
-	problems := comparePackages(l.load(t, peerPath), l.load(t, *targetPath))
+	problems := comparePackages(l.Load(t, peerPath), l.Load(t, *targetPath))
 	for _, name := range byText {
 		_, found := problems[name]
 		assert.Equal(t, *targetPath != peerPath, found, "%s is there after all, take it off the list", name)
@@ -37,7 +37,7 @@ func TestEveryExportedNameIsThere(t *testing.T) {
 
 func TestEveryExportedNameIsUsedByAProgram(t *testing.T) {
 	l := newLoader(t, peerPath)
-	peer := l.load(t, peerPath)
+	peer := l.Load(t, peerPath)
 	programs, info := l.loadPrograms(t)
 	unused := unusedNames(peer, programs, info)
 	unused = slices.DeleteFunc(unused, func(name string) bool { return slices.Contains(byText, name) })
@@ -134,7 +134,7 @@ func implementedIn(pkg *types.Package, iface *types.Interface) bool {
 
 func TestAnUnusedNameIsFound(t *testing.T) {
 	l := newLoader(t, peerPath)
-	peer := l.load(t, peerPath)
+	peer := l.Load(t, peerPath)
 	user, info := l.checkSource(t, "user", `package user
 		import "github.com/cilium/statedb/reconciler"
 		type fake struct{}

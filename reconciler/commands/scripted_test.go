@@ -51,10 +51,7 @@ func TestScripts(t *testing.T) {
 				state.DoUpdate = update != nil && update.Value.String() == "true"
 				s := newScripted(t)
 				scripttest.Run(t, &script.Engine{Cmds: s.commands()}, state, file, bytes.NewReader(archive.Comment))
-				s.target.release()
-				if s.started {
-					require.NoError(t, s.hive.Stop(s.log, t.Context()))
-				}
+				s.stop()
 			})
 			if state.DoUpdate {
 				for i, f := range archive.Files {
@@ -129,6 +126,14 @@ func newScripted(t *testing.T) *scripted {
 	return s
 }
 
+// stop lets go what hangs and ends the hive, if it was started.
+func (s *scripted) stop() {
+	s.target.release()
+	if s.started {
+		require.NoError(s, s.hive.Stop(s.log, s.Context()))
+	}
+}
+
 // commands are all, each of which begins and ends when the reconcilers have nothing to do.
 func (s *scripted) commands() map[string]script.Cmd {
 	all, err := s.hive.ScriptCommands(s.log)
@@ -149,7 +154,7 @@ func (s *scripted) commands() map[string]script.Cmd {
 		"expect-ops":  {"Compare the operations since the last time, in order", "op...", s.target.expect},
 		"holds":       {"Print what the target has", "", s.target.print},
 		"leave":       {"Put something into the target that nobody wants", "name=value", s.target.leave},
-		"pass":        {"Let virtual time go by", "duration", s.pass},
+		"pass":        {"Let virtual time go by", "duration", pass},
 	} {
 		all[name] = script.Command(script.CmdUsage{Summary: c.summary, Args: c.args},
 			func(_ *script.State, args ...string) (script.WaitFunc, error) {
@@ -183,7 +188,8 @@ func (s *scripted) initialize([]string) (string, error) {
 	return "", nil
 }
 
-func (s *scripted) pass(args []string) (string, error) {
+// pass lets virtual time go by.
+func pass(args []string) (string, error) {
 	d, err := time.ParseDuration(strings.Join(args, ""))
 	time.Sleep(d)
 	return "", err

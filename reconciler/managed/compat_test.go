@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/event"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
@@ -226,4 +227,35 @@ func TestAHiveRegistersAConnectDisconnector(t *testing.T) {
 	require.Equal(t, "south", b.Region)
 	require.NoError(t, h.Stop(log, context.Background()))
 	require.NotEmpty(t, e.cloud.holds("a"))
+}
+
+// Those who watch the events of such reconcilers know their reasons; the last five are ours.
+func TestEventsHaveTheReasonsThatPeopleKnow(t *testing.T) {
+	for want, reason := range map[string]event.Reason{
+		"CreatedExternalResource":          managed.ReasonCreated,
+		"UpdatedExternalResource":          managed.ReasonUpdated,
+		"DeletedExternalResource":          managed.ReasonDeletionRequested,
+		"PendingExternalResource":          managed.ReasonPendingConfirmation,
+		"ReconciliationPaused":             managed.ReasonEventPaused,
+		"CannotUseInvalidManagementPolicy": managed.ReasonPolicyInvalid,
+		"CannotInitializeManagedResource":  managed.ReasonCannotInitialize,
+		"CannotResolveResourceReferences":  managed.ReasonCannotResolve,
+		"CannotConnectToProvider":          managed.ReasonCannotConnect,
+		"CannotDisconnectFromProvider":     managed.ReasonCannotDisconnect,
+		"CannotObserveExternalResource":    managed.ReasonCannotObserve,
+		"CannotCreateExternalResource":     managed.ReasonCannotCreate,
+		"CannotUpdateExternalResource":     managed.ReasonCannotUpdate,
+		"CannotDeleteExternalResource":     managed.ReasonCannotDelete,
+		"CannotPublishConnectionDetails":   managed.ReasonCannotPublish,
+		"CannotUnpublishConnectionDetails": managed.ReasonCannotUnpublish,
+		"CannotUpdateManagedResource":      managed.ReasonCannotWriteManaged,
+
+		"CannotTellIfCreated":       managed.ReasonCannotTellIfCreated,
+		"DeletionRefused":           managed.ReasonDeletionRefused,
+		"WaitingForOtherFinalizers": managed.ReasonWaitsForOtherCleanup,
+		"InvalidPollInterval":       managed.ReasonPollIntervalInvalid,
+		"CannotChangeFinalizer":     managed.ReasonCannotFinalize,
+	} {
+		require.EqualValues(t, want, reason)
+	}
 }

@@ -5,6 +5,7 @@ package managed
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -31,7 +32,7 @@ func (p *pass[T]) create() (over bool, err error) {
 		return false, nil
 	}
 	p.trail.add("observe: missing")
-	before := p.r.clone(p.obj)
+	before, open := p.r.clone(p.obj), p.mayExist()
 	SetCreatePending(p.obj, p.createTime())
 	if err := p.checkpoint(); err != nil {
 		// Nothing is created: nobody must take it for unsure.
@@ -42,7 +43,7 @@ func (p *pass[T]) create() (over bool, err error) {
 	err = p.client.Create(&p.calls, asked)
 	replaceAnnotations(p.obj, asked)
 	if err != nil {
-		return true, p.notCreated(err)
+		return true, p.notCreated(err, open)
 	}
 	SetCreateSucceeded(p.obj, p.createTime())
 	if err := p.writeCritical(); err != nil {
@@ -68,27 +69,38 @@ func (p *pass[T]) createTime() time.Time {
 	return at
 }
 
-// notCreated notes what is known of a create that returned an error.
-func (p *pass[T]) notCreated(err error) error {
-	unsure := p.unsure(err)
-	if !unsure {
+// notCreated notes what is known of a create that returned an error. open: an earlier one may have
+// happened.
+func (p *pass[T]) notCreated(err error, open bool) error {
+	unsure := errors.Is(err, ErrCreateUnsure) || p.calls.Err() != nil
+	if !unsure && !(open && p.r.opts.deterministic) {
 		SetCreateFailed(p.obj, p.createTime())
 	}
 	if critical := p.writeCritical(); critical != nil {
 		p.warn(ReasonCannotWriteManaged, critical)
 	}
-	if unsure {
-		return p.stopUnsure(errors.Join(err, errCreateUnsure))
+	if unsure && !p.r.opts.deterministic {
+		if !errors.Is(err, ErrCreateUnsure) {
+			err = fmt.Errorf("%w: %w", ErrCreateUnsure, err)
+		}
+		return p.stopUnsure(fmt.Errorf("create: %w: %s", err, decideCreate))
 	}
 	return p.fail(ReasonCannotCreate, "create", err, Creating())
 }
 
-// unsure reports whether a failed create may have happened, and observing will not tell.
-func (p *pass[T]) unsure(err error) bool {
-	if p.r.opts.deterministic {
-		return false
+// mayExist reports whether there may be a resource that is not seen, of which nobody noted that it
+// was created: by a create without an answer, or by an earlier process, whose notes are lost.
+func (p *pass[T]) mayExist() bool {
+	if IsCreateIncomplete(p.obj) {
+		return p.lately(GetCreatePending(p.obj).Add(p.r.opts.timeout))
 	}
-	return errors.Is(err, ErrCreateUnsure) || p.calls.Err() != nil
+	named := p.r.opts.deterministic || GetExternalName(p.obj) != ""
+	return named && !p.forced && !createNoted(p.obj) && p.lately(p.r.began)
+}
+
+// lately reports whether what was created at that time need not be seen yet.
+func (p *pass[T]) lately(created time.Time) bool {
+	return p.now().Sub(created) < p.r.opts.creationGrace
 }
 
 // writeCritical writes the annotations, and remembers them if that fails or the row is not the

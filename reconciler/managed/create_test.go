@@ -171,6 +171,10 @@ func TestACreateWithoutAnAnswerStopsUnlessNamesAreKnown(t *testing.T) {
 			reset(e)
 			e.told("Warning CannotTellIfCreated")
 			e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+			e.rows(func(b *bucket) {
+				require.Equal(e, "create: connection reset: the external resource may or may not have been created: "+
+					"find out, and note what you find on the row (managed.DecideCreate)", b.Status.GetError())
+			})
 			pass(time.Hour)
 			e.holds(1)
 			e.called("connect", "observe", "create")

@@ -21,9 +21,10 @@ import (
 // crashes.
 type CriticalAnnotationUpdater[T any] interface {
 	// UpdateCriticalAnnotations writes the annotations of an object, a clone. It is called
-	// after each create, whatever came of it, also when the pass's time is up: the context
-	// ends only some time later. An error is the outcome of the pass; the reconciler then
-	// remembers the annotations for as long as it lives.
+	// after each create, whatever came of it, also when the time of the pass is up. The context
+	// outlasts that time, but ends when the reconciler stops: what is to be written even then
+	// needs one that does not ([context.WithoutCancel]). An error is the outcome of the pass; the
+	// reconciler then remembers the annotations for as long as it lives.
 	UpdateCriticalAnnotations(ctx context.Context, obj T) error
 }
 

@@ -90,5 +90,10 @@ func (c *callContext) Value(key any) any {
 	if key == (scopeKey{}) {
 		return c.scope
 	}
+	// Contexts that are made of this one look here for the one with the timer, which they
+	// have asked for by then, so as to be ended by it without a goroutine.
+	if c.untimed() {
+		return c.parent.Value(key)
+	}
 	return c.real().Value(key)
 }

@@ -56,6 +56,20 @@ func hasNotes(obj object.Object) bool {
 	return named || begun
 }
 
+// createNoted reports whether an object says anything of a create.
+func createNoted(obj object.Object) bool {
+	annotations := obj.GetAnnotations()
+	for _, key := range createNotes {
+		if _, ok := annotations[key]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// createNotes are the annotations that say when there was a create, and what came of it.
+var createNotes = [...]string{AnnotationCreatePending, AnnotationCreateSucceeded, AnnotationCreateFailed}
+
 // is reports whether what is remembered are the very annotations of an object, as they mostly
 // are: nothing was noted since.
 func (m remembered) is(obj object.Object) bool {
@@ -77,7 +91,7 @@ func (m remembered) addTo(obj object.Object) (added bool) {
 		SetExternalName(obj, name)
 		added = true
 	}
-	for _, key := range [...]string{AnnotationCreatePending, AnnotationCreateSucceeded, AnnotationCreateFailed} {
+	for _, key := range createNotes {
 		if was[key] != is[key] && parsed(was[key]).After(parsed(is[key])) {
 			obj.SetAnnotation(key, was[key])
 			added = true

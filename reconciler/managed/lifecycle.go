@@ -183,7 +183,8 @@ func (p *pass[T]) checkpoint() error {
 	return nil
 }
 
-// fail ends a pass with an error: as a condition, an event and the outcome.
+// fail ends a pass with an error: as a condition, an event and the outcome. What waits for
+// something else is no error, and told once.
 func (p *pass[T]) fail(reason eventReason, what string, err error, conditions ...Condition) error {
 	if errors.Is(err, reconciler.ErrConflict) {
 		// The new version is on its way, with a pass of its own.
@@ -192,8 +193,15 @@ func (p *pass[T]) fail(reason eventReason, what string, err error, conditions ..
 	}
 	err = fmt.Errorf("%s: %w", what, err)
 	p.trail.add(err.Error())
-	p.warn(reason, err)
-	p.mark(append(conditions, ReconcileError(err))...)
+	synced := ReconcileError(err)
+	waits := reconciler.IsBlocked(err)
+	if waits {
+		synced = ReconcileWaiting(err)
+	}
+	if !waits || p.news(synced) {
+		p.warn(reason, err)
+	}
+	p.mark(append(conditions, synced)...)
 	return err
 }
 

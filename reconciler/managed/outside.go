@@ -121,13 +121,18 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 	if !WasDeleted(p.obj) && !p.policy.ShouldCreate() {
 		return true, p.fail(ReasonCannotObserve, "observe", errMissing)
 	}
-	created := GetCreateSucceeded(p.obj)
-	if created.IsZero() || p.now().Sub(created) >= p.r.opts.creationGrace {
+	if created := GetCreateSucceeded(p.obj); (created.IsZero() || !p.lately(created)) && !p.mayAppear() {
 		return false, nil
 	}
 	p.trail.add("observe: not seen yet")
 	p.tell(ReasonPendingConfirmation, errNotSeenYet.Error())
 	return true, p.again(errNotSeenYet)
+}
+
+// mayAppear reports whether an object that is to go must wait for what nobody knows to have been
+// created. One that is to stay need not: to create what has the same name is no harm.
+func (p *pass[T]) mayAppear() bool {
+	return WasDeleted(p.obj) && p.mayExist()
 }
 
 // publishObserved hands on the connection details that were observed.

@@ -72,10 +72,30 @@ func TestAReferenceIsWaitedForAndWakesAtOnce(t *testing.T) {
 	})
 }
 
+func TestAReferenceThatCannotBeReadIsAnErrorAndABackoff(t *testing.T) {
+	each(t, func(e *env) {
+		e.want(1)
+		e.called()
+		e.told("Warning CannotResolveResourceReferences")
+		e.status(reconciler.StatusKindError)
+		e.is(managed.ReasonReconcileError, "")
+		pass(time.Second)
+		e.told("Warning CannotResolveResourceReferences")
+	}, func(*env) []managed.Option {
+		return []managed.Option{managed.WithReferenceResolver(managed.ReferenceResolverFn[*bucket](
+			func(context.Context, statedb.ReadTxn, *bucket) error { return errors.New("no such thing as a network") }))}
+	})
+}
+
 func TestAConnecterCanLookUpOtherRows(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.status(reconciler.StatusKindBlocked)
+		e.is(managed.ReasonReconcileWaiting, "")
+		e.told("Warning CannotConnectToProvider")
+		// The recheck finds what was known.
+		pass(2 * time.Minute)
+		e.told()
 		wtxn := e.db.WriteTxn(e.table)
 		_, _, err := e.table.Insert(wtxn, named("credentials"))
 		require.NoError(e, err)

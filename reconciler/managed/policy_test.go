@@ -107,7 +107,7 @@ func TestPoliciesThatCannotBeReadStopAndSaySo(t *testing.T) {
 		each(t, func(e *env) {
 			e.want(1, func(b *bucket) { b.SetAnnotation(managed.AnnotationManagementPolicies, text) })
 			e.called()
-			e.told("Warning InvalidManagementPolicy")
+			e.told("Warning CannotUseInvalidManagementPolicy")
 			e.rows(func(b *bucket) { require.Contains(e, b.Status.GetError(), want) })
 			pass(time.Hour)
 			e.told()
@@ -116,7 +116,7 @@ func TestPoliciesThatCannotBeReadStopAndSaySo(t *testing.T) {
 	}
 	each(t, func(e *env) {
 		e.want(1, func(b *bucket) { managed.SetDeletionPolicy(b, "Maybe") })
-		e.told("Warning InvalidManagementPolicy")
+		e.told("Warning CannotUseInvalidManagementPolicy")
 		e.rows(func(b *bucket) {
 			require.Equal(e, `policies: annotation "statekeel.io/deletion-policy" is "Maybe", must be "Delete" or "Orphan"`, b.Status.GetError())
 		})

@@ -125,6 +125,9 @@ func (p *pass[T]) waitForOthers() (over bool, err error) {
 func (p *pass[T]) blockOnRow() error {
 	others := errors.New("waits for the other finalizers of the object to be removed")
 	p.trail.add(others.Error())
+	if p.news(ReconcileWaiting(others)) {
+		p.tell(ReasonWaitsForOtherCleanup, others.Error())
+	}
 	p.mark(Deleting(), ReconcileWaiting(others))
 	_, _, watch, _ := p.r.table.GetWatch(p.txn, p.r.query(p.obj))
 	return reconciler.Blocked(others.Error(), watch)
@@ -135,16 +138,10 @@ func (p *pass[T]) resolve() (over bool, err error) {
 	if p.r.resolver == nil || WasDeleted(p.obj) {
 		return false, nil
 	}
-	err = p.r.resolver.ResolveReferences(p.ctx, p.txn, p.obj)
-	if err == nil {
-		return false, nil
+	if err := p.r.resolver.ResolveReferences(p.ctx, p.txn, p.obj); err != nil {
+		return true, p.fail(ReasonCannotResolve, "references", err)
 	}
-	if p.news(ReconcileWaiting(err)) {
-		p.warn(ReasonCannotResolve, err)
-	}
-	p.trail.add("references: " + err.Error())
-	p.mark(ReconcileWaiting(err))
-	return true, err
+	return false, nil
 }
 
 // hasOtherFinalizers reports whether an object has finalizers beside ours.

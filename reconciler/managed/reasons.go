@@ -5,38 +5,77 @@ package managed
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/statekeel/statekeel/reconciler/event"
 )
 
-// The reasons of the events that a managed reconciler records.
+// The reasons of the events that a managed reconciler records: these when something goes on, as
+// events of [event.TypeNormal],
 const (
-	ReasonEventPaused          event.Reason = "ReconciliationPaused"
-	ReasonDeletionRefused      event.Reason = "DeletionRefused"
-	ReasonPolicyInvalid        event.Reason = "InvalidManagementPolicy"
-	ReasonPollIntervalInvalid  event.Reason = "InvalidPollInterval"
-	ReasonCannotInitialize     event.Reason = "CannotInitializeManagedResource"
-	ReasonCannotTellIfCreated  event.Reason = "CannotTellIfCreated"
-	ReasonCannotResolve        event.Reason = "CannotResolveResourceReferences"
-	ReasonCannotConnect        event.Reason = "CannotConnectToProvider"
-	ReasonCannotDisconnect     event.Reason = "CannotDisconnectFromProvider"
-	ReasonCannotObserve        event.Reason = "CannotObserveExternalResource"
-	ReasonCannotCreate         event.Reason = "CannotCreateExternalResource"
-	ReasonCannotUpdate         event.Reason = "CannotUpdateExternalResource"
-	ReasonCannotDelete         event.Reason = "CannotDeleteExternalResource"
-	ReasonCannotPublish        event.Reason = "CannotPublishConnectionDetails"
-	ReasonCannotUnpublish      event.Reason = "CannotUnpublishConnectionDetails"
-	ReasonCannotFinalize       event.Reason = "CannotChangeFinalizer"
-	ReasonCannotWriteManaged   event.Reason = "CannotUpdateManagedResource"
-	ReasonPendingConfirmation  event.Reason = "PendingExternalResource"
-	ReasonCreated              event.Reason = "CreatedExternalResource"
-	ReasonUpdated              event.Reason = "UpdatedExternalResource"
-	ReasonDeletionRequested    event.Reason = "DeletedExternalResource"
+	// ReasonCreated: the outside system was asked to create the resource, and said that it did.
+	ReasonCreated event.Reason = "CreatedExternalResource"
+	// ReasonUpdated: it was asked to update it.
+	ReasonUpdated event.Reason = "UpdatedExternalResource"
+	// ReasonDeletionRequested: it was asked to delete it. That the resource is gone has no
+	// event: the object goes with it.
+	ReasonDeletionRequested event.Reason = "DeletedExternalResource"
+	// ReasonPendingConfirmation: what was created lately is not seen yet (see
+	// [WithCreationGracePeriod]).
+	ReasonPendingConfirmation event.Reason = "PendingExternalResource"
+	// ReasonEventPaused: the object is left alone from now on (see [SetPaused]).
+	ReasonEventPaused event.Reason = "ReconciliationPaused"
+	// ReasonWaitsForOtherCleanup: the object is to be deleted, and has finalizers of others, who
+	// have to clean up first.
 	ReasonWaitsForOtherCleanup event.Reason = "WaitingForOtherFinalizers"
 )
 
+// and these when something went wrong or somebody has to act, as events of [event.TypeWarning],
+// with the error as the message. What a step waits for, by [reconciler.Blocked], is told once, with
+// the reason of the step.
+const (
+	// ReasonCannotTellIfCreated: a person has to decide (see [DecideCreate]).
+	ReasonCannotTellIfCreated event.Reason = "CannotTellIfCreated"
+	// ReasonDeletionRefused: the object is to be deleted and paused (see [SetPaused]).
+	ReasonDeletionRefused event.Reason = "DeletionRefused"
+	// ReasonPolicyInvalid: the policies of the object cannot be read, and nothing is done until
+	// they can (see [SetManagementPolicies], [SetDeletionPolicy]).
+	ReasonPolicyInvalid event.Reason = "CannotUseInvalidManagementPolicy"
+	// ReasonPollIntervalInvalid: that of the object cannot be read, and that of all objects is
+	// used (see [SetPollInterval]).
+	ReasonPollIntervalInvalid event.Reason = "InvalidPollInterval"
+	// ReasonCannotInitialize: an [Initializer] failed.
+	ReasonCannotInitialize event.Reason = "CannotInitializeManagedResource"
+	// ReasonCannotResolve: a [ReferenceResolver] failed.
+	ReasonCannotResolve event.Reason = "CannotResolveResourceReferences"
+	// ReasonCannotConnect: [ExternalConnecter].Connect failed.
+	ReasonCannotConnect event.Reason = "CannotConnectToProvider"
+	// ReasonCannotDisconnect: [ExternalDisconnecter].Disconnect failed, which changes nothing.
+	ReasonCannotDisconnect event.Reason = "CannotDisconnectFromProvider"
+	// ReasonCannotObserve: [ExternalClient].Observe failed, or the resource does not exist and
+	// may not be created.
+	ReasonCannotObserve event.Reason = "CannotObserveExternalResource"
+	// ReasonCannotCreate: [ExternalClient].Create failed.
+	ReasonCannotCreate event.Reason = "CannotCreateExternalResource"
+	// ReasonCannotUpdate: [ExternalClient].Update failed.
+	ReasonCannotUpdate event.Reason = "CannotUpdateExternalResource"
+	// ReasonCannotDelete: [ExternalClient].Delete failed.
+	ReasonCannotDelete event.Reason = "CannotDeleteExternalResource"
+	// ReasonCannotPublish and ReasonCannotUnpublish: a [ConnectionPublisher] failed.
+	ReasonCannotPublish   event.Reason = "CannotPublishConnectionDetails"
+	ReasonCannotUnpublish event.Reason = "CannotUnpublishConnectionDetails"
+	// ReasonCannotFinalize: a [Finalizer] failed, or what it did could not be written.
+	ReasonCannotFinalize event.Reason = "CannotChangeFinalizer"
+	// ReasonCannotWriteManaged: what the reconciler has to note on the row could not be
+	// written.
+	ReasonCannotWriteManaged event.Reason = "CannotUpdateManagedResource"
+)
+
+// decideCreate is what a person has to do about a create of which nobody knows what came of it.
+const decideCreate = "find out, and note what you find on the row (managed.DecideCreate)"
+
 var (
-	errCreateUnsure  = errors.New("the external resource may or may not have been created: find out, and note what you find on the row (managed.DecideCreate)")
+	errCreateUnsure  = fmt.Errorf("%w: %s", ErrCreateUnsure, decideCreate)
 	errMissing       = errors.New("the external resource does not exist, and may not be created")
 	errStillThere    = errors.New("the external resource is still there")
 	errNotSeenYet    = errors.New("the external resource was created lately and is not seen yet")

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"log/slog"
 	"reflect"
+	"time"
 
 	"github.com/cilium/statedb"
 
@@ -49,6 +50,8 @@ type Reconciler[T Managed] struct {
 	untouched func(clone, row T) bool
 	memory    memory
 	figures   *figures
+	// began is when the reconciler was made: whatever an earlier process created was then.
+	began time.Time
 }
 
 var _ reconciler.Operations[*noRow] = (*Reconciler[*noRow])(nil)
@@ -74,6 +77,7 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []Option) (*Reconci
 	r := &Reconciler[T]{
 		db: cfg.DB, table: cfg.Table, clone: cfg.Clone, setStatus: cfg.SetStatus, getStatus: cfg.GetStatus,
 		opts: o, update: updateSteps[T](), remove: removeSteps[T](), untouched: untouched[T](),
+		began: time.Now(),
 	}
 	if err := errors.Join(complete(cfg), o.validate(), r.resolve()); err != nil {
 		return nil, err
@@ -180,7 +184,8 @@ func (r *Reconciler[T]) rowOf(ctx context.Context, txn statedb.ReadTxn, revision
 
 // Delete deletes the external resource of a row that was taken out of the table by force, if the
 // row has the finalizer, or something was created for it that its last version does not tell
-// of: the row was replaced, or could not be written. It returns an error for as long as the resource is there.
+// of: the row was replaced, or could not be written. It returns an error for as long as the
+// resource is there.
 func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, obj T) error {
 	key := object.KeyOf(obj)
 	if kept := r.memory.recall(key); !HasFinalizer(obj, r.finalizerName) && !kept.unwritten && (kept.annotations == nil || hasNotes(obj)) {

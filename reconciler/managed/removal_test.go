@@ -105,6 +105,9 @@ func TestOtherFinalizersAreWaitedForWithoutPolling(t *testing.T) {
 		e.called()
 		e.status(reconciler.StatusKindBlocked)
 		e.is(managed.ReasonReconcileWaiting, managed.ReasonDeleting)
+		e.told("Normal WaitingForOtherFinalizers")
+		pass(2 * time.Minute)
+		e.told()
 		e.holds(1)
 
 		// Whoever has the other finalizer knows nothing of this reconciler's status.

@@ -4,7 +4,6 @@
 package request_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/statekeel/statekeel/internal/testlog"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/request"
 )
@@ -73,7 +73,7 @@ type env struct {
 	apps       statedb.RWTable[*app]
 	pods       statedb.RWTable[*pod]
 	controller *request.Controller[request.Request]
-	log        *logs
+	log        *testlog.Buffer
 	stop       func()
 
 	mu sync.Mutex
@@ -109,7 +109,7 @@ func inBubble(t *testing.T, test func(e *env), change func(e *env, cfg *request.
 }
 
 func newEnv(t *testing.T) *env {
-	e := &env{T: t, db: statedb.New(), log: &logs{}, running: map[request.Request]bool{}}
+	e := &env{T: t, db: statedb.New(), log: &testlog.Buffer{}, running: map[request.Request]bool{}}
 	require.NoError(t, e.db.Start())
 	t.Cleanup(func() { require.NoError(t, e.db.Stop()) })
 	e.apps = statedb.MustNewTable(e.db, "apps", appIndex)
@@ -252,21 +252,3 @@ func (e *env) rows() map[string]string {
 }
 
 type rows = map[string]string
-
-// logs collects what was logged.
-type logs struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/testlog"
 	"github.com/statekeel/statekeel/reconciler/object"
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
@@ -21,7 +22,7 @@ func named(name string, records ...string) *zone {
 }
 
 func TestBaseReconcilesAResourceWithoutALoop(t *testing.T) {
-	log := &logs{}
+	log := &testlog.Buffer{}
 	base := stateful.NewBaseStatefulReconciler[*zone, []string, string](slog.New(slog.NewTextHandler(log, nil)))
 	s, z := newServer(), named("web", "a", "b")
 	require.NoError(t, base.Reconcile(t.Context(), z, s))
@@ -40,7 +41,7 @@ func TestBaseReconcilesAResourceWithoutALoop(t *testing.T) {
 }
 
 func TestABaseReadsNothingWhereItCannotAndTellsItsLogger(t *testing.T) {
-	log := &logs{}
+	log := &testlog.Buffer{}
 	for _, logger := range []*slog.Logger{nil, slog.New(slog.NewTextHandler(log, nil))} {
 		base := stateful.BaseStatefulReconciler[*zone, []string, string]{Logger: logger}
 		s, z := newServer(), named("web", "a")

@@ -4,7 +4,6 @@
 package stateful_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -19,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/statekeel/statekeel/internal/testlog"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/object"
 	"github.com/statekeel/statekeel/reconciler/stateful"
@@ -174,7 +174,7 @@ type env struct {
 	db    *statedb.DB
 	table statedb.RWTable[*zone]
 	loop  *reconciler.Loop[*zone]
-	log   *logs
+	log   *testlog.Buffer
 }
 
 // impl is what the tests give to a loop.
@@ -190,7 +190,7 @@ func inBubble(t *testing.T, of impl, test func(e *env), opts ...reconciler.Optio
 }
 
 func newEnv(t *testing.T) *env {
-	e := &env{T: t, db: statedb.New(), log: &logs{}}
+	e := &env{T: t, db: statedb.New(), log: &testlog.Buffer{}}
 	require.NoError(t, e.db.Start())
 	t.Cleanup(func() { require.NoError(t, e.db.Stop()) })
 	table, err := statedb.NewTable(e.db, "zones", byName)
@@ -297,23 +297,5 @@ func pass(d time.Duration) {
 
 func adds(records ...string) changes    { return changes{ItemsToAdd: records} }
 func removes(records ...string) changes { return changes{ItemsToRemove: records} }
-
-// logs collects what was logged.
-type logs struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
 
 func newLoop(e *env, of impl) (*reconciler.Loop[*zone], error) { return stateful.New(e.config(of)) }

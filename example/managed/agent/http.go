@@ -10,11 +10,12 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/statekeel/statekeel/example/httpserve"
+
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 
-	"github.com/statekeel/statekeel/example/managed/broker"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/debug"
 	"github.com/statekeel/statekeel/reconciler/event"
@@ -42,7 +43,7 @@ var httpCell = cell.Module(
 		mux.HandleFunc("GET /events", func(w http.ResponseWriter, _ *http.Request) { dump(w, db, events) })
 		mux.Handle("/debug/reconciler/", debug.New(registry))
 		jobs.Add(job.OneShot("http", func(ctx context.Context, _ cell.Health) error {
-			return broker.Serve(ctx, o.Listener, mux)
+			return httpserve.Serve(ctx, o.Listener, mux)
 		}))
 	}),
 )

@@ -4,15 +4,12 @@
 package broker
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
-	"time"
 
 	"github.com/statekeel/statekeel/example/managed/api"
 )
@@ -36,28 +33,6 @@ func NewHandler(store *Store, faults Faults) (http.Handler, error) {
 	mux.HandleFunc("GET /admin/audit", s.audit)
 	mux.HandleFunc("POST /admin/drift", s.drift)
 	return mux, nil
-}
-
-// headTimeout is how long a client may take to send the head of a request.
-const headTimeout = 10 * time.Second
-
-// Serve answers requests until the context ends. It closes the listener. An error means that it
-// could not go on.
-func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: headTimeout}
-	stopped := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		_ = server.Close()
-	})
-	err := server.Serve(listener)
-	if !stop() {
-		<-stopped
-	}
-	if !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve HTTP on %s: %w", listener.Addr(), err)
-	}
-	return nil
 }
 
 type server struct{ store *Store }

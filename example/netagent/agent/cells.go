@@ -6,6 +6,8 @@ package agent
 import (
 	"context"
 
+	"github.com/statekeel/statekeel/example/httpserve"
+
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
@@ -65,7 +67,7 @@ var httpCell = cell.Module(
 			Reconcilers: reconcilers, Figures: figures,
 		}
 		jobs.Add(job.OneShot("http", func(ctx context.Context, _ cell.Health) error {
-			return httpapi.Serve(ctx, o.Listener, api.Handler())
+			return httpserve.Serve(ctx, o.Listener, api.Handler())
 		}, job.WithShutdown()))
 	}),
 )

@@ -4,11 +4,8 @@
 package httpapi
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -232,39 +229,4 @@ func TestTablesAndUsageAreServed(t *testing.T) {
 	assert.Equal(t, usageText, body)
 	code, _ = f.do("GET", "/nope", "")
 	assert.Equal(t, 404, code)
-}
-
-func TestServeHangsUpWhenItsContextEnds(t *testing.T) {
-	f := newFixture(t)
-	f.apply(file)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, listener, f.handler) }()
-
-	// A request whose answer goes on for ever.
-	transport := &http.Transport{}
-	client := &http.Client{Transport: transport}
-	response, err := client.Get("http://" + listener.Addr().String() + "/statedb/changes/links")
-	require.NoError(t, err)
-	first := make([]byte, 1)
-	_, err = io.ReadFull(response.Body, first)
-	require.NoError(t, err, "the change that there is")
-
-	cancel()
-	require.NoError(t, <-ended)
-	_, err = io.ReadAll(response.Body)
-	if err != nil {
-		assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	}
-	require.NoError(t, response.Body.Close())
-	transport.CloseIdleConnections()
-	_, err = net.Dial("tcp", listener.Addr().String())
-	assert.Error(t, err)
-
-	listener, err = net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	assert.ErrorContains(t, Serve(t.Context(), listener, f.handler), "serve HTTP on 127.0.0.1:")
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package httpapi
+// Package httpserve serves HTTP for as long as a program runs.
+package httpserve
 
 import (
 	"context"
@@ -12,8 +13,8 @@ import (
 	"time"
 )
 
-// The times a client may take to send a head, and an idle connection may stay. An
-// answer may take as long as it likes: /statedb/changes goes on for ever.
+// The times that a client may take to send a head, and an idle connection may stay. An
+// answer may take as long as it likes: some go on for ever.
 const (
 	headTimeout = 10 * time.Second
 	idleTimeout = time.Minute

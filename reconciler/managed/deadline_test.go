@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+// The context of the calls makes its timer when somebody asks for it. Whoever uses it must
+// not be able to tell.
+
+// waves is how often all workers have to be at work until each object had its turn.
+const waves = 2
+
+func timeout(d time.Duration) func(*env) []managed.Option {
+	return func(*env) []managed.Option { return []managed.Option{managed.WithTimeout(d), onceOnly()} }
+}
+
+// onceOnly lets nothing be tried again while the test runs.
+func onceOnly() managed.Option { return managed.WithLoop(reconciler.WithRetry(time.Hour, time.Hour)) }
+
+func TestCallsKnowTheirDeadline(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
+			at, ok := ctx.Deadline()
+			assert.True(e, ok)
+			assert.Equal(e, 3*time.Second, time.Until(at))
+			assert.NoError(e, ctx.Err())
+			return nil
+		})
+		e.want(1)
+		e.called("connect", "observe", "create")
+	}, timeout(3*time.Second))
+}
+
+func TestTheDeadlineOfTheProgramIsThatOfTheCallsIfItIsEarlier(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
+			at, ok := ctx.Deadline()
+			assert.True(e, ok)
+			assert.Equal(e, time.Second, time.Until(at))
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		e.want(1)
+		pass(waves * time.Second)
+		e.is(managed.ReasonReconcileError, "")
+	}, func(*env) []managed.Option {
+		return []managed.Option{
+			managed.WithTimeout(3 * time.Second), managed.WithLoop(reconciler.WithTimeout(time.Second)), onceOnly(),
+		}
+	})
+}
+
+// Whatever a client waits with, it waits for three seconds.
+func TestCallsAreOverAtTheirDeadline(t *testing.T) {
+	type key struct{}
+	for name, wait := range map[string]func(ctx context.Context) error{
+		"done": func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+		"polling": func(ctx context.Context) error {
+			for ctx.Err() == nil {
+				time.Sleep(100 * time.Millisecond)
+			}
+			return ctx.Err()
+		},
+		"child": func(ctx context.Context) error {
+			child, cancel := context.WithTimeout(context.WithValue(ctx, key{}, 1), time.Hour)
+			defer cancel()
+			<-child.Done()
+			return child.Err()
+		},
+		"func": func(ctx context.Context) error {
+			over := make(chan struct{})
+			context.AfterFunc(ctx, func() { close(over) })
+			<-over
+			return context.Cause(ctx)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(e *env) {
+				e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
+					begun := time.Now()
+					err := wait(ctx)
+					assert.ErrorIs(e, err, context.DeadlineExceeded)
+					assert.Equal(e, 3*time.Second, time.Since(begun))
+					return err
+				})
+				e.want(1)
+				pass(waves * 3 * time.Second)
+				e.is(managed.ReasonReconcileError, "")
+			}, timeout(3*time.Second))
+		})
+	}
+}
+
+func TestCallsAreOverWhenTheProgramStops(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
+			<-ctx.Done()
+			assert.ErrorIs(e, ctx.Err(), context.Canceled)
+			return ctx.Err()
+		})
+		e.want(1)
+		e.stop()
+		e.told()
+	}, nil)
+}
+
+// A client that keeps the context of a call cannot go on with it, whether it has used it or not.
+func TestTheContextOfACallEndsWithThePass(t *testing.T) {
+	for name, use := range map[string]func(ctx context.Context){
+		"unused":  func(context.Context) {},
+		"used":    func(ctx context.Context) { ctx.Done() },
+		"watched": func(ctx context.Context) { context.AfterFunc(ctx, func() {}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(e *env) {
+				kept := make(chan context.Context, 4*len(e.names))
+				e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
+					use(ctx)
+					kept <- ctx
+					return nil
+				})
+				e.want(1)
+				require.GreaterOrEqual(e, len(kept), len(e.names))
+				for range e.names {
+					ctx := <-kept
+					require.ErrorIs(e, ctx.Err(), context.Canceled)
+					select {
+					case <-ctx.Done():
+					default:
+						require.Fail(e, "the context goes on")
+					}
+					require.ErrorIs(e, context.Cause(ctx), context.Canceled)
+					// A child of it is over at once.
+					child, cancel := context.WithCancel(ctx)
+					require.Error(e, child.Err())
+					cancel()
+				}
+			}, timeout(3*time.Second))
+		})
+	}
+}

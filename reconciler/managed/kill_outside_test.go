@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+// outside is a system that answers what was so a while ago: what was created is not seen yet, and
+// what was deleted is seen for some time. What it is asked to do it does at once. Its fields are
+// guarded by the lock of the world.
+type outside struct {
+	// chosen: it chooses the names of what it creates; else they are those of the rows.
+	chosen  bool
+	created int
+	past    map[string][]version
+	// lag is how long ago it was what is told next.
+	lag func() time.Duration
+	// stays says of a resource whose deletion is asked for whether it stays for now.
+	stays func(id string) bool
+	// faults: calls fail at random.
+	faults bool
+	rnd    *rand.Rand
+	// refused says of whom a create was refused: the first one is, unless it is nil.
+	refused map[string]bool
+	// twice is what was created though there was one.
+	twice []string
+}
+
+// version is what one resource is from a time on.
+type version struct {
+	since  time.Time
+	owner  string
+	size   int
+	exists bool
+}
+
+func (o *outside) is(id string) version {
+	if past := o.past[id]; len(past) > 0 {
+		return past[len(past)-1]
+	}
+	return version{}
+}
+
+// was returns what is told of a resource.
+func (o *outside) was(id string) (told version) {
+	at := time.Now().Add(-o.lag())
+	for _, v := range o.past[id] {
+		if !v.since.After(at) {
+			told = v
+		}
+	}
+	return told
+}
+
+func (o *outside) becomes(id string, v version) {
+	v.since = time.Now()
+	o.past[id] = append(o.past[id], v)
+}
+
+// owned returns the names of what exists for an object.
+func (o *outside) owned(owner string) (ids []string) {
+	for id := range o.past {
+		if v := o.is(id); v.exists && v.owner == owner {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// create creates what is wanted, under the name that it may have. It does nothing if there is
+// something of that name.
+func (o *outside) create(owner, name string, size int) (id string) {
+	if o.chosen {
+		o.created++
+		name = fmt.Sprintf("%s-%d", owner, o.created)
+	}
+	if o.is(name).exists {
+		return name
+	}
+	if others := o.owned(owner); len(others) > 0 {
+		o.twice = append(o.twice, fmt.Sprintf("%s beside %v", name, others))
+	}
+	o.becomes(name, version{owner: owner, size: size, exists: true})
+	return name
+}
+
+var (
+	errNotFound = errors.New("404")
+	errRefused  = errors.New("quota")
+)
+
+// refuse refuses the first create of each object, if that is wanted.
+func (o *outside) refuse(owner string) error {
+	if o.refused == nil || o.refused[owner] {
+		return nil
+	}
+	o.refused[owner] = true
+	return errRefused
+}
+
+func (o *outside) update(id string, size int) error {
+	v := o.is(id)
+	if !v.exists {
+		return errNotFound
+	}
+	v.size = size
+	o.becomes(id, v)
+	return nil
+}
+
+func (o *outside) remove(id string) {
+	if v := o.is(id); v.exists && !o.stays(id) {
+		v.exists = false
+		o.becomes(id, v)
+	}
+}
+
+// failing says what a call is going to fail with: before it does anything, or after.
+func (o *outside) failing() (before, after error, slow bool) {
+	if !o.faults {
+		return nil, nil, false
+	}
+	switch o.rnd.IntN(30) {
+	case 0:
+		before = errors.New("503")
+	case 1:
+		before = reconciler.RetryAfter(errors.New("429"), time.Second)
+	case 2, 3:
+		after = fmt.Errorf("connection reset: %w", managed.ErrCreateUnsure)
+	case 4:
+		slow = true
+	}
+	return before, after, slow
+}
+
+// connection is a client of one pass of one process.
+type connection struct {
+	p   *process
+	key string
+}
+
+var (
+	_ managed.ExternalClient[*bucket] = (*connection)(nil)
+	_ managed.ExternalDisconnecter    = (*connection)(nil)
+)
+
+// Connect makes a client for a pass.
+func (p *process) Connect(ctx context.Context, b *bucket) (managed.ExternalClient[*bucket], error) {
+	c := &connection{p, b.Name}
+	return c, c.call(ctx, "connect", func(*outside) error { return nil })
+}
+
+// call does something outside, if the process lives to do it, and answers, if it lives to hear it.
+func (c *connection) call(ctx context.Context, op string, do func(o *outside) error) error {
+	if err := c.p.reach("before "+op, c.key); err != nil {
+		return err
+	}
+	var before, after error
+	var slow bool
+	if err := c.p.alive(func(w *world) error {
+		before, after, slow = w.outside.failing()
+		return before
+	}); err != nil {
+		return err
+	}
+	if slow {
+		select {
+		case <-time.After(300 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := c.p.alive(func(w *world) error { return do(w.outside) }); err != nil {
+		return err
+	}
+	if err := c.p.reach("after "+op, c.key); err != nil {
+		return err
+	}
+	return after
+}
+
+func (c *connection) Observe(ctx context.Context, b *bucket) (seen managed.ExternalObservation, err error) {
+	err = c.call(ctx, "observe", func(o *outside) error {
+		v := o.was(managed.GetExternalName(b))
+		if !v.exists {
+			return nil
+		}
+		seen.ResourceExists, seen.ResourceUpToDate = true, v.size == b.Size
+		b.Seen = v.size
+		if b.Region == "" {
+			b.Region, seen.ResourceLateInitialized = "north", true
+		}
+		return nil
+	})
+	return seen, err
+}
+
+func (c *connection) Create(ctx context.Context, b *bucket) error {
+	// What is about to be created has to be known before, to a process that has lost its table.
+	if c.p.w.filed() {
+		if err := c.p.file("file-pending", b); err != nil {
+			return err
+		}
+	}
+	var id string
+	if err := c.call(ctx, "create", func(o *outside) error {
+		if err := o.refuse(b.Name); err != nil {
+			return err
+		}
+		id = o.create(b.Name, managed.GetExternalName(b), b.Size)
+		return nil
+	}); err != nil {
+		return err
+	}
+	managed.SetExternalName(b, id)
+	return nil
+}
+
+func (c *connection) Update(ctx context.Context, b *bucket) error {
+	return c.call(ctx, "update", func(o *outside) error { return o.update(managed.GetExternalName(b), b.Size) })
+}
+
+func (c *connection) Delete(ctx context.Context, b *bucket) error {
+	return c.call(ctx, "delete", func(o *outside) error {
+		o.remove(managed.GetExternalName(b))
+		return nil
+	})
+}
+
+func (c *connection) Disconnect(ctx context.Context) error {
+	return c.call(ctx, "disconnect", func(*outside) error { return nil })
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+// process is a program with a table and a loop, which reads what it wants from a file.
+type process struct {
+	w     *world
+	store *store
+	// over: it has reached the point at which it is killed. dead: nothing that it does has an
+	// effect. Guarded by the lock of the world.
+	over, dead bool
+	// cancel lets the loop end, end waits until it has.
+	cancel context.CancelFunc
+	end    func()
+}
+
+const (
+	killGrace   = 2 * time.Second
+	killTimeout = time.Second
+	// longestLag is that of what the outside system tells: less than the grace.
+	longestLag = 1500 * time.Millisecond
+)
+
+// start starts a process in the place of the one before, on what that has left.
+func (w *world) start() {
+	w.Helper()
+	p := &process{w: w}
+	if w.ending == stopped && w.p != nil {
+		p.store = w.p.store
+	} else {
+		p.store = newStore(w)
+	}
+	p.store.mu.Lock()
+	p.store.owner = p
+	p.store.mu.Unlock()
+	p.restore()
+	p.sync(true)
+	ctx, cancel := context.WithCancel(w.Context())
+	p.cancel = cancel
+	loop, err := managed.New(p.config(), p.options()...)
+	require.NoError(w, err)
+	w.p = p
+	ended := make(chan error, 1)
+	go func() { ended <- loop.Run(ctx) }()
+	p.end = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(w, <-ended)
+	})
+	w.Cleanup(p.end)
+}
+
+func (p *process) config() reconciler.Config[*bucket] {
+	cfg := reconciler.Config[*bucket]{
+		DB: p.store.db, Table: p.store,
+		Clone: (*bucket).Clone, SetStatus: (*bucket).SetStatus, GetStatus: (*bucket).GetStatus,
+		Log: slog.New(slog.DiscardHandler),
+		Options: []reconciler.Option{
+			reconciler.WithJitter(0), reconciler.WithRetry(200*time.Millisecond, 2*time.Second),
+			reconciler.WithConcurrency(p.w.workers),
+		},
+	}
+	if p.w.sweeps {
+		cfg.Sweeper = p
+		cfg.Options = append(cfg.Options, reconciler.WithPruning(3*time.Second))
+	}
+	return cfg
+}
+
+func (p *process) options() []managed.Option {
+	opts := []managed.Option{
+		managed.WithExternalConnecter(p),
+		managed.WithTimeout(killTimeout), managed.WithCreationGracePeriod(killGrace),
+		managed.WithPollInterval(5 * time.Second),
+	}
+	if !p.w.chosen {
+		opts = append(opts, deterministic(nil)...)
+	}
+	if p.w.filed() {
+		opts = append(opts, managed.WithCriticalAnnotationUpdater(p))
+	}
+	return opts
+}
+
+// UpdateCriticalAnnotations writes annotations into the file, after each create.
+func (p *process) UpdateCriticalAnnotations(_ context.Context, b *bucket) error {
+	return p.file("file", b)
+}
+
+// file writes the annotations of a row into the file.
+func (p *process) file(point string, b *bucket) error {
+	if err := p.reach("before "+point, b.Name); err != nil {
+		return err
+	}
+	if err := p.alive(func(w *world) error {
+		w.notes[b.Name] = maps.Clone(b.Annotations)
+		return nil
+	}); err != nil {
+		return err
+	}
+	return p.reach("after "+point, b.Name)
+}
+
+// List lists what there is outside, as it was a while ago.
+func (p *process) List(_ context.Context, _ statedb.ReadTxn, yield func(*bucket) bool) error {
+	var listed []*bucket
+	if err := p.alive(func(w *world) error {
+		for id := range w.outside.past {
+			if v := w.outside.was(id); v.exists {
+				b := named(v.owner)
+				managed.SetExternalName(b, id)
+				b.SetFinalizers([]string{managed.FinalizerName})
+				listed = append(listed, b)
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, b := range listed {
+		if !yield(b) {
+			break
+		}
+	}
+	return nil
+}
+
+// restore puts the rows that the process before has left into the table, and asks for a pass of
+// each: what loops find Done they leave alone.
+func (p *process) restore() {
+	rows := p.store.rows()
+	p.w.change(func() { rows = append(rows, p.w.kept...) })
+	wtxn := p.store.db.WriteTxn(p.store.RWTable)
+	defer wtxn.Commit()
+	for _, b := range rows {
+		_, _, err := p.store.RWTable.Insert(wtxn, b.Clone().SetStatus(reconciler.StatusPending()))
+		require.NoError(p.w, err)
+	}
+}
+
+// writer writes as the program does, which no point of the loop is about.
+func (p *process) writer() managed.Writer[*bucket] {
+	cfg := p.config()
+	cfg.Table = p.store.RWTable
+	return managed.NewWriter(cfg, func(desired, stored *bucket) {
+		desired.Seen, desired.Region = stored.Seen, stored.Region
+	})
+}
+
+// edit changes a row, if there is one.
+func (p *process) edit(b *bucket, change func(*bucket)) {
+	wtxn := p.store.db.WriteTxn(p.store.RWTable)
+	defer wtxn.Commit()
+	_, err := p.writer().Edit(wtxn, b, change)
+	require.NoError(p.w, err)
+}
+
+// sync makes the table want what the file does, and the file forget what is gone. starting: there
+// are no rows yet but those that the process before has left.
+func (p *process) sync(starting bool) {
+	wtxn := p.store.db.WriteTxn(p.store.RWTable)
+	defer wtxn.Commit()
+	p.w.change(func() {
+		if p.dead {
+			return
+		}
+		for _, name := range p.w.names {
+			require.NoError(p.w, p.syncOne(wtxn, name, starting))
+		}
+	})
+}
+
+func (p *process) syncOne(wtxn statedb.WriteTxn, name string, starting bool) error {
+	w := p.w
+	is, wanted := w.wants[name]
+	row, _, found := p.store.RWTable.Get(wtxn, byName.Query(name))
+	desired := named(name)
+	desired.Size = is.size
+	if !found && w.filed() {
+		desired.Annotations = maps.Clone(w.notes[name])
+	}
+	switch {
+	case !found && is.deleted && !starting:
+		delete(w.wants, name)
+		delete(w.notes, name)
+		return nil
+	case !found && !wanted, found && managed.WasDeleted(row):
+		return nil
+	case wanted && (!found || !is.deleted):
+		if _, err := p.writer().Apply(wtxn, desired); err != nil {
+			return err
+		}
+	}
+	if wanted && !is.deleted {
+		return nil
+	}
+	_, err := p.writer().Delete(wtxn, desired)
+	return err
+}
+
+// begin starts the first process of a world, and waits until it has nothing to do.
+func (w *world) begin() {
+	w.start()
+	synctest.Wait()
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// story is something that a program wants, with the steps that it takes, each of which is killed
+// before and after.
+type story struct {
+	name string
+	// before is what there is already, tell what the program wants then of each object, and
+	// turn what it wants instead when it finds itself killed.
+	before, tell, turn func(w *world, name string)
+	// steps are those that are taken for each object, filed those that come with a file of
+	// notes.
+	steps, filed []string
+	// found: it is about what is there before anybody wants it. That needs names that are known,
+	// and would be swept.
+	found bool
+}
+
+func wants(size int) func(w *world, name string) {
+	return func(w *world, name string) { w.want(name, size) }
+}
+
+func forgoes(w *world, name string) { w.forgo(name) }
+
+func nothing(*world, string) {}
+
+// everyPass are the steps that every pass takes.
+var everyPass = []string{"connect", "observe", "disconnect", "write outcome"}
+
+var stories = []story{
+	{
+		name: "create", before: nothing, tell: wants(1), turn: forgoes,
+		steps: []string{"write create-pending", "create", "write create-succeeded", "write late"},
+		filed: []string{"file-pending", "file"},
+	},
+	{
+		name: "create-refused", before: nothing, turn: forgoes,
+		tell: func(w *world, name string) {
+			w.change(func() { w.outside.refused = map[string]bool{} })
+			w.want(name, 1)
+		},
+		steps: []string{"write create-pending", "create", "write create-failed", "write create-succeeded", "write late"},
+		filed: []string{"file-pending", "file"},
+	},
+	{
+		name: "take-over", turn: forgoes, found: true,
+		before: func(w *world, name string) {
+			w.change(func() { w.outside.create(name, name, 1) })
+		},
+		tell:  wants(1),
+		steps: []string{"write finalizer"},
+	},
+	{
+		name: "update", before: wants(1), tell: wants(2), turn: forgoes,
+		steps: []string{"update"},
+	},
+	{
+		name: "delete", before: wants(1), tell: forgoes, turn: wants(3),
+		steps: []string{"delete", "write drop"},
+	},
+}
+
+// all returns the steps of a story.
+func (s story) all(of setup) []string {
+	steps := slices.Concat(everyPass, s.steps)
+	if of.filed() {
+		steps = append(steps, s.filed...)
+	}
+	slices.Sort(steps)
+	return steps
+}
+
+const firstName = "a"
+
+// narrate tells a story in a world of its own, until nothing is left to be done. The process is
+// killed when it reaches a point for the first object for the nth time, or not if point is empty.
+// turns: the program wants something else when it comes back.
+func narrate(t *testing.T, of setup, s story, point string, nth int, turns bool) (reached []string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		names := []string{firstName}
+		if of.workers > 1 {
+			names = append(names, "b", "c")
+		}
+		w := newWorld(t, of, names...)
+		w.outside.lag = func() time.Duration { return 300 * time.Millisecond }
+		asked := map[string]bool{}
+		w.outside.stays = func(id string) bool {
+			stays := !asked[id]
+			asked[id] = true
+			return stays
+		}
+		w.each(s.before)
+		w.begin()
+		// By then the grace is over, too.
+		pass(longestLag + killGrace + killTimeout)
+		w.change(func() {
+			w.kill = func(at, key string) bool {
+				if key != firstName {
+					return false
+				}
+				reached = append(reached, at)
+				if at == point {
+					nth--
+				}
+				return at == point && nth == 0
+			}
+		})
+		w.each(s.tell)
+		w.p.sync(false)
+		w.meanwhile = func() {
+			if turns {
+				w.each(s.turn)
+			}
+		}
+		killed := false
+		for range 15 {
+			pass(200 * time.Millisecond)
+			killed = w.carryOn() || killed
+		}
+		require.Equal(w, point != "", killed, "killed at %q", point)
+		w.settle()
+		w.p.end()
+	})
+	return reached
+}
+
+func TestKilledAtEveryStepNothingIsLeakedOrCreatedTwice(t *testing.T) {
+	for _, of := range setups() {
+		for _, s := range stories {
+			if s.found && (of.chosen || of.sweeps) || of.sweeps && (of.chosen || of.ending != tableLost) {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s/%s", s.name, of), func(t *testing.T) {
+				reached := narrate(t, of, s, "", 0, false)
+				require.Equal(t, s.all(of), stepsOf(reached), "the steps that are killed before and after")
+				seen := map[string]int{}
+				for _, point := range reached {
+					seen[point]++
+					for _, turns := range []bool{false, true} {
+						narrate(t, of, s, point, seen[point], turns)
+					}
+				}
+			})
+		}
+	}
+}
+
+// stepsOf returns the steps that were reached before and after.
+func stepsOf(reached []string) (steps []string) {
+	for _, point := range reached {
+		step, before := strings.CutPrefix(point, "before ")
+		if before && !slices.Contains(steps, step) && slices.Contains(reached, "after "+step) {
+			steps = append(steps, step)
+		}
+	}
+	slices.Sort(steps)
+	return steps
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+// store is a table of which every write of the loop is a point that a process may be killed at,
+// before and after. The program writes to the table inside, past the points.
+type store struct {
+	statedb.RWTable[*bucket]
+	db *statedb.DB
+
+	// mu is taken with the lock of the table held, and the other way round never.
+	mu sync.Mutex
+	// owner is the process whose loop writes.
+	owner *process
+	// written is what is not seen yet.
+	written []write
+}
+
+// write is a write of a row, which is seen when the table has the revision.
+type write struct {
+	what, key string
+	revision  statedb.Revision
+}
+
+func newStore(w *world) *store {
+	s := &store{}
+	s.db = statedb.New(statedb.WithMetrics(commits{statedb.NewExpVarMetrics(false), s}))
+	table, err := statedb.NewTable(s.db, "buckets", byName)
+	require.NoError(w, err)
+	s.RWTable = table
+	require.NoError(w, s.db.Start())
+	w.Cleanup(func() { require.NoError(w, s.db.Stop()) })
+	return s
+}
+
+// rows returns the rows as they are at this moment.
+func (s *store) rows() (rows []*bucket) {
+	for b := range s.All(s.db.ReadTxn()) {
+		rows = append(rows, b)
+	}
+	return rows
+}
+
+// get returns a row, nil if there is none.
+func (s *store) get(name string) *bucket {
+	b, _, _ := s.Get(s.db.ReadTxn(), byName.Query(name))
+	return b
+}
+
+func (s *store) Insert(wtxn statedb.WriteTxn, b *bucket) (*bucket, bool, error) {
+	what := s.begin(wtxn, b)
+	old, had, err := s.RWTable.Insert(wtxn, b)
+	s.wrote(wtxn, what, b, err)
+	return old, had, err
+}
+
+func (s *store) CompareAndSwap(wtxn statedb.WriteTxn, revision statedb.Revision, b *bucket) (*bucket, bool, error) {
+	what := s.begin(wtxn, b)
+	old, had, err := s.RWTable.CompareAndSwap(wtxn, revision, b)
+	s.wrote(wtxn, what, b, err)
+	return old, had, err
+}
+
+func (s *store) Delete(wtxn statedb.WriteTxn, b *bucket) (*bucket, bool, error) {
+	s.process().reach("before write drop", b.Name)
+	old, had, err := s.RWTable.Delete(wtxn, b)
+	s.wrote(wtxn, "drop", b, err)
+	return old, had, err
+}
+
+func (s *store) process() *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.owner
+}
+
+// begin is the moment before a write, which it names.
+func (s *store) begin(wtxn statedb.WriteTxn, b *bucket) (what string) {
+	old, _, _ := s.Get(wtxn, byName.Query(b.Name))
+	if what = difference(old, b); what != "" {
+		s.process().reach("before write "+what, b.Name)
+	}
+	return what
+}
+
+// difference names what is written over an old row, which may be nil. Nothing is what comes
+// before a drop in the same transaction.
+func difference(old, b *bucket) string {
+	if old == nil {
+		old = &bucket{}
+	}
+	noted := func(key string) bool { return b.Annotations[key] != old.Annotations[key] }
+	switch {
+	case noted(managed.AnnotationCreatePending):
+		return "create-pending"
+	case noted(managed.AnnotationCreateSucceeded):
+		return "create-succeeded"
+	case noted(managed.AnnotationCreateFailed):
+		return "create-failed"
+	case len(b.Finalizers) > len(old.Finalizers):
+		return "finalizer"
+	case b.Region != old.Region:
+		return "late"
+	case b.Status != old.Status || !slices.Equal(b.Conditions, old.Conditions) || !maps.Equal(b.Annotations, old.Annotations) || b.Seen != old.Seen:
+		return "outcome"
+	}
+	return ""
+}
+
+func (s *store) wrote(wtxn statedb.WriteTxn, what string, b *bucket, err error) {
+	if err != nil || what == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written = append(s.written, write{what, b.Name, s.RWTable.Revision(wtxn)})
+}
+
+// commits hears of the transactions of a store.
+type commits struct {
+	statedb.Metrics
+	s *store
+}
+
+// WriteTxnTotalAcquisition is called when a transaction begins, with the lock of the table: what
+// is not seen now never will be.
+func (c commits) WriteTxnTotalAcquisition(string, []string, time.Duration) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if len(c.s.written) == 0 {
+		return
+	}
+	at := c.s.Revision(c.s.db.ReadTxn())
+	c.s.written = slices.DeleteFunc(c.s.written, func(w write) bool { return w.revision > at })
+}
+
+// WriteTxnDuration is called when a transaction has ended, by the goroutine that ended it.
+func (c commits) WriteTxnDuration(string, []string, time.Duration) {
+	for _, w := range c.s.seen() {
+		c.s.process().reach("after write "+w.what, w.key)
+	}
+}
+
+// seen returns what was written and is seen now, once.
+func (s *store) seen() (seen []write) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.written) == 0 {
+		return nil
+	}
+	at := s.Revision(s.db.ReadTxn())
+	for _, w := range s.written {
+		if w.revision <= at {
+			seen = append(seen, w)
+		}
+	}
+	s.written = slices.DeleteFunc(s.written, func(w write) bool { return w.revision <= at })
+	return seen
+}

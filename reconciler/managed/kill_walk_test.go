@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+// schedule is a walk of a program that wants this and that, and is killed in the middle of it.
+type schedule struct {
+	*world
+	rnd *rand.Rand
+}
+
+func newSchedule(t *testing.T, seed uint64) *schedule {
+	all := setups()
+	s := &schedule{newWorld(t, all[int(seed)%len(all)], "a", "b", "c"), rand.New(rand.NewPCG(seed, 6))}
+	lag := rand.New(rand.NewPCG(seed, 1))
+	s.outside.lag = func() time.Duration { return time.Duration(lag.Int64N(int64(longestLag))) }
+	s.outside.stays = func(string) bool { return lag.IntN(3) == 0 }
+	s.outside.faults, s.outside.rnd = true, rand.New(rand.NewPCG(seed, 2))
+	return s
+}
+
+// arm lets the process be killed at one of the next points.
+func (s *schedule) arm() {
+	left := 1 + s.rnd.IntN(40)
+	s.change(func() {
+		s.kill = func(string, string) bool {
+			left--
+			return left == 0
+		}
+	})
+}
+
+// one does something to one object, or outside.
+func (s *schedule) one() {
+	name := s.names[s.rnd.IntN(len(s.names))]
+	size := 1 + s.rnd.IntN(3)
+	switch action := s.rnd.IntN(20); {
+	case action < 10:
+		s.want(name, size)
+	case action < 16:
+		s.forgo(name)
+	case action < 17:
+		s.drift(name, size)
+	case action < 18:
+		s.vanish(name)
+	case action < 19:
+		s.replace(name)
+	default:
+		s.tear(name)
+	}
+	s.p.sync(false)
+}
+
+// drift changes what exists for an object.
+func (s *schedule) drift(name string, size int) {
+	s.change(func() {
+		for _, id := range s.outside.owned(name) {
+			require.NoError(s, s.outside.update(id, size))
+		}
+	})
+}
+
+// vanish deletes what exists for an object behind the back of the program.
+func (s *schedule) vanish(name string) {
+	s.change(func() {
+		for _, id := range s.outside.owned(name) {
+			s.outside.becomes(id, version{})
+		}
+	})
+}
+
+// replace writes a row as a program does that knows nothing of notes. What no pass has seen is
+// forgotten with that, and names that are in the table only when the process is killed.
+func (s *schedule) replace(name string) {
+	row := s.p.store.get(name)
+	if row == nil || managed.WasDeleted(row) || s.chosen && (!s.filed() || len(row.Conditions) == 0) {
+		return
+	}
+	fresh := named(name).SetStatus(reconciler.StatusPending())
+	fresh.Size = row.Size
+	wtxn := s.p.store.db.WriteTxn(s.p.store.RWTable)
+	defer wtxn.Commit()
+	_, _, err := s.p.store.RWTable.Insert(wtxn, fresh)
+	require.NoError(s, err)
+}
+
+// tear takes a row out by force. A process that is killed then forgets it, so that it has to be
+// swept; until then its name must be known, should somebody want it again.
+func (s *schedule) tear(name string) {
+	if !s.sweeps || s.chosen {
+		return
+	}
+	s.forgo(name)
+	wtxn := s.p.store.db.WriteTxn(s.p.store.RWTable)
+	defer wtxn.Commit()
+	_, _, err := s.p.store.RWTable.Delete(wtxn, named(name))
+	require.NoError(s, err)
+}
+
+// run walks, and returns the points at which the processes were killed.
+func (s *schedule) run() []string {
+	s.begin()
+	kills := 1 + s.rnd.IntN(4)
+	s.arm()
+	for range 12 {
+		s.one()
+		time.Sleep(time.Duration(s.rnd.IntN(700)) * time.Millisecond)
+		if s.carryOn() && len(s.deaths()) < kills {
+			s.arm()
+		}
+		if s.rnd.IntN(4) == 0 {
+			s.decide()
+		}
+		s.never()
+	}
+	s.settle()
+	s.p.end()
+	return s.deaths()
+}
+
+const schedules = 1000
+
+func TestKilledAtRandomNothingIsLeakedOrCreatedTwice(t *testing.T) {
+	ran, hit := 0, 0
+	at := map[string]int{}
+	for seed := range uint64(schedules) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSchedule(t, seed)
+				t.Log("setup", s.setup)
+				killed := s.run()
+				ran++
+				if len(killed) > 0 {
+					hit++
+				}
+				for _, point := range killed {
+					at[point]++
+				}
+			})
+		})
+	}
+	t.Logf("%d schedules, %d with a kill, at %v", ran, hit, at)
+	if ran == schedules {
+		require.GreaterOrEqual(t, hit, schedules*8/10, "schedules with a kill")
+	}
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+// An outside system that does not show yet what was created must not make an object that is to go
+// believe that there is nothing to delete.
+
+// hide lets the cloud hide what it has.
+func (e *env) hide(hidden bool) { e.cloud.set(func(c *cloud) { c.blind = hidden }) }
+
+// goesOnlyWhenSeen requires objects that are to go to stay while their resources are hidden, and
+// to go with them when they are not.
+func (e *env) goesOnlyWhenSeen() {
+	e.Helper()
+	pass(5 * time.Second)
+	e.holds(1)
+	e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
+	e.hide(false)
+	pass(2 * time.Minute)
+	e.gone()
+	e.holds(-1)
+}
+
+// noAnswer lets creates happen without an answer.
+func (e *env) noAnswer() {
+	e.cloud.then("create", func(context.Context, *bucket) error {
+		return fmt.Errorf("connection reset: %w", managed.ErrCreateUnsure)
+	})
+}
+
+func TestADeletionWaitsForACreateThatHadNoAnswer(t *testing.T) {
+	each(t, func(e *env) {
+		e.hide(true)
+		e.noAnswer()
+		e.want(1)
+		e.holds(1)
+		e.remove()
+		e.goesOnlyWhenSeen()
+	}, deterministic)
+}
+
+func TestADeletionWaitsForACreateThatHadNoTime(t *testing.T) {
+	each(t, func(e *env) {
+		e.hide(true)
+		e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		e.want(1)
+		pass(time.Minute)
+		e.cloud.then("create", nil)
+		e.remove()
+		e.goesOnlyWhenSeen()
+	}, deterministic)
+}
+
+func TestADeletionWaitsForACreateThatACrashCutShort(t *testing.T) {
+	each(t, func(e *env) {
+		e.hide(true)
+		for _, name := range e.names {
+			e.cloud.buckets[name] = &stored{name, 1}
+		}
+		e.cloud.fail("observe", errors.New("down"))
+		crash(e)
+		e.remove()
+		e.cloud.before("observe", nil)
+		e.goesOnlyWhenSeen()
+	}, deterministic)
+}
+
+func TestADeletionWaitsForAnEarlierCreateThatALaterOneSaysNothingOf(t *testing.T) {
+	each(t, func(e *env) {
+		e.hide(true)
+		e.noAnswer()
+		e.want(1)
+		e.holds(1)
+		e.cloud.then("create", nil)
+		e.cloud.fail("create", errors.New("503"))
+		pass(time.Second)
+		e.told("Warning CannotCreateExternalResource", "Warning CannotCreateExternalResource")
+		e.remove()
+		e.goesOnlyWhenSeen()
+	}, deterministic)
+}
+
+func TestADeletionWaitsForWhatAnEarlierProcessMayHaveCreated(t *testing.T) {
+	earlier := func(e *env) {
+		e.hide(true)
+		for _, name := range e.names {
+			e.cloud.buckets[name] = &stored{name, 1}
+		}
+	}
+	t.Run("deleted at once", func(t *testing.T) {
+		each(t, func(e *env) {
+			earlier(e)
+			e.cloud.fail("connect", errors.New("down"))
+			e.want(1)
+			e.remove()
+			e.cloud.before("connect", nil)
+			e.goesOnlyWhenSeen()
+		}, deterministic)
+	})
+	t.Run("created in vain", func(t *testing.T) {
+		each(t, func(e *env) {
+			earlier(e)
+			e.cloud.fail("create", errors.New("503"))
+			e.want(1)
+			e.remove()
+			e.goesOnlyWhenSeen()
+		}, deterministic)
+	})
+	t.Run("named by the program", func(t *testing.T) {
+		each(t, func(e *env) {
+			earlier(e)
+			e.cloud.fail("connect", errors.New("down"))
+			e.want(1, func(b *bucket) { managed.SetExternalName(b, b.Name) })
+			e.remove()
+			e.cloud.before("connect", nil)
+			e.goesOnlyWhenSeen()
+		}, nil)
+	})
+}
+
+func TestADeletionDoesNotWaitForEverForWhatIsNotThere(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.fail("observe", errors.New("down"))
+		crash(e)
+		e.remove()
+		e.cloud.before("observe", nil)
+		// The grace, counted from when the call would have been over.
+		pass(80 * time.Second)
+		e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
+		// The rest, and the last backoff.
+		pass(time.Minute)
+		e.gone()
+	}, deterministic)
+}
+
+func TestARowTornOutWaitsForACreateThatHadNoAnswer(t *testing.T) {
+	each(t, func(e *env) {
+		e.hide(true)
+		e.noAnswer()
+		e.want(1)
+		e.tearOut()
+		pass(5 * time.Second)
+		e.holds(1)
+		e.hide(false)
+		pass(2 * time.Minute)
+		e.holds(-1)
+	}, deterministic)
+}
+
+func TestLongAfterTheStartADeletionDoesNotWait(t *testing.T) {
+	each(t, func(e *env) {
+		pass(time.Minute)
+		e.cloud.fail("connect", errors.New("down"))
+		e.want(1)
+		e.remove()
+		e.cloud.before("connect", nil)
+		pass(2 * time.Second)
+		e.gone()
+	}, deterministic)
+}
