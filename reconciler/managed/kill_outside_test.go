@@ -29,8 +29,10 @@ type outside struct {
 	// faults: calls fail at random.
 	faults bool
 	rnd    *rand.Rand
-	// refused says of whom a create was refused: the first one is, unless it is nil.
-	refused map[string]bool
+	// creates are the errors of the first creates of each object, of which those that are
+	// [managed.ErrCreateUnsure] happen all the same. tried counts them.
+	creates []error
+	tried   map[string]int
 	// twice is what was created though there was one.
 	twice []string
 }
@@ -98,13 +100,14 @@ var (
 	errRefused  = errors.New("quota")
 )
 
-// refuse refuses the first create of each object, if that is wanted.
-func (o *outside) refuse(owner string) error {
-	if o.refused == nil || o.refused[owner] {
-		return nil
+// fate returns the error of the next create of an object.
+func (o *outside) fate(owner string) error {
+	n := o.tried[owner]
+	o.tried[owner]++
+	if n < len(o.creates) {
+		return o.creates[n]
 	}
-	o.refused[owner] = true
-	return errRefused
+	return nil
 }
 
 func (o *outside) update(id string, size int) error {
@@ -129,7 +132,7 @@ func (o *outside) failing() (before, after error, slow bool) {
 	if !o.faults {
 		return nil, nil, false
 	}
-	switch o.rnd.IntN(30) {
+	switch o.rnd.IntN(24) {
 	case 0:
 		before = errors.New("503")
 	case 1:
@@ -164,6 +167,7 @@ func (c *connection) call(ctx context.Context, op string, do func(o *outside) er
 	if err := c.p.reach("before "+op, c.key); err != nil {
 		return err
 	}
+	c.p.share(c.key, false)
 	var before, after error
 	var slow bool
 	if err := c.p.alive(func(w *world) error {
@@ -181,13 +185,15 @@ func (c *connection) call(ctx context.Context, op string, do func(o *outside) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := c.p.alive(func(w *world) error { return do(w.outside) }); err != nil {
-		return err
+	answer := c.p.alive(func(w *world) error { return do(w.outside) })
+	if answer != nil && !errors.Is(answer, managed.ErrCreateUnsure) {
+		return answer
 	}
 	if err := c.p.reach("after "+op, c.key); err != nil {
 		return err
 	}
-	return after
+	// Who does not wait any more hears no answer.
+	return errors.Join(answer, after, ctx.Err())
 }
 
 func (c *connection) Observe(ctx context.Context, b *bucket) (seen managed.ExternalObservation, err error) {
@@ -215,11 +221,11 @@ func (c *connection) Create(ctx context.Context, b *bucket) error {
 	}
 	var id string
 	if err := c.call(ctx, "create", func(o *outside) error {
-		if err := o.refuse(b.Name); err != nil {
-			return err
+		err := o.fate(b.Name)
+		if err == nil || errors.Is(err, managed.ErrCreateUnsure) {
+			id = o.create(b.Name, managed.GetExternalName(b), b.Size)
 		}
-		id = o.create(b.Name, managed.GetExternalName(b), b.Size)
-		return nil
+		return err
 	}); err != nil {
 		return err
 	}

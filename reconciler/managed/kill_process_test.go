@@ -170,6 +170,23 @@ func (p *process) edit(b *bucket, change func(*bucket)) {
 	require.NoError(p.w, err)
 }
 
+// share writes a row as another reconciler does that knows nothing of this one, if that is wanted
+// or there is such a one.
+func (p *process) share(name string, wanted bool) {
+	p.w.change(func() { wanted = wanted || p.w.shared })
+	if !wanted {
+		return
+	}
+	wtxn := p.store.db.WriteTxn(p.store.RWTable)
+	defer wtxn.Commit()
+	if row, _, found := p.store.RWTable.Get(wtxn, byName.Query(name)); found {
+		next := row.Clone()
+		next.Other = reconciler.StatusDone()
+		_, _, err := p.store.RWTable.Insert(wtxn, next)
+		require.NoError(p.w, err)
+	}
+}
+
 // sync makes the table want what the file does, and the file forget what is gone. starting: there
 // are no rows yet but those that the process before has left.
 func (p *process) sync(starting bool) {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
 // story is something that a program wants, with the steps that it takes, each of which is killed
@@ -24,9 +26,12 @@ type story struct {
 	// steps are those that are taken for each object, filed those that come with a file of
 	// notes.
 	steps, filed []string
-	// found: it is about what is there before anybody wants it. That needs names that are known,
-	// and would be swept.
-	found bool
+	// creates are the errors of the first creates.
+	creates []error
+	// shared: another reconciler writes the rows all the time.
+	shared bool
+	// known: it is for names that are known, of what nobody sweeps.
+	known bool
 }
 
 func wants(size int) func(w *world, name string) {
@@ -47,16 +52,25 @@ var stories = []story{
 		filed: []string{"file-pending", "file"},
 	},
 	{
-		name: "create-refused", before: nothing, turn: forgoes,
-		tell: func(w *world, name string) {
-			w.change(func() { w.outside.refused = map[string]bool{} })
-			w.want(name, 1)
-		},
-		steps: []string{"write create-pending", "create", "write create-failed", "write create-succeeded", "write late"},
+		name: "create-refused", before: nothing, tell: wants(1), turn: forgoes,
+		creates: []error{errRefused},
+		steps:   []string{"write create-pending", "create", "write create-failed", "write create-succeeded", "write late"},
+		filed:   []string{"file-pending", "file"},
+	},
+	{
+		name: "create-shared", before: nothing, tell: wants(1), turn: forgoes, shared: true,
+		// What was filled in is not merged.
+		steps: []string{"write create-pending", "create", "write create-succeeded"},
 		filed: []string{"file-pending", "file"},
 	},
 	{
-		name: "take-over", turn: forgoes, found: true,
+		// The first create happens without an answer, the second says nothing of it.
+		name: "create-unanswered", before: nothing, tell: wants(1), turn: forgoes, known: true,
+		creates: []error{managed.ErrCreateUnsure, errRefused},
+		steps:   []string{"write create-pending", "create", "write late"},
+	},
+	{
+		name: "take-over", turn: forgoes, known: true,
 		before: func(w *world, name string) {
 			w.change(func() { w.outside.create(name, name, 1) })
 		},
@@ -108,6 +122,7 @@ func narrate(t *testing.T, of setup, s story, point string, nth int, turns bool)
 		// By then the grace is over, too.
 		pass(longestLag + killGrace + killTimeout)
 		w.change(func() {
+			w.outside.creates, w.shared = s.creates, s.shared
 			w.kill = func(at, key string) bool {
 				if key != firstName {
 					return false
@@ -141,7 +156,7 @@ func narrate(t *testing.T, of setup, s story, point string, nth int, turns bool)
 func TestKilledAtEveryStepNothingIsLeakedOrCreatedTwice(t *testing.T) {
 	for _, of := range setups() {
 		for _, s := range stories {
-			if s.found && (of.chosen || of.sweeps) || of.sweeps && (of.chosen || of.ending != tableLost) {
+			if s.known && (of.chosen || of.sweeps) || of.sweeps && (of.chosen || of.ending != tableLost) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%s", s.name, of), func(t *testing.T) {

@@ -47,7 +47,7 @@ func (s *schedule) arm() {
 func (s *schedule) one() {
 	name := s.names[s.rnd.IntN(len(s.names))]
 	size := 1 + s.rnd.IntN(3)
-	switch action := s.rnd.IntN(20); {
+	switch action := s.rnd.IntN(24); {
 	case action < 10:
 		s.want(name, size)
 	case action < 16:
@@ -58,8 +58,10 @@ func (s *schedule) one() {
 		s.vanish(name)
 	case action < 19:
 		s.replace(name)
-	default:
+	case action < 20:
 		s.tear(name)
+	default:
+		s.p.share(name, true)
 	}
 	s.p.sync(false)
 }
@@ -110,6 +112,15 @@ func (s *schedule) tear(name string) {
 	require.NoError(s, err)
 }
 
+// pause waits for a while, often a short one.
+func (s *schedule) pause() {
+	longest := 100
+	if s.rnd.IntN(2) == 0 {
+		longest = 1000
+	}
+	time.Sleep(time.Duration(s.rnd.IntN(longest)) * time.Millisecond)
+}
+
 // run walks, and returns the points at which the processes were killed.
 func (s *schedule) run() []string {
 	s.begin()
@@ -117,7 +128,7 @@ func (s *schedule) run() []string {
 	s.arm()
 	for range 12 {
 		s.one()
-		time.Sleep(time.Duration(s.rnd.IntN(700)) * time.Millisecond)
+		s.pause()
 		if s.carryOn() && len(s.deaths()) < kills {
 			s.arm()
 		}

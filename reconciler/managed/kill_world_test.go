@@ -86,6 +86,8 @@ type world struct {
 	// of creates.
 	wants map[string]want
 	notes map[string]map[string]string
+	// shared: another reconciler writes the rows in the middle of each call.
+	shared bool
 	// kept is the table that a killed process leaves.
 	kept []*bucket
 	// kill says whether the process is killed at a point that it reaches; nil means no.
@@ -108,7 +110,7 @@ type want struct {
 func newWorld(t *testing.T, s setup, names ...string) *world {
 	return &world{
 		T: t, setup: s, names: names,
-		outside: &outside{chosen: s.chosen, past: map[string][]version{}},
+		outside: &outside{chosen: s.chosen, past: map[string][]version{}, tried: map[string]int{}},
 		wants:   map[string]want{}, notes: map[string]map[string]string{},
 	}
 }
