@@ -77,3 +77,35 @@ func TestFieldsWithoutAGapAreComparedAsOne(t *testing.T) {
 	assert.Equal(t, []extent{{0, 40}}, appendFields(nil, packed, 0))
 	assert.Equal(t, []extent{{0, 1}, {8, 17}, {24, 37}, {40, 45}, {48, 65}}, appendFields(nil, reflect.TypeFor[gapped](), 0))
 }
+
+type comparedRow struct {
+	Meta
+	Size  int8
+	Wide  int64
+	Text  string
+	Parts []string
+	More  map[string]int
+}
+
+func TestAShallowCopyIsUntouchedUntilSomethingIsSetOnIt(t *testing.T) {
+	same := untouched[*comparedRow]()
+	row := &comparedRow{Size: 1, Wide: 2, Text: "a", Parts: []string{"b"}, More: map[string]int{"c": 1}}
+	row.SetAnnotation("d", "e")
+	for name, set := range map[string]func(r *comparedRow){
+		"size":       func(r *comparedRow) { r.Size++ },
+		"wide":       func(r *comparedRow) { r.Wide++ },
+		"text":       func(r *comparedRow) { r.Text = "b" },
+		"parts":      func(r *comparedRow) { r.Parts = append(r.Parts, "c") },
+		"other map":  func(r *comparedRow) { r.More = map[string]int{"c": 2} },
+		"annotation": func(r *comparedRow) { r.SetAnnotation("d", "f") },
+		"condition":  func(r *comparedRow) { r.SetConditions(Available()) },
+		"finalizer":  func(r *comparedRow) { r.SetFinalizers([]string{"g"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			clone := *row
+			assert.True(t, same(&clone, row))
+			set(&clone)
+			assert.False(t, same(&clone, row))
+		})
+	}
+}
