@@ -27,7 +27,7 @@ func TestRepeatedFailuresAreLoggedAtABoundedRate(t *testing.T) {
 		e.pass(20 * time.Second)
 		require.Equal(e, 1, strings.Count(e.log.String(), "operation failed"), e.log)
 		require.Contains(e, e.log.String(),
-			`level=WARN msg="operation failed" reconciler="" module="" operation=update key=1 revision=1 attempt=1 error="object 1: permission denied" repeated=0`)
+			`level=WARN msg="operation failed" reconciler="" operation=update key=1 revision=1 attempt=1 error="object 1: permission denied" repeated=0`)
 		attempts := len(e.target.take())
 		e.pass(40 * time.Second)
 		lines := strings.Split(strings.TrimSpace(e.log.String()), "\n")

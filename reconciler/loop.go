@@ -111,7 +111,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l := &Loop[Obj]{
 		cfg:     cfg,
 		opts:    opts,
-		log:     cfg.Log.With("reconciler", opts.name, "module", cfg.ModuleID.String()),
+		log:     cfg.Log.With("reconciler", opts.name),
 		indexer: cfg.Table.PrimaryIndexer(),
 		set:     opts.Settings,
 		ended:   make(chan struct{}),

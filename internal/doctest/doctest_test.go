@@ -88,19 +88,38 @@ func TestMistakesInAProgramAreFound(t *testing.T) {
 	}
 }
 
-// link is a link of a page to another file of the project.
-var link = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
+// link is a link of a page to a file of the project, which is the page itself if it names none,
+// or to a heading in it.
+var link = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
 
-func TestLinksLeadToFiles(t *testing.T) {
+func TestLinksLeadToFilesAndHeadings(t *testing.T) {
 	root := projectRoot(t)
 	for _, page := range pages(t, root) {
 		text, err := os.ReadFile(filepath.Join(root, page))
 		require.NoError(t, err)
 		for _, match := range link.FindAllStringSubmatch(string(text), -1) {
-			_, err := os.Stat(filepath.Join(root, filepath.Dir(page), match[1]))
+			file, heading := filepath.Join(root, filepath.Dir(page), match[1]), match[2]
+			if match[1] == "" {
+				file = filepath.Join(root, page)
+			}
+			_, err := os.Stat(file)
 			require.NoError(t, err, "linked to from %s", page)
+			if heading != "" {
+				require.Contains(t, headings(t, file), heading, "linked to from %s", page)
+			}
 		}
 	}
+}
+
+// headings returns the names by which the headings of a page are linked to.
+func headings(t *testing.T, page string) (names []string) {
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		name := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		names = append(names, strings.ReplaceAll(name, " ", "-"))
+	}
+	return names
 }
 
 // projectRoot returns the folder of the project's go.mod.

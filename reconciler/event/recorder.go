@@ -16,7 +16,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// TableConfig says how much a [TableRecorder] keeps. The zero value has the defaults.
+// TableConfig says how much a [TableRecorder] keeps. The zero value has the defaults; what is
+// negative is an error.
 type TableConfig struct {
 	// MaxRows is how many rows the table has at most. Zero means 1000. When there are
 	// more, those that were not repeated for the longest time are dropped.

@@ -16,7 +16,7 @@ import (
 )
 
 // Throttle says how many warnings of one object for one reason are recorded: a burst at
-// once, and then so many a second. The zero value has the defaults.
+// once, and then so many a second. The zero value has the defaults; what is negative is an error.
 type Throttle struct {
 	// Limit is how many warnings a second pass in the long run. Zero means one in ten
 	// seconds, [rate.Inf] all.

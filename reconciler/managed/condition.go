@@ -46,7 +46,8 @@ const (
 	ReasonReconcileSuccess ConditionReason = "ReconcileSuccess"
 	ReasonReconcileError   ConditionReason = "ReconcileError"
 	ReasonReconcilePaused  ConditionReason = "ReconcilePaused"
-	// ReasonReconcileWaiting is that of an object that waits for another row.
+	// ReasonReconcileWaiting is that of an object that waits for another row, or for others
+	// who have to clean up before it is deleted.
 	ReasonReconcileWaiting ConditionReason = "ReconcileWaiting"
 	// ReasonCreateUnsure is that of an object whose external resource may or may not have
 	// been created: see [DecideCreate].
@@ -119,8 +120,8 @@ func ReconcilePaused() Condition {
 	return condition(TypeSynced, ConditionFalse, ReasonReconcilePaused, "")
 }
 
-// ReconcileWaiting is that the object waits for another row, with the text of the error that
-// says for which.
+// ReconcileWaiting is that the object waits for another row, or for others, with the text of the
+// error that says for which.
 func ReconcileWaiting(err error) Condition {
 	return condition(TypeSynced, ConditionFalse, ReasonReconcileWaiting, textOf(err))
 }

@@ -106,7 +106,9 @@ func (p *pass[T]) lately(created time.Time) bool {
 // writeCritical writes the annotations, and remembers them if that fails or the row is not the
 // one that the create was for.
 func (p *pass[T]) writeCritical() error {
-	err := p.r.critical.UpdateCriticalAnnotations(p.ctx, p.obj)
+	ctx, cancel := p.atAllEvents()
+	defer cancel()
+	err := p.r.critical.UpdateCriticalAnnotations(ctx, p.obj)
 	current, _, found := p.r.table.Get(p.r.db.ReadTxn(), p.r.query(p.obj))
 	if err != nil || !found || !sameNotes(current, p.obj) {
 		p.unwritten = true

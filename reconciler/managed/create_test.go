@@ -286,6 +286,43 @@ func TestACreateThatWasNotBegunBecauseTheRowChangedIsNotUnsure(t *testing.T) {
 	}, nil)
 }
 
+// Where names are chosen outside, what is not written then is leaked.
+func TestCriticalAnnotationsAreWrittenWhileTheProgramStops(t *testing.T) {
+	var written sync.Map
+	each(t, func(e *env) {
+		written.Clear()
+		creating := make(chan struct{}, len(e.names))
+		e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
+			creating <- struct{}{}
+			<-ctx.Done()
+			return nil
+		})
+		e.want(1)
+		<-creating
+		e.stop()
+		found := 0
+		e.cloud.set(func(c *cloud) {
+			for id, s := range c.buckets {
+				is, _ := written.Load(s.owner)
+				require.Equal(e, id, is, "of %q", s.owner)
+				found++
+			}
+		})
+		require.Equal(e, e.workers, found)
+	}, func(*env) []managed.Option {
+		return []managed.Option{managed.WithCriticalAnnotationUpdater(managed.CriticalAnnotationUpdater[*bucket](
+			managed.CriticalAnnotationUpdateFn[*bucket](func(ctx context.Context, b *bucket) error {
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-time.After(9 * time.Second):
+					written.Store(b.Name, managed.GetExternalName(b))
+					return nil
+				}
+			})))}
+	})
+}
+
 func TestCriticalAnnotationsAreTriedFiveTimes(t *testing.T) {
 	each(t, func(e *env) {
 		table := &failing{RWTable: e.table}

@@ -23,9 +23,9 @@ import (
 // a row that has them stops, for a person to find out.
 type CriticalAnnotationUpdater[T any] interface {
 	// UpdateCriticalAnnotations writes the annotations of an object, a clone. It is called
-	// after each create, whatever came of it, also when the pass's time is up: the context
-	// ends only some time later. An error is the outcome of the pass; the reconciler then
-	// remembers the annotations for as long as it lives.
+	// after each create, whatever came of it, also when the time of the pass is up or the
+	// reconciler stops: the context outlasts both, by ten seconds. An error is the outcome of
+	// the pass; the reconciler then remembers the annotations for as long as it lives.
 	UpdateCriticalAnnotations(ctx context.Context, obj T) error
 }
 

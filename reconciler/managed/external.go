@@ -121,7 +121,7 @@ type ExternalConnector[T any] = ExternalConnecter[T]
 // ExternalDisconnecter ends what a connecter began.
 type ExternalDisconnecter interface {
 	// Disconnect is called at the end of each pass that has connected, whatever became of
-	// it. Its context does not end with the pass's, but after a while. A failure is recorded
+	// it. Its context does not end with the pass's, but ten seconds later. A failure is recorded
 	// as an event, and changes nothing of the outcome. A connecter's is called while other
 	// passes run, with [reconciler.WithConcurrency]: what belongs to one pass is better ended
 	// by its client.

@@ -162,10 +162,13 @@ func (p *pass[T]) changed() bool {
 	if !p.known {
 		return true
 	}
-	// The loop hands over a clone with the status that asked for the pass.
+	// The loop hands over a clone with the status that asked for the pass, which it gets back:
+	// another clone would cost more than the comparison.
 	as := p.obj
-	if status := p.r.getStatus(p.row); status != p.r.getStatus(as) {
-		as = p.r.setStatus(p.r.clone(as), status)
+	said, asked := p.r.getStatus(p.row), p.r.getStatus(as)
+	if said != asked {
+		as = p.r.setStatus(as, said)
+		defer p.r.setStatus(p.obj, asked)
 	}
 	return !p.r.untouched(as, p.row) && (!sameMeta(as, p.row) || !p.r.equal(as, p.row))
 }

@@ -67,8 +67,8 @@ func defaultOptions() options {
 	}
 }
 
-// WithExternalConnecter says how to connect to the outside system. The default is
-// [NopConnecter], and connects to nothing.
+// WithExternalConnecter says how to connect to the outside system. nil is the default:
+// [NopConnecter], which connects to nothing.
 func WithExternalConnecter[T any](c ExternalConnecter[T]) Option {
 	return func(o *options) { o.connecter = c }
 }
@@ -89,25 +89,23 @@ func WithExternalConnectDisconnector[T any](c ExternalConnectDisconnector[T]) Op
 
 // WithTimeout bounds all calls of one pass to the outside system, connecting included, taken
 // together. What came of the pass is written all the same. The default is a minute; zero means
-// no bound.
+// no bound, and a negative one is an error.
 func WithTimeout(timeout time.Duration) Option {
 	return func(o *options) { o.timeout = timeout }
 }
 
 // WithCreationGracePeriod sets for how long after a create the outside system may say that the
 // resource does not exist without being believed: the object waits, and is neither created
-// again nor taken for deleted. The default is 30 seconds; zero believes it at once.
-//
-// With names that are known an object that is to be deleted waits for what nobody knows to have been
-// created, too: the grace after the timeout of [WithTimeout] for a create of which nobody noted what
-// came of it, and the grace after the start of the program if its row says nothing of a create, as
-// an earlier process may have made one.
+// again nor taken for deleted. An object that is to be deleted waits as long for what may have been
+// created without anybody noting it: by a create that had no answer, or by an earlier process. The
+// default is 30 seconds; zero believes it at once, and a negative one is an error.
 func WithCreationGracePeriod(grace time.Duration) Option {
 	return func(o *options) { o.creationGrace = grace }
 }
 
 // WithPollInterval sets after how long an object that is as wanted is observed again, unless
-// [SetPollInterval] says otherwise for the object. The default is a minute; zero means never.
+// [SetPollInterval] says otherwise for the object. The default is a minute; zero means never,
+// and a negative one is an error.
 func WithPollInterval(interval time.Duration) Option {
 	return func(o *options) { o.pollInterval = interval }
 }
@@ -122,20 +120,20 @@ func WithPollIntervalHook[T any](hook PollIntervalHook[T]) Option {
 // that what was created together is not polled together for ever. Of it and
 // [WithPollIntervalHook] the last counts. jitter must be less than the poll interval; where that
 // of an object is shorter, the next poll comes after a second at the earliest, or after the
-// object's interval if that is less. Zero, the default, means none.
+// object's interval if that is less. Zero, the default, means none; a negative one is an error.
 func WithPollJitterHook(jitter time.Duration) Option {
 	return func(o *options) { o.hook, o.pollJitter = nil, jitter }
 }
 
-// WithFinalizer sets who notes that an object has an external resource. The default keeps
-// [FinalizerName] among the object's finalizers. Of a row that is taken out by force the
-// resource is deleted only if it has the finalizer.
+// WithFinalizer sets who notes that an object has an external resource. nil is the default, which
+// keeps [FinalizerName] among the object's finalizers. Of a row that is taken out by force the
+// resource is deleted if it has the finalizer (see [Reconciler.Delete]).
 func WithFinalizer[T any](f Finalizer[T]) Option {
 	return func(o *options) { o.finalizer = f }
 }
 
 // WithCriticalAnnotationUpdater sets who writes the annotations that must not be lost after a
-// create. The default is a [RetryingCriticalAnnotationUpdater] of the table.
+// create. nil is the default: a [RetryingCriticalAnnotationUpdater] of the table.
 func WithCriticalAnnotationUpdater[T any](u CriticalAnnotationUpdater[T]) Option {
 	return func(o *options) { o.critical = u }
 }
@@ -149,12 +147,12 @@ func WithDeterministicExternalName() Option {
 
 // WithManagementPolicies sets what may be done for the objects that have no policies of their own
 // (see [SetManagementPolicies]). The default is [ManagementActionAll]. None at all pause every
-// object.
+// object; what [ManagementPolicies.Validate] says is wrong is an error.
 func WithManagementPolicies(actions ...ManagementAction) Option {
 	return func(o *options) { o.policies = actions }
 }
 
-// WithInitializers adds initializers, which are called in their order.
+// WithInitializers adds initializers, which are called in their order. None of them may be nil.
 func WithInitializers[T any](initializers ...Initializer[T]) Option {
 	return func(o *options) {
 		for _, i := range initializers {
@@ -163,14 +161,14 @@ func WithInitializers[T any](initializers ...Initializer[T]) Option {
 	}
 }
 
-// WithReferenceResolver sets who fills in what objects take from other rows. The default is
+// WithReferenceResolver sets who fills in what objects take from other rows. nil, the default, is
 // nobody.
 func WithReferenceResolver[T any](r ReferenceResolver[T]) Option {
 	return func(o *options) { o.resolver = r }
 }
 
 // WithConnectionPublishers adds publishers of connection details, which are called in their
-// order until one fails.
+// order until one fails. None of them may be nil.
 func WithConnectionPublishers[T any](publishers ...ConnectionPublisher[T]) Option {
 	return func(o *options) {
 		for _, p := range publishers {
@@ -181,9 +179,14 @@ func WithConnectionPublishers[T any](publishers ...ConnectionPublisher[T]) Optio
 
 // WithEqual sets how two versions of a row are compared, to see whether a pass has changed
 // something that has to be written. Their finalizers, conditions, annotations and statuses are the
-// same then. It must not change or keep them. The default is [reflect.DeepEqual].
+// same then. It must not change or keep them. nil is the default: [reflect.DeepEqual].
 func WithEqual[T any](equal func(a, b T) bool) Option {
-	return func(o *options) { o.equal = equal }
+	return func(o *options) {
+		o.equal = nil
+		if equal != nil {
+			o.equal = equal
+		}
+	}
 }
 
 // WithRecorder sets who is told what happened to an object. nil, the default, is nobody.
@@ -197,8 +200,8 @@ func WithMetrics(m Metrics) Option {
 	return func(o *options) { o.metrics = m }
 }
 
-// WithKind names the kind of the resources, for [Metrics] and the log. The default is the name
-// of the table.
+// WithKind names the kind of the resources, for [Metrics] and the log. Empty, the default, is the
+// name of the table.
 func WithKind(kind string) Option {
 	return func(o *options) { o.kind = kind }
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// disconnectTime is how long disconnecting may take, also when the program stops.
-const disconnectTime = 10 * time.Second
+// lastTime is how long what has to be done at all events may take, also when the program stops.
+const lastTime = 10 * time.Second
 
 var errNoClient = errors.New("the connecter returned no client")
 
@@ -40,7 +40,7 @@ func (p *pass[T]) disconnect() {
 	if !ok && p.r.disconnecter == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), disconnectTime)
+	ctx, cancel := p.atAllEvents()
 	defer cancel()
 	var errs []error
 	if ok {
@@ -53,6 +53,11 @@ func (p *pass[T]) disconnect() {
 		p.trail.add("disconnect: " + err.Error())
 		p.warn(ReasonCannotDisconnect, err)
 	}
+}
+
+// atAllEvents returns a context for what has to be done also when the program stops.
+func (p *pass[T]) atAllEvents() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(p.ctx), lastTime)
 }
 
 // observe looks at the external resource.

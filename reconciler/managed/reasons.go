@@ -31,7 +31,8 @@ const (
 )
 
 // and these when something went wrong or somebody has to act, as events of [event.TypeWarning],
-// with the error as the message.
+// with the error as the message. What a step waits for, by [reconciler.Blocked], is told once, with
+// the reason of the step.
 const (
 	// ReasonCannotTellIfCreated: a person has to decide (see [DecideCreate]).
 	ReasonCannotTellIfCreated event.Reason = "CannotTellIfCreated"
@@ -45,7 +46,7 @@ const (
 	ReasonPollIntervalInvalid event.Reason = "InvalidPollInterval"
 	// ReasonCannotInitialize: an [Initializer] failed.
 	ReasonCannotInitialize event.Reason = "CannotInitializeManagedResource"
-	// ReasonCannotResolve: a [ReferenceResolver] failed, or waits for another row.
+	// ReasonCannotResolve: a [ReferenceResolver] failed.
 	ReasonCannotResolve event.Reason = "CannotResolveResourceReferences"
 	// ReasonCannotConnect: [ExternalConnecter].Connect failed.
 	ReasonCannotConnect event.Reason = "CannotConnectToProvider"

@@ -184,7 +184,8 @@ func (r *Reconciler[T]) rowOf(ctx context.Context, txn statedb.ReadTxn, revision
 
 // Delete deletes the external resource of a row that was taken out of the table by force, if the
 // row has the finalizer, or something was created for it that its last version does not tell
-// of: the row was replaced, or could not be written. It returns an error for as long as the resource is there.
+// of: the row was replaced, or could not be written. It returns an error for as long as the
+// resource is there.
 func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, obj T) error {
 	key := object.KeyOf(obj)
 	if kept := r.memory.recall(key); !HasFinalizer(obj, r.finalizerName) && !kept.unwritten && (kept.annotations == nil || hasNotes(obj)) {

@@ -19,8 +19,9 @@ import (
 // Some options of the loop have other defaults, which the configuration's take the place of:
 // what the reconciler notes is merged ([reconciler.WithMerge] of [Reconciler.Merge]), there are no
 // refreshes, since every object is polled (but of rows that are Done when the loop starts nothing
-// is known until they are written: they are to be made Pending), and no pruning unless Pruner or Sweeper is set. A
-// Sweeper lists objects that have [FinalizerName], and what the client needs to delete them.
+// is known until they are written: they are to be made Pending), and no pruning unless Pruner or
+// Sweeper is set. A Sweeper lists objects that have [FinalizerName], and what the client needs to
+// delete them.
 func New[T Managed](cfg reconciler.Config[T], opts ...Option) (*reconciler.Loop[T], error) {
 	inner, err := configure(cfg, opts)
 	if err != nil {

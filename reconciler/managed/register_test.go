@@ -23,10 +23,15 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
+// Options that are nil are those that are not given.
 func TestWithoutOptionsTheOutsideSystemDoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, 1)
-		e.start(managed.WithExternalConnecter[*bucket](nil))
+		e.start(
+			managed.WithExternalConnecter[*bucket](nil), managed.WithFinalizer[*bucket](nil),
+			managed.WithCriticalAnnotationUpdater[*bucket](nil), managed.WithReferenceResolver[*bucket](nil),
+			managed.WithPollIntervalHook[*bucket](nil), managed.WithMetrics(nil), managed.WithLogger(nil),
+		)
 		e.want(1)
 		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
 		e.remove()
@@ -96,6 +101,20 @@ func TestRowsAreComparedAsTheOptionSays(t *testing.T) {
 	}, func(*env) []managed.Option {
 		return []managed.Option{managed.WithEqual(func(a, b *bucket) bool { return a.Size == b.Size })}
 	})
+}
+
+func TestRowsAreComparedDeeplyWithoutAFunction(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+			b.Seen++
+			return nil
+		})
+		pass(time.Minute)
+		e.called("connect", "observe")
+		e.status(reconciler.StatusKindDone)
+		e.rows(func(b *bucket) { require.Equal(e, 2, b.Seen) })
+	}, func(*env) []managed.Option { return []managed.Option{managed.WithEqual[*bucket](nil)} })
 }
 
 // buffer is a log.

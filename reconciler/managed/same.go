@@ -28,8 +28,46 @@ func untouched[T any]() func(a, b T) bool {
 	if t.Kind() != reflect.Pointer {
 		return func(T, T) bool { return false }
 	}
-	size := t.Elem().Size()
-	return func(a, b T) bool { return bytes.Equal(bytesOf(a, size), bytesOf(b, size)) }
+	size, fields := t.Elem().Size(), appendFields(nil, t.Elem(), 0)
+	return func(a, b T) bool {
+		as, bs := bytesOf(a, size), bytesOf(b, size)
+		if as == nil || bs == nil {
+			return as == nil && bs == nil
+		}
+		for _, f := range fields {
+			if !bytes.Equal(as[f.from:f.to], bs[f.from:f.to]) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// extent is a part of the memory of a row.
+type extent struct{ from, to uintptr }
+
+// appendFields appends where the fields are of a value at an offset, in order, those without a
+// gap as one. What is in the gaps says nothing: it comes along with a copy or not, as the
+// compiler has it.
+func appendFields(fields []extent, t reflect.Type, at uintptr) []extent {
+	switch t.Kind() {
+	case reflect.Struct:
+		for i := range t.NumField() {
+			f := t.Field(i)
+			fields = appendFields(fields, f.Type, at+f.Offset)
+		}
+		return fields
+	case reflect.Array:
+		for i := range t.Len() {
+			fields = appendFields(fields, t.Elem(), at+uintptr(i)*t.Elem().Size())
+		}
+		return fields
+	}
+	if last := len(fields) - 1; last >= 0 && fields[last].to == at {
+		fields[last].to += t.Size()
+		return fields
+	}
+	return append(fields, extent{at, at + t.Size()})
 }
 
 // bytesOf returns the memory of so many bytes that a pointer points to, none if it is nil.

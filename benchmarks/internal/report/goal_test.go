@@ -150,6 +150,19 @@ func TestAGoalOfAnAdapterComparesWithWhatItIsBeside(t *testing.T) {
 	}
 }
 
+func TestTheGoalOfManagedResourcesIsAgainstThePackageAsItComes(t *testing.T) {
+	r := results(t, workload.Workload{
+		Name: "w", Contenders: []string{subject.StatekeelManaged, subject.Crossplane, subject.CrossplaneCopied},
+	}, map[string][]workload.Figures{
+		subject.StatekeelManaged: {figure("speed", workload.More, 50)},
+		subject.Crossplane:       {figure("speed", workload.More, 5)},
+		subject.CrossplaneCopied: {figure("speed", workload.More, 8)},
+	})
+	got, ok := goal{"w", "speed", ratioToXP, 10, workload.More}.answer(r)
+	require.True(t, ok)
+	assert.Equal(t, answer{"at least 10.0 x crossplane-runtime", "10.0 x by statekeel/managed", true, ""}, got)
+}
+
 func TestAGoalIsNotMetByAWaitThatWasGivenUp(t *testing.T) {
 	r := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel}}, map[string][]workload.Figures{
 		subject.Statekeel: {{{Metric: "late", Unit: "ms", Better: workload.Less, Value: 10, AtLeast: true}}},

@@ -37,6 +37,8 @@ const (
 	StatekeelManaged8 = "statekeel/managed-8"
 	Crossplane        = "crossplane-runtime"
 	Crossplane8       = "crossplane-runtime-8"
+	CrossplaneCopied  = "crossplane-runtime+copied"
+	CrossplaneCopied8 = "crossplane-runtime+copied-8"
 )
 
 // Contender is one reconciler that can be measured.
@@ -174,12 +176,23 @@ func Contenders() []Contender {
 			Name: Crossplane,
 			About: "the managed reconciler of github.com/crossplane/crossplane-runtime/v2 " + crossplaneVersion + " with its default " +
 				"options and the same external system, behind a controller as above; its fake client keeps nothing",
-			StartController: startCrossplane(1),
+			StartController: startCrossplane(1, fakeKind()),
 		},
 		{
 			Name:            Crossplane8,
 			About:           "the same with eight workers, MaxConcurrentReconciles 8",
-			StartController: startCrossplane(8),
+			StartController: startCrossplane(8, fakeKind()),
+		},
+		{
+			Name: CrossplaneCopied,
+			About: "the same with resources that are copied as generated code copies them; those of its fake package " +
+				"are copied by way of JSON",
+			StartController: startCrossplane(1, copiedKind()),
+		},
+		{
+			Name:            CrossplaneCopied8,
+			About:           "the same with eight workers, MaxConcurrentReconciles 8",
+			StartController: startCrossplane(8, copiedKind()),
 		},
 	}
 }

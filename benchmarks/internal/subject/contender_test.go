@@ -39,7 +39,7 @@ func TestContendersHaveTheirOwnNames(t *testing.T) {
 		assert.NotEmpty(t, c.About)
 		assert.NotEqual(t, c.Start == nil, c.StartController == nil, "%s is started in one way", c.Name)
 	}
-	assert.Len(t, seen, 24)
+	assert.Len(t, seen, 26)
 }
 
 func TestContendersReconcileRowsAndDeletions(t *testing.T) {

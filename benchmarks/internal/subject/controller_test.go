@@ -23,6 +23,7 @@ var controllers = map[string]int{
 	subject.ControllerRuntime: 1, subject.ControllerRuntime8: 8,
 	subject.StatekeelManaged: 1, subject.StatekeelManaged8: 8,
 	subject.Crossplane: 1, subject.Crossplane8: 8,
+	subject.CrossplaneCopied: 1, subject.CrossplaneCopied8: 8,
 }
 
 func startedController(t *testing.T, name string) subject.Controller {
@@ -120,6 +121,7 @@ func TestWhatIsNotReconciledIsLeft(t *testing.T) {
 		subject.ControllerRuntime:     "",
 		subject.StatekeelManaged:      `resource "0" is Pending`,
 		subject.Crossplane:            "5 requests are left",
+		subject.CrossplaneCopied:      "5 requests are left",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

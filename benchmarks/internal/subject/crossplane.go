@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	xpv1 "github.com/crossplane/crossplane-runtime/v2/apis/common/v1"
 	xpmeta "github.com/crossplane/crossplane-runtime/v2/pkg/meta"
@@ -14,76 +15,80 @@ import (
 	xpresource "github.com/crossplane/crossplane-runtime/v2/pkg/resource"
 	"github.com/crossplane/crossplane-runtime/v2/pkg/resource/fake"
 	xptest "github.com/crossplane/crossplane-runtime/v2/pkg/test"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubert "k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // crossplaneVersion is what go.mod asks for.
 const crossplaneVersion = "v2.2.0"
 
-// crossplane is the Controller of crossplane-runtime: its managed reconciler behind a
-// controller of controller-runtime, with its fake client in place of an API server. All
-// resources are there, ready and synced, as the pass before has left them.
+// crossplane is the Poller of crossplane-runtime: its managed reconciler behind a controller of
+// controller-runtime, with its fake client in place of an API server. All resources are there,
+// ready and synced, as the poll before has left them.
 type crossplane struct {
 	kubeController
+	after pollAfter
+	kind  managedKind
 	asked uint64
-	// written counts the statuses that were written, with which a reconciliation ends.
+	// written counts the statuses that were written, with which a poll ends.
 	written Counter
-}
-
-// kubeManaged is a managed resource. Those of the fake package are copied by way of JSON;
-// this one is copied as generated code does it.
-type kubeManaged struct{ fake.ModernManaged }
-
-func (m *kubeManaged) DeepCopyObject() kubert.Object {
-	out := &kubeManaged{}
-	m.copyInto(out)
-	return out
-}
-
-// copyInto copies what these resources have.
-func (m *kubeManaged) copyInto(out *kubeManaged) {
-	m.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
-	m.ConditionedStatus.DeepCopyInto(&out.ConditionedStatus)
-	out.Manageable = m.Manageable
+	// over counts the resources whose last poll has ended.
+	over Counter
 }
 
 // startCrossplane starts a controller with the default options of both, but for the number
-// of workers and the external system.
-func startCrossplane(workers int) func() (Controller, error) {
+// of workers, when to poll and the external system.
+func startCrossplane(workers int, kind managedKind) func() (Controller, error) {
 	return func() (Controller, error) {
-		c := &crossplane{kubeController: kubeController{target: &Target{}, workers: workers}}
-		scheme := fake.SchemeWith(&kubeManaged{})
+		c := &crossplane{kubeController: kubeController{target: &Target{}, workers: workers}, kind: kind}
+		scheme := fake.SchemeWith(kind.object)
 		manager := &fake.Manager{Client: c.client(scheme), Scheme: scheme}
-		reconciler := managed.NewReconciler(manager, xpresource.ManagedKind(fake.GVK(&kubeManaged{})),
-			managed.WithExternalConnector(managed.ExternalConnectorFn(c.connect)))
-		return c, c.start(reconciler)
+		reconciler := managed.NewReconciler(manager, xpresource.ManagedKind(fake.GVK(kind.object)),
+			managed.WithExternalConnector(managed.ExternalConnectorFn(c.connect)),
+			managed.WithPollIntervalHook(func(m xpresource.Managed, _ time.Duration) time.Duration {
+				return c.after.named(m.GetName())
+			}))
+		return c, c.start(reconcile.Func(func(ctx context.Context, req kubeRequest) (reconcile.Result, error) {
+			result, err := reconciler.Reconcile(ctx, req)
+			if err == nil && result.RequeueAfter == 0 {
+				c.over.Add()
+			}
+			return result, err
+		}))
 	}
 }
 
-// client returns a client that has a resource of every name, and keeps nothing.
+func (c *crossplane) PollAfter(after func(id uint64) time.Duration) { c.after = after }
+
+// client returns a client that has a resource of every name, and keeps nothing. It takes no
+// status but that of a resource that is ready and synced.
 func (c *crossplane) client(scheme *kubert.Scheme) client.Client {
-	kept := &kubeManaged{fake.ModernManaged{
+	kept := &fake.ModernManaged{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Finalizers: []string{managed.FinalizerName},
 			Annotations: map[string]string{xpmeta.AnnotationKeyExternalName: "any"},
 		},
 		Manageable:        fake.Manageable{Policy: xpv1.ManagementPolicies{xpv1.ManagementActionAll}},
 		ConditionedStatus: *xpv1.NewConditionedStatus(xpv1.Available(), xpv1.ReconcileSuccess()),
-	}}
+	}
 	mock := xptest.NewMockClient()
 	mock.MockScheme = xptest.NewMockSchemeFn(scheme)
 	mock.MockGet = func(_ context.Context, key client.ObjectKey, obj client.Object) error {
-		m, ok := obj.(*kubeManaged)
+		m, ok := c.kind.modern(obj)
 		if !ok {
 			return fmt.Errorf("get %q: %T is not a managed resource", key.Name, obj)
 		}
-		kept.copyInto(m)
+		copyManaged(kept, m)
 		m.Name = key.Name
 		return nil
 	}
-	mock.MockStatusUpdate = func(context.Context, client.Object, ...client.SubResourceUpdateOption) error {
+	mock.MockStatusUpdate = func(_ context.Context, obj client.Object, _ ...client.SubResourceUpdateOption) error {
+		if m, ok := c.kind.modern(obj); !ok || !isTrue(m, xpv1.TypeReady) || !isTrue(m, xpv1.TypeSynced) {
+			return fmt.Errorf("status of %q: it is not ready and synced", obj.GetName())
+		}
 		c.written.Add()
 		return nil
 	}
@@ -92,6 +97,10 @@ func (c *crossplane) client(scheme *kubert.Scheme) client.Client {
 	}
 	mock.MockUpdate = unexpected
 	return mock
+}
+
+func isTrue(m *fake.ModernManaged, c xpv1.ConditionType) bool {
+	return m.GetCondition(c).Status == corev1.ConditionTrue
 }
 
 func (c *crossplane) connect(context.Context, xpresource.Managed) (managed.ExternalClient, error) {
@@ -107,14 +116,22 @@ func (c *crossplane) Prepare(first, n uint64) (func() error, error) {
 	return c.kubeController.Prepare(first, n)
 }
 
-// Await waits until the last status is written.
+// Await waits until the last status of each is written.
 func (c *crossplane) Await(ctx context.Context) error {
 	select {
-	case <-c.written.Reached(c.asked):
+	case <-c.over.Reached(c.asked):
 		return nil
 	case <-ctx.Done():
 		return errors.Join(fmt.Errorf("%d requests are left", c.Left()), context.Cause(ctx))
 	}
 }
 
-func (c *crossplane) Left() uint64 { return c.asked - c.written.Load() }
+func (c *crossplane) Left() uint64 { return c.asked - c.over.Load() }
+
+// Well is all whose last status was taken: the client takes no other.
+func (c *crossplane) Well() uint64 { return c.over.Load() }
+
+func (c *crossplane) Written() uint64 { return c.written.Load() }
+
+// Writes is a write for each poll, whether or not there is news.
+func (c *crossplane) Writes(resources, polls uint64) uint64 { return resources * polls }

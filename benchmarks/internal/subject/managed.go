@@ -6,6 +6,7 @@ package subject
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
@@ -42,18 +43,20 @@ var managedByName = statedb.Index[*managedRow, string]{
 	Unique:     true,
 }
 
-// managedRows is the Controller of Statekeel's managed resources: a row that is wanted to be
-// looked at is a request. All resources are there, ready and synced, as the pass before has
-// left them.
+// managedRows is the Poller of Statekeel's managed resources: a row that is wanted to be looked
+// at is a request. All resources are there, ready and synced.
 type managedRows struct {
 	*host
+	after   pollAfter
 	table   statedb.RWTable[*managedRow]
 	target  *Target
 	workers int
+	// inserted counts the rows.
+	inserted uint64
 }
 
 // startManaged starts a managed reconciler with its default options, but for the number of
-// workers and the external system.
+// workers, when to poll and the external system.
 func startManaged(workers int) func() (Controller, error) {
 	return func() (Controller, error) {
 		m := &managedRows{target: &Target{}, workers: workers}
@@ -71,9 +74,12 @@ func (m *managedRows) register(rt runtime) (err error) {
 	}
 	_, err = managed.Register(rt.params(), m.table, (*managedRow).clone, (*managedRow).setStatus, (*managedRow).getStatus,
 		managed.ExternalConnecter[*managedRow](managed.ExternalConnecterFn[*managedRow](m.connect)),
+		managed.WithPollIntervalHook(func(r *managedRow, _ time.Duration) time.Duration { return m.after.named(r.Name) }),
 		managed.WithLoop(reconciler.WithConcurrency(m.workers)))
 	return err
 }
+
+func (m *managedRows) PollAfter(after func(id uint64) time.Duration) { m.after = after }
 
 func (m *managedRows) connect(context.Context, *managedRow) (managed.ExternalClient[*managedRow], error) {
 	return managed.ExternalClientFns[*managedRow]{ObserveFn: m.observe}, nil
@@ -104,13 +110,14 @@ func (m *managedRows) Prepare(first, n uint64) (func() error, error) {
 			return nil, fmt.Errorf("insert resource %d: %w", id, err)
 		}
 	}
+	m.inserted += n
 	return func() error {
 		wtxn.Commit()
 		return nil
 	}, nil
 }
 
-// Await waits until the last status is written.
+// Await waits until the status of each is written, which is with its first poll.
 func (m *managedRows) Await(ctx context.Context) error {
 	for row := range m.table.All(m.db.ReadTxn()) {
 		if row.status.Kind == reconciler.StatusKindDone {
@@ -148,6 +155,22 @@ func (m *managedRows) Left() (left uint64) {
 	}
 	return left
 }
+
+func (m *managedRows) Well() (well uint64) {
+	for row := range m.table.All(m.db.ReadTxn()) {
+		if row.status.Kind == reconciler.StatusKindDone && managed.IsReady(row) && managed.IsSynced(row) {
+			well++
+		}
+	}
+	return well
+}
+
+// Written counts by the revision of the table, which each write makes one higher.
+func (m *managedRows) Written() uint64 { return m.table.Revision(m.db.ReadTxn()) - m.inserted }
+
+// Writes is a write for each resource: its first poll says that it is Done, those after it have
+// no news.
+func (m *managedRows) Writes(resources, _ uint64) uint64 { return resources }
 
 func (m *managedRows) Target() *Target { return m.target }
 

@@ -21,36 +21,14 @@ func request(n int, contenders ...string) Workload {
 		Headline:   "throughput",
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
 			return env.withController(ctx, func(controller subject.Controller) (Figures, error) {
-				last := func(context.Context) error { return nil }
-				return measureRequests(ctx, env, controller, env.Rows(200_000), last)
+				return measureRequests(ctx, env, controller, env.Rows(200_000))
 			})
 		},
 	}
 }
 
-// cycle compares managed reconcilers with n workers.
-func cycle(n int, contenders ...string) Workload {
-	return Workload{
-		Name: fmt.Sprintf("managed-%d", n),
-		About: fmt.Sprintf("100,000 managed resources that are ready and synced are looked at once, with %d at a time: each is "+
-			"observed to be up to date, its status is written, and it is to be polled again; from asking for all at "+
-			"once until the last status is written. Neither has an API server or an external system to wait for.", n),
-		Contenders: contenders,
-		Runs:       manyRuns,
-		Headline:   "throughput",
-		measure: func(ctx context.Context, env *Env) (Figures, error) {
-			return env.withController(ctx, func(controller subject.Controller) (Figures, error) {
-				return measureRequests(ctx, env, controller, env.Rows(100_000), controller.Await)
-			})
-		},
-	}
-}
-
-// measureRequests measures the reconciliation of n requests that are asked for at once: until
-// the last reconciliation has ended, and until last returns.
-func measureRequests(
-	ctx context.Context, env *Env, controller subject.Controller, n uint64, last func(context.Context) error,
-) (Figures, error) {
+// measureRequests measures the reconciliation of n requests that are asked for at once.
+func measureRequests(ctx context.Context, env *Env, controller subject.Controller, n uint64) (Figures, error) {
 	var passed subject.Counter
 	tally := tallied(controller.Target(), n, func(uint64) error {
 		passed.Add()
@@ -65,10 +43,7 @@ func measureRequests(
 		if err := ask(); err != nil {
 			return err
 		}
-		if err := wait(ctx, reached, "the last request"); err != nil {
-			return err
-		}
-		return last(ctx)
+		return wait(ctx, reached, "the last request")
 	})
 	if err != nil {
 		return nil, err

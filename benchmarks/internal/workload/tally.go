@@ -21,12 +21,17 @@ type tally struct {
 // rows 0 ... n-1. There must be no other rows.
 func tallied(target *subject.Target, n uint64, work func(id uint64) error) *tally {
 	t := &tally{calls: make([]atomic.Uint32, n)}
-	target.SetRule(func(id uint64) error {
+	target.SetRule(t.rule(work))
+	return t
+}
+
+// rule returns a rule of the target that does work, and counts.
+func (t *tally) rule(work func(id uint64) error) func(id uint64) error {
+	return func(id uint64) error {
 		t.enter(id)
 		defer t.running.Add(-1)
 		return work(id)
-	})
-	return t
+	}
 }
 
 func (t *tally) enter(id uint64) {
@@ -41,6 +46,16 @@ func (t *tally) enter(id uint64) {
 
 // inFlight returns how many operations there were at a time, at the most.
 func (t *tally) inFlight() uint64 { return uint64(t.most.Load()) }
+
+// spread returns how many calls more than the row with the fewest the one with the most had.
+func (t *tally) spread() uint32 {
+	least, most := t.calls[0].Load(), t.calls[0].Load()
+	for id := range t.calls {
+		calls := t.calls[id].Load()
+		least, most = min(least, calls), max(most, calls)
+	}
+	return most - least
+}
 
 // worked checks that rows 0 ... n-1 are done, that each took so many calls, and that the
 // contender had no more workers than it says.

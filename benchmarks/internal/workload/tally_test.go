@@ -74,6 +74,20 @@ func TestATallyKnowsHowManyOperationsThereWereAtATime(t *testing.T) {
 	assert.EqualError(t, complaint(b, tally, 1), "check failed: operations at a time: got 2, want at most 1")
 }
 
+func TestATallyKnowsHowUnevenItsCallsAre(t *testing.T) {
+	b := books{rows: 3, target: &subject.Target{}}
+	tally := tallied(b.target, b.rows, nothing)
+	assert.Zero(t, tally.spread())
+	for _, id := range []uint64{0, 1, 2, 1, 1} {
+		require.NoError(t, b.target.Update(id))
+	}
+	assert.EqualValues(t, 2, tally.spread())
+	require.NoError(t, b.target.Update(0))
+	assert.EqualValues(t, 2, tally.spread(), "one row has had one call")
+	require.NoError(t, b.target.Update(2))
+	assert.EqualValues(t, 1, tally.spread())
+}
+
 // inTurn is a system whose rows come to be done when they are told to, one by one.
 type inTurn struct {
 	subject.System

@@ -97,8 +97,8 @@ func All() []Workload {
 			request(1, subject.StatekeelRequest, subject.StatekeelRequestAdded, subject.ControllerRuntime),
 			request(8, subject.StatekeelRequest8, subject.StatekeelRequestAdded8, subject.ControllerRuntime8),
 			overheadOfStepper(), overheadOfStateful(),
-			cycle(1, subject.StatekeelManaged, subject.Crossplane),
-			cycle(8, subject.StatekeelManaged8, subject.Crossplane8),
+			polls(1, subject.StatekeelManaged, subject.Crossplane, subject.CrossplaneCopied),
+			polls(8, subject.StatekeelManaged8, subject.Crossplane8, subject.CrossplaneCopied8),
 		},
 	)
 }

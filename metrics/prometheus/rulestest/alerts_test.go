@@ -52,6 +52,8 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 		"StatekeelOperationStuck":  "an-operation-is-stuck",
 		"StatekeelPruningFails":    "pruning-fails",
 		"StatekeelOperationsPanic": "operations-panic",
+
+		"StatekeelManagedResourcesNotSynced": "what-is-wrong-with-a-managed-resource",
 	}
 	rules := readRules(t)
 	assert.Len(t, rules, len(anchors))
@@ -59,7 +61,11 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 		rule := rules[name]
 		assert.Equal(t, page+anchor, rule.Annotations["runbook_url"], name)
 		assert.Contains(t, []string{"warning", "critical"}, rule.Labels["severity"], name)
-		assert.Contains(t, rule.Annotations["summary"], "{{ $labels.reconciler }}", name)
+		whose := "reconciler"
+		if strings.Contains(name, "Managed") {
+			whose = "kind"
+		}
+		assert.Contains(t, rule.Annotations["summary"], "{{ $labels."+whose+" }}", name)
 		assert.Contains(t, rule.Annotations["description"], "{{ $labels.instance }}", name)
 	}
 }
@@ -114,6 +120,15 @@ func TestAlertsFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 			"statekeel_panics_total{} 7x60", 0},
 		{"StatekeelOperationsPanic", "a new process in which nothing has panicked",
 			"statekeel_panics_total{} 7x9 0x60", 0},
+
+		{"StatekeelManagedResourcesNotSynced", "one that waits for a person",
+			"statekeel_managed_resource_known{} 9x60\nstatekeel_managed_resource_synced{} 9x9 8x60", 40 * time.Minute},
+		{"StatekeelManagedResourcesNotSynced", "different ones, never none",
+			"statekeel_managed_resource_known{} 9x60\nstatekeel_managed_resource_synced{} 9 8x9 2x9 7x60", 31 * time.Minute},
+		{"StatekeelManagedResourcesNotSynced", "all are synced now and then",
+			"statekeel_managed_resource_known{} 9x60\nstatekeel_managed_resource_synced{} 8x28 9 8x28 9x10", 0},
+		{"StatekeelManagedResourcesNotSynced", "none are left",
+			"statekeel_managed_resource_known{} 9x9 0x60\nstatekeel_managed_resource_synced{} 8x9 0x60", 0},
 	}
 	rules := readRules(t)
 	fired := map[string]int{}

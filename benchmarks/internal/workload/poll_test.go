@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package workload_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/benchmarks/internal/subject"
+	"github.com/statekeel/statekeel/benchmarks/internal/workload"
+)
+
+// strange is a poller that says of itself what is not so.
+type strange struct {
+	subject.Poller
+	left, unwell, written uint64
+	workers               int
+	// once: a resource is polled once more than it was to be.
+	once bool
+}
+
+func (s strange) Left() uint64 {
+	if s.once {
+		_ = s.Target().Update(0)
+	}
+	return s.Poller.Left() + s.left
+}
+
+func (s strange) Well() uint64 { return s.Poller.Well() - s.unwell }
+
+func (s strange) Written() uint64 { return s.Poller.Written() + s.written }
+
+func (s strange) Workers() int { return s.workers }
+
+// forgetful is a poller that polls a resource a few times, and then no more.
+type forgetful struct{ subject.Poller }
+
+func (f forgetful) PollAfter(after func(id uint64) time.Duration) {
+	polled := 0 // by the one worker that there is
+	f.Poller.PollAfter(func(id uint64) time.Duration {
+		if id == 0 {
+			polled++
+		}
+		if polled == 5 {
+			return 0
+		}
+		return after(id)
+	})
+}
+
+// polledBy runs the workload with a poller, as changed, and as few resources as there can be.
+func polledBy(t *testing.T, name string, limit time.Duration, change func(subject.Poller) subject.Controller) (workload.Figures, error) {
+	sizes := workload.Tiny()
+	sizes.Limit = limit
+	start := func() (subject.Controller, error) {
+		c, err := contender(t, name).StartController()
+		if err != nil {
+			return nil, err
+		}
+		return change(c.(subject.Poller)), nil
+	}
+	return named(t, "managed-1").Measure(t.Context(), workload.Env{Sizes: sizes, StartController: start})
+}
+
+var pollers = []string{subject.StatekeelManaged, subject.Crossplane, subject.CrossplaneCopied}
+
+func TestAPollerThatDoesNotAddUpFailsTheRun(t *testing.T) {
+	for _, c := range []struct {
+		complaint string
+		strange   strange
+	}{
+		{"resources that are left: got 1, want 0", strange{left: 1, workers: 1}},
+		{"resources that are ready and synced: got 19, want 20", strange{unwell: 1, workers: 1}},
+		{"statuses that were written: got ", strange{written: 1, workers: 1}},
+		{"polls: got 241, want 240", strange{once: true, workers: 1}},
+		{"Update calls for row 0: got 13, want 12", strange{once: true, workers: 1}},
+		{"polls at a time: got 1, want at most 0", strange{workers: 0}},
+	} {
+		for _, name := range pollers {
+			t.Run(c.complaint+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				_, err := polledBy(t, name, time.Minute, func(p subject.Poller) subject.Controller {
+					s := c.strange
+					s.Poller = p
+					return s
+				})
+				assert.ErrorContains(t, err, "check failed: "+c.complaint)
+			})
+		}
+	}
+}
+
+func TestAResourceThatIsNotPolledAgainFailsTheRun(t *testing.T) {
+	for _, name := range pollers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := polledBy(t, name, 200*time.Millisecond, func(p subject.Poller) subject.Controller {
+				return forgetful{p}
+			})
+			assert.ErrorContains(t, err, "waited for the last poll: the run is stuck: not over after 200ms")
+		})
+	}
+}
+
+// sleepy is a poller that polls nothing a second time.
+type sleepy struct{ subject.Poller }
+
+func (sleepy) PollAfter(func(uint64) time.Duration) {}
+
+func TestResourcesThatAreNeverPolledFailTheRun(t *testing.T) {
+	for _, name := range pollers {
+		_, err := polledBy(t, name, 100*time.Millisecond, func(p subject.Poller) subject.Controller { return sleepy{p} })
+		assert.ErrorContains(t, err, "waited for the first polls: the run is stuck: not over after 100ms", name)
+	}
+}
+
+func TestAControllerThatDoesNotPollFailsTheRun(t *testing.T) {
+	start := contender(t, subject.StatekeelRequest).StartController
+	_, err := named(t, "managed-1").Measure(t.Context(), workload.Env{Sizes: workload.Tiny(), StartController: start})
+	assert.EqualError(t, err, "a *subject.requests does not poll")
+}
+
+func TestAPollIsMeasuredWithWhatItWrites(t *testing.T) {
+	for name, writes := range map[string]float64{
+		subject.StatekeelManaged: 0, subject.Crossplane: 1, subject.CrossplaneCopied: 1,
+	} {
+		figures, err := polledBy(t, name, time.Minute, func(p subject.Poller) subject.Controller { return p })
+		require.NoError(t, err, name)
+		assert.Equal(t, writes, figures.Find("writes"), name)
+	}
+}
+
+func TestAProfileThatDoesNotStartLeavesNoPollBehind(t *testing.T) {
+	env := workload.Env{
+		Sizes:           workload.Tiny(),
+		StartController: contender(t, subject.StatekeelManaged8).StartController,
+		Profile:         func() (func() error, error) { return nil, errors.New("no disk") },
+	}
+	_, err := named(t, "managed-8").Measure(t.Context(), env)
+	assert.EqualError(t, err, "start the CPU profile: no disk")
+}
