@@ -210,6 +210,10 @@ func TestKilledAtEveryStepNothingIsLeakedOrCreatedTwice(t *testing.T) {
 				seen := map[string]int{}
 				for _, point := range reached {
 					seen[point]++
+					if of.workers > 1 && seen[point] > 1 {
+						// One worker has been killed there every time.
+						continue
+					}
 					for _, then := range s.mayDo(of) {
 						narrate(t, of, s, point, seen[point], then)
 					}
