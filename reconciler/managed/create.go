@@ -89,7 +89,9 @@ func (p *pass[T]) notCreated(err error, open bool) error {
 }
 
 // mayExist reports whether there may be a resource that is not seen, of which nobody noted that it
-// was created: by a create without an answer, or by an earlier process, whose notes are lost.
+// was created: by a create without an answer, or by an earlier process, whose notes are lost. A row
+// that is gone has its finalizer from when there was a resource: there is none without notes to wait
+// for.
 func (p *pass[T]) mayExist() bool {
 	if IsCreateIncomplete(p.obj) {
 		return p.lately(GetCreatePending(p.obj).Add(p.r.opts.timeout))
