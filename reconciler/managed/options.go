@@ -97,8 +97,9 @@ func WithTimeout(timeout time.Duration) Option {
 // WithCreationGracePeriod sets for how long after a create the outside system may say that the
 // resource does not exist without being believed: the object waits, and is neither created
 // again nor taken for deleted. An object that is to be deleted waits as long for what may have been
-// created without anybody noting it: by a create that had no answer, or by an earlier process. The
-// default is 30 seconds; zero believes it at once, and a negative one is an error.
+// created without anybody noting it: by an earlier process, or by a create that had no answer, which
+// may happen until the time of [WithTimeout] is up. The default is 30 seconds; zero believes it at
+// once, and a negative one is an error.
 func WithCreationGracePeriod(grace time.Duration) Option {
 	return func(o *options) { o.creationGrace = grace }
 }
