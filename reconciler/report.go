@@ -78,6 +78,10 @@ func (l *Loop[Obj]) reportHealth(objects int) {
 		stuck:        l.stuckText(),
 		breakers:     l.breakersText(),
 	}
+	if now.wrong() {
+		// Health says nothing of these then: that others come and go is no news.
+		now.objects, now.blocked, now.paused = 0, 0, 0
+	}
 	if l.reporter.told && now == l.reporter.last {
 		return
 	}
@@ -97,6 +101,9 @@ func (c *condition) numErrors() int {
 	}
 	return c.failing
 }
+
+// wrong reports whether there are problems.
+func (c *condition) wrong() bool { return c.breakers != "" || c.numErrors() > 0 || c.stuck != "" }
 
 // problems returns what is wrong, in short; nothing if all is well.
 func (c *condition) problems() []string {

@@ -67,6 +67,40 @@ func TestJournalTellsTheStoryOfAnObject(t *testing.T) {
 	}, nil)
 }
 
+// With many failures it costs something to say which, and whoever watches health is woken by it.
+func TestHealthIsNotToldAgainWhatIsWrongWhenOthersComeAndGo(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.failing("no")
+		e.put(1, 1)
+		synctest.Wait()
+		told := e.health.history()
+		require.Equal(e, "Degraded 1 error(s)", told[len(told)-1])
+
+		e.target.failing("")
+		e.put(1, 2, 3)
+		synctest.Wait()
+		e.remove(3)
+		synctest.Wait()
+		require.Equal(e, told, e.health.history())
+
+		e.target.failing("never")
+		e.put(1, 4)
+		synctest.Wait()
+		level, message, err := e.health.now()
+		require.Equal(e, cell.StatusDegraded, level)
+		require.Equal(e, "2 error(s)", message)
+		require.ErrorContains(e, err, "never")
+
+		e.target.failing("")
+		e.remove(1)
+		e.remove(4)
+		synctest.Wait()
+		level, message, _ = e.health.now()
+		require.Equal(e, cell.StatusOK, level)
+		require.Equal(e, "OK, 1 object(s)", message)
+	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
+}
+
 func TestJournalKeepsTheLatest(t *testing.T) {
 	inBubble(t, func(e *env) {
 		for id := range uint64(20) {
