@@ -78,7 +78,8 @@ func (l *Loop[Obj]) reportHealth(objects int) {
 		stuck:        l.stuckText(),
 		breakers:     l.breakersText(),
 	}
-	if now.wrong() {
+	wrong := now.wrong()
+	if wrong {
 		// Health says nothing of these then: that others come and go is no news.
 		now.objects, now.blocked, now.paused = 0, 0, 0
 	}
@@ -87,8 +88,8 @@ func (l *Loop[Obj]) reportHealth(objects int) {
 	}
 	l.reporter.told, l.reporter.last = true, now
 
-	if problems := now.problems(); len(problems) > 0 {
-		l.reporter.health.Degraded(strings.Join(problems, ", "), l.examples(&now))
+	if wrong {
+		l.reporter.health.Degraded(strings.Join(now.problems(), ", "), l.examples(&now))
 		return
 	}
 	l.reporter.health.OK(now.fine())

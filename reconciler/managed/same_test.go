@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/statekeel/statekeel/reconciler"
 )
 
 // gapped is a row with gaps in its memory: after each of the small fields.
@@ -106,6 +108,39 @@ func TestAShallowCopyIsUntouchedUntilSomethingIsSetOnIt(t *testing.T) {
 			assert.True(t, same(&clone, row))
 			set(&clone)
 			assert.False(t, same(&clone, row))
+		})
+	}
+}
+
+// statusRow is a row whose status asks for a pass.
+type statusRow struct {
+	Meta
+	Size   int
+	Status reconciler.Status
+}
+
+// However a program sets statuses: a pass finds out what it has changed, and leaves the status alone.
+func TestTheStatusThatAsksForAPassIsNoChange(t *testing.T) {
+	for name, set := range map[string]func(*statusRow, reconciler.Status) *statusRow{
+		"in place":  func(r *statusRow, s reconciler.Status) *statusRow { r.Status = s; return r },
+		"on a copy": func(r *statusRow, s reconciler.Status) *statusRow { c := *r; c.Status = s; return &c },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Reconciler[*statusRow]{
+				getStatus: func(r *statusRow) reconciler.Status { return r.Status }, setStatus: set,
+				untouched: untouched[*statusRow](), equal: func(a, b *statusRow) bool { return a.Size == b.Size },
+			}
+			row := &statusRow{Size: 1, Status: reconciler.StatusDone()}
+			clone := *row
+			clone.Status = reconciler.StatusPending()
+			asked := clone.Status
+			p := &pass[*statusRow]{r: r, obj: &clone, row: row, known: true}
+			assert.False(t, p.changed())
+			assert.Equal(t, asked, p.obj.Status)
+			p.obj.Size++
+			assert.True(t, p.changed())
+			assert.Equal(t, asked, p.obj.Status)
+			assert.Equal(t, reconciler.StatusKindDone, row.Status.Kind)
 		})
 	}
 }
