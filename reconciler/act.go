@@ -56,8 +56,9 @@ type executor[Obj any] interface {
 	// execute runs tasks in order and returns how many it ran. It starts nothing
 	// once ctx has ended, and may stop early for others to have their turn. Of those it
 	// returns, some may be errNotRun. The attempts are those of the tasks; checkpoints
-	// move them along.
-	execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj], attempts []attempt[Obj]) int
+	// move them along. further is called before each call but the first that has a timeout
+	// of its own and is for several tasks; it may be nil.
+	execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj], attempts []attempt[Obj], further func()) int
 }
 
 // guard is what every call of a user's operation goes through: it measures, bounds
@@ -130,10 +131,15 @@ func (t *timeoutError) Unwrap() error { return t.err }
 // Is makes it a context.DeadlineExceeded.
 func (t *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// turn is how long an in-line executor goes on with one round, so that slow
-// operations do not keep the statuses of the finished ones, and what came in
-// meanwhile, waiting for the rest of the round.
-const turn = 5 * time.Millisecond
+const (
+	// turn is how long an in-line executor goes on with one round, so that slow
+	// operations do not keep the statuses of the finished ones, and what came in
+	// meanwhile, waiting for the rest of the round.
+	turn = 5 * time.Millisecond
+	// maxTurn is how long it goes on at most if others hold the table for as long when the
+	// statuses are to be written: then these would wait anyway.
+	maxTurn = 20 * time.Millisecond
+)
 
 // inline runs operations one at a time.
 type inline[Obj comparable] struct {
@@ -144,11 +150,13 @@ type inline[Obj comparable] struct {
 	info  func(t *task[Obj], a *attempt[Obj], operation string, objects int) OperationInfo
 	// admit reports whether another operation is within the limit on their rate.
 	admit func() bool
+	// turn is how long to go on with one round.
+	turn time.Duration
 }
 
-func (x *inline[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj], attempts []attempt[Obj]) int {
+func (x *inline[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj], attempts []attempt[Obj], _ func()) int {
 	started := x.now()
-	end := started + turn
+	end := started + x.turn
 	timeout := x.timeout()
 	x.scope.set(started, tasks, attempts, allKinds)
 	defer x.scope.set(0, nil, nil, allKinds)

@@ -27,7 +27,7 @@ type batched[Obj comparable] struct {
 	rounds  RoundOperations[Obj]
 }
 
-func (x *batched[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj], attempts []attempt[Obj]) int {
+func (x *batched[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj], attempts []attempt[Obj], further func()) int {
 	if ctx.Err() != nil {
 		return 0
 	}
@@ -54,6 +54,9 @@ func (x *batched[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks [
 			tasks[updates[i].place-1].err = errNotRun
 		}
 	} else if len(updates) > 0 {
+		if len(deletes) > 0 && further != nil {
+			further()
+		}
 		x.scope.set(x.now(), tasks, attempts, onlyUpdates)
 		x.process(ctx, tasks, nil, updates, func(ctx context.Context) {
 			x.batches.UpdateBatch(ctx, txn, updates)

@@ -61,7 +61,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 // operations. Safe from any goroutine.
 func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
 	if len(keys) == 0 {
-		l.refreshUpTo.Store(l.cfg.Table.Revision(l.cfg.DB.ReadTxn()))
+		l.refreshUpTo.Store(l.tableRevision())
 		l.refreshBefore.Store(time.Now().UnixNano())
 		l.refreshCalled.signal()
 		return 0, nil
@@ -98,7 +98,7 @@ func (l *Loop[Obj]) refreshOne(wtxn statedb.WriteTxn, text string) (marked bool,
 
 // WaitAll is [Loop.Wait] for all that is in the table when it is called.
 func (l *Loop[Obj]) WaitAll(ctx context.Context, m Milestone) (Owed, error) {
-	return l.Wait(ctx, l.cfg.Table.Revision(l.cfg.DB.ReadTxn()), m)
+	return l.Wait(ctx, l.tableRevision(), m)
 }
 
 // WaitKey is [Loop.WaitFor] for the object with a key, which is as [Loop.Explain] takes it:
@@ -107,7 +107,7 @@ func (l *Loop[Obj]) WaitAll(ctx context.Context, m Milestone) (Owed, error) {
 // everything has been attempted that was changed before the call: until then there may be a
 // deletion that the reconciler has not looked at.
 func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (Owed, error) {
-	revision := l.cfg.Table.Revision(l.cfg.DB.ReadTxn())
+	revision := l.tableRevision()
 	s := l.sightBriefly(ctx, key)
 	if !s.found && s.standing == nil {
 		if owed, err := l.Wait(ctx, revision, Attempted); err != nil {

@@ -4,6 +4,7 @@
 package reconciler
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -223,6 +224,13 @@ func (l *Loop[Obj]) commitOne(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a *
 // still wants what the operation was given, only another reconciler's status can have
 // been written, and this one's is added; else the outcome is lost.
 func (l *Loop[Obj]) commitOnto(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a *attempt[Obj], current Obj, found bool) {
+	if key := l.indexer.ObjectToKey(a.row); !bytes.Equal(l.indexer.ObjectToKey(t.object), key) {
+		// The operation has changed the key of its clone: what it left there is of no row.
+		l.log.Error("an operation changed the primary key of its object; what it set on the object is dropped",
+			"table", l.cfg.Table.Name(), "key", key, "operation", t.operation())
+		current, _, found = l.cfg.Table.Get(wtxn, l.indexer.QueryFromObject(a.row))
+		t.object = l.cfg.Clone(a.row)
+	}
 	if found = found && l.sameWish(a.row, current); found {
 		onto := l.cfg.Clone(current)
 		if l.merge != nil {

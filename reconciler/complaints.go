@@ -177,8 +177,8 @@ func (l *Loop[Obj]) complain() {
 	if !l.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
-	for i := range l.tasks {
-		t, a := &l.tasks[i], &l.attempts[i]
+	for i := range l.batch.tasks {
+		t, a := &l.batch.tasks[i], &l.batch.attempts[i]
 		args := []any{"operation", t.operation(), "key", l.nameOf(a.row), "revision", t.revision,
 			"attempt", a.number, "cause", causes[a.cause], "result", a.result.String(), "took", t.took}
 		if a.text != nil {

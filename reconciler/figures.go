@@ -64,10 +64,10 @@ func (l *Loop[Obj]) account(r *Round) {
 	b.mu.Lock()
 	f := &b.figures
 	failed := 0
-	for i := range l.tasks {
-		failed += l.accountOne(f, &l.tasks[i], &l.attempts[i], at)
+	for i := range l.batch.tasks {
+		failed += l.accountOne(f, &l.batch.tasks[i], &l.batch.attempts[i], at)
 	}
-	if len(l.tasks) > 0 {
+	if len(l.batch.tasks) > 0 {
 		f.Rounds.Observe((at - l.began).Seconds())
 	}
 	f.Refreshes += uint64(r.Refreshes)
@@ -79,7 +79,7 @@ func (l *Loop[Obj]) account(r *Round) {
 	f.Conflicts += uint64(r.Conflicts)
 	f.Unset, f.BreakerOpenings, f.LeftBehind = l.observer.unset, l.core.BreakerOpenings(), l.pool.leftBehind
 	l.stand(&b.standing)
-	b.timeline.add(at, &b.standing, len(l.tasks), failed)
+	b.timeline.add(at, &b.standing, len(l.batch.tasks), failed)
 	b.mu.Unlock()
 }
 

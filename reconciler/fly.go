@@ -13,7 +13,7 @@ import (
 )
 
 // launch hands a plan to workers: each item by itself, or all as one batch.
-func (l *Loop[Obj]) launch(ctx context.Context, txn statedb.ReadTxn, plan []core.Item[Obj]) (launched int) {
+func (l *Loop[Obj]) launch(ctx context.Context, r *Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (launched int) {
 	flights := l.flights[:0]
 	permitted := len(plan)
 	for i := range plan {
@@ -27,11 +27,12 @@ func (l *Loop[Obj]) launch(ctx context.Context, txn statedb.ReadTxn, plan []core
 			permitted = i
 			break
 		}
-		l.core.Launch(item)
 		if !l.batches() || len(flights) == 0 {
-			flights = append(flights, newFlight[Obj](txn))
+			flights = append(flights, newFlight[Obj](txn, l.observer.snapshots))
 		}
 		f := flights[len(flights)-1]
+		f.other = f.other || item.Waited()
+		l.core.Launch(item)
 		a.item = int32(len(f.items))
 		f.items = append(f.items, *item)
 		f.tasks = append(f.tasks, t)
@@ -39,7 +40,8 @@ func (l *Loop[Obj]) launch(ctx context.Context, txn statedb.ReadTxn, plan []core
 		launched++
 	}
 	for i := len(plan) - 1; i >= permitted; i-- {
-		l.core.Return(&plan[i])
+		l.takeBack(&plan[i])
+		r.Returned++
 	}
 	if len(flights) > 0 {
 		l.pool.give(ctx, flights...)
@@ -49,43 +51,38 @@ func (l *Loop[Obj]) launch(ctx context.Context, txn statedb.ReadTxn, plan []core
 	return launched
 }
 
-// land commits and settles what workers have finished.
+// land completes what workers have finished: all of it in one transaction.
 func (l *Loop[Obj]) land(ctx context.Context, r *Round) {
 	if !l.pool.any() {
 		return
 	}
 	l.pool.leaveBehind(ctx)
 	l.landed = l.pool.take(l.landed[:0])
-	for _, f := range l.landed {
-		first := int32(len(l.items))
-		for i := range f.tasks {
-			if i >= f.ran || f.tasks[i].err == errNotRun {
-				continue
-			}
-			f.attempts[i].item += first
-			l.tasks, l.attempts = append(l.tasks, f.tasks[i]), append(l.attempts, f.attempts[i])
-		}
-		l.items = append(l.items, f.items...)
-	}
 	if len(l.landed) == 0 {
 		return
 	}
-	l.commit(r, l.tasks, l.attempts)
-	open := l.core.Open()
-	l.settle(l.items, l.tasks, l.attempts)
-	if !open && l.core.Open() {
-		l.recall()
+	b := &l.batch
+	b.items = l.items[:0]
+	for _, f := range l.landed {
+		l.observer.mixed = l.observer.mixed || f.other || f.snapshot != l.observer.snapshots
+		for i := range f.tasks {
+			if i >= f.ran {
+				f.tasks[i].err = errNotRun
+			}
+			f.attempts[i].item += int32(len(b.items))
+		}
+		b.items = append(b.items, f.items...)
+		b.tasks, b.attempts = append(b.tasks, f.tasks...), append(b.attempts, f.attempts...)
 	}
-	clear(l.items)
-	l.items = l.items[:0]
+	l.items = b.items
+	l.complete(r, b, len(b.tasks))
 }
 
-// recall takes back what workers have not begun: it is not to be started any more.
+// recall takes back what workers have not begun: it is not started any more.
 func (l *Loop[Obj]) recall() {
-	now := l.now()
 	for _, f := range slices.Backward(l.pool.recall()) {
 		for i := range slices.Backward(f.items) {
-			l.core.Recall(now, &f.items[i])
+			l.putBack(&f.items[i])
 		}
 	}
 }

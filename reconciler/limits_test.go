@@ -120,6 +120,9 @@ func TestNothingSpinsWithoutAPermit(t *testing.T) {
 					e.put(1, ids(1, 2000)...)
 					e.pass(30 * time.Second)
 					require.Len(e, e.target.take(), 1)
+					// Half a round of the backlog is taken in, once.
+					e.pass(2 * time.Minute)
+					require.Len(e, e.target.take(), 2)
 					counted.Store(0)
 					e.pass(10 * time.Minute)
 					require.Len(e, e.target.take(), 10)

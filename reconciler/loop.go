@@ -46,8 +46,9 @@ type Loop[Obj comparable] struct {
 	// calls are what others ask the loop for, objectWaits the keys that they wait for.
 	calls       calls[Obj]
 	objectWaits objectWaits[Obj]
-	// ended is closed when the loop has stopped.
-	ended chan struct{}
+	// ended is closed when the loop has stopped, refreshing when the job of the refresher
+	// has begun; nil if it has none.
+	ended, refreshing chan struct{}
 	// book has the figures; scope is that of the operations that the loop runs itself.
 	book  book[Obj]
 	scope atomic.Pointer[scope[Obj]]
@@ -85,11 +86,11 @@ type Loop[Obj comparable] struct {
 	reporter  reporter
 	contended bool
 	sequence  uint64
-	items     []core.Item[Obj]
-	tasks     []task[Obj]
-	attempts  []attempt[Obj]
-	landed    []*flight[Obj]
-	flights   []*flight[Obj]
+	// batch is what was run in this round, or landed in it; items are those of what landed.
+	batch   batch[Obj]
+	items   []core.Item[Obj]
+	landed  []*flight[Obj]
+	flights []*flight[Obj]
 	// began is when the round did. complaints are the failures of a round that are to be
 	// logged, mayComplain bounds them.
 	began       time.Duration
@@ -139,7 +140,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 func (l *Loop[Obj]) coreConfig(keyOf func(Obj) []byte) core.Config[Obj] {
 	groupOf, _ := l.opts.serialBy.(func(Obj) string)
 	cfg := core.Config[Obj]{
-		KeyOf: keyOf, GroupOf: groupOf, Limits: l.set.limits(), Seed: rand.Uint64(),
+		KeyOf: keyOf, GroupOf: groupOf, Same: l.sameWish, Limits: l.set.limits(), Seed: rand.Uint64(),
 	}
 	if l.opts.breaker != nil {
 		b := l.opts.breaker.withDefaults()
@@ -166,7 +167,7 @@ func (l *Loop[Obj]) newWorker(ctx context.Context) (context.Context, executor[Ob
 			guard: g, clone: l.clone, scope: s, info: l.operationInfo, batches: l.cfg.BatchOperations, rounds: l.cfg.RoundOperations,
 		}
 	}
-	return ctx, &inline[Obj]{guard: g, clone: l.clone, scope: s, info: l.operationInfo, ops: l.cfg.Operations, admit: always}
+	return ctx, &inline[Obj]{guard: g, clone: l.clone, scope: s, info: l.operationInfo, ops: l.cfg.Operations, admit: always, turn: turn}
 }
 
 func always() bool { return true }
@@ -178,7 +179,12 @@ func (l *Loop[Obj]) batches() bool {
 
 // WaitUntilReconciled implements [Reconciler].
 func (l *Loop[Obj]) WaitUntilReconciled(ctx context.Context, untilRevision statedb.Revision) (revision, retryLowWatermark statedb.Revision, err error) {
-	return l.progress.wait(ctx, untilRevision)
+	return l.progress.wait(ctx, untilRevision, l.tableRevision())
+}
+
+// tableRevision returns the revision that the table has now.
+func (l *Loop[Obj]) tableRevision() statedb.Revision {
+	return l.cfg.Table.Revision(l.cfg.DB.ReadTxn())
 }
 
 // scoped returns a job's name with the reconciler's name appended, if it has one.
@@ -240,6 +246,15 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	}
 	l.executor = x
 	l.reconfigure(l.now())
+	if l.refreshing != nil {
+		// Who sees a row Done sees the health of both jobs.
+		select {
+		case <-l.refreshing:
+		case <-ctx.Done():
+		}
+	}
+	// A program that sees the first row Done finds figures.
+	l.metrics.ReconciliationErrors(0, 0)
 	// A panic that is to end the program does not wait for what is running.
 	defer l.pool.stop()
 
@@ -264,6 +279,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 // finish waits for the operations that are running, which have been told to end, and
 // commits what came of them.
 func (l *Loop[Obj]) finish(ctx context.Context) {
+	l.recall()
 	l.pool.stop()
 	l.pool.wg.Wait()
 	r := Round{Reason: ReasonStop, Started: time.Now()}
@@ -271,6 +287,7 @@ func (l *Loop[Obj]) finish(ctx context.Context) {
 	l.began = began
 	l.land(ctx, &r)
 	l.account(&r)
+	l.count()
 	l.publish()
 	l.report(&r, l.cfg.DB.ReadTxn(), began)
 }
@@ -280,26 +297,28 @@ func (l *Loop[Obj]) finish(ctx context.Context) {
 // more to see; it is nil while there is no use in looking.
 func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	r := Round{Reason: reason, Started: time.Now()}
+	l.poll()
+	// What was released or asked for until now is due in this round.
 	began := l.now()
 	l.began = began
-	l.poll()
 	l.land(ctx, &r)
 	txn := l.cfg.DB.ReadTxn()
 	size, _ := l.capacity(began)
 
-	l.core.Begin(began, size)
+	l.core.Begin(began, size, l.followUp(began))
 	if trace.IsEnabled() {
 		defer trace.StartRegion(ctx, "reconcile round").End()
 	}
 	var watch <-chan struct{}
 	if size > 0 {
-		watch = l.observe(txn, began)
+		watch = l.observe(txn)
 	}
 	plan := l.core.Plan()
 	r.Refreshes = l.observer.refreshes
 	ran := l.act(ctx, &r, txn, plan)
 	l.core.End(ran)
 	l.account(&r)
+	l.count()
 	l.publish()
 
 	if !l.pruneDue(txn, began) {

@@ -4,8 +4,11 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,21 +38,49 @@ func (l *Loop[Obj]) Objects(ctx context.Context, q ObjectQuery) ObjectPage {
 		limit = defaultListed
 	}
 	limit = min(limit, maxObjects)
-	var after uint64
-	if q.After != "" {
-		var err error
-		if after, err = strconv.ParseUint(q.After, 10, 64); err != nil {
-			return ObjectPage{Error: fmt.Sprintf("after is %q, must be what the page before gave as the next", q.After)}
-		}
-	}
 	kind := strings.ToLower(q.Status)
+	after, err := parsePlace(q.After)
+	if err != nil || after.key != "" && kind != listDeleted {
+		return ObjectPage{Error: fmt.Sprintf("after is %q, must be what the page before gave as the next", q.After)}
+	}
 	if kind == listDeleted {
 		return l.listDeletions(ctx, after, limit)
 	}
 	if kind != "" && !isKind(kind) {
 		return ObjectPage{Error: fmt.Sprintf("status is %q, must be one of Pending, Refreshing, Done, Error, Blocked, Unset or Deleted, or empty", q.Status)}
 	}
-	return l.listRows(ctx, kind, after, limit)
+	return l.listRows(ctx, kind, after.revision, limit)
+}
+
+// place is where a page ends: at a revision, and, of deletions, of which many may share one,
+// at a key.
+type place struct {
+	revision uint64
+	key      string
+}
+
+func (p place) String() string {
+	if p.key == "" {
+		return strconv.FormatUint(p.revision, 10)
+	}
+	return fmt.Sprintf("%d-%x", p.revision, p.key)
+}
+
+func parsePlace(text string) (p place, err error) {
+	if text == "" {
+		return p, nil
+	}
+	revision, key, _ := strings.Cut(text, "-")
+	if p.revision, err = strconv.ParseUint(revision, 10, 64); err != nil {
+		return p, err
+	}
+	raw, err := hex.DecodeString(key)
+	p.key = string(raw)
+	return p, err
+}
+
+func (p place) compare(q place) int {
+	return cmp.Or(cmp.Compare(p.revision, q.revision), strings.Compare(p.key, q.key))
 }
 
 func isKind(text string) bool {
@@ -129,13 +160,13 @@ func (l *Loop[Obj]) standings(ctx context.Context, lines []ObjectLine, rows []Ob
 	}
 	for i, s := range known {
 		if s != nil {
-			l.complete(&lines[i], s)
+			l.addStanding(&lines[i], s)
 		}
 	}
 }
 
-// complete adds to a line what the core knows.
-func (l *Loop[Obj]) complete(line *ObjectLine, s *core.Standing[Obj]) {
+// addStanding adds to a line what the core knows.
+func (l *Loop[Obj]) addStanding(line *ObjectLine, s *core.Standing[Obj]) {
 	line.Attempts, line.State = s.Failures, objectStates[s.State]
 	if s.Timed {
 		line.Next = l.timeOf(s.Due)
@@ -150,9 +181,10 @@ var objectStates = [core.NumStates]ObjectState{
 }
 
 // listDeletions lists deletions that the loop has not carried out. They are ordered by the
-// change that they owe.
-func (l *Loop[Obj]) listDeletions(ctx context.Context, after uint64, limit int) ObjectPage {
+// change that they owe, and then by key.
+func (l *Loop[Obj]) listDeletions(ctx context.Context, after place, limit int) ObjectPage {
 	type deletion struct {
+		place
 		debt     core.Debt[Obj]
 		standing core.Standing[Obj]
 	}
@@ -160,13 +192,19 @@ func (l *Loop[Obj]) listDeletions(ctx context.Context, after uint64, limit int) 
 		var list []deletion
 		seen := 0
 		l.core.Debts(func(d core.Debt[Obj]) bool {
-			if d.Deleted && d.Since > after {
-				s, _ := l.core.StandingOf(string(l.indexer.ObjectToKey(d.Obj)), 0)
-				list = append(list, deletion{d, s})
+			// What shares a revision comes in no order: all of it is sorted.
+			if len(list) > limit && d.Since > list[len(list)-1].revision || seen == maxScanned {
+				return false
 			}
 			seen++
-			return len(list) <= limit && seen < maxScanned
+			at := place{d.Since, string(l.indexer.ObjectToKey(d.Obj))}
+			if d.Deleted && at.compare(after) > 0 {
+				s, _ := l.core.StandingOf(at.key, 0)
+				list = append(list, deletion{at, d, s})
+			}
+			return true
 		})
+		slices.SortFunc(list, func(a, b deletion) int { return a.compare(b.place) })
 		return list
 	})
 	if why != "" {
@@ -176,14 +214,14 @@ func (l *Loop[Obj]) listDeletions(ctx context.Context, after uint64, limit int) 
 	for i := range found {
 		d := &found[i]
 		if i == limit {
-			page.Next = strconv.FormatUint(found[i-1].debt.Since, 10)
+			page.Next = found[i-1].String()
 			break
 		}
 		line := ObjectLine{
 			Key: l.nameOf(d.debt.Obj), Status: "Deleted", Revision: d.debt.Since, Reason: d.debt.Failure,
 			Since: l.timeOf(d.standing.Wanted),
 		}
-		l.complete(&line, &d.standing)
+		l.addStanding(&line, &d.standing)
 		page.Objects = append(page.Objects, line)
 	}
 	return page

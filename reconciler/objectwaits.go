@@ -129,7 +129,23 @@ func (k *objectWaits[Obj]) touch(l *Loop[Obj], object Obj) {
 	}
 }
 
-// round looks at the waits for keys to which something has happened in a round.
+// settled looks at the waits for the keys of a batch that was settled.
+func (k *objectWaits[Obj]) settled(l *Loop[Obj], b *batch[Obj]) {
+	if k.some.Load() == 0 {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range b.tasks {
+		t := &b.tasks[i]
+		for w := range k.byKey[string(l.indexer.ObjectToKey(b.attempts[i].row))] {
+			w.ran = w.ran || t.deleted || t.revision > w.revision
+			k.look(l, w)
+		}
+	}
+}
+
+// round looks at the waits for keys that a round put aside, and for what it has observed.
 func (k *objectWaits[Obj]) round(l *Loop[Obj]) {
 	if k.some.Load() == 0 {
 		k.touched = k.touched[:0]
@@ -137,13 +153,6 @@ func (k *objectWaits[Obj]) round(l *Loop[Obj]) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for i := range l.tasks {
-		t := &l.tasks[i]
-		for w := range k.byKey[string(l.indexer.ObjectToKey(l.attempts[i].row))] {
-			w.ran = w.ran || t.deleted || t.revision > w.revision
-			k.look(l, w)
-		}
-	}
 	for _, key := range k.touched {
 		for w := range k.byKey[key] {
 			k.look(l, w)
@@ -174,7 +183,7 @@ func (k *objectWaits[Obj]) look(l *Loop[Obj], w *objectWait[Obj]) bool {
 func (l *Loop[Obj]) reached(w *objectWait[Obj]) bool {
 	d, owed := l.core.DebtOf(w.object)
 	if !w.deleted {
-		return owed && d.Since >= w.revision && attempted(&d)
+		return owed && d.Revision >= w.revision && attempted(&d)
 	}
 	switch {
 	case !owed:
@@ -182,7 +191,7 @@ func (l *Loop[Obj]) reached(w *objectWait[Obj]) bool {
 	case d.Deleted:
 		return w.milestone == Attempted && attempted(&d)
 	}
-	w.inserted = d.Since > w.revision
+	w.inserted = d.Revision > w.revision
 	return w.inserted
 }
 

@@ -90,9 +90,8 @@ func TestThoseWhoGaveUpAreForgotten(t *testing.T) {
 			require.Empty(t, l.objectWaits.byKey)
 			require.Empty(t, l.objectWaits.fresh)
 			require.Zero(t, l.objectWaits.unseen.Len())
-			for m := range l.progress.waits {
-				require.Zero(t, l.progress.waits[m].Len())
-			}
+			require.Zero(t, l.progress.waiting())
+			require.Empty(t, l.progress.joined)
 			stop()
 			if runs {
 				require.NoError(t, <-ended)

@@ -32,12 +32,13 @@ type pace struct {
 	token bool
 	// crowds counts the rounds in a row that make for load.
 	crowds int
-	// full: the last round was, so that more is there to be had at once.
-	full bool
+	// more: the last round was full, or main has not seen all there is, so that there is more
+	// to do at once.
+	more bool
 	// most is how many single operations are planned for one turn; 0 means no bound.
 	most int
-	// each is how long the calls for several objects of the last round took for one of them.
-	each time.Duration
+	// commitTook is how long the last commit of a turn took, and waited for the table.
+	commitTook time.Duration
 	// roundAt is when the last round began, waitedAt when the last did that had
 	// items which had waited. hasWaited says that there was one.
 	roundAt, waitedAt time.Duration
@@ -56,7 +57,7 @@ func (p *pace) admit(ctx context.Context, limiter func() *rate.Limiter, woken si
 			return false
 		}
 	}
-	if p.crowds < streak || p.full {
+	if p.crowds < streak || p.more {
 		return true
 	}
 	return sleep(ctx, p.roundAt+gather-now())
@@ -96,13 +97,14 @@ func (p *pace) idle(from, to time.Duration) {
 	}
 }
 
-// round notes that a round began at a time. With workers, flying is how much is in flight
-// or has landed: that makes for load, however little of it comes at a time.
-func (p *pace) round(began time.Duration, r *Round, size, flying int) {
+// round notes that a round began at a time, and whether there is more to do at once. With
+// workers, flying is how much is in flight or has landed: that makes for load, however little
+// of it comes at a time.
+func (p *pace) round(began time.Duration, r *Round, more bool, flying int) {
 	items := r.Changes + r.Waited
 	p.token = false
 	p.roundAt = began
-	p.full = items >= size && flying == 0
+	p.more = more && flying == 0
 	p.crowds++
 	if max(items, flying)-r.Refreshes < crowd {
 		// Refreshes come in batches that wait for each other: to hold them up gathers
@@ -114,9 +116,6 @@ func (p *pace) round(began time.Duration, r *Round, size, flying int) {
 	}
 }
 
-// fewest is the least number of single operations that are planned for a turn.
-const fewest = 16
-
 // inTurn returns how many single operations to plan, of at most size.
 func (p *pace) inTurn(size int) int {
 	if p.most == 0 {
@@ -125,21 +124,21 @@ func (p *pace) inTurn(size int) int {
 	return min(p.most, size)
 }
 
-// ran notes how many single operations were run in a turn, and how many were left: to
-// plan far more than fit is work for nothing.
-func (p *pace) ran(ran, left int) {
+// turn returns how long the next turn may take.
+func (p *pace) turn() time.Duration { return min(max(turn, p.commitTook), maxTurn) }
+
+// ran notes how many single operations were run in a turn and how long that took, and how
+// many were left. What does not fit goes back to the cursor, so that the next turn gets as
+// many as this one ran, and some more if all were: twice as many if that took little time.
+func (p *pace) ran(ran, left int, took time.Duration) {
 	switch {
 	case left > 0:
-		p.most = max(fewest, 2*ran)
-	case p.most > 0 && 2*ran > p.most:
+		p.most = max(1, ran)
+	case p.most == 0 || ran < p.most:
+	case took < p.turn()/2:
 		p.most *= 2
-	}
-}
-
-// called notes what the calls for several objects of a round took for so many of them.
-func (p *pace) called(took time.Duration, objects int) {
-	if objects > 0 {
-		p.each = took / time.Duration(objects)
+	default:
+		p.most += 1 + p.most/8
 	}
 }
 

@@ -61,7 +61,7 @@ func TestPausedReconcilerStartsNothing(t *testing.T) {
 		synctest.Wait()
 		_, message, _ = e.health.now()
 		require.NotContains(e, message, "paused")
-		require.Len(e, e.target.take(), 8, "1 to 3, 5 to 8 once, and the prune")
+		require.Len(e, e.target.take(), 9, "1 to 3, 5 to 9 once, and the prune")
 		e.put(2, 4)
 		e.pass(time.Second)
 		e.eachDone()

@@ -18,10 +18,12 @@ import (
 // flight is what one worker runs at a time: one operation, or a batch. It is queued, then
 // running, then landed.
 type flight[Obj any] struct {
-	txn      statedb.ReadTxn
-	items    []core.Item[Obj]
-	tasks    []task[Obj]
-	attempts []attempt[Obj]
+	batch[Obj]
+	txn statedb.ReadTxn
+	// snapshot is the number of the one that main was reading; other: some of it was not
+	// from there.
+	snapshot uint64
+	other    bool
 
 	// ran is how many of the tasks were run; ended is when that was over.
 	ran   int
@@ -41,8 +43,8 @@ type flight[Obj any] struct {
 	}
 }
 
-func newFlight[Obj any](txn statedb.ReadTxn) *flight[Obj] {
-	f := &flight[Obj]{txn: txn}
+func newFlight[Obj any](txn statedb.ReadTxn, snapshot uint64) *flight[Obj] {
+	f := &flight[Obj]{txn: txn, snapshot: snapshot}
 	f.items, f.tasks, f.attempts = f.one.item[:0], f.one.task[:0], f.one.attempt[:0]
 	return f
 }
@@ -57,9 +59,11 @@ type pool[Obj any] struct {
 	landing signal
 
 	// inFlight counts what was given and not taken back. It belongs to the goroutine of
-	// the loop, as does busy, the mean time that a flight takes.
+	// the loop, as do busy and size, the mean time that a flight takes and the mean
+	// number of its objects.
 	inFlight int
 	busy     time.Duration
+	size     float64
 	// leftBehind counts those that were ever left behind; it is the loop's too.
 	leftBehind uint64
 
@@ -101,8 +105,8 @@ func (p *pool[Obj]) configure(s *Settings) {
 
 const (
 	// aheadTime is how much work is queued for each worker, so that it has some while
-	// the loop is busy, and aheadMost the most that is, so that what comes next is not
-	// decided long before its turn.
+	// the loop is busy, and aheadMost the most objects that are, so that what comes next
+	// is not decided long before its turn. At least one flight is queued.
 	aheadTime = 2 * time.Millisecond
 	aheadMost = 256
 )
@@ -114,7 +118,7 @@ func (p *pool[Obj]) free() int {
 	p.mu.Unlock()
 	ahead := 0
 	if p.busy > 0 && p.busy < aheadTime {
-		ahead = int(min(aheadMost, aheadTime/p.busy))
+		ahead = max(1, int(min(aheadMost/p.size, float64(aheadTime/p.busy))))
 	}
 	return max(0, workers*(1+ahead)-(p.inFlight-stuck))
 }
@@ -173,7 +177,11 @@ func (p *pool[Obj]) serve(ctx context.Context) {
 func (p *pool[Obj]) run(ctx context.Context, x executor[Obj], f *flight[Obj]) {
 	p.mu.Unlock()
 	defer p.mu.Lock()
-	f.ran = x.execute(ctx, f.txn, f.tasks, f.attempts)
+	var further func()
+	if len(f.tasks) > 1 {
+		further = func() { p.further(f) }
+	}
+	f.ran = x.execute(ctx, f.txn, f.tasks, f.attempts, further)
 	f.ended = p.now()
 }
 
@@ -183,6 +191,15 @@ func (p *pool[Obj]) start(f *flight[Obj]) {
 		f.stuckAt = f.started + p.patience
 	}
 	p.running = append(p.running, f)
+}
+
+// further notes that a flight begins another call, which has a deadline of its own.
+func (p *pool[Obj]) further(f *flight[Obj]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.patience > 0 {
+		f.stuckAt = p.now() + p.patience
+	}
 }
 
 func (p *pool[Obj]) land(f *flight[Obj]) {
@@ -209,10 +226,12 @@ func (p *pool[Obj]) take(flights []*flight[Obj]) []*flight[Obj] {
 	for _, f := range flights {
 		// What was long ago says little.
 		took := max(1, f.ended-f.started)
+		size := float64(len(f.items))
 		if p.busy == 0 {
-			p.busy = took
+			p.busy, p.size = took, size
 		}
 		p.busy += (took - p.busy) / 8
+		p.size += (size - p.size) / 8
 	}
 	return flights
 }

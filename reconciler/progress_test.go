@@ -11,7 +11,12 @@ import (
 
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/status"
 )
+
+// waiting returns how many wait.
+func (p *progress[Obj]) waiting() int { return p.placed.Len() + p.owing.Len() }
 
 // Publishing wakes those whose revision is reached, in any order of joining, and nobody
 // else, whichever of the two marks it is that holds them up.
@@ -21,7 +26,7 @@ func TestPublishingEndsTheWaitsThatAreReachedAndNoOthers(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, i := range random.Perm(1000) {
 		for m := range numMilestones {
-			w := newRevisionWait[int](statedb.Revision(i+1), m)
+			w := newRevisionWait[int](statedb.Revision(i+1), 0, m)
 			reached, _ := p.join(w)
 			require.False(t, reached)
 			joined = append(joined, w)
@@ -31,7 +36,7 @@ func TestPublishingEndsTheWaitsThatAreReachedAndNoOthers(t *testing.T) {
 	for _, step := range []struct{ revision, low statedb.Revision }{
 		{10, 0}, {10, 5}, {300, 5}, {300, 11}, {299, 12}, {400, 400}, {900, 1}, {1000, 0},
 	} {
-		for _, w := range p.publish(step.revision, step.low) {
+		for _, w := range p.publish(step.revision, step.low, 0) {
 			require.False(t, over[w], "told twice")
 			over[w] = true
 		}
@@ -41,11 +46,11 @@ func TestPublishingEndsTheWaitsThatAreReachedAndNoOthers(t *testing.T) {
 			reached := revision >= w.until && (w.milestone == Attempted || low == 0 || low > w.until)
 			require.True(t, over[w] || !reached, "%d, %s, at %d and %d", w.until, w.milestone, revision, low)
 			if reached {
-				again, _ := p.join(newRevisionWait[int](w.until, w.milestone))
+				again, _ := p.join(newRevisionWait[int](w.until, 0, w.milestone))
 				require.True(t, again)
 			}
 		}
-		require.Equal(t, len(joined)-len(over), p.waits[Attempted].Len()+p.waits[Applied].Len())
+		require.Equal(t, len(joined)-len(over), p.waiting())
 	}
 	require.Len(t, over, len(joined))
 }
@@ -55,13 +60,13 @@ func TestPublishingEndsTheWaitsThatAreReachedAndNoOthers(t *testing.T) {
 func TestPublishingCostsTheSameHoweverManyWait(t *testing.T) {
 	var p progress[int]
 	for range 10_000 {
-		p.join(newRevisionWait[int](1_000_000, Applied))
-		p.join(newRevisionWait[int](1_000_000, Attempted))
+		p.join(newRevisionWait[int](1_000_000, 0, Applied))
+		p.join(newRevisionWait[int](1_000_000, 0, Attempted))
 	}
 	revision := statedb.Revision(0)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		revision++
-		if over := p.publish(revision, 1); over != nil {
+		if over := p.publish(revision, 1, 0); over != nil {
 			t.Errorf("%d waits are over", len(over))
 		}
 	}))
@@ -75,15 +80,57 @@ func TestWaitThatEndedIsForgotten(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _, err := p.wait(ctx, 10)
+			_, _, err := p.wait(ctx, 10, 0)
 			errs = append(errs, err)
 		}()
 		synctest.Wait()
-		require.Equal(t, 1, p.waits[Attempted].Len())
+		require.Equal(t, 1, p.waiting())
 		cancel()
 		<-done
 		require.Equal(t, []error{context.Canceled}, errs)
-		require.Zero(t, p.waits[Attempted].Len())
-		require.Empty(t, p.publish(10, 0))
+		require.Zero(t, p.waiting())
+		require.Empty(t, p.joined)
+		require.Empty(t, p.publish(10, 0, 0))
 	})
+}
+
+// A wait that began before main took a snapshot waits for the end of that, since rows may have
+// been written again in between, and then for these rows, but for no others.
+func TestWaitCoversRowsRewrittenBeforeTheSnapshot(t *testing.T) {
+	var p progress[int]
+	p.publish(10, 0, 0)
+	ids := []uint64{status.Pending().ID}
+	var waits []*revisionWait[int]
+	for _, until := range []statedb.Revision{15, 12, 40} {
+		for m := range numMilestones {
+			w := newRevisionWait[int](until, 20, m)
+			reached, _ := p.join(w)
+			require.False(t, reached)
+			waits = append(waits, w)
+		}
+		ids = append(ids, status.Pending().ID)
+	}
+	require.Equal(t, statedb.Revision(12), p.since(ids[0], 25, true), "found ahead of main")
+	p.took(10, 30)
+	m := p.reading
+	require.Equal(t, statedb.Revision(12), m.since(ids[0], 25), "made before both waits")
+	require.Equal(t, statedb.Revision(12), m.since(ids[1], 25), "made before the second")
+	require.Equal(t, statedb.Revision(11), m.since(ids[0], 11), "seen at an earlier revision")
+	require.Equal(t, statedb.Revision(19), m.since(ids[0], 19), "not written since the waits began")
+	require.Equal(t, statedb.Revision(25), m.since(ids[2], 25), "made after those for less than the snapshot")
+	require.Equal(t, statedb.Revision(12), m.since(0, 25), "nobody knows when it was made")
+	p.took(30, 35)
+	require.Empty(t, p.reading, "each is told of once")
+
+	later := newRevisionWait[int](20, 35, Attempted)
+	p.join(later)
+	require.Equal(t, []*revisionWait[int]{later}, p.publish(29, 0, 0), "it began with the snapshot taken")
+	over := p.publish(30, 12, 0)
+	require.ElementsMatch(t, []*revisionWait[int]{waits[0], waits[2]}, over, "attempted, and one is owed")
+	over = p.publish(30, 14, 0)
+	require.Equal(t, []*revisionWait[int]{waits[3]}, over)
+	over = p.publish(30, 16, 0)
+	require.Equal(t, []*revisionWait[int]{waits[1]}, over)
+	require.Len(t, p.publish(40, 0, 0), 2)
+	require.Zero(t, p.waiting())
 }

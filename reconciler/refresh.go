@@ -112,7 +112,7 @@ func (l *Loop[Obj]) refreshAged(ctx context.Context, set *Settings, seen *stated
 		// The next batch waits until this one, and every change before it, has been
 		// attempted, and then for as long again: refreshing fills what fresh changes
 		// leave of the loop's time, and never more than half of it.
-		if _, _, err := l.progress.wait(ctx, marked); err != nil {
+		if _, _, err := l.progress.wait(ctx, marked, marked); err != nil {
 			return 0, err
 		}
 		took := time.Since(began)

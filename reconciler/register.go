@@ -21,12 +21,15 @@ type Reconciler[Obj any] interface {
 	Prune()
 
 	// WaitUntilReconciled blocks until every change of the table up to the given
-	// revision has been attempted at least once. It returns the revision up to
-	// which that holds, and the lowest revision of an object that is not
-	// reconciled, zero if there is none: what was wanted at a revision, and was not
-	// changed since, is in the target when the first is not below it and the second
-	// is zero or above it.
-	// The error is that of ctx, if it ends before.
+	// revision has been attempted at least once, also if another reconciler writes
+	// the row again meanwhile. It returns a revision up to which all was attempted,
+	// and the lowest revision from which on an object is not reconciled, zero if there
+	// is none: what was wanted at a revision, and was not changed since, is in the
+	// target when the first is not below it and the second is zero or above it.
+	// The first is the revision up to which the reconciler has looked if all is
+	// reconciled, else the higher of the given one and that of the latest change that
+	// asked for something. If ctx ends before, the error is that of ctx, and the first
+	// is the revision up to which all was attempted.
 	WaitUntilReconciled(ctx context.Context, untilRevision statedb.Revision) (revision, retryLowWatermark statedb.Revision, err error)
 }
 
@@ -83,8 +86,12 @@ func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj],
 		return nil, err
 	}
 	if l.opts.RefreshInterval > 0 {
+		l.refreshing = make(chan struct{})
 		params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), l.reconcile))
-		params.JobGroup.Add(job.OneShot(l.scoped("refresh"), l.refresh))
+		params.JobGroup.Add(job.OneShot(l.scoped("refresh"), func(ctx context.Context, health cell.Health) error {
+			close(l.refreshing)
+			return l.refresh(ctx, health)
+		}))
 		return l, nil
 	}
 	// There is no job for what is off, but it may be turned on later.

@@ -18,20 +18,24 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 )
 
-// report says what a pass did: to metrics if it ran anything or the number of failing
-// objects changed, to the journal if it did anything, to health if that changed. The first
-// pass is always said to metrics, so that the figures of an idle reconciler are there.
-func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
-	tasks, attempts := l.tasks, l.attempts
-	if len(tasks) > 0 || r.Reason == ReasonStart || l.core.Failing() != l.reporter.last.failing {
-		failed := 0
-		for i := range attempts {
-			if attempts[i].result == resultFailed || attempts[i].result == resultTerminal {
-				failed++
-			}
-		}
-		l.metrics.ReconciliationErrors(failed, l.core.Failing())
+// count tells metrics what a pass did, if it ran anything or the number of failing objects
+// changed: before those are woken who wait for it, and before a prune, which may take long.
+func (l *Loop[Obj]) count() {
+	if len(l.batch.tasks) == 0 && l.core.Failing() == l.reporter.last.failing {
+		return
 	}
+	failed := 0
+	for i := range l.batch.attempts {
+		if a := &l.batch.attempts[i]; a.result == resultFailed || a.result == resultTerminal {
+			failed++
+		}
+	}
+	l.metrics.ReconciliationErrors(failed, l.core.Failing())
+}
+
+// report says what a pass did: to the journal if it did anything, to health if that changed.
+func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
+	tasks, attempts := l.batch.tasks, l.batch.attempts
 	if launched := l.pooled && r.Changes+r.Waited > 0; launched || len(tasks) > 0 || r.Prune != nil {
 		l.sequence++
 		r.Sequence = l.sequence
@@ -41,7 +45,7 @@ func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
 		if l.pooled {
 			flying += len(tasks)
 		}
-		l.pace.round(began, r, l.set.RoundSize, flying)
+		l.pace.round(began, r, r.Changes+r.Waited >= l.set.RoundSize || l.observer.behind.is, flying)
 	}
 	l.accountPrune(r)
 	l.complain()

@@ -279,7 +279,7 @@ func TestMetricsAreToldOfEachOperationAndRound(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			var r recorder
 			inBubble(t, func(e *env) {
-				require.Equal(e, []string{"a.b/x prune 0s", "a.b/x prune <nil>", "a.b/x errors 0 0"}, r.got)
+				require.Equal(e, []string{"a.b/x errors 0 0", "a.b/x prune 0s", "a.b/x prune <nil>"}, r.got)
 				r.got = nil
 				e.target.before = func(context.Context, call) { time.Sleep(4 * time.Millisecond) }
 				e.target.failing("no")

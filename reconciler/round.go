@@ -14,8 +14,16 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
+// batch is work that is run together: in line all of a round, on a worker one operation or
+// one call for many.
+type batch[Obj any] struct {
+	items    []core.Item[Obj]
+	tasks    []task[Obj]
+	attempts []attempt[Obj]
+}
+
 // act looks up what the plan's items stand for in the snapshot, and runs them, here or
-// on workers. It returns how many that were; what was run here is committed and settled.
+// on workers. It returns how many that were; what was run here is completed.
 func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (ran int) {
 	for i := range plan {
 		if plan[i].Again {
@@ -25,82 +33,113 @@ func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan
 		}
 	}
 	if l.pooled {
-		return l.launch(ctx, txn, plan)
+		return l.launch(ctx, r, txn, plan)
 	}
+	b := &l.batch
+	b.items = plan
 	for i := range plan {
-		n := len(l.tasks)
-		l.tasks, l.attempts = append(l.tasks, task[Obj]{}), append(l.attempts, attempt[Obj]{item: int32(i)})
-		if !l.resolve(txn, &plan[i], &l.tasks[n], &l.attempts[n]) {
-			l.tasks, l.attempts = l.tasks[:n], l.attempts[:n]
+		n := len(b.tasks)
+		b.tasks, b.attempts = append(b.tasks, task[Obj]{}), append(b.attempts, attempt[Obj]{item: int32(i)})
+		if !l.resolve(txn, &plan[i], &b.tasks[n], &b.attempts[n]) {
+			b.tasks, b.attempts = b.tasks[:n], b.attempts[:n]
 		}
 	}
-	if len(l.tasks) == 0 {
+	if len(b.tasks) == 0 {
 		return 0
 	}
-	permitted := l.permitted(plan)
-	ran = l.executor.execute(ctx, txn, l.tasks[:permitted], l.attempts[:permitted])
-	r.Returned = len(l.tasks) - ran
-	for i := len(l.attempts) - 1; i >= ran; i-- {
-		l.core.Return(&plan[l.attempts[i].item])
+	for i := range b.attempts {
+		l.observer.mixed = l.observer.mixed || plan[b.attempts[i].item].Waited()
 	}
-	l.pace.ran(ran, r.Returned)
-	clear(l.tasks[ran:])
-	clear(l.attempts[ran:])
-	l.tasks, l.attempts = l.tasks[:ran], l.attempts[:ran]
-	l.onlyRun()
-	if l.batches() {
-		l.pace.called(inCalls(l.tasks), len(l.tasks))
+	permitted := l.permitted(b.tasks)
+	from := l.now()
+	if x, single := l.executor.(*inline[Obj]); single {
+		x.turn = l.pace.turn()
 	}
-	l.commit(r, l.tasks, l.attempts)
-	l.settle(plan, l.tasks, l.attempts)
+	ran = l.executor.execute(ctx, txn, b.tasks[:permitted], b.attempts[:permitted], nil)
+	if !l.batches() {
+		l.pace.ran(ran, len(b.tasks)-ran, l.now()-from)
+	}
+	l.complete(r, b, ran)
+	l.pace.commitTook = r.CommitTook
 	return ran
+}
+
+// complete takes in what came of a batch, of which the first tasks were run: it gives back
+// what was not, writes the outcomes, and tells the core, the waits and the figures. It is
+// the one place where that is done.
+func (l *Loop[Obj]) complete(r *Round, b *batch[Obj], ran int) {
+	l.giveBack(r, b, ran)
+	if l.observer.behind.is {
+		for i := range b.tasks {
+			l.observer.behind.ran(1, b.tasks[i].share)
+		}
+	}
+	l.commit(r, b.tasks, b.attempts)
+	open := l.core.Open()
+	l.settle(b)
+	if !open && l.core.Open() {
+		l.recall()
+	}
+	l.objectWaits.settled(l, b)
+}
+
+// giveBack takes the tasks out of a batch that were not run, and puts their items back: those
+// after the first ran, and those that a stop kept from being run.
+func (l *Loop[Obj]) giveBack(r *Round, b *batch[Obj], ran int) {
+	n := len(b.tasks)
+	for i := len(b.tasks) - 1; i >= 0; i-- {
+		if i < ran && b.tasks[i].err != errNotRun {
+			continue
+		}
+		l.putBack(&b.items[b.attempts[i].item])
+		r.Returned++
+		n--
+	}
+	if n == len(b.tasks) {
+		return
+	}
+	at := 0
+	for i := range b.tasks {
+		if i < ran && b.tasks[i].err != errNotRun {
+			b.tasks[at], b.attempts[at] = b.tasks[i], b.attempts[i]
+			at++
+		}
+	}
+	clear(b.tasks[n:])
+	clear(b.attempts[n:])
+	b.tasks, b.attempts = b.tasks[:n], b.attempts[:n]
+}
+
+// putBack puts an item back that was not run. Several are put back in the reverse of their
+// order.
+func (l *Loop[Obj]) putBack(item *core.Item[Obj]) {
+	if item.Launched() {
+		l.core.Recall(l.now(), item)
+	} else {
+		l.takeBack(item)
+	}
 }
 
 // permitted returns how many of the tasks are within the limit on the rate of
 // operations. The executor of single ones asks for each when its turn comes.
-func (l *Loop[Obj]) permitted(plan []core.Item[Obj]) int {
+func (l *Loop[Obj]) permitted(tasks []task[Obj]) int {
 	if l.set.OperationLimiter == nil || !l.batches() {
-		return len(l.tasks)
+		return len(tasks)
 	}
-	for i := range l.tasks {
+	for i := range tasks {
 		if !l.admitOne() {
 			return i
 		}
 	}
-	return len(l.tasks)
+	return len(tasks)
 }
 
-// onlyRun drops what was not run of the tasks: the loop is about to end, so that
-// nobody misses them in the core.
-func (l *Loop[Obj]) onlyRun() {
-	n := 0
-	for i := range l.tasks {
-		if l.tasks[i].err == errNotRun {
-			continue
-		}
-		if n < i {
-			l.tasks[n], l.attempts[n] = l.tasks[i], l.attempts[i]
-		}
-		n++
-	}
-	l.tasks, l.attempts = l.tasks[:n], l.attempts[:n]
-}
-
-// inCalls returns how long the calls took that ran the tasks.
-func inCalls[Obj any](tasks []task[Obj]) (took time.Duration) {
-	for i := range tasks {
-		if tasks[i].call {
-			took += tasks[i].share
-		}
-	}
-	return took
-}
-
-// resolve makes a task of an item, of the version of the object that the snapshot has, and
-// puts it where t and a are, which have to be zero. An item that is not to be run is settled.
+// resolve makes a task of an item, and puts it where t and a are, which have to be zero. What
+// may have changed since the item was observed is looked up in the transaction of the round:
+// what waited, and what main read a while ago. An item that is not to be run is settled.
 func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *task[Obj], a *attempt[Obj]) bool {
 	object, revision := item.Obj, item.Revision
-	if item.Again {
+	if item.Waited() || l.observer.stale(item) {
 		var kind core.Kind
 		if object, revision, kind = l.current(txn, item); kind != core.Done {
 			l.core.Settle(l.now(), item, core.Outcome[Obj]{Kind: kind})
@@ -108,9 +147,21 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *task[O
 			l.objectWaits.touch(l, item.Obj)
 			return false
 		}
+		if revision != item.Revision {
+			s := l.cfg.GetStatus(object)
+			if s.IsPendingOrRefreshing() && !l.core.Renew(item, object, revision, l.owedSince(s, revision, true)) {
+				l.unblock(item.Obj)
+				return false
+			}
+		}
 	}
+	revision = l.observer.runs(revision, item.Deleted, txn)
 	t.object, t.revision, t.deleted, t.asked = object, revision, item.Deleted, status.Kind(item.Mark)
 	a.row, a.again, a.cause = object, item.Again, causeOf(item)
+	if a.cause == causeChange && l.observer.tip != nil && l.cfg.GetStatus(object).Kind == status.KindRefreshing {
+		// Its lane does not tell.
+		a.cause = causeRefresh
+	}
 	a.number, a.tries, a.wanted = int32(item.Attempt()+1), int32(item.Tries()), item.Wanted()
 	return true
 }
@@ -137,36 +188,34 @@ func (l *Loop[Obj]) asked(t *task[Obj], a *attempt[Obj]) status.Kind {
 	return t.asked
 }
 
-// current looks up the object of an item that waited. The kind is Done if it is to be
+// current looks up the object of an item. The kind is Done if the returned version is to be
 // run; otherwise it says why not.
 func (l *Loop[Obj]) current(txn statedb.ReadTxn, item *core.Item[Obj]) (Obj, statedb.Revision, core.Kind) {
 	object, revision, found := l.cfg.Table.Get(txn, l.indexer.QueryFromObject(item.Obj))
-	unobserved := found && !l.observer.saw(revision)
-	switch {
-	case item.Deleted && !found:
-		return item.Obj, item.Revision, core.Done
-	case item.Deleted && unobserved:
+	if !found {
+		if item.Deleted {
+			return item.Obj, item.Revision, core.Done
+		}
+		// Its deletion is still to be observed.
 		return object, revision, core.Superseded
-	case item.Deleted:
-		// Inserted again, with a status that asks for nothing.
+	}
+	switch s := l.cfg.GetStatus(object); {
+	case s.IsPendingOrRefreshing():
+		return object, revision, core.Done
+	case item.Deleted, item.Untried(), s.Kind == status.KindUnset:
+		// The object is back, or reconciled, or left alone.
 		return object, revision, core.Void
-	case !found:
-		return object, revision, core.Superseded
-	case !unobserved && l.cfg.GetStatus(object).Kind == status.KindUnset:
-		// Written since as an object that nobody is to reconcile.
-		return object, revision, core.Void
-	case unobserved && l.cfg.GetStatus(object).IsPendingOrRefreshing():
-		return object, revision, core.Superseded
 	}
 	return object, revision, core.Done
 }
 
 // settle tells the core what came of the items of the tasks.
-func (l *Loop[Obj]) settle(items []core.Item[Obj], tasks []task[Obj], attempts []attempt[Obj]) {
+func (l *Loop[Obj]) settle(b *batch[Obj]) {
 	now := l.now()
-	for i := range attempts {
-		a := &attempts[i]
-		item := &items[a.item]
+	tasks := b.tasks
+	for i := range b.attempts {
+		a := &b.attempts[i]
+		item := &b.items[a.item]
 		a.wanted = l.wantedAt(a, &tasks[i], now)
 		if a.result == resultDone && !item.Waited() && l.opts.breaker == nil {
 			continue
@@ -232,10 +281,13 @@ func (l *Loop[Obj]) unblock(obj Obj) {
 	}
 }
 
-// recycle empties the loop's tasks and attempts, so that they pin no object.
+// recycle empties the batch of the round, so that it pins no object.
 func (l *Loop[Obj]) recycle() {
-	clear(l.tasks)
-	clear(l.attempts)
+	b := &l.batch
+	clear(b.tasks)
+	clear(b.attempts)
 	clear(l.landed)
-	l.tasks, l.attempts, l.landed = l.tasks[:0], l.attempts[:0], l.landed[:0]
+	b.items, b.tasks, b.attempts, l.landed = nil, b.tasks[:0], b.attempts[:0], l.landed[:0]
+	clear(l.items)
+	l.items = l.items[:0]
 }

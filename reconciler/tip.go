@@ -4,129 +4,163 @@
 package reconciler
 
 import (
-	"sort"
 	"time"
 
 	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/core"
 )
 
-// tip is a second look at a table, for what is new. When the target is slow and changes
-// pile up, what is written now would have to wait until everything before it has been
-// applied. The main cursor then goes on with this backlog while the tip reads from where
-// the table is now, and main passes over what the tip has seen. Nothing of the backlog
-// is copied: it stays in the table, which can be read by revision from anywhere.
+// tip is a second cursor, for what is newer than main's snapshot. When the target is slow
+// and changes pile up, what is written now would have to wait until everything before it has
+// been applied. Main then goes on with its snapshot while the tip reads on from there.
+// Nothing is copied, and no account is kept of what the tip has read: what it handed over
+// is known to the core, or is reconciled when main comes to it, which a look at the row
+// tells. So the tip may pass over what it has no room for, which is part of main's next
+// snapshot.
 //
 // Objects are read by revision. Deletions are not in that index: they are read from a
-// change iterator of their own, which has to go past every object of the table once. That
-// is a tenth of a microsecond each, in small steps, and only while main is behind.
+// change iterator of their own, which knows of none before it was opened, and has to go past
+// every object of the table once. That is a tenth of a microsecond each, in small steps. Of
+// these the account is kept, since no row tells that a deletion was carried out.
 type tip[Obj comparable] struct {
-	// seen are the revisions of which the objects were read, a range for each time
-	// that the tip was set; the last one grows.
-	seen []revisions
-	// mark is the table's revision when the tip was last read.
-	mark statedb.Revision
+	// upTo is the revision up to which objects were read, or passed over.
+	upTo statedb.Revision
 	// lagging: since laggingSince the tip has not read all that there was.
 	lagging      bool
 	laggingSince time.Duration
 
 	deletions statedb.ChangeIterator[Obj]
-	// The deletions after start and up to deleted were read.
-	start, deleted statedb.Revision
+	// The deletions after one revision and up to another were read.
+	deletedAfter, deletedUpTo statedb.Revision
+	// held is a deletion that was read, and for which there was no room.
+	held    change[Obj]
+	holding bool
 }
-
-// revisions are those after one and up to another.
-type revisions struct{ after, upTo statedb.Revision }
 
 const (
 	// behindTime is how long main has to be behind for there to be a tip, and the tip
-	// itself for being set anew to what is newest.
+	// itself for passing over what it has not read.
 	behindTime = 10 * time.Millisecond
-	// quick is how many changes in a millisecond are so many that the backlog is soon
-	// gone; only if main has been behind for behindMost is there a tip all the same.
-	quick      = 50
-	behindMost = 5 * time.Second
-	// stride is how many objects the iterator of deletions goes past in a round.
-	stride = 20_000
+	// slowObject is how long an object has to take. A quicker target is soon done with what
+	// there is, and has no use for a second cursor.
+	slowObject = 50 * time.Microsecond
+	// youth is for how long a change that the tip has handed over may wait for its turn:
+	// no more are taken in.
+	youth = 20 * time.Millisecond
 )
 
-// fallBehind notes that main has not seen all there is, and begins a tip if that is so for
-// long and the target is slow. The tip then reads what came since main fell behind: the
-// iterator of deletions, which knows of none before it was opened, is opened at once,
-// unless the target was quick the last time: opening it costs two transactions.
-func (l *Loop[Obj]) fallBehind(txn statedb.ReadTxn, now time.Duration) {
-	o := &l.observer
-	if o.behind == nil {
-		from := l.cfg.Table.Revision(txn)
-		o.behind = &behind[Obj]{since: now, tip: tip[Obj]{mark: from, seen: []revisions{{from, from}}}}
-	}
-	b := o.behind
-	since := now - b.since
-	if b.tip.deletions == nil {
-		if o.quick && since < behindTime/2 {
-			return
-		}
-		deletions, start, err := o.open()
-		if err != nil {
-			l.log.Error("cannot observe the table a second time; what is new waits for what is old", "error", err)
-			return
-		}
-		b.tip.deletions, b.tip.start, b.tip.deleted = deletions, start, start
-	}
-	slow := int64(b.taken-l.set.RoundSize) < quick*since.Milliseconds()
-	// One long pause of the machine, or of whoever writes the table, does not make a target
-	// slow: its operations have to be, too.
-	switch {
-	case l.pooled:
-	case l.batches():
-		slow = slow && l.pace.each >= time.Millisecond/quick
-	default:
-		slow = slow && l.pace.most > 0 && l.pace.most < l.set.RoundSize/2
-	}
-	if o.tip == nil && (since >= behindTime && slow || since >= behindMost) {
-		o.tip = &b.tip
+// behind is what is known of main while it does not see all there is. The zero value: it
+// does.
+type behind struct {
+	is bool
+	// since is when that began. The operations of so many objects took so long since
+	// then; longest is the longest call.
+	since         time.Duration
+	objects       int
+	took, longest time.Duration
+}
+
+// ran notes that a call for some objects took so long, or, if that is zero, that those were
+// part of one.
+func (b *behind) ran(objects int, took time.Duration) {
+	b.objects += objects
+	b.took += took
+	b.longest = max(b.longest, took)
+	if b.objects >= remembered {
+		// What was long ago says little.
+		b.objects, b.took, b.longest = b.objects/2, b.took/2, b.longest/2
 	}
 }
 
-// behind is what is known of main while it does not see all there is.
-type behind[Obj comparable] struct {
-	// since is when that began, taken is how many changes main has seen since.
-	since time.Duration
-	taken int
-	// tip is the one to begin if need be.
-	tip tip[Obj]
+// remembered is how many objects make for the mean.
+const remembered = 1000
+
+// each returns how long an object takes with so many workers; surely: without the longest
+// call, as one long pause of the machine makes no slow target.
+func (b *behind) each(workers int) (mean, surely time.Duration) {
+	if b.objects == 0 {
+		return 0, 0
+	}
+	n := time.Duration(b.objects * workers)
+	return b.took / n, (b.took - b.longest) / n
+}
+
+// fallBehind notes that main has not seen all there is.
+func (o *observer[Obj]) fallBehind(now time.Duration) {
+	if !o.behind.is {
+		o.behind = behind{is: true, since: now}
+	}
+}
+
+// followUp begins a tip when main has been behind for long and an object takes long: its
+// operation, or until the limiters let it. It returns how many changes the tip may have
+// waiting for their turn; 0 if there is no tip.
+func (l *Loop[Obj]) followUp(now time.Duration) int {
+	o := &l.observer
+	if !o.behind.is {
+		o.slow = false
+		return 0
+	}
+	workers := 1
+	if l.pooled {
+		workers = l.set.Concurrency
+	}
+	mean, surely := o.behind.each(workers)
+	least := l.set.leastTime()
+	mean, surely = max(mean, least), max(surely, least)
+	o.slow = mean > slowObject
+	if o.tip == nil && (surely <= slowObject || now-o.behind.since < behindTime || !l.openTip(now)) {
+		return 0
+	}
+	return int(max(1, youth/max(1, mean)))
+}
+
+// leastTime returns the time that the limiters leave for an object, zero if they do not limit.
+func (s *Settings) leastTime() (least time.Duration) {
+	if l := s.OperationLimiter; l != nil && l.Limit() > 0 {
+		least = time.Duration(float64(time.Second) / float64(l.Limit()))
+	}
+	if l := s.RoundLimiter; l != nil && l.Limit() > 0 {
+		least = max(least, time.Duration(float64(time.Second)/float64(l.Limit())/float64(s.RoundSize)))
+	}
+	return least
+}
+
+// openTip begins a tip, and reports whether it could.
+func (l *Loop[Obj]) openTip(now time.Duration) bool {
+	o := &l.observer
+	deletions, at, err := o.open()
+	if err != nil {
+		l.log.Error("cannot observe the table a second time; what is new waits for what is old", "error", err)
+		// Not at every look.
+		o.behind = behind{is: true, since: now}
+		return false
+	}
+	o.tip = &tip[Obj]{upTo: o.snapshot, deletions: deletions, deletedAfter: at, deletedUpTo: at}
+	return true
 }
 
 // catchUp ends the tip: main sees all there is.
 func (o *observer[Obj]) catchUp() {
-	if o.behind == nil {
-		return
+	if o.tip != nil {
+		o.tip.deletions.Close()
 	}
-	if o.behind.tip.deletions != nil {
-		o.behind.tip.deletions.Close()
-	}
-	o.quick = o.tip == nil
-	o.behind, o.tip = nil, nil
+	o.behind, o.tip = behind{}, nil
 }
 
-// observeTip hands the core the latest changes.
+// observeTip hands the core what came after main's snapshot.
 func (l *Loop[Obj]) observeTip(txn statedb.ReadTxn, now time.Duration) {
-	t, passed := l.observer.tip, l.observer.revision
-	// What main has passed since it fell behind it has seen.
-	t.set(passed, passed)
-	l.observeDeletions(txn, passed)
-	mark := t.mark
-	t.mark = l.cfg.Table.Revision(txn)
-	if l.readTip(txn) {
+	t := l.observer.tip
+	t.upTo = max(t.upTo, l.observer.snapshot)
+	l.observeDeletions(txn)
+	switch {
+	case l.readTip(txn):
 		t.lagging = false
-		return
-	}
-	if !t.lagging {
+	case !t.lagging:
 		t.lagging, t.laggingSince = true, now
-	}
-	if now-t.laggingSince >= behindTime {
-		// What is passed over here is part of the backlog.
-		t.lagging = false
-		t.set(mark, l.observer.revision)
+	case now-t.laggingSince >= behindTime:
+		t.lagging, t.upTo = false, l.cfg.Table.Revision(txn)
 	}
 }
 
@@ -134,89 +168,70 @@ func (l *Loop[Obj]) observeTip(txn statedb.ReadTxn, now time.Duration) {
 // false if there was no room for all.
 func (l *Loop[Obj]) readTip(txn statedb.ReadTxn) bool {
 	t := l.observer.tip
-	last := &t.seen[len(t.seen)-1]
-	if l.core.RoomFor(false) <= 0 {
-		return last.upTo >= t.mark
-	}
-	taken := 0
-	defer func() { l.observer.passed.add(last.upTo, taken) }()
-	for object, revision := range l.cfg.Table.LowerBound(txn, statedb.ByRevision[Obj](last.upTo+1)) {
-		last.upTo = revision
-		lane, wanted := l.wanted(nil, statedb.Change[Obj]{Object: object, Revision: revision})
-		if !wanted {
-			continue
+	read, taken := 0, 0
+	defer func() { l.observer.passed.add(t.upTo, taken) }()
+	for object, revision := range l.cfg.Table.LowerBound(txn, statedb.ByRevision[Obj](t.upTo+1)) {
+		c, wanted := l.wanted(statedb.Change[Obj]{Object: object, Revision: revision}, true)
+		if wanted {
+			if c.lane == core.Backlog {
+				c.lane = core.Fresh
+			}
+			if l.core.Full(c.lane) {
+				return false
+			}
+			l.core.Observe(object, revision, c.since, false, c.lane)
+			taken++
 		}
-		taken++
-		l.core.Observe(object, revision, false, lane)
-		if l.core.RoomFor(false) <= 0 {
-			return last.upTo >= t.mark
+		t.upTo = revision
+		if read++; read == stride {
+			return true
 		}
 	}
-	last.upTo = max(last.upTo, t.mark)
+	t.upTo = max(t.upTo, l.cfg.Table.Revision(txn))
 	return true
 }
 
 // observeDeletions hands the core the latest deletions, of those that main has not
 // passed.
-func (l *Loop[Obj]) observeDeletions(txn statedb.ReadTxn, passed statedb.Revision) {
+func (l *Loop[Obj]) observeDeletions(txn statedb.ReadTxn) {
 	t := l.observer.tip
-	if l.core.RoomFor(false) <= 0 {
+	if t.holding && !l.observeDeletion(t.held) {
 		return
 	}
+	t.held, t.holding = change[Obj]{}, false
 	changes, watch := t.deletions.Next(txn)
 	select {
 	case <-watch:
 	default:
 		return
 	}
-	skipped := 0
-	for change, revision := range changes {
-		if change.Deleted {
-			t.deleted = revision
+	read := 0
+	for of, revision := range changes {
+		c := change[Obj]{object: of.Object, revision: revision, deleted: true, lane: core.Deletion}
+		if of.Deleted && !l.observeDeletion(c) {
+			t.held, t.holding = c, true
+			return
 		}
-		if !change.Deleted || revision <= passed {
-			if skipped++; skipped == stride {
-				return
-			}
-			continue
-		}
-		lane, wanted := l.wanted(nil, change)
-		if !wanted {
-			continue
-		}
-		l.core.Observe(change.Object, revision, true, lane)
-		if l.core.RoomFor(false) <= 0 {
+		if read++; read == stride {
 			return
 		}
 	}
 }
 
-// set makes the tip read on after a revision. What main has passed is forgotten.
-func (t *tip[Obj]) set(after, passed statedb.Revision) {
-	for len(t.seen) > 1 && t.seen[0].upTo <= passed {
-		t.seen = t.seen[1:]
+// observeDeletion hands the core a deletion, and reports whether there was room.
+func (l *Loop[Obj]) observeDeletion(c change[Obj]) bool {
+	o := &l.observer
+	if c.revision > o.revision {
+		if l.core.Full(c.lane) {
+			return false
+		}
+		l.core.Observe(c.object, c.revision, c.revision, true, c.lane)
 	}
-	last := &t.seen[len(t.seen)-1]
-	if after <= last.upTo {
-		return
-	}
-	if last.after == last.upTo {
-		*last = revisions{after, after}
-	} else {
-		t.seen = append(t.seen, revisions{after, after})
-	}
+	o.tip.deletedUpTo = c.revision
+	return true
 }
 
-// saw reports whether the version of an object with a revision was read.
+// saw reports whether the tip has read a deletion.
 func (t *tip[Obj]) saw(revision statedb.Revision) bool {
-	i := sort.Search(len(t.seen), func(i int) bool { return revision <= t.seen[i].upTo })
-	return i < len(t.seen) && revision > t.seen[i].after
-}
-
-// sawChange reports whether a change was read.
-func (t *tip[Obj]) sawChange(change statedb.Change[Obj]) bool {
-	if change.Deleted {
-		return change.Revision > t.start && change.Revision <= t.deleted
-	}
-	return t.saw(change.Revision)
+	return revision > t.deletedAfter && revision <= t.deletedUpTo
 }

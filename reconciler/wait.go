@@ -52,10 +52,7 @@ func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) Reason {
 			return ReasonChange
 		case <-l.alarm.ring(at, l.now(), ok):
 			l.alarm.set = false
-			if reason != "" {
-				return reason
-			}
-			l.renewSnapshot(watch)
+			return reason
 		case <-l.pruner.initialized:
 			return ReasonInitialized
 		case <-l.calls.made:
@@ -72,8 +69,7 @@ func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) Reason {
 	}
 }
 
-// next returns what the clock has in store first, and when. No reason means that it
-// is the snapshot that has to be renewed.
+// next returns what the clock has in store first, and when.
 func (l *Loop[Obj]) next(watch <-chan struct{}) (at time.Duration, reason Reason, ok bool) {
 	now := l.now()
 	if size, again := l.capacity(now); size == 0 {
@@ -89,9 +85,6 @@ func (l *Loop[Obj]) next(watch <-chan struct{}) (at time.Duration, reason Reason
 	}
 	if prune, has := l.pruner.next(); has && !l.pause.whole && (!ok || prune < at) {
 		at, reason, ok = prune, ReasonPrune, true
-	}
-	if renew, has := l.observer.renewAt(); has && (!ok || renew < at) {
-		at, reason, ok = renew, "", true
 	}
 	return at, reason, ok
 }

@@ -483,19 +483,20 @@ func TestRowThatIsThereIsSeenWhileTheLoopIsStuck(t *testing.T) {
 
 // The key of a deletion that was never applied is not in the target, and no operation says
 // so.
-func TestDeletionOfWhatCameAndWentIsThere(t *testing.T) {
+func TestDeletionOfWhatCameAndWentIsWaitedFor(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(func(c call) error {
 			if c.op == "delete" {
-				return errors.New("must not be called")
+				return errors.New("no")
 			}
 			return nil
 		})
-		e.write(func(wtxn statedb.WriteTxn) {
-			_, _, _ = e.table.Insert(wtxn, &object{ID: 1, Status: reconciler.StatusPending()})
-			_, _, _ = e.table.Delete(wtxn, &object{ID: 1})
-		})
-		e.nothingOwed(e.isOver(e.waitFor(reconciler.Applied, 1), 0))
+		e.comeAndGo(1)
+		w := e.waitFor(reconciler.Applied, 1)
+		e.goesOn(w)
+		e.target.failing("")
+		e.pass(time.Second)
+		e.nothingOwed(e.isOver(w, 100*time.Millisecond))
 	}, nil)
 }
 

@@ -57,10 +57,10 @@ var (
 
 // Owed is what a wait was for and the target does not have. The zero value: nothing.
 type Owed struct {
-	// Keys are those keys: of [Loop.Wait] the 1000 that have been unreconciled the
+	// Keys are those keys: of [Loop.Wait] the 100 that have been unreconciled the
 	// longest, in that order, of [Loop.WaitFor] all, in the order of its arguments.
 	Keys []Unreconciled
-	// More is how many further keys there are, counted up to 100,000.
+	// More is how many further keys there are, counted up to 10,000 or so.
 	More int
 }
 
@@ -143,7 +143,7 @@ func (l *Loop[Obj]) Wait(ctx context.Context, until statedb.Revision, m Mileston
 	if err := m.validate(); err != nil {
 		return Owed{}, err
 	}
-	w := newRevisionWait[Obj](until, m)
+	w := newRevisionWait[Obj](until, l.tableRevision(), m)
 	w.detailed = true
 	if reached, low := l.progress.join(w); reached {
 		if low == 0 || low > until {
@@ -168,18 +168,20 @@ func (l *Loop[Obj]) Wait(ctx context.Context, until statedb.Revision, m Mileston
 // giveUp ends a wait that has come to an error, and says what is owed as far as the loop
 // does.
 func (l *Loop[Obj]) giveUp(ctx context.Context, w *revisionWait[Obj], err error) (Owed, error) {
-	l.progress.leave(w)
-	select {
-	case a := <-w.reached:
-		return l.owed(a), nil
-	default:
-	}
+	// Until the loop has answered: what the wait is for may change until then.
+	defer l.progress.leave(w)
 	var owed Owed
 	why, stopped := "", errors.Is(err, ErrStopped)
-	if !stopped {
+	if !stopped && len(w.reached) == 0 {
 		var a account[Obj]
 		a, why = askBriefly(ctx, l, func(b *books[Obj]) account[Obj] { return b.upTo(w.until) })
 		owed = l.owed(a)
+	}
+	select {
+	case a := <-w.reached:
+		// Also if that was after the answer: then it says more.
+		return l.owed(a), nil
+	default:
 	}
 	switch reached := l.progress.reached(w); {
 	case reached && w.milestone == Applied:
@@ -195,8 +197,8 @@ func (l *Loop[Obj]) giveUp(ctx context.Context, w *revisionWait[Obj], err error)
 const (
 	// maxListed bounds the debts that are listed, and maxCounted those that are counted:
 	// it is the loop that does.
-	maxListed  = 1000
-	maxCounted = 100_000
+	maxListed  = 100
+	maxCounted = 10_000
 )
 
 // account is what is owed up to a revision: the oldest debts, and how many there are more.
@@ -242,7 +244,7 @@ func (b *books[Obj]) upTo(until statedb.Revision) account[Obj] {
 func (l *Loop[Obj]) publish() {
 	l.objectWaits.round(l)
 	low := l.core.LowWatermark()
-	over := l.progress.publish(l.core.Attempted(l.observer.revision), low)
+	over := l.progress.publish(l.core.Attempted(l.observer.revision), low, l.observer.wanted)
 	if len(over) == 0 {
 		return
 	}

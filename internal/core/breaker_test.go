@@ -48,7 +48,7 @@ func failAll(t *testing.T, c *Core[row], now time.Duration, from uint64, class s
 func settleAll(t *testing.T, c *Core[row], now time.Duration, outcome func(it *Item[row]) Outcome[row]) []string {
 	t.Helper()
 	size, _ := c.Allowance(now)
-	c.Begin(now, min(size, c.roundSize))
+	c.Begin(now, min(size, c.roundSize), 0)
 	items := c.Plan()
 	keys := planned(items)
 	for i := range items {
@@ -254,13 +254,13 @@ func TestEveryBackoffEndsWhenTheBreakerCloses(t *testing.T) {
 	c.End(3)
 	require.Len(t, c.OpenBreakers(), 1)
 	// A change of "was asked" that was not observed turns out to ask for nothing.
-	c.Begin(time.Millisecond, 8)
+	c.Begin(time.Millisecond, 8, 0)
 	items = c.Plan()
 	require.Equal(t, []string{"was asked"}, planned(items))
 	c.Settle(time.Millisecond, &items[0], Outcome[row]{Kind: Superseded})
 	c.End(0)
-	c.Begin(time.Millisecond, 0)
-	c.ObserveSettled(row{key: "was asked"}, 4)
+	c.Begin(time.Millisecond, 0, 0)
+	c.ObserveSettled(row{key: "was asked"}, 4, SaysDone)
 	c.End(0)
 	check(t, c)
 	due, _ := c.NextDue()
@@ -290,7 +290,7 @@ func TestProbeThatDidNotHaveItsTurnIsHeldAgain(t *testing.T) {
 	require.Empty(t, settleAll(t, c, 500*time.Millisecond, nil))
 	require.Equal(t, 3, c.Count(Tripped))
 	// There is room for one of the two probes only.
-	c.Begin(time.Second, 1)
+	c.Begin(time.Second, 1, 0)
 	items := c.Plan()
 	require.Len(t, items, 1)
 	c.Settle(time.Second, &items[0], done(&items[0]))
@@ -298,9 +298,9 @@ func TestProbeThatDidNotHaveItsTurnIsHeldAgain(t *testing.T) {
 	require.Empty(t, c.OpenBreakers())
 
 	// The other is still due, as is the third, when two new ones open it again.
-	c.Begin(time.Second, 8)
-	c.Observe(row{key: "d"}, 4, false, Fresh)
-	c.Observe(row{key: "e"}, 5, false, Fresh)
+	c.Begin(time.Second, 8, 0)
+	c.see(row{key: "d"}, 4, false, Backlog)
+	c.see(row{key: "e"}, 5, false, Backlog)
 	items = c.Plan()
 	require.Len(t, items, 4)
 	for i := len(items) - 1; i >= 0; i-- {

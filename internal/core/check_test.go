@@ -41,8 +41,11 @@ func check[Obj any](t testingT, c *Core[Obj]) {
 // checkEntries: each key is in exactly one state, and the counts say so.
 func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 	var counts [NumStates]int
-	failing, blocked := 0, 0
+	failing, blocked, deletions := 0, 0, 0
 	for key, e := range c.entries {
+		if e.deleted {
+			deletions++
+		}
 		same(t, key, e.key, "key of the entry")
 		same(t, key, string(c.keyOf(e.obj)), "key of the object")
 		require.NotEqual(t, Planned, e.state, "%q is in a round that has ended", key)
@@ -58,6 +61,7 @@ func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 	require.Equal(t, counts, c.counts, "counts by state")
 	same(t, failing, c.failing, "failing keys")
 	same(t, blocked, c.NumBlocked(), "blocked keys")
+	same(t, deletions, c.deletions, "keys that are to leave the target")
 	require.GreaterOrEqual(t, blocked, counts[Blocked], "blocked keys")
 	require.GreaterOrEqual(t, c.peak, len(c.entries), "peak")
 	for e := range c.notes {
@@ -103,17 +107,13 @@ func checkDue[Obj any](t testingT, c *Core[Obj]) {
 // checkLanes: the lanes hold exactly the ready entries, and nobody else is in a queue but
 // those that wait for a group or a breaker.
 func checkLanes[Obj any](t testingT, c *Core[Obj]) {
-	ready, crowd := 0, 0
+	ready := 0
 	for lane := range c.lanes {
 		ready += checkQueue(t, c, &c.lanes[lane], Ready, func(e *entry[Obj]) {
 			same(t, Lane(lane), e.lane, "lane of %q", e.key)
-			if e.crowd {
-				crowd++
-			}
 		})
 	}
 	same(t, c.counts[Ready], ready, "keys in the lanes")
-	same(t, c.crowd, crowd, "keys that were not observed for being ready")
 	for key, e := range c.entries {
 		switch {
 		case e.state == Ready, e.state == Queued, e.state == Tripped, e.backsOff():
@@ -267,7 +267,7 @@ func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
 func checkRoundIsEmpty[Obj any](t testingT, c *Core[Obj]) {
 	require.Empty(t, c.round.changes)
 	require.Empty(t, c.round.items)
-	require.Zero(t, c.round.backlog)
+	require.Zero(t, c.round.lanes)
 	for _, items := range [][]Item[Obj]{c.round.changes, c.round.items} {
 		for _, item := range items[:cap(items)] {
 			require.Zero(t, item.Revision, "an item is pinned")

@@ -12,13 +12,18 @@
 //
 // One round is this sequence of calls:
 //
-//	Begin(now, size)      due work gets its guaranteed share
-//	Observe(obj, ...)     once for each change, at most Room() of them
-//	Plan()                the round's items, at most size
+//	Begin(now, size, tip)  due work gets its guaranteed share
+//	Observe(obj, ...)      for each change, unless the lane of that is Full
+//	Plan()                 the round's items, at most size
+//	Renew                  for an item of which the table has a later version
 //	Settle, Return or Launch, once for each item
 //	End(ran)
 //
-// An item that was launched is settled in any later round, or between two.
+// An item that was launched is settled, or recalled, in any later round, or between two.
+//
+// Work comes from six sources, and each bounds itself: what is due, in a heap; what the
+// two cursors read, the deletions and refreshes among it, and what was resumed or swept,
+// each in a lane of its own (see [Lane]).
 package core
 
 import (
@@ -40,6 +45,9 @@ type Config[Obj any] struct {
 	// GroupOf returns the group of an object, of which one at a time is worked on;
 	// none for the empty group. nil means that there are no groups.
 	GroupOf func(Obj) string
+	// Same reports whether a version of an object asks for the same as an older one, so
+	// that only others can have written what differs. nil: never.
+	Same func(older, newer Obj) bool
 	// Limits may be changed later.
 	Limits
 	// Seed makes the jitter repeatable.
@@ -54,8 +62,8 @@ type Limits struct {
 	MinBackoff, MaxBackoff time.Duration
 	// Jitter is the fraction by which a wait may be shortened at random.
 	Jitter float64
-	// RoundSize is the largest number of items in a plan, and of changes that are
-	// observed ahead of it; at least 1.
+	// RoundSize is the largest number of items in a plan, and of a lane that is observed
+	// ahead of it; at least 1.
 	RoundSize int
 }
 
@@ -63,6 +71,7 @@ type Limits struct {
 type Core[Obj any] struct {
 	keyOf     func(Obj) []byte
 	groupOf   func(Obj) string
+	sameWish  func(older, newer Obj) bool
 	backoff   backoff.Exponential
 	roundSize int
 
@@ -74,14 +83,14 @@ type Core[Obj any] struct {
 
 	// due orders the entries that wait for a clock by when they are due.
 	due keyheap.Heap[*entry[Obj]]
-	// lanes hold the entries that are ready to be run; crowd is how many of them became
-	// so without being observed then.
+	// lanes hold the entries that are ready to be run.
 	lanes [NumLanes]queue[Obj]
-	crowd int
 	// owed orders the entries that are not reconciled by the revision of the change
 	// that they owe, untried those of which that change has not been attempted.
-	owed    keyheap.Heap[owing[Obj]]
-	untried keyheap.Heap[trying[Obj]]
+	// newestDebt is the highest revision that was ever owed.
+	owed       keyheap.Heap[owing[Obj]]
+	newestDebt uint64
+	untried    keyheap.Heap[trying[Obj]]
 	// notes are the changes of keys that came while an operation on the key ran.
 	notes map[*entry[Obj]]note[Obj]
 	// groups are those that a key has; grouping says whether they are heeded.
@@ -106,7 +115,9 @@ type Core[Obj any] struct {
 	// belongs to a lane.
 	turn int
 
-	counts           [NumStates]int
+	counts [NumStates]int
+	// deletions counts the entries that are to leave the target.
+	deletions        int
 	failing, blocked int
 	version          uint64
 }
@@ -202,8 +213,6 @@ type entry[Obj any] struct {
 	requeues uint8
 	// tried: the change that is owed has been attempted; blocked: the last attempt was.
 	tried, blocked bool
-	// crowd: it is ready, but was not observed for that.
-	crowd bool
 	// fixed: the time of its retry is no backoff: it was asked for, or a breaker closed.
 	fixed bool
 	// cause is why it is going to be run.
@@ -218,6 +227,7 @@ func New[Obj any](cfg Config[Obj]) *Core[Obj] {
 	c := &Core[Obj]{
 		keyOf:         cfg.KeyOf,
 		groupOf:       cfg.GroupOf,
+		sameWish:      cfg.Same,
 		backoff:       backoff.Exponential{Rand: rand.New(rand.NewPCG(cfg.Seed, 0))},
 		entries:       map[string]*entry[Obj]{},
 		notes:         map[*entry[Obj]]note[Obj]{},
@@ -242,8 +252,10 @@ func (c *Core[Obj]) Tracks() bool { return len(c.entries) > 0 }
 // TracksKeyOf reports whether the key of obj waits.
 func (c *Core[Obj]) TracksKeyOf(obj Obj) bool { return c.find(obj) != nil }
 
-// Awaits reports whether ObserveSettled need be told of what is observed.
-func (c *Core[Obj]) Awaits() bool { return c.counts[Awaited]+c.counts[InFlight] > 0 }
+// Awaits reports whether ObserveSettled need be told of rows with a status.
+func (c *Core[Obj]) Awaits() bool {
+	return c.counts[Awaited]+c.counts[InFlight]+c.counts[Terminal]+c.deletions > 0
+}
 
 // Failing returns the number of keys whose last attempt failed.
 func (c *Core[Obj]) Failing() int { return c.failing }
@@ -283,14 +295,28 @@ func (c *Core[Obj]) find(obj Obj) *entry[Obj] {
 func (c *Core[Obj]) enter(it *Item[Obj]) *entry[Obj] {
 	e := &entry[Obj]{
 		key: string(c.keyOf(it.Obj)), obj: it.Obj,
-		revision: it.Revision, since: it.Revision, deleted: it.Deleted, lane: it.lane,
+		revision: it.Revision, since: it.since, deleted: it.Deleted, lane: it.lane,
 		dueAt: c.round.now, pos: -1, owedPos: -1, untriedPos: -1, seen: c.rounds, state: Planned,
 	}
 	e.setWanted(c.round.now)
+	if e.deleted {
+		c.deletions++
+	}
 	c.entries[e.key] = e
 	c.peak = max(c.peak, len(c.entries))
 	c.counts[Planned]++
 	return e
+}
+
+// setDeleted notes whether an entry is to leave the target.
+func (c *Core[Obj]) setDeleted(e *entry[Obj], deleted bool) {
+	if e.deleted {
+		c.deletions--
+	}
+	if deleted {
+		c.deletions++
+	}
+	e.deleted = deleted
 }
 
 // setWanted forgets when the change was written that the entry owed before: of one that is
@@ -310,6 +336,7 @@ func (c *Core[Obj]) forget(e *entry[Obj]) {
 	c.pay(e)
 	c.blame(e, nil)
 	c.setBlocked(e, false)
+	c.setDeleted(e, false)
 	c.counts[e.state]--
 	delete(c.entries, e.key)
 	if c.peak > minPeak && len(c.entries) < c.peak/4 {

@@ -44,10 +44,10 @@ type plant struct {
 
 // round observes changes of the given objects and settles everything planned.
 func (p *plant) round(changed []*thing, outcome func(it *Item[*thing]) Outcome[*thing]) {
-	p.Begin(p.now, p.roundSize)
+	p.Begin(p.now, p.roundSize, 0)
 	for _, o := range changed {
 		p.revision++
-		p.Observe(o, p.revision, false, Fresh)
+		p.see(o, p.revision, false, Backlog)
 	}
 	items := p.Plan()
 	for i := range items {

@@ -110,9 +110,9 @@ func newCrowd(n int) *crowd {
 }
 
 func (c *crowd) launch(o *thing) {
-	c.Begin(c.now, 1)
+	c.Begin(c.now, 1, 0)
 	c.revision++
-	c.Observe(o, c.revision, false, Fresh)
+	c.see(o, c.revision, false, Backlog)
 	items := c.Plan()
 	c.Launch(&items[0])
 	c.launched = append(c.launched, items[0])

@@ -7,82 +7,244 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/stretchr/testify/require"
 )
 
-// cursors is how far a world has looked at its table: up to main, and, if there is much
-// between, at what came after tipFrom up to tip as well.
+// cursors is how far a world has looked at its table. The main cursor finishes a snapshot
+// before it takes the next. While there is a tip, that reads what is newer.
 type cursors struct {
-	main, tipFrom, tip uint64
-	tipped             bool
+	// observed is the revision up to which main has handed over all changes.
+	observed uint64
+	// snapshot is the table as main reads it, or read it last, and at its revision; rest is
+	// what main has not read of it, in the order of revisions. snapshots counts them.
+	// Somebody waits for what is pending in it, if waits; last is the revision of the one
+	// before it.
+	snapshot  map[string]row
+	at, last  uint64
+	waits     bool
+	rest      []row
+	snapshots int
+	// hand is what main has read and not handed over: what the lane of which was full, and
+	// what a round did not get to.
+	hand []row
+	// mixed: something that main did not hand over was run since the snapshot was taken.
+	mixed bool
+	// seen are the revisions that the tip has handed over. mainFirst: main was first in the
+	// last look.
+	tip       *tip
+	seen      map[uint64]bool
+	mainFirst bool
+	// asked are the revisions at which wishes were first written.
+	asked map[uint64]uint64
+}
+
+// tip is what a second cursor has read: objects up to a revision, and the deletions between
+// two. It may pass over objects.
+type tip struct {
+	upTo, deletedAfter, deletedUpTo uint64
+}
+
+// asks reports whether a row is to be worked on.
+func (r row) asks() bool {
+	return r.deleted || r.status == statusPending || r.status == statusRefreshing
+}
+
+// cameBy returns the lane by which a cursor hands over a row.
+func (r row) cameBy(cursor Lane) Lane {
+	switch {
+	case r.deleted:
+		return Deletion
+	case r.status == statusRefreshing:
+		return Refresh
+	}
+	return cursor
 }
 
 // saw reports whether the change with a revision has been observed.
-func (c *cursors) saw(revision uint64) bool {
-	return revision <= c.main || c.tipped && revision > c.tipFrom && revision <= c.tip
-}
+func (c *cursors) saw(revision uint64) bool { return revision <= c.observed || c.seen[revision] }
 
 // sawAll reports whether everything has been observed.
-func (w *world) sawAll() bool { return w.main == w.revision }
+func (w *world) sawAll() bool { return w.observed == w.revision && len(w.hand) == 0 }
 
-// skip makes fresh changes be observed beside what has piled up.
-func (w *world) skip() {
-	if !w.tipped && w.main < w.revision {
-		w.tipFrom, w.tip, w.tipped = w.revision, w.revision, true
+// follow opens a tip, if main has not seen all there is.
+func (w *world) follow() {
+	if w.tip == nil && !w.sawAll() {
+		w.tip = &tip{upTo: w.at, deletedAfter: w.revision, deletedUpTo: w.revision}
+	}
+}
+
+// jump makes the tip pass over the objects that it has not read.
+func (w *world) jump() {
+	if w.tip != nil {
+		w.tip.upTo = w.revision
 	}
 }
 
 // observe hands over the changes of a snapshot, as many as there is room for.
-func (w *world) observe(snapshot map[string]row) {
-	if w.core.Room() == 0 {
-		return
+func (w *world) observe(snapshot map[string]row, revision uint64, waits func() bool) {
+	w.mainFirst = !w.mainFirst && w.tip != nil && len(w.rest)+len(w.hand) > 0
+	if w.mainFirst {
+		w.observeMain(snapshot, revision, waits)
 	}
-	changes := slices.SortedFunc(maps.Values(snapshot), func(a, b row) int { return cmp.Compare(a.revision, b.revision) })
-	latest := uint64(0)
-	if len(changes) > 0 {
-		latest = changes[len(changes)-1].revision
+	if w.tip != nil {
+		w.observeTip(inOrder(snapshot), revision)
 	}
-	if w.tipped {
-		w.observeFrom(&w.tip, latest, changes, func() int { return w.core.RoomFor(false) }, false)
+	if !w.mainFirst {
+		w.observeMain(snapshot, revision, waits)
 	}
-	room, backlog, until := w.core.Room, false, latest
-	if w.tipped {
-		room, backlog, until = func() int { return w.core.RoomFor(true) }, true, w.tipFrom
-	}
-	w.observeFrom(&w.main, until, changes, room, backlog)
-	if w.tipped && w.main == w.tipFrom {
-		w.main, w.tipped = w.tip, false
+	if w.tip != nil && w.at == revision && w.observed == revision && w.core.LaneSize(Backlog) == 0 {
+		w.tip = nil
 	}
 }
 
-// observeFrom moves a cursor to a revision, or as far as there is room.
-func (w *world) observeFrom(cursor *uint64, until uint64, changes []row, room func() int, backlog bool) {
-	for _, r := range changes {
-		if r.revision <= *cursor || r.revision > until {
-			continue
-		}
-		same(w.t, w.model.room(), w.core.Room(), "room")
-		same(w.t, w.model.roomFor(true), w.core.RoomFor(true), "room for the backlog")
-		same(w.t, w.model.roomFor(false), w.core.RoomFor(false), "room beside the backlog")
-		if room() == 0 {
+func inOrder(snapshot map[string]row) []row {
+	return slices.SortedFunc(maps.Values(snapshot), func(a, b row) int { return cmp.Compare(a.revision, b.revision) })
+}
+
+func (w *world) observeMain(snapshot map[string]row, revision uint64, waits func() bool) {
+	held := len(w.hand) > 0
+	for len(w.hand) > 0 {
+		if !w.handOver(w.hand[0]) {
 			return
 		}
-		*cursor = r.revision
-		w.observeOne(r, backlog)
-	}
-	*cursor = max(*cursor, until)
-}
-
-func (w *world) observeOne(r row, backlog bool) {
-	lane := r.lane
-	if backlog {
-		lane = Backlog
+		w.hand = w.hand[1:]
 	}
 	switch {
-	case r.deleted || r.status == statusPending:
-		w.core.Observe(r, r.revision, r.deleted, lane)
-		w.model.observe(r, r.revision, r.deleted, lane)
-	case w.core.Awaits():
-		w.core.ObserveSettled(r, r.revision)
-		w.model.observeSettled(r, r.revision)
+	case len(w.rest) > 0:
+	case held:
+		// No round has changes of two snapshots.
+		w.observed = max(w.observed, w.at)
+		return
+	default:
+		for _, r := range inOrder(snapshot) {
+			if r.revision > w.at {
+				w.rest = append(w.rest, r)
+			}
+		}
+		w.last, w.waits = w.at, waits()
+		w.snapshot, w.at, w.mixed = snapshot, revision, false
+		w.snapshots++
+	}
+	for len(w.rest) > 0 {
+		r := w.rest[0]
+		w.rest = w.rest[1:]
+		if !w.handOver(r) {
+			w.hand = append(w.hand, r)
+			return
+		}
+	}
+	w.observed = max(w.observed, w.at)
+}
+
+// handOver makes the core know what main has read, and reports whether there was room.
+func (w *world) handOver(r row) bool {
+	lane := r.cameBy(Backlog)
+	switch {
+	case !r.asks():
+		w.settled(r)
+	case w.full(lane):
+		return false
+	case r.deleted && w.tip != nil && r.revision > w.tip.deletedAfter && r.revision <= w.tip.deletedUpTo:
+		w.core.Pass(r, r.revision)
+		if w.model.keys[r.key] != nil {
+			w.model.observe(r, r.revision, r.revision, true, lane)
+		}
+	default:
+		w.tell(r, lane)
+	}
+	w.observed = r.revision
+	return true
+}
+
+// observeTip hands over what came after main's snapshot: deletions, and objects.
+func (w *world) observeTip(changes []row, revision uint64) {
+	for _, r := range changes {
+		switch {
+		case !r.deleted || r.revision <= w.tip.deletedUpTo:
+			continue
+		case r.revision <= w.observed:
+		case w.full(Deletion):
+			w.observeTipObjects(changes, revision)
+			return
+		default:
+			w.tell(r, Deletion)
+			w.seen[r.revision] = true
+		}
+		w.tip.deletedUpTo = r.revision
+	}
+	w.tip.deletedUpTo = max(w.tip.deletedUpTo, revision)
+	w.observeTipObjects(changes, revision)
+}
+
+func (w *world) observeTipObjects(changes []row, revision uint64) {
+	w.tip.upTo = max(w.tip.upTo, w.at)
+	for _, r := range changes {
+		lane := r.cameBy(Fresh)
+		switch {
+		case r.deleted || r.revision <= w.tip.upTo:
+			continue
+		case !r.asks():
+			w.settled(r)
+		case w.full(lane):
+			return
+		default:
+			w.tell(r, lane)
+		}
+		w.seen[r.revision] = true
+		w.tip.upTo = r.revision
+	}
+	w.tip.upTo = max(w.tip.upTo, revision)
+}
+
+// full reports whether the round has no room for another change of a lane.
+func (w *world) full(lane Lane) bool {
+	for l := range NumLanes {
+		same(w.t, w.model.full(l), w.core.Full(l), "lane %s is full", l)
+	}
+	return w.core.Full(lane)
+}
+
+func (w *world) tell(r row, lane Lane) {
+	w.core.Observe(r, r.revision, w.since(r), r.deleted, lane)
+	w.model.observe(r, r.revision, w.since(r), r.deleted, lane)
+}
+
+// since returns from which revision on a row is owed: from its own, or, if somebody waited for
+// what was pending when main took its snapshot, from when it was first asked for.
+func (w *world) since(r row) uint64 {
+	if !w.waits || r.deleted {
+		return r.revision
+	}
+	return min(r.revision, max(w.asked[r.wish], w.last+1))
+}
+
+// saidBy returns what a status says that asks for nothing.
+func saidBy(status string) Says {
+	switch status {
+	case statusUnset:
+		return SaysNothing
+	case statusDone:
+		return SaysDone
+	}
+	return SaysFailed
+}
+
+// settled tells of a row that asks for nothing.
+func (w *world) settled(r row) {
+	says := saidBy(r.status)
+	if says == SaysNothing && w.core.Tracks() || says != SaysNothing && w.core.Awaits() {
+		forgotten := w.model.observeSettled(r, r.revision, says)
+		require.Equal(w.t, forgotten, w.core.ObserveSettled(r, r.revision, says), "%q is forgotten", r.key)
+	}
+}
+
+// takeBack gives an item back to where it came from.
+func (w *world) takeBack(it *Item[row]) {
+	keeps := w.model.putBack(it)
+	require.Equal(w.t, keeps, w.core.Return(it), "the core keeps %q", it.Obj.key)
+	if !keeps {
+		w.hand = append([]row{it.Obj}, w.hand...)
+		w.observed = min(w.observed, it.Revision-1)
 	}
 }

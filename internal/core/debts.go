@@ -27,6 +27,7 @@ func (c *Core[Obj]) owe(e *entry[Obj]) {
 		e.since = c.observed + 1
 	}
 	c.owed.Push(owing[Obj]{e}, int64(e.since))
+	c.newestDebt = max(c.newestDebt, e.since)
 }
 
 // try makes an entry count as not attempted, unless it has been.
@@ -52,6 +53,23 @@ func (c *Core[Obj]) excuse(e *entry[Obj]) {
 	}
 }
 
+// oweFrom makes an entry that owes a later change owe one of an earlier revision: it was
+// there first, and is only reconciled when the later one is.
+func (c *Core[Obj]) oweFrom(e *entry[Obj], revision uint64) {
+	if e.since <= revision {
+		return
+	}
+	e.since = revision
+	if e.owedPos >= 0 {
+		c.owed.Remove(owing[Obj]{e})
+		c.owed.Push(owing[Obj]{e}, int64(revision))
+	}
+	if e.untriedPos >= 0 && !e.tried {
+		c.untried.Remove(trying[Obj]{e})
+		c.untried.Push(trying[Obj]{e}, int64(revision))
+	}
+}
+
 // LowWatermark returns the lowest revision that was observed and is not
 // reconciled, or 0 if all that was observed is.
 func (c *Core[Obj]) LowWatermark() uint64 {
@@ -73,8 +91,10 @@ func (c *Core[Obj]) Attempted(observed uint64) uint64 {
 // Debt is a key that is not reconciled.
 type Debt[Obj any] struct {
 	Obj Obj
-	// Since is the revision of the change that it owes.
-	Since   uint64
+	// Since is the revision from which on it is not reconciled, Revision that of the
+	// latest version that was observed.
+	Since, Revision uint64
+
 	Deleted bool
 	State   State
 	// Failures counts those in a row; Failure is the text of the last attempt's
@@ -92,8 +112,11 @@ func (c *Core[Obj]) Debts(yield func(Debt[Obj]) bool) {
 }
 
 // DebtsUpTo returns how many keys owe a change up to a revision, but stops counting at
-// limit. O(limit).
+// limit, unless it knows without. O(limit).
 func (c *Core[Obj]) DebtsUpTo(revision uint64, limit int) int {
+	if revision >= c.newestDebt {
+		return c.owed.Len()
+	}
 	return c.owed.CountUpTo(int64(min(revision, math.MaxInt64)), limit)
 }
 
@@ -109,14 +132,16 @@ func (c *Core[Obj]) DebtOf(obj Obj) (Debt[Obj], bool) {
 
 func (c *Core[Obj]) debt(e *entry[Obj]) Debt[Obj] {
 	d := Debt[Obj]{
-		Obj: e.obj, Since: e.since, Deleted: e.deleted, State: e.state,
-		Failures: int(e.failures), Tried: e.tried,
+		Obj: e.obj, Since: e.since, Revision: e.revision, Deleted: e.deleted, State: e.state,
+		// What a sweep found counts as attempted for the watermark only.
+		Failures: int(e.failures), Tried: e.tried && e.cause != Swept,
 	}
 	if e.failure != nil {
 		d.Failure = *e.failure
 	}
 	if d.Since == 0 {
-		d.Since = c.notes[e].item.Revision
+		n := c.notes[e]
+		d.Since, d.Revision, d.Tried = n.since, n.item.Revision, false
 	}
 	return d
 }

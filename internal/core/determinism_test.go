@@ -19,7 +19,7 @@ import (
 // and returns everything that it says.
 func history(calls, seed uint64) string {
 	h := &historian{random: rand.New(rand.NewPCG(calls, 1)), core: New(Config[row]{
-		KeyOf: keyOfRow, Seed: seed,
+		KeyOf: keyOfRow, Same: sameWish, Seed: seed,
 		GroupOf: func(r row) string { return r.key[:1] },
 		Limits:  Limits{MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute, Jitter: 0.5, RoundSize: 16},
 		Breaker: &BreakerConfig{
@@ -83,11 +83,17 @@ func (h *historian) outcome(it *Item[row]) Outcome[row] {
 
 func (h *historian) round() {
 	c := h.core
-	c.Begin(h.now, 1+h.random.IntN(16))
+	c.Begin(h.now, 1+h.random.IntN(16), max(0, h.random.IntN(12)-5))
 	// Never more than fit, whatever is due; a key comes once in a round.
-	for key := h.random.IntN(50); key < 100 && c.Room() > 0; key += 1 + h.random.IntN(30) {
+	for key := h.random.IntN(50); key < 100; key += 1 + h.random.IntN(30) {
+		lane := Lane(h.random.IntN(int(Resumption)))
+		if c.Full(lane) {
+			break
+		}
 		h.revision++
-		c.Observe(row{key: strconv.Itoa(key)}, h.revision, h.random.IntN(4) == 0, Lane(h.random.IntN(int(NumLanes))))
+		r := row{key: strconv.Itoa(key), wish: uint64(h.random.IntN(2))}
+		revision := h.revision - uint64(h.random.IntN(20)/19)
+		c.Observe(r, revision, revision-uint64(h.random.IntN(3)/2), lane == Deletion, lane)
 	}
 	items := c.Plan()
 	ran := len(items) - h.random.IntN(len(items)/4+1)
@@ -97,6 +103,7 @@ func (h *historian) round() {
 			it.Obj.key, it.Revision, it.Again, it.Deleted, it.Attempt())
 		switch {
 		case i >= ran:
+		case h.random.IntN(8) == 0 && !c.Renew(it, row{key: it.Obj.key, wish: it.Obj.wish}, h.revision+1, h.revision+1):
 		case h.random.IntN(4) == 0:
 			c.Launch(it)
 			launched := *it

@@ -55,9 +55,9 @@ func TestChangeDoesNotHideAFailure(t *testing.T) {
 	c.End(2)
 	version := c.FailureVersion()
 
-	c.Begin(time.Millisecond, 4)
-	c.Observe(row{key: "a"}, 3, false, Fresh)
-	c.Observe(row{key: "b"}, 4, true, Deletion)
+	c.Begin(time.Millisecond, 4, 0)
+	c.see(row{key: "a"}, 3, false, Backlog)
+	c.see(row{key: "b"}, 4, true, Deletion)
 	items = c.Plan()
 	require.Equal(t, []string{"b"}, planned(items))
 	c.Return(&items[0])

@@ -16,9 +16,9 @@ import (
 // flood observes changes until the round has no room for another: there is always more.
 // It returns the revision of the last.
 func flood(c *Core[row], revision uint64) uint64 {
-	for c.Room() > 0 {
+	for !c.Full(Backlog) {
 		revision++
-		c.Observe(row{key: "flood" + strconv.FormatUint(revision, 10)}, revision, false, Fresh)
+		c.see(row{key: "flood" + strconv.FormatUint(revision, 10)}, revision, false, Backlog)
 	}
 	return revision
 }
@@ -26,9 +26,9 @@ func flood(c *Core[row], revision uint64) uint64 {
 // fail makes n keys fail at time 0 and returns the last revision.
 func fail(t testingT, c *Core[row], n int) uint64 {
 	for i := 0; c.Failing() < n; {
-		c.Begin(0, c.roundSize)
-		for ; i < n && c.Room() > 0; i++ {
-			c.Observe(row{key: "retry" + strconv.Itoa(i)}, uint64(i+1), false, Fresh)
+		c.Begin(0, c.roundSize, 0)
+		for ; i < n && !c.Full(Backlog); i++ {
+			c.see(row{key: "retry" + strconv.Itoa(i)}, uint64(i+1), false, Backlog)
 		}
 		items := c.Plan()
 		for j := range items {
@@ -53,7 +53,7 @@ func TestDueRetriesComeThroughAFlood(t *testing.T) {
 		// So that a full round is all the retries' turns, but for the rest of four.
 		operations, done := 0, 0
 		for c.Failing() > 0 {
-			c.Begin(time.Second, c.roundSize)
+			c.Begin(time.Second, c.roundSize, 0)
 			revision = flood(c, revision)
 			items := c.Plan()
 			require.Len(t, items, size, "a round in a flood is full")
@@ -87,7 +87,7 @@ func TestChangesComeThroughACrowdOfRetries(t *testing.T) {
 			for range 12 {
 				// All of them are due, always.
 				now += time.Hour
-				c.Begin(now, c.roundSize)
+				c.Begin(now, c.roundSize, 0)
 				revision = flood(c, revision)
 				items := c.Plan()
 				for i := range items {
@@ -115,7 +115,7 @@ func TestRetriesOfACrowdTakeTurns(t *testing.T) {
 	attempts := map[string]int{}
 	now := time.Second
 	for range 5 * retries / size {
-		c.Begin(now, c.roundSize)
+		c.Begin(now, c.roundSize, 0)
 		items := c.Plan()
 		require.Len(t, items, size)
 		for i := range items {
@@ -141,9 +141,9 @@ func TestChangesComeThroughACrowdThatBecameReadyAtOnce(t *testing.T) {
 		"resumed": func(c *Core[row]) {
 			c.SetPaused(0, func(r row) bool { return r.group == "paused" })
 			for i := 0; c.Count(Paused) < crowd; {
-				c.Begin(0, size)
-				for ; i < crowd && c.Room() > 0; i++ {
-					c.Observe(row{key: "crowd" + strconv.Itoa(i), group: "paused"}, uint64(i+1), false, Fresh)
+				c.Begin(0, size, 0)
+				for ; i < crowd && !c.Full(Backlog); i++ {
+					c.Observe(row{key: "crowd" + strconv.Itoa(i), group: "paused"}, uint64(i+1), uint64(i+1), false, Backlog)
 				}
 				require.Empty(t, c.Plan())
 				c.End(0)
@@ -156,15 +156,14 @@ func TestChangesComeThroughACrowdThatBecameReadyAtOnce(t *testing.T) {
 			}
 		},
 	} {
-		for _, lane := range []Lane{Fresh, Deletion} {
+		for _, lane := range []Lane{Backlog, Deletion} {
 			t.Run(name+"/"+lane.String(), func(t *testing.T) {
 				c := small(size)
 				gather(c)
 				require.Equal(t, crowd, c.Count(Ready))
-				c.Begin(time.Second, size)
-				require.Positive(t, c.Room())
-				require.Positive(t, c.RoomFor(false))
-				c.Observe(row{key: "new"}, crowd+1, false, lane)
+				c.Begin(time.Second, size, 0)
+				require.False(t, c.Full(lane))
+				c.see(row{key: "new"}, crowd+1, lane == Deletion, lane)
 				items := c.Plan()
 				require.Len(t, items, size)
 				require.Contains(t, planned(items), "new")

@@ -25,9 +25,9 @@ func groupedBy(cfg Config[row]) *Core[row] {
 // is planned, and returns the items by key.
 func launchRound(t *testing.T, c *Core[row], now time.Duration, size int, rows ...row) map[string]*Item[row] {
 	t.Helper()
-	c.Begin(now, size)
+	c.Begin(now, size, 0)
 	for _, r := range rows {
-		c.Observe(r, r.revision, r.deleted, r.lane)
+		c.see(r, r.revision, r.deleted, r.byMain())
 	}
 	launched := map[string]*Item[row]{}
 	items := c.Plan()
@@ -96,7 +96,7 @@ func TestGroupIsFreeAfterItsKeyTripped(t *testing.T) {
 // A key that waits for its group gets its turn, whatever its lane, and however many of the
 // group come after it.
 func TestKeyOfAGroupGetsItsTurnHoweverManyComeAfterIt(t *testing.T) {
-	for _, lane := range []Lane{Fresh, Deletion, Backlog, Refresh} {
+	for _, lane := range []Lane{Deletion, Backlog, Refresh, Resumption} {
 		t.Run(lane.String(), func(t *testing.T) {
 			c := grouped(8)
 			revision := uint64(0)
@@ -136,9 +136,9 @@ func TestKeyOfAGroupGetsItsTurnHoweverManyComeAfterIt(t *testing.T) {
 // What is put back keeps the group: those behind it in the queue do not overtake it.
 func TestKeyPutBackKeepsItsTurnInTheGroup(t *testing.T) {
 	c := grouped(8)
-	c.Begin(0, 8)
+	c.Begin(0, 8, 0)
 	for i, key := range []string{"a", "b", "c"} {
-		c.Observe(member(key, uint64(i+1)), uint64(i+1), false, Fresh)
+		c.see(member(key, uint64(i+1)), uint64(i+1), false, Backlog)
 	}
 	items := c.Plan()
 	require.Equal(t, []string{"a"}, planned(items))

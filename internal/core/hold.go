@@ -111,7 +111,7 @@ func (c *Core[Obj]) SetPaused(now time.Duration, paused func(Obj) bool) {
 			e.cause = Resumed
 		}
 		if e.from == Ready {
-			c.readyInCrowd(e)
+			c.resume(e)
 		} else {
 			c.wait(e, e.from, now)
 		}
@@ -121,27 +121,51 @@ func (c *Core[Obj]) SetPaused(now time.Duration, paused func(Obj) bool) {
 // note is a change of a key that was observed while an operation on the key ran.
 type note[Obj any] struct {
 	item Item[Obj]
-	// settled: it asks for nothing.
-	settled bool
+	// since is the revision of the first version that asked for the same.
+	since uint64
+	// settled: it asks for nothing; unset: the object is left alone.
+	settled, unset bool
 }
 
 // note keeps the latest change of a key that is in flight. A key that had been reconciled,
-// or tried, owes that one now.
+// or tried, owes that one now, from an older one on that is observed later.
 func (c *Core[Obj]) note(e *entry[Obj], n note[Obj]) {
+	old, noted := c.notes[e]
+	n.since = n.item.since
+	switch {
+	case !noted:
+	case n.item.Revision <= old.item.Revision:
+		if n.settled || old.settled || n.since >= old.since {
+			return
+		}
+		old.since = n.since
+		n = old
+	case !n.settled && !old.settled && c.same(&old.item, &n.item):
+		n.since = min(n.since, old.since)
+	}
 	c.notes[e] = n
-	revision := int64(n.item.Revision)
+	if !n.settled {
+		c.oweFrom(e, n.since)
+	}
+	since := int64(n.since)
 	if e.since == 0 {
 		if e.owedPos >= 0 {
 			c.owed.Remove(owing[Obj]{e})
 		}
 		if !n.settled {
-			c.owed.Push(owing[Obj]{e}, revision)
+			c.owed.Push(owing[Obj]{e}, since)
+			c.newestDebt = max(c.newestDebt, n.since)
 		}
 	}
 	if e.since == 0 || e.tried {
 		c.excuse(e)
 		if !n.settled {
-			c.untried.Push(trying[Obj]{e}, revision)
+			c.untried.Push(trying[Obj]{e}, since)
 		}
 	}
+}
+
+// same reports whether a change asks for the same as an older one.
+func (c *Core[Obj]) same(older, newer *Item[Obj]) bool {
+	return c.sameWish != nil && !older.Deleted && !newer.Deleted && c.sameWish(older.Obj, newer.Obj)
 }

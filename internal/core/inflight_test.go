@@ -22,9 +22,9 @@ func requeued(t *testing.T) (*Core[row], *Item[row]) {
 
 // observe runs a round in which nothing is planned.
 func observe(c *Core[row], now time.Duration, changes ...row) {
-	c.Begin(now, 0)
+	c.Begin(now, 0, 0)
 	for _, r := range changes {
-		c.Observe(r, r.revision, r.deleted, r.lane)
+		c.see(r, r.revision, r.deleted, r.byMain())
 	}
 	c.Plan()
 	c.End(0)
@@ -34,8 +34,8 @@ func observe(c *Core[row], now time.Duration, changes ...row) {
 // that failure all the same.
 func TestFailureIsOwedThoughSomebodyVouchedForTheObject(t *testing.T) {
 	c, it := requeued(t)
-	c.Begin(2*time.Second, 0)
-	c.ObserveSettled(row{key: "a"}, 7)
+	c.Begin(2*time.Second, 0, 0)
+	c.ObserveSettled(row{key: "a"}, 7, SaysDone)
 	c.End(0)
 	out := failed(it, "no")
 	out.Lost = true
@@ -65,8 +65,8 @@ func TestKeyInFlightOwesItsLatestChange(t *testing.T) {
 		require.Equal(t, revision, c.LowWatermark())
 		require.Equal(t, revision-1, c.Attempted(5))
 	}
-	c.Begin(2*time.Second, 0)
-	c.ObserveSettled(row{key: "a"}, 6)
+	c.Begin(2*time.Second, 0, 0)
+	c.ObserveSettled(row{key: "a"}, 6, SaysDone)
 	c.End(0)
 	check(t, c)
 	_, owes = c.DebtOf(it.Obj)
@@ -98,11 +98,11 @@ func TestChangeNotedInFlightIsLookedUp(t *testing.T) {
 			out := done(it)
 			out.Lost = true
 			if inRound {
-				c.Begin(0, 8)
+				c.Begin(0, 8, 0)
 				c.Settle(0, it, out)
 			} else {
 				c.Settle(0, it, out)
-				c.Begin(0, 8)
+				c.Begin(0, 8, 0)
 			}
 			items := c.Plan()
 			require.Equal(t, []string{"a"}, planned(items))
@@ -124,9 +124,9 @@ func TestMarkComesBackWithAChange(t *testing.T) {
 			out.Mark = 3
 			c.Settle(0, &items[0], out)
 			c.End(1)
-			c.Begin(time.Second, size)
-			c.Observe(row{key: "a"}, 2, false, Fresh)
-			c.Observe(row{key: "b"}, 3, false, Fresh)
+			c.Begin(time.Second, size, 0)
+			c.see(row{key: "a"}, 2, false, Backlog)
+			c.see(row{key: "b"}, 3, false, Backlog)
 			items = c.Plan()
 			require.Equal(t, "a", items[0].Obj.key)
 			require.Equal(t, uint8(3), items[0].Mark)
@@ -140,9 +140,9 @@ func TestRecalledItemsGoWhereTheyCameFrom(t *testing.T) {
 	c := grouped(8)
 	first := launchRound(t, c, 0, 8, row{key: "retry", revision: 1})
 	c.Settle(0, first["retry"], failed(first["retry"], "no"))
-	c.Begin(100*time.Millisecond, 8)
+	c.Begin(100*time.Millisecond, 8, 0)
 	for i, r := range []row{member("a", 2), member("b", 3), {key: "c", revision: 4}} {
-		c.Observe(r, uint64(i+2), false, Fresh)
+		c.see(r, uint64(i+2), false, Backlog)
 	}
 	items := c.Plan()
 	require.ElementsMatch(t, []string{"retry", "a", "c"}, planned(items))
@@ -156,7 +156,7 @@ func TestRecalledItemsGoWhereTheyCameFrom(t *testing.T) {
 	}
 	check(t, c)
 	require.Equal(t, 100*time.Millisecond, c.entries["retry"].dueAt)
-	require.Equal(t, []string{"a", "c"}, keysInLine(&c.lanes[Fresh]))
+	require.Equal(t, []string{"a", "c"}, keysInLine(&c.lanes[Backlog]))
 	require.Equal(t, 1, c.Count(Queued), "a has its group still")
 	require.ElementsMatch(t, []string{"retry", "a", "c"}, keysOf(launchRound(t, c, 100*time.Millisecond, 8)))
 }

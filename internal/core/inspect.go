@@ -111,6 +111,9 @@ func (c *Core[Obj]) LaneSizes() (sizes [NumLanes]int) {
 	return sizes
 }
 
+// LaneSize returns how many keys are ready in a lane.
+func (c *Core[Obj]) LaneSize(lane Lane) int { return c.lanes[lane].size }
+
 // Oldest returns the key that is not reconciled the longest, and when the change that it
 // owes was written; 0 if only the object tells. It is false if there is none.
 func (c *Core[Obj]) Oldest() (obj Obj, wanted time.Duration, ok bool) {

@@ -44,28 +44,32 @@ func TestEveryLaneHasAPlace(t *testing.T) {
 func TestEveryLaneComesThroughAFlood(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const size, few = 64, 4
-		lane := rapid.SampledFrom([]Lane{Fresh, Deletion, Backlog, Refresh, waited}).Draw(t, "lane")
+		lane := rapid.SampledFrom(append(rest[:], waited)).Draw(t, "lane")
 		c := small(size)
 		c.turn = rapid.IntRange(0, len(places)-1).Draw(t, "turn")
 		revision := uint64(0)
 		if lane == waited {
 			revision = fail(t, c, few)
 		}
-		observe := func(lane Lane, key string) {
+		bring := func(lane Lane, key string) {
 			revision++
-			c.Observe(row{key: key}, revision, lane == Deletion, lane)
+			if lane == Resumption {
+				require.True(t, c.Adopt(row{key: key}, revision))
+				return
+			}
+			c.see(row{key: key}, revision, lane == Deletion, lane)
 		}
 		ran, patient := 0, 0
 		for first := true; patient < few; first = false {
-			c.Begin(time.Second, rapid.IntRange(1, 10).Draw(t, "operations at a time"))
+			c.Begin(time.Second, rapid.IntRange(1, 10).Draw(t, "operations at a time"), size)
 			for i := range few {
 				if first && lane != waited {
-					observe(lane, fmt.Sprintf("patient%d", i))
+					bring(lane, fmt.Sprintf("patient%d", i))
 				}
 			}
-			for i := 0; c.Room() > 0; i++ {
-				if other := rest[i%len(rest)]; other != lane {
-					observe(other, fmt.Sprintf("flood%d", revision))
+			for _, other := range rest {
+				for other != lane && !c.Full(other) {
+					bring(other, fmt.Sprintf("flood%d", revision))
 				}
 			}
 			items := c.Plan()
@@ -79,7 +83,7 @@ func TestEveryLaneComesThroughAFlood(t *testing.T) {
 				c.Settle(time.Second, &items[i], done(&items[i]))
 			}
 			for i := len(items) - 1; i >= len(items)-cut; i-- {
-				c.Return(&items[i])
+				require.True(t, c.Return(&items[i]))
 			}
 			c.End(len(items) - cut)
 		}
@@ -87,59 +91,94 @@ func TestEveryLaneComesThroughAFlood(t *testing.T) {
 	})
 }
 
-// A change that has been fresh for too long does not go behind all that is written after
-// it, and what is written does not wait for all that has been fresh for too long.
-func TestOldAndNewChangesTakeTurns(t *testing.T) {
-	const size = 32
-	c := small(size)
-	c.Begin(0, 0)
-	revision := uint64(0)
-	for c.Room() > 0 {
-		revision++
-		c.Observe(row{key: fmt.Sprintf("old%d", revision)}, revision, false, Fresh)
+// What the backlog and what was resumed do not need of their places the other has, rather
+// than what is fresh: the backlog is no slower for there being a place for what is rare.
+func TestBacklogAndWhatWasResumedHaveEachOthersPlace(t *testing.T) {
+	for _, lane := range []Lane{Backlog, Resumption} {
+		t.Run(lane.String(), func(t *testing.T) {
+			c := small(16)
+			c.Begin(0, 8, 16)
+			for i := range 8 {
+				c.see(row{key: fmt.Sprintf("fresh%d", i)}, uint64(1+i), false, Fresh)
+				key := row{key: fmt.Sprintf("patient%d", i)}
+				if lane == Backlog {
+					c.see(key, uint64(101+i), false, Backlog)
+				} else {
+					require.True(t, c.Adopt(key, 100))
+				}
+			}
+			ran := map[byte]int{}
+			for _, key := range planned(c.Plan()) {
+				ran[key[0]]++
+			}
+			require.Equal(t, map[byte]int{'f': 6, 'p': 2}, ran)
+		})
 	}
-	require.Empty(t, c.Plan())
-	c.End(0)
-
-	now, ran := youth, map[byte]int{}
-	for range size {
-		c.Begin(now, 1)
-		for c.Room() > 0 {
-			revision++
-			c.Observe(row{key: fmt.Sprintf("new%d", revision)}, revision, false, Fresh)
-		}
-		items := c.Plan()
-		require.Len(t, items, 1)
-		ran[items[0].Obj.key[0]]++
-		c.Settle(now, &items[0], done(&items[0]))
-		c.End(1)
-	}
-	check(t, c)
-	require.GreaterOrEqual(t, ran['o'], size*sharesOf(Backlog)/len(places))
-	require.GreaterOrEqual(t, ran['n'], size*sharesOf(Fresh)/len(places))
 }
 
-// Beside a backlog, at most half of a round of what is fresh is taken in, and of the
-// backlog what is left of the round, but half of one at least.
-func TestBacklogLeavesRoomForWhatIsFresh(t *testing.T) {
+// While there is a tip, each lane is at most half of a round long, so that none has to wait
+// for much of another; but the backlog has what fresh changes leave of the round, and of
+// those there are no more than are soon done.
+func TestLanesAreBoundedWhileThereIsATip(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 8, 9} {
-		c := small(size)
-		c.Begin(0, size)
-		half := (size + 1) / 2
-		require.Equal(t, half, c.RoomFor(false))
-		require.Equal(t, size, c.RoomFor(true))
-		for n := range half {
-			require.Equal(t, half-n, c.RoomFor(false))
-			require.Equal(t, size-n, c.RoomFor(true))
-			c.Observe(row{key: fmt.Sprint(n)}, uint64(1+n), false, Fresh)
+		for _, tip := range []int{1, 3, 100} {
+			t.Run(fmt.Sprintf("round size %d, tip %d", size, tip), func(t *testing.T) {
+				c := small(size)
+				c.Begin(0, size, tip)
+				half := (size + 1) / 2
+				revision := uint64(0)
+				fill := func(lane Lane) (n int) {
+					for ; !c.Full(lane); n++ {
+						revision++
+						c.see(row{key: fmt.Sprint(revision)}, revision, lane == Deletion, lane)
+					}
+					return n
+				}
+				fresh := min(half, tip)
+				require.Equal(t, fresh, fill(Fresh))
+				require.Equal(t, half, fill(Deletion))
+				require.Equal(t, half, fill(Refresh))
+				require.Equal(t, max(half, size-fresh), fill(Backlog))
+				require.Len(t, c.Plan(), size)
+			})
 		}
-		require.Zero(t, c.RoomFor(false))
-		for n := half; n < size; n++ {
-			require.Equal(t, size-n, c.RoomFor(true))
-			c.Observe(row{key: fmt.Sprint(n)}, uint64(1+n), false, Backlog)
-		}
-		require.Zero(t, c.RoomFor(true))
-		require.Zero(t, c.Room())
-		require.Len(t, c.Plan(), size)
 	}
+}
+
+// Without a tip nothing is taken in that is not run in the round, unless something was
+// ready before: then each lane is at most a round long.
+func TestNothingIsTakenInAheadOfItsTurnWithoutATip(t *testing.T) {
+	c := small(4)
+	fill := func(lane Lane, from uint64) (n int) {
+		for ; !c.Full(lane); n++ {
+			c.see(row{key: fmt.Sprint(from)}, from, lane == Deletion, lane)
+			from++
+		}
+		return n
+	}
+	c.Begin(0, 3, 0)
+	require.Equal(t, 3, fill(Backlog, 1))
+	require.True(t, c.Full(Deletion), "the round is full")
+	items := c.Plan()
+	require.Len(t, items, 3)
+	for i := range items {
+		require.False(t, items[i].Waited(), "it costs an entry")
+		c.Settle(0, &items[i], failed(&items[i], "no"))
+	}
+	c.End(3)
+
+	// A place is for what is due.
+	c.Begin(time.Second, 3, 0)
+	require.Equal(t, 2, fill(Backlog, 4))
+	require.Len(t, c.Plan(), 3)
+	for i := range c.round.items {
+		c.Settle(time.Second, &c.round.items[i], done(&c.round.items[i]))
+	}
+	c.End(3)
+
+	require.True(t, c.Adopt(row{key: "stray"}, 10))
+	c.Begin(2*time.Second, 2, 0)
+	require.Equal(t, 2, fill(Backlog, 11))
+	require.Equal(t, 2, fill(Deletion, 21))
+	require.Len(t, c.Plan(), 2)
 }

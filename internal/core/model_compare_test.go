@@ -57,7 +57,8 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 		same(t, counts[s], c.Count(s), "keys in state %s", s)
 	}
 	same(t, failing, c.Failing(), "failing")
-	same(t, counts[Awaited]+counts[InFlight] > 0, c.Awaits())
+	deletions := m.inLine(func(k *modelKey) bool { return k.deleted })
+	same(t, counts[Awaited]+counts[InFlight]+len(deletions)+counts[Terminal] > 0, c.Awaits())
 	for lane := range NumLanes {
 		var keys []string
 		for _, k := range m.ready(lane) {
@@ -103,7 +104,7 @@ func (m *model) requireNextDue(t testingT, c *Core[row]) {
 // owed returns the revision of the change that a key owes; 0 if it is reconciled.
 func (k *modelKey) owed() uint64 {
 	if k.owes == 0 && k.note != nil && !k.note.settled {
-		return k.note.revision
+		return k.note.since
 	}
 	return k.owes
 }
@@ -115,7 +116,7 @@ func (k *modelKey) untried() uint64 {
 		return k.owes
 	}
 	if k.note != nil && !k.note.settled {
-		return k.note.revision
+		return k.note.since
 	}
 	return 0
 }
@@ -141,9 +142,13 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 	last, told := uint64(0), map[string]uint64{}
 	c.Debts(func(d Debt[row]) bool {
 		k := m.keys[d.Obj.key]
+		version := k.version
+		if k.owes == 0 {
+			version = k.note.revision
+		}
 		require.Equal(t, Debt[row]{
-			Obj: k.obj, Since: k.owed(), Deleted: k.deleted, State: k.state,
-			Failures: k.failures, Failure: k.failure, Tried: k.tried,
+			Obj: k.obj, Since: k.owed(), Revision: version, Deleted: k.deleted, State: k.state,
+			Failures: k.failures, Failure: k.failure, Tried: k.tried && !k.swept && !(k.owes == 0 && k.note != nil),
 		}, d, "debt of %q", k.key)
 		require.LessOrEqual(t, last, d.Since, "debts are out of order")
 		last, told[k.key] = d.Since, d.Since

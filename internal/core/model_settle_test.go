@@ -11,7 +11,7 @@ import (
 func (m *model) launch(key string) {
 	k := m.keys[key]
 	k.rest(InFlight)
-	k.unseen = !k.tried
+	k.unseen, k.unknown = !k.tried, false
 }
 
 // settle takes in what came of an item; waited says whether the core knew the key.
@@ -27,6 +27,7 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 		m.probeEnds(k, it, now, answerless)
 	}
 	var note *modelNote
+	k.unknown = false
 	if k.state == InFlight {
 		note, k.note = k.note, nil
 	}
@@ -35,14 +36,19 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 	case out.Kind == Void:
 		m.forget(k)
 		return
+	case out.Kind == Superseded && !waited:
+		m.forget(k)
+		return
 	case out.Kind == Superseded:
 		k.rest(Awaited)
+		k.unseen = false
 		return
 	case !waited && out.Lost && !failed:
 		m.answered(nil, now, out)
 		m.forget(k)
 		return
 	}
+	k.swept = false
 	k.attempted, k.tried, k.unseen, k.failure, k.mark = now, true, false, "", out.Mark
 	switch out.Kind {
 	case Failed, FailedForGood:
@@ -60,6 +66,8 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 	m.answered(k, now, out)
 	succeeded := out.Kind == Done || out.Kind == DoneAgain
 	switch {
+	case note != nil && note.settled && (note.unset || k.deleted):
+		m.forget(k)
 	case note != nil && !note.settled && (out.Lost || note.revision > out.Revision):
 		m.follow(k, now, note)
 	case succeeded && out.Lost, out.Kind == Done:
@@ -84,7 +92,7 @@ func (m *model) owe(k *modelKey) {
 
 // follow makes a key go on with the change that came while an operation on it ran.
 func (m *model) follow(k *modelKey, now time.Duration, note *modelNote) {
-	m.lay(k, note.obj, note.revision, note.deleted, note.lane)
+	m.lay(k, note)
 	// Whatever has been observed since, the object has to be looked up.
 	k.seen = -1
 	if k.failures > 0 && now < k.attempted+m.limits.MinBackoff {
@@ -127,16 +135,22 @@ func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
 	}
 }
 
-// putBack takes in that an item was not run.
-func (m *model) putBack(it *Item[row]) {
+// putBack takes in that an item was not run, and reports whether the core keeps it.
+func (m *model) putBack(it *Item[row]) bool {
 	k := m.keys[it.Obj.key]
 	m.probePutBack(it)
-	if it.Again && k.from != Ready {
+	switch {
+	case k.unknown:
+		m.forget(k)
+		return false
+	case it.Again && k.from != Ready:
 		m.wake(k, k.from, k.at)
-		return
+		return true
 	}
+	m.unprobe(k, m.round.now, void)
 	k.ready()
 	m.jumpIn(k)
+	return true
 }
 
 // recall takes in that the operation on a key that was launched has not begun.
@@ -145,15 +159,57 @@ func (m *model) recall(now time.Duration, it *Item[row]) {
 	m.probeEnds(k, it, now, void)
 	note := k.note
 	k.note = nil
-	switch {
-	case note != nil && !note.settled:
-		m.follow(k, now, note)
-		m.leaveGroup(k)
-	case it.Again && k.from != Ready:
+	if note != nil && !note.settled {
+		if !m.asksTheSame(k, note) {
+			m.follow(k, now, note)
+			m.leaveGroup(k)
+			return
+		}
+		m.renew(k, note)
+		k.seen = -1
+	}
+	if it.Again && k.from != Ready {
 		k.unseen = false
 		m.wake(k, k.from, k.at)
-	default:
-		k.ready()
-		m.jumpIn(k)
+		return
 	}
+	k.ready()
+	m.jumpIn(k)
+}
+
+// lookUp takes in that an item turned out to have a later version that asks for something,
+// and reports whether that is to be run now.
+func (m *model) lookUp(it *Item[row], obj row, revision, since uint64) bool {
+	k := m.keys[it.Obj.key]
+	n := &modelNote{obj: obj, revision: revision, since: since, lane: k.lane}
+	if n.lane == Deletion {
+		n.lane = Backlog
+	}
+	if m.asksTheSame(k, n) {
+		k.obj, k.version, k.seen, k.owes = obj, revision, m.round.number, min(k.owes, since)
+	} else {
+		m.lay(k, n)
+	}
+	k.from, k.unseen, k.unknown = Ready, true, false
+	if k.group != obj.group {
+		m.leaveGroup(k)
+	}
+	if m.isPaused(k) {
+		k.park()
+		m.probeEnds(k, it, m.round.now, void)
+		m.leaveGroup(k)
+		return false
+	}
+	if !m.grouping || obj.group == "" || k.group != "" {
+		return true
+	}
+	k.group = obj.group
+	if m.holders[k.group] == "" {
+		m.holders[k.group] = k.key
+		return true
+	}
+	k.rest(Queued)
+	m.lineUp(k)
+	m.probeEnds(k, it, m.round.now, void)
+	return false
 }

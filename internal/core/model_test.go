@@ -21,6 +21,7 @@ import (
 // model_compare_test.go what a core has to say between two rounds.
 type model struct {
 	limits   Limits
+	same     func(older, newer row) bool
 	breaking *BreakerConfig
 	grouping bool
 	paused   func(row) bool
@@ -56,8 +57,10 @@ type modelKey struct {
 	seenAt time.Duration
 	// tried: the change has been attempted; unseen: nobody may be told so yet.
 	tried, unseen bool
-	// crowd: it is ready, and was not observed for that.
-	crowd bool
+	// swept: a sweep found it, and it has not been attempted since.
+	swept bool
+	// unknown: the core need not know the key yet: it has been observed in this round.
+	unknown bool
 
 	failures, tries int
 	// requeues counts the outcomes in a row that were done with a backoff.
@@ -84,18 +87,20 @@ type modelKey struct {
 	note *modelNote
 }
 
+// modelNote is a change. It is owed since what may be an older version that asked for the
+// same.
 type modelNote struct {
-	obj      row
-	revision uint64
-	deleted  bool
-	lane     Lane
-	settled  bool
-	seen     int
+	obj             row
+	revision, since uint64
+	deleted         bool
+	lane            Lane
+	// settled: it asks for nothing; unset: the object is left alone.
+	settled, unset bool
 }
 
 func newModel(cfg Config[row]) *model {
 	return &model{
-		limits: cfg.Limits, breaking: cfg.Breaker, keys: map[string]*modelKey{},
+		limits: cfg.Limits, same: cfg.Same, breaking: cfg.Breaker, keys: map[string]*modelKey{},
 		holders: map[string]string{}, breakers: map[string]*modelBreaker{},
 	}
 }
@@ -123,7 +128,7 @@ func (k *modelKey) rest(s State) { k.state, k.clock = s, false }
 // ready makes a key ready: it counts as attempted only when it is.
 func (k *modelKey) ready() {
 	k.rest(Ready)
-	k.unseen, k.crowd = !k.tried, false
+	k.unseen, k.unknown = !k.tried, false
 }
 
 // park makes a key paused: nobody is to wait for it.
@@ -132,11 +137,10 @@ func (k *modelKey) park() {
 	k.unseen = false
 }
 
-// readyInCrowd makes a key ready that was not observed for that.
-func (m *model) readyInCrowd(k *modelKey) {
-	k.lane = Backlog
+// resume makes a key ready that somebody else than a cursor has brought.
+func (m *model) resume(k *modelKey) {
+	k.lane = Resumption
 	k.ready()
-	k.crowd = true
 	m.lineUp(k)
 }
 
@@ -161,91 +165,169 @@ func (m *model) ready(lane Lane) []*modelKey {
 	return m.inLine(func(k *modelKey) bool { return k.state == Ready && k.lane == lane })
 }
 
-// lay makes a key be of a change.
-func (m *model) lay(k *modelKey, obj row, revision uint64, deleted bool, lane Lane) {
-	k.obj, k.version, k.owes, k.deleted, k.lane = obj, revision, revision, deleted, lane
+// lay makes a key be of a change, which it owes.
+func (m *model) lay(k *modelKey, n *modelNote) {
+	k.obj, k.version, k.owes, k.deleted, k.lane = n.obj, n.revision, n.since, n.deleted, n.lane
 	k.seen, k.seenAt, k.tried, k.unseen, k.tries = m.round.number, m.round.now, false, false, 0
-	if deleted {
+	k.swept = false
+	if n.deleted {
 		k.failures, k.requeues = 0, 0
 	}
 }
 
-// room returns how many more changes the round may observe.
-func (m *model) room() int {
-	ahead := len(m.round.changes)
-	for _, k := range m.keys {
-		if k.state == Ready && !k.crowd {
-			ahead++
-		}
+// renew makes a key be of another version that asks for what it waits for anyway.
+func (m *model) renew(k *modelKey, n *modelNote) {
+	k.obj, k.version, k.seen = n.obj, n.revision, m.round.number
+	k.owes = min(k.owes, n.since)
+	if k.group != n.obj.group {
+		m.leaveGroup(k)
 	}
-	return max(0, m.limits.RoundSize-m.round.reserved-ahead)
 }
 
-// roomFor returns how many more changes of the backlog, or of anything else, the round may
-// observe when there are both.
-func (m *model) roomFor(backlog bool) int {
-	taken := map[bool]int{}
-	for _, k := range m.keys {
-		if k.state == Ready {
-			taken[k.lane == Backlog]++
+// asksTheSame reports whether a change asks for what a key waits for anyway: for what has
+// been asked and not been attempted.
+func (m *model) asksTheSame(k *modelKey, n *modelNote) bool {
+	return !k.tried && k.owes > 0 && !k.deleted && !n.deleted && m.same(k.obj, n.obj)
+}
+
+// count returns how many changes of a lane there are ahead of their turn.
+func (m *model) count(lane Lane) int {
+	n := len(m.ready(lane))
+	for _, k := range m.round.changes {
+		if k.lane == lane {
+			n++
 		}
 	}
-	for _, k := range m.round.changes {
-		taken[k.lane == Backlog]++
+	return n
+}
+
+// full reports whether the round has no room for another change of a lane.
+func (m *model) full(lane Lane) bool {
+	half := (m.limits.RoundSize + 1) / 2
+	nothingReady := len(m.inLine(func(k *modelKey) bool { return k.state == Ready })) == 0
+	switch {
+	case m.round.tip == 0 && nothingReady:
+		// All that is observed is run in this round.
+		return len(m.round.changes)+m.round.reserved >= m.round.size
+	case m.round.tip == 0:
+		return m.count(lane) >= m.round.size
+	case lane == Fresh:
+		return m.count(lane) >= half || m.count(lane) >= m.round.tip
+	case lane == Backlog:
+		// It has what what is fresh leaves of the round.
+		return m.count(lane) >= half && m.count(lane)+m.count(Fresh) >= m.round.size
 	}
-	share := (m.limits.RoundSize + 1) / 2
-	if !backlog {
-		return max(0, share-taken[false])
-	}
-	// The backlog may have what is not needed of this round.
-	share = max(share, m.round.size-taken[false])
-	return min(max(0, share-taken[true]), m.room())
+	return m.count(lane) >= half
 }
 
 // observe takes in a change.
-func (m *model) observe(obj row, revision uint64, deleted bool, lane Lane) {
+func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane) {
 	m.observed = max(m.observed, revision)
+	n := &modelNote{obj: obj, revision: revision, since: since, deleted: deleted, lane: lane}
 	k := m.keys[obj.key]
-	switch {
-	case k == nil:
-		k = &modelKey{key: obj.key}
+	if k == nil {
+		k = &modelKey{key: obj.key, unknown: true}
 		m.keys[obj.key] = k
-		m.lay(k, obj, revision, deleted, lane)
-	case k.state == InFlight:
-		k.note = &modelNote{obj: obj, revision: revision, deleted: deleted, lane: lane, seen: m.round.number}
+		m.lay(k, n)
+		m.take(k)
 		return
+	}
+	switch same := m.asksTheSame(k, n); {
+	case revision <= k.version:
+		// It is old, but it was there: what came later is owed from then on.
+		if k.owes > 0 {
+			k.owes = min(k.owes, since)
+		}
+		if deleted && k.swept {
+			// The sweep knew of the object, not of the deletion.
+			k.tried, k.unseen = false, k.state != Paused
+		}
+	case k.state == InFlight:
+		m.note(k, n)
+	case same && (k.state == Ready || k.state == Held || k.state == Queued && k.group == obj.group):
+		m.renew(k, n)
+	case same && k.state == Paused && m.paused != nil && m.paused(obj):
+		m.renew(k, n)
+	case same:
+		m.unprobe(k, m.round.now, void)
+		m.leaveGroup(k)
+		m.renew(k, n)
+		m.take(k)
+	case k.state == Queued && k.group == obj.group:
+		m.unprobe(k, m.round.now, void)
+		m.lay(k, n)
+		k.from, k.unseen = Ready, true
+	case k.state == Ready && k.lane == lane && k.deleted == deleted:
+		m.unprobe(k, m.round.now, void)
+		if k.group != obj.group {
+			m.leaveGroup(k)
+		}
+		m.lay(k, n)
+		k.unseen = true
 	default:
 		m.unprobe(k, m.round.now, void)
 		m.leaveGroup(k)
-		m.lay(k, obj, revision, deleted, lane)
+		m.lay(k, n)
 		if k.failures > 0 && m.round.now < k.attempted+m.limits.MinBackoff {
 			m.wake(k, Held, k.attempted+m.limits.MinBackoff)
 			return
 		}
+		m.take(k)
+	}
+}
+
+// take makes a key that was observed part of the round, or ready if there are two cursors.
+func (m *model) take(k *modelKey) {
+	if m.round.tip > 0 {
+		k.ready()
+		m.lineUp(k)
+		return
 	}
 	k.rest(Planned)
 	m.round.changes = append(m.round.changes, k)
 }
 
-// observeSettled takes in a change that asks for nothing.
-func (m *model) observeSettled(obj row, revision uint64) {
+// note takes in a change of a key on which an operation runs. The latest counts, but it is
+// owed since the first that asked for the same, or that was there before it.
+func (m *model) note(k *modelKey, n *modelNote) {
+	old := k.note
+	if !n.settled && (old == nil || !old.settled || n.revision > old.revision) {
+		// It is not reconciled before that is.
+		k.owes = min(k.owes, n.since)
+	}
+	switch {
+	case old != nil && n.revision <= old.revision:
+		if !n.settled && !old.settled {
+			old.since = min(old.since, n.since)
+		}
+		return
+	case old != nil && !old.settled && !n.settled && !old.deleted && !n.deleted && m.same(old.obj, n.obj):
+		n.since = min(n.since, old.since)
+	}
+	k.note = n
+}
+
+// observeSettled takes in a change that asks for nothing, and reports whether its key is
+// forgotten for it.
+func (m *model) observeSettled(obj row, revision uint64, says Says) bool {
 	m.observed = max(m.observed, revision)
 	k := m.keys[obj.key]
 	switch {
-	case k == nil:
+	case k == nil || revision <= k.version:
 	case k.state == InFlight:
-		k.note = &modelNote{obj: obj, revision: revision, settled: true}
+		m.note(k, &modelNote{obj: obj, revision: revision, settled: true, unset: says == SaysNothing})
+	case says == SaysNothing, k.deleted, says == SaysDone && k.state == Terminal:
+		m.unprobe(k, m.round.now, void)
+		m.forget(k)
+		return true
 	case k.state == Awaited:
 		m.calm(k, obj, revision)
 	}
+	return false
 }
 
 // calm makes a key go on whose change turned out to ask for nothing.
 func (m *model) calm(k *modelKey, obj row, revision uint64) {
-	if k.deleted {
-		m.forget(k)
-		return
-	}
 	k.obj, k.version, k.fixed = obj, revision, false
 	m.wake(k, Retry, k.attempted+m.backoff(k.failures))
 }
@@ -299,9 +381,9 @@ func (m *model) adopt(obj row, revision uint64) bool {
 	}
 	k := &modelKey{key: obj.key}
 	m.keys[obj.key] = k
-	m.lay(k, obj, revision, true, Backlog)
-	k.seen, k.owes, k.tried = -1, m.observed+1, true
-	m.readyInCrowd(k)
+	m.lay(k, &modelNote{obj: obj, revision: revision, deleted: true})
+	k.seen, k.owes, k.tried, k.swept = -1, m.observed+1, true, true
+	m.resume(k)
 	return true
 }
 
@@ -314,7 +396,7 @@ func (m *model) setPaused(now time.Duration, paused func(row) bool) {
 	})
 	for _, k := range resumed {
 		if k.from == Ready {
-			m.readyInCrowd(k)
+			m.resume(k)
 		} else {
 			m.wake(k, k.from, now)
 		}

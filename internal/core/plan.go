@@ -15,11 +15,12 @@ type Item[Obj any] struct {
 	// revision.
 	Obj      Obj
 	Revision uint64
-	entry    *entry[Obj]
+	// since is the revision from which on the change is owed.
+	since uint64
+	entry *entry[Obj]
 	// Deleted: the object is gone from the table and has to leave the target.
 	Deleted bool
-	// Again: the key waited; Obj may be older than the table by now, so that
-	// the current version has to be looked up.
+	// Again: the key waited, so that Obj may be older than the table by now.
 	Again bool
 	// Mark is that of the key's last outcome; 0 if it has had none.
 	Mark  uint8
@@ -50,6 +51,15 @@ func (it *Item[Obj]) Tries() int {
 	}
 	return int(it.entry.tries)
 }
+
+// Since returns the revision from which on the item's change is owed.
+func (it *Item[Obj]) Since() uint64 { return it.since }
+
+// Launched reports whether the item's operation was launched, and has not been settled.
+func (it *Item[Obj]) Launched() bool { return it.entry != nil && it.entry.state == InFlight }
+
+// Untried reports whether the item's change has not been attempted.
+func (it *Item[Obj]) Untried() bool { return it.entry == nil || !it.entry.tried }
 
 // Cause returns why the item is run, if not because its turn or its time has come.
 func (it *Item[Obj]) Cause() Cause {
@@ -83,24 +93,26 @@ func (it *Item[Obj]) Lane() Lane { return it.lane }
 type round[Obj any] struct {
 	now  time.Duration
 	size int
+	// tip is the most changes that are ready in the lane of fresh ones; 0 if there is no
+	// second cursor for them.
+	tip int
 	// reserved is how much of the round is for keys whose time has come.
 	reserved int
-	// changes are the items observed in this round, in the order in which they were.
+	// changes are the items observed in this round, in the order in which they were, and
+	// lanes counts them.
 	changes []Item[Obj]
-	// backlog is how many of the changes are in that lane: if any are, the changes are
-	// of two cursors, and the lanes are to be kept.
-	backlog int
+	lanes   [NumLanes]int
 	items   []Item[Obj]
 	due     []*entry[Obj]
 }
 
 // Begin starts a round of at most size items at the given time; size is no more than
-// the size of rounds.
-func (c *Core[Obj]) Begin(now time.Duration, size int) {
+// the size of rounds. tip is 0 unless there is a second cursor, for fresh changes: then it
+// is how many of them are taken in ahead of their turn.
+func (c *Core[Obj]) Begin(now time.Duration, size, tip int) {
 	c.rounds++
-	c.round.now = now
+	c.round.now, c.round.tip = now, tip
 	c.round.size = min(size, c.roundSize)
-	c.age(now)
 	c.beginProbes(now)
 	c.round.reserved = c.due.CountUpTo(int64(now), c.guaranteed())
 }
@@ -111,103 +123,26 @@ func (c *Core[Obj]) guaranteed() int {
 	return max(0, (c.round.size-first+share-1)/share)
 }
 
-// Room returns how many more changes may be observed in the round.
-func (c *Core[Obj]) Room() int {
-	ahead := c.readyKeys() - c.crowd + len(c.round.changes)
-	return max(0, c.roundSize-c.round.reserved-ahead)
-}
-
-// RoomFor is Room when there is a backlog to be observed as well as fresh changes: half of
-// a round of each is taken in, and of what is fresh also while a whole round of the backlog
-// is there already. What is fresh is observed first: the backlog may have the rest of this
-// round.
-func (c *Core[Obj]) RoomFor(backlog bool) int {
-	old := c.lanes[Backlog].size + c.round.backlog
-	fresh := c.readyKeys() + len(c.round.changes) - old
+// Full reports whether the round has no room for another change of a lane: a cursor stops
+// there. Without a tip only what this round runs is taken in. With one, each lane is at most
+// half of a round long, but the backlog also has what fresh changes leave of a whole one.
+func (c *Core[Obj]) Full(lane Lane) bool {
 	half := (c.roundSize + 1) / 2
-	if !backlog {
-		return max(0, half-fresh)
-	}
-	return max(0, min(max(half, c.round.size-fresh)-old, c.Room()))
-}
-
-// Observe takes in a change: obj is wanted, or, if deleted, no longer wanted. No key
-// comes twice in a round, and the changes of a lane come in revision order.
-func (c *Core[Obj]) Observe(obj Obj, revision uint64, deleted bool, lane Lane) {
-	c.observed = max(c.observed, revision)
-	it := Item[Obj]{Obj: obj, Revision: revision, Deleted: deleted, lane: lane}
-	it.entry = c.find(obj)
-	if it.entry != nil {
-		if it.entry.state == InFlight {
-			c.note(it.entry, note[Obj]{item: it})
-			return
-		}
-		c.supersede(it.entry, &it)
-		it.Mark = it.entry.mark
-		if it.entry.state == Held {
-			return
-		}
-	}
-	if lane == Backlog {
-		c.round.backlog++
-	}
-	c.round.changes = append(c.round.changes, it)
-}
-
-// supersede makes an entry owe the given change in place of what it owed.
-func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) {
-	c.leave(e)
-	c.vacate(e)
-	c.pay(e)
-	c.unprobe(c.round.now, e, void)
-	c.change(e, it)
-	if earliest := after(e.lastAttempt, c.backoff.Min); e.failures > 0 && earliest > c.round.now {
-		c.wait(e, Held, earliest)
-		c.owe(e)
-		return
-	}
-	c.move(e, Planned)
-}
-
-// change sets what an entry is of.
-func (c *Core[Obj]) change(e *entry[Obj], it *Item[Obj]) {
-	e.obj, e.revision, e.since, e.deleted, e.lane = it.Obj, it.Revision, it.Revision, it.Deleted, it.lane
-	e.tries, e.tried, e.seen, e.dueAt, e.cause = 0, false, c.rounds, c.round.now, OwnTime
-	e.setWanted(c.round.now)
-	c.setBlocked(e, false)
-	if it.Deleted {
-		// A deletion does not inherit the wait that its object had earned.
-		e.failures, e.requeues = 0, 0
-	}
-}
-
-// ObserveSettled takes in a change that asks for nothing: the object's status says
-// that it is reconciled, failed or unset. It need be called only while Awaits: a key
-// whose change was awaited and turns out to be this goes back to its retry.
-func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64) {
-	c.observed = max(c.observed, revision)
-	e := c.find(obj)
 	switch {
-	case e == nil:
-	case e.state == InFlight:
-		c.note(e, note[Obj]{item: Item[Obj]{Obj: obj, Revision: revision}, settled: true})
-	case e.state == Awaited:
-		c.settled(e, obj, revision)
+	case c.round.tip > 0 && lane == Fresh:
+		return c.ahead(Fresh) >= min(half, c.round.tip)
+	case c.round.tip > 0 && lane == Backlog:
+		return c.ahead(Backlog) >= max(half, c.round.size-c.ahead(Fresh))
+	case c.round.tip > 0:
+		return c.ahead(lane) >= half
+	case c.readyKeys() == 0:
+		return len(c.round.changes) >= c.round.size-c.round.reserved
 	}
+	return c.ahead(lane) >= c.round.size
 }
 
-// settled makes an entry whose change was awaited go on with what turned out to ask for
-// nothing.
-func (c *Core[Obj]) settled(e *entry[Obj], obj Obj, revision uint64) {
-	if e.deleted {
-		// The object is back, and asks for nothing: its deletion is void.
-		c.setFailure(e, nil)
-		c.forget(e)
-		return
-	}
-	e.obj, e.revision, e.fixed = obj, revision, false
-	c.wait(e, Retry, after(e.lastAttempt, c.backoff.Delay(int(e.failures))))
-}
+// ahead returns how many changes of a lane there are.
+func (c *Core[Obj]) ahead(lane Lane) int { return c.lanes[lane].size + c.round.lanes[lane] }
 
 // Plan returns the round's items. If everything fits, changes come in the order in which
 // they were observed; otherwise each lane has its places. Keys whose time has come come
@@ -227,7 +162,7 @@ func (c *Core[Obj]) Plan() []Item[Obj] {
 // simple reports whether all that was observed is to be run in the order in which it
 // was: this costs no entries.
 func (c *Core[Obj]) simple() bool {
-	return c.readyKeys() == 0 && c.paused == nil && !c.grouping && c.round.backlog == 0 &&
+	return c.readyKeys() == 0 && c.paused == nil && !c.grouping && c.round.tip == 0 &&
 		len(c.round.changes)+c.round.reserved <= c.round.size
 }
 
@@ -304,7 +239,7 @@ func (c *Core[Obj]) takeDue(n int) []*entry[Obj] {
 // item returns the item of an entry that was admitted.
 func (c *Core[Obj]) item(e *entry[Obj]) Item[Obj] {
 	return Item[Obj]{
-		Obj: e.obj, Revision: e.revision, Deleted: e.deleted, Again: e.from != Ready || e.seen != c.rounds,
+		Obj: e.obj, Revision: e.revision, since: e.since, Deleted: e.deleted, Again: e.from != Ready || e.seen != c.rounds,
 		Mark: e.mark, entry: e, lane: e.lane, cause: e.cause,
 	}
 }
@@ -315,7 +250,7 @@ func (c *Core[Obj]) End(ran int) {
 	c.round.changes = reuse(c.round.changes)
 	c.round.items = reuse(c.round.items)
 	c.round.due = reuse(c.round.due)
-	c.round.backlog = 0
+	c.round.lanes = [NumLanes]int{}
 }
 
 // reuse empties a slice, so that it pins nothing, and keeps its memory.

@@ -43,9 +43,9 @@ func TestWhatWaitsLongProbesWhenNothingElseDoes(t *testing.T) {
 // What is ready or due goes first, and takes the place of what would have waited longer.
 func TestNothingIsHastenedWhileOthersProbe(t *testing.T) {
 	c := patient(t)
-	c.Begin(500*time.Millisecond, 1)
-	c.Observe(row{key: "e"}, 5, false, Fresh)
-	c.Observe(row{key: "f"}, 6, false, Fresh)
+	c.Begin(500*time.Millisecond, 1, 0)
+	c.see(row{key: "e"}, 5, false, Backlog)
+	c.see(row{key: "f"}, 6, false, Backlog)
 	items := c.Plan()
 	require.Equal(t, []string{"e"}, planned(items))
 	c.Return(&items[0])
@@ -61,7 +61,7 @@ func TestNothingIsHastenedWhileOthersProbe(t *testing.T) {
 // might have to wait for others all the same, out of its turn.
 func TestRoundWithoutOperationsHastensNothing(t *testing.T) {
 	c := patient(t)
-	c.Begin(time.Second, 0)
+	c.Begin(time.Second, 0, 0)
 	require.Empty(t, c.Plan())
 	c.End(0)
 	for key, e := range c.entries {
@@ -115,9 +115,9 @@ func TestKeysThatAreGivenUpCountForTheBreaker(t *testing.T) {
 func TestProbesThatAreNotRunAreMadeUpForAtOnce(t *testing.T) {
 	superseded := func(it *Item[row]) Outcome[row] { return Outcome[row]{Kind: Superseded} }
 	c := patient(t)
-	c.Begin(500*time.Millisecond, 1)
+	c.Begin(500*time.Millisecond, 1, 0)
 	for i, key := range []string{"e", "f", "g"} {
-		c.Observe(row{key: key}, uint64(5+i), false, Fresh)
+		c.see(row{key: key}, uint64(5+i), false, Backlog)
 	}
 	items := c.Plan()
 	require.Equal(t, []string{"e"}, planned(items))

@@ -23,28 +23,48 @@ func TestChangesPutBackTwiceKeepTheirPlace(t *testing.T) {
 	c.End(len(items))
 
 	// The target is slow: a round runs one item, and puts back the others.
-	begin(c, 0, 3, "a", "b", "c", "d", "e", "f", "g", "h")
+	beside(c, 0, 3, "a", "b", "c", "d", "e", "f", "g", "h")
 	runFirst(t, c, 0, "a", "b", "c", "d", "e", "f", "g", "h")
 	require.Equal(t, uint64(3), c.Attempted(10))
 
-	// There is no room for h.
-	c.Begin(time.Second, 8)
-	require.Zero(t, c.Room())
+	c.Begin(time.Second, 8, 8)
 	runFirst(t, c, time.Second, "b", "r1", "c", "d", "e", "r2", "f", "g")
 	check(t, c)
 	require.Equal(t, uint64(4), c.Attempted(10), "c, at revision 5, has not been attempted")
 
-	c.Begin(time.Second, 8)
+	c.Begin(time.Second, 8, 8)
 	require.Equal(t, []string{"r1", "c", "d", "e", "r2", "f", "g", "h"}, planned(c.Plan()))
+}
+
+// beside starts a round beside a tip, and observes the given keys as changes of the backlog,
+// from a revision on.
+func beside(c *Core[row], now time.Duration, from uint64, keys ...string) {
+	c.Begin(now, c.roundSize, c.roundSize)
+	for i, key := range keys {
+		c.see(row{key: key}, from+uint64(i), false, Backlog)
+	}
+}
+
+// A change whose key has no entry stays with the cursor that it came from: nothing of it is
+// kept here.
+func TestChangePutBackCostsNoEntry(t *testing.T) {
+	c := small(4)
+	begin(c, 0, 1, "a", "b")
+	items := c.Plan()
+	c.Settle(0, &items[0], done(&items[0]))
+	require.False(t, c.Return(&items[1]))
+	c.End(1)
+	check(t, c)
+	require.False(t, c.Tracks())
 }
 
 // A key that was put back and then changed is not ready any more.
 func TestChangeReplacesTheKeyThatWasPutBack(t *testing.T) {
 	c := small(4)
-	begin(c, 0, 1, "a", "b")
+	beside(c, 0, 1, "a", "b")
 	items := c.Plan()
 	c.Settle(0, &items[0], failed(&items[0], "no"))
-	c.Return(&items[1])
+	require.True(t, c.Return(&items[1]))
 	c.End(1)
 
 	begin(c, time.Second, 3, "b")

@@ -105,6 +105,6 @@ func TestReleaseDoesNotPutOffWhatIsDue(t *testing.T) {
 	due, ok := c.NextDue()
 	require.True(t, ok)
 	require.Equal(t, time.Second, due)
-	c.Begin(3*time.Second, 8)
+	c.Begin(3*time.Second, 8, 0)
 	require.Equal(t, []string{"b", "a"}, planned(c.Plan()))
 }

@@ -19,9 +19,17 @@ type row struct {
 	deleted bool
 	status  string
 	text    string
-	// group is that of the object, lane what kind of change its last one was.
+	// group is that of the object, lane the one by which it comes if not by that of its kind.
 	group string
 	lane  Lane
+}
+
+// byMain returns the lane by which the main cursor hands over a row.
+func (r row) byMain() Lane {
+	if r.lane != Fresh {
+		return r.lane
+	}
+	return r.cameBy(Backlog)
 }
 
 func keyOfRow(r row) []byte { return []byte(r.key) }
@@ -35,11 +43,16 @@ func smallConfig(size int) Config[row] {
 	}}
 }
 
+// see is Observe of a change that is owed from its own revision on.
+func (c *Core[Obj]) see(obj Obj, revision uint64, deleted bool, lane Lane) {
+	c.Observe(obj, revision, revision, deleted, lane)
+}
+
 // begin starts a round and observes the given keys as changes, from a revision on.
 func begin(c *Core[row], now time.Duration, from uint64, keys ...string) {
-	c.Begin(now, c.roundSize)
+	c.Begin(now, c.roundSize, 0)
 	for i, key := range keys {
-		c.Observe(row{key: key}, from+uint64(i), false, Fresh)
+		c.see(row{key: key}, from+uint64(i), false, Backlog)
 	}
 }
 

@@ -27,11 +27,10 @@ const (
 	// not since its old revision.
 	DoneAgain
 	// Void: not run, because nothing is left to be done: an object that was to
-	// leave the target is back in the table.
+	// leave the target is back in the table, or the row does not ask for anything any more.
 	Void
-	// Superseded: not run, because the object has changed since the plan's
-	// version; the change is still to be observed. Only for items that waited
-	// (Again): any other is a change that has just been observed.
+	// Superseded: not run, because the object is gone from the table; its deletion is
+	// still to be observed.
 	Superseded
 )
 
@@ -96,6 +95,11 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	switch {
 	case out.Kind == Superseded:
 		c.setBlocked(e, false)
+		if e.since > 0 {
+			c.owe(e)
+		}
+		// Its deletion takes the place of the change: no wait is for that any more.
+		c.excuse(e)
 		c.move(e, Awaited)
 	case out.Kind == Void:
 		c.setFailure(e, nil)
@@ -103,11 +107,14 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	default:
 		c.count(now, e, out)
 		switch {
+		case noted && n.settled && (n.unset || e.deleted):
+			c.setFailure(e, nil)
+			c.forget(e)
 		case noted && n.settled && out.Lost && out.Kind != Done && out.Kind != DoneAgain:
 			c.owe(e)
 			c.settled(e, n.item.Obj, n.item.Revision)
 		case noted && !n.settled && (out.Lost || n.item.Revision > out.Revision):
-			c.follow(now, e, &n.item)
+			c.follow(now, e, &n)
 		default:
 			c.queue(e, out)
 		}
@@ -181,9 +188,9 @@ func (c *Core[Obj]) count(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 }
 
 // follow makes an entry owe the change that came while an operation on it ran.
-func (c *Core[Obj]) follow(now time.Duration, e *entry[Obj], it *Item[Obj]) {
-	c.pay(e)
-	c.change(e, it)
+func (c *Core[Obj]) follow(now time.Duration, e *entry[Obj], n *note[Obj]) {
+	c.tell(e, &n.item)
+	e.since, e.lane = n.since, n.item.lane
 	// It was observed some time ago.
 	e.seen = c.rounds - 1
 	if earliest := after(e.lastAttempt, c.backoff.Min); e.failures > 0 && earliest > now {
@@ -232,23 +239,26 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 	}
 }
 
-// Return puts an item back that the round did not get to: a change to the front of its
-// lane, anything else to where it waited; it keeps its group. Several are put back in the
-// reverse of their order.
-func (c *Core[Obj]) Return(it *Item[Obj]) {
+// Return takes back an item that the round did not get to: a change to the front of its
+// lane, anything else to where it waited; it keeps its group. A change whose key has no
+// entry stays with the cursor that it came from: then Return reports false. Several are
+// returned in the reverse of their order.
+func (c *Core[Obj]) Return(it *Item[Obj]) bool {
 	if b := c.global(); b != nil {
 		c.probeEnded(c.round.now, b, it.probe, void)
 		it.probe = 0
 	}
 	e := it.entry
-	if e == nil {
-		e = c.enter(it)
-	}
-	if it.Again && e.from != Ready {
+	switch {
+	case e == nil:
+		return false
+	case it.Again && e.from != Ready:
 		c.wait(e, e.from, e.dueAt)
-	} else {
+	default:
+		c.unprobe(c.round.now, e, void)
 		c.readyAgain(e)
 	}
+	return true
 }
 
 // Recall takes back an item that was launched and whose operation has not begun. It goes
@@ -258,9 +268,16 @@ func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
 	c.probed(now, it, void)
 	e := it.entry
 	n, noted := c.landed(e)
+	wanted := noted && !n.settled
+	if wanted && c.waitsFor(e, &n.item) {
+		c.changeGroup(e, n.item.Obj)
+		n.item.since = n.since
+		c.change(e, &n.item)
+		e.seen, wanted = c.rounds-1, false
+	}
 	switch {
-	case noted && !n.settled:
-		c.follow(now, e, &n.item)
+	case wanted:
+		c.follow(now, e, &n)
 		c.vacate(e)
 	case it.Again && e.from != Ready:
 		c.excuse(e)
@@ -292,8 +309,8 @@ func (c *Core[Obj]) Adopt(obj Obj, revision uint64) bool {
 	if c.find(obj) != nil {
 		return false
 	}
-	e := c.enter(&Item[Obj]{Obj: obj, Revision: revision, Deleted: true, lane: Backlog})
+	e := c.enter(&Item[Obj]{Obj: obj, Revision: revision, since: revision, Deleted: true, lane: Resumption})
 	e.since, e.tried, e.seen, e.cause = 0, true, c.rounds-1, Swept
-	c.readyInCrowd(e)
+	c.resume(e)
 	return true
 }

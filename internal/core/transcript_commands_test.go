@@ -17,8 +17,11 @@ type stage struct {
 	core   *Core[row]
 	answer strings.Builder
 
-	unobserved []change
-	observed   uint64
+	// unobserved are the changes that main is to hand over, fresh those of the tip.
+	unobserved, fresh []change
+	observed          uint64
+	// wishes numbers what was asked of a key last.
+	wishes map[string]uint64
 	// flying are the items that were launched, by key.
 	flying map[string]*Item[row]
 	// seen are the keys that were observed, in the order in which they first were.
@@ -29,18 +32,17 @@ type stage struct {
 }
 
 type change struct {
-	key      string
-	revision uint64
-	deleted  bool
-	settled  bool
-	lane     Lane
+	row
+	settled, unset bool
 }
 
 // scriptedRound is what a block says of a round. The core's calls have an order of
 // their own: all that is said is gathered first.
 type scriptedRound struct {
-	now      time.Duration
-	size     int
+	now       time.Duration
+	size, tip int
+	// renewed are the versions that the table has of what is planned.
+	renewed  map[string]row
 	settle   map[string]settlement
 	rest     *settlement
 	returned map[string]bool
@@ -91,6 +93,8 @@ func (s *stage) statement(line string) error {
 	case "launch":
 		name(rest, s.round.launched)
 		return nil
+	case "renew":
+		return s.renew(rest)
 	}
 	return fmt.Errorf("no such statement")
 }
@@ -119,7 +123,7 @@ func name(list string, set map[string]bool) {
 // key is of the group before its slash. With a breaker there is one for everything or one
 // for each class of errors.
 func (s *stage) makeCore(rest string) (err error) {
-	cfg := Config[row]{KeyOf: keyOfRow, GroupOf: groupOfKey}
+	cfg := Config[row]{KeyOf: keyOfRow, GroupOf: groupOfKey, Same: sameWish}
 	var b BreakerConfig
 	grouping := false
 	for field := range strings.FieldsSeq(rest) {
@@ -154,7 +158,7 @@ func (s *stage) makeCore(rest string) (err error) {
 			return err
 		}
 	}
-	*s = stage{t: s.t, core: New(cfg), flying: map[string]*Item[row]{}}
+	*s = stage{t: s.t, core: New(cfg), flying: map[string]*Item[row]{}, wishes: map[string]uint64{}}
 	s.core.SetGrouping(grouping)
 	return nil
 }
@@ -169,18 +173,28 @@ func groupOfKey(r row) string {
 
 // beginRound is the statement
 //
-//	round 100ms [size=2]
+//	round 100ms [size=2] [tip=4]
 //
 // which says that a round begins at a time, and how many items it may have at most, if not
-// as many as ever. It is over at the end of the block.
+// as many as ever; and, if there is a tip, how many changes that may have ahead of their
+// turn. It is over at the end of the block.
 func (s *stage) beginRound(rest string) (err error) {
-	at, size, sized := strings.Cut(rest, " size=")
+	at, settings, _ := strings.Cut(rest, " ")
 	s.round = &scriptedRound{
-		size: s.core.roundSize, settle: map[string]settlement{},
+		size: s.core.roundSize, settle: map[string]settlement{}, renewed: map[string]row{},
 		returned: map[string]bool{}, launched: map[string]bool{},
 	}
-	if sized {
-		if s.round.size, err = strconv.Atoi(size); err != nil {
+	for field := range strings.FieldsSeq(settings) {
+		name, value, _ := strings.Cut(field, "=")
+		switch name {
+		case "size":
+			s.round.size, err = strconv.Atoi(value)
+		case "tip":
+			s.round.tip, err = strconv.Atoi(value)
+		default:
+			err = fmt.Errorf("no such setting: %q", name)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -190,36 +204,73 @@ func (s *stage) beginRound(rest string) (err error) {
 
 // observe is the statement
 //
-//	observe a@5, delete b@6, settled c@7, refresh d@8, backlog e@9
+//	observe a@5, delete b@6, settled c@7, unset d@8, refresh e@9, echo f@10, fresh g@11
 //
 // which says what changed in the table: a is wanted since revision 5, b is deleted, the
-// status of c asks for nothing, d is to be applied again, e is of a backlog beside which
-// what changes now is observed. The round observes as much as there is room for, and
-// leaves the rest to the next.
+// status of c asks for nothing, that of d was taken away, e is to be applied again, f was
+// written by somebody else and asks for what it did. All that is read by the main cursor,
+// but g by the tip. The round observes as much as there is room for, and leaves the rest to
+// the next.
 func (s *stage) observe(rest string) error {
 	for text := range strings.SplitSeq(rest, ",") {
+		words := strings.Fields(text)
 		ch := change{}
-		text = strings.TrimSpace(text)
-		if word, after, ok := strings.Cut(text, " "); ok {
-			text = after
+		var err error
+		if ch.key, ch.revision, err = parseVersion(words[len(words)-1]); err != nil {
+			return err
+		}
+		ch.status, ch.lane = statusPending, Backlog
+		echo := false
+		for _, word := range words[:len(words)-1] {
 			switch word {
 			case "delete":
 				ch.deleted, ch.lane = true, Deletion
 			case "settled":
 				ch.settled = true
+			case "unset":
+				ch.settled, ch.unset = true, true
 			case "refresh":
 				ch.lane = Refresh
-			case "backlog":
-				ch.lane = Backlog
+			case "echo":
+				echo = true
+			case "fresh":
+				ch.lane = Fresh
 			default:
 				return fmt.Errorf("no such change: %q", word)
 			}
 		}
-		var err error
-		if ch.key, ch.revision, err = parseVersion(text); err != nil {
+		ch.wish = s.wish(ch.key, echo)
+		if ch.lane == Fresh {
+			s.fresh = append(s.fresh, ch)
+		} else {
+			s.unobserved = append(s.unobserved, ch)
+		}
+	}
+	return nil
+}
+
+// wish numbers what is asked of a key: what was asked before, or something else.
+func (s *stage) wish(key string, same bool) uint64 {
+	if !same {
+		s.wishes[key]++
+	}
+	return s.wishes[key]
+}
+
+// renew is the statement
+//
+//	renew a@12, echo b@13
+//
+// which says that these are the versions that the table has of what is planned, when it is
+// about to be run.
+func (s *stage) renew(rest string) error {
+	for text := range strings.SplitSeq(rest, ",") {
+		text, same := strings.CutPrefix(strings.TrimSpace(text), "echo ")
+		key, revision, err := parseVersion(text)
+		if err != nil {
 			return err
 		}
-		s.unobserved = append(s.unobserved, ch)
+		s.round.renewed[key] = row{key: key, revision: revision, status: statusPending, wish: s.wish(key, same)}
 	}
 	return nil
 }

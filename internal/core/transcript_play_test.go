@@ -17,7 +17,11 @@ func (s *stage) playRound() error {
 	}
 	s.round = nil
 	allowed, _ := s.core.Allowance(r.now)
-	s.core.Begin(r.now, min(r.size, allowed))
+	s.core.Begin(r.now, min(r.size, allowed), r.tip)
+	if r.tip == 0 {
+		// What the tip has not handed over is part of main's next snapshot.
+		s.fresh = nil
+	}
 	s.observeWhatFits()
 	items := s.core.Plan()
 	s.describePlan(items)
@@ -31,6 +35,12 @@ func (s *stage) settleAll(r *scriptedRound, items []Item[row]) error {
 	for i := range items {
 		it := &items[i]
 		key := it.Obj.key
+		if renewed, ok := r.renewed[key]; ok {
+			delete(r.renewed, key)
+			if !s.core.Renew(it, renewed, renewed.revision, renewed.revision) {
+				continue
+			}
+		}
 		o, ok := r.settle[key]
 		switch {
 		case r.returned[key]:
@@ -56,12 +66,15 @@ func (s *stage) settleAll(r *scriptedRound, items []Item[row]) error {
 	for i := len(items) - 1; i >= 0; i-- {
 		if key := items[i].Obj.key; r.returned[key] {
 			delete(r.returned, key)
-			s.core.Return(&items[i])
+			s.takeBack(&items[i])
 		}
 	}
 	s.core.End(ran)
 	for key := range r.settle {
 		return fmt.Errorf("%q is settled and not in the plan; %s", key, s.answer.String())
+	}
+	for key := range r.renewed {
+		return fmt.Errorf("%q is renewed and not in the plan; %s", key, s.answer.String())
 	}
 	for key := range r.launched {
 		return fmt.Errorf("%q is launched and not in the plan; %s", key, s.answer.String())
@@ -80,46 +93,39 @@ func (s *stage) settleItem(it *Item[row], o settlement) {
 	s.core.Settle(o.at, it, o.out)
 }
 
-// observeWhatFits observes the changes in their order, or, if there is a backlog, what is
-// fresh beside it.
-func (s *stage) observeWhatFits() {
-	ofBacklog := func(ch change) bool { return ch.lane == Backlog }
-	if !slices.ContainsFunc(s.unobserved, ofBacklog) {
-		s.observeWhile(func(change) bool { return true }, s.core.Room)
-		return
-	}
-	fresh := func(ch change) bool { return !ofBacklog(ch) }
-	observed := s.observed
-	s.observeWhile(fresh, func() int { return s.core.RoomFor(false) })
-	latest := s.observed
-	s.observed = observed
-	s.observeWhile(ofBacklog, func() int { return s.core.RoomFor(true) })
-	if !slices.ContainsFunc(s.unobserved, ofBacklog) {
-		s.observed = max(s.observed, latest)
+// takeBack gives an item back to where it came from.
+func (s *stage) takeBack(it *Item[row]) {
+	if !s.core.Return(it) {
+		s.unobserved = slices.Insert(s.unobserved, 0, change{row: it.Obj})
+		s.observed = min(s.observed, it.Revision-1)
 	}
 }
 
-// observeWhile observes changes of a kind while there is room.
-func (s *stage) observeWhile(kind func(change) bool, room func() int) {
-	var left []change
-	for i, ch := range s.unobserved {
-		if room() == 0 {
-			left = append(left, s.unobserved[i:]...)
-			break
-		}
-		if !kind(ch) {
-			left = append(left, ch)
-			continue
-		}
-		s.observed = ch.revision
-		s.see(ch.key)
-		if ch.settled {
-			s.core.ObserveSettled(row{key: ch.key}, ch.revision)
-		} else {
-			s.core.Observe(row{key: ch.key}, ch.revision, ch.deleted, ch.lane)
-		}
+// observeWhatFits hands over what the tip has read, and then what main has, each in order
+// and until there is no room for the next.
+func (s *stage) observeWhatFits() {
+	for len(s.fresh) > 0 && !s.core.Full(Fresh) {
+		s.observeOne(s.fresh[0])
+		s.fresh = s.fresh[1:]
 	}
-	s.unobserved = left
+	for len(s.unobserved) > 0 && (s.unobserved[0].settled || !s.core.Full(s.unobserved[0].lane)) {
+		s.observed = s.unobserved[0].revision
+		s.observeOne(s.unobserved[0])
+		s.unobserved = s.unobserved[1:]
+	}
+}
+
+func (s *stage) observeOne(ch change) {
+	s.see(ch.key)
+	if ch.settled {
+		says := SaysDone
+		if ch.unset {
+			says = SaysNothing
+		}
+		s.core.ObserveSettled(ch.row, ch.revision, says)
+	} else {
+		s.core.see(ch.row, ch.revision, ch.deleted, ch.lane)
+	}
 }
 
 func (s *stage) see(key string) {
@@ -128,9 +134,9 @@ func (s *stage) see(key string) {
 	}
 }
 
-// describePlan answers with the plan: "again" for what waited, "backlog" and "refresh" for
-// what is in these lanes, "delete" for what has to leave the target, and which attempt it
-// is if others have failed.
+// describePlan answers with the plan: "again" for what waited, "fresh", "refresh" and
+// "resumed" for what is in these lanes, "delete" for what has to leave the target, and which
+// attempt it is if others have failed.
 func (s *stage) describePlan(items []Item[row]) {
 	texts := make([]string, len(items))
 	for i := range items {
@@ -139,7 +145,7 @@ func (s *stage) describePlan(items []Item[row]) {
 		if it.Again {
 			text.WriteString("again ")
 		}
-		if it.Lane() == Backlog || it.Lane() == Refresh {
+		if it.Lane() != Backlog && it.Lane() != Deletion {
 			text.WriteString(it.Lane().String() + " ")
 		}
 		if it.Deleted {
@@ -163,14 +169,14 @@ func (s *stage) describe() {
 	for _, key := range s.seen {
 		if e := s.core.entries[key]; e != nil {
 			s.describeEntry(e)
-		} else {
+		} else if !slices.ContainsFunc(s.unobserved, func(ch change) bool { return ch.key == key }) {
 			reconciled = append(reconciled, key)
 		}
 	}
 	if len(reconciled) > 0 {
 		fmt.Fprintf(&s.answer, "reconciled: %s\n", strings.Join(reconciled, ", "))
 	}
-	for _, ch := range s.unobserved {
+	for _, ch := range slices.Concat(s.fresh, s.unobserved) {
 		left = append(left, fmt.Sprintf("%s@%d", ch.key, ch.revision))
 	}
 	if len(left) > 0 {
@@ -200,7 +206,7 @@ func (s *stage) describeEntry(e *entry[row]) {
 		}
 		fmt.Fprintf(&s.answer, " %s %s", preposition, e.dueAt)
 	}
-	if e.state == Ready && e.lane >= Backlog {
+	if e.state == Ready && e.lane != Backlog && e.lane != Deletion {
 		fmt.Fprintf(&s.answer, " in lane %s", e.lane)
 	}
 	if e.state == Queued {

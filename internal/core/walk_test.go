@@ -19,6 +19,7 @@ import (
 //   - each key's operations never overlap and never go back to an older version (DESIGN
 //     section 6, no. 2), and of no group two are worked on at a time;
 //   - what the target lacks is on its way, in exactly one state (nos. 3 and 4);
+//   - what counts as attempted has been, whoever else writes the same rows;
 //   - an open breaker lets through no more than its probes, and always some in the end;
 //   - what is paused is not worked on;
 //   - the parts of the core agree with each other (see check).
@@ -80,16 +81,13 @@ var (
 	kinds   = rapid.SampledFrom([]Kind{Done, Failed, Failed, FailedForGood, BlockedOn, DoneAgain})
 	groups  = rapid.SampledFrom([]string{"", "g", "g", "h"})
 	classes = rapid.SampledFrom([]string{"", "x", "x", "y"})
-	lanes   = rapid.SampledFrom([]Lane{Fresh, Fresh, Backlog, Refresh})
 	few     = rapid.SampledFrom([]int{0, 0, 1, 3, 7})
 	rarely  = rapid.SampledFrom([]bool{true, false, false, false, false, false})
 )
 
 func (w *walker) step() {
 	w.now += passes.Draw(w.t, "passes")
-	for range rapid.IntRange(0, 6).Draw(w.t, "writes") {
-		w.act()
-	}
+	w.writes("writes", 6)
 	w.intervene()
 	w.landSome()
 	size := 1 << 30
@@ -97,14 +95,24 @@ func (w *walker) step() {
 		size = rapid.IntRange(0, 3).Draw(w.t, "size")
 	}
 	w.round(script{
-		size:     size,
+		size: size,
+		tip:  rapid.IntRange(1, 8).Draw(w.t, "fresh changes ahead"),
+		before: func() {
+			if rarely.Draw(w.t, "the target is slow") {
+				w.writes("writes before the tip opens", 1)
+				w.follow()
+			}
+			if rarely.Draw(w.t, "the tip lags") {
+				w.jump()
+			}
+		},
+		waits:    func() bool { return rapid.Bool().Draw(w.t, "waits") },
+		looks:    func() bool { return rarely.Draw(w.t, "looked up") },
 		returned: few.Draw(w.t, "returned"),
 		launches: func() bool { return w.workers && rapid.Bool().Draw(w.t, "launched") },
 		outcome:  w.outcome,
 		meanwhile: func() {
-			for range rapid.IntRange(0, 2).Draw(w.t, "writes meanwhile") {
-				w.act()
-			}
+			w.writes("writes meanwhile", 2)
 			w.now += passes.Draw(w.t, "took")
 		},
 	})
@@ -132,9 +140,6 @@ func (w *walker) intervene() {
 	if rarely.Draw(w.t, "pause") {
 		w.pause(rapid.SliceOfN(keys, 0, 4).Draw(w.t, "paused")...)
 	}
-	if rarely.Draw(w.t, "skip") {
-		w.skip()
-	}
 	if rarely.Draw(w.t, "stray") {
 		w.stray(keys.Draw(w.t, "stray key"))
 	}
@@ -146,16 +151,27 @@ func (w *walker) intervene() {
 	}
 }
 
+// writes makes up to so many writes.
+func (w *walker) writes(what string, most int) {
+	for range rapid.IntRange(0, most).Draw(w.t, what) {
+		w.act()
+	}
+}
+
 // act is one write of the program, or of another reconciler.
 func (w *walker) act() {
 	key := keys.Draw(w.t, "key")
-	switch rapid.SampledFrom([]string{"want", "want", "drop", "vouch", "echo"}).Draw(w.t, "write") {
+	switch rapid.SampledFrom([]string{"want", "want", "drop", "vouch", "unset", "refresh", "echo", "echo"}).Draw(w.t, "write") {
 	case "want":
-		w.want(key, groups.Draw(w.t, "group"), lanes.Draw(w.t, "lane"))
+		w.want(key, groups.Draw(w.t, "group"))
 	case "drop":
 		w.drop(key)
 	case "vouch":
 		w.vouch(key)
+	case "unset":
+		w.unset(key)
+	case "refresh":
+		w.refresh(key)
 	case "echo":
 		w.echo(key)
 	}

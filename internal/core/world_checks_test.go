@@ -10,8 +10,9 @@ import (
 // requireSound checks everything between two rounds.
 func (w *world) requireSound() {
 	check(w.t, w.core)
-	w.model.requireSame(w.t, w.core, w.main)
+	w.model.requireSame(w.t, w.core, w.observed)
 	w.requireNothingLost()
+	w.requireAttempted()
 	w.requireProbesKnown()
 }
 
@@ -65,9 +66,37 @@ func (w *world) requireProbesKnown() {
 // have yet is on its way: still to be observed, or with the core.
 func (w *world) requireNothingLost() {
 	for key, r := range w.table {
-		if w.reached[key] >= r.wish || !w.saw(r.revision) {
+		if w.reached[key] >= r.wish || !w.saw(r.revision) || r.status == statusUnset && !r.deleted {
 			continue
 		}
 		require.NotNil(w.t, w.core.entries[key], "%q is forgotten: %+v", key, r)
 	}
+}
+
+// requireAttempted checks that what counts as attempted has been: every wish that stands in
+// the table; and every one that stood in the snapshot that main reads, as far as main has come,
+// and still stands, from the revision on that somebody waits for. What is paused, or held since
+// its key failed, counts all the same.
+func (w *world) requireAttempted() {
+	upTo := w.core.Attempted(w.observed)
+	for _, r := range w.table {
+		if r.revision <= upTo {
+			w.requireAttemptedOf(r)
+		}
+	}
+	for key, r := range w.snapshot {
+		if r.revision <= w.observed && w.since(r) <= upTo && sameWish(r, w.table[key]) {
+			w.requireAttemptedOf(r)
+		}
+	}
+}
+
+func (w *world) requireAttemptedOf(r row) {
+	if !r.asks() || w.attempted[r.key] >= r.wish || w.paused[r.key] {
+		return
+	}
+	e := w.core.entries[r.key]
+	require.NotNil(w.t, e, "%q of %d counts as attempted, and is forgotten", r.key, r.revision)
+	require.True(w.t, e.state == Held || e.state == Queued && e.from == Held,
+		"%q of %d counts as attempted, and is %s", r.key, r.revision, e.state)
 }

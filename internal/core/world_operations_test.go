@@ -14,6 +14,9 @@ import (
 type flight struct {
 	run
 	began time.Duration
+	// other: it is not of what main handed over, from the snapshot with a number.
+	other    bool
+	snapshot int
 }
 
 // run is an item's operation.
@@ -25,29 +28,38 @@ type run struct {
 	opening int
 }
 
-// resolve looks up what an item stands for now; false if nothing is to be run.
-func (w *world) resolve(snapshot map[string]row, it *Item[row]) (run, bool) {
+// resolve looks up what an item stands for now, or takes it as it is; false if nothing is to
+// be run. A deletion is taken as it is only if that is how the table is.
+func (w *world) resolve(snapshot map[string]row, it *Item[row], looks bool) (run, bool) {
+	if !looks && !it.Deleted {
+		return run{item: it, row: it.Obj}, true
+	}
 	r, ok := snapshot[it.Obj.key]
-	unobserved := ok && !w.saw(r.revision)
+	gone := !ok || r.deleted
 	switch {
-	case !it.Again:
-		return run{item: it, row: it.Obj}, true
-	case it.Deleted && !ok:
-		// Found in the target; the table has never had it.
-		return run{item: it, row: it.Obj}, true
-	case it.Deleted && r.deleted && !unobserved:
+	case gone && it.Deleted:
+		// It is as good as the latest deletion, also of what was found in the target.
+		key := it.Obj.key
 		return run{item: it, row: row{
-			key: r.key, wish: max(r.wish, it.Obj.wish), deleted: true, revision: it.Revision, group: it.Obj.group,
+			key: key, wish: max(r.wish, it.Obj.wish, w.started[key]), deleted: true, revision: it.Revision, group: it.Obj.group,
 		}}, true
-	case it.Deleted && !unobserved:
-		// The row says itself that it is in the target.
-		w.settle(w.now, it, Outcome[row]{Kind: Void})
-		return run{}, false
-	case unobserved && (r.deleted || it.Deleted || r.status == statusPending):
+	case gone:
 		w.settle(w.now, it, Outcome[row]{Kind: Superseded})
+		return run{}, false
+	case r.asks():
+		return run{item: it, row: r}, r.revision == it.Revision || w.renew(it, r)
+	case it.Deleted, it.Untried(), r.status == statusUnset:
+		w.settle(w.now, it, Outcome[row]{Kind: Void})
 		return run{}, false
 	}
 	return run{item: it, row: r}, true
+}
+
+// renew makes an item be of a later version, and reports whether it is still to be run.
+func (w *world) renew(it *Item[row], r row) bool {
+	runs := w.model.lookUp(it, r, r.revision, w.since(r))
+	require.Equal(w.t, runs, w.core.Renew(it, r, r.revision, w.since(r)), "%q is run", r.key)
+	return runs
 }
 
 // begin begins an operation on the target.
@@ -66,10 +78,12 @@ func (w *world) begin(r *run) {
 
 // launch makes an operation go on beyond the round.
 func (w *world) launch(r *run) {
+	f := &flight{began: w.now, other: r.item.Waited(), snapshot: w.snapshots}
 	w.core.Launch(r.item)
 	w.model.launch(r.item.Obj.key)
 	item := *r.item
-	w.flights = append(w.flights, &flight{run: run{item: &item, row: r.row, opening: r.opening}, began: w.now})
+	f.run = run{item: &item, row: r.row, opening: r.opening}
+	w.flights = append(w.flights, f)
 }
 
 // land ends the ith operation of those that were launched, at a time between its beginning
@@ -78,6 +92,7 @@ func (w *world) land(i int, at time.Duration, out Outcome[row]) {
 	f := w.flights[i]
 	w.flights = slices.Delete(w.flights, i, i+1)
 	w.probing[f.opening]--
+	w.mixed = w.mixed || f.other || f.snapshot != w.snapshots
 	w.end(&f.run, out)
 	w.commit(&f.run)
 	w.settle(max(at, f.began), f.item, f.run.out)
@@ -111,6 +126,7 @@ func (w *world) flying(key string) *flight {
 func (w *world) end(r *run, out Outcome[row]) {
 	key := r.row.key
 	r.out = out
+	w.attempted[key] = max(w.attempted[key], r.row.wish)
 	if r.row.wish < w.reached[key] {
 		// The program has put its own hand to it meanwhile.
 		return

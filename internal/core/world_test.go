@@ -11,10 +11,12 @@ import (
 )
 
 const (
-	statusPending = "pending"
-	statusDone    = "done"
-	statusError   = "error"
-	statusBlocked = "blocked"
+	statusUnset      = ""
+	statusPending    = "pending"
+	statusRefreshing = "refreshing"
+	statusDone       = "done"
+	statusError      = "error"
+	statusBlocked    = "blocked"
 )
 
 // world is a table, a target and the least that can run a core between them: what
@@ -34,8 +36,8 @@ type world struct {
 	// target has the wish that was applied last for each key.
 	target map[string]uint64
 	// reached is the last wish that an operation succeeded with, started the last that
-	// one began with.
-	reached, started map[string]uint64
+	// one began with, and attempted the last that one has ended with.
+	reached, started, attempted map[string]uint64
 	// flights are the operations that were launched.
 	flights []*flight
 	paused  map[string]bool
@@ -47,12 +49,17 @@ type world struct {
 func newWorld(t testingT, cfg Config[row]) *world {
 	cfg.KeyOf = keyOfRow
 	cfg.GroupOf = func(r row) string { return r.group }
+	cfg.Same = sameWish
 	return &world{
+		attempted: map[string]uint64{}, cursors: cursors{seen: map[uint64]bool{}, asked: map[uint64]uint64{}},
 		t: t, core: New(cfg), model: newModel(cfg),
 		table: map[string]row{}, target: map[string]uint64{}, paused: map[string]bool{},
 		reached: map[string]uint64{}, started: map[string]uint64{}, probing: map[int]int{},
 	}
 }
+
+// sameWish: a row that another reconciler has written asks for the same as it did.
+func sameWish(older, newer row) bool { return older.wish == newer.wish && older.status == newer.status }
 
 func (w *world) write(r row) {
 	w.revision++
@@ -60,17 +67,34 @@ func (w *world) write(r row) {
 	w.table[r.key] = r
 }
 
-// want makes the program want a new version of an object, in a group and by a lane.
-func (w *world) want(key, group string, lane Lane) {
+// want makes the program want a new version of an object, in a group.
+func (w *world) want(key, group string) { w.ask(key, group, statusPending) }
+
+// refresh makes an object be applied again, if it is there.
+func (w *world) refresh(key string) {
+	if r, ok := w.table[key]; ok && r.status == statusDone {
+		w.ask(key, r.group, statusRefreshing)
+	}
+}
+
+// unset makes the program take an object back from whoever reconciles it, if it is there.
+func (w *world) unset(key string) {
+	if r, ok := w.table[key]; ok && !r.deleted {
+		w.ask(key, r.group, statusUnset)
+	}
+}
+
+func (w *world) ask(key, group, status string) {
 	w.wishes++
-	w.write(row{key: key, wish: w.wishes, status: statusPending, group: group, lane: lane})
+	w.asked[w.wishes] = w.revision + 1
+	w.write(row{key: key, wish: w.wishes, status: status, group: group})
 }
 
 // drop makes the program delete an object, if it is there.
 func (w *world) drop(key string) {
 	if r, ok := w.table[key]; ok && !r.deleted {
 		w.wishes++
-		w.write(row{key: key, wish: w.wishes, deleted: true, group: r.group, lane: Deletion})
+		w.write(row{key: key, wish: w.wishes, deleted: true, group: r.group})
 	}
 }
 
@@ -78,7 +102,7 @@ func (w *world) drop(key string) {
 func (w *world) vouch(key string) {
 	if r, ok := w.table[key]; ok && !r.deleted {
 		w.wishes++
-		w.write(row{key: key, wish: w.wishes, status: statusDone, group: r.group, lane: r.lane})
+		w.write(row{key: key, wish: w.wishes, status: statusDone, group: r.group})
 		w.reached[key], w.target[key] = w.wishes, w.wishes
 	}
 }
@@ -96,9 +120,9 @@ func (w *world) stray(key string) {
 	if r.key != "" && !r.deleted || w.flying(key) != nil {
 		return
 	}
-	if w.core.TracksKeyOf(row{key: key}) || r.revision > 0 && !w.saw(r.revision) {
-		// The deletion is on its way already.
-		require.False(w.t, w.core.TracksKeyOf(row{key: key}) && w.adopt(row{key: key}))
+	if w.core.TracksKeyOf(row{key: key}) {
+		// It is known already.
+		require.False(w.t, w.adopt(row{key: key}))
 		return
 	}
 	w.wishes++
@@ -149,8 +173,14 @@ func (w *world) release(key string) {
 
 // script says what the target and the program do in one round.
 type script struct {
-	// size is how many operations there may be at most.
-	size int
+	// size is how many operations there may be at most, tip how many fresh changes ahead
+	// of their turn, if there is a tip.
+	size, tip int
+	// before is called when the snapshot has been taken.
+	before func()
+	// looks says whether an item is looked up that need not be, waits whether somebody waits
+	// for what is pending when main takes a snapshot.
+	looks, waits func() bool
 	// returned is how many items at the end of the plan are not run.
 	returned int
 	// launches says whether an operation goes on beyond the round.
@@ -164,13 +194,17 @@ type script struct {
 
 // round runs one round as package reconciler does, and checks everything after it.
 func (w *world) round(s script) {
-	snapshot := maps.Clone(w.table)
+	snapshot, revision := maps.Clone(w.table), w.revision
+	s.before()
 	allowed, _ := w.core.Allowance(w.now)
-	size := min(s.size, allowed)
-	w.core.Begin(w.now, size)
-	w.model.begin(w.now, size)
+	size, ahead := min(s.size, allowed), 0
+	if w.tip != nil {
+		ahead = max(1, s.tip)
+	}
+	w.core.Begin(w.now, size, ahead)
+	w.model.begin(w.now, size, ahead)
 	if size > 0 {
-		w.observe(snapshot)
+		w.observe(snapshot, revision, s.waits)
 	}
 	items := w.core.Plan()
 	w.model.plan(w.t, w.core, items)
@@ -178,7 +212,8 @@ func (w *world) round(s script) {
 
 	var runs []run
 	for i := range items {
-		if r, ok := w.resolve(snapshot, &items[i]); ok {
+		looks := items[i].Waited() || w.at != revision && (w.mixed || items[i].Deleted) || s.looks()
+		if r, ok := w.resolve(snapshot, &items[i], looks); ok {
 			runs = append(runs, r)
 		}
 	}
@@ -186,6 +221,7 @@ func (w *world) round(s script) {
 	var inRound []*run
 	for i := range runs[:ran] {
 		w.begin(&runs[i])
+		w.mixed = w.mixed || runs[i].item.Waited()
 		if s.launches() {
 			w.launch(&runs[i])
 			continue
@@ -202,8 +238,7 @@ func (w *world) round(s script) {
 		w.settle(w.now, r.item, r.out)
 	}
 	for i := len(runs) - 1; i >= ran; i-- {
-		w.model.putBack(runs[i].item)
-		w.core.Return(runs[i].item)
+		w.takeBack(runs[i].item)
 	}
 	w.core.End(ran)
 	w.model.ran += ran
@@ -219,7 +254,11 @@ func (w *world) calm() {
 			w.land(0, w.now, succeed())
 		}
 		if !w.core.Tracks() && w.sawAll() {
-			return
+			if !w.core.Open() {
+				return
+			}
+			// Nobody is left to probe with but what comes.
+			w.want("probe", "")
 		}
 		for key, k := range w.model.keys {
 			switch k.state {
@@ -228,20 +267,25 @@ func (w *world) calm() {
 			case Terminal:
 				// Nothing but a change brings it back.
 				if r, ok := w.table[key]; !ok || r.deleted {
-					w.want(key, "", Fresh)
+					w.want(key, "")
 				} else {
 					w.drop(key)
 				}
 			}
 		}
 		w.now += w.model.limits.MaxBackoff
-		w.round(script{size: 1 << 30, launches: func() bool { return false }, outcome: succeed, meanwhile: func() {}})
+		w.round(script{
+			size: 1 << 30, looks: no, waits: no, launches: no, outcome: succeed,
+			before: func() {}, meanwhile: func() {},
+		})
 	}
 	for _, k := range w.model.keys {
 		require.Fail(w.t, "the walk does not come to rest", "%q is still %s", k.key, k.state)
 	}
-	require.Fail(w.t, "the walk does not come to rest", "observed up to %d of %d", w.main, w.revision)
+	require.Fail(w.t, "the walk does not come to rest", "observed up to %d of %d", w.observed, w.revision)
 }
+
+func no() bool { return false }
 
 func succeed() Outcome[row] { return Outcome[row]{Kind: Done} }
 
@@ -250,7 +294,11 @@ func succeed() Outcome[row] { return Outcome[row]{Kind: Done} }
 func (w *world) requireConverged() {
 	want := map[string]uint64{}
 	for key, r := range w.table {
-		if !r.deleted {
+		switch {
+		case r.status == statusUnset && !r.deleted:
+			// Nobody says what of it is to be in the target.
+			delete(w.target, key)
+		case !r.deleted:
 			want[key] = r.wish
 		}
 	}

@@ -327,3 +327,29 @@ func TestARowThatNamesAnotherResourceIsAboutThat(t *testing.T) {
 		e.rows(func(b *bucket) { require.Equal(e, "other-"+b.Name, managed.GetExternalName(b)) })
 	}, nil)
 }
+
+// A row that came and went before the loop looked at it has no resource, unless its notes say
+// that there may be one.
+func TestRowThatCameAndWentMakesNoOutsideCall(t *testing.T) {
+	each(t, func(e *env) {
+		comeAndGo := func(prepare func(b *bucket)) {
+			e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+				b := named(name).SetStatus(reconciler.StatusPending())
+				prepare(b)
+				_, _, err := e.table.Insert(wtxn, b)
+				require.NoError(e, err)
+				_, _, err = e.table.Delete(wtxn, b)
+				require.NoError(e, err)
+			})
+			pass(time.Minute)
+		}
+		comeAndGo(func(*bucket) {})
+		for _, name := range e.names {
+			require.Empty(e, e.cloud.calls[name])
+		}
+		comeAndGo(func(b *bucket) { b.SetFinalizers([]string{managed.FinalizerName}) })
+		for _, name := range e.names {
+			require.Contains(e, e.cloud.calls[name], "observe", "it may have a resource")
+		}
+	}, nil)
+}

@@ -17,6 +17,8 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/object"
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
@@ -307,5 +309,29 @@ func TestStatesThatCannotBeComparedFailTheAttempt(t *testing.T) {
 		move(e, "old", "odd")
 		e.expect("web", "Error: compare the states: odd records")
 		require.Empty(e, s.has("old"))
+	})
+}
+
+// A zone that came and went before the loop looked at it was never applied: its deletion
+// changes nothing, and is carried out.
+func TestDeletionOfWhatWasNeverAppliedChangesNothing(t *testing.T) {
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		s.set("other", "a", true)
+		wtxn := e.db.WriteTxn(e.table)
+		z := &zone{Meta: object.Meta{Name: "x"}, Records: []string{"a", "b"}, Status: reconciler.StatusPending()}
+		_, _, err := e.table.Insert(wtxn, z)
+		require.NoError(e, err)
+		_, _, err = e.table.Delete(wtxn, z)
+		require.NoError(e, err)
+		until := e.table.Revision(wtxn.Commit())
+		owed, err := e.loop.Wait(e.Context(), until, reconciler.Applied)
+		require.NoError(e, err)
+		require.NoError(e, owed.Err())
+		require.Empty(e, s.has("x"))
+		require.Equal(e, []string{"a"}, s.has("other"))
+		for _, c := range s.take() {
+			require.Empty(e, c.ItemsToAdd)
+		}
 	})
 }

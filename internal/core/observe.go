@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+// Observe takes in a change: obj is wanted, or, if deleted, no longer wanted. Changes of one
+// cursor come in revision order. since is the revision from which on it is owed, mostly its
+// own: a version of the row that asked for the same may have been there before. What is
+// older than the version of a key that is known already is passed over, but is owed from
+// then on.
+func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane Lane) {
+	c.observed = max(c.observed, revision)
+	it := Item[Obj]{Obj: obj, Revision: revision, since: since, Deleted: deleted, lane: lane}
+	switch e := c.find(obj); {
+	case e != nil && !c.supersede(e, &it):
+	case c.round.tip > 0:
+		// Of two cursors both may come to a key in one round.
+		if e == nil {
+			e = c.enter(&it)
+		}
+		c.ready(e)
+	default:
+		c.round.lanes[it.lane]++
+		c.round.changes = append(c.round.changes, it)
+	}
+}
+
+// Pass takes in that the main cursor came to a deletion that the tip has seen: its key is
+// reconciled, or known.
+func (c *Core[Obj]) Pass(obj Obj, revision uint64) {
+	if c.TracksKeyOf(obj) {
+		c.Observe(obj, revision, revision, true, Deletion)
+	}
+}
+
+// supersede makes an entry be of the given change in place of what it was of. It reports
+// whether the change is to be run in this round; else it is old, or waits with the entry.
+func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) bool {
+	switch {
+	case it.Revision <= e.revision:
+		c.oweFrom(e, it.since)
+		if it.Deleted && e.cause == Swept {
+			// A sweep found the object before the cursor came to its deletion, which has
+			// not been attempted.
+			e.tried = false
+			c.excuse(e)
+			if e.state != Paused {
+				c.try(e)
+			}
+		}
+		return false
+	case e.state == InFlight:
+		c.note(e, note[Obj]{item: *it})
+		return false
+	case c.keepsPlace(e, it):
+		c.changeGroup(e, it.Obj)
+		if !c.change(e, it) {
+			return false
+		}
+		if e.state == Queued {
+			e.lane = it.lane
+		}
+		c.unprobe(c.round.now, e, void)
+		c.owe(e)
+		c.try(e)
+		return false
+	}
+	c.leave(e)
+	c.vacate(e)
+	c.unprobe(c.round.now, e, void)
+	if c.change(e, it) {
+		e.lane = it.lane
+	}
+	if earliest := after(e.lastAttempt, c.backoff.Min); e.failures > 0 && earliest > c.round.now {
+		c.wait(e, Held, earliest)
+		c.excuse(e)
+		c.owe(e)
+		return false
+	}
+	c.move(e, Planned)
+	it.entry, it.Mark, it.lane = e, e.mark, e.lane
+	return true
+}
+
+// keepsPlace reports whether an entry keeps its place for a change: else a key that changes
+// again and again would never have its turn.
+func (c *Core[Obj]) keepsPlace(e *entry[Obj], it *Item[Obj]) bool {
+	switch e.state {
+	case Ready:
+		return e.deleted == it.Deleted && e.lane == it.lane || c.sameAs(e, it)
+	case Queued:
+		return c.groupOf(it.Obj) == e.group.name
+	case Held:
+		return c.waitsFor(e, it)
+	case Paused:
+		return c.waitsFor(e, it) && c.paused != nil && c.paused(it.Obj)
+	}
+	return false
+}
+
+// waitsFor reports whether an entry waits for a change to be attempted, which another asks
+// for as well.
+func (c *Core[Obj]) waitsFor(e *entry[Obj], it *Item[Obj]) bool {
+	return !e.tried && e.since > 0 && c.sameAs(e, it)
+}
+
+// changeGroup makes an entry leave the group that it has if another version of its object is
+// of another.
+func (c *Core[Obj]) changeGroup(e *entry[Obj], obj Obj) {
+	if e.group != nil && c.groupOf(obj) != e.group.name {
+		c.vacate(e)
+	}
+}
+
+// sameAs reports whether a change asks for the same as the one of an entry.
+func (c *Core[Obj]) sameAs(e *entry[Obj], it *Item[Obj]) bool {
+	return c.same(&Item[Obj]{Obj: e.obj, Deleted: e.deleted}, it)
+}
+
+// change makes an entry be of a later change, and reports whether that is another than it
+// was of: one that asks for the same as a change which has not been attempted is the same
+// change, in another version.
+func (c *Core[Obj]) change(e *entry[Obj], it *Item[Obj]) bool {
+	if c.waitsFor(e, it) {
+		e.obj, e.revision, e.seen = it.Obj, it.Revision, c.rounds
+		c.oweFrom(e, it.since)
+		return false
+	}
+	c.tell(e, it)
+	return true
+}
+
+// tell makes an entry be of a change, and owe nothing else.
+func (c *Core[Obj]) tell(e *entry[Obj], it *Item[Obj]) {
+	c.pay(e)
+	c.setDeleted(e, it.Deleted)
+	e.obj, e.revision, e.since, e.from = it.Obj, it.Revision, it.since, Ready
+	e.tries, e.tried, e.seen, e.dueAt, e.cause = 0, false, c.rounds, c.round.now, OwnTime
+	e.setWanted(c.round.now)
+	c.setBlocked(e, false)
+	if it.Deleted {
+		// A deletion does not inherit the wait that its object had earned.
+		e.failures, e.requeues = 0, 0
+	}
+}
+
+// Renew makes an item be of a later version of its object that asks for something, and is
+// owed from since on: the table has it, and no cursor need have come to it. It reports
+// whether the item is still to be run: that version may be paused, or of a group of which
+// another is worked on.
+func (c *Core[Obj]) Renew(it *Item[Obj], obj Obj, revision, since uint64) bool {
+	if revision <= it.Revision {
+		return true
+	}
+	if it.entry == nil {
+		// The cursor has come to another version, and is not to have this one back.
+		it.entry = c.enter(it)
+	}
+	e := it.entry
+	it.Obj, it.Revision, it.Deleted = obj, revision, false
+	if it.lane == Deletion {
+		it.lane = Backlog
+	}
+	it.since = since
+	if c.change(e, it) {
+		it.cause = OwnTime
+	}
+	e.lane, e.from = it.lane, Ready
+	c.owe(e)
+	c.try(e)
+	c.changeGroup(e, obj)
+	if c.admit(e) {
+		return true
+	}
+	c.probed(c.round.now, it, void)
+	return false
+}
+
+// Says is what a row says that asks for nothing.
+type Says uint8
+
+const (
+	// SaysFailed: the last attempt failed or was blocked.
+	SaysFailed Says = iota
+	// SaysDone: the object is reconciled.
+	SaysDone
+	// SaysNothing: it has no status, so that the object is left alone.
+	SaysNothing
+)
+
+// ObserveSettled takes in a change that asks for nothing: the object's status says that it
+// is reconciled or failed, or is unset. It need be called only while Awaits, or, if it is
+// unset, Tracks. A key whose change was awaited and turns out to be this goes back to its
+// retry. An object that is left alone, that is back while its deletion waits, or
+// that failed for good and is said to be done, is forgotten: then it returns true.
+func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, says Says) (forgotten bool) {
+	c.observed = max(c.observed, revision)
+	e := c.find(obj)
+	switch {
+	case e == nil || revision <= e.revision:
+	case e.state == InFlight:
+		c.note(e, note[Obj]{item: Item[Obj]{Obj: obj, Revision: revision}, settled: true, unset: says == SaysNothing})
+	case says == SaysNothing, e.deleted, says == SaysDone && e.state == Terminal:
+		c.leave(e)
+		c.vacate(e)
+		c.unprobe(c.round.now, e, void)
+		c.setFailure(e, nil)
+		c.forget(e)
+		return true
+	case e.state == Awaited:
+		c.settled(e, obj, revision)
+	}
+	return false
+}
+
+// settled makes an entry whose change was awaited go on with what turned out to ask for
+// nothing.
+func (c *Core[Obj]) settled(e *entry[Obj], obj Obj, revision uint64) {
+	e.obj, e.revision, e.fixed = obj, revision, false
+	c.wait(e, Retry, after(e.lastAttempt, c.backoff.Delay(int(e.failures))))
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// An object that was applied out of turn, while the reconciler was behind, leaves the target
+// when it is deleted, at whatever moment that is. Main falls behind at the start of a look
+// here: it has seen all there was, which takes all the room together with retries that have
+// come due meanwhile. The deletion follows so many others that the tip has room for these only.
+func TestObjectAppliedBesideABacklogLeavesTheTarget(t *testing.T) {
+	const round, took, failing = 40, 10 * time.Millisecond, 8
+	for _, c := range []struct {
+		deletions uint64
+		after     time.Duration
+	}{
+		{30, 240 * time.Millisecond}, {32, 220 * time.Millisecond}, {42, 160 * time.Millisecond},
+		{44, 140 * time.Millisecond}, {54, 80 * time.Millisecond}, {56, 60 * time.Millisecond},
+		{1, 100 * time.Millisecond}, {200, 100 * time.Millisecond},
+	} {
+		t.Run(fmt.Sprintf("%d others, after %s", c.deletions, c.after), func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				others := ids(3000, 3000+c.deletions-1)
+				e.put(1, others...)
+				e.pass(time.Second)
+				e.target.deciding(func(c call) error {
+					if c.id > 1000 && c.id <= 1000+failing {
+						return errors.New("no")
+					}
+					return nil
+				})
+				e.put(1, ids(1001, 1000+failing)...)
+				// Just before they are due again.
+				e.pass(95 * time.Millisecond)
+				e.target.takes(took)
+				e.put(1, ids(1, round-1)...)
+				e.pass(took + took/2)
+				e.put(1, 2000)
+				e.pass(c.after)
+				e.remove(others...)
+				e.remove(2000)
+				e.pass(20 * time.Second)
+				require.NotContains(e, e.target.holds(), uint64(2000))
+				require.Contains(e, e.target.calls(), "delete(2000)")
+			}, nil, reconciler.WithRoundLimits(round, nil), reconciler.WithRetry(100*time.Millisecond, 100*time.Millisecond))
+		})
+	}
+}
+
+// A page of deletions goes on where the one before ended, also among those that one sweep
+// found and that are unreconciled since the same revision.
+func TestPagesOfDeletionsHaveEachOrphanOfASweepOnce(t *testing.T) {
+	const orphans, page = 120, 50
+	sweeping(t, func(e *env, _ *lister) {
+		e.put(1, 1)
+		e.pass(time.Second)
+		e.target.deciding(func(c call) error {
+			if c.op == "delete" {
+				return errors.New("in use")
+			}
+			return nil
+		})
+		e.target.strays(ids(1001, 1000+orphans)...)
+		require.Equal(e, orphans, e.sweep().Swept)
+		e.pass(50 * time.Millisecond)
+		listed := map[string]int{}
+		query := reconciler.ObjectQuery{Status: "Deleted", Limit: page}
+		for pages := 1; ; pages++ {
+			got := e.loop.Objects(e.Context(), query)
+			require.Empty(e, got.Error)
+			require.LessOrEqual(e, len(got.Objects), page)
+			for _, line := range got.Objects {
+				listed[line.Key]++
+			}
+			if query.After = got.Next; got.Next == "" {
+				break
+			}
+			require.Less(e, pages, 2+orphans/page, "pages")
+		}
+		require.Len(e, listed, orphans)
+		for key, n := range listed {
+			require.Equal(e, 1, n, key)
+		}
+	}, reconciler.WithRetry(time.Hour, time.Hour))
+}
+
+// An operation that changes what makes the key of the copy that it was handed, and fails, has
+// failed for the key that it was called for: that one is tried again.
+func TestFailureOfAnOperationThatChangesTheKeyIsRetried(t *testing.T) {
+	spoiled(t, func(e *env) {
+		var broken atomic.Bool
+		broken.Store(true)
+		e.target.deciding(func(c call) error {
+			if broken.Load() && c.id == 1 {
+				return errors.New("no")
+			}
+			return nil
+		})
+		until := e.put(1, ids(1, 3)...)
+		e.pass(time.Second)
+		broken.Store(false)
+		over := e.wait(until, reconciler.Applied)
+		e.pass(time.Minute)
+		e.eachDone()
+		select {
+		case w := <-over:
+			e.nothingOwed(w)
+		default:
+			e.Fatalf("the wait goes on: %s", e.loop.Snapshot(e.Context()))
+		}
+		require.Zero(e, e.loop.Snapshot(e.Context()).LowWatermark)
+		_, message, _ := e.health.now()
+		require.Equal(e, "OK, 3 object(s)", message)
+	})
+}
+
+// spoiled runs a test with single operations and batches that change the key of an object when
+// they fail.
+func spoiled(t *testing.T, test func(e *env)) {
+	for _, batches := range []bool{false, true} {
+		for _, workers := range []int{1, 2} {
+			t.Run(fmt.Sprintf("batches %t, workers %d", batches, workers), func(t *testing.T) {
+				inBubble(t, test, func(e *env, cfg *reconciler.Config[*object]) {
+					cfg.Operations = spoiler{e.target}
+					if batches {
+						cfg.BatchOperations = spoilerBatches{spoiler{e.target}, batchTarget{e.target}}
+					}
+				}, reconciler.WithConcurrency(workers))
+			})
+		}
+	}
+}

@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// keys is how many keys there are, without those of floods and bursts.
+const keys = 12
+
+// event is one random thing that happens.
+func (h *history) event() {
+	rng := h.rng
+	key := uint64(1 + rng.IntN(keys))
+	s := h.slots[rng.IntN(len(h.slots))]
+	what := rng.IntN(24)
+	h.record.event("event %d: key %d, reconciler %d, table at %d", what, key, s.index, h.table.Revision(h.db.ReadTxn()))
+	switch what {
+	case 0, 1, 2:
+		h.write(func(wtxn statedb.WriteTxn) { h.somePuts(wtxn, 1+rng.IntN(6), bothWanted) })
+	case 3:
+		h.write(func(wtxn statedb.WriteTxn) { h.remove(wtxn, key) })
+	case 4:
+		h.write(func(wtxn statedb.WriteTxn) { h.somePuts(wtxn, 4, bothWanted); h.someRemoves(wtxn, 4) })
+	case 5:
+		h.write(func(wtxn statedb.WriteTxn) { h.remove(wtxn, key); h.put(wtxn, key, bothWanted) })
+	case 6:
+		h.write(func(wtxn statedb.WriteTxn) { h.remove(wtxn, key) })
+		h.pause()
+		h.write(func(wtxn statedb.WriteTxn) { h.put(wtxn, key, h.anyKinds()) })
+	case 7:
+		h.write(func(wtxn statedb.WriteTxn) { h.put(wtxn, key, bothWanted); h.remove(wtxn, key) })
+	case 8:
+		// A burst, of keys that come and go.
+		from, n := 100+rng.Uint64N(60), rng.Uint64N(40)
+		h.write(func(wtxn statedb.WriteTxn) {
+			for key := from; key < from+n; key++ {
+				h.put(wtxn, key, bothWanted)
+			}
+		})
+		if h.one(2) {
+			h.pause()
+			h.write(func(wtxn statedb.WriteTxn) {
+				for key := from; key < from+n; key += 2 {
+					h.remove(wtxn, key)
+				}
+			})
+		}
+	case 9:
+		h.write(func(wtxn statedb.WriteTxn) { h.put(wtxn, key, h.anyKinds()) })
+	case 10:
+		h.write(func(wtxn statedb.WriteTxn) { h.rewriteAll(wtxn) })
+	case 11:
+		h.rewriter()
+	case 12, 13:
+		h.writer(s, rng.IntN(2) == 0)
+	case 14, 15, 16:
+		for range 1 + rng.IntN(3) {
+			s.wait()
+		}
+	case 17:
+		s.meddle()
+	case 18:
+		h.open()
+	case 19:
+		s.restart()
+	case 20:
+		if !h.initialized.Load() {
+			h.initialize()
+		}
+	case 21:
+		s.running.loop.Prune()
+		s.target.mu.Lock()
+		// Something that nobody wants.
+		s.target.state[1000+key] = 1
+		s.target.mu.Unlock()
+	default:
+		h.pause()
+	}
+}
+
+// pause lets a little time go by, or none.
+func (h *history) pause() {
+	time.Sleep(pick(h.rng, 0, 30*time.Microsecond, 500*time.Microsecond, 3*time.Millisecond, 12*time.Millisecond, 30*time.Millisecond))
+}
+
+func (h *history) anyKinds() (kinds [2]wishKind) {
+	for i := range kinds {
+		kinds[i] = pick(h.rng, kept, wanted, wanted, vouched, unset)
+	}
+	return kinds
+}
+
+func (h *history) somePuts(wtxn statedb.WriteTxn, n int, kinds [2]wishKind) {
+	for range n {
+		h.put(wtxn, 1+h.rng.Uint64N(keys), kinds)
+	}
+}
+
+func (h *history) someRemoves(wtxn statedb.WriteTxn, n int) {
+	for range n {
+		h.remove(wtxn, 1+h.rng.Uint64N(keys))
+	}
+}
+
+// rewriteAll writes every row as it is, as a third party does.
+func (h *history) rewriteAll(wtxn statedb.WriteTxn) {
+	h.rewrites.Store(true)
+	for row := range h.table.All(wtxn) {
+		_, _, err := h.table.Insert(wtxn, row.Clone())
+		require.NoError(h, err)
+	}
+}
+
+// rewriter begins a third party that rewrites for a while.
+func (h *history) rewriter() {
+	every := pick(h.rng, 200*time.Microsecond, 2*time.Millisecond)
+	n := h.rng.IntN(15)
+	h.part(func(*rand.Rand) {
+		for range n {
+			h.write(h.rewriteAll)
+			time.Sleep(every)
+		}
+	})
+}
+
+// writer begins a writer at the rate of a target, or at twice that.
+func (h *history) writer(s *slot, twice bool) {
+	every := s.pace()
+	if twice {
+		every /= 2
+	}
+	n := 5 + h.rng.IntN(40)
+	h.part(func(rng *rand.Rand) {
+		for range n {
+			h.write(func(wtxn statedb.WriteTxn) {
+				switch key := 200 + rng.Uint64N(40); rng.IntN(6) {
+				case 0:
+					h.remove(wtxn, key)
+				case 1, 2:
+					h.put(wtxn, 1+rng.Uint64N(keys), bothWanted)
+				default:
+					h.put(wtxn, key, bothWanted)
+				}
+			})
+			time.Sleep(every)
+		}
+	})
+}
+
+// meddle pauses, resumes or changes a setting.
+func (s *slot) meddle() {
+	h, l := s.h, s.running.loop
+	what := h.rng.IntN(5)
+	h.record.event("reconciler %d is paused (0), by half (1), resized (2) or resumed: %d", s.index, what)
+	switch what {
+	case 0:
+		s.resumed()
+		l.Pause()
+	case 1:
+		s.resumed()
+		odd := h.rng.Uint64N(2)
+		h.record.mu.Lock()
+		h.record.pauses[s.index] = append(h.record.pauses[s.index], pausedSpan{odd: odd, from: time.Now()})
+		h.record.mu.Unlock()
+		l.PauseObjects(func(r *historyRow) bool { return r.ID%2 == odd })
+	case 2:
+		size := 1 + h.rng.IntN(12)
+		require.NoError(h, l.Reconfigure(func(set *reconciler.Settings) { set.RoundSize = size }))
+	default:
+		s.resume()
+	}
+}
+
+// restart stops the loop, at any time or in the middle of what it does, and starts another.
+func (s *slot) restart() {
+	h, rng, x := s.h, s.h.rng, s.target
+	if !h.one(3) {
+		x.mu.Lock()
+		x.stopIn = pick(rng, stopBetween, 1+rng.IntN(8))
+		x.mu.Unlock()
+		h.write(func(wtxn statedb.WriteTxn) { h.somePuts(wtxn, 6, bothWanted); h.someRemoves(wtxn, 4) })
+		s.wait()
+		s.wait()
+		for range 30 {
+			if s.running.stopped() {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		x.mu.Lock()
+		x.stopIn = 0
+		x.mu.Unlock()
+	}
+	s.stop()
+	for h.one(2) {
+		h.write(func(wtxn statedb.WriteTxn) { h.somePuts(wtxn, 2, bothWanted); h.someRemoves(wtxn, 2) })
+		h.pause()
+	}
+	if h.one(2) {
+		h.write(s.askAgain)
+	}
+	s.start()
+	h.write(s.askAgain)
+}
+
+// wait begins a wait, whose end is checked.
+func (s *slot) wait() {
+	h, rng, by := s.h, s.h.rng, s.running
+	what, m := rng.IntN(4), pick(rng, reconciler.Attempted, reconciler.Applied)
+	if what == 3 {
+		m = reconciler.Attempted
+	}
+	ctx, cancel := by.ctx, context.CancelFunc(func() {})
+	if what != 3 {
+		// It is to end by itself when the loop does.
+		ctx = h.Context()
+	}
+	if h.one(6) {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(rng.IntN(30))*time.Millisecond)
+	}
+	var objs []*historyRow
+	for range 1 + rng.IntN(3) {
+		objs = append(objs, &historyRow{ID: 1 + rng.Uint64N(keys)})
+	}
+	txn := h.db.ReadTxn()
+	until := h.table.Revision(txn)
+	switch {
+	case what == 1 || what == 2:
+	case h.one(4):
+		until -= min(until, rng.Uint64N(10))
+	case h.one(6):
+		until += rng.Uint64N(3)
+	}
+	debts, began := s.debts(txn, until, m, by), time.Now()
+	name := fmt.Sprintf("%s(%d, %s)", [...]string{"Wait", "WaitAll", "WaitFor", "WaitUntilReconciled"}[what], until, m)
+	ids := ""
+	if what == 2 {
+		for _, obj := range objs {
+			ids += fmt.Sprintf(" %d", obj.ID)
+		}
+	}
+	h.record.event("%s%s of %d begins", name, ids, s.index)
+	by.waiting.Add(1)
+	go func() {
+		defer by.waiting.Add(-1)
+		defer cancel()
+		joined := &joinContext{Context: ctx, revision: func() statedb.Revision { return h.table.Revision(h.db.ReadTxn()) }}
+		ctx := context.Context(joined)
+		var owed reconciler.Owed
+		var err error
+		switch what {
+		case 0:
+			owed, err = by.loop.Wait(ctx, until, m)
+		case 1:
+			owed, err = by.loop.WaitAll(ctx, m)
+		case 2:
+			_, err = by.loop.WaitFor(ctx, m, objs...)
+		case 3:
+			var revision, low statedb.Revision
+			revision, low, err = by.loop.WaitUntilReconciled(ctx, until)
+			if err == nil && revision < until {
+				h.record.violate("(a) WaitUntilReconciled(%d) of %d returns %d", until, s.index, revision)
+			}
+			if err == nil && (low == 0 || low > until) {
+				m = reconciler.Applied
+			}
+		}
+		h.record.event("%s%s of %d, begun at %s, ends: %v", name, ids, s.index, clock(began), err)
+		switch {
+		case what == 2 && errors.Is(err, reconciler.ErrNoStatus):
+		case err != nil && !isEnd(err):
+			h.record.violate("(a) a wait ends with %v", err)
+		case err != nil:
+		case what == 2:
+			var asked []debt
+			for _, d := range debts {
+				for _, obj := range objs {
+					if d.key == obj.ID {
+						asked = append(asked, d)
+					}
+				}
+			}
+			s.checkObjectWait(asked, m, began)
+		case joined.at() != h.table.Revision(txn):
+			// What was owed when it began is not known: the table changed on the way.
+		default:
+			s.checkRevisionWait(name, debts, m, began)
+			if what != 3 {
+				s.checkOwed(name, debts, owed, began)
+			}
+		}
+	}()
+}
+
+// joinContext notes the revision of the table when a wait has begun: then it asks for the
+// first time whether the context ends, or it ends.
+type joinContext struct {
+	context.Context
+	revision func() statedb.Revision
+	once     sync.Once
+	joined   statedb.Revision
+}
+
+func (c *joinContext) Done() <-chan struct{} {
+	c.at()
+	return c.Context.Done()
+}
+
+func (c *joinContext) at() statedb.Revision {
+	c.once.Do(func() { c.joined = c.revision() })
+	return c.joined
+}
+
+// flood checks (c): there is a backlog, and writers ask for as much as the target can do, or
+// for twice that.
+func (h *history) flood() {
+	for _, s := range h.slots {
+		if s.groups || s.perSecond == 200 || s.config.Operations == nil && s.target.takes*time.Duration(s.size) > historyTimeout {
+			return
+		}
+	}
+	h.calm.Store(true)
+	defer h.calm.Store(false)
+	rng := h.rng
+	backlog := 40 + rng.Uint64N(60)
+	for _, s := range h.slots {
+		if s.size == 1000 {
+			backlog = 1500
+		}
+	}
+	bounds := make([]time.Duration, len(h.slots))
+	var longest time.Duration
+	for i, s := range h.slots {
+		// A quarter of the operations are for the backlog, an eighth if a sweep has found
+		// something, and some time passes before the second cursor is there. Rounds of
+		// eight and more are a millisecond apart.
+		each, share := max(s.pace(), time.Millisecond/8), time.Duration(5)
+		if s.config.Sweeper != nil {
+			share = 9
+		}
+		bounds[i] = share*time.Duration(backlog)*each + 16*time.Duration(min(s.size, 100))*s.target.takes + 50*time.Millisecond
+		longest = max(longest, bounds[i])
+	}
+	h.write(func(wtxn statedb.WriteTxn) {
+		for key := range backlog {
+			h.put(wtxn, 10_000+key, bothWanted)
+		}
+	})
+	slowest := h.slots[0]
+	for _, s := range h.slots {
+		if s.pace() > slowest.pace() {
+			slowest = s
+		}
+	}
+	every := slowest.pace() / time.Duration(1+rng.IntN(2))
+	hot := pick(rng, 0, 0, 20)
+	began := time.Now()
+	over := false
+	for i := 0; !over && time.Since(began) < longest; i++ {
+		h.write(func(wtxn statedb.WriteTxn) {
+			switch key := uint64(20_000 + i); {
+			case hot > 0:
+				h.put(wtxn, 20_000+uint64(i%hot), bothWanted)
+			case i%4 == 3:
+				h.remove(wtxn, key-rng.Uint64N(min(uint64(i), 30)))
+			default:
+				h.put(wtxn, key, bothWanted)
+			}
+		})
+		time.Sleep(every)
+		if i%16 == 0 {
+			over = true
+			for j, s := range h.slots {
+				left := s.unattempted(10_000, backlog)
+				over = over && left == 0
+				if left > 0 && time.Since(began) > bounds[j] {
+					h.record.violate("(c) after %s of %s an operation for %d, %d of %d rows that were there before are not attempted (a row each %s, hot keys: %d)",
+						time.Since(began), s.target.takes, j, left, backlog, every, hot)
+					return
+				}
+			}
+		}
+		if i%64 == 63 {
+			for _, s := range h.slots {
+				s.checkMemory()
+			}
+		}
+	}
+	for j, s := range h.slots {
+		if left := s.unattempted(10_000, backlog); left > 0 {
+			h.record.violate("(c) after %s of %s an operation for %d, %d of %d rows that were there before are not attempted (a row each %s, hot keys: %d)",
+				time.Since(began), s.target.takes, j, left, backlog, every, hot)
+		}
+	}
+}
+
+// unattempted counts the keys for which no operation has started.
+func (s *slot) unattempted(from, n uint64) (left int) {
+	r := s.h.record
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key := from; key < from+n; key++ {
+		if len(r.ledger(s.index, key).operations) == 0 {
+			left++
+		}
+	}
+	return left
+}
+
+// checkMemory checks that what is ready stays within six rounds, but for what a sweep has
+// found or a pause has kept.
+func (s *slot) checkMemory() {
+	x := s.running.loop.Snapshot(s.h.Context())
+	n := 0
+	for _, c := range x.Lanes {
+		if c.State != "resumed" {
+			n += c.Count
+		}
+	}
+	if n > 6*s.size+8 {
+		s.h.record.violate("(c) %d changes are ready in %d: %+v", n, s.index, x.Lanes)
+	}
+}

@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// wishKind is what a writer asks of a reconciler for a key.
+type wishKind uint8
+
+const (
+	kept    wishKind = iota // nothing new: the status stays, with its ID
+	wanted                  // Pending with a fresh ID
+	vouched                 // Done: the writer says that the target has it
+	unset                   // no status: nobody is to touch it
+	deleted
+)
+
+func (k wishKind) String() string {
+	return [...]string{"kept", "wanted", "vouched", "unset", "deleted"}[k]
+}
+
+// wish is what was written last for a key and a reconciler, whoever rewrites the row with
+// the same status ID. Numbers go up with the revisions, over all keys.
+type wish struct {
+	number   int
+	kind     wishKind
+	revision statedb.Revision
+	at       time.Time
+}
+
+// operation is one that the target was asked for.
+type operation struct {
+	wish           int
+	deletes        bool
+	revision       statedb.Revision
+	by             *instance
+	started, ended time.Time
+	over, applied  bool
+	result         string
+}
+
+// ledger has all that happened to one key at one target, in order.
+type ledger struct {
+	wishes     []wish
+	operations []*operation
+	// pruned is the latest wish of those that a prune carried out.
+	pruned int
+}
+
+// last returns the latest wish up to a revision; the zero wish if there is none.
+func (l *ledger) last(upTo statedb.Revision) (w wish) {
+	for _, next := range l.wishes {
+		if next.revision <= upTo {
+			w = next
+		}
+	}
+	return w
+}
+
+func (l *ledger) latest() wish { return l.last(^statedb.Revision(0)) }
+
+// lived reports whether an operation was begun for the row that a deletion ended. The
+// target of one for which there was none cannot have it.
+func (l *ledger) lived(deletion int) bool {
+	before := 0
+	for _, w := range l.wishes {
+		if w.kind == deleted && w.number < deletion {
+			before = w.number
+		}
+	}
+	return slices.ContainsFunc(l.operations, func(o *operation) bool {
+		return !o.deletes && o.wish > before && o.wish < deletion
+	})
+}
+
+// has reports whether an operation for a wish, or a later one, is over: if m is Applied,
+// with success.
+func (l *ledger) has(d debt, m reconciler.Milestone) bool {
+	return d.deleted && l.pruned >= d.wish || slices.ContainsFunc(l.operations, func(o *operation) bool {
+		since := o.ended
+		if d.refresh {
+			since = o.started
+		}
+		return o.over && o.wish >= d.wish && !since.Before(d.since) && (m == reconciler.Attempted || o.applied)
+	})
+}
+
+// record is what the writers wished for and what the targets were asked for: by reconciler,
+// then by key.
+type record struct {
+	mu         sync.Mutex
+	numbers    int
+	ledgers    [2]map[uint64]*ledger
+	pauses     [2][]pausedSpan
+	violations []string
+	// events are what happened beside the operations, for people.
+	events []string
+	// muted: what is found is not noted, since the history has failed already.
+	muted bool
+}
+
+// pausedSpan is how long objects of a parity, or all, were paused.
+type pausedSpan struct {
+	odd      uint64
+	from, to time.Time
+}
+
+func newRecord() *record {
+	return &record{ledgers: [2]map[uint64]*ledger{{}, {}}}
+}
+
+// ledger is called under the lock.
+func (r *record) ledger(slot int, key uint64) *ledger {
+	l := r.ledgers[slot][key]
+	if l == nil {
+		l = &ledger{}
+		r.ledgers[slot][key] = l
+	}
+	return l
+}
+
+// wish is called by a writer before it commits, with the revision of what it wrote.
+func (r *record) wish(slot int, key uint64, number int, kind wishKind, revision statedb.Revision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.ledger(slot, key)
+	l.wishes = append(l.wishes, wish{number, kind, revision, time.Now()})
+}
+
+func (r *record) number() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.numbers++
+	return r.numbers
+}
+
+// event notes what happens, for people.
+func (r *record) event(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, clock(time.Now())+" "+fmt.Sprintf(format, args...))
+}
+
+func (r *record) violate(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.violateLocked(format, args...)
+}
+
+func (r *record) violateLocked(format string, args ...any) {
+	if !r.muted {
+		r.violations = append(r.violations, fmt.Sprintf(format, args...))
+		r.muted = len(r.violations) >= 8
+	}
+}
+
+// start notes that an operation begins. It checks (b), and what of (d) is about one key.
+func (r *record) start(slot int, by *instance, key uint64, number int, deletes bool, revision statedb.Revision) *operation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.ledger(slot, key)
+	bad := func(format string, args ...any) {
+		what := fmt.Sprintf(format, args...)
+		r.violateLocked("%s: %s at revision %d for wish %d, at %s\n%s", what, operationName(slot, key, deletes), revision, number, clock(time.Now()), l)
+	}
+	if w := l.last(revision); deletes {
+		number = w.number
+		if number > 0 && w.kind != deleted {
+			bad("(d) the row is wanted")
+		}
+	} else if w.number != number {
+		bad("(d) that revision is of wish %d", w.number)
+	} else if w.kind == unset {
+		bad("(d) the row is unset")
+	}
+	o := &operation{wish: number, deletes: deletes, revision: revision, by: by, started: time.Now()}
+	for _, before := range l.operations {
+		if !before.over {
+			bad("(d) another operation of the key runs")
+		}
+		// A sweep may find what a deletion that is on its way would take away.
+		twice := before.deletes && deletes && before.wish == number
+		if before.wish > number || before.revision > revision && !twice {
+			bad("(b) one for wish %d at revision %d has started", before.wish, before.revision)
+			break
+		}
+	}
+	l.operations = append(l.operations, o)
+	return o
+}
+
+func operationName(slot int, key uint64, deletes bool) string {
+	if deletes {
+		return fmt.Sprintf("delete(%d) by %d", key, slot)
+	}
+	return fmt.Sprintf("update(%d) by %d", key, slot)
+}
+
+// end notes what an operation came to.
+func (r *record) end(o *operation, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o.over, o.ended = true, time.Now()
+	o.applied = err == nil || strings.HasPrefix(err.Error(), "requeued")
+	if err != nil {
+		o.result = err.Error()
+	}
+}
+
+// debt is what a reconciler owes for a key when a wait for it begins.
+type debt struct {
+	key     uint64
+	wish    int
+	deleted bool
+	refresh bool
+	// since: what was over before does not count. Of a refresh it is what was begun before.
+	since time.Time
+}
+
+func (d debt) String() string {
+	text := fmt.Sprintf("wish %d", d.wish)
+	if d.deleted {
+		text = "the deletion, " + text
+	}
+	if d.refresh {
+		text = "a refresh of " + text
+	}
+	if !d.since.IsZero() {
+		text += " since " + clock(d.since)
+	}
+	return text
+}
+
+// debts returns what is owed in a snapshot up to a revision: rows whose status says so, by
+// their key, and deletions that are not carried out, and that the reconciler can know of.
+func (s *slot) debts(txn statedb.ReadTxn, until statedb.Revision, m reconciler.Milestone, by *instance) (debts []debt) {
+	for row, revision := range s.h.table.All(txn) {
+		st := s.get(row)
+		d := debt{key: row.ID, wish: row.Wishes[s.index]}
+		switch st.Kind {
+		case reconciler.StatusKindPending:
+		case reconciler.StatusKindRefreshing:
+			d.refresh, d.since = true, st.UpdatedAt
+		case reconciler.StatusKindError, reconciler.StatusKindBlocked:
+			if m == reconciler.Attempted {
+				continue
+			}
+			d.since = st.UpdatedAt
+		default:
+			continue
+		}
+		if revision <= until {
+			debts = append(debts, d)
+		}
+	}
+	r, at := s.h.record, s.h.table.Revision(txn)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, l := range r.ledgers[s.index] {
+		w := l.last(at)
+		d := debt{key: key, wish: w.number, deleted: true}
+		if w.kind == deleted && w.revision <= until && w.revision > by.from && l.lived(w.number) && !l.has(d, reconciler.Applied) {
+			debts = append(debts, d)
+		}
+	}
+	return debts
+}
+
+// checkRevisionWait checks (a) for waits for a revision: each debt was attempted or applied,
+// or there is another wish for its key, or it is what Attempted counts all the same.
+func (s *slot) checkRevisionWait(what string, debts []debt, m reconciler.Milestone, began time.Time) {
+	r := s.h.record
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, d := range debts {
+		l := r.ledger(s.index, d.key)
+		if l.has(d, m) || l.latest().number > d.wish || m == reconciler.Attempted && (s.held(l, d) || r.paused(s.index, d.key, began)) {
+			continue
+		}
+		r.violateLocked("(a) %s of %d, begun at %s, is over at %s, but key %d owes %s\n%s", what, s.index, clock(began), clock(time.Now()), d.key, d, l)
+		return
+	}
+}
+
+// checkOwed checks (a) of what a wait says is owed: no debt that is neither applied nor
+// changed is missing, unless a third party rewrote its row.
+func (s *slot) checkOwed(what string, debts []debt, owed reconciler.Owed, began time.Time) {
+	r := s.h.record
+	if owed.More > 0 || s.h.rewrites.Load() || len(s.h.slots) > 1 {
+		return
+	}
+	listed := map[string]bool{}
+	for _, u := range owed.Keys {
+		listed[string(u.Key)] = true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, d := range debts {
+		l := r.ledger(s.index, d.key)
+		if !listed[string(historyIndex.FromKey(d.key))] && !l.has(d, reconciler.Applied) && l.latest().number == d.wish {
+			r.violateLocked("(a) %s of %d, begun at %s, does not list key %d, which owes %s\n%s", what, s.index, clock(began), d.key, d, l)
+			return
+		}
+	}
+}
+
+// checkObjectWait checks (a) for waits for objects, which wait for later wishes as well.
+func (s *slot) checkObjectWait(debts []debt, m reconciler.Milestone, began time.Time) {
+	r := s.h.record
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, d := range debts {
+		l := r.ledger(s.index, d.key)
+		done := l.has(d, m) || m == reconciler.Attempted && r.paused(s.index, d.key, began)
+		for _, w := range l.wishes {
+			over := w.kind == vouched || w.kind == unset || w.kind == deleted && (!l.lived(w.number) || l.pruned >= w.number)
+			done = done || w.number > d.wish && over
+		}
+		if !done {
+			r.violateLocked("(a) WaitFor(%s) of %d, begun at %s, is over at %s, but key %d owes %s\n%s", m, s.index, clock(began), clock(time.Now()), d.key, d, l)
+			return
+		}
+	}
+}
+
+// held reports whether a debt may have had to wait for its minimum backoff.
+func (s *slot) held(l *ledger, d debt) bool {
+	written := d.since
+	for _, w := range l.wishes {
+		if w.number == d.wish && w.at.After(written) {
+			written = w.at
+		}
+	}
+	return slices.ContainsFunc(l.operations, func(o *operation) bool {
+		return o.over && !o.applied && o.ended.Add(s.minBackoff+lateness).After(written)
+	})
+}
+
+// lateness is how late a loop that runs its operations itself may take something in.
+const lateness = 100 * time.Millisecond
+
+// paused reports whether objects like one were paused after a time.
+func (r *record) paused(slot int, key uint64, after time.Time) bool {
+	return slices.ContainsFunc(r.pauses[slot], func(p pausedSpan) bool {
+		return key%2 == p.odd && (p.to.IsZero() || p.to.Add(lateness).After(after))
+	})
+}
+
+// checkStopped checks (d) after a stop: of what was run, the outcome is written.
+func (s *slot) checkStopped(by *instance) {
+	r := s.h.record
+	txn := s.h.db.ReadTxn()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for row := range s.h.table.All(txn) {
+		l := r.ledger(s.index, row.ID)
+		for _, o := range l.operations {
+			if o.by == by && !o.deletes && o.wish == row.Wishes[s.index] && o.over && s.get(row).Kind == reconciler.StatusKindPending {
+				r.violateLocked("(d) stopped at %s, but the outcome of key %d at %d is not written\n%s", clock(time.Now()), row.ID, s.index, l)
+				return
+			}
+		}
+		for _, o := range l.operations {
+			if !o.over {
+				r.violateLocked("(d) stopped, but an operation of key %d runs on\n%s", row.ID, l)
+				return
+			}
+		}
+	}
+}
+
+// checkConverged checks (d) at the end, when the target works and the writers have stopped.
+// swept: a prune has taken away what earlier loops may have left.
+func (s *slot) checkConverged(swept bool) {
+	h, r := s.h, s.h.record
+	txn := h.db.ReadTxn()
+	holds := s.target.holds()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rows := map[uint64]bool{}
+	for row := range h.table.All(txn) {
+		rows[row.ID] = true
+		l := r.ledger(s.index, row.ID)
+		w, st := l.latest(), s.get(row)
+		switch {
+		case w.number != row.Wishes[s.index] || w.kind == deleted:
+			r.violateLocked("(d) the row of key %d has wish %d\n%s", row.ID, row.Wishes[s.index], l)
+		case w.kind == unset && st.Kind != reconciler.StatusKindUnset, w.kind != unset && st.Kind != reconciler.StatusKindDone:
+			r.violateLocked("(d) the row of key %d is %s at %d\n%s", row.ID, st, s.index, l)
+		case w.kind == wanted && holds[row.ID] != w.number:
+			r.violateLocked("(d) target %d has wish %d of key %d\n%s", s.index, holds[row.ID], row.ID, l)
+		}
+	}
+	for key, l := range r.ledgers[s.index] {
+		if l.latest().number > 0 && (l.latest().kind != deleted) != rows[key] {
+			r.violateLocked("(d) key %d: is it in the table? %t\n%s", key, rows[key], l)
+		}
+	}
+	for key, number := range holds {
+		l := r.ledger(s.index, key)
+		known := slices.ContainsFunc(l.operations, func(o *operation) bool { return o.by == s.running })
+		if !rows[key] && (known || swept) {
+			r.violateLocked("(d) target %d keeps wish %d of key %d, which is deleted; swept: %t\n%s", s.index, number, key, swept, l)
+		}
+	}
+}
+
+// String lists what happened, in order, the latest things only.
+func (l *ledger) String() string {
+	type line struct {
+		at   time.Time
+		rank int
+		text string
+	}
+	var lines []line
+	for _, w := range l.wishes {
+		lines = append(lines, line{w.at, 0, fmt.Sprintf("wish %d at revision %d: %s", w.number, w.revision, w.kind)})
+	}
+	for _, o := range l.operations {
+		op := "update"
+		if o.deletes {
+			op = "delete"
+		}
+		lines = append(lines, line{o.started, 1, fmt.Sprintf("%s for wish %d at revision %d starts", op, o.wish, o.revision)})
+		if o.over {
+			lines = append(lines, line{o.ended, 2, fmt.Sprintf("%s for wish %d ends: %q", op, o.wish, o.result)})
+		}
+	}
+	if l.pruned > 0 {
+		lines = append(lines, line{time.Now(), 3, fmt.Sprintf("a prune carried out wish %d", l.pruned)})
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return a.at.Compare(b.at) })
+	lines = lines[max(0, len(lines)-24):]
+	var b strings.Builder
+	for _, line := range lines {
+		fmt.Fprintf(&b, "    %s %s\n", clock(line.at), line.text)
+	}
+	return b.String()
+}
+
+// clock is the time of day in a bubble, which begins at midnight.
+func clock(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
+
+// isEnd reports whether a wait ended because its context did, or its loop.
+func isEnd(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, reconciler.ErrStopped)
+}

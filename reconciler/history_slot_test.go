@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// slot is a reconciler, of which there is one loop after another.
+type slot struct {
+	h          *history
+	index      int
+	target     *historyTarget
+	text       string
+	config     reconciler.Config[*historyRow]
+	running    *instance
+	now        atomic.Pointer[instance]
+	size       int
+	workers    int
+	minBackoff time.Duration
+	perSecond  float64 // of the operation limit, 0 for none
+	groups     bool
+	timeout    bool
+	pool       bool
+}
+
+// historyHealth is that of a loop with a name.
+type historyHealth struct{ health }
+
+func (h *historyHealth) NewScope(name string) cell.Health {
+	if strings.HasPrefix(name, "reconcile") {
+		return h
+	}
+	return &health{}
+}
+
+// instance is one loop.
+type instance struct {
+	loop   *reconciler.Loop[*historyRow]
+	health *historyHealth
+	ctx    context.Context
+	cancel context.CancelFunc
+	ended  chan error
+	// from is the table's revision when it had begun.
+	from statedb.Revision
+	at   atomic.Pointer[time.Time]
+	// stoppedWithin: an operation stopped it.
+	stoppedWithin bool
+	waiting       atomic.Int64
+}
+
+func (i *instance) stopped() bool        { return i.at.Load() != nil }
+func (i *instance) stoppedAt() time.Time { return *i.at.Load() }
+
+func (i *instance) stop(within bool) {
+	now := time.Now()
+	i.stoppedWithin = i.stoppedWithin || within && !i.stopped()
+	i.at.CompareAndSwap(nil, &now)
+	i.cancel()
+}
+
+// newSlot draws how a reconciler is set up.
+func (h *history) newSlot(i int) *slot {
+	rng := h.rng
+	s := &slot{h: h, index: i, minBackoff: 10 * time.Millisecond}
+	x := newHistoryTarget(s)
+	s.target = x
+	x.takes = pick(rng, 0, 40*time.Microsecond, 100*time.Microsecond, time.Millisecond, 5*time.Millisecond)
+	x.trouble = pick(rng, 0, 0, 2, 8)
+	x.heeds = h.one(2)
+	s.size, s.workers = 1+rng.IntN(12), pick(rng, 1, 2, 8)
+	if h.one(25) {
+		s.size = 1000
+	}
+	name := strconv.Itoa(i)
+	options := []reconciler.Option{
+		reconciler.WithName(name),
+		reconciler.WithRoundLimits(s.size, nil),
+		reconciler.WithConcurrency(s.workers),
+		reconciler.WithRetry(s.minBackoff, 200*time.Millisecond),
+		reconciler.WithBlockedRecheck(500 * time.Millisecond),
+		reconciler.WithRefreshing(0, nil),
+		reconciler.WithJournal(8, 32),
+	}
+	var words []string
+	add := func(what string, option reconciler.Option) {
+		words = append(words, what)
+		options = append(options, option)
+	}
+	if h.one(4) {
+		s.groups = true
+		add("groups", reconciler.WithSerialBy(func(r *historyRow) string { return s.groupOf(r.ID) }))
+	}
+	if h.one(4) {
+		add("breaker", reconciler.WithBreaker(reconciler.Breaker{Failures: 3, MaxInterval: 200 * time.Millisecond}))
+	}
+	if h.one(4) {
+		add("refreshing", reconciler.WithRefreshing(pick(rng, 50*time.Millisecond, 300*time.Millisecond), nil))
+	}
+	if h.one(4) {
+		s.timeout = true
+		add("timeout", reconciler.WithTimeout(historyTimeout))
+		if h.one(2) {
+			s.pool = true
+			add("stuck", reconciler.WithMaxStuck(2))
+		}
+	}
+	if h.one(8) {
+		s.perSecond = pick(rng, 500.0, 3000)
+		add("limit", reconciler.WithOperationLimit(rate.NewLimiter(rate.Limit(s.perSecond), 1+rng.IntN(4))))
+	}
+	if h.one(12) {
+		s.perSecond = 200
+		add("rounds", reconciler.WithRoundLimits(s.size, rate.NewLimiter(200, 1)))
+	}
+	add(pick[func() (string, reconciler.Option)](rng,
+		func() (string, reconciler.Option) { return "no pruning", reconciler.WithoutPruning() },
+		func() (string, reconciler.Option) { return "pruning", reconciler.WithPruning(time.Hour) },
+		func() (string, reconciler.Option) {
+			return "pruning often", reconciler.WithPruning(100 * time.Millisecond)
+		},
+	)())
+	s.config = reconciler.Config[*historyRow]{
+		DB: h.db, Table: h.table, Clone: (*historyRow).Clone, SetStatus: s.set, GetStatus: s.get, Options: options,
+	}
+	switch rng.IntN(3) {
+	case 0:
+		words = append(words, "batches")
+		s.config.BatchOperations = historyBatches{x}
+	case 1:
+		words = append(words, "rounds")
+		s.config.RoundOperations = historyRounds{historyBatches{x}}
+	default:
+		s.config.Operations = x
+	}
+	if h.one(3) {
+		words = append(words, "sweeper")
+		s.config.Sweeper = x
+	} else if s.config.Operations == nil {
+		s.config.Pruner = x
+	}
+	s.text = fmt.Sprintf("reconciler %d: rounds of %d, %d workers, %s an operation, trouble %d, %s",
+		i, s.size, s.workers, x.takes, x.trouble, strings.Join(words, ", "))
+	return s
+}
+
+// inLine: the goroutine of the loop runs the operations.
+func (s *slot) inLine() bool { return s.workers == 1 && !s.pool }
+
+func (s *slot) current() *instance { return s.now.Load() }
+
+func (s *slot) groupOf(key uint64) string {
+	if !s.groups {
+		return ""
+	}
+	return strconv.FormatUint(key%3, 10)
+}
+
+func (s *slot) get(r *historyRow) reconciler.Status {
+	if s.h.sets {
+		return r.Set.Get(strconv.Itoa(s.index))
+	}
+	return r.Statuses[s.index]
+}
+
+func (s *slot) set(r *historyRow, st reconciler.Status) *historyRow {
+	if s.h.sets {
+		r.Set = r.Set.Set(strconv.Itoa(s.index), st)
+	} else {
+		r.Statuses[s.index] = st
+	}
+	return r
+}
+
+// start begins a new loop.
+func (s *slot) start() {
+	i := &instance{health: &historyHealth{}, ended: make(chan error, 1)}
+	cfg := s.config
+	cfg.Health = i.health
+	var err error
+	i.loop, err = reconciler.New(cfg)
+	require.NoError(s.h, err)
+	i.ctx, i.cancel = context.WithCancel(s.h.Context())
+	i.from = ^statedb.Revision(0)
+	s.running = i
+	s.now.Store(i)
+	go func() { i.ended <- i.loop.Run(i.ctx) }()
+	synctest.Wait()
+	i.from = s.h.table.Revision(s.h.db.ReadTxn())
+	s.h.record.event("reconciler %d has started", s.index)
+}
+
+// stop ends the loop, and checks what it leaves behind.
+func (s *slot) stop() {
+	i := s.running
+	i.stop(false)
+	defer s.h.record.event("reconciler %d has stopped", s.index)
+	if err := <-i.ended; err != nil {
+		s.h.record.violate("Run: %v", err)
+	}
+	s.resumed()
+	synctest.Wait()
+	if n := i.waiting.Load(); n > 0 {
+		s.h.record.violate("(a) %d wait(s) of %d outlive their loop, which ended at %s", n, s.index, clock(time.Now()))
+	}
+	s.checkStopped(i)
+}
+
+// checkEmpty checks that nothing is left to do, and nobody waits.
+func (s *slot) checkEmpty() {
+	r := s.h.record
+	if level, message, err := s.running.health.now(); level != cell.StatusOK {
+		r.violate("(d) health of %d is %s: %s, %v", s.index, level, message, err)
+	}
+	x := s.running.loop.Snapshot(s.h.Context())
+	for _, c := range append(x.States, x.Lanes...) {
+		if c.Count != 0 {
+			r.violate("(d) reconciler %d holds %+v, %+v", s.index, x.States, x.Lanes)
+			break
+		}
+	}
+	if n := s.running.waiting.Load(); n > 0 {
+		r.violate("(a) %d wait(s) of %d do not end", n, s.index)
+	}
+	ctx, cancel := context.WithTimeout(s.h.Context(), time.Second)
+	defer cancel()
+	if _, err := s.running.loop.WaitAll(ctx, reconciler.Applied); err != nil {
+		r.violate("(a) WaitAll at the end: %v", err)
+	}
+}
+
+// pace is the time that the target needs for an operation, with all its workers.
+func (s *slot) pace() time.Duration {
+	every := s.target.takes / time.Duration(s.workers)
+	if s.perSecond > 0 {
+		every = max(every, time.Duration(float64(time.Second)/s.perSecond))
+	}
+	return max(every, 20*time.Microsecond)
+}
+
+func (s *slot) resume() {
+	s.running.loop.Resume()
+	s.resumed()
+}
+
+// resumed notes that nothing is paused any more.
+func (s *slot) resumed() {
+	r := s.h.record
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.pauses[s.index] {
+		if p := &r.pauses[s.index][i]; p.to.IsZero() {
+			p.to = time.Now()
+		}
+	}
+}
+
+// askAgain wishes anew for what an earlier loop failed to do: a loop knows of no others.
+func (s *slot) askAgain(wtxn statedb.WriteTxn) {
+	for row := range s.h.table.All(wtxn) {
+		if k := s.get(row).Kind; k == reconciler.StatusKindError || k == reconciler.StatusKindBlocked {
+			var kinds [2]wishKind
+			kinds[s.index] = wanted
+			s.h.put(wtxn, row.ID, kinds)
+		}
+	}
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// historyTarget is the target of one reconciler of a history: it holds the number of the
+// wish that was applied, by key, and keeps the record of its operations.
+type historyTarget struct {
+	s *slot
+	// takes is how long an operation does; trouble is in how many of 16 operations
+	// something goes wrong. Neither holds once the history is healed.
+	takes   time.Duration
+	trouble int
+	heeds   bool // batches end with their context
+
+	mu      sync.Mutex
+	state   map[uint64]int
+	tries   map[uint64]uint64     // by key: the outcome is drawn by the number of the try
+	running map[*operation]string // the group
+	calls   map[*time.Time]bool   // by when they began
+	pruning bool
+	// stopIn stops the loop: in an operation when it counts down to 0, or, if it is
+	// stopBetween, after the next DeleteBatch.
+	stopIn int
+}
+
+const stopBetween = -1
+
+func newHistoryTarget(s *slot) *historyTarget {
+	return &historyTarget{
+		s: s, state: map[uint64]int{}, tries: map[uint64]uint64{}, running: map[*operation]string{}, calls: map[*time.Time]bool{},
+	}
+}
+
+func (x *historyTarget) holds() map[uint64]int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return maps.Clone(x.state)
+}
+
+// enter checks (d) at the start of a call, which ends with what is returned: it is not after
+// the stop. What starts at the very moment of the stop is neither early nor late, unless one
+// goroutine does both.
+func (x *historyTarget) enter(op string) (leave func()) {
+	by := x.s.current()
+	if by.stopped() && (x.s.inLine() && by.stoppedWithin || time.Now().After(by.stoppedAt())) {
+		x.s.h.record.violate("(d) %s of %d starts after the stop at %s", op, x.s.index, clock(by.stoppedAt()))
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.pruning {
+		x.s.h.record.violate("(d) %s of %d starts beside a prune", op, x.s.index)
+	}
+	if x.pruning = op == "Prune"; x.pruning {
+		for began := range x.calls {
+			if !x.s.timeout || time.Since(*began) < 2*historyTimeout {
+				x.s.h.record.violate("(d) a prune of %d starts at %s beside a call that began at %s", x.s.index, clock(time.Now()), clock(*began))
+			}
+		}
+	}
+	began := time.Now()
+	x.calls[&began] = true
+	return func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.pruning = x.pruning && op != "Prune"
+		delete(x.calls, &began)
+	}
+}
+
+// sleep lets an operation take its time, and reports what its context says then, unless it
+// does not care.
+func sleep(ctx context.Context, d time.Duration, heeds bool) error {
+	if d == 0 {
+		return nil
+	}
+	if !heeds {
+		time.Sleep(d)
+		return nil
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// do is one operation on one key, which start has noted. What it came to is noted when the
+// call is over that it is part of.
+func (x *historyTarget) do(ctx context.Context, o *operation, row *historyRow, heeds bool) (err error) {
+	x.begin(o, row.ID)
+	err = errPanic
+	defer func() { x.end(o, row, err) }()
+	err = x.try(ctx, o, row.ID, heeds)
+	return err
+}
+
+var errPanic = errors.New("panic")
+
+func (x *historyTarget) start(row *historyRow, revision statedb.Revision, deletes bool) *operation {
+	return x.s.h.record.start(x.s.index, x.s.current(), row.ID, row.Wishes[x.s.index], deletes, revision)
+}
+
+// try takes the time of an operation, and returns what it comes to.
+func (x *historyTarget) try(ctx context.Context, o *operation, key uint64, heeds bool) error {
+	h := x.s.h
+	if h.healed.Load() {
+		return nil
+	}
+	x.mu.Lock()
+	x.tries[key]++
+	rng := rand.New(rand.NewPCG(h.seed, key<<20|x.tries[key]<<1|uint64(x.s.index)))
+	x.mu.Unlock()
+	if err := sleep(ctx, x.takes, heeds); err != nil {
+		return err
+	}
+	if h.calm.Load() || rng.IntN(16) >= x.trouble {
+		return nil
+	}
+	switch rng.IntN(16) {
+	case 0:
+		panic("out of cheese")
+	case 1, 2:
+		return reconciler.Requeue(30 * time.Millisecond)
+	case 3:
+		return reconciler.Requeue(0)
+	case 4, 5:
+		return reconciler.Blocked("gate", h.gateNow())
+	case 6:
+		return reconciler.RetryAfter(errors.New("later"), 20*time.Millisecond)
+	case 7:
+		return sleep(ctx, 3*x.takes, heeds)
+	case 8:
+		// It ignores its deadline.
+		time.Sleep(5 * historyTimeout)
+	case 9:
+		if _, has := ctx.Deadline(); has {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+	case 10:
+		if !o.deletes {
+			return reconciler.TerminalError(errors.New("never"))
+		}
+	case 11:
+		return fmt.Errorf("no %d", rng.IntN(3))
+	default:
+		return errors.New("no")
+	}
+	return nil
+}
+
+func (x *historyTarget) begin(o *operation, key uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	group := x.s.groupOf(key)
+	x.running[o] = group
+	if group != "" {
+		for other, g := range x.running {
+			if other != o && g == group {
+				x.s.h.record.violate("(d) an operation of key %d at %d starts beside another of its group", key, x.s.index)
+			}
+		}
+	}
+	if x.stopIn > 0 {
+		if x.stopIn--; x.stopIn == 0 {
+			x.s.current().stop(true)
+		}
+	}
+}
+
+// end changes what the target holds.
+func (x *historyTarget) end(o *operation, row *historyRow, err error) {
+	x.mu.Lock()
+	delete(x.running, o)
+	if err == nil || !failed(err) {
+		if o.deletes {
+			delete(x.state, row.ID)
+		} else {
+			x.state[row.ID] = row.Wishes[x.s.index]
+		}
+	}
+	x.mu.Unlock()
+}
+
+// single is a call for one key.
+func (x *historyTarget) single(ctx context.Context, row *historyRow, revision statedb.Revision, deletes bool) error {
+	o, err := x.start(row, revision, deletes), errPanic
+	defer func() { x.s.h.record.end(o, err) }()
+	err = x.do(ctx, o, row, true)
+	return err
+}
+
+func (x *historyTarget) Update(ctx context.Context, _ statedb.ReadTxn, revision statedb.Revision, row *historyRow) error {
+	defer x.enter("Update")()
+	return x.single(ctx, row, revision, false)
+}
+
+func (x *historyTarget) Delete(ctx context.Context, _ statedb.ReadTxn, revision statedb.Revision, row *historyRow) error {
+	defer x.enter("Delete")()
+	return x.single(ctx, row, revision, true)
+}
+
+// Prune checks (d): what it is given contains every row for which an operation has started.
+func (x *historyTarget) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*historyRow, statedb.Revision]) error {
+	defer x.enter("Prune")()
+	given := map[uint64]bool{}
+	for row := range rows {
+		given[row.ID] = true
+	}
+	began := time.Now()
+	if !x.s.h.healed.Load() {
+		time.Sleep(x.takes)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	r := x.s.h.record
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !x.s.h.initialized.Load() {
+		r.violateLocked("(d) prune before the table is initialised")
+	}
+	for key, l := range r.ledgers[x.s.index] {
+		if n := len(l.operations); n > 0 && !given[key] {
+			if o := l.operations[n-1]; !o.deletes && l.latest().number == o.wish {
+				r.violateLocked("(d) a prune at %s is not given key %d\n%s", clock(began), key, l)
+			}
+		}
+		for _, w := range l.wishes {
+			if !given[key] && w.kind == deleted && !w.at.After(began) {
+				l.pruned = max(l.pruned, w.number)
+			}
+		}
+	}
+	for key := range x.state {
+		if !given[key] {
+			delete(x.state, key)
+		}
+	}
+	return nil
+}
+
+// List is that of a reconciler.Sweeper.
+func (x *historyTarget) List(_ context.Context, _ statedb.ReadTxn, yield func(*historyRow) bool) error {
+	defer x.enter("List")()
+	if !x.s.h.initialized.Load() {
+		x.s.h.record.violate("(d) sweep before the table is initialised")
+	}
+	for key := range x.holds() {
+		if !yield(&historyRow{ID: key}) {
+			break
+		}
+	}
+	return nil
+}
+
+// historyBatches has operations for batches.
+type historyBatches struct{ *historyTarget }
+
+// work works off what is in a call. If it panics, all that has no result yet has failed.
+func (b historyBatches) work(ctx context.Context, deletes, updates []reconciler.BatchEntry[*historyRow]) {
+	var operations []*operation
+	each := func(f func(i int, e *reconciler.BatchEntry[*historyRow], deletes bool)) {
+		for i := range updates {
+			f(i, &updates[i], false)
+		}
+		for i := range deletes {
+			f(len(updates)+i, &deletes[i], true)
+		}
+	}
+	panics := errPanic
+	defer func() {
+		each(func(i int, e *reconciler.BatchEntry[*historyRow], deletes bool) {
+			if i == len(operations) {
+				operations = append(operations, b.start(e.Object, e.Revision, deletes))
+			}
+			err := e.Result
+			if err == nil {
+				err = panics
+			}
+			b.s.h.record.end(operations[i], err)
+		})
+	}()
+	each(func(i int, e *reconciler.BatchEntry[*historyRow], deletes bool) {
+		operations = append(operations, b.start(e.Object, e.Revision, deletes))
+		e.Result = b.do(ctx, operations[i], e.Object, b.heeds)
+	})
+	panics = nil
+}
+
+func (b historyBatches) UpdateBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*historyRow]) {
+	defer b.enter("UpdateBatch")()
+	b.work(ctx, nil, batch)
+}
+
+func (b historyBatches) DeleteBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*historyRow]) {
+	defer b.enter("DeleteBatch")()
+	b.work(ctx, batch, nil)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopIn == stopBetween {
+		b.stopIn = 0
+		b.s.current().stop(true)
+	}
+}
+
+// historyRounds has operations for whole rounds.
+type historyRounds struct{ historyBatches }
+
+func (r historyRounds) ProcessRound(ctx context.Context, _ statedb.ReadTxn, deletes, updates []reconciler.BatchEntry[*historyRow]) {
+	defer r.enter("ProcessRound")()
+	r.work(ctx, deletes, updates)
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// TestPromisesHoldInRandomHistories runs many short random histories: a table, one or two
+// reconcilers of it, writers, third parties that rewrite rows, waits, pauses, stops and new
+// starts. The writers and the targets keep a record (history_record_test.go), and by that
+// are checked:
+//
+//	(a) A wait that ends without an error does so when what was owed up to its revision as
+//	    it began is attempted, or applied, or wished otherwise since; Attempted counts what
+//	    is paused, and waits for revisions what waits for its minimum backoff. What is not
+//	    applied is listed as owed. All waits end.
+//	(b) Of a key, no operation starts on an older wish or revision than one before it.
+//	(c) While writers ask for as much as the target can do, or twice that, what was there
+//	    before gets a quarter of the operations, and what is ready stays within six rounds.
+//	(d) When the writers stop and the target works, every row is Done, the target equals the
+//	    table, health is well and the reconciler holds nothing. Operations of a key, or a
+//	    group, never overlap, nor does a prune with any; a prune comes after initialisation
+//	    and is given every row that was worked on. None is on a row without a status. None
+//	    starts after the stop, and the outcome of each before it is written.
+//
+// STATEKEEL_HISTORIES is how many there are, STATEKEEL_HISTORY the seed of the only one: what
+// every party does is drawn from it, if not how they interleave, so -count may be of help.
+func TestPromisesHoldInRandomHistories(t *testing.T) {
+	if one := os.Getenv("STATEKEEL_HISTORY"); one != "" {
+		seed, err := strconv.ParseUint(one, 10, 64)
+		require.NoError(t, err)
+		runHistory(t, seed)
+		return
+	}
+	n, groups := 300, 4
+	if text := os.Getenv("STATEKEEL_HISTORIES"); text != "" {
+		var err error
+		n, err = strconv.Atoi(text)
+		require.NoError(t, err)
+	}
+	first := rand.Uint64() >> 1
+	t.Logf("%d histories, seeds from %d", n, first)
+	var failed atomic.Int64
+	for g := range groups {
+		t.Run(fmt.Sprintf("group %d", g), func(t *testing.T) {
+			t.Parallel()
+			for i := g; i < n && failed.Load() < maxFailed; i += groups {
+				if !runHistory(t, first+uint64(i)) {
+					failed.Add(1)
+				}
+			}
+		})
+	}
+}
+
+// maxFailed is how many histories may fail before no more are run.
+const maxFailed = 10
+
+// runHistory runs one history in a bubble. Whatever goes wrong names the seed.
+func runHistory(t *testing.T, seed uint64) (well bool) {
+	hung := time.AfterFunc(time.Minute, func() { panic(fmt.Sprintf("history %d hangs", seed)) })
+	defer hung.Stop()
+	defer func() {
+		if p := recover(); p != nil {
+			panic(fmt.Sprintf("history %d: %v", seed, p))
+		}
+	}()
+	var h *history
+	synctest.Test(t, func(t *testing.T) {
+		h = newHistory(t, seed)
+		h.run()
+	})
+	if len(h.record.violations) > 0 {
+		events := h.record.events[max(0, len(h.record.events)-100):]
+		t.Errorf("STATEKEEL_HISTORY=%d: %s\n%s\n    %s", seed, h, strings.Join(h.record.violations, "\n"), strings.Join(events, "\n    "))
+		return false
+	}
+	return true
+}
+
+// historyRow is a row with a status for each of two reconcilers, or a set of both. Wishes
+// has the number of the wish that each of them is to carry out.
+type historyRow struct {
+	ID       uint64
+	Wishes   [2]int
+	Statuses [2]reconciler.Status
+	Set      reconciler.StatusSet
+}
+
+func (r *historyRow) Clone() *historyRow    { c := *r; return &c }
+func (r *historyRow) TableHeader() []string { return []string{"ID"} }
+func (r *historyRow) TableRow() []string    { return []string{strconv.FormatUint(r.ID, 10)} }
+
+var historyIndex = statedb.Index[*historyRow, uint64]{
+	Name:       "id",
+	FromObject: func(r *historyRow) index.KeySet { return index.NewKeySet(index.Uint64(r.ID)) },
+	FromKey:    index.Uint64,
+	FromString: index.Uint64String,
+	Unique:     true,
+}
+
+const historyTimeout = 20 * time.Millisecond
+
+// history is one random history.
+type history struct {
+	*testing.T
+	seed   uint64
+	rng    *rand.Rand // of the driver
+	db     *statedb.DB
+	table  statedb.RWTable[*historyRow]
+	record *record
+	slots  []*slot
+	// sets: rows have a set of statuses.
+	sets     bool
+	markInit func(statedb.WriteTxn)
+	writers  sync.WaitGroup
+	// calm: the targets make no trouble; healed: they are quick as well.
+	calm, healed, initialized atomic.Bool
+	// rewrites: somebody rewrites rows without asking for anything.
+	rewrites atomic.Bool
+	parts    uint64
+
+	mu   sync.Mutex
+	gate chan struct{}
+}
+
+func newHistory(t *testing.T, seed uint64) *history {
+	h := &history{
+		T: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), db: statedb.New(), record: newRecord(), gate: make(chan struct{}),
+	}
+	require.NoError(t, h.db.Start())
+	t.Cleanup(func() { require.NoError(t, h.db.Stop()) })
+	var err error
+	h.table, err = statedb.NewTable(h.db, "rows", historyIndex)
+	require.NoError(t, err)
+	h.sets = h.one(3)
+	if h.one(2) {
+		h.write(func(wtxn statedb.WriteTxn) { h.markInit = h.table.RegisterInitializer(wtxn, "history") })
+	} else {
+		h.initialized.Store(true)
+	}
+	for i := range 1 + h.rng.IntN(2) {
+		h.slots = append(h.slots, h.newSlot(i))
+	}
+	return h
+}
+
+// one is true one time in n.
+func (h *history) one(n int) bool { return h.rng.IntN(n) == 0 }
+
+func pick[T any](rng *rand.Rand, values ...T) T { return values[rng.IntN(len(values))] }
+
+// String says how the history is set up.
+func (h *history) String() string {
+	var texts []string
+	for _, s := range h.slots {
+		texts = append(texts, s.text)
+	}
+	return fmt.Sprintf("sets %t, %s", h.sets, strings.Join(texts, "; "))
+}
+
+func (h *history) write(f func(wtxn statedb.WriteTxn)) {
+	wtxn := h.db.WriteTxn(h.table)
+	f(wtxn)
+	wtxn.Commit()
+}
+
+// put writes a row that asks for the kinds.
+func (h *history) put(wtxn statedb.WriteTxn, key uint64, kinds [2]wishKind) {
+	row, _, found := h.table.Get(wtxn, historyIndex.Query(key))
+	if found {
+		row = row.Clone()
+	} else {
+		row = &historyRow{ID: key, Set: reconciler.NewStatusSet()}
+	}
+	number := 0
+	for _, s := range h.slots {
+		kind := kinds[s.index]
+		if kind == kept && !found {
+			kind = wanted
+		}
+		kinds[s.index] = kind
+		switch kind {
+		case kept:
+			h.rewrites.Store(true)
+			continue
+		case wanted:
+			s.set(row, reconciler.StatusPending())
+		case vouched:
+			s.set(row, reconciler.StatusDone())
+		case unset:
+			s.set(row, reconciler.Status{})
+		}
+		if number == 0 {
+			number = h.record.number()
+		}
+		row.Wishes[s.index] = number
+	}
+	_, _, err := h.table.Insert(wtxn, row)
+	require.NoError(h, err)
+	for _, s := range h.slots {
+		if kinds[s.index] != kept {
+			h.record.wish(s.index, key, number, kinds[s.index], h.table.Revision(wtxn))
+		}
+	}
+}
+
+var bothWanted = [2]wishKind{wanted, wanted}
+
+func (h *history) remove(wtxn statedb.WriteTxn, key uint64) {
+	_, found, err := h.table.Delete(wtxn, &historyRow{ID: key})
+	require.NoError(h, err)
+	if !found {
+		return
+	}
+	number := h.record.number()
+	for _, s := range h.slots {
+		h.record.wish(s.index, key, number, deleted, h.table.Revision(wtxn))
+	}
+}
+
+func (h *history) gateNow() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.gate
+}
+
+// open releases what is blocked.
+func (h *history) open() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.gate)
+	h.gate = make(chan struct{})
+}
+
+// part begins a goroutine that writes, with randomness of its own.
+func (h *history) part(f func(rng *rand.Rand)) {
+	h.parts++
+	rng := rand.New(rand.NewPCG(h.seed, h.parts))
+	h.writers.Go(func() { f(rng) })
+}
+
+// run is the history: perhaps a flood, then events, then the end.
+func (h *history) run() {
+	for _, s := range h.slots {
+		s.start()
+	}
+	if h.one(6) {
+		h.flood()
+	}
+	for range 10 + h.rng.IntN(25) {
+		h.event()
+		if h.one(3) {
+			synctest.Wait()
+		}
+	}
+	h.settle()
+}
+
+// settle ends a history, and checks (d).
+func (h *history) settle() {
+	h.writers.Wait()
+	if !h.initialized.Load() {
+		h.initialize()
+	}
+	h.healed.Store(true)
+	for _, s := range h.slots {
+		s.resume()
+		require.NoError(h, s.running.loop.Reconfigure(func(set *reconciler.Settings) {
+			set.RefreshInterval, set.OperationLimiter, set.RoundLimiter = 0, nil, nil
+		}))
+	}
+	h.open()
+	// Waits may be for revisions that are yet to come.
+	for range 4 {
+		h.write(func(wtxn statedb.WriteTxn) { h.put(wtxn, 1, bothWanted) })
+	}
+	// What failed for good, or what an earlier loop left, is asked for again.
+	for range 2 {
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		for _, s := range h.slots {
+			h.write(s.askAgain)
+		}
+	}
+	time.Sleep(time.Second)
+	synctest.Wait()
+	for _, s := range h.slots {
+		s.checkConverged(false)
+		s.checkEmpty()
+		s.running.loop.Prune()
+	}
+	time.Sleep(time.Second)
+	synctest.Wait()
+	for _, s := range h.slots {
+		s.checkConverged(true)
+		s.stop()
+	}
+}
+
+func (h *history) initialize() {
+	h.initialized.Store(true)
+	h.write(h.markInit)
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// hookedTable calls hook after the loop has taken the transaction of a round and before main
+// takes its snapshot of that: it stands for any pause of the goroutine there.
+type hookedTable struct {
+	statedb.RWTable[*object]
+	hook *atomic.Pointer[func()]
+}
+
+func (t hookedTable) Changes(wtxn statedb.WriteTxn) (statedb.ChangeIterator[*object], error) {
+	it, err := t.RWTable.Changes(wtxn)
+	return hookedIterator{it, t.hook}, err
+}
+
+type hookedIterator struct {
+	statedb.ChangeIterator[*object]
+	hook *atomic.Pointer[func()]
+}
+
+func (i hookedIterator) Next(txn statedb.ReadTxn) (iter.Seq2[statedb.Change[*object], statedb.Revision], <-chan struct{}) {
+	if f := i.hook.Swap(nil); f != nil {
+		(*f)()
+	}
+	return i.ChangeIterator.Next(txn)
+}
+
+// rewrite writes a row as another reconciler does: with the same status.
+func (e *env) rewrite(id uint64) statedb.Revision {
+	return e.write(func(wtxn statedb.WriteTxn) {
+		o, _, _ := e.table.Get(wtxn, idIndex.Query(id))
+		o = o.Clone().SetOther(reconciler.StatusDone())
+		_, _, err := e.table.Insert(wtxn, o)
+		require.NoError(e, err)
+	})
+}
+
+// A wait that begins between the transaction of a round and main's snapshot of it is for a
+// revision after that snapshot: it covers rows that are written again before the next.
+func TestWaitThatBeginsWhileASnapshotIsTakenIsForTheNext(t *testing.T) {
+	for _, m := range []reconciler.Milestone{reconciler.Attempted, reconciler.Applied} {
+		t.Run(m.String(), func(t *testing.T) {
+			var hook atomic.Pointer[func()]
+			inBubble(t, func(e *env) {
+				e.target.taking(func(c call) time.Duration { return 50 * time.Millisecond })
+				var over <-chan waited
+				began := make(chan struct{})
+				f := func() {
+					r := e.put(1, 2) // the row that the wait is for
+					over = e.wait(r, m)
+					synctest.Wait()
+					close(began)
+				}
+				hook.Store(&f)
+				e.put(1, 1)
+				time.Sleep(10 * time.Millisecond) // row 1 is being run
+				<-began
+				e.put(1, ids(3, 10)...)
+				e.rewrite(2)
+				w := <-over
+				require.NoError(e, w.err)
+				_, has := e.target.holds()[2]
+				require.True(e, has, "row 2 was pending when the wait was called, and is not in the target; waited %s", w.took)
+				e.pass(time.Minute)
+			}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Table = hookedTable{cfg.Table, &hook} })
+		})
+	}
+}
+
+// Both cursors come to deletions, and neither keeps the other from going on.
+func TestMainPassesItsDeletionsBesideATip(t *testing.T) {
+	for _, workers := range []int{1} {
+		for shift := range uint64(2) {
+			t.Run(fmt.Sprintf("workers %d, shift %d", workers, shift), func(t *testing.T) {
+				inBubble(t, func(e *env) {
+					const took = 10 * time.Millisecond
+					e.put(1, ids(1, 20_000)...)
+					e.pass(time.Minute)
+					e.target.takes(took)
+					for i := range shift {
+						e.put(1, 50_001+i)
+						e.pass(time.Second)
+					}
+					e.pass(time.Second)
+					e.write(func(wtxn statedb.WriteTxn) {
+						for i := range uint64(3000) {
+							_, _, err := e.table.Delete(wtxn, &object{ID: 1 + i})
+							require.NoError(e, err)
+							_, _, err = e.table.Insert(wtxn, &object{ID: 30_001 + i, Value: 1, Status: reconciler.StatusPending()})
+							require.NoError(e, err)
+						}
+					})
+					each := took / time.Duration(workers)
+					gone, fresh := uint64(4000), uint64(100_000)
+					const total = 40 * time.Second
+					var last, before int
+					for i := range uint64(total / (each / 2)) {
+						time.Sleep(each / 2)
+						e.put(1, fresh+i)
+						e.remove(gone + i%16_000)
+						if i == uint64(total/(each/2))/2 {
+							before = e.notDone(ids(30_001, 33_000)...)
+						}
+					}
+					last = e.notDone(ids(30_001, 33_000)...)
+					require.True(e, last == 0 || last < before, "of 3000 rows of the backlog %d were not done after half of the time, and %d after all", before, last)
+				}, nil, reconciler.WithConcurrency(workers))
+			})
+		}
+	}
+}
+
+func TestMainPassesItsDeletionsBesideATipInSmallRounds(t *testing.T) {
+	for _, size := range []int{1} {
+		for shift := range uint64(2) {
+			t.Run(fmt.Sprintf("size %d, shift %d", size, shift), func(t *testing.T) {
+				inBubble(t, func(e *env) {
+					const took = 2 * time.Millisecond
+					e.put(1, ids(1, 20_000)...)
+					e.pass(time.Minute)
+					e.target.takes(took)
+					e.put(1, ids(50_001, 50_000+shift)...)
+					e.pass(time.Second)
+					e.write(func(wtxn statedb.WriteTxn) {
+						for i := range uint64(100) {
+							_, _, err := e.table.Delete(wtxn, &object{ID: 1 + i})
+							require.NoError(e, err)
+							_, _, err = e.table.Insert(wtxn, &object{ID: 30_001 + i, Value: 1, Status: reconciler.StatusPending()})
+							require.NoError(e, err)
+						}
+					})
+					const total = 20 * time.Second
+					var last, before int
+					for i := range uint64(total / (took / 2)) {
+						time.Sleep(took / 2)
+						e.put(1, 100_000+i)
+						e.remove(1000 + i%19_000)
+						if i == uint64(total/(took/2))/2 {
+							before = e.notDone(ids(30_001, 30_100)...)
+						}
+					}
+					last = e.notDone(ids(30_001, 30_100)...)
+					require.True(e, last == 0 || last < before, "of 100 rows of the backlog %d were not done after 10 s, and %d after 20 s", before, last)
+				}, nil, reconciler.WithRoundLimits(size, nil))
+			})
+		}
+	}
+}
+
+// An operation that was left behind holds up nothing but its object, also when workers are
+// turned off.
+func TestStuckOperationHoldsUpNothingWithoutWorkers(t *testing.T) {
+	inBubble(t, func(e *env) {
+		free := make(chan struct{})
+		e.target.stuckAfter = 200 * time.Millisecond
+		e.target.mu.Lock()
+		e.target.before = func(_ context.Context, c call) {
+			if c.id == 1 {
+				<-free
+			}
+		}
+		e.target.mu.Unlock()
+		e.put(1, 1)
+		e.pass(time.Minute)
+		require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.Concurrency = 1 }))
+		e.put(1, ids(2, 5)...)
+		e.pass(time.Hour)
+		n := e.notDone(ids(2, 5)...)
+		x := e.loop.Explain(e.Context(), "2")
+		close(free)
+		e.pass(time.Minute)
+		require.Zero(e, n, "rows that wait for a stuck operation on another: %s: %s", x.State, x.Why)
+	}, nil, reconciler.WithConcurrency(8), reconciler.WithTimeout(100*time.Millisecond))
+}
+
+// The mean that decides on a tip goes back to when main fell behind: a target that becomes slow
+// in the middle of a long load gets its tip late.
+func TestNewRowGetsAheadOfATargetThatBecomesSlow(t *testing.T) {
+	for _, quick := range []uint64{1000, 100_000} {
+		t.Run(fmt.Sprint(quick), func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.target.taking(func(c call) time.Duration {
+					if c.id <= quick || c.id > 1<<30 {
+						return 0
+					}
+					return 10 * time.Millisecond
+				})
+				e.put(1, ids(1, quick+5000)...)
+				e.pass(time.Second)
+				e.put(1, 1<<31)
+				began := time.Now()
+				for e.kind(1<<31) != reconciler.StatusKindDone && time.Since(began) < time.Minute {
+					time.Sleep(10 * time.Millisecond)
+				}
+				require.Less(e, time.Since(began), time.Second, "until a new row is done")
+				e.pass(time.Hour)
+			}, nil)
+		})
+	}
+}
+
+// Main reads a snapshot in pieces: it goes over the same sequence of changes again after it
+// has left it. The comment of statedb's Next calls the sequence single-use; v0.8.3 goes on where
+// it was left, and this test says so if a later version does not.
+func TestSequenceOfChangesGoesOnAfterABreak(t *testing.T) {
+	e := newEnv(t)
+	wtxn := e.db.WriteTxn(e.table)
+	changes, err := e.table.Changes(wtxn)
+	require.NoError(t, err)
+	wtxn.Commit()
+	defer changes.Close()
+	e.put(1, ids(1, 5)...)
+	rest, _ := changes.Next(e.db.ReadTxn())
+	e.put(1, 6)
+	var read []uint64
+	for range 3 {
+		for change := range rest {
+			read = append(read, change.Object.ID)
+			if len(read)%2 == 0 {
+				break
+			}
+		}
+	}
+	require.Equal(t, ids(1, 5), read, "all of the snapshot, and nothing of the next")
+}
