@@ -10,6 +10,9 @@
 // module), and fail if either run fails or if their transcripts differ. Another test goes
 // over the exported names of both packages, and over the programs for their use.
 //
+// The peer's own tests that use it from outside are run in the same way, from the source in
+// the module cache.
+//
 // Where Statekeel means to differ, the programs hold for both sides, by asserting less:
 //
 //	what                        v0.8.3                              Statekeel
@@ -27,11 +30,9 @@
 //	minimum backoff above the   accepted                            Register returns an error
 //	  maximum, limiter of
 //	  burst 0
-//	insert and delete before    Delete is called                    nothing is called
-//	  the reconciler runs
 //	rounds for an insert        three, so three are counted         one
-//	revision a wait returns     of the last change read             may have the status
-//	                                                                  writes since in it
+//	revision a wait returns     of the last change read             of the last change that
+//	  while something is owed                                         asked for something
 //	reading an unknown kind     Unset                               an error
 //	StatusKind                  a struct, its values variables,     an integer, its values
 //	                              marshals as JSON and YAML           constants, marshals as text

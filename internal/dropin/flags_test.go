@@ -18,7 +18,10 @@ const peerPath = "github.com/cilium/statedb/reconciler"
 // targetPath is the import path that replaces it. Setting it to peerPath tries the driver
 // on itself.
 var targetPath = flag.String("dropin.target", "github.com/statekeel/statekeel/reconciler",
-	"import path to run the programs with")
+	"import path to run the programs and the peer's own tests with")
+
+// peerCount is for races that show themselves in one run of many.
+var peerCount = flag.Int("dropin.count", 1, "how often to run the peer's own tests")
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)

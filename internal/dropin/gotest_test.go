@@ -26,11 +26,18 @@ type testRun struct {
 	tests map[string]*testResult
 }
 
-// testResult is what came of one test. One that was cut off by a crash did not pass.
+// testResult is what came of one test. One that was skipped, or cut off by a crash, did
+// not pass.
 type testResult struct {
-	passed     bool
+	// passed is of the last run.
+	passed bool
+	// passes is how often it passed: at most the count that "go test" was given.
+	passes int
+	// output is that of all its runs, but for those that passed before the last.
 	output     string
 	transcript []string
+	// kept is how much of the output is of runs that did not pass.
+	kept int
 }
 
 // testEvent is a line of "go test -json"; see "go doc test2json".
@@ -41,7 +48,13 @@ type testEvent struct {
 // runPrograms runs the programs by the go command, with its further arguments.
 func runPrograms(t *testing.T, args ...string) testRun {
 	t.Helper()
-	args = slices.Concat([]string{"test", "-json", "-count=1", "-timeout=5m"}, buildFlags(), args, []string{"./" + programsDir})
+	return runTests(t, slices.Concat([]string{"-count=1", "-timeout=5m"}, args, []string{"./" + programsDir})...)
+}
+
+// runTests runs the tests of one package by the go command, with its further arguments.
+func runTests(t *testing.T, args ...string) testRun {
+	t.Helper()
+	args = slices.Concat([]string{"test", "-json"}, buildFlags(), args)
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -78,10 +91,16 @@ func parseEvents(t *testing.T, events io.Reader) testRun {
 			run.tests[e.Test] = test
 		}
 		switch e.Action {
+		case "run":
+			if test.passed {
+				test.output = test.output[:test.kept]
+			}
+			test.passed, test.kept = false, len(test.output)
 		case "output":
 			test.output += e.Output
 		case "pass":
 			test.passed = true
+			test.passes++
 		case "attr":
 			if e.Key == "transcript" {
 				test.transcript = append(test.transcript, e.Value)
@@ -120,19 +139,31 @@ func TestEventsAreSortedByTest(t *testing.T) {
 {"Action":"fail","Package":"p","Test":"TestA/sub"}
 {"Action":"fail","Package":"p","Test":"TestA"}
 {"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"b1\n"}
+{"Action":"fail","Package":"p","Test":"TestB"}
+{"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"b2\n"}
 {"Action":"pass","Package":"p","Test":"TestB"}
+{"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"b3\n"}
+{"Action":"pass","Package":"p","Test":"TestB"}
+{"Action":"run","Package":"p","Test":"TestSkipped"}
+{"Action":"skip","Package":"p","Test":"TestSkipped"}
 {"Action":"run","Package":"p","Test":"TestCutOff"}
 {"Action":"output","Package":"p","Output":"FAIL\n"}
 {"Action":"fail","Package":"p"}
 `))
 	assert.False(t, run.passed)
 	assert.Equal(t, "FAIL\n", run.output)
-	assert.Equal(t, []string{"TestA", "TestB", "TestCutOff"}, run.children(""))
+	assert.Equal(t, []string{"TestA", "TestB", "TestCutOff", "TestSkipped"}, run.children(""))
 	assert.Equal(t, []string{"TestA/sub"}, run.children("TestA"))
 	assert.Equal(t, []string{"rows 1"}, run.tests["TestA"].transcript)
 	assert.Equal(t, "a1\n", run.tests["TestA"].output)
 	assert.False(t, run.tests["TestA"].passed)
 	assert.True(t, run.tests["TestB"].passed)
+	assert.Equal(t, 2, run.tests["TestB"].passes)
+	assert.Equal(t, "b1\nb3\n", run.tests["TestB"].output)
+	assert.False(t, run.tests["TestSkipped"].passed)
 	assert.False(t, run.tests["TestCutOff"].passed)
 
 	assert.True(t, parseEvents(t, strings.NewReader(`{"Action":"pass","Package":"p"}`)).passed)
