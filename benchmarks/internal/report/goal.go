@@ -24,16 +24,17 @@ type goal struct {
 type against int8
 
 const (
-	itself       against = iota // the figure as it is
-	ratioToPeer                 // divided by the peer's better variant's
-	ratioToFloor                // divided by the floor's
-	ratioToOne                  // divided by that of Statekeel with its defaults, so with one worker
-	ratioToBare                 // divided by that of Statekeel with nothing that shows what it does
-	beyondFloor                 // less the floor's
-	beyondPeer                  // less the peer's
-	ratioToKube                 // divided by that of controller-runtime with as many workers
-	ratioToXP                   // divided by that of crossplane-runtime with as many workers
-	beyondUpdate                // less that of bare operations on the same loop and rows
+	itself            against = iota // the figure as it is
+	ratioToPeer                      // divided by the peer's better variant's
+	ratioToFloor                     // divided by the floor's
+	ratioToOne                       // divided by that of Statekeel with its defaults, so with one worker
+	ratioToBare                      // divided by that of Statekeel with nothing that shows what it does
+	beyondFloor                      // less the floor's
+	beyondPeer                       // less the peer's
+	ratioToKube                      // divided by that of controller-runtime with as many workers
+	ratioToXP                        // divided by that of crossplane-runtime with as many workers
+	growthBeyondFloor                // less the floor's, as a multiple of the same with a tenth of the rows
+	beyondUpdate                     // less that of bare operations on the same loop and rows
 )
 
 func goals() []goal {
@@ -44,6 +45,12 @@ func goals() []goal {
 		{"noop-batch", "throughput", ratioToPeer, 1.2, workload.More},
 		{"noop-batch", "throughput", ratioToFloor, 0.92, workload.More},
 		{"noop-batch", "allocs", beyondFloor, 1, workload.Less},
+		{"noop-10m", "cpu", growthBeyondFloor, 1.1, workload.Less},
+		{"noop-10m", "throughput", ratioToPeer, 1.1, workload.More},
+		{"load-15us", "insert_wall", ratioToPeer, 1, workload.Less},
+		{"load-15us", "insert_cpu", ratioToPeer, 1, workload.Less},
+		{"load-15us", "delete_wall", ratioToPeer, 1, workload.Less},
+		{"load-15us", "delete_cpu", ratioToPeer, 1, workload.Less},
 		{"failing-10k", "cpu", itself, 2.5, workload.Less},
 		{"failing-30k", "cpu", itself, 2.5, workload.Less},
 		{"failing-100k", "cpu", itself, 2.5, workload.Less},
@@ -100,6 +107,7 @@ func (g goal) answer(r *series.Result) (answer, bool) {
 	var (
 		value float64
 		unit  = metric.Unit
+		bound = g.bound
 		than  string
 	)
 	switch g.against {
@@ -118,21 +126,30 @@ func (g goal) answer(r *series.Result) (answer, bool) {
 			return answer{}, false
 		}
 		value, than = own.Median-r.Figure(other, g.metric).Median, " beyond "+other
+	case growthBeyondFloor:
+		other, fewer := g.other(r, metric), g.metric+workload.AmongFewer
+		if other == "" || r.Figure(ours, fewer).Runs == 0 {
+			return answer{}, false
+		}
+		value = own.Median - r.Figure(other, g.metric).Median
+		base := max(0, r.Figure(ours, fewer).Median-r.Figure(other, fewer).Median)
+		bound = g.bound * base
+		than = fmt.Sprintf(" beyond %s (%s x the %s of %s)", other, number(g.bound), number(base), fewer)
 	}
 	a := answer{
-		wanted:   fmt.Sprintf("%s %s %s%s", atMost(g.better), number(g.bound), unit, than),
+		wanted:   fmt.Sprintf("%s %s %s%s", atMost(g.better), number(bound), unit, than),
 		measured: fmt.Sprintf("%s %s", number(value), unit),
 	}
 	if ours != subject.Statekeel {
 		a.measured += " by " + ours
 	}
 	if g.better == workload.More {
-		a.met = value >= g.bound
+		a.met = value >= bound
 	} else {
-		a.met = value <= g.bound && !own.AtLeast
+		a.met = value <= bound && !own.AtLeast
 	}
 	if !a.met {
-		a.shortfall = shortfall(value-g.bound, g.bound, unit)
+		a.shortfall = shortfall(value-bound, bound, unit)
 	}
 	return a, true
 }

@@ -150,6 +150,30 @@ func TestAGoalOfAnAdapterComparesWithWhatItIsBeside(t *testing.T) {
 	}
 }
 
+func TestAGoalOfGrowthComparesWithFewerRows(t *testing.T) {
+	result := func(ours, floor, oursFewer, floorFewer float64) *series.Result {
+		both := func(cpu, fewer float64) []workload.Figures {
+			return []workload.Figures{append(figure("cpu", workload.Less, cpu),
+				figure("cpu"+workload.AmongFewer, workload.Less, fewer)...)}
+		}
+		return results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel, subject.Floor}},
+			map[string][]workload.Figures{subject.Statekeel: both(ours, oursFewer), subject.Floor: both(floor, floorFewer)})
+	}
+	for _, c := range []struct {
+		result *series.Result
+		want   answer
+	}{
+		{result(5, 3, 4, 2), answer{"at most 2.20 us beyond floor (1.10 x the 2.00 of cpu_1m)", "2.00 us", true, ""}},
+		{result(6.3, 3, 4, 2), answer{"at most 2.20 us beyond floor (1.10 x the 2.00 of cpu_1m)", "3.30 us", false, "short by 50.0 %"}},
+		// Less than the floor is as good as nothing beyond it.
+		{result(4, 3, 2, 3), answer{"at most 0 us beyond floor (1.10 x the 0 of cpu_1m)", "1.00 us", false, "short by 1.00 us"}},
+	} {
+		got, ok := goal{"w", "cpu", growthBeyondFloor, 1.1, workload.Less}.answer(c.result)
+		require.True(t, ok)
+		assert.Equal(t, c.want, got)
+	}
+}
+
 func TestTheGoalOfManagedResourcesIsAgainstThePackageAsItComes(t *testing.T) {
 	r := results(t, workload.Workload{
 		Name: "w", Contenders: []string{subject.StatekeelManaged, subject.Crossplane, subject.CrossplaneCopied},
@@ -175,12 +199,19 @@ func TestAGoalIsNotMetByAWaitThatWasGivenUp(t *testing.T) {
 func TestAGoalWithoutItsContenderHasNoAnswer(t *testing.T) {
 	alone := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel}},
 		map[string][]workload.Figures{subject.Statekeel: {figure("cpu", workload.Less, 1)}})
-	for _, a := range []against{ratioToPeer, ratioToFloor, ratioToBare, ratioToKube, ratioToXP, beyondPeer, beyondFloor} {
+	for _, a := range []against{ratioToPeer, ratioToFloor, ratioToBare, ratioToKube, ratioToXP, beyondPeer, beyondFloor, growthBeyondFloor} {
 		_, ok := goal{"w", "cpu", a, 1, workload.Less}.answer(alone)
 		assert.False(t, ok)
 	}
 	_, ok := goal{"w", "latency", itself, 1, workload.Less}.answer(alone)
 	assert.False(t, ok, "nobody measured it")
+
+	withFloor := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel, subject.Floor}},
+		map[string][]workload.Figures{
+			subject.Statekeel: {figure("cpu", workload.Less, 1)}, subject.Floor: {figure("cpu", workload.Less, 1)},
+		})
+	_, ok = goal{"w", "cpu", growthBeyondFloor, 1, workload.Less}.answer(withFloor)
+	assert.False(t, ok, "nobody measured fewer rows")
 
 	variant := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel2, subject.Statekeel}},
 		map[string][]workload.Figures{subject.Statekeel2: {figure("cpu", workload.Less, 1)}})

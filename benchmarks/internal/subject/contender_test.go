@@ -204,6 +204,40 @@ func TestARowIsBlockedUntilWhatItWaitsForComes(t *testing.T) {
 	}
 }
 
+func TestTheWriterWorksOnceForEachRow(t *testing.T) {
+	errWork := errors.New("no work")
+	for _, reconcilers := range []int{0, 2} {
+		var worked []uint64
+		sys := started(t, byName(t, subject.Statekeel), subject.Options{
+			Reconcilers: reconcilers,
+			WriteWork: func(id uint64) error {
+				if id == 9 {
+					return errWork
+				}
+				worked = append(worked, id)
+				return nil
+			},
+		})
+		require.NoError(t, sys.Insert(1, 3))
+		require.NoError(t, sys.Remove(2, 1))
+		assert.Equal(t, []uint64{1, 2, 3, 2}, worked)
+		assert.ErrorIs(t, sys.Insert(8, 2), errWork)
+		assert.ErrorIs(t, sys.Remove(9, 1), errWork)
+		assert.ErrorContains(t, sys.Await(ended(t), 8, subject.Done), "row 8 is not in the table", "nothing was written")
+	}
+}
+
+func TestADeletionFailsByItsOwnRule(t *testing.T) {
+	target := &subject.Target{}
+	errRule := errors.New("no")
+	target.SetDeleteRule(func(uint64) error { return errRule })
+	assert.NoError(t, target.Update(1))
+	assert.ErrorIs(t, target.Delete(1), errRule)
+	target.SetDeleteRule(nil)
+	assert.NoError(t, target.Delete(1))
+	assert.EqualValues(t, 2, target.Deletes.Load())
+}
+
 func TestAwaitSaysWhatItWaitedForInVain(t *testing.T) {
 	sys := started(t, byName(t, subject.Floor), subject.Options{})
 	require.NoError(t, sys.Insert(0, 1))
@@ -230,6 +264,12 @@ func byName(t *testing.T, name string) subject.Contender {
 	}
 	require.Fail(t, "no such contender", name)
 	return subject.Contender{}
+}
+
+func ended(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
 }
 
 func awaitCall(ctx context.Context, t *testing.T, target *subject.Target) {

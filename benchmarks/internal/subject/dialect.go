@@ -63,7 +63,7 @@ func (d dialect[Status, Set, Option]) start(o Options, v variant[Option]) (Syste
 func (d dialect[Status, Set, Option]) startPlain(o Options, v variant[Option]) (System, error) {
 	target := &Target{}
 	w := objects(d.pending, d.kind, d.updatedAt)
-	w.targets, w.workers = []*Target{target}, max(v.workers, 1)
+	w.targets, w.workers, w.writeWork = []*Target{target}, max(v.workers, 1), o.WriteWork
 	return w.start(func(rt runtime, w *world[*object[Status]]) error {
 		return d.registerPlain(rt, registration[Status, Status]{
 			table:     w.table,
@@ -106,7 +106,7 @@ func (d dialect[Status, Set, Option]) startSet(o Options, v variant[Option]) (Sy
 		return oldest
 	}
 	w := objects(d.newSet, kind, updatedAt)
-	w.targets, w.workers = targets, max(v.workers, 1)
+	w.targets, w.workers, w.writeWork = targets, max(v.workers, 1), o.WriteWork
 	return w.start(func(rt runtime, w *world[*object[Set]]) error {
 		for i, name := range names {
 			err := d.registerSet(rt, registration[Set, Status]{

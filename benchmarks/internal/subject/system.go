@@ -50,6 +50,11 @@ type Options struct {
 	RetryMin, RetryMax time.Duration
 	// RefreshEvery is the refresh interval, with no limit on the rate; 0 means the default.
 	RefreshEvery time.Duration
+	// WriteWork is called before each row is inserted or removed, while the writer holds the
+	// table: what a program does to work out the row. Its error fails the write. nil is no
+	// work. Rows with annotations, those of [StatekeelStateful] and [StatekeelResources], have
+	// none.
+	WriteWork func(id uint64) error
 }
 
 // System is a table in a running hive and a contender that reconciles it.

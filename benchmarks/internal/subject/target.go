@@ -16,30 +16,41 @@ type Target struct {
 	// Batches counts calls that carried updates of several rows at once.
 	Batches Counter
 
-	rule atomic.Pointer[func(id uint64) error]
+	rule       atomic.Pointer[func(id uint64) error]
+	deleteRule atomic.Pointer[func(id uint64) error]
 }
 
 // SetRule makes every later Update ask rule for its outcome. It runs after the call was
 // counted, on the contender's goroutine; nil makes the target succeed again.
-func (t *Target) SetRule(rule func(id uint64) error) {
+func (t *Target) SetRule(rule func(id uint64) error) { store(&t.rule, rule) }
+
+// SetDeleteRule is SetRule for every later Delete.
+func (t *Target) SetDeleteRule(rule func(id uint64) error) { store(&t.deleteRule, rule) }
+
+func store(in *atomic.Pointer[func(id uint64) error], rule func(id uint64) error) {
 	if rule == nil {
-		t.rule.Store(nil)
+		in.Store(nil)
 		return
 	}
-	t.rule.Store(&rule)
+	in.Store(&rule)
 }
 
 // Update is one row updated.
 func (t *Target) Update(id uint64) error {
 	t.Updates.Add()
-	if rule := t.rule.Load(); rule != nil {
-		return (*rule)(id)
-	}
-	return nil
+	return ask(&t.rule, id)
 }
 
-// Delete is one row deleted. It never fails.
-func (t *Target) Delete(uint64) error {
+// Delete is one row deleted.
+func (t *Target) Delete(id uint64) error {
 	t.Deletes.Add()
+	return ask(&t.deleteRule, id)
+}
+
+// ask returns what the rule says of a row; without a rule the target succeeds.
+func ask(in *atomic.Pointer[func(id uint64) error], id uint64) error {
+	if rule := in.Load(); rule != nil {
+		return (*rule)(id)
+	}
 	return nil
 }

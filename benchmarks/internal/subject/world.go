@@ -59,6 +59,9 @@ type world[R row] struct {
 	targets []*Target
 	workers int
 
+	// writeWork is Options.WriteWork; nil for none.
+	writeWork func(id uint64) error
+
 	// pending makes a row that is to be reconciled, named one that has a number and nothing else.
 	pending   func(id uint64) R
 	named     func(id uint64) R
@@ -95,7 +98,11 @@ func (w *world[R]) start(register func(runtime, *world[R]) error) (System, error
 func (w *world[R]) Insert(first, n uint64) error {
 	txn := w.db.WriteTxn(w.table)
 	for id := first; id < first+n; id++ {
-		if _, _, err := w.table.Insert(txn, w.pending(id)); err != nil {
+		err := w.work(id)
+		if err == nil {
+			_, _, err = w.table.Insert(txn, w.pending(id))
+		}
+		if err != nil {
 			txn.Abort()
 			return fmt.Errorf("insert row %d: %w", id, err)
 		}
@@ -107,13 +114,24 @@ func (w *world[R]) Insert(first, n uint64) error {
 func (w *world[R]) Remove(first, n uint64) error {
 	txn := w.db.WriteTxn(w.table)
 	for id := first; id < first+n; id++ {
-		if _, _, err := w.table.Delete(txn, w.named(id)); err != nil {
+		err := w.work(id)
+		if err == nil {
+			_, _, err = w.table.Delete(txn, w.named(id))
+		}
+		if err != nil {
 			txn.Abort()
 			return fmt.Errorf("delete row %d: %w", id, err)
 		}
 	}
 	txn.Commit()
 	return nil
+}
+
+func (w *world[R]) work(id uint64) error {
+	if w.writeWork == nil {
+		return nil
+	}
+	return w.writeWork(id)
 }
 
 func (w *world[R]) Await(ctx context.Context, id uint64, kind Kind) error {

@@ -90,7 +90,7 @@ func measureBlocked(ctx context.Context, env *Env, sys subject.System, n uint64,
 	}
 	var c checks
 	c.rows(sys, map[subject.Kind]uint64{outcome: n})
-	c.each(tally, n, 1)
+	c.each("Update", tally, n, 1)
 	if outcome == subject.Done {
 		c.worked(sys, tally, n, 1)
 		return figures, c.err()

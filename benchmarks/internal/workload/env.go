@@ -161,15 +161,16 @@ func (e *Env) observe(section func(*stopwatch) error) (_ usage, err error) {
 
 // load inserts rows first ... first+n-1 in transactions of writeBatch.
 func load(sys subject.System, first, n uint64) error {
-	return inBatches(first, n, sys.Insert)
+	return inBatches(first, n, writeBatch, sys.Insert)
 }
 
 // writeBatch is the number of rows the writers write in one transaction.
 const writeBatch = 1000
 
-func inBatches(first, n uint64, write func(first, n uint64) error) error {
-	for end := first + n; first < end; first += writeBatch {
-		if err := write(first, min(writeBatch, end-first)); err != nil {
+// inBatches calls write for rows first ... first+n-1, size rows at a time.
+func inBatches(first, n, size uint64, write func(first, n uint64) error) error {
+	for end := first + n; first < end; first += size {
+		if err := write(first, min(size, end-first)); err != nil {
 			return err
 		}
 	}

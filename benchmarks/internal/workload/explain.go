@@ -76,7 +76,7 @@ func spoil(ctx context.Context, sys subject.System, view *subject.View, n uint64
 			return fmt.Errorf("pause row %d: %w", id, err)
 		}
 	}
-	if err := inBatches(0, n, sys.Insert); err != nil {
+	if err := load(sys, 0, n); err != nil {
 		return err
 	}
 	return settled(ctx, view)

@@ -61,6 +61,19 @@ func TestTheFailingPassComparesWithTheSucceedingOne(t *testing.T) {
 	assert.Zero(t, figures.Find("no such metric"))
 }
 
+func TestTenMillionRowsAreComparedWithOneMillion(t *testing.T) {
+	parts := []Figures{
+		{less("cpu", "us/object", 3), less("allocs", "allocs/object", 18)},
+		{less("cpu", "us/object", 2), less("allocs", "allocs/object", 14)},
+	}
+	assert.Equal(t, Figures{
+		less("cpu", "us/object", 3), less("allocs", "allocs/object", 18),
+		less("cpu_growth", "x", 1.5),
+		less("cpu_1m", "us/object", 2), less("allocs_1m", "allocs/object", 14),
+	}, combineNumbers(parts))
+	assert.Equal(t, "cpu", parts[1][0].Metric, "the parts are left as they were")
+}
+
 func TestABlockedRowIsComparedWithOneThatIsDone(t *testing.T) {
 	figures := combineBlocked([]Figures{
 		{less("memory_blocked", "B/object", 900)},

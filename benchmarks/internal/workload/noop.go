@@ -39,8 +39,15 @@ func measureLoad(ctx context.Context, env *Env, sys subject.System, n uint64) (F
 // the heap that the rows hold.
 func loadUntil(ctx context.Context, env *Env, sys subject.System, n uint64, kind subject.Kind) (used usage, held float64, err error) {
 	before := heapInUse()
-	used, err = env.observe(func(watch *stopwatch) error {
-		if err := load(sys, 0, n); err != nil {
+	used, err = writeUntil(ctx, env, sys, n, writeBatch, kind)
+	return used, heapInUse() - before, err
+}
+
+// writeUntil inserts n rows, size rows in a transaction, waits until all are of that kind,
+// and returns what it took.
+func writeUntil(ctx context.Context, env *Env, sys subject.System, n, size uint64, kind subject.Kind) (usage, error) {
+	return env.observe(func(watch *stopwatch) error {
+		if err := inBatches(0, n, size, sys.Insert); err != nil {
 			return err
 		}
 		// Waiting for the last row costs next to nothing, and mostly it is also the last
@@ -55,7 +62,6 @@ func loadUntil(ctx context.Context, env *Env, sys subject.System, n uint64, kind
 		}
 		return err
 	})
-	return used, heapInUse() - before, err
 }
 
 func loadFigures(used usage, held float64, n uint64) Figures {

@@ -125,6 +125,6 @@ func (c *checks) polled(poller subject.Poller, t *tally, n uint64) {
 	c.equal("resources that are ready and synced", poller.Well(), n)
 	c.equal("statuses that were written", poller.Written(), poller.Writes(n, allPolls))
 	c.equal("polls", poller.Target().Updates.Load(), n*allPolls)
-	c.each(t, n, allPolls)
+	c.each("Update", t, n, allPolls)
 	c.atMost("polls at a time", t.inFlight(), uint64(poller.Workers()))
 }

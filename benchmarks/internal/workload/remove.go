@@ -32,7 +32,7 @@ func measureRemoval(ctx context.Context, env *Env, sys subject.System, n uint64)
 	}
 	used, err := env.measure(func() error {
 		last := sys.Targets()[0].Deletes.Reached(n)
-		if err := inBatches(0, n, sys.Remove); err != nil {
+		if err := inBatches(0, n, writeBatch, sys.Remove); err != nil {
 			return err
 		}
 		return wait(ctx, last, "the last Delete call")

@@ -67,6 +67,6 @@ func measureRequests(ctx context.Context, env *Env, controller subject.Controlle
 func (c *checks) reconciled(controller subject.Controller, t *tally, n uint64) {
 	c.equal("requests that are left", controller.Left(), 0)
 	c.equal("reconciliations", controller.Target().Updates.Load(), n)
-	c.each(t, n, 1)
+	c.each("Update", t, n, 1)
 	c.atMost("requests at a time", t.inFlight(), uint64(controller.Workers()))
 }

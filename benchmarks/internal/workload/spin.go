@@ -10,7 +10,8 @@ import (
 
 // spin is work for the CPU: so many steps, each of which needs the one before. It is not so
 // much time, since a worker that shares its core with others would then get its work done
-// while it does not run. It never returns 0.
+// while it does not run. It never returns 0. The caller has to use the result: the compiler
+// leaves out steps whose result nobody uses.
 func spin(steps int) uint64 {
 	x := uint64(math.MaxUint64)
 	for range steps {
@@ -19,6 +20,16 @@ func spin(steps int) uint64 {
 		x ^= x << 17
 	}
 	return x
+}
+
+// spinning returns work that takes so many steps for each row.
+func spinning(steps int) func(uint64) error {
+	return func(uint64) error {
+		if spin(steps) == 0 {
+			return errDown
+		}
+		return nil
+	}
 }
 
 // stepsFor returns how many steps take d on a core that is not shared: by the fastest of

@@ -20,10 +20,16 @@ type tally struct {
 // tallied makes the target do work for each Update, and returns what counts the calls for
 // rows 0 ... n-1. There must be no other rows.
 func tallied(target *subject.Target, n uint64, work func(id uint64) error) *tally {
-	t := &tally{calls: make([]atomic.Uint32, n)}
+	t := newTally(n)
 	target.SetRule(t.rule(work))
 	return t
 }
+
+// newTally returns a tally of the calls for rows 0 ... n-1, of which it learns by its rule.
+func newTally(n uint64) *tally { return &tally{calls: make([]atomic.Uint32, n)} }
+
+// nothing is an operation that does nothing.
+func nothing(uint64) error { return nil }
 
 // rule returns a rule of the target that does work, and counts.
 func (t *tally) rule(work func(id uint64) error) func(id uint64) error {
@@ -62,15 +68,15 @@ func (t *tally) spread() uint32 {
 func (c *checks) worked(sys subject.System, t *tally, n uint64, calls uint32) {
 	c.rows(sys, map[subject.Kind]uint64{subject.Done: n})
 	c.calls(sys, n*uint64(calls), 0)
-	c.each(t, n, calls)
+	c.each("Update", t, n, calls)
 	c.atMost("operations at a time", t.inFlight(), uint64(sys.Workers()))
 }
 
-// each checks the calls of rows 0 ... n-1, and tells of the first that had others.
-func (c *checks) each(t *tally, n uint64, calls uint32) {
+// each checks the calls of that kind for rows 0 ... n-1, and tells of the first that had others.
+func (c *checks) each(kind string, t *tally, n uint64, calls uint32) {
 	for id := range n {
 		if got := t.calls[id].Load(); got != calls {
-			c.equal(fmt.Sprintf("Update calls for row %d", id), uint64(got), uint64(calls))
+			c.equal(fmt.Sprintf("%s calls for row %d", kind, id), uint64(got), uint64(calls))
 			return
 		}
 	}

@@ -29,8 +29,6 @@ func (b books) Targets() []*subject.Target { return []*subject.Target{b.target} 
 
 func (b books) Workers() int { return 1 }
 
-func nothing(uint64) error { return nil }
-
 func complaint(b books, t *tally, calls uint32) error {
 	var c checks
 	c.worked(b, t, b.rows, calls)
@@ -72,6 +70,21 @@ func TestATallyKnowsHowManyOperationsThereWereAtATime(t *testing.T) {
 	require.NoError(t, b.target.Update(2))
 	assert.EqualValues(t, 2, tally.inFlight())
 	assert.EqualError(t, complaint(b, tally, 1), "check failed: operations at a time: got 2, want at most 1")
+}
+
+func TestADeletionIsOverAfterItsWork(t *testing.T) {
+	target := &subject.Target{}
+	var over *subject.Counter
+	tally, over := tallyDeletes(target, 2, func(uint64) error {
+		assert.Zero(t, over.Load())
+		return nil
+	})
+	require.NoError(t, target.Update(0))
+	require.NoError(t, target.Delete(1))
+	assert.EqualValues(t, 1, over.Load())
+	var c checks
+	c.each("Delete", tally, 2, 1)
+	assert.EqualError(t, c.err(), "check failed: Delete calls for row 0: got 0, want 1", "an update is no deletion")
 }
 
 func TestATallyKnowsHowUnevenItsCallsAre(t *testing.T) {

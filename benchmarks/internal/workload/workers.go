@@ -43,12 +43,7 @@ func workers(n int, variant string) Workload {
 
 func measureSpin(ctx context.Context, env *Env, sys subject.System, n uint64) (Figures, error) {
 	steps := stepsFor(spinTime)
-	figures, err := measureWork(ctx, env, sys, n, func(uint64) error {
-		if spin(steps) == 0 {
-			return errDown
-		}
-		return nil
-	})
+	figures, err := measureWork(ctx, env, sys, n, spinning(steps))
 	return append(figures, info("spin", "steps/operation", float64(steps))), err
 }
 

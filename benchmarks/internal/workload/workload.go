@@ -84,7 +84,7 @@ const (
 // All returns all workloads, in the order in which they are run and shown.
 func All() []Workload {
 	return slices.Concat(
-		[]Workload{noop("single", false), noop("batch", true), remove()},
+		[]Workload{noop("single", false), noop("batch", true), noop10m(), remove(), load15us()},
 		[]Workload{failing("10k", 10_000), failing("30k", 30_000), failing("100k", 100_000)},
 		[]Workload{failingPass(), parked(), starvation()},
 		[]Workload{backToBack(), spaced()},

@@ -68,7 +68,7 @@ func TestTheCatalogueIsTheOneAskedFor(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{
-		"noop-single", "noop-batch", "delete", "failing-10k", "failing-30k", "failing-100k", "failing-1m",
+		"noop-single", "noop-batch", "noop-10m", "delete", "load-15us", "failing-10k", "failing-30k", "failing-100k", "failing-1m",
 		"parked", "starvation", "latency-b2b", "latency-spaced",
 		"statusset-1", "statusset-2", "statusset-4", "statusset-8", "refresh", "idle",
 		"slow-1ms", "head-of-line", "behind-backlog", "breaker", "blocked-one", "blocked-many",
@@ -119,7 +119,10 @@ func TestAFalsifiedCountOfCallsFailsTheRun(t *testing.T) {
 	for _, c := range []struct{ workload, part, complaint string }{
 		{"noop-single", "", "Update calls to target 0: got 1001, want 1000"},
 		{"noop-batch", "", "Update calls to target 0: got 1001, want 1000"},
+		{"noop-10m", "10m", "Update calls to target 0: got 10001, want 10000"},
+		{"noop-10m", "1m", "Update calls to target 0: got 1001, want 1000"},
 		{"delete", "", "Update calls to target 0: got 1001, want 1000"},
+		{"load-15us", "", "Update calls to target 0: got 51, want 50"},
 		{"failing-10k", "", "successful Update calls: got 21, want 20"},
 		{"failing-1m", "failing", "Update calls to target 0: got 1001, want 1000"},
 		{"failing-1m", "succeeding", "Update calls to target 0: got 1001, want 1000"},
@@ -181,6 +184,22 @@ func TestAFalsifiedCountOfRowsFailsTheRun(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestADeletionThatIsRepeatedFailsTheRun(t *testing.T) {
+	start := func(o subject.Options) (subject.System, error) {
+		sys, err := starter(t, subject.Statekeel)(o)
+		return tampered{sys, func() map[subject.Kind]uint64 {
+			counts := sys.Count()
+			if len(counts) == 0 {
+				_ = sys.Targets()[0].Delete(7)
+			}
+			return counts
+		}}, err
+	}
+	_, err := named(t, "load-15us").Measure(t.Context(), workload.Env{Sizes: workload.Tiny(), Start: start})
+	assert.ErrorContains(t, err, "check failed: Delete calls to target 0: got 51, want 50")
+	assert.ErrorContains(t, err, "check failed: Delete calls for row 7: got 2, want 1")
 }
 
 func TestARunThatIsStuckSaysWhatItWaitedFor(t *testing.T) {
