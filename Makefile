@@ -23,7 +23,7 @@ run-managed: ## run a tunnel broker that fails on purpose, and an agent that is 
 	@cd example && $(GO) build -o managed/managed ./managed && exec managed/managed demo
 
 .PHONY: test
-test: lint tidy test-root test-prometheus test-benchmarks test-example test-browser ## lint, and run all tests with -race
+test: lint tidy test-root test-histories test-prometheus test-benchmarks test-example test-browser ## lint, and run all tests with -race
 
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck, in all modules
@@ -45,6 +45,12 @@ tidy: ## check that go.mod and go.sum have what is needed and no more
 test-root:
 	$(TEST) ./...
 	STATEDB_VALIDATE=1 $(TEST) ./status
+
+# Ten thousand random histories, without -race, which a few hundred of them run with in
+# test-root. One that fails says how to run it alone.
+.PHONY: test-histories
+test-histories:
+	STATEKEEL_HISTORIES=10000 $(GO) test -count=1 -run '^TestPromisesHoldInRandomHistories$$' ./reconciler
 
 # Without -race, the rules: what runs there is Prometheus, which takes minutes to build
 # with it, and nothing is concurrent.
