@@ -32,6 +32,7 @@ type task[Obj any] struct {
 	// with what another reconciler had written.
 	merged bool
 
+	// err is what came of it: errNotRun until it is run, errGoexit if it never came back.
 	err  error
 	took time.Duration
 	// call: it was the first of a call of its kind of operation, which took share.
@@ -47,18 +48,21 @@ func (t *task[Obj]) operation() string {
 	return OpUpdate
 }
 
-// errNotRun is the error of a task that an executor did not get to, though it got to a
-// later one: the reconciler was stopped between the two calls of a round.
-var errNotRun = errors.New("not run")
+var (
+	// errNotRun is the error of a task that an executor did not get to.
+	errNotRun = errors.New("not run")
+	// errGoexit is that of an operation which ended its goroutine, as FailNow of a test does.
+	errGoexit = errors.New("the operation called runtime.Goexit")
+)
 
 // executor moves the target. It knows nothing of tables and statuses.
 type executor[Obj any] interface {
-	// execute runs tasks in order and returns how many it ran. It starts nothing
-	// once ctx has ended, and may stop early for others to have their turn. Of those it
-	// returns, some may be errNotRun. The attempts are those of the tasks; checkpoints
-	// move them along. further is called before each call but the first that has a timeout
-	// of its own and is for several tasks; it may be nil.
-	execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj], attempts []attempt[Obj], further func()) int
+	// execute runs tasks in order, each of which is errNotRun before. It starts nothing
+	// once ctx has ended, and may stop early for others to have their turn. The attempts
+	// are those of the tasks; checkpoints move them along. further is called before each
+	// call but the first, and reports whether that may begin; nil: it may. If an operation
+	// ends the goroutine, the tasks say how far it came.
+	execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj], attempts []attempt[Obj], further func() bool)
 }
 
 // guard is what every call of a user's operation goes through: it measures, bounds
@@ -154,7 +158,7 @@ type inline[Obj comparable] struct {
 	turn time.Duration
 }
 
-func (x *inline[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj], attempts []attempt[Obj], _ func()) int {
+func (x *inline[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj], attempts []attempt[Obj], _ func() bool) {
 	started := x.now()
 	end := started + x.turn
 	timeout := x.timeout()
@@ -163,13 +167,14 @@ func (x *inline[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []
 	watched := x.hook != nil || trace.IsEnabled()
 	for i := range tasks {
 		if ctx.Err() != nil || started >= end || !x.admit() {
-			return i
+			return
 		}
 		t := &tasks[i]
 		x.scope.at.Store(int32(i))
 		if !t.deleted {
 			t.object = x.clone(t)
 		}
+		t.err = errGoexit
 		if !watched {
 			x.attempt(ctx, txn, t, timeout)
 		} else {
@@ -187,7 +192,6 @@ func (x *inline[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []
 			x.metrics.UpdateDuration(t.took)
 		}
 	}
-	return len(tasks)
 }
 
 // watched is attempt for those who watch: it costs more.

@@ -27,9 +27,9 @@ type batched[Obj comparable] struct {
 	rounds  RoundOperations[Obj]
 }
 
-func (x *batched[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj], attempts []attempt[Obj], further func()) int {
+func (x *batched[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj], attempts []attempt[Obj], further func() bool) {
 	if ctx.Err() != nil {
-		return 0
+		return
 	}
 	x.attempts = attempts
 	defer func() { x.attempts = nil }()
@@ -40,7 +40,7 @@ func (x *batched[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks [
 		x.process(ctx, tasks, deletes, updates, func(ctx context.Context) {
 			x.rounds.ProcessRound(ctx, txn, deletes, updates)
 		})
-		return len(tasks)
+		return
 	}
 	// Deletions first, to make room in targets that have a size.
 	if len(deletes) > 0 {
@@ -49,20 +49,13 @@ func (x *batched[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks [
 			x.batches.DeleteBatch(ctx, txn, deletes)
 		})
 	}
-	if ctx.Err() != nil {
-		for i := range updates {
-			tasks[updates[i].place-1].err = errNotRun
-		}
-	} else if len(updates) > 0 {
-		if len(deletes) > 0 && further != nil {
-			further()
-		}
-		x.scope.set(x.now(), tasks, attempts, onlyUpdates)
-		x.process(ctx, tasks, nil, updates, func(ctx context.Context) {
-			x.batches.UpdateBatch(ctx, txn, updates)
-		})
+	if len(updates) == 0 || ctx.Err() != nil || len(deletes) > 0 && further != nil && !further() {
+		return
 	}
-	return len(tasks)
+	x.scope.set(x.now(), tasks, attempts, onlyUpdates)
+	x.process(ctx, tasks, nil, updates, func(ctx context.Context) {
+		x.batches.UpdateBatch(ctx, txn, updates)
+	})
 }
 
 // split sorts tasks into entries. The slices are made anew for each round, since
@@ -119,9 +112,18 @@ func (x *batched[Obj]) process(ctx context.Context, tasks []task[Obj], deletes, 
 	timeout := x.timeout()
 	ctx, cancel := bounded(ctx, timeout)
 	defer cancel()
+	returned := false
+	defer func() {
+		x.scope.calling.Store(nil)
+		for i := range tasks {
+			if !returned && tasks[i].err == errNoEntry {
+				tasks[i].err = errGoexit
+			}
+		}
+	}()
 	panicked := x.call(ctx, tasks, deletes, updates, call)
+	returned = true
 	took := x.now() - started
-	x.scope.calling.Store(nil)
 
 	total := len(deletes) + len(updates)
 	if n := len(deletes); n > 0 {

@@ -49,7 +49,7 @@ func (l *Loop[Obj]) capacity(now time.Duration) (size int, at time.Duration) {
 	flying := l.pool.any() || len(l.landed) > 0
 	l.pooled = l.set.workers() || flying
 	l.core.SetGrouping(l.pooled || l.batches())
-	if flying && !l.set.workers() && !l.pool.onlyStuck() {
+	if flying && !l.set.workers() && !l.pool.onlyLeft() {
 		// Workers are not wanted any more: what they do has to end first, but for what was
 		// left behind. Beside that there is one worker.
 		return 0, never

@@ -134,11 +134,11 @@ func (l *Loop[Obj]) explainFlight(x *Explanation, s *sight[Obj]) {
 		operation = OpDelete
 	}
 	x.State = StateInFlight
-	if where == flightRunning || where == flightStuck {
+	if where == flightRunning || where == flightLeft {
 		x.Since = l.timeOf(since)
 	}
 	switch where {
-	case flightStuck:
+	case flightLeft:
 		x.State = StateStuck
 		x.Why = operation + " is running, ignores its deadline and was left behind: the object waits until it comes back"
 	case flightRunning:

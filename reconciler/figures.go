@@ -77,7 +77,7 @@ func (l *Loop[Obj]) account(r *Round) {
 	}
 	f.Lost += uint64(r.Lost)
 	f.Conflicts += uint64(r.Conflicts)
-	f.Unset, f.BreakerOpenings, f.LeftBehind = l.observer.unset, l.core.BreakerOpenings(), l.pool.leftBehind
+	f.Unset, f.BreakerOpenings, f.LeftBehind = l.observer.unset, l.core.BreakerOpenings(), l.pool.everLeft
 	l.stand(&b.standing)
 	b.timeline.add(at, &b.standing, len(l.batch.tasks), failed)
 	b.mu.Unlock()
@@ -166,7 +166,7 @@ func (l *Loop[Obj]) wantedAt(a *attempt[Obj], t *task[Obj], now time.Duration) t
 func (l *Loop[Obj]) stand(s *roundStanding) {
 	s.counts, s.lanes = l.core.Counts(), l.core.LaneSizes()
 	s.failing, s.blocked = l.core.Failing(), l.core.NumBlocked()
-	s.stuck = l.pool.numStuck()
+	s.stuck = l.pool.numLeft()
 	s.paused = l.pause.whole
 	s.observed, s.passed = l.observer.revision, l.observer.passed.after(l.observer.revision)
 	s.unseen = l.unseen(l.cfg.DB.ReadTxn(), s)

@@ -56,7 +56,11 @@ func (l *Loop[Obj]) land(ctx context.Context, r *Round) {
 	if !l.pool.any() {
 		return
 	}
-	l.pool.leaveBehind(ctx)
+	for _, f := range l.pool.overdue(ctx) {
+		for i := range f.items {
+			l.core.Stuck(l.began, &f.items[i])
+		}
+	}
 	l.landed = l.pool.take(l.landed[:0])
 	if len(l.landed) == 0 {
 		return
@@ -65,17 +69,14 @@ func (l *Loop[Obj]) land(ctx context.Context, r *Round) {
 	b.items = l.items[:0]
 	for _, f := range l.landed {
 		l.observer.mixed = l.observer.mixed || f.other || f.snapshot != l.observer.snapshots
-		for i := range f.tasks {
-			if i >= f.ran {
-				f.tasks[i].err = errNotRun
-			}
+		for i := range f.attempts {
 			f.attempts[i].item += int32(len(b.items))
 		}
 		b.items = append(b.items, f.items...)
 		b.tasks, b.attempts = append(b.tasks, f.tasks...), append(b.attempts, f.attempts...)
 	}
 	l.items = b.items
-	l.complete(r, b, len(b.tasks))
+	l.complete(r, b)
 }
 
 // recall takes back what workers have not begun: it is not started any more.

@@ -84,6 +84,7 @@ type Loop[Obj comparable] struct {
 	pace      pace
 	alarm     alarm
 	reporter  reporter
+	watchdog  watchdog
 	contended bool
 	sequence  uint64
 	// batch is what was run in this round, or landed in it; items are those of what landed.
@@ -91,9 +92,10 @@ type Loop[Obj comparable] struct {
 	items   []core.Item[Obj]
 	landed  []*flight[Obj]
 	flights []*flight[Obj]
-	// began is when the round did. complaints are the failures of a round that are to be
+	// began is when the round did, doing what of the program's is being called. complaints are the failures of a round that are to be
 	// logged, mayComplain bounds them.
 	began       time.Duration
+	doing       doing
 	complaints  []complaint[Obj]
 	mayComplain *rate.Limiter
 	// pooled: operations run in the pool, or did until it is empty.
@@ -238,7 +240,10 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	defer l.observer.stop()
 	defer l.blocked.stop()
 	defer l.alarm.stop()
+	defer l.watchdog.stop()
 	l.reporter.health = health
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	ctx, x := l.newWorker(ctx)
 	l.scope.Store(ctx.Value(running.Key{}).(*scope[Obj]))
 	if single, ok := x.(*inline[Obj]); ok {
@@ -255,9 +260,35 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	}
 	// A program that sees the first row Done finds figures.
 	l.metrics.ReconciliationErrors(0, 0)
-	// A panic that is to end the program does not wait for what is running.
-	defer l.pool.stop()
+	if returned(func() { l.loop(ctx) }) {
+		l.finish(ctx)
+		return nil
+	}
+	// The loop cannot go on: what has called runtime.Goexit may have left anything behind.
+	cancel()
+	return l.exited(ctx)
+}
 
+// returned calls f on a goroutine of its own, and reports whether it returned: it does not if
+// it calls runtime.Goexit. A panic ends the program.
+func returned(f func()) bool {
+	ended := make(chan bool)
+	go func() {
+		returned := false
+		defer func() {
+			if r := recover(); r != nil {
+				panic(r)
+			}
+			ended <- returned
+		}()
+		f()
+		returned = true
+	}()
+	return <-ended
+}
+
+// loop makes one pass after the other until ctx ends.
+func (l *Loop[Obj]) loop(ctx context.Context) {
 	for reason := ReasonStart; ctx.Err() == nil; {
 		if !l.pace.admit(ctx, l.roundLimiter, l.calls.made, l.now) {
 			break
@@ -272,9 +303,41 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 			l.pace.idle(from, l.now())
 		}
 	}
-	l.finish(ctx)
-	return nil
 }
+
+// exited ends a loop whose goroutine was ended by a function of the program. The outcomes of
+// what had been run in this round are written.
+func (l *Loop[Obj]) exited(ctx context.Context) error {
+	r := Round{Reason: ReasonStop, Started: time.Now()}
+	what := "a function of the program"
+	switch l.doing {
+	case doingBatch:
+		for i := range l.batch.tasks {
+			if t := &l.batch.tasks[i]; t.err == errGoexit {
+				what = fmt.Sprintf("%s of %s", t.operation(), l.nameOf(l.batch.attempts[i].row))
+				break
+			}
+		}
+		l.complete(&r, &l.batch)
+	case doingPrune:
+		what = "prune"
+	}
+	l.account(&r)
+	l.finish(ctx)
+	err := fmt.Errorf("reconciler %q has ended in %s: %w", l.opts.name, what, errGoexit)
+	l.log.Error("the reconciler has ended", "error", err)
+	l.reporter.ended(err)
+	return err
+}
+
+// doing is what of the program's the goroutine of the loop is in.
+type doing uint8
+
+const (
+	doingNothing doing = iota
+	doingBatch
+	doingPrune
+)
 
 // finish waits for the operations that are running, which have been told to end, and
 // commits what came of them.

@@ -34,6 +34,8 @@ var panicking = map[string][]string{
 	"batches": {"update", "delete", "prune"},
 	"rounds":  {"update", "delete", "prune"},
 	"class":   {"update"},
+	// While the table is locked.
+	"commit": {"update"},
 }
 
 // With WithPanicPropagation the program ends with the panic of the operation: its text,
@@ -74,7 +76,7 @@ func TestCrashingProgram(t *testing.T) {
 	}
 	e := newEnv(t)
 	e.target.before = func(ctx context.Context, c call) {
-		if c.op == operation && kind != "class" && (c.id == 1 || operation == "prune") {
+		if c.op == operation && kind != "class" && kind != "commit" && (c.id == 1 || operation == "prune") {
 			crash()
 		}
 		if c.id == 2 {
@@ -90,6 +92,9 @@ func TestCrashingProgram(t *testing.T) {
 		options = append(options, reconciler.WithBreaker(reconciler.Breaker{Class: func(error) string { crash(); return "" }}))
 	}
 	cfg := e.config(options...)
+	if kind == "commit" {
+		cfg.SetStatus = func(o *object, s reconciler.Status) *object { crash(); return o }
+	}
 	operate(kind)(e, &cfg)
 	if operation == "delete" {
 		e.target.failing("")

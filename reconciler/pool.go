@@ -25,14 +25,14 @@ type flight[Obj any] struct {
 	snapshot uint64
 	other    bool
 
-	// ran is how many of the tasks were run; ended is when that was over.
-	ran   int
+	// ended is when all of it was over.
 	ended time.Duration
 
-	// The rest is guarded by the pool's lock. stuckAt is when the flight is to be left
-	// behind if it is still running; 0 if never, or not started. stuck: it was.
-	started, stuckAt time.Duration
-	stuck            bool
+	// The rest is guarded by the pool's lock. A flight that has started is stuck at a time,
+	// if it is still running: it ignores its deadline, or has none and runs long. left: it
+	// was left behind, and another may run in its place. named: health names it.
+	started, stuckAt   time.Duration
+	stuck, left, named bool
 
 	// one is where the slices are of a flight of one operation: there is one flight for
 	// each object then, and it takes one piece of memory.
@@ -64,22 +64,25 @@ type pool[Obj any] struct {
 	inFlight int
 	busy     time.Duration
 	size     float64
-	// leftBehind counts those that were ever left behind; it is the loop's too.
-	leftBehind uint64
+	// everLeft counts those that were ever left behind; it is the loop's too.
+	everLeft uint64
 
 	mu      sync.Mutex
 	work    sync.Cond
 	queue   []*flight[Obj]
 	running []*flight[Obj]
 	landed  []*flight[Obj]
-	// limit is how many workers there are to be, stuck how many of them count no
-	// more, maxStuck how many may be. patience is after how long a flight is stuck; 0
-	// means never.
-	limit, stuck, maxStuck int
-	patience               time.Duration
-	workers, idle          int
-	stopped                bool
-	wg                     sync.WaitGroup
+	// limit is how many workers there may be beside those that were left behind, of which
+	// there are left, and may be maxLeft. deadline: calls have one. patience is how long
+	// one may take before it is stuck.
+	limit, left, maxLeft int
+	deadline             bool
+	patience             time.Duration
+	workers, idle        int
+	stopped              bool
+	// named counts the flights that health names, changes how often those did.
+	named, changes int
+	wg                   sync.WaitGroup
 }
 
 func newPool[Obj any](now func() time.Duration, newExecutor func(context.Context) (context.Context, executor[Obj])) *pool[Obj] {
@@ -88,18 +91,20 @@ func newPool[Obj any](now func() time.Duration, newExecutor func(context.Context
 	return p
 }
 
-// maxGrace bounds how long beyond its deadline an operation has before it is stuck.
-const maxGrace = time.Second
+const (
+	// maxGrace bounds how long beyond its deadline an operation has before it is stuck.
+	maxGrace = time.Second
+	// long is how long a call may take before it is named: without a deadline it is stuck
+	// then.
+	long = time.Minute
+)
 
 // configure changes how many workers there are. Those that are too many end when they
 // have nothing to do.
 func (p *pool[Obj]) configure(s *Settings) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.limit, p.maxStuck, p.patience = s.Concurrency, s.MaxStuck, 0
-	if s.Timeout > 0 {
-		p.patience = s.Timeout + min(s.Timeout, maxGrace)
-	}
+	p.limit, p.maxLeft, p.deadline, p.patience = s.Concurrency, s.MaxStuck, s.Timeout > 0, s.patience()
 	p.work.Broadcast()
 }
 
@@ -114,13 +119,13 @@ const (
 // free returns how many more flights the pool has use for.
 func (p *pool[Obj]) free() int {
 	p.mu.Lock()
-	workers, stuck := p.limit, p.stuck
+	workers, left := p.limit, p.left
 	p.mu.Unlock()
 	ahead := 0
 	if p.busy > 0 && p.busy < aheadTime {
 		ahead = max(1, int(min(aheadMost/p.size, float64(aheadTime/p.busy))))
 	}
-	return max(0, workers*(1+ahead)-(p.inFlight-stuck))
+	return max(0, workers*(1+ahead)-(p.inFlight-left))
 }
 
 // give queues flights.
@@ -140,26 +145,32 @@ func (p *pool[Obj]) give(ctx context.Context, flights ...*flight[Obj]) {
 
 // hire starts a worker if there may be another.
 func (p *pool[Obj]) hire(ctx context.Context) {
-	if p.workers-p.stuck < p.limit {
+	if p.workers-p.left < p.limit {
 		p.workers++
 		p.wg.Go(func() { p.serve(ctx) })
 	}
 }
 
-// serve is what a worker does.
+// serve is what a worker does. One that ends while there is work, as an operation that calls
+// runtime.Goexit makes it, is replaced.
 func (p *pool[Obj]) serve(ctx context.Context) {
-	ctx, x := p.newExecutor(ctx)
+	operations, x := p.newExecutor(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer func() { p.workers-- }()
+	defer func() {
+		p.workers--
+		if len(p.queue) > 0 {
+			p.hire(ctx)
+		}
+	}()
 	for {
-		for len(p.queue) == 0 && !p.stopped && p.workers-p.stuck <= p.limit {
+		for len(p.queue) == 0 && !p.stopped && p.workers-p.left <= p.limit {
 			p.idle++
 			p.work.Wait()
 			p.idle--
 		}
-		if len(p.queue) == 0 || p.workers-p.stuck > p.limit {
-			// Whoever was meant to take one and does not has to pass it on.
+		if len(p.queue) == 0 || p.workers-p.left > p.limit {
+			// A worker that was woken for a flight and does not take it passes it on.
 			p.work.Signal()
 			return
 		}
@@ -167,48 +178,55 @@ func (p *pool[Obj]) serve(ctx context.Context) {
 		p.queue[0] = nil
 		p.queue = p.queue[1:]
 		p.start(f)
-		p.run(ctx, x, f)
-		p.land(f)
+		p.run(operations, x, f)
 	}
 }
 
-// run is called with the lock, and gives it back meanwhile: also if a panic is to end the
-// program, which unlocks it on its way.
+// run is called with the lock, and gives it back meanwhile. The flight lands also if its
+// operation ends the goroutine.
 func (p *pool[Obj]) run(ctx context.Context, x executor[Obj], f *flight[Obj]) {
+	txn := f.txn
+	// An operation that is stuck need not keep a snapshot of all tables.
+	f.txn = nil
 	p.mu.Unlock()
-	defer p.mu.Lock()
-	var further func()
+	defer func() {
+		p.mu.Lock()
+		p.land(f)
+	}()
+	var further func() bool
 	if len(f.tasks) > 1 {
-		further = func() { p.further(f) }
+		further = func() bool { return p.further(f) }
 	}
-	f.ran = x.execute(ctx, f.txn, f.tasks, f.attempts, further)
-	f.ended = p.now()
+	x.execute(ctx, txn, f.tasks, f.attempts, further)
 }
 
 func (p *pool[Obj]) start(f *flight[Obj]) {
 	f.started = p.now()
-	if p.patience > 0 {
-		f.stuckAt = f.started + p.patience
-	}
+	f.stuckAt = f.started + p.patience
 	p.running = append(p.running, f)
 }
 
-// further notes that a flight begins another call, which has a deadline of its own.
-func (p *pool[Obj]) further(f *flight[Obj]) {
+// further begins another call of a flight, which has a deadline of its own. It returns false if
+// the flight is stuck: others may run in its place, and a prune.
+func (p *pool[Obj]) further(f *flight[Obj]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.patience > 0 {
-		f.stuckAt = p.now() + p.patience
-	}
+	f.stuckAt = p.now() + p.patience
+	return !f.stuck
 }
 
 func (p *pool[Obj]) land(f *flight[Obj]) {
+	f.ended = p.now()
 	i := slices.Index(p.running, f)
 	last := len(p.running) - 1
 	p.running[i], p.running[last] = p.running[last], nil
 	p.running = p.running[:last]
-	if f.stuck {
-		p.stuck--
+	if f.left {
+		p.left--
+	}
+	if f.named {
+		p.named--
+		p.changes++
 	}
 	p.landed = append(p.landed, f)
 	p.landing.signal()
@@ -239,94 +257,118 @@ func (p *pool[Obj]) take(flights []*flight[Obj]) []*flight[Obj] {
 // any reports whether anything is in flight.
 func (p *pool[Obj]) any() bool { return p.inFlight > 0 }
 
-// onlyStuck reports whether nothing is in flight but what was left behind.
-func (p *pool[Obj]) onlyStuck() bool {
+// onlyLeft reports whether nothing is in flight but what was left behind.
+func (p *pool[Obj]) onlyLeft() bool {
 	if p.inFlight == 0 {
 		return true
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.inFlight == p.stuck
+	return p.inFlight == p.left
 }
 
-// nextStuck returns when the next flight will have ignored its deadline for too long, if
-// one may be left behind. One that has not begun may by then: nothing else would wake the
-// loop for it.
+// nextStuck returns when the next flight will be stuck, or is to be named. One that has not
+// begun may be by then: nothing else would wake the loop for it.
 func (p *pool[Obj]) nextStuck() (at time.Duration, ok bool) {
 	if p.inFlight == 0 {
 		return 0, false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stuck >= p.maxStuck {
-		return 0, false
-	}
-	for _, f := range p.running {
-		if f.stuckAt > 0 && !f.stuck && (!ok || f.stuckAt < at) {
-			at, ok = f.stuckAt, true
+	now := p.now()
+	sooner := func(t time.Duration) {
+		if !ok || t < at {
+			at, ok = t, true
 		}
 	}
-	if !ok && p.patience > 0 && len(p.queue) > 0 {
-		return p.now() + p.patience, true
+	for _, f := range p.running {
+		if !f.stuck {
+			sooner(f.stuckAt)
+		} else if !f.named {
+			sooner(p.namedAt(f))
+		}
+	}
+	if len(p.queue) > 0 {
+		sooner(now + p.patience)
 	}
 	return at, ok
 }
 
-// leaveBehind makes those that have ignored their deadline for too long not count any
-// more, as many as may be, and lets others run in their place.
-func (p *pool[Obj]) leaveBehind(ctx context.Context) (left bool) {
+// namedAt returns when a flight is to be named that was not left behind.
+func (p *pool[Obj]) namedAt(f *flight[Obj]) time.Duration { return f.started + max(long, p.patience) }
+
+// overdue returns the flights that have become stuck since the last call of it. Those that
+// ignore a deadline are left behind, as many as may be, and let others run in their place.
+func (p *pool[Obj]) overdue(ctx context.Context) (stuck []*flight[Obj]) {
 	if p.inFlight == 0 {
-		return false
+		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
 	for _, f := range p.running {
-		if f.stuckAt == 0 || f.stuck || now < f.stuckAt || p.stuck >= p.maxStuck {
+		if now < f.stuckAt {
 			continue
 		}
-		f.stuck, left = true, true
-		p.stuck++
-		p.leftBehind++
-		if len(p.queue) > 0 && p.idle == 0 {
-			p.hire(ctx)
+		if !f.stuck {
+			f.stuck = true
+			stuck = append(stuck, f)
+		}
+		if !f.left && p.deadline && p.left < p.maxLeft {
+			f.left = true
+			p.left++
+			p.everLeft++
+			if len(p.queue) > 0 && p.idle == 0 {
+				p.hire(ctx)
+			}
+		}
+		if !f.named && (f.left || now >= p.namedAt(f)) {
+			f.named = true
+			p.named++
+			p.changes++
 		}
 	}
-	return left
+	return stuck
 }
 
-// stuckFlight is an operation that was left behind.
+// stuckFlight is an operation that is stuck.
 type stuckFlight[Obj any] struct {
 	object  Obj
 	deleted bool
 	since   time.Duration
+	// left: it ignores its deadline, and was left behind.
+	left bool
 }
 
-// stuckFlights returns the first object of each that was left behind, the longest first.
+// stuckFlights returns the first object of each flight that health names, the longest first.
 func (p *pool[Obj]) stuckFlights() []stuckFlight[Obj] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stuck == 0 {
-		return nil
-	}
 	var stuck []stuckFlight[Obj]
 	for _, f := range p.running {
-		if f.stuck {
-			stuck = append(stuck, stuckFlight[Obj]{f.items[0].Obj, f.items[0].Deleted, f.started})
+		if f.named {
+			stuck = append(stuck, stuckFlight[Obj]{f.items[0].Obj, f.items[0].Deleted, f.started, f.left})
 		}
 	}
 	slices.SortFunc(stuck, func(a, b stuckFlight[Obj]) int { return cmp.Compare(a.since, b.since) })
 	return stuck
 }
 
-// numStuck returns how many of those that were left behind are still running.
-func (p *pool[Obj]) numStuck() int {
+// numNamed returns how many flights health names, and a number that changes when those do.
+func (p *pool[Obj]) numNamed() (n, changes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.named, p.changes
+}
+
+// numLeft returns how many of those that were left behind are still running.
+func (p *pool[Obj]) numLeft() int {
 	if p.inFlight == 0 {
 		return 0
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.stuck
+	return p.left
 }
 
 // flightOf says where in the pool the operation is on an object for which is returns true.
@@ -336,8 +378,8 @@ func (p *pool[Obj]) flightOf(is func(Obj) bool) (where flightState, since time.D
 	defer p.mu.Unlock()
 	for _, f := range p.running {
 		if f.has(is) {
-			if f.stuck {
-				return flightStuck, f.started
+			if f.left {
+				return flightLeft, f.started
 			}
 			return flightRunning, f.started
 		}
@@ -357,7 +399,7 @@ const (
 	flightNone flightState = iota
 	flightQueued
 	flightRunning
-	flightStuck
+	flightLeft
 )
 
 func (f *flight[Obj]) has(is func(Obj) bool) bool {

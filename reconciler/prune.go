@@ -65,7 +65,7 @@ const (
 func (l *Loop[Obj]) drained(now time.Duration) bool {
 	p := &l.pruner
 	switch {
-	case l.pool.onlyStuck():
+	case l.pool.onlyLeft():
 		p.callOff()
 		return true
 	case p.draining && now >= p.drainedFrom+p.hold:
@@ -118,7 +118,11 @@ func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn) {
 	}
 	began := l.now()
 	r.Prune = &PruneRecord{}
+	l.doing = doingPrune
+	l.watchdog.begin(l, began)
 	err := l.callPrune(ctx, txn, r.Prune)
+	l.watchdog.end()
+	l.doing = doingNothing
 	ended := l.now()
 	r.Prune.Took = ended - began
 

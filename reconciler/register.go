@@ -5,6 +5,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/cilium/hive/cell"
@@ -87,7 +88,7 @@ func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj],
 	}
 	if l.opts.RefreshInterval > 0 {
 		l.refreshing = make(chan struct{})
-		params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), l.reconcile))
+		params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), keepingHealth(l.reconcile)))
 		params.JobGroup.Add(job.OneShot(l.scoped("refresh"), func(ctx context.Context, health cell.Health) error {
 			close(l.refreshing)
 			return l.refresh(ctx, health)
@@ -95,8 +96,20 @@ func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj],
 		return l, nil
 	}
 	// There is no job for what is off, but it may be turned on later.
-	params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), func(ctx context.Context, health cell.Health) error {
+	params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), keepingHealth(func(ctx context.Context, health cell.Health) error {
 		return l.reconcileAndRefresh(ctx, health, noHealth{})
-	}))
+	})))
 	return l, nil
+}
+
+// keepingHealth makes a job that ends early stay until it is stopped: a hive drops the health of
+// a job that has ended, and it is to be seen that this one did.
+func keepingHealth(run job.OneShotFunc) job.OneShotFunc {
+	return func(ctx context.Context, health cell.Health) error {
+		err := run(ctx, health)
+		if errors.Is(err, errGoexit) {
+			<-ctx.Done()
+		}
+		return err
+	}
 }

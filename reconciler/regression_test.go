@@ -437,26 +437,6 @@ func TestRequeueAtOnceIsNoHotLoop(t *testing.T) {
 	}, nil, reconciler.WithRoundLimits(1, nil))
 }
 
-func TestPanicInACommitIsNotAHang(t *testing.T) {
-	e := newEnv(t)
-	cfg := e.config(reconciler.WithoutPruning())
-	cfg.Clone = func(o *object) *object { return o } // statedb panics: insert of the same object
-	loop, err := reconciler.New(cfg)
-	require.NoError(t, err)
-	panicked := make(chan any, 1)
-	go func() {
-		defer func() { panicked <- recover() }()
-		_ = loop.Run(t.Context())
-	}()
-	e.put(1, 1)
-	select {
-	case p := <-panicked:
-		require.NotNil(t, p)
-	case <-time.After(5 * time.Second):
-		t.Fatal("the panic is stuck, and the table is locked for ever")
-	}
-}
-
 func TestRefreshIntervalWithoutEndIsNoHotLoop(t *testing.T) {
 	var looks atomic.Int64
 	inBubble(t, func(e *env) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -59,15 +60,56 @@ type condition struct {
 	failures                          uint64
 	pauseWhole                        bool
 	pruneFailure                      string
-	// stuck and breakers are texts: one line for each.
-	stuck, breakers string
+	// stuck is how many operations in the pool take long; it is other ones when
+	// stuckChanges changes.
+	stuck, stuckChanges int
+	// breakers has a line for each that is open.
+	breakers string
+	// call is the one that the loop itself has been in for long; empty if there is none.
+	call string
 }
 
-// reporter remembers what health has been told.
+// reporter remembers what health has been told: by the loop, and by its watchdog.
 type reporter struct {
 	health cell.Health
-	told   bool
-	last   condition
+
+	mu   sync.Mutex
+	told bool
+	last condition
+	// examples are those of the last condition.
+	examples error
+}
+
+// tell tells health of a condition if that is news. examples are asked for if it is wrong.
+func (r *reporter) tell(now condition, examples func() error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.told && now == r.last {
+		return
+	}
+	r.told, r.last, r.examples = true, now, nil
+	if !now.wrong() {
+		r.health.OK(now.fine())
+		return
+	}
+	r.examples = examples()
+	r.health.Degraded(strings.Join(now.problems(), ", "), r.examples)
+}
+
+// tellCall tells health of a call that the loop has been in for long.
+func (r *reporter) tellCall(call string) {
+	r.mu.Lock()
+	now, examples := r.last, r.examples
+	r.mu.Unlock()
+	now.call = call
+	r.tell(now, func() error { return errors.Join(errors.New(call), examples) })
+}
+
+// ended tells health that the loop has ended with an error.
+func (r *reporter) ended(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.health.Degraded("The reconciler has ended", err)
 }
 
 func (l *Loop[Obj]) reportHealth(objects int) {
@@ -79,24 +121,14 @@ func (l *Loop[Obj]) reportHealth(objects int) {
 		failures:     l.core.FailureVersion(),
 		pauseWhole:   l.pause.whole,
 		pruneFailure: l.pruner.failure,
-		stuck:        l.stuckText(),
 		breakers:     l.breakersText(),
 	}
-	wrong := now.wrong()
-	if wrong {
+	now.stuck, now.stuckChanges = l.pool.numNamed()
+	if now.wrong() {
 		// Health says nothing of these then: that others come and go is no news.
 		now.objects, now.blocked, now.paused = 0, 0, 0
 	}
-	if l.reporter.told && now == l.reporter.last {
-		return
-	}
-	l.reporter.told, l.reporter.last = true, now
-
-	if wrong {
-		l.reporter.health.Degraded(strings.Join(now.problems(), ", "), l.examples(&now))
-		return
-	}
-	l.reporter.health.OK(now.fine())
+	l.reporter.tell(now, func() error { return l.examples(&now) })
 }
 
 // numErrors returns how many things have failed.
@@ -107,8 +139,18 @@ func (c *condition) numErrors() int {
 	return c.failing
 }
 
+// numStuck returns how many operations take long.
+func (c *condition) numStuck() int {
+	if c.call != "" {
+		return c.stuck + 1
+	}
+	return c.stuck
+}
+
 // wrong reports whether there are problems.
-func (c *condition) wrong() bool { return c.breakers != "" || c.numErrors() > 0 || c.stuck != "" }
+func (c *condition) wrong() bool {
+	return c.breakers != "" || c.numErrors() > 0 || c.numStuck() > 0
+}
 
 // problems returns what is wrong, in short; nothing if all is well.
 func (c *condition) problems() []string {
@@ -119,8 +161,8 @@ func (c *condition) problems() []string {
 	if n := c.numErrors(); n > 0 {
 		problems = append(problems, fmt.Sprintf("%d error(s)", n))
 	}
-	if c.stuck != "" {
-		problems = append(problems, fmt.Sprintf("%d operation(s) stuck", 1+strings.Count(c.stuck, "\n")))
+	if n := c.numStuck(); n > 0 {
+		problems = append(problems, fmt.Sprintf("%d operation(s) stuck", n))
 	}
 	if len(problems) > 0 && c.pauseWhole {
 		problems = append(problems, "paused")
@@ -143,23 +185,20 @@ func (c *condition) fine() string {
 	return message
 }
 
-// stuckText has a line for each operation that was left behind.
-func (l *Loop[Obj]) stuckText() string {
-	if !l.pool.any() {
-		return ""
-	}
-	return strings.Join(l.stuckLines(), "\n")
-}
-
-// stuckLines are those lines. Safe from any goroutine.
+// stuckLines has a line for each operation in the pool that takes long. Safe from any
+// goroutine.
 func (l *Loop[Obj]) stuckLines() (lines []string) {
 	for _, s := range l.pool.stuckFlights() {
 		operation := OpUpdate
 		if s.deleted {
 			operation = OpDelete
 		}
-		lines = append(lines, fmt.Sprintf("%s of %s ignores its deadline, running since %s",
-			operation, keyText(l.indexer.ObjectToKey(s.object)), l.timeOf(s.since).Format(time.RFC3339)))
+		what := "takes long"
+		if s.left {
+			what = "ignores its deadline"
+		}
+		lines = append(lines, fmt.Sprintf("%s of %s %s, running since %s",
+			operation, keyText(l.indexer.ObjectToKey(s.object)), what, l.timeOf(s.since).Format(time.RFC3339)))
 	}
 	return lines
 }
@@ -203,10 +242,11 @@ const maxExamples = 10
 // open, its line says what the objects' would.
 func (l *Loop[Obj]) examples(c *condition) error {
 	var errs []error
-	for _, text := range []string{c.breakers, c.stuck} {
-		if text != "" {
-			errs = append(errs, errors.New(text))
-		}
+	if c.breakers != "" {
+		errs = append(errs, errors.New(c.breakers))
+	}
+	if c.stuck > 0 {
+		errs = append(errs, errors.New(few(l.stuckLines(), "operation")))
 	}
 	if c.pruneFailure != "" {
 		errs = append(errs, errors.New(c.pruneFailure))
@@ -226,6 +266,14 @@ func (l *Loop[Obj]) examples(c *condition) error {
 		errs = append(errs, fmt.Errorf("%d further errors omitted", omitted))
 	}
 	return errors.Join(errs...)
+}
+
+// few returns the first lines, and how many further things there are.
+func few(lines []string, thing string) string {
+	if n := len(lines); n > maxExamples {
+		lines = append(lines[:maxExamples:maxExamples], fmt.Sprintf("%d further %ss omitted", n-maxExamples, thing))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // noHealth is the health of a loop that nobody asks.

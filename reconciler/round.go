@@ -55,20 +55,25 @@ func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan
 	if x, single := l.executor.(*inline[Obj]); single {
 		x.turn = l.pace.turn()
 	}
-	ran = l.executor.execute(ctx, txn, b.tasks[:permitted], b.attempts[:permitted], nil)
-	if !l.batches() {
-		l.pace.ran(ran, len(b.tasks)-ran, l.now()-from)
+	l.doing = doingBatch
+	l.watchdog.begin(l, from)
+	l.executor.execute(ctx, txn, b.tasks[:permitted], b.attempts[:permitted], nil)
+	l.watchdog.end()
+	l.doing = doingNothing
+	took, planned := l.now()-from, len(b.tasks)
+	l.complete(r, b)
+	if ran = len(b.tasks); !l.batches() {
+		l.pace.ran(ran, planned-ran, took)
 	}
-	l.complete(r, b, ran)
 	l.pace.commitTook = r.CommitTook
 	return ran
 }
 
-// complete takes in what came of a batch, of which the first tasks were run: it gives back
-// what was not, writes the outcomes, and tells the core, the waits and the figures. It is
-// the one place where that is done.
-func (l *Loop[Obj]) complete(r *Round, b *batch[Obj], ran int) {
-	l.giveBack(r, b, ran)
+// complete takes in what came of a batch: it gives back what was not run, writes the
+// outcomes, and tells the core, the waits and the figures. It is the one place where that is
+// done.
+func (l *Loop[Obj]) complete(r *Round, b *batch[Obj]) {
+	l.giveBack(r, b)
 	if l.observer.behind.is {
 		for i := range b.tasks {
 			l.observer.behind.ran(1, b.tasks[i].share)
@@ -83,12 +88,11 @@ func (l *Loop[Obj]) complete(r *Round, b *batch[Obj], ran int) {
 	l.objectWaits.settled(l, b)
 }
 
-// giveBack takes the tasks out of a batch that were not run, and puts their items back: those
-// after the first ran, and those that a stop kept from being run.
-func (l *Loop[Obj]) giveBack(r *Round, b *batch[Obj], ran int) {
+// giveBack takes the tasks out of a batch that were not run, and puts their items back.
+func (l *Loop[Obj]) giveBack(r *Round, b *batch[Obj]) {
 	n := len(b.tasks)
 	for i := len(b.tasks) - 1; i >= 0; i-- {
-		if i < ran && b.tasks[i].err != errNotRun {
+		if b.tasks[i].err != errNotRun {
 			continue
 		}
 		l.putBack(&b.items[b.attempts[i].item])
@@ -100,7 +104,7 @@ func (l *Loop[Obj]) giveBack(r *Round, b *batch[Obj], ran int) {
 	}
 	at := 0
 	for i := range b.tasks {
-		if i < ran && b.tasks[i].err != errNotRun {
+		if b.tasks[i].err != errNotRun {
 			b.tasks[at], b.attempts[at] = b.tasks[i], b.attempts[i]
 			at++
 		}
@@ -156,7 +160,7 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *task[O
 		}
 	}
 	revision = l.observer.runs(revision, item.Deleted, txn)
-	t.object, t.revision, t.deleted, t.asked = object, revision, item.Deleted, status.Kind(item.Mark)
+	t.object, t.revision, t.deleted, t.asked, t.err = object, revision, item.Deleted, status.Kind(item.Mark), errNotRun
 	a.row, a.again, a.cause = object, item.Again, causeOf(item)
 	if a.cause == causeChange && l.observer.tip != nil && l.cfg.GetStatus(object).Kind == status.KindRefreshing {
 		// Its lane does not tell.

@@ -169,7 +169,7 @@ func TestNoMoreAreLeftBehindThanMay(t *testing.T) {
 			require.Len(e, e.target.running, n+1, "%d workers and one that was left behind", n)
 			e.target.mu.Unlock()
 			_, message, _ := e.health.now()
-			require.Equal(e, "1 operation(s) stuck", message)
+			require.Equal(e, fmt.Sprintf("%d operation(s) stuck", n+1), message, "also those that are waited for")
 			require.Equal(e, reconciler.StatusKindPending, e.kind(10))
 
 			// One that comes back makes room for another to be left behind.

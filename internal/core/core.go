@@ -119,7 +119,10 @@ type Core[Obj any] struct {
 	// deletions counts the entries that are to leave the target.
 	deletions        int
 	failing, blocked int
-	version          uint64
+	// flyingRefreshes counts the entries of the lane of refreshes that are in flight. stuck
+	// counts the entries with a stuck operation, stuckRefreshes those of that lane.
+	flyingRefreshes, stuck, stuckRefreshes int
+	version                                uint64
 }
 
 // State is where a key with an entry is. A key without one is reconciled, or its
@@ -213,6 +216,8 @@ type entry[Obj any] struct {
 	requeues uint8
 	// tried: the change that is owed has been attempted; blocked: the last attempt was.
 	tried, blocked bool
+	// stuck: its operation is.
+	stuck bool
 	// fixed: the time of its retry is no backoff: it was asked for, or a breaker closed.
 	fixed bool
 	// cause is why it is going to be run.

@@ -74,6 +74,9 @@ func (c *Core[Obj]) Launch(it *Item[Obj]) {
 		it.entry = e
 	}
 	c.move(e, InFlight)
+	if e.lane == Refresh {
+		c.flyingRefreshes++
+	}
 	if e.since > 0 {
 		c.owe(e)
 	}
@@ -150,6 +153,10 @@ func (c *Core[Obj]) landed(e *entry[Obj]) (note[Obj], bool) {
 		return note[Obj]{}, false
 	}
 	c.move(e, Planned)
+	c.setStuck(e, false)
+	if e.lane == Refresh {
+		c.flyingRefreshes--
+	}
 	n, noted := c.notes[e]
 	if noted {
 		delete(c.notes, e)

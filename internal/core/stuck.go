@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import "time"
+
+// Stuck records that the operation of an item that was launched takes far too long, and may
+// never come back. Until the item is settled its key stays in flight, with its group and with
+// what is noted of it. But it is no probe of a breaker any more, nor a refresh that the next
+// ones wait for.
+func (c *Core[Obj]) Stuck(now time.Duration, it *Item[Obj]) {
+	c.probed(now, it, fruitless)
+	c.setStuck(it.entry, true)
+}
+
+func (c *Core[Obj]) setStuck(e *entry[Obj], stuck bool) {
+	if e.stuck == stuck {
+		return
+	}
+	e.stuck = stuck
+	n := 1
+	if !stuck {
+		n = -1
+	}
+	c.stuck += n
+	if e.lane == Refresh {
+		c.stuckRefreshes += n
+	}
+}
+
+// NumStuck returns how many keys are in flight with an operation that is stuck.
+func (c *Core[Obj]) NumStuck() int { return c.stuck }
+
+// Refreshing returns how many refreshes are ready or in flight, without those that are stuck.
+func (c *Core[Obj]) Refreshing() int {
+	return c.lanes[Refresh].size + c.flyingRefreshes - c.stuckRefreshes
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+const goexitText = "the operation called runtime.Goexit"
+
+// exiting makes the operations end their goroutine of which exits returns true, as FailNow does
+// in a fake.
+func (x *target) exiting(exits func(c call) bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.before = func(_ context.Context, c call) {
+		if exits(c) {
+			x.mu.Lock()
+			x.end(c)
+			x.mu.Unlock()
+			runtime.Goexit()
+		}
+	}
+}
+
+// updatesUpTo is for operations on the objects up to one.
+func updatesUpTo(last uint64) func(c call) bool {
+	return func(c call) bool { return c.op == "update" && c.id <= last }
+}
+
+// An operation on a worker that calls runtime.Goexit fails, as any other: its worker is
+// replaced, and the rest goes on, prunes too.
+func TestGoexitOnAWorkerIsAFailure(t *testing.T) {
+	for _, kind := range operationKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.target.exiting(updatesUpTo(4))
+				e.put(1, ids(1, 10)...)
+				e.pass(20 * time.Millisecond)
+				require.Contains(e, e.get(1).Status.GetError(), goexitText)
+				level, message, _ := e.health.now()
+				require.Equal(e, cell.StatusDegraded, level)
+				require.Contains(e, message, "error(s)")
+				e.loop.Prune()
+				e.pass(time.Minute)
+				require.Contains(e, e.target.calls(), "prune(10)")
+
+				e.target.exiting(updatesUpTo(0))
+				e.pass(2 * time.Minute)
+				e.eachDone()
+				level, message, _ = e.health.now()
+				require.Equal(e, cell.StatusOK, level, message)
+			}, kind.change, reconciler.WithConcurrency(4), reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning())
+		})
+	}
+}
+
+// runEnds starts a loop, and returns what its Run returns within a minute.
+func (e *env) runEnds(cfg reconciler.Config[*object], then func(loop *reconciler.Loop[*object])) error {
+	loop, err := reconciler.New(cfg)
+	require.NoError(e, err)
+	ctx, cancel := context.WithCancel(e.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- loop.Run(ctx) }()
+	synctest.Wait()
+	then(loop)
+	select {
+	case err := <-ended:
+		require.NoError(e, ctx.Err())
+		return err
+	case <-time.After(time.Minute):
+		e.Fatal("the loop is dead, and Run does not return")
+		return nil
+	}
+}
+
+// In line the goroutine that is ended is the loop's: Run returns an error that names the
+// operation, and health is degraded. What had been done in the round is written.
+func TestGoexitInLineEndsTheLoopWithAnError(t *testing.T) {
+	for _, kind := range operationKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEnv(t)
+				cfg := e.config(reconciler.WithoutPruning(), reconciler.WithRefreshing(time.Hour, nil))
+				if kind.change != nil {
+					kind.change(e, &cfg)
+				}
+				e.target.exiting(func(c call) bool { return c.id == 3 })
+				err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) {
+					e.put(1, ids(1, 5)...)
+					synctest.Wait()
+					_, err := loop.Retry(t.Context())
+					require.ErrorIs(t, err, reconciler.ErrStopped)
+				})
+				require.ErrorContains(t, err, "update of ")
+				require.ErrorContains(t, err, goexitText)
+				level, _, told := e.health.now()
+				require.Equal(t, cell.StatusDegraded, level)
+				require.ErrorContains(t, err, told.Error())
+				require.Contains(t, e.get(3).Status.GetError(), goexitText)
+				if kind.name == "single" {
+					require.Equal(t, reconciler.StatusKindDone, e.kind(1))
+					require.Equal(t, reconciler.StatusKindPending, e.kind(5))
+				}
+			})
+		})
+	}
+}
+
+// A prune is called by the loop itself, whatever the number of workers.
+func TestGoexitInAPruneEndsTheLoopWithAnError(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEnv(t)
+			cfg := e.config(reconciler.WithConcurrency(workers), reconciler.WithoutPruning())
+			err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) {
+				e.put(1, ids(1, 5)...)
+				synctest.Wait()
+				e.target.exiting(func(c call) bool { return c.op == "prune" })
+				loop.Prune()
+			})
+			require.ErrorContains(t, err, "prune: "+goexitText)
+			level, _, _ := e.health.now()
+			require.Equal(t, cell.StatusDegraded, level)
+			e.eachDone()
+		})
+	}
+}
