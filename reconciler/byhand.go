@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/cilium/statedb"
 
@@ -61,8 +60,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 // operations. Safe from any goroutine.
 func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
 	if len(keys) == 0 {
-		l.refreshUpTo.Store(l.tableRevision())
-		l.refreshBefore.Store(time.Now().UnixNano())
+		l.refreshCall.call()
 		l.refreshCalled.signal()
 		return 0, nil
 	}

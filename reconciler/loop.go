@@ -54,13 +54,10 @@ type Loop[Obj comparable] struct {
 	scope atomic.Pointer[scope[Obj]]
 	// pausing is what is paused, by calls.
 	pausing pausing[Obj]
-	// refreshCalled wakes the refresher; refreshBefore is up to which age it is to refresh
-	// everything, in nanoseconds of the wall clock; 0 if nobody called.
+	// refreshCalled wakes the refresher for a call, refreshGate tells it how far the loop is.
 	refreshCalled signal
-	refreshBefore atomic.Int64
-	// refreshUpTo is the table's revision at that time: of what was applied at that very
-	// moment, it tells what was before.
-	refreshUpTo atomic.Uint64
+	refreshCall   refreshCall[Obj]
+	refreshGate   refreshGate
 
 	// settings are what [Loop.Reconfigure] set last, one call at a time.
 	settings      atomic.Pointer[configuration]
@@ -383,6 +380,7 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	l.account(&r)
 	l.count()
 	l.publish()
+	l.tellRefresher()
 
 	if !l.pruneDue(txn, began) {
 		l.pruner.callOff()

@@ -82,7 +82,7 @@ type pool[Obj any] struct {
 	stopped              bool
 	// named counts the flights that health names, changes how often those did.
 	named, changes int
-	wg                   sync.WaitGroup
+	wg             sync.WaitGroup
 }
 
 func newPool[Obj any](now func() time.Duration, newExecutor func(context.Context) (context.Context, executor[Obj])) *pool[Obj] {

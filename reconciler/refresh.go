@@ -4,9 +4,11 @@
 package reconciler
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/cilium/hive/cell"
@@ -18,7 +20,8 @@ import (
 
 const (
 	// refreshBatch is the largest number of objects that are marked in one write
-	// transaction. It bounds how long a fresh change waits behind a refresh.
+	// transaction for single operations. It bounds how long a fresh change waits behind a
+	// refresh.
 	refreshBatch = 128
 	// refreshGather is for how long a slow limiter's permits are gathered into one
 	// batch.
@@ -27,10 +30,66 @@ const (
 	refreshPause = time.Millisecond
 )
 
-// aged is an object whose status is old enough to be refreshed.
+// aged is an object that is to be refreshed.
 type aged[Obj any] struct {
 	object   Obj
 	revision statedb.Revision
+	// at is when its status was written.
+	at time.Time
+}
+
+// refreshCall is a call for a refresh of everything: one walk over the table in the order of
+// the keys, in which no row changes its place, however often it is written meanwhile.
+type refreshCall[Obj any] struct {
+	mu   sync.Mutex
+	walk refreshWalk[Obj]
+	// calls counts them.
+	calls int
+}
+
+// refreshWalk is how far such a walk is.
+type refreshWalk[Obj any] struct {
+	// at is when it was called for; the zero time if there is no walk.
+	at time.Time
+	// last is the object that it has come to, if it has begun.
+	last  Obj
+	begun bool
+}
+
+// call begins the walk, from the start if there is one.
+func (c *refreshCall[Obj]) call() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls++
+	c.walk = refreshWalk[Obj]{at: time.Now()}
+}
+
+// now returns how far the walk is, and the number of the call.
+func (c *refreshCall[Obj]) now() (refreshWalk[Obj], int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.walk, c.calls
+}
+
+// goOn notes how far the walk is, unless there was another call.
+func (c *refreshCall[Obj]) goOn(w refreshWalk[Obj], call int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls == call {
+		c.walk = w
+	}
+}
+
+// refresher is the state of the job that refreshes.
+type refresher[Obj any] struct {
+	*configuration
+	health cell.Health
+	// seen is the revision up to which objects have been looked at for their age.
+	seen  statedb.Revision
+	sizes refreshSizes
+	// owed is for how long the refresher has to pause yet.
+	owed  time.Duration
+	batch []aged[Obj]
 }
 
 // refresh is the job that marks Done objects as Refreshing when their status is older
@@ -38,7 +97,7 @@ type aged[Obj any] struct {
 // unwritten first, and stops at the first that is too young.
 func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
 	on := false
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !l.stopped() {
 		set := l.settings.Load()
 		// Whatever it waits for, it is not to go on with settings that are not in force.
 		during, end := context.WithCancel(ctx)
@@ -49,140 +108,218 @@ func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
 			on = false
 			health.OK("Refreshing is off")
 		}
-		l.refreshEvery(during, &set.Settings, health)
-		<-during.Done()
+		l.refreshEvery(during, &refresher[Obj]{configuration: set, health: health})
 		ended()
 		end()
 	}
 	return nil
 }
 
-// refreshEvery refreshes until ctx ends: what is old enough, if there is an interval, and
-// what somebody calls for.
-func (l *Loop[Obj]) refreshEvery(ctx context.Context, set *Settings, health cell.Health) {
-	var seen statedb.Revision
+// refreshEvery refreshes until ctx or the loop ends: what is old enough, if there is an
+// interval, and what somebody calls for.
+func (l *Loop[Obj]) refreshEvery(ctx context.Context, r *refresher[Obj]) {
 	for {
-		next := never
-		if set.RefreshInterval > 0 || l.refreshBefore.Load() != 0 {
-			var err error
-			if next, err = l.refreshAged(ctx, set, &seen); err != nil {
-				return
-			}
+		next, ok := l.refreshDue(ctx, r)
+		if !ok {
+			return
 		}
-		if set.RefreshInterval > 0 {
-			health.OK(fmt.Sprintf("Next refresh in %s", next))
+		if r.RefreshInterval > 0 {
+			r.health.OK(fmt.Sprintf("Next refresh in %s", next))
 		}
 		timer := time.NewTimer(next)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
-			return
+		case <-l.ended:
 		case <-l.refreshCalled:
-			timer.Stop()
 		case <-timer.C:
 		}
+		timer.Stop()
 	}
 }
 
-// refreshAged marks everything that is due, batch by batch, and returns how long it is
-// until the next object is. seen is the revision up to which objects have been looked
-// at. The error is that of ctx.
-func (l *Loop[Obj]) refreshAged(ctx context.Context, set *Settings, seen *statedb.Revision) (time.Duration, error) {
-	interval, limiter := set.RefreshInterval, set.RefreshLimiter
-	if interval == 0 {
-		// Only what was called for.
-		interval = never
-	}
-	most := refreshSize(limiter)
-	size := most
-	batch := make([]aged[Obj], 0, size)
-	var owed time.Duration
+// refreshDue marks everything that is due, batch by batch, and returns how long it is until
+// the next object is. It returns false when ctx or the loop has ended.
+func (l *Loop[Obj]) refreshDue(ctx context.Context, r *refresher[Obj]) (next time.Duration, ok bool) {
 	for {
-		var next time.Duration
-		batch, next = l.collectAged(batch[:0], size, interval, seen)
-		if len(batch) == 0 {
-			return next, ctx.Err()
+		size := r.sizes.size(&r.Settings, l.batches())
+		if !l.collectCalled(r, size) {
+			next = l.collectAged(r, size)
 		}
-		if !permit(ctx, limiter, len(batch)) {
-			return 0, ctx.Err()
+		if len(r.batch) == 0 {
+			return next, ctx.Err() == nil && !l.stopped()
 		}
+		if !permit(ctx, r.RefreshLimiter, len(r.batch)) {
+			return 0, false
+		}
+		g := &l.refreshGate
+		g.begin()
 		began := time.Now()
-		marked := l.markRefreshing(batch)
-		clear(batch)
-		// The next batch waits until this one, and every change before it, has been
-		// attempted, and then for as long again: refreshing fills what fresh changes
-		// leave of the loop's time, and never more than half of it.
-		if _, _, err := l.progress.wait(ctx, marked, marked); err != nil {
-			return 0, err
+		select {
+		case <-g.wait(l.markRefreshing(r.batch)):
+		case <-ctx.Done():
+			return 0, false
+		case <-l.ended:
+			return 0, false
 		}
 		took := time.Since(began)
-		// A batch takes the time that a turn does, or as many objects as fit: fresh
-		// changes are not to wait for more.
-		size = int(max(1, min(float64(most), float64(len(batch))*float64(turn)/float64(max(1, took)))))
-		if owed += took; owed >= refreshPause {
-			if !sleep(ctx, owed) {
-				return 0, ctx.Err()
+		longest, done := g.calls()
+		r.sizes.ran(len(r.batch), took, longest, done)
+		clear(r.batch)
+		r.batch = r.batch[:0]
+		// The next batch waits until no refresh is on its way, and then for as long again:
+		// refreshing fills what fresh changes leave of the loop's time, and never more
+		// than half of it.
+		if r.owed += took; r.owed >= refreshPause {
+			if !sleep(ctx, r.owed) {
+				return 0, false
 			}
-			owed = 0
+			r.owed = 0
 		}
 	}
 }
 
-// collectAged appends up to size objects that are due to the batch, from the revision
-// after seen on. It returns how long it is until there is another, if it found none.
-func (l *Loop[Obj]) collectAged(batch []aged[Obj], size int, interval time.Duration, seen *statedb.Revision) ([]aged[Obj], time.Duration) {
+// collectCalled makes a batch of up to size objects that somebody called for. It returns false
+// if there is no such call, or no object left.
+func (l *Loop[Obj]) collectCalled(r *refresher[Obj], size int) bool {
+	w, call := l.refreshCall.now()
+	if w.at.IsZero() {
+		return false
+	}
+	txn, now := l.cfg.DB.ReadTxn(), time.Now()
+	rows := l.cfg.Table.All(txn)
+	var from []byte
+	if w.begun {
+		rows, from = l.cfg.Table.LowerBound(txn, l.indexer.QueryFromObject(w.last)), l.indexer.ObjectToKey(w.last)
+	}
+	for object, revision := range rows {
+		if from != nil && bytes.Equal(l.indexer.ObjectToKey(object), from) {
+			continue
+		}
+		if len(r.batch) == size {
+			l.refreshCall.goOn(w, call)
+			return true
+		}
+		w.last, w.begun, from = object, true, nil
+		s := l.cfg.GetStatus(object)
+		// One that was written since is fresh. A status of the future is from a clock that
+		// was set back since.
+		if s.Kind == status.KindDone && (!s.UpdatedAt.After(w.at) || s.UpdatedAt.After(now)) {
+			r.batch = append(r.batch, aged[Obj]{object, revision, s.UpdatedAt})
+		}
+	}
+	l.refreshCall.goOn(refreshWalk[Obj]{}, call)
+	return len(r.batch) > 0
+}
+
+// collectAged makes a batch of up to size objects that are old enough, from the revision after
+// the one that was seen on. It returns how long it is until there is another, if it found none.
+func (l *Loop[Obj]) collectAged(r *refresher[Obj], size int) time.Duration {
+	interval := r.RefreshInterval
+	if interval == 0 {
+		return never
+	}
 	txn := l.cfg.DB.ReadTxn()
 	now := time.Now()
-	called, upTo := l.refreshBefore.Load(), l.refreshUpTo.Load()
-	for object, revision := range l.cfg.Table.LowerBound(txn, statedb.ByRevision[Obj](*seen+1)) {
+	for object, revision := range l.cfg.Table.LowerBound(txn, statedb.ByRevision[Obj](r.seen+1)) {
 		s := l.cfg.GetStatus(object)
 		// A status of the future is from a clock that was set back since.
-		if age := now.Sub(s.UpdatedAt); age >= 0 && age < interval && !wasBefore(s.UpdatedAt, revision, called, upTo) {
-			return batch, interval - age
+		if age := now.Sub(s.UpdatedAt); age >= 0 && age < interval {
+			return interval - age
 		}
-		*seen = revision
+		r.seen = revision
 		if s.Kind != status.KindDone {
 			continue
 		}
-		batch = append(batch, aged[Obj]{object, revision})
-		if len(batch) == size {
+		r.batch = append(r.batch, aged[Obj]{object, revision, s.UpdatedAt})
+		if len(r.batch) == size {
 			break
 		}
 	}
-	return batch, interval
+	return interval
 }
 
-// wasBefore reports whether a status was written before a call for a refresh, which was made at
-// a time and a revision of the table. Where time stands still, as in a test, only the
-// revision tells; else another reconciler may have written the row since.
-func wasBefore(at time.Time, revision statedb.Revision, called int64, upTo statedb.Revision) bool {
-	return at.UnixNano() < called || at.UnixNano() == called && revision <= upTo
-}
-
-// markRefreshing marks the objects that have not been written since, in one
-// transaction, and returns the revision of the table after it. An object that was
-// written is looked at again in its turn.
-func (l *Loop[Obj]) markRefreshing(batch []aged[Obj]) statedb.Revision {
+// markRefreshing marks the objects in one transaction, unless their status has been written
+// since. It returns the revisions of the table before and after.
+func (l *Loop[Obj]) markRefreshing(batch []aged[Obj]) (before, after statedb.Revision) {
 	at := time.Now()
+	marked := func(object Obj) Obj { return l.cfg.SetStatus(l.cfg.Clone(object), status.RefreshingAt(at)) }
+	rows := make([]Obj, len(batch))
 	for i := range batch {
-		batch[i].object = l.cfg.SetStatus(l.cfg.Clone(batch[i].object), status.RefreshingAt(at))
+		rows[i] = marked(batch[i].object)
 	}
 	wtxn := l.cfg.DB.WriteTxn(l.cfg.Table)
 	defer wtxn.Abort()
+	before = l.cfg.Table.Revision(wtxn)
 	for i := range batch {
-		// A conflict is no error here: see above.
-		_, _, _ = l.cfg.Table.CompareAndSwap(wtxn, batch[i].revision, batch[i].object)
+		if _, _, err := l.cfg.Table.CompareAndSwap(wtxn, batch[i].revision, rows[i]); err == nil {
+			continue
+		}
+		// Another reconciler may have written the row.
+		row, _, found := l.cfg.Table.Get(wtxn, l.indexer.QueryFromObject(batch[i].object))
+		if !found {
+			continue
+		}
+		if s := l.cfg.GetStatus(row); s.Kind == status.KindDone && s.UpdatedAt.Equal(batch[i].at) {
+			_, _, _ = l.cfg.Table.Insert(wtxn, marked(row))
+		}
 	}
-	return l.cfg.Table.Revision(wtxn.Commit())
+	return before, l.cfg.Table.Revision(wtxn.Commit())
 }
 
-// refreshSize returns the size of batches under a limiter: what it allows in a
-// tenth of a second, up to refreshBatch.
-func refreshSize(limiter *rate.Limiter) int {
-	if limiter == nil {
-		return refreshBatch
+// refreshSizes says how many objects to mark at a time, from what the last ones took.
+type refreshSizes struct {
+	// single is the size for single operations, batch the one for batches; 0 at first.
+	single, batch int
+	// calls are the latest that succeeded, of which there were so many; last is the one
+	// before, whatever came of it.
+	calls [16]time.Duration
+	count int
+	last  time.Duration
+}
+
+// size returns how many objects to mark at most.
+func (z *refreshSizes) size(s *Settings, batches bool) int {
+	most, size, gather := refreshBatch, z.single, refreshGather
+	if batches {
+		// It is not known yet what a call costs, nor how much of that each object.
+		most, size, gather = s.RoundSize, max(1, z.batch), max(gather, 2*z.last)
 	}
-	return int(max(1, min(float64(limiter.Limit())*refreshGather.Seconds(), refreshBatch)))
+	if s.RefreshLimiter != nil {
+		most = int(max(1, min(float64(s.RefreshLimiter.Limit())*gather.Seconds(), float64(most))))
+	}
+	if size == 0 {
+		return most
+	}
+	return min(size, most)
+}
+
+// ran notes that a number of objects was through after some time, and how long the longest call
+// for some of them took, 0 if there was none. done: some of that succeeded.
+//
+// Single operations take the time that a turn does: fresh changes are not to wait for more. For
+// batches it depends on how much of a call's time each object costs, which the caller cannot
+// know: the size is doubled while a call takes no longer than a turn, or than twice the shortest
+// of late, and quartered otherwise. Where each object costs the same, the quarter keeps showing
+// how short a call can be; with a half the size would creep up.
+func (z *refreshSizes) ran(size int, took, longest time.Duration, done bool) {
+	z.single = int(max(1, min(refreshBatch, float64(size)*float64(turn)/float64(max(1, took)))))
+	if longest == 0 {
+		return
+	}
+	z.last = longest
+	if done {
+		z.calls[z.count%len(z.calls)] = longest
+		z.count++
+	}
+	limit := turn
+	if n := min(z.count, len(z.calls)); n > 0 {
+		limit = max(limit, 2*slices.Min(z.calls[:n]))
+	}
+	if longest <= limit {
+		z.batch = max(z.batch, 2*size)
+	} else {
+		z.batch = max(1, size/4)
+	}
 }
 
 // permit blocks until the limiter allows n more refreshes, and returns false if ctx

@@ -86,6 +86,7 @@ func (l *Loop[Obj]) complete(r *Round, b *batch[Obj]) {
 		l.recall()
 	}
 	l.objectWaits.settled(l, b)
+	l.tellRefresherOf(b)
 }
 
 // giveBack takes the tasks out of a batch that were not run, and puts their items back.

@@ -24,8 +24,9 @@ import (
 // every object of the table once. That is a tenth of a microsecond each, in small steps. Of
 // these the account is kept, since no row tells that a deletion was carried out.
 type tip[Obj comparable] struct {
-	// upTo is the revision up to which objects were read, or passed over.
-	upTo statedb.Revision
+	// upTo is the revision up to which objects were read, or passed over; after from none
+	// was passed over.
+	from, upTo statedb.Revision
 	// lagging: since laggingSince the tip has not read all that there was.
 	lagging      bool
 	laggingSince time.Duration
@@ -137,7 +138,7 @@ func (l *Loop[Obj]) openTip(now time.Duration) bool {
 		o.behind = behind{is: true, since: now}
 		return false
 	}
-	o.tip = &tip[Obj]{upTo: o.snapshot, deletions: deletions, deletedAfter: at, deletedUpTo: at}
+	o.tip = &tip[Obj]{from: o.snapshot, upTo: o.snapshot, deletions: deletions, deletedAfter: at, deletedUpTo: at}
 	return true
 }
 
@@ -152,7 +153,9 @@ func (o *observer[Obj]) catchUp() {
 // observeTip hands the core what came after main's snapshot.
 func (l *Loop[Obj]) observeTip(txn statedb.ReadTxn, now time.Duration) {
 	t := l.observer.tip
-	t.upTo = max(t.upTo, l.observer.snapshot)
+	if t.upTo < l.observer.snapshot {
+		t.from, t.upTo = l.observer.snapshot, l.observer.snapshot
+	}
 	l.observeDeletions(txn)
 	switch {
 	case l.readTip(txn):
@@ -161,6 +164,7 @@ func (l *Loop[Obj]) observeTip(txn statedb.ReadTxn, now time.Duration) {
 		t.lagging, t.laggingSince = true, now
 	case now-t.laggingSince >= behindTime:
 		t.lagging, t.upTo = false, l.cfg.Table.Revision(txn)
+		t.from = t.upTo
 	}
 }
 

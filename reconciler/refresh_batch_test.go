@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// costs makes a call for a batch take so long, and so long more for each object.
+func (x *target) costs(aCall, anObject time.Duration) {
+	last := 0
+	x.deciding(func(c call) error {
+		if c.batch != last {
+			last = c.batch
+			time.Sleep(aCall)
+		}
+		time.Sleep(anObject)
+		return nil
+	})
+}
+
+// sizesOf returns how many objects the calls had, in their order.
+func sizesOf(calls []call) (sizes []int) {
+	last := 0
+	for _, c := range calls {
+		if c.batch != last {
+			last = c.batch
+			sizes = append(sizes, 0)
+		}
+		sizes[len(sizes)-1]++
+	}
+	return sizes
+}
+
+// eachBatch runs a test for batches and for rounds, with one worker and with four.
+func eachBatch(t *testing.T, test func(e *env), opts ...reconciler.Option) {
+	for _, kind := range []string{"batches", "rounds"} {
+		eachConcurrency(t, kind, test, operate(kind), opts...)
+	}
+}
+
+// Refreshing 1,000 objects takes a few calls, whatever a call costs, and not one for each
+// object: ever fewer, when it has been seen what a call costs.
+func TestRefreshKeepsBatches(t *testing.T) {
+	for _, cost := range []time.Duration{0, 5 * time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second} {
+		t.Run(cost.String(), func(t *testing.T) {
+			eachBatch(t, func(e *env) {
+				e.put(1, ids(1, 1000)...)
+				e.pass(time.Minute)
+				e.eachDone()
+				e.target.take()
+				e.target.costs(cost, 0)
+				for range 3 {
+					e.pass(time.Hour)
+					calls := e.target.take()
+					require.Len(e, calls, 1000)
+					require.LessOrEqual(e, len(sizesOf(calls)), 20, "calls")
+					e.eachDone()
+				}
+				_, err := e.loop.Refresh(e.Context())
+				require.NoError(e, err)
+				e.pass(10 * time.Second)
+				calls := e.target.take()
+				require.Len(e, calls, 1000)
+				require.LessOrEqual(e, len(sizesOf(calls)), 4, "calls")
+			}, reconciler.WithRefreshing(time.Hour, nil))
+		})
+	}
+}
+
+// Where each object costs time, calls of refreshes stay short, for days: a fresh change does
+// not wait for long behind one.
+func TestRefreshOfCostlyObjectsKeepsCallsShort(t *testing.T) {
+	eachBatch(t, func(e *env) {
+		e.put(1, ids(1, 100)...)
+		e.pass(time.Minute)
+		e.target.take()
+		e.target.costs(0, 10*time.Millisecond)
+		for range 48 {
+			e.pass(time.Hour)
+			for i, size := range sizesOf(e.target.take()) {
+				require.LessOrEqual(e, size, 4, "call %d", i)
+			}
+		}
+		// What costs half by the call and half by the object may have some more.
+		e.target.costs(100*time.Millisecond, 10*time.Millisecond)
+		for range 48 {
+			e.pass(time.Hour)
+			for i, size := range sizesOf(e.target.take()) {
+				require.LessOrEqual(e, size, 64, "call %d", i)
+			}
+		}
+	}, reconciler.WithRefreshing(time.Hour, nil))
+}
+
+// An operation that is stuck holds up the refresh of its own object only.
+func TestStuckOperationDoesNotEndRefreshing(t *testing.T) {
+	for _, timeout := range []time.Duration{time.Second, 0} {
+		for _, what := range []string{"change", "refresh"} {
+			t.Run(fmt.Sprintf("%s, timeout %s", what, timeout), func(t *testing.T) {
+				most := 0
+				if timeout > 0 {
+					most = 1
+				}
+				withStuck(t, []int{2}, func(e *env, _ int) {
+					e.put(1, 1, 2)
+					if what == "refresh" {
+						e.pass(time.Second)
+						e.target.take()
+					}
+					stuck := e.target.stick(1)
+					if what == "change" {
+						e.put(2, 1)
+					}
+					e.pass(time.Hour)
+					refreshes := 0
+					for _, c := range e.target.take() {
+						if c.id == 2 {
+							refreshes++
+						}
+					}
+					require.GreaterOrEqual(e, refreshes, 57, "one a minute")
+					stuck.free(1)
+					e.pass(10 * time.Millisecond)
+				}, reconciler.WithRefreshing(time.Minute, nil), reconciler.WithTimeout(timeout), reconciler.WithMaxStuck(most))
+			})
+		}
+	}
+}
+
+// A refresh of everything is for every row that is there, also for those that another
+// reconciler writes meanwhile.
+func TestRefreshOfAllFindsWhatOthersWriteMeanwhile(t *testing.T) {
+	everyWay(t, func(e *env) {
+		const n = 1000
+		e.put(1, ids(1, n)...)
+		e.pass(time.Minute)
+		e.target.take()
+		e.target.takes(100 * time.Microsecond)
+		_, err := e.loop.Refresh(e.Context())
+		require.NoError(e, err)
+		seen := map[uint64]int{}
+		for id := uint64(n); id > 0; id-- {
+			// Another reconciler writes its status.
+			o := e.get(id).Clone()
+			o.Other = reconciler.StatusDone()
+			e.write(func(wtxn statedb.WriteTxn) { _, _, _ = e.table.Insert(wtxn, o) })
+			e.pass(time.Millisecond)
+		}
+		e.pass(time.Minute)
+		for _, c := range e.target.take() {
+			seen[c.id]++
+		}
+		require.Equal(e, n, len(seen), "rows that were refreshed")
+		for id, times := range seen {
+			require.Equal(e, 1, times, "object %d", id)
+		}
+	})
+}
+
+// A refresh of everything is over when all has been refreshed once: also where a clock that was
+// set back makes every status look older than the call.
+func TestRefreshOfAllEndsThoughTheClockIsSetBack(t *testing.T) {
+	back := time.Duration(0)
+	for _, workers := range []int{1, 4} {
+		inBubble(t, func(e *env) {
+			e.put(1, 1, 2, 3)
+			e.pass(time.Minute)
+			e.target.take()
+			_, err := e.loop.Refresh(e.Context())
+			require.NoError(e, err)
+			back = time.Hour
+			e.pass(time.Minute)
+			require.Len(e, e.target.take(), 3)
+			back = 0
+		}, func(_ *env, cfg *reconciler.Config[*object]) {
+			cfg.SetStatus = func(o *object, s reconciler.Status) *object {
+				s.UpdatedAt = s.UpdatedAt.Add(-back)
+				return o.SetStatus(s)
+			}
+		}, reconciler.WithConcurrency(workers))
+	}
+}
