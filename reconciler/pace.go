@@ -98,15 +98,15 @@ func (p *pace) idle(from, to time.Duration) {
 }
 
 // round notes that a round began at a time, and whether there is more to do at once. With
-// workers, flying is how much is in flight or has landed: that makes for load, however little
-// of it comes at a time.
-func (p *pace) round(began time.Duration, r *Round, more bool, flying int) {
+// workers, moving is how much is in flight, but for what is slow or stuck, or has landed: that
+// makes for load, however little of it comes at a time.
+func (p *pace) round(began time.Duration, r *Round, more bool, moving int) {
 	items := r.Changes + r.Waited
 	p.token = false
 	p.roundAt = began
-	p.more = more && flying == 0
+	p.more = more && moving == 0
 	p.crowds++
-	if max(items, flying)-r.Refreshes < crowd {
+	if max(items, moving)-r.Refreshes < crowd {
 		// Refreshes come in batches that wait for each other: to hold them up gathers
 		// nothing, and keeps fresh changes waiting.
 		p.crowds = 0

@@ -25,7 +25,8 @@ type flight[Obj any] struct {
 	snapshot uint64
 	other    bool
 
-	// ended is when all of it was over.
+	// epoch is that in which it was given, ended when all of it was over.
+	epoch time.Duration
 	ended time.Duration
 
 	// The rest is guarded by the pool's lock. A flight that has started is stuck at a time,
@@ -59,12 +60,16 @@ type pool[Obj any] struct {
 	landing signal
 
 	// inFlight counts what was given and not taken back. It belongs to the goroutine of
-	// the loop, as do busy and size, the mean time that a flight takes and the mean
-	// number of its objects.
+	// the loop, as does all up to mu: busy and size are the mean time that a flight takes
+	// and the mean number of its objects.
 	inFlight int
 	busy     time.Duration
 	size     float64
-	// everLeft counts those that were ever left behind; it is the loop's too.
+	// young counts the flights that were given in this epoch and in the one before, and
+	// not taken back.
+	epoch time.Duration
+	young [2]int
+	// everLeft counts those that were ever left behind.
 	everLeft uint64
 
 	mu      sync.Mutex
@@ -131,6 +136,11 @@ func (p *pool[Obj]) free() int {
 // give queues flights.
 func (p *pool[Obj]) give(ctx context.Context, flights ...*flight[Obj]) {
 	p.inFlight += len(flights)
+	p.age()
+	p.young[0] += len(flights)
+	for _, f := range flights {
+		f.epoch = p.epoch
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, f := range flights {
@@ -141,6 +151,38 @@ func (p *pool[Obj]) give(ctx context.Context, flights ...*flight[Obj]) {
 			p.hire(ctx)
 		}
 	}
+}
+
+// epochTime is how long an epoch is. What is in flight for longer than two is slow: it makes for
+// no load that others could gather in.
+const epochTime = 10 * time.Millisecond
+
+// age goes on to the epoch of this moment.
+func (p *pool[Obj]) age() {
+	switch now := p.now() / epochTime; now - p.epoch {
+	case 0:
+	case 1:
+		p.epoch, p.young = now, [2]int{0, p.young[0]}
+	default:
+		p.epoch, p.young = now, [2]int{}
+	}
+}
+
+// back notes that a flight is not in flight any more.
+func (p *pool[Obj]) back(f *flight[Obj]) {
+	p.inFlight--
+	if d := p.epoch - f.epoch; d < 2 {
+		p.young[d]--
+	}
+}
+
+// moving returns how many flights are in flight that are not slow.
+func (p *pool[Obj]) moving() int {
+	if p.inFlight == 0 {
+		return 0
+	}
+	p.age()
+	return p.young[0] + p.young[1]
 }
 
 // hire starts a worker if there may be another.
@@ -240,8 +282,8 @@ func (p *pool[Obj]) take(flights []*flight[Obj]) []*flight[Obj] {
 	clear(landed)
 	p.landed = landed[:0]
 	p.mu.Unlock()
-	p.inFlight -= len(flights)
 	for _, f := range flights {
+		p.back(f)
 		// What was long ago says little.
 		took := max(1, f.ended-f.started)
 		size := float64(len(f.items))
@@ -417,7 +459,9 @@ func (p *pool[Obj]) recall() []*flight[Obj] {
 	defer p.mu.Unlock()
 	queue := p.queue
 	p.queue = nil
-	p.inFlight -= len(queue)
+	for _, f := range queue {
+		p.back(f)
+	}
 	return queue
 }
 

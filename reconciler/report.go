@@ -42,11 +42,11 @@ func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
 		r.Sequence = l.sequence
 		r.Took = l.now() - began
 		l.journal.add(*r, tasks, attempts)
-		flying := l.pool.inFlight
+		moving := l.pool.moving()
 		if l.pooled {
-			flying += len(tasks)
+			moving += len(tasks)
 		}
-		l.pace.round(began, r, r.Changes+r.Waited >= l.set.RoundSize || l.observer.behind.is, flying)
+		l.pace.round(began, r, r.Changes+r.Waited >= l.set.RoundSize || l.observer.behind.is, moving)
 	}
 	l.accountPrune(r)
 	l.complain()

@@ -6,6 +6,8 @@ package reconciler
 import (
 	"context"
 	"time"
+
+	"github.com/statekeel/statekeel/internal/core"
 )
 
 // alarm is a timer that is set to a time of the loop's clock. Setting it again to the
@@ -76,6 +78,9 @@ func (l *Loop[Obj]) next(watch <-chan struct{}) (at time.Duration, reason Reason
 		at, reason, ok = again, ReasonDue, again != never
 	} else if watch == nil {
 		// There was no use in looking a moment ago, and now there is.
+		return now, ReasonMore, true
+	} else if l.core.Count(core.Ready) > 0 {
+		// Another of its group has just been worked on. There is nothing to wait for.
 		return now, ReasonMore, true
 	} else if due, has := l.core.NextDue(); has {
 		at, reason, ok = l.pace.dueAt(due, l.set.MinBackoff), ReasonDue, true
