@@ -165,8 +165,9 @@ func TestFirstSweepComesWhateverIsWrittenMeanwhile(t *testing.T) {
 		cfg := e.config(reconciler.WithRoundLimits(500, nil))
 		cfg.Sweeper = &lister{target: e.target}
 		e.start(cfg)
-		// And a second for the deletion of what the sweep finds.
-		writeEvery(took, mainShare*rows*took+time.Second, func(i uint64) { e.put(1, rows+1+i) })
+		// And as long again until main has passed what was written before the listing, and a
+		// second for the deletion of what that found.
+		writeEvery(took, 2*mainShare*rows*took+time.Second, func(i uint64) { e.put(1, rows+1+i) })
 		require.NotContains(e, e.target.holds(), uint64(100_001), "nobody wants it")
 		e.stop()
 	})

@@ -75,7 +75,7 @@ type Loop[Obj comparable] struct {
 	rand      *rand.Rand
 	metrics   metrics.Handle
 	observer  observer[Obj]
-	pruner    pruner
+	pruner    pruner[Obj]
 	pause     pause
 	blocked   *blocked
 	pace      pace
@@ -382,6 +382,7 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	l.publish()
 	l.tellRefresher()
 
+	l.finishSweep(&r)
 	if !l.pruneDue(txn, began) {
 		l.pruner.callOff()
 	} else if l.drained(began) {

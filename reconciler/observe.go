@@ -185,6 +185,9 @@ func (o *observer[Obj]) laneOf(c *change[Obj]) core.Lane {
 // handOver hands the core a change that main has read.
 func (l *Loop[Obj]) handOver(c change[Obj]) {
 	o := &l.observer
+	if c.deleted {
+		l.passDeletion(c.object)
+	}
 	if c.deleted && o.tip != nil && o.tip.saw(c.revision) {
 		l.core.Pass(c.object, c.revision)
 	} else {

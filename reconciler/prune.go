@@ -15,7 +15,7 @@ import (
 )
 
 // pruner says when to prune.
-type pruner struct {
+type pruner[Obj any] struct {
 	// initialized is closed when the table is initialised; nil before the first
 	// pass and after that.
 	initialized <-chan struct{}
@@ -31,6 +31,9 @@ type pruner struct {
 	draining               bool
 	drainedFrom, notBefore time.Duration
 	hold                   time.Duration
+	// sweep is the one whose listing has ended, and that waits for main; nil if there is
+	// none.
+	sweep *sweep[Obj]
 	// at is when the next prune is due, if scheduled.
 	at        time.Duration
 	scheduled bool
@@ -42,7 +45,7 @@ type pruner struct {
 
 // next returns when the next prune is due, or is to be tried again, or the wait for the
 // workers is to be given up; false if none of it is in store.
-func (p *pruner) next() (time.Duration, bool) {
+func (p *pruner[Obj]) next() (time.Duration, bool) {
 	switch {
 	case p.draining:
 		return p.drainedFrom + p.hold, true
@@ -79,11 +82,11 @@ func (l *Loop[Obj]) drained(now time.Duration) bool {
 }
 
 // callOff ends the wait for the workers.
-func (p *pruner) callOff() { p.draining, p.hold, p.notBefore = false, 0, 0 }
+func (p *pruner[Obj]) callOff() { p.draining, p.hold, p.notBefore = false, 0, 0 }
 
 // schedule sets the time of the next prune, or that there is to be none if after is
 // not positive.
-func (p *pruner) schedule(now, after time.Duration) {
+func (p *pruner[Obj]) schedule(now, after time.Duration) {
 	// An interval that nobody will live to see the end of must not wrap around.
 	p.at, p.scheduled = now+min(after, math.MaxInt64-now), after > 0
 }
@@ -101,15 +104,15 @@ func (l *Loop[Obj]) pruneDue(txn statedb.ReadTxn, now time.Duration) bool {
 		p.gated, p.gate = l.cfg.Sweeper != nil, l.cfg.Table.Revision(txn)
 		p.called = p.called || l.set.PruneInterval > 0
 	}
-	if l.pause.whole || !l.sweepDue() {
+	if l.pause.whole || p.sweep != nil || !l.sweepDue() {
 		return false
 	}
 	return p.called || p.scheduled && p.at <= now
 }
 
-// prune removes from the target what the snapshot does not have. The snapshot is that
-// of the round that has just ended, so that it has every object whose operation has
-// started. A failure is retried with the backoff of objects.
+// prune removes from the target what the snapshot does not have, or lists it for a sweep to do
+// so. The snapshot is that of the round that has just ended, so that it has every object whose
+// operation has started.
 func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn) {
 	p := &l.pruner
 	p.called = false
@@ -117,15 +120,26 @@ func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn) {
 		return
 	}
 	began := l.now()
-	r.Prune = &PruneRecord{}
+	record := &PruneRecord{}
 	l.doing = doingPrune
 	l.watchdog.begin(l, began)
-	err := l.callPrune(ctx, txn, r.Prune)
+	err := l.callPrune(ctx, txn, record)
 	l.watchdog.end()
 	l.doing = doingNothing
-	ended := l.now()
-	r.Prune.Took = ended - began
+	record.Took = l.now() - began
+	if p.sweep != nil {
+		p.scheduled = false
+		l.finishSweep(r)
+		return
+	}
+	l.pruned(r, record, err)
+}
 
+// pruned takes in that a prune or a sweep is over. A failure is retried with the backoff of
+// objects.
+func (l *Loop[Obj]) pruned(r *Round, record *PruneRecord, err error) {
+	p := &l.pruner
+	r.Prune = record
 	after := l.set.PruneInterval
 	if err == nil {
 		p.failures, p.failure = 0, ""
@@ -140,7 +154,7 @@ func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn) {
 		p.failure = err.Error()
 		l.log.Warn("prune failed", "error", err, "failures", p.failures, "retryAfter", after)
 	}
-	p.schedule(ended, after)
+	p.schedule(l.now(), after)
 	l.metrics.PruneDuration(r.Prune.Took)
 	l.metrics.PruneError(err)
 }
@@ -152,7 +166,7 @@ func (l *Loop[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn, record *
 	defer s.calling.Store(nil)
 	defer g.recovered("prune", &err)
 	if l.cfg.Sweeper != nil {
-		return l.sweep(ctx, txn, record)
+		return l.listSweep(ctx, txn, record)
 	}
 	return l.cfg.Pruner.Prune(ctx, txn, l.cfg.Table.All(txn))
 }

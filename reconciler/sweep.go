@@ -43,29 +43,89 @@ func (l *Loop[Obj]) ApproveSweep() {
 	}
 }
 
-// sweep makes what the target has, and neither the table nor the core knows of, owe its
-// deletion. The snapshot is that of the round that has just ended.
-func (l *Loop[Obj]) sweep(ctx context.Context, txn statedb.ReadTxn, record *PruneRecord) error {
-	unknown, err := l.list(ctx, txn, record)
+// sweep is one whose listing has ended. What was listed and was not in the table is an orphan,
+// unless its deletion was on its way: that is known when main has passed everything that the
+// table had then.
+type sweep[Obj any] struct {
+	record  *PruneRecord
+	unknown []Obj
+	// keys are those of unknown: true if main has passed their deletion.
+	keys map[string]bool
+	// upTo is the revision of the table.
+	upTo statedb.Revision
+}
+
+// listSweep lists the target for a sweep.
+func (l *Loop[Obj]) listSweep(ctx context.Context, txn statedb.ReadTxn, record *PruneRecord) error {
+	listed, err := l.list(ctx, txn, record)
 	if err != nil {
 		return err
 	}
 	// What was inserted while the target was listed is wanted.
 	fresh := l.cfg.DB.ReadTxn()
-	orphans := l.orphans(fresh, unknown)
-	if !l.pruner.approved {
-		if err := l.opts.budget.check(len(orphans), record.Listed); err != nil {
-			return err
+	s := &sweep[Obj]{record: record, keys: map[string]bool{}, upTo: l.cfg.Table.Revision(fresh)}
+	for _, obj := range listed {
+		key := string(l.indexer.ObjectToKey(obj))
+		if _, again := s.keys[key]; !again && l.orphan(fresh, obj) {
+			s.keys[key] = false
+			s.unknown = append(s.unknown, obj)
 		}
 	}
-	l.pruner.approved = false
-	revision := l.cfg.Table.Revision(fresh)
+	l.pruner.sweep = s
+	return nil
+}
+
+// orphan reports whether the snapshot does not have an object of the target, nor the core knows
+// of it.
+func (l *Loop[Obj]) orphan(txn statedb.ReadTxn, obj Obj) bool {
+	if l.core.TracksKeyOf(obj) {
+		return false
+	}
+	_, _, _, found := l.row(txn, obj)
+	return !found
+}
+
+// passDeletion notes that main has come to the deletion of an object: no sweep is needed for it.
+func (l *Loop[Obj]) passDeletion(obj Obj) {
+	s := l.pruner.sweep
+	if s == nil {
+		return
+	}
+	key := string(l.indexer.ObjectToKey(obj))
+	if _, unknown := s.keys[key]; unknown {
+		s.keys[key] = true
+	}
+}
+
+// finishSweep makes the orphans of a sweep owe their deletion, once main is far enough.
+func (l *Loop[Obj]) finishSweep(r *Round) {
+	p := &l.pruner
+	s := p.sweep
+	if s == nil || l.observer.revision < s.upTo {
+		return
+	}
+	p.sweep = nil
+	now := l.cfg.DB.ReadTxn()
+	var orphans []Obj
+	for _, obj := range s.unknown {
+		if !s.keys[string(l.indexer.ObjectToKey(obj))] && l.orphan(now, obj) {
+			orphans = append(orphans, obj)
+		}
+	}
+	if !p.approved {
+		if err := l.opts.budget.check(len(orphans), s.record.Listed); err != nil {
+			l.pruned(r, s.record, err)
+			return
+		}
+	}
+	p.approved = false
+	revision := l.cfg.Table.Revision(now)
 	for _, orphan := range orphans {
 		if l.core.Adopt(orphan, revision) {
-			record.Swept++
+			s.record.Swept++
 		}
 	}
-	return nil
+	l.pruned(r, s.record, nil)
 }
 
 // list returns what of the target the snapshot does not have. What that has is not kept: it
@@ -91,23 +151,6 @@ func (l *Loop[Obj]) list(ctx context.Context, txn statedb.ReadTxn, record *Prune
 		err = fmt.Errorf("sweep: listing the target: %w", err)
 	}
 	return unknown, err
-}
-
-// orphans returns those of the objects, each once, that the snapshot does not have and of
-// which the core does not know.
-func (l *Loop[Obj]) orphans(txn statedb.ReadTxn, objs []Obj) (orphans []Obj) {
-	seen := map[string]struct{}{}
-	for _, obj := range objs {
-		key := string(l.indexer.ObjectToKey(obj))
-		if _, again := seen[key]; again || l.core.TracksKeyOf(obj) {
-			continue
-		}
-		if _, _, _, found := l.row(txn, obj); !found {
-			seen[key] = struct{}{}
-			orphans = append(orphans, obj)
-		}
-	}
-	return orphans
 }
 
 // sweepDue reports whether there may be a sweep, if that is what prunes: not before every

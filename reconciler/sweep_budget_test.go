@@ -132,3 +132,43 @@ func TestApprovalWithoutASweeperDoesNothing(t *testing.T) {
 		require.Empty(e, e.target.calls())
 	}, nil)
 }
+
+// What is deleted on purpose is no orphan, and does not count for the budget, however late the
+// loop comes to look at the deletions.
+func TestDeletionsThatWereNotLookedAtDoNotCountForTheBudget(t *testing.T) {
+	sweeping(t, func(e *env, s *lister) {
+		const n = 2000
+		e.put(1, ids(1, n)...)
+		e.pass(time.Minute)
+		e.target.take()
+		s.strays(n + 1)
+		// The loop is busy while the rows are deleted, and then it is swept.
+		e.target.takes(10 * time.Millisecond)
+		e.put(2, ids(1, 100)...)
+		e.pass(time.Millisecond)
+		e.remove(ids(501, n)...)
+		e.loop.Prune()
+		e.pass(time.Minute)
+		require.Equal(e, 1, e.swept().Swept, e.swept().Error)
+		e.target.takes(0)
+		e.pass(time.Minute)
+		e.eachDone()
+		for id, times := range countDeletes(e.target.take()) {
+			require.Equal(e, 1, times, "object %d", id)
+		}
+		for _, told := range e.health.history() {
+			require.NotContains(e, told, "Degraded")
+		}
+	}, reconciler.WithSweepBudget(10, 0), reconciler.WithRoundLimits(100, nil))
+}
+
+// countDeletes returns how often each object was deleted.
+func countDeletes(calls []call) map[uint64]int {
+	times := map[uint64]int{}
+	for _, c := range calls {
+		if c.op == "delete" {
+			times[c.id]++
+		}
+	}
+	return times
+}
