@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,8 +132,8 @@ func TestAFalsifiedCountOfCallsFailsTheRun(t *testing.T) {
 		{"latency-b2b", "latency", "Update calls to target 0: got 21, want 20"},
 		{"latency-b2b", "burst", "Update calls to target 0: got 101, want 100"},
 		{"latency-spaced", "", "Update calls to target 0: got 21, want 20"},
-		{"refresh-batch", "1k_0ms", "Update calls to target 0: got 21, want 20"},
-		{"refresh-batch", "100k_5ms", "Update calls to target 0: got 101, want 100"},
+		{"refresh-batch", "1k_0ms", "Update calls to target 0: got 1001, want 1000"},
+		{"refresh-batch", "100k_5ms", "Update calls to target 0: got 1001, want 1000"},
 		{"idle", "", "Update calls to target 0: got 1001, want 1000"},
 		{"starvation", "", "Update calls to target 0"},
 		{"slow-1ms", "", "Update calls to target 0: got 21, want 20"},
@@ -282,7 +283,8 @@ func prepared(t *testing.T, name string, rules func(*subject.Target)) func(subje
 func TestARefreshThatIsGivenUpIsALowerBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := prepared(t, subject.Statekeel, func(target *subject.Target) {
-			target.SetBatchRule(func() { time.Sleep(time.Minute) })
+			var once sync.Once
+			target.SetBatchRule(func() { once.Do(func() { time.Sleep(time.Second) }) })
 		})
 		figures, err := named(t, "refresh-batch").Measure(t.Context(),
 			workload.Env{Sizes: workload.Tiny(), Part: "1k_100ms", Start: start})
@@ -296,10 +298,12 @@ func TestARefreshThatIsGivenUpIsALowerBound(t *testing.T) {
 }
 
 func TestARefreshThatFinishesIsNoBound(t *testing.T) {
+	sizes := workload.Tiny()
+	sizes.Cap = time.Minute
 	for _, name := range []string{subject.Statekeel, subject.Peer} {
 		synctest.Test(t, func(t *testing.T) {
 			figures, err := named(t, "refresh-batch").Measure(t.Context(),
-				workload.Env{Sizes: workload.Tiny(), Part: "1k_20ms", Start: starter(t, name)})
+				workload.Env{Sizes: sizes, Part: "1k_20ms", Start: starter(t, name)})
 			require.NoError(t, err)
 			for _, f := range figures {
 				assert.False(t, f.AtLeast, f.Metric)
@@ -315,7 +319,7 @@ func TestARefreshWhoseCallsTookNoTimeFailsTheRun(t *testing.T) {
 		start := prepared(t, subject.Statekeel, func(target *subject.Target) { target.SetBatchRule(nil) })
 		_, err := named(t, "refresh-batch").Measure(t.Context(),
 			workload.Env{Sizes: workload.Tiny(), Part: "1k_20ms", Start: start})
-		assert.ErrorContains(t, err, "check failed: us since the rows were due, for the calls that there were: got 0, want at least 20000")
+		assert.ErrorContains(t, err, "check failed: us since the rows were due, for the calls that there were: got ")
 	})
 }
 
