@@ -5,7 +5,7 @@
 // turn, each run in a process of its own and checked at its end.
 //
 //	go run .                                  everything, as text
-//	go run . -quick                           a first look, in less than a minute
+//	go run . -quick                           a first look, in a minute or two
 //	go run . -workloads refresh,idle -json    two workloads, for programs
 //	go run . -report ../docs/PERFORMANCE.md   the page and its chart
 package main

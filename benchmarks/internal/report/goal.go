@@ -65,14 +65,22 @@ func goals() []goal {
 		{"statusset-8", "throughput", ratioToPeer, 1.5, workload.More},
 		{"refresh", "cpu", itself, 4, workload.Less},
 		{"refresh", "fresh_p99", itself, 2000, workload.Less},
+		// At any cost of a call.
+		{"refresh-batch", "calls_1k_0ms", itself, 20, workload.Less},
+		{"refresh-batch", "calls_1k_5ms", itself, 20, workload.Less},
+		{"refresh-batch", "calls_1k_20ms", itself, 20, workload.Less},
+		{"refresh-batch", "calls_1k_100ms", itself, 20, workload.Less},
 		// At most the peer's, as far as the measurement can tell: see the workload.
 		{"idle", "cpu", beyondPeer, 1, workload.Less},
 		{"slow-1ms", "throughput", ratioToPeer, 50, workload.More},
+		{"stuck-64", "p50_growth_stuck", itself, 2, workload.Less},
 		{"head-of-line", "p50_earlier", itself, 10, workload.Less},
 		{"head-of-line", "p50_same", itself, 10, workload.Less},
 		{"behind-backlog", "max", itself, 50, workload.Less},
 		{"breaker", "cpu", itself, 0.02, workload.Less},
 		{"breaker", "heal", itself, 1.5, workload.Less},
+		{"breaker-classes", "p50_more", itself, 20, workload.Less},
+		{"breaker-classes", "cpu_more", itself, 20, workload.Less},
 		// Of twice as much, on the two cores that there are.
 		{"workers-2", "throughput", ratioToOne, 1.5, workload.More},
 		{"workers-4", "throughput", ratioToOne, 1.5, workload.More},

@@ -4,16 +4,19 @@
 package subject
 
 // The contenders by name. A name that ends in "+inf" is the same reconciler with the limit
-// on rounds per second lifted, one that ends in a number has so many workers, and one that
-// ends in "+breaker" has one. One that ends in "+observed" has all mounted that shows what
-// it does, and one that ends in "+bare" nothing of that. The peer has none of these.
+// on rounds per second lifted, one that ends in a number has so many workers, one that
+// ends in "+breaker" has one, and one that ends in "+classes" one for each class of errors.
+// One that ends in "+observed" has all mounted that shows what it does, and one that ends in
+// "+bare" nothing of that. The peer has none of these.
 const (
 	Statekeel        = "statekeel"
 	StatekeelInf     = "statekeel+inf"
 	Statekeel2       = "statekeel-2"
 	Statekeel4       = "statekeel-4"
 	Statekeel64      = "statekeel-64"
+	Statekeel128     = "statekeel-128"
 	StatekeelBreaker = "statekeel+breaker"
+	StatekeelClasses = "statekeel+classes"
 
 	StatekeelObserved = "statekeel+observed"
 	StatekeelBare     = "statekeel+bare"
@@ -82,9 +85,20 @@ func Contenders() []Contender {
 			Start: startStatekeel(withWorkers(64)),
 		},
 		{
+			Name:  Statekeel128,
+			About: "Statekeel with 128 workers, WithConcurrency(128)",
+			Start: startStatekeel(withWorkers(128)),
+		},
+		{
 			Name:  StatekeelBreaker,
 			About: "Statekeel with a breaker that has its defaults, WithBreaker(Breaker{})",
 			Start: startStatekeel(withBreaker()),
+		},
+		{
+			Name: StatekeelClasses,
+			About: "Statekeel with a breaker for each class of errors, which opens at the first and is not probed for an " +
+				"hour, WithBreaker(Breaker{Class, Failures: 1, MinInterval: time.Hour})",
+			Start: startStatekeel(withClasses()),
 		},
 		{
 			Name: StatekeelObserved,

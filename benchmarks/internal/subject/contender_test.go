@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -39,7 +40,7 @@ func TestContendersHaveTheirOwnNames(t *testing.T) {
 		assert.NotEmpty(t, c.About)
 		assert.NotEqual(t, c.Start == nil, c.StartController == nil, "%s is started in one way", c.Name)
 	}
-	assert.Len(t, seen, 26)
+	assert.Len(t, seen, 28)
 }
 
 func TestContendersReconcileRowsAndDeletions(t *testing.T) {
@@ -132,9 +133,9 @@ func TestARowHasFailedWhenOneOfItsReconcilersFailed(t *testing.T) {
 
 func TestAContenderHasTheWorkersThatItSays(t *testing.T) {
 	for name, workers := range map[string]int{
-		subject.Statekeel: 1, subject.StatekeelBreaker: 1, subject.StatekeelObserved: 1, subject.StatekeelBare: 1, subject.Peer: 1, subject.Floor: 1,
+		subject.Statekeel: 1, subject.StatekeelBreaker: 1, subject.StatekeelClasses: 1, subject.StatekeelObserved: 1, subject.StatekeelBare: 1, subject.Peer: 1, subject.Floor: 1,
 		subject.StatekeelStepper: 1, subject.StatekeelStateful: 1, subject.StatekeelResources: 1,
-		subject.Statekeel2: 2, subject.Statekeel4: 4, subject.Statekeel64: 64,
+		subject.Statekeel2: 2, subject.Statekeel4: 4, subject.Statekeel64: 64, subject.Statekeel128: 128,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -225,6 +226,86 @@ func TestTheWriterWorksOnceForEachRow(t *testing.T) {
 		assert.ErrorIs(t, sys.Remove(9, 1), errWork)
 		assert.ErrorContains(t, sys.Await(ended(t), 8, subject.Done), "row 8 is not in the table", "nothing was written")
 	}
+}
+
+func TestRowsThatAreDoneAreThereBeforeTheContender(t *testing.T) {
+	for _, name := range []string{subject.Statekeel, subject.Peer} {
+		synctest.Test(t, func(t *testing.T) {
+			since := time.Now().Add(-59 * time.Minute)
+			var calls atomic.Int64
+			sys, err := byName(t, name).Start(subject.Options{
+				Batch: true, RefreshEvery: time.Hour, DoneRows: 5, DoneSince: since,
+				Prepare: func(target *subject.Target) { target.SetBatchRule(func() { calls.Add(1) }) },
+			})
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, sys.Stop(context.Background())) }()
+			target := sys.Targets()[0]
+			time.Sleep(time.Minute - 1)
+			synctest.Wait()
+			assert.Equal(t, map[subject.Kind]uint64{subject.Done: 5}, sys.Count())
+			assert.True(t, sys.Oldest().Equal(since))
+			assert.Zero(t, target.Updates.Load(), "there was nothing to do")
+
+			time.Sleep(time.Second)
+			synctest.Wait()
+			assert.EqualValues(t, 5, target.Updates.Load(), "all were due for a refresh")
+			assert.Equal(t, target.Batches.Load(), uint64(calls.Load()))
+			assert.True(t, sys.Oldest().After(since))
+		})
+	}
+}
+
+func TestABatchAsksItsRuleBeforeItsRows(t *testing.T) {
+	target := &subject.Target{}
+	target.SetBatchRule(func() {
+		assert.EqualValues(t, 1, target.Batches.Load())
+		assert.Zero(t, target.Updates.Load())
+	})
+	target.UpdateBatch()
+	assert.NoError(t, target.Update(1))
+	target.SetBatchRule(nil)
+	target.UpdateBatch()
+	assert.EqualValues(t, 2, target.Batches.Load())
+}
+
+func TestAnOperationThatIgnoresItsDeadlineIsLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys, err := byName(t, subject.Statekeel).Start(subject.Options{Timeout: time.Second, MaxStuck: 1})
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, sys.Stop(context.Background())) }()
+		release := make(chan struct{})
+		sys.Targets()[0].SetRule(func(id uint64) error {
+			if id == 0 {
+				<-release
+			}
+			return nil
+		})
+		require.NoError(t, sys.Insert(0, 2))
+		require.NoError(t, sys.Await(within(t), 1, subject.Done), "one worker is held for ever")
+		close(release)
+		require.NoError(t, sys.Await(within(t), 0, subject.Done))
+	})
+}
+
+func TestAClassOfErrorsIsHeldBackByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys, err := byName(t, subject.StatekeelClasses).Start(subject.Options{RetryMin: time.Millisecond, RetryMax: time.Millisecond})
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, sys.Stop(context.Background())) }()
+		target := sys.Targets()[0]
+		target.SetRule(func(id uint64) error {
+			if id < 2 {
+				return subject.FailedWith([]string{"a", "b"}[id])
+			}
+			return nil
+		})
+		require.NoError(t, sys.Insert(0, 3))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, map[subject.Kind]uint64{subject.Failed: 2, subject.Done: 1}, sys.Count())
+		assert.EqualValues(t, 3, target.Updates.Load(), "no failure is retried")
+	})
+	assert.EqualError(t, subject.FailedWith("a"), `"a" does not answer`)
 }
 
 func TestADeletionFailsByItsOwnRule(t *testing.T) {

@@ -17,8 +17,10 @@ import (
 // options, and its Register. Go has no way to hand over a package, hence the list.
 type dialect[Status, Set, Option any] struct {
 	pending   func() Status
+	done      func() Status
 	kind      func(Status) Kind
 	updatedAt func(Status) time.Time
+	setTime   func(*Status, time.Time)
 
 	newSet  func() Set
 	fromSet func(set Set, name string) Status
@@ -62,9 +64,15 @@ func (d dialect[Status, Set, Option]) start(o Options, v variant[Option]) (Syste
 
 func (d dialect[Status, Set, Option]) startPlain(o Options, v variant[Option]) (System, error) {
 	target := &Target{}
+	if o.Prepare != nil {
+		o.Prepare(target)
+	}
 	w := objects(d.pending, d.kind, d.updatedAt)
 	w.targets, w.workers, w.writeWork = []*Target{target}, max(v.workers, 1), o.WriteWork
 	return w.start(func(rt runtime, w *world[*object[Status]]) error {
+		if err := d.insertDone(rt, w, o); err != nil {
+			return err
+		}
 		return d.registerPlain(rt, registration[Status, Status]{
 			table:     w.table,
 			getStatus: func(o *object[Status]) Status { return o.status },
@@ -73,6 +81,24 @@ func (d dialect[Status, Set, Option]) startPlain(o Options, v variant[Option]) (
 			batch:     o.Batch,
 		}, d.options(o, v))
 	})
+}
+
+// insertDone inserts the rows that are done before the contender starts.
+func (d dialect[Status, Set, Option]) insertDone(rt runtime, w *world[*object[Status]], o Options) error {
+	if o.DoneRows == 0 {
+		return nil
+	}
+	status := d.done()
+	d.setTime(&status, o.DoneSince)
+	txn := rt.DB.WriteTxn(w.table)
+	defer txn.Abort() // without effect after the commit
+	for id := range o.DoneRows {
+		if _, _, err := w.table.Insert(txn, &object[Status]{id: id, status: status}); err != nil {
+			return fmt.Errorf("insert row %d, which is done: %w", id, err)
+		}
+	}
+	txn.Commit()
+	return nil
 }
 
 func (d dialect[Status, Set, Option]) startSet(o Options, v variant[Option]) (System, error) {

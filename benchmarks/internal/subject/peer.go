@@ -13,8 +13,10 @@ import (
 
 var peer = dialect[reconciler.Status, reconciler.StatusSet, reconciler.Option]{
 	pending:   reconciler.StatusPending,
+	done:      reconciler.StatusDone,
 	kind:      peerKind,
 	updatedAt: func(s reconciler.Status) time.Time { return s.UpdatedAt },
+	setTime:   func(s *reconciler.Status, at time.Time) { s.UpdatedAt = at },
 
 	newSet:  reconciler.NewStatusSet,
 	fromSet: reconciler.StatusSet.Get,
@@ -60,7 +62,7 @@ func registerPeer[S any](rt runtime, r registration[S, reconciler.Status], optio
 type peerBatch[S any] struct{ target *Target }
 
 func (b peerBatch[S]) UpdateBatch(_ context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object[S]]) {
-	b.target.Batches.Add()
+	b.target.UpdateBatch()
 	for i := range batch {
 		batch[i].Result = b.target.Update(batch[i].Object.id)
 	}

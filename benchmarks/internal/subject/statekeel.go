@@ -16,8 +16,10 @@ import (
 // move over. What the peer does not have is in variants.go.
 var statekeel = dialect[reconciler.Status, reconciler.StatusSet, reconciler.Option]{
 	pending:   reconciler.StatusPending,
+	done:      reconciler.StatusDone,
 	kind:      statekeelKind,
 	updatedAt: func(s reconciler.Status) time.Time { return s.UpdatedAt },
+	setTime:   func(s *reconciler.Status, at time.Time) { s.UpdatedAt = at },
 
 	newSet:  reconciler.NewStatusSet,
 	fromSet: reconciler.StatusSet.Get,
@@ -58,7 +60,7 @@ func registerStatekeel[S any](rt runtime, r registration[S, reconciler.Status], 
 type statekeelBatch[S any] struct{ target *Target }
 
 func (b statekeelBatch[S]) UpdateBatch(_ context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object[S]]) {
-	b.target.Batches.Add()
+	b.target.UpdateBatch()
 	for i := range batch {
 		batch[i].Result = b.target.Update(batch[i].Object.id)
 	}

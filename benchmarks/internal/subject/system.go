@@ -50,6 +50,19 @@ type Options struct {
 	RetryMin, RetryMax time.Duration
 	// RefreshEvery is the refresh interval, with no limit on the rate; 0 means the default.
 	RefreshEvery time.Duration
+	// Prepare is called with the target before the contender starts, for rules that hold from
+	// the first call on. nil is no such rule. Only a plain status has it.
+	Prepare func(*Target)
+	// DoneRows is how many rows, 0 ... DoneRows-1, are in the table before the contender starts,
+	// all done since DoneSince, without a call. 0 is an empty table. Only rows with a plain
+	// status can be there.
+	DoneRows  uint64
+	DoneSince time.Time
+	// Timeout is the deadline of each operation, and MaxStuck how many that ignore it are left
+	// behind; MaxStuck needs a Timeout. 0 is no deadline. Only Statekeel has them; the others
+	// wait for every operation.
+	Timeout  time.Duration
+	MaxStuck int
 	// WriteWork is called before each row is inserted or removed, while the writer holds the
 	// table: what a program does to work out the row. Its error fails the write. nil is no
 	// work. Rows with annotations, those of [StatekeelStateful] and [StatekeelResources], have

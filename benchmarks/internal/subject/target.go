@@ -16,6 +16,7 @@ type Target struct {
 	// Batches counts calls that carried updates of several rows at once.
 	Batches Counter
 
+	batchRule  atomic.Pointer[func()]
 	rule       atomic.Pointer[func(id uint64) error]
 	deleteRule atomic.Pointer[func(id uint64) error]
 }
@@ -23,6 +24,16 @@ type Target struct {
 // SetRule makes every later Update ask rule for its outcome. It runs after the call was
 // counted, on the contender's goroutine; nil makes the target succeed again.
 func (t *Target) SetRule(rule func(id uint64) error) { store(&t.rule, rule) }
+
+// SetBatchRule makes every later call that carries updates of several rows call rule before
+// the first of them, after the call was counted; nil is no such rule.
+func (t *Target) SetBatchRule(rule func()) {
+	if rule == nil {
+		t.batchRule.Store(nil)
+		return
+	}
+	t.batchRule.Store(&rule)
+}
 
 // SetDeleteRule is SetRule for every later Delete.
 func (t *Target) SetDeleteRule(rule func(id uint64) error) { store(&t.deleteRule, rule) }
@@ -33,6 +44,15 @@ func store(in *atomic.Pointer[func(id uint64) error], rule func(id uint64) error
 		return
 	}
 	in.Store(&rule)
+}
+
+// UpdateBatch begins a call that carries updates of several rows: [Target.Update] follows for
+// each of them.
+func (t *Target) UpdateBatch() {
+	t.Batches.Add()
+	if rule := t.batchRule.Load(); rule != nil {
+		(*rule)()
+	}
 }
 
 // Update is one row updated.

@@ -4,6 +4,11 @@
 package subject
 
 import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -13,7 +18,14 @@ import (
 type statekeelVariant = variant[reconciler.Option]
 
 func startStatekeel(v statekeelVariant) func(Options) (System, error) {
-	return func(o Options) (System, error) { return statekeel.start(o, v) }
+	return func(o Options) (System, error) {
+		v := v
+		if o.Timeout != 0 {
+			v.options = slices.Concat(v.options,
+				[]reconciler.Option{reconciler.WithTimeout(o.Timeout), reconciler.WithMaxStuck(o.MaxStuck)})
+		}
+		return statekeel.start(o, v)
+	}
 }
 
 func withWorkers(n int) statekeelVariant {
@@ -24,11 +36,36 @@ func withBreaker() statekeelVariant {
 	return statekeelVariant{options: []reconciler.Option{reconciler.WithBreaker(reconciler.Breaker{})}}
 }
 
+// withClasses holds back what failed with an error of a class, from the first such error on and
+// for as long as a run takes: it is not probed, so that what is measured is not the probes.
+func withClasses() statekeelVariant {
+	return statekeelVariant{options: []reconciler.Option{reconciler.WithBreaker(reconciler.Breaker{
+		Failures: 1, MinInterval: unprobed, MaxInterval: unprobed,
+		Class: func(err error) string {
+			var failure classFailure
+			_ = errors.As(err, &failure) // else it has no class
+			return string(failure)
+		},
+	})}}
+}
+
+// unprobed is an interval of probes that no run lives to see the end of.
+const unprobed = time.Hour
+
 func bare() statekeelVariant {
 	return statekeelVariant{options: []reconciler.Option{
 		reconciler.WithMetrics(metrics.Discard), reconciler.WithJournal(0, 0),
 	}}
 }
+
+// FailedWith is what an operation returns that failed with an error of a class. Only
+// [StatekeelClasses] knows what that means: to the others it is a failure like any other.
+func FailedWith(class string) error { return classFailure(class) }
+
+// classFailure is an error of the class that it names.
+type classFailure string
+
+func (f classFailure) Error() string { return fmt.Sprintf("%q does not answer", string(f)) }
 
 // BlockedOn is what an operation returns that cannot be done before one of the channels
 // closes; reason says what it waits for. Only Statekeel knows what that means: to the

@@ -186,6 +186,31 @@ func loadDone(ctx context.Context, sys subject.System, n uint64) error {
 	return err
 }
 
+// awaitRows waits until rows first ... first+n-1 are of that kind.
+func awaitRows(ctx context.Context, sys subject.System, first, n uint64, kind subject.Kind) error {
+	for id := first; id < first+n; id++ {
+		if err := sys.Await(ctx, id, kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// within waits for an event for so long at the most, and reports whether it came. The error is
+// that of ctx.
+func within(ctx context.Context, event <-chan struct{}, limit time.Duration) (came bool, err error) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-event:
+		return true, nil
+	case <-timer.C:
+		return false, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
 // wait waits for an event of the target, or says what it waited for in vain.
 func wait(ctx context.Context, event <-chan struct{}, what string) error {
 	select {

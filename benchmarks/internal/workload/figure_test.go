@@ -74,6 +74,22 @@ func TestTenMillionRowsAreComparedWithOneMillion(t *testing.T) {
 	assert.Equal(t, "cpu", parts[1][0].Metric, "the parts are left as they were")
 }
 
+func TestHeldOperationsAreComparedWithNone(t *testing.T) {
+	assert.Equal(t, Figures{
+		less("p50_growth_stuck", "x", 3), less("p50_growth_slow", "x", 2),
+		less("p50_none", "us", 10), less("p50_stuck", "us", 30), less("p50_slow", "us", 20),
+	}, combineHeld([]Figures{
+		{less("p50_none", "us", 10)}, {less("p50_stuck", "us", 30)}, {less("p50_slow", "us", 20)},
+	}))
+}
+
+func TestARefreshIsMeasuredByRowsAndByTheCostOfACall(t *testing.T) {
+	assert.Equal(t, []string{
+		"1k_0ms", "1k_5ms", "1k_20ms", "1k_100ms", "100k_0ms", "100k_5ms", "100k_20ms", "100k_100ms",
+	}, refreshBatch().Parts)
+	assert.Equal(t, refreshCase{"100k_20ms", 100_000, 20 * time.Millisecond}, refreshCases()[6])
+}
+
 func TestABlockedRowIsComparedWithOneThatIsDone(t *testing.T) {
 	figures := combineBlocked([]Figures{
 		{less("memory_blocked", "B/object", 900)},

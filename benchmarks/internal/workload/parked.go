@@ -32,7 +32,7 @@ func measureParked(ctx context.Context, env *Env, sys subject.System, n, inserts
 	if err := loadDone(ctx, sys, n); err != nil {
 		return nil, err
 	}
-	healthy, none, err := measureHealthy(ctx, env, sys, n, inserts)
+	healthy, none, err := measureHealthy(ctx, env, sys, n, inserts, spacing)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func measureParked(ctx context.Context, env *Env, sys subject.System, n, inserts
 		return nil, err
 	}
 	parking := time.Since(begin)
-	burdened, some, err := measureHealthy(ctx, env, sys, n+inserts, inserts)
+	burdened, some, err := measureHealthy(ctx, env, sys, n+inserts, inserts, spacing)
 	if err != nil {
 		return nil, err
 	}
@@ -67,9 +67,10 @@ func measureParked(ctx context.Context, env *Env, sys subject.System, n, inserts
 	}, c.err()
 }
 
-func measureHealthy(ctx context.Context, env *Env, sys subject.System, first, n uint64) (latencies []time.Duration, used usage, err error) {
+// measureHealthy is probe, and what it takes of the process.
+func measureHealthy(ctx context.Context, env *Env, sys subject.System, first, n uint64, gap time.Duration) (latencies []time.Duration, used usage, err error) {
 	used, err = env.measure(func() (err error) {
-		latencies, err = probe(ctx, sys, first, n, spacing)
+		latencies, err = probe(ctx, sys, first, n, gap)
 		return err
 	})
 	return latencies, used, err

@@ -89,8 +89,9 @@ func All() []Workload {
 		[]Workload{failingPass(), parked(), starvation()},
 		[]Workload{backToBack(), spaced()},
 		[]Workload{statusSet(1), statusSet(2), statusSet(4), statusSet(8)},
-		[]Workload{refresh(), idle()},
-		[]Workload{slowTarget(), headOfLine(), behindBacklog(), breaker(), blockedOne(), blockedMany()},
+		[]Workload{refresh(), refreshBatch(), idle()},
+		[]Workload{slowTarget(), stuck64(), headOfLine(), behindBacklog()},
+		[]Workload{breaker(), breakerClasses(), blockedOne(), blockedMany()},
 		[]Workload{workers(2, subject.Statekeel2), workers(4, subject.Statekeel4)},
 		[]Workload{observedNoop()},
 		[]Workload{

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -44,7 +46,7 @@ func starter(t *testing.T, name string) func(subject.Options) (subject.System, e
 
 // withoutPeer are the workloads of what the peer has nothing like.
 var withoutPeer = map[string]bool{
-	"blocked-one": true, "blocked-many": true, "observed-noop": true,
+	"blocked-one": true, "blocked-many": true, "observed-noop": true, "stuck-64": true, "breaker-classes": true,
 	"request-1": true, "request-8": true, "stepper": true, "stateful": true,
 	"managed-1": true, "managed-8": true,
 }
@@ -70,8 +72,8 @@ func TestTheCatalogueIsTheOneAskedFor(t *testing.T) {
 	assert.Equal(t, []string{
 		"noop-single", "noop-batch", "noop-10m", "delete", "load-15us", "failing-10k", "failing-30k", "failing-100k", "failing-1m",
 		"parked", "starvation", "latency-b2b", "latency-spaced",
-		"statusset-1", "statusset-2", "statusset-4", "statusset-8", "refresh", "idle",
-		"slow-1ms", "head-of-line", "behind-backlog", "breaker", "blocked-one", "blocked-many",
+		"statusset-1", "statusset-2", "statusset-4", "statusset-8", "refresh", "refresh-batch", "idle",
+		"slow-1ms", "stuck-64", "head-of-line", "behind-backlog", "breaker", "breaker-classes", "blocked-one", "blocked-many",
 		"workers-2", "workers-4", "observed-noop",
 		"request-1", "request-8", "stepper", "stateful", "managed-1", "managed-8",
 	}, names)
@@ -130,13 +132,19 @@ func TestAFalsifiedCountOfCallsFailsTheRun(t *testing.T) {
 		{"latency-b2b", "latency", "Update calls to target 0: got 21, want 20"},
 		{"latency-b2b", "burst", "Update calls to target 0: got 101, want 100"},
 		{"latency-spaced", "", "Update calls to target 0: got 21, want 20"},
+		{"refresh-batch", "1k_0ms", "Update calls to target 0: got 1001, want 1000"},
+		{"refresh-batch", "100k_5ms", "Update calls to target 0: got 1001, want 1000"},
 		{"idle", "", "Update calls to target 0: got 1001, want 1000"},
 		{"starvation", "", "Update calls to target 0"},
 		{"slow-1ms", "", "Update calls to target 0: got 21, want 20"},
+		{"stuck-64", "none", "Update calls to target 0: got 149, want 148"},
+		{"stuck-64", "stuck", "Update calls to target 0: got 213, want 212"},
+		{"stuck-64", "slow", "Update calls to target 0: got 213, want 212"},
 		{"head-of-line", "earlier", "Update calls to target 0: got 22, want 21"},
 		{"head-of-line", "same", "Update calls to target 0: got 22, want 21"},
 		{"behind-backlog", "", "Update calls to target 0"},
 		{"breaker", "", "successful Update calls: got 101, want 100"},
+		{"breaker-classes", "", "Update calls to target 0: got 81, want 80"},
 		{"blocked-one", "blocked", "Update calls for row 1: got 2, want 1"},
 		{"blocked-many", "blocked", "Update calls for row 1: got 2, want 1"},
 		{"blocked-one", "done", "Update calls for row 1: got 2, want 1"},
@@ -150,7 +158,7 @@ func TestAFalsifiedCountOfCallsFailsTheRun(t *testing.T) {
 			t.Parallel()
 			// One call more than there was, when the rows are counted at the end.
 			start := func(o subject.Options) (subject.System, error) {
-				sys, err := starter(t, subject.Statekeel)(o)
+				sys, err := starter(t, named(t, c.workload).Ours())(o)
 				return tampered{sys, func() map[subject.Kind]uint64 {
 					_ = sys.Targets()[0].Update(1)
 					return sys.Count()
@@ -172,7 +180,7 @@ func TestAFalsifiedCountOfRowsFailsTheRun(t *testing.T) {
 			t.Run(w.Name+part, func(t *testing.T) {
 				t.Parallel()
 				start := func(o subject.Options) (subject.System, error) {
-					sys, err := starter(t, subject.Statekeel)(o)
+					sys, err := starter(t, w.Ours())(o)
 					return tampered{sys, func() map[subject.Kind]uint64 {
 						counts := sys.Count()
 						counts[subject.Failed]++
@@ -258,6 +266,81 @@ func TestANewRowThatWaitsForTheBacklogIsALowerBound(t *testing.T) {
 	assert.Equal(t, 150.0, figures.Find("max"))
 	assert.True(t, figures[0].AtLeast)
 	assert.EqualValues(t, 1, figures.Find("new_rows"), "there is no point in a second")
+}
+
+// prepared starts a contender whose target has rules of its own beside the workload's.
+func prepared(t *testing.T, name string, rules func(*subject.Target)) func(subject.Options) (subject.System, error) {
+	return func(o subject.Options) (subject.System, error) {
+		prepare := o.Prepare
+		o.Prepare = func(target *subject.Target) {
+			prepare(target)
+			rules(target)
+		}
+		return starter(t, name)(o)
+	}
+}
+
+func TestARefreshThatIsGivenUpIsALowerBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := prepared(t, subject.Statekeel, func(target *subject.Target) {
+			var once sync.Once
+			target.SetBatchRule(func() { once.Do(func() { time.Sleep(time.Second) }) })
+		})
+		figures, err := named(t, "refresh-batch").Measure(t.Context(),
+			workload.Env{Sizes: workload.Tiny(), Part: "1k_100ms", Start: start})
+		require.NoError(t, err)
+		assert.Equal(t, workload.Figures{
+			{Metric: "calls_1k_100ms", Unit: "calls", Better: workload.Less, Value: 1, AtLeast: true},
+			{Metric: "time_1k_100ms", Unit: "ms", Better: workload.Less, Value: 300, AtLeast: true},
+			{Metric: "unfinished_1k_100ms", Unit: "% of rows", Better: workload.Less, Value: 100},
+		}, figures)
+	})
+}
+
+func TestARefreshThatFinishesIsNoBound(t *testing.T) {
+	sizes := workload.Tiny()
+	sizes.Cap = time.Minute
+	for _, name := range []string{subject.Statekeel, subject.Peer} {
+		synctest.Test(t, func(t *testing.T) {
+			figures, err := named(t, "refresh-batch").Measure(t.Context(),
+				workload.Env{Sizes: sizes, Part: "1k_20ms", Start: starter(t, name)})
+			require.NoError(t, err)
+			for _, f := range figures {
+				assert.False(t, f.AtLeast, f.Metric)
+			}
+			assert.Zero(t, figures.Find("unfinished_1k_20ms"))
+			assert.GreaterOrEqual(t, figures.Find("time_1k_20ms"), 20*figures.Find("calls_1k_20ms"))
+		})
+	}
+}
+
+func TestARefreshWhoseCallsTookNoTimeFailsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := prepared(t, subject.Statekeel, func(target *subject.Target) { target.SetBatchRule(nil) })
+		_, err := named(t, "refresh-batch").Measure(t.Context(),
+			workload.Env{Sizes: workload.Tiny(), Part: "1k_20ms", Start: start})
+		assert.ErrorContains(t, err, "check failed: us since the rows were due, for the calls that there were: got ")
+	})
+}
+
+func TestOperationsThatAreNotLeftBehindFailTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := func(o subject.Options) (subject.System, error) {
+			o.MaxStuck = 0
+			return starter(t, subject.Statekeel128)(o)
+		}
+		_, err := named(t, "stuck-64").Measure(t.Context(),
+			workload.Env{Sizes: workload.Tiny(), Part: "stuck", Start: start})
+		assert.ErrorContains(t, err, "check failed: operations at a time: got 128, want 192")
+	})
+}
+
+func TestBreakersThatAreNotOpenFailTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err := named(t, "breaker-classes").Measure(t.Context(),
+			workload.Env{Sizes: workload.Tiny(), Start: starter(t, subject.Statekeel)})
+		assert.ErrorContains(t, err, "check failed: Update calls to target 0")
+	})
 }
 
 func TestARetryThatComesIsNoBound(t *testing.T) {
