@@ -211,7 +211,7 @@ func (m *model) requireBreakers(t testingT, c *Core[row]) {
 		}
 	}
 	slices.SortFunc(open, func(a, b OpenBreaker) int { return strings.Compare(a.Class, b.Class) })
-	require.Equal(t, open, c.OpenBreakers())
+	require.Equal(t, open, c.OpenBreakers(100))
 	for _, now := range []time.Duration{0, m.round.now, never} {
 		n, at := m.allowance(now)
 		gotN, gotAt := c.Allowance(now)
