@@ -68,6 +68,9 @@ type reporter struct {
 	health cell.Health
 	told   bool
 	last   condition
+	// breakers is the text for the open breakers as of a version of the core's.
+	breakers        string
+	breakersVersion uint64
 }
 
 func (l *Loop[Obj]) reportHealth(objects int) {
@@ -164,14 +167,53 @@ func (l *Loop[Obj]) stuckLines() (lines []string) {
 	return lines
 }
 
-// breakersText has a line for each breaker that is open.
+// breakersText has the lines for the open breakers. It is made when one of them has changed,
+// not in every round.
 func (l *Loop[Obj]) breakersText() string {
-	var lines []string
-	for _, b := range l.core.OpenBreakers() {
-		lines = append(lines, l.breakerText(&b))
+	r := &l.reporter
+	if version := l.core.OpenBreakersVersion(); version != r.breakersVersion {
+		r.breakersVersion = version
+		r.breakers = strings.Join(l.breakerLines(l.openBreakers()), "\n")
 	}
-	return strings.Join(lines, "\n")
+	return r.breakers
 }
+
+// openBreakers are the breakers that are open, for those who name them: the first few, and
+// how many there are in all, so that it costs the same however many are open.
+type openBreakers struct {
+	first []core.OpenBreaker
+	n     int
+}
+
+// openBreakers returns those of the core.
+func (l *Loop[Obj]) openBreakers() openBreakers {
+	return openBreakers{l.core.OpenBreakers(maxExamples), l.core.NumOpenBreakers()}
+}
+
+// everything returns the breaker for all errors, if it is open.
+func (b *openBreakers) everything() *core.OpenBreaker {
+	if len(b.first) > 0 && b.first[0].Class == "" {
+		return &b.first[0]
+	}
+	return nil
+}
+
+// omitted returns how many are open beside the first few.
+func (b *openBreakers) omitted() int { return b.n - len(b.first) }
+
+// breakerLines has a line for each of the first few, and one that counts the others.
+func (l *Loop[Obj]) breakerLines(open openBreakers) (lines []string) {
+	for i := range open.first {
+		lines = append(lines, l.breakerText(&open.first[i]))
+	}
+	if n := open.omitted(); n > 0 {
+		lines = append(lines, omittedBreakers(n))
+	}
+	return lines
+}
+
+// omittedBreakers is the line for the breakers that are not named.
+func omittedBreakers(n int) string { return fmt.Sprintf("%d further breakers omitted", n) }
 
 func (l *Loop[Obj]) breakerText(b *core.OpenBreaker) string {
 	of := ""
@@ -194,8 +236,8 @@ func keyText(key []byte) string {
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// maxExamples bounds the errors that health is told, so that it costs the same
-// whatever fails.
+// maxExamples bounds the errors and the open breakers that health is told, so that it costs
+// the same whatever fails.
 const maxExamples = 10
 
 // examples joins what is wrong: what is stuck, open breakers, the errors of a failing

@@ -260,11 +260,17 @@ type telling struct {
 	failures map[string]string
 	open     []string
 	version  uint64
+	// breakers has when each open breaker opened, and its last error.
+	breakers        map[string]string
+	breakersVersion uint64
 }
 
 // requireNews checks that the version changes when there is something new to tell.
 func (m *model) requireNews(t testingT, c *Core[row]) {
-	now := telling{failures: map[string]string{}, version: c.FailureVersion()}
+	now := telling{
+		failures: map[string]string{}, version: c.FailureVersion(),
+		breakers: map[string]string{}, breakersVersion: c.OpenBreakersVersion(),
+	}
 	for key, k := range m.keys {
 		if k.failure != "" {
 			now.failures[key] = k.failure
@@ -273,11 +279,16 @@ func (m *model) requireNews(t testingT, c *Core[row]) {
 	for class, b := range m.breakers {
 		if b.open {
 			now.open = append(now.open, class)
+			now.breakers[class] = b.opened.String() + " " + b.failure
 		}
 	}
 	slices.Sort(now.open)
 	if !maps.Equal(now.failures, m.told.failures) || !slices.Equal(now.open, m.told.open) {
 		require.NotEqual(t, m.told.version, now.version, "there is news, and nobody is told")
 	}
+	if !maps.Equal(now.breakers, m.told.breakers) {
+		require.NotEqual(t, m.told.breakersVersion, now.breakersVersion, "what is told of breakers has changed")
+	}
+	same(t, len(now.open), c.NumOpenBreakers(), "open breakers")
 	m.told = now
 }
