@@ -429,7 +429,7 @@ func (c *Core[Obj]) NumOpenBreakers() int { return len(c.open) }
 func (c *Core[Obj]) OpenBreakers(limit int) []OpenBreaker {
 	var open []OpenBreaker
 	for _, b := range c.open[:min(limit, len(c.open))] {
-		open = append(open, b.told())
+		open = append(open, b.describe())
 	}
 	return open
 }
@@ -438,7 +438,7 @@ func (c *Core[Obj]) OpenBreakers(limit int) []OpenBreaker {
 // open one has another text.
 func (c *Core[Obj]) OpenBreakersVersion() uint64 { return c.openVersion }
 
-// told returns what there is to tell of a breaker that is open.
-func (b *breaker[Obj]) told() OpenBreaker {
+// describe returns what there is to tell of a breaker that is open.
+func (b *breaker[Obj]) describe() OpenBreaker {
 	return OpenBreaker{Class: b.class, Since: b.opened, ProbeAt: b.probeAt, Failure: *b.failure, Held: b.held.size}
 }

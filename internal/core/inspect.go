@@ -87,7 +87,7 @@ func (c *Core[Obj]) StandingOf(key string, limit int) (Standing[Obj], bool) {
 		s.Group, s.Holder = e.group.name, e.group.holder.obj
 	}
 	if e.breaker != nil && e.breaker.open {
-		b := e.breaker.told()
+		b := e.breaker.describe()
 		s.Breaker = &b
 	}
 	return s, true
