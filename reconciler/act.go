@@ -38,6 +38,9 @@ type task[Obj any] struct {
 	// call: it was the first of a call of its kind of operation, which took share.
 	call  bool
 	share time.Duration
+	// jitter is how much of the jitter its next wait is shortened by, the same for all
+	// objects of a call; 0 if it was a call of its own, for which one is drawn.
+	jitter float64
 }
 
 // operation returns OpUpdate or OpDelete.

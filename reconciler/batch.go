@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -99,10 +100,12 @@ var errNoEntry = errors.New("the operation removed or replaced the object's batc
 // between deletions and updates by their number.
 func (x *batched[Obj]) process(ctx context.Context, tasks []task[Obj], deletes, updates []BatchEntry[Obj], call func(context.Context)) {
 	batches := [...][]BatchEntry[Obj]{deletes, updates}
+	// What failed in one call comes back in one call.
+	jitter := rand.Float64()
 	for _, batch := range batches {
 		for i := range batch {
 			t := &tasks[batch[i].place-1]
-			t.object, t.err = batch[i].Object, errNoEntry
+			t.object, t.err, t.jitter = batch[i].Object, errNoEntry, jitter
 		}
 	}
 	// The operation may change its entries.

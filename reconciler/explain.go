@@ -84,7 +84,7 @@ type sight[Obj any] struct {
 	// standing is nil if the loop has no entry for the key.
 	standing *core.Standing[Obj]
 	whole    bool
-	breakers []core.OpenBreaker
+	breakers openBreakers
 }
 
 // look is called by the goroutine of the loop.
@@ -96,7 +96,7 @@ func (l *Loop[Obj]) look(text string) sight[Obj] {
 	if standing, ok := l.core.StandingOf(string(s.key), maxAhead); ok {
 		s.standing = &standing
 	}
-	s.whole, s.breakers = l.pause.whole, l.core.OpenBreakers()
+	s.whole, s.breakers = l.pause.whole, l.openBreakers()
 	return s
 }
 
@@ -210,8 +210,5 @@ func (l *Loop[Obj]) notes(s *sight[Obj], why string) (notes []string) {
 	if s.whole {
 		notes = append(notes, "the reconciler is paused")
 	}
-	for i := range s.breakers {
-		notes = append(notes, l.breakerText(&s.breakers[i]))
-	}
-	return notes
+	return append(notes, l.breakerLines(s.breakers)...)
 }

@@ -55,7 +55,7 @@ func (l *Loop[Obj]) explainState(x *Explanation, s *sight[Obj]) {
 		x.Since = l.timeOf(st.Observed)
 		x.Why = fmt.Sprintf("%s has been seen and waits for its turn, with %s before it in its lane (%s)",
 			what(st.Deleted), count(st.Ahead, "object"), x.Lane)
-		l.explainBreaker(x, what(st.Deleted), everything(s.breakers))
+		l.explainBreaker(x, what(st.Deleted), s.breakers.everything())
 	case core.InFlight:
 		l.explainFlight(x, s)
 	case core.Queued:
@@ -65,11 +65,7 @@ func (l *Loop[Obj]) explainState(x *Explanation, s *sight[Obj]) {
 		x.State = StatePaused
 		x.Why = what(st.Deleted) + " is paused"
 	case core.Tripped:
-		for i := range s.breakers {
-			if s.breakers[i].Class == st.Class {
-				l.explainBreaker(x, "it failed, and", &s.breakers[i])
-			}
-		}
+		l.explainBreaker(x, "it failed, and", st.Breaker)
 	case core.Awaited:
 		x.State = StateUnseen
 		x.Why = "it changed while it was worked on; the change is about to be looked at"
@@ -79,7 +75,7 @@ func (l *Loop[Obj]) explainState(x *Explanation, s *sight[Obj]) {
 	case core.Retry:
 		x.State = StateRetry
 		x.Why = fmt.Sprintf("it has failed %s in a row and waits for its retry", count(st.Failures, "time"))
-		l.explainBreaker(x, "it failed, and", everything(s.breakers))
+		l.explainBreaker(x, "it failed, and", s.breakers.everything())
 	case core.Requeue:
 		x.State = StateRequeue
 		x.Why = "it is in the target, and asked to be run again"
@@ -105,14 +101,6 @@ func (l *Loop[Obj]) explainBreaker(x *Explanation, who string, b *core.OpenBreak
 	}
 	x.State, x.Next = StateTripped, l.timeOf(b.ProbeAt)
 	x.Why = fmt.Sprintf("%s waits for the breaker%s to close, which lets probes through until one succeeds: %s", who, of, b.Failure)
-}
-
-// everything returns the breaker for all errors, if it is open.
-func everything(breakers []core.OpenBreaker) *core.OpenBreaker {
-	if len(breakers) > 0 && breakers[0].Class == "" {
-		return &breakers[0]
-	}
-	return nil
 }
 
 // count returns a number of things as text.
@@ -188,7 +176,7 @@ func (l *Loop[Obj]) explainRow(x *Explanation, s *sight[Obj]) {
 			x.State = StatePaused
 			x.Why = "the reconciler is paused; without that: " + x.Why
 		} else {
-			l.explainBreaker(x, "its change", everything(s.breakers))
+			l.explainBreaker(x, "its change", s.breakers.everything())
 		}
 	case is.Kind == status.KindDone:
 		x.State = StateDone

@@ -220,10 +220,13 @@ type Snapshot struct {
 	// Errors are the latest kinds of failures, the latest first.
 	Errors []ErrorClass `json:"errors,omitempty"`
 	// Breakers are the breakers that are open, Stuck the operations that were left behind,
-	// a line each. PruneFailure is why the last prune failed.
-	Breakers     []string `json:"breakers,omitempty"`
-	Stuck        []string `json:"stuck,omitempty"`
-	PruneFailure string   `json:"prune_failure,omitempty"`
+	// a line each. BreakersOmitted is how many breakers are open beside the ten of Breakers,
+	// which are the first by class; zero if all are there. PruneFailure is why the last prune
+	// failed.
+	Breakers        []string `json:"breakers,omitempty"`
+	BreakersOmitted int      `json:"breakers_omitted,omitempty"`
+	Stuck           []string `json:"stuck,omitempty"`
+	PruneFailure    string   `json:"prune_failure,omitempty"`
 	// NextPrune is when the next prune is due.
 	NextPrune time.Time `json:"next_prune,omitzero"`
 

@@ -47,13 +47,14 @@ type roundStanding struct {
 	unseen int
 	// low is the lowest revision that is not applied, oldest when that was written; zero
 	// if there is none.
-	low      uint64
-	oldest   time.Time
-	breakers []core.OpenBreaker
-	prune    string
-	pruneAt  time.Duration
-	pruning  bool
-	failures uint64
+	low     uint64
+	oldest  time.Time
+	prune   string
+	pruneAt time.Duration
+	pruning bool
+	// breakers are as of a version of the core's.
+	breakers        openBreakers
+	breakersVersion uint64
 }
 
 // account adds a round to the book, before those are woken who wait for it: they find it
@@ -176,8 +177,9 @@ func (l *Loop[Obj]) stand(s *roundStanding) {
 			s.oldest = l.writtenAt(obj, wanted)
 		}
 	}
-	if version := l.core.FailureVersion(); version != s.failures || len(s.breakers) > 0 {
-		s.breakers, s.failures = l.core.OpenBreakers(), version
+	// When the breaker for everything probes next changes without it; then it is the only one.
+	if version := l.core.OpenBreakersVersion(); version != s.breakersVersion || l.core.Open() {
+		s.breakers, s.breakersVersion = l.openBreakers(), version
 	}
 	s.prune = l.pruner.failure
 	s.pruneAt, s.pruning = l.pruner.next()
@@ -209,7 +211,7 @@ func (l *Loop[Obj]) Figures() metrics.Figures {
 	f.Panics, f.Timeouts = b.tally.panics.Load(), b.tally.timeouts.Load()
 	f.States = stateCounts(s.counts)
 	f.Failing, f.Blocked = s.failing, s.blocked
-	f.BreakersOpen, f.Stuck = len(s.breakers), s.stuck
+	f.BreakersOpen, f.Stuck = s.breakers.n, s.stuck
 	f.Paused = s.paused
 	txn := l.cfg.DB.ReadTxn()
 	f.Objects = l.cfg.Table.NumObjects(txn)

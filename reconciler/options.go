@@ -111,7 +111,8 @@ func WithRetry(minBackoff, maxBackoff time.Duration) Option {
 
 // WithJitter sets the fraction by which a wait after a failure may be shortened at
 // random, so that objects which failed together do not come back together. The default
-// is 0.1; zero makes retries exact. It never makes a wait longer.
+// is 0.1; zero makes retries exact. It never makes a wait longer. All objects of one call
+// of a batch operation are shortened by the same part, so that they come back in one call.
 func WithJitter(fraction float64) Option {
 	return func(o *options) { o.Jitter = fraction }
 }

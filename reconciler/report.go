@@ -63,8 +63,10 @@ type condition struct {
 	// stuck is how many operations in the pool take long; it is other ones when
 	// stuckChanges changes.
 	stuck, stuckChanges int
-	// breakers has a line for each that is open.
-	breakers string
+	// breakers is how many are open; it is other ones, or they have other errors, when
+	// breakerChanges changes.
+	breakers       int
+	breakerChanges uint64
 	// call is the one that the loop itself has been in for long; empty if there is none.
 	call string
 }
@@ -121,7 +123,7 @@ func (l *Loop[Obj]) reportHealth(objects int) {
 		failures:     l.core.FailureVersion(),
 		pauseWhole:   l.pause.whole,
 		pruneFailure: l.pruner.failure,
-		breakers:     l.breakersText(),
+		breakers:     l.core.NumOpenBreakers(), breakerChanges: l.core.OpenBreakersVersion(),
 	}
 	now.stuck, now.stuckChanges = l.pool.numNamed()
 	if now.wrong() {
@@ -149,13 +151,13 @@ func (c *condition) numStuck() int {
 
 // wrong reports whether there are problems.
 func (c *condition) wrong() bool {
-	return c.breakers != "" || c.numErrors() > 0 || c.numStuck() > 0
+	return c.breakers > 0 || c.numErrors() > 0 || c.numStuck() > 0
 }
 
 // problems returns what is wrong, in short; nothing if all is well.
 func (c *condition) problems() []string {
 	var problems []string
-	if c.breakers != "" {
+	if c.breakers > 0 {
 		problems = append(problems, "breaker open")
 	}
 	if n := c.numErrors(); n > 0 {
@@ -203,14 +205,42 @@ func (l *Loop[Obj]) stuckLines() (lines []string) {
 	return lines
 }
 
-// breakersText has a line for each breaker that is open.
-func (l *Loop[Obj]) breakersText() string {
-	var lines []string
-	for _, b := range l.core.OpenBreakers() {
-		lines = append(lines, l.breakerText(&b))
-	}
-	return strings.Join(lines, "\n")
+// openBreakers are the breakers that are open, for those who name them: the first few, and
+// how many there are in all, so that it costs the same however many are open.
+type openBreakers struct {
+	first []core.OpenBreaker
+	n     int
 }
+
+// openBreakers returns those of the core.
+func (l *Loop[Obj]) openBreakers() openBreakers {
+	return openBreakers{l.core.OpenBreakers(maxExamples), l.core.NumOpenBreakers()}
+}
+
+// everything returns the breaker for all errors, if it is open.
+func (b *openBreakers) everything() *core.OpenBreaker {
+	if len(b.first) > 0 && b.first[0].Class == "" {
+		return &b.first[0]
+	}
+	return nil
+}
+
+// omitted returns how many are open beside the first few.
+func (b *openBreakers) omitted() int { return b.n - len(b.first) }
+
+// breakerLines has a line for each of the first few, and one that counts the others.
+func (l *Loop[Obj]) breakerLines(open openBreakers) (lines []string) {
+	for i := range open.first {
+		lines = append(lines, l.breakerText(&open.first[i]))
+	}
+	if n := open.omitted(); n > 0 {
+		lines = append(lines, omittedBreakers(n))
+	}
+	return lines
+}
+
+// omittedBreakers is the line for the breakers that are not named.
+func omittedBreakers(n int) string { return fmt.Sprintf("%d further breakers omitted", n) }
 
 func (l *Loop[Obj]) breakerText(b *core.OpenBreaker) string {
 	of := ""
@@ -233,8 +263,8 @@ func keyText(key []byte) string {
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// maxExamples bounds the errors that health is told, so that it costs the same
-// whatever fails.
+// maxExamples bounds the errors and the open breakers that health is told, so that it costs
+// the same whatever fails.
 const maxExamples = 10
 
 // examples joins what is wrong: what is stuck, open breakers, the errors of a failing
@@ -242,8 +272,8 @@ const maxExamples = 10
 // open, its line says what the objects' would.
 func (l *Loop[Obj]) examples(c *condition) error {
 	var errs []error
-	if c.breakers != "" {
-		errs = append(errs, errors.New(c.breakers))
+	if c.breakers > 0 {
+		errs = append(errs, errors.New(strings.Join(l.breakerLines(l.openBreakers()), "\n")))
 	}
 	if c.stuck > 0 {
 		errs = append(errs, errors.New(few(l.stuckLines(), "operation")))
@@ -251,7 +281,7 @@ func (l *Loop[Obj]) examples(c *condition) error {
 	if c.pruneFailure != "" {
 		errs = append(errs, errors.New(c.pruneFailure))
 	}
-	if c.breakers != "" {
+	if c.breakers > 0 {
 		return errors.Join(errs...)
 	}
 	told := c.numErrors() - c.failing

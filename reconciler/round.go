@@ -227,7 +227,7 @@ func (l *Loop[Obj]) settle(b *batch[Obj]) {
 		}
 		out := a.outcome(tasks[i].object)
 		if a.result == resultBlocked && !a.lost {
-			out.Delay = l.block(a)
+			out.Delay = l.block(a, tasks[i].jitter)
 		} else {
 			l.unblock(a.row)
 		}
@@ -237,7 +237,7 @@ func (l *Loop[Obj]) settle(b *batch[Obj]) {
 				out.Class = a.class
 			}
 		}
-		out.Wanted = a.wanted
+		out.Wanted, out.Jitter = a.wanted, tasks[i].jitter
 		out.Mark = uint8(l.asked(&tasks[i], a))
 		l.core.Settle(now, item, out)
 	}
@@ -258,14 +258,14 @@ func (l *Loop[Obj]) classOf(err error) (class string) {
 // block makes a key wait for the channels of its attempt. One that is closed already
 // releases it at once: what it waits for may have happened while the operation ran. But a
 // key that had waited before is then run again after the returned time, which keeps an
-// operation that always returns a closed channel from spinning.
-func (l *Loop[Obj]) block(a *attempt[Obj]) time.Duration {
+// operation that always returns a closed channel from spinning. jitter is that of the task.
+func (l *Loop[Obj]) block(a *attempt[Obj], jitter float64) time.Duration {
 	if a.again && anyClosed(a.directive.watch) {
 		l.unblock(a.row)
 		return gather
 	}
 	l.blocked.settle(string(l.indexer.ObjectToKey(a.row)), a.directive.watch)
-	return backoff.Exponential{Jitter: l.set.Jitter, Rand: l.rand}.Spread(l.set.BlockedRecheck)
+	return backoff.Exponential{Jitter: l.set.Jitter, Fraction: jitter, Rand: l.rand}.Spread(l.set.BlockedRecheck)
 }
 
 func anyClosed(channels []<-chan struct{}) bool {

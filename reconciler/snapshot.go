@@ -63,9 +63,10 @@ func (l *Loop[Obj]) Snapshot(ctx context.Context) Snapshot {
 	x.OldestUnapplied = l.oldest(txn, &s)
 	x.Errors = l.errorClasses(classes)
 	x.PruneFailure = s.prune
-	for i := range s.breakers {
-		x.Breakers = append(x.Breakers, l.breakerText(&s.breakers[i]))
+	for i := range s.breakers.first {
+		x.Breakers = append(x.Breakers, l.breakerText(&s.breakers.first[i]))
 	}
+	x.BreakersOmitted = s.breakers.omitted()
 	x.Stuck = l.stuckLines()
 	if running {
 		x.Started = l.started

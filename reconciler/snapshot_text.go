@@ -23,7 +23,7 @@ func (s Snapshot) Summary() string {
 	}
 	add(s.Failing, "failing")
 	add(s.Blocked, "blocked")
-	add(len(s.Breakers), "breaker(s) open")
+	add(len(s.Breakers)+s.BreakersOmitted, "breaker(s) open")
 	add(len(s.Stuck), "operation(s) stuck")
 	add(s.Unseen, "change(s) not looked at")
 	if !s.OldestUnapplied.IsZero() {
@@ -105,6 +105,9 @@ func (s *Snapshot) addProgress(f *text.Fields) {
 func (s *Snapshot) addTroubles(f *text.Fields) {
 	for _, breaker := range s.Breakers {
 		f.Add("breaker", text.Printable(breaker))
+	}
+	if s.BreakersOmitted > 0 {
+		f.Add("breaker", omittedBreakers(s.BreakersOmitted))
 	}
 	for _, stuck := range s.Stuck {
 		f.Add("stuck", text.Printable(stuck))

@@ -21,7 +21,10 @@ type Exponential struct {
 	// random, so that what failed together does not come back together. A wait
 	// is never lengthened: Max stays a bound that users can plan with.
 	Jitter float64
-	// Rand is the source of the jitter. May be nil if Jitter is 0.
+	// Fraction, below 1, is how much of the jitter a wait is shortened by, for those
+	// that are to come back together; 0 means that it is drawn for each wait.
+	Fraction float64
+	// Rand is the source of the jitter. May be nil if Jitter is 0 or Fraction is not.
 	Rand *rand.Rand
 }
 
@@ -41,10 +44,14 @@ func (e Exponential) Delay(failures int) time.Duration {
 	return e.Spread(min(d, e.Max))
 }
 
-// Spread shortens d at random by at most the Jitter fraction.
+// Spread shortens d by at most the Jitter fraction.
 func (e Exponential) Spread(d time.Duration) time.Duration {
 	if e.Jitter <= 0 || d <= 0 {
 		return d
 	}
-	return d - time.Duration(float64(d)*e.Jitter*e.Rand.Float64())
+	fraction := e.Fraction
+	if fraction == 0 {
+		fraction = e.Rand.Float64()
+	}
+	return d - time.Duration(float64(d)*e.Jitter*fraction)
 }

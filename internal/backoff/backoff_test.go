@@ -132,6 +132,19 @@ func TestJitterHoldsAtTheMaximum(t *testing.T) {
 	require.True(t, shortened)
 }
 
+// Waits with the same fraction are shortened in the same proportion, and nothing is drawn.
+func TestFractionTakesThePlaceOfTheDraw(t *testing.T) {
+	e := Exponential{Min: time.Second, Max: time.Minute, Jitter: 0.5, Fraction: 0.5}
+	for range 3 {
+		require.Equal(t, 750*ms, e.Delay(1))
+		require.Equal(t, 3*time.Second, e.Delay(3))
+		require.Equal(t, 45*time.Second, e.Delay(math.MaxInt))
+		require.Equal(t, 7500*ms, e.Spread(10*time.Second))
+	}
+	e.Jitter = 0
+	require.Equal(t, time.Second, e.Delay(1))
+}
+
 func TestZeroJitterIsExactAndNeedsNoSource(t *testing.T) {
 	e := Exponential{Min: time.Second, Max: time.Minute}
 	for _, d := range []time.Duration{1, 3, time.Second, longest} {

@@ -47,7 +47,13 @@ type breaker[Obj any] struct {
 	// held are the keys that wait for it to close; only by class. backingOff are those
 	// that wait for their backoff.
 	held, backingOff queue[Obj]
+	// pos is the position in the heap of those whose probes wait for their time, -1 if it is
+	// not there.
+	pos int
 }
+
+func (b *breaker[Obj]) HeapPos() int       { return b.pos }
+func (b *breaker[Obj]) SetHeapPos(pos int) { b.pos = pos }
 
 // probe is what came of an attempt to see whether the target is up again.
 type probe uint8
@@ -70,7 +76,7 @@ func (c *Core[Obj]) breakerOf(class string) *breaker[Obj] {
 	}
 	b := c.breakers[class]
 	if b == nil {
-		b = &breaker[Obj]{class: class, failed: map[string]struct{}{}}
+		b = &breaker[Obj]{class: class, failed: map[string]struct{}{}, pos: -1}
 		c.breakers[class] = b
 	}
 	return b
@@ -141,27 +147,58 @@ func (c *Core[Obj]) launchProbes(items []Item[Obj]) {
 // beginProbes makes some of the keys due that wait behind open breakers, of those whose time
 // to probe has come.
 func (c *Core[Obj]) beginProbes(now time.Duration) {
-	for _, b := range c.open {
-		if b.probing > 0 || now < b.probeAt {
-			continue
-		}
-		if b.class == all {
+	if b := c.global(); b != nil {
+		if b.probing == 0 && now >= b.probeAt {
 			c.hastenProbes(now, b)
+		}
+		return
+	}
+	due := c.probesBegun[:0]
+	for {
+		b, at, ok := c.probes.Min()
+		if !ok || time.Duration(at) > now {
+			break
+		}
+		c.probes.Remove(b)
+		due = append(due, b)
+	}
+	// The heap has no order among those that are due at the same time.
+	slices.SortFunc(due, func(a, b *breaker[Obj]) int {
+		return cmp.Or(cmp.Compare(a.probeAt, b.probeAt), compareClass(a, b))
+	})
+	for _, b := range due {
+		c.probeHeld(now, b)
+	}
+	c.probesBegun = reuse(due)
+}
+
+// probeHeld makes some of the keys due that wait behind a breaker.
+func (c *Core[Obj]) probeHeld(now time.Duration, b *breaker[Obj]) {
+	b.probed = void
+	for b.held.head != nil && b.probing < c.breakerConfig.Probes {
+		e := b.held.head
+		b.held.remove(e)
+		if c.paused != nil && c.paused(e.obj) {
+			e.from = Retry
+			c.park(e)
 			continue
 		}
-		b.probed = void
-		for b.held.head != nil && b.probing < c.breakerConfig.Probes {
-			e := b.held.head
-			b.held.remove(e)
-			if c.paused != nil && c.paused(e.obj) {
-				e.from = Retry
-				c.park(e)
-				continue
-			}
-			e.probe, e.cause = b.opening, Probing
-			b.probing++
-			c.wait(e, Retry, now)
-		}
+		e.probe, e.cause = b.opening, Probing
+		b.probing++
+		c.wait(e, Retry, now)
+	}
+}
+
+// scheduleProbes puts a breaker for a class into the heap, or takes it out, by whether its
+// probes wait for their time: it is open, holds keys, and none of them is under way as a
+// probe. It is called whenever one of these changes; the time does not while it is there.
+func (c *Core[Obj]) scheduleProbes(b *breaker[Obj]) {
+	waits := b.open && b.class != all && b.probing == 0 && b.held.size > 0
+	switch {
+	case waits && b.pos < 0:
+		c.probes.Push(b, int64(b.probeAt))
+	case !waits && b.pos >= 0:
+		c.probes.Remove(b)
 	}
 }
 
@@ -192,16 +229,11 @@ func (c *Core[Obj]) hastenProbes(now time.Duration, b *breaker[Obj]) {
 
 // probesDue returns when the next probes are due that keys wait for, if any are.
 func (c *Core[Obj]) probesDue() (at time.Duration, ok bool) {
-	for _, b := range c.open {
-		waiting := b.held.size
-		if b.class == all {
-			waiting = b.backingOff.size
-		}
-		if waiting > 0 && b.probing == 0 && (!ok || b.probeAt < at) {
-			at, ok = b.probeAt, true
-		}
+	if b := c.global(); b != nil {
+		return b.probeAt, b.probing == 0 && b.backingOff.size > 0
 	}
-	return at, ok
+	_, first, ok := c.probes.Min()
+	return time.Duration(first), ok
 }
 
 // barred reports whether an entry may not be retried, since the breaker of its class is
@@ -214,6 +246,7 @@ func (e *entry[Obj]) barred() bool {
 func (c *Core[Obj]) trip(e *entry[Obj]) {
 	c.move(e, Tripped)
 	e.breaker.held.pushBack(e)
+	c.scheduleProbes(e.breaker)
 	c.vacate(e)
 }
 
@@ -255,6 +288,7 @@ func (c *Core[Obj]) probeEnded(now time.Duration, b *breaker[Obj], opening uint3
 		}
 		b.probeAt = after(now, c.probeInterval(b))
 	}
+	c.scheduleProbes(b)
 }
 
 func (c *Core[Obj]) probeInterval(b *breaker[Obj]) time.Duration {
@@ -308,8 +342,12 @@ func (c *Core[Obj]) failedWith(now time.Duration, e *entry[Obj], b *breaker[Obj]
 	if b == nil {
 		return
 	}
+	old := b.failure
 	b.failure = e.failure
 	if b.open {
+		if *old != *b.failure {
+			c.openVersion++
+		}
 		return
 	}
 	b.failed[e.key] = struct{}{}
@@ -323,6 +361,7 @@ func (c *Core[Obj]) failedWith(now time.Duration, e *entry[Obj], b *breaker[Obj]
 	b.probeAt = after(now, c.probeInterval(b))
 	at, _ := slices.BinarySearchFunc(c.open, b, compareClass)
 	c.open = slices.Insert(c.open, at, b)
+	c.openVersion++
 	c.version++
 }
 
@@ -345,6 +384,8 @@ func (c *Core[Obj]) close(b *breaker[Obj]) {
 	b.open, b.probing = false, 0
 	at, _ := slices.BinarySearchFunc(c.open, b, compareClass)
 	c.open = slices.Delete(c.open, at, at+1)
+	c.scheduleProbes(b)
+	c.openVersion++
 	c.version++
 }
 
@@ -380,15 +421,24 @@ type OpenBreaker struct {
 	Held int
 }
 
-// OpenBreakers returns the breakers that are open, in the order of their classes.
-func (c *Core[Obj]) OpenBreakers() []OpenBreaker {
+// NumOpenBreakers returns how many breakers are open.
+func (c *Core[Obj]) NumOpenBreakers() int { return len(c.open) }
+
+// OpenBreakers returns up to limit of the breakers that are open, in the order of their
+// classes. O(limit).
+func (c *Core[Obj]) OpenBreakers(limit int) []OpenBreaker {
 	var open []OpenBreaker
-	for _, b := range c.open {
-		o := OpenBreaker{Class: b.class, Since: b.opened, ProbeAt: b.probeAt, Held: b.held.size}
-		if b.failure != nil {
-			o.Failure = *b.failure
-		}
-		open = append(open, o)
+	for _, b := range c.open[:min(limit, len(c.open))] {
+		open = append(open, b.describe())
 	}
 	return open
+}
+
+// OpenBreakersVersion changes whenever a breaker opens or closes, or the last error of an
+// open one has another text.
+func (c *Core[Obj]) OpenBreakersVersion() uint64 { return c.openVersion }
+
+// describe returns what there is to tell of a breaker that is open.
+func (b *breaker[Obj]) describe() OpenBreaker {
+	return OpenBreaker{Class: b.class, Since: b.opened, ProbeAt: b.probeAt, Failure: *b.failure, Held: b.held.size}
 }

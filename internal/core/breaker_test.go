@@ -75,7 +75,7 @@ func TestProbesByClassAreDue(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, time.Second, due)
 	require.Equal(t, []string{"b"}, settleAll(t, c, time.Second, done))
-	require.Empty(t, c.OpenBreakers())
+	require.Empty(t, c.OpenBreakers(100))
 	require.Equal(t, []string{"a"}, settleAll(t, c, time.Second, done))
 	require.False(t, c.Tracks())
 }
@@ -117,14 +117,14 @@ func TestClassThatNobodyFailsWithIsForgotten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := withBreaker(8, breakerConfig(true))
 			failAll(t, c, 0, 1, "x", "a", "b")
-			require.Len(t, c.OpenBreakers(), 1)
+			require.Len(t, c.OpenBreakers(100), 1)
 			version := c.FailureVersion()
 			now := time.Duration(0)
 			for range 4 {
 				now += time.Second
 				settleAll(t, c, now, outcome)
 			}
-			require.Empty(t, c.OpenBreakers())
+			require.Empty(t, c.OpenBreakers(100))
 			require.NotEqual(t, version, c.FailureVersion())
 			require.NotContains(t, c.breakers, "x")
 		})
@@ -166,7 +166,7 @@ func TestSuccessCountsForTheClassHoweverLongAgoItsKeyFailed(t *testing.T) {
 	}
 	c.End(2)
 	require.Equal(t, []string{"a"}, settleAll(t, c, time.Second, done))
-	require.Empty(t, c.OpenBreakers())
+	require.Empty(t, c.OpenBreakers(100))
 
 	failAll(t, c, 9*time.Second, 10, "x", "b")
 	require.Equal(t, []string{"b"}, settleAll(t, c, 9500*time.Millisecond, func(it *Item[row]) Outcome[row] {
@@ -176,7 +176,7 @@ func TestSuccessCountsForTheClassHoweverLongAgoItsKeyFailed(t *testing.T) {
 	}))
 	require.Equal(t, []string{"early"}, settleAll(t, c, 10*time.Second, done))
 	failAll(t, c, 11*time.Second, 11, "x", "c")
-	require.Empty(t, c.OpenBreakers(), "b and c did not fail one after another")
+	require.Empty(t, c.OpenBreakers(100), "b and c did not fail one after another")
 }
 
 // An operation that was let through, and comes back when the breaker has closed and opened
@@ -201,7 +201,7 @@ func TestProbeOfAnEarlierOpeningIsNotCounted(t *testing.T) {
 			first := run(time.Second)
 			require.ElementsMatch(t, []string{"a", "b"}, keysOf(first))
 			c.Settle(time.Second, first["a"], done(first["a"]))
-			require.Empty(t, c.OpenBreakers())
+			require.Empty(t, c.OpenBreakers(100))
 
 			failAll(t, c, 1100*time.Millisecond, 3, "x", "c", "d")
 			second := run(2100 * time.Millisecond)
@@ -235,7 +235,7 @@ func TestPausedKeysAreNoProbes(t *testing.T) {
 		}
 	}
 	require.Equal(t, time.Second, now, "the first probe is not delayed")
-	require.Empty(t, c.OpenBreakers())
+	require.Empty(t, c.OpenBreakers(100))
 	c.SetPaused(now, nil)
 	require.ElementsMatch(t, []string{"a", "b", "c"}, settleAll(t, c, now, done))
 }
@@ -252,7 +252,7 @@ func TestEveryBackoffEndsWhenTheBreakerCloses(t *testing.T) {
 		c.Settle(0, &items[i], out)
 	}
 	c.End(3)
-	require.Len(t, c.OpenBreakers(), 1)
+	require.Len(t, c.OpenBreakers(100), 1)
 	// A change of "was asked" that was not observed turns out to ask for nothing.
 	c.Begin(time.Millisecond, 8, 0)
 	items = c.Plan()
@@ -274,7 +274,7 @@ func TestEveryBackoffEndsWhenTheBreakerCloses(t *testing.T) {
 		c.Return(&items[i])
 	}
 	c.End(1)
-	require.Empty(t, c.OpenBreakers())
+	require.Empty(t, c.OpenBreakers(100))
 	require.ElementsMatch(t, []string{"was asked", "failed"}, settleAll(t, c, time.Millisecond, done))
 	due, _ = c.NextDue()
 	require.Equal(t, time.Hour, due)
@@ -295,7 +295,7 @@ func TestProbeThatDidNotHaveItsTurnIsHeldAgain(t *testing.T) {
 	require.Len(t, items, 1)
 	c.Settle(time.Second, &items[0], done(&items[0]))
 	c.End(1)
-	require.Empty(t, c.OpenBreakers())
+	require.Empty(t, c.OpenBreakers(100))
 
 	// The other is still due, as is the third, when two new ones open it again.
 	c.Begin(time.Second, 8, 0)
@@ -315,7 +315,7 @@ func TestProbeThatDidNotHaveItsTurnIsHeldAgain(t *testing.T) {
 	}
 	c.End(2)
 	check(t, c)
-	require.Len(t, c.OpenBreakers(), 1)
+	require.Len(t, c.OpenBreakers(100), 1)
 	require.Empty(t, settleAll(t, c, time.Second, done))
 	require.Equal(t, 3, c.Count(Tripped))
 }

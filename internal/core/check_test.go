@@ -223,7 +223,7 @@ func checkGroups[Obj any](t testingT, c *Core[Obj]) {
 // checkBreakers: an open breaker holds exactly the keys that are tripped, and knows how
 // many of its probes are under way.
 func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
-	tripped, backingOff, open := 0, 0, 0
+	tripped, backingOff, open, waiting := 0, 0, 0, 0
 	probing, behind := map[*breaker[Obj]]int{}, map[*breaker[Obj]]int{}
 	for _, e := range c.entries {
 		if e.probe > 0 && e.probe == e.breaker.opening {
@@ -244,6 +244,11 @@ func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
 		ofBreaker := func(e *entry[Obj]) { require.Same(t, b, e.breaker, "breaker of %q", e.key) }
 		tripped += checkQueue(t, c, &b.held, Tripped, ofBreaker)
 		backingOff -= checkQueue(t, c, &b.backingOff, Retry, ofBreaker)
+		waits := b.open && class != all && b.probing == 0 && b.held.size > 0
+		same(t, waits, b.pos >= 0, "probes of class %q wait for their time", class)
+		if waits {
+			waiting++
+		}
 		if !b.open {
 			require.Zero(t, b.held.size, "a closed breaker holds keys")
 			require.Zero(t, b.probing, "a closed breaker has probes under way")
@@ -260,6 +265,16 @@ func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
 	same(t, c.counts[Tripped], tripped, "keys behind a breaker")
 	require.Zero(t, backingOff, "keys that wait for their backoff, and are not known to")
 	require.Len(t, c.open, open, "open breakers")
+	c.probes.Ascend(func(b *breaker[Obj], at int64) bool {
+		require.Same(t, c.breakers[b.class], b, "breaker of class %q whose probes wait", b.class)
+		same(t, b.probeAt, time.Duration(at), "time of the probes of class %q", b.class)
+		waiting--
+		return true
+	})
+	require.Zero(t, waiting, "breakers whose probes wait, and are not in the heap")
+	for _, b := range c.probesBegun[:cap(c.probesBegun)] {
+		require.Nil(t, b, "a breaker is pinned")
+	}
 	require.True(t, slices.IsSortedFunc(c.open, compareClass[Obj]), "open breakers are out of order")
 }
 

@@ -102,6 +102,11 @@ type Core[Obj any] struct {
 	breakers      map[string]*breaker[Obj]
 	open          []*breaker[Obj]
 	openings      uint64
+	openVersion   uint64
+	// probes orders the breakers for classes whose probes wait for their time by when that
+	// is; probesBegun is memory for those whose time has come.
+	probes      keyheap.Heap[*breaker[Obj]]
+	probesBegun []*breaker[Obj]
 	// paused reports whether an object is not to be worked on; nil if none is.
 	paused func(Obj) bool
 
@@ -382,6 +387,7 @@ func (c *Core[Obj]) leave(e *entry[Obj]) {
 		e.group.waiting.remove(e)
 	case Tripped:
 		e.breaker.held.remove(e)
+		c.scheduleProbes(e.breaker)
 	default:
 		if e.backsOff() {
 			e.breaker.backingOff.remove(e)

@@ -140,7 +140,7 @@ func TestRoundCostsThatOfItsItemsWhateverWaits(t *testing.T) {
 					c.now++
 					c.round(fresh, succeeds)
 					c.NextDue()
-					c.OpenBreakers()
+					c.OpenBreakers(100)
 					c.LowWatermark()
 					c.Attempted(c.revision)
 				}

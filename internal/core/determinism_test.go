@@ -77,6 +77,7 @@ func (h *historian) outcome(it *Item[row]) Outcome[row] {
 	out.Delay = time.Duration(h.random.IntN(3)) * 50 * time.Millisecond
 	out.Backoff = h.random.IntN(2) == 0
 	out.Lost = h.random.IntN(8) == 0
+	out.Jitter = float64(h.random.IntN(2)) * h.random.Float64()
 	out.Class = []string{"", "x", "y", "z"}[h.random.IntN(4)]
 	return out
 }
@@ -122,7 +123,7 @@ func (h *historian) say() {
 	due, ok := h.core.NextDue()
 	fmt.Fprintf(&h.log, "due=%s %t low=%d attempted=%d failing=%d version=%d %v\n",
 		due, ok, h.core.LowWatermark(), h.core.Attempted(h.revision), h.core.Failing(), h.core.FailureVersion(),
-		h.core.OpenBreakers())
+		h.core.OpenBreakers(100))
 	h.core.Debts(func(d Debt[row]) bool {
 		fmt.Fprintf(&h.log, "%+v ", d)
 		return true

@@ -55,8 +55,8 @@ type Standing[Obj any] struct {
 	// Group is the name of the group that a queued key waits for, Holder who has it.
 	Group  string
 	Holder Obj
-	// Class is that of the breaker that a tripped key waits for.
-	Class string
+	// Breaker is the open breaker of the class of the key's last error; nil if there is none.
+	Breaker *OpenBreaker
 	// Ahead is how many are before it in its lane or its group, up to the limit.
 	Ahead int
 }
@@ -86,8 +86,9 @@ func (c *Core[Obj]) StandingOf(key string, limit int) (Standing[Obj], bool) {
 	if e.state == Queued {
 		s.Group, s.Holder = e.group.name, e.group.holder.obj
 	}
-	if e.breaker != nil {
-		s.Class = e.breaker.class
+	if e.breaker != nil && e.breaker.open {
+		b := e.breaker.describe()
+		s.Breaker = &b
 	}
 	return s, true
 }

@@ -231,7 +231,7 @@ func (m *model) succeeds(class string, now time.Duration) {
 			m.wake(k, Retry, now)
 			k.fixed = true
 		case k.state == Retry && !k.fixed:
-			k.at, k.fixed = min(k.at, now), true
+			k.at, k.fixed, k.drawn = min(k.at, now), true, 0
 		}
 	}
 }

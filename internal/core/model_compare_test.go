@@ -30,6 +30,7 @@ func (m *model) requireSame(t testingT, c *Core[row], observed uint64) {
 
 // requireStates checks that each key is where it is to be.
 func (m *model) requireStates(t testingT, c *Core[row]) {
+	m.takeOverJitter(t, c)
 	counts, failing := map[State]int{}, 0
 	for key, k := range m.keys {
 		e := c.entries[key]
@@ -211,7 +212,7 @@ func (m *model) requireBreakers(t testingT, c *Core[row]) {
 		}
 	}
 	slices.SortFunc(open, func(a, b OpenBreaker) int { return strings.Compare(a.Class, b.Class) })
-	require.Equal(t, open, c.OpenBreakers())
+	require.Equal(t, open, c.OpenBreakers(100))
 	for _, now := range []time.Duration{0, m.round.now, never} {
 		n, at := m.allowance(now)
 		gotN, gotAt := c.Allowance(now)
@@ -260,11 +261,17 @@ type telling struct {
 	failures map[string]string
 	open     []string
 	version  uint64
+	// breakers has when each open breaker opened, and its last error.
+	breakers        map[string]string
+	breakersVersion uint64
 }
 
 // requireNews checks that the version changes when there is something new to tell.
 func (m *model) requireNews(t testingT, c *Core[row]) {
-	now := telling{failures: map[string]string{}, version: c.FailureVersion()}
+	now := telling{
+		failures: map[string]string{}, version: c.FailureVersion(),
+		breakers: map[string]string{}, breakersVersion: c.OpenBreakersVersion(),
+	}
 	for key, k := range m.keys {
 		if k.failure != "" {
 			now.failures[key] = k.failure
@@ -273,11 +280,16 @@ func (m *model) requireNews(t testingT, c *Core[row]) {
 	for class, b := range m.breakers {
 		if b.open {
 			now.open = append(now.open, class)
+			now.breakers[class] = b.opened.String() + " " + b.failure
 		}
 	}
 	slices.Sort(now.open)
 	if !maps.Equal(now.failures, m.told.failures) || !slices.Equal(now.open, m.told.open) {
 		require.NotEqual(t, m.told.version, now.version, "there is news, and nobody is told")
 	}
+	if !maps.Equal(now.breakers, m.told.breakers) {
+		require.NotEqual(t, m.told.breakersVersion, now.breakersVersion, "what is told of breakers has changed")
+	}
+	same(t, len(now.open), c.NumOpenBreakers(), "open breakers")
 	m.told = now
 }

@@ -105,6 +105,7 @@ func (m *model) admissible(k *modelKey) bool {
 
 // plan checks a plan, and takes over what is a choice.
 func (m *model) plan(t testingT, c *Core[row], items []Item[row]) {
+	m.takeOverJitter(t, c)
 	o := m.lookOut()
 	planned := o.requireItems(t, items)
 	switch {

@@ -74,7 +74,7 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 		m.forget(k)
 	case note != nil && note.settled && out.Lost:
 		m.owe(k)
-		m.calm(k, note.obj, note.revision)
+		m.calm(k, note.obj, note.revision, out.Jitter)
 	case out.Lost:
 		m.owe(k)
 		k.rest(Awaited)
@@ -119,15 +119,13 @@ func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
 		k.rest(Tripped)
 		m.lineUp(k)
 	case out.Kind == Failed:
-		m.wake(k, Retry, now+m.backoff(k.failures))
+		m.backOff(k, Retry, now, k.failures, out.Jitter)
 	case out.Kind == FailedForGood:
 		k.rest(Terminal)
+	case out.Kind == DoneAgain && out.Backoff:
+		m.backOff(k, Requeue, now, k.requeues, out.Jitter)
 	case out.Kind == DoneAgain:
-		wait := out.Delay
-		if out.Backoff {
-			wait = m.backoff(k.requeues)
-		}
-		m.wake(k, Requeue, now+wait)
+		m.wake(k, Requeue, now+out.Delay)
 	case out.Delay > 0:
 		m.wake(k, Blocked, now+out.Delay)
 	default:

@@ -7,13 +7,16 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // model is what a Core is meant to be, written to be believed rather than to be fast: a
 // map, and a walk over all of it for every question. It knows no queue and no heap, and
 // follows the words of docs/DESIGN.md, sections 4 and 5. Where the design leaves a
 // choice (which of two keys that are due at the same time goes first) it checks that
-// the core's choice is an allowed one, and takes it over. Only without jitter.
+// the core's choice is an allowed one, and takes it over. So it does with the jitter that
+// the core draws.
 //
 // This file has what a key is and what is observed of it, model_settle_test.go what an
 // outcome means, model_plan_test.go what goes into a round, model_takeover_test.go which
@@ -74,6 +77,8 @@ type modelKey struct {
 	// it is no backoff.
 	at           time.Duration
 	clock, fixed bool
+	// drawn is by how much it may be due before that, until it is known what the core drew.
+	drawn time.Duration
 	// place says where it is in the line in which it waits: the lowest is first.
 	place int
 	// group is the one that it has or waits for.
@@ -105,7 +110,7 @@ func newModel(cfg Config[row]) *model {
 	}
 }
 
-// backoff is the wait after the nth failure in a row.
+// backoff is the wait after the nth failure in a row, without jitter.
 func (m *model) backoff(failures int) time.Duration {
 	wait := m.limits.MinBackoff
 	for range failures - 1 {
@@ -114,9 +119,35 @@ func (m *model) backoff(failures int) time.Duration {
 	return min(wait, m.limits.MaxBackoff)
 }
 
+// backOff puts a key where it waits for its backoff after the nth failure in a row at a time.
+// The wait is shortened by the jitter that the outcome says, or by what the core draws.
+func (m *model) backOff(k *modelKey, s State, from time.Duration, n int, jitter float64) {
+	wait := m.backoff(n)
+	if jitter > 0 {
+		wait -= time.Duration(float64(wait) * m.limits.Jitter * jitter)
+	}
+	m.wake(k, s, from+wait)
+	if jitter == 0 {
+		k.drawn = time.Duration(float64(wait) * m.limits.Jitter)
+	}
+}
+
+// takeOverJitter makes the keys of which the core has drawn when they are due be due then, if
+// they may be.
+func (m *model) takeOverJitter(t testingT, c *Core[row]) {
+	for key, k := range m.keys {
+		if k.clock && k.drawn > 0 {
+			at := c.entries[key].dueAt
+			require.LessOrEqual(t, at, k.at, "%q is due", key)
+			require.GreaterOrEqual(t, at, k.at-k.drawn, "%q is due", key)
+			k.at, k.drawn = at, 0
+		}
+	}
+}
+
 // wake puts a key where it waits for a time; retries are also in a line.
 func (m *model) wake(k *modelKey, s State, at time.Duration) {
-	k.state, k.at, k.clock = s, at, true
+	k.state, k.at, k.clock, k.drawn = s, at, true, 0
 	if s == Retry {
 		m.lineUp(k)
 	}
@@ -321,15 +352,15 @@ func (m *model) observeSettled(obj row, revision uint64, says Says) bool {
 		m.forget(k)
 		return true
 	case k.state == Awaited:
-		m.calm(k, obj, revision)
+		m.calm(k, obj, revision, 0)
 	}
 	return false
 }
 
 // calm makes a key go on whose change turned out to ask for nothing.
-func (m *model) calm(k *modelKey, obj row, revision uint64) {
+func (m *model) calm(k *modelKey, obj row, revision uint64, jitter float64) {
 	k.obj, k.version, k.fixed = obj, revision, false
-	m.wake(k, Retry, k.attempted+m.backoff(k.failures))
+	m.backOff(k, Retry, k.attempted, k.failures, jitter)
 }
 
 func (m *model) forget(k *modelKey) {

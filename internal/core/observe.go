@@ -208,14 +208,14 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, says Says) (forgott
 		c.forget(e)
 		return true
 	case e.state == Awaited:
-		c.settled(e, obj, revision)
+		c.settled(e, obj, revision, 0)
 	}
 	return false
 }
 
 // settled makes an entry whose change was awaited go on with what turned out to ask for
-// nothing.
-func (c *Core[Obj]) settled(e *entry[Obj], obj Obj, revision uint64) {
+// nothing. jitter is that of [Outcome].
+func (c *Core[Obj]) settled(e *entry[Obj], obj Obj, revision uint64, jitter float64) {
 	e.obj, e.revision, e.fixed = obj, revision, false
-	c.wait(e, Retry, after(e.lastAttempt, c.backoff.Delay(int(e.failures))))
+	c.wait(e, Retry, after(e.lastAttempt, c.delay(int(e.failures), jitter)))
 }

@@ -20,7 +20,7 @@ func patient(t *testing.T) *Core[row] {
 	cfg.Breaker.Probes = 2
 	c := New(cfg)
 	failAll(t, c, 0, 1, "", "a", "b", "c", "d")
-	require.Len(t, c.OpenBreakers(), 1)
+	require.Len(t, c.OpenBreakers(100), 1)
 	return c
 }
 
@@ -50,7 +50,7 @@ func TestNothingIsHastenedWhileOthersProbe(t *testing.T) {
 	require.Equal(t, []string{"e"}, planned(items))
 	c.Return(&items[0])
 	c.End(0)
-	require.Equal(t, 500*time.Millisecond, c.OpenBreakers()[0].ProbeAt, "nothing was run")
+	require.Equal(t, 500*time.Millisecond, c.OpenBreakers(100)[0].ProbeAt, "nothing was run")
 	require.Equal(t, []string{"e", "f"}, settleAll(t, c, 2*time.Second, failsAgain))
 	for _, key := range []string{"a", "b", "c", "d"} {
 		require.Equal(t, 10*time.Second, c.entries[key].dueAt, key)
@@ -94,7 +94,7 @@ func TestKeysThatAreGivenUpCountForTheBreaker(t *testing.T) {
 		}
 		c.End(2)
 		check(t, c)
-		require.Len(t, c.OpenBreakers(), 1)
+		require.Len(t, c.OpenBreakers(100), 1)
 		require.Equal(t, 2, c.Count(Terminal))
 	})
 	t.Run("by class", func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestKeysThatAreGivenUpCountForTheBreaker(t *testing.T) {
 		c.Settle(0, &items[0], givenUp(&items[0]))
 		c.End(1)
 		check(t, c)
-		require.Len(t, c.OpenBreakers(), 1)
+		require.Len(t, c.OpenBreakers(100), 1)
 		require.Nil(t, c.entries["b"].breaker)
 	})
 }

@@ -58,6 +58,9 @@ type Outcome[Obj any] struct {
 	Revision uint64
 	// Mark is a note of the caller's that comes back in Item.Mark.
 	Mark uint8
+	// Jitter, below 1, is how much of the jitter the backoff of the key is shortened by, for
+	// keys that are to come back together; 0 means that it is drawn for this key.
+	Jitter float64
 	// Wanted is when the change was written that was attempted; 0 if nobody knows.
 	Wanted time.Duration
 }
@@ -115,7 +118,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 			c.forget(e)
 		case noted && n.settled && out.Lost && out.Kind != Done && out.Kind != DoneAgain:
 			c.owe(e)
-			c.settled(e, n.item.Obj, n.item.Revision)
+			c.settled(e, n.item.Obj, n.item.Revision, out.Jitter)
 		case noted && !n.settled && (out.Lost || n.item.Revision > out.Revision):
 			c.follow(now, e, &n)
 		default:
@@ -232,11 +235,11 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 	case out.Kind == Failed && e.barred():
 		c.trip(e)
 	case out.Kind == Failed:
-		c.wait(e, Retry, after(now, c.backoff.Delay(int(e.failures))))
+		c.wait(e, Retry, after(now, c.delay(int(e.failures), out.Jitter)))
 	case out.Kind == FailedForGood:
 		c.move(e, Terminal)
 	case out.backsOffDone():
-		c.wait(e, Requeue, after(now, c.backoff.Delay(int(e.requeues))))
+		c.wait(e, Requeue, after(now, c.delay(int(e.requeues), out.Jitter)))
 	case out.Kind == DoneAgain:
 		c.wait(e, Requeue, after(now, out.Delay))
 	case out.Delay > 0:
@@ -244,6 +247,13 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 	default:
 		c.move(e, Blocked)
 	}
+}
+
+// delay returns the backoff after so many failures in a row. jitter is that of [Outcome].
+func (c *Core[Obj]) delay(failures int, jitter float64) time.Duration {
+	b := c.backoff
+	b.Fraction = jitter
+	return b.Delay(failures)
 }
 
 // Return takes back an item that the round did not get to: a change to the front of its

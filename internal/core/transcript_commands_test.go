@@ -286,10 +286,12 @@ func parseVersion(text string) (key string, revision uint64, err error) {
 //
 //	settle a done | failed | terminal | blocked | requeue | void | superseded
 //	    ["text"] [class=x] [after=1s] [backoff] [lost] [as=@12] [at=120ms]
+//	    [jitter=0.5]
 //
 // which says what came of an item: the text of a failure and its class, the delay that the
-// operation asked for, that a requeue is to back off, that the object changed meanwhile, the revision of the status that
-// was written, and when the operation ended, if not as soon as the round began.
+// operation asked for, that a requeue is to back off, that the object changed meanwhile, the
+// revision of the status that was written, when the operation ended, if not as soon as the
+// round began, and how much of the jitter its backoff gets.
 func (s *stage) settle(rest string) error {
 	key, rest, _ := strings.Cut(rest, " ")
 	o, err := s.parseSettlement(rest, s.round.now)
@@ -343,6 +345,8 @@ func (s *stage) parseSettlement(rest string, now time.Duration) (settlement, err
 			o.out.Backoff = true
 		case "class":
 			o.out.Class = value
+		case "jitter":
+			o.out.Jitter, err = strconv.ParseFloat(value, 64)
 		case "as":
 			o.as, err = strconv.ParseUint(strings.TrimPrefix(value, "@"), 10, 64)
 		case "at":

@@ -182,7 +182,7 @@ func (s *stage) describe() {
 	if len(left) > 0 {
 		fmt.Fprintf(&s.answer, "not observed yet: %s\n", strings.Join(left, ", "))
 	}
-	for _, b := range s.core.OpenBreakers() {
+	for _, b := range s.core.OpenBreakers(100) {
 		which := "breaker"
 		if b.Class != all {
 			which += " of class " + b.Class

@@ -51,6 +51,7 @@ func drawLimits(t *rapid.T) Limits {
 	return Limits{
 		MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Second,
 		RoundSize: rapid.IntRange(1, 12).Draw(t, "round size"),
+		Jitter:    rapid.SampledFrom([]float64{0, 0.1, 1}).Draw(t, "jitter"),
 	}
 }
 
@@ -80,6 +81,7 @@ var (
 	// kinds leans towards failing: what succeeds leaves the core.
 	kinds   = rapid.SampledFrom([]Kind{Done, Failed, Failed, FailedForGood, BlockedOn, DoneAgain})
 	groups  = rapid.SampledFrom([]string{"", "g", "g", "h"})
+	jitters = rapid.SampledFrom([]float64{0, 0.25, 0.5, 0.99})
 	classes = rapid.SampledFrom([]string{"", "x", "x", "y"})
 	few     = rapid.SampledFrom([]int{0, 0, 1, 3, 7})
 	rarely  = rapid.SampledFrom([]bool{true, false, false, false, false, false})
@@ -179,6 +181,7 @@ func (w *walker) act() {
 
 func (w *walker) outcome() Outcome[row] {
 	out := Outcome[row]{Kind: kinds.Draw(w.t, "kind"), Mark: rapid.Uint8().Draw(w.t, "mark")}
+	out.Jitter = jitters.Draw(w.t, "jitter")
 	switch out.Kind {
 	case Failed, BlockedOn, DoneAgain:
 		out.Delay = delays.Draw(w.t, "delay")

@@ -305,5 +305,5 @@ func (w *world) requireConverged() {
 	require.Equal(w.t, want, w.target)
 	require.Empty(w.t, w.core.groups)
 	require.Empty(w.t, w.core.notes)
-	require.Empty(w.t, w.core.OpenBreakers())
+	require.Empty(w.t, w.core.OpenBreakers(100))
 }

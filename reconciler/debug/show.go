@@ -4,6 +4,7 @@
 package debug
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -137,6 +138,9 @@ func hindrances(s reconciler.Snapshot) table {
 	}
 	for _, b := range s.Breakers {
 		add("breaker open", b, bad)
+	}
+	if s.BreakersOmitted > 0 {
+		add("breaker open", fmt.Sprintf("%d further breakers omitted", s.BreakersOmitted), bad)
 	}
 	for _, o := range s.Stuck {
 		add("stuck operation", o, bad)
