@@ -52,7 +52,7 @@ func (p *pruner[Obj]) next() (time.Duration, bool) {
 	case p.notBefore > 0:
 		return p.notBefore, true
 	}
-	return p.at, p.ready && p.scheduled && !p.gated
+	return p.at, p.ready && p.scheduled && !p.gated && p.sweep == nil
 }
 
 const (
