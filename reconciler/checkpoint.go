@@ -109,6 +109,13 @@ func (s *scope[Obj]) running() (obj Obj, operation string, since time.Duration, 
 	return s.attempts[at].row, s.tasks[at].operation(), s.since, true
 }
 
+// busy reports whether a call is being made.
+func (s *scope[Obj]) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tasks) > 0 || s.calling.Load() != nil
+}
+
 // Row implements [running.Operation].
 func (s *scope[Obj]) Row() (row Obj, ok bool) {
 	s.mu.Lock()

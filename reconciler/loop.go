@@ -177,8 +177,13 @@ func (l *Loop[Obj]) batches() bool {
 	return l.cfg.BatchOperations != nil || l.cfg.RoundOperations != nil
 }
 
-// WaitUntilReconciled implements [Reconciler].
+// WaitUntilReconciled implements [Reconciler]. In an operation of this reconciler the error is
+// [ErrInOperation], at once.
 func (l *Loop[Obj]) WaitUntilReconciled(ctx context.Context, untilRevision statedb.Revision) (revision, retryLowWatermark statedb.Revision, err error) {
+	if err := l.mayWait(ctx); err != nil {
+		revision, retryLowWatermark = l.progress.now()
+		return revision, retryLowWatermark, err
+	}
 	return l.progress.wait(ctx, untilRevision, l.tableRevision())
 }
 
