@@ -42,8 +42,10 @@ type calls[Obj any] struct {
 // asked is what was asked for.
 type asked[Obj any] struct {
 	prune, approve bool
-	// pause is set if pausing was changed; the last call wins.
-	pause *pauseCall[Obj]
+	// pause is set if pausing was changed; the last call wins. pauseKeys are the keys that
+	// were paused after it, or, if false, resumed.
+	pause     *pauseCall[Obj]
+	pauseKeys map[string]bool
 	// questions are of those who wait for an answer.
 	questions map[*question[Obj]]struct{}
 }
@@ -188,8 +190,8 @@ func (l *Loop[Obj]) poll() (prune bool) {
 		l.pruner.called = true
 		l.pruner.approved = l.pruner.approved || a.approve
 	}
-	if a.pause != nil {
-		l.applyPause(a.pause)
+	if a.pause != nil || len(a.pauseKeys) > 0 {
+		l.applyPause(a.pause, a.pauseKeys)
 	}
 	l.pollReleased()
 	if len(a.questions) > 0 {

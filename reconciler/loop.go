@@ -52,8 +52,8 @@ type Loop[Obj comparable] struct {
 	// book has the figures; scope is that of the operations that the loop runs itself.
 	book  book[Obj]
 	scope atomic.Pointer[scope[Obj]]
-	// pausing is what is paused, by calls.
-	pausing pausing[Obj]
+	// pausing has the keys that are paused, by calls.
+	pausing pausing
 	// refreshCalled wakes the refresher; refreshBefore is up to which age it is to refresh
 	// everything, in nanoseconds of the wall clock; 0 if nobody called.
 	refreshCalled signal
@@ -79,7 +79,7 @@ type Loop[Obj comparable] struct {
 	metrics   metrics.Handle
 	observer  observer[Obj]
 	pruner    pruner
-	pause     pause
+	pause     pause[Obj]
 	blocked   *blocked
 	pace      pace
 	alarm     alarm
@@ -120,6 +120,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 		blocked: newBlocked(),
 	}
 	l.calls.made, l.refreshCalled = newSignal(), newSignal()
+	l.pause.keys = map[string]struct{}{}
 	l.mayComplain = rate.NewLimiter(1, complaintsBurst)
 	l.settings.Store(newConfiguration(opts.Settings))
 	l.merge, _ = opts.merge.(func(current, reconciled Obj) Obj)
