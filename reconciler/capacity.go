@@ -83,9 +83,17 @@ func (l *Loop[Obj]) permits(now time.Duration) (n int, at time.Duration) {
 	if limiter.Limit() <= 0 {
 		return 0, now + refused
 	}
-	wait := time.Duration((1 - tokens) / float64(limiter.Limit()) * float64(time.Second))
+	wait := inSeconds((1 - tokens) / float64(limiter.Limit()))
 	// A limiter may be told to allow more meanwhile, or have to be shared.
 	return 0, now + min(max(wait, time.Microsecond), refused)
+}
+
+// inSeconds returns so many seconds, and never if a time.Duration does not hold them.
+func inSeconds(s float64) time.Duration {
+	if ns := s * float64(time.Second); ns < float64(never) {
+		return time.Duration(ns)
+	}
+	return never
 }
 
 // admitOne reports whether one more operation is within the limit on their rate.
