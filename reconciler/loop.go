@@ -265,7 +265,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	defer l.pool.stop()
 
 	for reason := ReasonStart; ctx.Err() == nil; {
-		if !l.pace.admit(ctx, l.roundLimiter, l.calls.made, l.now) {
+		if !l.pace.admit(ctx, l.roundLimiter, l.calls.made, l.poll, l.now) {
 			break
 		}
 		watch := l.pass(ctx, reason)
@@ -309,14 +309,14 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	l.began = began
 	l.land(ctx, &r)
 	txn := l.cfg.DB.ReadTxn()
-	size, _ := l.capacity(began)
+	size, _, looks := l.capacity(began)
 
 	l.core.Begin(began, size, l.followUp(began))
 	if trace.IsEnabled() {
 		defer trace.StartRegion(ctx, "reconcile round").End()
 	}
 	var watch <-chan struct{}
-	if size > 0 {
+	if looks {
 		watch = l.observe(txn)
 	}
 	plan := l.core.Plan()
@@ -334,10 +334,11 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	}
 	full := len(plan) == size
 	l.report(&r, txn, began)
-	if size, _ := l.capacity(l.now()); size == 0 {
+	size, _, looks = l.capacity(l.now())
+	switch {
+	case !looks, size == 0 && l.observer.hand.first() != nil:
 		return nil
-	}
-	if r.Returned > 0 || full && l.overdue(began) || watch == nil {
+	case watch == nil, size > 0 && (r.Returned > 0 || full && l.overdue(began)):
 		return closedWatch
 	}
 	return watch

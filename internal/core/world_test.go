@@ -222,7 +222,8 @@ func (w *world) round(s script) {
 	}
 	w.core.Begin(w.now, size, ahead)
 	w.model.begin(w.now, size, ahead)
-	if size > 0 {
+	if allowed > 0 {
+		// Also if there is no permit for an operation.
 		w.observe(snapshot, revision, s.waits)
 	}
 	items := w.core.Plan()
