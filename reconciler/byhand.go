@@ -20,12 +20,16 @@ var ErrNotFound = errors.New("no such object")
 // and retries what failed for good: the objects with the given keys, which are as
 // [Loop.Explain] takes them, or all, if there are none. An open breaker still lets only its
 // probes through. It returns how many objects that were: fewer than keys if some do not wait.
-// The error is [ErrNotFound] for a key that nobody knows, [ErrStopped], or that of ctx. It
-// does not wait for the operations, but for the loop to take it in. Safe from any goroutine.
+// The error is [ErrNotFound] for a key that nobody knows, [ErrStopped], [ErrInOperation], or
+// that of ctx. It does not wait for the operations that it makes due, but for the loop to take
+// it in. Safe from any goroutine.
 func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	type answer struct {
 		n   int
 		err error
+	}
+	if err := l.mayWait(ctx); err != nil {
+		return 0, err
 	}
 	if !l.running.Load() {
 		return 0, fmt.Errorf("reconciler %q has not been started", l.ID())
@@ -105,6 +109,9 @@ func (l *Loop[Obj]) WaitAll(ctx context.Context, m Milestone) (Owed, error) {
 // everything has been attempted that was changed before the call: until then there may be a
 // deletion that the reconciler has not looked at.
 func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (Owed, error) {
+	if err := l.mayWait(ctx); err != nil {
+		return Owed{}, err
+	}
 	revision := l.tableRevision()
 	s := l.sightBriefly(ctx, key)
 	if !s.found && s.standing == nil {

@@ -125,6 +125,33 @@ func TestPauseOfOneKey(t *testing.T) {
 	}, nil)
 }
 
+// Of keys that are paused and resumed before the loop has looked, the last call of each counts,
+// and Resume ends those before it.
+func TestPausesOfKeysCountInTheirOrder(t *testing.T) {
+	everyWay(t, func(e *env) {
+		require.NoError(e, e.loop.PauseKey("1"))
+		e.loop.Resume()
+		require.NoError(e, e.loop.PauseKey("2"))
+		require.NoError(e, e.loop.PauseKey("3"))
+		require.NoError(e, e.loop.ResumeKey("3"))
+		e.loop.PauseObjects(only(4))
+		require.NoError(e, e.loop.PauseKey("5"))
+		e.put(1, ids(1, 5)...)
+		e.pass(time.Second)
+		require.ElementsMatch(e, []string{"update(1)", "update(3)"}, e.target.calls())
+		e.loop.Pause()
+		e.pass(time.Second)
+		require.Empty(e, e.target.calls())
+		e.loop.PauseObjects(only(5))
+		e.pass(time.Second)
+		require.Equal(e, []string{"update(4)"}, e.target.calls())
+		e.loop.Resume()
+		e.pass(time.Second)
+		require.ElementsMatch(e, []string{"update(2)", "update(5)"}, e.target.calls())
+		e.eachDone()
+	})
+}
+
 // Pages have every object once, in the order in which they were written, and what waits is
 // told with its state.
 func TestObjectsAreListedAPageAtATime(t *testing.T) {

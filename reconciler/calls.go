@@ -5,9 +5,13 @@ package reconciler
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/statekeel/statekeel/internal/running"
 )
 
 // signal tells a goroutine that something has happened: once, however often that was
@@ -38,8 +42,10 @@ type calls[Obj any] struct {
 // asked is what was asked for.
 type asked[Obj any] struct {
 	prune, approve bool
-	// pause is set if pausing was changed; the last call wins.
-	pause *pauseCall[Obj]
+	// pause is set if pausing was changed; the last call wins. pauseKeys are the keys that
+	// were paused after it, or, if false, resumed.
+	pause     *pauseCall[Obj]
+	pauseKeys map[string]bool
 	// questions are of those who wait for an answer.
 	questions map[*question[Obj]]struct{}
 }
@@ -107,6 +113,31 @@ func ask[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b
 	}
 }
 
+// ErrInOperation is returned, at once, by calls that wait for a reconciler if they are made in
+// one of its own operations, a prune among them, whose end they would wait for: Retry, Wait,
+// WaitAll, WaitFor, WaitKey and WaitUntilReconciled. It is found by the context, which has to be
+// that of the operation, or made of it. A call with any other context is not found out: it waits
+// until that ends, for ever if it does not. Waiting for another reconciler is no error.
+var ErrInOperation = errors.New("waiting for the reconciler in one of its own operations")
+
+// ownOperation returns the scope of the operation of this loop that a context is of; nil if it
+// is of none.
+func (l *Loop[Obj]) ownOperation(ctx context.Context) *scope[Obj] {
+	if s, ok := ctx.Value(running.Key{}).(*scope[Obj]); ok && s.loop == l {
+		return s
+	}
+	return nil
+}
+
+// mayWait returns an error that wraps [ErrInOperation] if who waits for the loop with a context
+// would wait for itself.
+func (l *Loop[Obj]) mayWait(ctx context.Context) error {
+	if l.ownOperation(ctx) == nil {
+		return nil
+	}
+	return fmt.Errorf("reconciler %q: %w", l.opts.name, ErrInOperation)
+}
+
 // patience is for how long a loop may keep somebody waiting whose time is up.
 const patience = 100 * time.Millisecond
 
@@ -118,6 +149,10 @@ const whyBusy = " (the reconciler is busy and could not say what is owed)"
 func askBriefly[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b *books[Obj]) T) (told T, why string) {
 	if !l.running.Load() {
 		return told, " (the reconciler has not been started)"
+	}
+	if s := l.ownOperation(ctx); s != nil && s == l.scope.Load() && s.busy() {
+		// The loop waits for who asks.
+		return told, whyBusy
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
@@ -155,8 +190,8 @@ func (l *Loop[Obj]) poll() (prune bool) {
 		l.pruner.called = true
 		l.pruner.approved = l.pruner.approved || a.approve
 	}
-	if a.pause != nil {
-		l.applyPause(a.pause)
+	if a.pause != nil || len(a.pauseKeys) > 0 {
+		l.applyPause(a.pause, a.pauseKeys)
 	}
 	l.pollReleased()
 	if len(a.questions) > 0 {

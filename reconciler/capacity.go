@@ -36,13 +36,15 @@ func (l *Loop[Obj]) reconfigure(now time.Duration) {
 
 // capacity returns how many operations may be planned, and, if that is none, when some
 // may be, as far as only time has to pass for it: else something else wakes the loop.
-func (l *Loop[Obj]) capacity(now time.Duration) (size int, at time.Duration) {
+// looks: the table is to be looked at, also if only permits are missing, so that a loop which has
+// nothing to do knows that it needs none.
+func (l *Loop[Obj]) capacity(now time.Duration) (size int, at time.Duration, looks bool) {
 	if l.pause.whole || l.pruner.draining {
-		return 0, never
+		return 0, never, false
 	}
 	size, at = l.core.Allowance(now)
 	if size == 0 {
-		return 0, at
+		return 0, at, false
 	}
 	size = min(size, l.set.RoundSize)
 	// The landed ones are those of this pass.
@@ -52,12 +54,12 @@ func (l *Loop[Obj]) capacity(now time.Duration) (size int, at time.Duration) {
 	if flying && !l.set.workers() && !l.pool.onlyLeft() {
 		// Workers are not wanted any more: what they do has to end first, but for what was
 		// left behind. Beside that there is one worker.
-		return 0, never
+		return 0, never, false
 	}
 	if l.pooled {
 		free := l.pool.free()
 		if free == 0 {
-			return 0, never
+			return 0, never, false
 		}
 		if !l.batches() {
 			size = min(size, free)
@@ -66,7 +68,7 @@ func (l *Loop[Obj]) capacity(now time.Duration) (size int, at time.Duration) {
 		size = min(size, l.pace.inTurn(l.set.RoundSize))
 	}
 	permits, at := l.permits(now)
-	return min(size, permits), at
+	return min(size, permits), at, true
 }
 
 // permits returns how many operations are within the limit on their rate, and, if that is
@@ -83,9 +85,17 @@ func (l *Loop[Obj]) permits(now time.Duration) (n int, at time.Duration) {
 	if limiter.Limit() <= 0 {
 		return 0, now + refused
 	}
-	wait := time.Duration((1 - tokens) / float64(limiter.Limit()) * float64(time.Second))
+	wait := inSeconds((1 - tokens) / float64(limiter.Limit()))
 	// A limiter may be told to allow more meanwhile, or have to be shared.
 	return 0, now + min(max(wait, time.Microsecond), refused)
+}
+
+// inSeconds returns so many seconds, and never if a time.Duration does not hold them.
+func inSeconds(s float64) time.Duration {
+	if ns := s * float64(time.Second); ns < float64(never) {
+		return time.Duration(ns)
+	}
+	return never
 }
 
 // admitOne reports whether one more operation is within the limit on their rate.

@@ -38,7 +38,8 @@ var (
 // was handed: then nothing is written, and the update should give up, and return the
 // error: it will be called with the new version. If only another reconciler's status was written, the
 // two are merged with the function of [WithMerge]; without one that is a conflict, too.
-// It is [ErrNoOperation] if ctx is not that of an update, or obj not an object of it.
+// It is [ErrNoOperation] if ctx is not that of an update, or obj not an object of it, or if the
+// call has returned while the checkpoint waited for the table.
 func Checkpoint[Obj comparable](ctx context.Context, obj Obj) error {
 	s, ok := ctx.Value(running.Key{}).(*scope[Obj])
 	if !ok {
@@ -55,10 +56,14 @@ func Checkpoint[Obj comparable](ctx context.Context, obj Obj) error {
 type scope[Obj comparable] struct {
 	loop *Loop[Obj]
 
-	// mu is for operations that have goroutines of their own.
+	// mu is for operations that have goroutines of their own, and for those who ask. It is
+	// not held while waiting for the table, which some of these may have locked.
 	mu       sync.Mutex
 	tasks    []task[Obj]
 	attempts []attempt[Obj]
+	// call counts the calls of set: a checkpoint that has waited for the table belongs to the
+	// tasks for which it was made.
+	call uint64
 	// at is the one of the tasks that is being run, or wholeBatch.
 	at atomic.Int32
 	// next is the one of a batch that was found last.
@@ -93,6 +98,7 @@ const (
 func (s *scope[Obj]) set(since time.Duration, tasks []task[Obj], attempts []attempt[Obj], of kinds) {
 	s.mu.Lock()
 	s.tasks, s.attempts, s.next, s.since, s.kinds = tasks, attempts, -1, since, of
+	s.call++
 	s.at.Store(wholeBatch)
 	s.mu.Unlock()
 }
@@ -109,6 +115,13 @@ func (s *scope[Obj]) running() (obj Obj, operation string, since time.Duration, 
 	return s.attempts[at].row, s.tasks[at].operation(), s.since, true
 }
 
+// busy reports whether a call is being made.
+func (s *scope[Obj]) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tasks) > 0 || s.calling.Load() != nil
+}
+
 // Row implements [running.Operation].
 func (s *scope[Obj]) Row() (row Obj, ok bool) {
 	s.mu.Lock()
@@ -121,15 +134,23 @@ func (s *scope[Obj]) Row() (row Obj, ok bool) {
 
 func (s *scope[Obj]) checkpoint(obj Obj) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	t, a := s.find(obj)
-	if t == nil || t.deleted {
+	call, place := s.call, s.find(obj)
+	s.mu.Unlock()
+	if place < 0 {
 		return ErrNoOperation
 	}
 	l := s.loop
+	obj = l.cfg.Clone(obj)
+	// The table before the scope, which is not held while waiting for the table.
 	wtxn := l.cfg.DB.WriteTxn(l.cfg.Table)
 	defer wtxn.Abort()
-	row, ok := s.write(wtxn, t, a, l.cfg.Clone(obj))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.call != call || !s.runs(place) || s.tasks[place].deleted {
+		return ErrNoOperation
+	}
+	t, a := &s.tasks[place], &s.attempts[place]
+	row, ok := s.write(wtxn, t, a, obj)
 	if !ok {
 		return ErrConflict
 	}
@@ -157,32 +178,39 @@ func (s *scope[Obj]) write(wtxn statedb.WriteTxn, t *task[Obj], a *attempt[Obj],
 	return obj, err == nil
 }
 
-// find returns the task of an object, nil if there is none.
-func (s *scope[Obj]) find(obj Obj) (*task[Obj], *attempt[Obj]) {
+// find returns the place of an object's task; -1 if it has none.
+func (s *scope[Obj]) find(obj Obj) int {
 	key := s.loop.indexer.ObjectToKey(obj)
 	if at := int(s.at.Load()); at != wholeBatch {
-		return s.match(at, key)
+		if s.matches(at, key) {
+			return at
+		}
+		return -1
 	}
 	// A batch is mostly gone through in order.
 	for range s.tasks {
 		s.next = (s.next + 1) % len(s.tasks)
-		if t, a := s.match(s.next, key); t != nil {
-			return t, a
+		if s.matches(s.next, key) {
+			return s.next
 		}
 	}
-	return nil, nil
+	return -1
 }
 
-func (s *scope[Obj]) match(i int, key []byte) (*task[Obj], *attempt[Obj]) {
-	if i >= len(s.tasks) {
-		return nil, nil
+// runs reports whether the task at a place is being run.
+func (s *scope[Obj]) runs(place int) bool {
+	at := int(s.at.Load())
+	return at == place || at == wholeBatch
+}
+
+// matches reports whether the calls are for the task at a place, and that has a key.
+func (s *scope[Obj]) matches(place int, key []byte) bool {
+	if place >= len(s.tasks) {
+		return false
 	}
-	t, a := &s.tasks[i], &s.attempts[i]
-	if s.kinds == onlyUpdates && t.deleted || s.kinds == onlyDeletes && !t.deleted {
-		return nil, nil
+	deleted := s.tasks[place].deleted
+	if s.kinds == onlyUpdates && deleted || s.kinds == onlyDeletes && !deleted {
+		return false
 	}
-	if !bytes.Equal(s.loop.indexer.ObjectToKey(a.row), key) {
-		return nil, nil
-	}
-	return t, a
+	return bytes.Equal(s.loop.indexer.ObjectToKey(s.attempts[place].row), key)
 }

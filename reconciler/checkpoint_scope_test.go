@@ -23,11 +23,11 @@ import (
 // noOperation asserts that an object cannot be written with a context.
 func (e *env) noOperation(ctx context.Context, o *object, why string) {
 	e.Helper()
-	before := e.table.Revision(e.db.ReadTxn())
+	before := e.get(o.ID)
 	err := reconciler.Checkpoint(ctx, o)
 	assert.ErrorIs(e, err, reconciler.ErrNoOperation, why)
 	assert.ErrorContains(e, err, "checkpoint: not in an update of this object", why)
-	assert.Equal(e, before, e.table.Revision(e.db.ReadTxn()), why)
+	assert.Same(e, before, e.get(o.ID), why)
 }
 
 // Only an update may write, and only its own object.

@@ -134,7 +134,8 @@ func (l *Loop[Obj]) errorClasses(classes []errorClass[Obj]) []ErrorClass {
 // classOf returns the kind of an error: the text of the innermost one, without what tells
 // one object from another.
 func classOf(err error) string {
-	for {
+	// An error may wrap itself.
+	for range maxNodes {
 		inner := unwrapped(err)
 		if len(inner) == 0 || inner[0] == nil {
 			break

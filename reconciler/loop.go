@@ -52,8 +52,8 @@ type Loop[Obj comparable] struct {
 	// book has the figures; scope is that of the operations that the loop runs itself.
 	book  book[Obj]
 	scope atomic.Pointer[scope[Obj]]
-	// pausing is what is paused, by calls.
-	pausing pausing[Obj]
+	// pausing has the keys that are paused, by calls.
+	pausing pausing
 	// refreshCalled wakes the refresher for a call, refreshGate tells it how far the loop is.
 	refreshCalled signal
 	refreshCall   refreshCall[Obj]
@@ -76,7 +76,7 @@ type Loop[Obj comparable] struct {
 	metrics   metrics.Handle
 	observer  observer[Obj]
 	pruner    pruner[Obj]
-	pause     pause
+	pause     pause[Obj]
 	blocked   *blocked
 	pace      pace
 	alarm     alarm
@@ -119,6 +119,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 		blocked: newBlocked(),
 	}
 	l.calls.made, l.refreshCalled = newSignal(), newSignal()
+	l.pause.keys = map[string]struct{}{}
 	l.mayComplain = rate.NewLimiter(1, complaintsBurst)
 	l.settings.Store(newConfiguration(opts.Settings))
 	l.merge, _ = opts.merge.(func(current, reconciled Obj) Obj)
@@ -176,8 +177,13 @@ func (l *Loop[Obj]) batches() bool {
 	return l.cfg.BatchOperations != nil || l.cfg.RoundOperations != nil
 }
 
-// WaitUntilReconciled implements [Reconciler].
+// WaitUntilReconciled implements [Reconciler]. In an operation of this reconciler the error is
+// [ErrInOperation], at once.
 func (l *Loop[Obj]) WaitUntilReconciled(ctx context.Context, untilRevision statedb.Revision) (revision, retryLowWatermark statedb.Revision, err error) {
+	if err := l.mayWait(ctx); err != nil {
+		revision, retryLowWatermark = l.progress.now()
+		return revision, retryLowWatermark, err
+	}
 	return l.progress.wait(ctx, untilRevision, l.tableRevision())
 }
 
@@ -287,7 +293,7 @@ func returned(f func()) bool {
 // loop makes one pass after the other until ctx ends.
 func (l *Loop[Obj]) loop(ctx context.Context) {
 	for reason := ReasonStart; ctx.Err() == nil; {
-		if !l.pace.admit(ctx, l.roundLimiter, l.calls.made, l.now) {
+		if !l.pace.admit(ctx, l.roundLimiter, l.calls.made, l.poll, l.now) {
 			break
 		}
 		watch := l.pass(ctx, reason)
@@ -363,14 +369,14 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	l.began = began
 	l.land(ctx, &r)
 	txn := l.cfg.DB.ReadTxn()
-	size, _ := l.capacity(began)
+	size, _, looks := l.capacity(began)
 
 	l.core.Begin(began, size, l.followUp(began))
 	if trace.IsEnabled() {
 		defer trace.StartRegion(ctx, "reconcile round").End()
 	}
 	var watch <-chan struct{}
-	if size > 0 {
+	if looks {
 		watch = l.observe(txn)
 	}
 	plan := l.core.Plan()
@@ -390,10 +396,11 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	}
 	full := len(plan) == size
 	l.report(&r, txn, began)
-	if size, _ := l.capacity(l.now()); size == 0 {
+	size, _, looks = l.capacity(l.now())
+	switch {
+	case !looks, size == 0 && l.observer.hand.first() != nil:
 		return nil
-	}
-	if r.Returned > 0 || full && l.overdue(began) || watch == nil {
+	case watch == nil, size > 0 && (r.Returned > 0 || full && l.overdue(began)):
 		return closedWatch
 	}
 	return watch

@@ -52,8 +52,8 @@ func (s *scope[Obj]) note(text string) {
 func (s *scope[Obj]) noteOn(obj Obj, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, a := s.find(obj); a != nil {
-		a.noted(text)
+	if place := s.find(obj); place >= 0 {
+		s.attempts[place].noted(text)
 	}
 }
 

@@ -17,7 +17,8 @@ import (
 // An operation's error is searched for directives, through everything that it wraps. One
 // that wraps another takes its place. Of those that are joined, by [errors.Join] or by
 // several %w of [fmt.Errorf], the one of the highest rank counts. The text of the status
-// is that of the whole error all the same.
+// is that of the whole error all the same. What is beyond the first 1,000 errors of a search
+// says nothing of what comes next.
 type directive struct {
 	kind  core.Kind
 	delay time.Duration
@@ -145,7 +146,8 @@ func directiveOf(err error) *directive {
 	if !wraps(err) {
 		return nil
 	}
-	if d := search(err); d != ordinary {
+	nodes := maxNodes
+	if d := search(err, &nodes); d != ordinary {
 		return d
 	}
 	return nil
@@ -160,8 +162,16 @@ func wraps(err error) bool {
 	return false
 }
 
-// search returns what an error and what it wraps come to.
-func search(err error) *directive {
+// maxNodes bounds the errors that are looked at in one, each as often as there are ways to it:
+// an error may wrap itself, or others that share what they wrap.
+const maxNodes = 1000
+
+// search returns what an error and what it wraps come to, which is ordinary beyond so many nodes.
+func search(err error, nodes *int) *directive {
+	if *nodes == 0 {
+		return ordinary
+	}
+	*nodes--
 	if d, ok := err.(*directive); ok {
 		return d
 	}
@@ -170,7 +180,7 @@ func search(err error) *directive {
 		if inner == nil {
 			continue
 		}
-		if d := search(inner); found == nil {
+		if d := search(inner, nodes); found == nil {
 			found = d
 		} else {
 			found = joined(found, d)

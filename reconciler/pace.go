@@ -46,9 +46,9 @@ type pace struct {
 }
 
 // admit blocks until the next pass may begin, and returns false if ctx ends before. The
-// limiter is the one that is set; woken is signalled when that may have changed, and is
-// not needed to know of anything else.
-func (p *pace) admit(ctx context.Context, limiter func() *rate.Limiter, woken signal, now func() time.Duration) bool {
+// limiter is the one that is set. While it has no token, what others ask for is taken in by poll
+// whenever woken is signalled.
+func (p *pace) admit(ctx context.Context, limiter func() *rate.Limiter, woken signal, poll func() bool, now func() time.Duration) bool {
 	for l := limiter(); l != nil; l = limiter() {
 		if p.token || p.reserve(ctx, l, woken) {
 			return true
@@ -56,6 +56,7 @@ func (p *pace) admit(ctx context.Context, limiter func() *rate.Limiter, woken si
 		if ctx.Err() != nil {
 			return false
 		}
+		poll()
 	}
 	if p.crowds < streak || p.more {
 		return true

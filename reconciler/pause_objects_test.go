@@ -6,6 +6,7 @@ package reconciler_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -283,9 +284,9 @@ func TestManyPausesLoseNothing(t *testing.T) {
 	everyWay(t, func(e *env) {
 		n := 0
 		e.target.before = func(context.Context, call) { time.Sleep(3 * time.Millisecond) }
-		for i := range 200 {
+		for i := range 300 {
 			id := uint64(1 + i%7)
-			switch i % 5 {
+			switch i % 9 {
 			case 0:
 				e.loop.PauseObjects(only(id, id+1))
 			case 1:
@@ -299,6 +300,11 @@ func TestManyPausesLoseNothing(t *testing.T) {
 					}
 					return nil
 				})
+			case 4, 5:
+				require.NoError(e, e.loop.PauseKey(fmt.Sprint(id)))
+			case 6:
+				// It may not be paused.
+				_ = e.loop.ResumeKey(fmt.Sprint(id))
 			}
 			if i%11 == 0 {
 				e.remove(id)

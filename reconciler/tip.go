@@ -120,10 +120,10 @@ func (l *Loop[Obj]) followUp(now time.Duration) int {
 // leastTime returns the time that the limiters leave for an object, zero if they do not limit.
 func (s *Settings) leastTime() (least time.Duration) {
 	if l := s.OperationLimiter; l != nil && l.Limit() > 0 {
-		least = time.Duration(float64(time.Second) / float64(l.Limit()))
+		least = inSeconds(1 / float64(l.Limit()))
 	}
 	if l := s.RoundLimiter; l != nil && l.Limit() > 0 {
-		least = max(least, time.Duration(float64(time.Second)/float64(l.Limit())/float64(s.RoundSize)))
+		least = max(least, inSeconds(1/float64(l.Limit())/float64(s.RoundSize)))
 	}
 	return least
 }

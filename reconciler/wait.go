@@ -74,16 +74,20 @@ func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) Reason {
 // next returns what the clock has in store first, and when.
 func (l *Loop[Obj]) next(watch <-chan struct{}) (at time.Duration, reason Reason, ok bool) {
 	now := l.now()
-	if size, again := l.capacity(now); size == 0 {
+	size, again, looks := l.capacity(now)
+	due, has := l.core.NextDue()
+	switch {
+	case !looks, size == 0 && l.observer.hand.first() != nil:
 		at, reason, ok = again, ReasonDue, again != never
-	} else if watch == nil {
+	case watch == nil:
 		// There was no use in looking a moment ago, and now there is.
 		return now, ReasonMore, true
-	} else if l.core.Count(core.Ready) > 0 {
-		// Another of its group has just been worked on. There is nothing to wait for.
-		return now, ReasonMore, true
-	} else if due, has := l.core.NextDue(); has {
-		at, reason, ok = l.pace.dueAt(due, l.set.MinBackoff), ReasonDue, true
+	case l.core.Count(core.Ready) > 0:
+		// Another of its group has just been worked on: there is nothing to wait for but a
+		// permit.
+		at, reason, ok = max(again, now), ReasonMore, true
+	case has:
+		at, reason, ok = max(again, l.pace.dueAt(due, l.set.MinBackoff)), ReasonDue, true
 	}
 	if stuck, has := l.pool.nextStuck(); has && (!ok || stuck < at) {
 		at, reason, ok = stuck, ReasonStuck, true

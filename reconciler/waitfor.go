@@ -30,10 +30,13 @@ import (
 // A row is watched in the table, so that it is seen to be applied as soon as its status is
 // written, whatever else there is to do. A deletion that was carried out before the call
 // may not be known to be while the reconciler works off a backlog; it then returns when
-// that is done. Safe from any goroutine, but not to be called by operations, whose end it
-// would wait for.
+// that is done. Safe from any goroutine. In an operation of this reconciler the error is
+// [ErrInOperation], at once.
 func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (Owed, error) {
 	if err := m.validate(); err != nil {
+		return Owed{}, err
+	}
+	if err := l.mayWait(ctx); err != nil {
 		return Owed{}, err
 	}
 	for i, obj := range objs {

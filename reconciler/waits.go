@@ -137,10 +137,13 @@ func (u Unreconciled) Unwrap() error { return u.Err }
 // when it has stopped, the error is [ErrStopped] if what was waited for cannot be told.
 //
 // Safe from any goroutine. Any number may wait: they are not woken before what they wait
-// for, and until then cost a round nothing. Not to be called by operations, whose end it
-// would wait for.
+// for, and until then cost a round nothing. In an operation of this reconciler the error is
+// [ErrInOperation], at once.
 func (l *Loop[Obj]) Wait(ctx context.Context, until statedb.Revision, m Milestone) (Owed, error) {
 	if err := m.validate(); err != nil {
+		return Owed{}, err
+	}
+	if err := l.mayWait(ctx); err != nil {
 		return Owed{}, err
 	}
 	w := newRevisionWait[Obj](until, l.tableRevision(), m)

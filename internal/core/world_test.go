@@ -152,6 +152,25 @@ func (w *world) pause(keys ...string) {
 	check(w.t, w.core)
 }
 
+// pauseKey makes one more object not be worked on: the core is not told.
+func (w *world) pauseKey(key string) {
+	if len(w.paused) == 0 {
+		w.pause(key)
+	}
+	w.paused[key] = true
+}
+
+// resumeKey makes one object be worked on again. The core is told of no other.
+func (w *world) resumeKey(key string) {
+	delete(w.paused, key)
+	w.core.Resume(w.now, key)
+	w.model.setPaused(w.now, w.model.paused)
+	check(w.t, w.core)
+	if len(w.paused) == 0 {
+		w.pause()
+	}
+}
+
 // group says whether groups are heeded.
 func (w *world) group(on bool) {
 	if len(w.flights) == 0 {
@@ -203,7 +222,8 @@ func (w *world) round(s script) {
 	}
 	w.core.Begin(w.now, size, ahead)
 	w.model.begin(w.now, size, ahead)
-	if size > 0 {
+	if allowed > 0 {
+		// Also if there is no permit for an operation.
 		w.observe(snapshot, revision, s.waits)
 	}
 	items := w.core.Plan()

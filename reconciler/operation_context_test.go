@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// loopWaits has every call that waits for a loop. The row with ID 9 does not exist.
+var loopWaits = map[string]func(ctx context.Context, l *reconciler.Loop[*object]) error{
+	"Retry of all": func(ctx context.Context, l *reconciler.Loop[*object]) error {
+		_, err := l.Retry(ctx)
+		return err
+	},
+	"Retry of a key": func(ctx context.Context, l *reconciler.Loop[*object]) error {
+		_, err := l.Retry(ctx, "1")
+		return err
+	},
+	"Wait attempted": func(ctx context.Context, l *reconciler.Loop[*object]) error {
+		_, err := l.Wait(ctx, 1, reconciler.Attempted)
+		return err
+	},
+	"Wait applied": func(ctx context.Context, l *reconciler.Loop[*object]) error {
+		_, err := l.Wait(ctx, 1000, reconciler.Applied)
+		return err
+	},
+	"WaitAll": func(ctx context.Context, l *reconciler.Loop[*object]) error {
+		_, err := l.WaitAll(ctx, reconciler.Attempted)
+		return err
+	},
+	"WaitFor a row": func(ctx context.Context, l *reconciler.Loop[*object]) error {
+		_, err := l.WaitFor(ctx, reconciler.Applied, &object{ID: 1})
+		return err
+	},
+	"WaitFor a deletion": func(ctx context.Context, l *reconciler.Loop[*object]) error {
+		_, err := l.WaitFor(ctx, reconciler.Attempted, &object{ID: 9})
+		return err
+	},
+	"WaitKey": func(ctx context.Context, l *reconciler.Loop[*object]) error {
+		_, err := l.WaitKey(ctx, "1", reconciler.Attempted)
+		return err
+	},
+	"WaitKey of no row": func(ctx context.Context, l *reconciler.Loop[*object]) error {
+		_, err := l.WaitKey(ctx, "9", reconciler.Attempted)
+		return err
+	},
+	"WaitUntilReconciled": func(ctx context.Context, l *reconciler.Loop[*object]) error {
+		_, _, err := l.WaitUntilReconciled(ctx, 1000)
+		return err
+	},
+}
+
+// An operation that waits for its own loop would wait for itself: it gets an error at once,
+// with every kind of operation, in line and on workers.
+func TestWaitForTheOwnLoopInAnOperationIsAnErrorAtOnce(t *testing.T) {
+	for name, wait := range loopWaits {
+		t.Run(name, func(t *testing.T) {
+			withHooks(t, func(e *env, h *hooked) {
+				asked := 0
+				ask := func(ctx context.Context, _ *object) error {
+					asked++
+					began := time.Now()
+					// A deadline of the test, so that it fails and does not hang.
+					ctx, cancel := context.WithTimeout(ctx, time.Hour)
+					defer cancel()
+					assert.ErrorIs(e, wait(ctx, e.loop), reconciler.ErrInOperation)
+					assert.Zero(e, time.Since(began), "waited")
+					return nil
+				}
+				h.update, h.remove = ask, ask
+				e.put(1, 1)
+				e.pass(24 * time.Hour)
+				e.remove(1)
+				e.pass(24 * time.Hour)
+				require.Equal(e, 2, asked)
+			})
+		})
+	}
+}
+
+// A prune is an operation, too.
+func TestWaitForTheOwnLoopInAPruneIsAnErrorAtOnce(t *testing.T) {
+	for name, wait := range loopWaits {
+		t.Run(name, func(t *testing.T) {
+			var p *askingPruner
+			inBubble(t, func(e *env) {
+				p.ask = func(ctx context.Context) {
+					ctx, cancel := context.WithTimeout(ctx, time.Hour)
+					defer cancel()
+					p.err = wait(ctx, e.loop)
+				}
+				began := time.Now()
+				e.loop.Prune()
+				synctest.Wait()
+				require.ErrorIs(e, p.err, reconciler.ErrInOperation)
+				require.Equal(e, began, time.Now())
+			}, func(e *env, cfg *reconciler.Config[*object]) {
+				p = &askingPruner{Operations: cfg.Operations}
+				cfg.Operations = p
+			})
+		})
+	}
+}
+
+type askingPruner struct {
+	reconciler.Operations[*object]
+	ask func(ctx context.Context)
+	err error
+}
+
+func (p *askingPruner) Prune(ctx context.Context, _ statedb.ReadTxn, _ iter.Seq2[*object, statedb.Revision]) error {
+	if p.ask != nil {
+		p.ask(ctx)
+	}
+	return nil
+}
+
+// What another loop does may be waited for.
+func TestWaitForAnotherLoopInAnOperationIsLegal(t *testing.T) {
+	withHooks(t, func(e *env, h *hooked) {
+		target := newTarget()
+		cfg := e.config(reconciler.WithName("other"))
+		cfg.Operations, cfg.SetStatus, cfg.GetStatus = target, (*object).SetOther, (*object).GetOther
+		other := e.start(cfg)
+		h.update = func(ctx context.Context, o *object) error {
+			_, err := other.WaitFor(ctx, reconciler.Applied, o)
+			_, retried := other.Retry(ctx)
+			return errors.Join(err, retried)
+		}
+		e.put(1, 1)
+		e.pass(time.Second)
+		e.status(1, reconciler.StatusKindDone, "")
+		require.Equal(e, map[uint64]int{1: 1}, target.holds())
+	})
+}
+
+// An operation that asks why its object is not reconciled, or how its loop does, has an
+// answer: at once from a loop that runs the operation itself, as it can only be busy.
+func TestLookingIntoTheOwnLoopInAnOperationDoesNotWait(t *testing.T) {
+	withHooks(t, func(e *env, h *hooked) {
+		var x reconciler.Explanation
+		var s reconciler.Snapshot
+		var page reconciler.ObjectPage
+		var later context.Context
+		h.update = func(ctx context.Context, _ *object) error {
+			later = ctx
+			began := time.Now()
+			x, s = e.loop.Explain(ctx, "1"), e.loop.Snapshot(ctx)
+			page = e.loop.Objects(ctx, reconciler.ObjectQuery{})
+			assert.Zero(e, time.Since(began), "waited")
+			return nil
+		}
+		e.put(1, 1)
+		synctest.Wait()
+		require.Equal(e, "Pending", x.Status)
+		require.Len(e, page.Objects, 1)
+		inLine := e.loop.Settings().Concurrency == 1
+		if inLine {
+			require.Equal(e, "busy", s.Condition)
+			require.NotEmpty(e, s.Busy)
+		} else {
+			require.Equal(e, "running", s.Condition)
+			require.Equal(e, reconciler.StateInFlight, x.State)
+		}
+		// The loop has an answer for the context of an operation that is over.
+		require.Equal(e, "running", e.loop.Snapshot(later).Condition)
+	})
+}

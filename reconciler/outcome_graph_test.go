@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// circular is an error that wraps itself.
+type circular struct{}
+
+func (circular) Error() string   { return "circular" }
+func (c circular) Unwrap() error { return c }
+
+// levels wraps the level below twice, to the given depth, without a text that grows with it.
+type levels struct {
+	below error
+}
+
+func (levels) Error() string { return "levels" }
+func (l levels) Unwrap() []error {
+	return []error{l.below, l.below}
+}
+
+func levelsAbove(bottom error, n int) error {
+	for range n {
+		bottom = levels{bottom}
+	}
+	return bottom
+}
+
+// An error that wraps itself, or has more paths than can be walked, fails as any other.
+func TestSearchOfAnErrorEnds(t *testing.T) {
+	for name, err := range map[string]error{
+		"wraps itself":           circular{},
+		"wraps itself, joined":   errors.Join(errPlain, circular{}),
+		"shared by 28 levels":    levelsAbove(errPlain, 28),
+		"shared by 1,000 levels": levelsAbove(errPlain, 1000),
+		"shared, done again":     levelsAbove(reconciler.Requeue(time.Hour), 1000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.False(t, reconciler.IsBlocked(err))
+			returning(t, err, func(e *env) {
+				e.put(1, 1)
+				e.pass(150 * time.Millisecond)
+				require.Len(e, e.target.take(), 2, "with the backoff of any failure")
+				require.Equal(e, reconciler.StatusKindError, e.kind(1))
+			})
+		})
+	}
+}
+
+// What an error says comes next counts as long as it is within the bound of the search.
+func TestSearchOfAnErrorFindsWhatIsNear(t *testing.T) {
+	blocked := reconciler.Blocked("something")
+	require.True(t, reconciler.IsBlocked(levelsAbove(blocked, 28)), "at the bottom of all")
+	require.True(t, reconciler.IsBlocked(errors.Join(blocked, circular{})))
+	wide := make([]error, 900)
+	for i := range wide {
+		wide[i] = errPlain
+	}
+	require.True(t, reconciler.IsBlocked(errors.Join(append(wide, blocked)...)))
+}
