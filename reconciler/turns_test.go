@@ -84,81 +84,49 @@ func TestWaitThatBeginsWhileASnapshotIsTakenIsForTheNext(t *testing.T) {
 	}
 }
 
-// Both cursors come to deletions, and neither keeps the other from going on.
+// Both cursors come to deletions, and neither keeps the other from going on: main's backlog of
+// rows gets shorter, whatever is written and deleted meanwhile, at twice the target's rate.
 func TestMainPassesItsDeletionsBesideATip(t *testing.T) {
-	for _, workers := range []int{1} {
+	for _, c := range []struct {
+		size    int // of the rounds
+		backlog uint64
+		took    time.Duration
+		total   time.Duration
+	}{
+		{1000, 3000, 10 * time.Millisecond, 40 * time.Second},
+		{1, 100, 2 * time.Millisecond, 20 * time.Second},
+	} {
+		// With an odd number of rounds before, another lane has the first place.
 		for shift := range uint64(2) {
-			t.Run(fmt.Sprintf("workers %d, shift %d", workers, shift), func(t *testing.T) {
+			t.Run(fmt.Sprintf("size %d, shift %d", c.size, shift), func(t *testing.T) {
 				inBubble(t, func(e *env) {
-					const took = 10 * time.Millisecond
 					e.put(1, ids(1, 20_000)...)
 					e.pass(time.Minute)
-					e.target.takes(took)
-					for i := range shift {
-						e.put(1, 50_001+i)
-						e.pass(time.Second)
-					}
-					e.pass(time.Second)
-					e.write(func(wtxn statedb.WriteTxn) {
-						for i := range uint64(3000) {
-							_, _, err := e.table.Delete(wtxn, &object{ID: 1 + i})
-							require.NoError(e, err)
-							_, _, err = e.table.Insert(wtxn, &object{ID: 30_001 + i, Value: 1, Status: reconciler.StatusPending()})
-							require.NoError(e, err)
-						}
-					})
-					each := took / time.Duration(workers)
-					gone, fresh := uint64(4000), uint64(100_000)
-					const total = 40 * time.Second
-					var last, before int
-					for i := range uint64(total / (each / 2)) {
-						time.Sleep(each / 2)
-						e.put(1, fresh+i)
-						e.remove(gone + i%16_000)
-						if i == uint64(total/(each/2))/2 {
-							before = e.notDone(ids(30_001, 33_000)...)
-						}
-					}
-					last = e.notDone(ids(30_001, 33_000)...)
-					require.True(e, last == 0 || last < before, "of 3000 rows of the backlog %d were not done after half of the time, and %d after all", before, last)
-				}, nil, reconciler.WithConcurrency(workers))
-			})
-		}
-	}
-}
-
-func TestMainPassesItsDeletionsBesideATipInSmallRounds(t *testing.T) {
-	for _, size := range []int{1} {
-		for shift := range uint64(2) {
-			t.Run(fmt.Sprintf("size %d, shift %d", size, shift), func(t *testing.T) {
-				inBubble(t, func(e *env) {
-					const took = 2 * time.Millisecond
-					e.put(1, ids(1, 20_000)...)
-					e.pass(time.Minute)
-					e.target.takes(took)
+					e.target.takes(c.took)
 					e.put(1, ids(50_001, 50_000+shift)...)
 					e.pass(time.Second)
 					e.write(func(wtxn statedb.WriteTxn) {
-						for i := range uint64(100) {
+						for i := range c.backlog {
 							_, _, err := e.table.Delete(wtxn, &object{ID: 1 + i})
 							require.NoError(e, err)
 							_, _, err = e.table.Insert(wtxn, &object{ID: 30_001 + i, Value: 1, Status: reconciler.StatusPending()})
 							require.NoError(e, err)
 						}
 					})
-					const total = 20 * time.Second
-					var last, before int
-					for i := range uint64(total / (took / 2)) {
-						time.Sleep(took / 2)
+					rows := ids(30_001, 30_000+c.backlog)
+					half := uint64(c.total / c.took)
+					var before int
+					for i := range 2 * half {
+						time.Sleep(c.took / 2)
 						e.put(1, 100_000+i)
-						e.remove(1000 + i%19_000)
-						if i == uint64(total/(took/2))/2 {
-							before = e.notDone(ids(30_001, 30_100)...)
+						e.remove(4000 + i%16_000)
+						if i == half {
+							before = e.notDone(rows...)
 						}
 					}
-					last = e.notDone(ids(30_001, 30_100)...)
-					require.True(e, last == 0 || last < before, "of 100 rows of the backlog %d were not done after 10 s, and %d after 20 s", before, last)
-				}, nil, reconciler.WithRoundLimits(size, nil))
+					last := e.notDone(rows...)
+					require.True(e, last == 0 || last < before, "of %d rows of the backlog %d were not done after half of the time, and %d after all", len(rows), before, last)
+				}, nil, reconciler.WithRoundLimits(c.size, nil))
 			})
 		}
 	}
