@@ -57,8 +57,9 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 }
 
 // Refresh marks objects that are Done for a refresh: those with the given keys, which are
-// as [Loop.Explain] takes them, and at once; or all, if there are none, by and by, within
-// the limit of [WithRefreshing]. It returns how many of the given ones it marked: one that
+// as [Loop.Explain] takes them, and at once; or all that are Done and not written after the
+// call, if there are none, by and by, in the order of their keys and within the limit of
+// [WithRefreshing]. A second call for all starts over. It returns how many of the given ones it marked: one that
 // is not Done is on its way already, or waits for something else than a refresh. The error
 // is [ErrNotFound] for a key that the table does not have. It does not wait for the
 // operations. Safe from any goroutine.

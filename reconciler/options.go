@@ -96,9 +96,11 @@ func WithoutPruning() Option {
 // means never. The limiter bounds how many objects a second are marked for it; the
 // default is 100, and nil means no limit. A row that others, such as a second
 // reconciler of it, write more often than that may be refreshed late: rows are looked at
-// in the order in which they were written. Objects are marked in batches, and only
-// while the reconciler keeps up, so that a refresh takes at most half of its time and does
-// not delay fresh changes by more than one such batch.
+// in the order in which they were written. Objects are marked in batches, one when the last
+// has been worked on, so that a refresh takes at most half of the reconciler's time and does
+// not delay fresh changes by more than one such batch. For single operations a batch takes some
+// 5 ms. For batch operations it is ever larger, up to a round, as long as a call does not take
+// much longer for it.
 func WithRefreshing(interval time.Duration, limiter *rate.Limiter) Option {
 	return func(o *options) { o.RefreshInterval, o.RefreshLimiter = interval, limiter }
 }
@@ -122,7 +124,8 @@ func WithJitter(fraction float64) Option {
 // that comes back with an error after its deadline fails with one that names the
 // operation and the timeout, and is [context.DeadlineExceeded]; but what it said with
 // [RetryAfter] or its like stands. One that ignores its context is waited for, unless
-// [WithMaxStuck] lets it be left behind.
+// [WithMaxStuck] lets it be left behind. A call that takes a minute, or its timeout and some
+// more if that is longer, is named in health, also without a timeout.
 func WithTimeout(timeout time.Duration) Option {
 	return func(o *options) { o.Timeout = timeout }
 }
