@@ -159,56 +159,67 @@ type inline[Obj comparable] struct {
 	admit func() bool
 	// turn is how long to go on with one round.
 	turn time.Duration
+	// started is when the operation began that is being run, end when no other begins.
+	started, end time.Duration
 }
 
 func (x *inline[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj], attempts []attempt[Obj], _ func() bool) {
-	started := x.now()
-	end := started + x.turn
-	timeout := x.timeout()
-	x.scope.set(started, tasks, attempts, allKinds)
+	x.started = x.now()
+	x.end = x.started + x.turn
+	x.scope.set(x.started, tasks, attempts, allKinds)
 	defer x.scope.set(0, nil, nil, allKinds)
-	watched := x.hook != nil || trace.IsEnabled()
-	for i := range tasks {
-		if ctx.Err() != nil || started >= end || !x.admit() {
+	last := len(tasks) - 1
+	for i := range last {
+		if !x.run(ctx, txn, tasks, attempts, i) {
 			return
 		}
-		t := &tasks[i]
-		x.scope.at.Store(int32(i))
-		if !t.deleted {
-			t.object = x.clone(t)
-		}
-		t.err = errGoexit
-		if !watched {
-			x.attempt(ctx, txn, t, timeout)
-		} else {
-			x.watched(ctx, txn, t, &attempts[i], timeout)
-		}
-		// One reading of the clock an operation: the end of one is the start of
-		// the next.
-		ended := x.now()
-		t.took = ended - started
-		t.call, t.share = true, t.took
-		started = ended
-		if t.deleted {
-			x.metrics.DeleteDuration(t.took)
-		} else {
-			x.metrics.UpdateDuration(t.took)
-		}
 	}
+	// The last one is not in the loop, which would keep the transaction meanwhile.
+	x.run(ctx, txn, tasks, attempts, last)
+}
+
+// run runs one task, and reports whether it did.
+func (x *inline[Obj]) run(ctx context.Context, txn statedb.ReadTxn, tasks []task[Obj], attempts []attempt[Obj], i int) bool {
+	if ctx.Err() != nil || x.started >= x.end || !x.admit() {
+		return false
+	}
+	t := &tasks[i]
+	x.scope.at.Store(int32(i))
+	if !t.deleted {
+		t.object = x.clone(t)
+	}
+	t.err = errGoexit
+	if x.hook == nil && !trace.IsEnabled() {
+		x.attempt(ctx, txn, t)
+	} else {
+		x.watched(ctx, txn, t, &attempts[i])
+	}
+	// One reading of the clock an operation: the end of one is the start of the next.
+	ended := x.now()
+	t.took = ended - x.started
+	t.call, t.share = true, t.took
+	x.started = ended
+	if t.deleted {
+		x.metrics.DeleteDuration(t.took)
+	} else {
+		x.metrics.UpdateDuration(t.took)
+	}
+	return true
 }
 
 // watched is attempt for those who watch: it costs more.
-func (x *inline[Obj]) watched(ctx context.Context, txn statedb.ReadTxn, t *task[Obj], a *attempt[Obj], timeout time.Duration) {
+func (x *inline[Obj]) watched(ctx context.Context, txn statedb.ReadTxn, t *task[Obj], a *attempt[Obj]) {
 	info := func() OperationInfo { return x.info(t, a, t.operation(), 1) }
 	t.err = x.protected(t.operation(), func() error {
 		return x.around(ctx, t.operation(), info, func(ctx context.Context) error {
-			x.attempt(ctx, txn, t, timeout)
+			x.attempt(ctx, txn, t)
 			return t.err
 		})
 	})
 }
 
-func (x *inline[Obj]) attempt(ctx context.Context, txn statedb.ReadTxn, t *task[Obj], timeout time.Duration) {
+func (x *inline[Obj]) attempt(ctx context.Context, txn statedb.ReadTxn, t *task[Obj]) {
+	timeout := x.timeout()
 	if timeout == 0 {
 		t.err = x.call(ctx, txn, t)
 		return

@@ -228,7 +228,7 @@ func (p *pool[Obj]) serve(ctx context.Context) {
 // operation ends the goroutine.
 func (p *pool[Obj]) run(ctx context.Context, x executor[Obj], f *flight[Obj]) {
 	txn := f.txn
-	// An operation that is stuck need not keep a snapshot of all tables.
+	// A flight that is stuck does not keep a snapshot of all tables, unless its operation does.
 	f.txn = nil
 	p.mu.Unlock()
 	defer func() {
