@@ -61,10 +61,14 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 // call, if there are none, by and by, in the order of their keys and within the limit of
 // [WithRefreshing]. A second call for all starts over. It returns how many of the given ones it marked: one that
 // is not Done is on its way already, or waits for something else than a refresh. The error
-// is [ErrNotFound] for a key that the table does not have. It does not wait for the
-// operations. Safe from any goroutine.
+// is [ErrNotFound] for a key that the table does not have, and [ErrStopped] for all after
+// the reconciler has stopped. It does not wait for the
+// operations; a program that is to wait for them writes the status Refreshing into all
+// rows in one transaction, and waits for its revision. Safe from any goroutine.
 func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
-	if len(keys) == 0 {
+	if len(keys) == 0 && l.stopped() {
+		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), ErrStopped)
+	} else if len(keys) == 0 {
 		l.refreshCall.call()
 		l.refreshCalled.signal()
 		return 0, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
+	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/status"
@@ -210,5 +211,18 @@ func (l *Loop[Obj]) notes(s *sight[Obj], why string) (notes []string) {
 	if s.whole {
 		notes = append(notes, "the reconciler is paused")
 	}
+	if s.standing != nil || s.found && l.cfg.GetStatus(s.row).IsPendingOrRefreshing() {
+		set := l.settings.Load()
+		notes = limitNote(notes, "rounds", set.RoundLimiter)
+		notes = limitNote(notes, "operations", set.OperationLimiter)
+	}
 	return append(notes, l.breakerLines(s.breakers)...)
+}
+
+// limitNote notes that a limit is used up, if it is.
+func limitNote(notes []string, on string, limiter *rate.Limiter) []string {
+	if limiter == nil || limiter.Tokens() >= 1 {
+		return notes
+	}
+	return append(notes, fmt.Sprintf("the limit on %s is used up: %s", on, limiterText(limiter)))
 }

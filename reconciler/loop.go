@@ -206,10 +206,14 @@ func (l *Loop[Obj]) now() time.Duration { return time.Since(l.started) }
 
 // Run reconciles until ctx ends, and refreshes if that is on. It returns nil then,
 // after the outcomes of finished operations are committed and all its goroutines have
-// ended; any other error means that it could not start. The DB has to be started, or
-// it never frees deleted objects. It is to be called once, and
+// ended. An error means that it could not start, or that an operation which it called
+// itself, in line or as a prune, called runtime.Goexit: the error names it. The DB has to
+// be started, or it never frees deleted objects. Call it once, and
 // not if the loop was made by [RegisterConfig].
 func (l *Loop[Obj]) Run(ctx context.Context) error {
+	if l.running.Load() {
+		return l.runAlready()
+	}
 	health := l.cfg.Health
 	if health == nil {
 		health = noHealth{}
@@ -217,11 +221,12 @@ func (l *Loop[Obj]) Run(ctx context.Context) error {
 	return l.reconcileAndRefresh(ctx, health.NewScope(l.scoped("reconcile")), health.NewScope(l.scoped("refresh")))
 }
 
+func (l *Loop[Obj]) runAlready() error {
+	return fmt.Errorf("reconciler %q has been run already", l.opts.name)
+}
+
 // reconcileAndRefresh runs the loop and the refresher, each with a health of its own.
 func (l *Loop[Obj]) reconcileAndRefresh(ctx context.Context, health, refreshHealth cell.Health) error {
-	if l.running.Load() {
-		return fmt.Errorf("reconciler %q has been run already", l.opts.name)
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	refreshed := make(chan error, 1)
 	go func() { refreshed <- l.refresh(ctx, refreshHealth) }()
@@ -233,7 +238,7 @@ func (l *Loop[Obj]) reconcileAndRefresh(ctx context.Context, health, refreshHeal
 // reconcile is the job that runs the loop.
 func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	if l.running.Swap(true) {
-		return fmt.Errorf("reconciler %q has been run already", l.opts.name)
+		return l.runAlready()
 	}
 	defer close(l.ended)
 	l.started = time.Now()

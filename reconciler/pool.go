@@ -377,7 +377,9 @@ func (p *pool[Obj]) overdue(ctx context.Context) (stuck []*flight[Obj]) {
 type stuckFlight[Obj any] struct {
 	object  Obj
 	deleted bool
-	since   time.Duration
+	// more is how many other objects its call is for.
+	more  int
+	since time.Duration
 	// left: it ignores its deadline, and was left behind.
 	left bool
 }
@@ -389,7 +391,7 @@ func (p *pool[Obj]) stuckFlights() []stuckFlight[Obj] {
 	var stuck []stuckFlight[Obj]
 	for _, f := range p.running {
 		if f.named {
-			stuck = append(stuck, stuckFlight[Obj]{f.items[0].Obj, f.items[0].Deleted, f.started, f.left})
+			stuck = append(stuck, stuckFlight[Obj]{f.items[0].Obj, f.items[0].Deleted, len(f.items) - 1, f.started, f.left})
 		}
 	}
 	slices.SortFunc(stuck, func(a, b stuckFlight[Obj]) int { return cmp.Compare(a.since, b.since) })

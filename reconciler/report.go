@@ -199,8 +199,12 @@ func (l *Loop[Obj]) stuckLines() (lines []string) {
 		if s.left {
 			what = "ignores its deadline"
 		}
-		lines = append(lines, fmt.Sprintf("%s of %s %s, running since %s",
-			operation, keyText(l.indexer.ObjectToKey(s.object)), what, l.timeOf(s.since).Format(time.RFC3339)))
+		others := ""
+		if s.more > 0 {
+			others = " and of " + count(s.more, "other object")
+		}
+		lines = append(lines, fmt.Sprintf("%s of %s%s %s, running since %s",
+			operation, keyText(l.indexer.ObjectToKey(s.object)), others, what, l.timeOf(s.since).Format(time.RFC3339)))
 	}
 	return lines
 }

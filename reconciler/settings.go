@@ -82,7 +82,7 @@ func (s *Settings) validate() error {
 		bad("WithMaxStuck: n is %d, must be between 0 and %d", s.MaxStuck, maxConcurrency)
 	}
 	if s.MaxStuck > 0 && s.Timeout == 0 {
-		bad("WithMaxStuck: n is %d, but without WithTimeout no operation is ever stuck", s.MaxStuck)
+		bad("WithMaxStuck: n is %d, but without WithTimeout no operation is ever left behind", s.MaxStuck)
 	}
 	if s.BlockedRecheck < 0 {
 		bad("WithBlockedRecheck: interval is %s, must not be negative", s.BlockedRecheck)

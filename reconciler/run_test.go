@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// scopedHealth loses what it was told when another scope of the name is made, as that of hive does.
+type scopedHealth struct{ *health }
+
+func (h scopedHealth) NewScope(name string) cell.Health {
+	if name == "reconcile" {
+		h.set("", "", nil)
+	}
+	return h.health.NewScope(name)
+}
+
+// A second call of Run is an error, and changes nothing for the loop that is running.
+func TestSecondRunLeavesTheFirstAlone(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Second)
+		level, message, _ := e.health.now()
+		require.Equal(e, cell.StatusOK, level)
+		require.ErrorContains(e, e.loop.Run(e.Context()), "has been run already")
+		e.pass(time.Second)
+		after, now, _ := e.health.now()
+		require.Equal(e, level, after)
+		require.Equal(e, message, now)
+		e.put(2, 1)
+		e.pass(time.Second)
+		e.eachDone()
+	}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Health = scopedHealth{e.health} })
+}
+
+// A refresh of all that will not come is no success.
+func TestRefreshOfAllAfterTheStopIsAnError(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Second)
+		e.stop()
+		_, err := e.loop.Refresh(e.Context())
+		require.ErrorIs(e, err, reconciler.ErrStopped)
+	}, nil)
+}
+
+// Explain says when a limit keeps an object waiting, and says nothing of it to one that is done.
+func TestExplainNamesALimitThatIsUsedUp(t *testing.T) {
+	for name, option := range map[string]reconciler.Option{
+		"rounds":     reconciler.WithRoundLimits(10, rate.NewLimiter(rate.Every(time.Hour), 1)),
+		"operations": reconciler.WithOperationLimit(rate.NewLimiter(rate.Every(time.Hour), 1)),
+	} {
+		inBubble(t, func(e *env) {
+			e.put(1, 1)
+			e.pass(time.Second)
+			e.put(1, 2)
+			e.pass(time.Second)
+			wants := "the limit on " + name + " is used up: "
+			for id, notes := range map[string]bool{"1": e.kind(1) != reconciler.StatusKindDone, "2": true} {
+				found := false
+				for _, note := range e.loop.Explain(e.Context(), id).Notes {
+					found = found || len(note) > len(wants) && note[:len(wants)] == wants
+				}
+				require.Equal(e, notes, found, "%s: object %s", name, id)
+			}
+			synctest.Wait()
+		}, nil, option)
+	}
+}
