@@ -123,17 +123,17 @@ func (l *Loop[Obj]) refreshEvery(ctx context.Context, r *refresher[Obj]) {
 		if !ok {
 			return
 		}
+		var due <-chan time.Time
 		if r.RefreshInterval > 0 {
 			r.health.OK(fmt.Sprintf("Next refresh in %s", next))
+			due = time.After(next)
 		}
-		timer := time.NewTimer(next)
 		select {
 		case <-ctx.Done():
 		case <-l.ended:
 		case <-l.refreshCalled:
-		case <-timer.C:
+		case <-due:
 		}
-		timer.Stop()
 	}
 }
 
