@@ -112,9 +112,9 @@ type record struct {
 	muted bool
 }
 
-// pausedSpan is how long objects of a parity, or all, were paused.
+// pausedSpan is how long an object was paused, or, if key is 0, those of a parity.
 type pausedSpan struct {
-	odd      uint64
+	key, odd uint64
 	from, to time.Time
 }
 
@@ -355,7 +355,7 @@ const lateness = 100 * time.Millisecond
 // paused reports whether objects like one were paused after a time.
 func (r *record) paused(slot int, key uint64, after time.Time) bool {
 	return slices.ContainsFunc(r.pauses[slot], func(p pausedSpan) bool {
-		return key%2 == p.odd && (p.to.IsZero() || p.to.Add(lateness).After(after))
+		return (p.key == key || p.key == 0 && key%2 == p.odd) && (p.to.IsZero() || p.to.Add(lateness).After(after))
 	})
 }
 
