@@ -332,6 +332,9 @@ func (h *history) flood() {
 	}
 	h.calm.Store(true)
 	defer h.calm.Store(false)
+	for _, s := range h.slots {
+		s.revive()
+	}
 	rng := h.rng
 	backlog := 40 + rng.Uint64N(60)
 	for _, s := range h.slots {

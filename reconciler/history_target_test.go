@@ -323,7 +323,8 @@ func (x *historyTarget) List(_ context.Context, _ statedb.ReadTxn, yield func(*h
 // historyBatches has operations for batches.
 type historyBatches struct{ *historyTarget }
 
-// work works off what is in a call. If it panics, all that has no result yet has failed.
+// work works off what is in a call. If it panics, all that has no result yet has failed, and if
+// it ends its goroutine, all of it.
 func (b historyBatches) work(ctx context.Context, deletes, updates []reconciler.BatchEntry[*historyRow]) {
 	var operations []*operation
 	each := func(f func(i int, e *reconciler.BatchEntry[*historyRow], deletes bool)) {
@@ -336,16 +337,21 @@ func (b historyBatches) work(ctx context.Context, deletes, updates []reconciler.
 	}
 	panics := errPanic
 	defer func() {
+		panicked := recover()
+		exited := panics != nil && panicked == nil
 		each(func(i int, e *reconciler.BatchEntry[*historyRow], deletes bool) {
 			if i == len(operations) {
 				operations = append(operations, b.start(e.Object, e.Revision, deletes))
 			}
 			err := e.Result
-			if err == nil {
+			if err == nil || exited {
 				err = panics
 			}
 			b.s.h.record.end(operations[i], err)
 		})
+		if panicked != nil {
+			panic(panicked)
+		}
 	}()
 	each(func(i int, e *reconciler.BatchEntry[*historyRow], deletes bool) {
 		operations = append(operations, b.start(e.Object, e.Revision, deletes))
