@@ -164,6 +164,7 @@ func (s *slot) reconfigure() {
 		})
 	case 5:
 		l := limiter()
+		s.roundsLimited.Store(true)
 		set(func(set *reconciler.Settings) { set.RoundLimiter = l })
 	case 6:
 		l := limiter()

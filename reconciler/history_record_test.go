@@ -345,12 +345,21 @@ func (s *slot) held(l *ledger, d debt) bool {
 		}
 	}
 	return slices.ContainsFunc(l.operations, func(o *operation) bool {
-		return o.over && !o.applied && o.ended.Add(s.minBackoff+lateness).After(written)
+		return o.over && !o.applied && o.ended.Add(s.minBackoff+s.lateness()).After(written)
 	})
 }
 
 // lateness is how late a loop that runs its operations itself may take something in.
 const lateness = 100 * time.Millisecond
+
+// lateness is how late the loop may take in what its operations came to. With a limit on its
+// rounds, or beside operations that take very long, that is when the next round is.
+func (s *slot) lateness() time.Duration {
+	if s.target.sticks || s.roundsLimited.Load() {
+		return time.Hour
+	}
+	return lateness
+}
 
 // paused reports whether objects like one were paused after a time.
 func (r *record) paused(slot int, key uint64, after time.Time) bool {

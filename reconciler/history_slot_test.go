@@ -37,6 +37,8 @@ type slot struct {
 	pool       bool
 	// timeout: operations have a deadline, or had one for a while.
 	timeout atomic.Bool
+	// roundsLimited: rounds have a limiter that may allow few, or had one.
+	roundsLimited atomic.Bool
 	// prunesOften and refreshes say what it does by itself.
 	prunesOften, refreshes bool
 	// passes counts those of its loops, back is how far their clock is behind.
