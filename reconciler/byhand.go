@@ -105,7 +105,9 @@ func (l *Loop[Obj]) refreshOne(wtxn statedb.WriteTxn, text string) (marked bool,
 
 // WaitAll is [Loop.Wait] for all that is in the table when it is called.
 func (l *Loop[Obj]) WaitAll(ctx context.Context, m Milestone) (Owed, error) {
-	return l.Wait(ctx, l.tableRevision(), m)
+	w := newRevisionWait[Obj](0, m)
+	w.all = true
+	return l.awaitRevision(ctx, w)
 }
 
 // WaitKey is [Loop.WaitFor] for the object with a key, which is as [Loop.Explain] takes it:

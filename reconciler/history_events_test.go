@@ -23,9 +23,12 @@ const keys = 12
 // event is one random thing that happens.
 func (h *history) event() {
 	rng := h.rng
+	for _, s := range h.slots {
+		s.revive()
+	}
 	key := uint64(1 + rng.IntN(keys))
 	s := h.slots[rng.IntN(len(h.slots))]
-	what := rng.IntN(24)
+	what := rng.IntN(32)
 	h.record.event("event %d: key %d, reconciler %d, table at %d", what, key, s.index, h.table.Revision(h.db.ReadTxn()))
 	switch what {
 	case 0, 1, 2:
@@ -86,6 +89,16 @@ func (h *history) event() {
 		// Something that nobody wants.
 		s.target.state[1000+key] = 1
 		s.target.mu.Unlock()
+	case 22, 23, 24:
+		s.reconfigure()
+	case 25, 26:
+		s.call()
+	case 27:
+		s.setClockBack()
+	case 28:
+		if h.one(4) {
+			time.Sleep(pick(rng, 100*time.Millisecond, time.Second))
+		}
 	default:
 		h.pause()
 	}
@@ -160,27 +173,12 @@ func (h *history) writer(s *slot, twice bool) {
 	})
 }
 
-// meddle pauses, resumes or changes a setting.
-func (s *slot) meddle() {
-	h, l := s.h, s.running.loop
-	what := h.rng.IntN(5)
-	h.record.event("reconciler %d is paused (0), by half (1), resized (2) or resumed: %d", s.index, what)
-	switch what {
-	case 0:
-		s.resumed()
-		l.Pause()
-	case 1:
-		s.resumed()
-		odd := h.rng.Uint64N(2)
-		h.record.mu.Lock()
-		h.record.pauses[s.index] = append(h.record.pauses[s.index], pausedSpan{odd: odd, from: time.Now()})
-		h.record.mu.Unlock()
-		l.PauseObjects(func(r *historyRow) bool { return r.ID%2 == odd })
-	case 2:
-		size := 1 + h.rng.IntN(12)
-		require.NoError(h, l.Reconfigure(func(set *reconciler.Settings) { set.RoundSize = size }))
-	default:
-		s.resume()
+// revive starts another loop if an operation or a prune has ended the goroutine of this one.
+func (s *slot) revive() {
+	if len(s.running.ended) > 0 {
+		s.stop()
+		s.start()
+		s.h.write(s.askAgain)
 	}
 }
 
@@ -334,6 +332,9 @@ func (h *history) flood() {
 	}
 	h.calm.Store(true)
 	defer h.calm.Store(false)
+	for _, s := range h.slots {
+		s.revive()
+	}
 	rng := h.rng
 	backlog := 40 + rng.Uint64N(60)
 	for _, s := range h.slots {

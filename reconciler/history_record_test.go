@@ -112,9 +112,9 @@ type record struct {
 	muted bool
 }
 
-// pausedSpan is how long objects of a parity, or all, were paused.
+// pausedSpan is how long an object was paused, or, if key is 0, those of a parity.
 type pausedSpan struct {
-	odd      uint64
+	key, odd uint64
 	from, to time.Time
 }
 
@@ -345,17 +345,26 @@ func (s *slot) held(l *ledger, d debt) bool {
 		}
 	}
 	return slices.ContainsFunc(l.operations, func(o *operation) bool {
-		return o.over && !o.applied && o.ended.Add(s.minBackoff+lateness).After(written)
+		return o.over && !o.applied && o.ended.Add(s.minBackoff+s.lateness()).After(written)
 	})
 }
 
 // lateness is how late a loop that runs its operations itself may take something in.
 const lateness = 100 * time.Millisecond
 
+// lateness is how late the loop may take in what its operations came to. With a limit on its
+// rounds, or beside operations that take very long, that is when the next round is.
+func (s *slot) lateness() time.Duration {
+	if s.target.sticks || s.roundsLimited.Load() {
+		return time.Hour
+	}
+	return lateness
+}
+
 // paused reports whether objects like one were paused after a time.
 func (r *record) paused(slot int, key uint64, after time.Time) bool {
 	return slices.ContainsFunc(r.pauses[slot], func(p pausedSpan) bool {
-		return key%2 == p.odd && (p.to.IsZero() || p.to.Add(lateness).After(after))
+		return (p.key == key || p.key == 0 && key%2 == p.odd) && (p.to.IsZero() || p.to.Add(lateness).After(after))
 	})
 }
 

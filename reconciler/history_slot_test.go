@@ -34,8 +34,16 @@ type slot struct {
 	minBackoff time.Duration
 	perSecond  float64 // of the operation limit, 0 for none
 	groups     bool
-	timeout    bool
 	pool       bool
+	// timeout: operations have a deadline, or had one for a while.
+	timeout atomic.Bool
+	// roundsLimited: rounds have a limiter that may allow few, or had one.
+	roundsLimited atomic.Bool
+	// prunesOften and refreshes say what it does by itself.
+	prunesOften, refreshes bool
+	// passes counts those of its loops, back is how far their clock is behind.
+	passes *passCounter
+	back   atomic.Int64
 }
 
 // historyHealth is that of a loop with a name.
@@ -61,6 +69,8 @@ type instance struct {
 	// stoppedWithin: an operation stopped it.
 	stoppedWithin bool
 	waiting       atomic.Int64
+	// pooled: workers have run operations. exits: one of its goroutines was ended.
+	pooled, exits atomic.Bool
 }
 
 func (i *instance) stopped() bool        { return i.at.Load() != nil }
@@ -82,6 +92,7 @@ func (h *history) newSlot(i int) *slot {
 	x.takes = pick(rng, 0, 40*time.Microsecond, 100*time.Microsecond, time.Millisecond, 5*time.Millisecond)
 	x.trouble = pick(rng, 0, 0, 2, 8)
 	x.heeds = h.one(2)
+	x.exits, x.sticks = h.one(4), h.one(6)
 	s.size, s.workers = 1+rng.IntN(12), pick(rng, 1, 2, 8)
 	if h.one(25) {
 		s.size = 1000
@@ -106,13 +117,19 @@ func (h *history) newSlot(i int) *slot {
 		add("groups", reconciler.WithSerialBy(func(r *historyRow) string { return s.groupOf(r.ID) }))
 	}
 	if h.one(4) {
-		add("breaker", reconciler.WithBreaker(reconciler.Breaker{Failures: 3, MaxInterval: 200 * time.Millisecond}))
+		b := reconciler.Breaker{Failures: 3, MaxInterval: 200 * time.Millisecond}
+		if h.one(2) {
+			b.Class = class
+			words = append(words, "by class")
+		}
+		add("breaker", reconciler.WithBreaker(b))
 	}
 	if h.one(4) {
-		add("refreshing", reconciler.WithRefreshing(pick(rng, 50*time.Millisecond, 300*time.Millisecond), nil))
+		s.refreshes = true
+		add("refreshing", reconciler.WithRefreshing(pick(rng, 5*time.Millisecond, 50*time.Millisecond, 300*time.Millisecond), nil))
 	}
 	if h.one(4) {
-		s.timeout = true
+		s.timeout.Store(true)
 		add("timeout", reconciler.WithTimeout(historyTimeout))
 		if h.one(2) {
 			s.pool = true
@@ -131,11 +148,13 @@ func (h *history) newSlot(i int) *slot {
 		func() (string, reconciler.Option) { return "no pruning", reconciler.WithoutPruning() },
 		func() (string, reconciler.Option) { return "pruning", reconciler.WithPruning(time.Hour) },
 		func() (string, reconciler.Option) {
+			s.prunesOften = true
 			return "pruning often", reconciler.WithPruning(100 * time.Millisecond)
 		},
 	)())
+	s.passes = &passCounter{RWTable: h.table, s: s}
 	s.config = reconciler.Config[*historyRow]{
-		DB: h.db, Table: h.table, Clone: (*historyRow).Clone, SetStatus: s.set, GetStatus: s.get, Options: options,
+		DB: h.db, Table: s.passes, Clone: (*historyRow).Clone, SetStatus: s.setStatus, GetStatus: s.get,
 	}
 	switch rng.IntN(3) {
 	case 0:
@@ -150,16 +169,20 @@ func (h *history) newSlot(i int) *slot {
 	if h.one(3) {
 		words = append(words, "sweeper")
 		s.config.Sweeper = x
+		if h.one(2) {
+			add("budget", reconciler.WithSweepBudget(pick(rng, 0, 1, 3), pick(rng, 0, 0.2)))
+		}
 	} else if s.config.Operations == nil {
 		s.config.Pruner = x
 	}
+	s.config.Options = options
 	s.text = fmt.Sprintf("reconciler %d: rounds of %d, %d workers, %s an operation, trouble %d, %s",
 		i, s.size, s.workers, x.takes, x.trouble, strings.Join(words, ", "))
 	return s
 }
 
 // inLine: the goroutine of the loop runs the operations.
-func (s *slot) inLine() bool { return s.workers == 1 && !s.pool }
+func (s *slot) inLine() bool { return s.workers == 1 && !s.pool && !s.running.pooled.Load() }
 
 func (s *slot) current() *instance { return s.now.Load() }
 
@@ -209,10 +232,10 @@ func (s *slot) stop() {
 	i := s.running
 	i.stop(false)
 	defer s.h.record.event("reconciler %d has stopped", s.index)
-	if err := <-i.ended; err != nil {
+	if err := <-i.ended; err != nil && !(i.exits.Load() && strings.Contains(err.Error(), goexitText)) {
 		s.h.record.violate("Run: %v", err)
 	}
-	s.resumed()
+	s.resumed(anyPause)
 	synctest.Wait()
 	if n := i.waiting.Load(); n > 0 {
 		s.h.record.violate("(a) %d wait(s) of %d outlive their loop, which ended at %s", n, s.index, clock(time.Now()))
@@ -232,6 +255,9 @@ func (s *slot) checkEmpty() {
 			r.violate("(d) reconciler %d holds %+v, %+v", s.index, x.States, x.Lanes)
 			break
 		}
+	}
+	if len(x.Stuck) > 0 || len(x.Breakers) > 0 {
+		r.violate("(d) reconciler %d has stuck operations %v, breakers %v", s.index, x.Stuck, x.Breakers)
 	}
 	if n := s.running.waiting.Load(); n > 0 {
 		r.violate("(a) %d wait(s) of %d do not end", n, s.index)
@@ -254,16 +280,27 @@ func (s *slot) pace() time.Duration {
 
 func (s *slot) resume() {
 	s.running.loop.Resume()
-	s.resumed()
+	s.resumed(anyPause)
 }
 
-// resumed notes that nothing is paused any more.
-func (s *slot) resumed() {
+// pause notes that objects are paused.
+func (s *slot) pause(p pausedSpan) {
+	r := s.h.record
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.from = time.Now()
+	r.pauses[s.index] = append(r.pauses[s.index], p)
+}
+
+func anyPause(pausedSpan) bool { return true }
+
+// resumed notes that pauses are over.
+func (s *slot) resumed(which func(p pausedSpan) bool) {
 	r := s.h.record
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.pauses[s.index] {
-		if p := &r.pauses[s.index][i]; p.to.IsZero() {
+		if p := &r.pauses[s.index][i]; p.to.IsZero() && which(*p) {
 			p.to = time.Now()
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"time"
 
@@ -27,6 +28,8 @@ type historyTarget struct {
 	takes   time.Duration
 	trouble int
 	heeds   bool // batches end with their context
+	// exits: some operations and prunes end their goroutine; sticks: some take very long.
+	exits, sticks bool
 
 	mu      sync.Mutex
 	state   map[uint64]int
@@ -68,7 +71,7 @@ func (x *historyTarget) enter(op string) (leave func()) {
 	}
 	if x.pruning = op == "Prune"; x.pruning {
 		for began := range x.calls {
-			if !x.s.timeout || time.Since(*began) < 2*historyTimeout {
+			if !x.s.timeout.Load() || time.Since(*began) < 2*historyTimeout {
 				x.s.h.record.violate("(d) a prune of %d starts at %s beside a call that began at %s", x.s.index, clock(time.Now()), clock(*began))
 			}
 		}
@@ -81,6 +84,13 @@ func (x *historyTarget) enter(op string) (leave func()) {
 		x.pruning = x.pruning && op != "Prune"
 		delete(x.calls, &began)
 	}
+}
+
+// busy reports whether a call is being made.
+func (x *historyTarget) busy() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.calls) > 0
 }
 
 // sleep lets an operation take its time, and reports what its context says then, unless it
@@ -133,7 +143,7 @@ func (x *historyTarget) try(ctx context.Context, o *operation, key uint64, heeds
 	if h.calm.Load() || rng.IntN(16) >= x.trouble {
 		return nil
 	}
-	switch rng.IntN(16) {
+	switch rng.IntN(18) {
 	case 0:
 		panic("out of cheese")
 	case 1, 2:
@@ -160,10 +170,26 @@ func (x *historyTarget) try(ctx context.Context, o *operation, key uint64, heeds
 		}
 	case 11:
 		return fmt.Errorf("no %d", rng.IntN(3))
+	case 12:
+		x.exit(rng)
+		return errors.New("no")
+	case 13:
+		if x.sticks && rng.IntN(4) == 0 {
+			// Without a deadline it is named after a minute. Frequent refreshes would take long.
+			time.Sleep(pick(rng, 200*time.Millisecond, x.s.h.longest()))
+		}
 	default:
 		return errors.New("no")
 	}
 	return nil
+}
+
+// exit ends the goroutine now and then.
+func (x *historyTarget) exit(rng *rand.Rand) {
+	if x.exits && rng.IntN(2) == 0 {
+		x.s.current().exits.Store(true)
+		runtime.Goexit()
+	}
 }
 
 func (x *historyTarget) begin(o *operation, key uint64) {
@@ -217,6 +243,30 @@ func (x *historyTarget) Delete(ctx context.Context, _ statedb.ReadTxn, revision 
 	return x.single(ctx, row, revision, true)
 }
 
+// prunes takes the time of a prune, or of a part of one, and returns what it comes to.
+func (x *historyTarget) prunes() error {
+	h := x.s.h
+	if h.healed.Load() {
+		return nil
+	}
+	time.Sleep(x.takes)
+	if h.calm.Load() {
+		return nil
+	}
+	x.mu.Lock()
+	x.tries[0]++
+	rng := rand.New(rand.NewPCG(h.seed, x.tries[0]<<1|uint64(x.s.index)))
+	x.mu.Unlock()
+	switch {
+	case rng.IntN(32) >= x.trouble:
+		return nil
+	case rng.IntN(2) == 0:
+		return errors.New("no prune")
+	}
+	x.exit(rng)
+	return nil
+}
+
 // Prune checks (d): what it is given contains every row for which an operation has started.
 func (x *historyTarget) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*historyRow, statedb.Revision]) error {
 	defer x.enter("Prune")()
@@ -225,8 +275,8 @@ func (x *historyTarget) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Se
 		given[row.ID] = true
 	}
 	began := time.Now()
-	if !x.s.h.healed.Load() {
-		time.Sleep(x.takes)
+	if err := x.prunes(); err != nil {
+		return err
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -267,13 +317,14 @@ func (x *historyTarget) List(_ context.Context, _ statedb.ReadTxn, yield func(*h
 			break
 		}
 	}
-	return nil
+	return x.prunes()
 }
 
 // historyBatches has operations for batches.
 type historyBatches struct{ *historyTarget }
 
-// work works off what is in a call. If it panics, all that has no result yet has failed.
+// work works off what is in a call. If it panics, all that has no result yet has failed, and if
+// it ends its goroutine, all of it.
 func (b historyBatches) work(ctx context.Context, deletes, updates []reconciler.BatchEntry[*historyRow]) {
 	var operations []*operation
 	each := func(f func(i int, e *reconciler.BatchEntry[*historyRow], deletes bool)) {
@@ -286,16 +337,21 @@ func (b historyBatches) work(ctx context.Context, deletes, updates []reconciler.
 	}
 	panics := errPanic
 	defer func() {
+		panicked := recover()
+		exited := panics != nil && panicked == nil
 		each(func(i int, e *reconciler.BatchEntry[*historyRow], deletes bool) {
 			if i == len(operations) {
 				operations = append(operations, b.start(e.Object, e.Revision, deletes))
 			}
 			err := e.Result
-			if err == nil {
+			if err == nil || exited {
 				err = panics
 			}
 			b.s.h.record.end(operations[i], err)
 		})
+		if panicked != nil {
+			panic(panicked)
+		}
 	}()
 	each(func(i int, e *reconciler.BatchEntry[*historyRow], deletes bool) {
 		operations = append(operations, b.start(e.Object, e.Revision, deletes))

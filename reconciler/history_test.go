@@ -23,8 +23,9 @@ import (
 )
 
 // TestPromisesHoldInRandomHistories runs many short random histories: a table, one or two
-// reconcilers of it, writers, third parties that rewrite rows, waits, pauses, stops and new
-// starts. The writers and the targets keep a record (history_record_test.go), and by that
+// reconcilers of it, writers, third parties that rewrite rows, waits, pauses, other settings,
+// calls by hand, clocks that are set back, operations that are stuck or end their goroutine,
+// stops and new starts. The writers and the targets keep a record (history_record_test.go), and by that
 // are checked:
 //
 //	(a) A wait that ends without an error does so when what was owed up to its revision as
@@ -39,6 +40,8 @@ import (
 //	    group, never overlap, nor does a prune with any; a prune comes after initialisation
 //	    and is given every row that was worked on. None is on a row without a status. None
 //	    starts after the stop, and the outcome of each before it is written.
+//	(e) No loop spins, and what has nothing to do makes no passes.
+//	(f) A refresh of all applies each row once, and ends.
 //
 // STATEKEEL_HISTORIES is how many there are, STATEKEEL_HISTORY the seed of the only one: what
 // every party does is drawn from it, if not how they interleave, so -count may be of help.
@@ -274,20 +277,31 @@ func (h *history) run() {
 	h.settle()
 }
 
-// settle ends a history, and checks (d).
+// settle ends a history, and checks (d), (e) and (f).
 func (h *history) settle() {
 	h.writers.Wait()
 	if !h.initialized.Load() {
 		h.initialize()
 	}
 	h.healed.Store(true)
-	for _, s := range h.slots {
-		s.resume()
-		require.NoError(h, s.running.loop.Reconfigure(func(set *reconciler.Settings) {
-			set.RefreshInterval, set.OperationLimiter, set.RoundLimiter = 0, nil, nil
-		}))
-	}
 	h.open()
+	h.unlimit()
+	// What is stuck comes back, and a loop may end by that.
+	for _, s := range h.slots {
+		for i := 0; s.target.busy(); i++ {
+			if i == 100 {
+				h.record.violate("(d) the operations of %d do not come to an end", s.index)
+				break
+			}
+			time.Sleep(10 * time.Second)
+		}
+	}
+	synctest.Wait()
+	for _, s := range h.slots {
+		s.revive()
+		s.resume()
+	}
+	h.unlimit()
 	// Waits may be for revisions that are yet to come.
 	for range 4 {
 		h.write(func(wtxn statedb.WriteTxn) { h.put(wtxn, 1, bothWanted) })
@@ -297,6 +311,7 @@ func (h *history) settle() {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		for _, s := range h.slots {
+			s.running.loop.ApproveSweep()
 			h.write(s.askAgain)
 		}
 	}
@@ -306,12 +321,32 @@ func (h *history) settle() {
 		s.checkConverged(false)
 		s.checkEmpty()
 		s.running.loop.Prune()
+		s.running.loop.ApproveSweep()
 	}
 	time.Sleep(time.Second)
 	synctest.Wait()
 	for _, s := range h.slots {
 		s.checkConverged(true)
+	}
+	if len(h.record.violations) == 0 {
+		h.checkIdle()
+		for _, s := range h.slots {
+			s.checkRefreshOfAll()
+			s.checkConverged(true)
+			s.checkEmpty()
+		}
+	}
+	for _, s := range h.slots {
 		s.stop()
+	}
+}
+
+// unlimit makes reconcilers refresh nothing by themselves, and nothing hold them up.
+func (h *history) unlimit() {
+	for _, s := range h.slots {
+		require.NoError(h, s.running.loop.Reconfigure(func(set *reconciler.Settings) {
+			set.RefreshInterval, set.RefreshLimiter, set.OperationLimiter, set.RoundLimiter = 0, nil, nil, nil
+		}))
 	}
 }
 

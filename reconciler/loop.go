@@ -184,7 +184,7 @@ func (l *Loop[Obj]) WaitUntilReconciled(ctx context.Context, untilRevision state
 		revision, retryLowWatermark = l.progress.now()
 		return revision, retryLowWatermark, err
 	}
-	return l.progress.wait(ctx, untilRevision, l.tableRevision())
+	return l.progress.wait(ctx, untilRevision, l.tableRevision)
 }
 
 // tableRevision returns the revision that the table has now.

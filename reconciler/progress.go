@@ -52,6 +52,8 @@ type progress[Obj any] struct {
 type revisionWait[Obj any] struct {
 	until     statedb.Revision
 	milestone Milestone
+	// all: until is the revision of the table when the wait begins.
+	all bool
 	// from is the revision of the table when the wait began, id is higher than that of any
 	// status that was made before: they are given out in order.
 	from statedb.Revision
@@ -68,9 +70,9 @@ type revisionWait[Obj any] struct {
 	pos         int
 }
 
-func newRevisionWait[Obj any](until, from statedb.Revision, m Milestone) *revisionWait[Obj] {
+func newRevisionWait[Obj any](until statedb.Revision, m Milestone) *revisionWait[Obj] {
 	return &revisionWait[Obj]{
-		until: until, from: from, id: status.Pending().ID, milestone: m, place: until, owed: until,
+		until: until, id: status.Pending().ID, milestone: m, place: until, owed: until,
 		reached: make(chan account[Obj], 1), pos: -1,
 	}
 }
@@ -136,15 +138,15 @@ func (p *progress[Obj]) publish(revision, lowWatermark, wanted statedb.Revision)
 	return over
 }
 
-// join begins a wait, unless its milestone is reached already. lowWatermark is the one of
-// that moment.
-func (p *progress[Obj]) join(w *revisionWait[Obj]) (reached bool, lowWatermark statedb.Revision) {
+// join begins a wait, unless its milestone is reached already. table returns the revision of
+// the table: it is called under the lock, so that main's snapshot is no later than that.
+// lowWatermark is the one of that moment.
+func (p *progress[Obj]) join(w *revisionWait[Obj], table func() statedb.Revision) (reached bool, lowWatermark statedb.Revision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w.from < p.snapshot && w.until < p.snapshot {
-		// Main took it after the wait was called for. Which of its rows that is for cannot
-		// be told any more: it is for all.
-		w.place, w.owed = p.snapshot, p.snapshot
+	w.from = table()
+	if w.all {
+		w.until, w.place, w.owed = w.from, w.from, w.from
 	}
 	if reached = p.over(w); !reached {
 		p.push(w)
@@ -230,9 +232,10 @@ func (p *progress[Obj]) now() (revision, lowWatermark statedb.Revision) {
 // everything was attempted, but if something is not reconciled no more than was asked for,
 // or than the last change that was to be acted on, so that one failed attempt at revision r
 // is told as r, not as that of the status which says so.
-func (p *progress[Obj]) wait(ctx context.Context, until, from statedb.Revision) (revision, lowWatermark statedb.Revision, err error) {
-	w := newRevisionWait[Obj](until, from, Attempted)
-	if reached, _ := p.join(w); !reached {
+// table is as for join.
+func (p *progress[Obj]) wait(ctx context.Context, until statedb.Revision, table func() statedb.Revision) (revision, lowWatermark statedb.Revision, err error) {
+	w := newRevisionWait[Obj](until, Attempted)
+	if reached, _ := p.join(w, table); !reached {
 		select {
 		case <-w.reached:
 		case <-ctx.Done():

@@ -18,6 +18,11 @@ import (
 // waiting returns how many wait.
 func (p *progress[Obj]) waiting() int { return p.placed.Len() + p.owing.Len() }
 
+// at is a table that stays at a revision.
+func at(revision statedb.Revision) func() statedb.Revision {
+	return func() statedb.Revision { return revision }
+}
+
 // Publishing wakes those whose revision is reached, in any order of joining, and nobody
 // else, whichever of the two marks it is that holds them up.
 func TestPublishingEndsTheWaitsThatAreReachedAndNoOthers(t *testing.T) {
@@ -26,8 +31,8 @@ func TestPublishingEndsTheWaitsThatAreReachedAndNoOthers(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, i := range random.Perm(1000) {
 		for m := range numMilestones {
-			w := newRevisionWait[int](statedb.Revision(i+1), 0, m)
-			reached, _ := p.join(w)
+			w := newRevisionWait[int](statedb.Revision(i+1), m)
+			reached, _ := p.join(w, at(0))
 			require.False(t, reached)
 			joined = append(joined, w)
 		}
@@ -46,7 +51,7 @@ func TestPublishingEndsTheWaitsThatAreReachedAndNoOthers(t *testing.T) {
 			reached := revision >= w.until && (w.milestone == Attempted || low == 0 || low > w.until)
 			require.True(t, over[w] || !reached, "%d, %s, at %d and %d", w.until, w.milestone, revision, low)
 			if reached {
-				again, _ := p.join(newRevisionWait[int](w.until, 0, w.milestone))
+				again, _ := p.join(newRevisionWait[int](w.until, w.milestone), at(0))
 				require.True(t, again)
 			}
 		}
@@ -60,8 +65,8 @@ func TestPublishingEndsTheWaitsThatAreReachedAndNoOthers(t *testing.T) {
 func TestPublishingCostsTheSameHoweverManyWait(t *testing.T) {
 	var p progress[int]
 	for range 10_000 {
-		p.join(newRevisionWait[int](1_000_000, 0, Applied))
-		p.join(newRevisionWait[int](1_000_000, 0, Attempted))
+		p.join(newRevisionWait[int](1_000_000, Applied), at(0))
+		p.join(newRevisionWait[int](1_000_000, Attempted), at(0))
 	}
 	revision := statedb.Revision(0)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
@@ -80,7 +85,7 @@ func TestWaitThatEndedIsForgotten(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _, err := p.wait(ctx, 10, 0)
+			_, _, err := p.wait(ctx, 10, at(0))
 			errs = append(errs, err)
 		}()
 		synctest.Wait()
@@ -103,8 +108,8 @@ func TestWaitCoversRowsRewrittenBeforeTheSnapshot(t *testing.T) {
 	var waits []*revisionWait[int]
 	for _, until := range []statedb.Revision{15, 12, 40} {
 		for m := range numMilestones {
-			w := newRevisionWait[int](until, 20, m)
-			reached, _ := p.join(w)
+			w := newRevisionWait[int](until, m)
+			reached, _ := p.join(w, at(20))
 			require.False(t, reached)
 			waits = append(waits, w)
 		}
@@ -122,8 +127,8 @@ func TestWaitCoversRowsRewrittenBeforeTheSnapshot(t *testing.T) {
 	p.took(30, 35)
 	require.Empty(t, p.reading, "each is told of once")
 
-	later := newRevisionWait[int](20, 35, Attempted)
-	p.join(later)
+	later := newRevisionWait[int](20, Attempted)
+	p.join(later, at(35))
 	require.Equal(t, []*revisionWait[int]{later}, p.publish(29, 0, 0), "it began with the snapshot taken")
 	over := p.publish(30, 12, 0)
 	require.ElementsMatch(t, []*revisionWait[int]{waits[0], waits[2]}, over, "attempted, and one is owed")

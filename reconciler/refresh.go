@@ -90,6 +90,10 @@ type refresher[Obj any] struct {
 	// owed is for how long the refresher has to pause yet.
 	owed  time.Duration
 	batch []aged[Obj]
+	// walk is how far the walk of a call will be when the batch is marked, called the number
+	// of the call; 0 if the batch is of no call.
+	walk   refreshWalk[Obj]
+	called int
 }
 
 // refresh is the job that marks Done objects as Refreshing when their status is older
@@ -123,17 +127,17 @@ func (l *Loop[Obj]) refreshEvery(ctx context.Context, r *refresher[Obj]) {
 		if !ok {
 			return
 		}
+		var due <-chan time.Time
 		if r.RefreshInterval > 0 {
 			r.health.OK(fmt.Sprintf("Next refresh in %s", next))
+			due = time.After(next)
 		}
-		timer := time.NewTimer(next)
 		select {
 		case <-ctx.Done():
 		case <-l.ended:
 		case <-l.refreshCalled:
-		case <-timer.C:
+		case <-due:
 		}
-		timer.Stop()
 	}
 }
 
@@ -155,7 +159,7 @@ func (l *Loop[Obj]) refreshDue(ctx context.Context, r *refresher[Obj]) (next tim
 		g.begin()
 		began := time.Now()
 		select {
-		case <-g.wait(l.markRefreshing(r.batch)):
+		case <-g.wait(l.mark(r)):
 		case <-ctx.Done():
 			return 0, false
 		case <-l.ended:
@@ -182,6 +186,7 @@ func (l *Loop[Obj]) refreshDue(ctx context.Context, r *refresher[Obj]) (next tim
 // if there is no such call, or no object left.
 func (l *Loop[Obj]) collectCalled(r *refresher[Obj], size int) bool {
 	w, call := l.refreshCall.now()
+	r.called = 0
 	if w.at.IsZero() {
 		return false
 	}
@@ -196,7 +201,7 @@ func (l *Loop[Obj]) collectCalled(r *refresher[Obj], size int) bool {
 			continue
 		}
 		if len(r.batch) == size {
-			l.refreshCall.goOn(w, call)
+			r.walk, r.called = w, call
 			return true
 		}
 		w.last, w.begun, from = object, true, nil
@@ -207,8 +212,12 @@ func (l *Loop[Obj]) collectCalled(r *refresher[Obj], size int) bool {
 			r.batch = append(r.batch, aged[Obj]{object, revision, s.UpdatedAt})
 		}
 	}
-	l.refreshCall.goOn(refreshWalk[Obj]{}, call)
-	return len(r.batch) > 0
+	r.walk, r.called = refreshWalk[Obj]{}, call
+	if len(r.batch) == 0 {
+		l.refreshCall.goOn(r.walk, call)
+		return false
+	}
+	return true
 }
 
 // collectAged makes a batch of up to size objects that are old enough, from the revision after
@@ -236,6 +245,16 @@ func (l *Loop[Obj]) collectAged(r *refresher[Obj], size int) time.Duration {
 		}
 	}
 	return interval
+}
+
+// mark marks the batch, and returns the revisions of the table before and after. A walk goes on
+// only then: until it is marked, a batch is dropped when the settings are changed.
+func (l *Loop[Obj]) mark(r *refresher[Obj]) (before, after statedb.Revision) {
+	before, after = l.markRefreshing(r.batch)
+	if r.called > 0 {
+		l.refreshCall.goOn(r.walk, r.called)
+	}
+	return before, after
 }
 
 // markRefreshing marks the objects in one transaction, unless their status has been written

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/reconciler"
 )
 
 // In a bubble no time goes by while a refresh is called for, made, and looked at again.
@@ -25,4 +28,23 @@ func TestRefreshOfAllEndsWhereTimeStandsStill(t *testing.T) {
 		e.pass(time.Minute)
 		require.Empty(e, e.target.calls())
 	}, nil)
+}
+
+// A call for all holds, also if the settings of refreshes are changed while it waits for their
+// limiter: no object is passed over.
+func TestRefreshOfAllOutlivesAChangeOfItsLimiter(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		inBubble(t, func(e *env) {
+			e.put(1, ids(1, 5)...)
+			e.pass(time.Second)
+			e.target.take()
+			_, err := e.loop.Refresh(e.Context())
+			require.NoError(e, err)
+			e.pass(time.Second)
+			require.Equal(e, []string{"refresh(1)"}, e.target.calls(), "the next has to wait")
+			e.set(func(s *reconciler.Settings) { s.RefreshLimiter = nil })
+			e.pass(time.Second)
+			require.Equal(e, []string{"refresh(2)", "refresh(3)", "refresh(4)", "refresh(5)"}, e.target.calls())
+		}, nil, reconciler.WithConcurrency(workers), reconciler.WithRefreshing(0, rate.NewLimiter(rate.Every(time.Minute), 1)))
+	}
 }

@@ -140,19 +140,23 @@ func (u Unreconciled) Unwrap() error { return u.Err }
 // for, and until then cost a round nothing. In an operation of this reconciler the error is
 // [ErrInOperation], at once.
 func (l *Loop[Obj]) Wait(ctx context.Context, until statedb.Revision, m Milestone) (Owed, error) {
-	if err := m.validate(); err != nil {
+	return l.awaitRevision(ctx, newRevisionWait[Obj](until, m))
+}
+
+// awaitRevision blocks until a wait is over that has not begun.
+func (l *Loop[Obj]) awaitRevision(ctx context.Context, w *revisionWait[Obj]) (Owed, error) {
+	if err := w.milestone.validate(); err != nil {
 		return Owed{}, err
 	}
 	if err := l.mayWait(ctx); err != nil {
 		return Owed{}, err
 	}
-	w := newRevisionWait[Obj](until, l.tableRevision(), m)
 	w.detailed = true
-	if reached, low := l.progress.join(w); reached {
-		if low == 0 || low > until {
+	if reached, low := l.progress.join(w, l.tableRevision); reached {
+		if low == 0 || low > w.until {
 			return Owed{}, nil
 		}
-		a, err := ask(ctx, l, func(b *books[Obj]) account[Obj] { return b.upTo(until) })
+		a, err := ask(ctx, l, func(b *books[Obj]) account[Obj] { return b.upTo(w.until) })
 		if err == nil {
 			return l.owed(a), nil
 		}

@@ -58,6 +58,12 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 		same(t, counts[s], c.Count(s), "keys in state %s", s)
 	}
 	same(t, failing, c.Failing(), "failing")
+	stuck := m.inLine(func(k *modelKey) bool { return k.stuck })
+	same(t, len(stuck), c.NumStuck(), "stuck")
+	refreshes := m.inLine(func(k *modelKey) bool {
+		return k.lane == Refresh && (k.state == Ready || k.state == InFlight && !k.stuck)
+	})
+	same(t, len(refreshes), c.Refreshing(), "refreshes ready or in flight")
 	deletions := m.inLine(func(k *modelKey) bool { return k.deleted })
 	same(t, counts[Awaited]+counts[InFlight]+len(deletions)+counts[Terminal] > 0, c.Awaits())
 	for lane := range NumLanes {

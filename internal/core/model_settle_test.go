@@ -14,6 +14,14 @@ func (m *model) launch(key string) {
 	k.unseen, k.unknown = !k.tried, false
 }
 
+// stick takes in that the operation on a key takes too long. Others may probe in its place, and
+// refreshes do not wait for it.
+func (m *model) stick(now time.Duration, it *Item[row]) {
+	k := m.keys[it.Obj.key]
+	m.probeEnds(k, it, now, fruitless)
+	k.stuck = true
+}
+
 // settle takes in what came of an item; waited says whether the core knew the key.
 func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcome[row]) {
 	k := m.keys[it.Obj.key]
@@ -27,7 +35,7 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 		m.probeEnds(k, it, now, answerless)
 	}
 	var note *modelNote
-	k.unknown = false
+	k.unknown, k.stuck = false, false
 	if k.state == InFlight {
 		note, k.note = k.note, nil
 	}
@@ -156,7 +164,7 @@ func (m *model) recall(now time.Duration, it *Item[row]) {
 	k := m.keys[it.Obj.key]
 	m.probeEnds(k, it, now, void)
 	note := k.note
-	k.note = nil
+	k.note, k.stuck = nil, false
 	if note != nil && !note.settled {
 		if !m.asksTheSame(k, note) {
 			m.follow(k, now, note)

@@ -88,6 +88,8 @@ type modelKey struct {
 	behind bool
 	// probe: it is a probe of that breaker, of the opening that is open.
 	probe bool
+	// stuck: its operation takes too long, and may never come back.
+	stuck bool
 	// note is the last change that was observed while an operation ran.
 	note *modelNote
 }

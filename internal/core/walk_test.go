@@ -22,6 +22,7 @@ import (
 //   - what counts as attempted has been, whoever else writes the same rows;
 //   - an open breaker lets through no more than its probes, and always some in the end;
 //   - what is paused is not worked on;
+//   - an operation that is stuck is no probe, and no refresh that others wait for;
 //   - the parts of the core agree with each other (see check).
 //
 // When the program falls silent and the target heals, the target comes to equal the
@@ -91,6 +92,7 @@ func (w *walker) step() {
 	w.now += passes.Draw(w.t, "passes")
 	w.writes("writes", 6)
 	w.intervene()
+	w.stickSome()
 	w.landSome()
 	size := 1 << 30
 	if rarely.Draw(w.t, "few workers are free") {
@@ -118,6 +120,16 @@ func (w *walker) step() {
 			w.now += passes.Draw(w.t, "took")
 		},
 	})
+}
+
+// stickSome makes some of the operations that were launched stuck.
+func (w *walker) stickSome() {
+	if len(w.flights) == 0 || !rarely.Draw(w.t, "stick") {
+		return
+	}
+	for range few.Draw(w.t, "stuck") {
+		w.stick(rapid.IntRange(0, len(w.flights)-1).Draw(w.t, "stuck flight"))
+	}
 }
 
 // landSome ends some of the operations that were launched, in any order.

@@ -99,6 +99,16 @@ func (w *world) land(i int, at time.Duration, out Outcome[row]) {
 	w.requireSound()
 }
 
+// stick makes the ith operation of those that were launched take too long, until it lands.
+func (w *world) stick(i int) {
+	f := w.flights[i]
+	w.probing[f.opening]--
+	f.opening = 0
+	w.model.stick(w.now, f.item)
+	w.core.Stuck(w.now, f.item)
+	w.requireSound()
+}
+
 // recall takes back the last n operations that were launched, of which none has begun.
 func (w *world) recall(n int) {
 	w.t.Helper()

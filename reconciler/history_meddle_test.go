@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// This file has what people and programs do to a loop that runs: pauses, settings, calls by hand;
+// and what the histories check of a loop's passes.
+
+// passCounter counts the passes of the loops of a reconciler. A loop that makes very many of them while
+// no virtual time goes by spins: it is stopped, so that the history comes to an end.
+type passCounter struct {
+	statedb.RWTable[*historyRow]
+	s *slot
+
+	mu   sync.Mutex
+	n    int
+	at   time.Time
+	here int
+}
+
+// maxPasses is how many passes a loop may make at one moment of virtual time. The largest backlog
+// has 1,500 rows, and an operation may take no time.
+const maxPasses = 50_000
+
+// NumObjects is what a pass asks the table for at its end.
+func (p *passCounter) NumObjects(txn statedb.ReadTxn) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.n++
+	if now := time.Now(); !now.Equal(p.at) {
+		p.at, p.here = now, 0
+	}
+	if p.here++; p.here == maxPasses {
+		p.s.h.record.violate("(e) reconciler %d spins at %s", p.s.index, clock(p.at))
+		p.s.current().stop(false)
+	}
+	return p.RWTable.NumObjects(txn)
+}
+
+func (p *passCounter) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.n
+}
+
+// class is that of an error for the breakers: what is down has one for each text.
+func class(err error) string {
+	if text := err.Error(); strings.HasPrefix(text, "no") {
+		return text
+	}
+	return ""
+}
+
+// setStatus is that of the loop. Its clock may be behind that of the refresher, as one is that was
+// set back since.
+func (s *slot) setStatus(r *historyRow, st reconciler.Status) *historyRow {
+	st.UpdatedAt = st.UpdatedAt.Add(-time.Duration(s.back.Load()))
+	return s.set(r, st)
+}
+
+// setClockBack makes statuses that are Done be of the future, as those are that were written
+// before a clock was set back; or it makes those be of the past that are written from now on.
+func (s *slot) setClockBack() {
+	h := s.h
+	if h.one(2) {
+		// With an interval all that is written would be old enough at once.
+		back := pick(h.rng, 0, 2*time.Millisecond, time.Hour)
+		if s.refreshes {
+			back = min(back, 2*time.Millisecond)
+		}
+		s.back.Store(int64(back))
+		return
+	}
+	h.rewrites.Store(true)
+	h.write(func(wtxn statedb.WriteTxn) {
+		for row := range h.table.All(wtxn) {
+			if st := s.get(row); st.Kind == reconciler.StatusKindDone {
+				st.UpdatedAt = st.UpdatedAt.Add(time.Hour)
+				_, _, err := h.table.Insert(wtxn, s.set(row.Clone(), st))
+				require.NoError(h, err)
+			}
+		}
+	})
+}
+
+// meddle pauses or resumes.
+func (s *slot) meddle() {
+	h, l := s.h, s.running.loop
+	what, key := h.rng.IntN(7), 1+h.rng.Uint64N(keys)
+	h.record.event("reconciler %d is paused (0), by half (1), by key %d (2, 3), or resumed: %d", s.index, key, what)
+	switch what {
+	case 0:
+		s.resumed(func(p pausedSpan) bool { return p.key == 0 })
+		l.Pause()
+	case 1:
+		odd := h.rng.Uint64N(2)
+		s.resumed(func(p pausedSpan) bool { return p.key == 0 })
+		s.pause(pausedSpan{odd: odd})
+		l.PauseObjects(func(r *historyRow) bool { return r.ID%2 == odd })
+	case 2, 3:
+		s.pause(pausedSpan{key: key})
+		require.NoError(h, l.PauseKey(strconv.FormatUint(key, 10)))
+	case 4:
+		for key := range uint64(keys) {
+			// The error says that it is not paused.
+			_ = l.ResumeKey(strconv.FormatUint(1+key, 10))
+		}
+		s.resumed(func(p pausedSpan) bool { return p.key > 0 })
+	default:
+		s.resume()
+	}
+}
+
+// reconfigure changes settings.
+func (s *slot) reconfigure() {
+	h, rng := s.h, s.h.rng
+	what := rng.IntN(8)
+	h.record.event("settings of reconciler %d are changed: %d", s.index, what)
+	set := func(change func(set *reconciler.Settings)) { require.NoError(h, s.running.loop.Reconfigure(change)) }
+	limiter := func() *rate.Limiter {
+		// One that allows nothing lets as much through as it has tokens.
+		return pick(rng, nil, nil, rate.NewLimiter(0, 2), rate.NewLimiter(20, 1), rate.NewLimiter(500, 3), rate.NewLimiter(rate.Inf, 0))
+	}
+	switch what {
+	case 0:
+		size := 1 + rng.IntN(12)
+		set(func(set *reconciler.Settings) { set.RoundSize = size })
+	case 1, 2:
+		n := pick(rng, 1, 1, 2, 8)
+		s.running.pooled.Store(true)
+		set(func(set *reconciler.Settings) { set.Concurrency = n })
+	case 3:
+		timeout := pick(rng, 0, historyTimeout, 5*historyTimeout)
+		s.running.pooled.Store(true)
+		if timeout > 0 {
+			s.timeout.Store(true)
+		}
+		set(func(set *reconciler.Settings) {
+			if set.Timeout = timeout; timeout == 0 {
+				set.MaxStuck = 0
+			}
+		})
+	case 4:
+		n := rng.IntN(4)
+		s.running.pooled.Store(true)
+		set(func(set *reconciler.Settings) {
+			if set.Timeout > 0 {
+				set.MaxStuck = n
+			}
+		})
+	case 5:
+		l := limiter()
+		s.roundsLimited.Store(true)
+		set(func(set *reconciler.Settings) { set.RoundLimiter = l })
+	case 6:
+		l := limiter()
+		set(func(set *reconciler.Settings) { set.OperationLimiter = l })
+	default:
+		interval := pick(rng, 0, 5*time.Millisecond, 100*time.Millisecond)
+		if l := limiter(); s.refreshes {
+			set(func(set *reconciler.Settings) { set.RefreshInterval, set.RefreshLimiter = interval, l })
+		}
+	}
+}
+
+// call calls the loop by hand.
+func (s *slot) call() {
+	h, by := s.h, s.running
+	what := h.rng.IntN(5)
+	var some []string
+	for range 1 + h.rng.IntN(3) {
+		some = append(some, strconv.FormatUint(1+h.rng.Uint64N(keys), 10))
+	}
+	if what%2 == 0 {
+		some = nil
+	}
+	h.record.event("reconciler %d is asked to retry (0, 1), to refresh (2, 3) or whether a sweep may go on: %d, of %v", s.index, what, some)
+	by.waiting.Add(1)
+	go func() {
+		defer by.waiting.Add(-1)
+		var err error
+		switch what {
+		case 0, 1:
+			_, err = by.loop.Retry(h.Context(), some...)
+		case 2, 3:
+			_, err = by.loop.Refresh(h.Context(), some...)
+		default:
+			by.loop.ApproveSweep()
+		}
+		if err != nil && !isEnd(err) && !errors.Is(err, reconciler.ErrNotFound) {
+			h.record.violate("a call of %d ends with %v", s.index, err)
+		}
+	}()
+}
+
+// longest is how long an operation may take.
+func (h *history) longest() time.Duration {
+	for _, s := range h.slots {
+		if s.refreshes {
+			return time.Second
+		}
+	}
+	return 70 * time.Second
+}
+
+// checkRefreshOfAll checks (f): it applies every row once that is Done, and ends.
+func (s *slot) checkRefreshOfAll() {
+	r := s.h.record
+	operations := func() map[uint64]int {
+		n := map[uint64]int{}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for key, l := range r.ledgers[s.index] {
+			n[key] = len(l.operations)
+		}
+		return n
+	}
+	before, passes := operations(), s.passes.count()
+	_, err := s.running.loop.Refresh(s.h.Context())
+	require.NoError(s.h, err)
+	// After a batch the refresher pauses for as long as that took, which may be a minute if
+	// something was stuck.
+	for range 40 {
+		time.Sleep(3 * time.Second)
+		after, done, missing := operations(), 0, 0
+		for row := range s.h.table.All(s.h.db.ReadTxn()) {
+			if s.get(row).Kind != reconciler.StatusKindDone {
+				continue
+			}
+			done++
+			switch n := after[row.ID] - before[row.ID]; {
+			case n == 0:
+				missing++
+			case n > 1:
+				r.violate("(f) a refresh of all applies key %d at %d %d times", row.ID, s.index, n)
+				return
+			}
+		}
+		// Prunes may be as often as every 100 ms, and another reconciler writes the same rows.
+		if n, most := s.passes.count()-passes, 8*done+120; n > most {
+			r.violate("(e) reconciler %d makes %d passes for a refresh of %d rows", s.index, n, done)
+			return
+		}
+		if missing == 0 {
+			return
+		}
+		passes = s.passes.count()
+	}
+	r.violate("(f) a refresh of all does not end at %d", s.index)
+}
+
+// checkIdle checks (e): what has nothing to do makes no passes but for prunes.
+func (h *history) checkIdle() {
+	var before []int
+	for _, s := range h.slots {
+		before = append(before, s.passes.count())
+	}
+	time.Sleep(2 * time.Second)
+	for i, s := range h.slots {
+		most := 3
+		if s.prunesOften {
+			most = 60
+		}
+		if n := s.passes.count() - before[i]; n > most {
+			h.record.violate("(e) reconciler %d makes %d passes in 2 s with nothing to do", i, n)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// racingTable lets something happen after somebody has read the revision of the table.
+type racingTable struct {
+	statedb.RWTable[*object]
+	race atomic.Pointer[func()]
+}
+
+func (x *racingTable) Revision(txn statedb.ReadTxn) statedb.Revision {
+	revision := x.RWTable.Revision(txn)
+	if race := x.race.Swap(nil); race != nil {
+		(*race)()
+	}
+	return revision
+}
+
+// A wait for a revision is over when that is reached, also if main takes a later snapshot while
+// the wait begins: it does not wait for what was written after that revision.
+func TestWaitForARevisionDoesNotWaitForLaterOnes(t *testing.T) {
+	table := &racingTable{}
+	inBubble(t, func(e *env) {
+		stuck := e.target.stick(2)
+		defer stuck.free(2)
+		until := e.put(1, 1)
+		e.pass(time.Second)
+		e.put(1, 2)
+		e.pass(time.Second)
+		wait := func(f func(ctx context.Context) error) {
+			ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+			defer cancel()
+			row := e.get(3)
+			race := func() {
+				e.put(1, 3)
+				// The loop takes it in, unless it waits for this goroutine.
+				for range 10_000 {
+					if now := e.get(3); now != row && now.Status.Kind == reconciler.StatusKindDone {
+						return
+					}
+					runtime.Gosched()
+				}
+			}
+			table.race.Store(&race)
+			require.NoError(e, f(ctx))
+		}
+		wait(func(ctx context.Context) error {
+			_, _, err := e.loop.WaitUntilReconciled(ctx, until)
+			return err
+		})
+		wait(func(ctx context.Context) error {
+			_, err := e.loop.Wait(ctx, until, reconciler.Attempted)
+			return err
+		})
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		table.RWTable = e.table
+		cfg.Table = table
+	}, reconciler.WithConcurrency(2))
+}
