@@ -174,10 +174,10 @@ func (x *inline[Obj]) execute(ctx context.Context, txn statedb.ReadTxn, tasks []
 		}
 		t := &tasks[i]
 		x.scope.at.Store(int32(i))
+		t.err = errGoexit
 		if !t.deleted {
 			t.object = x.clone(t)
 		}
-		t.err = errGoexit
 		if !watched {
 			x.attempt(ctx, txn, t, timeout)
 		} else {

@@ -77,6 +77,8 @@ type reporter struct {
 
 	mu   sync.Mutex
 	told bool
+	// over: the loop has ended with an error, and nothing else is told.
+	over bool
 	last condition
 	// examples are those of the last condition.
 	examples error
@@ -86,7 +88,7 @@ type reporter struct {
 func (r *reporter) tell(now condition, examples func() error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.told && now == r.last {
+	if r.over || r.told && now == r.last {
 		return
 	}
 	r.told, r.last, r.examples = true, now, nil
@@ -107,10 +109,11 @@ func (r *reporter) tellCall(call string) {
 	r.tell(now, func() error { return errors.Join(errors.New(call), examples) })
 }
 
-// ended tells health that the loop has ended with an error.
+// ended tells health that the loop has ended with an error. It is the last that health is told.
 func (r *reporter) ended(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.over = true
 	r.health.Degraded("The reconciler has ended", err)
 }
 

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// everyExit runs a test of a loop that ends by itself, with each kind of operations, with one
+// worker and with four.
+func everyExit(t *testing.T, test func(e *env, cfg reconciler.Config[*object]), opts ...reconciler.Option) {
+	for _, kind := range []string{"single", "batches", "rounds"} {
+		for _, workers := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%s, %d worker(s)", kind, workers), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					e := newEnv(t)
+					cfg := e.config(append([]reconciler.Option{
+						reconciler.WithoutPruning(), reconciler.WithConcurrency(workers),
+					}, opts...)...)
+					operate(kind)(e, &cfg)
+					test(e, cfg)
+				})
+			})
+		}
+	}
+}
+
+// hasEnded requires that the loop has ended with an error, and that health says so last.
+func (e *env) hasEnded(err error) {
+	e.Helper()
+	require.ErrorContains(e, err, goexitText)
+	level, message, told := e.health.now()
+	require.Equal(e, cell.StatusDegraded, level)
+	require.Equal(e, "The reconciler has ended", message)
+	require.ErrorContains(e, err, told.Error())
+}
+
+// Whatever function of the program calls runtime.Goexit while the loop is in it, and however
+// often, Run returns an error, health is Degraded, and those who wait are told.
+func TestFunctionThatCallsGoexitEndsTheLoopWithAnError(t *testing.T) {
+	exit := func(o *object) bool {
+		if o.ID == 20 {
+			runtime.Goexit()
+		}
+		return false
+	}
+	// Some operations are out when the loop ends, others have landed, some wait for a worker.
+	lasting := func(c call) time.Duration { return time.Duration(1+c.id%3) * time.Second }
+	for name, set := range map[string]func(cfg *reconciler.Config[*object]){
+		"SetStatus": func(cfg *reconciler.Config[*object]) {
+			cfg.SetStatus = func(o *object, s reconciler.Status) *object { exit(o); return o.SetStatus(s) }
+		},
+		"GetStatus": func(cfg *reconciler.Config[*object]) {
+			cfg.GetStatus = func(o *object) reconciler.Status { exit(o); return o.GetStatus() }
+		},
+		"Class": func(cfg *reconciler.Config[*object]) {
+			cfg.Options = append(cfg.Options, reconciler.WithBreaker(reconciler.Breaker{
+				Class: func(error) string { runtime.Goexit(); return "" },
+			}))
+		},
+		"PauseObjects": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			everyExit(t, func(e *env, cfg reconciler.Config[*object]) {
+				if set != nil {
+					set(&cfg)
+				}
+				e.target.lasting(lasting)
+				if name == "Class" {
+					e.target.failing("no")
+				}
+				err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) {
+					if set == nil {
+						loop.PauseObjects(exit)
+					}
+					e.put(1, ids(1, 9)...)
+					time.Sleep(1500 * time.Millisecond)
+					_, err := loop.Wait(e.Context(), e.put(1, 20), reconciler.Applied)
+					require.ErrorIs(e, err, reconciler.ErrStopped)
+				})
+				e.hasEnded(err)
+			})
+		})
+	}
+}
+
+// An operation that ends the loop, and a function that is called for its outcome and does so as
+// well, end it once.
+func TestGoexitInAnOperationAndInClassEndsTheLoopWithAnError(t *testing.T) {
+	everyExit(t, func(e *env, cfg reconciler.Config[*object]) {
+		e.target.exiting(func(c call) bool { return c.id == 3 })
+		e.hasEnded(e.runEnds(cfg, func(*reconciler.Loop[*object]) { e.put(1, ids(1, 9)...) }))
+	}, reconciler.WithBreaker(reconciler.Breaker{Class: func(error) string { runtime.Goexit(); return "" }}))
+}
+
+// The operation that ended the loop is counted once.
+func TestGoexitInLineIsCountedOnce(t *testing.T) {
+	for _, kind := range operationKinds {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEnv(t)
+			cfg := e.config(reconciler.WithoutPruning())
+			if kind.change != nil {
+				kind.change(e, &cfg)
+			}
+			e.target.exiting(func(c call) bool { return c.id == 1 })
+			var loop *reconciler.Loop[*object]
+			e.hasEnded(e.runEnds(cfg, func(l *reconciler.Loop[*object]) { loop = l; e.put(1, 1) }))
+			require.EqualValues(t, 1, loop.Figures().Updates.Failed)
+		})
+	}
+}
+
+// A worker whose goroutine ends while it copies an object has not run its operation, which
+// fails as any other does. The row in the table is not touched.
+func TestGoexitInCloneOnAWorkerIsAFailure(t *testing.T) {
+	var exits atomic.Int32
+	for _, kind := range []string{"single", "batches", "rounds"} {
+		var p passes
+		inBubble(t, func(e *env) {
+			exits.Store(1)
+			e.put(1, ids(1, 5)...)
+			e.pass(20 * time.Millisecond)
+			require.Contains(e, e.get(3).Status.GetError(), goexitText)
+			e.pass(time.Minute)
+			e.eachDone()
+			require.Less(e, p.Load(), int64(100), "passes")
+		}, func(e *env, cfg *reconciler.Config[*object]) {
+			operate(kind)(e, cfg)
+			cfg.Clone = func(o *object) *object {
+				if o.ID == 3 && exits.CompareAndSwap(1, 0) {
+					runtime.Goexit()
+				}
+				return o.Clone()
+			}
+			p.count(e, cfg)
+		}, reconciler.WithConcurrency(4), reconciler.WithoutPruning())
+	}
+}
+
+// A loop that has ended while an operation is stuck waits for that, and health does not.
+func TestHealthSaysThatTheLoopHasEndedBesideAStuckOperation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		cfg := e.config(reconciler.WithoutPruning(), reconciler.WithConcurrency(4), reconciler.WithTimeout(time.Second))
+		stuck := e.target.stick(1)
+		before := e.target.before
+		e.target.before = func(ctx context.Context, c call) {
+			if c.op == "prune" {
+				runtime.Goexit()
+			}
+			before(ctx, c)
+		}
+		err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) {
+			e.put(1, 1)
+			e.pass(10 * time.Second)
+			loop.Prune()
+			e.pass(time.Hour)
+			_, message, _ := e.health.now()
+			require.Equal(t, "The reconciler has ended", message)
+			stuck.free(1)
+		})
+		e.hasEnded(err)
+		e.eachDone()
+	})
+}
+
+// A function that ends the goroutine of the refresher ends refreshing, and nothing else: Run
+// returns an error when it is stopped, and health of the refresher says so at once.
+func TestGoexitInTheRefresherIsAnErrorOfRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		cfg := e.config(reconciler.WithoutPruning(), reconciler.WithRefreshing(time.Hour, nil))
+		refreshing := &refreshHealth{health: e.health}
+		cfg.Health = refreshing
+		cfg.Clone = func(o *object) *object {
+			if o.ID == 3 && o.Status.Kind == reconciler.StatusKindDone {
+				runtime.Goexit()
+			}
+			return o.Clone()
+		}
+		loop, err := reconciler.New(cfg)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- loop.Run(ctx) }()
+		e.put(1, ids(1, 5)...)
+		e.pass(2 * time.Hour)
+		level, message, told := refreshing.refresher.now()
+		require.Equal(t, cell.StatusDegraded, level)
+		require.Equal(t, "Refreshing has ended", message)
+		e.put(2, 1)
+		e.pass(time.Second)
+		require.Equal(t, reconciler.StatusKindDone, e.kind(1))
+		cancel()
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			require.ErrorContains(t, err, goexitText)
+			require.ErrorContains(t, err, told.Error())
+		default:
+			t.Fatal("Run does not return")
+		}
+	})
+}
+
+// refreshHealth keeps the health of the refresher.
+type refreshHealth struct {
+	*health
+	refresher health
+}
+
+func (h *refreshHealth) NewScope(name string) cell.Health {
+	if name == "refresh" {
+		return &h.refresher
+	}
+	return h.health
+}
