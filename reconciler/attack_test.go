@@ -14,6 +14,7 @@ import (
 
 	"github.com/cilium/hive/cell"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -226,4 +227,46 @@ func (h *refreshHealth) NewScope(name string) cell.Health {
 		return &h.refresher
 	}
 	return h.health
+}
+
+// A refresh of all misses no object whose turn it is when the settings of refreshing change.
+func TestRefreshOfAllOutlivesReconfigure(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.put(1, ids(1, 20)...)
+		e.pass(time.Second)
+		e.target.take()
+		_, err := e.loop.Refresh(e.Context())
+		require.NoError(e, err)
+		e.pass(2500 * time.Millisecond)
+		e.set(func(s *reconciler.Settings) { s.RefreshLimiter = nil })
+		e.pass(time.Minute)
+		got := map[uint64]int{}
+		for _, c := range e.target.take() {
+			got[c.id]++
+		}
+		for _, id := range ids(1, 20) {
+			require.Equal(e, 1, got[id], "object %d", id)
+		}
+	}, reconciler.WithRefreshing(0, rate.NewLimiter(1, 1)))
+}
+
+// A refresh that waits for the end of a pause has taken none of the loop's time, so that the
+// next comes as soon as without.
+func TestRefreshAfterAPauseIsNotPutOff(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.put(1, ids(1, 20)...)
+		e.pass(time.Second)
+		e.target.take()
+		e.loop.Pause()
+		_, err := e.loop.Refresh(e.Context())
+		require.NoError(e, err)
+		e.pass(8 * time.Hour)
+		e.loop.Resume()
+		e.pass(time.Second)
+		require.Len(e, e.target.take(), 20)
+		_, err = e.loop.Refresh(e.Context())
+		require.NoError(e, err)
+		e.pass(time.Second)
+		require.Len(e, e.target.take(), 20)
+	})
 }

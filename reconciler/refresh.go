@@ -90,6 +90,10 @@ type refresher[Obj any] struct {
 	// owed is for how long the refresher has to pause yet.
 	owed  time.Duration
 	batch []aged[Obj]
+	// walk is how far the walk of a call will be when the batch is marked: of that number; 0 if
+	// the batch is of none.
+	walk refreshWalk[Obj]
+	call int
 }
 
 // refresh is the job that marks Done objects as Refreshing when their status is older
@@ -168,14 +172,16 @@ func (l *Loop[Obj]) refreshDue(ctx context.Context, r *refresher[Obj]) (next tim
 		g.begin()
 		began := time.Now()
 		select {
-		case <-g.wait(l.markRefreshing(r.batch)):
+		case <-g.wait(l.markBatch(r)):
 		case <-ctx.Done():
 			return 0, false
 		case <-l.ended:
 			return 0, false
 		}
-		took := time.Since(began)
-		longest, done := g.calls()
+		longest, spent, done := g.calls()
+		// To wait for the end of a pause, say, takes nothing of the loop's time. What commits
+		// take of it is not known.
+		took := min(time.Since(began), spent+refreshGather)
 		r.sizes.ran(len(r.batch), took, longest, done)
 		clear(r.batch)
 		r.batch = r.batch[:0]
@@ -194,6 +200,7 @@ func (l *Loop[Obj]) refreshDue(ctx context.Context, r *refresher[Obj]) (next tim
 // collectCalled makes a batch of up to size objects that somebody called for. It returns false
 // if there is no such call, or no object left.
 func (l *Loop[Obj]) collectCalled(r *refresher[Obj], size int) bool {
+	r.call = 0
 	w, call := l.refreshCall.now()
 	if w.at.IsZero() {
 		return false
@@ -209,7 +216,7 @@ func (l *Loop[Obj]) collectCalled(r *refresher[Obj], size int) bool {
 			continue
 		}
 		if len(r.batch) == size {
-			l.refreshCall.goOn(w, call)
+			r.walk, r.call = w, call
 			return true
 		}
 		w.last, w.begun, from = object, true, nil
@@ -220,8 +227,12 @@ func (l *Loop[Obj]) collectCalled(r *refresher[Obj], size int) bool {
 			r.batch = append(r.batch, aged[Obj]{object, revision, s.UpdatedAt})
 		}
 	}
-	l.refreshCall.goOn(refreshWalk[Obj]{}, call)
-	return len(r.batch) > 0
+	if len(r.batch) == 0 {
+		l.refreshCall.goOn(refreshWalk[Obj]{}, call)
+		return false
+	}
+	r.walk, r.call = refreshWalk[Obj]{}, call
+	return true
 }
 
 // collectAged makes a batch of up to size objects that are old enough, from the revision after
@@ -249,6 +260,16 @@ func (l *Loop[Obj]) collectAged(r *refresher[Obj], size int) time.Duration {
 		}
 	}
 	return interval
+}
+
+// markBatch marks the batch. Only then does the walk go on that it is of: the refresher may be
+// given up before. It returns the revisions of the table before and after.
+func (l *Loop[Obj]) markBatch(r *refresher[Obj]) (before, after statedb.Revision) {
+	before, after = l.markRefreshing(r.batch)
+	if r.call > 0 {
+		l.refreshCall.goOn(r.walk, r.call)
+	}
+	return before, after
 }
 
 // markRefreshing marks the objects in one transaction, unless their status has been written
