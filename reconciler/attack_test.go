@@ -270,3 +270,45 @@ func TestRefreshAfterAPauseIsNotPutOff(t *testing.T) {
 		require.Len(e, e.target.take(), 20)
 	})
 }
+
+// 6: a prune that is due while an operation hangs which may not be left behind holds back nobody
+// else for long, however long that hangs. It comes when the operation is back.
+func TestPruneHoldsNothingBackForAHungOperation(t *testing.T) {
+	for _, opts := range [][]reconciler.Option{
+		nil, {reconciler.WithTimeout(10 * time.Second), reconciler.WithMaxStuck(0)},
+	} {
+		for _, kind := range operationKinds {
+			var p passes
+			inBubble(t, func(e *env) {
+				prunes := e.target.pruneTimes()
+				stuck := e.target.stick(1)
+				e.put(1, 1)
+				e.pass(time.Second)
+				e.loop.Prune()
+				e.pass(time.Second)
+				var longest time.Duration
+				for i := range 200 {
+					start := time.Now()
+					e.put(i, 2)
+					for e.kind(2) != reconciler.StatusKindDone {
+						e.pass(10 * time.Millisecond)
+					}
+					longest = max(longest, time.Since(start))
+					e.pass(time.Minute)
+				}
+				require.Less(e, longest, 15*time.Second)
+				require.Empty(e, prunes())
+				require.Less(e, p.during(func() { e.pass(time.Hour) }), int64(100), "passes in an hour")
+				stuck.free(1)
+				e.pass(time.Second)
+				require.Len(e, prunes(), 1)
+				e.eachDone()
+			}, func(e *env, cfg *reconciler.Config[*object]) {
+				if kind.change != nil {
+					kind.change(e, cfg)
+				}
+				p.count(e, cfg)
+			}, append(opts, reconciler.WithConcurrency(4), reconciler.WithPruning(24*365*time.Hour))...)
+		}
+	}
+}

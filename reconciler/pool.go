@@ -309,6 +309,13 @@ func (p *pool[Obj]) onlyLeft() bool {
 	return p.inFlight == p.left
 }
 
+// hangs reports whether a flight is stuck that was not left behind.
+func (p *pool[Obj]) hangs() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.running, func(f *flight[Obj]) bool { return f.stuck && !f.left })
+}
+
 // nextStuck returns when the next flight will be stuck, or is to be named. One that has not
 // begun may be by then: nothing else would wake the loop for it.
 func (p *pool[Obj]) nextStuck() (at time.Duration, ok bool) {

@@ -64,13 +64,18 @@ const (
 )
 
 // drained reports whether no operation is running, but for those that were left behind, so
-// that a prune does not overlap any. If some are, it holds new work back.
+// that a prune does not overlap any. If some are, it holds new work back, but not for one that
+// hangs: then a prune comes when it is back.
 func (l *Loop[Obj]) drained(now time.Duration) bool {
 	p := &l.pruner
 	switch {
 	case l.pool.onlyLeft():
 		p.callOff()
 		return true
+	case l.pool.hangs():
+		// It may never come back.
+		p.callOff()
+		p.notBefore = now + long
 	case p.draining && now >= p.drainedFrom+p.hold:
 		p.draining = false
 		p.notBefore = now + holdShare*p.hold
