@@ -5,6 +5,7 @@ package reconciler_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -310,5 +311,47 @@ func TestPruneHoldsNothingBackForAHungOperation(t *testing.T) {
 				p.count(e, cfg)
 			}, append(opts, reconciler.WithConcurrency(4), reconciler.WithPruning(24*365*time.Hour))...)
 		}
+	}
+}
+
+// A key that is to probe for the breaker of its class, and waits for another of its group, which
+// is stuck, is no probe any more: another probes, and the breaker closes when the target is up.
+func TestProbeBehindAStuckOperationOfItsGroupIsReplaced(t *testing.T) {
+	for _, kind := range operationKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				down := func(c call) error {
+					if c.id >= 10 {
+						return errors.New("down")
+					}
+					return nil
+				}
+				e.target.deciding(down)
+				for _, id := range ids(10, 12) {
+					e.putIn("a", 1, id)
+				}
+				for _, id := range ids(13, 20) {
+					e.putIn(fmt.Sprint(id), 1, id)
+				}
+				e.pass(100 * time.Millisecond)
+				_, message, _ := e.health.now()
+				require.Contains(e, message, "breaker open")
+				stuck := e.target.stick(1)
+				e.putIn("a", 1, 1)
+				e.pass(10 * time.Minute)
+				e.target.deciding(nil)
+				e.pass(10 * time.Second)
+				require.Empty(e, e.notDone(ids(13, 20)...))
+				_, message, _ = e.health.now()
+				require.NotContains(e, message, "breaker")
+				stuck.free(1)
+				e.pass(time.Minute)
+				e.eachDone()
+			}, kind.change, reconciler.WithConcurrency(4), reconciler.WithTimeout(time.Second), reconciler.WithSerialBy(byNote),
+				reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning(),
+				reconciler.WithBreaker(reconciler.Breaker{
+					Failures: 3, Probes: 1, MaxInterval: time.Second, Class: func(error) string { return "down" },
+				}))
+		})
 	}
 }
