@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
 
@@ -354,4 +356,75 @@ func TestProbeBehindAStuckOperationOfItsGroupIsReplaced(t *testing.T) {
 				}))
 		})
 	}
+}
+
+// deleteAndPut makes one round have a deletion and an update, each a call of its own.
+func (e *env) deleteAndPut() {
+	e.write(func(wtxn statedb.WriteTxn) {
+		_, _, err := e.table.Delete(wtxn, &object{ID: 1})
+		require.NoError(e, err)
+		_, _, err = e.table.Insert(wtxn, &object{ID: 2, Value: 1, Status: reconciler.StatusPending()})
+		require.NoError(e, err)
+	})
+}
+
+// Each of two calls for a batch in line has a minute before it is named.
+func TestTwoCallsOfABatchAreNotNamedForTheirSum(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		inBubble(t, func(e *env) {
+			e.put(1, 1)
+			e.pass(time.Second)
+			e.target.takes(40 * time.Second)
+			e.deleteAndPut()
+			e.pass(5 * time.Minute)
+			for _, told := range e.health.history() {
+				require.NotContains(e, told, "stuck")
+			}
+			e.eachDone()
+		}, operate("batches"), reconciler.WithoutPruning(), reconciler.WithConcurrency(workers))
+	}
+}
+
+// Of two calls that hang one after the other, in one round, health names the one that does.
+func TestSecondHungCallOfARoundIsNamedAlone(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Second)
+		e.target.takes(40 * time.Minute)
+		e.deleteAndPut()
+		for i, call := range []string{"delete of ", "update of "} {
+			e.pass(10 * time.Minute)
+			_, message, err := e.health.now()
+			require.Equal(e, "1 operation(s) stuck", message)
+			require.ErrorContains(e, err, call)
+			require.Equal(e, 1, strings.Count(err.Error(), "running since"), err)
+			require.Len(e, e.health.history(), []int{3, 5}[i], "%v", e.health.history())
+			e.pass(30*time.Minute + time.Second)
+			level, message, _ := e.health.now()
+			require.Equal(e, cell.StatusOK, level, "the call is back: %s", message)
+		}
+		e.eachDone()
+	}, operate("batches"), reconciler.WithoutPruning())
+
+	// An update and the prune after it.
+	inBubble(t, func(e *env) {
+		e.target.mu.Lock()
+		e.target.before = func(context.Context, call) { time.Sleep(40 * time.Minute) }
+		e.target.mu.Unlock()
+		e.loop.Pause()
+		e.put(1, 1)
+		e.loop.Prune()
+		e.loop.Resume()
+		for _, call := range []string{"update of ", "prune, "} {
+			e.pass(10 * time.Minute)
+			_, message, err := e.health.now()
+			require.Equal(e, "1 operation(s) stuck", message)
+			require.ErrorContains(e, err, call)
+			require.Equal(e, 1, strings.Count(err.Error(), "running since"), err)
+			e.pass(30*time.Minute + time.Second)
+			level, message, _ := e.health.now()
+			require.Equal(e, cell.StatusOK, level, "the call is back: %s", message)
+		}
+		e.eachDone()
+	}, nil)
 }
