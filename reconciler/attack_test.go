@@ -428,3 +428,24 @@ func TestSecondHungCallOfARoundIsNamedAlone(t *testing.T) {
 		e.eachDone()
 	}, nil)
 }
+
+// An operation of the initial load that is stuck does not keep the first sweep waiting, nor those
+// after it.
+func TestFirstSweepDoesNotWaitForStuckOperations(t *testing.T) {
+	loading(t, func(e *env, s *lister, done func()) {
+		stuck := e.target.stick(1)
+		s.strays(100)
+		e.put(1, 1, 2)
+		e.pass(time.Millisecond)
+		done()
+		e.pass(stuckAfter - 2*time.Millisecond)
+		require.Empty(e, listings(time.Now(), s.take()))
+		e.pass(10 * time.Millisecond)
+		require.Len(e, listings(time.Now(), s.take()), 1)
+		e.pass(time.Minute)
+		require.NotContains(e, e.target.holds(), uint64(100))
+		stuck.free(1)
+		e.pass(time.Minute)
+		e.eachDone()
+	}, reconciler.WithTimeout(time.Second), reconciler.WithMaxStuck(2), reconciler.WithRoundLimits(1, nil))
+}

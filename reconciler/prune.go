@@ -23,7 +23,7 @@ type pruner[Obj any] struct {
 	// called: somebody has called Prune; approved: the next sweep has no budget.
 	called, approved bool
 	// gated: there is no sweep before everything up to the revision of gate has been
-	// attempted.
+	// attempted, or is stuck.
 	gated bool
 	gate  statedb.Revision
 	// draining: nothing is started, so that the workers get idle, since drainedFrom
