@@ -72,6 +72,10 @@ func (o *outlook) takeOverKey(t testingT, c *Core[row], k *modelKey, planned boo
 		k.rest(Queued)
 		m.unprobe(k, m.round.now, void)
 	default:
+		if k.probe && o.nudged[k] && e.probe == 0 {
+			// It had to wait for its group, which then moved on.
+			m.unprobe(k, m.round.now, void)
+		}
 		same(t, k.from, e.state, "%q was not planned", k.key)
 		if k.state == Queued && e.state == Ready {
 			k.ready()
