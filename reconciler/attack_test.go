@@ -449,3 +449,28 @@ func TestFirstSweepDoesNotWaitForStuckOperations(t *testing.T) {
 		e.eachDone()
 	}, reconciler.WithTimeout(time.Second), reconciler.WithMaxStuck(2), reconciler.WithRoundLimits(1, nil))
 }
+
+// 9: a call that was begun without a deadline has none to ignore when a timeout is set meanwhile:
+// it is not left behind, and no prune overlaps it.
+func TestCallWithoutADeadlineIsNotLeftBehindWhenATimeoutIsSet(t *testing.T) {
+	for _, kind := range operationKinds {
+		inBubble(t, func(e *env) {
+			e.target.taking(func(c call) time.Duration {
+				if c.id == 1 {
+					return 5 * time.Minute
+				}
+				return 0
+			})
+			e.put(1, 1)
+			e.pass(time.Second)
+			e.set(func(s *reconciler.Settings) { s.Timeout = time.Second })
+			e.loop.Prune()
+			e.pass(4 * time.Minute)
+			_, _, err := e.health.now()
+			require.ErrorContains(e, err, "takes long")
+			e.pass(2 * time.Minute)
+			require.Contains(e, e.target.calls(), "prune(1)")
+			e.eachDone()
+		}, kind.change, reconciler.WithConcurrency(4))
+	}
+}
