@@ -185,10 +185,10 @@ func (x *inline[Obj]) run(ctx context.Context, txn statedb.ReadTxn, tasks []task
 	}
 	t := &tasks[i]
 	x.scope.at.Store(int32(i))
+	t.err = errGoexit
 	if !t.deleted {
 		t.object = x.clone(t)
 	}
-	t.err = errGoexit
 	if x.hook == nil && !trace.IsEnabled() {
 		x.attempt(ctx, txn, t)
 	} else {

@@ -74,10 +74,13 @@ func (x *batched[Obj]) split(tasks []task[Obj]) (deletes, updates []BatchEntry[O
 	for i := range tasks {
 		t := &tasks[i]
 		sorted, last = sorted && last < t.revision, t.revision
+		t.err = errGoexit
+		entry := BatchEntry[Obj]{Object: x.clone(t), Revision: t.revision, place: i + 1}
+		t.err = errNotRun
 		if t.deleted {
-			deletes = append(deletes, BatchEntry[Obj]{Object: x.clone(t), Revision: t.revision, place: i + 1})
+			deletes = append(deletes, entry)
 		} else {
-			updates = append(updates, BatchEntry[Obj]{Object: x.clone(t), Revision: t.revision, place: i + 1})
+			updates = append(updates, entry)
 		}
 	}
 	if !sorted {
@@ -125,7 +128,6 @@ func (x *batched[Obj]) process(ctx context.Context, tasks []task[Obj], deletes, 
 		}
 	}()
 	panicked := x.call(ctx, tasks, deletes, updates, call)
-	returned = true
 	took := x.now() - started
 
 	total := len(deletes) + len(updates)
@@ -149,6 +151,7 @@ func (x *batched[Obj]) process(ctx context.Context, tasks []task[Obj], deletes, 
 			t.err = x.explained(ctx, timeout, "batch", t.err)
 		}
 	}
+	returned = true
 }
 
 // first returns the task of the first entry of a batch; nil if that is empty.

@@ -193,6 +193,10 @@ func (l *Loop[Obj]) prepareCommit(tasks []task[Obj], attempts []attempt[Obj]) (n
 			a.news = false
 		case a.news:
 			news++
+			if t.err == errGoexit {
+				// It may be the row itself: the goroutine may have ended before there was a clone.
+				t.object = l.cfg.Clone(a.row)
+			}
 			t.object = l.cfg.SetStatus(t.object, a.status(at))
 		default:
 			t.object = a.row

@@ -97,6 +97,9 @@ type Loop[Obj comparable] struct {
 	mayComplain *rate.Limiter
 	// pooled: operations run in the pool, or did until it is empty.
 	pooled bool
+	// torn: the loop has ended in the middle of a round, so that it is not known what of that
+	// is owed.
+	torn bool
 }
 
 var _ Reconciler[int] = (*Loop[int])(nil)
@@ -268,8 +271,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	}
 	// A program that sees the first row Done finds figures.
 	l.metrics.ReconciliationErrors(0, 0)
-	if returned(func() { l.loop(ctx) }) {
-		l.finish(ctx)
+	if returned(func() { l.loop(ctx); l.finish(ctx) }) {
 		return nil
 	}
 	// The loop cannot go on: what has called runtime.Goexit may have left anything behind.
@@ -314,28 +316,47 @@ func (l *Loop[Obj]) loop(ctx context.Context) {
 }
 
 // exited ends a loop whose goroutine was ended by a function of the program. The outcomes of
-// what had been run in this round are written.
+// what had been run in this round are written, and of what workers are running, as far as the
+// functions that this takes do not end their goroutine as well.
 func (l *Loop[Obj]) exited(ctx context.Context) error {
-	r := Round{Reason: ReasonStop, Started: time.Now()}
-	what := "a function of the program"
+	err := fmt.Errorf("reconciler %q has ended in %s: %w", l.opts.name, l.exitedIn(), errGoexit)
+	l.log.Error("the reconciler has ended", "error", err)
+	// Before the wait for workers, which may be long.
+	l.reporter.ended(err)
+	l.torn = l.doing != doingPrune
+	if l.doing == doingBatch {
+		l.torn = !returned(l.completeLast)
+	}
+	// What else there is of a round is completed, or cannot be.
+	l.recycle()
+	returned(func() { l.finish(ctx) })
+	l.pool.stop()
+	l.pool.wg.Wait()
+	return err
+}
+
+// exitedIn names the call that has ended the goroutine of the loop.
+func (l *Loop[Obj]) exitedIn() string {
 	switch l.doing {
 	case doingBatch:
 		for i := range l.batch.tasks {
 			if t := &l.batch.tasks[i]; t.err == errGoexit {
-				what = fmt.Sprintf("%s of %s", t.operation(), l.nameOf(l.batch.attempts[i].row))
-				break
+				return fmt.Sprintf("%s of %s", t.operation(), l.nameOf(l.batch.attempts[i].row))
 			}
 		}
-		l.complete(&r, &l.batch)
 	case doingPrune:
-		what = "prune"
+		return "prune"
 	}
+	return "a function of the program"
+}
+
+// completeLast completes the batch in which the loop has ended.
+func (l *Loop[Obj]) completeLast() {
+	r := Round{Reason: ReasonStop, Started: time.Now()}
+	l.complete(&r, &l.batch)
 	l.account(&r)
-	l.finish(ctx)
-	err := fmt.Errorf("reconciler %q has ended in %s: %w", l.opts.name, what, errGoexit)
-	l.log.Error("the reconciler has ended", "error", err)
-	l.reporter.ended(err)
-	return err
+	l.count()
+	l.report(&r, l.cfg.DB.ReadTxn(), l.began)
 }
 
 // doing is what of the program's the goroutine of the loop is in.

@@ -31,9 +31,10 @@ type flight[Obj any] struct {
 
 	// The rest is guarded by the pool's lock. A flight that has started is stuck at a time,
 	// if it is still running: it ignores its deadline, or has none and runs long. left: it
-	// was left behind, and another may run in its place. named: health names it.
-	started, stuckAt   time.Duration
-	stuck, left, named bool
+	// was left behind, and another may run in its place. named: health names it. deadline: the
+	// call that it is in has one, whatever the settings say by now.
+	started, stuckAt             time.Duration
+	stuck, left, named, deadline bool
 
 	// one is where the slices are of a flight of one operation: there is one flight for
 	// each object then, and it takes one piece of memory.
@@ -244,7 +245,7 @@ func (p *pool[Obj]) run(ctx context.Context, x executor[Obj], f *flight[Obj]) {
 
 func (p *pool[Obj]) start(f *flight[Obj]) {
 	f.started = p.now()
-	f.stuckAt = f.started + p.patience
+	f.stuckAt, f.deadline = f.started+p.patience, p.deadline
 	p.running = append(p.running, f)
 }
 
@@ -253,7 +254,7 @@ func (p *pool[Obj]) start(f *flight[Obj]) {
 func (p *pool[Obj]) further(f *flight[Obj]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f.stuckAt = p.now() + p.patience
+	f.stuckAt, f.deadline = p.now()+p.patience, p.deadline
 	return !f.stuck
 }
 
@@ -309,6 +310,13 @@ func (p *pool[Obj]) onlyLeft() bool {
 	return p.inFlight == p.left
 }
 
+// hangs reports whether a flight is stuck that was not left behind.
+func (p *pool[Obj]) hangs() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.running, func(f *flight[Obj]) bool { return f.stuck && !f.left })
+}
+
 // nextStuck returns when the next flight will be stuck, or is to be named. One that has not
 // begun may be by then: nothing else would wake the loop for it.
 func (p *pool[Obj]) nextStuck() (at time.Duration, ok bool) {
@@ -356,7 +364,7 @@ func (p *pool[Obj]) overdue(ctx context.Context) (stuck []*flight[Obj]) {
 			f.stuck = true
 			stuck = append(stuck, f)
 		}
-		if !f.left && p.deadline && p.left < p.maxLeft {
+		if !f.left && f.deadline && p.left < p.maxLeft {
 			f.left = true
 			p.left++
 			p.everLeft++

@@ -23,7 +23,7 @@ type pruner[Obj any] struct {
 	// called: somebody has called Prune; approved: the next sweep has no budget.
 	called, approved bool
 	// gated: there is no sweep before everything up to the revision of gate has been
-	// attempted.
+	// attempted, or is stuck.
 	gated bool
 	gate  statedb.Revision
 	// draining: nothing is started, so that the workers get idle, since drainedFrom
@@ -64,13 +64,18 @@ const (
 )
 
 // drained reports whether no operation is running, but for those that were left behind, so
-// that a prune does not overlap any. If some are, it holds new work back.
+// that a prune does not overlap any. If some are, it holds new work back, but not for one that
+// hangs: then a prune comes when it is back.
 func (l *Loop[Obj]) drained(now time.Duration) bool {
 	p := &l.pruner
 	switch {
 	case l.pool.onlyLeft():
 		p.callOff()
 		return true
+	case l.pool.hangs():
+		// It may never come back.
+		p.callOff()
+		p.notBefore = now + long
 	case p.draining && now >= p.drainedFrom+p.hold:
 		p.draining = false
 		p.notBefore = now + holdShare*p.hold

@@ -99,7 +99,21 @@ type refresher[Obj any] struct {
 // refresh is the job that marks Done objects as Refreshing when their status is older
 // than the refresh interval. It walks the table in revision order, the longest
 // unwritten first, and stops at the first that is too young.
+//
+// If a function of the program ends its goroutine, the job ends with an error, and the loop goes
+// on without.
 func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
+	if returned(func() { l.refreshUntil(ctx, health) }) {
+		return nil
+	}
+	err := fmt.Errorf("reconciler %q: refreshing has ended in a function of the program: %w", l.opts.name, errGoexit)
+	l.log.Error("refreshing has ended", "error", err)
+	health.Degraded("Refreshing has ended", err)
+	return err
+}
+
+// refreshUntil refreshes until ctx or the loop ends.
+func (l *Loop[Obj]) refreshUntil(ctx context.Context, health cell.Health) {
 	on := false
 	for ctx.Err() == nil && !l.stopped() {
 		set := l.settings.Load()
@@ -116,7 +130,6 @@ func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
 		ended()
 		end()
 	}
-	return nil
 }
 
 // refreshEvery refreshes until ctx or the loop ends: what is old enough, if there is an
@@ -165,8 +178,10 @@ func (l *Loop[Obj]) refreshDue(ctx context.Context, r *refresher[Obj]) (next tim
 		case <-l.ended:
 			return 0, false
 		}
-		took := time.Since(began)
-		longest, done := g.calls()
+		longest, spent, done := g.calls()
+		// To wait for the end of a pause, say, takes nothing of the loop's time. What commits
+		// take of it is not known.
+		took := min(time.Since(began), spent+refreshGather)
 		r.sizes.ran(len(r.batch), took, longest, done)
 		clear(r.batch)
 		r.batch = r.batch[:0]

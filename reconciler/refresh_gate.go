@@ -27,17 +27,17 @@ type refreshGate struct {
 	// when it is through, nil if nobody waits.
 	after, upTo statedb.Revision
 	through     chan struct{}
-	// longest is the longest call with refreshes since the gate was opened, and done that
-	// some of what it was for succeeded.
-	longest time.Duration
-	done    bool
+	// longest is the longest call with refreshes since the gate was opened, spent is how long
+	// all of them took, and done that some of what they were for succeeded.
+	longest, spent time.Duration
+	done           bool
 }
 
 // begin opens the gate: it is called before a batch is marked.
 func (g *refreshGate) begin() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.seen, g.tipUpTo, g.longest, g.done = 0, 0, 0, false
+	g.seen, g.tipUpTo, g.longest, g.spent, g.done = 0, 0, 0, 0, false
 	g.open.Store(true)
 }
 
@@ -56,12 +56,12 @@ func (g *refreshGate) wait(after, upTo statedb.Revision) <-chan struct{} {
 	return through
 }
 
-// calls returns the longest call for what the gate was opened for, zero if there was none, and
-// whether some of it succeeded.
-func (g *refreshGate) calls() (longest time.Duration, done bool) {
+// calls returns the longest call for what the gate was opened for, zero if there was none, how
+// long all of these took, and whether some of it succeeded.
+func (g *refreshGate) calls() (longest, spent time.Duration, done bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.longest, g.done
+	return g.longest, g.spent, g.done
 }
 
 // check lets the refresher through if the time has come. It is called with the lock.
@@ -98,10 +98,17 @@ func (l *Loop[Obj]) tellRefresherOf(b *batch[Obj]) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	var longest, all time.Duration
 	for i := range b.tasks {
 		if b.attempts[i].cause == causeRefresh {
-			g.longest = max(g.longest, b.tasks[i].took, 1)
+			longest = max(longest, b.tasks[i].took, 1)
+			all += b.tasks[i].took
 			g.done = g.done || b.tasks[i].err == nil
 		}
 	}
+	if l.batches() {
+		// Each object took what its call did.
+		all = longest
+	}
+	g.longest, g.spent = max(g.longest, longest), g.spent+all
 }

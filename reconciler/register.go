@@ -89,10 +89,10 @@ func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj],
 	if l.opts.RefreshInterval > 0 {
 		l.refreshing = make(chan struct{})
 		params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), keepingHealth(l.reconcile)))
-		params.JobGroup.Add(job.OneShot(l.scoped("refresh"), func(ctx context.Context, health cell.Health) error {
+		params.JobGroup.Add(job.OneShot(l.scoped("refresh"), keepingHealth(func(ctx context.Context, health cell.Health) error {
 			close(l.refreshing)
 			return l.refresh(ctx, health)
-		}))
+		})))
 		return l, nil
 	}
 	// There is no job for what is off, but it may be turned on later.

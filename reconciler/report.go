@@ -77,8 +77,10 @@ type reporter struct {
 
 	mu   sync.Mutex
 	told bool
+	// over: the loop has ended with an error, and nothing else is told.
+	over bool
 	last condition
-	// examples are those of the last condition.
+	// examples are those of the last condition, without the call.
 	examples error
 }
 
@@ -86,31 +88,46 @@ type reporter struct {
 func (r *reporter) tell(now condition, examples func() error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.told && now == r.last {
+	if r.over || r.told && now == r.last {
 		return
 	}
 	r.told, r.last, r.examples = true, now, nil
-	if !now.wrong() {
-		r.health.OK(now.fine())
-		return
+	if now.wrong() {
+		r.examples = examples()
 	}
-	r.examples = examples()
-	r.health.Degraded(strings.Join(now.problems(), ", "), r.examples)
+	r.say(r.examples)
 }
 
-// tellCall tells health of a call that the loop has been in for long.
+// tellCall tells health of a call that the loop has been in for long, beside what it has been
+// told; of none if the call is empty.
 func (r *reporter) tellCall(call string) {
 	r.mu.Lock()
-	now, examples := r.last, r.examples
-	r.mu.Unlock()
-	now.call = call
-	r.tell(now, func() error { return errors.Join(errors.New(call), examples) })
+	defer r.mu.Unlock()
+	if r.over || call == r.last.call {
+		return
+	}
+	r.last.call = call
+	examples := r.examples
+	if call != "" {
+		examples = errors.Join(errors.New(call), examples)
+	}
+	r.say(examples)
 }
 
-// ended tells health that the loop has ended with an error.
+// say tells health of the last condition. It is called with the lock.
+func (r *reporter) say(examples error) {
+	if !r.last.wrong() {
+		r.health.OK(r.last.fine())
+		return
+	}
+	r.health.Degraded(strings.Join(r.last.problems(), ", "), examples)
+}
+
+// ended tells health that the loop has ended with an error. It is the last that health is told.
 func (r *reporter) ended(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.over = true
 	r.health.Degraded("The reconciler has ended", err)
 }
 

@@ -57,7 +57,7 @@ func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan
 	}
 	l.doing = doingBatch
 	l.watchdog.begin(l, from)
-	l.executor.execute(ctx, txn, b.tasks[:permitted], b.attempts[:permitted], nil)
+	l.executor.execute(ctx, txn, b.tasks[:permitted], b.attempts[:permitted], l.beginCall)
 	l.watchdog.end()
 	l.doing = doingNothing
 	took, planned := l.now()-from, len(b.tasks)
@@ -67,6 +67,12 @@ func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan
 	}
 	l.pace.commitTook = r.CommitTook
 	return ran
+}
+
+// beginCall notes that the loop begins another call of a batch.
+func (l *Loop[Obj]) beginCall() bool {
+	l.watchdog.begin(l, l.now())
+	return true
 }
 
 // complete takes in what came of a batch: it gives back what was not run, writes the

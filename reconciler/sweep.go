@@ -154,11 +154,11 @@ func (l *Loop[Obj]) list(ctx context.Context, txn statedb.ReadTxn, record *Prune
 }
 
 // sweepDue reports whether there may be a sweep, if that is what prunes: not before every
-// object that the table had when it was initialised has been attempted. Nothing need wake
-// the loop for it: what is attempted in a round opens the gate at the end of that.
+// object that the table had when it was initialised has been attempted, or is stuck. Nothing
+// need wake the loop for it: what is attempted in a round opens the gate at the end of that.
 func (l *Loop[Obj]) sweepDue() bool {
 	p := &l.pruner
-	if p.gated && l.core.Attempted(l.observer.revision) >= p.gate {
+	if p.gated && l.core.AttemptedButStuck(l.observer.revision) >= p.gate {
 		p.gated = false
 	}
 	return !p.gated

@@ -249,6 +249,9 @@ func (b *books[Obj]) upTo(until statedb.Revision) account[Obj] {
 // publish tells those who wait how far the loop has come. It is called at the end of a
 // round, while what was run in it is still known.
 func (l *Loop[Obj]) publish() {
+	if l.torn {
+		return
+	}
 	l.objectWaits.round(l)
 	low := l.core.LowWatermark()
 	over := l.progress.publish(l.core.Attempted(l.observer.revision), low, l.observer.wanted)

@@ -18,6 +18,8 @@ type watchdog struct {
 	since, patience time.Duration
 	timer           *time.Timer
 	set, stopped    bool
+	// told: health names a call.
+	told bool
 }
 
 // watched is what a watchdog has to know of its loop.
@@ -25,15 +27,21 @@ type watched interface {
 	now() time.Duration
 	// busy names the call that is being made, empty if there is none.
 	busy() string
+	// tellCall tells health of a call, of none if it is empty.
 	tellCall(call string)
 	patience() time.Duration
 }
 
-// begin notes that calls are made from now on.
+// begin notes that calls are made from now on. If health names one that was made before, it is
+// told that this is over: else that is for the report of the round.
 func (w *watchdog) begin(l watched, now time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.since, w.patience = max(1, now), max(long, l.patience())
+	if w.told {
+		w.told = false
+		l.tellCall("")
+	}
 	if w.set || w.stopped {
 		return
 	}
@@ -65,6 +73,7 @@ func (w *watchdog) look(l watched) {
 		w.set = true
 		w.timer.Reset(rest)
 	} else if call := l.busy(); call != "" {
+		w.told = true
 		l.tellCall(call)
 	}
 }

@@ -64,6 +64,8 @@ func (c *Core[Obj]) occupy(e *entry[Obj]) bool {
 		return true
 	}
 	c.move(e, Queued)
+	// The other may be stuck: another is to probe.
+	c.unprobe(c.round.now, e, void)
 	g.waiting.pushBack(e)
 	return false
 }

@@ -56,6 +56,11 @@ func (o *outlook) takeOverKey(t testingT, c *Core[row], k *modelKey, planned boo
 		k.park()
 		m.unprobe(k, m.round.now, void)
 	case Tripped:
+		if k.probe && o.nudged[k] {
+			// It had to wait for its group, which then moved on.
+			m.unprobe(k, m.round.now, void)
+			barred = k.from == Retry && m.barred(k)
+		}
 		require.True(t, barred && !m.isPaused(k), "%q is not to be held back", k.key)
 		k.rest(Tripped)
 	case Queued:
@@ -65,7 +70,12 @@ func (o *outlook) takeOverKey(t testingT, c *Core[row], k *modelKey, planned boo
 		require.True(t, m.grouping && k.obj.group != "", "%q has no group to wait for", k.key)
 		require.True(t, !barred && !m.isPaused(k), "%q is not to wait for its group", k.key)
 		k.rest(Queued)
+		m.unprobe(k, m.round.now, void)
 	default:
+		if k.probe && o.nudged[k] && e.probe == 0 {
+			// It had to wait for its group, which then moved on.
+			m.unprobe(k, m.round.now, void)
+		}
 		same(t, k.from, e.state, "%q was not planned", k.key)
 		if k.state == Queued && e.state == Ready {
 			k.ready()

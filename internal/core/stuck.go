@@ -32,6 +32,18 @@ func (c *Core[Obj]) setStuck(e *entry[Obj], stuck bool) {
 // NumStuck returns how many keys are in flight with an operation that is stuck.
 func (c *Core[Obj]) NumStuck() int { return c.stuck }
 
+// AttemptedButStuck is [Core.Attempted] for those who do not wait for what is stuck: that counts as
+// attempted. O(stuck).
+func (c *Core[Obj]) AttemptedButStuck(observed uint64) uint64 {
+	c.untried.Ascend(func(t trying[Obj], since int64) bool {
+		if !t.stuck {
+			observed = min(observed, uint64(since)-1)
+		}
+		return t.stuck
+	})
+	return observed
+}
+
 // Refreshing returns how many refreshes are ready or in flight, without those that are stuck.
 func (c *Core[Obj]) Refreshing() int {
 	return c.lanes[Refresh].size + c.flyingRefreshes - c.stuckRefreshes

@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// everyExit runs a test of a loop that ends by itself, with each kind of operations, with one
+// worker and with four.
+func everyExit(t *testing.T, test func(e *env, cfg reconciler.Config[*object]), opts ...reconciler.Option) {
+	for _, kind := range []string{"single", "batches", "rounds"} {
+		for _, workers := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%s, %d worker(s)", kind, workers), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					e := newEnv(t)
+					cfg := e.config(append([]reconciler.Option{
+						reconciler.WithoutPruning(), reconciler.WithConcurrency(workers),
+					}, opts...)...)
+					operate(kind)(e, &cfg)
+					test(e, cfg)
+				})
+			})
+		}
+	}
+}
+
+// hasEnded requires that the loop has ended with an error, and that health says so last.
+func (e *env) hasEnded(err error) {
+	e.Helper()
+	require.ErrorContains(e, err, goexitText)
+	level, message, told := e.health.now()
+	require.Equal(e, cell.StatusDegraded, level)
+	require.Equal(e, "The reconciler has ended", message)
+	require.ErrorContains(e, err, told.Error())
+}
+
+// Whatever function of the program calls runtime.Goexit while the loop is in it, and however
+// often, Run returns an error, health is Degraded, and those who wait are told.
+func TestFunctionThatCallsGoexitEndsTheLoopWithAnError(t *testing.T) {
+	exit := func(o *object) bool {
+		if o.ID == 20 {
+			runtime.Goexit()
+		}
+		return false
+	}
+	// Some operations are out when the loop ends, others have landed, some wait for a worker.
+	lasting := func(c call) time.Duration { return time.Duration(1+c.id%3) * time.Second }
+	for name, set := range map[string]func(cfg *reconciler.Config[*object]){
+		"SetStatus": func(cfg *reconciler.Config[*object]) {
+			cfg.SetStatus = func(o *object, s reconciler.Status) *object { exit(o); return o.SetStatus(s) }
+		},
+		"GetStatus": func(cfg *reconciler.Config[*object]) {
+			cfg.GetStatus = func(o *object) reconciler.Status { exit(o); return o.GetStatus() }
+		},
+		"Class": func(cfg *reconciler.Config[*object]) {
+			cfg.Options = append(cfg.Options, reconciler.WithBreaker(reconciler.Breaker{
+				Class: func(error) string { runtime.Goexit(); return "" },
+			}))
+		},
+		"PauseObjects": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			everyExit(t, func(e *env, cfg reconciler.Config[*object]) {
+				if set != nil {
+					set(&cfg)
+				}
+				e.target.lasting(lasting)
+				if name == "Class" {
+					e.target.failing("no")
+				}
+				err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) {
+					if set == nil {
+						loop.PauseObjects(exit)
+					}
+					e.put(1, ids(1, 9)...)
+					time.Sleep(1500 * time.Millisecond)
+					_, err := loop.Wait(e.Context(), e.put(1, 20), reconciler.Applied)
+					require.ErrorIs(e, err, reconciler.ErrStopped)
+				})
+				e.hasEnded(err)
+			})
+		})
+	}
+}
+
+// An operation that ends the loop, and a function that is called for its outcome and does so as
+// well, end it once.
+func TestGoexitInAnOperationAndInClassEndsTheLoopWithAnError(t *testing.T) {
+	everyExit(t, func(e *env, cfg reconciler.Config[*object]) {
+		e.target.exiting(func(c call) bool { return c.id == 3 })
+		e.hasEnded(e.runEnds(cfg, func(*reconciler.Loop[*object]) { e.put(1, ids(1, 9)...) }))
+	}, reconciler.WithBreaker(reconciler.Breaker{Class: func(error) string { runtime.Goexit(); return "" }}))
+}
+
+// The operation that ended the loop is counted once.
+func TestGoexitInLineIsCountedOnce(t *testing.T) {
+	for _, kind := range operationKinds {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEnv(t)
+			cfg := e.config(reconciler.WithoutPruning())
+			if kind.change != nil {
+				kind.change(e, &cfg)
+			}
+			e.target.exiting(func(c call) bool { return c.id == 1 })
+			var loop *reconciler.Loop[*object]
+			e.hasEnded(e.runEnds(cfg, func(l *reconciler.Loop[*object]) { loop = l; e.put(1, 1) }))
+			require.EqualValues(t, 1, loop.Figures().Updates.Failed)
+		})
+	}
+}
+
+// A worker whose goroutine ends while it copies an object has not run its operation, which
+// fails as any other does. The row in the table is not touched.
+func TestGoexitInCloneOnAWorkerIsAFailure(t *testing.T) {
+	var exits atomic.Int32
+	for _, kind := range []string{"single", "batches", "rounds"} {
+		var p passes
+		inBubble(t, func(e *env) {
+			exits.Store(1)
+			e.put(1, ids(1, 5)...)
+			e.pass(20 * time.Millisecond)
+			require.Contains(e, e.get(3).Status.GetError(), goexitText)
+			e.pass(time.Minute)
+			e.eachDone()
+			require.Less(e, p.Load(), int64(100), "passes")
+		}, func(e *env, cfg *reconciler.Config[*object]) {
+			operate(kind)(e, cfg)
+			cfg.Clone = func(o *object) *object {
+				if o.ID == 3 && exits.CompareAndSwap(1, 0) {
+					runtime.Goexit()
+				}
+				return o.Clone()
+			}
+			p.count(e, cfg)
+		}, reconciler.WithConcurrency(4), reconciler.WithoutPruning())
+	}
+}
+
+// A loop that has ended while an operation is stuck waits for that, and health does not.
+func TestHealthSaysThatTheLoopHasEndedBesideAStuckOperation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		cfg := e.config(reconciler.WithoutPruning(), reconciler.WithConcurrency(4), reconciler.WithTimeout(time.Second))
+		stuck := e.target.stick(1)
+		before := e.target.before
+		e.target.before = func(ctx context.Context, c call) {
+			if c.op == "prune" {
+				runtime.Goexit()
+			}
+			before(ctx, c)
+		}
+		err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) {
+			e.put(1, 1)
+			e.pass(10 * time.Second)
+			loop.Prune()
+			e.pass(time.Hour)
+			_, message, _ := e.health.now()
+			require.Equal(t, "The reconciler has ended", message)
+			stuck.free(1)
+		})
+		e.hasEnded(err)
+		e.eachDone()
+	})
+}
+
+// A function that ends the goroutine of the refresher ends refreshing, and nothing else: Run
+// returns an error when it is stopped, and health of the refresher says so at once.
+func TestGoexitInTheRefresherIsAnErrorOfRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		cfg := e.config(reconciler.WithoutPruning(), reconciler.WithRefreshing(time.Hour, nil))
+		refreshing := &refreshHealth{health: e.health}
+		cfg.Health = refreshing
+		cfg.Clone = func(o *object) *object {
+			if o.ID == 3 && o.Status.Kind == reconciler.StatusKindDone {
+				runtime.Goexit()
+			}
+			return o.Clone()
+		}
+		loop, err := reconciler.New(cfg)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- loop.Run(ctx) }()
+		e.put(1, ids(1, 5)...)
+		e.pass(2 * time.Hour)
+		level, message, told := refreshing.refresher.now()
+		require.Equal(t, cell.StatusDegraded, level)
+		require.Equal(t, "Refreshing has ended", message)
+		e.put(2, 1)
+		e.pass(time.Second)
+		require.Equal(t, reconciler.StatusKindDone, e.kind(1))
+		cancel()
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			require.ErrorContains(t, err, goexitText)
+			require.ErrorContains(t, err, told.Error())
+		default:
+			t.Fatal("Run does not return")
+		}
+	})
+}
+
+// refreshHealth keeps the health of the refresher.
+type refreshHealth struct {
+	*health
+	refresher health
+}
+
+func (h *refreshHealth) NewScope(name string) cell.Health {
+	if name == "refresh" {
+		return &h.refresher
+	}
+	return h.health
+}
+
+// A refresh of all misses no object whose turn it is when the settings of refreshing change.
+func TestRefreshOfAllOutlivesReconfigure(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.put(1, ids(1, 20)...)
+		e.pass(time.Second)
+		e.target.take()
+		_, err := e.loop.Refresh(e.Context())
+		require.NoError(e, err)
+		e.pass(2500 * time.Millisecond)
+		e.set(func(s *reconciler.Settings) { s.RefreshLimiter = nil })
+		e.pass(time.Minute)
+		got := map[uint64]int{}
+		for _, c := range e.target.take() {
+			got[c.id]++
+		}
+		for _, id := range ids(1, 20) {
+			require.Equal(e, 1, got[id], "object %d", id)
+		}
+	}, reconciler.WithRefreshing(0, rate.NewLimiter(1, 1)))
+}
+
+// A refresh that waits for the end of a pause has taken none of the loop's time, so that the
+// next comes as soon as without.
+func TestRefreshAfterAPauseIsNotPutOff(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.put(1, ids(1, 20)...)
+		e.pass(time.Second)
+		e.target.take()
+		e.loop.Pause()
+		_, err := e.loop.Refresh(e.Context())
+		require.NoError(e, err)
+		e.pass(8 * time.Hour)
+		e.loop.Resume()
+		e.pass(time.Second)
+		require.Len(e, e.target.take(), 20)
+		_, err = e.loop.Refresh(e.Context())
+		require.NoError(e, err)
+		e.pass(time.Second)
+		require.Len(e, e.target.take(), 20)
+	})
+}
+
+// 6: a prune that is due while an operation hangs which may not be left behind holds back nobody
+// else for long, however long that hangs. It comes when the operation is back.
+func TestPruneHoldsNothingBackForAHungOperation(t *testing.T) {
+	for _, opts := range [][]reconciler.Option{
+		nil, {reconciler.WithTimeout(10 * time.Second), reconciler.WithMaxStuck(0)},
+	} {
+		for _, kind := range operationKinds {
+			var p passes
+			inBubble(t, func(e *env) {
+				prunes := e.target.pruneTimes()
+				stuck := e.target.stick(1)
+				e.put(1, 1)
+				e.pass(time.Second)
+				e.loop.Prune()
+				e.pass(time.Second)
+				var longest time.Duration
+				for i := range 200 {
+					start := time.Now()
+					e.put(i, 2)
+					for e.kind(2) != reconciler.StatusKindDone {
+						e.pass(10 * time.Millisecond)
+					}
+					longest = max(longest, time.Since(start))
+					e.pass(time.Minute)
+				}
+				require.Less(e, longest, 15*time.Second)
+				require.Empty(e, prunes())
+				require.Less(e, p.during(func() { e.pass(time.Hour) }), int64(100), "passes in an hour")
+				stuck.free(1)
+				e.pass(time.Second)
+				require.Len(e, prunes(), 1)
+				e.eachDone()
+			}, func(e *env, cfg *reconciler.Config[*object]) {
+				if kind.change != nil {
+					kind.change(e, cfg)
+				}
+				p.count(e, cfg)
+			}, append(opts, reconciler.WithConcurrency(4), reconciler.WithPruning(24*365*time.Hour))...)
+		}
+	}
+}
+
+// A key that is to probe for the breaker of its class, and waits for another of its group, which
+// is stuck, is no probe any more: another probes, and the breaker closes when the target is up.
+func TestProbeBehindAStuckOperationOfItsGroupIsReplaced(t *testing.T) {
+	for _, kind := range operationKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				down := func(c call) error {
+					if c.id >= 10 {
+						return errors.New("down")
+					}
+					return nil
+				}
+				e.target.deciding(down)
+				for _, id := range ids(10, 12) {
+					e.putIn("a", 1, id)
+				}
+				for _, id := range ids(13, 20) {
+					e.putIn(fmt.Sprint(id), 1, id)
+				}
+				e.pass(100 * time.Millisecond)
+				_, message, _ := e.health.now()
+				require.Contains(e, message, "breaker open")
+				stuck := e.target.stick(1)
+				e.putIn("a", 1, 1)
+				e.pass(10 * time.Minute)
+				e.target.deciding(nil)
+				e.pass(10 * time.Second)
+				require.Empty(e, e.notDone(ids(13, 20)...))
+				_, message, _ = e.health.now()
+				require.NotContains(e, message, "breaker")
+				stuck.free(1)
+				e.pass(time.Minute)
+				e.eachDone()
+			}, kind.change, reconciler.WithConcurrency(4), reconciler.WithTimeout(time.Second), reconciler.WithSerialBy(byNote),
+				reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning(),
+				reconciler.WithBreaker(reconciler.Breaker{
+					Failures: 3, Probes: 1, MaxInterval: time.Second, Class: func(error) string { return "down" },
+				}))
+		})
+	}
+}
+
+// deleteAndPut makes one round have a deletion and an update, each a call of its own.
+func (e *env) deleteAndPut() {
+	e.write(func(wtxn statedb.WriteTxn) {
+		_, _, err := e.table.Delete(wtxn, &object{ID: 1})
+		require.NoError(e, err)
+		_, _, err = e.table.Insert(wtxn, &object{ID: 2, Value: 1, Status: reconciler.StatusPending()})
+		require.NoError(e, err)
+	})
+}
+
+// Each of two calls for a batch in line has a minute before it is named.
+func TestTwoCallsOfABatchAreNotNamedForTheirSum(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		inBubble(t, func(e *env) {
+			e.put(1, 1)
+			e.pass(time.Second)
+			e.target.takes(40 * time.Second)
+			e.deleteAndPut()
+			e.pass(5 * time.Minute)
+			for _, told := range e.health.history() {
+				require.NotContains(e, told, "stuck")
+			}
+			e.eachDone()
+		}, operate("batches"), reconciler.WithoutPruning(), reconciler.WithConcurrency(workers))
+	}
+}
+
+// Of two calls that hang one after the other, in one round, health names the one that does.
+func TestSecondHungCallOfARoundIsNamedAlone(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Second)
+		e.target.takes(40 * time.Minute)
+		e.deleteAndPut()
+		for i, call := range []string{"delete of ", "update of "} {
+			e.pass(10 * time.Minute)
+			_, message, err := e.health.now()
+			require.Equal(e, "1 operation(s) stuck", message)
+			require.ErrorContains(e, err, call)
+			require.Equal(e, 1, strings.Count(err.Error(), "running since"), err)
+			require.Len(e, e.health.history(), []int{3, 5}[i], "%v", e.health.history())
+			e.pass(30*time.Minute + time.Second)
+			level, message, _ := e.health.now()
+			require.Equal(e, cell.StatusOK, level, "the call is back: %s", message)
+		}
+		e.eachDone()
+	}, operate("batches"), reconciler.WithoutPruning())
+
+	// An update and the prune after it.
+	inBubble(t, func(e *env) {
+		e.target.mu.Lock()
+		e.target.before = func(context.Context, call) { time.Sleep(40 * time.Minute) }
+		e.target.mu.Unlock()
+		e.loop.Pause()
+		e.put(1, 1)
+		e.loop.Prune()
+		e.loop.Resume()
+		for _, call := range []string{"update of ", "prune, "} {
+			e.pass(10 * time.Minute)
+			_, message, err := e.health.now()
+			require.Equal(e, "1 operation(s) stuck", message)
+			require.ErrorContains(e, err, call)
+			require.Equal(e, 1, strings.Count(err.Error(), "running since"), err)
+			e.pass(30*time.Minute + time.Second)
+			level, message, _ := e.health.now()
+			require.Equal(e, cell.StatusOK, level, "the call is back: %s", message)
+		}
+		e.eachDone()
+	}, nil)
+}
+
+// An operation of the initial load that is stuck does not keep the first sweep waiting, nor those
+// after it.
+func TestFirstSweepDoesNotWaitForStuckOperations(t *testing.T) {
+	loading(t, func(e *env, s *lister, done func()) {
+		stuck := e.target.stick(1)
+		s.strays(100)
+		e.put(1, 1, 2)
+		e.pass(time.Millisecond)
+		done()
+		e.pass(stuckAfter - 2*time.Millisecond)
+		require.Empty(e, listings(time.Now(), s.take()))
+		e.pass(10 * time.Millisecond)
+		require.Len(e, listings(time.Now(), s.take()), 1)
+		e.pass(time.Minute)
+		require.NotContains(e, e.target.holds(), uint64(100))
+		stuck.free(1)
+		e.pass(time.Minute)
+		e.eachDone()
+	}, reconciler.WithTimeout(time.Second), reconciler.WithMaxStuck(2), reconciler.WithRoundLimits(1, nil))
+}
+
+// 9: a call that was begun without a deadline has none to ignore when a timeout is set meanwhile:
+// it is not left behind, and no prune overlaps it.
+func TestCallWithoutADeadlineIsNotLeftBehindWhenATimeoutIsSet(t *testing.T) {
+	for _, kind := range operationKinds {
+		inBubble(t, func(e *env) {
+			e.target.taking(func(c call) time.Duration {
+				if c.id == 1 {
+					return 5 * time.Minute
+				}
+				return 0
+			})
+			e.put(1, 1)
+			e.pass(time.Second)
+			e.set(func(s *reconciler.Settings) { s.Timeout = time.Second })
+			e.loop.Prune()
+			e.pass(4 * time.Minute)
+			_, _, err := e.health.now()
+			require.ErrorContains(e, err, "takes long")
+			e.pass(2 * time.Minute)
+			require.Contains(e, e.target.calls(), "prune(1)")
+			e.eachDone()
+		}, kind.change, reconciler.WithConcurrency(4))
+	}
+}
