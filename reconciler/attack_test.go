@@ -406,15 +406,8 @@ func TestSecondHungCallOfARoundIsNamedAlone(t *testing.T) {
 		e.eachDone()
 	}, operate("batches"), reconciler.WithoutPruning())
 
-	// An update and the prune after it.
+	// The first update, and the prune after it.
 	inBubble(t, func(e *env) {
-		e.target.mu.Lock()
-		e.target.before = func(context.Context, call) { time.Sleep(40 * time.Minute) }
-		e.target.mu.Unlock()
-		e.loop.Pause()
-		e.put(1, 1)
-		e.loop.Prune()
-		e.loop.Resume()
 		for _, call := range []string{"update of ", "prune, "} {
 			e.pass(10 * time.Minute)
 			_, message, err := e.health.now()
@@ -426,7 +419,10 @@ func TestSecondHungCallOfARoundIsNamedAlone(t *testing.T) {
 			require.Equal(e, cell.StatusOK, level, "the call is back: %s", message)
 		}
 		e.eachDone()
-	}, nil)
+	}, func(e *env, _ *reconciler.Config[*object]) {
+		e.target.before = func(context.Context, call) { time.Sleep(40 * time.Minute) }
+		e.put(1, 1)
+	})
 }
 
 // An operation of the initial load that is stuck does not keep the first sweep waiting, nor those
