@@ -33,11 +33,11 @@ type refreshGate struct {
 	done           bool
 }
 
-// begin opens the gate: it is called before a batch is marked.
+// begin opens the gate: it is called before a batch is marked. A wait before that was given up.
 func (g *refreshGate) begin() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.seen, g.tipUpTo, g.longest, g.spent, g.done = 0, 0, 0, 0, false
+	g.seen, g.tipUpTo, g.longest, g.spent, g.done, g.through = 0, 0, 0, 0, false, nil
 	g.open.Store(true)
 }
 
