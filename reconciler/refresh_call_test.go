@@ -44,7 +44,7 @@ func TestRefreshOfAllOutlivesAChangeOfItsLimiter(t *testing.T) {
 			require.Equal(e, []string{"refresh(1)"}, e.target.calls(), "the next has to wait")
 			e.set(func(s *reconciler.Settings) { s.RefreshLimiter = nil })
 			e.pass(time.Second)
-			require.Equal(e, []string{"refresh(2)", "refresh(3)", "refresh(4)", "refresh(5)"}, e.target.calls())
+			require.ElementsMatch(e, []string{"refresh(2)", "refresh(3)", "refresh(4)", "refresh(5)"}, e.target.calls())
 		}, nil, reconciler.WithConcurrency(workers), reconciler.WithRefreshing(0, rate.NewLimiter(rate.Every(time.Minute), 1)))
 	}
 }
