@@ -171,10 +171,27 @@ func (s *slot) reconfigure() {
 		set(func(set *reconciler.Settings) { set.OperationLimiter = l })
 	default:
 		interval := pick(rng, 0, 5*time.Millisecond, 100*time.Millisecond)
+		if interval > 0 {
+			interval = s.refreshInterval(interval)
+		}
 		if l := limiter(); s.refreshes {
 			set(func(set *reconciler.Settings) { set.RefreshInterval, set.RefreshLimiter = interval, l })
 		}
 	}
+}
+
+// refreshInterval returns an interval that the history has the time for: where there are large
+// rounds there may be 1,500 rows, of which the record has each operation.
+func (s *slot) refreshInterval(interval time.Duration) time.Duration {
+	for _, other := range s.h.slots {
+		if other.size == 1000 {
+			return max(interval, 300*time.Millisecond)
+		}
+	}
+	if s.size == 1000 {
+		return max(interval, 300*time.Millisecond)
+	}
+	return interval
 }
 
 // call calls the loop by hand.

@@ -126,7 +126,7 @@ func (h *history) newSlot(i int) *slot {
 	}
 	if h.one(4) {
 		s.refreshes = true
-		add("refreshing", reconciler.WithRefreshing(pick(rng, 5*time.Millisecond, 50*time.Millisecond, 300*time.Millisecond), nil))
+		add("refreshing", reconciler.WithRefreshing(s.refreshInterval(pick(rng, 5*time.Millisecond, 50*time.Millisecond, 300*time.Millisecond)), nil))
 	}
 	if h.one(4) {
 		s.timeout.Store(true)
