@@ -322,10 +322,17 @@ func (l *Loop[Obj]) exited(ctx context.Context) error {
 			}
 		}
 		l.complete(&r, &l.batch)
+		l.account(&r)
+		l.count()
 	case doingPrune:
+		// What landed in this round is completed, accounted and counted.
 		what = "prune"
+	default:
+		// It is not known how far what landed in this round came: the next loop looks at its rows.
+		l.recycle()
 	}
-	l.account(&r)
+	// The batch is empty after that, for what comes back while the loop ends.
+	l.report(&r, l.cfg.DB.ReadTxn(), l.began)
 	l.finish(ctx)
 	err := fmt.Errorf("reconciler %q has ended in %s: %w", l.opts.name, what, errGoexit)
 	l.log.Error("the reconciler has ended", "error", err)
