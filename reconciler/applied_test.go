@@ -82,6 +82,8 @@ func (b sharedBatches) DeleteBatch(context.Context, statedb.ReadTxn, []reconcile
 
 // sharedEnv is a table that others than the reconciler under test write, too.
 type sharedEnv struct {
+	// release lets the reconcilers begin.
+	release func()
 	*testing.T
 	db    *statedb.DB
 	table statedb.RWTable[*shared]
@@ -193,8 +195,18 @@ func testShared(t *testing.T, test func(e *sharedEnv, slow *reconciler.Loop[*sha
 								require.NoError(t, err)
 								slow, x := e.start("slow", time.Second, batches,
 									reconciler.WithConcurrency(workers), reconciler.WithRoundLimits(size, nil))
+								// The others write the rows when the wait has begun, and before main
+								// looks at the table.
+								slow.Pause()
+								e.release = slow.Resume
 								if who.meddle == nil {
-									e.start("fast", 0, false)
+									fast, _ := e.start("fast", 0, false)
+									fast.Pause()
+									e.release = func() {
+										fast.Resume()
+										synctest.Wait()
+										slow.Resume()
+									}
 								} else {
 									e.meddle(who.every, who.meddle)
 								}
@@ -234,8 +246,11 @@ func TestWaitEndsWithEveryRowAppliedWhoeverWritesThem(t *testing.T) {
 		// Main has a quarter of the operations at the least.
 		ctx, cancel := context.WithTimeout(e.Context(), mainShare*sharedRows*time.Second)
 		defer cancel()
-		err := waitsFor(slow, until)[kind](ctx)
-		require.NoError(e, err)
+		ended := make(chan error, 1)
+		go func() { ended <- waitsFor(slow, until)[kind](ctx) }()
+		synctest.Wait()
+		e.release()
+		require.NoError(e, <-ended)
 		require.Equal(e, sharedRows, x.has(), "rows in the target when the wait ended")
 		for id, n := range x.calls {
 			require.Equal(e, 1, n, "how often row %d was applied: its status came back with the same ID", id)

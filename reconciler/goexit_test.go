@@ -137,3 +137,44 @@ func TestGoexitInAPruneEndsTheLoopWithAnError(t *testing.T) {
 		})
 	}
 }
+
+// What had landed in the round of such a prune has been written: it is not written a second time
+// with what comes back while the loop ends.
+func TestGoexitInAPruneBesideStuckOperations(t *testing.T) {
+	for _, kind := range operationKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEnv(t)
+				cfg := e.config(reconciler.WithConcurrency(2), reconciler.WithRoundLimits(1, nil),
+					reconciler.WithTimeout(time.Second), reconciler.WithoutPruning())
+				if kind.change != nil {
+					kind.change(e, &cfg)
+				}
+				stuck := e.target.stick(1, 2)
+				before := e.target.before
+				e.target.before = func(ctx context.Context, c call) {
+					before(ctx, c)
+					if c.op == "prune" {
+						e.target.mu.Lock()
+						e.target.end(c)
+						e.target.mu.Unlock()
+						runtime.Goexit()
+					}
+				}
+				err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) {
+					e.put(1, 1)
+					e.pass(stuckAfter + time.Second)
+					e.put(1, 2)
+					synctest.Wait()
+					loop.Prune()
+					synctest.Wait()
+					stuck.free(2)
+					synctest.Wait()
+					stuck.free(1)
+				})
+				require.ErrorContains(t, err, "prune: "+goexitText)
+				e.eachDone()
+			})
+		})
+	}
+}

@@ -5,6 +5,7 @@ package reconciler_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -169,7 +170,7 @@ func TestRefreshOfAllFindsWhatOthersWriteMeanwhile(t *testing.T) {
 // A refresh of everything is over when all has been refreshed once: also where a clock that was
 // set back makes every status look older than the call.
 func TestRefreshOfAllEndsThoughTheClockIsSetBack(t *testing.T) {
-	back := time.Duration(0)
+	var back atomic.Int64
 	for _, workers := range []int{1, 4} {
 		inBubble(t, func(e *env) {
 			e.put(1, 1, 2, 3)
@@ -177,13 +178,13 @@ func TestRefreshOfAllEndsThoughTheClockIsSetBack(t *testing.T) {
 			e.target.take()
 			_, err := e.loop.Refresh(e.Context())
 			require.NoError(e, err)
-			back = time.Hour
+			back.Store(int64(time.Hour))
 			e.pass(time.Minute)
 			require.Len(e, e.target.take(), 3)
-			back = 0
+			back.Store(0)
 		}, func(_ *env, cfg *reconciler.Config[*object]) {
 			cfg.SetStatus = func(o *object, s reconciler.Status) *object {
-				s.UpdatedAt = s.UpdatedAt.Add(-back)
+				s.UpdatedAt = s.UpdatedAt.Add(-time.Duration(back.Load()))
 				return o.SetStatus(s)
 			}
 		}, reconciler.WithConcurrency(workers))
