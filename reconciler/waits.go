@@ -130,6 +130,8 @@ func (u Unreconciled) Unwrap() error { return u.Err }
 // The revision of a write is what Table.Revision returns for the transaction of its
 // commit. A change that is followed by another of the same object counts as that one, so
 // that what changes again and again holds nobody up; rows without a status do not count.
+// A row that others have written again before the call is at a later revision, and is no longer
+// waited for: where there are others, [Loop.WaitAll] waits for that, too.
 //
 // When ctx ends before, the error wraps that of ctx, and what is owed is returned as far
 // as it has been looked at: the error says how far that is. A reconciler that is stuck in
