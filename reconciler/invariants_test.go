@@ -130,11 +130,7 @@ func (w *walk) configure(options []reconciler.Option, x *target, set func(*objec
 		cfg.BatchOperations = batchTarget{x}
 	case 1:
 		cfg.RoundOperations = roundTarget{x}
-	default:
-		return cfg
 	}
-	// It is the batch that is left behind, whenever the operation in it has begun.
-	x.stuckAfter = -1
 	return cfg
 }
 

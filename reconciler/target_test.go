@@ -28,7 +28,8 @@ type call struct {
 	refresh  bool
 	err      error
 	at       time.Time
-	batch    int // counts calls of the batch operations, 0 for single ones
+	batch    int       // counts calls of the batch operations, 0 for single ones
+	since    time.Time // when the call for the batch began
 }
 
 func (c call) String() string {
@@ -129,9 +130,15 @@ func (x *target) begin(c call) {
 		x.pruning = true
 		return
 	}
+	since := c.since
+	if since.IsZero() {
+		since = time.Now()
+	}
+	// The rest of a batch that was left behind may begin beside a prune.
+	left := x.stuckAfter > 0 && time.Since(since) >= x.stuckAfter
 	_, running := x.running[c.id]
-	x.overlap = x.overlap || x.pruning || running
-	x.running[c.id] = time.Now()
+	x.overlap = x.overlap || x.pruning && !left || running
+	x.running[c.id] = since
 	x.most = max(x.most, len(x.running))
 }
 
@@ -227,19 +234,19 @@ func (b batchTarget) next(ctx context.Context) int {
 }
 
 func (b batchTarget) UpdateBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
-	number := b.next(ctx)
+	number, since := b.next(ctx), time.Now()
 	for i, e := range batch {
 		batch[i].Result = b.do(ctx, call{
-			op: "update", id: e.Object.ID, value: e.Object.Value, revision: e.Revision, batch: number,
+			op: "update", id: e.Object.ID, value: e.Object.Value, revision: e.Revision, batch: number, since: since,
 			refresh: e.Object.Status.Kind == reconciler.StatusKindRefreshing,
 		})
 	}
 }
 
 func (b batchTarget) DeleteBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
-	number := b.next(ctx)
+	number, since := b.next(ctx), time.Now()
 	for i, e := range batch {
-		batch[i].Result = b.do(ctx, call{op: "delete", id: e.Object.ID, revision: e.Revision, batch: number})
+		batch[i].Result = b.do(ctx, call{op: "delete", id: e.Object.ID, revision: e.Revision, batch: number, since: since})
 	}
 }
 
@@ -250,14 +257,14 @@ func (r roundTarget) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 	r.starts(ctx)
 	r.mu.Lock()
 	r.batches++
-	number := r.batches
+	number, since := r.batches, time.Now()
 	r.mu.Unlock()
 	var todo []func()
 	revisions := map[int]statedb.Revision{}
 	add := func(op string, e *reconciler.BatchEntry[*object]) {
 		revisions[len(todo)] = e.Revision
 		todo = append(todo, func() {
-			e.Result = r.do(ctx, call{op: op, id: e.Object.ID, value: e.Object.Value, revision: e.Revision, batch: number})
+			e.Result = r.do(ctx, call{op: op, id: e.Object.ID, value: e.Object.Value, revision: e.Revision, batch: number, since: since})
 		})
 	}
 	for i := range deletes {
