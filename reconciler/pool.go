@@ -254,8 +254,11 @@ func (p *pool[Obj]) start(f *flight[Obj]) {
 func (p *pool[Obj]) further(f *flight[Obj]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if f.stuck {
+		return false
+	}
 	f.stuckAt, f.deadline = p.now()+p.patience, p.deadline
-	return !f.stuck
+	return true
 }
 
 func (p *pool[Obj]) land(f *flight[Obj]) {
