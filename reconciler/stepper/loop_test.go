@@ -97,34 +97,48 @@ func TestDelayWithoutAnErrorIsARequeue(t *testing.T) {
 	})
 }
 
-// What is given up waits for a change, alarming or not.
-func TestGiveupWaitsForAChange(t *testing.T) {
-	for name, c := range map[string]struct {
-		reason     error
-		text, path string
-	}{
-		"alarming":     {errors.New("no such disk"), "given up: no such disk", "CRChecker > ErrorManager > GiveupManager > End"},
-		"not alarming": {nil, "the reconciliation was given up", "CRChecker > GiveupManager > End"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			hook := in(stepper.CRChecker, func(e *stepper.Stepper[*row]) {
-				if e.Object().Value == 1 {
-					e.AddGiveupError("", "checked", c.reason)
-				}
-			})
-			inBubble(t, stepper.NewStepper(hook), func(e *env) {
-				e.put(pending(1, 1))
-				e.pass(time.Hour)
-				require.Equal(e, []string{"update terminal: " + c.path}, e.events(1))
-				_, text := e.status(1)
-				require.Equal(e, c.text, text)
-				e.put(pending(1, 2))
-				synctest.Wait()
-				kind, _ := e.status(1)
-				require.Equal(e, reconciler.StatusKindDone, kind)
-			})
-		})
-	}
+// What is given up for an alarming reason waits for a change.
+func TestAlarmingGiveupWaitsForAChange(t *testing.T) {
+	inBubble(t, refusing(errors.New("no such disk")), func(e *env) {
+		e.put(pending(1, 1))
+		e.pass(time.Hour)
+		require.Equal(e, []string{"update terminal: CRChecker > ErrorManager > GiveupManager > End"}, e.events(1))
+		_, text := e.status(1)
+		require.Equal(e, "given up: no such disk", text)
+		require.Equal(e, 1, e.snapshot().Failing)
+		e.put(pending(1, 2))
+		synctest.Wait()
+		kind, _ := e.status(1)
+		require.Equal(e, reconciler.StatusKindDone, kind)
+	})
+}
+
+// A give-up that nothing is wrong with is no failure: it waits for a change, or the next recheck.
+func TestHarmlessGiveupIsNoFailure(t *testing.T) {
+	withWorkers(t, func() stepper.Engine[*row] { return refusing(nil) }, func(e *env) {
+		e.put(pending(1, 1))
+		e.pass(time.Second)
+		kind, text := e.status(1)
+		require.Equal(e, reconciler.StatusKindBlocked, kind)
+		require.Equal(e, "given up: checked disk", text)
+		require.Zero(e, e.snapshot().Failing)
+		require.Equal(e, []string{"update blocked: CRChecker > GiveupManager > End"}, e.events(1))
+		e.pass(time.Hour)
+		require.Len(e, e.events(1), 2, "rechecked after an hour")
+		e.put(pending(1, 2))
+		synctest.Wait()
+		kind, _ = e.status(1)
+		require.Equal(e, reconciler.StatusKindDone, kind)
+	}, reconciler.WithBlockedRecheck(time.Hour))
+}
+
+// refusing is an engine that gives rows of the value 1 up.
+func refusing(reason error) stepper.Engine[*row] {
+	return stepper.NewStepper(in(stepper.CRChecker, func(e *stepper.Stepper[*row]) {
+		if e.Object().Value == 1 {
+			e.AddGiveupError("disk", "checked", reason)
+		}
+	}))
 }
 
 // An outcome of the loop that is added as an error is one.
@@ -253,7 +267,7 @@ func TestFreeStyleOnALoop(t *testing.T) {
 		e.remove(1)
 		synctest.Wait()
 		require.Equal(e, []string{"update requeue: looked up, created disk",
-			"delete terminal: the row is being finalized, removed disk (failed)"}, e.events(1))
+			"delete failed: the row is being finalized, removed disk (failed)"}, e.events(1))
 		require.EqualValues(e, 3, hook.calls.Load())
 	})
 }
@@ -327,7 +341,7 @@ func TestOperationsAreOfTheEngineAsItWas(t *testing.T) {
 	ops := s.Operations()
 	err := ops.Update(t.Context(), nil, 1, &row{})
 	require.ErrorIs(t, err, stepper.ErrGiveUpReconciliation)
-	require.ErrorIs(t, ops.Delete(t.Context(), nil, 1, &row{}), stepper.ErrGiveUpReconciliation)
+	require.NoError(t, ops.Delete(t.Context(), nil, 1, &row{}))
 	require.Equal(t, 2, calls)
 	require.Zero(t, s.ErrorsCount(), "it is not the engine that ran")
 }

@@ -57,23 +57,20 @@ func converge(e *env, f *faulty, rng *rand.Rand) {
 	}
 	e.pass(time.Second)
 	f.heal()
-	// What was given up waits for a change: of a row by writing it, of a deletion by a row that
-	// is deleted again.
+	// What was given up waits for a change. Deletions are never given up.
 	want := map[uint64]int{}
-	for id := range uint64(rows) {
-		e.put(pending(1+id, 1000))
-		want[1+id] = 1000
+	var rest []*row
+	for r := range e.table.All(e.db.ReadTxn()) {
+		rest = append(rest, pending(r.ID, 1000))
+		want[r.ID] = 1000
 	}
-	e.pass(time.Minute)
-	for id := range uint64(rows / 2) {
-		e.remove(1 + id)
-		delete(want, 1+id)
-	}
+	e.put(rest...)
 	e.pass(time.Minute)
 	require.Equal(e, want, f.state())
 	for r := range e.table.All(e.db.ReadTxn()) {
 		require.Equal(e, reconciler.StatusKindDone, r.Status.Kind, "row %d: %s", r.ID, r.Status)
 	}
+	e.applied(true)
 	require.False(e, f.overlap, "two reconciliations of a row at once")
 	require.NotZero(e, f.count, "there were faults")
 }
@@ -105,6 +102,8 @@ func (f *faulty) state() map[uint64]int {
 func (f *faulty) EnterInState(e *stepper.Stepper[*row]) {
 	f.misbehave(&e.Call)
 	switch e.GetState() {
+	case stepper.CRChecker:
+		f.refuse(&e.Call)
 	case stepper.Updater, stepper.CRFinalizer:
 		f.apply(&e.Call)
 	}
@@ -112,8 +111,18 @@ func (f *faulty) EnterInState(e *stepper.Stepper[*row]) {
 
 func (f *faulty) freely(e *stepper.FreeStyle[*row]) {
 	f.misbehave(&e.Call)
+	if !e.Deleted() {
+		f.refuse(&e.Call)
+	}
 	if e.ErrorsCount() == 0 {
 		f.apply(&e.Call)
+	}
+}
+
+// refuse gives up what nobody can make, whether it is to be made or removed.
+func (f *faulty) refuse(c *stepper.Call[*row]) {
+	if c.Object().Value%10 == 7 {
+		c.AddGiveupError("", "refused", errors.New("no such size"))
 	}
 }
 
