@@ -47,11 +47,16 @@ func (c *Call[Obj]) Object() Obj { return c.object }
 func (c *Call[Obj]) Deleted() bool { return c.deleted }
 
 // SetResults makes the hook add to other results than those that the engine has of its own,
-// until the end of the reconciliation if the engine is called by a reconciler. nil means new
-// ones.
+// until the end of the reconciliation if the engine is called by a reconciler. Results that are
+// not those of the engine already are emptied, so that one reconciliation does not see what
+// another has left in them. nil means new ones. With several workers, each reconciliation needs
+// results of its own.
 func (c *Call[Obj]) SetResults(results *Results) {
-	if results == nil {
+	switch {
+	case results == nil:
 		results = &Results{}
+	case results != c.Results:
+		results.ResetAllResults()
 	}
 	c.Results = results
 }

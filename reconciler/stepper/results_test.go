@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
@@ -82,4 +83,19 @@ func TestGiveupErrorWrapsItsReason(t *testing.T) {
 	require.ErrorIs(t, err, stepper.ErrGiveUpReconciliation)
 	require.ErrorIs(t, r.Outcome(), reason)
 	require.EqualError(t, err, "given up: reason")
+}
+
+func TestSummaryCountsAndListsTheOperations(t *testing.T) {
+	var r stepper.Results
+	require.Empty(t, r.Summary())
+	r.AddOpSuccess("disk", "created")
+	require.Equal(t, "1 operation: created disk", r.Summary())
+	r.AddOp("", "mounted", errors.New("busy"), 0)
+	r.AddGiveupError("net", "", nil)
+	require.Equal(t, "3 operations, 2 failed: created disk, mounted (failed), net (failed)", r.Summary())
+	for range 10_000 {
+		r.AddOpSuccess("disk", "resized")
+	}
+	require.Contains(t, r.Summary(), "10003 operations, 2 failed: ")
+	require.Less(t, len(r.Summary()), 3*reconciler.MaxNote, "a list as long as a note")
 }

@@ -21,9 +21,10 @@ const MaxSteps = 1000
 // in each state on the way. It goes where the first of these that holds, and to which the
 // state has an edge, leads to: finalizing to CRFinalizer, unless there is an error without a
 // give-up; an error to ErrorManager, a give-up to GiveupManager, [Stepper.GoTo] to what the hook
-// chose, and else straight on. What happened before CRFinalizer does not count for the outcome:
-// neither a give-up nor a delay of CRChecker keeps a row from being finalized. What happened is in the results, to which those count that were there before: see
-// [Results.ResetAllResults].
+// chose, and else straight on. What happened is in the results, to which those count that were
+// there before: see [Results.ResetAllResults]. Once CRFinalizer is entered, what happened before
+// does not count for the outcome: neither a give-up nor a delay of CRChecker keeps a row from
+// being finalized.
 func (s *Stepper[Obj]) Run() {
 	s.path, s.at = s.path[:0], 0
 	for {
