@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/object"
 )
 
 // walk is a random walk: programs write, replace and delete rows, and do so carelessly, while
@@ -26,7 +25,7 @@ type walk struct {
 	*env
 	rng    *rand.Rand
 	server *server
-	// versions are older versions of the rows since they were inserted.
+	// versions are older versions of the rows, also from before they were deleted.
 	versions map[string][]*zone
 	drift    bool
 }
@@ -130,6 +129,9 @@ func (w *walk) step(name string) {
 	}
 	what := w.rng.IntN(12)
 	switch {
+	case !found && what < 6 && len(w.versions[name]) > 0: // a clone of a row that was deleted
+		old := w.versions[name]
+		w.put(wtxn, old[w.rng.IntN(len(old))].Clone())
 	case !found:
 		w.put(wtxn, named(name))
 	case what == 0:
@@ -166,7 +168,6 @@ func (w *walk) put(wtxn statedb.WriteTxn, z *zone) {
 func (w *walk) delete(wtxn statedb.WriteTxn, z *zone) {
 	_, _, err := w.table.Delete(wtxn, z)
 	require.NoError(w, err)
-	delete(w.versions, object.KeyOf(z).Name)
 }
 
 // check requires the target to be what the table says, and each annotation to say it.
