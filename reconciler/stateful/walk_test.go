@@ -77,7 +77,33 @@ func walkThrough(t *testing.T, of impl, s *server, workers int, drift bool) {
 			pass(time.Minute)
 		}
 		w.check()
+		w.comeBack()
+		w.check()
 	})
+}
+
+// comeBack deletes all rows, and inserts their clones as they were.
+func (w *walk) comeBack() {
+	var rows []*zone
+	wtxn := w.db.WriteTxn(w.table)
+	for z := range w.table.All(wtxn) {
+		rows = append(rows, z)
+		w.delete(wtxn, z)
+	}
+	wtxn.Commit()
+	pass(time.Minute)
+	w.server.mu.Lock()
+	require.Empty(w, w.server.records)
+	w.server.mu.Unlock()
+	wtxn = w.db.WriteTxn(w.table)
+	for _, z := range rows {
+		z = z.Clone()
+		z.Status, z.Other = reconciler.StatusPending(), reconciler.StatusPending()
+		_, _, err := w.table.Insert(wtxn, z)
+		require.NoError(w, err)
+	}
+	wtxn.Commit()
+	pass(time.Minute)
 }
 
 // faults makes the target fail, panic and be slow at random until calm is called.
