@@ -24,6 +24,8 @@ type storing struct {
 	states        map[string]string
 	loads, stores int
 	fail          error
+	// flaky: each tenth call fails.
+	flaky bool
 }
 
 func newStoring() *storing { return &storing{server: newServer(), states: map[string]string{}} }
@@ -32,20 +34,27 @@ func (s *storing) LoadState(_ context.Context, z *zone) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loads++
-	return s.states[z.Name], s.fail
+	return s.states[z.Name], s.fault()
 }
 
 func (s *storing) StoreState(_ context.Context, z *zone, text string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stores++
-	if s.fail != nil {
-		return s.fail
+	if err := s.fault(); err != nil {
+		return err
 	}
 	if s.states[z.Name] = text; text == "" {
 		delete(s.states, z.Name)
 	}
 	return nil
+}
+
+func (s *storing) fault() error {
+	if s.flaky && (s.loads+s.stores)%10 == 0 {
+		return errors.New("the store is busy")
+	}
+	return s.fail
 }
 
 func (s *storing) failWith(err error) {

@@ -41,6 +41,19 @@ func TestTheTargetConvergesUnderRandomFaults(t *testing.T) {
 			s := newServer()
 			walkThrough(t, s, s, workers, false)
 		})
+		t.Run(fmt.Sprintf("%d worker(s), and a store", workers), func(t *testing.T) {
+			o := newStoring()
+			o.flaky = true
+			walkThrough(t, o, o.server, workers, false)
+			require.Positive(t, o.stores)
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			for name, text := range o.states {
+				var records []string
+				require.NoError(t, json.Unmarshal([]byte(text), &records))
+				require.Len(t, o.records[name], len(records), "what is stored is what the target has")
+			}
+		})
 		t.Run(fmt.Sprintf("%d worker(s), and drift", workers), func(t *testing.T) {
 			o := &observing{server: newServer()}
 			walkThrough(t, o, o.server, workers, true)

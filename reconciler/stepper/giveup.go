@@ -29,7 +29,8 @@ func giveUpIn(err error) (gaveUp bool, reason error) {
 		if why, ok := at.(*giveUp); ok {
 			return true, why.reason
 		}
-		gaveUp = gaveUp || at == ErrGiveUpReconciliation
+		is, ok := at.(interface{ Is(error) bool })
+		gaveUp = gaveUp || at == ErrGiveUpReconciliation || ok && is.Is(ErrGiveUpReconciliation)
 		switch at := at.(type) {
 		case interface{ Unwrap() error }:
 			todo = append(todo, at.Unwrap())

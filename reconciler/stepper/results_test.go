@@ -59,6 +59,7 @@ func TestConsolidatedError(t *testing.T) {
 			var inner stepper.Results
 			r.AddOp("", "", fmt.Errorf("inside: %w", inner.AddGiveupError("", "", reason)), 0)
 		}, true, reason},
+		{"give-up by its own word", func(r *stepper.Results) { r.AddOp("", "", refusal("422"), 0) }, true, refusal("422")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r stepper.Results
@@ -99,3 +100,9 @@ func TestSummaryCountsAndListsTheOperations(t *testing.T) {
 	require.Contains(t, r.Summary(), "10003 operations, 2 failed: ")
 	require.Less(t, len(r.Summary()), 3*reconciler.MaxNote, "a list as long as a note")
 }
+
+// refusal is an error that says by itself that it is a give-up.
+type refusal string
+
+func (r refusal) Error() string        { return string(r) }
+func (r refusal) Is(target error) bool { return target == stepper.ErrGiveUpReconciliation }
