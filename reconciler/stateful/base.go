@@ -139,7 +139,7 @@ func (r *BaseStatefulReconciler[T, State, Item]) update(resource T, impl Statefu
 	key := impl.GetStateAnnotationKey()
 	updater, ok := impl.(AnnotationUpdater[T, State])
 	if !ok {
-		resource.SetAnnotation(key, text)
+		r.traces.annotate(resource, key, text)
 		return text, nil
 	}
 	if err := updater.UpdateStateAnnotation(resource, current); err != nil {

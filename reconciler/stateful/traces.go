@@ -53,6 +53,15 @@ func (m *traces[State]) stamp(obj Object) (news bool) {
 	return true
 }
 
+// annotate sets the annotation of an object, and stamps it.
+func (m *traces[State]) annotate(obj Object, annotation, text string) {
+	if m.stamped(obj) {
+		obj.SetAnnotation(annotation, text)
+		return
+	}
+	object.SetAnnotations(obj, annotation, text, m.epochKey, m.epoch)
+}
+
 // remove is for an object of which the target has nothing any more. It is forgotten, unless its row
 // could be inserted again with an annotation that these traces do not know for their own.
 func (m *traces[State]) remove(key object.Key) {
