@@ -104,3 +104,39 @@ func TestOperationsOfAnotherConfigWriteTheAnnotationAtARequeue(t *testing.T) {
 		e.annotated("web", `["b"]`)
 	})
 }
+
+// A Requeue from a removal says that it goes on: the row is owed, and remembered, until it is over.
+func TestARemovalThatGoesOnIsOwed(t *testing.T) {
+	for _, workers := range []int{1, 8} {
+		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
+			s := newServer()
+			inBubble(t, s, func(e *env) {
+				e.change("web", "a", "b")
+				row := e.get("web")
+				looks := 0
+				s.before(func(_, record string) error {
+					if looks++; record == "b" && looks < 6 {
+						return reconciler.Requeue(20 * time.Second)
+					}
+					return nil
+				})
+				e.remove("web")
+				revision := e.table.Revision(e.db.ReadTxn())
+				pass(30 * time.Second)
+				ctx, cancel := context.WithTimeout(e.Context(), time.Nanosecond)
+				defer cancel()
+				_, err := e.loop.Wait(ctx, revision, reconciler.Applied)
+				require.Error(e, err)
+				require.Equal(e, []string{"b"}, s.has("web"))
+
+				// It comes back in the middle of that.
+				e.edit("web", func(z *zone) { *z = *row.Clone() })
+				pass(time.Minute)
+				require.Equal(e, []string{"a", "b"}, s.has("web"))
+				e.remove("web")
+				pass(time.Minute)
+				require.Empty(e, s.has("web"))
+			}, reconciler.WithConcurrency(workers), reconciler.WithMaxRetries(1))
+		})
+	}
+}

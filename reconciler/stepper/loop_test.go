@@ -97,50 +97,6 @@ func TestDelayWithoutAnErrorIsARequeue(t *testing.T) {
 	})
 }
 
-// What is given up for an alarming reason waits for a change.
-func TestAlarmingGiveupWaitsForAChange(t *testing.T) {
-	inBubble(t, refusing(errors.New("no such disk")), func(e *env) {
-		e.put(pending(1, 1))
-		e.pass(time.Hour)
-		require.Equal(e, []string{"update terminal: CRChecker > ErrorManager > GiveupManager > End"}, e.events(1))
-		_, text := e.status(1)
-		require.Equal(e, "given up: no such disk", text)
-		require.Equal(e, 1, e.snapshot().Failing)
-		e.put(pending(1, 2))
-		synctest.Wait()
-		kind, _ := e.status(1)
-		require.Equal(e, reconciler.StatusKindDone, kind)
-	})
-}
-
-// A give-up that nothing is wrong with is no failure: it waits for a change, or the next recheck.
-func TestHarmlessGiveupIsNoFailure(t *testing.T) {
-	withWorkers(t, func() stepper.Engine[*row] { return refusing(nil) }, func(e *env) {
-		e.put(pending(1, 1))
-		e.pass(time.Second)
-		kind, text := e.status(1)
-		require.Equal(e, reconciler.StatusKindBlocked, kind)
-		require.Equal(e, "given up: checked disk", text)
-		require.Zero(e, e.snapshot().Failing)
-		require.Equal(e, []string{"update blocked: CRChecker > GiveupManager > End"}, e.events(1))
-		e.pass(time.Hour)
-		require.Len(e, e.events(1), 2, "rechecked after an hour")
-		e.put(pending(1, 2))
-		synctest.Wait()
-		kind, _ = e.status(1)
-		require.Equal(e, reconciler.StatusKindDone, kind)
-	}, reconciler.WithBlockedRecheck(time.Hour))
-}
-
-// refusing is an engine that gives rows of the value 1 up.
-func refusing(reason error) stepper.Engine[*row] {
-	return stepper.NewStepper(in(stepper.CRChecker, func(e *stepper.Stepper[*row]) {
-		if e.Object().Value == 1 {
-			e.AddGiveupError("disk", "checked", reason)
-		}
-	}))
-}
-
 // An outcome of the loop that is added as an error is one.
 func TestOutcomesOfTheLoopPassThrough(t *testing.T) {
 	var gate atomic.Pointer[chan struct{}]
@@ -238,35 +194,6 @@ func TestHooksMayChangeTheRow(t *testing.T) {
 		r, _, _ := e.table.Get(e.db.ReadTxn(), rowID.Query(1))
 		require.Equal(e, 42, r.Value)
 	})
-}
-
-// A hook that has one Results for all its rows begins each with none.
-func TestResultsThatAreSetBeginEmpty(t *testing.T) {
-	var shared stepper.Results
-	work := func(c *stepper.Call[*row]) {
-		c.SetResults(&shared)
-		if c.Object().Value == 1 {
-			c.AddGiveupError("disk", "created", errors.New("no such disk"))
-		}
-		c.SetResults(&shared) // the same ones: they stay as they are
-	}
-	for name, engine := range map[string]stepper.Engine[*row]{
-		"stepper":    stepper.NewStepper(in(stepper.Updater, func(e *stepper.Stepper[*row]) { work(&e.Call) })),
-		"free style": stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(e *stepper.FreeStyle[*row]) { work(&e.Call) })),
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, engine, func(e *env) {
-				e.put(pending(1, 1))
-				e.pass(time.Second)
-				_, text := e.status(1)
-				require.Equal(e, "given up: no such disk", text)
-				e.put(pending(2, 2))
-				e.pass(time.Second)
-				kind, text := e.status(2)
-				require.Equal(e, reconciler.StatusKindDone, kind, text)
-			})
-		})
-	}
 }
 
 // freely is a hook without states.

@@ -106,3 +106,32 @@ type refusal string
 
 func (r refusal) Error() string        { return string(r) }
 func (r refusal) Is(target error) bool { return target == stepper.ErrGiveUpReconciliation }
+
+// A hook that has one Results for all its rows begins each with none.
+func TestResultsThatAreSetBeginEmpty(t *testing.T) {
+	var shared stepper.Results
+	work := func(c *stepper.Call[*row]) {
+		c.SetResults(&shared)
+		if c.Object().Value == 1 {
+			c.AddGiveupError("disk", "created", errors.New("no such disk"))
+		}
+		c.SetResults(&shared) // the same ones: they stay as they are
+	}
+	for name, engine := range map[string]stepper.Engine[*row]{
+		"stepper":    stepper.NewStepper(in(stepper.Updater, func(e *stepper.Stepper[*row]) { work(&e.Call) })),
+		"free style": stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(e *stepper.FreeStyle[*row]) { work(&e.Call) })),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, engine, func(e *env) {
+				e.put(pending(1, 1))
+				e.pass(time.Second)
+				_, text := e.status(1)
+				require.Equal(e, "given up: no such disk", text)
+				e.put(pending(2, 2))
+				e.pass(time.Second)
+				kind, text := e.status(2)
+				require.Equal(e, reconciler.StatusKindDone, kind, text)
+			})
+		})
+	}
+}
