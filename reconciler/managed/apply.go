@@ -6,6 +6,7 @@ package managed
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -34,8 +35,8 @@ func NewWriter[T Managed](cfg reconciler.Config[T]) Writer[T] {
 // one with its key can be wanted.
 var ErrTerminating = errors.New("the object is being deleted")
 
-// Apply makes the table want an object, which it does not change, or keep beyond what Clone
-// shares. It is for programs that read what they desire from somewhere again and again.
+// Apply makes the table want an object, which it does not change. It keeps nothing of it that may be
+// changed afterwards, but for what slices and pointers point to and Clone does not copy. It is for programs that read what they desire from somewhere again and again.
 //
 // It sets what the program sets, takes back what the program set with the last Apply and does not
 // set now, and leaves everything else alone: what a client observed, what was filled in, what
@@ -87,6 +88,8 @@ func (w Writer[T]) insert(wtxn statedb.WriteTxn, desired T) error {
 	next := w.Clone(desired)
 	next.SetGeneration(max(desired.GetGeneration(), 1))
 	next.meta().past = past{inserted: applyOnly}
+	// The program may go on to change its own.
+	next.meta().Annotations = maps.Clone(desired.GetAnnotations())
 	a := newApplying(&next, &desired)
 	a.applyFields()
 	a.claim()

@@ -145,7 +145,10 @@ func (a *applying) applyMap(name string, to, from reflect.Value) (changed bool) 
 	if next.Len() == 0 {
 		next = reflect.Zero(to.Type())
 	}
-	return set(to, next)
+	// Also if it is the same: the program may go on to change its own.
+	changed = !reflect.DeepEqual(to.Interface(), next.Interface())
+	to.Set(next)
+	return changed
 }
 
 // set sets a value, unless it is that already.

@@ -37,7 +37,7 @@ func (fn CriticalAnnotationUpdateFn[T]) UpdateCriticalAnnotations(ctx context.Co
 	return fn(ctx, obj)
 }
 
-// ErrRowGone is that there is no row for what had to be written.
+// ErrRowGone is returned when there is no row for what had to be written or waited for.
 var ErrRowGone = errors.New("the row is gone")
 
 // RetryingCriticalAnnotationUpdater writes the annotations of this package into the table, onto

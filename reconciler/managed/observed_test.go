@@ -78,3 +78,77 @@ func TestARowThatIsOnlyObservedIsWrittenWhole(t *testing.T) {
 		require.Equal(e, at, e.revision(), "polls write nothing")
 	}, nil)
 }
+
+func TestWithObservedSaysWhatIsWritten(t *testing.T) {
+	each(t, func(e *env) {
+		e.seesRegion("update")
+		e.settle(1, withoutLate)
+		e.rows(func(b *bucket) {
+			require.Equal(e, 1, b.Seen)
+			require.Empty(e, b.Region)
+		})
+		at := e.revision()
+		pass(time.Hour)
+		require.Equal(e, at, e.revision(), "polls write nothing")
+		e.cloud.set(func(c *cloud) {
+			for _, s := range c.buckets {
+				s.size = 5
+			}
+		})
+		e.edit(func(b *bucket) {
+			managed.SetManagementPolicies(b, managed.ManagementActionObserve, managed.ManagementActionCreate)
+		})
+		e.rows(func(b *bucket) { require.Equal(e, 5, b.Seen) })
+	}, func(*env) []managed.Option {
+		return []managed.Option{managed.WithObserved(func(row, observed *bucket) *bucket {
+			row.Seen = observed.Seen
+			return row
+		})}
+	})
+}
+
+func TestWithObservedMustReturnItsRow(t *testing.T) {
+	each(t, func(e *env) {
+		e.want(1, withoutLate)
+		e.rows(func(b *bucket) { require.Contains(e, b.Status.GetError(), "WithObserved has to return the row") })
+		e.holds(-1)
+	}, func(*env) []managed.Option {
+		return []managed.Option{managed.WithObserved(func(_, observed *bucket) *bucket { return observed })}
+	})
+}
+
+func TestWhatPublishersAndHooksAreHandedIsTheObservedObject(t *testing.T) {
+	each(t, func(e *env) {
+		e.seesRegion()
+		e.settle(1, withoutLate)
+		e.remove()
+		pass(time.Minute)
+		e.gone()
+	}, func(e *env) []managed.Option {
+		check := func(who string, b *bucket) {
+			if b.Region != "seen" || managed.GetExternalName(b) == "" {
+				e.Errorf("%s was handed %+v", who, b)
+			}
+		}
+		return []managed.Option{
+			managed.WithConnectionPublishers[*bucket](checking{check}),
+			managed.WithPollIntervalHook(func(b *bucket, d time.Duration) time.Duration {
+				check("hook", b)
+				return d
+			}),
+		}
+	})
+}
+
+// checking is a publisher that looks at what it is handed.
+type checking struct{ check func(who string, b *bucket) }
+
+func (c checking) PublishConnection(_ context.Context, b *bucket, _ managed.ConnectionDetails) error {
+	c.check("publish", b)
+	return nil
+}
+
+func (c checking) UnpublishConnection(_ context.Context, b *bucket, _ managed.ConnectionDetails) error {
+	c.check("unpublish", b)
+	return nil
+}
