@@ -26,7 +26,9 @@ const (
 	// the object goes and the resource stays.
 	ManagementActionDelete ManagementAction = "Delete"
 	// ManagementActionLateInitialize is to keep what the client fills in on the row when it
-	// observes. Without it only conditions and annotations are kept of what Observe sets.
+	// observes. Without it the rest of the pass sees what Observe sets, and of that conditions,
+	// annotations and what [WithObserved] says are kept. A row of an object that may only be
+	// observed is written whole.
 	ManagementActionLateInitialize ManagementAction = "LateInitialize"
 	// ManagementActionAll is all of them.
 	ManagementActionAll ManagementAction = "*"
