@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -26,13 +27,18 @@ type walk struct {
 	opts []managed.Option
 	// known: the names of resources are known before they are created.
 	known bool
+	// backups are what another program has said last of each row, in a condition of its own.
+	backups map[string]string
 }
 
 // faults makes calls fail at random: before they do anything, or after.
 func (w *walk) faults() {
 	for _, op := range []string{"connect", "observe", "create", "update", "delete"} {
 		before := rand.New(rand.NewPCG(w.rnd.Uint64(), 0))
-		w.cloud.before(op, func(ctx context.Context, _ *bucket) error {
+		w.cloud.before(op, func(ctx context.Context, b *bucket) error {
+			if (op == "update" || op == "delete") && b.Region != "seen" {
+				w.Errorf("%s of %q was not handed what was observed: %+v", op, b.Name, b)
+			}
 			switch w.roll(before, 12) {
 			case 0:
 				return errors.New("503")
@@ -44,7 +50,10 @@ func (w *walk) faults() {
 			return nil
 		})
 		after := rand.New(rand.NewPCG(w.rnd.Uint64(), 1))
-		w.cloud.then(op, func(context.Context, *bucket) error {
+		w.cloud.then(op, func(_ context.Context, b *bucket) error {
+			if op == "observe" {
+				b.Region = "seen"
+			}
 			if w.roll(after, 8) == 0 {
 				return fmt.Errorf("connection reset: %w", managed.ErrCreateUnsure)
 			}
@@ -83,10 +92,13 @@ func (w *walk) one() {
 	name := w.names[w.rnd.IntN(len(w.names))]
 	b := named(name)
 	b.Size = 1 + w.rnd.IntN(3)
+	if w.rnd.IntN(2) == 0 {
+		withoutLate(b)
+	}
 	wtxn := w.db.WriteTxn(w.table)
 	defer wtxn.Abort()
 	var err error
-	switch action := w.rnd.IntN(20); {
+	switch action := w.rnd.IntN(22); {
 	case action < 10:
 		_, err = w.writer().Apply(wtxn, b)
 	case action < 14:
@@ -97,9 +109,13 @@ func (w *walk) one() {
 		_, err = w.writer().Edit(wtxn, b, func(b *bucket) { managed.SetPaused(b, false) })
 	case action < 18:
 		// A program that knows nothing of notes.
+		delete(w.backups, name)
 		_, _, err = w.table.Insert(wtxn, b.SetStatus(reconciler.StatusPending()))
 	case action < 19:
+		delete(w.backups, name)
 		_, _, err = w.table.Delete(wtxn, b)
+	case action < 21:
+		err = w.backUp(wtxn, name)
 	default:
 		wtxn.Abort()
 		w.drift()
@@ -114,6 +130,19 @@ func requireApplied(w *walk, err error) {
 	if !errors.Is(err, managed.ErrTerminating) {
 		require.NoError(w, err)
 	}
+}
+
+// backUp is another program that says something of a row, in a condition of its own.
+func (w *walk) backUp(wtxn statedb.WriteTxn, name string) error {
+	row, _, found := w.table.Get(wtxn, byName.Query(name))
+	if !found {
+		return nil
+	}
+	w.backups[name] = time.Now().String()
+	next := row.Clone()
+	next.SetConditions(managed.Condition{Type: "Backup", Status: managed.ConditionTrue, Message: w.backups[name]})
+	_, _, err := w.table.Insert(wtxn, next)
+	return err
 }
 
 // drift changes what the cloud has.
@@ -186,6 +215,9 @@ func (w *walk) settled() {
 		if !w.known {
 			requireZone(w, b)
 		}
+		if said := b.GetCondition("Backup").Message; said != "" {
+			require.Equal(w, w.backups[name], said, "%q: another's condition is stale", name)
+		}
 	}
 }
 
@@ -226,7 +258,7 @@ func TestNothingIsLeakedOrCreatedTwiceWhateverFails(t *testing.T) {
 			for seed := range uint64(20) {
 				t.Run(fmt.Sprintf("known=%t/workers=%d/seed=%d", known, workers, seed), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						w := &walk{env: newEnv(t, workers), rnd: rand.New(rand.NewPCG(seed, 7)), known: known}
+						w := &walk{env: newEnv(t, workers), rnd: rand.New(rand.NewPCG(seed, 7)), known: known, backups: map[string]string{}}
 						w.opts = []managed.Option{managed.WithTimeout(time.Second), managed.WithCreationGracePeriod(2 * time.Second)}
 						if known {
 							w.opts = append(w.opts, deterministic(w.env)...)
