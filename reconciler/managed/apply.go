@@ -54,6 +54,8 @@ var ErrTerminating = errors.New("the object is being deleted")
 //     an annotation is changed only when desired says something else than last time, and not
 //     removed by leaving it out.
 //
+// A row has one program that applies it: what another one applied is taken for its own.
+//
 // A new row is inserted as it is, with generation 1 unless it has one. If nothing changes, no pass
 // is asked for; else the row's status becomes Pending, and the generation grows by one unless only
 // annotations changed. changed reports whether a pass was asked for. The error is [ErrTerminating]
