@@ -39,9 +39,9 @@ func (p *pass[T]) create() (over bool, err error) {
 		replaceAnnotations(p.obj, before)
 		return true, p.fail(ReasonCannotWriteManaged, "note that a resource is about to be created", err, Creating())
 	}
-	asked := p.r.clone(p.obj)
+	asked := p.r.clone(p.view())
 	err = p.client.Create(&p.calls, asked)
-	replaceAnnotations(p.obj, asked)
+	noteCreated(p.obj, asked, p.createTime())
 	if err != nil {
 		return true, p.notCreated(err, open)
 	}

@@ -105,12 +105,7 @@ func (e *env) start(opts ...managed.Option) {
 }
 
 func (e *env) writer() managed.Writer[*bucket] {
-	return managed.NewWriter(e.config(), func(desired, stored *bucket) {
-		desired.Seen, desired.Other = stored.Seen, stored.Other
-		if desired.Region == "" {
-			desired.Region = stored.Region
-		}
-	})
+	return managed.NewWriter(e.config())
 }
 
 // write changes the table in one transaction, for all objects of the test.

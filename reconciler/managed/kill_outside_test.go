@@ -235,6 +235,7 @@ func (c *connection) Create(ctx context.Context, b *bucket) error {
 		return err
 	}
 	managed.SetExternalName(b, id)
+	noteZone(b, id)
 	return nil
 }
 

@@ -157,9 +157,7 @@ func (p *process) restore() {
 func (p *process) writer() managed.Writer[*bucket] {
 	cfg := p.config()
 	cfg.Table = p.store.RWTable
-	return managed.NewWriter(cfg, func(desired, stored *bucket) {
-		desired.Seen, desired.Region = stored.Seen, stored.Region
-	})
+	return managed.NewWriter(cfg)
 }
 
 // edit changes a row, if there is one.

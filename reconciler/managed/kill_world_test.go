@@ -238,6 +238,11 @@ func (w *world) never() {
 	var twice []string
 	w.change(func() { twice = slices.Clone(w.outside.twice) })
 	require.Empty(w, twice, "created twice, killed at %q", w.deaths())
+	if w.chosen {
+		for _, row := range w.p.store.rows() {
+			requireZone(w, row)
+		}
+	}
 }
 
 // deaths returns the points at which processes were killed.
@@ -271,6 +276,11 @@ func (w *world) decide() {
 				found = ids[0]
 			}
 		})
-		w.p.edit(row, func(b *bucket) { managed.DecideCreate(b, found) })
+		w.p.edit(row, func(b *bucket) {
+			managed.DecideCreate(b, found)
+			if found != "" {
+				noteZone(b, found)
+			}
+		})
 	}
 }

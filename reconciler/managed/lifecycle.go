@@ -21,10 +21,10 @@ type step[T Managed] func(p *pass[T]) (over bool, err error)
 // updateSteps are the steps of a pass, in order.
 func updateSteps[T Managed]() []step[T] {
 	return []step[T]{
+		(*pass[T]).recall,
 		(*pass[T]).heedPause,
 		(*pass[T]).readPolicy,
 		(*pass[T]).leaveOrphan,
-		(*pass[T]).recall,
 		(*pass[T]).initialize,
 		(*pass[T]).refuseUnsure,
 		(*pass[T]).waitForOthers,
@@ -44,10 +44,10 @@ func updateSteps[T Managed]() []step[T] {
 // removeSteps are those of a row that is gone already.
 func removeSteps[T Managed]() []step[T] {
 	return []step[T]{
+		(*pass[T]).recall,
 		(*pass[T]).heedPause,
 		(*pass[T]).readPolicy,
 		(*pass[T]).leaveOrphan,
-		(*pass[T]).recall,
 		(*pass[T]).initialize,
 		(*pass[T]).refuseUnsure,
 		(*pass[T]).connect,
@@ -65,6 +65,10 @@ type pass[T Managed] struct {
 	ctx   context.Context
 	calls callContext
 	obj   T
+	// seen is the object as it was observed, and apart that it is another than obj, of which
+	// everything is written.
+	seen  T
+	apart bool
 	// row is the object as it stands in the table, if known.
 	row   T
 	known bool
@@ -122,7 +126,7 @@ func (p *pass[T]) end() {
 	p.disconnect()
 	p.calls.end()
 	reconciler.Note(p.ctx, p.trail.String())
-	if p.recalled && !p.gone && !p.unwritten && !p.kept.is(p.obj) && hasNotes(p.obj) {
+	if p.recalled && !p.gone && !p.unwritten && !p.kept.is(p.obj) && (hasNotes(p.obj) || hasPolicies(p.obj)) {
 		p.r.memory.keep(p.obj, false)
 	}
 	if p.r.figures != nil && !p.forced && !p.gone {

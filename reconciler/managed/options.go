@@ -50,7 +50,7 @@ type options struct {
 	metrics       Metrics
 	loop          []reconciler.Option
 
-	connecter, critical, finalizer, hook, resolver, equal any
+	connecter, critical, finalizer, hook, resolver, equal, observed any
 
 	initializers, publishers []any
 }

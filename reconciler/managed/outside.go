@@ -84,13 +84,17 @@ func (p *pass[T]) look() (seen ExternalObservation, err error) {
 	}
 	// Also when the client panics: the object is written all the same.
 	defer func() { p.settleReady(was, usual, seen.ResourceExists && err == nil) }()
-	if p.policy.ShouldLateInitialize() {
+	if p.policy.ShouldLateInitialize() || p.policy.ShouldOnlyObserve() {
 		return p.client.Observe(&p.calls, p.obj)
 	}
-	onto := p.r.clone(p.obj)
-	seen, err = p.client.Observe(&p.calls, onto)
-	replaceAnnotations(p.obj, onto)
-	p.obj.SetConditions(onto.GetConditions()...)
+	p.seen, p.apart = p.r.clone(p.obj), true
+	err = p.ask(func(obj T) (err error) {
+		seen, err = p.client.Observe(&p.calls, obj)
+		return err
+	})
+	if err == nil {
+		err = p.keepObserved()
+	}
 	return seen, err
 }
 
@@ -160,7 +164,7 @@ func (p *pass[T]) publish(details ConnectionDetails, conditions ...Condition) er
 		return nil
 	}
 	for _, publisher := range p.r.publishers {
-		if err := publisher.PublishConnection(p.ctx, p.obj, details); err != nil {
+		if err := publisher.PublishConnection(p.ctx, p.view(), details); err != nil {
 			return p.fail(ReasonCannotPublish, "publish connection details", err, conditions...)
 		}
 	}
@@ -197,7 +201,7 @@ func (p *pass[T]) update() (over bool, err error) {
 		p.succeeded()
 		return true, p.poll()
 	}
-	if err := p.client.Update(&p.calls, p.obj); err != nil {
+	if err := p.ask(func(obj T) error { return p.client.Update(&p.calls, obj) }); err != nil {
 		return true, p.fail(ReasonCannotUpdate, "update", err)
 	}
 	if p.drifted() {
@@ -232,7 +236,7 @@ func (p *pass[T]) poll() error {
 		interval = p.r.opts.pollInterval
 	}
 	if p.r.hook != nil {
-		interval = p.r.hook(p.obj, interval)
+		interval = p.r.hook(p.view(), interval)
 	} else {
 		interval = jittered(interval, p.r.opts.pollJitter)
 	}

@@ -39,6 +39,7 @@ type Reconciler[T Managed] struct {
 	hook         PollIntervalHook[T]
 	resolver     ReferenceResolver[T]
 	equal        func(a, b T) bool
+	observed     func(row, observed T) T
 	initializers []Initializer[T]
 	publishers   []ConnectionPublisher[T]
 
@@ -144,6 +145,8 @@ func (r *Reconciler[T]) resolve() error {
 	note(err)
 	r.equal, err = typed("WithEqual", o.equal, func(a, b T) bool { return reflect.DeepEqual(a, b) })
 	note(err)
+	r.observed, err = typed[func(row, observed T) T]("WithObserved", o.observed, nil)
+	note(err)
 	for n, i := range o.initializers {
 		if i == nil {
 			note(fmt.Errorf("WithInitializers: initializer %d is nil", n))
@@ -188,7 +191,7 @@ func (r *Reconciler[T]) rowOf(ctx context.Context, txn statedb.ReadTxn, revision
 // resource is there.
 func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, obj T) error {
 	key := object.KeyOf(obj)
-	if kept := r.memory.recall(key); !HasFinalizer(obj, r.finalizerName) && !kept.unwritten && (kept.annotations == nil || hasNotes(obj)) {
+	if kept := r.memory.recall(key); !HasFinalizer(obj, r.finalizerName) && !kept.unwritten && (!notesIn(kept.annotations) || hasNotes(obj)) {
 		r.memory.forget(key)
 		r.figures.forget(key)
 		return nil
@@ -208,11 +211,15 @@ func (r *Reconciler[T]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[T, sta
 
 // Merge copies what the reconciler notes, and nothing else, from an object as its pass left it
 // onto a clone of the row as it stands in the table, and returns that: the annotations that it
-// writes, its finalizer and the conditions. It is for [reconciler.WithMerge], and for a function
-// of one's own that copies more.
+// writes and those that Create changed, its finalizer, and the conditions [TypeSynced] and
+// [TypeReady]. It is for [reconciler.WithMerge], and for a function of one's own that copies more.
 func (r *Reconciler[T]) Merge(current, reconciled T) T {
 	copyNotes(current, reconciled)
-	current.SetConditions(reconciled.GetConditions()...)
+	for _, c := range reconciled.GetConditions() {
+		if c.Type == TypeSynced || c.Type == TypeReady {
+			current.SetConditions(c)
+		}
+	}
 	if HasFinalizer(reconciled, r.finalizerName) {
 		addFinalizer(current, r.finalizerName)
 	} else {

@@ -15,7 +15,7 @@ func (p *pass[T]) remove() (over bool, err error) {
 		p.trail.add("observe: gone")
 		return true, p.leave(p.observation.ConnectionDetails)
 	}
-	if err := p.client.Delete(&p.calls, p.obj); err != nil {
+	if err := p.ask(func(obj T) error { return p.client.Delete(&p.calls, obj) }); err != nil {
 		return true, p.fail(ReasonCannotDelete, "delete", err, Deleting())
 	}
 	p.trail.add("observe: still there; asked for its deletion")
@@ -29,7 +29,7 @@ func (p *pass[T]) remove() (over bool, err error) {
 // leave lets an object go whose external resource is gone, or is to stay.
 func (p *pass[T]) leave(details ConnectionDetails) error {
 	for _, publisher := range p.r.publishers {
-		if err := publisher.UnpublishConnection(p.ctx, p.obj, details); err != nil {
+		if err := publisher.UnpublishConnection(p.ctx, p.view(), details); err != nil {
 			return p.fail(ReasonCannotUnpublish, "unpublish connection details", err, Deleting())
 		}
 	}

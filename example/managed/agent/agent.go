@@ -136,7 +136,7 @@ func register(
 	if err != nil {
 		return err
 	}
-	follow(jobs, params.DB, managed.NewWriter(cfg, keep), o)
+	follow(jobs, params.DB, managed.NewWriter(cfg), o)
 	return nil
 }
 

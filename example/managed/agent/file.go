@@ -130,7 +130,8 @@ func (f *follower) apply(wtxn statedb.WriteTxn, desired Desired) error {
 	for _, t := range desired.Tunnels {
 		wanted[t.Name] = true
 		row := &Tunnel{Meta: managed.Meta{Meta: object.Meta{Name: t.Name}}, Settings: t.Settings}
-		if _, err := f.writer.Apply(wtxn, row); err != nil {
+		// What is being deleted is wanted again with one of the next reads, once it is gone.
+		if _, err := f.writer.Apply(wtxn, row); err != nil && !errors.Is(err, managed.ErrTerminating) {
 			return err
 		}
 	}
