@@ -36,6 +36,8 @@ type outside struct {
 	tried   map[string]int
 	// twice is what was created though there was one.
 	twice []string
+	// late is what was asked to be created when nobody waited for it any more.
+	late []string
 }
 
 // version is what one resource is from a time on.
@@ -217,6 +219,14 @@ func (c *connection) Observe(ctx context.Context, b *bucket) (seen managed.Exter
 	return seen, err
 }
 
+// heed notes a create that begins when its context has ended. With several workers another one
+// may end the process right before.
+func (p *process) heed(ctx context.Context, name string) {
+	if p.w.workers == 1 && ctx.Err() != nil {
+		p.w.change(func() { p.w.outside.late = append(p.w.outside.late, name) })
+	}
+}
+
 func (c *connection) Create(ctx context.Context, b *bucket) error {
 	// What is about to be created has to be known before, to a process that has lost its table.
 	if c.p.w.filed() {
@@ -224,6 +234,7 @@ func (c *connection) Create(ctx context.Context, b *bucket) error {
 			return err
 		}
 	}
+	c.p.heed(ctx, b.Name)
 	var id string
 	if err := c.call(ctx, "create", func(o *outside) error {
 		err := o.fate(b.Name)

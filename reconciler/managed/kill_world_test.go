@@ -235,9 +235,10 @@ func (w *world) settle() {
 // never requires what must hold at any time.
 func (w *world) never() {
 	w.Helper()
-	var twice []string
-	w.change(func() { twice = slices.Clone(w.outside.twice) })
+	var twice, late []string
+	w.change(func() { twice, late = slices.Clone(w.outside.twice), slices.Clone(w.outside.late) })
 	require.Empty(w, twice, "created twice, killed at %q", w.deaths())
+	require.Empty(w, late, "created for nobody, killed at %q", w.deaths())
 }
 
 // deaths returns the points at which processes were killed.

@@ -5,7 +5,6 @@ package managed
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -25,6 +24,7 @@ func updateSteps[T Managed]() []step[T] {
 		(*pass[T]).readPolicy,
 		(*pass[T]).leaveOrphan,
 		(*pass[T]).recall,
+		(*pass[T]).heedClock,
 		(*pass[T]).initialize,
 		(*pass[T]).refuseUnsure,
 		(*pass[T]).waitForOthers,
@@ -48,6 +48,7 @@ func removeSteps[T Managed]() []step[T] {
 		(*pass[T]).readPolicy,
 		(*pass[T]).leaveOrphan,
 		(*pass[T]).recall,
+		(*pass[T]).heedClock,
 		(*pass[T]).initialize,
 		(*pass[T]).refuseUnsure,
 		(*pass[T]).connect,
@@ -61,7 +62,7 @@ func removeSteps[T Managed]() []step[T] {
 type pass[T Managed] struct {
 	scope
 	r *Reconciler[T]
-	// ctx is that of the operation, calls that of the calls to the outside system.
+	// ctx is that of the operation, calls that of the calls of a user's code.
 	ctx   context.Context
 	calls callContext
 	obj   T
@@ -93,6 +94,7 @@ type pass[T Managed] struct {
 func (r *Reconciler[T]) begin(ctx context.Context, txn statedb.ReadTxn, obj T) *pass[T] {
 	p := &pass[T]{r: r, ctx: ctx, obj: obj}
 	p.txn = txn
+	p.calls.begin(ctx, &p.scope, r.opts.timeout)
 	return p
 }
 
@@ -133,7 +135,7 @@ func (p *pass[T]) end() {
 // close writes what the loop will not write by itself: it writes an object with its outcome only
 // if that is news.
 func (p *pass[T]) close(outcome error) error {
-	if p.gone || errors.Is(outcome, reconciler.ErrConflict) || p.written || !p.silent(outcome) || !p.changed() {
+	if p.gone || wraps(outcome, reconciler.ErrConflict) || p.written || !p.silent(outcome) || !p.changed() {
 		return outcome
 	}
 	if err := p.checkpoint(); err != nil {
@@ -186,7 +188,7 @@ func (p *pass[T]) checkpoint() error {
 // fail ends a pass with an error: as a condition, an event and the outcome. What waits for
 // something else is no error, and told once.
 func (p *pass[T]) fail(reason eventReason, what string, err error, conditions ...Condition) error {
-	if errors.Is(err, reconciler.ErrConflict) {
+	if wraps(err, reconciler.ErrConflict) {
 		// The new version is on its way, with a pass of its own.
 		p.trail.add(what + ": the object has changed")
 		return err

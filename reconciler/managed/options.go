@@ -87,9 +87,10 @@ func WithExternalConnectDisconnector[T any](c ExternalConnectDisconnector[T]) Op
 	return WithExternalConnectDisconnecter(c)
 }
 
-// WithTimeout bounds all calls of one pass to the outside system, connecting included, taken
-// together. What came of the pass is written all the same. The default is a minute; zero means
-// no bound, and a negative one is an error.
+// WithTimeout bounds all calls of a program's code in one pass together, from the first initializer
+// to the last publisher: their context ends then, or when the pass does. What came of the pass is
+// written all the same, and [ExternalDisconnecter] and [CriticalAnnotationUpdater] have ten seconds
+// of their own. The default is a minute; zero means no bound, and a negative one is an error.
 func WithTimeout(timeout time.Duration) Option {
 	return func(o *options) { o.timeout = timeout }
 }

@@ -72,7 +72,7 @@ func (p *pass[T]) recall() (over bool, err error) {
 	if p.forced {
 		return false, nil
 	}
-	if err := p.r.finalizer.AddFinalizer(p.ctx, p.obj); err != nil {
+	if err := p.r.finalizer.AddFinalizer(&p.calls, p.obj); err != nil {
 		return true, p.fail(ReasonCannotFinalize, "add the finalizer", err)
 	}
 	if err := p.checkpoint(); err != nil {
@@ -81,9 +81,21 @@ func (p *pass[T]) recall() (over bool, err error) {
 	return false, nil
 }
 
+// heedClock takes what was noted of creates in the future for noted now: the clock was set back, or
+// another process had another one. Nothing would be believed of the resource until then.
+func (p *pass[T]) heedClock() (over bool, err error) {
+	now := p.now()
+	for _, key := range createNotes {
+		if timeOf(p.obj, key).After(now) {
+			setTime(p.obj, key, now)
+		}
+	}
+	return false, nil
+}
+
 func (p *pass[T]) initialize() (over bool, err error) {
 	for _, i := range p.r.initializers {
-		if err := i.Initialize(p.ctx, p.obj); err != nil {
+		if err := i.Initialize(&p.calls, p.obj); err != nil {
 			return true, p.fail(ReasonCannotInitialize, "initialize", err)
 		}
 	}
@@ -138,7 +150,7 @@ func (p *pass[T]) resolve() (over bool, err error) {
 	if p.r.resolver == nil || WasDeleted(p.obj) {
 		return false, nil
 	}
-	if err := p.r.resolver.ResolveReferences(p.ctx, p.txn, p.obj); err != nil {
+	if err := p.r.resolver.ResolveReferences(&p.calls, p.txn, p.obj); err != nil {
 		return true, p.fail(ReasonCannotResolve, "references", err)
 	}
 	return false, nil

@@ -29,11 +29,11 @@ func (p *pass[T]) remove() (over bool, err error) {
 // leave lets an object go whose external resource is gone, or is to stay.
 func (p *pass[T]) leave(details ConnectionDetails) error {
 	for _, publisher := range p.r.publishers {
-		if err := publisher.UnpublishConnection(p.ctx, p.obj, details); err != nil {
+		if err := publisher.UnpublishConnection(&p.calls, p.obj, details); err != nil {
 			return p.fail(ReasonCannotUnpublish, "unpublish connection details", err, Deleting())
 		}
 	}
-	if err := p.r.finalizer.RemoveFinalizer(p.ctx, p.obj); err != nil {
+	if err := p.r.finalizer.RemoveFinalizer(&p.calls, p.obj); err != nil {
 		return p.fail(ReasonCannotFinalize, "remove the finalizer", err, Deleting())
 	}
 	if !p.forced && len(p.obj.GetFinalizers()) > 0 {
