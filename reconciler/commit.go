@@ -68,14 +68,19 @@ type attempt[Obj any] struct {
 	lost bool
 	// givenUp: it failed too often, so that its failure is final.
 	givenUp bool
+	// deletion: the update was to remove the object from the target, as its adapter said.
+	deletion bool
+	// changed: the adapter changed the object, which is written with the outcome.
+	changed bool
 }
 
 // judge says what an operation's return value means for the object's status, was. last
 // is the text that was news last: what fails together mostly fails with the same, which
 // then need be kept once only. An update that failed more than maxRetries times is given
-// up, unless that is 0.
+// up, unless that is 0. A deletion is never given up, whatever its operation says: the next
+// change that would run it again may never come.
 func (a *attempt[Obj]) judge(t *task[Obj], was func(Obj) Status, last **string, maxRetries int) {
-	err := t.err
+	err, deletion := t.err, t.deleted || a.deletion
 	kind := status.KindError
 	a.result = resultFailed
 	if err == nil {
@@ -84,23 +89,28 @@ func (a *attempt[Obj]) judge(t *task[Obj], was func(Obj) Status, last **string, 
 		switch a.directive.kind {
 		case core.DoneAgain:
 			a.result = resultRequeue
+			if deletion {
+				a.result, kind, err = resultBlocked, status.KindBlocked, errDeleting
+			}
 		case core.BlockedOn:
 			a.result, kind = resultBlocked, status.KindBlocked
 		case core.FailedForGood:
-			a.result = resultTerminal
+			if !deletion {
+				a.result = resultTerminal
+			}
 		}
 	}
 	if a.result == resultDone || a.result == resultRequeue {
-		a.news = !a.again || was(a.row).Kind != status.KindDone
+		a.news = a.changed || !a.again || was(a.row).Kind != status.KindDone
 		return
 	}
 	text := textOf(err)
-	if a.result == resultFailed && maxRetries > 0 && !t.deleted && int(a.tries) >= maxRetries {
+	if a.result == resultFailed && maxRetries > 0 && !deletion && int(a.tries) >= maxRetries {
 		a.result, a.givenUp = resultTerminal, true
 		text = fmt.Sprintf("given up after %d retries: %s", a.tries, text)
 	}
 	if old := was(a.row); old.Kind == kind && old.Error != nil && *old.Error == text {
-		a.text = old.Error
+		a.text, a.news = old.Error, a.changed
 		return
 	}
 	if *last == nil || **last != text {
@@ -134,6 +144,11 @@ func (a *attempt[Obj]) status(at time.Time) Status {
 	}
 }
 
+// stillDeleting reports whether a deletion was begun and goes on.
+func (a *attempt[Obj]) stillDeleting() bool {
+	return a.result == resultBlocked && a.directive.kind == core.DoneAgain
+}
+
 // outcome returns what the attempt means for the core; object is the version that
 // stands in the table.
 func (a *attempt[Obj]) outcome(object Obj) core.Outcome[Obj] {
@@ -150,6 +165,9 @@ func (a *attempt[Obj]) outcome(object Obj) core.Outcome[Obj] {
 		out.Kind, out.Failure, out.GivenUp = core.FailedForGood, a.text, a.givenUp
 	case resultBlocked:
 		out.Kind = core.BlockedOn
+		if a.stillDeleting() {
+			out.Kind = core.Deleting
+		}
 	case resultRequeue:
 		out.Kind = core.DoneAgain
 	}

@@ -83,6 +83,9 @@ func (l *Loop[Obj]) explainState(x *Explanation, s *sight[Obj]) {
 		x.State = StateBlocked
 		x.BlockedOn = l.reasonFor(s)
 		x.Why = "its operation waits for something: " + x.BlockedOn
+		if x.BlockedOn == errDeleting.Error() {
+			x.Why = "its deletion was begun and goes on: its operation asked to be run again"
+		}
 	case core.Terminal:
 		x.State = StateTerminal
 		x.Why = "it failed for good: it is left alone until it changes, is refreshed or retried by hand"

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -143,6 +144,12 @@ func (x *historyTarget) try(ctx context.Context, o *operation, key uint64, heeds
 	if h.calm.Load() || rng.IntN(16) >= x.trouble {
 		return nil
 	}
+	switch rng.IntN(8) {
+	case 0:
+		running.Deletion(ctx)
+	case 1:
+		running.Changed(ctx)
+	}
 	switch rng.IntN(18) {
 	case 0:
 		panic("out of cheese")
@@ -165,9 +172,7 @@ func (x *historyTarget) try(ctx context.Context, o *operation, key uint64, heeds
 			return ctx.Err()
 		}
 	case 10:
-		if !o.deletes {
-			return reconciler.TerminalError(errors.New("never"))
-		}
+		return reconciler.TerminalError(errors.New("never"))
 	case 11:
 		return fmt.Errorf("no %d", rng.IntN(3))
 	case 12:

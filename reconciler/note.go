@@ -42,11 +42,7 @@ func NoteOn[Obj comparable](ctx context.Context, obj Obj, text string) {
 type noter interface{ note(text string) }
 
 func (s *scope[Obj]) note(text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at := int(s.at.Load()); at >= 0 && at < len(s.attempts) {
-		s.attempts[at].noted(text)
-	}
+	s.mark(func(a *attempt[Obj]) { a.noted(text) })
 }
 
 func (s *scope[Obj]) noteOn(obj Obj, text string) {
@@ -54,6 +50,25 @@ func (s *scope[Obj]) noteOn(obj Obj, text string) {
 	defer s.mu.Unlock()
 	if place := s.find(obj); place >= 0 {
 		s.attempts[place].noted(text)
+	}
+}
+
+// Deletion implements [running.Operation]: see [running.Deletion].
+func (s *scope[Obj]) Deletion() {
+	s.mark(func(a *attempt[Obj]) { a.deletion = true })
+}
+
+// Changed implements [running.Operation]: see [running.Changed].
+func (s *scope[Obj]) Changed() {
+	s.mark(func(a *attempt[Obj]) { a.changed = true })
+}
+
+// mark notes something of the operation that is running on a single object.
+func (s *scope[Obj]) mark(how func(*attempt[Obj])) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := int(s.at.Load()); at >= 0 && at < len(s.attempts) {
+		how(&s.attempts[at])
 	}
 }
 

@@ -56,6 +56,9 @@ func RetryAfter(err error, d time.Duration) error {
 // object changes or its status is set to Pending or Refreshing. It returns nil if err
 // is nil.
 //
+// A deletion is never final: no row is left that could change, and nothing else would bring
+// the deletion back. It is retried as after any failure.
+//
 // Joined with errors that say nothing of what comes next, such as one that tells the
 // kind of the failure, it is final all the same: make it [RetryAfter](err, 0) if a part
 // of the work is to be retried. [RetryAfter] and [Blocked] count before it.
@@ -69,6 +72,10 @@ func TerminalError(err error) error {
 // Requeue says that an operation is done and is to be run again after d. The status is
 // Done meanwhile, and is not written again while it stays so. A d of zero or below
 // means at once, behind what is due. A refresh that is due meanwhile comes in between.
+//
+// Of a deletion it says that the object is still being deleted: the deletion is owed until
+// its operation returns nil, so that waits for it go on; it is no failure. A deletion has no
+// status; a row that stays until its deletion is done is Blocked, "still deleting", meanwhile.
 //
 // Joined with any other error it does not count: what failed is not done. Of several,
 // the shortest d counts.
@@ -136,6 +143,9 @@ func (d *directive) rank() int {
 	}
 	return rankRetryAfter
 }
+
+// errDeleting is what the status says of a deletion that goes on.
+var errDeleting = errors.New("still deleting")
 
 // ordinary stands for an error that says nothing of what comes next.
 var ordinary = &directive{kind: core.Failed}

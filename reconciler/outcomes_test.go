@@ -184,7 +184,8 @@ func TestJoinedBlocksAreReleasedByAnyOfTheirChannels(t *testing.T) {
 	}
 }
 
-// For a deletion there is no row to say so, but it waits as an update does.
+// For a deletion there is no row to say so, but it waits as an update does. It is never final:
+// no row is left that could change.
 func TestOutcomesOfDeletions(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
@@ -192,7 +193,7 @@ func TestOutcomesOfDeletions(t *testing.T) {
 	}{
 		"retry after": {reconciler.RetryAfter(errInner, 4*time.Second), seconds(0, 4, 8)},
 		"plain":       {errPlain, backoff},
-		"terminal":    {reconciler.TerminalError(errInner), once},
+		"terminal":    {reconciler.TerminalError(errInner), backoff},
 		"blocked":     {reconciler.Blocked("door"), once},
 		"requeue":     {reconciler.Requeue(4 * time.Second), seconds(0, 4, 8)},
 		"backoff":     {reconciler.RequeueBackoff(), backoff},

@@ -232,7 +232,7 @@ func (l *Loop[Obj]) settle(b *batch[Obj]) {
 			continue
 		}
 		out := a.outcome(tasks[i].object)
-		if a.result == resultBlocked && !a.lost {
+		if a.result == resultBlocked && !a.lost && !a.stillDeleting() {
 			out.Delay = l.block(a, tasks[i].jitter)
 		} else {
 			l.unblock(a.row)

@@ -10,7 +10,7 @@ import (
 
 // watchdog tells health of a call that the loop itself is in for long: it cannot do so, being
 // in that call. The timer is set when a call begins and it is not set already, so that calls
-// which are quick cost a comparison. What workers run the loop watches itself.
+// which are quick cost a lock. What workers run the loop watches itself.
 type watchdog struct {
 	mu sync.Mutex
 	// since is when the calls began that are being made, none of which takes long as a

@@ -73,7 +73,7 @@ func (h *historian) land() {
 
 func (h *historian) outcome(it *Item[row]) Outcome[row] {
 	out := failed(it, strconv.Itoa(h.random.IntN(3)))
-	out.Kind = Kind(h.random.IntN(int(DoneAgain) + 1))
+	out.Kind = Kind(h.random.IntN(int(Deleting) + 1))
 	out.Delay = time.Duration(h.random.IntN(3)) * 50 * time.Millisecond
 	out.Backoff = h.random.IntN(2) == 0
 	out.Lost = h.random.IntN(8) == 0

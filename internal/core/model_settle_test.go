@@ -63,10 +63,10 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 		k.failures++
 		k.tries++
 		k.failure = *out.Failure
-	case Done, DoneAgain:
+	case Done, DoneAgain, Deleting:
 		k.failures, k.tries = 0, 0
 	}
-	if out.Kind == DoneAgain && out.Backoff {
+	if (out.Kind == DoneAgain || out.Kind == Deleting) && out.Backoff {
 		k.requeues++
 	} else {
 		k.requeues = 0
@@ -134,7 +134,9 @@ func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
 		m.backOff(k, Requeue, now, k.requeues, out.Jitter)
 	case out.Kind == DoneAgain:
 		m.wake(k, Requeue, now+out.Delay)
-	case out.Delay > 0:
+	case out.Kind == Deleting && out.Backoff:
+		m.backOff(k, Blocked, now, k.requeues, out.Jitter)
+	case out.Delay > 0, out.Kind == Deleting:
 		m.wake(k, Blocked, now+out.Delay)
 	default:
 		k.rest(Blocked)

@@ -26,6 +26,10 @@ const (
 	// backoff of its key. Should it fail then, it counts as unreconciled since then,
 	// not since its old revision.
 	DoneAgain
+	// Deleting: a deletion that was begun and goes on, to be run again as DoneAgain is. The
+	// change is owed until the deletion is done; it is no failure, and says nothing of the
+	// target.
+	Deleting
 	// Void: not run, because nothing is left to be done: an object that was to
 	// leave the target is back in the table, or the row does not ask for anything any more.
 	Void
@@ -38,8 +42,8 @@ const (
 type Outcome[Obj any] struct {
 	Kind  Kind
 	Delay time.Duration
-	// Backoff: DoneAgain after the wait that the key has earned by how often in a row it
-	// asked for this; Delay does not count then.
+	// Backoff: DoneAgain, or Deleting, after the wait that the key has earned by how often in
+	// a row it asked for this; Delay does not count then.
 	Backoff bool
 	// Failure is the error's text for the kinds that failed, else nil; Class is that
 	// of the error, which matters only with breakers by class.
@@ -65,8 +69,18 @@ type Outcome[Obj any] struct {
 	Wanted time.Duration
 }
 
-// backsOffDone reports whether the key is done and backs off all the same.
-func (out *Outcome[Obj]) backsOffDone() bool { return out.Kind == DoneAgain && out.Backoff }
+// polls reports whether the key backs off though its operation did not fail.
+func (out *Outcome[Obj]) polls() bool {
+	return out.Backoff && (out.Kind == DoneAgain || out.Kind == Deleting)
+}
+
+// again returns the state of a key that waits to be run again though nothing failed.
+func (out *Outcome[Obj]) again() State {
+	if out.Kind == Deleting {
+		return Blocked
+	}
+	return Requeue
+}
 
 // Launch records that the operation of an item of the plan runs beside the rounds: the
 // item, of which the caller keeps a copy, is settled later.
@@ -177,8 +191,8 @@ func (c *Core[Obj]) count(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 		e.wanted = out.Wanted
 	}
 	c.excuse(e)
-	c.setBlocked(e, out.Kind == BlockedOn && !out.Lost)
-	if !out.backsOffDone() {
+	c.setBlocked(e, (out.Kind == BlockedOn || out.Kind == Deleting) && !out.Lost)
+	if !out.polls() {
 		e.requeues = 0
 	} else if e.requeues < math.MaxUint8 {
 		e.requeues++
@@ -238,10 +252,10 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 		c.wait(e, Retry, after(now, c.delay(int(e.failures), out.Jitter)))
 	case out.Kind == FailedForGood:
 		c.move(e, Terminal)
-	case out.backsOffDone():
-		c.wait(e, Requeue, after(now, c.delay(int(e.requeues), out.Jitter)))
-	case out.Kind == DoneAgain:
-		c.wait(e, Requeue, after(now, out.Delay))
+	case out.polls():
+		c.wait(e, out.again(), after(now, c.delay(int(e.requeues), out.Jitter)))
+	case out.Kind == DoneAgain, out.Kind == Deleting:
+		c.wait(e, out.again(), after(now, out.Delay))
 	case out.Delay > 0:
 		c.wait(e, Blocked, after(now, out.Delay))
 	default:

@@ -312,7 +312,7 @@ func (s *stage) settleRest(rest string) error {
 
 var kindsByName = map[string]Kind{
 	"done": Done, "failed": Failed, "terminal": FailedForGood, "blocked": BlockedOn,
-	"requeue": DoneAgain, "void": Void, "superseded": Superseded,
+	"requeue": DoneAgain, "deleting": Deleting, "void": Void, "superseded": Superseded,
 }
 
 func (s *stage) parseSettlement(rest string, now time.Duration) (settlement, error) {

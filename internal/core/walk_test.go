@@ -19,7 +19,7 @@ import (
 //   - each key's operations never overlap and never go back to an older version (DESIGN
 //     section 6, no. 2), and of no group two are worked on at a time;
 //   - what the target lacks is on its way, in exactly one state (nos. 3 and 4);
-//   - what counts as attempted has been, whoever else writes the same rows;
+//   - what counts as attempted has been, also when others write the same rows;
 //   - an open breaker lets through no more than its probes, and always some in the end;
 //   - what is paused is not worked on;
 //   - an operation that is stuck is no probe, and no refresh that others wait for;
@@ -80,7 +80,7 @@ var (
 	delays = rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, 150 * time.Millisecond, 3 * time.Second})
 	texts  = rapid.SampledFrom([]string{"no route", "no device"})
 	// kinds leans towards failing: what succeeds leaves the core.
-	kinds   = rapid.SampledFrom([]Kind{Done, Failed, Failed, FailedForGood, BlockedOn, DoneAgain})
+	kinds   = rapid.SampledFrom([]Kind{Done, Failed, Failed, FailedForGood, BlockedOn, DoneAgain, Deleting})
 	groups  = rapid.SampledFrom([]string{"", "g", "g", "h"})
 	jitters = rapid.SampledFrom([]float64{0, 0.25, 0.5, 0.99})
 	classes = rapid.SampledFrom([]string{"", "x", "x", "y"})
@@ -201,10 +201,10 @@ func (w *walker) outcome() Outcome[row] {
 	out := Outcome[row]{Kind: kinds.Draw(w.t, "kind"), Mark: rapid.Uint8().Draw(w.t, "mark")}
 	out.Jitter = jitters.Draw(w.t, "jitter")
 	switch out.Kind {
-	case Failed, BlockedOn, DoneAgain:
+	case Failed, BlockedOn, DoneAgain, Deleting:
 		out.Delay = delays.Draw(w.t, "delay")
 	}
-	if out.Kind == DoneAgain {
+	if out.Kind == DoneAgain || out.Kind == Deleting {
 		out.Backoff = rapid.Bool().Draw(w.t, "backoff")
 	}
 	if out.Kind == FailedForGood {

@@ -163,6 +163,8 @@ func (w *world) commit(r *run) {
 		status, text = statusError, *r.out.Failure
 	case BlockedOn:
 		status = statusBlocked
+	case Deleting:
+		status, text = statusBlocked, "still deleting"
 	}
 	if r.row.status == status && r.row.text == text {
 		return

@@ -204,14 +204,14 @@ func TestAGoalWithoutItsContenderHasNoAnswer(t *testing.T) {
 		assert.False(t, ok)
 	}
 	_, ok := goal{"w", "latency", itself, 1, workload.Less}.answer(alone)
-	assert.False(t, ok, "nobody measured it")
+	assert.False(t, ok, "it was not measured")
 
 	withFloor := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel, subject.Floor}},
 		map[string][]workload.Figures{
 			subject.Statekeel: {figure("cpu", workload.Less, 1)}, subject.Floor: {figure("cpu", workload.Less, 1)},
 		})
 	_, ok = goal{"w", "cpu", growthBeyondFloor, 1, workload.Less}.answer(withFloor)
-	assert.False(t, ok, "nobody measured fewer rows")
+	assert.False(t, ok, "fewer rows were not measured")
 
 	variant := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel2, subject.Statekeel}},
 		map[string][]workload.Figures{subject.Statekeel2: {figure("cpu", workload.Less, 1)}})

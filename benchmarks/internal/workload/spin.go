@@ -11,7 +11,7 @@ import (
 // spin is work for the CPU: so many steps, each of which needs the one before. It is not so
 // much time, since a worker that shares its core with others would then get its work done
 // while it does not run. It never returns 0. The caller has to use the result: the compiler
-// leaves out steps whose result nobody uses.
+// leaves out steps whose result is not used.
 func spin(steps int) uint64 {
 	x := uint64(math.MaxUint64)
 	for range steps {

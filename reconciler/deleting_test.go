@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/running"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// goingOn are the ways in which a deletion says that it goes on, and when its operation is
+// called again within ten seconds.
+var goingOn = map[string]struct {
+	err   error
+	again []time.Duration
+}{
+	"requeue": {reconciler.Requeue(4 * time.Second), seconds(0, 4, 8)},
+	"backoff": {reconciler.RequeueBackoff(), backoff},
+}
+
+// marking makes updates of the value 0 deletions, as an adapter does whose rows stay until what
+// they stand for is gone.
+func marking(e *env) {
+	e.target.before = func(ctx context.Context, c call) {
+		if c.op == "update" && c.value == 0 {
+			running.Deletion(ctx)
+		}
+	}
+}
+
+// A deletion that was begun and goes on is owed until it is done: a wait for it is not over.
+func TestDeletionThatGoesOnIsOwed(t *testing.T) {
+	for name, c := range goingOn {
+		t.Run(name, func(t *testing.T) {
+			everyWay(t, func(e *env) {
+				e.put(1, 1)
+				e.pass(time.Second)
+				e.target.take()
+				e.target.deciding(func(call) error { return c.err })
+				start := time.Now()
+				over := e.wait(e.remove(1), reconciler.Applied)
+				e.pass(10 * time.Second)
+				require.Equal(e, c.again, since(start, e.target.take()))
+				e.goesOn(over)
+				level, _, _ := e.health.now()
+				require.Equal(e, cell.StatusOK, level)
+				x := e.loop.Explain(e.Context(), "1")
+				require.Equal(e, reconciler.StateBlocked, x.State)
+				require.Equal(e, "still deleting", x.BlockedOn)
+
+				e.target.failing("")
+				e.pass(10 * time.Second)
+				select {
+				case w := <-over:
+					e.nothingOwed(w)
+				default:
+					e.Fatal("the wait goes on")
+				}
+			})
+		})
+	}
+}
+
+// The row of a deletion that is an update says so, is written once, and is owed likewise.
+func TestUpdateThatDeletesIsOwedWhileItGoesOn(t *testing.T) {
+	for name, c := range goingOn {
+		t.Run(name, func(t *testing.T) {
+			singly(t, func(e *env) {
+				marking(e)
+				e.put(1, 1)
+				e.pass(time.Second)
+				e.target.take()
+				e.target.deciding(func(call) error { return c.err })
+				start := time.Now()
+				over := e.wait(e.put(0, 1), reconciler.Applied)
+				e.pass(time.Second / 20)
+				e.status(1, reconciler.StatusKindBlocked, "still deleting")
+				_, written, _ := e.table.Get(e.db.ReadTxn(), idIndex.Query(1))
+				e.pass(10*time.Second - time.Second/20)
+				require.Equal(e, c.again, since(start, e.target.take()))
+				e.goesOn(over)
+				e.status(1, reconciler.StatusKindBlocked, "still deleting")
+				_, revision, _ := e.table.Get(e.db.ReadTxn(), idIndex.Query(1))
+				require.Equal(e, written, revision, "the row was written again")
+				level, _, _ := e.health.now()
+				require.Equal(e, cell.StatusOK, level)
+
+				e.target.failing("")
+				e.pass(10 * time.Second)
+				e.eachDone()
+				select {
+				case w := <-over:
+					e.nothingOwed(w)
+				default:
+					e.Fatal("the wait goes on")
+				}
+			})
+		})
+	}
+}
+
+// A deletion is never given up, whether it is a Delete or an Update.
+func TestDeletionIsNeverGivenUp(t *testing.T) {
+	for name, err := range map[string]error{
+		"plain":    errPlain,
+		"terminal": reconciler.TerminalError(errInner),
+		"wrapped":  errors.Join(errPlain, reconciler.TerminalError(errInner)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			singly(t, func(e *env) {
+				marking(e)
+				e.put(1, 1, 2)
+				e.pass(time.Second)
+				e.target.take()
+				e.target.deciding(func(call) error { return err })
+				start := time.Now()
+				e.remove(1)
+				e.put(0, 2)
+				e.pass(10 * time.Second)
+				at := map[uint64][]call{}
+				for _, c := range e.target.take() {
+					at[c.id] = append(at[c.id], c)
+				}
+				require.Equal(e, backoff, since(start, at[1]))
+				require.Equal(e, backoff, since(start, at[2]))
+				e.status(2, reconciler.StatusKindError, err.Error())
+
+				e.target.failing("")
+				e.pass(time.Minute)
+				e.eachDone()
+				require.NotContains(e, e.target.holds(), uint64(1))
+			}, reconciler.WithMaxRetries(2))
+		})
+	}
+}
+
+// Deletions that go on say nothing of the target: a breaker stays closed with any number of
+// them, and one that is open does not close for them.
+func TestDeletionsThatGoOnDoNotMatterToABreaker(t *testing.T) {
+	singly(t, func(e *env) {
+		e.put(1, ids(1, 20)...)
+		e.pass(time.Second)
+		e.target.take()
+		e.target.deciding(func(c call) error {
+			if c.op == "delete" {
+				return reconciler.Requeue(time.Second)
+			}
+			return errors.New("down")
+		})
+		e.remove(ids(1, 12)...)
+		e.pass(10 * time.Second)
+		require.Empty(e, e.loop.Snapshot(e.Context()).Breakers)
+		e.put(2, ids(13, 20)...)
+		e.pass(10 * time.Second)
+		require.Len(e, e.loop.Snapshot(e.Context()).Breakers, 1)
+		e.target.failing("")
+		e.pass(time.Hour)
+		e.eachDone()
+		require.Len(e, e.target.holds(), 8)
+	}, reconciler.WithBreaker(reconciler.Breaker{Failures: 5}))
+}
+
+// What an adapter changed in its object is written with an outcome that says nothing new.
+func TestChangeOfAnAdapterIsWrittenWithTheOutcome(t *testing.T) {
+	for name, err := range map[string]error{"requeue": reconciler.Requeue(time.Second), "failure": errPlain} {
+		t.Run(name, func(t *testing.T) {
+			for _, tell := range []bool{false, true} {
+				singly(t, func(e *env) {
+					calls := 0
+					e.target.before = func(ctx context.Context, c call) {
+						if calls++; calls == 3 && tell {
+							running.Changed(ctx)
+						}
+					}
+					e.target.mutate = func(o *object) { o.Note = "changed" }
+					e.target.deciding(func(call) error { return err })
+					e.put(1, 1)
+					e.pass(time.Second / 20)
+					_, first, _ := e.table.Get(e.db.ReadTxn(), idIndex.Query(1))
+					e.pass(5 * time.Second)
+					require.GreaterOrEqual(e, calls, 4)
+					_, revision, _ := e.table.Get(e.db.ReadTxn(), idIndex.Query(1))
+					if tell {
+						require.Equal(e, first+1, revision, "written once more")
+						require.Equal(e, "changed", e.get(1).Note)
+					} else {
+						require.Equal(e, first, revision, "clones are not compared")
+					}
+				}, reconciler.WithRetry(time.Second, time.Second))
+			}
+		})
+	}
+}
