@@ -61,7 +61,7 @@ func (p *pass[T]) create() (over bool, err error) {
 	}
 	p.tell(ReasonCreated, "requested the creation of the external resource")
 	p.mark(Creating(), ReconcileSuccess())
-	return true, p.again(errNotSeenYet)
+	return true, p.again()
 }
 
 // createTime returns a time that is after every earlier create, whatever the clock says.

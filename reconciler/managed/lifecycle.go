@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
@@ -132,31 +133,13 @@ func (p *pass[T]) end() {
 	}
 }
 
-// close writes what the loop will not write by itself: it writes an object with its outcome only
-// if that is news.
-func (p *pass[T]) close(outcome error) error {
-	if p.gone || wraps(outcome, reconciler.ErrConflict) || p.written || !p.silent(outcome) || !p.changed() {
-		return outcome
+// close tells the loop to write an object that the pass has changed: by itself it writes only
+// what is pending, and an outcome that is news.
+func (p *pass[T]) close() {
+	if p.gone || p.written || p.known && p.r.getStatus(p.row).IsPendingOrRefreshing() || !p.changed() {
+		return
 	}
-	if err := p.checkpoint(); err != nil {
-		return err
-	}
-	return outcome
-}
-
-// silent reports whether the outcome says what the status in the table says already.
-func (p *pass[T]) silent(outcome error) bool {
-	if !p.known {
-		return true
-	}
-	status := p.r.getStatus(p.row)
-	switch status.Kind {
-	case reconciler.StatusKindDone:
-		return true
-	case reconciler.StatusKindPending, reconciler.StatusKindRefreshing:
-		return false
-	}
-	return outcome != nil && status.GetError() == outcome.Error()
+	running.Changed(p.ctx)
 }
 
 // changed reports whether the pass has set something on the object.
@@ -207,12 +190,9 @@ func (p *pass[T]) fail(reason eventReason, what string, err error, conditions ..
 	return err
 }
 
-// again ends a pass that has to wait for the outside system.
-func (p *pass[T]) again(waitsFor error) error {
+// again ends a pass that has to wait for the outside system, which is no failure.
+func (p *pass[T]) again() error {
 	p.trail.add("again soon")
-	if p.forced {
-		return reconciler.RetryAfter(waitsFor, 0)
-	}
 	return reconciler.RequeueBackoff()
 }
 

@@ -136,7 +136,7 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 	}
 	p.trail.add("observe: not seen yet")
 	p.tell(ReasonPendingConfirmation, unseen.Error())
-	return true, p.again(unseen)
+	return true, p.again()
 }
 
 // mayAppear reports whether an object that is to go must wait for what nobody knows to have been

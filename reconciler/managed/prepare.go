@@ -22,7 +22,7 @@ func (p *pass[T]) heedPause() (over bool, err error) {
 	p.trail.add("paused")
 	if p.forced {
 		p.warn(ReasonDeletionRefused, errPausedRemoved)
-		return true, errPausedRemoved
+		return true, p.awaitPerson(errPausedRemoved)
 	}
 	paused := ReconcilePaused()
 	if WasDeleted(p.obj) {
@@ -119,11 +119,15 @@ func (p *pass[T]) stopUnsure(err error) error {
 		p.warn(ReasonCannotTellIfCreated, err)
 	}
 	if p.forced {
-		return err
+		return p.awaitPerson(err)
 	}
 	p.mark(Creating(), unsure)
 	return reconciler.TerminalError(err)
 }
+
+// awaitPerson ends the deletion of a row that is gone until a person puts the row back. It is no
+// failure: nothing is known of how the outside system is.
+func (p *pass[T]) awaitPerson(err error) error { return reconciler.Blocked(err.Error()) }
 
 // waitForOthers lets those clean up first who need the resource to do it.
 func (p *pass[T]) waitForOthers() (over bool, err error) {

@@ -77,7 +77,6 @@ const decideCreate = "find out, and note what you find on the row (managed.Decid
 var (
 	errCreateUnsure  = fmt.Errorf("%w: %s", ErrCreateUnsure, decideCreate)
 	errMissing       = errors.New("the external resource does not exist, and may not be created")
-	errStillThere    = errors.New("the external resource is still there")
 	errNotSeenYet    = errors.New("the external resource was created lately and is not seen yet")
 	errMayAppear     = errors.New("the external resource may have been created lately, and would not be seen yet")
 	errPausedDelete  = errors.New("the object is paused: its deletion is refused until it is resumed")

@@ -170,7 +170,12 @@ func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revisio
 		r.figures.begun(p.key(), r.wantedAt(obj))
 	}
 	p.row, p.known = r.rowOf(ctx, txn, revision, obj)
-	return p.close(p.run(r.update))
+	if WasDeleted(obj) {
+		running.Deletion(ctx)
+	}
+	err := p.run(r.update)
+	p.close()
+	return err
 }
 
 // rowOf returns the row that an object is a clone of.

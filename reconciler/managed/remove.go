@@ -23,7 +23,7 @@ func (p *pass[T]) remove() (over bool, err error) {
 		p.tell(ReasonDeletionRequested, "requested the deletion of the external resource")
 	}
 	p.mark(Deleting(), ReconcileSuccess())
-	return true, p.again(errStillThere)
+	return true, p.again()
 }
 
 // leave lets an object go whose external resource is gone, or is to stay.
