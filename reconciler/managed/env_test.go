@@ -36,6 +36,10 @@ type env struct {
 	// names are those of the objects of the test, at least as many as there are workers.
 	names   []string
 	workers int
+	// sweeper lists what is there, nil if nothing is swept. again are the options of a test that
+	// starts another loop.
+	sweeper *lister
+	again   []managed.Option
 }
 
 // each runs a test with one worker and one object, and with 8 workers and a dozen objects.
@@ -74,7 +78,7 @@ func newEnv(t *testing.T, workers int) *env {
 }
 
 func (e *env) config() reconciler.Config[*bucket] {
-	return reconciler.Config[*bucket]{
+	cfg := reconciler.Config[*bucket]{
 		DB: e.db, Table: e.table,
 		Clone: (*bucket).Clone, SetStatus: (*bucket).SetStatus, GetStatus: (*bucket).GetStatus,
 		Log: slog.New(slog.DiscardHandler),
@@ -83,6 +87,10 @@ func (e *env) config() reconciler.Config[*bucket] {
 			reconciler.WithConcurrency(e.workers),
 		},
 	}
+	if e.sweeper != nil {
+		cfg.Sweeper = e.sweeper
+	}
+	return cfg
 }
 
 // start runs a loop until the test ends, or stop is called.

@@ -21,12 +21,14 @@ type step[T Managed] func(p *pass[T]) (over bool, err error)
 // updateSteps are the steps of a pass, in order.
 func updateSteps[T Managed]() []step[T] {
 	return []step[T]{
+		(*pass[T]).finishTorn,
+		(*pass[T]).recall,
 		(*pass[T]).heedPause,
 		(*pass[T]).readPolicy,
-		(*pass[T]).leaveOrphan,
-		(*pass[T]).recall,
 		(*pass[T]).heedClock,
 		(*pass[T]).initialize,
+		(*pass[T]).takeOver,
+		(*pass[T]).leaveOrphan,
 		(*pass[T]).refuseUnsure,
 		(*pass[T]).waitForOthers,
 		(*pass[T]).resolve,
@@ -45,12 +47,12 @@ func updateSteps[T Managed]() []step[T] {
 // removeSteps are those of a row that is gone already.
 func removeSteps[T Managed]() []step[T] {
 	return []step[T]{
+		(*pass[T]).recall,
 		(*pass[T]).heedPause,
 		(*pass[T]).readPolicy,
-		(*pass[T]).leaveOrphan,
-		(*pass[T]).recall,
 		(*pass[T]).heedClock,
 		(*pass[T]).initialize,
+		(*pass[T]).leaveOrphan,
 		(*pass[T]).refuseUnsure,
 		(*pass[T]).connect,
 		(*pass[T]).observe,

@@ -5,6 +5,7 @@ package managed
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -51,21 +52,19 @@ func (p *pass[T]) readPolicy() (over bool, err error) {
 	return true, reconciler.TerminalError(err)
 }
 
-// leaveOrphan lets an object go whose external resource is to stay.
-func (p *pass[T]) leaveOrphan() (over bool, err error) {
-	if !WasDeleted(p.obj) || p.policy.deletes {
-		return false, nil
-	}
-	p.trail.add("the external resource stays")
-	return true, p.leave(nil)
-}
-
 // recall notes on the object what earlier passes have noted and its row does not say: since it
 // could not be written, or since the row was replaced.
 func (p *pass[T]) recall() (over bool, err error) {
 	p.kept = p.r.memory.recall(p.key())
 	p.recalled = true
-	if p.kept.is(p.obj) || !p.kept.addTo(p.obj) {
+	if p.kept.is(p.obj) {
+		return false, nil
+	}
+	is, was := GetExternalName(p.obj), p.kept.annotations[AnnotationExternalName]
+	if is != "" && was != "" && is != was {
+		p.warn(ReasonExternalNameChanged, fmt.Errorf("the row names %q now: %q, which it named before, is left as it is", is, was))
+	}
+	if !p.kept.addTo(p.obj) {
 		return false, nil
 	}
 	p.trail.add("recalled what was created")

@@ -82,6 +82,9 @@ func configure[T Managed](cfg reconciler.Config[T], opts []Option) (reconciler.C
 		return cfg, fmt.Errorf("managed: %w", err)
 	}
 	cfg.Operations = r
+	if cfg.Sweeper != nil {
+		cfg.Sweeper = &sweeper[T]{cfg.Sweeper, &r.departed}
+	}
 	// In front, so that an option of the program takes its place.
 	defaults := []reconciler.Option{reconciler.WithMerge(r.Merge), reconciler.WithRefreshing(0, nil)}
 	if cfg.Pruner == nil && cfg.Sweeper == nil {

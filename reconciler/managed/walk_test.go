@@ -84,7 +84,7 @@ func (w *walk) one() {
 	wtxn := w.db.WriteTxn(w.table)
 	defer wtxn.Abort()
 	var err error
-	switch action := w.rnd.IntN(20); {
+	switch action := w.rnd.IntN(21); {
 	case action < 10:
 		_, err = w.writer().Apply(wtxn, b)
 	case action < 14:
@@ -98,6 +98,14 @@ func (w *walk) one() {
 		_, _, err = w.table.Insert(wtxn, b.SetStatus(reconciler.StatusPending()))
 	case action < 19:
 		_, _, err = w.table.Delete(wtxn, b)
+	case action < 20:
+		// One that knows the name, and takes the row out at once.
+		if row := w.get(name); row != nil && managed.GetExternalName(row) != "" {
+			managed.SetExternalName(b, managed.GetExternalName(row))
+			_, _, err = w.table.Insert(wtxn, b.SetStatus(reconciler.StatusPending()))
+			require.NoError(w, err)
+			_, _, err = w.table.Delete(wtxn, b)
+		}
 	default:
 		wtxn.Abort()
 		w.drift()
