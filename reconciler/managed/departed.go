@@ -47,12 +47,18 @@ func (d *departed[T]) tear(obj T) {
 	put(&d.torn, object.KeyOf(obj), obj)
 }
 
-// tornOut returns the row of a key whose deletion goes on, if there is one.
-func (d *departed[T]) tornOut(key object.Key) (obj T, ok bool) {
+// comeBack returns the row that was torn out before a row of its key came, if that names another
+// resource. Otherwise it forgets what became of rows of the key: it is the old row put back.
+func (d *departed[T]) comeBack(obj T) (torn T, another bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	obj, ok = d.torn[key]
-	return obj, ok
+	key := object.KeyOf(obj)
+	if torn, ok := d.torn[key]; ok && namesAnother(obj, torn) {
+		return torn, true
+	}
+	delete(d.dropped, key)
+	delete(d.torn, key)
+	return torn, false
 }
 
 // forget forgets what became of rows of a key, but not what was left.

@@ -44,11 +44,10 @@ func (p *pass[T]) takeOver() (over bool, err error) {
 }
 
 // finishTorn goes on with the deletion of a resource whose row was taken out by force, before a row
-// that names another one is seen to. One that names none, or the same, is the old row put back.
+// that names another one is seen to.
 func (p *pass[T]) finishTorn() (over bool, err error) {
-	row, ok := p.r.departed.tornOut(p.key())
-	if !ok || !namesAnother(p.obj, row) {
-		p.r.departed.forget(p.key())
+	row, another := p.r.departed.comeBack(p.obj)
+	if !another {
 		return false, nil
 	}
 	running.Deletion(p.ctx)
