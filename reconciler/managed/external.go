@@ -29,7 +29,7 @@ type ExternalClient[T any] interface {
 	Observe(ctx context.Context, obj T) (ExternalObservation, error)
 
 	// Create creates the external resource. It is called when Observe says that there is
-	// none. Annotations that it sets are written at once, such as with [SetExternalName] how
+	// none, and not once the context has ended. Annotations that it sets are written at once, such as with [SetExternalName] how
 	// the outside system calls what was created; everything else that it sets is dropped. An
 	// error means that nothing was created, unless it is [ErrCreateUnsure] or the context has
 	// ended.

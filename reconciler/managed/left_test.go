@@ -160,7 +160,7 @@ func TestWhatIsLeftIsMarkedBeforeItsRowGoes(t *testing.T) {
 				if how == "deleted" {
 					e.is(managed.ReasonReconcileError, managed.ReasonDeleting)
 				}
-				require.Contains(e, e.events.take(e.names[0]), "Warning CannotLeaveExternalResource")
+				require.Contains(e, e.events.take(e.names[0]), "Warning "+string(managed.ReasonCannotLeave))
 				down.Clear()
 				pass(time.Minute)
 				e.gone()

@@ -67,7 +67,7 @@ func TestARowThatNamesAnotherInAPlainInsertLeaksNothing(t *testing.T) {
 		e.holds(-1)
 		for _, name := range e.names {
 			require.Equal(e, []int{1}, e.cloud.holds("other-"+name), "it was never ours")
-			require.Contains(e, e.events.take(name), "Warning CannotTellIfManaged")
+			require.Contains(e, e.events.take(name), "Warning "+string(managed.ReasonCannotTellIfManaged))
 		}
 	}, noGrace)
 }
@@ -154,7 +154,7 @@ func TestARowThatNamesAnotherResourceSaysWhatIsLeft(t *testing.T) {
 			require.NoError(e, err)
 		})
 		pass(2 * time.Minute)
-		e.told("Warning ExternalNameChanged")
+		e.told("Warning "+string(managed.ReasonExternalNameChanged))
 		e.holds(1)
 	}, nil)
 }
@@ -167,7 +167,7 @@ func TestARowThatNamesAResourceAndWasNeverSeenIsTold(t *testing.T) {
 		e.comeAndGo(func(b *bucket) { managed.SetExternalName(b, b.Name) })
 		pass(time.Minute)
 		e.called()
-		e.told("Warning CannotTellIfManaged")
+		e.told("Warning "+string(managed.ReasonCannotTellIfManaged))
 		e.holds(1)
 	}, nil)
 }
