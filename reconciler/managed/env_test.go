@@ -17,7 +17,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/event"
 	"github.com/statekeel/statekeel/reconciler/managed"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
@@ -272,30 +271,3 @@ func pass(d time.Duration) {
 }
 
 func named(name string) *bucket { return &bucket{Meta: managed.Meta{Meta: object.Meta{Name: name}}} }
-
-// events is a recorder with a memory.
-type events struct {
-	mu     sync.Mutex
-	byName map[string][]string
-	full   []event.Event
-}
-
-func (r *events) Event(obj object.Object, e event.Event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.byName == nil {
-		r.byName = map[string][]string{}
-	}
-	r.byName[obj.GetName()] = append(r.byName[obj.GetName()], string(e.Type)+" "+string(e.Reason))
-	r.full = append(r.full, e)
-}
-
-func (r *events) WithAnnotations(...string) event.Recorder { return r }
-
-func (r *events) take(name string) []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	told := r.byName[name]
-	delete(r.byName, name)
-	return told
-}

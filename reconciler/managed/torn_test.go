@@ -154,7 +154,7 @@ func TestARowThatNamesAnotherResourceSaysWhatIsLeft(t *testing.T) {
 			require.NoError(e, err)
 		})
 		pass(2 * time.Minute)
-		e.told("Warning "+string(managed.ReasonExternalNameChanged))
+		e.told("Warning " + string(managed.ReasonExternalNameChanged))
 		e.holds(1)
 	}, nil)
 }
@@ -167,7 +167,7 @@ func TestARowThatNamesAResourceAndWasNeverSeenIsTold(t *testing.T) {
 		e.comeAndGo(func(b *bucket) { managed.SetExternalName(b, b.Name) })
 		pass(time.Minute)
 		e.called()
-		e.told("Warning "+string(managed.ReasonCannotTellIfManaged))
+		e.told("Warning " + string(managed.ReasonCannotTellIfManaged))
 		e.holds(1)
 	}, nil)
 }
