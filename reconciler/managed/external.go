@@ -31,9 +31,9 @@ type ExternalClient[T any] interface {
 	Observe(ctx context.Context, obj T) (ExternalObservation, error)
 
 	// Create creates the external resource. It is called when Observe says that there is
-	// none. Annotations that it sets or removes are written at once, such as with
-	// [SetExternalName] how the outside system calls what was created, and are kept when the
-	// row is changed or replaced; everything else that it sets is dropped. An
+	// none, and not once the context has ended. Annotations that it sets or removes are written
+	// at once, such as with [SetExternalName] how the outside system calls what was created, and
+	// are kept when the row is changed or replaced; everything else that it sets is dropped. An
 	// error means that nothing was created, unless it is [ErrCreateUnsure] or the context has
 	// ended.
 	Create(ctx context.Context, obj T) error

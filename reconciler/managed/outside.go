@@ -17,9 +17,8 @@ const lastTime = 10 * time.Second
 
 var errNoClient = errors.New("the connecter returned no client")
 
-// connect begins to talk to the outside system; from here on the timeout runs.
+// connect begins to talk to the outside system.
 func (p *pass[T]) connect() (over bool, err error) {
-	p.calls.begin(p.ctx, &p.scope, p.r.opts.timeout)
 	client, err := p.r.connecter.Connect(&p.calls, p.obj)
 	if err == nil && client == nil {
 		err = errNoClient
@@ -128,7 +127,7 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 		return false, nil
 	}
 	if !WasDeleted(p.obj) && !p.policy.ShouldCreate() {
-		return true, p.fail(ReasonCannotObserve, "observe", errMissing)
+		return true, p.fail(ReasonCannotObserve, "observe", errMissing, Unavailable())
 	}
 	var unseen error
 	switch created := GetCreateSucceeded(p.obj); {
@@ -141,7 +140,7 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 	}
 	p.trail.add("observe: not seen yet")
 	p.tell(ReasonPendingConfirmation, unseen.Error())
-	return true, p.again(unseen)
+	return true, p.again()
 }
 
 // mayAppear reports whether an object that is to go must wait for what nobody knows to have been
@@ -164,7 +163,7 @@ func (p *pass[T]) publish(details ConnectionDetails, conditions ...Condition) er
 		return nil
 	}
 	for _, publisher := range p.r.publishers {
-		if err := publisher.PublishConnection(p.ctx, p.view(), details); err != nil {
+		if err := publisher.PublishConnection(&p.calls, p.view(), details); err != nil {
 			return p.fail(ReasonCannotPublish, "publish connection details", err, conditions...)
 		}
 	}

@@ -47,7 +47,7 @@ func TestPoliciesAreFieldsOfTheRow(t *testing.T) {
 		e.want(1, observe)
 		pass(time.Second)
 		e.holds(-1)
-		e.is(managed.ReasonReconcileError, "")
+		e.is(managed.ReasonReconcileError, managed.ReasonUnavailable)
 		e.edit(func(b *bucket) { managed.SetManagementPolicies(b, managed.ManagementActionAll) })
 		pass(time.Minute)
 		e.holds(1)

@@ -36,6 +36,7 @@ type Reconciler[T Managed] struct {
 	disconnecter ExternalDisconnecter
 	critical     CriticalAnnotationUpdater[T]
 	finalizer    Finalizer[T]
+	leaveHook    func(ctx context.Context, obj T) error
 	hook         PollIntervalHook[T]
 	resolver     ReferenceResolver[T]
 	equal        func(a, b T) bool
@@ -50,6 +51,7 @@ type Reconciler[T Managed] struct {
 	// untouched reports whether nothing was set on a clone of a row.
 	untouched func(clone, row T) bool
 	memory    memory
+	departed  departed[T]
 	figures   *figures
 	// began is when the reconciler was made: whatever an earlier process created was then.
 	began time.Time
@@ -139,6 +141,8 @@ func (r *Reconciler[T]) resolve() error {
 	note(err)
 	r.finalizer, err = typed("WithFinalizer", o.finalizer, NewFinalizer[T](FinalizerName))
 	note(err)
+	r.leaveHook, err = typed[func(context.Context, T) error]("WithLeaveHook", o.leaveHook, nil)
+	note(err)
 	r.hook, err = typed[PollIntervalHook[T]]("WithPollIntervalHook", o.hook, nil)
 	note(err)
 	r.resolver, err = typed[ReferenceResolver[T]]("WithReferenceResolver", o.resolver, nil)
@@ -173,7 +177,12 @@ func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revisio
 		r.figures.begun(p.key(), r.wantedAt(obj))
 	}
 	p.row, p.known = r.rowOf(ctx, txn, revision, obj)
-	return p.close(p.run(r.update))
+	if WasDeleted(obj) {
+		running.Deletion(ctx)
+	}
+	err := p.run(r.update)
+	p.close()
+	return err
 }
 
 // rowOf returns the row that an object is a clone of.
@@ -186,22 +195,48 @@ func (r *Reconciler[T]) rowOf(ctx context.Context, txn statedb.ReadTxn, revision
 }
 
 // Delete deletes the external resource of a row that was taken out of the table by force, if the
-// row has the finalizer, or something was created for it that its last version does not tell
-// of: the row was replaced, or could not be written. It returns an error for as long as the
-// resource is there.
+// row has the finalizer or notes of a create, or a pass has seen it: the row that was taken out may
+// be another one, put in its place. Of a row that only names a resource it tells with an event that
+// it is left. While the resource is there it returns an outcome that asks to be run again.
 func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, obj T) error {
 	key := object.KeyOf(obj)
-	if kept := r.memory.recall(key); !HasFinalizer(obj, r.finalizerName) && !kept.unwritten && (!notesIn(kept.annotations) || hasNotes(obj)) {
-		r.memory.forget(key)
-		r.figures.forget(key)
-		return nil
+	kept := r.memory.recall(key).annotations
+	if !notesIn(kept) {
+		kept = nil // policies, and nothing of a resource
+	}
+	if r.departed.wasDropped(obj) || kept == nil && r.departed.wasLeft(obj) {
+		return r.finish(key)
 	}
 	p := r.begin(ctx, txn, r.clone(obj))
 	p.forced = true
+	is, was := GetExternalName(obj), kept[AnnotationExternalName]
+	ours := HasFinalizer(obj, r.finalizerName) || createNoted(obj) || kept != nil && (is == "" || is == was)
+	if !ours && !p.leavesNamed() {
+		if is != "" {
+			p.warn(ReasonCannotTellIfManaged, errNeverSeen)
+		}
+		if kept == nil {
+			return r.finish(key)
+		}
+		// What the process remembers is another resource, of the row before.
+		p.obj.RemoveAnnotation(AnnotationExternalName)
+	}
 	if !WasDeleted(p.obj) {
 		p.obj.SetDeletionTime(r.figures.deletion(key, p.now()))
 	}
-	return p.run(r.remove)
+	if err := p.run(r.remove); err != nil {
+		r.departed.tear(p.obj)
+		return err
+	}
+	return r.finish(key)
+}
+
+// finish forgets a row that is gone with its resource, or has none.
+func (r *Reconciler[T]) finish(key object.Key) error {
+	r.departed.forget(key)
+	r.memory.forget(key)
+	r.figures.forget(key)
+	return nil
 }
 
 // Prune does nothing: what nobody wants is for a [reconciler.Sweeper].

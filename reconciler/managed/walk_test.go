@@ -104,7 +104,7 @@ func (w *walk) one() {
 	wtxn := w.db.WriteTxn(w.table)
 	defer wtxn.Abort()
 	var err error
-	switch action := w.rnd.IntN(22); {
+	switch action := w.rnd.IntN(23); {
 	case action < 10:
 		_, err = w.writer().Apply(wtxn, b)
 	case action < 14:
@@ -120,7 +120,16 @@ func (w *walk) one() {
 	case action < 19:
 		delete(w.backups, name)
 		_, _, err = w.table.Delete(wtxn, b)
-	case action < 21:
+	case action < 20:
+		// One that knows the name, and takes the row out at once.
+		if row := w.get(name); row != nil && managed.GetExternalName(row) != "" {
+			delete(w.backups, name)
+			managed.SetExternalName(b, managed.GetExternalName(row))
+			_, _, err = w.table.Insert(wtxn, b.SetStatus(reconciler.StatusPending()))
+			require.NoError(w, err)
+			_, _, err = w.table.Delete(wtxn, b)
+		}
+	case action < 22:
 		err = w.backUp(wtxn, name)
 	default:
 		wtxn.Abort()
