@@ -23,6 +23,8 @@ type Row[Req comparable] struct {
 	keys *index.KeySet
 	// present: the table of For has the object, or so it was said last.
 	present bool
+	// settled: nothing was left to be done when the request was reconciled last.
+	settled bool
 }
 
 // TableHeader implements statedb.TableWritable.
@@ -34,6 +36,10 @@ func (r *Row[Req]) TableRow() []string {
 }
 
 func (r *Row[Req]) clone() *Row[Req] { c := *r; return &c }
+
+// merge returns a row that was written while an older version of it was reconciled, with what
+// that set.
+func (r *Row[Req]) merge(reconciled *Row[Req]) *Row[Req] { r.settled = reconciled.settled; return r }
 
 func (r *Row[Req]) setStatus(s reconciler.Status) *Row[Req] { r.Status = s; return r }
 
@@ -47,5 +53,26 @@ func rowIndex[Req comparable]() statedb.Index[*Row[Req], index.Key] {
 		FromKey:    func(key index.Key) index.Key { return key },
 		FromString: index.FromString,
 		Unique:     true,
+	}
+}
+
+// goneKey is the only key of goneIndex. Its set is shared, since it never changes.
+var (
+	goneKey  = index.Key{1}
+	goneKeys = index.NewKeySet(goneKey)
+)
+
+// goneIndex returns the index of the rows that have served their purpose: there is no object,
+// and nothing is left to be done.
+func goneIndex[Req comparable]() statedb.Index[*Row[Req], struct{}] {
+	return statedb.Index[*Row[Req], struct{}]{
+		Name: "gone",
+		FromObject: func(r *Row[Req]) index.KeySet {
+			if r.present || !r.settled {
+				return index.KeySet{}
+			}
+			return goneKeys
+		},
+		FromKey: func(struct{}) index.Key { return goneKey },
 	}
 }
