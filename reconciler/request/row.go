@@ -56,6 +56,16 @@ func rowIndex[Req comparable]() statedb.Index[*Row[Req], index.Key] {
 	}
 }
 
+// keySet returns the set of a key, in one allocation where [index.NewKeySet] takes two.
+func keySet(key index.Key) *index.KeySet {
+	s := &struct {
+		set  index.KeySet
+		keys [1]index.Key
+	}{keys: [1]index.Key{key}}
+	s.set = index.NewKeySet(s.keys[:]...)
+	return &s.set
+}
+
 // goneKey is the only key of goneIndex. Its set is shared, since it never changes.
 var (
 	goneKey  = index.Key{1}

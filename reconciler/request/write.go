@@ -73,8 +73,7 @@ func (w *writer[Req]) flush() {
 	rows := make([]Row[Req], len(w.asked))
 	for i := range w.asked {
 		a := &w.asked[i]
-		keys := index.NewKeySet(a.key)
-		rows[i] = Row[Req]{Request: a.req, Status: reconciler.StatusPending(), keys: &keys, present: a.news == present}
+		rows[i] = Row[Req]{Request: a.req, Status: reconciler.StatusPending(), keys: keySet(a.key), present: a.news == present}
 	}
 	wtxn := w.c.cfg.DB.WriteTxn(w.c.table)
 	for i := range rows {
