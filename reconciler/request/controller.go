@@ -61,13 +61,13 @@ type Controller[Req comparable] struct {
 	keyOf func(Req) index.Key
 	table statedb.RWTable[*Row[Req]]
 	byKey statedb.Index[*Row[Req], index.Key]
-	gone  statedb.Index[*Row[Req], struct{}]
 	loop  *reconciler.Loop[*Row[Req]]
 	log   *slog.Logger
 	// primary is the table of For; none if empty. tables are those of all sources.
 	primary string
 	tables  []initializing
 	jobs    []follow
+	leaving *leaving
 	// released: requests need not wait for the tables any more.
 	released atomic.Bool
 	// hidden are the requests of objects that are there and that no row was ever written for,
@@ -118,7 +118,7 @@ func build[Req comparable](
 ) (*Controller[Req], error) {
 	c := &Controller[Req]{
 		cfg: cfg, keyOf: cfg.KeyOf, log: cfg.Log,
-		byKey: rowIndex[Req](), gone: goneIndex[Req](), hidden: map[Req]struct{}{},
+		byKey: rowIndex[Req](), leaving: newLeaving(), hidden: map[Req]struct{}{},
 	}
 	c.released.Store(cfg.BeforeInitialized)
 	if err := c.prepare(); err != nil {
@@ -127,7 +127,7 @@ func build[Req comparable](
 	if err := c.rehearse(); err != nil {
 		return nil, err
 	}
-	table, err := statedb.NewTable(cfg.DB, c.scoped("requests"), c.byKey, c.gone)
+	table, err := statedb.NewTable(cfg.DB, c.scoped("requests"), c.byKey)
 	if err != nil {
 		return nil, fmt.Errorf("controller %q: %w", cfg.Name, err)
 	}
@@ -159,7 +159,7 @@ func (c *Controller[Req]) loopConfig(db *statedb.DB, table statedb.RWTable[*Row[
 // wrong any more but that there is one of its name.
 func (c *Controller[Req]) rehearse() error {
 	db := statedb.New()
-	table, err := statedb.NewTable(db, c.scoped("requests"), c.byKey, c.gone)
+	table, err := statedb.NewTable(db, c.scoped("requests"), c.byKey)
 	if err != nil {
 		return fmt.Errorf("controller %q: %w", c.cfg.Name, err)
 	}

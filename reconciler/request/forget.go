@@ -5,34 +5,94 @@ package request
 
 import (
 	"context"
+	"maps"
+	"sync"
 
 	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
 )
 
-// forget is the job that deletes rows which have served their purpose. That they have is written
-// with the outcome of their reconciliation, so that a row which is asked for again stays.
+// leaving are the keys of rows that are gone, or will be when their outcome is written. They only
+// say where to look, and what counts is in the row: an index would cost those that stay as well.
+type leaving struct {
+	mu   sync.Mutex
+	keys map[string]struct{}
+	// more is sent to when there is one more.
+	more chan struct{}
+}
+
+func newLeaving() *leaving {
+	return &leaving{keys: map[string]struct{}{}, more: make(chan struct{}, 1)}
+}
+
+func (l *leaving) add(keys *index.KeySet) {
+	l.mu.Lock()
+	l.keys[string(keys.First())] = struct{}{}
+	l.mu.Unlock()
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
+}
+
+// moveTo moves all keys into a set.
+func (l *leaving) moveTo(set map[string]struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.Copy(set, l.keys)
+	clear(l.keys)
+}
+
+// forget is the job that deletes rows which are gone.
 func (c *Controller[Req]) forget(ctx context.Context, _ cell.Health) error {
-	gone := c.gone.Query(struct{}{})
+	leaving := map[string]struct{}{}
 	for {
-		rows, more := c.table.ListWatch(c.cfg.DB.ReadTxn(), gone)
-		for range rows {
-			c.forgetAll()
-			break
+		// Before the snapshot is taken, so that it has their rows.
+		c.leaving.moveTo(leaving)
+		var changed <-chan struct{}
+		if len(leaving) > 0 {
+			txn := c.cfg.DB.ReadTxn()
+			_, changed = c.table.AllWatch(txn)
+			c.forgetSome(c.mayGo(txn, leaving))
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-more:
+		case <-c.leaving.more:
+		case <-changed:
 		}
 	}
 }
 
-// forgetAll deletes the rows that have served their purpose now that the table is locked.
-func (c *Controller[Req]) forgetAll() {
+// mayGo takes those rows out of leaving that are gone, and returns their keys, and those that do
+// not leave any more. The others stay: their outcome is not written yet, or they were asked for
+// again.
+func (c *Controller[Req]) mayGo(txn statedb.ReadTxn, leaving map[string]struct{}) (keys []index.Key) {
+	for text := range leaving {
+		key := index.Key(text)
+		row, _, found := c.table.Get(txn, c.byKey.Query(key))
+		if found && row.gone() {
+			keys = append(keys, key)
+		}
+		if !found || row.present || row.gone() {
+			delete(leaving, text)
+		}
+	}
+	return keys
+}
+
+// forgetSome deletes rows that are still gone now that the table is locked.
+func (c *Controller[Req]) forgetSome(keys []index.Key) {
+	if len(keys) == 0 {
+		return
+	}
 	wtxn := c.cfg.DB.WriteTxn(c.table)
 	defer wtxn.Commit()
-	for row := range c.table.List(wtxn, c.gone.Query(struct{}{})) {
-		// No error can come of it: the table is locked.
-		_, _, _ = c.table.Delete(wtxn, row)
+	for _, key := range keys {
+		if row, _, found := c.table.Get(wtxn, c.byKey.Query(key)); found && row.gone() {
+			// No error can come of it: the table is locked.
+			_, _, _ = c.table.Delete(wtxn, row)
+		}
 	}
 }

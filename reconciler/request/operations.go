@@ -38,6 +38,9 @@ func (o operations[Req]) Update(ctx context.Context, txn statedb.ReadTxn, _ stat
 	if row.settled = err == nil || terminal; row.settled != was {
 		running.Changed(ctx)
 	}
+	if row.gone() {
+		o.leaving.add(row.keys)
+	}
 	return err
 }
 

@@ -35,6 +35,10 @@ func (r *Row[Req]) TableRow() []string {
 	return []string{string(r.keys.First()), r.Status.Kind.String(), r.Status.GetError()}
 }
 
+// gone reports whether the row has served its purpose: there is no object, and nothing is left to
+// be done.
+func (r *Row[Req]) gone() bool { return r.settled && !r.present }
+
 func (r *Row[Req]) clone() *Row[Req] { c := *r; return &c }
 
 // merge returns a row that was written while an older version of it was reconciled, with what
@@ -64,25 +68,4 @@ func keySet(key index.Key) *index.KeySet {
 	}{keys: [1]index.Key{key}}
 	s.set = index.NewKeySet(s.keys[:]...)
 	return &s.set
-}
-
-// goneKey is the only key of goneIndex. Its set is shared, since it never changes.
-var (
-	goneKey  = index.Key{1}
-	goneKeys = index.NewKeySet(goneKey)
-)
-
-// goneIndex returns the index of the rows that have served their purpose: there is no object,
-// and nothing is left to be done.
-func goneIndex[Req comparable]() statedb.Index[*Row[Req], struct{}] {
-	return statedb.Index[*Row[Req], struct{}]{
-		Name: "gone",
-		FromObject: func(r *Row[Req]) index.KeySet {
-			if r.present || !r.settled {
-				return index.KeySet{}
-			}
-			return goneKeys
-		},
-		FromKey: func(struct{}) index.Key { return goneKey },
-	}
 }

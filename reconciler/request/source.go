@@ -16,7 +16,8 @@ import (
 // The rows that the table has at the start count as changed, and any write of a row is a
 // change, be it of a status that the row has: predicates are for that. Several
 // changes of a row may become one, the last. The functions that a source is made with are
-// called by one goroutine, with no table locked. If one panics, the log and health say so;
+// called by one goroutine, with no table locked; those that return requests may be called for
+// a version of a row again, and have to return the same. If one panics, the log and health say so;
 // the change is kept and tried again with the loop's backoff, or when the row changes again,
 // and everything else goes on; so it does with [reconciler.WithPanicPropagation], too.
 type Source[Req comparable] interface {

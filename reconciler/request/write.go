@@ -37,6 +37,8 @@ type writer[Req comparable] struct {
 	asked []asked[Req]
 	// seen are those of asked that only ask, each once.
 	seen map[Req]struct{}
+	// left are the keys of rows whose object is removed, for when that is committed.
+	left []*index.KeySet
 }
 
 type asked[Req comparable] struct {
@@ -80,6 +82,10 @@ func (w *writer[Req]) flush() {
 		w.write(wtxn, &rows[i], w.asked[i].news)
 	}
 	wtxn.Commit()
+	for _, keys := range w.left {
+		w.c.leaving.add(keys)
+	}
+	w.left = w.left[:0]
 	clear(w.asked)
 	w.asked = w.asked[:0]
 	clear(w.seen)
@@ -103,6 +109,9 @@ func (w *writer[Req]) write(wtxn statedb.WriteTxn, row *Row[Req], news presence)
 		}
 	}
 	_, _, _ = w.c.table.Insert(wtxn, row)
+	if news == removed {
+		w.left = append(w.left, row.keys)
+	}
 }
 
 // hide takes in what an asking says of an object that predicates may hide. The table of requests
