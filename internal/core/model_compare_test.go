@@ -59,7 +59,7 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 	}
 	same(t, failing, c.Failing(), "failing")
 	stuck := m.inLine(func(k *modelKey) bool { return k.stuck })
-	same(t, len(stuck), c.NumStuck(), "stuck")
+	same(t, len(stuck), c.stuck, "stuck")
 	refreshes := m.inLine(func(k *modelKey) bool {
 		return k.lane == Refresh && (k.state == Ready || k.state == InFlight && !k.stuck)
 	})

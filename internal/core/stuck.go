@@ -29,9 +29,6 @@ func (c *Core[Obj]) setStuck(e *entry[Obj], stuck bool) {
 	}
 }
 
-// NumStuck returns how many keys are in flight with an operation that is stuck.
-func (c *Core[Obj]) NumStuck() int { return c.stuck }
-
 // AttemptedButStuck is [Core.Attempted] for those who do not wait for what is stuck: that counts as
 // attempted. O(stuck).
 func (c *Core[Obj]) AttemptedButStuck(observed uint64) uint64 {

@@ -255,7 +255,7 @@ func TestProbeThatChangedAndIsPutBackIsNone(t *testing.T) {
 	require.Equal(t, time.Second, due)
 }
 
-// A row that nobody is to reconcile is forgotten wherever its key waits, and so is a deletion
+// A row that asks for nothing is forgotten wherever its key waits, and so is a deletion
 // whose row is back; older rows say nothing.
 func TestRowThatAsksForNothingEndsWhatWaits(t *testing.T) {
 	for name, outcome := range map[string]func(it *Item[row]) Outcome[row]{

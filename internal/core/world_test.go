@@ -77,7 +77,7 @@ func (w *world) refresh(key string) {
 	}
 }
 
-// unset makes the program take an object back from whoever reconciles it, if it is there.
+// unset makes the program take an object back from its reconciler, if it is there.
 func (w *world) unset(key string) {
 	if r, ok := w.table[key]; ok && !r.deleted {
 		w.ask(key, r.group, statusUnset)
@@ -277,7 +277,7 @@ func (w *world) calm() {
 			if !w.core.Open() {
 				return
 			}
-			// Nobody is left to probe with but what comes.
+			// Only what comes is left to probe with.
 			w.want("probe", "")
 		}
 		for key, k := range w.model.keys {
