@@ -7,6 +7,8 @@ import (
 	"context"
 
 	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/running"
 )
 
 // Call is what an engine was called for: what [reconciler.Operations] are handed, and the
@@ -67,6 +69,19 @@ func (c *Call[Obj]) begin(ctx context.Context, txn statedb.ReadTxn, revision sta
 	c.ctx, c.txn, c.revision, c.object, c.deleted = ctx, txn, revision, obj, deleted
 	if deleted {
 		c.AddOpSuccess("", OperationCRIsFinalizing)
+	}
+}
+
+// finalizing reports whether there is to be nothing left of the row: also of a deleted one of
+// which the hook has reset the results.
+func (c *Call[Obj]) finalizing() bool {
+	return c.deleted || c.OpsCount(OperationCRIsFinalizing) > 0
+}
+
+// markDeletion tells the loop that the row is being finalized, however far that came.
+func (c *Call[Obj]) markDeletion() {
+	if c.finalizing() {
+		running.Deletion(c.Context())
 	}
 }
 

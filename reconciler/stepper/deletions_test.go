@@ -149,3 +149,31 @@ func TestFinalizingARowThatIsThereIsNeverGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// That holds for a row that does not come as far as CRFinalizer, and without states as well.
+func TestFinalizingIsNeverGivenUpHoweverFarItComes(t *testing.T) {
+	var calls atomic.Int32
+	finalize := func(r *stepper.Results) {
+		r.AddOpSuccess("", stepper.OperationCRIsFinalizing)
+		if calls.Add(1) < 10 {
+			r.AddOp("disk", "looked up", errors.New("busy"), 0)
+		}
+	}
+	for name, engine := range map[string]func() stepper.Engine[*row]{
+		"stepper": func() stepper.Engine[*row] {
+			return stepper.NewStepper(in(stepper.CRChecker, func(e *stepper.Stepper[*row]) { finalize(e.Results) }))
+		},
+		"free style": func() stepper.Engine[*row] {
+			return stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(e *stepper.FreeStyle[*row]) { finalize(e.Results) }))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withWorkers(t, func() stepper.Engine[*row] { calls.Store(0); return engine() }, func(e *env) {
+				e.put(pending(1, 1))
+				e.pass(time.Hour)
+				require.EqualValues(e, 10, calls.Load())
+				e.applied(true)
+			}, reconciler.WithMaxRetries(2))
+		})
+	}
+}

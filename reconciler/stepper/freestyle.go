@@ -56,6 +56,7 @@ func (e *FreeStyle[Obj]) Reconcile(ctx context.Context, txn statedb.ReadTxn, rev
 	e.begin(ctx, txn, revision, obj, deleted)
 	// A hook that panics leaves what it did behind, too.
 	defer e.note(ctx)
+	defer e.markDeletion()
 	e.Run()
 	return e.Outcome()
 }

@@ -84,6 +84,7 @@ func (s *Stepper[Obj]) Reconcile(ctx context.Context, txn statedb.ReadTxn, revis
 	s.begin(ctx, txn, revision, obj, deleted)
 	// A hook that panics leaves its path behind, too.
 	defer s.note(ctx)
+	defer s.markDeletion()
 	s.Run()
 	return s.Outcome()
 }

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-
-	"github.com/statekeel/statekeel/internal/running"
 )
 
 // MaxSteps is how many states a walk enters at most. One that is not at End by then is given
@@ -45,7 +43,6 @@ func (s *Stepper[Obj]) enter() {
 	state := s.GetState()
 	if state == CRFinalizer {
 		s.disregard()
-		running.Deletion(s.Context())
 	}
 	switch {
 	case state.hooked():
@@ -85,12 +82,6 @@ func (s *Stepper[Obj]) next() int32 {
 		return s.chosen
 	}
 	return n.straight
-}
-
-// finalizing reports whether there is to be nothing left of the row: also of a deleted one of
-// which the hook has reset the results.
-func (s *Stepper[Obj]) finalizing() bool {
-	return s.deleted || s.OpsCount(OperationCRIsFinalizing) > 0
 }
 
 // GoTo makes the walk go to a state from here in place of straight on, if the hook adds no
