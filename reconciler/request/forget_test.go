@@ -152,3 +152,22 @@ func (e *env) failing(err error) {
 		return request.Result{}, err
 	})
 }
+
+// A predicate may hide that the object of a request is gone which was given up: its row goes.
+func TestAGivenUpRequestGoesWithItsObjectAlsoUnseen(t *testing.T) {
+	unseen := func(change request.Change[*app]) bool { return !change.Deleted }
+	inBubble(t, func(e *env) {
+		e.returning(request.Result{}, errors.New("down"))
+		e.put("web", 1)
+		time.Sleep(time.Hour)
+		require.Equal(e, rows{"shop/web": "Error: given up after 3 retries: down"}, e.rows())
+		e.remove("web")
+		time.Sleep(time.Hour)
+		require.Equal(e, rows{"shop/web": "Error: down"}, e.rows(), "a clean-up is not given up")
+		e.returning(request.Result{}, nil)
+		time.Sleep(time.Hour)
+		require.Empty(e, e.rows())
+	}, func(e *env, cfg *request.Config[request.Request]) {
+		cfg.Sources = []request.Source[request.Request]{request.For(e.apps, (*app).request, unseen)}
+	}, reconciler.WithMaxRetries(3), reconciler.WithConcurrency(8))
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/status"
 )
 
 // presence is what an asking says of whether the object is there.
@@ -104,8 +105,12 @@ func (w *writer[Req]) write(wtxn statedb.WriteTxn, row *Row[Req], news presence)
 		case !found || old.present == (news == hidden):
 			return
 		default:
-			// What it was asked for before stands as it is.
-			row.Status, row.settled, row.present = old.Status, old.settled, news == hidden
+			// What it was asked for before stands as it is, but a failure: it may be given up, and
+			// is a clean-up from now on, which is not.
+			if news == hidden || old.settled || old.Status.Kind != status.KindError {
+				row.Status = old.Status
+			}
+			row.settled, row.present = old.settled, news == hidden
 		}
 	}
 	_, _, _ = w.c.table.Insert(wtxn, row)
