@@ -15,7 +15,8 @@ import (
 // target that is down costs next to nothing, however many objects wait for it, and is not
 // hit by all of them while it gets up. The first operation that succeeds closes it, and
 // everything that it held, and every retry that waits for its backoff, is due at once. A
-// terminal failure and a blocked object say nothing of the target. Failures are counted when a
+// terminal failure, also one of a deletion, which is retried, and a blocked object say nothing of
+// the target. Failures are counted when a
 // round is over, so that one more round may fail before the breaker opens. Zero fields mean
 // the defaults.
 type Breaker struct {

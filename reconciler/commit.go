@@ -161,6 +161,7 @@ func (a *attempt[Obj]) outcome(object Obj) core.Outcome[Obj] {
 		out.Kind = core.Done
 	case resultFailed:
 		out.Kind, out.Failure = core.Failed, a.text
+		out.Final = a.directive != nil && a.directive.kind == core.FailedForGood
 	case resultTerminal:
 		out.Kind, out.Failure, out.GivenUp = core.FailedForGood, a.text, a.givenUp
 	case resultBlocked:

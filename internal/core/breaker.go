@@ -310,6 +310,9 @@ func (c *Core[Obj]) answered(now time.Duration, e *entry[Obj], out Outcome[Obj])
 			c.succeeded(now, e.breaker)
 		}
 	case Failed:
+		if out.Final {
+			break
+		}
 		b := c.breakerOf(c.classOf(out))
 		c.blame(e, b)
 		c.failedWith(now, e, b)

@@ -52,6 +52,9 @@ type Outcome[Obj any] struct {
 	// GivenUp: FailedForGood only for having failed too often. For the breakers that is
 	// Failed.
 	GivenUp bool
+	// Final: Failed, of a deletion that says that trying again is of no use. For the breakers
+	// that is no failure, as FailedForGood is none.
+	Final bool
 	// Lost: the operation ran, and the object changed or was deleted meanwhile.
 	// The change says what comes next, not the outcome; but an attempt is an
 	// attempt, and counts for the backoff.

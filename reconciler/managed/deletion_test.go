@@ -137,6 +137,26 @@ func TestRowsTornOutThatWaitForAPersonOpenNoBreaker(t *testing.T) {
 	}
 }
 
+// Nor are deletions that cannot go on before somebody acts.
+func TestDeletionsThatWaitForAPersonOpenNoBreaker(t *testing.T) {
+	for name, stuck := range map[string]func(e *env){
+		"unsure": crash,
+		"policies that cannot be read": func(e *env) {
+			e.settle(1)
+			e.edit(func(b *bucket) { managed.SetDeletionPolicy(b, "Maybe") })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(e *env) {
+				stuck(e)
+				e.remove()
+				pass(2 * time.Minute)
+				e.createsMore()
+			}, dozenWithBreaker)
+		})
+	}
+}
+
 // A person decides about a row that is gone by putting it back: what was noted comes back with it.
 func TestARowTornOutWithAnUnsureCreateIsDecidedWhenItIsBack(t *testing.T) {
 	each(t, func(e *env) {
