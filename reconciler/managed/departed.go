@@ -47,18 +47,13 @@ func (d *departed[T]) tear(obj T) {
 	put(&d.torn, object.KeyOf(obj), obj)
 }
 
-// comeBack returns the row that was torn out before a row of its key came, if that names another
-// resource. Otherwise it forgets what became of rows of the key: it is the old row put back.
-func (d *departed[T]) comeBack(obj T) (torn T, another bool) {
+// tornBefore returns the row that was torn out before a row of its key came, if that names another
+// resource.
+func (d *departed[T]) tornBefore(obj T) (torn T, another bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	key := object.KeyOf(obj)
-	if torn, ok := d.torn[key]; ok && namesAnother(obj, torn) {
-		return torn, true
-	}
-	delete(d.dropped, key)
-	delete(d.torn, key)
-	return torn, false
+	torn, ok := d.torn[object.KeyOf(obj)]
+	return torn, ok && namesAnother(obj, torn)
 }
 
 // forget forgets what became of rows of a key, but not what was left.

@@ -44,10 +44,13 @@ func (p *pass[T]) takeOver() (over bool, err error) {
 }
 
 // finishTorn goes on with the deletion of a resource whose row was taken out by force, before a row
-// that names another one is seen to.
+// that names another one is seen to, or that row's own deletion.
 func (p *pass[T]) finishTorn() (over bool, err error) {
-	row, another := p.r.departed.comeBack(p.obj)
+	row, another := p.r.departed.tornBefore(p.obj)
 	if !another {
+		if !p.forced {
+			p.r.departed.forget(p.key()) // it is the old row put back
+		}
 		return false, nil
 	}
 	running.Deletion(p.ctx)
@@ -60,6 +63,10 @@ func (p *pass[T]) finishTorn() (over bool, err error) {
 		return true, err
 	}
 	_ = p.r.finish(p.key())
+	if !p.forced {
+		// The figures of the old row went with it, and this pass began before that.
+		p.r.figures.begun(p.key(), p.r.wantedAt(p.obj))
+	}
 	return true, reconciler.Requeue(0)
 }
 

@@ -209,6 +209,9 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 	}
 	p := r.begin(ctx, txn, r.clone(obj))
 	p.forced = true
+	if over, err := p.finishTorn(); over {
+		return err
+	}
 	is, was := GetExternalName(obj), kept[AnnotationExternalName]
 	ours := HasFinalizer(obj, r.finalizerName) || createNoted(obj) || kept != nil && (is == "" || is == was)
 	if !ours && !p.leavesNamed() {

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+// tornForAnother leaves resources whose rows were torn out and which cannot be deleted, with rows of
+// their keys that name others.
+func (e *env) tornForAnother(prepare func(b *bucket)) {
+	e.Helper()
+	e.settle(1)
+	e.others()
+	e.cloud.fail("delete", errors.New("busy"))
+	e.tearOut()
+	pass(3 * time.Second)
+	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+		b := named(name)
+		b.Size = 1
+		managed.SetExternalName(b, "other-"+name)
+		prepare(b)
+		_, err := w.Apply(wtxn, b)
+		require.NoError(e, err)
+	})
+	pass(5 * time.Second)
+}
+
+func TestRowsTornOutOneAfterTheOtherLeakNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		prepare func(b *bucket)
+		stays   []int
+	}{
+		"never seen": {func(*bucket) {}, []int{1}},
+		"ours":       {func(b *bucket) { b.SetFinalizers([]string{managed.FinalizerName}) }, nil},
+		"orphan":     {func(b *bucket) { b.DeletionPolicy = managed.DeletionOrphan }, []int{1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(e *env) {
+				e.tornForAnother(test.prepare)
+				e.tearOut()
+				pass(5 * time.Second)
+				e.cloud.before("delete", nil)
+				pass(5 * time.Minute)
+				e.holds(-1)
+				for _, name := range e.names {
+					require.Equal(e, test.stays, e.cloud.holds("other-"+name))
+				}
+			}, noGrace)
+		})
+	}
+}
+
+func TestARowAfterOneTornOutIsTimedFromWhenItIsWanted(t *testing.T) {
+	book := &managed.Book{}
+	each(t, func(e *env) {
+		e.tornForAnother(func(*bucket) {})
+		e.cloud.before("delete", nil)
+		pass(5 * time.Minute)
+		e.manages()
+		f := book.Figures()["buckets"]
+		require.Less(e, f.FirstReconcile.Sum, 3600.0)
+		require.Less(e, f.FirstReady.Sum, 3600.0)
+		require.Zero(e, f.Objects)
+		book.Forget("buckets")
+	}, func(e *env) []managed.Option { return append(noGrace(e), managed.WithMetrics(book)) })
+}
