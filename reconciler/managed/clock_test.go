@@ -62,3 +62,23 @@ func TestACreateNotedInTheFutureIsBelievedForTheGrace(t *testing.T) {
 		}, deterministic)
 	})
 }
+
+// What came of an earlier create is not taken for what came of a later one, however the clock stood.
+func TestACreatePendingInTheFutureStaysUnsure(t *testing.T) {
+	for name, earlier := range map[string]func(b *bucket, at time.Time){
+		"after a failure": func(b *bucket, at time.Time) { managed.SetCreateFailed(b, at) },
+		"after a success": func(b *bucket, at time.Time) { managed.SetCreateSucceeded(b, at) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(e *env) {
+				ahead(e, func(b *bucket, at time.Time) {
+					earlier(b, at)
+					managed.SetCreatePending(b, at.Add(time.Second))
+				})
+				pass(5 * time.Minute)
+				e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+				e.holds(-1)
+			}, nil)
+		})
+	}
+}

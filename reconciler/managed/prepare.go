@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -83,11 +84,15 @@ func (p *pass[T]) recall() (over bool, err error) {
 // heedClock takes what was noted of creates in the future for noted now: the clock was set back, or
 // another process had another one. Nothing would be believed of the resource until then.
 func (p *pass[T]) heedClock() (over bool, err error) {
-	now := p.now()
+	now, incomplete := p.now(), IsCreateIncomplete(p.obj)
 	for _, key := range createNotes {
 		if timeOf(p.obj, key).After(now) {
 			setTime(p.obj, key, now)
 		}
+	}
+	if incomplete && !IsCreateIncomplete(p.obj) {
+		// An earlier create, of the future as well, is not what came of this one.
+		SetCreatePending(p.obj, now.Add(time.Nanosecond))
 	}
 	return false, nil
 }
