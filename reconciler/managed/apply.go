@@ -70,6 +70,7 @@ func (w Writer[T]) Apply(wtxn statedb.WriteTxn, desired T) (changed bool, err er
 		return false, fmt.Errorf("apply %q: %w", object.KeyOf(stored).String(), ErrTerminating)
 	}
 	next := w.Clone(stored)
+	next.meta().past.note(stored)
 	a := newApplying(&next, &desired)
 	fields, annotations, claims := a.applyFields(), a.applyAnnotations(), a.claim()
 	if fields {
@@ -89,7 +90,7 @@ func (w Writer[T]) Apply(wtxn statedb.WriteTxn, desired T) (changed bool, err er
 func (w Writer[T]) insert(wtxn statedb.WriteTxn, desired T) error {
 	next := w.Clone(desired)
 	next.SetGeneration(max(desired.GetGeneration(), 1))
-	next.meta().past = past{inserted: applyOnly}
+	next.meta().past = past{unseen: applyOnly}
 	// The program may go on to change its own.
 	next.meta().Annotations = maps.Clone(desired.GetAnnotations())
 	a := newApplying(&next, &desired)
@@ -124,6 +125,7 @@ func (w Writer[T]) Edit(wtxn statedb.WriteTxn, obj T, change func(next T)) (foun
 		return false, nil
 	}
 	next := w.Clone(stored)
+	next.meta().past.note(stored)
 	change(next)
 	return true, w.put(wtxn, w.SetStatus(next, reconciler.StatusPending()))
 }

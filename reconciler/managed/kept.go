@@ -98,13 +98,13 @@ func (m remembered) is(obj Resource) bool {
 // anything about its resource. From then on the object's own insert is the one that counts.
 func (m remembered) addTo(obj Resource) (added bool) {
 	past := &obj.meta().past
-	said := past.inserted
-	if said == nil {
-		said = insertionOf(obj)
-		m.addPoliciesTo(obj)
+	if past.inserted != nil {
+		return m.addNotesTo(obj, false)
 	}
-	added = m.addNotesTo(obj, past.inserted == nil)
-	past.inserted = said
+	past.note(obj)
+	m.addPoliciesTo(obj)
+	added = m.addNotesTo(obj, past.applied == nil)
+	past.inserted, past.unseen = past.unseen, nil
 	return added
 }
 
@@ -136,20 +136,25 @@ func (m remembered) addNotesTo(obj Resource, inserted bool) (added bool) {
 	}) || added
 }
 
-// addPoliciesTo puts onto a plain insert the policies that others have set on the row that it took
-// the place of, unless it has some of its own.
+// addPoliciesTo puts onto a row that was inserted the policies that others have set on the row that
+// it took the place of, unless it has some of its own.
 func (m remembered) addPoliciesTo(obj Resource) {
+	to, before := obj.meta(), m.past.inserted.typed()
+	// What the program applied to the row before, and does not apply now, it has taken back.
+	applied := m.past.applied
+	if to.past.applied == nil {
+		applied = nil
+	}
 	for _, key := range policyKeys {
 		value, was := m.annotations[key]
-		if _, own := obj.GetAnnotations()[key]; was && !own && !m.past.inserted.has(key, value) {
+		if _, own := obj.GetAnnotations()[key]; was && !own && !m.past.inserted.has(key, value) && !applied.said(key, value) {
 			obj.SetAnnotation(key, value)
 		}
 	}
-	to, before := obj.meta(), m.past.inserted.typed()
-	if len(to.ManagementPolicies) == 0 && !slices.Equal(m.policies.management, before.management) {
+	if len(to.ManagementPolicies) == 0 && !slices.Equal(m.policies.management, before.management) && !applied.has(claim{field: "ManagementPolicies"}) {
 		to.ManagementPolicies = m.policies.management
 	}
-	if to.DeletionPolicy == "" && m.policies.deletion != before.deletion {
+	if to.DeletionPolicy == "" && m.policies.deletion != before.deletion && !applied.has(claim{field: "DeletionPolicy"}) {
 		to.DeletionPolicy = m.policies.deletion
 	}
 }

@@ -13,6 +13,16 @@ type past struct {
 	applied *claims
 	// inserted is what the row said when it was inserted, nil if no pass has seen it since.
 	inserted *insertion
+	// unseen is the same until a pass has seen the row, nil if no writer has noted it.
+	unseen *insertion
+}
+
+// note is for a clone of a row that a writer is going to change: what the row says by then is what
+// it was inserted with, unless that is known.
+func (p *past) note(row Resource) {
+	if p.inserted == nil && p.unseen == nil {
+		p.unseen = insertionOf(row)
+	}
 }
 
 // insertion is what a plain insert says: what is there besides was set by others.

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
@@ -115,4 +117,76 @@ func TestAPauseBeforeTheCreateSurvivesAPlainInsert(t *testing.T) {
 		pass(time.Minute)
 		e.holds(-1)
 	}, nil)
+}
+
+// insertAndEdit replaces all rows and has a person change them before a pass sees them.
+func (e *env) insertAndEdit(size int, change func(b *bucket)) {
+	e.Helper()
+	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+		b := named(name).SetStatus(reconciler.StatusPending())
+		b.Size = size
+		_, _, err := e.table.Insert(wtxn, b)
+		require.NoError(e, err)
+		_, err = w.Edit(wtxn, b, change)
+		require.NoError(e, err)
+	})
+}
+
+func TestAPauseBeforeTheFirstPassSurvivesAPlainInsert(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.insertAndEdit(2, func(b *bucket) { managed.SetPaused(b, true) })
+		pass(time.Minute)
+		e.holds(1)
+		e.insertLiteral(2)
+		pass(time.Minute)
+		e.holds(1)
+	}, noGrace)
+}
+
+func TestPoliciesOfAPersonSurviveADeletionAndApply(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
+		e.tearOut()
+		pass(time.Second)
+		e.want(2)
+		pass(time.Minute)
+		e.holds(1)
+		e.edit(func(b *bucket) {
+			managed.SetPaused(b, false)
+			managed.SetDeletionPolicy(b, managed.DeletionOrphan)
+		})
+		pass(time.Minute)
+		e.holds(2)
+		e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+			_, _, err := e.table.Delete(wtxn, named(name))
+			require.NoError(e, err)
+			b := named(name)
+			b.Size = 2
+			_, err = w.Apply(wtxn, b)
+			require.NoError(e, err)
+		})
+		e.remove()
+		pass(time.Minute)
+		e.gone()
+		e.holds(2)
+	}, noGrace)
+}
+
+func TestApplyAfterADeletionTakesBackThePoliciesThatItApplied(t *testing.T) {
+	each(t, func(e *env) {
+		e.want(1, func(b *bucket) { b.DeletionPolicy = managed.DeletionOrphan })
+		e.want(1, func(b *bucket) {
+			managed.SetPaused(b, true)
+			b.DeletionPolicy = managed.DeletionOrphan
+		})
+		pass(time.Second)
+		e.tearOut()
+		pass(time.Second)
+		e.want(2)
+		pass(time.Minute)
+		e.holds(2)
+		e.rows(func(b *bucket) { require.Empty(e, b.DeletionPolicy) })
+	}, noGrace)
 }
