@@ -52,6 +52,9 @@ func (d *departed[T]) tear(obj T) {
 func (d *departed[T]) tornBefore(obj T) (torn T, another bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if len(d.torn) == 0 {
+		return torn, false
+	}
 	torn, ok := d.torn[object.KeyOf(obj)]
 	return torn, ok && namesAnother(obj, torn)
 }
@@ -86,6 +89,9 @@ func (d *departed[T]) wasLeft(obj T) bool {
 func (d *departed[T]) takeOver(obj T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if len(d.left) == 0 {
+		return
+	}
 	key, name := object.KeyOf(obj), GetExternalName(obj)
 	names := slices.DeleteFunc(d.left[key], func(left string) bool { return left == name })
 	if len(names) == 0 {

@@ -16,7 +16,7 @@ import (
 // those of the rows. The zero value is empty.
 type memory struct {
 	mu    sync.Mutex
-	byKey map[object.Key]remembered
+	byKey map[object.Key]*remembered
 }
 
 // remembered is what is remembered of one object.
@@ -33,17 +33,23 @@ func (m *memory) keep(obj Resource, unwritten bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.byKey == nil {
-		m.byKey = map[object.Key]remembered{}
+		m.byKey = map[object.Key]*remembered{}
 	}
-	m.byKey[object.KeyOf(obj)] = remembered{obj.GetAnnotations(), policiesOf(obj), obj.meta().past, unwritten}
+	m.byKey[object.KeyOf(obj)] = &remembered{obj.GetAnnotations(), policiesOf(obj), obj.meta().past, unwritten}
 }
 
 // recall returns what is remembered of an object, nothing if it has neither a resource nor policies.
-func (m *memory) recall(key object.Key) remembered {
+// It must not be changed.
+func (m *memory) recall(key object.Key) *remembered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.byKey[key]
+	if kept := m.byKey[key]; kept != nil {
+		return kept
+	}
+	return &nothing
 }
+
+var nothing remembered
 
 func (m *memory) forget(key object.Key) {
 	m.mu.Lock()
@@ -89,14 +95,14 @@ var policyKeys = [...]string{AnnotationPaused, AnnotationManagementPolicies, Ann
 
 // is reports whether an object says what is remembered in the very same maps, as it mostly does:
 // nothing was noted since.
-func (m remembered) is(obj Resource) bool {
+func (m *remembered) is(obj Resource) bool {
 	return !m.unwritten && m.annotations != nil && sameMap(m.annotations, obj.GetAnnotations()) &&
 		m.past == obj.meta().past && m.policies.same(policiesOf(obj))
 }
 
 // addTo notes on an object what is remembered and it does not say. It reports whether that was
 // anything about its resource. From then on the object's own insert is the one that counts.
-func (m remembered) addTo(obj Resource) (added bool) {
+func (m *remembered) addTo(obj Resource) (added bool) {
 	past := &obj.meta().past
 	if past.inserted != nil {
 		return m.addNotesTo(obj, false)
@@ -111,7 +117,7 @@ func (m remembered) addTo(obj Resource) (added bool) {
 // addNotesTo notes on an object what is remembered of its resource and it does not say, or says less
 // recently. An object that names another resource is about that. inserted: it is a plain insert,
 // and what that says of the annotations of creates otherwise than the one before stays.
-func (m remembered) addNotesTo(obj Resource, inserted bool) (added bool) {
+func (m *remembered) addNotesTo(obj Resource, inserted bool) (added bool) {
 	is, was := obj.GetAnnotations(), m.annotations
 	if !notesIn(was) {
 		return false
@@ -138,7 +144,7 @@ func (m remembered) addNotesTo(obj Resource, inserted bool) (added bool) {
 
 // addPoliciesTo puts onto a row that was inserted the policies that others have set on the row that
 // it took the place of, unless it has some of its own.
-func (m remembered) addPoliciesTo(obj Resource) {
+func (m *remembered) addPoliciesTo(obj Resource) {
 	to, before := obj.meta(), m.past.inserted.typed()
 	// What the program applied to the row before, and does not apply now, it has taken back.
 	applied := m.past.applied

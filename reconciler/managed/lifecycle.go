@@ -25,7 +25,6 @@ func updateSteps[T Managed]() []step[T] {
 		(*pass[T]).recall,
 		(*pass[T]).heedPause,
 		(*pass[T]).readPolicy,
-		(*pass[T]).heedClock,
 		(*pass[T]).initialize,
 		(*pass[T]).takeOver,
 		(*pass[T]).leaveOrphan,
@@ -50,7 +49,6 @@ func removeSteps[T Managed]() []step[T] {
 		(*pass[T]).recall,
 		(*pass[T]).heedPause,
 		(*pass[T]).readPolicy,
-		(*pass[T]).heedClock,
 		(*pass[T]).initialize,
 		(*pass[T]).leaveOrphan,
 		(*pass[T]).refuseUnsure,
@@ -88,7 +86,7 @@ type pass[T Managed] struct {
 	observation ExternalObservation
 	// recalled: the object says all that is known, and kept is what was known before.
 	recalled bool
-	kept     remembered
+	kept     *remembered
 	// observed: the observation has been made.
 	observed bool
 	// invalid is what is wrong with the policies.

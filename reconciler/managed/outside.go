@@ -126,6 +126,7 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 	if p.observation.ResourceExists {
 		return false, nil
 	}
+	p.heedClock()
 	if !WasDeleted(p.obj) && !p.policy.ShouldCreate() {
 		return true, p.fail(ReasonCannotObserve, "observe", errMissing, Unavailable())
 	}

@@ -82,8 +82,9 @@ func (p *pass[T]) recall() (over bool, err error) {
 }
 
 // heedClock takes what was noted of creates in the future for noted now: the clock was set back, or
-// another process had another one. Nothing would be believed of the resource until then.
-func (p *pass[T]) heedClock() (over bool, err error) {
+// another process had another one. Nothing would be believed of the resource until then. It is for
+// what is not there: of a resource that exists the times do not matter.
+func (p *pass[T]) heedClock() {
 	now, incomplete := p.now(), IsCreateIncomplete(p.obj)
 	for _, key := range createNotes {
 		if timeOf(p.obj, key).After(now) {
@@ -94,7 +95,6 @@ func (p *pass[T]) heedClock() (over bool, err error) {
 		// An earlier create, of the future as well, is not what came of this one.
 		SetCreatePending(p.obj, now.Add(time.Nanosecond))
 	}
-	return false, nil
 }
 
 func (p *pass[T]) initialize() (over bool, err error) {
