@@ -43,16 +43,19 @@ func (f *figures) of(key object.Key) *figure {
 	return g
 }
 
-// begun notes that an object is wanted, at the latest since then.
+// begun notes that an object is wanted, at the latest since then. A row that is there is not being
+// deleted by force, or not any more.
 func (f *figures) begun(key object.Key, wanted time.Time) {
 	if f == nil {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if g := f.of(key); g.wanted.IsZero() {
+	g := f.of(key)
+	if g.wanted.IsZero() {
 		g.wanted = wanted
 	}
+	g.deletion = time.Time{}
 }
 
 // ended counts an object as its pass left it. One that is paused is counted as its conditions say,

@@ -73,3 +73,24 @@ func TestARowAfterOneTornOutIsTimedFromWhenItIsWanted(t *testing.T) {
 		book.Forget("buckets")
 	}, func(e *env) []managed.Option { return append(noGrace(e), managed.WithMetrics(book)) })
 }
+
+func TestTheTimeOfAForcedDeletionIsNotThatOfAnEarlierOne(t *testing.T) {
+	book := &managed.Book{}
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.fail("delete", errors.New("busy"))
+		e.tearOut()
+		pass(3 * time.Second)
+		e.cloud.before("delete", nil)
+		e.want(1)
+		pass(10 * time.Hour)
+		e.holds(1)
+		e.tearOut()
+		pass(5 * time.Minute)
+		e.holds(-1)
+		f := book.Figures()["buckets"]
+		require.EqualValues(e, len(e.names), f.Deletion.Count)
+		require.Less(e, f.Deletion.Sum, 3600.0)
+		book.Forget("buckets")
+	}, func(e *env) []managed.Option { return append(noGrace(e), managed.WithMetrics(book)) })
+}
