@@ -84,6 +84,5 @@ func TestErrorsAreCountedByKind(t *testing.T) {
 		require.Len(e, errs, 1)
 		require.Equal(e, "mine", errs[0].Class)
 		require.Equal(e, uint64(9), errs[0].Count)
-	}, nil, reconciler.WithRetry(time.Hour, time.Hour),
-		reconciler.WithBreaker(reconciler.Breaker{Failures: 100, Class: func(error) string { return "mine" }}))
+	}, classed(func(error) string { return "mine" }, nil), reconciler.WithRetry(time.Hour, time.Hour))
 }

@@ -49,6 +49,14 @@ type Config[Obj comparable] struct {
 	// wants; then nothing else prunes. Not to be set with Pruner.
 	Sweeper Sweeper[Obj]
 
+	// ErrorClass returns the class of an error that an operation returned: log, health and a
+	// breaker by class treat errors of one class as one problem. It may be called from several
+	// goroutines at once, should be quick, and of what it returns the first 1,024 bytes
+	// count. An error of the empty class counts for no breaker by class, and for the log as
+	// without this function. nil means that the class is the text of the error without the
+	// key of the object and without digits.
+	ErrorClass func(err error) string
+
 	// ModuleID is what metrics are told. RegisterConfig takes it from Params.
 	ModuleID cell.FullModuleID
 	// Log is where the reconciler says what it cannot say in a status. nil means

@@ -150,7 +150,7 @@ func (l *Loop[Obj]) coreConfig(keyOf func(Obj) []byte) core.Config[Obj] {
 		l.opts.breaker = &b
 		cfg.Breaker = &core.BreakerConfig{
 			Failures: b.Failures, Probes: b.Probes,
-			MinInterval: b.MinInterval, MaxInterval: b.MaxInterval, ByClass: b.Class != nil,
+			MinInterval: b.MinInterval, MaxInterval: b.MaxInterval, ByClass: b.ByClass,
 		}
 	}
 	return cfg
@@ -162,7 +162,7 @@ func (l *Loop[Obj]) newWorker(ctx context.Context) (context.Context, executor[Ob
 	g := guard{
 		log: l.log, timeout: func() time.Duration { return l.settings.Load().Timeout },
 		metrics: metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name), now: l.now, panics: l.opts.panics,
-		tally: &l.book.tally, hook: l.opts.hook,
+		tally: &l.book.tally, hook: l.opts.hook, class: l.errorClass,
 	}
 	ctx = context.WithValue(ctx, running.Key{}, s)
 	if l.batches() {

@@ -22,7 +22,11 @@ func (s *scripted) register(args []string) (string, error) {
 		reconciler.WithJitter(0), reconciler.WithRetry(100*time.Millisecond, time.Minute),
 		reconciler.WithRefreshing(0, nil), reconciler.WithoutPruning(),
 	}
+	var class func(error) string
 	for _, arg := range args {
+		if strings.HasPrefix(arg, "classes=") {
+			class = firstWord
+		}
 		option, err := optionOf(arg)
 		if err != nil {
 			return "", err
@@ -32,6 +36,7 @@ func (s *scripted) register(args []string) (string, error) {
 	_, err := reconciler.RegisterConfig(s.params, reconciler.Config[*route]{
 		Table: s.table, Operations: s.target, Options: options,
 		Clone: (*route).Clone, SetStatus: (*route).SetStatus, GetStatus: (*route).GetStatus,
+		ErrorClass: class,
 	})
 	return "", err
 }
@@ -56,7 +61,7 @@ func optionOf(arg string) (reconciler.Option, error) {
 	case "breaker":
 		return reconciler.WithBreaker(reconciler.Breaker{Failures: n, MinInterval: time.Second}), nil
 	case "classes":
-		return reconciler.WithBreaker(reconciler.Breaker{Failures: n, MinInterval: time.Second, Class: classOf}), nil
+		return reconciler.WithBreaker(reconciler.Breaker{Failures: n, MinInterval: time.Second, ByClass: true}), nil
 	case "rounds":
 		return reconciler.WithRoundLimits(n, nil), nil
 	case "limit":
@@ -67,8 +72,8 @@ func optionOf(arg string) (reconciler.Option, error) {
 	return nil, fmt.Errorf("unknown option %q", arg)
 }
 
-// classOf is the first word of an error.
-func classOf(err error) string {
+// firstWord is the class of an error.
+func firstWord(err error) string {
 	class, _, _ := strings.Cut(err.Error(), " ")
 	return class
 }
