@@ -58,12 +58,12 @@ type Inspector interface {
 	Refresh(ctx context.Context, keys ...string) (int, error)
 	// Prune asks for a prune now.
 	Prune()
-	// Pause and Resume are for the reconciler as a whole. PauseKey and ResumeKey are for
-	// one object; Resume ends these pauses, too.
+	// Pause and Resume are for the reconciler as a whole. PauseKeys and ResumeKeys are for
+	// single objects; Resume ends these pauses, too.
 	Pause()
 	Resume()
-	PauseKey(key string) error
-	ResumeKey(key string) error
+	PauseKeys(keys ...string) (int, error)
+	ResumeKeys(keys ...string) (int, error)
 }
 
 // ID names a reconciler.

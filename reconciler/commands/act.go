@@ -37,7 +37,7 @@ func (c *commands) pause() *spec {
 		run: func(_ context.Context, in *input) (output, error) {
 			if !in.hasKey {
 				in.reconciler.Pause()
-			} else if err := in.reconciler.PauseKey(in.key); err != nil {
+			} else if _, err := in.reconciler.PauseKeys(in.key); err != nil {
 				return output{}, err
 			}
 			return in.did("pause", nil, "%s is paused, until reconciler/resume", in.named()), nil
@@ -60,7 +60,7 @@ func (c *commands) resume() *spec {
 		run: func(_ context.Context, in *input) (output, error) {
 			if !in.hasKey {
 				in.reconciler.Resume()
-			} else if err := in.reconciler.ResumeKey(in.key); err != nil {
+			} else if _, err := in.reconciler.ResumeKeys(in.key); err != nil {
 				return output{}, err
 			}
 			return in.did("resume", nil, "%s is resumed", in.named()), nil

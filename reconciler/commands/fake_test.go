@@ -100,12 +100,12 @@ func (f *fake) Prune()  { f.note("prune") }
 func (f *fake) Pause()  { f.note("pause") }
 func (f *fake) Resume() { f.note("resume") }
 
-func (f *fake) PauseKey(key string) error {
-	f.note("pause %q", key)
-	return f.err
+func (f *fake) PauseKeys(keys ...string) (int, error) {
+	f.note("pause %q", keys)
+	return len(keys), f.err
 }
 
-func (f *fake) ResumeKey(key string) error {
-	f.note("resume %q", key)
-	return f.err
+func (f *fake) ResumeKeys(keys ...string) (int, error) {
+	f.note("resume %q", keys)
+	return len(keys), f.err
 }

@@ -44,23 +44,13 @@ var actions = map[string]deed{
 	"pause": {
 		name: "pause", text: "Pause", done: "Paused",
 		whole: func(_ context.Context, t target) (int, error) { t.Pause(); return -1, nil },
-		keys:  func(_ context.Context, t target, keys []string) (int, error) { return each(keys, t.PauseKey) },
+		keys:  func(_ context.Context, t target, keys []string) (int, error) { return t.PauseKeys(keys...) },
 	},
 	"resume": {
 		name: "resume", text: "Resume", done: "Resumed",
 		whole: func(_ context.Context, t target) (int, error) { t.Resume(); return -1, nil },
-		keys:  func(_ context.Context, t target, keys []string) (int, error) { return each(keys, t.ResumeKey) },
+		keys:  func(_ context.Context, t target, keys []string) (int, error) { return t.ResumeKeys(keys...) },
 	},
-}
-
-// each does something for each key, up to the first error.
-func each(keys []string, do func(string) error) (int, error) {
-	for n, key := range keys {
-		if err := do(key); err != nil {
-			return n, err
-		}
-	}
-	return len(keys), nil
 }
 
 // maxBody bounds what a button may send.

@@ -121,8 +121,14 @@ func (f *fake) Timeline() []reconciler.Sample { return f.samples }
 func (f *fake) Prune()                        { f.did("prune") }
 func (f *fake) Pause()                        { f.did("pause") }
 func (f *fake) Resume()                       { f.did("resume") }
-func (f *fake) PauseKey(key string) error     { f.did("pause %q", key); return f.actError }
-func (f *fake) ResumeKey(key string) error    { f.did("resume %q", key); return f.actError }
+func (f *fake) PauseKeys(keys ...string) (int, error) {
+	f.did("pause %q", keys)
+	return len(keys), f.actError
+}
+func (f *fake) ResumeKeys(keys ...string) (int, error) {
+	f.did("resume %q", keys)
+	return len(keys), f.actError
+}
 func (f *fake) Retry(_ context.Context, keys ...string) (int, error) {
 	f.did("retry %q", keys)
 	return max(1, len(keys)), f.actError
