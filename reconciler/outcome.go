@@ -119,6 +119,13 @@ func IsBlocked(err error) bool {
 	return d != nil && d.kind == core.BlockedOn
 }
 
+// IsTerminal reports whether an operation that returns err failed for good: err is what
+// [TerminalError] returns, or wraps or joins it, and nothing in it counts before that.
+func IsTerminal(err error) bool {
+	d := directiveOf(err)
+	return d != nil && d.kind == core.FailedForGood
+}
+
 // The ranks of what may be joined, from the lowest. What failed is not done, so that
 // everything counts before a requeue; what says what comes next counts before what does
 // not; and what may be done by trying again is tried again.

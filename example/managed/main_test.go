@@ -54,8 +54,8 @@ func TestWhateverIsKilledNothingIsLeakedAndNothingCreatedTwice(t *testing.T) {
 			require.NoError(t, readErr)
 			require.NoError(t, err, "%s\nlog:\n%s", &out, log)
 			assert.NotContains(t, string(log), "DATA RACE")
-			assert.Contains(t, out.String(), "the end, after 4 kills")
-			assert.Contains(t, out.String(), "nothing was leaked, nothing created twice")
+			assert.Contains(t, out.String(), "the end, after 5 kills")
+			assert.Contains(t, out.String(), "and tunnel-0; nothing was leaked, nothing created twice")
 		})
 	}
 }

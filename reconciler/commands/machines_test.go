@@ -94,7 +94,7 @@ func (s *machines) register(p reconciler.Params, r *reconciler.Registry, recorde
 			reconciler.WithJitter(0), reconciler.WithRetry(time.Second, time.Minute),
 		},
 	}
-	s.db, s.writer = p.DB, managed.NewWriter(cfg, nil)
+	s.db, s.writer = p.DB, managed.NewWriter(cfg)
 	_, err = managed.RegisterConfig(p, cfg,
 		managed.WithExternalConnecter(managed.ExternalConnecterFn[*machine](
 			func(context.Context, *machine) (managed.ExternalClient[*machine], error) { return s.cloud, nil })),

@@ -5,7 +5,6 @@ package managed
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/statekeel/statekeel/reconciler/object"
@@ -26,6 +25,9 @@ const (
 	AnnotationCreateSucceeded = AnnotationPrefix + "external-create-succeeded"
 	// AnnotationCreateFailed is when the external resource could not be created last.
 	AnnotationCreateFailed = AnnotationPrefix + "external-create-failed"
+	// AnnotationCreateChanges says which other annotations the creates have set or removed, so
+	// that these are not lost with the row's next version.
+	AnnotationCreateChanges = AnnotationPrefix + "external-create-changes"
 	// AnnotationReconcileHandled has the value that [AnnotationReconcileRequested] had in the
 	// last pass that observed the resource.
 	AnnotationReconcileHandled = AnnotationPrefix + "reconcile-handled-at"
@@ -151,19 +153,17 @@ func ReconcileHandled(obj object.Object, token string) bool {
 	return ok && handled == token
 }
 
-// isOurs reports whether a key is of an annotation of this package.
-func isOurs(key string) bool { return strings.HasPrefix(key, AnnotationPrefix) }
-
 // noted are the annotations that the reconciler writes, and nobody else.
 var noted = [...]string{
 	AnnotationExternalName, AnnotationCreatePending, AnnotationCreateSucceeded, AnnotationCreateFailed,
-	AnnotationReconcileHandled,
+	AnnotationCreateChanges, AnnotationReconcileHandled,
 }
 
-// copyNotes copies the annotations that the reconciler writes; one that is missing is left as
-// it is.
+// copyNotes copies the annotations that the reconciler writes, and what creates did to others; one
+// that is missing is left as it is.
 func copyNotes(to, from object.Object) {
 	annotations := from.GetAnnotations()
+	copyCreated(to, annotations, nothingKept)
 	for _, key := range noted {
 		if value, ok := annotations[key]; ok {
 			to.SetAnnotation(key, value)

@@ -4,8 +4,9 @@
 package managed
 
 import (
+	"errors"
 	"fmt"
-	"reflect"
+	"maps"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -23,45 +24,78 @@ type Writer[T Managed] struct {
 	Clone     func(T) T
 	SetStatus func(T, reconciler.Status) T
 	GetStatus func(T) reconciler.Status
-	// Keep copies from the row in the table onto a clone of the desired one what the client
-	// has set on it, and nobody wishes: what was observed, what was filled in. It is called
-	// after the reconciler's own notes have been copied. nil means that there is no such
-	// thing: every other difference is a wish.
-	Keep func(desired, stored T)
 }
 
-// NewWriter returns a writer of the rows of a configuration. keep is [Writer].Keep, and may be
-// nil.
-func NewWriter[T Managed](cfg reconciler.Config[T], keep func(desired, stored T)) Writer[T] {
-	return Writer[T]{cfg.Table, cfg.Clone, cfg.SetStatus, cfg.GetStatus, keep}
+// NewWriter returns a writer of the rows of a configuration.
+func NewWriter[T Managed](cfg reconciler.Config[T]) Writer[T] {
+	return Writer[T]{cfg.Table, cfg.Clone, cfg.SetStatus, cfg.GetStatus}
 }
 
-// Apply makes the table want an object, which it does not change or keep: it is for programs that
-// read what they desire from somewhere again and again. A new row is inserted with generation 1.
-// Of a row that is there the finalizers, the conditions, the deletion time, and the annotations
-// of [AnnotationPrefix] that desired does not have are kept; so an annotation of that prefix is
-// taken back by [Writer.Edit], not by leaving it out. If nothing differs then, nothing is
-// written; else the row's status becomes Pending, and the generation grows by one, unless only
-// annotations differ. It returns whether it wrote. The errors are those of the table.
+// ErrTerminating is returned for an object whose deletion was asked for: it has to be gone before
+// one with its key can be wanted.
+var ErrTerminating = errors.New("the object is being deleted")
+
+// Apply makes the table want an object, which it does not change. It keeps nothing of it that may be
+// changed afterwards, but for what slices and pointers point to and Clone does not copy. It is for programs that read what they desire from somewhere again and again.
+//
+// It sets what the program sets, takes back what the program set with the last Apply and does not
+// set now, and leaves everything else alone: what a client observed, what was filled in, what
+// others wrote. This goes by the exported fields of the row and, for maps and annotations, by
+// their keys. A zero value means not set, so Apply cannot make a field zero that it did not set
+// before; use [Writer.Edit] for that. In detail:
+//   - The exported fields of embedded structs count as fields of the row. An embedded pointer is
+//     one field.
+//   - Pointers, slices, arrays, interfaces and other structs are replaced as a whole. A pointer to
+//     a zero value and an empty slice that is not nil are set.
+//   - Unexported fields are left alone.
+//   - Statuses are left alone, unless the row changes: then that of another reconciler is written,
+//     if the program sets it, and all of a [reconciler.StatusSet] become Pending.
+//   - Of [Meta], annotations and policies are applied. What the reconciler or a create has noted in
+//     an annotation is changed only when desired says something else than last time, and not
+//     removed by leaving it out.
+//
+// A row has one program that applies it: what another one applied is taken for its own.
+//
+// A new row is inserted as it is, with generation 1 unless it has one. If nothing changes, no pass
+// is asked for; else the row's status becomes Pending, and the generation grows by one unless only
+// annotations changed. changed reports whether a pass was asked for. The error is [ErrTerminating]
+// if the deletion of the object was asked for, or that of the table.
 func (w Writer[T]) Apply(wtxn statedb.WriteTxn, desired T) (changed bool, err error) {
-	next := w.Clone(desired)
+	desired = w.SetStatus(w.Clone(desired), reconciler.Status{})
 	stored, _, found := w.get(wtxn, desired)
 	if !found {
-		next.SetGeneration(max(desired.GetGeneration(), 1))
-		return true, w.put(wtxn, next)
+		return true, w.insert(wtxn, desired)
 	}
-	adopt(next, stored)
-	if w.Keep != nil {
-		w.Keep(next, stored)
+	if WasDeleted(stored) {
+		return false, fmt.Errorf("apply %q: %w", object.KeyOf(stored).String(), ErrTerminating)
 	}
-	next = w.SetStatus(next, w.GetStatus(stored))
-	if reflect.DeepEqual(next, stored) {
-		return false, nil
-	}
-	if !w.sameSpec(next, stored) {
+	next := w.Clone(stored)
+	a := newApplying(&next, &desired)
+	fields, annotations, claims := a.applyFields(), a.applyAnnotations(), a.claim()
+	if fields {
 		next.SetGeneration(stored.GetGeneration() + 1)
 	}
-	return true, w.put(wtxn, next)
+	if fields || annotations {
+		a.applyStatuses()
+		return true, w.put(wtxn, w.SetStatus(next, reconciler.StatusPending()))
+	}
+	if claims {
+		err = w.put(wtxn, next)
+	}
+	return false, err
+}
+
+// insert inserts a row that Apply finds missing.
+func (w Writer[T]) insert(wtxn statedb.WriteTxn, desired T) error {
+	next := w.Clone(desired)
+	next.SetGeneration(max(desired.GetGeneration(), 1))
+	next.meta().past = past{inserted: applyOnly}
+	// The program may go on to change its own.
+	next.meta().Annotations = maps.Clone(desired.GetAnnotations())
+	a := newApplying(&next, &desired)
+	a.applyFields()
+	a.claim()
+	return w.put(wtxn, w.SetStatus(next, reconciler.StatusPending()))
 }
 
 // Delete asks for the deletion of the object with the key of obj: the row gets a deletion time, a
@@ -91,7 +125,7 @@ func (w Writer[T]) Edit(wtxn statedb.WriteTxn, obj T, change func(next T)) (foun
 	}
 	next := w.Clone(stored)
 	change(next)
-	return true, w.put(wtxn, next)
+	return true, w.put(wtxn, w.SetStatus(next, reconciler.StatusPending()))
 }
 
 func (w Writer[T]) get(txn statedb.ReadTxn, obj T) (T, statedb.Revision, bool) {
@@ -99,34 +133,10 @@ func (w Writer[T]) get(txn statedb.ReadTxn, obj T) (T, statedb.Revision, bool) {
 }
 
 func (w Writer[T]) put(wtxn statedb.WriteTxn, next T) error {
-	if _, _, err := w.Table.Insert(wtxn, w.SetStatus(next, reconciler.StatusPending())); err != nil {
+	if _, _, err := w.Table.Insert(wtxn, next); err != nil {
 		return fmt.Errorf("write %q: %w", object.KeyOf(next).String(), err)
 	}
 	return nil
-}
-
-// sameSpec reports whether two rows differ in nothing but annotations.
-func (w Writer[T]) sameSpec(next, stored T) bool {
-	a := w.Clone(next)
-	replaceAnnotations(a, stored)
-	return reflect.DeepEqual(a, stored)
-}
-
-// adopt copies onto a desired row what the one in the table has from the reconciler and from
-// those who asked something of it.
-func adopt(next, stored Resource) {
-	next.SetFinalizers(stored.GetFinalizers())
-	next.SetDeletionTime(stored.GetDeletionTime())
-	next.SetGeneration(stored.GetGeneration())
-	for _, c := range next.GetConditions() {
-		next.RemoveCondition(c.Type)
-	}
-	next.SetConditions(stored.GetConditions()...)
-	for key, value := range stored.GetAnnotations() {
-		if _, has := next.GetAnnotations()[key]; !has && isOurs(key) {
-			next.SetAnnotation(key, value)
-		}
-	}
 }
 
 // replaceAnnotations makes the annotations of a clone those of another object.

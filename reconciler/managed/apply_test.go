@@ -54,7 +54,7 @@ func TestOnlyAChangeOfWhatIsWantedIsANewGeneration(t *testing.T) {
 	}, nil)
 }
 
-func TestWhatIsAppliedWhileItIsDeletedIsStillDeleted(t *testing.T) {
+func TestApplyOntoARowThatIsBeingDeletedReturnsErrTerminating(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.sticky = true })
@@ -63,8 +63,13 @@ func TestWhatIsAppliedWhileItIsDeletedIsStillDeleted(t *testing.T) {
 		at := e.revision()
 		e.remove()
 		require.Equal(e, at, e.revision(), "to ask again writes nothing")
-		e.want(2)
-		e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
+		e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+			changed, err := w.Apply(wtxn, named(name))
+			require.ErrorIs(e, err, managed.ErrTerminating)
+			require.ErrorContains(e, err, name)
+			require.False(e, changed)
+		})
+		require.Equal(e, at, e.revision())
 		e.cloud.set(func(c *cloud) { c.sticky = false })
 		pass(time.Minute)
 		e.gone()

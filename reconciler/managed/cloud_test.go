@@ -132,6 +132,7 @@ func (c *cloud) Create(ctx context.Context, b *bucket) error {
 	if name == "" {
 		name = fmt.Sprintf("%s-%d", b.Name, c.created)
 		managed.SetExternalName(b, name)
+		noteZone(b, name)
 	}
 	c.buckets[name] = &stored{b.Name, b.Size}
 	c.mu.Unlock()

@@ -4,7 +4,6 @@
 package managed
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,7 +12,7 @@ import (
 // addFinalizer notes that the object has an external resource.
 func (p *pass[T]) addFinalizer() (over bool, err error) {
 	before := p.obj.GetFinalizers()
-	if err := p.r.finalizer.AddFinalizer(p.ctx, p.obj); err != nil {
+	if err := p.r.finalizer.AddFinalizer(&p.calls, p.obj); err != nil {
 		return true, p.fail(ReasonCannotFinalize, "add the finalizer", err)
 	}
 	// If something is created next, that writes the row first.
@@ -32,6 +31,10 @@ func (p *pass[T]) create() (over bool, err error) {
 		return false, nil
 	}
 	p.trail.add("observe: missing")
+	// A note that a create is pending would ask a person what came of it.
+	if err := p.calls.Err(); err != nil {
+		return true, p.fail(ReasonCannotCreate, "create", err, Creating())
+	}
 	before, open := p.r.clone(p.obj), p.mayExist()
 	SetCreatePending(p.obj, p.createTime())
 	if err := p.checkpoint(); err != nil {
@@ -39,11 +42,14 @@ func (p *pass[T]) create() (over bool, err error) {
 		replaceAnnotations(p.obj, before)
 		return true, p.fail(ReasonCannotWriteManaged, "note that a resource is about to be created", err, Creating())
 	}
-	asked := p.r.clone(p.obj)
+	if err := p.calls.Err(); err != nil {
+		return true, p.notCreated(err, false, open)
+	}
+	asked := p.r.clone(p.view())
 	err = p.client.Create(&p.calls, asked)
-	replaceAnnotations(p.obj, asked)
+	noteCreated(p.obj, asked, p.createTime())
 	if err != nil {
-		return true, p.notCreated(err, open)
+		return true, p.notCreated(err, wraps(err, ErrCreateUnsure) || p.calls.Err() != nil, open)
 	}
 	SetCreateSucceeded(p.obj, p.createTime())
 	if err := p.writeCritical(); err != nil {
@@ -55,7 +61,7 @@ func (p *pass[T]) create() (over bool, err error) {
 	}
 	p.tell(ReasonCreated, "requested the creation of the external resource")
 	p.mark(Creating(), ReconcileSuccess())
-	return true, p.again(errNotSeenYet)
+	return true, p.again()
 }
 
 // createTime returns a time that is after every earlier create, whatever the clock says.
@@ -69,18 +75,21 @@ func (p *pass[T]) createTime() time.Time {
 	return at
 }
 
-// notCreated notes what is known of a create that returned an error. open: an earlier one may have
-// happened.
-func (p *pass[T]) notCreated(err error, open bool) error {
-	unsure := errors.Is(err, ErrCreateUnsure) || p.calls.Err() != nil
-	if !unsure && !(open && p.r.opts.deterministic) {
+// notCreated notes what is known of a create that returned an error. unsure: it may have happened.
+// open: an earlier one may have.
+func (p *pass[T]) notCreated(err error, unsure, open bool) error {
+	switch {
+	case unsure && p.r.opts.timeout == 0:
+		// It may have happened at any time until now: that is what a grace is counted from.
+		SetCreatePending(p.obj, p.createTime())
+	case !unsure && !(open && p.r.opts.deterministic):
 		SetCreateFailed(p.obj, p.createTime())
 	}
 	if critical := p.writeCritical(); critical != nil {
 		p.warn(ReasonCannotWriteManaged, critical)
 	}
 	if unsure && !p.r.opts.deterministic {
-		if !errors.Is(err, ErrCreateUnsure) {
+		if !wraps(err, ErrCreateUnsure) {
 			err = fmt.Errorf("%w: %w", ErrCreateUnsure, err)
 		}
 		return p.stopUnsure(fmt.Errorf("create: %w: %s", err, decideCreate))
@@ -94,7 +103,12 @@ func (p *pass[T]) notCreated(err error, open bool) error {
 // for.
 func (p *pass[T]) mayExist() bool {
 	if IsCreateIncomplete(p.obj) {
-		return p.lately(GetCreatePending(p.obj).Add(p.r.opts.timeout))
+		over := GetCreatePending(p.obj).Add(p.r.opts.timeout)
+		if p.r.opts.timeout == 0 && over.Before(p.r.began) {
+			// That of an earlier process was over when that ended.
+			over = p.r.began
+		}
+		return p.lately(over)
 	}
 	named := p.r.opts.deterministic || GetExternalName(p.obj) != ""
 	return named && !p.forced && !createNoted(p.obj) && p.lately(p.r.began)

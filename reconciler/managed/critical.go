@@ -37,7 +37,7 @@ func (fn CriticalAnnotationUpdateFn[T]) UpdateCriticalAnnotations(ctx context.Co
 	return fn(ctx, obj)
 }
 
-// ErrRowGone is that there is no row for what had to be written.
+// ErrRowGone is returned when there is no row for what had to be written or waited for.
 var ErrRowGone = errors.New("the row is gone")
 
 // RetryingCriticalAnnotationUpdater writes the annotations of this package into the table, onto
@@ -60,8 +60,8 @@ func NewRetryingCriticalAnnotationUpdater[T Managed](db *statedb.DB, table state
 	return &RetryingCriticalAnnotationUpdater[T]{db, table, clone}
 }
 
-// UpdateCriticalAnnotations writes the annotations that the reconciler notes on the row of the
-// object, and nothing else if the row has been changed meanwhile. The error is [ErrRowGone] if
+// UpdateCriticalAnnotations writes the annotations that the reconciler notes, and those that Create
+// changed, on the row of the object, and nothing else if the row has been changed meanwhile. The error is [ErrRowGone] if
 // there is none, at once; or that of the table after the last try.
 func (u *RetryingCriticalAnnotationUpdater[T]) UpdateCriticalAnnotations(ctx context.Context, obj T) error {
 	// In an update whose row nobody has changed this spares the loop a conflict.

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// callContext is the context of the calls to the outside system: the operation's with a deadline
-// and a scope. A timer costs as much as the rest of a poll, and many a client answers without
-// waiting for anything, so that there is one only from when somebody asks for it.
+// callContext is the context of all calls of a user's code in one pass: the operation's with a
+// deadline and a scope. A timer costs as much as the rest of a poll, and many a client answers
+// without waiting for anything, so that there is one only from when somebody asks for it.
 type callContext struct {
 	scope  *scope
 	parent context.Context
@@ -42,15 +42,17 @@ func (c *callContext) end() {
 	}
 }
 
-// real returns the context with the timer.
+// real returns the context with the timer, or without one if there is no deadline: it ends with
+// the pass.
 func (c *callContext) real() context.Context {
-	if c.deadline.IsZero() {
-		return c.parent
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.timed == nil {
-		c.timed, c.cancel = context.WithDeadline(c.parent, c.deadline)
+		if c.deadline.IsZero() {
+			c.timed, c.cancel = context.WithCancel(c.parent)
+		} else {
+			c.timed, c.cancel = context.WithDeadline(c.parent, c.deadline)
+		}
 		if c.ended {
 			c.cancel()
 		}
@@ -72,7 +74,7 @@ func (c *callContext) Done() <-chan struct{} { return c.real().Done() }
 
 // Err implements [context.Context].
 func (c *callContext) Err() error {
-	if c.untimed() && time.Now().Before(c.deadline) {
+	if c.untimed() && (c.deadline.IsZero() || time.Now().Before(c.deadline)) {
 		return c.parent.Err()
 	}
 	return c.real().Err()

@@ -21,17 +21,18 @@
 // [DecideCreate]. Where names are known before the create, observing can tell: see
 // [WithDeterministicExternalName].
 //
-// A program asks for a deletion with [Writer.Delete], and writes rows with [Writer.Apply], which
-// keeps what the reconciler has noted on them. A row that is taken out of the table by force is
-// deleted all the same, by what it said last, if it has our finalizer. What was noted on a row is
-// remembered for as long as the program runs, so that one which is replaced by a row without the
-// notes has them again with its next pass.
+// A program asks for a deletion with [Writer.Delete], and writes rows with [Writer.Apply], which sets
+// and takes back only what the program sets. [WaitReady] waits until a resource can be used. A row
+// that is taken out of the table by force is deleted all the same. What was noted on a row is
+// remembered for as long as the program runs, with the policies that others have set, so that one
+// which is replaced by a row without them has them again with its next pass, or when it is taken out.
 //
 // The tables of a process that ends are gone. What was created is found again by observing, if
 // the name is in what the program reads its rows from or can be told from it; otherwise a
 // [CriticalAnnotationUpdater] writes the annotations where they last, and the client's Create does
 // so before it creates anything. What nobody wants any more after a restart is for a
-// [reconciler.Sweeper], which lists rows that have [FinalizerName].
+// [reconciler.Sweeper], which lists rows that have [FinalizerName], but not what [WithLeaveHook] has
+// marked.
 //
 // # Conditions, events and figures
 //

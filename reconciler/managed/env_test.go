@@ -17,7 +17,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/event"
 	"github.com/statekeel/statekeel/reconciler/managed"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
@@ -36,6 +35,10 @@ type env struct {
 	// names are those of the objects of the test, at least as many as there are workers.
 	names   []string
 	workers int
+	// sweeper lists what is there, nil if nothing is swept. again are the options of a test that
+	// starts another loop.
+	sweeper *lister
+	again   []managed.Option
 }
 
 // each runs a test with one worker and one object, and with 8 workers and a dozen objects.
@@ -74,7 +77,7 @@ func newEnv(t *testing.T, workers int) *env {
 }
 
 func (e *env) config() reconciler.Config[*bucket] {
-	return reconciler.Config[*bucket]{
+	cfg := reconciler.Config[*bucket]{
 		DB: e.db, Table: e.table,
 		Clone: (*bucket).Clone, SetStatus: (*bucket).SetStatus, GetStatus: (*bucket).GetStatus,
 		Log: slog.New(slog.DiscardHandler),
@@ -83,6 +86,10 @@ func (e *env) config() reconciler.Config[*bucket] {
 			reconciler.WithConcurrency(e.workers),
 		},
 	}
+	if e.sweeper != nil {
+		cfg.Sweeper = e.sweeper
+	}
+	return cfg
 }
 
 // start runs a loop until the test ends, or stop is called.
@@ -105,12 +112,7 @@ func (e *env) start(opts ...managed.Option) {
 }
 
 func (e *env) writer() managed.Writer[*bucket] {
-	return managed.NewWriter(e.config(), func(desired, stored *bucket) {
-		desired.Seen, desired.Other = stored.Seen, stored.Other
-		if desired.Region == "" {
-			desired.Region = stored.Region
-		}
-	})
+	return managed.NewWriter(e.config())
 }
 
 // write changes the table in one transaction, for all objects of the test.
@@ -264,30 +266,3 @@ func pass(d time.Duration) {
 }
 
 func named(name string) *bucket { return &bucket{Meta: managed.Meta{Meta: object.Meta{Name: name}}} }
-
-// events is a recorder with a memory.
-type events struct {
-	mu     sync.Mutex
-	byName map[string][]string
-	full   []event.Event
-}
-
-func (r *events) Event(obj object.Object, e event.Event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.byName == nil {
-		r.byName = map[string][]string{}
-	}
-	r.byName[obj.GetName()] = append(r.byName[obj.GetName()], string(e.Type)+" "+string(e.Reason))
-	r.full = append(r.full, e)
-}
-
-func (r *events) WithAnnotations(...string) event.Recorder { return r }
-
-func (r *events) take(name string) []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	told := r.byName[name]
-	delete(r.byName, name)
-	return told
-}

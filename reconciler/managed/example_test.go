@@ -99,7 +99,7 @@ func Example() {
 			<-watch
 		}
 	}
-	writer := managed.NewWriter(cfg, nil)
+	writer := managed.NewWriter(cfg)
 	want := func(to string) {
 		fmt.Println("want", to)
 		wtxn := db.WriteTxn(tunnels)

@@ -23,14 +23,17 @@ import (
 // it was made for.
 type ExternalClient[T any] interface {
 	// Observe looks at the external resource, if there is one, and changes nothing of it. It
-	// may set on the object what it sees there; what is news is written. Of the conditions it
-	// may set [TypeReady], such as [Available]; if it sets none, a resource that exists is
-	// Available.
+	// may set on the object what it sees there: the other calls of the pass are handed that
+	// object, and what is news is written. Of an object whose policies lack
+	// [ManagementActionLateInitialize] conditions and annotations are written, and what
+	// [WithObserved] says. Of the conditions it may set [TypeReady], such as [Available]; if it
+	// sets none, a resource that exists is Available.
 	Observe(ctx context.Context, obj T) (ExternalObservation, error)
 
 	// Create creates the external resource. It is called when Observe says that there is
-	// none. Annotations that it sets are written at once, such as with [SetExternalName] how
-	// the outside system calls what was created; everything else that it sets is dropped. An
+	// none, and not once the context has ended. Annotations that it sets or removes are written
+	// at once, such as with [SetExternalName] how the outside system calls what was created, and
+	// are kept when the row is changed or replaced; everything else that it sets is dropped. An
 	// error means that nothing was created, unless it is [ErrCreateUnsure] or the context has
 	// ended.
 	Create(ctx context.Context, obj T) error

@@ -36,6 +36,12 @@ type outside struct {
 	tried   map[string]int
 	// twice is what was created though there was one.
 	twice []string
+	// takes is how long what is deleted goes on to exist.
+	takes time.Duration
+	// marked are the names of what was left on purpose.
+	marked map[string]bool
+	// late is what was asked to be created when nobody waited for it any more.
+	late []string
 }
 
 // version is what one resource is from a time on.
@@ -46,22 +52,25 @@ type version struct {
 	exists bool
 }
 
-func (o *outside) is(id string) version {
-	if past := o.past[id]; len(past) > 0 {
-		return past[len(past)-1]
-	}
-	return version{}
-}
+// is returns what a resource is.
+func (o *outside) is(id string) version { return o.at(id, time.Now()) }
 
 // was returns what is told of a resource.
-func (o *outside) was(id string) (told version) {
-	at := time.Now().Add(-o.lag())
-	for _, v := range o.past[id] {
-		if !v.since.After(at) {
-			told = v
+func (o *outside) was(id string) version { return o.at(id, time.Now().Add(-o.lag())) }
+
+func (o *outside) at(id string, at time.Time) (v version) {
+	for _, of := range o.past[id] {
+		if !of.since.After(at) {
+			v = of
 		}
 	}
-	return told
+	return v
+}
+
+// going reports whether a resource is being deleted, and still exists.
+func (o *outside) going(id string) bool {
+	past := o.past[id]
+	return len(past) > 0 && past[len(past)-1].since.After(time.Now())
 }
 
 func (o *outside) becomes(id string, v version) {
@@ -100,6 +109,7 @@ var (
 	errNotFound = errors.New("404")
 	errRefused  = errors.New("quota")
 	errDown     = errors.New("503")
+	errGoing    = errors.New("409")
 )
 
 // fate returns the error of the next create of an object.
@@ -114,18 +124,23 @@ func (o *outside) fate(owner string) error {
 
 func (o *outside) update(id string, size int) error {
 	v := o.is(id)
-	if !v.exists {
+	switch {
+	case !v.exists:
 		return errNotFound
+	case o.going(id):
+		return errGoing
 	}
+	delete(o.marked, id)
 	v.size = size
 	o.becomes(id, v)
 	return nil
 }
 
 func (o *outside) remove(id string) {
-	if v := o.is(id); v.exists && !o.stays(id) {
-		v.exists = false
-		o.becomes(id, v)
+	if v := o.is(id); v.exists && !o.going(id) && !o.stays(id) {
+		v.exists, v.since = false, time.Now().Add(o.takes)
+		o.past[id] = append(o.past[id], v)
+		delete(o.marked, id)
 	}
 }
 
@@ -207,7 +222,7 @@ func (c *connection) Observe(ctx context.Context, b *bucket) (seen managed.Exter
 		if !v.exists {
 			return nil
 		}
-		seen.ResourceExists, seen.ResourceUpToDate = true, v.size == b.Size
+		seen.ResourceExists, seen.ResourceUpToDate = true, v.size == b.Size && !o.marked[managed.GetExternalName(b)]
 		b.Seen = v.size
 		if b.Region == "" {
 			b.Region, seen.ResourceLateInitialized = "north", true
@@ -217,6 +232,14 @@ func (c *connection) Observe(ctx context.Context, b *bucket) (seen managed.Exter
 	return seen, err
 }
 
+// heed notes a create that begins when its context has ended. With several workers another one
+// may end the process right before.
+func (p *process) heed(ctx context.Context, name string) {
+	if p.w.workers == 1 && ctx.Err() != nil {
+		p.w.change(func() { p.w.outside.late = append(p.w.outside.late, name) })
+	}
+}
+
 func (c *connection) Create(ctx context.Context, b *bucket) error {
 	// What is about to be created has to be known before, to a process that has lost its table.
 	if c.p.w.filed() {
@@ -224,6 +247,7 @@ func (c *connection) Create(ctx context.Context, b *bucket) error {
 			return err
 		}
 	}
+	c.p.heed(ctx, b.Name)
 	var id string
 	if err := c.call(ctx, "create", func(o *outside) error {
 		err := o.fate(b.Name)
@@ -235,6 +259,7 @@ func (c *connection) Create(ctx context.Context, b *bucket) error {
 		return err
 	}
 	managed.SetExternalName(b, id)
+	noteZone(b, id)
 	return nil
 }
 
@@ -245,6 +270,16 @@ func (c *connection) Update(ctx context.Context, b *bucket) error {
 func (c *connection) Delete(ctx context.Context, b *bucket) error {
 	return c.call(ctx, "delete", func(o *outside) error {
 		o.remove(managed.GetExternalName(b))
+		return nil
+	})
+}
+
+// leave marks the resource of a row as left on purpose.
+func (p *process) leave(ctx context.Context, b *bucket) error {
+	return (&connection{p, b.Name}).call(ctx, "leave", func(o *outside) error {
+		if name := managed.GetExternalName(b); o.is(name).exists {
+			o.marked[name] = true
+		}
 		return nil
 	})
 }

@@ -86,7 +86,7 @@ func (p *process) options() []managed.Option {
 	opts := []managed.Option{
 		managed.WithExternalConnecter(p),
 		managed.WithTimeout(killTimeout), managed.WithCreationGracePeriod(killGrace),
-		managed.WithPollInterval(5 * time.Second),
+		managed.WithPollInterval(5 * time.Second), managed.WithLeaveHook(p.leave),
 	}
 	if !p.w.chosen {
 		opts = append(opts, deterministic(nil)...)
@@ -121,7 +121,7 @@ func (p *process) List(_ context.Context, _ statedb.ReadTxn, yield func(*bucket)
 	var listed []*bucket
 	if err := p.alive(func(w *world) error {
 		for id := range w.outside.past {
-			if v := w.outside.was(id); v.exists {
+			if v := w.outside.was(id); v.exists && !w.outside.marked[id] {
 				b := named(v.owner)
 				managed.SetExternalName(b, id)
 				b.SetFinalizers([]string{managed.FinalizerName})
@@ -157,9 +157,7 @@ func (p *process) restore() {
 func (p *process) writer() managed.Writer[*bucket] {
 	cfg := p.config()
 	cfg.Table = p.store.RWTable
-	return managed.NewWriter(cfg, func(desired, stored *bucket) {
-		desired.Seen, desired.Region = stored.Seen, stored.Region
-	})
+	return managed.NewWriter(cfg)
 }
 
 // edit changes a row, if there is one.
@@ -208,6 +206,9 @@ func (p *process) syncOne(wtxn statedb.WriteTxn, name string, starting bool) err
 	row, _, found := p.store.RWTable.Get(wtxn, byName.Query(name))
 	desired := named(name)
 	desired.Size = is.size
+	if is.orphan {
+		managed.SetDeletionPolicy(desired, managed.DeletionOrphan)
+	}
 	if !found && w.filed() {
 		desired.Annotations = maps.Clone(w.notes[name])
 	}
@@ -225,6 +226,13 @@ func (p *process) syncOne(wtxn statedb.WriteTxn, name string, starting bool) err
 	}
 	if wanted && !is.deleted {
 		return nil
+	}
+	if is.orphan {
+		if _, err := p.writer().Edit(wtxn, desired, func(b *bucket) {
+			managed.SetDeletionPolicy(b, managed.DeletionOrphan)
+		}); err != nil {
+			return err
+		}
 	}
 	_, err := p.writer().Delete(wtxn, desired)
 	return err

@@ -28,6 +28,10 @@ type story struct {
 	steps, filed []string
 	// creates are the errors of the first creates.
 	creates []error
+	// blind: nothing is looked at outside.
+	blind bool
+	// takes is how long what is deleted goes on to exist.
+	takes time.Duration
 	// shared: another reconciler writes the rows all the time.
 	shared bool
 	// torn: the program may take the rows out by force afterwards.
@@ -87,11 +91,25 @@ var stories = []story{
 		name: "delete", before: wants(1), tell: forgoes, turn: wants(3),
 		steps: []string{"delete", "write drop"},
 	},
+	{
+		name: "delete-slowly", before: wants(1), tell: forgoes, turn: wants(3), takes: time.Minute,
+		// It is not gone while it is watched.
+		steps: []string{"delete"},
+	},
+	{
+		name: "leave", before: wants(1), turn: forgoes,
+		tell:  func(w *world, name string) { w.leave(name) },
+		blind: true,
+		steps: []string{"leave", "write drop"},
+	},
 }
 
 // all returns the steps of a story.
 func (s story) all(of setup) []string {
-	steps := slices.Concat(everyPass, s.steps)
+	steps := slices.Clone(s.steps)
+	if !s.blind {
+		steps = append(steps, everyPass...)
+	}
 	if of.filed() {
 		steps = append(steps, s.filed...)
 	}
@@ -144,7 +162,7 @@ func narrate(t *testing.T, of setup, s story, point string, nth int, then afterw
 		// By then the grace is over, too.
 		pass(longestLag + killGrace + killTimeout)
 		w.change(func() {
-			w.outside.creates, w.shared = s.creates, s.shared
+			w.outside.creates, w.outside.takes, w.shared = s.creates, s.takes, s.shared
 			w.kill = func(at, key string) bool {
 				if key != firstName {
 					return false

@@ -68,6 +68,11 @@ func (s *store) Insert(wtxn statedb.WriteTxn, b *bucket) (*bucket, bool, error) 
 }
 
 func (s *store) CompareAndSwap(wtxn statedb.WriteTxn, revision statedb.Revision, b *bucket) (*bucket, bool, error) {
+	if _, _, found := s.Get(wtxn, byName.Query(b.Name)); !found {
+		// The status of a row that is gone: nothing is written, and whether it is tried depends on
+		// what the loop comes to first.
+		return s.RWTable.CompareAndSwap(wtxn, revision, b)
+	}
 	what := s.begin(wtxn, b)
 	old, had, err := s.RWTable.CompareAndSwap(wtxn, revision, b)
 	s.wrote(wtxn, what, b, err)

@@ -28,6 +28,9 @@ func newSchedule(t *testing.T, seed uint64) *schedule {
 	lag := rand.New(rand.NewPCG(seed, 1))
 	s.outside.lag = func() time.Duration { return time.Duration(lag.Int64N(int64(longestLag))) }
 	s.outside.stays = func(string) bool { return lag.IntN(3) == 0 }
+	if seed%5 == 0 {
+		s.outside.takes = time.Minute
+	}
 	s.outside.faults, s.outside.rnd = true, rand.New(rand.NewPCG(seed, 2))
 	return s
 }
@@ -47,7 +50,7 @@ func (s *schedule) arm() {
 func (s *schedule) one() {
 	name := s.names[s.rnd.IntN(len(s.names))]
 	size := 1 + s.rnd.IntN(3)
-	switch action := s.rnd.IntN(24); {
+	switch action := s.rnd.IntN(26); {
 	case action < 10:
 		s.want(name, size)
 	case action < 16:
@@ -60,6 +63,8 @@ func (s *schedule) one() {
 		s.replace(name)
 	case action < 20:
 		s.tear(name)
+	case action < 22:
+		s.orphan(name)
 	default:
 		s.p.share(name, true)
 	}
@@ -70,7 +75,13 @@ func (s *schedule) one() {
 func (s *schedule) drift(name string, size int) {
 	s.change(func() {
 		for _, id := range s.outside.owned(name) {
-			require.NoError(s, s.outside.update(id, size))
+			if v := s.outside.is(id); !s.outside.going(id) && !s.outside.marked[id] {
+				v.size = size
+				s.outside.becomes(id, v)
+			}
+			if _, stays := s.left[name]; stays {
+				s.left[name] = anySize
+			}
 		}
 	})
 }
@@ -80,6 +91,9 @@ func (s *schedule) vanish(name string) {
 	s.change(func() {
 		for _, id := range s.outside.owned(name) {
 			s.outside.becomes(id, version{})
+		}
+		if _, stays := s.left[name]; stays {
+			s.left[name] = anySize
 		}
 	})
 }
@@ -93,10 +107,22 @@ func (s *schedule) replace(name string) {
 	}
 	fresh := named(name).SetStatus(reconciler.StatusPending())
 	fresh.Size = row.Size
+	if s.rnd.IntN(2) == 0 {
+		// One that knows the name, and nothing else.
+		managed.SetExternalName(fresh, managed.GetExternalName(row))
+	}
 	wtxn := s.p.store.db.WriteTxn(s.p.store.RWTable)
 	defer wtxn.Commit()
 	_, _, err := s.p.store.RWTable.Insert(wtxn, fresh)
 	require.NoError(s, err)
+}
+
+// orphan makes the program want an object no more, and its resource to stay. What stays of a name
+// that is chosen outside would be beside what is created for the next row.
+func (s *schedule) orphan(name string) {
+	if row := s.p.store.get(name); !s.chosen && row != nil && !managed.WasDeleted(row) {
+		s.leave(name)
+	}
 }
 
 // tear takes a row out by force. A process that is killed then forgets it, so that it has to be

@@ -86,6 +86,8 @@ type world struct {
 	// of creates.
 	wants map[string]want
 	notes map[string]map[string]string
+	// left are the sizes of what has to stay of objects that nobody wants, anySize if it may.
+	left map[string]int
 	// shared: another reconciler writes the rows in the middle of each call.
 	shared bool
 	// kept is the table that a killed process leaves.
@@ -105,13 +107,17 @@ type world struct {
 type want struct {
 	size    int
 	deleted bool
+	// orphan: what exists outside stays.
+	orphan bool
 }
+
+const anySize = -1
 
 func newWorld(t *testing.T, s setup, names ...string) *world {
 	return &world{
 		T: t, setup: s, names: names,
-		outside: &outside{chosen: s.chosen, past: map[string][]version{}, tried: map[string]int{}},
-		wants:   map[string]want{}, notes: map[string]map[string]string{},
+		outside: &outside{chosen: s.chosen, past: map[string][]version{}, tried: map[string]int{}, marked: map[string]bool{}},
+		wants:   map[string]want{}, notes: map[string]map[string]string{}, left: map[string]int{},
 	}
 }
 
@@ -164,7 +170,10 @@ func (w *world) each(f func(w *world, name string)) {
 
 // want makes the file want an object.
 func (w *world) want(name string, size int) {
-	w.change(func() { w.wants[name] = want{size: size} })
+	w.change(func() {
+		w.wants[name] = want{size: size}
+		delete(w.left, name)
+	})
 }
 
 // forgo makes the file want an object no more.
@@ -172,10 +181,11 @@ func (w *world) forgo(name string) {
 	w.change(func() {
 		was, had := w.wants[name]
 		switch {
-		case w.sweeps:
+		case was.orphan:
+		case w.sweeps && !w.marked(name):
 			delete(w.wants, name)
 		case had:
-			w.wants[name] = want{was.size, true}
+			w.wants[name] = want{size: was.size, deleted: true}
 		}
 	})
 }
@@ -194,11 +204,19 @@ func (w *world) holds(name string) (sizes []int) {
 func (w *world) pending() (problems []any) {
 	note := func(what ...any) { problems = append(problems, what) }
 	var wants map[string]want
-	w.change(func() { wants = maps.Clone(w.wants) })
+	var left map[string]int
+	w.change(func() { wants, left = maps.Clone(w.wants), maps.Clone(w.left) })
 	for _, name := range w.names {
 		is, holds, row := wants[name], w.holds(name), w.p.store.get(name)
+		size, stays := left[name]
 		switch {
-		case is.deleted, is.size == 0 && (row != nil || len(holds) > 0):
+		case is.deleted, is.size == 0 && row != nil:
+			note(name, "is not gone", row, holds)
+		case is.size == 0 && stays:
+			if size != anySize && !slices.Equal(holds, []int{size}) {
+				note(name, "did not stay", size, holds)
+			}
+		case is.size == 0 && len(holds) > 0:
 			note(name, "is not gone", row, holds)
 		case is.size == 0:
 		case row == nil:
@@ -216,7 +234,8 @@ func (w *world) settle() {
 	w.Helper()
 	w.change(func() { w.outside.faults, w.kill = false, nil })
 	w.carryOn()
-	for range 60 {
+	// What takes a minute to be deleted may be created again then.
+	for range 180 {
 		w.decide()
 		w.p.sync(false)
 		pass(time.Second)
@@ -235,9 +254,15 @@ func (w *world) settle() {
 // never requires what must hold at any time.
 func (w *world) never() {
 	w.Helper()
-	var twice []string
-	w.change(func() { twice = slices.Clone(w.outside.twice) })
+	var twice, late []string
+	w.change(func() { twice, late = slices.Clone(w.outside.twice), slices.Clone(w.outside.late) })
 	require.Empty(w, twice, "created twice, killed at %q", w.deaths())
+	if w.chosen {
+		for _, row := range w.p.store.rows() {
+			requireZone(w, row)
+		}
+	}
+	require.Empty(w, late, "created for nobody, killed at %q", w.deaths())
 }
 
 // deaths returns the points at which processes were killed.
@@ -271,6 +296,11 @@ func (w *world) decide() {
 				found = ids[0]
 			}
 		})
-		w.p.edit(row, func(b *bucket) { managed.DecideCreate(b, found) })
+		w.p.edit(row, func(b *bucket) {
+			managed.DecideCreate(b, found)
+			if found != "" {
+				noteZone(b, found)
+			}
+		})
 	}
 }

@@ -5,12 +5,12 @@ package managed
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
@@ -21,11 +21,14 @@ type step[T Managed] func(p *pass[T]) (over bool, err error)
 // updateSteps are the steps of a pass, in order.
 func updateSteps[T Managed]() []step[T] {
 	return []step[T]{
+		(*pass[T]).finishTorn,
+		(*pass[T]).recall,
 		(*pass[T]).heedPause,
 		(*pass[T]).readPolicy,
-		(*pass[T]).leaveOrphan,
-		(*pass[T]).recall,
+		(*pass[T]).heedClock,
 		(*pass[T]).initialize,
+		(*pass[T]).takeOver,
+		(*pass[T]).leaveOrphan,
 		(*pass[T]).refuseUnsure,
 		(*pass[T]).waitForOthers,
 		(*pass[T]).resolve,
@@ -44,11 +47,12 @@ func updateSteps[T Managed]() []step[T] {
 // removeSteps are those of a row that is gone already.
 func removeSteps[T Managed]() []step[T] {
 	return []step[T]{
+		(*pass[T]).recall,
 		(*pass[T]).heedPause,
 		(*pass[T]).readPolicy,
-		(*pass[T]).leaveOrphan,
-		(*pass[T]).recall,
+		(*pass[T]).heedClock,
 		(*pass[T]).initialize,
+		(*pass[T]).leaveOrphan,
 		(*pass[T]).refuseUnsure,
 		(*pass[T]).connect,
 		(*pass[T]).observe,
@@ -61,10 +65,14 @@ func removeSteps[T Managed]() []step[T] {
 type pass[T Managed] struct {
 	scope
 	r *Reconciler[T]
-	// ctx is that of the operation, calls that of the calls to the outside system.
+	// ctx is that of the operation, calls that of the calls of a user's code.
 	ctx   context.Context
 	calls callContext
 	obj   T
+	// seen is the object as it was observed, and apart that it is another than obj, of which
+	// everything is written.
+	seen  T
+	apart bool
 	// row is the object as it stands in the table, if known.
 	row   T
 	known bool
@@ -93,6 +101,7 @@ type pass[T Managed] struct {
 func (r *Reconciler[T]) begin(ctx context.Context, txn statedb.ReadTxn, obj T) *pass[T] {
 	p := &pass[T]{r: r, ctx: ctx, obj: obj}
 	p.txn = txn
+	p.calls.begin(ctx, &p.scope, r.opts.timeout)
 	return p
 }
 
@@ -122,7 +131,7 @@ func (p *pass[T]) end() {
 	p.disconnect()
 	p.calls.end()
 	reconciler.Note(p.ctx, p.trail.String())
-	if p.recalled && !p.gone && !p.unwritten && !p.kept.is(p.obj) && hasNotes(p.obj) {
+	if p.recalled && !p.gone && !p.unwritten && !p.kept.is(p.obj) && (hasNotes(p.obj) || hasPolicies(p.obj)) {
 		p.r.memory.keep(p.obj, false)
 	}
 	if p.r.figures != nil && !p.forced && !p.gone {
@@ -130,31 +139,13 @@ func (p *pass[T]) end() {
 	}
 }
 
-// close writes what the loop will not write by itself: it writes an object with its outcome only
-// if that is news.
-func (p *pass[T]) close(outcome error) error {
-	if p.gone || errors.Is(outcome, reconciler.ErrConflict) || p.written || !p.silent(outcome) || !p.changed() {
-		return outcome
+// close tells the loop to write an object that the pass has changed: by itself it writes only
+// what is pending, and an outcome that is news.
+func (p *pass[T]) close() {
+	if p.gone || p.written || p.known && p.r.getStatus(p.row).IsPendingOrRefreshing() || !p.changed() {
+		return
 	}
-	if err := p.checkpoint(); err != nil {
-		return err
-	}
-	return outcome
-}
-
-// silent reports whether the outcome says what the status in the table says already.
-func (p *pass[T]) silent(outcome error) bool {
-	if !p.known {
-		return true
-	}
-	status := p.r.getStatus(p.row)
-	switch status.Kind {
-	case reconciler.StatusKindDone:
-		return true
-	case reconciler.StatusKindPending, reconciler.StatusKindRefreshing:
-		return false
-	}
-	return outcome != nil && status.GetError() == outcome.Error()
+	running.Changed(p.ctx)
 }
 
 // changed reports whether the pass has set something on the object.
@@ -186,7 +177,7 @@ func (p *pass[T]) checkpoint() error {
 // fail ends a pass with an error: as a condition, an event and the outcome. What waits for
 // something else is no error, and told once.
 func (p *pass[T]) fail(reason eventReason, what string, err error, conditions ...Condition) error {
-	if errors.Is(err, reconciler.ErrConflict) {
+	if wraps(err, reconciler.ErrConflict) {
 		// The new version is on its way, with a pass of its own.
 		p.trail.add(what + ": the object has changed")
 		return err
@@ -205,12 +196,9 @@ func (p *pass[T]) fail(reason eventReason, what string, err error, conditions ..
 	return err
 }
 
-// again ends a pass that has to wait for the outside system.
-func (p *pass[T]) again(waitsFor error) error {
+// again ends a pass that has to wait for the outside system, which is no failure.
+func (p *pass[T]) again() error {
 	p.trail.add("again soon")
-	if p.forced {
-		return reconciler.RetryAfter(waitsFor, 0)
-	}
 	return reconciler.RequeueBackoff()
 }
 

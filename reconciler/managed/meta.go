@@ -11,7 +11,7 @@ import (
 )
 
 // Resource is a row that stands for a resource of an outside system. It is implemented by
-// pointers to rows, most easily by embedding [Meta].
+// pointers to rows that embed [Meta].
 //
 // As with every [object.Object], the methods that set something are for clones only, and copy
 // what they share with the row before they change it.
@@ -44,6 +44,9 @@ type Resource interface {
 	// RemoveCondition removes the condition of a type from a clone; that there is none is no
 	// error.
 	RemoveCondition(t ConditionType)
+
+	// meta returns the Meta that the row embeds.
+	meta() *Meta
 }
 
 // Managed is what the rows of a managed table have to be: a [Resource], and comparable, as
@@ -69,9 +72,22 @@ type Meta struct {
 	// Conditions tell how the object is. Shared by the versions of a row: use
 	// [Meta.SetConditions].
 	Conditions []Condition `json:"conditions,omitempty" yaml:"conditions,omitempty"`
+
+	// ManagementPolicies are what may be done for the object. Empty means those of
+	// [WithManagementPolicies]. An annotation, which is a person's, takes the place of it: see
+	// [SetManagementPolicies]. To pause an object use [SetPaused].
+	ManagementPolicies ManagementPolicies `json:"managementPolicies,omitempty" yaml:"managementPolicies,omitempty"`
+	// DeletionPolicy says what becomes of the external resource when the object is deleted.
+	// Empty means [DeletionDelete]. An annotation takes the place of it: see
+	// [SetDeletionPolicy].
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty" yaml:"deletionPolicy,omitempty"`
+
+	past past
 }
 
 var _ Resource = (*Meta)(nil)
+
+func (m *Meta) meta() *Meta { return m }
 
 // GetFinalizers returns the finalizers, nil if there are none. The slice must not be changed.
 // Safe from any goroutine.

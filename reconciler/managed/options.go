@@ -4,6 +4,7 @@
 package managed
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,7 +51,7 @@ type options struct {
 	metrics       Metrics
 	loop          []reconciler.Option
 
-	connecter, critical, finalizer, hook, resolver, equal any
+	connecter, critical, finalizer, leaveHook, hook, resolver, equal, observed any
 
 	initializers, publishers []any
 }
@@ -87,9 +88,10 @@ func WithExternalConnectDisconnector[T any](c ExternalConnectDisconnector[T]) Op
 	return WithExternalConnectDisconnecter(c)
 }
 
-// WithTimeout bounds all calls of one pass to the outside system, connecting included, taken
-// together. What came of the pass is written all the same. The default is a minute; zero means
-// no bound, and a negative one is an error.
+// WithTimeout bounds all calls of a program's code in one pass together, from the first initializer
+// to the last publisher: their context ends then, or when the pass does. What came of the pass is
+// written all the same, and [ExternalDisconnecter] and [CriticalAnnotationUpdater] have ten seconds
+// of their own. The default is a minute; zero means no bound, and a negative one is an error.
 func WithTimeout(timeout time.Duration) Option {
 	return func(o *options) { o.timeout = timeout }
 }
@@ -131,6 +133,25 @@ func WithPollJitterHook(jitter time.Duration) Option {
 // resource is deleted if it has the finalizer (see [Reconciler.Delete]).
 func WithFinalizer[T any](f Finalizer[T]) Option {
 	return func(o *options) { o.finalizer = f }
+}
+
+// WithLeaveHook sets a hook that is called before a row goes whose external resource is to stay
+// ([DeletionOrphan], or management policies without [ManagementActionDelete]), to mark the resource
+// in the outside system as left on purpose. A [reconciler.Sweeper] must not list what is marked.
+// The process itself remembers what it left, a few words for each, until a row takes it over; but
+// without the hook the sweep of the next process deletes it. A client should take the mark off what
+// it observes for a row again.
+//
+// The context is that of the calls of a pass, and ends with [WithTimeout]. The hook may be called
+// several times for a row, and for a resource that does not exist: neither is an error. An error
+// keeps the row, and is the outcome of the pass. nil, the default, is no hook.
+func WithLeaveHook[T any](hook func(ctx context.Context, obj T) error) Option {
+	return func(o *options) {
+		o.leaveHook = nil
+		if hook != nil {
+			o.leaveHook = hook
+		}
+	}
 }
 
 // WithCriticalAnnotationUpdater sets who writes the annotations that must not be lost after a

@@ -17,9 +17,8 @@ const lastTime = 10 * time.Second
 
 var errNoClient = errors.New("the connecter returned no client")
 
-// connect begins to talk to the outside system; from here on the timeout runs.
+// connect begins to talk to the outside system.
 func (p *pass[T]) connect() (over bool, err error) {
-	p.calls.begin(p.ctx, &p.scope, p.r.opts.timeout)
 	client, err := p.r.connecter.Connect(&p.calls, p.obj)
 	if err == nil && client == nil {
 		err = errNoClient
@@ -84,13 +83,17 @@ func (p *pass[T]) look() (seen ExternalObservation, err error) {
 	}
 	// Also when the client panics: the object is written all the same.
 	defer func() { p.settleReady(was, usual, seen.ResourceExists && err == nil) }()
-	if p.policy.ShouldLateInitialize() {
+	if p.policy.ShouldLateInitialize() || p.policy.ShouldOnlyObserve() {
 		return p.client.Observe(&p.calls, p.obj)
 	}
-	onto := p.r.clone(p.obj)
-	seen, err = p.client.Observe(&p.calls, onto)
-	replaceAnnotations(p.obj, onto)
-	p.obj.SetConditions(onto.GetConditions()...)
+	p.seen, p.apart = p.r.clone(p.obj), true
+	err = p.ask(func(obj T) (err error) {
+		seen, err = p.client.Observe(&p.calls, obj)
+		return err
+	})
+	if err == nil {
+		err = p.keepObserved()
+	}
 	return seen, err
 }
 
@@ -124,7 +127,7 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 		return false, nil
 	}
 	if !WasDeleted(p.obj) && !p.policy.ShouldCreate() {
-		return true, p.fail(ReasonCannotObserve, "observe", errMissing)
+		return true, p.fail(ReasonCannotObserve, "observe", errMissing, Unavailable())
 	}
 	var unseen error
 	switch created := GetCreateSucceeded(p.obj); {
@@ -137,7 +140,7 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 	}
 	p.trail.add("observe: not seen yet")
 	p.tell(ReasonPendingConfirmation, unseen.Error())
-	return true, p.again(unseen)
+	return true, p.again()
 }
 
 // mayAppear reports whether an object that is to go must wait for what nobody knows to have been
@@ -160,7 +163,7 @@ func (p *pass[T]) publish(details ConnectionDetails, conditions ...Condition) er
 		return nil
 	}
 	for _, publisher := range p.r.publishers {
-		if err := publisher.PublishConnection(p.ctx, p.obj, details); err != nil {
+		if err := publisher.PublishConnection(&p.calls, p.view(), details); err != nil {
 			return p.fail(ReasonCannotPublish, "publish connection details", err, conditions...)
 		}
 	}
@@ -197,7 +200,7 @@ func (p *pass[T]) update() (over bool, err error) {
 		p.succeeded()
 		return true, p.poll()
 	}
-	if err := p.client.Update(&p.calls, p.obj); err != nil {
+	if err := p.ask(func(obj T) error { return p.client.Update(&p.calls, obj) }); err != nil {
 		return true, p.fail(ReasonCannotUpdate, "update", err)
 	}
 	if p.drifted() {
@@ -232,7 +235,7 @@ func (p *pass[T]) poll() error {
 		interval = p.r.opts.pollInterval
 	}
 	if p.r.hook != nil {
-		interval = p.r.hook(p.obj, interval)
+		interval = p.r.hook(p.view(), interval)
 	} else {
 		interval = jittered(interval, p.r.opts.pollJitter)
 	}

@@ -26,7 +26,9 @@ const (
 	// the object goes and the resource stays.
 	ManagementActionDelete ManagementAction = "Delete"
 	// ManagementActionLateInitialize is to keep what the client fills in on the row when it
-	// observes. Without it only conditions and annotations are kept of what Observe sets.
+	// observes. Without it the rest of the pass sees what Observe sets, and of that conditions,
+	// annotations and what [WithObserved] says are kept. A row of an object that may only be
+	// observed is written whole.
 	ManagementActionLateInitialize ManagementAction = "LateInitialize"
 	// ManagementActionAll is all of them.
 	ManagementActionAll ManagementAction = "*"
@@ -99,12 +101,13 @@ func (p ManagementPolicies) allows(action ManagementAction) bool {
 	return false
 }
 
-// GetManagementPolicies returns the policies of this object, false if it has none of its own.
-// They are not validated.
-func GetManagementPolicies(obj object.Object) (policies ManagementPolicies, ok bool) {
+// GetManagementPolicies returns the policies of this object, false if it has none of its own: those
+// of the annotation, else those of [Meta]. They are not validated.
+func GetManagementPolicies(obj Resource) (policies ManagementPolicies, ok bool) {
 	text, ok := obj.GetAnnotations()[AnnotationManagementPolicies]
 	if !ok {
-		return nil, false
+		own := obj.meta().ManagementPolicies
+		return own, len(own) > 0
 	}
 	policies = ManagementPolicies{}
 	for action := range strings.SplitSeq(text, ",") {
@@ -115,8 +118,10 @@ func GetManagementPolicies(obj object.Object) (policies ManagementPolicies, ok b
 	return policies, true
 }
 
-// SetManagementPolicies sets the policies of this object on a clone: none at all pause it. To
-// have those of all objects again, remove [AnnotationManagementPolicies].
+// SetManagementPolicies sets the policies of this object on a clone, as an annotation: none at all
+// pause it. To have those of [Meta], or of all objects, again, remove
+// [AnnotationManagementPolicies]. A program that knows the policies when it writes the row sets the
+// field of [Meta].
 func SetManagementPolicies(obj object.Object, actions ...ManagementAction) {
 	obj.SetAnnotation(AnnotationManagementPolicies, ManagementPolicies(actions).String())
 }
@@ -131,20 +136,24 @@ const (
 	DeletionOrphan DeletionPolicy = "Orphan"
 )
 
-// GetDeletionPolicy returns the deletion policy of an object. The error says that the annotation
-// is none.
-func GetDeletionPolicy(obj object.Object) (DeletionPolicy, error) {
-	switch p := DeletionPolicy(obj.GetAnnotations()[AnnotationDeletionPolicy]); p {
+// GetDeletionPolicy returns the deletion policy of an object: that of the annotation, else that of
+// [Meta]. The error says that it is none.
+func GetDeletionPolicy(obj Resource) (DeletionPolicy, error) {
+	where, p := "field DeletionPolicy", obj.meta().DeletionPolicy
+	if text, ok := obj.GetAnnotations()[AnnotationDeletionPolicy]; ok {
+		where, p = fmt.Sprintf("annotation %q", AnnotationDeletionPolicy), DeletionPolicy(text)
+	}
+	switch p {
 	case "", DeletionDelete:
 		return DeletionDelete, nil
 	case DeletionOrphan:
 		return p, nil
 	default:
-		return p, fmt.Errorf("annotation %q is %q, must be %q or %q", AnnotationDeletionPolicy, p, DeletionDelete, DeletionOrphan)
+		return p, fmt.Errorf("%s is %q, must be %q or %q", where, p, DeletionDelete, DeletionOrphan)
 	}
 }
 
-// SetDeletionPolicy sets the deletion policy of an object on a clone.
+// SetDeletionPolicy sets the deletion policy of an object on a clone, as an annotation.
 func SetDeletionPolicy(obj object.Object, p DeletionPolicy) {
 	obj.SetAnnotation(AnnotationDeletionPolicy, string(p))
 }
@@ -157,7 +166,7 @@ type policy struct {
 
 // policyOf returns what may be done for an object whose policies are, unless it has some of its
 // own, the given ones. The error says what of the object's is wrong.
-func policyOf(obj object.Object, common ManagementPolicies) (policy, error) {
+func policyOf(obj Resource, common ManagementPolicies) (policy, error) {
 	p := policy{ManagementPolicies: common}
 	var err error
 	if own, ok := GetManagementPolicies(obj); ok {

@@ -18,10 +18,26 @@ func TestWhatIsOnlyObservedAndMissingIsAFailure(t *testing.T) {
 		e.want(1, func(b *bucket) { managed.SetManagementPolicies(b, managed.ManagementActionObserve) })
 		e.called("connect", "observe")
 		e.told("Warning CannotObserveExternalResource")
-		e.is(managed.ReasonReconcileError, "")
+		e.is(managed.ReasonReconcileError, managed.ReasonUnavailable)
 		e.holds(-1)
 		pass(time.Second)
 		e.called("connect", "observe")
+	}, nil)
+}
+
+func TestWhatIsOnlyObservedAndGoesIsNotReady(t *testing.T) {
+	each(t, func(e *env) {
+		for _, name := range e.names {
+			e.cloud.buckets[name] = &stored{name, 1}
+		}
+		e.settle(1, func(b *bucket) {
+			managed.SetExternalName(b, b.Name)
+			managed.SetManagementPolicies(b, managed.ManagementActionObserve)
+		})
+		e.cloud.set(func(c *cloud) { clear(c.buckets) })
+		pass(time.Minute)
+		e.is(managed.ReasonReconcileError, managed.ReasonUnavailable)
+		e.rows(func(b *bucket) { require.False(e, managed.IsReady(b)) })
 	}, nil)
 }
 
@@ -60,7 +76,7 @@ func TestEachPolicySetAllowsWhatItSaysAndNoMore(t *testing.T) {
 				e.want(1, with)
 				pass(time.Minute)
 				if !test.creates {
-					e.is(managed.ReasonReconcileError, "")
+					e.is(managed.ReasonReconcileError, managed.ReasonUnavailable)
 					e.holds(-1)
 					e.cloud.set(func(c *cloud) {
 						for _, name := range e.names {
@@ -81,8 +97,8 @@ func TestEachPolicySetAllowsWhatItSaysAndNoMore(t *testing.T) {
 				if test.updates {
 					size = 2
 				}
-				if test.ini {
-					region = "north"
+				if test.ini || policies.ShouldOnlyObserve() {
+					region = "north" // what is only observed is written whole
 				}
 				e.holds(size)
 				e.rows(func(b *bucket) { require.Equal(e, region, b.Region) })

@@ -5,6 +5,7 @@ package managed
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -22,7 +23,7 @@ func (p *pass[T]) heedPause() (over bool, err error) {
 	p.trail.add("paused")
 	if p.forced {
 		p.warn(ReasonDeletionRefused, errPausedRemoved)
-		return true, errPausedRemoved
+		return true, p.awaitPerson(errPausedRemoved)
 	}
 	paused := ReconcilePaused()
 	if WasDeleted(p.obj) {
@@ -51,28 +52,26 @@ func (p *pass[T]) readPolicy() (over bool, err error) {
 	return true, reconciler.TerminalError(err)
 }
 
-// leaveOrphan lets an object go whose external resource is to stay.
-func (p *pass[T]) leaveOrphan() (over bool, err error) {
-	if !WasDeleted(p.obj) || p.policy.deletes {
-		return false, nil
-	}
-	p.trail.add("the external resource stays")
-	return true, p.leave(nil)
-}
-
 // recall notes on the object what earlier passes have noted and its row does not say: since it
 // could not be written, or since the row was replaced.
 func (p *pass[T]) recall() (over bool, err error) {
 	p.kept = p.r.memory.recall(p.key())
 	p.recalled = true
-	if p.kept.is(p.obj) || !p.kept.addTo(p.obj) {
+	if p.kept.is(p.obj) {
+		return false, nil
+	}
+	is, was := GetExternalName(p.obj), p.kept.annotations[AnnotationExternalName]
+	if is != "" && was != "" && is != was {
+		p.warn(ReasonExternalNameChanged, fmt.Errorf("the row names %q now: %q, which it named before, is left as it is", is, was))
+	}
+	if !p.kept.addTo(p.obj) {
 		return false, nil
 	}
 	p.trail.add("recalled what was created")
 	if p.forced {
 		return false, nil
 	}
-	if err := p.r.finalizer.AddFinalizer(p.ctx, p.obj); err != nil {
+	if err := p.r.finalizer.AddFinalizer(&p.calls, p.obj); err != nil {
 		return true, p.fail(ReasonCannotFinalize, "add the finalizer", err)
 	}
 	if err := p.checkpoint(); err != nil {
@@ -81,9 +80,21 @@ func (p *pass[T]) recall() (over bool, err error) {
 	return false, nil
 }
 
+// heedClock takes what was noted of creates in the future for noted now: the clock was set back, or
+// another process had another one. Nothing would be believed of the resource until then.
+func (p *pass[T]) heedClock() (over bool, err error) {
+	now := p.now()
+	for _, key := range createNotes {
+		if timeOf(p.obj, key).After(now) {
+			setTime(p.obj, key, now)
+		}
+	}
+	return false, nil
+}
+
 func (p *pass[T]) initialize() (over bool, err error) {
 	for _, i := range p.r.initializers {
-		if err := i.Initialize(p.ctx, p.obj); err != nil {
+		if err := i.Initialize(&p.calls, p.obj); err != nil {
 			return true, p.fail(ReasonCannotInitialize, "initialize", err)
 		}
 	}
@@ -107,11 +118,15 @@ func (p *pass[T]) stopUnsure(err error) error {
 		p.warn(ReasonCannotTellIfCreated, err)
 	}
 	if p.forced {
-		return err
+		return p.awaitPerson(err)
 	}
 	p.mark(Creating(), unsure)
 	return reconciler.TerminalError(err)
 }
+
+// awaitPerson ends the deletion of a row that is gone until a person puts the row back. It is no
+// failure: nothing is known of how the outside system is.
+func (p *pass[T]) awaitPerson(err error) error { return reconciler.Blocked(err.Error()) }
 
 // waitForOthers lets those clean up first who need the resource to do it.
 func (p *pass[T]) waitForOthers() (over bool, err error) {
@@ -138,7 +153,7 @@ func (p *pass[T]) resolve() (over bool, err error) {
 	if p.r.resolver == nil || WasDeleted(p.obj) {
 		return false, nil
 	}
-	if err := p.r.resolver.ResolveReferences(p.ctx, p.txn, p.obj); err != nil {
+	if err := p.r.resolver.ResolveReferences(&p.calls, p.txn, p.obj); err != nil {
 		return true, p.fail(ReasonCannotResolve, "references", err)
 	}
 	return false, nil

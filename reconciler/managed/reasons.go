@@ -61,6 +61,15 @@ const (
 	ReasonCannotUpdate event.Reason = "CannotUpdateExternalResource"
 	// ReasonCannotDelete: [ExternalClient].Delete failed.
 	ReasonCannotDelete event.Reason = "CannotDeleteExternalResource"
+	// ReasonCannotLeave: the hook of [WithLeaveHook] failed.
+	ReasonCannotLeave event.Reason = "CannotLeaveExternalResource"
+	// ReasonExternalNameChanged: the row names another resource than before, which is left as it
+	// is: delete it, or name it again. Whether a program changed the row or put another in its
+	// place is not known.
+	ReasonExternalNameChanged event.Reason = "ExternalNameChanged"
+	// ReasonCannotTellIfManaged: a row that names a resource was taken out before a pass saw it.
+	// Whether the resource is ours is not known, and it is left as it is.
+	ReasonCannotTellIfManaged event.Reason = "CannotTellIfManaged"
 	// ReasonCannotPublish and ReasonCannotUnpublish: a [ConnectionPublisher] failed.
 	ReasonCannotPublish   event.Reason = "CannotPublishConnectionDetails"
 	ReasonCannotUnpublish event.Reason = "CannotUnpublishConnectionDetails"
@@ -77,9 +86,10 @@ const decideCreate = "find out, and note what you find on the row (managed.Decid
 var (
 	errCreateUnsure  = fmt.Errorf("%w: %s", ErrCreateUnsure, decideCreate)
 	errMissing       = errors.New("the external resource does not exist, and may not be created")
-	errStillThere    = errors.New("the external resource is still there")
 	errNotSeenYet    = errors.New("the external resource was created lately and is not seen yet")
 	errMayAppear     = errors.New("the external resource may have been created lately, and would not be seen yet")
+	errNeverSeen     = errors.New("the row was taken out before a pass saw it: the resource that it names is left as it is")
+	errRowBefore     = errors.New("waits for the external resource of the row before, which was taken out, to be deleted")
 	errPausedDelete  = errors.New("the object is paused: its deletion is refused until it is resumed")
 	errPausedRemoved = errors.New("the row was taken out while it was paused: put it back and resume it to have the external resource deleted")
 )

@@ -36,9 +36,11 @@ type Reconciler[T Managed] struct {
 	disconnecter ExternalDisconnecter
 	critical     CriticalAnnotationUpdater[T]
 	finalizer    Finalizer[T]
+	leaveHook    func(ctx context.Context, obj T) error
 	hook         PollIntervalHook[T]
 	resolver     ReferenceResolver[T]
 	equal        func(a, b T) bool
+	observed     func(row, observed T) T
 	initializers []Initializer[T]
 	publishers   []ConnectionPublisher[T]
 
@@ -49,6 +51,7 @@ type Reconciler[T Managed] struct {
 	// untouched reports whether nothing was set on a clone of a row.
 	untouched func(clone, row T) bool
 	memory    memory
+	departed  departed[T]
 	figures   *figures
 	// began is when the reconciler was made: whatever an earlier process created was then.
 	began time.Time
@@ -138,11 +141,15 @@ func (r *Reconciler[T]) resolve() error {
 	note(err)
 	r.finalizer, err = typed("WithFinalizer", o.finalizer, NewFinalizer[T](FinalizerName))
 	note(err)
+	r.leaveHook, err = typed[func(context.Context, T) error]("WithLeaveHook", o.leaveHook, nil)
+	note(err)
 	r.hook, err = typed[PollIntervalHook[T]]("WithPollIntervalHook", o.hook, nil)
 	note(err)
 	r.resolver, err = typed[ReferenceResolver[T]]("WithReferenceResolver", o.resolver, nil)
 	note(err)
 	r.equal, err = typed("WithEqual", o.equal, func(a, b T) bool { return reflect.DeepEqual(a, b) })
+	note(err)
+	r.observed, err = typed[func(row, observed T) T]("WithObserved", o.observed, nil)
 	note(err)
 	for n, i := range o.initializers {
 		if i == nil {
@@ -170,7 +177,12 @@ func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revisio
 		r.figures.begun(p.key(), r.wantedAt(obj))
 	}
 	p.row, p.known = r.rowOf(ctx, txn, revision, obj)
-	return p.close(p.run(r.update))
+	if WasDeleted(obj) {
+		running.Deletion(ctx)
+	}
+	err := p.run(r.update)
+	p.close()
+	return err
 }
 
 // rowOf returns the row that an object is a clone of.
@@ -183,22 +195,48 @@ func (r *Reconciler[T]) rowOf(ctx context.Context, txn statedb.ReadTxn, revision
 }
 
 // Delete deletes the external resource of a row that was taken out of the table by force, if the
-// row has the finalizer, or something was created for it that its last version does not tell
-// of: the row was replaced, or could not be written. It returns an error for as long as the
-// resource is there.
+// row has the finalizer or notes of a create, or a pass has seen it: the row that was taken out may
+// be another one, put in its place. Of a row that only names a resource it tells with an event that
+// it is left. While the resource is there it returns an outcome that asks to be run again.
 func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, obj T) error {
 	key := object.KeyOf(obj)
-	if kept := r.memory.recall(key); !HasFinalizer(obj, r.finalizerName) && !kept.unwritten && (kept.annotations == nil || hasNotes(obj)) {
-		r.memory.forget(key)
-		r.figures.forget(key)
-		return nil
+	kept := r.memory.recall(key).annotations
+	if !notesIn(kept) {
+		kept = nil // policies, and nothing of a resource
+	}
+	if r.departed.wasDropped(obj) || kept == nil && r.departed.wasLeft(obj) {
+		return r.finish(key)
 	}
 	p := r.begin(ctx, txn, r.clone(obj))
 	p.forced = true
+	is, was := GetExternalName(obj), kept[AnnotationExternalName]
+	ours := HasFinalizer(obj, r.finalizerName) || createNoted(obj) || kept != nil && (is == "" || is == was)
+	if !ours && !p.leavesNamed() {
+		if is != "" {
+			p.warn(ReasonCannotTellIfManaged, errNeverSeen)
+		}
+		if kept == nil {
+			return r.finish(key)
+		}
+		// What the process remembers is another resource, of the row before.
+		p.obj.RemoveAnnotation(AnnotationExternalName)
+	}
 	if !WasDeleted(p.obj) {
 		p.obj.SetDeletionTime(r.figures.deletion(key, p.now()))
 	}
-	return p.run(r.remove)
+	if err := p.run(r.remove); err != nil {
+		r.departed.tear(p.obj)
+		return err
+	}
+	return r.finish(key)
+}
+
+// finish forgets a row that is gone with its resource, or has none.
+func (r *Reconciler[T]) finish(key object.Key) error {
+	r.departed.forget(key)
+	r.memory.forget(key)
+	r.figures.forget(key)
+	return nil
 }
 
 // Prune does nothing: what nobody wants is for a [reconciler.Sweeper].
@@ -208,11 +246,15 @@ func (r *Reconciler[T]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[T, sta
 
 // Merge copies what the reconciler notes, and nothing else, from an object as its pass left it
 // onto a clone of the row as it stands in the table, and returns that: the annotations that it
-// writes, its finalizer and the conditions. It is for [reconciler.WithMerge], and for a function
-// of one's own that copies more.
+// writes and those that Create changed, its finalizer, and the conditions [TypeSynced] and
+// [TypeReady]. It is for [reconciler.WithMerge], and for a function of one's own that copies more.
 func (r *Reconciler[T]) Merge(current, reconciled T) T {
 	copyNotes(current, reconciled)
-	current.SetConditions(reconciled.GetConditions()...)
+	for _, c := range reconciled.GetConditions() {
+		if c.Type == TypeSynced || c.Type == TypeReady {
+			current.SetConditions(c)
+		}
+	}
 	if HasFinalizer(reconciled, r.finalizerName) {
 		addFinalizer(current, r.finalizerName)
 	} else {

@@ -20,8 +20,9 @@ import (
 // what the reconciler notes is merged ([reconciler.WithMerge] of [Reconciler.Merge]), there are no
 // refreshes, since every object is polled (but of rows that are Done when the loop starts nothing
 // is known until they are written: they are to be made Pending), and no pruning unless Pruner or
-// Sweeper is set. A Sweeper lists objects that have [FinalizerName], and what the client needs to
-// delete them.
+// Sweeper is set. A Sweeper lists objects that have [FinalizerName], the external name, and what the
+// client needs to delete them. What was left on purpose it must not list, which [WithLeaveHook] can
+// mark: New itself leaves out what this process has left, and nothing else.
 func New[T Managed](cfg reconciler.Config[T], opts ...Option) (*reconciler.Loop[T], error) {
 	inner, err := configure(cfg, opts)
 	if err != nil {
@@ -82,6 +83,9 @@ func configure[T Managed](cfg reconciler.Config[T], opts []Option) (reconciler.C
 		return cfg, fmt.Errorf("managed: %w", err)
 	}
 	cfg.Operations = r
+	if cfg.Sweeper != nil {
+		cfg.Sweeper = &sweeper[T]{cfg.Sweeper, &r.departed}
+	}
 	// In front, so that an option of the program takes its place.
 	defaults := []reconciler.Option{reconciler.WithMerge(r.Merge), reconciler.WithRefreshing(0, nil)}
 	if cfg.Pruner == nil && cfg.Sweeper == nil {

@@ -152,15 +152,17 @@ func TestARowTornOutHasItsResourceDeleted(t *testing.T) {
 	}, noGrace)
 }
 
-func TestARowTornOutWithoutTheFinalizerIsLeftAlone(t *testing.T) {
+func TestARowTornOutWhilePausedIsRefusedWithoutTheFinalizer(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) {
 			managed.SetPaused(b, true)
 			b.SetFinalizers(nil)
 		})
+		e.forget()
 		e.tearOut()
 		e.called()
+		e.told("Warning DeletionRefused")
 		e.holds(1)
 	}, nil)
 }
@@ -332,22 +334,13 @@ func TestARowThatNamesAnotherResourceIsAboutThat(t *testing.T) {
 // that there may be one.
 func TestRowThatCameAndWentMakesNoOutsideCall(t *testing.T) {
 	each(t, func(e *env) {
-		comeAndGo := func(prepare func(b *bucket)) {
-			e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
-				b := named(name).SetStatus(reconciler.StatusPending())
-				prepare(b)
-				_, _, err := e.table.Insert(wtxn, b)
-				require.NoError(e, err)
-				_, _, err = e.table.Delete(wtxn, b)
-				require.NoError(e, err)
-			})
-			pass(time.Minute)
-		}
-		comeAndGo(func(*bucket) {})
+		e.comeAndGo(func(*bucket) {})
+		pass(time.Minute)
 		for _, name := range e.names {
 			require.Empty(e, e.cloud.calls[name])
 		}
-		comeAndGo(func(b *bucket) { b.SetFinalizers([]string{managed.FinalizerName}) })
+		e.comeAndGo(func(b *bucket) { b.SetFinalizers([]string{managed.FinalizerName}) })
+		pass(time.Minute)
 		for _, name := range e.names {
 			require.Contains(e, e.cloud.calls[name], "observe", "it may have a resource")
 		}

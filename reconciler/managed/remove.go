@@ -13,9 +13,9 @@ func (p *pass[T]) remove() (over bool, err error) {
 	}
 	if !p.observation.ResourceExists {
 		p.trail.add("observe: gone")
-		return true, p.leave(p.observation.ConnectionDetails)
+		return true, p.letGo(p.observation.ConnectionDetails)
 	}
-	if err := p.client.Delete(&p.calls, p.obj); err != nil {
+	if err := p.ask(func(obj T) error { return p.client.Delete(&p.calls, obj) }); err != nil {
 		return true, p.fail(ReasonCannotDelete, "delete", err, Deleting())
 	}
 	p.trail.add("observe: still there; asked for its deletion")
@@ -23,17 +23,17 @@ func (p *pass[T]) remove() (over bool, err error) {
 		p.tell(ReasonDeletionRequested, "requested the deletion of the external resource")
 	}
 	p.mark(Deleting(), ReconcileSuccess())
-	return true, p.again(errStillThere)
+	return true, p.again()
 }
 
-// leave lets an object go whose external resource is gone, or is to stay.
-func (p *pass[T]) leave(details ConnectionDetails) error {
+// letGo lets an object go whose external resource is gone, or is to stay.
+func (p *pass[T]) letGo(details ConnectionDetails) error {
 	for _, publisher := range p.r.publishers {
-		if err := publisher.UnpublishConnection(p.ctx, p.obj, details); err != nil {
+		if err := publisher.UnpublishConnection(&p.calls, p.view(), details); err != nil {
 			return p.fail(ReasonCannotUnpublish, "unpublish connection details", err, Deleting())
 		}
 	}
-	if err := p.r.finalizer.RemoveFinalizer(p.ctx, p.obj); err != nil {
+	if err := p.r.finalizer.RemoveFinalizer(&p.calls, p.obj); err != nil {
 		return p.fail(ReasonCannotFinalize, "remove the finalizer", err, Deleting())
 	}
 	if !p.forced && len(p.obj.GetFinalizers()) > 0 {
@@ -52,27 +52,19 @@ func (p *pass[T]) leave(details ConnectionDetails) error {
 }
 
 // drop takes the row of an object out of the table, which is without finalizers. The error is
-// [reconciler.ErrConflict] if somebody wants something else meanwhile.
+// [reconciler.ErrConflict] if somebody wants something else meanwhile. A row that somebody has taken
+// out comes to the loop's Delete, which sees to the rest.
 func (r *Reconciler[T]) drop(obj T) error {
 	wtxn := r.db.WriteTxn(r.table)
 	defer wtxn.Abort()
 	current, _, found := r.table.Get(wtxn, r.query(obj))
-	if !found {
-		return nil
-	}
-	if r.getStatus(current).ID != r.getStatus(obj).ID || !WasDeleted(current) || r.hasOtherFinalizers(current) {
+	if !found || r.getStatus(current).ID != r.getStatus(obj).ID || !WasDeleted(current) || r.hasOtherFinalizers(current) {
 		return reconciler.ErrConflict
 	}
-	// The loop's Delete is handed the last version of the row, and tells by the finalizer
-	// whether the resource is gone: so the last version has none.
-	last := r.clone(current)
-	last.SetFinalizers(nil)
-	if _, _, err := r.table.Insert(wtxn, last); err != nil {
+	if _, _, err := r.table.Delete(wtxn, current); err != nil {
 		return err
 	}
-	if _, _, err := r.table.Delete(wtxn, last); err != nil {
-		return err
-	}
+	r.departed.drop(current)
 	wtxn.Commit()
 	return nil
 }

@@ -11,10 +11,11 @@ import (
 	"unsafe"
 )
 
-// sameMeta reports whether two versions of a row have the same finalizers, conditions and
-// annotations.
+// sameMeta reports whether two versions of a row have the same finalizers, conditions, annotations
+// and policies, and the same past.
 func sameMeta(a, b Resource) bool {
-	return slices.Equal(a.GetFinalizers(), b.GetFinalizers()) &&
+	return a.meta().past == b.meta().past && policiesOf(a).same(policiesOf(b)) &&
+		slices.Equal(a.GetFinalizers(), b.GetFinalizers()) &&
 		slices.Equal(a.GetConditions(), b.GetConditions()) &&
 		maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }

@@ -22,9 +22,9 @@ type scope struct {
 
 type scopeKey struct{}
 
-// Txn returns the transaction that the pass was planned on, for a connecter or a client to look
-// up other rows, as with [reconciler.Need]. It must not be kept. It is nil if ctx is not that of
-// such a call.
+// Txn returns the transaction that the pass was planned on, for a connecter, a client or whatever
+// else is called in the pass to look up other rows, as with [reconciler.Need]. It must not be kept.
+// It is nil if ctx is not that of such a call.
 func Txn(ctx context.Context) statedb.ReadTxn {
 	if s, ok := ctx.Value(scopeKey{}).(*scope); ok {
 		return s.txn

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -24,13 +25,20 @@ type walk struct {
 	*env
 	rnd  *rand.Rand
 	opts []managed.Option
+	// known: the names of resources are known before they are created.
+	known bool
+	// backups are what another program has said last of each row, in a condition of its own.
+	backups map[string]string
 }
 
 // faults makes calls fail at random: before they do anything, or after.
 func (w *walk) faults() {
 	for _, op := range []string{"connect", "observe", "create", "update", "delete"} {
 		before := rand.New(rand.NewPCG(w.rnd.Uint64(), 0))
-		w.cloud.before(op, func(ctx context.Context, _ *bucket) error {
+		w.cloud.before(op, func(ctx context.Context, b *bucket) error {
+			if (op == "update" || op == "delete") && apart(b) && b.Region != "seen" {
+				w.Errorf("%s of %q was not handed what was observed: %+v", op, b.Name, b)
+			}
 			switch w.roll(before, 12) {
 			case 0:
 				return errors.New("503")
@@ -42,13 +50,22 @@ func (w *walk) faults() {
 			return nil
 		})
 		after := rand.New(rand.NewPCG(w.rnd.Uint64(), 1))
-		w.cloud.then(op, func(context.Context, *bucket) error {
+		w.cloud.then(op, func(_ context.Context, b *bucket) error {
+			if op == "observe" && apart(b) {
+				b.Region = "seen"
+			}
 			if w.roll(after, 8) == 0 {
 				return fmt.Errorf("connection reset: %w", managed.ErrCreateUnsure)
 			}
 			return nil
 		})
 	}
+}
+
+// apart reports whether what is observed of an object is not written.
+func apart(b *bucket) bool {
+	_, own := managed.GetManagementPolicies(b)
+	return own
 }
 
 // roll is for calls that come from several goroutines.
@@ -81,10 +98,13 @@ func (w *walk) one() {
 	name := w.names[w.rnd.IntN(len(w.names))]
 	b := named(name)
 	b.Size = 1 + w.rnd.IntN(3)
+	if w.rnd.IntN(2) == 0 {
+		withoutLate(b)
+	}
 	wtxn := w.db.WriteTxn(w.table)
 	defer wtxn.Abort()
 	var err error
-	switch action := w.rnd.IntN(20); {
+	switch action := w.rnd.IntN(23); {
 	case action < 10:
 		_, err = w.writer().Apply(wtxn, b)
 	case action < 14:
@@ -95,16 +115,49 @@ func (w *walk) one() {
 		_, err = w.writer().Edit(wtxn, b, func(b *bucket) { managed.SetPaused(b, false) })
 	case action < 18:
 		// A program that knows nothing of notes.
+		delete(w.backups, name)
 		_, _, err = w.table.Insert(wtxn, b.SetStatus(reconciler.StatusPending()))
 	case action < 19:
+		delete(w.backups, name)
 		_, _, err = w.table.Delete(wtxn, b)
+	case action < 20:
+		// One that knows the name, and takes the row out at once.
+		if row := w.get(name); row != nil && managed.GetExternalName(row) != "" {
+			delete(w.backups, name)
+			managed.SetExternalName(b, managed.GetExternalName(row))
+			_, _, err = w.table.Insert(wtxn, b.SetStatus(reconciler.StatusPending()))
+			require.NoError(w, err)
+			_, _, err = w.table.Delete(wtxn, b)
+		}
+	case action < 22:
+		err = w.backUp(wtxn, name)
 	default:
 		wtxn.Abort()
 		w.drift()
 		return
 	}
-	require.NoError(w, err)
+	requireApplied(w, err)
 	wtxn.Commit()
+}
+
+// requireApplied requires that an object could be written, unless it is being deleted.
+func requireApplied(w *walk, err error) {
+	if !errors.Is(err, managed.ErrTerminating) {
+		require.NoError(w, err)
+	}
+}
+
+// backUp is another program that says something of a row, in a condition of its own.
+func (w *walk) backUp(wtxn statedb.WriteTxn, name string) error {
+	row, _, found := w.table.Get(wtxn, byName.Query(name))
+	if !found {
+		return nil
+	}
+	w.backups[name] = time.Now().String()
+	next := row.Clone()
+	next.SetConditions(managed.Condition{Type: "Backup", Status: managed.ConditionTrue, Message: w.backups[name]})
+	_, _, err := w.table.Insert(wtxn, next)
+	return err
 }
 
 // drift changes what the cloud has.
@@ -132,7 +185,12 @@ func (w *walk) decide() {
 			}
 		})
 		wtxn := w.db.WriteTxn(w.table)
-		_, err := w.writer().Edit(wtxn, b, func(b *bucket) { managed.DecideCreate(b, found) })
+		_, err := w.writer().Edit(wtxn, b, func(b *bucket) {
+			managed.DecideCreate(b, found)
+			if found != "" {
+				noteZone(b, found)
+			}
+		})
 		require.NoError(w, err)
 		wtxn.Commit()
 	}
@@ -142,6 +200,9 @@ func (w *walk) decide() {
 func (w *walk) never() {
 	for _, name := range w.names {
 		require.LessOrEqual(w, len(w.cloud.holds(name)), 1, "resources of %q", name)
+		if b := w.get(name); b != nil && b.GetCondition("Backup").Message != "" {
+			require.Equal(w, w.backups[name], b.GetCondition("Backup").Message, "%q: another's condition is stale", name)
+		}
 	}
 }
 
@@ -169,6 +230,9 @@ func (w *walk) settled() {
 		require.Equal(w, []int{b.Size}, w.cloud.holds(name), "of %q: %s %+v", name, b.Status, b.Meta)
 		require.True(w, managed.IsReady(b), "%q: %+v", name, b.Conditions)
 		require.True(w, managed.IsSynced(b), "%q: %+v", name, b.Conditions)
+		if !w.known {
+			requireZone(w, b)
+		}
 	}
 }
 
@@ -183,7 +247,7 @@ func (w *walk) restart() {
 		b.Size = 1 + w.rnd.IntN(3)
 		wtxn := w.db.WriteTxn(w.table)
 		_, err := w.writer().Apply(wtxn, b)
-		require.NoError(w, err)
+		requireApplied(w, err)
 		wtxn.Commit()
 		time.Sleep(time.Duration(w.rnd.IntN(1000)) * time.Millisecond)
 	}
@@ -209,7 +273,7 @@ func TestNothingIsLeakedOrCreatedTwiceWhateverFails(t *testing.T) {
 			for seed := range uint64(20) {
 				t.Run(fmt.Sprintf("known=%t/workers=%d/seed=%d", known, workers, seed), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						w := &walk{env: newEnv(t, workers), rnd: rand.New(rand.NewPCG(seed, 7))}
+						w := &walk{env: newEnv(t, workers), rnd: rand.New(rand.NewPCG(seed, 7)), known: known, backups: map[string]string{}}
 						w.opts = []managed.Option{managed.WithTimeout(time.Second), managed.WithCreationGracePeriod(2 * time.Second)}
 						if known {
 							w.opts = append(w.opts, deterministic(w.env)...)

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/job"
@@ -30,6 +32,10 @@ type Config[Req comparable] struct {
 	// Sources say when. None means that there are only the requests of
 	// [Controller.Add].
 	Sources []Source[Req]
+	// BeforeInitialized lets requests be reconciled before the tables of all sources are
+	// initialised. The default is that they wait, Blocked: a Reconciler that creates what the
+	// tables lack would create all of it again at every start.
+	BeforeInitialized bool
 	// KeyOf returns the key of a request, different for different requests: it is the key of
 	// the request's row and names the request in Explain, logs and metrics. nil is for
 	// strings, [Request], [NamespacedName], and all types made of strings, numbers but
@@ -57,10 +63,16 @@ type Controller[Req comparable] struct {
 	byKey statedb.Index[*Row[Req], index.Key]
 	loop  *reconciler.Loop[*Row[Req]]
 	log   *slog.Logger
-	// primary is the table of For; none if empty.
+	// primary is the table of For; none if empty. tables are those of all sources.
 	primary string
+	tables  []initializing
 	jobs    []follow
 	leaving *leaving
+	// released: requests need not wait for the tables any more.
+	released atomic.Bool
+	// hidden are the requests of objects that are there and that no row was ever written for,
+	// since predicates rejected them. The lock is that of the table of requests.
+	hidden map[Req]struct{}
 }
 
 // following follows a table until ctx ends.
@@ -104,7 +116,11 @@ func build[Req comparable](
 	cfg Config[Req],
 	newLoop func(reconciler.Config[*Row[Req]]) (*reconciler.Loop[*Row[Req]], error),
 ) (*Controller[Req], error) {
-	c := &Controller[Req]{cfg: cfg, keyOf: cfg.KeyOf, log: cfg.Log, leaving: newLeaving(), byKey: rowIndex[Req]()}
+	c := &Controller[Req]{
+		cfg: cfg, keyOf: cfg.KeyOf, log: cfg.Log,
+		byKey: rowIndex[Req](), leaving: newLeaving(), hidden: map[Req]struct{}{},
+	}
+	c.released.Store(cfg.BeforeInitialized)
 	if err := c.prepare(); err != nil {
 		return nil, fmt.Errorf("controller %q: %w", cfg.Name, err)
 	}
@@ -128,9 +144,13 @@ func (c *Controller[Req]) loopConfig(db *statedb.DB, table statedb.RWTable[*Row[
 	return reconciler.Config[*Row[Req]]{
 		DB: db, Table: table,
 		Clone: (*Row[Req]).clone, SetStatus: (*Row[Req]).setStatus, GetStatus: (*Row[Req]).getStatus,
-		Operations: operations[Req]{c.cfg.Reconciler, c.leaving},
+		Operations: operations[Req]{c},
 		ModuleID:   c.cfg.ModuleID, Log: c.cfg.Log, Health: c.cfg.Health,
-		Options: append([]reconciler.Option{reconciler.WithName(c.cfg.Name), reconciler.WithoutPruning()}, c.cfg.Options...),
+		Options: slices.Concat(
+			[]reconciler.Option{reconciler.WithName(c.cfg.Name), reconciler.WithoutPruning()},
+			c.cfg.Options,
+			[]reconciler.Option{reconciler.WithMerge((*Row[Req]).merge)},
+		),
 	}
 }
 

@@ -33,6 +33,9 @@ type follower[Req comparable, Obj any] struct {
 	news presence
 	add  func(Req)
 
+	// known are the rows as they were when requests were made of them last, or were found not
+	// to matter; nil if nothing needs them.
+	known map[string]Obj
 	// kept are the changes whose requests could not be found, the last of each row; they
 	// matter, whatever the predicates say. All are tried again at a time.
 	kept     map[string]kept[Obj]
@@ -41,7 +44,7 @@ type follower[Req comparable, Obj any] struct {
 }
 
 type kept[Obj any] struct {
-	change statedb.Change[Obj]
+	change Change[Obj]
 	err    error
 }
 
@@ -50,6 +53,9 @@ func newFollower[Req comparable, Obj any](c *Controller[Req], s *source[Req, Obj
 	f := &follower[Req, Obj]{
 		source: s, c: c, writer: newWriter(c), kept: map[string]kept[Obj]{},
 		keyOf: func(obj Obj) string { return string(keyOf(obj)) },
+	}
+	if s.remembers() {
+		f.known = map[string]Obj{}
 	}
 	f.add = func(req Req) { f.writer.add(f.news, req) }
 	return f
@@ -84,64 +90,94 @@ func (f *follower[Req, Obj]) run(ctx context.Context, health cell.Health) error 
 	return nil
 }
 
-// look takes in a change.
-func (f *follower[Req, Obj]) look(change statedb.Change[Obj]) {
-	keeping := false
-	if len(f.kept) > 0 {
-		_, keeping = f.kept[f.keyOf(change.Object)]
+// look takes in a change of a row.
+func (f *follower[Req, Obj]) look(read statedb.Change[Obj]) {
+	change, key := Change[Obj]{Object: read.Object, Deleted: read.Deleted}, ""
+	if f.known != nil || len(f.kept) > 0 {
+		key = f.keyOf(change.Object)
 	}
-	news, asks, err := f.judge(change, keeping)
-	if asks && err == nil {
-		err = f.ask(change, news)
+	if f.known != nil {
+		var seen bool
+		change.Old, seen = f.known[key]
+		change.Created = !seen
+	}
+	_, keeping := f.kept[key]
+	matters, err := f.matters(change)
+	if err == nil {
+		err = f.take(key, change, matters || keeping)
 	}
 	switch {
 	case err != nil:
 		f.keep(change, err)
 	case keeping:
-		delete(f.kept, f.keyOf(change.Object))
+		delete(f.kept, key)
 	}
 }
 
-// judge returns what a change says of its object, and whether it leads to requests. A row
-// of which a change is kept has one that matters. The error is a panic in a predicate.
-func (f *follower[Req, Obj]) judge(change statedb.Change[Obj], keeping bool) (news presence, asks bool, err error) {
-	defer f.recovered(change, &err)
-	// Some predicates remember what they see.
-	matters := f.matters(change) || keeping
-	return f.newsOf(change, matters), matters || f.primary && change.Deleted, nil
-}
-
-func (f *follower[Req, Obj]) newsOf(change statedb.Change[Obj], matters bool) presence {
-	switch {
-	case !f.primary:
-		return silent
-	case !change.Deleted:
-		return present
-	case matters:
-		return absent
-	}
-	return removed
-}
-
-func (f *follower[Req, Obj]) matters(change statedb.Change[Obj]) bool {
-	for _, p := range f.predicates {
-		if !p(change) {
-			return false
+// take makes the requests of a change, and remembers the row. The error is a panic in the
+// function that finds them.
+func (f *follower[Req, Obj]) take(key string, change Change[Obj], matters bool) error {
+	if news, asks := f.newsOf(change, matters); asks {
+		if err := f.ask(change, news); err != nil {
+			return err
 		}
 	}
-	return true
+	switch {
+	case f.known == nil:
+	case change.Deleted:
+		delete(f.known, key)
+	default:
+		f.known[key] = change.Object
+	}
+	return nil
 }
 
-// ask adds the requests of a change. The error is a panic in the function that finds them.
-func (f *follower[Req, Obj]) ask(change statedb.Change[Obj], news presence) (err error) {
+// newsOf returns what a change says of its object, and whether there is anything to say.
+func (f *follower[Req, Obj]) newsOf(change Change[Obj], matters bool) (news presence, says bool) {
+	switch {
+	case !f.primary:
+		return silent, matters || f.deletions && change.Deleted
+	case matters && change.Deleted:
+		return absent, true
+	case matters:
+		return present, true
+	case change.Deleted:
+		return removed, true
+	}
+	return hidden, change.Created
+}
+
+// matters reports whether all predicates hold. All are called: some remember what they see. The
+// error is a panic in one of them.
+func (f *follower[Req, Obj]) matters(change Change[Obj]) (matters bool, err error) {
+	matters = true
+	for _, p := range f.predicates {
+		holds, failed := f.holds(p, change)
+		matters = matters && holds
+		err = errors.Join(err, failed)
+	}
+	return matters, err
+}
+
+func (f *follower[Req, Obj]) holds(p Predicate[Obj], change Change[Obj]) (holds bool, err error) {
+	defer f.recovered(change, &err)
+	return p(change), nil
+}
+
+// ask adds the requests of a change: those of the row as it is and, where they can be others, as
+// it was.
+func (f *follower[Req, Obj]) ask(change Change[Obj], news presence) (err error) {
 	defer f.recovered(change, &err)
 	f.news = news
-	f.requests(change, f.add)
+	if !f.primary && !change.Created {
+		f.requests(change.Old, f.add)
+	}
+	f.requests(change.Object, f.add)
 	return nil
 }
 
 // recovered is to be deferred around a call of a user's function; it puts a panic in err.
-func (f *follower[Req, Obj]) recovered(change statedb.Change[Obj], err *error) {
+func (f *follower[Req, Obj]) recovered(change Change[Obj], err *error) {
 	if r := recover(); r != nil {
 		key := f.keyOf(change.Object)
 		f.c.log.Error("function of a source panicked",
@@ -151,7 +187,7 @@ func (f *follower[Req, Obj]) recovered(change statedb.Change[Obj], err *error) {
 }
 
 // keep puts a change aside whose requests could not be found.
-func (f *follower[Req, Obj]) keep(change statedb.Change[Obj], err error) {
+func (f *follower[Req, Obj]) keep(change Change[Obj], err error) {
 	f.kept[f.keyOf(change.Object)] = kept[Obj]{change, err}
 	if f.again.IsZero() {
 		set := f.c.loop.Settings()
@@ -172,7 +208,7 @@ func (f *follower[Req, Obj]) retry() {
 	f.again = time.Time{}
 	for _, key := range slices.Sorted(maps.Keys(f.kept)) {
 		change := f.kept[key].change
-		if err := f.ask(change, f.newsOf(change, true)); err != nil {
+		if err := f.take(key, change, true); err != nil {
 			f.keep(change, err)
 			continue
 		}

@@ -7,37 +7,28 @@ import (
 	"context"
 	"maps"
 	"sync"
-	"sync/atomic"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
-
-	"github.com/statekeel/statekeel/reconciler"
 )
 
-// leaving are the keys of rows that may go as soon as their status is Done: nothing was left
-// to be done when they were reconciled last. There are about a round of them.
+// leaving are the keys of rows that are gone, or will be when their outcome is written. They only
+// say where to look, and what counts is in the row: an index would cost those that stay as well.
 type leaving struct {
-	// n is how many there are, for those who only want to know whether there are any.
-	n  atomic.Int64
-	mu sync.Mutex
-	// keys have the number of the call of leave that said so last.
-	keys  map[string]uint64
-	calls uint64
+	mu   sync.Mutex
+	keys map[string]struct{}
 	// more is sent to when there is one more.
 	more chan struct{}
 }
 
 func newLeaving() *leaving {
-	return &leaving{keys: map[string]uint64{}, more: make(chan struct{}, 1)}
+	return &leaving{keys: map[string]struct{}{}, more: make(chan struct{}, 1)}
 }
 
-func (l *leaving) leave(keys *index.KeySet) {
+func (l *leaving) add(keys *index.KeySet) {
 	l.mu.Lock()
-	l.calls++
-	l.keys[string(keys.First())] = l.calls
-	l.n.Store(int64(len(l.keys)))
+	l.keys[string(keys.First())] = struct{}{}
 	l.mu.Unlock()
 	select {
 	case l.more <- struct{}{}:
@@ -45,52 +36,22 @@ func (l *leaving) leave(keys *index.KeySet) {
 	}
 }
 
-// stay takes a row that is reconciled once more out of those that may go.
-func (l *leaving) stay(keys *index.KeySet) {
-	if l.n.Load() > 0 {
-		l.drop(keys.First())
-	}
-}
-
-func (l *leaving) drop(key index.Key) {
-	l.mu.Lock()
-	delete(l.keys, string(key))
-	l.n.Store(int64(len(l.keys)))
-	l.mu.Unlock()
-}
-
-// dropAsOf drops a row unless it was said again that it may go since call was the last to say so.
-func (l *leaving) dropAsOf(key index.Key, call uint64) {
-	l.mu.Lock()
-	if l.keys[string(key)] == call {
-		delete(l.keys, string(key))
-	}
-	l.n.Store(int64(len(l.keys)))
-	l.mu.Unlock()
-}
-
-func (l *leaving) has(key index.Key) bool {
+// moveTo moves all keys into a set.
+func (l *leaving) moveTo(set map[string]struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ok := l.keys[string(key)]
-	return ok
+	maps.Copy(set, l.keys)
+	clear(l.keys)
 }
 
-// all returns the keys, each with the call that said so last.
-func (l *leaving) all() map[string]uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return maps.Clone(l.keys)
-}
-
-// forget is the job that deletes rows which may go.
+// forget is the job that deletes rows which are gone.
 func (c *Controller[Req]) forget(ctx context.Context, _ cell.Health) error {
+	leaving := map[string]struct{}{}
 	for {
-		// The channel is closed by the commit that makes a status Done.
+		// Before the snapshot is taken, so that it has their rows.
+		c.leaving.moveTo(leaving)
 		var changed <-chan struct{}
-		if c.leaving.n.Load() > 0 {
-			// Before the snapshot is taken, so that it has their rows.
-			leaving := c.leaving.all()
+		if len(leaving) > 0 {
 			txn := c.cfg.DB.ReadTxn()
 			_, changed = c.table.AllWatch(txn)
 			c.forgetSome(c.mayGo(txn, leaving))
@@ -104,23 +65,24 @@ func (c *Controller[Req]) forget(ctx context.Context, _ cell.Health) error {
 	}
 }
 
-// mayGo returns the keys of those rows that are leaving and can go now, and strikes those
-// off that do not leave after all, as far as the snapshot says.
-func (c *Controller[Req]) mayGo(txn statedb.ReadTxn, leaving map[string]uint64) (keys []index.Key) {
-	for text, call := range leaving {
+// mayGo takes those rows out of leaving that are gone, and returns their keys, and those that do
+// not leave any more. The others stay: their outcome is not written yet, or they were asked for
+// again.
+func (c *Controller[Req]) mayGo(txn statedb.ReadTxn, leaving map[string]struct{}) (keys []index.Key) {
+	for text := range leaving {
 		key := index.Key(text)
 		row, _, found := c.table.Get(txn, c.byKey.Query(key))
-		switch {
-		case !found || row.present:
-			c.leaving.dropAsOf(key, call)
-		case row.Status.Kind == reconciler.StatusKindDone:
+		if found && row.gone() {
 			keys = append(keys, key)
+		}
+		if !found || row.present || row.gone() {
+			delete(leaving, text)
 		}
 	}
 	return keys
 }
 
-// forgetSome deletes rows that can still go now that the table is locked.
+// forgetSome deletes rows that are still gone now that the table is locked.
 func (c *Controller[Req]) forgetSome(keys []index.Key) {
 	if len(keys) == 0 {
 		return
@@ -128,11 +90,9 @@ func (c *Controller[Req]) forgetSome(keys []index.Key) {
 	wtxn := c.cfg.DB.WriteTxn(c.table)
 	defer wtxn.Commit()
 	for _, key := range keys {
-		row, _, found := c.table.Get(wtxn, c.byKey.Query(key))
-		if found && !row.present && row.Status.Kind == reconciler.StatusKindDone && c.leaving.has(key) {
+		if row, _, found := c.table.Get(wtxn, c.byKey.Query(key)); found && row.gone() {
 			// No error can come of it: the table is locked.
 			_, _, _ = c.table.Delete(wtxn, row)
-			c.leaving.drop(key)
 		}
 	}
 }

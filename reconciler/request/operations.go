@@ -8,21 +8,38 @@ import (
 	"iter"
 
 	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/running"
+	"github.com/statekeel/statekeel/reconciler"
 )
 
 // operations reconcile the rows of a controller's table.
-type operations[Req comparable] struct {
-	reconciler Reconciler[Req]
-	leaving    *leaving
-}
+type operations[Req comparable] struct{ *Controller[Req] }
 
-// Update reconciles a request. A row without an object has served its purpose when
-// nothing is left to be done.
-func (o operations[Req]) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *Row[Req]) error {
-	o.leaving.stay(row.keys)
-	err := outcome(o.reconciler.Reconcile(ctx, row.Request))
-	if err == nil && !row.present {
-		o.leaving.leave(row.keys)
+// Update reconciles a request. One without an object is a deletion, unless it came to a terminal
+// error: that says that there is no use in going on.
+func (o operations[Req]) Update(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *Row[Req]) error {
+	if err := o.held(txn); err != nil {
+		return err
+	}
+	terminal := false
+	if o.primary != "" && !row.present {
+		// It is told last, and also of a panic.
+		defer func() {
+			if !terminal {
+				running.Deletion(ctx)
+			}
+		}()
+	}
+	was := row.settled
+	row.settled = false
+	err := outcome(o.cfg.Reconciler.Reconcile(o.withLogger(ctx, row), row.Request))
+	terminal = reconciler.IsTerminal(err)
+	if row.settled = err == nil || terminal; row.settled != was {
+		running.Changed(ctx)
+	}
+	if row.gone() {
+		o.leaving.add(row.keys)
 	}
 	return err
 }

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -222,7 +221,7 @@ func TestARequestOfADeletedObjectIsRequeued(t *testing.T) {
 		e.remove("web")
 		time.Sleep(150 * time.Second)
 		require.Len(e, e.took(), 3)
-		require.Equal(e, rows{"shop/web": "Done"}, e.rows())
+		require.Equal(e, rows{"shop/web": "Blocked: still deleting"}, e.rows())
 		e.returning(request.Result{}, nil)
 		time.Sleep(time.Minute)
 		require.Len(e, e.took(), 1)
@@ -281,7 +280,7 @@ func TestWhatIsThereIsComparedWithWhatIsWanted(t *testing.T) {
 		}
 		require.Equal(e, []string{"new-1", "new-2", "new-3", "new-4", "old"}, names)
 	}, func(e *env, cfg *config) {
-		onlyOfWeb := func(change statedb.Change[*pod]) bool {
+		onlyOfWeb := func(change request.Change[*pod]) bool {
 			return change.Object.Owner == "web" && change.Object.Name != "old"
 		}
 		cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner, onlyOfWeb))

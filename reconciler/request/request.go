@@ -31,19 +31,21 @@ type Reconciler[Req comparable] interface {
 	// Reconcile performs a full reconciliation of the object that the request names. It
 	// is not told what happened, and should not care: it reads what is wanted and what
 	// there is, and acts on the difference. An object that it does not find is gone.
-	// It is called at the start for every object that there is, again whenever a source
-	// has a change for it, when what it came back with says so, and now and then at a
+	// It is called at the start for every object that there is, not before the tables of all
+	// sources are initialised (see [Config]), again whenever a source has a change for it, when what it came back with says so, and now and then at a
 	// refresh (see [reconciler.WithRefreshing]); so it has to be idempotent. It is never
 	// called twice at a time for one request; with [reconciler.WithConcurrency] it is
 	// for several requests, from several goroutines.
 	//
 	// If the error is not nil, the request is tried again, with backoff, and the result
 	// does not count. [reconciler.TerminalError], [reconciler.RetryAfter] and
-	// [reconciler.Blocked] mean what they do for the loop. Otherwise the result says
-	// whether it is run again. A panic is an error.
+	// [reconciler.Blocked] mean what they do for the loop. A terminal error is logged and
+	// counted, also one of a clean-up, and then forgotten: the row of the request goes, unless
+	// the table of [For] has the object. Otherwise the result says whether it is run again. A
+	// panic is an error.
 	//
 	// Read the tables in a transaction that is opened within the call: it has all that
-	// led to the request.
+	// led to the request. [Logger] returns a logger that names the request.
 	Reconcile(ctx context.Context, req Req) (Result, error)
 }
 

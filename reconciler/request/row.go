@@ -23,6 +23,8 @@ type Row[Req comparable] struct {
 	keys *index.KeySet
 	// present: the table of For has the object, or so it was said last.
 	present bool
+	// settled: nothing was left to be done when the request was reconciled last.
+	settled bool
 }
 
 // TableHeader implements statedb.TableWritable.
@@ -33,7 +35,15 @@ func (r *Row[Req]) TableRow() []string {
 	return []string{string(r.keys.First()), r.Status.Kind.String(), r.Status.GetError()}
 }
 
+// gone reports whether the row has served its purpose: there is no object, and nothing is left to
+// be done.
+func (r *Row[Req]) gone() bool { return r.settled && !r.present }
+
 func (r *Row[Req]) clone() *Row[Req] { c := *r; return &c }
+
+// merge returns a row that was written while an older version of it was reconciled, with what
+// that set.
+func (r *Row[Req]) merge(reconciled *Row[Req]) *Row[Req] { r.settled = reconciled.settled; return r }
 
 func (r *Row[Req]) setStatus(s reconciler.Status) *Row[Req] { r.Status = s; return r }
 
@@ -48,4 +58,14 @@ func rowIndex[Req comparable]() statedb.Index[*Row[Req], index.Key] {
 		FromString: index.FromString,
 		Unique:     true,
 	}
+}
+
+// keySet returns the set of a key, in one allocation where [index.NewKeySet] takes two.
+func keySet(key index.Key) *index.KeySet {
+	s := &struct {
+		set  index.KeySet
+		keys [1]index.Key
+	}{keys: [1]index.Key{key}}
+	s.set = index.NewKeySet(s.keys[:]...)
+	return &s.set
 }

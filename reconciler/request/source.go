@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/cilium/statedb"
-	"github.com/cilium/statedb/index"
 )
 
 // Source is where requests come from: [For], [Owns] and [Watches] make one. It follows a
@@ -17,7 +16,8 @@ import (
 // The rows that the table has at the start count as changed, and any write of a row is a
 // change, be it of a status that the row has: predicates are for that. Several
 // changes of a row may become one, the last. The functions that a source is made with are
-// called by one goroutine, with no table locked. If one panics, the log and health say so;
+// called by one goroutine, with no table locked; those that return requests may be called for
+// a version of a row again, and have to return the same. If one panics, the log and health say so;
 // the change is kept and tried again with the loop's backoff, or when the row changes again,
 // and everything else goes on; so it does with [reconciler.WithPanicPropagation], too.
 type Source[Req comparable] interface {
@@ -26,69 +26,71 @@ type Source[Req comparable] interface {
 	prepare(c *Controller[Req]) (name string, f following, err error)
 }
 
-// Predicate reports whether a change matters; one that does not leads to no request. Of
-// several predicates all have to.
-type Predicate[Obj any] func(change statedb.Change[Obj]) bool
-
 // source is any Source.
 type source[Req comparable, Obj any] struct {
 	kind  string
 	table statedb.Table[Obj]
-	// requests hands the requests of a change to add. It may be called again for the
-	// same change.
-	requests   func(change statedb.Change[Obj], add func(Req))
+	// requests hands the requests of a row to add. It may be called again for the same row.
+	requests   func(obj Obj, add func(Req))
 	predicates []Predicate[Obj]
 	// primary: a change is that of the object itself, and says whether it is there.
 	primary bool
+	// deletions: a deletion leads to requests whatever the predicates say.
+	deletions bool
 	// err is what is wrong with it.
 	err error
 }
 
 // For makes requests of the primary table, that of the objects which the requests name: one
 // for each change of a row and for its deletion. Each row has a request of its own, which
-// requestOf returns. A controller has at most one.
+// requestOf returns, and which does not change while the row is there. A controller has at
+// most one.
 //
 // It is by this table that the controller knows which objects there are: their requests keep
-// a row in the controller's table, and are refreshed now and then. Those of others, such as
-// the deleted ones, go when they are reconciled.
+// a row in the controller's table, and are refreshed now and then. A request of which the table
+// has no object is a clean-up: it is retried until it succeeds, [reconciler.WithMaxRetries]
+// does not count, and its row goes when nothing is left to be done.
 func For[Req comparable, Obj any](table statedb.Table[Obj], requestOf func(obj Obj) Req, predicates ...Predicate[Obj]) Source[Req] {
 	return &source[Req, Obj]{
 		kind: "for", table: table, predicates: predicates, primary: true,
-		requests: func(change statedb.Change[Obj], add func(Req)) { add(requestOf(change.Object)) },
+		requests: func(obj Obj, add func(Req)) { add(requestOf(obj)) },
 		err:      missing(table == nil, "table", requestOf == nil, "requestOf function"),
 	}
 }
 
 // Owns makes requests of a table of what objects own: one for the owner of each row that
 // changes or is deleted. ownerOf returns it, or false if the row has none. When
-// the owner of a row changes, there is one for the old owner, too; for that the source
-// remembers the owner of each row.
+// the owner of a row changes, there is one for the old owner, too. An owner is told of every
+// deletion of what it owns, whatever the predicates say: it has to make up for it.
 func Owns[Req comparable, Obj any](table statedb.Table[Obj], ownerOf func(obj Obj) (owner Req, owned bool), predicates ...Predicate[Obj]) Source[Req] {
-	s := &source[Req, Obj]{
-		kind: "owns", table: table, predicates: predicates,
+	return &source[Req, Obj]{
+		kind: "owns", table: table, predicates: predicates, deletions: true,
+		requests: func(obj Obj, add func(Req)) {
+			if owner, owned := ownerOf(obj); owned {
+				add(owner)
+			}
+		},
 		err: missing(table == nil, "table", ownerOf == nil, "ownerOf function"),
 	}
-	if s.err == nil {
-		o := &owners[Req, Obj]{ownerOf: ownerOf, keyOf: table.PrimaryIndexer().ObjectToKey, known: map[string]Req{}}
-		s.requests = o.requests
-	}
-	return s
 }
 
-// Watches makes requests of any table: those which requestsOf returns for a change. What a
-// row was before the change is not told, so let the requests depend on what never changes
-// in a row, such as its key, or return all that it may concern.
-func Watches[Req comparable, Obj any](table statedb.Table[Obj], requestsOf func(change statedb.Change[Obj]) []Req, predicates ...Predicate[Obj]) Source[Req] {
+// Watches makes requests of any table: those which requestsOf returns for a row that changes or
+// is deleted. Of a row that the source has seen before it is asked for that version, too, so
+// that what the row does not concern any more is told as well.
+func Watches[Req comparable, Obj any](table statedb.Table[Obj], requestsOf func(obj Obj) []Req, predicates ...Predicate[Obj]) Source[Req] {
 	return &source[Req, Obj]{
 		kind: "watches", table: table, predicates: predicates,
-		requests: func(change statedb.Change[Obj], add func(Req)) {
-			for _, req := range requestsOf(change) {
+		requests: func(obj Obj, add func(Req)) {
+			for _, req := range requestsOf(obj) {
 				add(req)
 			}
 		},
 		err: missing(table == nil, "table", requestsOf == nil, "requestsOf function"),
 	}
 }
+
+// remembers reports whether the last version of each row is needed.
+func (s *source[Req, Obj]) remembers() bool { return !s.primary || len(s.predicates) > 0 }
 
 func missing(noTable bool, table string, noFunction bool, function string) error {
 	var errs []error
@@ -116,52 +118,6 @@ func (s *source[Req, Obj]) prepare(c *Controller[Req]) (string, following, error
 		}
 		c.primary = s.table.Name()
 	}
+	c.tables = append(c.tables, s.table)
 	return s.kind + "-" + s.table.Name(), newFollower(c, s).run, nil
-}
-
-// owners remembers who owns each row.
-type owners[Req comparable, Obj any] struct {
-	ownerOf func(Obj) (Req, bool)
-	keyOf   func(Obj) index.Key
-	known   map[string]Req
-}
-
-func (o *owners[Req, Obj]) requests(change statedb.Change[Obj], add func(Req)) {
-	owner, owned := o.ownerOf(change.Object)
-	key := o.keyOf(change.Object)
-	old, had := o.known[string(key)]
-	if had {
-		add(old)
-	}
-	if owned && (!had || owner != old) {
-		add(owner)
-	}
-	switch {
-	case had && (change.Deleted || !owned):
-		delete(o.known, string(key))
-	case owned && !change.Deleted && (!had || owner != old):
-		o.known[string(key)] = owner
-	}
-}
-
-// ChangesOf returns a predicate for changes of a part of a row, which part returns: others,
-// such as those of a status that the reconciler itself writes, do not matter. A row that is
-// new, and its deletion, does. It remembers the part of each row, and is for one source.
-func ChangesOf[Obj any, Part comparable](table statedb.Table[Obj], part func(obj Obj) Part) Predicate[Obj] {
-	known := map[string]Part{}
-	keyOf := table.PrimaryIndexer().ObjectToKey
-	return func(change statedb.Change[Obj]) bool {
-		key := keyOf(change.Object)
-		if change.Deleted {
-			delete(known, string(key))
-			return true
-		}
-		is := part(change.Object)
-		was, seen := known[string(key)]
-		if seen && was == is {
-			return false
-		}
-		known[string(key)] = is
-		return true
-	}
 }

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -63,8 +62,8 @@ func TestWatchedRowsMakeAnyRequests(t *testing.T) {
 		e.removePod("web api web")
 		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took())
 	}, func(e *env, cfg *config) {
-		cfg.Sources = append(cfg.Sources, request.Watches(e.pods, func(change statedb.Change[*pod]) (reqs []request.Request) {
-			for _, name := range strings.Fields(change.Object.Name) {
+		cfg.Sources = append(cfg.Sources, request.Watches(e.pods, func(p *pod) (reqs []request.Request) {
+			for _, name := range strings.Fields(p.Name) {
 				reqs = append(reqs, named("shop", name))
 			}
 			return reqs
@@ -97,7 +96,7 @@ func TestWithoutAPrimaryTableNoRequestStays(t *testing.T) {
 }
 
 // ofShop is a predicate that holds for the apps of a namespace.
-var ofShop request.Predicate[*app] = func(change statedb.Change[*app]) bool { return change.Object.Namespace == "shop" }
+var ofShop request.Predicate[*app] = func(change request.Change[*app]) bool { return change.Object.Namespace == "shop" }
 
 // That some rows are on their way out does not make others stay.
 func TestNoRequestStaysWhateverComesMeanwhile(t *testing.T) {
@@ -124,7 +123,7 @@ func TestWhatAPredicateSkipsIsNoRequest(t *testing.T) {
 		require.Empty(e, e.rows(), "the row of an object that is gone goes all the same")
 	}, func(e *env, cfg *config) {
 		cfg.Sources = from{request.For(e.apps, (*app).request,
-			func(change statedb.Change[*app]) bool { return change.Object.Replicas > 0 && !change.Deleted },
+			func(change request.Change[*app]) bool { return change.Object.Replicas > 0 && !change.Deleted },
 			ofShop,
 		)}
 	})
@@ -153,7 +152,7 @@ func TestOnlyChangesOfAPartMatter(t *testing.T) {
 		e.put("web", 2)
 		require.Equal(e, []string{"shop/web"}, e.took(), "it is new")
 	}, func(e *env, cfg *config) {
-		cfg.Sources = from{request.For(e.apps, (*app).request, request.ChangesOf(e.apps, func(a *app) int { return a.Replicas }))}
+		cfg.Sources = from{request.For(e.apps, (*app).request, request.ChangesOf(func(a *app) int { return a.Replicas }))}
 	})
 }
 
@@ -187,13 +186,13 @@ func TestAPanicOfASourceIsRetried(t *testing.T) {
 				time.Sleep(time.Hour)
 				require.Empty(e, e.took())
 			}, func(e *env, cfg *config) {
-				changes := request.ChangesOf(e.apps, func(a *app) int { return a.Replicas })
+				changes := request.ChangesOf(func(a *app) int { return a.Replicas })
 				cfg.Sources = from{request.For(e.apps, func(a *app) request.Request {
 					if where == "function" {
 						panicking(a)
 					}
 					return a.request()
-				}, changes, func(change statedb.Change[*app]) bool {
+				}, changes, func(change request.Change[*app]) bool {
 					if where == "predicate" {
 						panicking(change.Object)
 					}

@@ -90,6 +90,8 @@ func (w *world) reconcile(ctx context.Context, req request.Request) (request.Res
 		return request.Result{Requeue: true}, reconciler.RetryAfter(errors.New("too many"), 200*time.Millisecond)
 	case 5:
 		return request.Result{}, reconciler.Blocked("quota")
+	case 6:
+		return request.Result{}, reconciler.TerminalError(errors.New("bad spec"))
 	}
 	return request.Result{}, nil
 }
@@ -97,9 +99,9 @@ func (w *world) reconcile(ctx context.Context, req request.Request) (request.Res
 // act is one write of the program.
 func (w *world) act() {
 	name := strconv.Itoa(w.draw(20))
-	switch w.draw(6) {
+	switch w.draw(7) {
 	case 0, 1:
-		w.put(name, w.draw(1000))
+		w.put(name, w.draw(3))
 	case 2:
 		w.env.remove(name)
 	case 3:
@@ -108,45 +110,94 @@ func (w *world) act() {
 		w.removePod("pod-" + strconv.Itoa(w.draw(30)))
 	case 5:
 		w.controller.Add(named("shop", name))
+	case 6:
+		w.touch(name)
 	}
 }
 
+// touch writes an app again with nothing changed that matters.
+func (w *world) touch(name string) {
+	wtxn := w.db.WriteTxn(w.apps)
+	defer wtxn.Commit()
+	if a, _, found := w.apps.Get(wtxn, appIndex.Query("shop/"+name)); found {
+		touched := *a
+		touched.Seen++
+		_, _, err := w.apps.Insert(wtxn, &touched)
+		require.NoError(w, err)
+	}
+}
+
+// source is a source of the apps that own pods, which a move of a pod concerns both.
+func (w *world) source(watches bool) request.Source[request.Request] {
+	if !watches {
+		// No predicate keeps an owner from a deletion.
+		return request.Owns(w.pods, (*pod).owner, notDeleted[*pod])
+	}
+	return request.Watches(w.pods, func(p *pod) []request.Request { return []request.Request{named("shop", p.Owner)} },
+		request.ChangesOf(func(p *pod) string { return p.Owner }))
+}
+
 // When the writes and the faults stop, the target has what the tables say, every app has a
-// row that is Done, and nothing else has one.
+// row that is Done, and nothing else has one. Nothing is reconciled before the tables are
+// initialised.
 func TestRequestsConvergeUnderFaults(t *testing.T) {
 	for _, workers := range []int{1, 8} {
-		t.Run(strconv.Itoa(workers), func(t *testing.T) {
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
-			w := &world{
-				random: rand.New(rand.NewPCG(seed, 0)), faulty: true,
-				has: map[request.Request]string{}, results: map[string]int{},
-			}
-			inBubble(t, func(e *env) {
-				for range 600 {
-					w.act()
-					if w.draw(3) == 0 {
-						time.Sleep(time.Duration(w.draw(40)) * time.Millisecond)
-					}
-				}
-				w.mu.Lock()
-				w.faulty = false
-				w.mu.Unlock()
-				time.Sleep(time.Hour)
-				synctest.Wait()
-				w.converged()
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				for fault := range 12 {
-					require.NotZero(e, w.results[strconv.Itoa(fault)], "fault %d never came", fault)
-				}
-			}, func(e *env, cfg *config) {
-				w.env = e
-				e.doing(w.reconcile)
-				cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner))
-			}, reconciler.WithConcurrency(workers), reconciler.WithRefreshing(time.Minute, nil), reconciler.WithRetry(50*time.Millisecond, time.Second))
-		})
+		for _, watches := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d workers, watches %t", workers, watches), func(t *testing.T) {
+				walk(t, workers, watches)
+			})
+		}
 	}
+}
+
+func walk(t *testing.T, workers int, watches bool) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	w := &world{
+		random: rand.New(rand.NewPCG(seed, 0)), faulty: true,
+		has: map[request.Request]string{}, results: map[string]int{},
+	}
+	var loaded func()
+	inBubble(t, func(e *env) {
+		for i := range 600 {
+			if i == 50 {
+				require.Empty(e, e.took())
+				loaded()
+			}
+			w.act()
+			if w.draw(3) == 0 {
+				time.Sleep(time.Duration(w.draw(40)) * time.Millisecond)
+			}
+		}
+		w.mu.Lock()
+		w.faulty = false
+		w.mu.Unlock()
+		time.Sleep(time.Minute)
+		// What was given up, or is terminal, waits for a change.
+		for i := range 20 {
+			if a, _, found := e.apps.Get(e.db.ReadTxn(), appIndex.Query("shop/"+strconv.Itoa(i))); found {
+				w.put(a.Name, a.Replicas+3)
+			}
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		w.converged()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for fault := range 12 {
+			require.NotZero(e, w.results[strconv.Itoa(fault)], "fault %d never came", fault)
+		}
+	}, func(e *env, cfg *config) {
+		w.env = e
+		loaded = e.loading("loader")
+		e.doing(w.reconcile)
+		cfg.Sources = from{
+			request.For(e.apps, (*app).request, request.ChangesOf(func(a *app) int { return a.Replicas })),
+			w.source(watches),
+		}
+	}, reconciler.WithConcurrency(workers), reconciler.WithRefreshing(time.Minute, nil),
+		reconciler.WithRetry(50*time.Millisecond, time.Second), reconciler.WithMaxRetries(1),
+		reconciler.WithBreaker(reconciler.Breaker{Failures: 5}))
 }
 
 func (w *world) converged() {

@@ -19,8 +19,10 @@ const (
 	// present and absent: that it is, or is not. The request is to be reconciled.
 	present
 	absent
-	// removed: that it is not any more, and that this does not matter.
+	// removed and hidden: that it is not any more, or is there for the first time, and that
+	// this does not matter.
 	removed
+	hidden
 )
 
 // atOnce is how many requests are written in one transaction: enough for the loop to have
@@ -35,8 +37,7 @@ type writer[Req comparable] struct {
 	asked []asked[Req]
 	// seen are those of asked that only ask, each once.
 	seen map[Req]struct{}
-	// left are the keys of rows that may go, which nobody is to be told before it is
-	// committed that they may.
+	// left are the keys of rows whose object is removed, for when that is committed.
 	left []*index.KeySet
 }
 
@@ -74,8 +75,7 @@ func (w *writer[Req]) flush() {
 	rows := make([]Row[Req], len(w.asked))
 	for i := range w.asked {
 		a := &w.asked[i]
-		keys := index.NewKeySet(a.key)
-		rows[i] = Row[Req]{Request: a.req, Status: reconciler.StatusPending(), keys: &keys, present: a.news == present}
+		rows[i] = Row[Req]{Request: a.req, Status: reconciler.StatusPending(), keys: keySet(a.key), present: a.news == present}
 	}
 	wtxn := w.c.cfg.DB.WriteTxn(w.c.table)
 	for i := range rows {
@@ -83,7 +83,7 @@ func (w *writer[Req]) flush() {
 	}
 	wtxn.Commit()
 	for _, keys := range w.left {
-		w.c.leaving.leave(keys)
+		w.c.leaving.add(keys)
 	}
 	w.left = w.left[:0]
 	clear(w.asked)
@@ -93,18 +93,41 @@ func (w *writer[Req]) flush() {
 
 // write writes a row. No error can come of it: the table is locked.
 func (w *writer[Req]) write(wtxn statedb.WriteTxn, row *Row[Req], news presence) {
-	table := w.c.table
-	if news == silent || news == removed {
-		old, _, found := table.Get(wtxn, w.c.byKey.Query(row.keys.First()))
-		if news == removed {
-			if !found || !old.present {
-				return
-			}
-			row.Status = old.Status
-			w.left = append(w.left, row.keys)
-		} else if found {
+	w.c.hide(row.Request, news)
+	if news != present && news != absent {
+		old, _, found := w.c.table.Get(wtxn, w.c.byKey.Query(row.keys.First()))
+		switch {
+		case news == silent && found:
 			row.present = old.present
+		case news == silent:
+			row.present = w.c.hides(row.Request)
+		case !found || old.present == (news == hidden):
+			return
+		default:
+			// What it was asked for before stands as it is.
+			row.Status, row.settled, row.present = old.Status, old.settled, news == hidden
 		}
 	}
-	_, _, _ = table.Insert(wtxn, row)
+	_, _, _ = w.c.table.Insert(wtxn, row)
+	if news == removed {
+		w.left = append(w.left, row.keys)
+	}
+}
+
+// hide takes in what an asking says of an object that predicates may hide. The table of requests
+// is locked.
+func (c *Controller[Req]) hide(req Req, news presence) {
+	switch {
+	case news == hidden:
+		c.hidden[req] = struct{}{}
+	case news != silent && len(c.hidden) > 0:
+		delete(c.hidden, req)
+	}
+}
+
+// hides reports whether the object of a request is there, and has no row because predicates
+// hid it. The table of requests is locked.
+func (c *Controller[Req]) hides(req Req) bool {
+	_, ok := c.hidden[req]
+	return ok
 }

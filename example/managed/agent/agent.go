@@ -128,6 +128,7 @@ func register(
 		managed.WithExternalConnecter[*Tunnel](outside),
 		managed.WithInitializers(managed.NewNameAsExternalName[*Tunnel]()),
 		managed.WithDeterministicExternalName(),
+		managed.WithLeaveHook(outside.leave),
 		managed.WithCreationGracePeriod(o.Grace),
 		managed.WithPollInterval(o.Poll),
 		managed.WithTimeout(timeout),
@@ -136,7 +137,7 @@ func register(
 	if err != nil {
 		return err
 	}
-	follow(jobs, params.DB, managed.NewWriter(cfg, keep), o)
+	follow(jobs, params.DB, managed.NewWriter(cfg), o)
 	return nil
 }
 

@@ -70,14 +70,35 @@ func (e *external) Delete(ctx context.Context, t *Tunnel) error {
 	return err
 }
 
+// errNotSeen is returned while readers do not see a mark yet.
+var errNotSeen = errors.New("the broker does not show yet that the tunnel is left")
+
+// leave marks a tunnel that is to stay, before its row goes: it is for [managed.WithLeaveHook]. The
+// row goes when readers see the mark, since List is one. A row that wants the tunnel again takes the
+// mark off, as it does with every setting that differs.
+func (e *external) leave(ctx context.Context, t *Tunnel) error {
+	there, found, err := e.broker.Find(ctx, e.owner, t.Name)
+	if err != nil || !found || there.Left {
+		return err
+	}
+	there.Left = true
+	if err := e.broker.Update(ctx, there.ID, there.Settings); err != nil {
+		return err
+	}
+	return errNotSeen
+}
+
 // List implements [reconciler.Sweeper]: what this owner has, to delete what nobody wants, such as
-// what was taken out of the file while no agent ran.
+// what was taken out of the file while no agent ran. What is marked was left on purpose.
 func (e *external) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Tunnel) bool) error {
 	all, err := e.broker.List(ctx, e.owner)
 	if err != nil {
 		return err
 	}
 	for _, there := range all {
+		if there.Left {
+			continue
+		}
 		t := &Tunnel{Meta: managed.Meta{Meta: object.Meta{Name: there.Name}}, Settings: there.Settings, ID: there.ID, Address: there.Address}
 		t.SetFinalizers([]string{managed.FinalizerName})
 		if !yield(t) {

@@ -32,6 +32,9 @@ type DesiredTunnel struct {
 	// Name is the tunnel's at the broker, too. It must be unique.
 	Name         string `json:"name" yaml:"name"`
 	api.Settings `yaml:",inline"`
+	// Orphan leaves the tunnel at the broker when it is taken out of the file while an agent
+	// runs.
+	Orphan bool `json:"orphan,omitempty" yaml:"orphan,omitempty"`
 }
 
 // parse returns what a file says, or everything that is wrong with it. Whether the settings can
@@ -130,7 +133,11 @@ func (f *follower) apply(wtxn statedb.WriteTxn, desired Desired) error {
 	for _, t := range desired.Tunnels {
 		wanted[t.Name] = true
 		row := &Tunnel{Meta: managed.Meta{Meta: object.Meta{Name: t.Name}}, Settings: t.Settings}
-		if _, err := f.writer.Apply(wtxn, row); err != nil {
+		if t.Orphan {
+			managed.SetDeletionPolicy(row, managed.DeletionOrphan)
+		}
+		// What is being deleted is wanted again with one of the next reads, once it is gone.
+		if _, err := f.writer.Apply(wtxn, row); err != nil && !errors.Is(err, managed.ErrTerminating) {
 			return err
 		}
 	}

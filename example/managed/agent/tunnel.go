@@ -51,9 +51,6 @@ func (t *Tunnel) TableRow() []string {
 	}
 }
 
-// keep copies what the broker says of a tunnel onto what somebody wants.
-func keep(desired, stored *Tunnel) { desired.ID, desired.Address = stored.ID, stored.Address }
-
 var nameIndex = statedb.Index[*Tunnel, string]{
 	Name:       "name",
 	FromObject: func(t *Tunnel) index.KeySet { return index.NewKeySet(index.String(t.Name)) },

@@ -25,6 +25,9 @@ type Settings struct {
 	Remote string `json:"remote" yaml:"remote"`
 	// Bandwidth is in Mbit/s, from 1 to MaxBandwidth.
 	Bandwidth int `json:"bandwidth" yaml:"bandwidth"`
+	// Left marks a tunnel that its owner left on purpose, for whoever looks for tunnels that
+	// nobody wants. It is not a thing to want.
+	Left bool `json:"left,omitempty" yaml:"-"`
 }
 
 // MaxBandwidth is what the broker sells at most, in Mbit/s.

@@ -100,4 +100,10 @@ func (h holds) print(out io.Writer, w wanted) error {
 	return table.Flush()
 }
 
-func describe(s api.Settings) string { return fmt.Sprintf("%s %d Mbit/s", s.Remote, s.Bandwidth) }
+func describe(s api.Settings) string {
+	text := fmt.Sprintf("%s %d Mbit/s", s.Remote, s.Bandwidth)
+	if s.Left {
+		text += " left"
+	}
+	return text
+}

@@ -41,7 +41,7 @@ func TestWhatIsNotAsItShouldBeIsNamed(t *testing.T) {
 	w := wanted{"differs": fast, "twice": slow, "missing": slow}
 	require.False(t, h.same(w))
 	require.EqualError(t, h.check(w), strings.Join([]string{
-		`"differs" is {Remote:203.0.113.1 Bandwidth:1}, wanted {Remote:203.0.113.1 Bandwidth:2}`,
+		`"differs" is {Remote:203.0.113.1 Bandwidth:1 Left:false}, wanted {Remote:203.0.113.1 Bandwidth:2 Left:false}`,
 		`"leaked" (2) was leaked`,
 		`"leaked" was deleted 0 times, not 1`,
 		`"missing" is missing`,

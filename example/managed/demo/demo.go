@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -51,7 +52,10 @@ type teller struct {
 	agent  *process
 	client *client.Client
 	wanted wanted
-	kills  int
+	// orphans are the names of those that stay when they are not wanted any more, left what stayed.
+	orphans map[string]bool
+	left    wanted
+	kills   int
 }
 
 // Run tells the story. The error says how what the broker holds differs from what is wanted, or
@@ -61,10 +65,10 @@ func (d Demo) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	t := &teller{Demo: d, began: time.Now(), log: log, wanted: wanted{}}
+	t := &teller{Demo: d, began: time.Now(), log: log, wanted: wanted{}, orphans: map[string]bool{orphan: true}, left: wanted{}}
 	defer func() { err = errors.Join(err, t.end(), log.Close()) }()
 	for _, chapter := range []func(context.Context) error{
-		t.open, t.creation, t.drift, t.edits, t.deletion, t.ending,
+		t.open, t.creation, t.drift, t.edits, t.leaving, t.deletion, t.ending,
 	} {
 		if err := chapter(ctx); err != nil {
 			return err
@@ -88,76 +92,6 @@ func (t *teller) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// creation asks for ten tunnels, and kills the agent while it creates them.
-func (t *teller) creation(ctx context.Context) error {
-	for i := range 10 {
-		t.wanted[fmt.Sprintf("tunnel-%d", i)] = api.Settings{Remote: fmt.Sprintf("203.0.113.%d", i+1), Bandwidth: 100}
-	}
-	if err := t.write(); err != nil {
-		return err
-	}
-	t.say("the file wants ten tunnels")
-	creates := func(a api.Audit) int { return a.Creates }
-	return t.do(
-		func() error { return t.startAgent(ctx) },
-		func() error { return t.killWhen(ctx, "created", 3, creates) },
-		func() error { return t.startAgent(ctx) },
-		func() error { return t.killWhen(ctx, "created", 7, creates) },
-		func() error { return t.startAgent(ctx) },
-		func() error { return t.settle(ctx) },
-	)
-}
-
-// drift changes and loses tunnels behind the agent's back.
-func (t *teller) drift(ctx context.Context) error {
-	for _, d := range []api.Drift{
-		{Name: "tunnel-1", Settings: api.Settings{Remote: "203.0.113.2", Bandwidth: 1}},
-		{Name: "tunnel-2", Settings: api.Settings{Remote: "198.51.100.66", Bandwidth: 100}},
-		{Name: "tunnel-3", Lose: true},
-	} {
-		if err := t.client.Drift(ctx, d); err != nil {
-			return err
-		}
-	}
-	t.say("behind the agent's back tunnel-1 became slow, tunnel-2 goes elsewhere, tunnel-3 is gone")
-	return t.do(
-		func() error { return t.killWhen(ctx, "updated", 1, func(a api.Audit) int { return a.Updates }) },
-		func() error { return t.startAgent(ctx) },
-		func() error { return t.settle(ctx) },
-	)
-}
-
-// edits changes what the file wants.
-func (t *teller) edits(ctx context.Context) error {
-	for _, name := range []string{"tunnel-4", "tunnel-5"} {
-		settings := t.wanted[name]
-		settings.Bandwidth = 1000
-		t.wanted[name] = settings
-	}
-	if err := t.write(); err != nil {
-		return err
-	}
-	t.say("the file wants tunnel-4 and tunnel-5 to be faster")
-	return t.settle(ctx)
-}
-
-// deletion takes tunnels out of the file, one of them while no agent runs.
-func (t *teller) deletion(ctx context.Context) error {
-	for _, name := range []string{"tunnel-6", "tunnel-7", "tunnel-8"} {
-		delete(t.wanted, name)
-	}
-	if err := t.write(); err != nil {
-		return err
-	}
-	t.say("the file does not want tunnel-6, tunnel-7 and tunnel-8 any more")
-	if err := t.killWhen(ctx, "deleted", 1, func(a api.Audit) int { return a.Deletes }); err != nil {
-		return err
-	}
-	delete(t.wanted, "tunnel-9")
-	t.say("nor tunnel-9, and no agent runs that could notice")
-	return t.do(t.write, func() error { return t.startAgent(ctx) }, func() error { return t.settle(ctx) })
-}
-
 // ending compares.
 func (t *teller) ending(ctx context.Context) error {
 	events, err := t.events(ctx)
@@ -174,10 +108,10 @@ func (t *teller) ending(ctx context.Context) error {
 	if err := h.print(t.Out, t.wanted); err != nil {
 		return err
 	}
-	if err := h.check(t.wanted); err != nil {
+	if err := h.check(t.stays()); err != nil {
 		return err
 	}
-	t.say("the broker holds what is wanted; nothing was leaked, nothing created twice")
+	t.say("the broker holds what is wanted, and %s; nothing was leaked, nothing created twice", orphan)
 	return nil
 }
 
@@ -205,13 +139,20 @@ func (t *teller) do(things ...func() error) error {
 	return nil
 }
 
+// stays is what the broker has to hold: what is wanted, and what was left.
+func (t *teller) stays() wanted {
+	all := maps.Clone(t.wanted)
+	maps.Copy(all, t.left)
+	return all
+}
+
 func (t *teller) file() string { return filepath.Join(t.Dir, "tunnels.json") }
 
 // write puts a file with what is wanted in the place of the old one.
 func (t *teller) write() error {
 	var d agent.Desired
 	for _, name := range (holds{}).names(t.wanted) {
-		d.Tunnels = append(d.Tunnels, agent.DesiredTunnel{Name: name, Settings: t.wanted[name]})
+		d.Tunnels = append(d.Tunnels, agent.DesiredTunnel{Name: name, Settings: t.wanted[name], Orphan: t.orphans[name]})
 	}
 	data, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
@@ -254,7 +195,7 @@ func (t *teller) killWhen(ctx context.Context, what string, times int, of func(a
 func (t *teller) settle(ctx context.Context) error {
 	err := t.until(ctx, "the broker holds what is wanted", func() (bool, error) {
 		h, err := t.look(ctx)
-		if err != nil || !h.same(t.wanted) {
+		if err != nil || !h.same(t.stays()) {
 			return false, err
 		}
 		body, err := t.ask(ctx, "/healthz")

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+const (
+	zone = "example.com/zone"
+	hint = "example.com/hint"
+)
+
+// createsInZone lets Create note a zone and take a hint away, and do something then.
+func (e *env) createsInZone(then func(name string)) {
+	e.cloud.then("create", func(_ context.Context, b *bucket) error {
+		b.SetAnnotation(zone, "north-1")
+		b.RemoveAnnotation(hint)
+		then(b.Name)
+		return nil
+	})
+}
+
+// insertLiteral writes all rows as a program does that knows nothing of notes.
+func (e *env) insertLiteral(size int, also ...func(b *bucket)) {
+	e.Helper()
+	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+		b := named(name).SetStatus(reconciler.StatusPending())
+		b.Size = size
+		for _, f := range also {
+			f(b)
+		}
+		_, _, err := e.table.Insert(wtxn, b)
+		require.NoError(e, err)
+	})
+}
+
+// hasZone requires the annotations of every row to be what Create made of them.
+func (e *env) hasZone(when string) {
+	e.Helper()
+	e.rows(func(b *bucket) {
+		require.Equal(e, "north-1", b.Annotations[zone], "%s: %v", when, b.Annotations)
+		require.NotEmpty(e, managed.GetExternalName(b), when)
+		require.Contains(e, b.Annotations[managed.AnnotationCreateChanges], zone, when)
+	})
+}
+
+func hinted(b *bucket) { b.SetAnnotation(hint, "north") }
+
+func TestAnnotationsSetInCreateSurviveAChangeOfTheRowMeanwhile(t *testing.T) {
+	each(t, func(e *env) {
+		e.createsInZone(func(name string) {
+			wtxn := e.db.WriteTxn(e.table)
+			defer wtxn.Commit()
+			_, err := e.writer().Edit(wtxn, named(name), func(b *bucket) { b.Size = 2 })
+			require.NoError(e, err)
+		})
+		e.want(1, hinted)
+		pass(time.Second)
+		e.hasZone("after the create")
+		e.rows(func(b *bucket) { require.NotContains(e, b.Annotations, hint) })
+		e.holds(2)
+	}, nil)
+}
+
+func TestAnnotationsSetInCreateSurviveAMerge(t *testing.T) {
+	each(t, func(e *env) {
+		e.createsInZone(func(name string) {
+			wtxn := e.db.WriteTxn(e.table)
+			defer wtxn.Commit()
+			b := e.get(name).Clone()
+			b.Other = reconciler.StatusDone()
+			_, _, err := e.table.Insert(wtxn, b)
+			require.NoError(e, err)
+		})
+		e.want(1, hinted)
+		pass(time.Second)
+		e.hasZone("after the create")
+		e.rows(func(b *bucket) {
+			require.NotContains(e, b.Annotations, hint)
+			require.Equal(e, reconciler.StatusKindDone, b.Other.Kind)
+		})
+	}, nil)
+}
+
+func TestAnnotationsSetInCreateSurviveApply(t *testing.T) {
+	each(t, func(e *env) {
+		e.createsInZone(func(string) {})
+		e.settle(1, hinted)
+		e.want(1, hinted)
+		e.hasZone("applied again")
+		e.rows(func(b *bucket) { require.NotContains(e, b.Annotations, hint) })
+		e.want(2)
+		pass(time.Second)
+		e.hasZone("applied without the hint")
+		e.want(2, func(b *bucket) { b.SetAnnotation(zone, "south-1") })
+		e.rows(func(b *bucket) { require.Equal(e, "south-1", b.Annotations[zone], "what the program says at last") })
+	}, nil)
+}
+
+func TestAnnotationsSetInCreateSurviveAPlainInsert(t *testing.T) {
+	each(t, func(e *env) {
+		e.createsInZone(func(string) {})
+		e.settle(1)
+		e.insertLiteral(2)
+		pass(time.Second)
+		e.hasZone("after the insert")
+		e.holds(2)
+		e.edit(func(b *bucket) { b.RemoveAnnotation(zone) })
+		pass(time.Minute)
+		e.rows(func(b *bucket) { require.NotContains(e, b.Annotations, zone, "a person took it away") })
+	}, nil)
+}
+
+func TestAnnotationsSetInCreateReachTheDeletionOfARowTornOut(t *testing.T) {
+	each(t, func(e *env) {
+		e.createsInZone(func(string) {})
+		e.settle(1)
+		e.cloud.before("delete", func(_ context.Context, b *bucket) error {
+			if b.Annotations[zone] != "north-1" {
+				e.Errorf("delete of %q knows %v", b.Name, b.Annotations)
+			}
+			return nil
+		})
+		wtxn := e.db.WriteTxn(e.table)
+		for _, name := range e.names {
+			_, _, err := e.table.Insert(wtxn, named(name).SetStatus(reconciler.StatusPending()))
+			require.NoError(e, err)
+			_, _, err = e.table.Delete(wtxn, named(name))
+			require.NoError(e, err)
+		}
+		wtxn.Commit()
+		pass(time.Minute)
+		e.holds(-1)
+	}, nil)
+}
+
+func TestMergeLeavesConditionsOfOthersAlone(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1, func(b *bucket) { b.SetConditions(managed.Condition{Type: "Backup", Status: managed.ConditionFalse}) })
+		e.cloud.then("update", func(_ context.Context, b *bucket) error {
+			wtxn := e.db.WriteTxn(e.table)
+			defer wtxn.Commit()
+			next := e.get(b.Name).Clone()
+			next.SetConditions(managed.Condition{Type: "Backup", Status: managed.ConditionTrue})
+			_, _, err := e.table.Insert(wtxn, next)
+			return err
+		})
+		e.want(2)
+		pass(time.Second)
+		e.rows(func(b *bucket) {
+			require.Equal(e, managed.ConditionTrue, b.GetCondition("Backup").Status, "%+v", b.Conditions)
+			require.True(e, managed.IsSynced(b))
+		})
+	}, nil)
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+// A deletion ends when the resource is gone, whatever comes in between.
+
+func TestADeletionIsNeverGivenUp(t *testing.T) {
+	for name, err := range map[string]error{
+		"failure": errors.New("busy"), "terminal": reconciler.TerminalError(errors.New("in use")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(e *env) {
+				e.settle(1)
+				e.cloud.fail("delete", err)
+				e.remove()
+				pass(10 * time.Minute)
+				e.rows(func(b *bucket) { require.NotContains(e, b.Status.GetError(), "given up") })
+				e.cloud.before("delete", nil)
+				pass(2 * time.Minute)
+				e.gone()
+				e.holds(-1)
+			}, func(*env) []managed.Option {
+				return append(noGrace(nil), managed.WithLoop(reconciler.WithMaxRetries(3)))
+			})
+		})
+	}
+}
+
+// What deletes may be in trouble for a long time for a reason that a person can take away.
+func TestADeletionIsTriedAgainWhenItsPoliciesCanBeRead(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.edit(func(b *bucket) {
+			managed.SetDeletionPolicy(b, "Maybe")
+			b.SetDeletionTime(time.Now())
+		})
+		pass(time.Minute)
+		e.status(reconciler.StatusKindError)
+		e.edit(func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionDelete) })
+		pass(time.Minute)
+		e.gone()
+		e.holds(-1)
+	}, noGrace)
+}
+
+func TestARowIsOwedUntilItsResourceIsGone(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.set(func(c *cloud) { c.sticky = true })
+		e.remove()
+		upTo := e.revision()
+		pass(time.Minute)
+		e.status(reconciler.StatusKindBlocked)
+		e.rows(func(b *bucket) { require.Equal(e, "still deleting", b.Status.GetError()) })
+		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
+		defer cancel()
+		_, err := e.loop.Wait(ctx, upTo, reconciler.Applied)
+		require.ErrorIs(e, err, context.DeadlineExceeded)
+		e.cloud.set(func(c *cloud) { c.sticky = false })
+		_, err = e.loop.Wait(e.Context(), upTo, reconciler.Applied)
+		require.NoError(e, err)
+		e.gone()
+	}, noGrace)
+}
+
+// dozenWithBreaker makes it a dozen objects, of which five that fail open the breaker.
+func dozenWithBreaker(e *env) []managed.Option {
+	e.names = nil
+	for _, letter := range "abcdefghijkl" {
+		e.names = append(e.names, string(letter))
+	}
+	return append(noGrace(nil), managed.WithLoop(reconciler.WithBreaker(reconciler.Breaker{Failures: 5})))
+}
+
+// createsMore requires that no breaker is open, and what else is wanted is created at once.
+func (e *env) createsMore() {
+	e.Helper()
+	require.Empty(e, e.loop.Snapshot(e.Context()).Breakers)
+	wtxn := e.db.WriteTxn(e.table)
+	_, err := e.writer().Apply(wtxn, named("fresh"))
+	require.NoError(e, err)
+	wtxn.Commit()
+	pass(0)
+	require.Len(e, e.cloud.holds("fresh"), 1)
+}
+
+// What the outside system takes its time to delete is no sign that it is down.
+func TestResourcesThatAreStillDeletedOpenNoBreaker(t *testing.T) {
+	for name, away := range map[string]func(e *env){"asked for": (*env).remove, "torn out": (*env).tearOut} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(e *env) {
+				e.settle(1)
+				e.cloud.set(func(c *cloud) { c.sticky = true })
+				away(e)
+				pass(time.Minute)
+				e.holds(1)
+				e.createsMore()
+				e.cloud.set(func(c *cloud) { c.sticky = false })
+				pass(2 * time.Minute)
+				e.gone()
+				e.holds(-1)
+			}, dozenWithBreaker)
+		})
+	}
+}
+
+// Nor is what waits for a person, which cannot be seen in a row that is gone.
+func TestRowsTornOutThatWaitForAPersonOpenNoBreaker(t *testing.T) {
+	for name, stuck := range map[string]func(e *env){
+		"paused": func(e *env) {
+			e.settle(1)
+			e.edit(func(b *bucket) { managed.SetPaused(b, true) })
+		},
+		"unsure": crash,
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(e *env) {
+				stuck(e)
+				e.tearOut()
+				pass(10 * time.Minute)
+				e.createsMore()
+			}, dozenWithBreaker)
+		})
+	}
+}
+
+// A person decides about a row that is gone by putting it back: what was noted comes back with it.
+func TestARowTornOutWithAnUnsureCreateIsDecidedWhenItIsBack(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.then("create", func(context.Context, *bucket) error { return managed.ErrCreateUnsure })
+		e.want(1)
+		e.cloud.then("create", nil)
+		e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+		e.tearOut()
+		pass(time.Hour)
+		e.holds(1)
+		e.forget()
+
+		e.replace(1)
+		e.called()
+		e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+		e.edit(func(b *bucket) {
+			e.cloud.set(func(c *cloud) {
+				for id, s := range c.buckets {
+					if s.owner == b.Name {
+						managed.DecideCreate(b, id)
+					}
+				}
+			})
+			b.SetDeletionTime(time.Now())
+		})
+		pass(time.Minute)
+		e.gone()
+		e.holds(-1)
+	}, noGrace)
+}
+
+// What a program learns of a resource that is being deleted is in the row at once.
+func TestWhatChangesWhileAResourceIsDeletedIsWritten(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.set(func(c *cloud) { c.sticky = true })
+		e.remove()
+		pass(10 * time.Second)
+		at := e.revision()
+		pass(2 * time.Minute)
+		require.Equal(e, at, e.revision(), "what is the same is not written again")
+		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+			b.SetAnnotation("example.org/progress", "50 %")
+			return nil
+		})
+		pass(2 * time.Minute)
+		e.rows(func(b *bucket) { require.Equal(e, "50 %", b.Annotations["example.org/progress"]) })
+	}, noGrace)
+}

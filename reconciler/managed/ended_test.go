@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+// A create that was not begun asks no person.
+
+// createsNothing requires that no create was called, and that no row asks for a person.
+func (e *env) createsNothing() {
+	e.Helper()
+	for _, name := range e.names {
+		require.NotContains(e, e.cloud.take(name), "create")
+	}
+	e.rows(func(b *bucket) {
+		require.False(e, managed.IsCreateIncomplete(b), "%q: %v", b.Name, b.Annotations)
+		require.NotEqual(e, managed.ReasonCreateUnsure, b.GetCondition(managed.TypeSynced).Reason)
+	})
+}
+
+func TestAStopBeforeTheCreateAsksNoPerson(t *testing.T) {
+	each(t, func(e *env) {
+		begun := make(chan struct{}, len(e.names))
+		e.cloud.then("observe", func(ctx context.Context, _ *bucket) error {
+			begun <- struct{}{}
+			<-ctx.Done()
+			return nil // what it saw before
+		})
+		e.heedContext()
+		e.want(1)
+		<-begun
+		e.stop()
+		e.createsNothing()
+	}, nil)
+}
+
+func TestATimeoutBeforeTheCreateAsksNoPerson(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.then("observe", func(ctx context.Context, _ *bucket) error {
+			<-ctx.Done()
+			return nil
+		})
+		e.heedContext()
+		e.want(1)
+		pass(waves * 3 * time.Second)
+		e.createsNothing()
+	}, timeout(3*time.Second))
+}
+
+// heedContext makes the cloud do nothing for a context that has ended.
+func (e *env) heedContext() {
+	e.cloud.before("create", func(ctx context.Context, _ *bucket) error { return ctx.Err() })
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+// marked reports whether a sweep takes what exists for an object for left on purpose.
+func (w *world) marked(name string) bool {
+	for _, id := range w.outside.owned(name) {
+		if w.outside.marked[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// leave makes the file want an object no more, and what exists for it to stay.
+func (w *world) leave(name string) {
+	w.change(func() {
+		was, had := w.wants[name]
+		if !had || was.deleted {
+			return
+		}
+		w.wants[name] = want{was.size, true, true}
+		w.left[name] = anySize
+		for _, id := range w.outside.owned(name) {
+			w.left[name] = w.outside.is(id).size
+		}
+	})
+}

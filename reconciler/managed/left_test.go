@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+// What is left on purpose stays, also when what nobody wants is swept.
+
+// lister lists what the cloud has, but what is marked.
+type lister struct {
+	cloud  *cloud
+	marked sync.Map
+}
+
+func (l *lister) List(_ context.Context, _ statedb.ReadTxn, yield func(*bucket) bool) error {
+	var rows []*bucket
+	l.cloud.set(func(c *cloud) {
+		for id, s := range c.buckets {
+			if _, marked := l.marked.Load(id); !marked {
+				b := named(s.owner)
+				managed.SetExternalName(b, id)
+				b.SetFinalizers([]string{managed.FinalizerName})
+				rows = append(rows, b)
+			}
+		}
+	})
+	for _, b := range rows {
+		if !yield(b) {
+			break
+		}
+	}
+	return nil
+}
+
+// swept makes the loop of a test sweep every ten seconds.
+func swept(e *env) []managed.Option {
+	e.sweeper = &lister{cloud: e.cloud}
+	return append(noGrace(e), managed.WithLoop(reconciler.WithPruning(10*time.Second)))
+}
+
+// ways are those in which a resource is left.
+var ways = map[string]func(b *bucket){
+	"orphan":  func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionOrphan) },
+	"observe": func(b *bucket) { managed.SetManagementPolicies(b, managed.ManagementActionObserve) },
+	"update": func(b *bucket) {
+		managed.SetManagementPolicies(b, managed.ManagementActionObserve, managed.ManagementActionUpdate)
+	},
+}
+
+func TestWhatIsLeftOnPurposeIsNotSwept(t *testing.T) {
+	for way, leave := range ways {
+		for how, away := range map[string]func(e *env){
+			"deleted": (*env).remove, "torn out": (*env).tearOut,
+			"replaced and torn out": func(e *env) {
+				e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+					b := named(name).SetStatus(reconciler.StatusPending())
+					leave(b)
+					_, _, err := e.table.Insert(wtxn, b)
+					require.NoError(e, err)
+					_, _, err = e.table.Delete(wtxn, b)
+					require.NoError(e, err)
+				})
+			},
+		} {
+			t.Run(way+"/"+how, func(t *testing.T) {
+				each(t, func(e *env) {
+					e.settle(1)
+					e.edit(leave)
+					e.forget()
+					away(e)
+					pass(time.Minute)
+					e.gone()
+					e.holds(1)
+					e.forgetAfter(time.Minute)
+					e.holds(1)
+				}, swept)
+			})
+		}
+	}
+}
+
+// forgetAfter requires that nothing is called for a while, either.
+func (e *env) forgetAfter(d time.Duration) {
+	e.Helper()
+	e.forget()
+	pass(d)
+	e.called()
+	e.told()
+}
+
+func TestWhatIsLeftOnPurposeIsNoneOfTheSweepBudget(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1, ways["orphan"])
+		e.remove()
+		pass(time.Minute)
+		e.cloud.set(func(c *cloud) { c.buckets["lost"] = &stored{"lost", 1} })
+		pass(time.Minute)
+		require.Empty(e, e.cloud.holds("lost"), "the budget is for what nobody wants")
+		e.holds(1)
+	}, func(e *env) []managed.Option {
+		return append(swept(e), managed.WithLoop(reconciler.WithSweepBudget(1, 0)))
+	})
+}
+
+func TestWhatWasLeftIsDeletedWithARowThatTakesItOver(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1, ways["orphan"])
+		ids := map[string]string{}
+		e.rows(func(b *bucket) { ids[b.Name] = managed.GetExternalName(b) })
+		e.remove()
+		pass(time.Minute)
+		e.settle(1, func(b *bucket) { managed.SetExternalName(b, ids[b.Name]) })
+		e.remove()
+		pass(time.Minute)
+		e.gone()
+		e.holds(-1)
+	}, swept)
+}
+
+func TestWhatWasLeftStaysWhenARowOfItsNameComesAndGoes(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1, ways["orphan"])
+		e.remove()
+		pass(time.Minute)
+		e.want(2)
+		pass(time.Second)
+		for _, name := range e.names {
+			require.ElementsMatch(e, []int{1, 2}, e.cloud.holds(name))
+		}
+		e.remove()
+		pass(time.Minute)
+		e.gone()
+		e.holds(1)
+	}, swept)
+}
+
+func TestWhatIsLeftIsMarkedBeforeItsRowGoes(t *testing.T) {
+	for how, away := range map[string]func(e *env){"deleted": (*env).remove, "torn out": (*env).tearOut} {
+		t.Run(how, func(t *testing.T) {
+			var down sync.Map
+			each(t, func(e *env) {
+				e.settle(1, ways["orphan"])
+				e.names = e.names[:1]
+				down.Store("down", true)
+				away(e)
+				pass(10 * time.Second)
+				if how == "deleted" {
+					e.is(managed.ReasonReconcileError, managed.ReasonDeleting)
+				}
+				require.Contains(e, e.events.take(e.names[0]), "Warning "+string(managed.ReasonCannotLeave))
+				down.Clear()
+				pass(time.Minute)
+				e.gone()
+				e.holds(1)
+
+				// Another process knows nothing but the mark.
+				e.stop()
+				e.start(e.again...)
+				pass(time.Minute)
+				e.holds(1)
+			}, func(e *env) []managed.Option {
+				down.Clear()
+				e.again = append(swept(e), managed.WithLeaveHook(func(_ context.Context, b *bucket) error {
+					if _, is := down.Load("down"); is {
+						return errors.New("503")
+					}
+					e.sweeper.marked.Store(managed.GetExternalName(b), true)
+					return nil
+				}))
+				return e.again
+			})
+		})
+	}
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+// What becomes of a resource is told by what the process remembers, not by how a row looks.
+
+// comeAndGo inserts rows and takes them out before the loop looks at them.
+func (e *env) comeAndGo(prepare func(b *bucket)) {
+	e.Helper()
+	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+		b := named(name).SetStatus(reconciler.StatusPending())
+		prepare(b)
+		_, _, err := e.table.Insert(wtxn, b)
+		require.NoError(e, err)
+		_, _, err = e.table.Delete(wtxn, b)
+		require.NoError(e, err)
+	})
+}
+
+func TestARowThatNamesItsResourceInAPlainInsertLeaksNothing(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		ids := map[string]string{}
+		e.rows(func(b *bucket) { ids[b.Name] = managed.GetExternalName(b) })
+		e.comeAndGo(func(b *bucket) { managed.SetExternalName(b, ids[b.Name]) })
+		pass(time.Minute)
+		e.gone()
+		e.holds(-1)
+	}, noGrace)
+}
+
+func TestARowTornOutWithoutItsFinalizerLeaksNothing(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+			_, err := w.Edit(wtxn, named(name), func(b *bucket) { b.SetFinalizers(nil) })
+			require.NoError(e, err)
+			_, _, err = e.table.Delete(wtxn, named(name))
+			require.NoError(e, err)
+		})
+		pass(time.Minute)
+		e.holds(-1)
+	}, noGrace)
+}
+
+func TestARowThatNamesAnotherInAPlainInsertLeaksNothing(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.others()
+		e.comeAndGo(func(b *bucket) { managed.SetExternalName(b, "other-"+b.Name) })
+		pass(time.Minute)
+		e.gone()
+		e.holds(-1)
+		for _, name := range e.names {
+			require.Equal(e, []int{1}, e.cloud.holds("other-"+name), "it was never ours")
+			require.Contains(e, e.events.take(name), "Warning "+string(managed.ReasonCannotTellIfManaged))
+		}
+	}, noGrace)
+}
+
+// others are what the cloud has of another name for each object.
+func (e *env) others() {
+	e.cloud.set(func(c *cloud) {
+		for _, name := range e.names {
+			c.buckets["other-"+name] = &stored{"other-" + name, 1}
+		}
+	})
+}
+
+// insertOther inserts rows that name those.
+func (e *env) insertOther() {
+	e.Helper()
+	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+		b := named(name)
+		b.Size = 1
+		managed.SetExternalName(b, "other-"+name)
+		_, err := w.Apply(wtxn, b)
+		require.NoError(e, err)
+	})
+}
+
+// manages requires the rows to have those, and nothing else.
+func (e *env) manages() {
+	e.Helper()
+	e.holds(-1)
+	e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+	for _, name := range e.names {
+		require.Equal(e, []int{1}, e.cloud.holds("other-"+name))
+	}
+	e.remove()
+	pass(time.Minute)
+	e.gone()
+	for _, name := range e.names {
+		require.Empty(e, e.cloud.holds("other-"+name))
+	}
+}
+
+func TestARowTornOutAndBackWithAnotherNameLeaksNothing(t *testing.T) {
+	for name, trouble := range map[string]func(e *env) (over func()){
+		"failing": func(e *env) func() {
+			e.cloud.fail("delete", errors.New("busy"))
+			return func() { e.cloud.before("delete", nil) }
+		},
+		"still deleting": func(e *env) func() {
+			e.cloud.set(func(c *cloud) { c.sticky = true })
+			return func() { e.cloud.set(func(c *cloud) { c.sticky = false }) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(e *env) {
+				e.settle(1)
+				e.others()
+				over := trouble(e)
+				e.tearOut()
+				e.insertOther()
+				pass(time.Minute)
+				e.holds(1)
+				e.rows(func(b *bucket) { require.NotEqual(e, reconciler.StatusKindDone, b.Status.Kind) })
+				over()
+				pass(2 * time.Minute)
+				e.manages()
+			}, noGrace)
+		})
+	}
+}
+
+// Whether a row that names another resource now was torn out or changed is not to be known where the
+// loop has seen neither.
+func TestARowThatNamesAnotherResourceSaysWhatIsLeft(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.others()
+		e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+			_, _, err := e.table.Delete(wtxn, named(name))
+			require.NoError(e, err)
+			b := named(name).SetStatus(reconciler.StatusPending())
+			b.Size = 1
+			managed.SetExternalName(b, "other-"+name)
+			_, _, err = e.table.Insert(wtxn, b)
+			require.NoError(e, err)
+		})
+		pass(2 * time.Minute)
+		e.told("Warning " + string(managed.ReasonExternalNameChanged))
+		e.holds(1)
+	}, nil)
+}
+
+func TestARowThatNamesAResourceAndWasNeverSeenIsTold(t *testing.T) {
+	each(t, func(e *env) {
+		for _, name := range e.names {
+			e.cloud.buckets[name] = &stored{name, 1}
+		}
+		e.comeAndGo(func(b *bucket) { managed.SetExternalName(b, b.Name) })
+		pass(time.Minute)
+		e.called()
+		e.told("Warning " + string(managed.ReasonCannotTellIfManaged))
+		e.holds(1)
+	}, nil)
+}
+
+func TestARowTornOutInItsLastPassIsCountedOnce(t *testing.T) {
+	var c *counts
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+			if row := e.get(b.Name); row != nil && managed.WasDeleted(row) && len(e.cloud.holds(b.Name)) == 0 {
+				wtxn := e.db.WriteTxn(e.table)
+				defer wtxn.Commit()
+				_, _, err := e.table.Delete(wtxn, row)
+				return err
+			}
+			return nil
+		})
+		e.remove()
+		pass(time.Minute)
+		e.gone()
+		e.holds(-1)
+		require.Len(e, c.soFar().deleted, len(e.names))
+		require.Zero(e, c.soFar().known)
+	}, func(e *env) []managed.Option {
+		c = &counts{}
+		return append(noGrace(e), managed.WithMetrics(c))
+	})
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/reconciler/object"
+)
+
+// WaitReady waits until the external resource of the object with the key of obj can be used: until
+// [TypeReady] is True of the row's generation. A row may be Done long before, as its status says
+// only that the pass did what it could. It returns the row. The error is [ErrRowGone] if there is
+// no such row, [ErrTerminating] if the deletion of the object was asked for, or the cause of the
+// end of ctx, with what the conditions say. It may be called from any goroutine, but not with a
+// write transaction of the table open, since no condition changes then.
+func WaitReady[T Managed](ctx context.Context, db *statedb.DB, table statedb.Table[T], obj T) (row T, err error) {
+	key := object.KeyOf(obj).String()
+	for {
+		row, _, watch, found := table.GetWatch(db.ReadTxn(), table.PrimaryIndexer().QueryFromObject(obj))
+		switch {
+		case !found:
+			return row, fmt.Errorf("wait for %q: %w", key, ErrRowGone)
+		case WasDeleted(row):
+			return row, fmt.Errorf("wait for %q: %w", key, ErrTerminating)
+		case IsReady(row) && ConditionOf(row, TypeReady).ObservedGeneration == row.GetGeneration():
+			return row, nil
+		}
+		select {
+		case <-watch:
+		case <-ctx.Done():
+			return row, fmt.Errorf("%q is not ready: %s: %w", key, whyNotReady(row), context.Cause(ctx))
+		}
+	}
+}
+
+// whyNotReady says what the conditions of a row say that is not ready.
+func whyNotReady(row Resource) string {
+	synced, ready := ConditionOf(row, TypeSynced), ConditionOf(row, TypeReady)
+	switch {
+	case synced.Status == ConditionFalse:
+		return textOfCondition(synced)
+	case ready.Status == ConditionTrue:
+		return fmt.Sprintf("%s of generation %d, the object has generation %d", textOfCondition(ready), ready.ObservedGeneration, row.GetGeneration())
+	default:
+		return textOfCondition(ready)
+	}
+}
+
+func textOfCondition(c Condition) string {
+	text := fmt.Sprintf("%s is %s", c.Type, c.Status)
+	switch {
+	case c.Message != "":
+		return fmt.Sprintf("%s (%s: %s)", text, c.Reason, c.Message)
+	case c.Reason != "":
+		return fmt.Sprintf("%s (%s)", text, c.Reason)
+	}
+	return text
+}

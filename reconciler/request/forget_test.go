@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package request_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/request"
+)
+
+var errBadSpec = reconciler.TerminalError(errors.New("bad spec"))
+
+// A terminal error is logged, counted, and no reason to keep a request of no object.
+func TestATerminalRequestIsForgotten(t *testing.T) {
+	for _, workers := range []int{1, 8} {
+		t.Run(strconv.Itoa(workers), func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.returning(request.Result{}, errBadSpec)
+				for i := range 1000 {
+					e.controller.Add(named("shop", strconv.Itoa(i)))
+				}
+				time.Sleep(time.Second)
+				require.Len(e, e.took(), 1000)
+				require.Empty(e, e.rows())
+				require.Contains(e, e.log.String(), "bad spec")
+				require.Equal(e, 1000, failures(e))
+				require.Zero(e, e.controller.Loop().Figures().Failing, "health is well")
+				time.Sleep(time.Hour)
+				require.Empty(e, e.took())
+
+				e.controller.Add(named("shop", "1"))
+				require.Equal(e, []string{"shop/1"}, e.took())
+			}, nil, reconciler.WithConcurrency(workers), reconciler.WithMaxRetries(3))
+		})
+	}
+}
+
+// failures returns how many operations the loop has counted as failed.
+func failures(e *env) (n int) {
+	for _, class := range e.controller.Loop().Snapshot(e.Context()).Errors {
+		n += int(class.Count)
+	}
+	return n
+}
+
+// That holds for a clean-up as well: the reconciler says that it will never succeed.
+func TestATerminalCleanUpIsForgotten(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put("web", 1)
+		e.took()
+		e.returning(request.Result{}, errBadSpec)
+		e.remove("web")
+		require.Equal(e, []string{"shop/web"}, e.took())
+		require.Empty(e, e.rows())
+		require.Equal(e, 1, failures(e))
+		time.Sleep(time.Hour)
+		require.Empty(e, e.took())
+	}, nil)
+}
+
+// The row of an object that there is stays, and says what is wrong.
+func TestATerminalRequestOfAnObjectKeepsItsRow(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.returning(request.Result{}, errBadSpec)
+		e.put("web", 1)
+		require.Equal(e, rows{"shop/web": "Error: bad spec"}, e.rows())
+		require.Len(e, e.took(), 1)
+		time.Sleep(time.Second)
+		e.remove("web")
+		require.Len(e, e.took(), 1)
+		require.Empty(e, e.rows())
+	}, nil)
+}
+
+// A clean-up is never given up: what it leaves behind would stay for ever.
+func TestACleanUpIsNeverGivenUp(t *testing.T) {
+	for name, err := range map[string]error{"error": errors.New("down"), "panic": nil} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.put("web", 1)
+				e.took()
+				e.failing(err)
+				e.remove("web")
+				time.Sleep(time.Hour)
+				require.Greater(e, len(e.took()), 50)
+				require.NotContains(e, e.rows()["shop/web"], "given up")
+
+				e.doing(nil)
+				time.Sleep(time.Minute + time.Second)
+				require.Len(e, e.took(), 1)
+				require.Empty(e, e.rows())
+			}, nil, reconciler.WithMaxRetries(3))
+		})
+	}
+}
+
+// The same goes for what is left of an object that was deleted before the program started.
+func TestACleanUpOfAnOrphanIsNeverGivenUp(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.failing(errors.New("down"))
+		e.putPod("web-1", "web")
+		time.Sleep(time.Hour)
+		require.Greater(e, len(e.took()), 50)
+		require.Equal(e, rows{"shop/web": "Error: down"}, e.rows())
+	}, func(e *env, cfg *config) {
+		cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner))
+	}, reconciler.WithMaxRetries(3))
+}
+
+// A requeue is owed also if the deletion of its object is said not to matter.
+func TestARequeueIsNotForgottenWithItsObject(t *testing.T) {
+	for name, opts := range map[string][]reconciler.Option{
+		"1 worker": nil, "8 workers": {reconciler.WithConcurrency(8)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.returning(request.Result{RequeueAfter: time.Minute}, nil)
+				e.put("web", 1)
+				require.Len(e, e.took(), 1)
+				e.remove("web")
+				require.Empty(e, e.took(), "the deletion does not matter")
+				time.Sleep(time.Minute)
+				require.Len(e, e.took(), 1)
+				e.returning(request.Result{}, nil)
+				time.Sleep(time.Minute)
+				require.Len(e, e.took(), 1)
+				require.Empty(e, e.rows())
+			}, ignoringDeletions, opts...)
+		})
+	}
+}
+
+// ignoringDeletions is a change of a configuration to the predicate that deletions do not matter.
+func ignoringDeletions(e *env, cfg *config) {
+	cfg.Sources = from{request.For(e.apps, (*app).request, func(change request.Change[*app]) bool { return !change.Deleted })}
+}
+
+// failing makes Reconcile fail with err, or panic if it is nil.
+func (e *env) failing(err error) {
+	e.doing(func(context.Context, request.Request) (request.Result, error) {
+		if err == nil {
+			panic("oops")
+		}
+		return request.Result{}, err
+	})
+}

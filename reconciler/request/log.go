@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package request
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/cilium/statedb/index"
+)
+
+// Logger returns the logger for a call of Reconcile, of which ctx is the context or comes from
+// it: that of [Config], with the name of the controller as "controller" and the key of the request
+// as "request". For any other context it is [slog.Default]. Safe from any goroutine.
+func Logger(ctx context.Context) *slog.Logger {
+	if c, ok := ctx.Value(loggerKey{}).(*callContext); ok {
+		return c.log.With("request", string(c.keys.First()))
+	}
+	return slog.Default()
+}
+
+// loggerKey is the key under which there is the callContext.
+type loggerKey struct{}
+
+// callContext is the context of a call of Reconcile. It has what a logger is made of, since most
+// calls make none.
+type callContext struct {
+	context.Context
+	log  *slog.Logger
+	keys *index.KeySet
+}
+
+func (c *callContext) Value(key any) any {
+	if key == (loggerKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+func (c *Controller[Req]) withLogger(ctx context.Context, row *Row[Req]) context.Context {
+	return &callContext{Context: ctx, log: c.log, keys: row.keys}
+}

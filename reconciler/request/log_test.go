@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package request_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/request"
+)
+
+// What a reconciler logs says by itself for which request that is, whatever the loop and the
+// program add to the context.
+func TestTheLoggerOfAContextNamesTheRequest(t *testing.T) {
+	for name, opts := range map[string][]reconciler.Option{
+		"plain":    nil,
+		"deadline": {reconciler.WithTimeout(time.Minute), reconciler.WithConcurrency(8)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.doing(func(ctx context.Context, _ request.Request) (request.Result, error) {
+					ctx, cancel := context.WithTimeout(ctx, time.Second)
+					defer cancel()
+					request.Logger(ctx).InfoContext(ctx, "looked")
+					return request.Result{}, ctx.Err()
+				})
+				e.put("web", 1)
+				e.took()
+				require.Contains(e, e.log.String(), `msg=looked controller=shops request=shop/web`)
+			}, func(_ *env, cfg *config) { cfg.Name = "shops" }, opts...)
+		})
+	}
+}
+
+func TestOutsideOfAReconciliationTheLoggerIsTheDefault(t *testing.T) {
+	require.Same(t, slog.Default(), request.Logger(t.Context()))
+}
