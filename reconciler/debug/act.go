@@ -63,9 +63,6 @@ func each(keys []string, do func(string) error) (int, error) {
 	return len(keys), nil
 }
 
-// maxBody bounds what a button may send.
-const maxBody = 1 << 20
-
 // act answers a request that changes something.
 func (h *handler) act(w http.ResponseWriter, r *http.Request, a deed) {
 	n, where, err := h.try(w, r, a)
@@ -98,17 +95,17 @@ func (h *handler) try(w http.ResponseWriter, r *http.Request, a deed) (n int, wh
 	if err := h.origins.Check(r); err != nil {
 		return 0, "", failf(http.StatusForbidden, "%v", err)
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	if err := r.ParseForm(); err != nil {
-		return 0, "", failf(http.StatusBadRequest, "%v", err)
-	}
-	t, err := h.find(r.Form)
+	form, err := readForm(w, r)
 	if err != nil {
 		return 0, "", err
 	}
-	keys, did := r.Form["key"], []string{"did", a.name}
+	t, err := h.find(form)
+	if err != nil {
+		return 0, "", err
+	}
+	keys, did := form["key"], []string{"did", a.name}
 	switch {
-	case !r.Form.Has("key"):
+	case form.Has("all"):
 		n, err = a.whole(r.Context(), t)
 		where = t.link("show", append(did, "count", strconv.Itoa(n))...)
 	case a.keys == nil:
@@ -150,7 +147,7 @@ func (h *handler) buttons(t target) []action {
 	}
 	var out []action
 	for _, name := range []string{"retry", "refresh", "prune", "pause", "resume"} {
-		out = append(out, action{Text: actions[name].text, Href: t.link(name)})
+		out = append(out, action{Text: actions[name].text, Href: t.link(name, "all", "true")})
 	}
 	return out
 }

@@ -19,15 +19,15 @@ import (
 
 // acts are all that can be posted, and what each then does.
 var acts = []struct{ path, did, note, json string }{
-	{"retry?reconciler=agent/v4", "retry []", "What waited is due now: 1 object.", `{"done": "What waited is due now", "objects": 1}`},
+	{"retry?reconciler=agent/v4&all=true", "retry []", "What waited is due now: 1 object.", `{"done": "What waited is due now", "objects": 1}`},
 	{"retry?reconciler=agent/v4&key=a&key=b", `retry ["a" "b"]`, "What waited is due now: 2 objects.", `{"done": "What waited is due now", "objects": 2}`},
 	{"retry?reconciler=agent/v4&key=", `retry [""]`, "What waited is due now: 1 object.", `{"done": "What waited is due now", "objects": 1}`},
-	{"refresh?reconciler=agent/v4", "refresh []", "What is done is marked for a refresh.", `{"done": "What is done is marked for a refresh"}`},
+	{"refresh?reconciler=agent/v4&all=true", "refresh []", "What is done is marked for a refresh.", `{"done": "What is done is marked for a refresh"}`},
 	{"refresh?reconciler=agent/v4&key=a", `refresh ["a"]`, "What is done is marked for a refresh: 1 object.", `{"done": "What is done is marked for a refresh", "objects": 1}`},
-	{"prune?reconciler=agent/v4", "prune", "A prune was asked for.", `{"done": "A prune was asked for"}`},
-	{"pause?reconciler=agent/v4", "pause", "Paused.", `{"done": "Paused"}`},
+	{"prune?reconciler=agent/v4&all=true", "prune", "A prune was asked for.", `{"done": "A prune was asked for"}`},
+	{"pause?reconciler=agent/v4&all=true", "pause", "Paused.", `{"done": "Paused"}`},
 	{"pause?reconciler=agent/v4&key=%0A%FF", `pause "\n\xff"`, "Paused: 1 object.", `{"done": "Paused", "objects": 1}`},
-	{"resume?reconciler=agent/v4", "resume", "Resumed.", `{"done": "Resumed"}`},
+	{"resume?reconciler=agent/v4&all=true", "resume", "Resumed.", `{"done": "Resumed"}`},
 	{"resume?reconciler=agent/v4&key=a", `resume "a"`, "Resumed: 1 object.", `{"done": "Resumed", "objects": 1}`},
 }
 
@@ -157,7 +157,7 @@ func TestWritesThatMakeNoSenseAreRefused(t *testing.T) {
 	s := serve(t, writes, f)
 	for path, want := range map[string]int{
 		"retry":                           http.StatusBadRequest,
-		"pause?reconciler=nobody":         http.StatusNotFound,
+		"pause?reconciler=nobody&key=a":   http.StatusNotFound,
 		"prune?reconciler=agent/v4&key=a": http.StatusBadRequest,
 	} {
 		answer, _ := s.send("POST", path)
@@ -166,7 +166,7 @@ func TestWritesThatMakeNoSenseAreRefused(t *testing.T) {
 	assert.Empty(t, f.take())
 
 	f.actError = errors.New("object is <gone>")
-	for _, path := range []string{"retry?reconciler=agent/v4", "refresh?reconciler=agent/v4", "pause?reconciler=agent/v4&key=a", "resume?reconciler=agent/v4&key=a"} {
+	for _, path := range []string{"retry?reconciler=agent/v4&all=true", "refresh?reconciler=agent/v4&all=true", "pause?reconciler=agent/v4&key=a", "resume?reconciler=agent/v4&key=a"} {
 		answer, body := s.send("POST", path)
 		assert.Equal(t, http.StatusConflict, answer.StatusCode, path)
 		assert.Contains(t, body, "object is &lt;gone&gt;")

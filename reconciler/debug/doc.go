@@ -33,14 +33,15 @@
 //
 // With [WithWrites], and by POST only:
 //
-//	retry, refresh, pause, resume             ?reconciler=NAME for all, &key=KEY for the objects
-//	                                          with these keys
-//	prune                                     ?reconciler=NAME
+//	retry, refresh, pause, resume             ?reconciler=NAME&key=KEY for the objects with these
+//	                                          keys, 1000 at most; &all=true for everything
+//	prune                                     ?reconciler=NAME&all=true
 //
-// answer {"done": TEXT, "objects": how many, if that was counted}. A refusal is
-// {"error": TEXT}: 400 for a question that makes no sense, 403 for a write that is not
-// enabled or comes from another site, 404 for what there is not, 405 for another method, 409
-// for what the reconciler cannot do as things are.
+// answer {"done": TEXT, "objects": how many, if that was counted}. The fields are in the query
+// or in a form (application/x-www-form-urlencoded). A refusal is {"error": TEXT}: 400 for a
+// question that makes no sense, or a field that is unknown, 403 for a write that is not enabled
+// or comes from another site, 404 for what there is not, 405 for another method, 409 for what
+// the reconciler cannot do as things are, 415 for a body that is not a form.
 //
 // # What it costs
 //
