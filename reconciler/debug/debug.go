@@ -50,13 +50,19 @@ type page func(*http.Request) (answer, error)
 type handler struct {
 	registry *reconciler.Registry
 	writes   bool
-	pages    map[string]page
-	origins  http.CrossOriginProtection
+	// hosts are those of [WithHosts]; nil without the option.
+	hosts   map[string]bool
+	pages   map[string]page
+	origins http.CrossOriginProtection
 }
 
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header())
+	if err := h.checkHost(r); err != nil {
+		refuse(w, r, err)
+		return
+	}
 	name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 	if act, ok := actions[name]; ok {
 		h.act(w, r, act)

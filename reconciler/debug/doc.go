@@ -12,9 +12,8 @@
 // [WithWrites] has buttons, too.
 //
 // The page asks nobody who they are, and object keys and error texts may be secrets: mount it
-// where pprof may be mounted, which is not where the world is. A name that somebody else can
-// make point to this machine (by DNS rebinding) is an own origin to browsers: a mux that
-// takes requests for the names it has alone keeps such sites out.
+// where pprof may be mounted, which is not where the world is. On a loopback address it answers
+// to the hosts of the machine itself only; [WithHosts] sets the hosts that it answers to.
 //
 // # The pages, and their JSON
 //
@@ -38,10 +37,12 @@
 //	prune                                     ?reconciler=NAME&all=true
 //
 // answer {"done": TEXT, "objects": how many, if that was counted}. The fields are in the query
-// or in a form (application/x-www-form-urlencoded). A refusal is {"error": TEXT}: 400 for a
-// question that makes no sense, or a field that is unknown, 403 for a write that is not enabled
-// or comes from another site, 404 for what there is not, 405 for another method, 409 for what
-// the reconciler cannot do as things are, 415 for a body that is not a form.
+// or in a form (application/x-www-form-urlencoded).
+//
+// A refusal is {"error": TEXT}: 400 for a question that makes no sense or has an unknown field,
+// 403 for a write that is not enabled or comes from another site, and for a host that the page
+// does not answer to, 404 for what there is not, 405 for another method, 409 for what the
+// reconciler cannot do as things are, 415 for a body that is not a form.
 //
 // # What it costs
 //
