@@ -30,6 +30,10 @@
 //	                                          last; key=KEY, since=5m or a time, limit up to 1000,
 //	                                          100 unless said; with a key there are no rounds
 //
+// A list of objects, events or rounds has at most 1 MiB of JSON, or a single element: a page of
+// objects ends early and has a NEXT, the journal leaves out the oldest and says how many those
+// are in events_omitted and rounds_omitted.
+//
 // With [WithWrites], and by POST only:
 //
 //	retry, refresh, pause, resume             ?reconciler=NAME&key=KEY for the objects with these
