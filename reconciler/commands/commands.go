@@ -20,8 +20,12 @@
 // a hive accepts only one that provides it. Without [reconciler.Cell] the hive says that
 // *reconciler.Registry is missing.
 //
-// The commands that change something (pause, resume, prune, refresh, retry) are for whoever
-// can use the shell: guard its socket as you would guard the program.
+// The commands that change something (pause, resume, prune, refresh, retry) are for all
+// who can use the shell: guard its socket as you would guard the program.
+//
+// In what the commands print the marks by which hive's shell ends an answer ("<<end>>",
+// "<<error>>", "[stdout]", "[stderr]") have their last character escaped, so that a key or an
+// error text cannot end it.
 package commands
 
 import (
