@@ -100,7 +100,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 	s := newShell(t)
 	names := []string{
 		"reconciler", "reconciler/show", "reconciler/explain", "reconciler/objects", "reconciler/journal",
-		"reconciler/pause", "reconciler/resume", "reconciler/prune", "reconciler/refresh", "reconciler/retry",
+		"reconciler/pause", "reconciler/resume", "reconciler/prune", "reconciler/approve", "reconciler/refresh", "reconciler/retry",
 		"reconciler/wait",
 	}
 	all := commands.New(&s.registry)
@@ -142,11 +142,12 @@ func TestEveryCommandWritesJSONAndFiles(t *testing.T) {
 	r := routes()
 	r.snapshot.Condition = "run\u009bning"
 	r.page.Next = "\x7f"
+	r.sweeps = true
 	s := newShell(t, r)
 	for _, line := range []string{
 		"reconciler", "reconciler/show agent", "reconciler/explain agent 7", "reconciler/objects agent",
 		"reconciler/journal", "reconciler/journal agent --rounds", "reconciler/pause agent", "reconciler/resume agent 7",
-		"reconciler/prune agent", "reconciler/refresh agent 7", "reconciler/retry agent", "reconciler/wait agent",
+		"reconciler/prune agent", "reconciler/approve agent", "reconciler/refresh agent 7", "reconciler/retry agent", "reconciler/wait agent",
 	} {
 		for _, flags := range []string{" --format=json", " -f json"} {
 			out, err := s.run(line + flags)
@@ -250,6 +251,7 @@ func TestNamesAndKeysAreCompleted(t *testing.T) {
 
 func TestActionsReachTheReconciler(t *testing.T) {
 	r := routes()
+	r.sweeps, r.snapshot.Initialized = true, true
 	s := newShell(t, r)
 	for _, c := range []struct{ line, asked, prints string }{
 		{"reconciler/pause agent", "pause", "agent is paused, until reconciler/resume\n"},
@@ -257,6 +259,7 @@ func TestActionsReachTheReconciler(t *testing.T) {
 		{"reconciler/resume routes", "resume", "agent is resumed\n"},
 		{"reconciler/resume agent 7", `resume "7"`, "agent 7 is resumed\n"},
 		{"reconciler/prune agent", "prune", "agent was asked to prune\n"},
+		{"reconciler/approve agent", "approve", "agent: the next sweep may delete beyond its budget\n"},
 		{"reconciler/refresh agent", "refresh []", "agent: all that are Done will be refreshed\n"},
 		{"reconciler/refresh agent 7", `refresh ["7"]`, "agent 7 is not Done, there is nothing to refresh\n"},
 		{"reconciler/retry agent 7", `retry ["7"]`, "agent 7: nothing waits that could be tried now\n"},
@@ -271,6 +274,23 @@ func TestActionsReachTheReconciler(t *testing.T) {
 	for _, action := range []string{"pause", "resume", "retry", "refresh"} {
 		s.fails("no such key", "reconciler/"+action+" agent 7")
 	}
+}
+
+func TestApprovalWithoutASweeperIsAnError(t *testing.T) {
+	s := newShell(t, routes())
+	s.fails("agent has no Sweeper: there is no sweep to approve", "reconciler/approve agent")
+	s.fails(`unexpected argument "7": usage: reconciler/approve NAME`, "reconciler/approve agent 7")
+}
+
+func TestPruneSaysWhatItWaitsFor(t *testing.T) {
+	r := routes()
+	s := newShell(t, r)
+	s.prints("agent will prune once its table is initialised\n", "reconciler/prune agent")
+	r.snapshot.Waiting = []string{"kubernetes", "the\nfile"}
+	s.prints("agent will prune once its table is initialised, which waits for kubernetes, \"the\\nfile\"\n", "reconciler/prune agent")
+	s.prints("{\n  \"reconciler\": \"agent\",\n  \"action\": \"prune\",\n  \"waiting_for_initializers\": [\n    \"kubernetes\",\n    \"the\\nfile\"\n  ]\n}\n",
+		"reconciler/prune agent --format=json")
+	require.Equal(t, []string{"prune", "prune", "prune"}, r.take())
 }
 
 func TestQueriesAreHandedOn(t *testing.T) {

@@ -5,9 +5,12 @@ package debug
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
+
+	"github.com/statekeel/statekeel/reconciler"
 )
 
 // deed is what a button does.
@@ -40,6 +43,15 @@ var actions = map[string]deed{
 	"prune": {
 		name: "prune", text: "Prune", done: "A prune was asked for",
 		whole: func(_ context.Context, t target) (int, error) { t.Prune(); return -1, nil },
+	},
+	"approve": {
+		name: "approve", text: "Approve sweep", done: "The next sweep may delete beyond its budget",
+		whole: func(_ context.Context, t target) (int, error) {
+			if !t.ApproveSweep() {
+				return -1, errors.New("the reconciler has no Sweeper: there is no sweep to approve")
+			}
+			return -1, nil
+		},
 	},
 	"pause": {
 		name: "pause", text: "Pause", done: "Paused",
@@ -140,13 +152,17 @@ func plural(n int, one, many string) string {
 	return many
 }
 
-// buttons are those that act on the whole reconciler; none without writes.
-func (h *handler) buttons(t target) []action {
+// buttons are those that act on the whole reconciler; none without writes. A sweep can be
+// approved when the last one failed.
+func (h *handler) buttons(t target, s reconciler.Snapshot) []action {
 	if !h.writes {
 		return nil
 	}
 	var out []action
-	for _, name := range []string{"retry", "refresh", "prune", "pause", "resume"} {
+	for _, name := range []string{"retry", "refresh", "prune", "approve", "pause", "resume"} {
+		if name == "approve" && s.PruneFailure == "" {
+			continue
+		}
 		out = append(out, action{Text: actions[name].text, Href: t.link(name, "all", "true")})
 	}
 	return out

@@ -38,7 +38,8 @@
 //
 //	retry, refresh, pause, resume             ?reconciler=NAME&key=KEY for the objects with these
 //	                                          keys, 1000 at most; &all=true for everything
-//	prune                                     ?reconciler=NAME&all=true
+//	prune, approve                            ?reconciler=NAME&all=true; approve lets one sweep
+//	                                          delete beyond its budget
 //
 // answer {"done": TEXT, "objects": how many, if that was counted}. The fields are in the query
 // or in a form (application/x-www-form-urlencoded).

@@ -19,7 +19,7 @@ func TestBodiesThatAreNotFormsAreRefused(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
 	multipart := "--x\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\na\r\n--x--\r\n"
-	for _, name := range []string{"retry", "refresh", "prune", "pause", "resume"} {
+	for _, name := range []string{"retry", "refresh", "prune", "approve", "pause", "resume"} {
 		for _, c := range []struct{ contentType, body string }{
 			{"application/json", `{"key":"a"}`}, {"text/plain", "key=a"}, {"multipart/form-data; boundary=x", multipart},
 			{"", "key=a"}, {"no type at all", "key=a"}, {"application/json", ""},
@@ -40,7 +40,7 @@ func TestUnknownFieldsAreRefused(t *testing.T) {
 		"&keys=a", "&Key=a", "&all=true&key[]=a", "&object=a", "&key=a&dry-run=true", "&all=true&%00=x",
 		"&all=1", "&all=", "&all=false", "&all=true&all=true", "&all=true&key=a", "&key=a&reconciler=agent/v6", "&key=a;b=c",
 	} {
-		for _, name := range []string{"retry", "refresh", "prune", "pause", "resume"} {
+		for _, name := range []string{"retry", "refresh", "prune", "approve", "pause", "resume"} {
 			answer, body := s.send("POST", name+"?reconciler=agent/v4"+fields)
 			assert.Equal(t, http.StatusBadRequest, answer.StatusCode, "%s with %s: %s", name, fields, body)
 			answer, _ = s.send("POST", name, withBody("application/x-www-form-urlencoded", "reconciler=agent/v4"+fields))
@@ -55,7 +55,7 @@ func TestUnknownFieldsAreRefused(t *testing.T) {
 func TestActingOnEverythingIsSpelledOut(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
-	for _, name := range []string{"retry", "refresh", "prune", "pause", "resume"} {
+	for _, name := range []string{"retry", "refresh", "prune", "approve", "pause", "resume"} {
 		answer, body := s.send("POST", name+"?reconciler=agent/v4")
 		assert.Equal(t, http.StatusBadRequest, answer.StatusCode, name)
 		assert.Contains(t, body, "all=true")
