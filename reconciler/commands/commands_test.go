@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -321,6 +322,30 @@ func TestPageOfObjectsSaysHowToGoOn(t *testing.T) {
 		"reconciler/objects agent --status=Error --limit=1")
 	r.page.Error = "too busy"
 	s.fails("too busy", "reconciler/objects agent")
+}
+
+func TestJournalTellsWhatFailedFirst(t *testing.T) {
+	r := routes()
+	for i, what := range []string{"a done", "b failed", "c blocked", "b failed", "d terminal", "b done", "c failed", "e requeue", "a failed"} {
+		key, result, _ := strings.Cut(what, " ")
+		r.events = append(r.events, reconciler.Event{Key: key, Result: result, Round: uint64(i)})
+	}
+	s := newShell(t, r)
+	for line, want := range map[string]string{"": "b1 d4 c6 a8", " --limit=2": "b1 d4", " --limit=9": "b1 d4 c6 a8"} {
+		out, err := s.run("reconciler/journal agent --first-failures --format=json" + line)
+		require.NoError(t, err)
+		var journals []struct{ Events []reconciler.Event }
+		require.NoError(t, json.Unmarshal([]byte(out), &journals))
+		var got []string
+		for _, e := range journals[0].Events {
+			got = append(got, fmt.Sprint(e.Key, e.Round))
+		}
+		require.Equal(t, want, strings.Join(got, " "), line)
+	}
+	_, err := s.run("reconciler/journal agent --first-failures --since=5m --key=a --limit=1")
+	require.NoError(t, err)
+	require.Regexp(t, "^events {Key:a Since:20.* Limit:0}$", r.take()[3])
+	s.fails("--rounds and --first-failures are both set", "reconciler/journal agent --rounds --first-failures")
 }
 
 func TestRoundsAreListedWithoutTheirOperations(t *testing.T) {

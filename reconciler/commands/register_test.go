@@ -22,15 +22,19 @@ func (s *scripted) register(args []string) (string, error) {
 		reconciler.WithJitter(0), reconciler.WithRetry(100*time.Millisecond, time.Minute),
 		reconciler.WithRefreshing(0, nil), reconciler.WithoutPruning(),
 	}
+	var sweeper reconciler.Sweeper[*route]
 	for _, arg := range args {
 		option, err := optionOf(arg)
 		if err != nil {
 			return "", err
 		}
 		options = append(options, option)
+		if strings.HasPrefix(arg, "sweep=") {
+			sweeper = s.target
+		}
 	}
 	_, err := reconciler.RegisterConfig(s.params, reconciler.Config[*route]{
-		Table: s.table, Operations: s.target, Options: options,
+		Table: s.table, Operations: s.target, Sweeper: sweeper, Options: options,
 		Clone: (*route).Clone, SetStatus: (*route).SetStatus, GetStatus: (*route).GetStatus,
 	})
 	return "", err
@@ -53,6 +57,8 @@ func optionOf(arg string) (reconciler.Option, error) {
 		return reconciler.WithRetry(d, time.Minute), nil
 	case "prune":
 		return reconciler.WithPruning(d), nil
+	case "sweep":
+		return reconciler.WithSweepBudget(n, 0), nil
 	case "breaker":
 		return reconciler.WithBreaker(reconciler.Breaker{Failures: n, MinInterval: time.Second}), nil
 	case "classes":
