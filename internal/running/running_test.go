@@ -119,4 +119,6 @@ func TestTheRowIsTheOneThatTheOperationWasHandedACloneOf(t *testing.T) {
 func TestThereIsNoRowOutsideOfAnOperation(t *testing.T) {
 	_, ok := running.Row[*row](t.Context())
 	require.False(t, ok)
+	// Nothing is asked of the functions then.
+	running.Comparer[*row](nil, nil, nil)(t.Context(), &row{})
 }

@@ -176,7 +176,7 @@ func (r *TableRecorder) take() []*Row {
 // until they are dropped.
 func (r *TableRecorder) Run(ctx context.Context) error {
 	told := uint64(0)
-	for ctx.Err() == nil {
+	for {
 		select {
 		case <-ctx.Done():
 		case <-r.wake:
@@ -185,10 +185,14 @@ func (r *TableRecorder) Run(ctx context.Context) error {
 			case <-time.After(gather):
 			}
 		}
+		// Before the take: what is recorded during a write has a write of its own.
+		ended := ctx.Err() != nil
 		r.write(r.take())
 		told = r.complain(told)
+		if ended {
+			return nil
+		}
 	}
-	return nil
 }
 
 // complain says how many events were dropped since the last time, and returns how many there

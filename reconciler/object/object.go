@@ -63,6 +63,28 @@ func (m *Meta) SetAnnotation(key, value string) {
 	m.Annotations = annotations
 }
 
+// meta implements what SetAnnotations looks for.
+func (m *Meta) meta() *Meta { return m }
+
+// SetAnnotations sets several annotations of a clone, given as keys and values in turn. It is
+// [Object.SetAnnotation] for each, but an object that embeds [Meta] has its map copied only once.
+func SetAnnotations(obj Object, keysAndValues ...string) {
+	embeds, ok := obj.(interface{ meta() *Meta })
+	if !ok {
+		for i := 0; i+1 < len(keysAndValues); i += 2 {
+			obj.SetAnnotation(keysAndValues[i], keysAndValues[i+1])
+		}
+		return
+	}
+	m := embeds.meta()
+	annotations := make(map[string]string, len(m.Annotations)+len(keysAndValues)/2)
+	maps.Copy(annotations, m.Annotations)
+	for i := 0; i+1 < len(keysAndValues); i += 2 {
+		annotations[keysAndValues[i]] = keysAndValues[i+1]
+	}
+	m.Annotations = annotations
+}
+
 // RemoveAnnotation removes one annotation of a clone, on a copy of the map. The map is nil
 // when the last one is gone.
 func (m *Meta) RemoveAnnotation(key string) {

@@ -81,3 +81,19 @@ func TestMetaIsFlatInJSON(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"namespace":"ns","name":"web","annotations":{"a":"1","b":"2"},"Size":0}`, string(text))
 }
+
+// other is an object that does without Meta.
+type other struct{ object.Object }
+
+func TestSetAnnotationsSetsSeveralAndLeavesTheRowAlone(t *testing.T) {
+	stored := newRow()
+	for _, wrap := range []func(*row) object.Object{
+		func(r *row) object.Object { return r },
+		func(r *row) object.Object { return other{r} },
+	} {
+		changed := stored.Clone()
+		object.SetAnnotations(wrap(changed), "a", "9", "c", "3")
+		require.Equal(t, map[string]string{"a": "9", "b": "2", "c": "3"}, changed.GetAnnotations())
+		require.Equal(t, newRow(), stored)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"reflect"
 
+	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
@@ -67,7 +68,8 @@ func (r *BaseStatefulReconciler[T, State, Item]) UpdateAnnotation(resource T, an
 //  4. apply the operations to the target
 //  5. update the state annotation on success
 //
-// It is what [Operations] do at an update. An annotation that cannot be read counts as none:
+// It is what [Operations] do at an update. A second annotation, whose key ends in ".epoch", is set
+// besides: see the package. An annotation that cannot be read counts as none:
 // the logger is told, a [reconciler.Note] says so, and an error that follows. A state that cannot be encoded is a
 // [reconciler.TerminalError], before anything is applied.
 func (r *BaseStatefulReconciler[T, State, Item]) Reconcile(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item]) error {
@@ -75,7 +77,10 @@ func (r *BaseStatefulReconciler[T, State, Item]) Reconcile(ctx context.Context, 
 	if err != nil {
 		return fmt.Errorf("extract the current state: %w", err)
 	}
-	p := r.retrieve(ctx, resource, impl)
+	p, err := r.retrieve(ctx, resource, impl)
+	if err != nil {
+		return err
+	}
 	p.trace.trying = current
 	if p.trace.full() {
 		if err := r.startOver(ctx, resource, impl, &p); err != nil {
@@ -90,10 +95,16 @@ func (r *BaseStatefulReconciler[T, State, Item]) Reconcile(ctx context.Context, 
 	if err := r.moveTo(ctx, resource, impl, &p, changed); err != nil {
 		return p.explain(err)
 	}
+	if err := r.store(ctx, resource, impl, p.trace, text); err != nil {
+		return p.explain(err)
+	}
 	if changed {
 		if text, err = r.update(resource, impl, current, text); err != nil {
 			return p.explain(err)
 		}
+	}
+	if stamped := r.traces.stamp(resource); changed || stamped {
+		running.Changed(ctx)
 	}
 	p.trace.end(text)
 	if impl, ok := impl.(Requeuer[T]); ok {
@@ -108,93 +119,19 @@ func (r *BaseStatefulReconciler[T, State, Item]) Reconcile(ctx context.Context, 
 // not changed. It is what [Operations] do at a deletion.
 func (r *BaseStatefulReconciler[T, State, Item]) Remove(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item]) error {
 	var nothing State
-	p := r.retrieve(ctx, resource, impl)
+	p, err := r.retrieve(ctx, resource, impl)
+	if err != nil {
+		return err
+	}
 	p.trace.trying = nothing
 	if err := r.moveTo(ctx, resource, impl, &p, !reflect.DeepEqual(p.state, &p.trace.trying)); err != nil {
 		return p.explain(err)
 	}
-	r.traces.forget(object.KeyOf(resource))
+	if err := r.store(ctx, resource, impl, p.trace, ""); err != nil {
+		return p.explain(err)
+	}
+	r.traces.remove(object.KeyOf(resource))
 	return nil
-}
-
-// previous is what is known of a resource before an attempt.
-type previous[State any] struct {
-	trace *trace[State]
-	// text is the annotation, state what it says, the zero State if it is not readable.
-	text     string
-	state    *State
-	readable bool
-	// others are further states that the target may be in, or between.
-	others []State
-	// trouble is why the annotation cannot be read, nil if there is none or it can.
-	trouble error
-}
-
-// explain adds to an error why everything was compared with nothing.
-func (p *previous[State]) explain(err error) error {
-	if p.trouble == nil {
-		return err
-	}
-	return fmt.Errorf("%w (%s)", err, p.trouble)
-}
-
-func (r *BaseStatefulReconciler[T, State, Item]) retrieve(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item]) previous[State] {
-	key := impl.GetStateAnnotationKey()
-	t := r.traces.of(object.KeyOf(resource))
-	p := previous[State]{trace: t}
-	text, found := resource.GetAnnotations()[key]
-	p.text = text
-	switch {
-	case !found && !t.known:
-		p.state = &t.state // which is nothing
-	case !found:
-		p.state = new(State)
-	case t.known && t.text == text:
-		p.state, p.readable = &t.state, true
-	default:
-		p.state, p.trouble = decode[State](key, text)
-		p.readable = p.trouble == nil
-	}
-	if p.readable && !t.known {
-		t.text, t.state, t.known = text, *p.state, true
-	}
-	if p.trouble != nil {
-		r.complain(ctx, resource, key, text, &p)
-	}
-	p.others = t.others(p.readable && t.text == text)
-	return p
-}
-
-// complain says that an annotation cannot be read: in the journal at each attempt, to the
-// logger once.
-func (r *BaseStatefulReconciler[T, State, Item]) complain(ctx context.Context, resource T, key, text string, p *previous[State]) {
-	reconciler.Note(ctx, "a first reconciliation: "+p.trouble.Error())
-	if p.trace.complain(text) && r.Logger != nil {
-		r.Logger.Warn("treating an annotation that cannot be read as a first reconciliation",
-			"object", object.KeyOf(resource).String(), "annotation", key, "error", p.trouble)
-	}
-}
-
-func decode[State any](key, text string) (*State, error) {
-	state := new(State)
-	if err := json.Unmarshal([]byte(text), state); err != nil {
-		return new(State), fmt.Errorf("annotation %q cannot be read: %w", key, err)
-	}
-	return state, nil
-}
-
-// encode returns the state that is tried as an annotation, and whether that is another one
-// than there is.
-func (p *previous[State]) encode(key string) (text string, changed bool, err error) {
-	if p.readable && reflect.DeepEqual(p.state, &p.trace.trying) {
-		return p.text, false, nil
-	}
-	encoded, err := json.Marshal(&p.trace.trying)
-	if err != nil {
-		return "", false, reconciler.TerminalError(fmt.Errorf("annotation %q: %w", key, err))
-	}
-	text = string(encoded)
-	return text, !p.readable || text != p.text, nil
 }
 
 // update sets the annotation to the state that was applied, and returns what it says.
@@ -202,7 +139,7 @@ func (r *BaseStatefulReconciler[T, State, Item]) update(resource T, impl Statefu
 	key := impl.GetStateAnnotationKey()
 	updater, ok := impl.(AnnotationUpdater[T, State])
 	if !ok {
-		resource.SetAnnotation(key, text)
+		r.traces.annotate(resource, key, text)
 		return text, nil
 	}
 	if err := updater.UpdateStateAnnotation(resource, current); err != nil {

@@ -22,13 +22,21 @@
 // behind is removed, and what any of it may have removed is added. That takes a few words of
 // memory for each object, and for one that fails the different states that were tried since its
 // last success, up to 32: before one more is tried, everything that the target may have of the
-// object is removed. What was deleted is forgotten. For the same reason
+// object is removed. What was deleted is forgotten, but for objects that came with an annotation
+// of another process: of these a few words stay. For the same reason
 // operations have to be repeatable: adding what is there already and removing what is gone are
 // no errors, and updating what is missing adds it.
 //
-// What nobody remembers, after a restart or since somebody else changed the target, is found by
-// looking at the target: see [StateObserver].
+// What is not remembered after a restart, or was changed in the target by somebody else, is found by
+// looking at the target: see [StateObserver]. The annotations are as lost as the table is, if the
+// program does not keep its rows elsewhere: see [StateStore].
 //
-// Whoever changes a row keeps its annotations, as a clone of the row does. Whoever inserts a row
-// that was deleted leaves them out: they would say that the target has what was removed.
+// # Annotations
+//
+// A program that changes a row keeps its annotations, as a clone of the row does. Beside the state
+// there is a second annotation, whose key ends in ".epoch": it tells the states that this
+// reconciler has applied from those of a former process. So a clone of a row that was deleted, and
+// a copy of a row under another name, are applied in full, although their annotations say that the
+// target has everything. What a former process applied is believed, unless the object has been
+// deleted since this one began.
 package stateful

@@ -104,7 +104,7 @@ func Example() {
 			log.Fatal(err)
 		}
 		s, _, _ := services.Get(db.ReadTxn(), serviceName.Query("web"))
-		fmt.Println(" ", s.Status.Kind, s.Annotations)
+		fmt.Println(" ", s.Status.Kind, s.Annotations["firewall/ports"])
 	}
 	want(map[string]int{"http": 80, "ssh": 22})
 	want(map[string]int{"http": 8080, "ssh": 22})
@@ -128,15 +128,15 @@ func Example() {
 	// want [http ssh]
 	//   open http of web at 80
 	//   open ssh of web at 22
-	//   Done map[firewall/ports:{"http":80,"ssh":22}]
+	//   Done {"http":80,"ssh":22}
 	// want [http ssh]
 	//   move http of web to 8080
-	//   Done map[firewall/ports:{"http":8080,"ssh":22}]
+	//   Done {"http":8080,"ssh":22}
 	// want [http https]
 	//   close ssh of web
 	//   close ssh of web
 	//   open https of web at 443
-	//   Done map[firewall/ports:{"http":8080,"https":443}]
+	//   Done {"http":8080,"https":443}
 	// want nothing
 	//   close http of web
 	//   close https of web

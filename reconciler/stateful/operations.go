@@ -19,11 +19,15 @@ import (
 // Operations make a [StatefulReconciler] the operations of a loop, for a [reconciler.Config]
 // that has more than [Config]. They are for one table. A loop with them needs
 // [reconciler.WithMerge] of [Operations.Merge] if the rows have several reconcilers, and
-// [reconciler.WithoutPruning] unless the reconciler prunes; [New] sets both.
+// [reconciler.WithoutPruning] unless the reconciler prunes; [New] sets both. With those of [New],
+// what ApplyOperations sets on the resource is written with any outcome; else only if the status
+// says something new. The annotation is written in any case.
 type Operations[T StatefulResource, State, Item any] struct {
 	base BaseStatefulReconciler[T, State, Item]
 	impl StatefulReconciler[T, State, Item]
 	key  string
+	// compare tells the loop whether an update has changed its resource; nil if that is not known.
+	compare func(ctx context.Context, resource T)
 }
 
 // NewOperations returns operations that do what impl says, and log what cannot be said in a
@@ -40,6 +44,8 @@ func NewOperations[T StatefulResource, State, Item any](logger *slog.Logger, imp
 	errs = append(errs,
 		checkOptional[AnnotationUpdater[T, State]](impl, "UpdateStateAnnotation"),
 		checkOptional[StateObserver[T, State]](impl, "ObserveState"),
+		checkOptional[StateStore[T]](impl, "LoadState"),
+		checkOptional[StateStore[T]](impl, "StoreState"),
 		checkOptional[Requeuer[T]](impl, "RequeueAfter"),
 		checkOptional[reconciler.Pruner[T]](impl, "Prune"))
 	if err := errors.Join(errs...); err != nil {
@@ -66,7 +72,11 @@ func checkOptional[Want any](impl any, method string) error {
 
 // Update does [BaseStatefulReconciler.Reconcile].
 func (o *Operations[T, State, Item]) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, resource T) error {
-	return o.base.Reconcile(ctx, resource, o.impl)
+	err := o.base.Reconcile(ctx, resource, o.impl)
+	if o.compare != nil {
+		o.compare(ctx, resource)
+	}
+	return err
 }
 
 // Delete does [BaseStatefulReconciler.Remove].
@@ -82,12 +92,14 @@ func (o *Operations[T, State, Item]) Prune(ctx context.Context, txn statedb.Read
 	return nil
 }
 
-// Merge copies the annotation of this reconciler, and nothing else, from a resource as its
+// Merge copies the annotations of this reconciler, and nothing else, from a resource as its
 // update left it onto a clone of the row as it stands in the table, and returns that. It is
 // for [reconciler.WithMerge], and for a function of one's own that copies more.
 func (o *Operations[T, State, Item]) Merge(current, reconciled T) T {
-	if text, ok := reconciled.GetAnnotations()[o.key]; ok {
-		current.SetAnnotation(o.key, text)
+	for _, key := range []string{o.key, epochKey(o.key)} {
+		if text, ok := reconciled.GetAnnotations()[key]; ok {
+			current.SetAnnotation(key, text)
+		}
 	}
 	return current
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -85,6 +86,7 @@ func (cfg *Config[T, State, Item]) resolve() (reconciler.Config[T], error) {
 	if err := errors.Join(errs...); err != nil {
 		return inner, fmt.Errorf("stateful: %w", err)
 	}
+	ops.compare = running.Comparer(inner.Clone, inner.GetStatus, inner.SetStatus)
 	inner.Operations = ops
 	// In front, so that an option of the program takes its place.
 	defaults := []reconciler.Option{reconciler.WithMerge(ops.Merge)}

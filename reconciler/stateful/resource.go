@@ -30,7 +30,7 @@ type StatefulResource interface {
 // what the target is given, one at a time. The methods are called from several goroutines at
 // once with [reconciler.WithConcurrency], but never two of them for one resource.
 //
-// It may also be an [AnnotationUpdater], a [StateObserver], a [Requeuer] and a
+// It may also be an [AnnotationUpdater], a [StateObserver], a [StateStore], a [Requeuer] and a
 // [reconciler.Pruner]. A method of one of these names that is of another type is an error of
 // [NewOperations].
 type StatefulReconciler[T StatefulResource, State, Item any] interface {
@@ -55,7 +55,9 @@ type StatefulReconciler[T StatefulResource, State, Item any] interface {
 	// [reconciler.Operations] may return; the annotation stays as it is, and the next
 	// attempt sees the same difference again. That holds for [reconciler.Requeue], too:
 	// to be run again after a success, be a [Requeuer]. Of a deleted resource it is given
-	// the last version, which must not be changed, and the removal of what may be there.
+	// the last version, which must not be changed, and the removal of what may be there; a
+	// Requeue then says that the removal goes on. A resource that was not deleted is a clone:
+	// what is set on it is written with the outcome, see [Operations].
 	ApplyOperations(ctx context.Context, resource T, ops StateChangeOperations[State, Item]) error
 }
 

@@ -3,12 +3,7 @@
 
 package stateful
 
-import (
-	"reflect"
-	"sync"
-
-	"github.com/statekeel/statekeel/reconciler/object"
-)
+import "reflect"
 
 // maxTried is how many different states are remembered that were tried since the last success.
 // So many fail one after the other only if a row is changed again and again while its target
@@ -26,6 +21,8 @@ type trace[State any] struct {
 	// trying is what the attempt is to lead to, begun that it may have changed the target.
 	trying       State
 	known, begun bool
+	// foreign: the row has had an annotation of another epoch, or of none.
+	foreign bool
 	// troubles are those of an object that has some; else nil.
 	troubles *troubles[State]
 }
@@ -105,32 +102,4 @@ func (t *trace[State]) others(same bool) []State {
 		return tried
 	}
 	return append([]State{t.state}, tried...)
-}
-
-// traces are those of all objects.
-type traces[State any] struct {
-	mu    sync.Mutex
-	byKey map[object.Key]*trace[State]
-}
-
-// of returns the trace of an object, which is made if there is none.
-func (m *traces[State]) of(key object.Key) *trace[State] {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	t := m.byKey[key]
-	if t == nil {
-		if m.byKey == nil {
-			m.byKey = map[object.Key]*trace[State]{}
-		}
-		t = &trace[State]{}
-		m.byKey[key] = t
-	}
-	return t
-}
-
-// forget is for an object of which the target has nothing.
-func (m *traces[State]) forget(key object.Key) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.byKey, key)
 }

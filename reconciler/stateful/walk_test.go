@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/object"
 )
 
 // walk is a random walk: programs write, replace and delete rows, and do so carelessly, while
@@ -26,7 +25,7 @@ type walk struct {
 	*env
 	rng    *rand.Rand
 	server *server
-	// versions are older versions of the rows since they were inserted.
+	// versions are older versions of the rows, also from before they were deleted.
 	versions map[string][]*zone
 	drift    bool
 }
@@ -41,6 +40,19 @@ func TestTheTargetConvergesUnderRandomFaults(t *testing.T) {
 		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
 			s := newServer()
 			walkThrough(t, s, s, workers, false)
+		})
+		t.Run(fmt.Sprintf("%d worker(s), and a store", workers), func(t *testing.T) {
+			o := newStoring()
+			o.flaky = true
+			walkThrough(t, o, o.server, workers, false)
+			require.Positive(t, o.stores)
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			for name, text := range o.states {
+				var records []string
+				require.NoError(t, json.Unmarshal([]byte(text), &records))
+				require.Len(t, o.records[name], len(records), "what is stored is what the target has")
+			}
 		})
 		t.Run(fmt.Sprintf("%d worker(s), and drift", workers), func(t *testing.T) {
 			o := &observing{server: newServer()}
@@ -78,7 +90,33 @@ func walkThrough(t *testing.T, of impl, s *server, workers int, drift bool) {
 			pass(time.Minute)
 		}
 		w.check()
+		w.comeBack()
+		w.check()
 	})
+}
+
+// comeBack deletes all rows, and inserts their clones as they were.
+func (w *walk) comeBack() {
+	var rows []*zone
+	wtxn := w.db.WriteTxn(w.table)
+	for z := range w.table.All(wtxn) {
+		rows = append(rows, z)
+		w.delete(wtxn, z)
+	}
+	wtxn.Commit()
+	pass(time.Minute)
+	w.server.mu.Lock()
+	require.Empty(w, w.server.records)
+	w.server.mu.Unlock()
+	wtxn = w.db.WriteTxn(w.table)
+	for _, z := range rows {
+		z = z.Clone()
+		z.Status, z.Other = reconciler.StatusPending(), reconciler.StatusPending()
+		_, _, err := w.table.Insert(wtxn, z)
+		require.NoError(w, err)
+	}
+	wtxn.Commit()
+	pass(time.Minute)
 }
 
 // faults makes the target fail, panic and be slow at random until calm is called.
@@ -130,6 +168,9 @@ func (w *walk) step(name string) {
 	}
 	what := w.rng.IntN(12)
 	switch {
+	case !found && what < 6 && len(w.versions[name]) > 0: // a clone of a row that was deleted
+		old := w.versions[name]
+		w.put(wtxn, old[w.rng.IntN(len(old))].Clone())
 	case !found:
 		w.put(wtxn, named(name))
 	case what == 0:
@@ -166,7 +207,6 @@ func (w *walk) put(wtxn statedb.WriteTxn, z *zone) {
 func (w *walk) delete(wtxn statedb.WriteTxn, z *zone) {
 	_, _, err := w.table.Delete(wtxn, z)
 	require.NoError(w, err)
-	delete(w.versions, object.KeyOf(z).Name)
 }
 
 // check requires the target to be what the table says, and each annotation to say it.

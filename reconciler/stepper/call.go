@@ -39,19 +39,24 @@ func (c *Call[Obj]) Txn() statedb.ReadTxn { return c.txn }
 // Revision returns that of the row, or of its deletion.
 func (c *Call[Obj]) Revision() statedb.Revision { return c.revision }
 
-// Object returns the row. It is a clone, and may be changed, unless it was deleted: see
-// [reconciler.Operations].
+// Object returns the row. It is a clone, and may be changed, unless it was deleted: what is
+// changed is written with the outcome, see [Operations].
 func (c *Call[Obj]) Object() Obj { return c.object }
 
 // Deleted reports whether the row was deleted from the table.
 func (c *Call[Obj]) Deleted() bool { return c.deleted }
 
 // SetResults makes the hook add to other results than those that the engine has of its own,
-// until the end of the reconciliation if the engine is called by a reconciler. nil means new
-// ones.
+// until the end of the reconciliation if the engine is called by a reconciler. Results that are
+// not those of the engine already are emptied, so that one reconciliation does not see what
+// another has left in them. nil means new ones. With several workers, each reconciliation needs
+// results of its own.
 func (c *Call[Obj]) SetResults(results *Results) {
-	if results == nil {
+	switch {
+	case results == nil:
 		results = &Results{}
+	case results != c.Results:
+		results.ResetAllResults()
 	}
 	c.Results = results
 }

@@ -141,6 +141,8 @@ func (e *env) events(id uint64) []string {
 	return events
 }
 
+func (e *env) snapshot() reconciler.Snapshot { return e.loop.Snapshot(context.Background()) }
+
 // pass lets virtual time go by, and waits until the loop is idle.
 func (e *env) pass(d time.Duration) {
 	time.Sleep(d)

@@ -97,36 +97,6 @@ func TestDelayWithoutAnErrorIsARequeue(t *testing.T) {
 	})
 }
 
-// What is given up waits for a change, alarming or not.
-func TestGiveupWaitsForAChange(t *testing.T) {
-	for name, c := range map[string]struct {
-		reason     error
-		text, path string
-	}{
-		"alarming":     {errors.New("no such disk"), "given up: no such disk", "CRChecker > ErrorManager > GiveupManager > End"},
-		"not alarming": {nil, "the reconciliation was given up", "CRChecker > GiveupManager > End"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			hook := in(stepper.CRChecker, func(e *stepper.Stepper[*row]) {
-				if e.Object().Value == 1 {
-					e.AddGiveupError("", "checked", c.reason)
-				}
-			})
-			inBubble(t, stepper.NewStepper(hook), func(e *env) {
-				e.put(pending(1, 1))
-				e.pass(time.Hour)
-				require.Equal(e, []string{"update terminal: " + c.path}, e.events(1))
-				_, text := e.status(1)
-				require.Equal(e, c.text, text)
-				e.put(pending(1, 2))
-				synctest.Wait()
-				kind, _ := e.status(1)
-				require.Equal(e, reconciler.StatusKindDone, kind)
-			})
-		})
-	}
-}
-
 // An outcome of the loop that is added as an error is one.
 func TestOutcomesOfTheLoopPassThrough(t *testing.T) {
 	var gate atomic.Pointer[chan struct{}]
@@ -253,7 +223,7 @@ func TestFreeStyleOnALoop(t *testing.T) {
 		e.remove(1)
 		synctest.Wait()
 		require.Equal(e, []string{"update requeue: looked up, created disk",
-			"delete terminal: the row is being finalized, removed disk (failed)"}, e.events(1))
+			"delete failed: the row is being finalized, removed disk (failed)"}, e.events(1))
 		require.EqualValues(e, 3, hook.calls.Load())
 	})
 }
@@ -327,7 +297,7 @@ func TestOperationsAreOfTheEngineAsItWas(t *testing.T) {
 	ops := s.Operations()
 	err := ops.Update(t.Context(), nil, 1, &row{})
 	require.ErrorIs(t, err, stepper.ErrGiveUpReconciliation)
-	require.ErrorIs(t, ops.Delete(t.Context(), nil, 1, &row{}), stepper.ErrGiveUpReconciliation)
+	require.NoError(t, ops.Delete(t.Context(), nil, 1, &row{}))
 	require.Equal(t, 2, calls)
 	require.Zero(t, s.ErrorsCount(), "it is not the engine that ran")
 }

@@ -15,11 +15,17 @@ import (
 )
 
 // Operations are those of a reconciler, which have an engine do them.
+//
+// What a hook changes on the row is written with the outcome. The reconcilers of [New] and
+// [Register] write it whatever the outcome; those of a configuration of one's own only if the
+// status says something new, which a second requeue or an unchanged failure does not.
 type Operations[Obj any] struct {
 	hook   any
 	pruner reconciler.Pruner[Obj]
 	// reconcile does one with an engine that nobody else uses meanwhile.
 	reconcile func(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj, deleted bool) error
+	// compare tells the loop whether an update has changed its row; nil if that is not known.
+	compare func(ctx context.Context, obj Obj)
 }
 
 var _ reconciler.Operations[int] = (*Operations[int])(nil)
@@ -48,7 +54,11 @@ func newOperations[Obj any, E engine[Obj]](hook any, make func() E) *Operations[
 
 // Update implements [reconciler.Operations]: it has an engine reconcile the row.
 func (o *Operations[Obj]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error {
-	return o.reconcile(ctx, txn, revision, obj, false)
+	err := o.reconcile(ctx, txn, revision, obj, false)
+	if o.compare != nil {
+		o.compare(ctx, obj)
+	}
+	return err
 }
 
 // Delete implements [reconciler.Operations]: it has an engine reconcile the deleted row,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -80,6 +81,7 @@ func configured[Obj comparable](cfg reconciler.Config[Obj], engine Engine[Obj]) 
 	if ops.hook == nil {
 		return cfg, fmt.Errorf("stepper: the hook of the %T is nil", engine)
 	}
+	ops.compare = running.Comparer(cfg.Clone, cfg.GetStatus, cfg.SetStatus)
 	cfg.Operations = ops
 	if ops.pruner == nil && cfg.Pruner == nil && cfg.Sweeper == nil {
 		// First, so that who asks for pruning is told that there is none.

@@ -5,6 +5,7 @@ package stepper
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -25,16 +26,6 @@ const (
 	OperationUnknownEdge Operation = "unknown edge"
 )
 
-// ErrGiveUpReconciliation is what every error is of [Results.AddGiveupError], for
-// [errors.Is]. An error that is it gives up, too, if it is added with [Results.AddOp].
-var ErrGiveUpReconciliation = errors.New("the reconciliation was given up")
-
-// giveUp is a give-up with a reason.
-type giveUp struct{ reason error }
-
-func (g *giveUp) Error() string   { return "given up: " + g.reason.Error() }
-func (g *giveUp) Unwrap() []error { return []error{ErrGiveUpReconciliation, g.reason} }
-
 // Result is one thing that was done, or failed.
 type Result struct {
 	// Resource is what it was done to; empty if that does not matter.
@@ -49,7 +40,9 @@ type Result struct {
 // Results are what happened in a reconciliation. The zero value is empty, and ready to use.
 // They are for one goroutine at a time.
 type Results struct {
-	list   []Result
+	list []Result
+	// since is the place in list from which on results count for the outcome.
+	since  int
 	errors int
 	gaveUp bool
 	// reason is that of the first give-up that has one, first the first other error.
@@ -69,21 +62,14 @@ func (r *Results) AddOp(resource string, op Operation, err error, after time.Dur
 
 func (r *Results) failed(err error) {
 	r.errors++
-	if !errors.Is(err, ErrGiveUpReconciliation) {
-		if r.first == nil {
-			r.first = err
-		}
-		return
-	}
-	r.gaveUp = true
-	var why *giveUp
+	gaveUp, reason := giveUpIn(err)
 	switch {
-	case r.reason != nil || err == ErrGiveUpReconciliation:
-	case errors.As(err, &why):
-		r.reason = why.reason
-	default:
-		r.reason = err
+	case gaveUp && r.reason == nil:
+		r.reason = reason
+	case !gaveUp && r.first == nil:
+		r.first = err
 	}
+	r.gaveUp = r.gaveUp || gaveUp
 }
 
 // AddOpSuccess adds something that was done to a resource, without a delay: use
@@ -100,7 +86,8 @@ func (r *Results) AddGiveupError(resource string, op Operation, reason error) er
 	return r.AddOp(resource, op, &giveUp{reason}, 0)
 }
 
-// ErrorsCount returns how many results have an error, give-ups among them.
+// ErrorsCount returns how many results have an error, give-ups among them. Those from before
+// CRFinalizer, once that is entered, do not count.
 func (r *Results) ErrorsCount() int { return r.errors }
 
 // OpsCount returns how many results there are of an operation, whatever came of it.
@@ -126,6 +113,9 @@ func (r *Results) ConsolidatedError() (giveup bool, err error) {
 	return r.gaveUp, r.first
 }
 
+// disregard makes the results that there are not count for the outcome. They stay in the list.
+func (r *Results) disregard() { *r = Results{list: r.list, since: len(r.list)} }
+
 // ResetAllResults forgets all results.
 func (r *Results) ResetAllResults() {
 	clear(r.list)
@@ -134,15 +124,25 @@ func (r *Results) ResetAllResults() {
 
 // Outcome returns what the results mean for the loop, as an operation returns it.
 //
-// A give-up is a [reconciler.TerminalError]: the row is not reconciled again until it changes.
-// Its delays do not count. Without one, errors make it fail, and be retried with backoff, or
-// as [reconciler.RetryAfter] says for the shortest delay that a result with an error wants.
-// Without an error, the shortest delay wanted is a [reconciler.Requeue]. nil if there is none.
+// A give-up with an error, its own or that of another result, is a [reconciler.TerminalError]:
+// the row is not reconciled again until it changes. A give-up without any error is
+// [reconciler.Blocked], with the operations that gave up as the reason: it is no failure, and is
+// reconciled again when the row changes, or at the next recheck (see
+// [reconciler.WithBlockedRecheck]). The delays of a give-up do not count.
+//
+// Without a give-up, errors make it fail, and be retried with backoff, or as
+// [reconciler.RetryAfter] says for the shortest delay that a result with an error wants. Without
+// an error, the shortest delay wanted is a [reconciler.Requeue], which says of a row that is being
+// finalized that its deletion is still going on. nil if there is none.
+//
+// A row that is being finalized is never given up: the loop retries that as any failure.
 //
 // Several errors are joined: those that are outcomes themselves, such as
 // [reconciler.Blocked], count as they do for the loop, unless there is a delay.
 func (r *Results) Outcome() error {
 	switch {
+	case r.gaveUp && r.reason == nil && r.first == nil:
+		return &giveUp{reconciler.Blocked(r.gaveUpText())}
 	case r.gaveUp:
 		return reconciler.TerminalError(r.joined())
 	case r.errors > 0:
@@ -159,7 +159,7 @@ func (r *Results) Outcome() error {
 
 // after returns the shortest delay wanted, zero if there is none.
 func (r *Results) after(failed bool) (after time.Duration) {
-	for i := range r.list {
+	for i := r.since; i < len(r.list); i++ {
 		result := &r.list[i]
 		if result.After > 0 && (result.Err != nil || !failed) && (after == 0 || result.After < after) {
 			after = result.After
@@ -168,41 +168,75 @@ func (r *Results) after(failed bool) (after time.Duration) {
 	return after
 }
 
+// Summary returns how many operations there were, how many of them failed, and which, in their
+// order, as in "2 operations, 1 failed: created disk, mounted (failed)". What is beyond
+// [reconciler.MaxNote] bytes of the list is left out. It is empty if there are no results.
+func (r *Results) Summary() string {
+	if len(r.list) == 0 {
+		return ""
+	}
+	failed := 0
+	for i := range r.list {
+		if r.list[i].Err != nil {
+			failed++
+		}
+	}
+	count := fmt.Sprintf("%d operations", len(r.list))
+	if len(r.list) == 1 {
+		count = "1 operation"
+	}
+	if failed > 0 {
+		count += fmt.Sprintf(", %d failed", failed)
+	}
+	return count + ": " + r.text()
+}
+
 // text returns the results in their order, as in "created disk, mounted (failed)". It has no
 // more of them than fit into a note.
 func (r *Results) text() string {
-	var out strings.Builder
-	for i := 0; i < len(r.list) && out.Len() <= reconciler.MaxNote; i++ {
-		if i > 0 {
-			out.WriteString(", ")
-		}
-		out.WriteString(r.list[i].text())
+	texts, length := make([]string, 0, len(r.list)), 0
+	for i := 0; i < len(r.list) && length <= reconciler.MaxNote; i++ {
+		texts = append(texts, r.list[i].text())
+		length += len(texts[i])
 	}
-	return out.String()
+	return strings.Join(texts, ", ")
+}
+
+// gaveUpText returns what was given up without an error.
+func (r *Results) gaveUpText() string {
+	var texts []string
+	for _, result := range r.list[r.since:] {
+		if name := result.name(); result.Err != nil && name != "" {
+			texts = append(texts, name)
+		}
+	}
+	if len(texts) == 0 {
+		return "it cannot go further for the moment"
+	}
+	return strings.Join(texts, ", ")
+}
+
+// name returns what was done to what, as in "created disk".
+func (r *Result) name() string {
+	return strings.TrimSpace(string(r.Operation) + " " + r.Resource)
 }
 
 func (r *Result) text() string {
-	text := string(r.Operation)
+	name := r.name()
 	switch {
-	case text == "":
-		text = r.Resource
-	case r.Resource != "":
-		text += " " + r.Resource
-	}
-	if r.Err == nil {
-		return text
-	}
-	if text == "" {
+	case r.Err == nil:
+		return name
+	case name == "":
 		return "failed"
 	}
-	return text + " (failed)"
+	return name + " (failed)"
 }
 
 // joined returns all errors as one, a single one as it is.
 func (r *Results) joined() error {
 	errs := make([]error, 0, r.errors)
-	for i := range r.list {
-		if err := r.list[i].Err; err != nil {
+	for _, result := range r.list[r.since:] {
+		if err := result.Err; err != nil {
 			errs = append(errs, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
@@ -58,6 +59,7 @@ func TestConsolidatedError(t *testing.T) {
 			var inner stepper.Results
 			r.AddOp("", "", fmt.Errorf("inside: %w", inner.AddGiveupError("", "", reason)), 0)
 		}, true, reason},
+		{"give-up by its own word", func(r *stepper.Results) { r.AddOp("", "", refusal("422"), 0) }, true, refusal("422")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r stepper.Results
@@ -82,4 +84,54 @@ func TestGiveupErrorWrapsItsReason(t *testing.T) {
 	require.ErrorIs(t, err, stepper.ErrGiveUpReconciliation)
 	require.ErrorIs(t, r.Outcome(), reason)
 	require.EqualError(t, err, "given up: reason")
+}
+
+func TestSummaryCountsAndListsTheOperations(t *testing.T) {
+	var r stepper.Results
+	require.Empty(t, r.Summary())
+	r.AddOpSuccess("disk", "created")
+	require.Equal(t, "1 operation: created disk", r.Summary())
+	r.AddOp("", "mounted", errors.New("busy"), 0)
+	r.AddGiveupError("net", "", nil)
+	require.Equal(t, "3 operations, 2 failed: created disk, mounted (failed), net (failed)", r.Summary())
+	for range 10_000 {
+		r.AddOpSuccess("disk", "resized")
+	}
+	require.Contains(t, r.Summary(), "10003 operations, 2 failed: ")
+	require.Less(t, len(r.Summary()), 3*reconciler.MaxNote, "a list as long as a note")
+}
+
+// refusal is an error that says by itself that it is a give-up.
+type refusal string
+
+func (r refusal) Error() string        { return string(r) }
+func (r refusal) Is(target error) bool { return target == stepper.ErrGiveUpReconciliation }
+
+// A hook that has one Results for all its rows begins each with none.
+func TestResultsThatAreSetBeginEmpty(t *testing.T) {
+	var shared stepper.Results
+	work := func(c *stepper.Call[*row]) {
+		c.SetResults(&shared)
+		if c.Object().Value == 1 {
+			c.AddGiveupError("disk", "created", errors.New("no such disk"))
+		}
+		c.SetResults(&shared) // the same ones: they stay as they are
+	}
+	for name, engine := range map[string]stepper.Engine[*row]{
+		"stepper":    stepper.NewStepper(in(stepper.Updater, func(e *stepper.Stepper[*row]) { work(&e.Call) })),
+		"free style": stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(e *stepper.FreeStyle[*row]) { work(&e.Call) })),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, engine, func(e *env) {
+				e.put(pending(1, 1))
+				e.pass(time.Second)
+				_, text := e.status(1)
+				require.Equal(e, "given up: no such disk", text)
+				e.put(pending(2, 2))
+				e.pass(time.Second)
+				kind, text := e.status(2)
+				require.Equal(e, reconciler.StatusKindDone, kind, text)
+			})
+		})
+	}
 }

@@ -44,7 +44,7 @@ func TestPathsOfStates(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644))
 	}
 	for _, name := range []string{"success", "error", "give-up", "give-up with error", "error in ErrorManager", "finalizing",
-		"error while finalizing", "give-up in SuccessManager"} {
+		"error while finalizing", "give-up in SuccessManager", "give-up before finalizing"} {
 		require.True(t, names[name], "the transcript of %q is missing", name)
 	}
 }
@@ -96,7 +96,7 @@ func act(t *testing.T, e *stepper.Stepper[*row], action string) {
 		if text != "" {
 			reason = errors.New(text)
 		}
-		require.ErrorIs(t, e.AddGiveupError("", "given up", reason), stepper.ErrGiveUpReconciliation)
+		require.ErrorIs(t, e.AddGiveupError("", "checked", reason), stepper.ErrGiveUpReconciliation)
 	case "finalize":
 		e.AddOpSuccess("", stepper.OperationCRIsFinalizing)
 	case "goto":

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"github.com/statekeel/statekeel/internal/running"
 )
 
 // MaxSteps is how many states a walk enters at most. One that is not at End by then is given
@@ -17,10 +19,12 @@ const MaxSteps = 1000
 
 // Run walks from the first state, CRChecker in [DefaultGraph], until End, and calls the hook
 // in each state on the way. It goes where the first of these that holds, and to which the
-// state has an edge, leads to: an error to ErrorManager, a give-up to GiveupManager,
-// finalizing to CRFinalizer, [Stepper.GoTo] to what the hook chose, and else straight on. What
-// happened is in the results, to which those count that were there before: see
-// [Results.ResetAllResults].
+// state has an edge, leads to: finalizing to CRFinalizer, unless there is an error without a
+// give-up; an error to ErrorManager, a give-up to GiveupManager, [Stepper.GoTo] to what the hook
+// chose, and else straight on. What happened is in the results, to which those count that were
+// there before: see [Results.ResetAllResults]. Once CRFinalizer is entered, what happened before
+// does not count for the outcome: neither a give-up nor a delay of CRChecker keeps a row from
+// being finalized.
 func (s *Stepper[Obj]) Run() {
 	s.path, s.at = s.path[:0], 0
 	for {
@@ -39,6 +43,10 @@ func (s *Stepper[Obj]) Run() {
 
 func (s *Stepper[Obj]) enter() {
 	state := s.GetState()
+	if state == CRFinalizer {
+		s.disregard()
+		running.Deletion(s.Context())
+	}
 	switch {
 	case state.hooked():
 		s.hook.EnterInState(s)
@@ -66,12 +74,13 @@ func (s *Stepper[Obj]) next() int32 {
 	n := &s.graph.nodes[s.at]
 	giveup, err := s.ConsolidatedError()
 	switch {
+	// What cannot be made can be removed all the same.
+	case n.finish != none && s.finalizing() && (giveup || err == nil):
+		return n.finish
 	case err != nil && n.failed != none:
 		return n.failed
 	case giveup && n.givenUp != none:
 		return n.givenUp
-	case n.finish != none && s.finalizing():
-		return n.finish
 	case s.chosen != none:
 		return s.chosen
 	}

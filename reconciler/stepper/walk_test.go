@@ -155,7 +155,8 @@ level=INFO msg="path of states" path="CRChecker > ErrorManager > GiveupManager >
 `, out.String())
 }
 
-// An error and a give-up have their way from any state that the hook is called in.
+// An error and a give-up have their way from any state that the hook is called in, but finalizing
+// comes before a give-up.
 func TestErrorsAndGiveupsLeadAwayFromAnyState(t *testing.T) {
 	ways := map[string][]stepper.State{
 		"update": {stepper.CRChecker, stepper.ObjectsGetter, stepper.Mutator, stepper.Updater, stepper.SuccessManager},
@@ -175,6 +176,9 @@ func TestErrorsAndGiveupsLeadAwayFromAnyState(t *testing.T) {
 			boom := errors.New("boom")
 			require.Equal(t, before+"ErrorManager > End",
 				path(func(e *stepper.Stepper[*row]) { e.AddOp("", "", boom, 0) }))
+			if name == "delete" && at == stepper.CRChecker {
+				continue
+			}
 			require.Equal(t, before+"GiveupManager > End",
 				path(func(e *stepper.Stepper[*row]) { e.AddGiveupError("", "", nil) }))
 			require.Equal(t, before+"ErrorManager > GiveupManager > End",

@@ -34,7 +34,8 @@ func TestFaultsDoNotKeepTheTargetFromTheTable(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %d worker(s), seed %d", name, workers, seed), func(t *testing.T) {
 					f := &faulty{rng: rand.New(rand.NewPCG(seed, 1)), holds: map[uint64]int{}, running: map[uint64]bool{}, faults: true}
 					inBubble(t, engine(f), func(e *env) { converge(e, f, rand.New(rand.NewPCG(seed, 0))) },
-						reconciler.WithConcurrency(workers), reconciler.WithRetry(10*time.Millisecond, 100*time.Millisecond))
+						reconciler.WithConcurrency(workers), reconciler.WithRetry(10*time.Millisecond, 100*time.Millisecond),
+						reconciler.WithMaxRetries(2), reconciler.WithBreaker(reconciler.Breaker{Failures: 5}))
 				})
 			}
 		}
@@ -57,23 +58,20 @@ func converge(e *env, f *faulty, rng *rand.Rand) {
 	}
 	e.pass(time.Second)
 	f.heal()
-	// What was given up waits for a change: of a row by writing it, of a deletion by a row that
-	// is deleted again.
+	// What was given up waits for a change. Deletions are never given up.
 	want := map[uint64]int{}
-	for id := range uint64(rows) {
-		e.put(pending(1+id, 1000))
-		want[1+id] = 1000
+	var rest []*row
+	for r := range e.table.All(e.db.ReadTxn()) {
+		rest = append(rest, pending(r.ID, 1000))
+		want[r.ID] = 1000
 	}
-	e.pass(time.Minute)
-	for id := range uint64(rows / 2) {
-		e.remove(1 + id)
-		delete(want, 1+id)
-	}
+	e.put(rest...)
 	e.pass(time.Minute)
 	require.Equal(e, want, f.state())
 	for r := range e.table.All(e.db.ReadTxn()) {
 		require.Equal(e, reconciler.StatusKindDone, r.Status.Kind, "row %d: %s", r.ID, r.Status)
 	}
+	e.applied(true)
 	require.False(e, f.overlap, "two reconciliations of a row at once")
 	require.NotZero(e, f.count, "there were faults")
 }
@@ -105,6 +103,8 @@ func (f *faulty) state() map[uint64]int {
 func (f *faulty) EnterInState(e *stepper.Stepper[*row]) {
 	f.misbehave(&e.Call)
 	switch e.GetState() {
+	case stepper.CRChecker:
+		f.refuse(&e.Call)
 	case stepper.Updater, stepper.CRFinalizer:
 		f.apply(&e.Call)
 	}
@@ -112,8 +112,18 @@ func (f *faulty) EnterInState(e *stepper.Stepper[*row]) {
 
 func (f *faulty) freely(e *stepper.FreeStyle[*row]) {
 	f.misbehave(&e.Call)
+	if !e.Deleted() {
+		f.refuse(&e.Call)
+	}
 	if e.ErrorsCount() == 0 {
 		f.apply(&e.Call)
+	}
+}
+
+// refuse gives up what nobody can make, whether it is to be made or removed.
+func (f *faulty) refuse(c *stepper.Call[*row]) {
+	if c.Object().Value%10 == 7 {
+		c.AddGiveupError("", "refused", errors.New("no such size"))
 	}
 }
 

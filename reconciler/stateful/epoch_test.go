@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stateful_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/object"
+	"github.com/statekeel/statekeel/reconciler/stateful"
+)
+
+func TestADeletedRowsCloneIsAppliedAgain(t *testing.T) {
+	for _, workers := range []int{1, 8} {
+		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
+			s := newServer()
+			inBubble(t, s, func(e *env) {
+				e.change("web", "a", "b")
+				row := e.get("web")
+				for range 3 {
+					e.remove("web")
+					require.Empty(e, s.has("web"))
+					e.edit("web", func(z *zone) { *z = *row.Clone() })
+					e.expect("web", "Done")
+					require.Equal(e, []string{"a", "b"}, s.has("web"))
+				}
+				e.edit("web", func(z *zone) { *z = *row.Clone() })
+				require.Equal(e, []string{"a", "b"}, s.has("web"), "a clone of a row that is there")
+			}, reconciler.WithConcurrency(workers))
+		})
+	}
+}
+
+func TestADeletedRowsCloneOfAFormerProcessIsAppliedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEnv(t), newServer()
+		loop, err := newLoop(e, s)
+		require.NoError(e, err)
+		stop := e.run(loop)
+		e.change("web", "a")
+		e.change("mail", "a")
+		web, mail := e.get("web"), e.get("mail")
+		stop()
+
+		loop, err = newLoop(e, s)
+		require.NoError(e, err)
+		e.run(loop)
+		s.take()
+		e.change("mail", "a")
+		require.Empty(e, s.take(), "the annotation is believed")
+		e.remove("web") // which this process did not apply
+		e.remove("mail")
+		s.take()
+		e.edit("web", func(z *zone) { *z = *web.Clone() })
+		e.edit("mail", func(z *zone) { *z = *mail.Clone() })
+		require.Equal(e, []string{"a"}, s.has("web"))
+		require.Equal(e, []string{"a"}, s.has("mail"))
+	})
+}
+
+// A row that is copied to another name is another one: what the annotation says belongs to the
+// first.
+func TestACopyUnderAnotherNameLeavesTheFirstAlone(t *testing.T) {
+	sitesInBubble(t, func(e *env, s *sites) {
+		move(e, "old", "a")
+		row := e.get("web")
+		e.edit("copy", func(z *zone) { *z = *row.Clone(); z.Name, z.Domain = "copy", "new" })
+		require.Equal(e, []string{"a"}, s.has("old"), "it belongs to web")
+		require.Equal(e, []string{"a"}, s.has("new"))
+		e.remove("copy")
+		require.Equal(e, []string{"a"}, s.has("old"))
+		require.Empty(e, s.has("new"))
+	})
+}
+
+// What is remembered of what was deleted does not grow.
+func TestAnUpdateOfAnOldEpochRenewsIt(t *testing.T) {
+	before, after := stateful.BaseStatefulReconciler[*zone, []string, string]{}, stateful.BaseStatefulReconciler[*zone, []string, string]{}
+	s, z := newServer(), named("web", "a")
+	require.NoError(t, before.Reconcile(t.Context(), z, s))
+	epoch := z.Annotations[annotation+".epoch"]
+	require.NotEmpty(t, epoch)
+	require.NoError(t, before.Reconcile(t.Context(), z, s))
+	require.Equal(t, epoch, z.Annotations[annotation+".epoch"])
+	require.NoError(t, after.Reconcile(t.Context(), z, s))
+	require.NotEqual(t, epoch, z.Annotations[annotation+".epoch"])
+	require.Equal(t, []changes{adds("a")}, s.take())
+}
+
+// A sweep that removed what it was told of does not keep a row of that name from being applied.
+func TestARowOfANameThatWasSweptIsApplied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEnv(t), newServer()
+		s.set("old", "a", true)
+		cfg := e.config(s)
+		cfg.Sweeper = sweeping{s}
+		e.start(cfg)
+		pass(time.Minute)
+		require.Empty(t, s.has("old"))
+		e.edit("old", func(z *zone) {
+			z.Meta, z.Records = object.Meta{Name: "old"}, []string{"a", "b"}
+			z.SetAnnotation(annotation, `["a","b"]`)
+		})
+		require.Equal(t, []string{"a", "b"}, s.has("old"))
+	})
+}

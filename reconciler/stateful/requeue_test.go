@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stateful_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/stateful"
+)
+
+// polled is looked at every minute, and wants what is not in its row.
+type polled struct {
+	*server
+	wants atomic.Pointer[[]string]
+}
+
+func (p *polled) ExtractCurrentState(*zone) ([]string, error) { return *p.wants.Load(), nil }
+func (p *polled) RequeueAfter(*zone) time.Duration            { return time.Minute }
+
+func newPolled() *polled {
+	p := &polled{server: newServer()}
+	p.want("a")
+	return p
+}
+
+func (p *polled) want(records ...string) { p.wants.Store(&records) }
+
+// What is wanted changes once, between two looks: it is applied once, and the annotation says it.
+func TestWhatARequeueAppliedIsNotAppliedAgain(t *testing.T) {
+	for _, workers := range []int{1, 8} {
+		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
+			p := newPolled()
+			inBubble(t, p, func(e *env) {
+				e.change("web")
+				p.take()
+				p.want("b")
+				pass(10 * time.Minute)
+				require.Equal(e, []changes{{ItemsToAdd: []string{"b"}, ItemsToRemove: []string{"a"}}}, p.take())
+				e.annotated("web", `["b"]`)
+			}, reconciler.WithConcurrency(workers))
+		})
+	}
+}
+
+func TestARequeueThatAppliesNothingWritesNothing(t *testing.T) {
+	p := newPolled()
+	inBubble(t, p, func(e *env) {
+		e.change("web")
+		_, before, _ := e.table.Get(e.db.ReadTxn(), byName.Query("web"))
+		pass(10 * time.Minute)
+		_, after, _ := e.table.Get(e.db.ReadTxn(), byName.Query("web"))
+		require.Equal(e, before, after)
+	})
+}
+
+// counting notes on the row how often it was applied.
+type counting struct{ *polled }
+
+func (c counting) ApplyOperations(ctx context.Context, z *zone, ops changes) error {
+	z.Domain += "+"
+	return c.polled.ApplyOperations(ctx, z, ops)
+}
+
+func TestWhatApplyingSetsOnTheRowIsWrittenWithAnyOutcome(t *testing.T) {
+	c := counting{newPolled()}
+	inBubble(t, c, func(e *env) {
+		e.change("web")
+		require.Equal(e, "+", e.get("web").Domain)
+		c.want("b")
+		pass(time.Minute)
+		require.Equal(e, "++", e.get("web").Domain, "at a requeue")
+		c.before(func(string, string) error { return reconciler.RetryAfter(errors.New("busy"), 10*time.Second) })
+		c.want("c")
+		pass(90 * time.Second) // three failures that say the same
+		require.Equal(e, "Error: busy", e.get("web").Status.Kind.String()+": "+e.get("web").Status.GetError())
+		require.Equal(e, "++++++", e.get("web").Domain, "at failures")
+	})
+}
+
+// The adapter says what it has set also where the configuration is a program's own.
+func TestOperationsOfAnotherConfigWriteTheAnnotationAtARequeue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, p := newEnv(t), newPolled()
+		ops, err := stateful.NewOperations(nil, impl(p))
+		require.NoError(t, err)
+		cfg := e.config(nil).Config
+		cfg.Operations = ops
+		loop, err := reconciler.New(cfg)
+		require.NoError(t, err)
+		e.run(loop)
+		e.change("web")
+		p.want("b")
+		pass(time.Minute)
+		e.annotated("web", `["b"]`)
+	})
+}
+
+// A Requeue from a removal says that it goes on: the row is owed, and remembered, until it is over.
+func TestARemovalThatGoesOnIsOwed(t *testing.T) {
+	for _, workers := range []int{1, 8} {
+		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
+			s := newServer()
+			inBubble(t, s, func(e *env) {
+				e.change("web", "a", "b")
+				row := e.get("web")
+				looks := 0
+				s.before(func(_, record string) error {
+					if looks++; record == "b" && looks < 6 {
+						return reconciler.Requeue(20 * time.Second)
+					}
+					return nil
+				})
+				e.remove("web")
+				revision := e.table.Revision(e.db.ReadTxn())
+				pass(30 * time.Second)
+				ctx, cancel := context.WithTimeout(e.Context(), time.Nanosecond)
+				defer cancel()
+				_, err := e.loop.Wait(ctx, revision, reconciler.Applied)
+				require.Error(e, err)
+				require.Equal(e, []string{"b"}, s.has("web"))
+
+				// It comes back in the middle of that.
+				e.edit("web", func(z *zone) { *z = *row.Clone() })
+				pass(time.Minute)
+				require.Equal(e, []string{"a", "b"}, s.has("web"))
+				e.remove("web")
+				pass(time.Minute)
+				require.Empty(e, s.has("web"))
+			}, reconciler.WithConcurrency(workers), reconciler.WithMaxRetries(1))
+		})
+	}
+}

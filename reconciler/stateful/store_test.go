@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stateful_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/object"
+	"github.com/statekeel/statekeel/reconciler/stateful"
+)
+
+// storing keeps its states in a map, which outlives tables.
+type storing struct {
+	*server
+	states        map[string]string
+	loads, stores int
+	fail          error
+	// flaky: each tenth call fails.
+	flaky bool
+}
+
+func newStoring() *storing { return &storing{server: newServer(), states: map[string]string{}} }
+
+func (s *storing) LoadState(_ context.Context, z *zone) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loads++
+	return s.states[z.Name], s.fault()
+}
+
+func (s *storing) StoreState(_ context.Context, z *zone, text string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stores++
+	if err := s.fault(); err != nil {
+		return err
+	}
+	if s.states[z.Name] = text; text == "" {
+		delete(s.states, z.Name)
+	}
+	return nil
+}
+
+func (s *storing) fault() error {
+	if s.flaky && (s.loads+s.stores)%10 == 0 {
+		return errors.New("the store is busy")
+	}
+	return s.fail
+}
+
+func (s *storing) failWith(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = err
+}
+
+var _ stateful.StateStore[*zone] = (*storing)(nil)
+
+// lives runs tests one after the other, each with a table and a loop of its own, and one target.
+func lives(t *testing.T, s *storing, tests ...func(e *env)) {
+	for _, workers := range []int{1, 8} {
+		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
+			*s = *newStoring()
+			for _, test := range tests {
+				inBubble(t, s, test, reconciler.WithConcurrency(workers))
+				s.take()
+			}
+		})
+	}
+}
+
+func TestWhatIsStoredOutlivesTheTable(t *testing.T) {
+	s := &storing{}
+	lives(t, s, func(e *env) {
+		e.change("web", "a", "b")
+		e.change("mail", "a")
+		e.change("gone", "a")
+		e.remove("gone")
+		e.change("none", "a")
+		require.Equal(e, map[string]string{"web": `["a","b"]`, "mail": `["a"]`, "none": `["a"]`}, s.states)
+		require.Equal(e, 5, s.stores)
+	}, func(e *env) {
+		e.change("web", "b")
+		require.Equal(e, []changes{removes("a")}, s.take())
+		e.change("mail", "a")
+		require.Empty(e, s.take(), "the target has it")
+		e.annotated("mail", `["a"]`)
+		e.change("gone", "a")
+		require.Equal(e, []changes{adds("a")}, s.take())
+
+		loads := s.loads
+		e.change("web", "c")
+		e.change("web", "c", "d")
+		require.Equal(e, loads, s.loads, "what is remembered is not asked for")
+	}, func(e *env) {
+		// Deleted before it was ever reconciled here.
+		wtxn := e.db.WriteTxn(e.table)
+		z := named("none")
+		z.Status = reconciler.StatusPending()
+		_, _, err := e.table.Insert(wtxn, z)
+		require.NoError(e, err)
+		_, _, err = e.table.Delete(wtxn, z)
+		require.NoError(e, err)
+		wtxn.Commit()
+		synctest.Wait()
+		require.Empty(e, s.has("none"))
+		require.NotContains(e, s.states, "none")
+	})
+}
+
+func TestARowsAnnotationAndTheStoreAreBothHeeded(t *testing.T) {
+	s := &storing{}
+	lives(t, s, func(e *env) { e.change("web", "a", "b") }, func(e *env) {
+		e.edit("web", func(z *zone) {
+			z.Meta, z.Records = object.Meta{Name: "web"}, []string{"b", "c", "d"}
+			z.SetAnnotation(annotation, `["b","c"]`)
+		})
+		e.expect("web", "Done")
+		require.Equal(e, []string{"b", "c", "d"}, s.has("web"))
+		require.Equal(e, `["b","c","d"]`, s.states["web"])
+	})
+}
+
+func TestAStoreThatFailsFailsTheAttempt(t *testing.T) {
+	s := newStoring()
+	inBubble(t, s, func(e *env) {
+		s.failWith(errors.New("disk full"))
+		e.change("web", "a")
+		e.expect("web", "Error: load the state: disk full")
+		require.Empty(e, s.take())
+		s.failWith(nil)
+		pass(time.Second)
+		e.expect("web", "Done")
+
+		s.failWith(errors.New("disk full"))
+		e.change("web", "b")
+		e.expect("web", "Error: store the state: disk full")
+		e.annotated("web", `["a"]`)
+		s.failWith(nil)
+		pass(2 * time.Second)
+		e.expect("web", "Done")
+		require.Equal(e, map[string]string{"web": `["b"]`}, s.states)
+
+		s.failWith(errors.New("disk full"))
+		e.remove("web")
+		s.failWith(nil)
+		pass(time.Minute)
+		require.Empty(e, s.states)
+		require.Empty(e, s.has("web"))
+	})
+}
+
+func TestAStoredStateThatCannotBeReadIsAFirstReconciliation(t *testing.T) {
+	s := newStoring()
+	s.states["web"] = "{"
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a")
+		e.expect("web", "Done")
+		require.Contains(e, e.lastNote("web"), "a first reconciliation: stored annotation")
+		require.Equal(e, `["a"]`, s.states["web"])
+	})
+}
+
+// A store takes part in the promise that a clone of a deleted row is applied again.
+func TestADeletedRowsCloneIsAppliedAgainWithAStore(t *testing.T) {
+	s := &storing{}
+	var row *zone
+	lives(t, s, func(e *env) {
+		e.change("web", "a")
+		row = e.get("web")
+		e.remove("web")
+	}, func(e *env) {
+		e.edit("web", func(z *zone) { *z = *row.Clone() })
+		e.expect("web", "Done")
+		require.Equal(e, []string{"a"}, s.has("web"))
+	})
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stepper_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/stepper"
+)
+
+// withWorkers runs a test with 1 and with 8 workers.
+func withWorkers(t *testing.T, engine func() stepper.Engine[*row], test func(e *env), opts ...reconciler.Option) {
+	for _, workers := range []int{1, 8} {
+		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
+			inBubble(t, engine(), test, append(opts, reconciler.WithConcurrency(workers))...)
+		})
+	}
+}
+
+// applied requires that nothing is owed, or something.
+func (e *env) applied(want bool) {
+	e.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Nanosecond)
+	defer cancel()
+	owed, err := e.loop.Wait(ctx, e.table.Revision(e.db.ReadTxn()), reconciler.Applied)
+	if want {
+		require.NoError(e, err)
+		require.NoError(e, owed.Err())
+	} else {
+		require.True(e, err != nil || owed.Err() != nil, "applied, although it is owed")
+	}
+}
+
+// A volume is made, changed to a size that is refused, and deleted: its disk is removed.
+func TestFinalizingWinsOverAGiveupOfTheChecker(t *testing.T) {
+	refusals := map[string]func(e *stepper.Stepper[*row]){
+		"alarming": func(e *stepper.Stepper[*row]) { e.AddGiveupError("disk", "check", errors.New("too large")) },
+		"harmless": func(e *stepper.Stepper[*row]) { e.AddGiveupError("disk", "check", nil) },
+		"beside an error": func(e *stepper.Stepper[*row]) {
+			e.AddOp("disk", "check", errors.New("odd"), 0)
+			e.AddGiveupError("disk", "check", errors.New("too large"))
+		},
+	}
+	for name, refuse := range refusals {
+		t.Run(name, func(t *testing.T) {
+			var disk atomic.Bool
+			hook := stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
+				switch e.GetState() {
+				case stepper.CRChecker:
+					if e.Object().Value > 1000 {
+						refuse(e)
+					}
+				case stepper.Updater:
+					disk.Store(true)
+				case stepper.CRFinalizer:
+					require.Zero(t, e.ErrorsCount(), "what the checker says does not count")
+					disk.Store(false)
+				}
+			})
+			withWorkers(t, func() stepper.Engine[*row] { return stepper.NewStepper(hook) }, func(e *env) {
+				e.put(pending(1, 10))
+				synctest.Wait()
+				e.put(pending(1, 5000))
+				e.pass(time.Minute)
+				require.True(e, disk.Load())
+				e.remove(1)
+				e.pass(time.Hour)
+				require.False(e, disk.Load(), "the disk leaks: %v", e.events(1))
+				require.Equal(e, "delete done: CRChecker > CRFinalizer > End", e.events(1)[len(e.events(1))-1])
+				e.applied(true)
+			}, reconciler.WithMaxRetries(3))
+		})
+	}
+}
+
+// A hook that asks to be run again in CRChecker, as one that polls does, means rows that are
+// there.
+func TestADelayOfTheCheckerDoesNotKeepADeletionGoing(t *testing.T) {
+	hook := in(stepper.CRChecker, func(e *stepper.Stepper[*row]) { e.AddOp("disk", "looked up", nil, time.Minute) })
+	withWorkers(t, func() stepper.Engine[*row] { return stepper.NewStepper(hook) }, func(e *env) {
+		e.put(pending(1, 1))
+		synctest.Wait()
+		e.remove(1)
+		e.pass(time.Second)
+		e.applied(true)
+		require.Equal(e, "delete done: CRChecker > CRFinalizer > End", e.events(1)[1])
+	})
+}
+
+// A delay in CRFinalizer says that the deletion goes on: the row is owed until there is none.
+func TestADelayOfTheFinalizerIsStillDeleting(t *testing.T) {
+	var looks atomic.Int32
+	hook := in(stepper.CRFinalizer, func(e *stepper.Stepper[*row]) {
+		if looks.Add(1) < 4 {
+			e.AddOp("disk", "being removed", nil, 20*time.Second)
+		}
+	})
+	withWorkers(t, func() stepper.Engine[*row] { looks.Store(0); return stepper.NewStepper(hook) }, func(e *env) {
+		e.put(pending(1, 1))
+		synctest.Wait()
+		e.remove(1)
+		e.pass(59 * time.Second)
+		e.applied(false)
+		require.EqualValues(e, 3, looks.Load())
+		e.pass(time.Second)
+		e.applied(true)
+	}, reconciler.WithMaxRetries(1))
+}
+
+// A hook that finalizes a row which is there removes it from the target: neither failures nor
+// give-ups end that.
+func TestFinalizingARowThatIsThereIsNeverGivenUp(t *testing.T) {
+	failures := map[string]func(e *stepper.Stepper[*row]){
+		"failure": func(e *stepper.Stepper[*row]) { e.AddOp("disk", "removed", errors.New("busy"), 0) },
+		"give-up": func(e *stepper.Stepper[*row]) { e.AddGiveupError("disk", "removed", errors.New("busy")) },
+		"terminal": func(e *stepper.Stepper[*row]) {
+			e.AddOp("disk", "removed", reconciler.TerminalError(errors.New("busy")), 0)
+		},
+	}
+	for name, fail := range failures {
+		t.Run(name, func(t *testing.T) {
+			var calls atomic.Int32
+			hook := stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
+				switch e.GetState() {
+				case stepper.CRChecker:
+					e.AddOpSuccess("", stepper.OperationCRIsFinalizing)
+				case stepper.CRFinalizer:
+					if calls.Add(1) < 10 {
+						fail(e)
+					}
+				}
+			})
+			withWorkers(t, func() stepper.Engine[*row] { calls.Store(0); return stepper.NewStepper(hook) }, func(e *env) {
+				e.put(pending(1, 1))
+				e.pass(time.Hour)
+				require.EqualValues(e, 10, calls.Load())
+				e.applied(true)
+			}, reconciler.WithMaxRetries(2))
+		})
+	}
+}

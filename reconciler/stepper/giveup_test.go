@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package stepper_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/stepper"
+)
+
+// What is given up for an alarming reason waits for a change.
+func TestAlarmingGiveupWaitsForAChange(t *testing.T) {
+	inBubble(t, refusing(errors.New("no such disk")), func(e *env) {
+		e.put(pending(1, 1))
+		e.pass(time.Hour)
+		require.Equal(e, []string{"update terminal: CRChecker > ErrorManager > GiveupManager > End"}, e.events(1))
+		_, text := e.status(1)
+		require.Equal(e, "given up: no such disk", text)
+		require.Equal(e, 1, e.snapshot().Failing)
+		e.put(pending(1, 2))
+		synctest.Wait()
+		kind, _ := e.status(1)
+		require.Equal(e, reconciler.StatusKindDone, kind)
+	})
+}
+
+// A give-up that nothing is wrong with is no failure: it waits for a change, or the next recheck.
+func TestHarmlessGiveupIsNoFailure(t *testing.T) {
+	withWorkers(t, func() stepper.Engine[*row] { return refusing(nil) }, func(e *env) {
+		e.put(pending(1, 1))
+		e.pass(time.Second)
+		kind, text := e.status(1)
+		require.Equal(e, reconciler.StatusKindBlocked, kind)
+		require.Equal(e, "given up: checked disk", text)
+		require.Zero(e, e.snapshot().Failing)
+		require.Equal(e, []string{"update blocked: CRChecker > GiveupManager > End"}, e.events(1))
+		e.pass(time.Hour)
+		require.Len(e, e.events(1), 2, "rechecked after an hour")
+		e.put(pending(1, 2))
+		synctest.Wait()
+		kind, _ = e.status(1)
+		require.Equal(e, reconciler.StatusKindDone, kind)
+	}, reconciler.WithBlockedRecheck(time.Hour))
+}
+
+// refusing is an engine that gives rows of the value 1 up.
+func refusing(reason error) stepper.Engine[*row] {
+	return stepper.NewStepper(in(stepper.CRChecker, func(e *stepper.Stepper[*row]) {
+		if e.Object().Value == 1 {
+			e.AddGiveupError("disk", "checked", reason)
+		}
+	}))
+}
+
+// endless wraps itself.
+type endless struct{ looks *int }
+
+func (endless) Error() string { return "endless" }
+func (e endless) Unwrap() error {
+	if *e.looks++; *e.looks > 100_000 {
+		panic("the search does not end")
+	}
+	return e
+}
+
+// level wraps one error twice, so that there are two ways for each level below.
+type level struct {
+	inner error
+	looks *int
+}
+
+func (level) Error() string { return "level" }
+func (l level) Unwrap() []error {
+	if *l.looks++; *l.looks > 100_000 {
+		panic("the search does not end")
+	}
+	return []error{l.inner, l.inner}
+}
+
+func TestTheSearchForAGiveupIsBounded(t *testing.T) {
+	looks := 0
+	levels := errors.New("plain")
+	for range 1000 {
+		levels = level{levels, &looks}
+	}
+	for name, err := range map[string]error{"wraps itself": endless{&looks}, "1,000 levels": levels} {
+		t.Run(name, func(t *testing.T) {
+			looks = 0
+			var r stepper.Results
+			require.Equal(t, err, r.AddOp("disk", "created", err, time.Second))
+			giveup, first := r.ConsolidatedError()
+			require.False(t, giveup)
+			require.Equal(t, err, first)
+			require.Error(t, r.Outcome())
+		})
+	}
+}
