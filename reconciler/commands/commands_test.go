@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -250,50 +249,6 @@ func TestNamesAndKeysAreCompleted(t *testing.T) {
 	}
 }
 
-func TestActionsReachTheReconciler(t *testing.T) {
-	r := routes()
-	r.sweeps, r.snapshot.Initialized = true, true
-	s := newShell(t, r)
-	for _, c := range []struct{ line, asked, prints string }{
-		{"reconciler/pause agent", "pause", "agent is paused, until reconciler/resume\n"},
-		{"reconciler/pause agent 7", `pause "7"`, "agent 7 is paused, until reconciler/resume\n"},
-		{"reconciler/resume routes", "resume", "agent is resumed\n"},
-		{"reconciler/resume agent 7", `resume "7"`, "agent 7 is resumed\n"},
-		{"reconciler/prune agent", "prune", "agent was asked to prune\n"},
-		{"reconciler/approve agent", "approve", "agent: the next sweep may delete beyond its budget\n"},
-		{"reconciler/refresh agent", "refresh []", "agent: all that are Done will be refreshed\n"},
-		{"reconciler/refresh agent 7", `refresh ["7"]`, "agent 7 is not Done, there is nothing to refresh\n"},
-		{"reconciler/retry agent 7", `retry ["7"]`, "agent 7: nothing waits that could be tried now\n"},
-	} {
-		s.prints(c.prints, c.line)
-		require.Equal(t, []string{c.asked}, r.take())
-	}
-	r.count = 2
-	s.prints("agent: 2 object(s) will be tried now\n", "reconciler/retry agent")
-	s.prints("agent 7 will be refreshed\n", "reconciler/refresh agent 7")
-	r.err = errors.New("no such key")
-	for _, action := range []string{"pause", "resume", "retry", "refresh"} {
-		s.fails("no such key", "reconciler/"+action+" agent 7")
-	}
-}
-
-func TestApprovalWithoutASweeperIsAnError(t *testing.T) {
-	s := newShell(t, routes())
-	s.fails("agent has no Sweeper: there is no sweep to approve", "reconciler/approve agent")
-	s.fails(`unexpected argument "7": usage: reconciler/approve NAME`, "reconciler/approve agent 7")
-}
-
-func TestPruneSaysWhatItWaitsFor(t *testing.T) {
-	r := routes()
-	s := newShell(t, r)
-	s.prints("agent will prune once its table is initialised\n", "reconciler/prune agent")
-	r.snapshot.Waiting = []string{"kubernetes", "the\nfile"}
-	s.prints("agent will prune once its table is initialised, which waits for kubernetes, \"the\\nfile\"\n", "reconciler/prune agent")
-	s.prints("{\n  \"reconciler\": \"agent\",\n  \"action\": \"prune\",\n  \"waiting_for_initializers\": [\n    \"kubernetes\",\n    \"the\\nfile\"\n  ]\n}\n",
-		"reconciler/prune agent --format=json")
-	require.Equal(t, []string{"prune", "prune", "prune"}, r.take())
-}
-
 func TestQueriesAreHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := routes()
@@ -322,90 +277,4 @@ func TestPageOfObjectsSaysHowToGoOn(t *testing.T) {
 		"reconciler/objects agent --status=Error --limit=1")
 	r.page.Error = "too busy"
 	s.fails("too busy", "reconciler/objects agent")
-}
-
-func TestJournalTellsWhatFailedFirst(t *testing.T) {
-	r := routes()
-	for i, what := range []string{"a done", "b failed", "c blocked", "b failed", "d terminal", "b done", "c failed", "e requeue", "a failed"} {
-		key, result, _ := strings.Cut(what, " ")
-		r.events = append(r.events, reconciler.Event{Key: key, Result: result, Round: uint64(i)})
-	}
-	s := newShell(t, r)
-	for line, want := range map[string]string{"": "b1 d4 c6 a8", " --limit=2": "b1 d4", " --limit=9": "b1 d4 c6 a8"} {
-		out, err := s.run("reconciler/journal agent --first-failures --format=json" + line)
-		require.NoError(t, err)
-		var journals []struct{ Events []reconciler.Event }
-		require.NoError(t, json.Unmarshal([]byte(out), &journals))
-		var got []string
-		for _, e := range journals[0].Events {
-			got = append(got, fmt.Sprint(e.Key, e.Round))
-		}
-		require.Equal(t, want, strings.Join(got, " "), line)
-	}
-	_, err := s.run("reconciler/journal agent --first-failures --since=5m --key=a --limit=1")
-	require.NoError(t, err)
-	require.Regexp(t, "^events {Key:a Since:20.* Limit:0}$", r.take()[3])
-	s.fails("--rounds and --first-failures are both set", "reconciler/journal agent --rounds --first-failures")
-}
-
-func TestRoundsAreListedWithoutTheirOperations(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := routes()
-		for i := range 3 {
-			r.rounds = append(r.rounds, reconciler.Round{Sequence: uint64(i + 1), Started: time.Now(), Reason: reconciler.ReasonChange})
-			time.Sleep(time.Minute)
-		}
-		r.rounds[2].Prune = &reconciler.PruneRecord{Error: "no\nmemory"}
-		r.rounds[1].Prune = &reconciler.PruneRecord{Listed: 9, Swept: 2, Took: time.Second}
-		s := newShell(t, r)
-		for line, want := range map[string]int{"": 3, " --limit=2": 2, " --since=90s": 1, " --since=2m": 2} {
-			out, err := s.run("reconciler/journal agent --rounds" + line)
-			require.NoError(t, err)
-			require.Equal(t, want+1, strings.Count(out, "\n"), "%s: %s", line, out)
-			require.Contains(t, out, `failed: no\nmemory`)
-		}
-		out, _ := s.run("reconciler/journal agent --rounds")
-		require.Contains(t, out, "swept 2 of 9 in 1 s")
-	})
-}
-
-func TestWaitSaysWhatIsOwed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := routes()
-		s := newShell(t, r)
-		s.prints("agent is applied\n", "reconciler/wait agent")
-		r.owed = reconciler.Owed{Keys: []reconciler.Unreconciled{{Key: []byte("7"), State: "retry", Attempts: 2, Err: errors.New("refused\x1b")}}, More: 4}
-		s.prints("agent 7 is attempted\n\"7\" is retry after 2 attempt(s): refused\\x1b\nand 4 more\n", "reconciler/wait agent 7 --attempted")
-		require.Equal(t, []string{`wait "" applied`, `wait "7" attempted`}, r.take())
-	})
-}
-
-// The error must not be that of a context: a script that expects the failure would take it
-// for its own end.
-func TestWaitThatIsOverdueCanBeExpected(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := routes()
-		r.err = errors.New("waiting for all")
-		s := newShell(t, r)
-		began := time.Now()
-		s.fails("not within 3 s: waiting for all: context deadline exceeded", "reconciler/wait agent --timeout=3s")
-		require.Equal(t, 3*time.Second, time.Since(began))
-		_, err := s.run("! reconciler/wait agent --timeout=3s")
-		require.NoError(t, err)
-	})
-}
-
-func TestWaitInTheBackground(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := routes()
-		r.err = errors.New("waiting for all")
-		s := newShell(t, r)
-		began := time.Now()
-		_, err := s.run("! reconciler/wait agent --timeout=3s &")
-		require.NoError(t, err)
-		require.Equal(t, time.Duration(0), time.Since(began))
-		_, err = s.run("wait")
-		require.NoError(t, err)
-		require.Equal(t, 3*time.Second, time.Since(began))
-	})
 }

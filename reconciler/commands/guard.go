@@ -25,13 +25,18 @@ var (
 // success.
 const maxError = 2048
 
-// shellError is an error whose text neither looks like a mark of the shell nor hides one.
+// shellError is an error whose text neither looks like a mark of the shell nor hides one, and
+// whose lines are printable.
 type shellError struct{ err error }
 
 func (e shellError) Unwrap() error { return e.err }
 
 func (e shellError) Error() string {
-	s := guardText.Replace(e.err.Error())
+	lines := strings.Split(e.err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = text.Printable(line)
+	}
+	s := guardText.Replace(strings.Join(lines, "\n"))
 	if over := len(s) - maxError; over > 0 {
 		s = fmt.Sprintf("%s... (%d bytes more)", strings.ToValidUTF8(s[:maxError], ""), over)
 	}

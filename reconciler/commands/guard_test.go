@@ -123,3 +123,9 @@ func TestCompletedKeysOfMarksCanBeTyped(t *testing.T) {
 	s := newShell(t, r)
 	s.prints(`reconciler/explain agent "a<<end>\x3e"`+"\n"+`reconciler/explain agent "[stdout\x5d"`+"\n", "reconciler/explain --autocomplete='agent '")
 }
+
+func TestErrorsOfCommandsShowControlCharacters(t *testing.T) {
+	r := routes()
+	r.err = errors.New("no object \x1b[2J\u202e\nand more")
+	newShell(t, r).fails("no object \\x1b[2J\\u202e\nand more", "reconciler/retry agent 7")
+}
