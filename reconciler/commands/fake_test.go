@@ -24,6 +24,7 @@ type fake struct {
 	rounds      []reconciler.Round
 	owed        reconciler.Owed
 	count       int
+	sweeps      bool
 	err         error
 }
 
@@ -94,6 +95,11 @@ func (f *fake) Retry(_ context.Context, keys ...string) (int, error) {
 func (f *fake) Refresh(_ context.Context, keys ...string) (int, error) {
 	f.note("refresh %q", keys)
 	return f.count, f.err
+}
+
+func (f *fake) ApproveSweep() bool {
+	f.note("approve")
+	return f.sweeps
 }
 
 func (f *fake) Prune()  { f.note("prune") }

@@ -23,6 +23,7 @@ func (s *scripted) register(args []string) (string, error) {
 		reconciler.WithRefreshing(0, nil), reconciler.WithoutPruning(),
 	}
 	var class func(error) string
+	var sweeper reconciler.Sweeper[*route]
 	for _, arg := range args {
 		if strings.HasPrefix(arg, "classes=") {
 			class = firstWord
@@ -32,9 +33,12 @@ func (s *scripted) register(args []string) (string, error) {
 			return "", err
 		}
 		options = append(options, option)
+		if strings.HasPrefix(arg, "sweep=") {
+			sweeper = s.target
+		}
 	}
 	_, err := reconciler.RegisterConfig(s.params, reconciler.Config[*route]{
-		Table: s.table, Operations: s.target, Options: options,
+		Table: s.table, Operations: s.target, Sweeper: sweeper, Options: options,
 		Clone: (*route).Clone, SetStatus: (*route).SetStatus, GetStatus: (*route).GetStatus,
 		ErrorClass: class,
 	})
@@ -58,6 +62,8 @@ func optionOf(arg string) (reconciler.Option, error) {
 		return reconciler.WithRetry(d, time.Minute), nil
 	case "prune":
 		return reconciler.WithPruning(d), nil
+	case "sweep":
+		return reconciler.WithSweepBudget(n, 0), nil
 	case "breaker":
 		return reconciler.WithBreaker(reconciler.Breaker{Failures: n, MinInterval: time.Second}), nil
 	case "classes":

@@ -40,6 +40,7 @@ type fake struct {
 	rounds      []reconciler.Round
 	samples     []reconciler.Sample
 	actError    error
+	noSweeper   bool
 
 	mu    sync.Mutex
 	acts  []string
@@ -119,6 +120,7 @@ func (f *fake) Events(q reconciler.EventQuery) []reconciler.Event {
 func (f *fake) Journal() []reconciler.Round   { return f.rounds }
 func (f *fake) Timeline() []reconciler.Sample { return f.samples }
 func (f *fake) Prune()                        { f.did("prune") }
+func (f *fake) ApproveSweep() bool            { f.did("approve"); return !f.noSweeper }
 func (f *fake) Pause()                        { f.did("pause") }
 func (f *fake) Resume()                       { f.did("resume") }
 func (f *fake) PauseKeys(keys ...string) (int, error) {
