@@ -21,8 +21,8 @@ func TestTheSearchForASyntaxErrorIsBounded(t *testing.T) {
 		"after lists of many lines": {"links:\n" + strings.Repeat("- [\n"+strings.Repeat("a,\n", 100)+"  ]\n", 300) + "a: b: c\n", 30602},
 		"after texts of two lines":  {"links:\n" + strings.Repeat("- \"a\n  b\"\n", 20000) + "a: b: c\n", 40002},
 		"in a text without an end":  {strings.Repeat("- a\n", 1000) + "- \"b\n" + strings.Repeat("- a\n", 3000), 1001},
-		"one that is too far back":  {"- \"b\n" + strings.Repeat("- a\n", MaxSize/4-2), MaxSize/4 - 3},
-		"brackets":                  {strings.Repeat("[\n", MaxSize/2), 1},
+		"one that is too far back":  {"- \"b\n" + strings.Repeat("- a\n", 60_000), 60_001 - nearBy},
+		"brackets":                  {strings.Repeat("[\n", 10_000), 1},
 	} {
 		data := []byte(test.text)
 		lines := &lineReader{data: data}
@@ -41,12 +41,12 @@ func TestTheSearchForASyntaxErrorIsBounded(t *testing.T) {
 // A problem takes a few bytes of a file, or none where an alias repeats it.
 func TestTheListOfProblemsIsBounded(t *testing.T) {
 	for name, text := range map[string]string{
-		"bad aliases":       "links: [&a {x: 1}" + strings.Repeat(",*a", 300_000) + "]",
-		"the same address":  "addresses: [&a {dev: br0, cidr: 10.0.0.1/24}" + strings.Repeat(",*a", 300_000) + "]",
-		"aliases of many":   "links: [&a {" + strings.Repeat("? x\n,", 50_000) + "}" + strings.Repeat(",*a", 200_000) + "]",
-		"an alias in a key": "links: [&a {&n " + strings.Repeat("x", 500_000) + ": 1}" + strings.Repeat(",*a", 100_000) + "]",
-		"a long text":       "links: [{name: &n " + strings.Repeat("x", 500_000) + ", kind: *n}" + strings.Repeat(",{name: *n}", 40_000) + "]",
-		"bad sysctls":       "sysctls: {" + strings.Repeat("? x\n,", 150_000) + "}",
+		"bad aliases":       "links: [&a {x: 1}" + strings.Repeat(",*a", 30_000) + "]",
+		"the same address":  "addresses: [&a {dev: br0, cidr: 10.0.0.1/24}" + strings.Repeat(",*a", 30_000) + "]",
+		"aliases of many":   "links: [&a {" + strings.Repeat("? x\n,", 10_000) + "}" + strings.Repeat(",*a", 20_000) + "]",
+		"an alias in a key": "links: [&a {&n " + strings.Repeat("x", 100_000) + ": 1}" + strings.Repeat(",*a", 10_000) + "]",
+		"a long text":       "links: [{name: &n " + strings.Repeat("x", 100_000) + ", kind: *n}" + strings.Repeat(",{name: *n}", 4_000) + "]",
+		"bad sysctls":       "sysctls: {" + strings.Repeat("? x\n,", 30_000) + "}",
 	} {
 		_, err := Parse("f", []byte(text))
 		var problems Problems
