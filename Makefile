@@ -10,7 +10,10 @@ MODULES     := . metrics/prometheus metrics/prometheus/rulestest example benchma
 STATICCHECK := $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 TEST        := $(GO) test -race -count=1
 # Every fuzz target, as folder:name, and for how long each one runs.
-FUZZ        := reconciler/debug:FuzzPageQueries
+FUZZ        := reconciler/debug:FuzzPageQueries \
+               status:FuzzJSONIsAnErrorOrReadsBack \
+               status:FuzzYAMLIsAnErrorOrReadsBack \
+               example/netagent/config:FuzzParseSaysWhereEachProblemIs
 FUZZTIME    ?= 10s
 
 .PHONY: help

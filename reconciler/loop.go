@@ -133,7 +133,6 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.pool = newPool(l.now, l.newWorker)
 	l.fromString = keyReader(l.indexer)
 	l.rand = rand.New(rand.NewPCG(rand.Uint64(), 0))
-	metrics.Attach(opts.metrics, cfg.ModuleID, opts.name, l)
 	if opts.registry != nil {
 		opts.registry.Add(l)
 	}
@@ -245,6 +244,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	}
 	defer close(l.ended)
 	l.started = time.Now()
+	defer metrics.Attach(l.opts.metrics, l.cfg.ModuleID, l.opts.name, l)()
 	if err := l.observer.start(l.cfg.DB, l.cfg.Table); err != nil {
 		return fmt.Errorf("reconciler %q: observing table %q: %w", l.opts.name, l.cfg.Table.Name(), err)
 	}
