@@ -73,6 +73,15 @@ type Config[Obj comparable] struct {
 	defaultMetrics Metrics
 }
 
+// id says which reconciler it is made for, also if the configuration is wrong.
+func (cfg *Config[Obj]) id(opts *options) ID {
+	id := ID{Module: cfg.ModuleID.String(), Name: opts.name}
+	if cfg.Table != nil {
+		id.Table = cfg.Table.Name()
+	}
+	return id
+}
+
 // resolve applies the options and the defaults and returns everything that is wrong.
 func (cfg *Config[Obj]) resolve() (options, error) {
 	opts := defaultOptions()
@@ -93,6 +102,9 @@ func (cfg *Config[Obj]) resolve() (options, error) {
 			errs = append(errs, fmt.Errorf("WithPruning: interval is %s, but Config.Pruner is nil and no operations have a Prune method", opts.PruneInterval))
 		}
 		opts.PruneInterval = 0
+	}
+	if opts.budget != (sweepBudget{}) && cfg.Sweeper == nil {
+		errs = append(errs, fmt.Errorf("WithSweepBudget: %d objects and fraction %v, but Config.Sweeper is nil", opts.budget.objects, opts.budget.fraction))
 	}
 	if opts.metrics == nil {
 		opts.metrics = cfg.defaultMetrics

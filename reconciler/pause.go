@@ -7,8 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
+	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/text"
@@ -40,6 +43,8 @@ type pauseCall[Obj any] struct {
 type pausing struct {
 	mu   sync.Mutex
 	keys map[string]struct{}
+	// some: PauseObjects was called, and not Resume since.
+	some bool
 }
 
 // Pause stops the reconciler from starting anything: updates, deletions, retries and
@@ -156,6 +161,28 @@ func (p *pausing) named(keys []index.Key) (string, bool) {
 	return "", false
 }
 
+// maxPausedKeys is how many of the keys that are paused are listed.
+const maxPausedKeys = 100
+
+// pausedKeys returns the names of the objects that are paused by their keys, the first by key, how
+// many others are, and whether some are by PauseObjects.
+func (l *Loop[Obj]) pausedKeys(txn statedb.ReadTxn) (names []string, others int, some bool) {
+	p := &l.pausing
+	p.mu.Lock()
+	keys := slices.Sorted(maps.Keys(p.keys))
+	some = p.some
+	p.mu.Unlock()
+	others = max(0, len(keys)-maxPausedKeys)
+	for _, key := range keys[:len(keys)-others] {
+		if row, _, found := l.byKey(txn, index.Key(key)); found {
+			names = append(names, l.nameOf(row))
+		} else {
+			names = append(names, keyText(index.Key(key)))
+		}
+	}
+	return names, others, some
+}
+
 // callPauseKeys is called under the lock of what is paused, so that calls come in order.
 func (l *Loop[Obj]) callPauseKeys(keys []string, paused bool) {
 	l.calls.ask(func(a *asked[Obj]) {
@@ -175,6 +202,7 @@ func (l *Loop[Obj]) callPause(call pauseCall[Obj]) {
 	if call.all {
 		p.keys = nil
 	}
+	p.some = call.objects != nil
 	l.calls.ask(func(a *asked[Obj]) {
 		if call.all {
 			a.pauseKeys = nil

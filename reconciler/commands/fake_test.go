@@ -107,11 +107,15 @@ func (f *fake) Pause()  { f.note("pause") }
 func (f *fake) Resume() { f.note("resume") }
 
 func (f *fake) PauseKeys(keys ...string) (int, error) {
-	f.note("pause %q", keys)
+	for _, key := range keys {
+		f.note("pause %q", key)
+	}
 	return len(keys), f.err
 }
 
 func (f *fake) ResumeKeys(keys ...string) (int, error) {
-	f.note("resume %q", keys)
+	for _, key := range keys {
+		f.note("resume %q", key)
+	}
 	return len(keys), f.err
 }

@@ -124,11 +124,15 @@ func (f *fake) ApproveSweep() bool            { f.did("approve"); return !f.noSw
 func (f *fake) Pause()                        { f.did("pause") }
 func (f *fake) Resume()                       { f.did("resume") }
 func (f *fake) PauseKeys(keys ...string) (int, error) {
-	f.did("pause %q", keys)
+	for _, key := range keys {
+		f.did("pause %q", key)
+	}
 	return len(keys), f.actError
 }
 func (f *fake) ResumeKeys(keys ...string) (int, error) {
-	f.did("resume %q", keys)
+	for _, key := range keys {
+		f.did("resume %q", key)
+	}
 	return len(keys), f.actError
 }
 func (f *fake) Retry(_ context.Context, keys ...string) (int, error) {
