@@ -11,9 +11,9 @@ import (
 )
 
 // WithHosts sets the hosts that the page answers to: names or addresses, without ports, as
-// requests have them in their Host header; an empty one is ignored. All others get 403. Hosts of the machine itself,
-// "localhost" and loopback addresses, are answered besides on connections that came to a
-// loopback address. "*" stands for all hosts; WithHosts without any leaves the hosts of the
+// requests have them in their Host header; an empty one is ignored. All others get 403. Hosts of
+// the machine itself, "localhost" and loopback addresses, are answered besides on connections that
+// came to a loopback address. "*" stands for all hosts; WithHosts without any leaves the hosts of the
 // machine itself.
 //
 // Without the option connections that came to a loopback address are for the hosts of the
