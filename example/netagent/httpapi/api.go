@@ -62,7 +62,7 @@ func (a API) Handler() http.Handler {
 	mux.Handle("GET /metrics", a.scraped())
 	mux.Handle("GET /debug/vars", expvar.Handler())
 	// Whoever may ask for objects and stop asking for them may also retry them.
-	mux.Handle("/debug/reconciler/", debug.New(a.Reconcilers, debug.WithWrites(), debug.WithHosts()))
+	mux.Handle("/debug/reconciler/", debug.New(a.Reconcilers, debug.WithWrites()))
 	mux.HandleFunc("GET /statedb", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/statedb/dump", http.StatusSeeOther)
 	})
