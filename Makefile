@@ -9,6 +9,12 @@ GO          ?= go
 MODULES     := . metrics/prometheus metrics/prometheus/rulestest example benchmarks reconciler/debug/browsertest
 STATICCHECK := $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 TEST        := $(GO) test -race -count=1
+# Every fuzz target, as folder:name, and for how long each one runs.
+FUZZ        := reconciler/debug:FuzzPageQueries \
+               status:FuzzJSONIsAnErrorOrReadsBack \
+               status:FuzzYAMLIsAnErrorOrReadsBack \
+               example/netagent/config:FuzzParseSaysWhereEachProblemIs
+FUZZTIME    ?= 10s
 
 .PHONY: help
 help: ## say what there is to make
@@ -23,7 +29,7 @@ run-managed: ## run a tunnel broker that fails on purpose, and an agent that is 
 	@cd example && $(GO) build -o managed/managed ./managed && exec managed/managed demo
 
 .PHONY: test
-test: lint tidy test-root test-histories test-prometheus test-benchmarks test-example test-browser ## lint, and run all tests with -race
+test: lint tidy test-root test-fuzz test-histories test-prometheus test-benchmarks test-example test-browser ## lint, and run all tests with -race
 
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck, in all modules
@@ -45,6 +51,14 @@ tidy: ## check that go.mod and go.sum have what is needed and no more
 test-root:
 	$(TEST) ./...
 	STATEDB_VALIDATE=1 $(TEST) ./status
+
+# New inputs, each time others. What a target once failed on goes into its testdata/fuzz, which
+# test-root runs. FUZZTIME=10m looks longer.
+.PHONY: test-fuzz
+test-fuzz:
+	@for target in $(FUZZ); do \
+		echo "fuzz $$target"; (cd "$${target%:*}" && $(GO) test -run '^$$' -fuzz "^$${target#*:}$$" -fuzztime $(FUZZTIME) .); \
+	done
 
 # Ten thousand random histories, without -race, which a few hundred of them run with in
 # test-root. One that fails says how to run it alone.

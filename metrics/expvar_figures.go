@@ -4,26 +4,47 @@
 package metrics
 
 import (
-	"expvar"
+	"encoding/json"
+	"sync"
 	"time"
 
 	"github.com/cilium/hive/cell"
 )
 
-// Attach adds a variable to [ExpVar.FiguresVar], in the place of one that the reconciler
-// has there already. Its value is a JSON object, made anew from the source whenever it is
+// Attach adds a variable to [ExpVar.FiguresVar], in the place of one that is there under the
+// names, until detach is called. Its value is a JSON object, made from the source whenever it is
 // read: the numbers of [Figures] under names in snake case; "states" an object with a
 // number for each state; "oldest_unapplied_seconds" an age, 0 if all is applied; and each
 // histogram an object with its "count", "sum", "p50" and "p99", of which the last two are
 // at most 9 % too high. It is safe for concurrent use.
 //
-// With [PublishExpVar] a reconciler's figures stay readable, and in memory, after it has
-// stopped, until another takes its place.
-func (m *ExpVar) Attach(moduleID cell.FullModuleID, name string, source Source) {
-	m.FiguresVar.Set(key(moduleID, name), expvar.Func(func() any {
-		figures := source.Figures()
-		return shownFigures(&figures, time.Now())
-	}))
+// What the other maps have counted of a reconciler stays after it has stopped.
+func (m *ExpVar) Attach(moduleID cell.FullModuleID, name string, source Source) (detach func()) {
+	key, v := key(moduleID, name), &figuresVar{source}
+	attaching.Lock()
+	defer attaching.Unlock()
+	m.FiguresVar.Set(key, v)
+	return func() {
+		attaching.Lock()
+		defer attaching.Unlock()
+		if m.FiguresVar.Get(key) == v {
+			m.FiguresVar.Delete(key)
+		}
+	}
+}
+
+// attaching keeps a reconciler that leaves from taking its successor's variable along. Several
+// ExpVars can share a map.
+var attaching sync.Mutex
+
+// figuresVar is the variable of a reconciler's figures.
+type figuresVar struct{ source Source }
+
+// String returns the figures as JSON.
+func (v *figuresVar) String() string {
+	figures := v.source.Figures()
+	text, _ := json.Marshal(shownFigures(&figures, time.Now())) // an error leaves it empty, as in expvar
+	return string(text)
 }
 
 // shown is the JSON of Figures. The order of the fields is that of the text.

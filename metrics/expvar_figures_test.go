@@ -110,6 +110,21 @@ func TestOneThatIsAttachedAgainTakesThePlaceOfTheFormer(t *testing.T) {
 	assert.Equal(t, map[string]struct{ Objects int }{"agent.routing/v4": {3}, "agent.routing/v6": {2}}, of)
 }
 
+// One that stops late must not take its successor along.
+func TestOneThatDetachesLeavesOnlyItself(t *testing.T) {
+	m := metrics.NewExpVar()
+	former := metrics.Attach(m, module, "v4", &figures{Objects: 1})
+	other := metrics.Attach(m, module, "v6", &figures{Objects: 2})
+	latter := metrics.Attach(m, module, "v4", &figures{Objects: 3})
+	former()
+	other()
+	var of map[string]struct{ Objects int }
+	require.NoError(t, json.Unmarshal([]byte(m.FiguresVar.String()), &of))
+	assert.Equal(t, map[string]struct{ Objects int }{"agent.routing/v4": {3}}, of)
+	latter()
+	assert.Equal(t, "{}", m.FiguresVar.String())
+}
+
 // Programs that know the eight maps of the package that ExpVar stands in for take each
 // variable in them for a number.
 func TestFiguresAreNotInTheMapOfTheEight(t *testing.T) {

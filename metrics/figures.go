@@ -107,17 +107,20 @@ type Source interface {
 // Attacher is a [Metrics] that reads figures when it wants them, as when it is scraped,
 // beside what it is told. Others need not implement it.
 type Attacher interface {
-	// Attach is called once for each reconciler, before it starts, from any goroutine,
-	// and keeps the source, which is never nil. One that is attached again under the
-	// same names takes the place of the former.
-	Attach(moduleID cell.FullModuleID, name string, source Source)
+	// Attach is called when a reconciler starts, from any goroutine, and keeps the source,
+	// which is never nil. One that is attached under the names of another takes its place.
+	// The reconciler calls detach once, from any goroutine, when it has stopped: the source
+	// is let go, unless another has its place. detach is not nil.
+	Attach(moduleID cell.FullModuleID, name string, source Source) (detach func())
 }
 
-// Attach hands a reconciler's figures to m if that is an [Attacher].
-func Attach(m Metrics, moduleID cell.FullModuleID, name string, source Source) {
+// Attach hands a reconciler's figures to m if that is an [Attacher], until detach is called. It
+// is never nil.
+func Attach(m Metrics, moduleID cell.FullModuleID, name string, source Source) (detach func()) {
 	if a, ok := m.(Attacher); ok {
-		a.Attach(moduleID, name, source)
+		return a.Attach(moduleID, name, source)
 	}
+	return func() {}
 }
 
 // Join returns a [Metrics] that tells all of ms, in their order: expvar and Prometheus,

@@ -35,9 +35,15 @@ func (j joined) PruneDuration(moduleID cell.FullModuleID, name string, duration 
 	}
 }
 
-func (j joined) Attach(moduleID cell.FullModuleID, name string, source Source) {
-	for _, m := range j {
-		Attach(m, moduleID, name, source)
+func (j joined) Attach(moduleID cell.FullModuleID, name string, source Source) (detach func()) {
+	detaches := make([]func(), len(j))
+	for i, m := range j {
+		detaches[i] = Attach(m, moduleID, name, source)
+	}
+	return func() {
+		for _, detach := range detaches {
+			detach()
+		}
 	}
 }
 

@@ -19,9 +19,10 @@ type attacher struct {
 	sources []metrics.Source
 }
 
-func (a *attacher) Attach(id cell.FullModuleID, name string, source metrics.Source) {
+func (a *attacher) Attach(id cell.FullModuleID, name string, source metrics.Source) func() {
 	a.record("Attach %v %q", id, name)
 	a.sources = append(a.sources, source)
+	return func() { a.record("detach") }
 }
 
 // figures is a Source of always the same figures.
@@ -98,16 +99,20 @@ func TestJoinUsesTheHandlesOfBinders(t *testing.T) {
 func TestJoinAttachesToThoseThatWantIt(t *testing.T) {
 	one, two := &attacher{}, &attacher{}
 	source := &figures{}
-	metrics.Attach(metrics.Join(one, &recorder{}, metrics.Join(two)), module, "v6", source)
+	detach := metrics.Attach(metrics.Join(one, &recorder{}, metrics.Join(two)), module, "v6", source)
 	for _, a := range []*attacher{one, two} {
 		assert.Equal(t, []string{`Attach agent.routing "v6"`}, a.calls)
 		assert.Equal(t, []metrics.Source{source}, a.sources)
+	}
+	detach()
+	for _, a := range []*attacher{one, two} {
+		assert.Equal(t, []string{`Attach agent.routing "v6"`, "detach"}, a.calls)
 	}
 }
 
 func TestAttachingToNothingDoesNothing(t *testing.T) {
 	for _, m := range []metrics.Metrics{nil, metrics.Discard, &recorder{}, metrics.Join()} {
-		assert.NotPanics(t, func() { metrics.Attach(m, module, "", &figures{}) })
+		assert.NotPanics(t, func() { metrics.Attach(m, module, "", &figures{})() })
 	}
 }
 

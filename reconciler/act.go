@@ -80,6 +80,8 @@ type guard struct {
 	tally  *tally
 	// hook is that of WithOperationHook; nil if there is none.
 	hook OperationHook
+	// class returns the class of an error, by the function of the user.
+	class func(error) string
 }
 
 // recovered is to be deferred around a call; it puts a panic in err.
@@ -90,7 +92,7 @@ func (g *guard) recovered(operation string, err *error) {
 	if r := recover(); r != nil {
 		g.tally.panics.Add(1)
 		g.log.Error("operation panicked",
-			"operation", operation, "panic", r, "stack", string(debug.Stack()))
+			"operation", operation, "panic", cutCounted(textOfAny(r)), "stack", string(debug.Stack()))
 		*err = fmt.Errorf("panic in %s: %v", operation, r)
 	}
 }
@@ -193,6 +195,9 @@ func (x *inline[Obj]) run(ctx context.Context, txn statedb.ReadTxn, tasks []task
 		x.attempt(ctx, txn, t)
 	} else {
 		x.watched(ctx, txn, t, &attempts[i])
+	}
+	if t.err != nil {
+		t.err = kept(t.err, x.class)
 	}
 	// One reading of the clock an operation: the end of one is the start of the next.
 	ended := x.now()

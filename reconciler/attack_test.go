@@ -70,9 +70,8 @@ func TestFunctionThatCallsGoexitEndsTheLoopWithAnError(t *testing.T) {
 			cfg.GetStatus = func(o *object) reconciler.Status { exit(o); return o.GetStatus() }
 		},
 		"Class": func(cfg *reconciler.Config[*object]) {
-			cfg.Options = append(cfg.Options, reconciler.WithBreaker(reconciler.Breaker{
-				Class: func(error) string { runtime.Goexit(); return "" },
-			}))
+			cfg.Options = append(cfg.Options, reconciler.WithBreaker(reconciler.Breaker{ByClass: true}))
+			cfg.ErrorClass = func(error) string { runtime.Goexit(); return "" }
 		},
 		"PauseObjects": nil,
 	} {
@@ -105,8 +104,9 @@ func TestFunctionThatCallsGoexitEndsTheLoopWithAnError(t *testing.T) {
 func TestGoexitInAnOperationAndInClassEndsTheLoopWithAnError(t *testing.T) {
 	everyExit(t, func(e *env, cfg reconciler.Config[*object]) {
 		e.target.exiting(func(c call) bool { return c.id == 3 })
+		cfg.ErrorClass = func(error) string { runtime.Goexit(); return "" }
 		e.hasEnded(e.runEnds(cfg, func(*reconciler.Loop[*object]) { e.put(1, ids(1, 9)...) }))
-	}, reconciler.WithBreaker(reconciler.Breaker{Class: func(error) string { runtime.Goexit(); return "" }}))
+	}, reconciler.WithBreaker(reconciler.Breaker{ByClass: true}))
 }
 
 // The operation that ended the loop is counted once.
@@ -349,11 +349,10 @@ func TestProbeBehindAStuckOperationOfItsGroupIsReplaced(t *testing.T) {
 				stuck.free(1)
 				e.pass(time.Minute)
 				e.eachDone()
-			}, kind.change, reconciler.WithConcurrency(4), reconciler.WithTimeout(time.Second), reconciler.WithSerialBy(byNote),
+			}, classed(func(error) string { return "down" }, kind.change),
+				reconciler.WithConcurrency(4), reconciler.WithTimeout(time.Second), reconciler.WithSerialBy(byNote),
 				reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning(),
-				reconciler.WithBreaker(reconciler.Breaker{
-					Failures: 3, Probes: 1, MaxInterval: time.Second, Class: func(error) string { return "down" },
-				}))
+				reconciler.WithBreaker(reconciler.Breaker{Failures: 3, Probes: 1, MaxInterval: time.Second, ByClass: true}))
 		})
 	}
 }

@@ -148,7 +148,7 @@ func (x *batched[Obj]) process(ctx context.Context, tasks []task[Obj], deletes, 
 			if t.err == nil {
 				t.err = panicked
 			}
-			t.err = x.explained(ctx, timeout, "batch", t.err)
+			t.err = kept(x.explained(ctx, timeout, "batch", t.err), x.class)
 		}
 	}
 	returned = true

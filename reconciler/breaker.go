@@ -31,13 +31,12 @@ type Breaker struct {
 	// defaults are 100 ms and a second, or what is set of the other if that leaves
 	// MinInterval no larger.
 	MinInterval, MaxInterval time.Duration
-	// Class, if set, makes for a breaker for each class of errors, such as the name of
-	// the server that did not answer: it is called with what an operation returned. An
-	// open breaker then holds the objects that failed with an error of its class last,
-	// and probes with some of them; new and changed objects are tried. Errors of the
-	// empty class count for no breaker. nil means one breaker that counts all errors and
+	// ByClass makes for a breaker for each class of errors, as [Config].ErrorClass tells
+	// them apart. An open breaker then holds the objects that failed with an error of its
+	// class last, and probes with some of them; new and changed objects are tried. Errors of
+	// the empty class count for no breaker. False means one breaker that counts all errors and
 	// holds all objects.
-	Class func(err error) string
+	ByClass bool
 }
 
 // withDefaults returns the breaker with the defaults in place of zeros.

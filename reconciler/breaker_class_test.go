@@ -54,13 +54,12 @@ func of(server, n uint64) []uint64 {
 // comes before its colon.
 func byServer(t *testing.T, test func(e *env, s *servers), opts ...reconciler.Option) {
 	opts = append(opts, reconciler.WithBreaker(reconciler.Breaker{
-		Failures: 3, MaxInterval: 800 * time.Millisecond,
-		Class: func(err error) string {
-			class, _, _ := strings.Cut(err.Error(), ":")
-			return strings.TrimPrefix(class, "none")
-		},
+		Failures: 3, MaxInterval: 800 * time.Millisecond, ByClass: true,
 	}))
-	everyWay(t, func(e *env) {
+	everyWayWith(t, classed(func(err error) string {
+		class, _, _ := strings.Cut(err.Error(), ":")
+		return strings.TrimPrefix(class, "none")
+	}, nil), func(e *env) {
 		s := &servers{down: map[uint64]string{}}
 		e.target.deciding(s.do)
 		test(e, s)
@@ -213,17 +212,17 @@ func TestHeldByClassAndChanged(t *testing.T) {
 
 // A class that cannot be told is none; the loop and the program live on.
 func TestClassThatPanicsIsNone(t *testing.T) {
-	everyWay(t, func(e *env) {
+	everyWayWith(t, classed(func(error) string { panic(panicText) }, nil), func(e *env) {
 		e.target.failing("down")
 		e.put(1, ids(1, 20)...)
 		e.pass(time.Second)
 		e.noBreaker()
-		require.Contains(e, e.log.String(), "the breaker's Class panicked")
+		require.Contains(e, e.log.String(), "Config.ErrorClass panicked")
 		e.status(1, reconciler.StatusKindError, "down")
 		e.target.failing("")
 		e.pass(time.Minute)
 		e.eachDone()
-	}, reconciler.WithBreaker(reconciler.Breaker{Failures: 3, Class: func(error) string { panic(panicText) }}))
+	}, reconciler.WithBreaker(reconciler.Breaker{Failures: 3, ByClass: true}))
 }
 
 // What is paused is no probe: the others behind the breaker do not wait for it, nor it for
@@ -252,7 +251,13 @@ func TestPausedObjectsAreNoProbes(t *testing.T) {
 
 // A deadline is told from other errors by its class.
 func TestClassOfATimeout(t *testing.T) {
-	everyWay(t, func(e *env) {
+	class := func(err error) string {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return "timeout"
+		}
+		return ""
+	}
+	everyWayWith(t, classed(class, nil), func(e *env) {
 		e.target.overdue(asIs)
 		e.put(1, ids(1, 20)...)
 		e.pass(time.Minute)
@@ -261,12 +266,5 @@ func TestClassOfATimeout(t *testing.T) {
 		e.target.prompt()
 		e.pass(10 * time.Second)
 		e.eachDone()
-	}, reconciler.WithTimeout(time.Second), reconciler.WithBreaker(reconciler.Breaker{
-		Failures: 3, Class: func(err error) string {
-			if errors.Is(err, context.DeadlineExceeded) {
-				return "timeout"
-			}
-			return ""
-		},
-	}))
+	}, reconciler.WithTimeout(time.Second), reconciler.WithBreaker(reconciler.Breaker{Failures: 3, ByClass: true}))
 }

@@ -20,15 +20,19 @@ import (
 )
 
 // withBreakers is a breaker for each class of errors, which one failure opens, and which
-// probes for the first time after an hour. The class of an error is its text up to a colon.
+// probes for the first time after an hour.
 func withBreakers() reconciler.Option {
 	return reconciler.WithBreaker(reconciler.Breaker{
-		Failures: 1, Probes: 1, MinInterval: time.Hour, MaxInterval: time.Hour,
-		Class: func(err error) string {
-			class, _, _ := strings.Cut(err.Error(), ":")
-			return class
-		},
+		Failures: 1, Probes: 1, MinInterval: time.Hour, MaxInterval: time.Hour, ByClass: true,
 	})
+}
+
+// upToColon makes the class of an error be its text up to a colon.
+func upToColon(then func(e *env, cfg *reconciler.Config[*object])) func(e *env, cfg *reconciler.Config[*object]) {
+	return classed(func(err error) string {
+		class, _, _ := strings.Cut(err.Error(), ":")
+		return class
+	}, then)
 }
 
 // openEach has objects in the table of which the first n fail with a class of errors each.
@@ -78,14 +82,14 @@ func allocatedBeside(t *testing.T, kind string, workers int, n uint64) (bytes ui
 		runtime.ReadMemStats(&after)
 		require.Equal(e, reconciler.StatusKindDone, e.kind(objects+1))
 		bytes = (after.TotalAlloc - before.TotalAlloc) / changes
-	}, operate(kind), withBreakers(), reconciler.WithoutPruning(), reconciler.WithConcurrency(workers))
+	}, upToColon(operate(kind)), withBreakers(), reconciler.WithoutPruning(), reconciler.WithConcurrency(workers))
 	return bytes
 }
 
 // Health, Snapshot and Explain name ten open breakers, the first by class, and count the
 // others.
 func TestManyOpenBreakersAreNamedInPart(t *testing.T) {
-	everyWay(t, func(e *env) {
+	everyWayWith(t, upToColon(nil), func(e *env) {
 		e.openEach(25, 25)
 		lines := func() []string {
 			_, _, err := e.health.now()
@@ -129,7 +133,7 @@ func TestManyOpenBreakersAreNamedInPart(t *testing.T) {
 // Every text that a reader gets of a breaker is the latest error's, also if that came without
 // the status of an object changing.
 func TestHealthHasTheLatestErrorOfAnOpenBreaker(t *testing.T) {
-	everyWay(t, func(e *env) {
+	everyWayWith(t, upToColon(nil), func(e *env) {
 		// Two objects of one class, each with a text of its own, probe in turn.
 		e.target.deciding(func(c call) error { return fmt.Errorf("class: of %d", c.id) })
 		e.put(1, 1, 2)

@@ -10,23 +10,46 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/status"
 )
 
-// ErrNotFound is that neither the table nor the reconciler knows of an object.
+// ErrNotFound says that neither the table nor the reconciler knows of an object.
 var ErrNotFound = errors.New("no such object")
+
+// MaxKeys is how many keys one call of [Loop.Retry], [Loop.Refresh], [Loop.PauseKeys] and
+// [Loop.ResumeKeys] takes: one with more does nothing and returns an error.
+const MaxKeys = 1000
+
+func checkKeys(keys []string) error {
+	if len(keys) > MaxKeys {
+		return fmt.Errorf("%d keys are too many for one call: at most %d", len(keys), MaxKeys)
+	}
+	return nil
+}
+
+// notFound is the error for a key that is not known, which may be any text.
+func notFound(key string) error {
+	return fmt.Errorf("%w: %s", ErrNotFound, text.Plain(cut(key, maxKeyText)))
+}
+
+// maxKeyText is how many bytes of a key an error has.
+const maxKeyText = 256
 
 // Retry makes what waits for a retry, a requeue, a release or a minimum backoff be due now,
 // and retries what failed for good: the objects with the given keys, which are as
 // [Loop.Explain] takes them, or all, if there are none. An open breaker still lets only its
 // probes through. It returns how many objects that were: fewer than keys if some do not wait.
 // The error is [ErrNotFound] for a key that nobody knows, [ErrStopped], [ErrInOperation], or
-// that of ctx. It does not wait for the operations that it makes due, but for the loop to take
+// that of ctx. Of keys there may be [MaxKeys]. It does not wait for the operations that it makes due, but for the loop to take
 // it in. Safe from any goroutine.
 func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	type answer struct {
-		n   int
-		err error
+		n    int
+		errs []error
+	}
+	if err := checkKeys(keys); err != nil {
+		return 0, err
 	}
 	if err := l.mayWait(ctx); err != nil {
 		return 0, err
@@ -45,7 +68,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 			case s.standing != nil && l.core.Hasten(string(s.key), l.now()):
 				a.n++
 			case s.standing == nil && !s.found:
-				a.err = errors.Join(a.err, fmt.Errorf("%w: %s", ErrNotFound, key))
+				a.errs = append(a.errs, notFound(key))
 			}
 		}
 		return a
@@ -53,7 +76,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), err)
 	}
-	return told.n, told.err
+	return told.n, errors.Join(told.errs...)
 }
 
 // Refresh marks objects that are Done for a refresh: those with the given keys, which are
@@ -61,7 +84,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 // call, if there are none, by and by, in the order of their keys and within the limit of
 // [WithRefreshing]. A second call for all starts over. It returns how many of the given ones it marked: one that
 // is not Done is on its way already, or waits for something else than a refresh. The error
-// is [ErrNotFound] for a key that the table does not have, and [ErrStopped] for all after
+// is [ErrNotFound] for a key that the table does not have, that there are more than [MaxKeys], and [ErrStopped] for all after
 // the reconciler has stopped. It does not wait for the
 // operations; a program that is to wait for them writes the status Refreshing into all
 // rows in one transaction, and waits for its revision. Safe from any goroutine.
@@ -73,23 +96,28 @@ func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
 		l.refreshCalled.signal()
 		return 0, nil
 	}
+	if err := checkKeys(keys); err != nil {
+		return 0, err
+	}
 	wtxn := l.cfg.DB.WriteTxn(l.cfg.Table)
 	defer wtxn.Abort()
 	n := 0
-	var errs error
+	var errs []error
 	for _, key := range keys {
 		marked, err := l.refreshOne(wtxn, key)
-		errs = errors.Join(errs, err)
+		if err != nil {
+			errs = append(errs, err)
+		}
 		if marked {
 			n++
 		}
 	}
 	wtxn.Commit()
-	return n, errs
+	return n, errors.Join(errs...)
 }
 
-func (l *Loop[Obj]) refreshOne(wtxn statedb.WriteTxn, text string) (marked bool, err error) {
-	for _, key := range l.rawKeys(text) {
+func (l *Loop[Obj]) refreshOne(wtxn statedb.WriteTxn, name string) (marked bool, err error) {
+	for _, key := range l.rawKeys(name) {
 		row, _, found := l.byKey(wtxn, key)
 		if !found {
 			continue
@@ -100,7 +128,7 @@ func (l *Loop[Obj]) refreshOne(wtxn statedb.WriteTxn, text string) (marked bool,
 		_, _, err := l.cfg.Table.Insert(wtxn, l.cfg.SetStatus(l.cfg.Clone(row), status.Refreshing()))
 		return err == nil, err
 	}
-	return false, fmt.Errorf("%w: %s", ErrNotFound, text)
+	return false, notFound(name)
 }
 
 // WaitAll is [Loop.Wait] for all that is in the table when it is called.
@@ -133,7 +161,7 @@ func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (Owed,
 	case s.standing != nil:
 		return l.WaitFor(ctx, m, s.standing.Obj)
 	}
-	return Owed{}, fmt.Errorf("reconciler %q: %w: %s", l.ID(), ErrNotFound, key)
+	return Owed{}, fmt.Errorf("reconciler %q: %w", l.ID(), notFound(key))
 }
 
 // sightBriefly returns what can be seen of an object without waiting long.

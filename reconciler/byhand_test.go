@@ -5,7 +5,9 @@ package reconciler_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,21 +109,30 @@ func TestRefreshByHand(t *testing.T) {
 func TestPauseOfOneKey(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.loop.PauseObjects(func(o *object) bool { return o.ID == 3 })
-		require.NoError(e, e.loop.PauseKey("1"))
-		require.NoError(e, e.loop.PauseKey("2"))
 		e.put(1, ids(1, 4)...)
+		e.pass(time.Second)
+		e.target.take()
+		n, err := e.loop.PauseKeys("1", "2")
+		require.NoError(e, err)
+		require.Equal(e, 2, n)
+		e.put(2, ids(1, 4)...)
 		e.pass(time.Second)
 		require.Equal(e, []string{"update(4)"}, e.target.calls())
 		require.Equal(e, reconciler.StatePaused, e.loop.Explain(e.Context(), "1").State)
 
-		require.NoError(e, e.loop.ResumeKey("1"))
-		require.ErrorContains(e, e.loop.ResumeKey("1"), "object 1 is not paused by its key")
+		n, err = e.loop.ResumeKeys("1")
+		require.NoError(e, err)
+		require.Equal(e, 1, n)
+		n, err = e.loop.ResumeKeys("1", "2", "3")
+		require.EqualError(e, err, "object 1 is not paused by its key\nobject 3 is not paused by its key")
+		require.Equal(e, 1, n)
+		_, err = e.loop.PauseKeys("2")
+		require.NoError(e, err)
 		e.pass(time.Second)
 		require.Equal(e, []string{"update(1)"}, e.target.calls())
 		e.loop.Resume()
 		e.pass(time.Second)
 		require.ElementsMatch(e, []string{"update(2)", "update(3)"}, e.target.calls())
-		require.Error(e, e.loop.PauseKey(""))
 	}, nil)
 }
 
@@ -129,13 +140,21 @@ func TestPauseOfOneKey(t *testing.T) {
 // and Resume ends those before it.
 func TestPausesOfKeysCountInTheirOrder(t *testing.T) {
 	everyWay(t, func(e *env) {
-		require.NoError(e, e.loop.PauseKey("1"))
+		e.put(0, ids(1, 5)...)
+		e.pass(time.Second)
+		e.target.take()
+		pause := func(key string) {
+			_, err := e.loop.PauseKeys(key)
+			require.NoError(e, err)
+		}
+		pause("1")
 		e.loop.Resume()
-		require.NoError(e, e.loop.PauseKey("2"))
-		require.NoError(e, e.loop.PauseKey("3"))
-		require.NoError(e, e.loop.ResumeKey("3"))
+		pause("2")
+		pause("3")
+		_, err := e.loop.ResumeKeys("3")
+		require.NoError(e, err)
 		e.loop.PauseObjects(only(4))
-		require.NoError(e, e.loop.PauseKey("5"))
+		pause("5")
 		e.put(1, ids(1, 5)...)
 		e.pass(time.Second)
 		require.ElementsMatch(e, []string{"update(1)", "update(3)"}, e.target.calls())
@@ -205,3 +224,53 @@ func TestObjectsAreListedAPageAtATime(t *testing.T) {
 }
 
 func sorted(keys []string) []string { slices.Sort(keys); return keys }
+
+// Calls by key take so many keys and no more, keep none that do not exist, and name those in a
+// list whose length is that of the keys.
+func TestCallsByKeyAreBounded(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Second)
+		keys := []string{"1"}
+		for i := range reconciler.MaxKeys - 1 {
+			keys = append(keys, fmt.Sprintf("no\n%d", i))
+		}
+		for name, call := range map[string]func(...string) (int, error){
+			"pause":   e.loop.PauseKeys,
+			"retry":   func(keys ...string) (int, error) { return e.loop.Retry(e.Context(), keys...) },
+			"refresh": func(keys ...string) (int, error) { return e.loop.Refresh(e.Context(), keys...) },
+		} {
+			n, err := call(keys...)
+			require.LessOrEqual(e, n, 1, name)
+			require.ErrorIs(e, err, reconciler.ErrNotFound, name)
+			require.Len(e, err.(interface{ Unwrap() []error }).Unwrap(), reconciler.MaxKeys-1, name)
+			require.Equal(e, reconciler.MaxKeys-1, strings.Count(err.Error(), "no such object: "), name)
+			require.Equal(e, reconciler.MaxKeys-2, strings.Count(err.Error(), "\n"), "a line each: %s", name)
+
+			n, err = call(append(keys, "2")...)
+			require.Zero(e, n, name)
+			require.EqualError(e, err, "1001 keys are too many for one call: at most 1000", name)
+		}
+		// What was not there is not paused when it comes.
+		e.put(1, 2)
+		_, err := e.loop.PauseKeys("3")
+		require.ErrorIs(e, err, reconciler.ErrNotFound)
+		e.put(1, 3)
+		e.pass(time.Second)
+		require.Equal(e, reconciler.StatusKindDone, e.kind(3))
+
+		// A deletion that waits for its retry is known though its row is gone.
+		e.target.failing("no")
+		e.remove(2)
+		e.pass(10 * time.Millisecond)
+		n, err := e.loop.PauseKeys("2")
+		require.NoError(e, err)
+		require.Equal(e, 1, n)
+		e.target.failing("")
+		e.pass(time.Hour)
+		require.Contains(e, e.target.holds(), uint64(2))
+		e.loop.Resume()
+		e.pass(time.Second)
+		require.NotContains(e, e.target.holds(), uint64(2))
+	}, nil, reconciler.WithoutPruning())
+}

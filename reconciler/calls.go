@@ -135,7 +135,7 @@ func (l *Loop[Obj]) mayWait(ctx context.Context) error {
 	if l.ownOperation(ctx) == nil {
 		return nil
 	}
-	return fmt.Errorf("reconciler %q: %w", l.opts.name, ErrInOperation)
+	return fmt.Errorf("reconciler %q: %w", l.ID().called(), ErrInOperation)
 }
 
 // patience is for how long a loop may keep somebody waiting whose time is up.

@@ -51,9 +51,10 @@ type attempt[Obj any] struct {
 
 	// wanted is when the change was written, by the loop's clock; 0 if not known yet.
 	wanted time.Duration
-	// class is that of the failure for the breaker, cause why it was run.
-	class string
-	cause cause
+	// class is that of the failure, if it is classed; cause why it was run.
+	class   string
+	classed bool
+	cause   cause
 
 	result result
 	// change: it was of a change, not to apply again what had been.
@@ -119,17 +120,6 @@ func (a *attempt[Obj]) judge(t *task[Obj], was func(Obj) Status, last **string, 
 		*last = &fresh
 	}
 	a.text, a.news = *last, true
-}
-
-// textOf returns the text of an error, also of one whose Error method panics, as that of
-// a nil pointer in an error does.
-func textOf(err error) (text string) {
-	defer func() {
-		if r := recover(); r != nil {
-			text = fmt.Sprintf("panic in the Error method of %T: %v", err, r)
-		}
-	}()
-	return err.Error()
 }
 
 // status returns the status that says what came of the attempt.

@@ -8,7 +8,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -89,10 +88,13 @@ func (l *Loop[Obj]) blame(t *task[Obj], a *attempt[Obj], at time.Duration) {
 	c, text := &l.book.errors, *a.text
 	if c.last == nil || c.lastText != text || c.classes[c.last.name] != c.last {
 		name := a.class
-		if name == "" {
-			name = classOf(t.err)
+		if !a.classed {
+			name = l.classOf(t, a)
 		}
-		c.last, c.lastText = c.of(name), text
+		if name == "" {
+			name = plainClass(text, l.nameOf(a.row))
+		}
+		c.last, c.lastText = c.of(cut(name, maxClass)), text
 	}
 	class := c.last
 	class.count++
@@ -129,41 +131,6 @@ func (l *Loop[Obj]) errorClasses(classes []errorClass[Obj]) []ErrorClass {
 		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Class, b.Class))
 	})
 	return list
-}
-
-// classOf returns the kind of an error: the text of the innermost one, without what tells
-// one object from another.
-func classOf(err error) string {
-	// An error may wrap itself.
-	for range maxNodes {
-		inner := unwrapped(err)
-		if len(inner) == 0 || inner[0] == nil {
-			break
-		}
-		err = inner[0]
-	}
-	return normal(textOf(err))
-}
-
-// normal returns a text with each run of digits replaced by "#", and shortened.
-func normal(text string) string {
-	var b strings.Builder
-	digits := false
-	for _, r := range text {
-		was := digits
-		digits = r >= '0' && r <= '9'
-		switch {
-		case !digits:
-			b.WriteRune(r)
-		case !was:
-			b.WriteByte('#')
-		}
-		if b.Len() >= maxClass {
-			b.WriteString("...")
-			break
-		}
-	}
-	return b.String()
 }
 
 // complain logs the failures of a round whose turn it is.

@@ -27,7 +27,7 @@ func TestRepeatedFailuresAreLoggedAtABoundedRate(t *testing.T) {
 		e.pass(20 * time.Second)
 		require.Equal(e, 1, strings.Count(e.log.String(), "operation failed"), e.log)
 		require.Contains(e, e.log.String(),
-			`level=WARN msg="operation failed" reconciler="" operation=update key=1 revision=1 attempt=1 error="object 1: permission denied" repeated=0`)
+			`level=WARN msg="operation failed" reconciler=objects operation=update key=1 revision=1 attempt=1 error="object 1: permission denied" repeated=0`)
 		attempts := len(e.target.take())
 		e.pass(40 * time.Second)
 		lines := strings.Split(strings.TrimSpace(e.log.String()), "\n")
@@ -55,8 +55,8 @@ func TestManyKindsOfFailuresAreBounded(t *testing.T) {
 	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
 }
 
-// Failures are told apart by their innermost cause, without what tells one object from
-// another; or as the breaker's Class says.
+// Failures are told apart by their texts, without what tells one object from another; or as
+// Config.ErrorClass says.
 func TestErrorsAreCountedByKind(t *testing.T) {
 	fail := func(c call) error {
 		if c.id%2 == 0 {
@@ -74,7 +74,7 @@ func TestErrorsAreCountedByKind(t *testing.T) {
 			require.NotEmpty(e, c.Key)
 			require.Contains(e, c.Example, c.Key)
 		}
-		require.Equal(e, map[string]uint64{"file does not exist": 4, "no room for # of #": 5}, got)
+		require.Equal(e, map[string]uint64{"route #: file does not exist": 4, "no room for # of #": 5}, got)
 	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
 	inBubble(t, func(e *env) {
 		e.target.deciding(fail)
@@ -84,6 +84,5 @@ func TestErrorsAreCountedByKind(t *testing.T) {
 		require.Len(e, errs, 1)
 		require.Equal(e, "mine", errs[0].Class)
 		require.Equal(e, uint64(9), errs[0].Count)
-	}, nil, reconciler.WithRetry(time.Hour, time.Hour),
-		reconciler.WithBreaker(reconciler.Breaker{Failures: 100, Class: func(error) string { return "mine" }}))
+	}, classed(func(error) string { return "mine" }, nil), reconciler.WithRetry(time.Hour, time.Hour))
 }

@@ -49,6 +49,14 @@ type Config[Obj comparable] struct {
 	// wants; then nothing else prunes. Not to be set with Pruner.
 	Sweeper Sweeper[Obj]
 
+	// ErrorClass returns the class of an error that an operation returned: log, health and a
+	// breaker by class treat errors of one class as one problem. It may be called from several
+	// goroutines at once, should be quick, and of what it returns the first 1,024 bytes
+	// count. An error of the empty class counts for no breaker by class, and for the log as
+	// without this function. nil means that the class is the text of the error without the
+	// key of the object and without digits.
+	ErrorClass func(err error) string
+
 	// ModuleID is what metrics are told. RegisterConfig takes it from Params.
 	ModuleID cell.FullModuleID
 	// Log is where the reconciler says what it cannot say in a status. nil means
@@ -63,6 +71,15 @@ type Config[Obj comparable] struct {
 
 	// defaultMetrics are for a reconciler without WithMetrics; may be nil.
 	defaultMetrics Metrics
+}
+
+// id says which reconciler it is made for, also if the configuration is wrong.
+func (cfg *Config[Obj]) id(opts *options) ID {
+	id := ID{Module: cfg.ModuleID.String(), Name: opts.name}
+	if cfg.Table != nil {
+		id.Table = cfg.Table.Name()
+	}
+	return id
 }
 
 // resolve applies the options and the defaults and returns everything that is wrong.
@@ -85,6 +102,9 @@ func (cfg *Config[Obj]) resolve() (options, error) {
 			errs = append(errs, fmt.Errorf("WithPruning: interval is %s, but Config.Pruner is nil and no operations have a Prune method", opts.PruneInterval))
 		}
 		opts.PruneInterval = 0
+	}
+	if opts.budget != (sweepBudget{}) && cfg.Sweeper == nil {
+		errs = append(errs, fmt.Errorf("WithSweepBudget: %d objects and fraction %v, but Config.Sweeper is nil", opts.budget.objects, opts.budget.fraction))
 	}
 	if opts.metrics == nil {
 		opts.metrics = cfg.defaultMetrics

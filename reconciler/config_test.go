@@ -40,7 +40,7 @@ func TestBadOptionsAreNamedWithTheirValues(t *testing.T) {
 		cfg := e.config(c.option)
 		_, err := reconciler.New(cfg)
 		require.ErrorContains(e, err, c.want)
-		require.ErrorContains(e, err, `reconciler ""`)
+		require.ErrorContains(e, err, `reconciler "objects"`)
 	}
 }
 

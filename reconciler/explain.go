@@ -26,9 +26,7 @@ const (
 )
 
 // ID says which reconciler this is. It implements [Inspector].
-func (l *Loop[Obj]) ID() ID {
-	return ID{Module: l.cfg.ModuleID.String(), Name: l.opts.name, Table: l.cfg.Table.Name()}
-}
+func (l *Loop[Obj]) ID() ID { return l.cfg.id(&l.opts) }
 
 // Explain says why an object is, or is not, reconciled: in which state it is and since
 // when, how often it failed and with what, when it is tried again or what it waits for,
@@ -85,6 +83,8 @@ type sight[Obj any] struct {
 	// standing is nil if the loop has no entry for the key.
 	standing *core.Standing[Obj]
 	whole    bool
+	// paused: what is to be done for it waits, because its key or PauseObjects says so.
+	paused   bool
 	breakers openBreakers
 }
 
@@ -98,6 +98,9 @@ func (l *Loop[Obj]) look(text string) sight[Obj] {
 		s.standing = &standing
 	}
 	s.whole, s.breakers = l.pause.whole, l.openBreakers()
+	if paused := l.paused(); paused != nil && s.found {
+		s.paused = paused(s.row)
+	}
 	return s
 }
 
@@ -210,6 +213,9 @@ func (l *Loop[Obj]) notes(s *sight[Obj], why string) (notes []string) {
 	}
 	if s.whole {
 		notes = append(notes, "the reconciler is paused")
+	}
+	if s.paused && (s.standing == nil || s.standing.State != core.Paused) {
+		notes = append(notes, "the object is paused: what changes about it waits until it is resumed")
 	}
 	if s.standing != nil || s.found && l.cfg.GetStatus(s.row).IsPendingOrRefreshing() {
 		set := l.settings.Load()

@@ -230,6 +230,13 @@ type Snapshot struct {
 	// NextPrune is when the next prune is due.
 	NextPrune time.Time `json:"next_prune,omitzero"`
 
+	// Paused are the objects that [Loop.PauseKeys] has paused, the first hundred by key,
+	// PausedOmitted how many others are. PausedByPredicate: [Loop.PauseObjects] says which objects
+	// are paused beside them.
+	Paused            []string `json:"paused,omitempty"`
+	PausedOmitted     int      `json:"paused_omitted,omitempty"`
+	PausedByPredicate bool     `json:"paused_by_predicate,omitempty"`
+
 	// Settings are those in force, as text.
 	Settings []SettingText `json:"settings"`
 }
@@ -244,8 +251,8 @@ type SettingText struct {
 
 // ErrorClass is a kind of failure.
 type ErrorClass struct {
-	// Class is what [Breaker].Class returns for it, or else the text of the innermost
-	// error, with digits replaced by "#".
+	// Class is what [Config].ErrorClass returns for it, or else the text of the error, without
+	// the key of the object and digits, which are "#".
 	Class string `json:"class"`
 	// Count is how often it happened since the reconciler started, Last when the last time.
 	Count uint64    `json:"count"`

@@ -113,11 +113,14 @@ func (s *slot) meddle() {
 		l.PauseObjects(func(r *historyRow) bool { return r.ID%2 == odd })
 	case 2, 3:
 		s.pause(pausedSpan{key: key})
-		require.NoError(h, l.PauseKey(strconv.FormatUint(key, 10)))
+		if n, _ := l.PauseKeys(strconv.FormatUint(key, 10)); n == 0 {
+			// There is no such object.
+			s.resumed(func(p pausedSpan) bool { return p.key == key })
+		}
 	case 4:
 		for key := range uint64(keys) {
 			// The error says that it is not paused.
-			_ = l.ResumeKey(strconv.FormatUint(1+key, 10))
+			_, _ = l.ResumeKeys(strconv.FormatUint(1+key, 10))
 		}
 		s.resumed(func(p pausedSpan) bool { return p.key > 0 })
 	default:

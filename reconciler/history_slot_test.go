@@ -119,7 +119,7 @@ func (h *history) newSlot(i int) *slot {
 	if h.one(4) {
 		b := reconciler.Breaker{Failures: 3, MaxInterval: 200 * time.Millisecond}
 		if h.one(2) {
-			b.Class = class
+			b.ByClass = true
 			words = append(words, "by class")
 		}
 		add("breaker", reconciler.WithBreaker(b))
@@ -155,6 +155,7 @@ func (h *history) newSlot(i int) *slot {
 	s.passes = &passCounter{RWTable: h.table, s: s}
 	s.config = reconciler.Config[*historyRow]{
 		DB: h.db, Table: s.passes, Clone: (*historyRow).Clone, SetStatus: s.setStatus, GetStatus: s.get,
+		ErrorClass: class,
 	}
 	switch rng.IntN(3) {
 	case 0:

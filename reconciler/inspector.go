@@ -58,12 +58,15 @@ type Inspector interface {
 	Refresh(ctx context.Context, keys ...string) (int, error)
 	// Prune asks for a prune now.
 	Prune()
-	// Pause and Resume are for the reconciler as a whole. PauseKey and ResumeKey are for
-	// one object; Resume ends these pauses, too.
+	// ApproveSweep lets one sweep delete beyond its budget, now. It returns false without
+	// a [Sweeper].
+	ApproveSweep() bool
+	// Pause and Resume are for the reconciler as a whole. PauseKeys and ResumeKeys are for
+	// single objects; Resume ends these pauses, too.
 	Pause()
 	Resume()
-	PauseKey(key string) error
-	ResumeKey(key string) error
+	PauseKeys(keys ...string) (int, error)
+	ResumeKeys(keys ...string) (int, error)
 }
 
 // ID names a reconciler.
@@ -89,8 +92,17 @@ func (id ID) String() string {
 	return id.Module + "/" + id.Name
 }
 
-// Registry knows the reconcilers of a program. The zero value is empty and ready for use.
-// Its methods are safe from any goroutine.
+// called returns what logs and errors call the reconciler: its name, or else what [ID.String]
+// returns.
+func (id ID) called() string {
+	if id.Name != "" {
+		return id.Name
+	}
+	return id.String()
+}
+
+// Registry knows the reconcilers of a program that are running. The zero value is empty and
+// ready for use. Its methods are safe from any goroutine.
 type Registry struct {
 	mu  sync.Mutex
 	all []Inspector
@@ -100,8 +112,9 @@ type Registry struct {
 // who look at them.
 var Cell = cell.Module("reconciler", "Registry of the reconcilers", cell.Provide(func() *Registry { return &Registry{} }))
 
-// Add adds a reconciler, as [WithRegistry] does. One that is there already is not added
-// again.
+// Add adds a reconciler, as [WithRegistry] does when that begins to run. One that is there
+// already is not added again. A reconciler that stops leaves; [Registry.Remove] is for one that
+// never ran.
 func (r *Registry) Add(i Inspector) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,8 +123,17 @@ func (r *Registry) Add(i Inspector) {
 	}
 }
 
-// WithRegistry adds the reconciler to a registry, where commands and pages find it. nil, the
-// default, means none.
+// Remove takes a reconciler out. One that is not there is no error.
+func (r *Registry) Remove(i Inspector) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at := slices.Index(r.all, i); at >= 0 {
+		r.all = slices.Delete(r.all, at, at+1)
+	}
+}
+
+// WithRegistry adds the reconciler to a registry, where commands and pages find it, for as long
+// as it runs. nil, the default, means none.
 func WithRegistry(r *Registry) Option {
 	return func(o *options) { o.registry = r }
 }

@@ -6,7 +6,6 @@ package reconciler
 import (
 	"bytes"
 	"encoding/hex"
-	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
@@ -127,19 +126,4 @@ func (l *Loop[Obj]) rawKeys(text string) (keys []index.Key) {
 		keys = append(keys, index.Key(unquoted))
 	}
 	return append(keys, index.Key(text))
-}
-
-// keyFrom returns the key that a text means. The error is that it can be none.
-func (l *Loop[Obj]) keyFrom(text string) (index.Key, error) {
-	if text == "" {
-		return nil, fmt.Errorf("an empty text is the key of no object")
-	}
-	txn := l.cfg.DB.ReadTxn()
-	keys := l.rawKeys(text)
-	for _, key := range keys {
-		if _, _, found := l.byKey(txn, key); found {
-			return key, nil
-		}
-	}
-	return keys[0], nil
 }

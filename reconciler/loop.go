@@ -109,12 +109,12 @@ var _ Reconciler[int] = (*Loop[int])(nil)
 func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	opts, err := cfg.resolve()
 	if err != nil {
-		return nil, fmt.Errorf("reconciler %q: %w", opts.name, err)
+		return nil, fmt.Errorf("reconciler %q: %w", cfg.id(&opts).called(), err)
 	}
 	l := &Loop[Obj]{
 		cfg:     cfg,
 		opts:    opts,
-		log:     cfg.Log.With("reconciler", opts.name),
+		log:     cfg.Log.With("reconciler", cfg.id(&opts).called()),
 		indexer: cfg.Table.PrimaryIndexer(),
 		set:     opts.Settings,
 		ended:   make(chan struct{}),
@@ -133,10 +133,6 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.pool = newPool(l.now, l.newWorker)
 	l.fromString = keyReader(l.indexer)
 	l.rand = rand.New(rand.NewPCG(rand.Uint64(), 0))
-	metrics.Attach(opts.metrics, cfg.ModuleID, opts.name, l)
-	if opts.registry != nil {
-		opts.registry.Add(l)
-	}
 	return l, nil
 }
 
@@ -150,7 +146,7 @@ func (l *Loop[Obj]) coreConfig(keyOf func(Obj) []byte) core.Config[Obj] {
 		l.opts.breaker = &b
 		cfg.Breaker = &core.BreakerConfig{
 			Failures: b.Failures, Probes: b.Probes,
-			MinInterval: b.MinInterval, MaxInterval: b.MaxInterval, ByClass: b.Class != nil,
+			MinInterval: b.MinInterval, MaxInterval: b.MaxInterval, ByClass: b.ByClass,
 		}
 	}
 	return cfg
@@ -162,7 +158,7 @@ func (l *Loop[Obj]) newWorker(ctx context.Context) (context.Context, executor[Ob
 	g := guard{
 		log: l.log, timeout: func() time.Duration { return l.settings.Load().Timeout },
 		metrics: metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name), now: l.now, panics: l.opts.panics,
-		tally: &l.book.tally, hook: l.opts.hook,
+		tally: &l.book.tally, hook: l.opts.hook, class: l.errorClass,
 	}
 	ctx = context.WithValue(ctx, running.Key{}, s)
 	if l.batches() {
@@ -225,7 +221,7 @@ func (l *Loop[Obj]) Run(ctx context.Context) error {
 }
 
 func (l *Loop[Obj]) runAlready() error {
-	return fmt.Errorf("reconciler %q has been run already", l.opts.name)
+	return fmt.Errorf("reconciler %q has been run already", l.ID().called())
 }
 
 // reconcileAndRefresh runs the loop and the refresher, each with a health of its own.
@@ -245,8 +241,13 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	}
 	defer close(l.ended)
 	l.started = time.Now()
+	defer metrics.Attach(l.opts.metrics, l.cfg.ModuleID, l.opts.name, l)()
+	if l.opts.registry != nil {
+		l.opts.registry.Add(l)
+		defer l.opts.registry.Remove(l)
+	}
 	if err := l.observer.start(l.cfg.DB, l.cfg.Table); err != nil {
-		return fmt.Errorf("reconciler %q: observing table %q: %w", l.opts.name, l.cfg.Table.Name(), err)
+		return fmt.Errorf("reconciler %q: observing table %q: %w", l.ID().called(), l.cfg.Table.Name(), err)
 	}
 	defer l.observer.stop()
 	defer l.blocked.stop()
@@ -319,7 +320,7 @@ func (l *Loop[Obj]) loop(ctx context.Context) {
 // what had been run in this round are written, and of what workers are running, as far as the
 // functions that this takes do not end their goroutine as well.
 func (l *Loop[Obj]) exited(ctx context.Context) error {
-	err := fmt.Errorf("reconciler %q has ended in %s: %w", l.opts.name, l.exitedIn(), errGoexit)
+	err := fmt.Errorf("reconciler %q has ended in %s: %w", l.ID().called(), l.exitedIn(), errGoexit)
 	l.log.Error("the reconciler has ended", "error", err)
 	// Before the wait for workers, which may be long.
 	l.reporter.ended(err)

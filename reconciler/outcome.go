@@ -159,6 +159,9 @@ var ordinary = &directive{kind: core.Failed}
 
 // directiveOf returns what an error says comes next, or nil if it is an ordinary failure.
 func directiveOf(err error) *directive {
+	if c, is := err.(*cutError); is {
+		return c.next
+	}
 	// Spares the search through every plain error of a failing target.
 	if !wraps(err) {
 		return nil

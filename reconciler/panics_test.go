@@ -89,9 +89,12 @@ func TestCrashingProgram(t *testing.T) {
 		reconciler.WithPanicPropagation(), reconciler.WithConcurrency(workers), reconciler.WithPruning(time.Hour),
 	}
 	if kind == "class" {
-		options = append(options, reconciler.WithBreaker(reconciler.Breaker{Class: func(error) string { crash(); return "" }}))
+		options = append(options, reconciler.WithBreaker(reconciler.Breaker{ByClass: true}))
 	}
 	cfg := e.config(options...)
+	if kind == "class" {
+		cfg.ErrorClass = func(error) string { crash(); return "" }
+	}
 	if kind == "commit" {
 		cfg.SetStatus = func(o *object, s reconciler.Status) *object { crash(); return o }
 	}

@@ -4,8 +4,17 @@
 package reconciler
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+
+	"github.com/statekeel/statekeel/internal/text"
 )
 
 // pause is what is paused. It belongs to the goroutine of the loop.
@@ -13,7 +22,7 @@ type pause[Obj any] struct {
 	// whole: nothing is to be started.
 	whole bool
 	// objects is the predicate of PauseObjects, nil if there is none; keys are those of
-	// PauseKey.
+	// PauseKeys.
 	objects func(Obj) bool
 	keys    map[string]struct{}
 }
@@ -25,15 +34,17 @@ func (p *pause[Obj]) some() bool { return p.objects != nil || len(p.keys) > 0 }
 type pauseCall[Obj any] struct {
 	whole   bool
 	objects func(Obj) bool
-	// all: what PauseKey has paused is resumed, too.
+	// all: what PauseKeys has paused is resumed, too.
 	all bool
 }
 
-// pausing has the keys of PauseKey, as those see them who pause: the loop has taken them in, or
+// pausing has the keys of PauseKeys, as those see them who pause: the loop has taken them in, or
 // is about to.
 type pausing struct {
 	mu   sync.Mutex
 	keys map[string]struct{}
+	// some: PauseObjects was called, and not Resume since.
+	some bool
 }
 
 // Pause stops the reconciler from starting anything: updates, deletions, retries and
@@ -61,50 +72,126 @@ func (l *Loop[Obj]) PauseObjects(paused func(obj Obj) bool) {
 // Resume ends every pause: what had waited is due at once. Safe from any goroutine.
 func (l *Loop[Obj]) Resume() { l.callPause(pauseCall[Obj]{all: true}) }
 
-// PauseKey pauses one object, which need not exist yet, as [Loop.PauseObjects] does, beside
-// those that are paused already. The key is as [Loop.Explain] takes it; the error is that
-// it is empty. It returns at once. Safe from any goroutine.
-func (l *Loop[Obj]) PauseKey(key string) error {
-	raw, err := l.keyFrom(key)
-	if err != nil {
-		return err
+// PauseKeys pauses the objects with the given keys as [Loop.PauseObjects] does, beside those that
+// are paused already. The keys, of which there may be [MaxKeys], are as [Loop.Explain] takes them.
+// It returns how many objects it found; the error is [ErrNotFound] for each of which neither the
+// table nor the reconciler knows: that is not paused, also if it comes later. It returns before
+// the loop has taken it in; for a key that the table does not have it asks the loop, for 100 ms at
+// most. Safe from any goroutine.
+func (l *Loop[Obj]) PauseKeys(keys ...string) (int, error) {
+	if err := checkKeys(keys); err != nil {
+		return 0, err
 	}
+	raw, unknown := l.known(keys)
 	p := &l.pausing
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.keys == nil {
 		p.keys = map[string]struct{}{}
 	}
-	p.keys[string(raw)] = struct{}{}
-	l.callPauseKey(string(raw), true)
-	return nil
+	for _, key := range raw {
+		p.keys[key] = struct{}{}
+	}
+	l.callPauseKeys(raw, true)
+	return len(raw), errors.Join(unknown...)
 }
 
-// ResumeKey ends what [Loop.PauseKey] began. The error is that the object was not paused by
-// it. Safe from any goroutine.
-func (l *Loop[Obj]) ResumeKey(key string) error {
-	raw, err := l.keyFrom(key)
-	if err != nil {
-		return err
+// known returns the keys of the objects that texts mean, and an error for each that neither the
+// table nor the loop knows of.
+func (l *Loop[Obj]) known(texts []string) (keys []string, errs []error) {
+	var absent []string
+	for _, text := range texts {
+		if s := l.glance(text); s.found {
+			keys = append(keys, string(s.key))
+		} else {
+			absent = append(absent, text)
+		}
+	}
+	if len(absent) == 0 {
+		return keys, nil
+	}
+	looked, why := askBriefly(context.Background(), l, func(*books[Obj]) []sight[Obj] {
+		looked := make([]sight[Obj], len(absent))
+		for i, text := range absent {
+			looked[i] = l.look(text)
+		}
+		return looked
+	})
+	for i, text := range absent {
+		if why == "" && (looked[i].found || looked[i].standing != nil) {
+			keys = append(keys, string(looked[i].key))
+		} else {
+			errs = append(errs, notFound(text))
+		}
+	}
+	return keys, errs
+}
+
+// ResumeKeys ends for the objects with the given keys, of which there may be [MaxKeys], what
+// [Loop.PauseKeys] began. It returns how many that were; the error names those that were not
+// paused by it. Safe from any goroutine.
+func (l *Loop[Obj]) ResumeKeys(keys ...string) (int, error) {
+	if err := checkKeys(keys); err != nil {
+		return 0, err
 	}
 	p := &l.pausing
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, paused := p.keys[string(raw)]; !paused {
-		return fmt.Errorf("object %s is not paused by its key", key)
+	var raw []string
+	var errs []error
+	for _, key := range keys {
+		if resumed, ok := p.named(l.rawKeys(key)); ok {
+			delete(p.keys, resumed)
+			raw = append(raw, resumed)
+		} else {
+			errs = append(errs, fmt.Errorf("object %s is not paused by its key", text.Plain(cut(key, maxKeyText))))
+		}
 	}
-	delete(p.keys, string(raw))
-	l.callPauseKey(string(raw), false)
-	return nil
+	l.callPauseKeys(raw, false)
+	return len(raw), errors.Join(errs...)
 }
 
-// callPauseKey is called under the lock of what is paused, so that calls come in order.
-func (l *Loop[Obj]) callPauseKey(key string, paused bool) {
+// named returns the first of the keys that is paused.
+func (p *pausing) named(keys []index.Key) (string, bool) {
+	for _, key := range keys {
+		if _, paused := p.keys[string(key)]; paused {
+			return string(key), true
+		}
+	}
+	return "", false
+}
+
+// maxPausedKeys is how many of the keys that are paused are listed.
+const maxPausedKeys = 100
+
+// pausedKeys returns the names of the objects that are paused by their keys, the first by key, how
+// many others are, and whether some are by PauseObjects.
+func (l *Loop[Obj]) pausedKeys(txn statedb.ReadTxn) (names []string, others int, some bool) {
+	p := &l.pausing
+	p.mu.Lock()
+	keys := slices.Sorted(maps.Keys(p.keys))
+	some = p.some
+	p.mu.Unlock()
+	others = max(0, len(keys)-maxPausedKeys)
+	for _, key := range keys[:len(keys)-others] {
+		if row, _, found := l.byKey(txn, index.Key(key)); found {
+			names = append(names, l.nameOf(row))
+		} else {
+			names = append(names, keyText(index.Key(key)))
+		}
+	}
+	return names, others, some
+}
+
+// callPauseKeys is called under the lock of what is paused, so that calls come in order.
+func (l *Loop[Obj]) callPauseKeys(keys []string, paused bool) {
 	l.calls.ask(func(a *asked[Obj]) {
 		if a.pauseKeys == nil {
 			a.pauseKeys = map[string]bool{}
 		}
-		a.pauseKeys[key] = paused
+		for _, key := range keys {
+			a.pauseKeys[key] = paused
+		}
 	})
 }
 
@@ -115,6 +202,7 @@ func (l *Loop[Obj]) callPause(call pauseCall[Obj]) {
 	if call.all {
 		p.keys = nil
 	}
+	p.some = call.objects != nil
 	l.calls.ask(func(a *asked[Obj]) {
 		if call.all {
 			a.pauseKeys = nil

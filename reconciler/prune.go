@@ -154,7 +154,8 @@ func (l *Loop[Obj]) pruned(r *Round, record *PruneRecord, err error) {
 		if after == 0 || wait < after {
 			after = wait
 		}
-		r.Prune.Error = err.Error()
+		err = kept(err, l.errorClass)
+		r.Prune.Error = textOf(err)
 		err = fmt.Errorf("prune: %w", err)
 		p.failure = err.Error()
 		l.log.Warn("prune failed", "error", err, "failures", p.failures, "retryAfter", after)

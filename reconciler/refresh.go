@@ -106,7 +106,7 @@ func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
 	if returned(func() { l.refreshUntil(ctx, health) }) {
 		return nil
 	}
-	err := fmt.Errorf("reconciler %q: refreshing has ended in a function of the program: %w", l.opts.name, errGoexit)
+	err := fmt.Errorf("reconciler %q: refreshing has ended in a function of the program: %w", l.ID().called(), errGoexit)
 	l.log.Error("refreshing has ended", "error", err)
 	health.Degraded("Refreshing has ended", err)
 	return err

@@ -237,8 +237,8 @@ func (l *Loop[Obj]) settle(b *batch[Obj]) {
 		} else {
 			l.unblock(a.row)
 		}
-		if (out.Kind == core.Failed || out.Kind == core.FailedForGood) && l.opts.breaker != nil && l.opts.breaker.Class != nil {
-			a.class = l.classOf(tasks[i].err)
+		if (out.Kind == core.Failed || out.Kind == core.FailedForGood) && l.opts.breaker != nil && l.opts.breaker.ByClass {
+			a.class, a.classed = l.classOf(&tasks[i], a), true
 			if out.Kind == core.Failed || out.GivenUp {
 				out.Class = a.class
 			}
@@ -247,18 +247,6 @@ func (l *Loop[Obj]) settle(b *batch[Obj]) {
 		out.Mark = uint8(l.asked(&tasks[i], a))
 		l.core.Settle(now, item, out)
 	}
-}
-
-// classOf returns the class of an error, none if the user's function panics.
-func (l *Loop[Obj]) classOf(err error) (class string) {
-	defer func() {
-		if r := recover(); r != nil && !l.opts.panics {
-			l.log.Error("the breaker's Class panicked", "panic", r, "error", textOf(err))
-		} else if r != nil {
-			panic(r)
-		}
-	}()
-	return l.opts.breaker.Class(err)
 }
 
 // block makes a key wait for the channels of its attempt. One that is closed already

@@ -157,7 +157,7 @@ func (l *Loop[Obj]) Reconfigure(change func(s *Settings)) error {
 		err = errors.Join(err, fmt.Errorf("WithPruning: interval is %s, but nothing prunes", s.PruneInterval))
 	}
 	if err != nil {
-		return fmt.Errorf("reconciler %q: %w", l.opts.name, err)
+		return fmt.Errorf("reconciler %q: %w", l.ID().called(), err)
 	}
 	l.opts.maxStuckSet = maxStuckSet
 	if s.RefreshInterval == was.RefreshInterval && s.RefreshLimiter == was.RefreshLimiter {

@@ -67,6 +67,7 @@ func (l *Loop[Obj]) Snapshot(ctx context.Context) Snapshot {
 		x.Breakers = append(x.Breakers, l.breakerText(&s.breakers.first[i]))
 	}
 	x.BreakersOmitted = s.breakers.omitted()
+	x.Paused, x.PausedOmitted, x.PausedByPredicate = l.pausedKeys(txn)
 	x.Stuck = l.stuckLines()
 	if running {
 		x.Started = l.started

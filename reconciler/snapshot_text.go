@@ -25,6 +25,10 @@ func (s Snapshot) Summary() string {
 	add(s.Blocked, "blocked")
 	add(len(s.Breakers)+s.BreakersOmitted, "breaker(s) open")
 	add(len(s.Stuck), "operation(s) stuck")
+	add(len(s.Paused)+s.PausedOmitted, "object(s) paused")
+	if s.PausedByPredicate {
+		parts = append(parts, "objects paused by PauseObjects")
+	}
 	add(s.Unseen, "change(s) not looked at")
 	if !s.OldestUnapplied.IsZero() {
 		parts = append(parts, "oldest unapplied change "+text.Relative(s.OldestUnapplied, s.At))
@@ -108,6 +112,15 @@ func (s *Snapshot) addTroubles(f *text.Fields) {
 	}
 	if s.BreakersOmitted > 0 {
 		f.Add("breaker", omittedBreakers(s.BreakersOmitted))
+	}
+	for _, key := range s.Paused {
+		f.Add("paused", text.Plain(key))
+	}
+	if s.PausedOmitted > 0 {
+		f.Add("paused", fmt.Sprintf("%d further objects", s.PausedOmitted))
+	}
+	if s.PausedByPredicate {
+		f.Add("paused", "the objects that PauseObjects was given")
 	}
 	for _, stuck := range s.Stuck {
 		f.Add("stuck", text.Printable(stuck))

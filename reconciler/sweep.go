@@ -35,12 +35,14 @@ func (b sweepBudget) check(orphans, listed int) error {
 // ApproveSweep asks for a sweep now that may delete any number of objects, whatever
 // [WithSweepBudget] says. It is for a person who has seen in health that a sweep stopped at
 // its budget, and knows why. It holds for one listing that succeeds; if that of the sweep
-// fails it holds for the next. It does not wait for the sweep, and does nothing without a
-// [Sweeper]. Safe from any goroutine.
-func (l *Loop[Obj]) ApproveSweep() {
-	if l.cfg.Sweeper != nil {
-		l.calls.ask(func(a *asked[Obj]) { a.approve = true })
+// fails it holds for the next. It does not wait for the sweep. Without a [Sweeper] it does
+// nothing and returns false. Safe from any goroutine.
+func (l *Loop[Obj]) ApproveSweep() bool {
+	if l.cfg.Sweeper == nil {
+		return false
 	}
+	l.calls.ask(func(a *asked[Obj]) { a.approve = true })
+	return true
 }
 
 // sweep is one whose listing has ended. What was listed and was not in the table is an orphan,

@@ -91,7 +91,7 @@ func TestTimeoutIsADeadlineThatWasExceeded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := make(chan error, 100)
-			everyWay(t, func(e *env) {
+			everyWayWith(t, classed(func(err error) string { seen <- err; return "" }, nil), func(e *env) {
 				for len(seen) > 0 {
 					<-seen
 				}
@@ -106,9 +106,7 @@ func TestTimeoutIsADeadlineThatWasExceeded(t *testing.T) {
 					require.ErrorIs(e, err, errPlain)
 				}
 				e.target.prompt()
-			}, reconciler.WithTimeout(time.Second), reconciler.WithBreaker(reconciler.Breaker{
-				Failures: 1000, Class: func(err error) string { seen <- err; return "" },
-			}))
+			}, reconciler.WithTimeout(time.Second), reconciler.WithBreaker(reconciler.Breaker{Failures: 1000, ByClass: true}))
 		})
 	}
 }

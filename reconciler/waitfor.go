@@ -43,7 +43,7 @@ func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (Owed
 		if err := l.waitForOne(ctx, m, obj); err != nil {
 			owed, why := l.owedOf(ctx, objs[i:], false)
 			return owed, fmt.Errorf("reconciler %q: waiting for %s to be %s, %d of %d objects are%s: %w",
-				l.opts.name, keyText(l.indexer.ObjectToKey(obj)), m, i, len(objs), why, err)
+				l.ID().called(), keyText(l.indexer.ObjectToKey(obj)), m, i, len(objs), why, err)
 		}
 	}
 	if m == Applied {

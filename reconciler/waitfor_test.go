@@ -113,7 +113,7 @@ func TestWaitForObjectsThatIsCutShortSaysWhichAreOwed(t *testing.T) {
 		e.pass(time.Minute)
 		w := e.isOver(over, time.Minute)
 		require.ErrorIs(e, w.err, context.DeadlineExceeded)
-		require.ErrorContains(e, w.err, `reconciler "": waiting for 0x0000000000000001 to be applied, 2 of 5 objects are: `)
+		require.ErrorContains(e, w.err, `reconciler "objects": waiting for 0x0000000000000001 to be applied, 2 of 5 objects are: `)
 		e.owes(w.owed,
 			"0x0000000000000001 is terminal: no such name",
 			"deletion of 0x0000000000000065 is retry after 10 attempt(s): in use",

@@ -200,7 +200,7 @@ func (l *Loop[Obj]) giveUp(ctx context.Context, w *revisionWait[Obj], err error)
 	}
 	revision, _ := l.progress.now()
 	return owed, fmt.Errorf("reconciler %q: waiting for revision %d to be %s, attempted up to %d%s: %w",
-		l.opts.name, w.until, w.milestone, revision, why, err)
+		l.ID().called(), w.until, w.milestone, revision, why, err)
 }
 
 const (

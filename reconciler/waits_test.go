@@ -271,7 +271,7 @@ func TestWaitThatIsCutShortSaysWhatIsOwed(t *testing.T) {
 		e.pass(time.Minute)
 		w := e.isOver(over, time.Minute)
 		require.ErrorIs(e, w.err, context.DeadlineExceeded)
-		require.ErrorContains(e, w.err, `reconciler "": waiting for revision 1 to be applied, attempted up to 4: `)
+		require.ErrorContains(e, w.err, `reconciler "objects": waiting for revision 1 to be applied, attempted up to 4: `)
 		e.owes(w.owed, "0x0000000000000001 is terminal: no such name")
 
 		// Its time is up already, but what it is for has been reached.
@@ -331,7 +331,7 @@ func TestWaitThatIsCutShortInABacklogSaysHowFarThatIs(t *testing.T) {
 		require.ErrorIs(e, w.err, context.DeadlineExceeded)
 		require.LessOrEqual(e, w.took, 600*time.Millisecond)
 		var attempted int
-		_, err := fmt.Sscanf(w.err.Error(), `reconciler "": waiting for revision 5000 to be applied, attempted up to %d:`, &attempted)
+		_, err := fmt.Sscanf(w.err.Error(), `reconciler "objects": waiting for revision 5000 to be applied, attempted up to %d:`, &attempted)
 		require.NoError(e, err, w.err.Error())
 		require.InDelta(e, 500, attempted, 30)
 		require.NotEmpty(e, w.owed.Keys)

@@ -60,6 +60,17 @@ func eachConcurrency(t *testing.T, name string, test func(e *env), change func(e
 	}
 }
 
+// classed makes a function tell the classes of errors, and then makes another change, if that is
+// not nil.
+func classed(class func(error) string, then func(e *env, cfg *reconciler.Config[*object])) func(e *env, cfg *reconciler.Config[*object]) {
+	return func(e *env, cfg *reconciler.Config[*object]) {
+		cfg.ErrorClass = class
+		if then != nil {
+			then(e, cfg)
+		}
+	}
+}
+
 // since returns when the calls came, counted from a time.
 func since(start time.Time, calls []call) []time.Duration {
 	var at []time.Duration

@@ -8,23 +8,22 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"time"
 
 	"github.com/statekeel/statekeel/example/httpserve"
-
-	"github.com/cilium/hive/shell"
-
+	"github.com/statekeel/statekeel/example/internal/shellsocket"
 	"github.com/statekeel/statekeel/example/managed/agent"
 	"github.com/statekeel/statekeel/example/managed/broker"
 	"github.com/statekeel/statekeel/example/managed/demo"
 )
+
+// shellName is what the shell's prompt and socket are named after.
+const shellName = "managed"
 
 // listen listens, and says where.
 func listen(address string) (net.Listener, error) {
@@ -79,11 +78,16 @@ func runAgent(ctx context.Context, args []string) error {
 	flags.DurationVar(&o.Poll, "poll", 5*time.Second, "after how long what is as wanted is looked at again")
 	flags.DurationVar(&o.Sweep, "sweep", 10*time.Second, "how often that is deleted which nobody wants")
 	flags.DurationVar(&o.Grace, "grace", 5*time.Second, "how long the broker may not know what it has created")
-	flags.StringVar(&o.Shell, "shell", defaultShell(), "`path` of the socket for managed shell; \"\" is none")
+	flags.StringVar(&o.Shell, "shell", shellsocket.Path(shellName), "`path` of the socket for managed shell; \"\" is none")
 	address := flags.String("listen", "127.0.0.1:7081", "`address` for HTTP; port 0 is a free one")
 	parent := flags.Bool("with-parent", false, "stop when standard input ends")
 	if err := parse(flags, args); err != nil {
 		return err
+	}
+	if o.Shell != "" {
+		if err := shellsocket.Prepare(o.Shell); err != nil {
+			return fmt.Errorf("%w (choose another by -shell)", err)
+		}
 	}
 	var err error
 	if o.Listener, err = listen(*address); err != nil {
@@ -94,24 +98,9 @@ func runAgent(ctx context.Context, args []string) error {
 	return o.Run(ctx)
 }
 
-// defaultShell is the path of the shell's socket. Whoever can connect can do what the agent can,
-// so it is a directory of this user's, if there is one.
-func defaultShell() string {
-	directory := os.Getenv("XDG_RUNTIME_DIR")
-	if directory == "" {
-		directory = os.TempDir()
-	}
-	return filepath.Join(directory, "managed-"+strconv.Itoa(os.Getuid())+".sock")
-}
-
 func runShell(_ context.Context, args []string) error {
-	cmd := shell.ShellCmd(defaultShell(), "managed> ", func(w io.Writer) {
-		fmt.Fprintln(w, "This is the shell of an agent. Try: db/show tunnels, db/show events, reconciler, help.")
-	})
-	cmd.Use = "managed shell [command] [args]..."
-	cmd.Flags().SetInterspersed(false)
-	cmd.SetArgs(args)
-	return cmd.Execute()
+	return shellsocket.Command(shellName,
+		"This is the shell of an agent. Try: db/show tunnels, db/show events, reconciler, help.", args).Execute()
 }
 
 func runDemo(ctx context.Context, args []string) (err error) {

@@ -144,6 +144,10 @@ func write(t *testing.T, state string) string {
 	return path
 }
 
+// shellOf returns the path of the shell's socket of the agent of a state file, in a directory
+// that the agent makes.
+func shellOf(state string) string { return filepath.Join(filepath.Dir(state), "sh", "s") }
+
 // finish runs a netagent to its end, and returns its exit code and what it wrote.
 func finish(t *testing.T, cmd *exec.Cmd) (code int, stdout, stderr string) {
 	t.Helper()
@@ -162,7 +166,7 @@ var startLine = regexp.MustCompile(`pid=(\d+) http=(\S+) shell=(\S+)`)
 // start runs a netagent on a state file until the test ends.
 func start(t *testing.T, path string, args ...string) *process {
 	t.Helper()
-	shell := filepath.Join(filepath.Dir(path), "shell.sock")
+	shell := shellOf(path)
 	return startCommand(t, netagent(t, append([]string{"-state", path, "-listen", "127.0.0.1:0", "-shell", shell}, args...)...))
 }
 

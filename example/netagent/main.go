@@ -20,6 +20,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/statekeel/statekeel/example/internal/shellsocket"
 )
 
 func main() {
@@ -80,7 +82,7 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	flags.DurationVar(&s.refresh, "refresh", 5*time.Second, "after how long what is Done is looked at again; 0 is never")
 	flags.DurationVar(&s.prune, "prune", 10*time.Second, "how often that is removed which nobody asked for; 0 is only at the start")
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:7070", "loopback `address` for HTTP; port 0 is a free one, \"\" is none")
-	flags.StringVar(&s.shell, "shell", defaultShell(), "`path` of the socket for netagent shell; \"\" is none")
+	flags.StringVar(&s.shell, "shell", shellsocket.Path(shellName), "`path` of the socket for netagent shell; \"\" is none")
 	flags.Float64Var(&s.chaos, "chaos", 0, "`percentage` of the operations on the kernel that go wrong: fail, panic or come late")
 	flags.Uint64Var(&s.chaosSeed, "chaos-seed", 0, "what goes wrong by -chaos, to see it again; 0 is another one each time")
 	flags.BoolVar(&s.verbose, "v", false, "log what the hive does, too")

@@ -59,7 +59,7 @@ func describeHost(t *testing.T) (all []string) {
 
 func TestItNeedsNoRoot(t *testing.T) {
 	path := write(t, small)
-	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", filepath.Join(filepath.Dir(path), "shell.sock"))
+	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", shellOf(path))
 	cmd.Path = executableForAnybody(t)
 	if canBecomeNobody() {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
@@ -139,7 +139,7 @@ func TestASignalToBothProcessesStopsItToo(t *testing.T) {
 	path := write(t, small)
 	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", "")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Args = append(cmd.Args, "-shell", filepath.Join(filepath.Dir(path), "s"))
+	cmd.Args = append(cmd.Args, "-shell", shellOf(path))
 	p := startCommand(t, cmd)
 	p.untilHealthy()
 	require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // as a terminal does
@@ -184,5 +184,5 @@ func TestASecondAgentDoesNotTakeTheFirstOnesShell(t *testing.T) {
 	})
 	code, _, stderr := finish(t, netagent(t, "-state", write(t, small), "-listen", "", "-shell", p.shell))
 	assert.Equal(t, 1, code)
-	assert.Equal(t, "another program listens on \""+p.shell+"\": give another path by -shell\n", stderr)
+	assert.Equal(t, "another program listens on \""+p.shell+"\" (choose another by -shell)\n", stderr)
 }

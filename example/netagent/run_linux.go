@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,13 +14,13 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/statekeel/statekeel/example/internal/shellsocket"
 	"github.com/statekeel/statekeel/example/netagent/agent"
 	"github.com/statekeel/statekeel/example/netagent/chaos"
 	"github.com/statekeel/statekeel/example/netagent/desired"
@@ -64,35 +63,13 @@ func runOutside(s settings, args []string) (exitCode int, err error) {
 		files = append(files, file)
 	}
 	if s.shell != "" {
-		if err := prepareShell(s.shell); err != nil {
-			return 0, err
+		if err := shellsocket.Prepare(s.shell); err != nil {
+			return 0, fmt.Errorf("%w (choose another by -shell)", err)
 		}
 		// Inside, everybody's number is 0, and the default another one.
 		args = append(append([]string(nil), args...), "-shell="+s.shell)
 	}
 	return sandbox.Run(args, files...)
-}
-
-// prepareShell makes the directory of the shell's socket, for this user only, and
-// refuses the socket of an agent that is running.
-func prepareShell(path string) error {
-	if conn, err := net.Dial("unix", path); err == nil {
-		_ = conn.Close()
-		return fmt.Errorf("another program listens on %q: give another path by -shell", path)
-	}
-	directory := filepath.Dir(path)
-	if err := os.Mkdir(directory, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("directory of the shell's socket: %w", err)
-	}
-	info, err := os.Stat(directory)
-	if err != nil {
-		return fmt.Errorf("directory of the shell's socket: %w", err)
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if path == defaultShell() && ok && int(stat.Uid) != os.Getuid() {
-		return fmt.Errorf("directory %q belongs to another user: give another path by -shell", directory)
-	}
-	return nil
 }
 
 // runInside is the agent.
@@ -102,7 +79,7 @@ func runInside(s settings) error {
 	// not kill while the first is being obeyed.
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	unix.Umask(0o077) // who can write to the shell's socket can use it
+	unix.Umask(0o077) // for the socket itself, as its directory is private already
 
 	file, err := statefile.Open(s.state)
 	if err != nil {

@@ -148,7 +148,7 @@ func (s *terminal) written() string {
 func TestOnATerminalItShowsALiveTable(t *testing.T) {
 	path := write(t, small+"  net.ipv4.nonsense: 1\n")
 	program, person := openTerminal(t, 100, 24)
-	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", strings.Replace(path, "state.yaml", "s", 1))
+	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", shellOf(path))
 	cmd.Stdout = program
 	startCommand(t, cmd)
 

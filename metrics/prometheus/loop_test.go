@@ -104,6 +104,8 @@ func inWorld(t *testing.T, test func(w *world)) {
 		test(w)
 		cancel()
 		<-ended
+		assert.Empty(t, text(t, registry), "a stopped loop is still scraped")
+		assert.Equal(t, "{}", w.expvar.FiguresVar.String())
 	})
 }
 

@@ -6,8 +6,6 @@ package prometheus
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"unicode/utf8"
 
 	client "github.com/prometheus/client_golang/prometheus"
 
@@ -121,10 +119,7 @@ func (m *Managed) Describe(descs chan<- *client.Desc) {
 // Collect is called by the registry, at each scrape. It waits for no reconciler.
 func (m *Managed) Collect(out chan<- client.Metric) {
 	for kind, f := range m.Figures() {
-		if !utf8.ValidString(kind) {
-			// So that two kinds never become one, which would fail the scrape.
-			kind = strconv.Quote(kind)
-		}
+		kind = labelValue(kind)
 		for i, c := range managedCounts {
 			out <- gauge(m.counts[i], float64(c.of(&f)), kind)
 		}

@@ -5,9 +5,11 @@ package prometheus
 
 import (
 	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cilium/hive/cell"
 	client "github.com/prometheus/client_golang/prometheus"
@@ -24,7 +26,7 @@ type Metrics struct {
 	families *families
 
 	mu       sync.Mutex
-	attached map[string]attached
+	attached map[string]*attached
 }
 
 // attached is a reconciler.
@@ -55,7 +57,7 @@ func New(options ...Option) (*Metrics, error) {
 	return &Metrics{
 		Metrics:  metrics.Discard,
 		families: newFamilies(&s),
-		attached: map[string]attached{},
+		attached: map[string]*attached{},
 	}, nil
 }
 
@@ -66,22 +68,40 @@ func (m *Metrics) Bind(moduleID cell.FullModuleID, name string) metrics.Handle {
 }
 
 // Attach adds a reconciler to what is scraped, in the place of one of the same module and
-// name. It stays, with the figures that it has in the end, after it has stopped.
-func (m *Metrics) Attach(moduleID cell.FullModuleID, name string, source metrics.Source) {
+// name. It is scraped until detach is called.
+func (m *Metrics) Attach(moduleID cell.FullModuleID, name string, source metrics.Source) (detach func()) {
 	label := reconcilerLabel(moduleID, name)
+	a := &attached{source: source, since: time.Now()}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.attached[label] = attached{source: source, since: time.Now()}
+	m.attached[label] = a
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.attached[label] == a {
+			delete(m.attached, label)
+		}
+	}
 }
 
 // reconcilerLabel returns the value of the label of a reconciler. It is the key that
-// [metrics.ExpVar] has.
+// [metrics.ExpVar] has, as [labelValue] writes it.
 func reconcilerLabel(moduleID cell.FullModuleID, name string) string {
 	label := moduleID.String()
 	if name != "" {
 		label += "/" + name
 	}
-	return strings.ToValidUTF8(label, "\uFFFD")
+	return labelValue(label)
+}
+
+// labelValue returns a text as a label can have it, which is UTF-8. What is not, and what looks
+// like it, is quoted as in Go: two texts never become one, which would fail the scrape or hide
+// a reconciler.
+func labelValue(text string) string {
+	if !utf8.ValidString(text) || strings.HasPrefix(text, `"`) {
+		return strconv.Quote(text)
+	}
+	return text
 }
 
 // Describe is called by the registry.

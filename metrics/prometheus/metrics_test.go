@@ -144,6 +144,20 @@ statekeel_objects{reconciler="agent.routing/v6"} 2
 `), "statekeel_objects"))
 }
 
+// One that stops late must not take its successor along.
+func TestOneThatDetachesLeavesOnlyItself(t *testing.T) {
+	m, registry := newMetrics(t)
+	former := metrics.Attach(m, module, "v4", &figures{Objects: 1})
+	other := metrics.Attach(m, module, "v6", &figures{Objects: 2})
+	latter := metrics.Attach(m, module, "v4", &figures{Objects: 3})
+	former()
+	other()
+	assert.Contains(t, text(t, registry), `statekeel_objects{reconciler="agent.routing/v4"} 3`+"\n")
+	assert.NotContains(t, text(t, registry), "v6")
+	latter()
+	assert.Empty(t, text(t, registry))
+}
+
 // Counters say since when they count, so that a new reconciler in an old one's place is
 // not taken for it, though it has counted more by the next scrape.
 func TestCountersCountSinceTheReconcilerWasAttached(t *testing.T) {
@@ -166,7 +180,20 @@ func TestCountersCountSinceTheReconcilerWasAttached(t *testing.T) {
 func TestHostileNamesDoNotBreakAScrape(t *testing.T) {
 	m, registry := newMetrics(t)
 	metrics.Attach(m, cell.FullModuleID{"a\"} 1\nb\xff"}, "<img>", &figures{Objects: 7})
-	assert.Contains(t, text(t, registry), "\nstatekeel_objects{reconciler=\"a\\\"} 1\\nb\uFFFD/<img>\"} 7\n")
+	assert.Contains(t, text(t, registry), "\nstatekeel_objects{reconciler=\"\\\"a\\\\\\\"} 1\\\\nb\\\\xff/<img>\\\"\"} 7\n")
+}
+
+func TestNamesThatAreNotUTF8DoNotCollide(t *testing.T) {
+	m, registry := newMetrics(t)
+	names := []string{"a\xff", "a\xfe", "a\uFFFD", `"agent.routing/a\xff"`, `"agent.routing/a\\xff"`, ""}
+	for _, name := range names {
+		metrics.Attach(m, module, name, &figures{})
+	}
+	metrics.Attach(m, nil, "a\xff", &figures{})
+	metrics.Attach(m, cell.FullModuleID{`"/a\xff"`}, "", &figures{})
+	count, err := testutil.GatherAndCount(registry, "statekeel_objects")
+	require.NoError(t, err)
+	assert.Equal(t, len(names)+2, count)
 }
 
 // What the reconciler tells is dropped, and takes neither time nor memory.

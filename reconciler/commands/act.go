@@ -6,6 +6,10 @@ package commands
 import (
 	"context"
 	"fmt"
+	"strings"
+
+	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/reconciler"
 )
 
 // done says what a command did. Objects is how many it concerned, if they were counted.
@@ -14,6 +18,8 @@ type done struct {
 	Key        string `json:"key,omitempty"`
 	Action     string `json:"action"`
 	Objects    *int   `json:"objects,omitempty"`
+	// Waiting are the initialisers of the table that a prune waits for.
+	Waiting []string `json:"waiting_for_initializers,omitempty"`
 }
 
 // did returns the output of a command that acts: in words for a person.
@@ -37,7 +43,7 @@ func (c *commands) pause() *spec {
 		run: func(_ context.Context, in *input) (output, error) {
 			if !in.hasKey {
 				in.reconciler.Pause()
-			} else if err := in.reconciler.PauseKey(in.key); err != nil {
+			} else if _, err := in.reconciler.PauseKeys(in.key); err != nil {
 				return output{}, err
 			}
 			return in.did("pause", nil, "%s is paused, until reconciler/resume", in.named()), nil
@@ -60,7 +66,7 @@ func (c *commands) resume() *spec {
 		run: func(_ context.Context, in *input) (output, error) {
 			if !in.hasKey {
 				in.reconciler.Resume()
-			} else if err := in.reconciler.ResumeKey(in.key); err != nil {
+			} else if _, err := in.reconciler.ResumeKeys(in.key); err != nil {
 				return output{}, err
 			}
 			return in.did("resume", nil, "%s is resumed", in.named()), nil
@@ -79,9 +85,47 @@ func (c *commands) prune() *spec {
 			"Example:",
 			"> reconciler/prune routes",
 		},
-		run: func(_ context.Context, in *input) (output, error) {
+		run: func(ctx context.Context, in *input) (output, error) {
 			in.reconciler.Prune()
-			return in.did("prune", nil, "%s was asked to prune", in.named()), nil
+			return in.prunes(in.reconciler.Snapshot(ctx)), nil
+		},
+	}
+}
+
+// prunes returns the output of a command that asked for a prune: there is none before the
+// table is initialised.
+func (in *input) prunes(s reconciler.Snapshot) output {
+	if s.Initialized {
+		return in.did("prune", nil, "%s was asked to prune", in.named())
+	}
+	out := in.named() + " will prune once its table is initialised"
+	var names []string
+	for _, w := range s.Waiting {
+		names = append(names, text.Plain(w))
+	}
+	if len(names) > 0 {
+		out += ", which waits for " + strings.Join(names, ", ")
+	}
+	d := done{Reconciler: in.reconciler.ID().String(), Action: "prune", Waiting: s.Waiting}
+	return output{d, func() string { return out + "\n" }}
+}
+
+func (c *commands) approve() *spec {
+	return &spec{
+		name:    "reconciler/approve",
+		summary: "Let one sweep delete beyond its budget, now",
+		args:    []string{argName},
+		detail: []string{
+			"For a sweep that deletes nothing since it would delete more than its budget (WithSweepBudget). reconciler/show has it under \"prune failure\": find out first why so much of the target is wanted by nobody. It holds for one listing of the target that succeeds.",
+			"",
+			"Example:",
+			"> reconciler/approve routes",
+		},
+		run: func(_ context.Context, in *input) (output, error) {
+			if !in.reconciler.ApproveSweep() {
+				return output{}, fmt.Errorf("%s has no Sweeper: there is no sweep to approve", in.named())
+			}
+			return in.did("approve", nil, "%s: the next sweep may delete beyond its budget", in.named()), nil
 		},
 	}
 }

@@ -6,7 +6,6 @@ package commands
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -90,7 +89,7 @@ func (c *commands) command(s *spec) script.Cmd {
 				if in == nil {
 					err = fmt.Errorf("%w: %w", err, &script.UsageError{Name: s.name, Command: cmd})
 				}
-				return nil, err
+				return nil, shellError{err}
 			}
 			return s.start(state, in), nil
 		})
@@ -101,7 +100,7 @@ var commonDetail = []string{
 	"",
 	"A name is the module and the name of a reconciler, or the table or the name alone if there is only one of it.",
 	"A key that has spaces is quoted ('a b'), one that begins with - comes after --.",
-	"With --format=json durations are in nanoseconds. With --out=FILE nothing is printed.",
+	"With --format=json durations are in nanoseconds. With --out=FILE nothing is printed; the file is for its owner only (0600), and a link there is not followed.",
 }
 
 func (s *spec) addFlags(fs *pflag.FlagSet) {
@@ -165,6 +164,9 @@ func (s *spec) start(state *script.State, in *input) script.WaitFunc {
 		if err == nil {
 			err = failed
 		}
+		if err != nil {
+			err = shellError{err}
+		}
 		return result{printed, err}
 	}
 	wait := run
@@ -186,13 +188,14 @@ func (o output) write(format, file string) (printed string, err error) {
 	}
 	if format == formatJSON {
 		printed, err = text.JSON(o.data)
+		printed = guardJSON.Replace(printed)
 	} else {
-		printed = o.text()
+		printed = guardText.Replace(o.text())
 	}
 	if err != nil || file == "" {
 		return printed, err
 	}
-	if err := os.WriteFile(file, []byte(printed), 0o644); err != nil {
+	if err := writeFile(file, printed); err != nil {
 		return "", fmt.Errorf("--out: %w", err)
 	}
 	return "", nil

@@ -20,8 +20,12 @@
 // a hive accepts only one that provides it. Without [reconciler.Cell] the hive says that
 // *reconciler.Registry is missing.
 //
-// The commands that change something (pause, resume, prune, refresh, retry) are for whoever
-// can use the shell: guard its socket as you would guard the program.
+// The commands that change something (pause, resume, prune, approve, refresh, retry) are for all
+// who can use the shell: guard its socket as you would guard the program.
+//
+// In what the commands print the marks by which hive's shell ends an answer ("<<end>>",
+// "<<error>>", "[stdout]", "[stderr]") have their last character escaped, so that a key or an
+// error text cannot end it.
 package commands
 
 import (
@@ -47,7 +51,7 @@ func New(registry *reconciler.Registry) map[string]script.Cmd {
 	named := map[string]script.Cmd{}
 	for _, s := range []*spec{
 		c.list(), c.show(), c.explain(), c.objects(), c.journal(), c.wait(),
-		c.pause(), c.resume(), c.prune(), c.refresh(), c.retry(),
+		c.pause(), c.resume(), c.prune(), c.approve(), c.refresh(), c.retry(),
 	} {
 		named[s.name] = c.command(s)
 	}

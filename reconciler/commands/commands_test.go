@@ -100,7 +100,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 	s := newShell(t)
 	names := []string{
 		"reconciler", "reconciler/show", "reconciler/explain", "reconciler/objects", "reconciler/journal",
-		"reconciler/pause", "reconciler/resume", "reconciler/prune", "reconciler/refresh", "reconciler/retry",
+		"reconciler/pause", "reconciler/resume", "reconciler/prune", "reconciler/approve", "reconciler/refresh", "reconciler/retry",
 		"reconciler/wait",
 	}
 	all := commands.New(&s.registry)
@@ -142,11 +142,12 @@ func TestEveryCommandWritesJSONAndFiles(t *testing.T) {
 	r := routes()
 	r.snapshot.Condition = "run\u009bning"
 	r.page.Next = "\x7f"
+	r.sweeps = true
 	s := newShell(t, r)
 	for _, line := range []string{
 		"reconciler", "reconciler/show agent", "reconciler/explain agent 7", "reconciler/objects agent",
 		"reconciler/journal", "reconciler/journal agent --rounds", "reconciler/pause agent", "reconciler/resume agent 7",
-		"reconciler/prune agent", "reconciler/refresh agent 7", "reconciler/retry agent", "reconciler/wait agent",
+		"reconciler/prune agent", "reconciler/approve agent", "reconciler/refresh agent 7", "reconciler/retry agent", "reconciler/wait agent",
 	} {
 		for _, flags := range []string{" --format=json", " -f json"} {
 			out, err := s.run(line + flags)
@@ -248,31 +249,6 @@ func TestNamesAndKeysAreCompleted(t *testing.T) {
 	}
 }
 
-func TestActionsReachTheReconciler(t *testing.T) {
-	r := routes()
-	s := newShell(t, r)
-	for _, c := range []struct{ line, asked, prints string }{
-		{"reconciler/pause agent", "pause", "agent is paused, until reconciler/resume\n"},
-		{"reconciler/pause agent 7", `pause "7"`, "agent 7 is paused, until reconciler/resume\n"},
-		{"reconciler/resume routes", "resume", "agent is resumed\n"},
-		{"reconciler/resume agent 7", `resume "7"`, "agent 7 is resumed\n"},
-		{"reconciler/prune agent", "prune", "agent was asked to prune\n"},
-		{"reconciler/refresh agent", "refresh []", "agent: all that are Done will be refreshed\n"},
-		{"reconciler/refresh agent 7", `refresh ["7"]`, "agent 7 is not Done, there is nothing to refresh\n"},
-		{"reconciler/retry agent 7", `retry ["7"]`, "agent 7: nothing waits that could be tried now\n"},
-	} {
-		s.prints(c.prints, c.line)
-		require.Equal(t, []string{c.asked}, r.take())
-	}
-	r.count = 2
-	s.prints("agent: 2 object(s) will be tried now\n", "reconciler/retry agent")
-	s.prints("agent 7 will be refreshed\n", "reconciler/refresh agent 7")
-	r.err = errors.New("no such key")
-	for _, action := range []string{"pause", "resume", "retry", "refresh"} {
-		s.fails("no such key", "reconciler/"+action+" agent 7")
-	}
-}
-
 func TestQueriesAreHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := routes()
@@ -301,66 +277,4 @@ func TestPageOfObjectsSaysHowToGoOn(t *testing.T) {
 		"reconciler/objects agent --status=Error --limit=1")
 	r.page.Error = "too busy"
 	s.fails("too busy", "reconciler/objects agent")
-}
-
-func TestRoundsAreListedWithoutTheirOperations(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := routes()
-		for i := range 3 {
-			r.rounds = append(r.rounds, reconciler.Round{Sequence: uint64(i + 1), Started: time.Now(), Reason: reconciler.ReasonChange})
-			time.Sleep(time.Minute)
-		}
-		r.rounds[2].Prune = &reconciler.PruneRecord{Error: "no\nmemory"}
-		r.rounds[1].Prune = &reconciler.PruneRecord{Listed: 9, Swept: 2, Took: time.Second}
-		s := newShell(t, r)
-		for line, want := range map[string]int{"": 3, " --limit=2": 2, " --since=90s": 1, " --since=2m": 2} {
-			out, err := s.run("reconciler/journal agent --rounds" + line)
-			require.NoError(t, err)
-			require.Equal(t, want+1, strings.Count(out, "\n"), "%s: %s", line, out)
-			require.Contains(t, out, `failed: no\nmemory`)
-		}
-		out, _ := s.run("reconciler/journal agent --rounds")
-		require.Contains(t, out, "swept 2 of 9 in 1 s")
-	})
-}
-
-func TestWaitSaysWhatIsOwed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := routes()
-		s := newShell(t, r)
-		s.prints("agent is applied\n", "reconciler/wait agent")
-		r.owed = reconciler.Owed{Keys: []reconciler.Unreconciled{{Key: []byte("7"), State: "retry", Attempts: 2, Err: errors.New("refused\x1b")}}, More: 4}
-		s.prints("agent 7 is attempted\n\"7\" is retry after 2 attempt(s): refused\\x1b\nand 4 more\n", "reconciler/wait agent 7 --attempted")
-		require.Equal(t, []string{`wait "" applied`, `wait "7" attempted`}, r.take())
-	})
-}
-
-// The error must not be that of a context: a script that expects the failure would take it
-// for its own end.
-func TestWaitThatIsOverdueCanBeExpected(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := routes()
-		r.err = errors.New("waiting for all")
-		s := newShell(t, r)
-		began := time.Now()
-		s.fails("not within 3 s: waiting for all: context deadline exceeded", "reconciler/wait agent --timeout=3s")
-		require.Equal(t, 3*time.Second, time.Since(began))
-		_, err := s.run("! reconciler/wait agent --timeout=3s")
-		require.NoError(t, err)
-	})
-}
-
-func TestWaitInTheBackground(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := routes()
-		r.err = errors.New("waiting for all")
-		s := newShell(t, r)
-		began := time.Now()
-		_, err := s.run("! reconciler/wait agent --timeout=3s &")
-		require.NoError(t, err)
-		require.Equal(t, time.Duration(0), time.Since(began))
-		_, err = s.run("wait")
-		require.NoError(t, err)
-		require.Equal(t, 3*time.Second, time.Since(began))
-	})
 }

@@ -35,7 +35,7 @@ func (c *commands) completeKey(name, prefix string) []string {
 	}
 	var out []string
 	for _, key := range found.Keys(strings.TrimPrefix(prefix, "'"), maxCompletions) {
-		out = append(out, shellWord(text.Name(key)))
+		out = append(out, shellWord(keyName(key)))
 	}
 	return out
 }
@@ -44,7 +44,7 @@ func (c *commands) completeName(prefix string) []string {
 	var out []string
 	for _, r := range c.registry.All() {
 		if name := r.ID().String(); strings.HasPrefix(name, prefix) {
-			out = append(out, shellWord(text.Plain(name)))
+			out = append(out, shellWord(keyName(text.Plain(name))))
 		}
 	}
 	return out

@@ -24,6 +24,7 @@ type fake struct {
 	rounds      []reconciler.Round
 	owed        reconciler.Owed
 	count       int
+	sweeps      bool
 	err         error
 }
 
@@ -96,16 +97,25 @@ func (f *fake) Refresh(_ context.Context, keys ...string) (int, error) {
 	return f.count, f.err
 }
 
+func (f *fake) ApproveSweep() bool {
+	f.note("approve")
+	return f.sweeps
+}
+
 func (f *fake) Prune()  { f.note("prune") }
 func (f *fake) Pause()  { f.note("pause") }
 func (f *fake) Resume() { f.note("resume") }
 
-func (f *fake) PauseKey(key string) error {
-	f.note("pause %q", key)
-	return f.err
+func (f *fake) PauseKeys(keys ...string) (int, error) {
+	for _, key := range keys {
+		f.note("pause %q", key)
+	}
+	return len(keys), f.err
 }
 
-func (f *fake) ResumeKey(key string) error {
-	f.note("resume %q", key)
-	return f.err
+func (f *fake) ResumeKeys(keys ...string) (int, error) {
+	for _, key := range keys {
+		f.note("resume %q", key)
+	}
+	return len(keys), f.err
 }

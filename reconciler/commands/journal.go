@@ -26,7 +26,8 @@ func (c *commands) journal() *spec {
 		flags: func(fs *pflag.FlagSet) {
 			fs.String(flagKey, "", "Only the operations on this object")
 			fs.Duration("since", 0, "Only what began in this time until now; 0 is all there is")
-			fs.Int("limit", 0, "Only so many of the latest, of each reconciler; 0 is all there are")
+			fs.Int("limit", 0, "Only so many of the latest, of each reconciler, or with --first-failures of the oldest; 0 is all there are")
+			fs.Bool("first-failures", false, "Show the first failure of each object that the journal has")
 			fs.Bool("rounds", false, "Show rounds instead of operations")
 		},
 		detail: []string{
@@ -34,11 +35,14 @@ func (c *commands) journal() *spec {
 			"",
 			"An operation's cause is change, refresh, retry, requeue, released, recheck, probe, breaker closed, resumed, call or sweep. A result that is \"lost\" says nothing of the object, which had changed meanwhile; one that is \"merged\" was written onto what another reconciler had written.",
 			"",
+			"With --first-failures: what failed first, and what after it, each object once.",
+			"",
 			"With --rounds: why each round ran, what was planned, what was committed and how long that took.",
 			"",
 			"Examples:",
 			"> reconciler/journal routes --since=5m",
 			"> reconciler/journal routes --key=10.0.0.0/24",
+			"> reconciler/journal routes --first-failures --limit=3",
 			"> reconciler/journal --rounds --limit=10",
 		},
 		run: c.readJournal,
@@ -60,8 +64,11 @@ func (c *commands) readJournal(_ context.Context, in *input) (output, error) {
 	if since > 0 {
 		q.Since = now.Add(-since)
 	}
-	rounds := in.is("rounds")
+	rounds, failures := in.is("rounds"), in.is("first-failures")
 	var errBoth error
+	if rounds && failures {
+		errBoth = errors.New("--rounds and --first-failures are both set")
+	}
 	if rounds && q.Key != "" {
 		errBoth = errors.New("--rounds and --key are both set: a round is of many objects")
 	}
@@ -75,13 +82,37 @@ func (c *commands) readJournal(_ context.Context, in *input) (output, error) {
 	journals := make([]journalOf, len(of))
 	for i, r := range of {
 		journals[i].Reconciler = r.ID().String()
-		if rounds {
+		switch {
+		case rounds:
 			journals[i].Rounds = roundLines(r.Journal(), q)
-		} else {
+		case failures:
+			journals[i].Events = firstFailures(r, q)
+		default:
 			journals[i].Events = r.Events(q)
 		}
 	}
 	return output{journals, func() string { return journalText(journals, rounds, now) }}, nil
+}
+
+// firstFailures returns the first failure of each object, the oldest first.
+func firstFailures(r reconciler.Inspector, q reconciler.EventQuery) []reconciler.Event {
+	limit := q.Limit
+	// Its limit is of the latest, whatever they came to.
+	q.Limit = 0
+	seen := map[string]bool{}
+	var first []reconciler.Event
+	for _, e := range r.Events(q) {
+		failed := e.Result == "failed" || e.Result == "terminal"
+		if !failed || seen[e.Key] {
+			continue
+		}
+		if limit > 0 && len(first) == limit {
+			break
+		}
+		seen[e.Key] = true
+		first = append(first, e)
+	}
+	return first
 }
 
 func journalText(journals []journalOf, rounds bool, now time.Time) string {

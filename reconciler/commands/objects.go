@@ -68,20 +68,20 @@ func pageText(in *input, q reconciler.ObjectQuery, page reconciler.ObjectPage) s
 		if o.Reason != "" {
 			reason = text.Plain(o.Reason)
 		}
-		t.Row(text.Name(o.Key), orDash(o.Status), orDash(string(o.State)), stamp(o.Since, now),
+		t.Row(keyName(o.Key), orDash(o.Status), orDash(string(o.State)), stamp(o.Since, now),
 			strconv.Itoa(o.Attempts), stamp(o.Next, now), strconv.FormatUint(o.Revision, 10), reason)
 	}
 	var out strings.Builder
 	t.Append(&out, "")
 	if page.Next != "" {
-		fmt.Fprintf(&out, "more: reconciler/objects %s", shellWord(text.Plain(in.reconciler.ID().String())))
+		fmt.Fprintf(&out, "more: reconciler/objects %s", shellWord(keyName(text.Plain(in.reconciler.ID().String()))))
 		if q.Status != "" {
 			fmt.Fprintf(&out, " --status=%s", q.Status)
 		}
 		if q.Limit != 0 {
 			fmt.Fprintf(&out, " --limit=%d", q.Limit)
 		}
-		fmt.Fprintf(&out, " --after=%s\n", shellWord(text.Name(page.Next)))
+		fmt.Fprintf(&out, " --after=%s\n", shellWord(keyName(page.Next)))
 	}
 	return out.String()
 }

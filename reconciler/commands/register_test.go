@@ -22,16 +22,25 @@ func (s *scripted) register(args []string) (string, error) {
 		reconciler.WithJitter(0), reconciler.WithRetry(100*time.Millisecond, time.Minute),
 		reconciler.WithRefreshing(0, nil), reconciler.WithoutPruning(),
 	}
+	var class func(error) string
+	var sweeper reconciler.Sweeper[*route]
 	for _, arg := range args {
+		if strings.HasPrefix(arg, "classes=") {
+			class = firstWord
+		}
 		option, err := optionOf(arg)
 		if err != nil {
 			return "", err
 		}
 		options = append(options, option)
+		if strings.HasPrefix(arg, "sweep=") {
+			sweeper = s.target
+		}
 	}
 	_, err := reconciler.RegisterConfig(s.params, reconciler.Config[*route]{
-		Table: s.table, Operations: s.target, Options: options,
+		Table: s.table, Operations: s.target, Sweeper: sweeper, Options: options,
 		Clone: (*route).Clone, SetStatus: (*route).SetStatus, GetStatus: (*route).GetStatus,
+		ErrorClass: class,
 	})
 	return "", err
 }
@@ -53,10 +62,12 @@ func optionOf(arg string) (reconciler.Option, error) {
 		return reconciler.WithRetry(d, time.Minute), nil
 	case "prune":
 		return reconciler.WithPruning(d), nil
+	case "sweep":
+		return reconciler.WithSweepBudget(n, 0), nil
 	case "breaker":
 		return reconciler.WithBreaker(reconciler.Breaker{Failures: n, MinInterval: time.Second}), nil
 	case "classes":
-		return reconciler.WithBreaker(reconciler.Breaker{Failures: n, MinInterval: time.Second, Class: classOf}), nil
+		return reconciler.WithBreaker(reconciler.Breaker{Failures: n, MinInterval: time.Second, ByClass: true}), nil
 	case "rounds":
 		return reconciler.WithRoundLimits(n, nil), nil
 	case "limit":
@@ -67,8 +78,8 @@ func optionOf(arg string) (reconciler.Option, error) {
 	return nil, fmt.Errorf("unknown option %q", arg)
 }
 
-// classOf is the first word of an error.
-func classOf(err error) string {
+// firstWord is the class of an error.
+func firstWord(err error) string {
 	class, _, _ := strings.Cut(err.Error(), " ")
 	return class
 }

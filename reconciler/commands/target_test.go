@@ -105,6 +105,19 @@ func (x *target) Prune(ctx context.Context, _ statedb.ReadTxn, routes iter.Seq2[
 	})
 }
 
+// List is for a reconciler that sweeps.
+func (x *target) List(_ context.Context, _ statedb.ReadTxn, yield func(*route) bool) error {
+	x.mu.Lock()
+	state := maps.Clone(x.state)
+	x.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(state)) {
+		if !yield(&route{Name: name, Value: state[name]}) {
+			break
+		}
+	}
+	return nil
+}
+
 // The commands of scripts.
 
 func (x *target) say(args []string) (string, error) {

@@ -5,9 +5,12 @@ package debug
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
+
+	"github.com/statekeel/statekeel/reconciler"
 )
 
 // deed is what a button does.
@@ -41,30 +44,26 @@ var actions = map[string]deed{
 		name: "prune", text: "Prune", done: "A prune was asked for",
 		whole: func(_ context.Context, t target) (int, error) { t.Prune(); return -1, nil },
 	},
+	"approve": {
+		name: "approve", text: "Approve sweep", done: "The next sweep may delete beyond its budget",
+		whole: func(_ context.Context, t target) (int, error) {
+			if !t.ApproveSweep() {
+				return -1, errors.New("the reconciler has no Sweeper: there is no sweep to approve")
+			}
+			return -1, nil
+		},
+	},
 	"pause": {
 		name: "pause", text: "Pause", done: "Paused",
 		whole: func(_ context.Context, t target) (int, error) { t.Pause(); return -1, nil },
-		keys:  func(_ context.Context, t target, keys []string) (int, error) { return each(keys, t.PauseKey) },
+		keys:  func(_ context.Context, t target, keys []string) (int, error) { return t.PauseKeys(keys...) },
 	},
 	"resume": {
 		name: "resume", text: "Resume", done: "Resumed",
 		whole: func(_ context.Context, t target) (int, error) { t.Resume(); return -1, nil },
-		keys:  func(_ context.Context, t target, keys []string) (int, error) { return each(keys, t.ResumeKey) },
+		keys:  func(_ context.Context, t target, keys []string) (int, error) { return t.ResumeKeys(keys...) },
 	},
 }
-
-// each does something for each key, up to the first error.
-func each(keys []string, do func(string) error) (int, error) {
-	for n, key := range keys {
-		if err := do(key); err != nil {
-			return n, err
-		}
-	}
-	return len(keys), nil
-}
-
-// maxBody bounds what a button may send.
-const maxBody = 1 << 20
 
 // act answers a request that changes something.
 func (h *handler) act(w http.ResponseWriter, r *http.Request, a deed) {
@@ -98,17 +97,17 @@ func (h *handler) try(w http.ResponseWriter, r *http.Request, a deed) (n int, wh
 	if err := h.origins.Check(r); err != nil {
 		return 0, "", failf(http.StatusForbidden, "%v", err)
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	if err := r.ParseForm(); err != nil {
-		return 0, "", failf(http.StatusBadRequest, "%v", err)
-	}
-	t, err := h.find(r.Form)
+	form, err := readForm(w, r)
 	if err != nil {
 		return 0, "", err
 	}
-	keys, did := r.Form["key"], []string{"did", a.name}
+	t, err := h.find(form)
+	if err != nil {
+		return 0, "", err
+	}
+	keys, did := form["key"], []string{"did", a.name}
 	switch {
-	case !r.Form.Has("key"):
+	case form.Has("all"):
 		n, err = a.whole(r.Context(), t)
 		where = t.link("show", append(did, "count", strconv.Itoa(n))...)
 	case a.keys == nil:
@@ -143,14 +142,18 @@ func plural(n int, one, many string) string {
 	return many
 }
 
-// buttons are those that act on the whole reconciler; none without writes.
-func (h *handler) buttons(t target) []action {
+// buttons are those that act on the whole reconciler; none without writes. A sweep can be
+// approved when the last one failed.
+func (h *handler) buttons(t target, s reconciler.Snapshot) []action {
 	if !h.writes {
 		return nil
 	}
 	var out []action
-	for _, name := range []string{"retry", "refresh", "prune", "pause", "resume"} {
-		out = append(out, action{Text: actions[name].text, Href: t.link(name)})
+	for _, name := range []string{"retry", "refresh", "prune", "approve", "pause", "resume"} {
+		if name == "approve" && s.PruneFailure == "" {
+			continue
+		}
+		out = append(out, action{Text: actions[name].text, Href: t.link(name, "all", "true")})
 	}
 	return out
 }

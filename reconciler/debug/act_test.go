@@ -19,15 +19,16 @@ import (
 
 // acts are all that can be posted, and what each then does.
 var acts = []struct{ path, did, note, json string }{
-	{"retry?reconciler=agent/v4", "retry []", "What waited is due now: 1 object.", `{"done": "What waited is due now", "objects": 1}`},
+	{"retry?reconciler=agent/v4&all=true", "retry []", "What waited is due now: 1 object.", `{"done": "What waited is due now", "objects": 1}`},
 	{"retry?reconciler=agent/v4&key=a&key=b", `retry ["a" "b"]`, "What waited is due now: 2 objects.", `{"done": "What waited is due now", "objects": 2}`},
 	{"retry?reconciler=agent/v4&key=", `retry [""]`, "What waited is due now: 1 object.", `{"done": "What waited is due now", "objects": 1}`},
-	{"refresh?reconciler=agent/v4", "refresh []", "What is done is marked for a refresh.", `{"done": "What is done is marked for a refresh"}`},
+	{"refresh?reconciler=agent/v4&all=true", "refresh []", "What is done is marked for a refresh.", `{"done": "What is done is marked for a refresh"}`},
 	{"refresh?reconciler=agent/v4&key=a", `refresh ["a"]`, "What is done is marked for a refresh: 1 object.", `{"done": "What is done is marked for a refresh", "objects": 1}`},
-	{"prune?reconciler=agent/v4", "prune", "A prune was asked for.", `{"done": "A prune was asked for"}`},
-	{"pause?reconciler=agent/v4", "pause", "Paused.", `{"done": "Paused"}`},
+	{"prune?reconciler=agent/v4&all=true", "prune", "A prune was asked for.", `{"done": "A prune was asked for"}`},
+	{"approve?reconciler=agent/v4&all=true", "approve", "The next sweep may delete beyond its budget.", `{"done": "The next sweep may delete beyond its budget"}`},
+	{"pause?reconciler=agent/v4&all=true", "pause", "Paused.", `{"done": "Paused"}`},
 	{"pause?reconciler=agent/v4&key=%0A%FF", `pause "\n\xff"`, "Paused: 1 object.", `{"done": "Paused", "objects": 1}`},
-	{"resume?reconciler=agent/v4", "resume", "Resumed.", `{"done": "Resumed"}`},
+	{"resume?reconciler=agent/v4&all=true", "resume", "Resumed.", `{"done": "Resumed"}`},
 	{"resume?reconciler=agent/v4&key=a", `resume "a"`, "Resumed: 1 object.", `{"done": "Resumed", "objects": 1}`},
 }
 
@@ -37,7 +38,7 @@ func TestWithoutWritesThereIsNoButtonAndNoWayToAct(t *testing.T) {
 	for _, path := range []string{"", "show?reconciler=agent/v4", "explain?reconciler=agent/v4&key=a", "objects?reconciler=agent/v4"} {
 		page := s.page(path)
 		assert.NotContains(t, page, `method="post"`, path)
-		assert.NotRegexp(t, `<button>(Retry|Refresh|Prune|Pause|Resume)`, page, path)
+		assert.NotRegexp(t, `<button>(Retry|Refresh|Prune|Approve|Pause|Resume)`, page, path)
 	}
 	for _, act := range acts {
 		for _, method := range []string{"POST", "GET", "PUT"} {
@@ -71,12 +72,12 @@ func TestPagesHaveTheButtons(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
 	for path, want := range map[string][]string{
-		"show?reconciler=agent/v4":              {"retry []", "refresh []", "prune", "pause", "resume"},
+		"show?reconciler=agent/v4":              {"retry []", "refresh []", "prune", "approve", "pause", "resume"},
 		"explain?reconciler=agent/v4&key=a%0Ab": {`retry ["a\nb"]`, `refresh ["a\nb"]`, `pause "a\nb"`, `resume "a\nb"`},
 	} {
 		for _, ref := range addresses(t, s.page(path)) {
 			name, _, _ := strings.Cut(ref, "?")
-			if strings.Contains("retry refresh prune pause resume", name) && name != "" {
+			if strings.Contains("retry refresh prune approve pause resume", name) && name != "" {
 				answer, body := s.send("POST", ref)
 				require.Equal(t, http.StatusSeeOther, answer.StatusCode, body)
 			}
@@ -156,9 +157,10 @@ func TestWritesThatMakeNoSenseAreRefused(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
 	for path, want := range map[string]int{
-		"retry":                           http.StatusBadRequest,
-		"pause?reconciler=nobody":         http.StatusNotFound,
-		"prune?reconciler=agent/v4&key=a": http.StatusBadRequest,
+		"retry":                             http.StatusBadRequest,
+		"pause?reconciler=nobody&key=a":     http.StatusNotFound,
+		"prune?reconciler=agent/v4&key=a":   http.StatusBadRequest,
+		"approve?reconciler=agent/v4&key=a": http.StatusBadRequest,
 	} {
 		answer, _ := s.send("POST", path)
 		assert.Equal(t, want, answer.StatusCode, path)
@@ -166,11 +168,23 @@ func TestWritesThatMakeNoSenseAreRefused(t *testing.T) {
 	assert.Empty(t, f.take())
 
 	f.actError = errors.New("object is <gone>")
-	for _, path := range []string{"retry?reconciler=agent/v4", "refresh?reconciler=agent/v4", "pause?reconciler=agent/v4&key=a", "resume?reconciler=agent/v4&key=a"} {
+	for _, path := range []string{"retry?reconciler=agent/v4&all=true", "refresh?reconciler=agent/v4&all=true", "pause?reconciler=agent/v4&key=a", "resume?reconciler=agent/v4&key=a"} {
 		answer, body := s.send("POST", path)
 		assert.Equal(t, http.StatusConflict, answer.StatusCode, path)
 		assert.Contains(t, body, "object is &lt;gone&gt;")
 	}
+}
+
+func TestSweepsAreApprovedWhereThereAreSome(t *testing.T) {
+	f := full()
+	s := serve(t, writes, f)
+	assert.Contains(t, s.page("show?reconciler=agent/v4"), "<button>Approve sweep</button>")
+	f.snapshot.PruneFailure = ""
+	assert.NotContains(t, s.page("show?reconciler=agent/v4"), "Approve")
+	f.noSweeper = true
+	answer, body := s.send("POST", "approve?reconciler=agent/v4&all=true&format=json")
+	assert.Equal(t, http.StatusConflict, answer.StatusCode)
+	assert.JSONEq(t, `{"error": "the reconciler has no Sweeper: there is no sweep to approve"}`, body)
 }
 
 func TestReconcilersThatAreAddedLaterAreThere(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 type Option func(*handler)
 
 // WithWrites adds the buttons that act on a reconciler or an object, and opens the paths
-// behind them: retry, refresh, prune, pause and resume. They take POST only, and nothing
-// that a browser sends on behalf of another site. Without the option they answer 403. The
-// page asks nobody for a password: whoever reaches it may push the buttons.
+// behind them: retry, refresh, prune, approve, pause and resume. They take POST only, and
+// nothing that a browser sends on behalf of another site. Without the option they answer 403.
+// The page asks nobody for a password: whoever reaches it may push the buttons.
 func WithWrites() Option {
 	return func(h *handler) { h.writes = true }
 }
@@ -50,13 +50,19 @@ type page func(*http.Request) (answer, error)
 type handler struct {
 	registry *reconciler.Registry
 	writes   bool
-	pages    map[string]page
-	origins  http.CrossOriginProtection
+	// hosts are those of [WithHosts]; nil without the option.
+	hosts   map[string]bool
+	pages   map[string]page
+	origins http.CrossOriginProtection
 }
 
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header())
+	if err := h.checkHost(r); err != nil {
+		refuse(w, r, err)
+		return
+	}
 	name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 	if act, ok := actions[name]; ok {
 		h.act(w, r, act)

@@ -12,9 +12,8 @@
 // [WithWrites] has buttons, too.
 //
 // The page asks nobody who they are, and object keys and error texts may be secrets: mount it
-// where pprof may be mounted, which is not where the world is. A name that somebody else can
-// make point to this machine (by DNS rebinding) is an own origin to browsers: a mux that
-// takes requests for the names it has alone keeps such sites out.
+// where pprof may be mounted, which is not where the world is. On a loopback address it answers
+// to the hosts of the machine itself only; [WithHosts] sets the hosts that it answers to.
 //
 // # The pages, and their JSON
 //
@@ -31,16 +30,24 @@
 //	                                          last; key=KEY, since=5m or a time, limit up to 1000,
 //	                                          100 unless said; with a key there are no rounds
 //
+// A list of objects, events or rounds has at most 1 MiB of JSON, or a single element: a page of
+// objects ends early and has a NEXT, the journal leaves out the oldest and says how many those
+// are in events_omitted and rounds_omitted.
+//
 // With [WithWrites], and by POST only:
 //
-//	retry, refresh, pause, resume             ?reconciler=NAME for all, &key=KEY for the objects
-//	                                          with these keys
-//	prune                                     ?reconciler=NAME
+//	retry, refresh, pause, resume             ?reconciler=NAME&key=KEY for the objects with these
+//	                                          keys, 1000 at most; &all=true for everything
+//	prune, approve                            ?reconciler=NAME&all=true; approve lets one sweep
+//	                                          delete beyond its budget
 //
-// answer {"done": TEXT, "objects": how many, if that was counted}. A refusal is
-// {"error": TEXT}: 400 for a question that makes no sense, 403 for a write that is not
-// enabled or comes from another site, 404 for what there is not, 405 for another method, 409
-// for what the reconciler cannot do as things are.
+// answer {"done": TEXT, "objects": how many, if that was counted}. The fields are in the query
+// or in a form (application/x-www-form-urlencoded).
+//
+// A refusal is {"error": TEXT}: 400 for a question that makes no sense or has an unknown field,
+// 403 for a write that is not enabled or comes from another site, and for a host that the page
+// does not answer to, 404 for what there is not, 405 for another method, 409 for what the
+// reconciler cannot do as things are, 415 for a body that is not a form.
 //
 // # What it costs
 //

@@ -40,6 +40,7 @@ type fake struct {
 	rounds      []reconciler.Round
 	samples     []reconciler.Sample
 	actError    error
+	noSweeper   bool
 
 	mu    sync.Mutex
 	acts  []string
@@ -119,10 +120,21 @@ func (f *fake) Events(q reconciler.EventQuery) []reconciler.Event {
 func (f *fake) Journal() []reconciler.Round   { return f.rounds }
 func (f *fake) Timeline() []reconciler.Sample { return f.samples }
 func (f *fake) Prune()                        { f.did("prune") }
+func (f *fake) ApproveSweep() bool            { f.did("approve"); return !f.noSweeper }
 func (f *fake) Pause()                        { f.did("pause") }
 func (f *fake) Resume()                       { f.did("resume") }
-func (f *fake) PauseKey(key string) error     { f.did("pause %q", key); return f.actError }
-func (f *fake) ResumeKey(key string) error    { f.did("resume %q", key); return f.actError }
+func (f *fake) PauseKeys(keys ...string) (int, error) {
+	for _, key := range keys {
+		f.did("pause %q", key)
+	}
+	return len(keys), f.actError
+}
+func (f *fake) ResumeKeys(keys ...string) (int, error) {
+	for _, key := range keys {
+		f.did("resume %q", key)
+	}
+	return len(keys), f.actError
+}
 func (f *fake) Retry(_ context.Context, keys ...string) (int, error) {
 	f.did("retry %q", keys)
 	return max(1, len(keys)), f.actError

@@ -136,7 +136,7 @@ func TestEveryAnswerForbidsWhatIsNotServedHere(t *testing.T) {
 		{"GET", "", 200}, {"HEAD", "", 200}, {"GET", "?format=json", 200}, {"GET", "?format=live", 200}, {"GET", "style.css", 200},
 		{"GET", "live.js", 200}, {"GET", "icon.svg", 200}, {"GET", "show?reconciler=agent/v4", 200},
 		{"GET", "nothing", 404}, {"POST", "", 405}, {"DELETE", "style.css", 405}, {"GET", "retry", 405},
-		{"POST", "retry?reconciler=agent/v4", 303}, {"POST", "retry?reconciler=agent/v4&format=json", 200}, {"POST", "retry", 400},
+		{"POST", "retry?reconciler=agent/v4&all=true", 303}, {"POST", "retry?reconciler=agent/v4&format=json&all=true", 200}, {"POST", "retry", 400},
 	} {
 		answer, _ := s.send(c.method, c.path)
 		assert.Equal(t, c.want, answer.StatusCode, "%s %s", c.method, c.path)

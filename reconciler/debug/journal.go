@@ -32,10 +32,11 @@ func (h *handler) journal(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	q := reconciler.EventQuery{Key: form.Get("key"), Since: from, Limit: limit}
-	happened := listed(t.Events(q))
-	var latest []round
+	var data journalData
+	data.Events, data.EventsOmitted = latestWithin(listed(t.Events(q)))
+	data.Rounds = []round{}
 	if q.Key == "" {
-		latest = rounds(t.Journal(), from, limit)
+		data.Rounds, data.RoundsOmitted = latestWithin(listed(rounds(t.Journal(), from, limit)))
 	}
 
 	v := t.page("Journal of "+visible(t.ID().String()), "journal")
@@ -44,15 +45,24 @@ func (h *handler) journal(r *http.Request) (answer, error) {
 	if q.Key != "" {
 		caption = "Operations on " + visible(q.Key) + ", the latest first"
 	}
-	v.Tables = []table{events(t, happened, caption)}
+	v.Tables = []table{events(t, data.Events, caption+leftOut(data.EventsOmitted, "operations"))}
 	v.Tables[0].ID = ""
 	if q.Key == "" {
-		v.Tables = append(v.Tables, roundTable(latest))
+		v.Tables = append(v.Tables, roundTable(data.Rounds, data.RoundsOmitted))
 	}
-	if more := min(10*limit, maxLimit); more > limit && (len(happened) == limit || len(latest) == limit) {
+	if more := min(10*limit, maxLimit); more > limit && (len(data.Events) == limit || len(data.Rounds) == limit) {
 		v.Next = &link{Text: "Up to " + number(more), Href: moreLink(t, form, more)}
 	}
-	return answer{data: map[string]any{"events": happened, "rounds": listed(latest)}, view: v}, nil
+	return answer{data: data, view: v}, nil
+}
+
+// journalData is the journal as machines get it, with how many of either are left out since
+// the answer would be too large.
+type journalData struct {
+	Events        []reconciler.Event `json:"events"`
+	EventsOmitted int                `json:"events_omitted,omitempty"`
+	Rounds        []round            `json:"rounds"`
+	RoundsOmitted int                `json:"rounds_omitted,omitempty"`
 }
 
 // moreLink is the same page with another limit.
@@ -94,9 +104,9 @@ func rounds(all []reconciler.Round, from time.Time, limit int) []round {
 	return out
 }
 
-func roundTable(all []round) table {
+func roundTable(all []round, omitted int) table {
 	list := table{
-		Caption: "Rounds, the latest first", Empty: "The journal has no rounds.",
+		Caption: "Rounds, the latest first" + leftOut(omitted, "rounds"), Empty: "The journal has no rounds.",
 		Columns: []string{"Round", "Started", "Reason", "Planned", "Operations", "Written", "Took", "Commit", "Prune"},
 	}
 	for _, r := range slices.Backward(all) {

@@ -40,7 +40,7 @@ func TestPageWorksUnderAnyPath(t *testing.T) {
 		mount(mux)
 		server := httptest.NewServer(mux)
 		seen := crawl(t, server, root)
-		for _, name := range []string{"", "show", "objects", "explain", "journal", "style.css", "live.js", "icon.svg", "retry", "prune"} {
+		for _, name := range []string{"", "show", "objects", "explain", "journal", "style.css", "live.js", "icon.svg", "retry", "prune", "approve"} {
 			assert.True(t, seen[root+name], "%s%s of %v", root, name, seen)
 		}
 		server.Close()
@@ -61,7 +61,7 @@ func crawl(t *testing.T, server *httptest.Server, root string) map[string]bool {
 		}
 		visited[at.String()], seen[at.Path] = true, true
 		method := http.MethodGet
-		if name := at.Path[strings.LastIndex(at.Path, "/")+1:]; strings.Contains("retry refresh prune pause resume", name) && name != "" {
+		if name := at.Path[strings.LastIndex(at.Path, "/")+1:]; strings.Contains("retry refresh prune approve pause resume", name) && name != "" {
 			method = http.MethodPost
 		}
 		r, err := http.NewRequestWithContext(t.Context(), method, at.String(), nil)

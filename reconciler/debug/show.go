@@ -24,7 +24,7 @@ func (h *handler) show(r *http.Request) (answer, error) {
 	v.AsOf = asOf(s.At)
 	v.Note = outcome(r.URL.Query())
 	v.Lead = lead(s)
-	v.Actions, v.Drastic = h.buttons(t), true
+	v.Actions, v.Drastic = h.buttons(t, s), true
 	v.Lookup = &lookup{Hidden: t.query}
 	v.Figures = figures(s)
 	v.Plot = plot(s.At, samples)

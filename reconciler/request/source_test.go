@@ -229,10 +229,12 @@ func TestTheLoopBelowIsThere(t *testing.T) {
 		require.Equal(e, reconciler.StateRequeue, x.State, x.Why)
 		require.Equal(e, "shop/web", x.Key)
 
-		require.NoError(e, loop.PauseKey("shop/web"))
+		_, err := loop.PauseKeys("shop/web")
+		require.NoError(e, err)
 		e.put("web", 2)
 		require.Empty(e, e.took())
-		require.NoError(e, loop.ResumeKey("shop/web"))
+		_, err = loop.ResumeKeys("shop/web")
+		require.NoError(e, err)
 		require.Equal(e, []string{"shop/web"}, e.took())
 
 		var registry reconciler.Registry

@@ -4,7 +4,6 @@
 package subject
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -40,12 +39,7 @@ func withBreaker() statekeelVariant {
 // for as long as a run takes: it is not probed, so that what is measured is not the probes.
 func withClasses() statekeelVariant {
 	return statekeelVariant{options: []reconciler.Option{reconciler.WithBreaker(reconciler.Breaker{
-		Failures: 1, MinInterval: unprobed, MaxInterval: unprobed,
-		Class: func(err error) string {
-			var failure classFailure
-			_ = errors.As(err, &failure) // else it has no class
-			return string(failure)
-		},
+		Failures: 1, MinInterval: unprobed, MaxInterval: unprobed, ByClass: true,
 	})}}
 }
 
@@ -58,14 +52,10 @@ func bare() statekeelVariant {
 	}}
 }
 
-// FailedWith is what an operation returns that failed with an error of a class. Only
-// [StatekeelClasses] knows what that means: to the others it is a failure like any other.
-func FailedWith(class string) error { return classFailure(class) }
-
-// classFailure is an error of the class that it names.
-type classFailure string
-
-func (f classFailure) Error() string { return fmt.Sprintf("%q does not answer", string(f)) }
+// FailedWith is what an operation returns that failed with an error of a class, a name without
+// digits. Only [StatekeelClasses] knows what that means: to the others it is a failure like any
+// other.
+func FailedWith(class string) error { return fmt.Errorf("%q does not answer", class) }
 
 // BlockedOn is what an operation returns that cannot be done before one of the channels
 // closes; reason says what it waits for. Only Statekeel knows what that means: to the

@@ -11,8 +11,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"time"
 
-	"github.com/cilium/hive/cell"
 	client "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -53,9 +53,14 @@ func startObserved(o Options) (System, error) {
 	if err != nil {
 		return nil, err
 	}
-	sys, err := statekeel.start(o, statekeelVariant{options: []reconciler.Option{reconciler.WithMetrics(m.metrics)}})
+	sys, err := statekeel.start(o, statekeelVariant{options: []reconciler.Option{
+		reconciler.WithMetrics(m.metrics), reconciler.WithRegistry(m.registry),
+	}})
 	if err != nil {
 		return nil, errors.Join(err, m.close())
+	}
+	for len(m.registry.All()) == 0 { // the loop adds itself as it starts
+		time.Sleep(time.Millisecond)
 	}
 	return &observed{System: sys, mount: m}, nil
 }
@@ -75,7 +80,7 @@ func newMount() (*mount, error) {
 	if err := m.prometheus.Register(scraped); err != nil {
 		return nil, err
 	}
-	m.metrics = metrics.Join(published, scraped, registrar{metrics.Discard, m.registry})
+	m.metrics = metrics.Join(published, scraped)
 	if m.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, err
 	}
@@ -113,24 +118,6 @@ func (m *mount) close() error {
 		return fmt.Errorf("the server of the page did not stop: %w", err)
 	}
 	return nil
-}
-
-// registrar adds each reconciler that reports to it to a registry, as a hive that has
-// [reconciler.Cell] does.
-type registrar struct {
-	metrics.Metrics
-	registry *reconciler.Registry
-}
-
-// Bind makes the registrar cost nothing: it wants no figures.
-func (r registrar) Bind(moduleID cell.FullModuleID, name string) metrics.Handle {
-	return metrics.Bind(r.Metrics, moduleID, name)
-}
-
-func (r registrar) Attach(_ cell.FullModuleID, _ string, source metrics.Source) {
-	if inspector, ok := source.(reconciler.Inspector); ok {
-		r.registry.Add(inspector)
-	}
 }
 
 // observed is a System with a mount.

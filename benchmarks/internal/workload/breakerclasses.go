@@ -5,7 +5,6 @@ package workload
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
@@ -48,7 +47,7 @@ func measureClasses(ctx context.Context, env *Env, sys subject.System, n, insert
 
 	sys.Targets()[0].SetRule(func(id uint64) error {
 		if id < n {
-			return subject.FailedWith("server " + strconv.FormatUint(id, 10))
+			return subject.FailedWith("server " + letters(id))
 		}
 		return nil
 	})
@@ -82,4 +81,13 @@ func measureClasses(ctx context.Context, env *Env, sys subject.System, n, insert
 		less("cpu_none", "us/round", cpuNone),
 		less("cpu_open", "us/round", cpuOpen),
 	}, c.err()
+}
+
+// letters writes a number without digits, which classes of errors are made without.
+func letters(n uint64) string {
+	var text []byte
+	for ; n > 0 || len(text) == 0; n /= 26 {
+		text = append(text, byte('a'+n%26))
+	}
+	return string(text)
 }

@@ -72,7 +72,7 @@ func spoil(ctx context.Context, sys subject.System, view *subject.View, n uint64
 		if conditions[id%held].state != reconciler.StatePaused {
 			continue
 		}
-		if err := view.Registry.All()[0].PauseKey(strconv.FormatUint(id, 10)); err != nil {
+		if _, err := view.Registry.All()[0].PauseKeys(strconv.FormatUint(id, 10)); err != nil {
 			return fmt.Errorf("pause row %d: %w", id, err)
 		}
 	}

@@ -41,7 +41,7 @@ var httpCell = cell.Module(
 		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { healthz(w, db, tunnels) })
 		mux.HandleFunc("GET /tunnels", func(w http.ResponseWriter, _ *http.Request) { dump(w, db, tunnels) })
 		mux.HandleFunc("GET /events", func(w http.ResponseWriter, _ *http.Request) { dump(w, db, events) })
-		mux.Handle("/debug/reconciler/", debug.New(registry))
+		mux.Handle("/debug/reconciler/", debug.New(registry, debug.WithHosts()))
 		jobs.Add(job.OneShot("http", func(ctx context.Context, _ cell.Health) error {
 			return httpserve.Serve(ctx, o.Listener, mux)
 		}))

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -102,8 +103,13 @@ func (s *server) drift(w http.ResponseWriter, r *http.Request) {
 // maxBody is how long a request may be, in bytes.
 const maxBody = 1 << 16
 
-// read reads the body of a request, or answers that it cannot.
+// read reads the body of a request, or answers that it cannot. It takes JSON only: a web page
+// can send other types here without asking.
 func read(w http.ResponseWriter, r *http.Request, to any) bool {
+	if contentType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || contentType != "application/json" {
+		answer(w, http.StatusUnsupportedMediaType, api.Problem{Error: "the body must be application/json"})
+		return false
+	}
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(to); err != nil {

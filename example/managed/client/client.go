@@ -113,6 +113,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, to any) er
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", method, path, err)
 	}
+	request.Header.Set("Content-Type", "application/json")
 	response, err := c.http.Do(request)
 	if err != nil {
 		return unanswered(method, path, err)

@@ -10,18 +10,18 @@ import (
 // Check finds what is sound by itself but cannot be made as a whole: names given
 // twice, ports of what is no bridge, routes by links that are to be down, routes whose
 // gateway nothing reaches. It also fills in the links that routes leave by, where a route
-// names only its gateway. It returns nil if all is well.
+// names only its gateway. The error is of type [Problems].
 //
 // A link that is named and not among the links is no problem: somebody else is to make
 // it, and what needs it waits. Nothing is known of it here, so that it counts as up and
 // fit for anything.
-func (s *State) Check() Problems {
+func (s *State) Check() error {
 	c := checker{state: s, links: make(map[string]Located[Link], len(s.Links))}
 	c.checkLinks()
 	c.checkAddresses()
 	c.checkRoutes()
 	c.checkSysctls()
-	return c.problems
+	return c.problems.err()
 }
 
 type checker struct {

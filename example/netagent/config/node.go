@@ -54,7 +54,7 @@ func (r *reader) pairs(what string, n *yaml.Node, each func(key, value *yaml.Nod
 		return
 	}
 	lines := make(map[string]int)
-	for i := 0; i+1 < len(n.Content); i += 2 {
+	for i := 0; i+1 < len(n.Content) && !r.problems.full(); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if first, twice := lines[key.Value]; twice {
 			r.addf(key, "%s: %q is given twice, first on line %d", what, key.Value, first)
@@ -75,8 +75,8 @@ func (r *reader) sequence(what string, n *yaml.Node, each func(*yaml.Node)) {
 		r.addf(n, "%s: a list is needed, not %s", what, describe(n))
 		return
 	}
-	for _, item := range n.Content {
-		each(item)
+	for i := 0; i < len(n.Content) && !r.problems.full(); i++ {
+		each(n.Content[i])
 	}
 }
 

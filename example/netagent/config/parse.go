@@ -14,8 +14,8 @@ import (
 const MaxSize = 1 << 20
 
 // Parse reads a whole file; the name is what problems are reported with. The State
-// it returns has been checked. The error is always of type [Problems], and says
-// everything that is wrong, not just what is wrong first.
+// it returns has been checked. The error is always of type [Problems], and lists what is
+// wrong, not just what is wrong first.
 //
 // An empty file is a problem, as that is what a file looks like while an editor
 // writes it: to ask for nothing, write {}.
@@ -50,10 +50,10 @@ func Parse(file string, data []byte) (State, error) {
 		"sysctls": func(n *yaml.Node) { state.Sysctls = r.sysctls(n) },
 	})
 	// What does not refer to anything sound is not worth a second complaint.
-	if len(r.problems) == 0 {
-		r.problems = state.Check()
+	if err := r.problems.err(); err != nil {
+		return state, err
 	}
-	return state, r.problems.err()
+	return state, state.Check()
 }
 
 func (r *reader) sysctls(n *yaml.Node) (sysctls []Located[Sysctl]) {

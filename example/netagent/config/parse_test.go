@@ -313,20 +313,3 @@ func TestSpecsSurviveYAML(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal(text, &back))
 	assert.Equal(t, route, back)
 }
-
-func FuzzParseSaysWhereEachProblemIs(f *testing.F) {
-	f.Add([]byte(base))
-	f.Add([]byte("links: &a [*a]\n"))
-	f.Add([]byte("? [a]\n: b\n"))
-	f.Add([]byte("links: [{name: {}, kind: !!binary x}]\n<<: *x"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		_, err := Parse("f", data)
-		var problems Problems
-		if err != nil {
-			require.ErrorAs(t, err, &problems)
-		}
-		for _, p := range problems {
-			assert.True(t, p.Line > 0 && p.Message != "", "%v", p)
-		}
-	})
-}

@@ -37,9 +37,9 @@ type Problem struct {
 // Error returns "file:line:column: message".
 func (p Problem) Error() string { return p.Pos.String() + ": " + p.Message }
 
-// Problems is everything that is wrong with a file, in the order of its lines.
-// It is the error of [Parse] and of the ParseLink family; an empty Problems is
-// never returned as an error.
+// Problems is what is wrong with a file, in the order of its lines: the first maxProblems
+// that were found, and a last one that says so if there are more. It is the error of [Parse],
+// [State.Check] and the ParseLink family; an empty Problems is never returned as an error.
 type Problems []Problem
 
 // Error returns one line for each problem.
@@ -51,9 +51,28 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// A file of a megabyte can have 300,000 problems, as an alias of three bytes repeats them, and
+// each can quote a text of half a megabyte.
+const (
+	maxProblems = 100
+	maxMessage  = 1 << 10 // bytes
+)
+
+// addf adds a problem, unless the list is full or the problem is about something that was
+// written nowhere.
 func (ps *Problems) addf(pos Pos, format string, args ...any) {
-	*ps = append(*ps, Problem{Pos: pos, Message: fmt.Sprintf(format, args...)})
+	if pos.Line == 0 || ps.full() {
+		return
+	}
+	message := fmt.Sprintf(format, args...)
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "..."
+	}
+	*ps = append(*ps, Problem{Pos: pos, Message: message})
 }
+
+// full tells whether there are more problems than are listed.
+func (ps Problems) full() bool { return len(ps) > maxProblems }
 
 // err returns ps in the order of the lines, or nil when there is no problem.
 func (ps Problems) err() error {
@@ -63,5 +82,8 @@ func (ps Problems) err() error {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
+	if ps.full() {
+		ps[maxProblems] = Problem{Pos: ps[maxProblems-1].Pos, Message: fmt.Sprintf("more problems follow; only %d are listed", maxProblems)}
+	}
 	return ps
 }

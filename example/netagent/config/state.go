@@ -30,5 +30,5 @@ func (l Located[Spec]) At(field string) Pos {
 }
 
 // Known returns spec as a part of a [State] that is beyond doubt and was written
-// nowhere: what [State.Check] finds wrong with it has a zero Pos.
+// nowhere: [State.Check] reports nothing that is wrong with it.
 func Known[Spec any](spec Spec) Located[Spec] { return Located[Spec]{Spec: spec} }

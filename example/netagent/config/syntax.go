@@ -15,10 +15,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// lookahead is how many lines past a suspected syntax error are tried for an end
-// of whatever construct is open there (a list in brackets that goes over several
-// lines, say) before the suspicion is believed.
-const lookahead = 64
+// The search for the line of a syntax error parses beginnings of the file. It tries the
+// nearBy lines before the end of what the parser has read one by one and goes faster then, as
+// an open quote may be far back. It parses at most searchBudget bytes, so that a file of
+// [MaxSize] costs no more than a few times what it costs to read it.
+const (
+	nearBy       = 8
+	searchBudget = 2 << 20
+)
 
 var yamlErrorPrefix = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
@@ -30,16 +34,17 @@ func parseDocument(file string, data []byte) (*yaml.Node, error) {
 	if isEmpty(data) {
 		return nil, Problems{{Pos: Pos{File: file, Line: 1}, Message: "is empty; to ask for nothing at all, write {}"}}
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
+	lines := &lineReader{data: data}
+	dec := yaml.NewDecoder(lines)
 	var doc, second yaml.Node
 	if err := dec.Decode(&doc); err != nil {
-		return nil, syntaxProblem(file, data, err)
+		return nil, syntaxProblem(file, data, lines.read, err)
 	}
 	if err := dec.Decode(&second); second.Kind != 0 {
 		return nil, Problems{{Pos: posOf(file, &second),
 			Message: "a second document; only one is read"}}
 	} else if !errors.Is(err, io.EOF) {
-		return nil, syntaxProblem(file, data, err)
+		return nil, syntaxProblem(file, data, lines.read, err)
 	}
 	return doc.Content[0], nil
 }
@@ -75,47 +80,79 @@ func badByte(file string, data []byte) (Pos, string) {
 	return Pos{}, ""
 }
 
-// syntaxProblem says where a file stops being YAML. The YAML package often names
-// no line, or the one where the surrounding block began; so this looks for the
-// longest beginning of the file that does parse: the line after that is it.
-func syntaxProblem(file string, data []byte, err error) Problems {
+// lineReader reads data line by line, so that a parser that stops has not read far beyond what
+// it stopped at.
+type lineReader struct {
+	data []byte
+	read int // lines, the last of which may have been read in part
+	tail bool
+}
+
+func (r *lineReader) Read(p []byte) (int, error) {
+	if len(r.data) == 0 {
+		return 0, io.EOF
+	}
+	line := r.data
+	if end := bytes.IndexByte(line, '\n'); end >= 0 {
+		line = line[:end+1]
+	}
+	if !r.tail {
+		r.read++
+	}
+	n := copy(p, line)
+	r.data, r.tail = r.data[n:], n < len(line)
+	return n, nil
+}
+
+// syntaxProblem says where a file stops being YAML, which the parser noticed when it had read
+// so many lines. The YAML package often names no line, or the one where the surrounding block
+// began; so this looks for the longest beginning of the file that does parse: the line after
+// that is it.
+func syntaxProblem(file string, data []byte, read int, err error) Problems {
 	message := yamlErrorPrefix.ReplaceAllString(err.Error(), "")
-	line := firstBadLine(data)
-	if m := yamlErrorPrefix.FindStringSubmatch(err.Error()); len(m) == 2 && !strings.Contains(message, "end of stream") {
-		if said, convErr := strconv.Atoi(m[1]); convErr == nil {
-			line = max(line, said)
-		}
+	said := 0
+	if m := yamlErrorPrefix.FindStringSubmatch(err.Error()); len(m) == 2 {
+		said, _ = strconv.Atoi(m[1]) // no number: it names no line
+	}
+	line, found := firstBadLine(data, read, isYAML)
+	switch {
+	case found && !strings.Contains(message, "end of stream"):
+		line = max(line, said)
+	case !found && said > 0:
+		line = said
 	}
 	return Problems{{Pos: Pos{File: file, Line: line}, Message: message}}
 }
 
-func firstBadLine(data []byte) int {
+func isYAML(data []byte) bool {
+	var n yaml.Node
+	return yaml.Unmarshal(data, &n) == nil
+}
+
+// firstBadLine returns a line up to which data parses and with which it does not, given that
+// the first bad lines do not parse; found is false if the budget ended before, and the line is
+// one after that.
+func firstBadLine(data []byte, bad int, parses func([]byte) bool) (line int, found bool) {
 	ends := []int{0} // ends[n] is where line n ends
 	for line := range bytes.Lines(data) {
 		ends = append(ends, ends[len(ends)-1]+len(line))
 	}
-	last := len(ends) - 1
-	parses := func(lines int) bool {
-		var n yaml.Node
-		return yaml.Unmarshal(data[:ends[lines]], &n) == nil
-	}
-	good := 0
-search:
-	for {
-		bad := last
-		for bad-good > 1 {
-			if middle := (good + bad) / 2; parses(middle) {
-				good = middle
-			} else {
-				bad = middle
-			}
+	good, step := 0, 1
+	for tries, left := 1, searchBudget; bad-good > 1; tries++ {
+		n := bad - step
+		if good > 0 || n <= 0 {
+			n = (good + bad) / 2
+		} else if tries >= nearBy {
+			step *= 2
 		}
-		for n := good + 2; n < last && n <= good+lookahead; n++ {
-			if parses(n) {
-				good = n
-				continue search
-			}
+		if left -= ends[n]; left < 0 {
+			return bad, false
 		}
-		return good + 1
+		if parses(data[:ends[n]]) {
+			good = n
+		} else {
+			bad = n
+		}
 	}
+	return bad, true
 }

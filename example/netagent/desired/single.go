@@ -100,7 +100,8 @@ func put[S Spec](
 	*list = slices.DeleteFunc(*list, func(l config.Located[S]) bool { return replaced[l.Spec.Key()] != nil })
 	others := len(*list)
 	*list = append(*list, objects...)
-	if err := about(state.Check()); err != nil {
+	// What other objects have lost since they came is no reason to refuse these.
+	if err := state.Check(); err != nil {
 		return false, err
 	}
 	for _, object := range (*list)[others:] {
@@ -115,22 +116,6 @@ func put[S Spec](
 	}
 	txn.Commit()
 	return created, nil
-}
-
-// about returns those problems that are about something written, or nil: objects
-// that were sound when they came may have lost what they need since, and no other
-// object is to be refused for that.
-func about(problems config.Problems) error {
-	var mine config.Problems
-	for _, p := range problems {
-		if p.Line > 0 {
-			mine = append(mine, p)
-		}
-	}
-	if len(mine) == 0 {
-		return nil
-	}
-	return mine
 }
 
 func remove[S Spec](s *Store, table statedb.RWTable[*Row[S]], key string, with func(statedb.ReadTxn, *Row[S]) *Row[S]) error {

@@ -29,7 +29,7 @@ func (w *world) untilCondition(want string) {
 
 // Over http a browser says Sec-Fetch-Site to localhost alone; to others it says Origin.
 func TestButtonsWorkWhenTheyAreEnabled(t *testing.T) {
-	w := newWorld(t, debug.WithWrites())
+	w := newWorld(t, debug.WithWrites(), debug.WithHosts("page.test"))
 	w.put("fail-1")
 	w.settle()
 	for _, name := range []string{"127.0.0.1", "page.test"} {
@@ -80,7 +80,7 @@ func (b *tab) submit(address string) {
 }
 
 func TestPagesOfOthersCannotPushTheButtons(t *testing.T) {
-	w := newWorld(t, debug.WithWrites())
+	w := newWorld(t, debug.WithWrites(), debug.WithHosts("page.test"))
 	w.put("ok")
 	w.settle()
 	evil := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {

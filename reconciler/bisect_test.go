@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// atomicTarget takes all entries of a call or none.
+type atomicTarget struct {
+	bad     map[uint64]bool
+	holds   map[uint64]bool
+	calls   int
+	downAt  int
+	downFor error
+}
+
+func (x *atomicTarget) apply(entries []reconciler.BatchEntry[*object]) error {
+	x.calls++
+	if x.downAt > 0 && x.calls >= x.downAt {
+		return errors.New("connection refused")
+	}
+	for _, e := range entries {
+		if x.bad[e.Object.ID] {
+			return fmt.Errorf("entry %d of %d is refused", e.Object.ID, len(entries))
+		}
+	}
+	for _, e := range entries {
+		x.holds[e.Object.ID] = true
+	}
+	return nil
+}
+
+func (x *atomicTarget) alive() error {
+	if x.downAt > 0 && x.calls >= x.downAt {
+		return x.downFor
+	}
+	return nil
+}
+
+func entriesOf(n int) []reconciler.BatchEntry[*object] {
+	batch := make([]reconciler.BatchEntry[*object], n)
+	for i := range batch {
+		batch[i].Object = &object{ID: uint64(i + 1)}
+	}
+	return batch
+}
+
+// Whatever is bad, all else is applied once, each bad entry has the error of a call of its own,
+// and the calls are no more than the promise says.
+func TestBisectAppliesAllButTheBad(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 2000 {
+		n := rng.IntN(300)
+		x := &atomicTarget{bad: map[uint64]bool{}, holds: map[uint64]bool{}}
+		for range rng.IntN(6) {
+			if n > 0 {
+				x.bad[1+rng.Uint64N(uint64(n))] = true
+			}
+		}
+		batch := entriesOf(n)
+		reconciler.Bisect(t.Context(), batch, x.apply, x.alive)
+		for _, e := range batch {
+			if x.bad[e.Object.ID] {
+				require.EqualError(t, e.Result, fmt.Sprintf("entry %d of 1 is refused", e.Object.ID))
+			} else {
+				require.NoError(t, e.Result)
+				require.True(t, x.holds[e.Object.ID])
+			}
+		}
+		require.LessOrEqual(t, x.calls, 1+2*len(x.bad)*bits.Len(uint(n)), "%d entries, %d bad", n, len(x.bad))
+	}
+}
+
+// When the target is down nothing else is tried.
+func TestBisectGivesUpWhenTheTargetIsDown(t *testing.T) {
+	down := errors.New("the target is down")
+	for _, at := range []int{1, 4} {
+		x := &atomicTarget{bad: map[uint64]bool{100: true}, holds: map[uint64]bool{}, downAt: at, downFor: down}
+		batch := entriesOf(100)
+		reconciler.Bisect(t.Context(), batch, x.apply, x.alive)
+		require.Equal(t, at, x.calls)
+		for _, e := range batch {
+			if x.holds[e.Object.ID] {
+				require.NoError(t, e.Result)
+			} else {
+				require.ErrorIs(t, e.Result, down)
+			}
+		}
+	}
+}
+
+// The deadline of the batch is that of all calls together.
+func TestBisectEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	x := &atomicTarget{bad: map[uint64]bool{1: true}, holds: map[uint64]bool{}}
+	batch := entriesOf(64)
+	late := errors.New("too late")
+	reconciler.Bisect(ctx, batch, func(entries []reconciler.BatchEntry[*object]) error {
+		if x.calls == 2 {
+			cancel(late)
+		}
+		return x.apply(entries)
+	}, nil)
+	require.Equal(t, 3, x.calls)
+	for _, e := range batch {
+		require.ErrorIs(t, e.Result, late)
+	}
+}
+
+// What a refused entry's own call says comes next is its outcome.
+func TestBisectKeepsWhatAnErrorSaysComesNext(t *testing.T) {
+	batch := entriesOf(4)
+	reconciler.Bisect(t.Context(), batch, func(entries []reconciler.BatchEntry[*object]) error {
+		for _, e := range entries {
+			if e.Object.ID == 3 {
+				return reconciler.TerminalError(errors.New("no such chain"))
+			}
+		}
+		return nil
+	}, nil)
+	require.True(t, reconciler.IsTerminal(batch[2].Result))
+	require.NoError(t, batch[3].Result)
+}

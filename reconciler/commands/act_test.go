@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package commands_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestActionsReachTheReconciler(t *testing.T) {
+	r := routes()
+	r.sweeps, r.snapshot.Initialized = true, true
+	s := newShell(t, r)
+	for _, c := range []struct{ line, asked, prints string }{
+		{"reconciler/pause agent", "pause", "agent is paused, until reconciler/resume\n"},
+		{"reconciler/pause agent 7", `pause "7"`, "agent 7 is paused, until reconciler/resume\n"},
+		{"reconciler/resume routes", "resume", "agent is resumed\n"},
+		{"reconciler/resume agent 7", `resume "7"`, "agent 7 is resumed\n"},
+		{"reconciler/prune agent", "prune", "agent was asked to prune\n"},
+		{"reconciler/approve agent", "approve", "agent: the next sweep may delete beyond its budget\n"},
+		{"reconciler/refresh agent", "refresh []", "agent: all that are Done will be refreshed\n"},
+		{"reconciler/refresh agent 7", `refresh ["7"]`, "agent 7 is not Done, there is nothing to refresh\n"},
+		{"reconciler/retry agent 7", `retry ["7"]`, "agent 7: nothing waits that could be tried now\n"},
+	} {
+		s.prints(c.prints, c.line)
+		require.Equal(t, []string{c.asked}, r.take())
+	}
+	r.count = 2
+	s.prints("agent: 2 object(s) will be tried now\n", "reconciler/retry agent")
+	s.prints("agent 7 will be refreshed\n", "reconciler/refresh agent 7")
+	r.err = errors.New("no such key")
+	for _, action := range []string{"pause", "resume", "retry", "refresh"} {
+		s.fails("no such key", "reconciler/"+action+" agent 7")
+	}
+}
+
+func TestApprovalWithoutASweeperIsAnError(t *testing.T) {
+	s := newShell(t, routes())
+	s.fails("agent has no Sweeper: there is no sweep to approve", "reconciler/approve agent")
+	s.fails(`unexpected argument "7": usage: reconciler/approve NAME`, "reconciler/approve agent 7")
+}
+
+func TestPruneSaysWhatItWaitsFor(t *testing.T) {
+	r := routes()
+	s := newShell(t, r)
+	s.prints("agent will prune once its table is initialised\n", "reconciler/prune agent")
+	r.snapshot.Waiting = []string{"kubernetes", "the\nfile"}
+	s.prints("agent will prune once its table is initialised, which waits for kubernetes, \"the\\nfile\"\n", "reconciler/prune agent")
+	s.prints("{\n  \"reconciler\": \"agent\",\n  \"action\": \"prune\",\n  \"waiting_for_initializers\": [\n    \"kubernetes\",\n    \"the\\nfile\"\n  ]\n}\n",
+		"reconciler/prune agent --format=json")
+	require.Equal(t, []string{"prune", "prune", "prune"}, r.take())
+}

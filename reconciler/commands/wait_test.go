@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package commands_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+func TestWaitSaysWhatIsOwed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := routes()
+		s := newShell(t, r)
+		s.prints("agent is applied\n", "reconciler/wait agent")
+		r.owed = reconciler.Owed{Keys: []reconciler.Unreconciled{{Key: []byte("7"), State: "retry", Attempts: 2, Err: errors.New("refused\x1b")}}, More: 4}
+		s.prints("agent 7 is attempted\n\"7\" is retry after 2 attempt(s): refused\\x1b\nand 4 more\n", "reconciler/wait agent 7 --attempted")
+		require.Equal(t, []string{`wait "" applied`, `wait "7" attempted`}, r.take())
+	})
+}
+
+// The error must not be that of a context: a script that expects the failure would take it
+// for its own end.
+func TestWaitThatIsOverdueCanBeExpected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := routes()
+		r.err = errors.New("waiting for all")
+		s := newShell(t, r)
+		began := time.Now()
+		s.fails("not within 3 s: waiting for all: context deadline exceeded", "reconciler/wait agent --timeout=3s")
+		require.Equal(t, 3*time.Second, time.Since(began))
+		_, err := s.run("! reconciler/wait agent --timeout=3s")
+		require.NoError(t, err)
+	})
+}
+
+func TestWaitInTheBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := routes()
+		r.err = errors.New("waiting for all")
+		s := newShell(t, r)
+		began := time.Now()
+		_, err := s.run("! reconciler/wait agent --timeout=3s &")
+		require.NoError(t, err)
+		require.Equal(t, time.Duration(0), time.Since(began))
+		_, err = s.run("wait")
+		require.NoError(t, err)
+		require.Equal(t, 3*time.Second, time.Since(began))
+	})
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package debug_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// maxPage is what a page of JSON may have: two lists of 1 MiB, and their frame.
+const maxPage = 2<<20 + 1<<12
+
+// large is an error text that JSON makes three times as long.
+var large = strings.Repeat("<&", 8<<10)
+
+func TestPagesOfObjectsAreBoundedInBytes(t *testing.T) {
+	f := full()
+	f.objects = failing(200)
+	for i := range f.objects {
+		f.objects[i].Reason = large
+	}
+	s := serve(t, nil, f)
+	var keys []string
+	pages := 0
+	for after := ""; ; pages++ {
+		text := s.json("objects?reconciler=agent/v4&limit=1000&after=" + after)
+		require.Less(t, len(text), maxPage)
+		page := decode[reconciler.ObjectPage](t, text)
+		require.NotEmpty(t, page.Objects)
+		for _, o := range page.Objects {
+			keys = append(keys, o.Key)
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	require.Len(t, keys, 200, "in %d pages", pages)
+	for i, key := range keys {
+		require.Equal(t, fmt.Sprintf("route-%d", i), key)
+	}
+	assert.Contains(t, s.page("objects?reconciler=agent/v4&limit=1000"), "Next page")
+}
+
+func TestAnObjectLargerThanAPageIsShownAlone(t *testing.T) {
+	f := full()
+	f.objects = failing(3)
+	f.objects[1].Reason = strings.Repeat("x", 3<<20)
+	s := serve(t, nil, f)
+	for i, after := range []string{"", "1", "2"} {
+		page := decode[reconciler.ObjectPage](t, s.json("objects?reconciler=agent/v4&after="+after))
+		require.Len(t, page.Objects, 1)
+		require.Equal(t, f.objects[i].Key, page.Objects[0].Key)
+	}
+}
+
+type journalPage struct {
+	Events        []reconciler.Event
+	EventsOmitted int `json:"events_omitted"`
+	Rounds        []struct{ Round uint64 }
+	RoundsOmitted int `json:"rounds_omitted"`
+}
+
+func TestJournalPagesAreBoundedInBytesAndSayWhatIsLeftOut(t *testing.T) {
+	f := full()
+	f.events, f.rounds = nil, nil
+	for i := range 200 {
+		at := epoch.Add(time.Duration(i) * time.Second)
+		f.events = append(f.events, reconciler.Event{Round: uint64(i), At: at, Key: "a", Result: "failed", Error: large})
+		f.rounds = append(f.rounds, reconciler.Round{Sequence: uint64(i), Started: at, Prune: &reconciler.PruneRecord{Error: large}})
+	}
+	s := serve(t, nil, f)
+	for _, key := range []string{"", "&key=a"} {
+		text := s.json("journal?reconciler=agent/v4&limit=1000" + key)
+		require.Less(t, len(text), maxPage)
+		page := decode[journalPage](t, text)
+		require.NotEmpty(t, page.Events)
+		require.Equal(t, 200, len(page.Events)+page.EventsOmitted)
+		require.EqualValues(t, 199, page.Events[len(page.Events)-1].Round, "the latest are kept")
+		if key == "" {
+			require.NotEmpty(t, page.Rounds)
+			require.Equal(t, 200, len(page.Rounds)+page.RoundsOmitted)
+			require.EqualValues(t, 199, page.Rounds[len(page.Rounds)-1].Round)
+		}
+	}
+	assert.Contains(t, s.page("journal?reconciler=agent/v4&limit=1000"), "further operations are left out")
+}
+
+func TestJournalPagesThatFitAreWhole(t *testing.T) {
+	text := serve(t, nil, full()).json("journal?reconciler=agent/v4")
+	assert.NotContains(t, text, "omitted")
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// long returns a text of about a mebibyte that begins with a word, of runes of two bytes.
+func long(word string) string { return word + strings.Repeat("é", 1<<19) }
+
+// The text of an error that is too long is cut, and says how much is missing; what it says comes
+// next counts.
+func TestLongErrorTextIsCut(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		kind  reconciler.StatusKind
+		again []time.Duration
+	}{
+		"plain":       {errors.New(long("no")), reconciler.StatusKindError, backoff},
+		"terminal":    {reconciler.TerminalError(errors.New(long("no"))), reconciler.StatusKindError, once},
+		"retry after": {reconciler.RetryAfter(errors.New(long("no")), 4*time.Second), reconciler.StatusKindError, seconds(0, 4, 8)},
+		"blocked":     {reconciler.Blocked(long("no")), reconciler.StatusKindBlocked, once},
+		"wrapped":     {fmt.Errorf("no: %w", reconciler.TerminalError(errors.New(long("")))), reconciler.StatusKindError, once},
+	} {
+		t.Run(name, func(t *testing.T) {
+			everyWay(t, func(e *env) {
+				e.target.deciding(func(call) error { return c.err })
+				start := time.Now()
+				e.put(1, 1)
+				e.pass(10 * time.Second)
+				require.Equal(e, c.again, since(start, e.target.take()))
+				s := e.get(1).Status
+				require.Equal(e, c.kind, s.Kind)
+				text := s.GetError()
+				require.True(e, strings.HasPrefix(text, "no"))
+				require.True(e, utf8.ValidString(text))
+				require.LessOrEqual(e, len(text), reconciler.MaxErrorText)
+				var left int
+				_, err := fmt.Sscanf(text[strings.LastIndex(text, "... ("):], "... (%d bytes left out)", &left)
+				require.NoError(e, err)
+				require.Equal(e, len(c.err.Error()), strings.LastIndex(text, "... (")+left)
+				x := e.loop.Explain(e.Context(), "1")
+				require.LessOrEqual(e, len(x.Error)+len(x.BlockedOn), reconciler.MaxErrorText)
+				require.Less(e, len(e.log.String()), 20*reconciler.MaxErrorText)
+			}, reconciler.WithBlockedRecheck(0))
+		})
+	}
+}
+
+// What a program says in errors, reasons, panics and notes does not make the reconciler hold
+// more than a bounded part of each.
+func TestMemoryOfFailuresIsBounded(t *testing.T) {
+	const objects, longest, seconds = 64, 1 << 20, 60
+	for _, kind := range []string{"single", "batches"} {
+		t.Run(kind, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				seed := rand.Uint64()
+				e.Logf("seed %d", seed)
+				rng := rand.New(rand.NewPCG(seed, 0))
+				said := 0
+				e.target.before = func(ctx context.Context, c call) {
+					reconciler.Note(ctx, strings.Repeat("n", rng.IntN(longest)))
+				}
+				e.target.deciding(func(c call) error {
+					said++
+					text := fmt.Sprint(said, strings.Repeat("x", rng.IntN(longest)))
+					switch rng.IntN(4) {
+					case 0:
+						return reconciler.Blocked(text)
+					case 1:
+						return fmt.Errorf("wrapped: %w", errors.New(text))
+					case 2:
+						panic(text)
+					}
+					return errors.New(text)
+				})
+				before := held()
+				e.put(1, ids(1, objects)...)
+				for range seconds {
+					e.pass(time.Second)
+					e.target.take()
+				}
+				require.Greater(e, said, 2*objects)
+				// Rows, classes and the records of the journal have one each.
+				most := uint64(objects+32+1024) * 2 * reconciler.MaxErrorText
+				after := held()
+				e.Logf("%d errors of %d bytes at most: %d bytes held, %d allowed", said, longest, after-min(before, after), most)
+				require.Less(e, after, before+most)
+				e.target.failing("")
+				e.target.before = nil
+				e.pass(time.Hour)
+				e.eachDone()
+			}, func(e *env, cfg *reconciler.Config[*object]) {
+				operate(kind)(e, cfg)
+				cfg.Log = nil
+			}, reconciler.WithBlockedRecheck(time.Second), reconciler.WithRetry(time.Second, time.Second))
+		})
+	}
+}
+
+// held returns how many bytes of the heap are in use.
+func held() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// Errors of one kind are one class whatever wraps them in common, and whichever object they are
+// of; errors of two kinds are two, also if the same error is inside.
+func TestClassesTellProblemsApart(t *testing.T) {
+	exit := errors.New("exit status 1")
+	inBubble(t, func(e *env) {
+		e.target.deciding(func(c call) error {
+			if c.id%2 == 0 {
+				return fmt.Errorf("nft: %d: %w", c.id, exit)
+			}
+			return fmt.Errorf("ip route: %w", exit)
+		})
+		e.put(1, ids(1, 10)...)
+		e.pass(10 * time.Millisecond)
+		got := map[string]uint64{}
+		for _, c := range e.loop.Snapshot(e.Context()).Errors {
+			got[c.Class] = c.Count
+		}
+		require.Equal(e, map[string]uint64{"nft: #: exit status #": 5, "ip route: exit status #": 5}, got)
+		require.Equal(e, 2, strings.Count(e.log.String(), "operation failed"))
+	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
+}

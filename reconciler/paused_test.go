@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// A pause of an object that is Done shows: in Snapshot, by key, and in Explain.
+func TestPauseOfADoneObjectShows(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.put(1, ids(1, 200)...)
+		e.pass(time.Second)
+		_, err := e.loop.PauseKeys("7", "3")
+		require.NoError(e, err)
+		x := e.loop.Snapshot(e.Context())
+		require.Equal(e, []string{"3", "7"}, x.Paused)
+		require.Contains(e, x.Summary(), "2 object(s) paused")
+		require.Contains(e, x.String(), "paused")
+		note := "the object is paused: what changes about it waits until it is resumed"
+		require.Contains(e, e.loop.Explain(e.Context(), "3").Notes, note)
+		require.Equal(e, reconciler.StateDone, e.loop.Explain(e.Context(), "3").State)
+		require.NotContains(e, e.loop.Explain(e.Context(), "4").Notes, note)
+
+		e.loop.PauseObjects(func(o *object) bool { return o.ID == 4 })
+		require.Contains(e, e.loop.Explain(e.Context(), "4").Notes, note)
+		x = e.loop.Snapshot(e.Context())
+		require.True(e, x.PausedByPredicate)
+		require.Contains(e, x.Summary(), "objects paused by PauseObjects")
+
+		e.loop.Resume()
+		x = e.loop.Snapshot(e.Context())
+		require.Empty(e, x.Paused)
+		require.False(e, x.PausedByPredicate)
+		require.NotContains(e, x.Summary(), "paused")
+
+		var keys []string
+		for _, id := range ids(1, 150) {
+			keys = append(keys, strconv.FormatUint(id, 10))
+		}
+		_, err = e.loop.PauseKeys(keys...)
+		require.NoError(e, err)
+		x = e.loop.Snapshot(e.Context())
+		require.Len(e, x.Paused, 100)
+		require.Equal(e, 50, x.PausedOmitted)
+	})
+}
+
+// A budget for sweeps that are never made is refused.
+func TestSweepBudgetNeedsASweeper(t *testing.T) {
+	e := newEnv(t)
+	_, err := reconciler.New(e.config(reconciler.WithSweepBudget(10, 0)))
+	require.ErrorContains(t, err, "WithSweepBudget: 10 objects and fraction 0, but Config.Sweeper is nil")
+}
+
+// A registry has the reconcilers that run, and none that has stopped.
+func TestRegistryHasWhatRuns(t *testing.T) {
+	var registry reconciler.Registry
+	inBubble(t, func(e *env) {
+		require.Equal(e, []reconciler.Inspector{e.loop}, registry.All())
+		loop, err := reconciler.New(e.config(reconciler.WithRegistry(&registry)))
+		require.NoError(e, err)
+		require.Len(e, registry.All(), 1)
+		registry.Add(loop)
+		require.Len(e, registry.All(), 2)
+		registry.Remove(loop)
+		registry.Remove(loop)
+		require.Len(e, registry.All(), 1)
+	}, nil, reconciler.WithRegistry(&registry))
+	require.Empty(t, registry.All())
+}
+
+// What has no name is called by its module and table in logs and errors.
+func TestReconcilerWithoutANameIsCalledByItsID(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.failing("no")
+		e.put(1, 1)
+		e.pass(time.Second)
+		require.Contains(e, e.log.String(), "reconciler=objects")
+		require.ErrorContains(e, e.loop.Run(e.Context()), `reconciler "objects" has been run already`)
+		e.target.failing("")
+		e.pass(time.Minute)
+	}, nil)
+}

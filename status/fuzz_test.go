@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package status_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/status"
+)
+
+func FuzzJSONIsAnErrorOrReadsBack(f *testing.F) {
+	f.Add([]byte(`{"updated-at":"2001-02-03T04:05:06.000000007Z","error":"no \"route\"\n","id":7,"kind":"Error"}`))
+	f.Add([]byte(`{"a":{"kind":"Done"},"b":{"kind":"Blocked","error":"\ud800 eth0"}}`))
+	f.Fuzz(func(t *testing.T, data []byte) { readsBack(t, codecs[0], data) })
+}
+
+func FuzzYAMLIsAnErrorOrReadsBack(f *testing.F) {
+	f.Add([]byte("updated-at: 2001-02-03T04:05:06.000000007Z\nerror: |\n  no route\nid: 7\nkind: Error\n"))
+	f.Add([]byte("a: &a {kind: Done}\nb: *a\n\"\\xff\": {kind: Blocked, error: eth0}\n"))
+	f.Add([]byte("<<: {kind: Done}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) { readsBack(t, codecs[1], data) })
+}
+
+// readsBack reads a Status and a Set. What can be read can be written, and is the same when it is
+// read again; an error leaves a Set as it was.
+func readsBack(t *testing.T, c codec, data []byte) {
+	var st status.Status
+	if c.unmarshal(data, &st) == nil {
+		text, err := c.marshal(st)
+		require.NoError(t, err)
+		var back status.Status
+		if c.carries(map[string]status.Status{"": st}) {
+			require.NoError(t, c.unmarshal(text, &back), "%s", text)
+			requireSame(t, st, back)
+		}
+		_ = st.String()
+	}
+
+	set := status.NewSet("a")
+	was := set.All()
+	if c.unmarshal(data, &set) != nil {
+		require.Equal(t, was, set.All())
+		return
+	}
+	all := set.All()
+	text, err := c.marshal(set)
+	require.NoError(t, err)
+	if !c.carries(all) {
+		return
+	}
+	var back status.Set
+	require.NoError(t, c.unmarshal(text, &back), "%s", text)
+	require.Len(t, back.All(), len(all))
+	for name, st := range all {
+		requireSame(t, st, back.Get(name))
+	}
+	require.Equal(t, set.IsDone(), back.IsDone())
+	_ = set.String()
+}
+
+// requireSame requires that two statuses are the same, in whatever time zones.
+func requireSame(t *testing.T, want, got status.Status) {
+	t.Helper()
+	require.True(t, want.UpdatedAt.Equal(got.UpdatedAt), "%s is read back as %s", want.UpdatedAt, got.UpdatedAt)
+	got.UpdatedAt = want.UpdatedAt
+	require.Equal(t, want, got)
+}
