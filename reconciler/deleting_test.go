@@ -29,6 +29,8 @@ var goingOn = map[string]struct {
 // marking makes updates of the value 0 deletions, as an adapter does whose rows stay until what
 // they stand for is gone.
 func marking(e *env) {
+	e.target.mu.Lock()
+	defer e.target.mu.Unlock()
 	e.target.before = func(ctx context.Context, c call) {
 		if c.op == "update" && c.value == 0 {
 			running.Deletion(ctx)
@@ -175,12 +177,14 @@ func TestChangeOfAnAdapterIsWrittenWithTheOutcome(t *testing.T) {
 			for _, tell := range []bool{false, true} {
 				singly(t, func(e *env) {
 					calls := 0
+					e.target.mu.Lock()
 					e.target.before = func(ctx context.Context, c call) {
 						if calls++; calls == 3 && tell {
 							running.Changed(ctx)
 						}
 					}
 					e.target.mutate = func(o *object) { o.Note = "changed" }
+					e.target.mu.Unlock()
 					e.target.deciding(func(call) error { return err })
 					e.put(1, 1)
 					e.pass(time.Second / 20)

@@ -259,7 +259,10 @@ func (w *world) never() {
 	require.Empty(w, twice, "created twice, killed at %q", w.deaths())
 	if w.chosen {
 		for _, row := range w.p.store.rows() {
-			requireZone(w, row)
+			// One that a program has just put in the place of another has no notes until its pass.
+			if len(row.Conditions) > 0 {
+				requireZone(w, row)
+			}
 		}
 	}
 	require.Empty(w, late, "created for nobody, killed at %q", w.deaths())
