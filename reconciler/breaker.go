@@ -16,9 +16,8 @@ import (
 // hit by all of them while it gets up. The first operation that succeeds closes it, and
 // everything that it held, and every retry that waits for its backoff, is due at once. A
 // terminal failure, also one of a deletion, which is retried, and a blocked object say nothing of
-// the target. Failures are counted when a
-// round is over, so that one more round may fail before the breaker opens. Zero fields mean
-// the defaults.
+// the target. Failures are counted when a round is over, so that one more round may fail before
+// the breaker opens. Zero fields mean the defaults.
 type Breaker struct {
 	// Failures is the number of different objects that have to fail one after another.
 	// The default is 10.

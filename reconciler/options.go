@@ -123,8 +123,8 @@ func WithJitter(fraction float64) Option {
 // call, or a whole batch; prunes have none. Zero, the default, means none. An operation
 // that comes back with an error after its deadline fails with one that names the
 // operation and the timeout, and is [context.DeadlineExceeded]; but what it said with
-// [RetryAfter] or its like stands, and one that comes back without an error is done. One that ignores its context is waited for, unless
-// [WithMaxStuck] lets it be left behind. A call that takes a minute, or its timeout and some
+// [RetryAfter] or its like stands, and one that comes back without an error is done. One that
+// ignores its context is waited for, unless [WithMaxStuck] lets it be left behind. A call that takes a minute, or its timeout and some
 // more if that is longer, is named in health, also without a timeout.
 func WithTimeout(timeout time.Duration) Option {
 	return func(o *options) { o.Timeout = timeout }

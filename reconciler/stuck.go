@@ -38,7 +38,7 @@ func (p *pool[Obj]) hangs() bool {
 	return slices.ContainsFunc(p.running, func(f *flight[Obj]) bool { return f.stuck && !f.left })
 }
 
-// nextStuck returns when the next flight will be stuck, or is to be named. One that has not
+// nextStuck returns when the next flight will be stuck, or named. One that has not
 // begun may be by then: nothing else would wake the loop for it.
 func (p *pool[Obj]) nextStuck() (at time.Duration, ok bool) {
 	if p.inFlight == 0 {
@@ -65,7 +65,7 @@ func (p *pool[Obj]) nextStuck() (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// namedAt returns when a flight is to be named that was not left behind.
+// namedAt returns when a flight is named that was not left behind.
 func (p *pool[Obj]) namedAt(f *flight[Obj]) time.Duration { return f.started + max(long, p.patience) }
 
 // overdue returns the flights that have become stuck since the last call of it. Those that

@@ -16,7 +16,7 @@ type Option func(*handler)
 // WithWrites adds the buttons that act on a reconciler or an object, and opens the paths
 // behind them: retry, refresh, prune, approve, pause and resume. They take POST only, and
 // nothing that a browser sends on behalf of another site. Without the option they answer 403.
-// The page asks nobody for a password: whoever reaches it may push the buttons.
+// The page asks for no password: all who reach it may push the buttons.
 func WithWrites() Option {
 	return func(h *handler) { h.writes = true }
 }

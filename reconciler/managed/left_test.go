@@ -17,7 +17,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// What is left on purpose stays, also when what nobody wants is swept.
+// What is left on purpose stays, also when what no row wants is swept.
 
 // lister lists what the cloud has, but what is marked.
 type lister struct {

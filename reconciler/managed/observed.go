@@ -7,7 +7,7 @@ import "errors"
 
 // WithObserved sets what is written of what Observe sets on an object whose policies lack
 // [ManagementActionLateInitialize]. observed is the object as Observe left it, which the rest of the
-// pass sees. row is a clone of the row in the table: copy onto it what is to be written, as fields of
+// pass sees. row is a clone of the row in the table: copy onto it what shall be written, as fields of
 // a status, and return it. nil, the default, writes nothing but annotations and conditions. It is
 // not called for objects with that policy, or with [ManagementActionObserve] alone, which are
 // written whole. It is called once a pass, from several goroutines with
@@ -23,7 +23,7 @@ func WithObserved[T any](write func(row, observed T) T) Option {
 
 var errOtherRow = errors.New("the function of WithObserved has to return the row that it was handed")
 
-// keepObserved copies onto the object what is to be written of what was observed.
+// keepObserved copies onto the object what WithObserved writes of what was observed.
 func (p *pass[T]) keepObserved() error {
 	if p.r.observed != nil && p.r.observed(p.obj, p.seen) != p.obj {
 		return errOtherRow

@@ -30,7 +30,7 @@ func ChangesOf[Obj any, Part comparable](part func(obj Obj) Part) Predicate[Obj]
 }
 
 // ChangesOfFunc is [ChangesOf] for parts that are not comparable with ==, such as slices and
-// maps, or are to be compared in another way: equal reports whether two are the same.
+// maps, or need another comparison: equal reports whether two are the same.
 func ChangesOfFunc[Obj, Part any](part func(obj Obj) Part, equal func(a, b Part) bool) Predicate[Obj] {
 	return func(change Change[Obj]) bool {
 		return change.Created || change.Deleted || !equal(part(change.Old), part(change.Object))

@@ -72,7 +72,7 @@ func (c *Call[Obj]) begin(ctx context.Context, txn statedb.ReadTxn, revision sta
 	}
 }
 
-// finalizing reports whether there is to be nothing left of the row: also of a deleted one of
+// finalizing reports whether nothing of the row shall be left: also of a deleted one of
 // which the hook has reset the results.
 func (c *Call[Obj]) finalizing() bool {
 	return c.deleted || c.OpsCount(OperationCRIsFinalizing) > 0

@@ -120,7 +120,7 @@ func (f *faulty) freely(e *stepper.FreeStyle[*row]) {
 	}
 }
 
-// refuse gives up what nobody can make, whether it is to be made or removed.
+// refuse gives up what cannot be made, whether the row wants it made or removed.
 func (f *faulty) refuse(c *stepper.Call[*row]) {
 	if c.Object().Value%10 == 7 {
 		c.AddGiveupError("", "refused", errors.New("no such size"))

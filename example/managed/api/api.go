@@ -25,8 +25,8 @@ type Settings struct {
 	Remote string `json:"remote" yaml:"remote"`
 	// Bandwidth is in Mbit/s, from 1 to MaxBandwidth.
 	Bandwidth int `json:"bandwidth" yaml:"bandwidth"`
-	// Left marks a tunnel that its owner left on purpose, for whoever looks for tunnels that
-	// nobody wants. It is not a thing to want.
+	// Left marks a tunnel that its owner left on purpose, for searches for tunnels that no row
+	// wants. A row cannot ask for it.
 	Left bool `json:"left,omitempty" yaml:"-"`
 }
 

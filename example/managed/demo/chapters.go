@@ -63,7 +63,7 @@ func (t *teller) edits(ctx context.Context) error {
 	return t.settle(ctx)
 }
 
-// orphan is the tunnel that stays when nobody wants it any more.
+// orphan is the tunnel that stays when no row wants it any more.
 const orphan = "tunnel-0"
 
 // leaving takes a tunnel out of the file that is to stay at the broker, and kills the agent when that
