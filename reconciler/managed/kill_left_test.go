@@ -20,7 +20,7 @@ func (w *world) leave(name string) {
 		if !had || was.deleted {
 			return
 		}
-		w.wants[name] = want{was.size, true, true}
+		w.wants[name] = want{size: was.size, deleted: true, orphan: true}
 		w.left[name] = anySize
 		for _, id := range w.outside.owned(name) {
 			w.left[name] = w.outside.is(id).size

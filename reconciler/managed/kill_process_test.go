@@ -223,6 +223,8 @@ func (p *process) syncOne(wtxn statedb.WriteTxn, name string, starting bool) err
 		if _, err := p.writer().Apply(wtxn, desired); err != nil {
 			return err
 		}
+		is.again = false
+		w.wants[name] = is
 	}
 	if wanted && !is.deleted {
 		return nil

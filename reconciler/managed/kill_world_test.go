@@ -109,6 +109,8 @@ type want struct {
 	deleted bool
 	// orphan: what exists outside stays.
 	orphan bool
+	// again: it was left before, and the table has not wanted it since.
+	again bool
 }
 
 const anySize = -1
@@ -171,7 +173,8 @@ func (w *world) each(f func(w *world, name string)) {
 // want makes the file want an object.
 func (w *world) want(name string, size int) {
 	w.change(func() {
-		w.wants[name] = want{size: size}
+		was := w.wants[name]
+		w.wants[name] = want{size: size, again: was.orphan || was.again}
 		delete(w.left, name)
 	})
 }
@@ -182,6 +185,10 @@ func (w *world) forgo(name string) {
 		was, had := w.wants[name]
 		switch {
 		case was.orphan:
+		case was.again:
+			// No row has taken up what was left, so that it stays.
+			w.wants[name] = want{size: was.size, deleted: true, orphan: true}
+			w.left[name] = anySize
 		case w.sweeps && !w.marked(name):
 			delete(w.wants, name)
 		case had:
