@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/statekeel/statekeel/internal/testlog"
+	"github.com/statekeel/statekeel/internal/tests/testlog"
 	"github.com/statekeel/statekeel/reconciler"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/testlog"
+	"github.com/statekeel/statekeel/internal/tests/testlog"
 	"github.com/statekeel/statekeel/reconciler"
 )
 

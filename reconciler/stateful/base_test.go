@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/testlog"
+	"github.com/statekeel/statekeel/internal/tests/testlog"
 	"github.com/statekeel/statekeel/reconciler/object"
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )

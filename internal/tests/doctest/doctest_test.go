@@ -124,7 +124,7 @@ func headings(t *testing.T, page string) (names []string) {
 
 // projectRoot returns the folder of the project's go.mod.
 func projectRoot(t *testing.T) string {
-	root, err := filepath.Abs("../..")
+	root, err := filepath.Abs("../../..")
 	require.NoError(t, err)
 	require.FileExists(t, filepath.Join(root, "go.mod"))
 	return root

@@ -16,14 +16,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/exported"
+	"github.com/statekeel/statekeel/internal/tests/exported"
 )
 
 const (
 	module = "github.com/statekeel/statekeel"
 	// peer is the package that reconciler is a drop-in for.
 	peer = "github.com/cilium/statedb/reconciler"
-	root = "../.."
+	root = "../../.."
 )
 
 // packages are those that the page names, by the name that it has for them.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/exported"
+	"github.com/statekeel/statekeel/internal/tests/exported"
 )
 
 // loader has the peer, Statekeel and all that the programs use.

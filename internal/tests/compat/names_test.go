@@ -8,7 +8,7 @@ type section struct {
 	// title is that of the section in the page.
 	title string
 	// adapter is the package whose tests use what the section names here; empty where it
-	// is for another test to say, which is that of internal/dropin.
+	// is for another test to say, which is that of internal/tests/dropin.
 	adapter string
 	// names are all that the documentation of that reconciler has, its text included.
 	names []string

@@ -76,7 +76,7 @@ func differences(want []string, rows []row) (problems []string) {
 
 // What a row names here is there for programs to use, and a test of its adapter uses it. That
 // the names of statedb's reconciler are used is for TestEveryExportedNameIsUsedByAProgram, in
-// internal/dropin.
+// internal/tests/dropin.
 func TestEveryNameHereExistsAndIsUsed(t *testing.T) {
 	rows, l := readPage(t), newLoader(t)
 	for _, s := range sections {
