@@ -53,9 +53,8 @@ func defaultOptions() options {
 
 			BlockedRecheck: time.Minute,
 
-			// Every object once in half an hour, at most 100 a second.
-			RefreshInterval: 30 * time.Minute,
-			RefreshLimiter:  rate.NewLimiter(100, 1),
+			// Off; at most 100 objects a second when it is turned on.
+			RefreshLimiter: rate.NewLimiter(100, 1),
 
 			// Once initialised, then every hour.
 			PruneInterval: time.Hour,
@@ -92,9 +91,9 @@ func WithoutPruning() Option {
 }
 
 // WithRefreshing sets the age at which the status of a Done object makes it be
-// updated again, against drift in the target; the default is 30 minutes, and zero
-// means never. The limiter bounds how many objects a second are marked for it; the
-// default is 100, and nil means no limit. A row that others, such as a second
+// updated again, against drift in the target; zero, the default of [New] and [RegisterConfig],
+// means never. That of [Register] is 30 minutes. The limiter bounds how many objects a second are
+// marked for it; the default is 100, and nil means no limit. A row that others, such as a second
 // reconciler of it, write more often than that may be refreshed late: rows are looked at
 // in the order in which they were written. Objects are marked in batches, one when the last
 // has been worked on, so that a refresh takes at most half of the reconciler's time and does

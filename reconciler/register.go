@@ -7,10 +7,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"time"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
+	"golang.org/x/time/rate"
 )
 
 // Reconciler is the handle on a running reconciler. [Loop] implements it and has more
@@ -47,8 +50,9 @@ type Params struct {
 
 // Register makes a reconciler and adds its jobs, "reconcile" and "refresh", to the
 // hive. It is [RegisterConfig] for programs written against
-// github.com/cilium/statedb/reconciler; see [Config] for what the arguments mean.
-// batchOps may be nil.
+// github.com/cilium/statedb/reconciler, and refreshes every 30 minutes, at most 100 objects a second,
+// unless [WithRefreshing] says otherwise; see [Config] for what the arguments mean. batchOps may be
+// nil.
 func Register[Obj comparable](
 	params Params,
 	table statedb.RWTable[Obj],
@@ -59,6 +63,8 @@ func Register[Obj comparable](
 	batchOps BatchOperations[Obj],
 	options ...Option,
 ) (Reconciler[Obj], error) {
+	// As the peer does.
+	refreshing := WithRefreshing(30*time.Minute, rate.NewLimiter(100, 1))
 	loop, err := RegisterConfig(params, Config[Obj]{
 		Table:           table,
 		Clone:           clone,
@@ -66,7 +72,7 @@ func Register[Obj comparable](
 		GetStatus:       getStatus,
 		Operations:      ops,
 		BatchOperations: batchOps,
-		Options:         options,
+		Options:         slices.Concat([]Option{refreshing}, options),
 	})
 	if err != nil {
 		return nil, err

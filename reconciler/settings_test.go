@@ -66,7 +66,7 @@ func TestDefaultSettings(t *testing.T) {
 	s.RefreshLimiter = nil
 	require.Equal(t, reconciler.Settings{
 		RoundSize: 1000, Concurrency: 1, MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute, Jitter: 0.1,
-		BlockedRecheck: time.Minute, RefreshInterval: 30 * time.Minute, PruneInterval: time.Hour,
+		BlockedRecheck: time.Minute, PruneInterval: time.Hour,
 	}, s)
 }
 

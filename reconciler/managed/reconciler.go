@@ -22,7 +22,7 @@ import (
 
 // Reconciler are the operations of a loop of managed resources: see [New], which makes the loop,
 // too. A loop with them of one's own needs [reconciler.WithMerge] of [Reconciler.Merge] and
-// [reconciler.WithoutPruning], and is better without refreshes. It is for one table.
+// [reconciler.WithoutPruning]. It is for one table.
 type Reconciler[T Managed] struct {
 	db        *statedb.DB
 	table     statedb.RWTable[T]

@@ -17,10 +17,10 @@ import (
 // wrong.
 //
 // Some options of the loop have other defaults, which the configuration's take the place of:
-// what the reconciler notes is merged ([reconciler.WithMerge] of [Reconciler.Merge]), there are no
-// refreshes, since every object is polled (but of rows that are Done when the loop starts nothing
-// is known until they are written: they are to be made Pending), and no pruning unless Pruner or
-// Sweeper is set. A Sweeper lists objects that have [FinalizerName], the external name, and what the
+// what the reconciler notes is merged ([reconciler.WithMerge] of [Reconciler.Merge]), and nothing is
+// pruned unless Pruner or Sweeper is set. There is no need for refreshes, since every object is
+// polled; but a row that is Done when the loop starts is not polled until the program makes it
+// Pending. A Sweeper lists objects that have [FinalizerName], the external name, and what the
 // client needs to delete them. What was left on purpose it must not list, which [WithLeaveHook] can
 // mark: New itself leaves out what this process has left, and nothing else.
 func New[T Managed](cfg reconciler.Config[T], opts ...Option) (*reconciler.Loop[T], error) {
@@ -87,7 +87,7 @@ func configure[T Managed](cfg reconciler.Config[T], opts []Option) (reconciler.C
 		cfg.Sweeper = &sweeper[T]{cfg.Sweeper, &r.departed}
 	}
 	// In front, so that an option of the program takes its place.
-	defaults := []reconciler.Option{reconciler.WithMerge(r.Merge), reconciler.WithRefreshing(0, nil)}
+	defaults := []reconciler.Option{reconciler.WithMerge(r.Merge)}
 	if cfg.Pruner == nil && cfg.Sweeper == nil {
 		defaults = append(defaults, reconciler.WithoutPruning())
 	}

@@ -11,11 +11,13 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
+	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -49,7 +51,9 @@ type Config[Req comparable] struct {
 	Log      *slog.Logger
 	Health   cell.Health
 
-	// Options are those of the loop; their objects are of type *[Row]. Nothing is pruned:
+	// Options are those of the loop; their objects are of type *[Row]. What is Done is refreshed
+	// every 30 minutes, at most 100 requests a second, unless [reconciler.WithRefreshing] says
+	// otherwise. Nothing is pruned:
 	// the controller has no target of its own.
 	Options []reconciler.Option
 }
@@ -139,6 +143,12 @@ func build[Req comparable](
 	return c, nil
 }
 
+// How often the requests of what is Done are reconciled again, against drift.
+const (
+	refreshInterval = 30 * time.Minute
+	refreshRate     = 100 // requests a second
+)
+
 // loopConfig returns what the loop is made from.
 func (c *Controller[Req]) loopConfig(db *statedb.DB, table statedb.RWTable[*Row[Req]]) reconciler.Config[*Row[Req]] {
 	return reconciler.Config[*Row[Req]]{
@@ -147,7 +157,10 @@ func (c *Controller[Req]) loopConfig(db *statedb.DB, table statedb.RWTable[*Row[
 		Operations: operations[Req]{c},
 		ModuleID:   c.cfg.ModuleID, Log: c.cfg.Log, Health: c.cfg.Health,
 		Options: slices.Concat(
-			[]reconciler.Option{reconciler.WithName(c.cfg.Name), reconciler.WithoutPruning()},
+			[]reconciler.Option{
+				reconciler.WithName(c.cfg.Name), reconciler.WithoutPruning(),
+				reconciler.WithRefreshing(refreshInterval, rate.NewLimiter(refreshRate, 1)),
+			},
 			c.cfg.Options,
 			[]reconciler.Option{reconciler.WithMerge((*Row[Req]).merge)},
 		),

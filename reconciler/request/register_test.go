@@ -7,6 +7,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cilium/hive"
 	"github.com/cilium/hive/cell"
@@ -47,6 +48,7 @@ func TestARegisteredControllerIsJobsOfTheHive(t *testing.T) {
 			),
 		)
 		require.NoError(t, h.Start(hivetest.Logger(t), t.Context()))
+		require.Equal(t, 30*time.Minute, e.controller.Loop().Settings().RefreshInterval)
 		e.put("web", 1)
 		e.putPod("api-1", "api")
 		require.Contains(t, e.took(), "shop/web")

@@ -6,8 +6,10 @@ package stateful
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cilium/statedb"
+	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler"
@@ -18,7 +20,8 @@ import (
 type Config[T StatefulResource, State, Item any] struct {
 	// Config is that of the loop. Operations, BatchOperations and RoundOperations have to
 	// be nil. A shallow Clone will do. If the options have no [reconciler.WithMerge], the
-	// one of [Operations.Merge] is set. There is no pruning unless Reconciler is a
+	// one of [Operations.Merge] is set. What is Done is refreshed every 30 minutes, at most 100
+	// resources a second, unless [reconciler.WithRefreshing] says otherwise. There is no pruning unless Reconciler is a
 	// [reconciler.Pruner], or Pruner or Sweeper is set: a Sweeper lists resources with an
 	// annotation that says what the target has of each.
 	reconciler.Config[T]
@@ -69,6 +72,12 @@ func Register[T StatefulResource, State, Item any](
 	return loop, nil
 }
 
+// A refresh repairs the drift that a [StateObserver] sees.
+const (
+	refreshInterval = 30 * time.Minute
+	refreshRate     = 100 // objects a second
+)
+
 // resolve returns the configuration of the loop.
 func (cfg *Config[T, State, Item]) resolve() (reconciler.Config[T], error) {
 	inner := cfg.Config
@@ -89,7 +98,7 @@ func (cfg *Config[T, State, Item]) resolve() (reconciler.Config[T], error) {
 	ops.compare = running.Comparer(inner.Clone, inner.GetStatus, inner.SetStatus)
 	inner.Operations = ops
 	// In front, so that an option of the program takes its place.
-	defaults := []reconciler.Option{reconciler.WithMerge(ops.Merge)}
+	defaults := []reconciler.Option{reconciler.WithMerge(ops.Merge), reconciler.WithRefreshing(refreshInterval, rate.NewLimiter(refreshRate, 1))}
 	if _, prunes := cfg.Reconciler.(reconciler.Pruner[T]); !prunes && inner.Pruner == nil && inner.Sweeper == nil {
 		defaults = append(defaults, reconciler.WithoutPruning())
 	}

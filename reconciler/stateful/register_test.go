@@ -59,6 +59,7 @@ func registerInHive(t *testing.T, s *server, register func(reconciler.Params, st
 	log := hivetest.Logger(t)
 	require.NoError(t, h.Start(log, t.Context()))
 	defer func() { require.NoError(t, h.Stop(log, context.Background())) }()
+	require.Equal(t, 30*time.Minute, r.(*reconciler.Loop[*zone]).Settings().RefreshInterval)
 
 	wtxn := db.WriteTxn(table)
 	z := named("web", "a")

@@ -28,6 +28,7 @@ func TestRegisteredEngineIsAJob(t *testing.T) {
 			r, err := stepper.Register(p, rows, (*row).clone, (*row).setStatus, (*row).getStatus, engine, reconciler.WithName("rows"))
 			if err == nil {
 				r.Prune()
+				require.Zero(t, r.(*reconciler.Loop[*row]).Settings().RefreshInterval)
 			}
 			return err
 		},
