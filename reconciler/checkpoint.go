@@ -165,12 +165,12 @@ func (s *scope[Obj]) checkpoint(obj Obj) error {
 func (s *scope[Obj]) write(wtxn statedb.WriteTxn, t *task[Obj], a *attempt[Obj], obj Obj) (row Obj, ok bool) {
 	l := s.loop
 	current, revision, found := l.cfg.Table.Get(wtxn, l.indexer.QueryFromObject(obj))
-	t.merged = t.merged || found && revision != t.revision && l.merge != nil && l.sameWish(a.row, current)
+	t.merged = t.merged || found && revision != t.revision && l.cfg.Merge != nil && l.sameWish(a.row, current)
 	switch {
 	case !found:
 		return obj, false
 	case t.merged && l.sameWish(a.row, current):
-		obj = l.cfg.SetStatus(l.merge(l.cfg.Clone(current), obj), l.cfg.GetStatus(obj))
+		obj = l.cfg.SetStatus(l.cfg.Merge(l.cfg.Clone(current), obj), l.cfg.GetStatus(obj))
 	case revision != t.revision:
 		return obj, false
 	}

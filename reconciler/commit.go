@@ -246,8 +246,8 @@ func (l *Loop[Obj]) commitOnto(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a 
 	}
 	if found = found && l.sameWish(a.row, current); found {
 		onto := l.cfg.Clone(current)
-		if l.merge != nil {
-			onto = l.merge(onto, t.object)
+		if l.cfg.Merge != nil {
+			onto = l.cfg.Merge(onto, t.object)
 		}
 		t.object = l.cfg.SetStatus(onto, a.status(time.Now()))
 		_, _, err := l.cfg.Table.Insert(wtxn, t.object)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
@@ -49,6 +48,21 @@ type Config[Obj comparable] struct {
 	// wants; then nothing else prunes. Not to be set with Pruner.
 	Sweeper Sweeper[Obj]
 
+	// Merge keeps what an operation set on its object when another reconciler has written the
+	// object meanwhile: it gets a clone of the row as it stands in the table and the object as
+	// the operation left it, copies onto the first what the operation sets, and returns it. It
+	// leaves status fields alone. nil means that the operation's changes are lost in that case,
+	// though not its status.
+	Merge func(current, reconciled Obj) Obj
+
+	// SerialBy returns the group of an object, such as the device of a route. Objects of one
+	// group are worked on one at a time, in the order in which their turns come, whatever
+	// [Settings].Concurrency is; those of the empty group do not wait for each other. While a
+	// group is busy, its objects whose turn has come wait in memory. A batch holds at most one
+	// object of a group. It is called from the loop, and must return the same group for an object
+	// at any time. nil means that there are no groups.
+	SerialBy func(obj Obj) string
+
 	// ErrorClass returns the class of an error that an operation returned: log, health and a
 	// breaker by class treat errors of one class as one problem. It may be called from several
 	// goroutines at once, should be quick, and of what it returns the first 1,024 bytes
@@ -88,18 +102,14 @@ func (cfg *Config[Obj]) resolve() (options, error) {
 	for _, opt := range cfg.Options {
 		opt(&opts)
 	}
-	if !opts.maxStuckSet {
-		opts.MaxStuck = opts.defaultMaxStuck()
-	}
-	errs := []error{cfg.validate(), opts.validate(), checkFunction[func(Obj) string]("WithSerialBy", opts.serialBy),
-		checkFunction[func(Obj, Obj) Obj]("WithMerge", opts.merge)}
+	errs := []error{cfg.validate(), opts.validate()}
 
 	if cfg.Pruner == nil && cfg.Sweeper == nil {
 		cfg.Pruner = cfg.pruner()
 	}
 	if cfg.Pruner == nil && cfg.Sweeper == nil {
 		if opts.pruneAsked {
-			errs = append(errs, fmt.Errorf("WithPruning: interval is %s, but Config.Pruner is nil and no operations have a Prune method", opts.PruneInterval))
+			errs = append(errs, fmt.Errorf("Settings.PruneInterval is %s, but Config.Pruner is nil and no operations have a Prune method", opts.PruneInterval))
 		}
 		opts.PruneInterval = 0
 	}
@@ -129,15 +139,6 @@ func (cfg *Config[Obj]) pruner() Pruner[Obj] {
 		return p
 	}
 	return nil
-}
-
-// checkFunction returns an error if f is set and not of the type that an option has to
-// have for the objects of this reconciler.
-func checkFunction[Want any](option string, f any) error {
-	if _, ok := f.(Want); ok || f == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: the function is a %T, must be a %s", option, f, reflect.TypeFor[Want]())
 }
 
 func (cfg *Config[Obj]) validate() error {

@@ -34,8 +34,6 @@ type Loop[Obj comparable] struct {
 	indexer statedb.Indexer[Obj]
 	// fromString makes a key of a text; nil if the table's primary index cannot.
 	fromString func(text string) (index.Key, error)
-	// merge is that of WithMerge; nil if there is none.
-	merge func(current, reconciled Obj) Obj
 
 	// started is the zero of the loop's clock; set before it runs.
 	started time.Time
@@ -125,7 +123,6 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.pause.keys = map[string]struct{}{}
 	l.mayComplain = rate.NewLimiter(1, complaintsBurst)
 	l.settings.Store(newConfiguration(opts.Settings))
-	l.merge, _ = opts.merge.(func(current, reconciled Obj) Obj)
 	keyOf := l.indexer.ObjectToKey
 	l.core = core.New(l.coreConfig(func(obj Obj) []byte { return keyOf(obj) }))
 	l.journal = newJournal[Obj](opts.journalRounds, opts.journalOperations,
@@ -137,9 +134,8 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 }
 
 func (l *Loop[Obj]) coreConfig(keyOf func(Obj) []byte) core.Config[Obj] {
-	groupOf, _ := l.opts.serialBy.(func(Obj) string)
 	cfg := core.Config[Obj]{
-		KeyOf: keyOf, GroupOf: groupOf, Same: l.sameWish, Limits: l.set.limits(), Seed: rand.Uint64(),
+		KeyOf: keyOf, GroupOf: l.cfg.SerialBy, Same: l.sameWish, Limits: l.set.limits(), Seed: rand.Uint64(),
 	}
 	if l.opts.breaker != nil {
 		b := l.opts.breaker.withDefaults()

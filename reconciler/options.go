@@ -22,17 +22,12 @@ type options struct {
 	name    string
 	metrics Metrics
 
-	pruneAsked  bool
-	maxStuckSet bool
-	panics      bool
-	breaker     *Breaker
-	hook        OperationHook
-	registry    *Registry
-	budget      sweepBudget
-
-	// serialBy and merge are functions of the type of the objects, which options do
-	// not know; nil if not set.
-	serialBy, merge any
+	pruneAsked bool
+	panics     bool
+	breaker    *Breaker
+	hook       OperationHook
+	registry   *Registry
+	budget     sweepBudget
 
 	journalRounds, journalOperations int
 }
@@ -46,6 +41,7 @@ func defaultOptions() options {
 			RoundSize: 1000,
 
 			Concurrency: 1,
+			MaxStuck:    -1,
 
 			MinBackoff: 100 * time.Millisecond,
 			MaxBackoff: time.Minute,
@@ -79,6 +75,20 @@ func WithMetrics(m Metrics) Option {
 	return func(o *options) { o.metrics = m }
 }
 
+// WithSettings calls change with the settings, as the defaults and the options before it leave them,
+// when the reconciler is made. nil changes nothing. It may be called for several reconcilers. It works
+// in [Register], too.
+func WithSettings(change func(s *Settings)) Option {
+	return func(o *options) {
+		if change == nil {
+			return
+		}
+		was := o.PruneInterval
+		change(&o.Settings)
+		o.pruneAsked = o.PruneInterval > 0 && (o.pruneAsked || o.PruneInterval != was)
+	}
+}
+
 // WithPruning sets the time from one prune to the next; the default is an hour. The
 // first comes as soon as the table is initialised. Zero is as [WithoutPruning].
 func WithPruning(interval time.Duration) Option {
@@ -110,27 +120,8 @@ func WithRetry(minBackoff, maxBackoff time.Duration) Option {
 	return func(o *options) { o.MinBackoff, o.MaxBackoff = minBackoff, maxBackoff }
 }
 
-// WithJitter sets the fraction by which a wait after a failure may be shortened at
-// random, so that objects which failed together do not come back together. The default
-// is 0.1; zero makes retries exact. It never makes a wait longer. All objects of one call
-// of a batch operation are shortened by the same part, so that they come back in one call.
-func WithJitter(fraction float64) Option {
-	return func(o *options) { o.Jitter = fraction }
-}
-
-// WithTimeout bounds every update and deletion by a deadline on its context: a single
-// call, or a whole batch; prunes have none. Zero, the default, means none. An operation
-// that comes back with an error after its deadline fails with one that names the
-// operation and the timeout, and is [context.DeadlineExceeded]; but what it said with
-// [RetryAfter] or its like stands, and one that comes back without an error is done. One that
-// ignores its context is waited for, unless [WithMaxStuck] lets it be left behind. A call that takes a minute, or its timeout and some
-// more if that is longer, is named in health, also without a timeout.
-func WithTimeout(timeout time.Duration) Option {
-	return func(o *options) { o.Timeout = timeout }
-}
-
 // WithRoundLimits sets the largest number of objects in a round and the rate of
-// rounds. Statuses are written at the end of a round (of workers, see [WithConcurrency],
+// rounds. Statuses are written at the end of a round (of workers, see [Settings].Concurrency,
 // at the start of a later one), and batches are no larger than one: a large number makes
 // for large batches, a small one for early statuses. One object in four, counted over the
 // rounds, may be one that waited and is due, whatever else there is to do.
@@ -150,72 +141,11 @@ func WithJournal(rounds, operations int) Option {
 	return func(o *options) { o.journalRounds, o.journalOperations = rounds, operations }
 }
 
-// WithOperationLimit bounds the rate of updates and deletions, those of batches counted
-// one by one; prunes are not counted. A limiter may be shared between reconcilers, and
-// then bounds them together. nil, the default, means no limit.
-func WithOperationLimit(limiter *rate.Limiter) Option {
-	return func(o *options) { o.OperationLimiter = limiter }
-}
-
-// WithConcurrency runs up to n operations at a time: calls of [Operations], or batches
-// with disjoint keys. The default is 1. The operations of one object never overlap, and
-// one that changes while an operation on it runs is run again with the version that it
-// has then. Operations of several objects come in no particular order.
-func WithConcurrency(n int) Option {
-	return func(o *options) { o.Concurrency = n }
-}
-
-// WithSerialBy makes objects of one group, such as the routes of one device, be worked
-// on one at a time, in the order in which their turns come, whatever [WithConcurrency]
-// says. The group is what groupOf returns; objects of the empty group are not held up by
-// each other. While a group is busy those of its objects whose turn has come wait in
-// memory. A batch holds at most one object of a group. The type of groupOf's argument
-// has to be that of the table's objects.
-func WithSerialBy[Obj any](groupOf func(obj Obj) string) Option {
-	return func(o *options) { o.serialBy = groupOf }
-}
-
-// WithMaxStuck lets up to n operations that ignore the end of their context be left
-// behind: one that is still running some time after its deadline (see [WithTimeout]; as
-// long again, a second at most) no longer counts for [WithConcurrency], so that
-// another can run in its place. Its object waits until it comes back, and health names
-// it. Zero means that every operation is waited for. The default is zero with one worker
-// or without a timeout, and else as many as there are workers at the start.
-func WithMaxStuck(n int) Option {
-	return func(o *options) { o.MaxStuck, o.maxStuckSet = n, true }
-}
-
-// WithMaxRetries makes the failure of an update final after n retries: the object is
-// then left alone until it changes or its status is set to Pending or Refreshing, as with
-// [TerminalError], and the text of its status says so. Zero, the default, means that retries go on for ever.
-// Deletions are always retried for ever: nothing in the table would tell of one that was
-// given up.
-func WithMaxRetries(n int) Option {
-	return func(o *options) { o.MaxRetries = n }
-}
-
-// WithBlockedRecheck sets after how long a [Blocked] object is tried again although
-// nothing released it, for watch channels that do not tell everything. The default is
-// a minute, shortened at random by the fraction of [WithJitter]; zero means never.
-func WithBlockedRecheck(interval time.Duration) Option {
-	return func(o *options) { o.BlockedRecheck = interval }
-}
-
 // WithPanicPropagation lets a panic of an operation end the program, for those who
 // would rather have the crash. By default it is an error of the object, with the stack
 // in the log.
 func WithPanicPropagation() Option {
 	return func(o *options) { o.panics = true }
-}
-
-// WithMerge says how to keep what an operation set on its object when another
-// reconciler has written the object meanwhile: merge is handed a clone of the row as it
-// stands in the table and the object as the operation left it, copies onto the first
-// what the operation is there to set, and returns it. Status fields are nobody's to
-// copy. Without it the operation's changes are lost in that case, though not its status.
-// The type has to be that of the table's objects.
-func WithMerge[Obj any](merge func(current, reconciled Obj) Obj) Option {
-	return func(o *options) { o.merge = merge }
 }
 
 // WithBreaker holds work back while the target is down: see [Breaker]. The default is

@@ -101,7 +101,7 @@ func newPool[Obj any](now func() time.Duration, newExecutor func(context.Context
 func (p *pool[Obj]) configure(s *Settings) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.limit, p.maxLeft, p.deadline, p.patience = s.Concurrency, s.MaxStuck, s.Timeout > 0, s.patience()
+	p.limit, p.maxLeft, p.deadline, p.patience = s.Concurrency, s.maxStuck(), s.Timeout > 0, s.patience()
 	p.work.Broadcast()
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 // Reconciler are the operations of a loop of managed resources: see [New], which makes the loop,
-// too. A loop with them of one's own needs [reconciler.WithMerge] of [Reconciler.Merge] and
+// too. A loop with them of one's own needs [Reconciler.Merge] as Config.Merge, and
 // [reconciler.WithoutPruning]. It is for one table.
 type Reconciler[T Managed] struct {
 	db        *statedb.DB
@@ -250,7 +250,7 @@ func (r *Reconciler[T]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[T, sta
 // Merge copies what the reconciler notes, and nothing else, from an object as its pass left it
 // onto a clone of the row as it stands in the table, and returns that: the annotations that it
 // writes and those that Create changed, its finalizer, and the conditions [TypeSynced] and
-// [TypeReady]. It is for [reconciler.WithMerge], and for a function of one's own that copies more.
+// [TypeReady]. It is for [reconciler.Config].Merge, and for a function of one's own that copies more.
 func (r *Reconciler[T]) Merge(current, reconciled T) T {
 	copyNotes(current, reconciled)
 	for _, c := range reconciled.GetConditions() {

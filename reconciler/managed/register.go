@@ -6,6 +6,7 @@ package managed
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cilium/statedb"
 
@@ -17,7 +18,7 @@ import (
 // wrong.
 //
 // Some options of the loop have other defaults, which the configuration's take the place of:
-// what the reconciler notes is merged ([reconciler.WithMerge] of [Reconciler.Merge]), and nothing is
+// what the reconciler notes is merged (Merge is [Reconciler.Merge]), and nothing is
 // pruned unless Pruner or Sweeper is set. There is no need for refreshes, since every object is
 // polled; but a row that is Done when the loop starts is not polled until the program makes it
 // Pending. A Sweeper lists objects that have [FinalizerName], the external name, and what the
@@ -86,12 +87,14 @@ func configure[T Managed](cfg reconciler.Config[T], opts []Option) (reconciler.C
 	if cfg.Sweeper != nil {
 		cfg.Sweeper = &sweeper[T]{cfg.Sweeper, &r.departed}
 	}
-	// In front, so that an option of the program takes its place.
-	defaults := []reconciler.Option{reconciler.WithMerge(r.Merge)}
+	if cfg.Merge == nil {
+		cfg.Merge = r.Merge
+	}
+	var defaults []reconciler.Option
 	if cfg.Pruner == nil && cfg.Sweeper == nil {
+		// In front, so that an option of the program takes its place.
 		defaults = append(defaults, reconciler.WithoutPruning())
 	}
-	loop := append(defaults, cfg.Options...)
-	cfg.Options = append(loop, r.opts.loop...)
+	cfg.Options = slices.Concat(defaults, cfg.Options, r.opts.loop)
 	return cfg, nil
 }

@@ -44,6 +44,10 @@ type Config[Req comparable] struct {
 	// floating-point ones, and truth values. It is called from several goroutines.
 	KeyOf func(req Req) index.Key
 
+	// SerialBy returns the group of a request: see [reconciler.Config].SerialBy. nil means that there
+	// are no groups.
+	SerialBy func(req Req) string
+
 	// DB is where the tables are. Required for New; Register takes it from the params.
 	DB *statedb.DB
 	// ModuleID, Log and Health are as in [reconciler.Config].
@@ -51,7 +55,7 @@ type Config[Req comparable] struct {
 	Log      *slog.Logger
 	Health   cell.Health
 
-	// Options are those of the loop; their objects are of type *[Row]. What is Done is refreshed
+	// Options are those of the loop. What is Done is refreshed
 	// every 30 minutes, at most 100 requests a second, unless [reconciler.WithRefreshing] says
 	// otherwise. Nothing is pruned:
 	// the controller has no target of its own.
@@ -162,9 +166,17 @@ func (c *Controller[Req]) loopConfig(db *statedb.DB, table statedb.RWTable[*Row[
 				reconciler.WithRefreshing(refreshInterval, rate.NewLimiter(refreshRate, 1)),
 			},
 			c.cfg.Options,
-			[]reconciler.Option{reconciler.WithMerge((*Row[Req]).merge)},
 		),
+		Merge: (*Row[Req]).merge, SerialBy: c.serialBy(),
 	}
+}
+
+// serialBy returns the groups of rows, or nil if there are none.
+func (c *Controller[Req]) serialBy() func(*Row[Req]) string {
+	if c.cfg.SerialBy == nil {
+		return nil
+	}
+	return func(row *Row[Req]) string { return c.cfg.SerialBy(row.Request) }
 }
 
 // rehearse returns what is wrong with the name or the options, by making a loop of a table

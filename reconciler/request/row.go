@@ -11,8 +11,8 @@ import (
 )
 
 // Row is a request in the table of a [Controller]: one that is to be reconciled, or whose
-// object the table of [For] has. It is for reading, and for options that take a function of
-// the loop's objects, such as [reconciler.WithSerialBy].
+// object the table of [For] has. It is for reading, and for functions that take the loop's objects,
+// such as the predicate of [reconciler.Loop.PauseObjects].
 type Row[Req comparable] struct {
 	// Request is what Reconcile is called with.
 	Request Req

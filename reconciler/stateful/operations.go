@@ -18,7 +18,7 @@ import (
 
 // Operations make a [StatefulReconciler] the operations of a loop, for a [reconciler.Config]
 // that has more than [Config]. They are for one table. A loop with them needs
-// [reconciler.WithMerge] of [Operations.Merge] if the rows have several reconcilers, and
+// [Operations.Merge] as Config.Merge if the rows have several reconcilers, and
 // [reconciler.WithoutPruning] unless the reconciler prunes; [New] sets both. With those of [New],
 // what ApplyOperations sets on the resource is written with any outcome; else only if the status
 // says something new. The annotation is written in any case.
@@ -94,7 +94,7 @@ func (o *Operations[T, State, Item]) Prune(ctx context.Context, txn statedb.Read
 
 // Merge copies the annotations of this reconciler, and nothing else, from a resource as its
 // update left it onto a clone of the row as it stands in the table, and returns that. It is
-// for [reconciler.WithMerge], and for a function of one's own that copies more.
+// for [reconciler.Config].Merge, and for a function of one's own that copies more.
 func (o *Operations[T, State, Item]) Merge(current, reconciled T) T {
 	for _, key := range []string{o.key, epochKey(o.key)} {
 		if text, ok := reconciled.GetAnnotations()[key]; ok {

@@ -19,8 +19,8 @@ import (
 // [RegisterConfig].
 type Config[T StatefulResource, State, Item any] struct {
 	// Config is that of the loop. Operations, BatchOperations and RoundOperations have to
-	// be nil. A shallow Clone will do. If the options have no [reconciler.WithMerge], the
-	// one of [Operations.Merge] is set. What is Done is refreshed every 30 minutes, at most 100
+	// be nil. A shallow Clone will do. If Merge is nil, it is
+	// [Operations.Merge]. What is Done is refreshed every 30 minutes, at most 100
 	// resources a second, unless [reconciler.WithRefreshing] says otherwise. There is no pruning unless Reconciler is a
 	// [reconciler.Pruner], or Pruner or Sweeper is set: a Sweeper lists resources with an
 	// annotation that says what the target has of each.
@@ -97,8 +97,11 @@ func (cfg *Config[T, State, Item]) resolve() (reconciler.Config[T], error) {
 	}
 	ops.compare = running.Comparer(inner.Clone, inner.GetStatus, inner.SetStatus)
 	inner.Operations = ops
+	if inner.Merge == nil {
+		inner.Merge = ops.Merge
+	}
 	// In front, so that an option of the program takes its place.
-	defaults := []reconciler.Option{reconciler.WithMerge(ops.Merge), reconciler.WithRefreshing(refreshInterval, rate.NewLimiter(refreshRate, 1))}
+	defaults := []reconciler.Option{reconciler.WithRefreshing(refreshInterval, rate.NewLimiter(refreshRate, 1))}
 	if _, prunes := cfg.Reconciler.(reconciler.Pruner[T]); !prunes && inner.Pruner == nil && inner.Sweeper == nil {
 		defaults = append(defaults, reconciler.WithoutPruning())
 	}
