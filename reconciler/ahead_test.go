@@ -55,7 +55,7 @@ func TestFastBatchesAreNotQueuedFarAhead(t *testing.T) {
 				e.eachDone()
 			}, func(e *env, cfg *reconciler.Config[*object]) {
 				cfg.BatchOperations = pacedBatches{batchTarget{e.target}, &takes}
-			}, reconciler.WithConcurrency(workers), reconciler.WithRoundLimits(round, nil))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRoundLimits(round, nil))
 		})
 	}
 }

@@ -194,7 +194,7 @@ func testShared(t *testing.T, test func(e *sharedEnv, slow *reconciler.Loop[*sha
 								e.table, err = statedb.NewTable(e.db, "shared", sharedIndex)
 								require.NoError(t, err)
 								slow, x := e.start("slow", time.Second, batches,
-									reconciler.WithConcurrency(workers), reconciler.WithRoundLimits(size, nil))
+									reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRoundLimits(size, nil))
 								// The others write the rows when the wait has begun, and before main
 								// looks at the table.
 								slow.Pause()

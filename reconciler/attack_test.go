@@ -31,7 +31,7 @@ func everyExit(t *testing.T, test func(e *env, cfg reconciler.Config[*object]), 
 				synctest.Test(t, func(t *testing.T) {
 					e := newEnv(t)
 					cfg := e.config(append([]reconciler.Option{
-						reconciler.WithoutPruning(), reconciler.WithConcurrency(workers),
+						reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }),
 					}, opts...)...)
 					operate(kind)(e, &cfg)
 					test(e, cfg)
@@ -149,7 +149,7 @@ func TestGoexitInCloneOnAWorkerIsAFailure(t *testing.T) {
 				return o.Clone()
 			}
 			p.count(e, cfg)
-		}, reconciler.WithConcurrency(4), reconciler.WithoutPruning())
+		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }), reconciler.WithoutPruning())
 	}
 }
 
@@ -157,7 +157,7 @@ func TestGoexitInCloneOnAWorkerIsAFailure(t *testing.T) {
 func TestHealthSaysThatTheLoopHasEndedBesideAStuckOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
-		cfg := e.config(reconciler.WithoutPruning(), reconciler.WithConcurrency(4), reconciler.WithTimeout(time.Second))
+		cfg := e.config(reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 4, time.Second }))
 		stuck := e.target.stick(1)
 		before := e.target.before
 		e.target.before = func(ctx context.Context, c call) {
@@ -278,7 +278,7 @@ func TestRefreshAfterAPauseIsNotPutOff(t *testing.T) {
 // else for long, however long that hangs. It comes when the operation is back.
 func TestPruneHoldsNothingBackForAHungOperation(t *testing.T) {
 	for _, opts := range [][]reconciler.Option{
-		nil, {reconciler.WithTimeout(10 * time.Second), reconciler.WithMaxStuck(0)},
+		nil, {reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout, s.MaxStuck = 10*time.Second, 0 })},
 	} {
 		for _, kind := range operationKinds {
 			var p passes
@@ -311,7 +311,7 @@ func TestPruneHoldsNothingBackForAHungOperation(t *testing.T) {
 					kind.change(e, cfg)
 				}
 				p.count(e, cfg)
-			}, append(opts, reconciler.WithConcurrency(4), reconciler.WithPruning(24*365*time.Hour))...)
+			}, append(opts, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }), reconciler.WithPruning(24*365*time.Hour))...)
 		}
 	}
 }
@@ -349,8 +349,8 @@ func TestProbeBehindAStuckOperationOfItsGroupIsReplaced(t *testing.T) {
 				stuck.free(1)
 				e.pass(time.Minute)
 				e.eachDone()
-			}, classed(func(error) string { return "down" }, kind.change),
-				reconciler.WithConcurrency(4), reconciler.WithTimeout(time.Second), reconciler.WithSerialBy(byNote),
+			}, both(serially(byNote), classed(func(error) string { return "down" }, kind.change)),
+				reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 4, time.Second }),
 				reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning(),
 				reconciler.WithBreaker(reconciler.Breaker{Failures: 3, Probes: 1, MaxInterval: time.Second, ByClass: true}))
 		})
@@ -380,7 +380,7 @@ func TestTwoCallsOfABatchAreNotNamedForTheirSum(t *testing.T) {
 				require.NotContains(e, told, "stuck")
 			}
 			e.eachDone()
-		}, operate("batches"), reconciler.WithoutPruning(), reconciler.WithConcurrency(workers))
+		}, operate("batches"), reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
 	}
 }
 
@@ -442,7 +442,7 @@ func TestFirstSweepDoesNotWaitForStuckOperations(t *testing.T) {
 		stuck.free(1)
 		e.pass(time.Minute)
 		e.eachDone()
-	}, reconciler.WithTimeout(time.Second), reconciler.WithMaxStuck(2), reconciler.WithRoundLimits(1, nil))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout, s.MaxStuck = time.Second, 2 }), reconciler.WithRoundLimits(1, nil))
 }
 
 // 9: a call that was begun without a deadline has none to ignore when a timeout is set meanwhile:
@@ -466,6 +466,6 @@ func TestCallWithoutADeadlineIsNotLeftBehindWhenATimeoutIsSet(t *testing.T) {
 			e.pass(2 * time.Minute)
 			require.Contains(e, e.target.calls(), "prune(1)")
 			e.eachDone()
-		}, kind.change, reconciler.WithConcurrency(4))
+		}, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
 	}
 }

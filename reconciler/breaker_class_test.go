@@ -266,5 +266,5 @@ func TestClassOfATimeout(t *testing.T) {
 		e.target.prompt()
 		e.pass(10 * time.Second)
 		e.eachDone()
-	}, reconciler.WithTimeout(time.Second), reconciler.WithBreaker(reconciler.Breaker{Failures: 3, ByClass: true}))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }), reconciler.WithBreaker(reconciler.Breaker{Failures: 3, ByClass: true}))
 }

@@ -113,7 +113,7 @@ func TestHangingTargetIsFoundOutSoon(t *testing.T) {
 		hangs.Store(false)
 		e.pass(5 * time.Second)
 		e.eachDone()
-	}, withBreaker(), reconciler.WithTimeout(time.Second), reconciler.WithMaxStuck(0))
+	}, withBreaker(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout, s.MaxStuck = time.Second, 0 }))
 }
 
 // A pause holds the probes as well.

@@ -82,7 +82,7 @@ func allocatedBeside(t *testing.T, kind string, workers int, n uint64) (bytes ui
 		runtime.ReadMemStats(&after)
 		require.Equal(e, reconciler.StatusKindDone, e.kind(objects+1))
 		bytes = (after.TotalAlloc - before.TotalAlloc) / changes
-	}, upToColon(operate(kind)), withBreakers(), reconciler.WithoutPruning(), reconciler.WithConcurrency(workers))
+	}, upToColon(operate(kind)), withBreakers(), reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
 	return bytes
 }
 

@@ -183,7 +183,7 @@ func TestTerminalAndBlockedSayNothingOfTheTarget(t *testing.T) {
 				e.put(2, ids(1, 100)...)
 				e.pass(time.Minute)
 				e.eachDone()
-			}, withBreaker(), reconciler.WithBlockedRecheck(0))
+			}, withBreaker(), reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 		})
 	}
 }
@@ -277,7 +277,7 @@ func TestWhatComesWhileTheBreakerIsOpenWaits(t *testing.T) {
 		e.pass(800 * time.Millisecond)
 		e.pass(200 * time.Millisecond)
 		e.eachDone()
-	}, withBreaker(), reconciler.WithBlockedRecheck(0))
+	}, withBreaker(), reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 }
 
 // Deletions count and are held as updates are.
@@ -312,7 +312,7 @@ func TestGivenUpProbesAreFailures(t *testing.T) {
 			{100 * time.Millisecond, 2}, {300 * time.Millisecond, 2}, {700 * time.Millisecond, 2},
 			{1500 * time.Millisecond, 2}, {2300 * time.Millisecond, 2},
 		}, waves(start, e.target.take()))
-	}, withBreaker(), reconciler.WithMaxRetries(1))
+	}, withBreaker(), reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }))
 }
 
 func TestBreakerIsChecked(t *testing.T) {

@@ -54,7 +54,7 @@ func TestRetryByHandTriesAtOnce(t *testing.T) {
 				_, err = e.loop.Retry(e.Context(), "77")
 				require.ErrorIs(e, err, reconciler.ErrNotFound)
 				require.ErrorContains(e, err, "77")
-			}, nil, reconciler.WithRetry(time.Hour, time.Hour), reconciler.WithBlockedRecheck(0))
+			}, nil, reconciler.WithRetry(time.Hour, time.Hour), reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 		})
 	}
 }

@@ -158,9 +158,9 @@ func survive(t *testing.T, seed uint64) {
 	join := func(seed uint64, set func(o *object, round int), merge func(current, reconciled *object) *object, change func(cfg *reconciler.Config[*object])) {
 		h := &hooked{update: updates(seed, set)}
 		workers := 1 + 3*rng.IntN(2)
-		cfg := e.config(reconciler.WithName(fmt.Sprint(seed)), reconciler.WithMerge(merge), reconciler.WithConcurrency(workers),
+		cfg := e.config(reconciler.WithName(fmt.Sprint(seed)), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }),
 			reconciler.WithoutPruning(), reconciler.WithRetry(10*time.Millisecond, 100*time.Millisecond))
-		cfg.Operations = h
+		cfg.Operations, cfg.Merge = h, merge
 		if rng.IntN(2) == 0 {
 			cfg.BatchOperations = h
 		}
@@ -220,12 +220,4 @@ func updates(seed uint64, set func(o *object, round int)) func(ctx context.Conte
 		}
 		return nil
 	}
-}
-
-func TestMergeOfAnotherTypeIsAnError(t *testing.T) {
-	e := newEnv(t)
-	_, err := reconciler.New(e.config(reconciler.WithMerge(func(current, _ int) int { return current })))
-	require.ErrorContains(t, err, "WithMerge: the function is a func(int, int) int, must be a func(*reconciler_test.object, *reconciler_test.object) *reconciler_test.object")
-	_, err = reconciler.New(e.config(reconciler.WithMerge(keepNote)))
-	require.NoError(t, err)
 }

@@ -65,9 +65,14 @@ func (h hookedRounds) ProcessRound(ctx context.Context, txn statedb.ReadTxn, del
 
 // withHooks runs a test with each kind of operations, each with one worker and with four.
 func withHooks(t *testing.T, test func(e *env, h *hooked), opts ...reconciler.Option) {
+	withHooksAnd(t, nil, test, opts...)
+}
+
+// withHooksAnd makes a change to the configuration, too; nil is none.
+func withHooksAnd(t *testing.T, change configure, test func(e *env, h *hooked), opts ...reconciler.Option) {
 	for _, kind := range []string{"single", "batches", "rounds"} {
 		var h *hooked
-		eachConcurrency(t, kind, func(e *env) { test(e, h) }, func(e *env, cfg *reconciler.Config[*object]) {
+		eachConcurrency(t, kind, func(e *env) { test(e, h) }, both(change, func(e *env, cfg *reconciler.Config[*object]) {
 			h = &hooked{}
 			cfg.Operations = h
 			switch kind {
@@ -76,7 +81,7 @@ func withHooks(t *testing.T, test func(e *env, h *hooked), opts ...reconciler.Op
 			case "rounds":
 				cfg.RoundOperations = hookedRounds{h}
 			}
-		}, opts...)
+		}), opts...)
 	}
 }
 
@@ -201,7 +206,7 @@ func TestCheckpointAtRetries(t *testing.T) {
 		e.pass(time.Hour)
 		e.status(1, reconciler.StatusKindDone, "")
 		require.Equal(e, "fresh", e.get(1).Note)
-	}, reconciler.WithMaxRetries(3))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 3 }))
 }
 
 // If the object has been changed or deleted nothing is written, and the newest version is
@@ -214,12 +219,12 @@ func TestCheckpointOfAChangedObjectIsAConflict(t *testing.T) {
 		"vouched":  func(e *env) { e.setStatus(1, reconciler.StatusDone()) },
 	} {
 		for _, merge := range []bool{false, true} {
-			var opts []reconciler.Option
+			var change configure
 			if merge {
-				opts = append(opts, reconciler.WithMerge(keepNote))
+				change = merging(keepNote)
 			}
 			t.Run(fmt.Sprintf("%s, merge %t", name, merge), func(t *testing.T) {
-				withHooks(t, func(e *env, h *hooked) {
+				withHooksAnd(t, change, func(e *env, h *hooked) {
 					var removed atomic.Int64
 					h.remove = func(context.Context, *object) error { removed.Add(1); return nil }
 					h.update = func(ctx context.Context, o *object) error {
@@ -253,7 +258,7 @@ func TestCheckpointOfAChangedObjectIsAConflict(t *testing.T) {
 						require.Empty(e, e.get(1).Note)
 						require.EqualValues(e, 2, h.updates.Load())
 					}
-				}, opts...)
+				})
 			})
 		}
 	}
@@ -289,7 +294,7 @@ func TestMergedCheckpointsKeepWhatOthersWrote(t *testing.T) {
 		"always": {true, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withHooks(t, func(e *env, h *hooked) {
+			withHooksAnd(t, merging(keepNote), func(e *env, h *hooked) {
 				last := 1
 				h.update = func(ctx context.Context, o *object) error {
 					for i, write := range writes {
@@ -318,7 +323,7 @@ func TestMergedCheckpointsKeepWhatOthersWrote(t *testing.T) {
 				require.Equal(e, last, row.Value)
 				require.Equal(e, reconciler.StatusKindDone, row.Other.Kind)
 				require.EqualValues(e, 1, h.updates.Load())
-			}, reconciler.WithMerge(keepNote))
+			})
 		})
 	}
 }
@@ -327,12 +332,12 @@ func TestMergedCheckpointsKeepWhatOthersWrote(t *testing.T) {
 // meanwhile, with a merge function, and only its status without one.
 func TestMergeKeepsWhatAnUpdateSet(t *testing.T) {
 	for _, merge := range []bool{false, true} {
-		var opts []reconciler.Option
+		var change configure
 		want := ""
 		if merge {
-			opts, want = append(opts, reconciler.WithMerge(keepNote)), "mine"
+			change, want = merging(keepNote), "mine"
 		}
-		withHooks(t, func(e *env, h *hooked) {
+		withHooksAnd(t, change, func(e *env, h *hooked) {
 			h.update = func(_ context.Context, o *object) error {
 				o.Note = "mine"
 				e.other(1, 7)
@@ -344,7 +349,7 @@ func TestMergeKeepsWhatAnUpdateSet(t *testing.T) {
 			require.Equal(e, want, e.get(1).Note)
 			require.Equal(e, 7, e.get(1).Value)
 			require.Equal(e, reconciler.StatusKindDone, e.get(1).Other.Kind)
-		}, opts...)
+		})
 	}
 }
 

@@ -21,19 +21,19 @@ func TestBadOptionsAreNamedWithTheirValues(t *testing.T) {
 		option reconciler.Option
 		want   string
 	}{
-		{reconciler.WithRoundLimits(0, nil), "WithRoundLimits: numObjects is 0, must be at least 1"},
-		{reconciler.WithRoundLimits(-5, nil), "WithRoundLimits: numObjects is -5, must be at least 1"},
-		{reconciler.WithRoundLimits(1, rate.NewLimiter(10, 0)), "WithRoundLimits: limiter has rate 10 and burst 0, which never allows a round"},
-		{reconciler.WithRetry(0, time.Second), "WithRetry: minBackoff is 0s, must be positive"},
-		{reconciler.WithRetry(time.Second, -time.Second), "WithRetry: maxBackoff is -1s, must be positive"},
-		{reconciler.WithRetry(time.Minute, time.Second), "WithRetry: minBackoff 1m0s is above maxBackoff 1s"},
-		{reconciler.WithJitter(-0.1), "WithJitter: fraction is -0.1, must be between 0 and 1"},
-		{reconciler.WithJitter(1.5), "WithJitter: fraction is 1.5, must be between 0 and 1"},
-		{reconciler.WithJitter(math.NaN()), "WithJitter: fraction is NaN, must be between 0 and 1"},
-		{reconciler.WithTimeout(-1), "WithTimeout: timeout is -1ns, must not be negative"},
-		{reconciler.WithRefreshing(-time.Second, nil), "WithRefreshing: interval is -1s, must not be negative"},
-		{reconciler.WithRefreshing(time.Second, rate.NewLimiter(0, 0)), "WithRefreshing: limiter has rate 0 and burst 0, which never allows a refresh"},
-		{reconciler.WithPruning(-time.Hour), "WithPruning: interval is -1h0m0s, must not be negative"},
+		{reconciler.WithRoundLimits(0, nil), "Settings.RoundSize is 0, must be at least 1"},
+		{reconciler.WithRoundLimits(-5, nil), "Settings.RoundSize is -5, must be at least 1"},
+		{reconciler.WithRoundLimits(1, rate.NewLimiter(10, 0)), "Settings.RoundLimiter has rate 10 and burst 0, which never allows a round"},
+		{reconciler.WithRetry(0, time.Second), "Settings.MinBackoff is 0s, must be positive"},
+		{reconciler.WithRetry(time.Second, -time.Second), "Settings.MaxBackoff is -1s, must be positive"},
+		{reconciler.WithRetry(time.Minute, time.Second), "Settings.MinBackoff is 1m0s, above MaxBackoff, which is 1s"},
+		{reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = -0.1 }), "Settings.Jitter is -0.1, must be between 0 and 1"},
+		{reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 1.5 }), "Settings.Jitter is 1.5, must be between 0 and 1"},
+		{reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = math.NaN() }), "Settings.Jitter is NaN, must be between 0 and 1"},
+		{reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = -1 }), "Settings.Timeout is -1ns, must not be negative"},
+		{reconciler.WithRefreshing(-time.Second, nil), "Settings.RefreshInterval is -1s, must not be negative"},
+		{reconciler.WithRefreshing(time.Second, rate.NewLimiter(0, 0)), "Settings.RefreshLimiter has rate 0 and burst 0, which never allows a refresh"},
+		{reconciler.WithPruning(-time.Hour), "Settings.PruneInterval is -1h0m0s, must not be negative"},
 		{reconciler.WithJournal(-1, 5), "WithJournal: -1 rounds and 5 operations, neither may be negative"},
 	} {
 		e := newEnv(t)
@@ -54,7 +54,7 @@ func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
 		`reconciler "broken"`, "Config.DB is nil", "Config.Table is nil", "Config.Clone is nil",
 		"Config.SetStatus is nil", "Config.GetStatus is nil",
 		"Config.Operations, BatchOperations and RoundOperations are all nil",
-		"numObjects is 0", "minBackoff 2ns is above maxBackoff 1ns",
+		"Settings.RoundSize is 0", "Settings.MinBackoff is 2ns, above MaxBackoff, which is 1ns",
 	} {
 		require.ErrorContains(t, err, want)
 	}
@@ -78,7 +78,7 @@ func TestPruningWithoutAPrunerIsAnErrorOnlyIfAskedFor(t *testing.T) {
 	cfg := e.config(reconciler.WithPruning(time.Minute))
 	cfg.Operations, cfg.BatchOperations = nil, batchOnly{batchTarget{e.target}}
 	_, err := reconciler.New(cfg)
-	require.ErrorContains(e, err, "WithPruning: interval is 1m0s, but Config.Pruner is nil")
+	require.ErrorContains(e, err, "Settings.PruneInterval is 1m0s, but Config.Pruner is nil")
 
 	cfg.Options = nil
 	_, err = reconciler.New(cfg)

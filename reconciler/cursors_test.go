@@ -72,7 +72,7 @@ func TestBacklogIsDoneWhateverIsWrittenMeanwhile(t *testing.T) {
 						}
 						// Nor does the backlog starve what is new: a quarter at the least.
 						require.Greater(e, fresh, int(bound/each)/mainShare-100, "of the new rows")
-					}, kind.change, reconciler.WithConcurrency(workers), reconciler.WithRoundLimits(500, nil))
+					}, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRoundLimits(500, nil))
 				})
 			}
 		}
@@ -107,7 +107,7 @@ func TestWritesBeyondTheTargetsRateCostNoMemory(t *testing.T) {
 					require.GreaterOrEqual(e, s.Attempted, attempted+moved, "the watermark, in %s", tenth)
 					attempted = s.Attempted
 				}
-			}, nil, reconciler.WithConcurrency(workers), reconciler.WithRoundLimits(round, nil))
+			}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRoundLimits(round, nil))
 		})
 	}
 }
@@ -149,7 +149,7 @@ func TestColdRowsAreDoneBesideHotKeys(t *testing.T) {
 					require.Zero(e, e.notDone(ids(hot+1, rows)...), "of %d cold rows, after %s", rows-hot, bound)
 					e.pass(time.Minute)
 					e.eachDone()
-				}, nil, reconciler.WithConcurrency(workers), reconciler.WithRoundLimits(size, nil))
+				}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRoundLimits(size, nil))
 			})
 		}
 	}
@@ -195,7 +195,7 @@ func TestOperationsOfAKeyNeverGoBackBehindABacklog(t *testing.T) {
 				require.GreaterOrEqual(e, c.revision, last[c.id], c.String())
 				last[c.id] = c.revision
 			}
-		}, nil, reconciler.WithConcurrency(workers), reconciler.WithRoundLimits(100, nil))
+		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRoundLimits(100, nil))
 	}
 }
 

@@ -139,7 +139,7 @@ func TestDeletionIsNeverGivenUp(t *testing.T) {
 				e.pass(time.Minute)
 				e.eachDone()
 				require.NotContains(e, e.target.holds(), uint64(1))
-			}, reconciler.WithMaxRetries(2))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 2 }))
 		})
 	}
 }

@@ -136,7 +136,7 @@ func spoiled(t *testing.T, test func(e *env)) {
 					if batches {
 						cfg.BatchOperations = spoilerBatches{spoiler{e.target}, batchTarget{e.target}}
 					}
-				}, reconciler.WithConcurrency(workers))
+				}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
 			})
 		}
 	}

@@ -22,7 +22,7 @@ func TestIdleLoopIsIdleAtTheEndOfTime(t *testing.T) {
 			e.put(2, 1, 2)
 			e.pass(0)
 			e.eachDone()
-		}, nil, reconciler.WithConcurrency(workers), reconciler.WithoutPruning())
+		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithoutPruning())
 		hung.Stop()
 	}
 }

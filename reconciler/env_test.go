@@ -76,7 +76,7 @@ type env struct {
 // exact makes retries come when the backoff says, and leaves nothing to run by itself.
 func exact(opts ...reconciler.Option) []reconciler.Option {
 	return append([]reconciler.Option{
-		reconciler.WithJitter(0),
+		reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 }),
 		reconciler.WithRefreshing(0, nil),
 		reconciler.WithRetry(100*time.Millisecond, time.Minute),
 	}, opts...)

@@ -56,7 +56,7 @@ func TestLongErrorTextIsCut(t *testing.T) {
 				x := e.loop.Explain(e.Context(), "1")
 				require.LessOrEqual(e, len(x.Error)+len(x.BlockedOn), reconciler.MaxErrorText)
 				require.Less(e, len(e.log.String()), 20*reconciler.MaxErrorText)
-			}, reconciler.WithBlockedRecheck(0))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 		})
 	}
 }
@@ -109,7 +109,7 @@ func TestMemoryOfFailuresIsBounded(t *testing.T) {
 			}, func(e *env, cfg *reconciler.Config[*object]) {
 				operate(kind)(e, cfg)
 				cfg.Log = nil
-			}, reconciler.WithBlockedRecheck(time.Second), reconciler.WithRetry(time.Second, time.Second))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = time.Second }), reconciler.WithRetry(time.Second, time.Second))
 		})
 	}
 }

@@ -35,7 +35,7 @@ func TestFiguresCountWhatTheTargetSaw(t *testing.T) {
 	for _, kind := range operationKinds {
 		for _, n := range []int{1, 4} {
 			t.Run(fmt.Sprintf("%s, workers %d", kind.name, n), func(t *testing.T) {
-				inBubble(t, func(e *env) { countTheTarget(e) }, kind.change, reconciler.WithConcurrency(n))
+				inBubble(t, func(e *env) { countTheTarget(e) }, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n }))
 			})
 		}
 	}
@@ -188,7 +188,7 @@ func TestFiguresCountWhatGoesWrong(t *testing.T) {
 		require.EqualValues(e, 2, f.Updates.Failed)
 		require.EqualValues(e, 2, f.Prunes.Count, "the one at the start, too")
 		require.Zero(e, f.PruneErrors)
-	}, nil, reconciler.WithTimeout(time.Second), reconciler.WithRetry(time.Hour, time.Hour))
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }), reconciler.WithRetry(time.Hour, time.Hour))
 }
 
 // What a reconciler has not looked at is counted while there is much of it, its own writes

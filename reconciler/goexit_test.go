@@ -60,7 +60,7 @@ func TestGoexitOnAWorkerIsAFailure(t *testing.T) {
 				e.eachDone()
 				level, message, _ = e.health.now()
 				require.Equal(e, cell.StatusOK, level, message)
-			}, kind.change, reconciler.WithConcurrency(4), reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning())
+			}, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }), reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning())
 		})
 	}
 }
@@ -123,7 +123,7 @@ func TestGoexitInAPruneEndsTheLoopWithAnError(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		synctest.Test(t, func(t *testing.T) {
 			e := newEnv(t)
-			cfg := e.config(reconciler.WithConcurrency(workers), reconciler.WithoutPruning())
+			cfg := e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithoutPruning())
 			err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) {
 				e.put(1, ids(1, 5)...)
 				synctest.Wait()
@@ -145,8 +145,7 @@ func TestGoexitInAPruneBesideStuckOperations(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := newEnv(t)
-				cfg := e.config(reconciler.WithConcurrency(2), reconciler.WithRoundLimits(1, nil),
-					reconciler.WithTimeout(time.Second), reconciler.WithoutPruning())
+				cfg := e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 2, time.Second }), reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning())
 				if kind.change != nil {
 					kind.change(e, &cfg)
 				}

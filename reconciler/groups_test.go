@@ -77,7 +77,7 @@ func always(d time.Duration) func(call) time.Duration {
 }
 
 func TestObjectsOfAGroupAreWorkedOnOneAtATime(t *testing.T) {
-	withWorkers(t, []int{1, 2, 8}, func(e *env, n int) {
+	withWorkersAnd(t, []int{1, 2, 8}, serially(byRemainder(5)), func(e *env, n int) {
 		g := e.target.guard(remainder(5), always(time.Millisecond))
 		for value := range 20 {
 			e.put(value, ids(1, 60)...)
@@ -91,11 +91,11 @@ func TestObjectsOfAGroupAreWorkedOnOneAtATime(t *testing.T) {
 		if e.target.batches == 0 { // a batch has one of each group
 			require.Equal(e, min(n, 5), g.most, "groups at a time")
 		}
-	}, reconciler.WithSerialBy(byRemainder(5)), reconciler.WithRoundLimits(10, nil))
+	}, reconciler.WithRoundLimits(10, nil))
 }
 
 func TestBatchHoldsAtMostOneObjectOfAGroup(t *testing.T) {
-	withWorkers(t, []int{1, 4}, func(e *env, _ int) {
+	withWorkersAnd(t, []int{1, 4}, serially(byRemainder(7)), func(e *env, _ int) {
 		e.put(1, ids(1, 300)...)
 		e.pass(time.Minute)
 		e.eachDone()
@@ -110,7 +110,7 @@ func TestBatchHoldsAtMostOneObjectOfAGroup(t *testing.T) {
 			require.False(e, batches[c.batch][c.id%7], "two of a group in batch %d", c.batch)
 			batches[c.batch][c.id%7] = true
 		}
-	}, reconciler.WithSerialBy(byRemainder(7)))
+	})
 }
 
 // Objects of the empty group are in nobody's way.
@@ -121,7 +121,7 @@ func TestObjectsWithoutAGroupAreNotHeldUp(t *testing.T) {
 		e.pass(101 * time.Millisecond)
 		e.eachDone()
 		require.Equal(e, 8, e.target.most)
-	}, nil, reconciler.WithConcurrency(8), reconciler.WithSerialBy(byNote))
+	}, serially(byNote), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 8 }))
 }
 
 // However many of a group wait, they hold up neither the other groups nor what has none,
@@ -165,7 +165,7 @@ func TestSlowGroupHoldsUpOnlyItself(t *testing.T) {
 		e.pass(10 * time.Minute)
 		e.eachDone()
 		g.check(e)
-	}, nil, reconciler.WithConcurrency(4), reconciler.WithSerialBy(groupOf))
+	}, serially(groupOf), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
 }
 
 // Those of a group have their turns in order, and one that changes all the time does not
@@ -188,12 +188,12 @@ func TestNobodyIsStarvedInAGroup(t *testing.T) {
 		e.pass(time.Minute)
 		e.eachDone()
 		g.check(e)
-	}, nil, reconciler.WithConcurrency(4), reconciler.WithSerialBy(func(*object) string { return "one" }))
+	}, serially(func(*object) string { return "one" }), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
 }
 
 // What fails or is blocked does not keep its group while it waits.
 func TestWaitingObjectsLeaveTheirGroup(t *testing.T) {
-	withWorkers(t, []int{1, 4}, func(e *env, _ int) {
+	withWorkersAnd(t, []int{1, 4}, serially(func(*object) string { return "one" }), func(e *env, _ int) {
 		never := make(chan struct{})
 		e.target.deciding(func(c call) error {
 			switch c.id {
@@ -217,7 +217,7 @@ func TestWaitingObjectsLeaveTheirGroup(t *testing.T) {
 		e.put(2, 2, 3)
 		e.pass(2 * time.Hour)
 		e.eachDone()
-	}, reconciler.WithSerialBy(func(*object) string { return "one" }))
+	})
 }
 
 // putIn inserts an object in a group.
@@ -267,12 +267,12 @@ func TestGroupChangesWithTheObject(t *testing.T) {
 		require.Equal(e, []string{"update(6)"}, e.target.calls())
 		e.pass(time.Second)
 		e.eachDone()
-	}, nil, reconciler.WithConcurrency(4), reconciler.WithSerialBy(byNote))
+	}, serially(byNote), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
 }
 
 // The groups are heeded from when there are workers on, and while there are fewer.
 func TestGroupsAreKeptWhileTheNumberOfWorkersChanges(t *testing.T) {
-	withWorkers(t, []int{1}, func(e *env, _ int) {
+	withWorkersAnd(t, []int{1}, serially(byRemainder(5)), func(e *env, _ int) {
 		g := e.target.guard(remainder(5), always(3*time.Millisecond))
 		e.put(1, ids(1, 2000)...)
 		for i := range 60 {
@@ -283,11 +283,5 @@ func TestGroupsAreKeptWhileTheNumberOfWorkersChanges(t *testing.T) {
 		e.eachDone()
 		g.check(e)
 		require.Len(e, e.target.take(), 2000, "each once")
-	}, reconciler.WithSerialBy(byRemainder(5)), reconciler.WithRoundLimits(10, nil))
-}
-
-func TestSerialByOfAnotherTypeIsAnError(t *testing.T) {
-	e := newEnv(t)
-	_, err := reconciler.New(e.config(reconciler.WithSerialBy(func(s string) string { return s })))
-	require.ErrorContains(t, err, "WithSerialBy: the function is a func(string) string, must be a func(*reconciler_test.object) string")
+	}, reconciler.WithRoundLimits(10, nil))
 }

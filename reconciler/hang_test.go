@@ -37,6 +37,6 @@ func TestHangingOperationIsLeftBehindWithNothingElseToWakeTheLoop(t *testing.T) 
 					<-hung
 				}
 			}
-		}, reconciler.WithoutPruning(), reconciler.WithTimeout(time.Second), reconciler.WithMaxStuck(1))
+		}, reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout, s.MaxStuck = time.Second, 1 }))
 	}
 }

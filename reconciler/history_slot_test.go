@@ -101,9 +101,8 @@ func (h *history) newSlot(i int) *slot {
 	options := []reconciler.Option{
 		reconciler.WithName(name),
 		reconciler.WithRoundLimits(s.size, nil),
-		reconciler.WithConcurrency(s.workers),
+		reconciler.WithSettings(func(set *reconciler.Settings) { set.Concurrency, set.BlockedRecheck = s.workers, 500*time.Millisecond }),
 		reconciler.WithRetry(s.minBackoff, 200*time.Millisecond),
-		reconciler.WithBlockedRecheck(500 * time.Millisecond),
 		reconciler.WithRefreshing(0, nil),
 		reconciler.WithJournal(8, 32),
 	}
@@ -114,7 +113,7 @@ func (h *history) newSlot(i int) *slot {
 	}
 	if h.one(4) {
 		s.groups = true
-		add("groups", reconciler.WithSerialBy(func(r *historyRow) string { return s.groupOf(r.ID) }))
+		words = append(words, "groups")
 	}
 	if h.one(4) {
 		b := reconciler.Breaker{Failures: 3, MaxInterval: 200 * time.Millisecond}
@@ -130,15 +129,17 @@ func (h *history) newSlot(i int) *slot {
 	}
 	if h.one(4) {
 		s.timeout.Store(true)
-		add("timeout", reconciler.WithTimeout(historyTimeout))
+		add("timeout", reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = historyTimeout }))
 		if h.one(2) {
 			s.pool = true
-			add("stuck", reconciler.WithMaxStuck(2))
+			add("stuck", reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxStuck = 2 }))
 		}
 	}
 	if h.one(8) {
 		s.perSecond = pick(rng, 500.0, 3000)
-		add("limit", reconciler.WithOperationLimit(rate.NewLimiter(rate.Limit(s.perSecond), 1+rng.IntN(4))))
+		add("limit", reconciler.WithSettings(func(set *reconciler.Settings) {
+			set.OperationLimiter = rate.NewLimiter(rate.Limit(s.perSecond), 1+rng.IntN(4))
+		}))
 	}
 	if h.one(12) {
 		s.perSecond = 200
@@ -156,6 +157,9 @@ func (h *history) newSlot(i int) *slot {
 	s.config = reconciler.Config[*historyRow]{
 		DB: h.db, Table: s.passes, Clone: (*historyRow).Clone, SetStatus: s.setStatus, GetStatus: s.get,
 		ErrorClass: class,
+	}
+	if s.groups {
+		s.config.SerialBy = func(r *historyRow) string { return s.groupOf(r.ID) }
 	}
 	switch rng.IntN(3) {
 	case 0:

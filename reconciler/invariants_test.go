@@ -102,20 +102,14 @@ func newWalk(t *testing.T, seed uint64) *walk {
 	options := []reconciler.Option{
 		reconciler.WithRoundLimits(1+w.rng.IntN(12), nil),
 		reconciler.WithRetry(10*time.Millisecond, time.Second),
-		reconciler.WithJitter(0.1),
+		reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter, s.Timeout, s.BlockedRecheck = 0.1, patience, time.Second }),
 		reconciler.WithPruning(time.Second),
 		reconciler.WithRefreshing(5*time.Second, nil),
-		reconciler.WithTimeout(patience),
-		reconciler.WithBlockedRecheck(time.Second),
 	}
 	if w.rng.IntN(3) == 0 {
 		options = append(options, reconciler.WithBreaker(reconciler.Breaker{Failures: 3}))
 	}
-	if w.serial = w.rng.IntN(3) == 0; w.serial {
-		options = append(options, reconciler.WithSerialBy(func(o *object) string {
-			return strconv.FormatUint(groupOf(o.ID), 10)
-		}))
-	}
+	w.serial = w.rng.IntN(3) == 0
 	w.loops = append(w.loops,
 		w.start(w.configure(options, w.target, (*object).SetStatus, (*object).GetStatus)),
 		w.start(w.configure(append(options, reconciler.WithName("other")), w.other, (*object).SetOther, (*object).GetOther)))
@@ -123,8 +117,11 @@ func newWalk(t *testing.T, seed uint64) *walk {
 }
 
 func (w *walk) configure(options []reconciler.Option, x *target, set func(*object, reconciler.Status) *object, get func(*object) reconciler.Status) reconciler.Config[*object] {
-	cfg := w.config(append(options, reconciler.WithConcurrency(w.workers()))...)
+	cfg := w.config(append(options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = w.workers() }))...)
 	cfg.Operations, cfg.SetStatus, cfg.GetStatus = x, set, get
+	if w.serial {
+		cfg.SerialBy = func(o *object) string { return strconv.FormatUint(groupOf(o.ID), 10) }
+	}
 	switch w.rng.IntN(3) {
 	case 0:
 		cfg.BatchOperations = batchTarget{x}

@@ -75,8 +75,7 @@ func TestObjectsOfOneCallComeBackInOneCall(t *testing.T) {
 					e.put(1, ids(1, 1000)...)
 					e.pass(time.Minute)
 					calls = e.target.take()
-				}, operate(kind), reconciler.WithJitter(jitter), reconciler.WithoutPruning(),
-					reconciler.WithConcurrency(workers))
+				}, operate(kind), reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter, s.Concurrency = jitter, workers }), reconciler.WithoutPruning())
 				return calls
 			}
 			for _, kind := range []string{"batches", "rounds"} {
@@ -117,7 +116,7 @@ func TestCallsThatFailTogetherComeBackApart(t *testing.T) {
 		}
 		// Retries that are due within 5 ms of each other are run together.
 		require.GreaterOrEqual(e, len(moments), 2, "first retries")
-	}, reconciler.WithJitter(0.5), reconciler.WithRoundLimits(100, nil), reconciler.WithRetry(time.Second, time.Minute))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0.5 }), reconciler.WithRoundLimits(100, nil), reconciler.WithRetry(time.Second, time.Minute))
 }
 
 // Objects that have failed more often than others of their call wait longer, by the same
@@ -153,7 +152,7 @@ func TestWaitsOfOneCallAreShortenedByOneFraction(t *testing.T) {
 		}
 		require.InDelta(e, 4*first[11], first[1], 8, "nanoseconds")
 		require.Less(e, first[1], 400*time.Millisecond)
-	}, reconciler.WithJitter(0.1))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0.1 }))
 }
 
 // The deletions and updates of a ProcessRound are one call, those of a DeleteBatch and an
@@ -168,5 +167,5 @@ func TestDeletionsAndUpdatesOfOneCallComeBackTogether(t *testing.T) {
 		e.put(2, ids(6, 10)...)
 		e.pass(time.Minute)
 		requireTogether(e.T, e.target.take())
-	}, reconciler.WithJitter(0.1))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0.1 }))
 }

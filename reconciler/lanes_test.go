@@ -31,7 +31,7 @@ func behindALoad(t *testing.T, test func(e *env, n int), options ...reconciler.O
 			inBubble(t, func(e *env) {
 				e.target.takes(time.Millisecond)
 				test(e, n)
-			}, nil, append([]reconciler.Option{reconciler.WithConcurrency(n)}, options...)...)
+			}, nil, append([]reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n })}, options...)...)
 		})
 	}
 }
@@ -209,7 +209,7 @@ func TestBatchesOfALoadAreWholeRounds(t *testing.T) {
 				sizes[c.batch]++
 			}
 			require.LessOrEqual(e, len(sizes), 10_000/100+n)
-		}, operationKinds[1].change, reconciler.WithConcurrency(n), reconciler.WithRoundLimits(100, nil))
+		}, operationKinds[1].change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n }), reconciler.WithRoundLimits(100, nil))
 	}
 }
 

@@ -56,7 +56,7 @@ func TestIdleLoopDoesNotWakeWithoutAPermit(t *testing.T) {
 			everyWayWith(t, func(e *env, cfg *reconciler.Config[*object]) {
 				p.count(e, cfg)
 				limiter = rate.NewLimiter(limit, 2)
-				cfg.Options = append(cfg.Options, reconciler.WithOperationLimit(limiter))
+				cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.OperationLimiter = limiter }))
 			}, func(e *env) {
 				e.put(1, 1, 2)
 				e.pass(time.Second)

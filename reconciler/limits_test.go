@@ -31,8 +31,7 @@ func limited(t *testing.T, limit rate.Limit, burst int, test func(e *env, limite
 					if kind.change != nil {
 						kind.change(e, cfg)
 					}
-					cfg.Options = append(append(cfg.Options, reconciler.WithConcurrency(n),
-						reconciler.WithOperationLimit(limiter)), options...)
+					cfg.Options = append(append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.OperationLimiter = n, limiter })), options...)
 				})
 			})
 		}
@@ -91,7 +90,7 @@ func TestOperationLimitHoldsForRetries(t *testing.T) {
 func TestSharedOperationLimitHolds(t *testing.T) {
 	limited(t, 100, 1, func(e *env, limiter *rate.Limiter) {
 		other := newTarget()
-		cfg := e.config(reconciler.WithName("other"), reconciler.WithOperationLimit(limiter))
+		cfg := e.config(reconciler.WithName("other"), reconciler.WithSettings(func(s *reconciler.Settings) { s.OperationLimiter = limiter }))
 		cfg.Operations, cfg.SetStatus, cfg.GetStatus = other, (*object).SetOther, (*object).GetOther
 		e.start(cfg)
 		synctest.Wait()
@@ -143,7 +142,7 @@ func TestNothingSpinsWithoutAPermit(t *testing.T) {
 						kind.change(e, cfg)
 					}
 					countLooks(e, cfg)
-				}, reconciler.WithConcurrency(n), reconciler.WithOperationLimit(limiter), reconciler.WithoutPruning())
+				}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.OperationLimiter = n, limiter }), reconciler.WithoutPruning())
 			})
 		}
 	}
@@ -200,7 +199,7 @@ func TestOperationLimitsAtTheirEnds(t *testing.T) {
 func TestPermitBetweenTwoLooksIsNotMissed(t *testing.T) {
 	for _, n := range []int{1, 4} {
 		e := newEnv(t)
-		e.start(e.config(reconciler.WithConcurrency(n), reconciler.WithOperationLimit(rate.NewLimiter(200_000, 1))))
+		e.start(e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.OperationLimiter = n, rate.NewLimiter(200_000, 1) })))
 		ctx, cancel := context.WithTimeout(e.Context(), 30*time.Second)
 		defer cancel()
 		for i := range uint64(2000) {

@@ -22,8 +22,10 @@ var tinyLimits = []rate.Limit{1e-10, 1e-11, 1e-300, math.SmallestNonzeroFloat64}
 // The next permit of a tiny limit comes never: the loop runs the burst, and does not spin.
 func TestTinyLimitsAllowTheBurstAndDoNotSpin(t *testing.T) {
 	limiters := map[string]func(*rate.Limiter) reconciler.Option{
-		"operations": reconciler.WithOperationLimit,
-		"rounds":     func(l *rate.Limiter) reconciler.Option { return reconciler.WithRoundLimits(1, l) },
+		"operations": func(l *rate.Limiter) reconciler.Option {
+			return reconciler.WithSettings(func(s *reconciler.Settings) { s.OperationLimiter = l })
+		},
+		"rounds": func(l *rate.Limiter) reconciler.Option { return reconciler.WithRoundLimits(1, l) },
 	}
 	for _, limit := range tinyLimits {
 		for name, option := range limiters {

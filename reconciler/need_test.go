@@ -127,7 +127,7 @@ func inNeed(t *testing.T, test func(e *env, n *needing)) {
 				if kind == "batches" {
 					cfg.BatchOperations = needingBatches{batchTarget{e.target}, n}
 				}
-			}, reconciler.WithoutPruning(), reconciler.WithBlockedRecheck(0), reconciler.WithConcurrency(workers))
+			}, reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck, s.Concurrency = 0, workers }))
 		})
 	}
 }

@@ -128,7 +128,7 @@ func TestBlockedWaitsForItsChannelAndForNoClock(t *testing.T) {
 		e.eachDone()
 		_, message, _ = e.health.now()
 		require.Equal(e, "OK, 99 object(s)", message)
-	}, nil, reconciler.WithBlockedRecheck(0), reconciler.WithoutPruning())
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }), reconciler.WithoutPruning())
 }
 
 // A wake-up is not lost when the channel closes while the operation is still running.
@@ -193,7 +193,7 @@ func TestTimeoutEndsAnOperationAndSaysSo(t *testing.T) {
 			if kind == "batch" {
 				cfg.BatchOperations = batchTarget{e.target}
 			}
-		}, reconciler.WithTimeout(5*time.Second), reconciler.WithoutPruning())
+		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 5 * time.Second }), reconciler.WithoutPruning())
 	}
 }
 
@@ -244,5 +244,5 @@ func TestRequeueWithBackoffIsNoFailure(t *testing.T) {
 		e.pass(time.Hour)
 		require.Len(e, e.target.take(), 1)
 		e.eachDone()
-	}, nil, reconciler.WithMaxRetries(1), reconciler.WithoutPruning())
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }), reconciler.WithoutPruning())
 }

@@ -159,7 +159,7 @@ func checkOutcomes(t *testing.T, cases func() map[string]combined) {
 				e.put(2, 1)
 				e.pass(10 * time.Second)
 				e.eachDone()
-			}, reconciler.WithBlockedRecheck(0))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 		})
 	}
 }
@@ -180,7 +180,7 @@ func TestJoinedBlocksAreReleasedByAnyOfTheirChannels(t *testing.T) {
 			synctest.Wait()
 			require.Len(e, e.target.take(), 1)
 			e.eachDone()
-		}, reconciler.WithBlockedRecheck(0))
+		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 	}
 }
 
@@ -214,7 +214,7 @@ func TestOutcomesOfDeletions(t *testing.T) {
 				e.put(2, 1)
 				e.pass(10 * time.Second)
 				e.eachDone()
-			}, reconciler.WithBlockedRecheck(0))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 		})
 	}
 }
@@ -247,7 +247,7 @@ func TestEntriesOfABatchHaveOutcomesOfTheirOwn(t *testing.T) {
 		e.put(2, 4)
 		e.pass(time.Minute)
 		e.eachDone()
-	}, reconciler.WithBlockedRecheck(0))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 }
 
 // An error whose methods panic, as those of a nil pointer in an error do, is an error.
@@ -274,7 +274,7 @@ func TestErrorsWhoseMethodsPanicAreErrors(t *testing.T) {
 					if batch {
 						cfg.BatchOperations = x
 					}
-				}, reconciler.WithTimeout(time.Minute))
+				}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Minute }))
 			}
 		})
 	}

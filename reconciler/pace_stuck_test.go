@@ -39,7 +39,7 @@ func TestSingleWriteBesideSlowOperationsIsNotKeptWaiting(t *testing.T) {
 					}
 					e.pass(time.Minute)
 					e.eachDone()
-				}, nil, reconciler.WithConcurrency(70), reconciler.WithTimeout(timeout), reconciler.WithoutPruning())
+				}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 70, timeout }), reconciler.WithoutPruning())
 			})
 		}
 	}
@@ -48,7 +48,7 @@ func TestSingleWriteBesideSlowOperationsIsNotKeptWaiting(t *testing.T) {
 // Objects of one group in batches come one after the other without a pause: only what is due
 // by the clock waits for others to come due.
 func TestBatchesOfOneGroupFollowEachOther(t *testing.T) {
-	eachBatch(t, func(e *env) {
+	eachBatchAnd(t, serially(byNote), func(e *env) {
 		for id := range uint64(20) {
 			e.putIn("a", 1, id)
 		}
@@ -61,5 +61,5 @@ func TestBatchesOfOneGroupFollowEachOther(t *testing.T) {
 		require.Zero(e, time.Since(start), "for 20 deletions")
 		synctest.Wait()
 		e.eachDone()
-	}, reconciler.WithSerialBy(byNote))
+	})
 }

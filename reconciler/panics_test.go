@@ -86,7 +86,7 @@ func TestCrashingProgram(t *testing.T) {
 	}
 	e.target.failing("no")
 	options := []reconciler.Option{
-		reconciler.WithPanicPropagation(), reconciler.WithConcurrency(workers), reconciler.WithPruning(time.Hour),
+		reconciler.WithPanicPropagation(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithPruning(time.Hour),
 	}
 	if kind == "class" {
 		options = append(options, reconciler.WithBreaker(reconciler.Breaker{ByClass: true}))

@@ -127,7 +127,7 @@ func TestPausedObjectIsNotRunWhenItsTimeComes(t *testing.T) {
 		e.put(2, 4)
 		e.pass(time.Minute)
 		e.eachDone()
-	}, reconciler.WithBlockedRecheck(0))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 }
 
 // What is not due yet when it is resumed waits for its time as if nothing had been.
@@ -257,7 +257,7 @@ func TestPausedObjectDoesNotHoldUpItsGroup(t *testing.T) {
 		e.loop.Resume()
 		e.pass(10 * time.Second)
 		e.eachDone()
-	}, nil, reconciler.WithSerialBy(func(*object) string { return "all" }))
+	}, serially(func(*object) string { return "all" }))
 }
 
 // Deleted while it is paused, an object that failed is deleted when it is resumed, without

@@ -65,7 +65,7 @@ func TestPausedReconcilerStartsNothing(t *testing.T) {
 		e.put(2, 4)
 		e.pass(time.Second)
 		e.eachDone()
-	}, reconciler.WithPruning(24*time.Hour+time.Minute), reconciler.WithBlockedRecheck(0))
+	}, reconciler.WithPruning(24*time.Hour+time.Minute), reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 }
 
 // What is running is finished, and its outcome is written at once.
@@ -125,7 +125,7 @@ func TestPauseStopsWhatIsQueuedForWorkers(t *testing.T) {
 		e.loop.Resume()
 		e.pass(time.Minute)
 		e.eachDone()
-	}, nil, reconciler.WithConcurrency(4), reconciler.WithoutPruning())
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }), reconciler.WithoutPruning())
 }
 
 func TestPauseBeforeTheStartHolds(t *testing.T) {
@@ -186,7 +186,7 @@ func TestPauseWhileAPruneWaitsForWorkers(t *testing.T) {
 		e.loop.Resume()
 		synctest.Wait()
 		require.Equal(e, []string{"prune(1)"}, e.target.calls())
-	}, p.count, reconciler.WithConcurrency(4))
+	}, p.count, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
 }
 
 func TestWaitUntilReconciledWaitsForAPause(t *testing.T) {

@@ -478,5 +478,5 @@ func TestRetriesOfACrowdAreSpread(t *testing.T) {
 		for at, n := range moments {
 			require.Less(e, n, 200, "at %s", at)
 		}
-	}, nil, reconciler.WithJitter(0.1), reconciler.WithRetry(time.Second, time.Minute))
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0.1 }), reconciler.WithRetry(time.Second, time.Minute))
 }

@@ -54,7 +54,7 @@ func TestRechecksAreSpread(t *testing.T) {
 			moments[c.at]++
 		}
 		require.Greater(e, len(moments), 300)
-	}, reconciler.WithJitter(0.1))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0.1 }))
 }
 
 func TestBlockedIsNotLookedAtAgainWithoutRecheck(t *testing.T) {
@@ -63,7 +63,7 @@ func TestBlockedIsNotLookedAtAgainWithoutRecheck(t *testing.T) {
 		e.put(1, 1)
 		e.pass(1000 * time.Hour)
 		require.Len(e, e.target.take(), 1)
-	}, reconciler.WithBlockedRecheck(0))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 }
 
 // An object that is still blocked for the same reason is no news for anybody.
@@ -88,7 +88,7 @@ func TestUnchangedBlockIsNotWritten(t *testing.T) {
 		e.pass(time.Hour)
 		e.status(1, reconciler.StatusKindBlocked, "gate")
 		require.Equal(e, revision+3, e.table.Revision(e.db.ReadTxn()))
-	}, reconciler.WithBlockedRecheck(time.Minute-time.Millisecond))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = time.Minute - time.Millisecond }))
 }
 
 // The wait for the recheck begins anew with every attempt.
@@ -128,7 +128,7 @@ func TestRecheckCanBeChanged(t *testing.T) {
 		e.pass(time.Hour)
 		require.Len(e, e.target.take(), 1)
 		require.ErrorContains(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.BlockedRecheck = -1 }),
-			"WithBlockedRecheck: interval is -1ns, must not be negative")
+			"Settings.BlockedRecheck is -1ns, must not be negative")
 	})
 }
 
@@ -154,5 +154,5 @@ func TestFailuresAreCountedOverABlock(t *testing.T) {
 		close(door)
 		e.pass(5 * time.Second)
 		require.Equal(e, seconds(0, 0.8, 2.4), since(start, e.target.take()))
-	}, reconciler.WithBlockedRecheck(0))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 }

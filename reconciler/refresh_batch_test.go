@@ -43,8 +43,13 @@ func sizesOf(calls []call) (sizes []int) {
 
 // eachBatch runs a test for batches and for rounds, with one worker and with four.
 func eachBatch(t *testing.T, test func(e *env), opts ...reconciler.Option) {
+	eachBatchAnd(t, nil, test, opts...)
+}
+
+// eachBatchAnd makes a change to the configuration, too; nil is none.
+func eachBatchAnd(t *testing.T, change configure, test func(e *env), opts ...reconciler.Option) {
 	for _, kind := range []string{"batches", "rounds"} {
-		eachConcurrency(t, kind, test, operate(kind), opts...)
+		eachConcurrency(t, kind, test, both(operate(kind), change), opts...)
 	}
 }
 
@@ -131,7 +136,7 @@ func TestStuckOperationDoesNotEndRefreshing(t *testing.T) {
 					require.GreaterOrEqual(e, refreshes, 57, "one a minute")
 					stuck.free(1)
 					e.pass(10 * time.Millisecond)
-				}, reconciler.WithRefreshing(time.Minute, nil), reconciler.WithTimeout(timeout), reconciler.WithMaxStuck(most))
+				}, reconciler.WithRefreshing(time.Minute, nil), reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout, s.MaxStuck = timeout, most }))
 			})
 		}
 	}
@@ -187,6 +192,6 @@ func TestRefreshOfAllEndsThoughTheClockIsSetBack(t *testing.T) {
 				s.UpdatedAt = s.UpdatedAt.Add(-time.Duration(back.Load()))
 				return o.SetStatus(s)
 			}
-		}, reconciler.WithConcurrency(workers))
+		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
 	}
 }

@@ -45,6 +45,6 @@ func TestRefreshOfAllOutlivesAChangeOfItsLimiter(t *testing.T) {
 			e.set(func(s *reconciler.Settings) { s.RefreshLimiter = nil })
 			e.pass(time.Second)
 			require.ElementsMatch(e, []string{"refresh(2)", "refresh(3)", "refresh(4)", "refresh(5)"}, e.target.calls())
-		}, nil, reconciler.WithConcurrency(workers), reconciler.WithRefreshing(0, rate.NewLimiter(rate.Every(time.Minute), 1)))
+		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRefreshing(0, rate.NewLimiter(rate.Every(time.Minute), 1)))
 	}
 }

@@ -75,7 +75,7 @@ func TestFiguresAreThereBeforeTheFirstOperation(t *testing.T) {
 						}
 					}
 					e.put(1, 1)
-					cfg := e.config(reconciler.WithMetrics(m), reconciler.WithoutPruning(), reconciler.WithConcurrency(workers))
+					cfg := e.config(reconciler.WithMetrics(m), reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
 					operate(kind.name)(e, &cfg)
 					e.start(cfg)
 					e.pass(time.Second)
@@ -112,7 +112,7 @@ func TestDurationsComeBeforeTheStatusAndCountsAfterIt(t *testing.T) {
 					events = m.take()
 					require.Equal(e, "update while Error", events[0])
 					require.Equal(e, "errors 0, 0 while Done", events[1])
-				}, kind.change, reconciler.WithMetrics(m), reconciler.WithConcurrency(workers))
+				}, kind.change, reconciler.WithMetrics(m), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
 			})
 		}
 	}
@@ -137,7 +137,7 @@ func TestMetricsAreNeverCalledWhileTheTableIsLocked(t *testing.T) {
 						t.Error("the table is locked")
 					}
 				}}
-				cfg := e.config(reconciler.WithMetrics(m), reconciler.WithConcurrency(workers))
+				cfg := e.config(reconciler.WithMetrics(m), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
 				operate(kind.name)(e, &cfg)
 				e.target.deciding(func(c call) error {
 					if c.id == 3 {

@@ -53,7 +53,7 @@ func TestObjectIsGivenUpAfterItsRetries(t *testing.T) {
 			e.eachDone()
 			level, _, _ = e.health.now()
 			require.Equal(e, cell.StatusOK, level)
-		}, reconciler.WithMaxRetries(n))
+		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = n }))
 	}
 }
 
@@ -64,7 +64,7 @@ func TestZeroMaxRetriesIsForEver(t *testing.T) {
 		e.pass(24 * time.Hour)
 		require.Greater(e, len(e.target.take()), 1000)
 		e.status(1, reconciler.StatusKindError, "no")
-	}, reconciler.WithMaxRetries(0))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 0 }))
 }
 
 // Whoever asks for a given up object again, by a change or by its status alone, gets as
@@ -98,7 +98,7 @@ func TestGivenUpObjectIsRetriedAnewWhenAskedFor(t *testing.T) {
 				ask(e)
 				e.pass(time.Hour)
 				require.Equal(e, seconds(0, 0.1, 0.3), since(start, e.target.take()))
-			}, reconciler.WithMaxRetries(2))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 2 }))
 		})
 	}
 }
@@ -114,7 +114,7 @@ func TestGivenUpObjectKeepsToItsMinimumBackoff(t *testing.T) {
 		calls := len(e.target.take())
 		require.GreaterOrEqual(e, calls, 4)
 		require.LessOrEqual(e, calls, 5, "in 4 s with a minimum backoff of 1 s")
-	}, reconciler.WithMaxRetries(1), reconciler.WithRetry(time.Second, time.Minute))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }), reconciler.WithRetry(time.Second, time.Minute))
 }
 
 func TestDeletionsAreNeverGivenUp(t *testing.T) {
@@ -132,7 +132,7 @@ func TestDeletionsAreNeverGivenUp(t *testing.T) {
 		e.target.failing("")
 		e.pass(time.Minute)
 		e.eachDone()
-	}, reconciler.WithMaxRetries(1))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }))
 }
 
 // All that makes an operation fail counts, and what says that it did not does not.
@@ -158,7 +158,7 @@ func TestEveryFailureIsARetry(t *testing.T) {
 		e.pass(24 * time.Hour)
 		require.EqualValues(e, 6, n.Load())
 		e.status(1, reconciler.StatusKindError, "given up after 4 retries: failure 5")
-	}, reconciler.WithMaxRetries(4))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 4 }))
 }
 
 // A count of failures is over when the operation has succeeded, whether or not it is to
@@ -176,7 +176,7 @@ func TestSuccessEndsTheCountOfRetries(t *testing.T) {
 		e.pass(time.Minute)
 		require.Greater(e, n.Load(), int64(100))
 		require.NotContains(e, e.get(1).Status.GetError(), "given up")
-	}, reconciler.WithMaxRetries(2))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 2 }))
 }
 
 // What others write of an object is no change of what is wanted of it.
@@ -194,7 +194,7 @@ func TestWritesOfOthersDoNotStartTheCountAnew(t *testing.T) {
 		e.pass(time.Hour)
 		require.Len(e, e.target.take(), 3)
 		e.status(1, reconciler.StatusKindError, "given up after 2 retries: no")
-	}, reconciler.WithMaxRetries(2))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 2 }))
 }
 
 func TestMaxRetriesCanBeChanged(t *testing.T) {
@@ -217,7 +217,7 @@ func TestMaxRetriesCanBeChanged(t *testing.T) {
 		e.pass(time.Hour)
 		require.Greater(e, len(e.target.take()), 50)
 		require.ErrorContains(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.MaxRetries = -1 }),
-			"WithMaxRetries: n is -1, must not be negative")
+			"Settings.MaxRetries is -1, must not be negative")
 	})
 }
 
@@ -236,5 +236,5 @@ func TestChangeDuringTheLastAttemptCounts(t *testing.T) {
 		e.pass(time.Hour)
 		require.Equal(e, seconds(0, 0.1, 0.2, 0.6), since(start, e.target.take()))
 		e.status(1, reconciler.StatusKindError, "given up after 1 retries: no")
-	}, reconciler.WithMaxRetries(1))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }))
 }

@@ -58,7 +58,7 @@ func TestRefreshOfAllAfterTheStopIsAnError(t *testing.T) {
 func TestExplainNamesALimitThatIsUsedUp(t *testing.T) {
 	for name, option := range map[string]reconciler.Option{
 		"rounds":     reconciler.WithRoundLimits(10, rate.NewLimiter(rate.Every(time.Hour), 1)),
-		"operations": reconciler.WithOperationLimit(rate.NewLimiter(rate.Every(time.Hour), 1)),
+		"operations": reconciler.WithSettings(func(s *reconciler.Settings) { s.OperationLimiter = rate.NewLimiter(rate.Every(time.Hour), 1) }),
 	} {
 		inBubble(t, func(e *env) {
 			e.put(1, 1)

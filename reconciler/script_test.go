@@ -130,7 +130,7 @@ func (s *scripted) commands() map[string]script.Cmd {
 
 func (s *scripted) register(args []string) (string, error) {
 	options := []reconciler.Option{
-		reconciler.WithJitter(0),
+		reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 }),
 		reconciler.WithRefreshing(0, nil),
 		reconciler.WithoutPruning(),
 	}

@@ -32,10 +32,10 @@ func TestSettingsAreThoseOfTheOptions(t *testing.T) {
 	e := newEnv(t)
 	cfg := e.config()
 	cfg.Options = []reconciler.Option{
-		reconciler.WithRoundLimits(7, rounds), reconciler.WithOperationLimit(operations),
-		reconciler.WithConcurrency(3), reconciler.WithMaxStuck(2), reconciler.WithTimeout(time.Second),
-		reconciler.WithRetry(time.Minute, time.Hour), reconciler.WithJitter(0.25), reconciler.WithMaxRetries(9),
-		reconciler.WithBlockedRecheck(time.Hour), reconciler.WithRefreshing(2*time.Hour, refreshes),
+		reconciler.WithRoundLimits(7, rounds), reconciler.WithSettings(func(s *reconciler.Settings) {
+			s.OperationLimiter, s.Concurrency, s.MaxStuck, s.Timeout, s.Jitter, s.MaxRetries, s.BlockedRecheck = operations, 3, 2, time.Second, 0.25, 9, time.Hour
+		}),
+		reconciler.WithRetry(time.Minute, time.Hour), reconciler.WithRefreshing(2*time.Hour, refreshes),
 		reconciler.WithPruning(3 * time.Hour),
 	}
 	loop, err := reconciler.New(cfg)
@@ -65,7 +65,7 @@ func TestDefaultSettings(t *testing.T) {
 	require.Equal(t, rate.Limit(100), s.RefreshLimiter.Limit())
 	s.RefreshLimiter = nil
 	require.Equal(t, reconciler.Settings{
-		RoundSize: 1000, Concurrency: 1, MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute, Jitter: 0.1,
+		RoundSize: 1000, Concurrency: 1, MaxStuck: -1, MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute, Jitter: 0.1,
 		BlockedRecheck: time.Minute, PruneInterval: time.Hour,
 	}, s)
 }
@@ -75,24 +75,24 @@ func TestDefaultSettings(t *testing.T) {
 func TestBadSettingsAreNamedAndChangeNothing(t *testing.T) {
 	closed := rate.NewLimiter(1, 0)
 	for want, change := range map[string]func(s *reconciler.Settings){
-		"WithRoundLimits: numObjects is 0, must be at least 1":                           func(s *reconciler.Settings) { s.RoundSize = 0 },
-		"WithRoundLimits: limiter has rate 1 and burst 0, which never allows":            func(s *reconciler.Settings) { s.RoundLimiter = closed },
-		"WithOperationLimit: limiter has rate 1 and burst 0, which never allows":         func(s *reconciler.Settings) { s.OperationLimiter = closed },
-		"WithRefreshing: limiter has rate 1 and burst 0, which never allows":             func(s *reconciler.Settings) { s.RefreshLimiter = closed },
-		"WithConcurrency: n is 0, must be between 1 and 10000":                           func(s *reconciler.Settings) { s.Concurrency = 0 },
-		"WithConcurrency: n is 10001, must be between 1 and 10000":                       func(s *reconciler.Settings) { s.Concurrency = 10_001 },
-		"WithMaxStuck: n is -1, must be between 0 and 10000":                             func(s *reconciler.Settings) { s.MaxStuck = -1 },
-		"WithMaxStuck: n is 1, but without WithTimeout no operation is ever left behind": func(s *reconciler.Settings) { s.MaxStuck = 1 },
-		"WithTimeout: timeout is -1s, must not be negative":                              func(s *reconciler.Settings) { s.Timeout = -time.Second },
-		"WithRetry: minBackoff is 0s, must be positive":                                  func(s *reconciler.Settings) { s.MinBackoff = 0 },
-		"WithRetry: maxBackoff is 0s, must be positive":                                  func(s *reconciler.Settings) { s.MaxBackoff = 0 },
-		"WithRetry: minBackoff 1h0m0s is above maxBackoff 1m0s":                          func(s *reconciler.Settings) { s.MinBackoff = time.Hour },
-		"WithJitter: fraction is 1.5, must be between 0 and 1":                           func(s *reconciler.Settings) { s.Jitter = 1.5 },
-		"WithJitter: fraction is NaN, must be between 0 and 1":                           func(s *reconciler.Settings) { s.Jitter = math.NaN() },
-		"WithMaxRetries: n is -1, must not be negative":                                  func(s *reconciler.Settings) { s.MaxRetries = -1 },
-		"WithBlockedRecheck: interval is -1s, must not be negative":                      func(s *reconciler.Settings) { s.BlockedRecheck = -time.Second },
-		"WithRefreshing: interval is -1s, must not be negative":                          func(s *reconciler.Settings) { s.RefreshInterval = -time.Second },
-		"WithPruning: interval is -1s, must not be negative":                             func(s *reconciler.Settings) { s.PruneInterval = -time.Second },
+		"Settings.RoundSize is 0, must be at least 1":                                        func(s *reconciler.Settings) { s.RoundSize = 0 },
+		"Settings.RoundLimiter has rate 1 and burst 0, which never allows":                   func(s *reconciler.Settings) { s.RoundLimiter = closed },
+		"Settings.OperationLimiter has rate 1 and burst 0, which never allows":               func(s *reconciler.Settings) { s.OperationLimiter = closed },
+		"Settings.RefreshLimiter has rate 1 and burst 0, which never allows":                 func(s *reconciler.Settings) { s.RefreshLimiter = closed },
+		"Settings.Concurrency is 0, must be between 1 and 10000":                             func(s *reconciler.Settings) { s.Concurrency = 0 },
+		"Settings.Concurrency is 10001, must be between 1 and 10000":                         func(s *reconciler.Settings) { s.Concurrency = 10_001 },
+		"Settings.MaxStuck is 10001, must be at most 10000":                                  func(s *reconciler.Settings) { s.MaxStuck = 10_001 },
+		"Settings.MaxStuck is 1, but Timeout is 0, so that no operation is ever left behind": func(s *reconciler.Settings) { s.MaxStuck = 1 },
+		"Settings.Timeout is -1s, must not be negative":                                      func(s *reconciler.Settings) { s.Timeout = -time.Second },
+		"Settings.MinBackoff is 0s, must be positive":                                        func(s *reconciler.Settings) { s.MinBackoff = 0 },
+		"Settings.MaxBackoff is 0s, must be positive":                                        func(s *reconciler.Settings) { s.MaxBackoff = 0 },
+		"Settings.MinBackoff is 1h0m0s, above MaxBackoff, which is 1m0s":                     func(s *reconciler.Settings) { s.MinBackoff = time.Hour },
+		"Settings.Jitter is 1.5, must be between 0 and 1":                                    func(s *reconciler.Settings) { s.Jitter = 1.5 },
+		"Settings.Jitter is NaN, must be between 0 and 1":                                    func(s *reconciler.Settings) { s.Jitter = math.NaN() },
+		"Settings.MaxRetries is -1, must not be negative":                                    func(s *reconciler.Settings) { s.MaxRetries = -1 },
+		"Settings.BlockedRecheck is -1s, must not be negative":                               func(s *reconciler.Settings) { s.BlockedRecheck = -time.Second },
+		"Settings.RefreshInterval is -1s, must not be negative":                              func(s *reconciler.Settings) { s.RefreshInterval = -time.Second },
+		"Settings.PruneInterval is -1s, must not be negative":                                func(s *reconciler.Settings) { s.PruneInterval = -time.Second },
 	} {
 		t.Run(want, func(t *testing.T) {
 			inBubble(t, func(e *env) {
@@ -110,12 +110,12 @@ func TestBadSettingsAreNamedAndChangeNothing(t *testing.T) {
 
 	inBubble(t, func(e *env) {
 		err := e.loop.Reconfigure(func(s *reconciler.Settings) { s.RoundSize, s.MaxRetries = -1, -2 })
-		require.ErrorContains(e, err, "numObjects is -1")
-		require.ErrorContains(e, err, "n is -2")
+		require.ErrorContains(e, err, "Settings.RoundSize is -1")
+		require.ErrorContains(e, err, "Settings.MaxRetries is -2")
 	}, nil)
 	inBubble(t, func(e *env) {
 		err := e.loop.Reconfigure(func(s *reconciler.Settings) { s.PruneInterval = time.Hour })
-		require.ErrorContains(e, err, "WithPruning: interval is 1h0m0s, but nothing prunes")
+		require.ErrorContains(e, err, "Settings.PruneInterval is 1h0m0s, but nothing prunes")
 	}, func(e *env, cfg *reconciler.Config[*object]) {
 		cfg.Operations, cfg.BatchOperations = nil, onlyBatches{batchTarget{e.target}}
 	}, reconciler.WithoutPruning())
@@ -199,7 +199,7 @@ func TestLimitersAreChangedWhileTheyAreWaitedFor(t *testing.T) {
 					e.set(func(s *reconciler.Settings) { set(s, rate.NewLimiter(1000, 1)) })
 					e.pass(100 * time.Millisecond)
 					e.eachDone()
-				}, nil, reconciler.WithConcurrency(n))
+				}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n }))
 			})
 		}
 	}
@@ -261,7 +261,7 @@ func TestConcurrencyIsRaisedBesideALongOperation(t *testing.T) {
 			}
 			e.pass(2 * time.Hour)
 			e.eachDone()
-		}, nil, reconciler.WithConcurrency(n))
+		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n }))
 	}
 }
 
@@ -332,7 +332,7 @@ func TestBlockedRecheckIsChanged(t *testing.T) {
 		e.set(func(s *reconciler.Settings) { s.BlockedRecheck = 0 })
 		e.pass(10 * time.Minute)
 		require.LessOrEqual(e, len(e.target.take()), 1)
-	}, nil, reconciler.WithBlockedRecheck(0), reconciler.WithoutPruning())
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }), reconciler.WithoutPruning())
 }
 
 func TestRefreshingIsTurnedOnAndOff(t *testing.T) {
@@ -424,27 +424,35 @@ func TestFailedPruneIsRetriedThoughTheIntervalChanges(t *testing.T) {
 	}
 }
 
-// Unless it was set, the number of operations that may be left behind follows the number
-// of workers, as it does at the start.
+// Unless it is set, the number of operations that may be left behind follows the number of workers.
 func TestMaxStuckFollowsTheWorkersUnlessItIsSet(t *testing.T) {
+	shown := func(e *env, want string) {
+		e.Helper()
+		for _, setting := range e.loop.Snapshot(e.Context()).Settings {
+			if setting.Name == "MaxStuck" {
+				require.Equal(e, want, setting.Value)
+			}
+		}
+	}
 	inBubble(t, func(e *env) {
-		require.Equal(e, 4, e.loop.Settings().MaxStuck)
+		require.Equal(e, -1, e.loop.Settings().MaxStuck)
+		shown(e, "4")
 		e.set(func(s *reconciler.Settings) { s.Concurrency = 8 })
-		require.Equal(e, 8, e.loop.Settings().MaxStuck)
+		shown(e, "8")
 		e.set(func(s *reconciler.Settings) { s.Concurrency = 1 })
-		require.Equal(e, 0, e.loop.Settings().MaxStuck)
+		shown(e, "0")
 		e.set(func(s *reconciler.Settings) { s.Concurrency = 2 })
-		require.Equal(e, 2, e.loop.Settings().MaxStuck)
+		shown(e, "2")
 		e.set(func(s *reconciler.Settings) { s.Timeout = 0 })
-		require.Equal(e, 0, e.loop.Settings().MaxStuck)
+		shown(e, "0")
 		e.set(func(s *reconciler.Settings) { s.Timeout, s.MaxStuck = time.Second, 1 })
 		e.set(func(s *reconciler.Settings) { s.Concurrency = 8 })
-		require.Equal(e, 1, e.loop.Settings().MaxStuck, "it has been set")
-	}, nil, reconciler.WithConcurrency(4), reconciler.WithTimeout(time.Second))
+		shown(e, "1")
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 4, time.Second }))
 	inBubble(t, func(e *env) {
 		e.set(func(s *reconciler.Settings) { s.Concurrency = 8 })
-		require.Equal(e, 3, e.loop.Settings().MaxStuck, "it was set at the start")
-	}, nil, reconciler.WithConcurrency(4), reconciler.WithTimeout(time.Second), reconciler.WithMaxStuck(3))
+		shown(e, "3")
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout, s.MaxStuck = 4, time.Second, 3 }))
 }
 
 // Calls of Reconfigure at once happen one after the other: each sees what the one before

@@ -108,7 +108,7 @@ func (s *Settings) texts() []SettingText {
 		{"RoundLimiter", limiterText(s.RoundLimiter)},
 		{"OperationLimiter", limiterText(s.OperationLimiter)},
 		{"Concurrency", strconv.Itoa(s.Concurrency)},
-		{"MaxStuck", s.maxStuckText()},
+		{"MaxStuck", strconv.Itoa(s.maxStuck())},
 		{"Timeout", zeroText(s.Timeout, "none")},
 		{"MinBackoff", s.MinBackoff.String()},
 		{"MaxBackoff", s.MaxBackoff.String()},
@@ -119,13 +119,6 @@ func (s *Settings) texts() []SettingText {
 		{"RefreshLimiter", limiterText(s.RefreshLimiter)},
 		{"PruneInterval", zeroText(s.PruneInterval, "never")},
 	}
-}
-
-func (s *Settings) maxStuckText() string {
-	if s.MaxStuck < 0 {
-		return fmt.Sprintf("%d (by default)", s.maxStuck())
-	}
-	return strconv.Itoa(s.MaxStuck)
 }
 
 func zeroText[T comparable](v T, none string) string {

@@ -38,7 +38,7 @@ func TestStopBetweenBatchesAppliesNothingThatWasNotRun(t *testing.T) {
 					func(e *env, cfg *reconciler.Config[*object]) {
 						cfg.BatchOperations = patientBatches{batchTarget{e.target}}
 					},
-					reconciler.WithConcurrency(workers), reconciler.WithoutPruning())
+					reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithoutPruning())
 			})
 		}
 	}

@@ -52,7 +52,7 @@ func TestStuckOperationKeepsNoSnapshot(t *testing.T) {
 				stuck.free(1)
 				e.pass(time.Second)
 				e.eachDone()
-			}, kind.change, reconciler.WithConcurrency(2), reconciler.WithTimeout(time.Second), reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning())
+			}, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 2, time.Second }), reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning())
 		})
 	}
 }

@@ -60,14 +60,19 @@ func (s *stuckable) free(id uint64) {
 // withStuck runs a test for single operations and batches of one, with n workers of which
 // as many may be stuck, or as many as most says.
 func withStuck(t *testing.T, workers []int, test func(e *env, n int), options ...reconciler.Option) {
+	withStuckAnd(t, workers, nil, test, options...)
+}
+
+// withStuckAnd makes a change to the configuration, too; nil is none.
+func withStuckAnd(t *testing.T, workers []int, change configure, test func(e *env, n int), options ...reconciler.Option) {
 	options = append([]reconciler.Option{
-		reconciler.WithTimeout(time.Second), reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning(),
+		reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }), reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning(),
 	}, options...)
 	for _, kind := range operationKinds {
 		for _, n := range workers {
 			t.Run(fmt.Sprintf("%s, workers %d", kind.name, n), func(t *testing.T) {
-				inBubble(t, func(e *env) { test(e, n) }, kind.change,
-					append([]reconciler.Option{reconciler.WithConcurrency(n), reconciler.WithMaxStuck(n)}, options...)...)
+				inBubble(t, func(e *env) { test(e, n) }, both(kind.change, change),
+					append([]reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.MaxStuck = n, n })}, options...)...)
 			})
 		}
 	}
@@ -180,7 +185,7 @@ func TestNoMoreAreLeftBehindThanMay(t *testing.T) {
 			}
 			e.eachDone()
 			require.Equal(e, n+1, e.target.most)
-		}, nil, reconciler.WithConcurrency(n), reconciler.WithMaxStuck(1), reconciler.WithTimeout(time.Second), reconciler.WithoutPruning())
+		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.MaxStuck, s.Timeout = n, 1, time.Second }), reconciler.WithoutPruning())
 	}
 }
 
@@ -202,7 +207,7 @@ func TestWorkersThatComeBackAreNotTooMany(t *testing.T) {
 		e.pass(time.Minute)
 		e.eachDone()
 		require.Equal(e, 2, e.target.most)
-	}, nil, reconciler.WithConcurrency(2), reconciler.WithTimeout(time.Second))
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 2, time.Second }))
 }
 
 // Without WithMaxStuck one worker waits for its operation, and several may all be left
@@ -221,7 +226,7 @@ func TestHowManyMayBeStuckByDefault(t *testing.T) {
 			}
 			e.pass(time.Minute)
 			e.eachDone()
-		}, nil, reconciler.WithConcurrency(n), reconciler.WithTimeout(time.Second))
+		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = n, time.Second }))
 	}
 }
 
@@ -272,7 +277,7 @@ func TestPruneDoesNotWaitForStuckOperations(t *testing.T) {
 
 // A stuck operation keeps its group, since it may be at work there still.
 func TestStuckOperationKeepsItsGroup(t *testing.T) {
-	withStuck(t, []int{1, 2}, func(e *env, _ int) {
+	withStuckAnd(t, []int{1, 2}, serially(byNote), func(e *env, _ int) {
 		stuck := e.target.stick(1)
 		e.putIn("a", 1, 1)
 		e.pass(time.Millisecond)
@@ -284,7 +289,7 @@ func TestStuckOperationKeepsItsGroup(t *testing.T) {
 		stuck.free(1)
 		e.pass(time.Second)
 		e.eachDone()
-	}, reconciler.WithSerialBy(byNote))
+	})
 }
 
 // 10: the stop waits for what is stuck, since no goroutine outlives it, and its outcome is
@@ -326,7 +331,7 @@ func TestMaxStuckIsChanged(t *testing.T) {
 		stuck.free(2)
 		e.pass(time.Second)
 		e.eachDone()
-	}, nil, reconciler.WithConcurrency(2), reconciler.WithMaxStuck(0), reconciler.WithTimeout(time.Second), reconciler.WithoutPruning())
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.MaxStuck, s.Timeout = 2, 0, time.Second }), reconciler.WithoutPruning())
 }
 
 // Operations that get stuck again and again, each for a while, are a slow target, no more.

@@ -32,7 +32,7 @@ func loading(t *testing.T, test func(e *env, s *lister, done func()), options ..
 					s = &lister{target: e.target}
 					cfg.Sweeper = s
 					operate(kind)(e, cfg)
-				}, append([]reconciler.Option{reconciler.WithConcurrency(workers)}, options...)...)
+				}, append([]reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers })}, options...)...)
 			})
 		}
 	}
@@ -128,7 +128,7 @@ func TestIntervalThatPassesDuringTheInitialLoadIsWaitedFor(t *testing.T) {
 			e.put(1, 1)
 			e.target.lasting(func(call) time.Duration { return 30 * time.Second })
 			cfg.Sweeper = &lister{target: e.target}
-		}, reconciler.WithConcurrency(workers))
+		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
 	}
 }
 
@@ -181,7 +181,7 @@ func TestSweptObjectsKeepToTheLimits(t *testing.T) {
 		calls := e.target.take()
 		require.Less(e, calls[len(calls)-1].at.Sub(start), 100*time.Millisecond, "eight at a time")
 	}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Sweeper = &lister{target: e.target} },
-		reconciler.WithConcurrency(8))
+		reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 8 }))
 }
 
 func TestPausedReconcilerDoesNotSweep(t *testing.T) {

@@ -60,7 +60,7 @@ func sweeping(t *testing.T, test func(e *env, s *lister), options ...reconciler.
 					s = &lister{target: e.target}
 					cfg.Sweeper = s
 					operate(kind)(e, cfg)
-				}, append(slices.Clone(options), reconciler.WithConcurrency(workers), reconciler.WithoutPruning())...)
+				}, append(slices.Clone(options), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithoutPruning())...)
 			})
 		}
 	}
@@ -177,7 +177,7 @@ func TestSweepLeavesAloneWhatIsInFlight(t *testing.T) {
 			}, func(e *env, cfg *reconciler.Config[*object]) {
 				cfg.Sweeper = &lister{target: e.target, overlaps: true}
 				operate(kind)(e, cfg)
-			}, reconciler.WithConcurrency(8), reconciler.WithTimeout(time.Second))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 8, time.Second }))
 		})
 	}
 }

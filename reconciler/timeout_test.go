@@ -77,7 +77,7 @@ func TestTimedOutOperationsSayWhatAndWhen(t *testing.T) {
 			e.target.prompt()
 			e.pass(time.Minute)
 			e.eachDone()
-		}, operate(kind), reconciler.WithTimeout(5*time.Second))
+		}, operate(kind), reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 5 * time.Second }))
 	}
 }
 
@@ -106,7 +106,7 @@ func TestTimeoutIsADeadlineThatWasExceeded(t *testing.T) {
 					require.ErrorIs(e, err, errPlain)
 				}
 				e.target.prompt()
-			}, reconciler.WithTimeout(time.Second), reconciler.WithBreaker(reconciler.Breaker{Failures: 1000, ByClass: true}))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }), reconciler.WithBreaker(reconciler.Breaker{Failures: 1000, ByClass: true}))
 		})
 	}
 }
@@ -131,7 +131,7 @@ func TestOutcomesOfLateOperationsStand(t *testing.T) {
 				e.pass(20 * time.Second)
 				require.Len(e, e.target.take(), 1)
 				e.status(1, c.kind, c.text)
-			}, reconciler.WithTimeout(time.Second))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
 		})
 	}
 }
@@ -144,7 +144,7 @@ func TestFailuresInTimeAreNoTimeouts(t *testing.T) {
 		e.put(1, 1)
 		synctest.Wait()
 		e.status(1, reconciler.StatusKindError, "context deadline exceeded")
-	}, reconciler.WithTimeout(time.Second))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
 }
 
 // Each single operation, and each batch, has the whole time.
@@ -162,7 +162,7 @@ func TestDeadlineIsThatOfTheCall(t *testing.T) {
 			e.put(1, ids(1, 3)...)
 			e.pass(time.Minute)
 			e.eachDone()
-		}, operate(kind), reconciler.WithTimeout(10*time.Second))
+		}, operate(kind), reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 10 * time.Second }))
 	}
 }
 
@@ -180,7 +180,7 @@ func TestWithoutTimeoutThereIsNoDeadline(t *testing.T) {
 			e.loop.Prune()
 			e.pass(time.Minute)
 			require.Len(e, e.target.take(), 3)
-		}, nil, reconciler.WithTimeout(timeout))
+		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = timeout }))
 	}
 }
 
@@ -197,14 +197,14 @@ func TestTimeoutCanBeChanged(t *testing.T) {
 		e.target.prompt()
 		e.pass(time.Minute)
 		e.eachDone()
-	}, reconciler.WithTimeout(time.Hour))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Hour }))
 }
 
 // The end of the program's own time is not the operation's.
 func TestEndOfTheReconcilerIsNoTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
-		loop, err := reconciler.New(e.config(reconciler.WithTimeout(time.Hour), reconciler.WithoutPruning()))
+		loop, err := reconciler.New(e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Hour }), reconciler.WithoutPruning()))
 		require.NoError(e, err)
 		e.target.overdue(asIs)
 		e.put(1, 1)
@@ -217,7 +217,7 @@ func TestEndOfTheReconcilerIsNoTimeout(t *testing.T) {
 
 func TestTimeoutIsChecked(t *testing.T) {
 	e := newEnv(t)
-	_, err := reconciler.New(e.config(reconciler.WithTimeout(-time.Second)))
-	require.ErrorContains(t, err, "WithTimeout: timeout is -1s, must not be negative")
+	_, err := reconciler.New(e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = -time.Second })))
+	require.ErrorContains(t, err, "Settings.Timeout is -1s, must not be negative")
 	require.False(t, errors.Is(err, context.DeadlineExceeded))
 }

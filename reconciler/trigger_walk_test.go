@@ -159,7 +159,7 @@ func TestRandomWalkOfDependencies(t *testing.T) {
 					}
 				}
 				require.Greater(w, w.faults, 500)
-			}, reconciler.WithConcurrency(workers), reconciler.WithRetry(10*time.Millisecond, 100*time.Millisecond))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRetry(10*time.Millisecond, 100*time.Millisecond))
 		})
 	}
 }

@@ -155,7 +155,7 @@ func TestStuckOperationHoldsUpNothingWithoutWorkers(t *testing.T) {
 		close(free)
 		e.pass(time.Minute)
 		require.Zero(e, n, "rows that wait for a stuck operation on another: %s: %s", x.State, x.Why)
-	}, nil, reconciler.WithConcurrency(8), reconciler.WithTimeout(100*time.Millisecond))
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 8, 100*time.Millisecond }))
 }
 
 // The mean that decides on a tip goes back to when main fell behind: a target that becomes slow

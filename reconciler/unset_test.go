@@ -65,7 +65,7 @@ func TestWaitForADeletionEndsWithARowThatIsUnset(t *testing.T) {
 				e.unset(1)
 				w := e.isOver(over, time.Second)
 				require.ErrorIs(e, w.err, reconciler.ErrNoStatus)
-			}, reconciler.WithBlockedRecheck(0))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 		})
 	}
 }
@@ -85,7 +85,7 @@ func TestWaitForADeletionInFlightEndsWithARowThatIsUnset(t *testing.T) {
 				e.unset(1)
 				e.pass(500 * time.Millisecond)
 				require.ErrorIs(e, e.isOver(over, time.Second).err, reconciler.ErrNoStatus)
-			}, reconciler.WithBlockedRecheck(0))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 		})
 	}
 }
@@ -128,7 +128,7 @@ func TestRowThatIsUnsetIsNotOwedAnyMore(t *testing.T) {
 					}
 					e.pass(48 * time.Hour)
 					require.Empty(e, e.target.calls())
-				}, reconciler.WithBlockedRecheck(0))
+				}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 			})
 		}
 	}

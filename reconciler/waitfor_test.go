@@ -442,7 +442,7 @@ func TestWaitForObjectsDoesNotWaitForABacklog(t *testing.T) {
 				require.Less(e, w.took, time.Second)
 			}
 			require.Greater(e, (<-revision).took, 2*time.Second)
-		}, nil, reconciler.WithConcurrency(workers), reconciler.WithoutPruning())
+		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithoutPruning())
 	}
 }
 

@@ -69,5 +69,5 @@ func TestWaitForARevisionDoesNotWaitForLaterOnes(t *testing.T) {
 	}, func(e *env, cfg *reconciler.Config[*object]) {
 		table.RWTable = e.table
 		cfg.Table = table
-	}, reconciler.WithConcurrency(2))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
 }

@@ -56,7 +56,7 @@ func TestHungCallWithALongTimeoutIsNamedLater(t *testing.T) {
 		stuck.free(1)
 		e.pass(time.Second)
 		e.eachDone()
-	}, reconciler.WithTimeout(10*time.Minute))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 10 * time.Minute }))
 }
 
 // A prune that hangs is named, too, beside what is wrong otherwise.
@@ -92,7 +92,7 @@ func TestHungPruneIsNamed(t *testing.T) {
 			e.target.failing("")
 			e.pass(2 * time.Minute)
 			e.eachDone()
-		}, nil, reconciler.WithConcurrency(workers), reconciler.WithoutPruning())
+		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithoutPruning())
 	}
 }
 
@@ -161,7 +161,7 @@ func TestStuckProbeDoesNotKeepTheBreakerOpen(t *testing.T) {
 					close(gate)
 					e.pass(time.Minute)
 					e.eachDone()
-				}, kind.change, reconciler.WithConcurrency(4), reconciler.WithRoundLimits(1, nil), reconciler.WithTimeout(time.Second),
+				}, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 4, time.Second }), reconciler.WithRoundLimits(1, nil),
 					reconciler.WithBreaker(b), reconciler.WithoutPruning())
 			})
 		}
@@ -182,5 +182,5 @@ func TestProbeThatHangsWithoutATimeoutDoesNotKeepTheBreakerOpen(t *testing.T) {
 		e.pass(time.Minute)
 		e.eachDone()
 		synctest.Wait()
-	}, nil, reconciler.WithConcurrency(4), withBreaker(), reconciler.WithoutPruning())
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }), withBreaker(), reconciler.WithoutPruning())
 }

@@ -54,10 +54,34 @@ func singly(t *testing.T, test func(e *env), opts ...reconciler.Option) {
 func eachConcurrency(t *testing.T, name string, test func(e *env), change func(e *env, cfg *reconciler.Config[*object]), opts ...reconciler.Option) {
 	for _, workers := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%s, %d worker(s)", name, workers), func(t *testing.T) {
-			all := slices.Concat([]reconciler.Option{reconciler.WithoutPruning(), reconciler.WithConcurrency(workers)}, opts)
+			all := slices.Concat([]reconciler.Option{reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers })}, opts)
 			inBubble(t, test, change, all...)
 		})
 	}
+}
+
+// configure changes a configuration before it is used; nil changes nothing.
+type configure = func(e *env, cfg *reconciler.Config[*object])
+
+// both makes one change after the other.
+func both(one, other configure) configure {
+	return func(e *env, cfg *reconciler.Config[*object]) {
+		for _, change := range []configure{one, other} {
+			if change != nil {
+				change(e, cfg)
+			}
+		}
+	}
+}
+
+// serially makes objects of one group be worked on one at a time.
+func serially(groupOf func(*object) string) configure {
+	return func(_ *env, cfg *reconciler.Config[*object]) { cfg.SerialBy = groupOf }
+}
+
+// merging sets the merge function.
+func merging(merge func(current, reconciled *object) *object) configure {
+	return func(_ *env, cfg *reconciler.Config[*object]) { cfg.Merge = merge }
 }
 
 // classed makes a function tell the classes of errors, and then makes another change, if that is

@@ -82,7 +82,7 @@ func TestPruneHoldsWorkBackOnlyBriefly(t *testing.T) {
 
 		e.pass(20 * time.Second)
 		require.Len(e, prunes(), 1, "the operation is over")
-	}, nil, reconciler.WithConcurrency(4))
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
 }
 
 // A prune comes although operations are always longer than the time for which work is held
@@ -160,6 +160,6 @@ func TestPruneThatIsCalledOffHoldsNothingBack(t *testing.T) {
 			e.pass(time.Hour)
 			require.Empty(e, prunes())
 			e.eachDone()
-		}, nil, reconciler.WithConcurrency(2), reconciler.WithPruning(10*time.Second))
+		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }), reconciler.WithPruning(10*time.Second))
 	}
 }

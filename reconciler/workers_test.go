@@ -20,11 +20,16 @@ import (
 
 // withWorkers runs a test with each kind of operations and each number of workers.
 func withWorkers(t *testing.T, workers []int, test func(e *env, n int), options ...reconciler.Option) {
+	withWorkersAnd(t, workers, nil, test, options...)
+}
+
+// withWorkersAnd makes a change to the configuration, too; nil is none.
+func withWorkersAnd(t *testing.T, workers []int, change configure, test func(e *env, n int), options ...reconciler.Option) {
 	for _, kind := range operationKinds {
 		for _, n := range workers {
 			t.Run(fmt.Sprintf("%s, workers %d", kind.name, n), func(t *testing.T) {
-				inBubble(t, func(e *env) { test(e, n) }, kind.change,
-					append([]reconciler.Option{reconciler.WithConcurrency(n)}, options...)...)
+				inBubble(t, func(e *env) { test(e, n) }, both(kind.change, change),
+					append([]reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n })}, options...)...)
 			})
 		}
 	}
@@ -189,7 +194,7 @@ func TestSlowObjectHoldsUpOnlyItself(t *testing.T) {
 				e.pass(3 * time.Second)
 				e.eachDone()
 				require.Len(e, e.target.take(), 1001, "and is itself run once more")
-			}, kind.change, reconciler.WithConcurrency(2), reconciler.WithRoundLimits(10, nil))
+			}, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }), reconciler.WithRoundLimits(10, nil))
 		})
 	}
 }
@@ -213,7 +218,7 @@ func TestSlowObjectsTakeNoMoreThanTheirWorkers(t *testing.T) {
 		}
 		e.pass(time.Minute)
 		e.eachDone()
-	}, nil, reconciler.WithConcurrency(5))
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 5 }))
 }
 
 // What is finished at the same time is written in one transaction, not one by one.
@@ -233,7 +238,7 @@ func TestOutcomesAreCommittedInGroups(t *testing.T) {
 		}
 		require.Equal(e, 6400, written)
 		require.LessOrEqual(e, transactions, 400, "for 100 times 64 operations")
-	}, nil, reconciler.WithConcurrency(64), reconciler.WithJournal(10_000, 10_000))
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 64 }), reconciler.WithJournal(10_000, 10_000))
 }
 
 // A change that is written while the outcome is on its way to the table is not lost.
@@ -312,7 +317,7 @@ func TestStopCommitsWhatWorkersFinished(t *testing.T) {
 				require.Equal(e, n, journal[len(journal)-1].Written, "in one transaction")
 				e.pass(time.Minute)
 				require.Empty(e, e.target.take(), "nothing starts any more")
-			}, nil, reconciler.WithConcurrency(n))
+			}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n }))
 		})
 	}
 }

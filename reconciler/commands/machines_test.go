@@ -91,7 +91,7 @@ func (s *machines) register(p reconciler.Params, r *reconciler.Registry, recorde
 		Table: table, Clone: (*machine).Clone, SetStatus: (*machine).SetStatus, GetStatus: (*machine).GetStatus,
 		Options: []reconciler.Option{
 			reconciler.WithName("machines"), reconciler.WithRegistry(r),
-			reconciler.WithJitter(0), reconciler.WithRetry(time.Second, time.Minute),
+			reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 }), reconciler.WithRetry(time.Second, time.Minute),
 		},
 	}
 	s.db, s.writer = p.DB, managed.NewWriter(cfg)

@@ -19,14 +19,19 @@ import (
 func (s *scripted) register(args []string) (string, error) {
 	options := []reconciler.Option{
 		reconciler.WithRegistry(s.registry),
-		reconciler.WithJitter(0), reconciler.WithRetry(100*time.Millisecond, time.Minute),
+		reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 }), reconciler.WithRetry(100*time.Millisecond, time.Minute),
 		reconciler.WithRefreshing(0, nil), reconciler.WithoutPruning(),
 	}
 	var class func(error) string
+	var serialBy func(*route) string
 	var sweeper reconciler.Sweeper[*route]
 	for _, arg := range args {
 		if strings.HasPrefix(arg, "classes=") {
 			class = firstWord
+		}
+		if arg == "groups" {
+			serialBy = func(r *route) string { group, _, _ := strings.Cut(r.Name, "/"); return group }
+			continue
 		}
 		option, err := optionOf(arg)
 		if err != nil {
@@ -40,7 +45,7 @@ func (s *scripted) register(args []string) (string, error) {
 	_, err := reconciler.RegisterConfig(s.params, reconciler.Config[*route]{
 		Table: s.table, Operations: s.target, Sweeper: sweeper, Options: options,
 		Clone: (*route).Clone, SetStatus: (*route).SetStatus, GetStatus: (*route).GetStatus,
-		ErrorClass: class,
+		ErrorClass: class, SerialBy: serialBy,
 	})
 	return "", err
 }
@@ -53,11 +58,11 @@ func optionOf(arg string) (reconciler.Option, error) {
 	case "name":
 		return reconciler.WithName(value), nil
 	case "workers":
-		return reconciler.WithConcurrency(n), nil
+		return reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n }), nil
 	case "stuck":
-		return reconciler.WithMaxStuck(n), nil
+		return reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxStuck = n }), nil
 	case "timeout":
-		return reconciler.WithTimeout(d), nil
+		return reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = d }), nil
 	case "retry":
 		return reconciler.WithRetry(d, time.Minute), nil
 	case "prune":
@@ -71,9 +76,7 @@ func optionOf(arg string) (reconciler.Option, error) {
 	case "rounds":
 		return reconciler.WithRoundLimits(n, nil), nil
 	case "limit":
-		return reconciler.WithOperationLimit(rate.NewLimiter(rate.Every(d), 1)), nil
-	case "groups":
-		return reconciler.WithSerialBy(func(r *route) string { group, _, _ := strings.Cut(r.Name, "/"); return group }), nil
+		return reconciler.WithSettings(func(s *reconciler.Settings) { s.OperationLimiter = rate.NewLimiter(rate.Every(d), 1) }), nil
 	}
 	return nil, fmt.Errorf("unknown option %q", arg)
 }

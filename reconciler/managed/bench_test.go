@@ -70,7 +70,7 @@ func benchmarkPoll(b *testing.B, workers int) {
 		managed.WithExternalConnecter(managed.ExternalConnecterFn[*polled](func(context.Context, *polled) (managed.ExternalClient[*polled], error) {
 			return client, nil
 		})),
-		managed.WithPollInterval(time.Microsecond), managed.WithLoop(reconciler.WithConcurrency(workers)))
+		managed.WithPollInterval(time.Microsecond), managed.WithLoop(reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers })))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func TestTheDeadlineOfTheProgramIsThatOfTheCallsIfItIsEarlier(t *testing.T) {
 		e.is(managed.ReasonReconcileError, "")
 	}, func(*env) []managed.Option {
 		return []managed.Option{
-			managed.WithTimeout(3 * time.Second), managed.WithLoop(reconciler.WithTimeout(time.Second)), onceOnly(),
+			managed.WithTimeout(3 * time.Second), managed.WithLoop(reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second })), onceOnly(),
 		}
 	})
 }

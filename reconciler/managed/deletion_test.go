@@ -33,7 +33,7 @@ func TestADeletionIsNeverGivenUp(t *testing.T) {
 				e.gone()
 				e.holds(-1)
 			}, func(*env) []managed.Option {
-				return append(noGrace(nil), managed.WithLoop(reconciler.WithMaxRetries(3)))
+				return append(noGrace(nil), managed.WithLoop(reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 3 })))
 			})
 		})
 	}

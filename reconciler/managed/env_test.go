@@ -82,8 +82,7 @@ func (e *env) config() reconciler.Config[*bucket] {
 		Clone: (*bucket).Clone, SetStatus: (*bucket).SetStatus, GetStatus: (*bucket).GetStatus,
 		Log: slog.New(slog.DiscardHandler),
 		Options: []reconciler.Option{
-			reconciler.WithJitter(0), reconciler.WithRetry(time.Second, time.Minute),
-			reconciler.WithConcurrency(e.workers),
+			reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter, s.Concurrency = 0, e.workers }), reconciler.WithRetry(time.Second, time.Minute),
 		},
 	}
 	if e.sweeper != nil {

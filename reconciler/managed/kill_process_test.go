@@ -71,8 +71,7 @@ func (p *process) config() reconciler.Config[*bucket] {
 		Clone: (*bucket).Clone, SetStatus: (*bucket).SetStatus, GetStatus: (*bucket).GetStatus,
 		Log: slog.New(slog.DiscardHandler),
 		Options: []reconciler.Option{
-			reconciler.WithJitter(0), reconciler.WithRetry(200*time.Millisecond, 2*time.Second),
-			reconciler.WithConcurrency(p.w.workers),
+			reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter, s.Concurrency = 0, p.w.workers }), reconciler.WithRetry(200*time.Millisecond, 2*time.Second),
 		},
 	}
 	if p.w.sweeps {

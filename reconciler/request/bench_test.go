@@ -62,7 +62,7 @@ func benchmarkRound(b *testing.B, from string, distinct, workers int) {
 			return request.Result{}, nil
 		}),
 		Sources: []request.Source[request.Request]{request.For(apps, (*app).request)},
-		Options: []reconciler.Option{reconciler.WithConcurrency(workers)},
+		Options: []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers })},
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -121,7 +121,7 @@ func (e *env) config(opts ...reconciler.Option) request.Config[request.Request] 
 	return request.Config[request.Request]{
 		DB: e.db, Reconciler: e, Log: slog.New(slog.NewTextHandler(e.log, nil)),
 		Sources: []request.Source[request.Request]{request.For(e.apps, (*app).request)},
-		Options: append([]reconciler.Option{reconciler.WithJitter(0), reconciler.WithRefreshing(0, nil)}, opts...),
+		Options: append([]reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 }), reconciler.WithRefreshing(0, nil)}, opts...),
 	}
 }
 

@@ -38,7 +38,7 @@ func TestATerminalRequestIsForgotten(t *testing.T) {
 
 				e.controller.Add(named("shop", "1"))
 				require.Equal(e, []string{"shop/1"}, e.took())
-			}, nil, reconciler.WithConcurrency(workers), reconciler.WithMaxRetries(3))
+			}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.MaxRetries = workers, 3 }))
 		})
 	}
 }
@@ -97,7 +97,7 @@ func TestACleanUpIsNeverGivenUp(t *testing.T) {
 				time.Sleep(time.Minute + time.Second)
 				require.Len(e, e.took(), 1)
 				require.Empty(e, e.rows())
-			}, nil, reconciler.WithMaxRetries(3))
+			}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 3 }))
 		})
 	}
 }
@@ -112,13 +112,13 @@ func TestACleanUpOfAnOrphanIsNeverGivenUp(t *testing.T) {
 		require.Equal(e, rows{"shop/web": "Error: down"}, e.rows())
 	}, func(e *env, cfg *config) {
 		cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner))
-	}, reconciler.WithMaxRetries(3))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 3 }))
 }
 
 // A requeue is owed also if the deletion of its object is said not to matter.
 func TestARequeueIsNotForgottenWithItsObject(t *testing.T) {
 	for name, opts := range map[string][]reconciler.Option{
-		"1 worker": nil, "8 workers": {reconciler.WithConcurrency(8)},
+		"1 worker": nil, "8 workers": {reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 8 })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(e *env) {
@@ -169,5 +169,5 @@ func TestAGivenUpRequestGoesWithItsObjectAlsoUnseen(t *testing.T) {
 		require.Empty(e, e.rows())
 	}, func(e *env, cfg *request.Config[request.Request]) {
 		cfg.Sources = []request.Source[request.Request]{request.For(e.apps, (*app).request, unseen)}
-	}, reconciler.WithMaxRetries(3), reconciler.WithConcurrency(8))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries, s.Concurrency = 3, 8 }))
 }

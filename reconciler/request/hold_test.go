@@ -28,7 +28,7 @@ func (e *env) loading(name string) (loaded func()) {
 // were called before the tables have what there is.
 func TestNothingIsReconciledBeforeAllSourceTablesAreInitialized(t *testing.T) {
 	for name, opts := range map[string][]reconciler.Option{
-		"1 worker": nil, "8 workers": {reconciler.WithConcurrency(8)},
+		"1 worker": nil, "8 workers": {reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 8 })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var loaded func()

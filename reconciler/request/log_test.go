@@ -20,7 +20,7 @@ import (
 func TestTheLoggerOfAContextNamesTheRequest(t *testing.T) {
 	for name, opts := range map[string][]reconciler.Option{
 		"plain":    nil,
-		"deadline": {reconciler.WithTimeout(time.Minute), reconciler.WithConcurrency(8)},
+		"deadline": {reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout, s.Concurrency = time.Minute, 8 })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(e *env) {

@@ -151,7 +151,7 @@ func TestErrorsOfTheLoopMeanWhatTheyMeanThere(t *testing.T) {
 				e.put("web", 2)
 				require.Len(e, e.took(), 1, "a change runs it again")
 				require.Equal(e, rows{"shop/web": "Done"}, e.rows())
-			}, nil, reconciler.WithBlockedRecheck(0))
+			}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 		})
 	}
 }
@@ -328,7 +328,7 @@ func TestARequestIsNotReconciledTwiceAtATime(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		require.Equal(e, seconds(0, 1), e.times(start))
-	}, nil, reconciler.WithConcurrency(8))
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 8 }))
 }
 
 // "NamespacedName is the name and namespace of the object to reconcile", and all that a

@@ -94,10 +94,8 @@ Config.Sources[6]: for: both table "apps" and table "apps" are primary`)
 	e := &env{}
 	_, err = request.New(config{DB: db, Reconciler: e, Name: "No Such Name"})
 	require.ErrorContains(t, err, `controller "No Such Name": `)
-	_, err = request.New(config{DB: db, Reconciler: e, Options: []reconciler.Option{reconciler.WithConcurrency(-1)}})
-	require.ErrorContains(t, err, "WithConcurrency")
-	_, err = request.New(config{DB: db, Reconciler: e, Options: []reconciler.Option{reconciler.WithSerialBy(func(string) string { return "" })}})
-	require.ErrorContains(t, err, "WithSerialBy")
+	_, err = request.New(config{DB: db, Reconciler: e, Options: []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = -1 })}})
+	require.ErrorContains(t, err, "Settings.Concurrency is -1, must be between 1 and 10000")
 	_, err = request.New(request.Config[any]{DB: db})
 	require.ErrorContains(t, err, "Config.KeyOf is nil, and no key can be made of interface {}: it has a part of type interface {}")
 	_, err = request.New(request.Config[struct{ F float64 }]{DB: db})
@@ -114,8 +112,8 @@ func TestAConfigurationThatIsRefusedLeavesNoTable(t *testing.T) {
 		figures  = metrics.NewExpVar()
 	)
 	options := []reconciler.Option{reconciler.WithRegistry(&registry), reconciler.WithMetrics(figures)}
-	_, err := request.New(config{DB: db, Reconciler: e, Name: "apps", Options: append(options, reconciler.WithConcurrency(-1))})
-	require.ErrorContains(t, err, "WithConcurrency")
+	_, err := request.New(config{DB: db, Reconciler: e, Name: "apps", Options: append(options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = -1 }))})
+	require.ErrorContains(t, err, "Settings.Concurrency is -1, must be between 1 and 10000")
 	require.Empty(t, db.GetTables(db.ReadTxn()))
 	require.Empty(t, registry.All())
 

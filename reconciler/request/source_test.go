@@ -258,6 +258,7 @@ func TestRequestsOfAGroupAreReconciledOneAtATime(t *testing.T) {
 		e.insert(&app{Namespace: "other", Name: "web"})
 		time.Sleep(time.Minute)
 		require.ElementsMatch(e, seconds(0, 0, 1), e.times(start))
-	}, nil, reconciler.WithConcurrency(8),
-		reconciler.WithSerialBy(func(row *request.Row[request.Request]) string { return row.Request.Namespace }))
+	}, func(_ *env, cfg *config) {
+		cfg.SerialBy = func(req request.Request) string { return req.Namespace }
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 8 }))
 }

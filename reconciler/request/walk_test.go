@@ -195,8 +195,8 @@ func walk(t *testing.T, workers int, watches bool) {
 			request.For(e.apps, (*app).request, request.ChangesOf(func(a *app) int { return a.Replicas })),
 			w.source(watches),
 		}
-	}, reconciler.WithConcurrency(workers), reconciler.WithRefreshing(time.Minute, nil),
-		reconciler.WithRetry(50*time.Millisecond, time.Second), reconciler.WithMaxRetries(1),
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.MaxRetries = workers, 1 }), reconciler.WithRefreshing(time.Minute, nil),
+		reconciler.WithRetry(50*time.Millisecond, time.Second),
 		reconciler.WithBreaker(reconciler.Breaker{Failures: 5}))
 }
 

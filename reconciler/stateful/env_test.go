@@ -206,7 +206,7 @@ func (e *env) config(of impl, opts ...reconciler.Option) stateful.Config[*zone, 
 			Clone: (*zone).Clone, SetStatus: (*zone).SetStatus, GetStatus: (*zone).GetStatus,
 			Log: slog.New(slog.NewTextHandler(e.log, nil)),
 			Options: append([]reconciler.Option{
-				reconciler.WithJitter(0),
+				reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 }),
 				reconciler.WithRefreshing(0, nil),
 				reconciler.WithRetry(time.Second, time.Minute),
 			}, opts...),

@@ -32,7 +32,7 @@ func TestADeletedRowsCloneIsAppliedAgain(t *testing.T) {
 				}
 				e.edit("web", func(z *zone) { *z = *row.Clone() })
 				require.Equal(e, []string{"a", "b"}, s.has("web"), "a clone of a row that is there")
-			}, reconciler.WithConcurrency(workers))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
 		})
 	}
 }

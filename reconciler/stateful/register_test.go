@@ -79,8 +79,7 @@ func TestOperationsForAConfigOfOnesOwn(t *testing.T) {
 		ops, err := stateful.NewOperations(nil, s)
 		require.NoError(t, err)
 		cfg := e.config(nil).Config
-		cfg.Operations = ops
-		cfg.Options = append(cfg.Options, reconciler.WithMerge(ops.Merge))
+		cfg.Operations, cfg.Merge = ops, ops.Merge
 		loop, err := reconciler.New(cfg)
 		require.NoError(t, err)
 		e.run(loop)

@@ -47,7 +47,7 @@ func TestWhatARequeueAppliedIsNotAppliedAgain(t *testing.T) {
 				pass(10 * time.Minute)
 				require.Equal(e, []changes{{ItemsToAdd: []string{"b"}, ItemsToRemove: []string{"a"}}}, p.take())
 				e.annotated("web", `["b"]`)
-			}, reconciler.WithConcurrency(workers))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
 		})
 	}
 }
@@ -136,7 +136,7 @@ func TestARemovalThatGoesOnIsOwed(t *testing.T) {
 				e.remove("web")
 				pass(time.Minute)
 				require.Empty(e, s.has("web"))
-			}, reconciler.WithConcurrency(workers), reconciler.WithMaxRetries(1))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.MaxRetries = workers, 1 }))
 		})
 	}
 }

@@ -71,7 +71,7 @@ func lives(t *testing.T, s *storing, tests ...func(e *env)) {
 		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
 			*s = *newStoring()
 			for _, test := range tests {
-				inBubble(t, s, test, reconciler.WithConcurrency(workers))
+				inBubble(t, s, test, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
 				s.take()
 			}
 		})

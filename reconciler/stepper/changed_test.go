@@ -76,7 +76,7 @@ func TestWhatNoHookChangesIsNotWrittenAgain(t *testing.T) {
 	}
 }
 
-// What a hook sets on a row while another reconciler writes it is kept as WithMerge says.
+// What a hook sets on a row while another reconciler writes it is kept as Config.Merge says.
 func TestWhatAHookSetsIsMergedAtARequeue(t *testing.T) {
 	hook := in(stepper.Updater, func(e *stepper.Stepper[*row]) {
 		time.Sleep(time.Second)
@@ -84,7 +84,7 @@ func TestWhatAHookSetsIsMergedAtARequeue(t *testing.T) {
 		e.AddOp("", "", nil, time.Minute)
 	})
 	merge := func(current, reconciled *row) *row { current.Value = reconciled.Value; return current }
-	inBubble(t, stepper.NewStepper(hook), func(e *env) {
+	inBubbleAnd(t, stepper.NewStepper(hook), func(cfg *reconciler.Config[*row]) { cfg.Merge = merge }, func(e *env) {
 		e.put(pending(1, 0))
 		e.pass(time.Second)
 		for range 3 {
@@ -95,5 +95,5 @@ func TestWhatAHookSetsIsMergedAtARequeue(t *testing.T) {
 		}
 		r, _ := e.stored(1)
 		require.Equal(e, 4, r.Value)
-	}, reconciler.WithMerge(merge))
+	})
 }

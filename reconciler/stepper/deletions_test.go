@@ -22,7 +22,7 @@ import (
 func withWorkers(t *testing.T, engine func() stepper.Engine[*row], test func(e *env), opts ...reconciler.Option) {
 	for _, workers := range []int{1, 8} {
 		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
-			inBubble(t, engine(), test, append(opts, reconciler.WithConcurrency(workers))...)
+			inBubble(t, engine(), test, append(opts, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))...)
 		})
 	}
 }
@@ -78,7 +78,7 @@ func TestFinalizingWinsOverAGiveupOfTheChecker(t *testing.T) {
 				require.False(e, disk.Load(), "the disk leaks: %v", e.events(1))
 				require.Equal(e, "delete done: CRChecker > CRFinalizer > End", e.events(1)[len(e.events(1))-1])
 				e.applied(true)
-			}, reconciler.WithMaxRetries(3))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 3 }))
 		})
 	}
 }
@@ -114,7 +114,7 @@ func TestADelayOfTheFinalizerIsStillDeleting(t *testing.T) {
 		require.EqualValues(e, 3, looks.Load())
 		e.pass(time.Second)
 		e.applied(true)
-	}, reconciler.WithMaxRetries(1))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }))
 }
 
 // A hook that finalizes a row which is there removes it from the target: neither failures nor
@@ -145,7 +145,7 @@ func TestFinalizingARowThatIsThereIsNeverGivenUp(t *testing.T) {
 				e.pass(time.Hour)
 				require.EqualValues(e, 10, calls.Load())
 				e.applied(true)
-			}, reconciler.WithMaxRetries(2))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 2 }))
 		})
 	}
 }
@@ -173,7 +173,7 @@ func TestFinalizingIsNeverGivenUpHoweverFarItComes(t *testing.T) {
 				e.pass(time.Hour)
 				require.EqualValues(e, 10, calls.Load())
 				e.applied(true)
-			}, reconciler.WithMaxRetries(2))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 2 }))
 		})
 	}
 }

@@ -78,7 +78,7 @@ func (e *env) config(opts ...reconciler.Option) reconciler.Config[*row] {
 		DB: e.db, Table: e.table, Clone: (*row).clone, SetStatus: (*row).setStatus, GetStatus: (*row).getStatus,
 		Log: slog.New(slog.DiscardHandler),
 		Options: append([]reconciler.Option{
-			reconciler.WithJitter(0), reconciler.WithRefreshing(0, nil), reconciler.WithRetry(100*time.Millisecond, time.Minute),
+			reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 }), reconciler.WithRefreshing(0, nil), reconciler.WithRetry(100*time.Millisecond, time.Minute),
 		}, opts...),
 	}
 }
@@ -99,9 +99,16 @@ func (e *env) run(loop *reconciler.Loop[*row], err error) {
 
 // inBubble runs a test with an engine on a loop in a bubble of virtual time.
 func inBubble(t *testing.T, engine stepper.Engine[*row], test func(e *env), opts ...reconciler.Option) {
+	inBubbleAnd(t, engine, func(*reconciler.Config[*row]) {}, test, opts...)
+}
+
+// inBubbleAnd makes a change to the configuration, too.
+func inBubbleAnd(t *testing.T, engine stepper.Engine[*row], change func(cfg *reconciler.Config[*row]), test func(e *env), opts ...reconciler.Option) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
-		e.run(stepper.New(e.config(opts...), engine))
+		cfg := e.config(opts...)
+		change(&cfg)
+		e.run(stepper.New(cfg, engine))
 		synctest.Wait()
 		test(e)
 		synctest.Wait()

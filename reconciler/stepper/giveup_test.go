@@ -47,7 +47,7 @@ func TestHarmlessGiveupIsNoFailure(t *testing.T) {
 		synctest.Wait()
 		kind, _ = e.status(1)
 		require.Equal(e, reconciler.StatusKindDone, kind)
-	}, reconciler.WithBlockedRecheck(time.Hour))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = time.Hour }))
 }
 
 // refusing is an engine that gives rows of the value 1 up.

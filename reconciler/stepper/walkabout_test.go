@@ -34,8 +34,7 @@ func TestFaultsDoNotKeepTheTargetFromTheTable(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %d worker(s), seed %d", name, workers, seed), func(t *testing.T) {
 					f := &faulty{rng: rand.New(rand.NewPCG(seed, 1)), holds: map[uint64]int{}, running: map[uint64]bool{}, faults: true}
 					inBubble(t, engine(f), func(e *env) { converge(e, f, rand.New(rand.NewPCG(seed, 0))) },
-						reconciler.WithConcurrency(workers), reconciler.WithRetry(10*time.Millisecond, 100*time.Millisecond),
-						reconciler.WithMaxRetries(2), reconciler.WithBreaker(reconciler.Breaker{Failures: 5}))
+						reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.MaxRetries = workers, 2 }), reconciler.WithRetry(10*time.Millisecond, 100*time.Millisecond), reconciler.WithBreaker(reconciler.Breaker{Failures: 5}))
 				})
 			}
 		}

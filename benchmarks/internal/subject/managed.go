@@ -75,7 +75,7 @@ func (m *managedRows) register(rt runtime) (err error) {
 	_, err = managed.Register(rt.params(), m.table, (*managedRow).clone, (*managedRow).setStatus, (*managedRow).getStatus,
 		managed.ExternalConnecter[*managedRow](managed.ExternalConnecterFn[*managedRow](m.connect)),
 		managed.WithPollIntervalHook(func(r *managedRow, _ time.Duration) time.Duration { return m.after.named(r.Name) }),
-		managed.WithLoop(reconciler.WithConcurrency(m.workers)))
+		managed.WithLoop(reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = m.workers })))
 	return err
 }
 

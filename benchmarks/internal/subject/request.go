@@ -60,7 +60,7 @@ func startRequests(workers int, fromTable bool) func() (Controller, error) {
 func (r *requests) register(rt runtime, fromTable bool) (err error) {
 	cfg := request.Config[request.Request]{
 		Reconciler: request.Func[request.Request](r.reconcile),
-		Options:    []reconciler.Option{reconciler.WithConcurrency(r.workers)},
+		Options:    []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = r.workers })},
 	}
 	if fromTable {
 		if r.objects, err = statedb.NewTable(rt.DB, "objects", byName); err != nil {

@@ -21,14 +21,14 @@ func startStatekeel(v statekeelVariant) func(Options) (System, error) {
 		v := v
 		if o.Timeout != 0 {
 			v.options = slices.Concat(v.options,
-				[]reconciler.Option{reconciler.WithTimeout(o.Timeout), reconciler.WithMaxStuck(o.MaxStuck)})
+				[]reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout, s.MaxStuck = o.Timeout, o.MaxStuck })})
 		}
 		return statekeel.start(o, v)
 	}
 }
 
 func withWorkers(n int) statekeelVariant {
-	return statekeelVariant{workers: n, options: []reconciler.Option{reconciler.WithConcurrency(n)}}
+	return statekeelVariant{workers: n, options: []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n })}}
 }
 
 func withBreaker() statekeelVariant {

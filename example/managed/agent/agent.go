@@ -119,7 +119,7 @@ func register(
 		Options: []reconciler.Option{
 			reconciler.WithName(managed.ControllerName("tunnel")),
 			reconciler.WithRegistry(registry),
-			reconciler.WithConcurrency(workers),
+			reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }),
 			reconciler.WithRetry(minBackoff, maxBackoff),
 			reconciler.WithPruning(o.Sweep),
 		},

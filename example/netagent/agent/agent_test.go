@@ -384,5 +384,5 @@ func TestAViewThatIsGoneStopsTheAgent(t *testing.T) {
 func TestOptionsThatTheReconcilerRefusesAreAnError(t *testing.T) {
 	o := options(t, newWorld(), state)
 	o.Refresh = -time.Second
-	assert.ErrorContains(t, Run(t.Context(), o), "WithRefreshing: interval is -1s, must not be negative")
+	assert.ErrorContains(t, Run(t.Context(), o), "Settings.RefreshInterval is -1s, must not be negative")
 }

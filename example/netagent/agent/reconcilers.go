@@ -11,7 +11,6 @@ import (
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 
-	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -46,10 +45,10 @@ func registerJobs(jobs job.Group, again *desired.Again, target desired.Target) {
 func registerReconcilers(params reconciler.Params, registry *reconciler.Registry, o Options, tables *desired.Tables, target desired.Target) error {
 	for _, err := range []error{
 		// One at a time: what is done to one end of a veth is done to the other.
-		register(params, registry, o, tables.Links, target.Links),
-		register(params, registry, o, tables.Addresses, target.Addresses, byLink[config.Address]()...),
-		register(params, registry, o, tables.Routes, target.Routes, byLink[config.Route]()...),
-		register(params, registry, o, tables.Sysctls, target.Sysctls),
+		register(params, registry, o, tables.Links, target.Links, false),
+		register(params, registry, o, tables.Addresses, target.Addresses, true),
+		register(params, registry, o, tables.Routes, target.Routes, true),
+		register(params, registry, o, tables.Sysctls, target.Sysctls, false),
 	} {
 		if err != nil {
 			return err
@@ -58,37 +57,34 @@ func registerReconcilers(params reconciler.Params, registry *reconciler.Registry
 	return nil
 }
 
-// byLink lets objects on different links be worked on at the same time, and those on the
-// same link one after the other: to take an address off a link may take others along.
-func byLink[S desired.Spec]() []reconciler.Option {
-	return []reconciler.Option{
-		reconciler.WithConcurrency(workers),
-		reconciler.WithSerialBy(func(row *desired.Row[S]) string { return row.Spec.Needs() }),
-	}
-}
-
+// register makes the reconciler of a table. byLink lets rows on different links be worked on at the
+// same time, and those on the same link one after the other: to take an address off a link may take
+// others along.
 func register[S desired.Spec](
 	params reconciler.Params, registry *reconciler.Registry, o Options, table statedb.RWTable[*desired.Row[S]],
-	ops reconciler.Operations[*desired.Row[S]], options ...reconciler.Option,
+	ops reconciler.Operations[*desired.Row[S]], byLink bool,
 ) error {
-	prune := reconciler.WithPruning(o.Prune)
-	if o.Prune == 0 {
-		prune = reconciler.WithoutPruning()
-	}
-	_, err := reconciler.Register(params, table,
-		(*desired.Row[S]).Clone,
-		(*desired.Row[S]).SetStatus,
-		(*desired.Row[S]).GetStatus,
-		ops,
-		nil, // no batch operations: netlink takes one change at a time
-		append(options,
+	cfg := reconciler.Config[*desired.Row[S]]{
+		Table: table,
+		Clone: (*desired.Row[S]).Clone, SetStatus: (*desired.Row[S]).SetStatus, GetStatus: (*desired.Row[S]).GetStatus,
+		Operations: ops, // no batches: netlink takes one change at a time
+		Options: []reconciler.Option{
 			reconciler.WithName(table.Name()),
 			reconciler.WithRegistry(registry),
-			reconciler.WithRetry(minBackoff, maxBackoff),
-			reconciler.WithRefreshing(o.Refresh, nil),
-			prune,
-		)...,
-	)
+			reconciler.WithSettings(func(s *reconciler.Settings) {
+				s.MinBackoff, s.MaxBackoff = minBackoff, maxBackoff
+				s.RefreshInterval, s.RefreshLimiter = o.Refresh, nil
+				s.PruneInterval = o.Prune
+				if byLink {
+					s.Concurrency = workers
+				}
+			}),
+		},
+	}
+	if byLink {
+		cfg.SerialBy = func(row *desired.Row[S]) string { return row.Spec.Needs() }
+	}
+	_, err := reconciler.RegisterConfig(params, cfg)
 	if err != nil {
 		return fmt.Errorf("reconciler of %s: %w", table.Name(), err)
 	}

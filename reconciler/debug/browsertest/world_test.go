@@ -91,7 +91,7 @@ func newWorldOf(t *testing.T, target kernel, opts ...debug.Option) *world {
 	w.loop, err = reconciler.New(reconciler.Config[*route]{
 		DB: w.db, Table: w.table, Clone: (*route).Clone, SetStatus: (*route).SetStatus, GetStatus: (*route).GetStatus,
 		Operations: target, ModuleID: cell.FullModuleID{"agent"},
-		Options: []reconciler.Option{reconciler.WithName("routes"), reconciler.WithRetry(time.Second, time.Minute), reconciler.WithConcurrency(4)},
+		Options: []reconciler.Option{reconciler.WithName("routes"), reconciler.WithRetry(time.Second, time.Minute), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 })},
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
