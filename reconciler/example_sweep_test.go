@@ -36,7 +36,7 @@ func (listedFirewall) List(_ context.Context, _ statedb.ReadTxn, yield func(*Rul
 
 // The reconciler deletes what the firewall has and the table does not, as it deletes
 // anything else, unless it is more than the budget says: then health tells a person, who may
-// call ApproveSweep.
+// approve it: with the command reconciler/approve, the button of the page, or ApproveSweep.
 func ExampleSweeper() {
 	db := statedb.New()
 	rules, err := statedb.NewTable(db, "rules", ruleName)

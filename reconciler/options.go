@@ -156,7 +156,8 @@ func WithBreaker(b Breaker) Option {
 
 // WithSweepBudget bounds what one sweep (see [Sweeper]) may delete: at most objects, and
 // at most the fraction (0 to 1) of what the target has. A sweep that wants more deletes
-// nothing, health says so, and [Loop.ApproveSweep] lets it. Zero objects and a zero
+// nothing, health says so, and [Loop.ApproveSweep], which the command reconciler/approve and a
+// button of the page call, lets it. Zero objects and a zero
 // fraction mean no such bound; the default is neither.
 func WithSweepBudget(objects int, fraction float64) Option {
 	return func(o *options) { o.budget = sweepBudget{objects, fraction} }

@@ -28,7 +28,7 @@ func (b sweepBudget) check(orphans, listed int) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("sweep: nobody wants %[2]d of the %[1]d objects that the target has, which is more than the budget of %[3]s: nothing is deleted until ApproveSweep is called",
+	return fmt.Errorf("sweep: nobody wants %[2]d of the %[1]d objects that the target has, which is more than the budget of %[3]s: nothing is deleted until it is approved: by the command reconciler/approve, the button \"Approve sweep\" of the page, or Loop.ApproveSweep",
 		listed, orphans, bound)
 }
 

@@ -173,7 +173,7 @@ func TestACreateWithoutAnAnswerStopsUnlessNamesAreKnown(t *testing.T) {
 			e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
 			e.rows(func(b *bucket) {
 				require.Equal(e, "create: connection reset: the external resource may or may not have been created: "+
-					"find out, and note what you find on the row (managed.DecideCreate)", b.Status.GetError())
+					"find out, and note what you find on the row (by the program's command that calls managed.DecideCreate)", b.Status.GetError())
 			})
 			pass(time.Hour)
 			e.holds(1)

@@ -81,7 +81,7 @@ const (
 )
 
 // decideCreate is what a person has to do about a create of which nobody knows what came of it.
-const decideCreate = "find out, and note what you find on the row (managed.DecideCreate)"
+const decideCreate = "find out, and note what you find on the row (by the program's command that calls managed.DecideCreate)"
 
 var (
 	errCreateUnsure  = fmt.Errorf("%w: %s", ErrCreateUnsure, decideCreate)
