@@ -37,7 +37,7 @@ var (
 // The error is [ErrConflict] if the object in the table is not the one that the update
 // was handed: then nothing is written, and the update should give up, and return the
 // error: it will be called with the new version. If only another reconciler's status was written, the
-// two are merged with the function of [WithMerge]; without one that is a conflict, too.
+// two are merged with the function of [Config].Merge; without one that is a conflict, too.
 // It is [ErrNoOperation] if ctx is not that of an update, or obj not an object of it, or if the
 // call has returned while the checkpoint waited for the table.
 func Checkpoint[Obj comparable](ctx context.Context, obj Obj) error {

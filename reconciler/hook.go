@@ -28,7 +28,7 @@ type OperationInfo struct {
 // OperationHook is called before each call of an operation. The context that it returns is
 // handed to the operation, and the function that it returns is called afterwards with the
 // error of the operation, nil for a batch; it may be nil. It is called by the goroutine that
-// runs the operation, by several at once with [WithConcurrency]. A panic of it is one of the
+// runs the operation, by several at once with [Settings].Concurrency. A panic of it is one of the
 // operation.
 type OperationHook func(ctx context.Context, op OperationInfo) (context.Context, func(err error))
 

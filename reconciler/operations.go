@@ -11,12 +11,12 @@ import (
 )
 
 // Operations make one object of the target match. They are called one at a time unless
-// [WithConcurrency] or [WithMaxStuck] says otherwise: then from several goroutines at
+// [Settings].Concurrency or [Settings].MaxStuck says otherwise: then from several goroutines at
 // once, but never two of them for one object.
 //
 // They are told what is wanted now, never what happened: calls coalesce, are repeated
 // after a failure, at a refresh and after a restart. They have to be idempotent. The
-// context ends when the reconciler stops or, with [WithTimeout], at the deadline; a
+// context ends when the reconciler stops or, with [Settings].Timeout, at the deadline; a
 // call that takes long should heed it. The transaction is the snapshot that the round
 // was planned on, for looking up other objects; it must not be kept.
 //
@@ -30,7 +30,7 @@ type Operations[Obj any] interface {
 	// The object is a clone, with the status that asked for the work, Pending or
 	// Refreshing, at retries too. Update may change it: what it set is written with
 	// the status, if the status is written (an unchanged failure is not) and if
-	// nobody wrote the object meanwhile, or [WithMerge] says how to keep it. What must
+	// nobody wrote the object meanwhile, or [Config].Merge says how to keep it. What must
 	// not wait for the status is for [Checkpoint].
 	Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error
 
@@ -49,7 +49,7 @@ type Pruner[Obj any] interface {
 	// Prune is given all wanted objects and removes everything else that is this
 	// reconciler's to manage. It is called once the table is initialised, then
 	// every pruning interval and on [Reconciler.Prune], never while another
-	// operation runs, but for one that was left behind (see [WithMaxStuck]). A
+	// operation runs, but for one that was left behind (see [Settings].MaxStuck). A
 	// failure is retried with backoff and shows in health until a prune succeeds.
 	Prune(ctx context.Context, txn statedb.ReadTxn, objects iter.Seq2[Obj, statedb.Revision]) error
 }

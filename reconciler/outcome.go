@@ -85,10 +85,10 @@ func Requeue(d time.Duration) error {
 
 // RequeueBackoff says that an operation is done and is to be run again with exponential
 // backoff: it is [Requeue] for those who do not know when there will be something to do. The
-// wait is that of [WithRetry] and [WithJitter], and doubles with every time in a row that the
+// wait is that of [WithRetry] and [Settings].Jitter, and doubles with every time in a row that the
 // object's operation says this, also when the object has changed in between; any other
 // outcome starts it anew, and so does the object's deletion. It is no failure: nothing
-// counts for [WithMaxRetries] or a breaker, and health stays well.
+// counts for [Settings].MaxRetries or a breaker, and health stays well.
 //
 // Joined with [Requeue], that counts, which says when; else it is as Requeue.
 func RequeueBackoff() error { return requeueBackoff }
@@ -99,7 +99,7 @@ var requeueBackoff error = &directive{
 
 // Blocked says that an operation cannot be done before something else happens, which
 // closes one of the watch channels. The status is Blocked with the reason; it is no
-// failure, and there is no clock but that of [WithBlockedRecheck]: the operation is run
+// failure, and there is no clock but that of [Settings].BlockedRecheck: the operation is run
 // again at once when a channel closes. For no wake-up to be lost, take the channels from
 // look-ups in the transaction that the operation was given. Without a channel the object
 // waits for the recheck or until it changes; nil channels do not count.

@@ -210,7 +210,7 @@ func TestWorkersThatComeBackAreNotTooMany(t *testing.T) {
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 2, time.Second }))
 }
 
-// Without WithMaxStuck one worker waits for its operation, and several may all be left
+// Without MaxStuck one worker waits for its operation, and several may all be left
 // behind.
 func TestHowManyMayBeStuckByDefault(t *testing.T) {
 	for n, want := range map[int]reconciler.StatusKind{

@@ -17,7 +17,7 @@ import (
 // reconciler stops. The error of a call may say what comes next, as that of
 // [reconciler.Operations] may: a server's Retry-After is for [reconciler.RetryAfter]. Any other
 // is retried with backoff. The calls come from several goroutines at once with
-// [reconciler.WithConcurrency], but never two of them for one object.
+// [reconciler.Settings].Concurrency, but never two of them for one object.
 //
 // A client that is an [ExternalDisconnecter], too, is disconnected at the end of the pass that
 // it was made for.
@@ -126,7 +126,7 @@ type ExternalDisconnecter interface {
 	// Disconnect is called at the end of each pass that has connected, whatever became of
 	// it. Its context does not end with the pass's, but ten seconds later. A failure is recorded
 	// as an event, and changes nothing of the outcome. A connecter's is called while other
-	// passes run, with [reconciler.WithConcurrency]: what belongs to one pass is better ended
+	// passes run, with [reconciler.Settings].Concurrency: what belongs to one pass is better ended
 	// by its client.
 	Disconnect(ctx context.Context) error
 }

@@ -11,7 +11,7 @@ import "errors"
 // a status, and return it. nil, the default, writes nothing but annotations and conditions. It is
 // not called for objects with that policy, or with [ManagementActionObserve] alone, which are
 // written whole. It is called once a pass, from several goroutines with
-// [reconciler.WithConcurrency], and must not keep or change observed.
+// [reconciler.Settings].Concurrency, and must not keep or change observed.
 func WithObserved[T any](write func(row, observed T) T) Option {
 	return func(o *options) {
 		o.observed = nil

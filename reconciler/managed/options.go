@@ -27,7 +27,7 @@ func ControllerName(kind string) string { return "managed/" + strings.ToLower(ki
 // PollIntervalHook returns after how long an object that is as wanted is observed again.
 // pollInterval is that of the object, or of [WithPollInterval]. Zero or below means never: until
 // the object changes. It is called once a pass, from several goroutines with
-// [reconciler.WithConcurrency], and must not change the object.
+// [reconciler.Settings].Concurrency, and must not change the object.
 type PollIntervalHook[T any] func(obj T, pollInterval time.Duration) time.Duration
 
 // Option changes a setting of a managed reconciler from its default.

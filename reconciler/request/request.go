@@ -34,7 +34,7 @@ type Reconciler[Req comparable] interface {
 	// It is called at the start for every object that there is, not before the tables of all
 	// sources are initialised (see [Config]), again whenever a source has a change for it, when what it came back with says so, and now and then at a
 	// refresh (see [reconciler.WithRefreshing]); so it has to be idempotent. It is never
-	// called twice at a time for one request; with [reconciler.WithConcurrency] it is
+	// called twice at a time for one request; with [reconciler.Settings].Concurrency it is
 	// for several requests, from several goroutines.
 	//
 	// If the error is not nil, the request is tried again, with backoff, and the result

@@ -48,7 +48,7 @@ type source[Req comparable, Obj any] struct {
 //
 // It is by this table that the controller knows which objects there are: their requests keep
 // a row in the controller's table, and are refreshed now and then. A request of which the table
-// has no object is a clean-up: it is retried until it succeeds, [reconciler.WithMaxRetries]
+// has no object is a clean-up: it is retried until it succeeds, [reconciler.Settings].MaxRetries
 // does not count, and its row goes when nothing is left to be done.
 func For[Req comparable, Obj any](table statedb.Table[Obj], requestOf func(obj Obj) Req, predicates ...Predicate[Obj]) Source[Req] {
 	return &source[Req, Obj]{

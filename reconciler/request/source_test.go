@@ -245,7 +245,21 @@ func TestTheLoopBelowIsThere(t *testing.T) {
 	}, nil)
 }
 
-// The options of the loop take functions of rows.
+// The loop's methods take functions of rows.
+func TestRequestsArePausedByTheirRows(t *testing.T) {
+	inBubble(t, func(e *env) {
+		loop := e.controller.Loop()
+		loop.PauseObjects(func(row *request.Row[request.Request]) bool { return row.Request.Namespace == "shop" })
+		e.put("web", 1)
+		e.insert(&app{Namespace: "other", Name: "web"})
+		synctest.Wait()
+		require.Equal(e, []string{"other/web"}, e.took())
+		loop.Resume()
+		synctest.Wait()
+		require.Equal(e, []string{"shop/web"}, e.took())
+	}, nil)
+}
+
 func TestRequestsOfAGroupAreReconciledOneAtATime(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.doing(func(context.Context, request.Request) (request.Result, error) {

@@ -33,7 +33,7 @@ func (Dummy) Reconcile(context.Context) error { return nil }
 // Bound are the operations of a table whose objects have an [Interface] each: an update and a
 // deletion call Observe, and then Reconcile. The errors of both may be everything that
 // [reconciler.Operations] may return. A prune does nothing: set [reconciler.WithoutPruning]. The
-// functions are called from several goroutines at once with [reconciler.WithConcurrency].
+// functions are called from several goroutines at once with [reconciler.Settings].Concurrency.
 type Bound[T any] struct {
 	// ToUpdate returns what an update of the resource, a clone, observes and reconciles.
 	// Required.

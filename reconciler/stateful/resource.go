@@ -28,7 +28,7 @@ type StatefulResource interface {
 // State is what is compared and kept: it goes through JSON and back. Its zero value stands
 // for nothing at all. A State that was returned or handed over must not be changed. Item is
 // what the target is given, one at a time. The methods are called from several goroutines at
-// once with [reconciler.WithConcurrency], but never two of them for one resource.
+// once with [reconciler.Settings].Concurrency, but never two of them for one resource.
 //
 // It may also be an [AnnotationUpdater], a [StateObserver], a [StateStore], a [Requeuer] and a
 // [reconciler.Pruner]. A method of one of these names that is of another type is an error of

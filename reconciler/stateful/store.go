@@ -13,7 +13,7 @@ import (
 // restart is still removed when it is not wanted any more, and not added again when it is.
 //
 // What was tried and did not succeed is not stored: see [StateObserver] for that. Both methods
-// are called from several goroutines at once with [reconciler.WithConcurrency], but never for one
+// are called from several goroutines at once with [reconciler.Settings].Concurrency, but never for one
 // resource.
 type StateStore[T StatefulResource] interface {
 	// LoadState returns the text that StoreState was given last for the resource, empty if

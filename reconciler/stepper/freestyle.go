@@ -72,7 +72,7 @@ func (e *FreeStyle[Obj]) note(ctx context.Context) {
 func (e *FreeStyle[Obj]) release() { e.forget(&e.own) }
 
 // Operations returns operations for a [reconciler.Config] that run as this engine does, with
-// its hook. They are safe from any goroutine, for any [reconciler.WithConcurrency].
+// its hook. They are safe from any goroutine, for any [reconciler.Settings].Concurrency.
 func (e *FreeStyle[Obj]) Operations() *Operations[Obj] {
 	return newOperations[Obj](e.hook, func() *FreeStyle[Obj] { return NewFreeStyle(e.hook) })
 }

@@ -128,7 +128,7 @@ func (r *Results) ResetAllResults() {
 // the row is not reconciled again until it changes. A give-up without any error is
 // [reconciler.Blocked], with the operations that gave up as the reason: it is no failure, and is
 // reconciled again when the row changes, or at the next recheck (see
-// [reconciler.WithBlockedRecheck]). The delays of a give-up do not count.
+// [reconciler.Settings].BlockedRecheck). The delays of a give-up do not count.
 //
 // Without a give-up, errors make it fail, and be retried with backoff, or as
 // [reconciler.RetryAfter] says for the shortest delay that a result with an error wants. Without

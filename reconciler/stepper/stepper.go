@@ -98,7 +98,7 @@ func (s *Stepper[Obj]) release() { s.forget(&s.own) }
 
 // Operations returns operations for a [reconciler.Config] that walk as this engine does, with
 // its hook, graph and logger as they are now. They are safe from any goroutine, for any
-// [reconciler.WithConcurrency].
+// [reconciler.Settings].Concurrency.
 func (s *Stepper[Obj]) Operations() *Operations[Obj] {
 	like := s.another()
 	return newOperations[Obj](s.hook, like.another)

@@ -71,22 +71,22 @@ func Contenders() []Contender {
 		},
 		{
 			Name:  Statekeel2,
-			About: "Statekeel with two workers, WithConcurrency(2)",
+			About: "Statekeel with two workers",
 			Start: startStatekeel(withWorkers(2)),
 		},
 		{
 			Name:  Statekeel4,
-			About: "Statekeel with four workers, WithConcurrency(4)",
+			About: "Statekeel with four workers",
 			Start: startStatekeel(withWorkers(4)),
 		},
 		{
 			Name:  Statekeel64,
-			About: "Statekeel with 64 workers, WithConcurrency(64)",
+			About: "Statekeel with 64 workers",
 			Start: startStatekeel(withWorkers(64)),
 		},
 		{
 			Name:  Statekeel128,
-			About: "Statekeel with 128 workers, WithConcurrency(128)",
+			About: "Statekeel with 128 workers",
 			Start: startStatekeel(withWorkers(128)),
 		},
 		{
@@ -150,7 +150,7 @@ func Contenders() []Contender {
 		},
 		{
 			Name:            StatekeelRequest8,
-			About:           "the same with eight workers, WithConcurrency(8)",
+			About:           "the same with eight workers",
 			StartController: startRequests(8, true),
 		},
 		{
@@ -161,7 +161,7 @@ func Contenders() []Contender {
 		},
 		{
 			Name:            StatekeelRequestAdded8,
-			About:           "the same with eight workers, WithConcurrency(8)",
+			About:           "the same with eight workers",
 			StartController: startRequests(8, false),
 		},
 		{
@@ -183,7 +183,7 @@ func Contenders() []Contender {
 		},
 		{
 			Name:            StatekeelManaged8,
-			About:           "the same with eight workers, WithConcurrency(8)",
+			About:           "the same with eight workers",
 			StartController: startManaged(8),
 		},
 		{
