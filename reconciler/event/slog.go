@@ -12,10 +12,11 @@ import (
 )
 
 // NewSlogRecorder returns a recorder that logs: warnings as [slog.LevelWarn], all else as
-// [slog.LevelInfo]. The message is that of the event, or the reason if it has none; the
-// attributes are object ("namespace/name"), reason, held_back if a throttle held others back,
-// source if there is one, and the other annotations in a group of that name, all within
-// [MaxText] and [MaxName]. Event returns when the logger's handler does. A nil logger means that nothing is recorded.
+// [slog.LevelInfo]. The message is that of the event, or the reason if it has none, with what is
+// not printable escaped; the attributes are object ("namespace/name"), reason, held_back if a
+// throttle held others back, source if there is one, and the other annotations in a group of that
+// name, all within [MaxText] and [MaxName]. Event returns when the logger's handler does. A nil
+// logger means that nothing is recorded.
 func NewSlogRecorder(log *slog.Logger) Recorder {
 	if log == nil {
 		return NewNopRecorder()
@@ -43,7 +44,7 @@ func (r *slogRecorder) Event(obj object.Object, e Event) {
 	if message == "" {
 		message = string(e.Reason)
 	}
-	r.log.LogAttrs(ctx, level, text.Cut(message, MaxText), attributes(obj, e)...)
+	r.log.LogAttrs(ctx, level, text.Printable(text.Cut(message, MaxText)), attributes(obj, e)...)
 }
 
 func (r *slogRecorder) WithAnnotations(keysAndValues ...string) Recorder {
