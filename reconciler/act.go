@@ -14,6 +14,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/status"
 )
@@ -92,7 +93,7 @@ func (g *guard) recovered(operation string, err *error) {
 	if r := recover(); r != nil {
 		g.tally.panics.Add(1)
 		g.log.Error("operation panicked",
-			"operation", operation, "panic", cutCounted(textOfAny(r)), "stack", string(debug.Stack()))
+			"operation", operation, "panic", text.Cut(textOfAny(r), MaxErrorText), "stack", string(debug.Stack()))
 		*err = fmt.Errorf("panic in %s: %v", operation, r)
 	}
 }

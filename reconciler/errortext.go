@@ -5,7 +5,8 @@ package reconciler
 
 import (
 	"fmt"
-	"unicode/utf8"
+
+	"github.com/statekeel/statekeel/internal/text"
 )
 
 // MaxErrorText is how many bytes of the text of an error, or of the reason of [Blocked], are
@@ -16,10 +17,10 @@ const MaxErrorText = 16 << 10
 
 // textOf returns the text of an error, also of one whose Error method panics, as that of
 // a nil pointer in an error does.
-func textOf(err error) (text string) {
+func textOf(err error) (said string) {
 	defer func() {
 		if r := recover(); r != nil {
-			text = fmt.Sprintf("panic in the Error method of %T: %v", err, r)
+			said = fmt.Sprintf("panic in the Error method of %T: %v", err, r)
 		}
 	}()
 	return err.Error()
@@ -48,29 +49,15 @@ func kept(err error, class func(error) string) error {
 		// The text is seldom read.
 		return err
 	}
-	text := textOf(err)
-	if len(text) <= MaxErrorText {
+	whole := textOf(err)
+	if len(whole) <= MaxErrorText {
 		return err
 	}
-	c := &cutError{text: cutCounted(text), class: class(err)}
+	c := &cutError{text: text.Cut(whole, MaxErrorText), class: class(err)}
 	if d := directiveOf(err); d != nil {
 		next := *d
 		next.err = c
 		c.next = &next
 	}
 	return c
-}
-
-// cutCounted returns a text of at most MaxErrorText bytes, of whole runes, which says how much
-// of it was left out. What is left out is not held on to.
-func cutCounted(text string) string {
-	if len(text) <= MaxErrorText {
-		return text
-	}
-	const room = 40
-	end := MaxErrorText - room
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return fmt.Sprintf("%s... (%d bytes left out)", text[:end], len(text)-end)
 }

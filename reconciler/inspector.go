@@ -14,6 +14,7 @@ import (
 
 	"github.com/cilium/hive/cell"
 
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/metrics"
 )
 
@@ -183,9 +184,9 @@ func names(all []Inspector) string {
 	if len(all) == 0 {
 		return "none"
 	}
-	texts := make([]string, len(all))
+	called := make([]string, len(all))
 	for i, one := range all {
-		texts[i] = one.ID().String()
+		called[i] = text.Plain(one.ID().String())
 	}
-	return strings.Join(texts, ", ")
+	return strings.Join(called, ", ")
 }

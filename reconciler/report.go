@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/text"
 )
 
 // count tells metrics what a pass did, if it ran anything or the number of failing objects
@@ -268,7 +269,7 @@ func (l *Loop[Obj]) breakerText(b *core.OpenBreaker) string {
 	if b.Class != "" {
 		of = fmt.Sprintf(" for %q", b.Class)
 	}
-	return fmt.Sprintf("breaker%s open since %s: %s", of, l.timeOf(b.Since).Format(time.RFC3339), b.Failure)
+	return fmt.Sprintf("breaker%s open since %s: %s", of, l.timeOf(b.Since).Format(time.RFC3339), text.Printable(b.Failure))
 }
 
 // timeOf returns what the wall clock shows at a time of the loop's.
@@ -276,8 +277,8 @@ func (l *Loop[Obj]) timeOf(at time.Duration) time.Time { return l.started.Add(at
 
 // keyText returns a key for people to read: as it is if it is text, else in hexadecimal.
 func keyText(key []byte) string {
-	if text := string(key); utf8.ValidString(text) && !strings.ContainsFunc(text, unprintable) {
-		return strconv.Quote(text)
+	if name := string(key); utf8.ValidString(name) && !strings.ContainsFunc(name, unprintable) {
+		return strconv.Quote(name)
 	}
 	return fmt.Sprintf("0x%x", key)
 }
@@ -300,18 +301,18 @@ func (l *Loop[Obj]) examples(c *condition) error {
 		errs = append(errs, errors.New(few(l.stuckLines(), "operation")))
 	}
 	if c.pruneFailure != "" {
-		errs = append(errs, errors.New(c.pruneFailure))
+		errs = append(errs, errors.New(text.Printable(c.pruneFailure)))
 	}
 	if c.breakers > 0 {
 		return errors.Join(errs...)
 	}
 	told := c.numErrors() - c.failing
-	for text := range l.core.Failures {
+	for failure := range l.core.Failures {
 		if told == maxExamples {
 			break
 		}
 		told++
-		errs = append(errs, errors.New(text))
+		errs = append(errs, errors.New(text.Printable(failure)))
 	}
 	if omitted := c.numErrors() - told; omitted > 0 {
 		errs = append(errs, fmt.Errorf("%d further errors omitted", omitted))

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -107,18 +108,18 @@ type Unreconciled struct {
 
 // Error returns one line with the key, the state and the error.
 func (u Unreconciled) Error() string {
-	text := keyText(u.Key)
+	line := keyText(u.Key)
 	if u.Deleted {
-		text = "deletion of " + text
+		line = "deletion of " + line
 	}
-	text += " is " + u.State
+	line += " is " + u.State
 	if u.State == core.Retry.String() {
-		text = fmt.Sprintf("%s after %d attempt(s)", text, u.Attempts)
+		line = fmt.Sprintf("%s after %d attempt(s)", line, u.Attempts)
 	}
 	if u.Err != nil {
-		text += ": " + u.Err.Error()
+		line += ": " + text.Printable(u.Err.Error())
 	}
-	return text
+	return line
 }
 
 // Unwrap returns Err.

@@ -15,8 +15,8 @@ import (
 //	recorder.WithAnnotations(event.SourceAnnotation, "tunnels")
 const SourceAnnotation = "source"
 
-// with returns annotations and, on top of them, the keys and values; the map given stays as
-// it is.
+// with returns annotations and, on top of them, the keys and values, as far as they are kept;
+// the map given stays as it is.
 func with(annotations map[string]string, keysAndValues []string) map[string]string {
 	if len(keysAndValues) == 0 {
 		return annotations
@@ -30,7 +30,7 @@ func with(annotations map[string]string, keysAndValues []string) map[string]stri
 		}
 		added[keysAndValues[i]] = value
 	}
-	return added
+	return bounded(added)
 }
 
 // over returns the event with annotations of a recorder below its own.

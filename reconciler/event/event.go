@@ -27,7 +27,8 @@ const (
 // words of a program are few and do not contain values: events are counted by them.
 type Reason string
 
-// Event is something that happened to an object. It is a value: recorders keep copies.
+// Event is something that happened to an object. It is a value: recorders keep copies, of which
+// long texts are cut (see [MaxText]).
 type Event struct {
 	// Type is [TypeNormal] or [TypeWarning]. Any other, the empty one too, is recorded as
 	// it is and treated as normal.

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unicode/utf8"
 
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
@@ -245,20 +244,6 @@ func TestEventsAreRecordedFromAnyGoroutine(t *testing.T) {
 		}
 		require.Equal(e, uint64(800), total)
 		require.Len(e, e.rows(), 5)
-	})
-}
-
-func TestLongMessagesAreCut(t *testing.T) {
-	inTable(t, event.TableConfig{}, func(e *env) {
-		defer e.run()()
-		e.recorder.Event(named("fits"), event.Normal("r", strings.Repeat("x", event.MaxMessage)))
-		e.recorder.Event(named("long"), event.Normal("r", strings.Repeat("ä", event.MaxMessage)))
-		e.written()
-		for row := range e.table.All(e.db.ReadTxn()) {
-			require.LessOrEqual(e, len(row.Message), event.MaxMessage)
-			require.True(e, utf8.ValidString(row.Message))
-			require.Equal(e, row.Name == "long", strings.HasSuffix(row.Message, "…"))
-		}
 	})
 }
 

@@ -7,14 +7,16 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
 // NewSlogRecorder returns a recorder that logs: warnings as [slog.LevelWarn], all else as
-// [slog.LevelInfo]. The message is that of the event, or the reason if it has none; the
-// attributes are object ("namespace/name"), reason, held_back if a throttle held others back,
-// source if there is one, and the other annotations in a group of that name. Event returns
-// when the logger's handler does. A nil logger means that nothing is recorded.
+// [slog.LevelInfo]. The message is that of the event, or the reason if it has none, with what is
+// not printable escaped; the attributes are object ("namespace/name"), reason, held_back if a
+// throttle held others back, source if there is one, and the other annotations in a group of that
+// name, all within [MaxText] and [MaxName]. Event returns when the logger's handler does. A nil
+// logger means that nothing is recorded.
 func NewSlogRecorder(log *slog.Logger) Recorder {
 	if log == nil {
 		return NewNopRecorder()
@@ -42,7 +44,7 @@ func (r *slogRecorder) Event(obj object.Object, e Event) {
 	if message == "" {
 		message = string(e.Reason)
 	}
-	r.log.LogAttrs(ctx, level, message, attributes(obj, e)...)
+	r.log.LogAttrs(ctx, level, text.Printable(text.Cut(message, MaxText)), attributes(obj, e)...)
 }
 
 func (r *slogRecorder) WithAnnotations(keysAndValues ...string) Recorder {
@@ -50,19 +52,20 @@ func (r *slogRecorder) WithAnnotations(keysAndValues ...string) Recorder {
 }
 
 func attributes(obj object.Object, e Event) []slog.Attr {
+	about, texts := aboutOf(obj, e), bounded(e.Annotations)
 	attrs := []slog.Attr{
-		slog.String("object", object.KeyOf(obj).String()),
-		slog.String("reason", string(e.Reason)),
+		slog.String("object", about.object.String()),
+		slog.String("reason", string(about.reason)),
 	}
 	if e.HeldBack > 0 {
 		attrs = append(attrs, slog.Uint64("held_back", e.HeldBack))
 	}
-	if source, ok := e.Annotations[SourceAnnotation]; ok {
-		attrs = append(attrs, slog.String("source", source))
+	if _, ok := texts[SourceAnnotation]; ok {
+		attrs = append(attrs, slog.String("source", about.source))
 	}
 	var annotations []any
-	for _, key := range sorted(e.Annotations) {
-		annotations = append(annotations, slog.String(key, e.Annotations[key]))
+	for _, key := range sorted(texts) {
+		annotations = append(annotations, slog.String(key, texts[key]))
 	}
 	if len(annotations) > 0 {
 		attrs = append(attrs, slog.Group("annotations", annotations...))

@@ -4,6 +4,7 @@
 package event_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -74,4 +75,26 @@ level=INFO msg=m object=prod/web reason=r
 func TestWithoutALogNothingIsRecorded(t *testing.T) {
 	r := event.NewSlogRecorder(nil)
 	require.NotPanics(t, func() { r.WithAnnotations("a", "1").Event(named("web"), event.Normal("r", "m")) })
+}
+
+// messages are the messages that were logged.
+type messages struct {
+	slog.Handler
+	said []string
+}
+
+func (m *messages) Enabled(context.Context, slog.Level) bool { return true }
+func (m *messages) Handle(_ context.Context, r slog.Record) error {
+	m.said = append(m.said, r.Message)
+	return nil
+}
+
+// A handler may print a message as it is.
+func TestHostileTextsAreEscapedInLogMessages(t *testing.T) {
+	const hostile = "a\x1b[31m\n<<end>>\x00"
+	m := &messages{}
+	recorder := event.NewSlogRecorder(slog.New(m))
+	recorder.Event(named("web"), event.Warning("Refused", errors.New(hostile)))
+	recorder.Event(named("web"), event.Normal(event.Reason(hostile), ""))
+	require.Equal(t, []string{`a\x1b[31m\n<<end>>\x00`, `a\x1b[31m\n<<end>>\x00`}, m.said)
 }

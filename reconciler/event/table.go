@@ -19,12 +19,9 @@ import (
 // TableName is the name of the table of events.
 const TableName = "events"
 
-// MaxMessage is how many bytes of a message are kept in the table. What is longer is cut, and
-// ends in "…".
-const MaxMessage = 1024
-
 // Row is an event in the table, and all its repetitions: events of one source and object that
-// have the same type, reason and message. Rows are immutable.
+// have the same type, reason and message. Its texts are within [MaxName], [MaxMessage] and
+// [MaxText]. Rows are immutable.
 type Row struct {
 	// Source is the value of [SourceAnnotation], empty if there is none.
 	Source string `json:"source,omitempty" yaml:"source,omitempty"`

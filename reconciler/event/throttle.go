@@ -24,7 +24,7 @@ type Throttle struct {
 	// Burst is how many pass at once after a quiet time, and at the start. Zero means 5.
 	Burst int
 	// Remembered is of how many objects and reasons the throttle knows, each a few
-	// hundred bytes. Zero means 4096. When there are more, that of which there was
+	// hundred bytes, or more if their names are long (see [MaxName]). Zero means 4096. When there are more, that of which there was
 	// nothing for the longest time is forgotten: it has a burst again, and nothing tells
 	// how many of its warnings had been held back.
 	Remembered int
@@ -75,7 +75,7 @@ func NewThrottledRecorder(to Recorder, t Throttle) (Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new throttled recorder: %w", err)
 	}
-	return &throttledRecorder{to: to, gate: &gate{settings: t, known: make(map[subject]*list.Element)}}, nil
+	return &throttledRecorder{to: to, gate: &gate{settings: t, known: make(map[about]*list.Element)}}, nil
 }
 
 type throttledRecorder struct {
@@ -87,7 +87,7 @@ type throttledRecorder struct {
 func (r *throttledRecorder) Event(obj object.Object, e Event) {
 	e = over(r.annotations, e)
 	if e.Type == TypeWarning {
-		pass, heldBack := r.gate.pass(time.Now(), subject{e.Annotations[SourceAnnotation], object.KeyOf(obj), e.Reason})
+		pass, heldBack := r.gate.pass(time.Now(), aboutOf(obj, e))
 		if !pass {
 			return
 		}
@@ -100,13 +100,6 @@ func (r *throttledRecorder) WithAnnotations(keysAndValues ...string) Recorder {
 	return &throttledRecorder{r.to, r.gate, with(r.annotations, keysAndValues)}
 }
 
-// subject is what a throttle counts by.
-type subject struct {
-	source string
-	object object.Key
-	reason Reason
-}
-
 // gate decides what passes. Recorders that one was made from another share it.
 type gate struct {
 	settings Throttle
@@ -114,19 +107,19 @@ type gate struct {
 	// mu is held for a few look-ups, never while something is recorded.
 	mu sync.Mutex
 	// known are the elements of latest, the subject of the latest warning first.
-	known  map[subject]*list.Element
+	known  map[about]*list.Element
 	latest list.List
 }
 
 // bucket is what a gate knows of a subject.
 type bucket struct {
-	subject  subject
+	subject  about
 	limiter  *rate.Limiter
 	heldBack uint64
 }
 
 // pass says whether a warning passes, and if so how many before it were held back.
-func (g *gate) pass(now time.Time, s subject) (pass bool, heldBack uint64) {
+func (g *gate) pass(now time.Time, s about) (pass bool, heldBack uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := g.bucket(s)
@@ -138,7 +131,7 @@ func (g *gate) pass(now time.Time, s subject) (pass bool, heldBack uint64) {
 	return true, heldBack
 }
 
-func (g *gate) bucket(s subject) *bucket {
+func (g *gate) bucket(s about) *bucket {
 	if element, ok := g.known[s]; ok {
 		g.latest.MoveToFront(element)
 		return element.Value.(*bucket)

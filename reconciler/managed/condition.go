@@ -7,6 +7,9 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/reconciler"
 )
 
 // ConditionType says what a condition is about. An object has one condition of each type.
@@ -61,7 +64,8 @@ type Condition struct {
 	// LastTransitionTime is when the status, the reason or the message became what it is.
 	LastTransitionTime time.Time       `json:"lastTransitionTime,omitzero" yaml:"lastTransitionTime,omitempty"`
 	Reason             ConditionReason `json:"reason,omitempty" yaml:"reason,omitempty"`
-	// Message is a sentence for people, mostly empty when all is well.
+	// Message is a sentence for people, mostly empty when all is well. SetConditions cuts it to
+	// [reconciler.MaxErrorText].
 	Message string `json:"message,omitempty" yaml:"message,omitempty"`
 	// ObservedGeneration is the generation of the object that the condition is about. The
 	// reconciler sets it. It does not move the transition time.
@@ -110,7 +114,8 @@ func ReconcileSuccess() Condition {
 	return condition(TypeSynced, ConditionTrue, ReasonReconcileSuccess, "")
 }
 
-// ReconcileError is that the last pass failed, with the text of the error, empty if err is nil.
+// ReconcileError is that the last pass failed, with the text of the error, cut to
+// [reconciler.MaxErrorText], empty if err is nil.
 func ReconcileError(err error) Condition {
 	return condition(TypeSynced, ConditionFalse, ReasonReconcileError, textOf(err))
 }
@@ -142,7 +147,8 @@ func textOf(err error) string {
 	if err == nil {
 		return ""
 	}
-	return err.Error()
+	// As it will be kept: what is compared with it must not seem to be news.
+	return text.Cut(err.Error(), reconciler.MaxErrorText)
 }
 
 func conditionIn(conditions []Condition, t ConditionType) Condition {
@@ -159,6 +165,7 @@ func conditionIn(conditions []Condition, t ConditionType) Condition {
 func merged(old, news []Condition) []Condition {
 	copied := false
 	for _, c := range news {
+		c.Message = text.Cut(c.Message, reconciler.MaxErrorText)
 		i := slices.IndexFunc(old, func(o Condition) bool { return o.Type == c.Type })
 		if i >= 0 && old[i].Same(c) {
 			c.LastTransitionTime = old[i].LastTransitionTime

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/event"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
@@ -48,7 +49,7 @@ func (p *pass[T]) warn(reason event.Reason, err error) {
 }
 
 func (p *pass[T]) record(e event.Event) {
-	p.debug(e.Message, "reason", string(e.Reason))
+	p.debug(text.Printable(e.Message), "reason", string(e.Reason))
 	recorder := p.r.opts.recorder
 	if name := GetExternalName(p.obj); name != "" {
 		recorder = recorder.WithAnnotations("external-name", name)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
@@ -33,7 +34,7 @@ func WaitReady[T Managed](ctx context.Context, db *statedb.DB, table statedb.Tab
 		select {
 		case <-watch:
 		case <-ctx.Done():
-			return row, fmt.Errorf("%q is not ready: %s: %w", key, whyNotReady(row), context.Cause(ctx))
+			return row, fmt.Errorf("%q is not ready: %s: %w", key, text.Printable(whyNotReady(row)), context.Cause(ctx))
 		}
 	}
 }

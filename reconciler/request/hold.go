@@ -9,6 +9,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -29,7 +30,7 @@ func (c *Controller[Req]) held(txn statedb.ReadTxn) error {
 	for _, table := range c.tables {
 		if ready, watch := table.Initialized(txn); !ready {
 			return reconciler.Blocked(fmt.Sprintf("waiting until table %q is initialised by: %s",
-				table.Name(), strings.Join(table.PendingInitializers(txn), ", ")), watch)
+				table.Name(), text.Printable(strings.Join(table.PendingInitializers(txn), ", "))), watch)
 		}
 	}
 	c.released.Store(true)

@@ -7,6 +7,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -30,9 +31,9 @@ type Row[Req comparable] struct {
 // TableHeader implements statedb.TableWritable.
 func (*Row[Req]) TableHeader() []string { return []string{"Request", "Status", "Error"} }
 
-// TableRow implements statedb.TableWritable.
+// TableRow implements statedb.TableWritable. Nothing of it is unprintable.
 func (r *Row[Req]) TableRow() []string {
-	return []string{string(r.keys.First()), r.Status.Kind.String(), r.Status.GetError()}
+	return []string{text.Printable(string(r.keys.First())), r.Status.Kind.String(), text.Printable(r.Status.GetError())}
 }
 
 // gone reports whether the row has served its purpose: there is no object, and nothing is left to

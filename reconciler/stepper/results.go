@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -218,7 +219,7 @@ func (r *Results) gaveUpText() string {
 
 // name returns what was done to what, as in "created disk".
 func (r *Result) name() string {
-	return strings.TrimSpace(string(r.Operation) + " " + r.Resource)
+	return text.Printable(strings.TrimSpace(string(r.Operation) + " " + r.Resource))
 }
 
 func (r *Result) text() string {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/statekeel/statekeel/example/managed/api"
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -155,7 +156,7 @@ func failure(response *http.Response, answer []byte) error {
 	if json.Unmarshal(answer, &problem) != nil || problem.Error == "" {
 		problem.Error = "no explanation"
 	}
-	err := fmt.Errorf("%s: %s", response.Status, problem.Error)
+	err := fmt.Errorf("%s: %s", text.Printable(response.Status), text.Printable(problem.Error))
 	if seconds, parseErr := strconv.Atoi(response.Header.Get("Retry-After")); parseErr == nil && seconds > 0 {
 		return reconciler.RetryAfter(err, time.Duration(seconds)*time.Second)
 	}

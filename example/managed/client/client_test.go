@@ -124,7 +124,7 @@ func TestANameThatIsGoingIsToBeTriedAgain(t *testing.T) {
 func TestWhatTheBrokerNeverAcceptsIsTerminal(t *testing.T) {
 	c, _ := connect(t, 0, broker.Faults{})
 	_, err := c.Create(t.Context(), api.Request{Name: "web", Owner: "me", Settings: api.Settings{Remote: "nowhere"}})
-	require.EqualError(t, err, "POST /v1/tunnels: 422 Unprocessable Entity: remote \"nowhere\" is not an address\nbandwidth 0 is not from 1 to 10000")
+	require.EqualError(t, err, "POST /v1/tunnels: 422 Unprocessable Entity: remote \"nowhere\" is not an address\\nbandwidth 0 is not from 1 to 10000")
 	require.Equal(t, terminal, outcome(err))
 	_, err = c.Create(t.Context(), api.Request{Settings: settings})
 	require.EqualError(t, err, "POST /v1/tunnels: 400 Bad Request: name and owner are needed")

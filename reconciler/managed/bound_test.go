@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/managed"
+)
+
+// A condition keeps a bounded part of its message, whoever sets it.
+func TestLongConditionMessagesAreCut(t *testing.T) {
+	long := strings.Repeat("é", 1<<19)
+	each(t, func(e *env) {
+		e.cloud.fail("observe", errors.New(long))
+		e.want(1)
+		e.rows(func(b *bucket) {
+			require.LessOrEqual(e, len(b.GetCondition(managed.TypeSynced).Message), reconciler.MaxErrorText)
+			require.Regexp(e, `^observe: é+\.\.\. \(\d+ bytes left out\)$`, b.GetCondition(managed.TypeSynced).Message)
+		})
+	}, nil)
+
+	var m managed.Meta
+	m.SetConditions(managed.Unavailable().WithMessage(long))
+	was := m.GetCondition(managed.TypeReady)
+	require.LessOrEqual(t, len(was.Message), reconciler.MaxErrorText)
+	m.SetConditions(managed.Unavailable().WithMessage(long))
+	require.Equal(t, was, m.GetCondition(managed.TypeReady), "what is cut is not news again")
+}
+
+// What an object waits for is told once, however long the text of it is.
+func TestLongWaitIsToldOnce(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.fail("observe", reconciler.Blocked(strings.Repeat("x", 1<<18)))
+		e.want(1)
+		for _, name := range e.names {
+			require.Len(e, e.events.take(name), 1)
+		}
+		time.Sleep(10 * time.Minute)
+		for _, name := range e.names {
+			require.Empty(e, e.events.take(name))
+		}
+	}, nil)
+}
