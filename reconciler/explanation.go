@@ -96,7 +96,7 @@ type Explanation struct {
 	// Notes are what holds of the whole reconciler and matters to the object.
 	Notes []string `json:"notes,omitempty"`
 	// Events are the latest operations on the object, the latest last, as far as the
-	// journal has them.
+	// journal has them; it keeps failures for longer than the rest.
 	Events []Event `json:"events,omitempty"`
 }
 
