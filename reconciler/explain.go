@@ -223,6 +223,7 @@ func (l *Loop[Obj]) notes(s *sight[Obj], why string) (notes []string) {
 		notes = limitNote(notes, "rounds", set.RoundLimiter)
 		notes = limitNote(notes, "operations", set.OperationLimiter)
 	}
+	notes = append(notes, l.sharedNotes()...)
 	return append(notes, l.breakerLines(s.breakers)...)
 }
 
