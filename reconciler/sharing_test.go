@@ -76,7 +76,7 @@ func (s *sharer) shares(e *env, with ...string) {
 	}
 	require.EqualError(e, err, want)
 	require.Contains(e, s.loop.Snapshot(e.Context()).Summary(), sharedField)
-	require.Contains(e, s.loop.Snapshot(e.Context()).String(), "status field")
+	require.Contains(e, s.loop.Snapshot(e.Context()).String(), "shared with ")
 	require.Equal(e, with, s.loop.Snapshot(e.Context()).Sharers)
 	require.Contains(e, s.loop.Explain(e.Context(), "1").Notes, fmt.Sprintf("%s: this one and %q", sharedField, with[0]))
 }
