@@ -66,9 +66,10 @@ func (l *Loop[Obj]) Explain(ctx context.Context, key string) Explanation {
 		l.explainRow(&x, &told)
 	}
 	x.Notes = l.notes(&told, why)
-	x.Events = l.eventsOf([]index.Key{told.key}, EventQuery{Limit: explained})
-	if n := len(x.Events); n > 0 && x.LastAttempt.IsZero() {
-		x.LastAttempt = x.Events[n-1].At
+	var latest bool
+	x.Events, latest = l.eventsOf([]index.Key{told.key}, EventQuery{Limit: explained})
+	if latest && x.LastAttempt.IsZero() {
+		x.LastAttempt = x.Events[len(x.Events)-1].At
 	}
 	return x
 }
@@ -222,6 +223,7 @@ func (l *Loop[Obj]) notes(s *sight[Obj], why string) (notes []string) {
 		notes = limitNote(notes, "rounds", set.RoundLimiter)
 		notes = limitNote(notes, "operations", set.OperationLimiter)
 	}
+	notes = append(notes, l.sharedNotes()...)
 	return append(notes, l.breakerLines(s.breakers)...)
 }
 

@@ -31,7 +31,7 @@ func (c *commands) journal() *spec {
 			fs.Bool("rounds", false, "Show rounds instead of operations")
 		},
 		detail: []string{
-			"What was done, why, and what came of it, the latest last, of one reconciler or of all. The journal is bounded: it has the last thousand operations or so.",
+			"What was done, why, and what came of it, the latest last, of one reconciler or of all. The journal is bounded: it has the last thousand operations or so, and beside these the last thousand that failed.",
 			"",
 			"An operation's cause is change, refresh, retry, requeue, released, recheck, probe, breaker closed, resumed, call or sweep. A result that is \"lost\" says nothing of the object, which had changed meanwhile; one that is \"merged\" was written onto what another reconciler had written.",
 			"",
