@@ -15,23 +15,29 @@ import (
 // The key is as [Loop.Explain] takes it. Safe from any goroutine; it does not wait for a
 // running operation.
 func (l *Loop[Obj]) Events(q EventQuery) []Event {
-	var keys []index.Key
-	if q.Key != "" {
-		keys = l.rawKeys(q.Key)
+	if q.Key == "" {
+		return l.eventsOf(nil, q)
 	}
-	return l.eventsOf(keys, q)
+	txn := l.cfg.DB.ReadTxn()
+	for _, key := range l.rawKeys(q.Key) {
+		events := l.eventsOf(&key, q)
+		if _, _, found := l.byKey(txn, key); found || len(events) > 0 {
+			return events
+		}
+	}
+	return nil
 }
 
-// eventsOf returns the events of the objects with some keys, nil for all, that a query asks
-// for besides.
-func (l *Loop[Obj]) eventsOf(keys []index.Key, q EventQuery) []Event {
+// eventsOf returns the events of the object with a key, of all objects if that is nil, that a
+// query asks for besides.
+func (l *Loop[Obj]) eventsOf(key *index.Key, q EventQuery) []Event {
 	var events []Event
 	var objects []Obj
 	l.journal.visit(func(r *roundEntry, op *operationEntry[Obj]) bool {
 		if r.Started.Before(q.Since) {
 			return false
 		}
-		if keys != nil && !isOneOf(l.indexer.ObjectToKey(op.object), keys) {
+		if key != nil && !bytes.Equal(l.indexer.ObjectToKey(op.object), *key) {
 			return true
 		}
 		record := l.journal.record(op)
@@ -49,13 +55,4 @@ func (l *Loop[Obj]) eventsOf(keys []index.Key, q EventQuery) []Event {
 	}
 	slices.Reverse(events)
 	return events
-}
-
-func isOneOf(key index.Key, keys []index.Key) bool {
-	for _, k := range keys {
-		if bytes.Equal(key, k) {
-			return true
-		}
-	}
-	return false
 }
