@@ -27,9 +27,7 @@ func fitting[T any](list iter.Seq2[int, T], size int) (n int) {
 			// The answer will fail with this error.
 			return n + 1
 		}
-		// Commands have more in escapes than pages, and indent.
-		printed, err := text.JSON(json.RawMessage(encoded))
-		if size -= len(printed); err == nil && size < 0 && n > 0 {
+		if size -= len(encoded) + text.Escapes(string(encoded)); size < 0 && n > 0 {
 			return n
 		}
 		n++

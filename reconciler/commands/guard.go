@@ -20,6 +20,15 @@ var (
 	guardJSON = strings.NewReplacer("<<end>>", `<<end>\u003e`, "<<error>>", `<<error>\u003e`, "[stdout]", `[stdout\u005d`, "[stderr]", `[stderr\u005d`)
 )
 
+// guard returns a text with its marks escaped.
+func guard(by *strings.Replacer, s string) string {
+	// The replacer takes its time for a long text, and hardly any has a mark.
+	if !strings.Contains(s, "<<") && !strings.Contains(s, "[std") {
+		return s
+	}
+	return by.Replace(s)
+}
+
 // maxError bounds the bytes of an error. The shell appends its mark to the error's last line,
 // and the client misses a mark that is cut in two at 4096 bytes: the failure would pass for a
 // success.
