@@ -16,23 +16,29 @@ import (
 // The key is as [Loop.Explain] takes it. Safe from any goroutine; it does not wait for a
 // running operation.
 func (l *Loop[Obj]) Events(q EventQuery) []Event {
-	var keys []index.Key
-	if q.Key != "" {
-		keys = l.rawKeys(q.Key)
+	if q.Key == "" {
+		events, _ := l.eventsOf(nil, q)
+		return events
 	}
-	events, _ := l.eventsOf(keys, q)
-	return events
+	txn := l.cfg.DB.ReadTxn()
+	for _, key := range l.rawKeys(q.Key) {
+		events, _ := l.eventsOf(&key, q)
+		if _, _, found := l.byKey(txn, key); found || len(events) > 0 {
+			return events
+		}
+	}
+	return nil
 }
 
-// eventsOf returns the events of the objects with some keys, nil for all, that a query asks
-// for besides. latest: the last of them is the last operation there was on these objects.
-func (l *Loop[Obj]) eventsOf(keys []index.Key, q EventQuery) (events []Event, latest bool) {
+// eventsOf returns the events of the object with a key, of all objects if that is nil, that a
+// query asks for besides. latest: the last of them is the last operation there was on these objects.
+func (l *Loop[Obj]) eventsOf(key *index.Key, q EventQuery) (events []Event, latest bool) {
 	var objects []Obj
 	l.journal.visit(func(op *placed[Obj], old bool) bool {
 		if op.at.Before(q.Since) {
 			return false
 		}
-		if keys != nil && !isOneOf(l.indexer.ObjectToKey(op.object), keys) {
+		if key != nil && !bytes.Equal(l.indexer.ObjectToKey(op.object), *key) {
 			return true
 		}
 		latest = latest || !old
@@ -51,13 +57,4 @@ func (l *Loop[Obj]) eventsOf(keys []index.Key, q EventQuery) (events []Event, la
 	}
 	slices.Reverse(events)
 	return events, latest
-}
-
-func isOneOf(key index.Key, keys []index.Key) bool {
-	for _, k := range keys {
-		if bytes.Equal(key, k) {
-			return true
-		}
-	}
-	return false
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/statekeel/statekeel/internal/text"
 )
 
 // errSharedField is the problem of reconcilers that share a status field: each takes the
@@ -110,7 +112,7 @@ func (l *Loop[Obj]) readersOf(row Obj, others []*Loop[Obj]) (readers []*Loop[Obj
 	defer func() {
 		if r := recover(); r != nil {
 			l.log.Error("looking for reconcilers that share the status field panicked",
-				"panic", cutCounted(textOfAny(r)), "stack", string(debug.Stack()))
+				"panic", text.Cut(textOfAny(r), MaxErrorText), "stack", string(debug.Stack()))
 		}
 	}()
 	marker := StatusPending()
