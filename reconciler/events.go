@@ -11,32 +11,40 @@ import (
 )
 
 // Events returns what the journal has of operations, the oldest first. An event that is
-// older than the journal reaches is not among them; [WithJournal] says how far that is.
+// older than the journal reaches is not among them; [WithJournal] says how far that is. It
+// reaches further for failures, so that what came after one of them may be missing.
 // The key is as [Loop.Explain] takes it. Safe from any goroutine; it does not wait for a
 // running operation.
 func (l *Loop[Obj]) Events(q EventQuery) []Event {
-	var keys []index.Key
-	if q.Key != "" {
-		keys = l.rawKeys(q.Key)
+	if q.Key == "" {
+		events, _ := l.eventsOf(nil, q)
+		return events
 	}
-	return l.eventsOf(keys, q)
+	txn := l.cfg.DB.ReadTxn()
+	for _, key := range l.rawKeys(q.Key) {
+		events, _ := l.eventsOf(&key, q)
+		if _, _, found := l.byKey(txn, key); found || len(events) > 0 {
+			return events
+		}
+	}
+	return nil
 }
 
-// eventsOf returns the events of the objects with some keys, nil for all, that a query asks
-// for besides.
-func (l *Loop[Obj]) eventsOf(keys []index.Key, q EventQuery) []Event {
-	var events []Event
+// eventsOf returns the events of the object with a key, of all objects if that is nil, that a
+// query asks for besides. latest: the last of them is the last operation there was on these objects.
+func (l *Loop[Obj]) eventsOf(key *index.Key, q EventQuery) (events []Event, latest bool) {
 	var objects []Obj
-	l.journal.visit(func(r *roundEntry, op *operationEntry[Obj]) bool {
-		if r.Started.Before(q.Since) {
+	l.journal.visit(func(op *placed[Obj], old bool) bool {
+		if op.at.Before(q.Since) {
 			return false
 		}
-		if keys != nil && !isOneOf(l.indexer.ObjectToKey(op.object), keys) {
+		if key != nil && !bytes.Equal(l.indexer.ObjectToKey(op.object), *key) {
 			return true
 		}
-		record := l.journal.record(op)
+		latest = latest || !old
+		record := l.journal.record(&op.operationEntry)
 		events = append(events, Event{
-			Round: r.Sequence, At: r.Started,
+			Round: op.round, At: op.at,
 			Operation: record.Operation, Cause: record.Cause, Revision: record.Revision, Attempt: record.Attempt,
 			Result: record.Result, Error: record.Error, Note: record.Note, Lost: record.Lost, Conflict: record.Conflict, Took: record.Took,
 		})
@@ -48,14 +56,5 @@ func (l *Loop[Obj]) eventsOf(keys []index.Key, q EventQuery) []Event {
 		events[i].Key = l.nameOf(objects[i])
 	}
 	slices.Reverse(events)
-	return events
-}
-
-func isOneOf(key index.Key, keys []index.Key) bool {
-	for _, k := range keys {
-		if bytes.Equal(key, k) {
-			return true
-		}
-	}
-	return false
+	return events, latest
 }

@@ -32,9 +32,11 @@ func (l *Loop[Obj]) ID() ID { return l.cfg.id(&l.opts) }
 // when, how often it failed and with what, when it is tried again or what it waits for,
 // what is ahead of it, and what its last operations came back with.
 //
-// The key is what the table's primary index makes of the text, as with the commands of
-// statedb, or else the text as it is, in quotes or, after "0x", in hexadecimal; a program
-// that has an object passes string(key). What has been deleted, too, is told of as long as
+// The key is a text in quotes, or bytes in hexadecimal after "0x", or else what the table's
+// primary index makes of the text, as with the commands of statedb, or the text as it is: the
+// first of these of which there is an object. What the reconciler shows as a key, in
+// [Explanation], [ObjectLine] and [Event], means that object alone; a program that has an object
+// passes "0x" and the key in hexadecimal. What has been deleted, too, is told of as long as
 // the reconciler has it to do.
 //
 // The cost does not grow with the table. The reconciler is asked between two rounds; one
@@ -66,9 +68,10 @@ func (l *Loop[Obj]) Explain(ctx context.Context, key string) Explanation {
 		l.explainRow(&x, &told)
 	}
 	x.Notes = l.notes(&told, why)
-	x.Events = l.eventsOf([]index.Key{told.key}, EventQuery{Limit: explained})
-	if n := len(x.Events); n > 0 && x.LastAttempt.IsZero() {
-		x.LastAttempt = x.Events[n-1].At
+	var latest bool
+	x.Events, latest = l.eventsOf(&told.key, EventQuery{Limit: explained})
+	if latest && x.LastAttempt.IsZero() {
+		x.LastAttempt = x.Events[len(x.Events)-1].At
 	}
 	return x
 }
@@ -136,7 +139,7 @@ func (l *Loop[Obj]) nameOfKey(s *sight[Obj]) string {
 	case s.standing != nil:
 		return l.nameOf(s.standing.Obj)
 	}
-	return rawName(s.key)
+	return l.rawName(s.key)
 }
 
 // explainUnasked explains an object as far as its row tells: the loop could not be asked.
@@ -222,6 +225,7 @@ func (l *Loop[Obj]) notes(s *sight[Obj], why string) (notes []string) {
 		notes = limitNote(notes, "rounds", set.RoundLimiter)
 		notes = limitNote(notes, "operations", set.OperationLimiter)
 	}
+	notes = append(notes, l.sharedNotes()...)
 	return append(notes, l.breakerLines(s.breakers)...)
 }
 

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cilium/statedb/index"
-
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/status"
 )
@@ -149,7 +147,7 @@ func (l *Loop[Obj]) reasonFor(s *sight[Obj]) (reason string) {
 			return *is.Error
 		}
 	}
-	if events := l.eventsOf([]index.Key{s.key}, EventQuery{Limit: 1}); len(events) > 0 {
+	if events, latest := l.eventsOf(&s.key, EventQuery{Limit: 1}); latest {
 		return events[0].Error
 	}
 	return "something that is not known any more"

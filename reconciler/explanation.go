@@ -96,7 +96,7 @@ type Explanation struct {
 	// Notes are what holds of the whole reconciler and matters to the object.
 	Notes []string `json:"notes,omitempty"`
 	// Events are the latest operations on the object, the latest last, as far as the
-	// journal has them.
+	// journal has them; it keeps failures for longer than the rest.
 	Events []Event `json:"events,omitempty"`
 }
 
@@ -227,6 +227,9 @@ type Snapshot struct {
 	BreakersOmitted int      `json:"breakers_omitted,omitempty"`
 	Stuck           []string `json:"stuck,omitempty"`
 	PruneFailure    string   `json:"prune_failure,omitempty"`
+	// Sharers are the other running reconcilers that have the same status field of the table, as
+	// [ID.String], as far as the registry has them: what one of them writes, all take for theirs.
+	Sharers []string `json:"sharers,omitempty"`
 	// NextPrune is when the next prune is due.
 	NextPrune time.Time `json:"next_prune,omitzero"`
 

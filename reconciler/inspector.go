@@ -134,7 +134,9 @@ func (r *Registry) Remove(i Inspector) {
 }
 
 // WithRegistry adds the reconciler to a registry, where commands and pages find it, for as long
-// as it runs. nil, the default, means none.
+// as it runs. nil, the default, means none. Reconcilers of one table in a registry find out
+// whether they share a status field: at the first row that it reads each sets a status on a clone,
+// and calls the GetStatus of the others with that. Those that do are Degraded while both run.
 func WithRegistry(r *Registry) Option {
 	return func(o *options) { o.registry = r }
 }

@@ -62,7 +62,8 @@ type Round struct {
 	Returned int
 
 	// Operations are what was run, in that order, or what workers had finished when
-	// the round began; those that the journal has forgotten are missing at the front.
+	// the round began. Those that the journal has forgotten are missing: the first ones, of
+	// which it keeps the failures for longer.
 	Operations []OperationRecord
 
 	// Written is the number of statuses that were written, Lost that of the
@@ -142,6 +143,8 @@ type journal[Obj any] struct {
 	mu         sync.Mutex
 	rounds     *ring.Ring[roundEntry]
 	operations *ring.Ring[operationEntry[Obj]]
+	// failures has those that failed, also of what the rings have forgotten.
+	failures failures[Obj]
 }
 
 func newJournal[Obj any](rounds, operations int, keyOf func(Obj) index.Key) *journal[Obj] {
@@ -149,6 +152,7 @@ func newJournal[Obj any](rounds, operations int, keyOf func(Obj) index.Key) *jou
 		keyOf:      keyOf,
 		rounds:     ring.New[roundEntry](rounds),
 		operations: ring.New[operationEntry[Obj]](operations),
+		failures:   failures[Obj]{most: operations},
 	}
 }
 
@@ -171,6 +175,9 @@ func (j *journal[Obj]) add(r Round, tasks []task[Obj], attempts []attempt[Obj]) 
 			object: t.object, revision: t.revision, took: t.took, text: a.text, note: a.note,
 			attempt: int32(a.number), result: a.result, deleted: t.deleted, lost: a.lost,
 			cause: a.cause, conflict: a.conflict,
+		}
+		if a.result == resultFailed || a.result == resultTerminal {
+			j.failures.add(placed[Obj]{*slot, j.operations.Added() - 1, r.Sequence, r.Started})
 		}
 	}
 }
@@ -195,9 +202,12 @@ func (j *journal[Obj]) snapshot() []Round {
 // records returns the operations numbered from first to before end that are still
 // known.
 func (j *journal[Obj]) records(first, end uint64) []OperationRecord {
-	first = max(first, j.operations.First())
 	var records []OperationRecord
-	for n := first; n < end; n++ {
+	kept := j.failures.from(first, min(end, j.operations.First()))
+	for i := range kept {
+		records = append(records, j.record(&kept[i].operationEntry))
+	}
+	for n := max(first, j.operations.First()); n < end; n++ {
 		op := j.operations.At(n)
 		records = append(records, j.record(&op))
 	}
@@ -228,19 +238,24 @@ func (j *journal[Obj]) record(op *operationEntry[Obj]) OperationRecord {
 	return record
 }
 
-// visit calls yield with the operations that are still known, the latest first, and their
-// rounds, until it returns false.
-func (j *journal[Obj]) visit(yield func(*roundEntry, *operationEntry[Obj]) bool) {
+// visit calls yield with the operations that are still known, the latest first, until it returns
+// false. old: operations that came after this one are forgotten.
+func (j *journal[Obj]) visit(yield func(op *placed[Obj], old bool) bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	end := j.operations.Added()
 	for n := j.rounds.Added(); n > j.rounds.First(); n-- {
 		round := j.rounds.At(n - 1)
 		for ; end > max(round.firstOperation, j.operations.First()); end-- {
-			op := j.operations.At(end - 1)
-			if !yield(&round, &op) {
+			if !yield(&placed[Obj]{j.operations.At(end - 1), end - 1, round.Sequence, round.Started}, false) {
 				return
 			}
+		}
+	}
+	kept := j.failures.from(0, end)
+	for i := len(kept) - 1; i >= 0; i-- {
+		if !yield(&kept[i], true) {
+			return
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (l *Loop[Obj]) nameOf(obj Obj) string {
 			return plain(column)
 		}
 	}
-	return rawName(key)
+	return l.rawName(key)
 }
 
 // firstColumn returns the first column of the object's row in a table for people, if it
@@ -50,10 +50,13 @@ func firstColumn(obj any) (column string, ok bool) {
 }
 
 // rawName returns a key as text: as it is if it is plain text, quoted if it is text that a
-// person could not type back, and else in hexadecimal.
-func rawName(key index.Key) string {
+// person could not type back, and else, or if the table's index makes another key of that
+// text, in hexadecimal. rawKeys reads this key out of it first.
+func (l *Loop[Obj]) rawName(key index.Key) string {
 	if text := string(key); utf8.ValidString(text) && !strings.ContainsFunc(text, unprintable) {
-		return plain(text)
+		if read, ok := l.read(text); !ok || bytes.Equal(read, key) {
+			return plain(text)
+		}
 	}
 	return "0x" + hex.EncodeToString(key)
 }
@@ -108,22 +111,24 @@ func (l *Loop[Obj]) byKey(txn statedb.ReadTxn, key index.Key) (row Obj, revision
 	return row, revision, found && bytes.Equal(l.indexer.ObjectToKey(row), key)
 }
 
-// rawKeys returns the keys that a text may mean, the likeliest first: what the table's
-// index makes of it, what it says in hexadecimal or in quotes, and the text itself.
+// rawKeys returns the keys that a text may mean, at least one, the likeliest first. A text in
+// quotes does not mean itself, and one in hexadecimal does so last: else the name of one object
+// would mean another whose key is that name.
 func (l *Loop[Obj]) rawKeys(text string) (keys []index.Key) {
-	if key, ok := l.read(text); ok {
-		keys = append(keys, key)
+	add := func(text string) {
+		if key, ok := l.read(text); ok {
+			keys = append(keys, key)
+		}
+	}
+	if unquoted, err := strconv.Unquote(text); err == nil && strings.HasPrefix(text, `"`) {
+		add(unquoted)
+		return append(keys, index.Key(unquoted))
 	}
 	if digits, ok := strings.CutPrefix(text, "0x"); ok {
 		if key, err := hex.DecodeString(digits); err == nil {
 			keys = append(keys, key)
 		}
 	}
-	if unquoted, err := strconv.Unquote(text); err == nil && strings.HasPrefix(text, `"`) {
-		if key, ok := l.read(unquoted); ok {
-			keys = append(keys, key)
-		}
-		keys = append(keys, index.Key(unquoted))
-	}
+	add(text)
 	return append(keys, index.Key(text))
 }

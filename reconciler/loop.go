@@ -41,6 +41,8 @@ type Loop[Obj comparable] struct {
 
 	progress progress[Obj]
 	journal  *journal[Obj]
+	// sharing has the loops that share the status field.
+	sharing sharing[Obj]
 	// calls are what others ask the loop for, objectWaits the keys that they wait for.
 	calls       calls[Obj]
 	objectWaits objectWaits[Obj]
@@ -237,6 +239,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	}
 	defer close(l.ended)
 	l.started = time.Now()
+	defer l.endSharing()
 	defer metrics.Attach(l.opts.metrics, l.cfg.ModuleID, l.opts.name, l)()
 	if l.opts.registry != nil {
 		l.opts.registry.Add(l)

@@ -24,6 +24,8 @@ const (
 	defaultListed = 50
 	maxObjects    = 1000
 	maxScanned    = 20_000
+	// maxPageText bounds the bytes of the keys and reasons of a page, beyond its last line.
+	maxPageText = 3 << 18
 
 	// listDeleted is the status by which deletions are listed.
 	listDeleted = "deleted"
@@ -31,7 +33,8 @@ const (
 
 // Objects lists objects, a page at a time, the longest unwritten first; deletions that are
 // not carried out in the order in which they came, up to the first 1000. The cost of a page
-// is that of the rows that are looked at for it, 20,000 at the most. Safe from any goroutine.
+// is that of the rows that are looked at for it, 20,000 at the most. A page ends early at 768 KiB
+// of keys and reasons. Safe from any goroutine.
 func (l *Loop[Obj]) Objects(ctx context.Context, q ObjectQuery) ObjectPage {
 	limit := q.Limit
 	if limit <= 0 {
@@ -105,9 +108,9 @@ func kindText(k StatusKind) string {
 func (l *Loop[Obj]) listRows(ctx context.Context, kind string, after uint64, limit int) ObjectPage {
 	page := ObjectPage{Objects: []ObjectLine{}}
 	var rows []Obj
-	scanned := 0
+	scanned, size := 0, 0
 	for row, revision := range l.cfg.Table.LowerBound(l.cfg.DB.ReadTxn(), statedb.ByRevision[Obj](after+1)) {
-		if len(rows) == limit || scanned == maxScanned {
+		if len(rows) == limit || scanned == maxScanned || size >= maxPageText {
 			page.Next = strconv.FormatUint(after, 10)
 			break
 		}
@@ -123,6 +126,7 @@ func (l *Loop[Obj]) listRows(ctx context.Context, kind string, after uint64, lim
 		if s.Error != nil {
 			line.Reason = *s.Error
 		}
+		size += len(line.Key) + len(line.Reason)
 		page.Objects, rows = append(page.Objects, line), append(rows, row)
 	}
 	l.standings(ctx, page.Objects, rows)
@@ -211,9 +215,10 @@ func (l *Loop[Obj]) listDeletions(ctx context.Context, after place, limit int) O
 		return ObjectPage{Error: "deletions are known to the reconciler only" + why}
 	}
 	page := ObjectPage{Objects: []ObjectLine{}}
+	size := 0
 	for i := range found {
 		d := &found[i]
-		if i == limit {
+		if i == limit || size >= maxPageText {
 			page.Next = found[i-1].String()
 			break
 		}
@@ -222,6 +227,7 @@ func (l *Loop[Obj]) listDeletions(ctx context.Context, after place, limit int) O
 			Since: l.timeOf(d.standing.Wanted),
 		}
 		l.addStanding(&line, &d.standing)
+		size += len(line.Key) + len(line.Reason)
 		page.Objects = append(page.Objects, line)
 	}
 	return page

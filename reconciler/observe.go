@@ -218,6 +218,9 @@ func (l *Loop[Obj]) wanted(of statedb.Change[Obj], ahead bool) (c change[Obj], w
 	if of.Deleted {
 		return c, true
 	}
+	if !l.sharing.looked {
+		l.findSharers(of.Object)
+	}
 	switch s := l.cfg.GetStatus(of.Object); s.Kind {
 	case status.KindPending:
 		c.lane, c.since = core.Backlog, l.owedSince(s, of.Revision, ahead)

@@ -135,8 +135,9 @@ func WithRoundLimits(numObjects int, limiter *rate.Limiter) Option {
 
 // WithJournal sets how many of the latest rounds and operations [Loop.Journal] can
 // tell of. The defaults are 128 and 1024. Zero of either means no journal of rounds,
-// or none of operations. The journal keeps the objects of these operations in memory,
-// in the versions that were applied.
+// or none of operations. Beside the latest operations it keeps as many of the latest that
+// failed, of which the texts have at most 1 MiB: a load of successes does not push them out.
+// The journal keeps the objects of all these in memory, in the versions that were applied.
 func WithJournal(rounds, operations int) Option {
 	return func(o *options) { o.journalRounds, o.journalOperations = rounds, operations }
 }

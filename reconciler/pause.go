@@ -134,13 +134,14 @@ func (l *Loop[Obj]) ResumeKeys(keys ...string) (int, error) {
 	if err := checkKeys(keys); err != nil {
 		return 0, err
 	}
+	txn := l.cfg.DB.ReadTxn()
 	p := &l.pausing
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var raw []string
 	var errs []error
 	for _, key := range keys {
-		if resumed, ok := p.named(l.rawKeys(key)); ok {
+		if resumed, ok := l.pausedBy(txn, key); ok {
 			delete(p.keys, resumed)
 			raw = append(raw, resumed)
 		} else {
@@ -151,11 +152,15 @@ func (l *Loop[Obj]) ResumeKeys(keys ...string) (int, error) {
 	return len(raw), errors.Join(errs...)
 }
 
-// named returns the first of the keys that is paused.
-func (p *pausing) named(keys []index.Key) (string, bool) {
-	for _, key := range keys {
-		if _, paused := p.keys[string(key)]; paused {
+// pausedBy returns the key that a text means, and whether it is paused. It is called under the
+// lock of what is paused.
+func (l *Loop[Obj]) pausedBy(txn statedb.ReadTxn, text string) (string, bool) {
+	for _, key := range l.rawKeys(text) {
+		if _, paused := l.pausing.keys[string(key)]; paused {
 			return string(key), true
+		}
+		if _, _, found := l.byKey(txn, key); found {
+			break
 		}
 	}
 	return "", false
@@ -177,7 +182,7 @@ func (l *Loop[Obj]) pausedKeys(txn statedb.ReadTxn) (names []string, others int,
 		if row, _, found := l.byKey(txn, index.Key(key)); found {
 			names = append(names, l.nameOf(row))
 		} else {
-			names = append(names, keyText(index.Key(key)))
+			names = append(names, l.rawName(index.Key(key)))
 		}
 	}
 	return names, others, some

@@ -68,6 +68,8 @@ type condition struct {
 	// breakerChanges changes.
 	breakers       int
 	breakerChanges uint64
+	// shared names the reconcilers that share the status field, a line each; empty if none do.
+	shared string
 	// call is the one that the loop itself has been in for long; empty if there is none.
 	call string
 }
@@ -141,6 +143,7 @@ func (l *Loop[Obj]) reportHealth(objects int) {
 		failures:     l.core.FailureVersion(),
 		pauseWhole:   l.pause.whole,
 		pruneFailure: l.pruner.failure,
+		shared:       l.sharing.text(),
 		breakers:     l.core.NumOpenBreakers(), breakerChanges: l.core.OpenBreakersVersion(),
 	}
 	now.stuck, now.stuckChanges = l.pool.numNamed()
@@ -169,12 +172,15 @@ func (c *condition) numStuck() int {
 
 // wrong reports whether there are problems.
 func (c *condition) wrong() bool {
-	return c.breakers > 0 || c.numErrors() > 0 || c.numStuck() > 0
+	return c.shared != "" || c.breakers > 0 || c.numErrors() > 0 || c.numStuck() > 0
 }
 
 // problems returns what is wrong, in short; nothing if all is well.
 func (c *condition) problems() []string {
 	var problems []string
+	if c.shared != "" {
+		problems = append(problems, errSharedField.Error())
+	}
 	if c.breakers > 0 {
 		problems = append(problems, "breaker open")
 	}
@@ -289,11 +295,14 @@ func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 // the same whatever fails.
 const maxExamples = 10
 
-// examples joins what is wrong: what is stuck, open breakers, the errors of a failing
+// examples joins what is wrong: a shared status field, open breakers, what is stuck, the errors of a failing
 // prune, and those of the objects that are unreconciled the longest. While a breaker is
 // open, its line says what the objects' would.
 func (l *Loop[Obj]) examples(c *condition) error {
 	var errs []error
+	if c.shared != "" {
+		errs = append(errs, errors.New(c.shared))
+	}
 	if c.breakers > 0 {
 		errs = append(errs, errors.New(strings.Join(l.breakerLines(l.openBreakers()), "\n")))
 	}

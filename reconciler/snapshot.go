@@ -69,6 +69,7 @@ func (l *Loop[Obj]) Snapshot(ctx context.Context) Snapshot {
 	x.BreakersOmitted = s.breakers.omitted()
 	x.Paused, x.PausedOmitted, x.PausedByPredicate = l.pausedKeys(txn)
 	x.Stuck = l.stuckLines()
+	x.Sharers = l.sharing.names()
 	if running {
 		x.Started = l.started
 		if s.pruning {

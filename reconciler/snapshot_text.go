@@ -21,6 +21,9 @@ func (s Snapshot) Summary() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, what))
 		}
 	}
+	if len(s.Sharers) > 0 {
+		parts = append(parts, errSharedField.Error())
+	}
 	add(s.Failing, "failing")
 	add(s.Blocked, "blocked")
 	add(len(s.Breakers)+s.BreakersOmitted, "breaker(s) open")
@@ -107,6 +110,9 @@ func (s *Snapshot) addProgress(f *text.Fields) {
 }
 
 func (s *Snapshot) addTroubles(f *text.Fields) {
+	for _, other := range s.Sharers {
+		f.Add("status field", "shared with "+text.Plain(other))
+	}
 	for _, breaker := range s.Breakers {
 		f.Add("breaker", text.Printable(breaker))
 	}

@@ -4,6 +4,7 @@
 package text
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -12,11 +13,27 @@ import (
 // value is empty and ready for use.
 type Table struct {
 	rows [][]string
+	// whole: long cells are not cut.
+	whole bool
 }
 
 // Row adds a line. Every line has as many cells as the first, the header. The cells are
-// printable: hostile ones have been through [Plain].
-func (t *Table) Row(cells ...string) { t.rows = append(t.rows, cells) }
+// printable: hostile ones have been through [Plain]. A long one is shown as by [Cell].
+func (t *Table) Row(cells ...string) {
+	row := slices.Clone(cells)
+	for i := range row {
+		if !t.whole {
+			row[i] = Cell(row[i])
+		}
+	}
+	t.rows = append(t.rows, row)
+}
+
+// maxCell is how many bytes of a cell a table has.
+const maxCell = 300
+
+// Cell returns a text as a table's cell has it: see [Cut].
+func Cell(s string) string { return Cut(s, maxCell) }
 
 // Append writes the table, each line behind an indentation, with three spaces between
 // columns and none at the end of a line.
@@ -31,9 +48,16 @@ func (t *Table) Append(out *strings.Builder, indent string) {
 		}
 	}
 	for _, row := range t.rows {
+		// Not to the end of the line: one long cell there would be as much for each line.
+		for len(row) > 0 && row[len(row)-1] == "" {
+			row = row[:len(row)-1]
+		}
 		line := indent
 		for i, cell := range row {
-			line += cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+3)
+			if i > 0 {
+				line += strings.Repeat(" ", widths[i-1]-utf8.RuneCountInString(row[i-1])+3)
+			}
+			line += cell
 		}
 		out.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
@@ -46,7 +70,7 @@ func (t *Table) String() string {
 	return out.String()
 }
 
-// Fields is a list of names and values, one a line, the values below each other.
+// Fields is a list of names and values, one a line, the values below each other. Values are not cut.
 type Fields struct {
 	lines [][2]string
 }
@@ -56,7 +80,7 @@ func (f *Fields) Add(name, value string) { f.lines = append(f.lines, [2]string{n
 
 // Append writes the list, indented by two spaces.
 func (f *Fields) Append(out *strings.Builder) {
-	var t Table
+	t := Table{whole: true}
 	for _, line := range f.lines {
 		t.Row(line[0], line[1])
 	}

@@ -77,8 +77,14 @@ func JSON(v any) (string, error) {
 	if err := encoder.Encode(v); err != nil {
 		return "", err
 	}
+	s := encoded.String()
+	escapes := Escapes(s)
+	if escapes == 0 {
+		return s, nil
+	}
 	var out strings.Builder
-	for _, r := range encoded.String() {
+	out.Grow(len(s) + escapes)
+	for _, r := range s {
 		switch {
 		case r == '\n' || !unprintable(r):
 			out.WriteRune(r)
@@ -90,4 +96,16 @@ func JSON(v any) (string, error) {
 		}
 	}
 	return out.String(), nil
+}
+
+// Escapes returns how many bytes [JSON] adds at the most to JSON of a text by escaping what is not
+// printable, beside line breaks.
+func Escapes(s string) (n int) {
+	const longest = len(`\udb40\udc41`)
+	for _, r := range s {
+		if r >= 0x7f && unprintable(r) || r < ' ' && r != '\n' {
+			n += longest
+		}
+	}
+	return n
 }

@@ -188,9 +188,9 @@ func (o output) write(format, file string) (printed string, err error) {
 	}
 	if format == formatJSON {
 		printed, err = text.JSON(o.data)
-		printed = guardJSON.Replace(printed)
+		printed = guard(guardJSON, printed)
 	} else {
-		printed = guardText.Replace(o.text())
+		printed = guard(guardText, o.text())
 	}
 	if err != nil || file == "" {
 		return printed, err

@@ -6,6 +6,7 @@ package commands_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/statekeel/statekeel/metrics"
@@ -56,7 +57,18 @@ func (f *fake) Snapshot(context.Context) reconciler.Snapshot {
 
 func (f *fake) Objects(_ context.Context, q reconciler.ObjectQuery) reconciler.ObjectPage {
 	f.note("objects %+v", q)
-	return f.page
+	page := f.page
+	if q.Limit == 0 {
+		return page
+	}
+	from := 0
+	_, _ = fmt.Sscan(q.After, &from)
+	from = min(from, len(page.Objects))
+	page.Objects = page.Objects[from:]
+	if q.Limit < len(page.Objects) {
+		page.Objects, page.Next = page.Objects[:q.Limit], strconv.Itoa(from+q.Limit)
+	}
+	return page
 }
 
 func (f *fake) Keys(prefix string, limit int) (out []string) {

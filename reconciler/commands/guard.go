@@ -4,7 +4,6 @@
 package commands
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -19,6 +18,15 @@ var (
 	guardText = strings.NewReplacer("<<end>>", `<<end>\x3e`, "<<error>>", `<<error>\x3e`, "[stdout]", `[stdout\x5d`, "[stderr]", `[stderr\x5d`)
 	guardJSON = strings.NewReplacer("<<end>>", `<<end>\u003e`, "<<error>>", `<<error>\u003e`, "[stdout]", `[stdout\u005d`, "[stderr]", `[stderr\u005d`)
 )
+
+// guard returns a text with its marks escaped.
+func guard(by *strings.Replacer, s string) string {
+	// The replacer takes its time for a long text, and hardly any has a mark.
+	if !strings.Contains(s, "<<") && !strings.Contains(s, "[std") {
+		return s
+	}
+	return by.Replace(s)
+}
 
 // maxError bounds the bytes of an error. The shell appends its mark to the error's last line,
 // and the client misses a mark that is cut in two at 4096 bytes: the failure would pass for a
@@ -36,11 +44,7 @@ func (e shellError) Error() string {
 	for i, line := range lines {
 		lines[i] = text.Printable(line)
 	}
-	s := guardText.Replace(strings.Join(lines, "\n"))
-	if over := len(s) - maxError; over > 0 {
-		s = fmt.Sprintf("%s... (%d bytes more)", strings.ToValidUTF8(s[:maxError], ""), over)
-	}
-	return s
+	return text.Cut(guardText.Replace(strings.Join(lines, "\n")), maxError)
 }
 
 // keyName returns a key as it is shown and can be typed back: as [text.Name] does, and quoted

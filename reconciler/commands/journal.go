@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/statekeel/statekeel/internal/bounded"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -31,7 +32,7 @@ func (c *commands) journal() *spec {
 			fs.Bool("rounds", false, "Show rounds instead of operations")
 		},
 		detail: []string{
-			"What was done, why, and what came of it, the latest last, of one reconciler or of all. The journal is bounded: it has the last thousand operations or so.",
+			"What was done, why, and what came of it, the latest last, of one reconciler or of all. The journal is bounded: it has the last thousand operations or so, and beside these the last thousand that failed. An answer has at most 1 MiB of JSON, and says how much it leaves out. A table cuts long texts: reconciler/explain NAME KEY has the last error in full, and --format=json all.",
 			"",
 			"An operation's cause is change, refresh, retry, requeue, released, recheck, probe, breaker closed, resumed, call or sweep. A result that is \"lost\" says nothing of the object, which had changed meanwhile; one that is \"merged\" was written onto what another reconciler had written.",
 			"",
@@ -54,6 +55,10 @@ type journalOf struct {
 	Reconciler string             `json:"reconciler"`
 	Events     []reconciler.Event `json:"events,omitempty"`
 	Rounds     []roundLine        `json:"rounds,omitempty"`
+	// Omitted is how many events or rounds are left out since the answer would be too large, and
+	// Narrow the flag by which there are fewer.
+	Omitted int    `json:"omitted,omitempty"`
+	Narrow  string `json:"narrow,omitempty"`
 }
 
 func (c *commands) readJournal(_ context.Context, in *input) (output, error) {
@@ -84,14 +89,31 @@ func (c *commands) readJournal(_ context.Context, in *input) (output, error) {
 		journals[i].Reconciler = r.ID().String()
 		switch {
 		case rounds:
-			journals[i].Rounds = roundLines(r.Journal(), q)
+			journals[i].Rounds, journals[i].Omitted = bounded.Latest(roundLines(r.Journal(), q), bounded.MaxList/len(of))
 		case failures:
-			journals[i].Events = firstFailures(r, q)
+			journals[i].Events, journals[i].Omitted = bounded.First(firstFailures(r, q), bounded.MaxList/len(of))
 		default:
-			journals[i].Events = r.Events(q)
+			journals[i].Events, journals[i].Omitted = bounded.Latest(r.Events(q), bounded.MaxList/len(of))
+		}
+		if journals[i].Omitted > 0 {
+			journals[i].Narrow = narrowing(rounds)
 		}
 	}
-	return output{journals, func() string { return journalText(journals, rounds, now) }}, nil
+	what := "earlier operations"
+	if rounds {
+		what = "earlier rounds"
+	} else if failures {
+		what = "later failures"
+	}
+	return output{journals, func() string { return journalText(journals, what, now) }}, nil
+}
+
+// narrowing returns the flag by which a journal has less.
+func narrowing(rounds bool) string {
+	if rounds {
+		return "--since"
+	}
+	return "--key"
 }
 
 // firstFailures returns the first failure of each object, the oldest first.
@@ -115,7 +137,8 @@ func firstFailures(r reconciler.Inspector, q reconciler.EventQuery) []reconciler
 	return first
 }
 
-func journalText(journals []journalOf, rounds bool, now time.Time) string {
+// journalText returns the journals for a person; what is what is left out of them.
+func journalText(journals []journalOf, what string, now time.Time) string {
 	var out strings.Builder
 	for _, j := range journals {
 		if len(journals) > 1 {
@@ -124,10 +147,13 @@ func journalText(journals []journalOf, rounds bool, now time.Time) string {
 		switch {
 		case len(j.Events) == 0 && len(j.Rounds) == 0:
 			out.WriteString("nothing in the journal\n")
-		case rounds:
+		case len(j.Rounds) > 0:
 			out.WriteString(roundsText(j.Rounds, now))
 		default:
 			out.WriteString(reconciler.EventsText(j.Events, now))
+		}
+		if j.Omitted > 0 {
+			fmt.Fprintf(&out, "%d %s are left out: the texts are too long for one answer; use %s\n", j.Omitted, what, j.Narrow)
 		}
 	}
 	if len(journals) == 0 {

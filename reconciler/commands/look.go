@@ -5,6 +5,7 @@ package commands
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -18,7 +19,7 @@ func (c *commands) list() *spec {
 		name:    "reconciler",
 		summary: "List the reconcilers and how they do",
 		detail: []string{
-			"A line for each: how many rows its table has, how many objects fail or are blocked, how many changes it has not looked at, and in the last column what is wrong, or that all is well.",
+			"A line for each: how many rows its table has, how many objects fail or are blocked, how many changes it has not looked at, and in the last column what is wrong, or that all is well. Long texts of errors are cut, also in JSON.",
 			"",
 			"To go on from here:",
 			"- reconciler/show NAME: one of them in full",
@@ -33,6 +34,13 @@ func (c *commands) list() *spec {
 		},
 		run: func(ctx context.Context, _ *input) (output, error) {
 			all := snapshots(ctx, c.registry.All())
+			for i := range all {
+				all[i].Errors = slices.Clone(all[i].Errors)
+				for j := range all[i].Errors {
+					e := &all[i].Errors[j]
+					e.Example = text.Cell(e.Example)
+				}
+			}
 			return output{all, func() string { return listText(all) }}, nil
 		},
 	}

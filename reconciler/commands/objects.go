@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/statekeel/statekeel/internal/bounded"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -33,7 +34,7 @@ func (c *commands) objects() *spec {
 		},
 		values: map[string][]string{"status": statuses},
 		detail: []string{
-			"A page of the table's rows, or with --status=Deleted of the deletions that are not carried out. If there are more, the last line has the command for the next page. A page may be short, as only so many rows are looked at for one.",
+			"A page of the table's rows, or with --status=Deleted of the deletions that are not carried out. If there are more, the last line has the command for the next page. A page may be short, as only so many rows are looked at for one, and it has at most 1 MiB of JSON. A table cuts long texts: reconciler/explain NAME KEY has them in full.",
 			"",
 			"Example:",
 			"> reconciler/objects routes --status=Error --limit=10",
@@ -52,7 +53,7 @@ func listObjects(ctx context.Context, in *input) (output, error) {
 	if q.Status != "" && !slices.ContainsFunc(statuses, known) {
 		return output{}, fmt.Errorf("--status is %q, must be one of %s", q.Status, strings.Join(statuses, ", "))
 	}
-	page := in.reconciler.Objects(ctx, q)
+	page := bounded.Objects(ctx, in.reconciler, q)
 	if page.Error != "" {
 		return output{}, errors.New(text.Printable(page.Error))
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/statekeel/statekeel/internal/bounded"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -33,10 +34,10 @@ func (h *handler) journal(r *http.Request) (answer, error) {
 	}
 	q := reconciler.EventQuery{Key: form.Get("key"), Since: from, Limit: limit}
 	var data journalData
-	data.Events, data.EventsOmitted = latestWithin(listed(t.Events(q)))
+	data.Events, data.EventsOmitted = bounded.Latest(listed(t.Events(q)), bounded.MaxList)
 	data.Rounds = []round{}
 	if q.Key == "" {
-		data.Rounds, data.RoundsOmitted = latestWithin(listed(rounds(t.Journal(), from, limit)))
+		data.Rounds, data.RoundsOmitted = bounded.Latest(listed(rounds(t.Journal(), from, limit)), bounded.MaxList)
 	}
 
 	v := t.page("Journal of "+visible(t.ID().String()), "journal")
@@ -177,4 +178,12 @@ func result(e reconciler.Event) cell {
 		c.Title = "another reconciler had written the object"
 	}
 	return c
+}
+
+// leftOut says that a table lacks some of what was asked for; empty if it does not.
+func leftOut(omitted int, what string) string {
+	if omitted == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s further %s are left out: their texts are too long)", number(omitted), what)
 }

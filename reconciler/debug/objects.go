@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/statekeel/statekeel/internal/bounded"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -35,7 +36,7 @@ func (h *handler) objects(r *http.Request) (answer, error) {
 	if !slices.ContainsFunc(statuses, func(s string) bool { return strings.EqualFold(s, q.Status) }) {
 		return answer{}, failf(http.StatusBadRequest, "status is %q, must be one of %s", q.Status, strings.Join(statuses[1:], ", "))
 	}
-	list := objectsWithin(r.Context(), t, q)
+	list := bounded.Objects(r.Context(), t, q)
 	if list.Error != "" {
 		return answer{}, failf(http.StatusConflict, "%s", list.Error)
 	}

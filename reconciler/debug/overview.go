@@ -74,5 +74,5 @@ func verdict(snapshots []reconciler.Snapshot) cell {
 
 // trouble reports whether somebody ought to look at the reconciler.
 func trouble(s reconciler.Snapshot) bool {
-	return s.Failing > 0 || len(s.Breakers) > 0 || len(s.Stuck) > 0 || s.PruneFailure != "" || s.Condition == "stopped"
+	return len(s.Sharers) > 0 || s.Failing > 0 || len(s.Breakers) > 0 || len(s.Stuck) > 0 || s.PruneFailure != "" || s.Condition == "stopped"
 }

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package text_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/text"
+)
+
+// FuzzTextIsCleaned renders two texts that somebody made up. What comes out is printable and
+// valid UTF-8, has a bounded length, can be read back, and two texts do not look the same.
+func FuzzTextIsCleaned(f *testing.F) {
+	f.Fuzz(func(t *testing.T, s, other string) {
+		plain, printable, name := text.Plain(s), text.Printable(s), text.Name(s)
+		for _, out := range []string{plain, printable, name} {
+			require.True(t, utf8.ValidString(out), "%q", out)
+			require.Equal(t, -1, strings.IndexFunc(out, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", out)
+			// The longest escapes: \x1b of a byte, \ufeff of two, \U000e0041 of four; and quotes.
+			require.LessOrEqual(t, len(out), 5*len(s)+2)
+		}
+		require.Equal(t, printable, text.Printable(printable))
+		require.Equal(t, name, text.Name(name))
+		require.NotEmpty(t, plain)
+
+		require.Equal(t, s, text.Unquote(plain))
+		if text.Plain(other) == plain {
+			require.Equal(t, s, other)
+		}
+		if !strings.HasPrefix(plain, `"`) {
+			require.Equal(t, s, plain)
+			require.NotContains(t, plain, "  ", "columns are told apart by spaces")
+			require.Equal(t, strings.TrimSpace(plain), plain)
+		}
+		requireInJSON(t, s)
+		requireInTable(t, s, other)
+	})
+}
+
+// requireInJSON requires that JSON of a text is printable, and is read as that text, with
+// U+FFFD in place of what is not UTF-8.
+func requireInJSON(t *testing.T, s string) {
+	out, err := text.JSON(map[string]string{s: s})
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(out), 12*len(s)+20)
+	for _, r := range out {
+		require.True(t, r == '\n' || unicode.IsPrint(r), "%q", out)
+	}
+	var back map[string]string
+	require.NoError(t, json.Unmarshal([]byte(out), &back))
+	// Each byte that is not UTF-8 is one such rune.
+	want := string([]rune(s))
+	for _, value := range back {
+		require.Equal(t, want, value)
+	}
+	require.Len(t, back, 1)
+}
+
+// requireInTable requires that a table has a line for each row, whatever the cells are.
+func requireInTable(t *testing.T, s, other string) {
+	var table text.Table
+	table.Row("A", "B")
+	table.Row(text.Plain(s), text.Plain(other))
+	table.Row(text.Plain(other), text.Plain(s))
+	out := table.String()
+	require.Equal(t, 3, strings.Count(out, "\n"))
+	for line := range strings.Lines(out) {
+		require.False(t, strings.HasSuffix(line, " \n"), "%q", line)
+	}
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package commands_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// maxAnswer is what a command may print: a list of 1 MiB, indented, and its frame.
+const maxAnswer = 3 << 19
+
+// large is an error text of the greatest length that is kept.
+var large = strings.Repeat("é", reconciler.MaxErrorText/2)
+
+func TestListsOfObjectsAreBoundedInBytes(t *testing.T) {
+	r := routes()
+	for i := range 1000 {
+		r.page.Objects = append(r.page.Objects, reconciler.ObjectLine{Key: fmt.Sprint("route-", i), Reason: large})
+	}
+	s := newShell(t, r)
+	for _, format := range []string{"json", "table"} {
+		seen, after := 0, ""
+		for pages := 0; pages == 0 || after != ""; pages++ {
+			require.Less(t, pages, 1000)
+			out, err := s.run("reconciler/objects agent --limit=1000 --format=" + format + " --after=" + after)
+			require.NoError(t, err)
+			require.Less(t, len(out), maxAnswer, format)
+			seen += strings.Count(out, "route-")
+			after = ""
+			if format == "json" {
+				var page reconciler.ObjectPage
+				require.NoError(t, json.Unmarshal([]byte(out), &page))
+				after = page.Next
+			} else if _, next, some := strings.Cut(out, "--after="); some {
+				after = strings.TrimSpace(next)
+			}
+		}
+		require.Equal(t, 1000, seen, format)
+	}
+}
+
+func TestJournalsAreBoundedInBytesAndSayWhatIsLeftOut(t *testing.T) {
+	r := routes()
+	for i := range 1024 {
+		at := time.Unix(int64(i), 0)
+		r.events = append(r.events, reconciler.Event{Round: uint64(i), At: at, Key: fmt.Sprint(i), Result: "failed", Error: large})
+		r.rounds = append(r.rounds, reconciler.Round{Sequence: uint64(i), Started: at, Prune: &reconciler.PruneRecord{Error: large}})
+	}
+	second := routes()
+	second.id.Module, second.events, second.rounds = "second", r.events, r.rounds
+	s := newShell(t, r, second)
+	for flags, firstRound := range map[string]bool{"agent": false, "": false, "--rounds": false, "agent --first-failures": true} {
+		out, err := s.run("reconciler/journal " + flags + " --format=json")
+		require.NoError(t, err)
+		require.Less(t, len(out), maxAnswer, flags)
+		var journals []struct {
+			Events, Rounds []struct{ Round int }
+			Omitted        int
+			Narrow         string
+		}
+		require.NoError(t, json.Unmarshal([]byte(out), &journals))
+		for _, j := range journals {
+			kept := append(j.Events, j.Rounds...)
+			require.NotEmpty(t, kept)
+			require.Equal(t, 1024, len(kept)+j.Omitted)
+			require.NotEmpty(t, j.Narrow)
+			require.Equal(t, firstRound, kept[0].Round == 0)
+			require.Equal(t, !firstRound, kept[len(kept)-1].Round == 1023)
+		}
+		out, err = s.run("reconciler/journal " + flags)
+		require.NoError(t, err)
+		require.Less(t, len(out), maxAnswer, flags)
+		require.Regexp(t, `(?m)^\d+ (later|earlier) (operations|failures|rounds) are left out: .* --`, out)
+	}
+	short := routes()
+	short.events = r.events[:1]
+	out, _ := newShell(t, short).run("reconciler/journal agent --format=json")
+	require.NotContains(t, out, "omitted")
+}
+
+// The errors of many reconcilers are in one list.
+func TestListOfReconcilersHasNoLongTexts(t *testing.T) {
+	r := routes()
+	for i := range 32 {
+		r.snapshot.Errors = append(r.snapshot.Errors, reconciler.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})
+	}
+	s := newShell(t, r)
+	out, err := s.run("reconciler --format=json")
+	require.NoError(t, err)
+	require.Less(t, len(out), 1<<16)
+	require.Equal(t, large, r.snapshot.Errors[0].Example)
+	out, err = s.run("reconciler/show agent")
+	require.NoError(t, err)
+	require.Less(t, len(out), 1<<16)
+}
+
+// A table is for a terminal; what it cuts one command has in full.
+func TestTablesCutLongTextsAndExplainHasThemInFull(t *testing.T) {
+	r := routes()
+	r.page.Objects = []reconciler.ObjectLine{{Key: "a", Reason: large}}
+	r.explanation = reconciler.Explanation{Key: "a", Error: large}
+	s := newShell(t, r)
+	out, err := s.run("reconciler/objects agent")
+	require.NoError(t, err)
+	require.Less(t, len(out), 2000)
+	require.Regexp(t, `é\.\.\. \(\d+ bytes left out\)\n`, out)
+	out, err = s.run("reconciler/explain agent a")
+	require.NoError(t, err)
+	require.Contains(t, out, large)
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// The key of one object is, byte for byte, the text of the other's.
+func TestTextOfAKeyMeansOneObject(t *testing.T) {
+	const number, bytes = 55555555, 0x3535353535353535
+	inBubble(t, func(e *env) {
+		e.put(1, number, bytes)
+		e.pass(time.Second)
+		text := strconv.Itoa(number)
+		for _, event := range e.loop.Events(reconciler.EventQuery{Key: text}) {
+			require.Equal(e, text, event.Key)
+		}
+		require.NotEmpty(e, e.loop.Events(reconciler.EventQuery{Key: strconv.Itoa(bytes)}))
+		_, err := e.loop.PauseKeys(strconv.Itoa(bytes))
+		require.NoError(e, err)
+		_, err = e.loop.ResumeKeys(text)
+		require.ErrorContains(e, err, "object 55555555 is not paused by its key")
+		_, err = e.loop.ResumeKeys(strconv.Itoa(bytes))
+		require.NoError(e, err)
+	}, nil)
+}
+
+// A page of long texts ends early, and the next one goes on after it.
+func TestPagesOfObjectsEndEarlyAtLongTexts(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(func(call) error { return errors.New(strings.Repeat("x", reconciler.MaxErrorText)) })
+		e.put(1, ids(1, 200)...)
+		e.pass(time.Second)
+		walk := func(status string) {
+			seen := map[string]bool{}
+			for after, pages := "", 0; pages == 0 || after != ""; pages++ {
+				page := e.loop.Objects(e.Context(), reconciler.ObjectQuery{Status: status, Limit: 1000, After: after})
+				require.Empty(e, page.Error)
+				size := 0
+				for _, o := range page.Objects {
+					require.False(e, seen[o.Key], o.Key)
+					seen[o.Key] = true
+					size += len(o.Reason)
+				}
+				require.LessOrEqual(e, size, 3<<18+reconciler.MaxErrorText)
+				after = page.Next
+			}
+			require.Len(e, seen, 200, status)
+		}
+		walk("error")
+		e.remove(ids(1, 200)...)
+		e.pass(time.Second)
+		walk("deleted")
+		e.target.prompt()
+		e.pass(2 * time.Minute)
+	}, nil)
+}

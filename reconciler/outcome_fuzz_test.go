@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/core"
+)
+
+// FuzzSearchOfAnErrorAgreesWithItsModel builds errors that wrap, join and share others, or
+// themselves, and searches them. The search ends after maxNodes looks, and up to there it finds
+// what the model does.
+func FuzzSearchOfAnErrorAgreesWithItsModel(f *testing.F) {
+	f.Fuzz(func(t *testing.T, program []byte) {
+		b := &errorBuilder{program: program}
+		err := b.build()
+		got, looks := directiveOf(err), b.looks
+		require.LessOrEqual(t, looks, 2*maxNodes, "errors are asked what they wrap")
+		require.Equal(t, IsBlocked(err), got != nil && got.kind == core.BlockedOn)
+		require.Equal(t, IsTerminal(err), got != nil && got.kind == core.FailedForGood)
+
+		left := maxNodes
+		var m outcomeModel
+		if !m.walk(err, &left) {
+			return
+		}
+		m.compare(t, got)
+	})
+}
+
+// outcomeModel counts the outcomes that an error is made of, and knows nothing of their order.
+type outcomeModel struct {
+	ordinary, terminal int
+	retries, requeues  []time.Duration
+	backoffs           int
+	blocked            int
+	watch              []<-chan struct{}
+}
+
+// walk counts what is within an error, and returns false if there is more than the search
+// looks at.
+func (m *outcomeModel) walk(err error, left *int) bool {
+	if *left--; *left < 0 {
+		return false
+	}
+	if d, is := err.(*directive); is {
+		m.count(d)
+		return true
+	}
+	var inner []error
+	switch err := err.(type) {
+	case *fuzzedError:
+		inner = err.inner
+		if err.panics {
+			inner = nil
+		}
+	case interface{ Unwrap() []error }:
+		inner = err.Unwrap()
+	default:
+		inner = []error{errors.Unwrap(err)}
+	}
+	leaf := true
+	for _, e := range inner {
+		if e == nil {
+			continue
+		}
+		leaf = false
+		if !m.walk(e, left) {
+			return false
+		}
+	}
+	if leaf {
+		m.ordinary++
+	}
+	return true
+}
+
+func (m *outcomeModel) count(d *directive) {
+	switch {
+	case d.kind == core.FailedForGood:
+		m.terminal++
+	case d.kind == core.BlockedOn:
+		m.blocked++
+		m.watch = append(m.watch, d.watch...)
+	case d.kind == core.DoneAgain && d.backoff:
+		m.backoffs++
+	case d.kind == core.DoneAgain:
+		m.requeues = append(m.requeues, d.delay)
+	default:
+		m.retries = append(m.retries, d.delay)
+	}
+}
+
+// compare requires that an outcome is that of the highest rank, with the delays of all of it.
+func (m *outcomeModel) compare(t *testing.T, got *directive) {
+	switch {
+	case len(m.retries) > 0:
+		require.Equal(t, core.Failed, got.kind)
+		for _, d := range m.retries {
+			require.GreaterOrEqual(t, got.delay, d)
+		}
+		require.Contains(t, m.retries, got.delay)
+	case m.blocked > 0:
+		require.Equal(t, core.BlockedOn, got.kind)
+		require.Equal(t, m.watch, got.watch)
+	case m.terminal > 0:
+		require.Equal(t, core.FailedForGood, got.kind)
+	case m.ordinary > 0:
+		require.Nil(t, got)
+	case len(m.requeues) > 0:
+		require.Equal(t, core.DoneAgain, got.kind)
+		require.False(t, got.backoff)
+		for _, d := range m.requeues {
+			require.LessOrEqual(t, got.delay, d)
+		}
+		require.Contains(t, m.requeues, got.delay)
+	default:
+		require.Equal(t, core.DoneAgain, got.kind)
+		require.True(t, got.backoff)
+	}
+}
+
+// fuzzedError wraps some errors, nil ones and itself among them, and counts how often it is
+// asked for them.
+type fuzzedError struct {
+	inner  []error
+	panics bool
+	looks  *int
+}
+
+func (*fuzzedError) Error() string { return "made up" }
+func (e *fuzzedError) Unwrap() []error {
+	*e.looks++
+	if e.panics {
+		panic("no inner errors")
+	}
+	return e.inner
+}
+
+// oneError wraps one error, which may be itself or nil.
+type oneError struct {
+	inner error
+	looks *int
+}
+
+func (*oneError) Error() string   { return "made up" }
+func (e *oneError) Unwrap() error { *e.looks++; return e.inner }
+
+// errorBuilder makes an error by a program for a machine with a stack: it pushes errors, and wraps
+// those on top.
+type errorBuilder struct {
+	program []byte
+	stack   []error
+	looks   int
+}
+
+func (b *errorBuilder) next() int {
+	if len(b.program) == 0 {
+		return 0
+	}
+	n := int(b.program[0])
+	b.program = b.program[1:]
+	return n
+}
+
+// pop returns the top of the stack, or an ordinary error.
+func (b *errorBuilder) pop() error {
+	if len(b.stack) == 0 {
+		return errors.New("plain")
+	}
+	err := b.stack[len(b.stack)-1]
+	b.stack = b.stack[:len(b.stack)-1]
+	return err
+}
+
+func (b *errorBuilder) build() error {
+	var loops []*fuzzedError
+	for len(b.program) > 0 {
+		var made error
+		switch n := b.next(); n % 16 {
+		case 0:
+			made = errors.New("plain")
+		case 1:
+			made = RetryAfter(b.pop(), time.Duration(b.next()-1)*time.Second)
+		case 2:
+			made = TerminalError(b.pop())
+		case 3:
+			made = Requeue(time.Duration(b.next()-1) * time.Second)
+		case 4:
+			made = RequeueBackoff()
+		case 5:
+			made = Blocked("reason", make(chan struct{}), nil)
+		case 6:
+			made = fmt.Errorf("wrapped: %w", b.pop())
+		case 7:
+			made = errors.Join(b.pop(), nil, b.pop())
+		case 8:
+			// The same error in two places: a few of these make an exponential number of ways.
+			shared := b.pop()
+			made = &fuzzedError{inner: []error{shared, nil, shared}, looks: &b.looks}
+		case 9:
+			made = &fuzzedError{panics: true, inner: []error{b.pop()}, looks: &b.looks}
+		case 10:
+			// It will wrap what the program comes to, and so itself.
+			loop := &fuzzedError{inner: []error{b.pop()}, looks: &b.looks}
+			loops, made = append(loops, loop), loop
+		case 11:
+			self := &oneError{looks: &b.looks}
+			self.inner, made = self, self
+		case 12:
+			made = &oneError{inner: b.pop(), looks: &b.looks}
+		case 13:
+			made = &oneError{looks: &b.looks}
+		case 14:
+			wide := &fuzzedError{looks: &b.looks}
+			for range b.next() {
+				wide.inner = append(wide.inner, b.stack...)
+			}
+			b.stack, made = nil, wide
+		case 15:
+			made = fmt.Errorf("%w and %w", b.pop(), b.pop())
+		}
+		b.stack = append(b.stack, made)
+	}
+	err := b.pop()
+	for _, loop := range loops {
+		loop.inner = append(loop.inner, err)
+	}
+	return err
+}

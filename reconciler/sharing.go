@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/statekeel/statekeel/internal/text"
+)
+
+// errSharedField is the problem of reconcilers that share a status field: each takes the
+// statuses of the others for its own, so that a row is Done which only one of them has applied.
+var errSharedField = errors.New("two reconcilers share one status field")
+
+// sharing has the running loops that share the status field of a loop. Each of two loops has the
+// other, or neither has.
+type sharing[Obj comparable] struct {
+	// looked: the loop has looked for others. It belongs to the goroutine of the loop.
+	looked bool
+
+	mu   sync.Mutex
+	with []*Loop[Obj]
+	// over: the loop has stopped.
+	over bool
+}
+
+// add adds a loop, and reports whether it is there: not if this one has stopped.
+func (s *sharing[Obj]) add(other *Loop[Obj]) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over && !slices.Contains(s.with, other) {
+		s.with = append(s.with, other)
+	}
+	return !s.over
+}
+
+func (s *sharing[Obj]) remove(other *Loop[Obj]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.with = slices.DeleteFunc(s.with, func(l *Loop[Obj]) bool { return l == other })
+}
+
+// end removes all loops and returns them. None is added any more.
+func (s *sharing[Obj]) end() []*Loop[Obj] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	with := s.with
+	s.with, s.over = nil, true
+	return with
+}
+
+// names returns the names of the loops, in order; nil if there are none.
+func (s *sharing[Obj]) names() (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.with {
+		names = append(names, other.ID().String())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// text has a line for each of the first few loops, and counts the others; empty if there are none.
+func (s *sharing[Obj]) text() string {
+	names := s.names()
+	if len(names) == 0 {
+		return ""
+	}
+	lines := make([]string, len(names))
+	for i, name := range names {
+		lines[i] = fmt.Sprintf("%s: this one and %q", errSharedField, name)
+	}
+	return few(lines, "reconciler")
+}
+
+// findSharers looks for the loops that share the status field, at the first row that this loop
+// reads. It is enough that the later one of two looks: both are in the registry then.
+func (l *Loop[Obj]) findSharers(row Obj) {
+	l.sharing.looked = true
+	if l.opts.registry == nil {
+		return
+	}
+	var others []*Loop[Obj]
+	for _, i := range l.opts.registry.All() {
+		other, ok := i.(*Loop[Obj])
+		if ok && other != l && other.running.Load() && other.cfg.Table.ToTable() == l.cfg.Table.ToTable() {
+			others = append(others, other)
+		}
+	}
+	if len(others) == 0 {
+		return
+	}
+	for _, other := range l.readersOf(row, others) {
+		l.sharing.add(other)
+		if other.sharing.add(l) {
+			other.calls.made.signal()
+		} else {
+			l.sharing.remove(other)
+		}
+	}
+}
+
+// readersOf returns which of other loops read a status that this one sets, on a clone of the row.
+// A function of the program that panics ends the search, and not the loop.
+func (l *Loop[Obj]) readersOf(row Obj, others []*Loop[Obj]) (readers []*Loop[Obj]) {
+	defer func() {
+		if r := recover(); r != nil {
+			l.log.Error("looking for reconcilers that share the status field panicked",
+				"panic", text.Cut(textOfAny(r), MaxErrorText), "stack", string(debug.Stack()))
+		}
+	}()
+	marker := StatusPending()
+	marked := l.cfg.SetStatus(l.cfg.Clone(row), marker)
+	for _, other := range others {
+		if other.cfg.GetStatus(marked).ID == marker.ID {
+			readers = append(readers, other)
+		}
+	}
+	return readers
+}
+
+// endSharing tells the loops that share the status field that this one has stopped.
+func (l *Loop[Obj]) endSharing() {
+	for _, other := range l.sharing.end() {
+		other.sharing.remove(l)
+		other.calls.made.signal()
+	}
+}
+
+// sharedNotes are the lines for those who ask about an object; none if the field is not shared.
+func (l *Loop[Obj]) sharedNotes() []string {
+	text := l.sharing.text()
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
