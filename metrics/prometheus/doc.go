@@ -17,6 +17,18 @@
 //
 // To have expvar as well, use [metrics.Join].
 //
+// # Its module
+//
+// The package is a module of its own. While nothing has been released, the go.mod of a program
+// that imports it needs two replaces, here with a clone of the repository beside the program:
+//
+//	replace github.com/statekeel/statekeel => ../statekeel
+//
+//	replace github.com/statekeel/statekeel/metrics/prometheus => ../statekeel/metrics/prometheus
+//
+// With only the first, "go mod tidy" says that module github.com/statekeel/statekeel "does not
+// contain package" metrics/prometheus.
+//
 // # Labels
 //
 // Every metric has the label "reconciler": the module ID, followed by "/" and the name if

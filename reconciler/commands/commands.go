@@ -18,7 +18,8 @@
 //
 // [Cell] does not bring the registry, as a page or a collector looks into the same one, and
 // a hive accepts only one that provides it. Without [reconciler.Cell] the hive says that
-// *reconciler.Registry is missing.
+// *reconciler.Registry is missing. The shell itself is a third cell and a command of the program, of
+// github.com/cilium/hive/shell: docs/GUIDE.md shows both, under "The shell".
 //
 // The commands that change something (pause, resume, prune, approve, refresh, retry) are for all
 // who can use the shell: guard its socket as you would guard the program.

@@ -5,6 +5,7 @@ package config
 
 import (
 	"net/netip"
+	"slices"
 )
 
 // Check finds what is sound by itself but cannot be made as a whole: names given
@@ -28,6 +29,10 @@ type checker struct {
 	state    *State
 	links    map[string]Located[Link]
 	problems Problems
+
+	own        map[netip.Addr]string // the first link that has the address
+	neighbours neighbours
+	looked     int // how many places and offers of neighbours were looked at
 }
 
 // twice reports an object whose key is in seen, and puts it there if it is not.
@@ -75,6 +80,13 @@ func (c *checker) checkAddresses() {
 }
 
 func (c *checker) checkRoutes() {
+	c.own = make(map[netip.Addr]string, len(c.state.Addresses))
+	for _, a := range c.state.Addresses {
+		if _, has := c.own[a.Spec.CIDR.Addr()]; !has {
+			c.own[a.Spec.CIDR.Addr()] = a.Spec.Dev
+		}
+	}
+	c.neighbours = neighboursOf(c.offered)
 	seen := make(map[string]Pos)
 	for i := range c.state.Routes {
 		route := &c.state.Routes[i]
@@ -106,11 +118,9 @@ func (c *checker) mayBeUp(name string) bool {
 // reached by the route's own if the route names none.
 func (c *checker) checkGateway(route *Located[Route]) {
 	via, key := route.Spec.Via, route.Spec.Key()
-	for _, a := range c.state.Addresses {
-		if a.Spec.CIDR.Addr() == via {
-			c.problems.addf(route.At("via"), "route %q: its gateway %s is an address of %q, of this very namespace", key, via, a.Spec.Dev)
-			return
-		}
+	if dev, own := c.own[via]; own {
+		c.problems.addf(route.At("via"), "route %q: its gateway %s is an address of %q, of this very namespace", key, via, dev)
+		return
 	}
 	if via.IsLinkLocalUnicast() && via.Is6() {
 		if route.Spec.Dev == "" {
@@ -131,33 +141,44 @@ func (c *checker) checkGateway(route *Located[Route]) {
 	}
 }
 
-// reach returns the links by which a host is a neighbour: those with the longest
-// prefix that covers it, among the addresses and the routes without a gateway that
-// a route in the given table can use. If dev is not empty no other link counts.
-func (c *checker) reach(host netip.Addr, dev string, table Table) (devs []string) {
-	longest := -1
-	offer := func(by string, prefix netip.Prefix) {
-		if !c.mayBeUp(by) || dev != "" && by != dev || prefix.Bits() < longest {
-			return
-		}
-		if prefix.Bits() > longest {
-			longest, devs = prefix.Bits(), nil
-		}
-		if len(devs) == 0 || devs[0] != by {
-			devs = append(devs, by)
-		}
-	}
+// offered yields the links that reach a network themselves: by an address, or by a route
+// without a gateway, which routes of the same table can use, and of each table if it is main.
+func (c *checker) offered(yield func(dev string, at place) bool) {
 	for _, a := range c.state.Addresses {
-		if a.Spec.Reaches(host) {
-			offer(a.Spec.Dev, a.Spec.CIDR)
+		if c.mayBeUp(a.Spec.Dev) && !yield(a.Spec.Dev, place{network: a.Spec.CIDR, table: anyTable}) {
+			return
 		}
 	}
 	for _, r := range c.state.Routes {
-		if r.Spec.Reaches(host, table) {
-			offer(r.Spec.Dev, r.Spec.Dst)
+		if r.Spec.Via.IsValid() || !c.mayBeUp(r.Spec.Dev) {
+			continue
+		}
+		at := place{network: r.Spec.Dst, table: r.Spec.Table}
+		if at.table == TableMain {
+			at.table = anyTable
+		}
+		if !yield(r.Spec.Dev, at) {
+			return
 		}
 	}
-	return devs
+}
+
+// reach returns the links by which a host is a neighbour, to a route in the given table: those
+// with the longest prefix that covers it, or two of them if there are more. If dev is not
+// empty no other link counts.
+func (c *checker) reach(host netip.Addr, dev string, table Table) (devs []string) {
+	for offers := range c.neighbours.of(host, dev, table) {
+		c.looked += 1 + len(offers)
+		for _, by := range offers {
+			if !slices.Contains(devs, by.dev) {
+				devs = append(devs, by.dev)
+			}
+		}
+		if len(devs) > 0 {
+			break
+		}
+	}
+	return devs[:min(len(devs), 2)]
 }
 
 func (c *checker) checkSysctls() {

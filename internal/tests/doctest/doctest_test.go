@@ -22,6 +22,7 @@ import (
 	// would outlive a change that breaks them.
 	_ "github.com/statekeel/statekeel/metrics"
 	_ "github.com/statekeel/statekeel/reconciler"
+	_ "github.com/statekeel/statekeel/reconciler/commands"
 	_ "github.com/statekeel/statekeel/reconciler/event"
 	_ "github.com/statekeel/statekeel/reconciler/managed"
 	_ "github.com/statekeel/statekeel/reconciler/object"
