@@ -133,9 +133,7 @@ func (s *scope[Obj]) Row() (row Obj, ok bool) {
 }
 
 func (s *scope[Obj]) checkpoint(obj Obj) error {
-	s.mu.Lock()
-	call, place := s.call, s.find(obj)
-	s.mu.Unlock()
+	call, place := s.placeOf(obj)
 	if place < 0 {
 		return ErrNoOperation
 	}
@@ -176,6 +174,15 @@ func (s *scope[Obj]) write(wtxn statedb.WriteTxn, t *task[Obj], a *attempt[Obj],
 	}
 	_, _, err := l.cfg.Table.Insert(wtxn, obj)
 	return obj, err == nil
+}
+
+// placeOf returns the call that is being made, and the place of an object's task in it; -1 if it
+// has none.
+func (s *scope[Obj]) placeOf(obj Obj) (call uint64, place int) {
+	s.mu.Lock()
+	// The key function may panic: of a nil object, for example.
+	defer s.mu.Unlock()
+	return s.call, s.find(obj)
 }
 
 // find returns the place of an object's task; -1 if it has none.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -220,4 +221,22 @@ func updates(seed uint64, set func(o *object, round int)) func(ctx context.Conte
 		}
 		return nil
 	}
+}
+
+// The key function is called by a checkpoint as well, which an operation may hand a nil object.
+func TestCheckpointOfANilObjectIsAFailureOfItsOperation(t *testing.T) {
+	everyWay(t, func(e *env) {
+		var mended atomic.Bool
+		e.target.before = func(ctx context.Context, c call) {
+			if c.id == 2 && !mended.Load() {
+				_ = reconciler.Checkpoint[*object](ctx, nil)
+			}
+		}
+		e.put(1, ids(1, 3)...)
+		e.pass(time.Second)
+		require.Contains(e, e.get(2).Status.GetError(), "panic in ")
+		mended.Store(true)
+		e.pass(time.Minute)
+		e.eachDone()
+	})
 }

@@ -63,6 +63,8 @@ func (l *Loop[Obj]) account(r *Round) {
 	at := l.now()
 	b := &l.book
 	b.mu.Lock()
+	// The functions of the program that are called below may end the goroutine.
+	defer b.mu.Unlock()
 	f := &b.figures
 	failed := 0
 	for i := range l.batch.tasks {
@@ -81,7 +83,6 @@ func (l *Loop[Obj]) account(r *Round) {
 	f.Unset, f.BreakerOpenings, f.LeftBehind = l.observer.unset, l.core.BreakerOpenings(), l.pool.everLeft
 	l.stand(&b.standing)
 	b.timeline.add(at, &b.standing, len(l.batch.tasks), failed)
-	b.mu.Unlock()
 }
 
 // accountPrune adds the prune of a round to the book, if there was one.

@@ -31,8 +31,8 @@ const (
 func (l *Loop[Obj]) Snapshot(ctx context.Context) Snapshot {
 	_, why := askBriefly(ctx, l, func(*books[Obj]) struct{} {
 		l.book.mu.Lock()
+		defer l.book.mu.Unlock()
 		l.stand(&l.book.standing)
-		l.book.mu.Unlock()
 		return struct{}{}
 	})
 	x := Snapshot{ID: l.ID(), At: time.Now(), Settings: l.settings.Load().texts()}

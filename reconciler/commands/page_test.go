@@ -70,6 +70,23 @@ func TestOperationsPageShowsWhatTheCommandsPrint(t *testing.T) {
 	}
 }
 
+// Each question is answered by a command, and no output stands on the page that is not played.
+func TestEachQuestionOfOperationsIsAnsweredByACommand(t *testing.T) {
+	page, err := os.ReadFile(operationsPage)
+	require.NoError(t, err)
+	require.Len(t, scene.FindAll(page, -1), strings.Count(string(page), "```console\n"))
+	sections := strings.Split(string(page), "\n## ")
+	list := regexp.MustCompile(`(?m)^\d+\. \[(.*)\]\(#(.*)\)$`).FindAllStringSubmatch(sections[0], -1)
+	require.Len(t, list, 14)
+	require.Len(t, sections[1:], len(list))
+	for i, anchor := range headings(string(page)) {
+		require.Equal(t, list[i][2], anchor)
+		question, _, _ := strings.Cut(sections[1+i], "\n")
+		require.Equal(t, list[i][1], question)
+		require.Regexp(t, scene, sections[1+i], question)
+	}
+}
+
 // play runs a scene in a program and then commands, and returns the commands, each with what it
 // prints.
 func play(t *testing.T, in, scene, typed string) string {
