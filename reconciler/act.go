@@ -141,16 +141,6 @@ func (t *timeoutError) Unwrap() error { return t.err }
 // Is makes it a context.DeadlineExceeded.
 func (t *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-const (
-	// turn is how long an in-line executor goes on with one round, so that slow
-	// operations do not keep the statuses of the finished ones, and what came in
-	// meanwhile, waiting for the rest of the round.
-	turn = 5 * time.Millisecond
-	// maxTurn is how long it goes on at most if others hold the table for as long when the
-	// statuses are to be written: then these would wait anyway.
-	maxTurn = 20 * time.Millisecond
-)
-
 // inline runs operations one at a time.
 type inline[Obj comparable] struct {
 	guard

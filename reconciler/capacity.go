@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/pace"
 )
 
 // never is a time that does not come by itself.
@@ -65,7 +66,7 @@ func (l *Loop[Obj]) capacity(now time.Duration) (size int, at time.Duration, loo
 			size = min(size, free)
 		}
 	} else if !l.batches() {
-		size = min(size, l.pace.inTurn(l.set.RoundSize))
+		size = min(size, l.pace.TurnSize(l.set.RoundSize))
 	}
 	permits, at := l.permits(now)
 	return min(size, permits), at, true
@@ -83,11 +84,11 @@ func (l *Loop[Obj]) permits(now time.Duration) (n int, at time.Duration) {
 		return int(min(tokens, math.MaxInt32)), 0
 	}
 	if limiter.Limit() <= 0 {
-		return 0, now + refused
+		return 0, now + pace.Refused
 	}
 	wait := inSeconds((1 - tokens) / float64(limiter.Limit()))
 	// A limiter may be told to allow more meanwhile, or have to be shared.
-	return 0, now + min(max(wait, time.Microsecond), refused)
+	return 0, now + min(max(wait, time.Microsecond), pace.Refused)
 }
 
 // inSeconds returns so many seconds, and never if a time.Duration does not hold them.

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/metrics"
 )
@@ -78,7 +79,7 @@ type Loop[Obj comparable] struct {
 	pruner    pruner[Obj]
 	pause     pause[Obj]
 	blocked   *blocked
-	pace      pace
+	pace      pace.Pace
 	alarm     alarm
 	reporter  reporter
 	watchdog  watchdog
@@ -164,7 +165,7 @@ func (l *Loop[Obj]) newWorker(ctx context.Context) (context.Context, executor[Ob
 			guard: g, clone: l.clone, scope: s, info: l.operationInfo, batches: l.cfg.BatchOperations, rounds: l.cfg.RoundOperations,
 		}
 	}
-	return ctx, &inline[Obj]{guard: g, clone: l.clone, scope: s, info: l.operationInfo, ops: l.cfg.Operations, admit: always, turn: turn}
+	return ctx, &inline[Obj]{guard: g, clone: l.clone, scope: s, info: l.operationInfo, ops: l.cfg.Operations, admit: always, turn: pace.Turn}
 }
 
 func always() bool { return true }
@@ -300,7 +301,7 @@ func returned(f func()) bool {
 // loop makes one pass after the other until ctx ends.
 func (l *Loop[Obj]) loop(ctx context.Context) {
 	for reason := ReasonStart; ctx.Err() == nil; {
-		if !l.pace.admit(ctx, l.roundLimiter, l.calls.made, l.poll, l.now) {
+		if !l.pace.Admit(ctx, l.roundLimiter, l.calls.made, l.poll, l.now) {
 			break
 		}
 		watch := l.pass(ctx, reason)
@@ -310,7 +311,7 @@ func (l *Loop[Obj]) loop(ctx context.Context) {
 		default:
 			from := l.now()
 			reason = l.wait(ctx, watch)
-			l.pace.idle(from, l.now())
+			l.pace.Idle(from, l.now())
 		}
 	}
 }

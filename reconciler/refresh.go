@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/statedb"
 	"golang.org/x/time/rate"
 
+	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -189,7 +190,7 @@ func (l *Loop[Obj]) refreshDue(ctx context.Context, r *refresher[Obj]) (next tim
 		// refreshing fills what fresh changes leave of the loop's time, and never more
 		// than half of it.
 		if r.owed += took; r.owed >= refreshPause {
-			if !sleep(ctx, r.owed) {
+			if !pace.Sleep(ctx, r.owed) {
 				return 0, false
 			}
 			r.owed = 0
@@ -336,7 +337,7 @@ func (z *refreshSizes) size(s *Settings, batches bool) int {
 // of late, and quartered otherwise. Where each object costs the same, the quarter keeps showing
 // how short a call can be; with a half the size would creep up.
 func (z *refreshSizes) ran(size int, took, longest time.Duration, done bool) {
-	z.single = int(max(1, min(refreshBatch, float64(size)*float64(turn)/float64(max(1, took)))))
+	z.single = int(max(1, min(refreshBatch, float64(size)*float64(pace.Turn)/float64(max(1, took)))))
 	if longest == 0 {
 		return
 	}
@@ -345,7 +346,7 @@ func (z *refreshSizes) ran(size int, took, longest time.Duration, done bool) {
 		z.calls[z.count%len(z.calls)] = longest
 		z.count++
 	}
-	limit := turn
+	limit := pace.Turn
 	if n := min(z.count, len(z.calls)); n > 0 {
 		limit = max(limit, 2*slices.Min(z.calls[:n]))
 	}
@@ -368,7 +369,7 @@ func permit(ctx context.Context, limiter *rate.Limiter, n int) bool {
 	for i := range reserved {
 		reserved[i] = limiter.ReserveN(now, 1)
 	}
-	if sleep(ctx, reserved[n-1].DelayFrom(now)) {
+	if pace.Sleep(ctx, reserved[n-1].DelayFrom(now)) {
 		return true
 	}
 	for _, r := range slices.Backward(reserved) {

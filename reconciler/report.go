@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/text"
 )
 
@@ -47,7 +48,11 @@ func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
 		if l.pooled {
 			moving += len(tasks)
 		}
-		l.pace.round(began, r, r.Changes+r.Waited >= l.set.RoundSize || l.observer.behind.is, moving)
+		items := r.Changes + r.Waited
+		l.pace.Ran(pace.Round{
+			Began: began, Items: items, Refreshes: r.Refreshes, Waited: r.Waited,
+			More: items >= l.set.RoundSize || l.observer.behind.is, Moving: moving,
+		})
 	}
 	l.accountPrune(r)
 	l.complain()

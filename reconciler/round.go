@@ -11,6 +11,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/backoff"
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -53,7 +54,7 @@ func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan
 	permitted := l.permitted(b.tasks)
 	from := l.now()
 	if x, single := l.executor.(*inline[Obj]); single {
-		x.turn = l.pace.turn()
+		x.turn = l.pace.TurnLength()
 	}
 	l.doing = doingBatch
 	l.watchdog.begin(l, from)
@@ -63,9 +64,9 @@ func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan
 	took, planned := l.now()-from, len(b.tasks)
 	l.complete(r, b)
 	if ran = len(b.tasks); !l.batches() {
-		l.pace.ran(ran, planned-ran, took)
+		l.pace.RanTurn(ran, planned-ran, took)
 	}
-	l.pace.commitTook = r.CommitTook
+	l.pace.Committed(r.CommitTook)
 	return ran
 }
 
@@ -256,7 +257,7 @@ func (l *Loop[Obj]) settle(b *batch[Obj]) {
 func (l *Loop[Obj]) block(a *attempt[Obj], jitter float64) time.Duration {
 	if a.again && anyClosed(a.directive.watch) {
 		l.unblock(a.row)
-		return gather
+		return pace.Gather
 	}
 	l.blocked.settle(string(l.indexer.ObjectToKey(a.row)), a.directive.watch)
 	return backoff.Exponential{Jitter: l.set.Jitter, Fraction: jitter, Rand: l.rand}.Spread(l.set.BlockedRecheck)

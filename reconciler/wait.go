@@ -87,7 +87,7 @@ func (l *Loop[Obj]) next(watch <-chan struct{}) (at time.Duration, reason Reason
 		// permit.
 		at, reason, ok = max(again, now), ReasonMore, true
 	case has:
-		at, reason, ok = max(again, l.pace.dueAt(due, l.set.MinBackoff)), ReasonDue, true
+		at, reason, ok = max(again, l.pace.DueAt(due, l.set.MinBackoff)), ReasonDue, true
 	}
 	if stuck, has := l.pool.nextStuck(); has && (!ok || stuck < at) {
 		at, reason, ok = stuck, ReasonStuck, true
