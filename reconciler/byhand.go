@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/status"
 )
@@ -133,8 +134,8 @@ func (l *Loop[Obj]) refreshOne(wtxn statedb.WriteTxn, name string) (marked bool,
 
 // WaitAll is [Loop.Wait] for all that is in the table when it is called.
 func (l *Loop[Obj]) WaitAll(ctx context.Context, m Milestone) (Owed, error) {
-	w := newRevisionWait[Obj](0, m)
-	w.all = true
+	w := progress.NewWait[account[Obj]](0, m)
+	w.All = true
 	return l.awaitRevision(ctx, w)
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/pace"
+	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/metrics"
 )
@@ -40,7 +41,7 @@ type Loop[Obj comparable] struct {
 	started time.Time
 	running atomic.Bool
 
-	progress progress[Obj]
+	progress progress.Progress[account[Obj]]
 	journal  *journal[Obj]
 	// sharing has the loops that share the status field.
 	sharing sharing[Obj]
@@ -179,10 +180,10 @@ func (l *Loop[Obj]) batches() bool {
 // [ErrInOperation], at once.
 func (l *Loop[Obj]) WaitUntilReconciled(ctx context.Context, untilRevision statedb.Revision) (revision, retryLowWatermark statedb.Revision, err error) {
 	if err := l.mayWait(ctx); err != nil {
-		revision, retryLowWatermark = l.progress.now()
+		revision, retryLowWatermark = l.progress.Now()
 		return revision, retryLowWatermark, err
 	}
-	return l.progress.wait(ctx, untilRevision, l.tableRevision)
+	return l.progress.Await(ctx, untilRevision, l.tableRevision)
 }
 
 // tableRevision returns the revision that the table has now.

@@ -90,8 +90,7 @@ func TestThoseWhoGaveUpAreForgotten(t *testing.T) {
 			require.Empty(t, l.objectWaits.byKey)
 			require.Empty(t, l.objectWaits.fresh)
 			require.Zero(t, l.objectWaits.unseen.Len())
-			require.Zero(t, l.progress.waiting())
-			require.Empty(t, l.progress.joined)
+			require.Zero(t, l.progress.Waiting())
 			stop()
 			if runs {
 				require.NoError(t, <-ended)

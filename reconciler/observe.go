@@ -152,7 +152,7 @@ func (l *Loop[Obj]) observeMain(txn statedb.ReadTxn) (watch <-chan struct{}, don
 		}
 		last := o.snapshot
 		o.rest, o.snapshot, o.mixed = changes, l.cfg.Table.Revision(txn), false
-		l.progress.took(last, o.snapshot)
+		l.progress.Took(last, o.snapshot)
 		o.snapshots++
 	}
 	read := 0
@@ -248,10 +248,10 @@ func (l *Loop[Obj]) wanted(of statedb.Change[Obj], ahead bool) (c change[Obj], w
 
 // owedSince returns from which revision on a row with a status is owed: see [progress].
 func (l *Loop[Obj]) owedSince(s Status, revision statedb.Revision, ahead bool) statedb.Revision {
-	if !l.progress.marked.Load() {
+	if !l.progress.Marked() {
 		return revision
 	}
-	return l.progress.since(s.ID, revision, ahead)
+	return l.progress.Since(s.ID, revision, ahead)
 }
 
 // observeSettled tells the core of a row that asks for nothing.

@@ -44,7 +44,7 @@ func (l *Loop[Obj]) Snapshot(ctx context.Context) Snapshot {
 	if x.Initialized, _ = l.cfg.Table.Initialized(txn); !x.Initialized {
 		x.Waiting = l.cfg.Table.PendingInitializers(txn)
 	}
-	x.Attempted, x.LowWatermark = l.progress.now()
+	x.Attempted, x.LowWatermark = l.progress.Now()
 
 	b := &l.book
 	b.mu.Lock()

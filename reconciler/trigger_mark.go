@@ -128,5 +128,5 @@ func (m *marking[Obj]) pause(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, triggerPause)
 	defer cancel()
-	_, _, _ = m.loop.progress.wait(ctx, m.revision, m.loop.tableRevision)
+	_, _, _ = m.loop.progress.Await(ctx, m.revision, m.loop.tableRevision)
 }

@@ -33,7 +33,7 @@ import (
 // that is done. Safe from any goroutine. In an operation of this reconciler the error is
 // [ErrInOperation], at once.
 func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (Owed, error) {
-	if err := m.validate(); err != nil {
+	if err := validateMilestone(m); err != nil {
 		return Owed{}, err
 	}
 	if err := l.mayWait(ctx); err != nil {

@@ -12,37 +12,28 @@ import (
 	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/status"
 )
 
-// Milestone is what [Loop.Wait] and [Loop.WaitFor] wait for.
-type Milestone uint8
+// Milestone is what [Loop.Wait] and [Loop.WaitFor] wait for. Its String is its name in lower case.
+type Milestone = progress.Milestone
 
 const (
 	// Attempted: every change has been attempted at least once, with whatever result.
 	// That of an object which is paused (see [Loop.PauseObjects]) counts as well, since
 	// nobody will attempt it. So does, for [Loop.Wait] only, that of an object which
 	// failed so recently that it has to wait for its minimum backoff.
-	Attempted Milestone = iota
+	Attempted = progress.Attempted
 	// Applied: every change is in the target. Nothing of it is failing, blocked, paused
 	// or waiting.
-	Applied
-	numMilestones
+	Applied = progress.Applied
 )
 
-var milestoneNames = [numMilestones]string{"attempted", "applied"}
-
-// String returns the milestone's name in lower case.
-func (m Milestone) String() string {
-	if m >= numMilestones {
-		return fmt.Sprintf("milestone %d", uint8(m))
-	}
-	return milestoneNames[m]
-}
-
-func (m Milestone) validate() error {
-	if m >= numMilestones {
+// validateMilestone returns an error if there is no such milestone.
+func validateMilestone(m Milestone) error {
+	if m >= progress.NumMilestones {
 		return fmt.Errorf("waiting for %s, must be Attempted or Applied", m)
 	}
 	return nil
@@ -143,30 +134,30 @@ func (u Unreconciled) Unwrap() error { return u.Err }
 // for, and until then cost a round nothing. In an operation of this reconciler the error is
 // [ErrInOperation], at once.
 func (l *Loop[Obj]) Wait(ctx context.Context, until statedb.Revision, m Milestone) (Owed, error) {
-	return l.awaitRevision(ctx, newRevisionWait[Obj](until, m))
+	return l.awaitRevision(ctx, progress.NewWait[account[Obj]](until, m))
 }
 
 // awaitRevision blocks until a wait is over that has not begun.
-func (l *Loop[Obj]) awaitRevision(ctx context.Context, w *revisionWait[Obj]) (Owed, error) {
-	if err := w.milestone.validate(); err != nil {
+func (l *Loop[Obj]) awaitRevision(ctx context.Context, w *progress.Wait[account[Obj]]) (Owed, error) {
+	if err := validateMilestone(w.Milestone); err != nil {
 		return Owed{}, err
 	}
 	if err := l.mayWait(ctx); err != nil {
 		return Owed{}, err
 	}
-	w.detailed = true
-	if reached, low := l.progress.join(w, l.tableRevision); reached {
-		if low == 0 || low > w.until {
+	w.Detailed = true
+	if reached, low := l.progress.Join(w, l.tableRevision); reached {
+		if low == 0 || low > w.Until {
 			return Owed{}, nil
 		}
-		a, err := ask(ctx, l, func(b *books[Obj]) account[Obj] { return b.upTo(w.until) })
+		a, err := ask(ctx, l, func(b *books[Obj]) account[Obj] { return b.upTo(w.Until) })
 		if err == nil {
 			return l.owed(a), nil
 		}
 		return l.giveUp(ctx, w, err)
 	}
 	select {
-	case a := <-w.reached:
+	case a := <-w.Reached:
 		return l.owed(a), nil
 	case <-ctx.Done():
 		return l.giveUp(ctx, w, ctx.Err())
@@ -177,31 +168,31 @@ func (l *Loop[Obj]) awaitRevision(ctx context.Context, w *revisionWait[Obj]) (Ow
 
 // giveUp ends a wait that has come to an error, and says what is owed as far as the loop
 // does.
-func (l *Loop[Obj]) giveUp(ctx context.Context, w *revisionWait[Obj], err error) (Owed, error) {
+func (l *Loop[Obj]) giveUp(ctx context.Context, w *progress.Wait[account[Obj]], err error) (Owed, error) {
 	// Until the loop has answered: what the wait is for may change until then.
-	defer l.progress.leave(w)
+	defer l.progress.Leave(w)
 	var owed Owed
 	why, stopped := "", errors.Is(err, ErrStopped)
-	if !stopped && len(w.reached) == 0 {
+	if !stopped && len(w.Reached) == 0 {
 		var a account[Obj]
-		a, why = askBriefly(ctx, l, func(b *books[Obj]) account[Obj] { return b.upTo(w.until) })
+		a, why = askBriefly(ctx, l, func(b *books[Obj]) account[Obj] { return b.upTo(w.Until) })
 		owed = l.owed(a)
 	}
 	select {
-	case a := <-w.reached:
+	case a := <-w.Reached:
 		// Also if that was after the answer: then it says more.
 		return l.owed(a), nil
 	default:
 	}
-	switch reached := l.progress.reached(w); {
-	case reached && w.milestone == Applied:
+	switch reached := l.progress.Reached(w); {
+	case reached && w.Milestone == Applied:
 		return Owed{}, nil
 	case reached && !stopped && why == "":
 		return owed, nil
 	}
-	revision, _ := l.progress.now()
+	revision, _ := l.progress.Now()
 	return owed, fmt.Errorf("reconciler %q: waiting for revision %d to be %s, attempted up to %d%s: %w",
-		l.ID().called(), w.until, w.milestone, revision, why, err)
+		l.ID().called(), w.Until, w.Milestone, revision, why, err)
 }
 
 const (
@@ -257,17 +248,17 @@ func (l *Loop[Obj]) publish() {
 	}
 	l.objectWaits.round(l)
 	low := l.core.LowWatermark()
-	over := l.progress.publish(l.core.Attempted(l.observer.revision), low, l.observer.wanted)
+	over := l.progress.Publish(l.core.Attempted(l.observer.revision), low, l.observer.wanted)
 	if len(over) == 0 {
 		return
 	}
 	b := books[Obj]{core: l.core}
 	for _, w := range over {
 		var a account[Obj]
-		if w.detailed && low > 0 && low <= w.until {
-			a = b.upTo(w.until)
+		if w.Detailed && low > 0 && low <= w.Until {
+			a = b.upTo(w.Until)
 		}
-		w.reached <- a
+		w.Reached <- a
 	}
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler
+package progress
 
 import (
 	"context"
@@ -15,9 +15,6 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// waiting returns how many wait.
-func (p *progress[Obj]) waiting() int { return p.placed.Len() + p.owing.Len() }
-
 // at is a table that stays at a revision.
 func at(revision statedb.Revision) func() statedb.Revision {
 	return func() statedb.Revision { return revision }
@@ -26,36 +23,36 @@ func at(revision statedb.Revision) func() statedb.Revision {
 // Publishing wakes those whose revision is reached, in any order of joining, and nobody
 // else, whichever of the two marks it is that holds them up.
 func TestPublishingEndsTheWaitsThatAreReachedAndNoOthers(t *testing.T) {
-	var p progress[int]
-	var joined []*revisionWait[int]
+	var p Progress[int]
+	var joined []*Wait[int]
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, i := range random.Perm(1000) {
-		for m := range numMilestones {
-			w := newRevisionWait[int](statedb.Revision(i+1), m)
-			reached, _ := p.join(w, at(0))
+		for m := range NumMilestones {
+			w := NewWait[int](statedb.Revision(i+1), m)
+			reached, _ := p.Join(w, at(0))
 			require.False(t, reached)
 			joined = append(joined, w)
 		}
 	}
-	over := map[*revisionWait[int]]bool{}
+	over := map[*Wait[int]]bool{}
 	for _, step := range []struct{ revision, low statedb.Revision }{
 		{10, 0}, {10, 5}, {300, 5}, {300, 11}, {299, 12}, {400, 400}, {900, 1}, {1000, 0},
 	} {
-		for _, w := range p.publish(step.revision, step.low, 0) {
+		for _, w := range p.Publish(step.revision, step.low, 0) {
 			require.False(t, over[w], "told twice")
 			over[w] = true
 		}
-		revision, low := p.now()
+		revision, low := p.Now()
 		require.Equal(t, step.low, low)
 		for _, w := range joined {
-			reached := revision >= w.until && (w.milestone == Attempted || low == 0 || low > w.until)
-			require.True(t, over[w] || !reached, "%d, %s, at %d and %d", w.until, w.milestone, revision, low)
+			reached := revision >= w.Until && (w.Milestone == Attempted || low == 0 || low > w.Until)
+			require.True(t, over[w] || !reached, "%d, %s, at %d and %d", w.Until, w.Milestone, revision, low)
 			if reached {
-				again, _ := p.join(newRevisionWait[int](w.until, w.milestone), at(0))
+				again, _ := p.Join(NewWait[int](w.Until, w.Milestone), at(0))
 				require.True(t, again)
 			}
 		}
-		require.Equal(t, len(joined)-len(over), p.waiting())
+		require.Equal(t, len(joined)-len(over), p.Waiting())
 	}
 	require.Len(t, over, len(joined))
 }
@@ -63,15 +60,15 @@ func TestPublishingEndsTheWaitsThatAreReachedAndNoOthers(t *testing.T) {
 // That nobody is woken who was not waiting for just that is the same test; what a round pays
 // for those who go on waiting is this one.
 func TestPublishingCostsTheSameHoweverManyWait(t *testing.T) {
-	var p progress[int]
+	var p Progress[int]
 	for range 10_000 {
-		p.join(newRevisionWait[int](1_000_000, Applied), at(0))
-		p.join(newRevisionWait[int](1_000_000, Attempted), at(0))
+		p.Join(NewWait[int](1_000_000, Applied), at(0))
+		p.Join(NewWait[int](1_000_000, Attempted), at(0))
 	}
 	revision := statedb.Revision(0)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		revision++
-		if over := p.publish(revision, 1, 0); over != nil {
+		if over := p.Publish(revision, 1, 0); over != nil {
 			t.Errorf("%d waits are over", len(over))
 		}
 	}))
@@ -79,44 +76,44 @@ func TestPublishingCostsTheSameHoweverManyWait(t *testing.T) {
 
 func TestWaitThatEndedIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p progress[int]
+		var p Progress[int]
 		ctx, cancel := context.WithCancel(t.Context())
 		var errs []error
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _, err := p.wait(ctx, 10, at(0))
+			_, _, err := p.Await(ctx, 10, at(0))
 			errs = append(errs, err)
 		}()
 		synctest.Wait()
-		require.Equal(t, 1, p.waiting())
+		require.Equal(t, 1, p.Waiting())
 		cancel()
 		<-done
 		require.Equal(t, []error{context.Canceled}, errs)
-		require.Zero(t, p.waiting())
+		require.Zero(t, p.Waiting())
 		require.Empty(t, p.joined)
-		require.Empty(t, p.publish(10, 0, 0))
+		require.Empty(t, p.Publish(10, 0, 0))
 	})
 }
 
 // A wait that began before main took a snapshot waits for the end of that, since rows may have
 // been written again in between, and then for these rows, but for no others.
 func TestWaitCoversRowsRewrittenBeforeTheSnapshot(t *testing.T) {
-	var p progress[int]
-	p.publish(10, 0, 0)
+	var p Progress[int]
+	p.Publish(10, 0, 0)
 	ids := []uint64{status.Pending().ID}
-	var waits []*revisionWait[int]
+	var waits []*Wait[int]
 	for _, until := range []statedb.Revision{15, 12, 40} {
-		for m := range numMilestones {
-			w := newRevisionWait[int](until, m)
-			reached, _ := p.join(w, at(20))
+		for m := range NumMilestones {
+			w := NewWait[int](until, m)
+			reached, _ := p.Join(w, at(20))
 			require.False(t, reached)
 			waits = append(waits, w)
 		}
 		ids = append(ids, status.Pending().ID)
 	}
-	require.Equal(t, statedb.Revision(12), p.since(ids[0], 25, true), "found ahead of main")
-	p.took(10, 30)
+	require.Equal(t, statedb.Revision(12), p.Since(ids[0], 25, true), "found ahead of main")
+	p.Took(10, 30)
 	m := p.reading
 	require.Equal(t, statedb.Revision(12), m.since(ids[0], 25), "made before both waits")
 	require.Equal(t, statedb.Revision(12), m.since(ids[1], 25), "made before the second")
@@ -124,18 +121,18 @@ func TestWaitCoversRowsRewrittenBeforeTheSnapshot(t *testing.T) {
 	require.Equal(t, statedb.Revision(19), m.since(ids[0], 19), "not written since the waits began")
 	require.Equal(t, statedb.Revision(25), m.since(ids[2], 25), "made after those for less than the snapshot")
 	require.Equal(t, statedb.Revision(12), m.since(0, 25), "nobody knows when it was made")
-	p.took(30, 35)
+	p.Took(30, 35)
 	require.Empty(t, p.reading, "each is told of once")
 
-	later := newRevisionWait[int](20, Attempted)
-	p.join(later, at(35))
-	require.Equal(t, []*revisionWait[int]{later}, p.publish(29, 0, 0), "it began with the snapshot taken")
-	over := p.publish(30, 12, 0)
-	require.ElementsMatch(t, []*revisionWait[int]{waits[0], waits[2]}, over, "attempted, and one is owed")
-	over = p.publish(30, 14, 0)
-	require.Equal(t, []*revisionWait[int]{waits[3]}, over)
-	over = p.publish(30, 16, 0)
-	require.Equal(t, []*revisionWait[int]{waits[1]}, over)
-	require.Len(t, p.publish(40, 0, 0), 2)
-	require.Zero(t, p.waiting())
+	later := NewWait[int](20, Attempted)
+	p.Join(later, at(35))
+	require.Equal(t, []*Wait[int]{later}, p.Publish(29, 0, 0), "it began with the snapshot taken")
+	over := p.Publish(30, 12, 0)
+	require.ElementsMatch(t, []*Wait[int]{waits[0], waits[2]}, over, "attempted, and one is owed")
+	over = p.Publish(30, 14, 0)
+	require.Equal(t, []*Wait[int]{waits[3]}, over)
+	over = p.Publish(30, 16, 0)
+	require.Equal(t, []*Wait[int]{waits[1]}, over)
+	require.Len(t, p.Publish(40, 0, 0), 2)
+	require.Zero(t, p.Waiting())
 }

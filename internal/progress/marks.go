@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package progress
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cilium/statedb"
+)
+
+// marks tell for which rows there are waits for the end of main's snapshot: those that were written
+// since a wait began, and whose status was made before.
+type marks []mark
+
+// mark is of waits for a revision, until, that began when the table had the revision from. id
+// is higher than that of any status made before.
+type mark struct {
+	id          uint64
+	from, until statedb.Revision
+}
+
+// maxMarks bounds the marks, as each row of the snapshot is compared with them.
+const maxMarks = 64
+
+// few returns marks that cover the same rows, and perhaps some more, if there are many.
+func (m marks) few() marks {
+	slices.SortFunc(m, func(a, b mark) int { return cmp.Compare(a.id, b.id) })
+	for len(m) > maxMarks {
+		for i := range len(m) / 2 {
+			a, b := m[2*i], m[2*i+1]
+			m[i] = mark{b.id, min(a.from, b.from), min(a.until, b.until)}
+		}
+		if len(m)%2 > 0 {
+			m[len(m)/2] = m[len(m)-1]
+		}
+		m = m[:(len(m)+1)/2]
+	}
+	return m
+}
+
+// since returns from which revision on a row is owed that has a status of the given ID.
+func (m marks) since(id uint64, revision statedb.Revision) statedb.Revision {
+	since := revision
+	for i := range m {
+		if id < m[i].id && m[i].from < revision {
+			since = min(since, m[i].until)
+		}
+	}
+	return since
+}

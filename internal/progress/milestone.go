@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package progress
+
+import "fmt"
+
+// Milestone is what a wait waits for. It is documented where programs see it, as
+// reconciler.Milestone.
+type Milestone uint8
+
+// The milestones, and how many there are.
+const (
+	Attempted Milestone = iota
+	Applied
+	NumMilestones
+)
+
+var milestoneNames = [NumMilestones]string{"attempted", "applied"}
+
+// String returns the milestone's name in lower case.
+func (m Milestone) String() string {
+	if m >= NumMilestones {
+		return fmt.Sprintf("milestone %d", uint8(m))
+	}
+	return milestoneNames[m]
+}
