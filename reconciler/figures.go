@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/timeline"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/status"
 )
@@ -27,7 +28,7 @@ type book[Obj any] struct {
 	mu       sync.Mutex
 	figures  metrics.Figures
 	errors   errorClasses[Obj]
-	timeline timeline
+	timeline timeline.Timeline
 	standing roundStanding
 }
 
@@ -82,7 +83,7 @@ func (l *Loop[Obj]) account(r *Round) {
 	f.Conflicts += uint64(r.Conflicts)
 	f.Unset, f.BreakerOpenings, f.LeftBehind = l.observer.unset, l.core.BreakerOpenings(), l.pool.everLeft
 	l.stand(&b.standing)
-	b.timeline.add(at, &b.standing, len(l.batch.tasks), failed)
+	b.timeline.Add(at, b.standing.forTimeline(), len(l.batch.tasks), failed)
 }
 
 // accountPrune adds the prune of a round to the book, if there was one.

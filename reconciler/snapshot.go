@@ -51,7 +51,7 @@ func (l *Loop[Obj]) Snapshot(ctx context.Context) Snapshot {
 	s, classes := b.standing, b.errors.list()
 	running := l.scope.Load() != nil
 	if running {
-		x.OperationsPerSecond, x.FailuresPerSecond, x.RoundsPerSecond = b.timeline.rates(l.now())
+		x.OperationsPerSecond, x.FailuresPerSecond, x.RoundsPerSecond = b.timeline.Rates(l.now())
 	}
 	// The program has a part in what follows: not under the lock.
 	b.mu.Unlock()

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package timeline_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/timeline"
+)
+
+func TestNothingIsToldBeforeTheFirstRound(t *testing.T) {
+	var line timeline.Timeline
+	require.Empty(t, line.Seconds(time.Hour))
+	operations, failures, rounds := line.Rates(time.Hour)
+	require.Zero(t, operations+failures+rounds)
+}
+
+func TestIdleSecondsStandAsTheOneBefore(t *testing.T) {
+	var line timeline.Timeline
+	s := timeline.Standing{Pending: 1, InFlight: 2, Failing: 3, Blocked: 4}
+	line.Add(5*time.Second, timeline.Standing{Pending: 9}, 3, 1)
+	line.Add(5*time.Second+999*time.Millisecond, s, 0, 0)
+	require.Equal(t, []timeline.Second{
+		{At: 5 * time.Second, Standing: s, Operations: 3, Failures: 1, Rounds: 1},
+		{At: 6 * time.Second, Standing: s},
+		{At: 7 * time.Second, Standing: s},
+	}, line.Seconds(7*time.Second+1))
+}
+
+func TestRatesAreThoseOfTenSecondsOrOfFewerAtTheStart(t *testing.T) {
+	var line timeline.Timeline
+	line.Add(0, timeline.Standing{}, 8, 4)
+	line.Add(time.Second, timeline.Standing{}, 8, 0)
+	operations, failures, rounds := line.Rates(time.Second)
+	require.Equal(t, []float64{8, 2, 1}, []float64{operations, failures, rounds})
+	operations, _, _ = line.Rates(10 * time.Second)
+	require.Equal(t, 0.8, operations)
+	operations, _, _ = line.Rates(11 * time.Second)
+	require.Zero(t, operations)
+}
+
+// A model keeps every second for ever; the ring has the last 600 of them, after any gap.
+func TestTheLastTenMinutesAreKept(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var line timeline.Timeline
+	at := time.Duration(rng.IntN(2000)) * time.Second
+	var model []timeline.Second
+	for range 300 {
+		to := at
+		switch rng.IntN(20) {
+		case 0:
+			to += time.Duration(rng.IntN(3000)) * time.Second
+		default:
+			to += time.Duration(rng.IntN(2500)) * time.Millisecond
+		}
+		if len(model) == 0 {
+			model = append(model, timeline.Second{At: to.Truncate(time.Second)})
+		}
+		for last := model[len(model)-1]; last.At < to.Truncate(time.Second); last = model[len(model)-1] {
+			model = append(model, timeline.Second{At: last.At + time.Second, Standing: last.Standing})
+		}
+		at = to
+		now := &model[len(model)-1]
+		if rng.IntN(3) > 0 || len(model) == 1 {
+			s := timeline.Standing{Pending: rng.Int32N(9), Failing: rng.Int32N(9)}
+			n := rng.IntN(3)
+			line.Add(at, s, n, n/2)
+			now.Standing, now.Operations, now.Failures = s, now.Operations+int32(n), now.Failures+int32(n/2)
+			if n > 0 {
+				now.Rounds++
+			}
+		}
+		require.Equal(t, model[max(0, len(model)-600):], line.Seconds(at))
+	}
+}
