@@ -15,9 +15,10 @@ import "context"
 // entries of which b are bad that takes at most about 2·b·log2(n) + 1 calls, and what is good is
 // applied in as few calls as that finds out. alive returns an error if the target itself is down;
 // it is called after a call that failed, and then all entries that were not applied fail with that
-// error, at once. nil means that no failure is the target's. When ctx ends, which is when the
-// timeout of the batch is over, they fail with its cause. An entry of which apply said what comes
-// next, as [TerminalError] does, has that as its outcome once it is alone.
+// error, at once. It may be nil: then no failure is the target's. When ctx ends, which is when the
+// timeout of the batch is over, they fail with its cause, and the next attempt starts with all of them
+// again: a timeout that is too short for these calls lets one bad entry hold up the others. An entry of
+// which apply said what comes next, as [TerminalError] does, has that as its outcome once it is alone.
 func Bisect[Obj any](ctx context.Context, batch []BatchEntry[Obj], apply func(entries []BatchEntry[Obj]) error, alive func() error) {
 	b := bisection[Obj]{ctx: ctx, apply: apply, alive: alive}
 	if len(batch) > 0 {

@@ -20,6 +20,9 @@
 // a hive accepts only one that provides it. Without [reconciler.Cell] the hive says that
 // *reconciler.Registry is missing.
 //
+// Hive's package shell has the cell (shell.ServerCell) that listens on a socket for commands, and the
+// client (shell.ShellExchange).
+//
 // The commands that change something (pause, resume, prune, approve, refresh, retry) are for all
 // who can use the shell: guard its socket as you would guard the program.
 //
