@@ -44,7 +44,7 @@ type Inspector interface {
 
 	metrics.Source
 
-	// Wait is [Loop.Wait] for all that is in the table now.
+	// WaitAll is [Loop.Wait] for all that is in the table now.
 	WaitAll(ctx context.Context, m Milestone) (Owed, error)
 	// WaitKey is [Loop.WaitFor] for one object, which need not exist any more.
 	WaitKey(ctx context.Context, key string, m Milestone) (Owed, error)
