@@ -3,7 +3,10 @@
 
 package reconciler
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Bisect carries out a batch on a target that takes all of it or nothing, such as an nft
 // transaction or one of SQL: an entry that the target refuses does not keep the others from being
@@ -15,9 +18,10 @@ import "context"
 // entries of which b are bad that takes at most about 2·b·log2(n) + 1 calls, and what is good is
 // applied in as few calls as that finds out. alive returns an error if the target itself is down;
 // it is called after a call that failed, and then all entries that were not applied fail with that
-// error, at once. nil means that no failure is the target's. When ctx ends, which is when the
-// timeout of the batch is over, they fail with its cause. An entry of which apply said what comes
-// next, as [TerminalError] does, has that as its outcome once it is alone.
+// error, at once. It may be nil: then no failure is the target's. When ctx ends, which is when the
+// timeout of the batch is over, they fail with its cause and the last refusal, and the next attempt
+// starts with all of them again: a timeout that is too short for these calls lets one bad entry hold up
+// the others. An entry of which apply said what comes next, as [TerminalError] does, has that as its outcome once it is alone.
 func Bisect[Obj any](ctx context.Context, batch []BatchEntry[Obj], apply func(entries []BatchEntry[Obj]) error, alive func() error) {
 	b := bisection[Obj]{ctx: ctx, apply: apply, alive: alive}
 	if len(batch) > 0 {
@@ -31,6 +35,9 @@ type bisection[Obj any] struct {
 	alive func() error
 	// over is why nothing else is tried.
 	over error
+	// refused is why a call was refused last, nil if none was, and entries how many it had.
+	refused error
+	entries int
 }
 
 // do applies entries, and halves of those that are refused. refuses: they are known to be refused
@@ -60,6 +67,10 @@ func (b *bisection[Obj]) do(entries []BatchEntry[Obj], refuses bool) (refused bo
 func (b *bisection[Obj]) try(entries []BatchEntry[Obj]) error {
 	if b.over == nil {
 		b.over = context.Cause(b.ctx)
+		if b.over != nil && b.refused != nil {
+			// Without what the refusal says comes next: that is for the entry that is to blame.
+			b.over = fmt.Errorf("%w: the target had refused %d of the batch: %v", b.over, b.entries, b.refused)
+		}
 	}
 	if b.over != nil {
 		return b.over
@@ -71,6 +82,7 @@ func (b *bisection[Obj]) try(entries []BatchEntry[Obj]) error {
 	if b.alive != nil {
 		b.over = b.alive()
 	}
+	b.refused, b.entries = err, len(entries)
 	return err
 }
 

@@ -117,6 +117,7 @@ func TestBisectEndsWithItsContext(t *testing.T) {
 	require.Equal(t, 3, x.calls)
 	for _, e := range batch {
 		require.ErrorIs(t, e.Result, late)
+		require.ErrorContains(t, e.Result, "the target had refused 16 of the batch: ", "the timeout alone would hide what is wrong")
 	}
 }
 

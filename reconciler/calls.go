@@ -188,7 +188,7 @@ func (l *Loop[Obj]) poll() (prune bool) {
 	a := l.calls.take()
 	if a.prune || a.approve {
 		l.pruner.called = true
-		l.pruner.approved = l.pruner.approved || a.approve
+		l.pruner.approved = l.pruner.approved || a.approve && l.pruner.refused.Load()
 	}
 	if a.pause != nil || len(a.pauseKeys) > 0 {
 		l.applyPause(a.pause, a.pauseKeys)

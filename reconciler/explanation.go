@@ -161,8 +161,10 @@ type ObjectPage struct {
 
 // ObjectLine is an object in a list.
 type ObjectLine struct {
-	Key      string    `json:"key"`
-	Status   string    `json:"status"`
+	Key    string `json:"key"`
+	Status string `json:"status"`
+	// Since is when the status was written; that of a failure is not written again while its text is
+	// the same. Of a deletion it is when that came.
 	Since    time.Time `json:"since,omitzero"`
 	Reason   string    `json:"reason,omitempty"`
 	Revision uint64    `json:"revision"`

@@ -321,6 +321,10 @@ func (h *history) settle() {
 		s.checkConverged(false)
 		s.checkEmpty()
 		s.running.loop.Prune()
+	}
+	time.Sleep(time.Second)
+	synctest.Wait()
+	for _, s := range h.slots {
 		s.running.loop.ApproveSweep()
 	}
 	time.Sleep(time.Second)

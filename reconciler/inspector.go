@@ -44,7 +44,7 @@ type Inspector interface {
 
 	metrics.Source
 
-	// Wait is [Loop.Wait] for all that is in the table now.
+	// WaitAll is [Loop.Wait] for all that is in the table now.
 	WaitAll(ctx context.Context, m Milestone) (Owed, error)
 	// WaitKey is [Loop.WaitFor] for one object, which need not exist any more.
 	WaitKey(ctx context.Context, key string, m Milestone) (Owed, error)
@@ -59,8 +59,8 @@ type Inspector interface {
 	Refresh(ctx context.Context, keys ...string) (int, error)
 	// Prune asks for a prune now.
 	Prune()
-	// ApproveSweep lets one sweep delete beyond its budget, now. It returns false without
-	// a [Sweeper].
+	// ApproveSweep lets one sweep delete beyond its budget, now. It returns false, and does
+	// nothing, if the last sweep did not stop at its budget.
 	ApproveSweep() bool
 	// Pause and Resume are for the reconciler as a whole. PauseKeys and ResumeKeys are for
 	// single objects; Resume ends these pauses, too.

@@ -15,7 +15,8 @@ import "github.com/cilium/statedb"
 // when a row near it in the index does: so it is once with every change of a row that is
 // not ready. It is not run again when the row changes or disappears after the operation
 // is done. For no wake-up to be lost, txn has to be the transaction that the operation was
-// given. Where several rows match the query, the first counts, and any of them wakes.
+// given; one that is given none, as that of a request, passes the one that it reads in. Where
+// several rows match the query, the first counts, and any of them wakes.
 //
 // Need may be called from any goroutine. The ready functions get the row itself, and must
 // not change it.

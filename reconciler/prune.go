@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -22,6 +23,8 @@ type pruner[Obj any] struct {
 	ready       bool
 	// called: somebody has called Prune; approved: the next sweep has no budget.
 	called, approved bool
+	// refused: the last sweep that listed the target stopped at its budget. Others read it.
+	refused atomic.Bool
 	// gated: there is no sweep before everything up to the revision of gate has been
 	// attempted, or is stuck.
 	gated bool
@@ -148,6 +151,7 @@ func (l *Loop[Obj]) pruned(r *Round, record *PruneRecord, err error) {
 	after := l.set.PruneInterval
 	if err == nil {
 		p.failures, p.failure = 0, ""
+		p.refused.Store(false)
 	} else {
 		p.failures++
 		wait := backoff.Exponential{Min: l.set.MinBackoff, Max: l.set.MaxBackoff}.Delay(p.failures)

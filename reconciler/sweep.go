@@ -35,10 +35,10 @@ func (b sweepBudget) check(orphans, listed int) error {
 // ApproveSweep asks for a sweep now that may delete any number of objects, whatever
 // [WithSweepBudget] says. It is for a person who has seen in health that a sweep stopped at
 // its budget, and knows why. It holds for one listing that succeeds; if that of the sweep
-// fails it holds for the next. It does not wait for the sweep. Without a [Sweeper] it does
-// nothing and returns false. Safe from any goroutine.
+// fails it holds for the next. It does not wait for the sweep. If the last sweep did not stop at its
+// budget it does nothing and returns false. Safe from any goroutine.
 func (l *Loop[Obj]) ApproveSweep() bool {
-	if l.cfg.Sweeper == nil {
+	if !l.pruner.refused.Load() {
 		return false
 	}
 	l.calls.ask(func(a *asked[Obj]) { a.approve = true })
@@ -116,6 +116,7 @@ func (l *Loop[Obj]) finishSweep(r *Round) {
 	}
 	if !p.approved {
 		if err := l.opts.budget.check(len(orphans), s.record.Listed); err != nil {
+			p.refused.Store(true)
 			l.pruned(r, s.record, err)
 			return
 		}

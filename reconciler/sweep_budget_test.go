@@ -115,8 +115,9 @@ func TestRefusedSweepIsForgottenWhenALaterOneIsWithinTheBudget(t *testing.T) {
 func TestApprovalHoldsUntilAListingSucceeds(t *testing.T) {
 	sweeping(t, func(e *env, s *lister) {
 		s.strays(101, 102, 103)
+		e.sweep()
 		s.failing("no route")
-		e.loop.ApproveSweep()
+		require.True(e, e.loop.ApproveSweep())
 		synctest.Wait()
 		require.Contains(e, e.swept().Error, "no route")
 		require.Len(e, s.holds(), 3)
@@ -126,9 +127,32 @@ func TestApprovalHoldsUntilAListingSucceeds(t *testing.T) {
 	}, reconciler.WithSweepBudget(2, 0))
 }
 
+// An approval is for figures that somebody has seen: it does not wait for a sweep to come.
+func TestNothingIsApprovedBeforeASweepHasStopped(t *testing.T) {
+	sweeping(t, func(e *env, s *lister) {
+		require.False(e, e.loop.ApproveSweep())
+		s.strays(101, 102, 103)
+		e.sweep()
+		require.Len(e, s.holds(), 3)
+		require.True(e, e.loop.ApproveSweep())
+		synctest.Wait()
+		require.Empty(e, s.holds())
+		require.False(e, e.loop.ApproveSweep(), "it has been carried out")
+
+		s.strays(101, 102, 103)
+		e.sweep()
+		e.put(1, 101, 102)
+		e.sweep()
+		require.False(e, e.loop.ApproveSweep(), "the next was within its budget")
+		s.strays(104, 105, 106)
+		e.sweep()
+		require.Subset(e, s.holds(), map[uint64]int{104: -1, 105: -1, 106: -1})
+	}, reconciler.WithSweepBudget(2, 0))
+}
+
 func TestApprovalWithoutASweeperDoesNothing(t *testing.T) {
 	inBubble(t, func(e *env) {
-		e.loop.ApproveSweep()
+		require.False(e, e.loop.ApproveSweep())
 		e.pass(time.Minute)
 		require.Empty(e, e.target.calls())
 	}, nil)

@@ -123,7 +123,7 @@ func (c *commands) approve() *spec {
 		},
 		run: func(_ context.Context, in *input) (output, error) {
 			if !in.reconciler.ApproveSweep() {
-				return output{}, fmt.Errorf("%s has no Sweeper: there is no sweep to approve", in.named())
+				return output{}, fmt.Errorf("%s: no sweep has stopped at its budget, there is nothing to approve", in.named())
 			}
 			return in.did("approve", nil, "%s: the next sweep may delete beyond its budget", in.named()), nil
 		},

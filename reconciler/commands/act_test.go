@@ -39,7 +39,7 @@ func TestActionsReachTheReconciler(t *testing.T) {
 
 func TestApprovalWithoutASweeperIsAnError(t *testing.T) {
 	s := newShell(t, routes())
-	s.fails("agent has no Sweeper: there is no sweep to approve", "reconciler/approve agent")
+	s.fails("agent: no sweep has stopped at its budget, there is nothing to approve", "reconciler/approve agent")
 	s.fails(`unexpected argument "7": usage: reconciler/approve NAME`, "reconciler/approve agent 7")
 }
 

@@ -21,6 +21,9 @@
 // *reconciler.Registry is missing. The shell itself is a third cell and a command of the program, of
 // github.com/cilium/hive/shell: docs/GUIDE.md shows both, under "The shell".
 //
+// Hive's package shell has the cell (shell.ServerCell) that listens on a socket for commands, and the
+// client (shell.ShellExchange).
+//
 // The commands that change something (pause, resume, prune, approve, refresh, retry) are for all
 // who can use the shell: guard its socket as you would guard the program.
 //

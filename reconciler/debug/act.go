@@ -48,7 +48,7 @@ var actions = map[string]deed{
 		name: "approve", text: "Approve sweep", done: "The next sweep may delete beyond its budget",
 		whole: func(_ context.Context, t target) (int, error) {
 			if !t.ApproveSweep() {
-				return -1, errors.New("the reconciler has no Sweeper: there is no sweep to approve")
+				return -1, errors.New("no sweep has stopped at its budget, there is nothing to approve")
 			}
 			return -1, nil
 		},

@@ -181,10 +181,10 @@ func TestSweepsAreApprovedWhereThereAreSome(t *testing.T) {
 	assert.Contains(t, s.page("show?reconciler=agent/v4"), "<button>Approve sweep</button>")
 	f.snapshot.PruneFailure = ""
 	assert.NotContains(t, s.page("show?reconciler=agent/v4"), "Approve")
-	f.noSweeper = true
+	f.nothingToApprove = true
 	answer, body := s.send("POST", "approve?reconciler=agent/v4&all=true&format=json")
 	assert.Equal(t, http.StatusConflict, answer.StatusCode)
-	assert.JSONEq(t, `{"error": "the reconciler has no Sweeper: there is no sweep to approve"}`, body)
+	assert.JSONEq(t, `{"error": "no sweep has stopped at its budget, there is nothing to approve"}`, body)
 }
 
 func TestReconcilersThatAreAddedLaterAreThere(t *testing.T) {

@@ -31,16 +31,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // What the page has no business with panics: the embedded interface is nil.
 type fake struct {
 	reconciler.Inspector
-	id          reconciler.ID
-	snapshot    reconciler.Snapshot
-	explanation reconciler.Explanation
-	objects     []reconciler.ObjectLine
-	listError   string
-	events      []reconciler.Event
-	rounds      []reconciler.Round
-	samples     []reconciler.Sample
-	actError    error
-	noSweeper   bool
+	id               reconciler.ID
+	snapshot         reconciler.Snapshot
+	explanation      reconciler.Explanation
+	objects          []reconciler.ObjectLine
+	listError        string
+	events           []reconciler.Event
+	rounds           []reconciler.Round
+	samples          []reconciler.Sample
+	actError         error
+	nothingToApprove bool
 
 	mu    sync.Mutex
 	acts  []string
@@ -120,7 +120,7 @@ func (f *fake) Events(q reconciler.EventQuery) []reconciler.Event {
 func (f *fake) Journal() []reconciler.Round   { return f.rounds }
 func (f *fake) Timeline() []reconciler.Sample { return f.samples }
 func (f *fake) Prune()                        { f.did("prune") }
-func (f *fake) ApproveSweep() bool            { f.did("approve"); return !f.noSweeper }
+func (f *fake) ApproveSweep() bool            { f.did("approve"); return !f.nothingToApprove }
 func (f *fake) Pause()                        { f.did("pause") }
 func (f *fake) Resume()                       { f.did("resume") }
 func (f *fake) PauseKeys(keys ...string) (int, error) {

@@ -32,10 +32,11 @@ type Reconciler[Req comparable] interface {
 	// is not told what happened, and should not care: it reads what is wanted and what
 	// there is, and acts on the difference. An object that it does not find is gone.
 	// It is called at the start for every object that there is, not before the tables of all
-	// sources are initialised (see [Config]), again whenever a source has a change for it, when what it came back with says so, and now and then at a
-	// refresh (see [reconciler.WithRefreshing]); so it has to be idempotent. It is never
-	// called twice at a time for one request; with [reconciler.Settings].Concurrency it is
-	// for several requests, from several goroutines.
+	// sources are initialised (see [Config]); again whenever a source has a change for it, or
+	// what it came back with says so; and now and then at a refresh (see
+	// [reconciler.WithRefreshing]). So it has to be idempotent. It is never called twice at a
+	// time for one request; with [reconciler.Settings].Concurrency it is for several requests, from
+	// several goroutines.
 	//
 	// If the error is not nil, the request is tried again, with backoff, and the result
 	// does not count. [reconciler.TerminalError], [reconciler.RetryAfter] and
