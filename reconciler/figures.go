@@ -60,9 +60,11 @@ type roundStanding struct {
 // account adds a round to the book, before those are woken who wait for it: they find it
 // counted.
 func (l *Loop[Obj]) account(r *Round) {
+	l.classify()
 	at := l.now()
 	b := &l.book
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	f := &b.figures
 	failed := 0
 	for i := range l.batch.tasks {
@@ -81,7 +83,6 @@ func (l *Loop[Obj]) account(r *Round) {
 	f.Unset, f.BreakerOpenings, f.LeftBehind = l.observer.unset, l.core.BreakerOpenings(), l.pool.everLeft
 	l.stand(&b.standing)
 	b.timeline.add(at, &b.standing, len(l.batch.tasks), failed)
-	b.mu.Unlock()
 }
 
 // accountPrune adds the prune of a round to the book, if there was one.
