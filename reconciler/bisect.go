@@ -3,7 +3,10 @@
 
 package reconciler
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // Bisect carries out a batch on a target that takes all of it or nothing, such as an nft
 // transaction or one of SQL: an entry that the target refuses does not keep the others from being
@@ -64,7 +67,8 @@ func (b *bisection[Obj]) try(entries []BatchEntry[Obj]) error {
 	if b.over != nil {
 		return b.over
 	}
-	err := b.apply(entries)
+	// A function that appends to its entries is not to overwrite those behind them.
+	err := b.apply(slices.Clip(entries))
 	if err == nil {
 		return nil
 	}
