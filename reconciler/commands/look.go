@@ -5,11 +5,11 @@ package commands
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/statekeel/statekeel/internal/bounded"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -35,22 +35,10 @@ func (c *commands) list() *spec {
 		run: func(ctx context.Context, _ *input) (output, error) {
 			all := snapshots(ctx, c.registry.All())
 			for i := range all {
-				cutTexts(&all[i])
+				bounded.CutTexts(&all[i])
 			}
 			return output{all, func() string { return listText(all) }}, nil
 		},
-	}
-}
-
-// cutTexts cuts the texts of errors in a snapshot to those of a table's cells.
-func cutTexts(s *reconciler.Snapshot) {
-	s.PruneFailure = text.Cell(s.PruneFailure)
-	s.Breakers, s.Errors = slices.Clone(s.Breakers), slices.Clone(s.Errors)
-	for i, line := range s.Breakers {
-		s.Breakers[i] = text.Cell(line)
-	}
-	for i := range s.Errors {
-		s.Errors[i].Example = text.Cell(s.Errors[i].Example)
 	}
 }
 
