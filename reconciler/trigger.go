@@ -20,6 +20,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/backoff"
+	"github.com/statekeel/statekeel/internal/text"
 )
 
 // triggerChanges bounds the changes of the source that are read and not dealt with: the
@@ -254,9 +255,10 @@ func (t *Trigger[Obj, Source]) lists(txn statedb.ReadTxn, change statedb.Change[
 	if !t.loop.opts.panics {
 		defer func() {
 			if r := recover(); r != nil {
+				said := text.Cut(textOfAny(r), MaxErrorText)
 				t.log.Error("dependents function panicked",
-					"table", t.source.Name(), "key", t.keyOf(change), "panic", r, "stack", string(debug.Stack()))
-				lists, err = nil, fmt.Errorf("dependents of key %q of table %q: panic: %v", t.keyOf(change), t.source.Name(), r)
+					"table", t.source.Name(), "key", t.keyOf(change), "panic", said, "stack", string(debug.Stack()))
+				lists, err = nil, fmt.Errorf("dependents of key %q of table %q: panic: %s", t.keyOf(change), t.source.Name(), text.Printable(said))
 			}
 		}()
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/backoff"
+	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/reconciler"
 )
 
 // maxExamples is how many of the changes that are kept health names.
@@ -180,9 +182,10 @@ func (f *follower[Req, Obj]) ask(change Change[Obj], news presence) (err error) 
 func (f *follower[Req, Obj]) recovered(change Change[Obj], err *error) {
 	if r := recover(); r != nil {
 		key := f.keyOf(change.Object)
+		said := text.Cut(fmt.Sprint(r), reconciler.MaxErrorText)
 		f.c.log.Error("function of a source panicked",
-			"source", f.kind, "table", f.table.Name(), "key", key, "panic", r, "stack", string(debug.Stack()))
-		*err = fmt.Errorf("requests of key %q of table %q: panic: %v", key, f.table.Name(), r)
+			"source", f.kind, "table", f.table.Name(), "key", key, "panic", said, "stack", string(debug.Stack()))
+		*err = fmt.Errorf("requests of key %q of table %q: panic: %s", key, f.table.Name(), text.Printable(said))
 	}
 }
 
