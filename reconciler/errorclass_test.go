@@ -152,3 +152,27 @@ func TestGoexitOfErrorClassLeavesNoLock(t *testing.T) {
 		}
 	}
 }
+
+// On a worker it fails the operation, whose text is no longer for it.
+func TestGoexitOfErrorClassOnAWorkerIsAFailure(t *testing.T) {
+	for _, kind := range operationKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.target.failing(strings.Repeat("x", 1<<20))
+				e.put(1, ids(1, 4)...)
+				e.pass(20 * time.Millisecond)
+				for _, id := range ids(1, 4) {
+					require.Equal(e, goexitText, e.get(id).Status.GetError())
+				}
+				e.target.failing("")
+				e.pass(time.Minute)
+				e.eachDone()
+			}, classed(func(err error) string {
+				if len(err.Error()) > reconciler.MaxErrorText {
+					runtime.Goexit()
+				}
+				return "short"
+			}, kind.change), reconciler.WithConcurrency(4), reconciler.WithoutPruning())
+		})
+	}
+}
