@@ -187,8 +187,10 @@ func (x *inline[Obj]) run(ctx context.Context, txn statedb.ReadTxn, tasks []task
 	} else {
 		x.watched(ctx, txn, t, &attempts[i])
 	}
-	if t.err != nil {
-		t.err = kept(t.err, x.class)
+	if err := t.err; err != nil {
+		// The function that tells the class may end the goroutine, too.
+		t.err = errGoexit
+		t.err = kept(err, x.class)
 	}
 	// One reading of the clock an operation: the end of one is the start of the next.
 	ended := x.now()

@@ -148,7 +148,10 @@ func (x *batched[Obj]) process(ctx context.Context, tasks []task[Obj], deletes, 
 			if t.err == nil {
 				t.err = panicked
 			}
-			t.err = kept(x.explained(ctx, timeout, "batch", t.err), x.class)
+			err := x.explained(ctx, timeout, "batch", t.err)
+			// The function that tells the class may end the goroutine.
+			t.err = errGoexit
+			t.err = kept(err, x.class)
 		}
 	}
 	returned = true

@@ -6,6 +6,7 @@ package reconciler
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // Bisect carries out a batch on a target that takes all of it or nothing, such as an nft
@@ -75,7 +76,8 @@ func (b *bisection[Obj]) try(entries []BatchEntry[Obj]) error {
 	if b.over != nil {
 		return b.over
 	}
-	err := b.apply(entries)
+	// A function that appends to its entries is not to overwrite those behind them.
+	err := b.apply(slices.Clip(entries))
 	if err == nil {
 		return nil
 	}

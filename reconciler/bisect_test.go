@@ -135,3 +135,28 @@ func TestBisectKeepsWhatAnErrorSaysComesNext(t *testing.T) {
 	require.True(t, reconciler.IsTerminal(batch[2].Result))
 	require.NoError(t, batch[3].Result)
 }
+
+// A function that appends to the entries that it gets changes no others.
+func TestBisectEntriesHaveNoRoomForOthers(t *testing.T) {
+	batch := entriesOf(8)
+	applied := map[uint64]int{}
+	reconciler.Bisect(t.Context(), batch, func(entries []reconciler.BatchEntry[*object]) error {
+		for _, x := range entries {
+			if x.Object.ID == 1 {
+				return errors.New("bad")
+			}
+		}
+		for _, x := range entries {
+			applied[x.Object.ID]++
+		}
+		_ = append(entries, reconciler.BatchEntry[*object]{Object: &object{ID: 99}})
+		return nil
+	}, nil)
+	for i, x := range batch {
+		require.Equal(t, uint64(i+1), x.Object.ID)
+		require.Equal(t, i == 0, x.Result != nil, "%d: %v", i, x.Result)
+	}
+	for id := uint64(2); id <= 8; id++ {
+		require.Equal(t, 1, applied[id], "%d", id)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -115,8 +116,9 @@ func (a *attempt[Obj]) judge(t *task[Obj], was func(Obj) Status, last **string, 
 		return
 	}
 	if *last == nil || **last != text {
-		// A copy, so that only a text that is news goes to the heap.
-		fresh := text
+		// A copy, so that only a text that is news goes to the heap, and no long text of which it
+		// is a piece is held.
+		fresh := strings.Clone(text)
 		*last = &fresh
 	}
 	a.text, a.news = *last, true

@@ -86,13 +86,10 @@ func (c *errorClasses[Obj]) of(name string) *errorClass[Obj] {
 // called under the lock of the book.
 func (l *Loop[Obj]) blame(t *task[Obj], a *attempt[Obj], at time.Duration) {
 	c, text := &l.book.errors, *a.text
-	if c.last == nil || c.lastText != text || c.classes[c.last.name] != c.last {
+	if a.classed || c.last == nil || c.lastText != text || c.classes[c.last.name] != c.last {
 		name := a.class
-		if !a.classed {
-			name = l.classOf(t, a)
-		}
 		if name == "" {
-			name = plainClass(text, l.nameOf(a.row))
+			name = l.plainClassOf(text, a.row)
 		}
 		c.last, c.lastText = c.of(cut(name, maxClass)), text
 	}

@@ -12,10 +12,24 @@ import (
 // MaxErrorClass is how many bytes of a class count that [Config].ErrorClass returns.
 const MaxErrorClass = 1024
 
+// classify asks the function of the user, if there is one, for the classes of the failures of a
+// round that have none yet. It is called without a lock: the function may end the goroutine.
+func (l *Loop[Obj]) classify() {
+	if l.cfg.ErrorClass == nil {
+		return
+	}
+	for i := range l.batch.attempts {
+		a := &l.batch.attempts[i]
+		if !a.classed && (a.result == resultFailed || a.result == resultTerminal) {
+			a.class, a.classed = l.classOf(&l.batch.tasks[i], a), true
+		}
+	}
+}
+
 // classOf returns the class of what came of a task, which failed.
 func (l *Loop[Obj]) classOf(t *task[Obj], a *attempt[Obj]) string {
 	if l.cfg.ErrorClass == nil {
-		return plainClass(*a.text, l.nameOf(a.row))
+		return l.plainClassOf(*a.text, a.row)
 	}
 	if c, is := t.err.(*cutError); is {
 		return c.class
@@ -36,18 +50,31 @@ func (l *Loop[Obj]) errorClass(err error) (class string) {
 			panic(r)
 		}
 	}()
-	return cut(l.cfg.ErrorClass(err), MaxErrorClass)
+	// It may be a piece of a text that is long.
+	return strings.Clone(cut(l.cfg.ErrorClass(err), MaxErrorClass))
 }
 
 // classText is how much of a text its class is made from.
 const classText = 1024
 
+// plainClassOf returns the class of a text about an object, without its name, and without its key
+// if the name is that in quotes or in hexadecimal.
+func (l *Loop[Obj]) plainClassOf(text string, obj Obj) string {
+	name, key := l.nameOf(obj), l.indexer.ObjectToKey(obj)
+	if name == l.rawName(key) {
+		return plainClass(text, name, string(key))
+	}
+	return plainClass(text, name)
+}
+
 // plainClass returns a text without what tells one object from another: its digits, and the
-// name of the object where that is a word of its own.
-func plainClass(text, name string) string {
+// names of the object where they are words of their own.
+func plainClass(text string, names ...string) string {
 	text = cut(text, classText)
-	if name != "" {
-		text = withoutWord(text, name)
+	for _, name := range names {
+		if name != "" {
+			text = withoutWord(text, name)
+		}
 	}
 	var b strings.Builder
 	digits := false

@@ -61,10 +61,10 @@ type roundStanding struct {
 // account adds a round to the book, before those are woken who wait for it: they find it
 // counted.
 func (l *Loop[Obj]) account(r *Round) {
+	l.classify()
 	at := l.now()
 	b := &l.book
 	b.mu.Lock()
-	// The functions of the program that are called below may end the goroutine.
 	defer b.mu.Unlock()
 	f := &b.figures
 	failed := 0

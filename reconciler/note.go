@@ -75,7 +75,8 @@ func (s *scope[Obj]) mark(how func(*attempt[Obj])) {
 func (a *attempt[Obj]) noted(text string) {
 	a.note = nil
 	if text != "" {
-		text = cut(text, MaxNote)
+		// It may be a piece of a text that is long.
+		text = strings.Clone(cut(text, MaxNote))
 		a.note = &text
 	}
 }

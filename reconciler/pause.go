@@ -77,12 +77,14 @@ func (l *Loop[Obj]) Resume() { l.callPause(pauseCall[Obj]{all: true}) }
 // It returns how many objects it found; the error is [ErrNotFound] for each of which neither the
 // table nor the reconciler knows: that is not paused, also if it comes later. It returns before
 // the loop has taken it in; for a key that the table does not have it asks the loop, for 100 ms at
-// most. Safe from any goroutine.
+// most, and if that is busy the error says so. Safe from any goroutine.
 func (l *Loop[Obj]) PauseKeys(keys ...string) (int, error) {
 	if err := checkKeys(keys); err != nil {
 		return 0, err
 	}
 	raw, unknown := l.known(keys)
+	slices.Sort(raw)
+	raw = slices.Compact(raw)
 	p := &l.pausing
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,11 +102,11 @@ func (l *Loop[Obj]) PauseKeys(keys ...string) (int, error) {
 // table nor the loop knows of.
 func (l *Loop[Obj]) known(texts []string) (keys []string, errs []error) {
 	var absent []string
-	for _, text := range texts {
-		if s := l.glance(text); s.found {
+	for _, key := range texts {
+		if s := l.glance(key); s.found {
 			keys = append(keys, string(s.key))
 		} else {
-			absent = append(absent, text)
+			absent = append(absent, key)
 		}
 	}
 	if len(absent) == 0 {
@@ -112,16 +114,20 @@ func (l *Loop[Obj]) known(texts []string) (keys []string, errs []error) {
 	}
 	looked, why := askBriefly(context.Background(), l, func(*books[Obj]) []sight[Obj] {
 		looked := make([]sight[Obj], len(absent))
-		for i, text := range absent {
-			looked[i] = l.look(text)
+		for i, key := range absent {
+			looked[i] = l.look(key)
 		}
 		return looked
 	})
-	for i, text := range absent {
-		if why == "" && (looked[i].found || looked[i].standing != nil) {
+	for i, key := range absent {
+		switch {
+		case why == whyBusy:
+			errs = append(errs, fmt.Errorf("object %s is not in the table; whether its deletion waits is known to the reconciler only%s",
+				text.Plain(cut(key, maxKeyText)), why))
+		case why == "" && (looked[i].found || looked[i].standing != nil):
 			keys = append(keys, string(looked[i].key))
-		} else {
-			errs = append(errs, notFound(text))
+		default:
+			errs = append(errs, notFound(key))
 		}
 	}
 	return keys, errs
@@ -142,11 +148,15 @@ func (l *Loop[Obj]) ResumeKeys(keys ...string) (int, error) {
 	var errs []error
 	for _, key := range keys {
 		if resumed, ok := l.pausedBy(txn, key); ok {
-			delete(p.keys, resumed)
 			raw = append(raw, resumed)
 		} else {
 			errs = append(errs, fmt.Errorf("object %s is not paused by its key", text.Plain(cut(key, maxKeyText))))
 		}
+	}
+	slices.Sort(raw)
+	raw = slices.Compact(raw)
+	for _, key := range raw {
+		delete(p.keys, key)
 	}
 	l.callPauseKeys(raw, false)
 	return len(raw), errors.Join(errs...)

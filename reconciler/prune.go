@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -159,7 +160,7 @@ func (l *Loop[Obj]) pruned(r *Round, record *PruneRecord, err error) {
 			after = wait
 		}
 		err = kept(err, l.errorClass)
-		r.Prune.Error = textOf(err)
+		r.Prune.Error = strings.Clone(textOf(err))
 		err = fmt.Errorf("prune: %w", err)
 		p.failure = err.Error()
 		l.log.Warn("prune failed", "error", err, "failures", p.failures, "retryAfter", after)

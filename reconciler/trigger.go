@@ -255,10 +255,10 @@ func (t *Trigger[Obj, Source]) lists(txn statedb.ReadTxn, change statedb.Change[
 	if !t.loop.opts.panics {
 		defer func() {
 			if r := recover(); r != nil {
-				said := text.Printable(text.Cut(textOfAny(r), MaxErrorText))
+				said := text.Cut(textOfAny(r), MaxErrorText)
 				t.log.Error("dependents function panicked",
 					"table", t.source.Name(), "key", t.keyOf(change), "panic", said, "stack", string(debug.Stack()))
-				lists, err = nil, fmt.Errorf("dependents of key %q of table %q: panic: %s", t.keyOf(change), t.source.Name(), said)
+				lists, err = nil, fmt.Errorf("dependents of key %q of table %q: panic: %s", t.keyOf(change), t.source.Name(), text.Printable(said))
 			}
 		}()
 	}

@@ -61,3 +61,16 @@ func Latest[T any](list []T, size int) (latest []T, omitted int) {
 	omitted = len(list) - fitting(slices.Backward(list), size)
 	return list[omitted:], omitted
 }
+
+// CutTexts cuts the texts of errors in a snapshot to those of a table's cells, for a list of many
+// reconcilers. Lists that the snapshot shares with others are copied.
+func CutTexts(s *reconciler.Snapshot) {
+	s.PruneFailure = text.Cell(s.PruneFailure)
+	s.Breakers, s.Errors = slices.Clone(s.Breakers), slices.Clone(s.Errors)
+	for i, line := range s.Breakers {
+		s.Breakers[i] = text.Cell(line)
+	}
+	for i := range s.Errors {
+		s.Errors[i].Example = text.Cell(s.Errors[i].Example)
+	}
+}

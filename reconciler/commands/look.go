@@ -5,11 +5,11 @@ package commands
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/statekeel/statekeel/internal/bounded"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -35,11 +35,7 @@ func (c *commands) list() *spec {
 		run: func(ctx context.Context, _ *input) (output, error) {
 			all := snapshots(ctx, c.registry.All())
 			for i := range all {
-				all[i].Errors = slices.Clone(all[i].Errors)
-				for j := range all[i].Errors {
-					e := &all[i].Errors[j]
-					e.Example = text.Cell(e.Example)
-				}
+				bounded.CutTexts(&all[i])
 			}
 			return output{all, func() string { return listText(all) }}, nil
 		},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/statekeel/statekeel/internal/bounded"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -97,6 +98,9 @@ func waitOutput(in *input, milestone reconciler.Milestone, owed reconciler.Owed,
 	for _, u := range owed.Keys {
 		w.Owed = append(w.Owed, u.Error())
 	}
+	omitted := 0
+	w.Owed, omitted = bounded.First(w.Owed, bounded.MaxList)
+	w.More += omitted
 	return output{w, func() string {
 		out := ""
 		if gone {

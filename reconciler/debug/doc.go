@@ -32,7 +32,8 @@
 //
 // A list of objects, events or rounds has at most 1 MiB of JSON, or a single element: a page of
 // objects ends early and has a NEXT, the journal leaves out the oldest and says how many those
-// are in events_omitted and rounds_omitted.
+// are in events_omitted and rounds_omitted. The list of reconcilers has the first 300 bytes of an
+// error, and show all that is kept of it.
 //
 // With [WithWrites], and by POST only:
 //

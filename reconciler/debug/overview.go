@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/statekeel/statekeel/internal/bounded"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -35,6 +36,7 @@ func (h *handler) overview(r *http.Request) (answer, error) {
 			alarming(s.Failing, bad), alarming(s.Blocked, wait), behind(s),
 			{Text: rate(s.OperationsPerSecond), Kind: count},
 		})
+		bounded.CutTexts(&s)
 		data[i] = snapshotOf(s)
 	}
 	v.Tables = []table{list}

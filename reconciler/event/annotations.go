@@ -42,6 +42,9 @@ func over(annotations map[string]string, e Event) Event {
 	default:
 		both := maps.Clone(annotations)
 		maps.Copy(both, e.Annotations)
+		if earlier, own := numLeftOut(annotations), numLeftOut(e.Annotations); earlier > 0 {
+			setLeftOut(both, earlier+own)
+		}
 		e.Annotations = both
 	}
 	return e

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/object"
@@ -34,7 +35,11 @@ const (
 	perAnnotation = 64
 )
 
-func name(s string) string { return text.Cut(s, MaxName) }
+func name(s string) string { return short(s, MaxName) }
+
+// short returns a text that is cut to the given number of bytes. It is a copy: s may be a piece of
+// a long text, which is not held.
+func short(s string, most int) string { return strings.Clone(text.Cut(s, most)) }
 
 // about says which object an event is about, and why there is one.
 type about struct {
@@ -55,36 +60,58 @@ func aboutOf(obj object.Object, e Event) about {
 
 func sizeOf(key, value string) int { return len(key) + len(value) + perAnnotation }
 
-// bounded returns what is kept of annotations: themselves, unless they are too long or too many.
+// bounded returns what is kept of annotations, a copy; nil if there are none.
 func bounded(annotations map[string]string) map[string]string {
+	if len(annotations) == 0 {
+		return nil
+	}
 	size := 0
 	for key, value := range annotations {
 		size += sizeOf(key, value)
 	}
 	if size <= MaxText && len(annotations[SourceAnnotation]) <= MaxName {
-		return annotations
+		kept := make(map[string]string, len(annotations))
+		for key, value := range annotations {
+			kept[strings.Clone(key)] = strings.Clone(value)
+		}
+		return kept
 	}
 	keys := slices.Sorted(maps.Keys(annotations))
 	if _, ok := annotations[SourceAnnotation]; ok {
 		keys = append([]string{SourceAnnotation}, keys...)
 	}
-	kept, room, left := map[string]string{}, MaxText-2*perAnnotation, 0
+	kept, room, left := map[string]string{}, MaxText-2*perAnnotation, numLeftOut(annotations)
 	for _, key := range keys {
-		short, value := name(key), name(annotations[key])
-		if _, twice := kept[short]; twice {
+		if key == leftOut {
+			continue
+		}
+		keyText, value := name(key), name(annotations[key])
+		if _, twice := kept[keyText]; twice {
 			if key != SourceAnnotation {
 				left++
 			}
 			continue
 		}
-		if room -= sizeOf(short, value); room < 0 {
+		if room -= sizeOf(keyText, value); room < 0 {
 			left++
 			continue
 		}
-		kept[short] = value
+		kept[keyText] = value
 	}
-	if left > 0 {
-		kept[leftOut] = fmt.Sprintf("%d annotations", left)
-	}
+	setLeftOut(kept, left)
 	return kept
+}
+
+// numLeftOut returns how many annotations were left out of some before; 0 if none.
+func numLeftOut(annotations map[string]string) (n int) {
+	if _, err := fmt.Sscanf(annotations[leftOut], "%d annotations", &n); err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+func setLeftOut(annotations map[string]string, n int) {
+	if n > 0 {
+		annotations[leftOut] = fmt.Sprintf("%d annotations", n)
+	}
 }

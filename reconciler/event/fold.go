@@ -4,26 +4,21 @@
 package event
 
 import (
-	"maps"
 	"time"
 
-	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
 // newRow returns the row of an event that has happened once, with what is kept of its texts.
 func newRow(obj object.Object, e Event, now time.Time) *Row {
 	about, annotations := aboutOf(obj, e), bounded(e.Annotations)
-	if _, ok := annotations[SourceAnnotation]; ok {
-		annotations = maps.Clone(annotations)
-		delete(annotations, SourceAnnotation)
-	}
+	delete(annotations, SourceAnnotation)
 	if len(annotations) == 0 {
 		annotations = nil
 	}
 	return &Row{
 		Source: about.source, Namespace: about.object.Namespace, Name: about.object.Name,
-		Type: Type(name(string(e.Type))), Reason: about.reason, Message: text.Cut(e.Message, MaxMessage),
+		Type: Type(name(string(e.Type))), Reason: about.reason, Message: short(e.Message, MaxMessage),
 		Annotations: annotations, Count: 1, HeldBack: e.HeldBack, First: now, Last: now,
 	}
 }

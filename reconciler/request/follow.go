@@ -181,10 +181,11 @@ func (f *follower[Req, Obj]) ask(change Change[Obj], news presence) (err error) 
 // recovered is to be deferred around a call of a user's function; it puts a panic in err.
 func (f *follower[Req, Obj]) recovered(change Change[Obj], err *error) {
 	if r := recover(); r != nil {
-		key, said := f.keyOf(change.Object), text.Printable(text.Cut(fmt.Sprint(r), reconciler.MaxErrorText))
+		key := f.keyOf(change.Object)
+		said := text.Cut(fmt.Sprint(r), reconciler.MaxErrorText)
 		f.c.log.Error("function of a source panicked",
 			"source", f.kind, "table", f.table.Name(), "key", key, "panic", said, "stack", string(debug.Stack()))
-		*err = fmt.Errorf("requests of key %q of table %q: panic: %s", key, f.table.Name(), said)
+		*err = fmt.Errorf("requests of key %q of table %q: panic: %s", key, f.table.Name(), text.Printable(said))
 	}
 }
 

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package commands_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// escaped is an error text that JSON makes six times as long.
+var escaped = strings.Repeat("\x01", reconciler.MaxErrorText)
+
+// What a wait was for is a list, too, which says how much is left out of it.
+func TestWaitsAreBoundedInBytes(t *testing.T) {
+	for _, text := range []string{large, escaped} {
+		r := routes()
+		for i := range 100 {
+			r.owed.Keys = append(r.owed.Keys, reconciler.Unreconciled{Key: fmt.Append(nil, "route-", i), Err: errors.New(text)})
+		}
+		s := newShell(t, r)
+		out, err := s.run("reconciler/wait agent --format=json")
+		require.NoError(t, err)
+		require.Less(t, len(out), maxAnswer)
+		var w struct {
+			Owed []string
+			More int
+		}
+		require.NoError(t, json.Unmarshal([]byte(out), &w))
+		require.NotEmpty(t, w.Owed)
+		require.Equal(t, 100, len(w.Owed)+w.More)
+		out, err = s.run("reconciler/wait agent")
+		require.NoError(t, err)
+		require.Less(t, len(out), maxAnswer)
+		require.Regexp(t, `(?m)^and \d+ more$`, out)
+	}
+}
+
+// The line of a reconciler in the list of all has no long text in any of its fields.
+func TestListOfReconcilersCutsEveryText(t *testing.T) {
+	r := routes()
+	r.snapshot.PruneFailure = large
+	for range 10 {
+		r.snapshot.Breakers = append(r.snapshot.Breakers, large)
+	}
+	out, err := newShell(t, r).run("reconciler --format=json")
+	require.NoError(t, err)
+	require.Less(t, len(out), 1<<14)
+	require.Len(t, r.snapshot.Breakers[0], len(large))
+}

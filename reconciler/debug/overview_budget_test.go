@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package debug_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// The errors of many reconcilers are in one list: each is cut there, and whole on a page of its own.
+func TestOverviewHasNoLongTexts(t *testing.T) {
+	f := full()
+	f.snapshot.PruneFailure = large
+	f.snapshot.Errors = nil
+	for i := range 32 {
+		f.snapshot.Breakers = append(f.snapshot.Breakers, large)
+		f.snapshot.Errors = append(f.snapshot.Errors, reconciler.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})
+	}
+	s := serve(t, nil, f)
+	require.Less(t, len(s.json("")), 1<<17)
+	require.Greater(t, len(s.json("show?reconciler=agent/v4")), 32*len(large))
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package event_test
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler/event"
+	"github.com/statekeel/statekeel/reconciler/object"
+)
+
+// pieceOf returns a short text that is a piece of one of a mebibyte, and no other is equal to.
+func pieceOf(i int) string { return fmt.Sprintf("%020d%s", i, strings.Repeat("x", 1<<20))[:20] }
+
+// A short text may be a piece of a long one, such as a line of what a command printed: an event
+// holds the piece only.
+func TestEventsHoldNoTextThatTheirsAreAPieceOf(t *testing.T) {
+	const events = 64
+	for name, eventOf := range map[string]func(piece string) (string, event.Event){
+		"message": func(s string) (string, event.Event) { return "a", event.Event{Message: s} },
+		"reason":  func(s string) (string, event.Event) { return "a", event.Event{Reason: event.Reason(s)} },
+		"name":    func(s string) (string, event.Event) { return s, event.Event{} },
+		"annotation": func(s string) (string, event.Event) {
+			return "a", event.Normal("Done", "", "key", s)
+		},
+		"source": func(s string) (string, event.Event) {
+			return "a", event.Normal("Done", "", event.SourceAnnotation, s)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTable(t, event.TableConfig{}, func(e *env) {
+				held()
+				before := held()
+				for i := range events {
+					name, occurred := eventOf(pieceOf(i))
+					e.recorder.Event(&object.Meta{Namespace: strconv.Itoa(i), Name: name}, occurred)
+				}
+				after := held()
+				e.Logf("%d bytes held", int64(after)-int64(before))
+				require.Less(e, after, before+events<<16)
+			})
+		})
+	}
+	t.Run("recorders", func(t *testing.T) {
+		throttled, err := event.NewThrottledRecorder(event.NewNopRecorder(), event.Throttle{})
+		require.NoError(t, err)
+		var made []event.Recorder
+		held()
+		before := held()
+		for i := range events {
+			made = append(made, throttled.WithAnnotations("a", pieceOf(i)))
+		}
+		require.Less(t, held(), before+events<<16)
+		runtime.KeepAlive(made)
+	})
+}
+
+// However often annotations are added, an event says how many were left out of it.
+func TestLeftOutAnnotationsAreCountedOverAllCalls(t *testing.T) {
+	inTable(t, event.TableConfig{}, func(e *env) {
+		const each = 40
+		var recorder event.Recorder = e.recorder
+		for call := range 3 {
+			var annotations []string
+			for i := range each {
+				annotations = append(annotations, fmt.Sprintf("%d-%02d", call, i), strings.Repeat("x", 1000))
+			}
+			recorder = recorder.WithAnnotations(annotations...)
+		}
+		defer e.run()()
+		recorder.Event(&object.Meta{Name: "a"}, event.Normal("Done", "", "last", strings.Repeat("y", 1000)))
+		e.written()
+		var row *event.Row
+		for row = range e.table.All(e.db.ReadTxn()) {
+		}
+		left, _ := strconv.Atoi(strings.Fields(row.Annotations["left out"])[0])
+		require.Equal(e, 3*each+1, len(row.Annotations)-1+left, row.Annotations["left out"])
+	})
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package request_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cilium/hive/cell"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/request"
+)
+
+// What a function of a source panics with may be of any length and have any bytes.
+func TestTextOfAPanicInASourceIsCutAndPrintable(t *testing.T) {
+	health, told := cell.NewSimpleHealth()
+	inBubble(t, func(e *env) {
+		e.put("web", 1)
+		synctest.Wait()
+		following := told.GetChild("for-apps")
+		require.NotNil(e, following)
+		require.ErrorContains(e, following.Error, `panic: \x1b[2Jxxx`)
+		require.Less(e, len(following.Error.Error()), reconciler.MaxErrorText+200)
+	}, func(e *env, cfg *config) {
+		cfg.Health = health
+		cfg.Sources = from{request.For(e.apps, (*app).request, func(request.Change[*app]) bool {
+			panic("\x1b[2J" + strings.Repeat("x", 1<<20))
+		})}
+	})
+}

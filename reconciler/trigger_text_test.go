@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// What a dependents function panics with may be of any length and have any bytes.
+func TestTextOfAPanicInDependentsIsCutAndPrintable(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		said := "\x1b[2J" + strings.Repeat("x", 1<<20)
+		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {
+			if change.Object.Name == "bad" {
+				panic(said)
+			}
+			return onPort(change)
+		})
+		f.set(1, "bad")
+		synctest.Wait()
+		_, _, err := f.health.now()
+		require.ErrorContains(f, err, `panic: \x1b[2Jxxx`)
+		require.Less(f, len(err.Error()), reconciler.MaxErrorText+100)
+		require.Less(f, len(f.log.String()), 2*reconciler.MaxErrorText)
+	})
+}
