@@ -125,6 +125,7 @@ func TestRowWithoutAStatusIsNotWaitedFor(t *testing.T) {
 	singly(t, func(e *env) {
 		e.write(func(wtxn statedb.WriteTxn) { _, _, _ = e.table.Insert(wtxn, &object{ID: 60}) })
 		until := e.put(works, 1)
+		synctest.Wait() // else it may not be known yet that object 2 has no deletion under way
 		w := e.isOver(e.waitFor(reconciler.Applied, 1, 60, 2), 0)
 		require.ErrorIs(e, w.err, reconciler.ErrNoStatus)
 		require.ErrorContains(e, w.err, "waiting for 0x000000000000003c to be applied, 1 of 3 objects are")
