@@ -55,6 +55,37 @@ func TestSettingsAreThoseOfTheOptions(t *testing.T) {
 	require.Equal(t, want, loop.Settings())
 }
 
+// WithSettings sees what the options before it have set, and those after it see what it has.
+func TestWithSettingsIsAppliedInTheOrderOfTheOptions(t *testing.T) {
+	e := newEnv(t)
+	loop, err := reconciler.New(e.config(
+		reconciler.WithRetry(time.Second, time.Minute),
+		reconciler.WithSettings(nil),
+		reconciler.WithSettings(func(s *reconciler.Settings) {
+			s.MinBackoff *= 2
+			s.RoundSize, s.PruneInterval = 5, time.Minute
+		}),
+		reconciler.WithoutPruning(),
+	))
+	require.NoError(t, err)
+	s := loop.Settings()
+	require.Equal(t, 2*time.Second, s.MinBackoff)
+	require.Equal(t, time.Minute, s.MaxBackoff)
+	require.Equal(t, 5, s.RoundSize)
+	require.Zero(t, s.PruneInterval)
+}
+
+func TestPruningThatIsSetWithoutAPrunerIsAnError(t *testing.T) {
+	e := newEnv(t)
+	cfg := e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.PruneInterval = time.Minute }))
+	cfg.Operations, cfg.BatchOperations = nil, batchOnly{batchTarget{e.target}}
+	_, err := reconciler.New(cfg)
+	require.ErrorContains(t, err, "Settings.PruneInterval is 1m0s, but Config.Pruner is nil")
+	cfg.Options = []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 })}
+	_, err = reconciler.New(cfg)
+	require.NoError(t, err, "the default is no wish")
+}
+
 func TestDefaultSettings(t *testing.T) {
 	e := newEnv(t)
 	cfg := e.config()
