@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -281,22 +280,6 @@ func TestKeptChangeMayWaitForEver(t *testing.T) {
 		f.pass(time.Hour)
 		require.Len(f, p.take(), 1)
 	}, reconciler.WithRetry(math.MaxInt64, math.MaxInt64))
-}
-
-// The text of a panic is kept with the change, which may wait for ever.
-func TestPanicOfADependentsFunctionIsCutAndPrintable(t *testing.T) {
-	withPorts(t, func(f *followed) {
-		f.follow(func(statedb.Change[*port]) []statedb.Query[*object] {
-			panic("\x1b[31m\n<<end>>" + strings.Repeat("x", 1<<20))
-		})
-		f.set(1, "eth0")
-		f.pass(time.Millisecond)
-		_, message, err := f.health.now()
-		require.Less(f, len(message)+len(err.Error()), 2*reconciler.MaxErrorText)
-		require.NotContains(f, message+err.Error(), "\x1b")
-		require.NotContains(f, message+err.Error(), "\n<<end>>")
-		require.Less(f, len(f.log.String()), 4*reconciler.MaxErrorText)
-	})
 }
 
 func TestHealthOfManyKeptChangesIsShort(t *testing.T) {

@@ -37,9 +37,8 @@ type Progress[T any] struct {
 	// wait for what is owed up to their revision.
 	placed, owing keyheap.Heap[*Wait[T]]
 	// joined are the waits for a place that began when the table had a later revision than
-	// main's snapshot, which is this one.
-	joined   map[*Wait[T]]struct{}
-	snapshot statedb.Revision
+	// main's snapshot.
+	joined map[*Wait[T]]struct{}
 	// pending are the marks of those, and reading the marks for the rows of the snapshot.
 	pending, reading marks
 	// listed says that pending has all that joined, marked that there may be marks.
@@ -172,7 +171,7 @@ func (p *Progress[T]) Took(last, snapshot statedb.Revision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var m marks
-	p.snapshot, p.pending, p.listed = snapshot, nil, true
+	p.pending, p.listed = nil, true
 	for w := range p.joined {
 		if w.from > snapshot {
 			// It began after the snapshot was taken: it is for the next.

@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// A condition keeps a bounded part of its message, whoever sets it.
+// A condition keeps a bounded part of its message, also of one that a program sets.
 func TestLongConditionMessagesAreCut(t *testing.T) {
 	long := strings.Repeat("é", 1<<19)
 	each(t, func(e *env) {

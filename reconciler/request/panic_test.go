@@ -25,6 +25,9 @@ func TestTextOfAPanicInASourceIsCutAndPrintable(t *testing.T) {
 		require.NotNil(e, following)
 		require.ErrorContains(e, following.Error, `panic: \x1b[2Jxxx`)
 		require.Less(e, len(following.Error.Error()), reconciler.MaxErrorText+200)
+		require.Contains(e, e.log.String(), "function of a source panicked")
+		require.Less(e, len(e.log.String()), 4*reconciler.MaxErrorText)
+		require.NotContains(e, e.log.String(), "\x1b")
 	}, func(e *env, cfg *config) {
 		cfg.Health = health
 		cfg.Sources = from{request.For(e.apps, (*app).request, func(request.Change[*app]) bool {

@@ -156,20 +156,6 @@ func TestOnlyChangesOfAPartMatter(t *testing.T) {
 	})
 }
 
-func TestPanicOfASourceIsCutAndPrintable(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put("web", 1)
-		synctest.Wait()
-		require.Contains(e, e.log.String(), "function of a source panicked")
-		require.Less(e, len(e.log.String()), 4*reconciler.MaxErrorText)
-		require.NotContains(e, e.log.String(), "\x1b")
-	}, func(e *env, cfg *config) {
-		cfg.Sources = from{request.For(e.apps, func(*app) request.Request {
-			panic("\x1b[31m\n<<end>>" + strings.Repeat("x", 1<<20))
-		})}
-	})
-}
-
 // A change whose requests cannot be found is not lost, not even if what comes after it does
 // not matter; others go on meanwhile.
 func TestAPanicOfASourceIsRetried(t *testing.T) {
