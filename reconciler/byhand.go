@@ -100,7 +100,7 @@ func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
 	if err := checkKeys(keys); err != nil {
 		return 0, err
 	}
-	wtxn := l.cfg.DB.WriteTxn(l.cfg.Table)
+	wtxn := l.rows.DB.WriteTxn(l.rows.Table)
 	defer wtxn.Abort()
 	n := 0
 	var errs []error
@@ -118,15 +118,15 @@ func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
 }
 
 func (l *Loop[Obj]) refreshOne(wtxn statedb.WriteTxn, name string) (marked bool, err error) {
-	for _, key := range l.rawKeys(name) {
-		row, _, found := l.byKey(wtxn, key)
+	for _, key := range l.rows.Keys(name) {
+		row, _, found := l.rows.ByKey(wtxn, key)
 		if !found {
 			continue
 		}
-		if l.cfg.GetStatus(row).Kind != status.KindDone {
+		if l.rows.GetStatus(row).Kind != status.KindDone {
 			return false, nil
 		}
-		_, _, err := l.cfg.Table.Insert(wtxn, l.cfg.SetStatus(l.cfg.Clone(row), status.Refreshing()))
+		_, _, err := l.rows.Table.Insert(wtxn, l.rows.SetStatus(l.rows.Clone(row), status.Refreshing()))
 		return err == nil, err
 	}
 	return false, notFound(name)
@@ -148,7 +148,7 @@ func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (Owed,
 	if err := l.mayWait(ctx); err != nil {
 		return Owed{}, err
 	}
-	revision := l.tableRevision()
+	revision := l.rows.Revision()
 	s := l.sightBriefly(ctx, key)
 	if !s.found && s.standing == nil {
 		if owed, err := l.Wait(ctx, revision, Attempted); err != nil {

@@ -138,9 +138,9 @@ func (s *scope[Obj]) checkpoint(obj Obj) error {
 		return ErrNoOperation
 	}
 	l := s.loop
-	obj = l.cfg.Clone(obj)
+	obj = l.rows.Clone(obj)
 	// The table before the scope, which is not held while waiting for the table.
-	wtxn := l.cfg.DB.WriteTxn(l.cfg.Table)
+	wtxn := l.rows.DB.WriteTxn(l.rows.Table)
 	defer wtxn.Abort()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +152,7 @@ func (s *scope[Obj]) checkpoint(obj Obj) error {
 	if !ok {
 		return ErrConflict
 	}
-	t.revision = l.cfg.Table.Revision(wtxn)
+	t.revision = l.rows.Table.Revision(wtxn)
 	a.row = row
 	wtxn.Commit()
 	return nil
@@ -162,17 +162,17 @@ func (s *scope[Obj]) checkpoint(obj Obj) error {
 // with what another reconciler has written, and returns what is in the table then.
 func (s *scope[Obj]) write(wtxn statedb.WriteTxn, t *task[Obj], a *attempt[Obj], obj Obj) (row Obj, ok bool) {
 	l := s.loop
-	current, revision, found := l.cfg.Table.Get(wtxn, l.indexer.QueryFromObject(obj))
-	t.merged = t.merged || found && revision != t.revision && l.cfg.Merge != nil && l.sameWish(a.row, current)
+	current, revision, found := l.rows.Get(wtxn, obj)
+	t.merged = t.merged || found && revision != t.revision && l.rows.Merge != nil && l.rows.SamePending(a.row, current)
 	switch {
 	case !found:
 		return obj, false
-	case t.merged && l.sameWish(a.row, current):
-		obj = l.cfg.SetStatus(l.cfg.Merge(l.cfg.Clone(current), obj), l.cfg.GetStatus(obj))
+	case t.merged && l.rows.SamePending(a.row, current):
+		obj = l.rows.SetStatus(l.rows.Merge(l.rows.Clone(current), obj), l.rows.GetStatus(obj))
 	case revision != t.revision:
 		return obj, false
 	}
-	_, _, err := l.cfg.Table.Insert(wtxn, obj)
+	_, _, err := l.rows.Table.Insert(wtxn, obj)
 	return obj, err == nil
 }
 
@@ -187,7 +187,7 @@ func (s *scope[Obj]) placeOf(obj Obj) (call uint64, place int) {
 
 // find returns the place of an object's task; -1 if it has none.
 func (s *scope[Obj]) find(obj Obj) int {
-	key := s.loop.indexer.ObjectToKey(obj)
+	key := s.loop.rows.Key(obj)
 	if at := int(s.at.Load()); at != wholeBatch {
 		if s.matches(at, key) {
 			return at
@@ -219,5 +219,5 @@ func (s *scope[Obj]) matches(place int, key []byte) bool {
 	if s.kinds == onlyUpdates && deleted || s.kinds == onlyDeletes && !deleted {
 		return false
 	}
-	return bytes.Equal(s.loop.indexer.ObjectToKey(s.attempts[place].row), key)
+	return bytes.Equal(s.loop.rows.Key(s.attempts[place].row), key)
 }

@@ -174,7 +174,7 @@ func (l *Loop[Obj]) commit(r *Round, tasks []task[Obj], attempts []attempt[Obj])
 		return
 	}
 	began, written := l.now(), r.Written
-	wtxn := l.cfg.DB.WriteTxn(l.cfg.Table)
+	wtxn := l.rows.DB.WriteTxn(l.rows.Table)
 	// A panic in a user's function must not leave the table locked for ever.
 	defer wtxn.Abort()
 	for i := range tasks {
@@ -182,7 +182,7 @@ func (l *Loop[Obj]) commit(r *Round, tasks []task[Obj], attempts []attempt[Obj])
 			l.commitOne(wtxn, r, &tasks[i], &attempts[i])
 		}
 	}
-	l.observer.passed.add(l.cfg.Table.Revision(wtxn), r.Written-written)
+	l.observer.passed.add(l.rows.Table.Revision(wtxn), r.Written-written)
 	wtxn.Commit()
 	r.CommitTook = l.now() - began
 	// Looking before writing is cheaper than failing to swap, but only while there
@@ -198,7 +198,7 @@ func (l *Loop[Obj]) prepareCommit(tasks []task[Obj], attempts []attempt[Obj]) (n
 	for i := range tasks {
 		t, a := &tasks[i], &attempts[i]
 		a.revision = t.revision
-		a.judge(t, l.cfg.GetStatus, &last, l.set.MaxRetries)
+		a.judge(t, l.rows.GetStatus, &last, l.set.MaxRetries)
 		switch {
 		case t.deleted:
 			a.news = false
@@ -206,9 +206,9 @@ func (l *Loop[Obj]) prepareCommit(tasks []task[Obj], attempts []attempt[Obj]) (n
 			news++
 			if t.err == errGoexit {
 				// It may be the row itself: the goroutine may have ended before there was a clone.
-				t.object = l.cfg.Clone(a.row)
+				t.object = l.rows.Clone(a.row)
 			}
-			t.object = l.cfg.SetStatus(t.object, a.status(at))
+			t.object = l.rows.SetStatus(t.object, a.status(at))
 		default:
 			t.object = a.row
 		}
@@ -218,17 +218,17 @@ func (l *Loop[Obj]) prepareCommit(tasks []task[Obj], attempts []attempt[Obj]) (n
 
 func (l *Loop[Obj]) commitOne(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a *attempt[Obj]) {
 	if l.contended || t.merged {
-		current, revision, found := l.cfg.Table.Get(wtxn, l.indexer.QueryFromObject(a.row))
+		current, revision, found := l.rows.Get(wtxn, a.row)
 		if !found || revision != t.revision || t.merged {
 			l.commitOnto(wtxn, r, t, a, current, found)
 			return
 		}
 	}
-	current, found, err := l.cfg.Table.CompareAndSwap(wtxn, t.revision, t.object)
+	current, found, err := l.rows.Table.CompareAndSwap(wtxn, t.revision, t.object)
 	if err == nil {
 		r.Written++
 		if a.result != resultDone || l.pooled {
-			a.revision = l.cfg.Table.Revision(wtxn)
+			a.revision = l.rows.Table.Revision(wtxn)
 		}
 	} else {
 		l.commitOnto(wtxn, r, t, a, current, found && errors.Is(err, statedb.ErrRevisionNotEqual))
@@ -239,20 +239,20 @@ func (l *Loop[Obj]) commitOne(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a *
 // still wants what the operation was given, only another reconciler's status can have
 // been written, and this one's is added; else the outcome is lost.
 func (l *Loop[Obj]) commitOnto(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a *attempt[Obj], current Obj, found bool) {
-	if key := l.indexer.ObjectToKey(a.row); !bytes.Equal(l.indexer.ObjectToKey(t.object), key) {
+	if key := l.rows.Key(a.row); !bytes.Equal(l.rows.Key(t.object), key) {
 		// The operation has changed the key of its clone: what it left there is of no row.
 		l.log.Error("an operation changed the primary key of its object; what it set on the object is dropped",
-			"table", l.cfg.Table.Name(), "key", key, "operation", t.operation())
-		current, _, found = l.cfg.Table.Get(wtxn, l.indexer.QueryFromObject(a.row))
-		t.object = l.cfg.Clone(a.row)
+			"table", l.rows.Table.Name(), "key", key, "operation", t.operation())
+		current, _, found = l.rows.Get(wtxn, a.row)
+		t.object = l.rows.Clone(a.row)
 	}
-	if found = found && l.sameWish(a.row, current); found {
-		onto := l.cfg.Clone(current)
-		if l.cfg.Merge != nil {
-			onto = l.cfg.Merge(onto, t.object)
+	if found = found && l.rows.SamePending(a.row, current); found {
+		onto := l.rows.Clone(current)
+		if l.rows.Merge != nil {
+			onto = l.rows.Merge(onto, t.object)
 		}
-		t.object = l.cfg.SetStatus(onto, a.status(time.Now()))
-		_, _, err := l.cfg.Table.Insert(wtxn, t.object)
+		t.object = l.rows.SetStatus(onto, a.status(time.Now()))
+		_, _, err := l.rows.Table.Insert(wtxn, t.object)
 		found = err == nil
 	}
 	if !found {
@@ -263,12 +263,5 @@ func (l *Loop[Obj]) commitOnto(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a 
 	r.Written++
 	r.Conflicts++
 	a.conflict = true
-	a.revision = l.cfg.Table.Revision(wtxn)
-}
-
-// sameWish reports whether an object wants the same as an older version of it: then only
-// another reconciler's status can have been written, or what goes with it.
-func (l *Loop[Obj]) sameWish(old, current Obj) bool {
-	was, is := l.cfg.GetStatus(old), l.cfg.GetStatus(current)
-	return is.ID != 0 && is.ID == was.ID && is.Kind == was.Kind
+	a.revision = l.rows.Table.Revision(wtxn)
 }

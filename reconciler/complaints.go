@@ -121,7 +121,7 @@ func (l *Loop[Obj]) errorClasses(classes []errorClass[Obj]) []ErrorClass {
 	list := make([]ErrorClass, 0, len(classes))
 	for _, c := range classes {
 		list = append(list, ErrorClass{
-			Class: c.name, Count: c.count, Last: l.timeOf(c.at), Key: l.nameOf(c.object), Example: c.text,
+			Class: c.name, Count: c.count, Last: l.timeOf(c.at), Key: l.rows.Name(c.object), Example: c.text,
 		})
 	}
 	slices.SortFunc(list, func(a, b ErrorClass) int {
@@ -134,7 +134,7 @@ func (l *Loop[Obj]) errorClasses(classes []errorClass[Obj]) []ErrorClass {
 func (l *Loop[Obj]) complain() {
 	for i := range l.complaints {
 		c := &l.complaints[i]
-		l.log.Warn("operation failed", "operation", c.operation, "key", l.nameOf(c.object), "revision", c.revision,
+		l.log.Warn("operation failed", "operation", c.operation, "key", l.rows.Name(c.object), "revision", c.revision,
 			"attempt", c.attempt, "error", c.text, "repeated", c.repeated)
 	}
 	clear(l.complaints)
@@ -144,7 +144,7 @@ func (l *Loop[Obj]) complain() {
 	}
 	for i := range l.batch.tasks {
 		t, a := &l.batch.tasks[i], &l.batch.attempts[i]
-		args := []any{"operation", t.operation(), "key", l.nameOf(a.row), "revision", t.revision,
+		args := []any{"operation", t.operation(), "key", l.rows.Name(a.row), "revision", t.revision,
 			"attempt", a.number, "cause", causes[a.cause], "result", a.result.String(), "took", t.took}
 		if a.text != nil {
 			args = append(args, "error", *a.text)

@@ -60,8 +60,8 @@ const classText = 1024
 // plainClassOf returns the class of a text about an object, without its name, and without its key
 // if the name is that in quotes or in hexadecimal.
 func (l *Loop[Obj]) plainClassOf(text string, obj Obj) string {
-	name, key := l.nameOf(obj), l.indexer.ObjectToKey(obj)
-	if name == l.rawName(key) {
+	name, key := l.rows.Name(obj), l.rows.Key(obj)
+	if name == l.rows.KeyName(key) {
 		return plainClass(text, name, string(key))
 	}
 	return plainClass(text, name)

@@ -20,10 +20,10 @@ func (l *Loop[Obj]) Events(q EventQuery) []Event {
 		events, _ := l.eventsOf(nil, q)
 		return events
 	}
-	txn := l.cfg.DB.ReadTxn()
-	for _, key := range l.rawKeys(q.Key) {
+	txn := l.rows.DB.ReadTxn()
+	for _, key := range l.rows.Keys(q.Key) {
 		events, _ := l.eventsOf(&key, q)
-		if _, _, found := l.byKey(txn, key); found || len(events) > 0 {
+		if _, _, found := l.rows.ByKey(txn, key); found || len(events) > 0 {
 			return events
 		}
 	}
@@ -38,7 +38,7 @@ func (l *Loop[Obj]) eventsOf(key *index.Key, q EventQuery) (events []Event, late
 		if op.at.Before(q.Since) {
 			return false
 		}
-		if key != nil && !bytes.Equal(l.indexer.ObjectToKey(op.object), *key) {
+		if key != nil && !bytes.Equal(l.rows.Key(op.object), *key) {
 			return true
 		}
 		latest = latest || !old
@@ -53,7 +53,7 @@ func (l *Loop[Obj]) eventsOf(key *index.Key, q EventQuery) (events []Event, late
 	})
 	// The program has a part in names: not under the lock of the journal.
 	for i := range events {
-		events[i].Key = l.nameOf(objects[i])
+		events[i].Key = l.rows.Name(objects[i])
 	}
 	slices.Reverse(events)
 	return events, latest

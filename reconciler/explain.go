@@ -52,7 +52,7 @@ func (l *Loop[Obj]) Explain(ctx context.Context, key string) Explanation {
 		Found: told.found, Revision: told.revision,
 	}
 	if told.found {
-		s := l.cfg.GetStatus(told.row)
+		s := l.rows.GetStatus(told.row)
 		x.Status, x.Revision = s.Kind.String(), told.revision
 		x.Since = s.UpdatedAt
 		if told.standing != nil {
@@ -119,12 +119,12 @@ func (l *Loop[Obj]) glance(text string) sight[Obj] {
 // sight finds the object that a text means: one of which the table or the loop knows, if
 // there is any.
 func (l *Loop[Obj]) sight(text string, known func(index.Key) bool) sight[Obj] {
-	txn := l.cfg.DB.ReadTxn()
+	txn := l.rows.DB.ReadTxn()
 	s := sight[Obj]{txn: txn}
-	keys := l.rawKeys(text)
+	keys := l.rows.Keys(text)
 	for _, key := range keys {
 		s.key = key
-		if s.row, s.revision, s.found = l.byKey(txn, key); s.found || known(key) {
+		if s.row, s.revision, s.found = l.rows.ByKey(txn, key); s.found || known(key) {
 			return s
 		}
 	}
@@ -135,17 +135,17 @@ func (l *Loop[Obj]) sight(text string, known func(index.Key) bool) sight[Obj] {
 func (l *Loop[Obj]) nameOfKey(s *sight[Obj]) string {
 	switch {
 	case s.found:
-		return l.nameOf(s.row)
+		return l.rows.Name(s.row)
 	case s.standing != nil:
-		return l.nameOf(s.standing.Obj)
+		return l.rows.Name(s.standing.Obj)
 	}
-	return l.rawName(s.key)
+	return l.rows.KeyName(s.key)
 }
 
 // explainUnasked explains an object as far as its row tells: the loop could not be asked.
 func (l *Loop[Obj]) explainUnasked(x *Explanation, s *sight[Obj]) {
 	x.State, x.Why = StateUnknown, "the reconciler could not be asked"
-	if obj, operation, since, ok := l.busyWith(); ok && bytes.Equal(l.indexer.ObjectToKey(obj), s.key) {
+	if obj, operation, since, ok := l.busyWith(); ok && bytes.Equal(l.rows.Key(obj), s.key) {
 		x.State, x.Since = StateInFlight, l.timeOf(since)
 		x.Deleted = operation == OpDelete
 		x.Why = operation + " is running, and the reconciler waits for it"
@@ -154,7 +154,7 @@ func (l *Loop[Obj]) explainUnasked(x *Explanation, s *sight[Obj]) {
 	if !s.found {
 		return
 	}
-	is := l.cfg.GetStatus(s.row)
+	is := l.rows.GetStatus(s.row)
 	x.Error = errorOf(is)
 	switch {
 	case is.Kind == status.KindUnset, is.Kind == status.KindDone:
@@ -184,7 +184,7 @@ func (l *Loop[Obj]) busy() string {
 		return ""
 	}
 	if obj, operation, since, ok := s.running(); ok {
-		return fmt.Sprintf("%s of %s, running since %s", operation, l.nameOf(obj), l.timeOf(since).Format(time.RFC3339))
+		return fmt.Sprintf("%s of %s, running since %s", operation, l.rows.Name(obj), l.timeOf(since).Format(time.RFC3339))
 	}
 	c := s.calling.Load()
 	if c == nil {
@@ -210,9 +210,9 @@ func (l *Loop[Obj]) notes(s *sight[Obj], why string) (notes []string) {
 		}
 		notes = append(notes, note)
 	}
-	if ready, _ := l.cfg.Table.Initialized(s.txn); !ready {
+	if ready, _ := l.rows.Table.Initialized(s.txn); !ready {
 		notes = append(notes, fmt.Sprintf("the table is not initialised, so that nothing is pruned: it waits for %s",
-			strings.Join(l.cfg.Table.PendingInitializers(s.txn), ", ")))
+			strings.Join(l.rows.Table.PendingInitializers(s.txn), ", ")))
 	}
 	if s.whole {
 		notes = append(notes, "the reconciler is paused")
@@ -220,7 +220,7 @@ func (l *Loop[Obj]) notes(s *sight[Obj], why string) (notes []string) {
 	if s.paused && (s.standing == nil || s.standing.State != core.Paused) {
 		notes = append(notes, "the object is paused: what changes about it waits until it is resumed")
 	}
-	if s.standing != nil || s.found && l.cfg.GetStatus(s.row).IsPendingOrRefreshing() {
+	if s.standing != nil || s.found && l.rows.GetStatus(s.row).IsPendingOrRefreshing() {
 		set := l.settings.Load()
 		notes = limitNote(notes, "rounds", set.RoundLimiter)
 		notes = limitNote(notes, "operations", set.OperationLimiter)

@@ -57,7 +57,7 @@ func (l *Loop[Obj]) explainState(x *Explanation, s *sight[Obj]) {
 	case core.InFlight:
 		l.explainFlight(x, s)
 	case core.Queued:
-		x.State, x.Group, x.Holder = StateQueued, st.Group, l.nameOf(st.Holder)
+		x.State, x.Group, x.Holder = StateQueued, st.Group, l.rows.Name(st.Holder)
 		x.Why = fmt.Sprintf("another object of its group %q is being worked on: %s", x.Group, x.Holder)
 	case core.Paused:
 		x.State = StatePaused
@@ -117,7 +117,7 @@ func count(n int, thing string) string {
 
 // explainFlight explains an object that was handed to a worker.
 func (l *Loop[Obj]) explainFlight(x *Explanation, s *sight[Obj]) {
-	where, since := l.pool.flightOf(func(obj Obj) bool { return bytes.Equal(l.indexer.ObjectToKey(obj), s.key) })
+	where, since := l.pool.flightOf(func(obj Obj) bool { return bytes.Equal(l.rows.Key(obj), s.key) })
 	operation := OpUpdate
 	if s.standing.Deleted {
 		operation = OpDelete
@@ -143,7 +143,7 @@ func (l *Loop[Obj]) explainFlight(x *Explanation, s *sight[Obj]) {
 // deletion, the journal.
 func (l *Loop[Obj]) reasonFor(s *sight[Obj]) (reason string) {
 	if s.found {
-		if is := l.cfg.GetStatus(s.row); is.Kind == status.KindBlocked && is.Error != nil {
+		if is := l.rows.GetStatus(s.row); is.Kind == status.KindBlocked && is.Error != nil {
 			return *is.Error
 		}
 	}
@@ -160,7 +160,7 @@ func (l *Loop[Obj]) explainRow(x *Explanation, s *sight[Obj]) {
 		x.Why = "the table has no such object, and nothing is left to be done for one"
 		return
 	}
-	is := l.cfg.GetStatus(s.row)
+	is := l.rows.GetStatus(s.row)
 	switch {
 	case is.Kind == status.KindUnset:
 		x.State = StateNoStatus

@@ -154,7 +154,7 @@ func (l *Loop[Obj]) wantedAt(a *attempt[Obj], t *task[Obj], now time.Duration) t
 	at := l.began
 	if !t.deleted {
 		at = now
-		if s := l.cfg.GetStatus(a.row); s.Kind == status.KindPending {
+		if s := l.rows.GetStatus(a.row); s.Kind == status.KindPending {
 			a.change = true
 			at = s.UpdatedAt.Sub(l.started)
 		}
@@ -172,7 +172,7 @@ func (l *Loop[Obj]) stand(s *roundStanding) {
 	s.stuck = l.pool.numLeft()
 	s.paused = l.pause.whole
 	s.observed, s.passed = l.observer.revision, l.observer.passed.after(l.observer.revision)
-	s.unseen = l.unseen(l.cfg.DB.ReadTxn(), s)
+	s.unseen = l.unseen(l.rows.DB.ReadTxn(), s)
 	if low := l.core.LowWatermark(); low != s.low {
 		s.low, s.oldest = low, time.Time{}
 		if obj, wanted, ok := l.core.Oldest(); ok {
@@ -193,7 +193,7 @@ func (l *Loop[Obj]) writtenAt(obj Obj, wanted time.Duration) time.Time {
 	if wanted != 0 {
 		return l.timeOf(wanted)
 	}
-	return l.cfg.GetStatus(obj).UpdatedAt
+	return l.rows.GetStatus(obj).UpdatedAt
 }
 
 // Figures returns what the loop has counted, and how it stands. It implements
@@ -215,8 +215,8 @@ func (l *Loop[Obj]) Figures() metrics.Figures {
 	f.Failing, f.Blocked = s.failing, s.blocked
 	f.BreakersOpen, f.Stuck = s.breakers.n, s.stuck
 	f.Paused = s.paused
-	txn := l.cfg.DB.ReadTxn()
-	f.Objects = l.cfg.Table.NumObjects(txn)
+	txn := l.rows.DB.ReadTxn()
+	f.Objects = l.rows.Table.NumObjects(txn)
 	f.Unseen = l.unseen(txn, &s)
 	f.OldestUnapplied = l.oldest(txn, &s)
 	return f
@@ -239,7 +239,7 @@ func stateCounts(counts [core.NumStates]int) []metrics.StateCount {
 
 // unseen returns about how many changes of a snapshot the loop has not looked at.
 func (l *Loop[Obj]) unseen(txn statedb.ReadTxn, s *roundStanding) int {
-	return max(0, int(l.cfg.Table.Revision(txn))-int(s.observed)-s.passed)
+	return max(0, int(l.rows.Table.Revision(txn))-int(s.observed)-s.passed)
 }
 
 // peeked bounds how many rows are looked at for the oldest that the loop has not seen.
@@ -249,11 +249,11 @@ const peeked = 64
 // loop has not looked at included.
 func (l *Loop[Obj]) oldest(txn statedb.ReadTxn, s *roundStanding) time.Time {
 	oldest, looked := s.oldest, 0
-	if l.cfg.Table.Revision(txn) <= s.observed {
+	if l.rows.Table.Revision(txn) <= s.observed {
 		return oldest
 	}
-	for object := range l.cfg.Table.LowerBound(txn, statedb.ByRevision[Obj](s.observed+1)) {
-		if is := l.cfg.GetStatus(object); is.Kind == status.KindPending {
+	for object := range l.rows.Table.LowerBound(txn, statedb.ByRevision[Obj](s.observed+1)) {
+		if is := l.rows.GetStatus(object); is.Kind == status.KindPending {
 			if oldest.IsZero() || is.UpdatedAt.Before(oldest) {
 				oldest = is.UpdatedAt
 			}

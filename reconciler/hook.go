@@ -63,6 +63,6 @@ func (g *guard) around(ctx context.Context, operation string, info func() Operat
 func (l *Loop[Obj]) operationInfo(t *task[Obj], a *attempt[Obj], operation string, objects int) OperationInfo {
 	return OperationInfo{
 		Reconciler: l.ID(), Operation: operation, Objects: objects,
-		Key: l.nameOf(a.row), Revision: t.revision, Attempt: int(a.number),
+		Key: l.rows.Name(a.row), Revision: t.revision, Attempt: int(a.number),
 	}
 }

@@ -16,12 +16,12 @@ import (
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
-	"github.com/cilium/statedb/index"
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/progress"
+	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/metrics"
 )
@@ -30,12 +30,10 @@ import (
 // goroutine goes round through the stages, a file each: observe, plan (package core),
 // act, commit, report. Its exported methods are safe from any goroutine.
 type Loop[Obj comparable] struct {
-	cfg     Config[Obj]
-	opts    options
-	log     *slog.Logger
-	indexer statedb.Indexer[Obj]
-	// fromString makes a key of a text; nil if the table's primary index cannot.
-	fromString func(text string) (index.Key, error)
+	cfg  Config[Obj]
+	opts options
+	log  *slog.Logger
+	rows *rows.Rows[Obj]
 
 	// started is the zero of the loop's clock; set before it runs.
 	started time.Time
@@ -117,7 +115,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 		cfg:     cfg,
 		opts:    opts,
 		log:     cfg.Log.With("reconciler", cfg.id(&opts).called()),
-		indexer: cfg.Table.PrimaryIndexer(),
+		rows:    rows.New(cfg.DB, cfg.Table, rows.Functions[Obj]{Clone: cfg.Clone, GetStatus: cfg.GetStatus, SetStatus: cfg.SetStatus, Merge: cfg.Merge}),
 		set:     opts.Settings,
 		ended:   make(chan struct{}),
 		metrics: metrics.Bind(opts.metrics, cfg.ModuleID, opts.name),
@@ -127,19 +125,17 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.pause.keys = map[string]struct{}{}
 	l.mayComplain = rate.NewLimiter(1, complaintsBurst)
 	l.settings.Store(newConfiguration(opts.Settings))
-	keyOf := l.indexer.ObjectToKey
-	l.core = core.New(l.coreConfig(func(obj Obj) []byte { return keyOf(obj) }))
+	l.core = core.New(l.coreConfig())
 	l.journal = newJournal[Obj](opts.journalRounds, opts.journalOperations,
-		func(obj Obj) index.Key { return keyOf(obj) })
+		l.rows.Key)
 	l.pool = newPool(l.now, l.newWorker)
-	l.fromString = keyReader(l.indexer)
 	l.rand = rand.New(rand.NewPCG(rand.Uint64(), 0))
 	return l, nil
 }
 
-func (l *Loop[Obj]) coreConfig(keyOf func(Obj) []byte) core.Config[Obj] {
+func (l *Loop[Obj]) coreConfig() core.Config[Obj] {
 	cfg := core.Config[Obj]{
-		KeyOf: keyOf, GroupOf: l.cfg.SerialBy, Same: l.sameWish, Limits: l.set.limits(), Seed: rand.Uint64(),
+		KeyOf: func(obj Obj) []byte { return l.rows.Key(obj) }, GroupOf: l.cfg.SerialBy, Same: l.rows.SamePending, Limits: l.set.limits(), Seed: rand.Uint64(),
 	}
 	if l.opts.breaker != nil {
 		b := l.opts.breaker.withDefaults()
@@ -183,12 +179,7 @@ func (l *Loop[Obj]) WaitUntilReconciled(ctx context.Context, untilRevision state
 		revision, retryLowWatermark = l.progress.Now()
 		return revision, retryLowWatermark, err
 	}
-	return l.progress.Await(ctx, untilRevision, l.tableRevision)
-}
-
-// tableRevision returns the revision that the table has now.
-func (l *Loop[Obj]) tableRevision() statedb.Revision {
-	return l.cfg.Table.Revision(l.cfg.DB.ReadTxn())
+	return l.progress.Await(ctx, untilRevision, l.rows.Revision)
 }
 
 // scoped returns a job's name with the reconciler's name appended, if it has one.
@@ -247,8 +238,8 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 		l.opts.registry.Add(l)
 		defer l.opts.registry.Remove(l)
 	}
-	if err := l.observer.start(l.cfg.DB, l.cfg.Table); err != nil {
-		return fmt.Errorf("reconciler %q: observing table %q: %w", l.ID().called(), l.cfg.Table.Name(), err)
+	if err := l.observer.start(l.rows.DB, l.rows.Table); err != nil {
+		return fmt.Errorf("reconciler %q: observing table %q: %w", l.ID().called(), l.rows.Table.Name(), err)
 	}
 	defer l.observer.stop()
 	defer l.blocked.stop()
@@ -343,7 +334,7 @@ func (l *Loop[Obj]) exitedIn() string {
 	case doingBatch:
 		for i := range l.batch.tasks {
 			if t := &l.batch.tasks[i]; t.err == errGoexit {
-				return fmt.Sprintf("%s of %s", t.operation(), l.nameOf(l.batch.attempts[i].row))
+				return fmt.Sprintf("%s of %s", t.operation(), l.rows.Name(l.batch.attempts[i].row))
 			}
 		}
 	case doingPrune:
@@ -358,7 +349,7 @@ func (l *Loop[Obj]) completeLast() {
 	l.complete(&r, &l.batch)
 	l.account(&r)
 	l.count()
-	l.report(&r, l.cfg.DB.ReadTxn(), l.began)
+	l.report(&r, l.rows.DB.ReadTxn(), l.began)
 }
 
 // doing is what of the program's the goroutine of the loop is in.
@@ -383,7 +374,7 @@ func (l *Loop[Obj]) finish(ctx context.Context) {
 	l.account(&r)
 	l.count()
 	l.publish()
-	l.report(&r, l.cfg.DB.ReadTxn(), began)
+	l.report(&r, l.rows.DB.ReadTxn(), began)
 }
 
 // pass takes in what workers have finished, looks at the table and the clock, and runs a
@@ -396,7 +387,7 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	began := l.now()
 	l.began = began
 	l.land(ctx, &r)
-	txn := l.cfg.DB.ReadTxn()
+	txn := l.rows.DB.ReadTxn()
 	size, _, looks := l.capacity(began)
 
 	l.core.Begin(began, size, l.followUp(began))

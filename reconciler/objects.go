@@ -109,19 +109,19 @@ func (l *Loop[Obj]) listRows(ctx context.Context, kind string, after uint64, lim
 	page := ObjectPage{Objects: []ObjectLine{}}
 	var rows []Obj
 	scanned, size := 0, 0
-	for row, revision := range l.cfg.Table.LowerBound(l.cfg.DB.ReadTxn(), statedb.ByRevision[Obj](after+1)) {
+	for row, revision := range l.rows.Table.LowerBound(l.rows.DB.ReadTxn(), statedb.ByRevision[Obj](after+1)) {
 		if len(rows) == limit || scanned == maxScanned || size >= maxPageText {
 			page.Next = strconv.FormatUint(after, 10)
 			break
 		}
 		scanned++
 		after = revision
-		s := l.cfg.GetStatus(row)
+		s := l.rows.GetStatus(row)
 		if kind != "" && kindText(s.Kind) != kind {
 			continue
 		}
 		line := ObjectLine{
-			Key: l.nameOf(row), Status: s.Kind.String(), Since: s.UpdatedAt, Revision: revision, State: stateOfKind(s.Kind),
+			Key: l.rows.Name(row), Status: s.Kind.String(), Since: s.UpdatedAt, Revision: revision, State: stateOfKind(s.Kind),
 		}
 		if s.Error != nil {
 			line.Reason = *s.Error
@@ -153,7 +153,7 @@ func (l *Loop[Obj]) standings(ctx context.Context, lines []ObjectLine, rows []Ob
 	known, why := askBriefly(ctx, l, func(*books[Obj]) []*core.Standing[Obj] {
 		all := make([]*core.Standing[Obj], len(rows))
 		for i, row := range rows {
-			if s, ok := l.core.StandingOf(string(l.indexer.ObjectToKey(row)), 0); ok {
+			if s, ok := l.core.StandingOf(string(l.rows.Key(row)), 0); ok {
 				all[i] = &s
 			}
 		}
@@ -201,7 +201,7 @@ func (l *Loop[Obj]) listDeletions(ctx context.Context, after place, limit int) O
 				return false
 			}
 			seen++
-			at := place{d.Since, string(l.indexer.ObjectToKey(d.Obj))}
+			at := place{d.Since, string(l.rows.Key(d.Obj))}
 			if d.Deleted && at.compare(after) > 0 {
 				s, _ := l.core.StandingOf(at.key, 0)
 				list = append(list, deletion{at, d, s})
@@ -223,7 +223,7 @@ func (l *Loop[Obj]) listDeletions(ctx context.Context, after place, limit int) O
 			break
 		}
 		line := ObjectLine{
-			Key: l.nameOf(d.debt.Obj), Status: "Deleted", Revision: d.debt.Since, Reason: d.debt.Failure,
+			Key: l.rows.Name(d.debt.Obj), Status: "Deleted", Revision: d.debt.Since, Reason: d.debt.Failure,
 			Since: l.timeOf(d.standing.Wanted),
 		}
 		l.addStanding(&line, &d.standing)
@@ -237,12 +237,12 @@ func (l *Loop[Obj]) listDeletions(ctx context.Context, after place, limit int) O
 // table. It looks at the first 20,000 rows. Safe from any goroutine.
 func (l *Loop[Obj]) Keys(prefix string, limit int) (keys []string) {
 	scanned := 0
-	for row := range l.cfg.Table.All(l.cfg.DB.ReadTxn()) {
+	for row := range l.rows.Table.All(l.rows.DB.ReadTxn()) {
 		if scanned == maxScanned || len(keys) == limit {
 			break
 		}
 		scanned++
-		if name := l.nameOf(row); strings.HasPrefix(name, prefix) {
+		if name := l.rows.Name(row); strings.HasPrefix(name, prefix) {
 			keys = append(keys, name)
 		}
 	}

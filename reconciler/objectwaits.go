@@ -125,7 +125,7 @@ func (k *objectWaits[Obj]) noting(l *Loop[Obj], paused func(Obj) bool) func(Obj)
 // touch notes that an object was put aside.
 func (k *objectWaits[Obj]) touch(l *Loop[Obj], object Obj) {
 	if k.some.Load() > 0 {
-		k.touched = append(k.touched, string(l.indexer.ObjectToKey(object)))
+		k.touched = append(k.touched, string(l.rows.Key(object)))
 	}
 }
 
@@ -138,7 +138,7 @@ func (k *objectWaits[Obj]) settled(l *Loop[Obj], b *batch[Obj]) {
 	defer k.mu.Unlock()
 	for i := range b.tasks {
 		t := &b.tasks[i]
-		for w := range k.byKey[string(l.indexer.ObjectToKey(b.attempts[i].row))] {
+		for w := range k.byKey[string(l.rows.Key(b.attempts[i].row))] {
 			w.ran = w.ran || t.deleted || t.revision > w.revision
 			k.look(l, w)
 		}

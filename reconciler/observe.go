@@ -114,7 +114,7 @@ func (l *Loop[Obj]) observe(txn statedb.ReadTxn) <-chan struct{} {
 		l.observeTip(txn, l.began)
 	}
 	watch, done := l.observeMain(txn)
-	o.whole = o.snapshot == l.cfg.Table.Revision(txn)
+	o.whole = o.snapshot == l.rows.Table.Revision(txn)
 	if done && o.whole && (o.tip == nil || l.core.LaneSize(core.Backlog) == 0) {
 		o.catchUp()
 	} else if !done {
@@ -151,7 +151,7 @@ func (l *Loop[Obj]) observeMain(txn statedb.ReadTxn) (watch <-chan struct{}, don
 			return watch, true
 		}
 		last := o.snapshot
-		o.rest, o.snapshot, o.mixed = changes, l.cfg.Table.Revision(txn), false
+		o.rest, o.snapshot, o.mixed = changes, l.rows.Table.Revision(txn), false
 		l.progress.Took(last, o.snapshot)
 		o.snapshots++
 	}
@@ -221,7 +221,7 @@ func (l *Loop[Obj]) wanted(of statedb.Change[Obj], ahead bool) (c change[Obj], w
 	if !l.sharing.looked {
 		l.findSharers(of.Object)
 	}
-	switch s := l.cfg.GetStatus(of.Object); s.Kind {
+	switch s := l.rows.GetStatus(of.Object); s.Kind {
 	case status.KindPending:
 		c.lane, c.since = core.Backlog, l.owedSince(s, of.Revision, ahead)
 		return c, true
@@ -269,7 +269,7 @@ func (l *Loop[Obj]) warnUnset(change statedb.Change[Obj]) {
 		return
 	}
 	l.log.Warn("object has no status and is left alone; set it to Pending for it to be reconciled (said once)",
-		"table", l.cfg.Table.Name(), "key", l.indexer.ObjectToKey(change.Object), "revision", change.Revision)
+		"table", l.rows.Table.Name(), "key", l.rows.Key(change.Object), "revision", change.Revision)
 }
 
 // change is one that a cursor has read.

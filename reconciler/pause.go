@@ -140,7 +140,7 @@ func (l *Loop[Obj]) ResumeKeys(keys ...string) (int, error) {
 	if err := checkKeys(keys); err != nil {
 		return 0, err
 	}
-	txn := l.cfg.DB.ReadTxn()
+	txn := l.rows.DB.ReadTxn()
 	p := &l.pausing
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,11 +165,11 @@ func (l *Loop[Obj]) ResumeKeys(keys ...string) (int, error) {
 // pausedBy returns the key that a text means, and whether it is paused. It is called under the
 // lock of what is paused.
 func (l *Loop[Obj]) pausedBy(txn statedb.ReadTxn, text string) (string, bool) {
-	for _, key := range l.rawKeys(text) {
+	for _, key := range l.rows.Keys(text) {
 		if _, paused := l.pausing.keys[string(key)]; paused {
 			return string(key), true
 		}
-		if _, _, found := l.byKey(txn, key); found {
+		if _, _, found := l.rows.ByKey(txn, key); found {
 			break
 		}
 	}
@@ -189,10 +189,10 @@ func (l *Loop[Obj]) pausedKeys(txn statedb.ReadTxn) (names []string, others int,
 	p.mu.Unlock()
 	others = max(0, len(keys)-maxPausedKeys)
 	for _, key := range keys[:len(keys)-others] {
-		if row, _, found := l.byKey(txn, index.Key(key)); found {
-			names = append(names, l.nameOf(row))
+		if row, _, found := l.rows.ByKey(txn, index.Key(key)); found {
+			names = append(names, l.rows.Name(row))
 		} else {
-			names = append(names, l.rawName(index.Key(key)))
+			names = append(names, l.rows.KeyName(index.Key(key)))
 		}
 	}
 	return names, others, some
@@ -264,7 +264,7 @@ func (l *Loop[Obj]) paused() func(Obj) bool {
 	if !l.pause.some() {
 		return nil
 	}
-	keyOf := l.indexer.ObjectToKey
+	keyOf := l.rows.Key
 	return func(obj Obj) bool {
 		p := &l.pause
 		if len(p.keys) > 0 {

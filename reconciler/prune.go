@@ -104,13 +104,13 @@ func (p *pruner[Obj]) schedule(now, after time.Duration) {
 func (l *Loop[Obj]) pruneDue(txn statedb.ReadTxn, now time.Duration) bool {
 	p := &l.pruner
 	if !p.ready {
-		ready, watch := l.cfg.Table.Initialized(txn)
+		ready, watch := l.rows.Table.Initialized(txn)
 		if !ready {
 			p.initialized = watch
 			return false
 		}
 		p.ready, p.initialized = true, nil
-		p.gated, p.gate = l.cfg.Sweeper != nil, l.cfg.Table.Revision(txn)
+		p.gated, p.gate = l.cfg.Sweeper != nil, l.rows.Table.Revision(txn)
 		p.called = p.called || l.set.PruneInterval > 0
 	}
 	if l.pause.whole || p.sweep != nil || !l.sweepDue() {
@@ -179,5 +179,5 @@ func (l *Loop[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn, record *
 	if l.cfg.Sweeper != nil {
 		return l.listSweep(ctx, txn, record)
 	}
-	return l.cfg.Pruner.Prune(ctx, txn, l.cfg.Table.All(txn))
+	return l.cfg.Pruner.Prune(ctx, txn, l.rows.Table.All(txn))
 }

@@ -206,14 +206,14 @@ func (l *Loop[Obj]) collectCalled(r *refresher[Obj], size int) bool {
 	if w.at.IsZero() {
 		return false
 	}
-	txn, now := l.cfg.DB.ReadTxn(), time.Now()
-	rows := l.cfg.Table.All(txn)
+	txn, now := l.rows.DB.ReadTxn(), time.Now()
+	rows := l.rows.Table.All(txn)
 	var from []byte
 	if w.begun {
-		rows, from = l.cfg.Table.LowerBound(txn, l.indexer.QueryFromObject(w.last)), l.indexer.ObjectToKey(w.last)
+		rows, from = l.rows.Table.LowerBound(txn, l.rows.Query(w.last)), l.rows.Key(w.last)
 	}
 	for object, revision := range rows {
-		if from != nil && bytes.Equal(l.indexer.ObjectToKey(object), from) {
+		if from != nil && bytes.Equal(l.rows.Key(object), from) {
 			continue
 		}
 		if len(r.batch) == size {
@@ -221,7 +221,7 @@ func (l *Loop[Obj]) collectCalled(r *refresher[Obj], size int) bool {
 			return true
 		}
 		w.last, w.begun, from = object, true, nil
-		s := l.cfg.GetStatus(object)
+		s := l.rows.GetStatus(object)
 		// One that was written since is fresh. A status of the future is from a clock that
 		// was set back since.
 		if s.Kind == status.KindDone && (!s.UpdatedAt.After(w.at) || s.UpdatedAt.After(now)) {
@@ -243,10 +243,10 @@ func (l *Loop[Obj]) collectAged(r *refresher[Obj], size int) time.Duration {
 	if interval == 0 {
 		return never
 	}
-	txn := l.cfg.DB.ReadTxn()
+	txn := l.rows.DB.ReadTxn()
 	now := time.Now()
-	for object, revision := range l.cfg.Table.LowerBound(txn, statedb.ByRevision[Obj](r.seen+1)) {
-		s := l.cfg.GetStatus(object)
+	for object, revision := range l.rows.Table.LowerBound(txn, statedb.ByRevision[Obj](r.seen+1)) {
+		s := l.rows.GetStatus(object)
 		// A status of the future is from a clock that was set back since.
 		if age := now.Sub(s.UpdatedAt); age >= 0 && age < interval {
 			return interval - age
@@ -277,28 +277,28 @@ func (l *Loop[Obj]) mark(r *refresher[Obj]) (before, after statedb.Revision) {
 // since. It returns the revisions of the table before and after.
 func (l *Loop[Obj]) markRefreshing(batch []aged[Obj]) (before, after statedb.Revision) {
 	at := time.Now()
-	marked := func(object Obj) Obj { return l.cfg.SetStatus(l.cfg.Clone(object), status.RefreshingAt(at)) }
+	marked := func(object Obj) Obj { return l.rows.SetStatus(l.rows.Clone(object), status.RefreshingAt(at)) }
 	rows := make([]Obj, len(batch))
 	for i := range batch {
 		rows[i] = marked(batch[i].object)
 	}
-	wtxn := l.cfg.DB.WriteTxn(l.cfg.Table)
+	wtxn := l.rows.DB.WriteTxn(l.rows.Table)
 	defer wtxn.Abort()
-	before = l.cfg.Table.Revision(wtxn)
+	before = l.rows.Table.Revision(wtxn)
 	for i := range batch {
-		if _, _, err := l.cfg.Table.CompareAndSwap(wtxn, batch[i].revision, rows[i]); err == nil {
+		if _, _, err := l.rows.Table.CompareAndSwap(wtxn, batch[i].revision, rows[i]); err == nil {
 			continue
 		}
 		// Another reconciler may have written the row.
-		row, _, found := l.cfg.Table.Get(wtxn, l.indexer.QueryFromObject(batch[i].object))
+		row, _, found := l.rows.Get(wtxn, batch[i].object)
 		if !found {
 			continue
 		}
-		if s := l.cfg.GetStatus(row); s.Kind == status.KindDone && s.UpdatedAt.Equal(batch[i].at) {
-			_, _, _ = l.cfg.Table.Insert(wtxn, marked(row))
+		if s := l.rows.GetStatus(row); s.Kind == status.KindDone && s.UpdatedAt.Equal(batch[i].at) {
+			_, _, _ = l.rows.Table.Insert(wtxn, marked(row))
 		}
 	}
-	return before, l.cfg.Table.Revision(wtxn.Commit())
+	return before, l.rows.Table.Revision(wtxn.Commit())
 }
 
 // refreshSizes says how many objects to mark at a time, from what the last ones took.

@@ -6,18 +6,16 @@ package reconciler
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/pace"
+	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/text"
 )
 
@@ -57,7 +55,7 @@ func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
 	l.accountPrune(r)
 	l.complain()
 	l.recycle()
-	l.reportHealth(l.cfg.Table.NumObjects(txn))
+	l.reportHealth(l.rows.Table.NumObjects(txn))
 }
 
 // condition is everything that health says anything of.
@@ -233,7 +231,7 @@ func (l *Loop[Obj]) stuckLines() (lines []string) {
 			others = " and of " + count(s.more, "other object")
 		}
 		lines = append(lines, fmt.Sprintf("%s of %s%s %s, running since %s",
-			operation, keyText(l.indexer.ObjectToKey(s.object)), others, what, l.timeOf(s.since).Format(time.RFC3339)))
+			operation, rows.KeyText(l.rows.Key(s.object)), others, what, l.timeOf(s.since).Format(time.RFC3339)))
 	}
 	return lines
 }
@@ -285,16 +283,6 @@ func (l *Loop[Obj]) breakerText(b *core.OpenBreaker) string {
 
 // timeOf returns what the wall clock shows at a time of the loop's.
 func (l *Loop[Obj]) timeOf(at time.Duration) time.Time { return l.started.Add(at) }
-
-// keyText returns a key for people to read: as it is if it is text, else in hexadecimal.
-func keyText(key []byte) string {
-	if name := string(key); utf8.ValidString(name) && !strings.ContainsFunc(name, unprintable) {
-		return strconv.Quote(name)
-	}
-	return fmt.Sprintf("0x%x", key)
-}
-
-func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // maxExamples bounds the errors and the open breakers that health is told, so that it costs
 // the same whatever fails.

@@ -160,7 +160,7 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *task[O
 			return false
 		}
 		if revision != item.Revision {
-			s := l.cfg.GetStatus(object)
+			s := l.rows.GetStatus(object)
 			if s.IsPendingOrRefreshing() && !l.core.Renew(item, object, revision, l.owedSince(s, revision, true)) {
 				l.unblock(item.Obj)
 				return false
@@ -170,7 +170,7 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *task[O
 	revision = l.observer.runs(revision, item.Deleted, txn)
 	t.object, t.revision, t.deleted, t.asked, t.err = object, revision, item.Deleted, status.Kind(item.Mark), errNotRun
 	a.row, a.again, a.cause = object, item.Again, causeOf(item)
-	if a.cause == causeChange && l.observer.tip != nil && l.cfg.GetStatus(object).Kind == status.KindRefreshing {
+	if a.cause == causeChange && l.observer.tip != nil && l.rows.GetStatus(object).Kind == status.KindRefreshing {
 		// Its lane does not tell.
 		a.cause = causeRefresh
 	}
@@ -180,21 +180,21 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *task[O
 
 // clone returns the copy of a task's object that an operation is handed.
 func (l *Loop[Obj]) clone(t *task[Obj]) Obj {
-	object := l.cfg.Clone(t.object)
+	object := l.rows.Clone(t.object)
 	if t.asked == status.KindUnset || t.deleted {
 		return object
 	}
-	s := l.cfg.GetStatus(object)
+	s := l.rows.GetStatus(object)
 	if s.IsPendingOrRefreshing() {
 		return object
 	}
 	s.Kind, s.Error = t.asked, nil
-	return l.cfg.SetStatus(object, s)
+	return l.rows.SetStatus(object, s)
 }
 
 // asked returns the status that asked for an attempt, for the next one to know.
 func (l *Loop[Obj]) asked(t *task[Obj], a *attempt[Obj]) status.Kind {
-	if s := l.cfg.GetStatus(a.row); s.IsPendingOrRefreshing() {
+	if s := l.rows.GetStatus(a.row); s.IsPendingOrRefreshing() {
 		return s.Kind
 	}
 	return t.asked
@@ -203,7 +203,7 @@ func (l *Loop[Obj]) asked(t *task[Obj], a *attempt[Obj]) status.Kind {
 // current looks up the object of an item. The kind is Done if the returned version is to be
 // run; otherwise it says why not.
 func (l *Loop[Obj]) current(txn statedb.ReadTxn, item *core.Item[Obj]) (Obj, statedb.Revision, core.Kind) {
-	object, revision, found := l.cfg.Table.Get(txn, l.indexer.QueryFromObject(item.Obj))
+	object, revision, found := l.rows.Get(txn, item.Obj)
 	if !found {
 		if item.Deleted {
 			return item.Obj, item.Revision, core.Done
@@ -211,7 +211,7 @@ func (l *Loop[Obj]) current(txn statedb.ReadTxn, item *core.Item[Obj]) (Obj, sta
 		// Its deletion is still to be observed.
 		return object, revision, core.Superseded
 	}
-	switch s := l.cfg.GetStatus(object); {
+	switch s := l.rows.GetStatus(object); {
 	case s.IsPendingOrRefreshing():
 		return object, revision, core.Done
 	case item.Deleted, item.Untried(), s.Kind == status.KindUnset:
@@ -259,7 +259,7 @@ func (l *Loop[Obj]) block(a *attempt[Obj], jitter float64) time.Duration {
 		l.unblock(a.row)
 		return pace.Gather
 	}
-	l.blocked.settle(string(l.indexer.ObjectToKey(a.row)), a.directive.watch)
+	l.blocked.settle(string(l.rows.Key(a.row)), a.directive.watch)
 	return backoff.Exponential{Jitter: l.set.Jitter, Fraction: jitter, Rand: l.rand}.Spread(l.set.BlockedRecheck)
 }
 
@@ -277,7 +277,7 @@ func anyClosed(channels []<-chan struct{}) bool {
 // unblock makes the key of an object wait for no channel.
 func (l *Loop[Obj]) unblock(obj Obj) {
 	if l.blocked.any() {
-		l.blocked.leave(string(l.indexer.ObjectToKey(obj)))
+		l.blocked.leave(string(l.rows.Key(obj)))
 	}
 }
 

@@ -89,7 +89,7 @@ func (l *Loop[Obj]) findSharers(row Obj) {
 	var others []*Loop[Obj]
 	for _, i := range l.opts.registry.All() {
 		other, ok := i.(*Loop[Obj])
-		if ok && other != l && other.running.Load() && other.cfg.Table.ToTable() == l.cfg.Table.ToTable() {
+		if ok && other != l && other.running.Load() && other.cfg.Table.ToTable() == l.rows.Table.ToTable() {
 			others = append(others, other)
 		}
 	}
@@ -116,7 +116,7 @@ func (l *Loop[Obj]) readersOf(row Obj, others []*Loop[Obj]) (readers []*Loop[Obj
 		}
 	}()
 	marker := StatusPending()
-	marked := l.cfg.SetStatus(l.cfg.Clone(row), marker)
+	marked := l.rows.SetStatus(l.rows.Clone(row), marker)
 	for _, other := range others {
 		if other.cfg.GetStatus(marked).ID == marker.ID {
 			readers = append(readers, other)

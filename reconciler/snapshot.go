@@ -39,10 +39,10 @@ func (l *Loop[Obj]) Snapshot(ctx context.Context) Snapshot {
 	if why != "" {
 		x.Busy = l.busy()
 	}
-	txn := l.cfg.DB.ReadTxn()
-	x.Objects, x.Revision = l.cfg.Table.NumObjects(txn), l.cfg.Table.Revision(txn)
-	if x.Initialized, _ = l.cfg.Table.Initialized(txn); !x.Initialized {
-		x.Waiting = l.cfg.Table.PendingInitializers(txn)
+	txn := l.rows.DB.ReadTxn()
+	x.Objects, x.Revision = l.rows.Table.NumObjects(txn), l.rows.Table.Revision(txn)
+	if x.Initialized, _ = l.rows.Table.Initialized(txn); !x.Initialized {
+		x.Waiting = l.rows.Table.PendingInitializers(txn)
 	}
 	x.Attempted, x.LowWatermark = l.progress.Now()
 

@@ -64,10 +64,10 @@ func (l *Loop[Obj]) listSweep(ctx context.Context, txn statedb.ReadTxn, record *
 		return err
 	}
 	// What was inserted while the target was listed is wanted.
-	fresh := l.cfg.DB.ReadTxn()
-	s := &sweep[Obj]{record: record, keys: map[string]bool{}, upTo: l.cfg.Table.Revision(fresh)}
+	fresh := l.rows.DB.ReadTxn()
+	s := &sweep[Obj]{record: record, keys: map[string]bool{}, upTo: l.rows.Table.Revision(fresh)}
 	for _, obj := range listed {
-		key := string(l.indexer.ObjectToKey(obj))
+		key := string(l.rows.Key(obj))
 		if _, again := s.keys[key]; !again && l.orphan(fresh, obj) {
 			s.keys[key] = false
 			s.unknown = append(s.unknown, obj)
@@ -83,7 +83,7 @@ func (l *Loop[Obj]) orphan(txn statedb.ReadTxn, obj Obj) bool {
 	if l.core.TracksKeyOf(obj) {
 		return false
 	}
-	_, _, _, found := l.row(txn, obj)
+	_, _, _, found := l.rows.Exact(txn, obj)
 	return !found
 }
 
@@ -93,7 +93,7 @@ func (l *Loop[Obj]) passDeletion(obj Obj) {
 	if s == nil {
 		return
 	}
-	key := string(l.indexer.ObjectToKey(obj))
+	key := string(l.rows.Key(obj))
 	if _, unknown := s.keys[key]; unknown {
 		s.keys[key] = true
 	}
@@ -107,10 +107,10 @@ func (l *Loop[Obj]) finishSweep(r *Round) {
 		return
 	}
 	p.sweep = nil
-	now := l.cfg.DB.ReadTxn()
+	now := l.rows.DB.ReadTxn()
 	var orphans []Obj
 	for _, obj := range s.unknown {
-		if !s.keys[string(l.indexer.ObjectToKey(obj))] && l.orphan(now, obj) {
+		if !s.keys[string(l.rows.Key(obj))] && l.orphan(now, obj) {
 			orphans = append(orphans, obj)
 		}
 	}
@@ -122,7 +122,7 @@ func (l *Loop[Obj]) finishSweep(r *Round) {
 		}
 	}
 	p.approved = false
-	revision := l.cfg.Table.Revision(now)
+	revision := l.rows.Table.Revision(now)
 	for _, orphan := range orphans {
 		if l.core.Adopt(orphan, revision) {
 			s.record.Swept++
@@ -141,7 +141,7 @@ func (l *Loop[Obj]) list(ctx context.Context, txn statedb.ReadTxn, record *Prune
 			return false
 		}
 		record.Listed++
-		if _, _, _, found := l.row(txn, obj); !found {
+		if _, _, _, found := l.rows.Exact(txn, obj); !found {
 			unknown = append(unknown, obj)
 		}
 		return true

@@ -163,7 +163,7 @@ func (l *Loop[Obj]) observeTip(txn statedb.ReadTxn, now time.Duration) {
 	case !t.lagging:
 		t.lagging, t.laggingSince = true, now
 	case now-t.laggingSince >= behindTime:
-		t.lagging, t.upTo = false, l.cfg.Table.Revision(txn)
+		t.lagging, t.upTo = false, l.rows.Table.Revision(txn)
 		t.from = t.upTo
 	}
 }
@@ -174,7 +174,7 @@ func (l *Loop[Obj]) readTip(txn statedb.ReadTxn) bool {
 	t := l.observer.tip
 	read, taken := 0, 0
 	defer func() { l.observer.passed.add(t.upTo, taken) }()
-	for object, revision := range l.cfg.Table.LowerBound(txn, statedb.ByRevision[Obj](t.upTo+1)) {
+	for object, revision := range l.rows.Table.LowerBound(txn, statedb.ByRevision[Obj](t.upTo+1)) {
 		c, wanted := l.wanted(statedb.Change[Obj]{Object: object, Revision: revision}, true)
 		if wanted {
 			if c.lane == core.Backlog {
@@ -191,7 +191,7 @@ func (l *Loop[Obj]) readTip(txn statedb.ReadTxn) bool {
 			return true
 		}
 	}
-	t.upTo = max(t.upTo, l.cfg.Table.Revision(txn))
+	t.upTo = max(t.upTo, l.rows.Table.Revision(txn))
 	return true
 }
 

@@ -70,16 +70,16 @@ func (m *marking[Obj]) wants(s Status) bool {
 // was not applied is pending.
 func (m *marking[Obj]) marked(row Obj) Obj {
 	mark := status.Pending
-	if kind := m.loop.cfg.GetStatus(row).Kind; kind == status.KindDone || kind == status.KindRefreshing {
+	if kind := m.loop.rows.GetStatus(row).Kind; kind == status.KindDone || kind == status.KindRefreshing {
 		mark = status.Refreshing
 	}
-	return m.loop.cfg.SetStatus(m.loop.cfg.Clone(row), mark())
+	return m.loop.rows.SetStatus(m.loop.rows.Clone(row), mark())
 }
 
 // add adds rows of the snapshot to those that are to be marked.
 func (m *marking[Obj]) add(rows iter.Seq2[Obj, statedb.Revision]) {
 	for object, revision := range rows {
-		if m.wants(m.loop.cfg.GetStatus(object)) {
+		if m.wants(m.loop.rows.GetStatus(object)) {
 			m.rows = append(m.rows, dependent[Obj]{object, revision})
 		}
 	}
@@ -128,5 +128,5 @@ func (m *marking[Obj]) pause(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, triggerPause)
 	defer cancel()
-	_, _, _ = m.loop.progress.Await(ctx, m.revision, m.loop.tableRevision)
+	_, _, _ = m.loop.progress.Await(ctx, m.revision, m.loop.rows.Revision)
 }

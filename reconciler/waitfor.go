@@ -4,7 +4,6 @@
 package reconciler
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -43,7 +43,7 @@ func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (Owed
 		if err := l.waitForOne(ctx, m, obj); err != nil {
 			owed, why := l.owedOf(ctx, objs[i:], false)
 			return owed, fmt.Errorf("reconciler %q: waiting for %s to be %s, %d of %d objects are%s: %w",
-				l.ID().called(), keyText(l.indexer.ObjectToKey(obj)), m, i, len(objs), why, err)
+				l.ID().called(), rows.KeyText(l.rows.Key(obj)), m, i, len(objs), why, err)
 		}
 	}
 	if m == Applied {
@@ -59,10 +59,10 @@ func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error 
 	for {
 		// First, so that what was written before the end is seen.
 		stopped := l.stopped()
-		txn := l.cfg.DB.ReadTxn()
-		row, revision, watch, found := l.row(txn, obj)
+		txn := l.rows.DB.ReadTxn()
+		row, revision, watch, found := l.rows.Exact(txn, obj)
 		if found {
-			if there, err := reachedBy(l.cfg.GetStatus(row).Kind, m); there {
+			if there, err := reachedBy(l.rows.GetStatus(row).Kind, m); there {
 				return err
 			}
 		} else if gone {
@@ -78,7 +78,7 @@ func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error 
 				return nil
 			}
 		} else {
-			gone, err = l.waitForDeletion(ctx, m, obj, l.cfg.Table.Revision(txn))
+			gone, err = l.waitForDeletion(ctx, m, obj, l.rows.Table.Revision(txn))
 		}
 		if err != nil {
 			return err
@@ -125,16 +125,9 @@ func (l *Loop[Obj]) waitForDeletion(ctx context.Context, m Milestone, obj Obj, r
 }
 
 func (l *Loop[Obj]) beginWait(w *objectWait[Obj]) *objectWait[Obj] {
-	l.objectWaits.add(w, string(l.indexer.ObjectToKey(w.object)))
+	l.objectWaits.add(w, string(l.rows.Key(w.object)))
 	l.calls.made.signal()
 	return w
-}
-
-// row looks up the row of an object's key. An index for longest prefixes may find another.
-func (l *Loop[Obj]) row(txn statedb.ReadTxn, obj Obj) (row Obj, revision statedb.Revision, watch <-chan struct{}, found bool) {
-	row, revision, watch, found = l.cfg.Table.GetWatch(txn, l.indexer.QueryFromObject(obj))
-	found = found && bytes.Equal(l.indexer.ObjectToKey(row), l.indexer.ObjectToKey(obj))
-	return row, revision, watch, found
 }
 
 // reachedBy reports whether a row with a kind of status has come to a milestone, or never
@@ -157,7 +150,7 @@ func reachedBy(kind StatusKind, m Milestone) (bool, error) {
 // unfinished returns those of the objects whose rows do not say that they are in the target.
 func (l *Loop[Obj]) unfinished(txn statedb.ReadTxn, objs []Obj) (rest []Obj) {
 	for _, obj := range objs {
-		if row, _, _, found := l.row(txn, obj); !found || l.cfg.GetStatus(row).Kind != status.KindDone {
+		if row, _, _, found := l.rows.Exact(txn, obj); !found || l.rows.GetStatus(row).Kind != status.KindDone {
 			rest = append(rest, obj)
 		}
 	}
@@ -176,7 +169,7 @@ type standing[Obj any] struct {
 // owedOf says which of the objects are not in the target. met: each has come to its
 // milestone.
 func (l *Loop[Obj]) owedOf(ctx context.Context, objs []Obj, met bool) (owed Owed, why string) {
-	txn := l.cfg.DB.ReadTxn()
+	txn := l.rows.DB.ReadTxn()
 	rest := l.unfinished(txn, objs)
 	if len(rest) == 0 {
 		return Owed{}, ""
@@ -186,17 +179,17 @@ func (l *Loop[Obj]) owedOf(ctx context.Context, objs []Obj, met bool) (owed Owed
 		known = standing[Obj]{txn: txn, debts: make([]*core.Debt[Obj], len(rest))}
 	}
 	for i, obj := range rest {
-		row, _, _, found := l.row(known.txn, obj)
+		row, _, _, found := l.rows.Exact(known.txn, obj)
 		d := known.debts[i]
-		u := Unreconciled{Key: l.indexer.ObjectToKey(obj), Deleted: !found}
+		u := Unreconciled{Key: l.rows.Key(obj), Deleted: !found}
 		switch {
-		case found && l.cfg.GetStatus(row).Kind == status.KindDone,
+		case found && l.rows.GetStatus(row).Kind == status.KindDone,
 			!found && d == nil && (met || known.seen):
 			continue
 		case d != nil && d.Deleted == !found:
 			u = l.unreconciled(d, row, found)
 		case found:
-			u.State, u.Err = stateOf(l.cfg.GetStatus(row), why == "")
+			u.State, u.Err = stateOf(l.rows.GetStatus(row), why == "")
 		case why == "":
 			u.State = stateUnseen
 		default:
@@ -209,10 +202,10 @@ func (l *Loop[Obj]) owedOf(ctx context.Context, objs []Obj, met bool) (owed Owed
 
 // standing is called by the goroutine of the loop.
 func (l *Loop[Obj]) standing(objs []Obj) standing[Obj] {
-	txn := l.cfg.DB.ReadTxn()
+	txn := l.rows.DB.ReadTxn()
 	known := standing[Obj]{
 		txn: txn, debts: make([]*core.Debt[Obj], len(objs)),
-		seen: l.observer.revision >= l.cfg.Table.Revision(txn),
+		seen: l.observer.revision >= l.rows.Table.Revision(txn),
 	}
 	for i, obj := range objs {
 		if d, owes := l.core.DebtOf(obj); owes {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/progress"
+	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/status"
 )
@@ -99,7 +100,7 @@ type Unreconciled struct {
 
 // Error returns one line with the key, the state and the error.
 func (u Unreconciled) Error() string {
-	line := keyText(u.Key)
+	line := rows.KeyText(u.Key)
 	if u.Deleted {
 		line = "deletion of " + line
 	}
@@ -146,7 +147,7 @@ func (l *Loop[Obj]) awaitRevision(ctx context.Context, w *progress.Wait[account[
 		return Owed{}, err
 	}
 	w.Detailed = true
-	if reached, low := l.progress.Join(w, l.tableRevision); reached {
+	if reached, low := l.progress.Join(w, l.rows.Revision); reached {
 		if low == 0 || low > w.Until {
 			return Owed{}, nil
 		}
@@ -268,10 +269,10 @@ func (l *Loop[Obj]) owed(a account[Obj]) Owed {
 		return Owed{}
 	}
 	owed := Owed{Keys: make([]Unreconciled, len(a.debts)), More: a.more}
-	txn := l.cfg.DB.ReadTxn()
+	txn := l.rows.DB.ReadTxn()
 	for i := range a.debts {
 		d := &a.debts[i]
-		row, _, found := l.cfg.Table.Get(txn, l.indexer.QueryFromObject(d.Obj))
+		row, _, found := l.rows.Get(txn, d.Obj)
 		owed.Keys[i] = l.unreconciled(d, row, found)
 	}
 	return owed
@@ -280,12 +281,12 @@ func (l *Loop[Obj]) owed(a account[Obj]) Owed {
 // unreconciled says for people what a key owes. row is that of the table, if found.
 func (l *Loop[Obj]) unreconciled(d *core.Debt[Obj], row Obj, found bool) Unreconciled {
 	u := Unreconciled{
-		Key: l.indexer.ObjectToKey(d.Obj), Deleted: d.Deleted, State: d.State.String(), Attempts: d.Failures,
+		Key: l.rows.Key(d.Obj), Deleted: d.Deleted, State: d.State.String(), Attempts: d.Failures,
 	}
 	if d.Failure != "" {
 		u.Err = errors.New(d.Failure)
 	} else if found && !d.Deleted {
-		u.Err = reasonOf(l.cfg.GetStatus(row))
+		u.Err = reasonOf(l.rows.GetStatus(row))
 	}
 	return u
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler
+package rows
 
 import (
 	"bytes"
 	"encoding/hex"
-	"reflect"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -16,17 +16,17 @@ import (
 	"github.com/cilium/statedb/index"
 )
 
-// nameOf returns the text of an object's key, for people to read and to type. It is the
+// Name returns the text of an object's key, for people to read and to type. It is the
 // first column of the row if the table's index makes the same key of that, the key itself
 // if that is text, else the key in hexadecimal.
-func (l *Loop[Obj]) nameOf(obj Obj) string {
-	key := l.indexer.ObjectToKey(obj)
+func (r *Rows[Obj]) Name(obj Obj) string {
+	key := r.Key(obj)
 	if column, ok := firstColumn(obj); ok && !bytes.Equal(key, []byte(column)) {
-		if read, ok := l.read(column); ok && bytes.Equal(key, read) {
+		if read, ok := r.read(column); ok && bytes.Equal(key, read) {
 			return plain(column)
 		}
 	}
-	return l.rawName(key)
+	return r.KeyName(key)
 }
 
 // firstColumn returns the first column of the object's row in a table for people, if it
@@ -49,12 +49,12 @@ func firstColumn(obj any) (column string, ok bool) {
 	return row[0], true
 }
 
-// rawName returns a key as text: as it is if it is plain text, quoted if it is text that a
+// KeyName returns a key as text: as it is if it is plain text, quoted if it is text that a
 // person could not type back, and else, or if the table's index makes another key of that
-// text, in hexadecimal. rawKeys reads this key out of it first.
-func (l *Loop[Obj]) rawName(key index.Key) string {
+// text, in hexadecimal. [Rows.Keys] reads this key out of it first.
+func (r *Rows[Obj]) KeyName(key index.Key) string {
 	if text := string(key); utf8.ValidString(text) && !strings.ContainsFunc(text, unprintable) {
-		if read, ok := l.read(text); !ok || bytes.Equal(read, key) {
+		if read, ok := r.read(text); !ok || bytes.Equal(read, key) {
 			return plain(text)
 		}
 	}
@@ -70,24 +70,9 @@ func plain(text string) string {
 	return text
 }
 
-// keyReader returns how an index makes a key of a text, as the commands of statedb do; nil
-// if it cannot. That is a field of statedb's indexes, which their interface does not have.
-func keyReader(indexer any) func(text string) (index.Key, error) {
-	v := reflect.ValueOf(indexer)
-	if v.Kind() != reflect.Struct {
-		return nil
-	}
-	field := v.FieldByName("FromString")
-	if !field.IsValid() || !field.CanInterface() {
-		return nil
-	}
-	from, _ := field.Interface().(func(string) (index.Key, error))
-	return from
-}
-
 // read returns the key that the table's primary index makes of a text.
-func (l *Loop[Obj]) read(text string) (key index.Key, ok bool) {
-	if l.fromString == nil {
+func (r *Rows[Obj]) read(text string) (key index.Key, ok bool) {
+	if r.fromString == nil {
 		return nil, false
 	}
 	defer func() {
@@ -95,28 +80,16 @@ func (l *Loop[Obj]) read(text string) (key index.Key, ok bool) {
 			ok = false
 		}
 	}()
-	key, err := l.fromString(text)
+	key, err := r.fromString(text)
 	return key, err == nil
 }
 
-// byKey returns the row with a key.
-func (l *Loop[Obj]) byKey(txn statedb.ReadTxn, key index.Key) (row Obj, revision statedb.Revision, found bool) {
-	indexer, ok := l.indexer.(interface {
-		QueryFromKey(index.Key) statedb.Query[Obj]
-	})
-	if !ok {
-		return row, 0, false
-	}
-	row, revision, found = l.cfg.Table.Get(txn, indexer.QueryFromKey(key))
-	return row, revision, found && bytes.Equal(l.indexer.ObjectToKey(row), key)
-}
-
-// rawKeys returns the keys that a text may mean, at least one, the likeliest first. A text in
+// Keys returns the keys that a text may mean, at least one, the likeliest first. A text in
 // quotes does not mean itself, and one in hexadecimal does so last: else the name of one object
 // would mean another whose key is that name.
-func (l *Loop[Obj]) rawKeys(text string) (keys []index.Key) {
+func (r *Rows[Obj]) Keys(text string) (keys []index.Key) {
 	add := func(text string) {
-		if key, ok := l.read(text); ok {
+		if key, ok := r.read(text); ok {
 			keys = append(keys, key)
 		}
 	}
@@ -132,3 +105,13 @@ func (l *Loop[Obj]) rawKeys(text string) (keys []index.Key) {
 	add(text)
 	return append(keys, index.Key(text))
 }
+
+// KeyText returns a key for people to read: as it is if it is text, else in hexadecimal.
+func KeyText(key []byte) string {
+	if name := string(key); utf8.ValidString(name) && !strings.ContainsFunc(name, unprintable) {
+		return strconv.Quote(name)
+	}
+	return fmt.Sprintf("0x%x", key)
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package rows
+
+import (
+	"bytes"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+
+	"github.com/statekeel/statekeel/status"
+)
+
+// Functions are those of a program for the objects of a table: see the fields of the same names of
+// reconciler.Config. Merge may be nil.
+type Functions[Obj any] struct {
+	Clone     func(Obj) Obj
+	GetStatus func(Obj) status.Status
+	SetStatus func(Obj, status.Status) Obj
+	Merge     func(current, reconciled Obj) Obj
+}
+
+// Rows are the rows of a table, with the status of one reconciler in each. They do not change, and
+// may be used from any goroutine.
+type Rows[Obj comparable] struct {
+	Functions[Obj]
+	DB    *statedb.DB
+	Table statedb.RWTable[Obj]
+
+	indexer statedb.Indexer[Obj]
+	// fromString makes a key of a text, fromKey a query of a key; nil if the index cannot.
+	fromString func(text string) (index.Key, error)
+	fromKey    func(index.Key) statedb.Query[Obj]
+}
+
+// New returns the rows of a table.
+func New[Obj comparable](db *statedb.DB, table statedb.RWTable[Obj], f Functions[Obj]) *Rows[Obj] {
+	indexer := table.PrimaryIndexer()
+	return &Rows[Obj]{
+		Functions: f, DB: db, Table: table,
+		indexer: indexer, fromString: keyReader(indexer), fromKey: queryFromKey(indexer),
+	}
+}
+
+// Key returns the primary key of an object.
+func (r *Rows[Obj]) Key(obj Obj) index.Key { return KeyOf(r.indexer, obj) }
+
+// Query returns the query for the row of an object's key.
+func (r *Rows[Obj]) Query(obj Obj) statedb.Query[Obj] { return QueryOf(r.indexer, obj) }
+
+// Revision returns the revision that the table has now.
+func (r *Rows[Obj]) Revision() statedb.Revision { return r.Table.Revision(r.DB.ReadTxn()) }
+
+// Get looks up what the table's primary index has for an object.
+func (r *Rows[Obj]) Get(txn statedb.ReadTxn, obj Obj) (row Obj, revision statedb.Revision, found bool) {
+	return r.Table.Get(txn, r.Query(obj))
+}
+
+// Exact looks up the row of an object's key. [Rows.Get] may find another one by an index for
+// longest prefixes. The channel closes when the result changes.
+func (r *Rows[Obj]) Exact(txn statedb.ReadTxn, obj Obj) (row Obj, revision statedb.Revision, watch <-chan struct{}, found bool) {
+	row, revision, watch, found = r.Table.GetWatch(txn, r.Query(obj))
+	found = found && bytes.Equal(r.Key(row), r.Key(obj))
+	return row, revision, watch, found
+}
+
+// ByKey looks up the row with a key. It finds none if the primary index takes no keys.
+func (r *Rows[Obj]) ByKey(txn statedb.ReadTxn, key index.Key) (row Obj, revision statedb.Revision, found bool) {
+	if r.fromKey == nil {
+		return row, 0, false
+	}
+	row, revision, found = r.Table.Get(txn, r.fromKey(key))
+	return row, revision, found && bytes.Equal(r.Key(row), key)
+}
+
+// SamePending reports whether an object asks for the same as an older version of it: if so, only
+// another reconciler's status was written in between, or what goes with it.
+func (r *Rows[Obj]) SamePending(old, current Obj) bool {
+	was, is := r.GetStatus(old), r.GetStatus(current)
+	return is.ID != 0 && is.ID == was.ID && is.Kind == was.Kind
+}
