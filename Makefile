@@ -12,7 +12,7 @@ TEST        := $(GO) test -race -count=1
 # Every fuzz target, as folder:name, and for how long each one runs.
 FUZZ        := reconciler/debug:FuzzPageQueries \
                reconciler:FuzzKeyTextNamesOneObject \
-               reconciler:FuzzSearchOfAnErrorAgreesWithItsModel \
+               internal/outcome:FuzzSearchOfAnErrorAgreesWithItsModel \
                internal/text:FuzzTextIsCleaned \
                status:FuzzJSONIsAnErrorOrReadsBack \
                status:FuzzYAMLIsAnErrorOrReadsBack \

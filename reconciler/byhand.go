@@ -31,7 +31,7 @@ func checkKeys(keys []string) error {
 
 // notFound is the error for a key that is not known, which may be any text.
 func notFound(key string) error {
-	return fmt.Errorf("%w: %s", ErrNotFound, text.Plain(cut(key, maxKeyText)))
+	return fmt.Errorf("%w: %s", ErrNotFound, text.Plain(text.Short(key, maxKeyText)))
 }
 
 // maxKeyText is how many bytes of a key an error has.

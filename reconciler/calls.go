@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/statekeel/statekeel/internal/running"
+	"github.com/statekeel/statekeel/internal/execute"
 )
 
 // signal tells a goroutine that something has happened: once, however often that was
@@ -122,11 +122,8 @@ var ErrInOperation = errors.New("waiting for the reconciler in one of its own op
 
 // ownOperation returns the scope of the operation of this loop that a context is of; nil if it
 // is of none.
-func (l *Loop[Obj]) ownOperation(ctx context.Context) *scope[Obj] {
-	if s, ok := ctx.Value(running.Key{}).(*scope[Obj]); ok && s.loop == l {
-		return s
-	}
-	return nil
+func (l *Loop[Obj]) ownOperation(ctx context.Context) *execute.Scope[Obj] {
+	return execute.ScopeOf(ctx, l.rows)
 }
 
 // mayWait returns an error that wraps [ErrInOperation] if who waits for the loop with a context
@@ -150,7 +147,7 @@ func askBriefly[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer
 	if !l.running.Load() {
 		return told, " (the reconciler has not been started)"
 	}
-	if s := l.ownOperation(ctx); s != nil && s == l.scope.Load() && s.busy() {
+	if s := l.ownOperation(ctx); s != nil && s == l.scope.Load() && s.IsBusy() {
 		// The loop waits for who asks.
 		return told, whyBusy
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/pace"
 )
 
@@ -29,7 +30,7 @@ func (l *Loop[Obj]) reconfigure(now time.Duration) {
 	l.setFrom = l.settings.Load()
 	l.set = l.setFrom.Settings
 	l.core.SetLimits(l.set.limits())
-	l.pool.configure(&l.set)
+	l.pool.Configure(execute.Limits{Workers: l.set.Concurrency, MaxStuck: l.set.maxStuck(), Timeout: l.set.Timeout})
 	if was.PruneInterval != l.set.PruneInterval && l.pruner.ready && l.pruner.failures == 0 {
 		l.pruner.schedule(now, l.set.PruneInterval)
 	}
@@ -49,16 +50,16 @@ func (l *Loop[Obj]) capacity(now time.Duration) (size int, at time.Duration, loo
 	}
 	size = min(size, l.set.RoundSize)
 	// The landed ones are those of this pass.
-	flying := l.pool.any() || len(l.landed) > 0
+	flying := l.pool.IsBusy() || len(l.finished) > 0
 	l.pooled = l.set.workers() || flying
 	l.core.SetGrouping(l.pooled || l.batches())
-	if flying && !l.set.workers() && !l.pool.onlyLeft() {
+	if flying && !l.set.workers() && !l.pool.OnlyLeft() {
 		// Workers are not wanted any more: what they do has to end first, but for what was
 		// left behind. Beside that there is one worker.
 		return 0, never, false
 	}
 	if l.pooled {
-		free := l.pool.free()
+		free := l.pool.Free()
 		if free == 0 {
 			return 0, never, false
 		}

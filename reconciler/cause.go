@@ -3,8 +3,6 @@
 
 package reconciler
 
-import "github.com/statekeel/statekeel/internal/core"
-
 // Cause says why an operation was run.
 type Cause string
 
@@ -32,55 +30,3 @@ const (
 	// CauseSweep: a sweep had found it in the target, and nobody wants it.
 	CauseSweep Cause = "sweep"
 )
-
-// cause is a [Cause], as it is kept.
-type cause uint8
-
-const (
-	causeChange cause = iota
-	causeRefresh
-	causeRetry
-	causeRequeue
-	causeReleased
-	causeRecheck
-	causeProbe
-	causeBreaker
-	causeResumed
-	causeCall
-	causeSweep
-)
-
-var causes = [...]Cause{
-	CauseChange, CauseRefresh, CauseRetry, CauseRequeue, CauseReleased, CauseRecheck,
-	CauseProbe, CauseBreaker, CauseResumed, CauseCall, CauseSweep,
-}
-
-// causeOf returns why an item is run.
-func causeOf[Obj any](item *core.Item[Obj]) cause {
-	switch item.Cause() {
-	case core.Released:
-		return causeReleased
-	case core.Probing:
-		return causeProbe
-	case core.BreakerClosed:
-		return causeBreaker
-	case core.Resumed:
-		return causeResumed
-	case core.Hastened:
-		return causeCall
-	case core.Swept:
-		return causeSweep
-	}
-	switch item.From() {
-	case core.Retry:
-		return causeRetry
-	case core.Requeue:
-		return causeRequeue
-	case core.Blocked:
-		return causeRecheck
-	}
-	if item.Lane() == core.Refresh {
-		return causeRefresh
-	}
-	return causeChange
-}

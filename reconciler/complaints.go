@@ -11,6 +11,10 @@ import (
 	"time"
 
 	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/internal/text"
 )
 
 const (
@@ -84,25 +88,25 @@ func (c *errorClasses[Obj]) of(name string) *errorClass[Obj] {
 
 // blame counts a failure among its kind, and notes it for the log if it is its turn. It is
 // called under the lock of the book.
-func (l *Loop[Obj]) blame(t *task[Obj], a *attempt[Obj], at time.Duration) {
-	c, text := &l.book.errors, *a.text
-	if a.classed || c.last == nil || c.lastText != text || c.classes[c.last.name] != c.last {
-		name := a.class
+func (l *Loop[Obj]) blame(t *execute.Task[Obj], a *ledger.Attempt[Obj], at time.Duration) {
+	c, said := &l.book.errors, *a.Text
+	if a.Classed || c.last == nil || c.lastText != said || c.classes[c.last.name] != c.last {
+		name := a.Class
 		if name == "" {
-			name = l.plainClassOf(text, a.row)
+			name = l.classes.ByText(said, t.Row)
 		}
-		c.last, c.lastText = c.of(cut(name, maxClass)), text
+		c.last, c.lastText = c.of(text.Short(name, maxClass)), said
 	}
 	class := c.last
 	class.count++
-	class.at, class.object, class.text = at, a.row, text
+	class.at, class.object, class.text = at, t.Row, said
 	class.unsaid++
 	if class.ever && at-class.said < saidEvery || !l.mayComplain.Allow() {
 		return
 	}
 	l.complaints = append(l.complaints, complaint[Obj]{
-		operation: t.operation(), object: a.row, revision: t.revision, attempt: a.number,
-		text: text, repeated: class.unsaid - 1,
+		operation: t.Operation(), object: t.Row, revision: t.Revision, attempt: t.Attempt,
+		text: said, repeated: class.unsaid - 1,
 	})
 	class.ever, class.said, class.unsaid = true, at, 0
 }
@@ -144,11 +148,25 @@ func (l *Loop[Obj]) complain() {
 	}
 	for i := range l.batch.tasks {
 		t, a := &l.batch.tasks[i], &l.batch.attempts[i]
-		args := []any{"operation", t.operation(), "key", l.rows.Name(a.row), "revision", t.revision,
-			"attempt", a.number, "cause", causes[a.cause], "result", a.result.String(), "took", t.took}
-		if a.text != nil {
-			args = append(args, "error", *a.text)
+		args := []any{"operation", t.Operation(), "key", l.rows.Name(t.Row), "revision", t.Revision,
+			"attempt", t.Attempt, "cause", a.Cause.String(), "result", a.Kind.String(), "took", t.Took}
+		if a.Text != nil {
+			args = append(args, "error", *a.Text)
 		}
 		l.log.Debug("operation", args...)
+	}
+}
+
+// classifyErrors asks the function of the user, if there is one, for the classes of the failures of a
+// round that have none yet. It is called without a lock: the function may end the goroutine.
+func (l *Loop[Obj]) classifyErrors() {
+	if l.cfg.ErrorClass == nil {
+		return
+	}
+	for i := range l.batch.attempts {
+		t, a := &l.batch.tasks[i], &l.batch.attempts[i]
+		if !a.Classed && a.HasFailed() {
+			a.Class, a.Classed = l.classes.Of(t.Err, *a.Text, t.Row), true
+		}
 	}
 }

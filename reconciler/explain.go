@@ -174,7 +174,7 @@ func (l *Loop[Obj]) busyWith() (obj Obj, operation string, since time.Duration, 
 	if s == nil {
 		return obj, "", 0, false
 	}
-	return s.running()
+	return s.Running()
 }
 
 // busy says what the loop itself is running; empty if nothing.
@@ -183,18 +183,18 @@ func (l *Loop[Obj]) busy() string {
 	if s == nil {
 		return ""
 	}
-	if obj, operation, since, ok := s.running(); ok {
+	if obj, operation, since, ok := s.Running(); ok {
 		return fmt.Sprintf("%s of %s, running since %s", operation, l.rows.Name(obj), l.timeOf(since).Format(time.RFC3339))
 	}
-	c := s.calling.Load()
+	c := s.Calling()
 	if c == nil {
 		return ""
 	}
-	at := l.timeOf(c.since).Format(time.RFC3339)
-	if c.objects == 0 {
-		return fmt.Sprintf("%s, running since %s", c.operation, at)
+	at := l.timeOf(c.Since).Format(time.RFC3339)
+	if c.Objects == 0 {
+		return fmt.Sprintf("%s, running since %s", c.Operation, at)
 	}
-	return fmt.Sprintf("%s of %s in one batch, running since %s", c.operation, count(c.objects, "object"), at)
+	return fmt.Sprintf("%s of %s in one batch, running since %s", c.Operation, count(c.Objects, "object"), at)
 }
 
 // notes are what holds of the whole reconciler and matters to an object. why is why it

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -81,7 +83,7 @@ func (l *Loop[Obj]) explainState(x *Explanation, s *sight[Obj]) {
 		x.State = StateBlocked
 		x.BlockedOn = l.reasonFor(s)
 		x.Why = "its operation waits for something: " + x.BlockedOn
-		if x.BlockedOn == errDeleting.Error() {
+		if x.BlockedOn == outcome.ErrDeleting.Error() {
 			x.Why = "its deletion was begun and goes on: its operation asked to be run again"
 		}
 	case core.Terminal:
@@ -117,22 +119,22 @@ func count(n int, thing string) string {
 
 // explainFlight explains an object that was handed to a worker.
 func (l *Loop[Obj]) explainFlight(x *Explanation, s *sight[Obj]) {
-	where, since := l.pool.flightOf(func(obj Obj) bool { return bytes.Equal(l.rows.Key(obj), s.key) })
+	where, since := l.pool.Where(func(obj Obj) bool { return bytes.Equal(l.rows.Key(obj), s.key) })
 	operation := OpUpdate
 	if s.standing.Deleted {
 		operation = OpDelete
 	}
 	x.State = StateInFlight
-	if where == flightRunning || where == flightLeft {
+	if where == execute.Running || where == execute.LeftBehind {
 		x.Since = l.timeOf(since)
 	}
 	switch where {
-	case flightLeft:
+	case execute.LeftBehind:
 		x.State = StateStuck
 		x.Why = operation + " is running, ignores its deadline and was left behind: the object waits until it comes back"
-	case flightRunning:
+	case execute.Running:
 		x.Why = operation + " is running"
-	case flightQueued:
+	case execute.Queued:
 		x.Why = operation + " has been handed to the workers, and waits for one to be free"
 	default:
 		x.Why = operation + " has ended, and its outcome is about to be written"

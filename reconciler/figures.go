@@ -5,26 +5,22 @@ package reconciler
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/timeline"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/status"
 )
 
-// tally counts what happens in the goroutines that run operations.
-type tally struct{ panics, timeouts atomic.Uint64 }
-
 // book has the figures of a loop, which adds to it once a round. Readers take the lock for
 // as long as it takes to copy; they need not wait for the loop, which may be stuck in an
 // operation.
 type book[Obj any] struct {
-	tally tally
-
 	mu       sync.Mutex
 	figures  metrics.Figures
 	errors   errorClasses[Obj]
@@ -61,7 +57,7 @@ type roundStanding struct {
 // account adds a round to the book, before those are woken who wait for it: they find it
 // counted.
 func (l *Loop[Obj]) account(r *Round) {
-	l.classify()
+	l.classifyErrors()
 	at := l.now()
 	b := &l.book
 	b.mu.Lock()
@@ -81,7 +77,7 @@ func (l *Loop[Obj]) account(r *Round) {
 	}
 	f.Lost += uint64(r.Lost)
 	f.Conflicts += uint64(r.Conflicts)
-	f.Unset, f.BreakerOpenings, f.LeftBehind = l.observer.unset, l.core.BreakerOpenings(), l.pool.everLeft
+	f.Unset, f.BreakerOpenings, f.LeftBehind = l.observer.unset, l.core.BreakerOpenings(), l.pool.EverLeft()
 	l.stand(&b.standing)
 	b.timeline.Add(at, b.standing.forTimeline(), len(l.batch.tasks), failed)
 }
@@ -106,39 +102,39 @@ func (l *Loop[Obj]) accountPrune(r *Round) {
 }
 
 // accountOne counts one operation, and returns 1 if it failed.
-func (l *Loop[Obj]) accountOne(f *metrics.Figures, t *task[Obj], a *attempt[Obj], at time.Duration) (failed int) {
+func (l *Loop[Obj]) accountOne(f *metrics.Figures, t *execute.Task[Obj], a *ledger.Attempt[Obj], at time.Duration) (failed int) {
 	of := &f.Updates
-	if t.deleted {
+	if t.Deleted {
 		of = &f.Deletes
 	}
-	if t.call {
-		of.Durations.Observe(t.share.Seconds())
+	if t.FirstOfCall {
+		of.Durations.Observe(t.Share.Seconds())
 	}
-	if a.number > 1 {
+	if t.Attempt > 1 {
 		f.Retries++
 	}
-	if a.cause == causeReleased {
+	if a.Cause == core.CauseReleased {
 		f.Released++
 	}
-	switch a.result {
-	case resultDone:
+	switch a.Kind {
+	case core.Done:
 		of.Done++
-	case resultRequeue:
+	case core.DoneAgain:
 		of.Requeued++
-	case resultBlocked:
+	case core.BlockedOn, core.Deleting:
 		of.Blocked++
 		return 0
-	case resultFailed:
+	case core.Failed:
 		of.Failed++
-	case resultTerminal:
+	case core.FailedForGood:
 		of.Terminal++
 	}
-	if a.result == resultFailed || a.result == resultTerminal {
+	if a.HasFailed() {
 		l.blame(t, a, at)
 		return 1
 	}
-	if a.change && !a.lost {
-		f.Latency.Observe(max(0, at-a.wanted).Seconds())
+	if a.Change && !a.Lost {
+		f.Latency.Observe(max(0, at-a.Wanted).Seconds())
 	}
 	return 0
 }
@@ -146,16 +142,16 @@ func (l *Loop[Obj]) accountOne(f *metrics.Figures, t *task[Obj], a *attempt[Obj]
 // wantedAt returns when the change that an attempt is of was written, by the loop's clock:
 // before its start that is negative. What was no change, such as a refresh, is wanted since
 // now, and so is a deletion that was seen in this round; 0 is never returned.
-func (l *Loop[Obj]) wantedAt(a *attempt[Obj], t *task[Obj], now time.Duration) time.Duration {
-	a.change = a.wanted != 0 || t.deleted
-	if a.wanted != 0 {
-		return a.wanted
+func (l *Loop[Obj]) wantedAt(a *ledger.Attempt[Obj], t *execute.Task[Obj], now time.Duration) time.Duration {
+	a.Change = a.Wanted != 0 || t.Deleted
+	if a.Wanted != 0 {
+		return a.Wanted
 	}
 	at := l.began
-	if !t.deleted {
+	if !t.Deleted {
 		at = now
-		if s := l.rows.GetStatus(a.row); s.Kind == status.KindPending {
-			a.change = true
+		if s := l.rows.GetStatus(t.Row); s.Kind == status.KindPending {
+			a.Change = true
 			at = s.UpdatedAt.Sub(l.started)
 		}
 	}
@@ -169,7 +165,7 @@ func (l *Loop[Obj]) wantedAt(a *attempt[Obj], t *task[Obj], now time.Duration) t
 func (l *Loop[Obj]) stand(s *roundStanding) {
 	s.counts, s.lanes = l.core.Counts(), l.core.LaneSizes()
 	s.failing, s.blocked = l.core.Failing(), l.core.NumBlocked()
-	s.stuck = l.pool.numLeft()
+	s.stuck = l.pool.NumLeft()
 	s.paused = l.pause.whole
 	s.observed, s.passed = l.observer.revision, l.observer.passed.after(l.observer.revision)
 	s.unseen = l.unseen(l.rows.DB.ReadTxn(), s)
@@ -210,7 +206,7 @@ func (l *Loop[Obj]) Figures() metrics.Figures {
 	s := b.standing
 	b.mu.Unlock()
 
-	f.Panics, f.Timeouts = b.tally.panics.Load(), b.tally.timeouts.Load()
+	f.Panics, f.Timeouts = l.calling.Tally.Panics.Load(), l.calling.Tally.Timeouts.Load()
 	f.States = stateCounts(s.counts)
 	f.Failing, f.Blocked = s.failing, s.blocked
 	f.BreakersOpen, f.Stuck = s.breakers.n, s.stuck

@@ -10,6 +10,9 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/ring"
 )
 
@@ -123,8 +126,8 @@ type operationEntry[Obj any] struct {
 	text     *string
 	note     *string
 	attempt  int32
-	result   result
-	cause    cause
+	result   core.Kind
+	cause    core.Cause
 	deleted  bool
 	lost     bool
 	conflict bool
@@ -157,7 +160,7 @@ func newJournal[Obj any](rounds, operations int, keyOf func(Obj) index.Key) *jou
 }
 
 // add records a round. Its operations are taken from tasks and attempts, not from r.
-func (j *journal[Obj]) add(r Round, tasks []task[Obj], attempts []attempt[Obj]) {
+func (j *journal[Obj]) add(r Round, tasks []execute.Task[Obj], attempts []ledger.Attempt[Obj]) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	entry := j.rounds.Next()
@@ -172,11 +175,11 @@ func (j *journal[Obj]) add(r Round, tasks []task[Obj], attempts []attempt[Obj]) 
 			return
 		}
 		*slot = operationEntry[Obj]{
-			object: t.object, revision: t.revision, took: t.took, text: a.text, note: a.note,
-			attempt: int32(a.number), result: a.result, deleted: t.deleted, lost: a.lost,
-			cause: a.cause, conflict: a.conflict,
+			object: t.Object, revision: t.Revision, took: t.Took, text: a.Text, note: t.Note,
+			attempt: int32(t.Attempt), result: a.Kind, deleted: t.Deleted, lost: a.Lost,
+			cause: a.Cause, conflict: a.Conflict,
 		}
-		if a.result == resultFailed || a.result == resultTerminal {
+		if a.HasFailed() {
 			j.failures.add(placed[Obj]{*slot, j.operations.Added() - 1, r.Sequence, r.Started})
 		}
 	}
@@ -221,7 +224,7 @@ func (j *journal[Obj]) record(op *operationEntry[Obj]) OperationRecord {
 		Revision:  op.revision,
 		Attempt:   int(op.attempt),
 		Result:    op.result.String(),
-		Cause:     causes[op.cause],
+		Cause:     Cause(op.cause.String()),
 		Lost:      op.lost,
 		Conflict:  op.conflict,
 		Took:      op.took,

@@ -9,12 +9,15 @@ import (
 
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/ledger"
 )
 
 // That the journal keeps failures for longer costs those nothing that do not fail.
 func TestJournalOfSuccessesAllocatesNothing(t *testing.T) {
 	j := newJournal[int](128, 1024, func(int) index.Key { return nil })
-	tasks, attempts := make([]task[int], 100), make([]attempt[int], 100)
+	tasks, attempts := make([]execute.Task[int], 100), make([]ledger.Attempt[int], 100)
 	require.Zero(t, testing.AllocsPerRun(1000, func() { j.add(Round{}, tasks, attempts) }))
 }
 

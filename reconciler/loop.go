@@ -19,10 +19,12 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/rows"
-	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/metrics"
 )
 
@@ -49,9 +51,11 @@ type Loop[Obj comparable] struct {
 	// ended is closed when the loop has stopped, refreshing when the job of the refresher
 	// has begun; nil if it has none.
 	ended, refreshing chan struct{}
+	classes           outcome.Classes[Obj]
+	calling           execute.Config[Obj]
 	// book has the figures; scope is that of the operations that the loop runs itself.
 	book  book[Obj]
-	scope atomic.Pointer[scope[Obj]]
+	scope atomic.Pointer[execute.Scope[Obj]]
 	// pausing has the keys that are paused, by calls.
 	pausing pausing
 	// refreshCalled wakes the refresher for a call, refreshGate tells it how far the loop is.
@@ -69,26 +73,26 @@ type Loop[Obj comparable] struct {
 	set      Settings
 	setFrom  *configuration
 	core     *core.Core[Obj]
-	executor executor[Obj]
+	executor *execute.Executor[Obj]
+	ledger   *ledger.InRows[Obj]
 	pool     *pool[Obj]
 	// rand spreads the rechecks of blocked objects.
-	rand      *rand.Rand
-	metrics   metrics.Handle
-	observer  observer[Obj]
-	pruner    pruner[Obj]
-	pause     pause[Obj]
-	blocked   *blocked
-	pace      pace.Pace
-	alarm     alarm
-	reporter  reporter
-	watchdog  watchdog
-	contended bool
-	sequence  uint64
+	rand     *rand.Rand
+	metrics  metrics.Handle
+	observer observer[Obj]
+	pruner   pruner[Obj]
+	pause    pause[Obj]
+	blocked  *blocked
+	pace     pace.Pace
+	alarm    alarm
+	reporter reporter
+	watchdog watchdog
+	sequence uint64
 	// batch is what was run in this round, or landed in it; items are those of what landed.
-	batch   batch[Obj]
-	items   []core.Item[Obj]
-	landed  []*flight[Obj]
-	flights []*flight[Obj]
+	batch    batch[Obj]
+	items    []core.Item[Obj]
+	finished []*workerJob[Obj]
+	jobs     []*workerJob[Obj]
 	// began is when the round did, doing what of the program's is being called. complaints are the failures of a round that are to be
 	// logged, mayComplain bounds them.
 	began       time.Duration
@@ -128,7 +132,10 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.core = core.New(l.coreConfig())
 	l.journal = newJournal[Obj](opts.journalRounds, opts.journalOperations,
 		l.rows.Key)
-	l.pool = newPool(l.now, l.newWorker)
+	l.classes = outcome.Classes[Obj]{Function: cfg.ErrorClass, Panics: opts.panics, Rows: l.rows, Log: l.log}
+	l.calling = l.executeConfig()
+	l.ledger = ledger.New(l.rows, l.log, l.now)
+	l.pool = execute.NewPool[Obj, load[Obj]](l.now, l.newWorker)
 	l.rand = rand.New(rand.NewPCG(rand.Uint64(), 0))
 	return l, nil
 }
@@ -148,24 +155,19 @@ func (l *Loop[Obj]) coreConfig() core.Config[Obj] {
 	return cfg
 }
 
-// newWorker returns what a goroutine runs operations with, and the context for them.
-func (l *Loop[Obj]) newWorker(ctx context.Context) (context.Context, executor[Obj]) {
-	s := &scope[Obj]{loop: l}
-	g := guard{
-		log: l.log, timeout: func() time.Duration { return l.settings.Load().Timeout },
-		metrics: metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name), now: l.now, panics: l.opts.panics,
-		tally: &l.book.tally, hook: l.opts.hook, class: l.errorClass,
+// executeConfig returns what calls operations, for the loop and its workers.
+func (l *Loop[Obj]) executeConfig() execute.Config[Obj] {
+	return execute.Config[Obj]{
+		Rows: l.rows, Single: l.cfg.Operations, Batches: l.cfg.BatchOperations, Rounds: l.cfg.RoundOperations,
+		Now: l.now, Timeout: func() time.Duration { return l.settings.Load().Timeout },
+		Metrics: func() metrics.Handle { return metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name) },
+		Log:     l.log, Hook: l.opts.hookCall(l.ID()), Class: l.classes.ByFunction, PanicPropagation: l.opts.panics,
 	}
-	ctx = context.WithValue(ctx, running.Key{}, s)
-	if l.batches() {
-		return ctx, &batched[Obj]{
-			guard: g, clone: l.clone, scope: s, info: l.operationInfo, batches: l.cfg.BatchOperations, rounds: l.cfg.RoundOperations,
-		}
-	}
-	return ctx, &inline[Obj]{guard: g, clone: l.clone, scope: s, info: l.operationInfo, ops: l.cfg.Operations, admit: always, turn: pace.Turn}
 }
 
-func always() bool { return true }
+func (l *Loop[Obj]) newWorker(ctx context.Context) (context.Context, *execute.Executor[Obj]) {
+	return execute.New(ctx, &l.calling)
+}
 
 // batches reports whether operations come in batches.
 func (l *Loop[Obj]) batches() bool {
@@ -249,10 +251,8 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ctx, x := l.newWorker(ctx)
-	l.scope.Store(ctx.Value(running.Key{}).(*scope[Obj]))
-	if single, ok := x.(*inline[Obj]); ok {
-		single.admit = l.admitOne
-	}
+	l.scope.Store(x.Scope)
+	x.Admit = l.admitOne
 	l.executor = x
 	l.reconfigure(l.now())
 	if l.refreshing != nil {
@@ -312,7 +312,7 @@ func (l *Loop[Obj]) loop(ctx context.Context) {
 // what had been run in this round are written, and of what workers are running, as far as the
 // functions that this takes do not end their goroutine as well.
 func (l *Loop[Obj]) exited(ctx context.Context) error {
-	err := fmt.Errorf("reconciler %q has ended in %s: %w", l.ID().called(), l.exitedIn(), errGoexit)
+	err := fmt.Errorf("reconciler %q has ended in %s: %w", l.ID().called(), l.exitedIn(), execute.ErrGoexit)
 	l.log.Error("the reconciler has ended", "error", err)
 	// Before the wait for workers, which may be long.
 	l.reporter.ended(err)
@@ -323,8 +323,8 @@ func (l *Loop[Obj]) exited(ctx context.Context) error {
 	// What else there is of a round is completed, or cannot be.
 	l.recycle()
 	returned(func() { l.finish(ctx) })
-	l.pool.stop()
-	l.pool.wg.Wait()
+	l.pool.Stop()
+	l.pool.Wait()
 	return err
 }
 
@@ -333,8 +333,8 @@ func (l *Loop[Obj]) exitedIn() string {
 	switch l.doing {
 	case doingBatch:
 		for i := range l.batch.tasks {
-			if t := &l.batch.tasks[i]; t.err == errGoexit {
-				return fmt.Sprintf("%s of %s", t.operation(), l.rows.Name(l.batch.attempts[i].row))
+			if t := &l.batch.tasks[i]; t.Err == execute.ErrGoexit {
+				return fmt.Sprintf("%s of %s", t.Operation(), l.rows.Name(t.Row))
 			}
 		}
 	case doingPrune:
@@ -365,12 +365,12 @@ const (
 // commits what came of them.
 func (l *Loop[Obj]) finish(ctx context.Context) {
 	l.recall()
-	l.pool.stop()
-	l.pool.wg.Wait()
+	l.pool.Stop()
+	l.pool.Wait()
 	r := Round{Reason: ReasonStop, Started: time.Now()}
 	began := l.now()
 	l.began = began
-	l.land(ctx, &r)
+	l.completeFinished(ctx, &r)
 	l.account(&r)
 	l.count()
 	l.publish()
@@ -386,7 +386,7 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	// What was released or asked for until now is due in this round.
 	began := l.now()
 	l.began = began
-	l.land(ctx, &r)
+	l.completeFinished(ctx, &r)
 	txn := l.rows.DB.ReadTxn()
 	size, _, looks := l.capacity(began)
 

@@ -138,8 +138,8 @@ func (k *objectWaits[Obj]) settled(l *Loop[Obj], b *batch[Obj]) {
 	defer k.mu.Unlock()
 	for i := range b.tasks {
 		t := &b.tasks[i]
-		for w := range k.byKey[string(l.rows.Key(b.attempts[i].row))] {
-			w.ran = w.ran || t.deleted || t.revision > w.revision
+		for w := range k.byKey[string(l.rows.Key(b.tasks[i].Row))] {
+			w.ran = w.ran || t.Deleted || t.Revision > w.revision
 			k.look(l, w)
 		}
 	}

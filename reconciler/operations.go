@@ -8,6 +8,8 @@ import (
 	"iter"
 
 	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/execute"
 )
 
 // Operations make one object of the target match. They are called one at a time unless
@@ -72,20 +74,12 @@ type Sweeper[Obj any] interface {
 
 // BatchEntry is one object of a batch. Operations may sort the entries and change their
 // fields, but not remove or replace an entry: that is an error of its object.
-type BatchEntry[Obj any] struct {
-	// Object is a clone. An update may change it as [Operations].Update may; for
-	// deletions it is that of the version that the table had last.
-	Object Obj
-	// Revision is that of the object, or of its deletion.
-	Revision statedb.Revision
-	// Result is for the operation to set: nil, as it is, means done; see
-	// [Operations] for the rest.
-	Result error
-
-	// place is the entry's place in the round, counted from 1, so that entries may be
-	// sorted; 0 in an entry that somebody else made.
-	place int
-}
+//
+//   - Object is a clone. An update may change it as [Operations].Update may; for deletions it is that of
+//     the version that the table had last.
+//   - Revision is that of the object, or of its deletion.
+//   - Result is for the operation to set: nil, as it is, means done; see [Operations] for the rest.
+type BatchEntry[Obj any] = execute.BatchEntry[Obj]
 
 // BatchOperations make many objects of the target match in one call. Everything said
 // of [Operations] holds. First attempts, retries and refreshes all come in batches; a
@@ -108,4 +102,22 @@ type RoundOperations[Obj any] interface {
 	// ProcessRound is called if there is something to delete or to update; one of
 	// the two may be empty.
 	ProcessRound(ctx context.Context, txn statedb.ReadTxn, deletes, updates []BatchEntry[Obj])
+}
+
+// Bisect carries out a batch on a target that takes all of it or nothing, such as an nft
+// transaction or one of SQL: an entry that the target refuses does not keep the others from being
+// applied. It is called in an UpdateBatch or DeleteBatch with the batch, and sets the Result of each
+// entry.
+//
+// apply applies entries, all or none, and returns why it did not. When it refuses more than one,
+// Bisect applies halves of them, in their order, until each bad entry is found alone: with n
+// entries of which b are bad that takes at most about 2·b·log2(n) + 1 calls, and what is good is
+// applied in as few calls as that finds out. alive returns an error if the target itself is down;
+// it is called after a call that failed, and then all entries that were not applied fail with that
+// error, at once. It may be nil: then no failure is the target's. When ctx ends, which is when the
+// timeout of the batch is over, they fail with its cause and the last refusal, and the next attempt
+// starts with all of them again: a timeout that is too short for these calls lets one bad entry hold up
+// the others. An entry of which apply said what comes next, as [TerminalError] does, has that as its outcome once it is alone.
+func Bisect[Obj any](ctx context.Context, batch []BatchEntry[Obj], apply func(entries []BatchEntry[Obj]) error, alive func() error) {
+	execute.Bisect(ctx, batch, apply, alive)
 }

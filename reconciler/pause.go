@@ -123,7 +123,7 @@ func (l *Loop[Obj]) known(texts []string) (keys []string, errs []error) {
 		switch {
 		case why == whyBusy:
 			errs = append(errs, fmt.Errorf("object %s is not in the table; whether its deletion waits is known to the reconciler only%s",
-				text.Plain(cut(key, maxKeyText)), why))
+				text.Plain(text.Short(key, maxKeyText)), why))
 		case why == "" && (looked[i].found || looked[i].standing != nil):
 			keys = append(keys, string(looked[i].key))
 		default:
@@ -150,7 +150,7 @@ func (l *Loop[Obj]) ResumeKeys(keys ...string) (int, error) {
 		if resumed, ok := l.pausedBy(txn, key); ok {
 			raw = append(raw, resumed)
 		} else {
-			errs = append(errs, fmt.Errorf("object %s is not paused by its key", text.Plain(cut(key, maxKeyText))))
+			errs = append(errs, fmt.Errorf("object %s is not paused by its key", text.Plain(text.Short(key, maxKeyText))))
 		}
 	}
 	slices.Sort(raw)

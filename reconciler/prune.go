@@ -14,6 +14,8 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/backoff"
+	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/outcome"
 )
 
 // pruner says when to prune.
@@ -73,13 +75,13 @@ const (
 func (l *Loop[Obj]) drained(now time.Duration) bool {
 	p := &l.pruner
 	switch {
-	case l.pool.onlyLeft():
+	case l.pool.OnlyLeft():
 		p.callOff()
 		return true
-	case l.pool.hangs():
+	case l.pool.Hangs():
 		// It may never come back.
 		p.callOff()
-		p.notBefore = now + long
+		p.notBefore = now + execute.Long
 	case p.draining && now >= p.drainedFrom+p.hold:
 		p.draining = false
 		p.notBefore = now + holdShare*p.hold
@@ -159,8 +161,8 @@ func (l *Loop[Obj]) pruned(r *Round, record *PruneRecord, err error) {
 		if after == 0 || wait < after {
 			after = wait
 		}
-		err = kept(err, l.errorClass)
-		r.Prune.Error = strings.Clone(textOf(err))
+		err = outcome.Keep(err, l.classes.ByFunction)
+		r.Prune.Error = strings.Clone(outcome.TextOf(err))
 		err = fmt.Errorf("prune: %w", err)
 		p.failure = err.Error()
 		l.log.Warn("prune failed", "error", err, "failures", p.failures, "retryAfter", after)
@@ -171,11 +173,10 @@ func (l *Loop[Obj]) pruned(r *Round, record *PruneRecord, err error) {
 }
 
 func (l *Loop[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn, record *PruneRecord) (err error) {
-	g := guard{log: l.log, panics: l.opts.panics, tally: &l.book.tally}
 	s := l.scope.Load()
-	s.calling.Store(&calling{operation: "prune", since: l.now()})
-	defer s.calling.Store(nil)
-	defer g.recovered("prune", &err)
+	s.Begin("prune", 0, l.now())
+	defer s.End()
+	defer l.calling.Recover("prune", &err)
 	if l.cfg.Sweeper != nil {
 		return l.listSweep(ctx, txn, record)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/statedb"
 	"golang.org/x/time/rate"
 
+	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/status"
 )
@@ -107,7 +108,7 @@ func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
 	if returned(func() { l.refreshUntil(ctx, health) }) {
 		return nil
 	}
-	err := fmt.Errorf("reconciler %q: refreshing has ended in a function of the program: %w", l.ID().called(), errGoexit)
+	err := fmt.Errorf("reconciler %q: refreshing has ended in a function of the program: %w", l.ID().called(), execute.ErrGoexit)
 	l.log.Error("refreshing has ended", "error", err)
 	health.Degraded("Refreshing has ended", err)
 	return err

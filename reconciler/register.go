@@ -14,6 +14,8 @@ import (
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/internal/execute"
 )
 
 // Reconciler is the handle on a running reconciler. [Loop] implements it and has more
@@ -113,7 +115,7 @@ func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj],
 func keepingHealth(run job.OneShotFunc) job.OneShotFunc {
 	return func(ctx context.Context, health cell.Health) error {
 		err := run(ctx, health)
-		if errors.Is(err, errGoexit) {
+		if errors.Is(err, execute.ErrGoexit) {
 			<-ctx.Done()
 		}
 		return err

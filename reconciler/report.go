@@ -27,7 +27,7 @@ func (l *Loop[Obj]) count() {
 	}
 	failed := 0
 	for i := range l.batch.attempts {
-		if a := &l.batch.attempts[i]; a.result == resultFailed || a.result == resultTerminal {
+		if a := &l.batch.attempts[i]; a.HasFailed() {
 			failed++
 		}
 	}
@@ -42,7 +42,7 @@ func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
 		r.Sequence = l.sequence
 		r.Took = l.now() - began
 		l.journal.add(*r, tasks, attempts)
-		moving := l.pool.moving()
+		moving := l.pool.Moving()
 		if l.pooled {
 			moving += len(tasks)
 		}
@@ -149,7 +149,7 @@ func (l *Loop[Obj]) reportHealth(objects int) {
 		shared:       l.sharing.text(),
 		breakers:     l.core.NumOpenBreakers(), breakerChanges: l.core.OpenBreakersVersion(),
 	}
-	now.stuck, now.stuckChanges = l.pool.numNamed()
+	now.stuck, now.stuckChanges = l.pool.NumNamed()
 	if now.wrong() {
 		// Health says nothing of these then: that others come and go is no news.
 		now.objects, now.blocked, now.paused = 0, 0, 0
@@ -217,21 +217,21 @@ func (c *condition) fine() string {
 // stuckLines has a line for each operation in the pool that takes long. Safe from any
 // goroutine.
 func (l *Loop[Obj]) stuckLines() (lines []string) {
-	for _, s := range l.pool.stuckFlights() {
+	for _, s := range l.pool.Named() {
 		operation := OpUpdate
-		if s.deleted {
+		if s.Deleted {
 			operation = OpDelete
 		}
 		what := "takes long"
-		if s.left {
+		if s.LeftBehind {
 			what = "ignores its deadline"
 		}
 		others := ""
-		if s.more > 0 {
-			others = " and of " + count(s.more, "other object")
+		if s.Others > 0 {
+			others = " and of " + count(s.Others, "other object")
 		}
 		lines = append(lines, fmt.Sprintf("%s of %s%s %s, running since %s",
-			operation, rows.KeyText(l.rows.Key(s.object)), others, what, l.timeOf(s.since).Format(time.RFC3339)))
+			operation, rows.KeyText(l.rows.Key(s.Object)), others, what, l.timeOf(s.Since).Format(time.RFC3339)))
 	}
 	return lines
 }

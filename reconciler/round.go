@@ -5,12 +5,15 @@ package reconciler
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/backoff"
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/status"
 )
@@ -19,8 +22,45 @@ import (
 // one call for many.
 type batch[Obj any] struct {
 	items    []core.Item[Obj]
-	tasks    []task[Obj]
-	attempts []attempt[Obj]
+	tasks    []execute.Task[Obj]
+	attempts []ledger.Attempt[Obj]
+}
+
+// workerJob is a batch that a worker runs, pool runs them.
+type (
+	workerJob[Obj comparable] = execute.Job[Obj, load[Obj]]
+	pool[Obj comparable]      = execute.Pool[Obj, load[Obj]]
+)
+
+// load is what of a batch is not for the worker.
+type load[Obj any] struct {
+	items    []core.Item[Obj]
+	attempts []ledger.Attempt[Obj]
+	// snapshot is the number of the one that main was reading; other: some of it was not
+	// from there.
+	snapshot uint64
+	other    bool
+	// one is where the slices are of a job for one object.
+	one struct {
+		item    [1]core.Item[Obj]
+		attempt [1]ledger.Attempt[Obj]
+	}
+}
+
+func newJob[Obj comparable](txn statedb.ReadTxn, snapshot uint64) *workerJob[Obj] {
+	j := execute.NewJob[Obj, load[Obj]](txn)
+	j.Load.snapshot = snapshot
+	j.Load.items, j.Load.attempts = j.Load.one.item[:0], j.Load.one.attempt[:0]
+	return j
+}
+
+// Objects implements [execute.Load].
+func (d load[Obj]) Objects(yield func(obj Obj, deleted bool) bool) {
+	for i := range d.items {
+		if !yield(d.items[i].Obj, d.items[i].Deleted) {
+			return
+		}
+	}
 }
 
 // act looks up what the plan's items stand for in the snapshot, and runs them, here or
@@ -40,7 +80,7 @@ func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan
 	b.items = plan
 	for i := range plan {
 		n := len(b.tasks)
-		b.tasks, b.attempts = append(b.tasks, task[Obj]{}), append(b.attempts, attempt[Obj]{item: int32(i)})
+		b.tasks, b.attempts = append(b.tasks, execute.Task[Obj]{}), append(b.attempts, ledger.Attempt[Obj]{Item: int32(i)})
 		if !l.resolve(txn, &plan[i], &b.tasks[n], &b.attempts[n]) {
 			b.tasks, b.attempts = b.tasks[:n], b.attempts[:n]
 		}
@@ -49,16 +89,14 @@ func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan
 		return 0
 	}
 	for i := range b.attempts {
-		l.observer.mixed = l.observer.mixed || plan[b.attempts[i].item].Waited()
+		l.observer.mixed = l.observer.mixed || plan[b.attempts[i].Item].Waited()
 	}
 	permitted := l.permitted(b.tasks)
 	from := l.now()
-	if x, single := l.executor.(*inline[Obj]); single {
-		x.turn = l.pace.TurnLength()
-	}
+	l.executor.Turn = l.pace.TurnLength()
 	l.doing = doingBatch
 	l.watchdog.begin(l, from)
-	l.executor.execute(ctx, txn, b.tasks[:permitted], b.attempts[:permitted], l.beginCall)
+	l.executor.Run(ctx, txn, b.tasks[:permitted], l.beginCall)
 	l.watchdog.end()
 	l.doing = doingNothing
 	took, planned := l.now()-from, len(b.tasks)
@@ -83,10 +121,10 @@ func (l *Loop[Obj]) complete(r *Round, b *batch[Obj]) {
 	l.giveBack(r, b)
 	if l.observer.behind.is {
 		for i := range b.tasks {
-			l.observer.behind.ran(1, b.tasks[i].share)
+			l.observer.behind.ran(1, b.tasks[i].Share)
 		}
 	}
-	l.commit(r, b.tasks, b.attempts)
+	l.commit(r, b)
 	open := l.core.Open()
 	l.settle(b)
 	if !open && l.core.Open() {
@@ -100,10 +138,10 @@ func (l *Loop[Obj]) complete(r *Round, b *batch[Obj]) {
 func (l *Loop[Obj]) giveBack(r *Round, b *batch[Obj]) {
 	n := len(b.tasks)
 	for i := len(b.tasks) - 1; i >= 0; i-- {
-		if b.tasks[i].err != errNotRun {
+		if b.tasks[i].Err != execute.ErrNotRun {
 			continue
 		}
-		l.putBack(&b.items[b.attempts[i].item])
+		l.putBack(&b.items[b.attempts[i].Item])
 		r.Returned++
 		n--
 	}
@@ -112,7 +150,7 @@ func (l *Loop[Obj]) giveBack(r *Round, b *batch[Obj]) {
 	}
 	at := 0
 	for i := range b.tasks {
-		if b.tasks[i].err != errNotRun {
+		if b.tasks[i].Err != execute.ErrNotRun {
 			b.tasks[at], b.attempts[at] = b.tasks[i], b.attempts[i]
 			at++
 		}
@@ -134,7 +172,7 @@ func (l *Loop[Obj]) putBack(item *core.Item[Obj]) {
 
 // permitted returns how many of the tasks are within the limit on the rate of
 // operations. The executor of single ones asks for each when its turn comes.
-func (l *Loop[Obj]) permitted(tasks []task[Obj]) int {
+func (l *Loop[Obj]) permitted(tasks []execute.Task[Obj]) int {
 	if l.set.OperationLimiter == nil || !l.batches() {
 		return len(tasks)
 	}
@@ -149,7 +187,7 @@ func (l *Loop[Obj]) permitted(tasks []task[Obj]) int {
 // resolve makes a task of an item, and puts it where t and a are, which have to be zero. What
 // may have changed since the item was observed is looked up in the transaction of the round:
 // what waited, and what main read a while ago. An item that is not to be run is settled.
-func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *task[Obj], a *attempt[Obj]) bool {
+func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *execute.Task[Obj], a *ledger.Attempt[Obj]) bool {
 	object, revision := item.Obj, item.Revision
 	if item.Waited() || l.observer.stale(item) {
 		var kind core.Kind
@@ -168,36 +206,22 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *task[O
 		}
 	}
 	revision = l.observer.runs(revision, item.Deleted, txn)
-	t.object, t.revision, t.deleted, t.asked, t.err = object, revision, item.Deleted, status.Kind(item.Mark), errNotRun
-	a.row, a.again, a.cause = object, item.Again, causeOf(item)
-	if a.cause == causeChange && l.observer.tip != nil && l.rows.GetStatus(object).Kind == status.KindRefreshing {
+	t.Object, t.Revision, t.Deleted, t.Asked, t.Err = object, revision, item.Deleted, status.Kind(item.Mark), execute.ErrNotRun
+	t.Row, a.Again, a.Cause = object, item.Again, item.Cause()
+	if a.Cause == core.CauseChange && l.observer.tip != nil && l.rows.GetStatus(object).Kind == status.KindRefreshing {
 		// Its lane does not tell.
-		a.cause = causeRefresh
+		a.Cause = core.CauseRefresh
 	}
-	a.number, a.tries, a.wanted = int32(item.Attempt()+1), int32(item.Tries()), item.Wanted()
+	t.Attempt, a.Tries, a.Wanted = int32(item.Attempt()+1), int32(item.Tries()), item.Wanted()
 	return true
 }
 
-// clone returns the copy of a task's object that an operation is handed.
-func (l *Loop[Obj]) clone(t *task[Obj]) Obj {
-	object := l.rows.Clone(t.object)
-	if t.asked == status.KindUnset || t.deleted {
-		return object
-	}
-	s := l.rows.GetStatus(object)
-	if s.IsPendingOrRefreshing() {
-		return object
-	}
-	s.Kind, s.Error = t.asked, nil
-	return l.rows.SetStatus(object, s)
-}
-
 // asked returns the status that asked for an attempt, for the next one to know.
-func (l *Loop[Obj]) asked(t *task[Obj], a *attempt[Obj]) status.Kind {
-	if s := l.rows.GetStatus(a.row); s.IsPendingOrRefreshing() {
+func (l *Loop[Obj]) asked(t *execute.Task[Obj]) status.Kind {
+	if s := l.rows.GetStatus(t.Row); s.IsPendingOrRefreshing() {
 		return s.Kind
 	}
-	return t.asked
+	return t.Asked
 }
 
 // current looks up the object of an item. The kind is Done if the returned version is to be
@@ -221,31 +245,40 @@ func (l *Loop[Obj]) current(txn statedb.ReadTxn, item *core.Item[Obj]) (Obj, sta
 	return object, revision, core.Done
 }
 
+// commit writes the outcomes of a batch that are news.
+func (l *Loop[Obj]) commit(r *Round, b *batch[Obj]) {
+	c := l.ledger.Write(b.tasks, b.attempts, ledger.Options{MaxRetries: l.set.MaxRetries, Revisions: l.pooled})
+	r.Written += c.Written
+	r.Lost += c.Lost
+	r.Conflicts += c.Conflicts
+	r.CommitTook += c.Took
+	l.observer.passed.add(c.Revision, c.Written)
+}
+
 // settle tells the core what came of the items of the tasks.
 func (l *Loop[Obj]) settle(b *batch[Obj]) {
 	now := l.now()
-	tasks := b.tasks
 	for i := range b.attempts {
-		a := &b.attempts[i]
-		item := &b.items[a.item]
-		a.wanted = l.wantedAt(a, &tasks[i], now)
-		if a.result == resultDone && !item.Waited() && l.opts.breaker == nil {
+		t, a := &b.tasks[i], &b.attempts[i]
+		item := &b.items[a.Item]
+		a.Wanted = l.wantedAt(a, t, now)
+		if a.Kind == core.Done && !item.Waited() && l.opts.breaker == nil {
 			continue
 		}
-		out := a.outcome(tasks[i].object)
-		if a.result == resultBlocked && !a.lost && !a.stillDeleting() {
-			out.Delay = l.block(a, tasks[i].jitter)
+		out := a.Outcome(t.Object)
+		if a.Kind == core.BlockedOn && !a.Lost {
+			out.Delay = l.block(t, a)
 		} else {
-			l.unblock(a.row)
+			l.unblock(t.Row)
 		}
-		if (out.Kind == core.Failed || out.Kind == core.FailedForGood) && l.opts.breaker != nil && l.opts.breaker.ByClass {
-			a.class, a.classed = l.classOf(&tasks[i], a), true
-			if out.Kind == core.Failed || out.GivenUp {
-				out.Class = a.class
+		if a.HasFailed() && l.opts.breaker != nil && l.opts.breaker.ByClass {
+			a.Class, a.Classed = l.classes.Of(t.Err, *a.Text, t.Row), true
+			if a.Kind == core.Failed || a.GivenUp {
+				out.Class = a.Class
 			}
 		}
-		out.Wanted, out.Jitter = a.wanted, tasks[i].jitter
-		out.Mark = uint8(l.asked(&tasks[i], a))
+		out.Wanted, out.Jitter = a.Wanted, t.Jitter
+		out.Mark = uint8(l.asked(t))
 		l.core.Settle(now, item, out)
 	}
 }
@@ -253,14 +286,14 @@ func (l *Loop[Obj]) settle(b *batch[Obj]) {
 // block makes a key wait for the channels of its attempt. One that is closed already
 // releases it at once: what it waits for may have happened while the operation ran. But a
 // key that had waited before is then run again after the returned time, which keeps an
-// operation that always returns a closed channel from spinning. jitter is that of the task.
-func (l *Loop[Obj]) block(a *attempt[Obj], jitter float64) time.Duration {
-	if a.again && anyClosed(a.directive.watch) {
-		l.unblock(a.row)
+// operation that always returns a closed channel from spinning.
+func (l *Loop[Obj]) block(t *execute.Task[Obj], a *ledger.Attempt[Obj]) time.Duration {
+	if a.Again && anyClosed(a.Directive.Watch) {
+		l.unblock(t.Row)
 		return pace.Gather
 	}
-	l.blocked.settle(string(l.rows.Key(a.row)), a.directive.watch)
-	return backoff.Exponential{Jitter: l.set.Jitter, Fraction: jitter, Rand: l.rand}.Spread(l.set.BlockedRecheck)
+	l.blocked.settle(string(l.rows.Key(t.Row)), a.Directive.Watch)
+	return backoff.Exponential{Jitter: l.set.Jitter, Fraction: t.Jitter, Rand: l.rand}.Spread(l.set.BlockedRecheck)
 }
 
 func anyClosed(channels []<-chan struct{}) bool {
@@ -286,8 +319,84 @@ func (l *Loop[Obj]) recycle() {
 	b := &l.batch
 	clear(b.tasks)
 	clear(b.attempts)
-	clear(l.landed)
-	b.items, b.tasks, b.attempts, l.landed = nil, b.tasks[:0], b.attempts[:0], l.landed[:0]
+	clear(l.finished)
+	b.items, b.tasks, b.attempts, l.finished = nil, b.tasks[:0], b.attempts[:0], l.finished[:0]
 	clear(l.items)
 	l.items = l.items[:0]
+}
+
+// launch hands a plan to workers: each item by itself, or all as one batch.
+func (l *Loop[Obj]) launch(ctx context.Context, r *Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (launched int) {
+	jobs := l.jobs[:0]
+	permitted := len(plan)
+	for i := range plan {
+		item := &plan[i]
+		var t execute.Task[Obj]
+		var a ledger.Attempt[Obj]
+		if !l.resolve(txn, item, &t, &a) {
+			continue
+		}
+		if !l.admitOne() {
+			permitted = i
+			break
+		}
+		if !l.batches() || len(jobs) == 0 {
+			jobs = append(jobs, newJob[Obj](txn, l.observer.snapshots))
+		}
+		j := jobs[len(jobs)-1]
+		j.Load.other = j.Load.other || item.Waited()
+		l.core.Launch(item)
+		a.Item = int32(len(j.Load.items))
+		j.Load.items = append(j.Load.items, *item)
+		j.Load.attempts = append(j.Load.attempts, a)
+		j.Tasks = append(j.Tasks, t)
+		launched++
+	}
+	for i := len(plan) - 1; i >= permitted; i-- {
+		l.takeBack(&plan[i])
+		r.Returned++
+	}
+	if len(jobs) > 0 {
+		l.pool.Start(ctx, jobs...)
+	}
+	clear(jobs)
+	l.jobs = jobs[:0]
+	return launched
+}
+
+// completeFinished completes what workers have finished: all of it in one transaction.
+func (l *Loop[Obj]) completeFinished(ctx context.Context, r *Round) {
+	if !l.pool.IsBusy() {
+		return
+	}
+	for _, j := range l.pool.Overdue(ctx) {
+		for i := range j.Load.items {
+			l.core.Stuck(l.began, &j.Load.items[i])
+		}
+	}
+	l.finished = l.pool.Finished(l.finished[:0])
+	if len(l.finished) == 0 {
+		return
+	}
+	b := &l.batch
+	b.items = l.items[:0]
+	for _, j := range l.finished {
+		l.observer.mixed = l.observer.mixed || j.Load.other || j.Load.snapshot != l.observer.snapshots
+		for i := range j.Load.attempts {
+			j.Load.attempts[i].Item += int32(len(b.items))
+		}
+		b.items = append(b.items, j.Load.items...)
+		b.tasks, b.attempts = append(b.tasks, j.Tasks...), append(b.attempts, j.Load.attempts...)
+	}
+	l.items = b.items
+	l.complete(r, b)
+}
+
+// recall takes back what workers have not begun: it is not started any more.
+func (l *Loop[Obj]) recall() {
+	for _, j := range slices.Backward(l.pool.Recall()) {
+		for i := range slices.Backward(j.Load.items) {
+			l.putBack(&j.Load.items[i])
+		}
+	}
 }

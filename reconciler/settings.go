@@ -134,15 +134,6 @@ func (s *Settings) validate() error {
 	return errors.Join(errs...)
 }
 
-// patience returns how long a call may take before it is stuck; without a deadline, before it is
-// named.
-func (s *Settings) patience() time.Duration {
-	if s.Timeout == 0 {
-		return long
-	}
-	return min(s.Timeout, never/4) + min(s.Timeout, maxGrace)
-}
-
 // workers reports whether operations run on goroutines of their own.
 func (s *Settings) workers() bool { return s.Concurrency > 1 || s.maxStuck() > 0 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/text"
 )
 
@@ -112,7 +113,7 @@ func (l *Loop[Obj]) readersOf(row Obj, others []*Loop[Obj]) (readers []*Loop[Obj
 	defer func() {
 		if r := recover(); r != nil {
 			l.log.Error("looking for reconcilers that share the status field panicked",
-				"panic", text.Cut(textOfAny(r), MaxErrorText), "stack", string(debug.Stack()))
+				"panic", text.Cut(outcome.TextOfAny(r), MaxErrorText), "stack", string(debug.Stack()))
 		}
 	}()
 	marker := StatusPending()

@@ -20,6 +20,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/backoff"
+	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/text"
 )
 
@@ -255,7 +256,7 @@ func (t *Trigger[Obj, Source]) lists(txn statedb.ReadTxn, change statedb.Change[
 	if !t.loop.opts.panics {
 		defer func() {
 			if r := recover(); r != nil {
-				said := text.Cut(textOfAny(r), MaxErrorText)
+				said := text.Cut(outcome.TextOfAny(r), MaxErrorText)
 				t.log.Error("dependents function panicked",
 					"table", t.source.Name(), "key", t.keyOf(change), "panic", said, "stack", string(debug.Stack()))
 				lists, err = nil, fmt.Errorf("dependents of key %q of table %q: panic: %s", t.keyOf(change), t.source.Name(), text.Printable(said))

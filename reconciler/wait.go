@@ -62,7 +62,7 @@ func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) Reason {
 				return ReasonPruneCall
 			}
 			return ReasonCall
-		case <-l.pool.landing:
+		case <-l.pool.Ready:
 			return ReasonLanded
 		case <-l.blocked.released:
 			l.release()
@@ -89,7 +89,7 @@ func (l *Loop[Obj]) next(watch <-chan struct{}) (at time.Duration, reason Reason
 	case has:
 		at, reason, ok = max(again, l.pace.DueAt(due, l.set.MinBackoff)), ReasonDue, true
 	}
-	if stuck, has := l.pool.nextStuck(); has && (!ok || stuck < at) {
+	if stuck, has := l.pool.NextStuck(); has && (!ok || stuck < at) {
 		at, reason, ok = stuck, ReasonStuck, true
 	}
 	if prune, has := l.pruner.next(); has && !l.pause.whole && (!ok || prune < at) {

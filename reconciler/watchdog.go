@@ -6,6 +6,8 @@ package reconciler
 import (
 	"sync"
 	"time"
+
+	"github.com/statekeel/statekeel/internal/execute"
 )
 
 // watchdog tells health of a call that the loop itself is in for long: it cannot do so, being
@@ -37,7 +39,7 @@ type watched interface {
 func (w *watchdog) begin(l watched, now time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.since, w.patience = max(1, now), max(long, l.patience())
+	w.since, w.patience = max(1, now), max(execute.Long, l.patience())
 	if w.told {
 		w.told = false
 		l.tellCall("")
@@ -90,4 +92,4 @@ func (w *watchdog) stop() {
 
 func (l *Loop[Obj]) tellCall(call string) { l.reporter.tellCall(call) }
 
-func (l *Loop[Obj]) patience() time.Duration { return l.settings.Load().patience() }
+func (l *Loop[Obj]) patience() time.Duration { return execute.Patience(l.settings.Load().Timeout) }

@@ -183,7 +183,7 @@ func (c *Core[Obj]) probeHeld(now time.Duration, b *breaker[Obj]) {
 			c.park(e)
 			continue
 		}
-		e.probe, e.cause = b.opening, Probing
+		e.probe, e.cause = b.opening, CauseProbe
 		b.probing++
 		c.wait(e, Retry, now)
 	}
@@ -403,7 +403,7 @@ func (c *Core[Obj]) release(now time.Duration, b *breaker[Obj]) {
 			}
 			c.leave(e)
 			// It need not be looked at again when the breaker closes the next time.
-			e.fixed, e.cause = true, BreakerClosed
+			e.fixed, e.cause = true, CauseBreaker
 			c.wait(e, Retry, at)
 		}
 	}

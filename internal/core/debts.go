@@ -134,7 +134,7 @@ func (c *Core[Obj]) debt(e *entry[Obj]) Debt[Obj] {
 	d := Debt[Obj]{
 		Obj: e.obj, Since: e.since, Revision: e.revision, Deleted: e.deleted, State: e.state,
 		// What a sweep found counts as attempted for the watermark only.
-		Failures: int(e.failures), Tried: e.tried && e.cause != Swept,
+		Failures: int(e.failures), Tried: e.tried && e.cause != CauseSweep,
 	}
 	if e.failure != nil {
 		d.Failure = *e.failure

@@ -131,8 +131,8 @@ func (c *Core[Obj]) resumable(e *entry[Obj]) bool {
 func (c *Core[Obj]) resumeAll(now time.Duration, resumed []*entry[Obj]) {
 	slices.SortFunc(resumed, byRevision)
 	for _, e := range resumed {
-		if e.cause == OwnTime {
-			e.cause = Resumed
+		if e.cause == CauseChange {
+			e.cause = CauseResumed
 		}
 		if e.from == Ready {
 			c.resume(e)

@@ -9,25 +9,41 @@ import (
 	"time"
 )
 
-// Cause is why an item is run, as far as that is not in its lane.
+// Cause is why an item is run.
 type Cause uint8
 
 const (
-	// OwnTime: its turn or its time has come.
-	OwnTime Cause = iota
-	// Released: what it was blocked on happened.
-	Released
-	// Probing: it is to tell whether the target is up again.
-	Probing
-	// BreakerClosed: its breaker closed.
-	BreakerClosed
-	// Resumed: it is not paused any more.
-	Resumed
-	// Hastened: somebody asked for it.
-	Hastened
-	// Swept: a sweep found it.
-	Swept
+	// CauseChange: the object was inserted, changed or deleted. It is also what the core keeps of
+	// an entry whose cause its state or its lane tells.
+	CauseChange Cause = iota
+	// CauseRefresh: it was marked for a refresh.
+	CauseRefresh
+	// CauseRetry: it had failed, and its backoff was over.
+	CauseRetry
+	// CauseRequeue: it had asked to be run again.
+	CauseRequeue
+	// CauseReleased: what it was blocked on happened.
+	CauseReleased
+	// CauseRecheck: it was blocked for so long that it was tried for safety.
+	CauseRecheck
+	// CauseProbe: it tells whether the target is up again.
+	CauseProbe
+	// CauseBreaker: its breaker closed.
+	CauseBreaker
+	// CauseResumed: it is not paused any more.
+	CauseResumed
+	// CauseCall: somebody asked for it.
+	CauseCall
+	// CauseSweep: a sweep found it.
+	CauseSweep
 )
+
+var causeNames = [...]string{
+	"change", "refresh", "retry", "requeue", "released", "recheck", "probe", "breaker closed", "resumed", "call", "sweep",
+}
+
+// String returns the name of the cause.
+func (c Cause) String() string { return causeNames[c] }
 
 // Standing is what there is to tell of a key that has an entry.
 type Standing[Obj any] struct {
@@ -163,6 +179,6 @@ func (c *Core[Obj]) hasten(e *entry[Obj], now time.Duration) bool {
 	default:
 		return false
 	}
-	e.cause = Hastened
+	e.cause = CauseCall
 	return true
 }

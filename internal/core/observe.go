@@ -39,7 +39,7 @@ func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) bool {
 	switch {
 	case it.Revision <= e.revision:
 		c.oweFrom(e, it.since)
-		if it.Deleted && e.cause == Swept {
+		if it.Deleted && e.cause == CauseSweep {
 			// A sweep found the object before the cursor came to its deletion, which has
 			// not been attempted.
 			e.tried = false
@@ -135,7 +135,7 @@ func (c *Core[Obj]) tell(e *entry[Obj], it *Item[Obj]) {
 	c.pay(e)
 	c.setDeleted(e, it.Deleted)
 	e.obj, e.revision, e.since, e.from = it.Obj, it.Revision, it.since, Ready
-	e.tries, e.tried, e.seen, e.dueAt, e.cause = 0, false, c.rounds, c.round.now, OwnTime
+	e.tries, e.tried, e.seen, e.dueAt, e.cause = 0, false, c.rounds, c.round.now, CauseChange
 	e.setWanted(c.round.now)
 	c.setBlocked(e, false)
 	if it.Deleted {
@@ -163,7 +163,7 @@ func (c *Core[Obj]) Renew(it *Item[Obj], obj Obj, revision, since uint64) bool {
 	}
 	it.since = since
 	if c.change(e, it) {
-		it.cause = OwnTime
+		it.cause = CauseChange
 	}
 	e.lane, e.from = it.lane, Ready
 	c.owe(e)

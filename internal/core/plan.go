@@ -61,16 +61,30 @@ func (it *Item[Obj]) Launched() bool { return it.entry != nil && it.entry.state 
 // Untried reports whether the item's change has not been attempted.
 func (it *Item[Obj]) Untried() bool { return it.entry == nil || !it.entry.tried }
 
-// Cause returns why the item is run, if not because its turn or its time has come.
+// Cause returns why the item is run.
 func (it *Item[Obj]) Cause() Cause {
-	if it.probe > 0 {
-		return Probing
+	switch {
+	case it.probe > 0:
+		return CauseProbe
+	case it.cause != CauseChange:
+		return it.cause
 	}
-	return it.cause
+	switch it.from() {
+	case Retry:
+		return CauseRetry
+	case Requeue:
+		return CauseRequeue
+	case Blocked:
+		return CauseRecheck
+	}
+	if it.lane == Refresh {
+		return CauseRefresh
+	}
+	return CauseChange
 }
 
-// From returns the state that the item's key was in before the round; Ready for a change.
-func (it *Item[Obj]) From() State {
+// from returns the state that the item's key was in before the round; Ready for a change.
+func (it *Item[Obj]) from() State {
 	if it.entry == nil || it.entry.from == Planned {
 		return Ready
 	}

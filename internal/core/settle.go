@@ -38,6 +38,12 @@ const (
 	Superseded
 )
 
+var kindNames = [...]string{"done", "failed", "terminal", "blocked", "requeue", "blocked", "void", "superseded"}
+
+// String returns the name by which people know what came of an operation. That of Deleting is
+// "blocked", as its status is.
+func (k Kind) String() string { return kindNames[k] }
+
 // Outcome is what came of one item.
 type Outcome[Obj any] struct {
 	Kind  Kind
@@ -189,7 +195,7 @@ func (c *Core[Obj]) landed(e *entry[Obj]) (note[Obj], bool) {
 
 // count makes an attempt count for the backoff and for the breaker.
 func (c *Core[Obj]) count(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
-	e.lastAttempt, e.mark, e.tried, e.cause = now, out.Mark, true, OwnTime
+	e.lastAttempt, e.mark, e.tried, e.cause = now, out.Mark, true, CauseChange
 	if e.wanted == 0 {
 		e.wanted = out.Wanted
 	}
@@ -333,7 +339,7 @@ func (c *Core[Obj]) Release(key string, now time.Duration) bool {
 	}
 	c.leave(e)
 	c.wait(e, Blocked, now)
-	e.cause = Released
+	e.cause = CauseReleased
 	return true
 }
 
@@ -344,7 +350,7 @@ func (c *Core[Obj]) Adopt(obj Obj, revision uint64) bool {
 		return false
 	}
 	e := c.enter(&Item[Obj]{Obj: obj, Revision: revision, since: revision, Deleted: true, lane: Resumption})
-	e.since, e.tried, e.seen, e.cause = 0, true, c.rounds-1, Swept
+	e.since, e.tried, e.seen, e.cause = 0, true, c.rounds-1, CauseSweep
 	c.resume(e)
 	return true
 }

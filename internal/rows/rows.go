@@ -23,7 +23,7 @@ type Functions[Obj any] struct {
 
 // Rows are the rows of a table, with the status of one reconciler in each. They do not change, and
 // may be used from any goroutine.
-type Rows[Obj comparable] struct {
+type Rows[Obj any] struct {
 	Functions[Obj]
 	DB    *statedb.DB
 	Table statedb.RWTable[Obj]
@@ -35,7 +35,7 @@ type Rows[Obj comparable] struct {
 }
 
 // New returns the rows of a table.
-func New[Obj comparable](db *statedb.DB, table statedb.RWTable[Obj], f Functions[Obj]) *Rows[Obj] {
+func New[Obj any](db *statedb.DB, table statedb.RWTable[Obj], f Functions[Obj]) *Rows[Obj] {
 	indexer := table.PrimaryIndexer()
 	return &Rows[Obj]{
 		Functions: f, DB: db, Table: table,

@@ -5,6 +5,7 @@ package text
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -24,4 +25,18 @@ func Cut(s string, most int) string {
 		end--
 	}
 	return fmt.Sprintf("%s... (%d bytes left out)", s[:end], len(s)-end)
+}
+
+// Short returns s if it has no more than most bytes, else the beginning of s, of whole runes, and
+// "…", together in at most that many bytes. What is left out is not held on to.
+func Short(s string, most int) string {
+	const more = "…"
+	if len(s) <= most {
+		return s
+	}
+	end := most - len(more)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return strings.Clone(s[:end]) + more
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler
+package outcome
 
 import (
 	"errors"
@@ -21,10 +21,10 @@ func FuzzSearchOfAnErrorAgreesWithItsModel(f *testing.F) {
 	f.Fuzz(func(t *testing.T, program []byte) {
 		b := &errorBuilder{program: program}
 		err := b.build()
-		got, looks := directiveOf(err), b.looks
+		got, looks := Of(err), b.looks
 		require.LessOrEqual(t, looks, 2*maxNodes, "errors are asked what they wrap")
-		require.Equal(t, IsBlocked(err), got != nil && got.kind == core.BlockedOn)
-		require.Equal(t, IsTerminal(err), got != nil && got.kind == core.FailedForGood)
+		require.Equal(t, IsBlocked(err), got != nil && got.Kind == core.BlockedOn)
+		require.Equal(t, IsTerminal(err), got != nil && got.Kind == core.FailedForGood)
 
 		left := maxNodes
 		var m outcomeModel
@@ -50,7 +50,7 @@ func (m *outcomeModel) walk(err error, left *int) bool {
 	if *left--; *left < 0 {
 		return false
 	}
-	if d, is := err.(*directive); is {
+	if d, is := err.(*Directive); is {
 		m.count(d)
 		return true
 	}
@@ -82,48 +82,48 @@ func (m *outcomeModel) walk(err error, left *int) bool {
 	return true
 }
 
-func (m *outcomeModel) count(d *directive) {
+func (m *outcomeModel) count(d *Directive) {
 	switch {
-	case d.kind == core.FailedForGood:
+	case d.Kind == core.FailedForGood:
 		m.terminal++
-	case d.kind == core.BlockedOn:
+	case d.Kind == core.BlockedOn:
 		m.blocked++
-		m.watch = append(m.watch, d.watch...)
-	case d.kind == core.DoneAgain && d.backoff:
+		m.watch = append(m.watch, d.Watch...)
+	case d.Kind == core.DoneAgain && d.Backoff:
 		m.backoffs++
-	case d.kind == core.DoneAgain:
-		m.requeues = append(m.requeues, d.delay)
+	case d.Kind == core.DoneAgain:
+		m.requeues = append(m.requeues, d.Delay)
 	default:
-		m.retries = append(m.retries, d.delay)
+		m.retries = append(m.retries, d.Delay)
 	}
 }
 
 // compare requires that an outcome is that of the highest rank, with the delays of all of it.
-func (m *outcomeModel) compare(t *testing.T, got *directive) {
+func (m *outcomeModel) compare(t *testing.T, got *Directive) {
 	switch {
 	case len(m.retries) > 0:
-		require.Equal(t, core.Failed, got.kind)
+		require.Equal(t, core.Failed, got.Kind)
 		for _, d := range m.retries {
-			require.GreaterOrEqual(t, got.delay, d)
+			require.GreaterOrEqual(t, got.Delay, d)
 		}
-		require.Contains(t, m.retries, got.delay)
+		require.Contains(t, m.retries, got.Delay)
 	case m.blocked > 0:
-		require.Equal(t, core.BlockedOn, got.kind)
-		require.Equal(t, m.watch, got.watch)
+		require.Equal(t, core.BlockedOn, got.Kind)
+		require.Equal(t, m.watch, got.Watch)
 	case m.terminal > 0:
-		require.Equal(t, core.FailedForGood, got.kind)
+		require.Equal(t, core.FailedForGood, got.Kind)
 	case m.ordinary > 0:
 		require.Nil(t, got)
 	case len(m.requeues) > 0:
-		require.Equal(t, core.DoneAgain, got.kind)
-		require.False(t, got.backoff)
+		require.Equal(t, core.DoneAgain, got.Kind)
+		require.False(t, got.Backoff)
 		for _, d := range m.requeues {
-			require.LessOrEqual(t, got.delay, d)
+			require.LessOrEqual(t, got.Delay, d)
 		}
-		require.Contains(t, m.requeues, got.delay)
+		require.Contains(t, m.requeues, got.Delay)
 	default:
-		require.Equal(t, core.DoneAgain, got.kind)
-		require.True(t, got.backoff)
+		require.Equal(t, core.DoneAgain, got.Kind)
+		require.True(t, got.Backoff)
 	}
 }
 

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package execute
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"runtime/trace"
+	"time"
+
+	"github.com/statekeel/statekeel/internal/outcome"
+	"github.com/statekeel/statekeel/internal/text"
+)
+
+// Recover is deferred around a call of a program's function; it puts a panic in err.
+func (c *Config[Obj]) Recover(operation string, err *error) {
+	if c.PanicPropagation {
+		return
+	}
+	if r := recover(); r != nil {
+		c.Tally.Panics.Add(1)
+		c.Log.Error("operation panicked",
+			"operation", operation, "panic", text.Cut(outcome.TextOfAny(r), outcome.MaxText), "stack", string(debug.Stack()))
+		*err = fmt.Errorf("panic in %s: %v", operation, r)
+	}
+}
+
+// errDeadline is why the context of an operation ended at its deadline, and not at that of
+// the program.
+var errDeadline = fmt.Errorf("the timeout of the operation: %w", context.DeadlineExceeded)
+
+// bounded returns ctx with the deadline for an operation, if there is one.
+func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, timeout, errDeadline)
+}
+
+// withDeadline returns err, naming the deadline if that has passed.
+func (c *Config[Obj]) withDeadline(ctx context.Context, timeout time.Duration, operation string, err error) error {
+	if err == nil || timeout == 0 || context.Cause(ctx) != errDeadline || outcome.Of(err) != nil {
+		return err
+	}
+	c.Tally.Timeouts.Add(1)
+	return &timeoutError{operation, timeout, err}
+}
+
+// timeoutError is returned for an operation that failed after its deadline, with whatever error.
+type timeoutError struct {
+	operation string
+	timeout   time.Duration
+	err       error
+}
+
+func (t *timeoutError) Error() string {
+	return fmt.Sprintf("%s timed out after %s: %v", t.operation, t.timeout, t.err)
+}
+
+func (t *timeoutError) Unwrap() error { return t.err }
+
+// Is makes it a context.DeadlineExceeded.
+func (t *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// around calls an operation between the two calls of the hook, and in a region of package
+// runtime/trace.
+func (x *Executor[Obj]) around(ctx context.Context, operation string, t *Task[Obj], objects int, call func(context.Context) error) error {
+	if trace.IsEnabled() {
+		defer trace.StartRegion(ctx, operation).End()
+	}
+	if x.Hook == nil {
+		return call(ctx)
+	}
+	hooked, end := x.Hook(ctx, Call{
+		Operation: operation, Objects: objects, Key: x.Rows.Name(t.Row), Revision: t.Revision, Attempt: int(t.Attempt),
+	})
+	if hooked == nil {
+		hooked = ctx
+	}
+	err := call(hooked)
+	if end != nil {
+		end(err)
+	}
+	return err
+}
