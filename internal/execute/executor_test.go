@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package execute_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/status"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type row struct {
+	key    string
+	status status.Status
+}
+
+func (*row) TableHeader() []string { return []string{"Key"} }
+func (r *row) TableRow() []string  { return []string{r.key} }
+
+// target is called with rows; what it does with each is set by key.
+type target struct {
+	calls []string
+	does  map[string]func(ctx context.Context) error
+}
+
+func (g *target) call(ctx context.Context, operation string, r *row) error {
+	g.calls = append(g.calls, operation+" "+r.key)
+	if does := g.does[r.key]; does != nil {
+		return does(ctx)
+	}
+	return nil
+}
+
+func (g *target) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *row) error {
+	return g.call(ctx, "update", r)
+}
+
+func (g *target) Delete(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *row) error {
+	return g.call(ctx, "delete", r)
+}
+
+// batches hands entries to the target one by one, after change.
+type batches struct {
+	*target
+	change func(batch []execute.BatchEntry[*row]) []execute.BatchEntry[*row]
+}
+
+func (b batches) run(ctx context.Context, operation string, batch []execute.BatchEntry[*row]) {
+	if b.change != nil {
+		batch = b.change(batch)
+	}
+	for i := range batch {
+		batch[i].Result = b.call(ctx, operation, batch[i].Object)
+	}
+}
+
+func (b batches) UpdateBatch(ctx context.Context, _ statedb.ReadTxn, batch []execute.BatchEntry[*row]) {
+	b.run(ctx, "update", batch)
+}
+
+func (b batches) DeleteBatch(ctx context.Context, _ statedb.ReadTxn, batch []execute.BatchEntry[*row]) {
+	b.run(ctx, "delete", batch)
+}
+
+func config(t *testing.T, g *target) *execute.Config[*row] {
+	table, err := statedb.NewTable(statedb.New(), "rows", statedb.Index[*row, string]{
+		Name: "key", FromObject: func(r *row) index.KeySet { return rows.KeySet(index.String(r.key)) },
+		FromKey: index.String, FromString: index.FromString, Unique: true,
+	})
+	require.NoError(t, err)
+	began := time.Now()
+	return &execute.Config[*row]{
+		Rows: rows.New(nil, table, rows.Functions[*row]{
+			Clone:     func(r *row) *row { c := *r; return &c },
+			GetStatus: func(r *row) status.Status { return r.status },
+			SetStatus: func(r *row, s status.Status) *row { r.status = s; return r },
+		}),
+		Single: g, Now: func() time.Duration { return time.Since(began) },
+		Timeout: func() time.Duration { return 0 },
+		Metrics: func() metrics.Handle { return metrics.Bind(nil, nil, "") },
+		Log:     slog.New(slog.DiscardHandler), Class: func(error) string { return "" },
+	}
+}
+
+// tasks returns one for each key; a key that begins with "-" is deleted.
+func tasks(keys ...string) []execute.Task[*row] {
+	var all []execute.Task[*row]
+	for i, key := range keys {
+		deleted := key[0] == '-'
+		if deleted {
+			key = key[1:]
+		}
+		r := &row{key: key, status: status.Pending()}
+		all = append(all, execute.Task[*row]{
+			Row: r, Object: r, Revision: statedb.Revision(i + 1), Deleted: deleted, Attempt: 1, Err: execute.ErrNotRun,
+		})
+	}
+	return all
+}
+
+func errs(tasks []execute.Task[*row]) (texts []string) {
+	for i := range tasks {
+		texts = append(texts, fmt.Sprint(tasks[i].Err))
+	}
+	return texts
+}
+
+func TestTasksRunInOrderUntilTheTurnIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &target{does: map[string]func(context.Context) error{"b": func(context.Context) error {
+			time.Sleep(10 * time.Millisecond)
+			return errors.New("no")
+		}}}
+		ctx, x := execute.New(t.Context(), config(t, g))
+		x.Turn = 5 * time.Millisecond
+		all := tasks("a", "b", "-c")
+		x.Run(ctx, nil, all, nil)
+		require.Equal(t, []string{"update a", "update b"}, g.calls)
+		require.Equal(t, []string{"<nil>", "no", "not run"}, errs(all))
+		require.Equal(t, 10*time.Millisecond, all[1].Took)
+		require.NotSame(t, all[0].Row, all[0].Object, "an update is handed a clone")
+	})
+}
+
+func TestNothingRunsThatIsNotAdmitted(t *testing.T) {
+	g := &target{}
+	ctx, x := execute.New(t.Context(), config(t, g))
+	left := 1
+	x.Admit = func() bool { left--; return left >= 0 }
+	all := tasks("a", "b")
+	x.Run(ctx, nil, all, nil)
+	require.Equal(t, []string{"<nil>", "not run"}, errs(all))
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	x.Admit = func() bool { return true }
+	x.Run(ended, nil, all[1:], nil)
+	require.Equal(t, []string{"update a"}, g.calls, "the context has ended")
+}
+
+func TestPanicIsAnErrorOfItsTask(t *testing.T) {
+	g := &target{does: map[string]func(context.Context) error{"a": func(context.Context) error { panic("oops") }}}
+	cfg := config(t, g)
+	ctx, x := execute.New(t.Context(), cfg)
+	all := tasks("a", "b")
+	x.Run(ctx, nil, all, nil)
+	require.Equal(t, []string{"panic in update: oops", "<nil>"}, errs(all))
+	require.Equal(t, uint64(1), cfg.Tally.Panics.Load())
+	cfg.PanicPropagation = true
+	require.PanicsWithValue(t, "oops", func() { x.Run(ctx, nil, tasks("a"), nil) })
+}
+
+func TestDeadlineIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &target{does: map[string]func(context.Context) error{"a": func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}}
+		cfg := config(t, g)
+		cfg.Timeout = func() time.Duration { return time.Second }
+		ctx, x := execute.New(t.Context(), cfg)
+		all := tasks("a")
+		x.Run(ctx, nil, all, nil)
+		require.EqualError(t, all[0].Err, "update timed out after 1s: context deadline exceeded")
+		require.ErrorIs(t, all[0].Err, context.DeadlineExceeded)
+		require.Equal(t, uint64(1), cfg.Tally.Timeouts.Load())
+	})
+}
+
+func TestDeletionsOfABatchComeFirst(t *testing.T) {
+	g := &target{does: map[string]func(context.Context) error{"b": func(context.Context) error { return errors.New("no") }}}
+	cfg := config(t, g)
+	cfg.Batches = batches{target: g}
+	ctx, x := execute.New(t.Context(), cfg)
+	all := tasks("a", "-b", "c")
+	x.Run(ctx, nil, all, nil)
+	require.Equal(t, []string{"delete b", "update a", "update c"}, g.calls)
+	require.Equal(t, []string{"<nil>", "no", "<nil>"}, errs(all))
+
+	g.calls = nil
+	all = tasks("a", "-b", "c")
+	x.Run(ctx, nil, all, func() bool { return false })
+	require.Equal(t, []string{"delete b"}, g.calls)
+	require.Equal(t, []string{"not run", "no", "not run"}, errs(all), "the second call may not begin")
+}
+
+func TestEntriesMayBeSortedAndNotRemoved(t *testing.T) {
+	g := &target{does: map[string]func(context.Context) error{"a": func(context.Context) error { return errors.New("no") }}}
+	cfg := config(t, g)
+	b := batches{target: g}
+	b.change = func(batch []execute.BatchEntry[*row]) []execute.BatchEntry[*row] { slices.Reverse(batch); return batch }
+	cfg.Batches = b
+	ctx, x := execute.New(t.Context(), cfg)
+	all := tasks("a", "b")
+	x.Run(ctx, nil, all, nil)
+	require.Equal(t, []string{"no", "<nil>"}, errs(all))
+
+	b.change = func(batch []execute.BatchEntry[*row]) []execute.BatchEntry[*row] {
+		batch[0] = execute.BatchEntry[*row]{Object: batch[0].Object}
+		return batch
+	}
+	cfg.Batches = b
+	all = tasks("a", "b")
+	x.Run(ctx, nil, all, nil)
+	require.Equal(t, []string{"the operation removed or replaced the object's batch entry", "<nil>"}, errs(all))
+}
+
+// What ended the goroutine is told from what was run before it and what was not begun.
+func TestGoexitIsToldFromWhatWasNotRun(t *testing.T) {
+	g := &target{does: map[string]func(context.Context) error{"b": func(context.Context) error { runtime.Goexit(); return nil }}}
+	ctx, x := execute.New(t.Context(), config(t, g))
+	all := tasks("a", "b", "c")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		x.Run(ctx, nil, all, nil)
+	}()
+	<-ended
+	require.NoError(t, all[0].Err)
+	require.Equal(t, execute.ErrGoexit, all[1].Err)
+	require.Equal(t, execute.ErrNotRun, all[2].Err)
+}
+
+func TestHookIsCalledAroundEachCall(t *testing.T) {
+	g := &target{}
+	cfg := config(t, g)
+	type key struct{}
+	var calls []execute.Call
+	cfg.Hook = func(ctx context.Context, c execute.Call) (context.Context, func(error)) {
+		calls = append(calls, c)
+		return context.WithValue(ctx, key{}, c.Key), func(err error) { g.calls = append(g.calls, fmt.Sprint("end ", err)) }
+	}
+	g.does = map[string]func(context.Context) error{"a": func(ctx context.Context) error { return errors.New(ctx.Value(key{}).(string)) }}
+	ctx, x := execute.New(t.Context(), cfg)
+	x.Run(ctx, nil, tasks("a", "-b"), nil)
+	require.Equal(t, []string{"update a", "end a", "delete b", "end <nil>"}, g.calls)
+	require.Equal(t, execute.Call{Operation: "update", Objects: 1, Key: "a", Revision: 1, Attempt: 1}, calls[0])
+}
+
+func TestNoteIsOfTheTaskThatRuns(t *testing.T) {
+	g := &target{does: map[string]func(context.Context) error{"b": func(ctx context.Context) error { execute.Note(ctx, "said"); return nil }}}
+	ctx, x := execute.New(t.Context(), config(t, g))
+	all := tasks("a", "b")
+	x.Run(ctx, nil, all, nil)
+	require.Nil(t, all[0].Note)
+	require.Equal(t, "said", *all[1].Note)
+	require.Same(t, x.Scope, execute.ScopeOf(ctx, x.Rows))
+	require.Nil(t, execute.ScopeOf(ctx, config(t, g).Rows), "the operation of another reconciler")
+	execute.Note(ctx, "after the call")
+	require.ErrorIs(t, execute.Checkpoint(ctx, all[0].Row), execute.ErrNoOperation)
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package execute_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/execute"
+)
+
+// objects are those of a job.
+type objects []*row
+
+func (o objects) Objects(yield func(*row, bool) bool) {
+	for _, r := range o {
+		if !yield(r, false) {
+			return
+		}
+	}
+}
+
+type pool = execute.Pool[*row, objects]
+
+// inPool runs f with a pool, in a bubble. does is what the operation of each key does.
+func inPool(t *testing.T, limits execute.Limits, does map[string]func(context.Context) error, f func(t *testing.T, ctx context.Context, p *pool)) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(t, nil)
+		cfg.Single = &quiet{does}
+		cfg.Timeout = func() time.Duration { return limits.Timeout }
+		p := execute.NewPool[*row, objects](cfg.Now, func(ctx context.Context) (context.Context, *execute.Executor[*row]) {
+			return execute.New(ctx, cfg)
+		})
+		p.Configure(limits)
+		ctx, cancel := context.WithCancel(t.Context())
+		f(t, ctx, p)
+		cancel()
+		p.Stop()
+		p.Wait()
+	})
+}
+
+// quiet is a target for several workers.
+type quiet struct {
+	does map[string]func(ctx context.Context) error
+}
+
+func (q *quiet) Update(ctx context.Context, _ statedb.ReadTxn, _ uint64, r *row) error {
+	if does := q.does[r.key]; does != nil {
+		return does(ctx)
+	}
+	return nil
+}
+
+func (q *quiet) Delete(ctx context.Context, txn statedb.ReadTxn, revision uint64, r *row) error {
+	return q.Update(ctx, txn, revision, r)
+}
+
+func start(ctx context.Context, p *pool, keys ...string) {
+	for _, task := range tasks(keys...) {
+		j := execute.NewJob[*row, objects](nil)
+		j.Load = objects{task.Row}
+		j.Tasks = append(j.Tasks, task)
+		p.Start(ctx, j)
+	}
+}
+
+func finished(p *pool) (keys []string) {
+	for _, j := range p.Finished(nil) {
+		keys = append(keys, j.Load[0].key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func isKey(key string) func(*row) bool { return func(r *row) bool { return r.key == key } }
+
+func sleep(d time.Duration) func(context.Context) error {
+	return func(context.Context) error { time.Sleep(d); return nil }
+}
+
+func TestSlowJobHoldsUpNothingButItself(t *testing.T) {
+	inPool(t, execute.Limits{Workers: 2}, map[string]func(context.Context) error{"slow": sleep(time.Second)},
+		func(t *testing.T, ctx context.Context, p *pool) {
+			start(ctx, p, "slow", "a", "b", "c")
+			synctest.Wait()
+			<-p.Ready
+			require.Equal(t, []string{"a", "b", "c"}, finished(p))
+			where, _ := p.Where(isKey("slow"))
+			require.Equal(t, execute.Running, where)
+			require.True(t, p.IsBusy())
+			time.Sleep(time.Second)
+			synctest.Wait()
+			require.Equal(t, []string{"slow"}, finished(p))
+			require.False(t, p.IsBusy())
+		})
+}
+
+func TestNoMoreRunThanThereAreWorkers(t *testing.T) {
+	slow := sleep(time.Second)
+	inPool(t, execute.Limits{Workers: 2}, map[string]func(context.Context) error{"a": slow, "b": slow, "c": slow},
+		func(t *testing.T, ctx context.Context, p *pool) {
+			require.Equal(t, 2, p.Free())
+			start(ctx, p, "a", "b", "c")
+			synctest.Wait()
+			where, _ := p.Where(isKey("c"))
+			require.Equal(t, execute.Queued, where)
+			require.Zero(t, p.Free())
+			back := p.Recall()
+			require.Len(t, back, 1)
+			require.Equal(t, "c", back[0].Load[0].key)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			require.Equal(t, []string{"a", "b"}, finished(p))
+		})
+}
+
+func TestWhatIgnoresItsDeadlineIsLeftBehind(t *testing.T) {
+	hangs := sleep(time.Hour)
+	inPool(t, execute.Limits{Workers: 1, MaxStuck: 1, Timeout: time.Second}, map[string]func(context.Context) error{"a": hangs, "b": hangs},
+		func(t *testing.T, ctx context.Context, p *pool) {
+			start(ctx, p, "a", "b", "c")
+			synctest.Wait()
+			at, ok := p.NextStuck()
+			require.True(t, ok)
+			require.Equal(t, 2*time.Second, at, "the deadline, and as long again")
+			require.Empty(t, p.Overdue(ctx))
+			time.Sleep(2 * time.Second)
+			require.Len(t, p.Overdue(ctx), 1)
+			require.Empty(t, p.Overdue(ctx), "each is told once")
+			require.Equal(t, "a", p.Named()[0].Object.key)
+			require.True(t, p.Named()[0].LeftBehind)
+			synctest.Wait()
+			where, _ := p.Where(isKey("b"))
+			require.Equal(t, execute.Running, where, "another runs in its place")
+			time.Sleep(2 * time.Second)
+			require.Len(t, p.Overdue(ctx), 1)
+			require.True(t, p.Hangs(), "no more than one is left behind")
+			require.False(t, p.OnlyLeft())
+			time.Sleep(2 * time.Hour)
+			synctest.Wait()
+			require.Equal(t, []string{"a", "b", "c"}, finished(p))
+			require.Equal(t, uint64(1), p.EverLeft())
+			require.Zero(t, p.NumLeft())
+		})
+}
+
+func TestWorkerThatEndsIsReplaced(t *testing.T) {
+	inPool(t, execute.Limits{Workers: 1}, map[string]func(context.Context) error{"a": func(context.Context) error {
+		runtime.Goexit()
+		return errors.New("never")
+	}}, func(t *testing.T, ctx context.Context, p *pool) {
+		start(ctx, p, "a", "b")
+		synctest.Wait()
+		all := p.Finished(nil)
+		require.Len(t, all, 2)
+		require.Equal(t, execute.ErrGoexit, all[0].Tasks[0].Err)
+		require.NoError(t, all[1].Tasks[0].Err)
+	})
+}
+
+func TestWhatIsInFlightForLongDoesNotMove(t *testing.T) {
+	inPool(t, execute.Limits{Workers: 2}, map[string]func(context.Context) error{"slow": sleep(time.Second)},
+		func(t *testing.T, ctx context.Context, p *pool) {
+			start(ctx, p, "slow")
+			require.Equal(t, 1, p.Moving())
+			time.Sleep(50 * time.Millisecond)
+			require.Zero(t, p.Moving())
+			require.True(t, p.IsBusy())
+		})
+}

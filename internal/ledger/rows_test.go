@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package ledger_test
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/internal/outcome"
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/status"
+)
+
+type row struct {
+	key, value string
+	own, other status.Status
+}
+
+func (*row) TableHeader() []string { return []string{"Key"} }
+func (r *row) TableRow() []string  { return []string{r.key} }
+
+type world struct {
+	t      *testing.T
+	rows   *rows.Rows[*row]
+	ledger *ledger.InRows[*row]
+}
+
+func newWorld(t *testing.T, merge func(current, reconciled *row) *row) *world {
+	db := statedb.New()
+	table, err := statedb.NewTable(db, "rows", statedb.Index[*row, string]{
+		Name: "key", FromObject: func(r *row) index.KeySet { return rows.KeySet(index.String(r.key)) },
+		FromKey: index.String, FromString: index.FromString, Unique: true,
+	})
+	require.NoError(t, err)
+	w := &world{t: t, rows: rows.New(db, table, rows.Functions[*row]{
+		Clone:     func(r *row) *row { c := *r; return &c },
+		GetStatus: func(r *row) status.Status { return r.own },
+		SetStatus: func(r *row, s status.Status) *row { r.own = s; return r },
+		Merge:     merge,
+	})}
+	w.ledger = ledger.New(w.rows, slog.New(slog.DiscardHandler), func() time.Duration { return 0 })
+	return w
+}
+
+// put inserts a row and returns the task of an operation on it that returned err.
+func (w *world) put(r *row, err error) execute.Task[*row] {
+	wtxn := w.rows.DB.WriteTxn(w.rows.Table)
+	_, _, insertErr := w.rows.Table.Insert(wtxn, r)
+	require.NoError(w.t, insertErr)
+	revision := w.rows.Table.Revision(wtxn)
+	wtxn.Commit()
+	return execute.Task[*row]{Row: r, Object: w.rows.Clone(r), Revision: revision, Attempt: 1, Err: err}
+}
+
+// change writes a row as others do, without regard to what is in flight.
+func (w *world) change(key string, change func(r *row)) {
+	wtxn := w.rows.DB.WriteTxn(w.rows.Table)
+	defer wtxn.Commit()
+	now, _, _ := w.rows.Get(wtxn, &row{key: key})
+	now = w.rows.Clone(now)
+	change(now)
+	_, _, err := w.rows.Table.Insert(wtxn, now)
+	require.NoError(w.t, err)
+}
+
+func (w *world) write(tasks ...execute.Task[*row]) ([]ledger.Attempt[*row], ledger.Commit) {
+	attempts := make([]ledger.Attempt[*row], len(tasks))
+	c := w.ledger.Write(tasks, attempts, ledger.Options{})
+	return attempts, c
+}
+
+func (w *world) get(key string) *row {
+	r, _, found := w.rows.Get(w.rows.DB.ReadTxn(), &row{key: key})
+	require.True(w.t, found)
+	return r
+}
+
+func TestOutcomesOfABatchAreWrittenInOneTransaction(t *testing.T) {
+	w := newWorld(t, nil)
+	tasks := []execute.Task[*row]{
+		w.put(&row{key: "a", own: status.Pending()}, nil),
+		w.put(&row{key: "b", own: status.Pending()}, errors.New("no")),
+		w.put(&row{key: "c", own: status.Pending()}, outcome.Blocked("a device")),
+	}
+	tasks[0].Object.value = "set by the operation"
+	before := w.rows.DB.ReadTxn()
+	_, c := w.write(tasks...)
+	require.Equal(t, 3, c.Written)
+	require.Equal(t, w.rows.Revision(), c.Revision)
+	require.Equal(t, status.KindDone, w.get("a").own.Kind)
+	require.Equal(t, "set by the operation", w.get("a").value)
+	require.Equal(t, "no", *w.get("b").own.Error)
+	require.Equal(t, status.KindBlocked, w.get("c").own.Kind)
+	old, _, _ := w.rows.Get(before, &row{key: "a"})
+	require.Equal(t, status.KindPending, old.own.Kind, "rows are not changed in place")
+}
+
+func TestUnchangedOutcomeIsNotWritten(t *testing.T) {
+	w := newWorld(t, nil)
+	again := func(s status.Status, err error) int {
+		attempts := []ledger.Attempt[*row]{{Again: true}}
+		return w.ledger.Write([]execute.Task[*row]{w.put(&row{key: "a", own: s}, err)}, attempts, ledger.Options{}).Written
+	}
+	no := "no"
+	require.Equal(t, 0, again(status.Done(), nil))
+	require.Equal(t, 0, again(status.ErrorText(time.Now(), &no), errors.New("no")))
+	require.Equal(t, 1, again(status.ErrorText(time.Now(), &no), errors.New("yes")), "another text")
+	require.Equal(t, 1, again(status.ErrorText(time.Now(), &no), nil))
+	deleted := w.put(&row{key: "d", own: status.Pending()}, nil)
+	deleted.Deleted = true
+	_, c := w.write(deleted)
+	require.Equal(t, 0, c.Written, "no row has the status of a deletion")
+}
+
+func TestOutcomeOfAChangedObjectIsLost(t *testing.T) {
+	w := newWorld(t, nil)
+	changed, deleted := w.put(&row{key: "a", own: status.Pending()}, nil), w.put(&row{key: "b", own: status.Pending()}, nil)
+	w.change("a", func(r *row) { r.own = status.Pending() })
+	wtxn := w.rows.DB.WriteTxn(w.rows.Table)
+	_, _, err := w.rows.Table.Delete(wtxn, &row{key: "b"})
+	require.NoError(t, err)
+	wtxn.Commit()
+	attempts, c := w.write(changed, deleted)
+	require.Equal(t, ledger.Commit{Lost: 2, Revision: c.Revision}, c)
+	require.True(t, attempts[0].Lost && attempts[1].Lost)
+	require.Equal(t, status.KindPending, w.get("a").own.Kind)
+	_, _, found := w.rows.Get(w.rows.DB.ReadTxn(), &row{key: "b"})
+	require.False(t, found, "a status write brings no deleted object back")
+}
+
+func TestStatusOfAnotherReconcilerIsKept(t *testing.T) {
+	for _, merge := range []func(current, reconciled *row) *row{
+		nil, func(current, reconciled *row) *row { current.value = reconciled.value; return current },
+	} {
+		w := newWorld(t, merge)
+		task := w.put(&row{key: "a", own: status.Pending()}, nil)
+		task.Object.value = "set by the operation"
+		w.change("a", func(r *row) { r.other = status.Done() })
+		attempts, c := w.write(task)
+		require.Equal(t, 1, c.Conflicts)
+		require.True(t, attempts[0].Conflict)
+		now := w.get("a")
+		require.Equal(t, status.KindDone, now.own.Kind)
+		require.Equal(t, status.KindDone, now.other.Kind)
+		require.Equal(t, merge != nil, now.value != "", "what the operation set is kept by a merge only")
+	}
+}
+
+func TestClonesChangedKeyIsDropped(t *testing.T) {
+	w := newWorld(t, nil)
+	task := w.put(&row{key: "a", own: status.Pending()}, nil)
+	task.Object.key = "b"
+	_, c := w.write(task)
+	require.Equal(t, 1, c.Written)
+	require.Equal(t, status.KindDone, w.get("a").own.Kind)
+	_, _, found := w.rows.Get(w.rows.DB.ReadTxn(), &row{key: "b"})
+	require.False(t, found)
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package rows_test
+
+import (
+	"testing"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/status"
+)
+
+type port struct {
+	name   string
+	status status.Status
+}
+
+func (p *port) TableHeader() []string { return []string{"Name"} }
+func (p *port) TableRow() []string    { return []string{p.name} }
+
+func portRows(t *testing.T) *rows.Rows[*port] {
+	db := statedb.New()
+	byName := statedb.Index[*port, string]{
+		Name: "name", FromObject: func(p *port) index.KeySet { return rows.KeySet(index.String(p.name)) },
+		FromKey: index.String, FromString: index.FromString, Unique: true,
+	}
+	table, err := statedb.NewTable(db, "ports", byName)
+	require.NoError(t, err)
+	return rows.New(db, table, rows.Functions[*port]{
+		Clone:     func(p *port) *port { c := *p; return &c },
+		GetStatus: func(p *port) status.Status { return p.status },
+		SetStatus: func(p *port, s status.Status) *port { p.status = s; return p },
+	})
+}
+
+func insert(t *testing.T, r *rows.Rows[*port], p *port) {
+	wtxn := r.DB.WriteTxn(r.Table)
+	defer wtxn.Commit()
+	_, _, err := r.Table.Insert(wtxn, p)
+	require.NoError(t, err)
+}
+
+func TestRowIsFoundByItsKey(t *testing.T) {
+	r := portRows(t)
+	p := &port{name: "eth0"}
+	insert(t, r, p)
+	txn := r.DB.ReadTxn()
+	for _, find := range map[string]func() (*port, statedb.Revision, bool){
+		"Get":   func() (*port, statedb.Revision, bool) { return r.Get(txn, &port{name: "eth0"}) },
+		"ByKey": func() (*port, statedb.Revision, bool) { return r.ByKey(txn, index.String("eth0")) },
+		"Exact": func() (*port, statedb.Revision, bool) {
+			row, revision, _, found := r.Exact(txn, &port{name: "eth0"})
+			return row, revision, found
+		},
+	} {
+		row, revision, found := find()
+		require.True(t, found)
+		require.Same(t, p, row)
+		require.Equal(t, r.Revision(), revision)
+	}
+	_, _, found := r.ByKey(txn, index.String("eth1"))
+	require.False(t, found)
+}
+
+// What is shown as the name of an object means that object when it is typed.
+func TestNameReadsBackAsTheKey(t *testing.T) {
+	r := portRows(t)
+	for name, shown := range map[string]string{
+		"eth0": "eth0", "two words": `"two words"`, "0xff": `"0xff"`, "\xff\x00": "0xff00", "": `""`, `a"b`: `"a\"b"`,
+	} {
+		p := &port{name: name}
+		require.Equal(t, shown, r.Name(p))
+		require.Equal(t, string(r.Key(p)), string(r.Keys(shown)[0]), "%q", shown)
+	}
+}
+
+func TestSamePendingIsToldByTheID(t *testing.T) {
+	r := portRows(t)
+	old := &port{name: "a", status: status.Pending()}
+	same := &port{name: "a", status: old.status}
+	require.True(t, r.SamePending(old, same))
+	require.False(t, r.SamePending(old, &port{name: "a", status: status.Pending()}), "another wish")
+	require.False(t, r.SamePending(&port{}, &port{}), "a status made by hand has no ID")
+	done := &port{name: "a", status: old.status}
+	done.status.Kind = status.KindDone
+	require.False(t, r.SamePending(old, done), "its own outcome")
+}
