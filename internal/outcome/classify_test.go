@@ -66,7 +66,7 @@ func TestLongTextIsCutAndKeepsItsOutcome(t *testing.T) {
 func TestClassLeavesOutWhatNamesTheObject(t *testing.T) {
 	for text, class := range map[string]string{
 		"route 10.1 of eth0: refused": "route #.# of #: refused",
-		"eth0": "#", "meth0d": "meth#d", "": "", "after 12 s and 7 s": "after # s and # s",
+		"eth0":                        "#", "meth0d": "meth#d", "": "", "after 12 s and 7 s": "after # s and # s",
 	} {
 		require.Equal(t, class, outcome.PlainClass(text, "eth0"))
 	}
