@@ -21,6 +21,7 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/progress"
+	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/metrics"
@@ -53,11 +54,8 @@ type Loop[Obj comparable] struct {
 	book  book[Obj]
 	scope atomic.Pointer[scope[Obj]]
 	// pausing has the keys that are paused, by calls.
-	pausing pausing
-	// refreshCalled wakes the refresher for a call, refreshGate tells it how far the loop is.
-	refreshCalled signal
-	refreshCall   refreshCall[Obj]
-	refreshGate   refreshGate
+	pausing   pausing
+	refresher *refresh.Refresher[Obj]
 
 	// settings are what [Loop.Reconfigure] set last, one call at a time.
 	settings      atomic.Pointer[configuration]
@@ -121,10 +119,11 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 		metrics: metrics.Bind(opts.metrics, cfg.ModuleID, opts.name),
 		blocked: newBlocked(),
 	}
-	l.calls.made, l.refreshCalled = newSignal(), newSignal()
+	l.calls.made = newSignal()
 	l.pause.keys = map[string]struct{}{}
 	l.mayComplain = rate.NewLimiter(1, complaintsBurst)
 	l.settings.Store(newConfiguration(opts.Settings))
+	l.refresher = l.newRefresher()
 	l.core = core.New(l.coreConfig())
 	l.journal = newJournal[Obj](opts.journalRounds, opts.journalOperations,
 		l.rows.Key)
