@@ -183,8 +183,8 @@ func (l *Loop[Obj]) stand(s *roundStanding) {
 	if version := l.core.OpenBreakersVersion(); version != s.breakersVersion || l.core.Open() {
 		s.breakers, s.breakersVersion = l.openBreakers(), version
 	}
-	s.prune = l.pruner.failure
-	s.pruneAt, s.pruning = l.pruner.next()
+	s.prune = l.pruner.Failure()
+	s.pruneAt, s.pruning = l.pruner.Next()
 }
 
 // writtenAt returns when the change was written that an object owes. wanted is what the

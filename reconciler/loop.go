@@ -21,6 +21,7 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/progress"
+	"github.com/statekeel/statekeel/internal/prune"
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/running"
@@ -73,7 +74,7 @@ type Loop[Obj comparable] struct {
 	rand      *rand.Rand
 	metrics   metrics.Handle
 	observer  observer[Obj]
-	pruner    pruner[Obj]
+	pruner    *prune.Pruner[Obj]
 	pause     pause[Obj]
 	blocked   *blocked
 	pace      pace.Pace
@@ -125,6 +126,9 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.settings.Store(newConfiguration(opts.Settings))
 	l.refresher = l.newRefresher()
 	l.core = core.New(l.coreConfig())
+	l.pruner = prune.New(prune.Config[Obj]{
+		Rows: l.rows, Sweeps: cfg.Sweeper != nil, Budget: opts.budget, Tracks: l.core.TracksKeyOf,
+	})
 	l.journal = newJournal[Obj](opts.journalRounds, opts.journalOperations,
 		l.rows.Key)
 	l.pool = newPool(l.now, l.newWorker)
@@ -406,12 +410,7 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	l.publish()
 	l.tellRefresher()
 
-	l.finishSweep(&r)
-	if !l.pruneDue(txn, began) {
-		l.pruner.callOff()
-	} else if l.drained(began) {
-		l.prune(ctx, &r, txn)
-	}
+	l.prune(ctx, &r, txn, began)
 	full := len(plan) == size
 	l.report(&r, txn, began)
 	size, _, looks = l.capacity(l.now())

@@ -145,7 +145,7 @@ func (l *Loop[Obj]) reportHealth(objects int) {
 		paused:       l.core.Count(core.Paused),
 		failures:     l.core.FailureVersion(),
 		pauseWhole:   l.pause.whole,
-		pruneFailure: l.pruner.failure,
+		pruneFailure: l.pruner.Failure(),
 		shared:       l.sharing.text(),
 		breakers:     l.core.NumOpenBreakers(), breakerChanges: l.core.OpenBreakersVersion(),
 	}
