@@ -19,6 +19,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/prune"
@@ -79,8 +80,7 @@ type Loop[Obj comparable] struct {
 	blocked   *blocked
 	pace      pace.Pace
 	alarm     alarm
-	reporter  reporter
-	watchdog  watchdog
+	reporter  *health.Reporter
 	contended bool
 	sequence  uint64
 	// batch is what was run in this round, or landed in it; items are those of what landed.
@@ -131,6 +131,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	})
 	l.journal = newJournal[Obj](opts.journalRounds, opts.journalOperations,
 		l.rows.Key)
+	l.reporter = l.newReporter()
 	l.pool = newPool(l.now, l.newWorker)
 	l.rand = rand.New(rand.NewPCG(rand.Uint64(), 0))
 	return l, nil
@@ -247,8 +248,8 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	defer l.observer.stop()
 	defer l.blocked.stop()
 	defer l.alarm.stop()
-	defer l.watchdog.stop()
-	l.reporter.health = health
+	defer l.reporter.Stop()
+	l.reporter.Start(health)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ctx, x := l.newWorker(ctx)
@@ -318,7 +319,7 @@ func (l *Loop[Obj]) exited(ctx context.Context) error {
 	err := fmt.Errorf("reconciler %q has ended in %s: %w", l.ID().called(), l.exitedIn(), errGoexit)
 	l.log.Error("the reconciler has ended", "error", err)
 	// Before the wait for workers, which may be long.
-	l.reporter.ended(err)
+	l.reporter.Ended(err)
 	l.torn = l.doing != doingPrune
 	if l.doing == doingBatch {
 		l.torn = !returned(l.completeLast)

@@ -51,9 +51,9 @@ func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn, no
 	}
 	began := l.now()
 	l.doing = doingPrune
-	l.watchdog.begin(l, began)
+	l.reporter.Begin(began)
 	err := l.callPrune(ctx, txn)
-	l.watchdog.end()
+	l.reporter.End()
 	l.doing = doingNothing
 	took := l.now() - began
 	if listed, sweeping := p.Listed(took); sweeping {
