@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/errorclass"
 	"github.com/statekeel/statekeel/internal/timeline"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/status"
@@ -27,7 +28,7 @@ type book[Obj any] struct {
 
 	mu       sync.Mutex
 	figures  metrics.Figures
-	errors   errorClasses[Obj]
+	classes  errorclass.Classes[Obj]
 	timeline timeline.Timeline
 	standing roundStanding
 }

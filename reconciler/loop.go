@@ -16,7 +16,6 @@ import (
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
-	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/health"
@@ -88,12 +87,9 @@ type Loop[Obj comparable] struct {
 	items   []core.Item[Obj]
 	landed  []*flight[Obj]
 	flights []*flight[Obj]
-	// began is when the round did, doing what of the program's is being called. complaints are the failures of a round that are to be
-	// logged, mayComplain bounds them.
-	began       time.Duration
-	doing       doing
-	complaints  []complaint[Obj]
-	mayComplain *rate.Limiter
+	// began is when the round did, doing what of the program's is being called.
+	began time.Duration
+	doing doing
 	// pooled: operations run in the pool, or did until it is empty.
 	pooled bool
 	// torn: the loop has ended in the middle of a round, so that it is not known what of that
@@ -122,7 +118,6 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	}
 	l.calls.made = newSignal()
 	l.pause.keys = map[string]struct{}{}
-	l.mayComplain = rate.NewLimiter(1, complaintsBurst)
 	l.settings.Store(newConfiguration(opts.Settings))
 	l.refresher = l.newRefresher()
 	l.core = core.New(l.coreConfig())

@@ -4,12 +4,15 @@
 package reconciler
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/errorclass"
 	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/rows"
@@ -56,7 +59,7 @@ func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
 		})
 	}
 	l.accountPrune(r)
-	l.complain()
+	l.logRound()
 	l.recycle()
 	l.reportHealth(l.rows.Table.NumObjects(txn))
 }
@@ -170,3 +173,52 @@ func (l *Loop[Obj]) breakerText(b *core.OpenBreaker) string {
 
 // timeOf returns what the wall clock shows at a time of the loop's.
 func (l *Loop[Obj]) timeOf(at time.Duration) time.Time { return l.started.Add(at) }
+
+// maxClass bounds the length of a class's name.
+const maxClass = 120
+
+// blame counts a failure among its kind, and makes a line for the log if it is its turn. It is
+// called under the lock of the book.
+func (l *Loop[Obj]) blame(t *task[Obj], a *attempt[Obj], at time.Duration) {
+	c, text := &l.book.classes, *a.text
+	class, same := c.Last(text)
+	if a.classed || !same {
+		if class = a.class; class == "" {
+			class = l.plainClassOf(text, a.row)
+		}
+		class = cut(class, maxClass)
+	}
+	c.Add(class, at, errorclass.Failure[Obj]{
+		Operation: t.operation(), Object: a.row, Revision: t.revision, Attempt: a.number, Text: text,
+	})
+}
+
+// errorClasses says for people what kinds of failures there were.
+func (l *Loop[Obj]) errorClasses(classes []errorclass.Class[Obj]) []ErrorClass {
+	list := make([]ErrorClass, len(classes))
+	for i := range classes {
+		c := &classes[i]
+		list[i] = ErrorClass{Class: c.Name, Count: c.Count, Last: l.timeOf(c.At), Key: l.rows.Name(c.Object), Example: c.Text}
+	}
+	return list
+}
+
+// logRound logs the failures of a round whose turn it is, and every operation for those who debug.
+func (l *Loop[Obj]) logRound() {
+	for _, f := range l.book.classes.TakeLines() {
+		l.log.Warn("operation failed", "operation", f.Operation, "key", l.rows.Name(f.Object), "revision", f.Revision,
+			"attempt", f.Attempt, "error", f.Text, "repeated", f.Repeated)
+	}
+	if !l.log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	for i := range l.batch.tasks {
+		t, a := &l.batch.tasks[i], &l.batch.attempts[i]
+		args := []any{"operation", t.operation(), "key", l.rows.Name(a.row), "revision", t.revision,
+			"attempt", a.number, "cause", causes[a.cause], "result", a.result.String(), "took", t.took}
+		if a.text != nil {
+			args = append(args, "error", *a.text)
+		}
+		l.log.Debug("operation", args...)
+	}
+}
