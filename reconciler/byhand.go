@@ -93,8 +93,7 @@ func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
 	if len(keys) == 0 && l.stopped() {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), ErrStopped)
 	} else if len(keys) == 0 {
-		l.refreshCall.call()
-		l.refreshCalled.signal()
+		l.refresher.All()
 		return 0, nil
 	}
 	if err := checkKeys(keys); err != nil {

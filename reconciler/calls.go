@@ -184,8 +184,7 @@ func (l *Loop[Obj]) poll() (prune bool) {
 	}
 	a := l.calls.take()
 	if a.prune || a.approve {
-		l.pruner.called = true
-		l.pruner.approved = l.pruner.approved || a.approve && l.pruner.refused.Load()
+		l.pruner.Ask(a.approve)
 	}
 	if a.pause != nil || len(a.pauseKeys) > 0 {
 		l.applyPause(a.pause, a.pauseKeys)

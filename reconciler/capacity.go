@@ -31,8 +31,8 @@ func (l *Loop[Obj]) reconfigure(now time.Duration) {
 	l.set = l.setFrom.Settings
 	l.core.SetLimits(l.set.limits())
 	l.pool.Configure(execute.Limits{Workers: l.set.Concurrency, MaxStuck: l.set.maxStuck(), Timeout: l.set.Timeout})
-	if was.PruneInterval != l.set.PruneInterval && l.pruner.ready && l.pruner.failures == 0 {
-		l.pruner.schedule(now, l.set.PruneInterval)
+	if was.PruneInterval != l.set.PruneInterval {
+		l.pruner.Reschedule(now, l.set.PruneInterval)
 	}
 }
 
@@ -41,7 +41,7 @@ func (l *Loop[Obj]) reconfigure(now time.Duration) {
 // looks: the table is to be looked at, also if only permits are missing, so that a loop which has
 // nothing to do knows that it needs none.
 func (l *Loop[Obj]) capacity(now time.Duration) (size int, at time.Duration, looks bool) {
-	if l.pause.whole || l.pruner.draining {
+	if l.pause.whole || l.pruner.Draining() {
 		return 0, never, false
 	}
 	size, at = l.core.Allowance(now)

@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/prune"
 	"github.com/statekeel/statekeel/metrics"
 )
 
@@ -113,8 +114,8 @@ func (cfg *Config[Obj]) resolve() (options, error) {
 		}
 		opts.PruneInterval = 0
 	}
-	if opts.budget != (sweepBudget{}) && cfg.Sweeper == nil {
-		errs = append(errs, fmt.Errorf("WithSweepBudget: %d objects and fraction %v, but Config.Sweeper is nil", opts.budget.objects, opts.budget.fraction))
+	if opts.budget != (prune.Budget{}) && cfg.Sweeper == nil {
+		errs = append(errs, fmt.Errorf("WithSweepBudget: %d objects and fraction %v, but Config.Sweeper is nil", opts.budget.Objects, opts.budget.Fraction))
 	}
 	if opts.metrics == nil {
 		opts.metrics = cfg.defaultMetrics

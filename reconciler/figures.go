@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/errorclass"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/timeline"
@@ -23,7 +24,7 @@ import (
 type book[Obj any] struct {
 	mu       sync.Mutex
 	figures  metrics.Figures
-	errors   errorClasses[Obj]
+	classes  errorclass.Classes[Obj]
 	timeline timeline.Timeline
 	standing roundStanding
 }
@@ -179,8 +180,8 @@ func (l *Loop[Obj]) stand(s *roundStanding) {
 	if version := l.core.OpenBreakersVersion(); version != s.breakersVersion || l.core.Open() {
 		s.breakers, s.breakersVersion = l.openBreakers(), version
 	}
-	s.prune = l.pruner.failure
-	s.pruneAt, s.pruning = l.pruner.next()
+	s.prune = l.pruner.Failure()
+	s.pruneAt, s.pruning = l.pruner.Next()
 }
 
 // writtenAt returns when the change was written that an object owes. wanted is what the

@@ -16,14 +16,16 @@ import (
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
-	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/progress"
+	"github.com/statekeel/statekeel/internal/prune"
+	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/metrics"
 )
@@ -57,11 +59,8 @@ type Loop[Obj comparable] struct {
 	book  book[Obj]
 	scope atomic.Pointer[execute.Scope[Obj]]
 	// pausing has the keys that are paused, by calls.
-	pausing pausing
-	// refreshCalled wakes the refresher for a call, refreshGate tells it how far the loop is.
-	refreshCalled signal
-	refreshCall   refreshCall[Obj]
-	refreshGate   refreshGate
+	pausing   pausing
+	refresher *refresh.Refresher[Obj]
 
 	// settings are what [Loop.Reconfigure] set last, one call at a time.
 	settings      atomic.Pointer[configuration]
@@ -80,25 +79,21 @@ type Loop[Obj comparable] struct {
 	rand     *rand.Rand
 	metrics  metrics.Handle
 	observer observer[Obj]
-	pruner   pruner[Obj]
+	pruner   *prune.Pruner[Obj]
 	pause    pause[Obj]
 	blocked  *blocked
 	pace     pace.Pace
 	alarm    alarm
-	reporter reporter
-	watchdog watchdog
+	reporter *health.Reporter
 	sequence uint64
 	// batch is what was run in this round, or landed in it; items are those of what landed.
 	batch    batch[Obj]
 	items    []core.Item[Obj]
 	finished []*workerJob[Obj]
 	jobs     []*workerJob[Obj]
-	// began is when the round did, doing what of the program's is being called. complaints are the failures of a round that are to be
-	// logged, mayComplain bounds them.
-	began       time.Duration
-	doing       doing
-	complaints  []complaint[Obj]
-	mayComplain *rate.Limiter
+	// began is when the round did, doing what of the program's is being called.
+	began time.Duration
+	doing doing
 	// pooled: operations run in the pool, or did until it is empty.
 	pooled bool
 	// torn: the loop has ended in the middle of a round, so that it is not known what of that
@@ -125,17 +120,21 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 		metrics: metrics.Bind(opts.metrics, cfg.ModuleID, opts.name),
 		blocked: newBlocked(),
 	}
-	l.calls.made, l.refreshCalled = newSignal(), newSignal()
+	l.calls.made = newSignal()
 	l.pause.keys = map[string]struct{}{}
-	l.mayComplain = rate.NewLimiter(1, complaintsBurst)
 	l.settings.Store(newConfiguration(opts.Settings))
+	l.refresher = l.newRefresher()
 	l.core = core.New(l.coreConfig())
+	l.pruner = prune.New(prune.Config[Obj]{
+		Rows: l.rows, Sweeps: cfg.Sweeper != nil, Budget: opts.budget, Tracks: l.core.TracksKeyOf,
+	})
 	l.journal = newJournal[Obj](opts.journalRounds, opts.journalOperations,
 		l.rows.Key)
 	l.classes = outcome.Classes[Obj]{Function: cfg.ErrorClass, Panics: opts.panics, Rows: l.rows, Log: l.log}
 	l.calling = l.executeConfig()
 	l.ledger = ledger.New(l.rows, l.log, l.now)
 	l.pool = execute.NewPool[Obj, load[Obj]](l.now, l.newWorker)
+	l.reporter = l.newReporter()
 	l.rand = rand.New(rand.NewPCG(rand.Uint64(), 0))
 	return l, nil
 }
@@ -246,8 +245,8 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	defer l.observer.stop()
 	defer l.blocked.stop()
 	defer l.alarm.stop()
-	defer l.watchdog.stop()
-	l.reporter.health = health
+	defer l.reporter.Stop()
+	l.reporter.Start(health)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ctx, x := l.newWorker(ctx)
@@ -315,7 +314,7 @@ func (l *Loop[Obj]) exited(ctx context.Context) error {
 	err := fmt.Errorf("reconciler %q has ended in %s: %w", l.ID().called(), l.exitedIn(), execute.ErrGoexit)
 	l.log.Error("the reconciler has ended", "error", err)
 	// Before the wait for workers, which may be long.
-	l.reporter.ended(err)
+	l.reporter.Ended(err)
 	l.torn = l.doing != doingPrune
 	if l.doing == doingBatch {
 		l.torn = !returned(l.completeLast)
@@ -407,12 +406,7 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	l.publish()
 	l.tellRefresher()
 
-	l.finishSweep(&r)
-	if !l.pruneDue(txn, began) {
-		l.pruner.callOff()
-	} else if l.drained(began) {
-		l.prune(ctx, &r, txn)
-	}
+	l.prune(ctx, &r, txn, began)
 	full := len(plan) == size
 	l.report(&r, txn, began)
 	size, _, looks = l.capacity(l.now())

@@ -186,7 +186,7 @@ func (o *observer[Obj]) laneOf(c *change[Obj]) core.Lane {
 func (l *Loop[Obj]) handOver(c change[Obj]) {
 	o := &l.observer
 	if c.deleted {
-		l.passDeletion(c.object)
+		l.pruner.PassDeletion(c.object)
 	}
 	if c.deleted && o.tip != nil && o.tip.saw(c.revision) {
 		l.core.Pass(c.object, c.revision)

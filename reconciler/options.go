@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/internal/prune"
 )
 
 // Option changes a setting of a reconciler from its default.
@@ -27,7 +29,7 @@ type options struct {
 	breaker    *Breaker
 	hook       OperationHook
 	registry   *Registry
-	budget     sweepBudget
+	budget     prune.Budget
 
 	journalRounds, journalOperations int
 }
@@ -161,7 +163,7 @@ func WithBreaker(b Breaker) Option {
 // button of the page call, lets it. Zero objects and a zero
 // fraction mean no such bound; the default is neither.
 func WithSweepBudget(objects int, fraction float64) Option {
-	return func(o *options) { o.budget = sweepBudget{objects, fraction} }
+	return func(o *options) { o.budget = prune.Budget{Objects: objects, Fraction: fraction} }
 }
 
 // validate returns everything that is wrong with the options, each error naming the
@@ -174,9 +176,9 @@ func (o *options) validate() error {
 		bad("WithJournal: %d rounds and %d operations, neither may be negative",
 			o.journalRounds, o.journalOperations)
 	}
-	if o.budget.objects < 0 || !(o.budget.fraction >= 0 && o.budget.fraction <= 1) {
+	if o.budget.Objects < 0 || !(o.budget.Fraction >= 0 && o.budget.Fraction <= 1) {
 		bad("WithSweepBudget: %d objects and fraction %v, must not be negative, and the fraction at most 1",
-			o.budget.objects, o.budget.fraction)
+			o.budget.Objects, o.budget.Fraction)
 	}
 	if o.breaker != nil {
 		errs = append(errs, o.breaker.validate())

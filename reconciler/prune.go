@@ -6,179 +6,104 @@ package reconciler
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/cilium/statedb"
 
-	"github.com/statekeel/statekeel/internal/backoff"
-	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/outcome"
+	"github.com/statekeel/statekeel/internal/prune"
 )
 
-// pruner says when to prune.
-type pruner[Obj any] struct {
-	// initialized is closed when the table is initialised; nil before the first
-	// pass and after that.
-	initialized <-chan struct{}
-	ready       bool
-	// called: somebody has called Prune; approved: the next sweep has no budget.
-	called, approved bool
-	// refused: the last sweep that listed the target stopped at its budget. Others read it.
-	refused atomic.Bool
-	// gated: there is no sweep before everything up to the revision of gate has been
-	// attempted, or is stuck.
-	gated bool
-	gate  statedb.Revision
-	// draining: nothing is started, so that the workers get idle, since drainedFrom
-	// and for hold. notBefore is when to try that again.
-	draining               bool
-	drainedFrom, notBefore time.Duration
-	hold                   time.Duration
-	// sweep is the one whose listing has ended, and that waits for main; nil if there is
-	// none.
-	sweep *sweep[Obj]
-	// at is when the next prune is due, if scheduled.
-	at        time.Duration
-	scheduled bool
-	// failures counts the failures in a row, failure is the text of the last, with
-	// the word "prune" in front; empty if the last prune succeeded.
-	failures int
-	failure  string
-}
-
-// next returns when the next prune is due, or is to be tried again, or the wait for the
-// workers is to be given up; false if none of it is in store.
-func (p *pruner[Obj]) next() (time.Duration, bool) {
-	switch {
-	case p.draining:
-		return p.drainedFrom + p.hold, true
-	case p.notBefore > 0:
-		return p.notBefore, true
-	}
-	return p.at, p.ready && p.scheduled && !p.gated && p.sweep == nil
-}
-
-const (
-	// minHold is for how long work is held back at first for the workers to get idle for
-	// a prune. If that is not enough, it is tried again with twice as much, after a
-	// pause of holdShare times as long.
-	minHold   = 100 * time.Millisecond
-	holdShare = 9
-)
-
-// drained reports whether no operation is running, but for those that were left behind, so
-// that a prune does not overlap any. If some are, it holds new work back, but not for one that
-// hangs: then a prune comes when it is back.
-func (l *Loop[Obj]) drained(now time.Duration) bool {
-	p := &l.pruner
-	switch {
-	case l.pool.OnlyLeft():
-		p.callOff()
-		return true
-	case l.pool.Hangs():
-		// It may never come back.
-		p.callOff()
-		p.notBefore = now + execute.Long
-	case p.draining && now >= p.drainedFrom+p.hold:
-		p.draining = false
-		p.notBefore = now + holdShare*p.hold
-	case !p.draining && now >= p.notBefore:
-		p.draining, p.drainedFrom, p.notBefore = true, now, 0
-		p.hold = max(minHold, 2*p.hold)
-	}
-	return false
-}
-
-// callOff ends the wait for the workers.
-func (p *pruner[Obj]) callOff() { p.draining, p.hold, p.notBefore = false, 0, 0 }
-
-// schedule sets the time of the next prune, or that there is to be none if after is
-// not positive.
-func (p *pruner[Obj]) schedule(now, after time.Duration) {
-	// An interval that nobody will live to see the end of must not wrap around.
-	p.at, p.scheduled = now+min(after, math.MaxInt64-now), after > 0
-}
-
-// pruneDue reports whether it is time to prune: not before the table is initialised.
-func (l *Loop[Obj]) pruneDue(txn statedb.ReadTxn, now time.Duration) bool {
-	p := &l.pruner
-	if !p.ready {
-		ready, watch := l.rows.Table.Initialized(txn)
-		if !ready {
-			p.initialized = watch
-			return false
-		}
-		p.ready, p.initialized = true, nil
-		p.gated, p.gate = l.cfg.Sweeper != nil, l.rows.Table.Revision(txn)
-		p.called = p.called || l.set.PruneInterval > 0
-	}
-	if l.pause.whole || p.sweep != nil || !l.sweepDue() {
+// ApproveSweep asks for a sweep now that may delete any number of objects, whatever
+// [WithSweepBudget] says. It is for a person who has seen in health that a sweep stopped at
+// its budget, and knows why. It holds for one listing that succeeds; if that of the sweep
+// fails it holds for the next. It does not wait for the sweep. If the last sweep did not stop at its
+// budget it does nothing and returns false. Safe from any goroutine.
+func (l *Loop[Obj]) ApproveSweep() bool {
+	if !l.pruner.Refused() {
 		return false
 	}
-	return p.called || p.scheduled && p.at <= now
+	l.calls.ask(func(a *asked[Obj]) { a.approve = true })
+	return true
 }
 
-// prune removes from the target what the snapshot does not have, or lists it for a sweep to do
-// so. The snapshot is that of the round that has just ended, so that it has every object whose
-// operation has started.
-func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn) {
-	p := &l.pruner
-	p.called = false
-	if ctx.Err() != nil || l.cfg.Pruner == nil && l.cfg.Sweeper == nil {
+// pruning returns what of the settings the pruner goes by.
+func (s *Settings) pruning() prune.Settings {
+	return prune.Settings{Interval: s.PruneInterval, MinBackoff: s.MinBackoff, MaxBackoff: s.MaxBackoff}
+}
+
+// prune ends the sweep that waits for main, and begins the prune that is due: it removes from the
+// target what the snapshot does not have, or lists it for a sweep to do so. The snapshot is that of
+// the round that has just ended, so that it has every object whose operation has started.
+func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn, now time.Duration) {
+	l.finishSweep(r)
+	p := l.pruner
+	p.Look(txn, l.set.pruning())
+	if p.Gated() && !l.pause.whole {
+		p.Attempted(l.core.AttemptedButStuck(l.observer.revision))
+	}
+	if l.pause.whole || !p.Due(now) {
+		p.CallOff()
+		return
+	}
+	if !p.Start(now, l.pool.OnlyLeft(), l.pool.Hangs()) || ctx.Err() != nil || l.cfg.Pruner == nil && l.cfg.Sweeper == nil {
 		return
 	}
 	began := l.now()
-	record := &PruneRecord{}
 	l.doing = doingPrune
-	l.watchdog.begin(l, began)
-	err := l.callPrune(ctx, txn, record)
-	l.watchdog.end()
+	l.reporter.Begin(began)
+	err := l.callPrune(ctx, txn)
+	l.reporter.End()
 	l.doing = doingNothing
-	record.Took = l.now() - began
-	if p.sweep != nil {
-		p.scheduled = false
+	took := l.now() - began
+	if listed, sweeping := p.Listed(took); sweeping {
 		l.finishSweep(r)
-		return
+	} else {
+		l.pruned(r, &PruneRecord{Took: took, Listed: listed}, err)
 	}
-	l.pruned(r, record, err)
 }
 
-// pruned takes in that a prune or a sweep is over. A failure is retried with the backoff of
-// objects.
-func (l *Loop[Obj]) pruned(r *Round, record *PruneRecord, err error) {
-	p := &l.pruner
-	r.Prune = record
-	after := l.set.PruneInterval
-	if err == nil {
-		p.failures, p.failure = 0, ""
-		p.refused.Store(false)
-	} else {
-		p.failures++
-		wait := backoff.Exponential{Min: l.set.MinBackoff, Max: l.set.MaxBackoff}.Delay(p.failures)
-		if after == 0 || wait < after {
-			after = wait
-		}
-		err = outcome.Keep(err, l.classes.ByFunction)
-		r.Prune.Error = strings.Clone(outcome.TextOf(err))
-		err = fmt.Errorf("prune: %w", err)
-		p.failure = err.Error()
-		l.log.Warn("prune failed", "error", err, "failures", p.failures, "retryAfter", after)
+// finishSweep makes the orphans of a sweep owe their deletion, once main is far enough.
+func (l *Loop[Obj]) finishSweep(r *Round) {
+	found, ok := l.pruner.Finish(l.observer.revision)
+	if !ok {
+		return
 	}
-	p.schedule(l.now(), after)
-	l.metrics.PruneDuration(r.Prune.Took)
+	record := &PruneRecord{Took: found.Took, Listed: found.Listed}
+	for _, orphan := range found.Orphans {
+		if l.core.Adopt(orphan, found.Revision) {
+			record.Swept++
+		}
+	}
+	l.pruned(r, record, found.Err)
+}
+
+// pruned takes in that a prune or a sweep is over.
+func (l *Loop[Obj]) pruned(r *Round, record *PruneRecord, err error) {
+	r.Prune = record
+	failure := ""
+	if err != nil {
+		err = outcome.Keep(err, l.classes.ByFunction)
+		record.Error = strings.Clone(outcome.TextOf(err))
+		err = fmt.Errorf("prune: %w", err)
+		failure = err.Error()
+	}
+	failures, after := l.pruner.Over(l.now(), failure, l.set.pruning())
+	if err != nil {
+		l.log.Warn("prune failed", "error", err, "failures", failures, "retryAfter", after)
+	}
+	l.metrics.PruneDuration(record.Took)
 	l.metrics.PruneError(err)
 }
 
-func (l *Loop[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn, record *PruneRecord) (err error) {
+func (l *Loop[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn) (err error) {
 	s := l.scope.Load()
 	s.Begin("prune", 0, l.now())
 	defer s.End()
 	defer l.calling.Recover("prune", &err)
 	if l.cfg.Sweeper != nil {
-		return l.listSweep(ctx, txn, record)
+		return l.pruner.List(ctx, txn, l.cfg.Sweeper.List)
 	}
 	return l.cfg.Pruner.Prune(ctx, txn, l.rows.Table.All(txn))
 }

@@ -4,25 +4,33 @@
 package reconciler
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"strings"
-	"sync"
+	"log/slog"
 	"time"
 
-	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/errorclass"
+	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/health"
+	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/text"
 )
 
+// maxExamples bounds what is named of many: see [health.MaxExamples].
+const maxExamples = health.MaxExamples
+
+// noHealth is the health of a loop that nobody asks.
+type noHealth = health.None
+
 // count tells metrics what a pass did, if it ran anything or the number of failing objects
 // changed: before those are woken who wait for it, and before a prune, which may take long.
 func (l *Loop[Obj]) count() {
-	if len(l.batch.tasks) == 0 && l.core.Failing() == l.reporter.last.failing {
+	if len(l.batch.tasks) == 0 && l.core.Failing() == l.reporter.Failing() {
 		return
 	}
 	failed := 0
@@ -53,165 +61,49 @@ func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
 		})
 	}
 	l.accountPrune(r)
-	l.complain()
+	l.logRound()
 	l.recycle()
 	l.reportHealth(l.rows.Table.NumObjects(txn))
 }
 
-// condition is everything that health says anything of.
-type condition struct {
-	objects, failing, blocked, paused int
-	failures                          uint64
-	pauseWhole                        bool
-	pruneFailure                      string
-	// stuck is how many operations in the pool take long; it is other ones when
-	// stuckChanges changes.
-	stuck, stuckChanges int
-	// breakers is how many are open; it is other ones, or they have other errors, when
-	// breakerChanges changes.
-	breakers       int
-	breakerChanges uint64
-	// shared names the reconcilers that share the status field, a line each; empty if none do.
-	shared string
-	// call is the one that the loop itself has been in for long; empty if there is none.
-	call string
-}
-
-// reporter remembers what health has been told: by the loop, and by its watchdog.
-type reporter struct {
-	health cell.Health
-
-	mu   sync.Mutex
-	told bool
-	// over: the loop has ended with an error, and nothing else is told.
-	over bool
-	last condition
-	// examples are those of the last condition, without the call.
-	examples error
-}
-
-// tell tells health of a condition if that is news. examples are asked for if it is wrong.
-func (r *reporter) tell(now condition, examples func() error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.over || r.told && now == r.last {
-		return
-	}
-	r.told, r.last, r.examples = true, now, nil
-	if now.wrong() {
-		r.examples = examples()
-	}
-	r.say(r.examples)
-}
-
-// tellCall tells health of a call that the loop has been in for long, beside what it has been
-// told; of none if the call is empty.
-func (r *reporter) tellCall(call string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.over || call == r.last.call {
-		return
-	}
-	r.last.call = call
-	examples := r.examples
-	if call != "" {
-		examples = errors.Join(errors.New(call), examples)
-	}
-	r.say(examples)
-}
-
-// say tells health of the last condition. It is called with the lock.
-func (r *reporter) say(examples error) {
-	if !r.last.wrong() {
-		r.health.OK(r.last.fine())
-		return
-	}
-	r.health.Degraded(strings.Join(r.last.problems(), ", "), examples)
-}
-
-// ended tells health that the loop has ended with an error. It is the last that health is told.
-func (r *reporter) ended(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.over = true
-	r.health.Degraded("The reconciler has ended", err)
-}
-
+// reportHealth tells health how the loop is, if that is news.
 func (l *Loop[Obj]) reportHealth(objects int) {
-	now := condition{
-		objects:      objects,
-		failing:      l.core.Failing(),
-		blocked:      l.core.NumBlocked(),
-		paused:       l.core.Count(core.Paused),
-		failures:     l.core.FailureVersion(),
-		pauseWhole:   l.pause.whole,
-		pruneFailure: l.pruner.failure,
-		shared:       l.sharing.text(),
-		breakers:     l.core.NumOpenBreakers(), breakerChanges: l.core.OpenBreakersVersion(),
+	now := health.Condition{
+		Objects:      objects,
+		Failing:      l.core.Failing(),
+		Blocked:      l.core.NumBlocked(),
+		Paused:       l.core.Count(core.Paused),
+		Failures:     l.core.FailureVersion(),
+		PausedWhole:  l.pause.whole,
+		PruneFailure: l.pruner.Failure(),
+		Shared:       l.sharing.text(),
+		Breakers:     l.core.NumOpenBreakers(), BreakerChanges: l.core.OpenBreakersVersion(),
 	}
-	now.stuck, now.stuckChanges = l.pool.NumNamed()
-	if now.wrong() {
-		// Health says nothing of these then: that others come and go is no news.
-		now.objects, now.blocked, now.paused = 0, 0, 0
+	now.Stuck, now.StuckChanges = l.pool.NumNamed()
+	if !l.reporter.News(now) {
+		return
 	}
-	l.reporter.tell(now, func() error { return l.examples(&now) })
+	var d health.Details
+	if now.Stuck > 0 {
+		d.Stuck = l.stuckLines()
+	}
+	if now.Breakers > 0 {
+		d.Breakers = l.breakerLines(l.openBreakers())
+	} else if now.Failing > 0 {
+		for failure := range l.core.Failures {
+			if len(d.Failures) == maxExamples {
+				break
+			}
+			d.Failures = append(d.Failures, failure)
+		}
+	}
+	l.reporter.Tell(now, d)
 }
 
-// numErrors returns how many things have failed.
-func (c *condition) numErrors() int {
-	if c.pruneFailure != "" {
-		return c.failing + 1
-	}
-	return c.failing
-}
-
-// numStuck returns how many operations take long.
-func (c *condition) numStuck() int {
-	if c.call != "" {
-		return c.stuck + 1
-	}
-	return c.stuck
-}
-
-// wrong reports whether there are problems.
-func (c *condition) wrong() bool {
-	return c.shared != "" || c.breakers > 0 || c.numErrors() > 0 || c.numStuck() > 0
-}
-
-// problems returns what is wrong, in short; nothing if all is well.
-func (c *condition) problems() []string {
-	var problems []string
-	if c.shared != "" {
-		problems = append(problems, errSharedField.Error())
-	}
-	if c.breakers > 0 {
-		problems = append(problems, "breaker open")
-	}
-	if n := c.numErrors(); n > 0 {
-		problems = append(problems, fmt.Sprintf("%d error(s)", n))
-	}
-	if n := c.numStuck(); n > 0 {
-		problems = append(problems, fmt.Sprintf("%d operation(s) stuck", n))
-	}
-	if len(problems) > 0 && c.pauseWhole {
-		problems = append(problems, "paused")
-	}
-	return problems
-}
-
-// fine says what there is, if nothing is wrong.
-func (c *condition) fine() string {
-	message := fmt.Sprintf("OK, %d object(s)", c.objects)
-	if c.blocked > 0 {
-		message += fmt.Sprintf(", %d blocked", c.blocked)
-	}
-	if c.paused > 0 {
-		message += fmt.Sprintf(", %d paused", c.paused)
-	}
-	if c.pauseWhole {
-		message += ", paused"
-	}
-	return message
+// newReporter returns what tells health how the loop is, and which call it has been in for long.
+func (l *Loop[Obj]) newReporter() *health.Reporter {
+	patience := func() time.Duration { return max(execute.Long, execute.Patience(l.settings.Load().Timeout)) }
+	return health.New(health.Calls{Now: l.now, Patience: patience, Busy: l.busy})
 }
 
 // stuckLines has a line for each operation in the pool that takes long. Safe from any
@@ -284,57 +176,65 @@ func (l *Loop[Obj]) breakerText(b *core.OpenBreaker) string {
 // timeOf returns what the wall clock shows at a time of the loop's.
 func (l *Loop[Obj]) timeOf(at time.Duration) time.Time { return l.started.Add(at) }
 
-// maxExamples bounds the errors and the open breakers that health is told, so that it costs
-// the same whatever fails.
-const maxExamples = 10
+// maxClass bounds the length of a class's name.
+const maxClass = 120
 
-// examples joins what is wrong: a shared status field, open breakers, what is stuck, the errors of a failing
-// prune, and those of the objects that are unreconciled the longest. While a breaker is
-// open, its line says what the objects' would.
-func (l *Loop[Obj]) examples(c *condition) error {
-	var errs []error
-	if c.shared != "" {
-		errs = append(errs, errors.New(c.shared))
-	}
-	if c.breakers > 0 {
-		errs = append(errs, errors.New(strings.Join(l.breakerLines(l.openBreakers()), "\n")))
-	}
-	if c.stuck > 0 {
-		errs = append(errs, errors.New(few(l.stuckLines(), "operation")))
-	}
-	if c.pruneFailure != "" {
-		errs = append(errs, errors.New(text.Printable(c.pruneFailure)))
-	}
-	if c.breakers > 0 {
-		return errors.Join(errs...)
-	}
-	told := c.numErrors() - c.failing
-	for failure := range l.core.Failures {
-		if told == maxExamples {
-			break
+// blame counts a failure among its kind, and makes a line for the log if it is its turn. It is
+// called under the lock of the book.
+func (l *Loop[Obj]) blame(t *execute.Task[Obj], a *ledger.Attempt[Obj], at time.Duration) {
+	c, said := &l.book.classes, *a.Text
+	class, same := c.Last(said)
+	if a.Classed || !same {
+		if class = a.Class; class == "" {
+			class = l.classes.ByText(said, t.Row)
 		}
-		told++
-		errs = append(errs, errors.New(text.Printable(failure)))
+		class = text.Short(class, maxClass)
 	}
-	if omitted := c.numErrors() - told; omitted > 0 {
-		errs = append(errs, fmt.Errorf("%d further errors omitted", omitted))
-	}
-	return errors.Join(errs...)
+	c.Add(class, at, errorclass.Failure[Obj]{
+		Operation: t.Operation(), Object: t.Row, Revision: t.Revision, Attempt: t.Attempt, Text: said,
+	})
 }
 
-// few returns the first lines, and how many further things there are.
-func few(lines []string, thing string) string {
-	if n := len(lines); n > maxExamples {
-		lines = append(lines[:maxExamples:maxExamples], fmt.Sprintf("%d further %ss omitted", n-maxExamples, thing))
+// errorClasses says for people what kinds of failures there were.
+func (l *Loop[Obj]) errorClasses(classes []errorclass.Class[Obj]) []ErrorClass {
+	list := make([]ErrorClass, len(classes))
+	for i := range classes {
+		c := &classes[i]
+		list[i] = ErrorClass{Class: c.Name, Count: c.Count, Last: l.timeOf(c.At), Key: l.rows.Name(c.Object), Example: c.Text}
 	}
-	return strings.Join(lines, "\n")
+	return list
 }
 
-// noHealth is the health of a loop that nobody asks.
-type noHealth struct{}
+// logRound logs the failures of a round whose turn it is, and every operation for those who debug.
+func (l *Loop[Obj]) logRound() {
+	for _, f := range l.book.classes.TakeLines() {
+		l.log.Warn("operation failed", "operation", f.Operation, "key", l.rows.Name(f.Object), "revision", f.Revision,
+			"attempt", f.Attempt, "error", f.Text, "repeated", f.Repeated)
+	}
+	if !l.log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	for i := range l.batch.tasks {
+		t, a := &l.batch.tasks[i], &l.batch.attempts[i]
+		args := []any{"operation", t.Operation(), "key", l.rows.Name(t.Row), "revision", t.Revision,
+			"attempt", t.Attempt, "cause", a.Cause.String(), "result", a.Kind.String(), "took", t.Took}
+		if a.Text != nil {
+			args = append(args, "error", *a.Text)
+		}
+		l.log.Debug("operation", args...)
+	}
+}
 
-func (noHealth) OK(string)                   {}
-func (noHealth) Stopped(string)              {}
-func (noHealth) Degraded(string, error)      {}
-func (noHealth) NewScope(string) cell.Health { return noHealth{} }
-func (noHealth) Close()                      {}
+// classifyErrors asks the function of the program, if there is one, for the classes of the failures of
+// a round that have none yet. It is called without a lock: the function may end the goroutine.
+func (l *Loop[Obj]) classifyErrors() {
+	if l.cfg.ErrorClass == nil {
+		return
+	}
+	for i := range l.batch.attempts {
+		t, a := &l.batch.tasks[i], &l.batch.attempts[i]
+		if !a.Classed && a.HasFailed() {
+			a.Class, a.Classed = l.classes.Of(t.Err, *a.Text, t.Row), true
+		}
+	}
+}

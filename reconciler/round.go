@@ -95,9 +95,9 @@ func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan
 	from := l.now()
 	l.executor.Turn = l.pace.TurnLength()
 	l.doing = doingBatch
-	l.watchdog.begin(l, from)
+	l.reporter.Begin(from)
 	l.executor.Run(ctx, txn, b.tasks[:permitted], l.beginCall)
-	l.watchdog.end()
+	l.reporter.End()
 	l.doing = doingNothing
 	took, planned := l.now()-from, len(b.tasks)
 	l.complete(r, b)
@@ -110,7 +110,7 @@ func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan
 
 // beginCall notes that the loop begins another call of a batch.
 func (l *Loop[Obj]) beginCall() bool {
-	l.watchdog.begin(l, l.now())
+	l.reporter.Begin(l.now())
 	return true
 }
 

@@ -11,13 +11,14 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/text"
 )
 
 // errSharedField is the problem of reconcilers that share a status field: each takes the
 // statuses of the others for its own, so that a row is Done which only one of them has applied.
-var errSharedField = errors.New("two reconcilers share one status field")
+var errSharedField = errors.New(health.SharedField)
 
 // sharing has the running loops that share the status field of a loop. Each of two loops has the
 // other, or neither has.
@@ -77,7 +78,7 @@ func (s *sharing[Obj]) text() string {
 	for i, name := range names {
 		lines[i] = fmt.Sprintf("%s: this one and %q", errSharedField, name)
 	}
-	return few(lines, "reconciler")
+	return health.Few(lines, "reconciler")
 }
 
 // findSharers looks for the loops that share the status field, at the first row that this loop

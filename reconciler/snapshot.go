@@ -48,7 +48,7 @@ func (l *Loop[Obj]) Snapshot(ctx context.Context) Snapshot {
 
 	b := &l.book
 	b.mu.Lock()
-	s, classes := b.standing, b.errors.list()
+	s, classes := b.standing, b.classes.List()
 	running := l.scope.Load() != nil
 	if running {
 		x.OperationsPerSecond, x.FailuresPerSecond, x.RoundsPerSecond = b.timeline.Rates(l.now())

@@ -55,7 +55,7 @@ func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) Reason {
 		case <-l.alarm.ring(at, l.now(), ok):
 			l.alarm.set = false
 			return reason
-		case <-l.pruner.initialized:
+		case <-l.pruner.Initialized():
 			return ReasonInitialized
 		case <-l.calls.made:
 			if l.poll() {
@@ -92,7 +92,7 @@ func (l *Loop[Obj]) next(watch <-chan struct{}) (at time.Duration, reason Reason
 	if stuck, has := l.pool.NextStuck(); has && (!ok || stuck < at) {
 		at, reason, ok = stuck, ReasonStuck, true
 	}
-	if prune, has := l.pruner.next(); has && !l.pause.whole && (!ok || prune < at) {
+	if prune, has := l.pruner.Next(); has && !l.pause.whole && (!ok || prune < at) {
 		at, reason, ok = prune, ReasonPrune, true
 	}
 	return at, reason, ok

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package errorclass
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/cilium/statedb"
+	"golang.org/x/time/rate"
+)
+
+const (
+	// MaxClasses bounds the kinds of failures that are told apart: the one that did not happen
+	// for the longest time makes room for a new one.
+	MaxClasses = 32
+	// LogEvery is the shortest time between two lines in the log for one kind of failure, and
+	// LogBurst how many lines there may be at a time; then it is one a second.
+	LogEvery = 30 * time.Second
+	LogBurst = 10
+)
+
+// Failure is an operation that failed.
+type Failure[Obj any] struct {
+	Operation string
+	Object    Obj
+	Revision  statedb.Revision
+	Attempt   int32
+	// Text is that of the error.
+	Text string
+}
+
+// Line is a failure to log. Repeated is how many of its kind were not logged since the last one.
+type Line[Obj any] struct {
+	Failure[Obj]
+	Repeated int
+}
+
+// Class is a kind of failure: how often it happened, and the last one.
+type Class[Obj any] struct {
+	Name  string
+	Count uint64
+	// At is when it happened last, Object and Text are those of that failure.
+	At     time.Duration
+	Object Obj
+	Text   string
+}
+
+// Classes are the kinds of failures there were, and the lines to log. The zero value has none.
+// [Classes.Add], [Classes.Last] and [Classes.TakeLines] belong to one goroutine; Add and
+// [Classes.List] have to be called with a lock of the caller's. Times are those of one clock, from
+// any zero.
+type Classes[Obj any] struct {
+	classes map[string]*entry[Obj]
+	// lastClass is the class of the failure before, lastText its text.
+	lastClass, lastText string
+	hasLast             bool
+	// lines are to be logged, mayLog bounds them.
+	lines  []Line[Obj]
+	mayLog *rate.Limiter
+}
+
+type entry[Obj any] struct {
+	Class[Obj]
+	// logged is when a failure of the kind was, if it ever was; unlogged how many were not
+	// since.
+	logged   time.Duration
+	ever     bool
+	unlogged int
+}
+
+// Last returns the class of the failure before, and whether its text was the given one: what fails
+// together mostly fails with the same, and the class need not be made again.
+func (c *Classes[Obj]) Last(text string) (class string, same bool) {
+	return c.lastClass, c.hasLast && c.lastText == text
+}
+
+// Add counts a failure of a class at a time, and makes a line of it for the log if it is its turn.
+func (c *Classes[Obj]) Add(class string, at time.Duration, failure Failure[Obj]) {
+	e := c.entry(class)
+	c.lastClass, c.lastText, c.hasLast = e.Name, failure.Text, true
+	e.Count++
+	e.At, e.Object, e.Text = at, failure.Object, failure.Text
+	e.unlogged++
+	if e.ever && at-e.logged < LogEvery || !c.mayLog.AllowN(time.Time{}.Add(at), 1) {
+		return
+	}
+	c.lines = append(c.lines, Line[Obj]{failure, e.unlogged - 1})
+	e.ever, e.logged, e.unlogged = true, at, 0
+}
+
+// entry returns that of a class, made if need be.
+func (c *Classes[Obj]) entry(class string) *entry[Obj] {
+	if e := c.classes[class]; e != nil {
+		return e
+	}
+	if c.classes == nil {
+		c.classes, c.mayLog = map[string]*entry[Obj]{}, rate.NewLimiter(1, LogBurst)
+	}
+	if len(c.classes) == MaxClasses {
+		var oldest *entry[Obj]
+		for _, e := range c.classes {
+			if oldest == nil || cmp.Or(cmp.Compare(e.At, oldest.At), cmp.Compare(e.Name, oldest.Name)) < 0 {
+				oldest = e
+			}
+		}
+		delete(c.classes, oldest.Name)
+	}
+	e := &entry[Obj]{Class: Class[Obj]{Name: class}}
+	c.classes[class] = e
+	return e
+}
+
+// List returns copies of the classes, the latest first.
+func (c *Classes[Obj]) List() []Class[Obj] {
+	list := make([]Class[Obj], 0, len(c.classes))
+	for _, e := range c.classes {
+		list = append(list, e.Class)
+	}
+	slices.SortFunc(list, func(a, b Class[Obj]) int {
+		return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(a.Name, b.Name))
+	})
+	return list
+}
+
+// TakeLines returns the lines to log since the last call of it.
+func (c *Classes[Obj]) TakeLines() []Line[Obj] {
+	lines := c.lines
+	c.lines = nil
+	return lines
+}

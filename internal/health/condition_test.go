@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package health_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cilium/hive/cell"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/health"
+)
+
+// told is what health has been told, a text each time: the level, the message, and the lines of the
+// error.
+type told struct {
+	cell.Health
+	mu    sync.Mutex
+	texts []string
+}
+
+func (h *told) OK(message string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.texts = append(h.texts, message)
+}
+
+func (h *told) Degraded(message string, err error) {
+	h.OK(fmt.Sprintf("degraded: %s\n%v", message, err))
+}
+
+// last returns what was told since the last call; empty if nothing was.
+func (h *told) last() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	texts := h.texts
+	h.texts = nil
+	return strings.Join(texts, "\n\n")
+}
+
+func newReporter(calls health.Calls) (*health.Reporter, *told) {
+	r, h := health.New(calls), &told{}
+	r.Start(h)
+	return r, h
+}
+
+func lines(what string, n int) (lines []string) {
+	for i := range n {
+		lines = append(lines, fmt.Sprintf("%s %d", what, i))
+	}
+	return lines
+}
+
+func TestConditionIsTold(t *testing.T) {
+	for _, c := range []struct {
+		now     health.Condition
+		details health.Details
+		want    string
+	}{
+		{health.Condition{}, health.Details{}, "OK, 0 object(s)"},
+		{health.Condition{Objects: 7, Blocked: 2, Paused: 1}, health.Details{}, "OK, 7 object(s), 2 blocked, 1 paused"},
+		{health.Condition{Objects: 7, PausedWhole: true}, health.Details{}, "OK, 7 object(s), paused"},
+		{health.Condition{Objects: 7, Failing: 2, PausedWhole: true}, health.Details{Failures: []string{"a", "b"}},
+			"degraded: 2 error(s), paused\na\nb"},
+		{health.Condition{Failing: 1, PruneFailure: "prune: no"}, health.Details{Failures: []string{"a"}},
+			"degraded: 2 error(s)\nprune: no\na"},
+		{health.Condition{Failing: 1}, health.Details{Failures: []string{"a\x00b"}}, "degraded: 1 error(s)\na\\x00b"},
+		{health.Condition{Stuck: 1}, health.Details{Stuck: []string{"update"}}, "degraded: 1 operation(s) stuck\nupdate"},
+		{health.Condition{Shared: "this one and \"b\""}, health.Details{},
+			"degraded: two reconcilers share one status field\nthis one and \"b\""},
+		{health.Condition{Shared: "s", Breakers: 1, Failing: 3, Stuck: 1, PruneFailure: "prune: no"},
+			health.Details{Breakers: []string{"breaker open"}, Stuck: []string{"update"}, Failures: []string{"a"}},
+			"degraded: two reconcilers share one status field, breaker open, 4 error(s), 1 operation(s) stuck\n" +
+				"s\nbreaker open\nupdate\nprune: no"},
+	} {
+		r, h := newReporter(health.Calls{})
+		require.True(t, r.News(c.now), "nothing was told before")
+		r.Tell(c.now, c.details)
+		require.Equal(t, c.want, h.last())
+		require.False(t, r.News(c.now))
+		require.Equal(t, c.now.Failing, r.Failing())
+	}
+}
+
+func TestExamplesAreBounded(t *testing.T) {
+	r, h := newReporter(health.Calls{})
+	r.Tell(health.Condition{Failing: 12, PruneFailure: "prune: no"}, health.Details{Failures: lines("error", 10)})
+	require.Equal(t, "degraded: 13 error(s)\nprune: no\n"+strings.Join(lines("error", 9), "\n")+"\n3 further errors omitted", h.last())
+	r.Tell(health.Condition{Failing: 10}, health.Details{Failures: lines("error", 10)})
+	require.Equal(t, "degraded: 10 error(s)\n"+strings.Join(lines("error", 10), "\n"), h.last())
+	r.Tell(health.Condition{Stuck: 11}, health.Details{Stuck: lines("update", 11)})
+	require.Equal(t, "degraded: 11 operation(s) stuck\n"+strings.Join(lines("update", 10), "\n")+"\n1 further operations omitted", h.last())
+}
+
+// While something is wrong, it is no news that other objects come and go.
+func TestOnlyWhatHealthSaysIsNews(t *testing.T) {
+	fine, wrong := health.Condition{Objects: 1}, health.Condition{Objects: 1, Failing: 1, Failures: 7}
+	for _, c := range []struct {
+		what   string
+		was    health.Condition
+		change func(c *health.Condition)
+		news   bool
+	}{
+		{"objects", fine, func(c *health.Condition) { c.Objects++ }, true},
+		{"blocked", fine, func(c *health.Condition) { c.Blocked++ }, true},
+		{"objects, while wrong", wrong, func(c *health.Condition) { c.Objects++ }, false},
+		{"blocked, while wrong", wrong, func(c *health.Condition) { c.Blocked++ }, false},
+		{"paused, while wrong", wrong, func(c *health.Condition) { c.Paused++ }, false},
+		{"the whole is paused, while wrong", wrong, func(c *health.Condition) { c.PausedWhole = true }, true},
+		{"another error", wrong, func(c *health.Condition) { c.Failures++ }, true},
+		{"nothing is wrong any more", wrong, func(c *health.Condition) { c.Failing = 0 }, true},
+		{"other operations are stuck", wrong, func(c *health.Condition) { c.StuckChanges++ }, true},
+		{"another breaker", wrong, func(c *health.Condition) { c.BreakerChanges++ }, true},
+	} {
+		r, _ := newReporter(health.Calls{})
+		r.Tell(c.was, health.Details{})
+		c.change(&c.was)
+		require.Equal(t, c.news, r.News(c.was), c.what)
+	}
+}
+
+func TestEndIsTheLastThatIsTold(t *testing.T) {
+	r, h := newReporter(health.Calls{})
+	r.Ended(errors.New("gone"))
+	require.Equal(t, "degraded: The reconciler has ended\ngone", h.last())
+	require.False(t, r.News(health.Condition{Objects: 3}))
+	r.Tell(health.Condition{Objects: 3}, health.Details{})
+	require.Empty(t, h.last())
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package health_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/internal/health"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// watched runs a test with calls that may take a minute, of which the latest is "update".
+func watched(t *testing.T, test func(t *testing.T, r *health.Reporter, h *told, now func() time.Duration)) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		now := func() time.Duration { return time.Hour + time.Since(began) }
+		r, h := newReporter(health.Calls{
+			Now: now, Patience: func() time.Duration { return time.Minute }, Busy: func() string { return "update" },
+		})
+		defer r.Stop()
+		r.Tell(health.Condition{Objects: 1}, health.Details{})
+		h.last()
+		test(t, r, h, now)
+	})
+}
+
+func sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestCallThatTakesLongIsNamed(t *testing.T) {
+	watched(t, func(t *testing.T, r *health.Reporter, h *told, now func() time.Duration) {
+		r.Begin(now())
+		sleep(time.Minute - 1)
+		require.Empty(t, h.last())
+		sleep(1)
+		require.Equal(t, "degraded: 1 operation(s) stuck\nupdate", h.last())
+		sleep(24 * time.Hour)
+		require.Empty(t, h.last(), "told once")
+		r.End()
+		require.Empty(t, h.last(), "that is for the report of the round")
+		require.True(t, r.News(health.Condition{Objects: 1}))
+		r.Tell(health.Condition{Objects: 1}, health.Details{})
+		require.Equal(t, "OK, 1 object(s)", h.last())
+	})
+}
+
+// Beside what else is wrong, which is told again when the call is over.
+func TestNextCallSaysThatTheOneBeforeIsOver(t *testing.T) {
+	watched(t, func(t *testing.T, r *health.Reporter, h *told, now func() time.Duration) {
+		r.Tell(health.Condition{Failing: 1, Stuck: 1}, health.Details{Stuck: []string{"delete"}, Failures: []string{"down"}})
+		require.Equal(t, "degraded: 1 error(s), 1 operation(s) stuck\ndelete\ndown", h.last())
+		r.Begin(now())
+		sleep(time.Minute)
+		require.Equal(t, "degraded: 1 error(s), 2 operation(s) stuck\nupdate\ndelete\ndown", h.last())
+		r.Begin(now())
+		require.Equal(t, "degraded: 1 error(s), 1 operation(s) stuck\ndelete\ndown", h.last())
+		sleep(time.Minute)
+		require.Equal(t, "degraded: 1 error(s), 2 operation(s) stuck\nupdate\ndelete\ndown", h.last())
+	})
+}
+
+func TestQuickCallsAreNeverNamed(t *testing.T) {
+	watched(t, func(t *testing.T, r *health.Reporter, h *told, now func() time.Duration) {
+		for range 100 {
+			r.Begin(now())
+			sleep(59 * time.Second)
+		}
+		r.End()
+		sleep(time.Hour)
+		require.Empty(t, h.last())
+	})
+}
+
+func TestNothingIsNamedAfterTheEnd(t *testing.T) {
+	watched(t, func(t *testing.T, r *health.Reporter, h *told, now func() time.Duration) {
+		r.Begin(now())
+		sleep(time.Second)
+		r.Stop()
+		r.Begin(now())
+		sleep(time.Hour)
+		require.Empty(t, h.last())
+	})
+}

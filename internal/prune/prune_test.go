@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package prune_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/prune"
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/status"
+)
+
+type row struct{ id uint64 }
+
+func (row) TableHeader() []string { return []string{"ID"} }
+func (row) TableRow() []string    { return []string{""} }
+
+var rowID = statedb.Index[row, uint64]{
+	Name:       "id",
+	FromObject: func(r row) index.KeySet { return index.NewKeySet(index.Uint64(r.id)) },
+	FromKey:    index.Uint64,
+	Unique:     true,
+}
+
+var hourly = prune.Settings{Interval: time.Hour, MinBackoff: time.Second, MaxBackoff: time.Minute}
+
+// world is a table and its pruner, whose loop is played by the test.
+type world struct {
+	*testing.T
+	*prune.Pruner[row]
+	rows *rows.Rows[row]
+	// tracked are the keys that the loop has something to do for.
+	tracked map[uint64]bool
+	ready   func(statedb.WriteTxn)
+	// during is called when everything has been listed.
+	during func()
+}
+
+func play(t *testing.T, sweeps bool, budget prune.Budget) *world {
+	db := statedb.New()
+	table, err := statedb.NewTable(db, "rows", rowID)
+	require.NoError(t, err)
+	w := &world{T: t, tracked: map[uint64]bool{}, during: func() {}, rows: rows.New(db, table, rows.Functions[row]{
+		Clone:     func(r row) row { return r },
+		GetStatus: func(row) status.Status { return status.Status{} },
+		SetStatus: func(r row, _ status.Status) row { return r },
+	})}
+	w.write(func(txn statedb.WriteTxn) { w.ready = table.RegisterInitializer(txn, "test") })
+	w.Pruner = prune.New(prune.Config[row]{
+		Rows: w.rows, Sweeps: sweeps, Budget: budget, Tracks: func(r row) bool { return w.tracked[r.id] },
+	})
+	return w
+}
+
+// ready returns a pruner that sweeps, and whose table has been initialised and looked at.
+func ready(t *testing.T, budget prune.Budget) *world {
+	w := play(t, true, budget)
+	w.write(w.ready)
+	w.look(prune.Settings{})
+	w.Attempted(w.rows.Revision())
+	return w
+}
+
+func (w *world) write(f func(statedb.WriteTxn)) {
+	txn := w.rows.DB.WriteTxn(w.rows.Table)
+	f(txn)
+	txn.Commit()
+}
+
+func (w *world) insert(ids ...uint64) {
+	w.write(func(txn statedb.WriteTxn) {
+		for _, id := range ids {
+			_, _, err := w.rows.Table.Insert(txn, row{id})
+			require.NoError(w, err)
+		}
+	})
+}
+
+func (w *world) look(set prune.Settings) { w.Look(w.rows.DB.ReadTxn(), set) }
+
+// list begins a prune in which the target has some objects.
+func (w *world) list(ids ...uint64) error {
+	w.Ask(false)
+	require.True(w, w.Due(0))
+	require.True(w, w.Start(0, true, false))
+	return w.List(w.Context(), w.rows.DB.ReadTxn(), func(_ context.Context, _ statedb.ReadTxn, yield func(row) bool) error {
+		for _, id := range ids {
+			yield(row{id})
+		}
+		w.during()
+		return nil
+	})
+}
+
+// orphans ends the sweep.
+func (w *world) orphans() []uint64 {
+	_, sweeping := w.Listed(time.Second)
+	require.True(w, sweeping)
+	require.False(w, w.Due(math.MaxInt64), "the sweep is not over")
+	found, ok := w.Finish(w.rows.Revision())
+	require.True(w, ok)
+	require.NoError(w, found.Err)
+	require.Equal(w, time.Second, found.Took)
+	var ids []uint64
+	for _, o := range found.Orphans {
+		ids = append(ids, o.id)
+	}
+	return ids
+}
+
+func TestNothingIsPrunedBeforeTheTableIsInitialised(t *testing.T) {
+	w := play(t, false, prune.Budget{})
+	require.Nil(t, w.Initialized())
+	w.look(hourly)
+	w.Ask(false)
+	require.False(t, w.Due(math.MaxInt64))
+	_, ok := w.Next()
+	require.False(t, ok)
+	initialized := w.Initialized()
+	w.write(w.ready)
+	<-initialized
+	w.look(hourly)
+	require.Nil(t, w.Initialized())
+	require.True(t, w.Due(0))
+	require.False(t, w.Gated(), "that is for sweeps")
+}
+
+func TestFirstPruneIsDueAtOnceIfThereIsAnInterval(t *testing.T) {
+	for interval, due := range map[time.Duration]bool{0: false, time.Hour: true} {
+		w := play(t, false, prune.Budget{})
+		w.write(w.ready)
+		w.look(prune.Settings{Interval: interval})
+		require.Equal(t, due, w.Due(0))
+	}
+}
+
+func TestSweepWaitsForWhatTheTableHadWhenItWasInitialised(t *testing.T) {
+	w := play(t, true, prune.Budget{})
+	w.insert(1, 2)
+	w.write(w.ready)
+	w.look(hourly)
+	gate := w.rows.Revision()
+	w.insert(3)
+	require.False(t, w.Due(0))
+	w.Attempted(gate - 1)
+	require.True(t, w.Gated())
+	w.Attempted(gate)
+	require.False(t, w.Gated())
+	require.True(t, w.Due(0))
+}
+
+func TestPruneIsRetriedWithBackoffAndThenComesByItsInterval(t *testing.T) {
+	w := play(t, false, prune.Budget{})
+	w.write(w.ready)
+	w.look(hourly)
+	require.True(t, w.Start(0, true, false))
+	require.False(t, w.Due(math.MaxInt64), "it is running")
+	for i, wait := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		failures, after := w.Over(0, "prune: down", hourly)
+		require.Equal(t, i+1, failures)
+		require.Equal(t, wait*time.Second, after)
+	}
+	require.Equal(t, "prune: down", w.Failure())
+	w.Reschedule(0, time.Second)
+	require.False(t, w.Due(time.Minute-1), "a change of the interval is for later")
+	require.True(t, w.Due(time.Minute))
+	failures, after := w.Over(time.Minute, "", hourly)
+	require.Zero(t, failures)
+	require.Equal(t, time.Hour, after)
+	require.Empty(t, w.Failure())
+	at, ok := w.Next()
+	require.True(t, ok)
+	require.Equal(t, time.Minute+time.Hour, at)
+	w.Reschedule(0, time.Second)
+	require.True(t, w.Due(time.Second))
+	w.Reschedule(0, 0)
+	require.False(t, w.Due(math.MaxInt64))
+	w.Reschedule(time.Hour, math.MaxInt64)
+	require.True(t, w.Due(math.MaxInt64), "it does not wrap around")
+	require.False(t, w.Due(time.Hour))
+}
+
+func TestOperationsAreHeldBackUntilAPruneIsCalledOff(t *testing.T) {
+	w := play(t, false, prune.Budget{})
+	w.write(w.ready)
+	w.look(hourly)
+	require.False(t, w.Start(0, false, false))
+	require.True(t, w.Draining())
+	require.True(t, w.Due(0), "it is still due")
+	at, ok := w.Next()
+	require.True(t, ok)
+	require.Equal(t, 100*time.Millisecond, at)
+	w.CallOff()
+	require.False(t, w.Draining())
+}
+
+func TestOrphanIsWhatNeitherTheTableNorTheLoopHas(t *testing.T) {
+	for name, c := range map[string]struct {
+		during, after func(w *world)
+		want          []uint64
+	}{
+		"in the table":                    {nil, nil, []uint64{7, 8}},
+		"inserted while it was listed":    {func(w *world) { w.insert(7) }, nil, []uint64{8}},
+		"inserted since":                  {nil, func(w *world) { w.insert(8) }, []uint64{7}},
+		"the loop has something to do":    {func(w *world) { w.tracked[7] = true }, nil, []uint64{8}},
+		"the loop has, since":             {nil, func(w *world) { w.tracked[8] = true }, []uint64{7}},
+		"main has come to their deletion": {nil, func(w *world) { w.PassDeletion(row{7}); w.PassDeletion(row{9}) }, []uint64{8}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := ready(t, prune.Budget{})
+			w.insert(1)
+			if c.during != nil {
+				w.during = func() { c.during(w) }
+			}
+			require.NoError(t, w.list(7, 1, 8, 7))
+			if c.after != nil {
+				c.after(w)
+			}
+			require.Equal(t, c.want, w.orphans())
+		})
+	}
+}
+
+func TestSweepEndsWhenMainHasPassedWhatTheTableHadAtTheListing(t *testing.T) {
+	w := ready(t, prune.Budget{})
+	w.insert(1)
+	require.NoError(t, w.list(1, 2))
+	n, sweeping := w.Listed(0)
+	require.Equal(t, 2, n)
+	require.True(t, sweeping)
+	upTo := w.rows.Revision()
+	w.insert(3)
+	_, ok := w.Finish(upTo - 1)
+	require.False(t, ok)
+	found, ok := w.Finish(upTo)
+	require.True(t, ok)
+	require.Equal(t, prune.Found[row]{Listed: 2, Orphans: []row{{2}}, Revision: upTo + 1}, found)
+	_, ok = w.Finish(upTo)
+	require.False(t, ok, "told twice")
+}
+
+func TestListingThatFailsIsNoSweep(t *testing.T) {
+	down := errors.New("down")
+	w := ready(t, prune.Budget{})
+	w.Start(0, true, false)
+	err := w.List(t.Context(), w.rows.DB.ReadTxn(), func(_ context.Context, _ statedb.ReadTxn, yield func(row) bool) error {
+		yield(row{1})
+		return down
+	})
+	require.ErrorIs(t, err, down)
+	n, sweeping := w.Listed(0)
+	require.Equal(t, 1, n)
+	require.False(t, sweeping)
+	ctx, stop := context.WithCancel(t.Context())
+	err = w.List(ctx, w.rows.DB.ReadTxn(), func(_ context.Context, _ statedb.ReadTxn, yield func(row) bool) error {
+		stop()
+		require.False(t, yield(row{1}))
+		return nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// An approval holds for one sweep, and only after one that was refused.
+func TestApprovalIsForTheSweepAfterARefusedOne(t *testing.T) {
+	w := ready(t, prune.Budget{Objects: 1})
+	w.Ask(true)
+	sweep := func() prune.Found[row] {
+		require.NoError(t, w.list(1, 2))
+		found, ok := w.Finish(w.rows.Revision())
+		require.True(t, ok)
+		failure := ""
+		if found.Err != nil {
+			failure = found.Err.Error()
+		}
+		w.Over(0, failure, hourly)
+		return found
+	}
+	found := sweep()
+	require.Error(t, found.Err)
+	require.Empty(t, found.Orphans)
+	require.Equal(t, 2, found.Listed)
+	require.True(t, w.Refused())
+	w.Ask(true)
+	require.Len(t, sweep().Orphans, 2)
+	require.False(t, w.Refused())
+	require.Error(t, sweep().Err)
+}

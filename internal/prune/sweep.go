@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package prune
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cilium/statedb"
+)
+
+// Budget is what one sweep may delete; zeros are no bound.
+type Budget struct {
+	Objects int
+	// Fraction is one of what was listed.
+	Fraction float64
+}
+
+// check returns an error if a sweep that found orphans among what was listed wants more
+// than the budget has.
+func (b Budget) check(orphans, listed int) error {
+	var bound string
+	switch {
+	case b.Objects > 0 && orphans > b.Objects:
+		bound = fmt.Sprintf("%d objects", b.Objects)
+	case b.Fraction > 0 && float64(orphans) > b.Fraction*float64(listed):
+		bound = fmt.Sprintf("%.4g %% of them", 100*b.Fraction)
+	default:
+		return nil
+	}
+	return fmt.Errorf("sweep: nobody wants %[2]d of the %[1]d objects that the target has, which is more than the budget of %[3]s: nothing is deleted until it is approved: by the command reconciler/approve, the button \"Approve sweep\" of the page, or Loop.ApproveSweep",
+		listed, orphans, bound)
+}
+
+// sweep is one whose listing has ended. What was listed and was not in the table is an orphan,
+// unless its deletion was on its way: that is known when main has passed everything that the
+// table had then.
+type sweep[Obj any] struct {
+	listed  int
+	took    time.Duration
+	unknown []Obj
+	// keys are those of unknown: true if main has passed their deletion.
+	keys map[string]bool
+	// upTo is the revision of the table.
+	upTo statedb.Revision
+}
+
+// Found is what came of a sweep.
+type Found[Obj any] struct {
+	// Listed is how many objects were, in Took.
+	Listed int
+	Took   time.Duration
+	// Orphans are to be deleted, as of a revision of the table.
+	Orphans  []Obj
+	Revision statedb.Revision
+	// Err says that the budget has not enough for them; there are no Orphans then.
+	Err error
+}
+
+// List calls a function that lists the target, and keeps what neither the table nor the loop has
+// for [Pruner.Finish]. txn is the snapshot that the function is handed.
+func (p *Pruner[Obj]) List(ctx context.Context, txn statedb.ReadTxn, list func(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error) error {
+	var unknown []Obj
+	over := false
+	defer func() { over = true }()
+	err := list(ctx, txn, func(obj Obj) bool {
+		if over || ctx.Err() != nil {
+			return false
+		}
+		p.listed++
+		// What the snapshot has is not kept: it is wanted, or its deletion is on its way.
+		if !p.has(txn, obj) {
+			unknown = append(unknown, obj)
+		}
+		return true
+	})
+	if err == nil {
+		// What was not yielded because of this is not known.
+		err = ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("sweep: listing the target: %w", err)
+	}
+	// What was inserted while the target was listed is wanted.
+	fresh := p.Rows.DB.ReadTxn()
+	s := &sweep[Obj]{listed: p.listed, keys: map[string]bool{}, upTo: p.Rows.Table.Revision(fresh)}
+	for _, obj := range unknown {
+		key := string(p.Rows.Key(obj))
+		if _, again := s.keys[key]; !again && p.orphan(fresh, obj) {
+			s.keys[key] = false
+			s.unknown = append(s.unknown, obj)
+		}
+	}
+	p.sweep = s
+	return nil
+}
+
+func (p *Pruner[Obj]) has(txn statedb.ReadTxn, obj Obj) bool {
+	_, _, _, found := p.Rows.Exact(txn, obj)
+	return found
+}
+
+// orphan reports whether neither the loop nor the snapshot has an object of the target.
+func (p *Pruner[Obj]) orphan(txn statedb.ReadTxn, obj Obj) bool {
+	return !p.Tracks(obj) && !p.has(txn, obj)
+}
+
+// Listed notes how long the prune took that was begun. It returns how many objects were listed,
+// and whether there is a sweep to [Pruner.Finish]; then the prune is not over.
+func (p *Pruner[Obj]) Listed(took time.Duration) (n int, sweeping bool) {
+	if p.sweep != nil {
+		p.sweep.took, p.scheduled = took, false
+	}
+	return p.listed, p.sweep != nil
+}
+
+// PassDeletion notes that main has come to the deletion of an object: no sweep is needed for it.
+func (p *Pruner[Obj]) PassDeletion(obj Obj) {
+	if p.sweep == nil {
+		return
+	}
+	key := string(p.Rows.Key(obj))
+	if _, unknown := p.sweep.keys[key]; unknown {
+		p.sweep.keys[key] = true
+	}
+}
+
+// Finish ends a sweep, if there is one and main, which has passed everything up to a revision, is
+// far enough. The caller deletes the orphans, and calls [Pruner.Over].
+func (p *Pruner[Obj]) Finish(passed statedb.Revision) (found Found[Obj], ok bool) {
+	s := p.sweep
+	if s == nil || passed < s.upTo {
+		return found, false
+	}
+	p.sweep = nil
+	now := p.Rows.DB.ReadTxn()
+	found = Found[Obj]{Listed: s.listed, Took: s.took, Revision: p.Rows.Table.Revision(now)}
+	for _, obj := range s.unknown {
+		if !s.keys[string(p.Rows.Key(obj))] && p.orphan(now, obj) {
+			found.Orphans = append(found.Orphans, obj)
+		}
+	}
+	if !p.approved {
+		if found.Err = p.Budget.check(len(found.Orphans), s.listed); found.Err != nil {
+			found.Orphans = nil
+			p.refused.Store(true)
+			return found, true
+		}
+	}
+	p.approved = false
+	return found, true
+}

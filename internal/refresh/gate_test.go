@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package refresh
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// A refresher whose settings are replaced while it waits is followed by another. A pass that ends
+// the wait of the first between the two does not close the gate to the second.
+func TestGateStaysOpenForTheNextRefresher(t *testing.T) {
+	var g gate
+	g.begin()
+	g.wait(0, 5)
+	g.begin()
+	g.passed(Pass{Seen: 5})
+	through := g.wait(5, 9)
+	g.passed(Pass{Seen: 9})
+	require.True(t, closed(through), "the batch is through, and the refresher is not told")
+	require.False(t, g.open.Load(), "the loop pays nothing while no refresher waits")
+}
+
+func TestBatchIsThroughWhenItIsSeenAndNoRefreshIsOnItsWay(t *testing.T) {
+	for name, c := range map[string]struct {
+		pass Pass
+		want bool
+	}{
+		"not seen yet":                        {Pass{Seen: 8}, false},
+		"seen":                                {Pass{Seen: 9}, true},
+		"seen, and one is on its way":         {Pass{Seen: 9, Refreshing: 1}, false},
+		"seen by the second cursor":           {Pass{Seen: 2, TipFrom: 5, TipUpTo: 9}, true},
+		"seen by the second cursor, in part":  {Pass{Seen: 2, TipFrom: 5, TipUpTo: 8}, false},
+		"the second cursor began too late":    {Pass{Seen: 2, TipFrom: 6, TipUpTo: 9}, false},
+		"seen by both, and one is on its way": {Pass{Seen: 9, TipFrom: 5, TipUpTo: 9, Refreshing: 2}, false},
+	} {
+		var g gate
+		g.begin()
+		through := g.wait(5, 9)
+		g.passed(c.pass)
+		require.Equal(t, c.want, closed(through), name)
+		require.Equal(t, !c.want, g.open.Load(), name)
+	}
+}
+
+func TestBatchOfWhichNothingWasMarkedIsThrough(t *testing.T) {
+	var g gate
+	g.begin()
+	require.True(t, closed(g.wait(7, 7)))
+}
+
+func TestGateSumsCallsWhileItIsOpen(t *testing.T) {
+	var g gate
+	g.ran(Calls{Longest: 100, Took: 100})
+	g.begin()
+	g.ran(Calls{})
+	require.Equal(t, Calls{}, g.sum())
+	var two Calls
+	two.Add(7, false)
+	two.Add(0, true)
+	g.ran(two)
+	g.ran(Calls{Longest: 3, Took: 3})
+	require.Equal(t, Calls{Longest: 7, Took: 10, Succeeded: true}, g.sum())
+	g.begin()
+	require.Equal(t, Calls{}, g.sum())
+}

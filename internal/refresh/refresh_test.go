@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package refresh_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/internal/refresh"
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/status"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type row struct {
+	id     uint64
+	status status.Status
+}
+
+func (row) TableHeader() []string { return []string{"ID"} }
+func (row) TableRow() []string    { return []string{""} }
+
+var rowID = statedb.Index[row, uint64]{
+	Name:       "id",
+	FromObject: func(r row) index.KeySet { return index.NewKeySet(index.Uint64(r.id)) },
+	FromKey:    index.Uint64,
+	Unique:     true,
+}
+
+type health struct {
+	cell.Health
+	said string
+}
+
+func (h *health) OK(said string) { h.said = said }
+
+// world is a table and its refresher, whose loop is played by the test.
+type world struct {
+	*testing.T
+	refresher *refresh.Refresher[row]
+	rows      *rows.Rows[row]
+	health    health
+	settings  refresh.Settings
+	replace   context.CancelFunc
+}
+
+func play(t *testing.T, set refresh.Settings, test func(w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		db := statedb.New()
+		table, err := statedb.NewTable(db, "rows", rowID)
+		require.NoError(t, err)
+		w := &world{T: t, rows: rows.New(db, table, rows.Functions[row]{
+			Clone:     func(r row) row { return r },
+			GetStatus: func(r row) status.Status { return r.status },
+			SetStatus: func(r row, s status.Status) row { r.status = s; return r },
+		})}
+		w.set(set)
+		w.refresher = refresh.New(refresh.Config[row]{
+			Rows: w.rows, Settings: func() refresh.Settings { return w.settings }, Stopped: make(chan struct{}),
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { w.refresher.Run(ctx, &w.health); close(ended) }()
+		synctest.Wait()
+		test(w)
+		stop()
+		<-ended
+	})
+}
+
+// set puts other settings in force.
+func (w *world) set(set refresh.Settings) {
+	replace := w.replace
+	w.settings = set
+	w.settings.Replaced, w.replace = context.WithCancel(context.Background())
+	if replace != nil {
+		replace()
+	}
+}
+
+func (w *world) write(s status.Status, ids ...uint64) {
+	wtxn := w.rows.DB.WriteTxn(w.rows.Table)
+	for _, id := range ids {
+		_, _, err := w.rows.Table.Insert(wtxn, row{id, s})
+		require.NoError(w, err)
+	}
+	wtxn.Commit()
+}
+
+// marked returns the rows that are marked by now.
+func (w *world) marked() (ids []uint64) {
+	synctest.Wait()
+	for r := range w.rows.Table.All(w.rows.DB.ReadTxn()) {
+		if r.status.Kind == status.KindRefreshing {
+			ids = append(ids, r.id)
+		}
+	}
+	return ids
+}
+
+// through makes the marked rows Done, and tells the refresher.
+func (w *world) through() {
+	w.write(status.Done(), w.marked()...)
+	w.refresher.Passed(refresh.Pass{Seen: w.rows.Revision()})
+	synctest.Wait()
+}
+
+func TestRowIsMarkedWhenItIsOldEnough(t *testing.T) {
+	play(t, refresh.Settings{Interval: time.Hour}, func(w *world) {
+		w.write(status.Done(), 1)
+		w.write(status.Blocked(""), 2)
+		time.Sleep(20 * time.Minute)
+		w.write(status.Done(), 3)
+		require.Equal(w, "Next refresh in 1h0m0s", w.health.said)
+		time.Sleep(40*time.Minute - 1)
+		require.Empty(w, w.marked())
+		time.Sleep(1)
+		require.Equal(w, []uint64{1}, w.marked())
+		require.True(w, w.refresher.Waiting())
+		w.through()
+		require.False(w, w.refresher.Waiting())
+		require.Equal(w, "Next refresh in 20m0s", w.health.said)
+		time.Sleep(20 * time.Minute)
+		require.Equal(w, []uint64{3}, w.marked())
+	})
+}
+
+// In several batches, each when the one before is through, and in the order of keys.
+func TestAllThatWasDoneBeforeTheCallIsMarkedOnce(t *testing.T) {
+	play(t, refresh.Settings{}, func(w *world) {
+		ids := make([]uint64, 300)
+		for i := range ids {
+			ids[i] = uint64(i)
+		}
+		w.write(status.Done(), ids...)
+		w.refresher.All()
+		time.Sleep(time.Second)
+		w.write(status.Done(), 299)
+		var seen []uint64
+		for w.refresher.Waiting() {
+			seen = append(seen, w.marked()...)
+			w.through()
+			time.Sleep(time.Second)
+		}
+		require.Equal(w, ids[:299], seen)
+	})
+}
+
+// A batch that waits for its permits is dropped when the settings are replaced; the walk that it is
+// of does not pass over it.
+func TestWalkGoesOnWhereItWasWhenSettingsAreReplaced(t *testing.T) {
+	hourly := rate.NewLimiter(rate.Every(time.Hour), 1)
+	hourly.Allow()
+	play(t, refresh.Settings{Limiter: hourly}, func(w *world) {
+		w.write(status.Done(), 1, 2, 3)
+		w.refresher.All()
+		time.Sleep(time.Minute)
+		require.Empty(w, w.marked(), "there is no permit yet")
+		w.set(refresh.Settings{})
+		require.Equal(w, []uint64{1, 2, 3}, w.marked())
+		w.through()
+	})
+}
+
+func TestHealthSaysThatRefreshingIsOff(t *testing.T) {
+	play(t, refresh.Settings{Interval: time.Hour}, func(w *world) {
+		w.set(refresh.Settings{})
+		w.write(status.Done(), 1)
+		time.Sleep(2 * time.Hour)
+		require.Empty(w, w.marked())
+		require.Equal(w, "Refreshing is off", w.health.said)
+	})
+}

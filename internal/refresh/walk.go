@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package refresh
+
+import (
+	"bytes"
+	"sync"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/status"
+)
+
+// aged is an object that is to be refreshed.
+type aged[Obj any] struct {
+	object   Obj
+	revision statedb.Revision
+	// at is when its status was written.
+	at time.Time
+}
+
+// walkCall is a call for a refresh of everything: one walk over the table in the order of
+// the keys, in which no row changes its place, however often it is written meanwhile.
+type walkCall[Obj any] struct {
+	mu   sync.Mutex
+	walk walk[Obj]
+	// calls counts them.
+	calls int
+}
+
+// walk is how far such a walk is.
+type walk[Obj any] struct {
+	// at is when it was called for; the zero time if there is no walk.
+	at time.Time
+	// last is the object that it has come to, if it has begun.
+	last  Obj
+	begun bool
+}
+
+// call begins the walk, from the start if there is one.
+func (c *walkCall[Obj]) call() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls++
+	c.walk = walk[Obj]{at: time.Now()}
+}
+
+// now returns how far the walk is, and the number of the call.
+func (c *walkCall[Obj]) now() (walk[Obj], int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.walk, c.calls
+}
+
+// goOn notes how far the walk is, unless there was another call.
+func (c *walkCall[Obj]) goOn(w walk[Obj], number int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls == number {
+		c.walk = w
+	}
+}
+
+// collectCalled makes a batch of up to size objects that somebody called for. It returns false
+// if there is no such call, or no object left.
+func (r *run[Obj]) collectCalled(size int) bool {
+	w, number := r.all.now()
+	r.number = 0
+	if w.at.IsZero() {
+		return false
+	}
+	txn, now := r.Rows.DB.ReadTxn(), time.Now()
+	rows := r.Rows.Table.All(txn)
+	var from []byte
+	if w.begun {
+		rows, from = r.Rows.Table.LowerBound(txn, r.Rows.Query(w.last)), r.Rows.Key(w.last)
+	}
+	for object, revision := range rows {
+		if from != nil && bytes.Equal(r.Rows.Key(object), from) {
+			continue
+		}
+		if len(r.batch) == size {
+			r.walk, r.number = w, number
+			return true
+		}
+		w.last, w.begun, from = object, true, nil
+		s := r.Rows.GetStatus(object)
+		// One that was written since is fresh. A status of the future is from a clock that
+		// was set back since.
+		if s.Kind == status.KindDone && (!s.UpdatedAt.After(w.at) || s.UpdatedAt.After(now)) {
+			r.batch = append(r.batch, aged[Obj]{object, revision, s.UpdatedAt})
+		}
+	}
+	r.walk, r.number = walk[Obj]{}, number
+	if len(r.batch) == 0 {
+		r.all.goOn(r.walk, number)
+		return false
+	}
+	return true
+}
+
+// collectAged makes a batch of up to size objects that are old enough: it looks at the table in the
+// order of revisions, the longest unwritten first, from the revision after the one that was seen on,
+// and stops at the first that is too young. It returns how long it is until there is another, if it
+// found none.
+func (r *run[Obj]) collectAged(size int) time.Duration {
+	interval := r.set.Interval
+	if interval == 0 {
+		return 0
+	}
+	txn := r.Rows.DB.ReadTxn()
+	now := time.Now()
+	for object, revision := range r.Rows.Table.LowerBound(txn, statedb.ByRevision[Obj](r.seen+1)) {
+		s := r.Rows.GetStatus(object)
+		// A status of the future is from a clock that was set back since.
+		if age := now.Sub(s.UpdatedAt); age >= 0 && age < interval {
+			return interval - age
+		}
+		r.seen = revision
+		if s.Kind != status.KindDone {
+			continue
+		}
+		r.batch = append(r.batch, aged[Obj]{object, revision, s.UpdatedAt})
+		if len(r.batch) == size {
+			break
+		}
+	}
+	return interval
+}
+
+// mark marks the batch, and returns the revisions of the table before and after. A walk goes on
+// only then: until it is marked, a batch is dropped when the settings are changed.
+func (r *run[Obj]) mark() (before, after statedb.Revision) {
+	before, after = r.write()
+	if r.number > 0 {
+		r.all.goOn(r.walk, r.number)
+	}
+	return before, after
+}
+
+// write marks the objects of the batch in one transaction, unless their status has been written
+// since. It returns the revisions of the table before and after.
+func (r *run[Obj]) write() (before, after statedb.Revision) {
+	at := time.Now()
+	marked := func(object Obj) Obj { return r.Rows.SetStatus(r.Rows.Clone(object), status.RefreshingAt(at)) }
+	rows := make([]Obj, len(r.batch))
+	for i := range r.batch {
+		rows[i] = marked(r.batch[i].object)
+	}
+	wtxn := r.Rows.DB.WriteTxn(r.Rows.Table)
+	defer wtxn.Abort()
+	before = r.Rows.Table.Revision(wtxn)
+	for i := range r.batch {
+		if _, _, err := r.Rows.Table.CompareAndSwap(wtxn, r.batch[i].revision, rows[i]); err == nil {
+			continue
+		}
+		// Another reconciler may have written the row.
+		row, _, found := r.Rows.Get(wtxn, r.batch[i].object)
+		if !found {
+			continue
+		}
+		if s := r.Rows.GetStatus(row); s.Kind == status.KindDone && s.UpdatedAt.Equal(r.batch[i].at) {
+			_, _, _ = r.Rows.Table.Insert(wtxn, marked(row))
+		}
+	}
+	return before, r.Rows.Table.Revision(wtxn.Commit())
+}
