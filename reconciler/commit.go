@@ -182,7 +182,7 @@ func (l *Loop[Obj]) commit(r *Round, tasks []task[Obj], attempts []attempt[Obj])
 			l.commitOne(wtxn, r, &tasks[i], &attempts[i])
 		}
 	}
-	l.observer.passed.add(l.rows.Table.Revision(wtxn), r.Written-written)
+	l.observer.NoteWritten(l.rows.Table.Revision(wtxn), r.Written-written)
 	wtxn.Commit()
 	r.CommitTook = l.now() - began
 	// Looking before writing is cheaper than failing to swap, but only while there

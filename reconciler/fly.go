@@ -28,7 +28,7 @@ func (l *Loop[Obj]) launch(ctx context.Context, r *Round, txn statedb.ReadTxn, p
 			break
 		}
 		if !l.batches() || len(flights) == 0 {
-			flights = append(flights, newFlight[Obj](txn, l.observer.snapshots))
+			flights = append(flights, newFlight[Obj](txn, l.observer.Snapshots()))
 		}
 		f := flights[len(flights)-1]
 		f.other = f.other || item.Waited()
@@ -40,7 +40,7 @@ func (l *Loop[Obj]) launch(ctx context.Context, r *Round, txn statedb.ReadTxn, p
 		launched++
 	}
 	for i := len(plan) - 1; i >= permitted; i-- {
-		l.takeBack(&plan[i])
+		l.observer.TakeBack(&plan[i], l.began)
 		r.Returned++
 	}
 	if len(flights) > 0 {
@@ -68,7 +68,9 @@ func (l *Loop[Obj]) land(ctx context.Context, r *Round) {
 	b := &l.batch
 	b.items = l.items[:0]
 	for _, f := range l.landed {
-		l.observer.mixed = l.observer.mixed || f.other || f.snapshot != l.observer.snapshots
+		if f.other || f.snapshot != l.observer.Snapshots() {
+			l.observer.NoteOther()
+		}
 		for i := range f.attempts {
 			f.attempts[i].item += int32(len(b.items))
 		}

@@ -82,10 +82,8 @@ func (l *Loop[Obj]) tellRefresher() {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.seen, g.tipFrom, g.tipUpTo = l.observer.revision, 0, 0
-	if t := l.observer.tip; t != nil {
-		g.tipFrom, g.tipUpTo = t.from, t.upTo
-	}
+	g.seen = l.observer.Revision()
+	g.tipFrom, g.tipUpTo = l.observer.CaughtUp()
 	g.flying = l.core.Refreshing()
 	g.check()
 }

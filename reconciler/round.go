@@ -49,7 +49,9 @@ func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan
 		return 0
 	}
 	for i := range b.attempts {
-		l.observer.mixed = l.observer.mixed || plan[b.attempts[i].item].Waited()
+		if plan[b.attempts[i].item].Waited() {
+			l.observer.NoteOther()
+		}
 	}
 	permitted := l.permitted(b.tasks)
 	from := l.now()
@@ -81,9 +83,9 @@ func (l *Loop[Obj]) beginCall() bool {
 // done.
 func (l *Loop[Obj]) complete(r *Round, b *batch[Obj]) {
 	l.giveBack(r, b)
-	if l.observer.behind.is {
+	if l.observer.Behind() {
 		for i := range b.tasks {
-			l.observer.behind.ran(1, b.tasks[i].share)
+			l.observer.NoteTook(b.tasks[i].share)
 		}
 	}
 	l.commit(r, b.tasks, b.attempts)
@@ -128,7 +130,7 @@ func (l *Loop[Obj]) putBack(item *core.Item[Obj]) {
 	if item.Launched() {
 		l.core.Recall(l.now(), item)
 	} else {
-		l.takeBack(item)
+		l.observer.TakeBack(item, l.began)
 	}
 }
 
@@ -151,7 +153,7 @@ func (l *Loop[Obj]) permitted(tasks []task[Obj]) int {
 // what waited, and what main read a while ago. An item that is not to be run is settled.
 func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *task[Obj], a *attempt[Obj]) bool {
 	object, revision := item.Obj, item.Revision
-	if item.Waited() || l.observer.stale(item) {
+	if item.Waited() || l.observer.Stale(item) {
 		var kind core.Kind
 		if object, revision, kind = l.current(txn, item); kind != core.Done {
 			l.core.Settle(l.now(), item, core.Outcome[Obj]{Kind: kind})
@@ -161,16 +163,17 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *task[O
 		}
 		if revision != item.Revision {
 			s := l.rows.GetStatus(object)
-			if s.IsPendingOrRefreshing() && !l.core.Renew(item, object, revision, l.owedSince(s, revision, true)) {
+			if s.IsPendingOrRefreshing() && !l.core.Renew(item, object, revision, l.progress.Since(s.ID, revision, true)) {
 				l.unblock(item.Obj)
 				return false
 			}
 		}
 	}
-	revision = l.observer.runs(revision, item.Deleted, txn)
+	revision = l.observer.RevisionFor(revision, item.Deleted, txn)
+	l.observer.NoteRevision(revision)
 	t.object, t.revision, t.deleted, t.asked, t.err = object, revision, item.Deleted, status.Kind(item.Mark), errNotRun
 	a.row, a.again, a.cause = object, item.Again, causeOf(item)
-	if a.cause == causeChange && l.observer.tip != nil && l.rows.GetStatus(object).Kind == status.KindRefreshing {
+	if a.cause == causeChange && l.observer.CatchingUp() && l.rows.GetStatus(object).Kind == status.KindRefreshing {
 		// Its lane does not tell.
 		a.cause = causeRefresh
 	}

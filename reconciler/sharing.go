@@ -21,9 +21,6 @@ var errSharedField = errors.New("two reconcilers share one status field")
 // sharing has the running loops that share the status field of a loop. Each of two loops has the
 // other, or neither has.
 type sharing[Obj comparable] struct {
-	// looked: the loop has looked for others. It belongs to the goroutine of the loop.
-	looked bool
-
 	mu   sync.Mutex
 	with []*Loop[Obj]
 	// over: the loop has stopped.
@@ -82,7 +79,6 @@ func (s *sharing[Obj]) text() string {
 // findSharers looks for the loops that share the status field, at the first row that this loop
 // reads. It is enough that the later one of two looks: both are in the registry then.
 func (l *Loop[Obj]) findSharers(row Obj) {
-	l.sharing.looked = true
 	if l.opts.registry == nil {
 		return
 	}

@@ -103,7 +103,7 @@ func (l *Loop[Obj]) passDeletion(obj Obj) {
 func (l *Loop[Obj]) finishSweep(r *Round) {
 	p := &l.pruner
 	s := p.sweep
-	if s == nil || l.observer.revision < s.upTo {
+	if s == nil || l.observer.Revision() < s.upTo {
 		return
 	}
 	p.sweep = nil
@@ -161,7 +161,7 @@ func (l *Loop[Obj]) list(ctx context.Context, txn statedb.ReadTxn, record *Prune
 // need wake the loop for it: what is attempted in a round opens the gate at the end of that.
 func (l *Loop[Obj]) sweepDue() bool {
 	p := &l.pruner
-	if p.gated && l.core.AttemptedButStuck(l.observer.revision) >= p.gate {
+	if p.gated && l.core.AttemptedButStuck(l.observer.Revision()) >= p.gate {
 		p.gated = false
 	}
 	return !p.gated

@@ -77,7 +77,7 @@ func (l *Loop[Obj]) next(watch <-chan struct{}) (at time.Duration, reason Reason
 	size, again, looks := l.capacity(now)
 	due, has := l.core.NextDue()
 	switch {
-	case !looks, size == 0 && l.observer.hand.first() != nil:
+	case !looks, size == 0 && l.observer.Leftover():
 		at, reason, ok = again, ReasonDue, again != never
 	case watch == nil:
 		// There was no use in looking a moment ago, and now there is.

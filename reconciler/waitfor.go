@@ -205,7 +205,7 @@ func (l *Loop[Obj]) standing(objs []Obj) standing[Obj] {
 	txn := l.rows.DB.ReadTxn()
 	known := standing[Obj]{
 		txn: txn, debts: make([]*core.Debt[Obj], len(objs)),
-		seen: l.observer.revision >= l.rows.Table.Revision(txn),
+		seen: l.observer.Revision() >= l.rows.Table.Revision(txn),
 	}
 	for i, obj := range objs {
 		if d, owes := l.core.DebtOf(obj); owes {
