@@ -94,7 +94,7 @@ func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), ErrStopped)
 	} else if len(keys) == 0 {
 		l.refreshCall.call()
-		l.refreshCalled.signal()
+		l.refreshCalled.Send()
 		return 0, nil
 	}
 	if err := checkKeys(keys); err != nil {

@@ -18,12 +18,14 @@ import (
 	"github.com/cilium/statedb"
 	"golang.org/x/time/rate"
 
+	"github.com/statekeel/statekeel/internal/blocked"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/running"
+	"github.com/statekeel/statekeel/internal/signal"
 	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/metrics"
 )
@@ -57,7 +59,7 @@ type Loop[Obj comparable] struct {
 	// pausing has the keys that are paused, by calls.
 	pausing pausing
 	// refreshCalled wakes the refresher for a call, refreshGate tells it how far the loop is.
-	refreshCalled signal
+	refreshCalled signal.Signal
 	refreshCall   refreshCall[Obj]
 	refreshGate   refreshGate
 
@@ -79,7 +81,7 @@ type Loop[Obj comparable] struct {
 	observer  *observe.Observer[Obj]
 	pruner    pruner[Obj]
 	pause     pause[Obj]
-	blocked   *blocked
+	blocked   *blocked.Keys
 	pace      pace.Pace
 	alarm     alarm
 	reporter  reporter
@@ -121,9 +123,9 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 		set:     opts.Settings,
 		ended:   make(chan struct{}),
 		metrics: metrics.Bind(opts.metrics, cfg.ModuleID, opts.name),
-		blocked: newBlocked(),
+		blocked: blocked.New(),
 	}
-	l.calls.made, l.refreshCalled = newSignal(), newSignal()
+	l.calls.made, l.refreshCalled = signal.New(), signal.New()
 	l.pause.keys = map[string]struct{}{}
 	l.mayComplain = rate.NewLimiter(1, complaintsBurst)
 	l.settings.Store(newConfiguration(opts.Settings))
@@ -245,7 +247,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 		return fmt.Errorf("reconciler %q: observing table %q: %w", l.ID().called(), l.rows.Table.Name(), err)
 	}
 	defer l.observer.Stop()
-	defer l.blocked.stop()
+	defer l.blocked.Stop()
 	defer l.alarm.stop()
 	defer l.watchdog.stop()
 	l.reporter.health = health

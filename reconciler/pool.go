@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/signal"
 )
 
 // flight is what one worker runs at a time: one operation, or a batch. It is queued, then
@@ -57,7 +58,7 @@ type pool[Obj any] struct {
 	// newExecutor makes what a worker runs operations with, and the context for them.
 	newExecutor func(ctx context.Context) (context.Context, executor[Obj])
 	// landing is signalled when one has landed.
-	landing signal
+	landing signal.Signal
 
 	// inFlight counts what was given and not taken back. It belongs to the goroutine of
 	// the loop, as does all up to mu: busy and size are the mean time that a flight takes
@@ -91,7 +92,7 @@ type pool[Obj any] struct {
 }
 
 func newPool[Obj any](now func() time.Duration, newExecutor func(context.Context) (context.Context, executor[Obj])) *pool[Obj] {
-	p := &pool[Obj]{now: now, newExecutor: newExecutor, landing: newSignal()}
+	p := &pool[Obj]{now: now, newExecutor: newExecutor, landing: signal.New()}
 	p.work.L = &p.mu
 	return p
 }
@@ -266,7 +267,7 @@ func (p *pool[Obj]) land(f *flight[Obj]) {
 		p.changes++
 	}
 	p.landed = append(p.landed, f)
-	p.landing.signal()
+	p.landing.Send()
 }
 
 // take appends what has landed to the given slice, which is empty.

@@ -12,6 +12,7 @@ import (
 	"github.com/statekeel/statekeel/internal/backoff"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/pace"
+	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -258,29 +259,18 @@ func (l *Loop[Obj]) settle(b *batch[Obj]) {
 // key that had waited before is then run again after the returned time, which keeps an
 // operation that always returns a closed channel from spinning. jitter is that of the task.
 func (l *Loop[Obj]) block(a *attempt[Obj], jitter float64) time.Duration {
-	if a.again && anyClosed(a.directive.watch) {
+	if a.again && watch.AnyClosed(a.directive.watch) {
 		l.unblock(a.row)
 		return pace.Gather
 	}
-	l.blocked.settle(string(l.rows.Key(a.row)), a.directive.watch)
+	l.blocked.Set(string(l.rows.Key(a.row)), a.directive.watch)
 	return backoff.Exponential{Jitter: l.set.Jitter, Fraction: jitter, Rand: l.rand}.Spread(l.set.BlockedRecheck)
-}
-
-func anyClosed(channels []<-chan struct{}) bool {
-	for _, ch := range channels {
-		select {
-		case <-ch:
-			return true
-		default:
-		}
-	}
-	return false
 }
 
 // unblock makes the key of an object wait for no channel.
 func (l *Loop[Obj]) unblock(obj Obj) {
-	if l.blocked.any() {
-		l.blocked.leave(string(l.rows.Key(obj)))
+	if l.blocked.Any() {
+		l.blocked.Remove(string(l.rows.Key(obj)))
 	}
 }
 

@@ -95,7 +95,7 @@ func (l *Loop[Obj]) findSharers(row Obj) {
 	for _, other := range l.readersOf(row, others) {
 		l.sharing.add(other)
 		if other.sharing.add(l) {
-			other.calls.made.signal()
+			other.calls.made.Send()
 		} else {
 			l.sharing.remove(other)
 		}
@@ -125,7 +125,7 @@ func (l *Loop[Obj]) readersOf(row Obj, others []*Loop[Obj]) (readers []*Loop[Obj
 func (l *Loop[Obj]) endSharing() {
 	for _, other := range l.sharing.end() {
 		other.sharing.remove(l)
-		other.calls.made.signal()
+		other.calls.made.Send()
 	}
 }
 

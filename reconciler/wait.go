@@ -64,7 +64,7 @@ func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) Reason {
 			return ReasonCall
 		case <-l.pool.landing:
 			return ReasonLanded
-		case <-l.blocked.released:
+		case <-l.blocked.Released():
 			l.release()
 			return ReasonReleased
 		}
@@ -100,11 +100,11 @@ func (l *Loop[Obj]) next(watch <-chan struct{}) (at time.Duration, reason Reason
 
 // pollReleased takes in the channels that have closed.
 func (l *Loop[Obj]) pollReleased() {
-	if !l.blocked.any() {
+	if !l.blocked.Any() {
 		return
 	}
 	select {
-	case <-l.blocked.released:
+	case <-l.blocked.Released():
 		l.release()
 	default:
 	}
@@ -113,5 +113,5 @@ func (l *Loop[Obj]) pollReleased() {
 // release makes the keys due that waited for a channel which has closed.
 func (l *Loop[Obj]) release() {
 	now := l.now()
-	l.blocked.release(func(key string) { l.core.Release(key, now) })
+	l.blocked.Release(func(key string) { l.core.Release(key, now) })
 }

@@ -126,7 +126,7 @@ func (l *Loop[Obj]) waitForDeletion(ctx context.Context, m Milestone, obj Obj, r
 
 func (l *Loop[Obj]) beginWait(w *objectWait[Obj]) *objectWait[Obj] {
 	l.objectWaits.add(w, string(l.rows.Key(w.object)))
-	l.calls.made.signal()
+	l.calls.made.Send()
 	return w
 }
 

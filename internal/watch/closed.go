@@ -10,3 +10,16 @@ var Closed = func() <-chan struct{} {
 	close(ch)
 	return ch
 }()
+
+// AnyClosed reports whether one of the channels is closed. A value that one of them has is received
+// and counts as its closing; nil never closes.
+func AnyClosed(channels []<-chan struct{}) bool {
+	for _, ch := range channels {
+		select {
+		case <-ch:
+			return true
+		default:
+		}
+	}
+	return false
+}
