@@ -12,27 +12,14 @@ import (
 	"time"
 
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/signal"
 )
-
-// signal tells a goroutine that something has happened: once, however often that was
-// before it looked. Safe from any goroutine.
-type signal chan struct{}
-
-func newSignal() signal { return make(signal, 1) }
-
-// signal never blocks.
-func (s signal) signal() {
-	select {
-	case s <- struct{}{}:
-	default:
-	}
-}
 
 // calls are what other goroutines have asked the loop for since it looked last. They
 // never wait for the loop, which may be stuck in an operation.
 type calls[Obj any] struct {
 	// made wakes the loop; some says that there is something to take.
-	made signal
+	made signal.Signal
 	some atomic.Bool
 
 	mu    sync.Mutex
@@ -60,7 +47,7 @@ func (c *calls[Obj]) ask(add func(*asked[Obj])) {
 	add(&c.asked)
 	c.mu.Unlock()
 	c.some.Store(true)
-	c.made.signal()
+	c.made.Send()
 }
 
 // take returns what was asked for since the last call of it.

@@ -78,7 +78,7 @@ func (l *Loop[Obj]) account(r *Round) {
 	}
 	f.Lost += uint64(r.Lost)
 	f.Conflicts += uint64(r.Conflicts)
-	f.Unset, f.BreakerOpenings, f.LeftBehind = l.observer.unset, l.core.BreakerOpenings(), l.pool.EverLeft()
+	f.Unset, f.BreakerOpenings, f.LeftBehind = l.observer.Unset(), l.core.BreakerOpenings(), l.pool.EverLeft()
 	l.stand(&b.standing)
 	b.timeline.Add(at, b.standing.forTimeline(), len(l.batch.tasks), failed)
 }
@@ -168,7 +168,7 @@ func (l *Loop[Obj]) stand(s *roundStanding) {
 	s.failing, s.blocked = l.core.Failing(), l.core.NumBlocked()
 	s.stuck = l.pool.NumLeft()
 	s.paused = l.pause.whole
-	s.observed, s.passed = l.observer.revision, l.observer.passed.after(l.observer.revision)
+	s.observed, s.passed = l.observer.Revision(), l.observer.Skippable()
 	s.unseen = l.unseen(l.rows.DB.ReadTxn(), s)
 	if low := l.core.LowWatermark(); low != s.low {
 		s.low, s.oldest = low, time.Time{}
@@ -261,47 +261,4 @@ func (l *Loop[Obj]) oldest(txn statedb.ReadTxn, s *roundStanding) time.Time {
 		}
 	}
 	return oldest
-}
-
-// passed are changes beyond the cursor of an observer that it need not look at: the loop's
-// own, and those that the tip has seen. It is about right, and small.
-type passed struct {
-	// runs are numbers of changes that end at a revision, in rising order.
-	runs []passedRun
-}
-
-type passedRun struct {
-	upTo statedb.Revision
-	n    int
-}
-
-// maxPassed bounds the runs: neighbours are joined.
-const maxPassed = 64
-
-// add notes n changes up to a revision.
-func (p *passed) add(upTo statedb.Revision, n int) {
-	if n == 0 {
-		return
-	}
-	if len(p.runs) == maxPassed {
-		for i := range maxPassed / 2 {
-			a, b := p.runs[2*i], p.runs[2*i+1]
-			p.runs[i] = passedRun{max(a.upTo, b.upTo), a.n + b.n}
-		}
-		p.runs = p.runs[:maxPassed/2]
-	}
-	p.runs = append(p.runs, passedRun{upTo, n})
-}
-
-// after returns how many there are after a revision, and forgets the others.
-func (p *passed) after(revision statedb.Revision) (n int) {
-	kept := p.runs[:0]
-	for _, r := range p.runs {
-		if r.upTo > revision {
-			kept = append(kept, r)
-			n += r.n
-		}
-	}
-	p.runs = kept
-	return n
 }

@@ -17,16 +17,20 @@ import (
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/blocked"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/prune"
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/signal"
+	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/metrics"
 )
 
@@ -78,10 +82,10 @@ type Loop[Obj comparable] struct {
 	// rand spreads the rechecks of blocked objects.
 	rand     *rand.Rand
 	metrics  metrics.Handle
-	observer observer[Obj]
+	observer *observe.Observer[Obj]
 	pruner   *prune.Pruner[Obj]
 	pause    pause[Obj]
-	blocked  *blocked
+	blocked  *blocked.Keys
 	pace     pace.Pace
 	alarm    alarm
 	reporter *health.Reporter
@@ -118,9 +122,9 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 		set:     opts.Settings,
 		ended:   make(chan struct{}),
 		metrics: metrics.Bind(opts.metrics, cfg.ModuleID, opts.name),
-		blocked: newBlocked(),
+		blocked: blocked.New(),
 	}
-	l.calls.made = newSignal()
+	l.calls.made = signal.New()
 	l.pause.keys = map[string]struct{}{}
 	l.settings.Store(newConfiguration(opts.Settings))
 	l.refresher = l.newRefresher()
@@ -128,6 +132,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.pruner = prune.New(prune.Config[Obj]{
 		Rows: l.rows, Sweeps: cfg.Sweeper != nil, Budget: opts.budget, Tracks: l.core.TracksKeyOf,
 	})
+	l.observer = l.newObserver()
 	l.journal = newJournal[Obj](opts.journalRounds, opts.journalOperations,
 		l.rows.Key)
 	l.classes = outcome.Classes[Obj]{Function: cfg.ErrorClass, Panics: opts.panics, Rows: l.rows, Log: l.log}
@@ -239,11 +244,11 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 		l.opts.registry.Add(l)
 		defer l.opts.registry.Remove(l)
 	}
-	if err := l.observer.start(l.rows.DB, l.rows.Table); err != nil {
+	if err := l.observer.Start(); err != nil {
 		return fmt.Errorf("reconciler %q: observing table %q: %w", l.ID().called(), l.rows.Table.Name(), err)
 	}
-	defer l.observer.stop()
-	defer l.blocked.stop()
+	defer l.observer.Stop()
+	defer l.blocked.Stop()
 	defer l.alarm.stop()
 	defer l.reporter.Stop()
 	l.reporter.Start(health)
@@ -295,13 +300,13 @@ func (l *Loop[Obj]) loop(ctx context.Context) {
 		if !l.pace.Admit(ctx, l.roundLimiter, l.calls.made, l.poll, l.now) {
 			break
 		}
-		watch := l.pass(ctx, reason)
+		more := l.pass(ctx, reason)
 		select {
-		case <-watch:
+		case <-more:
 			reason = ReasonMore
 		default:
 			from := l.now()
-			reason = l.wait(ctx, watch)
+			reason = l.wait(ctx, more)
 			l.pace.Idle(from, l.now())
 		}
 	}
@@ -389,16 +394,17 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	txn := l.rows.DB.ReadTxn()
 	size, _, looks := l.capacity(began)
 
-	l.core.Begin(began, size, l.followUp(began))
+	l.followUp(began)
+	l.core.Begin(began, size, l.observer.Fresh())
 	if trace.IsEnabled() {
 		defer trace.StartRegion(ctx, "reconcile round").End()
 	}
-	var watch <-chan struct{}
+	var more <-chan struct{}
 	if looks {
-		watch = l.observe(txn)
+		more = l.observer.Observe(txn, began)
 	}
 	plan := l.core.Plan()
-	r.Refreshes = l.observer.refreshes
+	r.Refreshes = l.observer.Refreshes()
 	ran := l.act(ctx, &r, txn, plan)
 	l.core.End(ran)
 	l.account(&r)
@@ -411,12 +417,12 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
 	l.report(&r, txn, began)
 	size, _, looks = l.capacity(l.now())
 	switch {
-	case !looks, size == 0 && l.observer.hand.first() != nil:
+	case !looks, size == 0 && l.observer.Leftover():
 		return nil
-	case watch == nil, size > 0 && (r.Returned > 0 || full && l.overdue(began)):
-		return closedWatch
+	case more == nil, size > 0 && (r.Returned > 0 || full && l.overdue(began)):
+		return watch.Closed
 	}
-	return watch
+	return more
 }
 
 // overdue reports whether something was due at a time already.

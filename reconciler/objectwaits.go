@@ -102,7 +102,7 @@ func (k *objectWaits[Obj]) begin(l *Loop[Obj]) {
 	defer k.mu.Unlock()
 	for w := range k.fresh {
 		delete(k.fresh, w)
-		if !k.look(l, w) && w.revision > l.observer.revision {
+		if !k.look(l, w) && w.revision > l.observer.Revision() {
 			k.unseen.Push(w, int64(min(w.revision, math.MaxInt64)))
 		}
 	}
@@ -161,7 +161,7 @@ func (k *objectWaits[Obj]) round(l *Loop[Obj]) {
 	k.touched = k.touched[:0]
 	for {
 		w, revision, ok := k.unseen.Min()
-		if !ok || statedb.Revision(revision) > l.observer.revision {
+		if !ok || statedb.Revision(revision) > l.observer.Revision() {
 			return
 		}
 		k.unseen.Remove(w)
@@ -187,7 +187,7 @@ func (l *Loop[Obj]) reached(w *objectWait[Obj]) bool {
 	}
 	switch {
 	case !owed:
-		return w.ran || l.observer.revision >= w.revision
+		return w.ran || l.observer.Revision() >= w.revision
 	case d.Deleted:
 		return w.milestone == Attempted && attempted(&d)
 	}

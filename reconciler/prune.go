@@ -41,7 +41,7 @@ func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn, no
 	p := l.pruner
 	p.Look(txn, l.set.pruning())
 	if p.Gated() && !l.pause.whole {
-		p.Attempted(l.core.AttemptedButStuck(l.observer.revision))
+		p.Attempted(l.core.AttemptedButStuck(l.observer.Revision()))
 	}
 	if l.pause.whole || !p.Due(now) {
 		p.CallOff()
@@ -66,7 +66,7 @@ func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn, no
 
 // finishSweep makes the orphans of a sweep owe their deletion, once main is far enough.
 func (l *Loop[Obj]) finishSweep(r *Round) {
-	found, ok := l.pruner.Finish(l.observer.revision)
+	found, ok := l.pruner.Finish(l.observer.Revision())
 	if !ok {
 		return
 	}

@@ -44,10 +44,8 @@ func (l *Loop[Obj]) tellRefresher() {
 	if !l.refresher.Waiting() {
 		return
 	}
-	p := refresh.Pass{Seen: l.observer.revision, Refreshing: l.core.Refreshing()}
-	if t := l.observer.tip; t != nil {
-		p.TipFrom, p.TipUpTo = t.from, t.upTo
-	}
+	p := refresh.Pass{Seen: l.observer.Revision(), Refreshing: l.core.Refreshing()}
+	p.TipFrom, p.TipUpTo = l.observer.CaughtUp()
 	l.refresher.Passed(p)
 }
 

@@ -57,7 +57,7 @@ func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
 		items := r.Changes + r.Waited
 		l.pace.Ran(pace.Round{
 			Began: began, Items: items, Refreshes: r.Refreshes, Waited: r.Waited,
-			More: items >= l.set.RoundSize || l.observer.behind.is, Moving: moving,
+			More: items >= l.set.RoundSize || l.observer.Behind(), Moving: moving,
 		})
 	}
 	l.accountPrune(r)

@@ -15,6 +15,7 @@ import (
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/pace"
+	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -89,7 +90,9 @@ func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan
 		return 0
 	}
 	for i := range b.attempts {
-		l.observer.mixed = l.observer.mixed || plan[b.attempts[i].Item].Waited()
+		if plan[b.attempts[i].Item].Waited() {
+			l.observer.NoteOther()
+		}
 	}
 	permitted := l.permitted(b.tasks)
 	from := l.now()
@@ -119,9 +122,9 @@ func (l *Loop[Obj]) beginCall() bool {
 // done.
 func (l *Loop[Obj]) complete(r *Round, b *batch[Obj]) {
 	l.giveBack(r, b)
-	if l.observer.behind.is {
+	if l.observer.Behind() {
 		for i := range b.tasks {
-			l.observer.behind.ran(1, b.tasks[i].Share)
+			l.observer.NoteTook(b.tasks[i].Share)
 		}
 	}
 	l.commit(r, b)
@@ -166,7 +169,7 @@ func (l *Loop[Obj]) putBack(item *core.Item[Obj]) {
 	if item.Launched() {
 		l.core.Recall(l.now(), item)
 	} else {
-		l.takeBack(item)
+		l.observer.TakeBack(item, l.began)
 	}
 }
 
@@ -189,7 +192,7 @@ func (l *Loop[Obj]) permitted(tasks []execute.Task[Obj]) int {
 // what waited, and what main read a while ago. An item that is not to be run is settled.
 func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *execute.Task[Obj], a *ledger.Attempt[Obj]) bool {
 	object, revision := item.Obj, item.Revision
-	if item.Waited() || l.observer.stale(item) {
+	if item.Waited() || l.observer.Stale(item) {
 		var kind core.Kind
 		if object, revision, kind = l.current(txn, item); kind != core.Done {
 			l.core.Settle(l.now(), item, core.Outcome[Obj]{Kind: kind})
@@ -199,16 +202,17 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *execut
 		}
 		if revision != item.Revision {
 			s := l.rows.GetStatus(object)
-			if s.IsPendingOrRefreshing() && !l.core.Renew(item, object, revision, l.owedSince(s, revision, true)) {
+			if s.IsPendingOrRefreshing() && !l.core.Renew(item, object, revision, l.progress.Since(s.ID, revision, true)) {
 				l.unblock(item.Obj)
 				return false
 			}
 		}
 	}
-	revision = l.observer.runs(revision, item.Deleted, txn)
+	revision = l.observer.RevisionFor(revision, item.Deleted, txn)
+	l.observer.NoteRevision(revision)
 	t.Object, t.Revision, t.Deleted, t.Asked, t.Err = object, revision, item.Deleted, status.Kind(item.Mark), execute.ErrNotRun
 	t.Row, a.Again, a.Cause = object, item.Again, item.Cause()
-	if a.Cause == core.CauseChange && l.observer.tip != nil && l.rows.GetStatus(object).Kind == status.KindRefreshing {
+	if a.Cause == core.CauseChange && l.observer.CatchingUp() && l.rows.GetStatus(object).Kind == status.KindRefreshing {
 		// Its lane does not tell.
 		a.Cause = core.CauseRefresh
 	}
@@ -252,7 +256,7 @@ func (l *Loop[Obj]) commit(r *Round, b *batch[Obj]) {
 	r.Lost += c.Lost
 	r.Conflicts += c.Conflicts
 	r.CommitTook += c.Took
-	l.observer.passed.add(c.Revision, c.Written)
+	l.observer.NoteWritten(c.Revision, c.Written)
 }
 
 // settle tells the core what came of the items of the tasks.
@@ -288,29 +292,18 @@ func (l *Loop[Obj]) settle(b *batch[Obj]) {
 // key that had waited before is then run again after the returned time, which keeps an
 // operation that always returns a closed channel from spinning.
 func (l *Loop[Obj]) block(t *execute.Task[Obj], a *ledger.Attempt[Obj]) time.Duration {
-	if a.Again && anyClosed(a.Directive.Watch) {
+	if a.Again && watch.AnyClosed(a.Directive.Watch) {
 		l.unblock(t.Row)
 		return pace.Gather
 	}
-	l.blocked.settle(string(l.rows.Key(t.Row)), a.Directive.Watch)
+	l.blocked.Set(string(l.rows.Key(t.Row)), a.Directive.Watch)
 	return backoff.Exponential{Jitter: l.set.Jitter, Fraction: t.Jitter, Rand: l.rand}.Spread(l.set.BlockedRecheck)
-}
-
-func anyClosed(channels []<-chan struct{}) bool {
-	for _, ch := range channels {
-		select {
-		case <-ch:
-			return true
-		default:
-		}
-	}
-	return false
 }
 
 // unblock makes the key of an object wait for no channel.
 func (l *Loop[Obj]) unblock(obj Obj) {
-	if l.blocked.any() {
-		l.blocked.leave(string(l.rows.Key(obj)))
+	if l.blocked.Any() {
+		l.blocked.Remove(string(l.rows.Key(obj)))
 	}
 }
 
@@ -341,7 +334,7 @@ func (l *Loop[Obj]) launch(ctx context.Context, r *Round, txn statedb.ReadTxn, p
 			break
 		}
 		if !l.batches() || len(jobs) == 0 {
-			jobs = append(jobs, newJob[Obj](txn, l.observer.snapshots))
+			jobs = append(jobs, newJob[Obj](txn, l.observer.Snapshots()))
 		}
 		j := jobs[len(jobs)-1]
 		j.Load.other = j.Load.other || item.Waited()
@@ -353,7 +346,7 @@ func (l *Loop[Obj]) launch(ctx context.Context, r *Round, txn statedb.ReadTxn, p
 		launched++
 	}
 	for i := len(plan) - 1; i >= permitted; i-- {
-		l.takeBack(&plan[i])
+		l.observer.TakeBack(&plan[i], l.began)
 		r.Returned++
 	}
 	if len(jobs) > 0 {
@@ -381,7 +374,9 @@ func (l *Loop[Obj]) completeFinished(ctx context.Context, r *Round) {
 	b := &l.batch
 	b.items = l.items[:0]
 	for _, j := range l.finished {
-		l.observer.mixed = l.observer.mixed || j.Load.other || j.Load.snapshot != l.observer.snapshots
+		if j.Load.other || j.Load.snapshot != l.observer.Snapshots() {
+			l.observer.NoteOther()
+		}
 		for i := range j.Load.attempts {
 			j.Load.attempts[i].Item += int32(len(b.items))
 		}

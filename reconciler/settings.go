@@ -181,7 +181,7 @@ func (l *Loop[Obj]) Reconfigure(change func(s *Settings)) error {
 		l.settings.Store(newConfiguration(s))
 		was.endRefreshing()
 	}
-	l.calls.made.signal()
+	l.calls.made.Send()
 	return nil
 }
 

@@ -23,9 +23,6 @@ var errSharedField = errors.New(health.SharedField)
 // sharing has the running loops that share the status field of a loop. Each of two loops has the
 // other, or neither has.
 type sharing[Obj comparable] struct {
-	// looked: the loop has looked for others. It belongs to the goroutine of the loop.
-	looked bool
-
 	mu   sync.Mutex
 	with []*Loop[Obj]
 	// over: the loop has stopped.
@@ -84,7 +81,6 @@ func (s *sharing[Obj]) text() string {
 // findSharers looks for the loops that share the status field, at the first row that this loop
 // reads. It is enough that the later one of two looks: both are in the registry then.
 func (l *Loop[Obj]) findSharers(row Obj) {
-	l.sharing.looked = true
 	if l.opts.registry == nil {
 		return
 	}
@@ -101,7 +97,7 @@ func (l *Loop[Obj]) findSharers(row Obj) {
 	for _, other := range l.readersOf(row, others) {
 		l.sharing.add(other)
 		if other.sharing.add(l) {
-			other.calls.made.signal()
+			other.calls.made.Send()
 		} else {
 			l.sharing.remove(other)
 		}
@@ -131,7 +127,7 @@ func (l *Loop[Obj]) readersOf(row Obj, others []*Loop[Obj]) (readers []*Loop[Obj
 func (l *Loop[Obj]) endSharing() {
 	for _, other := range l.sharing.end() {
 		other.sharing.remove(l)
-		other.calls.made.signal()
+		other.calls.made.Send()
 	}
 }
 

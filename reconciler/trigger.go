@@ -22,6 +22,7 @@ import (
 	"github.com/statekeel/statekeel/internal/backoff"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/internal/watch"
 )
 
 // triggerChanges bounds the changes of the source that are read and not dealt with: the
@@ -202,7 +203,7 @@ func (t *Trigger[Obj, Source]) look() <-chan struct{} {
 		room -= len(again)
 	}
 	if room == 0 {
-		return closedWatch
+		return watch.Closed
 	}
 	changes, watch := t.changes.Next(t.loop.cfg.DB.ReadTxn())
 	for change := range changes {

@@ -64,7 +64,7 @@ func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) Reason {
 			return ReasonCall
 		case <-l.pool.Ready:
 			return ReasonLanded
-		case <-l.blocked.released:
+		case <-l.blocked.Released():
 			l.release()
 			return ReasonReleased
 		}
@@ -77,7 +77,7 @@ func (l *Loop[Obj]) next(watch <-chan struct{}) (at time.Duration, reason Reason
 	size, again, looks := l.capacity(now)
 	due, has := l.core.NextDue()
 	switch {
-	case !looks, size == 0 && l.observer.hand.first() != nil:
+	case !looks, size == 0 && l.observer.Leftover():
 		at, reason, ok = again, ReasonDue, again != never
 	case watch == nil:
 		// There was no use in looking a moment ago, and now there is.
@@ -100,11 +100,11 @@ func (l *Loop[Obj]) next(watch <-chan struct{}) (at time.Duration, reason Reason
 
 // pollReleased takes in the channels that have closed.
 func (l *Loop[Obj]) pollReleased() {
-	if !l.blocked.any() {
+	if !l.blocked.Any() {
 		return
 	}
 	select {
-	case <-l.blocked.released:
+	case <-l.blocked.Released():
 		l.release()
 	default:
 	}
@@ -113,5 +113,5 @@ func (l *Loop[Obj]) pollReleased() {
 // release makes the keys due that waited for a channel which has closed.
 func (l *Loop[Obj]) release() {
 	now := l.now()
-	l.blocked.release(func(key string) { l.core.Release(key, now) })
+	l.blocked.Release(func(key string) { l.core.Release(key, now) })
 }

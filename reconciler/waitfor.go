@@ -126,7 +126,7 @@ func (l *Loop[Obj]) waitForDeletion(ctx context.Context, m Milestone, obj Obj, r
 
 func (l *Loop[Obj]) beginWait(w *objectWait[Obj]) *objectWait[Obj] {
 	l.objectWaits.add(w, string(l.rows.Key(w.object)))
-	l.calls.made.signal()
+	l.calls.made.Send()
 	return w
 }
 
@@ -205,7 +205,7 @@ func (l *Loop[Obj]) standing(objs []Obj) standing[Obj] {
 	txn := l.rows.DB.ReadTxn()
 	known := standing[Obj]{
 		txn: txn, debts: make([]*core.Debt[Obj], len(objs)),
-		seen: l.observer.revision >= l.rows.Table.Revision(txn),
+		seen: l.observer.Revision() >= l.rows.Table.Revision(txn),
 	}
 	for i, obj := range objs {
 		if d, owes := l.core.DebtOf(obj); owes {

@@ -249,7 +249,7 @@ func (l *Loop[Obj]) publish() {
 	}
 	l.objectWaits.round(l)
 	low := l.core.LowWatermark()
-	over := l.progress.Publish(l.core.Attempted(l.observer.revision), low, l.observer.wanted)
+	over := l.progress.Publish(l.core.Attempted(l.observer.Revision()), low, l.observer.LastWanted())
 	if len(over) == 0 {
 		return
 	}

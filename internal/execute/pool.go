@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/signal"
 )
 
 // Load is what the caller of a [Pool] keeps with a job: the pool asks it only for the objects.
@@ -77,7 +79,7 @@ type Pool[Obj comparable, L Load[Obj]] struct {
 	now         func() time.Duration
 	newExecutor func(ctx context.Context) (context.Context, *Executor[Obj])
 	// Ready delivers when a job has finished: once, however many that was before it was looked at.
-	Ready chan struct{}
+	Ready signal.Signal
 
 	// What follows, up to mu, belongs to the goroutine that starts jobs. inFlight counts those
 	// that were started and not taken back; took and size are the mean time of a job and the mean
@@ -113,7 +115,7 @@ type Pool[Obj comparable, L Load[Obj]] struct {
 // NewPool returns a pool without workers: see [Pool.Configure]. now is its clock. newExecutor makes
 // what a worker runs tasks with, and the context for them.
 func NewPool[Obj comparable, L Load[Obj]](now func() time.Duration, newExecutor func(context.Context) (context.Context, *Executor[Obj])) *Pool[Obj, L] {
-	p := &Pool[Obj, L]{now: now, newExecutor: newExecutor, Ready: make(chan struct{}, 1)}
+	p := &Pool[Obj, L]{now: now, newExecutor: newExecutor, Ready: signal.New()}
 	p.work.L = &p.mu
 	return p
 }
@@ -133,14 +135,6 @@ func (p *Pool[Obj, L]) Configure(l Limits) {
 	defer p.mu.Unlock()
 	p.limit, p.maxLeft, p.deadline, p.patience = l.Workers, l.MaxStuck, l.Timeout > 0, Patience(l.Timeout)
 	p.work.Broadcast()
-}
-
-// tell delivers to Ready, and never blocks.
-func (p *Pool[Obj, L]) tell() {
-	select {
-	case p.Ready <- struct{}{}:
-	default:
-	}
 }
 
 const (
@@ -304,7 +298,7 @@ func (p *Pool[Obj, L]) finish(j *Job[Obj, L]) {
 		p.changes++
 	}
 	p.finished = append(p.finished, j)
-	p.tell()
+	p.Ready.Send()
 }
 
 // Finished appends what has finished since the last call of it to the given slice, which is empty.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"math"
 	"sync"
-	"sync/atomic"
 
 	"github.com/cilium/statedb"
 
@@ -42,8 +41,7 @@ type Progress[T any] struct {
 	// pending are the marks of those, and reading the marks for the rows of the snapshot.
 	pending, reading marks
 	// listed says that pending has all that joined, marked that there may be marks.
-	listed bool
-	marked atomic.Bool
+	listed, marked bool
 }
 
 // Wait is the wait of one goroutine for a revision. Its exported fields are set before [Progress.Join].
@@ -159,7 +157,7 @@ func (p *Progress[T]) Join(w *Wait[T], table func() statedb.Revision) (reached b
 			}
 			p.joined[w] = struct{}{}
 			p.listed = false
-			p.marked.Store(true)
+			p.marked = true
 		}
 	}
 	return reached, p.lowWatermark
@@ -188,11 +186,16 @@ func (p *Progress[T]) Took(last, snapshot statedb.Revision) {
 		m = append(m, mark{w.id, w.from, w.Until})
 	}
 	p.reading = m.few()
-	p.marked.Store(len(m)+len(p.joined) > 0)
+	p.marked = len(m)+len(p.joined) > 0
 }
 
-// Marked reports whether Since may return another revision than it is given.
-func (p *Progress[T]) Marked() bool { return p.marked.Load() }
+// Marked reports whether Since may return another revision than it is given, for rows of a
+// transaction that was begun before the call: a wait that begins later is for none of these.
+func (p *Progress[T]) Marked() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.marked
+}
 
 // Since returns from which revision on a row is owed that has a status of the given ID, and
 // that main found in its snapshot; ahead: that was found ahead of main, in the table.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler
+package blocked
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ func BenchmarkBlocked(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				channels := openChannels(distinct)
-				x := newBlocked()
+				x := New()
 				before := heapAndStacks()
 				blockAll(x, keys, channels)
 				memory += heapAndStacks() - before
@@ -34,11 +34,11 @@ func BenchmarkBlocked(b *testing.B) {
 					close(ch)
 				}
 				for left := n; left > 0; {
-					<-x.released
-					x.release(func(string) { left-- })
+					<-x.Released()
+					x.Release(func(string) { left-- })
 				}
 				b.StopTimer()
-				x.stop()
+				x.Stop()
 				b.StartTimer()
 			}
 			b.ReportMetric(float64(memory)/float64(b.N)/n, "B/key")
@@ -48,17 +48,17 @@ func BenchmarkBlocked(b *testing.B) {
 		for b.Loop() {
 			b.StopTimer()
 			channels := openChannels(n)
-			x := newBlocked()
+			x := New()
 			b.StartTimer()
 			blockAll(x, keys, channels)
 			b.StopTimer()
-			x.stop()
+			x.Stop()
 			b.StartTimer()
 		}
 	})
 	b.Run("one-by-one", func(b *testing.B) {
 		channels := openChannels(n)
-		x := newBlocked()
+		x := New()
 		blockAll(x, keys, channels)
 		heapAndStacks()
 		i := 0
@@ -66,18 +66,18 @@ func BenchmarkBlocked(b *testing.B) {
 			at := i * 7919 % n
 			i++
 			close(channels[at])
-			<-x.released
-			x.release(func(string) {})
+			<-x.Released()
+			x.Release(func(string) {})
 			channels[at] = make(chan struct{})
-			x.settle(keys[at], []<-chan struct{}{channels[at]})
+			x.Set(keys[at], []<-chan struct{}{channels[at]})
 		}
-		x.stop()
+		x.Stop()
 	})
 }
 
-func blockAll(x *blocked, keys []string, channels []chan struct{}) {
+func blockAll(x *Keys, keys []string, channels []chan struct{}) {
 	for i, key := range keys {
-		x.settle(key, []<-chan struct{}{channels[i%len(channels)]})
+		x.Set(key, []<-chan struct{}{channels[i%len(channels)]})
 	}
 }
 

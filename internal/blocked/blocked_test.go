@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler
+package blocked
 
 import (
 	"bytes"
@@ -14,12 +14,17 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/internal/watch"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 // releases returns the keys that are released now, in their order.
-func releases(b *blocked) []string {
+func releases(b *Keys) []string {
 	var keys []string
-	b.release(func(key string) { keys = append(keys, key) })
+	b.Release(func(key string) { keys = append(keys, key) })
 	return keys
 }
 
@@ -44,27 +49,27 @@ func openChannels(n int) []chan struct{} {
 func TestKeysOnOneChannelCostOneWaiterAndComeInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := goroutines()
-		b := newBlocked()
-		defer b.stop()
+		b := New()
+		defer b.Stop()
 		ch := make(chan struct{})
 		var want []string
 		for i := range 5000 {
 			key := fmt.Sprint(i * 7919 % 5000)
-			b.settle(key, list(ch))
+			b.Set(key, list(ch))
 			want = append(want, key)
 		}
-		b.leave(want[17])
+		b.Remove(want[17])
 		want = slices.Delete(want, 17, 18)
 		synctest.Wait()
 		require.LessOrEqual(t, goroutines(), before+1)
-		require.Empty(t, b.released)
+		require.Empty(t, b.Released())
 
 		close(ch)
-		<-b.released
+		<-b.Released()
 		require.Equal(t, want, releases(b))
-		require.False(t, b.any())
+		require.False(t, b.Any())
 		synctest.Wait()
-		require.Empty(t, b.released)
+		require.Empty(t, b.Released())
 		require.LessOrEqual(t, goroutines(), before)
 	})
 }
@@ -72,11 +77,11 @@ func TestKeysOnOneChannelCostOneWaiterAndComeInOrder(t *testing.T) {
 func TestChannelsThatCloseTogetherAreReleasedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := goroutines()
-		b := newBlocked()
-		defer b.stop()
+		b := New()
+		defer b.Stop()
 		channels := openChannels(5000)
 		for i, ch := range channels {
-			b.settle(fmt.Sprint(i), list(ch))
+			b.Set(fmt.Sprint(i), list(ch))
 		}
 		synctest.Wait()
 		require.Less(t, goroutines(), before+200)
@@ -84,47 +89,47 @@ func TestChannelsThatCloseTogetherAreReleasedTogether(t *testing.T) {
 			close(ch)
 		}
 		synctest.Wait()
-		<-b.released
+		<-b.Released()
 		require.Len(t, releases(b), len(channels))
-		require.Empty(t, b.released)
-		require.False(t, b.any())
+		require.Empty(t, b.Released())
+		require.False(t, b.Any())
 	})
 }
 
 // The key that was released waits no more, whatever else it waited for.
 func TestTheFirstOfSeveralChannelsReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBlocked()
-		defer b.stop()
+		b := New()
+		defer b.Stop()
 		one, two := make(chan struct{}), make(chan struct{})
-		b.settle("a", list(one, two, nil, one))
-		b.settle("b", list(two))
+		b.Set("a", list(one, two, nil, one))
+		b.Set("b", list(two))
 		close(one)
-		<-b.released
+		<-b.Released()
 		require.Equal(t, []string{"a"}, releases(b))
-		require.True(t, b.any())
+		require.True(t, b.Any())
 		close(two)
-		<-b.released
+		<-b.Released()
 		require.Equal(t, []string{"b"}, releases(b))
-		require.False(t, b.any())
+		require.False(t, b.Any())
 
-		b.settle("c", list(nil))
-		require.False(t, b.any())
+		b.Set("c", list(nil))
+		require.False(t, b.Any())
 	})
 }
 
 // A key that blocks again on the same channel, as at a re-check, disturbs no goroutine.
 func TestWaitingOnCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBlocked()
-		defer b.stop()
+		b := New()
+		defer b.Stop()
 		one, two := make(chan struct{}), make(chan struct{})
-		b.settle("a", list(one))
-		on := b.waits.entries[one]
-		b.settle("a", list(two, one))
-		require.Same(t, on, b.waits.entries[one])
-		b.settle("a", list(two))
-		require.NotContains(t, b.waits.entries, (<-chan struct{})(one))
+		b.Set("a", list(one))
+		on := b.byChannel.entries[one]
+		b.Set("a", list(two, one))
+		require.Same(t, on, b.byChannel.entries[one])
+		b.Set("a", list(two))
+		require.NotContains(t, b.byChannel.entries, (<-chan struct{})(one))
 		close(one)
 		synctest.Wait()
 		require.Empty(t, releases(b))
@@ -134,39 +139,39 @@ func TestWaitingOnCostsNothing(t *testing.T) {
 // A release may make keys wait again, even for the channel that is being released.
 func TestKeysMayBlockAgainInTheMiddleOfARelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBlocked()
-		defer b.stop()
+		b := New()
+		defer b.Stop()
 		one, two := make(chan struct{}), make(chan struct{})
-		b.settle("a", list(one, two))
-		b.settle("b", list(one, two))
+		b.Set("a", list(one, two))
+		b.Set("b", list(one, two))
 		close(one)
 		close(two)
 		synctest.Wait()
 		var keys []string
-		b.release(func(key string) {
+		b.Release(func(key string) {
 			keys = append(keys, key)
-			b.settle(key+"'", list(one, two))
+			b.Set(key+"'", list(one, two))
 		})
 		require.Equal(t, []string{"a", "b"}, keys)
 		for _, ch := range list(one, two) {
-			q := b.waits.entries[ch].Value
+			q := b.byChannel.entries[ch].Value
 			require.Equal(t, []string{"a'", "b'"}, []string{q.first.key, q.last.key}, "one waiter")
 		}
 		synctest.Wait()
 		require.Equal(t, []string{"a'", "b'"}, releases(b))
-		require.Empty(t, b.waits.entries)
+		require.Empty(t, b.byChannel.entries)
 	})
 }
 
 func TestWhatWasBlockedGivesItsMemoryBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBlocked()
-		defer b.stop()
+		b := New()
+		defer b.Stop()
 		const n = 50_000
 		channels := openChannels(n)
 		block := func() {
 			for i, ch := range channels {
-				b.settle(fmt.Sprint(i), list(ch))
+				b.Set(fmt.Sprint(i), list(ch))
 			}
 			synctest.Wait()
 		}
@@ -174,13 +179,13 @@ func TestWhatWasBlockedGivesItsMemoryBack(t *testing.T) {
 		block()
 		require.Greater(t, heap(), before+n*300)
 		for i := range n - 1 {
-			b.leave(fmt.Sprint(i))
+			b.Remove(fmt.Sprint(i))
 		}
 		synctest.Wait()
 		// What is left are the goroutines, which Go keeps for new ones.
 		require.Less(t, heap(), before+n*30)
-		require.Len(t, b.keys.entries, 1)
-		require.Len(t, b.waits.entries, 1)
+		require.Len(t, b.byKey.entries, 1)
+		require.Len(t, b.byChannel.entries, 1)
 		runtime.KeepAlive(channels)
 	})
 }
@@ -200,8 +205,8 @@ func TestBlockedWalkAgreesWithTheModel(t *testing.T) {
 	t.Logf("seed %d", seed)
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		b := newBlocked()
-		defer b.stop()
+		b := New()
+		defer b.Stop()
 		model := map[string][]chan struct{}{}
 		channels := openChannels(6)
 
@@ -229,10 +234,10 @@ func TestBlockedWalkAgreesWithTheModel(t *testing.T) {
 				if len(waits) > 0 {
 					model[key] = waits
 				}
-				b.settle(key, given)
+				b.Set(key, given)
 			case r < 6:
 				delete(model, key)
-				b.leave(key)
+				b.Remove(key)
 			case r < 8:
 				if ch := channels[random.IntN(len(channels))]; !isClosed(ch) {
 					close(ch)
@@ -257,16 +262,16 @@ func TestBlockedWalkAgreesWithTheModel(t *testing.T) {
 					delete(model, key)
 				}
 			}
-			require.Equal(t, len(model) > 0, b.any())
+			require.Equal(t, len(model) > 0, b.Any())
 		}
 		for key := range maps.Clone(model) {
-			b.leave(key)
+			b.Remove(key)
 		}
-		require.Empty(t, b.keys.entries)
-		require.Empty(t, b.waits.entries)
+		require.Empty(t, b.byKey.entries)
+		require.Empty(t, b.byChannel.entries)
 		synctest.Wait()
 		require.Empty(t, releases(b))
 	})
 }
 
-func isClosed(ch chan struct{}) bool { return anyClosed([]<-chan struct{}{ch}) }
+func isClosed(ch chan struct{}) bool { return watch.AnyClosed(list(ch)) }

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package blocked has the keys that wait for channels to close, in any number.
+package blocked
+
+import (
+	"github.com/statekeel/statekeel/internal/signal"
+	"github.com/statekeel/statekeel/internal/watch"
+)
+
+// Keys are keys that wait for channels. Any number of keys on one channel cost one wait of a
+// [watch.Set]. All but the signal belongs to one goroutine.
+type Keys struct {
+	released signal.Signal
+
+	set       *watch.Set[queue]
+	byChannel shrinking[<-chan struct{}, *watch.Wait[queue]]
+	// byKey has the first wait of each key; the others follow it.
+	byKey shrinking[string, *keyWait]
+}
+
+// keyWait is the wait of one key for one channel.
+type keyWait struct {
+	key string
+	on  *watch.Wait[queue]
+	// next is the same key's wait for another channel, nil if there is none.
+	next *keyWait
+	// before and after are its neighbours in the queue of the channel.
+	before, after *keyWait
+}
+
+// queue has the waits for a channel, in the order in which they began.
+type queue struct{ first, last *keyWait }
+
+// New returns Keys of which none waits. Call [Keys.Stop] at the end.
+func New() *Keys {
+	k := &Keys{released: signal.New()}
+	k.set = watch.New[queue](k.released.Send)
+	return k
+}
+
+// Released delivers when there is something for [Keys.Release] to do: once, for however many
+// channels that closed since it delivered last.
+func (k *Keys) Released() <-chan struct{} { return k.released }
+
+// Any reports whether a key waits for a channel.
+func (k *Keys) Any() bool { return len(k.byKey.entries) > 0 }
+
+// Set replaces the channels that a key waits for. nil is none, and without channels it waits for
+// nothing. One that is closed already is released.
+func (k *Keys) Set(key string, channels []<-chan struct{}) {
+	was := k.byKey.entries[key]
+	k.byKey.delete(key)
+	for _, ch := range channels {
+		if ch != nil {
+			k.join(key, ch)
+		}
+	}
+	// Only now, so that a channel that was waited for before keeps its wait.
+	k.drop(was)
+}
+
+// Remove makes a key wait for nothing.
+func (k *Keys) Remove(key string) { k.Set(key, nil) }
+
+// join makes a key wait for one more channel.
+func (k *Keys) join(key string, ch <-chan struct{}) {
+	on := k.byChannel.entries[ch]
+	if on == nil {
+		on = k.set.Add(ch, queue{})
+		k.byChannel.put(ch, on)
+	}
+	w := &keyWait{key: key, on: on, next: k.byKey.entries[key]}
+	on.Value.push(w)
+	k.byKey.put(key, w)
+}
+
+// drop ends a wait and those that follow it.
+func (k *Keys) drop(w *keyWait) {
+	for ; w != nil; w = w.next {
+		w.on.Value.remove(w)
+		if w.on.Value.first == nil {
+			k.set.Remove(w.on)
+			k.unlist(w.on)
+		}
+	}
+}
+
+// unlist makes the next key that waits for a channel begin a new wait of the set. The
+// channel may have one already, if this one was taken.
+func (k *Keys) unlist(on *watch.Wait[queue]) {
+	if k.byChannel.entries[on.Channel()] == on {
+		k.byChannel.delete(on.Channel())
+	}
+}
+
+// Release calls yield once with each key of which a channel has closed, and makes it
+// wait for nothing. Keys of one channel come in the order in which they began to wait.
+// A key that yield makes wait again is one for the next call, whatever it waits for.
+func (k *Keys) Release(yield func(key string)) {
+	taken := k.set.Take()
+	for _, on := range taken {
+		k.unlist(on)
+	}
+	for _, on := range taken {
+		for on.Value.first != nil {
+			key := on.Value.first.key
+			k.Remove(key)
+			yield(key)
+		}
+	}
+}
+
+// Stop ends all goroutines and waits for them.
+func (k *Keys) Stop() { k.set.Stop() }
+
+func (q *queue) push(w *keyWait) {
+	w.before = q.last
+	if q.last == nil {
+		q.first = w
+	} else {
+		q.last.after = w
+	}
+	q.last = w
+}
+
+func (q *queue) remove(w *keyWait) {
+	if w.before == nil {
+		q.first = w.after
+	} else {
+		w.before.after = w.after
+	}
+	if w.after == nil {
+		q.last = w.before
+	} else {
+		w.after.before = w.before
+	}
+}
+
+// shrinking is a map that gives its memory back when few are left of many, which a map
+// by itself does not. The zero value is empty. Only put and delete may change entries.
+type shrinking[K comparable, V any] struct {
+	entries map[K]V
+	peak    int
+}
+
+// keptSize is how many entries a map may have had and stay as large.
+const keptSize = 1024
+
+func (m *shrinking[K, V]) put(key K, value V) {
+	if m.entries == nil {
+		m.entries = map[K]V{}
+	}
+	m.entries[key] = value
+	m.peak = max(m.peak, len(m.entries))
+}
+
+func (m *shrinking[K, V]) delete(key K) {
+	delete(m.entries, key)
+	if m.peak <= keptSize || len(m.entries) >= m.peak/4 {
+		return
+	}
+	entries := make(map[K]V, len(m.entries))
+	for k, v := range m.entries {
+		entries[k] = v
+	}
+	m.entries, m.peak = entries, len(entries)
+}

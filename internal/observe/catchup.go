@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package observe
+
+import (
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/core"
+)
+
+// catchUp is the catch-up cursor, for what is newer than the main cursor's snapshot. When the target
+// is slow and changes pile up, what is written now would have to wait until everything before it
+// has been applied. The main cursor then goes on with its snapshot while the catch-up cursor reads
+// on from there. Nothing is copied, and the catch-up cursor keeps no list of what it has read: what
+// it handed over is known to the core, or is reconciled when the main cursor comes to it, which a
+// look at the row tells. So the catch-up cursor may leave out what it has no room for, which is part
+// of the main cursor's next snapshot.
+//
+// Objects are read by revision. Deletions are not in that index: they are read from a change
+// iterator of their own, which has none from before it was opened, and has to go past every object
+// of the table once. That takes a tenth of a microsecond each, in small steps. For deletions the
+// range of revisions that was read is kept, since no row tells that a deletion was carried out.
+type catchUp[Obj comparable] struct {
+	// upTo is the revision up to which objects were read, or left out; after from none was left
+	// out.
+	from, upTo statedb.Revision
+	// lagging: since laggingSince the cursor has not read all that there was.
+	lagging      bool
+	laggingSince time.Duration
+
+	deletions statedb.ChangeIterator[Obj]
+	// The deletions after one revision and up to another were read.
+	deletedAfter, deletedUpTo statedb.Revision
+	// held is a deletion that was read, and for which there was no room.
+	held    change[Obj]
+	holding bool
+}
+
+const (
+	// behindTime is how long the main cursor has to be behind for a catch-up cursor to begin, and
+	// that to be behind itself for it to leave out what it has not read.
+	behindTime = 10 * time.Millisecond
+	// slowObject is how long an object has to take for a catch-up cursor to begin. A quicker target
+	// is soon done with everything.
+	slowObject = 50 * time.Microsecond
+	// maxWait is how long a change that the catch-up cursor has handed over may wait for its turn:
+	// no more are handed over.
+	maxWait = 20 * time.Millisecond
+)
+
+// Target is how fast operations may be run.
+type Target struct {
+	// Workers is how many operations run at a time.
+	Workers int
+	// Least is the least time between two objects that limiters allow; 0 if there is no limit.
+	Least time.Duration
+}
+
+// lag is what is known of the main cursor while it is behind: while it has not read all there is.
+// The zero value is that of one that is not behind.
+type lag struct {
+	behind bool
+	// since is when that began. The operations of so many objects took so long since then; longest
+	// is the longest call.
+	since         time.Duration
+	objects       int
+	took, longest time.Duration
+}
+
+// maxObjects bounds the objects that the mean is made of: what was long ago tells little.
+const maxObjects = 1000
+
+// add adds an object whose operation took so long.
+func (g *lag) add(took time.Duration) {
+	g.objects++
+	g.took += took
+	g.longest = max(g.longest, took)
+	if g.objects >= maxObjects {
+		g.objects, g.took, g.longest = g.objects/2, g.took/2, g.longest/2
+	}
+}
+
+// mean returns how long an object takes with so many workers; surely: without the longest call, as
+// one long pause of the machine makes no slow target.
+func (g *lag) mean(workers int) (mean, surely time.Duration) {
+	if g.objects == 0 {
+		return 0, 0
+	}
+	n := time.Duration(g.objects * workers)
+	return g.took / n, (g.took - g.longest) / n
+}
+
+// Behind reports whether the main cursor has not read all there is.
+func (o *Observer[Obj]) Behind() bool { return o.lag.behind }
+
+// fallBehind notes that the main cursor has not read all there is.
+func (o *Observer[Obj]) fallBehind(now time.Duration) {
+	if !o.lag.behind {
+		o.lag = lag{behind: true, since: now}
+	}
+}
+
+// NoteTook notes how long the operation of an object took, or its part of a call for several. It
+// counts only while the main cursor is behind.
+func (o *Observer[Obj]) NoteTook(took time.Duration) {
+	if o.lag.behind {
+		o.lag.add(took)
+	}
+}
+
+// FollowUp begins a catch-up cursor if the main cursor has been behind for long and an object takes
+// long. The error says that the table cannot be observed a second time; it does not come again for
+// some time.
+func (o *Observer[Obj]) FollowUp(now time.Duration, target Target) error {
+	if !o.lag.behind {
+		o.slow = false
+		return nil
+	}
+	mean, surely := o.lag.mean(target.Workers)
+	o.each = max(mean, target.Least)
+	o.slow = o.each > slowObject
+	if o.catchUp != nil || max(surely, target.Least) <= slowObject || now-o.lag.since < behindTime {
+		return nil
+	}
+	deletions, at, err := o.open()
+	if err != nil {
+		o.lag = lag{behind: true, since: now}
+		return err
+	}
+	o.catchUp = &catchUp[Obj]{from: o.snapshot, upTo: o.snapshot, deletions: deletions, deletedAfter: at, deletedUpTo: at}
+	return nil
+}
+
+// Fresh returns how many changes that the catch-up cursor reads may wait for their turn; 0 if there
+// is no such cursor.
+func (o *Observer[Obj]) Fresh() int {
+	if o.catchUp == nil {
+		return 0
+	}
+	return int(max(1, maxWait/max(1, o.each)))
+}
+
+// CatchingUp reports whether there is a catch-up cursor.
+func (o *Observer[Obj]) CatchingUp() bool { return o.catchUp != nil }
+
+// CaughtUp returns the range of revisions after from and up to upTo of which the catch-up cursor has
+// read all objects; zeros if there is no such cursor.
+func (o *Observer[Obj]) CaughtUp() (from, upTo statedb.Revision) {
+	if o.catchUp == nil {
+		return 0, 0
+	}
+	return o.catchUp.from, o.catchUp.upTo
+}
+
+// endCatchUp ends the catch-up cursor, if there is one: the main cursor has read all there is.
+func (o *Observer[Obj]) endCatchUp() {
+	if o.catchUp != nil {
+		o.catchUp.deletions.Close()
+	}
+	o.lag, o.catchUp = lag{}, nil
+}
+
+// readCatchUp hands the core what came after the main cursor's snapshot.
+func (o *Observer[Obj]) readCatchUp(txn statedb.ReadTxn, now time.Duration) {
+	c := o.catchUp
+	if c.upTo < o.snapshot {
+		c.from, c.upTo = o.snapshot, o.snapshot
+	}
+	o.readDeletions(txn)
+	switch {
+	case o.readObjects(txn):
+		c.lagging = false
+	case !c.lagging:
+		c.lagging, c.laggingSince = true, now
+	case now-c.laggingSince >= behindTime:
+		c.lagging, c.upTo = false, o.rows.Table.Revision(txn)
+		c.from = c.upTo
+	}
+}
+
+// readObjects hands the core the objects that were written since the last look. It returns false if
+// there was no room for all.
+func (o *Observer[Obj]) readObjects(txn statedb.ReadTxn) bool {
+	c := o.catchUp
+	read, taken := 0, 0
+	defer func() { o.skippable.add(o.revision, c.upTo, taken) }()
+	for object, revision := range o.rows.Table.LowerBound(txn, statedb.ByRevision[Obj](c.upTo+1)) {
+		change, wanted := o.read(statedb.Change[Obj]{Object: object, Revision: revision}, true)
+		if wanted {
+			if change.lane == core.Backlog {
+				change.lane = core.Fresh
+			}
+			if o.core.Full(change.lane) {
+				return false
+			}
+			o.core.Observe(object, revision, change.since, false, change.lane)
+			taken++
+		}
+		c.upTo = revision
+		if read++; read == stride {
+			return true
+		}
+	}
+	c.upTo = max(c.upTo, o.rows.Table.Revision(txn))
+	return true
+}
+
+// readDeletions hands the core the latest deletions, of those that the main cursor has not come to.
+func (o *Observer[Obj]) readDeletions(txn statedb.ReadTxn) {
+	c := o.catchUp
+	if c.holding && !o.handOverDeletion(c.held) {
+		return
+	}
+	c.held, c.holding = change[Obj]{}, false
+	changes, more := c.deletions.Next(txn)
+	select {
+	case <-more:
+	default:
+		return
+	}
+	read := 0
+	for of, revision := range changes {
+		deletion := change[Obj]{object: of.Object, revision: revision, deleted: true, lane: core.Deletion}
+		if of.Deleted && !o.handOverDeletion(deletion) {
+			c.held, c.holding = deletion, true
+			return
+		}
+		if read++; read == stride {
+			return
+		}
+	}
+}
+
+// handOverDeletion hands the core a deletion that the catch-up cursor has read, and returns false if
+// there was no room.
+func (o *Observer[Obj]) handOverDeletion(c change[Obj]) bool {
+	if c.revision > o.revision {
+		if o.core.Full(c.lane) {
+			return false
+		}
+		o.core.Observe(c.object, c.revision, c.revision, true, c.lane)
+	}
+	o.catchUp.deletedUpTo = c.revision
+	return true
+}
+
+// sawDeletion reports whether the cursor has read a deletion.
+func (c *catchUp[Obj]) sawDeletion(revision statedb.Revision) bool {
+	return revision > c.deletedAfter && revision <= c.deletedUpTo
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package observe_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/observe"
+	"github.com/statekeel/statekeel/status"
+)
+
+const (
+	millisecond = time.Millisecond
+	// slow is how long an object of a slow target takes.
+	slow = 5 * millisecond
+)
+
+// behind makes an env with n pending rows, of which the first ones were run by a slow target for so
+// long that there is a catch-up cursor.
+func behind(t *testing.T, size, n int) (e *env, ran []int) {
+	e = newEnv(t, size)
+	e.put(status.Pending, ids(1, n)...)
+	for !e.CatchingUp() {
+		require.Zero(e, e.Fresh())
+		planned, _ := e.begin()
+		ran = append(ran, planned...)
+		e.end(len(planned), slow)
+	}
+	return e, ran
+}
+
+func TestCatchUpCursorBeginsOnlyForASlowTarget(t *testing.T) {
+	for name, c := range map[string]struct {
+		took   []time.Duration
+		passes time.Duration
+		target observe.Target
+		begins bool
+	}{
+		"slow":                    {took: []time.Duration{slow, slow, slow}, begins: true},
+		"quick":                   {took: []time.Duration{50_000, 50_000}, passes: time.Minute},
+		"quick but for one call":  {took: []time.Duration{51_000, 51_000, 51_000}, passes: time.Minute},
+		"slow but for one call":   {took: []time.Duration{77_000, 77_000, 77_000}, passes: time.Minute, begins: true},
+		"one long pause":          {took: []time.Duration{1000, 1000, time.Minute}},
+		"for two workers":         {took: []time.Duration{99_000, 99_000, 99_000}, passes: time.Minute, target: observe.Target{Workers: 2}},
+		"not behind for long":     {took: []time.Duration{millisecond, millisecond}, passes: 7 * millisecond},
+		"behind for long enough":  {took: []time.Duration{millisecond, millisecond}, passes: 8 * millisecond, begins: true},
+		"nothing was run":         {passes: time.Minute},
+		"a limiter of operations": {passes: time.Minute, target: observe.Target{Least: 51_000}, begins: true},
+		"a quick limiter":         {passes: time.Minute, target: observe.Target{Least: 50_000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t, 1)
+			e.put(status.Pending, ids(1, 10)...)
+			e.target.Workers, e.target.Least = max(1, c.target.Workers), c.target.Least
+			e.begin()
+			e.end(0, 0)
+			require.True(e, e.Behind())
+			for _, took := range c.took {
+				e.NoteTook(took)
+				e.now += took
+			}
+			e.now += c.passes
+			require.NoError(e, e.FollowUp(e.now, e.target))
+			require.Equal(e, c.begins, e.CatchingUp())
+			require.Equal(e, c.begins, e.Fresh() > 0)
+		})
+	}
+}
+
+func TestCatchUpCursorReadsWhatIsNewAndEndsWithTheBacklog(t *testing.T) {
+	e, ran := behind(t, 4, 40)
+	require.Less(e, len(ran), 20)
+	e.put(status.Pending, 41, 42)
+	e.delete(40)
+	planned, _ := e.begin()
+	require.Subset(e, planned, []int{41, 42, -40}, "ahead of the backlog")
+	e.end(len(planned), slow)
+	from, upTo := e.CaughtUp()
+	require.Equal(e, []statedb.Revision{40, 43}, []statedb.Revision{from, upTo})
+	require.Equal(e, 2, e.Skippable())
+	// What is done says so.
+	e.put(status.Done, 41, 42)
+
+	ran = append(append(ran, planned...), e.rounds(slow)...)
+	require.False(e, e.CatchingUp())
+	require.Zero(e, e.Skippable())
+	slices.Sort(ran)
+	require.Equal(e, append(append([]int{-40}, list(1, 40)...), 41, 42), ran, "each is handed over once, also the deletion")
+	require.Equal(e, e.revision(), e.Revision())
+	from, upTo = e.CaughtUp()
+	require.Zero(e, from+upTo)
+}
+
+func TestDeletionOfBothCursorsIsHandedOverOnce(t *testing.T) {
+	e, ran := behind(t, 10, 200)
+	for id := uint64(100); id < 130; id++ {
+		e.delete(id)
+	}
+	ran = append(ran, e.rounds(slow)...)
+	seen := map[int]int{}
+	for _, id := range ran {
+		seen[id]++
+	}
+	for id := 100; id < 130; id++ {
+		require.Equal(e, 1, seen[-id], "deletion of %d", id)
+	}
+}
+
+// What there is no room for is left to the main cursor.
+func TestCatchUpCursorLeavesOutWhatItHasNoRoomFor(t *testing.T) {
+	e, ran := behind(t, 2, 40)
+	e.put(status.Pending, ids(101, 400)...)
+	for range 5 {
+		planned, _ := e.begin()
+		e.end(len(planned), slow)
+		ran = append(ran, planned...)
+	}
+	from, upTo := e.CaughtUp()
+	require.Equal(e, []statedb.Revision{340, 340}, []statedb.Revision{from, upTo})
+	e.put(status.Pending, 500)
+	planned, _ := e.begin()
+	require.Contains(e, planned, 500)
+	e.end(len(planned), slow)
+	ran = append(ran, planned...)
+	// The rows still say Pending, so that the main cursor hands them over as well.
+	ran = append(ran, e.rounds(slow)...)
+	slices.Sort(ran)
+	require.Equal(e, append(append(list(1, 40), list(101, 400)...), 500), slices.Compact(ran))
+}
+
+// The number of changes that wait for their turn is for 20 ms, at least one.
+func TestRoomForFreshChangesIsByTheTimeOfAnObject(t *testing.T) {
+	for took, want := range map[time.Duration]int{millisecond: 20, slow: 4, time.Minute: 1} {
+		e := newEnv(t, 1)
+		e.put(status.Pending, ids(1, 10)...)
+		e.begin()
+		e.end(0, 0)
+		e.NoteTook(took)
+		e.NoteTook(took)
+		e.now += time.Minute
+		require.NoError(e, e.FollowUp(e.now, e.target))
+		require.Equal(e, want, e.Fresh())
+	}
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package observe
+
+import (
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/status"
+)
+
+// change is a change that a cursor has read and that asks for an operation.
+type change[Obj any] struct {
+	object Obj
+	// since is the revision from which on it is owed.
+	revision, since statedb.Revision
+	deleted         bool
+	lane            core.Lane
+}
+
+// read takes in a change, and returns it as it is handed over, and whether it asks for an operation.
+// Most other changes are status writes, of this and of other reconcilers: the core gets them only if
+// it waits for such. ahead: the main cursor has not come to the change.
+func (o *Observer[Obj]) read(of statedb.Change[Obj], ahead bool) (c change[Obj], wanted bool) {
+	c = change[Obj]{object: of.Object, revision: of.Revision, since: of.Revision, deleted: of.Deleted, lane: core.Deletion}
+	if of.Deleted {
+		return c, true
+	}
+	if !o.rowSeen {
+		o.rowSeen = true
+		o.hooks.FirstRow(of.Object)
+	}
+	switch s := o.rows.GetStatus(of.Object); s.Kind {
+	case status.KindPending:
+		c.lane, c.since = core.Backlog, o.owedSince(s, of.Revision, ahead)
+		return c, true
+	case status.KindRefreshing:
+		c.lane, c.since = core.Refresh, o.owedSince(s, of.Revision, ahead)
+		o.refreshes++
+		return c, true
+	case status.KindUnset:
+		if o.unset++; o.unset == 1 {
+			o.hooks.FirstUnset(of.Object, of.Revision)
+		}
+		if o.core.Tracks() {
+			o.settled(of, core.SaysNothing)
+		}
+	case status.KindDone:
+		if o.core.Awaits() {
+			o.settled(of, core.SaysDone)
+		}
+	default:
+		if o.core.Awaits() {
+			o.settled(of, core.SaysFailed)
+		}
+	}
+	return c, false
+}
+
+// owedSince returns the revision from which on a row with a status is owed.
+func (o *Observer[Obj]) owedSince(s status.Status, revision statedb.Revision, ahead bool) statedb.Revision {
+	if !o.marked {
+		return revision
+	}
+	return o.waits.Since(s.ID, revision, ahead)
+}
+
+// settled hands the core a row that asks for nothing.
+func (o *Observer[Obj]) settled(of statedb.Change[Obj], says core.Says) {
+	if o.core.ObserveSettled(of.Object, of.Revision, says) {
+		o.hooks.Forgotten(of.Object)
+	}
+}
+
+// queue is a queue of changes. The zero value is empty.
+type queue[Obj any] struct {
+	changes []change[Obj]
+	// from is the index of the first.
+	from int
+}
+
+// first returns the first change, nil if there is none.
+func (q *queue[Obj]) first() *change[Obj] {
+	if q.from == len(q.changes) {
+		return nil
+	}
+	return &q.changes[q.from]
+}
+
+// drop removes the first change.
+func (q *queue[Obj]) drop() {
+	q.changes[q.from] = change[Obj]{}
+	q.from++
+}
+
+// push puts a change into an empty queue.
+func (q *queue[Obj]) push(c change[Obj]) { q.changes, q.from = append(q.changes[:0], c), 0 }
+
+// pushFront puts a change before the first. What a round did not come to is put back in one go:
+// room is made for as much as there is of the rest.
+func (q *queue[Obj]) pushFront(c change[Obj]) {
+	if q.from == 0 {
+		room := len(q.changes) + minRoom
+		grown := make([]change[Obj], room+len(q.changes))
+		copy(grown[room:], q.changes)
+		q.changes, q.from = grown, room
+	}
+	q.from--
+	q.changes[q.from] = c
+}
+
+// minRoom is the least room that is made at the front of a queue.
+const minRoom = 64

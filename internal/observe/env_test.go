@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package observe_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/observe"
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/status"
+)
+
+// row is a row of the observed table.
+type row struct {
+	id     uint64
+	status status.Status
+}
+
+func (*row) TableHeader() []string { return []string{"ID"} }
+func (r *row) TableRow() []string  { return []string{fmt.Sprint(r.id)} }
+
+var rowID = statedb.Index[*row, uint64]{
+	Name:       "id",
+	FromObject: func(r *row) index.KeySet { return rows.KeySet(index.Uint64(r.id)) },
+	FromKey:    index.Uint64,
+	Unique:     true,
+}
+
+// env is an observer of a table, and a core whose rounds have at most size items.
+type env struct {
+	*testing.T
+	*observe.Observer[*row]
+	db    *statedb.DB
+	table statedb.RWTable[*row]
+	core  *core.Core[*row]
+	size  int
+	now   time.Duration
+	// target is what FollowUp is told.
+	target observe.Target
+	// since is from which revision on marked rows are owed; 0 if there are no marks.
+	since statedb.Revision
+	// called are the hooks that were called, for which objects.
+	called []string
+	// txn is the transaction of the last look, items its plan.
+	txn   statedb.ReadTxn
+	items []core.Item[*row]
+}
+
+func newEnv(t *testing.T, size int) *env {
+	db := statedb.New()
+	table, err := statedb.NewTable(db, "rows", rowID)
+	require.NoError(t, err)
+	e := &env{T: t, db: db, table: table, size: size, target: observe.Target{Workers: 1}}
+	of := rows.New(db, table, rows.Functions[*row]{GetStatus: func(r *row) status.Status { return r.status }})
+	e.core = core.New(core.Config[*row]{
+		KeyOf: func(r *row) []byte { return of.Key(r) }, Same: of.SamePending,
+		Limits: core.Limits{RoundSize: size, MinBackoff: time.Second, MaxBackoff: time.Minute},
+	})
+	note := func(hook string) func(*row) {
+		return func(r *row) { e.called = append(e.called, fmt.Sprint(hook, " ", r.id)) }
+	}
+	e.Observer = observe.New(observe.Config[*row]{
+		Rows: of, Core: e.core, Waits: e,
+		Hooks: observe.Hooks[*row]{
+			FirstRow: note("first"), Deletion: note("deleted"), Forgotten: note("forgotten"),
+			FirstUnset: func(r *row, _ statedb.Revision) { note("unset")(r) },
+		},
+	})
+	require.NoError(t, e.Start())
+	t.Cleanup(e.Stop)
+	return e
+}
+
+func (e *env) Marked() bool { return e.since > 0 }
+
+func (e *env) Since(_ uint64, revision statedb.Revision, _ bool) statedb.Revision {
+	return min(e.since, revision)
+}
+
+func (e *env) Took(last, snapshot statedb.Revision) {
+	e.called = append(e.called, fmt.Sprintf("took %d after %d", snapshot, last))
+}
+
+// put writes rows with a status, in one transaction.
+func (e *env) put(s func() status.Status, ids ...uint64) {
+	wtxn := e.db.WriteTxn(e.table)
+	defer wtxn.Commit()
+	for _, id := range ids {
+		_, _, err := e.table.Insert(wtxn, &row{id, s()})
+		require.NoError(e, err)
+	}
+}
+
+func (e *env) delete(ids ...uint64) {
+	wtxn := e.db.WriteTxn(e.table)
+	defer wtxn.Commit()
+	for _, id := range ids {
+		_, _, err := e.table.Delete(wtxn, &row{id: id})
+		require.NoError(e, err)
+	}
+}
+
+// begin looks at the table, and returns the IDs of the objects that are planned, negative if they
+// are to be deleted. more: the channel is closed.
+func (e *env) begin() (planned []int, more bool) {
+	require.NoError(e, e.FollowUp(e.now, e.target))
+	e.core.Begin(e.now, e.size, e.Fresh())
+	e.txn = e.db.ReadTxn()
+	watch := e.Observe(e.txn, e.now)
+	e.items = e.core.Plan()
+	for i := range e.items {
+		id := int(e.items[i].Obj.id)
+		if e.items[i].Deleted {
+			id = -id
+		}
+		planned = append(planned, id)
+	}
+	select {
+	case <-watch:
+		more = true
+	default:
+	}
+	return planned, more
+}
+
+// end ends the round: its first items were run, each in a time, and are done, the others are taken
+// back.
+func (e *env) end(ran int, took time.Duration) {
+	for i := len(e.items) - 1; i >= ran; i-- {
+		e.TakeBack(&e.items[i], e.now)
+	}
+	for i := range e.items[:ran] {
+		it := &e.items[i]
+		e.NoteRevision(e.RevisionFor(it.Revision, it.Deleted, e.txn))
+		e.now += took
+		e.NoteTook(took)
+		e.core.Settle(e.now, it, core.Outcome[*row]{Kind: core.Done, Obj: it.Obj, Revision: it.Revision})
+	}
+	e.core.End(ran)
+}
+
+// round makes a round in which everything is done, in no time, and returns what was planned.
+func (e *env) round() []int {
+	planned, _ := e.begin()
+	e.end(len(planned), 0)
+	return planned
+}
+
+// rounds makes rounds, in which an object takes a time, until nothing is planned, and returns what
+// was planned.
+func (e *env) rounds(took time.Duration) (planned []int) {
+	for {
+		ids, _ := e.begin()
+		e.end(len(ids), took)
+		if len(ids) == 0 && !e.Behind() {
+			return planned
+		}
+		planned = append(planned, ids...)
+	}
+}
+
+// revision returns the revision of the table.
+func (e *env) revision() statedb.Revision { return e.table.Revision(e.db.ReadTxn()) }
+
+// hooks returns the hooks that were called since the last call.
+func (e *env) hooks() []string {
+	called := e.called
+	e.called = nil
+	return called
+}
+
+// list returns the numbers from one to another.
+func list(from, to int) []int {
+	var all []int
+	for i := from; i <= to; i++ {
+		all = append(all, i)
+	}
+	return all
+}
+
+func ids(from, to int) []uint64 {
+	var all []uint64
+	for i := range slices.Values(list(from, to)) {
+		all = append(all, uint64(i))
+	}
+	return all
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package observe_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/status"
+)
+
+func unset() status.Status { return status.Status{} }
+
+func TestSnapshotIsReadToItsEndBeforeTheNext(t *testing.T) {
+	e := newEnv(t, 2)
+	e.put(status.Pending, ids(1, 5)...)
+	require.Equal(e, []int{1, 2}, e.round())
+	require.Equal(e, statedb.Revision(2), e.Revision())
+	e.put(status.Pending, 3, 6)
+	require.Equal(e, []int{3, 4}, e.round())
+	require.Equal(e, uint64(1), e.Snapshots())
+	require.Equal(e, []int{5}, e.round(), "no round has changes of two snapshots")
+	require.Equal(e, statedb.Revision(5), e.Revision())
+	require.Equal(e, []int{3, 6}, e.round())
+	require.Equal(e, uint64(2), e.Snapshots())
+	require.Equal(e, []string{"took 5 after 0", "first 1", "took 7 after 5"}, e.hooks())
+}
+
+func TestNoChangeIsHandedOverTwice(t *testing.T) {
+	for _, size := range []int{1, 3, 100} {
+		e := newEnv(t, size)
+		e.put(status.Pending, ids(1, 7)...)
+		require.Equal(e, list(1, 7), e.rounds(0))
+		planned, more := e.begin()
+		e.end(0, 0)
+		require.Empty(e, planned)
+		require.False(e, more, "nothing is left to read")
+		require.Equal(e, e.revision(), e.Revision())
+		require.Equal(e, statedb.Revision(7), e.LastWanted())
+		e.put(status.Pending, 4)
+		e.put(status.Pending, 4)
+		e.delete(5)
+		require.Equal(e, []int{4, -5}, e.rounds(0))
+	}
+}
+
+func TestRowsThatAskForNothingAreReadPast(t *testing.T) {
+	e := newEnv(t, 2)
+	failed := func() status.Status { return status.Error(errors.New("no")) }
+	e.put(status.Done, ids(1, 5)...)
+	e.put(failed, 6)
+	e.put(unset, 7, 8)
+	e.put(status.Refreshing, 9)
+	require.Equal(e, []int{9}, e.round())
+	require.Equal(e, e.revision(), e.Revision())
+	require.Equal(e, uint64(2), e.Unset())
+	require.Equal(e, 1, e.Refreshes())
+	require.Equal(e, []string{"took 9 after 0", "first 1", "unset 7"}, e.hooks())
+	require.Empty(e, e.round())
+	require.Zero(e, e.Refreshes())
+}
+
+// A look reads a bounded number of changes, so that others have their turn.
+func TestLongSnapshotIsReadInSeveralLooks(t *testing.T) {
+	e := newEnv(t, 2)
+	e.put(status.Done, ids(1, 20_000)...)
+	e.put(status.Pending, 20_001)
+	planned, more := e.begin()
+	require.Empty(e, planned)
+	require.True(e, more)
+	require.True(e, e.Behind())
+	e.end(0, 0)
+	require.Equal(e, []int{20_001}, e.round())
+	require.False(e, e.Behind())
+}
+
+func TestWhatIsTakenBackComesAgainInOrder(t *testing.T) {
+	e := newEnv(t, 100)
+	e.put(status.Pending, ids(1, 10)...)
+	e.begin()
+	e.end(3, 0)
+	require.Equal(e, statedb.Revision(3), e.Revision(), "these are not handed over")
+	require.True(e, e.Leftover())
+	require.True(e, e.Behind())
+	e.put(status.Pending, 11)
+	planned, more := e.begin()
+	require.Equal(e, list(4, 10), planned)
+	require.True(e, more)
+	e.end(0, 0)
+	e.put(status.Done, 4)
+	require.Equal(e, list(4, 10), e.round(), "as they were read")
+	require.False(e, e.Leftover())
+	require.Equal(e, []int{11}, e.round())
+	require.Equal(e, e.revision(), e.Revision())
+}
+
+// Rounds run random parts of their plans: each change is run once, in its order.
+func TestRandomPartsOfRoundsAreTakenBack(t *testing.T) {
+	const n = 1000
+	e := newEnv(t, 300)
+	e.put(status.Pending, ids(1, n)...)
+	var ran []int
+	for i := 0; len(ran) < n; i++ {
+		planned, _ := e.begin()
+		part := min(len(planned), i*7919%100)
+		ran = append(ran, planned[:part]...)
+		e.end(part, 0)
+	}
+	require.Equal(e, list(1, n), ran)
+}
+
+func TestMainCursorTellsOfDeletions(t *testing.T) {
+	e := newEnv(t, 1)
+	e.put(status.Pending, 1, 2)
+	e.rounds(0)
+	e.hooks()
+	e.delete(1, 2)
+	e.round()
+	require.Equal(e, []string{"took 4 after 2", "deleted 1"}, e.hooks())
+	e.round()
+	require.Equal(e, []string{"deleted 2"}, e.hooks())
+}
+
+func TestMarkedRowIsOwedFromWhenTheWaitSays(t *testing.T) {
+	e := newEnv(t, 10)
+	e.put(status.Pending, 1, 2, 3)
+	e.since = 2
+	e.begin()
+	var since []uint64
+	for i := range e.items {
+		since = append(since, e.items[i].Since())
+	}
+	require.Equal(e, []uint64{1, 2, 2}, since)
+	e.end(3, 0)
+}
+
+func TestForgottenObjectIsTold(t *testing.T) {
+	e := newEnv(t, 10)
+	e.put(status.Pending, 1)
+	e.begin()
+	e.core.Launch(&e.items[0])
+	flying := slices.Clone(e.items)
+	e.core.End(1)
+	e.delete(1)
+	e.begin()
+	e.core.End(0)
+	require.NotContains(e, e.hooks(), "forgotten 1", "it is worked on")
+	e.core.Recall(e.now, &flying[0])
+	e.put(unset, 1)
+	e.begin()
+	require.Contains(e, e.hooks(), "forgotten 1")
+	e.end(0, 0)
+}
+
+// Of an older snapshot a version is looked up only if something else may have been run before it,
+// or the target is slow.
+func TestStaleVersions(t *testing.T) {
+	e := newEnv(t, 2)
+	e.put(status.Pending, ids(1, 4)...)
+	e.delete(3)
+	e.begin()
+	require.False(e, e.Stale(&e.items[0]), "of the snapshot of this round")
+	e.NoteOther()
+	require.False(e, e.Stale(&e.items[0]))
+	e.end(2, 0)
+	e.put(status.Pending, 5)
+	e.begin()
+	require.True(e, e.Stale(&e.items[0]), "something else was run since")
+	e.end(2, 0)
+	e.put(status.Pending, ids(6, 9)...)
+	require.Equal(e, []int{5, 6}, e.round())
+	e.delete(8)
+	e.begin()
+	require.False(e, e.Stale(&e.items[0]))
+	e.end(2, 0)
+}
+
+// An older deletion of a key that was run at a later revision does not go back to an older one.
+func TestDeletionDoesNotGoBackInRevision(t *testing.T) {
+	e := newEnv(t, 1)
+	e.put(status.Pending, 1, 2)
+	e.delete(2)
+	e.begin()
+	txn := e.db.ReadTxn()
+	require.Equal(e, statedb.Revision(2), e.RevisionFor(2, true, txn))
+	e.NoteRevision(3)
+	require.Equal(e, statedb.Revision(3), e.RevisionFor(2, true, txn))
+	require.Equal(e, statedb.Revision(2), e.RevisionFor(2, false, txn))
+	require.Equal(e, statedb.Revision(4), e.RevisionFor(4, true, txn))
+	e.end(1, 0)
+}
+
+func TestOwnWritesNeedNoLook(t *testing.T) {
+	e := newEnv(t, 1)
+	e.put(status.Pending, 1, 2)
+	e.round()
+	e.put(status.Done, 1)
+	e.NoteWritten(e.revision(), 1)
+	require.Equal(e, 1, e.Skippable())
+	require.Equal(e, 1, e.Skippable(), "a question changes nothing")
+	e.rounds(0)
+	require.Zero(e, e.Skippable())
+}

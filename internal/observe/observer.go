@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package observe
+
+import (
+	"iter"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/watch"
+)
+
+// Config is what an Observer is made from. All fields are required.
+type Config[Obj comparable] struct {
+	Rows *rows.Rows[Obj]
+	// Core gets the changes. Its round has begun when [Observer.Observe] is called.
+	Core  *core.Core[Obj]
+	Waits Waits
+	Hooks[Obj]
+}
+
+// Waits are the waits for revisions. They may move the revision from which on a row is owed: see
+// package progress.
+type Waits interface {
+	// Marked reports whether Since may return another revision than it is given, for rows of a
+	// transaction that was begun before the call.
+	Marked() bool
+	// Since returns the revision from which on a row is owed that has a status of the given ID.
+	// ahead: the main cursor has not come to the row.
+	Since(id uint64, revision statedb.Revision, ahead bool) statedb.Revision
+	// Took is called when the main cursor takes a snapshot after the end of another.
+	Took(last, snapshot statedb.Revision)
+}
+
+// Hooks are functions that the Observer calls, on the goroutine of its caller.
+type Hooks[Obj any] struct {
+	// FirstRow is called with the first row that is read.
+	FirstRow func(Obj)
+	// FirstUnset is called with the first row that has no status.
+	FirstUnset func(row Obj, revision statedb.Revision)
+	// Deletion is called with each object whose deletion the main cursor hands over.
+	Deletion func(Obj)
+	// Forgotten is called when the core has forgotten an object because its row asks for nothing.
+	Forgotten func(Obj)
+}
+
+// stride is how many changes a cursor reads in one look, so that a look does not hold up what is
+// due, or what the other cursor would find.
+const stride = 20_000
+
+// Observer reads the changes of a table. It reads a snapshot of the table to its end before it
+// takes the next, so that everything that was pending in a snapshot is attempted before the
+// revision of the next is reached. It belongs to one goroutine. Times are those of one clock, from
+// any zero.
+type Observer[Obj comparable] struct {
+	rows  *rows.Rows[Obj]
+	core  *core.Core[Obj]
+	waits Waits
+	hooks Hooks[Obj]
+
+	main statedb.ChangeIterator[Obj]
+	// snapshot is the revision of the snapshot that the main cursor reads, or read last; rest is
+	// what it has not read of that, nil at its end. snapshots counts them.
+	snapshot  statedb.Revision
+	rest      iter.Seq2[statedb.Change[Obj], statedb.Revision]
+	snapshots uint64
+	// leftover are the changes that the main cursor has read and the core does not have: there was
+	// no room for them, or a round did not come to them.
+	leftover queue[Obj]
+	// revision is that up to which the main cursor has handed over all changes, wanted that of the
+	// last one that asked for an operation.
+	revision, wanted statedb.Revision
+	// whole: the transaction of the last look is the main cursor's snapshot. others: since that
+	// was taken, an operation was run on something that is not from it. slow: an object takes
+	// long, on average while the main cursor is behind.
+	whole, others, slow bool
+	// ahead is the highest revision of an operation that the main cursor had not come to.
+	ahead statedb.Revision
+
+	// lag is what is known of the main cursor while it is behind; each is how long an object takes.
+	// catchUp is the catch-up cursor, nil if there is none.
+	lag     lag
+	each    time.Duration
+	catchUp *catchUp[Obj]
+
+	// marked: in this look, the waits may move the revision from which on a row is owed.
+	marked bool
+	// refreshes counts the objects of this look that were marked for a refresh.
+	refreshes int
+	// rowSeen: a row has been read. unset counts the changes of rows without a status.
+	rowSeen bool
+	unset   uint64
+	// skippable are changes after revision that need no look.
+	skippable skippable
+}
+
+// New returns an Observer that has not been started.
+func New[Obj comparable](cfg Config[Obj]) *Observer[Obj] {
+	return &Observer[Obj]{rows: cfg.Rows, core: cfg.Core, waits: cfg.Waits, hooks: cfg.Hooks}
+}
+
+// Start begins to observe the table. On success, call [Observer.Stop] at the end.
+func (o *Observer[Obj]) Start() (err error) {
+	o.main, _, err = o.open()
+	return err
+}
+
+// Stop closes the cursors.
+func (o *Observer[Obj]) Stop() {
+	o.main.Close()
+	o.endCatchUp()
+}
+
+// open returns an iterator of the table's changes, which begin with all its rows, and the revision
+// of the table.
+func (o *Observer[Obj]) open() (changes statedb.ChangeIterator[Obj], at statedb.Revision, err error) {
+	wtxn := o.rows.DB.WriteTxn(o.rows.Table)
+	defer wtxn.Commit()
+	changes, err = o.rows.Table.Changes(wtxn)
+	return changes, o.rows.Table.Revision(wtxn), err
+}
+
+// Observe hands the core the changes up to the transaction, as many as there is room for. The
+// returned channel is closed when there may be more.
+func (o *Observer[Obj]) Observe(txn statedb.ReadTxn, now time.Duration) <-chan struct{} {
+	o.refreshes, o.marked = 0, o.waits.Marked()
+	if o.catchUp != nil {
+		o.readCatchUp(txn, now)
+	}
+	more, done := o.readMain(txn)
+	o.whole = o.snapshot == o.rows.Table.Revision(txn)
+	if done && o.whole && (o.catchUp == nil || o.core.LaneSize(core.Backlog) == 0) {
+		o.endCatchUp()
+	} else if !done {
+		o.fallBehind(now)
+	}
+	return more
+}
+
+// readMain hands over the leftover changes of the main cursor and the rest of its snapshot, or the
+// next snapshot. done: the cursor has come to the end of that.
+func (o *Observer[Obj]) readMain(txn statedb.ReadTxn) (more <-chan struct{}, done bool) {
+	had := o.Leftover()
+	for c := o.leftover.first(); c != nil; c = o.leftover.first() {
+		if o.core.Full(o.laneOf(c)) {
+			return watch.Closed, false
+		}
+		o.handOver(*c)
+		o.leftover.drop()
+	}
+	switch {
+	case o.rest != nil:
+	case had:
+		// No round has changes of two snapshots: both may have one of the same key.
+		o.revision = max(o.revision, o.snapshot)
+		return watch.Closed, true
+	default:
+		changes, more := o.main.Next(txn)
+		select {
+		case <-more:
+		default:
+			// Nothing changed since the last look. The snapshot need not be the one
+			// that was seen then: a commit shows in it before it closes the channel.
+			return more, true
+		}
+		last := o.snapshot
+		o.rest, o.snapshot, o.others = changes, o.rows.Table.Revision(txn), false
+		o.waits.Took(last, o.snapshot)
+		o.snapshots++
+	}
+	read := 0
+	for change, revision := range o.rest {
+		if c, wanted := o.read(change, false); !wanted {
+			o.revision = revision
+		} else if o.core.Full(o.laneOf(&c)) {
+			o.leftover.push(c)
+			return watch.Closed, false
+		} else {
+			o.handOver(c)
+		}
+		if read++; read == stride {
+			return watch.Closed, false
+		}
+	}
+	o.rest, o.revision = nil, max(o.revision, o.snapshot)
+	return watch.Closed, true
+}
+
+// laneOf returns the lane of a change that the main cursor has read. Beside a catch-up cursor all of
+// these have the same, so that what that reads does not take the room of any.
+func (o *Observer[Obj]) laneOf(c *change[Obj]) core.Lane {
+	if o.catchUp != nil {
+		return core.Backlog
+	}
+	return c.lane
+}
+
+// handOver hands the core a change that the main cursor has read.
+func (o *Observer[Obj]) handOver(c change[Obj]) {
+	if c.deleted {
+		o.hooks.Deletion(c.object)
+	}
+	if c.deleted && o.catchUp != nil && o.catchUp.sawDeletion(c.revision) {
+		o.core.Pass(c.object, c.revision)
+	} else {
+		o.core.Observe(c.object, c.revision, c.since, c.deleted, o.laneOf(&c))
+	}
+	o.revision, o.wanted = c.revision, max(o.wanted, c.revision)
+}
+
+// TakeBack puts an item back that a round did not come to, into the core or, if that has no entry
+// of its key, before the leftover changes. Several items are taken back in the reverse of their
+// order.
+func (o *Observer[Obj]) TakeBack(item *core.Item[Obj], now time.Duration) {
+	if o.core.Return(item) {
+		return
+	}
+	o.leftover.pushFront(change[Obj]{
+		object: item.Obj, revision: item.Revision, since: item.Since(), deleted: item.Deleted, lane: item.Lane(),
+	})
+	o.revision = min(o.revision, item.Revision-1)
+	o.fallBehind(now)
+}
+
+// Stale reports whether the version of an item that the main cursor handed over may not be the one
+// to run, so that it has to be looked up: the item is of an older snapshot than the last look, and
+// something else may have been run before it. A slow target is spared outdated versions.
+func (o *Observer[Obj]) Stale(item *core.Item[Obj]) bool {
+	return !o.whole && (o.others || o.slow || item.Deleted)
+}
+
+// RevisionFor returns the revision that the operation for a change is called with. An operation may
+// have been run on a later revision than the main cursor has read. If that then reads an older
+// deletion of the key, and the key is gone again, the deletion is run as the latest, and its
+// revision must not be lower than the one before: it is that of the table in the transaction.
+func (o *Observer[Obj]) RevisionFor(revision statedb.Revision, deleted bool, txn statedb.ReadTxn) statedb.Revision {
+	if deleted && revision <= o.ahead {
+		return o.rows.Table.Revision(txn)
+	}
+	return revision
+}
+
+// NoteRevision notes the revision that an operation is called with.
+func (o *Observer[Obj]) NoteRevision(revision statedb.Revision) {
+	if revision > o.revision {
+		o.ahead = max(o.ahead, revision)
+	}
+}
+
+// NoteOther notes that an operation was run on something that is not from the main cursor's
+// snapshot.
+func (o *Observer[Obj]) NoteOther() { o.others = true }
+
+// NoteWritten notes that the caller wrote n rows, up to a revision of the table, which need no look.
+func (o *Observer[Obj]) NoteWritten(upTo statedb.Revision, n int) {
+	o.skippable.add(o.revision, upTo, n)
+}
+
+// Leftover reports whether there are changes that were read and are not in the core.
+func (o *Observer[Obj]) Leftover() bool { return o.leftover.first() != nil }
+
+// Revision returns the revision up to which the main cursor has handed over all changes.
+func (o *Observer[Obj]) Revision() statedb.Revision { return o.revision }
+
+// LastWanted returns the revision of the last change up to [Observer.Revision] that asked for an
+// operation.
+func (o *Observer[Obj]) LastWanted() statedb.Revision { return o.wanted }
+
+// Snapshots returns how many snapshots the main cursor has taken: the number of the one that it reads.
+func (o *Observer[Obj]) Snapshots() uint64 { return o.snapshots }
+
+// Skippable returns about how many changes after [Observer.Revision] need no look: what the caller
+// wrote, and what the catch-up cursor has handed over.
+func (o *Observer[Obj]) Skippable() int { return o.skippable.after(o.revision) }
+
+// Refreshes returns how many objects of the last look were marked for a refresh.
+func (o *Observer[Obj]) Refreshes() int { return o.refreshes }
+
+// Unset returns how many changes of rows without a status were read.
+func (o *Observer[Obj]) Unset() uint64 { return o.unset }
