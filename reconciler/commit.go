@@ -13,6 +13,8 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/journal"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -55,7 +57,7 @@ type attempt[Obj any] struct {
 	// class is that of the failure, if it is classed; cause why it was run.
 	class   string
 	classed bool
-	cause   cause
+	cause   journal.Cause
 
 	result result
 	// change: it was of a change, not to apply again what had been.
@@ -168,7 +170,7 @@ func (a *attempt[Obj]) outcome(object Obj) core.Outcome[Obj] {
 }
 
 // commit writes the outcomes that are news into the table, in one transaction.
-func (l *Loop[Obj]) commit(r *Round, tasks []task[Obj], attempts []attempt[Obj]) {
+func (l *Loop[Obj]) commit(r *inspect.Round, tasks []task[Obj], attempts []attempt[Obj]) {
 	news := l.prepareCommit(tasks, attempts)
 	if news == 0 {
 		return
@@ -216,7 +218,7 @@ func (l *Loop[Obj]) prepareCommit(tasks []task[Obj], attempts []attempt[Obj]) (n
 	return news
 }
 
-func (l *Loop[Obj]) commitOne(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a *attempt[Obj]) {
+func (l *Loop[Obj]) commitOne(wtxn statedb.WriteTxn, r *inspect.Round, t *task[Obj], a *attempt[Obj]) {
 	if l.contended || t.merged {
 		current, revision, found := l.rows.Get(wtxn, a.row)
 		if !found || revision != t.revision || t.merged {
@@ -238,7 +240,7 @@ func (l *Loop[Obj]) commitOne(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a *
 // commitOnto commits onto an object that is not the one that was reconciled. If it
 // still wants what the operation was given, only another reconciler's status can have
 // been written, and this one's is added; else the outcome is lost.
-func (l *Loop[Obj]) commitOnto(wtxn statedb.WriteTxn, r *Round, t *task[Obj], a *attempt[Obj], current Obj, found bool) {
+func (l *Loop[Obj]) commitOnto(wtxn statedb.WriteTxn, r *inspect.Round, t *task[Obj], a *attempt[Obj], current Obj, found bool) {
 	if key := l.rows.Key(a.row); !bytes.Equal(l.rows.Key(t.object), key) {
 		// The operation has changed the key of its clone: what it left there is of no row.
 		l.log.Error("an operation changed the primary key of its object; what it set on the object is dropped",

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 const (
@@ -117,14 +119,14 @@ func (c *errorClasses[Obj]) list() []errorClass[Obj] {
 }
 
 // errorClasses says for people what kinds of failures there were, the latest first.
-func (l *Loop[Obj]) errorClasses(classes []errorClass[Obj]) []ErrorClass {
-	list := make([]ErrorClass, 0, len(classes))
+func (l *Loop[Obj]) errorClasses(classes []errorClass[Obj]) []inspect.ErrorClass {
+	list := make([]inspect.ErrorClass, 0, len(classes))
 	for _, c := range classes {
-		list = append(list, ErrorClass{
+		list = append(list, inspect.ErrorClass{
 			Class: c.name, Count: c.count, Last: l.timeOf(c.at), Key: l.rows.Name(c.object), Example: c.text,
 		})
 	}
-	slices.SortFunc(list, func(a, b ErrorClass) int {
+	slices.SortFunc(list, func(a, b inspect.ErrorClass) int {
 		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Class, b.Class))
 	})
 	return list
@@ -145,7 +147,7 @@ func (l *Loop[Obj]) complain() {
 	for i := range l.batch.tasks {
 		t, a := &l.batch.tasks[i], &l.batch.attempts[i]
 		args := []any{"operation", t.operation(), "key", l.rows.Name(a.row), "revision", t.revision,
-			"attempt", a.number, "cause", causes[a.cause], "result", a.result.String(), "took", t.took}
+			"attempt", a.number, "cause", a.cause.Text(), "result", a.result.String(), "took", t.took}
 		if a.text != nil {
 			args = append(args, "error", *a.text)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Config is what a reconciler is made from: see [New] and [RegisterConfig].
@@ -88,8 +89,8 @@ type Config[Obj comparable] struct {
 }
 
 // id says which reconciler it is made for, also if the configuration is wrong.
-func (cfg *Config[Obj]) id(opts *options) ID {
-	id := ID{Module: cfg.ModuleID.String(), Name: opts.name}
+func (cfg *Config[Obj]) id(opts *options) inspect.ID {
+	id := inspect.ID{Module: cfg.ModuleID.String(), Name: opts.name}
 	if cfg.Table != nil {
 		id.Table = cfg.Table.Name()
 	}
@@ -163,4 +164,13 @@ func (cfg *Config[Obj]) validate() error {
 		errs = append(errs, fmt.Errorf("Config.Pruner (%T) and Config.Sweeper (%T) are both set", cfg.Pruner, cfg.Sweeper))
 	}
 	return errors.Join(errs...)
+}
+
+// called returns what logs and errors call a reconciler: its name, or else what [ID.String]
+// returns.
+func called(id inspect.ID) string {
+	if id.Name != "" {
+		return id.Name
+	}
+	return id.String()
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // launch hands a plan to workers: each item by itself, or all as one batch.
-func (l *Loop[Obj]) launch(ctx context.Context, r *Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (launched int) {
+func (l *Loop[Obj]) launch(ctx context.Context, r *inspect.Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (launched int) {
 	flights := l.flights[:0]
 	permitted := len(plan)
 	for i := range plan {
@@ -52,7 +53,7 @@ func (l *Loop[Obj]) launch(ctx context.Context, r *Round, txn statedb.ReadTxn, p
 }
 
 // land completes what workers have finished: all of it in one transaction.
-func (l *Loop[Obj]) land(ctx context.Context, r *Round) {
+func (l *Loop[Obj]) land(ctx context.Context, r *inspect.Round) {
 	if !l.pool.any() {
 		return
 	}

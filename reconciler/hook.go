@@ -8,12 +8,14 @@ import (
 	"runtime/trace"
 
 	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // OperationInfo says which call of an operation is about to be made.
 type OperationInfo struct {
 	// Reconciler is the one that makes it.
-	Reconciler ID
+	Reconciler inspect.ID
 	// Operation is "update" or "delete", or "round" for a call of [RoundOperations].
 	Operation string
 	// Objects is how many objects the call is for: 1, unless it is for a batch.

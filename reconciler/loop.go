@@ -19,11 +19,13 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/journal"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Loop is a reconciler: it makes a target match a table for as long as it runs. One
@@ -40,7 +42,7 @@ type Loop[Obj comparable] struct {
 	running atomic.Bool
 
 	progress progress.Progress[account[Obj]]
-	journal  *journal[Obj]
+	journal  *journal.Journal[Obj]
 	// sharing has the loops that share the status field.
 	sharing sharing[Obj]
 	// calls are what others ask the loop for, objectWaits the keys that they wait for.
@@ -109,12 +111,12 @@ var _ Reconciler[int] = (*Loop[int])(nil)
 func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	opts, err := cfg.resolve()
 	if err != nil {
-		return nil, fmt.Errorf("reconciler %q: %w", cfg.id(&opts).called(), err)
+		return nil, fmt.Errorf("reconciler %q: %w", called(cfg.id(&opts)), err)
 	}
 	l := &Loop[Obj]{
 		cfg:     cfg,
 		opts:    opts,
-		log:     cfg.Log.With("reconciler", cfg.id(&opts).called()),
+		log:     cfg.Log.With("reconciler", called(cfg.id(&opts))),
 		rows:    rows.New(cfg.DB, cfg.Table, rows.Functions[Obj]{Clone: cfg.Clone, GetStatus: cfg.GetStatus, SetStatus: cfg.SetStatus, Merge: cfg.Merge}),
 		set:     opts.Settings,
 		ended:   make(chan struct{}),
@@ -126,8 +128,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.mayComplain = rate.NewLimiter(1, complaintsBurst)
 	l.settings.Store(newConfiguration(opts.Settings))
 	l.core = core.New(l.coreConfig())
-	l.journal = newJournal[Obj](opts.journalRounds, opts.journalOperations,
-		l.rows.Key)
+	l.journal = journal.New(opts.journalRounds, opts.journalOperations, l.rows.Name)
 	l.pool = newPool(l.now, l.newWorker)
 	l.rand = rand.New(rand.NewPCG(rand.Uint64(), 0))
 	return l, nil
@@ -212,7 +213,7 @@ func (l *Loop[Obj]) Run(ctx context.Context) error {
 }
 
 func (l *Loop[Obj]) runAlready() error {
-	return fmt.Errorf("reconciler %q has been run already", l.ID().called())
+	return fmt.Errorf("reconciler %q has been run already", called(l.ID()))
 }
 
 // reconcileAndRefresh runs the loop and the refresher, each with a health of its own.
@@ -239,7 +240,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 		defer l.opts.registry.Remove(l)
 	}
 	if err := l.observer.start(l.rows.DB, l.rows.Table); err != nil {
-		return fmt.Errorf("reconciler %q: observing table %q: %w", l.ID().called(), l.rows.Table.Name(), err)
+		return fmt.Errorf("reconciler %q: observing table %q: %w", called(l.ID()), l.rows.Table.Name(), err)
 	}
 	defer l.observer.stop()
 	defer l.blocked.stop()
@@ -292,14 +293,14 @@ func returned(f func()) bool {
 
 // loop makes one pass after the other until ctx ends.
 func (l *Loop[Obj]) loop(ctx context.Context) {
-	for reason := ReasonStart; ctx.Err() == nil; {
+	for reason := inspect.ReasonStart; ctx.Err() == nil; {
 		if !l.pace.Admit(ctx, l.roundLimiter, l.calls.made, l.poll, l.now) {
 			break
 		}
 		watch := l.pass(ctx, reason)
 		select {
 		case <-watch:
-			reason = ReasonMore
+			reason = inspect.ReasonMore
 		default:
 			from := l.now()
 			reason = l.wait(ctx, watch)
@@ -312,7 +313,7 @@ func (l *Loop[Obj]) loop(ctx context.Context) {
 // what had been run in this round are written, and of what workers are running, as far as the
 // functions that this takes do not end their goroutine as well.
 func (l *Loop[Obj]) exited(ctx context.Context) error {
-	err := fmt.Errorf("reconciler %q has ended in %s: %w", l.ID().called(), l.exitedIn(), errGoexit)
+	err := fmt.Errorf("reconciler %q has ended in %s: %w", called(l.ID()), l.exitedIn(), errGoexit)
 	l.log.Error("the reconciler has ended", "error", err)
 	// Before the wait for workers, which may be long.
 	l.reporter.ended(err)
@@ -345,7 +346,7 @@ func (l *Loop[Obj]) exitedIn() string {
 
 // completeLast completes the batch in which the loop has ended.
 func (l *Loop[Obj]) completeLast() {
-	r := Round{Reason: ReasonStop, Started: time.Now()}
+	r := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
 	l.complete(&r, &l.batch)
 	l.account(&r)
 	l.count()
@@ -367,7 +368,7 @@ func (l *Loop[Obj]) finish(ctx context.Context) {
 	l.recall()
 	l.pool.stop()
 	l.pool.wg.Wait()
-	r := Round{Reason: ReasonStop, Started: time.Now()}
+	r := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
 	began := l.now()
 	l.began = began
 	l.land(ctx, &r)
@@ -380,8 +381,8 @@ func (l *Loop[Obj]) finish(ctx context.Context) {
 // pass takes in what workers have finished, looks at the table and the clock, and runs a
 // round if there is something to do. The returned channel is closed when there may be
 // more to see; it is nil while there is no use in looking.
-func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
-	r := Round{Reason: reason, Started: time.Now()}
+func (l *Loop[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan struct{} {
+	r := inspect.Round{Reason: reason, Started: time.Now()}
 	l.poll()
 	// What was released or asked for until now is due in this round.
 	began := l.now()

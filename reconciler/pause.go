@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // pause is what is paused. It belongs to the goroutine of the loop.
@@ -112,19 +113,20 @@ func (l *Loop[Obj]) known(texts []string) (keys []string, errs []error) {
 	if len(absent) == 0 {
 		return keys, nil
 	}
-	looked, why := askBriefly(context.Background(), l, func(*books[Obj]) []sight[Obj] {
+	looked, err := askBriefly(context.Background(), l, func(*books[Obj]) []sight[Obj] {
 		looked := make([]sight[Obj], len(absent))
 		for i, key := range absent {
 			looked[i] = l.look(key)
 		}
 		return looked
 	})
+	busy := (*inspect.BusyError)(nil)
 	for i, key := range absent {
 		switch {
-		case why == whyBusy:
-			errs = append(errs, fmt.Errorf("object %s is not in the table; whether its deletion waits is known to the reconciler only%s",
-				text.Plain(cut(key, maxKeyText)), why))
-		case why == "" && (looked[i].found || looked[i].standing != nil):
+		case errors.As(err, &busy):
+			errs = append(errs, fmt.Errorf("object %s is not in the table, and only the reconciler knows whether its deletion waits: %w",
+				text.Plain(cut(key, maxKeyText)), busy))
+		case err == nil && (looked[i].found || looked[i].standing != nil):
 			keys = append(keys, string(looked[i].key))
 		default:
 			errs = append(errs, notFound(key))

@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/backoff"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // pruner says when to prune.
@@ -122,14 +123,14 @@ func (l *Loop[Obj]) pruneDue(txn statedb.ReadTxn, now time.Duration) bool {
 // prune removes from the target what the snapshot does not have, or lists it for a sweep to do
 // so. The snapshot is that of the round that has just ended, so that it has every object whose
 // operation has started.
-func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn) {
+func (l *Loop[Obj]) prune(ctx context.Context, r *inspect.Round, txn statedb.ReadTxn) {
 	p := &l.pruner
 	p.called = false
 	if ctx.Err() != nil || l.cfg.Pruner == nil && l.cfg.Sweeper == nil {
 		return
 	}
 	began := l.now()
-	record := &PruneRecord{}
+	record := &inspect.Prune{}
 	l.doing = doingPrune
 	l.watchdog.begin(l, began)
 	err := l.callPrune(ctx, txn, record)
@@ -146,7 +147,7 @@ func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn) {
 
 // pruned takes in that a prune or a sweep is over. A failure is retried with the backoff of
 // objects.
-func (l *Loop[Obj]) pruned(r *Round, record *PruneRecord, err error) {
+func (l *Loop[Obj]) pruned(r *inspect.Round, record *inspect.Prune, err error) {
 	p := &l.pruner
 	r.Prune = record
 	after := l.set.PruneInterval
@@ -170,7 +171,7 @@ func (l *Loop[Obj]) pruned(r *Round, record *PruneRecord, err error) {
 	l.metrics.PruneError(err)
 }
 
-func (l *Loop[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn, record *PruneRecord) (err error) {
+func (l *Loop[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn, record *inspect.Prune) (err error) {
 	g := guard{log: l.log, panics: l.opts.panics, tally: &l.book.tally}
 	s := l.scope.Load()
 	s.calling.Store(&calling{operation: "prune", since: l.now()})

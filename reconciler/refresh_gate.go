@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/journal"
 )
 
 // refreshGate is what the refresher and the loop know of each other. The refresher marks a
@@ -100,7 +102,7 @@ func (l *Loop[Obj]) tellRefresherOf(b *batch[Obj]) {
 	defer g.mu.Unlock()
 	var longest, all time.Duration
 	for i := range b.tasks {
-		if b.attempts[i].cause == causeRefresh {
+		if b.attempts[i].cause == journal.Refresh {
 			longest = max(longest, b.tasks[i].took, 1)
 			all += b.tasks[i].took
 			g.done = g.done || b.tasks[i].err == nil

@@ -14,9 +14,11 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/journal"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // count tells metrics what a pass did, if it ran anything or the number of failing objects
@@ -35,13 +37,13 @@ func (l *Loop[Obj]) count() {
 }
 
 // report says what a pass did: to the journal if it did anything, to health if that changed.
-func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
-	tasks, attempts := l.batch.tasks, l.batch.attempts
+func (l *Loop[Obj]) report(r *inspect.Round, txn statedb.ReadTxn, began time.Duration) {
+	tasks := l.batch.tasks
 	if launched := l.pooled && r.Changes+r.Waited > 0; launched || len(tasks) > 0 || r.Prune != nil {
 		l.sequence++
 		r.Sequence = l.sequence
 		r.Took = l.now() - began
-		l.journal.add(*r, tasks, attempts)
+		l.record(r)
 		moving := l.pool.moving()
 		if l.pooled {
 			moving += len(tasks)
@@ -56,6 +58,25 @@ func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
 	l.complain()
 	l.recycle()
 	l.reportHealth(l.rows.Table.NumObjects(txn))
+}
+
+// journalResults are the results of operations as the journal has them.
+var journalResults = [...]journal.Result{
+	resultDone: journal.Done, resultFailed: journal.Failed, resultTerminal: journal.Terminal,
+	resultBlocked: journal.Blocked, resultRequeue: journal.Requeued,
+}
+
+// record adds a round, and what was run in it, to the journal.
+func (l *Loop[Obj]) record(r *inspect.Round) {
+	w := l.journal.Begin(r)
+	defer w.End()
+	for i := range l.batch.tasks {
+		t, a := &l.batch.tasks[i], &l.batch.attempts[i]
+		w.Add(journal.Entry[Obj]{
+			Object: t.object, Revision: t.revision, Took: t.took, Text: a.text, Note: a.note, Attempt: a.number,
+			Result: journalResults[a.result], Cause: a.cause, Deleted: t.deleted, Lost: a.lost, Conflict: a.conflict,
+		})
+	}
 }
 
 // condition is everything that health says anything of.

@@ -11,7 +11,9 @@ import (
 
 	"github.com/statekeel/statekeel/internal/backoff"
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/journal"
 	"github.com/statekeel/statekeel/internal/pace"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -25,7 +27,7 @@ type batch[Obj any] struct {
 
 // act looks up what the plan's items stand for in the snapshot, and runs them, here or
 // on workers. It returns how many that were; what was run here is completed.
-func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (ran int) {
+func (l *Loop[Obj]) act(ctx context.Context, r *inspect.Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (ran int) {
 	for i := range plan {
 		if plan[i].Again {
 			r.Waited++
@@ -79,7 +81,7 @@ func (l *Loop[Obj]) beginCall() bool {
 // complete takes in what came of a batch: it gives back what was not run, writes the
 // outcomes, and tells the core, the waits and the figures. It is the one place where that is
 // done.
-func (l *Loop[Obj]) complete(r *Round, b *batch[Obj]) {
+func (l *Loop[Obj]) complete(r *inspect.Round, b *batch[Obj]) {
 	l.giveBack(r, b)
 	if l.observer.behind.is {
 		for i := range b.tasks {
@@ -97,7 +99,7 @@ func (l *Loop[Obj]) complete(r *Round, b *batch[Obj]) {
 }
 
 // giveBack takes the tasks out of a batch that were not run, and puts their items back.
-func (l *Loop[Obj]) giveBack(r *Round, b *batch[Obj]) {
+func (l *Loop[Obj]) giveBack(r *inspect.Round, b *batch[Obj]) {
 	n := len(b.tasks)
 	for i := len(b.tasks) - 1; i >= 0; i-- {
 		if b.tasks[i].err != errNotRun {
@@ -170,9 +172,9 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *task[O
 	revision = l.observer.runs(revision, item.Deleted, txn)
 	t.object, t.revision, t.deleted, t.asked, t.err = object, revision, item.Deleted, status.Kind(item.Mark), errNotRun
 	a.row, a.again, a.cause = object, item.Again, causeOf(item)
-	if a.cause == causeChange && l.observer.tip != nil && l.rows.GetStatus(object).Kind == status.KindRefreshing {
+	if a.cause == journal.Change && l.observer.tip != nil && l.rows.GetStatus(object).Kind == status.KindRefreshing {
 		// Its lane does not tell.
-		a.cause = causeRefresh
+		a.cause = journal.Refresh
 	}
 	a.number, a.tries, a.wanted = int32(item.Attempt()+1), int32(item.Tries()), item.Wanted()
 	return true
@@ -290,4 +292,34 @@ func (l *Loop[Obj]) recycle() {
 	b.items, b.tasks, b.attempts, l.landed = nil, b.tasks[:0], b.attempts[:0], l.landed[:0]
 	clear(l.items)
 	l.items = l.items[:0]
+}
+
+// causeOf returns why an item is run.
+func causeOf[Obj any](item *core.Item[Obj]) journal.Cause {
+	switch item.Cause() {
+	case core.Released:
+		return journal.Released
+	case core.Probing:
+		return journal.Probe
+	case core.BreakerClosed:
+		return journal.BreakerClosed
+	case core.Resumed:
+		return journal.Resumed
+	case core.Hastened:
+		return journal.Call
+	case core.Swept:
+		return journal.Sweep
+	}
+	switch item.From() {
+	case core.Retry:
+		return journal.Retry
+	case core.Requeue:
+		return journal.Requeue
+	case core.Blocked:
+		return journal.Recheck
+	}
+	if item.Lane() == core.Refresh {
+		return journal.Refresh
+	}
+	return journal.Change
 }

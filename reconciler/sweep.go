@@ -8,6 +8,8 @@ import (
 	"fmt"
 
 	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // sweepBudget is what one sweep may delete; zeros are no bound.
@@ -49,7 +51,7 @@ func (l *Loop[Obj]) ApproveSweep() bool {
 // unless its deletion was on its way: that is known when main has passed everything that the
 // table had then.
 type sweep[Obj any] struct {
-	record  *PruneRecord
+	record  *inspect.Prune
 	unknown []Obj
 	// keys are those of unknown: true if main has passed their deletion.
 	keys map[string]bool
@@ -58,7 +60,7 @@ type sweep[Obj any] struct {
 }
 
 // listSweep lists the target for a sweep.
-func (l *Loop[Obj]) listSweep(ctx context.Context, txn statedb.ReadTxn, record *PruneRecord) error {
+func (l *Loop[Obj]) listSweep(ctx context.Context, txn statedb.ReadTxn, record *inspect.Prune) error {
 	listed, err := l.list(ctx, txn, record)
 	if err != nil {
 		return err
@@ -100,7 +102,7 @@ func (l *Loop[Obj]) passDeletion(obj Obj) {
 }
 
 // finishSweep makes the orphans of a sweep owe their deletion, once main is far enough.
-func (l *Loop[Obj]) finishSweep(r *Round) {
+func (l *Loop[Obj]) finishSweep(r *inspect.Round) {
 	p := &l.pruner
 	s := p.sweep
 	if s == nil || l.observer.revision < s.upTo {
@@ -133,7 +135,7 @@ func (l *Loop[Obj]) finishSweep(r *Round) {
 
 // list returns what of the target the snapshot does not have. What that has is not kept: it
 // is wanted, or its deletion is on its way.
-func (l *Loop[Obj]) list(ctx context.Context, txn statedb.ReadTxn, record *PruneRecord) (unknown []Obj, err error) {
+func (l *Loop[Obj]) list(ctx context.Context, txn statedb.ReadTxn, record *inspect.Prune) (unknown []Obj, err error) {
 	over := false
 	defer func() { over = true }()
 	err = l.cfg.Sweeper.List(ctx, txn, func(obj Obj) bool {
