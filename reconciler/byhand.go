@@ -35,8 +35,8 @@ const maxKeyText = 256
 // and retries what failed for good: the objects with the given keys, which are as
 // [Loop.Explain] takes them, or all, if there are none. An open breaker still lets only its
 // probes through. It returns how many objects that were: fewer than keys if some do not wait.
-// The error is [ErrNotFound] for a key that nobody knows, [ErrStopped], [ErrInOperation], or
-// that of ctx. Of keys there may be [MaxKeys]. It does not wait for the operations that it makes due, but for the loop to take
+// The error is [inspect.ErrNotFound] for a key that nobody knows, [inspect.ErrStopped], [ErrInOperation], or
+// that of ctx. Of keys there may be [inspect.MaxKeys]. It does not wait for the operations that it makes due, but for the loop to take
 // it in. Safe from any goroutine.
 func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	type answer struct {
@@ -79,7 +79,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 // call, if there are none, by and by, in the order of their keys and within the limit of
 // [WithRefreshing]. A second call for all starts over. It returns how many of the given ones it marked: one that
 // is not Done is on its way already, or waits for something else than a refresh. The error
-// is [ErrNotFound] for a key that the table does not have, that there are more than [MaxKeys], and [ErrStopped] for all after
+// is [inspect.ErrNotFound] for a key that the table does not have, that there are more than [inspect.MaxKeys], and [inspect.ErrStopped] for all after
 // the reconciler has stopped. It does not wait for the
 // operations; a program that is to wait for them writes the status Refreshing into all
 // rows in one transaction, and waits for its revision. Safe from any goroutine.
@@ -134,7 +134,7 @@ func (l *Loop[Obj]) WaitAll(ctx context.Context, m Milestone) (inspect.Unapplied
 }
 
 // WaitKey is [Loop.WaitFor] for the object with a key, which is as [Loop.Explain] takes it:
-// a row of the table, or one of which only the deletion is left. The error is [ErrNotFound]
+// a row of the table, or one of which only the deletion is left. The error is [inspect.ErrNotFound]
 // if nobody knows of it; then, if it was there, it is gone from the target. That is said when
 // everything has been attempted that was changed before the call: until then there may be a
 // deletion that the reconciler has not looked at.

@@ -94,7 +94,7 @@ func (c *calls[Obj]) withdraw(q *question[Obj]) {
 }
 
 // ask returns what the goroutine of the loop answers. The error is that of ctx, if it ends
-// before, or [ErrStopped].
+// before, or [inspect.ErrStopped].
 func ask[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b *books[Obj]) T) (T, error) {
 	answered := make(chan T, 1)
 	q := &question[Obj]{answer: func(b *books[Obj]) { answered <- answer(b) }}

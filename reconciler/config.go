@@ -166,7 +166,7 @@ func (cfg *Config[Obj]) validate() error {
 	return errors.Join(errs...)
 }
 
-// called returns what logs and errors call a reconciler: its name, or else what [ID.String]
+// called returns what logs and errors call a reconciler: its name, or else what [inspect.ID.String]
 // returns.
 func called(id inspect.ID) string {
 	if id.Name != "" {

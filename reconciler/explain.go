@@ -27,7 +27,7 @@ const (
 	explained = 10
 )
 
-// ID says which reconciler this is. It implements [Inspector].
+// ID says which reconciler this is. It implements [inspect.Inspector].
 func (l *Loop[Obj]) ID() inspect.ID { return l.cfg.id(&l.opts) }
 
 // Explain says why an object is, or is not, reconciled: in which state it is and since
@@ -37,7 +37,7 @@ func (l *Loop[Obj]) ID() inspect.ID { return l.cfg.id(&l.opts) }
 // The key is a text in quotes, or bytes in hexadecimal after "0x", or else what the table's
 // primary index makes of the text, as with the commands of statedb, or the text as it is: the
 // first of these of which there is an object. What the reconciler shows as a key, in
-// [Explanation], [ObjectLine] and [Event], means that object alone; a program that has an object
+// [inspect.Explanation], [inspect.ObjectLine] and [inspect.Event], means that object alone; a program that has an object
 // passes "0x" and the key in hexadecimal. What has been deleted, too, is told of as long as
 // the reconciler has it to do.
 //

@@ -25,7 +25,7 @@ import (
 // details the reconciler is asked, which has 100 ms to answer. A row without a status
 // would be waited for in vain: it counts as attempted, and applied it can never be, which
 // is the error [ErrNoStatus] at once. Before the reconciler runs, WaitFor waits for that;
-// when it has stopped, the error is [ErrStopped] unless the rows say that all is well.
+// when it has stopped, the error is [inspect.ErrStopped] unless the rows say that all is well.
 //
 // A row is watched in the table, so that it is seen to be applied as soon as its status is
 // written, whatever else there is to do. A deletion that was carried out before the call

@@ -54,7 +54,7 @@ var ErrNoStatus = errors.New("the row has no status and is never reconciled")
 // When ctx ends before, the error wraps that of ctx, and what is owed is returned as far
 // as it has been looked at: the error says how far that is. A reconciler that is stuck in
 // an operation is given 100 ms to say. Before the reconciler runs, Wait waits for that;
-// when it has stopped, the error is [ErrStopped] if what was waited for cannot be told.
+// when it has stopped, the error is [inspect.ErrStopped] if what was waited for cannot be told.
 //
 // Safe from any goroutine. Any number may wait: they are not woken before what they wait
 // for, and until then cost a round nothing. In an operation of this reconciler the error is

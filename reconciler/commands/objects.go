@@ -18,7 +18,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// statuses are what [reconciler.ObjectQuery].Status may be.
+// statuses are what [inspect.ObjectQuery].Status may be.
 var statuses = []string{"Pending", "Refreshing", "Done", "Error", "Blocked", "Unset", "Deleted"}
 
 func (c *commands) objects() *spec {

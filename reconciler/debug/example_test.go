@@ -12,7 +12,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// The page goes next to pprof. In a hive the registry comes from [reconciler.Cell]; it has
+// The page goes next to pprof. In a hive the registry comes from [inspect.Cell]; it has
 // the reconcilers that were made [reconciler.WithRegistry] of it.
 func ExampleNew() {
 	registry := &inspect.Registry{}

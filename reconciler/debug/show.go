@@ -92,7 +92,7 @@ func figures(s inspect.Snapshot) []figure {
 }
 
 // pending is how many objects or changes wait for their turn, the unseen among them, as
-// [reconciler.Sample] counts them.
+// [inspect.Sample] counts them.
 func pending(s inspect.Snapshot) int {
 	n := s.Unseen
 	for _, state := range []inspect.State{
