@@ -20,6 +20,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // everyExit runs a test of a loop that ends by itself, with each kind of operations, with one
@@ -91,7 +92,7 @@ func TestFunctionThatCallsGoexitEndsTheLoopWithAnError(t *testing.T) {
 					e.put(1, ids(1, 9)...)
 					time.Sleep(1500 * time.Millisecond)
 					_, err := loop.Wait(e.Context(), e.put(1, 20), reconciler.Applied)
-					require.ErrorIs(e, err, reconciler.ErrStopped)
+					require.ErrorIs(e, err, inspect.ErrStopped)
 				})
 				e.hasEnded(err)
 			})

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // withBreakers is a breaker for each class of errors, which one failure opens, and which
@@ -108,7 +109,7 @@ func TestManyOpenBreakersAreNamedInPart(t *testing.T) {
 
 		// An object is explained by its own breaker, named or not.
 		x := e.loop.Explain(e.Context(), "20")
-		require.Equal(e, reconciler.StateTripped, x.State)
+		require.Equal(e, inspect.StateTripped, x.State)
 		require.Contains(e, x.Why, `the breaker for "server 0020" to close`)
 		require.Equal(e, lines(), x.Notes)
 

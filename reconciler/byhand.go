@@ -12,26 +12,20 @@ import (
 
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
 
-// ErrNotFound says that neither the table nor the reconciler knows of an object.
-var ErrNotFound = errors.New("no such object")
-
-// MaxKeys is how many keys one call of [Loop.Retry], [Loop.Refresh], [Loop.PauseKeys] and
-// [Loop.ResumeKeys] takes: one with more does nothing and returns an error.
-const MaxKeys = 1000
-
 func checkKeys(keys []string) error {
-	if len(keys) > MaxKeys {
-		return fmt.Errorf("%d keys are too many for one call: at most %d", len(keys), MaxKeys)
+	if len(keys) > inspect.MaxKeys {
+		return fmt.Errorf("%d keys are too many for one call: at most %d", len(keys), inspect.MaxKeys)
 	}
 	return nil
 }
 
 // notFound is the error for a key that is not known, which may be any text.
 func notFound(key string) error {
-	return fmt.Errorf("%w: %s", ErrNotFound, text.Plain(text.Short(key, maxKeyText)))
+	return fmt.Errorf("%w: %s", inspect.ErrNotFound, text.Plain(text.Short(key, maxKeyText)))
 }
 
 // maxKeyText is how many bytes of a key an error has.
@@ -41,8 +35,8 @@ const maxKeyText = 256
 // and retries what failed for good: the objects with the given keys, which are as
 // [Loop.Explain] takes them, or all, if there are none. An open breaker still lets only its
 // probes through. It returns how many objects that were: fewer than keys if some do not wait.
-// The error is [ErrNotFound] for a key that nobody knows, [ErrStopped], [ErrInOperation], or
-// that of ctx. Of keys there may be [MaxKeys]. It does not wait for the operations that it makes due, but for the loop to take
+// The error is [inspect.ErrNotFound] for a key that nobody knows, [inspect.ErrStopped], [ErrInOperation], or
+// that of ctx. Of keys there may be [inspect.MaxKeys]. It does not wait for the operations that it makes due, but for the loop to take
 // it in. Safe from any goroutine.
 func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	type answer struct {
@@ -56,7 +50,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 		return 0, err
 	}
 	if !l.running.Load() {
-		return 0, fmt.Errorf("reconciler %q has not been started", l.ID())
+		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), inspect.ErrNotStarted)
 	}
 	told, err := ask(ctx, l, func(*books[Obj]) (a answer) {
 		if len(keys) == 0 {
@@ -85,13 +79,13 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 // call, if there are none, by and by, in the order of their keys and within the limit of
 // [WithRefreshing]. A second call for all starts over. It returns how many of the given ones it marked: one that
 // is not Done is on its way already, or waits for something else than a refresh. The error
-// is [ErrNotFound] for a key that the table does not have, that there are more than [MaxKeys], and [ErrStopped] for all after
+// is [inspect.ErrNotFound] for a key that the table does not have, that there are more than [inspect.MaxKeys], and [inspect.ErrStopped] for all after
 // the reconciler has stopped. It does not wait for the
 // operations; a program that is to wait for them writes the status Refreshing into all
 // rows in one transaction, and waits for its revision. Safe from any goroutine.
 func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
 	if len(keys) == 0 && l.stopped() {
-		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), ErrStopped)
+		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), inspect.ErrStopped)
 	} else if len(keys) == 0 {
 		l.refresher.All()
 		return 0, nil
@@ -132,26 +126,26 @@ func (l *Loop[Obj]) refreshOne(wtxn statedb.WriteTxn, name string) (marked bool,
 }
 
 // WaitAll is [Loop.Wait] for all that is in the table when it is called.
-func (l *Loop[Obj]) WaitAll(ctx context.Context, m Milestone) (Owed, error) {
+func (l *Loop[Obj]) WaitAll(ctx context.Context, m Milestone) (inspect.Unapplied, error) {
 	w := progress.NewWait[account[Obj]](0, m)
 	w.All = true
 	return l.awaitRevision(ctx, w)
 }
 
 // WaitKey is [Loop.WaitFor] for the object with a key, which is as [Loop.Explain] takes it:
-// a row of the table, or one of which only the deletion is left. The error is [ErrNotFound]
+// a row of the table, or one of which only the deletion is left. The error is [inspect.ErrNotFound]
 // if nobody knows of it; then, if it was there, it is gone from the target. That is said when
 // everything has been attempted that was changed before the call: until then there may be a
 // deletion that the reconciler has not looked at.
-func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (Owed, error) {
+func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (inspect.Unapplied, error) {
 	if err := l.mayWait(ctx); err != nil {
-		return Owed{}, err
+		return inspect.Unapplied{}, err
 	}
 	revision := l.rows.Revision()
 	s := l.sightBriefly(ctx, key)
 	if !s.found && s.standing == nil {
-		if owed, err := l.Wait(ctx, revision, Attempted); err != nil {
-			return owed, err
+		if rest, err := l.Wait(ctx, revision, Attempted); err != nil {
+			return rest, err
 		}
 		s = l.sightBriefly(ctx, key)
 	}
@@ -161,13 +155,13 @@ func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (Owed,
 	case s.standing != nil:
 		return l.WaitFor(ctx, m, s.standing.Obj)
 	}
-	return Owed{}, fmt.Errorf("reconciler %q: %w", l.ID(), notFound(key))
+	return inspect.Unapplied{}, fmt.Errorf("reconciler %q: %w", l.ID(), notFound(key))
 }
 
 // sightBriefly returns what can be seen of an object without waiting long.
 func (l *Loop[Obj]) sightBriefly(ctx context.Context, key string) sight[Obj] {
-	s, why := askBriefly(ctx, l, func(*books[Obj]) sight[Obj] { return l.look(key) })
-	if why != "" {
+	s, err := askBriefly(ctx, l, func(*books[Obj]) sight[Obj] { return l.look(key) })
+	if err != nil {
 		return l.glance(key)
 	}
 	return s

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Whatever an object waits for, a call makes it be tried at once, and says why in the journal.
@@ -39,8 +40,8 @@ func TestRetryByHandTriesAtOnce(t *testing.T) {
 				require.Equal(e, 1, n)
 				e.pass(time.Millisecond)
 				require.Equal(e, []string{"update(1)"}, e.target.calls())
-				events := e.loop.Events(reconciler.EventQuery{Key: "1"})
-				require.Equal(e, reconciler.CauseCall, events[len(events)-1].Cause)
+				events := e.loop.Events(inspect.EventQuery{Key: "1"})
+				require.Equal(e, inspect.CauseCall, events[len(events)-1].Cause)
 
 				n, err = e.loop.Retry(e.Context())
 				require.NoError(e, err)
@@ -52,7 +53,7 @@ func TestRetryByHandTriesAtOnce(t *testing.T) {
 				require.NoError(e, err)
 				require.Zero(e, n, "nothing waits")
 				_, err = e.loop.Retry(e.Context(), "77")
-				require.ErrorIs(e, err, reconciler.ErrNotFound)
+				require.ErrorIs(e, err, inspect.ErrNotFound)
 				require.ErrorContains(e, err, "77")
 			}, nil, reconciler.WithRetry(time.Hour, time.Hour), reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 		})
@@ -90,7 +91,7 @@ func TestRefreshByHand(t *testing.T) {
 				e.pass(time.Millisecond)
 				require.Equal(e, []string{"refresh(7)", "refresh(9)"}, e.target.calls())
 				_, err = e.loop.Refresh(e.Context(), "500")
-				require.ErrorIs(e, err, reconciler.ErrNotFound)
+				require.ErrorIs(e, err, inspect.ErrNotFound)
 
 				_, err = e.loop.Refresh(e.Context())
 				require.NoError(e, err)
@@ -118,7 +119,7 @@ func TestPauseOfOneKey(t *testing.T) {
 		e.put(2, ids(1, 4)...)
 		e.pass(time.Second)
 		require.Equal(e, []string{"update(4)"}, e.target.calls())
-		require.Equal(e, reconciler.StatePaused, e.loop.Explain(e.Context(), "1").State)
+		require.Equal(e, inspect.StatePaused, e.loop.Explain(e.Context(), "1").State)
 
 		n, err = e.loop.ResumeKeys("1")
 		require.NoError(e, err)
@@ -187,16 +188,15 @@ func TestObjectsAreListedAPageAtATime(t *testing.T) {
 		e.pass(time.Second)
 
 		var keys []string
-		q := reconciler.ObjectQuery{Status: "error", Limit: 50}
+		q := inspect.ObjectQuery{Status: "error", Limit: 50}
 		for pages := 1; ; pages++ {
-			page := e.loop.Objects(e.Context(), q)
-			require.Empty(e, page.Error)
+			page := e.objects(q)
 			require.LessOrEqual(e, len(page.Objects), 50)
 			for _, o := range page.Objects {
 				keys = append(keys, o.Key)
 				require.Equal(e, "Error", o.Status)
-				require.Equal(e, "no", o.Reason)
-				require.Equal(e, reconciler.StateRetry, o.State)
+				require.Equal(e, "no", o.Error)
+				require.Equal(e, inspect.StateRetry, o.State)
 				require.Equal(e, 1, o.Attempts)
 				require.False(e, o.Next.IsZero())
 			}
@@ -209,16 +209,18 @@ func TestObjectsAreListedAPageAtATime(t *testing.T) {
 		require.Len(e, keys, 122)
 		require.Equal(e, "8", keys[0])
 
-		deleted := e.loop.Objects(e.Context(), reconciler.ObjectQuery{Status: "Deleted", Limit: 2})
+		deleted := e.objects(inspect.ObjectQuery{Status: "Deleted", Limit: 2})
 		require.Len(e, deleted.Objects, 2)
 		require.Equal(e, "2", deleted.Objects[0].Key)
-		require.Equal(e, reconciler.StateRetry, deleted.Objects[0].State)
-		deleted = e.loop.Objects(e.Context(), reconciler.ObjectQuery{Status: "Deleted", Limit: 2, After: deleted.Next})
+		require.Equal(e, inspect.StateRetry, deleted.Objects[0].State)
+		deleted = e.objects(inspect.ObjectQuery{Status: "Deleted", Limit: 2, After: deleted.Next})
 		require.Len(e, deleted.Objects, 1)
 		require.Empty(e, deleted.Next)
 
-		require.Contains(e, e.loop.Objects(e.Context(), reconciler.ObjectQuery{Status: "odd"}).Error, `status is "odd"`)
-		require.Contains(e, e.loop.Objects(e.Context(), reconciler.ObjectQuery{After: "x"}).Error, `after is "x"`)
+		_, err := e.loop.Objects(e.Context(), inspect.ObjectQuery{Status: "odd"})
+		require.ErrorContains(e, err, `status is "odd"`)
+		_, err = e.loop.Objects(e.Context(), inspect.ObjectQuery{After: "x"})
+		require.ErrorContains(e, err, `after is "x"`)
 		require.Equal(e, []string{"10", "100", "101"}, sorted(e.loop.Keys("10", 3)))
 	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
 }
@@ -232,7 +234,7 @@ func TestCallsByKeyAreBounded(t *testing.T) {
 		e.put(1, 1)
 		e.pass(time.Second)
 		keys := []string{"1"}
-		for i := range reconciler.MaxKeys - 1 {
+		for i := range inspect.MaxKeys - 1 {
 			keys = append(keys, fmt.Sprintf("no\n%d", i))
 		}
 		for name, call := range map[string]func(...string) (int, error){
@@ -242,10 +244,10 @@ func TestCallsByKeyAreBounded(t *testing.T) {
 		} {
 			n, err := call(keys...)
 			require.LessOrEqual(e, n, 1, name)
-			require.ErrorIs(e, err, reconciler.ErrNotFound, name)
-			require.Len(e, err.(interface{ Unwrap() []error }).Unwrap(), reconciler.MaxKeys-1, name)
-			require.Equal(e, reconciler.MaxKeys-1, strings.Count(err.Error(), "no such object: "), name)
-			require.Equal(e, reconciler.MaxKeys-2, strings.Count(err.Error(), "\n"), "a line each: %s", name)
+			require.ErrorIs(e, err, inspect.ErrNotFound, name)
+			require.Len(e, err.(interface{ Unwrap() []error }).Unwrap(), inspect.MaxKeys-1, name)
+			require.Equal(e, inspect.MaxKeys-1, strings.Count(err.Error(), "no such object: "), name)
+			require.Equal(e, inspect.MaxKeys-2, strings.Count(err.Error(), "\n"), "a line each: %s", name)
 
 			n, err = call(append(keys, "2")...)
 			require.Zero(e, n, name)
@@ -254,7 +256,7 @@ func TestCallsByKeyAreBounded(t *testing.T) {
 		// What was not there is not paused when it comes.
 		e.put(1, 2)
 		_, err := e.loop.PauseKeys("3")
-		require.ErrorIs(e, err, reconciler.ErrNotFound)
+		require.ErrorIs(e, err, inspect.ErrNotFound)
 		e.put(1, 3)
 		e.pass(time.Second)
 		require.Equal(e, reconciler.StatusKindDone, e.kind(3))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/signal"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // calls are what other goroutines have asked the loop for since it looked last. They
@@ -80,13 +81,13 @@ func (c *calls[Obj]) withdraw(q *question[Obj]) {
 }
 
 // ask returns what the goroutine of the loop answers. The error is that of ctx, if it ends
-// before, or [ErrStopped].
+// before, or [inspect.ErrStopped].
 func ask[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b *books[Obj]) T) (T, error) {
 	answered := make(chan T, 1)
 	q := &question[Obj]{answer: func(b *books[Obj]) { answered <- answer(b) }}
 	var none T
 	if l.stopped() {
-		return none, ErrStopped
+		return none, inspect.ErrStopped
 	}
 	l.calls.question(q)
 	defer l.calls.withdraw(q)
@@ -96,7 +97,7 @@ func ask[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b
 	case <-ctx.Done():
 		return none, ctx.Err()
 	case <-l.ended:
-		return none, ErrStopped
+		return none, inspect.ErrStopped
 	}
 }
 
@@ -119,35 +120,41 @@ func (l *Loop[Obj]) mayWait(ctx context.Context) error {
 	if l.ownOperation(ctx) == nil {
 		return nil
 	}
-	return fmt.Errorf("reconciler %q: %w", l.ID().called(), ErrInOperation)
+	return fmt.Errorf("reconciler %q: %w", called(l.ID()), ErrInOperation)
 }
 
 // patience is for how long a loop may keep somebody waiting whose time is up.
 const patience = 100 * time.Millisecond
 
-// whyBusy is why a loop does not answer that does not come to it.
-const whyBusy = " (the reconciler is busy and could not say what is owed)"
-
-// askBriefly is ask for those who cannot wait long. why says why there is no answer; it is
-// empty if there is one.
-func askBriefly[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b *books[Obj]) T) (told T, why string) {
+// askBriefly is ask for those who cannot wait long. The error is [inspect.ErrNotStarted],
+// [inspect.ErrStopped] or an [inspect.BusyError].
+func askBriefly[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b *books[Obj]) T) (told T, err error) {
 	if !l.running.Load() {
-		return told, " (the reconciler has not been started)"
+		return told, inspect.ErrNotStarted
 	}
 	if s := l.ownOperation(ctx); s != nil && s == l.scope.Load() && s.IsBusy() {
 		// The loop waits for who asks.
-		return told, whyBusy
+		return told, &inspect.BusyError{With: l.busy()}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	told, err := ask(ctx, l, answer)
+	told, err = ask(ctx, l, answer)
 	switch {
 	case err == nil:
-		return told, ""
+		return told, nil
 	case l.stopped():
-		return told, " (the reconciler has stopped)"
+		return told, inspect.ErrStopped
 	}
-	return told, whyBusy
+	return told, &inspect.BusyError{With: l.busy()}
+}
+
+// unanswered returns the error of a wait, and with it why the loop could not say what is
+// unapplied; nil if it did.
+func unanswered(err, why error) error {
+	if why == nil || errors.Is(err, why) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", err, why)
 }
 
 // stopped reports whether the loop has come to its end.

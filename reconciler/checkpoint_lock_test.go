@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // waitsForTable returns when a goroutine waits for the table with a function on its stack.
@@ -51,7 +52,7 @@ func TestCheckpointThatWaitsForTheTableHoldsUpNoQuestion(t *testing.T) {
 		e.pass(time.Second)
 		e.status(1, reconciler.StatusKindDone, "")
 		require.Equal(e, "step", e.get(1).Note)
-		require.Equal(e, "noted", e.loop.Events(reconciler.EventQuery{Key: "1"})[0].Note)
+		require.Equal(e, "noted", e.loop.Events(inspect.EventQuery{Key: "1"})[0].Note)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/prune"
 	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Config is what a reconciler is made from: see [New] and [RegisterConfig].
@@ -89,8 +90,8 @@ type Config[Obj comparable] struct {
 }
 
 // id says which reconciler it is made for, also if the configuration is wrong.
-func (cfg *Config[Obj]) id(opts *options) ID {
-	id := ID{Module: cfg.ModuleID.String(), Name: opts.name}
+func (cfg *Config[Obj]) id(opts *options) inspect.ID {
+	id := inspect.ID{Module: cfg.ModuleID.String(), Name: opts.name}
 	if cfg.Table != nil {
 		id.Table = cfg.Table.Name()
 	}
@@ -164,4 +165,13 @@ func (cfg *Config[Obj]) validate() error {
 		errs = append(errs, fmt.Errorf("Config.Pruner (%T) and Config.Sweeper (%T) are both set", cfg.Pruner, cfg.Sweeper))
 	}
 	return errors.Join(errs...)
+}
+
+// called returns what logs and errors call a reconciler: its name, or else what [inspect.ID.String]
+// returns.
+func called(id inspect.ID) string {
+	if id.Name != "" {
+		return id.Name
+	}
+	return id.String()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // mainShare is the part of the operations that main has at the least, whatever else there
@@ -41,7 +42,7 @@ func (e *env) notDone(ids ...uint64) (n int) {
 }
 
 // ready returns how many objects a snapshot has in its lanes.
-func ready(s reconciler.Snapshot) (n int) {
+func ready(s inspect.Snapshot) (n int) {
 	for _, c := range s.Lanes {
 		n += c.Count
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // goingOn are the ways in which a deletion says that it goes on, and when its operation is
@@ -55,7 +56,7 @@ func TestDeletionThatGoesOnIsOwed(t *testing.T) {
 				level, _, _ := e.health.now()
 				require.Equal(e, cell.StatusOK, level)
 				x := e.loop.Explain(e.Context(), "1")
-				require.Equal(e, reconciler.StateBlocked, x.State)
+				require.Equal(e, inspect.StateBlocked, x.State)
 				require.Equal(e, "still deleting", x.BlockedOn)
 
 				e.target.failing("")

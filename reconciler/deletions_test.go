@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // An object that was applied out of turn, while the reconciler was behind, leaves the target
@@ -75,10 +76,9 @@ func TestPagesOfDeletionsHaveEachOrphanOfASweepOnce(t *testing.T) {
 		require.Equal(e, orphans, e.sweep().Swept)
 		e.pass(50 * time.Millisecond)
 		listed := map[string]int{}
-		query := reconciler.ObjectQuery{Status: "Deleted", Limit: page}
+		query := inspect.ObjectQuery{Status: "Deleted", Limit: page}
 		for pages := 1; ; pages++ {
-			got := e.loop.Objects(e.Context(), query)
-			require.Empty(e, got.Error)
+			got := e.objects(query)
 			require.LessOrEqual(e, len(got.Objects), page)
 			for _, line := range got.Objects {
 				listed[line.Key]++

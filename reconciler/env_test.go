@@ -21,6 +21,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/tests/testlog"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -150,6 +151,14 @@ func (e *env) write(f func(wtxn statedb.WriteTxn)) statedb.Revision {
 	wtxn := e.db.WriteTxn(e.table)
 	f(wtxn)
 	return e.table.Revision(wtxn.Commit())
+}
+
+// objects returns a page of objects.
+func (e *env) objects(q inspect.ObjectQuery) inspect.ObjectPage {
+	e.Helper()
+	page, err := e.loop.Objects(e.Context(), q)
+	require.NoError(e, err)
+	return page
 }
 
 // put inserts objects with the value, pending for both reconcilers.

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // kinded is an error whose kind is not in its text.
@@ -147,7 +148,7 @@ func TestGoexitOfErrorClassLeavesNoLock(t *testing.T) {
 				err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) { ended = loop; e.put(1, 1, 2) })
 				require.ErrorContains(t, err, goexitText)
 				require.Contains(t, ended.Snapshot(t.Context()).Summary(), "stopped")
-				require.Equal(t, reconciler.StateUnknown, ended.Explain(t.Context(), "1").State)
+				require.Equal(t, inspect.StateUnknown, ended.Explain(t.Context(), "1").State)
 			})
 		}
 	}

@@ -5,9 +5,10 @@ package reconciler
 
 import (
 	"bytes"
-	"slices"
 
 	"github.com/cilium/statedb/index"
+
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Events returns what the journal has of operations, the oldest first. An event that is
@@ -15,7 +16,7 @@ import (
 // reaches further for failures, so that what came after one of them may be missing.
 // The key is as [Loop.Explain] takes it. Safe from any goroutine; it does not wait for a
 // running operation.
-func (l *Loop[Obj]) Events(q EventQuery) []Event {
+func (l *Loop[Obj]) Events(q inspect.EventQuery) []inspect.Event {
 	if q.Key == "" {
 		events, _ := l.eventsOf(nil, q)
 		return events
@@ -32,29 +33,14 @@ func (l *Loop[Obj]) Events(q EventQuery) []Event {
 
 // eventsOf returns the events of the object with a key, of all objects if that is nil, that a
 // query asks for besides. latest: the last of them is the last operation there was on these objects.
-func (l *Loop[Obj]) eventsOf(key *index.Key, q EventQuery) (events []Event, latest bool) {
-	var objects []Obj
-	l.journal.visit(func(op *placed[Obj], old bool) bool {
-		if op.at.Before(q.Since) {
-			return false
-		}
-		if key != nil && !bytes.Equal(l.rows.Key(op.object), *key) {
-			return true
-		}
-		latest = latest || !old
-		record := l.journal.record(&op.operationEntry)
-		events = append(events, Event{
-			Round: op.round, At: op.at,
-			Operation: record.Operation, Cause: record.Cause, Revision: record.Revision, Attempt: record.Attempt,
-			Result: record.Result, Error: record.Error, Note: record.Note, Lost: record.Lost, Conflict: record.Conflict, Took: record.Took,
-		})
-		objects = append(objects, op.object)
-		return q.Limit == 0 || len(events) < q.Limit
-	})
-	// The program has a part in names: not under the lock of the journal.
-	for i := range events {
-		events[i].Key = l.rows.Name(objects[i])
+func (l *Loop[Obj]) eventsOf(key *index.Key, q inspect.EventQuery) (events []inspect.Event, latest bool) {
+	if key == nil {
+		return l.journal.Events(nil, q.Since, q.Limit)
 	}
-	slices.Reverse(events)
-	return events, latest
+	return l.journal.Events(func(obj Obj) bool { return bytes.Equal(l.rows.Key(obj), *key) }, q.Since, q.Limit)
 }
+
+// Journal returns the latest rounds that had something to do, the oldest first: as
+// many as [WithJournal] keeps. Safe from any goroutine; it does not wait for a running
+// operation. The cost is that of what it returns.
+func (l *Loop[Obj]) Journal() []inspect.Round { return l.journal.Rounds() }

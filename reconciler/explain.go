@@ -6,6 +6,7 @@ package reconciler
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -25,8 +27,8 @@ const (
 	explained = 10
 )
 
-// ID says which reconciler this is. It implements [Inspector].
-func (l *Loop[Obj]) ID() ID { return l.cfg.id(&l.opts) }
+// ID says which reconciler this is. It implements [inspect.Inspector].
+func (l *Loop[Obj]) ID() inspect.ID { return l.cfg.id(&l.opts) }
 
 // Explain says why an object is, or is not, reconciled: in which state it is and since
 // when, how often it failed and with what, when it is tried again or what it waits for,
@@ -35,19 +37,19 @@ func (l *Loop[Obj]) ID() ID { return l.cfg.id(&l.opts) }
 // The key is a text in quotes, or bytes in hexadecimal after "0x", or else what the table's
 // primary index makes of the text, as with the commands of statedb, or the text as it is: the
 // first of these of which there is an object. What the reconciler shows as a key, in
-// [Explanation], [ObjectLine] and [Event], means that object alone; a program that has an object
+// [inspect.Explanation], [inspect.ObjectLine] and [inspect.Event], means that object alone; a program that has an object
 // passes "0x" and the key in hexadecimal. What has been deleted, too, is told of as long as
 // the reconciler has it to do.
 //
 // The cost does not grow with the table. The reconciler is asked between two rounds; one
 // that is stuck in an operation is given 100 ms, and then named with what it does, while
 // the rest is told from the row. Safe from any goroutine.
-func (l *Loop[Obj]) Explain(ctx context.Context, key string) Explanation {
-	told, why := askBriefly(ctx, l, func(*books[Obj]) sight[Obj] { return l.look(key) })
-	if why != "" {
+func (l *Loop[Obj]) Explain(ctx context.Context, key string) inspect.Explanation {
+	told, err := askBriefly(ctx, l, func(*books[Obj]) sight[Obj] { return l.look(key) })
+	if err != nil {
 		told = l.glance(key)
 	}
-	x := Explanation{
+	x := inspect.Explanation{
 		Reconciler: l.ID().String(), Key: l.nameOfKey(&told), At: time.Now(),
 		Found: told.found, Revision: told.revision,
 	}
@@ -62,16 +64,16 @@ func (l *Loop[Obj]) Explain(ctx context.Context, key string) Explanation {
 	switch {
 	case told.standing != nil:
 		l.explainStanding(&x, &told)
-	case why != "":
-		l.explainUnasked(&x, &told)
+	case err != nil:
+		l.explainUnasked(&x, &told, err)
 	default:
 		l.explainRow(&x, &told)
 	}
-	x.Notes = l.notes(&told, why)
+	x.Notes = l.notes(&told, err)
 	var latest bool
-	x.Events, latest = l.eventsOf(&told.key, EventQuery{Limit: explained})
+	x.Events, latest = l.eventsOf(&told.key, inspect.EventQuery{Limit: explained})
 	if latest && x.LastAttempt.IsZero() {
-		x.LastAttempt = x.Events[len(x.Events)-1].At
+		x.LastAttempt = x.Events[len(x.Events)-1].Started
 	}
 	return x
 }
@@ -143,29 +145,68 @@ func (l *Loop[Obj]) nameOfKey(s *sight[Obj]) string {
 }
 
 // explainUnasked explains an object as far as its row tells: the loop could not be asked.
-func (l *Loop[Obj]) explainUnasked(x *Explanation, s *sight[Obj]) {
-	x.State, x.Why = StateUnknown, "the reconciler could not be asked"
-	if obj, operation, since, ok := l.busyWith(); ok && bytes.Equal(l.rows.Key(obj), s.key) {
-		x.State, x.Since = StateInFlight, l.timeOf(since)
-		x.Deleted = operation == OpDelete
+func (l *Loop[Obj]) explainUnasked(x *inspect.Explanation, s *sight[Obj], err error) {
+	x.Why = "the reconciler could not be asked"
+	var is Status
+	if s.found {
+		is = l.rows.GetStatus(s.row)
+		x.State, x.Error = l.rowState(s.key, is.Kind, err), errorOf(is)
+	} else {
+		x.State = l.unaskedState(s.key)
+	}
+	switch x.State {
+	case inspect.StateInFlight:
+		_, operation, since, _ := l.busyWith()
+		x.Since, x.Deleted, x.Error = l.timeOf(since), operation == OpDelete, ""
 		x.Why = operation + " is running, and the reconciler waits for it"
-		return
-	}
-	if !s.found {
-		return
-	}
-	is := l.rows.GetStatus(s.row)
-	x.Error = errorOf(is)
-	switch {
-	case is.Kind == status.KindUnset, is.Kind == status.KindDone:
+	case inspect.StateDone, inspect.StateNoStatus:
 		l.explainRow(x, s)
-	case is.Kind == status.KindBlocked:
-		x.State, x.BlockedOn, x.Error = StateBlocked, x.Error, ""
+	case inspect.StateBlocked:
+		x.BlockedOn, x.Error = x.Error, ""
 		x.Why = "its operation waits for something: " + x.BlockedOn
-	case is.IsPendingOrRefreshing() && l.running.Load() && !l.stopped():
-		x.State, x.Wanted = StateUnseen, is.UpdatedAt
+	case inspect.StateUnseen:
+		x.Wanted = is.UpdatedAt
 		x.Why = "its change waits, since the reconciler is busy"
 	}
+}
+
+// rowState returns the state of a row of which the loop has no entry; err is why it could not be
+// asked, nil if it was.
+func (l *Loop[Obj]) rowState(key index.Key, kind StatusKind, err error) inspect.State {
+	if err != nil {
+		if state := l.unaskedState(key); state == inspect.StateInFlight {
+			return state
+		}
+	}
+	busy := (*inspect.BusyError)(nil)
+	switch kind {
+	case status.KindUnset:
+		return inspect.StateNoStatus
+	case status.KindDone:
+		return inspect.StateDone
+	case status.KindPending, status.KindRefreshing:
+		if err == nil || errors.As(err, &busy) {
+			return inspect.StateUnseen
+		}
+	case status.KindBlocked:
+		if err != nil {
+			return inspect.StateBlocked
+		}
+	}
+	if err != nil {
+		return inspect.StateUnknown
+	}
+	// Another has set it to what asks for nothing.
+	return inspect.StateNoStatus
+}
+
+// unaskedState returns the state of an object of which there is no row, if the loop could not be
+// asked.
+func (l *Loop[Obj]) unaskedState(key index.Key) inspect.State {
+	if obj, _, _, ok := l.busyWith(); ok && bytes.Equal(l.rows.Key(obj), key) {
+		return inspect.StateInFlight
+	}
+	return inspect.StateUnknown
 }
 
 // busyWith returns the object of the operation that the loop itself is running, if it is.
@@ -197,18 +238,11 @@ func (l *Loop[Obj]) busy() string {
 	return fmt.Sprintf("%s of %s in one batch, running since %s", c.Operation, count(c.Objects, "object"), at)
 }
 
-// notes are what holds of the whole reconciler and matters to an object. why is why it
-// could not be asked.
-func (l *Loop[Obj]) notes(s *sight[Obj], why string) (notes []string) {
-	if why != "" {
-		note := strings.Trim(why, " ()")
-		if why == whyBusy {
-			note = "the reconciler is busy"
-		}
-		if busy := l.busy(); busy != "" {
-			note += ": " + busy
-		}
-		notes = append(notes, note)
+// notes are what holds of the whole reconciler and matters to an object. err is why it could not
+// be asked.
+func (l *Loop[Obj]) notes(s *sight[Obj], err error) (notes []string) {
+	if err != nil {
+		notes = append(notes, err.Error())
 	}
 	if ready, _ := l.rows.Table.Initialized(s.txn); !ready {
 		notes = append(notes, fmt.Sprintf("the table is not initialised, so that nothing is pruned: it waits for %s",

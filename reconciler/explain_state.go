@@ -11,11 +11,12 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/outcome"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
 
 // explainStanding explains an object of which the loop knows.
-func (l *Loop[Obj]) explainStanding(x *Explanation, s *sight[Obj]) {
+func (l *Loop[Obj]) explainStanding(x *inspect.Explanation, s *sight[Obj]) {
 	st := s.standing
 	x.Deleted = st.Deleted
 	x.Attempts, x.Error = st.Failures, st.Failure
@@ -32,9 +33,9 @@ func (l *Loop[Obj]) explainStanding(x *Explanation, s *sight[Obj]) {
 		x.Since = x.LastAttempt
 	}
 	l.explainState(x, s)
-	if s.whole && x.State != StateInFlight && x.State != StateStuck {
+	if s.whole && x.State != inspect.StateInFlight && x.State != inspect.StateStuck {
 		x.Why = "the reconciler is paused; without that: " + x.Why
-		x.State, x.Next = StatePaused, time.Time{}
+		x.State, x.Next = inspect.StatePaused, time.Time{}
 	}
 }
 
@@ -46,12 +47,12 @@ func what(deleted bool) string {
 	return "its change"
 }
 
-func (l *Loop[Obj]) explainState(x *Explanation, s *sight[Obj]) {
+func (l *Loop[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
 	st := s.standing
 	x.Ahead = st.Ahead
 	switch st.State {
 	case core.Ready, core.Planned:
-		x.State, x.Lane = StateReady, st.Lane.String()
+		x.State, x.Lane = inspect.StateReady, st.Lane.String()
 		x.Since = l.timeOf(st.Observed)
 		x.Why = fmt.Sprintf("%s has been seen and waits for its turn, with %s before it in its lane (%s)",
 			what(st.Deleted), count(st.Ahead, "object"), x.Lane)
@@ -59,42 +60,42 @@ func (l *Loop[Obj]) explainState(x *Explanation, s *sight[Obj]) {
 	case core.InFlight:
 		l.explainFlight(x, s)
 	case core.Queued:
-		x.State, x.Group, x.Holder = StateQueued, st.Group, l.rows.Name(st.Holder)
+		x.State, x.Group, x.Holder = inspect.StateQueued, st.Group, l.rows.Name(st.Holder)
 		x.Why = fmt.Sprintf("another object of its group %q is being worked on: %s", x.Group, x.Holder)
 	case core.Paused:
-		x.State = StatePaused
+		x.State = inspect.StatePaused
 		x.Why = what(st.Deleted) + " is paused"
 	case core.Tripped:
 		l.explainBreaker(x, "it failed, and", st.Breaker)
-	case core.Awaited:
-		x.State = StateUnseen
+	case core.Unseen:
+		x.State = inspect.StateUnseen
 		x.Why = "it changed while it was worked on; the change is about to be looked at"
 	case core.Held:
-		x.State = StateHeld
+		x.State = inspect.StateHeld
 		x.Why = "it changed, but failed so recently that it waits until its minimum backoff has passed"
 	case core.Retry:
-		x.State = StateRetry
+		x.State = inspect.StateRetry
 		x.Why = fmt.Sprintf("it has failed %s in a row and waits for its retry", count(st.Failures, "time"))
 		l.explainBreaker(x, "it failed, and", s.breakers.everything())
 	case core.Requeue:
-		x.State = StateRequeue
+		x.State = inspect.StateRequeue
 		x.Why = "it is in the target, and asked to be run again"
 	case core.Blocked:
-		x.State = StateBlocked
+		x.State = inspect.StateBlocked
 		x.BlockedOn = l.reasonFor(s)
 		x.Why = "its operation waits for something: " + x.BlockedOn
 		if x.BlockedOn == outcome.ErrDeleting.Error() {
 			x.Why = "its deletion was begun and goes on: its operation asked to be run again"
 		}
 	case core.Terminal:
-		x.State = StateTerminal
+		x.State = inspect.StateTerminal
 		x.Why = "it failed for good: it is left alone until it changes, is refreshed or retried by hand"
 	}
 }
 
 // explainBreaker explains an object that waits for a breaker to close, if it is open: not
 // nil. The next attempt at any object is a probe.
-func (l *Loop[Obj]) explainBreaker(x *Explanation, who string, b *core.OpenBreaker) {
+func (l *Loop[Obj]) explainBreaker(x *inspect.Explanation, who string, b *core.OpenBreaker) {
 	if b == nil {
 		return
 	}
@@ -102,7 +103,7 @@ func (l *Loop[Obj]) explainBreaker(x *Explanation, who string, b *core.OpenBreak
 	if b.Class != "" {
 		of = fmt.Sprintf(" for %q", b.Class)
 	}
-	x.State, x.Next = StateTripped, l.timeOf(b.ProbeAt)
+	x.State, x.Next = inspect.StateTripped, l.timeOf(b.ProbeAt)
 	x.Why = fmt.Sprintf("%s waits for the breaker%s to close, which lets probes through until one succeeds: %s", who, of, b.Failure)
 }
 
@@ -118,19 +119,19 @@ func count(n int, thing string) string {
 }
 
 // explainFlight explains an object that was handed to a worker.
-func (l *Loop[Obj]) explainFlight(x *Explanation, s *sight[Obj]) {
+func (l *Loop[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
 	where, since := l.pool.Where(func(obj Obj) bool { return bytes.Equal(l.rows.Key(obj), s.key) })
 	operation := OpUpdate
 	if s.standing.Deleted {
 		operation = OpDelete
 	}
-	x.State = StateInFlight
+	x.State = inspect.StateInFlight
 	if where == execute.Running || where == execute.LeftBehind {
 		x.Since = l.timeOf(since)
 	}
 	switch where {
 	case execute.LeftBehind:
-		x.State = StateStuck
+		x.State = inspect.StateStuck
 		x.Why = operation + " is running, ignores its deadline and was left behind: the object waits until it comes back"
 	case execute.Running:
 		x.Why = operation + " is running"
@@ -149,26 +150,26 @@ func (l *Loop[Obj]) reasonFor(s *sight[Obj]) (reason string) {
 			return *is.Error
 		}
 	}
-	if events, latest := l.eventsOf(&s.key, EventQuery{Limit: 1}); latest {
+	if events, latest := l.eventsOf(&s.key, inspect.EventQuery{Limit: 1}); latest {
 		return events[0].Error
 	}
 	return "something that is not known any more"
 }
 
 // explainRow explains an object of which the loop, having been asked, knows nothing.
-func (l *Loop[Obj]) explainRow(x *Explanation, s *sight[Obj]) {
+func (l *Loop[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 	if !s.found {
-		x.State = StateAbsent
+		x.State = inspect.StateAbsent
 		x.Why = "the table has no such object, and nothing is left to be done for one"
 		return
 	}
 	is := l.rows.GetStatus(s.row)
 	switch {
 	case is.Kind == status.KindUnset:
-		x.State = StateNoStatus
+		x.State = inspect.StateNoStatus
 		x.Why = "its status was never set, so that nobody reconciles it: whoever writes it has to set it to Pending"
 	case is.IsPendingOrRefreshing():
-		x.State = StateUnseen
+		x.State = inspect.StateUnseen
 		x.Wanted = is.UpdatedAt
 		l.book.mu.Lock()
 		standing := l.book.standing
@@ -176,16 +177,16 @@ func (l *Loop[Obj]) explainRow(x *Explanation, s *sight[Obj]) {
 		x.Ahead = min(maxAhead, max(0, int(s.revision)-int(standing.observed)-standing.passed-1))
 		x.Why = "its change has not been looked at yet, with about " + count(x.Ahead, "change") + " before it"
 		if s.whole {
-			x.State = StatePaused
+			x.State = inspect.StatePaused
 			x.Why = "the reconciler is paused; without that: " + x.Why
 		} else {
 			l.explainBreaker(x, "its change", s.breakers.everything())
 		}
 	case is.Kind == status.KindDone:
-		x.State = StateDone
+		x.State = inspect.StateDone
 		x.Why = "it is in the target"
 	default:
-		x.State, x.Error = StateNoStatus, errorOf(is)
+		x.State, x.Error = inspect.StateNoStatus, errorOf(is)
 		x.Why = fmt.Sprintf("somebody else has set its status to %s, which asks for nothing: whoever writes it has to set it to Pending", is.Kind)
 	}
 }

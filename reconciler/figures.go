@@ -15,6 +15,7 @@ import (
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/timeline"
 	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -57,7 +58,7 @@ type roundStanding struct {
 
 // account adds a round to the book, before those are woken who wait for it: they find it
 // counted.
-func (l *Loop[Obj]) account(r *Round) {
+func (l *Loop[Obj]) account(r *inspect.Round) {
 	l.classifyErrors()
 	at := l.now()
 	b := &l.book
@@ -84,7 +85,7 @@ func (l *Loop[Obj]) account(r *Round) {
 }
 
 // accountPrune adds the prune of a round to the book, if there was one.
-func (l *Loop[Obj]) accountPrune(r *Round) {
+func (l *Loop[Obj]) accountPrune(r *inspect.Round) {
 	p := r.Prune
 	if p == nil {
 		return
@@ -222,7 +223,7 @@ func (l *Loop[Obj]) Figures() metrics.Figures {
 // shownStates are the states that figures tell of, in their order: all in which a key is
 // between two rounds.
 var shownStates = []core.State{
-	core.Ready, core.InFlight, core.Queued, core.Paused, core.Tripped, core.Awaited,
+	core.Ready, core.InFlight, core.Queued, core.Paused, core.Tripped, core.Unseen,
 	core.Held, core.Retry, core.Requeue, core.Blocked, core.Terminal,
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // stateCount returns how many objects the figures have in a state.
@@ -155,7 +156,7 @@ func TestFiguresDoNotWaitForAnOperation(t *testing.T) {
 		require.Equal(e, began, f.OldestUnapplied)
 		require.Equal(e, 50, f.Unseen)
 		s := e.loop.Snapshot(e.Context())
-		require.Equal(e, "busy", s.Condition)
+		require.Equal(e, inspect.ConditionBusy, s.Condition)
 		require.Contains(e, s.Busy, "update of 1, running since")
 	}, nil)
 }

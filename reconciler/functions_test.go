@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 var programFunctions = []string{"Clone", "GetStatus", "SetStatus", "group", "paused", "merge", "ErrorClass", "Error", "key"}
@@ -113,8 +114,9 @@ func faulty(t *testing.T, workers int) (*env, *fault, <-chan error) {
 func (e *env) askEverything() {
 	ctx, cancel := context.WithTimeout(e.Context(), time.Second)
 	defer cancel()
-	_, _, _ = e.loop.Snapshot(ctx), e.loop.Explain(ctx, "2"), e.loop.Objects(ctx, reconciler.ObjectQuery{})
-	_, _, _ = e.loop.Keys("", 10), e.loop.Figures(), e.loop.Events(reconciler.EventQuery{})
+	_, _ = e.loop.Snapshot(ctx), e.loop.Explain(ctx, "2")
+	_, _ = e.loop.Objects(ctx, inspect.ObjectQuery{})
+	_, _, _ = e.loop.Keys("", 10), e.loop.Figures(), e.loop.Events(inspect.EventQuery{})
 	_, _ = e.loop.PauseKeys("1")
 	_, _ = e.loop.ResumeKeys("1")
 	_, _ = e.loop.Refresh(ctx, "1")

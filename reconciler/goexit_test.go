@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 const goexitText = "the operation called runtime.Goexit"
@@ -101,7 +102,7 @@ func TestGoexitInLineEndsTheLoopWithAnError(t *testing.T) {
 					e.put(1, ids(1, 5)...)
 					synctest.Wait()
 					_, err := loop.Retry(t.Context())
-					require.ErrorIs(t, err, reconciler.ErrStopped)
+					require.ErrorIs(t, err, inspect.ErrStopped)
 				})
 				require.ErrorContains(t, err, "update of ")
 				require.ErrorContains(t, err, goexitText)

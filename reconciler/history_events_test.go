@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // keys is how many keys there are, without those of floods and bursts.
@@ -257,7 +258,7 @@ func (s *slot) wait() {
 		defer cancel()
 		joined := &joinContext{Context: ctx, revision: func() statedb.Revision { return h.table.Revision(h.db.ReadTxn()) }}
 		ctx := context.Context(joined)
-		var owed reconciler.Owed
+		var owed inspect.Unapplied
 		var err error
 		switch what {
 		case 0:

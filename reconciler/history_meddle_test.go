@@ -15,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // This file has what people and programs do to a loop that runs: pauses, settings, calls by hand;
@@ -221,7 +222,7 @@ func (s *slot) call() {
 		default:
 			by.loop.ApproveSweep()
 		}
-		if err != nil && !isEnd(err) && !errors.Is(err, reconciler.ErrNotFound) {
+		if err != nil && !isEnd(err) && !errors.Is(err, inspect.ErrNotFound) {
 			h.record.violate("a call of %d ends with %v", s.index, err)
 		}
 	}()

@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // wishKind is what a writer asks of a reconciler for a key.
@@ -297,7 +298,7 @@ func (s *slot) checkRevisionWait(what string, debts []debt, m reconciler.Milesto
 
 // checkOwed checks (a) of what a wait says is owed: no debt that is neither applied nor
 // changed is missing, unless a third party rewrote its row.
-func (s *slot) checkOwed(what string, debts []debt, owed reconciler.Owed, began time.Time) {
+func (s *slot) checkOwed(what string, debts []debt, owed inspect.Unapplied, began time.Time) {
 	r := s.h.record
 	if owed.More > 0 || s.h.rewrites.Load() || len(s.h.slots) > 1 {
 		return
@@ -465,5 +466,5 @@ func clock(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 
 // isEnd reports whether a wait ended because its context did, or its loop.
 func isEnd(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, reconciler.ErrStopped)
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, inspect.ErrStopped)
 }

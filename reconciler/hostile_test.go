@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // hostileKey is a text that does harm on a terminal, and in hive's shell.
@@ -72,7 +73,7 @@ func TestHostileTextsAreEscapedInErrorsAndHealth(t *testing.T) {
 				defer func() { require.NoError(t, db.Stop()) }()
 				table, err := statedb.NewTable(db, "hostile", hostileIndex)
 				require.NoError(t, err)
-				told, registry := &historyHealth{}, &reconciler.Registry{}
+				told, registry := &historyHealth{}, &inspect.Registry{}
 				loop, err := reconciler.New(reconciler.Config[*hostileRow]{
 					DB: db, Table: table, Operations: hostileTarget{}, Health: told,
 					Clone: (*hostileRow).clone, GetStatus: (*hostileRow).getStatus, SetStatus: (*hostileRow).setStatus,

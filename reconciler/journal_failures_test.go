@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // failsOnce makes each update of an object fail until it has failed once.
@@ -31,10 +32,10 @@ func failsOnce(x *target, ids ...uint64) {
 }
 
 // failuresOf returns the results and errors of events that have an error.
-func failuresOf(events []reconciler.Event) (texts []string) {
+func failuresOf(events []inspect.Event) (texts []string) {
 	for _, e := range events {
 		if e.Error != "" {
-			texts = append(texts, e.Key+" "+e.Result+": "+e.Error)
+			texts = append(texts, e.Key+" "+string(e.Result)+": "+e.Error)
 		}
 	}
 	return texts
@@ -57,11 +58,11 @@ func TestFailureOutlastsALoadInTheJournal(t *testing.T) {
 					}
 					e.eachDone()
 					want := []string{"1 failed: no route to 1", "2 failed: no route to 2"}
-					require.Equal(e, want, failuresOf(e.loop.Events(reconciler.EventQuery{})))
-					require.Equal(e, want[:1], failuresOf(e.loop.Events(reconciler.EventQuery{Key: "1"})))
+					require.Equal(e, want, failuresOf(e.loop.Events(inspect.EventQuery{})))
+					require.Equal(e, want[:1], failuresOf(e.loop.Events(inspect.EventQuery{Key: "1"})))
 					x := e.loop.Explain(e.Context(), "1")
 					require.Equal(e, want[:1], failuresOf(x.Events))
-					require.Equal(e, reconciler.StateDone, x.State)
+					require.Equal(e, inspect.StateDone, x.State)
 					require.Zero(e, x.LastAttempt, "the journal has forgotten it")
 				}, operate(kind))
 			})
@@ -80,15 +81,15 @@ func TestKeptFailuresAreInOrder(t *testing.T) {
 		}
 		var got []string
 		var round uint64
-		for _, event := range e.loop.Events(reconciler.EventQuery{}) {
-			got = append(got, event.Key+" "+event.Result)
+		for _, event := range e.loop.Events(inspect.EventQuery{}) {
+			got = append(got, event.Key+" "+string(event.Result))
 			require.Greater(e, event.Round, round)
 			round = event.Round
 		}
 		require.Equal(e, "3 failed, 5 failed, 16 failed, 17 done, 18 done, 19 failed", strings.Join(got, ", "))
-		since := e.loop.Events(reconciler.EventQuery{Since: time.Now().Add(-155 * time.Millisecond)})
+		since := e.loop.Events(inspect.EventQuery{Since: time.Now().Add(-155 * time.Millisecond)})
 		require.Equal(e, "5", since[0].Key)
-		require.Len(e, e.loop.Events(reconciler.EventQuery{Limit: 5}), 5)
+		require.Len(e, e.loop.Events(inspect.EventQuery{Limit: 5}), 5)
 		e.pass(time.Hour)
 	}, nil, reconciler.WithJournal(9, 4), reconciler.WithRetry(time.Minute, time.Minute))
 }
@@ -102,8 +103,8 @@ func TestRoundTellsTheFailuresThatItsOperationsBeganWith(t *testing.T) {
 		journal := e.loop.Journal()
 		operations := journal[len(journal)-1].Operations
 		require.Len(e, operations, 5)
-		require.Equal(e, "failed", operations[0].Result)
-		require.Equal(e, "done", operations[1].Result)
+		require.Equal(e, inspect.ResultFailed, operations[0].Result)
+		require.Equal(e, inspect.ResultDone, operations[1].Result)
 		e.pass(time.Hour)
 	}, operate("batches"), reconciler.WithJournal(9, 4), reconciler.WithRetry(time.Minute, time.Minute))
 }
@@ -151,7 +152,7 @@ func TestKeptFailuresAreBounded(t *testing.T) {
 				e.pass(time.Second)
 				e.put(1, ids(2000, 3999)...)
 				e.pass(time.Second)
-				got := failuresOf(e.loop.Events(reconciler.EventQuery{}))
+				got := failuresOf(e.loop.Events(inspect.EventQuery{}))
 				require.Len(e, got, c.want)
 				if c.want > 0 {
 					require.True(e, strings.HasSuffix(got[c.want-1], "01999"), "the latest")

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // The key of one object is, byte for byte, the text of the other's.
@@ -22,10 +23,10 @@ func TestTextOfAKeyMeansOneObject(t *testing.T) {
 		e.put(1, number, bytes)
 		e.pass(time.Second)
 		text := strconv.Itoa(number)
-		for _, event := range e.loop.Events(reconciler.EventQuery{Key: text}) {
+		for _, event := range e.loop.Events(inspect.EventQuery{Key: text}) {
 			require.Equal(e, text, event.Key)
 		}
-		require.NotEmpty(e, e.loop.Events(reconciler.EventQuery{Key: strconv.Itoa(bytes)}))
+		require.NotEmpty(e, e.loop.Events(inspect.EventQuery{Key: strconv.Itoa(bytes)}))
 		_, err := e.loop.PauseKeys(strconv.Itoa(bytes))
 		require.NoError(e, err)
 		_, err = e.loop.ResumeKeys(text)
@@ -44,13 +45,12 @@ func TestPagesOfObjectsEndEarlyAtLongTexts(t *testing.T) {
 		walk := func(status string) {
 			seen := map[string]bool{}
 			for after, pages := "", 0; pages == 0 || after != ""; pages++ {
-				page := e.loop.Objects(e.Context(), reconciler.ObjectQuery{Status: status, Limit: 1000, After: after})
-				require.Empty(e, page.Error)
+				page := e.objects(inspect.ObjectQuery{Status: status, Limit: 1000, After: after})
 				size := 0
 				for _, o := range page.Objects {
 					require.False(e, seen[o.Key], o.Key)
 					seen[o.Key] = true
-					size += len(o.Reason)
+					size += len(o.Error)
 				}
 				require.LessOrEqual(e, size, 3<<18+reconciler.MaxErrorText)
 				after = page.Next

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // While the limiter of rounds has no token the loop answers, and takes in what is asked for.
@@ -28,13 +29,13 @@ func TestQuestionsAreAnsweredWhileNoRoundIsAllowed(t *testing.T) {
 				e.pass(time.Second)
 				e.target.take()
 				began := time.Now()
-				require.Equal(e, "running", e.loop.Snapshot(e.Context()).Condition)
-				require.NotEqual(e, reconciler.StateUnknown, e.loop.Explain(e.Context(), "2").State)
+				require.Equal(e, inspect.ConditionRunning, e.loop.Snapshot(e.Context()).Condition)
+				require.NotEqual(e, inspect.StateUnknown, e.loop.Explain(e.Context(), "2").State)
 				_, err := e.loop.Retry(e.Context())
 				require.NoError(e, err)
 				e.loop.Pause()
 				synctest.Wait()
-				require.Equal(e, "paused", e.loop.Snapshot(e.Context()).Condition)
+				require.Equal(e, inspect.ConditionPaused, e.loop.Snapshot(e.Context()).Condition)
 				e.loop.Resume()
 				synctest.Wait()
 				require.Equal(e, began, time.Now())

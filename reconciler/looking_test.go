@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Any number of people may look in, from any goroutine, while the loop works, and with
@@ -66,9 +67,9 @@ func look(e *env, key string) {
 	ctx := e.Context()
 	require.NotEmpty(e, e.loop.Snapshot(ctx).Condition)
 	require.NotEmpty(e, e.loop.Explain(ctx, key).State)
-	e.loop.Objects(ctx, reconciler.ObjectQuery{Status: "Error"})
-	e.loop.Objects(ctx, reconciler.ObjectQuery{Status: "Deleted"})
-	e.loop.Events(reconciler.EventQuery{Key: key})
+	_, _ = e.loop.Objects(ctx, inspect.ObjectQuery{Status: "Error"})
+	_, _ = e.loop.Objects(ctx, inspect.ObjectQuery{Status: "Deleted"})
+	e.loop.Events(inspect.EventQuery{Key: key})
 	e.loop.Journal()
 	e.loop.Timeline()
 	e.loop.Figures()

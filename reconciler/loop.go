@@ -21,6 +21,7 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/health"
+	"github.com/statekeel/statekeel/internal/journal"
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/outcome"
@@ -32,6 +33,7 @@ import (
 	"github.com/statekeel/statekeel/internal/signal"
 	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Loop is a reconciler: it makes a target match a table for as long as it runs. One
@@ -48,7 +50,7 @@ type Loop[Obj comparable] struct {
 	running atomic.Bool
 
 	progress progress.Progress[account[Obj]]
-	journal  *journal[Obj]
+	journal  *journal.Journal[Obj]
 	// sharing has the loops that share the status field.
 	sharing sharing[Obj]
 	// calls are what others ask the loop for, objectWaits the keys that they wait for.
@@ -112,12 +114,12 @@ var _ Reconciler[int] = (*Loop[int])(nil)
 func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	opts, err := cfg.resolve()
 	if err != nil {
-		return nil, fmt.Errorf("reconciler %q: %w", cfg.id(&opts).called(), err)
+		return nil, fmt.Errorf("reconciler %q: %w", called(cfg.id(&opts)), err)
 	}
 	l := &Loop[Obj]{
 		cfg:     cfg,
 		opts:    opts,
-		log:     cfg.Log.With("reconciler", cfg.id(&opts).called()),
+		log:     cfg.Log.With("reconciler", called(cfg.id(&opts))),
 		rows:    rows.New(cfg.DB, cfg.Table, rows.Functions[Obj]{Clone: cfg.Clone, GetStatus: cfg.GetStatus, SetStatus: cfg.SetStatus, Merge: cfg.Merge}),
 		set:     opts.Settings,
 		ended:   make(chan struct{}),
@@ -133,8 +135,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 		Rows: l.rows, Sweeps: cfg.Sweeper != nil, Budget: opts.budget, Tracks: l.core.TracksKeyOf,
 	})
 	l.observer = l.newObserver()
-	l.journal = newJournal[Obj](opts.journalRounds, opts.journalOperations,
-		l.rows.Key)
+	l.journal = journal.New(opts.journalRounds, opts.journalOperations, l.rows.Name)
 	l.classes = outcome.Classes[Obj]{Function: cfg.ErrorClass, Panics: opts.panics, Rows: l.rows, Log: l.log}
 	l.calling = l.executeConfig()
 	l.ledger = ledger.New(l.rows, l.log, l.now)
@@ -218,7 +219,7 @@ func (l *Loop[Obj]) Run(ctx context.Context) error {
 }
 
 func (l *Loop[Obj]) runAlready() error {
-	return fmt.Errorf("reconciler %q has been run already", l.ID().called())
+	return fmt.Errorf("reconciler %q has been run already", called(l.ID()))
 }
 
 // reconcileAndRefresh runs the loop and the refresher, each with a health of its own.
@@ -245,7 +246,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 		defer l.opts.registry.Remove(l)
 	}
 	if err := l.observer.Start(); err != nil {
-		return fmt.Errorf("reconciler %q: observing table %q: %w", l.ID().called(), l.rows.Table.Name(), err)
+		return fmt.Errorf("reconciler %q: observing table %q: %w", called(l.ID()), l.rows.Table.Name(), err)
 	}
 	defer l.observer.Stop()
 	defer l.blocked.Stop()
@@ -296,14 +297,14 @@ func returned(f func()) bool {
 
 // loop makes one pass after the other until ctx ends.
 func (l *Loop[Obj]) loop(ctx context.Context) {
-	for reason := ReasonStart; ctx.Err() == nil; {
+	for reason := inspect.ReasonStart; ctx.Err() == nil; {
 		if !l.pace.Admit(ctx, l.roundLimiter, l.calls.made, l.poll, l.now) {
 			break
 		}
 		more := l.pass(ctx, reason)
 		select {
 		case <-more:
-			reason = ReasonMore
+			reason = inspect.ReasonMore
 		default:
 			from := l.now()
 			reason = l.wait(ctx, more)
@@ -316,7 +317,7 @@ func (l *Loop[Obj]) loop(ctx context.Context) {
 // what had been run in this round are written, and of what workers are running, as far as the
 // functions that this takes do not end their goroutine as well.
 func (l *Loop[Obj]) exited(ctx context.Context) error {
-	err := fmt.Errorf("reconciler %q has ended in %s: %w", l.ID().called(), l.exitedIn(), execute.ErrGoexit)
+	err := fmt.Errorf("reconciler %q has ended in %s: %w", called(l.ID()), l.exitedIn(), execute.ErrGoexit)
 	l.log.Error("the reconciler has ended", "error", err)
 	// Before the wait for workers, which may be long.
 	l.reporter.Ended(err)
@@ -349,7 +350,7 @@ func (l *Loop[Obj]) exitedIn() string {
 
 // completeLast completes the batch in which the loop has ended.
 func (l *Loop[Obj]) completeLast() {
-	r := Round{Reason: ReasonStop, Started: time.Now()}
+	r := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
 	l.complete(&r, &l.batch)
 	l.account(&r)
 	l.count()
@@ -371,7 +372,7 @@ func (l *Loop[Obj]) finish(ctx context.Context) {
 	l.recall()
 	l.pool.Stop()
 	l.pool.Wait()
-	r := Round{Reason: ReasonStop, Started: time.Now()}
+	r := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
 	began := l.now()
 	l.began = began
 	l.completeFinished(ctx, &r)
@@ -384,8 +385,8 @@ func (l *Loop[Obj]) finish(ctx context.Context) {
 // pass takes in what workers have finished, looks at the table and the clock, and runs a
 // round if there is something to do. The returned channel is closed when there may be
 // more to see; it is nil while there is no use in looking.
-func (l *Loop[Obj]) pass(ctx context.Context, reason Reason) <-chan struct{} {
-	r := Round{Reason: reason, Started: time.Now()}
+func (l *Loop[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan struct{} {
+	r := inspect.Round{Reason: reason, Started: time.Now()}
 	l.poll()
 	// What was released or asked for until now is due in this round.
 	began := l.now()

@@ -17,13 +17,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // notes returns the notes of the operations on an object, the latest last.
 func (e *env) notes(id uint64) []string {
 	var notes []string
-	for _, ev := range e.loop.Events(reconciler.EventQuery{Key: fmt.Sprint(id)}) {
-		notes = append(notes, ev.Operation+": "+ev.Note)
+	for _, ev := range e.loop.Events(inspect.EventQuery{Key: fmt.Sprint(id)}) {
+		notes = append(notes, ev.Op+": "+ev.Note)
 	}
 	return notes
 }
@@ -170,7 +171,7 @@ func TestNotesAreBounded(t *testing.T) {
 			}
 			e.put(1, 1)
 			synctest.Wait()
-			note := e.loop.Events(reconciler.EventQuery{})[0].Note
+			note := e.loop.Events(inspect.EventQuery{})[0].Note
 			require.LessOrEqual(e, len(note), reconciler.MaxNote)
 			if kept, was := strings.CutSuffix(note, "…"); was {
 				require.Greater(e, len(text), reconciler.MaxNote)

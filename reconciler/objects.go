@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -35,7 +36,7 @@ const (
 // not carried out in the order in which they came, up to the first 1000. The cost of a page
 // is that of the rows that are looked at for it, 20,000 at the most. A page ends early at 768 KiB
 // of keys and reasons. Safe from any goroutine.
-func (l *Loop[Obj]) Objects(ctx context.Context, q ObjectQuery) ObjectPage {
+func (l *Loop[Obj]) Objects(ctx context.Context, q inspect.ObjectQuery) (inspect.ObjectPage, error) {
 	limit := q.Limit
 	if limit <= 0 {
 		limit = defaultListed
@@ -44,15 +45,15 @@ func (l *Loop[Obj]) Objects(ctx context.Context, q ObjectQuery) ObjectPage {
 	kind := strings.ToLower(q.Status)
 	after, err := parsePlace(q.After)
 	if err != nil || after.key != "" && kind != listDeleted {
-		return ObjectPage{Error: fmt.Sprintf("after is %q, must be what the page before gave as the next", q.After)}
+		return inspect.ObjectPage{}, fmt.Errorf("after is %q, must be what the page before gave as the next", q.After)
 	}
 	if kind == listDeleted {
 		return l.listDeletions(ctx, after, limit)
 	}
 	if kind != "" && !isKind(kind) {
-		return ObjectPage{Error: fmt.Sprintf("status is %q, must be one of Pending, Refreshing, Done, Error, Blocked, Unset or Deleted, or empty", q.Status)}
+		return inspect.ObjectPage{}, fmt.Errorf("status is %q, must be one of Pending, Refreshing, Done, Error, Blocked, Unset or Deleted, or empty", q.Status)
 	}
-	return l.listRows(ctx, kind, after.revision, limit)
+	return l.listRows(ctx, kind, after.revision, limit), nil
 }
 
 // place is where a page ends: at a revision, and, of deletions, of which many may share one,
@@ -105,8 +106,8 @@ func kindText(k StatusKind) string {
 	return strings.ToLower(k.String())
 }
 
-func (l *Loop[Obj]) listRows(ctx context.Context, kind string, after uint64, limit int) ObjectPage {
-	page := ObjectPage{Objects: []ObjectLine{}}
+func (l *Loop[Obj]) listRows(ctx context.Context, kind string, after uint64, limit int) inspect.ObjectPage {
+	page := inspect.ObjectPage{Objects: []inspect.ObjectLine{}}
 	var rows []Obj
 	scanned, size := 0, 0
 	for row, revision := range l.rows.Table.LowerBound(l.rows.DB.ReadTxn(), statedb.ByRevision[Obj](after+1)) {
@@ -120,37 +121,27 @@ func (l *Loop[Obj]) listRows(ctx context.Context, kind string, after uint64, lim
 		if kind != "" && kindText(s.Kind) != kind {
 			continue
 		}
-		line := ObjectLine{
-			Key: l.rows.Name(row), Status: s.Kind.String(), Since: s.UpdatedAt, Revision: revision, State: stateOfKind(s.Kind),
+		line := inspect.ObjectLine{Key: l.rows.Name(row), Status: s.Kind.String(), Since: s.UpdatedAt, Revision: revision}
+		if s.Kind == status.KindBlocked {
+			line.BlockedOn = errorOf(s)
+		} else {
+			line.Error = errorOf(s)
 		}
-		if s.Error != nil {
-			line.Reason = *s.Error
-		}
-		size += len(line.Key) + len(line.Reason)
+		size += lineText(&line)
 		page.Objects, rows = append(page.Objects, line), append(rows, row)
 	}
 	l.standings(ctx, page.Objects, rows)
 	return page
 }
 
-// stateOfKind returns the state of a row of which the loop has no entry, or was not asked.
-func stateOfKind(k StatusKind) ObjectState {
-	switch k {
-	case status.KindDone:
-		return StateDone
-	case status.KindPending, status.KindRefreshing:
-		return StateUnseen
-	case status.KindBlocked:
-		return StateBlocked
-	case status.KindUnset:
-		return StateNoStatus
-	}
-	return StateUnknown
+// lineText returns the bytes of the texts of a line.
+func lineText(line *inspect.ObjectLine) int {
+	return len(line.Key) + len(line.Error) + len(line.BlockedOn)
 }
 
 // standings adds to the lines of some rows what the loop knows of them.
-func (l *Loop[Obj]) standings(ctx context.Context, lines []ObjectLine, rows []Obj) {
-	known, why := askBriefly(ctx, l, func(*books[Obj]) []*core.Standing[Obj] {
+func (l *Loop[Obj]) standings(ctx context.Context, lines []inspect.ObjectLine, rows []Obj) {
+	known, err := askBriefly(ctx, l, func(*books[Obj]) []*core.Standing[Obj] {
 		all := make([]*core.Standing[Obj], len(rows))
 		for i, row := range rows {
 			if s, ok := l.core.StandingOf(string(l.rows.Key(row)), 0); ok {
@@ -159,40 +150,39 @@ func (l *Loop[Obj]) standings(ctx context.Context, lines []ObjectLine, rows []Ob
 		}
 		return all
 	})
-	if why != "" {
-		return
-	}
-	for i, s := range known {
-		if s != nil {
-			l.addStanding(&lines[i], s)
+	for i, row := range rows {
+		if err == nil && known[i] != nil {
+			l.addStanding(&lines[i], known[i])
+		} else {
+			lines[i].State = l.rowState(l.rows.Key(row), l.rows.GetStatus(row).Kind, err)
 		}
 	}
 }
 
 // addStanding adds to a line what the core knows.
-func (l *Loop[Obj]) addStanding(line *ObjectLine, s *core.Standing[Obj]) {
-	line.Attempts, line.State = s.Failures, objectStates[s.State]
+func (l *Loop[Obj]) addStanding(line *inspect.ObjectLine, s *core.Standing[Obj]) {
+	line.Attempts, line.State = s.Failures, states[s.State]
 	if s.Timed {
 		line.Next = l.timeOf(s.Due)
 	}
 }
 
-// objectStates are the states of the core, as they are told.
-var objectStates = [core.NumStates]ObjectState{
-	core.Planned: StateReady, core.Ready: StateReady, core.InFlight: StateInFlight, core.Queued: StateQueued,
-	core.Paused: StatePaused, core.Tripped: StateTripped, core.Awaited: StateUnseen, core.Held: StateHeld,
-	core.Retry: StateRetry, core.Requeue: StateRequeue, core.Blocked: StateBlocked, core.Terminal: StateTerminal,
+// states are the states of the core, as they are told.
+var states = [core.NumStates]inspect.State{
+	core.Planned: inspect.StateReady, core.Ready: inspect.StateReady, core.InFlight: inspect.StateInFlight, core.Queued: inspect.StateQueued,
+	core.Paused: inspect.StatePaused, core.Tripped: inspect.StateTripped, core.Unseen: inspect.StateUnseen, core.Held: inspect.StateHeld,
+	core.Retry: inspect.StateRetry, core.Requeue: inspect.StateRequeue, core.Blocked: inspect.StateBlocked, core.Terminal: inspect.StateTerminal,
 }
 
 // listDeletions lists deletions that the loop has not carried out. They are ordered by the
 // change that they owe, and then by key.
-func (l *Loop[Obj]) listDeletions(ctx context.Context, after place, limit int) ObjectPage {
+func (l *Loop[Obj]) listDeletions(ctx context.Context, after place, limit int) (inspect.ObjectPage, error) {
 	type deletion struct {
 		place
 		debt     core.Debt[Obj]
 		standing core.Standing[Obj]
 	}
-	found, why := askBriefly(ctx, l, func(*books[Obj]) []deletion {
+	found, err := askBriefly(ctx, l, func(*books[Obj]) []deletion {
 		var list []deletion
 		seen := 0
 		l.core.Debts(func(d core.Debt[Obj]) bool {
@@ -211,10 +201,10 @@ func (l *Loop[Obj]) listDeletions(ctx context.Context, after place, limit int) O
 		slices.SortFunc(list, func(a, b deletion) int { return a.compare(b.place) })
 		return list
 	})
-	if why != "" {
-		return ObjectPage{Error: "deletions are known to the reconciler only" + why}
+	if err != nil {
+		return inspect.ObjectPage{}, fmt.Errorf("only the reconciler knows the deletions: %w", err)
 	}
-	page := ObjectPage{Objects: []ObjectLine{}}
+	page := inspect.ObjectPage{Objects: []inspect.ObjectLine{}}
 	size := 0
 	for i := range found {
 		d := &found[i]
@@ -222,15 +212,15 @@ func (l *Loop[Obj]) listDeletions(ctx context.Context, after place, limit int) O
 			page.Next = found[i-1].String()
 			break
 		}
-		line := ObjectLine{
-			Key: l.rows.Name(d.debt.Obj), Status: "Deleted", Revision: d.debt.Since, Reason: d.debt.Failure,
+		line := inspect.ObjectLine{
+			Key: l.rows.Name(d.debt.Obj), Status: "Deleted", Revision: d.debt.Since, Error: d.debt.Failure,
 			Since: l.timeOf(d.standing.Wanted),
 		}
 		l.addStanding(&line, &d.standing)
-		size += len(line.Key) + len(line.Reason)
+		size += lineText(&line)
 		page.Objects = append(page.Objects, line)
 	}
-	return page
+	return page, nil
 }
 
 // Keys returns the texts of up to limit keys that begin with a prefix, in the order of the

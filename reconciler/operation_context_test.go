@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // loopWaits has every call that waits for a loop. The row with ID 9 does not exist.
@@ -150,15 +151,15 @@ func TestWaitForAnotherLoopInAnOperationIsLegal(t *testing.T) {
 // answer: at once from a loop that runs the operation itself, as it can only be busy.
 func TestLookingIntoTheOwnLoopInAnOperationDoesNotWait(t *testing.T) {
 	withHooks(t, func(e *env, h *hooked) {
-		var x reconciler.Explanation
-		var s reconciler.Snapshot
-		var page reconciler.ObjectPage
+		var x inspect.Explanation
+		var s inspect.Snapshot
+		var page inspect.ObjectPage
 		var later context.Context
 		h.update = func(ctx context.Context, _ *object) error {
 			later = ctx
 			began := time.Now()
 			x, s = e.loop.Explain(ctx, "1"), e.loop.Snapshot(ctx)
-			page = e.loop.Objects(ctx, reconciler.ObjectQuery{})
+			page, _ = e.loop.Objects(ctx, inspect.ObjectQuery{})
 			assert.Zero(e, time.Since(began), "waited")
 			return nil
 		}
@@ -168,13 +169,13 @@ func TestLookingIntoTheOwnLoopInAnOperationDoesNotWait(t *testing.T) {
 		require.Len(e, page.Objects, 1)
 		inLine := e.loop.Settings().Concurrency == 1
 		if inLine {
-			require.Equal(e, "busy", s.Condition)
+			require.Equal(e, inspect.ConditionBusy, s.Condition)
 			require.NotEmpty(e, s.Busy)
 		} else {
-			require.Equal(e, "running", s.Condition)
-			require.Equal(e, reconciler.StateInFlight, x.State)
+			require.Equal(e, inspect.ConditionRunning, s.Condition)
+			require.Equal(e, inspect.StateInFlight, x.State)
 		}
 		// The loop has an answer for the context of an operation that is over.
-		require.Equal(e, "running", e.loop.Snapshot(later).Condition)
+		require.Equal(e, inspect.ConditionRunning, e.loop.Snapshot(later).Condition)
 	})
 }

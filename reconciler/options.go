@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/prune"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Option changes a setting of a reconciler from its default.
@@ -28,7 +29,7 @@ type options struct {
 	panics     bool
 	breaker    *Breaker
 	hook       OperationHook
-	registry   *Registry
+	registry   *inspect.Registry
 	budget     prune.Budget
 
 	journalRounds, journalOperations int
@@ -184,4 +185,12 @@ func (o *options) validate() error {
 		errs = append(errs, o.breaker.validate())
 	}
 	return errors.Join(errs...)
+}
+
+// WithRegistry adds the reconciler to a registry, where commands and pages find it, for as long
+// as it runs. nil, the default, means none. Reconcilers of one table in a registry find out
+// whether they share a status field: at the first row that it reads each sets a status on a clone,
+// and calls the GetStatus of the others with that. Those that do are Degraded while both run.
+func WithRegistry(r *inspect.Registry) Option {
+	return func(o *options) { o.registry = r }
 }

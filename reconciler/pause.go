@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // pause is what is paused. It belongs to the goroutine of the loop.
@@ -73,8 +74,8 @@ func (l *Loop[Obj]) PauseObjects(paused func(obj Obj) bool) {
 func (l *Loop[Obj]) Resume() { l.callPause(pauseCall[Obj]{all: true}) }
 
 // PauseKeys pauses the objects with the given keys as [Loop.PauseObjects] does, beside those that
-// are paused already. The keys, of which there may be [MaxKeys], are as [Loop.Explain] takes them.
-// It returns how many objects it found; the error is [ErrNotFound] for each of which neither the
+// are paused already. The keys, of which there may be [inspect.MaxKeys], are as [Loop.Explain] takes them.
+// It returns how many objects it found; the error is [inspect.ErrNotFound] for each of which neither the
 // table nor the reconciler knows: that is not paused, also if it comes later. It returns before
 // the loop has taken it in; for a key that the table does not have it asks the loop, for 100 ms at
 // most, and if that is busy the error says so. Safe from any goroutine.
@@ -112,19 +113,20 @@ func (l *Loop[Obj]) known(texts []string) (keys []string, errs []error) {
 	if len(absent) == 0 {
 		return keys, nil
 	}
-	looked, why := askBriefly(context.Background(), l, func(*books[Obj]) []sight[Obj] {
+	looked, err := askBriefly(context.Background(), l, func(*books[Obj]) []sight[Obj] {
 		looked := make([]sight[Obj], len(absent))
 		for i, key := range absent {
 			looked[i] = l.look(key)
 		}
 		return looked
 	})
+	busy := (*inspect.BusyError)(nil)
 	for i, key := range absent {
 		switch {
-		case why == whyBusy:
-			errs = append(errs, fmt.Errorf("object %s is not in the table; whether its deletion waits is known to the reconciler only%s",
-				text.Plain(text.Short(key, maxKeyText)), why))
-		case why == "" && (looked[i].found || looked[i].standing != nil):
+		case errors.As(err, &busy):
+			errs = append(errs, fmt.Errorf("object %s is not in the table, and only the reconciler knows whether its deletion waits: %w",
+				text.Plain(text.Short(key, maxKeyText)), busy))
+		case err == nil && (looked[i].found || looked[i].standing != nil):
 			keys = append(keys, string(looked[i].key))
 		default:
 			errs = append(errs, notFound(key))
@@ -133,7 +135,7 @@ func (l *Loop[Obj]) known(texts []string) (keys []string, errs []error) {
 	return keys, errs
 }
 
-// ResumeKeys ends for the objects with the given keys, of which there may be [MaxKeys], what
+// ResumeKeys ends for the objects with the given keys, of which there may be [inspect.MaxKeys], what
 // [Loop.PauseKeys] began. It returns how many that were; the error names those that were not
 // paused by it. Safe from any goroutine.
 func (l *Loop[Obj]) ResumeKeys(keys ...string) (int, error) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // A key that is given twice, or in two ways, is one object.
@@ -53,7 +53,7 @@ func TestPauseOfADeletionOfABusyLoopIsNotNotFound(t *testing.T) {
 		require.Zero(e, n)
 		require.ErrorContains(e, err, "object 1 is not in the table")
 		require.ErrorContains(e, err, "busy")
-		require.NotErrorIs(e, err, reconciler.ErrNotFound)
+		require.NotErrorIs(e, err, inspect.ErrNotFound)
 		e.target.deciding(nil)
 		e.pass(time.Minute)
 	}, nil)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // A pause of an object that is Done shows: in Snapshot, by key, and in Explain.
@@ -26,7 +27,7 @@ func TestPauseOfADoneObjectShows(t *testing.T) {
 		require.Contains(e, x.String(), "paused")
 		note := "the object is paused: what changes about it waits until it is resumed"
 		require.Contains(e, e.loop.Explain(e.Context(), "3").Notes, note)
-		require.Equal(e, reconciler.StateDone, e.loop.Explain(e.Context(), "3").State)
+		require.Equal(e, inspect.StateDone, e.loop.Explain(e.Context(), "3").State)
 		require.NotContains(e, e.loop.Explain(e.Context(), "4").Notes, note)
 
 		e.loop.PauseObjects(func(o *object) bool { return o.ID == 4 })
@@ -62,9 +63,9 @@ func TestSweepBudgetNeedsASweeper(t *testing.T) {
 
 // A registry has the reconcilers that run, and none that has stopped.
 func TestRegistryHasWhatRuns(t *testing.T) {
-	var registry reconciler.Registry
+	var registry inspect.Registry
 	inBubble(t, func(e *env) {
-		require.Equal(e, []reconciler.Inspector{e.loop}, registry.All())
+		require.Equal(e, []inspect.Controller{e.loop}, registry.All())
 		loop, err := reconciler.New(e.config(reconciler.WithRegistry(&registry)))
 		require.NoError(e, err)
 		require.Len(e, registry.All(), 1)

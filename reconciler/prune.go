@@ -13,6 +13,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/prune"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // ApproveSweep asks for a sweep now that may delete any number of objects, whatever
@@ -36,7 +37,7 @@ func (s *Settings) pruning() prune.Settings {
 // prune ends the sweep that waits for main, and begins the prune that is due: it removes from the
 // target what the snapshot does not have, or lists it for a sweep to do so. The snapshot is that of
 // the round that has just ended, so that it has every object whose operation has started.
-func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn, now time.Duration) {
+func (l *Loop[Obj]) prune(ctx context.Context, r *inspect.Round, txn statedb.ReadTxn, now time.Duration) {
 	l.finishSweep(r)
 	p := l.pruner
 	p.Look(txn, l.set.pruning())
@@ -60,17 +61,17 @@ func (l *Loop[Obj]) prune(ctx context.Context, r *Round, txn statedb.ReadTxn, no
 	if listed, sweeping := p.Listed(took); sweeping {
 		l.finishSweep(r)
 	} else {
-		l.pruned(r, &PruneRecord{Took: took, Listed: listed}, err)
+		l.pruned(r, &inspect.Prune{Took: took, Listed: listed}, err)
 	}
 }
 
 // finishSweep makes the orphans of a sweep owe their deletion, once main is far enough.
-func (l *Loop[Obj]) finishSweep(r *Round) {
+func (l *Loop[Obj]) finishSweep(r *inspect.Round) {
 	found, ok := l.pruner.Finish(l.observer.Revision())
 	if !ok {
 		return
 	}
-	record := &PruneRecord{Took: found.Took, Listed: found.Listed}
+	record := &inspect.Prune{Took: found.Took, Listed: found.Listed}
 	for _, orphan := range found.Orphans {
 		if l.core.Adopt(orphan, found.Revision) {
 			record.Swept++
@@ -80,7 +81,7 @@ func (l *Loop[Obj]) finishSweep(r *Round) {
 }
 
 // pruned takes in that a prune or a sweep is over.
-func (l *Loop[Obj]) pruned(r *Round, record *PruneRecord, err error) {
+func (l *Loop[Obj]) pruned(r *inspect.Round, record *inspect.Prune, err error) {
 	r.Prune = record
 	failure := ""
 	if err != nil {

@@ -33,7 +33,7 @@ func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
 	if returned(func() { l.refresher.Run(ctx, health) }) {
 		return nil
 	}
-	err := fmt.Errorf("reconciler %q: refreshing has ended in a function of the program: %w", l.ID().called(), execute.ErrGoexit)
+	err := fmt.Errorf("reconciler %q: refreshing has ended in a function of the program: %w", called(l.ID()), execute.ErrGoexit)
 	l.log.Error("refreshing has ended", "error", err)
 	health.Degraded("Refreshing has ended", err)
 	return err

@@ -15,10 +15,12 @@ import (
 	"github.com/statekeel/statekeel/internal/errorclass"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/health"
+	"github.com/statekeel/statekeel/internal/journal"
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // maxExamples bounds what is named of many: see [health.MaxExamples].
@@ -43,13 +45,13 @@ func (l *Loop[Obj]) count() {
 }
 
 // report says what a pass did: to the journal if it did anything, to health if that changed.
-func (l *Loop[Obj]) report(r *Round, txn statedb.ReadTxn, began time.Duration) {
-	tasks, attempts := l.batch.tasks, l.batch.attempts
+func (l *Loop[Obj]) report(r *inspect.Round, txn statedb.ReadTxn, began time.Duration) {
+	tasks := l.batch.tasks
 	if launched := l.pooled && r.Changes+r.Waited > 0; launched || len(tasks) > 0 || r.Prune != nil {
 		l.sequence++
 		r.Sequence = l.sequence
 		r.Took = l.now() - began
-		l.journal.add(*r, tasks, attempts)
+		l.record(r)
 		moving := l.pool.Moving()
 		if l.pooled {
 			moving += len(tasks)
@@ -196,11 +198,11 @@ func (l *Loop[Obj]) blame(t *execute.Task[Obj], a *ledger.Attempt[Obj], at time.
 }
 
 // errorClasses says for people what kinds of failures there were.
-func (l *Loop[Obj]) errorClasses(classes []errorclass.Class[Obj]) []ErrorClass {
-	list := make([]ErrorClass, len(classes))
+func (l *Loop[Obj]) errorClasses(classes []errorclass.Class[Obj]) []inspect.ErrorClass {
+	list := make([]inspect.ErrorClass, len(classes))
 	for i := range classes {
 		c := &classes[i]
-		list[i] = ErrorClass{Class: c.Name, Count: c.Count, Last: l.timeOf(c.At), Key: l.rows.Name(c.Object), Example: c.Text}
+		list[i] = inspect.ErrorClass{Class: c.Name, Count: c.Count, Last: l.timeOf(c.At), Key: l.rows.Name(c.Object), Example: c.Text}
 	}
 	return list
 }
@@ -236,5 +238,18 @@ func (l *Loop[Obj]) classifyErrors() {
 		if !a.Classed && a.HasFailed() {
 			a.Class, a.Classed = l.classes.Of(t.Err, *a.Text, t.Row), true
 		}
+	}
+}
+
+// record adds a round, and what was run in it, to the journal.
+func (l *Loop[Obj]) record(r *inspect.Round) {
+	w := l.journal.Begin(r)
+	defer w.End()
+	for i := range l.batch.tasks {
+		t, a := &l.batch.tasks[i], &l.batch.attempts[i]
+		w.Add(journal.Entry[Obj]{
+			Object: t.Object, Revision: t.Revision, Took: t.Took, Text: a.Text, Note: t.Note, Attempt: t.Attempt,
+			Result: a.Kind, Cause: a.Cause, Deleted: t.Deleted, Lost: a.Lost, Conflict: a.Conflict,
+		})
 	}
 }

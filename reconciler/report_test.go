@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/cilium/hive/cell"
-	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func TestJournalTellsTheStoryOfAnObject(t *testing.T) {
@@ -32,35 +32,35 @@ func TestJournalTellsTheStoryOfAnObject(t *testing.T) {
 		e.pass(time.Second)
 
 		journal := e.loop.Journal()
-		key := index.Uint64(1)
-		require.Equal(e, []reconciler.Round{
-			{Sequence: 1, Reason: reconciler.ReasonStart, Started: began, Prune: &reconciler.PruneRecord{}},
+		key := "1"
+		require.Equal(e, []inspect.Round{
+			{Sequence: 1, Reason: inspect.ReasonStart, Started: began, Prune: &inspect.Prune{}},
 			{
-				Sequence: 2, Reason: reconciler.ReasonChange, Started: began, Took: time.Millisecond,
+				Sequence: 2, Reason: inspect.ReasonChange, Started: began, Took: time.Millisecond,
 				Changes: 1, Written: 1,
-				Operations: []reconciler.OperationRecord{{
-					Operation: "update", Key: key, Revision: 1, Attempt: 1, Result: "failed", Error: "no", Cause: reconciler.CauseChange, Took: time.Millisecond,
+				Operations: []inspect.Operation{{
+					Op: "update", Key: key, Revision: 1, Attempt: 1, Result: "failed", Error: "no", Cause: inspect.CauseChange, Took: time.Millisecond,
 				}},
 			},
 			{
-				Sequence: 3, Reason: reconciler.ReasonDue, Started: began.Add(101 * time.Millisecond), Took: time.Millisecond,
+				Sequence: 3, Reason: inspect.ReasonDue, Started: began.Add(101 * time.Millisecond), Took: time.Millisecond,
 				Waited: 1,
-				Operations: []reconciler.OperationRecord{{
-					Operation: "update", Key: key, Revision: 2, Attempt: 2, Result: "failed", Error: "no", Cause: reconciler.CauseRetry, Took: time.Millisecond,
+				Operations: []inspect.Operation{{
+					Op: "update", Key: key, Revision: 2, Attempt: 2, Result: "failed", Error: "no", Cause: inspect.CauseRetry, Took: time.Millisecond,
 				}},
 			},
 			{
-				Sequence: 4, Reason: reconciler.ReasonDue, Started: began.Add(302 * time.Millisecond), Took: time.Millisecond,
+				Sequence: 4, Reason: inspect.ReasonDue, Started: began.Add(302 * time.Millisecond), Took: time.Millisecond,
 				Waited: 1, Written: 1,
-				Operations: []reconciler.OperationRecord{{
-					Operation: "update", Key: key, Revision: 2, Attempt: 3, Result: "done", Cause: reconciler.CauseRetry, Took: time.Millisecond,
+				Operations: []inspect.Operation{{
+					Op: "update", Key: key, Revision: 2, Attempt: 3, Result: "done", Cause: inspect.CauseRetry, Took: time.Millisecond,
 				}},
 			},
 			{
-				Sequence: 5, Reason: reconciler.ReasonChange, Started: began.Add(1150 * time.Millisecond), Took: time.Millisecond,
+				Sequence: 5, Reason: inspect.ReasonChange, Started: began.Add(1150 * time.Millisecond), Took: time.Millisecond,
 				Changes: 1,
-				Operations: []reconciler.OperationRecord{{
-					Operation: "delete", Key: key, Revision: 4, Attempt: 1, Result: "done", Cause: reconciler.CauseChange, Took: time.Millisecond,
+				Operations: []inspect.Operation{{
+					Op: "delete", Key: key, Revision: 4, Attempt: 1, Result: "done", Cause: inspect.CauseChange, Took: time.Millisecond,
 				}},
 			},
 		}, journal)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // setStatus writes the row again with a status and nothing else changed.
@@ -43,7 +44,7 @@ func TestObjectIsGivenUpAfterItsRetries(t *testing.T) {
 			require.Equal(e, "1 error(s)", message)
 			require.EqualError(e, err, text)
 			journal := e.loop.Journal()
-			require.Equal(e, "terminal", journal[len(journal)-1].Operations[0].Result)
+			require.Equal(e, inspect.ResultTerminal, journal[len(journal)-1].Operations[0].Result)
 
 			e.target.failing("")
 			e.pass(24 * time.Hour)

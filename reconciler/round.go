@@ -16,6 +16,7 @@ import (
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/watch"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -66,7 +67,7 @@ func (d load[Obj]) Objects(yield func(obj Obj, deleted bool) bool) {
 
 // act looks up what the plan's items stand for in the snapshot, and runs them, here or
 // on workers. It returns how many that were; what was run here is completed.
-func (l *Loop[Obj]) act(ctx context.Context, r *Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (ran int) {
+func (l *Loop[Obj]) act(ctx context.Context, r *inspect.Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (ran int) {
 	for i := range plan {
 		if plan[i].Again {
 			r.Waited++
@@ -120,7 +121,7 @@ func (l *Loop[Obj]) beginCall() bool {
 // complete takes in what came of a batch: it gives back what was not run, writes the
 // outcomes, and tells the core, the waits and the figures. It is the one place where that is
 // done.
-func (l *Loop[Obj]) complete(r *Round, b *batch[Obj]) {
+func (l *Loop[Obj]) complete(r *inspect.Round, b *batch[Obj]) {
 	l.giveBack(r, b)
 	if l.observer.Behind() {
 		for i := range b.tasks {
@@ -138,7 +139,7 @@ func (l *Loop[Obj]) complete(r *Round, b *batch[Obj]) {
 }
 
 // giveBack takes the tasks out of a batch that were not run, and puts their items back.
-func (l *Loop[Obj]) giveBack(r *Round, b *batch[Obj]) {
+func (l *Loop[Obj]) giveBack(r *inspect.Round, b *batch[Obj]) {
 	n := len(b.tasks)
 	for i := len(b.tasks) - 1; i >= 0; i-- {
 		if b.tasks[i].Err != execute.ErrNotRun {
@@ -250,7 +251,7 @@ func (l *Loop[Obj]) current(txn statedb.ReadTxn, item *core.Item[Obj]) (Obj, sta
 }
 
 // commit writes the outcomes of a batch that are news.
-func (l *Loop[Obj]) commit(r *Round, b *batch[Obj]) {
+func (l *Loop[Obj]) commit(r *inspect.Round, b *batch[Obj]) {
 	c := l.ledger.Write(b.tasks, b.attempts, ledger.Options{MaxRetries: l.set.MaxRetries, Revisions: l.pooled})
 	r.Written += c.Written
 	r.Lost += c.Lost
@@ -319,7 +320,7 @@ func (l *Loop[Obj]) recycle() {
 }
 
 // launch hands a plan to workers: each item by itself, or all as one batch.
-func (l *Loop[Obj]) launch(ctx context.Context, r *Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (launched int) {
+func (l *Loop[Obj]) launch(ctx context.Context, r *inspect.Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (launched int) {
 	jobs := l.jobs[:0]
 	permitted := len(plan)
 	for i := range plan {
@@ -358,7 +359,7 @@ func (l *Loop[Obj]) launch(ctx context.Context, r *Round, txn statedb.ReadTxn, p
 }
 
 // completeFinished completes what workers have finished: all of it in one transaction.
-func (l *Loop[Obj]) completeFinished(ctx context.Context, r *Round) {
+func (l *Loop[Obj]) completeFinished(ctx context.Context, r *inspect.Round) {
 	if !l.pool.IsBusy() {
 		return
 	}

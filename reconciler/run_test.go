@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // scopedHealth loses what it was told when another scope of the name is made, as that of hive does.
@@ -50,7 +51,7 @@ func TestRefreshOfAllAfterTheStopIsAnError(t *testing.T) {
 		e.pass(time.Second)
 		e.stop()
 		_, err := e.loop.Refresh(e.Context())
-		require.ErrorIs(e, err, reconciler.ErrStopped)
+		require.ErrorIs(e, err, inspect.ErrStopped)
 	}, nil)
 }
 

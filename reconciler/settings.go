@@ -173,7 +173,7 @@ func (l *Loop[Obj]) Reconfigure(change func(s *Settings)) error {
 		err = errors.Join(err, fmt.Errorf("Settings.PruneInterval is %s, but nothing prunes", s.PruneInterval))
 	}
 	if err != nil {
-		return fmt.Errorf("reconciler %q: %w", l.ID().called(), err)
+		return fmt.Errorf("reconciler %q: %w", called(l.ID()), err)
 	}
 	if s.RefreshInterval == was.RefreshInterval && s.RefreshLimiter == was.RefreshLimiter {
 		l.settings.Store(&configuration{s, was.refreshing, was.endRefreshing})

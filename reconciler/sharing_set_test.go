@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -28,7 +29,7 @@ func (o *inSet) TableHeader() []string { return []string{"ID", "Status"} }
 func (o *inSet) TableRow() []string    { return []string{fmt.Sprint(o.ID), o.Statuses.String()} }
 
 func TestReconcilersOfOneSetWithTwoNamesAreNotDegraded(t *testing.T) {
-	bubble(t, func(e *env, registry *reconciler.Registry) {
+	bubble(t, func(e *env, registry *inspect.Registry) {
 		table, err := statedb.NewTable(e.db, "sets", statedb.Index[*inSet, uint64]{
 			Name:       "id",
 			FromObject: func(o *inSet) index.KeySet { return index.NewKeySet(index.Uint64(o.ID)) },

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 const sharedField = "two reconcilers share one status field"
@@ -30,7 +31,7 @@ type sharer struct {
 }
 
 // beside runs a loop with a name in a registry, which may be nil; change may be nil.
-func (e *env) beside(name string, registry *reconciler.Registry, change func(*reconciler.Config[*object])) *sharer {
+func (e *env) beside(name string, registry *inspect.Registry, change func(*reconciler.Config[*object])) *sharer {
 	s := &sharer{health: &health{}}
 	cfg := e.config(reconciler.WithName(name), reconciler.WithRegistry(registry))
 	cfg.Operations, cfg.Health = newTarget(), scopeless{s.health}
@@ -80,15 +81,15 @@ func (s *sharer) shares(e *env, with ...string) {
 }
 
 // bubble runs a test with a table, and no loop yet.
-func bubble(t *testing.T, test func(e *env, registry *reconciler.Registry)) {
-	synctest.Test(t, func(t *testing.T) { test(newEnv(t), &reconciler.Registry{}) })
+func bubble(t *testing.T, test func(e *env, registry *inspect.Registry)) {
+	synctest.Test(t, func(t *testing.T) { test(newEnv(t), &inspect.Registry{}) })
 }
 
 // Both say so whichever has begun first, and whether there are rows already.
 func TestTwoReconcilersOfOneStatusFieldAreBothDegraded(t *testing.T) {
 	for _, rows := range []string{"before both", "between", "after both"} {
 		t.Run("rows "+rows, func(t *testing.T) {
-			bubble(t, func(e *env, registry *reconciler.Registry) {
+			bubble(t, func(e *env, registry *inspect.Registry) {
 				put := func(when string) {
 					if when == rows {
 						e.put(1, 1, 2)
@@ -116,7 +117,7 @@ func TestTwoReconcilersOfOneStatusFieldAreBothDegraded(t *testing.T) {
 }
 
 func TestThreeReconcilersOfOneStatusFieldNameEachOther(t *testing.T) {
-	bubble(t, func(e *env, registry *reconciler.Registry) {
+	bubble(t, func(e *env, registry *inspect.Registry) {
 		e.put(1, 1)
 		a, b, c := e.beside("a", registry, nil), e.beside("b", registry, nil), e.beside("c", registry, nil)
 		a.shares(e, "b", "c")
@@ -137,7 +138,7 @@ func TestReconcilersOfDifferentFieldsAreNotDegraded(t *testing.T) {
 		cfg.SetStatus, cfg.GetStatus = (*object).SetOther, (*object).GetOther
 	}
 	t.Run("fields", func(t *testing.T) {
-		bubble(t, func(e *env, registry *reconciler.Registry) {
+		bubble(t, func(e *env, registry *inspect.Registry) {
 			e.put(1, 1)
 			a, b := e.beside("a", registry, nil), e.beside("b", registry, other)
 			a.shares(e)
@@ -149,7 +150,7 @@ func TestReconcilersOfDifferentFieldsAreNotDegraded(t *testing.T) {
 		})
 	})
 	t.Run("tables", func(t *testing.T) {
-		bubble(t, func(e *env, registry *reconciler.Registry) {
+		bubble(t, func(e *env, registry *inspect.Registry) {
 			table, err := statedb.NewTable(e.db, "others", idIndex)
 			require.NoError(e, err)
 			a := e.beside("a", registry, nil)
@@ -164,10 +165,10 @@ func TestReconcilersOfDifferentFieldsAreNotDegraded(t *testing.T) {
 		})
 	})
 	t.Run("registries", func(t *testing.T) {
-		bubble(t, func(e *env, registry *reconciler.Registry) {
+		bubble(t, func(e *env, registry *inspect.Registry) {
 			e.put(1, 1)
 			for _, s := range []*sharer{
-				e.beside("a", registry, nil), e.beside("b", &reconciler.Registry{}, nil), e.beside("c", nil, nil), e.beside("d", nil, nil),
+				e.beside("a", registry, nil), e.beside("b", &inspect.Registry{}, nil), e.beside("c", nil, nil), e.beside("d", nil, nil),
 			} {
 				s.shares(e)
 			}
@@ -178,7 +179,7 @@ func TestReconcilersOfDifferentFieldsAreNotDegraded(t *testing.T) {
 // Health says what else is wrong as well, and a registry that was told of a loop by hand does
 // not make one share that has not been run.
 func TestSharedFieldIsToldBesideFailures(t *testing.T) {
-	bubble(t, func(e *env, registry *reconciler.Registry) {
+	bubble(t, func(e *env, registry *inspect.Registry) {
 		idle, err := reconciler.New(e.config())
 		require.NoError(e, err)
 		registry.Add(idle)
@@ -206,7 +207,7 @@ func TestSharedFieldIsToldBesideFailures(t *testing.T) {
 
 // A function of the program that panics at the question ends no loop.
 func TestPanicOfAnotherReconcilersFunctionEndsNoLoop(t *testing.T) {
-	bubble(t, func(e *env, registry *reconciler.Registry) {
+	bubble(t, func(e *env, registry *inspect.Registry) {
 		var armed atomic.Bool
 		a := e.beside("a", registry, func(cfg *reconciler.Config[*object]) {
 			cfg.GetStatus = func(o *object) reconciler.Status {
@@ -234,7 +235,7 @@ func TestPanicOfAnotherReconcilersFunctionEndsNoLoop(t *testing.T) {
 
 // However loops come and go, those that run say it of each other, and of no others.
 func TestSharersComeAndGo(t *testing.T) {
-	bubble(t, func(e *env, registry *reconciler.Registry) {
+	bubble(t, func(e *env, registry *inspect.Registry) {
 		seed := rand.Uint64()
 		e.Logf("seed %d", seed)
 		rng := rand.New(rand.NewPCG(seed, 0))

@@ -5,6 +5,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -13,31 +14,23 @@ import (
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/metrics"
-)
-
-// The conditions of a reconciler as a whole; see [Snapshot].
-const (
-	conditionRunning    = "running"
-	conditionPaused     = "paused"
-	conditionBusy       = "busy"
-	conditionNotStarted = "not started"
-	conditionStopped    = "stopped"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Snapshot says how the reconciler does as a whole. What it says of the loop is as of one
 // moment between two rounds, or as of the end of the last round if the loop does not answer
 // within 100 ms, being stuck in an operation; Busy says in which. The cost does not grow with
 // the number of objects. Safe from any goroutine.
-func (l *Loop[Obj]) Snapshot(ctx context.Context) Snapshot {
-	_, why := askBriefly(ctx, l, func(*books[Obj]) struct{} {
+func (l *Loop[Obj]) Snapshot(ctx context.Context) inspect.Snapshot {
+	_, err := askBriefly(ctx, l, func(*books[Obj]) struct{} {
 		l.book.mu.Lock()
 		defer l.book.mu.Unlock()
 		l.stand(&l.book.standing)
 		return struct{}{}
 	})
-	x := Snapshot{ID: l.ID(), At: time.Now(), Settings: l.settings.Load().texts()}
-	if why != "" {
-		x.Busy = l.busy()
+	x := inspect.Snapshot{Reconciler: l.ID().String(), ID: l.ID(), At: time.Now(), Settings: l.settings.Load().texts()}
+	if busy := (*inspect.BusyError)(nil); errors.As(err, &busy) {
+		x.Busy = busy.With
 	}
 	txn := l.rows.DB.ReadTxn()
 	x.Objects, x.Revision = l.rows.Table.NumObjects(txn), l.rows.Table.Revision(txn)
@@ -55,7 +48,7 @@ func (l *Loop[Obj]) Snapshot(ctx context.Context) Snapshot {
 	}
 	// The program has a part in what follows: not under the lock.
 	b.mu.Unlock()
-	x.Condition = l.condition(why, s.paused)
+	x.Condition = l.condition(err, s.paused)
 	x.States, x.Lanes = stateCounts(s.counts), laneCounts(s.lanes)
 	x.Failing, x.Blocked = s.failing, s.blocked
 	x.Observed = s.observed
@@ -79,19 +72,19 @@ func (l *Loop[Obj]) Snapshot(ctx context.Context) Snapshot {
 	return x
 }
 
-// condition says how the loop is. why is why it did not answer.
-func (l *Loop[Obj]) condition(why string, paused bool) string {
+// condition says how the loop is. err is why it did not answer.
+func (l *Loop[Obj]) condition(err error, paused bool) inspect.Condition {
 	switch {
 	case l.stopped():
-		return conditionStopped
+		return inspect.ConditionStopped
 	case !l.running.Load():
-		return conditionNotStarted
-	case why != "":
-		return conditionBusy
+		return inspect.ConditionNotStarted
+	case err != nil:
+		return inspect.ConditionBusy
 	case paused:
-		return conditionPaused
+		return inspect.ConditionPaused
 	}
-	return conditionRunning
+	return inspect.ConditionRunning
 }
 
 func laneCounts(sizes [core.NumLanes]int) []metrics.StateCount {
@@ -103,22 +96,23 @@ func laneCounts(sizes [core.NumLanes]int) []metrics.StateCount {
 }
 
 // texts returns the settings for people to read.
-func (s *Settings) texts() []SettingText {
-	return []SettingText{
-		{"RoundSize", strconv.Itoa(s.RoundSize)},
-		{"RoundLimiter", limiterText(s.RoundLimiter)},
-		{"OperationLimiter", limiterText(s.OperationLimiter)},
-		{"Concurrency", strconv.Itoa(s.Concurrency)},
-		{"MaxStuck", strconv.Itoa(s.maxStuck())},
-		{"Timeout", zeroText(s.Timeout, "none")},
-		{"MinBackoff", s.MinBackoff.String()},
-		{"MaxBackoff", s.MaxBackoff.String()},
-		{"Jitter", strconv.FormatFloat(s.Jitter, 'g', -1, 64)},
-		{"MaxRetries", zeroText(s.MaxRetries, "no limit")},
-		{"BlockedRecheck", zeroText(s.BlockedRecheck, "never")},
-		{"RefreshInterval", zeroText(s.RefreshInterval, "never")},
-		{"RefreshLimiter", limiterText(s.RefreshLimiter)},
-		{"PruneInterval", zeroText(s.PruneInterval, "never")},
+func (s *Settings) texts() []inspect.SettingText {
+	text := func(name, value string) inspect.SettingText { return inspect.SettingText{Name: name, Value: value} }
+	return []inspect.SettingText{
+		text("RoundSize", strconv.Itoa(s.RoundSize)),
+		text("RoundLimiter", limiterText(s.RoundLimiter)),
+		text("OperationLimiter", limiterText(s.OperationLimiter)),
+		text("Concurrency", strconv.Itoa(s.Concurrency)),
+		text("MaxStuck", strconv.Itoa(s.maxStuck())),
+		text("Timeout", zeroText(s.Timeout, "none")),
+		text("MinBackoff", s.MinBackoff.String()),
+		text("MaxBackoff", s.MaxBackoff.String()),
+		text("Jitter", strconv.FormatFloat(s.Jitter, 'g', -1, 64)),
+		text("MaxRetries", zeroText(s.MaxRetries, "no limit")),
+		text("BlockedRecheck", zeroText(s.BlockedRecheck, "never")),
+		text("RefreshInterval", zeroText(s.RefreshInterval, "never")),
+		text("RefreshLimiter", limiterText(s.RefreshLimiter)),
+		text("PruneInterval", zeroText(s.PruneInterval, "never")),
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // patientBatches is a target whose DeleteBatch takes until the reconciler is stopped.
@@ -78,11 +79,11 @@ func stopBetweenBatches(e *env, retried bool) {
 	require.Equal(e, []string{"delete(1)"}, e.target.calls(), "what was run")
 	require.Equal(e, reconciler.StatusKindPending, e.kind(3))
 	for i, over := range waits {
-		require.ErrorIs(e, (<-over).err, reconciler.ErrStopped, "wait %d", i)
+		require.ErrorIs(e, (<-over).err, inspect.ErrStopped, "wait %d", i)
 	}
 	require.NoError(e, (<-gone).err, "the deletion was carried out")
 	for _, m := range []reconciler.Milestone{reconciler.Attempted, reconciler.Applied} {
-		require.ErrorIs(e, (<-e.wait(until, m)).err, reconciler.ErrStopped, "%s, after the stop", m)
+		require.ErrorIs(e, (<-e.wait(until, m)).err, inspect.ErrStopped, "%s, after the stop", m)
 	}
 	ctx, cancel := context.WithTimeout(e.Context(), time.Second)
 	defer cancel()

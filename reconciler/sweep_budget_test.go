@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func TestSweepBeyondItsBudgetDeletesNothing(t *testing.T) {
@@ -67,7 +68,7 @@ func TestBudgetCountsAnObjectOnceHoweverOftenItIsListed(t *testing.T) {
 		s.strays(1, 2, 3)
 		s.twice = true
 		record := e.sweep()
-		require.Equal(e, reconciler.PruneRecord{Listed: 6, Swept: 3}, *record)
+		require.Equal(e, inspect.Prune{Listed: 6, Swept: 3}, *record)
 	}, reconciler.WithSweepBudget(3, 0))
 }
 

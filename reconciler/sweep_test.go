@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // lister lists what the target has, in the order of the IDs. A listing is a prune to the
@@ -76,7 +77,7 @@ func (x *target) strays(ids ...uint64) {
 }
 
 // sweep has the target swept now, and returns the record of that.
-func (e *env) sweep() *reconciler.PruneRecord {
+func (e *env) sweep() *inspect.Prune {
 	e.Helper()
 	e.loop.Prune()
 	synctest.Wait()
@@ -84,7 +85,7 @@ func (e *env) sweep() *reconciler.PruneRecord {
 }
 
 // swept returns the record of the latest sweep.
-func (e *env) swept() *reconciler.PruneRecord {
+func (e *env) swept() *inspect.Prune {
 	e.Helper()
 	journal := e.loop.Journal()
 	for i := len(journal) - 1; i >= 0; i-- {
@@ -125,7 +126,7 @@ func TestSweepDeletesWhatNobodyWantsAndNothingElse(t *testing.T) {
 		require.Len(e, e.target.holds(), 51)
 
 		record = e.sweep()
-		require.Equal(e, reconciler.PruneRecord{Listed: 51}, *record, "there is nothing left to do")
+		require.Equal(e, inspect.Prune{Listed: 51}, *record, "there is nothing left to do")
 		require.Empty(e, e.target.ops())
 	})
 }
@@ -170,7 +171,7 @@ func TestSweepLeavesAloneWhatIsInFlight(t *testing.T) {
 				e.remove(1)
 				synctest.Wait()
 				record := e.sweep()
-				require.Equal(e, reconciler.PruneRecord{Listed: 1}, *record)
+				require.Equal(e, inspect.Prune{Listed: 1}, *record)
 				e.pass(time.Minute)
 				require.Equal(e, []string{"delete(1)", "update(1)"}, e.target.ops(), "deleted once, by the table")
 				require.Empty(e, e.target.holds())
@@ -197,7 +198,7 @@ func TestSweepLeavesAloneWhatIsBeingDeletedAlready(t *testing.T) {
 		e.remove(1, 2, 3)
 		e.pass(50 * time.Millisecond)
 		record := e.sweep()
-		require.Equal(e, reconciler.PruneRecord{Listed: 3}, *record, "and it does not count for the budget")
+		require.Equal(e, inspect.Prune{Listed: 3}, *record, "and it does not count for the budget")
 		e.pass(500 * time.Millisecond)
 		var calls []call
 		for _, c := range e.target.take() {
@@ -229,7 +230,7 @@ func TestObjectDeletedDuringTheListingIsNotSwept(t *testing.T) {
 		e.target.take()
 		s.during = func(context.Context, func(*object) bool) { e.remove(ids(1, 10)...) }
 		record := e.sweep()
-		require.Equal(e, reconciler.PruneRecord{Listed: 20}, *record)
+		require.Equal(e, inspect.Prune{Listed: 20}, *record)
 		e.pass(time.Second)
 		require.Len(e, e.target.ops(), 10)
 		e.eachDone()

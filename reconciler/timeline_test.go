@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Every second is there, also those in which nothing happened, and says how things stood.
@@ -75,10 +76,12 @@ func TestNothingIsToldBeforeTheStart(t *testing.T) {
 	e.put(1, 1)
 	require.Empty(t, l.Timeline())
 	s := l.Snapshot(t.Context())
-	require.Equal(t, "not started", s.Condition)
+	require.Equal(t, inspect.ConditionNotStarted, s.Condition)
 	require.Equal(t, 1, s.Objects)
-	require.Equal(t, reconciler.StateUnknown, l.Explain(t.Context(), "1").State)
-	require.Equal(t, reconciler.StateUnseen, l.Objects(t.Context(), reconciler.ObjectQuery{}).Objects[0].State)
+	require.Equal(t, inspect.StateUnknown, l.Explain(t.Context(), "1").State)
+	page, err := l.Objects(t.Context(), inspect.ObjectQuery{})
+	require.NoError(t, err)
+	require.Equal(t, inspect.StateUnknown, page.Objects[0].State)
 	_, err = l.Retry(t.Context())
-	require.ErrorContains(t, err, "has not been started")
+	require.ErrorIs(t, err, inspect.ErrNotStarted)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // alarm is a timer that is set to a time of the loop's clock. Setting it again to the
@@ -44,56 +45,56 @@ func (a *alarm) stop() {
 }
 
 // wait blocks until there is a reason for another pass or ctx ends.
-func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) Reason {
+func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) inspect.Reason {
 	for {
 		at, reason, ok := l.next(watch)
 		select {
 		case <-ctx.Done():
 			return ""
 		case <-watch:
-			return ReasonChange
+			return inspect.ReasonChange
 		case <-l.alarm.ring(at, l.now(), ok):
 			l.alarm.set = false
 			return reason
 		case <-l.pruner.Initialized():
-			return ReasonInitialized
+			return inspect.ReasonInitialized
 		case <-l.calls.made:
 			if l.poll() {
-				return ReasonPruneCall
+				return inspect.ReasonPruneCall
 			}
-			return ReasonCall
+			return inspect.ReasonCall
 		case <-l.pool.Ready:
-			return ReasonLanded
+			return inspect.ReasonLanded
 		case <-l.blocked.Released():
 			l.release()
-			return ReasonReleased
+			return inspect.ReasonReleased
 		}
 	}
 }
 
 // next returns what the clock has in store first, and when.
-func (l *Loop[Obj]) next(watch <-chan struct{}) (at time.Duration, reason Reason, ok bool) {
+func (l *Loop[Obj]) next(watch <-chan struct{}) (at time.Duration, reason inspect.Reason, ok bool) {
 	now := l.now()
 	size, again, looks := l.capacity(now)
 	due, has := l.core.NextDue()
 	switch {
 	case !looks, size == 0 && l.observer.Leftover():
-		at, reason, ok = again, ReasonDue, again != never
+		at, reason, ok = again, inspect.ReasonDue, again != never
 	case watch == nil:
 		// There was no use in looking a moment ago, and now there is.
-		return now, ReasonMore, true
+		return now, inspect.ReasonMore, true
 	case l.core.Count(core.Ready) > 0:
 		// Another of its group has just been worked on: there is nothing to wait for but a
 		// permit.
-		at, reason, ok = max(again, now), ReasonMore, true
+		at, reason, ok = max(again, now), inspect.ReasonMore, true
 	case has:
-		at, reason, ok = max(again, l.pace.DueAt(due, l.set.MinBackoff)), ReasonDue, true
+		at, reason, ok = max(again, l.pace.DueAt(due, l.set.MinBackoff)), inspect.ReasonDue, true
 	}
 	if stuck, has := l.pool.NextStuck(); has && (!ok || stuck < at) {
-		at, reason, ok = stuck, ReasonStuck, true
+		at, reason, ok = stuck, inspect.ReasonStuck, true
 	}
 	if prune, has := l.pruner.Next(); has && !l.pause.whole && (!ok || prune < at) {
-		at, reason, ok = prune, ReasonPrune, true
+		at, reason, ok = prune, inspect.ReasonPrune, true
 	}
 	return at, reason, ok
 }

@@ -6,12 +6,12 @@ package reconciler
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -25,32 +25,32 @@ import (
 // details the reconciler is asked, which has 100 ms to answer. A row without a status
 // would be waited for in vain: it counts as attempted, and applied it can never be, which
 // is the error [ErrNoStatus] at once. Before the reconciler runs, WaitFor waits for that;
-// when it has stopped, the error is [ErrStopped] unless the rows say that all is well.
+// when it has stopped, the error is [inspect.ErrStopped] unless the rows say that all is well.
 //
 // A row is watched in the table, so that it is seen to be applied as soon as its status is
 // written, whatever else there is to do. A deletion that was carried out before the call
 // may not be known to be while the reconciler works off a backlog; it then returns when
 // that is done. Safe from any goroutine. In an operation of this reconciler the error is
 // [ErrInOperation], at once.
-func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (Owed, error) {
+func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (inspect.Unapplied, error) {
 	if err := validateMilestone(m); err != nil {
-		return Owed{}, err
+		return inspect.Unapplied{}, err
 	}
 	if err := l.mayWait(ctx); err != nil {
-		return Owed{}, err
+		return inspect.Unapplied{}, err
 	}
 	for i, obj := range objs {
 		if err := l.waitForOne(ctx, m, obj); err != nil {
-			owed, why := l.owedOf(ctx, objs[i:], false)
-			return owed, fmt.Errorf("reconciler %q: waiting for %s to be %s, %d of %d objects are%s: %w",
-				l.ID().called(), rows.KeyText(l.rows.Key(obj)), m, i, len(objs), why, err)
+			rest, why := l.unappliedOf(ctx, objs[i:], false)
+			return rest, fmt.Errorf("reconciler %q: waiting for %s to be %s, %d of %d objects are: %w",
+				called(l.ID()), rows.KeyText(l.rows.Key(obj)), m, i, len(objs), unanswered(err, why))
 		}
 	}
 	if m == Applied {
-		return Owed{}, nil
+		return inspect.Unapplied{}, nil
 	}
-	owed, _ := l.owedOf(ctx, objs, true)
-	return owed, nil
+	rest, _ := l.unappliedOf(ctx, objs, true)
+	return rest, nil
 }
 
 // waitForOne blocks until one object has come to a milestone.
@@ -69,7 +69,7 @@ func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error 
 			return nil
 		}
 		if stopped {
-			return ErrStopped
+			return inspect.ErrStopped
 		}
 		var err error
 		if found {
@@ -166,22 +166,22 @@ type standing[Obj any] struct {
 	seen bool
 }
 
-// owedOf says which of the objects are not in the target. met: each has come to its
-// milestone.
-func (l *Loop[Obj]) owedOf(ctx context.Context, objs []Obj, met bool) (owed Owed, why string) {
+// unappliedOf returns which of the objects are not in the target. met: each has come to its
+// milestone. The error is that of askBriefly: then only the rows were looked at.
+func (l *Loop[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list inspect.Unapplied, err error) {
 	txn := l.rows.DB.ReadTxn()
 	rest := l.unfinished(txn, objs)
 	if len(rest) == 0 {
-		return Owed{}, ""
+		return inspect.Unapplied{}, nil
 	}
-	known, why := askBriefly(ctx, l, func(*books[Obj]) standing[Obj] { return l.standing(rest) })
-	if why != "" {
+	known, err := askBriefly(ctx, l, func(*books[Obj]) standing[Obj] { return l.standing(rest) })
+	if err != nil {
 		known = standing[Obj]{txn: txn, debts: make([]*core.Debt[Obj], len(rest))}
 	}
 	for i, obj := range rest {
 		row, _, _, found := l.rows.Exact(known.txn, obj)
 		d := known.debts[i]
-		u := Unreconciled{Key: l.rows.Key(obj), Deleted: !found}
+		u := inspect.Unreconciled{Key: l.rows.Key(obj), Deleted: !found}
 		switch {
 		case found && l.rows.GetStatus(row).Kind == status.KindDone,
 			!found && d == nil && (met || known.seen):
@@ -189,15 +189,19 @@ func (l *Loop[Obj]) owedOf(ctx context.Context, objs []Obj, met bool) (owed Owed
 		case d != nil && d.Deleted == !found:
 			u = l.unreconciled(d, row, found)
 		case found:
-			u.State, u.Err = stateOf(l.rows.GetStatus(row), why == "")
-		case why == "":
-			u.State = stateUnseen
+			s := l.rows.GetStatus(row)
+			u.State, u.Err = l.rowState(u.Key, s.Kind, err), reasonOf(s)
+			if s.Kind == status.KindUnset {
+				u.Err = ErrNoStatus
+			}
+		case err == nil:
+			u.State = inspect.StateUnseen
 		default:
-			u.State = stateUnknown
+			u.State = l.unaskedState(u.Key)
 		}
-		owed.Keys = append(owed.Keys, u)
+		list.Keys = append(list.Keys, u)
 	}
-	return owed, why
+	return list, err
 }
 
 // standing is called by the goroutine of the loop.
@@ -213,24 +217,4 @@ func (l *Loop[Obj]) standing(objs []Obj) standing[Obj] {
 		}
 	}
 	return known
-}
-
-// The states that the core does not know: see [Unreconciled].
-const (
-	stateUnseen    = "unseen"
-	stateUnknown   = "unknown"
-	stateLeftAlone = "left alone"
-)
-
-// stateOf returns the state of a row of which the loop knows nothing, or was not asked.
-func stateOf(s Status, asked bool) (state string, err error) {
-	switch {
-	case s.Kind == status.KindUnset:
-		return stateLeftAlone, ErrNoStatus
-	case !asked:
-		return strings.ToLower(s.Kind.String()), reasonOf(s)
-	case s.IsPendingOrRefreshing():
-		return stateUnseen, nil
-	}
-	return stateLeftAlone, reasonOf(s)
 }

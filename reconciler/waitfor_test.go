@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func TestWaitForObjectsLastsUntilEachIsThere(t *testing.T) {
@@ -65,7 +66,7 @@ func TestWaitForAttemptsOnObjectsReturnsWhichAreNotThere(t *testing.T) {
 		require.NoError(e, w.err)
 		e.owes(w.owed,
 			"0x0000000000000004 is blocked: device eth0 is missing",
-			"0x000000000000003c is left alone: the row has no status and is never reconciled",
+			"0x000000000000003c has no status: the row has no status and is never reconciled",
 			"0x0000000000000003 is terminal: no such name",
 			"0x0000000000000002 is retry after 1 attempt(s): no route",
 			"deletion of 0x0000000000000065 is retry after 1 attempt(s): in use",
@@ -107,7 +108,7 @@ func TestWaitForObjectsThatIsCutShortSaysWhichAreOwed(t *testing.T) {
 		e.put(works, 2)
 		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
 		defer cancel()
-		over := during(func() (reconciler.Owed, error) {
+		over := during(func() (inspect.Unapplied, error) {
 			return e.loop.WaitFor(ctx, reconciler.Applied, objects(2, 77, 1, 2, 101)...)
 		})
 		e.pass(time.Minute)
@@ -129,7 +130,7 @@ func TestRowWithoutAStatusIsNotWaitedFor(t *testing.T) {
 		w := e.isOver(e.waitFor(reconciler.Applied, 1, 60, 2), 0)
 		require.ErrorIs(e, w.err, reconciler.ErrNoStatus)
 		require.ErrorContains(e, w.err, "waiting for 0x000000000000003c to be applied, 1 of 3 objects are")
-		e.owes(w.owed, "0x000000000000003c is left alone: the row has no status and is never reconciled")
+		e.owes(w.owed, "0x000000000000003c has no status: the row has no status and is never reconciled")
 
 		e.nothingOwed(e.isOver(e.wait(until, reconciler.Applied), 0))
 	})

@@ -18,17 +18,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // waited is what a wait in a goroutine of its own came to; took is how long it was.
 type waited struct {
-	owed reconciler.Owed
+	owed inspect.Unapplied
 	err  error
 	took time.Duration
 }
 
 // during begins a wait. The result is to be had when that is over.
-func during(wait func() (reconciler.Owed, error)) <-chan waited {
+func during(wait func() (inspect.Unapplied, error)) <-chan waited {
 	over, began := make(chan waited, 1), time.Now()
 	go func() {
 		owed, err := wait()
@@ -39,12 +40,12 @@ func during(wait func() (reconciler.Owed, error)) <-chan waited {
 
 // wait begins a wait for a revision.
 func (e *env) wait(until statedb.Revision, m reconciler.Milestone) <-chan waited {
-	return during(func() (reconciler.Owed, error) { return e.loop.Wait(e.Context(), until, m) })
+	return during(func() (inspect.Unapplied, error) { return e.loop.Wait(e.Context(), until, m) })
 }
 
 // waitFor begins a wait for objects.
 func (e *env) waitFor(m reconciler.Milestone, ids ...uint64) <-chan waited {
-	return during(func() (reconciler.Owed, error) { return e.loop.WaitFor(e.Context(), m, objects(ids...)...) })
+	return during(func() (inspect.Unapplied, error) { return e.loop.WaitFor(e.Context(), m, objects(ids...)...) })
 }
 
 func objects(ids ...uint64) (objs []*object) {
@@ -86,12 +87,12 @@ const maxGather = 6 * time.Millisecond
 func (e *env) nothingOwed(w waited) {
 	e.Helper()
 	require.NoError(e, w.err)
-	require.Equal(e, reconciler.Owed{}, w.owed)
+	require.Equal(e, inspect.Unapplied{}, w.owed)
 	require.NoError(e, w.owed.Err())
 }
 
 // owes requires the keys to be owed, each as its text says.
-func (e *env) owes(owed reconciler.Owed, want ...string) {
+func (e *env) owes(owed inspect.Unapplied, want ...string) {
 	e.Helper()
 	var texts []string
 	for _, u := range owed.Keys {
@@ -188,7 +189,7 @@ func TestWaitForAttemptsReturnsWhatIsNotApplied(t *testing.T) {
 			"deletion of 0x0000000000000065 is retry after 1 attempt(s): in use",
 		)
 		require.Zero(e, w.owed.More)
-		require.Equal(e, reconciler.Unreconciled{
+		require.Equal(e, inspect.Unreconciled{
 			Key: index.Uint64(101), Deleted: true, State: "retry", Attempts: 1, Err: errors.New("in use"),
 		}, w.owed.Keys[3])
 		require.ErrorIs(e, w.owed.Err(), w.owed.Keys[3].Err)
@@ -265,7 +266,7 @@ func TestWaitThatIsCutShortSaysWhatIsOwed(t *testing.T) {
 		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
 		defer cancel()
 		until := e.put(failsForGood, 1)
-		over := during(func() (reconciler.Owed, error) { return e.loop.Wait(ctx, until, reconciler.Applied) })
+		over := during(func() (inspect.Unapplied, error) { return e.loop.Wait(ctx, until, reconciler.Applied) })
 		e.pass(time.Second)
 		e.put(failsForGood, 2)
 		e.pass(time.Minute)
@@ -275,7 +276,7 @@ func TestWaitThatIsCutShortSaysWhatIsOwed(t *testing.T) {
 		e.owes(w.owed, "0x0000000000000001 is terminal: no such name")
 
 		// Its time is up already, but what it is for has been reached.
-		w = e.isOver(during(func() (reconciler.Owed, error) { return e.loop.Wait(ctx, until, reconciler.Attempted) }), 0)
+		w = e.isOver(during(func() (inspect.Unapplied, error) { return e.loop.Wait(ctx, until, reconciler.Attempted) }), 0)
 		require.NoError(e, w.err)
 		e.owes(w.owed, "0x0000000000000001 is terminal: no such name")
 	})
@@ -289,19 +290,21 @@ func TestWaitDoesNotHangWhenTheLoopIsStuck(t *testing.T) {
 		for _, m := range []reconciler.Milestone{reconciler.Attempted, reconciler.Applied} {
 			ctx, cancel := context.WithTimeout(e.Context(), time.Second)
 			defer cancel()
-			revision := during(func() (reconciler.Owed, error) { return e.loop.Wait(ctx, until, m) })
-			row := during(func() (reconciler.Owed, error) { return e.loop.WaitFor(ctx, m, objects(1, 2)...) })
+			revision := during(func() (inspect.Unapplied, error) { return e.loop.Wait(ctx, until, m) })
+			row := during(func() (inspect.Unapplied, error) { return e.loop.WaitFor(ctx, m, objects(1, 2)...) })
 			e.pass(1100 * time.Millisecond)
 			w := e.isOver(revision, 1100*time.Millisecond)
 			require.ErrorIs(e, w.err, context.DeadlineExceeded)
-			require.ErrorContains(e, w.err, "attempted up to 0 (the reconciler is busy and could not say what is owed)")
+			require.ErrorContains(e, w.err, "attempted up to 0: context deadline exceeded (the reconciler is busy: update of 1, running since ")
+			busy := (*inspect.BusyError)(nil)
+			require.ErrorAs(e, w.err, &busy)
 			require.Empty(e, w.owed)
 
 			w = e.isOver(row, 1100*time.Millisecond)
 			require.ErrorIs(e, w.err, context.DeadlineExceeded)
 			require.ErrorContains(e, w.err, "waiting for 0x0000000000000001 to be "+m.String())
 			require.ErrorContains(e, w.err, "the reconciler is busy")
-			e.owes(w.owed, "0x0000000000000001 is pending", "deletion of 0x0000000000000002 is unknown")
+			e.owes(w.owed, "0x0000000000000001 is in flight", "deletion of 0x0000000000000002 is unknown")
 		}
 	}, nil, reconciler.WithoutPruning())
 }
@@ -314,7 +317,7 @@ func TestWaitThatIsOverALittleLateIsOver(t *testing.T) {
 		until := e.put(1, 1)
 		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
 		defer cancel()
-		over := during(func() (reconciler.Owed, error) { return e.loop.Wait(ctx, until, reconciler.Applied) })
+		over := during(func() (inspect.Unapplied, error) { return e.loop.Wait(ctx, until, reconciler.Applied) })
 		e.pass(2 * time.Second)
 		e.nothingOwed(e.isOver(over, time.Second+50*time.Millisecond))
 	}, nil, reconciler.WithoutPruning())
@@ -327,7 +330,7 @@ func TestWaitThatIsCutShortInABacklogSaysHowFarThatIs(t *testing.T) {
 		ctx, cancel := context.WithTimeout(e.Context(), 500*time.Millisecond)
 		defer cancel()
 		until := e.put(1, ids(1, 5000)...)
-		w := <-during(func() (reconciler.Owed, error) { return e.loop.Wait(ctx, until, reconciler.Applied) })
+		w := <-during(func() (inspect.Unapplied, error) { return e.loop.Wait(ctx, until, reconciler.Applied) })
 		require.ErrorIs(e, w.err, context.DeadlineExceeded)
 		require.LessOrEqual(e, w.took, 600*time.Millisecond)
 		var attempted int
@@ -335,7 +338,7 @@ func TestWaitThatIsCutShortInABacklogSaysHowFarThatIs(t *testing.T) {
 		require.NoError(e, err, w.err.Error())
 		require.InDelta(e, 500, attempted, 30)
 		require.NotEmpty(e, w.owed.Keys)
-		require.Equal(e, "ready", w.owed.Keys[len(w.owed.Keys)-1].State)
+		require.Equal(e, inspect.StateReady, w.owed.Keys[len(w.owed.Keys)-1].State)
 	}, nil, reconciler.WithoutPruning())
 }
 
@@ -379,7 +382,7 @@ func TestWaitBeforeTheReconcilerRuns(t *testing.T) {
 		require.Equal(e, time.Second, time.Since(began), "there is nobody to be asked")
 		owed, err := loop.WaitFor(ctx, reconciler.Attempted, objects(1)...)
 		require.ErrorIs(e, err, context.DeadlineExceeded)
-		e.owes(owed, "0x0000000000000001 is pending")
+		e.owes(owed, "0x0000000000000001 is unknown")
 
 		revision, row := e.wait(until, reconciler.Attempted), e.waitFor(reconciler.Attempted, 1)
 		gone := e.waitFor(reconciler.Applied, 2)
@@ -412,19 +415,19 @@ func TestWaitEndsWhenTheReconcilerStops(t *testing.T) {
 		}
 		e.stop()
 		for _, over := range waits {
-			require.ErrorIs(e, e.isOver(over, 0).err, reconciler.ErrStopped)
+			require.ErrorIs(e, e.isOver(over, 0).err, inspect.ErrStopped)
 		}
 
 		// Those who come after it are told what is known.
 		for _, m := range []reconciler.Milestone{reconciler.Attempted, reconciler.Applied} {
-			require.ErrorIs(e, e.isOver(e.wait(until, m), 0).err, reconciler.ErrStopped)
+			require.ErrorIs(e, e.isOver(e.wait(until, m), 0).err, inspect.ErrStopped)
 			e.nothingOwed(e.isOver(e.wait(until-1, m), 0))
 			e.nothingOwed(e.isOver(e.waitFor(m, 2), 0))
-			require.ErrorIs(e, e.isOver(e.waitFor(m, 3), 0).err, reconciler.ErrStopped, "of a deletion nothing is known")
+			require.ErrorIs(e, e.isOver(e.waitFor(m, 3), 0).err, inspect.ErrStopped, "of a deletion nothing is known")
 		}
 		w := e.isOver(e.waitFor(reconciler.Attempted, 1), 0)
 		require.NoError(e, w.err, "its status says that it was attempted")
-		e.owes(w.owed, "0x0000000000000001 is error: no route")
+		e.owes(w.owed, "0x0000000000000001 is unknown: no route")
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // What an operation may call while it runs, and the hook around it.
@@ -64,7 +65,7 @@ func NoteOn[Obj comparable](ctx context.Context, obj Obj, text string) {
 // OperationInfo says which call of an operation is about to be made.
 type OperationInfo struct {
 	// Reconciler is the one that makes it.
-	Reconciler ID
+	Reconciler inspect.ID
 	// Operation is "update" or "delete", or "round" for a call of [RoundOperations].
 	Operation string
 	// Objects is how many objects the call is for: 1, unless it is for a batch.
@@ -91,7 +92,7 @@ func WithOperationHook(hook OperationHook) Option {
 }
 
 // hookCall calls the hook of the program, with the name of the reconciler.
-func (o *options) hookCall(id ID) func(context.Context, execute.Call) (context.Context, func(error)) {
+func (o *options) hookCall(id inspect.ID) func(context.Context, execute.Call) (context.Context, func(error)) {
 	if o.hook == nil {
 		return nil
 	}

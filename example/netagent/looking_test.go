@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // command runs a command in the agent's shell, and returns what it prints.
@@ -35,15 +35,15 @@ func (p *process) command(args ...string) string {
 func TestWhyAnObjectWaitsIsToldEverywhere(t *testing.T) {
 	const key = "hand0/10.0.0.1/24"
 	p := start(t, write(t, "addresses: [{dev: hand0, cidr: 10.0.0.1/24}]\n"))
-	var x reconciler.Explanation
-	explain := func() reconciler.Explanation {
+	var x inspect.Explanation
+	explain := func() inspect.Explanation {
 		code, body := p.request("GET", "/debug/reconciler/explain?format=json&reconciler=addresses&key="+key, "")
 		require.Equal(t, http.StatusOK, code, body)
-		x = reconciler.Explanation{}
+		x = inspect.Explanation{}
 		require.NoError(t, json.Unmarshal([]byte(body), &x))
 		return x
 	}
-	p.until("the address waits for its link", func() bool { return explain().State == reconciler.StateBlocked })
+	p.until("the address waits for its link", func() bool { return explain().State == inspect.StateBlocked })
 	assert.Equal(t, `link "hand0" (not asked for here) is missing`, x.BlockedOn)
 
 	text := p.command("reconciler/explain", "addresses", key)
@@ -62,9 +62,9 @@ func TestWhyAnObjectWaitsIsToldEverywhere(t *testing.T) {
 	p.inside(func() error {
 		return netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "hand0"}})
 	})
-	p.until("the address is there", func() bool { return explain().State == reconciler.StateDone })
+	p.until("the address is there", func() bool { return explain().State == inspect.StateDone })
 	require.GreaterOrEqual(t, len(x.Events), 2)
 	last := x.Events[len(x.Events)-1]
-	assert.Equal(t, "done", last.Result)
-	assert.Equal(t, reconciler.CauseReleased, last.Cause)
+	assert.Equal(t, inspect.ResultDone, last.Result)
+	assert.Equal(t, inspect.CauseReleased, last.Cause)
 }

@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // MaxList is how many bytes of JSON a list in an answer may have.
@@ -37,12 +37,15 @@ func fitting[T any](list iter.Seq2[int, T], size int) (n int) {
 
 // Objects returns a page of objects that ends early if it would have more than [MaxList] bytes:
 // the next one begins where it ends.
-func Objects(ctx context.Context, of reconciler.Inspector, q reconciler.ObjectQuery) reconciler.ObjectPage {
+func Objects(ctx context.Context, of inspect.Inspector, q inspect.ObjectQuery) (inspect.ObjectPage, error) {
 	for {
-		page := of.Objects(ctx, q)
+		page, err := of.Objects(ctx, q)
+		if err != nil {
+			return page, err
+		}
 		n := fitting(slices.All(page.Objects), MaxList)
 		if n == len(page.Objects) {
-			return page
+			return page, nil
 		}
 		// The reconciler alone knows how to go on after an object.
 		q.Limit = n
@@ -64,7 +67,7 @@ func Latest[T any](list []T, size int) (latest []T, omitted int) {
 
 // CutTexts cuts the texts of errors in a snapshot to those of a table's cells, for a list of many
 // reconcilers. Lists that the snapshot shares with others are copied.
-func CutTexts(s *reconciler.Snapshot) {
+func CutTexts(s *inspect.Snapshot) {
 	s.PruneFailure = text.Cell(s.PruneFailure)
 	s.Breakers, s.Errors = slices.Clone(s.Breakers), slices.Clone(s.Errors)
 	for i, line := range s.Breakers {

@@ -147,9 +147,9 @@ const (
 	Paused
 	// Tripped: waits behind an open breaker of the class of its last error.
 	Tripped
-	// Awaited: the object changed while it was worked on, or before its retry;
+	// Unseen: the object changed while it was worked on, or before its retry;
 	// the change is still to be observed.
-	Awaited
+	Unseen
 	// Held: changed, and waits until the minimum backoff since the last attempt
 	// has passed.
 	Held
@@ -167,7 +167,7 @@ const (
 
 var stateNames = [NumStates]string{
 	"planned", "ready", "in flight", "queued", "paused", "tripped",
-	"awaited", "held", "retry", "requeue", "blocked", "terminal",
+	"unseen", "held", "retry", "requeue", "blocked", "terminal",
 }
 
 // String returns the state's name in lower case.
@@ -264,7 +264,7 @@ func (c *Core[Obj]) TracksKeyOf(obj Obj) bool { return c.find(obj) != nil }
 
 // Awaits reports whether ObserveSettled need be told of rows with a status.
 func (c *Core[Obj]) Awaits() bool {
-	return c.counts[Awaited]+c.counts[InFlight]+c.counts[Terminal]+c.deletions > 0
+	return c.counts[Unseen]+c.counts[InFlight]+c.counts[Terminal]+c.deletions > 0
 }
 
 // Failing returns the number of keys whose last attempt failed.

@@ -66,7 +66,7 @@ var crowds = []struct {
 			c.launch(o)
 		}
 	}, func(c *crowd) { c.land() }},
-	{Awaited, func(c *crowd) {
+	{Unseen, func(c *crowd) {
 		c.rounds(c.things, func(it *Item[*thing]) Outcome[*thing] {
 			return Outcome[*thing]{Kind: Failed, Failure: &parked, Lost: true}
 		})

@@ -65,7 +65,7 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 	})
 	same(t, len(refreshes), c.Refreshing(), "refreshes ready or in flight")
 	deletions := m.inLine(func(k *modelKey) bool { return k.deleted })
-	same(t, counts[Awaited]+counts[InFlight]+len(deletions)+counts[Terminal] > 0, c.Awaits())
+	same(t, counts[Unseen]+counts[InFlight]+len(deletions)+counts[Terminal] > 0, c.Awaits())
 	for lane := range NumLanes {
 		var keys []string
 		for _, k := range m.ready(lane) {

@@ -48,7 +48,7 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 		m.forget(k)
 		return
 	case out.Kind == Superseded:
-		k.rest(Awaited)
+		k.rest(Unseen)
 		k.unseen = false
 		return
 	case !waited && out.Lost && !failed:
@@ -85,7 +85,7 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 		m.calm(k, note.obj, note.revision, out.Jitter)
 	case out.Lost:
 		m.owe(k)
-		k.rest(Awaited)
+		k.rest(Unseen)
 	default:
 		m.await(k, now, out)
 	}

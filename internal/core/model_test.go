@@ -353,7 +353,7 @@ func (m *model) observeSettled(obj row, revision uint64, says Says) bool {
 		m.unprobe(k, m.round.now, void)
 		m.forget(k)
 		return true
-	case k.state == Awaited:
+	case k.state == Unseen:
 		m.calm(k, obj, revision, 0)
 	}
 	return false

@@ -190,7 +190,7 @@ const (
 
 // ObserveSettled takes in a change that asks for nothing: the object's status says that it
 // is reconciled or failed, or is unset. It need be called only while Awaits, or, if it is
-// unset, Tracks. A key whose change was awaited and turns out to be this goes back to its
+// unset, Tracks. A key whose change was unseen and turns out to be this goes back to its
 // retry. An object that is left alone, that is back while its deletion waits, or
 // that failed for good and is said to be done, is forgotten: then it returns true.
 func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, says Says) (forgotten bool) {
@@ -207,13 +207,13 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, says Says) (forgott
 		c.setFailure(e, nil)
 		c.forget(e)
 		return true
-	case e.state == Awaited:
+	case e.state == Unseen:
 		c.settled(e, obj, revision, 0)
 	}
 	return false
 }
 
-// settled makes an entry whose change was awaited go on with what turned out to ask for
+// settled makes an entry whose change was unseen go on with what turned out to ask for
 // nothing. jitter is that of [Outcome].
 func (c *Core[Obj]) settled(e *entry[Obj], obj Obj, revision uint64, jitter float64) {
 	e.obj, e.revision, e.fixed = obj, revision, false

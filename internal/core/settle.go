@@ -129,7 +129,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 		}
 		// Its deletion takes the place of the change: no wait is for that any more.
 		c.excuse(e)
-		c.move(e, Awaited)
+		c.move(e, Unseen)
 	case out.Kind == Void:
 		c.setFailure(e, nil)
 		c.forget(e)
@@ -247,7 +247,7 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 		c.owe(e)
 	}
 	if out.Lost {
-		c.move(e, Awaited)
+		c.move(e, Unseen)
 		return
 	}
 	e.obj, e.revision = out.Obj, out.Revision

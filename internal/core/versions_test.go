@@ -234,7 +234,7 @@ func TestSupersededKeyOwesItsChange(t *testing.T) {
 	c.Settle(time.Second, &items[0], Outcome[row]{Kind: Superseded})
 	c.End(0)
 	check(t, c)
-	require.Equal(t, 1, c.Count(Awaited))
+	require.Equal(t, 1, c.Count(Unseen))
 	require.Equal(t, uint64(5), c.LowWatermark())
 }
 
@@ -264,7 +264,7 @@ func TestRowThatAsksForNothingEndsWhatWaits(t *testing.T) {
 		"blocked": func(it *Item[row]) Outcome[row] {
 			return Outcome[row]{Kind: BlockedOn, Obj: it.Obj, Revision: it.Revision}
 		},
-		"awaited": func(it *Item[row]) Outcome[row] { o := failed(it, "no"); o.Lost = true; return o },
+		"unseen": func(it *Item[row]) Outcome[row] { o := failed(it, "no"); o.Lost = true; return o },
 	} {
 		for _, deleted := range []bool{false, true} {
 			c := twoCursors(4)
@@ -279,7 +279,7 @@ func TestRowThatAsksForNothingEndsWhatWaits(t *testing.T) {
 			case !deleted:
 				says = SaysNothing
 			}
-			require.True(t, c.Awaits() || !deleted && name != "awaited" && name != "terminal")
+			require.True(t, c.Awaits() || !deleted && name != "unseen" && name != "terminal")
 			require.False(t, c.ObserveSettled(row{key: "a"}, 5, says), "it is as old")
 			require.True(t, c.ObserveSettled(row{key: "a"}, 6, says), name)
 			check(t, c)

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // done says what a command did. Objects is how many it concerned, if they were counted.
@@ -94,7 +94,7 @@ func (c *commands) prune() *spec {
 
 // prunes returns the output of a command that asked for a prune: there is none before the
 // table is initialised.
-func (in *input) prunes(s reconciler.Snapshot) output {
+func (in *input) prunes(s inspect.Snapshot) output {
 	if s.Initialized {
 		return in.did("prune", nil, "%s was asked to prune", in.named())
 	}

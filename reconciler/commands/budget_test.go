@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // maxAnswer is what a command may print: a list of 1 MiB, indented, and its frame.
@@ -24,7 +25,7 @@ var large = strings.Repeat("é", reconciler.MaxErrorText/2)
 func TestListsOfObjectsAreBoundedInBytes(t *testing.T) {
 	r := routes()
 	for i := range 1000 {
-		r.page.Objects = append(r.page.Objects, reconciler.ObjectLine{Key: fmt.Sprint("route-", i), Reason: large})
+		r.page.Objects = append(r.page.Objects, inspect.ObjectLine{Key: fmt.Sprint("route-", i), Error: large})
 	}
 	s := newShell(t, r)
 	for _, format := range []string{"json", "table"} {
@@ -37,7 +38,7 @@ func TestListsOfObjectsAreBoundedInBytes(t *testing.T) {
 			seen += strings.Count(out, "route-")
 			after = ""
 			if format == "json" {
-				var page reconciler.ObjectPage
+				var page inspect.ObjectPage
 				require.NoError(t, json.Unmarshal([]byte(out), &page))
 				after = page.Next
 			} else if _, next, some := strings.Cut(out, "--after="); some {
@@ -52,8 +53,8 @@ func TestJournalsAreBoundedInBytesAndSayWhatIsLeftOut(t *testing.T) {
 	r := routes()
 	for i := range 1024 {
 		at := time.Unix(int64(i), 0)
-		r.events = append(r.events, reconciler.Event{Round: uint64(i), At: at, Key: fmt.Sprint(i), Result: "failed", Error: large})
-		r.rounds = append(r.rounds, reconciler.Round{Sequence: uint64(i), Started: at, Prune: &reconciler.PruneRecord{Error: large}})
+		r.events = append(r.events, inspect.Event{Round: uint64(i), Started: at, Operation: inspect.Operation{Key: fmt.Sprint(i), Result: inspect.ResultFailed, Error: large}})
+		r.rounds = append(r.rounds, inspect.Round{Sequence: uint64(i), Started: at, Prune: &inspect.Prune{Error: large}})
 	}
 	second := routes()
 	second.id.Module, second.events, second.rounds = "second", r.events, r.rounds
@@ -91,7 +92,7 @@ func TestJournalsAreBoundedInBytesAndSayWhatIsLeftOut(t *testing.T) {
 func TestListOfReconcilersHasNoLongTexts(t *testing.T) {
 	r := routes()
 	for i := range 32 {
-		r.snapshot.Errors = append(r.snapshot.Errors, reconciler.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})
+		r.snapshot.Errors = append(r.snapshot.Errors, inspect.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})
 	}
 	s := newShell(t, r)
 	out, err := s.run("reconciler --format=json")
@@ -106,8 +107,8 @@ func TestListOfReconcilersHasNoLongTexts(t *testing.T) {
 // A table is for a terminal; what it cuts one command has in full.
 func TestTablesCutLongTextsAndExplainHasThemInFull(t *testing.T) {
 	r := routes()
-	r.page.Objects = []reconciler.ObjectLine{{Key: "a", Reason: large}}
-	r.explanation = reconciler.Explanation{Key: "a", Error: large}
+	r.page.Objects = []inspect.ObjectLine{{Key: "a", Error: large}}
+	r.explanation = inspect.Explanation{Key: "a", Error: large}
 	s := newShell(t, r)
 	out, err := s.run("reconciler/objects agent")
 	require.NoError(t, err)

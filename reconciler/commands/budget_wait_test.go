@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // escaped is an error text that JSON makes six times as long.
@@ -23,19 +24,19 @@ func TestWaitsAreBoundedInBytes(t *testing.T) {
 	for _, text := range []string{large, escaped} {
 		r := routes()
 		for i := range 100 {
-			r.owed.Keys = append(r.owed.Keys, reconciler.Unreconciled{Key: fmt.Append(nil, "route-", i), Err: errors.New(text)})
+			r.owed.Keys = append(r.owed.Keys, inspect.Unreconciled{Key: fmt.Append(nil, "route-", i), Err: errors.New(text)})
 		}
 		s := newShell(t, r)
 		out, err := s.run("reconciler/wait agent --format=json")
 		require.NoError(t, err)
 		require.Less(t, len(out), maxAnswer)
 		var w struct {
-			Owed []string
-			More int
+			Unapplied []string
+			More      int
 		}
 		require.NoError(t, json.Unmarshal([]byte(out), &w))
-		require.NotEmpty(t, w.Owed)
-		require.Equal(t, 100, len(w.Owed)+w.More)
+		require.NotEmpty(t, w.Unapplied)
+		require.Equal(t, 100, len(w.Unapplied)+w.More)
 		out, err = s.run("reconciler/wait agent")
 		require.NoError(t, err)
 		require.Less(t, len(out), maxAnswer)

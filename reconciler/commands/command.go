@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // spec is what one command is made from.
@@ -36,7 +36,7 @@ type spec struct {
 type input struct {
 	flags *pflag.FlagSet
 	// reconciler is the one that the first argument names; nil without one.
-	reconciler reconciler.Inspector
+	reconciler inspect.Controller
 	// key is the text of the key, hasKey whether there is one.
 	key    string
 	hasKey bool

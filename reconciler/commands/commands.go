@@ -9,7 +9,7 @@
 //
 //	hive.New(
 //		statedb.Cell, job.Cell,
-//		reconciler.Cell, // the registry
+//		inspect.Cell, // the registry
 //		commands.Cell,   // the commands, which look into the registry
 //		...
 //	)
@@ -17,8 +17,8 @@
 // and one option for each reconciler, [reconciler.WithRegistry].
 //
 // [Cell] does not bring the registry, as a page or a collector looks into the same one, and
-// a hive accepts only one that provides it. Without [reconciler.Cell] the hive says that
-// *reconciler.Registry is missing. The shell itself is a third cell and a command of the program, of
+// a hive accepts only one that provides it. Without [inspect.Cell] the hive says that
+// *inspect.Registry is missing. The shell itself is a third cell and a command of the program, of
 // github.com/cilium/hive/shell: docs/GUIDE.md shows both, under "The shell".
 //
 // Hive's package shell has the cell (shell.ServerCell) that listens on a socket for commands, and the
@@ -37,20 +37,20 @@ import (
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/script"
 
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Cell provides the commands to the hive's shell and to script tests. It needs
-// [reconciler.Cell].
+// [inspect.Cell].
 var Cell = cell.Module("reconciler-commands", "Commands to inspect reconcilers", cell.Provide(scriptCommands))
 
-func scriptCommands(registry *reconciler.Registry) hive.ScriptCmdsOut {
+func scriptCommands(registry *inspect.Registry) hive.ScriptCmdsOut {
 	return hive.NewScriptCmds(New(registry))
 }
 
 // New returns the commands by their names, for script engines without a hive. They see what
 // is in the registry at the time when they run.
-func New(registry *reconciler.Registry) map[string]script.Cmd {
+func New(registry *inspect.Registry) map[string]script.Cmd {
 	c := &commands{registry: registry}
 	named := map[string]script.Cmd{}
 	for _, s := range []*spec{
@@ -64,5 +64,5 @@ func New(registry *reconciler.Registry) map[string]script.Cmd {
 
 // commands are what all commands share.
 type commands struct {
-	registry *reconciler.Registry
+	registry *inspect.Registry
 }

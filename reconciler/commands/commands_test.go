@@ -22,8 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/commands"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,13 +31,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // shell runs lines as the shell of a hive does.
 type shell struct {
 	*testing.T
-	registry reconciler.Registry
+	registry inspect.Registry
 	engine   *script.Engine
 	state    *script.State
 	dir      string
 }
 
-func newShell(t *testing.T, all ...reconciler.Inspector) *shell {
+func newShell(t *testing.T, all ...inspect.Controller) *shell {
 	s := &shell{T: t, dir: t.TempDir()}
 	for _, i := range all {
 		s.registry.Add(i)
@@ -77,10 +77,10 @@ func (s *shell) fails(want, line string) {
 	require.Equal(s, want, err.Error(), line)
 }
 
-func routes() *fake { return &fake{id: reconciler.ID{Module: "agent", Table: "routes"}} }
+func routes() *fake { return &fake{id: inspect.ID{Module: "agent", Table: "routes"}} }
 
 func TestHiveHasTheCommandsOfItsReconcilers(t *testing.T) {
-	h := hive.New(reconciler.Cell, commands.Cell, cell.Invoke(func(r *reconciler.Registry) { r.Add(routes()) }))
+	h := hive.New(inspect.Cell, commands.Cell, cell.Invoke(func(r *inspect.Registry) { r.Add(routes()) }))
 	cmds, err := h.ScriptCommands(hivetest.Logger(t))
 	require.NoError(t, err)
 	state, err := script.NewState(t.Context(), t.TempDir(), nil)
@@ -92,7 +92,7 @@ func TestHiveHasTheCommandsOfItsReconcilers(t *testing.T) {
 
 func TestHiveWithoutARegistrySaysWhatIsMissing(t *testing.T) {
 	_, err := hive.New(commands.Cell).ScriptCommands(hivetest.Logger(t))
-	require.ErrorContains(t, err, "*reconciler.Registry")
+	require.ErrorContains(t, err, "*inspect.Registry")
 }
 
 // Whoever types the command for the first time has its help, and nothing else.
@@ -117,7 +117,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 }
 
 func TestErrorsNameWhatIsWrong(t *testing.T) {
-	s := newShell(t, routes(), &fake{id: reconciler.ID{Name: "links", Table: "links"}})
+	s := newShell(t, routes(), &fake{id: inspect.ID{Name: "links", Table: "links"}})
 	for line, want := range map[string]string{
 		"reconciler/explain":                          "NAME is missing: usage: reconciler/explain NAME KEY",
 		"reconciler/explain agent":                    "KEY is missing: usage: reconciler/explain NAME KEY",
@@ -172,11 +172,11 @@ func TestEveryCommandWritesJSONAndFiles(t *testing.T) {
 func TestJSONHasTheNamesOfTheData(t *testing.T) {
 	r := routes()
 	r.count = 3
-	r.explanation = reconciler.Explanation{Key: "7", State: reconciler.StateDone}
+	r.explanation = inspect.Explanation{Key: "7", State: inspect.StateDone}
 	s := newShell(t, r)
 	out, err := s.run("reconciler/explain agent 7 --format=json")
 	require.NoError(t, err)
-	var back reconciler.Explanation
+	var back inspect.Explanation
 	require.NoError(t, json.Unmarshal([]byte(out), &back))
 	require.Equal(t, r.explanation, back)
 	s.prints("{\n  \"reconciler\": \"agent\",\n  \"key\": \"7\",\n  \"action\": \"retry\",\n  \"objects\": 3\n}\n",
@@ -185,7 +185,7 @@ func TestJSONHasTheNamesOfTheData(t *testing.T) {
 
 func TestListAsksAllAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShell(t, slow{&fake{id: reconciler.ID{Table: "a"}}}, slow{&fake{id: reconciler.ID{Table: "b"}}})
+		s := newShell(t, slow{&fake{id: inspect.ID{Table: "a"}}}, slow{&fake{id: inspect.ID{Table: "b"}}})
 		began := time.Now()
 		out, err := s.run("reconciler")
 		require.NoError(t, err)
@@ -197,7 +197,7 @@ func TestListAsksAllAtOnce(t *testing.T) {
 // slow takes its time, as a reconciler does that is busy.
 type slow struct{ *fake }
 
-func (s slow) Snapshot(ctx context.Context) reconciler.Snapshot {
+func (s slow) Snapshot(ctx context.Context) inspect.Snapshot {
 	time.Sleep(100 * time.Millisecond)
 	return s.fake.Snapshot(ctx)
 }
@@ -222,7 +222,7 @@ func TestKeysAreReadAsTheyAreShown(t *testing.T) {
 func TestNamesAndKeysAreCompleted(t *testing.T) {
 	r := routes()
 	r.keys = []string{"10.0.0.0/24", "10.1.0.0/16", "a b", "it's", "\x1b[2J"}
-	s := newShell(t, r, &fake{id: reconciler.ID{Name: "links", Table: "links"}})
+	s := newShell(t, r, &fake{id: inspect.ID{Name: "links", Table: "links"}})
 	for _, c := range []struct {
 		line, typed string
 		want        []string
@@ -268,13 +268,13 @@ func TestQueriesAreHandedOn(t *testing.T) {
 
 func TestPageOfObjectsSaysHowToGoOn(t *testing.T) {
 	r := routes()
-	r.page = reconciler.ObjectPage{Objects: []reconciler.ObjectLine{{Key: "7", Status: "Error", State: "retry", Revision: 3, Attempts: 2}}, Next: "a b"}
+	r.page = inspect.ObjectPage{Objects: []inspect.ObjectLine{{Key: "7", Status: "Error", State: "retry", Revision: 3, Attempts: 2}}, Next: "a b"}
 	s := newShell(t, r)
 	s.prints(""+
-		"Key   Status   State   Since   Failures   Next attempt   Revision   Reason\n"+
-		"7     Error    retry   -       2          -              3\n"+
+		"Key   Status   State   Since   Failures   Next attempt   Revision   Blocked on   Error\n"+
+		"7     Error    retry   -       2          -              3          -\n"+
 		"more: reconciler/objects agent --status=Error --limit=1 --after='a b'\n",
 		"reconciler/objects agent --status=Error --limit=1")
-	r.page.Error = "too busy"
+	r.pageErr = errors.New("too busy")
 	s.fails("too busy", "reconciler/objects agent")
 }

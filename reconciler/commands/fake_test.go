@@ -11,19 +11,21 @@ import (
 
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // fake is a reconciler that answers what it is told to, and notes what it is asked.
 type fake struct {
-	id          reconciler.ID
+	id          inspect.ID
 	asked       []string
 	keys        []string
-	explanation reconciler.Explanation
-	snapshot    reconciler.Snapshot
-	page        reconciler.ObjectPage
-	events      []reconciler.Event
-	rounds      []reconciler.Round
-	owed        reconciler.Owed
+	explanation inspect.Explanation
+	snapshot    inspect.Snapshot
+	page        inspect.ObjectPage
+	pageErr     error
+	events      []inspect.Event
+	rounds      []inspect.Round
+	owed        inspect.Unapplied
 	count       int
 	sweeps      bool
 	err         error
@@ -39,27 +41,27 @@ func (f *fake) take() []string {
 	return asked
 }
 
-func (f *fake) ID() reconciler.ID             { return f.id }
-func (f *fake) Journal() []reconciler.Round   { return append([]reconciler.Round(nil), f.rounds...) }
-func (f *fake) Timeline() []reconciler.Sample { return nil }
-func (f *fake) Figures() metrics.Figures      { return metrics.Figures{} }
+func (f *fake) ID() inspect.ID             { return f.id }
+func (f *fake) Journal() []inspect.Round   { return append([]inspect.Round(nil), f.rounds...) }
+func (f *fake) Timeline() []inspect.Sample { return nil }
+func (f *fake) Figures() metrics.Figures   { return metrics.Figures{} }
 
-func (f *fake) Explain(_ context.Context, key string) reconciler.Explanation {
+func (f *fake) Explain(_ context.Context, key string) inspect.Explanation {
 	f.note("explain %q", key)
 	return f.explanation
 }
 
-func (f *fake) Snapshot(context.Context) reconciler.Snapshot {
+func (f *fake) Snapshot(context.Context) inspect.Snapshot {
 	s := f.snapshot
-	s.ID = f.id
+	s.ID, s.Reconciler = f.id, f.id.String()
 	return s
 }
 
-func (f *fake) Objects(_ context.Context, q reconciler.ObjectQuery) reconciler.ObjectPage {
+func (f *fake) Objects(_ context.Context, q inspect.ObjectQuery) (inspect.ObjectPage, error) {
 	f.note("objects %+v", q)
 	page := f.page
 	if q.Limit == 0 {
-		return page
+		return page, f.pageErr
 	}
 	from := 0
 	_, _ = fmt.Sscan(q.After, &from)
@@ -68,7 +70,7 @@ func (f *fake) Objects(_ context.Context, q reconciler.ObjectQuery) reconciler.O
 	if q.Limit < len(page.Objects) {
 		page.Objects, page.Next = page.Objects[:q.Limit], strconv.Itoa(from+q.Limit)
 	}
-	return page
+	return page, f.pageErr
 }
 
 func (f *fake) Keys(prefix string, limit int) (out []string) {
@@ -80,17 +82,17 @@ func (f *fake) Keys(prefix string, limit int) (out []string) {
 	return out
 }
 
-func (f *fake) Events(q reconciler.EventQuery) []reconciler.Event {
+func (f *fake) Events(q inspect.EventQuery) []inspect.Event {
 	f.note("events %+v", q)
 	return f.events
 }
 
-func (f *fake) WaitAll(ctx context.Context, m reconciler.Milestone) (reconciler.Owed, error) {
+func (f *fake) WaitAll(ctx context.Context, m reconciler.Milestone) (inspect.Unapplied, error) {
 	return f.WaitKey(ctx, "", m)
 }
 
 // WaitKey waits for its context if it is to fail.
-func (f *fake) WaitKey(ctx context.Context, key string, m reconciler.Milestone) (reconciler.Owed, error) {
+func (f *fake) WaitKey(ctx context.Context, key string, m reconciler.Milestone) (inspect.Unapplied, error) {
 	f.note("wait %q %s", key, m)
 	if f.err == nil {
 		return f.owed, nil

@@ -15,7 +15,7 @@ import (
 	hiveshell "github.com/cilium/hive/shell"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // marks are what hive's shell takes for its own at the end of a line, or of 4096 bytes of a
@@ -52,16 +52,16 @@ func (s *shell) overSocket(line string) (string, error) {
 func hostileRoutes(text string) *fake {
 	r := routes()
 	r.keys = []string{text, "zzz last"}
-	r.explanation = reconciler.Explanation{Key: text, Why: text, Error: text, Notes: []string{text, "last"}}
-	r.snapshot = reconciler.Snapshot{
+	r.explanation = inspect.Explanation{Key: text, Why: text, Error: text, Notes: []string{text, "last"}}
+	r.snapshot = inspect.Snapshot{
 		Condition: "running", Busy: text, Waiting: []string{text}, Stuck: []string{text}, PruneFailure: text,
-		Errors:   []reconciler.ErrorClass{{Class: text, Key: text, Example: text}},
-		Settings: []reconciler.SettingText{{Name: "last", Value: text}},
+		Errors:   []inspect.ErrorClass{{Class: text, Key: text, Example: text}},
+		Settings: []inspect.SettingText{{Name: "last", Value: text}},
 	}
-	r.page = reconciler.ObjectPage{Objects: []reconciler.ObjectLine{{Key: text, Reason: text}, {Key: "last"}}, Next: text}
-	r.events = []reconciler.Event{{Key: text, Error: text, Note: text}, {Key: "last"}}
-	r.rounds = []reconciler.Round{{Prune: &reconciler.PruneRecord{Error: text}}, {Prune: &reconciler.PruneRecord{Error: "last"}}}
-	r.owed = reconciler.Owed{Keys: []reconciler.Unreconciled{{Key: []byte(text), Err: errors.New(text)}, {Err: errors.New("last")}}}
+	r.page = inspect.ObjectPage{Objects: []inspect.ObjectLine{{Key: text, Error: text}, {Key: "last"}}, Next: text}
+	r.events = []inspect.Event{{Operation: inspect.Operation{Key: text, Error: text, Note: text}}, {Operation: inspect.Operation{Key: "last"}}}
+	r.rounds = []inspect.Round{{Prune: &inspect.Prune{Error: text}}, {Prune: &inspect.Prune{Error: "last"}}}
+	r.owed = inspect.Unapplied{Keys: []inspect.Unreconciled{{Key: []byte(text), Err: errors.New(text)}, {Err: errors.New("last")}}}
 	return r
 }
 

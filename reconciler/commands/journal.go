@@ -16,7 +16,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/bounded"
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func (c *commands) journal() *spec {
@@ -52,9 +52,9 @@ func (c *commands) journal() *spec {
 
 // journalOf is what one reconciler's journal has: events or rounds.
 type journalOf struct {
-	Reconciler string             `json:"reconciler"`
-	Events     []reconciler.Event `json:"events,omitempty"`
-	Rounds     []roundLine        `json:"rounds,omitempty"`
+	Reconciler string          `json:"reconciler"`
+	Events     []inspect.Event `json:"events,omitempty"`
+	Rounds     []inspect.Round `json:"rounds,omitempty"`
 	// Omitted is how many events or rounds are left out since the answer would be too large, and
 	// Narrow the flag by which there are fewer.
 	Omitted int    `json:"omitted,omitempty"`
@@ -65,7 +65,7 @@ func (c *commands) readJournal(_ context.Context, in *input) (output, error) {
 	now := time.Now()
 	since, errSince := in.duration("since")
 	limit, errLimit := in.number("limit")
-	q := reconciler.EventQuery{Key: in.text(flagKey), Limit: limit}
+	q := inspect.EventQuery{Key: in.text(flagKey), Limit: limit}
 	if since > 0 {
 		q.Since = now.Add(-since)
 	}
@@ -82,14 +82,14 @@ func (c *commands) readJournal(_ context.Context, in *input) (output, error) {
 	}
 	of := c.registry.All()
 	if in.reconciler != nil {
-		of = []reconciler.Inspector{in.reconciler}
+		of = []inspect.Controller{in.reconciler}
 	}
 	journals := make([]journalOf, len(of))
 	for i, r := range of {
 		journals[i].Reconciler = r.ID().String()
 		switch {
 		case rounds:
-			journals[i].Rounds, journals[i].Omitted = bounded.Latest(roundLines(r.Journal(), q), bounded.MaxList/len(of))
+			journals[i].Rounds, journals[i].Omitted = bounded.Latest(latestRounds(r.Journal(), q), bounded.MaxList/len(of))
 		case failures:
 			journals[i].Events, journals[i].Omitted = bounded.First(firstFailures(r, q), bounded.MaxList/len(of))
 		default:
@@ -117,15 +117,14 @@ func narrowing(rounds bool) string {
 }
 
 // firstFailures returns the first failure of each object, the oldest first.
-func firstFailures(r reconciler.Inspector, q reconciler.EventQuery) []reconciler.Event {
+func firstFailures(r inspect.Inspector, q inspect.EventQuery) []inspect.Event {
 	limit := q.Limit
 	// Its limit is of the latest, whatever they came to.
 	q.Limit = 0
 	seen := map[string]bool{}
-	var first []reconciler.Event
+	var first []inspect.Event
 	for _, e := range r.Events(q) {
-		failed := e.Result == "failed" || e.Result == "terminal"
-		if !failed || seen[e.Key] {
+		if !e.Result.Failed() || seen[e.Key] {
 			continue
 		}
 		if limit > 0 && len(first) == limit {
@@ -150,7 +149,7 @@ func journalText(journals []journalOf, what string, now time.Time) string {
 		case len(j.Rounds) > 0:
 			out.WriteString(roundsText(j.Rounds, now))
 		default:
-			out.WriteString(reconciler.EventsText(j.Events, now))
+			out.WriteString(inspect.EventsText(j.Events, now))
 		}
 		if j.Omitted > 0 {
 			fmt.Fprintf(&out, "%d %s are left out: the texts are too long for one answer; use %s\n", j.Omitted, what, j.Narrow)
@@ -162,55 +161,29 @@ func journalText(journals []journalOf, what string, now time.Time) string {
 	return out.String()
 }
 
-// roundLine is a round without its operations.
-type roundLine struct {
-	Round      uint64                  `json:"round"`
-	At         time.Time               `json:"at"`
-	Reason     reconciler.Reason       `json:"reason"`
-	Changes    int                     `json:"changes"`
-	Waited     int                     `json:"waited"`
-	Refreshes  int                     `json:"refreshes"`
-	Returned   int                     `json:"returned"`
-	Operations int                     `json:"operations"`
-	Written    int                     `json:"written"`
-	Lost       int                     `json:"lost"`
-	Conflicts  int                     `json:"conflicts"`
-	Took       time.Duration           `json:"took"`
-	CommitTook time.Duration           `json:"commit_took"`
-	Prune      *reconciler.PruneRecord `json:"prune,omitempty"`
-}
-
-func roundLines(rounds []reconciler.Round, q reconciler.EventQuery) []roundLine {
-	rounds = slices.DeleteFunc(rounds, func(r reconciler.Round) bool { return r.Started.Before(q.Since) })
+// latestRounds returns the rounds that a query asks for.
+func latestRounds(rounds []inspect.Round, q inspect.EventQuery) []inspect.Round {
+	rounds = slices.DeleteFunc(rounds, func(r inspect.Round) bool { return r.Started.Before(q.Since) })
 	if q.Limit > 0 && len(rounds) > q.Limit {
 		rounds = rounds[len(rounds)-q.Limit:]
 	}
-	lines := make([]roundLine, len(rounds))
-	for i, r := range rounds {
-		lines[i] = roundLine{
-			Round: r.Sequence, At: r.Started, Reason: r.Reason,
-			Changes: r.Changes, Waited: r.Waited, Refreshes: r.Refreshes, Returned: r.Returned,
-			Operations: len(r.Operations), Written: r.Written, Lost: r.Lost, Conflicts: r.Conflicts,
-			Took: r.Took, CommitTook: r.CommitTook, Prune: r.Prune,
-		}
-	}
-	return lines
+	return rounds
 }
 
-func roundsText(lines []roundLine, now time.Time) string {
+func roundsText(rounds []inspect.Round, now time.Time) string {
 	var t text.Table
 	t.Row("Time", "Ago", "Round", "Reason", "Changes", "Waited", "Refreshes", "Returned",
 		"Operations", "Written", "Lost", "Merged", "Took", "Commit", "Prune")
-	for _, r := range lines {
-		t.Row(text.Stamp(r.At), text.Relative(r.At, now), strconv.FormatUint(r.Round, 10), string(r.Reason),
+	for _, r := range rounds {
+		t.Row(text.Stamp(r.Started), text.Relative(r.Started, now), strconv.FormatUint(r.Sequence, 10), string(r.Reason),
 			strconv.Itoa(r.Changes), strconv.Itoa(r.Waited), strconv.Itoa(r.Refreshes), strconv.Itoa(r.Returned),
-			strconv.Itoa(r.Operations), strconv.Itoa(r.Written), strconv.Itoa(r.Lost), strconv.Itoa(r.Conflicts),
+			strconv.Itoa(len(r.Operations)), strconv.Itoa(r.Written), strconv.Itoa(r.Lost), strconv.Itoa(r.Conflicts),
 			text.Duration(r.Took), text.Duration(r.CommitTook), pruneText(r.Prune))
 	}
 	return t.String()
 }
 
-func pruneText(p *reconciler.PruneRecord) string {
+func pruneText(p *inspect.Prune) string {
 	switch {
 	case p == nil:
 		return ""

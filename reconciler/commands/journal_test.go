@@ -13,20 +13,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func TestJournalTellsWhatFailedFirst(t *testing.T) {
 	r := routes()
 	for i, what := range []string{"a done", "b failed", "c blocked", "b failed", "d terminal", "b done", "c failed", "e requeue", "a failed"} {
 		key, result, _ := strings.Cut(what, " ")
-		r.events = append(r.events, reconciler.Event{Key: key, Result: result, Round: uint64(i)})
+		r.events = append(r.events, inspect.Event{Round: uint64(i), Operation: inspect.Operation{Key: key, Result: inspect.Result(result)}})
 	}
 	s := newShell(t, r)
 	for line, want := range map[string]string{"": "b1 d4 c6 a8", " --limit=2": "b1 d4", " --limit=9": "b1 d4 c6 a8"} {
 		out, err := s.run("reconciler/journal agent --first-failures --format=json" + line)
 		require.NoError(t, err)
-		var journals []struct{ Events []reconciler.Event }
+		var journals []struct{ Events []inspect.Event }
 		require.NoError(t, json.Unmarshal([]byte(out), &journals))
 		var got []string
 		for _, e := range journals[0].Events {
@@ -44,11 +44,11 @@ func TestRoundsAreListedWithoutTheirOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := routes()
 		for i := range 3 {
-			r.rounds = append(r.rounds, reconciler.Round{Sequence: uint64(i + 1), Started: time.Now(), Reason: reconciler.ReasonChange})
+			r.rounds = append(r.rounds, inspect.Round{Sequence: uint64(i + 1), Started: time.Now(), Reason: inspect.ReasonChange})
 			time.Sleep(time.Minute)
 		}
-		r.rounds[2].Prune = &reconciler.PruneRecord{Error: "no\nmemory"}
-		r.rounds[1].Prune = &reconciler.PruneRecord{Listed: 9, Swept: 2, Took: time.Second}
+		r.rounds[2].Prune = &inspect.Prune{Error: "no\nmemory"}
+		r.rounds[1].Prune = &inspect.Prune{Listed: 9, Swept: 2, Took: time.Second}
 		s := newShell(t, r)
 		for line, want := range map[string]int{"": 3, " --limit=2": 2, " --since=90s": 1, " --since=2m": 2} {
 			out, err := s.run("reconciler/journal agent --rounds" + line)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/bounded"
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func (c *commands) list() *spec {
@@ -43,8 +43,8 @@ func (c *commands) list() *spec {
 }
 
 // snapshots asks all at once, since those that are busy take their time.
-func snapshots(ctx context.Context, all []reconciler.Inspector) []reconciler.Snapshot {
-	out := make([]reconciler.Snapshot, len(all))
+func snapshots(ctx context.Context, all []inspect.Controller) []inspect.Snapshot {
+	out := make([]inspect.Snapshot, len(all))
 	var asked sync.WaitGroup
 	for i, r := range all {
 		asked.Go(func() { out[i] = r.Snapshot(ctx) })
@@ -53,7 +53,7 @@ func snapshots(ctx context.Context, all []reconciler.Inspector) []reconciler.Sna
 	return out
 }
 
-func listText(all []reconciler.Snapshot) string {
+func listText(all []inspect.Snapshot) string {
 	if len(all) == 0 {
 		return "no reconcilers\n"
 	}
@@ -111,6 +111,14 @@ func stamp(t, now time.Time) string {
 		return "-"
 	}
 	return text.When(t, now)
+}
+
+// cellText returns a text for the last column of a table, empty for none.
+func cellText(s string) string {
+	if s == "" {
+		return ""
+	}
+	return text.Plain(s)
 }
 
 // orDash returns a text for a table, "-" for none.

@@ -26,6 +26,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/commands"
 	"github.com/statekeel/statekeel/reconciler/event"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/managed"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
@@ -74,13 +75,13 @@ type machines struct {
 func newMachines(t *testing.T) *machines {
 	s := &machines{T: t, log: slog.New(slog.DiscardHandler), cloud: &cloud{has: map[string]int{}, says: map[string]string{}}}
 	s.hive = hive.New(
-		statedb.Cell, job.Cell, cell.SimpleHealthCell, reconciler.Cell, commands.Cell, event.Cell,
+		statedb.Cell, job.Cell, cell.SimpleHealthCell, inspect.Cell, commands.Cell, event.Cell,
 		cell.Module("test", "Test", cell.Provide(job.Registry.NewGroup), cell.Invoke(s.register)),
 	)
 	return s
 }
 
-func (s *machines) register(p reconciler.Params, r *reconciler.Registry, recorder event.Recorder) error {
+func (s *machines) register(p reconciler.Params, r *inspect.Registry, recorder event.Recorder) error {
 	byName := statedb.Index[*machine, string]{Name: "name", Unique: true, FromKey: index.String, FromString: index.FromString,
 		FromObject: func(m *machine) index.KeySet { return index.NewKeySet(index.String(m.Name)) }}
 	table, err := statedb.NewTable(p.DB, "machines", byName)

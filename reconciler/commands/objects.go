@@ -5,7 +5,6 @@ package commands
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,10 +15,10 @@ import (
 
 	"github.com/statekeel/statekeel/internal/bounded"
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// statuses are what [reconciler.ObjectQuery].Status may be.
+// statuses are what [inspect.ObjectQuery].Status may be.
 var statuses = []string{"Pending", "Refreshing", "Done", "Error", "Blocked", "Unset", "Deleted"}
 
 func (c *commands) objects() *spec {
@@ -48,29 +47,25 @@ func listObjects(ctx context.Context, in *input) (output, error) {
 	if err != nil {
 		return output{}, err
 	}
-	q := reconciler.ObjectQuery{Status: in.text("status"), After: in.text("after"), Limit: limit}
+	q := inspect.ObjectQuery{Status: in.text("status"), After: in.text("after"), Limit: limit}
 	known := func(status string) bool { return strings.EqualFold(status, q.Status) }
 	if q.Status != "" && !slices.ContainsFunc(statuses, known) {
 		return output{}, fmt.Errorf("--status is %q, must be one of %s", q.Status, strings.Join(statuses, ", "))
 	}
-	page := bounded.Objects(ctx, in.reconciler, q)
-	if page.Error != "" {
-		return output{}, errors.New(text.Printable(page.Error))
+	page, err := bounded.Objects(ctx, in.reconciler, q)
+	if err != nil {
+		return output{}, err
 	}
 	return output{page, func() string { return pageText(in, q, page) }}, nil
 }
 
-func pageText(in *input, q reconciler.ObjectQuery, page reconciler.ObjectPage) string {
+func pageText(in *input, q inspect.ObjectQuery, page inspect.ObjectPage) string {
 	now := time.Now()
 	var t text.Table
-	t.Row("Key", "Status", "State", "Since", "Failures", "Next attempt", "Revision", "Reason")
+	t.Row("Key", "Status", "State", "Since", "Failures", "Next attempt", "Revision", "Blocked on", "Error")
 	for _, o := range page.Objects {
-		reason := ""
-		if o.Reason != "" {
-			reason = text.Plain(o.Reason)
-		}
 		t.Row(keyName(o.Key), orDash(o.Status), orDash(string(o.State)), stamp(o.Since, now),
-			strconv.Itoa(o.Attempts), stamp(o.Next, now), strconv.FormatUint(o.Revision, 10), reason)
+			strconv.Itoa(o.Attempts), stamp(o.Next, now), strconv.FormatUint(o.Revision, 10), orDash(o.BlockedOn), cellText(o.Error))
 	}
 	var out strings.Builder
 	t.Append(&out, "")

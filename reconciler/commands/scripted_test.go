@@ -28,6 +28,7 @@ import (
 
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/commands"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // TestScripts runs the scripts of testdata, each a hive in a bubble of virtual time that
@@ -97,7 +98,7 @@ type scripted struct {
 	db       *statedb.DB
 	table    statedb.RWTable[*route]
 	params   reconciler.Params
-	registry *reconciler.Registry
+	registry *inspect.Registry
 	target   *target
 	markInit func(statedb.WriteTxn)
 	started  bool
@@ -106,10 +107,10 @@ type scripted struct {
 func newScripted(t *testing.T) *scripted {
 	s := &scripted{T: t, log: slog.New(slog.DiscardHandler), target: newTarget()}
 	s.hive = hive.New(
-		statedb.Cell, job.Cell, cell.SimpleHealthCell, reconciler.Cell, commands.Cell,
+		statedb.Cell, job.Cell, cell.SimpleHealthCell, inspect.Cell, commands.Cell,
 		cell.Module("test", "Test",
 			cell.Provide(job.Registry.NewGroup),
-			cell.Invoke(func(p reconciler.Params, r *reconciler.Registry, db *statedb.DB, lc cell.Lifecycle) (err error) {
+			cell.Invoke(func(p reconciler.Params, r *inspect.Registry, db *statedb.DB, lc cell.Lifecycle) (err error) {
 				s.params, s.registry, s.db = p, r, db
 				lc.Append(cell.Hook{OnStart: func(cell.HookContext) error { s.started = true; return nil }})
 				s.table, err = statedb.NewTable(db, "routes", nameIndex)

@@ -14,6 +14,7 @@ import (
 	"github.com/statekeel/statekeel/internal/bounded"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 const defaultWait = 10 * time.Second
@@ -30,7 +31,7 @@ func (c *commands) wait() *spec {
 		},
 		background: true,
 		detail: []string{
-			"Waits for every change that is in the table now, or with a key for that object, whose deletion may be what is waited for: one that nobody knows of (any more) is not waited for. It fails when the time is over, and says what is owed. With --attempted it succeeds when all was tried, and prints what failed.",
+			"Waits for every change that is in the table now, or with a key for that object, whose deletion may be what is waited for: one that nobody knows of (any more) is not waited for. It fails when the time is over, and says what is not applied. With --attempted it succeeds when all was tried, and prints what failed.",
 			"",
 			"With & it waits in the background, until the command wait.",
 			"",
@@ -49,9 +50,9 @@ type waited struct {
 	Milestone  string `json:"milestone"`
 	Reached    bool   `json:"reached"`
 	// Gone: nobody knows of the object.
-	Gone bool     `json:"gone,omitempty"`
-	Owed []string `json:"owed,omitempty"`
-	More int      `json:"more,omitempty"`
+	Gone      bool     `json:"gone,omitempty"`
+	Unapplied []string `json:"unapplied,omitempty"`
+	More      int      `json:"more,omitempty"`
 }
 
 func waitFor(ctx context.Context, in *input) (output, error) {
@@ -68,20 +69,20 @@ func waitFor(ctx context.Context, in *input) (output, error) {
 	}
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	var owed reconciler.Owed
+	var rest inspect.Unapplied
 	if in.hasKey {
-		owed, err = in.reconciler.WaitKey(waiting, in.key, milestone)
+		rest, err = in.reconciler.WaitKey(waiting, in.key, milestone)
 	} else {
-		owed, err = in.reconciler.WaitAll(waiting, milestone)
+		rest, err = in.reconciler.WaitAll(waiting, milestone)
 	}
-	gone := errors.Is(err, reconciler.ErrNotFound)
+	gone := errors.Is(err, inspect.ErrNotFound)
 	if gone {
 		err = nil
 	}
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = overdue(timeout, err)
 	}
-	return waitOutput(in, milestone, owed, gone, err), err
+	return waitOutput(in, milestone, rest, gone, err), err
 }
 
 // overdue returns the error of a wait whose time is over. It is not that of a context,
@@ -90,16 +91,16 @@ func overdue(timeout time.Duration, err error) error {
 	return fmt.Errorf("not within %s: %s", text.Duration(timeout), text.Printable(err.Error()))
 }
 
-func waitOutput(in *input, milestone reconciler.Milestone, owed reconciler.Owed, gone bool, err error) output {
+func waitOutput(in *input, milestone reconciler.Milestone, rest inspect.Unapplied, gone bool, err error) output {
 	w := waited{
 		Reconciler: in.reconciler.ID().String(), Key: in.key,
-		Milestone: milestone.String(), Reached: err == nil, Gone: gone, More: owed.More,
+		Milestone: milestone.String(), Reached: err == nil, Gone: gone, More: rest.More,
 	}
-	for _, u := range owed.Keys {
-		w.Owed = append(w.Owed, u.Error())
+	for _, u := range rest.Keys {
+		w.Unapplied = append(w.Unapplied, u.Error())
 	}
 	omitted := 0
-	w.Owed, omitted = bounded.First(w.Owed, bounded.MaxList)
+	w.Unapplied, omitted = bounded.First(w.Unapplied, bounded.MaxList)
 	w.More += omitted
 	return output{w, func() string {
 		out := ""
@@ -108,7 +109,7 @@ func waitOutput(in *input, milestone reconciler.Milestone, owed reconciler.Owed,
 		} else if err == nil {
 			out = fmt.Sprintf("%s is %s\n", in.named(), milestone)
 		}
-		for _, line := range w.Owed {
+		for _, line := range w.Unapplied {
 			out += text.Printable(line) + "\n"
 		}
 		if w.More > 0 {

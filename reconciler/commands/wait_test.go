@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func TestWaitSaysWhatIsOwed(t *testing.T) {
@@ -19,7 +19,7 @@ func TestWaitSaysWhatIsOwed(t *testing.T) {
 		r := routes()
 		s := newShell(t, r)
 		s.prints("agent is applied\n", "reconciler/wait agent")
-		r.owed = reconciler.Owed{Keys: []reconciler.Unreconciled{{Key: []byte("7"), State: "retry", Attempts: 2, Err: errors.New("refused\x1b")}}, More: 4}
+		r.owed = inspect.Unapplied{Keys: []inspect.Unreconciled{{Key: []byte("7"), State: inspect.StateRetry, Attempts: 2, Err: errors.New("refused\x1b")}}, More: 4}
 		s.prints("agent 7 is attempted\n\"7\" is retry after 2 attempt(s): refused\\x1b\nand 4 more\n", "reconciler/wait agent 7 --attempted")
 		require.Equal(t, []string{`wait "" applied`, `wait "7" attempted`}, r.take())
 	})

@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // deed is what a button does.
@@ -144,7 +144,7 @@ func plural(n int, one, many string) string {
 
 // buttons are those that act on the whole reconciler; none without writes. A sweep can be
 // approved when the last one failed.
-func (h *handler) buttons(t target, s reconciler.Snapshot) []action {
+func (h *handler) buttons(t target, s inspect.Snapshot) []action {
 	if !h.writes {
 		return nil
 	}

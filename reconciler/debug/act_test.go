@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/debug"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // acts are all that can be posted, and what each then does.
@@ -188,7 +188,7 @@ func TestSweepsAreApprovedWhereThereAreSome(t *testing.T) {
 }
 
 func TestReconcilersThatAreAddedLaterAreThere(t *testing.T) {
-	registry := &reconciler.Registry{}
+	registry := &inspect.Registry{}
 	s := &server{t, debug.New(registry)}
 	assert.NotContains(t, s.page(""), "agent/v4")
 	registry.Add(full())

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // maxPage is what a page of JSON may have: two lists of 1 MiB, and their frame.
@@ -25,7 +25,7 @@ func TestPagesOfObjectsAreBoundedInBytes(t *testing.T) {
 	f := full()
 	f.objects = failing(200)
 	for i := range f.objects {
-		f.objects[i].Reason = large
+		f.objects[i].Error = large
 	}
 	s := serve(t, nil, f)
 	var keys []string
@@ -33,7 +33,7 @@ func TestPagesOfObjectsAreBoundedInBytes(t *testing.T) {
 	for after := ""; ; pages++ {
 		text := s.json("objects?reconciler=agent/v4&limit=1000&after=" + after)
 		require.Less(t, len(text), maxPage)
-		page := decode[reconciler.ObjectPage](t, text)
+		page := decode[inspect.ObjectPage](t, text)
 		require.NotEmpty(t, page.Objects)
 		for _, o := range page.Objects {
 			keys = append(keys, o.Key)
@@ -52,17 +52,17 @@ func TestPagesOfObjectsAreBoundedInBytes(t *testing.T) {
 func TestAnObjectLargerThanAPageIsShownAlone(t *testing.T) {
 	f := full()
 	f.objects = failing(3)
-	f.objects[1].Reason = strings.Repeat("x", 3<<20)
+	f.objects[1].Error = strings.Repeat("x", 3<<20)
 	s := serve(t, nil, f)
 	for i, after := range []string{"", "1", "2"} {
-		page := decode[reconciler.ObjectPage](t, s.json("objects?reconciler=agent/v4&after="+after))
+		page := decode[inspect.ObjectPage](t, s.json("objects?reconciler=agent/v4&after="+after))
 		require.Len(t, page.Objects, 1)
 		require.Equal(t, f.objects[i].Key, page.Objects[0].Key)
 	}
 }
 
 type journalPage struct {
-	Events        []reconciler.Event
+	Events        []inspect.Event
 	EventsOmitted int `json:"events_omitted"`
 	Rounds        []struct{ Round uint64 }
 	RoundsOmitted int `json:"rounds_omitted"`
@@ -73,8 +73,8 @@ func TestJournalPagesAreBoundedInBytesAndSayWhatIsLeftOut(t *testing.T) {
 	f.events, f.rounds = nil, nil
 	for i := range 200 {
 		at := epoch.Add(time.Duration(i) * time.Second)
-		f.events = append(f.events, reconciler.Event{Round: uint64(i), At: at, Key: "a", Result: "failed", Error: large})
-		f.rounds = append(f.rounds, reconciler.Round{Sequence: uint64(i), Started: at, Prune: &reconciler.PruneRecord{Error: large}})
+		f.events = append(f.events, inspect.Event{Round: uint64(i), Started: at, Operation: inspect.Operation{Key: "a", Result: inspect.ResultFailed, Error: large}})
+		f.rounds = append(f.rounds, inspect.Round{Sequence: uint64(i), Started: at, Prune: &inspect.Prune{Error: large}})
 	}
 	s := serve(t, nil, f)
 	for _, key := range []string{"", "&key=a"} {

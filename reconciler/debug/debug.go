@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Option changes what [New] makes.
@@ -26,9 +26,9 @@ func WithWrites() Option {
 // counts, and all links are relative: mount it under any path that ends in a slash, by
 // [http.StripPrefix] or without. It is safe for concurrent use, has no goroutine of its
 // own, and does nothing while nobody asks.
-func New(registry *reconciler.Registry, opts ...Option) http.Handler {
+func New(registry *inspect.Registry, opts ...Option) http.Handler {
 	if registry == nil {
-		registry = &reconciler.Registry{}
+		registry = &inspect.Registry{}
 	}
 	h := &handler{registry: registry}
 	for _, opt := range opts {
@@ -48,7 +48,7 @@ func New(registry *reconciler.Registry, opts ...Option) http.Handler {
 type page func(*http.Request) (answer, error)
 
 type handler struct {
-	registry *reconciler.Registry
+	registry *inspect.Registry
 	writes   bool
 	// hosts are those of [WithHosts]; nil without the option.
 	hosts   map[string]bool

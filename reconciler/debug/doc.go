@@ -18,14 +18,14 @@
 // # The pages, and their JSON
 //
 // Each page is JSON to who sends "Accept: application/json" without text/html, or asks for
-// ?format=json. NAME is what [reconciler.Registry.Find] takes; the links of the page add
+// ?format=json. NAME is what [inspect.Registry.Find] takes; the links of the page add
 // table and nth where reconcilers have the same name. Durations are in nanoseconds.
 //
 //	./                                        {"reconcilers": [Snapshot...]}
 //	show?reconciler=NAME                      {"snapshot": Snapshot, "timeline": [Sample...]}
-//	objects?reconciler=NAME&status=Error      [reconciler.ObjectPage]; after=NEXT is the next one,
+//	objects?reconciler=NAME&status=Error      [inspect.ObjectPage]; after=NEXT is the next one,
 //	                                          limit up to 1000, 50 unless said
-//	explain?reconciler=NAME&key=KEY           [reconciler.Explanation]
+//	explain?reconciler=NAME&key=KEY           [inspect.Explanation]
 //	journal?reconciler=NAME                   {"events": [Event...], "rounds": [...]}, the latest
 //	                                          last; key=KEY, since=5m or a time, limit up to 1000,
 //	                                          100 unless said; with a key there are no rounds
@@ -53,6 +53,6 @@
 // # What it costs
 //
 // Nothing while nobody looks. A page asks each reconciler that it shows a question or two
-// (see [reconciler.Inspector]) and lists no more than the limit, however many objects there
+// (see [inspect.Inspector]) and lists no more than the limit, however many objects there
 // are. Somebody who looks asks once a second.
 package debug

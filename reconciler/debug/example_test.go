@@ -8,14 +8,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 
-	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/debug"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// The page goes next to pprof. In a hive the registry comes from [reconciler.Cell]; it has
+// The page goes next to pprof. In a hive the registry comes from [inspect.Cell]; it has
 // the reconcilers that were made [reconciler.WithRegistry] of it.
 func ExampleNew() {
-	registry := &reconciler.Registry{}
+	registry := &inspect.Registry{}
 	mux := http.NewServeMux()
 	mux.Handle("/debug/reconciler/", debug.New(registry, debug.WithWrites()))
 

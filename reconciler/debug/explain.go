@@ -6,7 +6,7 @@ package debug
 import (
 	"net/http"
 
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // explain is the story of one object.
@@ -40,7 +40,7 @@ func (h *handler) explain(r *http.Request) (answer, error) {
 
 // story is what is known of the object. All of it is always there, so that what comes to
 // be known while somebody looks has its place.
-func story(t target, e reconciler.Explanation) []figure {
+func story(t target, e inspect.Explanation) []figure {
 	text := func(s string) cell {
 		if s == "" {
 			return cell{Text: none}
@@ -75,7 +75,7 @@ func story(t target, e reconciler.Explanation) []figure {
 }
 
 // notes are what holds of the whole reconciler and matters to the object.
-func notes(e reconciler.Explanation) table {
+func notes(e inspect.Explanation) table {
 	list := table{ID: "notes", Caption: "Of the whole reconciler", Columns: []string{"Note"}, Empty: "Nothing that matters to it."}
 	for _, note := range e.Notes {
 		list.Rows = append(list.Rows, []cell{{Text: visible(note)}})

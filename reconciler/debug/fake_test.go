@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/debug"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,15 +30,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fake is a reconciler that answers what it was told to, and remembers what it was asked.
 // What the page has no business with panics: the embedded interface is nil.
 type fake struct {
-	reconciler.Inspector
-	id               reconciler.ID
-	snapshot         reconciler.Snapshot
-	explanation      reconciler.Explanation
-	objects          []reconciler.ObjectLine
-	listError        string
-	events           []reconciler.Event
-	rounds           []reconciler.Round
-	samples          []reconciler.Sample
+	inspect.Controller
+	id               inspect.ID
+	snapshot         inspect.Snapshot
+	explanation      inspect.Explanation
+	objects          []inspect.ObjectLine
+	listError        error
+	events           []inspect.Event
+	rounds           []inspect.Round
+	samples          []inspect.Sample
 	actError         error
 	nothingToApprove bool
 
@@ -68,14 +68,14 @@ func (f *fake) ask(key string) {
 	f.asked = append(f.asked, key)
 }
 
-func (f *fake) ID() reconciler.ID { return f.id }
-func (f *fake) Snapshot(context.Context) reconciler.Snapshot {
+func (f *fake) ID() inspect.ID { return f.id }
+func (f *fake) Snapshot(context.Context) inspect.Snapshot {
 	s := f.snapshot
-	s.ID = f.id
+	s.ID, s.Reconciler = f.id, f.id.String()
 	return s
 }
 
-func (f *fake) Explain(_ context.Context, key string) reconciler.Explanation {
+func (f *fake) Explain(_ context.Context, key string) inspect.Explanation {
 	f.ask(key)
 	e := f.explanation
 	e.Key = key
@@ -83,11 +83,11 @@ func (f *fake) Explain(_ context.Context, key string) reconciler.Explanation {
 }
 
 // Objects goes by numbers, as a real one goes by revisions.
-func (f *fake) Objects(_ context.Context, q reconciler.ObjectQuery) reconciler.ObjectPage {
-	if f.listError != "" {
-		return reconciler.ObjectPage{Error: f.listError}
+func (f *fake) Objects(_ context.Context, q inspect.ObjectQuery) (inspect.ObjectPage, error) {
+	if f.listError != nil {
+		return inspect.ObjectPage{}, f.listError
 	}
-	var all []reconciler.ObjectLine
+	var all []inspect.ObjectLine
 	for _, o := range f.objects {
 		if q.Status == "" || strings.EqualFold(q.Status, o.Status) {
 			all = append(all, o)
@@ -97,17 +97,17 @@ func (f *fake) Objects(_ context.Context, q reconciler.ObjectQuery) reconciler.O
 	_, _ = fmt.Sscan(q.After, &from)
 	from = min(from, len(all))
 	to := min(from+q.Limit, len(all))
-	page := reconciler.ObjectPage{Objects: all[from:to]}
+	page := inspect.ObjectPage{Objects: all[from:to]}
 	if to < len(all) {
 		page.Next = fmt.Sprint(to)
 	}
-	return page
+	return page, nil
 }
 
-func (f *fake) Events(q reconciler.EventQuery) []reconciler.Event {
-	var out []reconciler.Event
+func (f *fake) Events(q inspect.EventQuery) []inspect.Event {
+	var out []inspect.Event
 	for _, e := range f.events {
-		if (q.Key == "" || q.Key == e.Key) && !e.At.Before(q.Since) {
+		if (q.Key == "" || q.Key == e.Key) && !e.Started.Before(q.Since) {
 			out = append(out, e)
 		}
 	}
@@ -117,12 +117,12 @@ func (f *fake) Events(q reconciler.EventQuery) []reconciler.Event {
 	return out
 }
 
-func (f *fake) Journal() []reconciler.Round   { return f.rounds }
-func (f *fake) Timeline() []reconciler.Sample { return f.samples }
-func (f *fake) Prune()                        { f.did("prune") }
-func (f *fake) ApproveSweep() bool            { f.did("approve"); return !f.nothingToApprove }
-func (f *fake) Pause()                        { f.did("pause") }
-func (f *fake) Resume()                       { f.did("resume") }
+func (f *fake) Journal() []inspect.Round   { return f.rounds }
+func (f *fake) Timeline() []inspect.Sample { return f.samples }
+func (f *fake) Prune()                     { f.did("prune") }
+func (f *fake) ApproveSweep() bool         { f.did("approve"); return !f.nothingToApprove }
+func (f *fake) Pause()                     { f.did("pause") }
+func (f *fake) Resume()                    { f.did("resume") }
 func (f *fake) PauseKeys(keys ...string) (int, error) {
 	for _, key := range keys {
 		f.did("pause %q", key)
@@ -150,9 +150,9 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func newFake(name string) *fake {
 	return &fake{
-		id:          reconciler.ID{Module: "agent", Name: name, Table: "routes"},
-		snapshot:    reconciler.Snapshot{At: epoch, Condition: "running", Initialized: true},
-		explanation: reconciler.Explanation{Reconciler: "agent/" + name, At: epoch, State: reconciler.StateDone},
+		id:          inspect.ID{Module: "agent", Name: name, Table: "routes"},
+		snapshot:    inspect.Snapshot{At: epoch, Condition: "running", Initialized: true},
+		explanation: inspect.Explanation{Reconciler: "agent/" + name, At: epoch, State: inspect.StateDone},
 	}
 }
 
@@ -162,8 +162,8 @@ type server struct {
 	http.Handler
 }
 
-func serve(t *testing.T, opts []debug.Option, all ...reconciler.Inspector) *server {
-	registry := &reconciler.Registry{}
+func serve(t *testing.T, opts []debug.Option, all ...inspect.Controller) *server {
+	registry := &inspect.Registry{}
 	for _, i := range all {
 		registry.Add(i)
 	}
@@ -225,12 +225,12 @@ func addresses(t *testing.T, page string) []string {
 }
 
 // failing returns lines of objects that fail.
-func failing(n int) []reconciler.ObjectLine {
-	out := make([]reconciler.ObjectLine, n)
+func failing(n int) []inspect.ObjectLine {
+	out := make([]inspect.ObjectLine, n)
 	for i := range out {
-		out[i] = reconciler.ObjectLine{
+		out[i] = inspect.ObjectLine{
 			Key: fmt.Sprintf("route-%d", i), Status: "Error", Since: epoch, Revision: uint64(i + 1),
-			Reason: fmt.Sprintf("no route to host %d", i), Attempts: 3, State: reconciler.StateRetry, Next: epoch.Add(time.Minute),
+			Error: fmt.Sprintf("no route to host %d", i), Attempts: 3, State: inspect.StateRetry, Next: epoch.Add(time.Minute),
 		}
 	}
 	return out

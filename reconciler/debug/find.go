@@ -9,12 +9,12 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // target is a reconciler and how the page refers to it.
 type target struct {
-	reconciler.Inspector
+	inspect.Controller
 	// query finds it again: its name, with its table and its place among those of the
 	// same name and table where that is needed to tell it from others.
 	query []field
@@ -23,12 +23,12 @@ type target struct {
 // targets returns all reconcilers.
 func (h *handler) targets() []target {
 	all := h.registry.All()
-	names, ids := map[string]int{}, map[reconciler.ID]int{}
+	names, ids := map[string]int{}, map[inspect.ID]int{}
 	for _, i := range all {
 		names[i.ID().String()]++
 		ids[i.ID()]++
 	}
-	nth := map[reconciler.ID]int{}
+	nth := map[inspect.ID]int{}
 	found := make([]target, len(all))
 	for n, i := range all {
 		id := i.ID()
@@ -59,18 +59,18 @@ func (h *handler) find(form url.Values) (target, error) {
 	}
 	if form.Has("table") || form.Has("nth") {
 		return target{}, failf(http.StatusNotFound, "%v %q with table %q and nth %q",
-			reconciler.ErrNoReconciler, name, form.Get("table"), form.Get("nth"))
+			inspect.ErrNoReconciler, name, form.Get("table"), form.Get("nth"))
 	}
 	// What a person types may be shorter.
 	found, err := h.registry.Find(name)
 	switch {
-	case errors.Is(err, reconciler.ErrNoReconciler):
+	case errors.Is(err, inspect.ErrNoReconciler):
 		return target{}, failf(http.StatusNotFound, "%v", err)
 	case err != nil:
 		return target{}, failf(http.StatusBadRequest, "%v", err)
 	}
 	for _, t := range all {
-		if t.Inspector == found {
+		if t.Controller == found {
 			return t, nil
 		}
 	}

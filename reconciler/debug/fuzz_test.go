@@ -12,15 +12,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/debug"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // FuzzPageQueries sends requests that somebody made up to the page. None is an error of the
 // server, none brings text of the request into the markup, and nothing is done but by a
 // request that names what it is done to.
 func FuzzPageQueries(f *testing.F) {
-	agent, registry := full(), &reconciler.Registry{}
+	agent, registry := full(), &inspect.Registry{}
 	registry.Add(agent)
 	page := debug.New(registry, debug.WithWrites())
 	f.Fuzz(func(t *testing.T, post bool, path, query, contentType, body string) {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // hostile are keys that mean something else to HTML, to addresses, to JSON or to the eye.
@@ -27,12 +27,12 @@ var hostile = []string{
 func TestHostileKeysStayTextAndLeadToTheirObject(t *testing.T) {
 	for _, key := range hostile {
 		f := full()
-		f.objects = []reconciler.ObjectLine{{Key: key, Status: "Error", Reason: "reason " + key, State: reconciler.StateRetry}}
+		f.objects = []inspect.ObjectLine{{Key: key, Status: "Error", Error: "reason " + key, State: inspect.StateRetry}}
 		f.explanation.Why, f.explanation.Error, f.explanation.BlockedOn = key, key, key
 		f.explanation.Notes, f.explanation.Holder, f.explanation.Group = []string{key}, key, key
-		f.events = []reconciler.Event{{Key: key, Error: key, Note: key, Result: "failed"}}
+		f.events = []inspect.Event{{Operation: inspect.Operation{Key: key, Error: key, Note: key, Result: inspect.ResultFailed}}}
 		f.explanation.Events = f.events
-		f.snapshot.Errors = []reconciler.ErrorClass{{Class: key, Key: key, Example: key}}
+		f.snapshot.Errors = []inspect.ErrorClass{{Class: key, Key: key, Example: key}}
 		f.snapshot.Breakers, f.snapshot.Stuck, f.snapshot.PruneFailure = []string{key}, []string{key}, key
 		f.snapshot.Busy, f.snapshot.Waiting = key, []string{key}
 		s := serve(t, writes, f)
@@ -62,7 +62,7 @@ func TestHostileKeysStayTextAndLeadToTheirObject(t *testing.T) {
 func TestHostileNamesOfReconcilersStayText(t *testing.T) {
 	for _, name := range hostile {
 		f := full()
-		f.id = reconciler.ID{Name: name, Table: "<b>" + name}
+		f.id = inspect.ID{Name: name, Table: "<b>" + name}
 		s := serve(t, writes, f)
 		if name == "" {
 			name = f.id.Table
@@ -101,10 +101,10 @@ func TestHostileTextInAnAddressStaysText(t *testing.T) {
 func TestHostileKeysSurviveJSON(t *testing.T) {
 	for _, key := range hostile {
 		f := full()
-		f.objects = []reconciler.ObjectLine{{Key: key}}
+		f.objects = []inspect.ObjectLine{{Key: key}}
 		text := serve(t, nil, f).json("objects?reconciler=agent/v4")
 		assert.NotContains(t, text, "<")
-		var page reconciler.ObjectPage
+		var page inspect.ObjectPage
 		require.NoError(t, json.Unmarshal([]byte(text), &page))
 		assert.Equal(t, strings.ToValidUTF8(key, "\ufffd"), strings.ReplaceAll(page.Objects[0].Key, "\ufffd\ufffd", "\ufffd"))
 	}
@@ -121,7 +121,7 @@ func TestWhatCannotBeSeenIsShown(t *testing.T) {
 		strings.Repeat("é", 2000): strings.Repeat("é", 1000) + "…",
 		"日本語 <b> 'x' \U0001f6a2":  "日本語 <b> 'x' \U0001f6a2",
 	} {
-		f.objects = []reconciler.ObjectLine{{Key: key}}
+		f.objects = []inspect.ObjectLine{{Key: key}}
 		assert.Contains(t, html.UnescapeString(s.page("objects?reconciler=agent/v4")), ">"+want+"</a>")
 	}
 }

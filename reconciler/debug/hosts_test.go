@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/debug"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // to is a request for a host on a connection that came to a local address, nil for one that
@@ -75,7 +75,7 @@ func TestPageElsewhereAnswersToAnyHost(t *testing.T) {
 }
 
 func TestServerOnALoopbackListenerRefusesForeignHosts(t *testing.T) {
-	registry := &reconciler.Registry{}
+	registry := &inspect.Registry{}
 	registry.Add(full())
 	server := httptest.NewServer(debug.New(registry))
 	defer server.Close()

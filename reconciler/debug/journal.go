@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/statekeel/statekeel/internal/bounded"
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // journal is what the reconciler remembers: operations, of one object or of all, and
@@ -32,10 +32,10 @@ func (h *handler) journal(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	q := reconciler.EventQuery{Key: form.Get("key"), Since: from, Limit: limit}
+	q := inspect.EventQuery{Key: form.Get("key"), Since: from, Limit: limit}
 	var data journalData
 	data.Events, data.EventsOmitted = bounded.Latest(listed(t.Events(q)), bounded.MaxList)
-	data.Rounds = []round{}
+	data.Rounds = []inspect.Round{}
 	if q.Key == "" {
 		data.Rounds, data.RoundsOmitted = bounded.Latest(listed(rounds(t.Journal(), from, limit)), bounded.MaxList)
 	}
@@ -60,10 +60,10 @@ func (h *handler) journal(r *http.Request) (answer, error) {
 // journalData is the journal as machines get it, with how many of either are left out since
 // the answer would be too large.
 type journalData struct {
-	Events        []reconciler.Event `json:"events"`
-	EventsOmitted int                `json:"events_omitted,omitempty"`
-	Rounds        []round            `json:"rounds"`
-	RoundsOmitted int                `json:"rounds_omitted,omitempty"`
+	Events        []inspect.Event `json:"events"`
+	EventsOmitted int             `json:"events_omitted,omitempty"`
+	Rounds        []inspect.Round `json:"rounds"`
+	RoundsOmitted int             `json:"rounds_omitted,omitempty"`
 }
 
 // moreLink is the same page with another limit.
@@ -94,18 +94,18 @@ func sinceOf(form url.Values, now time.Time) (time.Time, error) {
 }
 
 // rounds returns the latest rounds, the latest last.
-func rounds(all []reconciler.Round, from time.Time, limit int) []round {
+func rounds(all []inspect.Round, from time.Time, limit int) []inspect.Round {
 	all = all[max(0, len(all)-limit):]
-	var out []round
+	var out []inspect.Round
 	for _, r := range all {
 		if !r.Started.Before(from) {
-			out = append(out, roundOf(r))
+			out = append(out, r)
 		}
 	}
 	return out
 }
 
-func roundTable(all []round, omitted int) table {
+func roundTable(all []inspect.Round, omitted int) table {
 	list := table{
 		Caption: "Rounds, the latest first" + leftOut(omitted, "rounds"), Empty: "The journal has no rounds.",
 		Columns: []string{"Round", "Started", "Reason", "Planned", "Operations", "Written", "Took", "Commit", "Prune"},
@@ -123,15 +123,15 @@ func roundTable(all []round, omitted int) table {
 			planned += fmt.Sprintf(", %s put back", number(r.Returned))
 		}
 		list.Rows = append(list.Rows, []cell{
-			counted(r.Round), clock(r.Started), {Text: string(r.Reason)}, {Text: planned},
-			counted(r.Operations), {Text: written, Kind: count},
+			counted(r.Sequence), clock(r.Started), {Text: string(r.Reason)}, {Text: planned},
+			counted(len(r.Operations)), {Text: written, Kind: count},
 			{Text: took(r.Took), Kind: count}, {Text: took(r.CommitTook), Kind: count}, pruned(r.Prune),
 		})
 	}
 	return list
 }
 
-func pruned(p *prune) cell {
+func pruned(p *inspect.Prune) cell {
 	switch {
 	case p == nil:
 		return cell{Text: none}
@@ -144,15 +144,15 @@ func pruned(p *prune) cell {
 }
 
 // events shows operations, the latest first.
-func events(t target, happened []reconciler.Event, caption string) table {
+func events(t target, happened []inspect.Event, caption string) table {
 	list := table{
 		ID: "events", Caption: caption, Empty: "The journal has no operations.",
 		Columns: []string{"At", "Key", "Operation", "Result", "Error", "Note", "Attempt", "Took", "Round"},
 	}
 	for _, e := range slices.Backward(happened) {
 		list.Rows = append(list.Rows, []cell{
-			clock(e.At), t.object(e.Key),
-			{Text: e.Operation, Title: fmt.Sprintf("revision %d", e.Revision)},
+			clock(e.Started), t.object(e.Key),
+			{Text: e.Op, Title: fmt.Sprintf("revision %d", e.Revision)},
 			result(e), {Text: visible(e.Error), Kind: code}, {Text: visible(e.Note)},
 			{Text: fmt.Sprintf("%d, by %s", e.Attempt, e.Cause)}, {Text: took(e.Took), Kind: count}, counted(e.Round),
 		})
@@ -161,12 +161,12 @@ func events(t target, happened []reconciler.Event, caption string) table {
 }
 
 // result is what an operation came back with, and whether that counted.
-func result(e reconciler.Event) cell {
-	c := cell{Text: e.Result, Kind: good}
+func result(e inspect.Event) cell {
+	c := cell{Text: string(e.Result), Kind: good}
 	switch e.Result {
-	case "failed", "terminal":
+	case inspect.ResultFailed, inspect.ResultTerminal:
 		c.Kind = bad
-	case "blocked":
+	case inspect.ResultBlocked:
 		c.Kind = wait
 	}
 	if e.Lost {

@@ -32,7 +32,11 @@ const snapshotJSON = `{
 	"next_prune": "2026-01-02T04:04:05Z", "settings": [{"name": "RoundSize", "value": "1000"}]
 }`
 
-const event0 = `{"round": 1, "at": "2026-01-02T03:04:05Z", "key": "route-0", "operation": "update", "cause": "change",
+const event0 = `{"round": 1, "started": "2026-01-02T03:04:05Z", ` + operationFields
+
+const operation0 = `{` + operationFields
+
+const operationFields = `"key": "route-0", "operation": "update", "cause": "change",
 	"revision": 5, "attempt": 1, "result": "failed", "error": "no route", "note": "asked 10.0.0.1", "took": 1000000}`
 
 func TestJSONOfEachPage(t *testing.T) {
@@ -43,19 +47,19 @@ func TestJSONOfEachPage(t *testing.T) {
 			{"at": "2026-01-02T03:04:04Z", "pending": 1, "in_flight": 2, "failing": 3, "blocked": 4, "operations": 5, "failures": 6},
 			{"at": "2026-01-02T03:04:05Z", "pending": 7, "in_flight": 0, "failing": 0, "blocked": 0, "operations": 0, "failures": 0}]}`,
 		"objects?reconciler=agent/v4&limit=1": `{"objects": [{"key": "route-0", "status": "Error", "since": "2026-01-02T03:04:05Z",
-			"reason": "no route to host 0", "revision": 1, "attempts": 3, "state": "retry", "next": "2026-01-02T03:05:05Z"}], "next": "1"}`,
+			"error": "no route to host 0", "revision": 1, "attempts": 3, "state": "retry", "next": "2026-01-02T03:05:05Z"}], "next": "1"}`,
 		"objects?reconciler=agent/v4&status=Done": `{"objects": []}`,
 		"explain?reconciler=agent/v4&key=route-0": `{"reconciler": "agent/v4", "key": "route-0", "at": "2026-01-02T03:04:05Z",
 			"state": "retry", "since": "2026-01-02T03:03:05Z", "why": "It failed.", "found": true, "status": "Error", "revision": 17,
 			"attempts": 3, "last_attempt": "2026-01-02T03:04:04Z", "error": "no route", "wanted": "2026-01-02T03:03:05Z",
 			"next": "2026-01-02T03:04:14Z", "blocked_on": "device eth0", "lane": "fresh", "ahead": 8, "group": "eth",
 			"holder": "route-1", "notes": ["The breaker is open."], "events": [` + event0 + `]}`,
-		"journal?reconciler=agent/v4": `{"events": [` + event0 + `, {"round": 2, "at": "2026-01-02T03:04:06Z", "key": "route-1",
+		"journal?reconciler=agent/v4": `{"events": [` + event0 + `, {"round": 2, "started": "2026-01-02T03:04:06Z", "key": "route-1",
 			"operation": "delete", "cause": "retry", "revision": 6, "attempt": 2, "result": "done", "lost": true, "conflict": true, "took": 1234567}],
 			"rounds": [{"round": 1, "reason": "start", "started": "2026-01-02T03:04:05Z", "took": 5000000, "changes": 1, "waited": 2,
-			"refreshes": 3, "returned": 4, "operations": 5, "written": 6, "lost": 7, "conflicts": 8, "commit_took": 1000000},
+			"refreshes": 3, "returned": 4, "operations": [` + operation0 + `], "written": 6, "lost": 7, "conflicts": 8, "commit_took": 1000000},
 			{"round": 2, "reason": "prune", "started": "2026-01-02T03:04:06Z", "took": 0, "changes": 0, "waited": 0, "refreshes": 0,
-			"returned": 0, "operations": 0, "written": 0, "lost": 0, "conflicts": 0, "commit_took": 0,
+			"returned": 0, "written": 0, "lost": 0, "conflicts": 0, "commit_took": 0,
 			"prune": {"error": "broken pipe", "took": 1000000000, "listed": 9, "swept": 10}}]}`,
 	} {
 		assert.JSONEq(t, want, s.json(path), path)

@@ -14,13 +14,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/debug"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Wherever the page is, all that it refers to is there too, and so is what follows a button.
 func TestPageWorksUnderAnyPath(t *testing.T) {
-	registry := &reconciler.Registry{}
+	registry := &inspect.Registry{}
 	registry.Add(full())
 	page := debug.New(registry, debug.WithWrites())
 	for root, mount := range map[string]func(*http.ServeMux){

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/statekeel/statekeel/internal/bounded"
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // maxLimit bounds what is listed on one page.
@@ -32,13 +32,13 @@ func (h *handler) objects(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	q := reconciler.ObjectQuery{Status: form.Get("status"), After: form.Get("after"), Limit: limit}
+	q := inspect.ObjectQuery{Status: form.Get("status"), After: form.Get("after"), Limit: limit}
 	if !slices.ContainsFunc(statuses, func(s string) bool { return strings.EqualFold(s, q.Status) }) {
 		return answer{}, failf(http.StatusBadRequest, "status is %q, must be one of %s", q.Status, strings.Join(statuses[1:], ", "))
 	}
-	list := bounded.Objects(r.Context(), t, q)
-	if list.Error != "" {
-		return answer{}, failf(http.StatusConflict, "%s", list.Error)
+	list, err := bounded.Objects(r.Context(), t, q)
+	if err != nil {
+		return answer{}, failf(http.StatusConflict, "%v", err)
 	}
 	list.Objects = listed(list.Objects)
 
@@ -63,15 +63,15 @@ func (h *handler) objects(r *http.Request) (answer, error) {
 	return answer{data: list, view: v}, nil
 }
 
-func lines(t target, now time.Time, objects []reconciler.ObjectLine) table {
+func lines(t target, now time.Time, objects []inspect.ObjectLine) table {
 	list := table{
 		Caption: "Objects, those longest unwritten first", Empty: "There are none.",
-		Columns: []string{"Key", "State", "Status", "Since", "Reason", "Failures", "Next attempt"},
+		Columns: []string{"Key", "State", "Status", "Since", "Blocked on", "Error", "Failures", "Next attempt"},
 	}
 	for _, o := range objects {
 		list.Rows = append(list.Rows, []cell{
 			t.object(o.Key), state(o.State), {Text: visible(o.Status)}, since(now, o.Since),
-			{Text: visible(o.Reason), Kind: code}, counted(o.Attempts), until(now, o.Next),
+			{Text: visible(o.BlockedOn), Kind: code}, {Text: visible(o.Error), Kind: code}, counted(o.Attempts), until(now, o.Next),
 		})
 	}
 	return list

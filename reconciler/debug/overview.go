@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/statekeel/statekeel/internal/bounded"
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // overview lists the reconcilers with their figures.
@@ -28,7 +28,7 @@ func (h *handler) overview(r *http.Request) (answer, error) {
 		ID: "reconcilers", Caption: "Reconcilers", Empty: "There are no reconcilers.",
 		Columns: []string{"Name", "Condition", "Objects", "Pending", "In flight", "Failing", "Blocked", "Behind by", "Operations"},
 	}
-	data := make([]snapshot, len(all))
+	data := make([]inspect.Snapshot, len(all))
 	for i, s := range snapshots {
 		list.Rows = append(list.Rows, []cell{
 			{Text: visible(s.ID.String()), Title: "table " + visible(s.ID.Table), Href: all[i].link("show"), Kind: code},
@@ -37,15 +37,15 @@ func (h *handler) overview(r *http.Request) (answer, error) {
 			{Text: rate(s.OperationsPerSecond), Kind: count},
 		})
 		bounded.CutTexts(&s)
-		data[i] = snapshotOf(s)
+		data[i] = s
 	}
 	v.Tables = []table{list}
 	return answer{data: map[string]any{"reconcilers": data}, view: v}, nil
 }
 
 // snapshotsOf asks all at once: each may take its time to answer.
-func snapshotsOf(ctx context.Context, all []target) []reconciler.Snapshot {
-	snapshots := make([]reconciler.Snapshot, len(all))
+func snapshotsOf(ctx context.Context, all []target) []inspect.Snapshot {
+	snapshots := make([]inspect.Snapshot, len(all))
 	var asked sync.WaitGroup
 	for i, t := range all {
 		asked.Go(func() { snapshots[i] = t.Snapshot(ctx) })
@@ -55,7 +55,7 @@ func snapshotsOf(ctx context.Context, all []target) []reconciler.Snapshot {
 }
 
 // verdict says in a sentence how all of them do.
-func verdict(snapshots []reconciler.Snapshot) cell {
+func verdict(snapshots []inspect.Snapshot) cell {
 	var failing, blocked, troubled int
 	for _, s := range snapshots {
 		failing += s.Failing
@@ -75,6 +75,6 @@ func verdict(snapshots []reconciler.Snapshot) cell {
 }
 
 // trouble reports whether somebody ought to look at the reconciler.
-func trouble(s reconciler.Snapshot) bool {
-	return len(s.Sharers) > 0 || s.Failing > 0 || len(s.Breakers) > 0 || len(s.Stuck) > 0 || s.PruneFailure != "" || s.Condition == "stopped"
+func trouble(s inspect.Snapshot) bool {
+	return len(s.Sharers) > 0 || s.Failing > 0 || len(s.Breakers) > 0 || len(s.Stuck) > 0 || s.PruneFailure != "" || s.Condition == inspect.ConditionStopped
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // The errors of many reconcilers are in one list: each is cut there, and whole on a page of its own.
@@ -19,7 +19,7 @@ func TestOverviewHasNoLongTexts(t *testing.T) {
 	f.snapshot.Errors = nil
 	for i := range 32 {
 		f.snapshot.Breakers = append(f.snapshot.Breakers, large)
-		f.snapshot.Errors = append(f.snapshot.Errors, reconciler.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})
+		f.snapshot.Errors = append(f.snapshot.Errors, inspect.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})
 	}
 	s := serve(t, nil, f)
 	require.Less(t, len(s.json("")), 1<<17)

@@ -4,6 +4,7 @@
 package debug_test
 
 import (
+	"errors"
 	"html"
 	"net/http"
 	"net/url"
@@ -15,41 +16,41 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/metrics"
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // full is a reconciler that has something to say about everything.
 func full() *fake {
 	f := newFake("v4")
-	f.snapshot = reconciler.Snapshot{
+	f.snapshot = inspect.Snapshot{
 		At: epoch, Condition: "busy", Busy: "update of route-7 for 3s", Started: epoch.Add(-time.Hour),
 		Objects: 123456, Waiting: []string{"k8s-sync"}, Unseen: 41,
 		States: []metrics.StateCount{{State: "ready", Count: 1}, {State: "in flight", Count: 2}, {State: "retry", Count: 3}, {State: "blocked", Count: 4}},
 		Lanes:  []metrics.StateCount{{State: "fresh", Count: 1}}, Failing: 5, Blocked: 6,
 		Revision: 90, Observed: 80, Attempted: 70, LowWatermark: 60, OldestUnapplied: epoch.Add(-90 * time.Second),
 		OperationsPerSecond: 1234.5, FailuresPerSecond: 0.25, RoundsPerSecond: 12,
-		Errors:   []reconciler.ErrorClass{{Class: "no route to host #", Count: 77, Last: epoch.Add(-2 * time.Second), Key: "route-7", Example: "no route to host 7"}},
+		Errors:   []inspect.ErrorClass{{Class: "no route to host #", Count: 77, Last: epoch.Add(-2 * time.Second), Key: "route-7", Example: "no route to host 7"}},
 		Breakers: []string{"class timeout since 5s"}, BreakersOmitted: 12, Stuck: []string{"update of route-9"}, Sharers: []string{"agent/v5"}, PruneFailure: "list: permission denied",
-		NextPrune: epoch.Add(time.Hour), Settings: []reconciler.SettingText{{Name: "RoundSize", Value: "1000"}},
+		NextPrune: epoch.Add(time.Hour), Settings: []inspect.SettingText{{Name: "RoundSize", Value: "1000"}},
 	}
-	f.explanation = reconciler.Explanation{
-		Reconciler: "agent/v4", At: epoch, State: reconciler.StateRetry, Since: epoch.Add(-time.Minute), Why: "It failed.",
+	f.explanation = inspect.Explanation{
+		Reconciler: "agent/v4", At: epoch, State: inspect.StateRetry, Since: epoch.Add(-time.Minute), Why: "It failed.",
 		Found: true, Status: "Error", Revision: 17, Attempts: 3, LastAttempt: epoch.Add(-time.Second), Error: "no route",
 		Wanted: epoch.Add(-time.Minute), Next: epoch.Add(9 * time.Second), BlockedOn: "device eth0", Lane: "fresh", Ahead: 8,
 		Group: "eth", Holder: "route-1", Notes: []string{"The breaker is open."},
 	}
 	f.objects = failing(3)
-	f.events = []reconciler.Event{
-		{Round: 1, At: epoch, Key: "route-0", Operation: "update", Cause: reconciler.CauseChange, Revision: 5, Attempt: 1, Result: "failed", Error: "no route", Note: "asked 10.0.0.1", Took: time.Millisecond},
-		{Round: 2, At: epoch.Add(time.Second), Key: "route-1", Operation: "delete", Cause: reconciler.CauseRetry, Revision: 6, Attempt: 2, Result: "done", Lost: true, Conflict: true, Took: 1234567},
+	f.events = []inspect.Event{
+		{Round: 1, Started: epoch, Operation: inspect.Operation{Key: "route-0", Op: "update", Cause: inspect.CauseChange, Revision: 5, Attempt: 1, Result: "failed", Error: "no route", Note: "asked 10.0.0.1", Took: time.Millisecond}},
+		{Round: 2, Started: epoch.Add(time.Second), Operation: inspect.Operation{Key: "route-1", Op: "delete", Cause: inspect.CauseRetry, Revision: 6, Attempt: 2, Result: "done", Lost: true, Conflict: true, Took: 1234567}},
 	}
 	f.explanation.Events = f.events[:1]
-	f.rounds = []reconciler.Round{
-		{Sequence: 1, Reason: reconciler.ReasonStart, Started: epoch, Took: 5 * time.Millisecond, Changes: 1, Waited: 2, Refreshes: 3, Returned: 4,
-			Operations: make([]reconciler.OperationRecord, 5), Written: 6, Lost: 7, Conflicts: 8, CommitTook: time.Millisecond},
-		{Sequence: 2, Reason: reconciler.ReasonPrune, Started: epoch.Add(time.Second), Prune: &reconciler.PruneRecord{Error: "broken pipe", Took: time.Second, Listed: 9, Swept: 10}},
+	f.rounds = []inspect.Round{
+		{Sequence: 1, Reason: inspect.ReasonStart, Started: epoch, Took: 5 * time.Millisecond, Changes: 1, Waited: 2, Refreshes: 3, Returned: 4,
+			Operations: []inspect.Operation{f.events[0].Operation}, Written: 6, Lost: 7, Conflicts: 8, CommitTook: time.Millisecond},
+		{Sequence: 2, Reason: inspect.ReasonPrune, Started: epoch.Add(time.Second), Prune: &inspect.Prune{Error: "broken pipe", Took: time.Second, Listed: 9, Swept: 10}},
 	}
-	f.samples = []reconciler.Sample{{At: epoch.Add(-time.Second), Pending: 1, InFlight: 2, Failing: 3, Blocked: 4, Operations: 5, Failures: 6}, {At: epoch, Pending: 7}}
+	f.samples = []inspect.Sample{{At: epoch.Add(-time.Second), Pending: 1, InFlight: 2, Failing: 3, Blocked: 4, Operations: 5, Failures: 6}, {At: epoch, Pending: 7}}
 	return f
 }
 
@@ -147,7 +148,7 @@ func TestPagesOfObjectsLeadFromOneToTheNext(t *testing.T) {
 
 func TestQuestionsThatMakeNoSenseAreRefused(t *testing.T) {
 	f := full()
-	s := serve(t, nil, f, &fake{id: reconciler.ID{Module: "other", Name: "v4", Table: "rules"}})
+	s := serve(t, nil, f, &fake{id: inspect.ID{Module: "other", Name: "v4", Table: "rules"}})
 	for path, want := range map[string]int{
 		"show":                                    http.StatusBadRequest,
 		"show?reconciler=%3Cb%3E":                 http.StatusNotFound,
@@ -182,7 +183,7 @@ func TestQuestionsThatMakeNoSenseAreRefused(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
 	assert.Contains(t, body, "format is &#34;xml&#34;")
 
-	f.listError = "the table is gone"
+	f.listError = errors.New("the table is gone")
 	answer, body = s.send("GET", "objects?reconciler=agent/v4")
 	assert.Equal(t, http.StatusConflict, answer.StatusCode)
 	assert.Contains(t, body, "the table is gone")

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // The box of a strip: a unit across is a second, ten minutes in all.
@@ -22,23 +22,23 @@ const (
 // thousand failing objects would hide the three in flight.
 var series = []struct {
 	id, label string
-	value     func(reconciler.Sample) int
+	value     func(inspect.Sample) int
 }{
-	{"pending", "Pending", func(s reconciler.Sample) int { return s.Pending }},
-	{"in-flight", "In flight", func(s reconciler.Sample) int { return s.InFlight }},
-	{"failing", "Failing", func(s reconciler.Sample) int { return s.Failing }},
-	{"blocked", "Blocked", func(s reconciler.Sample) int { return s.Blocked }},
-	{"operations", "Operations", func(s reconciler.Sample) int { return s.Operations }},
-	{"failures", "Failures", func(s reconciler.Sample) int { return s.Failures }},
+	{"pending", "Pending", func(s inspect.Sample) int { return s.Pending }},
+	{"in-flight", "In flight", func(s inspect.Sample) int { return s.InFlight }},
+	{"failing", "Failing", func(s inspect.Sample) int { return s.Failing }},
+	{"blocked", "Blocked", func(s inspect.Sample) int { return s.Blocked }},
+	{"operations", "Operations", func(s inspect.Sample) int { return s.Operations }},
+	{"failures", "Failures", func(s inspect.Sample) int { return s.Failures }},
 }
 
 // plot draws the samples of the last ten minutes, of which the latest is at the right, or
 // as far from it as it is old.
-func plot(at time.Time, samples []reconciler.Sample) []strip {
+func plot(at time.Time, samples []inspect.Sample) []strip {
 	if n := len(samples); n > 0 && at.Sub(samples[n-1].At) < 2*time.Second {
 		at = samples[n-1].At
 	}
-	var shown []reconciler.Sample
+	var shown []inspect.Sample
 	for _, s := range samples {
 		if age := at.Sub(s.At); age >= 0 && age <= plotWidth*time.Second {
 			shown = append(shown, s)
@@ -52,7 +52,7 @@ func plot(at time.Time, samples []reconciler.Sample) []strip {
 	return strips
 }
 
-func draw(at time.Time, samples []reconciler.Sample, value func(reconciler.Sample) int) strip {
+func draw(at time.Time, samples []inspect.Sample, value func(inspect.Sample) int) strip {
 	if len(samples) == 0 {
 		return strip{Now: cell{Text: none}, Most: cell{Text: none}}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // plotted returns the paths and the figures of the plot of samples.
@@ -27,13 +27,13 @@ func plotted(t *testing.T, f *fake) (paths map[string]string, texts map[string]s
 }
 
 // at returns a sample of a second before the epoch.
-func at(seconds float64, failing int) reconciler.Sample {
-	return reconciler.Sample{At: epoch.Add(-time.Duration(seconds * float64(time.Second))), Failing: failing}
+func at(seconds float64, failing int) inspect.Sample {
+	return inspect.Sample{At: epoch.Add(-time.Duration(seconds * float64(time.Second))), Failing: failing}
 }
 
 func TestPlotEndsAtTheRightWithTheLatestSample(t *testing.T) {
 	f := newFake("v4")
-	f.samples = []reconciler.Sample{at(2.5, 0), at(1.5, 10), at(0.5, 5)}
+	f.samples = []inspect.Sample{at(2.5, 0), at(1.5, 10), at(0.5, 5)}
 	paths, texts := plotted(t, f)
 	assert.Equal(t, "M598.0 39.0L599.0 39.0L599.0 1.0L600.0 1.0L600.0 20.0L600.0 20.0", paths["line-failing"])
 	assert.Equal(t, "M598.0 40.0L598.0 39.0L599.0 39.0L599.0 1.0L600.0 1.0L600.0 20.0L600.0 20.0L600.0 40.0Z", paths["area-failing"])
@@ -44,7 +44,7 @@ func TestPlotEndsAtTheRightWithTheLatestSample(t *testing.T) {
 
 func TestPlotMovesAsTimeGoesBy(t *testing.T) {
 	f := newFake("v4")
-	f.samples = []reconciler.Sample{at(60, 0), at(59, 3)}
+	f.samples = []inspect.Sample{at(60, 0), at(59, 3)}
 	before, _ := plotted(t, f)
 	f.snapshot.At = epoch.Add(time.Second)
 	after, _ := plotted(t, f)
@@ -54,14 +54,14 @@ func TestPlotMovesAsTimeGoesBy(t *testing.T) {
 
 func TestPlotHasAGapWhereThereAreNoSamples(t *testing.T) {
 	f := newFake("v4")
-	f.samples = []reconciler.Sample{at(9, 1), at(8, 1), at(1, 1), at(0, 1)}
+	f.samples = []inspect.Sample{at(9, 1), at(8, 1), at(1, 1), at(0, 1)}
 	paths, _ := plotted(t, f)
 	assert.Equal(t, "M591.0 1.0L592.0 1.0M599.0 1.0L600.0 1.0", paths["line-failing"])
 }
 
 func TestPlotLeavesOutWhatIsOlder(t *testing.T) {
 	f := newFake("v4")
-	f.samples = []reconciler.Sample{at(601, 100), at(600, 3), at(599, 2), at(0, 1)}
+	f.samples = []inspect.Sample{at(601, 100), at(600, 3), at(599, 2), at(0, 1)}
 	paths, texts := plotted(t, f)
 	assert.Equal(t, "M0.0 1.0L1.0 1.0L1.0 13.7L1.0 13.7M600.0 26.3L600.0 26.3", paths["line-failing"])
 	assert.Equal(t, "3", texts["most-failing"])

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/statekeel/statekeel/metrics"
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // show is one reconciler.
@@ -29,12 +29,12 @@ func (h *handler) show(r *http.Request) (answer, error) {
 	v.Figures = figures(s)
 	v.Plot = plot(s.At, samples)
 	v.Tables = []table{hindrances(s), classes(t, s), states(t, s), settings(s)}
-	data := map[string]any{"snapshot": snapshotOf(s), "timeline": listed(samples)}
+	data := map[string]any{"snapshot": s, "timeline": listed(samples)}
 	return answer{data: data, view: v}, nil
 }
 
 // lead is the condition in a sentence.
-func lead(s reconciler.Snapshot) cell {
+func lead(s inspect.Snapshot) cell {
 	c := condition(s)
 	var more []string
 	if s.Busy != "" {
@@ -56,20 +56,20 @@ func lead(s reconciler.Snapshot) cell {
 	return c
 }
 
-func condition(s reconciler.Snapshot) cell {
-	c := cell{Text: s.Condition, Kind: wait}
+func condition(s inspect.Snapshot) cell {
+	c := cell{Text: string(s.Condition), Kind: wait}
 	switch s.Condition {
-	case "running":
+	case inspect.ConditionRunning:
 		c.Kind = good
-	case "paused":
+	case inspect.ConditionPaused:
 		c.Kind = held
-	case "stopped":
+	case inspect.ConditionStopped:
 		c.Kind = bad
 	}
 	return c
 }
 
-func figures(s reconciler.Snapshot) []figure {
+func figures(s inspect.Snapshot) []figure {
 	low := cell{Text: none}
 	if s.LowWatermark > 0 {
 		low = counted(s.LowWatermark)
@@ -92,20 +92,20 @@ func figures(s reconciler.Snapshot) []figure {
 }
 
 // pending is how many objects or changes wait for their turn, the unseen among them, as
-// [reconciler.Sample] counts them.
-func pending(s reconciler.Snapshot) int {
+// [inspect.Sample] counts them.
+func pending(s inspect.Snapshot) int {
 	n := s.Unseen
-	for _, state := range []reconciler.ObjectState{
-		reconciler.StateReady, reconciler.StateQueued, awaited, reconciler.StateHeld, reconciler.StatePaused,
+	for _, state := range []inspect.State{
+		inspect.StateReady, inspect.StateQueued, inspect.StateUnseen, inspect.StateHeld, inspect.StatePaused,
 	} {
 		n += inState(s.States, state)
 	}
 	return n
 }
 
-func inFlight(s reconciler.Snapshot) int { return inState(s.States, reconciler.StateInFlight) }
+func inFlight(s inspect.Snapshot) int { return inState(s.States, inspect.StateInFlight) }
 
-func inState(states []metrics.StateCount, want reconciler.ObjectState) int {
+func inState(states []metrics.StateCount, want inspect.State) int {
 	for _, s := range states {
 		if s.State == string(want) {
 			return s.Count
@@ -123,7 +123,7 @@ func alarming(n int, k kind) cell {
 }
 
 // behind is the age of the oldest change that is not applied.
-func behind(s reconciler.Snapshot) cell {
+func behind(s inspect.Snapshot) cell {
 	if s.OldestUnapplied.IsZero() {
 		return cell{Text: none}
 	}
@@ -131,7 +131,7 @@ func behind(s reconciler.Snapshot) cell {
 }
 
 // hindrances are what holds back more than one object.
-func hindrances(s reconciler.Snapshot) table {
+func hindrances(s inspect.Snapshot) table {
 	list := table{ID: "hindrances", Caption: "What holds work back", Columns: []string{"What", "Which"}, Empty: "Nothing."}
 	add := func(what, which string, k kind) {
 		list.Rows = append(list.Rows, []cell{{Text: what, Kind: k}, {Text: visible(which), Kind: code}})
@@ -157,7 +157,7 @@ func hindrances(s reconciler.Snapshot) table {
 	return list
 }
 
-func classes(t target, s reconciler.Snapshot) table {
+func classes(t target, s inspect.Snapshot) table {
 	list := table{ID: "errors", Caption: "Errors by class", Columns: []string{"Class", "Count", "Last", "Example", "Object"}, Empty: "No operation has failed."}
 	for _, e := range s.Errors {
 		list.Rows = append(list.Rows, []cell{
@@ -169,14 +169,14 @@ func classes(t target, s reconciler.Snapshot) table {
 }
 
 // states has the objects that are on their way, with the lanes of those that are ready.
-func states(t target, s reconciler.Snapshot) table {
+func states(t target, s inspect.Snapshot) table {
 	list := table{ID: "states", Caption: "On the way", Columns: []string{"State", "Objects"}, Empty: "Nothing."}
 	add := func(name cell, n int) {
 		if n > 0 {
 			list.Rows = append(list.Rows, []cell{name, counted(n)})
 		}
 	}
-	add(cell{Text: "unseen", Title: "about how many changes have not been looked at", Kind: wait}, s.Unseen)
+	add(cell{Text: "changes not looked at", Title: "about how many", Kind: wait}, s.Unseen)
 	for _, c := range s.States {
 		add(stateIn(t, c.State), c.Count)
 	}
@@ -186,44 +186,37 @@ func states(t target, s reconciler.Snapshot) table {
 	return list
 }
 
-// Two states have names of their own in figures: that of an object whose change came while it
-// was worked on, and that of one behind a breaker.
-const (
-	awaited reconciler.ObjectState = "awaited"
-	tripped reconciler.ObjectState = "tripped"
-)
-
 // stateIn is a state that leads to the objects in it, as far as the status tells them.
 func stateIn(t target, name string) cell {
-	c := state(reconciler.ObjectState(name))
-	switch reconciler.ObjectState(name) {
-	case reconciler.StateRetry, reconciler.StateTerminal, tripped:
+	c := state(inspect.State(name))
+	switch inspect.State(name) {
+	case inspect.StateRetry, inspect.StateTerminal, inspect.StateTripped:
 		c.Href = t.link("objects", "status", "Error")
-	case reconciler.StateBlocked:
+	case inspect.StateBlocked:
 		c.Href = t.link("objects", "status", "Blocked")
 	}
 	return c
 }
 
 // state is the state of an object.
-func state(s reconciler.ObjectState) cell {
+func state(s inspect.State) cell {
 	c := cell{Text: visible(string(s))}
 	switch s {
-	case reconciler.StateDone, reconciler.StateRequeue:
+	case inspect.StateDone, inspect.StateRequeue:
 		c.Kind = good
-	case reconciler.StateInFlight, reconciler.StateReady:
+	case inspect.StateInFlight, inspect.StateReady:
 		c.Kind = work
-	case reconciler.StateRetry, reconciler.StateTerminal, reconciler.StateStuck, reconciler.StateTripped, tripped:
+	case inspect.StateRetry, inspect.StateTerminal, inspect.StateStuck, inspect.StateTripped:
 		c.Kind = bad
-	case reconciler.StateUnseen, reconciler.StateQueued, reconciler.StateHeld, reconciler.StateBlocked, awaited:
+	case inspect.StateUnseen, inspect.StateQueued, inspect.StateHeld, inspect.StateBlocked:
 		c.Kind = wait
-	case reconciler.StatePaused:
+	case inspect.StatePaused:
 		c.Kind = held
 	}
 	return c
 }
 
-func settings(s reconciler.Snapshot) table {
+func settings(s inspect.Snapshot) table {
 	list := table{ID: "settings", Caption: "Settings", Columns: []string{"Name", "Value"}, Empty: "None."}
 	for _, text := range s.Settings {
 		list.Rows = append(list.Rows, []cell{{Text: visible(text.Name)}, {Text: visible(text.Value), Kind: code}})

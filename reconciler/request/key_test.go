@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
@@ -38,7 +39,7 @@ func reconciledKeys[Req comparable](t *testing.T, keyOf func(Req) index.Key, req
 			keys = append(keys, row.TableRow()[0])
 		}
 		for _, key := range keys {
-			require.Equal(t, reconciler.StateBlocked, c.Loop().Explain(t.Context(), key).State, key)
+			require.Equal(t, inspect.StateBlocked, c.Loop().Explain(t.Context(), key).State, key)
 		}
 		cancel()
 		require.NoError(t, <-ended)

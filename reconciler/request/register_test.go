@@ -18,6 +18,7 @@ import (
 
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
@@ -27,13 +28,13 @@ func TestARegisteredControllerIsJobsOfTheHive(t *testing.T) {
 		e := &env{T: t, running: map[request.Request]bool{}}
 		var (
 			health   *cell.SimpleHealth
-			registry *reconciler.Registry
+			registry *inspect.Registry
 		)
 		h := hive.New(
-			statedb.Cell, job.Cell, cell.SimpleHealthCell, reconciler.Cell,
+			statedb.Cell, job.Cell, cell.SimpleHealthCell, inspect.Cell,
 			cell.Module("test", "Test",
 				cell.Provide(job.Registry.NewGroup),
-				cell.Invoke(func(p reconciler.Params, r *reconciler.Registry, s *cell.SimpleHealth) (err error) {
+				cell.Invoke(func(p reconciler.Params, r *inspect.Registry, s *cell.SimpleHealth) (err error) {
 					e.db, health, registry = p.DB, s, r
 					e.apps = statedb.MustNewTable(e.db, "apps", appIndex)
 					e.pods = statedb.MustNewTable(e.db, "pods", podIndex)
@@ -108,7 +109,7 @@ func TestAConfigurationThatIsRefusedLeavesNoTable(t *testing.T) {
 	db := statedb.New()
 	e := &env{}
 	var (
-		registry reconciler.Registry
+		registry inspect.Registry
 		figures  = metrics.NewExpVar()
 	)
 	options := []reconciler.Option{reconciler.WithRegistry(&registry), reconciler.WithMetrics(figures)}

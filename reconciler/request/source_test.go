@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
@@ -226,7 +227,7 @@ func TestTheLoopBelowIsThere(t *testing.T) {
 			require.Equal(e, named("shop", "web"), row.Request)
 			require.Equal(e, reconciler.StatusKindDone, row.Status.Kind)
 		}
-		require.Equal(e, reconciler.StateRequeue, x.State, x.Why)
+		require.Equal(e, inspect.StateRequeue, x.State, x.Why)
 		require.Equal(e, "shop/web", x.Key)
 
 		_, err := loop.PauseKeys("shop/web")
@@ -237,7 +238,7 @@ func TestTheLoopBelowIsThere(t *testing.T) {
 		require.NoError(e, err)
 		require.Equal(e, []string{"shop/web"}, e.took())
 
-		var registry reconciler.Registry
+		var registry inspect.Registry
 		registry.Add(loop)
 		found, err := registry.Find("requests")
 		require.NoError(e, err)

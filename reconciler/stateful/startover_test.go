@@ -12,13 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
 // lastNote returns the note of the latest operation on a row.
 func (e *env) lastNote(name string) string {
-	events := e.loop.Events(reconciler.EventQuery{Key: name})
+	events := e.loop.Events(inspect.EventQuery{Key: name})
 	require.NotEmpty(e, events)
 	return events[len(events)-1].Note
 }

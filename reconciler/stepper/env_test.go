@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
@@ -143,12 +144,12 @@ func (e *env) status(id uint64) (reconciler.StatusKind, string) {
 func (e *env) events(id uint64) []string {
 	var events []string
 	for _, ev := range e.loop.Explain(context.Background(), strconv.FormatUint(id, 10)).Events {
-		events = append(events, ev.Operation+" "+ev.Result+": "+ev.Note)
+		events = append(events, ev.Op+" "+string(ev.Result)+": "+ev.Note)
 	}
 	return events
 }
 
-func (e *env) snapshot() reconciler.Snapshot { return e.loop.Snapshot(context.Background()) }
+func (e *env) snapshot() inspect.Snapshot { return e.loop.Snapshot(context.Background()) }
 
 // pass lets virtual time go by, and waits until the loop is idle.
 func (e *env) pass(d time.Duration) {

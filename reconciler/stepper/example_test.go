@@ -109,7 +109,7 @@ func Example() {
 
 	for _, name := range []string{"logs", "media", "mail"} {
 		for _, event := range loop.Explain(ctx, name).Events {
-			fmt.Printf("%-5s %s %s: %s\n", name, event.Operation, event.Result, event.Note)
+			fmt.Printf("%-5s %s %s: %s\n", name, event.Op, event.Result, event.Note)
 		}
 	}
 	stop()

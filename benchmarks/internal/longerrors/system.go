@@ -19,6 +19,7 @@ import (
 	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // row is as small as a row can be.
@@ -75,7 +76,7 @@ type system struct {
 	db       *statedb.DB
 	table    statedb.RWTable[*row]
 	target   *down
-	registry reconciler.Registry
+	registry inspect.Registry
 	loop     *reconciler.Loop[*row]
 }
 

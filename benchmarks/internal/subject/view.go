@@ -20,12 +20,13 @@ import (
 	"github.com/statekeel/statekeel/metrics/prometheus"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/debug"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // View is what a program has mounted so that others see what its reconcilers do.
 type View struct {
 	// Registry has the reconcilers.
-	Registry *reconciler.Registry
+	Registry *inspect.Registry
 	// MetricsURL is what Prometheus scrapes, VarsURL the expvar variables of the process,
 	// and ShowURL the page of the first reconciler, as JSON.
 	MetricsURL, VarsURL, ShowURL string
@@ -33,7 +34,7 @@ type View struct {
 
 // mount makes a View, and serves it until it is closed.
 type mount struct {
-	registry   *reconciler.Registry
+	registry   *inspect.Registry
 	metrics    metrics.Metrics
 	prometheus *client.Registry
 	listener   net.Listener
@@ -76,7 +77,7 @@ func newMount() (*mount, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mount{registry: &reconciler.Registry{}, prometheus: client.NewRegistry(), served: make(chan error, 1)}
+	m := &mount{registry: &inspect.Registry{}, prometheus: client.NewRegistry(), served: make(chan error, 1)}
 	if err := m.prometheus.Register(scraped); err != nil {
 		return nil, err
 	}

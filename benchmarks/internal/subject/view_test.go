@@ -15,6 +15,7 @@ import (
 
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func TestOnlyTheObservedHasAView(t *testing.T) {
@@ -38,7 +39,7 @@ func TestAViewShowsWhatItsOwnSystemDid(t *testing.T) {
 	_, err := inspector.WaitAll(ctx, reconciler.Applied)
 	require.NoError(t, err)
 	inspector.Snapshot(ctx) // It is answered between two rounds: the last one is counted.
-	assert.NotEmpty(t, inspector.Events(reconciler.EventQuery{}), "the journal is on")
+	assert.NotEmpty(t, inspector.Events(inspect.EventQuery{}), "the journal is on")
 
 	assert.Contains(t, get(ctx, t, view.MetricsURL),
 		`statekeel_operations_total{operation="update",reconciler="bench",result="done"} 7`)

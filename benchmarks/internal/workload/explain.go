@@ -12,16 +12,17 @@ import (
 
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // conditions are those of rows that are not done. Rows 0, 1, 2, ... take turns.
 var conditions = []struct {
-	state reconciler.ObjectState
+	state inspect.State
 	kind  subject.Kind
 }{
-	{reconciler.StateRetry, subject.Failed},
-	{reconciler.StateBlocked, subject.Blocked},
-	{reconciler.StatePaused, subject.Waiting},
+	{inspect.StateRetry, subject.Failed},
+	{inspect.StateBlocked, subject.Blocked},
+	{inspect.StatePaused, subject.Waiting},
 }
 
 const (
@@ -63,13 +64,13 @@ func spoil(ctx context.Context, sys subject.System, view *subject.View, n uint64
 	held := uint64(len(conditions))
 	never := make(chan struct{})
 	sys.Targets()[0].SetRule(func(id uint64) error {
-		if conditions[id%held].state == reconciler.StateBlocked {
+		if conditions[id%held].state == inspect.StateBlocked {
 			return subject.BlockedOn("nothing that comes", never)
 		}
 		return errDown
 	})
 	for id := range n {
-		if conditions[id%held].state != reconciler.StatePaused {
+		if conditions[id%held].state != inspect.StatePaused {
 			continue
 		}
 		if _, err := view.Registry.All()[0].PauseKeys(strconv.FormatUint(id, 10)); err != nil {
@@ -96,11 +97,11 @@ func settled(ctx context.Context, view *subject.View) error {
 
 // explainSome asks about so many rows of n at random, of which the first unfit ones are not
 // done, and returns how long each answer took, and the answers that are not right.
-func explainSome(ctx context.Context, inspector reconciler.Inspector, questions, unfit, n uint64) (took []time.Duration, wrong []error) {
+func explainSome(ctx context.Context, inspector inspect.Inspector, questions, unfit, n uint64) (took []time.Duration, wrong []error) {
 	// The same rows in every run.
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range questions {
-		id, want := unfit+random.Uint64N(n-unfit), reconciler.StateDone
+		id, want := unfit+random.Uint64N(n-unfit), inspect.StateDone
 		if i%oneInTen == 0 {
 			id = random.Uint64N(unfit)
 			want = conditions[id%uint64(len(conditions))].state

@@ -12,7 +12,7 @@ import (
 
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 	"github.com/statekeel/statekeel/benchmarks/internal/workload"
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func TestOnlyWhoIsObservedIsLookedAtAndAsked(t *testing.T) {
@@ -43,10 +43,10 @@ func (s misled) View() *subject.View {
 }
 
 // liar says of every object that it is done.
-type liar struct{ reconciler.Inspector }
+type liar struct{ inspect.Controller }
 
-func (l liar) Explain(context.Context, string) reconciler.Explanation {
-	return reconciler.Explanation{State: reconciler.StateDone, Why: "it is said to be"}
+func (l liar) Explain(context.Context, string) inspect.Explanation {
+	return inspect.Explanation{State: inspect.StateDone, Why: "it is said to be"}
 }
 
 func TestAViewThatIsWrongFailsTheRun(t *testing.T) {
@@ -68,9 +68,9 @@ func TestAViewThatIsWrongFailsTheRun(t *testing.T) {
 		},
 		"wrong explanations": {
 			func(v *subject.View) {
-				inspector := v.Registry.All()[0]
-				v.Registry = &reconciler.Registry{}
-				v.Registry.Add(liar{inspector})
+				controller := v.Registry.All()[0]
+				v.Registry = &inspect.Registry{}
+				v.Registry.Add(liar{controller})
 			},
 			`is explained to be "done" (it is said to be), want "`,
 		},

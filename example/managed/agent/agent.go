@@ -23,6 +23,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/commands"
 	"github.com/statekeel/statekeel/reconciler/event"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
@@ -53,7 +54,7 @@ func (o Options) Run(ctx context.Context) error {
 	}
 	h := hive.New(
 		statedb.Cell, job.Cell, cell.SimpleHealthCell,
-		reconciler.Cell, commands.Cell, event.Cell,
+		inspect.Cell, commands.Cell, event.Cell,
 		cell.Provide(func() Options { return o }),
 		tunnelsCell,
 		httpCell,
@@ -109,7 +110,7 @@ func newBroker(lifecycle cell.Lifecycle, o Options) *client.Client {
 }
 
 func register(
-	params reconciler.Params, registry *reconciler.Registry, o Options,
+	params reconciler.Params, registry *inspect.Registry, o Options,
 	table statedb.RWTable[*Tunnel], broker *client.Client, recorder event.Recorder, jobs job.Group,
 ) error {
 	outside := &external{broker, o.Owner}

@@ -16,9 +16,9 @@ import (
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 
-	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/debug"
 	"github.com/statekeel/statekeel/reconciler/event"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
@@ -33,7 +33,7 @@ var httpCell = cell.Module(
 	"Serves tunnels and events and a page over HTTP",
 
 	cell.ProvidePrivate(job.Registry.NewGroup),
-	cell.Invoke(func(jobs job.Group, o Options, db *statedb.DB, tunnels statedb.RWTable[*Tunnel], events statedb.Table[*event.Row], registry *reconciler.Registry) {
+	cell.Invoke(func(jobs job.Group, o Options, db *statedb.DB, tunnels statedb.RWTable[*Tunnel], events statedb.Table[*event.Row], registry *inspect.Registry) {
 		if o.Listener == nil {
 			return
 		}

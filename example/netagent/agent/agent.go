@@ -28,6 +28,7 @@ import (
 	"github.com/statekeel/statekeel/metrics/prometheus"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/commands"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Options say what a netagent does. File, Target, Metrics, Log and View are required.
@@ -121,7 +122,7 @@ func newHive(ctx context.Context, o Options, all *settled) *hive.Hive {
 				return o.Target(desired.Surroundings{DB: db, Tables: tables, Links: links, Undid: again.Undid})
 			},
 		),
-		reconciler.Cell,
+		inspect.Cell,
 		commands.Cell,
 		reconcilersCell,
 		stateFileCell,

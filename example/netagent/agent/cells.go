@@ -17,7 +17,7 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/httpapi"
 	"github.com/statekeel/statekeel/example/netagent/view"
 	"github.com/statekeel/statekeel/metrics/prometheus"
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 var stateFileCell = cell.Module(
@@ -58,7 +58,7 @@ var httpCell = cell.Module(
 	"Serves metrics and tables and health and objects over HTTP",
 
 	cell.ProvidePrivate(job.Registry.NewGroup),
-	cell.Invoke(func(jobs job.Group, o Options, db *statedb.DB, tables *desired.Tables, store *desired.Store, again *desired.Again, registry *health.Registry, reconcilers *reconciler.Registry, figures *prometheus.Metrics) {
+	cell.Invoke(func(jobs job.Group, o Options, db *statedb.DB, tables *desired.Tables, store *desired.Store, again *desired.Again, registry *health.Registry, reconcilers *inspect.Registry, figures *prometheus.Metrics) {
 		if o.Listener == nil {
 			return
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // The waits between the attempts at an object that fails: most failures are of
@@ -42,7 +43,7 @@ func registerJobs(jobs job.Group, again *desired.Again, target desired.Target) {
 	)
 }
 
-func registerReconcilers(params reconciler.Params, registry *reconciler.Registry, o Options, tables *desired.Tables, target desired.Target) error {
+func registerReconcilers(params reconciler.Params, registry *inspect.Registry, o Options, tables *desired.Tables, target desired.Target) error {
 	for _, err := range []error{
 		// One at a time: what is done to one end of a veth is done to the other.
 		register(params, registry, o, tables.Links, target.Links, false),
@@ -61,7 +62,7 @@ func registerReconcilers(params reconciler.Params, registry *reconciler.Registry
 // same time, and those on the same link one after the other: to take an address off a link may take
 // others along.
 func register[S desired.Spec](
-	params reconciler.Params, registry *reconciler.Registry, o Options, table statedb.RWTable[*desired.Row[S]],
+	params reconciler.Params, registry *inspect.Registry, o Options, table statedb.RWTable[*desired.Row[S]],
 	ops reconciler.Operations[*desired.Row[S]], byLink bool,
 ) error {
 	cfg := reconciler.Config[*desired.Row[S]]{

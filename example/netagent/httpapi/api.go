@@ -36,8 +36,8 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/health"
 	"github.com/statekeel/statekeel/metrics/prometheus"
-	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/debug"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // API is what the interface is to. All fields are required.
@@ -49,7 +49,7 @@ type API struct {
 	Health *health.Registry
 
 	// Reconcilers are shown on a page, Figures scraped.
-	Reconcilers *reconciler.Registry
+	Reconcilers *inspect.Registry
 	Figures     *prometheus.Metrics
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/health"
 	"github.com/statekeel/statekeel/metrics/prometheus"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,7 +52,7 @@ func newFixture(t *testing.T) *fixture {
 	require.NoError(t, err)
 	api := API{
 		DB: db, Tables: tables, Store: desired.NewStore(db, tables), Again: desired.NewAgain(db, tables),
-		Health: registry, Reconcilers: &reconciler.Registry{}, Figures: figures,
+		Health: registry, Reconcilers: &inspect.Registry{}, Figures: figures,
 	}
 	return &fixture{t, api, api.Handler(), root.NewScope("part")}
 }

@@ -20,7 +20,7 @@ import (
 
 const buttons = "Array.from(document.querySelectorAll('form[method=post] button'), b => b.textContent).join()"
 
-func (w *world) condition() string { return w.loop.Snapshot(w.Context()).Condition }
+func (w *world) condition() string { return string(w.loop.Snapshot(w.Context()).Condition) }
 
 func (w *world) untilCondition(want string) {
 	w.Helper()

@@ -24,6 +24,7 @@ import (
 
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/debug"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // route is what is reconciled here.
@@ -99,7 +100,7 @@ func newWorldOf(t *testing.T, target kernel, opts ...debug.Option) *world {
 	go func() { ended <- w.loop.Run(ctx) }()
 	t.Cleanup(func() { cancel(); require.NoError(t, <-ended) })
 
-	registry := &reconciler.Registry{}
+	registry := &inspect.Registry{}
 	registry.Add(w.loop)
 	mux := http.NewServeMux()
 	mux.Handle("/debug/reconciler/", http.StripPrefix("/debug/reconciler", debug.New(registry, opts...)))

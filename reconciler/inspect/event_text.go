@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler
+package inspect
 
 import (
 	"slices"
@@ -35,8 +35,8 @@ func eventTable(events []Event, at time.Time, keys bool) *text.Table {
 	row("Time", "Ago", "Key", "Note", "Round", "Operation", "Cause", "Revision", "Attempt", "Result", "Took", "Error")
 	for i := range events {
 		e := &events[i]
-		row(text.Stamp(e.At), text.Relative(e.At, at), text.Name(e.Key), plainOr(e.Note, ""),
-			strconv.FormatUint(e.Round, 10), text.Plain(e.Operation), text.Plain(string(e.Cause)),
+		row(text.Stamp(e.Started), text.Relative(e.Started, at), text.Name(e.Key), plainOr(e.Note, ""),
+			strconv.FormatUint(e.Round, 10), text.Plain(e.Op), text.Plain(string(e.Cause)),
 			strconv.FormatUint(e.Revision, 10), strconv.Itoa(e.Attempt), e.outcome(), text.Duration(e.Took),
 			plainOr(e.Error, ""))
 	}
@@ -44,12 +44,12 @@ func eventTable(events []Event, at time.Time, keys bool) *text.Table {
 }
 
 // outcome is the result, and what became of it.
-func (e *Event) outcome() string {
-	s := text.Plain(e.Result)
-	if e.Lost {
+func (o *Operation) outcome() string {
+	s := text.Plain(string(o.Result))
+	if o.Lost {
 		s += ", lost"
 	}
-	if e.Conflict {
+	if o.Conflict {
 		s += ", merged"
 	}
 	return s

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler
+package journal
 
 import (
 	"sort"
@@ -15,13 +15,13 @@ const maxFailureText = 1 << 20
 // placed is an operation and its place in the journal: its number, and the number and the
 // beginning of its round, which the journal may have forgotten.
 type placed[Obj any] struct {
-	operationEntry[Obj]
+	Entry[Obj]
 	number, round uint64
-	at            time.Time
+	started       time.Time
 }
 
-// failures are the latest operations that failed, in order. A load of successes pushes none of
-// them out, and costs nothing here.
+// failures are the latest operations that failed, in order. Operations that succeed push none of
+// them out, and cost nothing here.
 type failures[Obj any] struct {
 	latest []placed[Obj]
 	// most bounds their number; bytes are those of their texts and notes.
@@ -39,22 +39,11 @@ func (f *failures[Obj]) add(op placed[Obj]) {
 	}
 }
 
-// from returns the failures that have a number from first to before end.
-func (f *failures[Obj]) from(first, end uint64) []placed[Obj] {
+// between returns the failures that have a number from first to before end.
+func (f *failures[Obj]) between(first, end uint64) []placed[Obj] {
 	at := func(number uint64) int {
 		return sort.Search(len(f.latest), func(i int) bool { return f.latest[i].number >= number })
 	}
 	from := at(first)
 	return f.latest[from:max(from, at(end))]
-}
-
-// textSize returns the bytes of the texts of an operation.
-func (op *operationEntry[Obj]) textSize() (bytes int) {
-	if op.text != nil {
-		bytes += len(*op.text)
-	}
-	if op.note != nil {
-		bytes += len(*op.note)
-	}
-	return bytes
 }

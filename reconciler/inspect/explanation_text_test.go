@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler_test
+package inspect_test
 
 import (
 	"reflect"
@@ -13,26 +13,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/metrics"
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 var night = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
 func TestExplanationReadsFromTheStateToTheDetails(t *testing.T) {
-	e := reconciler.Explanation{
+	e := inspect.Explanation{
 		Reconciler: "agent/routes", Key: "10.0.0.0/24", At: night,
-		State: reconciler.StateRetry, Why: "it failed, and waits for its backoff",
+		State: inspect.StateRetry, Why: "it failed, and waits for its backoff",
 		Since: night.Add(-12 * time.Second), Wanted: night.Add(-time.Minute),
 		Found: true, Status: "Error", Revision: 17,
 		Attempts: 3, LastAttempt: night.Add(-12 * time.Second), Next: night.Add(4 * time.Second),
 		Error: "connection refused", BlockedOn: "device eth0",
 		Lane: "backlog", Ahead: 1000, Group: "eth0", Holder: "10.0.1.0/24",
 		Notes: []string{"the table is not initialised"},
-		Events: []reconciler.Event{
-			{Round: 4, At: night.Add(-30 * time.Second), Operation: "update", Cause: reconciler.CauseChange,
-				Revision: 16, Attempt: 1, Result: "done", Lost: true, Conflict: true, Took: 1250 * time.Microsecond},
-			{Round: 5, At: night.Add(-12 * time.Second), Operation: "update", Cause: reconciler.CauseRetry,
-				Revision: 17, Attempt: 3, Result: "failed", Error: "connection refused", Took: 2 * time.Second},
+		Events: []inspect.Event{
+			{Round: 4, Started: night.Add(-30 * time.Second), Operation: inspect.Operation{Op: "update", Cause: inspect.CauseChange,
+				Revision: 16, Attempt: 1, Result: "done", Lost: true, Conflict: true, Took: 1250 * time.Microsecond}},
+			{Round: 5, Started: night.Add(-12 * time.Second), Operation: inspect.Operation{Op: "update", Cause: inspect.CauseRetry,
+				Revision: 17, Attempt: 3, Result: "failed", Error: "connection refused", Took: 2 * time.Second}},
 		},
 	}
 	require.Equal(t, `retry: it failed, and waits for its backoff
@@ -58,24 +58,24 @@ last operations
 }
 
 func TestExplanationOfWhatIsGone(t *testing.T) {
-	e := reconciler.Explanation{Reconciler: "routes", Key: "7", At: night, State: reconciler.StateAbsent, Why: "nobody knows of it"}
+	e := inspect.Explanation{Reconciler: "routes", Key: "7", At: night, State: inspect.StateAbsent, Why: "nobody knows of it"}
 	require.Equal(t, "absent: nobody knows of it\n  object   7 of routes\n  row      none\n", e.String())
 	e.Deleted = true
 	require.Contains(t, e.String(), "  row      deleted\n")
 }
 
 func TestSnapshotSaysFirstWhatIsWrong(t *testing.T) {
-	s := reconciler.Snapshot{
-		ID: reconciler.ID{Module: "agent", Table: "routes"}, At: night, Condition: "busy", Busy: "update of 7 for 3 s",
+	s := inspect.Snapshot{
+		ID: inspect.ID{Module: "agent", Table: "routes"}, At: night, Condition: "busy", Busy: "update of 7 for 3 s",
 		Started: night.Add(-2 * time.Hour), Objects: 120, Waiting: []string{"k8s", "bgp"},
 		States: []metrics.StateCount{{State: "retry", Count: 3}, {State: "blocked", Count: 0}},
 		Lanes:  []metrics.StateCount{{State: "fresh", Count: 2}},
 		Unseen: 40, Failing: 3, Blocked: 1,
 		Revision: 200, Observed: 180, Attempted: 170, LowWatermark: 12,
 		OldestUnapplied: night.Add(-12 * time.Second), OperationsPerSecond: 10.25, NextPrune: night.Add(time.Hour),
-		Errors:   []reconciler.ErrorClass{{Class: "refused #", Count: 9, Last: night, Key: "7", Example: "refused 12"}},
+		Errors:   []inspect.ErrorClass{{Class: "refused #", Count: 9, Last: night, Key: "7", Example: "refused 12"}},
 		Breakers: []string{"the breaker is open"}, Stuck: []string{"update of 8"}, PruneFailure: "no memory",
-		Settings: []reconciler.SettingText{{Name: "Concurrency", Value: "4"}, {Name: "RoundLimiter"}},
+		Settings: []inspect.SettingText{{Name: "Concurrency", Value: "4"}, {Name: "RoundLimiter"}},
 	}
 	require.Equal(t, `agent: busy: 3 failing, 1 blocked, 1 breaker(s) open, 1 operation(s) stuck, 40 change(s) not looked at, oldest unapplied change 12 s ago, prune fails, table not initialised
   busy              update of 7 for 3 s
@@ -105,7 +105,7 @@ RoundLimiter   -
 }
 
 func TestSnapshotSaysThatAllIsWell(t *testing.T) {
-	s := reconciler.Snapshot{Condition: "running", Started: night, At: night, Objects: 7, Initialized: true}
+	s := inspect.Snapshot{Condition: "running", Started: night, At: night, Objects: 7, Initialized: true}
 	require.Equal(t, "running: all 7 rows applied", s.Summary())
 	s.Started, s.Condition = time.Time{}, "not started"
 	require.Equal(t, "not started", s.Summary())
@@ -115,19 +115,19 @@ func TestSnapshotSaysThatAllIsWell(t *testing.T) {
 // errors, none of it may be obeyed.
 func TestNoTextOfAnAnswerReachesATerminalAsItIs(t *testing.T) {
 	const evil = "a\x1b[2J\r\n\u009b1m\u202eb"
-	var explanation reconciler.Explanation
-	var snapshot reconciler.Snapshot
+	var explanation inspect.Explanation
+	var snapshot inspect.Snapshot
 	require.Greater(t, poison(reflect.ValueOf(&explanation).Elem(), evil), 10, "texts of an explanation")
 	require.Greater(t, poison(reflect.ValueOf(&snapshot).Elem(), evil), 10, "texts of a snapshot")
 	for _, rendered := range []string{explanation.String(), snapshot.String(), snapshot.Summary(),
-		reconciler.EventsText(explanation.Events, night)} {
+		inspect.EventsText(explanation.Events, night)} {
 		require.Contains(t, rendered, `\x1b[2J`)
 		for _, r := range strings.ReplaceAll(rendered, "\n", "") {
 			require.True(t, unicode.IsPrint(r), "%q in %q", r, rendered)
 		}
 	}
 	lines := func(s string) int { return strings.Count(s, "\n") }
-	require.Equal(t, 1, lines(reconciler.Explanation{Why: evil}.String())-2, "a text is one line")
+	require.Equal(t, 1, lines(inspect.Explanation{Why: evil}.String())-2, "a text is one line")
 }
 
 // poison sets every text in a value, one element of each list, and returns how many.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler
+package inspect
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ func (s Snapshot) Summary() string {
 		}
 	}
 	if len(s.Sharers) > 0 {
-		parts = append(parts, errSharedField.Error())
+		parts = append(parts, "two reconcilers share one status field")
 	}
 	add(s.Failing, "failing")
 	add(s.Blocked, "blocked")
@@ -43,12 +43,12 @@ func (s Snapshot) Summary() string {
 		parts = append(parts, "table not initialised")
 	}
 	if len(parts) == 0 && s.Started.IsZero() {
-		return text.Printable(s.Condition)
+		return text.Printable(string(s.Condition))
 	}
 	if len(parts) == 0 {
 		parts = []string{fmt.Sprintf("all %d rows applied", s.Objects)}
 	}
-	return text.Printable(s.Condition) + ": " + strings.Join(parts, ", ")
+	return text.Printable(string(s.Condition)) + ": " + strings.Join(parts, ", ")
 }
 
 // String returns the snapshot for a person to read, in lines that end with a newline:
@@ -117,7 +117,7 @@ func (s *Snapshot) addTroubles(f *text.Fields) {
 		f.Add("breaker", text.Printable(breaker))
 	}
 	if s.BreakersOmitted > 0 {
-		f.Add("breaker", omittedBreakers(s.BreakersOmitted))
+		f.Add("breaker", fmt.Sprintf("%d further breakers omitted", s.BreakersOmitted))
 	}
 	for _, key := range s.Paused {
 		f.Add("paused", text.Plain(key))

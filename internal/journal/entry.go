@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package journal
+
+import (
+	"time"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// Entry is one operation as the journal keeps it. Its fields are those of [inspect.Operation].
+type Entry[Obj any] struct {
+	Object   Obj
+	Revision uint64
+	Took     time.Duration
+	// Text is that of the error, or the reason of a block; it and Note are nil if there is none.
+	Text, Note *string
+	Attempt    int32
+	Result     core.Kind
+	Cause      core.Cause
+	// Deleted: the operation was a delete.
+	Deleted  bool
+	Lost     bool
+	Conflict bool
+}
+
+// operation returns the entry as it is shown, without the key.
+func (e *Entry[Obj]) operation() inspect.Operation {
+	o := inspect.Operation{
+		Op: metrics.OpUpdate, Cause: inspect.Cause(e.Cause.String()), Revision: e.Revision, Attempt: int(e.Attempt),
+		Result: inspect.Result(e.Result.String()), Lost: e.Lost, Conflict: e.Conflict, Took: e.Took,
+	}
+	if e.Deleted {
+		o.Op = metrics.OpDelete
+	}
+	if e.Text != nil {
+		o.Error = *e.Text
+	}
+	if e.Note != nil {
+		o.Note = *e.Note
+	}
+	return o
+}
+
+// textSize returns the bytes of the texts of an operation.
+func (e *Entry[Obj]) textSize() (bytes int) {
+	if e.Text != nil {
+		bytes += len(*e.Text)
+	}
+	if e.Note != nil {
+		bytes += len(*e.Note)
+	}
+	return bytes
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package journal
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/ring"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// Journal keeps the latest rounds and operations. The reconciler locks it once a round; readers,
+// on any goroutine, need not wait for the reconciler, which may be in the very operation that they
+// ask about.
+type Journal[Obj any] struct {
+	// name returns the text of an object's key.
+	name func(Obj) string
+
+	mu         sync.Mutex
+	rounds     *ring.Ring[round]
+	operations *ring.Ring[Entry[Obj]]
+	// failures has those that failed, also of what the rings have forgotten.
+	failures failures[Obj]
+}
+
+// round is a round without its operations, the first of which has this number.
+type round struct {
+	inspect.Round
+	first uint64
+}
+
+// New returns a journal of so many rounds and operations, either of which may be zero. name returns
+// the text of an object's key; it is called when somebody reads, without a lock.
+func New[Obj any](rounds, operations int, name func(Obj) string) *Journal[Obj] {
+	return &Journal[Obj]{
+		name:       name,
+		rounds:     ring.New[round](rounds),
+		operations: ring.New[Entry[Obj]](operations),
+		failures:   failures[Obj]{most: operations},
+	}
+}
+
+// Writer adds the operations of a round. The journal is locked until [Writer.End].
+type Writer[Obj any] struct {
+	journal  *Journal[Obj]
+	sequence uint64
+	started  time.Time
+	// off: there is no journal of rounds.
+	off bool
+}
+
+// Begin adds a round, whose operations the writer adds: those in r are ignored.
+func (j *Journal[Obj]) Begin(r *inspect.Round) Writer[Obj] {
+	j.mu.Lock()
+	entry := j.rounds.Next()
+	if entry != nil {
+		*entry = round{Round: *r, first: j.operations.Added()}
+		entry.Operations = nil
+	}
+	return Writer[Obj]{journal: j, sequence: r.Sequence, started: r.Started, off: entry == nil}
+}
+
+// Add adds an operation.
+func (w *Writer[Obj]) Add(e Entry[Obj]) {
+	j := w.journal
+	if w.off {
+		return
+	}
+	slot := j.operations.Next()
+	if slot == nil {
+		return
+	}
+	*slot = e
+	if e.Result == core.Failed || e.Result == core.FailedForGood {
+		j.failures.add(placed[Obj]{e, j.operations.Added() - 1, w.sequence, w.started})
+	}
+}
+
+// End ends the round.
+func (w *Writer[Obj]) End() { w.journal.mu.Unlock() }
+
+// Rounds returns the rounds that are still known, the oldest first.
+func (j *Journal[Obj]) Rounds() []inspect.Round {
+	rounds, objects := j.copyRounds()
+	// The program has a part in names: not under the lock.
+	for i := range rounds {
+		for k := range rounds[i].Operations {
+			rounds[i].Operations[k].Key = j.name(objects[0])
+			objects = objects[1:]
+		}
+	}
+	return rounds
+}
+
+// copyRounds returns the rounds, and the objects of all their operations.
+func (j *Journal[Obj]) copyRounds() (rounds []inspect.Round, objects []Obj) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	first, end := j.rounds.First(), j.rounds.Added()
+	rounds = make([]inspect.Round, 0, end-first)
+	for n := first; n < end; n++ {
+		r, last := j.rounds.At(n), j.operations.Added()
+		if n+1 < end {
+			last = j.rounds.At(n + 1).first
+		}
+		for _, e := range j.entries(r.first, last) {
+			r.Operations = append(r.Operations, e.operation())
+			objects = append(objects, e.Object)
+		}
+		rounds = append(rounds, r.Round)
+	}
+	return rounds, objects
+}
+
+// entries returns the operations numbered from first to before end that are still known.
+func (j *Journal[Obj]) entries(first, end uint64) (entries []Entry[Obj]) {
+	kept := j.failures.between(first, min(end, j.operations.First()))
+	for i := range kept {
+		entries = append(entries, kept[i].Entry)
+	}
+	for n := max(first, j.operations.First()); n < end; n++ {
+		entries = append(entries, j.operations.At(n))
+	}
+	return entries
+}
+
+// Events returns the operations that are still known on the objects that match, all if that is nil,
+// of rounds that did not begin before a time: the oldest first, and no more than limit of the
+// latest, if that is not zero. complete: no operation on these objects that came after the last of
+// them is forgotten. match is called under the lock.
+func (j *Journal[Obj]) Events(match func(Obj) bool, since time.Time, limit int) (events []inspect.Event, complete bool) {
+	var objects []Obj
+	j.latestFirst(func(op *placed[Obj], old bool) bool {
+		if op.started.Before(since) {
+			return false
+		}
+		if match != nil && !match(op.Object) {
+			return true
+		}
+		complete = complete || !old
+		events = append(events, inspect.Event{Round: op.round, Started: op.started, Operation: op.operation()})
+		objects = append(objects, op.Object)
+		return limit == 0 || len(events) < limit
+	})
+	// The program has a part in names: not under the lock.
+	for i := range events {
+		events[i].Key = j.name(objects[i])
+	}
+	slices.Reverse(events)
+	return events, complete
+}
+
+// latestFirst calls yield with the operations that are still known, the latest first, until it
+// returns false. old: operations that came after this one are forgotten.
+func (j *Journal[Obj]) latestFirst(yield func(op *placed[Obj], old bool) bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	end := j.operations.Added()
+	for n := j.rounds.Added(); n > j.rounds.First(); n-- {
+		r := j.rounds.At(n - 1)
+		for ; end > max(r.first, j.operations.First()); end-- {
+			if !yield(&placed[Obj]{j.operations.At(end - 1), end - 1, r.Sequence, r.Started}, false) {
+				return
+			}
+		}
+	}
+	kept := j.failures.between(0, end)
+	for i := len(kept) - 1; i >= 0; i-- {
+		if !yield(&kept[i], true) {
+			return
+		}
+	}
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package journal
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// written is a journal of numbers, in which each round begins a second after the one before.
+type written struct {
+	*Journal[int]
+	sequence uint64
+}
+
+func newWritten(rounds, operations int) *written {
+	return &written{Journal: New[int](rounds, operations, strconv.Itoa)}
+}
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func startOf(sequence uint64) time.Time { return epoch.Add(time.Duration(sequence) * time.Second) }
+
+// round adds a round of operations: negative numbers fail.
+func (w *written) round(objects ...int) {
+	w.sequence++
+	writer := w.Begin(&inspect.Round{Sequence: w.sequence, Started: startOf(w.sequence), Operations: []inspect.Operation{{}}})
+	for _, object := range objects {
+		e := Entry[int]{Object: max(object, -object), Attempt: 1}
+		if object < 0 {
+			text := fmt.Sprint("no ", -object)
+			e.Text, e.Result = &text, core.Failed
+		}
+		writer.Add(e)
+	}
+	writer.End()
+}
+
+func keysOf(events []inspect.Event) string {
+	var keys []string
+	for _, e := range events {
+		keys = append(keys, fmt.Sprintf("%d:%s", e.Round, e.Key))
+	}
+	return strings.Join(keys, " ")
+}
+
+func TestJournalTellsOperationsInOrder(t *testing.T) {
+	w := newWritten(10, 10)
+	w.round(1, 2)
+	w.round()
+	w.round(1, -3)
+	events, complete := w.Events(nil, time.Time{}, 0)
+	require.Equal(t, "1:1 1:2 3:1 3:3", keysOf(events))
+	require.True(t, complete)
+	require.Equal(t, inspect.Event{
+		Round: 3, Started: startOf(3),
+		Operation: inspect.Operation{Key: "3", Op: "update", Cause: inspect.CauseChange, Attempt: 1, Result: inspect.ResultFailed, Error: "no 3"},
+	}, events[3])
+	events, _ = w.Events(nil, time.Time{}, 3)
+	require.Equal(t, "1:2 3:1 3:3", keysOf(events))
+	events, _ = w.Events(nil, startOf(2), 0)
+	require.Equal(t, "3:1 3:3", keysOf(events))
+	events, _ = w.Events(func(object int) bool { return object == 1 }, time.Time{}, 0)
+	require.Equal(t, "1:1 3:1", keysOf(events))
+
+	rounds := w.Rounds()
+	require.Len(t, rounds, 3)
+	require.Len(t, rounds[0].Operations, 2)
+	require.Empty(t, rounds[1].Operations)
+	require.Equal(t, "3", rounds[2].Operations[1].Key)
+}
+
+// What the rings have forgotten is told as far as it failed.
+func TestJournalKeepsFailuresForLonger(t *testing.T) {
+	w := newWritten(3, 4)
+	w.round(-1, 2)
+	for range 3 {
+		w.round(3, 4)
+	}
+	events, complete := w.Events(nil, time.Time{}, 0)
+	require.Equal(t, "1:1 3:3 3:4 4:3 4:4", keysOf(events))
+	require.True(t, complete)
+	events, complete = w.Events(func(object int) bool { return object == 1 }, time.Time{}, 0)
+	require.Equal(t, "1:1", keysOf(events))
+	require.False(t, complete, "it may have been run since")
+	require.Len(t, w.Rounds(), 3)
+}
+
+func TestJournalMayHaveNoRoundsOrNoOperations(t *testing.T) {
+	for _, size := range [][2]int{{0, 0}, {0, 10}, {10, 0}} {
+		w := newWritten(size[0], size[1])
+		w.round(1, -2)
+		events, complete := w.Events(nil, time.Time{}, 0)
+		require.Empty(t, events)
+		require.False(t, complete)
+		require.Len(t, w.Rounds(), min(size[0], 1))
+	}
+}
+
+// That the journal keeps failures for longer costs those nothing that do not fail.
+func TestJournalOfSuccessesAllocatesNothing(t *testing.T) {
+	j := New[int](128, 1024, strconv.Itoa)
+	r := inspect.Round{}
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		w := j.Begin(&r)
+		for range 100 {
+			w.Add(Entry[int]{})
+		}
+		w.End()
+	}))
+}
+
+// Of what it has dropped the journal holds nothing, and it does not grow with what was added.
+func TestKeptFailuresDoNotGrow(t *testing.T) {
+	f := failures[int]{most: 100}
+	text := "no"
+	for n := range uint64(10_000) {
+		f.add(placed[int]{Entry[int]{Text: &text}, n, 1, time.Time{}})
+		require.LessOrEqual(t, cap(f.latest), 1000)
+	}
+	require.Len(t, f.latest, 100)
+	require.Equal(t, 200, f.bytes)
+	require.Len(t, f.between(9_990, 20_000), 10)
+	require.Empty(t, f.between(0, 9_900))
+}
+
+// The core's causes and kinds of outcomes have the names of package inspect.
+func TestNamesOfTheCoreAreThoseThatAreShown(t *testing.T) {
+	for cause, shown := range map[core.Cause]inspect.Cause{
+		core.CauseChange: inspect.CauseChange, core.CauseRefresh: inspect.CauseRefresh, core.CauseRetry: inspect.CauseRetry,
+		core.CauseRequeue: inspect.CauseRequeue, core.CauseReleased: inspect.CauseReleased, core.CauseRecheck: inspect.CauseRecheck,
+		core.CauseProbe: inspect.CauseProbe, core.CauseBreaker: inspect.CauseBreaker, core.CauseResumed: inspect.CauseResumed,
+		core.CauseCall: inspect.CauseCall, core.CauseSweep: inspect.CauseSweep,
+	} {
+		require.Equal(t, string(shown), cause.String())
+	}
+	for kind, shown := range map[core.Kind]inspect.Result{
+		core.Done: inspect.ResultDone, core.Failed: inspect.ResultFailed, core.FailedForGood: inspect.ResultTerminal,
+		core.BlockedOn: inspect.ResultBlocked, core.DoneAgain: inspect.ResultRequeue, core.Deleting: inspect.ResultBlocked,
+	} {
+		require.Equal(t, string(shown), kind.String())
+	}
+}
