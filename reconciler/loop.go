@@ -20,6 +20,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/blocked"
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/progress"
@@ -47,9 +48,9 @@ type Loop[Obj comparable] struct {
 	journal  *journal[Obj]
 	// sharing has the loops that share the status field.
 	sharing sharing[Obj]
-	// calls are what others ask the loop for, objectWaits the keys that they wait for.
-	calls       calls[Obj]
-	objectWaits objectWaits[Obj]
+	// calls are what others ask the loop for, keyWaits the keys that they wait for.
+	calls    calls[Obj]
+	keyWaits *keywaits.Waits[Obj]
 	// ended is closed when the loop has stopped, refreshing when the job of the refresher
 	// has begun; nil if it has none.
 	ended, refreshing chan struct{}
@@ -131,6 +132,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.settings.Store(newConfiguration(opts.Settings))
 	l.core = core.New(l.coreConfig())
 	l.observer = l.newObserver()
+	l.keyWaits = keywaits.New(l.rows, l.debtOf)
 	l.journal = newJournal[Obj](opts.journalRounds, opts.journalOperations,
 		l.rows.Key)
 	l.pool = newPool(l.now, l.newWorker)
