@@ -84,7 +84,7 @@ type Loop[Obj comparable] struct {
 	pause     pause[Obj]
 	blocked   *blocked.Keys
 	pace      pace.Pace
-	alarm     alarm
+	alarm     pace.Alarm
 	reporter  reporter
 	watchdog  watchdog
 	contended bool
@@ -250,7 +250,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	}
 	defer l.observer.Stop()
 	defer l.blocked.Stop()
-	defer l.alarm.stop()
+	defer l.alarm.Stop()
 	defer l.watchdog.stop()
 	l.reporter.health = health
 	ctx, cancel := context.WithCancel(ctx)
