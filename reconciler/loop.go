@@ -22,6 +22,7 @@ import (
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/journal"
+	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/outcome"
@@ -53,9 +54,9 @@ type Loop[Obj comparable] struct {
 	journal  *journal.Journal[Obj]
 	// sharing has the loops that share the status field.
 	sharing sharing[Obj]
-	// calls are what others ask the loop for, objectWaits the keys that they wait for.
-	calls       calls[Obj]
-	objectWaits objectWaits[Obj]
+	// calls are what others ask the loop for, keyWaits the keys that they wait for.
+	calls    calls[Obj]
+	keyWaits *keywaits.Waits[Obj]
 	// ended is closed when the loop has stopped, refreshing when the job of the refresher
 	// has begun; nil if it has none.
 	ended, refreshing chan struct{}
@@ -89,7 +90,7 @@ type Loop[Obj comparable] struct {
 	pause    pause[Obj]
 	blocked  *blocked.Keys
 	pace     pace.Pace
-	alarm    alarm
+	alarm    pace.Alarm
 	reporter *health.Reporter
 	sequence uint64
 	// batch is what was run in this round, or landed in it; items are those of what landed.
@@ -135,6 +136,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 		Rows: l.rows, Sweeps: cfg.Sweeper != nil, Budget: opts.budget, Tracks: l.core.TracksKeyOf,
 	})
 	l.observer = l.newObserver()
+	l.keyWaits = keywaits.New(l.rows, l.debtOf)
 	l.journal = journal.New(opts.journalRounds, opts.journalOperations, l.rows.Name)
 	l.classes = outcome.Classes[Obj]{Function: cfg.ErrorClass, Panics: opts.panics, Rows: l.rows, Log: l.log}
 	l.calling = l.executeConfig()
@@ -250,7 +252,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	}
 	defer l.observer.Stop()
 	defer l.blocked.Stop()
-	defer l.alarm.stop()
+	defer l.alarm.Stop()
 	defer l.reporter.Stop()
 	l.reporter.Start(health)
 	ctx, cancel := context.WithCancel(ctx)

@@ -24,7 +24,7 @@ func (l *Loop[Obj]) newObserver() *observe.Observer[Obj] {
 			Deletion: l.pruner.PassDeletion,
 			Forgotten: func(obj Obj) {
 				l.unblock(obj)
-				l.objectWaits.touch(l, obj)
+				l.keyWaits.Changed(obj)
 			},
 		},
 	})

@@ -257,7 +257,7 @@ func (l *Loop[Obj]) applyPause(call *pauseCall[Obj], keys map[string]bool) {
 	}
 	if call != nil || p.some() != was {
 		// Costs a walk only if there still is what waits to be resumed.
-		l.core.SetPaused(l.now(), l.objectWaits.noting(l, l.paused()))
+		l.core.SetPaused(l.now(), l.keyWaits.Noting(l.paused()))
 	}
 }
 

@@ -11,50 +11,23 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// alarm is a timer that is set to a time of the loop's clock. Setting it again to the
-// same time costs nothing.
-type alarm struct {
-	timer *time.Timer
-	at    time.Duration
-	set   bool
-}
-
-// ring returns the channel that delivers at the given time, or nil if ok is false.
-func (a *alarm) ring(at, now time.Duration, ok bool) <-chan time.Time {
-	if !ok {
-		a.stop()
-		return nil
-	}
-	if a.set && a.at == at {
-		return a.timer.C
-	}
-	if a.timer == nil {
-		a.timer = time.NewTimer(at - now)
-	} else {
-		a.timer.Reset(at - now)
-	}
-	a.at, a.set = at, true
-	return a.timer.C
-}
-
-func (a *alarm) stop() {
-	if a.set {
-		a.timer.Stop()
-		a.set = false
-	}
-}
-
 // wait blocks until there is a reason for another pass or ctx ends.
 func (l *Loop[Obj]) wait(ctx context.Context, watch <-chan struct{}) inspect.Reason {
 	for {
 		at, reason, ok := l.next(watch)
+		var clock <-chan time.Time
+		if ok {
+			clock = l.alarm.Set(at, l.now())
+		} else {
+			l.alarm.Stop()
+		}
 		select {
 		case <-ctx.Done():
 			return ""
 		case <-watch:
 			return inspect.ReasonChange
-		case <-l.alarm.ring(at, l.now(), ok):
-			l.alarm.set = false
+		case <-clock:
+			l.alarm.Rang()
 			return reason
 		case <-l.pruner.Initialized():
 			return inspect.ReasonInitialized

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
@@ -88,13 +89,15 @@ func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error 
 
 // waitForRow blocks until a row has come to a milestone, or is to be looked at again.
 func (l *Loop[Obj]) waitForRow(ctx context.Context, m Milestone, row Obj, revision statedb.Revision, watch <-chan struct{}) (met bool, err error) {
-	w := &objectWait[Obj]{object: row, milestone: m, revision: revision}
+	var attempted <-chan struct{}
 	if m == Attempted {
-		// That it is not being attempted its status does not say.
-		defer l.objectWaits.remove(l.beginWait(w))
+		// Its status does not say that it is not being attempted.
+		w := l.beginWait(&keywaits.Wait[Obj]{Object: row, Milestone: m, Revision: revision})
+		defer l.keyWaits.Leave(w)
+		attempted = w.Met()
 	}
 	select {
-	case <-w.met:
+	case <-attempted:
 		return true, nil
 	case <-watch:
 		return false, nil
@@ -108,26 +111,32 @@ func (l *Loop[Obj]) waitForRow(ctx context.Context, m Milestone, row Obj, revisi
 // waitForDeletion blocks until the deletion of a key has come to a milestone, or there may
 // be a row again. The table did not have the key at a revision.
 func (l *Loop[Obj]) waitForDeletion(ctx context.Context, m Milestone, obj Obj, revision statedb.Revision) (met bool, err error) {
-	w := l.beginWait(&objectWait[Obj]{object: obj, milestone: m, deleted: true, revision: revision})
-	defer l.objectWaits.remove(w)
+	w := l.beginWait(&keywaits.Wait[Obj]{Object: obj, Milestone: m, Deleted: true, Revision: revision})
+	defer l.keyWaits.Leave(w)
 	select {
-	case <-w.met:
+	case <-w.Met():
 	case <-l.ended:
 		select {
-		case <-w.met:
+		case <-w.Met():
 		default:
 			return false, nil
 		}
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-	return !w.inserted, nil
+	return !w.Inserted(), nil
 }
 
-func (l *Loop[Obj]) beginWait(w *objectWait[Obj]) *objectWait[Obj] {
-	l.objectWaits.add(w, string(l.rows.Key(w.object)))
+func (l *Loop[Obj]) beginWait(w *keywaits.Wait[Obj]) *keywaits.Wait[Obj] {
+	l.keyWaits.Join(w)
 	l.calls.made.Send()
 	return w
+}
+
+// debtOf returns what the key of an object owes, for those who wait for that.
+func (l *Loop[Obj]) debtOf(obj Obj) (keywaits.Debt, bool) {
+	d, owed := l.core.DebtOf(obj)
+	return keywaits.Debt{Revision: d.Revision, Deleted: d.Deleted, Attempted: d.Tried || d.State == core.Paused}, owed
 }
 
 // reachedBy reports whether a row with a kind of status has come to a milestone, or never

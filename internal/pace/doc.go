@@ -3,5 +3,5 @@
 
 // Package pace decides when a loop may begin its next pass, and how long a turn of single
 // operations may be. It knows rounds by plain numbers, and waits, for a limiter or until writes
-// have gathered, on the goroutine of its caller.
+// have gathered, on the goroutine of its caller. An Alarm wakes the loop at a time.
 package pace

@@ -112,6 +112,7 @@ func TestWaitCoversRowsRewrittenBeforeTheSnapshot(t *testing.T) {
 		}
 		ids = append(ids, status.Pending().ID)
 	}
+	require.True(t, p.Marked())
 	require.Equal(t, statedb.Revision(12), p.Since(ids[0], 25, true), "found ahead of main")
 	p.Took(10, 30)
 	m := p.reading
@@ -123,6 +124,7 @@ func TestWaitCoversRowsRewrittenBeforeTheSnapshot(t *testing.T) {
 	require.Equal(t, statedb.Revision(12), m.since(0, 25), "nobody knows when it was made")
 	p.Took(30, 35)
 	require.Empty(t, p.reading, "each is told of once")
+	require.False(t, p.Marked())
 
 	later := NewWait[int](20, Attempted)
 	p.Join(later, at(35))

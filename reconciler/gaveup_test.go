@@ -86,10 +86,7 @@ func TestThoseWhoGaveUpAreForgotten(t *testing.T) {
 				}
 			}
 			require.Empty(t, l.calls.asked.questions)
-			require.Zero(t, l.objectWaits.some.Load())
-			require.Empty(t, l.objectWaits.byKey)
-			require.Empty(t, l.objectWaits.fresh)
-			require.Zero(t, l.objectWaits.unseen.Len())
+			require.Zero(t, l.keyWaits.Waiting())
 			require.Zero(t, l.progress.Waiting())
 			stop()
 			if runs {

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package keywaits
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/internal/progress"
+	"github.com/statekeel/statekeel/internal/rows"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type row string
+
+func (row) TableHeader() []string { return []string{"Name"} }
+func (r row) TableRow() []string  { return []string{string(r)} }
+
+// env are waits, and what their keys owe.
+type env struct {
+	*testing.T
+	*Waits[row]
+	debts map[row]Debt
+}
+
+func newEnv(t *testing.T) *env {
+	db := statedb.New()
+	table, err := statedb.NewTable(db, "rows", statedb.Index[row, string]{
+		Name:       "name",
+		FromObject: func(r row) index.KeySet { return rows.KeySet(index.String(string(r))) },
+		FromKey:    index.String,
+		Unique:     true,
+	})
+	require.NoError(t, err)
+	e := &env{T: t, debts: map[row]Debt{}}
+	e.Waits = New(rows.New(db, table, rows.Functions[row]{}), func(r row) (Debt, bool) {
+		d, owed := e.debts[r]
+		return d, owed
+	})
+	return e
+}
+
+// wait begins a wait for a key, and looks at it.
+func (e *env) wait(w Wait[row], seen statedb.Revision) *Wait[row] {
+	e.Join(&w)
+	e.Begin(seen)
+	return &w
+}
+
+// expect requires a wait to be over, or not.
+func (e *env) expect(over bool, w *Wait[row], why string) {
+	e.Helper()
+	select {
+	case <-w.Met():
+		require.True(e, over, why)
+	default:
+		require.False(e, over, why)
+	}
+}
+
+func TestWaitIsOver(t *testing.T) {
+	owed := func(revision statedb.Revision, deleted, attempted bool) *Debt {
+		return &Debt{revision, deleted, attempted}
+	}
+	for name, c := range map[string]struct {
+		wait     Wait[row]
+		debt     *Debt
+		seen     statedb.Revision
+		over     bool
+		inserted bool
+	}{
+		"row, nothing owed":                 {wait: Wait[row]{Revision: 5}, seen: 5},
+		"row, not attempted":                {wait: Wait[row]{Revision: 5}, debt: owed(5, false, false)},
+		"row, attempted":                    {wait: Wait[row]{Revision: 5}, debt: owed(5, false, true), over: true},
+		"row, an older one attempted":       {wait: Wait[row]{Revision: 5}, debt: owed(4, false, true)},
+		"row, a later one attempted":        {wait: Wait[row]{Revision: 5}, debt: owed(6, false, true), over: true},
+		"gone, not seen":                    {wait: Wait[row]{Revision: 5, Deleted: true}, seen: 4},
+		"gone, seen":                        {wait: Wait[row]{Revision: 5, Deleted: true}, seen: 5, over: true},
+		"gone, owed":                        {wait: Wait[row]{Revision: 5, Deleted: true}, debt: owed(5, true, false), seen: 5},
+		"gone, attempted":                   {wait: Wait[row]{Revision: 5, Deleted: true}, debt: owed(5, true, true), seen: 5, over: true},
+		"gone, attempted, for applied":      {wait: Wait[row]{Revision: 5, Deleted: true, Milestone: progress.Applied}, debt: owed(5, true, true), seen: 5},
+		"gone, the row before it is owed":   {wait: Wait[row]{Revision: 5, Deleted: true}, debt: owed(4, false, true), seen: 5},
+		"gone, and has been inserted again": {wait: Wait[row]{Revision: 5, Deleted: true}, debt: owed(6, false, false), seen: 5, over: true, inserted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			c.wait.Object = "a"
+			if c.debt != nil {
+				e.debts["a"] = *c.debt
+			}
+			w := e.wait(c.wait, c.seen)
+			e.expect(c.over, w, name)
+			if c.over {
+				require.Equal(e, c.inserted, w.Inserted())
+				require.Zero(e, e.Waiting())
+			}
+		})
+	}
+}
+
+func TestWaitIsLookedAtWhenSomethingHappensToItsKey(t *testing.T) {
+	e := newEnv(t)
+	e.debts["a"], e.debts["b"] = Debt{Revision: 3}, Debt{Revision: 3, Deleted: true}
+	a, b := e.wait(Wait[row]{Object: "a", Revision: 3}, 3), e.wait(Wait[row]{Object: "b", Revision: 4, Deleted: true}, 3)
+
+	e.debts["a"] = Debt{Revision: 3, Attempted: true}
+	e.Round(3)
+	e.expect(false, a, "nothing was said of its key")
+	require.True(e, e.Noting(func(r row) bool { return r == "a" })("a"))
+	e.expect(false, a, "the round has not ended")
+	e.Round(3)
+	e.expect(true, a, "its debt changed")
+	require.Nil(e, e.Noting(nil))
+
+	delete(e.debts, "b")
+	e.Ran("b", 3, false, 3)
+	e.expect(false, b, "an update of an older row has ended")
+	e.Ran("b", 3, true, 3)
+	e.expect(true, b, "its deletion has ended")
+	require.False(e, b.Inserted())
+}
+
+func TestWaitForADeletionEndsWhenItsRevisionIsSeen(t *testing.T) {
+	e := newEnv(t)
+	var waits []*Wait[row]
+	for revision := range statedb.Revision(10) {
+		waits = append(waits, e.wait(Wait[row]{Object: "a", Revision: 10 - revision, Deleted: true}, 0))
+	}
+	for seen := range statedb.Revision(11) {
+		e.Round(seen)
+		require.Equal(e, 10-int(seen), e.Waiting())
+	}
+	for _, w := range waits {
+		e.expect(true, w, "seen")
+	}
+}
+
+func TestWaitThatWasLeftIsForgotten(t *testing.T) {
+	e := newEnv(t)
+	fresh := &Wait[row]{Object: "a", Revision: 1, Deleted: true}
+	e.Join(fresh)
+	e.Leave(fresh)
+	unseen := e.wait(Wait[row]{Object: "a", Revision: 1, Deleted: true}, 0)
+	e.debts["b"] = Debt{}
+	owed := e.wait(Wait[row]{Object: "b", Revision: 1}, 5)
+	e.Changed("b")
+	for range 2 {
+		e.Leave(unseen)
+		e.Leave(owed)
+	}
+	e.Round(9)
+	require.Zero(e, e.Waiting())
+	require.Empty(e, e.byKey)
+	require.Empty(e, e.fresh)
+	require.Zero(e, e.unseen.Len())
+	require.Empty(e, e.changed)
+	e.expect(false, unseen, "it was left")
+}
+
+// While none waits, a round costs no key.
+func TestNoWaitCostsNothing(t *testing.T) {
+	e := newEnv(t)
+	paused := e.Noting(func(row) bool { return true })
+	require.Zero(e, testing.AllocsPerRun(100, func() {
+		e.Begin(1)
+		paused("a")
+		e.Ran("a", 1, false, 1)
+		e.Round(1)
+	}))
+}
+
+func TestWaitsBeginAndEndOnAnyGoroutine(t *testing.T) {
+	e := newEnv(t)
+	const n = 100
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			w := &Wait[row]{Object: row('a' + rune(i%3)), Revision: statedb.Revision(i), Deleted: true}
+			e.Join(w)
+			defer e.Leave(w)
+			if i%2 == 0 {
+				<-w.Met()
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); wg.Wait() }()
+	for {
+		select {
+		case <-done:
+			require.Zero(e, e.Waiting())
+			return
+		default:
+			e.Begin(n / 2)
+			e.Ran("a", n, false, n/2)
+			e.Round(n)
+		}
+	}
+}

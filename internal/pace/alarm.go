@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package pace
+
+import "time"
+
+// Alarm is a timer that is set to a time of its caller's clock. To set it to the same time again
+// costs nothing. The zero value is not set. It belongs to one goroutine.
+type Alarm struct {
+	timer *time.Timer
+	at    time.Duration
+	set   bool
+}
+
+// Set sets the alarm to a time, and returns the channel that delivers then. Call [Alarm.Rang] after
+// a receive.
+func (a *Alarm) Set(at, now time.Duration) <-chan time.Time {
+	switch {
+	case a.timer == nil:
+		a.timer = time.NewTimer(at - now)
+	case !a.set || a.at != at:
+		a.timer.Reset(at - now)
+	}
+	a.at, a.set = at, true
+	return a.timer.C
+}
+
+// Rang notes that the alarm has delivered.
+func (a *Alarm) Rang() { a.set = false }
+
+// Stop makes the alarm deliver nothing until it is set again.
+func (a *Alarm) Stop() {
+	if a.set {
+		a.timer.Stop()
+		a.set = false
+	}
+}
