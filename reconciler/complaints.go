@@ -119,11 +119,11 @@ func (c *errorClasses[Obj]) list() []errorClass[Obj] {
 }
 
 // errorClasses says for people what kinds of failures there were, the latest first.
-func (l *Loop[Obj]) errorClasses(classes []errorClass[Obj]) []inspect.ErrorClass {
+func (v *view[Obj]) errorClasses(classes []errorClass[Obj]) []inspect.ErrorClass {
 	list := make([]inspect.ErrorClass, 0, len(classes))
 	for _, c := range classes {
 		list = append(list, inspect.ErrorClass{
-			Class: c.name, Count: c.count, Last: l.timeOf(c.at), Key: l.rows.Name(c.object), Example: c.text,
+			Class: c.name, Count: c.count, Last: v.timeOf(c.at), Key: v.rows.Name(c.object), Example: c.text,
 		})
 	}
 	slices.SortFunc(list, func(a, b inspect.ErrorClass) int {

@@ -43,6 +43,7 @@ type Loop[Obj comparable] struct {
 
 	progress progress.Progress[account[Obj]]
 	journal  *journal.Journal[Obj]
+	view     *view[Obj]
 	// sharing has the loops that share the status field.
 	sharing sharing[Obj]
 	// calls are what others ask the loop for, objectWaits the keys that they wait for.
@@ -131,6 +132,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.journal = journal.New(opts.journalRounds, opts.journalOperations, l.rows.Name)
 	l.pool = newPool(l.now, l.newWorker)
 	l.rand = rand.New(rand.NewPCG(rand.Uint64(), 0))
+	l.view = newView(l)
 	return l, nil
 }
 

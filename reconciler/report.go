@@ -237,8 +237,8 @@ func (c *condition) fine() string {
 
 // stuckLines has a line for each operation in the pool that takes long. Safe from any
 // goroutine.
-func (l *Loop[Obj]) stuckLines() (lines []string) {
-	for _, s := range l.pool.stuckFlights() {
+func (v *view[Obj]) stuckLines() (lines []string) {
+	for _, s := range v.pool.stuckFlights() {
 		operation := OpUpdate
 		if s.deleted {
 			operation = OpDelete
@@ -252,7 +252,7 @@ func (l *Loop[Obj]) stuckLines() (lines []string) {
 			others = " and of " + count(s.more, "other object")
 		}
 		lines = append(lines, fmt.Sprintf("%s of %s%s %s, running since %s",
-			operation, rows.KeyText(l.rows.Key(s.object)), others, what, l.timeOf(s.since).Format(time.RFC3339)))
+			operation, rows.KeyText(v.rows.Key(s.object)), others, what, v.timeOf(s.since).Format(time.RFC3339)))
 	}
 	return lines
 }
@@ -265,8 +265,8 @@ type openBreakers struct {
 }
 
 // openBreakers returns those of the core.
-func (l *Loop[Obj]) openBreakers() openBreakers {
-	return openBreakers{l.core.OpenBreakers(maxExamples), l.core.NumOpenBreakers()}
+func (v *view[Obj]) openBreakers() openBreakers {
+	return openBreakers{v.core.OpenBreakers(maxExamples), v.core.NumOpenBreakers()}
 }
 
 // everything returns the breaker for all errors, if it is open.
@@ -281,9 +281,9 @@ func (b *openBreakers) everything() *core.OpenBreaker {
 func (b *openBreakers) omitted() int { return b.n - len(b.first) }
 
 // breakerLines has a line for each of the first few, and one that counts the others.
-func (l *Loop[Obj]) breakerLines(open openBreakers) (lines []string) {
+func (v *view[Obj]) breakerLines(open openBreakers) (lines []string) {
 	for i := range open.first {
-		lines = append(lines, l.breakerText(&open.first[i]))
+		lines = append(lines, v.breakerText(&open.first[i]))
 	}
 	if n := open.omitted(); n > 0 {
 		lines = append(lines, omittedBreakers(n))
@@ -294,12 +294,12 @@ func (l *Loop[Obj]) breakerLines(open openBreakers) (lines []string) {
 // omittedBreakers is the line for the breakers that are not named.
 func omittedBreakers(n int) string { return fmt.Sprintf("%d further breakers omitted", n) }
 
-func (l *Loop[Obj]) breakerText(b *core.OpenBreaker) string {
+func (v *view[Obj]) breakerText(b *core.OpenBreaker) string {
 	of := ""
 	if b.Class != "" {
 		of = fmt.Sprintf(" for %q", b.Class)
 	}
-	return fmt.Sprintf("breaker%s open since %s: %s", of, l.timeOf(b.Since).Format(time.RFC3339), text.Printable(b.Failure))
+	return fmt.Sprintf("breaker%s open since %s: %s", of, v.timeOf(b.Since).Format(time.RFC3339), text.Printable(b.Failure))
 }
 
 // timeOf returns what the wall clock shows at a time of the loop's.
@@ -318,10 +318,10 @@ func (l *Loop[Obj]) examples(c *condition) error {
 		errs = append(errs, errors.New(c.shared))
 	}
 	if c.breakers > 0 {
-		errs = append(errs, errors.New(strings.Join(l.breakerLines(l.openBreakers()), "\n")))
+		errs = append(errs, errors.New(strings.Join(l.view.breakerLines(l.view.openBreakers()), "\n")))
 	}
 	if c.stuck > 0 {
-		errs = append(errs, errors.New(few(l.stuckLines(), "operation")))
+		errs = append(errs, errors.New(few(l.view.stuckLines(), "operation")))
 	}
 	if c.pruneFailure != "" {
 		errs = append(errs, errors.New(text.Printable(c.pruneFailure)))
