@@ -58,7 +58,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 			return a
 		}
 		for _, key := range keys {
-			s := l.look(key)
+			s := l.view.look(key)
 			switch {
 			case s.standing != nil && l.core.Hasten(string(s.key), l.now()):
 				a.n++
@@ -160,9 +160,9 @@ func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (inspe
 
 // sightBriefly returns what can be seen of an object without waiting long.
 func (l *Loop[Obj]) sightBriefly(ctx context.Context, key string) sight[Obj] {
-	s, err := askBriefly(ctx, l, func(*books[Obj]) sight[Obj] { return l.look(key) })
+	s, err := askBriefly(ctx, l, func(*books[Obj]) sight[Obj] { return l.view.look(key) })
 	if err != nil {
-		return l.glance(key)
+		return l.view.glance(key)
 	}
 	return s
 }

@@ -134,7 +134,7 @@ func askBriefly[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer
 	}
 	if s := l.ownOperation(ctx); s != nil && s == l.scope.Load() && s.IsBusy() {
 		// The loop waits for who asks.
-		return told, &inspect.BusyError{With: l.busy()}
+		return told, &inspect.BusyError{With: l.view.busy()}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
@@ -145,7 +145,7 @@ func askBriefly[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer
 	case l.stopped():
 		return told, inspect.ErrStopped
 	}
-	return told, &inspect.BusyError{With: l.busy()}
+	return told, &inspect.BusyError{With: l.view.busy()}
 }
 
 // unanswered returns the error of a wait, and with it why the loop could not say what is

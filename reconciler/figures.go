@@ -170,96 +170,27 @@ func (l *Loop[Obj]) stand(s *roundStanding) {
 	s.stuck = l.pool.NumLeft()
 	s.paused = l.pause.whole
 	s.observed, s.passed = l.observer.Revision(), l.observer.Skippable()
-	s.unseen = l.unseen(l.rows.DB.ReadTxn(), s)
+	s.unseen = l.view.unseen(l.rows.DB.ReadTxn(), s)
 	if low := l.core.LowWatermark(); low != s.low {
 		s.low, s.oldest = low, time.Time{}
 		if obj, wanted, ok := l.core.Oldest(); ok {
-			s.oldest = l.writtenAt(obj, wanted)
+			s.oldest = l.view.writtenAt(obj, wanted)
 		}
 	}
 	// When the breaker for everything probes next changes without it; then it is the only one.
 	if version := l.core.OpenBreakersVersion(); version != s.breakersVersion || l.core.Open() {
-		s.breakers, s.breakersVersion = l.openBreakers(), version
+		s.breakers, s.breakersVersion = l.view.openBreakers(), version
 	}
 	s.prune = l.pruner.Failure()
 	s.pruneAt, s.pruning = l.pruner.Next()
 }
 
-// writtenAt returns when the change was written that an object owes. wanted is what the
-// core knows of it.
-func (l *Loop[Obj]) writtenAt(obj Obj, wanted time.Duration) time.Time {
-	if wanted != 0 {
-		return l.timeOf(wanted)
+// forTimeline returns what a timeline has of a standing.
+func (s *roundStanding) forTimeline() timeline.Standing {
+	pending := s.unseen + s.counts[core.Ready] + s.counts[core.Queued] +
+		s.counts[core.Unseen] + s.counts[core.Held] + s.counts[core.Paused]
+	return timeline.Standing{
+		Pending: int32(pending), InFlight: int32(s.counts[core.InFlight]),
+		Failing: int32(s.failing), Blocked: int32(s.blocked),
 	}
-	return l.rows.GetStatus(obj).UpdatedAt
-}
-
-// Figures returns what the loop has counted, and how it stands. It implements
-// [metrics.Source].
-func (l *Loop[Obj]) Figures() metrics.Figures {
-	b := &l.book
-	b.mu.Lock()
-	f := b.figures
-	for _, h := range []*metrics.Histogram{
-		&f.Updates.Durations, &f.Deletes.Durations, &f.Latency, &f.Rounds, &f.CommitSizes, &f.CommitDurations, &f.Prunes,
-	} {
-		*h = h.Clone()
-	}
-	s := b.standing
-	b.mu.Unlock()
-
-	f.Panics, f.Timeouts = l.calling.Tally.Panics.Load(), l.calling.Tally.Timeouts.Load()
-	f.States = stateCounts(s.counts)
-	f.Failing, f.Blocked = s.failing, s.blocked
-	f.BreakersOpen, f.Stuck = s.breakers.n, s.stuck
-	f.Paused = s.paused
-	txn := l.rows.DB.ReadTxn()
-	f.Objects = l.rows.Table.NumObjects(txn)
-	f.Unseen = l.unseen(txn, &s)
-	f.OldestUnapplied = l.oldest(txn, &s)
-	return f
-}
-
-// shownStates are the states that figures tell of, in their order: all in which a key is
-// between two rounds.
-var shownStates = []core.State{
-	core.Ready, core.InFlight, core.Queued, core.Paused, core.Tripped, core.Unseen,
-	core.Held, core.Retry, core.Requeue, core.Blocked, core.Terminal,
-}
-
-func stateCounts(counts [core.NumStates]int) []metrics.StateCount {
-	states := make([]metrics.StateCount, len(shownStates))
-	for i, s := range shownStates {
-		states[i] = metrics.StateCount{State: s.String(), Count: counts[s]}
-	}
-	return states
-}
-
-// unseen returns about how many changes of a snapshot the loop has not looked at.
-func (l *Loop[Obj]) unseen(txn statedb.ReadTxn, s *roundStanding) int {
-	return max(0, int(l.rows.Table.Revision(txn))-int(s.observed)-s.passed)
-}
-
-// peeked bounds how many rows are looked at for the oldest that the loop has not seen.
-const peeked = 64
-
-// oldest returns when the oldest change was written that is not applied, those that the
-// loop has not looked at included.
-func (l *Loop[Obj]) oldest(txn statedb.ReadTxn, s *roundStanding) time.Time {
-	oldest, looked := s.oldest, 0
-	if l.rows.Table.Revision(txn) <= s.observed {
-		return oldest
-	}
-	for object := range l.rows.Table.LowerBound(txn, statedb.ByRevision[Obj](s.observed+1)) {
-		if is := l.rows.GetStatus(object); is.Kind == status.KindPending {
-			if oldest.IsZero() || is.UpdatedAt.Before(oldest) {
-				oldest = is.UpdatedAt
-			}
-			break
-		}
-		if looked++; looked == peeked {
-			break
-		}
-	}
-	return oldest
 }

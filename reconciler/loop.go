@@ -52,6 +52,7 @@ type Loop[Obj comparable] struct {
 
 	progress progress.Progress[account[Obj]]
 	journal  *journal.Journal[Obj]
+	view     *view[Obj]
 	// sharing has the loops that share the status field.
 	sharing sharing[Obj]
 	// calls are what others ask the loop for, keyWaits the keys that they wait for.
@@ -144,6 +145,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.pool = execute.NewPool[Obj, load[Obj]](l.now, l.newWorker)
 	l.reporter = l.newReporter()
 	l.rand = rand.New(rand.NewPCG(rand.Uint64(), 0))
+	l.view = newView(l)
 	return l, nil
 }
 

@@ -7,12 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
 	"github.com/cilium/statedb"
-	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -104,7 +102,7 @@ func (l *Loop[Obj]) PauseKeys(keys ...string) (int, error) {
 func (l *Loop[Obj]) known(texts []string) (keys []string, errs []error) {
 	var absent []string
 	for _, key := range texts {
-		if s := l.glance(key); s.found {
+		if s := l.view.glance(key); s.found {
 			keys = append(keys, string(s.key))
 		} else {
 			absent = append(absent, key)
@@ -116,7 +114,7 @@ func (l *Loop[Obj]) known(texts []string) (keys []string, errs []error) {
 	looked, err := askBriefly(context.Background(), l, func(*books[Obj]) []sight[Obj] {
 		looked := make([]sight[Obj], len(absent))
 		for i, key := range absent {
-			looked[i] = l.look(key)
+			looked[i] = l.view.look(key)
 		}
 		return looked
 	})
@@ -176,28 +174,6 @@ func (l *Loop[Obj]) pausedBy(txn statedb.ReadTxn, text string) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// maxPausedKeys is how many of the keys that are paused are listed.
-const maxPausedKeys = 100
-
-// pausedKeys returns the names of the objects that are paused by their keys, the first by key, how
-// many others are, and whether some are by PauseObjects.
-func (l *Loop[Obj]) pausedKeys(txn statedb.ReadTxn) (names []string, others int, some bool) {
-	p := &l.pausing
-	p.mu.Lock()
-	keys := slices.Sorted(maps.Keys(p.keys))
-	some = p.some
-	p.mu.Unlock()
-	others = max(0, len(keys)-maxPausedKeys)
-	for _, key := range keys[:len(keys)-others] {
-		if row, _, found := l.rows.ByKey(txn, index.Key(key)); found {
-			names = append(names, l.rows.Name(row))
-		} else {
-			names = append(names, l.rows.KeyName(index.Key(key)))
-		}
-	}
-	return names, others, some
 }
 
 // callPauseKeys is called under the lock of what is paused, so that calls come in order.

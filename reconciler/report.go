@@ -87,10 +87,10 @@ func (l *Loop[Obj]) reportHealth(objects int) {
 	}
 	var d health.Details
 	if now.Stuck > 0 {
-		d.Stuck = l.stuckLines()
+		d.Stuck = l.view.stuckLines()
 	}
 	if now.Breakers > 0 {
-		d.Breakers = l.breakerLines(l.openBreakers())
+		d.Breakers = l.view.breakerLines(l.view.openBreakers())
 	} else if now.Failing > 0 {
 		for failure := range l.core.Failures {
 			if len(d.Failures) == maxExamples {
@@ -110,8 +110,8 @@ func (l *Loop[Obj]) newReporter() *health.Reporter {
 
 // stuckLines has a line for each operation in the pool that takes long. Safe from any
 // goroutine.
-func (l *Loop[Obj]) stuckLines() (lines []string) {
-	for _, s := range l.pool.Named() {
+func (v *view[Obj]) stuckLines() (lines []string) {
+	for _, s := range v.pool.Named() {
 		operation := OpUpdate
 		if s.Deleted {
 			operation = OpDelete
@@ -125,7 +125,7 @@ func (l *Loop[Obj]) stuckLines() (lines []string) {
 			others = " and of " + count(s.Others, "other object")
 		}
 		lines = append(lines, fmt.Sprintf("%s of %s%s %s, running since %s",
-			operation, rows.KeyText(l.rows.Key(s.Object)), others, what, l.timeOf(s.Since).Format(time.RFC3339)))
+			operation, rows.KeyText(v.rows.Key(s.Object)), others, what, v.timeOf(s.Since).Format(time.RFC3339)))
 	}
 	return lines
 }
@@ -138,8 +138,8 @@ type openBreakers struct {
 }
 
 // openBreakers returns those of the core.
-func (l *Loop[Obj]) openBreakers() openBreakers {
-	return openBreakers{l.core.OpenBreakers(maxExamples), l.core.NumOpenBreakers()}
+func (v *view[Obj]) openBreakers() openBreakers {
+	return openBreakers{v.core.OpenBreakers(maxExamples), v.core.NumOpenBreakers()}
 }
 
 // everything returns the breaker for all errors, if it is open.
@@ -154,9 +154,9 @@ func (b *openBreakers) everything() *core.OpenBreaker {
 func (b *openBreakers) omitted() int { return b.n - len(b.first) }
 
 // breakerLines has a line for each of the first few, and one that counts the others.
-func (l *Loop[Obj]) breakerLines(open openBreakers) (lines []string) {
+func (v *view[Obj]) breakerLines(open openBreakers) (lines []string) {
 	for i := range open.first {
-		lines = append(lines, l.breakerText(&open.first[i]))
+		lines = append(lines, v.breakerText(&open.first[i]))
 	}
 	if n := open.omitted(); n > 0 {
 		lines = append(lines, omittedBreakers(n))
@@ -167,12 +167,12 @@ func (l *Loop[Obj]) breakerLines(open openBreakers) (lines []string) {
 // omittedBreakers is the line for the breakers that are not named.
 func omittedBreakers(n int) string { return fmt.Sprintf("%d further breakers omitted", n) }
 
-func (l *Loop[Obj]) breakerText(b *core.OpenBreaker) string {
+func (v *view[Obj]) breakerText(b *core.OpenBreaker) string {
 	of := ""
 	if b.Class != "" {
 		of = fmt.Sprintf(" for %q", b.Class)
 	}
-	return fmt.Sprintf("breaker%s open since %s: %s", of, l.timeOf(b.Since).Format(time.RFC3339), text.Printable(b.Failure))
+	return fmt.Sprintf("breaker%s open since %s: %s", of, v.timeOf(b.Since).Format(time.RFC3339), text.Printable(b.Failure))
 }
 
 // timeOf returns what the wall clock shows at a time of the loop's.
@@ -198,11 +198,11 @@ func (l *Loop[Obj]) blame(t *execute.Task[Obj], a *ledger.Attempt[Obj], at time.
 }
 
 // errorClasses says for people what kinds of failures there were.
-func (l *Loop[Obj]) errorClasses(classes []errorclass.Class[Obj]) []inspect.ErrorClass {
+func (v *view[Obj]) errorClasses(classes []errorclass.Class[Obj]) []inspect.ErrorClass {
 	list := make([]inspect.ErrorClass, len(classes))
 	for i := range classes {
 		c := &classes[i]
-		list[i] = inspect.ErrorClass{Class: c.Name, Count: c.Count, Last: l.timeOf(c.At), Key: l.rows.Name(c.Object), Example: c.Text}
+		list[i] = inspect.ErrorClass{Class: c.Name, Count: c.Count, Last: v.timeOf(c.At), Key: v.rows.Name(c.Object), Example: c.Text}
 	}
 	return list
 }

@@ -131,9 +131,9 @@ func (l *Loop[Obj]) endSharing() {
 	}
 }
 
-// sharedNotes are the lines for those who ask about an object; none if the field is not shared.
-func (l *Loop[Obj]) sharedNotes() []string {
-	text := l.sharing.text()
+// notes are the lines for those who ask about an object; none if the field is not shared.
+func (s *sharing[Obj]) notes() []string {
+	text := s.text()
 	if text == "" {
 		return nil
 	}

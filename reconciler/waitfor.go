@@ -42,7 +42,7 @@ func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (insp
 	}
 	for i, obj := range objs {
 		if err := l.waitForOne(ctx, m, obj); err != nil {
-			rest, why := l.unappliedOf(ctx, objs[i:], false)
+			rest, why := l.view.unappliedOf(ctx, objs[i:], false)
 			return rest, fmt.Errorf("reconciler %q: waiting for %s to be %s, %d of %d objects are: %w",
 				called(l.ID()), rows.KeyText(l.rows.Key(obj)), m, i, len(objs), unanswered(err, why))
 		}
@@ -50,7 +50,7 @@ func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (insp
 	if m == Applied {
 		return inspect.Unapplied{}, nil
 	}
-	rest, _ := l.unappliedOf(ctx, objs, true)
+	rest, _ := l.view.unappliedOf(ctx, objs, true)
 	return rest, nil
 }
 
@@ -157,9 +157,9 @@ func reachedBy(kind StatusKind, m Milestone) (bool, error) {
 }
 
 // unfinished returns those of the objects whose rows do not say that they are in the target.
-func (l *Loop[Obj]) unfinished(txn statedb.ReadTxn, objs []Obj) (rest []Obj) {
+func (v *view[Obj]) unfinished(txn statedb.ReadTxn, objs []Obj) (rest []Obj) {
 	for _, obj := range objs {
-		if row, _, _, found := l.rows.Exact(txn, obj); !found || l.rows.GetStatus(row).Kind != status.KindDone {
+		if row, _, _, found := v.rows.Exact(txn, obj); !found || v.rows.GetStatus(row).Kind != status.KindDone {
 			rest = append(rest, obj)
 		}
 	}
@@ -177,36 +177,36 @@ type standing[Obj any] struct {
 
 // unappliedOf returns which of the objects are not in the target. met: each has come to its
 // milestone. The error is that of askBriefly: then only the rows were looked at.
-func (l *Loop[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list inspect.Unapplied, err error) {
-	txn := l.rows.DB.ReadTxn()
-	rest := l.unfinished(txn, objs)
+func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list inspect.Unapplied, err error) {
+	txn := v.rows.DB.ReadTxn()
+	rest := v.unfinished(txn, objs)
 	if len(rest) == 0 {
 		return inspect.Unapplied{}, nil
 	}
-	known, err := askBriefly(ctx, l, func(*books[Obj]) standing[Obj] { return l.standing(rest) })
+	known, err := told(ctx, v, func() standing[Obj] { return v.standing(rest) })
 	if err != nil {
 		known = standing[Obj]{txn: txn, debts: make([]*core.Debt[Obj], len(rest))}
 	}
 	for i, obj := range rest {
-		row, _, _, found := l.rows.Exact(known.txn, obj)
+		row, _, _, found := v.rows.Exact(known.txn, obj)
 		d := known.debts[i]
-		u := inspect.Unreconciled{Key: l.rows.Key(obj), Deleted: !found}
+		u := inspect.Unreconciled{Key: v.rows.Key(obj), Deleted: !found}
 		switch {
-		case found && l.rows.GetStatus(row).Kind == status.KindDone,
+		case found && v.rows.GetStatus(row).Kind == status.KindDone,
 			!found && d == nil && (met || known.seen):
 			continue
 		case d != nil && d.Deleted == !found:
-			u = l.unreconciled(d, row, found)
+			u = v.unreconciled(d, row, found)
 		case found:
-			s := l.rows.GetStatus(row)
-			u.State, u.Err = l.rowState(u.Key, s.Kind, err), reasonOf(s)
+			s := v.rows.GetStatus(row)
+			u.State, u.Err = v.rowState(u.Key, s.Kind, err), reasonOf(s)
 			if s.Kind == status.KindUnset {
 				u.Err = ErrNoStatus
 			}
 		case err == nil:
 			u.State = inspect.StateUnseen
 		default:
-			u.State = l.unaskedState(u.Key)
+			u.State = v.unaskedState(u.Key)
 		}
 		list.Keys = append(list.Keys, u)
 	}
@@ -214,14 +214,14 @@ func (l *Loop[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 }
 
 // standing is called by the goroutine of the loop.
-func (l *Loop[Obj]) standing(objs []Obj) standing[Obj] {
-	txn := l.rows.DB.ReadTxn()
+func (v *view[Obj]) standing(objs []Obj) standing[Obj] {
+	txn := v.rows.DB.ReadTxn()
 	known := standing[Obj]{
 		txn: txn, debts: make([]*core.Debt[Obj], len(objs)),
-		seen: l.observer.Revision() >= l.rows.Table.Revision(txn),
+		seen: v.observed() >= v.rows.Table.Revision(txn),
 	}
 	for i, obj := range objs {
-		if d, owes := l.core.DebtOf(obj); owes {
+		if d, owes := v.core.DebtOf(obj); owes {
 			known.debts[i] = &d
 		}
 	}

@@ -78,13 +78,13 @@ func (l *Loop[Obj]) awaitRevision(ctx context.Context, w *progress.Wait[account[
 		}
 		a, err := ask(ctx, l, func(b *books[Obj]) account[Obj] { return b.upTo(w.Until) })
 		if err == nil {
-			return l.unapplied(a), nil
+			return l.view.unapplied(a), nil
 		}
 		return l.giveUp(ctx, w, err)
 	}
 	select {
 	case a := <-w.Reached:
-		return l.unapplied(a), nil
+		return l.view.unapplied(a), nil
 	case <-ctx.Done():
 		return l.giveUp(ctx, w, ctx.Err())
 	case <-l.ended:
@@ -103,12 +103,12 @@ func (l *Loop[Obj]) giveUp(ctx context.Context, w *progress.Wait[account[Obj]], 
 	if !stopped && len(w.Reached) == 0 {
 		var a account[Obj]
 		a, why = askBriefly(ctx, l, func(b *books[Obj]) account[Obj] { return b.upTo(w.Until) })
-		rest = l.unapplied(a)
+		rest = l.view.unapplied(a)
 	}
 	select {
 	case a := <-w.Reached:
 		// Also if that was after the answer: then it says more.
-		return l.unapplied(a), nil
+		return l.view.unapplied(a), nil
 	default:
 	}
 	switch reached := l.progress.Reached(w); {
@@ -190,29 +190,29 @@ func (l *Loop[Obj]) publish() {
 }
 
 // unapplied says for people what an account has.
-func (l *Loop[Obj]) unapplied(a account[Obj]) inspect.Unapplied {
+func (v *view[Obj]) unapplied(a account[Obj]) inspect.Unapplied {
 	if len(a.debts) == 0 {
 		return inspect.Unapplied{}
 	}
 	rest := inspect.Unapplied{Keys: make([]inspect.Unreconciled, len(a.debts)), More: a.more}
-	txn := l.rows.DB.ReadTxn()
+	txn := v.rows.DB.ReadTxn()
 	for i := range a.debts {
 		d := &a.debts[i]
-		row, _, found := l.rows.Get(txn, d.Obj)
-		rest.Keys[i] = l.unreconciled(d, row, found)
+		row, _, found := v.rows.Get(txn, d.Obj)
+		rest.Keys[i] = v.unreconciled(d, row, found)
 	}
 	return rest
 }
 
 // unreconciled says for people what a key owes. row is that of the table, if found.
-func (l *Loop[Obj]) unreconciled(d *core.Debt[Obj], row Obj, found bool) inspect.Unreconciled {
+func (v *view[Obj]) unreconciled(d *core.Debt[Obj], row Obj, found bool) inspect.Unreconciled {
 	u := inspect.Unreconciled{
-		Key: l.rows.Key(d.Obj), Deleted: d.Deleted, State: states[d.State], Attempts: d.Failures,
+		Key: v.rows.Key(d.Obj), Deleted: d.Deleted, State: states[d.State], Attempts: d.Failures,
 	}
 	if d.Failure != "" {
 		u.Err = errors.New(d.Failure)
 	} else if found && !d.Deleted {
-		u.Err = reasonOf(l.rows.GetStatus(row))
+		u.Err = reasonOf(v.rows.GetStatus(row))
 	}
 	return u
 }

@@ -32,11 +32,8 @@ const (
 	listDeleted = "deleted"
 )
 
-// Objects lists objects, a page at a time, the longest unwritten first; deletions that are
-// not carried out in the order in which they came, up to the first 1000. The cost of a page
-// is that of the rows that are looked at for it, 20,000 at the most. A page ends early at 768 KiB
-// of keys and reasons. Safe from any goroutine.
-func (l *Loop[Obj]) Objects(ctx context.Context, q inspect.ObjectQuery) (inspect.ObjectPage, error) {
+// objects is [Loop.Objects].
+func (v *view[Obj]) objects(ctx context.Context, q inspect.ObjectQuery) (inspect.ObjectPage, error) {
 	limit := q.Limit
 	if limit <= 0 {
 		limit = defaultListed
@@ -48,12 +45,12 @@ func (l *Loop[Obj]) Objects(ctx context.Context, q inspect.ObjectQuery) (inspect
 		return inspect.ObjectPage{}, fmt.Errorf("after is %q, must be what the page before gave as the next", q.After)
 	}
 	if kind == listDeleted {
-		return l.listDeletions(ctx, after, limit)
+		return v.listDeletions(ctx, after, limit)
 	}
 	if kind != "" && !isKind(kind) {
 		return inspect.ObjectPage{}, fmt.Errorf("status is %q, must be one of Pending, Refreshing, Done, Error, Blocked, Unset or Deleted, or empty", q.Status)
 	}
-	return l.listRows(ctx, kind, after.revision, limit), nil
+	return v.listRows(ctx, kind, after.revision, limit), nil
 }
 
 // place is where a page ends: at a revision, and, of deletions, of which many may share one,
@@ -106,22 +103,22 @@ func kindText(k StatusKind) string {
 	return strings.ToLower(k.String())
 }
 
-func (l *Loop[Obj]) listRows(ctx context.Context, kind string, after uint64, limit int) inspect.ObjectPage {
+func (v *view[Obj]) listRows(ctx context.Context, kind string, after uint64, limit int) inspect.ObjectPage {
 	page := inspect.ObjectPage{Objects: []inspect.ObjectLine{}}
 	var rows []Obj
 	scanned, size := 0, 0
-	for row, revision := range l.rows.Table.LowerBound(l.rows.DB.ReadTxn(), statedb.ByRevision[Obj](after+1)) {
+	for row, revision := range v.rows.Table.LowerBound(v.rows.DB.ReadTxn(), statedb.ByRevision[Obj](after+1)) {
 		if len(rows) == limit || scanned == maxScanned || size >= maxPageText {
 			page.Next = strconv.FormatUint(after, 10)
 			break
 		}
 		scanned++
 		after = revision
-		s := l.rows.GetStatus(row)
+		s := v.rows.GetStatus(row)
 		if kind != "" && kindText(s.Kind) != kind {
 			continue
 		}
-		line := inspect.ObjectLine{Key: l.rows.Name(row), Status: s.Kind.String(), Since: s.UpdatedAt, Revision: revision}
+		line := inspect.ObjectLine{Key: v.rows.Name(row), Status: s.Kind.String(), Since: s.UpdatedAt, Revision: revision}
 		if s.Kind == status.KindBlocked {
 			line.BlockedOn = errorOf(s)
 		} else {
@@ -130,7 +127,7 @@ func (l *Loop[Obj]) listRows(ctx context.Context, kind string, after uint64, lim
 		size += lineText(&line)
 		page.Objects, rows = append(page.Objects, line), append(rows, row)
 	}
-	l.standings(ctx, page.Objects, rows)
+	v.standings(ctx, page.Objects, rows)
 	return page
 }
 
@@ -140,11 +137,11 @@ func lineText(line *inspect.ObjectLine) int {
 }
 
 // standings adds to the lines of some rows what the loop knows of them.
-func (l *Loop[Obj]) standings(ctx context.Context, lines []inspect.ObjectLine, rows []Obj) {
-	known, err := askBriefly(ctx, l, func(*books[Obj]) []*core.Standing[Obj] {
+func (v *view[Obj]) standings(ctx context.Context, lines []inspect.ObjectLine, rows []Obj) {
+	known, err := told(ctx, v, func() []*core.Standing[Obj] {
 		all := make([]*core.Standing[Obj], len(rows))
 		for i, row := range rows {
-			if s, ok := l.core.StandingOf(string(l.rows.Key(row)), 0); ok {
+			if s, ok := v.core.StandingOf(string(v.rows.Key(row)), 0); ok {
 				all[i] = &s
 			}
 		}
@@ -152,18 +149,18 @@ func (l *Loop[Obj]) standings(ctx context.Context, lines []inspect.ObjectLine, r
 	})
 	for i, row := range rows {
 		if err == nil && known[i] != nil {
-			l.addStanding(&lines[i], known[i])
+			v.addStanding(&lines[i], known[i])
 		} else {
-			lines[i].State = l.rowState(l.rows.Key(row), l.rows.GetStatus(row).Kind, err)
+			lines[i].State = v.rowState(v.rows.Key(row), v.rows.GetStatus(row).Kind, err)
 		}
 	}
 }
 
 // addStanding adds to a line what the core knows.
-func (l *Loop[Obj]) addStanding(line *inspect.ObjectLine, s *core.Standing[Obj]) {
+func (v *view[Obj]) addStanding(line *inspect.ObjectLine, s *core.Standing[Obj]) {
 	line.Attempts, line.State = s.Failures, states[s.State]
 	if s.Timed {
-		line.Next = l.timeOf(s.Due)
+		line.Next = v.timeOf(s.Due)
 	}
 }
 
@@ -176,24 +173,24 @@ var states = [core.NumStates]inspect.State{
 
 // listDeletions lists deletions that the loop has not carried out. They are ordered by the
 // change that they owe, and then by key.
-func (l *Loop[Obj]) listDeletions(ctx context.Context, after place, limit int) (inspect.ObjectPage, error) {
+func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (inspect.ObjectPage, error) {
 	type deletion struct {
 		place
 		debt     core.Debt[Obj]
 		standing core.Standing[Obj]
 	}
-	found, err := askBriefly(ctx, l, func(*books[Obj]) []deletion {
+	found, err := told(ctx, v, func() []deletion {
 		var list []deletion
 		seen := 0
-		l.core.Debts(func(d core.Debt[Obj]) bool {
+		v.core.Debts(func(d core.Debt[Obj]) bool {
 			// What shares a revision comes in no order: all of it is sorted.
 			if len(list) > limit && d.Since > list[len(list)-1].revision || seen == maxScanned {
 				return false
 			}
 			seen++
-			at := place{d.Since, string(l.rows.Key(d.Obj))}
+			at := place{d.Since, string(v.rows.Key(d.Obj))}
 			if d.Deleted && at.compare(after) > 0 {
-				s, _ := l.core.StandingOf(at.key, 0)
+				s, _ := v.core.StandingOf(at.key, 0)
 				list = append(list, deletion{at, d, s})
 			}
 			return true
@@ -213,26 +210,25 @@ func (l *Loop[Obj]) listDeletions(ctx context.Context, after place, limit int) (
 			break
 		}
 		line := inspect.ObjectLine{
-			Key: l.rows.Name(d.debt.Obj), Status: "Deleted", Revision: d.debt.Since, Error: d.debt.Failure,
-			Since: l.timeOf(d.standing.Wanted),
+			Key: v.rows.Name(d.debt.Obj), Status: "Deleted", Revision: d.debt.Since, Error: d.debt.Failure,
+			Since: v.timeOf(d.standing.Wanted),
 		}
-		l.addStanding(&line, &d.standing)
+		v.addStanding(&line, &d.standing)
 		size += lineText(&line)
 		page.Objects = append(page.Objects, line)
 	}
 	return page, nil
 }
 
-// Keys returns the texts of up to limit keys that begin with a prefix, in the order of the
-// table. It looks at the first 20,000 rows. Safe from any goroutine.
-func (l *Loop[Obj]) Keys(prefix string, limit int) (keys []string) {
+// keys is [Loop.Keys].
+func (v *view[Obj]) keys(prefix string, limit int) (keys []string) {
 	scanned := 0
-	for row := range l.rows.Table.All(l.rows.DB.ReadTxn()) {
+	for row := range v.rows.Table.All(v.rows.DB.ReadTxn()) {
 		if scanned == maxScanned || len(keys) == limit {
 			break
 		}
 		scanned++
-		if name := l.rows.Name(row); strings.HasPrefix(name, prefix) {
+		if name := v.rows.Name(row); strings.HasPrefix(name, prefix) {
 			keys = append(keys, name)
 		}
 	}

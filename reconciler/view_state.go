@@ -16,23 +16,23 @@ import (
 )
 
 // explainStanding explains an object of which the loop knows.
-func (l *Loop[Obj]) explainStanding(x *inspect.Explanation, s *sight[Obj]) {
+func (v *view[Obj]) explainStanding(x *inspect.Explanation, s *sight[Obj]) {
 	st := s.standing
 	x.Deleted = st.Deleted
 	x.Attempts, x.Error = st.Failures, st.Failure
 	if st.Attempted {
-		x.LastAttempt = l.timeOf(st.LastAttempt)
+		x.LastAttempt = v.timeOf(st.LastAttempt)
 	}
 	if st.Deleted {
-		x.Wanted, x.Since, x.Revision = l.timeOf(st.Wanted), l.timeOf(st.Wanted), st.Revision
+		x.Wanted, x.Since, x.Revision = v.timeOf(st.Wanted), v.timeOf(st.Wanted), st.Revision
 	}
 	if st.Timed {
-		x.Next = l.timeOf(st.Due)
+		x.Next = v.timeOf(st.Due)
 	}
 	if st.Attempted && st.State != core.Ready {
 		x.Since = x.LastAttempt
 	}
-	l.explainState(x, s)
+	v.explainState(x, s)
 	if s.whole && x.State != inspect.StateInFlight && x.State != inspect.StateStuck {
 		x.Why = "the reconciler is paused; without that: " + x.Why
 		x.State, x.Next = inspect.StatePaused, time.Time{}
@@ -47,26 +47,26 @@ func what(deleted bool) string {
 	return "its change"
 }
 
-func (l *Loop[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
+func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
 	st := s.standing
 	x.Ahead = st.Ahead
 	switch st.State {
 	case core.Ready, core.Planned:
 		x.State, x.Lane = inspect.StateReady, st.Lane.String()
-		x.Since = l.timeOf(st.Observed)
+		x.Since = v.timeOf(st.Observed)
 		x.Why = fmt.Sprintf("%s has been seen and waits for its turn, with %s before it in its lane (%s)",
 			what(st.Deleted), count(st.Ahead, "object"), x.Lane)
-		l.explainBreaker(x, what(st.Deleted), s.breakers.everything())
+		v.explainBreaker(x, what(st.Deleted), s.breakers.everything())
 	case core.InFlight:
-		l.explainFlight(x, s)
+		v.explainFlight(x, s)
 	case core.Queued:
-		x.State, x.Group, x.Holder = inspect.StateQueued, st.Group, l.rows.Name(st.Holder)
+		x.State, x.Group, x.Holder = inspect.StateQueued, st.Group, v.rows.Name(st.Holder)
 		x.Why = fmt.Sprintf("another object of its group %q is being worked on: %s", x.Group, x.Holder)
 	case core.Paused:
 		x.State = inspect.StatePaused
 		x.Why = what(st.Deleted) + " is paused"
 	case core.Tripped:
-		l.explainBreaker(x, "it failed, and", st.Breaker)
+		v.explainBreaker(x, "it failed, and", st.Breaker)
 	case core.Unseen:
 		x.State = inspect.StateUnseen
 		x.Why = "it changed while it was worked on; the change is about to be looked at"
@@ -76,13 +76,13 @@ func (l *Loop[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
 	case core.Retry:
 		x.State = inspect.StateRetry
 		x.Why = fmt.Sprintf("it has failed %s in a row and waits for its retry", count(st.Failures, "time"))
-		l.explainBreaker(x, "it failed, and", s.breakers.everything())
+		v.explainBreaker(x, "it failed, and", s.breakers.everything())
 	case core.Requeue:
 		x.State = inspect.StateRequeue
 		x.Why = "it is in the target, and asked to be run again"
 	case core.Blocked:
 		x.State = inspect.StateBlocked
-		x.BlockedOn = l.reasonFor(s)
+		x.BlockedOn = v.reasonFor(s)
 		x.Why = "its operation waits for something: " + x.BlockedOn
 		if x.BlockedOn == outcome.ErrDeleting.Error() {
 			x.Why = "its deletion was begun and goes on: its operation asked to be run again"
@@ -95,7 +95,7 @@ func (l *Loop[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
 
 // explainBreaker explains an object that waits for a breaker to close, if it is open: not
 // nil. The next attempt at any object is a probe.
-func (l *Loop[Obj]) explainBreaker(x *inspect.Explanation, who string, b *core.OpenBreaker) {
+func (v *view[Obj]) explainBreaker(x *inspect.Explanation, who string, b *core.OpenBreaker) {
 	if b == nil {
 		return
 	}
@@ -103,7 +103,7 @@ func (l *Loop[Obj]) explainBreaker(x *inspect.Explanation, who string, b *core.O
 	if b.Class != "" {
 		of = fmt.Sprintf(" for %q", b.Class)
 	}
-	x.State, x.Next = inspect.StateTripped, l.timeOf(b.ProbeAt)
+	x.State, x.Next = inspect.StateTripped, v.timeOf(b.ProbeAt)
 	x.Why = fmt.Sprintf("%s waits for the breaker%s to close, which lets probes through until one succeeds: %s", who, of, b.Failure)
 }
 
@@ -119,15 +119,15 @@ func count(n int, thing string) string {
 }
 
 // explainFlight explains an object that was handed to a worker.
-func (l *Loop[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
-	where, since := l.pool.Where(func(obj Obj) bool { return bytes.Equal(l.rows.Key(obj), s.key) })
+func (v *view[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
+	where, since := v.pool.Where(func(obj Obj) bool { return bytes.Equal(v.rows.Key(obj), s.key) })
 	operation := OpUpdate
 	if s.standing.Deleted {
 		operation = OpDelete
 	}
 	x.State = inspect.StateInFlight
 	if where == execute.Running || where == execute.LeftBehind {
-		x.Since = l.timeOf(since)
+		x.Since = v.timeOf(since)
 	}
 	switch where {
 	case execute.LeftBehind:
@@ -144,26 +144,26 @@ func (l *Loop[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
 
 // reasonFor returns what a blocked object waits for: what its status says, or, for a
 // deletion, the journal.
-func (l *Loop[Obj]) reasonFor(s *sight[Obj]) (reason string) {
+func (v *view[Obj]) reasonFor(s *sight[Obj]) (reason string) {
 	if s.found {
-		if is := l.rows.GetStatus(s.row); is.Kind == status.KindBlocked && is.Error != nil {
+		if is := v.rows.GetStatus(s.row); is.Kind == status.KindBlocked && is.Error != nil {
 			return *is.Error
 		}
 	}
-	if events, latest := l.eventsOf(&s.key, inspect.EventQuery{Limit: 1}); latest {
+	if events, latest := v.eventsOf(&s.key, inspect.EventQuery{Limit: 1}); latest {
 		return events[0].Error
 	}
 	return "something that is not known any more"
 }
 
 // explainRow explains an object of which the loop, having been asked, knows nothing.
-func (l *Loop[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
+func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 	if !s.found {
 		x.State = inspect.StateAbsent
 		x.Why = "the table has no such object, and nothing is left to be done for one"
 		return
 	}
-	is := l.rows.GetStatus(s.row)
+	is := v.rows.GetStatus(s.row)
 	switch {
 	case is.Kind == status.KindUnset:
 		x.State = inspect.StateNoStatus
@@ -171,16 +171,16 @@ func (l *Loop[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 	case is.IsPendingOrRefreshing():
 		x.State = inspect.StateUnseen
 		x.Wanted = is.UpdatedAt
-		l.book.mu.Lock()
-		standing := l.book.standing
-		l.book.mu.Unlock()
+		v.book.mu.Lock()
+		standing := v.book.standing
+		v.book.mu.Unlock()
 		x.Ahead = min(maxAhead, max(0, int(s.revision)-int(standing.observed)-standing.passed-1))
 		x.Why = "its change has not been looked at yet, with about " + count(x.Ahead, "change") + " before it"
 		if s.whole {
 			x.State = inspect.StatePaused
 			x.Why = "the reconciler is paused; without that: " + x.Why
 		} else {
-			l.explainBreaker(x, "its change", s.breakers.everything())
+			v.explainBreaker(x, "its change", s.breakers.everything())
 		}
 	case is.Kind == status.KindDone:
 		x.State = inspect.StateDone

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/status"
+)
+
+// snapshot is [Loop.Snapshot].
+func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
+	_, err := told(ctx, v, func() struct{} {
+		v.book.mu.Lock()
+		defer v.book.mu.Unlock()
+		v.stand(&v.book.standing)
+		return struct{}{}
+	})
+	x := inspect.Snapshot{Reconciler: v.identity.String(), ID: v.identity, At: time.Now(), Settings: v.settings.Load().texts()}
+	if busy := (*inspect.BusyError)(nil); errors.As(err, &busy) {
+		x.Busy = busy.With
+	}
+	txn := v.rows.DB.ReadTxn()
+	x.Objects, x.Revision = v.rows.Table.NumObjects(txn), v.rows.Table.Revision(txn)
+	if x.Initialized, _ = v.rows.Table.Initialized(txn); !x.Initialized {
+		x.Waiting = v.rows.Table.PendingInitializers(txn)
+	}
+	x.Attempted, x.LowWatermark = v.progress.Now()
+
+	b := v.book
+	b.mu.Lock()
+	s, classes := b.standing, b.classes.List()
+	running := v.scope.Load() != nil
+	if running {
+		x.OperationsPerSecond, x.FailuresPerSecond, x.RoundsPerSecond = b.timeline.Rates(v.now())
+	}
+	// The program has a part in what follows: not under the lock.
+	b.mu.Unlock()
+	x.Condition = v.condition(err, s.paused)
+	x.States, x.Lanes = stateCounts(s.counts), laneCounts(s.lanes)
+	x.Failing, x.Blocked = s.failing, s.blocked
+	x.Observed = s.observed
+	x.Unseen = v.unseen(txn, &s)
+	x.OldestUnapplied = v.oldest(txn, &s)
+	x.Errors = v.errorClasses(classes)
+	x.PruneFailure = s.prune
+	for i := range s.breakers.first {
+		x.Breakers = append(x.Breakers, v.breakerText(&s.breakers.first[i]))
+	}
+	x.BreakersOmitted = s.breakers.omitted()
+	x.Paused, x.PausedOmitted, x.PausedByPredicate = v.pausedKeys(txn)
+	x.Stuck = v.stuckLines()
+	x.Sharers = v.sharing.names()
+	if running {
+		x.Started = *v.started
+		if s.pruning {
+			x.NextPrune = v.timeOf(s.pruneAt)
+		}
+	}
+	return x
+}
+
+// condition says how the loop is. err is why it did not answer.
+func (v *view[Obj]) condition(err error, paused bool) inspect.Condition {
+	switch {
+	case v.stopped():
+		return inspect.ConditionStopped
+	case !v.running.Load():
+		return inspect.ConditionNotStarted
+	case err != nil:
+		return inspect.ConditionBusy
+	case paused:
+		return inspect.ConditionPaused
+	}
+	return inspect.ConditionRunning
+}
+
+func laneCounts(sizes [core.NumLanes]int) []metrics.StateCount {
+	lanes := make([]metrics.StateCount, len(sizes))
+	for i, n := range sizes {
+		lanes[i] = metrics.StateCount{State: core.Lane(i).String(), Count: n}
+	}
+	return lanes
+}
+
+// texts returns the settings for people to read.
+func (s *Settings) texts() []inspect.SettingText {
+	text := func(name, value string) inspect.SettingText { return inspect.SettingText{Name: name, Value: value} }
+	return []inspect.SettingText{
+		text("RoundSize", strconv.Itoa(s.RoundSize)),
+		text("RoundLimiter", limiterText(s.RoundLimiter)),
+		text("OperationLimiter", limiterText(s.OperationLimiter)),
+		text("Concurrency", strconv.Itoa(s.Concurrency)),
+		text("MaxStuck", strconv.Itoa(s.maxStuck())),
+		text("Timeout", zeroText(s.Timeout, "none")),
+		text("MinBackoff", s.MinBackoff.String()),
+		text("MaxBackoff", s.MaxBackoff.String()),
+		text("Jitter", strconv.FormatFloat(s.Jitter, 'g', -1, 64)),
+		text("MaxRetries", zeroText(s.MaxRetries, "no limit")),
+		text("BlockedRecheck", zeroText(s.BlockedRecheck, "never")),
+		text("RefreshInterval", zeroText(s.RefreshInterval, "never")),
+		text("RefreshLimiter", limiterText(s.RefreshLimiter)),
+		text("PruneInterval", zeroText(s.PruneInterval, "never")),
+	}
+}
+
+func zeroText[T comparable](v T, none string) string {
+	var zero T
+	if v == zero {
+		return none
+	}
+	return fmt.Sprint(v)
+}
+
+func limiterText(l *rate.Limiter) string {
+	if l == nil || l.Limit() == rate.Inf {
+		return "none"
+	}
+	return fmt.Sprintf("%v/s, burst %d", float64(l.Limit()), l.Burst())
+}
+
+// writtenAt returns when the change was written that an object owes. wanted is what the
+// core knows of it.
+func (v *view[Obj]) writtenAt(obj Obj, wanted time.Duration) time.Time {
+	if wanted != 0 {
+		return v.timeOf(wanted)
+	}
+	return v.rows.GetStatus(obj).UpdatedAt
+}
+
+// figures is [Loop.Figures].
+func (v *view[Obj]) figures() metrics.Figures {
+	b := v.book
+	b.mu.Lock()
+	f := b.figures
+	for _, h := range []*metrics.Histogram{
+		&f.Updates.Durations, &f.Deletes.Durations, &f.Latency, &f.Rounds, &f.CommitSizes, &f.CommitDurations, &f.Prunes,
+	} {
+		*h = h.Clone()
+	}
+	s := b.standing
+	b.mu.Unlock()
+
+	f.Panics, f.Timeouts = v.tally.Panics.Load(), v.tally.Timeouts.Load()
+	f.States = stateCounts(s.counts)
+	f.Failing, f.Blocked = s.failing, s.blocked
+	f.BreakersOpen, f.Stuck = s.breakers.n, s.stuck
+	f.Paused = s.paused
+	txn := v.rows.DB.ReadTxn()
+	f.Objects = v.rows.Table.NumObjects(txn)
+	f.Unseen = v.unseen(txn, &s)
+	f.OldestUnapplied = v.oldest(txn, &s)
+	return f
+}
+
+// shownStates are the states that figures tell of, in their order: all in which a key is
+// between two rounds.
+var shownStates = []core.State{
+	core.Ready, core.InFlight, core.Queued, core.Paused, core.Tripped, core.Unseen,
+	core.Held, core.Retry, core.Requeue, core.Blocked, core.Terminal,
+}
+
+func stateCounts(counts [core.NumStates]int) []metrics.StateCount {
+	states := make([]metrics.StateCount, len(shownStates))
+	for i, s := range shownStates {
+		states[i] = metrics.StateCount{State: s.String(), Count: counts[s]}
+	}
+	return states
+}
+
+// unseen returns about how many changes of a snapshot the loop has not looked at.
+func (v *view[Obj]) unseen(txn statedb.ReadTxn, s *roundStanding) int {
+	return max(0, int(v.rows.Table.Revision(txn))-int(s.observed)-s.passed)
+}
+
+// peeked bounds how many rows are looked at for the oldest that the loop has not seen.
+const peeked = 64
+
+// oldest returns when the oldest change was written that is not applied, those that the
+// loop has not looked at included.
+func (v *view[Obj]) oldest(txn statedb.ReadTxn, s *roundStanding) time.Time {
+	oldest, looked := s.oldest, 0
+	if v.rows.Table.Revision(txn) <= s.observed {
+		return oldest
+	}
+	for object := range v.rows.Table.LowerBound(txn, statedb.ByRevision[Obj](s.observed+1)) {
+		if is := v.rows.GetStatus(object); is.Kind == status.KindPending {
+			if oldest.IsZero() || is.UpdatedAt.Before(oldest) {
+				oldest = is.UpdatedAt
+			}
+			break
+		}
+		if looked++; looked == peeked {
+			break
+		}
+	}
+	return oldest
+}
+
+// maxPausedKeys is how many of the keys that are paused are listed.
+const maxPausedKeys = 100
+
+// pausedKeys returns the names of the objects that are paused by their keys, the first by key, how
+// many others are, and whether some are by PauseObjects.
+func (v *view[Obj]) pausedKeys(txn statedb.ReadTxn) (names []string, others int, some bool) {
+	p := v.pausing
+	p.mu.Lock()
+	keys := slices.Sorted(maps.Keys(p.keys))
+	some = p.some
+	p.mu.Unlock()
+	others = max(0, len(keys)-maxPausedKeys)
+	for _, key := range keys[:len(keys)-others] {
+		if row, _, found := v.rows.ByKey(txn, index.Key(key)); found {
+			names = append(names, v.rows.Name(row))
+		} else {
+			names = append(names, v.rows.KeyName(index.Key(key)))
+		}
+	}
+	return names, others, some
+}
+
+// timeline is [Loop.Timeline].
+func (v *view[Obj]) timeline() []inspect.Sample {
+	if !v.running.Load() {
+		return nil
+	}
+	b := v.book
+	b.mu.Lock()
+	seconds := b.timeline.Seconds(v.now())
+	b.mu.Unlock()
+	if seconds == nil {
+		return nil
+	}
+	samples := make([]inspect.Sample, len(seconds))
+	for i, s := range seconds {
+		samples[i] = inspect.Sample{
+			At:      v.timeOf(s.At),
+			Pending: int(s.Pending), InFlight: int(s.InFlight), Failing: int(s.Failing), Blocked: int(s.Blocked),
+			Operations: int(s.Operations), Failures: int(s.Failures),
+		}
+	}
+	return samples
+}
