@@ -44,7 +44,7 @@ func (l *Loop[Obj]) errorClass(err error) (class string) {
 		return ""
 	}
 	defer func() {
-		if r := recover(); r != nil && !l.opts.panics {
+		if r := recover(); r != nil && !l.cfg.PanicPropagation {
 			l.log.Error("Config.ErrorClass panicked", "panic", cut(textOfAny(r), MaxErrorText), "error", cut(textOf(err), MaxErrorText))
 		} else if r != nil {
 			panic(r)

@@ -153,7 +153,7 @@ func (l *Loop[Obj]) newWorker(ctx context.Context) (context.Context, executor[Ob
 	s := &scope[Obj]{loop: l}
 	g := guard{
 		log: l.log, timeout: func() time.Duration { return l.settings.Load().Timeout },
-		metrics: metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name), now: l.now, panics: l.opts.panics,
+		metrics: metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name), now: l.now, panics: l.cfg.PanicPropagation,
 		tally: &l.book.tally, hook: l.opts.hook, class: l.errorClass,
 	}
 	ctx = context.WithValue(ctx, running.Key{}, s)

@@ -171,7 +171,7 @@ func (l *Loop[Obj]) pruned(r *Round, record *PruneRecord, err error) {
 }
 
 func (l *Loop[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn, record *PruneRecord) (err error) {
-	g := guard{log: l.log, panics: l.opts.panics, tally: &l.book.tally}
+	g := guard{log: l.log, panics: l.cfg.PanicPropagation, tally: &l.book.tally}
 	s := l.scope.Load()
 	s.calling.Store(&calling{operation: "prune", since: l.now()})
 	defer s.calling.Store(nil)

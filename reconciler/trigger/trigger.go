@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler
+package trigger
 
 import (
 	"context"
@@ -20,21 +20,30 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/backoff"
+	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/reconciler"
 )
 
-// triggerChanges bounds the changes of the source that are read and not dealt with: the
+// maxChanges bounds the changes of the source that are read and not dealt with: the
 // others stay in the source, where several of a row become one.
-const triggerChanges = 1000
+const maxChanges = 1000
+
+// closedWatch is what a look at the source returns when there is more to see.
+var closedWatch = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // Trigger makes a reconciler come back to objects when rows of another table, the source,
 // change: to a route when its device does, to a policy when one of its groups does.
-// [Blocked] is for an object that cannot be reconciled yet; a trigger is for one that was.
+// [reconciler.Blocked] is for an object that cannot be reconciled yet; a trigger is for one that was.
 //
 // A change, which is any write of a source row and its deletion, is handed to a function
 // that returns queries on the reconciler's table. The rows that these find are marked: Done
 // becomes Refreshing; Error and Blocked become Pending, since the object was not applied.
-// Pending and Refreshing are marked anew if the mark may be older than the change: an
+// Pending and Refreshing are marked again if the mark may be older than the change: an
 // operation that does not know of the change may be running, and what it comes back with
 // is dropped then. Unset rows are left alone. A mark does not reset a backoff: what keeps
 // failing is tried no more often than its minimum backoff allows, however often the source
@@ -50,7 +59,8 @@ const triggerChanges = 1000
 // query for what does not matter. The source may be the reconciler's own table; objects
 // that depend on each other in a circle then keep each other going for ever.
 type Trigger[Obj comparable, Source any] struct {
-	loop       *Loop[Obj]
+	loop       *reconciler.Loop[Obj]
+	cfg        reconciler.Config[Obj]
 	source     statedb.Table[Source]
 	indexer    statedb.Indexer[Source]
 	dependents func(change statedb.Change[Source]) []statedb.Query[Obj]
@@ -74,16 +84,16 @@ type Trigger[Obj comparable, Source any] struct {
 	toldVersion uint64
 }
 
-// NewTrigger returns a trigger that does nothing until [Trigger.Run] is called, for
+// New returns a trigger that does nothing until [Trigger.Run] is called, for
 // programs without a hive. No change of the source from now on is lost to it.
 //
 // The dependents function is called by one goroutine, with no table locked, and may be
 // called again for the same change. No queries mean that nothing depends on the row. A
 // trigger is named after its source and its reconciler, so there should be one of a kind.
-// NewTrigger locks the source for a moment: its caller must not hold a write transaction
+// New locks the source for a moment: its caller must not hold a write transaction
 // of it. The error names the arguments that are missing.
-func NewTrigger[Obj comparable, Source any](
-	loop *Loop[Obj],
+func New[Obj comparable, Source any](
+	loop *reconciler.Loop[Obj],
 	source statedb.Table[Source],
 	dependents func(change statedb.Change[Source]) []statedb.Query[Obj],
 ) (*Trigger[Obj, Source], error) {
@@ -100,14 +110,19 @@ func NewTrigger[Obj comparable, Source any](
 		return nil, fmt.Errorf("trigger: %w", errors.Join(errs...))
 	}
 
+	id := loop.ID()
 	t := &Trigger[Obj, Source]{
-		loop: loop, source: source, indexer: source.PrimaryIndexer(), dependents: dependents,
-		name:    loop.scoped("trigger-" + source.Name()),
+		loop: loop, cfg: loop.Config(), source: source, indexer: source.PrimaryIndexer(), dependents: dependents,
+		name:    "trigger-" + source.Name(),
 		started: time.Now(), kept: newKeptChanges[Source](),
 		backoff: backoff.Exponential{Rand: rand.New(rand.NewPCG(rand.Uint64(), 0))},
 	}
-	t.log = loop.log.With("trigger", t.name)
-	wtxn := loop.cfg.DB.WriteTxn(source)
+	called := id.String()
+	if id.Name != "" {
+		t.name, called = t.name+"-"+id.Name, id.Name
+	}
+	t.log = t.cfg.Log.With("reconciler", called, "trigger", t.name)
+	wtxn := t.cfg.DB.WriteTxn(source)
 	defer wtxn.Commit()
 	changes, err := source.Changes(wtxn)
 	if err != nil {
@@ -117,17 +132,17 @@ func NewTrigger[Obj comparable, Source any](
 	return t, nil
 }
 
-// RegisterTrigger makes a trigger and adds its job to the hive: "trigger-" and the name of
+// Register makes a trigger and adds its job to the hive: "trigger-" and the name of
 // the source table, with the reconciler's name appended if it has one. See [Trigger] for
-// what it does and [NewTrigger] for the arguments. It can be called before the hive has
+// what it does and [New] for the arguments. It can be called before the hive has
 // started and after.
-func RegisterTrigger[Obj comparable, Source any](
-	params Params,
-	loop *Loop[Obj],
+func Register[Obj comparable, Source any](
+	params reconciler.Params,
+	loop *reconciler.Loop[Obj],
 	source statedb.Table[Source],
 	dependents func(change statedb.Change[Source]) []statedb.Query[Obj],
 ) error {
-	t, err := NewTrigger(loop, source, dependents)
+	t, err := New(loop, source, dependents)
 	if err != nil {
 		return err
 	}
@@ -148,20 +163,20 @@ func RegisterTrigger[Obj comparable, Source any](
 //
 // If the dependents function panics, the log and health say so and name the source row;
 // health is Config.Health, or that of the job. The change is kept and tried again
-// with the backoff of [WithRetry], or when the row changes again, and everything else goes
-// on. With [WithPanicPropagation] the panic ends the program.
+// with the backoff of [reconciler.WithRetry], or when the row changes again, and everything else
+// goes on. With Config.PanicPropagation the panic ends the program.
 func (t *Trigger[Obj, Source]) Run(ctx context.Context) error {
-	health := t.loop.cfg.Health
-	if health == nil {
-		health = noHealth{}
+	health := t.cfg.Health
+	if health != nil {
+		health = health.NewScope(t.name)
 	}
-	return t.run(ctx, health.NewScope(t.name))
+	return t.run(ctx, health)
 }
 
 // Close lets go of the source, which otherwise keeps in memory what is deleted from it and
 // has not been read; the trigger cannot be run again. It waits for a Run to end
 // whose context has ended, and must not be called by the dependents function. What
-// [RegisterTrigger] made closes itself.
+// [Register] made closes itself.
 func (t *Trigger[Obj, Source]) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -184,7 +199,7 @@ func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) erro
 		watch := t.look()
 		m := t.round(ctx)
 		t.report(health)
-		m.pause(ctx)
+		t.pause(ctx, m)
 		if len(t.read) == 0 {
 			t.wait(ctx, watch)
 		}
@@ -195,7 +210,7 @@ func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) erro
 // look reads changes, as many as there is room for, those that are due again first. The
 // returned channel is closed when there may be more.
 func (t *Trigger[Obj, Source]) look() <-chan struct{} {
-	room := triggerChanges - len(t.read)
+	room := maxChanges - len(t.read)
 	if again := t.kept.due(t.now(), room); len(again) > 0 {
 		t.read = slices.Insert(t.read, 0, again...)
 		room -= len(again)
@@ -203,7 +218,7 @@ func (t *Trigger[Obj, Source]) look() <-chan struct{} {
 	if room == 0 {
 		return closedWatch
 	}
-	changes, watch := t.changes.Next(t.loop.cfg.DB.ReadTxn())
+	changes, watch := t.changes.Next(t.cfg.DB.ReadTxn())
 	for change := range changes {
 		if t.kept.any() && t.kept.supersede(t.keyOf(change), change, t.loop.Settings().MinBackoff) {
 			continue
@@ -219,9 +234,9 @@ func (t *Trigger[Obj, Source]) look() <-chan struct{} {
 // round marks what the oldest changes concern. Until all of it is marked they stay read,
 // so that a round which ctx cuts short is run again as a whole.
 func (t *Trigger[Obj, Source]) round(ctx context.Context) *marking[Obj] {
-	m := newMarking(t.loop)
+	m := newMarking(&t.cfg)
 	dealt := 0
-	for dealt < len(t.read) && len(m.rows) < triggerRows && ctx.Err() == nil {
+	for dealt < len(t.read) && len(m.rows) < maxRows && ctx.Err() == nil {
 		change := t.read[dealt]
 		dealt++
 		if err := t.find(m, change); err != nil {
@@ -252,10 +267,10 @@ func (t *Trigger[Obj, Source]) find(m *marking[Obj], change statedb.Change[Sourc
 // lists returns the rows that the queries of a change find. The error is a panic in the
 // function that makes the queries, or that of a query which no index of the table has.
 func (t *Trigger[Obj, Source]) lists(txn statedb.ReadTxn, change statedb.Change[Source]) (lists []iter.Seq2[Obj, statedb.Revision], err error) {
-	if !t.loop.opts.panics {
+	if !t.cfg.PanicPropagation {
 		defer func() {
 			if r := recover(); r != nil {
-				said := text.Cut(textOfAny(r), MaxErrorText)
+				said := text.Cut(fmt.Sprint(r), reconciler.MaxErrorText)
 				t.log.Error("dependents function panicked",
 					"table", t.source.Name(), "key", t.keyOf(change), "panic", said, "stack", string(debug.Stack()))
 				lists, err = nil, fmt.Errorf("dependents of key %q of table %q: panic: %s", t.keyOf(change), t.source.Name(), text.Printable(said))
@@ -263,7 +278,7 @@ func (t *Trigger[Obj, Source]) lists(txn statedb.ReadTxn, change statedb.Change[
 		}()
 	}
 	for _, query := range t.dependents(change) {
-		lists = append(lists, t.loop.cfg.Table.List(txn, query))
+		lists = append(lists, t.cfg.Table.List(txn, query))
 	}
 	return lists, nil
 }
@@ -280,7 +295,18 @@ func (t *Trigger[Obj, Source]) now() time.Duration { return time.Since(t.started
 
 // keyOf returns the primary key of a change's row.
 func (t *Trigger[Obj, Source]) keyOf(change statedb.Change[Source]) string {
-	return string(t.indexer.ObjectToKey(change.Object))
+	return string(rows.KeyOf(t.indexer, change.Object))
+}
+
+// pause gives the reconciler time for what was marked again: if the source changed faster
+// than its dependents can be reconciled, each mark would void what came of the last.
+func (t *Trigger[Obj, Source]) pause(ctx context.Context, m *marking[Obj]) {
+	if !m.outrun {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxPause)
+	defer cancel()
+	_, _, _ = t.loop.WaitUntilReconciled(ctx, m.revision)
 }
 
 // wait blocks until there is something to do or ctx ends.
@@ -298,9 +324,9 @@ func (t *Trigger[Obj, Source]) wait(ctx context.Context, watch <-chan struct{}) 
 	}
 }
 
-// report tells health what has become of changes, if that is news.
+// report tells health what has become of changes, if that is news and there is a health.
 func (t *Trigger[Obj, Source]) report(health cell.Health) {
-	if t.told && t.kept.version == t.toldVersion {
+	if health == nil || t.told && t.kept.version == t.toldVersion {
 		return
 	}
 	t.told, t.toldVersion = true, t.kept.version

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler
+package trigger
 
 import (
 	linked "container/list"
@@ -15,6 +15,10 @@ import (
 	"github.com/statekeel/statekeel/internal/backoff"
 	"github.com/statekeel/statekeel/internal/keyheap"
 )
+
+// maxExamples bounds the errors that health is told, so that it costs the same however many
+// changes fail.
+const maxExamples = 10
 
 // keptChanges are the changes of a trigger's source whose dependents could not be found:
 // one for each row, the last. They wait for their backoff, or are being tried again.
@@ -94,7 +98,7 @@ func (c *keptChanges[Source]) next() (time.Duration, bool) {
 }
 
 // due takes up to n changes that are due out of their wait. They stay kept until
-// they are forgotten, or kept anew.
+// they are forgotten, or kept again.
 func (c *keptChanges[Source]) due(now time.Duration, n int) []statedb.Change[Source] {
 	var changes []statedb.Change[Source]
 	for len(changes) < n {
