@@ -20,9 +20,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// Reconciler are the operations of a loop of managed resources: see [New], which makes the loop,
-// too. A loop with them of one's own needs [Reconciler.Merge] as Config.Merge, and
-// [reconciler.WithoutPruning]. It is for one table.
+// Reconciler are the operations of a loop of managed resources: see [Configure]. It is for one
+// table.
 type Reconciler[T Managed] struct {
 	db        *statedb.DB
 	table     statedb.RWTable[T]
@@ -61,7 +60,9 @@ var _ reconciler.Operations[*noRow] = (*Reconciler[*noRow])(nil)
 
 type noRow struct{ Meta }
 
-// NewReconciler returns operations for the rows of a table. Of the configuration DB, Table, Clone,
+// NewReconciler returns operations for the rows of a table, for programs that call or wrap them;
+// [Configure] is for all others. A loop with them needs [Reconciler.Merge] as Config.Merge, and
+// [reconciler.WithoutPruning]. Of the configuration DB, Table, Clone,
 // SetStatus and GetStatus are required, and Log is used. Without options it reconciles with an
 // outside system that does nothing. The error names everything that is wrong.
 func NewReconciler[T Managed](cfg reconciler.Config[T], opts ...Option) (*Reconciler[T], error) {
