@@ -14,6 +14,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/event"
@@ -28,7 +29,7 @@ type Reconciler[T Managed] struct {
 	clone     func(T) T
 	setStatus func(T, reconciler.Status) T
 	getStatus func(T) reconciler.Status
-	query     func(T) statedb.Query[T]
+	indexer   statedb.Indexer[T]
 
 	opts         options
 	connecter    ExternalConnecter[T]
@@ -86,7 +87,7 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []Option) (*Reconci
 	if err := errors.Join(complete(cfg), o.validate(), r.resolve()); err != nil {
 		return nil, err
 	}
-	r.query = cfg.Table.PrimaryIndexer().QueryFromObject
+	r.indexer = cfg.Table.PrimaryIndexer()
 	if r.critical == nil {
 		r.critical = NewRetryingCriticalAnnotationUpdater(cfg.DB, cfg.Table, cfg.Clone)
 	}
@@ -185,6 +186,9 @@ func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revisio
 	p.close()
 	return err
 }
+
+// query returns the query for the row of an object.
+func (r *Reconciler[T]) query(obj T) statedb.Query[T] { return keys.Query(r.indexer, obj) }
 
 // rowOf returns the row that an object is a clone of.
 func (r *Reconciler[T]) rowOf(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj T) (row T, ok bool) {

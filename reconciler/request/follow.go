@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/backoff"
+	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -51,10 +52,10 @@ type kept[Obj any] struct {
 }
 
 func newFollower[Req comparable, Obj any](c *Controller[Req], s *source[Req, Obj]) *follower[Req, Obj] {
-	keyOf := s.table.PrimaryIndexer().ObjectToKey
+	indexer := s.table.PrimaryIndexer()
 	f := &follower[Req, Obj]{
 		source: s, c: c, writer: newWriter(c), kept: map[string]kept[Obj]{},
-		keyOf: func(obj Obj) string { return string(keyOf(obj)) },
+		keyOf: func(obj Obj) string { return string(keys.Of(indexer, obj)) },
 	}
 	if s.remembers() {
 		f.known = map[string]Obj{}

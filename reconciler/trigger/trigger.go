@@ -20,7 +20,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/backoff"
-	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -295,7 +295,7 @@ func (t *Trigger[Obj, Source]) now() time.Duration { return time.Since(t.started
 
 // keyOf returns the primary key of a change's row.
 func (t *Trigger[Obj, Source]) keyOf(change statedb.Change[Source]) string {
-	return string(rows.KeyOf(t.indexer, change.Object))
+	return string(keys.Of(t.indexer, change.Object))
 }
 
 // pause gives the reconciler time for what was marked again: if the source changed faster
