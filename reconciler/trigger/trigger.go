@@ -13,14 +13,13 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/backoff"
-	"github.com/statekeel/statekeel/internal/keys"
+	"github.com/statekeel/statekeel/internal/follow"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -62,26 +61,19 @@ type Trigger[Obj comparable, Source any] struct {
 	loop       *reconciler.Loop[Obj]
 	cfg        reconciler.Config[Obj]
 	source     statedb.Table[Source]
-	indexer    statedb.Indexer[Source]
 	dependents func(change statedb.Change[Source]) []statedb.Query[Obj]
 	name       string
 	log        *slog.Logger
-	// started is the zero of the trigger's clock.
-	started time.Time
 
 	// mu is held by a run. All that follows outlives one, so that nothing gets lost
 	// when the trigger is run again.
 	mu sync.Mutex
-	// changes is nil when the trigger is closed.
-	changes statedb.ChangeIterator[Source]
+	// rows are those of the source; kept are the changes whose dependents could not be found,
+	// backoff says for how long.
+	rows    *follow.Table[Source]
+	backoff backoff.Exponential
 	// read are the changes that were read and are not dealt with, the oldest first.
 	read []statedb.Change[Source]
-	// kept are those whose dependents could not be found, backoff says for how long.
-	kept    keptChanges[Source]
-	backoff backoff.Exponential
-	// told: health knows of kept as it was at toldVersion.
-	told        bool
-	toldVersion uint64
 }
 
 // New returns a trigger that does nothing until [Trigger.Run] is called, for
@@ -112,9 +104,8 @@ func New[Obj comparable, Source any](
 
 	id := loop.ID()
 	t := &Trigger[Obj, Source]{
-		loop: loop, cfg: loop.Config(), source: source, indexer: source.PrimaryIndexer(), dependents: dependents,
+		loop: loop, cfg: loop.Config(), source: source, dependents: dependents,
 		name:    "trigger-" + source.Name(),
-		started: time.Now(), kept: newKeptChanges[Source](),
 		backoff: backoff.Exponential{Rand: rand.New(rand.NewPCG(rand.Uint64(), 0))},
 	}
 	called := id.String()
@@ -122,13 +113,10 @@ func New[Obj comparable, Source any](
 		t.name, called = t.name+"-"+id.Name, id.Name
 	}
 	t.log = t.cfg.Log.With("reconciler", called, "trigger", t.name)
-	wtxn := t.cfg.DB.WriteTxn(source)
-	defer wtxn.Commit()
-	changes, err := source.Changes(wtxn)
-	if err != nil {
+	var err error
+	if t.rows, err = follow.New(t.cfg.DB, source); err != nil {
 		return nil, fmt.Errorf("%s: observing table %q: %w", t.name, source.Name(), err)
 	}
-	t.changes = changes
 	return t, nil
 }
 
@@ -180,10 +168,7 @@ func (t *Trigger[Obj, Source]) Run(ctx context.Context) error {
 func (t *Trigger[Obj, Source]) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.changes != nil {
-		t.changes.Close()
-		t.changes = nil
-	}
+	t.rows.Close()
 }
 
 func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) error {
@@ -191,17 +176,17 @@ func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) erro
 		return fmt.Errorf("%s: is running already", t.name)
 	}
 	defer t.mu.Unlock()
-	if t.changes == nil {
+	if t.rows.Closed() {
 		return fmt.Errorf("%s: has been closed", t.name)
 	}
-	t.told = false
+	t.rows.SetHealth(health)
 	for ctx.Err() == nil {
 		watch := t.look()
 		m := t.round(ctx)
-		t.report(health)
+		t.rows.Report()
 		t.pause(ctx, m)
 		if len(t.read) == 0 {
-			t.wait(ctx, watch)
+			t.rows.Wait(ctx, watch)
 		}
 	}
 	return nil
@@ -211,16 +196,16 @@ func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) erro
 // returned channel is closed when there may be more.
 func (t *Trigger[Obj, Source]) look() <-chan struct{} {
 	room := maxChanges - len(t.read)
-	if again := t.kept.due(t.now(), room); len(again) > 0 {
+	if again := t.rows.Due(t.rows.Now(), room); len(again) > 0 {
 		t.read = slices.Insert(t.read, 0, again...)
 		room -= len(again)
 	}
 	if room == 0 {
 		return closedWatch
 	}
-	changes, watch := t.changes.Next(t.cfg.DB.ReadTxn())
+	changes, watch := t.rows.Next()
 	for change := range changes {
-		if t.kept.any() && t.kept.supersede(t.keyOf(change), change, t.loop.Settings().MinBackoff) {
+		if t.rows.Len() > 0 && t.rows.Supersede(t.rows.Key(change.Object), change, t.loop.Settings().MinBackoff) {
 			continue
 		}
 		t.read = append(t.read, change)
@@ -246,9 +231,9 @@ func (t *Trigger[Obj, Source]) round(ctx context.Context) *marking[Obj] {
 	if !m.mark(ctx) {
 		return m
 	}
-	if t.kept.any() {
+	if t.rows.Len() > 0 {
 		for _, change := range t.read[:dealt] {
-			t.kept.forget(t.keyOf(change), change.Revision)
+			t.rows.Forget(t.rows.Key(change.Object), change.Revision)
 		}
 	}
 	t.read = slices.Delete(t.read, 0, dealt)
@@ -270,10 +255,10 @@ func (t *Trigger[Obj, Source]) lists(txn statedb.ReadTxn, change statedb.Change[
 	if !t.cfg.PanicPropagation {
 		defer func() {
 			if r := recover(); r != nil {
-				said := text.Cut(fmt.Sprint(r), reconciler.MaxErrorText)
+				key, said := t.rows.Key(change.Object), text.Cut(fmt.Sprint(r), reconciler.MaxErrorText)
 				t.log.Error("dependents function panicked",
-					"table", t.source.Name(), "key", t.keyOf(change), "panic", said, "stack", string(debug.Stack()))
-				lists, err = nil, fmt.Errorf("dependents of key %q of table %q: panic: %s", t.keyOf(change), t.source.Name(), text.Printable(said))
+					"table", t.source.Name(), "key", key, "panic", said, "stack", string(debug.Stack()))
+				lists, err = nil, fmt.Errorf("dependents of key %q of table %q: panic: %s", key, t.source.Name(), text.Printable(said))
 			}
 		}()
 	}
@@ -287,15 +272,8 @@ func (t *Trigger[Obj, Source]) lists(txn statedb.ReadTxn, change statedb.Change[
 func (t *Trigger[Obj, Source]) keep(change statedb.Change[Source], err error) {
 	set := t.loop.Settings()
 	t.backoff.Min, t.backoff.Max, t.backoff.Jitter = set.MinBackoff, set.MaxBackoff, set.Jitter
-	t.kept.keep(t.keyOf(change), change, err, t.now(), t.backoff)
-}
-
-// now is the trigger's clock, which no change of the wall clock moves.
-func (t *Trigger[Obj, Source]) now() time.Duration { return time.Since(t.started) }
-
-// keyOf returns the primary key of a change's row.
-func (t *Trigger[Obj, Source]) keyOf(change statedb.Change[Source]) string {
-	return string(keys.Of(t.indexer, change.Object))
+	key, now := t.rows.Key(change.Object), t.rows.Now()
+	t.rows.Keep(key, change, err, now, follow.After(now, t.backoff.Delay(t.rows.Failures(key)+1)))
 }
 
 // pause gives the reconciler time for what was marked again: if the source changed faster
@@ -307,32 +285,4 @@ func (t *Trigger[Obj, Source]) pause(ctx context.Context, m *marking[Obj]) {
 	ctx, cancel := context.WithTimeout(ctx, maxPause)
 	defer cancel()
 	_, _, _ = t.loop.WaitUntilReconciled(ctx, m.revision)
-}
-
-// wait blocks until there is something to do or ctx ends.
-func (t *Trigger[Obj, Source]) wait(ctx context.Context, watch <-chan struct{}) {
-	var due <-chan time.Time
-	if at, ok := t.kept.next(); ok {
-		timer := time.NewTimer(at - t.now())
-		defer timer.Stop()
-		due = timer.C
-	}
-	select {
-	case <-ctx.Done():
-	case <-watch:
-	case <-due:
-	}
-}
-
-// report tells health what has become of changes, if that is news and there is a health.
-func (t *Trigger[Obj, Source]) report(health cell.Health) {
-	if health == nil || t.told && t.kept.version == t.toldVersion {
-		return
-	}
-	t.told, t.toldVersion = true, t.kept.version
-	if t.kept.any() {
-		health.Degraded(fmt.Sprintf("%d error(s)", t.kept.len()), t.kept.examples())
-		return
-	}
-	health.OK(fmt.Sprintf("OK, following table %q", t.source.Name()))
 }
