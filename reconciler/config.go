@@ -73,6 +73,11 @@ type Config[Obj comparable] struct {
 	// key of the object and without digits.
 	ErrorClass func(err error) string
 
+	// PanicPropagation lets a panic of an operation, of ErrorClass, or of the function of a trigger
+	// end the program, for those who would rather have the crash. If it is false, a panic is an
+	// error of the object, with the stack in the log.
+	PanicPropagation bool
+
 	// ModuleID is what metrics are told. RegisterConfig takes it from Params.
 	ModuleID cell.FullModuleID
 	// Log is where the reconciler says what it cannot say in a status. nil means
@@ -88,6 +93,10 @@ type Config[Obj comparable] struct {
 	// defaultMetrics are for a reconciler without WithMetrics; may be nil.
 	defaultMetrics Metrics
 }
+
+// Config returns the configuration that the loop was made with, with defaults in place of what it
+// left out. Options are as they were given: [Loop.Settings] returns what they make of the settings.
+func (l *Loop[Obj]) Config() Config[Obj] { return l.cfg }
 
 // id says which reconciler it is made for, also if the configuration is wrong.
 func (cfg *Config[Obj]) id(opts *options) inspect.ID {

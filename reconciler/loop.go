@@ -139,7 +139,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.observer = l.newObserver()
 	l.keyWaits = keywaits.New(l.rows, l.debtOf)
 	l.journal = journal.New(opts.journalRounds, opts.journalOperations, l.rows.Name)
-	l.classes = outcome.Classes[Obj]{Function: cfg.ErrorClass, Panics: opts.panics, Rows: l.rows, Log: l.log}
+	l.classes = outcome.Classes[Obj]{Function: cfg.ErrorClass, Panics: cfg.PanicPropagation, Rows: l.rows, Log: l.log}
 	l.calling = l.executeConfig()
 	l.ledger = ledger.New(l.rows, l.log, l.now)
 	l.pool = execute.NewPool[Obj, load[Obj]](l.now, l.newWorker)
@@ -170,7 +170,7 @@ func (l *Loop[Obj]) executeConfig() execute.Config[Obj] {
 		Rows: l.rows, Single: l.cfg.Operations, Batches: l.cfg.BatchOperations, Rounds: l.cfg.RoundOperations,
 		Now: l.now, Timeout: func() time.Duration { return l.settings.Load().Timeout },
 		Metrics: func() metrics.Handle { return metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name) },
-		Log:     l.log, Hook: l.opts.hookCall(l.ID()), Class: l.classes.ByFunction, PanicPropagation: l.opts.panics,
+		Log:     l.log, Hook: l.opts.hookCall(l.ID()), Class: l.classes.ByFunction, PanicPropagation: l.cfg.PanicPropagation,
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 //
 // What a call returns says what comes next: nil is done, an error is retried with
 // backoff, and [RetryAfter], [TerminalError], [Blocked] and [Requeue] say otherwise. A
-// panic is an error, unless [WithPanicPropagation] says otherwise.
+// panic is an error, unless [Config].PanicPropagation says otherwise.
 type Operations[Obj any] interface {
 	// Update makes the target have the object. It is called when the object's
 	// status is Pending or Refreshing, and for retries.

@@ -26,7 +26,6 @@ type options struct {
 	metrics Metrics
 
 	pruneAsked bool
-	panics     bool
 	breaker    *Breaker
 	hook       OperationHook
 	registry   *inspect.Registry
@@ -143,13 +142,6 @@ func WithRoundLimits(numObjects int, limiter *rate.Limiter) Option {
 // The journal keeps the objects of all these in memory, in the versions that were applied.
 func WithJournal(rounds, operations int) Option {
 	return func(o *options) { o.journalRounds, o.journalOperations = rounds, operations }
-}
-
-// WithPanicPropagation lets a panic of an operation end the program, for those who
-// would rather have the crash. By default it is an error of the object, with the stack
-// in the log.
-func WithPanicPropagation() Option {
-	return func(o *options) { o.panics = true }
 }
 
 // WithBreaker holds work back while the target is down: see [Breaker]. The default is

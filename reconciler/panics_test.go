@@ -38,7 +38,7 @@ var panicking = map[string][]string{
 	"commit": {"update"},
 }
 
-// With WithPanicPropagation the program ends with the panic of the operation: its text,
+// With Config.PanicPropagation the program ends with the panic of the operation: its text,
 // and the stack where it was. The program is a process of its own.
 func TestPropagatedPanicEndsTheProgram(t *testing.T) {
 	for kind, operations := range panicking {
@@ -86,12 +86,13 @@ func TestCrashingProgram(t *testing.T) {
 	}
 	e.target.failing("no")
 	options := []reconciler.Option{
-		reconciler.WithPanicPropagation(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithPruning(time.Hour),
+		reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithPruning(time.Hour),
 	}
 	if kind == "class" {
 		options = append(options, reconciler.WithBreaker(reconciler.Breaker{ByClass: true}))
 	}
 	cfg := e.config(options...)
+	cfg.PanicPropagation = true
 	if kind == "class" {
 		cfg.ErrorClass = func(error) string { crash(); return "" }
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/status"
@@ -30,7 +31,7 @@ func (r *row) TableRow() []string  { return []string{fmt.Sprint(r.id)} }
 
 var rowID = statedb.Index[*row, uint64]{
 	Name:       "id",
-	FromObject: func(r *row) index.KeySet { return rows.KeySet(index.Uint64(r.id)) },
+	FromObject: func(r *row) index.KeySet { return keys.Set(index.Uint64(r.id)) },
 	FromKey:    index.Uint64,
 	Unique:     true,
 }

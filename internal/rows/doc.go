@@ -2,7 +2,5 @@
 // Copyright 2026 Authors of Statekeel
 
 // Package rows reads and writes the rows of one table for one reconciler: look-ups, the status
-// that the reconciler keeps in a row, and the text of a row's key. It is the only package of the
-// library that calls what statedb v0.9 changes (the indexer's ObjectToKey and QueryFromObject, and
-// NewKeySet), so that the move to it is one file.
+// that the reconciler keeps in a row, and the text of a row's key.
 package rows

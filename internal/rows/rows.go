@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
+	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -39,15 +40,15 @@ func New[Obj any](db *statedb.DB, table statedb.RWTable[Obj], f Functions[Obj]) 
 	indexer := table.PrimaryIndexer()
 	return &Rows[Obj]{
 		Functions: f, DB: db, Table: table,
-		indexer: indexer, fromString: keyReader(indexer), fromKey: queryFromKey(indexer),
+		indexer: indexer, fromString: keys.Reader(indexer), fromKey: keys.QueryOfKey(indexer),
 	}
 }
 
 // Key returns the primary key of an object.
-func (r *Rows[Obj]) Key(obj Obj) index.Key { return KeyOf(r.indexer, obj) }
+func (r *Rows[Obj]) Key(obj Obj) index.Key { return keys.Of(r.indexer, obj) }
 
 // Query returns the query for the row of an object's key.
-func (r *Rows[Obj]) Query(obj Obj) statedb.Query[Obj] { return QueryOf(r.indexer, obj) }
+func (r *Rows[Obj]) Query(obj Obj) statedb.Query[Obj] { return keys.Query(r.indexer, obj) }
 
 // Revision returns the revision that the table has now.
 func (r *Rows[Obj]) Revision() statedb.Revision { return r.Table.Revision(r.DB.ReadTxn()) }

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/status"
 )
@@ -25,7 +26,7 @@ func (p *port) TableRow() []string    { return []string{p.name} }
 func portRows(t *testing.T) *rows.Rows[*port] {
 	db := statedb.New()
 	byName := statedb.Index[*port, string]{
-		Name: "name", FromObject: func(p *port) index.KeySet { return rows.KeySet(index.String(p.name)) },
+		Name: "name", FromObject: func(p *port) index.KeySet { return keys.Set(index.String(p.name)) },
 		FromKey: index.String, FromString: index.FromString, Unique: true,
 	}
 	table, err := statedb.NewTable(db, "ports", byName)

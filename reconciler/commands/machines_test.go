@@ -89,17 +89,22 @@ func (s *machines) register(p reconciler.Params, r *inspect.Registry, recorder e
 		return err
 	}
 	cfg := reconciler.Config[*machine]{
-		Table: table, Clone: (*machine).Clone, SetStatus: (*machine).SetStatus, GetStatus: (*machine).GetStatus,
+		DB: p.DB, Table: table, Log: p.Log,
+		Clone: (*machine).Clone, SetStatus: (*machine).SetStatus, GetStatus: (*machine).GetStatus,
 		Options: []reconciler.Option{
 			reconciler.WithName("machines"), reconciler.WithRegistry(r),
 			reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 }), reconciler.WithRetry(time.Second, time.Minute),
 		},
 	}
 	s.db, s.writer = p.DB, managed.NewWriter(cfg)
-	_, err = managed.RegisterConfig(p, cfg,
+	cfg, err = managed.Configure(cfg,
 		managed.WithExternalConnecter(managed.ExternalConnecterFn[*machine](
 			func(context.Context, *machine) (managed.ExternalClient[*machine], error) { return s.cloud, nil })),
 		managed.WithRecorder(recorder.WithAnnotations(event.SourceAnnotation, "machines")))
+	if err != nil {
+		return err
+	}
+	_, err = reconciler.RegisterConfig(p, cfg)
 	return err
 }
 

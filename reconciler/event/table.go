@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
+	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
@@ -110,7 +111,7 @@ func (r *Row) described() string {
 var (
 	keyIndex = statedb.Index[*Row, RowKey]{
 		Name:       "key",
-		FromObject: func(r *Row) index.KeySet { return index.NewKeySet(r.Key().bytes()) },
+		FromObject: func(r *Row) index.KeySet { return keys.Set(r.Key().bytes()) },
 		FromKey:    RowKey.bytes,
 		Unique:     true,
 	}
@@ -120,7 +121,7 @@ var (
 
 	objectIndex = statedb.Index[*Row, object.Key]{
 		Name:       "object",
-		FromObject: func(r *Row) index.KeySet { return index.NewKeySet(objectKey(r.Key().Object)) },
+		FromObject: func(r *Row) index.KeySet { return keys.Set(objectKey(r.Key().Object)) },
 		FromKey:    objectKey,
 		FromString: index.FromString,
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
@@ -131,7 +132,7 @@ func (w Writer[T]) Edit(wtxn statedb.WriteTxn, obj T, change func(next T)) (foun
 }
 
 func (w Writer[T]) get(txn statedb.ReadTxn, obj T) (T, statedb.Revision, bool) {
-	return w.Table.Get(txn, w.Table.PrimaryIndexer().QueryFromObject(obj))
+	return w.Table.Get(txn, keys.Query(w.Table.PrimaryIndexer(), obj))
 }
 
 func (w Writer[T]) put(wtxn statedb.WriteTxn, next T) error {

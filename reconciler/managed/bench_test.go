@@ -61,16 +61,19 @@ func benchmarkPoll(b *testing.B, workers int) {
 		return managed.ExternalObservation{ResourceExists: true, ResourceUpToDate: true}, nil
 	}
 	client := managed.ExternalClientFns[*polled]{ObserveFn: observe}
-	loop, err := managed.New(reconciler.Config[*polled]{
+	loop, err := newLoop(reconciler.Config[*polled]{
 		DB: db, Table: table,
 		Clone:     func(p *polled) *polled { c := *p; return &c },
 		SetStatus: func(p *polled, s reconciler.Status) *polled { p.Status = s; return p },
 		GetStatus: func(p *polled) reconciler.Status { return p.Status },
+		Options: []reconciler.Option{
+			reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }),
+		},
 	},
 		managed.WithExternalConnecter(managed.ExternalConnecterFn[*polled](func(context.Context, *polled) (managed.ExternalClient[*polled], error) {
 			return client, nil
 		})),
-		managed.WithPollInterval(time.Microsecond), managed.WithLoop(reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers })))
+		managed.WithPollInterval(time.Microsecond))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -201,8 +201,8 @@ func TestAHiveRegistersAConnectDisconnector(t *testing.T) {
 			}),
 			cell.Invoke(func(d *statedb.DB, tbl statedb.RWTable[*bucket], params reconciler.Params) (err error) {
 				cfg := e.config()
-				db, table, cfg.Table = d, tbl, tbl
-				loop, err = managed.RegisterConfig(params, cfg,
+				db, table, cfg.DB, cfg.Table = d, tbl, d, tbl
+				cfg, err = managed.Configure(cfg,
 					managed.WithReferenceResolver(resolver),
 					managed.WithExternalConnectDisconnector[*bucket](managed.ExternalConnectDisconnectorFns[*bucket]{
 						ConnectFn: e.cloud.Connect,
@@ -211,6 +211,9 @@ func TestAHiveRegistersAConnectDisconnector(t *testing.T) {
 							return nil
 						},
 					}))
+				if err == nil {
+					loop, err = reconciler.RegisterConfig(params, cfg)
+				}
 				return err
 			})))
 	log := hivetest.Logger(t)

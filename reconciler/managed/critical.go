@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
@@ -86,7 +87,7 @@ func (u *RetryingCriticalAnnotationUpdater[T]) UpdateCriticalAnnotations(ctx con
 func (u *RetryingCriticalAnnotationUpdater[T]) write(obj T) error {
 	wtxn := u.db.WriteTxn(u.table)
 	defer wtxn.Abort()
-	current, _, found := u.table.Get(wtxn, u.table.PrimaryIndexer().QueryFromObject(obj))
+	current, _, found := u.table.Get(wtxn, keys.Query(u.table.PrimaryIndexer(), obj))
 	if !found {
 		return ErrRowGone
 	}

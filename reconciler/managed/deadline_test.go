@@ -22,11 +22,14 @@ import (
 const waves = 2
 
 func timeout(d time.Duration) func(*env) []managed.Option {
-	return func(*env) []managed.Option { return []managed.Option{managed.WithTimeout(d), onceOnly()} }
+	return func(e *env) []managed.Option {
+		e.onceOnly()
+		return []managed.Option{managed.WithTimeout(d)}
+	}
 }
 
 // onceOnly lets nothing be tried again while the test runs.
-func onceOnly() managed.Option { return managed.WithLoop(reconciler.WithRetry(time.Hour, time.Hour)) }
+func (e *env) onceOnly() { e.options = append(e.options, reconciler.WithRetry(time.Hour, time.Hour)) }
 
 func TestCallsKnowTheirDeadline(t *testing.T) {
 	each(t, func(e *env) {
@@ -54,10 +57,10 @@ func TestTheDeadlineOfTheProgramIsThatOfTheCallsIfItIsEarlier(t *testing.T) {
 		e.want(1)
 		pass(waves * time.Second)
 		e.is(managed.ReasonReconcileError, "")
-	}, func(*env) []managed.Option {
-		return []managed.Option{
-			managed.WithTimeout(3 * time.Second), managed.WithLoop(reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second })), onceOnly(),
-		}
+	}, func(e *env) []managed.Option {
+		e.onceOnly()
+		e.options = append(e.options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
+		return []managed.Option{managed.WithTimeout(3 * time.Second)}
 	})
 }
 

@@ -32,8 +32,9 @@ func TestADeletionIsNeverGivenUp(t *testing.T) {
 				pass(2 * time.Minute)
 				e.gone()
 				e.holds(-1)
-			}, func(*env) []managed.Option {
-				return append(noGrace(nil), managed.WithLoop(reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 3 })))
+			}, func(e *env) []managed.Option {
+				e.options = append(e.options, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 3 }))
+				return noGrace(e)
 			})
 		})
 	}
@@ -82,7 +83,8 @@ func dozenWithBreaker(e *env) []managed.Option {
 	for _, letter := range "abcdefghijkl" {
 		e.names = append(e.names, string(letter))
 	}
-	return append(noGrace(nil), managed.WithLoop(reconciler.WithBreaker(reconciler.Breaker{Failures: 5})))
+	e.options = append(e.options, reconciler.WithBreaker(reconciler.Breaker{Failures: 5}))
+	return noGrace(e)
 }
 
 // createsMore requires that no breaker is open, and what else is wanted is created at once.

@@ -6,8 +6,8 @@
 // changes late, and costing money when they are forgotten.
 //
 // A program embeds [Meta] in its rows and implements [ExternalClient]: observe, create, update
-// and delete. [New], [Register] and [RegisterConfig] make a loop of it, with everything that a
-// loop has; [NewReconciler] makes operations for a [reconciler.Config] of one's own. Each update
+// and delete. [Configure] returns a configuration with it, of which [reconciler.New] and
+// [reconciler.RegisterConfig] make a loop. Each update
 // is one pass of the lifecycle: the outside system is observed, one thing is done about the
 // difference, and the pass ends in an outcome: again soon, again after the poll interval, or a
 // failure with its backoff.

@@ -39,6 +39,8 @@ type env struct {
 	// starts another loop.
 	sweeper *lister
 	again   []managed.Option
+	// options are those of the loop, beside the ones of config.
+	options []reconciler.Option
 }
 
 // each runs a test with one worker and one object, and with 8 workers and a dozen objects.
@@ -81,9 +83,9 @@ func (e *env) config() reconciler.Config[*bucket] {
 		DB: e.db, Table: e.table,
 		Clone: (*bucket).Clone, SetStatus: (*bucket).SetStatus, GetStatus: (*bucket).GetStatus,
 		Log: slog.New(slog.DiscardHandler),
-		Options: []reconciler.Option{
+		Options: append([]reconciler.Option{
 			reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter, s.Concurrency = 0, e.workers }), reconciler.WithRetry(time.Second, time.Minute),
-		},
+		}, e.options...),
 	}
 	if e.sweeper != nil {
 		cfg.Sweeper = e.sweeper
@@ -91,10 +93,18 @@ func (e *env) config() reconciler.Config[*bucket] {
 	return cfg
 }
 
+func newLoop[T managed.Managed](cfg reconciler.Config[T], opts ...managed.Option) (*reconciler.Loop[T], error) {
+	cfg, err := managed.Configure(cfg, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return reconciler.New(cfg)
+}
+
 // start runs a loop until the test ends, or stop is called.
 func (e *env) start(opts ...managed.Option) {
 	e.Helper()
-	loop, err := managed.New(e.config(), append([]managed.Option{
+	loop, err := newLoop(e.config(), append([]managed.Option{
 		managed.WithExternalConnecter(e.cloud), managed.WithRecorder(e.events),
 	}, opts...)...)
 	require.NoError(e, err)

@@ -79,10 +79,14 @@ func Example() {
 		Clone: (*Tunnel).Clone, SetStatus: (*Tunnel).SetStatus, GetStatus: (*Tunnel).GetStatus,
 		Options: []reconciler.Option{reconciler.WithRetry(time.Millisecond, time.Second)},
 	}
-	loop, err := managed.New(cfg,
+	configured, err := managed.Configure(cfg,
 		managed.WithExternalConnecter(managed.ExternalConnecterFn[*Tunnel](
 			func(context.Context, *Tunnel) (managed.ExternalClient[*Tunnel], error) { return broker, nil })),
 		managed.WithCreationGracePeriod(0))
+	if err != nil {
+		log.Fatal(err)
+	}
+	loop, err := reconciler.New(configured)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -118,9 +118,6 @@ type ExternalConnecter[T any] interface {
 	Connect(ctx context.Context, obj T) (ExternalClient[T], error)
 }
 
-// ExternalConnector is another spelling of [ExternalConnecter].
-type ExternalConnector[T any] = ExternalConnecter[T]
-
 // ExternalDisconnecter ends what a connecter began.
 type ExternalDisconnecter interface {
 	// Disconnect is called at the end of each pass that has connected, whatever became of
@@ -131,23 +128,14 @@ type ExternalDisconnecter interface {
 	Disconnect(ctx context.Context) error
 }
 
-// ExternalDisconnector is another spelling of [ExternalDisconnecter].
-type ExternalDisconnector = ExternalDisconnecter
-
 // ExternalConnectDisconnecter makes clients, and is told when a pass is over.
 type ExternalConnectDisconnecter[T any] interface {
 	ExternalConnecter[T]
 	ExternalDisconnecter
 }
 
-// ExternalConnectDisconnector is another spelling of [ExternalConnectDisconnecter].
-type ExternalConnectDisconnector[T any] = ExternalConnectDisconnecter[T]
-
 // ExternalConnecterFn makes an [ExternalConnecter] of a function.
 type ExternalConnecterFn[T any] func(ctx context.Context, obj T) (ExternalClient[T], error)
-
-// ExternalConnectorFn is another spelling of [ExternalConnecterFn].
-type ExternalConnectorFn[T any] = ExternalConnecterFn[T]
 
 // Connect calls the function.
 func (fn ExternalConnecterFn[T]) Connect(ctx context.Context, obj T) (ExternalClient[T], error) {
@@ -156,9 +144,6 @@ func (fn ExternalConnecterFn[T]) Connect(ctx context.Context, obj T) (ExternalCl
 
 // ExternalDisconnecterFn makes an [ExternalDisconnecter] of a function.
 type ExternalDisconnecterFn func(ctx context.Context) error
-
-// ExternalDisconnectorFn is another spelling of [ExternalDisconnecterFn].
-type ExternalDisconnectorFn = ExternalDisconnecterFn
 
 // Disconnect calls the function.
 func (fn ExternalDisconnecterFn) Disconnect(ctx context.Context) error { return fn(ctx) }
@@ -169,9 +154,6 @@ type ExternalConnectDisconnecterFns[T any] struct {
 	ConnectFn    func(ctx context.Context, obj T) (ExternalClient[T], error)
 	DisconnectFn func(ctx context.Context) error
 }
-
-// ExternalConnectDisconnectorFns is another spelling of [ExternalConnectDisconnecterFns].
-type ExternalConnectDisconnectorFns[T any] = ExternalConnectDisconnecterFns[T]
 
 // Connect calls ConnectFn.
 func (fns ExternalConnectDisconnecterFns[T]) Connect(ctx context.Context, obj T) (ExternalClient[T], error) {

@@ -53,7 +53,7 @@ func (w *world) start() {
 	p.sync(true)
 	ctx, cancel := context.WithCancel(w.Context())
 	p.cancel = cancel
-	loop, err := managed.New(p.config(), p.options()...)
+	loop, err := newLoop(p.config(), p.options()...)
 	require.NoError(w, err)
 	w.p = p
 	ended := make(chan error, 1)

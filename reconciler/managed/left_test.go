@@ -48,7 +48,8 @@ func (l *lister) List(_ context.Context, _ statedb.ReadTxn, yield func(*bucket) 
 // swept makes the loop of a test sweep every ten seconds.
 func swept(e *env) []managed.Option {
 	e.sweeper = &lister{cloud: e.cloud}
-	return append(noGrace(e), managed.WithLoop(reconciler.WithPruning(10*time.Second)))
+	e.options = append(e.options, reconciler.WithPruning(10*time.Second))
+	return noGrace(e)
 }
 
 // ways are those in which a resource is left.
@@ -111,7 +112,8 @@ func TestWhatIsLeftOnPurposeIsNoneOfTheSweepBudget(t *testing.T) {
 		require.Empty(e, e.cloud.holds("lost"), "the budget is for what nobody wants")
 		e.holds(1)
 	}, func(e *env) []managed.Option {
-		return append(swept(e), managed.WithLoop(reconciler.WithSweepBudget(1, 0)))
+		e.options = append(e.options, reconciler.WithSweepBudget(1, 0))
+		return swept(e)
 	})
 }
 

@@ -29,9 +29,6 @@ func (*NopClient[T]) Delete(context.Context, T) error { return nil }
 // NopConnecter connects to nothing.
 type NopConnecter[T any] struct{}
 
-// NopConnector is another spelling of [NopConnecter].
-type NopConnector[T any] = NopConnecter[T]
-
 // Connect returns a [NopClient] and no error.
 func (*NopConnecter[T]) Connect(context.Context, T) (ExternalClient[T], error) {
 	return &NopClient[T]{}, nil
@@ -40,17 +37,9 @@ func (*NopConnecter[T]) Connect(context.Context, T) (ExternalClient[T], error) {
 // NopDisconnecter is a connecter with a Disconnect that does nothing.
 type NopDisconnecter[T any] struct{ connecter ExternalConnecter[T] }
 
-// NopDisconnector is another spelling of [NopDisconnecter].
-type NopDisconnector[T any] = NopDisconnecter[T]
-
 // NewNopDisconnecter gives a connecter, which must not be nil, a Disconnect that does nothing.
 func NewNopDisconnecter[T any](c ExternalConnecter[T]) ExternalConnectDisconnecter[T] {
 	return &NopDisconnecter[T]{c}
-}
-
-// NewNopDisconnector is another spelling of [NewNopDisconnecter].
-func NewNopDisconnector[T any](c ExternalConnector[T]) ExternalConnectDisconnector[T] {
-	return NewNopDisconnecter(c)
 }
 
 // Connect calls Connect of the connecter.

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/event"
 )
 
@@ -33,9 +32,6 @@ type PollIntervalHook[T any] func(obj T, pollInterval time.Duration) time.Durati
 // Option changes a setting of a managed reconciler from its default.
 type Option func(*options)
 
-// ReconcilerOption is another name of [Option].
-type ReconcilerOption = Option
-
 // options are the settings; those whose type depends on that of the objects are kept as they
 // came, and checked by resolve.
 type options struct {
@@ -49,7 +45,6 @@ type options struct {
 	log           *slog.Logger
 	recorder      event.Recorder
 	metrics       Metrics
-	loop          []reconciler.Option
 
 	connecter, critical, finalizer, leaveHook, hook, resolver, equal, observed any
 
@@ -74,18 +69,10 @@ func WithExternalConnecter[T any](c ExternalConnecter[T]) Option {
 	return func(o *options) { o.connecter = c }
 }
 
-// WithExternalConnector is another spelling of [WithExternalConnecter].
-func WithExternalConnector[T any](c ExternalConnector[T]) Option { return WithExternalConnecter(c) }
-
 // WithExternalConnectDisconnecter says how to connect to the outside system, and how to end that
 // at the end of each pass. Of it and [WithExternalConnecter] the last counts.
 func WithExternalConnectDisconnecter[T any](c ExternalConnectDisconnecter[T]) Option {
 	return func(o *options) { o.connecter = ExternalConnecter[T](c) }
-}
-
-// WithExternalConnectDisconnector is another spelling of [WithExternalConnectDisconnecter].
-func WithExternalConnectDisconnector[T any](c ExternalConnectDisconnector[T]) Option {
-	return WithExternalConnectDisconnecter(c)
 }
 
 // WithTimeout bounds all calls of a program's code in one pass together, from the first initializer
@@ -232,11 +219,6 @@ func WithKind(kind string) Option {
 // the log of the loop.
 func WithLogger(log *slog.Logger) Option {
 	return func(o *options) { o.log = log }
-}
-
-// WithLoop adds options of the loop, for [Register], which has no other place for them.
-func WithLoop(loop ...reconciler.Option) Option {
-	return func(o *options) { o.loop = append(o.loop, loop...) }
 }
 
 // validate returns everything that is wrong with the settings that have the same type for all

@@ -14,22 +14,22 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/event"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// Reconciler are the operations of a loop of managed resources: see [New], which makes the loop,
-// too. A loop with them of one's own needs [Reconciler.Merge] as Config.Merge, and
-// [reconciler.WithoutPruning]. It is for one table.
+// Reconciler are the operations of a loop of managed resources: see [Configure]. It is for one
+// table.
 type Reconciler[T Managed] struct {
 	db        *statedb.DB
 	table     statedb.RWTable[T]
 	clone     func(T) T
 	setStatus func(T, reconciler.Status) T
 	getStatus func(T) reconciler.Status
-	query     func(T) statedb.Query[T]
+	indexer   statedb.Indexer[T]
 
 	opts         options
 	connecter    ExternalConnecter[T]
@@ -61,7 +61,9 @@ var _ reconciler.Operations[*noRow] = (*Reconciler[*noRow])(nil)
 
 type noRow struct{ Meta }
 
-// NewReconciler returns operations for the rows of a table. Of the configuration DB, Table, Clone,
+// NewReconciler returns operations for the rows of a table, for programs that call or wrap them;
+// [Configure] is for all others. A loop with them needs [Reconciler.Merge] as Config.Merge, and
+// [reconciler.WithoutPruning]. Of the configuration DB, Table, Clone,
 // SetStatus and GetStatus are required, and Log is used. Without options it reconciles with an
 // outside system that does nothing. The error names everything that is wrong.
 func NewReconciler[T Managed](cfg reconciler.Config[T], opts ...Option) (*Reconciler[T], error) {
@@ -85,7 +87,7 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []Option) (*Reconci
 	if err := errors.Join(complete(cfg), o.validate(), r.resolve()); err != nil {
 		return nil, err
 	}
-	r.query = cfg.Table.PrimaryIndexer().QueryFromObject
+	r.indexer = cfg.Table.PrimaryIndexer()
 	if r.critical == nil {
 		r.critical = NewRetryingCriticalAnnotationUpdater(cfg.DB, cfg.Table, cfg.Clone)
 	}
@@ -184,6 +186,9 @@ func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revisio
 	p.close()
 	return err
 }
+
+// query returns the query for the row of an object.
+func (r *Reconciler[T]) query(obj T) statedb.Query[T] { return keys.Query(r.indexer, obj) }
 
 // rowOf returns the row that an object is a clone of.
 func (r *Reconciler[T]) rowOf(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj T) (row T, ok bool) {

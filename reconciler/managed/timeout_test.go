@@ -73,9 +73,10 @@ func TestTheCallsOfAPassShareOneTimeout(t *testing.T) {
 		e.want(1)
 		pass(waves * 3 * time.Second)
 		e.called("connect", "observe", "create")
-	}, func(*env) []managed.Option {
+	}, func(e *env) []managed.Option {
+		e.onceOnly()
 		return []managed.Option{
-			managed.WithTimeout(3 * time.Second), onceOnly(),
+			managed.WithTimeout(3 * time.Second),
 			managed.WithInitializers(managed.InitializerFn[*bucket](func(context.Context, *bucket) error {
 				time.Sleep(2 * time.Second)
 				return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
@@ -22,7 +23,7 @@ import (
 func WaitReady[T Managed](ctx context.Context, db *statedb.DB, table statedb.Table[T], obj T) (row T, err error) {
 	key := object.KeyOf(obj).String()
 	for {
-		row, _, watch, found := table.GetWatch(db.ReadTxn(), table.PrimaryIndexer().QueryFromObject(obj))
+		row, _, watch, found := table.GetWatch(db.ReadTxn(), keys.Query(table.PrimaryIndexer(), obj))
 		switch {
 		case !found:
 			return row, fmt.Errorf("wait for %q: %w", key, ErrRowGone)

@@ -74,7 +74,7 @@ type Controller[Req comparable] struct {
 	// primary is the table of For; none if empty. tables are those of all sources.
 	primary string
 	tables  []initializing
-	jobs    []follow
+	jobs    []sideJob
 	leaving *leaving
 	// released: requests need not wait for the tables any more.
 	released atomic.Bool
@@ -86,8 +86,8 @@ type Controller[Req comparable] struct {
 // following follows a table until ctx ends.
 type following func(ctx context.Context, health cell.Health) error
 
-// follow is a job of a controller beside its loop.
-type follow struct {
+// sideJob is a job of a controller beside its loop.
+type sideJob struct {
 	name string
 	run  following
 }
@@ -227,9 +227,9 @@ func (c *Controller[Req]) prepare() error {
 		if names[name]++; names[name] > 1 {
 			name = fmt.Sprintf("%s-%d", name, names[name])
 		}
-		c.jobs = append(c.jobs, follow{c.scoped(name), run})
+		c.jobs = append(c.jobs, sideJob{c.scoped(name), run})
 	}
-	c.jobs = append(c.jobs, follow{c.scoped("forget"), c.forget})
+	c.jobs = append(c.jobs, sideJob{c.scoped("forget"), c.forget})
 	return errors.Join(errs...)
 }
 

@@ -7,29 +7,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/backoff"
+	"github.com/statekeel/statekeel/internal/follow"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler"
 )
-
-// maxExamples is how many of the changes that are kept health names.
-const maxExamples = 10
 
 // follower makes requests of the changes of one source, by one goroutine.
 type follower[Req comparable, Obj any] struct {
 	*source[Req, Obj]
 	c      *Controller[Req]
 	writer *writer[Req]
-	keyOf  func(Obj) string
 	// news is what the change that is being looked at says of its object, add how its
 	// requests are added.
 	news presence
@@ -38,24 +35,17 @@ type follower[Req comparable, Obj any] struct {
 	// known are the rows as they were when requests were made of them last, or were found not
 	// to matter; nil if nothing needs them.
 	known map[string]Obj
-	// kept are the changes whose requests could not be found, the last of each row; they
-	// matter, whatever the predicates say. All are tried again at a time.
-	kept     map[string]kept[Obj]
+	// rows are those of the table; kept are the changes whose requests could not be found. They
+	// matter, whatever the predicates say. All are tried again at a time, which is again if
+	// one waits, after so many failures.
+	rows     *follow.Table[Obj]
+	waits    bool
+	again    time.Duration
 	failures int
-	again    time.Time
-}
-
-type kept[Obj any] struct {
-	change Change[Obj]
-	err    error
 }
 
 func newFollower[Req comparable, Obj any](c *Controller[Req], s *source[Req, Obj]) *follower[Req, Obj] {
-	keyOf := s.table.PrimaryIndexer().ObjectToKey
-	f := &follower[Req, Obj]{
-		source: s, c: c, writer: newWriter(c), kept: map[string]kept[Obj]{},
-		keyOf: func(obj Obj) string { return string(keyOf(obj)) },
-	}
+	f := &follower[Req, Obj]{source: s, c: c, writer: newWriter(c)}
 	if s.remembers() {
 		f.known = map[string]Obj{}
 	}
@@ -65,18 +55,17 @@ func newFollower[Req comparable, Obj any](c *Controller[Req], s *source[Req, Obj
 
 // run follows the table until ctx ends.
 func (f *follower[Req, Obj]) run(ctx context.Context, health cell.Health) error {
-	wtxn := f.c.cfg.DB.WriteTxn(f.table)
-	changes, err := f.table.Changes(wtxn)
-	wtxn.Commit()
+	rows, err := follow.New(f.c.cfg.DB, f.table)
 	if err != nil {
 		return fmt.Errorf("controller %q: following table %q: %w", f.c.cfg.Name, f.table.Name(), err)
 	}
-	defer changes.Close()
-	f.report(health)
+	defer rows.Close()
+	f.rows = rows
+	rows.SetHealth(health)
+	rows.Report()
 	for ctx.Err() == nil {
-		failing := len(f.kept)
 		f.retry()
-		read, watch := changes.Next(f.c.cfg.DB.ReadTxn())
+		read, watch := rows.Next()
 		for change := range read {
 			f.look(change)
 			if ctx.Err() != nil {
@@ -84,36 +73,41 @@ func (f *follower[Req, Obj]) run(ctx context.Context, health cell.Health) error 
 			}
 		}
 		f.writer.flush()
-		if failing > 0 || len(f.kept) > 0 {
-			f.report(health)
-		}
-		f.wait(ctx, watch)
+		rows.Report()
+		rows.Wait(ctx, watch)
 	}
 	return nil
 }
 
 // look takes in a change of a row.
 func (f *follower[Req, Obj]) look(read statedb.Change[Obj]) {
-	change, key := Change[Obj]{Object: read.Object, Deleted: read.Deleted}, ""
-	if f.known != nil || len(f.kept) > 0 {
-		key = f.keyOf(change.Object)
+	key := ""
+	if f.known != nil || f.rows.Len() > 0 {
+		key = f.rows.Key(read.Object)
 	}
-	if f.known != nil {
-		var seen bool
-		change.Old, seen = f.known[key]
-		change.Created = !seen
-	}
-	_, keeping := f.kept[key]
+	change, keeping := f.changeOf(key, read), f.rows.Has(key)
 	matters, err := f.matters(change)
 	if err == nil {
 		err = f.take(key, change, matters || keeping)
 	}
 	switch {
 	case err != nil:
-		f.keep(change, err)
+		f.keep(read, err)
 	case keeping:
-		delete(f.kept, key)
+		f.rows.Forget(key, read.Revision)
 	}
+}
+
+// changeOf returns a change as predicates see it: with what the row was when requests were made of
+// it last, if anything needs that.
+func (f *follower[Req, Obj]) changeOf(key string, read statedb.Change[Obj]) Change[Obj] {
+	change := Change[Obj]{Object: read.Object, Deleted: read.Deleted}
+	if f.known != nil {
+		var seen bool
+		change.Old, seen = f.known[key]
+		change.Created = !seen
+	}
+	return change
 }
 
 // take makes the requests of a change, and remembers the row. The error is a panic in the
@@ -181,7 +175,7 @@ func (f *follower[Req, Obj]) ask(change Change[Obj], news presence) (err error) 
 // recovered is to be deferred around a call of a user's function; it puts a panic in err.
 func (f *follower[Req, Obj]) recovered(change Change[Obj], err *error) {
 	if r := recover(); r != nil {
-		key := f.keyOf(change.Object)
+		key := f.rows.Key(change.Object)
 		said := text.Cut(fmt.Sprint(r), reconciler.MaxErrorText)
 		f.c.log.Error("function of a source panicked",
 			"source", f.kind, "table", f.table.Name(), "key", key, "panic", said, "stack", string(debug.Stack()))
@@ -190,65 +184,40 @@ func (f *follower[Req, Obj]) recovered(change Change[Obj], err *error) {
 }
 
 // keep puts a change aside whose requests could not be found.
-func (f *follower[Req, Obj]) keep(change Change[Obj], err error) {
-	f.kept[f.keyOf(change.Object)] = kept[Obj]{change, err}
-	if f.again.IsZero() {
+func (f *follower[Req, Obj]) keep(read statedb.Change[Obj], err error) {
+	now := f.rows.Now()
+	if !f.waits {
 		set := f.c.loop.Settings()
 		wait := backoff.Exponential{
 			Min: set.MinBackoff, Max: set.MaxBackoff, Jitter: set.Jitter,
 			Rand: rand.New(rand.NewPCG(rand.Uint64(), 0)),
 		}
 		f.failures++
-		f.again = time.Now().Add(wait.Delay(f.failures))
+		f.waits, f.again = true, follow.After(now, wait.Delay(f.failures))
 	}
+	f.rows.Keep(f.rows.Key(read.Object), read, err, now, f.again)
 }
 
 // retry tries again what is kept, if it is time.
 func (f *follower[Req, Obj]) retry() {
-	if f.again.IsZero() || time.Now().Before(f.again) {
+	now := f.rows.Now()
+	if !f.waits || now < f.again {
 		return
 	}
-	f.again = time.Time{}
-	for _, key := range slices.Sorted(maps.Keys(f.kept)) {
-		change := f.kept[key].change
-		if err := f.take(key, change, true); err != nil {
-			f.keep(change, err)
+	f.waits = false
+	due := f.rows.Due(now, f.rows.Len())
+	slices.SortFunc(due, func(a, b statedb.Change[Obj]) int {
+		return strings.Compare(f.rows.Key(a.Object), f.rows.Key(b.Object))
+	})
+	for _, read := range due {
+		key := f.rows.Key(read.Object)
+		if err := f.take(key, f.changeOf(key, read), true); err != nil {
+			f.keep(read, err)
 			continue
 		}
-		delete(f.kept, key)
+		f.rows.Forget(key, read.Revision)
 	}
-	if len(f.kept) == 0 {
+	if f.rows.Len() == 0 {
 		f.failures = 0
 	}
-}
-
-// wait blocks until there is something to do or ctx ends.
-func (f *follower[Req, Obj]) wait(ctx context.Context, watch <-chan struct{}) {
-	var due <-chan time.Time
-	if !f.again.IsZero() {
-		timer := time.NewTimer(time.Until(f.again))
-		defer timer.Stop()
-		due = timer.C
-	}
-	select {
-	case <-ctx.Done():
-	case <-watch:
-	case <-due:
-	}
-}
-
-// report tells health what has become of changes.
-func (f *follower[Req, Obj]) report(health cell.Health) {
-	if health == nil {
-		return
-	}
-	if len(f.kept) == 0 {
-		health.OK(fmt.Sprintf("OK, following table %q", f.table.Name()))
-		return
-	}
-	var errs []error
-	for _, key := range slices.Sorted(maps.Keys(f.kept))[:min(len(f.kept), maxExamples)] {
-		errs = append(errs, f.kept[key].err)
-	}
-	health.Degraded(fmt.Sprintf("%d error(s)", len(f.kept)), errors.Join(errs...))
 }

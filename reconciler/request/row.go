@@ -7,6 +7,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
+	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -61,12 +62,12 @@ func rowIndex[Req comparable]() statedb.Index[*Row[Req], index.Key] {
 	}
 }
 
-// keySet returns the set of a key, in one allocation where [index.NewKeySet] takes two.
+// keySet returns the set of a key, in one allocation where [keys.Set] takes two.
 func keySet(key index.Key) *index.KeySet {
 	s := &struct {
 		set  index.KeySet
 		keys [1]index.Key
 	}{keys: [1]index.Key{key}}
-	s.set = index.NewKeySet(s.keys[:]...)
+	s.set = keys.Set(s.keys[:]...)
 	return &s.set
 }

@@ -19,7 +19,7 @@ import (
 // called by one goroutine, with no table locked; those that return requests may be called for
 // a version of a row again, and have to return the same. If one panics, the log and health say so;
 // the change is kept and tried again with the loop's backoff, or when the row changes again,
-// and everything else goes on; so it does with [reconciler.WithPanicPropagation], too.
+// and everything else goes on; so it does with [reconciler.Config].PanicPropagation, too.
 type Source[Req comparable] interface {
 	// prepare checks what the source was made with, and returns how it is followed and
 	// under which name.

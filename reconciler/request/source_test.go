@@ -5,8 +5,10 @@ package request_test
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -202,6 +204,59 @@ func TestAPanicOfASourceIsRetried(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a source has kept is tried again at one time, and when all of it has succeeded, the backoff
+// begins again.
+func TestChangesThatASourceKeepsAreTriedAgainTogether(t *testing.T) {
+	var (
+		broken atomic.Bool
+		mu     sync.Mutex
+		tried  []string
+		start  time.Time
+	)
+	take := func() []string {
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		was := tried
+		tried = nil
+		return was
+	}
+	inBubble(t, func(e *env) {
+		mu.Lock()
+		start = time.Now()
+		mu.Unlock()
+		broken.Store(true)
+		e.put("web", 1)
+		time.Sleep(50 * time.Millisecond)
+		e.put("api", 1)
+		time.Sleep(300 * time.Millisecond)
+		require.Equal(e, []string{"web 0s", "api 50ms", "api 100ms", "web 100ms", "api 300ms", "web 300ms"}, take())
+		broken.Store(false)
+		e.put("web", 2)
+		e.put("api", 2)
+		require.Equal(e, []string{"web 350ms", "api 350ms"}, take())
+		time.Sleep(10*time.Second - 350*time.Millisecond)
+		require.Empty(e, take())
+		broken.Store(true)
+		e.put("web", 3)
+		time.Sleep(200 * time.Millisecond)
+		require.Equal(e, []string{"web 10s", "web 10.1s"}, take())
+		broken.Store(false)
+		time.Sleep(time.Second)
+		require.Equal(e, []string{"web 10.3s"}, take())
+	}, func(e *env, cfg *config) {
+		cfg.Sources = from{request.For(e.apps, func(a *app) request.Request {
+			mu.Lock()
+			defer mu.Unlock()
+			tried = append(tried, fmt.Sprint(a.Name, " ", time.Since(start)))
+			if broken.Load() {
+				panic("oops")
+			}
+			return a.request()
+		})}
+	})
 }
 
 // What there is is reconciled now and then though nothing changes, as the loop does.

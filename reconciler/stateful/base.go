@@ -68,7 +68,7 @@ func (r *BaseStatefulReconciler[T, State, Item]) UpdateAnnotation(resource T, an
 //  4. apply the operations to the target
 //  5. update the state annotation on success
 //
-// It is what [Operations] do at an update. A second annotation, whose key ends in ".epoch", is set
+// It is what the operations of [Configure] do at an update. A second annotation, whose key ends in ".epoch", is set
 // besides: see the package. An annotation that cannot be read counts as none:
 // the logger is told, a [reconciler.Note] says so, and an error that follows. A state that cannot be encoded is a
 // [reconciler.TerminalError], before anything is applied.
@@ -116,7 +116,7 @@ func (r *BaseStatefulReconciler[T, State, Item]) Reconcile(ctx context.Context, 
 }
 
 // Remove removes from the target what it may have of a resource that was deleted, which is
-// not changed. It is what [Operations] do at a deletion.
+// not changed. It is what the operations of [Configure] do at a deletion.
 func (r *BaseStatefulReconciler[T, State, Item]) Remove(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item]) error {
 	var nothing State
 	p, err := r.retrieve(ctx, resource, impl)

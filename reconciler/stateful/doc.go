@@ -9,9 +9,8 @@
 // A program implements [StatefulReconciler]: it says what state a row wants, and applies
 // differences. The ready-made [SetDiff], [KeyDiff] and [MapDiff] compare the states, when they
 // are embedded. The state that was applied last is in an annotation of the row, as JSON,
-// written in the same commit as the status. [New], [Register] and [RegisterConfig] make a loop
-// of it, with everything that a loop has; [NewOperations] makes operations for a
-// [reconciler.Config] of one's own.
+// written in the same commit as the status. [Configure] returns a configuration with it, of which
+// [reconciler.New] and [reconciler.RegisterConfig] make a loop.
 //
 // # What the target may hold
 //

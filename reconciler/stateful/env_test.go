@@ -184,7 +184,7 @@ type impl = stateful.StatefulReconciler[*zone, []string, string]
 func inBubble(t *testing.T, of impl, test func(e *env), opts ...reconciler.Option) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
-		e.start(e.config(of, opts...))
+		e.start(e.config(opts...), of)
 		test(e)
 	})
 }
@@ -199,24 +199,21 @@ func newEnv(t *testing.T) *env {
 	return e
 }
 
-func (e *env) config(of impl, opts ...reconciler.Option) stateful.Config[*zone, []string, string] {
-	return stateful.Config[*zone, []string, string]{
-		Config: reconciler.Config[*zone]{
-			DB: e.db, Table: e.table,
-			Clone: (*zone).Clone, SetStatus: (*zone).SetStatus, GetStatus: (*zone).GetStatus,
-			Log: slog.New(slog.NewTextHandler(e.log, nil)),
-			Options: append([]reconciler.Option{
-				reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 }),
-				reconciler.WithRefreshing(0, nil),
-				reconciler.WithRetry(time.Second, time.Minute),
-			}, opts...),
-		},
-		Reconciler: of,
+func (e *env) config(opts ...reconciler.Option) reconciler.Config[*zone] {
+	return reconciler.Config[*zone]{
+		DB: e.db, Table: e.table,
+		Clone: (*zone).Clone, SetStatus: (*zone).SetStatus, GetStatus: (*zone).GetStatus,
+		Log: slog.New(slog.NewTextHandler(e.log, nil)),
+		Options: append([]reconciler.Option{
+			reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 }),
+			reconciler.WithRefreshing(0, nil),
+			reconciler.WithRetry(time.Second, time.Minute),
+		}, opts...),
 	}
 }
 
-func (e *env) start(cfg stateful.Config[*zone, []string, string]) {
-	loop, err := stateful.New(cfg)
+func (e *env) start(cfg reconciler.Config[*zone], of impl) {
+	loop, err := newLoop(cfg, of)
 	require.NoError(e, err)
 	e.loop = loop
 	e.run(loop)
@@ -298,4 +295,10 @@ func pass(d time.Duration) {
 func adds(records ...string) changes    { return changes{ItemsToAdd: records} }
 func removes(records ...string) changes { return changes{ItemsToRemove: records} }
 
-func newLoop(e *env, of impl) (*reconciler.Loop[*zone], error) { return stateful.New(e.config(of)) }
+func newLoop(cfg reconciler.Config[*zone], of impl) (*reconciler.Loop[*zone], error) {
+	cfg, err := stateful.Configure(cfg, of)
+	if err != nil {
+		return nil, err
+	}
+	return reconciler.New(cfg)
+}

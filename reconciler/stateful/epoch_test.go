@@ -40,7 +40,7 @@ func TestADeletedRowsCloneIsAppliedAgain(t *testing.T) {
 func TestADeletedRowsCloneOfAFormerProcessIsAppliedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEnv(t), newServer()
-		loop, err := newLoop(e, s)
+		loop, err := newLoop(e.config(), s)
 		require.NoError(e, err)
 		stop := e.run(loop)
 		e.change("web", "a")
@@ -48,7 +48,7 @@ func TestADeletedRowsCloneOfAFormerProcessIsAppliedAgain(t *testing.T) {
 		web, mail := e.get("web"), e.get("mail")
 		stop()
 
-		loop, err = newLoop(e, s)
+		loop, err = newLoop(e.config(), s)
 		require.NoError(e, err)
 		e.run(loop)
 		s.take()
@@ -98,9 +98,9 @@ func TestARowOfANameThatWasSweptIsApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEnv(t), newServer()
 		s.set("old", "a", true)
-		cfg := e.config(s)
+		cfg := e.config()
 		cfg.Sweeper = sweeping{s}
-		e.start(cfg)
+		e.start(cfg, s)
 		pass(time.Minute)
 		require.Empty(t, s.has("old"))
 		e.edit("old", func(z *zone) {

@@ -75,13 +75,14 @@ func Example() {
 	db := statedb.New()
 	services := statedb.MustNewTable(db, "services", serviceName)
 	firewall := &Firewall{}
-	loop, err := stateful.New(stateful.Config[*Service, map[string]int, stateful.Entry[string, int]]{
-		Config: reconciler.Config[*Service]{
-			DB: db, Table: services,
-			Clone: (*Service).Clone, SetStatus: (*Service).SetStatus, GetStatus: (*Service).GetStatus,
-		},
-		Reconciler: firewall,
-	})
+	cfg, err := stateful.Configure(reconciler.Config[*Service]{
+		DB: db, Table: services,
+		Clone: (*Service).Clone, SetStatus: (*Service).SetStatus, GetStatus: (*Service).GetStatus,
+	}, firewall)
+	if err != nil {
+		log.Fatal(err)
+	}
+	loop, err := reconciler.New(cfg)
 	if err != nil {
 		log.Fatal(err)
 	}

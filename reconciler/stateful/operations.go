@@ -16,23 +16,18 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Operations make a [StatefulReconciler] the operations of a loop, for a [reconciler.Config]
-// that has more than [Config]. They are for one table. A loop with them needs
-// [Operations.Merge] as Config.Merge if the rows have several reconcilers, and
-// [reconciler.WithoutPruning] unless the reconciler prunes; [New] sets both. With those of [New],
-// what ApplyOperations sets on the resource is written with any outcome; else only if the status
-// says something new. The annotation is written in any case.
-type Operations[T StatefulResource, State, Item any] struct {
+// operations make a [StatefulReconciler] the operations of a loop; they are for one table.
+type operations[T StatefulResource, State, Item any] struct {
 	base BaseStatefulReconciler[T, State, Item]
 	impl StatefulReconciler[T, State, Item]
 	key  string
-	// compare tells the loop whether an update has changed its resource; nil if that is not known.
+	// compare tells the loop whether an update has changed its resource.
 	compare func(ctx context.Context, resource T)
 }
 
-// NewOperations returns operations that do what impl says, and log what cannot be said in a
+// newOperations returns operations that do what impl says, and log what cannot be said in a
 // status to logger, which may be nil. The error names everything that is wrong with impl.
-func NewOperations[T StatefulResource, State, Item any](logger *slog.Logger, impl StatefulReconciler[T, State, Item]) (*Operations[T, State, Item], error) {
+func newOperations[T StatefulResource, State, Item any](logger *slog.Logger, impl StatefulReconciler[T, State, Item]) (*operations[T, State, Item], error) {
 	if impl == nil {
 		return nil, errors.New("the stateful reconciler is nil")
 	}
@@ -51,7 +46,7 @@ func NewOperations[T StatefulResource, State, Item any](logger *slog.Logger, imp
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Operations[T, State, Item]{
+	return &operations[T, State, Item]{
 		base: BaseStatefulReconciler[T, State, Item]{Logger: logger}, impl: impl, key: key,
 	}, nil
 }
@@ -71,31 +66,28 @@ func checkOptional[Want any](impl any, method string) error {
 }
 
 // Update does [BaseStatefulReconciler.Reconcile].
-func (o *Operations[T, State, Item]) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, resource T) error {
+func (o *operations[T, State, Item]) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, resource T) error {
 	err := o.base.Reconcile(ctx, resource, o.impl)
-	if o.compare != nil {
-		o.compare(ctx, resource)
-	}
+	o.compare(ctx, resource)
 	return err
 }
 
 // Delete does [BaseStatefulReconciler.Remove].
-func (o *Operations[T, State, Item]) Delete(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, resource T) error {
+func (o *operations[T, State, Item]) Delete(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, resource T) error {
 	return o.base.Remove(ctx, resource, o.impl)
 }
 
 // Prune prunes as the reconciler does if it is a [reconciler.Pruner], and else nothing.
-func (o *Operations[T, State, Item]) Prune(ctx context.Context, txn statedb.ReadTxn, resources iter.Seq2[T, statedb.Revision]) error {
+func (o *operations[T, State, Item]) Prune(ctx context.Context, txn statedb.ReadTxn, resources iter.Seq2[T, statedb.Revision]) error {
 	if pruner, ok := o.impl.(reconciler.Pruner[T]); ok {
 		return pruner.Prune(ctx, txn, resources)
 	}
 	return nil
 }
 
-// Merge copies the annotations of this reconciler, and nothing else, from a resource as its
-// update left it onto a clone of the row as it stands in the table, and returns that. It is
-// for [reconciler.Config].Merge, and for a function of one's own that copies more.
-func (o *Operations[T, State, Item]) Merge(current, reconciled T) T {
+// merge copies the annotations of this reconciler, and nothing else, from a resource as its
+// update left it onto a clone of the row as it stands in the table, and returns that.
+func (o *operations[T, State, Item]) merge(current, reconciled T) T {
 	for _, key := range []string{o.key, epochKey(o.key)} {
 		if text, ok := reconciled.GetAnnotations()[key]; ok {
 			current.SetAnnotation(key, text)

@@ -259,9 +259,9 @@ func (s *sites) ApplyOperations(ctx context.Context, z *zone, ops siteChanges) e
 func sitesInBubble(t *testing.T, test func(e *env, s *sites)) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEnv(t), &sites{server: newServer()}
-		loop, err := stateful.New(stateful.Config[*zone, site, string]{
-			Config: e.config(nil).Config, Reconciler: s,
-		})
+		cfg, err := stateful.Configure(e.config(), s)
+		require.NoError(t, err)
+		loop, err := reconciler.New(cfg)
 		require.NoError(t, err)
 		e.run(loop)
 		test(e, s)

@@ -75,10 +75,12 @@ func TestAnObjectThatWantsWhatItHasCostsNoAllocation(t *testing.T) {
 	}))
 }
 
-func newBare(tb testing.TB) *stateful.Operations[*zone, []string, string] {
-	ops, err := stateful.NewOperations(nil, bare{})
+func newBare(tb testing.TB) reconciler.Operations[*zone] {
+	cfg, err := stateful.Configure(reconciler.Config[*zone]{
+		Clone: (*zone).Clone, SetStatus: (*zone).SetStatus, GetStatus: (*zone).GetStatus,
+	}, bare{})
 	require.NoError(tb, err)
-	return ops
+	return cfg.Operations
 }
 
 // bare has a target that has everything already.
@@ -102,13 +104,13 @@ func BenchmarkLoop(b *testing.B) {
 				Clone: (*zone).Clone, SetStatus: (*zone).SetStatus, GetStatus: (*zone).GetStatus,
 				Options: []reconciler.Option{reconciler.WithoutPruning(), reconciler.WithRefreshing(0, nil)},
 			}
-			var loop *reconciler.Loop[*zone]
 			if kind == "bare" {
 				cfg.Operations = noOperations{}
-				loop, err = reconciler.New(cfg)
 			} else {
-				loop, err = stateful.New(stateful.Config[*zone, []string, string]{Config: cfg, Reconciler: bare{}})
+				cfg, err = stateful.Configure(cfg, bare{})
+				require.NoError(b, err)
 			}
+			loop, err := reconciler.New(cfg)
 			require.NoError(b, err)
 			ctx, cancel := context.WithCancel(b.Context())
 			ended := make(chan error)

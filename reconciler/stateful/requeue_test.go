@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -87,14 +88,23 @@ func TestWhatApplyingSetsOnTheRowIsWrittenWithAnyOutcome(t *testing.T) {
 	})
 }
 
-// The adapter says what it has set also where the configuration is a program's own.
-func TestOperationsOfAnotherConfigWriteTheAnnotationAtARequeue(t *testing.T) {
+// own are operations of a program that has the base reconcile.
+type own struct {
+	noOperations
+	base stateful.BaseStatefulReconciler[*zone, []string, string]
+	of   impl
+}
+
+func (o *own) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, z *zone) error {
+	return o.base.Reconcile(ctx, z, o.of)
+}
+
+// The adapter tells the loop what it has set also where the operations are a program's own.
+func TestOperationsOfAProgramWriteTheAnnotationAtARequeue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, p := newEnv(t), newPolled()
-		ops, err := stateful.NewOperations(nil, impl(p))
-		require.NoError(t, err)
-		cfg := e.config(nil).Config
-		cfg.Operations = ops
+		cfg := e.config(reconciler.WithoutPruning())
+		cfg.Operations = &own{of: p}
 		loop, err := reconciler.New(cfg)
 		require.NoError(t, err)
 		e.run(loop)

@@ -32,7 +32,7 @@ type StatefulResource interface {
 //
 // It may also be an [AnnotationUpdater], a [StateObserver], a [StateStore], a [Requeuer] and a
 // [reconciler.Pruner]. A method of one of these names that is of another type is an error of
-// [NewOperations].
+// [Configure].
 type StatefulReconciler[T StatefulResource, State, Item any] interface {
 	// GetStateAnnotationKey returns the key of the annotation that the previous state is
 	// in: always the same, not empty, and that of no other reconciler of the row.
@@ -57,7 +57,7 @@ type StatefulReconciler[T StatefulResource, State, Item any] interface {
 	// to be run again after a success, be a [Requeuer]. Of a deleted resource it is given
 	// the last version, which must not be changed, and the removal of what may be there; a
 	// Requeue then says that the removal goes on. A resource that was not deleted is a clone:
-	// what is set on it is written with the outcome, see [Operations].
+	// what is set on it is written with the outcome.
 	ApplyOperations(ctx context.Context, resource T, ops StateChangeOperations[State, Item]) error
 }
 

@@ -180,13 +180,13 @@ func TestDeletingRemovesWhatTheLastStateApplied(t *testing.T) {
 func TestDeletingRemovesWhatTheAnnotationSaysAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEnv(t), newServer()
-		loop, err := newLoop(e, s)
+		loop, err := newLoop(e.config(), s)
 		require.NoError(e, err)
 		stop := e.run(loop)
 		e.change("web", "a", "b")
 		stop()
 
-		loop, err = newLoop(e, s)
+		loop, err = newLoop(e.config(), s)
 		require.NoError(e, err)
 		e.run(loop)
 		s.take()

@@ -70,8 +70,8 @@ func walkThrough(t *testing.T, of impl, s *server, workers int, drift bool) {
 			versions: map[string][]*zone{}, drift: drift,
 		}
 		calm := w.faults(seed)
-		w.start(w.config(of, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRetry(10*time.Millisecond, time.Second)))
-		other := w.config(nil, reconciler.WithName("other"), reconciler.WithoutPruning()).Config
+		w.start(w.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRetry(10*time.Millisecond, time.Second)), of)
+		other := w.config(reconciler.WithName("other"), reconciler.WithoutPruning())
 		other.SetStatus, other.GetStatus = (*zone).SetOther, (*zone).GetOther
 		other.Operations = noOperations{}
 		loop, err := reconciler.New(other)

@@ -31,16 +31,16 @@ func succeeds(e *stepper.Stepper[*row]) {
 	}
 }
 
-func walks() *stepper.Operations[*row] {
-	return stepper.NewStepper(stepper.StepperEngineHookFunc[*row](succeeds)).Operations()
+func walks(tb testing.TB) reconciler.Operations[*row] {
+	return operationsOf(tb, stepper.NewStepper(stepper.StepperEngineHookFunc[*row](succeeds)))
 }
 
 // BenchmarkOperation is what a walk costs by itself.
 func BenchmarkOperation(b *testing.B) {
 	ctx, r := context.Background(), &row{ID: 1}
 	for name, ops := range map[string]reconciler.Operations[*row]{
-		"bare": bare{}, "stepper": walks(),
-		"freestyle": stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(*stepper.FreeStyle[*row]) {})).Operations(),
+		"bare": bare{}, "stepper": walks(b),
+		"freestyle": operationsOf(b, stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(*stepper.FreeStyle[*row]) {}))),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -58,7 +58,7 @@ func BenchmarkLoop(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		ops  reconciler.Operations[*row]
-	}{{"bare", bare{}}, {"stepper", walks()}} {
+	}{{"bare", bare{}}, {"stepper", walks(b)}} {
 		b.Run(c.name, func(b *testing.B) {
 			e := newEnv(b)
 			cfg := e.config(reconciler.WithoutPruning())

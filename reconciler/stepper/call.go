@@ -42,7 +42,7 @@ func (c *Call[Obj]) Txn() statedb.ReadTxn { return c.txn }
 func (c *Call[Obj]) Revision() statedb.Revision { return c.revision }
 
 // Object returns the row. It is a clone, and may be changed, unless it was deleted: what is
-// changed is written with the outcome, see [Operations].
+// changed is written with the outcome.
 func (c *Call[Obj]) Object() Obj { return c.object }
 
 // Deleted reports whether the row was deleted from the table.

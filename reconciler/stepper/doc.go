@@ -25,7 +25,7 @@
 // There are no finalizers in a table: a deleted row is handed to the hook until its deletion
 // succeeds, which does the same.
 //
-// Make a [Stepper] with [NewStepper], and a reconciler of it with [New] or [Register], or
-// pass [Stepper.Operations] to a [reconciler.Config]. A [Graph] of other states and edges is
+// Make a [Stepper] with [NewStepper], a configuration of it with [Configure], and a reconciler of
+// that with [reconciler.New] or [reconciler.RegisterConfig]. A [Graph] of other states and edges is
 // made with [NewGraph]. [FreeStyle] is for those who want the results, but no states.
 package stepper

@@ -84,6 +84,23 @@ func (e *env) config(opts ...reconciler.Option) reconciler.Config[*row] {
 	}
 }
 
+func newLoop(cfg reconciler.Config[*row], engine stepper.Engine[*row]) (*reconciler.Loop[*row], error) {
+	cfg, err := stepper.Configure(cfg, engine)
+	if err != nil {
+		return nil, err
+	}
+	return reconciler.New(cfg)
+}
+
+// operationsOf returns the operations that a configuration with the engine has.
+func operationsOf(tb testing.TB, engine stepper.Engine[*row]) reconciler.Operations[*row] {
+	cfg, err := stepper.Configure(reconciler.Config[*row]{
+		Clone: (*row).clone, SetStatus: (*row).setStatus, GetStatus: (*row).getStatus,
+	}, engine)
+	require.NoError(tb, err)
+	return cfg.Operations
+}
+
 // run starts a loop; stop ends it and waits for it.
 func (e *env) run(loop *reconciler.Loop[*row], err error) {
 	require.NoError(e, err)
@@ -109,7 +126,7 @@ func inBubbleAnd(t *testing.T, engine stepper.Engine[*row], change func(cfg *rec
 		e := newEnv(t)
 		cfg := e.config(opts...)
 		change(&cfg)
-		e.run(stepper.New(cfg, engine))
+		e.run(newLoop(cfg, engine))
 		synctest.Wait()
 		test(e)
 		synctest.Wait()

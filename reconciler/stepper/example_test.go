@@ -68,10 +68,14 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	loop, err := stepper.New(reconciler.Config[*Volume]{
+	cfg, err := stepper.Configure(reconciler.Config[*Volume]{
 		DB: db, Table: volumes,
 		Clone: (*Volume).Clone, GetStatus: (*Volume).GetStatus, SetStatus: (*Volume).SetStatus,
 	}, stepper.NewStepper(&operator{disks: map[string]int{}}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	loop, err := reconciler.New(cfg)
 	if err != nil {
 		log.Fatal(err)
 	}

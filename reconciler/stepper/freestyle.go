@@ -29,8 +29,8 @@ type FreeStyleHookFunc[Obj any] func(engine *FreeStyle[Obj])
 func (f FreeStyleHookFunc[Obj]) ReconcileWithCR(engine *FreeStyle[Obj]) { f(engine) }
 
 // FreeStyle is an engine without states, for a process of one's own: it has the row and the
-// results, and calls the hook once. It is for one goroutine at a time. [FreeStyle.Operations]
-// make as many like it as are needed.
+// results, and calls the hook once. It is for one goroutine at a time. The operations of
+// [Configure] make as many like it as are needed.
 type FreeStyle[Obj any] struct {
 	Call[Obj]
 
@@ -71,8 +71,7 @@ func (e *FreeStyle[Obj]) note(ctx context.Context) {
 // release implements engine.
 func (e *FreeStyle[Obj]) release() { e.forget(&e.own) }
 
-// Operations returns operations for a [reconciler.Config] that run as this engine does, with
-// its hook. They are safe from any goroutine, for any [reconciler.Settings].Concurrency.
-func (e *FreeStyle[Obj]) Operations() *Operations[Obj] {
+// operations implements [Engine].
+func (e *FreeStyle[Obj]) operations() *operations[Obj] {
 	return newOperations[Obj](e.hook, func() *FreeStyle[Obj] { return NewFreeStyle(e.hook) })
 }

@@ -18,32 +18,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
-// register registers an engine, in one of the ways that there are.
-type register func(p reconciler.Params, rows statedb.RWTable[*row], engine stepper.Engine[*row]) error
-
-// An engine that is registered runs as a job of the hive, as any reconciler.
+// An engine that is registered runs as a job of the hive, as any reconciler, and is not refreshed
+// unless the program says so.
 func TestRegisteredEngineIsAJob(t *testing.T) {
-	for name, f := range map[string]register{
-		"Register": func(p reconciler.Params, rows statedb.RWTable[*row], engine stepper.Engine[*row]) error {
-			r, err := stepper.Register(p, rows, (*row).clone, (*row).setStatus, (*row).getStatus, engine, reconciler.WithName("rows"))
-			if err == nil {
-				r.Prune()
-				require.Zero(t, r.(*reconciler.Loop[*row]).Settings().RefreshInterval)
-			}
-			return err
-		},
-		"RegisterConfig": func(p reconciler.Params, rows statedb.RWTable[*row], engine stepper.Engine[*row]) error {
-			_, err := stepper.RegisterConfig(p, reconciler.Config[*row]{
-				Table: rows, Clone: (*row).clone, SetStatus: (*row).setStatus, GetStatus: (*row).getStatus,
-			}, engine)
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) { registered(t, f) })
-	}
-}
-
-func registered(t *testing.T, f register) {
 	synctest.Test(t, func(t *testing.T) {
 		var (
 			db    *statedb.DB
@@ -57,10 +34,15 @@ func registered(t *testing.T, f register) {
 				cell.Provide(job.Registry.NewGroup),
 				cell.Invoke(func(p reconciler.Params) {
 					db, rows = p.DB, statedb.MustNewTable(p.DB, "rows", rowID)
-					require.NoError(t, f(p, rows, stepper.NewStepper(hook)))
-					require.EqualError(t, f(p, rows, nil), "stepper: the engine is nil")
-					_, err := stepper.Register(p, rows, nil, (*row).setStatus, (*row).getStatus, stepper.NewStepper(hook))
-					require.ErrorContains(t, err, "Config.Clone is nil")
+					cfg, err := stepper.Configure(reconciler.Config[*row]{
+						Table: rows, Clone: (*row).clone, SetStatus: (*row).setStatus, GetStatus: (*row).getStatus,
+						Options: []reconciler.Option{reconciler.WithName("rows")},
+					}, stepper.NewStepper(hook))
+					require.NoError(t, err)
+					loop, err := reconciler.RegisterConfig(p, cfg)
+					require.NoError(t, err)
+					loop.Prune()
+					require.Zero(t, loop.Settings().RefreshInterval)
 				}),
 			),
 		)

@@ -276,16 +276,16 @@ func TestHooksMayPrune(t *testing.T) {
 		e := newEnv(t)
 		e.put(pending(1, 1), pending(2, 1))
 		p := pruning{nothing, make(chan int, 10)}
-		e.run(stepper.New(e.config(), stepper.NewStepper(p)))
+		e.run(newLoop(e.config(), stepper.NewStepper(p)))
 		synctest.Wait()
 		require.Equal(t, 2, <-p.wanted)
 		e.stop()
 	})
-	// By hand, in a configuration of one's own.
-	ops := stepper.NewStepper(hook).Operations()
+	// By hand.
+	ops := operationsOf(t, stepper.NewStepper(hook))
 	require.NoError(t, ops.Prune(t.Context(), nil, func(func(*row, statedb.Revision) bool) {}))
 	require.Zero(t, <-hook.wanted)
-	ops = stepper.NewStepper(stepper.StepperEngineHookFunc[*row](nothing)).Operations()
+	ops = operationsOf(t, stepper.NewStepper(stepper.StepperEngineHookFunc[*row](nothing)))
 	require.EqualError(t, ops.Prune(t.Context(), nil, nil),
 		"the hook stepper.StepperEngineHookFunc[*github.com/statekeel/statekeel/reconciler/stepper_test.row] has no Prune method; use WithoutPruning")
 }
@@ -294,7 +294,7 @@ func TestHooksMayPrune(t *testing.T) {
 func TestOperationsAreOfTheEngineAsItWas(t *testing.T) {
 	calls := 0
 	s := stepper.NewStepper(in(stepper.CRChecker, func(e *stepper.Stepper[*row]) { calls++; e.AddGiveupError("", "", nil) }))
-	ops := s.Operations()
+	ops := operationsOf(t, s)
 	err := ops.Update(t.Context(), nil, 1, &row{})
 	require.ErrorIs(t, err, stepper.ErrGiveUpReconciliation)
 	require.NoError(t, ops.Delete(t.Context(), nil, 1, &row{}))
@@ -302,21 +302,21 @@ func TestOperationsAreOfTheEngineAsItWas(t *testing.T) {
 	require.Zero(t, s.ErrorsCount(), "it is not the engine that ran")
 }
 
-func TestNewNamesWhatIsWrong(t *testing.T) {
+func TestConfigureNamesWhatIsWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
 		cfg := e.config()
-		ops := stepper.NewFreeStyle(&freely{}).Operations()
+		ops := operationsOf(t, stepper.NewFreeStyle(&freely{}))
 		cfg.Operations = ops
-		_, err := stepper.New(cfg, nil)
-		require.EqualError(t, err, "stepper: the engine is nil\nConfig.Operations (*stepper.Operations[*github.com/statekeel/statekeel/reconciler/stepper_test.row]) is set, which is the engine's to do")
-		_, err = stepper.New(e.config(), stepper.NewFreeStyle[*row](nil))
+		_, err := stepper.Configure(cfg, nil)
+		require.EqualError(t, err, "stepper: the engine is nil\nConfig.Operations (*stepper.operations[*github.com/statekeel/statekeel/reconciler/stepper_test.row]) is set, which is the engine's to do")
+		_, err = stepper.Configure(e.config(), stepper.NewFreeStyle[*row](nil))
 		require.EqualError(t, err, "stepper: the hook of the *stepper.FreeStyle[*github.com/statekeel/statekeel/reconciler/stepper_test.row] is nil")
-		_, err = stepper.New(e.config(), stepper.NewStepper[*row](nil))
+		_, err = stepper.Configure(e.config(), stepper.NewStepper[*row](nil))
 		require.ErrorContains(t, err, "is nil")
 		cfg = e.config()
 		cfg.Table = nil
-		_, err = stepper.New(cfg, stepper.NewFreeStyle(&freely{}))
+		_, err = newLoop(cfg, stepper.NewFreeStyle(&freely{}))
 		require.ErrorContains(t, err, "Config.Table is nil")
 	})
 }

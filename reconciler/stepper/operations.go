@@ -14,21 +14,17 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Operations are those of a reconciler, which have an engine do them.
-//
-// What a hook changes on the row is written with the outcome. The reconcilers of [New] and
-// [Register] write it whatever the outcome; those of a configuration of one's own only if the
-// status says something new, which a second requeue or an unchanged failure does not.
-type Operations[Obj any] struct {
+// operations are those of a reconciler, which have an engine do them.
+type operations[Obj any] struct {
 	hook   any
 	pruner reconciler.Pruner[Obj]
 	// reconcile does one with an engine that nobody else uses meanwhile.
 	reconcile func(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj, deleted bool) error
-	// compare tells the loop whether an update has changed its row; nil if that is not known.
+	// compare tells the loop whether an update has changed its row.
 	compare func(ctx context.Context, obj Obj)
 }
 
-var _ reconciler.Operations[int] = (*Operations[int])(nil)
+var _ reconciler.Operations[int] = (*operations[int])(nil)
 
 // engine is what operations need of one.
 type engine[Obj any] interface {
@@ -37,9 +33,9 @@ type engine[Obj any] interface {
 	release()
 }
 
-func newOperations[Obj any, E engine[Obj]](hook any, make func() E) *Operations[Obj] {
+func newOperations[Obj any, E engine[Obj]](hook any, make func() E) *operations[Obj] {
 	engines := sync.Pool{New: func() any { return make() }}
-	o := &Operations[Obj]{hook: hook}
+	o := &operations[Obj]{hook: hook}
 	o.pruner, _ = hook.(reconciler.Pruner[Obj])
 	o.reconcile = func(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj, deleted bool) error {
 		e := engines.Get().(E)
@@ -53,23 +49,21 @@ func newOperations[Obj any, E engine[Obj]](hook any, make func() E) *Operations[
 }
 
 // Update implements [reconciler.Operations]: it has an engine reconcile the row.
-func (o *Operations[Obj]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error {
+func (o *operations[Obj]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error {
 	err := o.reconcile(ctx, txn, revision, obj, false)
-	if o.compare != nil {
-		o.compare(ctx, obj)
-	}
+	o.compare(ctx, obj)
 	return err
 }
 
 // Delete implements [reconciler.Operations]: it has an engine reconcile the deleted row,
 // which leads a [Stepper] to CRFinalizer.
-func (o *Operations[Obj]) Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error {
+func (o *operations[Obj]) Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error {
 	return o.reconcile(ctx, txn, revision, obj, true)
 }
 
 // Prune implements [reconciler.Pruner] with the hook's method. It is an error if the hook has
-// none: then pruning is to be off, as [New] and [Register] make it.
-func (o *Operations[Obj]) Prune(ctx context.Context, txn statedb.ReadTxn, objects iter.Seq2[Obj, statedb.Revision]) error {
+// none: [Configure] turns pruning off then, and a program may have turned it on again.
+func (o *operations[Obj]) Prune(ctx context.Context, txn statedb.ReadTxn, objects iter.Seq2[Obj, statedb.Revision]) error {
 	if o.pruner == nil {
 		return fmt.Errorf("the hook %T has no Prune method; use WithoutPruning", o.hook)
 	}

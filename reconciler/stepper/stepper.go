@@ -31,7 +31,7 @@ type StepperEngineHookFunc[Obj any] func(engine *Stepper[Obj])
 func (f StepperEngineHookFunc[Obj]) EnterInState(engine *Stepper[Obj]) { f(engine) }
 
 // Stepper is an engine that reconciles a row in steps; see the package. It is for one
-// goroutine at a time. [Stepper.Operations] make as many like it as are needed.
+// goroutine at a time. The operations of [Configure] make as many like it as are needed.
 type Stepper[Obj any] struct {
 	Call[Obj]
 
@@ -96,10 +96,8 @@ func (s *Stepper[Obj]) note(ctx context.Context) {
 // release implements engine.
 func (s *Stepper[Obj]) release() { s.forget(&s.own) }
 
-// Operations returns operations for a [reconciler.Config] that walk as this engine does, with
-// its hook, graph and logger as they are now. They are safe from any goroutine, for any
-// [reconciler.Settings].Concurrency.
-func (s *Stepper[Obj]) Operations() *Operations[Obj] {
+// operations implements [Engine].
+func (s *Stepper[Obj]) operations() *operations[Obj] {
 	like := s.another()
 	return newOperations[Obj](s.hook, like.another)
 }

@@ -72,10 +72,17 @@ func (m *managedRows) register(rt runtime) (err error) {
 	if m.table, err = statedb.NewTable(rt.DB, "resources", managedByName); err != nil {
 		return err
 	}
-	_, err = managed.Register(rt.params(), m.table, (*managedRow).clone, (*managedRow).setStatus, (*managedRow).getStatus,
-		managed.ExternalConnecter[*managedRow](managed.ExternalConnecterFn[*managedRow](m.connect)),
-		managed.WithPollIntervalHook(func(r *managedRow, _ time.Duration) time.Duration { return m.after.named(r.Name) }),
-		managed.WithLoop(reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = m.workers })))
+	cfg, err := managed.Configure(reconciler.Config[*managedRow]{
+		DB: rt.DB, Table: m.table, Log: rt.Log,
+		Clone: (*managedRow).clone, SetStatus: (*managedRow).setStatus, GetStatus: (*managedRow).getStatus,
+		Options: []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = m.workers })},
+	},
+		managed.WithExternalConnecter(managed.ExternalConnecterFn[*managedRow](m.connect)),
+		managed.WithPollIntervalHook(func(r *managedRow, _ time.Duration) time.Duration { return m.after.named(r.Name) }))
+	if err != nil {
+		return err
+	}
+	_, err = reconciler.RegisterConfig(rt.params(), cfg)
 	return err
 }
 

@@ -69,8 +69,14 @@ func resources() *world[*resource] {
 // rows have no status sets.
 func startStateful(o Options) (System, error) {
 	return resources().start(func(rt runtime, w *world[*resource]) error {
-		_, err := stateful.Register(rt.params(), w.table, (*resource).clone, (*resource).setStatus, (*resource).getStatus,
-			sets{target: w.targets[0]}, statekeel.options(o, statekeelVariant{})...)
+		cfg, err := stateful.Configure(reconciler.Config[*resource]{
+			Table: w.table, Clone: (*resource).clone, SetStatus: (*resource).setStatus, GetStatus: (*resource).getStatus,
+			Log: rt.Log, Options: statekeel.options(o, statekeelVariant{}),
+		}, sets{target: w.targets[0]})
+		if err != nil {
+			return err
+		}
+		_, err = reconciler.RegisterConfig(rt.params(), cfg)
 		return err
 	})
 }

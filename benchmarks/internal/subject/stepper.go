@@ -19,8 +19,13 @@ func startStepper(o Options) (System, error) {
 
 func registerStepper[S any](rt runtime, r registration[S, reconciler.Status], options []reconciler.Option) error {
 	hook := walk[S]{r.ops.target}
-	_, err := stepper.Register(rt.params(), r.table, (*object[S]).clone, r.setStatus, r.getStatus,
-		stepper.NewStepper[*object[S]](hook), options...)
+	cfg, err := stepper.Configure(reconciler.Config[*object[S]]{
+		Table: r.table, Clone: (*object[S]).clone, SetStatus: r.setStatus, GetStatus: r.getStatus, Options: options,
+	}, stepper.NewStepper[*object[S]](hook))
+	if err != nil {
+		return err
+	}
+	_, err = reconciler.RegisterConfig(rt.params(), cfg)
 	return err
 }
 

@@ -115,7 +115,8 @@ func register(
 ) error {
 	outside := &external{broker, o.Owner}
 	cfg := reconciler.Config[*Tunnel]{
-		Table: table, Clone: (*Tunnel).Clone, SetStatus: (*Tunnel).SetStatus, GetStatus: (*Tunnel).GetStatus,
+		DB: params.DB, Table: table, Log: params.Log,
+		Clone: (*Tunnel).Clone, SetStatus: (*Tunnel).SetStatus, GetStatus: (*Tunnel).GetStatus,
 		Sweeper: outside,
 		Options: []reconciler.Option{
 			reconciler.WithName(managed.ControllerName("tunnel")),
@@ -125,7 +126,7 @@ func register(
 			reconciler.WithPruning(o.Sweep),
 		},
 	}
-	_, err := managed.RegisterConfig(params, cfg,
+	cfg, err := managed.Configure(cfg,
 		managed.WithExternalConnecter[*Tunnel](outside),
 		managed.WithInitializers(managed.NewNameAsExternalName[*Tunnel]()),
 		managed.WithDeterministicExternalName(),
@@ -136,6 +137,9 @@ func register(
 		managed.WithRecorder(recorder.WithAnnotations(event.SourceAnnotation, "tunnels")),
 	)
 	if err != nil {
+		return err
+	}
+	if _, err := reconciler.RegisterConfig(params, cfg); err != nil {
 		return err
 	}
 	follow(jobs, params.DB, managed.NewWriter(cfg), o)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler_test
+package trigger_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/trigger"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -402,21 +403,21 @@ func TestSourceThatKeepsChangingPutsNobodyOff(t *testing.T) {
 // rest: the statuses that are of no interest are left out.
 func TestSourceMayBeTheTableItself(t *testing.T) {
 	withPorts(t, func(f *followed) {
-		f.cfg.Operations = f.target
+		f.target.ports = nil
 		loop, err := reconciler.New(f.cfg)
 		require.NoError(f, err)
 		f.loop = loop
-		trigger, err := reconciler.NewTrigger(loop, f.table, func(change statedb.Change[*object]) []statedb.Query[*object] {
+		own, err := trigger.New(loop, f.table, func(change statedb.Change[*object]) []statedb.Query[*object] {
 			if change.Object.Status.Kind != reconciler.StatusKindDone {
 				return nil
 			}
 			return []statedb.Query[*object]{noteIndex.Query(fmt.Sprint(change.Object.ID))}
 		})
 		require.NoError(f, err)
-		defer trigger.Close()
+		defer own.Close()
 		ctx, cancel := context.WithCancel(f.Context())
 		ended := make(chan error)
-		go func() { ended <- trigger.Run(ctx) }()
+		go func() { ended <- own.Run(ctx) }()
 		f.runLoop()
 
 		for id := range uint64(5) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler
+package trigger
 
 import (
 	"context"
@@ -13,30 +13,31 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/backoff"
+	"github.com/statekeel/statekeel/internal/follow"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/internal/watch"
+	"github.com/statekeel/statekeel/reconciler"
 )
 
-// triggerChanges bounds the changes of the source that are read and not dealt with: the
+// maxChanges bounds the changes of the source that are read and not dealt with: the
 // others stay in the source, where several of a row become one.
-const triggerChanges = 1000
+const maxChanges = 1000
 
 // Trigger makes a reconciler come back to objects when rows of another table, the source,
 // change: to a route when its device does, to a policy when one of its groups does.
-// [Blocked] is for an object that cannot be reconciled yet; a trigger is for one that was.
+// [reconciler.Blocked] is for an object that cannot be reconciled yet; a trigger is for one that was.
 //
 // A change, which is any write of a source row and its deletion, is handed to a function
 // that returns queries on the reconciler's table. The rows that these find are marked: Done
 // becomes Refreshing; Error and Blocked become Pending, since the object was not applied.
-// Pending and Refreshing are marked anew if the mark may be older than the change: an
+// Pending and Refreshing are marked again if the mark may be older than the change: an
 // operation that does not know of the change may be running, and what it comes back with
 // is dropped then. Unset rows are left alone. A mark does not reset a backoff: what keeps
 // failing is tried no more often than its minimum backoff allows, however often the source
@@ -52,40 +53,34 @@ const triggerChanges = 1000
 // query for what does not matter. The source may be the reconciler's own table; objects
 // that depend on each other in a circle then keep each other going for ever.
 type Trigger[Obj comparable, Source any] struct {
-	loop       *Loop[Obj]
+	loop       *reconciler.Loop[Obj]
+	cfg        reconciler.Config[Obj]
 	source     statedb.Table[Source]
-	indexer    statedb.Indexer[Source]
 	dependents func(change statedb.Change[Source]) []statedb.Query[Obj]
 	name       string
 	log        *slog.Logger
-	// started is the zero of the trigger's clock.
-	started time.Time
 
 	// mu is held by a run. All that follows outlives one, so that nothing gets lost
 	// when the trigger is run again.
 	mu sync.Mutex
-	// changes is nil when the trigger is closed.
-	changes statedb.ChangeIterator[Source]
+	// rows are those of the source; kept are the changes whose dependents could not be found,
+	// backoff says for how long.
+	rows    *follow.Table[Source]
+	backoff backoff.Exponential
 	// read are the changes that were read and are not dealt with, the oldest first.
 	read []statedb.Change[Source]
-	// kept are those whose dependents could not be found, backoff says for how long.
-	kept    keptChanges[Source]
-	backoff backoff.Exponential
-	// told: health knows of kept as it was at toldVersion.
-	told        bool
-	toldVersion uint64
 }
 
-// NewTrigger returns a trigger that does nothing until [Trigger.Run] is called, for
+// New returns a trigger that does nothing until [Trigger.Run] is called, for
 // programs without a hive. No change of the source from now on is lost to it.
 //
 // The dependents function is called by one goroutine, with no table locked, and may be
 // called again for the same change. No queries mean that nothing depends on the row. A
 // trigger is named after its source and its reconciler, so there should be one of a kind.
-// NewTrigger locks the source for a moment: its caller must not hold a write transaction
+// New locks the source for a moment: its caller must not hold a write transaction
 // of it. The error names the arguments that are missing.
-func NewTrigger[Obj comparable, Source any](
-	loop *Loop[Obj],
+func New[Obj comparable, Source any](
+	loop *reconciler.Loop[Obj],
 	source statedb.Table[Source],
 	dependents func(change statedb.Change[Source]) []statedb.Query[Obj],
 ) (*Trigger[Obj, Source], error) {
@@ -102,34 +97,35 @@ func NewTrigger[Obj comparable, Source any](
 		return nil, fmt.Errorf("trigger: %w", errors.Join(errs...))
 	}
 
+	id := loop.ID()
 	t := &Trigger[Obj, Source]{
-		loop: loop, source: source, indexer: source.PrimaryIndexer(), dependents: dependents,
-		name:    loop.scoped("trigger-" + source.Name()),
-		started: time.Now(), kept: newKeptChanges[Source](),
+		loop: loop, cfg: loop.Config(), source: source, dependents: dependents,
+		name:    "trigger-" + source.Name(),
 		backoff: backoff.Exponential{Rand: rand.New(rand.NewPCG(rand.Uint64(), 0))},
 	}
-	t.log = loop.log.With("trigger", t.name)
-	wtxn := loop.cfg.DB.WriteTxn(source)
-	defer wtxn.Commit()
-	changes, err := source.Changes(wtxn)
-	if err != nil {
+	called := id.String()
+	if id.Name != "" {
+		t.name, called = t.name+"-"+id.Name, id.Name
+	}
+	t.log = t.cfg.Log.With("reconciler", called, "trigger", t.name)
+	var err error
+	if t.rows, err = follow.New(t.cfg.DB, source); err != nil {
 		return nil, fmt.Errorf("%s: observing table %q: %w", t.name, source.Name(), err)
 	}
-	t.changes = changes
 	return t, nil
 }
 
-// RegisterTrigger makes a trigger and adds its job to the hive: "trigger-" and the name of
+// Register makes a trigger and adds its job to the hive: "trigger-" and the name of
 // the source table, with the reconciler's name appended if it has one. See [Trigger] for
-// what it does and [NewTrigger] for the arguments. It can be called before the hive has
+// what it does and [New] for the arguments. It can be called before the hive has
 // started and after.
-func RegisterTrigger[Obj comparable, Source any](
-	params Params,
-	loop *Loop[Obj],
+func Register[Obj comparable, Source any](
+	params reconciler.Params,
+	loop *reconciler.Loop[Obj],
 	source statedb.Table[Source],
 	dependents func(change statedb.Change[Source]) []statedb.Query[Obj],
 ) error {
-	t, err := NewTrigger(loop, source, dependents)
+	t, err := New(loop, source, dependents)
 	if err != nil {
 		return err
 	}
@@ -150,27 +146,24 @@ func RegisterTrigger[Obj comparable, Source any](
 //
 // If the dependents function panics, the log and health say so and name the source row;
 // health is Config.Health, or that of the job. The change is kept and tried again
-// with the backoff of [WithRetry], or when the row changes again, and everything else goes
-// on. With [WithPanicPropagation] the panic ends the program.
+// with the backoff of [reconciler.WithRetry], or when the row changes again, and everything else
+// goes on. With Config.PanicPropagation the panic ends the program.
 func (t *Trigger[Obj, Source]) Run(ctx context.Context) error {
-	health := t.loop.cfg.Health
-	if health == nil {
-		health = noHealth{}
+	health := t.cfg.Health
+	if health != nil {
+		health = health.NewScope(t.name)
 	}
-	return t.run(ctx, health.NewScope(t.name))
+	return t.run(ctx, health)
 }
 
 // Close lets go of the source, which otherwise keeps in memory what is deleted from it and
 // has not been read; the trigger cannot be run again. It waits for a Run to end
 // whose context has ended, and must not be called by the dependents function. What
-// [RegisterTrigger] made closes itself.
+// [Register] made closes itself.
 func (t *Trigger[Obj, Source]) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.changes != nil {
-		t.changes.Close()
-		t.changes = nil
-	}
+	t.rows.Close()
 }
 
 func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) error {
@@ -178,17 +171,17 @@ func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) erro
 		return fmt.Errorf("%s: is running already", t.name)
 	}
 	defer t.mu.Unlock()
-	if t.changes == nil {
+	if t.rows.Closed() {
 		return fmt.Errorf("%s: has been closed", t.name)
 	}
-	t.told = false
+	t.rows.SetHealth(health)
 	for ctx.Err() == nil {
 		watch := t.look()
 		m := t.round(ctx)
-		t.report(health)
-		m.pause(ctx)
+		t.rows.Report()
+		t.pause(ctx, m)
 		if len(t.read) == 0 {
-			t.wait(ctx, watch)
+			t.rows.Wait(ctx, watch)
 		}
 	}
 	return nil
@@ -197,17 +190,17 @@ func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) erro
 // look reads changes, as many as there is room for, those that are due again first. The
 // returned channel is closed when there may be more.
 func (t *Trigger[Obj, Source]) look() <-chan struct{} {
-	room := triggerChanges - len(t.read)
-	if again := t.kept.due(t.now(), room); len(again) > 0 {
+	room := maxChanges - len(t.read)
+	if again := t.rows.Due(t.rows.Now(), room); len(again) > 0 {
 		t.read = slices.Insert(t.read, 0, again...)
 		room -= len(again)
 	}
 	if room == 0 {
 		return watch.Closed
 	}
-	changes, watch := t.changes.Next(t.loop.cfg.DB.ReadTxn())
+	changes, more := t.rows.Next()
 	for change := range changes {
-		if t.kept.any() && t.kept.supersede(t.keyOf(change), change, t.loop.Settings().MinBackoff) {
+		if t.rows.Len() > 0 && t.rows.Supersede(t.rows.Key(change.Object), change, t.loop.Settings().MinBackoff) {
 			continue
 		}
 		t.read = append(t.read, change)
@@ -215,15 +208,15 @@ func (t *Trigger[Obj, Source]) look() <-chan struct{} {
 			break
 		}
 	}
-	return watch
+	return more
 }
 
 // round marks what the oldest changes concern. Until all of it is marked they stay read,
 // so that a round which ctx cuts short is run again as a whole.
 func (t *Trigger[Obj, Source]) round(ctx context.Context) *marking[Obj] {
-	m := newMarking(t.loop)
+	m := newMarking(&t.cfg)
 	dealt := 0
-	for dealt < len(t.read) && len(m.rows) < triggerRows && ctx.Err() == nil {
+	for dealt < len(t.read) && len(m.rows) < maxRows && ctx.Err() == nil {
 		change := t.read[dealt]
 		dealt++
 		if err := t.find(m, change); err != nil {
@@ -233,9 +226,9 @@ func (t *Trigger[Obj, Source]) round(ctx context.Context) *marking[Obj] {
 	if !m.mark(ctx) {
 		return m
 	}
-	if t.kept.any() {
+	if t.rows.Len() > 0 {
 		for _, change := range t.read[:dealt] {
-			t.kept.forget(t.keyOf(change), change.Revision)
+			t.rows.Forget(t.rows.Key(change.Object), change.Revision)
 		}
 	}
 	t.read = slices.Delete(t.read, 0, dealt)
@@ -254,18 +247,18 @@ func (t *Trigger[Obj, Source]) find(m *marking[Obj], change statedb.Change[Sourc
 // lists returns the rows that the queries of a change find. The error is a panic in the
 // function that makes the queries, or that of a query which no index of the table has.
 func (t *Trigger[Obj, Source]) lists(txn statedb.ReadTxn, change statedb.Change[Source]) (lists []iter.Seq2[Obj, statedb.Revision], err error) {
-	if !t.loop.opts.panics {
+	if !t.cfg.PanicPropagation {
 		defer func() {
 			if r := recover(); r != nil {
-				said := text.Cut(outcome.TextOfAny(r), MaxErrorText)
+				key, said := t.rows.Key(change.Object), text.Cut(outcome.TextOfAny(r), reconciler.MaxErrorText)
 				t.log.Error("dependents function panicked",
-					"table", t.source.Name(), "key", t.keyOf(change), "panic", said, "stack", string(debug.Stack()))
-				lists, err = nil, fmt.Errorf("dependents of key %q of table %q: panic: %s", t.keyOf(change), t.source.Name(), text.Printable(said))
+					"table", t.source.Name(), "key", key, "panic", said, "stack", string(debug.Stack()))
+				lists, err = nil, fmt.Errorf("dependents of key %q of table %q: panic: %s", key, t.source.Name(), text.Printable(said))
 			}
 		}()
 	}
 	for _, query := range t.dependents(change) {
-		lists = append(lists, t.loop.cfg.Table.List(txn, query))
+		lists = append(lists, t.cfg.Table.List(txn, query))
 	}
 	return lists, nil
 }
@@ -274,41 +267,17 @@ func (t *Trigger[Obj, Source]) lists(txn statedb.ReadTxn, change statedb.Change[
 func (t *Trigger[Obj, Source]) keep(change statedb.Change[Source], err error) {
 	set := t.loop.Settings()
 	t.backoff.Min, t.backoff.Max, t.backoff.Jitter = set.MinBackoff, set.MaxBackoff, set.Jitter
-	t.kept.keep(t.keyOf(change), change, err, t.now(), t.backoff)
+	key, now := t.rows.Key(change.Object), t.rows.Now()
+	t.rows.Keep(key, change, err, now, follow.After(now, t.backoff.Delay(t.rows.Failures(key)+1)))
 }
 
-// now is the trigger's clock, which no change of the wall clock moves.
-func (t *Trigger[Obj, Source]) now() time.Duration { return time.Since(t.started) }
-
-// keyOf returns the primary key of a change's row.
-func (t *Trigger[Obj, Source]) keyOf(change statedb.Change[Source]) string {
-	return string(t.indexer.ObjectToKey(change.Object))
-}
-
-// wait blocks until there is something to do or ctx ends.
-func (t *Trigger[Obj, Source]) wait(ctx context.Context, watch <-chan struct{}) {
-	var due <-chan time.Time
-	if at, ok := t.kept.next(); ok {
-		timer := time.NewTimer(at - t.now())
-		defer timer.Stop()
-		due = timer.C
-	}
-	select {
-	case <-ctx.Done():
-	case <-watch:
-	case <-due:
-	}
-}
-
-// report tells health what has become of changes, if that is news.
-func (t *Trigger[Obj, Source]) report(health cell.Health) {
-	if t.told && t.kept.version == t.toldVersion {
+// pause gives the reconciler time for what was marked again: if the source changed faster
+// than its dependents can be reconciled, each mark would void what came of the last.
+func (t *Trigger[Obj, Source]) pause(ctx context.Context, m *marking[Obj]) {
+	if !m.outrun {
 		return
 	}
-	t.told, t.toldVersion = true, t.kept.version
-	if t.kept.any() {
-		health.Degraded(fmt.Sprintf("%d error(s)", t.kept.len()), t.kept.examples())
-		return
-	}
-	health.OK(fmt.Sprintf("OK, following table %q", t.source.Name()))
+	ctx, cancel := context.WithTimeout(ctx, maxPause)
+	defer cancel()
+	_, _, _ = t.loop.WaitUntilReconciled(ctx, m.revision)
 }

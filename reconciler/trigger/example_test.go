@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler_test
+package trigger_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/trigger"
 )
 
 // Zone is a row of the table that records depend on.
@@ -83,7 +84,7 @@ func (x nameServer) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*Record, s
 
 // A record has been applied with the TTL of its zone. When that changes nobody writes the
 // record: the trigger marks it.
-func ExampleTrigger() {
+func Example() {
 	db := statedb.New()
 	zones := statedb.MustNewTable(db, "zones", zoneByName)
 	records := statedb.MustNewTable(db, "records", recordByName, recordByZone)
@@ -96,18 +97,18 @@ func ExampleTrigger() {
 	if err != nil {
 		panic(err)
 	}
-	trigger, err := reconciler.NewTrigger(loop, zones, func(change statedb.Change[*Zone]) []statedb.Query[*Record] {
+	follower, err := trigger.New(loop, zones, func(change statedb.Change[*Zone]) []statedb.Query[*Record] {
 		return []statedb.Query[*Record]{recordByZone.Query(change.Object.Name)}
 	})
 	if err != nil {
 		panic(err)
 	}
-	defer trigger.Close()
+	defer follower.Close()
 
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	go func() { ended <- loop.Run(ctx) }()
-	go func() { ended <- trigger.Run(ctx) }()
+	go func() { ended <- follower.Run(ctx) }()
 
 	txn := db.WriteTxn(records)
 	records.Insert(txn, &Record{Name: "www", Zone: "example.org", Status: reconciler.StatusPending()})

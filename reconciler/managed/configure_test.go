@@ -45,7 +45,7 @@ func TestEverySettingThatIsWrongIsNamed(t *testing.T) {
 	require.NoError(t, err)
 	cfg := e.config()
 	cfg.Operations = ops
-	_, err = managed.New(cfg,
+	_, err = newLoop(cfg,
 		managed.WithTimeout(-1), managed.WithCreationGracePeriod(-2), managed.WithPollInterval(-3),
 		managed.WithManagementPolicies("Fly"),
 		managed.WithExternalConnecter(&managed.NopConnecter[int]{}),
@@ -76,9 +76,9 @@ func TestEverySettingThatIsWrongIsNamed(t *testing.T) {
 		require.ErrorContains(t, err, text)
 	}
 
-	_, err = managed.New(e.config(), managed.WithPollJitterHook(time.Minute))
+	_, err = newLoop(e.config(), managed.WithPollJitterHook(time.Minute))
 	require.ErrorContains(t, err, "WithPollJitterHook: jitter 1m0s must be less than the poll interval 1m0s")
-	_, err = managed.New(e.config(), managed.WithPollJitterHook(-1))
+	_, err = newLoop(e.config(), managed.WithPollJitterHook(-1))
 	require.ErrorContains(t, err, "WithPollJitterHook: -1ns must not be negative")
 
 	_, err = managed.NewReconciler(reconciler.Config[*bucket]{})
@@ -153,7 +153,7 @@ func TestItIsRegisteredInAHive(t *testing.T) {
 		var (
 			db    *statedb.DB
 			table statedb.RWTable[*bucket]
-			loop  reconciler.Reconciler[*bucket]
+			loop  *reconciler.Loop[*bucket]
 		)
 		h := hive.New(statedb.Cell, job.Cell, cell.SimpleHealthCell,
 			cell.Module("test", "test",
@@ -163,8 +163,14 @@ func TestItIsRegisteredInAHive(t *testing.T) {
 				}),
 				cell.Invoke(func(d *statedb.DB, tbl statedb.RWTable[*bucket], params reconciler.Params) (err error) {
 					db, table = d, tbl
-					loop, err = managed.Register(params, tbl, (*bucket).Clone, (*bucket).SetStatus, (*bucket).GetStatus, connecter,
-						managed.WithLoop(reconciler.WithName(managed.ControllerName("bucket"))))
+					cfg, err := managed.Configure(reconciler.Config[*bucket]{
+						DB: d, Table: tbl, Log: params.Log,
+						Clone: (*bucket).Clone, SetStatus: (*bucket).SetStatus, GetStatus: (*bucket).GetStatus,
+						Options: []reconciler.Option{reconciler.WithName(managed.ControllerName("bucket"))},
+					}, managed.WithExternalConnecter(connecter))
+					if err == nil {
+						loop, err = reconciler.RegisterConfig(params, cfg)
+					}
 					return err
 				})))
 		log := hivetest.Logger(t)
@@ -182,9 +188,4 @@ func TestItIsRegisteredInAHive(t *testing.T) {
 		require.NoError(t, h.Stop(log, context.Background()))
 	}
 	require.NotEmpty(t, e.cloud.holds("a"))
-}
-
-func TestAnEmptyHiveRegistrationIsAnError(t *testing.T) {
-	_, err := managed.Register[*bucket](reconciler.Params{}, nil, nil, nil, nil, nil)
-	require.ErrorContains(t, err, "managed: Config.DB is nil")
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler
+package trigger
 
 import (
 	"cmp"
@@ -13,24 +13,25 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/status"
 )
 
 const (
-	// triggerRows is the largest number of rows that are marked in one write
+	// maxRows is the largest number of rows that are marked in one write
 	// transaction. That locks the table for a quarter of a millisecond; four times as
 	// many rows would lock it four times as long, and save little in all.
-	triggerRows = 256
-	// triggerPause is for how long at most the reconciler is given time to come to what
-	// was marked anew.
-	triggerPause = 100 * time.Millisecond
+	maxRows = 256
+	// maxPause is for how long at most the reconciler is given time to come to what
+	// was marked again.
+	maxPause = 100 * time.Millisecond
 )
 
 // marking is the work of one round of a trigger: rows are found in a snapshot that has
 // the changes, and then marked.
 type marking[Obj comparable] struct {
-	loop *Loop[Obj]
-	txn  statedb.ReadTxn
+	cfg *reconciler.Config[Obj]
+	txn statedb.ReadTxn
 	// fence is a status ID given out after the snapshot was taken. What carries a
 	// higher one was written after the changes, and whoever works on it knows of them.
 	fence uint64
@@ -47,15 +48,15 @@ type dependent[Obj any] struct {
 	revision statedb.Revision
 }
 
-func newMarking[Obj comparable](loop *Loop[Obj]) *marking[Obj] {
-	m := &marking[Obj]{loop: loop, txn: loop.cfg.DB.ReadTxn()}
+func newMarking[Obj comparable](cfg *reconciler.Config[Obj]) *marking[Obj] {
+	m := &marking[Obj]{cfg: cfg, txn: cfg.DB.ReadTxn()}
 	m.fence = status.Pending().ID
 	return m
 }
 
 // wants reports whether a row with the status has to be marked. Pending and Refreshing
 // are no answer by themselves: an operation may have been running since before the change.
-func (m *marking[Obj]) wants(s Status) bool {
+func (m *marking[Obj]) wants(s status.Status) bool {
 	switch s.Kind {
 	case status.KindDone, status.KindError, status.KindBlocked:
 		return true
@@ -70,16 +71,16 @@ func (m *marking[Obj]) wants(s Status) bool {
 // was not applied is pending.
 func (m *marking[Obj]) marked(row Obj) Obj {
 	mark := status.Pending
-	if kind := m.loop.rows.GetStatus(row).Kind; kind == status.KindDone || kind == status.KindRefreshing {
+	if kind := m.cfg.GetStatus(row).Kind; kind == status.KindDone || kind == status.KindRefreshing {
 		mark = status.Refreshing
 	}
-	return m.loop.rows.SetStatus(m.loop.rows.Clone(row), mark())
+	return m.cfg.SetStatus(m.cfg.Clone(row), mark())
 }
 
 // add adds rows of the snapshot to those that are to be marked.
 func (m *marking[Obj]) add(rows iter.Seq2[Obj, statedb.Revision]) {
 	for object, revision := range rows {
-		if m.wants(m.loop.rows.GetStatus(object)) {
+		if m.wants(m.cfg.GetStatus(object)) {
 			m.rows = append(m.rows, dependent[Obj]{object, revision})
 		}
 	}
@@ -91,7 +92,7 @@ func (m *marking[Obj]) add(rows iter.Seq2[Obj, statedb.Revision]) {
 func (m *marking[Obj]) mark(ctx context.Context) bool {
 	slices.SortFunc(m.rows, func(a, b dependent[Obj]) int { return cmp.Compare(a.revision, b.revision) })
 	m.rows = slices.CompactFunc(m.rows, func(a, b dependent[Obj]) bool { return a.revision == b.revision })
-	for batch := range slices.Chunk(m.rows, triggerRows) {
+	for batch := range slices.Chunk(m.rows, maxRows) {
 		if ctx.Err() != nil {
 			return false
 		}
@@ -102,7 +103,7 @@ func (m *marking[Obj]) mark(ctx context.Context) bool {
 
 // write marks a batch in one transaction.
 func (m *marking[Obj]) write(batch []dependent[Obj]) {
-	cfg := &m.loop.cfg
+	cfg := m.cfg
 	for i := range batch {
 		m.outrun = m.outrun || cfg.GetStatus(batch[i].object).IsPendingOrRefreshing()
 		batch[i].object = m.marked(batch[i].object)
@@ -118,15 +119,4 @@ func (m *marking[Obj]) write(batch []dependent[Obj]) {
 		}
 	}
 	m.revision = cfg.Table.Revision(wtxn.Commit())
-}
-
-// pause gives the reconciler time for what was marked anew: if the source changed faster
-// than its dependents can be reconciled, each mark would void what came of the last.
-func (m *marking[Obj]) pause(ctx context.Context) {
-	if !m.outrun {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, triggerPause)
-	defer cancel()
-	_, _, _ = m.loop.progress.Await(ctx, m.revision, m.loop.rows.Revision)
 }

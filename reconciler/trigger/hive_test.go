@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler_test
+package trigger_test
 
 import (
 	"testing"
@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/trigger"
 )
 
 // A trigger that is registered runs as a job of the hive, with the names that operators
@@ -37,14 +38,15 @@ func TestRegisteredTriggerIsAJob(t *testing.T) {
 					db, health = p.DB, s
 					objects = statedb.MustNewTable(db, "objects", idIndex, noteIndex)
 					ports = statedb.MustNewTable(db, "ports", portIndex)
+					target.ports = ports
 					loop, err := reconciler.RegisterConfig(p, reconciler.Config[*object]{
 						Table: objects,
 						Clone: (*object).Clone, SetStatus: (*object).SetStatus, GetStatus: (*object).GetStatus,
-						Operations: portTarget{target, ports},
+						Operations: target,
 						Options:    []reconciler.Option{reconciler.WithName("objects"), reconciler.WithoutPruning()},
 					})
 					require.NoError(t, err)
-					require.NoError(t, reconciler.RegisterTrigger(p, loop, ports, onPort))
+					require.NoError(t, trigger.Register(p, loop, ports, onPort))
 				}),
 			),
 		)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler_test
+package trigger_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/trigger"
 )
 
 // Whenever a run ends, the next one goes on with everything that was not marked.
@@ -89,9 +90,9 @@ func TestClosedTriggerLetsGoOfDeletedRows(t *testing.T) {
 
 func TestNewTriggerSaysWhatIsMissing(t *testing.T) {
 	withPorts(t, func(f *followed) {
-		_, err := reconciler.NewTrigger[*object, *port](nil, nil, nil)
+		_, err := trigger.New[*object, *port](nil, nil, nil)
 		require.EqualError(f, err, "trigger: the loop is nil\nthe source table is nil\nthe dependents function is nil")
-		err = reconciler.RegisterTrigger[*object](reconciler.Params{}, nil, f.ports, onPort)
+		err = trigger.Register[*object](reconciler.Params{}, nil, f.ports, onPort)
 		require.EqualError(f, err, "trigger: the loop is nil")
 	})
 }
@@ -160,7 +161,7 @@ func TestChangeWhoseDependentsPanicIsKept(t *testing.T) {
 		require.Equal(f, "1 error(s)", message)
 		require.EqualError(f, err, `dependents of key "bad" of table "ports": panic: no idea of bad`)
 		require.Contains(f, f.log.String(), "dependents function panicked")
-		require.Contains(f, f.log.String(), "trigger_keep_test.go", "the stack")
+		require.Contains(f, f.log.String(), "keep_test.go", "the stack")
 
 		f.pass(time.Second)
 		require.Equal(f, []string{
@@ -335,8 +336,9 @@ func TestQueryOfAnotherTableIsAnError(t *testing.T) {
 
 func TestPanicOfDependentsEndsTheProgramIfAskedTo(t *testing.T) {
 	withPorts(t, func(f *followed) {
+		f.cfg.PanicPropagation = true
 		f.prepare(newPanicky("bad").dependents)
 		f.set(1, "bad")
 		require.PanicsWithValue(f, "no idea of bad", func() { _ = f.trigger.Run(context.Background()) })
-	}, reconciler.WithPanicPropagation())
+	})
 }

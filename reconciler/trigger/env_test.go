@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package reconciler_test
+package trigger_test
 
 import (
 	"context"
@@ -10,15 +10,20 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/statekeel/statekeel/internal/tests/testlog"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/trigger"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // port is a row of the table that objects depend on: an object's Note names its port.
 type port struct {
@@ -45,27 +50,6 @@ var noteIndex = statedb.Index[*object, string]{
 // onPort is the dependents function of most tests.
 func onPort(change statedb.Change[*port]) []statedb.Query[*object] {
 	return []statedb.Query[*object]{noteIndex.Query(change.Object.Name)}
-}
-
-// portTarget holds for each object the value that its port had when it was updated.
-type portTarget struct {
-	*target
-	ports statedb.Table[*port]
-}
-
-// noPort is the value held for an object whose port there was not.
-const noPort = -1
-
-func (x portTarget) Update(ctx context.Context, txn statedb.ReadTxn, rev statedb.Revision, o *object) error {
-	x.starts(ctx)
-	value := noPort
-	if d, _, found := x.ports.Get(txn, portIndex.Query(o.Note)); found {
-		value = d.Value
-	}
-	return x.do(ctx, call{
-		op: "update", id: o.ID, value: value, revision: rev,
-		refresh: o.Status.Kind == reconciler.StatusKindRefreshing,
-	})
 }
 
 // writes counts write transactions by table, and how many writes each had.
@@ -108,22 +92,28 @@ func (w *writes) take(table string) []int {
 
 // followed is an env whose objects depend on ports.
 type followed struct {
-	*env
+	*testing.T
+	db      *statedb.DB
+	table   statedb.RWTable[*object]
 	ports   statedb.RWTable[*port]
 	writes  *writes
+	target  *target
+	loop    *reconciler.Loop[*object]
+	health  *health
+	log     *testlog.Buffer
 	cfg     reconciler.Config[*object]
-	trigger *reconciler.Trigger[*object, *port]
+	trigger *trigger.Trigger[*object, *port]
 	// concurrent: operations may overlap.
 	concurrent bool
-	// halt ends the trigger's run and waits for it.
-	halt func()
+	// halt ends the trigger's run and waits for it, stop that of the loop.
+	halt, stop func()
 }
 
 // withPorts runs a test in a bubble, with a loop that has not been started.
 func withPorts(t *testing.T, test func(f *followed), opts ...reconciler.Option) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &followed{
-			env: &env{T: t, target: newTarget(), health: &health{}, log: &testlog.Buffer{}},
+			T: t, target: newTarget(), health: &health{}, log: &testlog.Buffer{},
 			writes: &writes{
 				Metrics: statedb.NewExpVarMetrics(false), sizes: map[string][]int{},
 				revision: map[string]statedb.Revision{}, deleted: map[string]int{},
@@ -137,11 +127,15 @@ func withPorts(t *testing.T, test func(f *followed), opts ...reconciler.Option) 
 		require.NoError(t, err)
 		f.ports, err = statedb.NewTable(f.db, "ports", portIndex)
 		require.NoError(t, err)
+		f.target.ports = f.ports
 		f.cfg = reconciler.Config[*object]{
 			DB: f.db, Table: f.table,
 			Clone: (*object).Clone, SetStatus: (*object).SetStatus, GetStatus: (*object).GetStatus,
-			Operations: portTarget{f.target, f.ports}, Log: slog.New(slog.NewTextHandler(f.log, nil)),
-			Options: exact(append(opts, reconciler.WithoutPruning())...),
+			Operations: f.target, Log: slog.New(slog.NewTextHandler(f.log, nil)),
+			Options: append([]reconciler.Option{
+				reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter, s.PruneInterval = 0, 0 }),
+				reconciler.WithRetry(100*time.Millisecond, time.Minute),
+			}, opts...),
 		}
 		test(f)
 		if f.halt != nil {
@@ -168,23 +162,23 @@ func (f *followed) prepare(dependents func(statedb.Change[*port]) []statedb.Quer
 	f.Helper()
 	if f.loop == nil {
 		cfg := f.cfg
-		cfg.Health = triggerHealth{f.health}
+		cfg.Health = f.health
 		loop, err := reconciler.New(cfg)
 		require.NoError(f, err)
 		f.loop = loop
 	}
-	trigger, err := reconciler.NewTrigger(f.loop, f.ports, dependents)
+	made, err := trigger.New(f.loop, f.ports, dependents)
 	require.NoError(f, err)
-	f.Cleanup(trigger.Close)
-	f.trigger = trigger
+	f.Cleanup(made.Close)
+	f.trigger = made
 }
 
 // resume runs the trigger.
 func (f *followed) resume() {
 	ctx, cancel := context.WithCancel(f.Context())
 	ended := make(chan error, 1)
-	trigger := f.trigger
-	go func() { ended <- trigger.Run(ctx) }()
+	run := f.trigger.Run
+	go func() { ended <- run(ctx) }()
 	f.halt = sync.OnceFunc(func() {
 		cancel()
 		require.NoError(f, <-ended)
@@ -258,12 +252,43 @@ func (f *followed) runLoop() {
 	f.target.take()
 }
 
-// triggerHealth gives the trigger this health, and everybody else one of their own.
-type triggerHealth struct{ *health }
-
-func (h triggerHealth) NewScope(name string) cell.Health {
+// NewScope gives everybody but the trigger a health of their own.
+func (h *health) NewScope(name string) cell.Health {
 	if strings.HasPrefix(name, "trigger-") {
-		return h.health
+		return h
 	}
 	return &health{}
+}
+
+// write changes the table in one transaction.
+func (f *followed) write(change func(wtxn statedb.WriteTxn)) {
+	wtxn := f.db.WriteTxn(f.table)
+	change(wtxn)
+	wtxn.Commit()
+}
+
+func (f *followed) remove(id uint64) {
+	f.write(func(wtxn statedb.WriteTxn) {
+		_, _, err := f.table.Delete(wtxn, &object{ID: id})
+		require.NoError(f, err)
+	})
+}
+
+// get returns the row, nil if there is none.
+func (f *followed) get(id uint64) *object {
+	o, _, _ := f.table.Get(f.db.ReadTxn(), idIndex.Query(id))
+	return o
+}
+
+// kind returns the kind of the row's status.
+func (f *followed) kind(id uint64) reconciler.StatusKind {
+	o := f.get(id)
+	require.NotNil(f, o, "object %d", id)
+	return o.Status.Kind
+}
+
+// pass lets virtual time go by, and waits until all is idle.
+func (f *followed) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }

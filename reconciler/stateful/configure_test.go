@@ -21,37 +21,19 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
-func TestRegisterRunsWithTheHive(t *testing.T) {
+func TestItRunsInAHive(t *testing.T) {
 	s := newServer()
-	registerInHive(t, s, func(params reconciler.Params, table statedb.RWTable[*zone]) (reconciler.Reconciler[*zone], error) {
-		return stateful.Register(params, table, (*zone).Clone, (*zone).SetStatus, (*zone).GetStatus, s)
-	})
-}
-
-func TestRegisterConfigRunsWithTheHive(t *testing.T) {
-	s := newServer()
-	registerInHive(t, s, func(params reconciler.Params, table statedb.RWTable[*zone]) (reconciler.Reconciler[*zone], error) {
-		return stateful.RegisterConfig(params, stateful.Config[*zone, []string, string]{
-			Config: reconciler.Config[*zone]{
-				Table: table, Clone: (*zone).Clone, SetStatus: (*zone).SetStatus, GetStatus: (*zone).GetStatus,
-			},
-			Reconciler: s,
-		})
-	})
-}
-
-func registerInHive(t *testing.T, s *server, register func(reconciler.Params, statedb.RWTable[*zone]) (reconciler.Reconciler[*zone], error)) {
 	var (
 		db    *statedb.DB
 		table statedb.RWTable[*zone]
-		r     reconciler.Reconciler[*zone]
+		r     *reconciler.Loop[*zone]
 	)
 	h := hive.New(statedb.Cell, job.Cell, cell.SimpleHealthCell, cell.Module("zones", "Zones",
 		cell.ProvidePrivate(job.Registry.NewGroup),
 		cell.Invoke(func(params reconciler.Params) (err error) {
 			db = params.DB
 			if table, err = statedb.NewTable(db, "zones", byName); err == nil {
-				r, err = register(params, table)
+				r, err = register(params, table, s)
 			}
 			return err
 		}),
@@ -59,7 +41,7 @@ func registerInHive(t *testing.T, s *server, register func(reconciler.Params, st
 	log := hivetest.Logger(t)
 	require.NoError(t, h.Start(log, t.Context()))
 	defer func() { require.NoError(t, h.Stop(log, context.Background())) }()
-	require.Equal(t, 30*time.Minute, r.(*reconciler.Loop[*zone]).Settings().RefreshInterval)
+	require.Equal(t, 30*time.Minute, r.Settings().RefreshInterval)
 
 	wtxn := db.WriteTxn(table)
 	z := named("web", "a")
@@ -73,21 +55,25 @@ func registerInHive(t *testing.T, s *server, register func(reconciler.Params, st
 	require.Equal(t, []string{"a"}, s.has("web"))
 }
 
-func TestOperationsForAConfigOfOnesOwn(t *testing.T) {
+func register(params reconciler.Params, table statedb.RWTable[*zone], s *server) (*reconciler.Loop[*zone], error) {
+	cfg, err := stateful.Configure(reconciler.Config[*zone]{
+		Table: table, Clone: (*zone).Clone, SetStatus: (*zone).SetStatus, GetStatus: (*zone).GetStatus, Log: params.Log,
+	}, s)
+	if err != nil {
+		return nil, err
+	}
+	return reconciler.RegisterConfig(params, cfg)
+}
+
+func TestNothingIsPruned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEnv(t), newServer()
-		ops, err := stateful.NewOperations(nil, s)
-		require.NoError(t, err)
-		cfg := e.config(nil).Config
-		cfg.Operations, cfg.Merge = ops, ops.Merge
-		loop, err := reconciler.New(cfg)
-		require.NoError(t, err)
-		e.run(loop)
+		e.start(e.config(), s)
 		s.set("foreign", "a", true)
-		loop.Prune()
+		e.loop.Prune()
 		e.change("web", "a")
 		e.expect("web", "Done")
-		require.Equal(t, []string{"a"}, s.has("foreign"), "a prune does nothing")
+		require.Equal(t, []string{"a"}, s.has("foreign"))
 	})
 }
 
@@ -107,24 +93,24 @@ func TestASweepRemovesWhatTheListedAnnotationSays(t *testing.T) {
 		for _, record := range []string{"a", "b", "foreign"} {
 			s.set("old", record, true)
 		}
-		cfg := e.config(s)
+		cfg := e.config()
 		cfg.Sweeper = sweeping{s}
-		e.start(cfg)
+		e.start(cfg, s)
 		pass(time.Minute)
 		require.Equal(t, []string{"foreign"}, s.has("old"))
 	})
 }
 
 func TestMergeCopiesTheAnnotationAndNothingElse(t *testing.T) {
-	ops, err := stateful.NewOperations(nil, newServer())
+	cfg, err := stateful.Configure(reconciler.Config[*zone]{}, newServer())
 	require.NoError(t, err)
 	current, reconciled := named("web", "new"), named("web", "old")
 	reconciled.SetAnnotation(annotation, `["old"]`)
 	reconciled.SetAnnotation("other", "1")
-	require.Equal(t, map[string]string{annotation: `["old"]`}, ops.Merge(current, reconciled).Annotations)
+	require.Equal(t, map[string]string{annotation: `["old"]`}, cfg.Merge(current, reconciled).Annotations)
 	require.Equal(t, []string{"new"}, current.Records)
 
-	require.Nil(t, ops.Merge(named("web"), named("web")).Annotations)
+	require.Nil(t, cfg.Merge(named("web"), named("web")).Annotations)
 }
 
 // keyless has no key for the annotation.
@@ -141,36 +127,27 @@ func (mistyped) RequeueAfter() time.Duration               { return 0 }
 func (mistyped) Prune() error                              { return nil }
 
 func TestWhatIsWrongWithAReconcilerIsSaid(t *testing.T) {
-	_, err := stateful.NewOperations[*zone, []string, string](nil, nil)
-	require.EqualError(t, err, "the stateful reconciler is nil")
-	_, err = stateful.NewOperations(nil, keyless{})
-	require.EqualError(t, err, "stateful_test.keyless.GetStateAnnotationKey: the key is empty")
+	none := reconciler.Config[*zone]{}
+	_, err := stateful.Configure[*zone, []string, string](none, nil)
+	require.EqualError(t, err, "stateful: the stateful reconciler is nil")
+	_, err = stateful.Configure(none, keyless{})
+	require.EqualError(t, err, "stateful: stateful_test.keyless.GetStateAnnotationKey: the key is empty")
 
-	_, err = stateful.NewOperations(nil, mistyped{newServer()})
-	require.EqualError(t, err, "stateful_test.mistyped.UpdateStateAnnotation is a func(*stateful_test.zone, string) error, must be a func(*stateful_test.zone, []string) error\n"+
+	_, err = stateful.Configure(none, mistyped{newServer()})
+	require.EqualError(t, err, "stateful: stateful_test.mistyped.UpdateStateAnnotation is a func(*stateful_test.zone, string) error, must be a func(*stateful_test.zone, []string) error\n"+
 		"stateful_test.mistyped.ObserveState is a func(*stateful_test.zone) ([]string, error), must be a func(context.Context, *stateful_test.zone) ([]string, error)\n"+
 		"stateful_test.mistyped.RequeueAfter is a func() time.Duration, must be a func(*stateful_test.zone) time.Duration\n"+
 		"stateful_test.mistyped.Prune is a func() error, must be a func(context.Context, statedb.ReadTxn, iter.Seq2[*github.com/statekeel/statekeel/reconciler/stateful_test.zone,uint64]) error")
 }
 
 func TestWhatIsWrongWithAConfigurationIsSaid(t *testing.T) {
-	_, err := stateful.New(stateful.Config[*zone, []string, string]{})
-	require.EqualError(t, err, "stateful: the stateful reconciler is nil")
-
-	_, err = stateful.New(stateful.Config[*zone, []string, string]{
-		Config: reconciler.Config[*zone]{
-			Operations: noOperations{}, BatchOperations: noBatches{}, RoundOperations: noRounds{},
-		},
-		Reconciler: newServer(),
-	})
-	require.EqualError(t, err, "stateful: Config.Operations is stateful_test.noOperations, must be nil: the operations are those of Reconciler\n"+
-		"Config.BatchOperations is stateful_test.noBatches, must be nil: the operations are those of Reconciler\n"+
-		"Config.RoundOperations is stateful_test.noRounds, must be nil: the operations are those of Reconciler")
-
-	_, err = stateful.New(stateful.Config[*zone, []string, string]{Reconciler: newServer()})
-	require.ErrorContains(t, err, "Config.Table is nil")
-	_, err = stateful.Register(reconciler.Params{}, nil, (*zone).Clone, (*zone).SetStatus, (*zone).GetStatus, impl(keyless{}))
-	require.ErrorContains(t, err, "the key is empty")
+	_, err := stateful.Configure(reconciler.Config[*zone]{
+		Operations: noOperations{}, BatchOperations: noBatches{}, RoundOperations: noRounds{},
+	}, keyless{})
+	require.EqualError(t, err, "stateful: stateful_test.keyless.GetStateAnnotationKey: the key is empty\n"+
+		"Config.Operations is stateful_test.noOperations, must be nil: the operations are those of the stateful reconciler\n"+
+		"Config.BatchOperations is stateful_test.noBatches, must be nil: the operations are those of the stateful reconciler\n"+
+		"Config.RoundOperations is stateful_test.noRounds, must be nil: the operations are those of the stateful reconciler")
 }
 
 type noBatches struct {
@@ -208,7 +185,7 @@ func TestBoundObservesAndThenReconciles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
 		var notes []string
-		cfg := e.config(nil, reconciler.WithoutPruning()).Config
+		cfg := e.config(reconciler.WithoutPruning())
 		cfg.Operations = stateful.Bound[*zone]{
 			ToUpdate: func(z *zone) stateful.Interface {
 				switch z.Name {

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package follow
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/keys"
+)
+
+// Table follows a table: it reads its changes, and has those that failed. It is for one goroutine
+// at a time.
+type Table[Obj any] struct {
+	Kept[Obj]
+
+	db      *statedb.DB
+	table   statedb.Table[Obj]
+	indexer statedb.Indexer[Obj]
+	// changes is nil when the table is not followed any more.
+	changes statedb.ChangeIterator[Obj]
+	// started is the zero of the clock.
+	started time.Time
+	// health is told of the kept changes; nil if nobody is. told: it knows of them as they were at
+	// toldVersion.
+	health      cell.Health
+	told        bool
+	toldVersion uint64
+}
+
+// New begins to follow a table: the rows that it has are its first changes, and no later one is
+// lost. It locks the table for a moment.
+func New[Obj any](db *statedb.DB, table statedb.Table[Obj]) (*Table[Obj], error) {
+	wtxn := db.WriteTxn(table)
+	defer wtxn.Commit()
+	changes, err := table.Changes(wtxn)
+	if err != nil {
+		return nil, err
+	}
+	return &Table[Obj]{
+		Kept: NewKept[Obj](), db: db, table: table, indexer: table.PrimaryIndexer(), changes: changes, started: time.Now(),
+	}, nil
+}
+
+// Close lets go of the table, which otherwise keeps in memory what is deleted from it and has not
+// been read.
+func (t *Table[Obj]) Close() {
+	if !t.Closed() {
+		t.changes.Close()
+		t.changes = nil
+	}
+}
+
+// Closed reports whether Close was called.
+func (t *Table[Obj]) Closed() bool { return t.changes == nil }
+
+// Now returns the time since the table is followed, which no change of the wall clock moves.
+func (t *Table[Obj]) Now() time.Duration { return time.Since(t.started) }
+
+// Key returns the primary key of a row.
+func (t *Table[Obj]) Key(row Obj) string { return string(keys.Of(t.indexer, row)) }
+
+// Next returns the changes since those that were read last. What is not read of them comes with the
+// next call, where several changes of a row may have become one. The channel is closed when there
+// may be more, at once if there are any now.
+func (t *Table[Obj]) Next() (changes iter.Seq2[statedb.Change[Obj], statedb.Revision], watch <-chan struct{}) {
+	return t.changes.Next(t.db.ReadTxn())
+}
+
+// Wait blocks until the channel is closed, a kept change is due, or ctx ends.
+func (t *Table[Obj]) Wait(ctx context.Context, watch <-chan struct{}) {
+	var due <-chan time.Time
+	if at, ok := t.NextDue(); ok {
+		timer := time.NewTimer(at - t.Now())
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-watch:
+	case <-due:
+	}
+}
+
+// SetHealth sets who is told of the kept changes, which have not been told then. nil is nobody.
+func (t *Table[Obj]) SetHealth(health cell.Health) { t.health, t.told = health, false }
+
+// Report tells health what has become of changes, if that is news.
+func (t *Table[Obj]) Report() {
+	if t.health == nil || t.told && t.version == t.toldVersion {
+		return
+	}
+	t.told, t.toldVersion = true, t.version
+	if n := t.Len(); n > 0 {
+		t.health.Degraded(fmt.Sprintf("%d error(s)", n), t.Errors())
+		return
+	}
+	t.health.OK(fmt.Sprintf("OK, following table %q", t.table.Name()))
+}

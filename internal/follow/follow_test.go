@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package follow_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/internal/follow"
+	"github.com/statekeel/statekeel/internal/keys"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type row struct {
+	name  string
+	value int
+}
+
+func (r *row) TableHeader() []string { return []string{"Name"} }
+func (r *row) TableRow() []string    { return []string{r.name} }
+
+// env is a table that is followed, in a bubble of virtual time.
+type env struct {
+	*testing.T
+	db    *statedb.DB
+	table statedb.RWTable[*row]
+	rows  *follow.Table[*row]
+}
+
+func inBubble(t *testing.T, test func(e *env)) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &env{T: t, db: statedb.New()}
+		require.NoError(t, e.db.Start())
+		defer func() { require.NoError(t, e.db.Stop()) }()
+		var err error
+		e.table, err = statedb.NewTable(e.db, "rows", statedb.Index[*row, string]{
+			Name: "name", FromObject: func(r *row) index.KeySet { return keys.Set(index.String(r.name)) },
+			FromKey: index.String, Unique: true,
+		})
+		require.NoError(t, err)
+		e.put(1, "a")
+		e.rows, err = follow.New(e.db, e.table)
+		require.NoError(t, err)
+		defer e.rows.Close()
+		test(e)
+	})
+}
+
+func (e *env) put(value int, names ...string) {
+	wtxn := e.db.WriteTxn(e.table)
+	defer wtxn.Commit()
+	for _, name := range names {
+		_, _, err := e.table.Insert(wtxn, &row{name, value})
+		require.NoError(e, err)
+	}
+}
+
+func (e *env) remove(name string) {
+	wtxn := e.db.WriteTxn(e.table)
+	defer wtxn.Commit()
+	_, _, err := e.table.Delete(wtxn, &row{name: name})
+	require.NoError(e, err)
+}
+
+// read returns the names of the rows of up to n changes, and whether there may be more.
+func (e *env) read(n int) (names []string, more bool) {
+	changes, watch := e.rows.Next()
+	for change := range changes {
+		name := e.rows.Key(change.Object)
+		if change.Deleted {
+			name = "no " + name
+		}
+		names = append(names, name)
+		if n--; n == 0 {
+			break
+		}
+	}
+	select {
+	case <-watch:
+		return names, true
+	default:
+		return names, false
+	}
+}
+
+// requireRead requires the next changes to be these, and no others.
+func (e *env) requireRead(want ...string) {
+	e.Helper()
+	var names []string
+	for more := true; more; {
+		var some []string
+		some, more = e.read(1000)
+		names = append(names, some...)
+	}
+	require.Equal(e, want, names)
+}
+
+func TestRowsAtTheStartAndLaterChangesAreRead(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.requireRead("a")
+		e.put(1, "b")
+		e.put(2, "a")
+		e.put(3, "a")
+		e.requireRead("b", "a")
+		e.remove("a")
+		time.Sleep(time.Minute) // deleted rows are collected meanwhile
+		e.requireRead("no a")
+	})
+}
+
+func TestChangesThatWereNotReadComeNext(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, "b", "c")
+		names, more := e.read(1)
+		require.Equal(e, []string{"a"}, names)
+		require.True(e, more)
+		e.put(2, "b")
+		e.requireRead("c", "b")
+	})
+}
+
+func TestClosedTableIsNotFollowed(t *testing.T) {
+	inBubble(t, func(e *env) {
+		require.False(e, e.rows.Closed())
+		e.rows.Close()
+		e.rows.Close()
+		require.True(e, e.rows.Closed())
+	})
+}
+
+func TestWaitEndsForAChangeAFailureOrTheContext(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.requireRead("a")
+		_, watch := e.rows.Next()
+		waits := func(ctx context.Context) time.Duration {
+			from := e.rows.Now()
+			e.rows.Wait(ctx, watch)
+			return e.rows.Now() - from
+		}
+		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+		defer cancel()
+		require.Equal(e, time.Second, waits(ctx))
+
+		now := e.rows.Now()
+		e.rows.Keep("a", statedb.Change[*row]{}, errNo, now, follow.After(now, time.Minute))
+		require.Equal(e, time.Minute, waits(e.Context()))
+		require.Len(e, e.rows.Due(e.rows.Now(), 1), 1)
+
+		time.AfterFunc(time.Hour, func() { e.put(2, "a") })
+		require.Equal(e, time.Hour, waits(e.Context()))
+	})
+}
+
+// teller counts what it is told.
+type teller struct {
+	cell.Health
+	told []string
+}
+
+func (h *teller) OK(message string) { h.told = append(h.told, message) }
+func (h *teller) Degraded(message string, err error) {
+	h.told = append(h.told, message+": "+err.Error())
+}
+
+func TestHealthIsToldWhatIsNews(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.rows.Report() // nobody is told
+		h := &teller{}
+		e.rows.SetHealth(h)
+		const ok = `OK, following table "rows"`
+		report := func(want ...string) {
+			e.Helper()
+			h.told = nil
+			e.rows.Report()
+			require.Equal(e, want, h.told)
+		}
+		report(ok)
+		report()
+		e.rows.Keep("a", statedb.Change[*row]{Revision: 1}, errNo, 0, 10)
+		report("1 error(s): no")
+		e.rows.Keep("a", statedb.Change[*row]{Revision: 1}, errNo, 10, 20)
+		report()
+		e.rows.Forget("a", 2)
+		report(ok)
+		e.rows.SetHealth(h)
+		report(ok)
+	})
+}

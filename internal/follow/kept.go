@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package follow
+
+import (
+	linked "container/list"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/keyheap"
+)
+
+// maxExamples bounds the errors that [Kept.Errors] joins, so that it costs the same however many
+// changes fail.
+const maxExamples = 10
+
+// Kept are the changes that could not be dealt with, by the keys of their rows. Each waits until it
+// is due, or is being tried again. Times are those of the caller's clock. Not safe for concurrent
+// use.
+type Kept[Obj any] struct {
+	byKey map[string]*kept[Obj]
+	// waiting orders those that wait by when they are due, oldest all by when they
+	// began to fail.
+	waiting keyheap.Heap[*kept[Obj]]
+	oldest  *linked.List
+	// version changes whenever what Errors returns does.
+	version uint64
+}
+
+type kept[Obj any] struct {
+	change   statedb.Change[Obj]
+	err      error
+	failures int
+	// last is when it failed last.
+	last  time.Duration
+	place *linked.Element
+	// pos is the position in waiting, -1 if it is not there.
+	pos int
+}
+
+func (k *kept[Obj]) HeapPos() int       { return k.pos }
+func (k *kept[Obj]) SetHeapPos(pos int) { k.pos = pos }
+
+// NewKept returns an empty set of changes.
+func NewKept[Obj any]() Kept[Obj] {
+	return Kept[Obj]{byKey: map[string]*kept[Obj]{}, oldest: linked.New()}
+}
+
+// After returns the time that is a wait later; the longest wait there is does not wrap around.
+func After(now, wait time.Duration) time.Duration { return now + min(wait, math.MaxInt64-now) }
+
+// Len returns how many changes are kept.
+func (c *Kept[Obj]) Len() int { return len(c.byKey) }
+
+// Has reports whether a change of a row is kept.
+func (c *Kept[Obj]) Has(key string) bool { return c.byKey[key] != nil }
+
+// Failures returns how often a row has failed in a row; zero if no change of it is kept.
+func (c *Kept[Obj]) Failures(key string) int {
+	if k := c.byKey[key]; k != nil {
+		return k.failures
+	}
+	return 0
+}
+
+// Keep keeps a change that has failed now, in place of an earlier one of its row, until it is due.
+func (c *Kept[Obj]) Keep(key string, change statedb.Change[Obj], err error, now, due time.Duration) {
+	k := c.byKey[key]
+	if k == nil {
+		k = &kept[Obj]{pos: -1}
+		k.place = c.oldest.PushBack(k)
+		c.byKey[key] = k
+	}
+	if k.err == nil || k.err.Error() != err.Error() {
+		c.version++
+	}
+	k.change, k.err, k.last = change, err, now
+	k.failures++
+	c.schedule(k, due)
+}
+
+func (c *Kept[Obj]) schedule(k *kept[Obj], due time.Duration) {
+	if k.pos >= 0 {
+		c.waiting.Remove(k)
+	}
+	c.waiting.Push(k, int64(due))
+}
+
+// Supersede puts a later change of a row in the place of one that waits, and reports whether there
+// is one. It is due when a time has passed since the last attempt.
+func (c *Kept[Obj]) Supersede(key string, change statedb.Change[Obj], wait time.Duration) bool {
+	k := c.byKey[key]
+	if k == nil || k.pos < 0 {
+		return false
+	}
+	k.change = change
+	c.schedule(k, After(k.last, wait))
+	return true
+}
+
+// NextDue returns when the next change is due, if any waits.
+func (c *Kept[Obj]) NextDue() (time.Duration, bool) {
+	_, at, ok := c.waiting.Min()
+	return time.Duration(at), ok
+}
+
+// Due takes up to n changes that are due out of their wait. They stay kept until they are
+// forgotten, or kept again.
+func (c *Kept[Obj]) Due(now time.Duration, n int) []statedb.Change[Obj] {
+	var changes []statedb.Change[Obj]
+	for len(changes) < n {
+		if at, ok := c.NextDue(); !ok || at > now {
+			break
+		}
+		changes = append(changes, c.waiting.Pop().change)
+	}
+	return changes
+}
+
+// Forget drops what is kept of a row if it is older than the change with the given revision, which
+// has been dealt with, or if it is that change and was tried again with success.
+func (c *Kept[Obj]) Forget(key string, dealt statedb.Revision) {
+	k := c.byKey[key]
+	if k == nil || k.change.Revision > dealt || k.change.Revision == dealt && k.pos >= 0 {
+		return
+	}
+	if k.pos >= 0 {
+		c.waiting.Remove(k)
+	}
+	c.oldest.Remove(k.place)
+	delete(c.byKey, key)
+	c.version++
+}
+
+// Errors joins the errors of those that have been failing the longest, and says how many others
+// there are; nil if nothing is kept.
+func (c *Kept[Obj]) Errors() error {
+	var errs []error
+	for place := c.oldest.Front(); place != nil && len(errs) < maxExamples; place = place.Next() {
+		errs = append(errs, place.Value.(*kept[Obj]).err)
+	}
+	if omitted := c.Len() - len(errs); omitted > 0 {
+		errs = append(errs, fmt.Errorf("%d further errors omitted", omitted))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package follow_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/follow"
+)
+
+type change = statedb.Change[string]
+
+var errNo = errors.New("no")
+
+func at(revision statedb.Revision) change {
+	return change{Object: fmt.Sprint("version ", revision), Revision: revision}
+}
+
+func TestKeptChangeIsDueOnce(t *testing.T) {
+	k := follow.NewKept[string]()
+	k.Keep("a", at(1), errNo, 5, 15)
+	next, ok := k.NextDue()
+	require.True(t, ok)
+	require.EqualValues(t, 15, next)
+	require.Empty(t, k.Due(14, 10))
+	require.Equal(t, []change{at(1)}, k.Due(15, 10))
+	require.Empty(t, k.Due(100, 10), "it is being tried")
+	require.True(t, k.Has("a"))
+
+	k.Keep("a", at(1), errNo, 16, 36)
+	require.Equal(t, 2, k.Failures("a"))
+	require.Equal(t, []change{at(1)}, k.Due(36, 10))
+	k.Forget("a", 1)
+	require.False(t, k.Has("a"))
+	require.Zero(t, k.Failures("a"))
+	require.NoError(t, k.Errors())
+	_, ok = k.NextDue()
+	require.False(t, ok)
+}
+
+func TestDueChangesComeInTheirOrderAndAreBounded(t *testing.T) {
+	k := follow.NewKept[string]()
+	for i, due := range []time.Duration{30, 10, 20, 40} {
+		k.Keep(fmt.Sprint(i), at(statedb.Revision(i)), errNo, 0, due)
+	}
+	require.Equal(t, []change{at(1), at(2)}, k.Due(35, 2))
+	require.Equal(t, []change{at(0)}, k.Due(35, 2))
+	require.Equal(t, 4, k.Len())
+}
+
+func TestLaterChangeSupersedesOneThatWaits(t *testing.T) {
+	k := follow.NewKept[string]()
+	require.False(t, k.Supersede("a", at(1), 10), "none is kept")
+	k.Keep("a", at(1), errNo, 5, 1000)
+	require.True(t, k.Supersede("a", at(2), 10))
+	require.Equal(t, []change{at(2)}, k.Due(15, 10), "since the last attempt")
+	require.False(t, k.Supersede("a", at(3), 10), "it is being tried")
+	require.Equal(t, 1, k.Failures("a"))
+}
+
+func TestChangeThatIsKeptIsForgottenForItselfOrALaterOne(t *testing.T) {
+	k := follow.NewKept[string]()
+	k.Keep("a", at(2), errNo, 0, 10)
+	k.Forget("a", 1)
+	require.True(t, k.Has("a"), "an earlier one was dealt with")
+	k.Forget("a", 2)
+	require.True(t, k.Has("a"), "it waits: it was not dealt with")
+	k.Forget("a", 3)
+	require.False(t, k.Has("a"))
+	require.Empty(t, k.Due(10, 1))
+	k.Forget("b", 1)
+}
+
+func TestErrorsAreOfThoseThatFailTheLongest(t *testing.T) {
+	k := follow.NewKept[string]()
+	for i := range 12 {
+		k.Keep(fmt.Sprint(i), at(statedb.Revision(i)), fmt.Errorf("error %02d", i), 0, time.Duration(100-i))
+	}
+	err := k.Errors()
+	require.ErrorContains(t, err, "error 00\nerror 01\n")
+	require.ErrorContains(t, err, "error 09\n2 further errors omitted")
+	k.Forget("0", 100)
+	err = k.Errors()
+	require.NotContains(t, err.Error(), "error 00")
+	require.ErrorContains(t, err, "error 10\n1 further errors omitted")
+}
+
+func TestTheLongestWaitDoesNotWrapAround(t *testing.T) {
+	require.EqualValues(t, 30, follow.After(10, 20))
+	require.EqualValues(t, math.MaxInt64, follow.After(10, math.MaxInt64))
+	k := follow.NewKept[string]()
+	k.Keep("a", at(1), errNo, 10, follow.After(10, math.MaxInt64))
+	require.True(t, k.Supersede("a", at(2), math.MaxInt64))
+	require.Empty(t, k.Due(math.MaxInt64-1, 1))
+}
+
+// Whatever is done, there is one change of a row, the last that was kept or took its place, and it is
+// due when it was said to be.
+func TestRandomWalkOfKeptChanges(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	dice := rand.New(rand.NewPCG(seed, 0))
+	type model struct {
+		change    change
+		last, due time.Duration
+		waits     bool
+		failures  int
+	}
+	k, want := follow.NewKept[string](), map[string]*model{}
+	var now time.Duration
+	for revision := range statedb.Revision(20_000) {
+		now += time.Duration(dice.IntN(5))
+		key := fmt.Sprint(dice.IntN(20))
+		m := want[key]
+		switch dice.IntN(4) {
+		case 0:
+			if m == nil {
+				m = &model{}
+				want[key] = m
+			}
+			m.change, m.last, m.due, m.waits = at(revision), now, now+time.Duration(dice.IntN(30)), true
+			m.failures++
+			k.Keep(key, m.change, errNo, now, m.due)
+		case 1:
+			waits := m != nil && m.waits
+			require.Equal(t, waits, k.Supersede(key, at(revision), 7))
+			if waits {
+				m.change, m.due = at(revision), m.last+7
+			}
+		case 2:
+			for _, c := range k.Due(now, dice.IntN(5)) {
+				found := false
+				for _, m := range want {
+					if m.change == c {
+						require.True(t, m.waits && m.due <= now)
+						m.waits, found = false, true
+					}
+				}
+				require.True(t, found)
+			}
+		default:
+			dealt := statedb.Revision(dice.Uint64N(revision + 1))
+			if m != nil && (m.change.Revision < dealt || m.change.Revision == dealt && !m.waits) {
+				delete(want, key)
+			}
+			k.Forget(key, dealt)
+		}
+		require.Equal(t, len(want), k.Len())
+		next, waits := time.Duration(math.MaxInt64), false
+		for key, m := range want {
+			require.Equal(t, m.failures, k.Failures(key))
+			if m.waits {
+				next, waits = min(next, m.due), true
+			}
+		}
+		due, ok := k.NextDue()
+		require.Equal(t, waits, ok)
+		if waits {
+			require.Equal(t, next, due)
+		}
+		require.Equal(t, len(want) > 0, k.Errors() != nil)
+	}
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package keys makes keys and queries of objects. It is the only package of the library that calls
+// what statedb v0.9 changes (the indexer's ObjectToKey and QueryFromObject, and index.NewKeySet), so
+// that the move to it is one file; a test of this package finds other callers.
+package keys
+
+import (
+	"reflect"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+)
+
+// Of returns the primary key of an object.
+func Of[Obj any](indexer statedb.Indexer[Obj], obj Obj) index.Key { return indexer.ObjectToKey(obj) }
+
+// Query returns the query for the row that has the primary key of an object.
+func Query[Obj any](indexer statedb.Indexer[Obj], obj Obj) statedb.Query[Obj] {
+	return indexer.QueryFromObject(obj)
+}
+
+// Set returns the set of some keys.
+func Set(keys ...index.Key) index.KeySet { return index.NewKeySet(keys...) }
+
+// QueryOfKey returns how an index makes a query of a key; nil if it cannot. The interface of
+// statedb's indexes does not have that method.
+func QueryOfKey[Obj any](indexer statedb.Indexer[Obj]) func(index.Key) statedb.Query[Obj] {
+	i, ok := indexer.(interface {
+		QueryFromKey(index.Key) statedb.Query[Obj]
+	})
+	if !ok {
+		return nil
+	}
+	return i.QueryFromKey
+}
+
+// Reader returns how an index makes a key of a text, as the commands of statedb do; nil if it
+// cannot. That is a field of statedb's indexes, which their interface does not have.
+func Reader(indexer any) func(text string) (index.Key, error) {
+	v := reflect.ValueOf(indexer)
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	field := v.FieldByName("FromString")
+	if !field.IsValid() || !field.CanInterface() {
+		return nil
+	}
+	from, _ := field.Interface().(func(string) (index.Key, error))
+	return from
+}
