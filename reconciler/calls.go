@@ -157,39 +157,29 @@ func unanswered(err, why error) error {
 	return fmt.Errorf("%w (%w)", err, why)
 }
 
-// stopped reports whether the loop has come to its end.
-func (l *Loop[Obj]) stopped() bool {
-	select {
-	case <-l.ended:
-		return true
-	default:
-		return false
-	}
-}
-
 // Prune implements [Reconciler].
 func (l *Loop[Obj]) Prune() { l.calls.ask(func(a *asked[Obj]) { a.prune = true }) }
 
-// poll takes in what others have asked for, without waiting: a loop that is never idle
+// takeCalls takes in what others have asked for, without waiting: a loop that is never idle
 // does not come to wait. It reports whether a prune was asked for.
-func (l *Loop[Obj]) poll() (prune bool) {
-	if l.settings.Load() != l.setFrom {
-		l.reconfigure(l.now())
+func (r *runner[Obj]) takeCalls() (prune bool) {
+	if r.settings.Load() != r.setFrom {
+		r.reconfigure(r.now())
 	}
-	a := l.calls.take()
+	a := r.calls.take()
 	if a.prune || a.approve {
-		l.pruner.Ask(a.approve)
+		r.pruner.Ask(a.approve)
 	}
 	if a.pause != nil || len(a.pauseKeys) > 0 {
-		l.applyPause(a.pause, a.pauseKeys)
+		r.applyPause(a.pause, a.pauseKeys)
 	}
-	l.pollReleased()
+	r.takeReleased()
 	if len(a.questions) > 0 {
-		b := books[Obj]{core: l.core}
+		b := books[Obj]{core: r.core}
 		for q := range a.questions {
 			q.answer(&b)
 		}
 	}
-	l.keyWaits.Begin(l.observer.Revision())
+	r.keyWaits.Begin(r.observer.Revision())
 	return a.prune || a.approve
 }

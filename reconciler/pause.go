@@ -208,8 +208,8 @@ func (l *Loop[Obj]) callPause(call pauseCall[Obj]) {
 
 // applyPause takes in a call, nil if there is none, and the keys that were paused, or resumed,
 // after it.
-func (l *Loop[Obj]) applyPause(call *pauseCall[Obj], keys map[string]bool) {
-	p, was := &l.pause, l.pause.some()
+func (r *runner[Obj]) applyPause(call *pauseCall[Obj], keys map[string]bool) {
+	p, was := &r.pause, r.pause.some()
 	if call != nil {
 		p.whole, p.objects = call.whole, call.objects
 		if call.all {
@@ -226,25 +226,25 @@ func (l *Loop[Obj]) applyPause(call *pauseCall[Obj], keys map[string]bool) {
 		}
 	}
 	if p.whole || p.some() {
-		l.recall()
+		r.takeBackQueued()
 	}
 	if call == nil {
-		l.core.Resume(l.now(), resumed...)
+		r.core.Resume(r.now(), resumed...)
 	}
 	if call != nil || p.some() != was {
 		// Costs a walk only if there still is what waits to be resumed.
-		l.core.SetPaused(l.now(), l.keyWaits.Noting(l.paused()))
+		r.core.SetPaused(r.now(), r.keyWaits.Noting(r.paused()))
 	}
 }
 
 // paused returns what says which objects are paused; nil if none are.
-func (l *Loop[Obj]) paused() func(Obj) bool {
-	if !l.pause.some() {
+func (r *runner[Obj]) paused() func(Obj) bool {
+	if !r.pause.some() {
 		return nil
 	}
-	keyOf := l.rows.Key
+	keyOf := r.rows.Key
 	return func(obj Obj) bool {
-		p := &l.pause
+		p := &r.pause
 		if len(p.keys) > 0 {
 			if _, paused := p.keys[string(keyOf(obj))]; paused {
 				return true

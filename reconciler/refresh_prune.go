@@ -41,82 +41,82 @@ func (s *Settings) pruning() prune.Settings {
 // prune ends the sweep that waits for main, and begins the prune that is due: it removes from the
 // target what the snapshot does not have, or lists it for a sweep to do so. The snapshot is that of
 // the round that has just ended, so that it has every object whose operation has started.
-func (l *Loop[Obj]) prune(ctx context.Context, r *inspect.Round, txn statedb.ReadTxn, now time.Duration) {
-	l.finishSweep(r)
-	p := l.pruner
-	p.Look(txn, l.set.pruning())
-	if p.Gated() && !l.pause.whole {
-		p.Attempted(l.core.AttemptedButStuck(l.observer.Revision()))
+func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn, now time.Duration) {
+	r.finishSweep(round)
+	p := r.pruner
+	p.Look(txn, r.set.pruning())
+	if p.Gated() && !r.pause.whole {
+		p.Attempted(r.core.AttemptedButStuck(r.observer.Revision()))
 	}
-	if l.pause.whole || !p.Due(now) {
+	if r.pause.whole || !p.Due(now) {
 		p.CallOff()
 		return
 	}
-	if !p.Start(now, l.pool.OnlyLeft(), l.pool.Hangs()) || ctx.Err() != nil || l.cfg.Pruner == nil && l.cfg.Sweeper == nil {
+	if !p.Start(now, r.workers.OnlyLeft(), r.workers.Hangs()) || ctx.Err() != nil || r.cfg.Pruner == nil && r.cfg.Sweeper == nil {
 		return
 	}
-	began := l.now()
-	l.doing = doingPrune
-	l.reporter.Begin(began)
-	err := l.callPrune(ctx, txn)
-	l.reporter.End()
-	l.doing = doingNothing
-	took := l.now() - began
+	began := r.now()
+	r.doing = doingPrune
+	r.health.Begin(began)
+	err := r.callPrune(ctx, txn)
+	r.health.End()
+	r.doing = doingNothing
+	took := r.now() - began
 	if listed, sweeping := p.Listed(took); sweeping {
-		l.finishSweep(r)
+		r.finishSweep(round)
 	} else {
-		l.pruned(r, &inspect.Prune{Took: took, Listed: listed}, err)
+		r.pruned(round, &inspect.Prune{Took: took, Listed: listed}, err)
 	}
 }
 
 // finishSweep makes the orphans of a sweep owe their deletion, once main is far enough.
-func (l *Loop[Obj]) finishSweep(r *inspect.Round) {
-	found, ok := l.pruner.Finish(l.observer.Revision())
+func (r *runner[Obj]) finishSweep(round *inspect.Round) {
+	found, ok := r.pruner.Finish(r.observer.Revision())
 	if !ok {
 		return
 	}
 	record := &inspect.Prune{Took: found.Took, Listed: found.Listed}
 	for _, orphan := range found.Orphans {
-		if l.core.Adopt(orphan, found.Revision) {
+		if r.core.Adopt(orphan, found.Revision) {
 			record.Swept++
 		}
 	}
-	l.pruned(r, record, found.Err)
+	r.pruned(round, record, found.Err)
 }
 
 // pruned takes in that a prune or a sweep is over.
-func (l *Loop[Obj]) pruned(r *inspect.Round, record *inspect.Prune, err error) {
-	r.Prune = record
+func (r *runner[Obj]) pruned(round *inspect.Round, record *inspect.Prune, err error) {
+	round.Prune = record
 	failure := ""
 	if err != nil {
-		err = outcome.Keep(err, l.classes.ByFunction)
+		err = outcome.Keep(err, r.classes.ByFunction)
 		record.Error = strings.Clone(outcome.TextOf(err))
 		err = fmt.Errorf("prune: %w", err)
 		failure = err.Error()
 	}
-	failures, after := l.pruner.Over(l.now(), failure, l.set.pruning())
+	failures, after := r.pruner.Over(r.now(), failure, r.set.pruning())
 	if err != nil {
-		l.log.Warn("prune failed", "error", err, "failures", failures, "retryAfter", after)
+		r.log.Warn("prune failed", "error", err, "failures", failures, "retryAfter", after)
 	}
-	l.metrics.PruneDuration(record.Took)
-	l.metrics.PruneError(err)
+	r.metrics.PruneDuration(record.Took)
+	r.metrics.PruneError(err)
 }
 
-func (l *Loop[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn) (err error) {
-	s := l.scope.Load()
-	s.Begin("prune", 0, l.now())
+func (r *runner[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn) (err error) {
+	s := r.scope.Load()
+	s.Begin("prune", 0, r.now())
 	defer s.End()
-	defer l.calling.Recover("prune", &err)
-	if l.cfg.Sweeper != nil {
-		return l.pruner.List(ctx, txn, l.cfg.Sweeper.List)
+	defer r.execute.Recover("prune", &err)
+	if r.cfg.Sweeper != nil {
+		return r.pruner.List(ctx, txn, r.cfg.Sweeper.List)
 	}
-	return l.cfg.Pruner.Prune(ctx, txn, l.rows.Table.All(txn))
+	return r.cfg.Pruner.Prune(ctx, txn, r.rows.Table.All(txn))
 }
 
 // newRefresher returns what refreshes the rows of the loop.
 func (l *Loop[Obj]) newRefresher() *refresh.Refresher[Obj] {
 	return refresh.New(refresh.Config[Obj]{
-		Rows: l.rows, Batches: l.batches(), Stopped: l.ended,
+		Rows: l.rows, Batches: l.execute.IsBatched(), Stopped: l.ended,
 		Settings: func() refresh.Settings {
 			c := l.settings.Load()
 			return refresh.Settings{
@@ -139,18 +139,18 @@ func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
 }
 
 // tellRefresher tells the refresher how far the loop is at the end of a pass.
-func (l *Loop[Obj]) tellRefresher() {
-	if !l.refresher.Waiting() {
+func (r *runner[Obj]) tellRefresher() {
+	if !r.refresher.Waiting() {
 		return
 	}
-	p := refresh.Pass{Seen: l.observer.Revision(), Refreshing: l.core.Refreshing()}
-	p.TipFrom, p.TipUpTo = l.observer.CaughtUp()
-	l.refresher.Passed(p)
+	p := refresh.Pass{Seen: r.observer.Revision(), Refreshing: r.core.Refreshing()}
+	p.TipFrom, p.TipUpTo = r.observer.CaughtUp()
+	r.refresher.Passed(p)
 }
 
 // tellRefresherOf tells the refresher of the calls for a batch.
-func (l *Loop[Obj]) tellRefresherOf(b *batch[Obj]) {
-	if !l.refresher.Waiting() {
+func (r *runner[Obj]) tellRefresherOf(b *batch[Obj]) {
+	if !r.refresher.Waiting() {
 		return
 	}
 	var calls refresh.Calls
@@ -159,9 +159,9 @@ func (l *Loop[Obj]) tellRefresherOf(b *batch[Obj]) {
 			calls.Add(b.tasks[i].Took, b.tasks[i].Err == nil)
 		}
 	}
-	if l.batches() {
+	if r.execute.IsBatched() {
 		// Each object took what its call did.
 		calls.Took = calls.Longest
 	}
-	l.refresher.Ran(calls)
+	r.refresher.Ran(calls)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/journal"
-	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/text"
@@ -29,77 +28,119 @@ const maxExamples = health.MaxExamples
 // noHealth is the health of a loop that nobody asks.
 type noHealth = health.None
 
-// count tells metrics what a pass did, if it ran anything or the number of failing objects
-// changed: before those are woken who wait for it, and before a prune, which may take long.
-func (l *Loop[Obj]) count() {
-	if len(l.batch.tasks) == 0 && l.core.Failing() == l.reporter.Failing() {
-		return
+// account adds a round to the figures and tells metrics, before those are woken who wait for it:
+// they find it counted.
+func (r *runner[Obj]) account(round *inspect.Round) {
+	r.classifyErrors()
+	failed := r.addToStats(round)
+	if len(r.batch.tasks) > 0 || r.core.Failing() != r.health.Failing() {
+		r.metrics.ReconciliationErrors(failed, r.core.Failing())
 	}
-	failed := 0
-	for i := range l.batch.attempts {
-		if a := &l.batch.attempts[i]; a.HasFailed() {
-			failed++
+}
+
+// addToStats adds a round to the figures, and returns how many of its operations failed.
+func (r *runner[Obj]) addToStats(round *inspect.Round) (failed int) {
+	at := r.now()
+	s := &r.stats
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	failed = s.addRound(round, &r.batch, r.began, at)
+	f := &s.figures
+	f.Unset, f.BreakerOpenings, f.LeftBehind = r.observer.Unset(), r.core.BreakerOpenings(), r.workers.EverLeft()
+	r.stand(&s.standing)
+	s.timeline.Add(at, s.standing.forTimeline(), len(r.batch.tasks), failed)
+	return failed
+}
+
+// accountPrune adds a prune to the figures.
+func (r *runner[Obj]) accountPrune(p *inspect.Prune) {
+	s := &r.stats
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.addPrune(p)
+	r.stand(&s.standing)
+}
+
+// stand notes where the loop stands.
+func (r *runner[Obj]) stand(s *roundStanding) {
+	s.counts, s.lanes = r.core.Counts(), r.core.LaneSizes()
+	s.failing, s.blocked = r.core.Failing(), r.core.NumBlocked()
+	s.stuck = r.workers.NumLeft()
+	s.paused = r.pause.whole
+	s.observed, s.passed = r.observer.Revision(), r.observer.Skippable()
+	s.unseen = r.view.unseen(r.rows.DB.ReadTxn(), s)
+	if low := r.core.LowWatermark(); low != s.low {
+		s.low, s.oldest = low, time.Time{}
+		if obj, wanted, ok := r.core.Oldest(); ok {
+			s.oldest = r.view.writtenAt(obj, wanted)
 		}
 	}
-	l.metrics.ReconciliationErrors(failed, l.core.Failing())
+	// When the breaker for everything probes next changes without it; then it is the only one.
+	if version := r.core.OpenBreakersVersion(); version != s.breakersVersion || r.core.Open() {
+		s.breakers, s.breakersVersion = r.view.openBreakers(), version
+	}
+	s.prune = r.pruner.Failure()
+	s.pruneAt, s.pruning = r.pruner.Next()
 }
 
 // report says what a pass did: to the journal if it did anything, to health if that changed.
-func (l *Loop[Obj]) report(r *inspect.Round, txn statedb.ReadTxn, began time.Duration) {
-	tasks := l.batch.tasks
-	if launched := l.pooled && r.Changes+r.Waited > 0; launched || len(tasks) > 0 || r.Prune != nil {
-		l.sequence++
-		r.Sequence = l.sequence
-		r.Took = l.now() - began
-		l.record(r)
-		moving := l.pool.Moving()
-		if l.pooled {
+func (r *runner[Obj]) report(round *inspect.Round, txn statedb.ReadTxn) {
+	tasks := r.batch.tasks
+	if launched := r.budget.workers && round.Changes+round.Waited > 0; launched || len(tasks) > 0 || round.Prune != nil {
+		r.sequence++
+		round.Sequence = r.sequence
+		round.Took = r.now() - r.began
+		r.record(round)
+		moving := r.workers.Moving()
+		if r.budget.workers {
 			moving += len(tasks)
 		}
-		items := r.Changes + r.Waited
-		l.pace.Ran(pace.Round{
-			Began: began, Items: items, Refreshes: r.Refreshes, Waited: r.Waited,
-			More: items >= l.set.RoundSize || l.observer.Behind(), Moving: moving,
+		items := round.Changes + round.Waited
+		r.pace.Ran(pace.Round{
+			Began: r.began, Items: items, Refreshes: round.Refreshes, Waited: round.Waited,
+			More: items >= r.set.RoundSize || r.observer.Behind(), Moving: moving,
 		})
 	}
-	l.accountPrune(r)
-	l.logRound()
-	l.recycle()
-	l.reportHealth(l.rows.Table.NumObjects(txn))
+	if round.Prune != nil {
+		r.accountPrune(round.Prune)
+	}
+	r.logRound()
+	r.forgetBatch()
+	r.reportHealth(r.rows.Table.NumObjects(txn))
 }
 
 // reportHealth tells health how the loop is, if that is news.
-func (l *Loop[Obj]) reportHealth(objects int) {
+func (r *runner[Obj]) reportHealth(objects int) {
 	now := health.Condition{
 		Objects:      objects,
-		Failing:      l.core.Failing(),
-		Blocked:      l.core.NumBlocked(),
-		Paused:       l.core.Count(core.Paused),
-		Failures:     l.core.FailureVersion(),
-		PausedWhole:  l.pause.whole,
-		PruneFailure: l.pruner.Failure(),
-		Shared:       l.sharing.text(),
-		Breakers:     l.core.NumOpenBreakers(), BreakerChanges: l.core.OpenBreakersVersion(),
+		Failing:      r.core.Failing(),
+		Blocked:      r.core.NumBlocked(),
+		Paused:       r.core.Count(core.Paused),
+		Failures:     r.core.FailureVersion(),
+		PausedWhole:  r.pause.whole,
+		PruneFailure: r.pruner.Failure(),
+		Shared:       r.sharing.text(),
+		Breakers:     r.core.NumOpenBreakers(), BreakerChanges: r.core.OpenBreakersVersion(),
 	}
-	now.Stuck, now.StuckChanges = l.pool.NumNamed()
-	if !l.reporter.News(now) {
+	now.Stuck, now.StuckChanges = r.workers.NumNamed()
+	if !r.health.News(now) {
 		return
 	}
 	var d health.Details
 	if now.Stuck > 0 {
-		d.Stuck = l.view.stuckLines()
+		d.Stuck = r.view.stuckLines()
 	}
 	if now.Breakers > 0 {
-		d.Breakers = l.view.breakerLines(l.view.openBreakers())
+		d.Breakers = r.view.breakerLines(r.view.openBreakers())
 	} else if now.Failing > 0 {
-		for failure := range l.core.Failures {
+		for failure := range r.core.Failures {
 			if len(d.Failures) == maxExamples {
 				break
 			}
 			d.Failures = append(d.Failures, failure)
 		}
 	}
-	l.reporter.Tell(now, d)
+	r.health.Tell(now, d)
 }
 
 // newReporter returns what tells health how the loop is, and which call it has been in for long.
@@ -111,7 +152,7 @@ func (l *Loop[Obj]) newReporter() *health.Reporter {
 // stuckLines has a line for each operation in the pool that takes long. Safe from any
 // goroutine.
 func (v *view[Obj]) stuckLines() (lines []string) {
-	for _, s := range v.pool.Named() {
+	for _, s := range v.workers.Named() {
 		operation := OpUpdate
 		if s.Deleted {
 			operation = OpDelete
@@ -175,28 +216,6 @@ func (v *view[Obj]) breakerText(b *core.OpenBreaker) string {
 	return fmt.Sprintf("breaker%s open since %s: %s", of, v.timeOf(b.Since).Format(time.RFC3339), text.Printable(b.Failure))
 }
 
-// timeOf returns what the wall clock shows at a time of the loop's.
-func (l *Loop[Obj]) timeOf(at time.Duration) time.Time { return l.started.Add(at) }
-
-// maxClass bounds the length of a class's name.
-const maxClass = 120
-
-// blame counts a failure among its kind, and makes a line for the log if it is its turn. It is
-// called under the lock of the book.
-func (l *Loop[Obj]) blame(t *execute.Task[Obj], a *ledger.Attempt[Obj], at time.Duration) {
-	c, said := &l.book.classes, *a.Text
-	class, same := c.Last(said)
-	if a.Classed || !same {
-		if class = a.Class; class == "" {
-			class = l.classes.ByText(said, t.Row)
-		}
-		class = text.Short(class, maxClass)
-	}
-	c.Add(class, at, errorclass.Failure[Obj]{
-		Operation: t.Operation(), Object: t.Row, Revision: t.Revision, Attempt: t.Attempt, Text: said,
-	})
-}
-
 // errorClasses says for people what kinds of failures there were.
 func (v *view[Obj]) errorClasses(classes []errorclass.Class[Obj]) []inspect.ErrorClass {
 	list := make([]inspect.ErrorClass, len(classes))
@@ -208,45 +227,45 @@ func (v *view[Obj]) errorClasses(classes []errorclass.Class[Obj]) []inspect.Erro
 }
 
 // logRound logs the failures of a round whose turn it is, and every operation for those who debug.
-func (l *Loop[Obj]) logRound() {
-	for _, f := range l.book.classes.TakeLines() {
-		l.log.Warn("operation failed", "operation", f.Operation, "key", l.rows.Name(f.Object), "revision", f.Revision,
+func (r *runner[Obj]) logRound() {
+	for _, f := range r.stats.classes.TakeLines() {
+		r.log.Warn("operation failed", "operation", f.Operation, "key", r.rows.Name(f.Object), "revision", f.Revision,
 			"attempt", f.Attempt, "error", f.Text, "repeated", f.Repeated)
 	}
-	if !l.log.Enabled(context.Background(), slog.LevelDebug) {
+	if !r.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
-	for i := range l.batch.tasks {
-		t, a := &l.batch.tasks[i], &l.batch.attempts[i]
-		args := []any{"operation", t.Operation(), "key", l.rows.Name(t.Row), "revision", t.Revision,
+	for i := range r.batch.tasks {
+		t, a := &r.batch.tasks[i], &r.batch.attempts[i]
+		args := []any{"operation", t.Operation(), "key", r.rows.Name(t.Row), "revision", t.Revision,
 			"attempt", t.Attempt, "cause", a.Cause.String(), "result", a.Kind.String(), "took", t.Took}
 		if a.Text != nil {
 			args = append(args, "error", *a.Text)
 		}
-		l.log.Debug("operation", args...)
+		r.log.Debug("operation", args...)
 	}
 }
 
 // classifyErrors asks the function of the program, if there is one, for the classes of the failures of
 // a round that have none yet. It is called without a lock: the function may end the goroutine.
-func (l *Loop[Obj]) classifyErrors() {
-	if l.cfg.ErrorClass == nil {
+func (r *runner[Obj]) classifyErrors() {
+	if r.cfg.ErrorClass == nil {
 		return
 	}
-	for i := range l.batch.attempts {
-		t, a := &l.batch.tasks[i], &l.batch.attempts[i]
+	for i := range r.batch.attempts {
+		t, a := &r.batch.tasks[i], &r.batch.attempts[i]
 		if !a.Classed && a.HasFailed() {
-			a.Class, a.Classed = l.classes.Of(t.Err, *a.Text, t.Row), true
+			a.Class, a.Classed = r.classes.Of(t.Err, *a.Text, t.Row), true
 		}
 	}
 }
 
 // record adds a round, and what was run in it, to the journal.
-func (l *Loop[Obj]) record(r *inspect.Round) {
-	w := l.journal.Begin(r)
+func (r *runner[Obj]) record(round *inspect.Round) {
+	w := r.journal.Begin(round)
 	defer w.End()
-	for i := range l.batch.tasks {
-		t, a := &l.batch.tasks[i], &l.batch.attempts[i]
+	for i := range r.batch.tasks {
+		t, a := &r.batch.tasks[i], &r.batch.attempts[i]
 		w.Add(journal.Entry[Obj]{
 			Object: t.Object, Revision: t.Revision, Took: t.Took, Text: a.Text, Note: t.Note, Attempt: t.Attempt,
 			Result: a.Kind, Cause: a.Cause, Deleted: t.Deleted, Lost: a.Lost, Conflict: a.Conflict,

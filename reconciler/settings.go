@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -146,6 +148,13 @@ type configuration struct {
 	endRefreshing context.CancelFunc
 }
 
+// settings are the settings of a loop, as the last call of [Loop.Reconfigure] left them.
+type settings struct {
+	atomic.Pointer[configuration]
+	// changing is held by a call of Reconfigure.
+	changing sync.Mutex
+}
+
 func newConfiguration(s Settings) *configuration {
 	c := &configuration{Settings: s}
 	c.refreshing, c.endRefreshing = context.WithCancel(context.Background())
@@ -163,8 +172,8 @@ func (l *Loop[Obj]) roundLimiter() *rate.Limiter { return l.settings.Load().Roun
 // the value, and then nothing changes. What is running is not interrupted: new
 // settings hold from the next round on. Safe from any goroutine.
 func (l *Loop[Obj]) Reconfigure(change func(s *Settings)) error {
-	l.reconfiguring.Lock()
-	defer l.reconfiguring.Unlock()
+	l.settings.changing.Lock()
+	defer l.settings.changing.Unlock()
 	was := l.settings.Load()
 	s := was.Settings
 	change(&s)

@@ -6,7 +6,6 @@ package reconciler
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/cilium/statedb"
 
@@ -22,21 +21,18 @@ import (
 // that say that they belong to the goroutine of the loop; the others ask that one for what they
 // need of it.
 type view[Obj comparable] struct {
+	*life
 	identity inspect.ID
 	rows     *rows.Rows[Obj]
 	journal  *journal.Journal[Obj]
-	book     *book[Obj]
-	pool     *pool[Obj]
+	stats    *stats[Obj]
+	workers  *workers[Obj]
 	progress *progress.Progress[account[Obj]]
 	sharing  *sharing[Obj]
 	pausing  *pausing
 	tally    *execute.Tally
 	settings *atomic.Pointer[configuration]
 	scope    *atomic.Pointer[execute.Scope[Obj]]
-	running  *atomic.Bool
-	ended    <-chan struct{}
-	// started is the zero of the loop's clock; set when it runs.
-	started *time.Time
 	// ask has the goroutine of the loop call answer, or says why it did not: see askBriefly.
 	ask func(ctx context.Context, answer func()) error
 
@@ -54,15 +50,14 @@ type view[Obj comparable] struct {
 // newView returns the view of a loop.
 func newView[Obj comparable](l *Loop[Obj]) *view[Obj] {
 	return &view[Obj]{
-		identity: l.ID(), rows: l.rows, journal: l.journal, book: &l.book, pool: l.pool, progress: &l.progress,
-		sharing: &l.sharing, pausing: &l.pausing, tally: &l.calling.Tally, settings: &l.settings, scope: &l.scope, running: &l.running,
-		ended: l.ended, started: &l.started,
+		life: &l.life, identity: l.ID(), rows: l.rows, journal: l.journal, stats: &l.stats, workers: l.workers, progress: &l.progress,
+		sharing: &l.sharing, pausing: &l.pausing, tally: &l.execute.Tally, settings: &l.settings.Pointer, scope: &l.scope,
 		ask: func(ctx context.Context, answer func()) error {
 			_, err := askBriefly(ctx, l, func(*books[Obj]) struct{} { answer(); return struct{}{} })
 			return err
 		},
-		core: l.core, pause: &l.pause, paused: l.paused, stand: l.stand,
-		observed: func() statedb.Revision { return l.observer.Revision() },
+		core: l.runner.core, pause: &l.runner.pause, paused: l.runner.paused, stand: l.runner.stand,
+		observed: func() statedb.Revision { return l.runner.observer.Revision() },
 	}
 }
 
@@ -75,22 +70,6 @@ func told[Obj comparable, T any](ctx context.Context, v *view[Obj], answer func(
 		return none, err
 	}
 	return <-answers, nil
-}
-
-// now is the loop's clock.
-func (v *view[Obj]) now() time.Duration { return time.Since(*v.started) }
-
-// timeOf returns what the wall clock shows at a time of the loop's clock.
-func (v *view[Obj]) timeOf(at time.Duration) time.Time { return v.started.Add(at) }
-
-// stopped reports whether the loop has come to its end.
-func (v *view[Obj]) stopped() bool {
-	select {
-	case <-v.ended:
-		return true
-	default:
-		return false
-	}
 }
 
 // busy says what the loop itself is running; empty if nothing.

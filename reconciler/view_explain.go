@@ -96,9 +96,9 @@ func (v *view[Obj]) look(text string) sight[Obj] {
 // glance is look for when the loop cannot be asked.
 func (v *view[Obj]) glance(text string) sight[Obj] {
 	s := v.sight(text, func(index.Key) bool { return false })
-	v.book.mu.Lock()
-	defer v.book.mu.Unlock()
-	s.whole, s.breakers = v.book.standing.paused, v.book.standing.breakers
+	v.stats.mu.Lock()
+	defer v.stats.mu.Unlock()
+	s.whole, s.breakers = v.stats.standing.paused, v.stats.standing.breakers
 	return s
 }
 

@@ -25,9 +25,9 @@ import (
 // snapshot is [Loop.Snapshot].
 func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 	_, err := told(ctx, v, func() struct{} {
-		v.book.mu.Lock()
-		defer v.book.mu.Unlock()
-		v.stand(&v.book.standing)
+		v.stats.mu.Lock()
+		defer v.stats.mu.Unlock()
+		v.stand(&v.stats.standing)
 		return struct{}{}
 	})
 	x := inspect.Snapshot{Reconciler: v.identity.String(), ID: v.identity, At: time.Now(), Settings: v.settings.Load().texts()}
@@ -41,7 +41,7 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 	}
 	x.Attempted, x.LowWatermark = v.progress.Now()
 
-	b := v.book
+	b := v.stats
 	b.mu.Lock()
 	s, classes := b.standing, b.classes.List()
 	running := v.scope.Load() != nil
@@ -66,7 +66,7 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 	x.Stuck = v.stuckLines()
 	x.Sharers = v.sharing.names()
 	if running {
-		x.Started = *v.started
+		x.Started = v.started
 		if s.pruning {
 			x.NextPrune = v.timeOf(s.pruneAt)
 		}
@@ -144,7 +144,7 @@ func (v *view[Obj]) writtenAt(obj Obj, wanted time.Duration) time.Time {
 
 // figures is [Loop.Figures].
 func (v *view[Obj]) figures() metrics.Figures {
-	b := v.book
+	b := v.stats
 	b.mu.Lock()
 	f := b.figures
 	for _, h := range []*metrics.Histogram{
@@ -238,7 +238,7 @@ func (v *view[Obj]) timeline() []inspect.Sample {
 	if !v.running.Load() {
 		return nil
 	}
-	b := v.book
+	b := v.stats
 	b.mu.Lock()
 	seconds := b.timeline.Seconds(v.now())
 	b.mu.Unlock()

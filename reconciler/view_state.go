@@ -120,7 +120,7 @@ func count(n int, thing string) string {
 
 // explainFlight explains an object that was handed to a worker.
 func (v *view[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
-	where, since := v.pool.Where(func(obj Obj) bool { return bytes.Equal(v.rows.Key(obj), s.key) })
+	where, since := v.workers.Where(func(obj Obj) bool { return bytes.Equal(v.rows.Key(obj), s.key) })
 	operation := OpUpdate
 	if s.standing.Deleted {
 		operation = OpDelete
@@ -171,9 +171,9 @@ func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 	case is.IsPendingOrRefreshing():
 		x.State = inspect.StateUnseen
 		x.Wanted = is.UpdatedAt
-		v.book.mu.Lock()
-		standing := v.book.standing
-		v.book.mu.Unlock()
+		v.stats.mu.Lock()
+		standing := v.stats.standing
+		v.stats.mu.Unlock()
 		x.Ahead = min(maxAhead, max(0, int(s.revision)-int(standing.observed)-standing.passed-1))
 		x.Why = "its change has not been looked at yet, with about " + count(x.Ahead, "change") + " before it"
 		if s.whole {

@@ -134,8 +134,8 @@ func (l *Loop[Obj]) beginWait(w *keywaits.Wait[Obj]) *keywaits.Wait[Obj] {
 }
 
 // debtOf returns what the key of an object owes, for those who wait for that.
-func (l *Loop[Obj]) debtOf(obj Obj) (keywaits.Debt, bool) {
-	d, owed := l.core.DebtOf(obj)
+func (r *runner[Obj]) debtOf(obj Obj) (keywaits.Debt, bool) {
+	d, owed := r.core.DebtOf(obj)
 	return keywaits.Debt{Revision: d.Revision, Deleted: d.Deleted, Attempted: d.Tried || d.State == core.Paused}, owed
 }
 

@@ -169,17 +169,17 @@ func (b *books[Obj]) upTo(until statedb.Revision) account[Obj] {
 
 // publish tells those who wait how far the loop has come. It is called at the end of a
 // round, while what was run in it is still known.
-func (l *Loop[Obj]) publish() {
-	if l.torn {
+func (r *runner[Obj]) publish() {
+	if r.torn {
 		return
 	}
-	l.keyWaits.Round(l.observer.Revision())
-	low := l.core.LowWatermark()
-	over := l.progress.Publish(l.core.Attempted(l.observer.Revision()), low, l.observer.LastWanted())
+	r.keyWaits.Round(r.observer.Revision())
+	low := r.core.LowWatermark()
+	over := r.progress.Publish(r.core.Attempted(r.observer.Revision()), low, r.observer.LastWanted())
 	if len(over) == 0 {
 		return
 	}
-	b := books[Obj]{core: l.core}
+	b := books[Obj]{core: r.core}
 	for _, w := range over {
 		var a account[Obj]
 		if w.Detailed && low > 0 && low <= w.Until {

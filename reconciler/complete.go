@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/statekeel/statekeel/internal/backoff"
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/internal/pace"
+	"github.com/statekeel/statekeel/internal/watch"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/status"
+)
+
+// completeFinished completes what workers have finished: all of it in one transaction.
+func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round) {
+	if !r.workers.IsBusy() {
+		return
+	}
+	for _, j := range r.workers.Overdue(ctx) {
+		for i := range j.Load.items {
+			r.core.Stuck(r.began, &j.Load.items[i])
+		}
+	}
+	if r.workers.take(&r.batch, r.observer.Snapshots()) {
+		r.observer.NoteOther()
+	}
+	if len(r.batch.tasks) > 0 {
+		r.complete(round, &r.batch)
+	}
+}
+
+// complete takes in what came of a batch: it gives back what was not run, writes the
+// outcomes, and tells the core, the waits and the figures. It is the one place where that is
+// done.
+func (r *runner[Obj]) complete(round *inspect.Round, b *batch[Obj]) {
+	r.giveBack(round, b)
+	if r.observer.Behind() {
+		for i := range b.tasks {
+			r.observer.NoteTook(b.tasks[i].Share)
+		}
+	}
+	r.commit(round, b)
+	open := r.core.Open()
+	r.settle(b)
+	if !open && r.core.Open() {
+		r.takeBackQueued()
+	}
+	if r.keyWaits.Waiting() > 0 {
+		for i := range b.tasks {
+			r.keyWaits.Ran(b.tasks[i].Row, b.tasks[i].Revision, b.tasks[i].Deleted, r.observer.Revision())
+		}
+	}
+	r.tellRefresherOf(b)
+}
+
+// giveBack takes the tasks out of a batch that were not run, and puts their items back.
+func (r *runner[Obj]) giveBack(round *inspect.Round, b *batch[Obj]) {
+	n := len(b.tasks)
+	for i := len(b.tasks) - 1; i >= 0; i-- {
+		if b.tasks[i].Err != execute.ErrNotRun {
+			continue
+		}
+		r.putBack(&b.items[b.attempts[i].Item])
+		round.Returned++
+		n--
+	}
+	if n == len(b.tasks) {
+		return
+	}
+	at := 0
+	for i := range b.tasks {
+		if b.tasks[i].Err != execute.ErrNotRun {
+			b.tasks[at], b.attempts[at] = b.tasks[i], b.attempts[i]
+			at++
+		}
+	}
+	clear(b.tasks[n:])
+	clear(b.attempts[n:])
+	b.tasks, b.attempts = b.tasks[:n], b.attempts[:n]
+}
+
+// putBack puts an item back that was not run. Several are put back in the reverse of their
+// order.
+func (r *runner[Obj]) putBack(item *core.Item[Obj]) {
+	if item.Launched() {
+		r.core.Recall(r.now(), item)
+	} else {
+		r.observer.TakeBack(item, r.began)
+	}
+}
+
+// commit writes the outcomes of a batch that are news.
+func (r *runner[Obj]) commit(round *inspect.Round, b *batch[Obj]) {
+	c := r.ledger.Write(b.tasks, b.attempts, ledger.Options{MaxRetries: r.set.MaxRetries, Revisions: r.budget.workers})
+	round.Written += c.Written
+	round.Lost += c.Lost
+	round.Conflicts += c.Conflicts
+	round.CommitTook += c.Took
+	r.observer.NoteWritten(c.Revision, c.Written)
+}
+
+// asked returns the status that asked for an attempt, for the next one to know.
+func (r *runner[Obj]) asked(t *execute.Task[Obj]) status.Kind {
+	if s := r.rows.GetStatus(t.Row); s.IsPendingOrRefreshing() {
+		return s.Kind
+	}
+	return t.Asked
+}
+
+// settle tells the core what came of the items of the tasks.
+func (r *runner[Obj]) settle(b *batch[Obj]) {
+	now := r.now()
+	for i := range b.attempts {
+		t, a := &b.tasks[i], &b.attempts[i]
+		item := &b.items[a.Item]
+		r.noteWanted(a, t, now)
+		if a.Kind == core.Done && !item.Waited() && r.opts.breaker == nil {
+			continue
+		}
+		out := a.Outcome(t.Object)
+		if a.Kind == core.BlockedOn && !a.Lost {
+			out.Delay = r.block(t, a)
+		} else {
+			r.unblock(t.Row)
+		}
+		if a.HasFailed() && r.opts.breaker != nil && r.opts.breaker.ByClass {
+			a.Class, a.Classed = r.classes.Of(t.Err, *a.Text, t.Row), true
+			if a.Kind == core.Failed || a.GivenUp {
+				out.Class = a.Class
+			}
+		}
+		out.Wanted, out.Jitter = a.Wanted, t.Jitter
+		out.Mark = uint8(r.asked(t))
+		r.core.Settle(now, item, out)
+	}
+}
+
+// noteWanted notes whether an attempt was of a change, and when that was written, by the loop's
+// clock: before its start that is negative. What was no change, such as a refresh, is wanted since
+// now, and so is a deletion that was seen in this round.
+func (r *runner[Obj]) noteWanted(a *ledger.Attempt[Obj], t *execute.Task[Obj], now time.Duration) {
+	a.Change = a.Wanted != 0 || t.Deleted
+	if a.Wanted != 0 {
+		return
+	}
+	a.Wanted = r.began
+	if !t.Deleted {
+		a.Wanted = now
+		if s := r.rows.GetStatus(t.Row); s.Kind == status.KindPending {
+			a.Change, a.Wanted = true, s.UpdatedAt.Sub(r.started)
+		}
+	}
+	if a.Wanted == 0 {
+		// That means that it is not known.
+		a.Wanted = 1
+	}
+}
+
+// block makes a key wait for the channels of its attempt. One that is closed already
+// releases it at once: what it waits for may have happened while the operation ran. But a
+// key that had waited before is then run again after the returned time, which keeps an
+// operation that always returns a closed channel from spinning.
+func (r *runner[Obj]) block(t *execute.Task[Obj], a *ledger.Attempt[Obj]) time.Duration {
+	if a.Again && watch.AnyClosed(a.Directive.Watch) {
+		r.unblock(t.Row)
+		return pace.Gather
+	}
+	r.blocked.Set(string(r.rows.Key(t.Row)), a.Directive.Watch)
+	return backoff.Exponential{Jitter: r.set.Jitter, Fraction: t.Jitter, Rand: r.rand}.Spread(r.set.BlockedRecheck)
+}
+
+// unblock makes the key of an object wait for no channel.
+func (r *runner[Obj]) unblock(obj Obj) {
+	if r.blocked.Any() {
+		r.blocked.Remove(string(r.rows.Key(obj)))
+	}
+}
+
+// takeBackQueued takes back what workers have not begun: it is not started any more.
+func (r *runner[Obj]) takeBackQueued() {
+	for _, j := range slices.Backward(r.workers.Recall()) {
+		for i := range slices.Backward(j.Load.items) {
+			r.putBack(&j.Load.items[i])
+		}
+	}
+}
+
+// forgetBatch empties the batch of the round, so that it pins no object.
+func (r *runner[Obj]) forgetBatch() {
+	r.batch.empty()
+	r.workers.forget()
+}

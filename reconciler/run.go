@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"context"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/internal/observe"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/status"
+)
+
+// runPlan runs the operations of a plan in line, and completes them. It returns how many that were.
+func (r *runner[Obj]) runPlan(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (ran int) {
+	b := &r.batch
+	b.items = plan
+	for i := range plan {
+		var t execute.Task[Obj]
+		var a ledger.Attempt[Obj]
+		if !r.resolve(txn, &plan[i], &t, &a) {
+			continue
+		}
+		b.add(i, &t, &a)
+		if plan[i].Waited() {
+			r.observer.NoteOther()
+		}
+	}
+	planned := len(b.tasks)
+	if planned == 0 {
+		return 0
+	}
+	permitted, from := r.permitted(planned), r.now()
+	r.executor.Turn = r.pace.TurnLength()
+	r.doing = doingBatch
+	r.health.Begin(from)
+	r.executor.Run(ctx, txn, b.tasks[:permitted], r.beginCall)
+	r.health.End()
+	r.doing = doingNothing
+	took := r.now() - from
+	r.complete(round, b)
+	if ran = len(b.tasks); !r.execute.IsBatched() {
+		r.pace.RanTurn(ran, planned-ran, took)
+	}
+	r.pace.Committed(round.CommitTook)
+	return ran
+}
+
+// beginCall notes that the loop begins another call of a batch.
+func (r *runner[Obj]) beginCall() bool {
+	r.health.Begin(r.now())
+	return true
+}
+
+// permitted returns how many of some tasks are within the limit on the rate of
+// operations. The executor of single ones asks for each when its turn comes.
+func (r *runner[Obj]) permitted(tasks int) int {
+	if r.set.OperationLimiter == nil || !r.execute.IsBatched() {
+		return tasks
+	}
+	for n := range tasks {
+		if !r.admitOne() {
+			return n
+		}
+	}
+	return tasks
+}
+
+// startPlan hands a plan to workers: each item by itself, or all as one batch. It returns how many
+// operations that are.
+func (r *runner[Obj]) startPlan(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (started int) {
+	snapshot, batched := r.observer.Snapshots(), r.execute.IsBatched()
+	permitted := len(plan)
+	for i := range plan {
+		var t execute.Task[Obj]
+		var a ledger.Attempt[Obj]
+		if !r.resolve(txn, &plan[i], &t, &a) {
+			continue
+		}
+		if !r.admitOne() {
+			permitted = i
+			break
+		}
+		r.core.Launch(&plan[i])
+		r.workers.add(txn, snapshot, batched, &plan[i], &t, &a)
+		started++
+	}
+	for i := len(plan) - 1; i >= permitted; i-- {
+		r.observer.TakeBack(&plan[i], r.began)
+		round.Returned++
+	}
+	r.workers.start(ctx)
+	return started
+}
+
+// resolve makes a task of an item, and puts it where t and a are, which have to be zero. What
+// may have changed since the item was observed is looked up in the transaction of the round:
+// what waited, and what main read a while ago. An item that is not to be run is settled.
+func (r *runner[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *execute.Task[Obj], a *ledger.Attempt[Obj]) bool {
+	object, revision := item.Obj, item.Revision
+	if item.Waited() || r.observer.Stale(item) {
+		var kind core.Kind
+		if object, revision, kind = r.current(txn, item); kind != core.Done {
+			r.core.Settle(r.now(), item, core.Outcome[Obj]{Kind: kind})
+			r.unblock(item.Obj)
+			r.keyWaits.Changed(item.Obj)
+			return false
+		}
+		if revision != item.Revision {
+			s := r.rows.GetStatus(object)
+			if s.IsPendingOrRefreshing() && !r.core.Renew(item, object, revision, r.progress.Since(s.ID, revision, true)) {
+				r.unblock(item.Obj)
+				return false
+			}
+		}
+	}
+	revision = r.observer.RevisionFor(revision, item.Deleted, txn)
+	r.observer.NoteRevision(revision)
+	t.Object, t.Revision, t.Deleted, t.Asked, t.Err = object, revision, item.Deleted, status.Kind(item.Mark), execute.ErrNotRun
+	t.Row, a.Again, a.Cause = object, item.Again, item.Cause()
+	if a.Cause == core.CauseChange && r.observer.CatchingUp() && r.rows.GetStatus(object).Kind == status.KindRefreshing {
+		// Its lane does not tell.
+		a.Cause = core.CauseRefresh
+	}
+	t.Attempt, a.Tries, a.Wanted = int32(item.Attempt()+1), int32(item.Tries()), item.Wanted()
+	return true
+}
+
+// current looks up the object of an item. The kind is Done if the returned version is to be
+// run; otherwise it says why not.
+func (r *runner[Obj]) current(txn statedb.ReadTxn, item *core.Item[Obj]) (Obj, statedb.Revision, core.Kind) {
+	object, revision, found := r.rows.Get(txn, item.Obj)
+	if !found {
+		if item.Deleted {
+			return item.Obj, item.Revision, core.Done
+		}
+		// Its deletion is still to be observed.
+		return object, revision, core.Superseded
+	}
+	switch s := r.rows.GetStatus(object); {
+	case s.IsPendingOrRefreshing():
+		return object, revision, core.Done
+	case item.Deleted, item.Untried(), s.Kind == status.KindUnset:
+		// The object is back, or reconciled, or left alone.
+		return object, revision, core.Void
+	}
+	return object, revision, core.Done
+}
+
+// newObserver returns the observer of the loop's table. The core has been made.
+func (r *runner[Obj]) newObserver() *observe.Observer[Obj] {
+	return observe.New(observe.Config[Obj]{
+		Rows: r.rows, Core: r.core, Waits: &r.progress,
+		Hooks: observe.Hooks[Obj]{
+			FirstRow: r.findSharers,
+			FirstUnset: func(row Obj, revision statedb.Revision) {
+				r.log.Warn("object has no status and is left alone; set it to Pending for it to be reconciled (said once)",
+					"table", r.rows.Table.Name(), "key", r.rows.Key(row), "revision", revision)
+			},
+			Deletion: r.pruner.PassDeletion,
+			Forgotten: func(obj Obj) {
+				r.unblock(obj)
+				r.keyWaits.Changed(obj)
+			},
+		},
+	})
+}
+
+// followUp begins a catch-up cursor if there is need for one.
+func (r *runner[Obj]) followUp(now time.Duration) {
+	target := observe.Target{Workers: 1, Least: r.set.leastTime()}
+	if r.budget.workers {
+		target.Workers = r.set.Concurrency
+	}
+	if err := r.observer.FollowUp(now, target); err != nil {
+		r.log.Error("cannot observe the table a second time; what is new waits for what is old", "error", err)
+	}
+}
+
+// leastTime returns the time that the limiters leave for an object, zero if they do not limit.
+func (s *Settings) leastTime() (least time.Duration) {
+	if l := s.OperationLimiter; l != nil && l.Limit() > 0 {
+		least = inSeconds(1 / float64(l.Limit()))
+	}
+	if l := s.RoundLimiter; l != nil && l.Limit() > 0 {
+		least = max(least, inSeconds(1/float64(l.Limit())/float64(s.RoundSize)))
+	}
+	return least
+}
