@@ -157,9 +157,6 @@ func unanswered(err, why error) error {
 	return fmt.Errorf("%w (%w)", err, why)
 }
 
-// Prune implements [Reconciler].
-func (l *Loop[Obj]) Prune() { l.calls.ask(func(a *asked[Obj]) { a.prune = true }) }
-
 // takeCalls takes in what others have asked for, without waiting: a loop that is never idle
 // does not come to wait. It reports whether a prune was asked for.
 func (r *runner[Obj]) takeCalls() (prune bool) {

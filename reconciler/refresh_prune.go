@@ -20,19 +20,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// ApproveSweep asks for a sweep now that may delete any number of objects, whatever
-// [WithSweepBudget] says. It is for a person who has seen in health that a sweep stopped at
-// its budget, and knows why. It holds for one listing that succeeds; if that of the sweep
-// fails it holds for the next. It does not wait for the sweep. If the last sweep did not stop at its
-// budget it does nothing and returns false. Safe from any goroutine.
-func (l *Loop[Obj]) ApproveSweep() bool {
-	if !l.pruner.Refused() {
-		return false
-	}
-	l.calls.ask(func(a *asked[Obj]) { a.approve = true })
-	return true
-}
-
 // pruning returns what of the settings the pruner goes by.
 func (s *Settings) pruning() prune.Settings {
 	return prune.Settings{Interval: s.PruneInterval, MinBackoff: s.MinBackoff, MaxBackoff: s.MaxBackoff}

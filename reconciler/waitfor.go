@@ -11,6 +11,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/keywaits"
+	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
@@ -226,4 +227,46 @@ func (v *view[Obj]) standing(objs []Obj) standing[Obj] {
 		}
 	}
 	return known
+}
+
+// WaitAll is [Loop.Wait] for all that is in the table when it is called.
+func (l *Loop[Obj]) WaitAll(ctx context.Context, m Milestone) (inspect.Unapplied, error) {
+	w := progress.NewWait[account[Obj]](0, m)
+	w.All = true
+	return l.awaitRevision(ctx, w)
+}
+
+// WaitKey is [Loop.WaitFor] for the object with a key, which is as [Loop.Explain] takes it:
+// a row of the table, or one of which only the deletion is left. The error is [inspect.ErrNotFound]
+// if nobody knows of it; then, if it was there, it is gone from the target. That is said when
+// everything has been attempted that was changed before the call: until then there may be a
+// deletion that the reconciler has not looked at.
+func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (inspect.Unapplied, error) {
+	if err := l.mayWait(ctx); err != nil {
+		return inspect.Unapplied{}, err
+	}
+	revision := l.rows.Revision()
+	s := l.sightBriefly(ctx, key)
+	if !s.found && s.standing == nil {
+		if rest, err := l.Wait(ctx, revision, Attempted); err != nil {
+			return rest, err
+		}
+		s = l.sightBriefly(ctx, key)
+	}
+	switch {
+	case s.found:
+		return l.WaitFor(ctx, m, s.row)
+	case s.standing != nil:
+		return l.WaitFor(ctx, m, s.standing.Obj)
+	}
+	return inspect.Unapplied{}, fmt.Errorf("reconciler %q: %w", l.ID(), notFound(key))
+}
+
+// sightBriefly returns what can be seen of an object without waiting long.
+func (l *Loop[Obj]) sightBriefly(ctx context.Context, key string) sight[Obj] {
+	s, err := askBriefly(ctx, l, func(*books[Obj]) sight[Obj] { return l.view.look(key) })
+	if err != nil {
+		return l.view.glance(key)
+	}
+	return s
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -64,3 +65,33 @@ func NewStatusIndex[Obj any](getObjectStatus func(Obj) Status) statedb.Index[Obj
 func WaitForReconciliation[Obj any](ctx context.Context, db *statedb.DB, table statedb.Table[Obj], statusIndex statedb.Index[Obj, StatusKind]) error {
 	return status.WaitForReconciliation(ctx, db, table, statusIndex)
 }
+
+// The names of package metrics under which a program that moves over from
+// github.com/cilium/statedb/reconciler knows them.
+type (
+	// Metrics receives the figures of reconcilers.
+	Metrics = metrics.Metrics
+	// ExpVarMetrics is the implementation of [Metrics] on package expvar.
+	ExpVarMetrics = metrics.ExpVar
+)
+
+// The operations that [Metrics] are told of.
+const (
+	OpUpdate = metrics.OpUpdate
+	OpDelete = metrics.OpDelete
+)
+
+// NewExpVarMetrics returns metrics that are published with package expvar. There is
+// one set of variables in a process: a second call returns metrics on the same
+// variables. If something else is published under one of their names, the metrics
+// work but stay unpublished; [metrics.PublishExpVar] returns that as an error.
+func NewExpVarMetrics() *ExpVarMetrics {
+	m, err := metrics.PublishExpVar()
+	if err != nil {
+		return metrics.NewExpVar()
+	}
+	return m
+}
+
+// NewUnpublishedExpVarMetrics returns metrics that only [ExpVarMetrics.Map] shows.
+func NewUnpublishedExpVarMetrics() *ExpVarMetrics { return metrics.NewExpVar() }
