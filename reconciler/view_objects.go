@@ -147,21 +147,51 @@ func (v *view[Obj]) standings(ctx context.Context, lines []inspect.ObjectLine, r
 		}
 		return all
 	})
+	g := v.gates()
 	for i, row := range rows {
 		if err == nil && known[i] != nil {
-			v.addStanding(&lines[i], known[i])
+			v.addStanding(&lines[i], known[i], g)
 		} else {
-			lines[i].State = v.rowState(v.rows.Key(row), v.rows.GetStatus(row).Kind, err)
+			lines[i].State = g.shown(v.rowState(v.rows.Key(row), v.rows.GetStatus(row).Kind, err))
 		}
 	}
 }
 
 // addStanding adds to a line what the core knows.
-func (v *view[Obj]) addStanding(line *inspect.ObjectLine, s *core.Standing[Obj]) {
-	line.Attempts, line.State = s.Failures, states[s.State]
+func (v *view[Obj]) addStanding(line *inspect.ObjectLine, s *core.Standing[Obj], g gates) {
+	line.Attempts, line.State = s.Failures, g.shown(states[s.State])
 	if s.Timed {
 		line.Next = v.timeOf(s.Due)
 	}
+}
+
+// gates are what holds up all objects of a reconciler.
+type gates struct{ paused, breaker bool }
+
+// gates returns those of the end of the last round.
+func (v *view[Obj]) gates() gates {
+	v.stats.mu.Lock()
+	defer v.stats.mu.Unlock()
+	s := &v.stats.standing
+	return gates{s.paused, s.breakers.everything() != nil}
+}
+
+// shown returns the state that is told of an object in a given one: what waits for a clock or its turn
+// waits for a gate before that.
+func (g gates) shown(s inspect.State) inspect.State {
+	switch s {
+	case inspect.StateReady, inspect.StateRetry, inspect.StateUnseen:
+		if g.breaker && !g.paused {
+			return inspect.StateTripped
+		}
+	case inspect.StateHeld, inspect.StateRequeue, inspect.StateBlocked, inspect.StateTerminal, inspect.StateQueued, inspect.StateTripped:
+	default:
+		return s
+	}
+	if g.paused {
+		return inspect.StatePaused
+	}
+	return s
 }
 
 // states are the states of the core, as they are told.
@@ -201,7 +231,7 @@ func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (
 	if err != nil {
 		return inspect.ObjectPage{}, fmt.Errorf("only the reconciler knows the deletions: %w", err)
 	}
-	page := inspect.ObjectPage{Objects: []inspect.ObjectLine{}}
+	page, g := inspect.ObjectPage{Objects: []inspect.ObjectLine{}}, v.gates()
 	size := 0
 	for i := range found {
 		d := &found[i]
@@ -213,7 +243,7 @@ func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (
 			Key: v.rows.Name(d.debt.Obj), Status: "Deleted", Revision: d.debt.Since, Error: d.debt.Failure,
 			Since: v.timeOf(d.standing.Wanted),
 		}
-		v.addStanding(&line, &d.standing)
+		v.addStanding(&line, &d.standing, g)
 		size += lineText(&line)
 		page.Objects = append(page.Objects, line)
 	}

@@ -70,6 +70,7 @@ func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
 	case core.Unseen:
 		x.State = inspect.StateUnseen
 		x.Why = "it changed while it was worked on; the change is about to be looked at"
+		v.explainBreaker(x, "its change", s.breakers.everything())
 	case core.Held:
 		x.State = inspect.StateHeld
 		x.Why = "it changed, but failed so recently that it waits until its minimum backoff has passed"

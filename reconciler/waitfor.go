@@ -200,12 +200,12 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 			u = v.unreconciled(d, row, found)
 		case found:
 			s := v.rows.GetStatus(row)
-			u.State, u.Err = v.rowState(u.Key, s.Kind, err), reasonOf(s)
+			u.State, u.Err = v.gates().shown(v.rowState(u.Key, s.Kind, err)), reasonOf(s)
 			if s.Kind == status.KindUnset {
 				u.Err = ErrNoStatus
 			}
 		case err == nil:
-			u.State = inspect.StateUnseen
+			u.State = v.gates().shown(inspect.StateUnseen)
 		default:
 			u.State = v.unaskedState(u.Key)
 		}

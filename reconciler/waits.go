@@ -207,7 +207,7 @@ func (v *view[Obj]) unapplied(a account[Obj]) inspect.Unapplied {
 // unreconciled says for people what a key owes. row is that of the table, if found.
 func (v *view[Obj]) unreconciled(d *core.Debt[Obj], row Obj, found bool) inspect.Unreconciled {
 	u := inspect.Unreconciled{
-		Key: v.rows.Key(d.Obj), Deleted: d.Deleted, State: states[d.State], Attempts: d.Failures,
+		Key: v.rows.Key(d.Obj), Deleted: d.Deleted, State: v.gates().shown(states[d.State]), Attempts: d.Failures,
 	}
 	if d.Failure != "" {
 		u.Err = errors.New(d.Failure)

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// requireState requires that all who tell of an object that is not applied say the same state.
+func (e *env) requireState(state inspect.State, id uint64) {
+	e.Helper()
+	key := strconv.FormatUint(id, 10)
+	x := e.loop.Explain(e.Context(), key)
+	require.Equal(e, state, x.State, "Explain: %s", x.Why)
+	page, err := e.loop.Objects(e.Context(), inspect.ObjectQuery{})
+	require.NoError(e, err)
+	for _, line := range page.Objects {
+		if line.Key == x.Key {
+			require.Equal(e, state, line.State, "Objects")
+		}
+	}
+	ctx, cancel := context.WithTimeout(e.Context(), time.Millisecond)
+	defer cancel()
+	rest, err := e.loop.WaitKey(ctx, key, reconciler.Applied)
+	require.Error(e, err)
+	require.Equal(e, state, rest.Keys[0].State, "WaitKey")
+	rest, _ = e.loop.WaitAll(ctx, reconciler.Applied)
+	for _, u := range rest.Keys {
+		if bytes.Equal(u.Key, e.table.PrimaryIndexer().ObjectToKey(&object{ID: id})) {
+			require.Equal(e, state, u.State, "WaitAll")
+		}
+	}
+}
+
+// An object has one state, whoever is asked: also while something holds up all of them.
+func TestEveryoneSaysTheSameState(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.open(5)
+		e.requireState(inspect.StateTripped, 1)
+		e.put(1, 9)
+		synctest.Wait()
+		e.requireState(inspect.StateTripped, 9)
+		e.loop.Pause()
+		synctest.Wait()
+		e.requireState(inspect.StatePaused, 1)
+		e.requireState(inspect.StatePaused, 9)
+		e.loop.Resume()
+		synctest.Wait()
+		e.requireState(inspect.StateTripped, 9)
+	}, nil, withBreaker(), reconciler.WithoutPruning())
+	inBubble(t, func(e *env) {
+		e.target.failing("no")
+		e.put(1, 1)
+		synctest.Wait()
+		e.requireState(inspect.StateRetry, 1)
+		e.loop.Pause()
+		synctest.Wait()
+		e.requireState(inspect.StatePaused, 1)
+	}, nil, reconciler.WithoutPruning())
+}
