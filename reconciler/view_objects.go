@@ -176,13 +176,13 @@ var states = [core.NumStates]inspect.State{
 func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (inspect.ObjectPage, error) {
 	type deletion struct {
 		place
-		debt     core.Debt[Obj]
+		debt     core.Unreconciled[Obj]
 		standing core.Standing[Obj]
 	}
 	found, err := told(ctx, v, func() []deletion {
 		var list []deletion
 		seen := 0
-		v.core.Debts(func(d core.Debt[Obj]) bool {
+		v.core.AllUnreconciled(func(d core.Unreconciled[Obj]) bool {
 			// What shares a revision comes in no order: all of it is sorted.
 			if len(list) > limit && d.Since > list[len(list)-1].revision || seen == maxScanned {
 				return false

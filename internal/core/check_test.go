@@ -145,7 +145,7 @@ func checkQueue[Obj any](t testingT, c *Core[Obj], q *queue[Obj], s State, each 
 // owe; and whatever is not reconciled, or failed, is in them.
 func checkDebts[Obj any](t testingT, c *Core[Obj]) {
 	owed, untried := 0, 0
-	c.owed.Ascend(func(o owing[Obj], since int64) bool {
+	c.unreconciled.Ascend(func(o unreconciledEntry[Obj], since int64) bool {
 		require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)
 		if _, noted := c.notes[o.entry]; !noted || o.since > 0 {
 			same(t, o.since, uint64(since), "%q owes", o.key)
@@ -153,7 +153,7 @@ func checkDebts[Obj any](t testingT, c *Core[Obj]) {
 		owed++
 		return true
 	})
-	c.untried.Ascend(func(o trying[Obj], since int64) bool {
+	c.untried.Ascend(func(o untriedEntry[Obj], since int64) bool {
 		require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)
 		if _, noted := c.notes[o.entry]; !noted {
 			same(t, o.since, uint64(since), "%q is still to try", o.key)
@@ -163,20 +163,20 @@ func checkDebts[Obj any](t testingT, c *Core[Obj]) {
 		return true
 	})
 	for key, e := range c.entries {
-		if e.owedPos >= 0 {
+		if e.unreconciledPos >= 0 {
 			owed--
 		}
 		if e.untriedPos >= 0 {
 			untried--
-			require.GreaterOrEqual(t, e.owedPos, int32(0), "%q was not tried and owes nothing", key)
+			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q was not tried and owes nothing", key)
 		}
 		if e.since > 0 {
-			require.GreaterOrEqual(t, e.owedPos, int32(0), "%q in state %s owes nothing", key, e.state)
+			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q in state %s owes nothing", key, e.state)
 		} else if _, noted := c.notes[e]; !noted {
-			require.Negative(t, e.owedPos, "%q in state %s is reconciled, and owes", key, e.state)
+			require.Negative(t, e.unreconciledPos, "%q in state %s is reconciled, and owes", key, e.state)
 		}
 		if e.failure != nil || e.failures > 0 {
-			require.GreaterOrEqual(t, e.owedPos, int32(0), "%q fails and owes nothing", key)
+			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q fails and owes nothing", key)
 		}
 		_, noted := c.notes[e]
 		switch {

@@ -85,12 +85,12 @@ type Core[Obj any] struct {
 	due keyheap.Heap[*entry[Obj]]
 	// lanes hold the entries that are ready to be run.
 	lanes [NumLanes]queue[Obj]
-	// owed orders the entries that are not reconciled by the revision of the change
-	// that they owe, untried those of which that change has not been attempted.
-	// newestDebt is the highest revision that was ever owed.
-	owed       keyheap.Heap[owing[Obj]]
-	newestDebt uint64
-	untried    keyheap.Heap[trying[Obj]]
+	// unreconciled orders the entries that are not reconciled by the revision since
+	// which they are not, untried those of which the change has not been attempted.
+	// newestSince is the highest revision that was ever in unreconciled.
+	unreconciled keyheap.Heap[unreconciledEntry[Obj]]
+	newestSince  uint64
+	untried      keyheap.Heap[untriedEntry[Obj]]
 	// notes are the changes of keys that came while an operation on the key ran.
 	notes map[*entry[Obj]]note[Obj]
 	// groups are those that a key has; grouping says whether they are heeded.
@@ -201,7 +201,7 @@ type entry[Obj any] struct {
 	group *group[Obj]
 
 	// The positions in the heaps, -1 if in none.
-	pos, owedPos, untriedPos int32
+	pos, unreconciledPos, untriedPos int32
 	// failures counts those in a row, tries those since the object changed.
 	failures, tries int32
 	// seen is the round in which the change was observed.
@@ -306,7 +306,7 @@ func (c *Core[Obj]) enter(it *Item[Obj]) *entry[Obj] {
 	e := &entry[Obj]{
 		key: string(c.keyOf(it.Obj)), obj: it.Obj,
 		revision: it.Revision, since: it.since, deleted: it.Deleted, lane: it.lane,
-		dueAt: c.round.now, pos: -1, owedPos: -1, untriedPos: -1, seen: c.rounds, state: Planned,
+		dueAt: c.round.now, pos: -1, unreconciledPos: -1, untriedPos: -1, seen: c.rounds, state: Planned,
 	}
 	e.setWanted(c.round.now)
 	if e.deleted {
@@ -343,7 +343,7 @@ const minPeak = 1024
 
 // forget drops an entry that is in no queue and does not fail: its key is reconciled.
 func (c *Core[Obj]) forget(e *entry[Obj]) {
-	c.pay(e)
+	c.markReconciled(e)
 	c.blame(e, nil)
 	c.setBlocked(e, false)
 	c.setDeleted(e, false)

@@ -124,7 +124,7 @@ func (h *historian) say() {
 	fmt.Fprintf(&h.log, "due=%s %t low=%d attempted=%d failing=%d version=%d %v\n",
 		due, ok, h.core.LowWatermark(), h.core.Attempted(h.revision), h.core.Failing(), h.core.FailureVersion(),
 		h.core.OpenBreakers(100))
-	h.core.Debts(func(d Debt[row]) bool {
+	h.core.AllUnreconciled(func(d Unreconciled[row]) bool {
 		fmt.Fprintf(&h.log, "%+v ", d)
 		return true
 	})

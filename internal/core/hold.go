@@ -39,7 +39,7 @@ func (c *Core[Obj]) admit(e *entry[Obj]) bool {
 func (c *Core[Obj]) park(e *entry[Obj]) {
 	c.move(e, Paused)
 	c.unprobe(c.round.now, e, void)
-	c.excuse(e)
+	c.clearUntried(e)
 	c.vacate(e)
 }
 
@@ -169,22 +169,22 @@ func (c *Core[Obj]) note(e *entry[Obj], n note[Obj]) {
 	}
 	c.notes[e] = n
 	if !n.settled {
-		c.oweFrom(e, n.since)
+		c.lowerSince(e, n.since)
 	}
 	since := int64(n.since)
 	if e.since == 0 {
-		if e.owedPos >= 0 {
-			c.owed.Remove(owing[Obj]{e})
+		if e.unreconciledPos >= 0 {
+			c.unreconciled.Remove(unreconciledEntry[Obj]{e})
 		}
 		if !n.settled {
-			c.owed.Push(owing[Obj]{e}, since)
-			c.newestDebt = max(c.newestDebt, n.since)
+			c.unreconciled.Push(unreconciledEntry[Obj]{e}, since)
+			c.newestSince = max(c.newestSince, n.since)
 		}
 	}
 	if e.since == 0 || e.tried {
-		c.excuse(e)
+		c.clearUntried(e)
 		if !n.settled {
-			c.untried.Push(trying[Obj]{e}, since)
+			c.untried.Push(untriedEntry[Obj]{e}, since)
 		}
 	}
 }

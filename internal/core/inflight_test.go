@@ -43,25 +43,25 @@ func TestFailureIsOwedThoughSomebodyVouchedForTheObject(t *testing.T) {
 	check(t, c)
 	require.Equal(t, 1, c.Count(Retry))
 	require.Equal(t, uint64(8), c.LowWatermark())
-	debt, owes := c.DebtOf(row{key: "a"})
-	require.True(t, owes)
-	require.Equal(t, "no", debt.Failure)
+	u, ok := c.UnreconciledOf(row{key: "a"})
+	require.True(t, ok)
+	require.Equal(t, "no", u.Failure)
 }
 
 // What a key in flight owes is its latest change, as it does when it waits; nothing if that
 // asks for nothing.
 func TestKeyInFlightOwesItsLatestChange(t *testing.T) {
 	c, it := requeued(t)
-	_, owes := c.DebtOf(it.Obj)
-	require.False(t, owes, "it is reconciled")
+	_, ok := c.UnreconciledOf(it.Obj)
+	require.False(t, ok, "it is reconciled")
 	require.Equal(t, uint64(5), c.Attempted(5))
 	for _, revision := range []uint64{3, 4} {
 		observe(c, 2*time.Second, row{key: "a", revision: revision})
 		check(t, c)
-		debt, owes := c.DebtOf(it.Obj)
-		require.True(t, owes)
-		require.Equal(t, revision, debt.Since)
-		require.Equal(t, InFlight, debt.State)
+		u, ok := c.UnreconciledOf(it.Obj)
+		require.True(t, ok)
+		require.Equal(t, revision, u.Since)
+		require.Equal(t, InFlight, u.State)
 		require.Equal(t, revision, c.LowWatermark())
 		require.Equal(t, revision-1, c.Attempted(5))
 	}
@@ -69,8 +69,8 @@ func TestKeyInFlightOwesItsLatestChange(t *testing.T) {
 	c.ObserveSettled(row{key: "a"}, 6, SaysDone)
 	c.End(0)
 	check(t, c)
-	_, owes = c.DebtOf(it.Obj)
-	require.False(t, owes)
+	_, ok = c.UnreconciledOf(it.Obj)
+	require.False(t, ok)
 	require.Equal(t, uint64(6), c.Attempted(6))
 }
 
@@ -174,9 +174,9 @@ func TestRecalledItemThatChangedIsTheChange(t *testing.T) {
 		observe(c, time.Second, row{key: key, revision: 5})
 		c.Recall(time.Second, it)
 		check(t, c)
-		debt, owes := c.DebtOf(it.Obj)
-		require.True(t, owes)
-		require.Equal(t, uint64(5), debt.Since)
+		u, ok := c.UnreconciledOf(it.Obj)
+		require.True(t, ok)
+		require.Equal(t, uint64(5), u.Since)
 	}
 	n, _ := c.Allowance(time.Second)
 	require.Positive(t, n, "the breaker waits for no probe")

@@ -54,7 +54,7 @@ type Standing[Obj any] struct {
 	// From is the state before that, for a key that is paused or queued.
 	From State
 	Lane Lane
-	// Failures, Failure and Tries are those of [Debt] and [Item].
+	// Failures, Failure and Tries are those of [Unreconciled] and [Item].
 	Failures, Tries int
 	Failure         string
 	// Tried: the change that is owed has been attempted; LastAttempt is when the last
@@ -134,7 +134,7 @@ func (c *Core[Obj]) LaneSize(lane Lane) int { return c.lanes[lane].size }
 // Oldest returns the key that is not reconciled the longest, and when the change that it
 // owes was written; 0 if only the object tells. It is false if there is none.
 func (c *Core[Obj]) Oldest() (obj Obj, wanted time.Duration, ok bool) {
-	o, _, ok := c.owed.Min()
+	o, _, ok := c.unreconciled.Min()
 	if !ok {
 		return obj, 0, false
 	}

@@ -93,8 +93,8 @@ func (c *Core[Obj]) readyKeys() int { return c.counts[Ready] }
 // ready puts an entry that is in no queue at the end of its lane.
 func (c *Core[Obj]) ready(e *entry[Obj]) {
 	c.move(e, Ready)
-	c.owe(e)
-	c.try(e)
+	c.markUnreconciled(e)
+	c.markUntried(e)
 	c.lanes[e.lane].pushBack(e)
 }
 
@@ -107,8 +107,8 @@ func (c *Core[Obj]) resume(e *entry[Obj]) {
 // readyAgain puts an entry that is in no queue at the front of its lane.
 func (c *Core[Obj]) readyAgain(e *entry[Obj]) {
 	c.move(e, Ready)
-	c.owe(e)
-	c.try(e)
+	c.markUnreconciled(e)
+	c.markUntried(e)
 	c.lanes[e.lane].pushFront(e)
 }
 

@@ -38,14 +38,14 @@ func (c *Core[Obj]) Pass(obj Obj, revision uint64) {
 func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) bool {
 	switch {
 	case it.Revision <= e.revision:
-		c.oweFrom(e, it.since)
+		c.lowerSince(e, it.since)
 		if it.Deleted && e.cause == CauseSweep {
 			// A sweep found the object before the cursor came to its deletion, which has
 			// not been attempted.
 			e.tried = false
-			c.excuse(e)
+			c.clearUntried(e)
 			if e.state != Paused {
-				c.try(e)
+				c.markUntried(e)
 			}
 		}
 		return false
@@ -61,8 +61,8 @@ func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) bool {
 			e.lane = it.lane
 		}
 		c.unprobe(c.round.now, e, void)
-		c.owe(e)
-		c.try(e)
+		c.markUnreconciled(e)
+		c.markUntried(e)
 		return false
 	}
 	c.leave(e)
@@ -73,8 +73,8 @@ func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) bool {
 	}
 	if earliest := after(e.lastAttempt, c.backoff.Min); e.failures > 0 && earliest > c.round.now {
 		c.wait(e, Held, earliest)
-		c.excuse(e)
-		c.owe(e)
+		c.clearUntried(e)
+		c.markUnreconciled(e)
 		return false
 	}
 	c.move(e, Planned)
@@ -123,7 +123,7 @@ func (c *Core[Obj]) sameAs(e *entry[Obj], it *Item[Obj]) bool {
 func (c *Core[Obj]) change(e *entry[Obj], it *Item[Obj]) bool {
 	if c.waitsFor(e, it) {
 		e.obj, e.revision, e.seen = it.Obj, it.Revision, c.rounds
-		c.oweFrom(e, it.since)
+		c.lowerSince(e, it.since)
 		return false
 	}
 	c.tell(e, it)
@@ -132,7 +132,7 @@ func (c *Core[Obj]) change(e *entry[Obj], it *Item[Obj]) bool {
 
 // tell makes an entry be of a change, and owe nothing else.
 func (c *Core[Obj]) tell(e *entry[Obj], it *Item[Obj]) {
-	c.pay(e)
+	c.markReconciled(e)
 	c.setDeleted(e, it.Deleted)
 	e.obj, e.revision, e.since, e.from = it.Obj, it.Revision, it.since, Ready
 	e.tries, e.tried, e.seen, e.dueAt, e.cause = 0, false, c.rounds, c.round.now, CauseChange
@@ -166,8 +166,8 @@ func (c *Core[Obj]) Renew(it *Item[Obj], obj Obj, revision, since uint64) bool {
 		it.cause = CauseChange
 	}
 	e.lane, e.from = it.lane, Ready
-	c.owe(e)
-	c.try(e)
+	c.markUnreconciled(e)
+	c.markUntried(e)
 	c.changeGroup(e, obj)
 	if c.admit(e) {
 		return true

@@ -104,9 +104,9 @@ func (c *Core[Obj]) Launch(it *Item[Obj]) {
 		c.flyingRefreshes++
 	}
 	if e.since > 0 {
-		c.owe(e)
+		c.markUnreconciled(e)
 	}
-	c.try(e)
+	c.markUntried(e)
 }
 
 // Settle records what came of an item, now being when its operation ended.
@@ -125,10 +125,10 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	case out.Kind == Superseded:
 		c.setBlocked(e, false)
 		if e.since > 0 {
-			c.owe(e)
+			c.markUnreconciled(e)
 		}
 		// Its deletion takes the place of the change: no wait is for that any more.
-		c.excuse(e)
+		c.clearUntried(e)
 		c.move(e, Unseen)
 	case out.Kind == Void:
 		c.setFailure(e, nil)
@@ -140,7 +140,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 			c.setFailure(e, nil)
 			c.forget(e)
 		case noted && n.settled && out.Lost && out.Kind != Done && out.Kind != DoneAgain:
-			c.owe(e)
+			c.markUnreconciled(e)
 			c.settled(e, n.item.Obj, n.item.Revision, out.Jitter)
 		case noted && !n.settled && (out.Lost || n.item.Revision > out.Revision):
 			c.follow(now, e, &n)
@@ -187,7 +187,7 @@ func (c *Core[Obj]) landed(e *entry[Obj]) (note[Obj], bool) {
 	if noted {
 		delete(c.notes, e)
 		if e.since == 0 {
-			c.pay(e)
+			c.markReconciled(e)
 		}
 	}
 	return n, noted
@@ -199,7 +199,7 @@ func (c *Core[Obj]) count(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 	if e.wanted == 0 {
 		e.wanted = out.Wanted
 	}
-	c.excuse(e)
+	c.clearUntried(e)
 	c.setBlocked(e, (out.Kind == BlockedOn || out.Kind == Deleting) && !out.Lost)
 	if !out.polls() {
 		e.requeues = 0
@@ -228,7 +228,7 @@ func (c *Core[Obj]) follow(now time.Duration, e *entry[Obj], n *note[Obj]) {
 	e.seen = c.rounds - 1
 	if earliest := after(e.lastAttempt, c.backoff.Min); e.failures > 0 && earliest > now {
 		c.wait(e, Held, earliest)
-		c.owe(e)
+		c.markUnreconciled(e)
 		return
 	}
 	c.ready(e)
@@ -242,9 +242,9 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 		return
 	}
 	if out.Kind == DoneAgain {
-		c.pay(e)
+		c.markReconciled(e)
 	} else {
-		c.owe(e)
+		c.markUnreconciled(e)
 	}
 	if out.Lost {
 		c.move(e, Unseen)
@@ -320,7 +320,7 @@ func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
 		c.follow(now, e, &n)
 		c.vacate(e)
 	case it.Again && e.from != Ready:
-		c.excuse(e)
+		c.clearUntried(e)
 		c.wait(e, e.from, e.dueAt)
 	default:
 		c.readyAgain(e)

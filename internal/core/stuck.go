@@ -32,7 +32,7 @@ func (c *Core[Obj]) setStuck(e *entry[Obj], stuck bool) {
 // AttemptedButStuck is [Core.Attempted] for those who do not wait for what is stuck: that counts as
 // attempted. O(stuck).
 func (c *Core[Obj]) AttemptedButStuck(observed uint64) uint64 {
-	c.untried.Ascend(func(t trying[Obj], since int64) bool {
+	c.untried.Ascend(func(t untriedEntry[Obj], since int64) bool {
 		if !t.stuck {
 			observed = min(observed, uint64(since)-1)
 		}

@@ -215,10 +215,10 @@ func (s *stage) describeEntry(e *entry[row]) {
 	if e.deleted {
 		s.answer.WriteString(", to be deleted")
 	}
-	if debt, owes := s.core.DebtOf(e.obj); owes {
-		fmt.Fprintf(&s.answer, ", owes %d", debt.Since)
+	if u, ok := s.core.UnreconciledOf(e.obj); ok {
+		fmt.Fprintf(&s.answer, ", unreconciled since %d", u.Since)
 	}
-	if e.revision != e.since || e.owedPos < 0 {
+	if e.revision != e.since || e.unreconciledPos < 0 {
 		fmt.Fprintf(&s.answer, ", stands at %d", e.revision)
 	}
 	if n, noted := s.core.notes[e]; noted {

@@ -53,9 +53,9 @@ func TestCursorIsNotGivenALaterVersionBack(t *testing.T) {
 	c.End(0)
 	check(t, c)
 	require.Equal(t, uint64(2), c.Attempted(9))
-	debt, _ := c.DebtOf(row{key: "a"})
-	require.Equal(t, uint64(3), debt.Since)
-	require.Equal(t, uint64(20), debt.Revision)
+	u, _ := c.UnreconciledOf(row{key: "a"})
+	require.Equal(t, uint64(3), u.Since)
+	require.Equal(t, uint64(20), u.Revision)
 }
 
 // What main comes to while a later version is noted of a key in flight was there before it.
@@ -87,8 +87,8 @@ func TestNotedChangeIsOwedSinceAnOlderVersion(t *testing.T) {
 			out.Lost = true
 			c.Settle(time.Second, &it, out)
 			check(t, c)
-			debt, _ := c.DebtOf(row{key: "a"})
-			require.Equal(t, uint64(12), debt.Since)
+			u, _ := c.UnreconciledOf(row{key: "a"})
+			require.Equal(t, uint64(12), u.Since)
 		})
 	}
 }
