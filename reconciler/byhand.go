@@ -54,13 +54,13 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	}
 	told, err := ask(ctx, l, func(*books[Obj]) (a answer) {
 		if len(keys) == 0 {
-			a.n = l.core.HastenAll(l.now())
+			a.n = l.core.RetryAllNow(l.now())
 			return a
 		}
 		for _, key := range keys {
 			s := l.view.look(key)
 			switch {
-			case s.standing != nil && l.core.Hasten(string(s.key), l.now()):
+			case s.standing != nil && l.core.RetryNow(string(s.key), l.now()):
 				a.n++
 			case s.standing == nil && !s.found:
 				a.errs = append(a.errs, notFound(key))

@@ -149,7 +149,7 @@ func (c *Core[Obj]) launchProbes(items []Item[Obj]) {
 func (c *Core[Obj]) beginProbes(now time.Duration) {
 	if b := c.global(); b != nil {
 		if b.probing == 0 && now >= b.probeAt {
-			c.hastenProbes(now, b)
+			c.probeBackingOff(now, b)
 		}
 		return
 	}
@@ -202,10 +202,10 @@ func (c *Core[Obj]) scheduleProbes(b *breaker[Obj]) {
 	}
 }
 
-// hastenProbes makes some of the keys due that wait for their backoff, if there is too
+// probeBackingOff makes some of the keys due that wait for their backoff, if there is too
 // little else to probe with: nobody is to wait long for a target that is up again because
 // everything that failed waits long.
-func (c *Core[Obj]) hastenProbes(now time.Duration, b *breaker[Obj]) {
+func (c *Core[Obj]) probeBackingOff(now time.Duration, b *breaker[Obj]) {
 	if c.round.size == 0 {
 		return
 	}

@@ -45,8 +45,8 @@ var causeNames = [...]string{
 // String returns the name of the cause.
 func (c Cause) String() string { return causeNames[c] }
 
-// Standing is what there is to tell of a key that has an entry.
-type Standing[Obj any] struct {
+// KeyInfo is what there is to tell of a key that has an entry.
+type KeyInfo[Obj any] struct {
 	Obj      Obj
 	Revision uint64
 	Deleted  bool
@@ -77,14 +77,14 @@ type Standing[Obj any] struct {
 	Ahead int
 }
 
-// StandingOf says where the key of an object stands; false if it has no entry. It counts
+// KeyInfo says where the key of an object stands; false if it has no entry. It counts
 // up to limit of those that are ahead.
-func (c *Core[Obj]) StandingOf(key string, limit int) (Standing[Obj], bool) {
+func (c *Core[Obj]) KeyInfo(key string, limit int) (KeyInfo[Obj], bool) {
 	e := c.entries[key]
 	if e == nil {
-		return Standing[Obj]{}, false
+		return KeyInfo[Obj]{}, false
 	}
-	s := Standing[Obj]{
+	s := KeyInfo[Obj]{
 		Obj: e.obj, Revision: e.revision, Deleted: e.deleted, State: e.state, From: e.from, Lane: e.lane,
 		Failures: int(e.failures), Tries: int(e.tries), Tried: e.tried,
 		Attempted: e.tried || e.failures > 0 || e.lastAttempt > 0, LastAttempt: e.lastAttempt, Wanted: e.wanted,
@@ -141,29 +141,29 @@ func (c *Core[Obj]) Oldest() (obj Obj, wanted time.Duration, ok bool) {
 	return o.obj, o.wanted, true
 }
 
-// Hasten makes a key be due at the given time that waits for a clock, to be released or,
-// having failed for good, for a change. It reports whether it did.
-func (c *Core[Obj]) Hasten(key string, now time.Duration) bool {
+// RetryNow makes a key due at the given time if it waits for a clock or to be released, or
+// failed for good. It reports whether it did.
+func (c *Core[Obj]) RetryNow(key string, now time.Duration) bool {
 	e := c.entries[key]
-	return e != nil && c.hasten(e, now)
+	return e != nil && c.retryNow(e, now)
 }
 
-// HastenAll hastens all keys, and returns how many that were. O(keys).
-func (c *Core[Obj]) HastenAll(now time.Duration) (n int) {
+// RetryAllNow calls RetryNow for all keys, and returns for how many that was true. O(keys).
+func (c *Core[Obj]) RetryAllNow(now time.Duration) (n int) {
 	var entries []*entry[Obj]
 	for _, e := range c.entries {
 		entries = append(entries, e)
 	}
 	slices.SortFunc(entries, func(a, b *entry[Obj]) int { return cmp.Compare(a.key, b.key) })
 	for _, e := range entries {
-		if c.hasten(e, now) {
+		if c.retryNow(e, now) {
 			n++
 		}
 	}
 	return n
 }
 
-func (c *Core[Obj]) hasten(e *entry[Obj], now time.Duration) bool {
+func (c *Core[Obj]) retryNow(e *entry[Obj], now time.Duration) bool {
 	switch e.state {
 	case Held, Retry, Requeue, Blocked:
 		if e.pos >= 0 {
