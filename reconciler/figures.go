@@ -166,7 +166,7 @@ func (l *Loop[Obj]) wantedAt(a *ledger.Attempt[Obj], t *execute.Task[Obj], now t
 // stand notes where the loop stands.
 func (l *Loop[Obj]) stand(s *roundStanding) {
 	s.counts, s.lanes = l.core.Counts(), l.core.LaneSizes()
-	s.failing, s.blocked = l.core.Failing(), l.core.NumBlocked()
+	s.failing, s.blocked = l.core.NumFailing(), l.core.NumBlocked()
 	s.stuck = l.pool.NumLeft()
 	s.paused = l.pause.whole
 	s.observed, s.passed = l.observer.Revision(), l.observer.Skippable()
@@ -178,7 +178,7 @@ func (l *Loop[Obj]) stand(s *roundStanding) {
 		}
 	}
 	// When the breaker for everything probes next changes without it; then it is the only one.
-	if version := l.core.OpenBreakersVersion(); version != s.breakersVersion || l.core.Open() {
+	if version := l.core.OpenBreakersVersion(); version != s.breakersVersion || l.core.BreakerOpen() {
 		s.breakers, s.breakersVersion = l.view.openBreakers(), version
 	}
 	s.prune = l.pruner.Failure()

@@ -151,7 +151,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 
 func (l *Loop[Obj]) coreConfig() core.Config[Obj] {
 	cfg := core.Config[Obj]{
-		KeyOf: func(obj Obj) []byte { return l.rows.Key(obj) }, GroupOf: l.cfg.SerialBy, Same: l.rows.SamePending, Limits: l.set.limits(), Seed: rand.Uint64(),
+		KeyOf: func(obj Obj) []byte { return l.rows.Key(obj) }, GroupOf: l.cfg.SerialBy, SamePending: l.rows.SamePending, Limits: l.set.limits(), Seed: rand.Uint64(),
 	}
 	if l.opts.breaker != nil {
 		b := l.opts.breaker.withDefaults()

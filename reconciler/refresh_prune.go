@@ -46,7 +46,7 @@ func (l *Loop[Obj]) prune(ctx context.Context, r *inspect.Round, txn statedb.Rea
 	p := l.pruner
 	p.Look(txn, l.set.pruning())
 	if p.Gated() && !l.pause.whole {
-		p.Attempted(l.core.AttemptedButStuck(l.observer.Revision()))
+		p.Attempted(l.core.AttemptedExceptStuck(l.observer.Revision()))
 	}
 	if l.pause.whole || !p.Due(now) {
 		p.CallOff()
@@ -77,7 +77,7 @@ func (l *Loop[Obj]) finishSweep(r *inspect.Round) {
 	}
 	record := &inspect.Prune{Took: found.Took, Listed: found.Listed}
 	for _, orphan := range found.Orphans {
-		if l.core.Adopt(orphan, found.Revision) {
+		if l.core.AddOrphan(orphan, found.Revision) {
 			record.Swept++
 		}
 	}

@@ -32,7 +32,7 @@ type noHealth = health.None
 // count tells metrics what a pass did, if it ran anything or the number of failing objects
 // changed: before those are woken who wait for it, and before a prune, which may take long.
 func (l *Loop[Obj]) count() {
-	if len(l.batch.tasks) == 0 && l.core.Failing() == l.reporter.Failing() {
+	if len(l.batch.tasks) == 0 && l.core.NumFailing() == l.reporter.Failing() {
 		return
 	}
 	failed := 0
@@ -41,7 +41,7 @@ func (l *Loop[Obj]) count() {
 			failed++
 		}
 	}
-	l.metrics.ReconciliationErrors(failed, l.core.Failing())
+	l.metrics.ReconciliationErrors(failed, l.core.NumFailing())
 }
 
 // report says what a pass did: to the journal if it did anything, to health if that changed.
@@ -72,7 +72,7 @@ func (l *Loop[Obj]) report(r *inspect.Round, txn statedb.ReadTxn, began time.Dur
 func (l *Loop[Obj]) reportHealth(objects int) {
 	now := health.Condition{
 		Objects:      objects,
-		Failing:      l.core.Failing(),
+		Failing:      l.core.NumFailing(),
 		Blocked:      l.core.NumBlocked(),
 		Paused:       l.core.Count(core.Paused),
 		Failures:     l.core.FailureVersion(),

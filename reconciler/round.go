@@ -91,7 +91,7 @@ func (l *Loop[Obj]) act(ctx context.Context, r *inspect.Round, txn statedb.ReadT
 		return 0
 	}
 	for i := range b.attempts {
-		if plan[b.attempts[i].Item].Waited() {
+		if plan[b.attempts[i].Item].HasEntry() {
 			l.observer.NoteOther()
 		}
 	}
@@ -129,9 +129,9 @@ func (l *Loop[Obj]) complete(r *inspect.Round, b *batch[Obj]) {
 		}
 	}
 	l.commit(r, b)
-	open := l.core.Open()
+	open := l.core.BreakerOpen()
 	l.settle(b)
-	if !open && l.core.Open() {
+	if !open && l.core.BreakerOpen() {
 		l.recall()
 	}
 	if l.keyWaits.Waiting() > 0 {
@@ -197,7 +197,7 @@ func (l *Loop[Obj]) permitted(tasks []execute.Task[Obj]) int {
 // what waited, and what main read a while ago. An item that is not to be run is settled.
 func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *execute.Task[Obj], a *ledger.Attempt[Obj]) bool {
 	object, revision := item.Obj, item.Revision
-	if item.Waited() || l.observer.Stale(item) {
+	if item.HasEntry() || l.observer.Stale(item) {
 		var kind core.Kind
 		if object, revision, kind = l.current(txn, item); kind != core.Done {
 			l.core.Settle(l.now(), item, core.Outcome[Obj]{Kind: kind})
@@ -271,7 +271,7 @@ func (l *Loop[Obj]) settle(b *batch[Obj]) {
 		t, a := &b.tasks[i], &b.attempts[i]
 		item := &b.items[a.Item]
 		a.Wanted = l.wantedAt(a, t, now)
-		if a.Kind == core.Done && !item.Waited() && l.opts.breaker == nil {
+		if a.Kind == core.Done && !item.HasEntry() && l.opts.breaker == nil {
 			continue
 		}
 		out := a.Outcome(t.Object)
@@ -342,7 +342,7 @@ func (l *Loop[Obj]) launch(ctx context.Context, r *inspect.Round, txn statedb.Re
 			jobs = append(jobs, newJob[Obj](txn, l.observer.Snapshots()))
 		}
 		j := jobs[len(jobs)-1]
-		j.Load.other = j.Load.other || item.Waited()
+		j.Load.other = j.Load.other || item.HasEntry()
 		l.core.Launch(item)
 		a.Item = int32(len(j.Load.items))
 		j.Load.items = append(j.Load.items, *item)
@@ -369,7 +369,7 @@ func (l *Loop[Obj]) completeFinished(ctx context.Context, r *inspect.Round) {
 	}
 	for _, j := range l.pool.Overdue(ctx) {
 		for i := range j.Load.items {
-			l.core.Stuck(l.began, &j.Load.items[i])
+			l.core.MarkStuck(l.began, &j.Load.items[i])
 		}
 	}
 	l.finished = l.pool.Finished(l.finished[:0])

@@ -114,8 +114,8 @@ func (c *Core[Obj]) global() *breaker[Obj] {
 	return nil
 }
 
-// Open reports whether the breaker for everything is open.
-func (c *Core[Obj]) Open() bool { return c.global() != nil }
+// BreakerOpen reports whether the breaker for everything is open.
+func (c *Core[Obj]) BreakerOpen() bool { return c.global() != nil }
 
 // Allowance returns how many items may be planned at a time, and, if that is none, from
 // when on some may be; the end of time if an outcome is awaited.

@@ -45,9 +45,9 @@ type Config[Obj any] struct {
 	// GroupOf returns the group of an object, of which one at a time is worked on;
 	// none for the empty group. nil means that there are no groups.
 	GroupOf func(Obj) string
-	// Same reports whether a version of an object asks for the same as an older one, so
+	// SamePending reports whether a version of an object asks for the same as an older one, so
 	// that only others can have written what differs. nil: never.
-	Same func(older, newer Obj) bool
+	SamePending func(older, newer Obj) bool
 	// Limits may be changed later.
 	Limits
 	// Seed makes the jitter repeatable.
@@ -69,11 +69,11 @@ type Limits struct {
 
 // Core is the state of one reconciler. Not safe for concurrent use.
 type Core[Obj any] struct {
-	keyOf     func(Obj) []byte
-	groupOf   func(Obj) string
-	sameWish  func(older, newer Obj) bool
-	backoff   backoff.Exponential
-	roundSize int
+	keyOf       func(Obj) []byte
+	groupOf     func(Obj) string
+	samePending func(older, newer Obj) bool
+	backoff     backoff.Exponential
+	roundSize   int
 
 	// entries holds every key that is not reconciled or wants to be run again,
 	// as far as it was observed. peak is the largest size since the map was
@@ -237,7 +237,7 @@ func New[Obj any](cfg Config[Obj]) *Core[Obj] {
 	c := &Core[Obj]{
 		keyOf:         cfg.KeyOf,
 		groupOf:       cfg.GroupOf,
-		sameWish:      cfg.Same,
+		samePending:   cfg.SamePending,
 		backoff:       backoff.Exponential{Rand: rand.New(rand.NewPCG(cfg.Seed, 0))},
 		entries:       map[string]*entry[Obj]{},
 		notes:         map[*entry[Obj]]note[Obj]{},
@@ -262,13 +262,13 @@ func (c *Core[Obj]) Tracks() bool { return len(c.entries) > 0 }
 // TracksKeyOf reports whether the key of obj waits.
 func (c *Core[Obj]) TracksKeyOf(obj Obj) bool { return c.find(obj) != nil }
 
-// Awaits reports whether ObserveSettled need be told of rows with a status.
-func (c *Core[Obj]) Awaits() bool {
+// NeedsSettled reports whether ObserveSettled need be told of rows with a status.
+func (c *Core[Obj]) NeedsSettled() bool {
 	return c.counts[Unseen]+c.counts[InFlight]+c.counts[Terminal]+c.deletions > 0
 }
 
-// Failing returns the number of keys whose last attempt failed.
-func (c *Core[Obj]) Failing() int { return c.failing }
+// NumFailing returns the number of keys whose last attempt failed.
+func (c *Core[Obj]) NumFailing() int { return c.failing }
 
 // NumBlocked returns the number of keys whose last attempt was blocked, also while they are
 // attempted again.

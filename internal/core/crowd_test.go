@@ -73,7 +73,7 @@ var crowds = []struct {
 	}, func(c *crowd) { c.now += time.Hour; touch(c) }},
 	{Ready, func(c *crowd) {
 		for _, o := range c.things {
-			c.Adopt(o, 1)
+			c.AddOrphan(o, 1)
 		}
 	}, func(*crowd) {}},
 }

@@ -146,7 +146,7 @@ func (w *world) handOver(r row) bool {
 	case w.full(lane):
 		return false
 	case r.deleted && w.tip != nil && r.revision > w.tip.deletedAfter && r.revision <= w.tip.deletedUpTo:
-		w.core.Pass(r, r.revision)
+		w.core.ObserveSeenDeletion(r, r.revision)
 		if w.model.keys[r.key] != nil {
 			w.model.observe(r, r.revision, r.revision, true, lane)
 		}
@@ -220,20 +220,20 @@ func (w *world) since(r row) uint64 {
 }
 
 // saidBy returns what a status says that asks for nothing.
-func saidBy(status string) Says {
+func saidBy(status string) RowStatus {
 	switch status {
 	case statusUnset:
-		return SaysNothing
+		return RowUnset
 	case statusDone:
-		return SaysDone
+		return RowDone
 	}
-	return SaysFailed
+	return RowFailed
 }
 
 // settled tells of a row that asks for nothing.
 func (w *world) settled(r row) {
 	says := saidBy(r.status)
-	if says == SaysNothing && w.core.Tracks() || says != SaysNothing && w.core.Awaits() {
+	if says == RowUnset && w.core.Tracks() || says != RowUnset && w.core.NeedsSettled() {
 		forgotten := w.model.observeSettled(r, r.revision, says)
 		require.Equal(w.t, forgotten, w.core.ObserveSettled(r, r.revision, says), "%q is forgotten", r.key)
 	}
@@ -242,7 +242,7 @@ func (w *world) settled(r row) {
 // takeBack gives an item back to where it came from.
 func (w *world) takeBack(it *Item[row]) {
 	keeps := w.model.putBack(it)
-	require.Equal(w.t, keeps, w.core.Return(it), "the core keeps %q", it.Obj.key)
+	require.Equal(w.t, keeps, w.core.PutBack(it), "the core keeps %q", it.Obj.key)
 	if !keeps {
 		w.hand = append([]row{it.Obj}, w.hand...)
 		w.observed = min(w.observed, it.Revision-1)

@@ -191,5 +191,5 @@ func (c *Core[Obj]) note(e *entry[Obj], n note[Obj]) {
 
 // same reports whether a change asks for the same as an older one.
 func (c *Core[Obj]) same(older, newer *Item[Obj]) bool {
-	return c.sameWish != nil && !older.Deleted && !newer.Deleted && c.sameWish(older.Obj, newer.Obj)
+	return c.samePending != nil && !older.Deleted && !newer.Deleted && c.samePending(older.Obj, newer.Obj)
 }

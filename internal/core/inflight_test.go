@@ -35,7 +35,7 @@ func observe(c *Core[row], now time.Duration, changes ...row) {
 func TestFailureIsOwedThoughSomebodyVouchedForTheObject(t *testing.T) {
 	c, it := requeued(t)
 	c.Begin(2*time.Second, 0, 0)
-	c.ObserveSettled(row{key: "a"}, 7, SaysDone)
+	c.ObserveSettled(row{key: "a"}, 7, RowDone)
 	c.End(0)
 	out := failed(it, "no")
 	out.Lost = true
@@ -66,7 +66,7 @@ func TestKeyInFlightOwesItsLatestChange(t *testing.T) {
 		require.Equal(t, revision-1, c.Attempted(5))
 	}
 	c.Begin(2*time.Second, 0, 0)
-	c.ObserveSettled(row{key: "a"}, 6, SaysDone)
+	c.ObserveSettled(row{key: "a"}, 6, RowDone)
 	c.End(0)
 	check(t, c)
 	_, ok = c.UnreconciledOf(it.Obj)

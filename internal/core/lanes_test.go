@@ -54,7 +54,7 @@ func TestEveryLaneComesThroughAFlood(t *testing.T) {
 		bring := func(lane Lane, key string) {
 			revision++
 			if lane == Resumption {
-				require.True(t, c.Adopt(row{key: key}, revision))
+				require.True(t, c.AddOrphan(row{key: key}, revision))
 				return
 			}
 			c.see(row{key: key}, revision, lane == Deletion, lane)
@@ -83,7 +83,7 @@ func TestEveryLaneComesThroughAFlood(t *testing.T) {
 				c.Settle(time.Second, &items[i], done(&items[i]))
 			}
 			for i := len(items) - 1; i >= len(items)-cut; i-- {
-				require.True(t, c.Return(&items[i]))
+				require.True(t, c.PutBack(&items[i]))
 			}
 			c.End(len(items) - cut)
 		}
@@ -104,7 +104,7 @@ func TestBacklogAndWhatWasResumedHaveEachOthersPlace(t *testing.T) {
 				if lane == Backlog {
 					c.see(key, uint64(101+i), false, Backlog)
 				} else {
-					require.True(t, c.Adopt(key, 100))
+					require.True(t, c.AddOrphan(key, 100))
 				}
 			}
 			ran := map[byte]int{}
@@ -162,7 +162,7 @@ func TestNothingIsTakenInAheadOfItsTurnWithoutATip(t *testing.T) {
 	items := c.Plan()
 	require.Len(t, items, 3)
 	for i := range items {
-		require.False(t, items[i].Waited(), "it costs an entry")
+		require.False(t, items[i].HasEntry(), "it costs an entry")
 		c.Settle(0, &items[i], failed(&items[i], "no"))
 	}
 	c.End(3)
@@ -176,7 +176,7 @@ func TestNothingIsTakenInAheadOfItsTurnWithoutATip(t *testing.T) {
 	}
 	c.End(3)
 
-	require.True(t, c.Adopt(row{key: "stray"}, 10))
+	require.True(t, c.AddOrphan(row{key: "stray"}, 10))
 	c.Begin(2*time.Second, 2, 0)
 	require.Equal(t, 2, fill(Backlog, 11))
 	require.Equal(t, 2, fill(Deletion, 21))

@@ -57,7 +57,7 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 	for s := range NumStates {
 		same(t, counts[s], c.Count(s), "keys in state %s", s)
 	}
-	same(t, failing, c.Failing(), "failing")
+	same(t, failing, c.NumFailing(), "failing")
 	stuck := m.inLine(func(k *modelKey) bool { return k.stuck })
 	same(t, len(stuck), c.stuck, "stuck")
 	refreshes := m.inLine(func(k *modelKey) bool {
@@ -65,7 +65,7 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 	})
 	same(t, len(refreshes), c.Refreshing(), "refreshes ready or in flight")
 	deletions := m.inLine(func(k *modelKey) bool { return k.deleted })
-	same(t, counts[Unseen]+counts[InFlight]+len(deletions)+counts[Terminal] > 0, c.Awaits())
+	same(t, counts[Unseen]+counts[InFlight]+len(deletions)+counts[Terminal] > 0, c.NeedsSettled())
 	for lane := range NumLanes {
 		var keys []string
 		for _, k := range m.ready(lane) {

@@ -148,7 +148,7 @@ func (o *outlook) requireItems(t testingT, items []Item[row]) map[*modelKey]bool
 		same(t, k.tries, it.Tries(), "tries of %q", key)
 		same(t, k.lane, it.Lane(), "lane of %q", key)
 		same(t, k.mark, it.Mark, "mark of %q", key)
-		same(t, k.unknown, !it.Waited(), "%q is not known", key)
+		same(t, k.unknown, !it.HasEntry(), "%q is not known", key)
 		// One that the group has let go waits for its time again.
 		timed := o.due[k] || k.state == Queued && k.from != Ready
 		same(t, timed || k.seen != m.round.number, it.Again, "%q is planned again", key)

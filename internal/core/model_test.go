@@ -107,7 +107,7 @@ type modelNote struct {
 
 func newModel(cfg Config[row]) *model {
 	return &model{
-		limits: cfg.Limits, same: cfg.Same, breaking: cfg.Breaker, keys: map[string]*modelKey{},
+		limits: cfg.Limits, same: cfg.SamePending, breaking: cfg.Breaker, keys: map[string]*modelKey{},
 		holders: map[string]string{}, breakers: map[string]*modelBreaker{},
 	}
 }
@@ -342,14 +342,14 @@ func (m *model) note(k *modelKey, n *modelNote) {
 
 // observeSettled takes in a change that asks for nothing, and reports whether its key is
 // forgotten for it.
-func (m *model) observeSettled(obj row, revision uint64, says Says) bool {
+func (m *model) observeSettled(obj row, revision uint64, says RowStatus) bool {
 	m.observed = max(m.observed, revision)
 	k := m.keys[obj.key]
 	switch {
 	case k == nil || revision <= k.version:
 	case k.state == InFlight:
-		m.note(k, &modelNote{obj: obj, revision: revision, settled: true, unset: says == SaysNothing})
-	case says == SaysNothing, k.deleted, says == SaysDone && k.state == Terminal:
+		m.note(k, &modelNote{obj: obj, revision: revision, settled: true, unset: says == RowUnset})
+	case says == RowUnset, k.deleted, says == RowDone && k.state == Terminal:
 		m.unprobe(k, m.round.now, void)
 		m.forget(k)
 		return true

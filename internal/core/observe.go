@@ -25,9 +25,9 @@ func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane 
 	}
 }
 
-// Pass takes in that the main cursor came to a deletion that the tip has seen: its key is
+// ObserveSeenDeletion takes in that the main cursor came to a deletion that the tip has seen: its key is
 // reconciled, or known.
-func (c *Core[Obj]) Pass(obj Obj, revision uint64) {
+func (c *Core[Obj]) ObserveSeenDeletion(obj Obj, revision uint64) {
 	if c.TracksKeyOf(obj) {
 		c.Observe(obj, revision, revision, true, Deletion)
 	}
@@ -176,16 +176,16 @@ func (c *Core[Obj]) Renew(it *Item[Obj], obj Obj, revision, since uint64) bool {
 	return false
 }
 
-// Says is what a row says that asks for nothing.
-type Says uint8
+// RowStatus is what a row says that asks for nothing.
+type RowStatus uint8
 
 const (
-	// SaysFailed: the last attempt failed or was blocked.
-	SaysFailed Says = iota
-	// SaysDone: the object is reconciled.
-	SaysDone
-	// SaysNothing: it has no status, so that the object is left alone.
-	SaysNothing
+	// RowFailed: the last attempt failed or was blocked.
+	RowFailed RowStatus = iota
+	// RowDone: the object is reconciled.
+	RowDone
+	// RowUnset: it has no status, so that the object is left alone.
+	RowUnset
 )
 
 // ObserveSettled takes in a change that asks for nothing: the object's status says that it
@@ -193,14 +193,14 @@ const (
 // unset, Tracks. A key whose change was unseen and turns out to be this goes back to its
 // retry. An object that is left alone, that is back while its deletion waits, or
 // that failed for good and is said to be done, is forgotten: then it returns true.
-func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, says Says) (forgotten bool) {
+func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, says RowStatus) (forgotten bool) {
 	c.observed = max(c.observed, revision)
 	e := c.find(obj)
 	switch {
 	case e == nil || revision <= e.revision:
 	case e.state == InFlight:
-		c.note(e, note[Obj]{item: Item[Obj]{Obj: obj, Revision: revision}, settled: true, unset: says == SaysNothing})
-	case says == SaysNothing, e.deleted, says == SaysDone && e.state == Terminal:
+		c.note(e, note[Obj]{item: Item[Obj]{Obj: obj, Revision: revision}, settled: true, unset: says == RowUnset})
+	case says == RowUnset, e.deleted, says == RowDone && e.state == Terminal:
 		c.leave(e)
 		c.vacate(e)
 		c.unprobe(c.round.now, e, void)

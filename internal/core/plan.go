@@ -31,9 +31,9 @@ type Item[Obj any] struct {
 	probe uint32
 }
 
-// Waited reports whether the key has an entry. An item that is done and whose key has
+// HasEntry reports whether the key has an entry. An item that is done and whose key has
 // none need not be settled, unless there is a breaker.
-func (it *Item[Obj]) Waited() bool { return it.entry != nil }
+func (it *Item[Obj]) HasEntry() bool { return it.entry != nil }
 
 // Attempt returns the number of failures in a row that the key has had before
 // this item.

@@ -279,11 +279,11 @@ func (c *Core[Obj]) delay(failures int, jitter float64) time.Duration {
 	return b.Delay(failures)
 }
 
-// Return takes back an item that the round did not get to: a change to the front of its
+// PutBack takes back an item that the round did not get to: a change to the front of its
 // lane, anything else to where it waited; it keeps its group. A change whose key has no
-// entry stays with the cursor that it came from: then Return reports false. Several are
+// entry stays with the cursor that it came from: then PutBack reports false. Several are
 // returned in the reverse of their order.
-func (c *Core[Obj]) Return(it *Item[Obj]) bool {
+func (c *Core[Obj]) PutBack(it *Item[Obj]) bool {
 	if b := c.global(); b != nil {
 		c.probeEnded(c.round.now, b, it.probe, void)
 		it.probe = 0
@@ -343,9 +343,9 @@ func (c *Core[Obj]) Release(key string, now time.Duration) bool {
 	return true
 }
 
-// Adopt makes a key that has no entry owe its deletion, though the table has none: the
+// AddOrphan makes a key that has no entry owe its deletion, though the table has none: the
 // target has an object that nobody wants. It reports whether it did.
-func (c *Core[Obj]) Adopt(obj Obj, revision uint64) bool {
+func (c *Core[Obj]) AddOrphan(obj Obj, revision uint64) bool {
 	if c.find(obj) != nil {
 		return false
 	}

@@ -5,11 +5,11 @@ package core
 
 import "time"
 
-// Stuck records that the operation of an item that was launched takes far too long, and may
+// MarkStuck records that the operation of an item that was launched takes far too long, and may
 // never come back. Until the item is settled its key stays in flight, with its group and with
 // what is noted of it. But it is no probe of a breaker any more, nor a refresh that the next
 // ones wait for.
-func (c *Core[Obj]) Stuck(now time.Duration, it *Item[Obj]) {
+func (c *Core[Obj]) MarkStuck(now time.Duration, it *Item[Obj]) {
 	c.probed(now, it, fruitless)
 	c.setStuck(it.entry, true)
 }
@@ -29,9 +29,9 @@ func (c *Core[Obj]) setStuck(e *entry[Obj], stuck bool) {
 	}
 }
 
-// AttemptedButStuck is [Core.Attempted] for those who do not wait for what is stuck: that counts as
+// AttemptedExceptStuck is [Core.Attempted] for those who do not wait for what is stuck: that counts as
 // attempted. O(stuck).
-func (c *Core[Obj]) AttemptedButStuck(observed uint64) uint64 {
+func (c *Core[Obj]) AttemptedExceptStuck(observed uint64) uint64 {
 	c.untried.Ascend(func(t untriedEntry[Obj], since int64) bool {
 		if !t.stuck {
 			observed = min(observed, uint64(since)-1)

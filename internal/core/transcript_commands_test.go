@@ -123,7 +123,7 @@ func name(list string, set map[string]bool) {
 // key is of the group before its slash. With a breaker there is one for everything or one
 // for each class of errors.
 func (s *stage) makeCore(rest string) (err error) {
-	cfg := Config[row]{KeyOf: keyOfRow, GroupOf: groupOfKey, Same: sameWish}
+	cfg := Config[row]{KeyOf: keyOfRow, GroupOf: groupOfKey, SamePending: sameWish}
 	var b BreakerConfig
 	grouping := false
 	for field := range strings.FieldsSeq(rest) {

@@ -95,7 +95,7 @@ func (s *stage) settleItem(it *Item[row], o settlement) {
 
 // takeBack gives an item back to where it came from.
 func (s *stage) takeBack(it *Item[row]) {
-	if !s.core.Return(it) {
+	if !s.core.PutBack(it) {
 		s.unobserved = slices.Insert(s.unobserved, 0, change{row: it.Obj})
 		s.observed = min(s.observed, it.Revision-1)
 	}
@@ -118,9 +118,9 @@ func (s *stage) observeWhatFits() {
 func (s *stage) observeOne(ch change) {
 	s.see(ch.key)
 	if ch.settled {
-		says := SaysDone
+		says := RowDone
 		if ch.unset {
-			says = SaysNothing
+			says = RowUnset
 		}
 		s.core.ObserveSettled(ch.row, ch.revision, says)
 	} else {
@@ -194,7 +194,7 @@ func (s *stage) describe() {
 		next = fmt.Sprintf("next due at %s", at)
 	}
 	fmt.Fprintf(&s.answer, "%s; low watermark %d, attempted up to %d, failing %d\n",
-		next, s.core.LowWatermark(), s.core.Attempted(s.observed), s.core.Failing())
+		next, s.core.LowWatermark(), s.core.Attempted(s.observed), s.core.NumFailing())
 }
 
 func (s *stage) describeEntry(e *entry[row]) {

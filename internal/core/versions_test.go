@@ -18,7 +18,7 @@ func version(key string, revision, wish uint64) row {
 // twoCursors returns a core of the given round size that tells a version from a wish.
 func twoCursors(size int) *Core[row] {
 	cfg := smallConfig(size)
-	cfg.Same = sameWish
+	cfg.SamePending = sameWish
 	return groupedBy(cfg)
 }
 
@@ -44,12 +44,12 @@ func idle(t *testing.T, c *Core[row], now time.Duration, rows ...row) {
 // back, it would leave out all that is between.
 func TestCursorIsNotGivenALaterVersionBack(t *testing.T) {
 	c := small(4)
-	c.sameWish = sameWish
+	c.samePending = sameWish
 	c.Begin(0, 4, 0)
 	c.see(version("a", 3, 1), 3, false, Backlog)
 	items := c.Plan()
 	require.True(t, c.Renew(&items[0], version("a", 20, 1), 20, 20))
-	require.True(t, c.Return(&items[0]))
+	require.True(t, c.PutBack(&items[0]))
 	c.End(0)
 	check(t, c)
 	require.Equal(t, uint64(2), c.Attempted(9))
@@ -147,7 +147,7 @@ func TestDeletionOfWhatIsSweptIsNotAttemptedBeforeThatHasEnded(t *testing.T) {
 	first := &hand(c, 0, 1, version("b", 11, 1))[0]
 	c.Settle(0, first, done(first))
 	c.End(1)
-	require.True(t, c.Adopt(row{key: "a", deleted: true}, 15))
+	require.True(t, c.AddOrphan(row{key: "a", deleted: true}, 15))
 	it := hand(c, 0, 1)[0]
 	c.Launch(&it)
 	c.End(1)
@@ -169,7 +169,7 @@ func TestReadyKeyThatChangesItsGroupWaitsForIt(t *testing.T) {
 			items := hand(c, 0, 4, of(version("busy", 1, 1), "h"), of(version("a", 2, 1), "g"))
 			require.Len(t, items, 2)
 			c.Launch(&items[0])
-			require.True(t, c.Return(&items[1]))
+			require.True(t, c.PutBack(&items[1]))
 			c.End(1)
 			require.Empty(t, hand(c, 0, 4, of(version("a", 3, wish), "h")))
 			c.End(0)
@@ -248,7 +248,7 @@ func TestProbeThatChangedAndIsPutBackIsNone(t *testing.T) {
 	items := c.Plan()
 	require.Len(t, items, 1)
 	require.True(t, c.Renew(&items[0], row{key: items[0].Obj.key}, 9, 9))
-	require.True(t, c.Return(&items[0]))
+	require.True(t, c.PutBack(&items[0]))
 	c.End(0)
 	check(t, c)
 	due, _ := c.probesDue()
@@ -271,20 +271,20 @@ func TestRowThatAsksForNothingEndsWhatWaits(t *testing.T) {
 			it := &hand(c, 0, 1, row{key: "a", revision: 5, deleted: deleted})[0]
 			c.Settle(0, it, outcome(it))
 			c.End(1)
-			says := SaysFailed
+			says := RowFailed
 			switch {
 			case !deleted && name == "terminal":
-				require.False(t, c.ObserveSettled(row{key: "a"}, 5, SaysFailed))
-				says = SaysDone
+				require.False(t, c.ObserveSettled(row{key: "a"}, 5, RowFailed))
+				says = RowDone
 			case !deleted:
-				says = SaysNothing
+				says = RowUnset
 			}
-			require.True(t, c.Awaits() || !deleted && name != "unseen" && name != "terminal")
+			require.True(t, c.NeedsSettled() || !deleted && name != "unseen" && name != "terminal")
 			require.False(t, c.ObserveSettled(row{key: "a"}, 5, says), "it is as old")
 			require.True(t, c.ObserveSettled(row{key: "a"}, 6, says), name)
 			check(t, c)
 			require.False(t, c.Tracks())
-			require.Zero(t, c.Failing())
+			require.Zero(t, c.NumFailing())
 		}
 	}
 }
@@ -297,9 +297,9 @@ func TestWhatIsNotedAsUnsetIsForgottenWhenItLands(t *testing.T) {
 			it := hand(c, 0, 1, row{key: "a", revision: 5, deleted: deleted})[0]
 			c.Launch(&it)
 			c.End(1)
-			says := SaysNothing
+			says := RowUnset
 			if deleted {
-				says = SaysDone
+				says = RowDone
 			}
 			require.False(t, c.ObserveSettled(row{key: "a"}, 6, says))
 			out := failed(&it, "no")
@@ -316,13 +316,13 @@ func TestWhatIsNotedAsUnsetIsForgottenWhenItLands(t *testing.T) {
 func TestDeletionThatTheTipHasSeenIsPassed(t *testing.T) {
 	c := twoCursors(4)
 	c.Begin(0, 4, 4)
-	c.Pass(row{key: "a"}, 7)
+	c.ObserveSeenDeletion(row{key: "a"}, 7)
 	require.Empty(t, c.Plan())
 	c.End(0)
 	require.False(t, c.Tracks())
 	idle(t, c, 0, version("a", 5, 1))
 	c.Begin(0, 4, 4)
-	c.Pass(row{key: "a"}, 7)
+	c.ObserveSeenDeletion(row{key: "a"}, 7)
 	items := c.Plan()
 	require.Len(t, items, 1)
 	require.True(t, items[0].Deleted)

@@ -49,7 +49,7 @@ type world struct {
 func newWorld(t testingT, cfg Config[row]) *world {
 	cfg.KeyOf = keyOfRow
 	cfg.GroupOf = func(r row) string { return r.group }
-	cfg.Same = sameWish
+	cfg.SamePending = sameWish
 	return &world{
 		attempted: map[string]uint64{}, cursors: cursors{seen: map[uint64]bool{}, asked: map[uint64]uint64{}},
 		t: t, core: New(cfg), model: newModel(cfg),
@@ -131,7 +131,7 @@ func (w *world) stray(key string) {
 }
 
 func (w *world) adopt(r row) bool {
-	adopted := w.core.Adopt(r, w.revision)
+	adopted := w.core.AddOrphan(r, w.revision)
 	require.Equal(w.t, w.model.adopt(r, w.revision), adopted, "%q was adopted", r.key)
 	check(w.t, w.core)
 	return adopted
@@ -232,7 +232,7 @@ func (w *world) round(s script) {
 
 	var runs []run
 	for i := range items {
-		looks := items[i].Waited() || w.at != revision && (w.mixed || items[i].Deleted) || s.looks()
+		looks := items[i].HasEntry() || w.at != revision && (w.mixed || items[i].Deleted) || s.looks()
 		if r, ok := w.resolve(snapshot, &items[i], looks); ok {
 			runs = append(runs, r)
 		}
@@ -241,7 +241,7 @@ func (w *world) round(s script) {
 	var inRound []*run
 	for i := range runs[:ran] {
 		w.begin(&runs[i])
-		w.mixed = w.mixed || runs[i].item.Waited()
+		w.mixed = w.mixed || runs[i].item.HasEntry()
 		if s.launches() {
 			w.launch(&runs[i])
 			continue
@@ -274,7 +274,7 @@ func (w *world) calm() {
 			w.land(0, w.now, succeed())
 		}
 		if !w.core.Tracks() && w.sawAll() {
-			if !w.core.Open() {
+			if !w.core.BreakerOpen() {
 				return
 			}
 			// Only what comes is left to probe with.
