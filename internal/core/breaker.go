@@ -38,10 +38,10 @@ type breaker[Obj any] struct {
 	opening uint32
 	// opened is when that was, probeAt when the next probes are due; probing is how
 	// many are under way, fruitless how many rounds of them failed.
-	opened, probeAt    time.Duration
-	probing, fruitless int
-	// probed is the worst that came of the probes that are under way together.
-	probed probe
+	opened, probeAt             time.Duration
+	probesRunning, failedProbes int
+	// worstProbe is the worst that came of the probes that are under way together.
+	worstProbe probeResult
 	// failure is the text of the last error.
 	failure *string
 	// held are the keys that wait for it to close; only by class. backingOff are those
@@ -55,23 +55,23 @@ type breaker[Obj any] struct {
 func (b *breaker[Obj]) HeapPos() int       { return b.pos }
 func (b *breaker[Obj]) SetHeapPos(pos int) { b.pos = pos }
 
-// probe is what came of an attempt to see whether the target is up again.
-type probe uint8
+// probeResult is what came of an attempt to see whether the target is up again.
+type probeResult uint8
 
 const (
-	// void: it was not run, after all.
-	void probe = iota
-	// answerless: it was run, and says nothing of the target.
-	answerless
-	fruitless
+	// probeNotRun: it was not run, after all.
+	probeNotRun probeResult = iota
+	// probeInconclusive: it was run, and says nothing of the target.
+	probeInconclusive
+	probeFailed
 )
 
-// all is the class of the breaker for everything.
-const all = ""
+// allErrors is the class of the breaker for everything.
+const allErrors = ""
 
 // breakerOf returns the breaker of a class, made if need be; nil if there is none.
 func (c *Core[Obj]) breakerOf(class string) *breaker[Obj] {
-	if c.breakerConfig == nil || c.breakerConfig.ByClass == (class == all) {
+	if c.breakerConfig == nil || c.breakerConfig.ByClass == (class == allErrors) {
 		return nil
 	}
 	b := c.breakers[class]
@@ -82,9 +82,9 @@ func (c *Core[Obj]) breakerOf(class string) *breaker[Obj] {
 	return b
 }
 
-// blame puts an entry behind the breaker of the class of its last error; nil if it has
+// setBreaker puts an entry behind the breaker of the class of its last error; nil if it has
 // none.
-func (c *Core[Obj]) blame(e *entry[Obj], b *breaker[Obj]) {
+func (c *Core[Obj]) setBreaker(e *entry[Obj], b *breaker[Obj]) {
 	old := e.breaker
 	if old == b {
 		return
@@ -96,7 +96,7 @@ func (c *Core[Obj]) blame(e *entry[Obj], b *breaker[Obj]) {
 	if old == nil {
 		return
 	}
-	if old.behind--; old.behind > 0 || old.class == all {
+	if old.behind--; old.behind > 0 || old.class == allErrors {
 		return
 	}
 	delete(c.breakers, old.class)
@@ -108,7 +108,7 @@ func (c *Core[Obj]) blame(e *entry[Obj], b *breaker[Obj]) {
 
 // global returns the breaker for everything if it is open, else nil.
 func (c *Core[Obj]) global() *breaker[Obj] {
-	if len(c.open) > 0 && c.open[0].class == all {
+	if len(c.open) > 0 && c.open[0].class == allErrors {
 		return c.open[0]
 	}
 	return nil
@@ -124,7 +124,7 @@ func (c *Core[Obj]) Allowance(now time.Duration) (n int, at time.Duration) {
 	switch {
 	case b == nil:
 		return math.MaxInt, 0
-	case b.probing > 0:
+	case b.probesRunning > 0:
 		return 0, math.MaxInt64
 	case now < b.probeAt:
 		return 0, b.probeAt
@@ -132,13 +132,13 @@ func (c *Core[Obj]) Allowance(now time.Duration) (n int, at time.Duration) {
 	return c.breakerConfig.Probes, 0
 }
 
-// launchProbes notes which items of a plan pass the open breaker for everything.
-func (c *Core[Obj]) launchProbes(items []Item[Obj]) {
+// markProbes notes which items of a plan pass the open breaker for everything.
+func (c *Core[Obj]) markProbes(items []Item[Obj]) {
 	b := c.global()
 	if b == nil {
 		return
 	}
-	b.probing, b.probed = b.probing+len(items), void
+	b.probesRunning, b.worstProbe = b.probesRunning+len(items), probeNotRun
 	for i := range items {
 		items[i].probe = b.opening
 	}
@@ -148,7 +148,7 @@ func (c *Core[Obj]) launchProbes(items []Item[Obj]) {
 // to probe has come.
 func (c *Core[Obj]) beginProbes(now time.Duration) {
 	if b := c.global(); b != nil {
-		if b.probing == 0 && now >= b.probeAt {
+		if b.probesRunning == 0 && now >= b.probeAt {
 			c.probeBackingOff(now, b)
 		}
 		return
@@ -174,8 +174,8 @@ func (c *Core[Obj]) beginProbes(now time.Duration) {
 
 // probeHeld makes some of the keys due that wait behind a breaker.
 func (c *Core[Obj]) probeHeld(now time.Duration, b *breaker[Obj]) {
-	b.probed = void
-	for b.held.head != nil && b.probing < c.breakerConfig.Probes {
+	b.worstProbe = probeNotRun
+	for b.held.head != nil && b.probesRunning < c.breakerConfig.Probes {
 		e := b.held.head
 		b.held.remove(e)
 		if c.paused != nil && c.paused(e.obj) {
@@ -183,8 +183,8 @@ func (c *Core[Obj]) probeHeld(now time.Duration, b *breaker[Obj]) {
 			c.park(e)
 			continue
 		}
-		e.probe, e.cause = b.opening, CauseProbe
-		b.probing++
+		e.probedOpening, e.cause = b.opening, CauseProbe
+		b.probesRunning++
 		c.wait(e, Retry, now)
 	}
 }
@@ -193,7 +193,7 @@ func (c *Core[Obj]) probeHeld(now time.Duration, b *breaker[Obj]) {
 // probes wait for their time: it is open, holds keys, and none of them is under way as a
 // probe. It is called whenever one of these changes; the time does not while it is there.
 func (c *Core[Obj]) scheduleProbes(b *breaker[Obj]) {
-	waits := b.open && b.class != all && b.probing == 0 && b.held.size > 0
+	waits := b.open && b.class != allErrors && b.probesRunning == 0 && b.held.size > 0
 	switch {
 	case waits && b.pos < 0:
 		c.probes.Push(b, int64(b.probeAt))
@@ -230,61 +230,61 @@ func (c *Core[Obj]) probeBackingOff(now time.Duration, b *breaker[Obj]) {
 // probesDue returns when the next probes are due that keys wait for, if any are.
 func (c *Core[Obj]) probesDue() (at time.Duration, ok bool) {
 	if b := c.global(); b != nil {
-		return b.probeAt, b.probing == 0 && b.backingOff.size > 0
+		return b.probeAt, b.probesRunning == 0 && b.backingOff.size > 0
 	}
 	_, first, ok := c.probes.Min()
 	return time.Duration(first), ok
 }
 
-// barred reports whether an entry may not be retried, since the breaker of its class is
+// mustWaitForBreaker reports whether an entry may not be retried, since the breaker of its class is
 // open.
-func (e *entry[Obj]) barred() bool {
-	return e.breaker != nil && e.breaker.open && e.breaker.class != all && e.probe != e.breaker.opening
+func (e *entry[Obj]) mustWaitForBreaker() bool {
+	return e.breaker != nil && e.breaker.open && e.breaker.class != allErrors && e.probedOpening != e.breaker.opening
 }
 
-// trip makes an entry that is in no queue wait for its breaker to close.
-func (c *Core[Obj]) trip(e *entry[Obj]) {
+// waitForBreaker makes an entry that is in no queue wait for its breaker to close.
+func (c *Core[Obj]) waitForBreaker(e *entry[Obj]) {
 	c.move(e, Tripped)
 	e.breaker.held.pushBack(e)
 	c.scheduleProbes(e.breaker)
 	c.vacate(e)
 }
 
-// probed notes that an item is not under way any more, for the breaker that it had
+// endProbes notes that an item is not under way any more, for the breaker that it had
 // passed, if any.
-func (c *Core[Obj]) probed(now time.Duration, it *Item[Obj], came probe) {
+func (c *Core[Obj]) endProbes(now time.Duration, it *Item[Obj], came probeResult) {
 	if b := c.global(); b != nil {
-		c.probeEnded(now, b, it.probe, came)
+		c.countProbe(now, b, it.probe, came)
 	}
 	it.probe = 0
 	if it.entry != nil {
-		c.unprobe(now, it.entry, came)
+		c.endProbe(now, it.entry, came)
 	}
 }
 
-// unprobe notes that an entry is not under way any more to probe for its breaker.
-func (c *Core[Obj]) unprobe(now time.Duration, e *entry[Obj], came probe) {
-	if e.probe > 0 {
-		c.probeEnded(now, e.breaker, e.probe, came)
-		e.probe = 0
+// endProbe notes that an entry is not under way any more to probe for its breaker.
+func (c *Core[Obj]) endProbe(now time.Duration, e *entry[Obj], came probeResult) {
+	if e.probedOpening > 0 {
+		c.countProbe(now, e.breaker, e.probedOpening, came)
+		e.probedOpening = 0
 	}
 }
 
-func (c *Core[Obj]) probeEnded(now time.Duration, b *breaker[Obj], opening uint32, came probe) {
+func (c *Core[Obj]) countProbe(now time.Duration, b *breaker[Obj], opening uint32, came probeResult) {
 	if !b.open || opening != b.opening {
 		return
 	}
-	b.probing--
-	b.probed = max(b.probed, came)
+	b.probesRunning--
+	b.worstProbe = max(b.worstProbe, came)
 	switch {
-	case b.probing > 0:
-	case b.probed == void:
+	case b.probesRunning > 0:
+	case b.worstProbe == probeNotRun:
 		// Others may be run in their place: else a target that is up again would not be
 		// noticed while all that is tried first has changed meanwhile.
 		b.probeAt = now
 	default:
-		if b.probed == fruitless {
-			b.fruitless++
+		if b.worstProbe == probeFailed {
+			b.failedProbes++
 		}
 		b.probeAt = after(now, c.probeInterval(b))
 	}
@@ -293,55 +293,55 @@ func (c *Core[Obj]) probeEnded(now time.Duration, b *breaker[Obj], opening uint3
 
 func (c *Core[Obj]) probeInterval(b *breaker[Obj]) time.Duration {
 	every := backoff.Exponential{Min: c.breakerConfig.MinInterval, Max: c.breakerConfig.MaxInterval}
-	return every.Delay(b.fruitless + 1)
+	return every.Delay(b.failedProbes + 1)
 }
 
-// answered tells the breakers what the target answered; e is nil if the key has no entry,
+// updateBreakers tells the breakers what the target answered; e is nil if the key has no entry,
 // as after a success.
-func (c *Core[Obj]) answered(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
+func (c *Core[Obj]) updateBreakers(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 	if c.breakerConfig == nil {
 		return
 	}
 	switch out.Kind {
 	case Done, DoneAgain:
 		if !c.breakerConfig.ByClass {
-			c.succeeded(now, c.breakers[all])
+			c.countSuccess(now, c.breakers[allErrors])
 		} else if e != nil {
-			c.succeeded(now, e.breaker)
+			c.countSuccess(now, e.breaker)
 		}
 	case Failed:
 		if out.Final {
 			break
 		}
-		b := c.breakerOf(c.classOf(out))
-		c.blame(e, b)
-		c.failedWith(now, e, b)
+		b := c.breakerOf(c.breakerClass(out))
+		c.setBreaker(e, b)
+		c.countFailure(now, e, b)
 		return
 	case FailedForGood:
-		if class := c.classOf(out); out.GivenUp {
+		if class := c.breakerClass(out); out.GivenUp {
 			// It does not wait, so it does not keep a breaker by class alive.
-			if class == all {
-				c.breakerOf(all)
+			if class == allErrors {
+				c.breakerOf(allErrors)
 			}
-			c.failedWith(now, e, c.breakers[class])
+			c.countFailure(now, e, c.breakers[class])
 		}
 	}
 	if e != nil {
-		c.blame(e, nil)
+		c.setBreaker(e, nil)
 	}
 }
 
-// classOf returns the class of the breaker that an error counts for.
-func (c *Core[Obj]) classOf(out Outcome[Obj]) string {
+// breakerClass returns the class of the breaker that an error counts for.
+func (c *Core[Obj]) breakerClass(out Outcome[Obj]) string {
 	if c.breakerConfig.ByClass {
 		return out.Class
 	}
-	return all
+	return allErrors
 }
 
-// failedWith counts a failure of a key against the breaker of its class, and opens it if
+// countFailure counts a failure of a key against the breaker of its class, and opens it if
 // that makes enough.
-func (c *Core[Obj]) failedWith(now time.Duration, e *entry[Obj], b *breaker[Obj]) {
+func (c *Core[Obj]) countFailure(now time.Duration, e *entry[Obj], b *breaker[Obj]) {
 	if b == nil {
 		return
 	}
@@ -359,7 +359,7 @@ func (c *Core[Obj]) failedWith(now time.Duration, e *entry[Obj], b *breaker[Obj]
 	}
 	clear(b.failed)
 	c.openings++
-	b.open, b.opened, b.probing, b.fruitless = true, now, 0, 0
+	b.open, b.opened, b.probesRunning, b.failedProbes = true, now, 0, 0
 	b.opening++
 	b.probeAt = after(now, c.probeInterval(b))
 	at, _ := slices.BinarySearchFunc(c.open, b, compareClass)
@@ -370,9 +370,9 @@ func (c *Core[Obj]) failedWith(now time.Duration, e *entry[Obj], b *breaker[Obj]
 
 func compareClass[Obj any](a, b *breaker[Obj]) int { return cmp.Compare(a.class, b.class) }
 
-// succeeded notes a success: of a key that failed with the class of a breaker, or, for
+// countSuccess notes a success: of a key that failed with the class of a breaker, or, for
 // the breaker for everything, of any.
-func (c *Core[Obj]) succeeded(now time.Duration, b *breaker[Obj]) {
+func (c *Core[Obj]) countSuccess(now time.Duration, b *breaker[Obj]) {
 	if b == nil {
 		return
 	}
@@ -384,7 +384,7 @@ func (c *Core[Obj]) succeeded(now time.Duration, b *breaker[Obj]) {
 }
 
 func (c *Core[Obj]) close(b *breaker[Obj]) {
-	b.open, b.probing = false, 0
+	b.open, b.probesRunning = false, 0
 	at, _ := slices.BinarySearchFunc(c.open, b, compareClass)
 	c.open = slices.Delete(c.open, at, at+1)
 	c.scheduleProbes(b)

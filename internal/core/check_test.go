@@ -226,7 +226,7 @@ func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
 	tripped, backingOff, open, waiting := 0, 0, 0, 0
 	probing, behind := map[*breaker[Obj]]int{}, map[*breaker[Obj]]int{}
 	for _, e := range c.entries {
-		if e.probe > 0 && e.probe == e.breaker.opening {
+		if e.probedOpening > 0 && e.probedOpening == e.breaker.opening {
 			probing[e.breaker]++
 		}
 		if e.breaker != nil {
@@ -240,26 +240,26 @@ func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
 	for class, b := range c.breakers {
 		same(t, class, b.class, "class of the breaker")
 		same(t, behind[b], b.behind, "keys behind the breaker of class %q", class)
-		require.True(t, class == all || b.behind > 0, "nobody is behind the breaker of class %q", class)
+		require.True(t, class == allErrors || b.behind > 0, "nobody is behind the breaker of class %q", class)
 		ofBreaker := func(e *entry[Obj]) { require.Same(t, b, e.breaker, "breaker of %q", e.key) }
 		tripped += checkQueue(t, c, &b.held, Tripped, ofBreaker)
 		backingOff -= checkQueue(t, c, &b.backingOff, Retry, ofBreaker)
-		waits := b.open && class != all && b.probing == 0 && b.held.size > 0
+		waits := b.open && class != allErrors && b.probesRunning == 0 && b.held.size > 0
 		same(t, waits, b.pos >= 0, "probes of class %q wait for their time", class)
 		if waits {
 			waiting++
 		}
 		if !b.open {
 			require.Zero(t, b.held.size, "a closed breaker holds keys")
-			require.Zero(t, b.probing, "a closed breaker has probes under way")
+			require.Zero(t, b.probesRunning, "a closed breaker has probes under way")
 			require.Less(t, len(b.failed), c.breakerConfig.Failures, "keys that failed in a row")
 			continue
 		}
 		open++
 		require.Contains(t, c.open, b)
-		require.LessOrEqual(t, b.probing, c.breakerConfig.Probes, "probes under way")
-		if class != all {
-			same(t, probing[b], b.probing, "probes of class %q under way", class)
+		require.LessOrEqual(t, b.probesRunning, c.breakerConfig.Probes, "probes under way")
+		if class != allErrors {
+			same(t, probing[b], b.probesRunning, "probes of class %q under way", class)
 		}
 	}
 	same(t, c.counts[Tripped], tripped, "keys behind a breaker")

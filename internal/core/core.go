@@ -206,10 +206,10 @@ type entry[Obj any] struct {
 	failures, tries int32
 	// seen is the round in which the change was observed.
 	seen uint32
-	// probe is the opening of the breaker of its class for which it probes; 0 if it does
+	// probedOpening is the opening of the breaker of its class for which it probes; 0 if it does
 	// not.
-	probe uint32
-	state State
+	probedOpening uint32
+	state         State
 	// from is the state that the entry was in before the round took it.
 	from    State
 	lane    Lane
@@ -344,7 +344,7 @@ const minPeak = 1024
 // forget drops an entry that is in no queue and does not fail: its key is reconciled.
 func (c *Core[Obj]) forget(e *entry[Obj]) {
 	c.markReconciled(e)
-	c.blame(e, nil)
+	c.setBreaker(e, nil)
 	c.setBlocked(e, false)
 	c.setDeleted(e, false)
 	c.counts[e.state]--

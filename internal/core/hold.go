@@ -28,8 +28,8 @@ func (c *Core[Obj]) admit(e *entry[Obj]) bool {
 		c.park(e)
 		return false
 	}
-	if e.from == Retry && e.barred() {
-		c.trip(e)
+	if e.from == Retry && e.mustWaitForBreaker() {
+		c.waitForBreaker(e)
 		return false
 	}
 	return !c.grouping || c.occupy(e)
@@ -38,7 +38,7 @@ func (c *Core[Obj]) admit(e *entry[Obj]) bool {
 // park makes an entry that is in no queue wait to be resumed.
 func (c *Core[Obj]) park(e *entry[Obj]) {
 	c.move(e, Paused)
-	c.unprobe(c.round.now, e, void)
+	c.endProbe(c.round.now, e, probeNotRun)
 	c.clearUntried(e)
 	c.vacate(e)
 }
@@ -65,7 +65,7 @@ func (c *Core[Obj]) occupy(e *entry[Obj]) bool {
 	}
 	c.move(e, Queued)
 	// The other may be stuck: another is to probe.
-	c.unprobe(c.round.now, e, void)
+	c.endProbe(c.round.now, e, probeNotRun)
 	g.waiting.pushBack(e)
 	return false
 }

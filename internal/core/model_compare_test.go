@@ -205,7 +205,7 @@ func (m *model) requireBreakers(t testingT, c *Core[row]) {
 	var open []OpenBreaker
 	for class, b := range m.breakers {
 		require.Contains(t, c.breakers, class)
-		same(t, b.probing, c.breakers[class].probing, "probes of class %q", class)
+		same(t, b.probing, c.breakers[class].probesRunning, "probes of class %q", class)
 		var keys []string
 		for _, k := range m.held(class) {
 			keys = append(keys, k.key)

@@ -123,7 +123,7 @@ func (m *model) plan(t testingT, c *Core[row], items []Item[row]) {
 	o.takeOver(t, c, planned)
 	if b := m.global(); b != nil {
 		b.probing += len(items)
-		b.came = void
+		b.came = probeNotRun
 	}
 }
 

@@ -282,23 +282,23 @@ func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane
 	case same && k.state == Paused && m.paused != nil && m.paused(obj):
 		m.renew(k, n)
 	case same:
-		m.unprobe(k, m.round.now, void)
+		m.unprobe(k, m.round.now, probeNotRun)
 		m.leaveGroup(k)
 		m.renew(k, n)
 		m.take(k)
 	case k.state == Queued && k.group == obj.group:
-		m.unprobe(k, m.round.now, void)
+		m.unprobe(k, m.round.now, probeNotRun)
 		m.lay(k, n)
 		k.from, k.unseen = Ready, true
 	case k.state == Ready && k.lane == lane && k.deleted == deleted:
-		m.unprobe(k, m.round.now, void)
+		m.unprobe(k, m.round.now, probeNotRun)
 		if k.group != obj.group {
 			m.leaveGroup(k)
 		}
 		m.lay(k, n)
 		k.unseen = true
 	default:
-		m.unprobe(k, m.round.now, void)
+		m.unprobe(k, m.round.now, probeNotRun)
 		m.leaveGroup(k)
 		m.lay(k, n)
 		if k.failures > 0 && m.round.now < k.attempted+m.limits.MinBackoff {
@@ -350,7 +350,7 @@ func (m *model) observeSettled(obj row, revision uint64, says RowStatus) bool {
 	case k.state == InFlight:
 		m.note(k, &modelNote{obj: obj, revision: revision, settled: true, unset: says == RowUnset})
 	case says == RowUnset, k.deleted, says == RowDone && k.state == Terminal:
-		m.unprobe(k, m.round.now, void)
+		m.unprobe(k, m.round.now, probeNotRun)
 		m.forget(k)
 		return true
 	case k.state == Unseen:

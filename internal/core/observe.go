@@ -60,14 +60,14 @@ func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) bool {
 		if e.state == Queued {
 			e.lane = it.lane
 		}
-		c.unprobe(c.round.now, e, void)
+		c.endProbe(c.round.now, e, probeNotRun)
 		c.markUnreconciled(e)
 		c.markUntried(e)
 		return false
 	}
 	c.leave(e)
 	c.vacate(e)
-	c.unprobe(c.round.now, e, void)
+	c.endProbe(c.round.now, e, probeNotRun)
 	if c.change(e, it) {
 		e.lane = it.lane
 	}
@@ -172,7 +172,7 @@ func (c *Core[Obj]) Renew(it *Item[Obj], obj Obj, revision, since uint64) bool {
 	if c.admit(e) {
 		return true
 	}
-	c.probed(c.round.now, it, void)
+	c.endProbes(c.round.now, it, probeNotRun)
 	return false
 }
 
@@ -203,7 +203,7 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, says RowStatus) (fo
 	case says == RowUnset, e.deleted, says == RowDone && e.state == Terminal:
 		c.leave(e)
 		c.vacate(e)
-		c.unprobe(c.round.now, e, void)
+		c.endProbe(c.round.now, e, probeNotRun)
 		c.setFailure(e, nil)
 		c.forget(e)
 		return true

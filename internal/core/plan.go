@@ -169,7 +169,7 @@ func (c *Core[Obj]) Plan() []Item[Obj] {
 	} else {
 		c.planLanes()
 	}
-	c.launchProbes(c.round.items)
+	c.markProbes(c.round.items)
 	return c.round.items
 }
 

@@ -112,10 +112,10 @@ func (c *Core[Obj]) Launch(it *Item[Obj]) {
 // Settle records what came of an item, now being when its operation ended.
 func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	e := it.entry
-	c.probed(now, it, cameOf(out))
+	c.endProbes(now, it, probeResultOf(out))
 	if e == nil {
 		if !needsEntry(out) {
-			c.answered(now, nil, out)
+			c.updateBreakers(now, nil, out)
 			return
 		}
 		e = c.enter(it)
@@ -151,15 +151,15 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	c.vacate(e)
 }
 
-// cameOf returns what an outcome says of the target.
-func cameOf[Obj any](out Outcome[Obj]) probe {
+// probeResultOf returns what an outcome says of the target.
+func probeResultOf[Obj any](out Outcome[Obj]) probeResult {
 	switch {
 	case out.Kind == Superseded, out.Kind == Void:
-		return void
+		return probeNotRun
 	case out.Kind == Failed || out.GivenUp:
-		return fruitless
+		return probeFailed
 	}
-	return answerless
+	return probeInconclusive
 }
 
 // needsEntry reports whether the key of an item that has no entry needs one now.
@@ -217,7 +217,7 @@ func (c *Core[Obj]) count(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 		e.failures, e.tries = 0, 0
 		c.setFailure(e, nil)
 	}
-	c.answered(now, e, out)
+	c.updateBreakers(now, e, out)
 }
 
 // follow makes an entry owe the change that came while an operation on it ran.
@@ -255,8 +255,8 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 	switch {
 	case e.fixed:
 		c.wait(e, Retry, after(now, out.Delay))
-	case out.Kind == Failed && e.barred():
-		c.trip(e)
+	case out.Kind == Failed && e.mustWaitForBreaker():
+		c.waitForBreaker(e)
 	case out.Kind == Failed:
 		c.wait(e, Retry, after(now, c.delay(int(e.failures), out.Jitter)))
 	case out.Kind == FailedForGood:
@@ -285,7 +285,7 @@ func (c *Core[Obj]) delay(failures int, jitter float64) time.Duration {
 // returned in the reverse of their order.
 func (c *Core[Obj]) PutBack(it *Item[Obj]) bool {
 	if b := c.global(); b != nil {
-		c.probeEnded(c.round.now, b, it.probe, void)
+		c.countProbe(c.round.now, b, it.probe, probeNotRun)
 		it.probe = 0
 	}
 	e := it.entry
@@ -295,7 +295,7 @@ func (c *Core[Obj]) PutBack(it *Item[Obj]) bool {
 	case it.Again && e.from != Ready:
 		c.wait(e, e.from, e.dueAt)
 	default:
-		c.unprobe(c.round.now, e, void)
+		c.endProbe(c.round.now, e, probeNotRun)
 		c.readyAgain(e)
 	}
 	return true
@@ -305,7 +305,7 @@ func (c *Core[Obj]) PutBack(it *Item[Obj]) bool {
 // where Return would have put it, unless the object has changed meanwhile: then the change
 // takes its place. Several are taken back in the reverse of their order.
 func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
-	c.probed(now, it, void)
+	c.endProbes(now, it, probeNotRun)
 	e := it.entry
 	n, noted := c.landed(e)
 	wanted := noted && !n.settled

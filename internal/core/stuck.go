@@ -10,7 +10,7 @@ import "time"
 // what is noted of it. But it is no probe of a breaker any more, nor a refresh that the next
 // ones wait for.
 func (c *Core[Obj]) MarkStuck(now time.Duration, it *Item[Obj]) {
-	c.probed(now, it, fruitless)
+	c.endProbes(now, it, probeFailed)
 	c.setStuck(it.entry, true)
 }
 

@@ -184,7 +184,7 @@ func (s *stage) describe() {
 	}
 	for _, b := range s.core.OpenBreakers(100) {
 		which := "breaker"
-		if b.Class != all {
+		if b.Class != allErrors {
 			which += " of class " + b.Class
 		}
 		fmt.Fprintf(&s.answer, "%s: open since %s, next probes at %s, %q\n", which, b.Since, b.ProbeAt, b.Failure)
