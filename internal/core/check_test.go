@@ -64,7 +64,7 @@ func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 	same(t, deletions, c.deletions, "keys that are to leave the target")
 	require.GreaterOrEqual(t, blocked, counts[Blocked], "blocked keys")
 	require.GreaterOrEqual(t, c.peak, len(c.entries), "peak")
-	for e := range c.notes {
+	for e := range c.later {
 		same(t, InFlight, e.state, "a change of %q is noted, which is not in flight", e.key)
 		require.Same(t, c.entries[e.key], e, "entry of %q", e.key)
 	}
@@ -147,7 +147,7 @@ func checkDebts[Obj any](t testingT, c *Core[Obj]) {
 	owed, untried := 0, 0
 	c.unreconciled.Ascend(func(o unreconciledEntry[Obj], since int64) bool {
 		require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)
-		if _, noted := c.notes[o.entry]; !noted || o.since > 0 {
+		if _, noted := c.later[o.entry]; !noted || o.since > 0 {
 			same(t, o.since, uint64(since), "%q owes", o.key)
 		}
 		owed++
@@ -155,7 +155,7 @@ func checkDebts[Obj any](t testingT, c *Core[Obj]) {
 	})
 	c.untried.Ascend(func(o untriedEntry[Obj], since int64) bool {
 		require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)
-		if _, noted := c.notes[o.entry]; !noted {
+		if _, noted := c.later[o.entry]; !noted {
 			same(t, o.since, uint64(since), "%q is still to try", o.key)
 			require.False(t, o.tried, "%q was tried", o.key)
 		}
@@ -172,13 +172,13 @@ func checkDebts[Obj any](t testingT, c *Core[Obj]) {
 		}
 		if e.since > 0 {
 			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q in state %s owes nothing", key, e.state)
-		} else if _, noted := c.notes[e]; !noted {
+		} else if _, noted := c.later[e]; !noted {
 			require.Negative(t, e.unreconciledPos, "%q in state %s is reconciled, and owes", key, e.state)
 		}
 		if e.failure != nil || e.failures > 0 {
 			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q fails and owes nothing", key)
 		}
-		_, noted := c.notes[e]
+		_, noted := c.later[e]
 		switch {
 		case noted:
 		case e.state == Ready, e.state == InFlight:

@@ -91,8 +91,8 @@ type Core[Obj any] struct {
 	unreconciled keyheap.Heap[unreconciledEntry[Obj]]
 	newestSince  uint64
 	untried      keyheap.Heap[untriedEntry[Obj]]
-	// notes are the changes of keys that came while an operation on the key ran.
-	notes map[*entry[Obj]]note[Obj]
+	// later are the changes of keys that came while an operation on the key ran.
+	later map[*entry[Obj]]laterChange[Obj]
 	// groups are those that a key has; grouping says whether they are heeded.
 	groups   map[string]*group[Obj]
 	grouping bool
@@ -124,10 +124,10 @@ type Core[Obj any] struct {
 	// deletions counts the entries that are to leave the target.
 	deletions        int
 	failing, blocked int
-	// flyingRefreshes counts the entries of the lane of refreshes that are in flight. stuck
+	// refreshesInFlight counts the entries of the lane of refreshes that are in flight. stuck
 	// counts the entries with a stuck operation, stuckRefreshes those of that lane.
-	flyingRefreshes, stuck, stuckRefreshes int
-	version                                uint64
+	refreshesInFlight, stuck, stuckRefreshes int
+	version                                  uint64
 }
 
 // State is where a key with an entry is. A key without one is reconciled, or its
@@ -240,7 +240,7 @@ func New[Obj any](cfg Config[Obj]) *Core[Obj] {
 		samePending:   cfg.SamePending,
 		backoff:       backoff.Exponential{Rand: rand.New(rand.NewPCG(cfg.Seed, 0))},
 		entries:       map[string]*entry[Obj]{},
-		notes:         map[*entry[Obj]]note[Obj]{},
+		later:         map[*entry[Obj]]laterChange[Obj]{},
 		groups:        map[string]*group[Obj]{},
 		breakerConfig: cfg.Breaker,
 		breakers:      map[string]*breaker[Obj]{},

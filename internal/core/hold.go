@@ -142,8 +142,8 @@ func (c *Core[Obj]) resumeAll(now time.Duration, resumed []*entry[Obj]) {
 	}
 }
 
-// note is a change of a key that was observed while an operation on the key ran.
-type note[Obj any] struct {
+// laterChange is a change of a key that was observed while an operation on the key ran.
+type laterChange[Obj any] struct {
 	item Item[Obj]
 	// since is the revision of the first version that asked for the same.
 	since uint64
@@ -151,10 +151,10 @@ type note[Obj any] struct {
 	settled, unset bool
 }
 
-// note keeps the latest change of a key that is in flight. A key that had been reconciled,
+// keepLater keeps the latest change of a key that is in flight. A key that had been reconciled,
 // or tried, owes that one now, from an older one on that is observed later.
-func (c *Core[Obj]) note(e *entry[Obj], n note[Obj]) {
-	old, noted := c.notes[e]
+func (c *Core[Obj]) keepLater(e *entry[Obj], n laterChange[Obj]) {
+	old, noted := c.later[e]
 	n.since = n.item.since
 	switch {
 	case !noted:
@@ -167,7 +167,7 @@ func (c *Core[Obj]) note(e *entry[Obj], n note[Obj]) {
 	case !n.settled && !old.settled && c.same(&old.item, &n.item):
 		n.since = min(n.since, old.since)
 	}
-	c.notes[e] = n
+	c.later[e] = n
 	if !n.settled {
 		c.lowerSince(e, n.since)
 	}

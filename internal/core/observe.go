@@ -50,7 +50,7 @@ func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) bool {
 		}
 		return false
 	case e.state == InFlight:
-		c.note(e, note[Obj]{item: *it})
+		c.keepLater(e, laterChange[Obj]{item: *it})
 		return false
 	case c.keepsPlace(e, it):
 		c.changeGroup(e, it.Obj)
@@ -199,7 +199,7 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, says RowStatus) (fo
 	switch {
 	case e == nil || revision <= e.revision:
 	case e.state == InFlight:
-		c.note(e, note[Obj]{item: Item[Obj]{Obj: obj, Revision: revision}, settled: true, unset: says == RowUnset})
+		c.keepLater(e, laterChange[Obj]{item: Item[Obj]{Obj: obj, Revision: revision}, settled: true, unset: says == RowUnset})
 	case says == RowUnset, e.deleted, says == RowDone && e.state == Terminal:
 		c.leave(e)
 		c.vacate(e)
@@ -208,14 +208,14 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, says RowStatus) (fo
 		c.forget(e)
 		return true
 	case e.state == Unseen:
-		c.settled(e, obj, revision, 0)
+		c.returnToRetry(e, obj, revision, 0)
 	}
 	return false
 }
 
-// settled makes an entry whose change was unseen go on with what turned out to ask for
+// returnToRetry makes an entry whose change was unseen go on with what turned out to ask for
 // nothing. jitter is that of [Outcome].
-func (c *Core[Obj]) settled(e *entry[Obj], obj Obj, revision uint64, jitter float64) {
+func (c *Core[Obj]) returnToRetry(e *entry[Obj], obj Obj, revision uint64, jitter float64) {
 	e.obj, e.revision, e.fixed = obj, revision, false
 	c.wait(e, Retry, after(e.lastAttempt, c.delay(int(e.failures), jitter)))
 }

@@ -78,13 +78,13 @@ type Outcome[Obj any] struct {
 	Wanted time.Duration
 }
 
-// polls reports whether the key backs off though its operation did not fail.
-func (out *Outcome[Obj]) polls() bool {
+// backsOff reports whether the key backs off though its operation did not fail.
+func (out *Outcome[Obj]) backsOff() bool {
 	return out.Backoff && (out.Kind == DoneAgain || out.Kind == Deleting)
 }
 
-// again returns the state of a key that waits to be run again though nothing failed.
-func (out *Outcome[Obj]) again() State {
+// waitState returns the state of a key that waits to be run again though nothing failed.
+func (out *Outcome[Obj]) waitState() State {
 	if out.Kind == Deleting {
 		return Blocked
 	}
@@ -101,7 +101,7 @@ func (c *Core[Obj]) Launch(it *Item[Obj]) {
 	}
 	c.move(e, InFlight)
 	if e.lane == Refresh {
-		c.flyingRefreshes++
+		c.refreshesInFlight++
 	}
 	if e.since > 0 {
 		c.markUnreconciled(e)
@@ -120,7 +120,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 		}
 		e = c.enter(it)
 	}
-	n, noted := c.landed(e)
+	n, noted := c.finish(e)
 	switch {
 	case out.Kind == Superseded:
 		c.setBlocked(e, false)
@@ -134,18 +134,18 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 		c.setFailure(e, nil)
 		c.forget(e)
 	default:
-		c.count(now, e, out)
+		c.countAttempt(now, e, out)
 		switch {
 		case noted && n.settled && (n.unset || e.deleted):
 			c.setFailure(e, nil)
 			c.forget(e)
 		case noted && n.settled && out.Lost && out.Kind != Done && out.Kind != DoneAgain:
 			c.markUnreconciled(e)
-			c.settled(e, n.item.Obj, n.item.Revision, out.Jitter)
+			c.returnToRetry(e, n.item.Obj, n.item.Revision, out.Jitter)
 		case noted && !n.settled && (out.Lost || n.item.Revision > out.Revision):
-			c.follow(now, e, &n)
+			c.takeLater(now, e, &n)
 		default:
-			c.queue(e, out)
+			c.enqueue(e, out)
 		}
 	}
 	c.vacate(e)
@@ -173,19 +173,19 @@ func needsEntry[Obj any](out Outcome[Obj]) bool {
 	return !out.Lost
 }
 
-// landed takes out what is noted of a key that was in flight.
-func (c *Core[Obj]) landed(e *entry[Obj]) (note[Obj], bool) {
+// finish takes out what is noted of a key that was in flight.
+func (c *Core[Obj]) finish(e *entry[Obj]) (laterChange[Obj], bool) {
 	if e.state != InFlight {
-		return note[Obj]{}, false
+		return laterChange[Obj]{}, false
 	}
 	c.move(e, Planned)
 	c.setStuck(e, false)
 	if e.lane == Refresh {
-		c.flyingRefreshes--
+		c.refreshesInFlight--
 	}
-	n, noted := c.notes[e]
+	n, noted := c.later[e]
 	if noted {
-		delete(c.notes, e)
+		delete(c.later, e)
 		if e.since == 0 {
 			c.markReconciled(e)
 		}
@@ -193,15 +193,15 @@ func (c *Core[Obj]) landed(e *entry[Obj]) (note[Obj], bool) {
 	return n, noted
 }
 
-// count makes an attempt count for the backoff and for the breaker.
-func (c *Core[Obj]) count(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
+// countAttempt makes an attempt count for the backoff and for the breaker.
+func (c *Core[Obj]) countAttempt(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 	e.lastAttempt, e.mark, e.tried, e.cause = now, out.Mark, true, CauseChange
 	if e.wanted == 0 {
 		e.wanted = out.Wanted
 	}
 	c.clearUntried(e)
 	c.setBlocked(e, (out.Kind == BlockedOn || out.Kind == Deleting) && !out.Lost)
-	if !out.polls() {
+	if !out.backsOff() {
 		e.requeues = 0
 	} else if e.requeues < math.MaxUint8 {
 		e.requeues++
@@ -220,8 +220,8 @@ func (c *Core[Obj]) count(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 	c.updateBreakers(now, e, out)
 }
 
-// follow makes an entry owe the change that came while an operation on it ran.
-func (c *Core[Obj]) follow(now time.Duration, e *entry[Obj], n *note[Obj]) {
+// takeLater makes an entry owe the change that came while an operation on it ran.
+func (c *Core[Obj]) takeLater(now time.Duration, e *entry[Obj], n *laterChange[Obj]) {
 	c.tell(e, &n.item)
 	e.since, e.lane = n.since, n.item.lane
 	// It was observed some time ago.
@@ -234,8 +234,8 @@ func (c *Core[Obj]) follow(now time.Duration, e *entry[Obj], n *note[Obj]) {
 	c.ready(e)
 }
 
-// queue puts an entry with an outcome where it waits.
-func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
+// enqueue puts an entry with an outcome where it waits.
+func (c *Core[Obj]) enqueue(e *entry[Obj], out Outcome[Obj]) {
 	now := e.lastAttempt
 	if out.Kind == Done || out.Lost && out.Kind == DoneAgain {
 		c.forget(e)
@@ -261,10 +261,10 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 		c.wait(e, Retry, after(now, c.delay(int(e.failures), out.Jitter)))
 	case out.Kind == FailedForGood:
 		c.move(e, Terminal)
-	case out.polls():
-		c.wait(e, out.again(), after(now, c.delay(int(e.requeues), out.Jitter)))
+	case out.backsOff():
+		c.wait(e, out.waitState(), after(now, c.delay(int(e.requeues), out.Jitter)))
 	case out.Kind == DoneAgain, out.Kind == Deleting:
-		c.wait(e, out.again(), after(now, out.Delay))
+		c.wait(e, out.waitState(), after(now, out.Delay))
 	case out.Delay > 0:
 		c.wait(e, Blocked, after(now, out.Delay))
 	default:
@@ -307,7 +307,7 @@ func (c *Core[Obj]) PutBack(it *Item[Obj]) bool {
 func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
 	c.endProbes(now, it, probeNotRun)
 	e := it.entry
-	n, noted := c.landed(e)
+	n, noted := c.finish(e)
 	wanted := noted && !n.settled
 	if wanted && c.waitsFor(e, &n.item) {
 		c.changeGroup(e, n.item.Obj)
@@ -317,7 +317,7 @@ func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
 	}
 	switch {
 	case wanted:
-		c.follow(now, e, &n)
+		c.takeLater(now, e, &n)
 		c.vacate(e)
 	case it.Again && e.from != Ready:
 		c.clearUntried(e)

@@ -43,5 +43,5 @@ func (c *Core[Obj]) AttemptedExceptStuck(observed uint64) uint64 {
 
 // Refreshing returns how many refreshes are ready or in flight, without those that are stuck.
 func (c *Core[Obj]) Refreshing() int {
-	return c.lanes[Refresh].size + c.flyingRefreshes - c.stuckRefreshes
+	return c.lanes[Refresh].size + c.refreshesInFlight - c.stuckRefreshes
 }

@@ -221,7 +221,7 @@ func (s *stage) describeEntry(e *entry[row]) {
 	if e.revision != e.since || e.unreconciledPos < 0 {
 		fmt.Fprintf(&s.answer, ", stands at %d", e.revision)
 	}
-	if n, noted := s.core.notes[e]; noted {
+	if n, noted := s.core.later[e]; noted {
 		fmt.Fprintf(&s.answer, ", changed at %d meanwhile", n.item.Revision)
 	}
 	if e.failures > 0 {

@@ -141,7 +141,7 @@ func (c *Core[Obj]) describeUnreconciled(e *entry[Obj]) Unreconciled[Obj] {
 		d.Failure = *e.failure
 	}
 	if d.Since == 0 {
-		n := c.notes[e]
+		n := c.later[e]
 		d.Since, d.Revision, d.Tried = n.since, n.item.Revision, false
 	}
 	return d

@@ -324,6 +324,6 @@ func (w *world) requireConverged() {
 	}
 	require.Equal(w.t, want, w.target)
 	require.Empty(w.t, w.core.groups)
-	require.Empty(w.t, w.core.notes)
+	require.Empty(w.t, w.core.later)
 	require.Empty(w.t, w.core.OpenBreakers(100))
 }
