@@ -180,7 +180,7 @@ func (c *Core[Obj]) probeHeld(now time.Duration, b *breaker[Obj]) {
 		b.held.remove(e)
 		if c.paused != nil && c.paused(e.obj) {
 			e.from = Retry
-			c.park(e)
+			c.pause(e)
 			continue
 		}
 		e.probedOpening, e.cause = b.opening, CauseProbe
@@ -214,10 +214,10 @@ func (c *Core[Obj]) probeBackingOff(now time.Duration, b *breaker[Obj]) {
 	for e := b.backingOff.head; e != nil && missing > 0; {
 		next := e.next
 		if e.dueAt > now {
-			c.leave(e)
+			c.leaveQueue(e)
 			if c.paused != nil && c.paused(e.obj) {
 				e.from = Retry
-				c.park(e)
+				c.pause(e)
 			} else {
 				c.wait(e, Retry, now)
 				missing--
@@ -247,7 +247,7 @@ func (c *Core[Obj]) waitForBreaker(e *entry[Obj]) {
 	c.move(e, Tripped)
 	e.breaker.held.pushBack(e)
 	c.scheduleProbes(e.breaker)
-	c.vacate(e)
+	c.leaveGroup(e)
 }
 
 // endProbes notes that an item is not under way any more, for the breaker that it had
@@ -379,7 +379,7 @@ func (c *Core[Obj]) countSuccess(now time.Duration, b *breaker[Obj]) {
 	clear(b.failed)
 	if b.open {
 		c.close(b)
-		c.release(now, b)
+		c.releaseHeld(now, b)
 	}
 }
 
@@ -392,16 +392,16 @@ func (c *Core[Obj]) close(b *breaker[Obj]) {
 	c.version++
 }
 
-// release makes everything due that a breaker held, and every retry that waits for its
+// releaseHeld makes everything due that a breaker held, and every retry that waits for its
 // backoff after an error of its class.
-func (c *Core[Obj]) release(now time.Duration, b *breaker[Obj]) {
+func (c *Core[Obj]) releaseHeld(now time.Duration, b *breaker[Obj]) {
 	for _, q := range []*queue[Obj]{&b.held, &b.backingOff} {
 		for e := q.head; e != nil; e = q.head {
 			at := now
 			if e.state == Retry {
 				at = min(e.dueAt, now)
 			}
-			c.leave(e)
+			c.leaveQueue(e)
 			// It need not be looked at again when the breaker closes the next time.
 			e.fixed, e.cause = true, CauseBreaker
 			c.wait(e, Retry, at)

@@ -301,14 +301,14 @@ func (c *Core[Obj]) find(obj Obj) *entry[Obj] {
 	return c.entries[string(c.keyOf(obj))]
 }
 
-// enter adds an entry for the change of an item whose key has none. It is in no queue.
-func (c *Core[Obj]) enter(it *Item[Obj]) *entry[Obj] {
+// addEntry adds an entry for the change of an item whose key has none. It is in no queue.
+func (c *Core[Obj]) addEntry(it *Item[Obj]) *entry[Obj] {
 	e := &entry[Obj]{
 		key: string(c.keyOf(it.Obj)), obj: it.Obj,
 		revision: it.Revision, since: it.since, deleted: it.Deleted, lane: it.lane,
 		dueAt: c.round.now, pos: -1, unreconciledPos: -1, untriedPos: -1, seen: c.rounds, state: Planned,
 	}
-	e.setWanted(c.round.now)
+	e.resetWanted(c.round.now)
 	if e.deleted {
 		c.deletions++
 	}
@@ -329,9 +329,9 @@ func (c *Core[Obj]) setDeleted(e *entry[Obj], deleted bool) {
 	e.deleted = deleted
 }
 
-// setWanted forgets when the change was written that the entry owed before: of one that is
+// resetWanted forgets when the change was written that the entry owed before: of one that is
 // new the object tells, of a deletion it is when that was observed.
-func (e *entry[Obj]) setWanted(now time.Duration) {
+func (e *entry[Obj]) resetWanted(now time.Duration) {
 	e.wanted = 0
 	if e.deleted {
 		e.wanted = max(1, now)
@@ -378,11 +378,11 @@ func (c *Core[Obj]) wait(e *entry[Obj], s State, until time.Duration) {
 // backsOff reports whether an entry waits for its backoff, and not if a breaker closes.
 func (e *entry[Obj]) backsOff() bool { return e.state == Retry && e.breaker != nil && !e.fixed }
 
-// leave takes an entry out of the queue that its state says it is in.
-func (c *Core[Obj]) leave(e *entry[Obj]) {
+// leaveQueue takes an entry out of the queue that its state says it is in.
+func (c *Core[Obj]) leaveQueue(e *entry[Obj]) {
 	switch e.state {
 	case Ready:
-		c.unready(e)
+		c.removeReady(e)
 	case Queued:
 		e.group.waiting.remove(e)
 	case Tripped:

@@ -25,27 +25,27 @@ func (c *Core[Obj]) SetGrouping(on bool) { c.grouping = on && c.groupOf != nil }
 // until its breaker closes.
 func (c *Core[Obj]) admit(e *entry[Obj]) bool {
 	if c.paused != nil && c.paused(e.obj) {
-		c.park(e)
+		c.pause(e)
 		return false
 	}
 	if e.from == Retry && e.mustWaitForBreaker() {
 		c.waitForBreaker(e)
 		return false
 	}
-	return !c.grouping || c.occupy(e)
+	return !c.grouping || c.takeGroup(e)
 }
 
-// park makes an entry that is in no queue wait to be resumed.
-func (c *Core[Obj]) park(e *entry[Obj]) {
+// pause makes an entry that is in no queue wait to be resumed.
+func (c *Core[Obj]) pause(e *entry[Obj]) {
 	c.move(e, Paused)
 	c.endProbe(c.round.now, e, probeNotRun)
 	c.clearUntried(e)
-	c.vacate(e)
+	c.leaveGroup(e)
 }
 
-// occupy gives an entry its group. If another has it the entry waits for its turn, and
+// takeGroup gives an entry its group. If another has it the entry waits for its turn, and
 // false is returned.
-func (c *Core[Obj]) occupy(e *entry[Obj]) bool {
+func (c *Core[Obj]) takeGroup(e *entry[Obj]) bool {
 	if e.group != nil {
 		return true
 	}
@@ -70,10 +70,10 @@ func (c *Core[Obj]) occupy(e *entry[Obj]) bool {
 	return false
 }
 
-// vacate is called when an entry does not need its group, after all or any more. If it has
+// leaveGroup is called when an entry does not need its group, after all or any more. If it has
 // the group, the next that waits for it gets it, and goes on its way again: it keeps the
 // group until it has been worked on, so that none of those who come later has it first.
-func (c *Core[Obj]) vacate(e *entry[Obj]) {
+func (c *Core[Obj]) leaveGroup(e *entry[Obj]) {
 	g := e.group
 	e.group = nil
 	if g == nil || g.holder != e {
@@ -87,7 +87,7 @@ func (c *Core[Obj]) vacate(e *entry[Obj]) {
 	}
 	g.waiting.remove(next)
 	if next.from == Ready {
-		c.readyAgain(next)
+		c.pushReadyFront(next)
 	} else {
 		c.wait(next, next.from, next.dueAt)
 	}
@@ -135,7 +135,7 @@ func (c *Core[Obj]) resumeAll(now time.Duration, resumed []*entry[Obj]) {
 			e.cause = CauseResumed
 		}
 		if e.from == Ready {
-			c.resume(e)
+			c.pushResumed(e)
 		} else {
 			c.wait(e, e.from, now)
 		}

@@ -170,7 +170,7 @@ func (c *Core[Obj]) retryNow(e *entry[Obj], now time.Duration) bool {
 			now = min(now, e.dueAt)
 		}
 		s := e.state
-		c.leave(e)
+		c.leaveQueue(e)
 		c.wait(e, s, now)
 	case Terminal:
 		// It is retried as any other failure, and may fail as often.

@@ -21,9 +21,9 @@ const (
 	// NumLanes is how many lanes there are.
 	NumLanes
 
-	// waited is the lane of the keys whose time has come, or that were released. They
+	// dueLane is the lane of the keys whose time has come, or that were released. They
 	// are not in a queue but in the heap of what is due.
-	waited = NumLanes
+	dueLane = NumLanes
 )
 
 var laneNames = [NumLanes]string{"fresh", "deletion", "backlog", "refresh", "resumed"}
@@ -34,11 +34,11 @@ func (l Lane) String() string { return laneNames[l] }
 // places say which lane has which items, counted over the rounds, so that it holds for
 // rounds of any size and wherever they are cut short. Backlog and Resumption have each other's
 // place first if they do not need their own; otherwise others have it, in the order of
-// rest.
+// fallbacks.
 var (
-	places = [...]Lane{waited, Fresh, Deletion, Backlog, waited, Fresh, Refresh, Resumption}
-	twins  = [NumLanes + 1]Lane{Fresh, Deletion, Resumption, Refresh, Backlog, waited}
-	rest   = [...]Lane{Fresh, Deletion, Backlog, Resumption, Refresh}
+	places    = [...]Lane{dueLane, Fresh, Deletion, Backlog, dueLane, Fresh, Refresh, Resumption}
+	partners  = [NumLanes + 1]Lane{Fresh, Deletion, Resumption, Refresh, Backlog, dueLane}
+	fallbacks = [...]Lane{Fresh, Deletion, Backlog, Resumption, Refresh}
 )
 
 // share is how many places there are to one for the keys whose time has come.
@@ -90,22 +90,22 @@ func (q *queue[Obj]) remove(e *entry[Obj]) {
 // readyKeys returns how many keys are ready.
 func (c *Core[Obj]) readyKeys() int { return c.counts[Ready] }
 
-// ready puts an entry that is in no queue at the end of its lane.
-func (c *Core[Obj]) ready(e *entry[Obj]) {
+// pushReady puts an entry that is in no queue at the end of its lane.
+func (c *Core[Obj]) pushReady(e *entry[Obj]) {
 	c.move(e, Ready)
 	c.markUnreconciled(e)
 	c.markUntried(e)
 	c.lanes[e.lane].pushBack(e)
 }
 
-// resume puts an entry that is in no queue at the end of the lane of what was resumed.
-func (c *Core[Obj]) resume(e *entry[Obj]) {
+// pushResumed puts an entry that is in no queue at the end of the lane of what was resumed.
+func (c *Core[Obj]) pushResumed(e *entry[Obj]) {
 	e.lane = Resumption
-	c.ready(e)
+	c.pushReady(e)
 }
 
-// readyAgain puts an entry that is in no queue at the front of its lane.
-func (c *Core[Obj]) readyAgain(e *entry[Obj]) {
+// pushReadyFront puts an entry that is in no queue at the front of its lane.
+func (c *Core[Obj]) pushReadyFront(e *entry[Obj]) {
 	c.move(e, Ready)
 	c.markUnreconciled(e)
 	c.markUntried(e)
@@ -115,21 +115,21 @@ func (c *Core[Obj]) readyAgain(e *entry[Obj]) {
 // nextReady returns the entry that has a place, out of its lane; nil if none is ready.
 func (c *Core[Obj]) nextReady(place int) *entry[Obj] {
 	lane := places[place%len(places)]
-	for _, lane := range [...]Lane{lane, twins[lane]} {
-		if lane != waited && c.lanes[lane].size > 0 {
-			return c.unready(c.lanes[lane].head)
+	for _, lane := range [...]Lane{lane, partners[lane]} {
+		if lane != dueLane && c.lanes[lane].size > 0 {
+			return c.removeReady(c.lanes[lane].head)
 		}
 	}
-	for _, lane := range rest {
+	for _, lane := range fallbacks {
 		if c.lanes[lane].size > 0 {
-			return c.unready(c.lanes[lane].head)
+			return c.removeReady(c.lanes[lane].head)
 		}
 	}
 	return nil
 }
 
-// unready takes an entry out of its lane.
-func (c *Core[Obj]) unready(e *entry[Obj]) *entry[Obj] {
+// removeReady takes an entry out of its lane.
+func (c *Core[Obj]) removeReady(e *entry[Obj]) *entry[Obj] {
 	c.lanes[e.lane].remove(e)
 	return e
 }

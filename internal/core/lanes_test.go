@@ -26,16 +26,16 @@ func sharesOf(lane Lane) int {
 // Every lane has a place, those whose time has come every fourth, and what a lane does not
 // need somebody has.
 func TestEveryLaneHasAPlace(t *testing.T) {
-	require.Equal(t, len(places)/share, sharesOf(waited))
+	require.Equal(t, len(places)/share, sharesOf(dueLane))
 	for i, lane := range places {
-		require.Equal(t, i%share == 0, lane == waited, "place %d", i)
+		require.Equal(t, i%share == 0, lane == dueLane, "place %d", i)
 	}
 	for lane := range NumLanes {
 		require.Positive(t, sharesOf(lane), lane.String())
-		require.Contains(t, rest, lane)
+		require.Contains(t, fallbacks, lane)
 		require.NotEmpty(t, lane.String())
 	}
-	require.Len(t, rest, int(NumLanes))
+	require.Len(t, fallbacks, int(NumLanes))
 }
 
 // Whatever floods in by the other lanes, the nth key of a lane is run among the first
@@ -44,11 +44,11 @@ func TestEveryLaneHasAPlace(t *testing.T) {
 func TestEveryLaneComesThroughAFlood(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const size, few = 64, 4
-		lane := rapid.SampledFrom(append(rest[:], waited)).Draw(t, "lane")
+		lane := rapid.SampledFrom(append(fallbacks[:], dueLane)).Draw(t, "lane")
 		c := small(size)
 		c.turn = rapid.IntRange(0, len(places)-1).Draw(t, "turn")
 		revision := uint64(0)
-		if lane == waited {
+		if lane == dueLane {
 			revision = fail(t, c, few)
 		}
 		bring := func(lane Lane, key string) {
@@ -63,11 +63,11 @@ func TestEveryLaneComesThroughAFlood(t *testing.T) {
 		for first := true; patient < few; first = false {
 			c.Begin(time.Second, rapid.IntRange(1, 10).Draw(t, "operations at a time"), size)
 			for i := range few {
-				if first && lane != waited {
+				if first && lane != dueLane {
 					bring(lane, fmt.Sprintf("patient%d", i))
 				}
 			}
-			for _, other := range rest {
+			for _, other := range fallbacks {
 				for other != lane && !c.Full(other) {
 					bring(other, fmt.Sprintf("flood%d", revision))
 				}

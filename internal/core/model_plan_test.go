@@ -43,7 +43,7 @@ func (m *model) place(i int) Lane { return places[(m.ran+i)%len(places)] }
 func (m *model) guaranteed() int {
 	n := 0
 	for i := range m.round.size {
-		if m.place(i) == waited {
+		if m.place(i) == dueLane {
 			n++
 		}
 	}
@@ -241,11 +241,11 @@ func (o *outlook) requireObservedOrder(t testingT, items []Item[row]) {
 	for i := range items {
 		k := o.m.keys[items[i].Obj.key]
 		if o.due[k] {
-			require.True(t, o.m.place(i) == waited || len(changes) == len(o.m.round.changes), "due %q has place %d", k.key, i)
+			require.True(t, o.m.place(i) == dueLane || len(changes) == len(o.m.round.changes), "due %q has place %d", k.key, i)
 			left--
 			continue
 		}
-		require.True(t, o.m.place(i) != waited || left == 0, "place %d is for a due key, and %q has it", i, k.key)
+		require.True(t, o.m.place(i) != dueLane || left == 0, "place %d is for a due key, and %q has it", i, k.key)
 		changes = append(changes, k)
 	}
 	require.Equal(t, o.m.round.changes, changes, "changes")
@@ -258,7 +258,7 @@ func (o *outlook) requirePlaces(t testingT, c *Core[row], items []Item[row]) {
 	wanting := map[Lane]int{}
 	laneOf := func(k *modelKey) Lane {
 		if o.due[k] {
-			return waited
+			return dueLane
 		}
 		return k.lane
 	}
@@ -284,7 +284,7 @@ func (o *outlook) requirePlaces(t testingT, c *Core[row], items []Item[row]) {
 			}
 			require.Zero(t, wanting[twin], "place %d is rather for lane %s than for %q", i, twin, k.key)
 		}
-		for _, lane := range rest {
+		for _, lane := range fallbacks {
 			if lane == has {
 				break
 			}

@@ -12,13 +12,13 @@ func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane 
 	c.observed = max(c.observed, revision)
 	it := Item[Obj]{Obj: obj, Revision: revision, since: since, Deleted: deleted, lane: lane}
 	switch e := c.find(obj); {
-	case e != nil && !c.supersede(e, &it):
+	case e != nil && !c.observeKnown(e, &it):
 	case c.round.tip > 0:
 		// Of two cursors both may come to a key in one round.
 		if e == nil {
-			e = c.enter(&it)
+			e = c.addEntry(&it)
 		}
-		c.ready(e)
+		c.pushReady(e)
 	default:
 		c.round.lanes[it.lane]++
 		c.round.changes = append(c.round.changes, it)
@@ -33,9 +33,9 @@ func (c *Core[Obj]) ObserveSeenDeletion(obj Obj, revision uint64) {
 	}
 }
 
-// supersede makes an entry be of the given change in place of what it was of. It reports
+// observeKnown makes an entry be of the given change in place of what it was of. It reports
 // whether the change is to be run in this round; else it is old, or waits with the entry.
-func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) bool {
+func (c *Core[Obj]) observeKnown(e *entry[Obj], it *Item[Obj]) bool {
 	switch {
 	case it.Revision <= e.revision:
 		c.lowerSince(e, it.since)
@@ -54,7 +54,7 @@ func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) bool {
 		return false
 	case c.keepsPlace(e, it):
 		c.changeGroup(e, it.Obj)
-		if !c.change(e, it) {
+		if !c.takeChange(e, it) {
 			return false
 		}
 		if e.state == Queued {
@@ -65,10 +65,10 @@ func (c *Core[Obj]) supersede(e *entry[Obj], it *Item[Obj]) bool {
 		c.markUntried(e)
 		return false
 	}
-	c.leave(e)
-	c.vacate(e)
+	c.leaveQueue(e)
+	c.leaveGroup(e)
 	c.endProbe(c.round.now, e, probeNotRun)
-	if c.change(e, it) {
+	if c.takeChange(e, it) {
 		e.lane = it.lane
 	}
 	if earliest := after(e.lastAttempt, c.backoff.Min); e.failures > 0 && earliest > c.round.now {
@@ -108,7 +108,7 @@ func (c *Core[Obj]) waitsFor(e *entry[Obj], it *Item[Obj]) bool {
 // of another.
 func (c *Core[Obj]) changeGroup(e *entry[Obj], obj Obj) {
 	if e.group != nil && c.groupOf(obj) != e.group.name {
-		c.vacate(e)
+		c.leaveGroup(e)
 	}
 }
 
@@ -117,26 +117,26 @@ func (c *Core[Obj]) sameAs(e *entry[Obj], it *Item[Obj]) bool {
 	return c.same(&Item[Obj]{Obj: e.obj, Deleted: e.deleted}, it)
 }
 
-// change makes an entry be of a later change, and reports whether that is another than it
+// takeChange makes an entry be of a later change, and reports whether that is another than it
 // was of: one that asks for the same as a change which has not been attempted is the same
-// change, in another version.
-func (c *Core[Obj]) change(e *entry[Obj], it *Item[Obj]) bool {
+// takeChange, in another version.
+func (c *Core[Obj]) takeChange(e *entry[Obj], it *Item[Obj]) bool {
 	if c.waitsFor(e, it) {
 		e.obj, e.revision, e.seen = it.Obj, it.Revision, c.rounds
 		c.lowerSince(e, it.since)
 		return false
 	}
-	c.tell(e, it)
+	c.replaceChange(e, it)
 	return true
 }
 
-// tell makes an entry be of a change, and owe nothing else.
-func (c *Core[Obj]) tell(e *entry[Obj], it *Item[Obj]) {
+// replaceChange makes an entry be of a change, and owe nothing else.
+func (c *Core[Obj]) replaceChange(e *entry[Obj], it *Item[Obj]) {
 	c.markReconciled(e)
 	c.setDeleted(e, it.Deleted)
 	e.obj, e.revision, e.since, e.from = it.Obj, it.Revision, it.since, Ready
 	e.tries, e.tried, e.seen, e.dueAt, e.cause = 0, false, c.rounds, c.round.now, CauseChange
-	e.setWanted(c.round.now)
+	e.resetWanted(c.round.now)
 	c.setBlocked(e, false)
 	if it.Deleted {
 		// A deletion does not inherit the wait that its object had earned.
@@ -154,7 +154,7 @@ func (c *Core[Obj]) Renew(it *Item[Obj], obj Obj, revision, since uint64) bool {
 	}
 	if it.entry == nil {
 		// The cursor has come to another version, and is not to have this one back.
-		it.entry = c.enter(it)
+		it.entry = c.addEntry(it)
 	}
 	e := it.entry
 	it.Obj, it.Revision, it.Deleted = obj, revision, false
@@ -162,7 +162,7 @@ func (c *Core[Obj]) Renew(it *Item[Obj], obj Obj, revision, since uint64) bool {
 		it.lane = Backlog
 	}
 	it.since = since
-	if c.change(e, it) {
+	if c.takeChange(e, it) {
 		it.cause = CauseChange
 	}
 	e.lane, e.from = it.lane, Ready
@@ -201,8 +201,8 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, says RowStatus) (fo
 	case e.state == InFlight:
 		c.keepLater(e, laterChange[Obj]{item: Item[Obj]{Obj: obj, Revision: revision}, settled: true, unset: says == RowUnset})
 	case says == RowUnset, e.deleted, says == RowDone && e.state == Terminal:
-		c.leave(e)
-		c.vacate(e)
+		c.leaveQueue(e)
+		c.leaveGroup(e)
 		c.endProbe(c.round.now, e, probeNotRun)
 		c.setFailure(e, nil)
 		c.forget(e)

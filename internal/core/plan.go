@@ -164,7 +164,7 @@ func (c *Core[Obj]) ahead(lane Lane) int { return c.lanes[lane].size + c.round.l
 // the same ones every time, and take every fourth place while there is anything else.
 // The slice is valid until End.
 func (c *Core[Obj]) Plan() []Item[Obj] {
-	if c.simple() {
+	if c.plansInOrder() {
 		c.planChanges()
 	} else {
 		c.planLanes()
@@ -173,9 +173,9 @@ func (c *Core[Obj]) Plan() []Item[Obj] {
 	return c.round.items
 }
 
-// simple reports whether all that was observed is to be run in the order in which it
+// plansInOrder reports whether all that was observed is to be run in the order in which it
 // was: this costs no entries.
-func (c *Core[Obj]) simple() bool {
+func (c *Core[Obj]) plansInOrder() bool {
 	return c.readyKeys() == 0 && c.paused == nil && !c.grouping && c.round.tip == 0 &&
 		len(c.round.changes)+c.round.reserved <= c.round.size
 }
@@ -203,9 +203,9 @@ func (c *Core[Obj]) planLanes() {
 	for i := range c.round.changes {
 		it := &c.round.changes[i]
 		if it.entry == nil {
-			it.entry = c.enter(it)
+			it.entry = c.addEntry(it)
 		}
-		c.ready(it.entry)
+		c.pushReady(it.entry)
 	}
 	due := c.takeDue(max(c.guaranteed(), c.round.size-c.readyKeys()))
 	for place := c.turn; len(c.round.items) < c.round.size; {
@@ -237,7 +237,7 @@ func (c *Core[Obj]) takeDue(n int) []*entry[Obj] {
 		if !ok || time.Duration(at) > c.round.now {
 			break
 		}
-		c.leave(e)
+		c.leaveQueue(e)
 		e.from = e.state
 		c.move(e, Planned)
 		if c.admit(e) {

@@ -96,7 +96,7 @@ func (out *Outcome[Obj]) waitState() State {
 func (c *Core[Obj]) Launch(it *Item[Obj]) {
 	e := it.entry
 	if e == nil {
-		e = c.enter(it)
+		e = c.addEntry(it)
 		it.entry = e
 	}
 	c.move(e, InFlight)
@@ -118,7 +118,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 			c.updateBreakers(now, nil, out)
 			return
 		}
-		e = c.enter(it)
+		e = c.addEntry(it)
 	}
 	n, noted := c.finish(e)
 	switch {
@@ -148,7 +148,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 			c.enqueue(e, out)
 		}
 	}
-	c.vacate(e)
+	c.leaveGroup(e)
 }
 
 // probeResultOf returns what an outcome says of the target.
@@ -222,7 +222,7 @@ func (c *Core[Obj]) countAttempt(now time.Duration, e *entry[Obj], out Outcome[O
 
 // takeLater makes an entry owe the change that came while an operation on it ran.
 func (c *Core[Obj]) takeLater(now time.Duration, e *entry[Obj], n *laterChange[Obj]) {
-	c.tell(e, &n.item)
+	c.replaceChange(e, &n.item)
 	e.since, e.lane = n.since, n.item.lane
 	// It was observed some time ago.
 	e.seen = c.rounds - 1
@@ -231,7 +231,7 @@ func (c *Core[Obj]) takeLater(now time.Duration, e *entry[Obj], n *laterChange[O
 		c.markUnreconciled(e)
 		return
 	}
-	c.ready(e)
+	c.pushReady(e)
 }
 
 // enqueue puts an entry with an outcome where it waits.
@@ -296,7 +296,7 @@ func (c *Core[Obj]) PutBack(it *Item[Obj]) bool {
 		c.wait(e, e.from, e.dueAt)
 	default:
 		c.endProbe(c.round.now, e, probeNotRun)
-		c.readyAgain(e)
+		c.pushReadyFront(e)
 	}
 	return true
 }
@@ -312,18 +312,18 @@ func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
 	if wanted && c.waitsFor(e, &n.item) {
 		c.changeGroup(e, n.item.Obj)
 		n.item.since = n.since
-		c.change(e, &n.item)
+		c.takeChange(e, &n.item)
 		e.seen, wanted = c.rounds-1, false
 	}
 	switch {
 	case wanted:
 		c.takeLater(now, e, &n)
-		c.vacate(e)
+		c.leaveGroup(e)
 	case it.Again && e.from != Ready:
 		c.clearUntried(e)
 		c.wait(e, e.from, e.dueAt)
 	default:
-		c.readyAgain(e)
+		c.pushReadyFront(e)
 	}
 }
 
@@ -337,7 +337,7 @@ func (c *Core[Obj]) Release(key string, now time.Duration) bool {
 	if e.pos >= 0 {
 		now = min(now, e.dueAt)
 	}
-	c.leave(e)
+	c.leaveQueue(e)
 	c.wait(e, Blocked, now)
 	e.cause = CauseReleased
 	return true
@@ -349,8 +349,8 @@ func (c *Core[Obj]) AddOrphan(obj Obj, revision uint64) bool {
 	if c.find(obj) != nil {
 		return false
 	}
-	e := c.enter(&Item[Obj]{Obj: obj, Revision: revision, since: revision, Deleted: true, lane: Resumption})
+	e := c.addEntry(&Item[Obj]{Obj: obj, Revision: revision, since: revision, Deleted: true, lane: Resumption})
 	e.since, e.tried, e.seen, e.cause = 0, true, c.rounds-1, CauseSweep
-	c.resume(e)
+	c.pushResumed(e)
 	return true
 }
