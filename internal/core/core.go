@@ -12,7 +12,7 @@
 //
 // One round is this sequence of calls:
 //
-//	Begin(now, size, tip)  due work gets its guaranteed share
+//	Begin(now, size, maxFresh)  due work gets its guaranteed share
 //	Observe(obj, ...)      for each change, unless the lane of that is Full
 //	Plan()                 the round's items, at most size
 //	Renew                  for an item of which the table has a later version

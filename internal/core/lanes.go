@@ -8,7 +8,7 @@ package core
 type Lane uint8
 
 const (
-	// Fresh: a new or changed object that the tip read, the second cursor.
+	// Fresh: a new or changed object that the catch-up cursor read.
 	Fresh Lane = iota
 	// Deletion: an object that is gone.
 	Deletion

@@ -116,15 +116,15 @@ func TestBacklogAndWhatWasResumedHaveEachOthersPlace(t *testing.T) {
 	}
 }
 
-// While there is a tip, each lane is at most half of a round long, so that none has to wait
+// While there is a catch-up cursor, each lane is at most half of a round long, so that none has to wait
 // for much of another; but the backlog has what fresh changes leave of the round, and of
 // those there are no more than are soon done.
 func TestLanesAreBoundedWhileThereIsATip(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 8, 9} {
-		for _, tip := range []int{1, 3, 100} {
-			t.Run(fmt.Sprintf("round size %d, tip %d", size, tip), func(t *testing.T) {
+		for _, maxFresh := range []int{1, 3, 100} {
+			t.Run(fmt.Sprintf("round size %d, at most %d fresh", size, maxFresh), func(t *testing.T) {
 				c := small(size)
-				c.Begin(0, size, tip)
+				c.Begin(0, size, maxFresh)
 				half := (size + 1) / 2
 				revision := uint64(0)
 				fill := func(lane Lane) (n int) {
@@ -134,7 +134,7 @@ func TestLanesAreBoundedWhileThereIsATip(t *testing.T) {
 					}
 					return n
 				}
-				fresh := min(half, tip)
+				fresh := min(half, maxFresh)
 				require.Equal(t, fresh, fill(Fresh))
 				require.Equal(t, half, fill(Deletion))
 				require.Equal(t, half, fill(Refresh))
@@ -145,7 +145,7 @@ func TestLanesAreBoundedWhileThereIsATip(t *testing.T) {
 	}
 }
 
-// Without a tip nothing is taken in that is not run in the round, unless something was
+// Without a catch-up cursor nothing is taken in that is not run in the round, unless something was
 // ready before: then each lane is at most a round long.
 func TestNothingIsTakenInAheadOfItsTurnWithoutATip(t *testing.T) {
 	c := small(4)

@@ -15,9 +15,9 @@ import (
 type modelRound struct {
 	number int
 	now    time.Duration
-	// size is how many operations there may be, tip how many fresh changes may be ahead of
+	// size is how many operations there may be, maxFresh how many fresh changes may be ahead of
 	// their turn; 0 if there is one cursor.
-	size, tip int
+	size, maxFresh int
 	// reserved is how many of the keys that are due the round has to take.
 	reserved int
 	// changes are the keys that were observed, in that order.
@@ -25,8 +25,8 @@ type modelRound struct {
 }
 
 // begin starts a round.
-func (m *model) begin(now time.Duration, size, tip int) {
-	m.round = modelRound{number: m.round.number + 1, now: now, size: min(size, m.limits.RoundSize), tip: tip}
+func (m *model) begin(now time.Duration, size, maxFresh int) {
+	m.round = modelRound{number: m.round.number + 1, now: now, size: min(size, m.limits.RoundSize), maxFresh: maxFresh}
 	m.beginProbes(now)
 	m.round.reserved = min(len(m.due()), m.guaranteed())
 }
@@ -66,7 +66,7 @@ type outlook struct {
 func (m *model) lookOut() *outlook {
 	o := &outlook{m: m, candidates: map[*modelKey]bool{}, due: map[*modelKey]bool{}, nudged: map[*modelKey]bool{}}
 	readyBefore := m.inLine(func(k *modelKey) bool { return k.state == Ready })
-	o.simple = len(readyBefore) == 0 && m.paused == nil && !m.grouping && m.round.tip == 0 &&
+	o.simple = len(readyBefore) == 0 && m.paused == nil && !m.grouping && m.round.maxFresh == 0 &&
 		len(m.round.changes)+m.round.reserved <= m.round.size
 	for _, k := range m.round.changes {
 		unseen, unknown := k.unseen, k.unknown && o.simple

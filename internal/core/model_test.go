@@ -239,13 +239,13 @@ func (m *model) full(lane Lane) bool {
 	half := (m.limits.RoundSize + 1) / 2
 	nothingReady := len(m.inLine(func(k *modelKey) bool { return k.state == Ready })) == 0
 	switch {
-	case m.round.tip == 0 && nothingReady:
+	case m.round.maxFresh == 0 && nothingReady:
 		// All that is observed is run in this round.
 		return len(m.round.changes)+m.round.reserved >= m.round.size
-	case m.round.tip == 0:
+	case m.round.maxFresh == 0:
 		return m.count(lane) >= m.round.size
 	case lane == Fresh:
-		return m.count(lane) >= half || m.count(lane) >= m.round.tip
+		return m.count(lane) >= half || m.count(lane) >= m.round.maxFresh
 	case lane == Backlog:
 		// It has what what is fresh leaves of the round.
 		return m.count(lane) >= half && m.count(lane)+m.count(Fresh) >= m.round.size
@@ -311,7 +311,7 @@ func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane
 
 // take makes a key that was observed part of the round, or ready if there are two cursors.
 func (m *model) take(k *modelKey) {
-	if m.round.tip > 0 {
+	if m.round.maxFresh > 0 {
 		k.ready()
 		m.lineUp(k)
 		return

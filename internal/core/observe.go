@@ -13,7 +13,7 @@ func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane 
 	it := Item[Obj]{Obj: obj, Revision: revision, since: since, Deleted: deleted, lane: lane}
 	switch e := c.find(obj); {
 	case e != nil && !c.observeKnown(e, &it):
-	case c.round.tip > 0:
+	case c.round.maxFresh > 0:
 		// Of two cursors both may come to a key in one round.
 		if e == nil {
 			e = c.addEntry(&it)
@@ -25,7 +25,7 @@ func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane 
 	}
 }
 
-// ObserveSeenDeletion takes in that the main cursor came to a deletion that the tip has seen: its key is
+// ObserveSeenDeletion takes in that the main cursor came to a deletion that the catch-up cursor has seen: its key is
 // reconciled, or known.
 func (c *Core[Obj]) ObserveSeenDeletion(obj Obj, revision uint64) {
 	if c.TracksKeyOf(obj) {

@@ -107,9 +107,9 @@ func (it *Item[Obj]) Lane() Lane { return it.lane }
 type round[Obj any] struct {
 	now  time.Duration
 	size int
-	// tip is the most changes that are ready in the lane of fresh ones; 0 if there is no
+	// maxFresh is the most changes that are ready in the lane of fresh ones; 0 if there is no
 	// second cursor for them.
-	tip int
+	maxFresh int
 	// reserved is how much of the round is for keys whose time has come.
 	reserved int
 	// changes are the items observed in this round, in the order in which they were, and
@@ -123,9 +123,9 @@ type round[Obj any] struct {
 // Begin starts a round of at most size items at the given time; size is no more than
 // the size of rounds. tip is 0 unless there is a second cursor, for fresh changes: then it
 // is how many of them are taken in ahead of their turn.
-func (c *Core[Obj]) Begin(now time.Duration, size, tip int) {
+func (c *Core[Obj]) Begin(now time.Duration, size, maxFresh int) {
 	c.rounds++
-	c.round.now, c.round.tip = now, tip
+	c.round.now, c.round.maxFresh = now, maxFresh
 	c.round.size = min(size, c.roundSize)
 	c.beginProbes(now)
 	c.round.reserved = c.due.CountUpTo(int64(now), c.guaranteed())
@@ -138,16 +138,16 @@ func (c *Core[Obj]) guaranteed() int {
 }
 
 // Full reports whether the round has no room for another change of a lane: a cursor stops
-// there. Without a tip only what this round runs is taken in. With one, each lane is at most
+// there. Without a catch-up cursor only what this round runs is taken in. With one, each lane is at most
 // half of a round long, but the backlog also has what fresh changes leave of a whole one.
 func (c *Core[Obj]) Full(lane Lane) bool {
 	half := (c.roundSize + 1) / 2
 	switch {
-	case c.round.tip > 0 && lane == Fresh:
-		return c.ahead(Fresh) >= min(half, c.round.tip)
-	case c.round.tip > 0 && lane == Backlog:
+	case c.round.maxFresh > 0 && lane == Fresh:
+		return c.ahead(Fresh) >= min(half, c.round.maxFresh)
+	case c.round.maxFresh > 0 && lane == Backlog:
 		return c.ahead(Backlog) >= max(half, c.round.size-c.ahead(Fresh))
-	case c.round.tip > 0:
+	case c.round.maxFresh > 0:
 		return c.ahead(lane) >= half
 	case c.readyKeys() == 0:
 		return len(c.round.changes) >= c.round.size-c.round.reserved
@@ -176,7 +176,7 @@ func (c *Core[Obj]) Plan() []Item[Obj] {
 // plansInOrder reports whether all that was observed is to be run in the order in which it
 // was: this costs no entries.
 func (c *Core[Obj]) plansInOrder() bool {
-	return c.readyKeys() == 0 && c.paused == nil && !c.grouping && c.round.tip == 0 &&
+	return c.readyKeys() == 0 && c.paused == nil && !c.grouping && c.round.maxFresh == 0 &&
 		len(c.round.changes)+c.round.reserved <= c.round.size
 }
 

@@ -36,7 +36,7 @@ func TestChangesPutBackTwiceKeepTheirPlace(t *testing.T) {
 	require.Equal(t, []string{"r1", "c", "d", "e", "r2", "f", "g", "h"}, planned(c.Plan()))
 }
 
-// beside starts a round beside a tip, and observes the given keys as changes of the backlog,
+// beside starts a round beside a catch-up cursor, and observes the given keys as changes of the backlog,
 // from a revision on.
 func beside(c *Core[row], now time.Duration, from uint64, keys ...string) {
 	c.Begin(now, c.roundSize, c.roundSize)

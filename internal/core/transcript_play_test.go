@@ -17,9 +17,9 @@ func (s *stage) playRound() error {
 	}
 	s.round = nil
 	allowed, _ := s.core.Allowance(r.now)
-	s.core.Begin(r.now, min(r.size, allowed), r.tip)
-	if r.tip == 0 {
-		// What the tip has not handed over is part of main's next snapshot.
+	s.core.Begin(r.now, min(r.size, allowed), r.maxFresh)
+	if r.maxFresh == 0 {
+		// What the catch-up cursor has not handed over is part of main's next snapshot.
 		s.fresh = nil
 	}
 	s.observeWhatFits()
@@ -101,7 +101,7 @@ func (s *stage) takeBack(it *Item[row]) {
 	}
 }
 
-// observeWhatFits hands over what the tip has read, and then what main has, each in order
+// observeWhatFits hands over what the catch-up cursor has read, and then what main has, each in order
 // and until there is no room for the next.
 func (s *stage) observeWhatFits() {
 	for len(s.fresh) > 0 && !s.core.Full(Fresh) {

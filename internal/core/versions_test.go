@@ -22,7 +22,7 @@ func twoCursors(size int) *Core[row] {
 	return groupedBy(cfg)
 }
 
-// hand runs a round beside a tip, of at most so many items, in which the given rows are
+// hand runs a round beside a catch-up cursor, of at most so many items, in which the given rows are
 // observed, and returns the items.
 func hand(c *Core[row], now time.Duration, size int, rows ...row) []Item[row] {
 	c.Begin(now, size, c.roundSize)
@@ -32,7 +32,7 @@ func hand(c *Core[row], now time.Duration, size int, rows ...row) []Item[row] {
 	return c.Plan()
 }
 
-// idle runs a round beside a tip in which there is room for no operation.
+// idle runs a round beside a catch-up cursor in which there is room for no operation.
 func idle(t *testing.T, c *Core[row], now time.Duration, rows ...row) {
 	t.Helper()
 	require.Empty(t, hand(c, now, 0, rows...))
@@ -311,7 +311,7 @@ func TestWhatIsNotedAsUnsetIsForgottenWhenItLands(t *testing.T) {
 	}
 }
 
-// The main cursor passes a deletion that the tip has seen: nothing comes of it but for a key
+// The main cursor passes a deletion that the catch-up cursor has seen: nothing comes of it but for a key
 // that is known.
 func TestDeletionThatTheTipHasSeenIsPassed(t *testing.T) {
 	c := twoCursors(4)

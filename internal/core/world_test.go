@@ -192,9 +192,9 @@ func (w *world) release(key string) {
 
 // script says what the target and the program do in one round.
 type script struct {
-	// size is how many operations there may be at most, tip how many fresh changes ahead
-	// of their turn, if there is a tip.
-	size, tip int
+	// size is how many operations there may be at most, maxFresh how many fresh changes ahead
+	// of their turn, if there is a catch-up cursor.
+	size, maxFresh int
 	// before is called when the snapshot has been taken.
 	before func()
 	// looks says whether an item is looked up that need not be, waits whether somebody waits
@@ -217,8 +217,8 @@ func (w *world) round(s script) {
 	s.before()
 	allowed, _ := w.core.Allowance(w.now)
 	size, ahead := min(s.size, allowed), 0
-	if w.tip != nil {
-		ahead = max(1, s.tip)
+	if w.catchUp != nil {
+		ahead = max(1, s.maxFresh)
 	}
 	w.core.Begin(w.now, size, ahead)
 	w.model.begin(w.now, size, ahead)
