@@ -9,59 +9,58 @@ import (
 	"time"
 )
 
-// entry is a key that waits or is worked on. The fields are ordered for size: there may
-// be millions.
+// entry is a key that waits or is worked on. The fields are ordered to save memory: there may be
+// millions of entries.
 type entry[Obj any] struct {
 	key string
 	obj Obj
 
-	// revision is that of the version of the object in obj; since is that of
-	// the change that is not reconciled yet, or, for a key that had been
-	// reconciled, the first after what had been observed when it began to fail; 0 if
-	// it is reconciled.
+	// revision is that of the version in obj. since is the revision since which the key is not
+	// reconciled, 0 if it is: that of the change to be applied, or, for a key that fails after it
+	// was reconciled, the first one after all that were observed then.
 	revision, since uint64
-	// prev and next are its neighbours in the queue that it is in.
+	// prev and next are the neighbours in the queue of the entry.
 	prev, next *entry[Obj]
 
-	// dueAt is the place in the due heap while waiting for a clock, and before that
-	// when the change was observed; lastAttempt is when the last operation on the key
-	// ended.
+	// dueAt is when the entry is due, if it waits for a time; before that, when its change was
+	// observed. lastAttempt is when the last operation on the key ended.
 	dueAt, lastAttempt time.Duration
-	// wanted is when the change that it owes was written; 0 if only the object tells.
+	// wanted is when the change was written that is not reconciled; 0 if it has to be read from the
+	// object.
 	wanted time.Duration
-	// failure is the text of the last attempt's error, nil if it did not fail.
+	// failure is the text of the last error, nil if the last attempt did not fail.
 	failure *string
-	// breaker is that of the class of the last attempt's error; nil if it has none.
+	// breaker is the breaker for the last error; nil if there is none.
 	breaker *breaker[Obj]
-	// group is the one that the entry has or waits for; nil if none.
+	// group is the group that the entry has, or waits for; nil if none.
 	group *group[Obj]
 
-	// The positions in the heaps, -1 if in none.
+	// The positions in the heaps; -1: not in the heap.
 	pos, unreconciledPos, untriedPos int32
-	// failures counts those in a row, tries those since the object changed.
+	// failures counts the failures in a row, tries those since the object changed.
 	failures, tries int32
-	// seen is the round in which the change was observed.
+	// seen is the number of the round in which the change was observed.
 	seen uint32
-	// probedOpening is the opening of the breaker of its class for which it probes; 0 if it does
-	// not.
+	// probedOpening is the opening of its breaker for which the entry is a probe; 0 if it is none.
 	probedOpening uint32
 	state         State
-	// from is the state that the entry was in before the round took it.
+	// from is the state before the round took the entry.
 	from    State
 	lane    Lane
 	deleted bool
-	// mark is the caller's note from the last outcome.
+	// mark is the mark of the last outcome, see [Outcome.Mark].
 	mark uint8
-	// requeues counts the outcomes in a row that were done with a backoff, up to 255: any
-	// backoff is at its longest by then.
+	// requeues counts the outcomes in a row that asked for a backoff without a failure. It stops at
+	// 255: every backoff has its longest value by then.
 	requeues uint8
-	// tried: the change that is owed has been attempted; blocked: the last attempt was.
+	// tried: the change has been attempted. blocked: the last attempt was blocked.
 	tried, blocked bool
-	// stuck: its operation is.
+	// stuck: the operation in flight is stuck.
 	stuck bool
-	// fixed: the time of its retry is no backoff: it was asked for, or a breaker closed.
+	// fixed: the time of the retry is no backoff, but was set by the outcome or by a breaker that
+	// closed.
 	fixed bool
-	// cause is why it is going to be run.
+	// cause is the reason for the next run.
 	cause Cause
 }
 
@@ -75,7 +74,7 @@ func (c *Core[Obj]) find(obj Obj) *entry[Obj] {
 	return c.entries[string(c.keyOf(obj))]
 }
 
-// addEntry adds an entry for the change of an item whose key has none. It is in no queue.
+// addEntry adds an entry for the change of an item whose key has none. The entry is in no queue.
 func (c *Core[Obj]) addEntry(it *Item[Obj]) *entry[Obj] {
 	e := &entry[Obj]{
 		key: string(c.keyOf(it.Obj)), obj: it.Obj,
@@ -92,7 +91,7 @@ func (c *Core[Obj]) addEntry(it *Item[Obj]) *entry[Obj] {
 	return e
 }
 
-// setDeleted notes whether an entry is to leave the target.
+// setDeleted sets whether the object of an entry was deleted.
 func (c *Core[Obj]) setDeleted(e *entry[Obj], deleted bool) {
 	if e.deleted {
 		c.deletions--
@@ -103,8 +102,8 @@ func (c *Core[Obj]) setDeleted(e *entry[Obj], deleted bool) {
 	e.deleted = deleted
 }
 
-// resetWanted forgets when the change was written that the entry owed before: of one that is
-// new the object tells, of a deletion it is when that was observed.
+// resetWanted sets wanted for a new change: for a deletion that is the given time, otherwise it has
+// to be read from the object.
 func (e *entry[Obj]) resetWanted(now time.Duration) {
 	e.wanted = 0
 	if e.deleted {
@@ -112,10 +111,10 @@ func (e *entry[Obj]) resetWanted(now time.Duration) {
 	}
 }
 
-// minPeak is the size below which the map of entries is never made anew.
+// minPeak is the number of entries up to which the map is never replaced by a smaller one.
 const minPeak = 1024
 
-// forget drops an entry that is in no queue and does not fail: its key is reconciled.
+// forget removes an entry that is in no queue: its key is reconciled.
 func (c *Core[Obj]) forget(e *entry[Obj]) {
 	c.markReconciled(e)
 	c.setBreaker(e, nil)
@@ -149,10 +148,10 @@ func (c *Core[Obj]) wait(e *entry[Obj], s State, until time.Duration) {
 	}
 }
 
-// backsOff reports whether an entry waits for its backoff, and not if a breaker closes.
+// backsOff reports whether an entry waits for a backoff, which ends early if its breaker closes.
 func (e *entry[Obj]) backsOff() bool { return e.state == Retry && e.breaker != nil && !e.fixed }
 
-// leaveQueue takes an entry out of the queue that its state says it is in.
+// leaveQueue takes an entry out of the queue and the heap that belong to its state.
 func (c *Core[Obj]) leaveQueue(e *entry[Obj]) {
 	switch e.state {
 	case Ready:
@@ -172,8 +171,8 @@ func (c *Core[Obj]) leaveQueue(e *entry[Obj]) {
 	}
 }
 
-// after returns the time d after t, or the end of time if that is before: users write
-// "never" as the longest delay there is.
+// after returns the time d after t. It is at most the largest time there is: users write "never" as
+// the longest delay.
 func after(t, d time.Duration) time.Duration {
 	if d > math.MaxInt64-t {
 		return math.MaxInt64
@@ -181,7 +180,7 @@ func after(t, d time.Duration) time.Duration {
 	return t + d
 }
 
-// byRevision orders entries; what was adopted may share its revision.
+// byRevision orders entries. Orphans may share a revision.
 func byRevision[Obj any](a, b *entry[Obj]) int {
 	return cmp.Or(cmp.Compare(a.revision, b.revision), cmp.Compare(a.key, b.key))
 }

@@ -3,38 +3,37 @@
 
 package core
 
-// State is where a key with an entry is. A key without one is reconciled, or its
-// change has not been observed yet.
+// State is the state of a key that has an entry. A key without one is reconciled, or its change has
+// not been observed.
 type State uint8
 
 const (
-	// Planned: in this round.
+	// Planned: it is in this round.
 	Planned State = iota
-	// Ready: to be run when a round has room for it.
+	// Ready: it is run when a round has room for it.
 	Ready
 	// InFlight: an operation on it was launched.
 	InFlight
-	// Queued: waits until another key of its group has been worked on.
+	// Queued: it waits until another key of its group has been worked on.
 	Queued
-	// Paused: not to be worked on until somebody says so.
+	// Paused: it is not worked on until it is resumed.
 	Paused
-	// Tripped: waits behind an open breaker of the class of its last error.
+	// Tripped: it waits behind an open breaker for the class of its last error.
 	Tripped
-	// Unseen: the object changed while it was worked on, or before its retry;
-	// the change is still to be observed.
+	// Unseen: the object changed while it was worked on, or before its retry, and the change has
+	// not been observed.
 	Unseen
-	// Held: changed, and waits until the minimum backoff since the last attempt
-	// has passed.
+	// Held: it changed, and waits until the minimum backoff since its last attempt has passed.
 	Held
-	// Retry: failed, waits for its backoff.
+	// Retry: it failed and waits for its backoff.
 	Retry
-	// Requeue: reconciled, and asked to be run again later.
+	// Requeue: it is reconciled and asked to be run again later.
 	Requeue
-	// Blocked: waits to be released.
+	// Blocked: it waits to be released.
 	Blocked
-	// Terminal: failed for good, until it changes.
+	// Terminal: it failed and is not retried until it changes.
 	Terminal
-	// NumStates is how many states there are.
+	// NumStates is the number of states.
 	NumStates
 )
 
