@@ -7,32 +7,30 @@ import "time"
 
 // Item is one operation of a plan.
 type Item[Obj any] struct {
-	// Obj is the version of the object that was observed last, Revision its
-	// revision.
+	// Obj is the version of the object that was observed last, Revision its revision.
 	Obj      Obj
 	Revision uint64
-	// since is the revision from which on the change is owed.
+	// since is the revision since which the change is not reconciled.
 	since uint64
 	entry *entry[Obj]
-	// Deleted: the object is gone from the table and has to leave the target.
+	// Deleted: the object is gone from the table and has to be removed from the target.
 	Deleted bool
-	// Again: the key waited, so that Obj may be older than the table by now.
+	// Again: the key has waited, so that Obj may be older than the row in the table.
 	Again bool
-	// Mark is that of the key's last outcome; 0 if it has had none.
+	// Mark is that of the last outcome of the key; 0 if there was none.
 	Mark  uint8
 	lane  Lane
 	cause Cause
-	// probe is the opening of the breaker for everything that the item passed; 0 if it
-	// was not open.
+	// probe is the opening of the breaker for all errors for which the item is a probe; 0 if it is
+	// none.
 	probe uint32
 }
 
-// HasEntry reports whether the key has an entry. An item that is done and whose key has
-// none need not be settled, unless there is a breaker.
+// HasEntry reports whether the key has an entry. If it has none and the item is done, the item need
+// not be settled, unless there are breakers.
 func (it *Item[Obj]) HasEntry() bool { return it.entry != nil }
 
-// Attempt returns the number of failures in a row that the key has had before
-// this item.
+// Attempt returns the number of failures in a row of the key before this item.
 func (it *Item[Obj]) Attempt() int {
 	if it.entry == nil {
 		return 0
@@ -40,7 +38,7 @@ func (it *Item[Obj]) Attempt() int {
 	return int(it.entry.failures)
 }
 
-// Tries returns the number of failures that the key has had since its object changed.
+// Tries returns the number of failures of the key since its object changed.
 func (it *Item[Obj]) Tries() int {
 	if it.entry == nil {
 		return 0
@@ -48,13 +46,13 @@ func (it *Item[Obj]) Tries() int {
 	return int(it.entry.tries)
 }
 
-// Since returns the revision from which on the item's change is owed.
+// Since returns the revision since which the change of the item is not reconciled.
 func (it *Item[Obj]) Since() uint64 { return it.since }
 
-// Launched reports whether the item's operation was launched, and has not been settled.
+// Launched reports whether the operation of the item was launched and is not settled.
 func (it *Item[Obj]) Launched() bool { return it.entry != nil && it.entry.state == InFlight }
 
-// Untried reports whether the item's change has not been attempted.
+// Untried reports whether the change of the item has not been attempted.
 func (it *Item[Obj]) Untried() bool { return it.entry == nil || !it.entry.tried }
 
 // Cause returns why the item is run.
@@ -79,7 +77,7 @@ func (it *Item[Obj]) Cause() Cause {
 	return CauseChange
 }
 
-// from returns the state that the item's key was in before the round; Ready for a change.
+// from returns the state of the key before the round; Ready for a change.
 func (it *Item[Obj]) from() State {
 	if it.entry == nil || it.entry.from == Planned {
 		return Ready
@@ -87,8 +85,7 @@ func (it *Item[Obj]) from() State {
 	return it.entry.from
 }
 
-// Wanted returns when the change that the item's key owes was written; 0 if only the
-// object tells.
+// Wanted returns when the change of the item was written; 0 if it has to be read from the object.
 func (it *Item[Obj]) Wanted() time.Duration {
 	if it.entry == nil {
 		return 0
@@ -96,5 +93,5 @@ func (it *Item[Obj]) Wanted() time.Duration {
 	return it.entry.wanted
 }
 
-// Lane returns the lane that the item's change came by.
+// Lane returns the lane of the change.
 func (it *Item[Obj]) Lane() Lane { return it.lane }

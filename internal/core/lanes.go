@@ -3,26 +3,25 @@
 
 package core
 
-// Lane is where a change waits for its turn. When there is more to do than fits, each lane
-// has its share, so that none waits for all of another.
+// Lane is where a change waits for its turn. When there is more to do than fits into a round, each
+// lane has its share, so that none waits for all of another.
 type Lane uint8
 
 const (
-	// Fresh: a new or changed object that the catch-up cursor read.
+	// Fresh: a new or changed object, read by the catch-up cursor.
 	Fresh Lane = iota
-	// Deletion: an object that is gone.
+	// Deletion: a deleted object.
 	Deletion
-	// Backlog: a new or changed object that the main cursor read.
+	// Backlog: a new or changed object, read by the main cursor.
 	Backlog
 	// Refresh: an unchanged object that is applied again.
 	Refresh
-	// Resumption: what was paused, or found by a sweep.
+	// Resumption: an object that was paused, or an orphan.
 	Resumption
-	// NumLanes is how many lanes there are.
+	// NumLanes is the number of lanes.
 	NumLanes
 
-	// dueLane is the lane of the keys whose time has come, or that were released. They
-	// are not in a queue but in the heap of what is due.
+	// dueLane stands for the keys that are due. They are in a heap, not in a queue.
 	dueLane = NumLanes
 )
 
@@ -31,17 +30,16 @@ var laneNames = [NumLanes]string{"fresh", "deletion", "backlog", "refresh", "res
 // String returns the lane's name in lower case.
 func (l Lane) String() string { return laneNames[l] }
 
-// places say which lane has which items, counted over the rounds, so that it holds for
-// rounds of any size and wherever they are cut short. Backlog and Resumption have each other's
-// place first if they do not need their own; otherwise others have it, in the order of
-// fallbacks.
+// places tell which lane has which items. They are counted over the rounds, so that the shares hold
+// for rounds of any size, also if these are cut short. A place that a lane does not need goes to
+// its partner, if it has one, and then to the others in the order of fallbacks.
 var (
 	places    = [...]Lane{dueLane, Fresh, Deletion, Backlog, dueLane, Fresh, Refresh, Resumption}
 	partners  = [NumLanes + 1]Lane{Fresh, Deletion, Resumption, Refresh, Backlog, dueLane}
 	fallbacks = [...]Lane{Fresh, Deletion, Backlog, Resumption, Refresh}
 )
 
-// share is how many places there are to one for the keys whose time has come.
+// share is how many places there are to each one for due keys.
 const share = 4
 
 // queue is a list of entries.
@@ -90,7 +88,7 @@ func (q *queue[Obj]) remove(e *entry[Obj]) {
 // readyKeys returns how many keys are ready.
 func (c *Core[Obj]) readyKeys() int { return c.counts[Ready] }
 
-// pushReady puts an entry that is in no queue at the end of its lane.
+// pushReady makes an entry that is in no queue ready, at the end of its lane.
 func (c *Core[Obj]) pushReady(e *entry[Obj]) {
 	c.move(e, Ready)
 	c.markUnreconciled(e)
@@ -98,13 +96,13 @@ func (c *Core[Obj]) pushReady(e *entry[Obj]) {
 	c.lanes[e.lane].pushBack(e)
 }
 
-// pushResumed puts an entry that is in no queue at the end of the lane of what was resumed.
+// pushResumed makes an entry that is in no queue ready, at the end of the lane Resumption.
 func (c *Core[Obj]) pushResumed(e *entry[Obj]) {
 	e.lane = Resumption
 	c.pushReady(e)
 }
 
-// pushReadyFront puts an entry that is in no queue at the front of its lane.
+// pushReadyFront makes an entry that is in no queue ready, at the front of its lane.
 func (c *Core[Obj]) pushReadyFront(e *entry[Obj]) {
 	c.move(e, Ready)
 	c.markUnreconciled(e)
@@ -112,7 +110,7 @@ func (c *Core[Obj]) pushReadyFront(e *entry[Obj]) {
 	c.lanes[e.lane].pushFront(e)
 }
 
-// nextReady returns the entry that has a place, out of its lane; nil if none is ready.
+// nextReady takes the next entry for a place out of its lane; nil if none is ready.
 func (c *Core[Obj]) nextReady(place int) *entry[Obj] {
 	lane := places[place%len(places)]
 	for _, lane := range [...]Lane{lane, partners[lane]} {

@@ -3,18 +3,18 @@
 
 package core
 
-// Observe takes in a change: obj is wanted, or, if deleted, no longer wanted. Changes of one
-// cursor come in revision order. since is the revision from which on it is owed, mostly its
-// own: a version of the row that asked for the same may have been there before. What is
-// older than the version of a key that is known already is passed over, but is owed from
-// then on.
+// Observe takes in a change: obj was written, or deleted. The changes of one cursor come in the
+// order of revisions. since is the revision since which the change is not reconciled: mostly its
+// own, or a lower one if an earlier version of the row asked for the same. A change that is no
+// newer than the version of its entry lowers the revision since which that is not reconciled, and
+// nothing else.
 func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane Lane) {
 	c.observed = max(c.observed, revision)
 	it := Item[Obj]{Obj: obj, Revision: revision, since: since, Deleted: deleted, lane: lane}
 	switch e := c.find(obj); {
 	case e != nil && !c.observeKnown(e, &it):
 	case c.round.maxFresh > 0:
-		// Of two cursors both may come to a key in one round.
+		// Both cursors may come to a key in one round.
 		if e == nil {
 			e = c.addEntry(&it)
 		}
@@ -25,16 +25,16 @@ func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane 
 	}
 }
 
-// ObserveSeenDeletion takes in that the main cursor came to a deletion that the catch-up cursor has seen: its key is
-// reconciled, or known.
+// ObserveSeenDeletion takes in that the main cursor came to a deletion that the catch-up cursor has
+// handed over. It does nothing if the key is reconciled.
 func (c *Core[Obj]) ObserveSeenDeletion(obj Obj, revision uint64) {
 	if c.TracksKeyOf(obj) {
 		c.Observe(obj, revision, revision, true, Deletion)
 	}
 }
 
-// observeKnown makes an entry be of the given change in place of what it was of. It reports
-// whether the change is to be run in this round; else it is old, or waits with the entry.
+// observeKnown takes in a change of a key that has an entry. It reports whether the change may be
+// run in this round; otherwise it is old, or waits with the entry.
 func (c *Core[Obj]) observeKnown(e *entry[Obj], it *Item[Obj]) bool {
 	switch {
 	case it.Revision <= e.revision:
@@ -82,8 +82,8 @@ func (c *Core[Obj]) observeKnown(e *entry[Obj], it *Item[Obj]) bool {
 	return true
 }
 
-// keepsPlace reports whether an entry keeps its place for a change: else a key that changes
-// again and again would never have its turn.
+// keepsPlace reports whether an entry keeps its place when it gets a change: otherwise a key that
+// changes often would never be run.
 func (c *Core[Obj]) keepsPlace(e *entry[Obj], it *Item[Obj]) bool {
 	switch e.state {
 	case Ready:
@@ -98,28 +98,26 @@ func (c *Core[Obj]) keepsPlace(e *entry[Obj], it *Item[Obj]) bool {
 	return false
 }
 
-// waitsFor reports whether an entry waits for a change to be attempted, which another asks
-// for as well.
+// waitsFor reports whether an entry waits for the attempt of a change, and the given one asks for
+// the same.
 func (c *Core[Obj]) waitsFor(e *entry[Obj], it *Item[Obj]) bool {
 	return !e.tried && e.since > 0 && c.sameAs(e, it)
 }
 
-// changeGroup makes an entry leave the group that it has if another version of its object is
-// of another.
+// changeGroup makes an entry leave its group if the given version of its object belongs to another.
 func (c *Core[Obj]) changeGroup(e *entry[Obj], obj Obj) {
 	if e.group != nil && c.groupOf(obj) != e.group.name {
 		c.leaveGroup(e)
 	}
 }
 
-// sameAs reports whether a change asks for the same as the one of an entry.
+// sameAs reports whether a change asks for the same as the change of an entry.
 func (c *Core[Obj]) sameAs(e *entry[Obj], it *Item[Obj]) bool {
 	return c.same(&Item[Obj]{Obj: e.obj, Deleted: e.deleted}, it)
 }
 
-// takeChange makes an entry be of a later change, and reports whether that is another than it
-// was of: one that asks for the same as a change which has not been attempted is the same
-// takeChange, in another version.
+// takeChange gives an entry a later change, and reports whether that is a new one: a version that
+// asks for the same as a change which was not attempted is the same change.
 func (c *Core[Obj]) takeChange(e *entry[Obj], it *Item[Obj]) bool {
 	if c.waitsFor(e, it) {
 		e.obj, e.revision, e.seen = it.Obj, it.Revision, c.rounds
@@ -130,7 +128,7 @@ func (c *Core[Obj]) takeChange(e *entry[Obj], it *Item[Obj]) bool {
 	return true
 }
 
-// replaceChange makes an entry be of a change, and owe nothing else.
+// replaceChange gives an entry a change in place of all earlier ones.
 func (c *Core[Obj]) replaceChange(e *entry[Obj], it *Item[Obj]) {
 	c.markReconciled(e)
 	c.setDeleted(e, it.Deleted)
@@ -144,16 +142,15 @@ func (c *Core[Obj]) replaceChange(e *entry[Obj], it *Item[Obj]) {
 	}
 }
 
-// Renew makes an item be of a later version of its object that asks for something, and is
-// owed from since on: the table has it, and no cursor need have come to it. It reports
-// whether the item is still to be run: that version may be paused, or of a group of which
-// another is worked on.
+// Renew gives an item a later version of its object from the table, which no cursor need have read.
+// since is as for [Core.Observe]. It reports whether the item may still be run: the object may be
+// paused now, or belong to a group of which another is worked on.
 func (c *Core[Obj]) Renew(it *Item[Obj], obj Obj, revision, since uint64) bool {
 	if revision <= it.Revision {
 		return true
 	}
 	if it.entry == nil {
-		// The cursor has come to another version, and is not to have this one back.
+		// The cursor must not get this version back: it has come to another.
 		it.entry = c.addEntry(it)
 	}
 	e := it.entry
@@ -176,7 +173,7 @@ func (c *Core[Obj]) Renew(it *Item[Obj], obj Obj, revision, since uint64) bool {
 	return false
 }
 
-// RowStatus is what a row says that asks for nothing.
+// RowStatus is the status of a row that asks for nothing.
 type RowStatus uint8
 
 const (
@@ -184,23 +181,23 @@ const (
 	RowFailed RowStatus = iota
 	// RowDone: the object is reconciled.
 	RowDone
-	// RowUnset: it has no status, so that the object is left alone.
+	// RowUnset: the row has no status; its object is not reconciled at all.
 	RowUnset
 )
 
-// ObserveSettled takes in a change that asks for nothing: the object's status says that it
-// is reconciled or failed, or is unset. It need be called only while Awaits, or, if it is
-// unset, Tracks. A key whose change was unseen and turns out to be this goes back to its
-// retry. An object that is left alone, that is back while its deletion waits, or
-// that failed for good and is said to be done, is forgotten: then it returns true.
-func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, says RowStatus) (forgotten bool) {
+// ObserveSettled takes in a row that asks for nothing. It has to be called only while NeedsSettled,
+// or, for a row without a status, while Tracks. A key whose change was unseen, and that is this
+// row, goes back to its retry. It returns true if the key is forgotten: because its row has no
+// status, because the object is back while its deletion waits, or because the key failed for good
+// and its row is Done.
+func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, s RowStatus) (forgotten bool) {
 	c.observed = max(c.observed, revision)
 	e := c.find(obj)
 	switch {
 	case e == nil || revision <= e.revision:
 	case e.state == InFlight:
-		c.keepLater(e, laterChange[Obj]{item: Item[Obj]{Obj: obj, Revision: revision}, settled: true, unset: says == RowUnset})
-	case says == RowUnset, e.deleted, says == RowDone && e.state == Terminal:
+		c.keepLater(e, laterChange[Obj]{item: Item[Obj]{Obj: obj, Revision: revision}, settled: true, unset: s == RowUnset})
+	case s == RowUnset, e.deleted, s == RowDone && e.state == Terminal:
 		c.leaveQueue(e)
 		c.leaveGroup(e)
 		c.endProbe(c.round.now, e, probeNotRun)
@@ -213,7 +210,7 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, says RowStatus) (fo
 	return false
 }
 
-// returnToRetry makes an entry whose change was unseen go on with what turned out to ask for
+// returnToRetry makes an entry whose change was unseen wait for its retry again: its row asks for
 // nothing. jitter is that of [Outcome].
 func (c *Core[Obj]) returnToRetry(e *entry[Obj], obj Obj, revision uint64, jitter float64) {
 	e.obj, e.revision, e.fixed = obj, revision, false

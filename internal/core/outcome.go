@@ -5,82 +5,77 @@ package core
 
 import "time"
 
-// Kind says what came of an item.
+// Kind is the kind of an outcome.
 type Kind uint8
 
 const (
-	// Done: the target has it.
+	// Done: the operation succeeded.
 	Done Kind = iota
-	// Failed: to be retried after the backoff of its key, or after Delay if that
-	// is positive.
+	// Failed: the key is retried after its backoff, or after Delay if that is positive.
 	Failed
-	// FailedForGood: not to be retried until the object changes.
+	// FailedForGood: the key is not retried until the object changes.
 	FailedForGood
-	// BlockedOn: to be run again when released, after Delay at the latest if that
-	// is positive.
+	// BlockedOn: the key is run again when it is released, or after Delay if that is positive.
 	BlockedOn
-	// DoneAgain: done, and to be run again after Delay, or with Backoff after the
-	// backoff of its key. Should it fail then, it counts as unreconciled since then,
-	// not since its old revision.
+	// DoneAgain: the operation succeeded, and the key is run again after Delay, or with Backoff
+	// after the backoff of the key. If that fails, the key is unreconciled since then, not since
+	// the revision of the change.
 	DoneAgain
-	// Deleting: a deletion that was begun and goes on, to be run again as DoneAgain is. The
-	// change is owed until the deletion is done; it is no failure, and says nothing of the
-	// target.
+	// Deleting: a deletion has begun and goes on; it is run again as DoneAgain is. The key is
+	// unreconciled until the deletion is done. It is no failure, and tells a breaker nothing.
 	Deleting
-	// Void: not run, because nothing is left to be done: an object that was to
-	// leave the target is back in the table, or the row does not ask for anything any more.
+	// Void: the operation was not run, because there is nothing left to do: a deleted object is
+	// back in the table, or the row asks for nothing any more.
 	Void
-	// Superseded: not run, because the object is gone from the table; its deletion is
-	// still to be observed.
+	// Superseded: the operation was not run, because the object is gone from the table and its
+	// deletion has not been observed.
 	Superseded
 )
 
 var kindNames = [...]string{"done", "failed", "terminal", "blocked", "requeue", "blocked", "void", "superseded"}
 
-// String returns the name by which people know what came of an operation. That of Deleting is
-// "blocked", as its status is.
+// String returns the name that journals and commands show. That of Deleting is "blocked", as is the
+// status.
 func (k Kind) String() string { return kindNames[k] }
 
-// Outcome is what came of one item.
+// Outcome is the outcome of one item.
 type Outcome[Obj any] struct {
 	Kind  Kind
 	Delay time.Duration
-	// Backoff: DoneAgain, or Deleting, after the wait that the key has earned by how often in
-	// a row it asked for this; Delay does not count then.
+	// Backoff, with DoneAgain or Deleting: the wait is the backoff of the key, by how often in a
+	// row it asked for one; Delay is ignored.
 	Backoff bool
-	// Failure is the error's text for the kinds that failed, else nil; Class is that
-	// of the error, which matters only with breakers by class.
+	// Failure is the text of the error, nil for kinds that did not fail. Class is the class of the
+	// error, and matters only with breakers by class.
 	Failure *string
 	Class   string
-	// GivenUp: FailedForGood only for having failed too often. For the breakers that is
-	// Failed.
+	// GivenUp, with FailedForGood: the key failed too often. For breakers that is a failure.
 	GivenUp bool
-	// Final: Failed, of a deletion that says that trying again is of no use. For the breakers
-	// that is no failure, as FailedForGood is none.
+	// Final, with Failed: a deletion reports that retrying is useless. As with FailedForGood, that
+	// is no failure for breakers.
 	Final bool
-	// Lost: the operation ran, and the object changed or was deleted meanwhile.
-	// The change says what comes next, not the outcome; but an attempt is an
-	// attempt, and counts for the backoff.
+	// Lost: the operation ran, and the object was changed or deleted meanwhile. The change decides
+	// what comes next, not the outcome; but the attempt counts for the backoff.
 	Lost bool
-	// Obj and Revision are the version of the object that stands in the table
-	// now, unless Lost; for a deleted object the item's own.
+	// Obj and Revision are the version of the object in the table now, unless Lost; for a deleted
+	// object those of the item.
 	Obj      Obj
 	Revision uint64
-	// Mark is a note of the caller's that comes back in Item.Mark.
+	// Mark is a value of the caller that comes back in Item.Mark.
 	Mark uint8
-	// Jitter, below 1, is how much of the jitter the backoff of the key is shortened by, for
-	// keys that are to come back together; 0 means that it is drawn for this key.
+	// Jitter, from 0 to 1, is the part of the jitter that the backoff is shortened by, for keys
+	// that should be due together; 0 means a random part for each key.
 	Jitter float64
-	// Wanted is when the change was written that was attempted; 0 if nobody knows.
+	// Wanted is when the attempted change was written; 0 if that is not known.
 	Wanted time.Duration
 }
 
-// backsOff reports whether the key backs off though its operation did not fail.
+// backsOff reports whether the key waits for a backoff without a failure.
 func (out *Outcome[Obj]) backsOff() bool {
 	return out.Backoff && (out.Kind == DoneAgain || out.Kind == Deleting)
 }
 
-// waitState returns the state of a key that waits to be run again though nothing failed.
+// waitState returns the state of a key that is run again without a failure.
 func (out *Outcome[Obj]) waitState() State {
 	if out.Kind == Deleting {
 		return Blocked

@@ -13,22 +13,20 @@ import (
 type round[Obj any] struct {
 	now  time.Duration
 	size int
-	// maxFresh is the most changes that are ready in the lane of fresh ones; 0 if there is no
-	// second cursor for them.
+	// maxFresh bounds the ready keys in the lane Fresh; 0 if there is no catch-up cursor.
 	maxFresh int
-	// reserved is how much of the round is for keys whose time has come.
+	// reserved is how many items of the round are for keys that are due.
 	reserved int
-	// changes are the items observed in this round, in the order in which they were, and
-	// lanes counts them.
+	// changes are the items that were observed in this round, in that order, and lanes counts them.
 	changes []Item[Obj]
 	lanes   [NumLanes]int
 	items   []Item[Obj]
 	due     []*entry[Obj]
 }
 
-// Begin starts a round of at most size items at the given time; size is no more than
-// the size of rounds. tip is 0 unless there is a second cursor, for fresh changes: then it
-// is how many of them are taken in ahead of their turn.
+// Begin begins a round of at most size items at the given time; more than RoundSize counts as that.
+// maxFresh bounds the changes of the catch-up cursor that wait for their turn; 0 means that there
+// is no such cursor.
 func (c *Core[Obj]) Begin(now time.Duration, size, maxFresh int) {
 	c.rounds++
 	c.round.now, c.round.maxFresh = now, maxFresh
@@ -37,15 +35,15 @@ func (c *Core[Obj]) Begin(now time.Duration, size, maxFresh int) {
 	c.round.reserved = c.due.CountUpTo(int64(now), c.guaranteed())
 }
 
-// guaranteed returns how many items of the round are for keys whose time has come.
+// guaranteed returns how many items of the round are for keys that are due, if there are as many.
 func (c *Core[Obj]) guaranteed() int {
 	first := (share - c.turn%share) % share
 	return max(0, (c.round.size-first+share-1)/share)
 }
 
-// Full reports whether the round has no room for another change of a lane: a cursor stops
-// there. Without a catch-up cursor only what this round runs is taken in. With one, each lane is at most
-// half of a round long, but the backlog also has what fresh changes leave of a whole one.
+// Full reports whether there is no room for another change of a lane: a cursor stops there. Without
+// a catch-up cursor only what this round runs is taken in. With one, each lane has at most half of
+// a round, but Backlog also what Fresh leaves of a whole one.
 func (c *Core[Obj]) Full(lane Lane) bool {
 	half := (c.roundSize + 1) / 2
 	switch {
@@ -61,14 +59,13 @@ func (c *Core[Obj]) Full(lane Lane) bool {
 	return c.ahead(lane) >= c.round.size
 }
 
-// ahead returns how many changes of a lane there are.
+// ahead returns how many changes of a lane wait or were observed in this round.
 func (c *Core[Obj]) ahead(lane Lane) int { return c.lanes[lane].size + c.round.lanes[lane] }
 
-// Plan returns the round's items. If everything fits, changes come in the order in which
-// they were observed; otherwise each lane has its places. Keys whose time has come come
-// in the order in which they were due, so that a round that is cut short does not pass over
-// the same ones every time, and take every fourth place while there is anything else.
-// The slice is valid until End.
+// Plan returns the items of the round. If all fit, changes come in the order in which they were
+// observed; otherwise each lane has its places. Due keys come in the order in which they were due,
+// so that rounds that are cut short do not leave out the same ones each time, and take every fourth
+// place while there is anything else. The slice is valid until End.
 func (c *Core[Obj]) Plan() []Item[Obj] {
 	if c.plansInOrder() {
 		c.planChanges()
@@ -79,8 +76,8 @@ func (c *Core[Obj]) Plan() []Item[Obj] {
 	return c.round.items
 }
 
-// plansInOrder reports whether all that was observed is to be run in the order in which it
-// was: this costs no entries.
+// plansInOrder reports whether all changes of the round are run in the order in which they were
+// observed: that needs no entries.
 func (c *Core[Obj]) plansInOrder() bool {
 	return c.readyKeys() == 0 && c.paused == nil && !c.grouping && c.round.maxFresh == 0 &&
 		len(c.round.changes)+c.round.reserved <= c.round.size
@@ -115,7 +112,7 @@ func (c *Core[Obj]) planLanes() {
 	}
 	due := c.takeDue(max(c.guaranteed(), c.round.size-c.readyKeys()))
 	for place := c.turn; len(c.round.items) < c.round.size; {
-		// More may be ready than when the due were taken: a group may have moved on.
+		// More may be ready than when the due keys were taken: a group may have become free.
 		full := len(c.round.items)+len(due) == c.round.size
 		if len(due) > 0 && (place%share == 0 || full || c.readyKeys() == 0) {
 			c.round.items = append(c.round.items, c.item(due[0]))
@@ -164,7 +161,7 @@ func (c *Core[Obj]) item(e *entry[Obj]) Item[Obj] {
 	}
 }
 
-// End closes the round. ran is the number of items whose operation was run or launched.
+// End ends the round. ran is the number of items whose operation was run or launched.
 func (c *Core[Obj]) End(ran int) {
 	c.turn = (c.turn + ran) % len(places)
 	c.round.changes = reuse(c.round.changes)
@@ -173,7 +170,7 @@ func (c *Core[Obj]) End(ran int) {
 	c.round.lanes = [NumLanes]int{}
 }
 
-// reuse empties a slice, so that it pins nothing, and keeps its memory.
+// reuse empties a slice, so that it keeps nothing alive, and returns it with its memory.
 func reuse[T any](s []T) []T {
 	clear(s)
 	return s[:0]

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Launch records that the operation of an item of the plan runs beside the rounds: the
-// item, of which the caller keeps a copy, is settled later.
+// Launch records that the operation of a planned item runs beside the rounds. The caller keeps a
+// copy of the item, and calls Settle or Recall with it later.
 func (c *Core[Obj]) Launch(it *Item[Obj]) {
 	e := it.entry
 	if e == nil {
@@ -26,7 +26,7 @@ func (c *Core[Obj]) Launch(it *Item[Obj]) {
 	c.markUntried(e)
 }
 
-// Settle records what came of an item, now being when its operation ended.
+// Settle records the outcome of an item; now is when its operation ended.
 func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	e := it.entry
 	c.endProbes(now, it, probeResultOf(out))
@@ -44,7 +44,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 		if e.since > 0 {
 			c.markUnreconciled(e)
 		}
-		// Its deletion takes the place of the change: no wait is for that any more.
+		// Its deletion takes the place of the change: waits for the change must not go on.
 		c.clearUntried(e)
 		c.move(e, Unseen)
 	case out.Kind == Void:
@@ -68,7 +68,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	c.leaveGroup(e)
 }
 
-// probeResultOf returns what an outcome says of the target.
+// probeResultOf returns what an outcome tells a breaker about the target.
 func probeResultOf[Obj any](out Outcome[Obj]) probeResult {
 	switch {
 	case out.Kind == Superseded, out.Kind == Void:
@@ -90,7 +90,7 @@ func needsEntry[Obj any](out Outcome[Obj]) bool {
 	return !out.Lost
 }
 
-// finish takes out what is noted of a key that was in flight.
+// finish ends the flight of a key, and returns the later change of it; false if there is none.
 func (c *Core[Obj]) finish(e *entry[Obj]) (laterChange[Obj], bool) {
 	if e.state != InFlight {
 		return laterChange[Obj]{}, false
@@ -110,7 +110,7 @@ func (c *Core[Obj]) finish(e *entry[Obj]) (laterChange[Obj], bool) {
 	return n, noted
 }
 
-// countAttempt makes an attempt count for the backoff and for the breaker.
+// countAttempt counts an attempt for the backoff and for the breaker.
 func (c *Core[Obj]) countAttempt(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 	e.lastAttempt, e.mark, e.tried, e.cause = now, out.Mark, true, CauseChange
 	if e.wanted == 0 {
@@ -137,7 +137,7 @@ func (c *Core[Obj]) countAttempt(now time.Duration, e *entry[Obj], out Outcome[O
 	c.updateBreakers(now, e, out)
 }
 
-// takeLater makes an entry owe the change that came while an operation on it ran.
+// takeLater gives an entry the change that was observed while an operation on it ran.
 func (c *Core[Obj]) takeLater(now time.Duration, e *entry[Obj], n *laterChange[Obj]) {
 	c.replaceChange(e, &n.item)
 	e.since, e.lane = n.since, n.item.lane
@@ -151,7 +151,7 @@ func (c *Core[Obj]) takeLater(now time.Duration, e *entry[Obj], n *laterChange[O
 	c.pushReady(e)
 }
 
-// enqueue puts an entry with an outcome where it waits.
+// enqueue puts an entry where it waits by its outcome.
 func (c *Core[Obj]) enqueue(e *entry[Obj], out Outcome[Obj]) {
 	now := e.lastAttempt
 	if out.Kind == Done || out.Lost && out.Kind == DoneAgain {
@@ -196,10 +196,10 @@ func (c *Core[Obj]) delay(failures int, jitter float64) time.Duration {
 	return b.Delay(failures)
 }
 
-// PutBack takes back an item that the round did not get to: a change to the front of its
-// lane, anything else to where it waited; it keeps its group. A change whose key has no
-// entry stays with the cursor that it came from: then PutBack reports false. Several are
-// returned in the reverse of their order.
+// PutBack takes back an item that the round did not come to: a change goes to the front of its
+// lane, anything else to where it waited, and it keeps its group. It returns false if the key has
+// no entry: then the change goes back to its cursor. Several items are put back in the reverse of
+// their order.
 func (c *Core[Obj]) PutBack(it *Item[Obj]) bool {
 	if b := c.global(); b != nil {
 		c.countProbe(c.round.now, b, it.probe, probeNotRun)
@@ -218,9 +218,9 @@ func (c *Core[Obj]) PutBack(it *Item[Obj]) bool {
 	return true
 }
 
-// Recall takes back an item that was launched and whose operation has not begun. It goes
-// where Return would have put it, unless the object has changed meanwhile: then the change
-// takes its place. Several are taken back in the reverse of their order.
+// Recall takes back a launched item whose operation has not begun. It goes where PutBack would have
+// put it, unless the object has changed meanwhile: then the change takes its place. Several items
+// are recalled in the reverse of their order.
 func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
 	c.endProbes(now, it, probeNotRun)
 	e := it.entry
@@ -244,8 +244,8 @@ func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
 	}
 }
 
-// Release makes a blocked key due at the given time, unless it is due before. It reports
-// whether the key was blocked.
+// Release makes a blocked key due at the given time, unless it is due earlier. It reports whether
+// the key was blocked.
 func (c *Core[Obj]) Release(key string, now time.Duration) bool {
 	e := c.entries[key]
 	if e == nil || e.state != Blocked {
@@ -260,8 +260,8 @@ func (c *Core[Obj]) Release(key string, now time.Duration) bool {
 	return true
 }
 
-// AddOrphan makes a key that has no entry owe its deletion, though the table has none: the
-// target has an object that nobody wants. It reports whether it did.
+// AddOrphan adds the deletion of an object that the target has and the table does not. It returns
+// false, and does nothing, if the key has an entry.
 func (c *Core[Obj]) AddOrphan(obj Obj, revision uint64) bool {
 	if c.find(obj) != nil {
 		return false

@@ -71,17 +71,15 @@ func (c *Core[Obj]) lowerSince(e *entry[Obj], revision uint64) {
 	}
 }
 
-// LowWatermark returns the lowest revision that was observed and is not
-// reconciled, or 0 if all that was observed is.
+// LowWatermark returns the lowest revision that was observed and is not reconciled; 0 if all are.
 func (c *Core[Obj]) LowWatermark() uint64 {
 	_, since, _ := c.unreconciled.Min()
 	return uint64(since)
 }
 
-// Attempted returns the revision up to which every object has been attempted at
-// least once, given the revision up to which changes have been observed. A change
-// held back for its key's minimum backoff, and a paused one, counts as attempted: it
-// shows in LowWatermark.
+// Attempted returns the revision up to which every object has been attempted at least once, if
+// changes were observed up to the given one. A change that is held for the minimum backoff or
+// paused counts as attempted: it shows in LowWatermark.
 func (c *Core[Obj]) Attempted(observed uint64) uint64 {
 	if _, since, ok := c.untried.Min(); ok {
 		return min(observed, uint64(since)-1)
@@ -89,11 +87,11 @@ func (c *Core[Obj]) Attempted(observed uint64) uint64 {
 	return observed
 }
 
-// Unreconciled is a key that is not reconciled.
+// Unreconciled is what is known of a key that is not reconciled.
 type Unreconciled[Obj any] struct {
 	Obj Obj
-	// Since is the revision from which on it is not reconciled, Revision that of the
-	// latest version that was observed.
+	// Since is the revision since which it is not reconciled, Revision that of the version that was
+	// observed last.
 	Since, Revision uint64
 
 	Deleted bool
@@ -147,12 +145,12 @@ func (c *Core[Obj]) describeUnreconciled(e *entry[Obj]) Unreconciled[Obj] {
 	return d
 }
 
-// failuresSeen bounds the keys that Failures looks at: most may wait without failing.
+// failuresSeen bounds the keys that Failures looks at.
 const failuresSeen = 1000
 
-// Failures calls yield with the error texts of failing keys, the longest unreconciled
-// first, until yield returns false. It looks at a bounded number of keys, so that it may
-// miss failures behind a crowd of keys that wait for something else.
+// Failures calls yield with the error texts of failing keys, in the order of Since, until yield
+// returns false. It looks at a bounded number of keys, so that it may miss failures behind many
+// keys that wait for something else.
 func (c *Core[Obj]) Failures(yield func(text string) bool) {
 	seen := 0
 	c.unreconciled.Ascend(func(o unreconciledEntry[Obj], _ int64) bool {
