@@ -10,53 +10,54 @@ import (
 	"time"
 )
 
-// BreakerConfig says when the target counts as down.
+// BreakerConfig is the configuration of the breakers.
 type BreakerConfig struct {
-	// Failures is how many keys have to fail one after another, at least 1; Probes is
-	// how many operations are let through at a time, at least 1.
+	// Failures is how many keys have to fail without a success in between, at least 1. Probes is
+	// how many operations may run at a time while the breaker is open, at least 1.
 	Failures, Probes int
 	// MinInterval and MaxInterval bound the time between probes.
 	MinInterval, MaxInterval time.Duration
-	// ByClass: there is a breaker for each class of errors, which holds the keys that
-	// failed with it; otherwise there is one for everything.
+	// ByClass: there is a breaker for each class of errors, which holds the keys that failed with
+	// it. Otherwise there is one for all errors.
 	ByClass bool
 }
 
 // breaker holds work back while the target is down.
 type breaker[Obj any] struct {
 	class string
-	// failed are the keys that failed since the last success, as many as it takes.
+	// failed has the keys that failed since the last success, up to the number that opens the
+	// breaker.
 	failed map[string]struct{}
-	// behind is how many entries failed last with an error of its class. A breaker for a
-	// class exists while any did.
+	// behind is how many entries failed last with an error of the class. A breaker for a class
+	// exists while it is above 0.
 	behind int
 
 	open bool
-	// opening counts how often it opened, for what passed it to know which one that was.
+	// opening counts how often it opened: a probe is for one opening.
 	opening uint32
-	// opened is when that was, probeAt when the next probes are due; probing is how
-	// many are under way, fruitless how many rounds of them failed.
+	// opened is when it opened, probeAt when the next probes are due. probesRunning is how many
+	// run, failedProbes how many groups of probes failed since it opened.
 	opened, probeAt             time.Duration
 	probesRunning, failedProbes int
-	// worstProbe is the worst that came of the probes that are under way together.
+	// worstProbe is the worst result of the probes that run together.
 	worstProbe probeResult
 	// failure is the text of the last error.
 	failure *string
-	// held are the keys that wait for it to close; only by class. backingOff are those
-	// that wait for their backoff.
+	// held are the keys that wait for it to close, if it is for a class. backingOff are the keys
+	// that wait for their backoff after an error of the class.
 	held, backingOff queue[Obj]
-	// pos is the position in the heap of those whose probes wait for their time, -1 if it is
-	// not there.
+	// pos is the position in Core.probes; -1: not there.
 	pos int
 }
 
 func (b *breaker[Obj]) HeapPos() int       { return b.pos }
 func (b *breaker[Obj]) SetHeapPos(pos int) { b.pos = pos }
 
-// allErrors is the class of the breaker for everything.
+// allErrors is the class of the breaker for all errors.
 const allErrors = ""
 
-// breakerOf returns the breaker of a class, made if need be; nil if there is none.
+// breakerOf returns the breaker for a class, and creates it if there is none; nil if there are no
+// breakers.
 func (c *Core[Obj]) breakerOf(class string) *breaker[Obj] {
 	if c.breakerConfig == nil || c.breakerConfig.ByClass == (class == allErrors) {
 		return nil
@@ -69,8 +70,8 @@ func (c *Core[Obj]) breakerOf(class string) *breaker[Obj] {
 	return b
 }
 
-// setBreaker puts an entry behind the breaker of the class of its last error; nil if it has
-// none.
+// setBreaker sets the breaker for the last error of an entry; nil if there is none. It removes a
+// breaker for a class that no entry has any more.
 func (c *Core[Obj]) setBreaker(e *entry[Obj], b *breaker[Obj]) {
 	old := e.breaker
 	if old == b {
@@ -88,12 +89,12 @@ func (c *Core[Obj]) setBreaker(e *entry[Obj], b *breaker[Obj]) {
 	}
 	delete(c.breakers, old.class)
 	if old.open {
-		// Nobody is left to probe with, or to be held.
+		// No key is left to probe with, or to hold.
 		c.close(old)
 	}
 }
 
-// global returns the breaker for everything if it is open, else nil.
+// global returns the breaker for all errors if it is open; otherwise nil.
 func (c *Core[Obj]) global() *breaker[Obj] {
 	if len(c.open) > 0 && c.open[0].class == allErrors {
 		return c.open[0]
@@ -101,11 +102,11 @@ func (c *Core[Obj]) global() *breaker[Obj] {
 	return nil
 }
 
-// BreakerOpen reports whether the breaker for everything is open.
+// BreakerOpen reports whether the breaker for all errors is open.
 func (c *Core[Obj]) BreakerOpen() bool { return c.global() != nil }
 
-// Allowance returns how many items may be planned at a time, and, if that is none, from
-// when on some may be; the end of time if an outcome is awaited.
+// Allowance returns how many items may be planned at a time. If that is 0, at is when that changes:
+// the largest time there is if it does when an outcome is known.
 func (c *Core[Obj]) Allowance(now time.Duration) (n int, at time.Duration) {
 	b := c.global()
 	switch {
@@ -133,8 +134,8 @@ func (c *Core[Obj]) waitForBreaker(e *entry[Obj]) {
 	c.leaveGroup(e)
 }
 
-// updateBreakers tells the breakers what the target answered; e is nil if the key has no entry,
-// as after a success.
+// updateBreakers counts an outcome for the breakers. e is nil if the key has no entry, as after a
+// success.
 func (c *Core[Obj]) updateBreakers(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 	if c.breakerConfig == nil {
 		return
@@ -176,8 +177,7 @@ func (c *Core[Obj]) breakerClass(out Outcome[Obj]) string {
 	return allErrors
 }
 
-// countFailure counts a failure of a key against the breaker of its class, and opens it if
-// that makes enough.
+// countFailure counts the failure of a key for a breaker, and opens it if there are enough.
 func (c *Core[Obj]) countFailure(now time.Duration, e *entry[Obj], b *breaker[Obj]) {
 	if b == nil {
 		return
@@ -207,8 +207,8 @@ func (c *Core[Obj]) countFailure(now time.Duration, e *entry[Obj], b *breaker[Ob
 
 func compareClass[Obj any](a, b *breaker[Obj]) int { return cmp.Compare(a.class, b.class) }
 
-// countSuccess notes a success: of a key that failed with the class of a breaker, or, for
-// the breaker for everything, of any.
+// countSuccess closes a breaker after a success: of a key that failed with its class, or of any key
+// if it is for all errors.
 func (c *Core[Obj]) countSuccess(now time.Duration, b *breaker[Obj]) {
 	if b == nil {
 		return
@@ -229,8 +229,8 @@ func (c *Core[Obj]) close(b *breaker[Obj]) {
 	c.version++
 }
 
-// releaseHeld makes everything due that a breaker held, and every retry that waits for its
-// backoff after an error of its class.
+// releaseHeld makes the keys due that a breaker held, and those that wait for their backoff after
+// an error of its class.
 func (c *Core[Obj]) releaseHeld(now time.Duration, b *breaker[Obj]) {
 	for _, q := range []*queue[Obj]{&b.held, &b.backingOff} {
 		for e := q.head; e != nil; e = q.head {
@@ -239,33 +239,32 @@ func (c *Core[Obj]) releaseHeld(now time.Duration, b *breaker[Obj]) {
 				at = min(e.dueAt, now)
 			}
 			c.leaveQueue(e)
-			// It need not be looked at again when the breaker closes the next time.
+			// It need not be released when the breaker closes the next time.
 			e.fixed, e.cause = true, CauseBreaker
 			c.wait(e, Retry, at)
 		}
 	}
 }
 
-// BreakerOpenings returns how often a breaker has opened.
+// BreakerOpenings returns how often breakers have opened.
 func (c *Core[Obj]) BreakerOpenings() uint64 { return c.openings }
 
-// OpenBreaker is what there is to tell of a breaker that is open.
+// OpenBreaker is what is known of an open breaker.
 type OpenBreaker struct {
-	// Class is that of the errors; empty if the breaker is for everything.
+	// Class is the class of the errors; empty for the breaker for all errors.
 	Class string
 	// Since is when it opened, ProbeAt when the next probes are due.
 	Since, ProbeAt time.Duration
 	// Failure is the text of the last error.
 	Failure string
-	// Held is how many keys wait for it to close; by class only.
+	// Held is how many keys wait for it to close; 0 for the breaker for all errors.
 	Held int
 }
 
 // NumOpenBreakers returns how many breakers are open.
 func (c *Core[Obj]) NumOpenBreakers() int { return len(c.open) }
 
-// OpenBreakers returns up to limit of the breakers that are open, in the order of their
-// classes. O(limit).
+// OpenBreakers returns up to limit of the open breakers, in the order of their classes. O(limit).
 func (c *Core[Obj]) OpenBreakers(limit int) []OpenBreaker {
 	var open []OpenBreaker
 	for _, b := range c.open[:min(limit, len(c.open))] {
@@ -274,11 +273,11 @@ func (c *Core[Obj]) OpenBreakers(limit int) []OpenBreaker {
 	return open
 }
 
-// OpenBreakersVersion changes whenever a breaker opens or closes, or the last error of an
-// open one has another text.
+// OpenBreakersVersion changes whenever a breaker opens or closes, or the last error of an open one
+// changes.
 func (c *Core[Obj]) OpenBreakersVersion() uint64 { return c.openVersion }
 
-// describe returns what there is to tell of a breaker that is open.
+// describe returns what is known of an open breaker.
 func (b *breaker[Obj]) describe() OpenBreaker {
 	return OpenBreaker{Class: b.class, Since: b.opened, ProbeAt: b.probeAt, Failure: *b.failure, Held: b.held.size}
 }

@@ -7,28 +7,28 @@ package core
 type Cause uint8
 
 const (
-	// CauseChange: the object was inserted, changed or deleted. It is also what the core keeps of
-	// an entry whose cause its state or its lane tells.
+	// CauseChange: the object was inserted, changed or deleted. The core also keeps it for entries
+	// whose cause follows from their state or their lane.
 	CauseChange Cause = iota
-	// CauseRefresh: it was marked for a refresh.
+	// CauseRefresh: the object was marked for a refresh.
 	CauseRefresh
-	// CauseRetry: it had failed, and its backoff was over.
+	// CauseRetry: the last attempt failed, and the backoff is over.
 	CauseRetry
-	// CauseRequeue: it had asked to be run again.
+	// CauseRequeue: the last outcome asked for another run.
 	CauseRequeue
-	// CauseReleased: what it was blocked on happened.
+	// CauseReleased: the key was blocked, and was released.
 	CauseReleased
-	// CauseRecheck: it was blocked for so long that it was tried for safety.
+	// CauseRecheck: the key was blocked for the longest time that is allowed.
 	CauseRecheck
-	// CauseProbe: it tells whether the target is up again.
+	// CauseProbe: the item finds out whether the target is up again.
 	CauseProbe
-	// CauseBreaker: its breaker closed.
+	// CauseBreaker: the breaker of the key closed.
 	CauseBreaker
-	// CauseResumed: it is not paused any more.
+	// CauseResumed: the object is not paused any more.
 	CauseResumed
-	// CauseCall: somebody asked for it.
+	// CauseCall: a call of RetryNow.
 	CauseCall
-	// CauseSweep: a sweep found it.
+	// CauseSweep: the object is an orphan that a sweep found.
 	CauseSweep
 )
 

@@ -3,21 +3,21 @@
 
 package core
 
-// group is a number of objects of which one at a time is worked on. It exists while one
-// has it: is worked on, or on its way to that, having waited for its turn.
+// group serialises its objects: at most one is worked on at a time. It exists while an entry holds
+// it.
 type group[Obj any] struct {
 	name    string
 	holder  *entry[Obj]
 	waiting queue[Obj]
 }
 
-// SetGrouping says whether groups are heeded, which needs a GroupOf. Without it nothing
-// is planned side by side that would mind.
+// SetGrouping sets whether groups are heeded; without a GroupOf they are not. They need not be
+// while operations run one at a time.
 func (c *Core[Obj]) SetGrouping(on bool) { c.grouping = on && c.groupOf != nil }
 
-// admit reports whether an entry whose turn has come, and that is in no queue, may be
-// run. If not, it is put where it waits: until it is resumed, until its group is free, or
-// until its breaker closes.
+// admit reports whether an entry that is in no queue, and whose turn has come, may be run. If not,
+// it puts the entry where it waits: until it is resumed, until its group is free, or until its
+// breaker closes.
 func (c *Core[Obj]) admit(e *entry[Obj]) bool {
 	if c.paused != nil && c.paused(e.obj) {
 		c.pause(e)
@@ -30,8 +30,8 @@ func (c *Core[Obj]) admit(e *entry[Obj]) bool {
 	return !c.grouping || c.takeGroup(e)
 }
 
-// takeGroup gives an entry its group. If another has it the entry waits for its turn, and
-// false is returned.
+// takeGroup gives an entry its group. If another entry has the group, the entry waits for its turn,
+// and takeGroup returns false.
 func (c *Core[Obj]) takeGroup(e *entry[Obj]) bool {
 	if e.group != nil {
 		return true
@@ -51,15 +51,15 @@ func (c *Core[Obj]) takeGroup(e *entry[Obj]) bool {
 		return true
 	}
 	c.move(e, Queued)
-	// The other may be stuck: another is to probe.
+	// The holder may be stuck: another key has to probe.
 	c.endProbe(c.round.now, e, probeNotRun)
 	g.waiting.pushBack(e)
 	return false
 }
 
-// leaveGroup is called when an entry does not need its group, after all or any more. If it has
-// the group, the next that waits for it gets it, and goes on its way again: it keeps the
-// group until it has been worked on, so that none of those who come later has it first.
+// leaveGroup is called when an entry does not need its group any more. If it had the group, the
+// first entry that waits gets it, and goes back to where it came from. It keeps the group until it
+// has been worked on, so that no later entry overtakes it.
 func (c *Core[Obj]) leaveGroup(e *entry[Obj]) {
 	g := e.group
 	e.group = nil

@@ -9,40 +9,40 @@ import (
 	"time"
 )
 
-// KeyInfo is what there is to tell of a key that has an entry.
+// KeyInfo is what is known of a key that has an entry.
 type KeyInfo[Obj any] struct {
 	Obj      Obj
 	Revision uint64
 	Deleted  bool
 	State    State
-	// From is the state before that, for a key that is paused or queued.
+	// From is the state before that, of a key that is paused or queued.
 	From State
 	Lane Lane
-	// Failures, Failure and Tries are those of [Unreconciled] and [Item].
+	// Failures and Failure are as in [Unreconciled], Tries is as in [Item].
 	Failures, Tries int
 	Failure         string
-	// Tried: the change that is owed has been attempted; LastAttempt is when the last
-	// attempt of any change ended, if Attempted.
+	// Tried: the change has been attempted. Attempted: any change of the key has been, and
+	// LastAttempt is when the last attempt ended.
 	Tried, Attempted bool
 	LastAttempt      time.Duration
-	// Wanted is when the change that is owed was written; 0 if only the object tells.
+	// Wanted is when the change was written; 0 if it has to be read from the object.
 	Wanted time.Duration
-	// Due is when it is due, if Timed.
+	// Due is when the key is due, if Timed.
 	Due   time.Duration
 	Timed bool
-	// Observed is when the change was observed, of a key that is ready.
+	// Observed is when the change was observed, if the key is ready.
 	Observed time.Duration
-	// Group is the name of the group that a queued key waits for, Holder who has it.
+	// Group is the group that a queued key waits for, Holder the object that has it.
 	Group  string
 	Holder Obj
-	// Breaker is the open breaker of the class of the key's last error; nil if there is none.
+	// Breaker is the open breaker for the last error of the key; nil if there is none.
 	Breaker *OpenBreaker
-	// Ahead is how many are before it in its lane or its group, up to the limit.
+	// Ahead is how many keys are before it in its lane or its group, up to the limit of the call.
 	Ahead int
 }
 
-// KeyInfo says where the key of an object stands; false if it has no entry. It counts
-// up to limit of those that are ahead.
+// KeyInfo returns what is known of a key; false if it has no entry. It counts up to limit of the
+// keys ahead.
 func (c *Core[Obj]) KeyInfo(key string, limit int) (KeyInfo[Obj], bool) {
 	e := c.entries[key]
 	if e == nil {
@@ -73,7 +73,7 @@ func (c *Core[Obj]) KeyInfo(key string, limit int) (KeyInfo[Obj], bool) {
 	return s, true
 }
 
-// ahead counts those before an entry in its queue, up to limit.
+// ahead counts the entries before an entry in its queue, up to limit.
 func ahead[Obj any](e *entry[Obj], limit int) (n int) {
 	for p := e.prev; p != nil && n < limit; p = p.prev {
 		n++
@@ -95,8 +95,8 @@ func (c *Core[Obj]) LaneSizes() (sizes [NumLanes]int) {
 // LaneSize returns how many keys are ready in a lane.
 func (c *Core[Obj]) LaneSize(lane Lane) int { return c.lanes[lane].size }
 
-// Oldest returns the key that is not reconciled the longest, and when the change that it
-// owes was written; 0 if only the object tells. It is false if there is none.
+// Oldest returns the object that is not reconciled for the longest time, and when its change was
+// written, 0 if that has to be read from the object; false if all are reconciled.
 func (c *Core[Obj]) Oldest() (obj Obj, wanted time.Duration, ok bool) {
 	o, _, ok := c.unreconciled.Min()
 	if !ok {
@@ -105,8 +105,8 @@ func (c *Core[Obj]) Oldest() (obj Obj, wanted time.Duration, ok bool) {
 	return o.obj, o.wanted, true
 }
 
-// RetryNow makes a key due at the given time if it waits for a clock or to be released, or
-// failed for good. It reports whether it did.
+// RetryNow makes a key due at the given time if it waits for a time, waits to be released or failed
+// for good. It reports whether it did.
 func (c *Core[Obj]) RetryNow(key string, now time.Duration) bool {
 	e := c.entries[key]
 	return e != nil && c.retryNow(e, now)

@@ -8,12 +8,13 @@ type laterChange[Obj any] struct {
 	item Item[Obj]
 	// since is the revision of the first version that asked for the same.
 	since uint64
-	// settled: it asks for nothing; unset: the object is left alone.
+	// settled: the row asks for nothing. unset: it has no status.
 	settled, unset bool
 }
 
-// keepLater keeps the latest change of a key that is in flight. A key that had been reconciled,
-// or tried, owes that one now, from an older one on that is observed later.
+// keepLater keeps the latest change of a key that is in flight. A key that was reconciled, or
+// attempted, is unreconciled since that change. An older change that is observed afterwards may
+// lower its since.
 func (c *Core[Obj]) keepLater(e *entry[Obj], n laterChange[Obj]) {
 	old, noted := c.later[e]
 	n.since = n.item.since

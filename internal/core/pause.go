@@ -16,10 +16,10 @@ func (c *Core[Obj]) pause(e *entry[Obj]) {
 	c.leaveGroup(e)
 }
 
-// SetPaused makes those objects not be worked on of which paused returns true; none, if it
-// is nil. Those that waited for an earlier call and are not paused any more are due at
-// the given time. It walks over all entries if any is paused. Until the next call paused may come
-// to return true for a key, and false if [Core.Resume] is told of that.
+// SetPaused sets which objects must not be worked on: those for which paused returns true; none if
+// it is nil. Keys that were paused and are not any more are due at the given time. It walks over
+// all entries if any is paused. Until the next call, paused may begin to return true for a key; for
+// a key for which it begins to return false, call [Core.Resume].
 func (c *Core[Obj]) SetPaused(now time.Duration, paused func(Obj) bool) {
 	c.paused = paused
 	if c.counts[Paused] == 0 {
@@ -34,8 +34,8 @@ func (c *Core[Obj]) SetPaused(now time.Duration, paused func(Obj) bool) {
 	c.resumeAll(now, resumed)
 }
 
-// Resume is told of keys that are not paused any more, by the function of [Core.SetPaused]: they
-// are due at the given time. It costs nothing for other keys.
+// Resume makes those of the keys due at the given time that were paused, and for which the function
+// of [Core.SetPaused] returns false now. It costs nothing for other keys.
 func (c *Core[Obj]) Resume(now time.Duration, keys ...string) {
 	var resumed []*entry[Obj]
 	for _, key := range keys {
@@ -46,7 +46,7 @@ func (c *Core[Obj]) Resume(now time.Duration, keys ...string) {
 	c.resumeAll(now, resumed)
 }
 
-// resumable reports whether an entry waits to be resumed, and its object is not paused.
+// resumable reports whether an entry is in state Paused, and its object is not paused any more.
 func (c *Core[Obj]) resumable(e *entry[Obj]) bool {
 	return e.state == Paused && (c.paused == nil || !c.paused(e.obj))
 }

@@ -11,18 +11,20 @@ import (
 	"github.com/statekeel/statekeel/internal/backoff"
 )
 
-// probeResult is what came of an attempt to see whether the target is up again.
+// probeResult is the result of an attempt to find out whether the target is up again. A larger one
+// counts for more.
 type probeResult uint8
 
 const (
-	// probeNotRun: it was not run, after all.
+	// probeNotRun: the operation was not run.
 	probeNotRun probeResult = iota
-	// probeInconclusive: it was run, and says nothing of the target.
+	// probeInconclusive: the operation ran, and tells nothing about the target.
 	probeInconclusive
+	// probeFailed: the operation failed.
 	probeFailed
 )
 
-// markProbes notes which items of a plan pass the open breaker for everything.
+// markProbes marks the items of a plan as probes if the breaker for all errors is open.
 func (c *Core[Obj]) markProbes(items []Item[Obj]) {
 	b := c.global()
 	if b == nil {
@@ -34,8 +36,7 @@ func (c *Core[Obj]) markProbes(items []Item[Obj]) {
 	}
 }
 
-// beginProbes makes some of the keys due that wait behind open breakers, of those whose time
-// to probe has come.
+// beginProbes makes keys due that probe for the open breakers whose time has come.
 func (c *Core[Obj]) beginProbes(now time.Duration) {
 	if b := c.global(); b != nil {
 		if b.probesRunning == 0 && now >= b.probeAt {
@@ -52,7 +53,7 @@ func (c *Core[Obj]) beginProbes(now time.Duration) {
 		c.probes.Remove(b)
 		due = append(due, b)
 	}
-	// The heap has no order among those that are due at the same time.
+	// The heap has no order among breakers with the same time.
 	slices.SortFunc(due, func(a, b *breaker[Obj]) int {
 		return cmp.Or(cmp.Compare(a.probeAt, b.probeAt), compareClass(a, b))
 	})
@@ -62,7 +63,7 @@ func (c *Core[Obj]) beginProbes(now time.Duration) {
 	c.probesBegun = reuse(due)
 }
 
-// probeHeld makes some of the keys due that wait behind a breaker.
+// probeHeld makes some of the keys due that a breaker holds.
 func (c *Core[Obj]) probeHeld(now time.Duration, b *breaker[Obj]) {
 	b.worstProbe = probeNotRun
 	for b.held.head != nil && b.probesRunning < c.breakerConfig.Probes {
@@ -79,9 +80,9 @@ func (c *Core[Obj]) probeHeld(now time.Duration, b *breaker[Obj]) {
 	}
 }
 
-// scheduleProbes puts a breaker for a class into the heap, or takes it out, by whether its
-// probes wait for their time: it is open, holds keys, and none of them is under way as a
-// probe. It is called whenever one of these changes; the time does not while it is there.
+// scheduleProbes puts a breaker for a class into the heap, or takes it out, by whether its probes
+// wait for their time: it is open, holds keys, and no probe runs. It is called whenever one of
+// these changes. The time does not change while the breaker is in the heap.
 func (c *Core[Obj]) scheduleProbes(b *breaker[Obj]) {
 	waits := b.open && b.class != allErrors && b.probesRunning == 0 && b.held.size > 0
 	switch {
@@ -92,9 +93,8 @@ func (c *Core[Obj]) scheduleProbes(b *breaker[Obj]) {
 	}
 }
 
-// probeBackingOff makes some of the keys due that wait for their backoff, if there is too
-// little else to probe with: nobody is to wait long for a target that is up again because
-// everything that failed waits long.
+// probeBackingOff makes keys due that wait for their backoff, if there are too few others to probe
+// with: otherwise a target that is up again would not be noticed while all backoffs are long.
 func (c *Core[Obj]) probeBackingOff(now time.Duration, b *breaker[Obj]) {
 	if c.round.size == 0 {
 		return
@@ -117,7 +117,7 @@ func (c *Core[Obj]) probeBackingOff(now time.Duration, b *breaker[Obj]) {
 	}
 }
 
-// probesDue returns when the next probes are due that keys wait for, if any are.
+// probesDue returns when the next probes are due, if any key waits for that.
 func (c *Core[Obj]) probesDue() (at time.Duration, ok bool) {
 	if b := c.global(); b != nil {
 		return b.probeAt, b.probesRunning == 0 && b.backingOff.size > 0
@@ -126,8 +126,7 @@ func (c *Core[Obj]) probesDue() (at time.Duration, ok bool) {
 	return time.Duration(first), ok
 }
 
-// endProbes notes that an item is not under way any more, for the breaker that it had
-// passed, if any.
+// endProbes notes the result of an item, for each breaker that it was a probe for.
 func (c *Core[Obj]) endProbes(now time.Duration, it *Item[Obj], came probeResult) {
 	if b := c.global(); b != nil {
 		c.countProbe(now, b, it.probe, came)
@@ -138,7 +137,7 @@ func (c *Core[Obj]) endProbes(now time.Duration, it *Item[Obj], came probeResult
 	}
 }
 
-// endProbe notes that an entry is not under way any more to probe for its breaker.
+// endProbe notes the result of an entry, if it was a probe for its breaker.
 func (c *Core[Obj]) endProbe(now time.Duration, e *entry[Obj], came probeResult) {
 	if e.probedOpening > 0 {
 		c.countProbe(now, e.breaker, e.probedOpening, came)
@@ -146,6 +145,8 @@ func (c *Core[Obj]) endProbe(now time.Duration, e *entry[Obj], came probeResult)
 	}
 }
 
+// countProbe notes the result of a probe for an opening of a breaker. After the last of the probes
+// that ran together it sets the time of the next.
 func (c *Core[Obj]) countProbe(now time.Duration, b *breaker[Obj], opening uint32, came probeResult) {
 	if !b.open || opening != b.opening {
 		return
@@ -155,8 +156,7 @@ func (c *Core[Obj]) countProbe(now time.Duration, b *breaker[Obj], opening uint3
 	switch {
 	case b.probesRunning > 0:
 	case b.worstProbe == probeNotRun:
-		// Others may be run in their place: else a target that is up again would not be
-		// noticed while all that is tried first has changed meanwhile.
+		// None of them ran: others may probe at once.
 		b.probeAt = now
 	default:
 		if b.worstProbe == probeFailed {
@@ -167,6 +167,7 @@ func (c *Core[Obj]) countProbe(now time.Duration, b *breaker[Obj], opening uint3
 	c.scheduleProbes(b)
 }
 
+// probeInterval returns the time to the next probes.
 func (c *Core[Obj]) probeInterval(b *breaker[Obj]) time.Duration {
 	every := backoff.Exponential{Min: c.breakerConfig.MinInterval, Max: c.breakerConfig.MaxInterval}
 	return every.Delay(b.failedProbes + 1)
