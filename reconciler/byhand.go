@@ -87,7 +87,7 @@ func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
 	if len(keys) == 0 && l.stopped() {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), inspect.ErrStopped)
 	} else if len(keys) == 0 {
-		l.refresher.All()
+		l.refresher.RefreshAll()
 		return 0, nil
 	}
 	if err := checkKeys(keys); err != nil {

@@ -144,8 +144,8 @@ func (l *Loop[Obj]) tellRefresher() {
 		return
 	}
 	p := refresh.Pass{Seen: l.observer.Revision(), Refreshing: l.core.Refreshing()}
-	p.TipFrom, p.TipUpTo = l.observer.CaughtUp()
-	l.refresher.Passed(p)
+	p.CaughtUpFrom, p.CaughtUpTo = l.observer.CaughtUp()
+	l.refresher.NotePass(p)
 }
 
 // tellRefresherOf tells the refresher of the calls for a batch.
@@ -163,5 +163,5 @@ func (l *Loop[Obj]) tellRefresherOf(b *batch[Obj]) {
 		// Each object took what its call did.
 		calls.Took = calls.Longest
 	}
-	l.refresher.Ran(calls)
+	l.refresher.NoteCalls(calls)
 }
