@@ -25,7 +25,7 @@ func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round
 	}
 	for _, j := range r.workers.Overdue(ctx) {
 		for i := range j.Load.items {
-			r.core.Stuck(r.began, &j.Load.items[i])
+			r.core.MarkStuck(r.began, &j.Load.items[i])
 		}
 	}
 	if r.workers.take(&r.batch, r.observer.Snapshots()) {
@@ -47,9 +47,9 @@ func (r *runner[Obj]) complete(round *inspect.Round, b *batch[Obj]) {
 		}
 	}
 	r.commit(round, b)
-	open := r.core.Open()
+	open := r.core.BreakerOpen()
 	r.settle(b)
-	if !open && r.core.Open() {
+	if !open && r.core.BreakerOpen() {
 		r.takeBackQueued()
 	}
 	if r.keyWaits.Waiting() > 0 {
@@ -121,7 +121,7 @@ func (r *runner[Obj]) settle(b *batch[Obj]) {
 		t, a := &b.tasks[i], &b.attempts[i]
 		item := &b.items[a.Item]
 		r.noteWanted(a, t, now)
-		if a.Kind == core.Done && !item.Waited() && r.opts.breaker == nil {
+		if a.Kind == core.Done && !item.HasEntry() && r.opts.breaker == nil {
 			continue
 		}
 		out := a.Outcome(t.Object)

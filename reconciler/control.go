@@ -53,13 +53,13 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	}
 	told, err := ask(ctx, l, func(*books[Obj]) (a answer) {
 		if len(keys) == 0 {
-			a.n = l.runner.core.HastenAll(l.now())
+			a.n = l.runner.core.RetryAllNow(l.now())
 			return a
 		}
 		for _, key := range keys {
 			s := l.view.look(key)
 			switch {
-			case s.standing != nil && l.runner.core.Hasten(string(s.key), l.now()):
+			case s.standing != nil && l.runner.core.RetryNow(string(s.key), l.now()):
 				a.n++
 			case s.standing == nil && !s.found:
 				a.errs = append(a.errs, notFound(key))
@@ -86,7 +86,7 @@ func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
 	if len(keys) == 0 && l.stopped() {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), inspect.ErrStopped)
 	} else if len(keys) == 0 {
-		l.refresher.All()
+		l.refresher.RefreshAll()
 		return 0, nil
 	}
 	if err := checkKeys(keys); err != nil {

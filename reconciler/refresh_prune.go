@@ -33,7 +33,7 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 	p := r.pruner
 	p.Look(txn, r.set.pruning())
 	if p.Gated() && !r.pause.whole {
-		p.Attempted(r.core.AttemptedButStuck(r.observer.Revision()))
+		p.Attempted(r.core.AttemptedExceptStuck(r.observer.Revision()))
 	}
 	if r.pause.whole || !p.Due(now) {
 		p.CallOff()
@@ -64,7 +64,7 @@ func (r *runner[Obj]) finishSweep(round *inspect.Round) {
 	}
 	record := &inspect.Prune{Took: found.Took, Listed: found.Listed}
 	for _, orphan := range found.Orphans {
-		if r.core.Adopt(orphan, found.Revision) {
+		if r.core.AddOrphan(orphan, found.Revision) {
 			record.Swept++
 		}
 	}
@@ -131,8 +131,8 @@ func (r *runner[Obj]) tellRefresher() {
 		return
 	}
 	p := refresh.Pass{Seen: r.observer.Revision(), Refreshing: r.core.Refreshing()}
-	p.TipFrom, p.TipUpTo = r.observer.CaughtUp()
-	r.refresher.Passed(p)
+	p.CaughtUpFrom, p.CaughtUpTo = r.observer.CaughtUp()
+	r.refresher.NotePass(p)
 }
 
 // tellRefresherOf tells the refresher of the calls for a batch.
@@ -150,5 +150,5 @@ func (r *runner[Obj]) tellRefresherOf(b *batch[Obj]) {
 		// Each object took what its call did.
 		calls.Took = calls.Longest
 	}
-	r.refresher.Ran(calls)
+	r.refresher.NoteCalls(calls)
 }

@@ -33,8 +33,8 @@ type noHealth = health.None
 func (r *runner[Obj]) account(round *inspect.Round) {
 	r.classifyErrors()
 	failed := r.addToStats(round)
-	if len(r.batch.tasks) > 0 || r.core.Failing() != r.health.Failing() {
-		r.metrics.ReconciliationErrors(failed, r.core.Failing())
+	if len(r.batch.tasks) > 0 || r.core.NumFailing() != r.health.Failing() {
+		r.metrics.ReconciliationErrors(failed, r.core.NumFailing())
 	}
 }
 
@@ -64,7 +64,7 @@ func (r *runner[Obj]) accountPrune(p *inspect.Prune) {
 // stand notes where the loop stands.
 func (r *runner[Obj]) stand(s *roundStanding) {
 	s.counts, s.lanes = r.core.Counts(), r.core.LaneSizes()
-	s.failing, s.blocked = r.core.Failing(), r.core.NumBlocked()
+	s.failing, s.blocked = r.core.NumFailing(), r.core.NumBlocked()
 	s.stuck = r.workers.NumLeft()
 	s.paused = r.pause.whole
 	s.observed, s.passed = r.observer.Revision(), r.observer.Skippable()
@@ -76,7 +76,7 @@ func (r *runner[Obj]) stand(s *roundStanding) {
 		}
 	}
 	// When the breaker for everything probes next changes without it; then it is the only one.
-	if version := r.core.OpenBreakersVersion(); version != s.breakersVersion || r.core.Open() {
+	if version := r.core.OpenBreakersVersion(); version != s.breakersVersion || r.core.BreakerOpen() {
 		s.breakers, s.breakersVersion = r.view.openBreakers(), version
 	}
 	s.prune = r.pruner.Failure()
@@ -113,7 +113,7 @@ func (r *runner[Obj]) report(round *inspect.Round, txn statedb.ReadTxn) {
 func (r *runner[Obj]) reportHealth(objects int) {
 	now := health.Condition{
 		Objects:      objects,
-		Failing:      r.core.Failing(),
+		Failing:      r.core.NumFailing(),
 		Blocked:      r.core.NumBlocked(),
 		Paused:       r.core.Count(core.Paused),
 		Failures:     r.core.FailureVersion(),

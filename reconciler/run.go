@@ -28,7 +28,7 @@ func (r *runner[Obj]) runPlan(ctx context.Context, round *inspect.Round, txn sta
 			continue
 		}
 		b.add(i, &t, &a)
-		if plan[i].Waited() {
+		if plan[i].HasEntry() {
 			r.observer.NoteOther()
 		}
 	}
@@ -104,7 +104,7 @@ func (r *runner[Obj]) startPlan(ctx context.Context, round *inspect.Round, txn s
 // what waited, and what main read a while ago. An item that is not to be run is settled.
 func (r *runner[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *execute.Task[Obj], a *ledger.Attempt[Obj]) bool {
 	object, revision := item.Obj, item.Revision
-	if item.Waited() || r.observer.Stale(item) {
+	if item.HasEntry() || r.observer.Stale(item) {
 		var kind core.Kind
 		if object, revision, kind = r.current(txn, item); kind != core.Done {
 			r.core.Settle(r.now(), item, core.Outcome[Obj]{Kind: kind})

@@ -83,7 +83,7 @@ func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj]) *run
 // coreConfig returns what the core is made from.
 func (r *runner[Obj]) coreConfig() core.Config[Obj] {
 	cfg := core.Config[Obj]{
-		KeyOf: func(obj Obj) []byte { return r.rows.Key(obj) }, GroupOf: r.cfg.SerialBy, Same: r.rows.SamePending, Limits: r.set.limits(), Seed: rand.Uint64(),
+		KeyOf: func(obj Obj) []byte { return r.rows.Key(obj) }, GroupOf: r.cfg.SerialBy, SamePending: r.rows.SamePending, Limits: r.set.limits(), Seed: rand.Uint64(),
 	}
 	if r.opts.breaker != nil {
 		b := r.opts.breaker.withDefaults()

@@ -70,7 +70,7 @@ type sight[Obj any] struct {
 	revision statedb.Revision
 	found    bool
 	// standing is nil if the loop has no entry for the key.
-	standing *core.Standing[Obj]
+	standing *core.KeyInfo[Obj]
 	whole    bool
 	// paused: what is to be done for it waits, because its key or PauseObjects says so.
 	paused   bool
@@ -80,10 +80,10 @@ type sight[Obj any] struct {
 // look is called by the goroutine of the loop.
 func (v *view[Obj]) look(text string) sight[Obj] {
 	s := v.sight(text, func(key index.Key) bool {
-		_, ok := v.core.StandingOf(string(key), 0)
+		_, ok := v.core.KeyInfo(string(key), 0)
 		return ok
 	})
-	if standing, ok := v.core.StandingOf(string(s.key), maxAhead); ok {
+	if standing, ok := v.core.KeyInfo(string(s.key), maxAhead); ok {
 		s.standing = &standing
 	}
 	s.whole, s.breakers = v.pause.whole, v.openBreakers()

@@ -138,10 +138,10 @@ func lineText(line *inspect.ObjectLine) int {
 
 // standings adds to the lines of some rows what the loop knows of them.
 func (v *view[Obj]) standings(ctx context.Context, lines []inspect.ObjectLine, rows []Obj) {
-	known, err := told(ctx, v, func() []*core.Standing[Obj] {
-		all := make([]*core.Standing[Obj], len(rows))
+	known, err := told(ctx, v, func() []*core.KeyInfo[Obj] {
+		all := make([]*core.KeyInfo[Obj], len(rows))
 		for i, row := range rows {
-			if s, ok := v.core.StandingOf(string(v.rows.Key(row)), 0); ok {
+			if s, ok := v.core.KeyInfo(string(v.rows.Key(row)), 0); ok {
 				all[i] = &s
 			}
 		}
@@ -158,7 +158,7 @@ func (v *view[Obj]) standings(ctx context.Context, lines []inspect.ObjectLine, r
 }
 
 // addStanding adds to a line what the core knows.
-func (v *view[Obj]) addStanding(line *inspect.ObjectLine, s *core.Standing[Obj], g gates) {
+func (v *view[Obj]) addStanding(line *inspect.ObjectLine, s *core.KeyInfo[Obj], g gates) {
 	line.Attempts, line.State = s.Failures, g.shown(states[s.State])
 	if s.Timed {
 		line.Next = v.timeOf(s.Due)
@@ -206,13 +206,13 @@ var states = [core.NumStates]inspect.State{
 func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (inspect.ObjectPage, error) {
 	type deletion struct {
 		place
-		debt     core.Debt[Obj]
-		standing core.Standing[Obj]
+		debt     core.Unreconciled[Obj]
+		standing core.KeyInfo[Obj]
 	}
 	found, err := told(ctx, v, func() []deletion {
 		var list []deletion
 		seen := 0
-		v.core.Debts(func(d core.Debt[Obj]) bool {
+		v.core.AllUnreconciled(func(d core.Unreconciled[Obj]) bool {
 			// What shares a revision comes in no order: all of it is sorted.
 			if len(list) > limit && d.Since > list[len(list)-1].revision || seen == maxScanned {
 				return false
@@ -220,7 +220,7 @@ func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (
 			seen++
 			at := place{d.Since, string(v.rows.Key(d.Obj))}
 			if d.Deleted && at.compare(after) > 0 {
-				s, _ := v.core.StandingOf(at.key, 0)
+				s, _ := v.core.KeyInfo(at.key, 0)
 				list = append(list, deletion{at, d, s})
 			}
 			return true

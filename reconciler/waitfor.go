@@ -136,7 +136,7 @@ func (l *Loop[Obj]) beginWait(w *keywaits.Wait[Obj]) *keywaits.Wait[Obj] {
 
 // debtOf returns what the key of an object owes, for those who wait for that.
 func (r *runner[Obj]) debtOf(obj Obj) (keywaits.Debt, bool) {
-	d, owed := r.core.DebtOf(obj)
+	d, owed := r.core.UnreconciledOf(obj)
 	return keywaits.Debt{Revision: d.Revision, Deleted: d.Deleted, Attempted: d.Tried || d.State == core.Paused}, owed
 }
 
@@ -171,7 +171,7 @@ func (v *view[Obj]) unfinished(txn statedb.ReadTxn, objs []Obj) (rest []Obj) {
 type standing[Obj any] struct {
 	txn statedb.ReadTxn
 	// debts has nil for an object that owes nothing.
-	debts []*core.Debt[Obj]
+	debts []*core.Unreconciled[Obj]
 	// seen: everything up to the snapshot has been looked at.
 	seen bool
 }
@@ -186,7 +186,7 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 	}
 	known, err := told(ctx, v, func() standing[Obj] { return v.standing(rest) })
 	if err != nil {
-		known = standing[Obj]{txn: txn, debts: make([]*core.Debt[Obj], len(rest))}
+		known = standing[Obj]{txn: txn, debts: make([]*core.Unreconciled[Obj], len(rest))}
 	}
 	for i, obj := range rest {
 		row, _, _, found := v.rows.Exact(known.txn, obj)
@@ -218,11 +218,11 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 func (v *view[Obj]) standing(objs []Obj) standing[Obj] {
 	txn := v.rows.DB.ReadTxn()
 	known := standing[Obj]{
-		txn: txn, debts: make([]*core.Debt[Obj], len(objs)),
+		txn: txn, debts: make([]*core.Unreconciled[Obj], len(objs)),
 		seen: v.observed() >= v.rows.Table.Revision(txn),
 	}
 	for i, obj := range objs {
-		if d, owes := v.core.DebtOf(obj); owes {
+		if d, owes := v.core.UnreconciledOf(obj); owes {
 			known.debts[i] = &d
 		}
 	}

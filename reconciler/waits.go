@@ -131,7 +131,7 @@ const (
 
 // account is what is owed up to a revision: the oldest debts, and how many there are more.
 type account[Obj any] struct {
-	debts []core.Debt[Obj]
+	debts []core.Unreconciled[Obj]
 	more  int
 }
 
@@ -139,7 +139,7 @@ type account[Obj any] struct {
 // all of them.
 type books[Obj any] struct {
 	core   *core.Core[Obj]
-	debts  []core.Debt[Obj]
+	debts  []core.Unreconciled[Obj]
 	listed bool
 	// until and last are the latest answer, for the next who asks the same.
 	until statedb.Revision
@@ -149,7 +149,7 @@ type books[Obj any] struct {
 func (b *books[Obj]) upTo(until statedb.Revision) account[Obj] {
 	if !b.listed {
 		b.listed = true
-		b.core.Debts(func(d core.Debt[Obj]) bool {
+		b.core.AllUnreconciled(func(d core.Unreconciled[Obj]) bool {
 			b.debts = append(b.debts, d)
 			return len(b.debts) < maxListed
 		})
@@ -162,7 +162,7 @@ func (b *books[Obj]) upTo(until statedb.Revision) account[Obj] {
 	}
 	b.until, b.last = until, account[Obj]{debts: b.debts[:n:n]}
 	if n == maxListed {
-		b.last.more = b.core.DebtsUpTo(until, maxListed+maxCounted) - n
+		b.last.more = b.core.CountUnreconciled(until, maxListed+maxCounted) - n
 	}
 	return b.last
 }
@@ -205,7 +205,7 @@ func (v *view[Obj]) unapplied(a account[Obj]) inspect.Unapplied {
 }
 
 // unreconciled says for people what a key owes. row is that of the table, if found.
-func (v *view[Obj]) unreconciled(d *core.Debt[Obj], row Obj, found bool) inspect.Unreconciled {
+func (v *view[Obj]) unreconciled(d *core.Unreconciled[Obj], row Obj, found bool) inspect.Unreconciled {
 	u := inspect.Unreconciled{
 		Key: v.rows.Key(d.Obj), Deleted: d.Deleted, State: v.gates().shown(states[d.State]), Attempts: d.Failures,
 	}

@@ -82,7 +82,7 @@ func (w *workers[Obj]) add(txn statedb.ReadTxn, snapshot uint64, batched bool, i
 		w.starting = append(w.starting, j)
 	}
 	j := w.starting[len(w.starting)-1]
-	j.Load.other = j.Load.other || item.Waited()
+	j.Load.other = j.Load.other || item.HasEntry()
 	a.Item = int32(len(j.Load.items))
 	j.Load.items, j.Load.attempts = append(j.Load.items, *item), append(j.Load.attempts, *a)
 	j.Tasks = append(j.Tasks, *t)

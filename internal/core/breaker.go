@@ -8,70 +8,58 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/statekeel/statekeel/internal/backoff"
 )
 
-// BreakerConfig says when the target counts as down.
+// BreakerConfig is the configuration of the breakers.
 type BreakerConfig struct {
-	// Failures is how many keys have to fail one after another, at least 1; Probes is
-	// how many operations are let through at a time, at least 1.
+	// Failures is how many keys have to fail without a success in between, at least 1. Probes is
+	// how many operations may run at a time while the breaker is open, at least 1.
 	Failures, Probes int
 	// MinInterval and MaxInterval bound the time between probes.
 	MinInterval, MaxInterval time.Duration
-	// ByClass: there is a breaker for each class of errors, which holds the keys that
-	// failed with it; otherwise there is one for everything.
+	// ByClass: there is a breaker for each class of errors, which holds the keys that failed with
+	// it. Otherwise there is one for all errors.
 	ByClass bool
 }
 
 // breaker holds work back while the target is down.
 type breaker[Obj any] struct {
 	class string
-	// failed are the keys that failed since the last success, as many as it takes.
+	// failed has the keys that failed since the last success, up to the number that opens the
+	// breaker.
 	failed map[string]struct{}
-	// behind is how many entries failed last with an error of its class. A breaker for a
-	// class exists while any did.
+	// behind is how many entries failed last with an error of the class. A breaker for a class
+	// exists while it is above 0.
 	behind int
 
 	open bool
-	// opening counts how often it opened, for what passed it to know which one that was.
+	// opening counts how often it opened: a probe is for one opening.
 	opening uint32
-	// opened is when that was, probeAt when the next probes are due; probing is how
-	// many are under way, fruitless how many rounds of them failed.
-	opened, probeAt    time.Duration
-	probing, fruitless int
-	// probed is the worst that came of the probes that are under way together.
-	probed probe
+	// opened is when it opened, probeAt when the next probes are due. probesRunning is how many
+	// run, failedProbes how many groups of probes failed since it opened.
+	opened, probeAt             time.Duration
+	probesRunning, failedProbes int
+	// worstProbe is the worst result of the probes that run together.
+	worstProbe probeResult
 	// failure is the text of the last error.
 	failure *string
-	// held are the keys that wait for it to close; only by class. backingOff are those
-	// that wait for their backoff.
+	// held are the keys that wait for it to close, if it is for a class. backingOff are the keys
+	// that wait for their backoff after an error of the class.
 	held, backingOff queue[Obj]
-	// pos is the position in the heap of those whose probes wait for their time, -1 if it is
-	// not there.
+	// pos is the position in Core.probes; -1: not there.
 	pos int
 }
 
 func (b *breaker[Obj]) HeapPos() int       { return b.pos }
 func (b *breaker[Obj]) SetHeapPos(pos int) { b.pos = pos }
 
-// probe is what came of an attempt to see whether the target is up again.
-type probe uint8
+// allErrors is the class of the breaker for all errors.
+const allErrors = ""
 
-const (
-	// void: it was not run, after all.
-	void probe = iota
-	// answerless: it was run, and says nothing of the target.
-	answerless
-	fruitless
-)
-
-// all is the class of the breaker for everything.
-const all = ""
-
-// breakerOf returns the breaker of a class, made if need be; nil if there is none.
+// breakerOf returns the breaker for a class, and creates it if there is none; nil if there are no
+// breakers.
 func (c *Core[Obj]) breakerOf(class string) *breaker[Obj] {
-	if c.breakerConfig == nil || c.breakerConfig.ByClass == (class == all) {
+	if c.breakerConfig == nil || c.breakerConfig.ByClass == (class == allErrors) {
 		return nil
 	}
 	b := c.breakers[class]
@@ -82,9 +70,9 @@ func (c *Core[Obj]) breakerOf(class string) *breaker[Obj] {
 	return b
 }
 
-// blame puts an entry behind the breaker of the class of its last error; nil if it has
-// none.
-func (c *Core[Obj]) blame(e *entry[Obj], b *breaker[Obj]) {
+// setBreaker sets the breaker for the last error of an entry; nil if there is none. It removes a
+// breaker for a class that no entry has any more.
+func (c *Core[Obj]) setBreaker(e *entry[Obj], b *breaker[Obj]) {
 	old := e.breaker
 	if old == b {
 		return
@@ -96,35 +84,35 @@ func (c *Core[Obj]) blame(e *entry[Obj], b *breaker[Obj]) {
 	if old == nil {
 		return
 	}
-	if old.behind--; old.behind > 0 || old.class == all {
+	if old.behind--; old.behind > 0 || old.class == allErrors {
 		return
 	}
 	delete(c.breakers, old.class)
 	if old.open {
-		// Nobody is left to probe with, or to be held.
+		// No key is left to probe with, or to hold.
 		c.close(old)
 	}
 }
 
-// global returns the breaker for everything if it is open, else nil.
+// global returns the breaker for all errors if it is open; otherwise nil.
 func (c *Core[Obj]) global() *breaker[Obj] {
-	if len(c.open) > 0 && c.open[0].class == all {
+	if len(c.open) > 0 && c.open[0].class == allErrors {
 		return c.open[0]
 	}
 	return nil
 }
 
-// Open reports whether the breaker for everything is open.
-func (c *Core[Obj]) Open() bool { return c.global() != nil }
+// BreakerOpen reports whether the breaker for all errors is open.
+func (c *Core[Obj]) BreakerOpen() bool { return c.global() != nil }
 
-// Allowance returns how many items may be planned at a time, and, if that is none, from
-// when on some may be; the end of time if an outcome is awaited.
+// Allowance returns how many items may be planned at a time. If that is 0, at is when that changes:
+// the largest time there is if it does when an outcome is known.
 func (c *Core[Obj]) Allowance(now time.Duration) (n int, at time.Duration) {
 	b := c.global()
 	switch {
 	case b == nil:
 		return math.MaxInt, 0
-	case b.probing > 0:
+	case b.probesRunning > 0:
 		return 0, math.MaxInt64
 	case now < b.probeAt:
 		return 0, b.probeAt
@@ -132,216 +120,65 @@ func (c *Core[Obj]) Allowance(now time.Duration) (n int, at time.Duration) {
 	return c.breakerConfig.Probes, 0
 }
 
-// launchProbes notes which items of a plan pass the open breaker for everything.
-func (c *Core[Obj]) launchProbes(items []Item[Obj]) {
-	b := c.global()
-	if b == nil {
-		return
-	}
-	b.probing, b.probed = b.probing+len(items), void
-	for i := range items {
-		items[i].probe = b.opening
-	}
-}
-
-// beginProbes makes some of the keys due that wait behind open breakers, of those whose time
-// to probe has come.
-func (c *Core[Obj]) beginProbes(now time.Duration) {
-	if b := c.global(); b != nil {
-		if b.probing == 0 && now >= b.probeAt {
-			c.hastenProbes(now, b)
-		}
-		return
-	}
-	due := c.probesBegun[:0]
-	for {
-		b, at, ok := c.probes.Min()
-		if !ok || time.Duration(at) > now {
-			break
-		}
-		c.probes.Remove(b)
-		due = append(due, b)
-	}
-	// The heap has no order among those that are due at the same time.
-	slices.SortFunc(due, func(a, b *breaker[Obj]) int {
-		return cmp.Or(cmp.Compare(a.probeAt, b.probeAt), compareClass(a, b))
-	})
-	for _, b := range due {
-		c.probeHeld(now, b)
-	}
-	c.probesBegun = reuse(due)
-}
-
-// probeHeld makes some of the keys due that wait behind a breaker.
-func (c *Core[Obj]) probeHeld(now time.Duration, b *breaker[Obj]) {
-	b.probed = void
-	for b.held.head != nil && b.probing < c.breakerConfig.Probes {
-		e := b.held.head
-		b.held.remove(e)
-		if c.paused != nil && c.paused(e.obj) {
-			e.from = Retry
-			c.park(e)
-			continue
-		}
-		e.probe, e.cause = b.opening, CauseProbe
-		b.probing++
-		c.wait(e, Retry, now)
-	}
-}
-
-// scheduleProbes puts a breaker for a class into the heap, or takes it out, by whether its
-// probes wait for their time: it is open, holds keys, and none of them is under way as a
-// probe. It is called whenever one of these changes; the time does not while it is there.
-func (c *Core[Obj]) scheduleProbes(b *breaker[Obj]) {
-	waits := b.open && b.class != all && b.probing == 0 && b.held.size > 0
-	switch {
-	case waits && b.pos < 0:
-		c.probes.Push(b, int64(b.probeAt))
-	case !waits && b.pos >= 0:
-		c.probes.Remove(b)
-	}
-}
-
-// hastenProbes makes some of the keys due that wait for their backoff, if there is too
-// little else to probe with: nobody is to wait long for a target that is up again because
-// everything that failed waits long.
-func (c *Core[Obj]) hastenProbes(now time.Duration, b *breaker[Obj]) {
-	if c.round.size == 0 {
-		return
-	}
-	missing := c.breakerConfig.Probes - c.readyKeys()
-	missing -= c.due.CountUpTo(int64(now), missing)
-	for e := b.backingOff.head; e != nil && missing > 0; {
-		next := e.next
-		if e.dueAt > now {
-			c.leave(e)
-			if c.paused != nil && c.paused(e.obj) {
-				e.from = Retry
-				c.park(e)
-			} else {
-				c.wait(e, Retry, now)
-				missing--
-			}
-		}
-		e = next
-	}
-}
-
-// probesDue returns when the next probes are due that keys wait for, if any are.
-func (c *Core[Obj]) probesDue() (at time.Duration, ok bool) {
-	if b := c.global(); b != nil {
-		return b.probeAt, b.probing == 0 && b.backingOff.size > 0
-	}
-	_, first, ok := c.probes.Min()
-	return time.Duration(first), ok
-}
-
-// barred reports whether an entry may not be retried, since the breaker of its class is
+// mustWaitForBreaker reports whether an entry may not be retried, since the breaker of its class is
 // open.
-func (e *entry[Obj]) barred() bool {
-	return e.breaker != nil && e.breaker.open && e.breaker.class != all && e.probe != e.breaker.opening
+func (e *entry[Obj]) mustWaitForBreaker() bool {
+	return e.breaker != nil && e.breaker.open && e.breaker.class != allErrors && e.probedOpening != e.breaker.opening
 }
 
-// trip makes an entry that is in no queue wait for its breaker to close.
-func (c *Core[Obj]) trip(e *entry[Obj]) {
+// waitForBreaker makes an entry that is in no queue wait for its breaker to close.
+func (c *Core[Obj]) waitForBreaker(e *entry[Obj]) {
 	c.move(e, Tripped)
 	e.breaker.held.pushBack(e)
 	c.scheduleProbes(e.breaker)
-	c.vacate(e)
+	c.leaveGroup(e)
 }
 
-// probed notes that an item is not under way any more, for the breaker that it had
-// passed, if any.
-func (c *Core[Obj]) probed(now time.Duration, it *Item[Obj], came probe) {
-	if b := c.global(); b != nil {
-		c.probeEnded(now, b, it.probe, came)
-	}
-	it.probe = 0
-	if it.entry != nil {
-		c.unprobe(now, it.entry, came)
-	}
-}
-
-// unprobe notes that an entry is not under way any more to probe for its breaker.
-func (c *Core[Obj]) unprobe(now time.Duration, e *entry[Obj], came probe) {
-	if e.probe > 0 {
-		c.probeEnded(now, e.breaker, e.probe, came)
-		e.probe = 0
-	}
-}
-
-func (c *Core[Obj]) probeEnded(now time.Duration, b *breaker[Obj], opening uint32, came probe) {
-	if !b.open || opening != b.opening {
-		return
-	}
-	b.probing--
-	b.probed = max(b.probed, came)
-	switch {
-	case b.probing > 0:
-	case b.probed == void:
-		// Others may be run in their place: else a target that is up again would not be
-		// noticed while all that is tried first has changed meanwhile.
-		b.probeAt = now
-	default:
-		if b.probed == fruitless {
-			b.fruitless++
-		}
-		b.probeAt = after(now, c.probeInterval(b))
-	}
-	c.scheduleProbes(b)
-}
-
-func (c *Core[Obj]) probeInterval(b *breaker[Obj]) time.Duration {
-	every := backoff.Exponential{Min: c.breakerConfig.MinInterval, Max: c.breakerConfig.MaxInterval}
-	return every.Delay(b.fruitless + 1)
-}
-
-// answered tells the breakers what the target answered; e is nil if the key has no entry,
-// as after a success.
-func (c *Core[Obj]) answered(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
+// updateBreakers counts an outcome for the breakers. e is nil if the key has no entry, as after a
+// success.
+func (c *Core[Obj]) updateBreakers(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 	if c.breakerConfig == nil {
 		return
 	}
 	switch out.Kind {
 	case Done, DoneAgain:
 		if !c.breakerConfig.ByClass {
-			c.succeeded(now, c.breakers[all])
+			c.countSuccess(now, c.breakers[allErrors])
 		} else if e != nil {
-			c.succeeded(now, e.breaker)
+			c.countSuccess(now, e.breaker)
 		}
 	case Failed:
 		if out.Final {
 			break
 		}
-		b := c.breakerOf(c.classOf(out))
-		c.blame(e, b)
-		c.failedWith(now, e, b)
+		b := c.breakerOf(c.breakerClass(out))
+		c.setBreaker(e, b)
+		c.countFailure(now, e, b)
 		return
 	case FailedForGood:
-		if class := c.classOf(out); out.GivenUp {
+		if class := c.breakerClass(out); out.GivenUp {
 			// It does not wait, so it does not keep a breaker by class alive.
-			if class == all {
-				c.breakerOf(all)
+			if class == allErrors {
+				c.breakerOf(allErrors)
 			}
-			c.failedWith(now, e, c.breakers[class])
+			c.countFailure(now, e, c.breakers[class])
 		}
 	}
 	if e != nil {
-		c.blame(e, nil)
+		c.setBreaker(e, nil)
 	}
 }
 
-// classOf returns the class of the breaker that an error counts for.
-func (c *Core[Obj]) classOf(out Outcome[Obj]) string {
+// breakerClass returns the class of the breaker that an error counts for.
+func (c *Core[Obj]) breakerClass(out Outcome[Obj]) string {
 	if c.breakerConfig.ByClass {
 		return out.Class
 	}
-	return all
+	return allErrors
 }
 
-// failedWith counts a failure of a key against the breaker of its class, and opens it if
-// that makes enough.
-func (c *Core[Obj]) failedWith(now time.Duration, e *entry[Obj], b *breaker[Obj]) {
+// countFailure counts the failure of a key for a breaker, and opens it if there are enough.
+func (c *Core[Obj]) countFailure(now time.Duration, e *entry[Obj], b *breaker[Obj]) {
 	if b == nil {
 		return
 	}
@@ -359,7 +196,7 @@ func (c *Core[Obj]) failedWith(now time.Duration, e *entry[Obj], b *breaker[Obj]
 	}
 	clear(b.failed)
 	c.openings++
-	b.open, b.opened, b.probing, b.fruitless = true, now, 0, 0
+	b.open, b.opened, b.probesRunning, b.failedProbes = true, now, 0, 0
 	b.opening++
 	b.probeAt = after(now, c.probeInterval(b))
 	at, _ := slices.BinarySearchFunc(c.open, b, compareClass)
@@ -370,21 +207,21 @@ func (c *Core[Obj]) failedWith(now time.Duration, e *entry[Obj], b *breaker[Obj]
 
 func compareClass[Obj any](a, b *breaker[Obj]) int { return cmp.Compare(a.class, b.class) }
 
-// succeeded notes a success: of a key that failed with the class of a breaker, or, for
-// the breaker for everything, of any.
-func (c *Core[Obj]) succeeded(now time.Duration, b *breaker[Obj]) {
+// countSuccess closes a breaker after a success: of a key that failed with its class, or of any key
+// if it is for all errors.
+func (c *Core[Obj]) countSuccess(now time.Duration, b *breaker[Obj]) {
 	if b == nil {
 		return
 	}
 	clear(b.failed)
 	if b.open {
 		c.close(b)
-		c.release(now, b)
+		c.releaseHeld(now, b)
 	}
 }
 
 func (c *Core[Obj]) close(b *breaker[Obj]) {
-	b.open, b.probing = false, 0
+	b.open, b.probesRunning = false, 0
 	at, _ := slices.BinarySearchFunc(c.open, b, compareClass)
 	c.open = slices.Delete(c.open, at, at+1)
 	c.scheduleProbes(b)
@@ -392,43 +229,42 @@ func (c *Core[Obj]) close(b *breaker[Obj]) {
 	c.version++
 }
 
-// release makes everything due that a breaker held, and every retry that waits for its
-// backoff after an error of its class.
-func (c *Core[Obj]) release(now time.Duration, b *breaker[Obj]) {
+// releaseHeld makes the keys due that a breaker held, and those that wait for their backoff after
+// an error of its class.
+func (c *Core[Obj]) releaseHeld(now time.Duration, b *breaker[Obj]) {
 	for _, q := range []*queue[Obj]{&b.held, &b.backingOff} {
 		for e := q.head; e != nil; e = q.head {
 			at := now
 			if e.state == Retry {
 				at = min(e.dueAt, now)
 			}
-			c.leave(e)
-			// It need not be looked at again when the breaker closes the next time.
+			c.leaveQueue(e)
+			// It need not be released when the breaker closes the next time.
 			e.fixed, e.cause = true, CauseBreaker
 			c.wait(e, Retry, at)
 		}
 	}
 }
 
-// BreakerOpenings returns how often a breaker has opened.
+// BreakerOpenings returns how often breakers have opened.
 func (c *Core[Obj]) BreakerOpenings() uint64 { return c.openings }
 
-// OpenBreaker is what there is to tell of a breaker that is open.
+// OpenBreaker is what is known of an open breaker.
 type OpenBreaker struct {
-	// Class is that of the errors; empty if the breaker is for everything.
+	// Class is the class of the errors; empty for the breaker for all errors.
 	Class string
 	// Since is when it opened, ProbeAt when the next probes are due.
 	Since, ProbeAt time.Duration
 	// Failure is the text of the last error.
 	Failure string
-	// Held is how many keys wait for it to close; by class only.
+	// Held is how many keys wait for it to close; 0 for the breaker for all errors.
 	Held int
 }
 
 // NumOpenBreakers returns how many breakers are open.
 func (c *Core[Obj]) NumOpenBreakers() int { return len(c.open) }
 
-// OpenBreakers returns up to limit of the breakers that are open, in the order of their
-// classes. O(limit).
+// OpenBreakers returns up to limit of the open breakers, in the order of their classes. O(limit).
 func (c *Core[Obj]) OpenBreakers(limit int) []OpenBreaker {
 	var open []OpenBreaker
 	for _, b := range c.open[:min(limit, len(c.open))] {
@@ -437,11 +273,11 @@ func (c *Core[Obj]) OpenBreakers(limit int) []OpenBreaker {
 	return open
 }
 
-// OpenBreakersVersion changes whenever a breaker opens or closes, or the last error of an
-// open one has another text.
+// OpenBreakersVersion changes whenever a breaker opens or closes, or the last error of an open one
+// changes.
 func (c *Core[Obj]) OpenBreakersVersion() uint64 { return c.openVersion }
 
-// describe returns what there is to tell of a breaker that is open.
+// describe returns what is known of an open breaker.
 func (b *breaker[Obj]) describe() OpenBreaker {
 	return OpenBreaker{Class: b.class, Since: b.opened, ProbeAt: b.probeAt, Failure: *b.failure, Held: b.held.size}
 }

@@ -260,7 +260,7 @@ func TestEveryBackoffEndsWhenTheBreakerCloses(t *testing.T) {
 	c.Settle(time.Millisecond, &items[0], Outcome[row]{Kind: Superseded})
 	c.End(0)
 	c.Begin(time.Millisecond, 0, 0)
-	c.ObserveSettled(row{key: "was asked"}, 4, SaysDone)
+	c.ObserveSettled(row{key: "was asked"}, 4, RowDone)
 	c.End(0)
 	check(t, c)
 	due, _ := c.NextDue()
@@ -271,7 +271,7 @@ func TestEveryBackoffEndsWhenTheBreakerCloses(t *testing.T) {
 	require.Equal(t, "fresh", items[0].Obj.key)
 	c.Settle(time.Millisecond, &items[0], done(&items[0]))
 	for i := len(items) - 1; i > 0; i-- {
-		c.Return(&items[i])
+		c.PutBack(&items[i])
 	}
 	c.End(1)
 	require.Empty(t, c.OpenBreakers(100))
@@ -305,7 +305,7 @@ func TestProbeThatDidNotHaveItsTurnIsHeldAgain(t *testing.T) {
 	require.Len(t, items, 4)
 	for i := len(items) - 1; i >= 0; i-- {
 		if it := &items[i]; it.Again {
-			c.Return(it)
+			c.PutBack(it)
 		}
 	}
 	for i := range items {

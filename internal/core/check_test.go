@@ -64,7 +64,7 @@ func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 	same(t, deletions, c.deletions, "keys that are to leave the target")
 	require.GreaterOrEqual(t, blocked, counts[Blocked], "blocked keys")
 	require.GreaterOrEqual(t, c.peak, len(c.entries), "peak")
-	for e := range c.notes {
+	for e := range c.later {
 		same(t, InFlight, e.state, "a change of %q is noted, which is not in flight", e.key)
 		require.Same(t, c.entries[e.key], e, "entry of %q", e.key)
 	}
@@ -145,17 +145,17 @@ func checkQueue[Obj any](t testingT, c *Core[Obj], q *queue[Obj], s State, each 
 // owe; and whatever is not reconciled, or failed, is in them.
 func checkDebts[Obj any](t testingT, c *Core[Obj]) {
 	owed, untried := 0, 0
-	c.owed.Ascend(func(o owing[Obj], since int64) bool {
+	c.unreconciled.Ascend(func(o unreconciledEntry[Obj], since int64) bool {
 		require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)
-		if _, noted := c.notes[o.entry]; !noted || o.since > 0 {
+		if _, noted := c.later[o.entry]; !noted || o.since > 0 {
 			same(t, o.since, uint64(since), "%q owes", o.key)
 		}
 		owed++
 		return true
 	})
-	c.untried.Ascend(func(o trying[Obj], since int64) bool {
+	c.untried.Ascend(func(o untriedEntry[Obj], since int64) bool {
 		require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)
-		if _, noted := c.notes[o.entry]; !noted {
+		if _, noted := c.later[o.entry]; !noted {
 			same(t, o.since, uint64(since), "%q is still to try", o.key)
 			require.False(t, o.tried, "%q was tried", o.key)
 		}
@@ -163,22 +163,22 @@ func checkDebts[Obj any](t testingT, c *Core[Obj]) {
 		return true
 	})
 	for key, e := range c.entries {
-		if e.owedPos >= 0 {
+		if e.unreconciledPos >= 0 {
 			owed--
 		}
 		if e.untriedPos >= 0 {
 			untried--
-			require.GreaterOrEqual(t, e.owedPos, int32(0), "%q was not tried and owes nothing", key)
+			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q was not tried and owes nothing", key)
 		}
 		if e.since > 0 {
-			require.GreaterOrEqual(t, e.owedPos, int32(0), "%q in state %s owes nothing", key, e.state)
-		} else if _, noted := c.notes[e]; !noted {
-			require.Negative(t, e.owedPos, "%q in state %s is reconciled, and owes", key, e.state)
+			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q in state %s owes nothing", key, e.state)
+		} else if _, noted := c.later[e]; !noted {
+			require.Negative(t, e.unreconciledPos, "%q in state %s is reconciled, and owes", key, e.state)
 		}
 		if e.failure != nil || e.failures > 0 {
-			require.GreaterOrEqual(t, e.owedPos, int32(0), "%q fails and owes nothing", key)
+			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q fails and owes nothing", key)
 		}
-		_, noted := c.notes[e]
+		_, noted := c.later[e]
 		switch {
 		case noted:
 		case e.state == Ready, e.state == InFlight:
@@ -226,7 +226,7 @@ func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
 	tripped, backingOff, open, waiting := 0, 0, 0, 0
 	probing, behind := map[*breaker[Obj]]int{}, map[*breaker[Obj]]int{}
 	for _, e := range c.entries {
-		if e.probe > 0 && e.probe == e.breaker.opening {
+		if e.probedOpening > 0 && e.probedOpening == e.breaker.opening {
 			probing[e.breaker]++
 		}
 		if e.breaker != nil {
@@ -240,26 +240,26 @@ func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
 	for class, b := range c.breakers {
 		same(t, class, b.class, "class of the breaker")
 		same(t, behind[b], b.behind, "keys behind the breaker of class %q", class)
-		require.True(t, class == all || b.behind > 0, "nobody is behind the breaker of class %q", class)
+		require.True(t, class == allErrors || b.behind > 0, "nobody is behind the breaker of class %q", class)
 		ofBreaker := func(e *entry[Obj]) { require.Same(t, b, e.breaker, "breaker of %q", e.key) }
 		tripped += checkQueue(t, c, &b.held, Tripped, ofBreaker)
 		backingOff -= checkQueue(t, c, &b.backingOff, Retry, ofBreaker)
-		waits := b.open && class != all && b.probing == 0 && b.held.size > 0
+		waits := b.open && class != allErrors && b.probesRunning == 0 && b.held.size > 0
 		same(t, waits, b.pos >= 0, "probes of class %q wait for their time", class)
 		if waits {
 			waiting++
 		}
 		if !b.open {
 			require.Zero(t, b.held.size, "a closed breaker holds keys")
-			require.Zero(t, b.probing, "a closed breaker has probes under way")
+			require.Zero(t, b.probesRunning, "a closed breaker has probes under way")
 			require.Less(t, len(b.failed), c.breakerConfig.Failures, "keys that failed in a row")
 			continue
 		}
 		open++
 		require.Contains(t, c.open, b)
-		require.LessOrEqual(t, b.probing, c.breakerConfig.Probes, "probes under way")
-		if class != all {
-			same(t, probing[b], b.probing, "probes of class %q under way", class)
+		require.LessOrEqual(t, b.probesRunning, c.breakerConfig.Probes, "probes under way")
+		if class != allErrors {
+			same(t, probing[b], b.probesRunning, "probes of class %q under way", class)
 		}
 	}
 	same(t, c.counts[Tripped], tripped, "keys behind a breaker")

@@ -86,7 +86,7 @@ func TestRoundOfSuccessesAllocatesNothing(t *testing.T) {
 		p.round(fresh, succeeds)
 		require.Zero(t, testing.AllocsPerRun(100, func() { p.round(fresh, succeeds) }),
 			"with %d keys waiting", waiting)
-		require.Equal(t, waiting, p.Failing())
+		require.Equal(t, waiting, p.NumFailing())
 		require.Equal(t, waiting > 0, p.Tracks())
 	}
 }
@@ -144,7 +144,7 @@ func TestHealedCrowdLeavesNothingBehind(t *testing.T) {
 	things := newThings("crowd", crowd)
 	before := heapInUse()
 	p.rounds(things, parks)
-	require.Equal(t, crowd, p.Failing())
+	require.Equal(t, crowd, p.NumFailing())
 	grown := heapInUse() - before
 
 	p.now = 2 * time.Hour
@@ -154,7 +154,7 @@ func TestHealedCrowdLeavesNothingBehind(t *testing.T) {
 		p.round(nil, succeeds)
 	}
 	check(t, p.Core)
-	require.Zero(t, p.Failing())
+	require.Zero(t, p.NumFailing())
 	left := heapInUse() - before
 	require.Less(t, left, grown/20, "bytes left of %d", grown)
 	runtime.KeepAlive(things)
@@ -171,7 +171,7 @@ func TestFailingKeyIsSmall(t *testing.T) {
 	p.rounds(things, parks)
 	each := float64(heapInUse()-before) / keys
 	t.Logf("%.0f bytes for each failing key", each)
-	require.Equal(t, keys, p.Failing())
+	require.Equal(t, keys, p.NumFailing())
 	require.Less(t, each, 300.0)
 	require.Greater(t, each, 64.0, "too good to be true: nothing was kept")
 	runtime.KeepAlive(things)

@@ -73,7 +73,7 @@ var crowds = []struct {
 	}, func(c *crowd) { c.now += time.Hour; touch(c) }},
 	{Ready, func(c *crowd) {
 		for _, o := range c.things {
-			c.Adopt(o, 1)
+			c.AddOrphan(o, 1)
 		}
 	}, func(*crowd) {}},
 }
@@ -186,7 +186,7 @@ func TestCrowdThatHasGoneLeavesNothingBehind(t *testing.T) {
 			}
 			check(t, c.Core)
 			require.Empty(t, c.groups)
-			require.Empty(t, c.notes)
+			require.Empty(t, c.later)
 			require.Empty(t, c.breakers)
 			left := heapInUse() - before
 			require.Less(t, left, grown/10, "bytes left of %d", grown)

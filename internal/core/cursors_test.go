@@ -12,7 +12,7 @@ import (
 )
 
 // cursors is how far a world has looked at its table. The main cursor finishes a snapshot
-// before it takes the next. While there is a tip, that reads what is newer.
+// before it takes the next. While there is a catch-up cursor, that reads what is newer.
 type cursors struct {
 	// observed is the revision up to which main has handed over all changes.
 	observed uint64
@@ -30,18 +30,18 @@ type cursors struct {
 	hand []row
 	// mixed: something that main did not hand over was run since the snapshot was taken.
 	mixed bool
-	// seen are the revisions that the tip has handed over. mainFirst: main was first in the
+	// seen are the revisions that the catch-up cursor has handed over. mainFirst: main was first in the
 	// last look.
-	tip       *tip
+	catchUp   *catchUp
 	seen      map[uint64]bool
 	mainFirst bool
 	// asked are the revisions at which wishes were first written.
 	asked map[uint64]uint64
 }
 
-// tip is what a second cursor has read: objects up to a revision, and the deletions between
+// catchUp is what a second cursor has read: objects up to a revision, and the deletions between
 // two. It may pass over objects.
-type tip struct {
+type catchUp struct {
 	upTo, deletedAfter, deletedUpTo uint64
 }
 
@@ -67,34 +67,34 @@ func (c *cursors) saw(revision uint64) bool { return revision <= c.observed || c
 // sawAll reports whether everything has been observed.
 func (w *world) sawAll() bool { return w.observed == w.revision && len(w.hand) == 0 }
 
-// follow opens a tip, if main has not seen all there is.
+// follow opens a catch-up cursor, if main has not seen all there is.
 func (w *world) follow() {
-	if w.tip == nil && !w.sawAll() {
-		w.tip = &tip{upTo: w.at, deletedAfter: w.revision, deletedUpTo: w.revision}
+	if w.catchUp == nil && !w.sawAll() {
+		w.catchUp = &catchUp{upTo: w.at, deletedAfter: w.revision, deletedUpTo: w.revision}
 	}
 }
 
-// jump makes the tip pass over the objects that it has not read.
+// jump makes the catch-up cursor pass over the objects that it has not read.
 func (w *world) jump() {
-	if w.tip != nil {
-		w.tip.upTo = w.revision
+	if w.catchUp != nil {
+		w.catchUp.upTo = w.revision
 	}
 }
 
 // observe hands over the changes of a snapshot, as many as there is room for.
 func (w *world) observe(snapshot map[string]row, revision uint64, waits func() bool) {
-	w.mainFirst = !w.mainFirst && w.tip != nil && len(w.rest)+len(w.hand) > 0
+	w.mainFirst = !w.mainFirst && w.catchUp != nil && len(w.rest)+len(w.hand) > 0
 	if w.mainFirst {
 		w.observeMain(snapshot, revision, waits)
 	}
-	if w.tip != nil {
+	if w.catchUp != nil {
 		w.observeTip(inOrder(snapshot), revision)
 	}
 	if !w.mainFirst {
 		w.observeMain(snapshot, revision, waits)
 	}
-	if w.tip != nil && w.at == revision && w.observed == revision && w.core.LaneSize(Backlog) == 0 {
-		w.tip = nil
+	if w.catchUp != nil && w.at == revision && w.observed == revision && w.core.LaneSize(Backlog) == 0 {
+		w.catchUp = nil
 	}
 }
 
@@ -145,8 +145,8 @@ func (w *world) handOver(r row) bool {
 		w.settled(r)
 	case w.full(lane):
 		return false
-	case r.deleted && w.tip != nil && r.revision > w.tip.deletedAfter && r.revision <= w.tip.deletedUpTo:
-		w.core.Pass(r, r.revision)
+	case r.deleted && w.catchUp != nil && r.revision > w.catchUp.deletedAfter && r.revision <= w.catchUp.deletedUpTo:
+		w.core.ObserveSeenDeletion(r, r.revision)
 		if w.model.keys[r.key] != nil {
 			w.model.observe(r, r.revision, r.revision, true, lane)
 		}
@@ -161,7 +161,7 @@ func (w *world) handOver(r row) bool {
 func (w *world) observeTip(changes []row, revision uint64) {
 	for _, r := range changes {
 		switch {
-		case !r.deleted || r.revision <= w.tip.deletedUpTo:
+		case !r.deleted || r.revision <= w.catchUp.deletedUpTo:
 			continue
 		case r.revision <= w.observed:
 		case w.full(Deletion):
@@ -171,18 +171,18 @@ func (w *world) observeTip(changes []row, revision uint64) {
 			w.tell(r, Deletion)
 			w.seen[r.revision] = true
 		}
-		w.tip.deletedUpTo = r.revision
+		w.catchUp.deletedUpTo = r.revision
 	}
-	w.tip.deletedUpTo = max(w.tip.deletedUpTo, revision)
+	w.catchUp.deletedUpTo = max(w.catchUp.deletedUpTo, revision)
 	w.observeTipObjects(changes, revision)
 }
 
 func (w *world) observeTipObjects(changes []row, revision uint64) {
-	w.tip.upTo = max(w.tip.upTo, w.at)
+	w.catchUp.upTo = max(w.catchUp.upTo, w.at)
 	for _, r := range changes {
 		lane := r.cameBy(Fresh)
 		switch {
-		case r.deleted || r.revision <= w.tip.upTo:
+		case r.deleted || r.revision <= w.catchUp.upTo:
 			continue
 		case !r.asks():
 			w.settled(r)
@@ -192,9 +192,9 @@ func (w *world) observeTipObjects(changes []row, revision uint64) {
 			w.tell(r, lane)
 		}
 		w.seen[r.revision] = true
-		w.tip.upTo = r.revision
+		w.catchUp.upTo = r.revision
 	}
-	w.tip.upTo = max(w.tip.upTo, revision)
+	w.catchUp.upTo = max(w.catchUp.upTo, revision)
 }
 
 // full reports whether the round has no room for another change of a lane.
@@ -220,20 +220,20 @@ func (w *world) since(r row) uint64 {
 }
 
 // saidBy returns what a status says that asks for nothing.
-func saidBy(status string) Says {
+func saidBy(status string) RowStatus {
 	switch status {
 	case statusUnset:
-		return SaysNothing
+		return RowUnset
 	case statusDone:
-		return SaysDone
+		return RowDone
 	}
-	return SaysFailed
+	return RowFailed
 }
 
 // settled tells of a row that asks for nothing.
 func (w *world) settled(r row) {
 	says := saidBy(r.status)
-	if says == SaysNothing && w.core.Tracks() || says != SaysNothing && w.core.Awaits() {
+	if says == RowUnset && w.core.Tracks() || says != RowUnset && w.core.NeedsSettled() {
 		forgotten := w.model.observeSettled(r, r.revision, says)
 		require.Equal(w.t, forgotten, w.core.ObserveSettled(r, r.revision, says), "%q is forgotten", r.key)
 	}
@@ -242,7 +242,7 @@ func (w *world) settled(r row) {
 // takeBack gives an item back to where it came from.
 func (w *world) takeBack(it *Item[row]) {
 	keeps := w.model.putBack(it)
-	require.Equal(w.t, keeps, w.core.Return(it), "the core keeps %q", it.Obj.key)
+	require.Equal(w.t, keeps, w.core.PutBack(it), "the core keeps %q", it.Obj.key)
 	if !keeps {
 		w.hand = append([]row{it.Obj}, w.hand...)
 		w.observed = min(w.observed, it.Revision-1)

@@ -19,7 +19,7 @@ import (
 // and returns everything that it says.
 func history(calls, seed uint64) string {
 	h := &historian{random: rand.New(rand.NewPCG(calls, 1)), core: New(Config[row]{
-		KeyOf: keyOfRow, Same: sameWish, Seed: seed,
+		KeyOf: keyOfRow, SamePending: sameWish, Seed: seed,
 		GroupOf: func(r row) string { return r.key[:1] },
 		Limits:  Limits{MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute, Jitter: 0.5, RoundSize: 16},
 		Breaker: &BreakerConfig{
@@ -56,7 +56,7 @@ func (h *historian) meddle() {
 		h.core.SetPaused(h.now, nil)
 	case 2:
 		for range 10 {
-			h.core.Adopt(row{key: "s" + strconv.Itoa(h.random.IntN(100))}, h.revision)
+			h.core.AddOrphan(row{key: "s" + strconv.Itoa(h.random.IntN(100))}, h.revision)
 		}
 	case 3:
 		h.core.SetGrouping(len(h.flying) > 0 || h.random.IntN(2) == 0)
@@ -114,7 +114,7 @@ func (h *historian) round() {
 		}
 	}
 	for i := len(items) - 1; i >= ran; i-- {
-		c.Return(&items[i])
+		c.PutBack(&items[i])
 	}
 	c.End(ran)
 }
@@ -122,9 +122,9 @@ func (h *historian) round() {
 func (h *historian) say() {
 	due, ok := h.core.NextDue()
 	fmt.Fprintf(&h.log, "due=%s %t low=%d attempted=%d failing=%d version=%d %v\n",
-		due, ok, h.core.LowWatermark(), h.core.Attempted(h.revision), h.core.Failing(), h.core.FailureVersion(),
+		due, ok, h.core.LowWatermark(), h.core.Attempted(h.revision), h.core.NumFailing(), h.core.FailureVersion(),
 		h.core.OpenBreakers(100))
-	h.core.Debts(func(d Debt[row]) bool {
+	h.core.AllUnreconciled(func(d Unreconciled[row]) bool {
 		fmt.Fprintf(&h.log, "%+v ", d)
 		return true
 	})

@@ -60,10 +60,10 @@ func TestChangeDoesNotHideAFailure(t *testing.T) {
 	c.see(row{key: "b"}, 4, true, Deletion)
 	items = c.Plan()
 	require.Equal(t, []string{"b"}, planned(items))
-	c.Return(&items[0])
+	c.PutBack(&items[0])
 	c.End(0)
 	check(t, c)
-	require.Equal(t, 2, c.Failing())
+	require.Equal(t, 2, c.NumFailing())
 	require.Equal(t, version, c.FailureVersion())
 }
 

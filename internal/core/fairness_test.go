@@ -25,7 +25,7 @@ func flood(c *Core[row], revision uint64) uint64 {
 
 // fail makes n keys fail at time 0 and returns the last revision.
 func fail(t testingT, c *Core[row], n int) uint64 {
-	for i := 0; c.Failing() < n; {
+	for i := 0; c.NumFailing() < n; {
 		c.Begin(0, c.roundSize, 0)
 		for ; i < n && !c.Full(Backlog); i++ {
 			c.see(row{key: "retry" + strconv.Itoa(i)}, uint64(i+1), false, Backlog)
@@ -52,7 +52,7 @@ func TestDueRetriesComeThroughAFlood(t *testing.T) {
 
 		// So that a full round is all the retries' turns, but for the rest of four.
 		operations, done := 0, 0
-		for c.Failing() > 0 {
+		for c.NumFailing() > 0 {
 			c.Begin(time.Second, c.roundSize, 0)
 			revision = flood(c, revision)
 			items := c.Plan()
@@ -60,7 +60,7 @@ func TestDueRetriesComeThroughAFlood(t *testing.T) {
 			ran := rapid.IntRange(1, size).Draw(t, "run before the round is cut short")
 			for i := range items {
 				if i >= ran {
-					c.Return(&items[i])
+					c.PutBack(&items[i])
 					continue
 				}
 				operations++
@@ -152,7 +152,7 @@ func TestChangesComeThroughACrowdThatBecameReadyAtOnce(t *testing.T) {
 		},
 		"adopted": func(c *Core[row]) {
 			for i := range crowd {
-				require.True(t, c.Adopt(row{key: "crowd" + strconv.Itoa(i)}, 1))
+				require.True(t, c.AddOrphan(row{key: "crowd" + strconv.Itoa(i)}, 1))
 			}
 		},
 	} {

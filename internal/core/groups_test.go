@@ -142,7 +142,7 @@ func TestKeyPutBackKeepsItsTurnInTheGroup(t *testing.T) {
 	}
 	items := c.Plan()
 	require.Equal(t, []string{"a"}, planned(items))
-	c.Return(&items[0])
+	c.PutBack(&items[0])
 	c.End(0)
 	check(t, c)
 	require.Equal(t, []string{"a"}, keysOf(launchRound(t, c, 0, 8)))

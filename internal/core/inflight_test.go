@@ -35,7 +35,7 @@ func observe(c *Core[row], now time.Duration, changes ...row) {
 func TestFailureIsOwedThoughSomebodyVouchedForTheObject(t *testing.T) {
 	c, it := requeued(t)
 	c.Begin(2*time.Second, 0, 0)
-	c.ObserveSettled(row{key: "a"}, 7, SaysDone)
+	c.ObserveSettled(row{key: "a"}, 7, RowDone)
 	c.End(0)
 	out := failed(it, "no")
 	out.Lost = true
@@ -43,34 +43,34 @@ func TestFailureIsOwedThoughSomebodyVouchedForTheObject(t *testing.T) {
 	check(t, c)
 	require.Equal(t, 1, c.Count(Retry))
 	require.Equal(t, uint64(8), c.LowWatermark())
-	debt, owes := c.DebtOf(row{key: "a"})
-	require.True(t, owes)
-	require.Equal(t, "no", debt.Failure)
+	u, ok := c.UnreconciledOf(row{key: "a"})
+	require.True(t, ok)
+	require.Equal(t, "no", u.Failure)
 }
 
 // What a key in flight owes is its latest change, as it does when it waits; nothing if that
 // asks for nothing.
 func TestKeyInFlightOwesItsLatestChange(t *testing.T) {
 	c, it := requeued(t)
-	_, owes := c.DebtOf(it.Obj)
-	require.False(t, owes, "it is reconciled")
+	_, ok := c.UnreconciledOf(it.Obj)
+	require.False(t, ok, "it is reconciled")
 	require.Equal(t, uint64(5), c.Attempted(5))
 	for _, revision := range []uint64{3, 4} {
 		observe(c, 2*time.Second, row{key: "a", revision: revision})
 		check(t, c)
-		debt, owes := c.DebtOf(it.Obj)
-		require.True(t, owes)
-		require.Equal(t, revision, debt.Since)
-		require.Equal(t, InFlight, debt.State)
+		u, ok := c.UnreconciledOf(it.Obj)
+		require.True(t, ok)
+		require.Equal(t, revision, u.Since)
+		require.Equal(t, InFlight, u.State)
 		require.Equal(t, revision, c.LowWatermark())
 		require.Equal(t, revision-1, c.Attempted(5))
 	}
 	c.Begin(2*time.Second, 0, 0)
-	c.ObserveSettled(row{key: "a"}, 6, SaysDone)
+	c.ObserveSettled(row{key: "a"}, 6, RowDone)
 	c.End(0)
 	check(t, c)
-	_, owes = c.DebtOf(it.Obj)
-	require.False(t, owes)
+	_, ok = c.UnreconciledOf(it.Obj)
+	require.False(t, ok)
 	require.Equal(t, uint64(6), c.Attempted(6))
 }
 
@@ -174,9 +174,9 @@ func TestRecalledItemThatChangedIsTheChange(t *testing.T) {
 		observe(c, time.Second, row{key: key, revision: 5})
 		c.Recall(time.Second, it)
 		check(t, c)
-		debt, owes := c.DebtOf(it.Obj)
-		require.True(t, owes)
-		require.Equal(t, uint64(5), debt.Since)
+		u, ok := c.UnreconciledOf(it.Obj)
+		require.True(t, ok)
+		require.Equal(t, uint64(5), u.Since)
 	}
 	n, _ := c.Allowance(time.Second)
 	require.Positive(t, n, "the breaker waits for no probe")

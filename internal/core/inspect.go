@@ -9,82 +9,46 @@ import (
 	"time"
 )
 
-// Cause is why an item is run.
-type Cause uint8
-
-const (
-	// CauseChange: the object was inserted, changed or deleted. It is also what the core keeps of
-	// an entry whose cause its state or its lane tells.
-	CauseChange Cause = iota
-	// CauseRefresh: it was marked for a refresh.
-	CauseRefresh
-	// CauseRetry: it had failed, and its backoff was over.
-	CauseRetry
-	// CauseRequeue: it had asked to be run again.
-	CauseRequeue
-	// CauseReleased: what it was blocked on happened.
-	CauseReleased
-	// CauseRecheck: it was blocked for so long that it was tried for safety.
-	CauseRecheck
-	// CauseProbe: it tells whether the target is up again.
-	CauseProbe
-	// CauseBreaker: its breaker closed.
-	CauseBreaker
-	// CauseResumed: it is not paused any more.
-	CauseResumed
-	// CauseCall: somebody asked for it.
-	CauseCall
-	// CauseSweep: a sweep found it.
-	CauseSweep
-)
-
-var causeNames = [...]string{
-	"change", "refresh", "retry", "requeue", "released", "recheck", "probe", "breaker closed", "resumed", "call", "sweep",
-}
-
-// String returns the name of the cause.
-func (c Cause) String() string { return causeNames[c] }
-
-// Standing is what there is to tell of a key that has an entry.
-type Standing[Obj any] struct {
+// KeyInfo is what is known of a key that has an entry.
+type KeyInfo[Obj any] struct {
 	Obj      Obj
 	Revision uint64
 	Deleted  bool
 	State    State
-	// From is the state before that, for a key that is paused or queued.
+	// From is the state before that, of a key that is paused or queued.
 	From State
 	Lane Lane
-	// Failures, Failure and Tries are those of [Debt] and [Item].
+	// Failures and Failure are as in [Unreconciled], Tries is as in [Item].
 	Failures, Tries int
 	Failure         string
-	// Tried: the change that is owed has been attempted; LastAttempt is when the last
-	// attempt of any change ended, if Attempted.
+	// Tried: the change has been attempted. Attempted: any change of the key has been, and
+	// LastAttempt is when the last attempt ended.
 	Tried, Attempted bool
 	LastAttempt      time.Duration
-	// Wanted is when the change that is owed was written; 0 if only the object tells.
+	// Wanted is when the change was written; 0 if it has to be read from the object.
 	Wanted time.Duration
-	// Due is when it is due, if Timed.
+	// Due is when the key is due, if Timed.
 	Due   time.Duration
 	Timed bool
-	// Observed is when the change was observed, of a key that is ready.
+	// Observed is when the change was observed, if the key is ready.
 	Observed time.Duration
-	// Group is the name of the group that a queued key waits for, Holder who has it.
+	// Group is the group that a queued key waits for, Holder the object that has it.
 	Group  string
 	Holder Obj
-	// Breaker is the open breaker of the class of the key's last error; nil if there is none.
+	// Breaker is the open breaker for the last error of the key; nil if there is none.
 	Breaker *OpenBreaker
-	// Ahead is how many are before it in its lane or its group, up to the limit.
+	// Ahead is how many keys are before it in its lane or its group, up to the limit of the call.
 	Ahead int
 }
 
-// StandingOf says where the key of an object stands; false if it has no entry. It counts
-// up to limit of those that are ahead.
-func (c *Core[Obj]) StandingOf(key string, limit int) (Standing[Obj], bool) {
+// KeyInfo returns what is known of a key; false if it has no entry. It counts up to limit of the
+// keys ahead.
+func (c *Core[Obj]) KeyInfo(key string, limit int) (KeyInfo[Obj], bool) {
 	e := c.entries[key]
 	if e == nil {
-		return Standing[Obj]{}, false
+		return KeyInfo[Obj]{}, false
 	}
-	s := Standing[Obj]{
+	s := KeyInfo[Obj]{
 		Obj: e.obj, Revision: e.revision, Deleted: e.deleted, State: e.state, From: e.from, Lane: e.lane,
 		Failures: int(e.failures), Tries: int(e.tries), Tried: e.tried,
 		Attempted: e.tried || e.failures > 0 || e.lastAttempt > 0, LastAttempt: e.lastAttempt, Wanted: e.wanted,
@@ -109,7 +73,7 @@ func (c *Core[Obj]) StandingOf(key string, limit int) (Standing[Obj], bool) {
 	return s, true
 }
 
-// ahead counts those before an entry in its queue, up to limit.
+// ahead counts the entries before an entry in its queue, up to limit.
 func ahead[Obj any](e *entry[Obj], limit int) (n int) {
 	for p := e.prev; p != nil && n < limit; p = p.prev {
 		n++
@@ -131,46 +95,46 @@ func (c *Core[Obj]) LaneSizes() (sizes [NumLanes]int) {
 // LaneSize returns how many keys are ready in a lane.
 func (c *Core[Obj]) LaneSize(lane Lane) int { return c.lanes[lane].size }
 
-// Oldest returns the key that is not reconciled the longest, and when the change that it
-// owes was written; 0 if only the object tells. It is false if there is none.
+// Oldest returns the object that is not reconciled for the longest time, and when its change was
+// written, 0 if that has to be read from the object; false if all are reconciled.
 func (c *Core[Obj]) Oldest() (obj Obj, wanted time.Duration, ok bool) {
-	o, _, ok := c.owed.Min()
+	o, _, ok := c.unreconciled.Min()
 	if !ok {
 		return obj, 0, false
 	}
 	return o.obj, o.wanted, true
 }
 
-// Hasten makes a key be due at the given time that waits for a clock, to be released or,
-// having failed for good, for a change. It reports whether it did.
-func (c *Core[Obj]) Hasten(key string, now time.Duration) bool {
+// RetryNow makes a key due at the given time if it waits for a time, waits to be released or failed
+// for good. It reports whether it did.
+func (c *Core[Obj]) RetryNow(key string, now time.Duration) bool {
 	e := c.entries[key]
-	return e != nil && c.hasten(e, now)
+	return e != nil && c.retryNow(e, now)
 }
 
-// HastenAll hastens all keys, and returns how many that were. O(keys).
-func (c *Core[Obj]) HastenAll(now time.Duration) (n int) {
+// RetryAllNow calls RetryNow for all keys, and returns for how many that was true. O(keys).
+func (c *Core[Obj]) RetryAllNow(now time.Duration) (n int) {
 	var entries []*entry[Obj]
 	for _, e := range c.entries {
 		entries = append(entries, e)
 	}
 	slices.SortFunc(entries, func(a, b *entry[Obj]) int { return cmp.Compare(a.key, b.key) })
 	for _, e := range entries {
-		if c.hasten(e, now) {
+		if c.retryNow(e, now) {
 			n++
 		}
 	}
 	return n
 }
 
-func (c *Core[Obj]) hasten(e *entry[Obj], now time.Duration) bool {
+func (c *Core[Obj]) retryNow(e *entry[Obj], now time.Duration) bool {
 	switch e.state {
 	case Held, Retry, Requeue, Blocked:
 		if e.pos >= 0 {
 			now = min(now, e.dueAt)
 		}
 		s := e.state
-		c.leave(e)
+		c.leaveQueue(e)
 		c.wait(e, s, now)
 	case Terminal:
 		// It is retried as any other failure, and may fail as often.

@@ -3,27 +3,26 @@
 
 package core
 
-// Lane is where a change waits for its turn. When there is more to do than fits, each lane
-// has its share, so that none waits for all of another.
+// Lane is where a change waits for its turn. When there is more to do than fits into a round, each
+// lane has its share, so that none waits for all of another.
 type Lane uint8
 
 const (
-	// Fresh: a new or changed object that the tip read, the second cursor.
+	// Fresh: a new or changed object, read by the catch-up cursor.
 	Fresh Lane = iota
-	// Deletion: an object that is gone.
+	// Deletion: a deleted object.
 	Deletion
-	// Backlog: a new or changed object that the main cursor read.
+	// Backlog: a new or changed object, read by the main cursor.
 	Backlog
 	// Refresh: an unchanged object that is applied again.
 	Refresh
-	// Resumption: what was paused, or found by a sweep.
+	// Resumption: an object that was paused, or an orphan.
 	Resumption
-	// NumLanes is how many lanes there are.
+	// NumLanes is the number of lanes.
 	NumLanes
 
-	// waited is the lane of the keys whose time has come, or that were released. They
-	// are not in a queue but in the heap of what is due.
-	waited = NumLanes
+	// dueLane stands for the keys that are due. They are in a heap, not in a queue.
+	dueLane = NumLanes
 )
 
 var laneNames = [NumLanes]string{"fresh", "deletion", "backlog", "refresh", "resumed"}
@@ -31,17 +30,16 @@ var laneNames = [NumLanes]string{"fresh", "deletion", "backlog", "refresh", "res
 // String returns the lane's name in lower case.
 func (l Lane) String() string { return laneNames[l] }
 
-// places say which lane has which items, counted over the rounds, so that it holds for
-// rounds of any size and wherever they are cut short. Backlog and Resumption have each other's
-// place first if they do not need their own; otherwise others have it, in the order of
-// rest.
+// places tell which lane has which items. They are counted over the rounds, so that the shares hold
+// for rounds of any size, also if these are cut short. A place that a lane does not need goes to
+// its partner, if it has one, and then to the others in the order of fallbacks.
 var (
-	places = [...]Lane{waited, Fresh, Deletion, Backlog, waited, Fresh, Refresh, Resumption}
-	twins  = [NumLanes + 1]Lane{Fresh, Deletion, Resumption, Refresh, Backlog, waited}
-	rest   = [...]Lane{Fresh, Deletion, Backlog, Resumption, Refresh}
+	places    = [...]Lane{dueLane, Fresh, Deletion, Backlog, dueLane, Fresh, Refresh, Resumption}
+	partners  = [NumLanes + 1]Lane{Fresh, Deletion, Resumption, Refresh, Backlog, dueLane}
+	fallbacks = [...]Lane{Fresh, Deletion, Backlog, Resumption, Refresh}
 )
 
-// share is how many places there are to one for the keys whose time has come.
+// share is how many places there are to each one for due keys.
 const share = 4
 
 // queue is a list of entries.
@@ -90,46 +88,46 @@ func (q *queue[Obj]) remove(e *entry[Obj]) {
 // readyKeys returns how many keys are ready.
 func (c *Core[Obj]) readyKeys() int { return c.counts[Ready] }
 
-// ready puts an entry that is in no queue at the end of its lane.
-func (c *Core[Obj]) ready(e *entry[Obj]) {
+// pushReady makes an entry that is in no queue ready, at the end of its lane.
+func (c *Core[Obj]) pushReady(e *entry[Obj]) {
 	c.move(e, Ready)
-	c.owe(e)
-	c.try(e)
+	c.markUnreconciled(e)
+	c.markUntried(e)
 	c.lanes[e.lane].pushBack(e)
 }
 
-// resume puts an entry that is in no queue at the end of the lane of what was resumed.
-func (c *Core[Obj]) resume(e *entry[Obj]) {
+// pushResumed makes an entry that is in no queue ready, at the end of the lane Resumption.
+func (c *Core[Obj]) pushResumed(e *entry[Obj]) {
 	e.lane = Resumption
-	c.ready(e)
+	c.pushReady(e)
 }
 
-// readyAgain puts an entry that is in no queue at the front of its lane.
-func (c *Core[Obj]) readyAgain(e *entry[Obj]) {
+// pushReadyFront makes an entry that is in no queue ready, at the front of its lane.
+func (c *Core[Obj]) pushReadyFront(e *entry[Obj]) {
 	c.move(e, Ready)
-	c.owe(e)
-	c.try(e)
+	c.markUnreconciled(e)
+	c.markUntried(e)
 	c.lanes[e.lane].pushFront(e)
 }
 
-// nextReady returns the entry that has a place, out of its lane; nil if none is ready.
+// nextReady takes the next entry for a place out of its lane; nil if none is ready.
 func (c *Core[Obj]) nextReady(place int) *entry[Obj] {
 	lane := places[place%len(places)]
-	for _, lane := range [...]Lane{lane, twins[lane]} {
-		if lane != waited && c.lanes[lane].size > 0 {
-			return c.unready(c.lanes[lane].head)
+	for _, lane := range [...]Lane{lane, partners[lane]} {
+		if lane != dueLane && c.lanes[lane].size > 0 {
+			return c.removeReady(c.lanes[lane].head)
 		}
 	}
-	for _, lane := range rest {
+	for _, lane := range fallbacks {
 		if c.lanes[lane].size > 0 {
-			return c.unready(c.lanes[lane].head)
+			return c.removeReady(c.lanes[lane].head)
 		}
 	}
 	return nil
 }
 
-// unready takes an entry out of its lane.
-func (c *Core[Obj]) unready(e *entry[Obj]) *entry[Obj] {
+// removeReady takes an entry out of its lane.
+func (c *Core[Obj]) removeReady(e *entry[Obj]) *entry[Obj] {
 	c.lanes[e.lane].remove(e)
 	return e
 }

@@ -26,16 +26,16 @@ func sharesOf(lane Lane) int {
 // Every lane has a place, those whose time has come every fourth, and what a lane does not
 // need somebody has.
 func TestEveryLaneHasAPlace(t *testing.T) {
-	require.Equal(t, len(places)/share, sharesOf(waited))
+	require.Equal(t, len(places)/share, sharesOf(dueLane))
 	for i, lane := range places {
-		require.Equal(t, i%share == 0, lane == waited, "place %d", i)
+		require.Equal(t, i%share == 0, lane == dueLane, "place %d", i)
 	}
 	for lane := range NumLanes {
 		require.Positive(t, sharesOf(lane), lane.String())
-		require.Contains(t, rest, lane)
+		require.Contains(t, fallbacks, lane)
 		require.NotEmpty(t, lane.String())
 	}
-	require.Len(t, rest, int(NumLanes))
+	require.Len(t, fallbacks, int(NumLanes))
 }
 
 // Whatever floods in by the other lanes, the nth key of a lane is run among the first
@@ -44,17 +44,17 @@ func TestEveryLaneHasAPlace(t *testing.T) {
 func TestEveryLaneComesThroughAFlood(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const size, few = 64, 4
-		lane := rapid.SampledFrom(append(rest[:], waited)).Draw(t, "lane")
+		lane := rapid.SampledFrom(append(fallbacks[:], dueLane)).Draw(t, "lane")
 		c := small(size)
 		c.turn = rapid.IntRange(0, len(places)-1).Draw(t, "turn")
 		revision := uint64(0)
-		if lane == waited {
+		if lane == dueLane {
 			revision = fail(t, c, few)
 		}
 		bring := func(lane Lane, key string) {
 			revision++
 			if lane == Resumption {
-				require.True(t, c.Adopt(row{key: key}, revision))
+				require.True(t, c.AddOrphan(row{key: key}, revision))
 				return
 			}
 			c.see(row{key: key}, revision, lane == Deletion, lane)
@@ -63,11 +63,11 @@ func TestEveryLaneComesThroughAFlood(t *testing.T) {
 		for first := true; patient < few; first = false {
 			c.Begin(time.Second, rapid.IntRange(1, 10).Draw(t, "operations at a time"), size)
 			for i := range few {
-				if first && lane != waited {
+				if first && lane != dueLane {
 					bring(lane, fmt.Sprintf("patient%d", i))
 				}
 			}
-			for _, other := range rest {
+			for _, other := range fallbacks {
 				for other != lane && !c.Full(other) {
 					bring(other, fmt.Sprintf("flood%d", revision))
 				}
@@ -83,7 +83,7 @@ func TestEveryLaneComesThroughAFlood(t *testing.T) {
 				c.Settle(time.Second, &items[i], done(&items[i]))
 			}
 			for i := len(items) - 1; i >= len(items)-cut; i-- {
-				require.True(t, c.Return(&items[i]))
+				require.True(t, c.PutBack(&items[i]))
 			}
 			c.End(len(items) - cut)
 		}
@@ -104,7 +104,7 @@ func TestBacklogAndWhatWasResumedHaveEachOthersPlace(t *testing.T) {
 				if lane == Backlog {
 					c.see(key, uint64(101+i), false, Backlog)
 				} else {
-					require.True(t, c.Adopt(key, 100))
+					require.True(t, c.AddOrphan(key, 100))
 				}
 			}
 			ran := map[byte]int{}
@@ -116,15 +116,15 @@ func TestBacklogAndWhatWasResumedHaveEachOthersPlace(t *testing.T) {
 	}
 }
 
-// While there is a tip, each lane is at most half of a round long, so that none has to wait
+// While there is a catch-up cursor, each lane is at most half of a round long, so that none has to wait
 // for much of another; but the backlog has what fresh changes leave of the round, and of
 // those there are no more than are soon done.
 func TestLanesAreBoundedWhileThereIsATip(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 8, 9} {
-		for _, tip := range []int{1, 3, 100} {
-			t.Run(fmt.Sprintf("round size %d, tip %d", size, tip), func(t *testing.T) {
+		for _, maxFresh := range []int{1, 3, 100} {
+			t.Run(fmt.Sprintf("round size %d, at most %d fresh", size, maxFresh), func(t *testing.T) {
 				c := small(size)
-				c.Begin(0, size, tip)
+				c.Begin(0, size, maxFresh)
 				half := (size + 1) / 2
 				revision := uint64(0)
 				fill := func(lane Lane) (n int) {
@@ -134,7 +134,7 @@ func TestLanesAreBoundedWhileThereIsATip(t *testing.T) {
 					}
 					return n
 				}
-				fresh := min(half, tip)
+				fresh := min(half, maxFresh)
 				require.Equal(t, fresh, fill(Fresh))
 				require.Equal(t, half, fill(Deletion))
 				require.Equal(t, half, fill(Refresh))
@@ -145,7 +145,7 @@ func TestLanesAreBoundedWhileThereIsATip(t *testing.T) {
 	}
 }
 
-// Without a tip nothing is taken in that is not run in the round, unless something was
+// Without a catch-up cursor nothing is taken in that is not run in the round, unless something was
 // ready before: then each lane is at most a round long.
 func TestNothingIsTakenInAheadOfItsTurnWithoutATip(t *testing.T) {
 	c := small(4)
@@ -162,7 +162,7 @@ func TestNothingIsTakenInAheadOfItsTurnWithoutATip(t *testing.T) {
 	items := c.Plan()
 	require.Len(t, items, 3)
 	for i := range items {
-		require.False(t, items[i].Waited(), "it costs an entry")
+		require.False(t, items[i].HasEntry(), "it costs an entry")
 		c.Settle(0, &items[i], failed(&items[i], "no"))
 	}
 	c.End(3)
@@ -176,7 +176,7 @@ func TestNothingIsTakenInAheadOfItsTurnWithoutATip(t *testing.T) {
 	}
 	c.End(3)
 
-	require.True(t, c.Adopt(row{key: "stray"}, 10))
+	require.True(t, c.AddOrphan(row{key: "stray"}, 10))
 	c.Begin(2*time.Second, 2, 0)
 	require.Equal(t, 2, fill(Backlog, 11))
 	require.Equal(t, 2, fill(Deletion, 21))

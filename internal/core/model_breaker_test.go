@@ -21,7 +21,7 @@ type modelBreaker struct {
 	// probing is how many probes are under way, fruitless how many rounds of them failed.
 	probing, fruitless int
 	// came is the worst that came of those that are under way together.
-	came probe
+	came probeResult
 }
 
 // everything is the class of the breaker for everything.
@@ -98,7 +98,7 @@ func (m *model) beginProbes(now time.Duration) {
 		if class == everything || !b.open || b.probing > 0 || now < b.probeAt {
 			continue
 		}
-		b.came = void
+		b.came = probeNotRun
 		for _, k := range m.held(class) {
 			if b.probing == m.breaking.Probes {
 				break
@@ -116,7 +116,7 @@ func (m *model) beginProbes(now time.Duration) {
 }
 
 // probeEnds takes in that an item is not under way any more.
-func (m *model) probeEnds(k *modelKey, it *Item[row], now time.Duration, came probe) {
+func (m *model) probeEnds(k *modelKey, it *Item[row], now time.Duration, came probeResult) {
 	if b := m.global(); b != nil && int(it.probe) == b.opening {
 		m.probesEnd(b, now, came)
 	}
@@ -125,29 +125,29 @@ func (m *model) probeEnds(k *modelKey, it *Item[row], now time.Duration, came pr
 
 func (m *model) probePutBack(it *Item[row]) {
 	if b := m.global(); b != nil && int(it.probe) == b.opening {
-		m.probesEnd(b, m.round.now, void)
+		m.probesEnd(b, m.round.now, probeNotRun)
 	}
 }
 
 // unprobe takes in that a key is no probe any more, if it is one.
-func (m *model) unprobe(k *modelKey, now time.Duration, came probe) {
+func (m *model) unprobe(k *modelKey, now time.Duration, came probeResult) {
 	if k.probe {
 		m.probesEnd(m.breakers[k.class], now, came)
 	}
 	k.probe = false
 }
 
-func (m *model) probesEnd(b *modelBreaker, now time.Duration, came probe) {
+func (m *model) probesEnd(b *modelBreaker, now time.Duration, came probeResult) {
 	b.probing--
 	b.came = max(b.came, came)
 	if b.probing > 0 {
 		return
 	}
-	if b.came == void {
+	if b.came == probeNotRun {
 		b.probeAt = now
 		return
 	}
-	if b.came == fruitless {
+	if b.came == probeFailed {
 		b.fruitless++
 	}
 	b.probeAt = now + m.interval(b)

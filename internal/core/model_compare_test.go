@@ -57,7 +57,7 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 	for s := range NumStates {
 		same(t, counts[s], c.Count(s), "keys in state %s", s)
 	}
-	same(t, failing, c.Failing(), "failing")
+	same(t, failing, c.NumFailing(), "failing")
 	stuck := m.inLine(func(k *modelKey) bool { return k.stuck })
 	same(t, len(stuck), c.stuck, "stuck")
 	refreshes := m.inLine(func(k *modelKey) bool {
@@ -65,7 +65,7 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 	})
 	same(t, len(refreshes), c.Refreshing(), "refreshes ready or in flight")
 	deletions := m.inLine(func(k *modelKey) bool { return k.deleted })
-	same(t, counts[Unseen]+counts[InFlight]+len(deletions)+counts[Terminal] > 0, c.Awaits())
+	same(t, counts[Unseen]+counts[InFlight]+len(deletions)+counts[Terminal] > 0, c.NeedsSettled())
 	for lane := range NumLanes {
 		var keys []string
 		for _, k := range m.ready(lane) {
@@ -147,25 +147,25 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 	same(t, attempted, c.Attempted(observed), "attempted")
 
 	last, told := uint64(0), map[string]uint64{}
-	c.Debts(func(d Debt[row]) bool {
+	c.AllUnreconciled(func(d Unreconciled[row]) bool {
 		k := m.keys[d.Obj.key]
 		version := k.version
 		if k.owes == 0 {
 			version = k.note.revision
 		}
-		require.Equal(t, Debt[row]{
+		require.Equal(t, Unreconciled[row]{
 			Obj: k.obj, Since: k.owed(), Revision: version, Deleted: k.deleted, State: k.state,
 			Failures: k.failures, Failure: k.failure, Tried: k.tried && !k.swept && !(k.owes == 0 && k.note != nil),
 		}, d, "debt of %q", k.key)
 		require.LessOrEqual(t, last, d.Since, "debts are out of order")
 		last, told[k.key] = d.Since, d.Since
-		one, owes := c.DebtOf(row{key: k.key})
-		require.True(t, owes)
+		one, ok := c.UnreconciledOf(row{key: k.key})
+		require.True(t, ok)
 		same(t, d, one)
 		return true
 	})
 	require.Equal(t, owing, told, "debts")
-	require.Equal(t, len(told), c.DebtsUpTo(math.MaxUint64, len(told)+1), "number of debts")
+	require.Equal(t, len(told), c.CountUnreconciled(math.MaxUint64, len(told)+1), "number of debts")
 	older := 0
 	for _, since := range told {
 		if since < last {
@@ -173,15 +173,15 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 		}
 	}
 	if last > 0 {
-		require.Equal(t, older, c.DebtsUpTo(last-1, len(told)+1), "number of debts older than the latest")
+		require.Equal(t, older, c.CountUnreconciled(last-1, len(told)+1), "number of debts older than the latest")
 	}
 	for key := range m.keys {
-		_, owes := c.DebtOf(row{key: key})
-		same(t, owing[key] > 0, owes, "%q owes", key)
+		_, ok := c.UnreconciledOf(row{key: key})
+		same(t, owing[key] > 0, ok, "%q owes", key)
 	}
 	if len(owing) > 1 {
 		n := 0
-		c.Debts(func(Debt[row]) bool { n++; return n < 2 })
+		c.AllUnreconciled(func(Unreconciled[row]) bool { n++; return n < 2 })
 		same(t, 2, n, "told on although no more was wanted")
 	}
 }
@@ -205,7 +205,7 @@ func (m *model) requireBreakers(t testingT, c *Core[row]) {
 	var open []OpenBreaker
 	for class, b := range m.breakers {
 		require.Contains(t, c.breakers, class)
-		same(t, b.probing, c.breakers[class].probing, "probes of class %q", class)
+		same(t, b.probing, c.breakers[class].probesRunning, "probes of class %q", class)
 		var keys []string
 		for _, k := range m.held(class) {
 			keys = append(keys, k.key)

@@ -15,9 +15,9 @@ import (
 type modelRound struct {
 	number int
 	now    time.Duration
-	// size is how many operations there may be, tip how many fresh changes may be ahead of
+	// size is how many operations there may be, maxFresh how many fresh changes may be ahead of
 	// their turn; 0 if there is one cursor.
-	size, tip int
+	size, maxFresh int
 	// reserved is how many of the keys that are due the round has to take.
 	reserved int
 	// changes are the keys that were observed, in that order.
@@ -25,8 +25,8 @@ type modelRound struct {
 }
 
 // begin starts a round.
-func (m *model) begin(now time.Duration, size, tip int) {
-	m.round = modelRound{number: m.round.number + 1, now: now, size: min(size, m.limits.RoundSize), tip: tip}
+func (m *model) begin(now time.Duration, size, maxFresh int) {
+	m.round = modelRound{number: m.round.number + 1, now: now, size: min(size, m.limits.RoundSize), maxFresh: maxFresh}
 	m.beginProbes(now)
 	m.round.reserved = min(len(m.due()), m.guaranteed())
 }
@@ -43,7 +43,7 @@ func (m *model) place(i int) Lane { return places[(m.ran+i)%len(places)] }
 func (m *model) guaranteed() int {
 	n := 0
 	for i := range m.round.size {
-		if m.place(i) == waited {
+		if m.place(i) == dueLane {
 			n++
 		}
 	}
@@ -66,7 +66,7 @@ type outlook struct {
 func (m *model) lookOut() *outlook {
 	o := &outlook{m: m, candidates: map[*modelKey]bool{}, due: map[*modelKey]bool{}, nudged: map[*modelKey]bool{}}
 	readyBefore := m.inLine(func(k *modelKey) bool { return k.state == Ready })
-	o.simple = len(readyBefore) == 0 && m.paused == nil && !m.grouping && m.round.tip == 0 &&
+	o.simple = len(readyBefore) == 0 && m.paused == nil && !m.grouping && m.round.maxFresh == 0 &&
 		len(m.round.changes)+m.round.reserved <= m.round.size
 	for _, k := range m.round.changes {
 		unseen, unknown := k.unseen, k.unknown && o.simple
@@ -123,7 +123,7 @@ func (m *model) plan(t testingT, c *Core[row], items []Item[row]) {
 	o.takeOver(t, c, planned)
 	if b := m.global(); b != nil {
 		b.probing += len(items)
-		b.came = void
+		b.came = probeNotRun
 	}
 }
 
@@ -148,7 +148,7 @@ func (o *outlook) requireItems(t testingT, items []Item[row]) map[*modelKey]bool
 		same(t, k.tries, it.Tries(), "tries of %q", key)
 		same(t, k.lane, it.Lane(), "lane of %q", key)
 		same(t, k.mark, it.Mark, "mark of %q", key)
-		same(t, k.unknown, !it.Waited(), "%q is not known", key)
+		same(t, k.unknown, !it.HasEntry(), "%q is not known", key)
 		// One that the group has let go waits for its time again.
 		timed := o.due[k] || k.state == Queued && k.from != Ready
 		same(t, timed || k.seen != m.round.number, it.Again, "%q is planned again", key)
@@ -241,11 +241,11 @@ func (o *outlook) requireObservedOrder(t testingT, items []Item[row]) {
 	for i := range items {
 		k := o.m.keys[items[i].Obj.key]
 		if o.due[k] {
-			require.True(t, o.m.place(i) == waited || len(changes) == len(o.m.round.changes), "due %q has place %d", k.key, i)
+			require.True(t, o.m.place(i) == dueLane || len(changes) == len(o.m.round.changes), "due %q has place %d", k.key, i)
 			left--
 			continue
 		}
-		require.True(t, o.m.place(i) != waited || left == 0, "place %d is for a due key, and %q has it", i, k.key)
+		require.True(t, o.m.place(i) != dueLane || left == 0, "place %d is for a due key, and %q has it", i, k.key)
 		changes = append(changes, k)
 	}
 	require.Equal(t, o.m.round.changes, changes, "changes")
@@ -258,7 +258,7 @@ func (o *outlook) requirePlaces(t testingT, c *Core[row], items []Item[row]) {
 	wanting := map[Lane]int{}
 	laneOf := func(k *modelKey) Lane {
 		if o.due[k] {
-			return waited
+			return dueLane
 		}
 		return k.lane
 	}
@@ -284,7 +284,7 @@ func (o *outlook) requirePlaces(t testingT, c *Core[row], items []Item[row]) {
 			}
 			require.Zero(t, wanting[twin], "place %d is rather for lane %s than for %q", i, twin, k.key)
 		}
-		for _, lane := range rest {
+		for _, lane := range fallbacks {
 			if lane == has {
 				break
 			}

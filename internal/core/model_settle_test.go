@@ -18,7 +18,7 @@ func (m *model) launch(key string) {
 // refreshes do not wait for it.
 func (m *model) stick(now time.Duration, it *Item[row]) {
 	k := m.keys[it.Obj.key]
-	m.probeEnds(k, it, now, fruitless)
+	m.probeEnds(k, it, now, probeFailed)
 	k.stuck = true
 }
 
@@ -28,11 +28,11 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 	failed := out.Kind == Failed || out.Kind == FailedForGood
 	switch {
 	case out.Kind == Superseded || out.Kind == Void:
-		m.probeEnds(k, it, now, void)
+		m.probeEnds(k, it, now, probeNotRun)
 	case out.Kind == Failed || out.GivenUp:
-		m.probeEnds(k, it, now, fruitless)
+		m.probeEnds(k, it, now, probeFailed)
 	default:
-		m.probeEnds(k, it, now, answerless)
+		m.probeEnds(k, it, now, probeInconclusive)
 	}
 	var note *modelNote
 	k.unknown, k.stuck = false, false
@@ -155,7 +155,7 @@ func (m *model) putBack(it *Item[row]) bool {
 		m.wake(k, k.from, k.at)
 		return true
 	}
-	m.unprobe(k, m.round.now, void)
+	m.unprobe(k, m.round.now, probeNotRun)
 	k.ready()
 	m.jumpIn(k)
 	return true
@@ -164,7 +164,7 @@ func (m *model) putBack(it *Item[row]) bool {
 // recall takes in that the operation on a key that was launched has not begun.
 func (m *model) recall(now time.Duration, it *Item[row]) {
 	k := m.keys[it.Obj.key]
-	m.probeEnds(k, it, now, void)
+	m.probeEnds(k, it, now, probeNotRun)
 	note := k.note
 	k.note, k.stuck = nil, false
 	if note != nil && !note.settled {
@@ -204,7 +204,7 @@ func (m *model) lookUp(it *Item[row], obj row, revision, since uint64) bool {
 	}
 	if m.isPaused(k) {
 		k.park()
-		m.probeEnds(k, it, m.round.now, void)
+		m.probeEnds(k, it, m.round.now, probeNotRun)
 		m.leaveGroup(k)
 		return false
 	}
@@ -218,6 +218,6 @@ func (m *model) lookUp(it *Item[row], obj row, revision, since uint64) bool {
 	}
 	k.rest(Queued)
 	m.lineUp(k)
-	m.probeEnds(k, it, m.round.now, void)
+	m.probeEnds(k, it, m.round.now, probeNotRun)
 	return false
 }

@@ -54,11 +54,11 @@ func (o *outlook) takeOverKey(t testingT, c *Core[row], k *modelKey, planned boo
 	case Paused:
 		require.True(t, m.isPaused(k), "%q is not to be paused", k.key)
 		k.park()
-		m.unprobe(k, m.round.now, void)
+		m.unprobe(k, m.round.now, probeNotRun)
 	case Tripped:
 		if k.probe && o.nudged[k] {
 			// It had to wait for its group, which then moved on.
-			m.unprobe(k, m.round.now, void)
+			m.unprobe(k, m.round.now, probeNotRun)
 			barred = k.from == Retry && m.barred(k)
 		}
 		require.True(t, barred && !m.isPaused(k), "%q is not to be held back", k.key)
@@ -70,11 +70,11 @@ func (o *outlook) takeOverKey(t testingT, c *Core[row], k *modelKey, planned boo
 		require.True(t, m.grouping && k.obj.group != "", "%q has no group to wait for", k.key)
 		require.True(t, !barred && !m.isPaused(k), "%q is not to wait for its group", k.key)
 		k.rest(Queued)
-		m.unprobe(k, m.round.now, void)
+		m.unprobe(k, m.round.now, probeNotRun)
 	default:
-		if k.probe && o.nudged[k] && e.probe == 0 {
+		if k.probe && o.nudged[k] && e.probedOpening == 0 {
 			// It had to wait for its group, which then moved on.
-			m.unprobe(k, m.round.now, void)
+			m.unprobe(k, m.round.now, probeNotRun)
 		}
 		same(t, k.from, e.state, "%q was not planned", k.key)
 		if k.state == Queued && e.state == Ready {

@@ -107,7 +107,7 @@ type modelNote struct {
 
 func newModel(cfg Config[row]) *model {
 	return &model{
-		limits: cfg.Limits, same: cfg.Same, breaking: cfg.Breaker, keys: map[string]*modelKey{},
+		limits: cfg.Limits, same: cfg.SamePending, breaking: cfg.Breaker, keys: map[string]*modelKey{},
 		holders: map[string]string{}, breakers: map[string]*modelBreaker{},
 	}
 }
@@ -239,13 +239,13 @@ func (m *model) full(lane Lane) bool {
 	half := (m.limits.RoundSize + 1) / 2
 	nothingReady := len(m.inLine(func(k *modelKey) bool { return k.state == Ready })) == 0
 	switch {
-	case m.round.tip == 0 && nothingReady:
+	case m.round.maxFresh == 0 && nothingReady:
 		// All that is observed is run in this round.
 		return len(m.round.changes)+m.round.reserved >= m.round.size
-	case m.round.tip == 0:
+	case m.round.maxFresh == 0:
 		return m.count(lane) >= m.round.size
 	case lane == Fresh:
-		return m.count(lane) >= half || m.count(lane) >= m.round.tip
+		return m.count(lane) >= half || m.count(lane) >= m.round.maxFresh
 	case lane == Backlog:
 		// It has what what is fresh leaves of the round.
 		return m.count(lane) >= half && m.count(lane)+m.count(Fresh) >= m.round.size
@@ -282,23 +282,23 @@ func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane
 	case same && k.state == Paused && m.paused != nil && m.paused(obj):
 		m.renew(k, n)
 	case same:
-		m.unprobe(k, m.round.now, void)
+		m.unprobe(k, m.round.now, probeNotRun)
 		m.leaveGroup(k)
 		m.renew(k, n)
 		m.take(k)
 	case k.state == Queued && k.group == obj.group:
-		m.unprobe(k, m.round.now, void)
+		m.unprobe(k, m.round.now, probeNotRun)
 		m.lay(k, n)
 		k.from, k.unseen = Ready, true
 	case k.state == Ready && k.lane == lane && k.deleted == deleted:
-		m.unprobe(k, m.round.now, void)
+		m.unprobe(k, m.round.now, probeNotRun)
 		if k.group != obj.group {
 			m.leaveGroup(k)
 		}
 		m.lay(k, n)
 		k.unseen = true
 	default:
-		m.unprobe(k, m.round.now, void)
+		m.unprobe(k, m.round.now, probeNotRun)
 		m.leaveGroup(k)
 		m.lay(k, n)
 		if k.failures > 0 && m.round.now < k.attempted+m.limits.MinBackoff {
@@ -311,7 +311,7 @@ func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane
 
 // take makes a key that was observed part of the round, or ready if there are two cursors.
 func (m *model) take(k *modelKey) {
-	if m.round.tip > 0 {
+	if m.round.maxFresh > 0 {
 		k.ready()
 		m.lineUp(k)
 		return
@@ -342,15 +342,15 @@ func (m *model) note(k *modelKey, n *modelNote) {
 
 // observeSettled takes in a change that asks for nothing, and reports whether its key is
 // forgotten for it.
-func (m *model) observeSettled(obj row, revision uint64, says Says) bool {
+func (m *model) observeSettled(obj row, revision uint64, says RowStatus) bool {
 	m.observed = max(m.observed, revision)
 	k := m.keys[obj.key]
 	switch {
 	case k == nil || revision <= k.version:
 	case k.state == InFlight:
-		m.note(k, &modelNote{obj: obj, revision: revision, settled: true, unset: says == SaysNothing})
-	case says == SaysNothing, k.deleted, says == SaysDone && k.state == Terminal:
-		m.unprobe(k, m.round.now, void)
+		m.note(k, &modelNote{obj: obj, revision: revision, settled: true, unset: says == RowUnset})
+	case says == RowUnset, k.deleted, says == RowDone && k.state == Terminal:
+		m.unprobe(k, m.round.now, probeNotRun)
 		m.forget(k)
 		return true
 	case k.state == Unseen:

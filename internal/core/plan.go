@@ -9,145 +9,49 @@ import (
 	"time"
 )
 
-// Item is one operation of a plan.
-type Item[Obj any] struct {
-	// Obj is the version of the object that was observed last, Revision its
-	// revision.
-	Obj      Obj
-	Revision uint64
-	// since is the revision from which on the change is owed.
-	since uint64
-	entry *entry[Obj]
-	// Deleted: the object is gone from the table and has to leave the target.
-	Deleted bool
-	// Again: the key waited, so that Obj may be older than the table by now.
-	Again bool
-	// Mark is that of the key's last outcome; 0 if it has had none.
-	Mark  uint8
-	lane  Lane
-	cause Cause
-	// probe is the opening of the breaker for everything that the item passed; 0 if it
-	// was not open.
-	probe uint32
-}
-
-// Waited reports whether the key has an entry. An item that is done and whose key has
-// none need not be settled, unless there is a breaker.
-func (it *Item[Obj]) Waited() bool { return it.entry != nil }
-
-// Attempt returns the number of failures in a row that the key has had before
-// this item.
-func (it *Item[Obj]) Attempt() int {
-	if it.entry == nil {
-		return 0
-	}
-	return int(it.entry.failures)
-}
-
-// Tries returns the number of failures that the key has had since its object changed.
-func (it *Item[Obj]) Tries() int {
-	if it.entry == nil {
-		return 0
-	}
-	return int(it.entry.tries)
-}
-
-// Since returns the revision from which on the item's change is owed.
-func (it *Item[Obj]) Since() uint64 { return it.since }
-
-// Launched reports whether the item's operation was launched, and has not been settled.
-func (it *Item[Obj]) Launched() bool { return it.entry != nil && it.entry.state == InFlight }
-
-// Untried reports whether the item's change has not been attempted.
-func (it *Item[Obj]) Untried() bool { return it.entry == nil || !it.entry.tried }
-
-// Cause returns why the item is run.
-func (it *Item[Obj]) Cause() Cause {
-	switch {
-	case it.probe > 0:
-		return CauseProbe
-	case it.cause != CauseChange:
-		return it.cause
-	}
-	switch it.from() {
-	case Retry:
-		return CauseRetry
-	case Requeue:
-		return CauseRequeue
-	case Blocked:
-		return CauseRecheck
-	}
-	if it.lane == Refresh {
-		return CauseRefresh
-	}
-	return CauseChange
-}
-
-// from returns the state that the item's key was in before the round; Ready for a change.
-func (it *Item[Obj]) from() State {
-	if it.entry == nil || it.entry.from == Planned {
-		return Ready
-	}
-	return it.entry.from
-}
-
-// Wanted returns when the change that the item's key owes was written; 0 if only the
-// object tells.
-func (it *Item[Obj]) Wanted() time.Duration {
-	if it.entry == nil {
-		return 0
-	}
-	return it.entry.wanted
-}
-
-// Lane returns the lane that the item's change came by.
-func (it *Item[Obj]) Lane() Lane { return it.lane }
-
 // round is the state between Begin and End.
 type round[Obj any] struct {
 	now  time.Duration
 	size int
-	// tip is the most changes that are ready in the lane of fresh ones; 0 if there is no
-	// second cursor for them.
-	tip int
-	// reserved is how much of the round is for keys whose time has come.
+	// maxFresh bounds the ready keys in the lane Fresh; 0 if there is no catch-up cursor.
+	maxFresh int
+	// reserved is how many items of the round are for keys that are due.
 	reserved int
-	// changes are the items observed in this round, in the order in which they were, and
-	// lanes counts them.
+	// changes are the items that were observed in this round, in that order, and lanes counts them.
 	changes []Item[Obj]
 	lanes   [NumLanes]int
 	items   []Item[Obj]
 	due     []*entry[Obj]
 }
 
-// Begin starts a round of at most size items at the given time; size is no more than
-// the size of rounds. tip is 0 unless there is a second cursor, for fresh changes: then it
-// is how many of them are taken in ahead of their turn.
-func (c *Core[Obj]) Begin(now time.Duration, size, tip int) {
+// Begin begins a round of at most size items at the given time; more than RoundSize counts as that.
+// maxFresh bounds the changes of the catch-up cursor that wait for their turn; 0 means that there
+// is no such cursor.
+func (c *Core[Obj]) Begin(now time.Duration, size, maxFresh int) {
 	c.rounds++
-	c.round.now, c.round.tip = now, tip
+	c.round.now, c.round.maxFresh = now, maxFresh
 	c.round.size = min(size, c.roundSize)
 	c.beginProbes(now)
 	c.round.reserved = c.due.CountUpTo(int64(now), c.guaranteed())
 }
 
-// guaranteed returns how many items of the round are for keys whose time has come.
+// guaranteed returns how many items of the round are for keys that are due, if there are as many.
 func (c *Core[Obj]) guaranteed() int {
 	first := (share - c.turn%share) % share
 	return max(0, (c.round.size-first+share-1)/share)
 }
 
-// Full reports whether the round has no room for another change of a lane: a cursor stops
-// there. Without a tip only what this round runs is taken in. With one, each lane is at most
-// half of a round long, but the backlog also has what fresh changes leave of a whole one.
+// Full reports whether there is no room for another change of a lane: a cursor stops there. Without
+// a catch-up cursor only what this round runs is taken in. With one, each lane has at most half of
+// a round, but Backlog also what Fresh leaves of a whole one.
 func (c *Core[Obj]) Full(lane Lane) bool {
 	half := (c.roundSize + 1) / 2
 	switch {
-	case c.round.tip > 0 && lane == Fresh:
-		return c.ahead(Fresh) >= min(half, c.round.tip)
-	case c.round.tip > 0 && lane == Backlog:
+	case c.round.maxFresh > 0 && lane == Fresh:
+		return c.ahead(Fresh) >= min(half, c.round.maxFresh)
+	case c.round.maxFresh > 0 && lane == Backlog:
 		return c.ahead(Backlog) >= max(half, c.round.size-c.ahead(Fresh))
-	case c.round.tip > 0:
+	case c.round.maxFresh > 0:
 		return c.ahead(lane) >= half
 	case c.readyKeys() == 0:
 		return len(c.round.changes) >= c.round.size-c.round.reserved
@@ -155,28 +59,27 @@ func (c *Core[Obj]) Full(lane Lane) bool {
 	return c.ahead(lane) >= c.round.size
 }
 
-// ahead returns how many changes of a lane there are.
+// ahead returns how many changes of a lane wait or were observed in this round.
 func (c *Core[Obj]) ahead(lane Lane) int { return c.lanes[lane].size + c.round.lanes[lane] }
 
-// Plan returns the round's items. If everything fits, changes come in the order in which
-// they were observed; otherwise each lane has its places. Keys whose time has come come
-// in the order in which they were due, so that a round that is cut short does not pass over
-// the same ones every time, and take every fourth place while there is anything else.
-// The slice is valid until End.
+// Plan returns the items of the round. If all fit, changes come in the order in which they were
+// observed; otherwise each lane has its places. Due keys come in the order in which they were due,
+// so that rounds that are cut short do not leave out the same ones each time, and take every fourth
+// place while there is anything else. The slice is valid until End.
 func (c *Core[Obj]) Plan() []Item[Obj] {
-	if c.simple() {
+	if c.plansInOrder() {
 		c.planChanges()
 	} else {
 		c.planLanes()
 	}
-	c.launchProbes(c.round.items)
+	c.markProbes(c.round.items)
 	return c.round.items
 }
 
-// simple reports whether all that was observed is to be run in the order in which it
-// was: this costs no entries.
-func (c *Core[Obj]) simple() bool {
-	return c.readyKeys() == 0 && c.paused == nil && !c.grouping && c.round.tip == 0 &&
+// plansInOrder reports whether all changes of the round are run in the order in which they were
+// observed: that needs no entries.
+func (c *Core[Obj]) plansInOrder() bool {
+	return c.readyKeys() == 0 && c.paused == nil && !c.grouping && c.round.maxFresh == 0 &&
 		len(c.round.changes)+c.round.reserved <= c.round.size
 }
 
@@ -203,13 +106,13 @@ func (c *Core[Obj]) planLanes() {
 	for i := range c.round.changes {
 		it := &c.round.changes[i]
 		if it.entry == nil {
-			it.entry = c.enter(it)
+			it.entry = c.addEntry(it)
 		}
-		c.ready(it.entry)
+		c.pushReady(it.entry)
 	}
 	due := c.takeDue(max(c.guaranteed(), c.round.size-c.readyKeys()))
 	for place := c.turn; len(c.round.items) < c.round.size; {
-		// More may be ready than when the due were taken: a group may have moved on.
+		// More may be ready than when the due keys were taken: a group may have become free.
 		full := len(c.round.items)+len(due) == c.round.size
 		if len(due) > 0 && (place%share == 0 || full || c.readyKeys() == 0) {
 			c.round.items = append(c.round.items, c.item(due[0]))
@@ -237,7 +140,7 @@ func (c *Core[Obj]) takeDue(n int) []*entry[Obj] {
 		if !ok || time.Duration(at) > c.round.now {
 			break
 		}
-		c.leave(e)
+		c.leaveQueue(e)
 		e.from = e.state
 		c.move(e, Planned)
 		if c.admit(e) {
@@ -258,7 +161,7 @@ func (c *Core[Obj]) item(e *entry[Obj]) Item[Obj] {
 	}
 }
 
-// End closes the round. ran is the number of items whose operation was run or launched.
+// End ends the round. ran is the number of items whose operation was run or launched.
 func (c *Core[Obj]) End(ran int) {
 	c.turn = (c.turn + ran) % len(places)
 	c.round.changes = reuse(c.round.changes)
@@ -267,7 +170,7 @@ func (c *Core[Obj]) End(ran int) {
 	c.round.lanes = [NumLanes]int{}
 }
 
-// reuse empties a slice, so that it pins nothing, and keeps its memory.
+// reuse empties a slice, so that it keeps nothing alive, and returns it with its memory.
 func reuse[T any](s []T) []T {
 	clear(s)
 	return s[:0]

@@ -48,7 +48,7 @@ func TestNothingIsHastenedWhileOthersProbe(t *testing.T) {
 	c.see(row{key: "f"}, 6, false, Backlog)
 	items := c.Plan()
 	require.Equal(t, []string{"e"}, planned(items))
-	c.Return(&items[0])
+	c.PutBack(&items[0])
 	c.End(0)
 	require.Equal(t, 500*time.Millisecond, c.OpenBreakers(100)[0].ProbeAt, "nothing was run")
 	require.Equal(t, []string{"e", "f"}, settleAll(t, c, 2*time.Second, failsAgain))

@@ -36,7 +36,7 @@ func TestChangesPutBackTwiceKeepTheirPlace(t *testing.T) {
 	require.Equal(t, []string{"r1", "c", "d", "e", "r2", "f", "g", "h"}, planned(c.Plan()))
 }
 
-// beside starts a round beside a tip, and observes the given keys as changes of the backlog,
+// beside starts a round beside a catch-up cursor, and observes the given keys as changes of the backlog,
 // from a revision on.
 func beside(c *Core[row], now time.Duration, from uint64, keys ...string) {
 	c.Begin(now, c.roundSize, c.roundSize)
@@ -52,7 +52,7 @@ func TestChangePutBackCostsNoEntry(t *testing.T) {
 	begin(c, 0, 1, "a", "b")
 	items := c.Plan()
 	c.Settle(0, &items[0], done(&items[0]))
-	require.False(t, c.Return(&items[1]))
+	require.False(t, c.PutBack(&items[1]))
 	c.End(1)
 	check(t, c)
 	require.False(t, c.Tracks())
@@ -64,7 +64,7 @@ func TestChangeReplacesTheKeyThatWasPutBack(t *testing.T) {
 	beside(c, 0, 1, "a", "b")
 	items := c.Plan()
 	c.Settle(0, &items[0], failed(&items[0], "no"))
-	require.True(t, c.Return(&items[1]))
+	require.True(t, c.PutBack(&items[1]))
 	c.End(1)
 
 	begin(c, time.Second, 3, "b")
@@ -99,7 +99,7 @@ func TestKeyPutBackWaitsWhereItDid(t *testing.T) {
 	items = c.Plan()
 	require.Len(t, items, 3)
 	for i := range items {
-		c.Return(&items[i])
+		c.PutBack(&items[i])
 	}
 	c.End(0)
 	check(t, c)

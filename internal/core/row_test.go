@@ -79,7 +79,7 @@ func runFirst(t *testing.T, c *Core[row], now time.Duration, want ...string) {
 	require.Equal(t, want, planned(items))
 	c.Settle(now, &items[0], done(&items[0]))
 	for i := len(items) - 1; i > 0; i-- {
-		c.Return(&items[i])
+		c.PutBack(&items[i])
 	}
 	c.End(1)
 }

@@ -8,158 +8,75 @@ import (
 	"time"
 )
 
-// Kind says what came of an item.
-type Kind uint8
-
-const (
-	// Done: the target has it.
-	Done Kind = iota
-	// Failed: to be retried after the backoff of its key, or after Delay if that
-	// is positive.
-	Failed
-	// FailedForGood: not to be retried until the object changes.
-	FailedForGood
-	// BlockedOn: to be run again when released, after Delay at the latest if that
-	// is positive.
-	BlockedOn
-	// DoneAgain: done, and to be run again after Delay, or with Backoff after the
-	// backoff of its key. Should it fail then, it counts as unreconciled since then,
-	// not since its old revision.
-	DoneAgain
-	// Deleting: a deletion that was begun and goes on, to be run again as DoneAgain is. The
-	// change is owed until the deletion is done; it is no failure, and says nothing of the
-	// target.
-	Deleting
-	// Void: not run, because nothing is left to be done: an object that was to
-	// leave the target is back in the table, or the row does not ask for anything any more.
-	Void
-	// Superseded: not run, because the object is gone from the table; its deletion is
-	// still to be observed.
-	Superseded
-)
-
-var kindNames = [...]string{"done", "failed", "terminal", "blocked", "requeue", "blocked", "void", "superseded"}
-
-// String returns the name by which people know what came of an operation. That of Deleting is
-// "blocked", as its status is.
-func (k Kind) String() string { return kindNames[k] }
-
-// Outcome is what came of one item.
-type Outcome[Obj any] struct {
-	Kind  Kind
-	Delay time.Duration
-	// Backoff: DoneAgain, or Deleting, after the wait that the key has earned by how often in
-	// a row it asked for this; Delay does not count then.
-	Backoff bool
-	// Failure is the error's text for the kinds that failed, else nil; Class is that
-	// of the error, which matters only with breakers by class.
-	Failure *string
-	Class   string
-	// GivenUp: FailedForGood only for having failed too often. For the breakers that is
-	// Failed.
-	GivenUp bool
-	// Final: Failed, of a deletion that says that trying again is of no use. For the breakers
-	// that is no failure, as FailedForGood is none.
-	Final bool
-	// Lost: the operation ran, and the object changed or was deleted meanwhile.
-	// The change says what comes next, not the outcome; but an attempt is an
-	// attempt, and counts for the backoff.
-	Lost bool
-	// Obj and Revision are the version of the object that stands in the table
-	// now, unless Lost; for a deleted object the item's own.
-	Obj      Obj
-	Revision uint64
-	// Mark is a note of the caller's that comes back in Item.Mark.
-	Mark uint8
-	// Jitter, below 1, is how much of the jitter the backoff of the key is shortened by, for
-	// keys that are to come back together; 0 means that it is drawn for this key.
-	Jitter float64
-	// Wanted is when the change was written that was attempted; 0 if nobody knows.
-	Wanted time.Duration
-}
-
-// polls reports whether the key backs off though its operation did not fail.
-func (out *Outcome[Obj]) polls() bool {
-	return out.Backoff && (out.Kind == DoneAgain || out.Kind == Deleting)
-}
-
-// again returns the state of a key that waits to be run again though nothing failed.
-func (out *Outcome[Obj]) again() State {
-	if out.Kind == Deleting {
-		return Blocked
-	}
-	return Requeue
-}
-
-// Launch records that the operation of an item of the plan runs beside the rounds: the
-// item, of which the caller keeps a copy, is settled later.
+// Launch records that the operation of a planned item runs beside the rounds. The caller keeps a
+// copy of the item, and calls Settle or Recall with it later.
 func (c *Core[Obj]) Launch(it *Item[Obj]) {
 	e := it.entry
 	if e == nil {
-		e = c.enter(it)
+		e = c.addEntry(it)
 		it.entry = e
 	}
 	c.move(e, InFlight)
 	if e.lane == Refresh {
-		c.flyingRefreshes++
+		c.refreshesInFlight++
 	}
 	if e.since > 0 {
-		c.owe(e)
+		c.markUnreconciled(e)
 	}
-	c.try(e)
+	c.markUntried(e)
 }
 
-// Settle records what came of an item, now being when its operation ended.
+// Settle records the outcome of an item; now is when its operation ended.
 func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	e := it.entry
-	c.probed(now, it, cameOf(out))
+	c.endProbes(now, it, probeResultOf(out))
 	if e == nil {
 		if !needsEntry(out) {
-			c.answered(now, nil, out)
+			c.updateBreakers(now, nil, out)
 			return
 		}
-		e = c.enter(it)
+		e = c.addEntry(it)
 	}
-	n, noted := c.landed(e)
+	n, noted := c.finish(e)
 	switch {
 	case out.Kind == Superseded:
 		c.setBlocked(e, false)
 		if e.since > 0 {
-			c.owe(e)
+			c.markUnreconciled(e)
 		}
-		// Its deletion takes the place of the change: no wait is for that any more.
-		c.excuse(e)
+		// Its deletion takes the place of the change: waits for the change must not go on.
+		c.clearUntried(e)
 		c.move(e, Unseen)
 	case out.Kind == Void:
 		c.setFailure(e, nil)
 		c.forget(e)
 	default:
-		c.count(now, e, out)
+		c.countAttempt(now, e, out)
 		switch {
 		case noted && n.settled && (n.unset || e.deleted):
 			c.setFailure(e, nil)
 			c.forget(e)
 		case noted && n.settled && out.Lost && out.Kind != Done && out.Kind != DoneAgain:
-			c.owe(e)
-			c.settled(e, n.item.Obj, n.item.Revision, out.Jitter)
+			c.markUnreconciled(e)
+			c.returnToRetry(e, n.item.Obj, n.item.Revision, out.Jitter)
 		case noted && !n.settled && (out.Lost || n.item.Revision > out.Revision):
-			c.follow(now, e, &n)
+			c.takeLater(now, e, &n)
 		default:
-			c.queue(e, out)
+			c.enqueue(e, out)
 		}
 	}
-	c.vacate(e)
+	c.leaveGroup(e)
 }
 
-// cameOf returns what an outcome says of the target.
-func cameOf[Obj any](out Outcome[Obj]) probe {
+// probeResultOf returns what an outcome tells a breaker about the target.
+func probeResultOf[Obj any](out Outcome[Obj]) probeResult {
 	switch {
 	case out.Kind == Superseded, out.Kind == Void:
-		return void
+		return probeNotRun
 	case out.Kind == Failed || out.GivenUp:
-		return fruitless
+		return probeFailed
 	}
-	return answerless
+	return probeInconclusive
 }
 
 // needsEntry reports whether the key of an item that has no entry needs one now.
@@ -173,35 +90,35 @@ func needsEntry[Obj any](out Outcome[Obj]) bool {
 	return !out.Lost
 }
 
-// landed takes out what is noted of a key that was in flight.
-func (c *Core[Obj]) landed(e *entry[Obj]) (note[Obj], bool) {
+// finish ends the flight of a key, and returns the later change of it; false if there is none.
+func (c *Core[Obj]) finish(e *entry[Obj]) (laterChange[Obj], bool) {
 	if e.state != InFlight {
-		return note[Obj]{}, false
+		return laterChange[Obj]{}, false
 	}
 	c.move(e, Planned)
 	c.setStuck(e, false)
 	if e.lane == Refresh {
-		c.flyingRefreshes--
+		c.refreshesInFlight--
 	}
-	n, noted := c.notes[e]
+	n, noted := c.later[e]
 	if noted {
-		delete(c.notes, e)
+		delete(c.later, e)
 		if e.since == 0 {
-			c.pay(e)
+			c.markReconciled(e)
 		}
 	}
 	return n, noted
 }
 
-// count makes an attempt count for the backoff and for the breaker.
-func (c *Core[Obj]) count(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
+// countAttempt counts an attempt for the backoff and for the breaker.
+func (c *Core[Obj]) countAttempt(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 	e.lastAttempt, e.mark, e.tried, e.cause = now, out.Mark, true, CauseChange
 	if e.wanted == 0 {
 		e.wanted = out.Wanted
 	}
-	c.excuse(e)
+	c.clearUntried(e)
 	c.setBlocked(e, (out.Kind == BlockedOn || out.Kind == Deleting) && !out.Lost)
-	if !out.polls() {
+	if !out.backsOff() {
 		e.requeues = 0
 	} else if e.requeues < math.MaxUint8 {
 		e.requeues++
@@ -217,34 +134,34 @@ func (c *Core[Obj]) count(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 		e.failures, e.tries = 0, 0
 		c.setFailure(e, nil)
 	}
-	c.answered(now, e, out)
+	c.updateBreakers(now, e, out)
 }
 
-// follow makes an entry owe the change that came while an operation on it ran.
-func (c *Core[Obj]) follow(now time.Duration, e *entry[Obj], n *note[Obj]) {
-	c.tell(e, &n.item)
+// takeLater gives an entry the change that was observed while an operation on it ran.
+func (c *Core[Obj]) takeLater(now time.Duration, e *entry[Obj], n *laterChange[Obj]) {
+	c.replaceChange(e, &n.item)
 	e.since, e.lane = n.since, n.item.lane
 	// It was observed some time ago.
 	e.seen = c.rounds - 1
 	if earliest := after(e.lastAttempt, c.backoff.Min); e.failures > 0 && earliest > now {
 		c.wait(e, Held, earliest)
-		c.owe(e)
+		c.markUnreconciled(e)
 		return
 	}
-	c.ready(e)
+	c.pushReady(e)
 }
 
-// queue puts an entry with an outcome where it waits.
-func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
+// enqueue puts an entry where it waits by its outcome.
+func (c *Core[Obj]) enqueue(e *entry[Obj], out Outcome[Obj]) {
 	now := e.lastAttempt
 	if out.Kind == Done || out.Lost && out.Kind == DoneAgain {
 		c.forget(e)
 		return
 	}
 	if out.Kind == DoneAgain {
-		c.pay(e)
+		c.markReconciled(e)
 	} else {
-		c.owe(e)
+		c.markUnreconciled(e)
 	}
 	if out.Lost {
 		c.move(e, Unseen)
@@ -255,16 +172,16 @@ func (c *Core[Obj]) queue(e *entry[Obj], out Outcome[Obj]) {
 	switch {
 	case e.fixed:
 		c.wait(e, Retry, after(now, out.Delay))
-	case out.Kind == Failed && e.barred():
-		c.trip(e)
+	case out.Kind == Failed && e.mustWaitForBreaker():
+		c.waitForBreaker(e)
 	case out.Kind == Failed:
 		c.wait(e, Retry, after(now, c.delay(int(e.failures), out.Jitter)))
 	case out.Kind == FailedForGood:
 		c.move(e, Terminal)
-	case out.polls():
-		c.wait(e, out.again(), after(now, c.delay(int(e.requeues), out.Jitter)))
+	case out.backsOff():
+		c.wait(e, out.waitState(), after(now, c.delay(int(e.requeues), out.Jitter)))
 	case out.Kind == DoneAgain, out.Kind == Deleting:
-		c.wait(e, out.again(), after(now, out.Delay))
+		c.wait(e, out.waitState(), after(now, out.Delay))
 	case out.Delay > 0:
 		c.wait(e, Blocked, after(now, out.Delay))
 	default:
@@ -279,13 +196,13 @@ func (c *Core[Obj]) delay(failures int, jitter float64) time.Duration {
 	return b.Delay(failures)
 }
 
-// Return takes back an item that the round did not get to: a change to the front of its
-// lane, anything else to where it waited; it keeps its group. A change whose key has no
-// entry stays with the cursor that it came from: then Return reports false. Several are
-// returned in the reverse of their order.
-func (c *Core[Obj]) Return(it *Item[Obj]) bool {
+// PutBack takes back an item that the round did not come to: a change goes to the front of its
+// lane, anything else to where it waited, and it keeps its group. It returns false if the key has
+// no entry: then the change goes back to its cursor. Several items are put back in the reverse of
+// their order.
+func (c *Core[Obj]) PutBack(it *Item[Obj]) bool {
 	if b := c.global(); b != nil {
-		c.probeEnded(c.round.now, b, it.probe, void)
+		c.countProbe(c.round.now, b, it.probe, probeNotRun)
 		it.probe = 0
 	}
 	e := it.entry
@@ -295,40 +212,40 @@ func (c *Core[Obj]) Return(it *Item[Obj]) bool {
 	case it.Again && e.from != Ready:
 		c.wait(e, e.from, e.dueAt)
 	default:
-		c.unprobe(c.round.now, e, void)
-		c.readyAgain(e)
+		c.endProbe(c.round.now, e, probeNotRun)
+		c.pushReadyFront(e)
 	}
 	return true
 }
 
-// Recall takes back an item that was launched and whose operation has not begun. It goes
-// where Return would have put it, unless the object has changed meanwhile: then the change
-// takes its place. Several are taken back in the reverse of their order.
+// Recall takes back a launched item whose operation has not begun. It goes where PutBack would have
+// put it, unless the object has changed meanwhile: then the change takes its place. Several items
+// are recalled in the reverse of their order.
 func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
-	c.probed(now, it, void)
+	c.endProbes(now, it, probeNotRun)
 	e := it.entry
-	n, noted := c.landed(e)
+	n, noted := c.finish(e)
 	wanted := noted && !n.settled
 	if wanted && c.waitsFor(e, &n.item) {
 		c.changeGroup(e, n.item.Obj)
 		n.item.since = n.since
-		c.change(e, &n.item)
+		c.takeChange(e, &n.item)
 		e.seen, wanted = c.rounds-1, false
 	}
 	switch {
 	case wanted:
-		c.follow(now, e, &n)
-		c.vacate(e)
+		c.takeLater(now, e, &n)
+		c.leaveGroup(e)
 	case it.Again && e.from != Ready:
-		c.excuse(e)
+		c.clearUntried(e)
 		c.wait(e, e.from, e.dueAt)
 	default:
-		c.readyAgain(e)
+		c.pushReadyFront(e)
 	}
 }
 
-// Release makes a blocked key due at the given time, unless it is due before. It reports
-// whether the key was blocked.
+// Release makes a blocked key due at the given time, unless it is due earlier. It reports whether
+// the key was blocked.
 func (c *Core[Obj]) Release(key string, now time.Duration) bool {
 	e := c.entries[key]
 	if e == nil || e.state != Blocked {
@@ -337,20 +254,20 @@ func (c *Core[Obj]) Release(key string, now time.Duration) bool {
 	if e.pos >= 0 {
 		now = min(now, e.dueAt)
 	}
-	c.leave(e)
+	c.leaveQueue(e)
 	c.wait(e, Blocked, now)
 	e.cause = CauseReleased
 	return true
 }
 
-// Adopt makes a key that has no entry owe its deletion, though the table has none: the
-// target has an object that nobody wants. It reports whether it did.
-func (c *Core[Obj]) Adopt(obj Obj, revision uint64) bool {
+// AddOrphan adds the deletion of an object that the target has and the table does not. It returns
+// false, and does nothing, if the key has an entry.
+func (c *Core[Obj]) AddOrphan(obj Obj, revision uint64) bool {
 	if c.find(obj) != nil {
 		return false
 	}
-	e := c.enter(&Item[Obj]{Obj: obj, Revision: revision, since: revision, Deleted: true, lane: Resumption})
+	e := c.addEntry(&Item[Obj]{Obj: obj, Revision: revision, since: revision, Deleted: true, lane: Resumption})
 	e.since, e.tried, e.seen, e.cause = 0, true, c.rounds-1, CauseSweep
-	c.resume(e)
+	c.pushResumed(e)
 	return true
 }

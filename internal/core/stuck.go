@@ -5,12 +5,11 @@ package core
 
 import "time"
 
-// Stuck records that the operation of an item that was launched takes far too long, and may
-// never come back. Until the item is settled its key stays in flight, with its group and with
-// what is noted of it. But it is no probe of a breaker any more, nor a refresh that the next
-// ones wait for.
-func (c *Core[Obj]) Stuck(now time.Duration, it *Item[Obj]) {
-	c.probed(now, it, fruitless)
+// MarkStuck records that the operation of a launched item takes far too long, and may never return.
+// Until the item is settled its key stays in flight, and keeps its group and its later change. But
+// it is no probe of a breaker any more, and Refreshing does not count it.
+func (c *Core[Obj]) MarkStuck(now time.Duration, it *Item[Obj]) {
+	c.endProbes(now, it, probeFailed)
 	c.setStuck(it.entry, true)
 }
 
@@ -29,10 +28,9 @@ func (c *Core[Obj]) setStuck(e *entry[Obj], stuck bool) {
 	}
 }
 
-// AttemptedButStuck is [Core.Attempted] for those who do not wait for what is stuck: that counts as
-// attempted. O(stuck).
-func (c *Core[Obj]) AttemptedButStuck(observed uint64) uint64 {
-	c.untried.Ascend(func(t trying[Obj], since int64) bool {
+// AttemptedExceptStuck is [Core.Attempted] with stuck operations counted as attempts. O(stuck).
+func (c *Core[Obj]) AttemptedExceptStuck(observed uint64) uint64 {
+	c.untried.Ascend(func(t untriedEntry[Obj], since int64) bool {
 		if !t.stuck {
 			observed = min(observed, uint64(since)-1)
 		}
@@ -41,7 +39,7 @@ func (c *Core[Obj]) AttemptedButStuck(observed uint64) uint64 {
 	return observed
 }
 
-// Refreshing returns how many refreshes are ready or in flight, without those that are stuck.
+// Refreshing returns how many refreshes are ready or in flight, without stuck ones.
 func (c *Core[Obj]) Refreshing() int {
-	return c.lanes[Refresh].size + c.flyingRefreshes - c.stuckRefreshes
+	return c.lanes[Refresh].size + c.refreshesInFlight - c.stuckRefreshes
 }

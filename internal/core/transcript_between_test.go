@@ -79,7 +79,7 @@ func (s *stage) resume(rest string) error {
 // which says that the target was found to have an object that the table does not.
 func (s *stage) adopt(rest string) error {
 	key, revision, err := parseVersion(rest)
-	if err == nil && !s.core.Adopt(row{key: key}, revision) {
+	if err == nil && !s.core.AddOrphan(row{key: key}, revision) {
 		fmt.Fprintf(&s.answer, "%s: is known already\n", key)
 	}
 	s.see(key)

@@ -17,7 +17,7 @@ type stage struct {
 	core   *Core[row]
 	answer strings.Builder
 
-	// unobserved are the changes that main is to hand over, fresh those of the tip.
+	// unobserved are the changes that main is to hand over, fresh those of the catch-up cursor.
 	unobserved, fresh []change
 	observed          uint64
 	// wishes numbers what was asked of a key last.
@@ -39,8 +39,8 @@ type change struct {
 // scriptedRound is what a block says of a round. The core's calls have an order of
 // their own: all that is said is gathered first.
 type scriptedRound struct {
-	now       time.Duration
-	size, tip int
+	now            time.Duration
+	size, maxFresh int
 	// renewed are the versions that the table has of what is planned.
 	renewed  map[string]row
 	settle   map[string]settlement
@@ -123,7 +123,7 @@ func name(list string, set map[string]bool) {
 // key is of the group before its slash. With a breaker there is one for everything or one
 // for each class of errors.
 func (s *stage) makeCore(rest string) (err error) {
-	cfg := Config[row]{KeyOf: keyOfRow, GroupOf: groupOfKey, Same: sameWish}
+	cfg := Config[row]{KeyOf: keyOfRow, GroupOf: groupOfKey, SamePending: sameWish}
 	var b BreakerConfig
 	grouping := false
 	for field := range strings.FieldsSeq(rest) {
@@ -173,10 +173,10 @@ func groupOfKey(r row) string {
 
 // beginRound is the statement
 //
-//	round 100ms [size=2] [tip=4]
+//	round 100ms [size=2] [fresh=4]
 //
 // which says that a round begins at a time, and how many items it may have at most, if not
-// as many as ever; and, if there is a tip, how many changes that may have ahead of their
+// as many as ever; and, if there is a catch-up cursor, how many changes that may have ahead of their
 // turn. It is over at the end of the block.
 func (s *stage) beginRound(rest string) (err error) {
 	at, settings, _ := strings.Cut(rest, " ")
@@ -189,8 +189,8 @@ func (s *stage) beginRound(rest string) (err error) {
 		switch name {
 		case "size":
 			s.round.size, err = strconv.Atoi(value)
-		case "tip":
-			s.round.tip, err = strconv.Atoi(value)
+		case "fresh":
+			s.round.maxFresh, err = strconv.Atoi(value)
 		default:
 			err = fmt.Errorf("no such setting: %q", name)
 		}
@@ -209,7 +209,7 @@ func (s *stage) beginRound(rest string) (err error) {
 // which says what changed in the table: a is wanted since revision 5, b is deleted, the
 // status of c asks for nothing, that of d was taken away, e is to be applied again, f was
 // written by somebody else and asks for what it did. All that is read by the main cursor,
-// but g by the tip. The round observes as much as there is room for, and leaves the rest to
+// but g by the catch-up cursor. The round observes as much as there is room for, and leaves the rest to
 // the next.
 func (s *stage) observe(rest string) error {
 	for text := range strings.SplitSeq(rest, ",") {

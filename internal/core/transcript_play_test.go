@@ -17,9 +17,9 @@ func (s *stage) playRound() error {
 	}
 	s.round = nil
 	allowed, _ := s.core.Allowance(r.now)
-	s.core.Begin(r.now, min(r.size, allowed), r.tip)
-	if r.tip == 0 {
-		// What the tip has not handed over is part of main's next snapshot.
+	s.core.Begin(r.now, min(r.size, allowed), r.maxFresh)
+	if r.maxFresh == 0 {
+		// What the catch-up cursor has not handed over is part of main's next snapshot.
 		s.fresh = nil
 	}
 	s.observeWhatFits()
@@ -95,13 +95,13 @@ func (s *stage) settleItem(it *Item[row], o settlement) {
 
 // takeBack gives an item back to where it came from.
 func (s *stage) takeBack(it *Item[row]) {
-	if !s.core.Return(it) {
+	if !s.core.PutBack(it) {
 		s.unobserved = slices.Insert(s.unobserved, 0, change{row: it.Obj})
 		s.observed = min(s.observed, it.Revision-1)
 	}
 }
 
-// observeWhatFits hands over what the tip has read, and then what main has, each in order
+// observeWhatFits hands over what the catch-up cursor has read, and then what main has, each in order
 // and until there is no room for the next.
 func (s *stage) observeWhatFits() {
 	for len(s.fresh) > 0 && !s.core.Full(Fresh) {
@@ -118,9 +118,9 @@ func (s *stage) observeWhatFits() {
 func (s *stage) observeOne(ch change) {
 	s.see(ch.key)
 	if ch.settled {
-		says := SaysDone
+		says := RowDone
 		if ch.unset {
-			says = SaysNothing
+			says = RowUnset
 		}
 		s.core.ObserveSettled(ch.row, ch.revision, says)
 	} else {
@@ -184,7 +184,7 @@ func (s *stage) describe() {
 	}
 	for _, b := range s.core.OpenBreakers(100) {
 		which := "breaker"
-		if b.Class != all {
+		if b.Class != allErrors {
 			which += " of class " + b.Class
 		}
 		fmt.Fprintf(&s.answer, "%s: open since %s, next probes at %s, %q\n", which, b.Since, b.ProbeAt, b.Failure)
@@ -194,7 +194,7 @@ func (s *stage) describe() {
 		next = fmt.Sprintf("next due at %s", at)
 	}
 	fmt.Fprintf(&s.answer, "%s; low watermark %d, attempted up to %d, failing %d\n",
-		next, s.core.LowWatermark(), s.core.Attempted(s.observed), s.core.Failing())
+		next, s.core.LowWatermark(), s.core.Attempted(s.observed), s.core.NumFailing())
 }
 
 func (s *stage) describeEntry(e *entry[row]) {
@@ -215,13 +215,13 @@ func (s *stage) describeEntry(e *entry[row]) {
 	if e.deleted {
 		s.answer.WriteString(", to be deleted")
 	}
-	if debt, owes := s.core.DebtOf(e.obj); owes {
-		fmt.Fprintf(&s.answer, ", owes %d", debt.Since)
+	if u, ok := s.core.UnreconciledOf(e.obj); ok {
+		fmt.Fprintf(&s.answer, ", unreconciled since %d", u.Since)
 	}
-	if e.revision != e.since || e.owedPos < 0 {
+	if e.revision != e.since || e.unreconciledPos < 0 {
 		fmt.Fprintf(&s.answer, ", stands at %d", e.revision)
 	}
-	if n, noted := s.core.notes[e]; noted {
+	if n, noted := s.core.later[e]; noted {
 		fmt.Fprintf(&s.answer, ", changed at %d meanwhile", n.item.Revision)
 	}
 	if e.failures > 0 {

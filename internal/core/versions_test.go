@@ -18,11 +18,11 @@ func version(key string, revision, wish uint64) row {
 // twoCursors returns a core of the given round size that tells a version from a wish.
 func twoCursors(size int) *Core[row] {
 	cfg := smallConfig(size)
-	cfg.Same = sameWish
+	cfg.SamePending = sameWish
 	return groupedBy(cfg)
 }
 
-// hand runs a round beside a tip, of at most so many items, in which the given rows are
+// hand runs a round beside a catch-up cursor, of at most so many items, in which the given rows are
 // observed, and returns the items.
 func hand(c *Core[row], now time.Duration, size int, rows ...row) []Item[row] {
 	c.Begin(now, size, c.roundSize)
@@ -32,7 +32,7 @@ func hand(c *Core[row], now time.Duration, size int, rows ...row) []Item[row] {
 	return c.Plan()
 }
 
-// idle runs a round beside a tip in which there is room for no operation.
+// idle runs a round beside a catch-up cursor in which there is room for no operation.
 func idle(t *testing.T, c *Core[row], now time.Duration, rows ...row) {
 	t.Helper()
 	require.Empty(t, hand(c, now, 0, rows...))
@@ -44,18 +44,18 @@ func idle(t *testing.T, c *Core[row], now time.Duration, rows ...row) {
 // back, it would leave out all that is between.
 func TestCursorIsNotGivenALaterVersionBack(t *testing.T) {
 	c := small(4)
-	c.sameWish = sameWish
+	c.samePending = sameWish
 	c.Begin(0, 4, 0)
 	c.see(version("a", 3, 1), 3, false, Backlog)
 	items := c.Plan()
 	require.True(t, c.Renew(&items[0], version("a", 20, 1), 20, 20))
-	require.True(t, c.Return(&items[0]))
+	require.True(t, c.PutBack(&items[0]))
 	c.End(0)
 	check(t, c)
 	require.Equal(t, uint64(2), c.Attempted(9))
-	debt, _ := c.DebtOf(row{key: "a"})
-	require.Equal(t, uint64(3), debt.Since)
-	require.Equal(t, uint64(20), debt.Revision)
+	u, _ := c.UnreconciledOf(row{key: "a"})
+	require.Equal(t, uint64(3), u.Since)
+	require.Equal(t, uint64(20), u.Revision)
 }
 
 // What main comes to while a later version is noted of a key in flight was there before it.
@@ -87,8 +87,8 @@ func TestNotedChangeIsOwedSinceAnOlderVersion(t *testing.T) {
 			out.Lost = true
 			c.Settle(time.Second, &it, out)
 			check(t, c)
-			debt, _ := c.DebtOf(row{key: "a"})
-			require.Equal(t, uint64(12), debt.Since)
+			u, _ := c.UnreconciledOf(row{key: "a"})
+			require.Equal(t, uint64(12), u.Since)
 		})
 	}
 }
@@ -147,7 +147,7 @@ func TestDeletionOfWhatIsSweptIsNotAttemptedBeforeThatHasEnded(t *testing.T) {
 	first := &hand(c, 0, 1, version("b", 11, 1))[0]
 	c.Settle(0, first, done(first))
 	c.End(1)
-	require.True(t, c.Adopt(row{key: "a", deleted: true}, 15))
+	require.True(t, c.AddOrphan(row{key: "a", deleted: true}, 15))
 	it := hand(c, 0, 1)[0]
 	c.Launch(&it)
 	c.End(1)
@@ -169,7 +169,7 @@ func TestReadyKeyThatChangesItsGroupWaitsForIt(t *testing.T) {
 			items := hand(c, 0, 4, of(version("busy", 1, 1), "h"), of(version("a", 2, 1), "g"))
 			require.Len(t, items, 2)
 			c.Launch(&items[0])
-			require.True(t, c.Return(&items[1]))
+			require.True(t, c.PutBack(&items[1]))
 			c.End(1)
 			require.Empty(t, hand(c, 0, 4, of(version("a", 3, wish), "h")))
 			c.End(0)
@@ -248,7 +248,7 @@ func TestProbeThatChangedAndIsPutBackIsNone(t *testing.T) {
 	items := c.Plan()
 	require.Len(t, items, 1)
 	require.True(t, c.Renew(&items[0], row{key: items[0].Obj.key}, 9, 9))
-	require.True(t, c.Return(&items[0]))
+	require.True(t, c.PutBack(&items[0]))
 	c.End(0)
 	check(t, c)
 	due, _ := c.probesDue()
@@ -271,20 +271,20 @@ func TestRowThatAsksForNothingEndsWhatWaits(t *testing.T) {
 			it := &hand(c, 0, 1, row{key: "a", revision: 5, deleted: deleted})[0]
 			c.Settle(0, it, outcome(it))
 			c.End(1)
-			says := SaysFailed
+			says := RowFailed
 			switch {
 			case !deleted && name == "terminal":
-				require.False(t, c.ObserveSettled(row{key: "a"}, 5, SaysFailed))
-				says = SaysDone
+				require.False(t, c.ObserveSettled(row{key: "a"}, 5, RowFailed))
+				says = RowDone
 			case !deleted:
-				says = SaysNothing
+				says = RowUnset
 			}
-			require.True(t, c.Awaits() || !deleted && name != "unseen" && name != "terminal")
+			require.True(t, c.NeedsSettled() || !deleted && name != "unseen" && name != "terminal")
 			require.False(t, c.ObserveSettled(row{key: "a"}, 5, says), "it is as old")
 			require.True(t, c.ObserveSettled(row{key: "a"}, 6, says), name)
 			check(t, c)
 			require.False(t, c.Tracks())
-			require.Zero(t, c.Failing())
+			require.Zero(t, c.NumFailing())
 		}
 	}
 }
@@ -297,9 +297,9 @@ func TestWhatIsNotedAsUnsetIsForgottenWhenItLands(t *testing.T) {
 			it := hand(c, 0, 1, row{key: "a", revision: 5, deleted: deleted})[0]
 			c.Launch(&it)
 			c.End(1)
-			says := SaysNothing
+			says := RowUnset
 			if deleted {
-				says = SaysDone
+				says = RowDone
 			}
 			require.False(t, c.ObserveSettled(row{key: "a"}, 6, says))
 			out := failed(&it, "no")
@@ -311,18 +311,18 @@ func TestWhatIsNotedAsUnsetIsForgottenWhenItLands(t *testing.T) {
 	}
 }
 
-// The main cursor passes a deletion that the tip has seen: nothing comes of it but for a key
+// The main cursor passes a deletion that the catch-up cursor has seen: nothing comes of it but for a key
 // that is known.
 func TestDeletionThatTheTipHasSeenIsPassed(t *testing.T) {
 	c := twoCursors(4)
 	c.Begin(0, 4, 4)
-	c.Pass(row{key: "a"}, 7)
+	c.ObserveSeenDeletion(row{key: "a"}, 7)
 	require.Empty(t, c.Plan())
 	c.End(0)
 	require.False(t, c.Tracks())
 	idle(t, c, 0, version("a", 5, 1))
 	c.Begin(0, 4, 4)
-	c.Pass(row{key: "a"}, 7)
+	c.ObserveSeenDeletion(row{key: "a"}, 7)
 	items := c.Plan()
 	require.Len(t, items, 1)
 	require.True(t, items[0].Deleted)

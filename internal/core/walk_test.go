@@ -99,14 +99,14 @@ func (w *walker) step() {
 		size = rapid.IntRange(0, 3).Draw(w.t, "size")
 	}
 	w.round(script{
-		size: size,
-		tip:  rapid.IntRange(1, 8).Draw(w.t, "fresh changes ahead"),
+		size:     size,
+		maxFresh: rapid.IntRange(1, 8).Draw(w.t, "fresh changes ahead"),
 		before: func() {
 			if rarely.Draw(w.t, "the target is slow") {
-				w.writes("writes before the tip opens", 1)
+				w.writes("writes before the catch-up cursor opens", 1)
 				w.follow()
 			}
-			if rarely.Draw(w.t, "the tip lags") {
+			if rarely.Draw(w.t, "the catch-up cursor lags") {
 				w.jump()
 			}
 		},

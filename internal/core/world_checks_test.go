@@ -46,15 +46,15 @@ func (w *world) requireProbesKnown() {
 				flying++
 			}
 		}
-		require.Equal(w.t, flying, b.probing, "probes under way")
+		require.Equal(w.t, flying, b.probesRunning, "probes under way")
 	}
 	for _, b := range w.core.open {
-		if b.class == all || b.probing == 0 {
+		if b.class == allErrors || b.probesRunning == 0 {
 			continue
 		}
 		// Each of them is worked on, or has its turn as soon as others have had theirs.
 		for _, e := range w.core.entries {
-			if e.breaker == b && e.probe == b.opening {
+			if e.breaker == b && e.probedOpening == b.opening {
 				require.True(w.t, e.state == InFlight || e.state == Queued || e.pos >= 0 && e.dueAt <= w.now,
 					"%q in state %s is to be a probe", e.key, e.state)
 			}

@@ -78,7 +78,7 @@ func (w *world) begin(r *run) {
 
 // launch makes an operation go on beyond the round.
 func (w *world) launch(r *run) {
-	f := &flight{began: w.now, other: r.item.Waited(), snapshot: w.snapshots}
+	f := &flight{began: w.now, other: r.item.HasEntry(), snapshot: w.snapshots}
 	w.core.Launch(r.item)
 	w.model.launch(r.item.Obj.key)
 	item := *r.item
@@ -105,7 +105,7 @@ func (w *world) stick(i int) {
 	w.probing[f.opening]--
 	f.opening = 0
 	w.model.stick(w.now, f.item)
-	w.core.Stuck(w.now, f.item)
+	w.core.MarkStuck(w.now, f.item)
 	w.requireSound()
 }
 
@@ -181,7 +181,7 @@ func (w *world) commit(r *run) {
 }
 
 func (w *world) settle(now time.Duration, it *Item[row], out Outcome[row]) {
-	waited := it.Waited()
+	waited := it.HasEntry()
 	if out.Kind == Done && !waited && it.Revision%2 == 0 && w.model.breaking == nil {
 		// Allowed, and so done for every other.
 		w.model.settle(now, it, waited, out)

@@ -49,7 +49,7 @@ type world struct {
 func newWorld(t testingT, cfg Config[row]) *world {
 	cfg.KeyOf = keyOfRow
 	cfg.GroupOf = func(r row) string { return r.group }
-	cfg.Same = sameWish
+	cfg.SamePending = sameWish
 	return &world{
 		attempted: map[string]uint64{}, cursors: cursors{seen: map[uint64]bool{}, asked: map[uint64]uint64{}},
 		t: t, core: New(cfg), model: newModel(cfg),
@@ -131,7 +131,7 @@ func (w *world) stray(key string) {
 }
 
 func (w *world) adopt(r row) bool {
-	adopted := w.core.Adopt(r, w.revision)
+	adopted := w.core.AddOrphan(r, w.revision)
 	require.Equal(w.t, w.model.adopt(r, w.revision), adopted, "%q was adopted", r.key)
 	check(w.t, w.core)
 	return adopted
@@ -192,9 +192,9 @@ func (w *world) release(key string) {
 
 // script says what the target and the program do in one round.
 type script struct {
-	// size is how many operations there may be at most, tip how many fresh changes ahead
-	// of their turn, if there is a tip.
-	size, tip int
+	// size is how many operations there may be at most, maxFresh how many fresh changes ahead
+	// of their turn, if there is a catch-up cursor.
+	size, maxFresh int
 	// before is called when the snapshot has been taken.
 	before func()
 	// looks says whether an item is looked up that need not be, waits whether somebody waits
@@ -217,8 +217,8 @@ func (w *world) round(s script) {
 	s.before()
 	allowed, _ := w.core.Allowance(w.now)
 	size, ahead := min(s.size, allowed), 0
-	if w.tip != nil {
-		ahead = max(1, s.tip)
+	if w.catchUp != nil {
+		ahead = max(1, s.maxFresh)
 	}
 	w.core.Begin(w.now, size, ahead)
 	w.model.begin(w.now, size, ahead)
@@ -232,7 +232,7 @@ func (w *world) round(s script) {
 
 	var runs []run
 	for i := range items {
-		looks := items[i].Waited() || w.at != revision && (w.mixed || items[i].Deleted) || s.looks()
+		looks := items[i].HasEntry() || w.at != revision && (w.mixed || items[i].Deleted) || s.looks()
 		if r, ok := w.resolve(snapshot, &items[i], looks); ok {
 			runs = append(runs, r)
 		}
@@ -241,7 +241,7 @@ func (w *world) round(s script) {
 	var inRound []*run
 	for i := range runs[:ran] {
 		w.begin(&runs[i])
-		w.mixed = w.mixed || runs[i].item.Waited()
+		w.mixed = w.mixed || runs[i].item.HasEntry()
 		if s.launches() {
 			w.launch(&runs[i])
 			continue
@@ -274,7 +274,7 @@ func (w *world) calm() {
 			w.land(0, w.now, succeed())
 		}
 		if !w.core.Tracks() && w.sawAll() {
-			if !w.core.Open() {
+			if !w.core.BreakerOpen() {
 				return
 			}
 			// Only what comes is left to probe with.
@@ -324,6 +324,6 @@ func (w *world) requireConverged() {
 	}
 	require.Equal(w.t, want, w.target)
 	require.Empty(w.t, w.core.groups)
-	require.Empty(w.t, w.core.notes)
+	require.Empty(w.t, w.core.later)
 	require.Empty(w.t, w.core.OpenBreakers(100))
 }

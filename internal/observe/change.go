@@ -44,15 +44,15 @@ func (o *Observer[Obj]) read(of statedb.Change[Obj], ahead bool) (c change[Obj],
 			o.hooks.FirstUnset(of.Object, of.Revision)
 		}
 		if o.core.Tracks() {
-			o.settled(of, core.SaysNothing)
+			o.settled(of, core.RowUnset)
 		}
 	case status.KindDone:
-		if o.core.Awaits() {
-			o.settled(of, core.SaysDone)
+		if o.core.NeedsSettled() {
+			o.settled(of, core.RowDone)
 		}
 	default:
-		if o.core.Awaits() {
-			o.settled(of, core.SaysFailed)
+		if o.core.NeedsSettled() {
+			o.settled(of, core.RowFailed)
 		}
 	}
 	return c, false
@@ -67,7 +67,7 @@ func (o *Observer[Obj]) owedSince(s status.Status, revision statedb.Revision, ah
 }
 
 // settled hands the core a row that asks for nothing.
-func (o *Observer[Obj]) settled(of statedb.Change[Obj], says core.Says) {
+func (o *Observer[Obj]) settled(of statedb.Change[Obj], says core.RowStatus) {
 	if o.core.ObserveSettled(of.Object, of.Revision, says) {
 		o.hooks.Forgotten(of.Object)
 	}

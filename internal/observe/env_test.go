@@ -63,7 +63,7 @@ func newEnv(t *testing.T, size int) *env {
 	e := &env{T: t, db: db, table: table, size: size, target: observe.Target{Workers: 1}}
 	of := rows.New(db, table, rows.Functions[*row]{GetStatus: func(r *row) status.Status { return r.status }})
 	e.core = core.New(core.Config[*row]{
-		KeyOf: func(r *row) []byte { return of.Key(r) }, Same: of.SamePending,
+		KeyOf: func(r *row) []byte { return of.Key(r) }, SamePending: of.SamePending,
 		Limits: core.Limits{RoundSize: size, MinBackoff: time.Second, MaxBackoff: time.Minute},
 	})
 	note := func(hook string) func(*row) {

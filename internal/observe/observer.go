@@ -205,7 +205,7 @@ func (o *Observer[Obj]) handOver(c change[Obj]) {
 		o.hooks.Deletion(c.object)
 	}
 	if c.deleted && o.catchUp != nil && o.catchUp.sawDeletion(c.revision) {
-		o.core.Pass(c.object, c.revision)
+		o.core.ObserveSeenDeletion(c.object, c.revision)
 	} else {
 		o.core.Observe(c.object, c.revision, c.since, c.deleted, o.laneOf(&c))
 	}
@@ -216,7 +216,7 @@ func (o *Observer[Obj]) handOver(c change[Obj]) {
 // of its key, before the leftover changes. Several items are taken back in the reverse of their
 // order.
 func (o *Observer[Obj]) TakeBack(item *core.Item[Obj], now time.Duration) {
-	if o.core.Return(item) {
+	if o.core.PutBack(item) {
 		return
 	}
 	o.leftover.pushFront(change[Obj]{

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package refresh marks rows as Refreshing that are Done: those whose status is older than an
-// interval, and all of them when somebody asks for that. It works on a goroutine of its own, in
-// batches, and marks the next batch when the loop says that the last one has been dealt with.
+// Package refresh marks rows that are Done as Refreshing: those whose status is older than an
+// interval, and all of them on request. It works on a goroutine of its own, in batches. It marks
+// the next batch when the loop has dealt with the last one.
 package refresh

@@ -11,20 +11,20 @@ import (
 	"github.com/cilium/statedb"
 )
 
-// Pass is how far a loop is at the end of a pass.
+// Pass is the state of a loop at the end of a pass.
 type Pass struct {
-	// Seen is the revision up to which all has been seen. A second cursor has seen what is after
-	// TipFrom and up to TipUpTo; both are 0 if there is none.
-	Seen, TipFrom, TipUpTo statedb.Revision
-	// Refreshing is how many refreshes are on their way, without those that are stuck.
+	// Seen is the revision up to which the loop has seen all changes. The catch-up cursor has seen
+	// those after CaughtUpFrom and up to CaughtUpTo; both are 0 if there is none.
+	Seen, CaughtUpFrom, CaughtUpTo statedb.Revision
+	// Refreshing is how many refreshes are ready or in flight, without stuck ones.
 	Refreshing int
 }
 
-// Calls are calls of operations for objects some of which were refreshed.
+// Calls are calls of operations, for objects some of which were refreshed.
 type Calls struct {
-	// Longest is how long the longest call took; 0 if nothing was refreshed.
+	// Longest is the time of the longest call; 0 if nothing was refreshed.
 	Longest time.Duration
-	// Took is how long all of them did.
+	// Took is the time of all calls.
 	Took time.Duration
 	// Succeeded: some object was refreshed.
 	Succeeded bool
@@ -37,43 +37,43 @@ func (c *Calls) Add(took time.Duration, succeeded bool) {
 	c.Succeeded = c.Succeeded || succeeded
 }
 
-// gate is where the refresher waits for the loop. The refresher marks a batch and waits; the loop
-// says when that has been seen, and no refresh is on its way any more but such as are stuck.
+// gate is where the refresher waits for the loop. The refresher marks a batch and waits; the wait
+// ends when the loop has seen the batch, and all refreshes in flight are stuck.
 type gate struct {
-	// open: the refresher wants to know. While it does not, the loop pays nothing.
+	// open: the refresher waits, or is about to. While it is false the loop pays nothing.
 	open atomic.Bool
 
 	mu sync.Mutex
 	// pass is the last pass.
 	pass Pass
-	// The batch was written at the revisions after one and up to another; through is closed
-	// when it is through, nil if nothing waits.
+	// The batch was written at the revisions after one and up to another. through is closed when
+	// the wait ends; nil if there is no wait.
 	after, upTo statedb.Revision
 	through     chan struct{}
-	// calls are those since the gate was opened.
+	// calls are the calls since the gate was opened.
 	calls Calls
 }
 
-// begin opens the gate: it is called before a batch is marked. A wait before that was given up.
+// begin opens the gate. It is called before a batch is marked, and ends an earlier wait.
 func (g *gate) begin() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.pass.Seen, g.pass.TipUpTo, g.calls, g.through = 0, 0, Calls{}, nil
+	g.pass.Seen, g.pass.CaughtUpTo, g.calls, g.through = 0, 0, Calls{}, nil
 	g.open.Store(true)
 }
 
-// wait returns a channel that is closed when the batch is through that was written at the
-// revisions after one and up to another.
+// wait returns a channel that is closed when the loop has dealt with the batch that was written at
+// the revisions after one and up to another.
 func (g *gate) wait(after, upTo statedb.Revision) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	through := make(chan struct{})
 	g.after, g.upTo, g.through = after, upTo, through
 	if after == upTo {
-		// Nothing was marked, so that no pass need follow.
+		// Nothing was marked, so that no pass may follow.
 		g.pass.Seen, g.pass.Refreshing = upTo, 0
 	}
-	g.check()
+	g.endWait()
 	return through
 }
 
@@ -84,19 +84,19 @@ func (g *gate) sum() Calls {
 	return g.calls
 }
 
-// passed takes in a pass, if the gate is open.
-func (g *gate) passed(p Pass) {
+// notePass notes a pass, if the gate is open.
+func (g *gate) notePass(p Pass) {
 	if !g.open.Load() {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pass = p
-	g.check()
+	g.endWait()
 }
 
-// ran takes in calls, if the gate is open.
-func (g *gate) ran(c Calls) {
+// noteCalls notes calls, if the gate is open.
+func (g *gate) noteCalls(c Calls) {
 	if !g.open.Load() {
 		return
 	}
@@ -107,10 +107,11 @@ func (g *gate) ran(c Calls) {
 	g.calls.Succeeded = g.calls.Succeeded || c.Succeeded
 }
 
-// check ends the wait if the time has come, and closes the gate. It is called with the lock.
-func (g *gate) check() {
+// endWait ends the wait, and closes the gate, if the loop has dealt with the batch. It is called
+// with the lock.
+func (g *gate) endWait() {
 	p := &g.pass
-	seen := p.Seen >= g.upTo || p.TipFrom <= g.after && p.TipUpTo >= g.upTo
+	seen := p.Seen >= g.upTo || p.CaughtUpFrom <= g.after && p.CaughtUpTo >= g.upTo
 	if g.through != nil && p.Refreshing == 0 && seen {
 		close(g.through)
 		g.through = nil

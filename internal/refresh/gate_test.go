@@ -25,9 +25,9 @@ func TestGateStaysOpenForTheNextRefresher(t *testing.T) {
 	g.begin()
 	g.wait(0, 5)
 	g.begin()
-	g.passed(Pass{Seen: 5})
+	g.notePass(Pass{Seen: 5})
 	through := g.wait(5, 9)
-	g.passed(Pass{Seen: 9})
+	g.notePass(Pass{Seen: 9})
 	require.True(t, closed(through), "the batch is through, and the refresher is not told")
 	require.False(t, g.open.Load(), "the loop pays nothing while no refresher waits")
 }
@@ -37,18 +37,18 @@ func TestBatchIsThroughWhenItIsSeenAndNoRefreshIsOnItsWay(t *testing.T) {
 		pass Pass
 		want bool
 	}{
-		"not seen yet":                        {Pass{Seen: 8}, false},
-		"seen":                                {Pass{Seen: 9}, true},
-		"seen, and one is on its way":         {Pass{Seen: 9, Refreshing: 1}, false},
-		"seen by the second cursor":           {Pass{Seen: 2, TipFrom: 5, TipUpTo: 9}, true},
-		"seen by the second cursor, in part":  {Pass{Seen: 2, TipFrom: 5, TipUpTo: 8}, false},
-		"the second cursor began too late":    {Pass{Seen: 2, TipFrom: 6, TipUpTo: 9}, false},
-		"seen by both, and one is on its way": {Pass{Seen: 9, TipFrom: 5, TipUpTo: 9, Refreshing: 2}, false},
+		"not seen yet":                         {Pass{Seen: 8}, false},
+		"seen":                                 {Pass{Seen: 9}, true},
+		"seen, and one is on its way":          {Pass{Seen: 9, Refreshing: 1}, false},
+		"seen by the catch-up cursor":          {Pass{Seen: 2, CaughtUpFrom: 5, CaughtUpTo: 9}, true},
+		"seen by the catch-up cursor, in part": {Pass{Seen: 2, CaughtUpFrom: 5, CaughtUpTo: 8}, false},
+		"the catch-up cursor began too late":   {Pass{Seen: 2, CaughtUpFrom: 6, CaughtUpTo: 9}, false},
+		"seen by both, and one is on its way":  {Pass{Seen: 9, CaughtUpFrom: 5, CaughtUpTo: 9, Refreshing: 2}, false},
 	} {
 		var g gate
 		g.begin()
 		through := g.wait(5, 9)
-		g.passed(c.pass)
+		g.notePass(c.pass)
 		require.Equal(t, c.want, closed(through), name)
 		require.Equal(t, !c.want, g.open.Load(), name)
 	}
@@ -62,15 +62,15 @@ func TestBatchOfWhichNothingWasMarkedIsThrough(t *testing.T) {
 
 func TestGateSumsCallsWhileItIsOpen(t *testing.T) {
 	var g gate
-	g.ran(Calls{Longest: 100, Took: 100})
+	g.noteCalls(Calls{Longest: 100, Took: 100})
 	g.begin()
-	g.ran(Calls{})
+	g.noteCalls(Calls{})
 	require.Equal(t, Calls{}, g.sum())
 	var two Calls
 	two.Add(7, false)
 	two.Add(0, true)
-	g.ran(two)
-	g.ran(Calls{Longest: 3, Took: 3})
+	g.noteCalls(two)
+	g.noteCalls(Calls{Longest: 3, Took: 3})
 	require.Equal(t, Calls{Longest: 7, Took: 10, Succeeded: true}, g.sum())
 	g.begin()
 	require.Equal(t, Calls{}, g.sum())

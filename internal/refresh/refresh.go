@@ -17,35 +17,35 @@ import (
 	"github.com/statekeel/statekeel/internal/rows"
 )
 
-// shortestPause is the shortest pause between two batches: timers are no finer. What is shorter is
-// added to the next one.
+// shortestPause is the shortest pause between two batches: timers are no finer. A shorter one is
+// added to the next.
 const shortestPause = time.Millisecond
 
-// Settings are what a refresher goes by.
+// Settings are the settings of a refresher.
 type Settings struct {
-	// Interval is the age at which a row is refreshed; 0 for none.
+	// Interval is the age of a status at which its row is refreshed; 0 for never.
 	Interval time.Duration
 	// Limiter bounds the rate of refreshes; nil for no bound.
 	Limiter *rate.Limiter
-	// RoundSize bounds the size of a batch for operations that come in batches.
+	// RoundSize bounds the size of a batch if operations come in batches.
 	RoundSize int
-	// Replaced ends when other settings are in force.
+	// Replaced ends when other settings take effect.
 	Replaced context.Context
 }
 
-// Config is what a refresher needs of its loop.
+// Config is what a refresher needs of its loop. All fields are required.
 type Config[Obj comparable] struct {
 	Rows *rows.Rows[Obj]
 	// Batches: operations come in batches.
 	Batches bool
-	// Settings returns those that are in force.
+	// Settings returns the current settings.
 	Settings func() Settings
 	// Stopped is closed when the loop has stopped.
 	Stopped <-chan struct{}
 }
 
 // Refresher refreshes the rows of a table. [Refresher.Run] is its goroutine; the other methods are
-// safe from any.
+// safe from any goroutine.
 type Refresher[Obj comparable] struct {
 	Config[Obj]
 	// called wakes the goroutine for a walk over all rows.
@@ -54,14 +54,14 @@ type Refresher[Obj comparable] struct {
 	gate   gate
 }
 
-// New returns a refresher that does nothing until it is run.
+// New returns a refresher. It does nothing until it is run.
 func New[Obj comparable](cfg Config[Obj]) *Refresher[Obj] {
 	return &Refresher[Obj]{Config: cfg, called: make(chan struct{}, 1)}
 }
 
-// All asks for a refresh of all rows that are Done and not written after the call. A second call
-// starts over.
-func (r *Refresher[Obj]) All() {
+// RefreshAll asks for a refresh of all rows that are Done and not written after the call. A second
+// call starts over. It does not block.
+func (r *Refresher[Obj]) RefreshAll() {
 	r.all.call()
 	select {
 	case r.called <- struct{}{}:
@@ -69,22 +69,22 @@ func (r *Refresher[Obj]) All() {
 	}
 }
 
-// Waiting reports whether [Refresher.Passed] and [Refresher.Ran] have to be called. While it is
-// false, the loop need not compute what these take.
+// Waiting reports whether [Refresher.NotePass] and [Refresher.NoteCalls] have to be called. While
+// it is false, their arguments need not be computed.
 func (r *Refresher[Obj]) Waiting() bool { return r.gate.open.Load() }
 
-// Passed notes how far the loop is at the end of a pass.
-func (r *Refresher[Obj]) Passed(p Pass) { r.gate.passed(p) }
+// NotePass notes the state of the loop at the end of a pass.
+func (r *Refresher[Obj]) NotePass(p Pass) { r.gate.notePass(p) }
 
-// Ran notes what calls of operations came to in which objects were refreshed.
-func (r *Refresher[Obj]) Ran(c Calls) { r.gate.ran(c) }
+// NoteCalls notes calls of operations in which objects were refreshed.
+func (r *Refresher[Obj]) NoteCalls(c Calls) { r.gate.noteCalls(c) }
 
 // Run refreshes until ctx ends or the loop has stopped.
 func (r *Refresher[Obj]) Run(ctx context.Context, health cell.Health) {
 	on := false
 	for ctx.Err() == nil && !r.stopped() {
 		set := r.Settings()
-		// No wait goes on with settings that are not in force any more.
+		// A wait ends when its settings are replaced.
 		during, end := context.WithCancel(ctx)
 		ended := context.AfterFunc(set.Replaced, end)
 		if set.Interval > 0 {
@@ -108,24 +108,24 @@ func (r *Refresher[Obj]) stopped() bool {
 	}
 }
 
-// run is the refreshing between two changes of the settings.
+// run is the refreshing with one set of settings.
 type run[Obj comparable] struct {
 	*Refresher[Obj]
 	set Settings
-	// seen is the revision up to which objects have been looked at for their age.
+	// seen is the revision up to which the age of objects has been looked at.
 	seen  statedb.Revision
 	sizes sizes
-	// owed is for how long it has to pause yet.
-	owed  time.Duration
+	// pause is how long to pause before the next batch.
+	pause time.Duration
 	batch []aged[Obj]
-	// walk is how far the walk of a call will be when the batch is marked, number that of the
-	// call; 0 if the batch is of no call.
+	// walk is where the walk of a request will be when the batch is marked, number the number of
+	// the request; 0 if the batch is not for one.
 	walk   walk[Obj]
 	number int
 }
 
-// every refreshes until ctx ends or the loop has stopped: what is old enough, if there is an
-// interval, and what somebody calls for.
+// every refreshes until ctx ends or the loop has stopped: rows that are old enough, if there is an
+// interval, and all rows on request.
 func (r *run[Obj]) every(ctx context.Context, health cell.Health) {
 	for {
 		next, ok := r.refresh(ctx)
@@ -146,8 +146,8 @@ func (r *run[Obj]) every(ctx context.Context, health cell.Health) {
 	}
 }
 
-// refresh marks everything that is due, batch by batch, and returns how long it is until the next
-// object is. It returns false when ctx has ended or the loop has stopped.
+// refresh marks all rows that are due, batch by batch, and returns the time until the next row is
+// due. It returns false when ctx has ended or the loop has stopped.
 func (r *run[Obj]) refresh(ctx context.Context) (next time.Duration, ok bool) {
 	for {
 		size := r.sizes.next(r.set)
@@ -170,27 +170,27 @@ func (r *run[Obj]) refresh(ctx context.Context) (next time.Duration, ok bool) {
 			return 0, false
 		}
 		calls := r.gate.sum()
-		// To wait for the end of a pause, say, takes nothing of the loop's time. What commits
-		// take of it is not known.
+		// Only calls take the loop's time, not for example a wait for the end of a pause. The
+		// time that commits take is not known.
 		took := min(time.Since(began), calls.Took+gather)
-		r.sizes.ran(len(r.batch), took, calls)
+		r.sizes.noteBatch(len(r.batch), took, calls)
 		clear(r.batch)
 		r.batch = r.batch[:0]
 		// The next batch waits until no refresh is on its way, and then for as long again:
 		// refreshing fills what fresh changes leave of the loop's time, and never more
 		// than half of it.
-		if r.owed += took; r.owed >= shortestPause {
-			if !pace.Sleep(ctx, r.owed) {
+		if r.pause += took; r.pause >= shortestPause {
+			if !pace.Sleep(ctx, r.pause) {
 				return 0, false
 			}
-			r.owed = 0
+			r.pause = 0
 		}
 	}
 }
 
-// permit blocks until the limiter allows n more refreshes, and returns false if ctx
-// ends before. A batch may be larger than the limiter's burst: it is marked when the
-// last of its objects may be.
+// permit blocks until the limiter allows n more refreshes, and returns false if ctx ends before. A
+// batch may be larger than the burst of the limiter: it waits until the last of its rows is
+// allowed.
 func permit(ctx context.Context, limiter *rate.Limiter, n int) bool {
 	if limiter == nil {
 		return ctx.Err() == nil

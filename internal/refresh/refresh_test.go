@@ -112,7 +112,7 @@ func (w *world) marked() (ids []uint64) {
 // through makes the marked rows Done, and tells the refresher.
 func (w *world) through() {
 	w.write(status.Done(), w.marked()...)
-	w.refresher.Passed(refresh.Pass{Seen: w.rows.Revision()})
+	w.refresher.NotePass(refresh.Pass{Seen: w.rows.Revision()})
 	synctest.Wait()
 }
 
@@ -144,7 +144,7 @@ func TestAllThatWasDoneBeforeTheCallIsMarkedOnce(t *testing.T) {
 			ids[i] = uint64(i)
 		}
 		w.write(status.Done(), ids...)
-		w.refresher.All()
+		w.refresher.RefreshAll()
 		time.Sleep(time.Second)
 		w.write(status.Done(), 299)
 		var seen []uint64
@@ -164,7 +164,7 @@ func TestWalkGoesOnWhereItWasWhenSettingsAreReplaced(t *testing.T) {
 	hourly.Allow()
 	play(t, refresh.Settings{Limiter: hourly}, func(w *world) {
 		w.write(status.Done(), 1, 2, 3)
-		w.refresher.All()
+		w.refresher.RefreshAll()
 		time.Sleep(time.Minute)
 		require.Empty(w, w.marked(), "there is no permit yet")
 		w.set(refresh.Settings{})

@@ -11,27 +11,28 @@ import (
 )
 
 const (
-	// largest is the largest number of objects that are marked in one write transaction for
-	// single operations. It bounds how long a fresh change waits behind a refresh.
+	// largest is the most rows that are marked in one transaction if operations are single. It
+	// bounds how long a fresh change waits behind refreshes.
 	largest = 128
-	// gather is for how long a slow limiter's permits are gathered into one batch.
+	// gather is the time over which the permits of a slow limiter are gathered into one batch.
 	gather = 100 * time.Millisecond
 )
 
-// sizes are what the sizes of batches are decided from: what the last ones took.
+// sizes decides the sizes of batches, by what the last ones took.
 type sizes struct {
 	// batches: operations come in batches.
 	batches bool
-	// single is the size for single operations, batch the one for batches; 0 at first.
+	// single is the size if operations are single, batch the size if they come in batches; 0 at
+	// first.
 	single, batch int
-	// calls are the latest that succeeded, of which there were so many; last is the one
-	// before, whatever came of it.
+	// calls are the latest that succeeded, count is how many succeeded, last is the latest call
+	// whatever its outcome.
 	calls [16]time.Duration
 	count int
 	last  time.Duration
 }
 
-// next returns how many objects to mark at most.
+// next returns the most rows to mark in the next batch.
 func (z *sizes) next(set Settings) int {
 	most, size, permits := largest, z.single, gather
 	if z.batches {
@@ -47,14 +48,14 @@ func (z *sizes) next(set Settings) int {
 	return min(size, most)
 }
 
-// ran notes that a number of objects was through after some time, and the calls for them.
+// noteBatch notes that a batch was done after some time, and the calls for it.
 //
 // Single operations take the time that a turn does: fresh changes are not to wait for more. For
 // batches it depends on how much of a call's time each object costs, which the caller cannot
 // know: the size is doubled while a call takes no longer than a turn, or than twice the shortest
 // of late, and quartered otherwise. Where each object costs the same, the quarter keeps showing
 // how short a call can be; with a half the size would creep up.
-func (z *sizes) ran(size int, took time.Duration, calls Calls) {
+func (z *sizes) noteBatch(size int, took time.Duration, calls Calls) {
 	z.single = int(max(1, min(largest, float64(size)*float64(pace.Turn)/float64(max(1, took)))))
 	longest := calls.Longest
 	if longest == 0 {

@@ -15,11 +15,11 @@ func TestSingleOperationsTakeATurn(t *testing.T) {
 	var z sizes
 	set := Settings{RoundSize: 1000}
 	require.Equal(t, largest, z.next(set), "it is not known what one takes")
-	z.ran(100, 50*time.Millisecond, Calls{})
+	z.noteBatch(100, 50*time.Millisecond, Calls{})
 	require.Equal(t, 10, z.next(set))
-	z.ran(10, time.Minute, Calls{})
+	z.noteBatch(10, time.Minute, Calls{})
 	require.Equal(t, 1, z.next(set))
-	z.ran(1, 0, Calls{})
+	z.noteBatch(1, 0, Calls{})
 	require.Equal(t, largest, z.next(set))
 }
 
@@ -63,7 +63,7 @@ func TestBatchesGrowWhileCallsTakeNoLonger(t *testing.T) {
 			most = max(most, size)
 			var calls Calls
 			calls.Add(c.call+time.Duration(size)*c.object, true)
-			z.ran(size, calls.Took, calls)
+			z.noteBatch(size, calls.Took, calls)
 		}
 		require.Equal(t, c.most, most, name)
 	}
@@ -72,10 +72,10 @@ func TestBatchesGrowWhileCallsTakeNoLonger(t *testing.T) {
 // What a call cost that failed does not tell what one costs.
 func TestFailedCallsDoNotTellHowShortACallCanBe(t *testing.T) {
 	z := sizes{batches: true, batch: 8}
-	z.ran(8, time.Second, Calls{Longest: time.Second, Took: time.Second})
+	z.noteBatch(8, time.Second, Calls{Longest: time.Second, Took: time.Second})
 	require.Equal(t, 2, z.batch)
-	z.ran(8, time.Second, Calls{})
+	z.noteBatch(8, time.Second, Calls{})
 	require.Equal(t, 2, z.batch, "there was no call")
-	z.ran(8, time.Second, Calls{Longest: time.Second, Took: time.Second, Succeeded: true})
+	z.noteBatch(8, time.Second, Calls{Longest: time.Second, Took: time.Second, Succeeded: true})
 	require.Equal(t, 16, z.batch)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// aged is an object that is to be refreshed.
+// aged is a row to be marked.
 type aged[Obj any] struct {
 	object   Obj
 	revision statedb.Revision
@@ -21,25 +21,25 @@ type aged[Obj any] struct {
 	at time.Time
 }
 
-// walkCall is a call for a refresh of everything: one walk over the table in the order of
-// the keys, in which no row changes its place, however often it is written meanwhile.
+// walkCall is a request to refresh everything: one walk over the table in the order of keys, in
+// which no row changes its place, however often it is written meanwhile.
 type walkCall[Obj any] struct {
 	mu   sync.Mutex
 	walk walk[Obj]
-	// calls counts them.
+	// calls counts the requests.
 	calls int
 }
 
-// walk is how far such a walk is.
+// walk is the state of such a walk.
 type walk[Obj any] struct {
-	// at is when it was called for; the zero time if there is no walk.
+	// at is when it was requested; the zero time if there is no walk.
 	at time.Time
-	// last is the object that it has come to, if it has begun.
+	// last is the row that it has come to, if it has begun.
 	last  Obj
 	begun bool
 }
 
-// call begins the walk, from the start if there is one.
+// call begins a walk from the start.
 func (c *walkCall[Obj]) call() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,15 +47,15 @@ func (c *walkCall[Obj]) call() {
 	c.walk = walk[Obj]{at: time.Now()}
 }
 
-// now returns how far the walk is, and the number of the call.
-func (c *walkCall[Obj]) now() (walk[Obj], int) {
+// state returns the state of the walk, and the number of the request.
+func (c *walkCall[Obj]) state() (walk[Obj], int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.walk, c.calls
 }
 
-// goOn notes how far the walk is, unless there was another call.
-func (c *walkCall[Obj]) goOn(w walk[Obj], number int) {
+// advance sets the state of the walk, unless there was another request since.
+func (c *walkCall[Obj]) advance(w walk[Obj], number int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.calls == number {
@@ -63,10 +63,10 @@ func (c *walkCall[Obj]) goOn(w walk[Obj], number int) {
 	}
 }
 
-// collectCalled makes a batch of up to size objects that somebody called for. It returns false
-// if there is no such call, or no object left.
+// collectCalled makes a batch of up to size rows for a request. It returns false if there is none,
+// or no row is left.
 func (r *run[Obj]) collectCalled(size int) bool {
-	w, number := r.all.now()
+	w, number := r.all.state()
 	r.number = 0
 	if w.at.IsZero() {
 		return false
@@ -95,16 +95,15 @@ func (r *run[Obj]) collectCalled(size int) bool {
 	}
 	r.walk, r.number = walk[Obj]{}, number
 	if len(r.batch) == 0 {
-		r.all.goOn(r.walk, number)
+		r.all.advance(r.walk, number)
 		return false
 	}
 	return true
 }
 
-// collectAged makes a batch of up to size objects that are old enough: it looks at the table in the
-// order of revisions, the longest unwritten first, from the revision after the one that was seen on,
-// and stops at the first that is too young. It returns how long it is until there is another, if it
-// found none.
+// collectAged makes a batch of up to size rows that are old enough: it reads the table in the order
+// of revisions, after the last that was seen, and stops at the first row that is too young. If it
+// finds none, it returns the time until there is one.
 func (r *run[Obj]) collectAged(size int) time.Duration {
 	interval := r.set.Interval
 	if interval == 0 {
@@ -130,18 +129,18 @@ func (r *run[Obj]) collectAged(size int) time.Duration {
 	return interval
 }
 
-// mark marks the batch, and returns the revisions of the table before and after. A walk goes on
-// only then: until it is marked, a batch is dropped when the settings are changed.
+// mark marks the batch, and returns the revisions of the table before and after. Only then does a
+// walk advance: a batch that is not marked is dropped when the settings change.
 func (r *run[Obj]) mark() (before, after statedb.Revision) {
 	before, after = r.write()
 	if r.number > 0 {
-		r.all.goOn(r.walk, r.number)
+		r.all.advance(r.walk, r.number)
 	}
 	return before, after
 }
 
-// write marks the objects of the batch in one transaction, unless their status has been written
-// since. It returns the revisions of the table before and after.
+// write marks the rows of the batch in one transaction, unless their status has changed. It returns
+// the revisions of the table before and after.
 func (r *run[Obj]) write() (before, after statedb.Revision) {
 	at := time.Now()
 	marked := func(object Obj) Obj { return r.Rows.SetStatus(r.Rows.Clone(object), status.RefreshingAt(at)) }

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"cmp"
+	"math"
+	"time"
+)
+
+// entry is a key that waits or is worked on. The fields are ordered to save memory: there may be
+// millions of entries.
+type entry[Obj any] struct {
+	key string
+	obj Obj
+
+	// revision is that of the version in obj. since is the revision since which the key is not
+	// reconciled, 0 if it is: that of the change to be applied, or, for a key that fails after it
+	// was reconciled, the first one after all that were observed then.
+	revision, since uint64
+	// prev and next are the neighbours in the queue of the entry.
+	prev, next *entry[Obj]
+
+	// dueAt is when the entry is due, if it waits for a time; before that, when its change was
+	// observed. lastAttempt is when the last operation on the key ended.
+	dueAt, lastAttempt time.Duration
+	// wanted is when the change was written that is not reconciled; 0 if it has to be read from the
+	// object.
+	wanted time.Duration
+	// failure is the text of the last error, nil if the last attempt did not fail.
+	failure *string
+	// breaker is the breaker for the last error; nil if there is none.
+	breaker *breaker[Obj]
+	// group is the group that the entry has, or waits for; nil if none.
+	group *group[Obj]
+
+	// The positions in the heaps; -1: not in the heap.
+	pos, unreconciledPos, untriedPos int32
+	// failures counts the failures in a row, tries those since the object changed.
+	failures, tries int32
+	// seen is the number of the round in which the change was observed.
+	seen uint32
+	// probedOpening is the opening of its breaker for which the entry is a probe; 0 if it is none.
+	probedOpening uint32
+	state         State
+	// from is the state before the round took the entry.
+	from    State
+	lane    Lane
+	deleted bool
+	// mark is the mark of the last outcome, see [Outcome.Mark].
+	mark uint8
+	// requeues counts the outcomes in a row that asked for a backoff without a failure. It stops at
+	// 255: every backoff has its longest value by then.
+	requeues uint8
+	// tried: the change has been attempted. blocked: the last attempt was blocked.
+	tried, blocked bool
+	// stuck: the operation in flight is stuck.
+	stuck bool
+	// fixed: the time of the retry is no backoff, but was set by the outcome or by a breaker that
+	// closed.
+	fixed bool
+	// cause is the reason for the next run.
+	cause Cause
+}
+
+func (e *entry[Obj]) HeapPos() int       { return int(e.pos) }
+func (e *entry[Obj]) SetHeapPos(pos int) { e.pos = int32(pos) }
+
+func (c *Core[Obj]) find(obj Obj) *entry[Obj] {
+	if len(c.entries) == 0 {
+		return nil
+	}
+	return c.entries[string(c.keyOf(obj))]
+}
+
+// addEntry adds an entry for the change of an item whose key has none. The entry is in no queue.
+func (c *Core[Obj]) addEntry(it *Item[Obj]) *entry[Obj] {
+	e := &entry[Obj]{
+		key: string(c.keyOf(it.Obj)), obj: it.Obj,
+		revision: it.Revision, since: it.since, deleted: it.Deleted, lane: it.lane,
+		dueAt: c.round.now, pos: -1, unreconciledPos: -1, untriedPos: -1, seen: c.rounds, state: Planned,
+	}
+	e.resetWanted(c.round.now)
+	if e.deleted {
+		c.deletions++
+	}
+	c.entries[e.key] = e
+	c.peak = max(c.peak, len(c.entries))
+	c.counts[Planned]++
+	return e
+}
+
+// setDeleted sets whether the object of an entry was deleted.
+func (c *Core[Obj]) setDeleted(e *entry[Obj], deleted bool) {
+	if e.deleted {
+		c.deletions--
+	}
+	if deleted {
+		c.deletions++
+	}
+	e.deleted = deleted
+}
+
+// resetWanted sets wanted for a new change: for a deletion that is the given time, otherwise it has
+// to be read from the object.
+func (e *entry[Obj]) resetWanted(now time.Duration) {
+	e.wanted = 0
+	if e.deleted {
+		e.wanted = max(1, now)
+	}
+}
+
+// minPeak is the number of entries up to which the map is never replaced by a smaller one.
+const minPeak = 1024
+
+// forget removes an entry that is in no queue: its key is reconciled.
+func (c *Core[Obj]) forget(e *entry[Obj]) {
+	c.markReconciled(e)
+	c.setBreaker(e, nil)
+	c.setBlocked(e, false)
+	c.setDeleted(e, false)
+	c.counts[e.state]--
+	delete(c.entries, e.key)
+	if c.peak > minPeak && len(c.entries) < c.peak/4 {
+		entries := make(map[string]*entry[Obj], len(c.entries))
+		for k, e := range c.entries {
+			entries[k] = e
+		}
+		c.entries, c.peak = entries, len(entries)
+	}
+}
+
+// move puts an entry that is in no queue into a state.
+func (c *Core[Obj]) move(e *entry[Obj], s State) {
+	c.counts[e.state]--
+	c.counts[s]++
+	e.state = s
+}
+
+// wait puts an entry that is in no queue into a state that ends at a time.
+func (c *Core[Obj]) wait(e *entry[Obj], s State, until time.Duration) {
+	c.move(e, s)
+	e.dueAt = until
+	c.due.Push(e, int64(until))
+	if e.backsOff() {
+		e.breaker.backingOff.pushBack(e)
+	}
+}
+
+// backsOff reports whether an entry waits for a backoff, which ends early if its breaker closes.
+func (e *entry[Obj]) backsOff() bool { return e.state == Retry && e.breaker != nil && !e.fixed }
+
+// leaveQueue takes an entry out of the queue and the heap that belong to its state.
+func (c *Core[Obj]) leaveQueue(e *entry[Obj]) {
+	switch e.state {
+	case Ready:
+		c.removeReady(e)
+	case Queued:
+		e.group.waiting.remove(e)
+	case Tripped:
+		e.breaker.held.remove(e)
+		c.scheduleProbes(e.breaker)
+	default:
+		if e.backsOff() {
+			e.breaker.backingOff.remove(e)
+		}
+		if e.pos >= 0 {
+			c.due.Remove(e)
+		}
+	}
+}
+
+// after returns the time d after t. It is at most the largest time there is: users write "never" as
+// the longest delay.
+func after(t, d time.Duration) time.Duration {
+	if d > math.MaxInt64-t {
+		return math.MaxInt64
+	}
+	return t + d
+}
+
+// byRevision orders entries. Orphans may share a revision.
+func byRevision[Obj any](a, b *entry[Obj]) int {
+	return cmp.Or(cmp.Compare(a.revision, b.revision), cmp.Compare(a.key, b.key))
+}
+
+func (c *Core[Obj]) setBlocked(e *entry[Obj], blocked bool) {
+	if e.blocked {
+		c.blocked--
+	}
+	if blocked {
+		c.blocked++
+	}
+	e.blocked = blocked
+}
+
+func (c *Core[Obj]) setFailure(e *entry[Obj], text *string) {
+	switch {
+	case e.failure == nil && text == nil:
+		return
+	case e.failure == nil:
+		c.failing++
+	case text == nil:
+		c.failing--
+	case *e.failure == *text:
+		e.failure = text
+		return
+	}
+	e.failure = text
+	c.version++
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+// group serialises its objects: at most one is worked on at a time. It exists while an entry holds
+// it.
+type group[Obj any] struct {
+	name    string
+	holder  *entry[Obj]
+	waiting queue[Obj]
+}
+
+// SetGrouping sets whether groups are heeded; without a GroupOf they are not. They need not be
+// while operations run one at a time.
+func (c *Core[Obj]) SetGrouping(on bool) { c.grouping = on && c.groupOf != nil }
+
+// admit reports whether an entry that is in no queue, and whose turn has come, may be run. If not,
+// it puts the entry where it waits: until it is resumed, until its group is free, or until its
+// breaker closes.
+func (c *Core[Obj]) admit(e *entry[Obj]) bool {
+	if c.paused != nil && c.paused(e.obj) {
+		c.pause(e)
+		return false
+	}
+	if e.from == Retry && e.mustWaitForBreaker() {
+		c.waitForBreaker(e)
+		return false
+	}
+	return !c.grouping || c.takeGroup(e)
+}
+
+// takeGroup gives an entry its group. If another entry has the group, the entry waits for its turn,
+// and takeGroup returns false.
+func (c *Core[Obj]) takeGroup(e *entry[Obj]) bool {
+	if e.group != nil {
+		return true
+	}
+	name := c.groupOf(e.obj)
+	if name == "" {
+		return true
+	}
+	g := c.groups[name]
+	if g == nil {
+		g = &group[Obj]{name: name}
+		c.groups[name] = g
+	}
+	e.group = g
+	if g.holder == nil {
+		g.holder = e
+		return true
+	}
+	c.move(e, Queued)
+	// The holder may be stuck: another key has to probe.
+	c.endProbe(c.round.now, e, probeNotRun)
+	g.waiting.pushBack(e)
+	return false
+}
+
+// leaveGroup is called when an entry does not need its group any more. If it had the group, the
+// first entry that waits gets it, and goes back to where it came from. It keeps the group until it
+// has been worked on, so that no later entry overtakes it.
+func (c *Core[Obj]) leaveGroup(e *entry[Obj]) {
+	g := e.group
+	e.group = nil
+	if g == nil || g.holder != e {
+		return
+	}
+	next := g.waiting.head
+	g.holder = next
+	if next == nil {
+		delete(c.groups, g.name)
+		return
+	}
+	g.waiting.remove(next)
+	if next.from == Ready {
+		c.pushReadyFront(next)
+	} else {
+		c.wait(next, next.from, next.dueAt)
+	}
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import "time"
+
+// Item is one operation of a plan.
+type Item[Obj any] struct {
+	// Obj is the version of the object that was observed last, Revision its revision.
+	Obj      Obj
+	Revision uint64
+	// since is the revision since which the change is not reconciled.
+	since uint64
+	entry *entry[Obj]
+	// Deleted: the object is gone from the table and has to be removed from the target.
+	Deleted bool
+	// Again: the key has waited, so that Obj may be older than the row in the table.
+	Again bool
+	// Mark is that of the last outcome of the key; 0 if there was none.
+	Mark  uint8
+	lane  Lane
+	cause Cause
+	// probe is the opening of the breaker for all errors for which the item is a probe; 0 if it is
+	// none.
+	probe uint32
+}
+
+// HasEntry reports whether the key has an entry. If it has none and the item is done, the item need
+// not be settled, unless there are breakers.
+func (it *Item[Obj]) HasEntry() bool { return it.entry != nil }
+
+// Attempt returns the number of failures in a row of the key before this item.
+func (it *Item[Obj]) Attempt() int {
+	if it.entry == nil {
+		return 0
+	}
+	return int(it.entry.failures)
+}
+
+// Tries returns the number of failures of the key since its object changed.
+func (it *Item[Obj]) Tries() int {
+	if it.entry == nil {
+		return 0
+	}
+	return int(it.entry.tries)
+}
+
+// Since returns the revision since which the change of the item is not reconciled.
+func (it *Item[Obj]) Since() uint64 { return it.since }
+
+// Launched reports whether the operation of the item was launched and is not settled.
+func (it *Item[Obj]) Launched() bool { return it.entry != nil && it.entry.state == InFlight }
+
+// Untried reports whether the change of the item has not been attempted.
+func (it *Item[Obj]) Untried() bool { return it.entry == nil || !it.entry.tried }
+
+// Cause returns why the item is run.
+func (it *Item[Obj]) Cause() Cause {
+	switch {
+	case it.probe > 0:
+		return CauseProbe
+	case it.cause != CauseChange:
+		return it.cause
+	}
+	switch it.from() {
+	case Retry:
+		return CauseRetry
+	case Requeue:
+		return CauseRequeue
+	case Blocked:
+		return CauseRecheck
+	}
+	if it.lane == Refresh {
+		return CauseRefresh
+	}
+	return CauseChange
+}
+
+// from returns the state of the key before the round; Ready for a change.
+func (it *Item[Obj]) from() State {
+	if it.entry == nil || it.entry.from == Planned {
+		return Ready
+	}
+	return it.entry.from
+}
+
+// Wanted returns when the change of the item was written; 0 if it has to be read from the object.
+func (it *Item[Obj]) Wanted() time.Duration {
+	if it.entry == nil {
+		return 0
+	}
+	return it.entry.wanted
+}
+
+// Lane returns the lane of the change.
+func (it *Item[Obj]) Lane() Lane { return it.lane }

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+// laterChange is a change of a key that was observed while an operation on the key ran.
+type laterChange[Obj any] struct {
+	item Item[Obj]
+	// since is the revision of the first version that asked for the same.
+	since uint64
+	// settled: the row asks for nothing. unset: it has no status.
+	settled, unset bool
+}
+
+// keepLater keeps the latest change of a key that is in flight. A key that was reconciled, or
+// attempted, is unreconciled since that change. An older change that is observed afterwards may
+// lower its since.
+func (c *Core[Obj]) keepLater(e *entry[Obj], n laterChange[Obj]) {
+	old, noted := c.later[e]
+	n.since = n.item.since
+	switch {
+	case !noted:
+	case n.item.Revision <= old.item.Revision:
+		if n.settled || old.settled || n.since >= old.since {
+			return
+		}
+		old.since = n.since
+		n = old
+	case !n.settled && !old.settled && c.same(&old.item, &n.item):
+		n.since = min(n.since, old.since)
+	}
+	c.later[e] = n
+	if !n.settled {
+		c.lowerSince(e, n.since)
+	}
+	since := int64(n.since)
+	if e.since == 0 {
+		if e.unreconciledPos >= 0 {
+			c.unreconciled.Remove(unreconciledEntry[Obj]{e})
+		}
+		if !n.settled {
+			c.unreconciled.Push(unreconciledEntry[Obj]{e}, since)
+			c.newestSince = max(c.newestSince, n.since)
+		}
+	}
+	if e.since == 0 || e.tried {
+		c.clearUntried(e)
+		if !n.settled {
+			c.untried.Push(untriedEntry[Obj]{e}, since)
+		}
+	}
+}
+
+// same reports whether a change asks for the same as an older one.
+func (c *Core[Obj]) same(older, newer *Item[Obj]) bool {
+	return c.samePending != nil && !older.Deleted && !newer.Deleted && c.samePending(older.Obj, newer.Obj)
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import "math"
+
+// unreconciledEntry is an entry with its position in the heap [Core.unreconciled].
+type unreconciledEntry[Obj any] struct{ *entry[Obj] }
+
+func (o unreconciledEntry[Obj]) HeapPos() int       { return int(o.unreconciledPos) }
+func (o unreconciledEntry[Obj]) SetHeapPos(pos int) { o.unreconciledPos = int32(pos) }
+
+// untriedEntry is an entry with its position in the heap [Core.untried].
+type untriedEntry[Obj any] struct{ *entry[Obj] }
+
+func (t untriedEntry[Obj]) HeapPos() int       { return int(t.untriedPos) }
+func (t untriedEntry[Obj]) SetHeapPos(pos int) { t.untriedPos = int32(pos) }
+
+// markUnreconciled counts an entry as not reconciled. If it was reconciled until now, it is
+// unreconciled since the first revision after the last observed one.
+func (c *Core[Obj]) markUnreconciled(e *entry[Obj]) {
+	if e.unreconciledPos >= 0 {
+		return
+	}
+	if e.since == 0 {
+		e.since = c.observed + 1
+	}
+	c.unreconciled.Push(unreconciledEntry[Obj]{e}, int64(e.since))
+	c.newestSince = max(c.newestSince, e.since)
+}
+
+// markUntried counts the change of an entry as not attempted, unless it has been.
+func (c *Core[Obj]) markUntried(e *entry[Obj]) {
+	if !e.tried && e.untriedPos < 0 {
+		c.untried.Push(untriedEntry[Obj]{e}, int64(e.since))
+	}
+}
+
+// markReconciled counts an entry as reconciled, and so as attempted.
+func (c *Core[Obj]) markReconciled(e *entry[Obj]) {
+	if e.unreconciledPos >= 0 {
+		c.unreconciled.Remove(unreconciledEntry[Obj]{e})
+	}
+	e.since, e.wanted = 0, 0
+	c.clearUntried(e)
+}
+
+// clearUntried stops counting the change of an entry as not attempted.
+func (c *Core[Obj]) clearUntried(e *entry[Obj]) {
+	if e.untriedPos >= 0 {
+		c.untried.Remove(untriedEntry[Obj]{e})
+	}
+}
+
+// lowerSince moves the revision since which an entry is unreconciled down to the given one: an
+// earlier change is reconciled only when the later one is. It does nothing if the entry is
+// reconciled, or unreconciled for longer.
+func (c *Core[Obj]) lowerSince(e *entry[Obj], revision uint64) {
+	if e.since <= revision {
+		return
+	}
+	e.since = revision
+	if e.unreconciledPos >= 0 {
+		c.unreconciled.Remove(unreconciledEntry[Obj]{e})
+		c.unreconciled.Push(unreconciledEntry[Obj]{e}, int64(revision))
+	}
+	if e.untriedPos >= 0 && !e.tried {
+		c.untried.Remove(untriedEntry[Obj]{e})
+		c.untried.Push(untriedEntry[Obj]{e}, int64(revision))
+	}
+}
+
+// LowWatermark returns the lowest revision that was observed and is not reconciled; 0 if all are.
+func (c *Core[Obj]) LowWatermark() uint64 {
+	_, since, _ := c.unreconciled.Min()
+	return uint64(since)
+}
+
+// Attempted returns the revision up to which every object has been attempted at least once, if
+// changes were observed up to the given one. A change that is held for the minimum backoff or
+// paused counts as attempted: it shows in LowWatermark.
+func (c *Core[Obj]) Attempted(observed uint64) uint64 {
+	if _, since, ok := c.untried.Min(); ok {
+		return min(observed, uint64(since)-1)
+	}
+	return observed
+}
+
+// Unreconciled is what is known of a key that is not reconciled.
+type Unreconciled[Obj any] struct {
+	Obj Obj
+	// Since is the revision since which it is not reconciled, Revision that of the version that was
+	// observed last.
+	Since, Revision uint64
+
+	Deleted bool
+	State   State
+	// Failures counts those in a row; Failure is the text of the last attempt's
+	// error, empty if it did not fail.
+	Failures int
+	Failure  string
+	// Tried: the change has been attempted.
+	Tried bool
+}
+
+// AllUnreconciled calls yield with the keys that are not reconciled, in the order of Since, until
+// yield returns false. The cost grows with the number of keys it yields.
+func (c *Core[Obj]) AllUnreconciled(yield func(Unreconciled[Obj]) bool) {
+	c.unreconciled.Ascend(func(o unreconciledEntry[Obj], _ int64) bool { return yield(c.describeUnreconciled(o.entry)) })
+}
+
+// CountUnreconciled returns how many keys are unreconciled since the given revision or an earlier
+// one. It stops counting at limit, unless it knows the number without counting. O(limit).
+func (c *Core[Obj]) CountUnreconciled(revision uint64, limit int) int {
+	if revision >= c.newestSince {
+		return c.unreconciled.Len()
+	}
+	return c.unreconciled.CountUpTo(int64(min(revision, math.MaxInt64)), limit)
+}
+
+// UnreconciledOf returns what is known of the key of an object that is not reconciled; false if
+// it is reconciled, as far as changes were observed.
+func (c *Core[Obj]) UnreconciledOf(obj Obj) (Unreconciled[Obj], bool) {
+	e := c.find(obj)
+	if e == nil || e.unreconciledPos < 0 {
+		return Unreconciled[Obj]{}, false
+	}
+	return c.describeUnreconciled(e), true
+}
+
+func (c *Core[Obj]) describeUnreconciled(e *entry[Obj]) Unreconciled[Obj] {
+	d := Unreconciled[Obj]{
+		Obj: e.obj, Since: e.since, Revision: e.revision, Deleted: e.deleted, State: e.state,
+		// What a sweep found counts as attempted for the watermark only.
+		Failures: int(e.failures), Tried: e.tried && e.cause != CauseSweep,
+	}
+	if e.failure != nil {
+		d.Failure = *e.failure
+	}
+	if d.Since == 0 {
+		n := c.later[e]
+		d.Since, d.Revision, d.Tried = n.since, n.item.Revision, false
+	}
+	return d
+}
+
+// failuresSeen bounds the keys that Failures looks at.
+const failuresSeen = 1000
+
+// Failures calls yield with the error texts of failing keys, in the order of Since, until yield
+// returns false. It looks at a bounded number of keys, so that it may miss failures behind many
+// keys that wait for something else.
+func (c *Core[Obj]) Failures(yield func(text string) bool) {
+	seen := 0
+	c.unreconciled.Ascend(func(o unreconciledEntry[Obj], _ int64) bool {
+		seen++
+		return (o.failure == nil || yield(*o.failure)) && seen < failuresSeen
+	})
+}
