@@ -239,9 +239,9 @@ func TestAttemptOnAnEarlierVersionDoesNotCount(t *testing.T) {
 		owed, err := e.loop.WaitFor(brief, reconciler.Attempted, objects(1, 2, 3)...)
 		require.ErrorIs(e, err, context.DeadlineExceeded)
 		e.owes(owed,
-			"0x0000000000000001 is retry after 1 attempt(s): no route",
-			"deletion of 0x0000000000000002 is unseen",
-			"deletion of 0x0000000000000003 is unseen",
+			"0x0000000000000001 is paused: no route",
+			"deletion of 0x0000000000000002 is paused",
+			"deletion of 0x0000000000000003 is paused",
 		)
 		e.target.take()
 		e.loop.Resume()
