@@ -367,11 +367,11 @@ func (l *Loop[Obj]) completeFinished(ctx context.Context, r *inspect.Round) {
 	if !l.pool.IsBusy() {
 		return
 	}
-	for _, j := range l.pool.Overdue(ctx) {
-		for i := range j.Load.items {
-			l.core.Stuck(l.began, &j.Load.items[i])
+	l.pool.Overdue(ctx, func(d *load[Obj]) {
+		for i := range d.items {
+			l.core.Stuck(l.began, &d.items[i])
 		}
-	}
+	})
 	l.finished = l.pool.Finished(l.finished[:0])
 	if len(l.finished) == 0 {
 		return
