@@ -23,11 +23,11 @@ func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round
 	if !r.workers.IsBusy() {
 		return
 	}
-	for _, j := range r.workers.Overdue(ctx) {
-		for i := range j.Load.items {
-			r.core.MarkStuck(r.began, &j.Load.items[i])
+	r.workers.Overdue(ctx, func(d *load[Obj]) {
+		for i := range d.items {
+			r.core.MarkStuck(r.began, &d.items[i])
 		}
-	}
+	})
 	if r.workers.take(&r.batch, r.observer.Snapshots()) {
 		r.observer.NoteOther()
 	}

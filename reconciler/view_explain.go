@@ -130,19 +130,18 @@ func (v *view[Obj]) nameOfKey(s *sight[Obj]) string {
 
 // explainUnasked explains an object as far as its row tells: the loop could not be asked.
 func (v *view[Obj]) explainUnasked(x *inspect.Explanation, s *sight[Obj], err error) {
-	x.Why = "the reconciler could not be asked"
-	var is Status
-	if s.found {
-		is = v.rows.GetStatus(s.row)
-		x.State, x.Error = v.rowState(s.key, is.Kind, err), errorOf(is)
-	} else {
-		x.State = v.unaskedState(s.key)
-	}
-	switch x.State {
-	case inspect.StateInFlight:
-		_, operation, since, _ := v.busyWith()
-		x.Since, x.Deleted, x.Error = v.timeOf(since), operation == OpDelete, ""
+	if obj, operation, since, ok := v.busyWith(); ok && bytes.Equal(v.rows.Key(obj), s.key) {
+		x.State, x.Since, x.Deleted = inspect.StateInFlight, v.timeOf(since), operation == OpDelete
 		x.Why = operation + " is running, and the reconciler waits for it"
+		return
+	}
+	x.State, x.Why = inspect.StateUnknown, "the reconciler could not be asked"
+	if !s.found {
+		return
+	}
+	is := v.rows.GetStatus(s.row)
+	x.State, x.Error = stateOfRow(is.Kind, err), errorOf(is)
+	switch x.State {
 	case inspect.StateDone, inspect.StateNoStatus:
 		v.explainRow(x, s)
 	case inspect.StateBlocked:
@@ -157,11 +156,14 @@ func (v *view[Obj]) explainUnasked(x *inspect.Explanation, s *sight[Obj], err er
 // rowState returns the state of a row of which the loop has no entry; err is why it could not be
 // asked, nil if it was.
 func (v *view[Obj]) rowState(key index.Key, kind StatusKind, err error) inspect.State {
-	if err != nil {
-		if state := v.unaskedState(key); state == inspect.StateInFlight {
-			return state
-		}
+	if err != nil && v.unaskedState(key) == inspect.StateInFlight {
+		return inspect.StateInFlight
 	}
+	return stateOfRow(kind, err)
+}
+
+// stateOfRow is rowState for a row on which the loop itself runs no operation.
+func stateOfRow(kind StatusKind, err error) inspect.State {
 	busy := (*inspect.BusyError)(nil)
 	switch kind {
 	case status.KindUnset:

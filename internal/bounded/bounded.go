@@ -22,17 +22,23 @@ const MaxList = 1 << 20
 // than a size; one, if the first alone has more.
 func fitting[T any](list iter.Seq2[int, T], size int) (n int) {
 	for _, element := range list {
-		encoded, err := json.Marshal(element)
+		used, err := sizeOf(element)
 		if err != nil {
 			// The answer will fail with this error.
 			return n + 1
 		}
-		if size -= len(encoded) + text.Escapes(string(encoded)); size < 0 && n > 0 {
+		if size -= used; size < 0 && n > 0 {
 			return n
 		}
 		n++
 	}
 	return n
+}
+
+// sizeOf returns how many bytes of JSON an element of a list has.
+func sizeOf(element any) (int, error) {
+	encoded, err := json.Marshal(element)
+	return len(encoded) + text.Escapes(string(encoded)), err
 }
 
 // Objects returns a page of objects that ends early if it would have more than [MaxList] bytes:
@@ -63,6 +69,29 @@ func First[T any](list []T, size int) (first []T, omitted int) {
 func Latest[T any](list []T, size int) (latest []T, omitted int) {
 	omitted = len(list) - fitting(slices.Backward(list), size)
 	return list[omitted:], omitted
+}
+
+// Rounds is [Latest] for rounds without their operations. answer has the operations of the latest
+// rounds as far as there is room left for all of a round; whole are the same rounds with all of them.
+func Rounds(rounds []inspect.Round, size int) (whole, answer []inspect.Round, omitted int) {
+	answer = slices.Clone(rounds)
+	for i := range answer {
+		answer[i].Operations = nil
+	}
+	answer, omitted = Latest(answer, size)
+	whole = rounds[omitted:]
+	for i := range answer {
+		used, _ := sizeOf(answer[i])
+		size -= used
+	}
+	for i := len(answer) - 1; i >= 0; i-- {
+		used, err := sizeOf(whole[i].Operations)
+		if size -= used; err == nil && size < 0 {
+			break
+		}
+		answer[i].Operations = whole[i].Operations
+	}
+	return whole, answer, omitted
 }
 
 // CutTexts cuts the texts of errors in a snapshot to those of a table's cells, for a list of many

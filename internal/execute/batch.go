@@ -19,7 +19,7 @@ import (
 
 // runBatch runs tasks in one call, or in one for the deletions and one for the updates.
 func (x *Executor[Obj]) runBatch(ctx context.Context, txn statedb.ReadTxn, tasks []Task[Obj], further func() bool) {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || len(tasks) == 0 {
 		return
 	}
 	defer x.Scope.set(0, nil, allKinds)

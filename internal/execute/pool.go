@@ -17,7 +17,7 @@ import (
 // Load is what the caller of a [Pool] keeps with a job: the pool asks it only for the objects.
 type Load[Obj any] interface {
 	// Objects calls yield with the object of each task, and whether it is deleted, until it
-	// returns false. It is called from any goroutine, at any time.
+	// returns false. It is called from any goroutine, at any time, with the lock of the pool.
 	Objects(yield func(obj Obj, deleted bool) bool)
 }
 

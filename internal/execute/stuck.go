@@ -78,11 +78,12 @@ func (p *Pool[Obj, L]) namedAt(j *Job[Obj, L]) time.Duration {
 	return j.started + max(Long, p.patience)
 }
 
-// Overdue returns the jobs that have become stuck since the last call of it. Those that
-// ignore a deadline are left behind, as many as may be, and let others run in their place.
-func (p *Pool[Obj, L]) Overdue(ctx context.Context) (stuck []*Job[Obj, L]) {
+// Overdue calls became with the load of each job that has become stuck since the last call of it, and
+// with the lock, so that it may change what [Load.Objects] reads. Jobs that ignore a deadline are
+// left behind, as many as may be, and let others run in their place.
+func (p *Pool[Obj, L]) Overdue(ctx context.Context, became func(load *L)) {
 	if p.inFlight == 0 {
-		return nil
+		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +94,7 @@ func (p *Pool[Obj, L]) Overdue(ctx context.Context) (stuck []*Job[Obj, L]) {
 		}
 		if !j.stuck {
 			j.stuck = true
-			stuck = append(stuck, j)
+			became(&j.Load)
 		}
 		if !j.left && j.deadline && p.left < p.maxLeft {
 			j.left = true
@@ -109,7 +110,6 @@ func (p *Pool[Obj, L]) Overdue(ctx context.Context) (stuck []*Job[Obj, L]) {
 			p.changes++
 		}
 	}
-	return stuck
 }
 
 // StuckCall is a call that takes long.

@@ -118,3 +118,34 @@ func TestTablesCutLongTextsAndExplainHasThemInFull(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, large)
 }
+
+// manyOperations returns rounds whose operations are too many for an answer; those of the last fit.
+func manyOperations() (rounds []inspect.Round) {
+	for i := range 20 {
+		r := inspect.Round{Sequence: uint64(i), Started: time.Unix(int64(i), 0)}
+		for range 200 {
+			r.Operations = append(r.Operations, inspect.Operation{Result: inspect.ResultFailed, Error: strings.Repeat("x", 1000)})
+		}
+		rounds = append(rounds, r)
+	}
+	return rounds
+}
+
+func TestOperationsOfRoundsLeaveNoRoundOut(t *testing.T) {
+	r := routes()
+	r.rounds = manyOperations()
+	s := newShell(t, r)
+	out, err := s.run("reconciler/journal agent --rounds --format=json")
+	require.NoError(t, err)
+	require.Less(t, len(out), maxAnswer)
+	var journals []struct{ Rounds []inspect.Round }
+	require.NoError(t, json.Unmarshal([]byte(out), &journals))
+	require.Len(t, journals[0].Rounds, 20)
+	require.Empty(t, journals[0].Rounds[0].Operations)
+	require.Len(t, journals[0].Rounds[19].Operations, 200)
+
+	out, err = s.run("reconciler/journal agent --rounds")
+	require.NoError(t, err)
+	require.NotContains(t, out, "left out")
+	require.Equal(t, 20, strings.Count(out, " 200 "))
+}

@@ -55,6 +55,8 @@ type journalOf struct {
 	Reconciler string          `json:"reconciler"`
 	Events     []inspect.Event `json:"events,omitempty"`
 	Rounds     []inspect.Round `json:"rounds,omitempty"`
+	// rounds are Rounds with all their operations.
+	rounds []inspect.Round
 	// Omitted is how many events or rounds are left out since the answer would be too large, and
 	// Narrow the flag by which there are fewer.
 	Omitted int    `json:"omitted,omitempty"`
@@ -89,7 +91,7 @@ func (c *commands) readJournal(_ context.Context, in *input) (output, error) {
 		journals[i].Reconciler = r.ID().String()
 		switch {
 		case rounds:
-			journals[i].Rounds, journals[i].Omitted = bounded.Latest(latestRounds(r.Journal(), q), bounded.MaxList/len(of))
+			journals[i].rounds, journals[i].Rounds, journals[i].Omitted = bounded.Rounds(latestRounds(r.Journal(), q), bounded.MaxList/len(of))
 		case failures:
 			journals[i].Events, journals[i].Omitted = bounded.First(firstFailures(r, q), bounded.MaxList/len(of))
 		default:
@@ -146,8 +148,8 @@ func journalText(journals []journalOf, what string, now time.Time) string {
 		switch {
 		case len(j.Events) == 0 && len(j.Rounds) == 0:
 			out.WriteString("nothing in the journal\n")
-		case len(j.Rounds) > 0:
-			out.WriteString(roundsText(j.Rounds, now))
+		case len(j.rounds) > 0:
+			out.WriteString(roundsText(j.rounds, now))
 		default:
 			out.WriteString(inspect.EventsText(j.Events, now))
 		}

@@ -97,3 +97,25 @@ func TestJournalPagesThatFitAreWhole(t *testing.T) {
 	text := serve(t, nil, full()).json("journal?reconciler=agent/v4")
 	assert.NotContains(t, text, "omitted")
 }
+
+func TestOperationsOfRoundsLeaveNoRoundOut(t *testing.T) {
+	f := full()
+	f.rounds = nil
+	for i := range 20 {
+		r := inspect.Round{Sequence: uint64(i), Started: epoch}
+		for range 200 {
+			r.Operations = append(r.Operations, inspect.Operation{Result: inspect.ResultFailed, Error: strings.Repeat("x", 1000)})
+		}
+		f.rounds = append(f.rounds, r)
+	}
+	s := serve(t, nil, f)
+	text := s.json("journal?reconciler=agent/v4")
+	require.Less(t, len(text), maxPage)
+	rounds := decode[struct{ Rounds []inspect.Round }](t, text).Rounds
+	require.Len(t, rounds, 20)
+	require.Empty(t, rounds[0].Operations)
+	require.Len(t, rounds[19].Operations, 200)
+	page := s.page("journal?reconciler=agent/v4")
+	assert.NotContains(t, page, "rounds are left out")
+	assert.Equal(t, 20, strings.Count(page, ">200<"))
+}

@@ -36,8 +36,10 @@ func (h *handler) journal(r *http.Request) (answer, error) {
 	var data journalData
 	data.Events, data.EventsOmitted = bounded.Latest(listed(t.Events(q)), bounded.MaxList)
 	data.Rounds = []inspect.Round{}
+	var whole []inspect.Round
 	if q.Key == "" {
-		data.Rounds, data.RoundsOmitted = bounded.Latest(listed(rounds(t.Journal(), from, limit)), bounded.MaxList)
+		whole, data.Rounds, data.RoundsOmitted = bounded.Rounds(rounds(t.Journal(), from, limit), bounded.MaxList)
+		data.Rounds = listed(data.Rounds)
 	}
 
 	v := t.page("Journal of "+visible(t.ID().String()), "journal")
@@ -49,7 +51,7 @@ func (h *handler) journal(r *http.Request) (answer, error) {
 	v.Tables = []table{events(t, data.Events, caption+leftOut(data.EventsOmitted, "operations"))}
 	v.Tables[0].ID = ""
 	if q.Key == "" {
-		v.Tables = append(v.Tables, roundTable(data.Rounds, data.RoundsOmitted))
+		v.Tables = append(v.Tables, roundTable(whole, data.RoundsOmitted))
 	}
 	if more := min(10*limit, maxLimit); more > limit && (len(data.Events) == limit || len(data.Rounds) == limit) {
 		v.Next = &link{Text: "Up to " + number(more), Href: moreLink(t, form, more)}

@@ -58,7 +58,7 @@ func outcome(err error) string {
 		return all
 	}
 	if v := reflect.ValueOf(err); v.Type() == directive {
-		return fmt.Sprintf("kind %v delay %v", v.Elem().FieldByName("kind"), v.Elem().FieldByName("delay"))
+		return fmt.Sprintf("kind %v delay %v", v.Elem().FieldByName("Kind"), v.Elem().FieldByName("Delay"))
 	}
 	return outcome(errors.Unwrap(err))
 }
