@@ -5,25 +5,31 @@ package reconciler
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"runtime/trace"
 	"sync/atomic"
 	"time"
 
-	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/blocked"
+	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/journal"
 	"github.com/statekeel/statekeel/internal/keywaits"
+	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/outcome"
+	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/prune"
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/rows"
-	"github.com/statekeel/statekeel/internal/signal"
+	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Loop is a reconciler: it makes a target match a table for as long as it runs. Its exported
@@ -89,106 +95,213 @@ func (l *life) stopped() bool {
 	}
 }
 
-var _ Reconciler[int] = (*Loop[int])(nil)
+// runner is the part of a loop that belongs to the goroutine of the loop, which goes round through
+// the stages: see [runner.pass]. Nothing else may use its fields.
+type runner[Obj comparable] struct {
+	*Loop[Obj]
 
-// New returns a reconciler that does nothing until [Loop.Run] is called, for programs
-// and tests without a hive. The error names every setting that is wrong.
-func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
-	opts, err := cfg.resolve()
-	if err != nil {
-		return nil, fmt.Errorf("reconciler %q: %w", called(cfg.id(&opts)), err)
-	}
-	l := &Loop[Obj]{
-		cfg: cfg, opts: opts, log: cfg.Log.With("reconciler", called(cfg.id(&opts))),
-		rows: rows.New(cfg.DB, cfg.Table, rows.Functions[Obj]{
-			Clone: cfg.Clone, GetStatus: cfg.GetStatus, SetStatus: cfg.SetStatus, Merge: cfg.Merge,
-		}),
-		life: life{ended: make(chan struct{})},
-	}
-	l.settings.Store(newConfiguration(opts.Settings))
-	l.calls.made = signal.New()
-	classes := &outcome.Classes[Obj]{Function: cfg.ErrorClass, Panics: cfg.PanicPropagation, Rows: l.rows, Log: l.log}
-	l.stats.errors = classes
-	l.execute = l.executeConfig(classes)
-	l.workers = newWorkers(l.now, &l.execute)
-	l.journal = journal.New(opts.journalRounds, opts.journalOperations, l.rows.Name)
-	l.refresher = l.newRefresher()
-	l.runner = newRunner(l, classes)
-	l.view = newView(l)
-	return l, nil
+	// set are the settings of this round, setFrom is where they were read.
+	set     Settings
+	setFrom *configuration
+
+	core     *core.Core[Obj]
+	observer *observe.Observer[Obj]
+	executor *execute.Executor[Obj]
+	ledger   *ledger.InRows[Obj]
+	classes  *outcome.Classes[Obj]
+	blocked  *blocked.Keys
+	pause    pause[Obj]
+	health   *health.Reporter
+	metrics  metrics.Handle
+	pace     pace.Pace
+	alarm    pace.Alarm
+	// rand spreads the rechecks of blocked objects.
+	rand *rand.Rand
+
+	// began is when the round did, budget is that of the round; sequence counts the rounds that were
+	// recorded. batch is what was run in the round, or finished by workers in it.
+	began    time.Duration
+	budget   budget
+	sequence uint64
+	batch    batch[Obj]
+	// doing is what of the program's is being called. torn: the loop has ended in the middle of a
+	// round, so that it is not known what of that is unreconciled.
+	doing doing
+	torn  bool
 }
 
-// executeConfig returns what calls operations, for the loop and its workers.
-func (l *Loop[Obj]) executeConfig(classes *outcome.Classes[Obj]) execute.Config[Obj] {
-	return execute.Config[Obj]{
-		Rows: l.rows, Single: l.cfg.Operations, Batches: l.cfg.BatchOperations, Rounds: l.cfg.RoundOperations,
-		Now: l.now, Timeout: func() time.Duration { return l.settings.Load().Timeout },
-		Metrics: func() metrics.Handle { return metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name) },
-		Log:     l.log, Hook: l.opts.hookCall(l.ID()), Class: classes.ByFunction, PanicPropagation: l.cfg.PanicPropagation,
+// loop makes one pass after the other until ctx ends.
+func (r *runner[Obj]) loop(ctx context.Context) {
+	for reason := inspect.ReasonStart; ctx.Err() == nil; {
+		if !r.pace.Admit(ctx, r.roundLimiter, r.calls.made, r.takeCalls, r.now) {
+			break
+		}
+		more := r.pass(ctx, reason)
+		select {
+		case <-more:
+			reason = inspect.ReasonMore
+		default:
+			from := r.now()
+			reason = r.wait(ctx, more)
+			r.pace.Idle(from, r.now())
+		}
 	}
 }
 
-// WaitUntilReconciled implements [Reconciler]. In an operation of this reconciler the error is
-// [ErrInOperation], at once.
-func (l *Loop[Obj]) WaitUntilReconciled(ctx context.Context, untilRevision statedb.Revision) (revision, retryLowWatermark statedb.Revision, err error) {
-	if err := l.mayWait(ctx); err != nil {
-		revision, retryLowWatermark = l.progress.Now()
-		return revision, retryLowWatermark, err
+// pass takes in what workers have finished, looks at the table and the clock, and runs a
+// round if there is something to do. The returned channel is closed when there may be
+// more to see; it is nil while there is no use in looking.
+func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan struct{} {
+	if trace.IsEnabled() {
+		defer trace.StartRegion(ctx, "reconcile round").End()
 	}
-	return l.progress.Await(ctx, untilRevision, l.rows.Revision)
+	round := inspect.Round{Reason: reason, Started: time.Now()}
+	r.takeCalls()
+	// What was released or asked for until now is due in this round.
+	r.began = r.now()
+	r.completeFinished(ctx, &round)
+
+	txn := r.rows.DB.ReadTxn()
+	r.begin(r.budgetAt(r.began))
+	more := r.observe(&round, txn)
+	plan := r.core.Plan()
+	countPlan(&round, plan)
+	if r.budget.workers {
+		r.core.End(r.startPlan(ctx, &round, txn, plan))
+	} else {
+		r.core.End(r.runPlan(ctx, &round, txn, plan))
+	}
+	r.account(&round)
+	r.publish()
+	r.tellRefresher()
+
+	r.prune(ctx, &round, txn, r.began)
+	r.report(&round, txn)
+	return r.moreToSee(more, round.Returned > 0 || len(plan) == r.budget.size && r.overdue(r.began))
 }
 
-// scoped returns a job's name with the reconciler's name appended, if it has one.
-func (l *Loop[Obj]) scoped(job string) string {
-	if l.opts.name == "" {
-		return job
+// countPlan notes what is planned.
+func countPlan[Obj any](round *inspect.Round, plan []core.Item[Obj]) {
+	for i := range plan {
+		if plan[i].Again {
+			round.Waited++
+		} else {
+			round.Changes++
+		}
 	}
-	return job + "-" + l.opts.name
 }
 
-// Run reconciles until ctx ends, and refreshes if that is on. It returns nil then,
-// after the outcomes of finished operations are committed and all its goroutines have
-// ended. An error means that it could not start, or that an operation which it called
-// itself, in line or as a prune, called runtime.Goexit: the error names it. The DB has to
-// be started, or it never frees deleted objects. Call it once, and
-// not if the loop was made by [RegisterConfig].
-func (l *Loop[Obj]) Run(ctx context.Context) error {
-	if l.running.Load() {
-		return l.runAlready()
-	}
-	health := l.cfg.Health
-	if health == nil {
-		health = noHealth{}
-	}
-	return l.reconcileAndRefresh(ctx, health.NewScope(l.scoped("reconcile")), health.NewScope(l.scoped("refresh")))
+// begin begins a round with a budget.
+func (r *runner[Obj]) begin(b budget) {
+	r.budget = b
+	r.core.SetGrouping(b.workers || r.execute.IsBatched())
+	r.followUp(r.began)
+	r.core.Begin(r.began, b.size, r.observer.Fresh())
 }
 
-func (l *Loop[Obj]) runAlready() error {
-	return fmt.Errorf("reconciler %q has been run already", called(l.ID()))
+// observe hands the core what has changed in the table, if the round looks at it. The returned
+// channel is closed when there may be more; nil if it does not look.
+func (r *runner[Obj]) observe(round *inspect.Round, txn statedb.ReadTxn) (more <-chan struct{}) {
+	if r.budget.looks {
+		more = r.observer.Observe(txn, r.began)
+		round.Refreshes = r.observer.Refreshes()
+	}
+	return more
 }
 
-// reconcileAndRefresh runs the loop and the refresher, each with a health of its own.
-func (l *Loop[Obj]) reconcileAndRefresh(ctx context.Context, health, refreshHealth cell.Health) error {
-	ctx, cancel := context.WithCancel(ctx)
-	refreshed := make(chan error, 1)
-	go func() { refreshed <- l.refresh(ctx, refreshHealth) }()
-	err := l.reconcile(ctx, health)
-	cancel()
-	return errors.Join(err, <-refreshed)
+// moreToSee returns what the loop waits for after a round: see [runner.pass]. left: the round left
+// behind what was due.
+func (r *runner[Obj]) moreToSee(more <-chan struct{}, left bool) <-chan struct{} {
+	switch next := r.budgetAt(r.now()); {
+	case !next.looks, next.size == 0 && r.observer.Leftover():
+		return nil
+	case more == nil, next.size > 0 && left:
+		return watch.Closed
+	}
+	return more
 }
 
-// reconcile is the job that runs the loop.
-func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
-	if l.running.Swap(true) {
-		return l.runAlready()
+// overdue reports whether something was due at a time already.
+func (r *runner[Obj]) overdue(at time.Duration) bool {
+	due, ok := r.core.NextDue()
+	return ok && due < at
+}
+
+// wait blocks until there is a reason for another pass or ctx ends.
+func (r *runner[Obj]) wait(ctx context.Context, watch <-chan struct{}) inspect.Reason {
+	for {
+		at, reason, ok := r.next(watch)
+		var clock <-chan time.Time
+		if ok {
+			clock = r.alarm.Set(at, r.now())
+		} else {
+			r.alarm.Stop()
+		}
+		select {
+		case <-ctx.Done():
+			return ""
+		case <-watch:
+			return inspect.ReasonChange
+		case <-clock:
+			r.alarm.Rang()
+			return reason
+		case <-r.pruner.Initialized():
+			return inspect.ReasonInitialized
+		case <-r.calls.made:
+			if r.takeCalls() {
+				return inspect.ReasonPruneCall
+			}
+			return inspect.ReasonCall
+		case <-r.workers.Ready:
+			return inspect.ReasonLanded
+		case <-r.blocked.Released():
+			r.release()
+			return inspect.ReasonReleased
+		}
 	}
-	defer close(l.ended)
-	l.started = time.Now()
-	defer l.endSharing()
-	defer metrics.Attach(l.opts.metrics, l.cfg.ModuleID, l.opts.name, l)()
-	if l.opts.registry != nil {
-		l.opts.registry.Add(l)
-		defer l.opts.registry.Remove(l)
+}
+
+// next returns what the clock has in store first, and when.
+func (r *runner[Obj]) next(watch <-chan struct{}) (at time.Duration, reason inspect.Reason, ok bool) {
+	now := r.now()
+	b := r.budgetAt(now)
+	due, has := r.core.NextDue()
+	switch {
+	case !b.looks, b.size == 0 && r.observer.Leftover():
+		at, reason, ok = b.again, inspect.ReasonDue, b.again != never
+	case watch == nil:
+		// There was no use in looking a moment ago, and now there is.
+		return now, inspect.ReasonMore, true
+	case r.core.Count(core.Ready) > 0:
+		// Another of its group has just been worked on: there is nothing to wait for but a
+		// permit.
+		at, reason, ok = max(b.again, now), inspect.ReasonMore, true
+	case has:
+		at, reason, ok = max(b.again, r.pace.DueAt(due, r.set.MinBackoff)), inspect.ReasonDue, true
 	}
-	return l.runner.run(ctx, health)
+	if stuck, has := r.workers.NextStuck(); has && (!ok || stuck < at) {
+		at, reason, ok = stuck, inspect.ReasonStuck, true
+	}
+	if prune, has := r.pruner.Next(); has && !r.pause.whole && (!ok || prune < at) {
+		at, reason, ok = prune, inspect.ReasonPrune, true
+	}
+	return at, reason, ok
+}
+
+// takeReleased takes in the channels that have closed.
+func (r *runner[Obj]) takeReleased() {
+	if !r.blocked.Any() {
+		return
+	}
+	select {
+	case <-r.blocked.Released():
+		r.release()
+	default:
+	}
+}
+
+// release makes the keys due that waited for a channel which has closed.
+func (r *runner[Obj]) release() {
+	now := r.now()
+	r.blocked.Release(func(key string) { r.core.Release(key, now) })
 }

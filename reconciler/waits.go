@@ -224,3 +224,13 @@ func reasonOf(s Status) error {
 	}
 	return errors.New(*s.Error)
 }
+
+// WaitUntilReconciled implements [Reconciler]. In an operation of this reconciler the error is
+// [ErrInOperation], at once.
+func (l *Loop[Obj]) WaitUntilReconciled(ctx context.Context, untilRevision statedb.Revision) (revision, retryLowWatermark statedb.Revision, err error) {
+	if err := l.mayWait(ctx); err != nil {
+		revision, retryLowWatermark = l.progress.Now()
+		return revision, retryLowWatermark, err
+	}
+	return l.progress.Await(ctx, untilRevision, l.rows.Revision)
+}

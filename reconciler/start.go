@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cilium/hive/cell"
+
+	"github.com/statekeel/statekeel/internal/blocked"
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/journal"
+	"github.com/statekeel/statekeel/internal/keywaits"
+	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/internal/outcome"
+	"github.com/statekeel/statekeel/internal/prune"
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/signal"
+	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+var _ Reconciler[int] = (*Loop[int])(nil)
+
+// New returns a reconciler that does nothing until [Loop.Run] is called, for programs
+// and tests without a hive. The error names every setting that is wrong.
+func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
+	opts, err := cfg.resolve()
+	if err != nil {
+		return nil, fmt.Errorf("reconciler %q: %w", called(cfg.id(&opts)), err)
+	}
+	l := &Loop[Obj]{
+		cfg: cfg, opts: opts, log: cfg.Log.With("reconciler", called(cfg.id(&opts))),
+		rows: rows.New(cfg.DB, cfg.Table, rows.Functions[Obj]{
+			Clone: cfg.Clone, GetStatus: cfg.GetStatus, SetStatus: cfg.SetStatus, Merge: cfg.Merge,
+		}),
+		life: life{ended: make(chan struct{})},
+	}
+	l.settings.Store(newConfiguration(opts.Settings))
+	l.calls.made = signal.New()
+	classes := &outcome.Classes[Obj]{Function: cfg.ErrorClass, Panics: cfg.PanicPropagation, Rows: l.rows, Log: l.log}
+	l.stats.errors = classes
+	l.execute = l.executeConfig(classes)
+	l.workers = newWorkers(l.now, &l.execute)
+	l.journal = journal.New(opts.journalRounds, opts.journalOperations, l.rows.Name)
+	l.refresher = l.newRefresher()
+	l.runner = newRunner(l, classes)
+	l.view = newView(l)
+	return l, nil
+}
+
+// executeConfig returns what calls operations, for the loop and its workers.
+func (l *Loop[Obj]) executeConfig(classes *outcome.Classes[Obj]) execute.Config[Obj] {
+	return execute.Config[Obj]{
+		Rows: l.rows, Single: l.cfg.Operations, Batches: l.cfg.BatchOperations, Rounds: l.cfg.RoundOperations,
+		Now: l.now, Timeout: func() time.Duration { return l.settings.Load().Timeout },
+		Metrics: func() metrics.Handle { return metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name) },
+		Log:     l.log, Hook: l.opts.hookCall(l.ID()), Class: classes.ByFunction, PanicPropagation: l.cfg.PanicPropagation,
+	}
+}
+
+// scoped returns a job's name with the reconciler's name appended, if it has one.
+func (l *Loop[Obj]) scoped(job string) string {
+	if l.opts.name == "" {
+		return job
+	}
+	return job + "-" + l.opts.name
+}
+
+// Run reconciles until ctx ends, and refreshes if that is on. It returns nil then,
+// after the outcomes of finished operations are committed and all its goroutines have
+// ended. An error means that it could not start, or that an operation which it called
+// itself, in line or as a prune, called runtime.Goexit: the error names it. The DB has to
+// be started, or it never frees deleted objects. Call it once, and
+// not if the loop was made by [RegisterConfig].
+func (l *Loop[Obj]) Run(ctx context.Context) error {
+	if l.running.Load() {
+		return l.runAlready()
+	}
+	health := l.cfg.Health
+	if health == nil {
+		health = noHealth{}
+	}
+	return l.reconcileAndRefresh(ctx, health.NewScope(l.scoped("reconcile")), health.NewScope(l.scoped("refresh")))
+}
+
+func (l *Loop[Obj]) runAlready() error {
+	return fmt.Errorf("reconciler %q has been run already", called(l.ID()))
+}
+
+// reconcileAndRefresh runs the loop and the refresher, each with a health of its own.
+func (l *Loop[Obj]) reconcileAndRefresh(ctx context.Context, health, refreshHealth cell.Health) error {
+	ctx, cancel := context.WithCancel(ctx)
+	refreshed := make(chan error, 1)
+	go func() { refreshed <- l.refresh(ctx, refreshHealth) }()
+	err := l.reconcile(ctx, health)
+	cancel()
+	return errors.Join(err, <-refreshed)
+}
+
+// reconcile is the job that runs the loop.
+func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
+	if l.running.Swap(true) {
+		return l.runAlready()
+	}
+	defer close(l.ended)
+	l.started = time.Now()
+	defer l.endSharing()
+	defer metrics.Attach(l.opts.metrics, l.cfg.ModuleID, l.opts.name, l)()
+	if l.opts.registry != nil {
+		l.opts.registry.Add(l)
+		defer l.opts.registry.Remove(l)
+	}
+	return l.runner.run(ctx, health)
+}
+
+func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj]) *runner[Obj] {
+	r := &runner[Obj]{
+		Loop: l, classes: classes, set: l.opts.Settings, blocked: blocked.New(), rand: rand.New(rand.NewPCG(rand.Uint64(), 0)),
+		metrics: metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name),
+		ledger:  ledger.New(l.rows, l.log, l.now),
+	}
+	r.pause.keys = map[string]struct{}{}
+	r.health = r.newReporter()
+	r.core = core.New(r.coreConfig())
+	l.pruner = prune.New(prune.Config[Obj]{
+		Rows: l.rows, Sweeps: l.cfg.Sweeper != nil, Budget: l.opts.budget, Tracks: r.core.TracksKeyOf,
+	})
+	r.observer = r.newObserver()
+	l.keyWaits = keywaits.New(l.rows, r.debtOf)
+	return r
+}
+
+// coreConfig returns what the core is made from.
+func (r *runner[Obj]) coreConfig() core.Config[Obj] {
+	cfg := core.Config[Obj]{
+		KeyOf: func(obj Obj) []byte { return r.rows.Key(obj) }, GroupOf: r.cfg.SerialBy, SamePending: r.rows.SamePending, Limits: r.set.limits(), Seed: rand.Uint64(),
+	}
+	if r.opts.breaker != nil {
+		b := r.opts.breaker.withDefaults()
+		r.opts.breaker = &b
+		cfg.Breaker = &core.BreakerConfig{
+			Failures: b.Failures, Probes: b.Probes,
+			MinInterval: b.MinInterval, MaxInterval: b.MaxInterval, ByClass: b.ByClass,
+		}
+	}
+	return cfg
+}
+
+// run runs the loop until ctx ends, or a function of the program ends its goroutine.
+func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
+	if err := r.observer.Start(); err != nil {
+		return fmt.Errorf("reconciler %q: observing table %q: %w", called(r.ID()), r.rows.Table.Name(), err)
+	}
+	defer r.observer.Stop()
+	defer r.blocked.Stop()
+	defer r.alarm.Stop()
+	defer r.health.Stop()
+	r.health.Start(health)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ctx, x := execute.New(ctx, &r.execute)
+	r.scope.Store(x.Scope)
+	x.Admit = r.admitOne
+	r.executor = x
+	r.reconfigure(r.now())
+	if r.refreshing != nil {
+		// Who sees a row Done sees the health of both jobs.
+		select {
+		case <-r.refreshing:
+		case <-ctx.Done():
+		}
+	}
+	// A program that sees the first row Done finds figures.
+	r.metrics.ReconciliationErrors(0, 0)
+	if returned(func() { r.loop(ctx); r.finish(ctx) }) {
+		return nil
+	}
+	// The loop cannot go on: what has called runtime.Goexit may have left anything behind.
+	cancel()
+	return r.exited(ctx)
+}
+
+// returned calls f on a goroutine of its own, and reports whether it returned: it does not if
+// it calls runtime.Goexit. A panic ends the program.
+func returned(f func()) bool {
+	ended := make(chan bool)
+	go func() {
+		returned := false
+		defer func() {
+			if r := recover(); r != nil {
+				panic(r)
+			}
+			ended <- returned
+		}()
+		f()
+		returned = true
+	}()
+	return <-ended
+}
+
+// exited ends a loop whose goroutine was ended by a function of the program. The outcomes of
+// what had been run in this round are written, and of what workers are running, as far as the
+// functions that this takes do not end their goroutine as well.
+func (r *runner[Obj]) exited(ctx context.Context) error {
+	err := fmt.Errorf("reconciler %q has ended in %s: %w", called(r.ID()), r.exitedIn(), execute.ErrGoexit)
+	r.log.Error("the reconciler has ended", "error", err)
+	// Before the wait for workers, which may be long.
+	r.health.Ended(err)
+	r.torn = r.doing != doingPrune
+	if r.doing == doingBatch {
+		r.torn = !returned(r.completeLast)
+	}
+	// What else there is of a round is completed, or cannot be.
+	r.forgetBatch()
+	returned(func() { r.finish(ctx) })
+	r.workers.Stop()
+	r.workers.Wait()
+	return err
+}
+
+// exitedIn names the call that has ended the goroutine of the loop.
+func (r *runner[Obj]) exitedIn() string {
+	switch r.doing {
+	case doingBatch:
+		for i := range r.batch.tasks {
+			if t := &r.batch.tasks[i]; t.Err == execute.ErrGoexit {
+				return fmt.Sprintf("%s of %s", t.Operation(), r.rows.Name(t.Row))
+			}
+		}
+	case doingPrune:
+		return "prune"
+	}
+	return "a function of the program"
+}
+
+// completeLast completes the batch in which the loop has ended.
+func (r *runner[Obj]) completeLast() {
+	round := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
+	r.complete(&round, &r.batch)
+	r.account(&round)
+	r.report(&round, r.rows.DB.ReadTxn())
+}
+
+// doing is what of the program's the goroutine of the loop is in.
+type doing uint8
+
+const (
+	doingNothing doing = iota
+	doingBatch
+	doingPrune
+)
+
+// finish waits for the operations that are running, which have been told to end, and
+// commits what came of them.
+func (r *runner[Obj]) finish(ctx context.Context) {
+	r.takeBackQueued()
+	r.workers.Stop()
+	r.workers.Wait()
+	round := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
+	r.began = r.now()
+	r.completeFinished(ctx, &round)
+	r.account(&round)
+	r.publish()
+	r.report(&round, r.rows.DB.ReadTxn())
+}
