@@ -156,21 +156,17 @@ func (f *followed) resume() { f.halt = reconcilertest.Go(f, f.trigger.Run) }
 
 // set writes ports, each with the value.
 func (f *followed) set(value int, names ...string) {
-	wtxn := f.DB.WriteTxn(f.ports)
-	defer wtxn.Commit()
-	for _, name := range names {
-		_, _, err := f.ports.Insert(wtxn, &port{Name: name, Value: value})
-		require.NoError(f, err)
-	}
+	harness.Insert(f, f.DB, f.ports, ports(value, names)...)
 }
 
-func (f *followed) unset(names ...string) {
-	wtxn := f.DB.WriteTxn(f.ports)
-	defer wtxn.Commit()
+func (f *followed) unset(names ...string) { harness.Delete(f, f.DB, f.ports, ports(0, names)...) }
+
+func ports(value int, names []string) []*port {
+	var out []*port
 	for _, name := range names {
-		_, _, err := f.ports.Delete(wtxn, &port{Name: name})
-		require.NoError(f, err)
+		out = append(out, &port{Name: name, Value: value})
 	}
+	return out
 }
 
 // add inserts objects on a port, with the status.
