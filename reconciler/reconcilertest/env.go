@@ -61,7 +61,8 @@ func New[Obj comparable](t testing.TB, newTable func(*statedb.DB) (statedb.RWTab
 }
 
 // Config returns a configuration with DB, Table, Health and Log set, if they were not, and without
-// jitter, so that retries come exactly when the backoff says. Options of cfg come after that.
+// jitter, so that retries come exactly when the backoff says. Options of cfg come after that. A Table
+// of cfg has to be the one of the Env, or to wrap it.
 func (e *Env[Obj]) Config(cfg reconciler.Config[Obj]) reconciler.Config[Obj] {
 	if cfg.DB == nil {
 		cfg.DB = e.DB
