@@ -46,7 +46,7 @@ func everyExit(t *testing.T, test func(e *env, cfg reconciler.Config[*object]), 
 func (e *env) hasEnded(err error) {
 	e.Helper()
 	require.ErrorContains(e, err, goexitText)
-	level, message, told := e.health.now()
+	level, message, told := e.health.Now()
 	require.Equal(e, cell.StatusDegraded, level)
 	require.Equal(e, "The reconciler has ended", message)
 	require.ErrorContains(e, err, told.Error())
@@ -172,7 +172,7 @@ func TestHealthSaysThatTheLoopHasEndedBesideAStuckOperation(t *testing.T) {
 			e.pass(10 * time.Second)
 			loop.Prune()
 			e.pass(time.Hour)
-			_, message, _ := e.health.now()
+			_, message, _ := e.health.Now()
 			require.Equal(t, "The reconciler has ended", message)
 			stuck.free(1)
 		})
@@ -187,8 +187,6 @@ func TestGoexitInTheRefresherIsAnErrorOfRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
 		cfg := e.config(reconciler.WithoutPruning(), reconciler.WithRefreshing(time.Hour, nil))
-		refreshing := &refreshHealth{health: e.health}
-		cfg.Health = refreshing
 		cfg.Clone = func(o *object) *object {
 			if o.ID == 3 && o.Status.Kind == reconciler.StatusKindDone {
 				runtime.Goexit()
@@ -202,7 +200,7 @@ func TestGoexitInTheRefresherIsAnErrorOfRun(t *testing.T) {
 		go func() { ended <- loop.Run(ctx) }()
 		e.put(1, ids(1, 5)...)
 		e.pass(2 * time.Hour)
-		level, message, told := refreshing.refresher.now()
+		level, message, told := e.Health.Scope("refresh").Now()
 		require.Equal(t, cell.StatusDegraded, level)
 		require.Equal(t, "Refreshing has ended", message)
 		e.put(2, 1)
@@ -218,19 +216,6 @@ func TestGoexitInTheRefresherIsAnErrorOfRun(t *testing.T) {
 			t.Fatal("Run does not return")
 		}
 	})
-}
-
-// refreshHealth keeps the health of the refresher.
-type refreshHealth struct {
-	*health
-	refresher health
-}
-
-func (h *refreshHealth) NewScope(name string) cell.Health {
-	if name == "refresh" {
-		return &h.refresher
-	}
-	return h.health
 }
 
 // A refresh of all misses no object whose turn it is when the settings of refreshing change.
@@ -337,7 +322,7 @@ func TestProbeBehindAStuckOperationOfItsGroupIsReplaced(t *testing.T) {
 					e.putIn(fmt.Sprint(id), 1, id)
 				}
 				e.pass(100 * time.Millisecond)
-				_, message, _ := e.health.now()
+				_, message, _ := e.health.Now()
 				require.Contains(e, message, "breaker open")
 				stuck := e.target.stick(1)
 				e.putIn("a", 1, 1)
@@ -345,7 +330,7 @@ func TestProbeBehindAStuckOperationOfItsGroupIsReplaced(t *testing.T) {
 				e.target.deciding(nil)
 				e.pass(10 * time.Second)
 				require.Empty(e, e.notDone(ids(13, 20)...))
-				_, message, _ = e.health.now()
+				_, message, _ = e.health.Now()
 				require.NotContains(e, message, "breaker")
 				stuck.free(1)
 				e.pass(time.Minute)
@@ -377,7 +362,7 @@ func TestTwoCallsOfABatchAreNotNamedForTheirSum(t *testing.T) {
 			e.target.takes(40 * time.Second)
 			e.deleteAndPut()
 			e.pass(5 * time.Minute)
-			for _, told := range e.health.history() {
+			for _, told := range e.health.History() {
 				require.NotContains(e, told, "stuck")
 			}
 			e.eachDone()
@@ -394,13 +379,13 @@ func TestSecondHungCallOfARoundIsNamedAlone(t *testing.T) {
 		e.deleteAndPut()
 		for i, call := range []string{"delete of ", "update of "} {
 			e.pass(10 * time.Minute)
-			_, message, err := e.health.now()
+			_, message, err := e.health.Now()
 			require.Equal(e, "1 operation(s) stuck", message)
 			require.ErrorContains(e, err, call)
 			require.Equal(e, 1, strings.Count(err.Error(), "running since"), err)
-			require.Len(e, e.health.history(), []int{3, 5}[i], "%v", e.health.history())
+			require.Len(e, e.health.History(), []int{3, 5}[i], "%v", e.health.History())
 			e.pass(30*time.Minute + time.Second)
-			level, message, _ := e.health.now()
+			level, message, _ := e.health.Now()
 			require.Equal(e, cell.StatusOK, level, "the call is back: %s", message)
 		}
 		e.eachDone()
@@ -410,12 +395,12 @@ func TestSecondHungCallOfARoundIsNamedAlone(t *testing.T) {
 	inBubble(t, func(e *env) {
 		for _, call := range []string{"update of ", "prune, "} {
 			e.pass(10 * time.Minute)
-			_, message, err := e.health.now()
+			_, message, err := e.health.Now()
 			require.Equal(e, "1 operation(s) stuck", message)
 			require.ErrorContains(e, err, call)
 			require.Equal(e, 1, strings.Count(err.Error(), "running since"), err)
 			e.pass(30*time.Minute + time.Second)
-			level, message, _ := e.health.now()
+			level, message, _ := e.health.Now()
 			require.Equal(e, cell.StatusOK, level, "the call is back: %s", message)
 		}
 		e.eachDone()
@@ -462,7 +447,7 @@ func TestCallWithoutADeadlineIsNotLeftBehindWhenATimeoutIsSet(t *testing.T) {
 			e.set(func(s *reconciler.Settings) { s.Timeout = time.Second })
 			e.loop.Prune()
 			e.pass(4 * time.Minute)
-			_, _, err := e.health.now()
+			_, _, err := e.health.Now()
 			require.ErrorContains(e, err, "takes long")
 			e.pass(2 * time.Minute)
 			require.Contains(e, e.target.calls(), "prune(1)")

@@ -102,7 +102,7 @@ func TestHangingTargetIsFoundOutSoon(t *testing.T) {
 		e.pass(30 * time.Second)
 		calls := e.target.take()
 		require.LessOrEqual(e, len(calls), 3+4+2*20)
-		_, message, _ := e.health.now()
+		_, message, _ := e.health.Now()
 		require.Contains(e, message, "breaker open")
 		for _, w := range waves(start.Add(4*time.Second), calls) {
 			if w.at > 0 {
@@ -182,7 +182,7 @@ func TestAllIsDeletedWhileTheBreakerIsOpen(t *testing.T) {
 		e.target.failing("")
 		e.pass(time.Second)
 		e.eachDone()
-		_, message, _ := e.health.now()
+		_, message, _ := e.health.Now()
 		require.Equal(e, "OK, 0 object(s)", message)
 		require.LessOrEqual(e, p.during(func() { e.pass(24 * time.Hour) }), int64(1))
 	}, withBreaker())
@@ -196,7 +196,7 @@ func TestTargetThatGoesUpAndDown(t *testing.T) {
 			e.target.failing("down")
 			e.put(value, ids(1, 50)...)
 			e.pass(3 * time.Second)
-			_, message, _ := e.health.now()
+			_, message, _ := e.health.Now()
 			require.Contains(e, message, "breaker open")
 			e.target.take()
 			start := time.Now()
@@ -205,7 +205,7 @@ func TestTargetThatGoesUpAndDown(t *testing.T) {
 			e.target.failing("")
 			e.pass(time.Second)
 			e.eachDone()
-			_, message, _ = e.health.now()
+			_, message, _ = e.health.Now()
 			require.Equal(e, "OK, 50 object(s)", message)
 		}
 	}, withBreaker())

@@ -93,7 +93,7 @@ func TestManyOpenBreakersAreNamedInPart(t *testing.T) {
 	everyWayWith(t, upToColon(nil), func(e *env) {
 		e.openEach(25, 25)
 		lines := func() []string {
-			_, _, err := e.health.now()
+			_, _, err := e.health.Now()
 			return strings.Split(err.Error(), "\n")
 		}
 		require.Len(e, lines(), 11)
@@ -141,7 +141,7 @@ func TestHealthHasTheLatestErrorOfAnOpenBreaker(t *testing.T) {
 		e.pass(time.Second)
 		seen := map[string]bool{}
 		for range 4 {
-			_, _, err := e.health.now()
+			_, _, err := e.health.Now()
 			seen[err.Error()[strings.LastIndex(err.Error(), " ")+1:]] = true
 			e.pass(time.Hour)
 		}

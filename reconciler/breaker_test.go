@@ -47,7 +47,7 @@ func (e *env) open(n uint64) {
 	e.target.failing("down")
 	e.put(1, ids(1, n)...)
 	synctest.Wait()
-	_, message, _ := e.health.now()
+	_, message, _ := e.health.Now()
 	require.Contains(e, message, "breaker open")
 }
 
@@ -75,20 +75,20 @@ func TestOpenBreakerLetsProbesThroughOnly(t *testing.T) {
 		// The rest have been tried by now, or are tried as probes.
 		e.pass(n * 800 * time.Millisecond)
 		e.target.take()
-		revision, told, rounds := e.table.Revision(e.db.ReadTxn()), len(e.health.history()), e.rounds()
+		revision, told, rounds := e.table.Revision(e.db.ReadTxn()), len(e.health.History()), e.rounds()
 		counted = p.during(func() { e.pass(10 * time.Minute) })
 		probes := len(e.target.take())
 		require.InDelta(e, 2*600/0.8, probes, 4)
 		require.LessOrEqual(e, counted, int64(3*probes/2+3), "passes")
 		require.Equal(e, revision, e.table.Revision(e.db.ReadTxn()), "nothing is written")
-		require.Len(e, e.health.history(), told, "nobody is told")
+		require.Len(e, e.health.History(), told, "nobody is told")
 		require.LessOrEqual(e, e.rounds()-rounds, uint64(3*probes/2), "rounds in the journal")
 
 		e.target.failing("")
 		e.pass(800 * time.Millisecond)
 		e.pass(200 * time.Millisecond)
 		e.eachDone()
-		level, message, _ := e.health.now()
+		level, message, _ := e.health.Now()
 		require.Equal(e, "OK OK, 500 object(s)", string(level)+" "+message)
 	}, withBreaker())
 }
@@ -105,13 +105,13 @@ func TestOpenBreakerIsOneLineInHealth(t *testing.T) {
 		start := time.Now()
 		e.open(100)
 		e.pass(time.Hour)
-		level, message, err := e.health.now()
+		level, message, err := e.health.Now()
 		require.Equal(e, cell.StatusDegraded, level)
 		require.Equal(e, "breaker open, 100 error(s)", message)
 		require.EqualError(e, err, "breaker open since "+start.Format(time.RFC3339)+": down")
 		e.target.failing("")
 		e.pass(time.Second)
-		level, _, _ = e.health.now()
+		level, _, _ = e.health.Now()
 		require.Equal(e, cell.StatusOK, level)
 	}, withBreaker())
 }
@@ -140,7 +140,7 @@ func TestFewFailingObjectsDoNotOpenTheBreaker(t *testing.T) {
 // noBreaker requires that no breaker has ever been open.
 func (e *env) noBreaker() {
 	e.Helper()
-	for _, told := range e.health.history() {
+	for _, told := range e.health.History() {
 		require.NotContains(e, told, "breaker")
 	}
 }
@@ -177,7 +177,7 @@ func TestTerminalAndBlockedSayNothingOfTheTarget(t *testing.T) {
 				e.open(10)
 				e.target.deciding(func(call) error { return err })
 				e.pass(time.Second)
-				_, message, _ := e.health.now()
+				_, message, _ := e.health.Now()
 				require.Contains(e, message, "breaker open")
 				e.target.failing("")
 				e.put(2, ids(1, 100)...)
@@ -289,7 +289,7 @@ func TestFailingDeletionsOpenTheBreaker(t *testing.T) {
 		e.target.failing("down")
 		e.remove(ids(1, 100)...)
 		e.pass(time.Minute)
-		_, message, _ := e.health.now()
+		_, message, _ := e.health.Now()
 		require.Contains(e, message, "breaker open")
 		e.target.take()
 		e.pass(8 * time.Second)

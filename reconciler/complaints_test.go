@@ -25,12 +25,12 @@ func TestRepeatedFailuresAreLoggedAtABoundedRate(t *testing.T) {
 		})
 		e.put(1, ids(1, 100)...)
 		e.pass(20 * time.Second)
-		require.Equal(e, 1, strings.Count(e.log.String(), "operation failed"), e.log)
-		require.Contains(e, e.log.String(),
+		require.Equal(e, 1, strings.Count(e.Logged(), "operation failed"), e.Logged())
+		require.Contains(e, e.Logged(),
 			`level=WARN msg="operation failed" reconciler=objects operation=update key=1 revision=1 attempt=1 error="object 1: permission denied" repeated=0`)
 		attempts := len(e.target.take())
 		e.pass(40 * time.Second)
-		lines := strings.Split(strings.TrimSpace(e.log.String()), "\n")
+		lines := strings.Split(strings.TrimSpace(e.Logged()), "\n")
 		require.Len(e, lines, 2)
 		require.Contains(e, lines[1], fmt.Sprintf("attempt=10 error=\"object 1: permission denied\" repeated=%d", attempts+100-1))
 	}, nil, reconciler.WithRetry(100*time.Millisecond, 100*time.Second))
@@ -45,7 +45,7 @@ func TestManyKindsOfFailuresAreBounded(t *testing.T) {
 		})
 		e.put(1, ids(1, 200)...)
 		e.pass(10 * time.Millisecond)
-		require.Equal(e, 10, strings.Count(e.log.String(), "operation failed"))
+		require.Equal(e, 10, strings.Count(e.Logged(), "operation failed"))
 		s := e.loop.Snapshot(e.Context())
 		require.Len(e, s.Errors, 32)
 		for _, c := range s.Errors {

@@ -53,7 +53,7 @@ func TestDeletionThatGoesOnIsOwed(t *testing.T) {
 				e.pass(10 * time.Second)
 				require.Equal(e, c.again, since(start, e.target.take()))
 				e.goesOn(over)
-				level, _, _ := e.health.now()
+				level, _, _ := e.health.Now()
 				require.Equal(e, cell.StatusOK, level)
 				x := e.loop.Explain(e.Context(), "1")
 				require.Equal(e, inspect.StateBlocked, x.State)
@@ -93,7 +93,7 @@ func TestUpdateThatDeletesIsOwedWhileItGoesOn(t *testing.T) {
 				e.status(1, reconciler.StatusKindBlocked, "still deleting")
 				_, revision, _ := e.table.Get(e.db.ReadTxn(), idIndex.Query(1))
 				require.Equal(e, written, revision, "the row was written again")
-				level, _, _ := e.health.now()
+				level, _, _ := e.health.Now()
 				require.Equal(e, cell.StatusOK, level)
 
 				e.target.failing("")

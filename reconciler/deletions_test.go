@@ -120,7 +120,7 @@ func TestFailureOfAnOperationThatChangesTheKeyIsRetried(t *testing.T) {
 			e.Fatalf("the wait goes on: %s", e.loop.Snapshot(e.Context()))
 		}
 		require.Zero(e, e.loop.Snapshot(e.Context()).LowWatermark)
-		_, message, _ := e.health.now()
+		_, message, _ := e.health.Now()
 		require.Equal(e, "OK, 3 object(s)", message)
 	})
 }

@@ -55,7 +55,7 @@ func TestLongErrorTextIsCut(t *testing.T) {
 				require.Equal(e, len(c.err.Error()), strings.LastIndex(text, "... (")+left)
 				x := e.loop.Explain(e.Context(), "1")
 				require.LessOrEqual(e, len(x.Error)+len(x.BlockedOn), reconciler.MaxErrorText)
-				require.Less(e, len(e.log.String()), 20*reconciler.MaxErrorText)
+				require.Less(e, len(e.Logged()), 20*reconciler.MaxErrorText)
 			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 		})
 	}
@@ -141,6 +141,6 @@ func TestClassesTellProblemsApart(t *testing.T) {
 			got[c.Class] = c.Count
 		}
 		require.Equal(e, map[string]uint64{"nft: #: exit status #": 5, "ip route: exit status #": 5}, got)
-		require.Equal(e, 2, strings.Count(e.log.String(), "operation failed"))
+		require.Equal(e, 2, strings.Count(e.Logged(), "operation failed"))
 	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
 }

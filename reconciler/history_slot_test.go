@@ -251,7 +251,7 @@ func (s *slot) stop() {
 // checkEmpty checks that nothing is left to do, and nobody waits.
 func (s *slot) checkEmpty() {
 	r := s.h.record
-	if level, message, err := s.running.health.now(); level != cell.StatusOK {
+	if level, message, err := s.running.health.Now(); level != cell.StatusOK {
 		r.violate("(d) health of %d is %s: %s, %v", s.index, level, message, err)
 	}
 	x := s.running.loop.Snapshot(s.h.Context())

@@ -92,7 +92,7 @@ func TestHostileTextsAreEscapedInErrorsAndHealth(t *testing.T) {
 				wtxn.Commit()
 				time.Sleep(time.Second)
 
-				_, message, wrong := told.now()
+				_, message, wrong := told.Now()
 				require.ErrorContains(t, wrong, "cannot apply")
 				printable(t, "health", message+wrong.Error())
 

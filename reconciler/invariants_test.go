@@ -231,7 +231,7 @@ func (w *walk) run() {
 	require.Equal(w, w.wanted, got, "5: the table is what the writers wrote")
 	require.Equal(w, w.wanted, w.target.holds(), "1, 3: the target is the table")
 	require.Equal(w, w.wanted, w.other.holds(), "1, 3: the other target is the table")
-	level, message, err := w.health.now()
+	level, message, err := w.health.Now()
 	require.Equal(w, cell.StatusOK, level, "%s: %v", message, err)
 }
 
@@ -409,7 +409,7 @@ func TestFailureIsNotForgottenWhenTheObjectIsWrittenAsDone(t *testing.T) {
 		e.target.failing("")
 		e.pass(time.Minute)
 		e.eachDone()
-		level, message, _ := e.health.now()
+		level, message, _ := e.health.Now()
 		require.Equal(e, cell.StatusOK, level, message)
 	}, nil)
 }
@@ -446,7 +446,7 @@ func TestDeleteIsGivenUpForAnObjectThatIsBackAsDone(t *testing.T) {
 		})
 		e.pass(time.Minute)
 		require.Empty(e, e.target.calls())
-		level, _, _ := e.health.now()
+		level, _, _ := e.health.Now()
 		require.Equal(e, cell.StatusOK, level)
 	}, nil)
 }
@@ -493,10 +493,10 @@ func TestIdleLoopDoesNotLook(t *testing.T) {
 		e.put(1, ids(1, 100)...)
 		synctest.Wait()
 		counted.Store(0)
-		told := len(e.health.history())
+		told := len(e.health.History())
 		e.pass(24 * time.Hour)
 		require.Zero(e, counted.Load())
-		require.Len(e, e.health.history(), told)
+		require.Len(e, e.health.History(), told)
 	}, countLooks, reconciler.WithoutPruning())
 }
 

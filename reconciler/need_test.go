@@ -181,7 +181,7 @@ func TestNeedWaitsUntilTheRowAppears(t *testing.T) {
 		synctest.Wait()
 		e.requireBlocked(1, "device 7 is missing")
 		e.requireBlocked(3, "device 8 is missing")
-		level, message, _ := e.health.now()
+		level, message, _ := e.health.Now()
 		require.Equal(e, cell.StatusOK, level)
 		require.Equal(e, "OK, 3 object(s), 3 blocked", message)
 
@@ -189,11 +189,11 @@ func TestNeedWaitsUntilTheRowAppears(t *testing.T) {
 		require.Equal(e, map[uint64]int{1: 7, 2: 7}, e.target.holds())
 		require.Equal(e, reconciler.StatusKindDone, e.kind(1))
 		e.requireBlocked(3, "device 8 is missing")
-		_, message, _ = e.health.now()
+		_, message, _ = e.health.Now()
 		require.Equal(e, "OK, 3 object(s), 1 blocked", message)
 		n.set(e, 8, true)
 		e.eachDone()
-		_, message, _ = e.health.now()
+		_, message, _ = e.health.Now()
 		require.Equal(e, "OK, 3 object(s)", message)
 	})
 }
@@ -271,7 +271,7 @@ func TestWhatChangesOrIsDeletedNeedsNothingAnyMore(t *testing.T) {
 		e.remove(2)
 		synctest.Wait()
 		require.ElementsMatch(e, []string{"update(1)", "delete(2)"}, e.target.calls())
-		_, message, _ := e.health.now()
+		_, message, _ := e.health.Now()
 		require.Equal(e, "OK, 2 object(s), 1 blocked", message)
 
 		tries := n.tries.Load()
@@ -315,7 +315,7 @@ func TestThousandsInNeedOfOneRowCostOneWaiter(t *testing.T) {
 		e.put(7, ids(1, objects)...)
 		n.wait(e, objects)
 		require.Less(e, runtime.NumGoroutine(), before+10, "with the workers")
-		_, message, _ := e.health.now()
+		_, message, _ := e.health.Now()
 		require.Equal(e, "OK, 10000 object(s), 10000 blocked", message)
 
 		n.set(e, 7, true)

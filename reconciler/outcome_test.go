@@ -57,7 +57,7 @@ func TestTerminalErrorIsNotRetriedUntilTheObjectChanges(t *testing.T) {
 		e.pass(24 * time.Hour)
 		require.Len(e, e.target.take(), 1)
 		require.Equal(e, reconciler.StatusKindError, e.kind(1))
-		level, message, err := e.health.now()
+		level, message, err := e.health.Now()
 		require.Equal(e, cell.StatusDegraded, level)
 		require.Equal(e, "1 error(s)", message)
 		require.EqualError(e, err, "no such device")
@@ -69,7 +69,7 @@ func TestTerminalErrorIsNotRetriedUntilTheObjectChanges(t *testing.T) {
 		e.put(2, 1)
 		e.pass(time.Second)
 		e.eachDone()
-		level, _, _ = e.health.now()
+		level, _, _ = e.health.Now()
 		require.Equal(e, cell.StatusOK, level)
 	})
 }
@@ -83,7 +83,7 @@ func TestRequeueIsDoneAndRunsAgain(t *testing.T) {
 		e.pass(3*time.Minute + time.Second)
 		require.Equal(e, []string{"update(1)", "update(1)", "update(1)", "update(1)"}, e.target.calls())
 		require.Equal(e, revision, e.table.Revision(e.db.ReadTxn()), "Done stays Done: nothing is written")
-		level, _, _ := e.health.now()
+		level, _, _ := e.health.Now()
 		require.Equal(e, cell.StatusOK, level)
 
 		e.target.failing("")
@@ -113,7 +113,7 @@ func TestBlockedWaitsForItsChannelAndForNoClock(t *testing.T) {
 		require.Len(e, e.target.take(), 100, "no clock")
 		require.Equal(e, reconciler.StatusKindBlocked, e.kind(1))
 		require.Equal(e, "device eth0", e.get(1).Status.GetError())
-		level, message, _ := e.health.now()
+		level, message, _ := e.health.Now()
 		require.Equal(e, cell.StatusOK, level)
 		require.Equal(e, "OK, 100 object(s), 100 blocked", message)
 
@@ -126,7 +126,7 @@ func TestBlockedWaitsForItsChannelAndForNoClock(t *testing.T) {
 		require.Equal(e, start, time.Now(), "at once")
 		require.Len(e, e.target.take(), 100)
 		e.eachDone()
-		_, message, _ = e.health.now()
+		_, message, _ = e.health.Now()
 		require.Equal(e, "OK, 99 object(s)", message)
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }), reconciler.WithoutPruning())
 }
@@ -225,7 +225,7 @@ func TestRequeueWithBackoffIsNoFailure(t *testing.T) {
 		e.pass(time.Second)
 		require.Equal(e, seconds(0, 0.1, 0.3, 0.7), since(start, e.target.take()))
 		require.Equal(e, revision, e.table.Revision(e.db.ReadTxn()), "Done stays Done: nothing is written")
-		level, message, _ := e.health.now()
+		level, message, _ := e.health.Now()
 		require.Equal(e, cell.StatusOK, level, message)
 		require.Zero(e, e.loop.Figures().Failing)
 

@@ -240,7 +240,7 @@ func TestEntriesOfABatchHaveOutcomesOfTheirOwn(t *testing.T) {
 		} {
 			require.Equal(e, want, since(start, at[id]), "object %d", id)
 		}
-		level, message, _ := e.health.now()
+		level, message, _ := e.health.Now()
 		require.Equal(e, "Degraded 3 error(s)", fmt.Sprint(level, " ", message))
 		close(door)
 		e.target.failing("")

@@ -137,7 +137,7 @@ func TestPanicIsAnErrorThatIsRetried(t *testing.T) {
 		}
 		require.Equal(e, seconds(0, 0.1, 0.3, 0.7), since(start, at[2]))
 		require.Contains(e, e.get(2).Status.GetError(), panicText)
-		require.Contains(e, e.log.String(), "reconciler_test.crash(", "the stack")
+		require.Contains(e, e.Logged(), "reconciler_test.crash(", "the stack")
 		for _, id := range []uint64{1, 3} {
 			require.Equal(e, reconciler.StatusKindDone, e.kind(id), "object %d", id)
 		}
@@ -178,7 +178,7 @@ func TestPanicInABatchIsTheErrorOfWhatHasNoResult(t *testing.T) {
 		e.status(4, reconciler.StatusKindError, "panic in batch: "+panicText)
 		e.remove(ids(1, 4)...)
 		e.pass(50 * time.Millisecond)
-		_, message, _ := e.health.now()
+		_, message, _ := e.health.Now()
 		require.Equal(e, "4 error(s)", message)
 	}, func(e *env, cfg *reconciler.Config[*object]) { cfg.BatchOperations = halfway{e.target} })
 }
@@ -188,11 +188,11 @@ func TestPanicInAPruneIsItsError(t *testing.T) {
 		e.target.deciding(func(call) error { crash(); return nil })
 		e.loop.Prune()
 		synctest.Wait()
-		_, _, err := e.health.now()
+		_, _, err := e.health.Now()
 		require.EqualError(e, err, "prune: panic in prune: "+panicText)
 		e.target.failing("")
 		e.pass(time.Second)
-		level, _, _ := e.health.now()
+		level, _, _ := e.health.Now()
 		require.Equal(e, cell.StatusOK, level)
 	}, nil)
 }

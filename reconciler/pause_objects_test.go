@@ -46,7 +46,7 @@ func TestPausedObjectsWaitAndOthersGoOn(t *testing.T) {
 		e.pass(24 * time.Hour)
 		require.Equal(e, []string{"update(2)"}, e.target.calls())
 		require.Equal(e, reconciler.StatusKindPending, e.kind(1))
-		level, message, _ := e.health.now()
+		level, message, _ := e.health.Now()
 		require.Equal(e, cell.StatusOK, level)
 		require.Equal(e, "OK, 2 object(s), 2 paused", message)
 
@@ -55,7 +55,7 @@ func TestPausedObjectsWaitAndOthersGoOn(t *testing.T) {
 		require.Equal(e, start, time.Now(), "at once")
 		require.ElementsMatch(e, []string{"update(1)", "delete(3)"}, e.target.calls())
 		e.eachDone()
-		_, message, _ = e.health.now()
+		_, message, _ = e.health.Now()
 		require.Equal(e, "OK, 2 object(s)", message)
 	})
 }
@@ -113,7 +113,7 @@ func TestPausedObjectIsNotRunWhenItsTimeComes(t *testing.T) {
 		e.pass(time.Hour)
 		require.Empty(e, e.target.calls())
 		// Of what is done or terminal nothing was due.
-		_, message, _ := e.health.now()
+		_, message, _ := e.health.Now()
 		require.Contains(e, message, "3 error(s)")
 		start := time.Now()
 		e.resume()
@@ -183,7 +183,7 @@ func TestPausedObjectsAreNotLookedAtAgain(t *testing.T) {
 		e.put(1, ids(1, backlog)...)
 		e.pass(time.Minute)
 		require.Empty(e, e.target.calls())
-		_, message, _ := e.health.now()
+		_, message, _ := e.health.Now()
 		require.Equal(e, "OK, 5000 object(s), 5000 paused", message)
 		counted.Store(0)
 		require.Zero(e, p.during(func() { e.pass(24 * time.Hour) }))
@@ -274,7 +274,7 @@ func TestPausedDeletionOfAFailingObject(t *testing.T) {
 		e.target.failing("")
 		e.resume()
 		require.Equal(e, []string{"delete(1)"}, e.target.calls())
-		level, message, _ := e.health.now()
+		level, message, _ := e.health.Now()
 		require.Equal(e, "OK OK, 0 object(s)", string(level)+" "+message)
 	})
 }

@@ -40,7 +40,7 @@ func TestPausedReconcilerStartsNothing(t *testing.T) {
 		door := e.waiting()
 		e.loop.Pause()
 		synctest.Wait()
-		level, message, _ := e.health.now()
+		level, message, _ := e.health.Now()
 		require.Equal(e, cell.StatusDegraded, level)
 		require.Contains(e, message, "paused")
 
@@ -59,7 +59,7 @@ func TestPausedReconcilerStartsNothing(t *testing.T) {
 		e.target.failing("")
 		e.loop.Resume()
 		synctest.Wait()
-		_, message, _ = e.health.now()
+		_, message, _ = e.health.Now()
 		require.NotContains(e, message, "paused")
 		require.Len(e, e.target.take(), 9, "1 to 3, 5 to 9 once, and the prune")
 		e.put(2, 4)

@@ -84,7 +84,7 @@ func TestReconcilerWithoutANameIsCalledByItsID(t *testing.T) {
 		e.target.failing("no")
 		e.put(1, 1)
 		e.pass(time.Second)
-		require.Contains(e, e.log.String(), "reconciler=objects")
+		require.Contains(e, e.Logged(), "reconciler=objects")
 		require.ErrorContains(e, e.loop.Run(e.Context()), `reconciler "objects" has been run already`)
 		e.target.failing("")
 		e.pass(time.Minute)

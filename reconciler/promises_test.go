@@ -303,7 +303,7 @@ func TestFailedPruneStaysInHealthUntilAPruneSucceeds(t *testing.T) {
 		synctest.Wait()
 		e.put(1, 1)
 		synctest.Wait()
-		level, message, err := e.health.now()
+		level, message, err := e.health.Now()
 		require.Equal(e, cell.StatusDegraded, level)
 		require.Equal(e, "1 error(s)", message)
 		require.EqualError(e, err, "prune: target is busy")
@@ -315,7 +315,7 @@ func TestFailedPruneStaysInHealthUntilAPruneSucceeds(t *testing.T) {
 
 		e.target.failing("")
 		e.pass(time.Second)
-		level, message, _ = e.health.now()
+		level, message, _ = e.health.Now()
 		require.Equal(e, cell.StatusOK, level)
 		require.Equal(e, "OK, 1 object(s)", message)
 		require.Equal(e, []string{"prune(1)"}, e.target.calls())
@@ -402,8 +402,8 @@ func TestRowWithoutStatusIsLeftAloneAndSaidOnce(t *testing.T) {
 		})
 		e.pass(time.Minute)
 		require.Empty(e, e.target.calls())
-		require.Contains(e, e.log.String(), "has no status")
-		require.Equal(e, 1, countLines(e.log.String()))
+		require.Contains(e, e.Logged(), "has no status")
+		require.Equal(e, 1, countLines(e.Logged()))
 	}, nil)
 }
 
@@ -449,7 +449,7 @@ func TestPanicIsAnErrorOfItsObject(t *testing.T) {
 				e.put(1, ids(1, 3)...)
 				e.pass(10 * time.Millisecond)
 				require.Contains(e, e.get(2).Status.GetError(), "out of cheese")
-				require.Contains(e, e.log.String(), "stack=")
+				require.Contains(e, e.Logged(), "stack=")
 				e.put(2, 2)
 				e.pass(time.Minute)
 				e.eachDone()

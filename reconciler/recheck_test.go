@@ -73,7 +73,7 @@ func TestUnchangedBlockIsNotWritten(t *testing.T) {
 		e.put(1, ids(1, 3)...)
 		synctest.Wait()
 		_, watch := e.table.AllWatch(e.db.ReadTxn())
-		told := len(e.health.history())
+		told := len(e.health.History())
 		e.pass(time.Hour)
 		require.Len(e, e.target.take(), 3+3*60)
 		select {
@@ -81,7 +81,7 @@ func TestUnchangedBlockIsNotWritten(t *testing.T) {
 			e.Fatal("the table changed")
 		default:
 		}
-		require.Len(e, e.health.history(), told)
+		require.Len(e, e.health.History(), told)
 
 		revision := e.table.Revision(e.db.ReadTxn())
 		e.blocking("gate")
@@ -148,7 +148,7 @@ func TestFailuresAreCountedOverABlock(t *testing.T) {
 		e.pass(time.Hour)
 		require.Len(e, e.target.take(), 4)
 		e.status(1, reconciler.StatusKindBlocked, "door")
-		_, message, _ := e.health.now()
+		_, message, _ := e.health.Now()
 		require.Equal(e, "OK, 1 object(s), 1 blocked", message)
 		start := time.Now()
 		close(door)

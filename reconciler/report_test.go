@@ -73,7 +73,7 @@ func TestHealthIsNotToldAgainWhatIsWrongWhenOthersComeAndGo(t *testing.T) {
 		e.target.failing("no")
 		e.put(1, 1)
 		synctest.Wait()
-		told := e.health.history()
+		told := e.health.History()
 		require.Equal(e, "Degraded 1 error(s)", told[len(told)-1])
 
 		e.target.failing("")
@@ -81,12 +81,12 @@ func TestHealthIsNotToldAgainWhatIsWrongWhenOthersComeAndGo(t *testing.T) {
 		synctest.Wait()
 		e.remove(3)
 		synctest.Wait()
-		require.Equal(e, told, e.health.history())
+		require.Equal(e, told, e.health.History())
 
 		e.target.failing("never")
 		e.put(1, 4)
 		synctest.Wait()
-		level, message, err := e.health.now()
+		level, message, err := e.health.Now()
 		require.Equal(e, cell.StatusDegraded, level)
 		require.Equal(e, "2 error(s)", message)
 		require.ErrorContains(e, err, "never")
@@ -95,7 +95,7 @@ func TestHealthIsNotToldAgainWhatIsWrongWhenOthersComeAndGo(t *testing.T) {
 		e.remove(1)
 		e.remove(4)
 		synctest.Wait()
-		level, message, _ = e.health.now()
+		level, message, _ = e.health.Now()
 		require.Equal(e, cell.StatusOK, level)
 		require.Equal(e, "OK, 1 object(s)", message)
 	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
@@ -219,7 +219,7 @@ func TestHealthGivesTenExamplesAndCountsTheRest(t *testing.T) {
 		})
 		e.put(1, ids(1, 30)...)
 		synctest.Wait()
-		level, message, err := e.health.now()
+		level, message, err := e.health.Now()
 		require.Equal(e, cell.StatusDegraded, level)
 		require.Equal(e, "25 error(s)", message)
 		lines := strings.Split(err.Error(), "\n")
@@ -241,7 +241,7 @@ func TestHealthIsToldOnlyNews(t *testing.T) {
 		e.pass(time.Hour)
 		require.Equal(e, []string{
 			"OK OK, 0 object(s)", "Degraded 1 error(s)", "Degraded 1 error(s)", "OK OK, 1 object(s)",
-		}, e.health.history())
+		}, e.health.History())
 	}, nil, reconciler.WithoutPruning())
 }
 

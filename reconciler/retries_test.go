@@ -39,7 +39,7 @@ func TestObjectIsGivenUpAfterItsRetries(t *testing.T) {
 			require.Equal(e, attempts, since(start, e.target.take()))
 			text := fmt.Sprintf("given up after %d retries: no", n)
 			e.status(1, reconciler.StatusKindError, text)
-			level, message, err := e.health.now()
+			level, message, err := e.health.Now()
 			require.Equal(e, cell.StatusDegraded, level)
 			require.Equal(e, "1 error(s)", message)
 			require.EqualError(e, err, text)
@@ -52,7 +52,7 @@ func TestObjectIsGivenUpAfterItsRetries(t *testing.T) {
 			e.put(2, 1)
 			e.pass(time.Second)
 			e.eachDone()
-			level, _, _ = e.health.now()
+			level, _, _ = e.health.Now()
 			require.Equal(e, cell.StatusOK, level)
 		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = n }))
 	}

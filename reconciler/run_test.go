@@ -21,9 +21,9 @@ type scopedHealth struct{ *health }
 
 func (h scopedHealth) NewScope(name string) cell.Health {
 	if name == "reconcile" {
-		h.set("", "", nil)
+		h.Scope(name).Stopped("lost")
 	}
-	return h.health.NewScope(name)
+	return h.Scope(name)
 }
 
 // A second call of Run is an error, and changes nothing for the loop that is running.
@@ -31,17 +31,17 @@ func TestSecondRunLeavesTheFirstAlone(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
 		e.pass(time.Second)
-		level, message, _ := e.health.now()
+		level, message, _ := e.health.Now()
 		require.Equal(e, cell.StatusOK, level)
 		require.ErrorContains(e, e.loop.Run(e.Context()), "has been run already")
 		e.pass(time.Second)
-		after, now, _ := e.health.now()
+		after, now, _ := e.health.Now()
 		require.Equal(e, level, after)
 		require.Equal(e, message, now)
 		e.put(2, 1)
 		e.pass(time.Second)
 		e.eachDone()
-	}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Health = scopedHealth{e.health} })
+	}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Health = scopedHealth{e.Health} })
 }
 
 // A refresh of all that will not come is no success.

@@ -4,17 +4,13 @@
 package reconciler_test
 
 import (
-	"bytes"
 	"errors"
 	"expvar"
 	"fmt"
 	"log/slog"
-	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cilium/hive"
@@ -22,36 +18,20 @@ import (
 	"github.com/cilium/hive/hivetest"
 	"github.com/cilium/hive/job"
 	"github.com/cilium/hive/script"
-	"github.com/cilium/hive/script/scripttest"
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
-	"golang.org/x/tools/txtar"
 
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// TestScripts runs the scripts of testdata, each a hive in a bubble of virtual time.
-// They are written to be read.
+// The scripts are written to be read.
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(file)
-			require.NoError(t, err)
-			dir := t.TempDir()
-			synctest.Test(t, func(t *testing.T) {
-				state, err := script.NewState(t.Context(), dir, nil)
-				require.NoError(t, err)
-				require.NoError(t, state.ExtractFiles(archive))
-				s := newScripted(t)
-				scripttest.Run(t, &script.Engine{Cmds: s.commands()}, state, file, bytes.NewReader(archive.Comment))
-				require.NoError(t, s.hive.Stop(s.log(), t.Context()))
-			})
-		})
-	}
+	harness.RunScripts(t, func(t *testing.T) (map[string]script.Cmd, func()) {
+		s := newScripted(t)
+		return s.commands(), func() { require.NoError(t, s.hive.Stop(s.log(), t.Context())) }
+	})
 }
 
 // scripted is a hive with a table of objects and the commands that scripts use.
@@ -96,36 +76,17 @@ func newScripted(t *testing.T) *scripted {
 func (s *scripted) log() *slog.Logger { return hivetest.Logger(s) }
 
 func (s *scripted) commands() map[string]script.Cmd {
-	commands, err := s.hive.ScriptCommands(s.log())
-	require.NoError(s, err)
-	maps.Insert(commands, maps.All(script.DefaultCmds()))
-	for name, c := range map[string]struct {
-		summary, args string
-		run           func(args []string) (string, error)
-	}{
-		"reconcile":  {"Register a reconciler of the objects", "[batch] [refresh=d] [prune=d]", s.register},
-		"expect-ops": {"Compare the operations since the last time, in order", "op...", s.expectOps},
-		"fail":       {"Make all operations fail with a text; without one, make them work", "[text]", s.fail},
-		"pass":       {"Let virtual time go by", "duration", s.pass},
-		"prune":      {"Call Prune", "", s.prune},
-		"mark-init":  {"Mark the table initialised", "", s.initialize},
-		"health":     {"Print the health of the jobs", "", s.printHealth},
-		"expvar":     {"Print the metrics", "", s.printMetrics},
-		"put":        {"Insert pending objects", "id=value...", s.put},
-		"remove":     {"Delete objects", "id...", s.remove},
-	} {
-		commands[name] = script.Command(script.CmdUsage{Summary: c.summary, Args: c.args},
-			func(_ *script.State, args ...string) (script.WaitFunc, error) {
-				synctest.Wait()
-				out, err := c.run(args)
-				synctest.Wait()
-				if err != nil {
-					return nil, err
-				}
-				return func(*script.State) (string, string, error) { return out, "", nil }, nil
-			})
-	}
-	return commands
+	return harness.Commands(s, s.hive, s.log(), map[string]script.Cmd{
+		"reconcile":  harness.Command("Register a reconciler of the objects", "[batch] [refresh=d] [prune=d]", s.register),
+		"expect-ops": harness.Command("Compare the operations since the last time, in order", "op...", s.expectOps),
+		"fail":       harness.Command("Make all operations fail with a text; without one, make them work", "[text]", s.fail),
+		"prune":      harness.Command("Call Prune", "", s.prune),
+		"mark-init":  harness.Command("Mark the table initialised", "", s.initialize),
+		"health":     harness.Command("Print the health of the jobs", "", s.printHealth),
+		"expvar":     harness.Command("Print the metrics", "", s.printMetrics),
+		"put":        harness.Command("Insert pending objects", "id=value...", s.put),
+		"remove":     harness.Command("Delete objects", "id...", s.remove),
+	})
 }
 
 func (s *scripted) register(args []string) (string, error) {
@@ -165,12 +126,6 @@ func (s *scripted) expectOps(want []string) (string, error) {
 func (s *scripted) fail(args []string) (string, error) {
 	s.target.failing(strings.Join(args, " "))
 	return "", nil
-}
-
-func (s *scripted) pass(args []string) (string, error) {
-	d, err := time.ParseDuration(strings.Join(args, ""))
-	time.Sleep(d)
-	return "", err
 }
 
 func (s *scripted) prune([]string) (string, error) {

@@ -449,7 +449,7 @@ func TestFailedPruneIsRetriedThoughTheIntervalChanges(t *testing.T) {
 			e.set(func(s *reconciler.Settings) { s.PruneInterval = interval })
 			e.target.failing("")
 			e.pass(10 * time.Second)
-			_, message, _ := e.health.now()
+			_, message, _ := e.health.Now()
 			require.Equal(e, "OK, 0 object(s)", message)
 		}, nil, reconciler.WithPruning(time.Minute))
 	}

@@ -65,7 +65,7 @@ func TestReconcilersOfOneSetWithTwoNamesAreNotDegraded(t *testing.T) {
 		again := run("dns")
 		synctest.Wait()
 		for h, want := range map[*health]string{lb: "OK, 1 object(s)", dns: sharedField, again: sharedField} {
-			_, message, _ := h.now()
+			_, message, _ := h.Now()
 			require.Equal(e, want, message)
 		}
 	})

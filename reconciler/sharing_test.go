@@ -58,7 +58,7 @@ func (h scopeless) NewScope(name string) cell.Health { return h }
 func (s *sharer) shares(e *env, with ...string) {
 	e.Helper()
 	synctest.Wait()
-	level, message, err := s.now()
+	level, message, err := s.Now()
 	if len(with) == 0 {
 		require.Equal(e, cell.StatusOK, level, message)
 		require.NotContains(e, s.loop.Snapshot(e.Context()).Summary(), sharedField)
@@ -190,17 +190,17 @@ func TestSharedFieldIsToldBesideFailures(t *testing.T) {
 			cfg.Operations, cfg.Options = failing, append(cfg.Options, reconciler.WithoutPruning())
 		})
 		synctest.Wait()
-		_, message, _ := a.now()
+		_, message, _ := a.Now()
 		require.Equal(e, "1 error(s)", message)
 		b := e.beside("b", registry, nil)
 		synctest.Wait()
-		_, message, err = a.now()
+		_, message, err = a.Now()
 		require.Equal(e, sharedField+", 1 error(s)", message)
 		require.ErrorContains(e, err, `this one and "b"`)
 		require.ErrorContains(e, err, "no")
 		b.stop()
 		synctest.Wait()
-		_, message, _ = a.now()
+		_, message, _ = a.Now()
 		require.Equal(e, "1 error(s)", message)
 	})
 }
@@ -224,7 +224,7 @@ func TestPanicOfAnotherReconcilersFunctionEndsNoLoop(t *testing.T) {
 			cfg.Clone = func(o *object) *object { c := *o; c.Value = 7; return &c }
 		})
 		synctest.Wait()
-		require.Contains(e, e.log.String(), "no 7")
+		require.Contains(e, e.Logged(), "no 7")
 		armed.Store(false)
 		e.put(2, 1)
 		a.shares(e)

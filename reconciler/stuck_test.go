@@ -86,14 +86,14 @@ func TestStuckOperationIsLeftBehind(t *testing.T) {
 		e.put(1, ids(1, uint64(n)+3)...)
 		e.pass(stuckAfter - time.Millisecond)
 		require.Equal(e, reconciler.StatusKindPending, e.kind(uint64(n)+1))
-		level, _, _ := e.health.now()
+		level, _, _ := e.health.Now()
 		require.Equal(e, cell.StatusOK, level)
 
 		e.pass(2 * time.Millisecond)
 		for id := uint64(n) + 1; id <= uint64(n)+3; id++ {
 			require.Equal(e, reconciler.StatusKindDone, e.kind(id), "object %d", id)
 		}
-		level, message, err := e.health.now()
+		level, message, err := e.health.Now()
 		require.Equal(e, cell.StatusDegraded, level)
 		require.Equal(e, fmt.Sprintf("%d operation(s) stuck", n), message)
 		require.ErrorContains(e, err, "update of 0x0000000000000001 ignores its deadline, running since ")
@@ -109,7 +109,7 @@ func TestStuckOperationIsLeftBehind(t *testing.T) {
 		}
 		e.pass(time.Second)
 		e.eachDone()
-		level, message, _ = e.health.now()
+		level, message, _ = e.health.Now()
 		require.Equal(e, cell.StatusOK, level, message)
 	})
 }
@@ -173,7 +173,7 @@ func TestNoMoreAreLeftBehindThanMay(t *testing.T) {
 			e.target.mu.Lock()
 			require.Len(e, e.target.running, n+1, "%d workers and one that was left behind", n)
 			e.target.mu.Unlock()
-			_, message, _ := e.health.now()
+			_, message, _ := e.health.Now()
 			require.Equal(e, fmt.Sprintf("%d operation(s) stuck", n+1), message, "also those that are waited for")
 			require.Equal(e, reconciler.StatusKindPending, e.kind(10))
 
@@ -242,7 +242,7 @@ func TestOperationsThatHeedTheirContextAreNotStuck(t *testing.T) {
 		e.target.failing("gave up")
 		e.put(1, ids(1, 5)...)
 		e.pass(time.Minute)
-		for _, told := range e.health.history() {
+		for _, told := range e.health.History() {
 			require.NotContains(e, told, "stuck")
 		}
 		require.Contains(e, e.get(1).Status.GetError(), "timed out after 1s: gave up")

@@ -40,7 +40,7 @@ func TestSweepBeyondItsBudgetDeletesNothing(t *testing.T) {
 				e.target.strays(ids(101, 100+c.strays)...)
 				record := e.sweep()
 				e.pass(10 * time.Millisecond)
-				level, message, err := e.health.now()
+				level, message, err := e.health.Now()
 				if c.refused == "" {
 					require.Empty(e, record.Error)
 					require.EqualValues(e, c.strays, record.Swept)
@@ -81,13 +81,13 @@ func TestRefusedSweepStaysInHealthUntilItIsApproved(t *testing.T) {
 		e.put(2, ids(1, 10)...)
 		e.pass(10 * time.Minute)
 		require.Len(e, s.holds(), 13, "it was tried again, and refused")
-		level, _, _ := e.health.now()
+		level, _, _ := e.health.Now()
 		require.Equal(e, cell.StatusDegraded, level, "whatever else happens")
 
 		s.take()
 		e.loop.ApproveSweep()
 		e.pass(time.Second)
-		level, _, _ = e.health.now()
+		level, _, _ = e.health.Now()
 		require.Equal(e, cell.StatusOK, level)
 		require.Equal(e, []string{"delete(101)", "delete(102)", "delete(103)"}, s.ops())
 		e.eachDone()
@@ -102,12 +102,12 @@ func TestRefusedSweepIsForgottenWhenALaterOneIsWithinTheBudget(t *testing.T) {
 	sweeping(t, func(e *env, s *lister) {
 		s.strays(101, 102, 103)
 		e.sweep()
-		level, _, _ := e.health.now()
+		level, _, _ := e.health.Now()
 		require.Equal(e, cell.StatusDegraded, level)
 		// The sources of the table have caught up with the target.
 		e.put(1, 101, 102)
 		e.pass(time.Minute)
-		level, _, _ = e.health.now()
+		level, _, _ = e.health.Now()
 		require.Equal(e, cell.StatusOK, level)
 		require.Equal(e, map[uint64]int{101: 1, 102: 1}, s.holds())
 	}, reconciler.WithSweepBudget(2, 0))
@@ -182,7 +182,7 @@ func TestDeletionsThatWereNotLookedAtDoNotCountForTheBudget(t *testing.T) {
 		for id, times := range countDeletes(e.target.take()) {
 			require.Equal(e, 1, times, "object %d", id)
 		}
-		for _, told := range e.health.history() {
+		for _, told := range e.health.History() {
 			require.NotContains(e, told, "Degraded")
 		}
 	}, reconciler.WithSweepBudget(10, 0), reconciler.WithRoundLimits(100, nil))

@@ -72,7 +72,7 @@ func TestTimedOutOperationsSayWhatAndWhen(t *testing.T) {
 			e.target.overdue(asIs)
 			e.remove(1)
 			e.pass(5*time.Second + time.Millisecond)
-			_, _, err := e.health.now()
+			_, _, err := e.health.Now()
 			require.EqualError(e, err, names["delete"]+" timed out after 5s: context deadline exceeded")
 			e.target.prompt()
 			e.pass(time.Minute)

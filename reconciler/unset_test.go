@@ -116,7 +116,7 @@ func TestRowThatIsUnsetIsNotOwedAnyMore(t *testing.T) {
 					over := e.wait(e.unset(1), reconciler.Applied)
 					e.nothingOwed(e.isOver(over, 0))
 
-					level, message, err := e.health.now()
+					level, message, err := e.health.Now()
 					require.Equal(e, cell.StatusOK, level, "%s: %v", message, err)
 					require.Equal(e, "OK, 2 object(s)", message)
 					s = e.loop.Snapshot(e.Context())
@@ -157,7 +157,7 @@ func TestRetryOfARowThatIsUnsetIsNotRun(t *testing.T) {
 			e.pass(time.Minute)
 			require.NotContains(e, e.target.calls(), "update(1) fail", "round size %d", size)
 			require.Equal(e, reconciler.StatusKindUnset, e.kind(1))
-			level, message, _ := e.health.now()
+			level, message, _ := e.health.Now()
 			require.Equal(e, cell.StatusOK, level, message)
 		}, nil, reconciler.WithRoundLimits(size, nil))
 	}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +22,7 @@ import (
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/commands"
 	"github.com/statekeel/statekeel/reconciler/event"
@@ -111,15 +111,11 @@ func (s *machines) register(p reconciler.Params, r *inspect.Registry, recorder e
 // stop ends the hive.
 func (s *machines) stop() { require.NoError(s, s.hive.Stop(s.log, s.Context())) }
 
-// commands are all, each of which begins and ends when the reconciler has nothing to do.
 func (s *machines) commands() map[string]script.Cmd {
-	all, err := s.hive.ScriptCommands(s.log)
-	require.NoError(s, err)
-	maps.Insert(all, maps.All(script.DefaultCmds()))
+	commands := map[string]script.Cmd{}
 	for name, run := range map[string]func(args []string) (string, error){
 		"want":               s.want,
 		"cloud":              s.cloud.say,
-		"pass":               pass,
 		"machines/delete":    s.remove,
 		"machines/decide":    s.decide,
 		"machines/pause":     s.edit(func(m *machine) { managed.SetPaused(m, true) }),
@@ -127,19 +123,9 @@ func (s *machines) commands() map[string]script.Cmd {
 		"machines/orphan":    s.edit(func(m *machine) { managed.SetDeletionPolicy(m, managed.DeletionOrphan) }),
 		"machines/reconcile": s.edit(func(m *machine) { managed.RequestReconcile(m, time.Now().Format(time.RFC3339Nano)) }),
 	} {
-		all[name] = script.Command(script.CmdUsage{Summary: name},
-			func(_ *script.State, args ...string) (script.WaitFunc, error) {
-				out, err := run(args)
-				if err != nil {
-					return nil, err
-				}
-				return func(*script.State) (string, string, error) { return out, "", nil }, nil
-			})
+		commands[name] = harness.Command(name, "", run)
 	}
-	for name, cmd := range all {
-		all[name] = settled{cmd}
-	}
-	return all
+	return harness.Commands(s, s.hive, s.log, commands)
 }
 
 // write writes rows in one transaction.

@@ -4,66 +4,30 @@
 package commands_test
 
 import (
-	"bytes"
-	"flag"
 	"fmt"
 	"log/slog"
-	"maps"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/cilium/hive"
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/job"
 	"github.com/cilium/hive/script"
-	"github.com/cilium/hive/script/scripttest"
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/tools/txtar"
 
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/commands"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// TestScripts runs the scripts of testdata, each a hive in a bubble of virtual time that
-// begins at 2000-01-01T00:00:00Z. They are written to be read. With -scripttest.update what
-// they compare with is replaced by what there is.
+// The scripts are written to be read.
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(file)
-			require.NoError(t, err)
-			dir := t.TempDir()
-			var state *script.State
-			synctest.Test(t, func(t *testing.T) {
-				state, err = script.NewState(t.Context(), dir, nil)
-				require.NoError(t, err)
-				require.NoError(t, state.ExtractFiles(archive))
-				update := flag.Lookup("scripttest.update")
-				state.DoUpdate = update != nil && update.Value.String() == "true"
-				s := newScripted(t)
-				scripttest.Run(t, &script.Engine{Cmds: s.commands()}, state, file, bytes.NewReader(archive.Comment))
-				s.stop()
-			})
-			if state.DoUpdate {
-				for i, f := range archive.Files {
-					if text, ok := state.FileUpdates[f.Name]; ok {
-						archive.Files[i].Data = []byte(text)
-					}
-				}
-				require.NoError(t, os.WriteFile(file, txtar.Format(archive), 0o644))
-			}
-		})
-	}
+	harness.RunScripts(t, func(t *testing.T) (map[string]script.Cmd, func()) {
+		s := newScripted(t)
+		return s.commands(), s.stop
+	})
 }
 
 // route is a row, whose name is its key.
@@ -135,51 +99,20 @@ func (s *scripted) stop() {
 	}
 }
 
-// commands are all, each of which begins and ends when the reconcilers have nothing to do.
 func (s *scripted) commands() map[string]script.Cmd {
-	all, err := s.hive.ScriptCommands(s.log)
-	require.NoError(s, err)
-	maps.Insert(all, maps.All(script.DefaultCmds()))
-	for name, c := range map[string]struct {
-		summary, args string
-		run           func(args []string) (string, error)
-	}{
-		"reconcile":   {"Register a reconciler of the routes", "option=value...", s.register},
-		"mark-init":   {"Mark the table initialised", "", s.initialize},
-		"put":         {"Insert pending routes", "name=value...", s.put},
-		"put-unset":   {"Insert routes without a status", "name...", s.putUnset},
-		"put-pending": {"Insert many routes", "prefix count", s.putMany},
-		"remove":      {"Delete routes", "name...", s.remove},
-		"outcome":     {"Say what operations on a route come to", "name|* outcome [text]", s.target.say},
-		"release":     {"Close what blocks, and let what hangs go on", "", s.target.releaseAll},
-		"expect-ops":  {"Compare the operations since the last time, in order", "op...", s.target.expect},
-		"holds":       {"Print what the target has", "", s.target.print},
-		"leave":       {"Put something into the target that nobody wants", "name=value", s.target.leave},
-		"pass":        {"Let virtual time go by", "duration", pass},
-	} {
-		all[name] = script.Command(script.CmdUsage{Summary: c.summary, Args: c.args},
-			func(_ *script.State, args ...string) (script.WaitFunc, error) {
-				out, err := c.run(args)
-				if err != nil {
-					return nil, err
-				}
-				return func(*script.State) (string, string, error) { return out, "", nil }, nil
-			})
-	}
-	for name, cmd := range all {
-		all[name] = settled{cmd}
-	}
-	return all
-}
-
-// settled is a command around which all is idle, so that a script is deterministic.
-type settled struct{ script.Cmd }
-
-func (c settled) Run(s *script.State, args ...string) (script.WaitFunc, error) {
-	synctest.Wait()
-	wait, err := c.Cmd.Run(s, args...)
-	synctest.Wait()
-	return wait, err
+	return harness.Commands(s, s.hive, s.log, map[string]script.Cmd{
+		"reconcile":   harness.Command("Register a reconciler of the routes", "option=value...", s.register),
+		"mark-init":   harness.Command("Mark the table initialised", "", s.initialize),
+		"put":         harness.Command("Insert pending routes", "name=value...", s.put),
+		"put-unset":   harness.Command("Insert routes without a status", "name...", s.putUnset),
+		"put-pending": harness.Command("Insert many routes", "prefix count", s.putMany),
+		"remove":      harness.Command("Delete routes", "name...", s.remove),
+		"outcome":     harness.Command("Say what operations on a route come to", "name|* outcome [text]", s.target.say),
+		"release":     harness.Command("Close what blocks, and let what hangs go on", "", s.target.releaseAll),
+		"expect-ops":  harness.Command("Compare the operations since the last time, in order", "op...", s.target.expect),
+		"holds":       harness.Command("Print what the target has", "", s.target.print),
+		"leave":       harness.Command("Put something into the target that nobody wants", "name=value", s.target.leave),
+	})
 }
 
 func (s *scripted) initialize([]string) (string, error) {
@@ -187,13 +120,6 @@ func (s *scripted) initialize([]string) (string, error) {
 	defer wtxn.Commit()
 	s.markInit(wtxn)
 	return "", nil
-}
-
-// pass lets virtual time go by.
-func pass(args []string) (string, error) {
-	d, err := time.ParseDuration(strings.Join(args, ""))
-	time.Sleep(d)
-	return "", err
 }
 
 func (s *scripted) put(args []string) (string, error) {

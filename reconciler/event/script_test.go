@@ -8,30 +8,23 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/cilium/hive"
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/job"
 	"github.com/cilium/hive/script"
-	"github.com/cilium/hive/script/scripttest"
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler/event"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// TestScripts runs the scripts of testdata, each a hive in a bubble of virtual time that
-// begins at 2000-01-01T00:00:00Z. They are written to be read.
-func TestScripts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		scripttest.Run(t, &script.Engine{Cmds: newCommands(t)}, newState(t), "events.txtar", comment(t))
-	})
-}
+// The scripts are written to be read.
+func TestScripts(t *testing.T) { harness.RunScripts(t, newCommands) }
 
 // newHive returns a hive whose recorder is handed to record.
 func newHive(use func(event.Recorder, statedb.Table[*event.Row], job.Group), cells ...cell.Cell) *hive.Hive {
@@ -43,53 +36,43 @@ func newHive(use func(event.Recorder, statedb.Table[*event.Row], job.Group), cel
 
 // record is a command that records an event as an operation would.
 func record(recorder *event.Recorder) script.Cmd {
-	return script.Command(script.CmdUsage{Summary: "Record events", Args: "times Normal|Warning object reason message"},
-		func(_ *script.State, args ...string) (script.WaitFunc, error) {
-			var times int
-			if len(args) != 5 {
-				return nil, script.ErrUsage
-			}
-			if _, err := fmt.Sscan(args[0], &times); err != nil {
-				return nil, err
-			}
-			e := event.Normal(event.Reason(args[3]), args[4])
-			if args[1] == string(event.TypeWarning) {
-				e = event.Warning(event.Reason(args[3]), errors.New(args[4]), "broker", "eu-1")
-			}
-			for range times {
-				(*recorder).Event(&object.Meta{Namespace: "prod", Name: args[2]}, e)
-			}
-			return nil, nil
-		})
+	return harness.Command("Record events", "times Normal|Warning object reason message", func(args []string) (string, error) {
+		var times int
+		if len(args) != 5 {
+			return "", script.ErrUsage
+		}
+		if _, err := fmt.Sscan(args[0], &times); err != nil {
+			return "", err
+		}
+		e := event.Normal(event.Reason(args[3]), args[4])
+		if args[1] == string(event.TypeWarning) {
+			e = event.Warning(event.Reason(args[3]), errors.New(args[4]), "broker", "eu-1")
+		}
+		for range times {
+			(*recorder).Event(&object.Meta{Namespace: "prod", Name: args[2]}, e)
+		}
+		return "", nil
+	})
 }
 
-// pass is a command that lets virtual time go by.
-func pass() script.Cmd {
-	return script.Command(script.CmdUsage{Summary: "Let virtual time go by", Args: "duration"},
-		func(_ *script.State, args ...string) (script.WaitFunc, error) {
-			if len(args) != 1 {
-				return nil, script.ErrUsage
-			}
-			d, err := time.ParseDuration(args[0])
-			time.Sleep(d)
-			synctest.Wait()
-			return nil, err
-		})
-}
-
-func newCommands(t *testing.T) map[string]script.Cmd {
+func newCommands(t *testing.T) (commands map[string]script.Cmd, stop func()) {
 	var recorder event.Recorder
 	h := newHive(func(r event.Recorder, _ statedb.Table[*event.Row], _ job.Group) {
 		recorder = r.WithAnnotations(event.SourceAnnotation, "tunnels")
 	}, event.Cell)
 	log := slog.New(slog.DiscardHandler)
 	require.NoError(t, h.Start(log, t.Context()))
-	t.Cleanup(func() { require.NoError(t, h.Stop(log, context.WithoutCancel(t.Context()))) })
-	all, err := h.ScriptCommands(log)
-	require.NoError(t, err)
-	maps.Insert(all, maps.All(script.DefaultCmds()))
-	all["record"], all["pass"] = record(&recorder), pass()
-	return all
+	stop = func() { require.NoError(t, h.Stop(log, t.Context())) }
+	return harness.Commands(t, h, log, map[string]script.Cmd{"record": record(&recorder)}), stop
+}
+
+// lastWords is a job that records when it is stopped.
+func lastWords(jobs job.Group, r event.Recorder) {
+	jobs.Add(job.OneShot("last-words", func(ctx context.Context, _ cell.Health) error {
+		<-ctx.Done()
+		r.Event(named("web"), event.Normal("Stopped", "was stopped"))
+		return nil
+	}))
 }
 
 func TestTheStopOfAHiveLosesNothing(t *testing.T) {

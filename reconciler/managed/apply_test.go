@@ -29,7 +29,7 @@ func TestApplyKeepsWhatTheReconcilerHasNoted(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, func(b *bucket) { b.SetAnnotation("team", "net") })
 		before := e.get(e.names[0])
-		e.stop()
+		e.Stop()
 		e.want(2)
 		after := e.get(e.names[0])
 		require.Equal(e, before.Finalizers, after.Finalizers)
@@ -95,8 +95,8 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 func TestARowThatCannotBeWrittenIsAnErrorThatNamesIt(t *testing.T) {
 	each(t, func(e *env) {
 		w := e.writer()
-		w.Table = &failing{RWTable: e.table, left: 1}
-		wtxn := e.db.WriteTxn(e.table)
+		w.Table = &failing{RWTable: e.Table, left: 1}
+		wtxn := e.DB.WriteTxn(e.Table)
 		defer wtxn.Abort()
 		_, err := w.Apply(wtxn, named("x"))
 		require.EqualError(e, err, `write "x": no insert`)

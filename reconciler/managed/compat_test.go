@@ -90,7 +90,7 @@ func TestCriticalAnnotationsGoThroughTheUpdater(t *testing.T) {
 		e.settle(1)
 		e.rows(func(b *bucket) { require.NotEmpty(e, b.Annotations[managed.AnnotationExternalName]) })
 
-		var retrying *managed.RetryingCriticalAnnotationUpdater[*bucket] = managed.NewRetryingCriticalAnnotationUpdater(e.db, e.table, (*bucket).Clone)
+		var retrying *managed.RetryingCriticalAnnotationUpdater[*bucket] = managed.NewRetryingCriticalAnnotationUpdater(e.DB, e.Table, (*bucket).Clone)
 		b := e.get(e.names[0]).Clone()
 		managed.SetExternalName(b, "other")
 		require.NoError(e, managed.CriticalAnnotationUpdateFn[*bucket](retrying.UpdateCriticalAnnotations).UpdateCriticalAnnotations(e.Context(), b))
@@ -98,7 +98,7 @@ func TestCriticalAnnotationsGoThroughTheUpdater(t *testing.T) {
 		require.ErrorIs(e, retrying.UpdateCriticalAnnotations(e.Context(), named("none")), managed.ErrRowGone)
 	}, func(e *env) []managed.Option {
 		return []managed.Option{managed.WithCriticalAnnotationUpdater(
-			updater(managed.NewRetryingCriticalAnnotationUpdater(e.db, e.table, (*bucket).Clone)))}
+			updater(managed.NewRetryingCriticalAnnotationUpdater(e.DB, e.Table, (*bucket).Clone)))}
 	})
 }
 
@@ -132,10 +132,10 @@ func TestTheReconcilerIsOperations(t *testing.T) {
 
 	// Without an outside system all is well.
 	obj := named("a")
-	require.NoError(t, r.Delete(t.Context(), e.db.ReadTxn(), 1, obj), "it has no finalizer")
-	err = r.Update(t.Context(), e.db.ReadTxn(), 1, obj)
+	require.NoError(t, r.Delete(t.Context(), e.DB.ReadTxn(), 1, obj), "it has no finalizer")
+	err = r.Update(t.Context(), e.DB.ReadTxn(), 1, obj)
 	require.Error(t, err, "there is no loop that could write the row")
-	require.NoError(t, ops.Prune(t.Context(), e.db.ReadTxn(), nil))
+	require.NoError(t, ops.Prune(t.Context(), e.DB.ReadTxn(), nil))
 
 	reconciled := named("a")
 	managed.SetExternalName(reconciled, "name-1")

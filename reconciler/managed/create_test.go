@@ -237,7 +237,7 @@ func TestCriticalAnnotationsThatFailAfterACreateAreNotForgotten(t *testing.T) {
 func TestWhatWasCreatedWhileTheRowChangedIsNotForgotten(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.then("create", func(_ context.Context, b *bucket) error {
-			wtxn := e.db.WriteTxn(e.table)
+			wtxn := e.DB.WriteTxn(e.Table)
 			defer wtxn.Commit()
 			_, err := e.writer().Edit(wtxn, named(b.Name), func(b *bucket) { b.Size = 5 })
 			return err
@@ -252,13 +252,13 @@ func TestWhatWasCreatedWhileTheRowChangedIsNotForgotten(t *testing.T) {
 func TestWhatWasCreatedWhileTheRowWasReplacedIsNotForgotten(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.then("create", func(_ context.Context, b *bucket) error {
-			wtxn := e.db.WriteTxn(e.table)
+			wtxn := e.DB.WriteTxn(e.Table)
 			defer wtxn.Commit()
-			_, _, err := e.table.Delete(wtxn, named(b.Name))
+			_, _, err := e.Table.Delete(wtxn, named(b.Name))
 			require.NoError(e, err)
 			fresh := named(b.Name).SetStatus(reconciler.StatusPending())
 			fresh.Size = 5
-			_, _, err = e.table.Insert(wtxn, fresh)
+			_, _, err = e.Table.Insert(wtxn, fresh)
 			return err
 		})
 		e.want(1)
@@ -274,7 +274,7 @@ func TestACreateThatWasNotBegunBecauseTheRowChangedIsNotUnsure(t *testing.T) {
 			if _, done := once.LoadOrStore(b.Name, true); done {
 				return nil
 			}
-			wtxn := e.db.WriteTxn(e.table)
+			wtxn := e.DB.WriteTxn(e.Table)
 			defer wtxn.Commit()
 			_, err := e.writer().Edit(wtxn, named(b.Name), func(b *bucket) { b.Size = 5 })
 			return err
@@ -299,7 +299,7 @@ func TestCriticalAnnotationsAreWrittenWhileTheProgramStops(t *testing.T) {
 		})
 		e.want(1)
 		<-creating
-		e.stop()
+		e.Stop()
 		found := 0
 		e.cloud.set(func(c *cloud) {
 			for id, s := range c.buckets {
@@ -325,14 +325,14 @@ func TestCriticalAnnotationsAreWrittenWhileTheProgramStops(t *testing.T) {
 
 func TestCriticalAnnotationsAreTriedFiveTimes(t *testing.T) {
 	each(t, func(e *env) {
-		table := &failing{RWTable: e.table}
+		table := &failing{RWTable: e.Table}
 		b := named("x")
-		wtxn := e.db.WriteTxn(e.table)
-		_, _, err := e.table.Insert(wtxn, b)
+		wtxn := e.DB.WriteTxn(e.Table)
+		_, _, err := e.Table.Insert(wtxn, b)
 		require.NoError(e, err)
 		wtxn.Commit()
 
-		u := managed.NewRetryingCriticalAnnotationUpdater(e.db, table, (*bucket).Clone)
+		u := managed.NewRetryingCriticalAnnotationUpdater(e.DB, table, (*bucket).Clone)
 		noted := b.Clone()
 		managed.SetExternalName(noted, "id-1")
 		table.left = 4

@@ -39,7 +39,7 @@ func (e *env) insertLiteral(size int, also ...func(b *bucket)) {
 		for _, f := range also {
 			f(b)
 		}
-		_, _, err := e.table.Insert(wtxn, b)
+		_, _, err := e.Table.Insert(wtxn, b)
 		require.NoError(e, err)
 	})
 }
@@ -59,7 +59,7 @@ func hinted(b *bucket) { b.SetAnnotation(hint, "north") }
 func TestAnnotationsSetInCreateSurviveAChangeOfTheRowMeanwhile(t *testing.T) {
 	each(t, func(e *env) {
 		e.createsInZone(func(name string) {
-			wtxn := e.db.WriteTxn(e.table)
+			wtxn := e.DB.WriteTxn(e.Table)
 			defer wtxn.Commit()
 			_, err := e.writer().Edit(wtxn, named(name), func(b *bucket) { b.Size = 2 })
 			require.NoError(e, err)
@@ -75,11 +75,11 @@ func TestAnnotationsSetInCreateSurviveAChangeOfTheRowMeanwhile(t *testing.T) {
 func TestAnnotationsSetInCreateSurviveAMerge(t *testing.T) {
 	each(t, func(e *env) {
 		e.createsInZone(func(name string) {
-			wtxn := e.db.WriteTxn(e.table)
+			wtxn := e.DB.WriteTxn(e.Table)
 			defer wtxn.Commit()
 			b := e.get(name).Clone()
 			b.Other = reconciler.StatusDone()
-			_, _, err := e.table.Insert(wtxn, b)
+			_, _, err := e.Table.Insert(wtxn, b)
 			require.NoError(e, err)
 		})
 		e.want(1, hinted)
@@ -131,11 +131,11 @@ func TestAnnotationsSetInCreateReachTheDeletionOfARowTornOut(t *testing.T) {
 			}
 			return nil
 		})
-		wtxn := e.db.WriteTxn(e.table)
+		wtxn := e.DB.WriteTxn(e.Table)
 		for _, name := range e.names {
-			_, _, err := e.table.Insert(wtxn, named(name).SetStatus(reconciler.StatusPending()))
+			_, _, err := e.Table.Insert(wtxn, named(name).SetStatus(reconciler.StatusPending()))
 			require.NoError(e, err)
-			_, _, err = e.table.Delete(wtxn, named(name))
+			_, _, err = e.Table.Delete(wtxn, named(name))
 			require.NoError(e, err)
 		}
 		wtxn.Commit()
@@ -148,11 +148,11 @@ func TestMergeLeavesConditionsOfOthersAlone(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, func(b *bucket) { b.SetConditions(managed.Condition{Type: "Backup", Status: managed.ConditionFalse}) })
 		e.cloud.then("update", func(_ context.Context, b *bucket) error {
-			wtxn := e.db.WriteTxn(e.table)
+			wtxn := e.DB.WriteTxn(e.Table)
 			defer wtxn.Commit()
 			next := e.get(b.Name).Clone()
 			next.SetConditions(managed.Condition{Type: "Backup", Status: managed.ConditionTrue})
-			_, _, err := e.table.Insert(wtxn, next)
+			_, _, err := e.Table.Insert(wtxn, next)
 			return err
 		})
 		e.want(2)

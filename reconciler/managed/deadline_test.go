@@ -116,7 +116,7 @@ func TestCallsAreOverWhenTheProgramStops(t *testing.T) {
 			return ctx.Err()
 		})
 		e.want(1)
-		e.stop()
+		e.Stop()
 		e.told()
 	}, nil)
 }

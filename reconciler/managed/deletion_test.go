@@ -68,10 +68,10 @@ func TestARowIsOwedUntilItsResourceIsGone(t *testing.T) {
 		e.rows(func(b *bucket) { require.Equal(e, "still deleting", b.Status.GetError()) })
 		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
 		defer cancel()
-		_, err := e.loop.Wait(ctx, upTo, reconciler.Applied)
+		_, err := e.Loop.Wait(ctx, upTo, reconciler.Applied)
 		require.ErrorIs(e, err, context.DeadlineExceeded)
 		e.cloud.set(func(c *cloud) { c.sticky = false })
-		_, err = e.loop.Wait(e.Context(), upTo, reconciler.Applied)
+		_, err = e.Loop.Wait(e.Context(), upTo, reconciler.Applied)
 		require.NoError(e, err)
 		e.gone()
 	}, noGrace)
@@ -90,8 +90,8 @@ func dozenWithBreaker(e *env) []managed.Option {
 // createsMore requires that no breaker is open, and what else is wanted is created at once.
 func (e *env) createsMore() {
 	e.Helper()
-	require.Empty(e, e.loop.Snapshot(e.Context()).Breakers)
-	wtxn := e.db.WriteTxn(e.table)
+	require.Empty(e, e.Loop.Snapshot(e.Context()).Breakers)
+	wtxn := e.DB.WriteTxn(e.Table)
 	_, err := e.writer().Apply(wtxn, named("fresh"))
 	require.NoError(e, err)
 	wtxn.Commit()

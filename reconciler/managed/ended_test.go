@@ -38,7 +38,7 @@ func TestAStopBeforeTheCreateAsksNoPerson(t *testing.T) {
 		e.heedContext()
 		e.want(1)
 		<-begun
-		e.stop()
+		e.Stop()
 		e.createsNothing()
 	}, nil)
 }

@@ -4,10 +4,8 @@
 package managed_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,19 +17,16 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/managed"
 	"github.com/statekeel/statekeel/reconciler/object"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // env is a table, a cloud, and a loop between them, in a bubble of virtual time.
 type env struct {
-	*testing.T
-	db     *statedb.DB
-	table  statedb.RWTable[*bucket]
+	*reconcilertest.Env[*bucket]
 	cloud  *cloud
-	loop   *reconciler.Loop[*bucket]
 	events *events
-	stop   func()
 	// names are those of the objects of the test, at least as many as there are workers.
 	names   []string
 	workers int
@@ -63,34 +58,31 @@ func each(t *testing.T, test func(e *env), opts func(e *env) []managed.Option) {
 }
 
 func newEnv(t *testing.T, workers int) *env {
-	e := &env{T: t, db: statedb.New(), cloud: newCloud(), events: &events{}, workers: workers}
+	e := &env{cloud: newCloud(), events: &events{}, workers: workers}
+	e.Env = reconcilertest.New(t, func(db *statedb.DB) (statedb.RWTable[*bucket], error) {
+		return statedb.NewTable(db, "buckets", byName)
+	})
 	for i := range workers*2 - workers/4 - 1 {
 		e.names = append(e.names, fmt.Sprintf("b%02d", i))
 	}
 	if workers == 1 {
 		e.names = []string{"b00"}
 	}
-	require.NoError(t, e.db.Start())
-	t.Cleanup(func() { require.NoError(t, e.db.Stop()) })
-	table, err := statedb.NewTable(e.db, "buckets", byName)
-	require.NoError(t, err)
-	e.table = table
 	return e
 }
 
 func (e *env) config() reconciler.Config[*bucket] {
 	cfg := reconciler.Config[*bucket]{
-		DB: e.db, Table: e.table,
 		Clone: (*bucket).Clone, SetStatus: (*bucket).SetStatus, GetStatus: (*bucket).GetStatus,
 		Log: slog.New(slog.DiscardHandler),
 		Options: append([]reconciler.Option{
-			reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter, s.Concurrency = 0, e.workers }), reconciler.WithRetry(time.Second, time.Minute),
+			reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = e.workers }), reconciler.WithRetry(time.Second, time.Minute),
 		}, e.options...),
 	}
 	if e.sweeper != nil {
 		cfg.Sweeper = e.sweeper
 	}
-	return cfg
+	return e.Config(cfg)
 }
 
 func newLoop[T managed.Managed](cfg reconciler.Config[T], opts ...managed.Option) (*reconciler.Loop[T], error) {
@@ -101,23 +93,14 @@ func newLoop[T managed.Managed](cfg reconciler.Config[T], opts ...managed.Option
 	return reconciler.New(cfg)
 }
 
-// start runs a loop until the test ends, or stop is called.
+// start runs a loop until the test ends, or Stop is called.
 func (e *env) start(opts ...managed.Option) {
 	e.Helper()
-	loop, err := newLoop(e.config(), append([]managed.Option{
+	cfg, err := managed.Configure(e.config(), append([]managed.Option{
 		managed.WithExternalConnecter(e.cloud), managed.WithRecorder(e.events),
 	}, opts...)...)
 	require.NoError(e, err)
-	e.loop = loop
-	ctx, cancel := context.WithCancel(e.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- loop.Run(ctx) }()
-	e.stop = sync.OnceFunc(func() {
-		cancel()
-		require.NoError(e, <-ended)
-	})
-	e.Cleanup(e.stop)
-	synctest.Wait()
+	e.Start(cfg)
 }
 
 func (e *env) writer() managed.Writer[*bucket] {
@@ -127,12 +110,11 @@ func (e *env) writer() managed.Writer[*bucket] {
 // write changes the table in one transaction, for all objects of the test.
 func (e *env) write(f func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string)) {
 	e.Helper()
-	wtxn := e.db.WriteTxn(e.table)
-	defer wtxn.Abort()
-	for _, name := range e.names {
-		f(e.writer(), wtxn, name)
-	}
-	wtxn.Commit()
+	e.Write(func(wtxn statedb.WriteTxn) {
+		for _, name := range e.names {
+			f(e.writer(), wtxn, name)
+		}
+	})
 	pass(0)
 }
 
@@ -174,13 +156,13 @@ func (e *env) remove() {
 func (e *env) tearOut() {
 	e.Helper()
 	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
-		_, _, err := e.table.Delete(wtxn, named(name))
+		_, _, err := e.Table.Delete(wtxn, named(name))
 		require.NoError(e, err)
 	})
 }
 
 func (e *env) get(name string) *bucket {
-	b, _, _ := e.table.Get(e.db.ReadTxn(), byName.Query(name))
+	b, _ := e.Get(named(name))
 	return b
 }
 
@@ -263,7 +245,7 @@ func (e *env) forget() {
 }
 
 // revision returns that of the table, which grows with every write.
-func (e *env) revision() statedb.Revision { return e.table.Revision(e.db.ReadTxn()) }
+func (e *env) revision() statedb.Revision { return e.Table.Revision(e.DB.ReadTxn()) }
 
 // slack is what a loop may take to gather what is due together, and to pace its rounds.
 const slack = 10 * time.Millisecond

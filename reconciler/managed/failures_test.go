@@ -161,7 +161,7 @@ func TestAClientIsDisconnectedAlsoWhenThePassFailsPanicsOrIsStopped(t *testing.T
 		pass(2 * time.Second)
 		require.Positive(e, open.Load())
 		e.forget()
-		e.stop()
+		e.Stop()
 		require.Zero(e, open.Load())
 		e.told()
 	}, func(e *env) []managed.Option {
@@ -201,7 +201,7 @@ func TestTheStepsOfAPassAreInItsNote(t *testing.T) {
 		e.settle(1)
 		e.want(2)
 		for _, name := range e.names {
-			explained := e.loop.Explain(e.Context(), name)
+			explained := e.Loop.Explain(e.Context(), name)
 			require.Contains(e, fmt.Sprint(explained), "observe: differs; size 1, want 2; updated")
 		}
 	}, nil)

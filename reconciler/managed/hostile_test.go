@@ -44,7 +44,7 @@ func TestHostileTextsAreEscapedInErrorsAndLogs(t *testing.T) {
 		pass(time.Second)
 		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
 		defer cancel()
-		_, err := managed.WaitReady(ctx, e.db, e.table, named(e.names[0]))
+		_, err := managed.WaitReady(ctx, e.DB, e.Table, named(e.names[0]))
 		require.ErrorContains(e, err, "refused")
 		require.False(e, strings.ContainsFunc(err.Error(), unprintable), "%q", err)
 		require.NotEmpty(e, said)

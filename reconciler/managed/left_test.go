@@ -69,9 +69,9 @@ func TestWhatIsLeftOnPurposeIsNotSwept(t *testing.T) {
 				e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 					b := named(name).SetStatus(reconciler.StatusPending())
 					leave(b)
-					_, _, err := e.table.Insert(wtxn, b)
+					_, _, err := e.Table.Insert(wtxn, b)
 					require.NoError(e, err)
-					_, _, err = e.table.Delete(wtxn, b)
+					_, _, err = e.Table.Delete(wtxn, b)
 					require.NoError(e, err)
 				})
 			},
@@ -169,7 +169,7 @@ func TestWhatIsLeftIsMarkedBeforeItsRowGoes(t *testing.T) {
 				e.holds(1)
 
 				// Another process knows nothing but the mark.
-				e.stop()
+				e.Stop()
 				e.start(e.again...)
 				pass(time.Minute)
 				e.holds(1)

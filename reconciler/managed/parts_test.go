@@ -45,8 +45,8 @@ func TestAReferenceIsWaitedForAndWakesAtOnce(t *testing.T) {
 		e.status(reconciler.StatusKindBlocked)
 		e.is(managed.ReasonReconcileWaiting, "")
 
-		wtxn := e.db.WriteTxn(e.table)
-		_, _, err := e.table.Insert(wtxn, named("network"))
+		wtxn := e.DB.WriteTxn(e.Table)
+		_, _, err := e.Table.Insert(wtxn, named("network"))
 		require.NoError(e, err)
 		wtxn.Commit()
 		pass(0)
@@ -54,8 +54,8 @@ func TestAReferenceIsWaitedForAndWakesAtOnce(t *testing.T) {
 		e.is(managed.ReasonReconcileSuccess, managed.ReasonCreating)
 
 		// What is to be deleted needs no references.
-		wtxn = e.db.WriteTxn(e.table)
-		_, _, err = e.table.Delete(wtxn, named("network"))
+		wtxn = e.DB.WriteTxn(e.Table)
+		_, _, err = e.Table.Delete(wtxn, named("network"))
 		require.NoError(e, err)
 		wtxn.Commit()
 		pass(time.Second)
@@ -66,7 +66,7 @@ func TestAReferenceIsWaitedForAndWakesAtOnce(t *testing.T) {
 	}, func(e *env) []managed.Option {
 		return append(noGrace(e), managed.WithReferenceResolver(managed.ReferenceResolverFn[*bucket](
 			func(_ context.Context, txn statedb.ReadTxn, b *bucket) error {
-				_, err := reconciler.Need(txn, e.table, byName.Query("network"), "the network")
+				_, err := reconciler.Need(txn, e.Table, byName.Query("network"), "the network")
 				return err
 			})))
 	})
@@ -96,8 +96,8 @@ func TestAConnecterCanLookUpOtherRows(t *testing.T) {
 		// The recheck finds what was known.
 		pass(2 * time.Minute)
 		e.told()
-		wtxn := e.db.WriteTxn(e.table)
-		_, _, err := e.table.Insert(wtxn, named("credentials"))
+		wtxn := e.DB.WriteTxn(e.Table)
+		_, _, err := e.Table.Insert(wtxn, named("credentials"))
 		require.NoError(e, err)
 		wtxn.Commit()
 		pass(0)
@@ -106,7 +106,7 @@ func TestAConnecterCanLookUpOtherRows(t *testing.T) {
 	}, func(e *env) []managed.Option {
 		return []managed.Option{managed.WithExternalConnecter(managed.ExternalConnecterFn[*bucket](
 			func(ctx context.Context, b *bucket) (managed.ExternalClient[*bucket], error) {
-				_, err := reconciler.Need(managed.Txn(ctx), e.table, byName.Query("credentials"), "the credentials")
+				_, err := reconciler.Need(managed.Txn(ctx), e.Table, byName.Query("credentials"), "the credentials")
 				return e.cloud, err
 			}))}
 	})
@@ -213,7 +213,7 @@ func TestWhatIsFilledInAndCannotBeWrittenEndsThePass(t *testing.T) {
 			if _, done := once.LoadOrStore(b.Name, true); done {
 				return nil
 			}
-			wtxn := e.db.WriteTxn(e.table)
+			wtxn := e.DB.WriteTxn(e.Table)
 			defer wtxn.Commit()
 			_, err := e.writer().Edit(wtxn, named(b.Name), func(b *bucket) { b.Size = 3 })
 			return err
@@ -248,11 +248,11 @@ func TestAClientMaySayThatAResourceIsNotReady(t *testing.T) {
 func TestAnotherReconcilersStatusIsKeptAndKeepsOurs(t *testing.T) {
 	each(t, func(e *env) {
 		meddle := func(_ context.Context, b *bucket) error {
-			wtxn := e.db.WriteTxn(e.table)
+			wtxn := e.DB.WriteTxn(e.Table)
 			defer wtxn.Commit()
 			row := e.get(b.Name).Clone()
 			row.Other = reconciler.StatusDone()
-			_, _, err := e.table.Insert(wtxn, row)
+			_, _, err := e.Table.Insert(wtxn, row)
 			return err
 		}
 		for _, op := range []string{"connect", "observe", "create"} {

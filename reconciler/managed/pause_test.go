@@ -85,7 +85,7 @@ func TestAPauseThatCannotBeWrittenIsWrittenWithTheNextVersion(t *testing.T) {
 		e.settle(1)
 		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
 			e.cloud.then("observe", nil)
-			wtxn := e.db.WriteTxn(e.table)
+			wtxn := e.DB.WriteTxn(e.Table)
 			defer wtxn.Commit()
 			_, err := e.writer().Edit(wtxn, named(b.Name), func(b *bucket) { managed.SetPaused(b, true) })
 			return err

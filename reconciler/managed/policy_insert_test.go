@@ -125,7 +125,7 @@ func (e *env) insertAndEdit(size int, change func(b *bucket)) {
 	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 		b := named(name).SetStatus(reconciler.StatusPending())
 		b.Size = size
-		_, _, err := e.table.Insert(wtxn, b)
+		_, _, err := e.Table.Insert(wtxn, b)
 		require.NoError(e, err)
 		_, err = w.Edit(wtxn, b, change)
 		require.NoError(e, err)
@@ -160,7 +160,7 @@ func TestPoliciesOfAPersonSurviveADeletionAndApply(t *testing.T) {
 		pass(time.Minute)
 		e.holds(2)
 		e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
-			_, _, err := e.table.Delete(wtxn, named(name))
+			_, _, err := e.Table.Delete(wtxn, named(name))
 			require.NoError(e, err)
 			b := named(name)
 			b.Size = 2

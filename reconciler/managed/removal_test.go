@@ -114,7 +114,7 @@ func TestOtherFinalizersAreWaitedForWithoutPolling(t *testing.T) {
 		e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 			b := e.get(name).Clone()
 			b.SetFinalizers([]string{managed.FinalizerName})
-			_, _, err := e.table.Insert(wtxn, b)
+			_, _, err := e.Table.Insert(wtxn, b)
 			require.NoError(e, err)
 		})
 		e.called("connect", "observe", "delete")
@@ -170,9 +170,9 @@ func TestARowTornOutWhilePausedIsRefusedWithoutTheFinalizer(t *testing.T) {
 func TestARowTornOutWhileItIsCreatedLeaksNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.then("create", func(_ context.Context, b *bucket) error {
-			wtxn := e.db.WriteTxn(e.table)
+			wtxn := e.DB.WriteTxn(e.Table)
 			defer wtxn.Commit()
-			_, _, err := e.table.Delete(wtxn, named(b.Name))
+			_, _, err := e.Table.Delete(wtxn, named(b.Name))
 			return err
 		})
 		e.want(1)
@@ -204,7 +204,7 @@ func TestARowTornOutWhilePausedIsRefusedUntilItIsBack(t *testing.T) {
 		e.holds(1)
 		e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 			b := rows[name].Clone().SetStatus(reconciler.StatusPending())
-			_, _, err := e.table.Insert(wtxn, b)
+			_, _, err := e.Table.Insert(wtxn, b)
 			require.NoError(e, err)
 		})
 		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
@@ -273,7 +273,7 @@ func (e *env) replace(size int) {
 	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 		b := named(name).SetStatus(reconciler.StatusPending())
 		b.Size = size
-		_, _, err := e.table.Insert(wtxn, b)
+		_, _, err := e.Table.Insert(wtxn, b)
 		require.NoError(e, err)
 	})
 }

@@ -24,9 +24,9 @@ func (e *env) comeAndGo(prepare func(b *bucket)) {
 	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 		b := named(name).SetStatus(reconciler.StatusPending())
 		prepare(b)
-		_, _, err := e.table.Insert(wtxn, b)
+		_, _, err := e.Table.Insert(wtxn, b)
 		require.NoError(e, err)
-		_, _, err = e.table.Delete(wtxn, b)
+		_, _, err = e.Table.Delete(wtxn, b)
 		require.NoError(e, err)
 	})
 }
@@ -49,7 +49,7 @@ func TestARowTornOutWithoutItsFinalizerLeaksNothing(t *testing.T) {
 		e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 			_, err := w.Edit(wtxn, named(name), func(b *bucket) { b.SetFinalizers(nil) })
 			require.NoError(e, err)
-			_, _, err = e.table.Delete(wtxn, named(name))
+			_, _, err = e.Table.Delete(wtxn, named(name))
 			require.NoError(e, err)
 		})
 		pass(time.Minute)
@@ -145,12 +145,12 @@ func TestARowThatNamesAnotherResourceSaysWhatIsLeft(t *testing.T) {
 		e.settle(1)
 		e.others()
 		e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
-			_, _, err := e.table.Delete(wtxn, named(name))
+			_, _, err := e.Table.Delete(wtxn, named(name))
 			require.NoError(e, err)
 			b := named(name).SetStatus(reconciler.StatusPending())
 			b.Size = 1
 			managed.SetExternalName(b, "other-"+name)
-			_, _, err = e.table.Insert(wtxn, b)
+			_, _, err = e.Table.Insert(wtxn, b)
 			require.NoError(e, err)
 		})
 		pass(2 * time.Minute)
@@ -178,9 +178,9 @@ func TestARowTornOutInItsLastPassIsCountedOnce(t *testing.T) {
 		e.settle(1)
 		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
 			if row := e.get(b.Name); row != nil && managed.WasDeleted(row) && len(e.cloud.holds(b.Name)) == 0 {
-				wtxn := e.db.WriteTxn(e.table)
+				wtxn := e.DB.WriteTxn(e.Table)
 				defer wtxn.Commit()
-				_, _, err := e.table.Delete(wtxn, row)
+				_, _, err := e.Table.Delete(wtxn, row)
 				return err
 			}
 			return nil

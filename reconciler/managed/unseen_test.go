@@ -180,7 +180,7 @@ func TestADeletionThatIsTakenBackInTheLastMomentKeepsTheRow(t *testing.T) {
 		e.settle(1)
 		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
 			if row := e.get(b.Name); managed.WasDeleted(row) && len(e.cloud.holds(b.Name)) == 0 {
-				wtxn := e.db.WriteTxn(e.table)
+				wtxn := e.DB.WriteTxn(e.Table)
 				defer wtxn.Commit()
 				_, err := e.writer().Edit(wtxn, row, func(b *bucket) { b.SetDeletionTime(time.Time{}) })
 				return err

@@ -34,7 +34,7 @@ func TestWaitReadyWaitsForTheConditionAndNotForDone(t *testing.T) {
 		var err error
 		returned := false
 		go func() {
-			row, err = managed.WaitReady(ctx, e.db, e.table, named(name))
+			row, err = managed.WaitReady(ctx, e.DB, e.Table, named(name))
 			returned = true
 		}()
 		pass(10 * time.Minute)
@@ -51,11 +51,11 @@ func TestWaitReadyWaitsForTheConditionAndNotForDone(t *testing.T) {
 func TestWaitReadyWaitsForWhatIsWantedNow(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
-		e.stop()
+		e.Stop()
 		e.want(2)
 		ctx, cancel := context.WithTimeout(e.Context(), time.Hour)
 		defer cancel()
-		_, err := managed.WaitReady(ctx, e.db, e.table, named(e.names[0]))
+		_, err := managed.WaitReady(ctx, e.DB, e.Table, named(e.names[0]))
 		require.ErrorIs(e, err, context.DeadlineExceeded)
 		require.ErrorContains(e, err, `"b00" is not ready: Ready is True (Available) of generation 1, the object has generation 2`)
 	}, nil)
@@ -64,11 +64,11 @@ func TestWaitReadyWaitsForWhatIsWantedNow(t *testing.T) {
 func TestWaitReadyEndsWhenThereIsNothingToWaitFor(t *testing.T) {
 	each(t, func(e *env) {
 		ctx, name := e.Context(), e.names[0]
-		_, err := managed.WaitReady(ctx, e.db, e.table, named(name))
+		_, err := managed.WaitReady(ctx, e.DB, e.Table, named(name))
 		require.ErrorIs(e, err, managed.ErrRowGone)
 		e.cloud.fail("connect", errRefused)
 		e.want(1)
-		go func() { _, err = managed.WaitReady(ctx, e.db, e.table, named(name)) }()
+		go func() { _, err = managed.WaitReady(ctx, e.DB, e.Table, named(name)) }()
 		synctest.Wait()
 		e.remove()
 		require.ErrorIs(e, err, managed.ErrTerminating)
@@ -81,7 +81,7 @@ func TestWaitReadyEndsWhenThereIsNothingToWaitFor(t *testing.T) {
 		pass(time.Minute)
 		e.cloud.fail("connect", errRefused)
 		e.want(1)
-		_, err = managed.WaitReady(short, e.db, e.table, named(name))
+		_, err = managed.WaitReady(short, e.DB, e.Table, named(name))
 		require.ErrorIs(e, err, errDown)
 		require.ErrorContains(e, err, `"b00" is not ready: Synced is False (ReconcileError: connect: quota)`)
 	}, nil)

@@ -101,7 +101,7 @@ func (w *walk) one() {
 	if w.rnd.IntN(2) == 0 {
 		withoutLate(b)
 	}
-	wtxn := w.db.WriteTxn(w.table)
+	wtxn := w.DB.WriteTxn(w.Table)
 	defer wtxn.Abort()
 	var err error
 	switch action := w.rnd.IntN(23); {
@@ -116,18 +116,18 @@ func (w *walk) one() {
 	case action < 18:
 		// A program that knows nothing of notes.
 		delete(w.backups, name)
-		_, _, err = w.table.Insert(wtxn, b.SetStatus(reconciler.StatusPending()))
+		_, _, err = w.Table.Insert(wtxn, b.SetStatus(reconciler.StatusPending()))
 	case action < 19:
 		delete(w.backups, name)
-		_, _, err = w.table.Delete(wtxn, b)
+		_, _, err = w.Table.Delete(wtxn, b)
 	case action < 20:
 		// One that knows the name, and takes the row out at once.
 		if row := w.get(name); row != nil && managed.GetExternalName(row) != "" {
 			delete(w.backups, name)
 			managed.SetExternalName(b, managed.GetExternalName(row))
-			_, _, err = w.table.Insert(wtxn, b.SetStatus(reconciler.StatusPending()))
+			_, _, err = w.Table.Insert(wtxn, b.SetStatus(reconciler.StatusPending()))
 			require.NoError(w, err)
-			_, _, err = w.table.Delete(wtxn, b)
+			_, _, err = w.Table.Delete(wtxn, b)
 		}
 	case action < 22:
 		err = w.backUp(wtxn, name)
@@ -149,14 +149,14 @@ func requireApplied(w *walk, err error) {
 
 // backUp is another program that says something of a row, in a condition of its own.
 func (w *walk) backUp(wtxn statedb.WriteTxn, name string) error {
-	row, _, found := w.table.Get(wtxn, byName.Query(name))
+	row, _, found := w.Table.Get(wtxn, byName.Query(name))
 	if !found {
 		return nil
 	}
 	w.backups[name] = time.Now().String()
 	next := row.Clone()
 	next.SetConditions(managed.Condition{Type: "Backup", Status: managed.ConditionTrue, Message: w.backups[name]})
-	_, _, err := w.table.Insert(wtxn, next)
+	_, _, err := w.Table.Insert(wtxn, next)
 	return err
 }
 
@@ -184,7 +184,7 @@ func (w *walk) decide() {
 				}
 			}
 		})
-		wtxn := w.db.WriteTxn(w.table)
+		wtxn := w.DB.WriteTxn(w.Table)
 		_, err := w.writer().Edit(wtxn, b, func(b *bucket) {
 			managed.DecideCreate(b, found)
 			if found != "" {
@@ -211,7 +211,7 @@ func (w *walk) settled() {
 	w.calm()
 	for range 3 {
 		w.decide()
-		wtxn := w.db.WriteTxn(w.table)
+		wtxn := w.DB.WriteTxn(w.Table)
 		for _, name := range w.names {
 			found, err := w.writer().Edit(wtxn, named(name), func(b *bucket) { managed.SetPaused(b, false) })
 			require.NoError(w, err)
@@ -245,13 +245,13 @@ func (w *walk) restart() {
 		name := w.names[w.rnd.IntN(len(w.names))]
 		b := named(name)
 		b.Size = 1 + w.rnd.IntN(3)
-		wtxn := w.db.WriteTxn(w.table)
+		wtxn := w.DB.WriteTxn(w.Table)
 		_, err := w.writer().Apply(wtxn, b)
 		requireApplied(w, err)
 		wtxn.Commit()
 		time.Sleep(time.Duration(w.rnd.IntN(1000)) * time.Millisecond)
 	}
-	w.stop()
+	w.Stop()
 	w.start(w.opts...)
 	// The next loop knows of the rows what they say, once it has seen them.
 	w.settled()

@@ -16,8 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/internal/tests/testlog"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
@@ -80,9 +82,8 @@ type env struct {
 	// does is what Reconcile does; nil means that there is nothing to do.
 	does func(ctx context.Context, req request.Request) (request.Result, error)
 	runs []run
-	// running are the requests that are being reconciled; overlap is that one was twice.
-	running map[request.Request]bool
-	overlap bool
+	// busy has the requests that are being reconciled.
+	busy harness.Exclusive[request.Request]
 }
 
 // run is one call of Reconcile.
@@ -104,14 +105,12 @@ func inBubble(t *testing.T, test func(e *env), change func(e *env, cfg *request.
 		synctest.Wait()
 		test(e)
 		e.stop()
-		require.False(t, e.overlap, "a request was reconciled twice at a time")
+		require.False(t, e.busy.Violated(), "a request was reconciled twice at a time")
 	})
 }
 
 func newEnv(t *testing.T) *env {
-	e := &env{T: t, db: statedb.New(), log: &testlog.Buffer{}, running: map[request.Request]bool{}}
-	require.NoError(t, e.db.Start())
-	t.Cleanup(func() { require.NoError(t, e.db.Stop()) })
+	e := &env{T: t, db: reconcilertest.NewDB(t), log: &testlog.Buffer{}}
 	e.apps = statedb.MustNewTable(e.db, "apps", appIndex)
 	e.pods = statedb.MustNewTable(e.db, "pods", podIndex)
 	return e
@@ -129,29 +128,16 @@ func (e *env) start(cfg request.Config[request.Request]) {
 	c, err := request.New(cfg)
 	require.NoError(e, err)
 	e.controller = c
-	ctx, cancel := context.WithCancel(e.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx) }()
-	e.stop = sync.OnceFunc(func() {
-		cancel()
-		require.NoError(e, <-ended)
-	})
-	e.Cleanup(e.stop)
+	e.stop = reconcilertest.Go(e, c.Run)
 }
 
 // Reconcile implements request.Reconciler.
 func (e *env) Reconcile(ctx context.Context, req request.Request) (request.Result, error) {
+	defer e.busy.Enter(req)()
 	e.mu.Lock()
-	e.overlap = e.overlap || e.running[req]
-	e.running[req] = true
 	e.runs = append(e.runs, run{req.String(), time.Now()})
 	does := e.does
 	e.mu.Unlock()
-	defer func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		delete(e.running, req)
-	}()
 	if does == nil {
 		return request.Result{}, nil
 	}
@@ -209,33 +195,17 @@ func (e *env) put(name string, replicas int) {
 	e.insert(&app{Namespace: "shop", Name: name, Replicas: replicas})
 }
 
-func (e *env) insert(a *app) {
-	wtxn := e.db.WriteTxn(e.apps)
-	defer wtxn.Commit()
-	_, _, err := e.apps.Insert(wtxn, a)
-	require.NoError(e, err)
-}
+func (e *env) insert(a *app) { harness.Insert(e, e.db, e.apps, a) }
 
 func (e *env) remove(name string) {
-	wtxn := e.db.WriteTxn(e.apps)
-	defer wtxn.Commit()
-	_, _, err := e.apps.Delete(wtxn, &app{Namespace: "shop", Name: name})
-	require.NoError(e, err)
+	harness.Delete(e, e.db, e.apps, &app{Namespace: "shop", Name: name})
 }
 
 func (e *env) putPod(name, owner string) {
-	wtxn := e.db.WriteTxn(e.pods)
-	defer wtxn.Commit()
-	_, _, err := e.pods.Insert(wtxn, &pod{Name: name, Owner: owner})
-	require.NoError(e, err)
+	harness.Insert(e, e.db, e.pods, &pod{Name: name, Owner: owner})
 }
 
-func (e *env) removePod(name string) {
-	wtxn := e.db.WriteTxn(e.pods)
-	defer wtxn.Commit()
-	_, _, err := e.pods.Delete(wtxn, &pod{Name: name})
-	require.NoError(e, err)
-}
+func (e *env) removePod(name string) { harness.Delete(e, e.db, e.pods, &pod{Name: name}) }
 
 // rows returns the statuses of the requests that have a row, by key.
 func (e *env) rows() map[string]string {

@@ -25,7 +25,7 @@ import (
 // In a hive the controller is jobs, with the names that operators see.
 func TestARegisteredControllerIsJobsOfTheHive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &env{T: t, running: map[request.Request]bool{}}
+		e := &env{T: t}
 		var (
 			health   *cell.SimpleHealth
 			registry *inspect.Registry

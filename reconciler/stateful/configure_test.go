@@ -70,7 +70,7 @@ func TestNothingIsPruned(t *testing.T) {
 		e, s := newEnv(t), newServer()
 		e.start(e.config(), s)
 		s.set("foreign", "a", true)
-		e.loop.Prune()
+		e.Loop.Prune()
 		e.change("web", "a")
 		e.expect("web", "Done")
 		require.Equal(t, []string{"a"}, s.has("foreign"))
@@ -200,9 +200,7 @@ func TestBoundObservesAndThenReconciles(t *testing.T) {
 			},
 			ToDelete: func(z *zone) stateful.Interface { return steps{name: "no " + z.Name, notes: &notes} },
 		}
-		loop, err := reconciler.New(cfg)
-		require.NoError(t, err)
-		e.run(loop)
+		e.Start(cfg)
 		for _, name := range []string{"web", "dummy", "blind", "weak"} {
 			e.change(name)
 		}

@@ -6,7 +6,6 @@ package stateful_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -18,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/statekeel/statekeel/internal/tests/testlog"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/object"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
@@ -168,13 +167,9 @@ func (s *server) before(apply func(name, record string) error) {
 	s.apply = apply
 }
 
-// env is a table, a target, and a loop between them, in a bubble of virtual time.
+// env is a table and a loop, in a bubble of virtual time.
 type env struct {
-	*testing.T
-	db    *statedb.DB
-	table statedb.RWTable[*zone]
-	loop  *reconciler.Loop[*zone]
-	log   *testlog.Buffer
+	*reconcilertest.Env[*zone]
 }
 
 // impl is what the tests give to a loop.
@@ -190,47 +185,25 @@ func inBubble(t *testing.T, of impl, test func(e *env), opts ...reconciler.Optio
 }
 
 func newEnv(t *testing.T) *env {
-	e := &env{T: t, db: statedb.New(), log: &testlog.Buffer{}}
-	require.NoError(t, e.db.Start())
-	t.Cleanup(func() { require.NoError(t, e.db.Stop()) })
-	table, err := statedb.NewTable(e.db, "zones", byName)
-	require.NoError(t, err)
-	e.table = table
-	return e
+	return &env{reconcilertest.New(t, func(db *statedb.DB) (statedb.RWTable[*zone], error) {
+		return statedb.NewTable(db, "zones", byName)
+	})}
 }
 
 func (e *env) config(opts ...reconciler.Option) reconciler.Config[*zone] {
-	return reconciler.Config[*zone]{
-		DB: e.db, Table: e.table,
+	return e.Config(reconciler.Config[*zone]{
 		Clone: (*zone).Clone, SetStatus: (*zone).SetStatus, GetStatus: (*zone).GetStatus,
-		Log: slog.New(slog.NewTextHandler(e.log, nil)),
 		Options: append([]reconciler.Option{
-			reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 }),
-			reconciler.WithRefreshing(0, nil),
-			reconciler.WithRetry(time.Second, time.Minute),
+			reconciler.WithRefreshing(0, nil), reconciler.WithRetry(time.Second, time.Minute),
 		}, opts...),
-	}
+	})
 }
 
 func (e *env) start(cfg reconciler.Config[*zone], of impl) {
-	loop, err := newLoop(cfg, of)
+	e.Helper()
+	cfg, err := stateful.Configure(cfg, of)
 	require.NoError(e, err)
-	e.loop = loop
-	e.run(loop)
-}
-
-// run runs a loop until the test ends, or the returned function is called.
-func (e *env) run(loop *reconciler.Loop[*zone]) (stop func()) {
-	ctx, cancel := context.WithCancel(e.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- loop.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		require.NoError(e, <-ended)
-	})
-	e.Cleanup(stop)
-	synctest.Wait()
-	return stop
+	e.Start(cfg)
 }
 
 // change writes a row as a program does: a clone of what there is, or a new one, with other
@@ -240,31 +213,23 @@ func (e *env) change(name string, records ...string) {
 }
 
 func (e *env) edit(name string, f func(z *zone)) {
-	wtxn := e.db.WriteTxn(e.table)
-	defer wtxn.Abort()
 	next := &zone{Meta: object.Meta{Name: name}}
-	if z, _, found := e.table.Get(wtxn, byName.Query(name)); found {
+	if z, found := e.Get(next); found {
 		next = z.Clone()
 	}
 	f(next)
 	next.Status, next.Other = reconciler.StatusPending(), reconciler.StatusPending()
-	_, _, err := e.table.Insert(wtxn, next)
-	require.NoError(e, err)
-	wtxn.Commit()
+	e.Insert(next)
 	synctest.Wait()
 }
 
 func (e *env) remove(name string) {
-	wtxn := e.db.WriteTxn(e.table)
-	defer wtxn.Abort()
-	_, _, err := e.table.Delete(wtxn, &zone{Meta: object.Meta{Name: name}})
-	require.NoError(e, err)
-	wtxn.Commit()
+	e.Delete(&zone{Meta: object.Meta{Name: name}})
 	synctest.Wait()
 }
 
 func (e *env) get(name string) *zone {
-	z, _, found := e.table.Get(e.db.ReadTxn(), byName.Query(name))
+	z, found := e.Get(&zone{Meta: object.Meta{Name: name}})
 	require.True(e, found, "there is no row %q", name)
 	return z
 }
@@ -294,11 +259,3 @@ func pass(d time.Duration) {
 
 func adds(records ...string) changes    { return changes{ItemsToAdd: records} }
 func removes(records ...string) changes { return changes{ItemsToRemove: records} }
-
-func newLoop(cfg reconciler.Config[*zone], of impl) (*reconciler.Loop[*zone], error) {
-	cfg, err := stateful.Configure(cfg, of)
-	if err != nil {
-		return nil, err
-	}
-	return reconciler.New(cfg)
-}

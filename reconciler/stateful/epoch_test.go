@@ -40,17 +40,13 @@ func TestADeletedRowsCloneIsAppliedAgain(t *testing.T) {
 func TestADeletedRowsCloneOfAFormerProcessIsAppliedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEnv(t), newServer()
-		loop, err := newLoop(e.config(), s)
-		require.NoError(e, err)
-		stop := e.run(loop)
+		e.start(e.config(), s)
 		e.change("web", "a")
 		e.change("mail", "a")
 		web, mail := e.get("web"), e.get("mail")
-		stop()
+		e.Stop()
 
-		loop, err = newLoop(e.config(), s)
-		require.NoError(e, err)
-		e.run(loop)
+		e.start(e.config(), s)
 		s.take()
 		e.change("mail", "a")
 		require.Empty(e, s.take(), "the annotation is believed")

@@ -193,7 +193,7 @@ func TestNothingIsPrunedByOneThatDoesNot(t *testing.T) {
 	s := newServer()
 	s.set("old", "a", true)
 	inBubble(t, s, func(e *env) {
-		for _, round := range e.loop.Journal() {
+		for _, round := range e.Loop.Journal() {
 			require.Nil(e, round.Prune)
 		}
 	})
@@ -201,7 +201,7 @@ func TestNothingIsPrunedByOneThatDoesNot(t *testing.T) {
 
 // refresh marks a row for a refresh, and waits for it.
 func (e *env) refresh(name string) {
-	n, err := e.loop.Refresh(e.Context(), name)
+	n, err := e.Loop.Refresh(e.Context(), name)
 	require.NoError(e, err)
 	require.Equal(e, 1, n)
 	synctest.Wait()
@@ -261,9 +261,7 @@ func sitesInBubble(t *testing.T, test func(e *env, s *sites)) {
 		e, s := newEnv(t), &sites{server: newServer()}
 		cfg, err := stateful.Configure(e.config(), s)
 		require.NoError(t, err)
-		loop, err := reconciler.New(cfg)
-		require.NoError(t, err)
-		e.run(loop)
+		e.Start(cfg)
 		test(e, s)
 	})
 }
@@ -318,14 +316,14 @@ func TestDeletionOfWhatWasNeverAppliedChangesNothing(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		s.set("other", "a", true)
-		wtxn := e.db.WriteTxn(e.table)
+		wtxn := e.DB.WriteTxn(e.Table)
 		z := &zone{Meta: object.Meta{Name: "x"}, Records: []string{"a", "b"}, Status: reconciler.StatusPending()}
-		_, _, err := e.table.Insert(wtxn, z)
+		_, _, err := e.Table.Insert(wtxn, z)
 		require.NoError(e, err)
-		_, _, err = e.table.Delete(wtxn, z)
+		_, _, err = e.Table.Delete(wtxn, z)
 		require.NoError(e, err)
-		until := e.table.Revision(wtxn.Commit())
-		owed, err := e.loop.Wait(e.Context(), until, reconciler.Applied)
+		until := e.Table.Revision(wtxn.Commit())
+		owed, err := e.Loop.Wait(e.Context(), until, reconciler.Applied)
 		require.NoError(e, err)
 		require.NoError(e, owed.Err())
 		require.Empty(e, s.has("x"))

@@ -57,9 +57,9 @@ func TestARequeueThatAppliesNothingWritesNothing(t *testing.T) {
 	p := newPolled()
 	inBubble(t, p, func(e *env) {
 		e.change("web")
-		_, before, _ := e.table.Get(e.db.ReadTxn(), byName.Query("web"))
+		_, before, _ := e.Table.Get(e.DB.ReadTxn(), byName.Query("web"))
 		pass(10 * time.Minute)
-		_, after, _ := e.table.Get(e.db.ReadTxn(), byName.Query("web"))
+		_, after, _ := e.Table.Get(e.DB.ReadTxn(), byName.Query("web"))
 		require.Equal(e, before, after)
 	})
 }
@@ -105,9 +105,7 @@ func TestOperationsOfAProgramWriteTheAnnotationAtARequeue(t *testing.T) {
 		e, p := newEnv(t), newPolled()
 		cfg := e.config(reconciler.WithoutPruning())
 		cfg.Operations = &own{of: p}
-		loop, err := reconciler.New(cfg)
-		require.NoError(t, err)
-		e.run(loop)
+		e.Start(cfg)
 		e.change("web")
 		p.want("b")
 		pass(time.Minute)
@@ -131,11 +129,11 @@ func TestARemovalThatGoesOnIsOwed(t *testing.T) {
 					return nil
 				})
 				e.remove("web")
-				revision := e.table.Revision(e.db.ReadTxn())
+				revision := e.Table.Revision(e.DB.ReadTxn())
 				pass(30 * time.Second)
 				ctx, cancel := context.WithTimeout(e.Context(), time.Nanosecond)
 				defer cancel()
-				_, err := e.loop.Wait(ctx, revision, reconciler.Applied)
+				_, err := e.Loop.Wait(ctx, revision, reconciler.Applied)
 				require.Error(e, err)
 				require.Equal(e, []string{"b"}, s.has("web"))
 

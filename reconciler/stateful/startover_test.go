@@ -18,7 +18,7 @@ import (
 
 // lastNote returns the note of the latest operation on a row.
 func (e *env) lastNote(name string) string {
-	events := e.loop.Events(inspect.EventQuery{Key: name})
+	events := e.Loop.Events(inspect.EventQuery{Key: name})
 	require.NotEmpty(e, events)
 	return events[len(events)-1].Note
 }

@@ -74,11 +74,11 @@ func TestAnnotationAndStatusAreOneCommit(t *testing.T) {
 	inBubble(t, s, func(e *env) {
 		s.before(func(string, string) error { time.Sleep(time.Second); return nil })
 		e.change("web", "a")
-		_, revision, watch, _ := e.table.GetWatch(e.db.ReadTxn(), byName.Query("web"))
+		_, revision, watch, _ := e.Table.GetWatch(e.DB.ReadTxn(), byName.Query("web"))
 		e.expect("web", "Pending")
 		e.annotated("web", "")
 		<-watch
-		z, after, _ := e.table.Get(e.db.ReadTxn(), byName.Query("web"))
+		z, after, _ := e.Table.Get(e.DB.ReadTxn(), byName.Query("web"))
 		require.Equal(e, revision+1, after)
 		require.Equal(e, reconciler.StatusKindDone, z.Status.Kind)
 		require.Equal(e, `["a"]`, z.Annotations[annotation])
@@ -180,15 +180,11 @@ func TestDeletingRemovesWhatTheLastStateApplied(t *testing.T) {
 func TestDeletingRemovesWhatTheAnnotationSaysAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEnv(t), newServer()
-		loop, err := newLoop(e.config(), s)
-		require.NoError(e, err)
-		stop := e.run(loop)
+		e.start(e.config(), s)
 		e.change("web", "a", "b")
-		stop()
+		e.Stop()
 
-		loop, err = newLoop(e.config(), s)
-		require.NoError(e, err)
-		e.run(loop)
+		e.start(e.config(), s)
 		s.take()
 		e.change("web", "b")
 		require.Equal(e, []changes{removes("a")}, s.take())
@@ -241,12 +237,12 @@ func TestAnObjectThatIsReplacedUnseenKeepsNothingOfTheOldOne(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a", "b")
-		wtxn := e.db.WriteTxn(e.table)
-		_, _, err := e.table.Delete(wtxn, e.get("web"))
+		wtxn := e.DB.WriteTxn(e.Table)
+		_, _, err := e.Table.Delete(wtxn, e.get("web"))
 		require.NoError(e, err)
 		fresh := &zone{Records: []string{"b"}, Status: reconciler.StatusPending()}
 		fresh.Name = "web"
-		_, _, err = e.table.Insert(wtxn, fresh)
+		_, _, err = e.Table.Insert(wtxn, fresh)
 		require.NoError(e, err)
 		wtxn.Commit()
 		synctest.Wait()
@@ -265,7 +261,7 @@ func TestAnAnnotationThatCannotBeReadIsAFirstReconciliationAndSaidSo(t *testing.
 		})
 		const trouble = `annotation "example.org/records" cannot be read: invalid character 'b'`
 		e.expect("web", "Error: no space for b ("+trouble+" looking for beginning of object key string)")
-		rounds := e.loop.Journal()
+		rounds := e.Loop.Journal()
 		require.Contains(e, rounds[len(rounds)-1].Operations[0].Error, trouble)
 		require.Contains(e, e.lastNote("web"), "a first reconciliation: "+trouble)
 
@@ -275,8 +271,8 @@ func TestAnAnnotationThatCannotBeReadIsAFirstReconciliationAndSaidSo(t *testing.
 		e.annotated("web", `["a","b"]`)
 		require.Contains(e, e.lastNote("web"), trouble, "a success is told of it, too")
 		require.Equal(e, []changes{adds("a", "b"), adds("a", "b")}, s.take())
-		require.Equal(e, 1, strings.Count(e.log.String(), "treating an annotation that cannot be read as a first reconciliation"))
-		require.Contains(e, e.log.String(), "object=web")
+		require.Equal(e, 1, strings.Count(e.Logged(), "treating an annotation that cannot be read as a first reconciliation"))
+		require.Contains(e, e.Logged(), "object=web")
 	})
 }
 
@@ -340,10 +336,10 @@ func TestAnotherReconcilersWriteKeepsTheAnnotation(t *testing.T) {
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a")
 		// While a is being added.
-		wtxn := e.db.WriteTxn(e.table)
+		wtxn := e.DB.WriteTxn(e.Table)
 		z := e.get("web").Clone().SetOther(reconciler.StatusDone())
 		z.SetAnnotation("other", "1")
-		_, _, err := e.table.Insert(wtxn, z)
+		_, _, err := e.Table.Insert(wtxn, z)
 		require.NoError(e, err)
 		wtxn.Commit()
 
@@ -354,7 +350,7 @@ func TestAnotherReconcilersWriteKeepsTheAnnotation(t *testing.T) {
 		require.Equal(e, `["a"]`, z.Annotations[annotation])
 		require.Equal(e, "1", z.Annotations["other"])
 		require.Len(e, z.Annotations, 3, "and the epoch")
-		rounds := e.loop.Journal()
+		rounds := e.Loop.Journal()
 		require.True(e, rounds[len(rounds)-1].Operations[0].Conflict)
 		require.Len(e, s.take(), 1)
 	})

@@ -103,12 +103,12 @@ func TestWhatIsStoredOutlivesTheTable(t *testing.T) {
 		require.Equal(e, loads, s.loads, "what is remembered is not asked for")
 	}, func(e *env) {
 		// Deleted before it was ever reconciled here.
-		wtxn := e.db.WriteTxn(e.table)
+		wtxn := e.DB.WriteTxn(e.Table)
 		z := named("none")
 		z.Status = reconciler.StatusPending()
-		_, _, err := e.table.Insert(wtxn, z)
+		_, _, err := e.Table.Insert(wtxn, z)
 		require.NoError(e, err)
-		_, _, err = e.table.Delete(wtxn, z)
+		_, _, err = e.Table.Delete(wtxn, z)
 		require.NoError(e, err)
 		wtxn.Commit()
 		synctest.Wait()

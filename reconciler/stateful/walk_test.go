@@ -71,12 +71,11 @@ func walkThrough(t *testing.T, of impl, s *server, workers int, drift bool) {
 		}
 		calm := w.faults(seed)
 		w.start(w.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRetry(10*time.Millisecond, time.Second)), of)
+		loop := w.Loop
 		other := w.config(reconciler.WithName("other"), reconciler.WithoutPruning())
 		other.SetStatus, other.GetStatus = (*zone).SetOther, (*zone).GetOther
 		other.Operations = noOperations{}
-		loop, err := reconciler.New(other)
-		require.NoError(t, err)
-		w.run(loop)
+		w.Start(other)
 
 		for range walkSteps {
 			w.step(fmt.Sprintf("zone%d", w.rng.IntN(walkNames)))
@@ -85,7 +84,7 @@ func walkThrough(t *testing.T, of impl, s *server, workers int, drift bool) {
 		calm()
 		pass(time.Minute)
 		if drift {
-			_, err := w.loop.Refresh(t.Context())
+			_, err := loop.Refresh(t.Context())
 			require.NoError(t, err)
 			pass(time.Minute)
 		}
@@ -98,8 +97,8 @@ func walkThrough(t *testing.T, of impl, s *server, workers int, drift bool) {
 // comeBack deletes all rows, and inserts their clones as they were.
 func (w *walk) comeBack() {
 	var rows []*zone
-	wtxn := w.db.WriteTxn(w.table)
-	for z := range w.table.All(wtxn) {
+	wtxn := w.DB.WriteTxn(w.Table)
+	for z := range w.Table.All(wtxn) {
 		rows = append(rows, z)
 		w.delete(wtxn, z)
 	}
@@ -108,11 +107,11 @@ func (w *walk) comeBack() {
 	w.server.mu.Lock()
 	require.Empty(w, w.server.records)
 	w.server.mu.Unlock()
-	wtxn = w.db.WriteTxn(w.table)
+	wtxn = w.DB.WriteTxn(w.Table)
 	for _, z := range rows {
 		z = z.Clone()
 		z.Status, z.Other = reconciler.StatusPending(), reconciler.StatusPending()
-		_, _, err := w.table.Insert(wtxn, z)
+		_, _, err := w.Table.Insert(wtxn, z)
 		require.NoError(w, err)
 	}
 	wtxn.Commit()
@@ -160,9 +159,9 @@ func (w *walk) records() []string {
 
 // step does what a program may do to a row, and to the target if there is drift.
 func (w *walk) step(name string) {
-	wtxn := w.db.WriteTxn(w.table)
+	wtxn := w.DB.WriteTxn(w.Table)
 	defer wtxn.Abort()
-	z, _, found := w.table.Get(wtxn, byName.Query(name))
+	z, _, found := w.Table.Get(wtxn, byName.Query(name))
 	if found {
 		w.versions[name] = append(w.versions[name], z)
 	}
@@ -200,19 +199,19 @@ func (w *walk) step(name string) {
 func (w *walk) put(wtxn statedb.WriteTxn, z *zone) {
 	z.Records = w.records()
 	z.Status, z.Other = reconciler.StatusPending(), reconciler.StatusPending()
-	_, _, err := w.table.Insert(wtxn, z)
+	_, _, err := w.Table.Insert(wtxn, z)
 	require.NoError(w, err)
 }
 
 func (w *walk) delete(wtxn statedb.WriteTxn, z *zone) {
-	_, _, err := w.table.Delete(wtxn, z)
+	_, _, err := w.Table.Delete(wtxn, z)
 	require.NoError(w, err)
 }
 
 // check requires the target to be what the table says, and each annotation to say it.
 func (w *walk) check() {
 	want := map[string]map[string]bool{}
-	for z := range w.table.All(w.db.ReadTxn()) {
+	for z := range w.Table.All(w.DB.ReadTxn()) {
 		require.Equal(w, reconciler.StatusKindDone, z.Status.Kind, "%s: %s", z.Name, z.Status)
 		for _, record := range z.Records {
 			if want[z.Name] == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
@@ -63,21 +64,23 @@ func BenchmarkLoop(b *testing.B) {
 			e := newEnv(b)
 			cfg := e.config(reconciler.WithoutPruning())
 			cfg.Operations = c.ops
-			e.run(reconciler.New(cfg))
+			loop, err := reconciler.New(cfg)
+			require.NoError(b, err)
+			stop := reconcilertest.Go(b, loop.Run)
 			b.ReportAllocs()
 			for b.Loop() {
-				wtxn := e.db.WriteTxn(e.table)
+				wtxn := e.DB.WriteTxn(e.Table)
 				for id := range uint64(rows) {
-					_, _, err := e.table.Insert(wtxn, pending(id, 1))
+					_, _, err := e.Table.Insert(wtxn, pending(id, 1))
 					require.NoError(b, err)
 				}
-				revision := e.table.Revision(wtxn.Commit())
-				_, _, err := e.loop.WaitUntilReconciled(b.Context(), revision)
+				revision := e.Table.Revision(wtxn.Commit())
+				_, _, err := loop.WaitUntilReconciled(b.Context(), revision)
 				require.NoError(b, err)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*rows), "ns/object")
 			b.StopTimer()
-			e.stop()
+			stop()
 		})
 	}
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
 // stored returns a row and its revision.
 func (e *env) stored(id uint64) (*row, statedb.Revision) {
-	r, revision, found := e.table.Get(e.db.ReadTxn(), rowID.Query(id))
+	r, revision, found := e.Table.Get(e.DB.ReadTxn(), harness.ByID.Query(id))
 	require.True(e, found, "row %d", id)
 	return r, revision
 }
@@ -47,8 +48,8 @@ func TestWhatAHookSetsOnItsRowIsWrittenWithAnyOutcome(t *testing.T) {
 		for name, engine := range engines(func(c *stepper.Call[*row]) { c.Object().Value++; finish(c) }) {
 			t.Run(way+" of a "+name, func(t *testing.T) {
 				withWorkers(t, engine, func(e *env) {
-					e.put(pending(1, 0))
-					e.pass(9*time.Minute + time.Second)
+					e.Insert(pending(1, 0))
+					e.Pass(9*time.Minute + time.Second)
 					r, _ := e.stored(1)
 					require.Equal(e, 10, r.Value, "one for each minute")
 				})
@@ -63,10 +64,10 @@ func TestWhatNoHookChangesIsNotWrittenAgain(t *testing.T) {
 		for name, engine := range engines(func(c *stepper.Call[*row]) { calls.Add(1); c.Object().Value = 7; finish(c) }) {
 			t.Run(way+" of a "+name, func(t *testing.T) {
 				withWorkers(t, func() stepper.Engine[*row] { calls.Store(0); return engine() }, func(e *env) {
-					e.put(pending(1, 0))
-					e.pass(time.Second)
+					e.Insert(pending(1, 0))
+					e.Pass(time.Second)
 					_, first := e.stored(1)
-					e.pass(9 * time.Minute)
+					e.Pass(9 * time.Minute)
 					require.EqualValues(e, 10, calls.Load())
 					_, last := e.stored(1)
 					require.Equal(e, first, last)
@@ -85,13 +86,13 @@ func TestWhatAHookSetsIsMergedAtARequeue(t *testing.T) {
 	})
 	merge := func(current, reconciled *row) *row { current.Value = reconciled.Value; return current }
 	inBubbleAnd(t, stepper.NewStepper(hook), func(cfg *reconciler.Config[*row]) { cfg.Merge = merge }, func(e *env) {
-		e.put(pending(1, 0))
-		e.pass(time.Second)
+		e.Insert(pending(1, 0))
+		e.Pass(time.Second)
 		for range 3 {
-			e.pass(time.Minute + 500*time.Millisecond) // in the middle of the next one
+			e.Pass(time.Minute + 500*time.Millisecond) // in the middle of the next one
 			r, _ := e.stored(1)
-			e.put(r.clone())
-			e.pass(500 * time.Millisecond)
+			e.Insert(r.Clone())
+			e.Pass(500 * time.Millisecond)
 		}
 		r, _ := e.stored(1)
 		require.Equal(e, 4, r.Value)

@@ -32,7 +32,7 @@ func (e *env) applied(want bool) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Nanosecond)
 	defer cancel()
-	owed, err := e.loop.Wait(ctx, e.table.Revision(e.db.ReadTxn()), reconciler.Applied)
+	owed, err := e.Loop.Wait(ctx, e.Table.Revision(e.DB.ReadTxn()), reconciler.Applied)
 	if want {
 		require.NoError(e, err)
 		require.NoError(e, owed.Err())
@@ -68,13 +68,13 @@ func TestFinalizingWinsOverAGiveupOfTheChecker(t *testing.T) {
 				}
 			})
 			withWorkers(t, func() stepper.Engine[*row] { return stepper.NewStepper(hook) }, func(e *env) {
-				e.put(pending(1, 10))
+				e.Insert(pending(1, 10))
 				synctest.Wait()
-				e.put(pending(1, 5000))
-				e.pass(time.Minute)
+				e.Insert(pending(1, 5000))
+				e.Pass(time.Minute)
 				require.True(e, disk.Load())
-				e.remove(1)
-				e.pass(time.Hour)
+				e.Remove(1)
+				e.Pass(time.Hour)
 				require.False(e, disk.Load(), "the disk leaks: %v", e.events(1))
 				require.Equal(e, "delete done: CRChecker > CRFinalizer > End", e.events(1)[len(e.events(1))-1])
 				e.applied(true)
@@ -88,10 +88,10 @@ func TestFinalizingWinsOverAGiveupOfTheChecker(t *testing.T) {
 func TestADelayOfTheCheckerDoesNotKeepADeletionGoing(t *testing.T) {
 	hook := in(stepper.CRChecker, func(e *stepper.Stepper[*row]) { e.AddOp("disk", "looked up", nil, time.Minute) })
 	withWorkers(t, func() stepper.Engine[*row] { return stepper.NewStepper(hook) }, func(e *env) {
-		e.put(pending(1, 1))
+		e.Insert(pending(1, 1))
 		synctest.Wait()
-		e.remove(1)
-		e.pass(time.Second)
+		e.Remove(1)
+		e.Pass(time.Second)
 		e.applied(true)
 		require.Equal(e, "delete done: CRChecker > CRFinalizer > End", e.events(1)[1])
 	})
@@ -106,13 +106,13 @@ func TestADelayOfTheFinalizerIsStillDeleting(t *testing.T) {
 		}
 	})
 	withWorkers(t, func() stepper.Engine[*row] { looks.Store(0); return stepper.NewStepper(hook) }, func(e *env) {
-		e.put(pending(1, 1))
+		e.Insert(pending(1, 1))
 		synctest.Wait()
-		e.remove(1)
-		e.pass(59 * time.Second)
+		e.Remove(1)
+		e.Pass(59 * time.Second)
 		e.applied(false)
 		require.EqualValues(e, 3, looks.Load())
-		e.pass(time.Second)
+		e.Pass(time.Second)
 		e.applied(true)
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }))
 }
@@ -141,8 +141,8 @@ func TestFinalizingARowThatIsThereIsNeverGivenUp(t *testing.T) {
 				}
 			})
 			withWorkers(t, func() stepper.Engine[*row] { calls.Store(0); return stepper.NewStepper(hook) }, func(e *env) {
-				e.put(pending(1, 1))
-				e.pass(time.Hour)
+				e.Insert(pending(1, 1))
+				e.Pass(time.Hour)
 				require.EqualValues(e, 10, calls.Load())
 				e.applied(true)
 			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 2 }))
@@ -169,8 +169,8 @@ func TestFinalizingIsNeverGivenUpHoweverFarItComes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			withWorkers(t, func() stepper.Engine[*row] { calls.Store(0); return engine() }, func(e *env) {
-				e.put(pending(1, 1))
-				e.pass(time.Hour)
+				e.Insert(pending(1, 1))
+				e.Pass(time.Hour)
 				require.EqualValues(e, 10, calls.Load())
 				e.applied(true)
 			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 2 }))

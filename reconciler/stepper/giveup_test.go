@@ -18,13 +18,13 @@ import (
 // What is given up for an alarming reason waits for a change.
 func TestAlarmingGiveupWaitsForAChange(t *testing.T) {
 	inBubble(t, refusing(errors.New("no such disk")), func(e *env) {
-		e.put(pending(1, 1))
-		e.pass(time.Hour)
+		e.Insert(pending(1, 1))
+		e.Pass(time.Hour)
 		require.Equal(e, []string{"update terminal: CRChecker > ErrorManager > GiveupManager > End"}, e.events(1))
 		_, text := e.status(1)
 		require.Equal(e, "given up: no such disk", text)
 		require.Equal(e, 1, e.snapshot().Failing)
-		e.put(pending(1, 2))
+		e.Insert(pending(1, 2))
 		synctest.Wait()
 		kind, _ := e.status(1)
 		require.Equal(e, reconciler.StatusKindDone, kind)
@@ -34,16 +34,16 @@ func TestAlarmingGiveupWaitsForAChange(t *testing.T) {
 // A give-up that nothing is wrong with is no failure: it waits for a change, or the next recheck.
 func TestHarmlessGiveupIsNoFailure(t *testing.T) {
 	withWorkers(t, func() stepper.Engine[*row] { return refusing(nil) }, func(e *env) {
-		e.put(pending(1, 1))
-		e.pass(time.Second)
+		e.Insert(pending(1, 1))
+		e.Pass(time.Second)
 		kind, text := e.status(1)
 		require.Equal(e, reconciler.StatusKindBlocked, kind)
 		require.Equal(e, "given up: checked disk", text)
 		require.Zero(e, e.snapshot().Failing)
 		require.Equal(e, []string{"update blocked: CRChecker > GiveupManager > End"}, e.events(1))
-		e.pass(time.Hour)
+		e.Pass(time.Hour)
 		require.Len(e, e.events(1), 2, "rechecked after an hour")
-		e.put(pending(1, 2))
+		e.Insert(pending(1, 2))
 		synctest.Wait()
 		kind, _ = e.status(1)
 		require.Equal(e, reconciler.StatusKindDone, kind)

@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
@@ -33,9 +34,9 @@ func TestRegisteredEngineIsAJob(t *testing.T) {
 			cell.Module("test", "Test",
 				cell.Provide(job.Registry.NewGroup),
 				cell.Invoke(func(p reconciler.Params) {
-					db, rows = p.DB, statedb.MustNewTable(p.DB, "rows", rowID)
+					db, rows = p.DB, statedb.MustNewTable(p.DB, "rows", harness.ByID)
 					cfg, err := stepper.Configure(reconciler.Config[*row]{
-						Table: rows, Clone: (*row).clone, SetStatus: (*row).setStatus, GetStatus: (*row).getStatus,
+						Table: rows, Clone: (*row).Clone, SetStatus: (*row).SetStatus, GetStatus: (*row).GetStatus,
 						Options: []reconciler.Option{reconciler.WithName("rows")},
 					}, stepper.NewStepper(hook))
 					require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
@@ -43,15 +44,15 @@ func TestErrorsAreRetriedWithBackoff(t *testing.T) {
 		}
 	})
 	inBubble(t, stepper.NewStepper(hook), func(e *env) {
-		e.put(pending(1, 1))
-		e.pass(99 * time.Millisecond)
+		e.Insert(pending(1, 1))
+		e.Pass(99 * time.Millisecond)
 		require.EqualValues(e, 1, calls.Load())
 		kind, text := e.status(1)
 		require.Equal(e, reconciler.StatusKindError, kind)
 		require.Equal(e, "busy", text)
-		e.pass(time.Millisecond)
+		e.Pass(time.Millisecond)
 		require.EqualValues(e, 2, calls.Load())
-		e.pass(time.Second)
+		e.Pass(time.Second)
 		kind, _ = e.status(1)
 		require.Equal(e, reconciler.StatusKindDone, kind)
 		require.Equal(e, []string{"update failed: " + errorPath, "update failed: " + errorPath, "update done: " + straightPath}, e.events(1))
@@ -70,10 +71,10 @@ func TestDelayWithAnErrorIsARetryAfter(t *testing.T) {
 		e.AddOp("disk", "mounted", errors.New("not there"), 0)
 	})
 	inBubble(t, stepper.NewStepper(hook), func(e *env) {
-		e.put(pending(1, 1))
-		e.pass(7*time.Second - 1)
+		e.Insert(pending(1, 1))
+		e.Pass(7*time.Second - 1)
 		require.EqualValues(e, 1, calls.Load())
-		e.pass(1)
+		e.Pass(1)
 		require.EqualValues(e, 2, calls.Load())
 	})
 }
@@ -86,12 +87,12 @@ func TestDelayWithoutAnErrorIsARequeue(t *testing.T) {
 		e.AddOp("disk", "created", nil, 7*time.Second)
 	})
 	inBubble(t, stepper.NewStepper(hook), func(e *env) {
-		e.put(pending(1, 1))
-		e.pass(7*time.Second - 1)
+		e.Insert(pending(1, 1))
+		e.Pass(7*time.Second - 1)
 		require.EqualValues(e, 1, calls.Load())
 		kind, _ := e.status(1)
 		require.Equal(e, reconciler.StatusKindDone, kind)
-		e.pass(1)
+		e.Pass(1)
 		require.EqualValues(e, 2, calls.Load())
 		require.Equal(e, "update requeue: "+straightPath, e.events(1)[0])
 	})
@@ -108,7 +109,7 @@ func TestOutcomesOfTheLoopPassThrough(t *testing.T) {
 	inBubble(t, stepper.NewStepper(hook), func(e *env) {
 		open := make(chan struct{})
 		gate.Store(&open)
-		e.put(pending(1, 1))
+		e.Insert(pending(1, 1))
 		synctest.Wait()
 		kind, text := e.status(1)
 		require.Equal(e, reconciler.StatusKindBlocked, kind)
@@ -131,10 +132,10 @@ func TestDeletedRowsAreFinalizedUntilThatSucceeds(t *testing.T) {
 		}
 	})
 	inBubble(t, stepper.NewStepper(hook), func(e *env) {
-		e.put(pending(1, 5))
+		e.Insert(pending(1, 5))
 		synctest.Wait()
-		e.remove(1)
-		e.pass(time.Minute)
+		e.Remove(1)
+		e.Pass(time.Minute)
 		require.EqualValues(e, 2, calls.Load())
 		require.Equal(e, []string{"update done: " + straightPath,
 			"delete failed: CRChecker > CRFinalizer > ErrorManager > End", "delete done: CRChecker > CRFinalizer > End"}, e.events(1))
@@ -147,12 +148,12 @@ func TestRowsThatWereNeverSeenAreFinalized(t *testing.T) {
 	var calls atomic.Int32
 	hook := in(stepper.CRFinalizer, func(*stepper.Stepper[*row]) { calls.Add(1) })
 	inBubble(t, stepper.NewStepper(hook), func(e *env) {
-		e.put(pending(2, 1))
+		e.Insert(pending(2, 1))
 		synctest.Wait()
-		wtxn := e.db.WriteTxn(e.table)
-		_, _, err := e.table.Insert(wtxn, pending(1, 1))
+		wtxn := e.DB.WriteTxn(e.Table)
+		_, _, err := e.Table.Insert(wtxn, pending(1, 1))
 		require.NoError(e, err)
-		_, _, err = e.table.Delete(wtxn, &row{ID: 1})
+		_, _, err = e.Table.Delete(wtxn, &row{ID: 1})
 		require.NoError(e, err)
 		wtxn.Commit()
 		synctest.Wait()
@@ -172,11 +173,11 @@ func TestPanicsOfHooksAreErrorsOfTheirRow(t *testing.T) {
 		}
 	})
 	inBubble(t, stepper.NewStepper(hook), func(e *env) {
-		e.put(pending(1, 1), pending(2, 1))
+		e.Insert(pending(1, 1), pending(2, 1))
 		synctest.Wait()
 		_, text := e.status(1)
 		require.Equal(e, "panic in update: oops", text)
-		e.pass(time.Second)
+		e.Pass(time.Second)
 		require.Equal(e, []string{"update failed: CRChecker > ObjectsGetter > Mutator", "update done: " + straightPath}, e.events(1))
 		require.Equal(e, []string{"update done: " + straightPath}, e.events(2))
 	})
@@ -189,9 +190,9 @@ func TestHooksMayChangeTheRow(t *testing.T) {
 		e.Object().Value = 42
 	})
 	inBubble(t, stepper.NewStepper(hook), func(e *env) {
-		e.put(pending(1, 1))
+		e.Insert(pending(1, 1))
 		synctest.Wait()
-		r, _, _ := e.table.Get(e.db.ReadTxn(), rowID.Query(1))
+		r, _, _ := e.Table.Get(e.DB.ReadTxn(), harness.ByID.Query(1))
 		require.Equal(e, 42, r.Value)
 	})
 }
@@ -216,11 +217,11 @@ func (f *freely) ReconcileWithCR(e *stepper.FreeStyle[*row]) {
 func TestFreeStyleOnALoop(t *testing.T) {
 	hook := &freely{}
 	inBubble(t, stepper.NewFreeStyle(hook), func(e *env) {
-		e.put(pending(1, 1), pending(2, 2))
+		e.Insert(pending(1, 1), pending(2, 2))
 		synctest.Wait()
 		require.Equal(e, []string{"update requeue: looked up, created disk"}, e.events(1))
 		require.Equal(e, []string{"update failed: created (failed)"}, e.events(2))
-		e.remove(1)
+		e.Remove(1)
 		synctest.Wait()
 		require.Equal(e, []string{"update requeue: looked up, created disk",
 			"delete failed: the row is being finalized, removed disk (failed)"}, e.events(1))
@@ -246,7 +247,7 @@ func TestNotesOfAFreeStyle(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			inBubble(t, stepper.NewFreeStyle(hook), func(e *env) {
-				e.put(pending(1, 1))
+				e.Insert(pending(1, 1))
 				synctest.Wait()
 				require.Equal(e, []string{want}, e.events(1))
 			})
@@ -274,12 +275,11 @@ func TestHooksMayPrune(t *testing.T) {
 	hook := pruning{nothing, make(chan int, 10)}
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
-		e.put(pending(1, 1), pending(2, 1))
+		e.Insert(pending(1, 1), pending(2, 1))
 		p := pruning{nothing, make(chan int, 10)}
-		e.run(newLoop(e.config(), stepper.NewStepper(p)))
-		synctest.Wait()
+		e.start(e.config(), stepper.NewStepper(p))
 		require.Equal(t, 2, <-p.wanted)
-		e.stop()
+		e.Stop()
 	})
 	// By hand.
 	ops := operationsOf(t, stepper.NewStepper(hook))
@@ -287,7 +287,7 @@ func TestHooksMayPrune(t *testing.T) {
 	require.Zero(t, <-hook.wanted)
 	ops = operationsOf(t, stepper.NewStepper(stepper.StepperEngineHookFunc[*row](nothing)))
 	require.EqualError(t, ops.Prune(t.Context(), nil, nil),
-		"the hook stepper.StepperEngineHookFunc[*github.com/statekeel/statekeel/reconciler/stepper_test.row] has no Prune method; use WithoutPruning")
+		"the hook stepper.StepperEngineHookFunc[*github.com/statekeel/statekeel/internal/tests/harness.Object] has no Prune method; use WithoutPruning")
 }
 
 // Operations do as the engine did when they were made.
@@ -309,14 +309,16 @@ func TestConfigureNamesWhatIsWrong(t *testing.T) {
 		ops := operationsOf(t, stepper.NewFreeStyle(&freely{}))
 		cfg.Operations = ops
 		_, err := stepper.Configure(cfg, nil)
-		require.EqualError(t, err, "stepper: the engine is nil\nConfig.Operations (*stepper.operations[*github.com/statekeel/statekeel/reconciler/stepper_test.row]) is set, which is the engine's to do")
+		require.EqualError(t, err, "stepper: the engine is nil\nConfig.Operations (*stepper.operations[*github.com/statekeel/statekeel/internal/tests/harness.Object]) is set, which is the engine's to do")
 		_, err = stepper.Configure(e.config(), stepper.NewFreeStyle[*row](nil))
-		require.EqualError(t, err, "stepper: the hook of the *stepper.FreeStyle[*github.com/statekeel/statekeel/reconciler/stepper_test.row] is nil")
+		require.EqualError(t, err, "stepper: the hook of the *stepper.FreeStyle[*github.com/statekeel/statekeel/internal/tests/harness.Object] is nil")
 		_, err = stepper.Configure(e.config(), stepper.NewStepper[*row](nil))
 		require.ErrorContains(t, err, "is nil")
 		cfg = e.config()
 		cfg.Table = nil
-		_, err = newLoop(cfg, stepper.NewFreeStyle(&freely{}))
+		cfg, err = stepper.Configure(cfg, stepper.NewFreeStyle(&freely{}))
+		require.NoError(t, err)
+		_, err = reconciler.New(cfg)
 		require.ErrorContains(t, err, "Config.Table is nil")
 	})
 }

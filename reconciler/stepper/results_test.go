@@ -123,12 +123,12 @@ func TestResultsThatAreSetBeginEmpty(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, engine, func(e *env) {
-				e.put(pending(1, 1))
-				e.pass(time.Second)
+				e.Insert(pending(1, 1))
+				e.Pass(time.Second)
 				_, text := e.status(1)
 				require.Equal(e, "given up: no such disk", text)
-				e.put(pending(2, 2))
-				e.pass(time.Second)
+				e.Insert(pending(2, 2))
+				e.Pass(time.Second)
 				kind, text := e.status(2)
 				require.Equal(e, reconciler.StatusKindDone, kind, text)
 			})

@@ -47,27 +47,27 @@ func converge(e *env, f *faulty, rng *rand.Rand) {
 	for step := range 200 {
 		id := uint64(1 + rng.IntN(rows))
 		if rng.IntN(4) == 0 {
-			e.remove(id)
+			e.Remove(id)
 		} else {
-			e.put(pending(id, step))
+			e.Insert(pending(id, step))
 		}
 		if rng.IntN(3) == 0 {
-			e.pass(time.Duration(rng.IntN(20)) * time.Millisecond)
+			e.Pass(time.Duration(rng.IntN(20)) * time.Millisecond)
 		}
 	}
-	e.pass(time.Second)
+	e.Pass(time.Second)
 	f.heal()
 	// What was given up waits for a change. Deletions are never given up.
 	want := map[uint64]int{}
 	var rest []*row
-	for r := range e.table.All(e.db.ReadTxn()) {
+	for r := range e.Table.All(e.DB.ReadTxn()) {
 		rest = append(rest, pending(r.ID, 1000))
 		want[r.ID] = 1000
 	}
-	e.put(rest...)
-	e.pass(time.Minute)
+	e.Insert(rest...)
+	e.Pass(time.Minute)
 	require.Equal(e, want, f.state())
-	for r := range e.table.All(e.db.ReadTxn()) {
+	for r := range e.Table.All(e.DB.ReadTxn()) {
 		require.Equal(e, reconciler.StatusKindDone, r.Status.Kind, "row %d: %s", r.ID, r.Status)
 	}
 	e.applied(true)

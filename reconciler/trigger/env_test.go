@@ -4,22 +4,19 @@
 package trigger_test
 
 import (
-	"context"
-	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/statekeel/statekeel/internal/tests/testlog"
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/trigger"
 )
 
@@ -90,17 +87,13 @@ func (w *writes) take(table string) []int {
 	return sizes
 }
 
-// followed is an env whose objects depend on ports.
+// followed is an Env whose objects depend on ports.
 type followed struct {
-	*testing.T
-	db      *statedb.DB
-	table   statedb.RWTable[*object]
+	harness.Env
 	ports   statedb.RWTable[*port]
 	writes  *writes
 	target  *target
-	loop    *reconciler.Loop[*object]
-	health  *health
-	log     *testlog.Buffer
+	health  *reconcilertest.Health // what the trigger reports
 	cfg     reconciler.Config[*object]
 	trigger *trigger.Trigger[*object, *port]
 	// concurrent: operations may overlap.
@@ -113,43 +106,30 @@ type followed struct {
 func withPorts(t *testing.T, test func(f *followed), opts ...reconciler.Option) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &followed{
-			T: t, target: newTarget(), health: &health{}, log: &testlog.Buffer{},
+			target: newTarget(), halt: func() {}, stop: func() {},
 			writes: &writes{
 				Metrics: statedb.NewExpVarMetrics(false), sizes: map[string][]int{},
 				revision: map[string]statedb.Revision{}, deleted: map[string]int{},
 			},
 		}
-		f.db = statedb.New(statedb.WithMetrics(f.writes))
-		require.NoError(t, f.db.Start())
-		t.Cleanup(func() { require.NoError(t, f.db.Stop()) })
+		f.Env = harness.New(t, harness.ByID, []statedb.Indexer[*object]{noteIndex}, statedb.WithMetrics(f.writes))
 		var err error
-		f.table, err = statedb.NewTable(f.db, "objects", idIndex, noteIndex)
-		require.NoError(t, err)
-		f.ports, err = statedb.NewTable(f.db, "ports", portIndex)
+		f.ports, err = statedb.NewTable(f.DB, "ports", portIndex)
 		require.NoError(t, err)
 		f.target.ports = f.ports
-		f.cfg = reconciler.Config[*object]{
-			DB: f.db, Table: f.table,
-			Clone: (*object).Clone, SetStatus: (*object).SetStatus, GetStatus: (*object).GetStatus,
-			Operations: f.target, Log: slog.New(slog.NewTextHandler(f.log, nil)),
-			Options: append([]reconciler.Option{
-				reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter, s.PruneInterval = 0, 0 }),
-				reconciler.WithRetry(100*time.Millisecond, time.Minute),
-			}, opts...),
-		}
+		f.health = f.Health.Scope("trigger-ports")
+		f.cfg = f.Config(harness.Config(f.target, append([]reconciler.Option{
+			reconciler.WithSettings(func(s *reconciler.Settings) { s.PruneInterval = 0 }),
+			reconciler.WithRetry(100*time.Millisecond, time.Minute),
+		}, opts...)...))
 		test(f)
-		if f.halt != nil {
-			f.halt()
-		}
-		if f.stop != nil {
-			f.stop()
-		}
-		require.False(t, f.target.overlap && !f.concurrent, "operations overlapped")
+		f.halt()
+		f.stop()
+		require.False(t, f.target.busy.Violated() && !f.concurrent, "operations overlapped")
 	})
 }
 
-// follow makes a trigger of the loop, which is made if there is none, and runs it. What
-// it tells health goes to f.health.
+// follow makes a trigger of the loop, which is made if there is none, and runs it.
 func (f *followed) follow(dependents func(statedb.Change[*port]) []statedb.Query[*object]) {
 	f.Helper()
 	f.prepare(dependents)
@@ -160,64 +140,47 @@ func (f *followed) follow(dependents func(statedb.Change[*port]) []statedb.Query
 // prepare makes a trigger.
 func (f *followed) prepare(dependents func(statedb.Change[*port]) []statedb.Query[*object]) {
 	f.Helper()
-	if f.loop == nil {
-		cfg := f.cfg
-		cfg.Health = f.health
-		loop, err := reconciler.New(cfg)
+	if f.Loop == nil {
+		loop, err := reconciler.New(f.cfg)
 		require.NoError(f, err)
-		f.loop = loop
+		f.Loop = loop
 	}
-	made, err := trigger.New(f.loop, f.ports, dependents)
+	made, err := trigger.New(f.Loop, f.ports, dependents)
 	require.NoError(f, err)
 	f.Cleanup(made.Close)
 	f.trigger = made
 }
 
 // resume runs the trigger.
-func (f *followed) resume() {
-	ctx, cancel := context.WithCancel(f.Context())
-	ended := make(chan error, 1)
-	run := f.trigger.Run
-	go func() { ended <- run(ctx) }()
-	f.halt = sync.OnceFunc(func() {
-		cancel()
-		require.NoError(f, <-ended)
-	})
-	f.Cleanup(f.halt)
-}
+func (f *followed) resume() { f.halt = reconcilertest.Go(f, f.trigger.Run) }
 
 // set writes ports, each with the value.
 func (f *followed) set(value int, names ...string) {
-	wtxn := f.db.WriteTxn(f.ports)
-	defer wtxn.Commit()
-	for _, name := range names {
-		_, _, err := f.ports.Insert(wtxn, &port{Name: name, Value: value})
-		require.NoError(f, err)
-	}
+	harness.Insert(f, f.DB, f.ports, ports(value, names)...)
 }
 
-func (f *followed) unset(names ...string) {
-	wtxn := f.db.WriteTxn(f.ports)
-	defer wtxn.Commit()
+func (f *followed) unset(names ...string) { harness.Delete(f, f.DB, f.ports, ports(0, names)...) }
+
+func ports(value int, names []string) []*port {
+	var out []*port
 	for _, name := range names {
-		_, _, err := f.ports.Delete(wtxn, &port{Name: name})
-		require.NoError(f, err)
+		out = append(out, &port{Name: name, Value: value})
 	}
+	return out
 }
 
 // add inserts objects on a port, with the status.
 func (f *followed) add(on string, status func() reconciler.Status, ids ...uint64) {
-	f.write(func(wtxn statedb.WriteTxn) {
-		for _, id := range ids {
-			_, _, err := f.table.Insert(wtxn, &object{ID: id, Note: on, Status: status(), Other: reconciler.StatusDone()})
-			require.NoError(f, err)
-		}
-	})
+	var objects []*object
+	for _, id := range ids {
+		objects = append(objects, &object{ID: id, Note: on, Status: status(), Other: reconciler.StatusDone()})
+	}
+	f.Insert(objects...)
 }
 
 // revisionOf returns the revision of an object's row.
 func (f *followed) revisionOf(id uint64) statedb.Revision {
-	_, revision, found := f.table.Get(f.db.ReadTxn(), idIndex.Query(id))
+	_, revision, found := f.Table.Get(f.DB.ReadTxn(), harness.ByID.Query(id))
 	require.True(f, found, "object %d", id)
 	return revision
 }
@@ -226,9 +189,9 @@ func (f *followed) revisionOf(id uint64) statedb.Revision {
 // they are now.
 func (f *followed) applied() {
 	f.Helper()
-	txn := f.db.ReadTxn()
+	txn := f.DB.ReadTxn()
 	want := map[uint64]int{}
-	for o := range f.table.All(txn) {
+	for o := range f.Table.All(txn) {
 		require.Equal(f, reconciler.StatusKindDone, o.Status.Kind, "object %d: %s", o.ID, o.Status)
 		want[o.ID] = noPort
 		if d, _, found := f.ports.Get(txn, portIndex.Query(o.Note)); found {
@@ -240,55 +203,7 @@ func (f *followed) applied() {
 
 // runLoop runs the loop that the trigger is of.
 func (f *followed) runLoop() {
-	ctx, cancel := context.WithCancel(f.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- f.loop.Run(ctx) }()
-	f.stop = sync.OnceFunc(func() {
-		cancel()
-		require.NoError(f, <-ended)
-	})
-	f.Cleanup(f.stop)
+	f.stop = reconcilertest.Go(f, f.Loop.Run)
 	synctest.Wait()
-	f.target.take()
-}
-
-// NewScope gives everybody but the trigger a health of their own.
-func (h *health) NewScope(name string) cell.Health {
-	if strings.HasPrefix(name, "trigger-") {
-		return h
-	}
-	return &health{}
-}
-
-// write changes the table in one transaction.
-func (f *followed) write(change func(wtxn statedb.WriteTxn)) {
-	wtxn := f.db.WriteTxn(f.table)
-	change(wtxn)
-	wtxn.Commit()
-}
-
-func (f *followed) remove(id uint64) {
-	f.write(func(wtxn statedb.WriteTxn) {
-		_, _, err := f.table.Delete(wtxn, &object{ID: id})
-		require.NoError(f, err)
-	})
-}
-
-// get returns the row, nil if there is none.
-func (f *followed) get(id uint64) *object {
-	o, _, _ := f.table.Get(f.db.ReadTxn(), idIndex.Query(id))
-	return o
-}
-
-// kind returns the kind of the row's status.
-func (f *followed) kind(id uint64) reconciler.StatusKind {
-	o := f.get(id)
-	require.NotNil(f, o, "object %d", id)
-	return o.Status.Kind
-}
-
-// pass lets virtual time go by, and waits until all is idle.
-func (f *followed) pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
+	f.target.Take()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/trigger"
 )
@@ -36,7 +37,7 @@ func TestRegisteredTriggerIsAJob(t *testing.T) {
 				cell.Provide(job.Registry.NewGroup),
 				cell.Invoke(func(p reconciler.Params, s *cell.SimpleHealth) {
 					db, health = p.DB, s
-					objects = statedb.MustNewTable(db, "objects", idIndex, noteIndex)
+					objects = statedb.MustNewTable(db, "objects", harness.ByID, noteIndex)
 					ports = statedb.MustNewTable(db, "ports", portIndex)
 					target.ports = ports
 					loop, err := reconciler.RegisterConfig(p, reconciler.Config[*object]{

@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/trigger"
 )
@@ -40,7 +41,7 @@ func TestChangesAreNotLostWhenTheTriggerIsRunAgain(t *testing.T) {
 				var names []string
 				for id := range uint64(ports) {
 					names = append(names, fmt.Sprintf("eth%d", id))
-					f.add(names[id], reconciler.StatusDone, ids(id*1000, id*1000+objects-1)...)
+					f.add(names[id], reconciler.StatusDone, harness.IDs(id*1000, id*1000+objects-1)...)
 				}
 				f.set(1, names...)
 				f.prepare(func(change statedb.Change[*port]) []statedb.Query[*object] {
@@ -51,11 +52,11 @@ func TestChangesAreNotLostWhenTheTriggerIsRunAgain(t *testing.T) {
 				f.resume()
 				<-reached
 				f.halt()
-				f.pass(time.Hour) // what was deleted is collected
+				f.Pass(time.Hour) // what was deleted is collected
 
 				f.resume()
-				f.pass(time.Second)
-				for o := range f.table.All(f.db.ReadTxn()) {
+				f.Pass(time.Second)
+				for o := range f.Table.All(f.DB.ReadTxn()) {
 					require.Equal(f, reconciler.StatusKindRefreshing, o.Status.Kind, "object %d", o.ID)
 				}
 			})
@@ -80,10 +81,10 @@ func TestClosedTriggerLetsGoOfDeletedRows(t *testing.T) {
 		f.prepare(onPort)
 		f.set(1, "eth0")
 		f.unset("eth0")
-		f.pass(time.Minute)
+		f.Pass(time.Minute)
 		require.Equal(f, 1, f.writes.graveyard("ports"))
 		f.trigger.Close()
-		f.pass(time.Minute)
+		f.Pass(time.Minute)
 		require.Equal(f, 0, f.writes.graveyard("ports"))
 	})
 }
@@ -154,29 +155,29 @@ func TestChangeWhoseDependentsPanicIsKept(t *testing.T) {
 		f.set(1, "bad", "good")
 		synctest.Wait()
 
-		require.Equal(f, reconciler.StatusKindDone, f.kind(1))
-		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(2), "everything else goes on")
-		level, message, err := f.health.now()
+		require.Equal(f, reconciler.StatusKindDone, f.Kind(1))
+		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(2), "everything else goes on")
+		level, message, err := f.health.Now()
 		require.Equal(f, cell.StatusDegraded, level)
 		require.Equal(f, "1 error(s)", message)
 		require.EqualError(f, err, `dependents of key "bad" of table "ports": panic: no idea of bad`)
-		require.Contains(f, f.log.String(), "dependents function panicked")
-		require.Contains(f, f.log.String(), "keep_test.go", "the stack")
+		require.Contains(f, f.Logged(), "dependents function panicked")
+		require.Contains(f, f.Logged(), "keep_test.go", "the stack")
 
-		f.pass(time.Second)
+		f.Pass(time.Second)
 		require.Equal(f, []string{
 			"bad=1 at 0s", "good=1 at 0s", "bad=1 at 100ms", "bad=1 at 300ms", "bad=1 at 700ms",
 		}, p.take())
-		require.Len(f, f.health.history(), 2, "the same failure is told once")
+		require.Len(f, f.health.History(), 2, "the same failure is told once")
 
 		p.heal()
-		f.pass(time.Second)
+		f.Pass(time.Second)
 		require.Equal(f, []string{"bad=1 at 1.5s"}, p.take())
-		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(1))
-		level, message, _ = f.health.now()
+		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(1))
+		level, message, _ = f.health.Now()
 		require.Equal(f, cell.StatusOK, level)
 		require.Equal(f, `OK, following table "ports"`, message)
-		f.pass(time.Hour)
+		f.Pass(time.Hour)
 		require.Empty(f, p.take())
 	})
 }
@@ -190,18 +191,18 @@ func TestKeptChangeIsSuperseded(t *testing.T) {
 		f.add("bad", reconciler.StatusDone, 1)
 		for value := range 100 {
 			f.set(value, "bad")
-			f.pass(10 * time.Millisecond)
+			f.Pass(10 * time.Millisecond)
 		}
 		calls := p.take()
 		require.InDelta(f, 10, len(calls), 1, "%v", calls)
-		_, message, _ := f.health.now()
+		_, message, _ := f.health.Now()
 		require.Equal(f, "1 error(s)", message)
 
 		p.heal()
 		f.set(100, "bad")
-		f.pass(time.Second)
+		f.Pass(time.Second)
 		require.Len(f, p.take(), 1, "without the backoff of ten failures")
-		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(1))
+		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(1))
 	}, reconciler.WithRetry(100*time.Millisecond, time.Minute))
 }
 
@@ -211,14 +212,14 @@ func TestKeptChangeOutlivesARun(t *testing.T) {
 		f.follow(p.dependents)
 		f.add("bad", reconciler.StatusDone, 1)
 		f.set(1, "bad")
-		f.pass(50 * time.Millisecond)
+		f.Pass(50 * time.Millisecond)
 		f.halt()
-		f.pass(time.Hour)
+		f.Pass(time.Hour)
 		p.heal()
 		f.resume()
-		f.pass(time.Millisecond)
+		f.Pass(time.Millisecond)
 		require.Len(f, p.take(), 2)
-		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(1))
+		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(1))
 	})
 }
 
@@ -233,14 +234,14 @@ func TestKeptChangeDoesNotHideALaterOne(t *testing.T) {
 		})
 		f.add("eth0", reconciler.StatusDone, 1)
 		f.set(1, "eth0")
-		f.pass(time.Millisecond)
+		f.Pass(time.Millisecond)
 		f.halt()
-		f.pass(time.Hour)
+		f.Pass(time.Hour)
 		f.set(2, "eth0")
 		f.resume()
-		f.pass(time.Millisecond)
-		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(1))
-		level, _, _ := f.health.now()
+		f.Pass(time.Millisecond)
+		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(1))
+		level, _, _ := f.health.Now()
 		require.Equal(f, cell.StatusOK, level)
 	})
 }
@@ -249,7 +250,7 @@ func TestKeptChangeDoesNotHideALaterOne(t *testing.T) {
 func TestKeptChangeIsNotDroppedForAnEarlierOne(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		broken := true
-		f.add("all", reconciler.StatusDone, ids(1000, 1999)...) // fills a round by itself
+		f.add("all", reconciler.StatusDone, harness.IDs(1000, 1999)...) // fills a round by itself
 		f.add("eth0", reconciler.StatusDone, 1)
 		f.set(1, "all")
 		f.set(1, "eth0")
@@ -266,9 +267,9 @@ func TestKeptChangeIsNotDroppedForAnEarlierOne(t *testing.T) {
 			return onPort(change)
 		})
 		f.resume()
-		f.pass(time.Second)
+		f.Pass(time.Second)
 		require.False(f, broken)
-		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(1))
+		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(1))
 	})
 }
 
@@ -276,9 +277,9 @@ func TestKeptChangeMayWaitForEver(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		p := newPanicky("bad")
 		f.follow(p.dependents)
-		f.pass(time.Second)
+		f.Pass(time.Second)
 		f.set(1, "bad")
-		f.pass(time.Hour)
+		f.Pass(time.Hour)
 		require.Len(f, p.take(), 1)
 	}, reconciler.WithRetry(math.MaxInt64, math.MaxInt64))
 }
@@ -292,10 +293,10 @@ func TestHealthOfManyKeptChangesIsShort(t *testing.T) {
 		p := newPanicky(names...)
 		f.follow(p.dependents)
 		f.set(1, names[:15]...)
-		f.pass(time.Millisecond)
+		f.Pass(time.Millisecond)
 		f.set(1, names[15:]...)
-		f.pass(time.Millisecond)
-		_, message, err := f.health.now()
+		f.Pass(time.Millisecond)
+		_, message, err := f.health.Now()
 		require.Equal(f, "25 error(s)", message)
 		require.ErrorContains(f, err, `key "bad00"`)
 		require.ErrorContains(f, err, `key "bad09"`)
@@ -303,15 +304,15 @@ func TestHealthOfManyKeptChangesIsShort(t *testing.T) {
 		require.ErrorContains(f, err, "15 further errors omitted")
 
 		p.heal("bad00")
-		f.pass(time.Second)
-		_, message, err = f.health.now()
+		f.Pass(time.Second)
+		_, message, err = f.health.Now()
 		require.Equal(f, "24 error(s)", message)
 		require.NotContains(f, err.Error(), `key "bad00"`)
 		require.ErrorContains(f, err, `key "bad10"`)
 
 		p.heal()
-		f.pass(10 * time.Second)
-		level, _, _ := f.health.now()
+		f.Pass(10 * time.Second)
+		level, _, _ := f.health.Now()
 		require.Equal(f, cell.StatusOK, level)
 	})
 }
@@ -326,9 +327,9 @@ func TestQueryOfAnotherTableIsAnError(t *testing.T) {
 		})
 		f.add("eth0", reconciler.StatusDone, 1)
 		f.set(1, "eth0")
-		f.pass(time.Minute)
-		require.Equal(f, reconciler.StatusKindDone, f.kind(1), "not again and again for the query that does find it")
-		_, _, err := f.health.now()
+		f.Pass(time.Minute)
+		require.Equal(f, reconciler.StatusKindDone, f.Kind(1), "not again and again for the query that does find it")
+		_, _, err := f.health.Now()
 		require.ErrorContains(f, err, `dependents of key "eth0" of table "ports": panic: `)
 		require.ErrorContains(f, err, "stray")
 	})

@@ -26,11 +26,11 @@ func TestTextOfAPanicInDependentsIsCutAndPrintable(t *testing.T) {
 		})
 		f.set(1, "bad")
 		synctest.Wait()
-		_, message, err := f.health.now()
+		_, message, err := f.health.Now()
 		require.Less(f, len(message), reconciler.MaxErrorText)
 		require.NotContains(f, message+err.Error(), "\x1b")
 		require.ErrorContains(f, err, `panic: \x1b[2Jxxx`)
 		require.Less(f, len(err.Error()), reconciler.MaxErrorText+100)
-		require.Less(f, len(f.log.String()), 2*reconciler.MaxErrorText)
+		require.Less(f, len(f.Logged()), 2*reconciler.MaxErrorText)
 	})
 }

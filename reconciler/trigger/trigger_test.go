@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/trigger"
 	"github.com/statekeel/statekeel/status"
@@ -25,9 +26,9 @@ func TestObjectsFollowWhatTheyDependOn(t *testing.T) {
 		f.runLoop()
 		f.add("eth0", reconciler.StatusPending, 1, 2)
 		f.add("eth1", reconciler.StatusPending, 3)
-		f.pass(time.Second)
+		f.Pass(time.Second)
 		f.applied()
-		f.target.take()
+		f.target.Take()
 
 		for _, step := range []struct {
 			name   string
@@ -39,11 +40,11 @@ func TestObjectsFollowWhatTheyDependOn(t *testing.T) {
 			{"insert after a deletion", func() { f.set(3, "eth0") }},
 		} {
 			step.change()
-			f.pass(time.Second)
-			require.Equal(f, []string{"refresh(1)", "refresh(2)"}, f.target.calls(), step.name)
+			f.Pass(time.Second)
+			require.Equal(f, []string{"refresh(1)", "refresh(2)"}, f.target.Calls(), step.name)
 			f.applied()
 		}
-		require.Empty(f, f.log.String())
+		require.Empty(f, f.Logged())
 	})
 }
 
@@ -67,11 +68,11 @@ func TestTriggerMarksByWhatWasApplied(t *testing.T) {
 			id := uint64(i + 1)
 			f.add("eth0", make, id)
 			f.add("eth1", make, id+10)
-			was, revision, other := f.get(id).Status, f.revisionOf(id), f.revisionOf(id+10)
+			was, revision, other := f.Row(id).Status, f.revisionOf(id), f.revisionOf(id+10)
 			f.set(i, "eth0")
-			f.pass(time.Second)
+			f.Pass(time.Second)
 
-			is := f.get(id).Status
+			is := f.Row(id).Status
 			require.Equal(f, wants[was.Kind], is.Kind, "was %s", was)
 			require.Nil(f, is.Error, "was %s", was)
 			if was.Kind == reconciler.StatusKindUnset {
@@ -80,7 +81,7 @@ func TestTriggerMarksByWhatWasApplied(t *testing.T) {
 				require.Greater(f, is.ID, was.ID, "was %s", was)
 			}
 			require.Equal(f, other, f.revisionOf(id+10), "a row that does not depend on it")
-			require.Equal(f, reconciler.StatusKindDone, f.get(id).Other.Kind, "another reconciler's status")
+			require.Equal(f, reconciler.StatusKindDone, f.Row(id).Other.Kind, "another reconciler's status")
 		}
 	})
 }
@@ -95,7 +96,7 @@ func TestChangeDuringAnOperationIsNotLost(t *testing.T) {
 			"refresh":       func(f *followed) { f.add("eth0", reconciler.StatusRefreshing, 1) },
 			"retry": func(f *followed) {
 				failed := false
-				f.target.deciding(func(call) error {
+				f.target.after(time.Second, func(call) error {
 					if !failed {
 						failed = true
 						return errors.New("first")
@@ -103,12 +104,12 @@ func TestChangeDuringAnOperationIsNotLost(t *testing.T) {
 					return outcome
 				})
 				f.add("eth0", reconciler.StatusPending, 1)
-				f.pass(time.Second + 100*time.Millisecond)
-				require.Equal(f, reconciler.StatusKindError, f.kind(1))
+				f.Pass(time.Second + 100*time.Millisecond)
+				require.Equal(f, reconciler.StatusKindError, f.Kind(1))
 			},
 			"requeue": func(f *followed) {
 				first := true
-				f.target.deciding(func(call) error {
+				f.target.after(time.Second, func(call) error {
 					if first {
 						first = false
 						return reconciler.Requeue(time.Minute)
@@ -116,8 +117,8 @@ func TestChangeDuringAnOperationIsNotLost(t *testing.T) {
 					return outcome
 				})
 				f.add("eth0", reconciler.StatusPending, 1)
-				f.pass(time.Minute + time.Second)
-				require.Equal(f, reconciler.StatusKindDone, f.kind(1))
+				f.Pass(time.Minute + time.Second)
+				require.Equal(f, reconciler.StatusKindDone, f.Kind(1))
 			},
 		} {
 			t.Run(fmt.Sprintf("%s, %v", name, outcome), func(t *testing.T) {
@@ -125,25 +126,24 @@ func TestChangeDuringAnOperationIsNotLost(t *testing.T) {
 					f.set(1, "eth0")
 					f.follow(onPort)
 					f.runLoop()
-					f.target.before = func(context.Context, call) { time.Sleep(time.Second) }
-					f.target.deciding(func(call) error { return outcome })
+					f.target.after(time.Second, func(call) error { return outcome })
 					begin(f)
-					f.pass(500 * time.Millisecond) // the operation is half way
-					f.target.take()
+					f.Pass(500 * time.Millisecond) // the operation is half way
+					f.target.Take()
 
 					f.set(2, "eth0")
 					synctest.Wait()
-					f.target.deciding(func(c call) error {
-						if c.value == 1 {
+					f.target.after(time.Second, func(c call) error {
+						if c.Object.Value == 1 {
 							return outcome
 						}
 						return nil
 					})
-					f.pass(10 * time.Second)
-					calls := f.target.take()
+					f.Pass(10 * time.Second)
+					calls := f.target.Take()
 					require.GreaterOrEqual(f, len(calls), 2)
-					require.Equal(f, 1, calls[0].value, "it began before the change")
-					require.Equal(f, 2, calls[len(calls)-1].value)
+					require.Equal(f, 1, calls[0].Object.Value, "it began before the change")
+					require.Equal(f, 2, calls[len(calls)-1].Object.Value)
 					f.applied()
 				})
 			})
@@ -158,14 +158,14 @@ func TestChangeDuringAnOperationIsNotLostBehindAnotherStatus(t *testing.T) {
 		f.set(1, "eth0")
 		f.follow(onPort)
 		f.runLoop()
-		f.target.before = func(context.Context, call) { time.Sleep(time.Second) }
+		f.target.after(time.Second, nil)
 		f.add("eth0", reconciler.StatusPending, 1)
-		f.pass(500 * time.Millisecond)
+		f.Pass(500 * time.Millisecond)
 
 		otherStatus := func() {
-			f.write(func(wtxn statedb.WriteTxn) {
-				o, _, _ := f.table.Get(wtxn, idIndex.Query(1))
-				_, _, err := f.table.Insert(wtxn, o.Clone().SetOther(reconciler.StatusDone()))
+			f.Write(func(wtxn statedb.WriteTxn) {
+				o, _, _ := f.Table.Get(wtxn, harness.ByID.Query(1))
+				_, _, err := f.Table.Insert(wtxn, o.Clone().SetOther(reconciler.StatusDone()))
 				require.NoError(f, err)
 			})
 		}
@@ -173,7 +173,7 @@ func TestChangeDuringAnOperationIsNotLostBehindAnotherStatus(t *testing.T) {
 		f.set(2, "eth0")
 		synctest.Wait()
 		otherStatus()
-		f.pass(10 * time.Second)
+		f.Pass(10 * time.Second)
 		f.applied()
 	})
 }
@@ -182,11 +182,11 @@ func TestRowIsMarkedOnceARound(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		everything := func(statedb.Change[*port]) []statedb.Query[*object] {
 			return []statedb.Query[*object]{
-				noteIndex.Query("eth0"), noteIndex.Query("eth1"), noteIndex.Query("eth0"), idIndex.Query(1), idIndex.Query(100),
+				noteIndex.Query("eth0"), noteIndex.Query("eth1"), noteIndex.Query("eth0"), harness.ByID.Query(1), harness.ByID.Query(100),
 			}
 		}
-		f.add("eth0", reconciler.StatusDone, ids(1, 5)...)
-		f.add("eth1", reconciler.StatusDone, ids(6, 7)...)
+		f.add("eth0", reconciler.StatusDone, harness.IDs(1, 5)...)
+		f.add("eth1", reconciler.StatusDone, harness.IDs(6, 7)...)
 		f.set(1, "eth0", "eth1", "eth2")
 		f.prepare(everything)
 		f.writes.take("objects")
@@ -203,15 +203,15 @@ func TestRowThatWasMarkedSinceIsNotWritten(t *testing.T) {
 		var revision statedb.Revision
 		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {
 			f.add("eth0", reconciler.StatusPending, 1)
-			f.remove(2)
+			f.Remove(2)
 			revision = f.revisionOf(1)
 			return onPort(change)
 		})
 		f.set(1, "eth0")
 		synctest.Wait()
 		require.Equal(f, revision, f.revisionOf(1))
-		require.Nil(f, f.get(2), "a deleted row is not brought back")
-		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(3))
+		require.Nil(f, f.Row(2), "a deleted row is not brought back")
+		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(3))
 	})
 }
 
@@ -226,7 +226,7 @@ func TestRowThatBecameDoneSinceIsMarked(t *testing.T) {
 		})
 		f.set(1, "eth0")
 		synctest.Wait()
-		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(1))
+		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(1))
 	})
 }
 
@@ -261,16 +261,16 @@ func TestIdleTriggerCostsNothing(t *testing.T) {
 		})
 		f.add("eth0", reconciler.StatusDone, 1)
 		f.set(1, "eth0")
-		f.pass(time.Second)
+		f.Pass(time.Second)
 		require.Equal(f, 1, calls)
 		f.writes.take("objects")
-		told := len(f.health.history())
+		told := len(f.health.History())
 		require.NotZero(f, looks)
 		looks = 0
-		f.pass(24 * time.Hour)
+		f.Pass(24 * time.Hour)
 		require.Equal(f, 1, calls)
 		require.Empty(f, f.writes.take("objects"))
-		require.Len(f, f.health.history(), told)
+		require.Len(f, f.health.History(), told)
 		require.Zero(f, looks)
 	})
 }
@@ -279,12 +279,12 @@ func TestIdleTriggerCostsNothing(t *testing.T) {
 func TestMarkOfManyRowsIsSeveralTransactions(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.follow(onPort)
-		f.add("eth0", reconciler.StatusDone, ids(1, 1000)...)
+		f.add("eth0", reconciler.StatusDone, harness.IDs(1, 1000)...)
 		f.writes.take("objects")
 		f.set(1, "eth0")
 		synctest.Wait()
 		require.Equal(f, []int{256, 256, 256, 232}, f.writes.take("objects"))
-		for o := range f.table.All(f.db.ReadTxn()) {
+		for o := range f.Table.All(f.DB.ReadTxn()) {
 			require.Equal(f, reconciler.StatusKindRefreshing, o.Status.Kind)
 		}
 	})
@@ -320,8 +320,8 @@ func TestRowsOfTheSourceAtTheStartCountAsChanged(t *testing.T) {
 		f.add("eth0", reconciler.StatusDone, 1)
 		f.add("eth1", reconciler.StatusDone, 2)
 		f.follow(onPort)
-		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(1))
-		require.Equal(f, reconciler.StatusKindDone, f.kind(2))
+		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(1))
+		require.Equal(f, reconciler.StatusKindDone, f.Kind(2))
 	})
 }
 
@@ -331,10 +331,10 @@ func TestDeletionBeforeTheRunIsNotLost(t *testing.T) {
 		f.add("eth0", reconciler.StatusDone, 1)
 		f.prepare(onPort)
 		f.unset("eth0")
-		f.pass(time.Minute) // deleted rows are collected meanwhile
+		f.Pass(time.Minute) // deleted rows are collected meanwhile
 		f.resume()
 		synctest.Wait()
-		require.Equal(f, reconciler.StatusKindRefreshing, f.kind(1))
+		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(1))
 	})
 }
 
@@ -347,19 +347,19 @@ func TestTriggerDoesNotResetABackoff(t *testing.T) {
 		f.target.failing("no")
 		f.set(0, "eth0")
 		f.add("eth0", reconciler.StatusPending, 1)
-		f.pass(0)
+		f.Pass(0)
 		for value := range 100 {
 			f.set(value, "eth0")
-			f.pass(10 * time.Millisecond)
+			f.Pass(10 * time.Millisecond)
 		}
-		f.pass(100 * time.Millisecond) // the last of the changes waits for its turn
-		calls := f.target.take()
+		f.Pass(100 * time.Millisecond) // the last of the changes waits for its turn
+		calls := f.target.Take()
 		require.InDelta(f, 11, len(calls), 1, "attempts in 1.1 s")
 		for i := 1; i < len(calls); i++ {
-			require.GreaterOrEqual(f, calls[i].at.Sub(calls[i-1].at), 100*time.Millisecond, "attempt %d", i+1)
+			require.GreaterOrEqual(f, calls[i].At.Sub(calls[i-1].At), 100*time.Millisecond, "attempt %d", i+1)
 		}
 		var attempts []int
-		for _, round := range f.loop.Journal() {
+		for _, round := range f.Loop.Journal() {
 			for _, op := range round.Operations {
 				attempts = append(attempts, op.Attempt)
 			}
@@ -368,10 +368,10 @@ func TestTriggerDoesNotResetABackoff(t *testing.T) {
 			require.Equal(f, i+1, attempt, "attempts %v", attempts)
 		}
 
-		f.pass(59 * time.Second)
-		require.Empty(f, f.target.take(), "the backoff is that of as many failures")
-		f.pass(2 * time.Second)
-		require.Len(f, f.target.take(), 1)
+		f.Pass(59 * time.Second)
+		require.Empty(f, f.target.Take(), "the backoff is that of as many failures")
+		f.Pass(2 * time.Second)
+		require.Len(f, f.target.Take(), 1)
 	}, reconciler.WithRetry(100*time.Millisecond, time.Minute))
 }
 
@@ -380,21 +380,21 @@ func TestSourceThatKeepsChangingPutsNobodyOff(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.follow(onPort)
 		f.runLoop()
-		f.target.before = func(context.Context, call) { time.Sleep(time.Millisecond) }
+		f.target.after(time.Millisecond, nil)
 		const objects = 400
-		f.add("eth0", reconciler.StatusPending, ids(1, objects)...)
+		f.add("eth0", reconciler.StatusPending, harness.IDs(1, objects)...)
 		for value := range 1000 {
 			f.set(value, "eth0")
 			time.Sleep(3 * time.Millisecond)
 		}
 		attempts := map[uint64]int{}
-		for _, c := range f.target.take() {
-			attempts[c.id]++
+		for _, c := range f.target.Take() {
+			attempts[c.Object.ID]++
 		}
 		for id := range uint64(objects) {
 			require.GreaterOrEqual(f, attempts[id+1], 3, "attempts of %d", id+1)
 		}
-		f.pass(10 * time.Second)
+		f.Pass(10 * time.Second)
 		f.applied()
 	})
 }
@@ -406,8 +406,8 @@ func TestSourceMayBeTheTableItself(t *testing.T) {
 		f.target.ports = nil
 		loop, err := reconciler.New(f.cfg)
 		require.NoError(f, err)
-		f.loop = loop
-		own, err := trigger.New(loop, f.table, func(change statedb.Change[*object]) []statedb.Query[*object] {
+		f.Loop = loop
+		own, err := trigger.New(loop, f.Table, func(change statedb.Change[*object]) []statedb.Query[*object] {
 			if change.Object.Status.Kind != reconciler.StatusKindDone {
 				return nil
 			}
@@ -423,11 +423,11 @@ func TestSourceMayBeTheTableItself(t *testing.T) {
 		for id := range uint64(5) {
 			f.add(fmt.Sprint(int(id)-1), reconciler.StatusPending, id)
 		}
-		f.pass(time.Minute)
-		f.target.take()
+		f.Pass(time.Minute)
+		f.target.Take()
 		f.add("-1", reconciler.StatusPending, 0)
-		f.pass(time.Minute)
-		require.Equal(f, []string{"update(0)", "refresh(1)", "refresh(2)", "refresh(3)", "refresh(4)"}, f.target.calls())
+		f.Pass(time.Minute)
+		require.Equal(f, []string{"update(0)", "refresh(1)", "refresh(2)", "refresh(3)", "refresh(4)"}, f.target.Calls())
 		cancel()
 		require.NoError(f, <-ended)
 	})

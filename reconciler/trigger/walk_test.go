@@ -4,7 +4,6 @@
 package trigger_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +15,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -65,11 +65,11 @@ func (w *followWalk) id() uint64   { return uint64(w.steps.IntN(60)) }
 
 // rewrite changes an object, if there is one.
 func (w *followWalk) rewrite(id uint64, change func(o *object)) {
-	w.write(func(wtxn statedb.WriteTxn) {
-		if o, _, found := w.table.Get(wtxn, idIndex.Query(id)); found {
+	w.Write(func(wtxn statedb.WriteTxn) {
+		if o, _, found := w.Table.Get(wtxn, harness.ByID.Query(id)); found {
 			o = o.Clone()
 			change(o)
-			_, _, err := w.table.Insert(wtxn, o)
+			_, _, err := w.Table.Insert(wtxn, o)
 			require.NoError(w, err)
 		}
 	})
@@ -86,7 +86,7 @@ func (w *followWalk) step(n int) {
 	case 5, 6:
 		w.add(w.port(), reconciler.StatusPending, w.id())
 	case 7:
-		w.remove(w.id())
+		w.Remove(w.id())
 	case 8:
 		w.rewrite(w.id(), func(o *object) { o.SetOther(reconciler.StatusDone()) })
 	case 9:
@@ -106,9 +106,9 @@ func (w *followWalk) step(n int) {
 // one that is missing. Nothing but the trigger tells of ports.
 func (w *followWalk) check() {
 	w.Helper()
-	txn := w.db.ReadTxn()
+	txn := w.DB.ReadTxn()
 	holds, done := w.target.holds(), 0
-	for o := range w.table.All(txn) {
+	for o := range w.Table.All(txn) {
 		d, _, found := w.ports.Get(txn, portIndex.Query(o.Note))
 		if !found {
 			require.Equal(w, reconciler.StatusKindBlocked, o.Status.Kind, "object %d: %s", o.ID, o.Status)
@@ -134,18 +134,16 @@ func TestRandomWalkOfDependencies(t *testing.T) {
 					followed: f, wild: true,
 					steps: rand.New(rand.NewPCG(seed, 1)), dice: rand.New(rand.NewPCG(seed, 2)),
 				}
-				f.target.before = func(context.Context, call) {
+				f.target.deciding(func(c call) error {
 					if w.chance(20) {
 						time.Sleep(15 * time.Millisecond)
 					}
-				}
-				f.target.deciding(func(c call) error {
 					switch {
-					case c.op == "update" && c.value == noPort:
+					case c.Op != "delete" && c.Object.Value == noPort:
 						return reconciler.Blocked("no port")
 					case w.chance(5):
 						return errors.New("by chance")
-					case c.op == "update" && w.chance(20):
+					case c.Op != "delete" && w.chance(20):
 						return reconciler.TerminalError(errors.New("for good"))
 					}
 					return nil
@@ -167,14 +165,14 @@ func TestRandomWalkOfDependencies(t *testing.T) {
 // quiet lets things settle and checks them, and goes on.
 func (w *followWalk) quiet() {
 	w.tame()
-	w.pass(10 * time.Second)
+	w.Pass(10 * time.Second)
 	// What failed for good waits for a change of its own.
-	for o := range w.table.All(w.db.ReadTxn()) {
+	for o := range w.Table.All(w.DB.ReadTxn()) {
 		if o.Status.GetError() == "for good" {
 			w.rewrite(o.ID, func(o *object) { o.SetStatus(reconciler.StatusPending()) })
 		}
 	}
-	w.pass(10 * time.Second)
+	w.Pass(10 * time.Second)
 	w.check()
 	w.mu.Lock()
 	w.wild = true

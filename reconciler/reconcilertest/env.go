@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconcilertest
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/tests/testlog"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// Env is a table in a database of its own, and the reconcilers of the table that a test has
+// started. A method that cannot do what it is for fails the test. To be used from the goroutine of
+// the test.
+type Env[Obj comparable] struct {
+	testing.TB
+	// DB is started, and stopped at the end of the test.
+	DB *statedb.DB
+	// Table is what the function given to [Run] or [New] returned.
+	Table statedb.RWTable[Obj]
+	// Loop is the reconciler that was started last, nil before the first [Env.Start].
+	Loop *reconciler.Loop[Obj]
+	// Health records what the reconcilers report, unless a configuration has another.
+	Health *Health
+
+	log   testlog.Buffer
+	stops []func()
+}
+
+// Run runs a test in a bubble of testing/synctest, with the table that newTable makes.
+func Run[Obj comparable](t *testing.T, newTable func(*statedb.DB) (statedb.RWTable[Obj], error), test func(e *Env[Obj])) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		e := New(t, newTable)
+		test(e)
+		e.Stop()
+	})
+}
+
+// New returns an Env, with the table that newTable makes, for a test that has a bubble already. Its
+// methods [Env.Start], [Env.Pass] and [Env.WaitApplied] are for bubbles only. opts are those of the
+// database.
+func New[Obj comparable](t testing.TB, newTable func(*statedb.DB) (statedb.RWTable[Obj], error), opts ...statedb.Option) *Env[Obj] {
+	t.Helper()
+	e := &Env[Obj]{TB: t, DB: NewDB(t, opts...), Health: &Health{}}
+	table, err := newTable(e.DB)
+	if err != nil {
+		t.Fatalf("making the table: %s", err)
+	}
+	e.Table = table
+	return e
+}
+
+// Config returns a configuration with DB, Table, Health and Log set, if they were not, and without
+// jitter, so that retries come exactly when the backoff says. Options of cfg come after that. A Table
+// of cfg has to be the one of the Env, or to wrap it.
+func (e *Env[Obj]) Config(cfg reconciler.Config[Obj]) reconciler.Config[Obj] {
+	if cfg.DB == nil {
+		cfg.DB = e.DB
+	}
+	if cfg.Table == nil {
+		cfg.Table = e.Table
+	}
+	if cfg.Health == nil {
+		cfg.Health = e.Health
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.NewTextHandler(&e.log, nil))
+	}
+	exact := reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 })
+	cfg.Options = slices.Concat([]reconciler.Option{exact}, cfg.Options)
+	return cfg
+}
+
+// Start starts a reconciler with what [Env.Config] makes of cfg, and waits until it has nothing to
+// do for now. It may be called again: for another reconciler of the table, or after [Env.Stop] for
+// one that finds what the first left, as after a restart of the program.
+func (e *Env[Obj]) Start(cfg reconciler.Config[Obj]) *reconciler.Loop[Obj] {
+	e.Helper()
+	loop, err := reconciler.New(e.Config(cfg))
+	if err != nil {
+		e.Fatalf("making the reconciler: %s", err)
+	}
+	e.Loop = loop
+	e.stops = append(e.stops, Go(e.TB, loop.Run))
+	synctest.Wait()
+	return loop
+}
+
+// Stop stops the reconcilers and waits for their ends, in the order of their starts. The end of the
+// test does so too.
+func (e *Env[Obj]) Stop() {
+	for _, stop := range e.stops {
+		stop()
+	}
+	e.stops = nil
+}
+
+// Write changes the table in one transaction, and returns the table's revision after it.
+func (e *Env[Obj]) Write(change func(wtxn statedb.WriteTxn)) statedb.Revision {
+	wtxn := e.DB.WriteTxn(e.Table)
+	defer wtxn.Abort()
+	change(wtxn)
+	return e.Table.Revision(wtxn.Commit())
+}
+
+// Insert inserts or replaces rows, as they are: what is to be reconciled has a status that is
+// Pending. It returns the table's revision.
+func (e *Env[Obj]) Insert(objs ...Obj) statedb.Revision {
+	e.Helper()
+	return e.Write(func(wtxn statedb.WriteTxn) {
+		for _, obj := range objs {
+			if _, _, err := e.Table.Insert(wtxn, obj); err != nil {
+				e.Fatalf("inserting: %s", err)
+			}
+		}
+	})
+}
+
+// Delete deletes the rows with the primary keys of the objects, and returns the table's revision. A
+// row that is not there is no error.
+func (e *Env[Obj]) Delete(objs ...Obj) statedb.Revision {
+	e.Helper()
+	return e.Write(func(wtxn statedb.WriteTxn) {
+		for _, obj := range objs {
+			if _, _, err := e.Table.Delete(wtxn, obj); err != nil {
+				e.Fatalf("deleting: %s", err)
+			}
+		}
+	})
+}
+
+// Get returns the row with the primary key of an object.
+func (e *Env[Obj]) Get(obj Obj) (row Obj, found bool) {
+	row, _, found = rows.New(e.DB, e.Table, rows.Functions[Obj]{}).Get(e.DB.ReadTxn(), obj)
+	return row, found
+}
+
+// Status returns the status that the reconciler started last has in the row with the primary key of
+// an object. The test fails if there is no such row.
+func (e *Env[Obj]) Status(obj Obj) reconciler.Status {
+	e.Helper()
+	row, found := e.Get(obj)
+	if !found {
+		e.Fatalf("there is no row of %+v", obj)
+	}
+	return e.Loop.Config().GetStatus(row)
+}
+
+// Pass lets virtual time go by, and waits until all goroutines of the test are idle. A duration of
+// 0 only waits.
+func (e *Env[Obj]) Pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// WaitApplied waits until the target has what the table has now, as the reconciler started last
+// knows it: every row is Done and every deletion is carried out. The test fails if that takes longer
+// than a duration of virtual time, with the keys of the objects that are not applied and why.
+func (e *Env[Obj]) WaitApplied(within time.Duration) {
+	e.Helper()
+	ctx, cancel := context.WithTimeout(e.Context(), within)
+	defer cancel()
+	rest, err := e.Loop.WaitAll(ctx, reconciler.Applied)
+	if err != nil {
+		e.Fatalf("waiting until all is applied: %s\n%v", err, rest.Err())
+	}
+	synctest.Wait()
+}
+
+// Logged returns what the reconcilers have logged, unless a configuration has another Log: a line of
+// text for each record, with the level and the attributes.
+func (e *Env[Obj]) Logged() string { return e.log.String() }
