@@ -44,7 +44,7 @@ func TestRoundWithoutPermitsIsNoPanic(t *testing.T) {
 			e.pass(time.Second)
 			e.eachDone()
 			require.Zero(t, e.loop.Figures().Panics)
-			require.NotContains(t, e.log.String(), "panicked")
+			require.NotContains(t, e.Logged(), "panicked")
 			require.Equal(t, []int{1}, sizes)
 		}, func(e *env, cfg *reconciler.Config[*object]) {
 			cfg.Operations, cfg.RoundOperations = nil, countedRounds{roundTarget{e.target}, &sizes}
