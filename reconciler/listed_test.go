@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+func TestRowThatIsAppliedWhileItIsListedIsNotLeftAlone(t *testing.T) {
+	read := func() {}
+	inBubble(t, func(e *env) {
+		e.target.failing("no")
+		e.put(1, 1)
+		e.pass(time.Millisecond)
+		read = func() {
+			read = func() {}
+			e.target.failing("")
+			e.pass(time.Minute)
+		}
+		page := e.objects(inspect.ObjectQuery{})
+		require.Equal(t, "Error", page.Objects[0].Status)
+		require.Equal(t, inspect.StateUnknown, page.Objects[0].State)
+		e.eachDone()
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		cfg.GetStatus = func(o *object) reconciler.Status {
+			if o.Status.Kind == reconciler.StatusKindError {
+				read()
+			}
+			return o.Status
+		}
+	}, reconciler.WithoutPruning())
+}
