@@ -4,6 +4,7 @@
 package reconciler_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,24 +15,21 @@ import (
 )
 
 func TestRowThatIsAppliedWhileItIsListedIsNotLeftAlone(t *testing.T) {
-	read := func() {}
+	var listing atomic.Bool
 	inBubble(t, func(e *env) {
 		e.target.failing("no")
 		e.put(1, 1)
 		e.pass(time.Millisecond)
-		read = func() {
-			read = func() {}
-			e.target.failing("")
-			e.pass(time.Minute)
-		}
+		listing.Store(true)
 		page := e.objects(inspect.ObjectQuery{})
 		require.Equal(t, "Error", page.Objects[0].Status)
 		require.Equal(t, inspect.StateUnknown, page.Objects[0].State)
 		e.eachDone()
 	}, func(e *env, cfg *reconciler.Config[*object]) {
 		cfg.GetStatus = func(o *object) reconciler.Status {
-			if o.Status.Kind == reconciler.StatusKindError {
-				read()
+			if o.Status.Kind == reconciler.StatusKindError && listing.Swap(false) {
+				e.target.failing("")
+				e.pass(time.Minute)
 			}
 			return o.Status
 		}
