@@ -5,6 +5,7 @@ package reconciler_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func (r countedRounds) ProcessRound(ctx context.Context, txn statedb.ReadTxn, de
 func TestRoundWithoutPermitsIsNoPanic(t *testing.T) {
 	for _, hooked := range []bool{false, true} {
 		limiter := rate.NewLimiter(10, 5)
-		taken := true
+		var take atomic.Bool
 		var sizes []int
 		var options []reconciler.Option
 		if hooked {
@@ -39,7 +40,7 @@ func TestRoundWithoutPermitsIsNoPanic(t *testing.T) {
 			}))
 		}
 		inBubble(t, func(e *env) {
-			taken = false
+			take.Store(true)
 			e.put(1, 1)
 			e.pass(time.Second)
 			e.eachDone()
@@ -49,8 +50,7 @@ func TestRoundWithoutPermitsIsNoPanic(t *testing.T) {
 		}, func(e *env, cfg *reconciler.Config[*object]) {
 			cfg.Operations, cfg.RoundOperations = nil, countedRounds{roundTarget{e.target}, &sizes}
 			cfg.GetStatus = func(o *object) reconciler.Status {
-				if !taken && o.Status.Kind == reconciler.StatusKindPending {
-					taken = true
+				if o.Status.Kind == reconciler.StatusKindPending && take.Swap(false) {
 					limiter.AllowN(time.Now(), 5)
 				}
 				return o.Status

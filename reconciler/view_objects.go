@@ -153,8 +153,18 @@ func (v *view[Obj]) standings(ctx context.Context, lines []inspect.ObjectLine, r
 			v.addStanding(&lines[i], known[i], g)
 		} else {
 			lines[i].State = g.shown(v.rowState(v.rows.Key(row), v.rows.GetStatus(row).Kind, err))
+			if lines[i].State == inspect.StateNoStatus && v.rewritten(row, lines[i].Revision) {
+				// The loop may have had an entry for it as it is listed.
+				lines[i].State = inspect.StateUnknown
+			}
 		}
 	}
+}
+
+// rewritten reports whether a row was written or deleted since it had a revision.
+func (v *view[Obj]) rewritten(row Obj, since statedb.Revision) bool {
+	_, revision, _, found := v.rows.Exact(v.rows.DB.ReadTxn(), row)
+	return !found || revision != since
 }
 
 // addStanding adds to a line what the core knows.
