@@ -178,7 +178,7 @@ func (l *Loop[Obj]) poll() (prune bool) {
 	}
 	a := l.calls.take()
 	if a.prune || a.approve {
-		l.pruner.Ask(a.approve)
+		l.pruner.Request(a.approve)
 	}
 	if a.pause != nil || len(a.pauseKeys) > 0 {
 		l.applyPause(a.pause, a.pauseKeys)

@@ -21,7 +21,7 @@ func (l *Loop[Obj]) newObserver() *observe.Observer[Obj] {
 				l.log.Warn("object has no status and is left alone; set it to Pending for it to be reconciled (said once)",
 					"table", l.rows.Table.Name(), "key", l.rows.Key(row), "revision", revision)
 			},
-			Deletion: l.pruner.PassDeletion,
+			Deletion: l.pruner.NoteDeletion,
 			Forgotten: func(obj Obj) {
 				l.unblock(obj)
 				l.keyWaits.Changed(obj)

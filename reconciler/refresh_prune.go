@@ -46,10 +46,10 @@ func (l *Loop[Obj]) prune(ctx context.Context, r *inspect.Round, txn statedb.Rea
 	p := l.pruner
 	p.Look(txn, l.set.pruning())
 	if p.Gated() && !l.pause.whole {
-		p.Attempted(l.core.AttemptedExceptStuck(l.observer.Revision()))
+		p.NoteAttempted(l.core.AttemptedExceptStuck(l.observer.Revision()))
 	}
 	if l.pause.whole || !p.Due(now) {
-		p.CallOff()
+		p.StopDraining()
 		return
 	}
 	if !p.Start(now, l.pool.OnlyLeft(), l.pool.Hangs()) || ctx.Err() != nil || l.cfg.Pruner == nil && l.cfg.Sweeper == nil {
@@ -62,7 +62,7 @@ func (l *Loop[Obj]) prune(ctx context.Context, r *inspect.Round, txn statedb.Rea
 	l.reporter.End()
 	l.doing = doingNothing
 	took := l.now() - began
-	if listed, sweeping := p.Listed(took); sweeping {
+	if listed, sweeping := p.NoteListed(took); sweeping {
 		l.finishSweep(r)
 	} else {
 		l.pruned(r, &inspect.Prune{Took: took, Listed: listed}, err)
@@ -94,7 +94,7 @@ func (l *Loop[Obj]) pruned(r *inspect.Round, record *inspect.Prune, err error) {
 		err = fmt.Errorf("prune: %w", err)
 		failure = err.Error()
 	}
-	failures, after := l.pruner.Over(l.now(), failure, l.set.pruning())
+	failures, after := l.pruner.NoteEnd(l.now(), failure, l.set.pruning())
 	if err != nil {
 		l.log.Warn("prune failed", "error", err, "failures", failures, "retryAfter", after)
 	}
