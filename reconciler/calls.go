@@ -190,6 +190,6 @@ func (l *Loop[Obj]) poll() (prune bool) {
 			q.answer(&b)
 		}
 	}
-	l.keyWaits.Begin(l.observer.Revision())
+	l.keyWaits.BeginRound(l.observer.Revision())
 	return a.prune || a.approve
 }

@@ -24,7 +24,7 @@ func (l *Loop[Obj]) newObserver() *observe.Observer[Obj] {
 			Deletion: l.pruner.NoteDeletion,
 			Forgotten: func(obj Obj) {
 				l.unblock(obj)
-				l.keyWaits.Changed(obj)
+				l.keyWaits.NoteChange(obj)
 			},
 		},
 	})

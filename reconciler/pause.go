@@ -233,7 +233,7 @@ func (l *Loop[Obj]) applyPause(call *pauseCall[Obj], keys map[string]bool) {
 	}
 	if call != nil || p.some() != was {
 		// Costs a walk only if there still is what waits to be resumed.
-		l.core.SetPaused(l.now(), l.keyWaits.Noting(l.paused()))
+		l.core.SetPaused(l.now(), l.keyWaits.NotePaused(l.paused()))
 	}
 }
 

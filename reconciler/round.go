@@ -136,7 +136,7 @@ func (l *Loop[Obj]) complete(r *inspect.Round, b *batch[Obj]) {
 	}
 	if l.keyWaits.Waiting() > 0 {
 		for i := range b.tasks {
-			l.keyWaits.Ran(b.tasks[i].Row, b.tasks[i].Revision, b.tasks[i].Deleted, l.observer.Revision())
+			l.keyWaits.NoteOperation(b.tasks[i].Row, b.tasks[i].Revision, b.tasks[i].Deleted, l.observer.Revision())
 		}
 	}
 	l.tellRefresherOf(b)
@@ -202,7 +202,7 @@ func (l *Loop[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *execut
 		if object, revision, kind = l.current(txn, item); kind != core.Done {
 			l.core.Settle(l.now(), item, core.Outcome[Obj]{Kind: kind})
 			l.unblock(item.Obj)
-			l.keyWaits.Changed(item.Obj)
+			l.keyWaits.NoteChange(item.Obj)
 			return false
 		}
 		if revision != item.Revision {

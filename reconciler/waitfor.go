@@ -134,9 +134,9 @@ func (l *Loop[Obj]) beginWait(w *keywaits.Wait[Obj]) *keywaits.Wait[Obj] {
 }
 
 // debtOf returns what the key of an object owes, for those who wait for that.
-func (l *Loop[Obj]) debtOf(obj Obj) (keywaits.Debt, bool) {
+func (l *Loop[Obj]) debtOf(obj Obj) (keywaits.Unreconciled, bool) {
 	d, owed := l.core.UnreconciledOf(obj)
-	return keywaits.Debt{Revision: d.Revision, Deleted: d.Deleted, Attempted: d.Tried || d.State == core.Paused}, owed
+	return keywaits.Unreconciled{Revision: d.Revision, Deleted: d.Deleted, Attempted: d.Tried || d.State == core.Paused}, owed
 }
 
 // reachedBy reports whether a row with a kind of status has come to a milestone, or never

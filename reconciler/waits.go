@@ -173,7 +173,7 @@ func (l *Loop[Obj]) publish() {
 	if l.torn {
 		return
 	}
-	l.keyWaits.Round(l.observer.Revision())
+	l.keyWaits.EndRound(l.observer.Revision())
 	low := l.core.LowWatermark()
 	over := l.progress.Publish(l.core.Attempted(l.observer.Revision()), low, l.observer.LastWanted())
 	if len(over) == 0 {
