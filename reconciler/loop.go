@@ -137,7 +137,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 		Rows: l.rows, Sweeps: cfg.Sweeper != nil, Budget: opts.budget, Tracks: l.core.TracksKeyOf,
 	})
 	l.observer = l.newObserver()
-	l.keyWaits = keywaits.New(l.rows, l.debtOf)
+	l.keyWaits = keywaits.New(l.rows, l.unreconciledOf)
 	l.journal = journal.New(opts.journalRounds, opts.journalOperations, l.rows.Name)
 	l.classes = outcome.Classes[Obj]{Function: cfg.ErrorClass, Panics: cfg.PanicPropagation, Rows: l.rows, Log: l.log}
 	l.calling = l.executeConfig()
@@ -400,7 +400,7 @@ func (l *Loop[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan stru
 	size, _, looks := l.capacity(began)
 
 	l.followUp(began)
-	l.core.Begin(began, size, l.observer.Fresh())
+	l.core.Begin(began, size, l.observer.MaxFresh())
 	if trace.IsEnabled() {
 		defer trace.StartRegion(ctx, "reconcile round").End()
 	}

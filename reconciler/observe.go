@@ -36,7 +36,7 @@ func (l *Loop[Obj]) followUp(now time.Duration) {
 	if l.pooled {
 		target.Workers = l.set.Concurrency
 	}
-	if err := l.observer.FollowUp(now, target); err != nil {
+	if err := l.observer.UpdateCatchUp(now, target); err != nil {
 		l.log.Error("cannot observe the table a second time; what is new waits for what is old", "error", err)
 	}
 }

@@ -133,8 +133,8 @@ func (l *Loop[Obj]) beginWait(w *keywaits.Wait[Obj]) *keywaits.Wait[Obj] {
 	return w
 }
 
-// debtOf returns what the key of an object owes, for those who wait for that.
-func (l *Loop[Obj]) debtOf(obj Obj) (keywaits.Unreconciled, bool) {
+// unreconciledOf returns what waits for keys have to know of an object; false if it is reconciled.
+func (l *Loop[Obj]) unreconciledOf(obj Obj) (keywaits.Unreconciled, bool) {
 	d, owed := l.core.UnreconciledOf(obj)
 	return keywaits.Unreconciled{Revision: d.Revision, Deleted: d.Deleted, Attempted: d.Tried || d.State == core.Paused}, owed
 }
