@@ -324,7 +324,7 @@ func (l *Loop[Obj]) exited(ctx context.Context) error {
 	err := fmt.Errorf("reconciler %q has ended in %s: %w", called(l.ID()), l.exitedIn(), execute.ErrGoexit)
 	l.log.Error("the reconciler has ended", "error", err)
 	// Before the wait for workers, which may be long.
-	l.reporter.Ended(err)
+	l.reporter.TellEnd(err)
 	l.torn = l.doing != doingPrune
 	if l.doing == doingBatch {
 		l.torn = !returned(l.completeLast)

@@ -82,7 +82,7 @@ func (l *Loop[Obj]) reportHealth(objects int) {
 		Breakers:     l.core.NumOpenBreakers(), BreakerChanges: l.core.OpenBreakersVersion(),
 	}
 	now.Stuck, now.StuckChanges = l.pool.NumNamed()
-	if !l.reporter.News(now) {
+	if !l.reporter.IsNews(now) {
 		return
 	}
 	var d health.Details
@@ -104,8 +104,8 @@ func (l *Loop[Obj]) reportHealth(objects int) {
 
 // newReporter returns what tells health how the loop is, and which call it has been in for long.
 func (l *Loop[Obj]) newReporter() *health.Reporter {
-	patience := func() time.Duration { return max(execute.Long, execute.Patience(l.settings.Load().Timeout)) }
-	return health.New(health.Calls{Now: l.now, Patience: patience, Busy: l.busy})
+	limit := func() time.Duration { return max(execute.Long, execute.Patience(l.settings.Load().Timeout)) }
+	return health.New(health.Calls{Now: l.now, Limit: limit, Busy: l.busy})
 }
 
 // stuckLines has a line for each operation in the pool that takes long. Safe from any
