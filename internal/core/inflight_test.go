@@ -32,7 +32,7 @@ func observe(c *Core[row], now time.Duration, changes ...row) {
 
 // A key that was reconciled, and fails when somebody else has just said that it is, owes
 // that failure all the same.
-func TestFailureIsOwedThoughSomebodyVouchedForTheObject(t *testing.T) {
+func TestFailureAfterADoneRowIsUnreconciled(t *testing.T) {
 	c, it := requeued(t)
 	c.Begin(2*time.Second, 0, 0)
 	c.ObserveSettled(row{key: "a"}, 7, RowDone)
@@ -50,7 +50,7 @@ func TestFailureIsOwedThoughSomebodyVouchedForTheObject(t *testing.T) {
 
 // What a key in flight owes is its latest change, as it does when it waits; nothing if that
 // asks for nothing.
-func TestKeyInFlightOwesItsLatestChange(t *testing.T) {
+func TestKeyInFlightIsUnreconciledSinceItsLatestChange(t *testing.T) {
 	c, it := requeued(t)
 	_, ok := c.UnreconciledOf(it.Obj)
 	require.False(t, ok, "it is reconciled")
@@ -76,7 +76,7 @@ func TestKeyInFlightOwesItsLatestChange(t *testing.T) {
 
 // A change that came before the status that was written is part of what is written: when the
 // operation has failed, the key owes the failure, as it would have without it.
-func TestChangeBeforeTheCommitIsNotOwed(t *testing.T) {
+func TestChangeBeforeTheCommitIsReconciled(t *testing.T) {
 	c, it := requeued(t)
 	observe(c, 2*time.Second, row{key: "a", revision: 3})
 	out := failed(it, "no")
@@ -87,8 +87,8 @@ func TestChangeBeforeTheCommitIsNotOwed(t *testing.T) {
 	require.Equal(t, uint64(4), c.LowWatermark(), "the first after all that was observed")
 }
 
-// A change that was observed while an operation ran may be old when that lands: the object
-// has to be looked up, even if it lands when the next round has begun.
+// A change that was observed while an operation ran may be old when that finishes: the object
+// has to be looked up, even if it finishes when the next round has begun.
 func TestChangeNotedInFlightIsLookedUp(t *testing.T) {
 	for name, inRound := range map[string]bool{"between rounds": false, "in a round": true} {
 		t.Run(name, func(t *testing.T) {

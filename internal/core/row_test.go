@@ -14,11 +14,11 @@ import (
 type row struct {
 	key      string
 	revision uint64
-	// wish numbers what the program wants of the key; a status write keeps it.
-	wish    uint64
-	deleted bool
-	status  string
-	text    string
+	// pendingID numbers what the program wants of the key; a status write keeps it.
+	pendingID uint64
+	deleted   bool
+	status    string
+	text      string
 	// group is that of the object, lane the one by which it comes if not by that of its kind.
 	group string
 	lane  Lane

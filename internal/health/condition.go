@@ -48,8 +48,8 @@ type Details struct {
 	Failures []string
 }
 
-// Wrong reports whether there are problems.
-func (c *Condition) Wrong() bool {
+// wrong reports whether there are problems.
+func (c *Condition) wrong() bool {
 	return c.Shared != "" || c.Breakers > 0 || c.numErrors() > 0 || c.Stuck > 0
 }
 
@@ -64,7 +64,7 @@ func (c *Condition) numErrors() int {
 // reported returns the condition without what is not reported: while there are problems, that other
 // numbers change is no news.
 func (c Condition) reported() Condition {
-	if c.Wrong() {
+	if c.wrong() {
 		c.Objects, c.Blocked, c.Paused = 0, 0, 0
 	}
 	return c

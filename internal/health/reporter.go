@@ -79,7 +79,7 @@ func (r *Reporter) tellCall(call string) {
 
 // say reports the last condition and call. It is called with the lock.
 func (r *Reporter) say(examples error) {
-	if r.call == "" && !r.last.Wrong() {
+	if r.call == "" && !r.last.wrong() {
 		r.health.OK(r.last.okMessage())
 		return
 	}
