@@ -32,7 +32,7 @@ func check[Obj any](t testingT, c *Core[Obj]) {
 	checkEntries(t, c)
 	checkDue(t, c)
 	checkLanes(t, c)
-	checkDebts(t, c)
+	checkUnreconciled(t, c)
 	checkGroups(t, c)
 	checkBreakers(t, c)
 	checkRoundIsEmpty(t, c)
@@ -141,9 +141,9 @@ func checkQueue[Obj any](t testingT, c *Core[Obj], q *queue[Obj], s State, each 
 	return n
 }
 
-// checkDebts: the heaps hold exactly the entries that say so, under the revision that they
-// owe; and whatever is not reconciled, or failed, is in them.
-func checkDebts[Obj any](t testingT, c *Core[Obj]) {
+// checkUnreconciled: the heaps hold exactly the entries that say so, under their revision
+// since; and every key that is not reconciled, or failed, is in them.
+func checkUnreconciled[Obj any](t testingT, c *Core[Obj]) {
 	unreconciled, untried := 0, 0
 	c.unreconciled.Ascend(func(o unreconciledEntry[Obj], since int64) bool {
 		require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)

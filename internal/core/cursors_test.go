@@ -210,8 +210,8 @@ func (w *world) tell(r row, lane Lane) {
 	w.model.observe(r, r.revision, w.since(r), r.deleted, lane)
 }
 
-// since returns from which revision on a row is owed: from its own, or, if somebody waited for
-// what was pending when main took its snapshot, from when it was first asked for.
+// since returns the revision since which a row is unreconciled: its own, or, if a wait is for
+// what was pending when main took its snapshot, that of the first version.
 func (w *world) since(r row) uint64 {
 	if !w.waits || r.deleted {
 		return r.revision

@@ -30,8 +30,8 @@ func observe(c *Core[row], now time.Duration, changes ...row) {
 	c.End(0)
 }
 
-// A key that was reconciled, and fails when somebody else has just said that it is, owes
-// that failure all the same.
+// A key that was reconciled, and fails just after another writer has set its row to Done, is
+// unreconciled all the same.
 func TestFailureAfterADoneRowIsUnreconciled(t *testing.T) {
 	c, it := requeued(t)
 	c.Begin(2*time.Second, 0, 0)
@@ -48,7 +48,7 @@ func TestFailureAfterADoneRowIsUnreconciled(t *testing.T) {
 	require.Equal(t, "no", u.Failure)
 }
 
-// What a key in flight owes is its latest change, as it does when it waits; nothing if that
+// A key in flight is unreconciled since its latest change, as when it waits; it is reconciled if that
 // asks for nothing.
 func TestKeyInFlightIsUnreconciledSinceItsLatestChange(t *testing.T) {
 	c, it := requeued(t)
@@ -75,7 +75,7 @@ func TestKeyInFlightIsUnreconciledSinceItsLatestChange(t *testing.T) {
 }
 
 // A change that came before the status that was written is part of what is written: when the
-// operation has failed, the key owes the failure, as it would have without it.
+// operation has failed, the key is unreconciled, as it would have been without the change.
 func TestChangeBeforeTheCommitIsReconciled(t *testing.T) {
 	c, it := requeued(t)
 	observe(c, 2*time.Second, row{key: "a", revision: 3})

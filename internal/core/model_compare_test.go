@@ -108,7 +108,7 @@ func (m *model) requireNextDue(t testingT, c *Core[row]) {
 	}
 }
 
-// unreconciledSince returns the revision of the change that a key owes; 0 if it is reconciled.
+// unreconciledSince returns the revision since which a key is unreconciled; 0 if it is reconciled.
 func (k *modelKey) unreconciledSince() uint64 {
 	if k.since == 0 && k.note != nil && !k.note.settled {
 		return k.note.since
@@ -130,11 +130,11 @@ func (k *modelKey) untried() uint64 {
 
 func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 	low, attempted := uint64(never), observed
-	owing := map[string]uint64{}
+	want := map[string]uint64{}
 	for key, k := range m.keys {
-		if owed := k.unreconciledSince(); owed > 0 {
-			low = min(low, owed)
-			owing[key] = owed
+		if since := k.unreconciledSince(); since > 0 {
+			low = min(low, since)
+			want[key] = since
 		}
 		if untried := k.untried(); untried > 0 {
 			attempted = min(attempted, untried-1)
@@ -164,7 +164,7 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 		same(t, d, one)
 		return true
 	})
-	require.Equal(t, owing, told, "unreconciled keys")
+	require.Equal(t, want, told, "unreconciled keys")
 	require.Equal(t, len(told), c.CountUnreconciled(math.MaxUint64, len(told)+1), "number of keys")
 	older := 0
 	for _, since := range told {
@@ -177,9 +177,9 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 	}
 	for key := range m.keys {
 		_, ok := c.UnreconciledOf(row{key: key})
-		same(t, owing[key] > 0, ok, "%q is unreconciled", key)
+		same(t, want[key] > 0, ok, "%q is unreconciled", key)
 	}
-	if len(owing) > 1 {
+	if len(want) > 1 {
 		n := 0
 		c.AllUnreconciled(func(Unreconciled[row]) bool { n++; return n < 2 })
 		same(t, 2, n, "told on although no more was wanted")
@@ -227,7 +227,7 @@ func (m *model) requireBreakers(t testingT, c *Core[row]) {
 	}
 }
 
-// requireFailures checks that the core tells all failures, the longest owed first.
+// requireFailures checks that the core tells all failures, in the order of Since.
 func (m *model) requireFailures(t testingT, c *Core[row]) {
 	var failing []*modelKey
 	for _, k := range m.keys {

@@ -91,7 +91,7 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 	}
 }
 
-// markUnreconciled makes a key that was reconciled owe what is newer than all that was seen.
+// markUnreconciled makes a reconciled key unreconciled since the first revision after all that were seen.
 func (m *model) markUnreconciled(k *modelKey) {
 	if k.since == 0 {
 		k.since = m.observed + 1

@@ -94,7 +94,7 @@ type modelKey struct {
 	note *modelNote
 }
 
-// modelNote is a change. It is owed since what may be an older version that asked for the
+// modelNote is a change. since may be that of an older version that asked for the
 // same.
 type modelNote struct {
 	obj             row
@@ -198,7 +198,7 @@ func (m *model) ready(lane Lane) []*modelKey {
 	return m.inLine(func(k *modelKey) bool { return k.state == Ready && k.lane == lane })
 }
 
-// replaceChange makes a key be of a change, which it owes.
+// replaceChange gives a key a change, since which it is unreconciled.
 func (m *model) replaceChange(k *modelKey, n *modelNote) {
 	k.obj, k.version, k.since, k.deleted, k.lane = n.obj, n.revision, n.since, n.deleted, n.lane
 	k.seen, k.seenAt, k.tried, k.unseen, k.tries = m.round.number, m.round.now, false, false, 0
@@ -267,7 +267,7 @@ func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane
 	}
 	switch same := m.asksTheSame(k, n); {
 	case revision <= k.version:
-		// It is old, but it was there: what came later is owed from then on.
+		// It is old, but it was there: the key is unreconciled since then.
 		if k.since > 0 {
 			k.since = min(k.since, since)
 		}
@@ -321,7 +321,7 @@ func (m *model) take(k *modelKey) {
 }
 
 // note takes in a change of a key on which an operation runs. The latest counts, but it is
-// owed since the first that asked for the same, or that was there before it.
+// unreconciled since the first that asked for the same, or that was there before it.
 func (m *model) note(k *modelKey, n *modelNote) {
 	old := k.note
 	if !n.settled && (old == nil || !old.settled || n.revision > old.revision) {

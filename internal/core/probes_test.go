@@ -57,7 +57,7 @@ func TestNoBackoffIsCutShortWhileOthersProbe(t *testing.T) {
 	}
 }
 
-// A round that has no room for operations takes up no probes: what it would have hastened
+// A round that has no room for operations takes up no probes: a key whose backoff it cut short
 // might have to wait for others all the same, out of its turn.
 func TestRoundWithoutOperationsCutsNoBackoffShort(t *testing.T) {
 	c := patient(t)

@@ -43,7 +43,7 @@ func smallConfig(size int) Config[row] {
 	}}
 }
 
-// see is Observe of a change that is owed from its own revision on.
+// see is Observe of a change that is unreconciled since its own revision.
 func (c *Core[Obj]) see(obj Obj, revision uint64, deleted bool, lane Lane) {
 	c.Observe(obj, revision, revision, deleted, lane)
 }

@@ -222,7 +222,7 @@ func TestHeldAndPausedKeysStayWhereTheyAre(t *testing.T) {
 	})
 }
 
-// A key that fails owes that until its deletion has come, also if it was changed before that.
+// A key that fails is unreconciled until its deletion is observed, also if it was changed before that.
 func TestSupersededKeyIsUnreconciled(t *testing.T) {
 	c := small(4)
 	begin(c, 0, 1, "a")

@@ -181,18 +181,18 @@ func (w *walker) writes(what string, most int) {
 // act is one write of the program, or of another reconciler.
 func (w *walker) act() {
 	key := keys.Draw(w.t, "key")
-	switch rapid.SampledFrom([]string{"want", "want", "drop", "vouch", "unset", "refresh", "echo", "echo"}).Draw(w.t, "write") {
+	switch rapid.SampledFrom([]string{"want", "want", "drop", "write done", "unset", "refresh", "rewrite", "rewrite"}).Draw(w.t, "write") {
 	case "want":
 		w.want(key, groups.Draw(w.t, "group"))
 	case "drop":
 		w.drop(key)
-	case "vouch":
+	case "write done":
 		w.writeDone(key)
 	case "unset":
 		w.unset(key)
 	case "refresh":
 		w.refresh(key)
-	case "echo":
+	case "rewrite":
 		w.rewrite(key)
 	}
 }
