@@ -165,7 +165,7 @@ func (r *runner[Obj]) takeCalls() (prune bool) {
 	}
 	a := r.calls.take()
 	if a.prune || a.approve {
-		r.pruner.Ask(a.approve)
+		r.pruner.Request(a.approve)
 	}
 	if a.pause != nil || len(a.pauseKeys) > 0 {
 		r.applyPause(a.pause, a.pauseKeys)
@@ -177,6 +177,6 @@ func (r *runner[Obj]) takeCalls() (prune bool) {
 			q.answer(&b)
 		}
 	}
-	r.keyWaits.Begin(r.observer.Revision())
+	r.keyWaits.BeginRound(r.observer.Revision())
 	return a.prune || a.approve
 }

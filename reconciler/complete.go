@@ -54,7 +54,7 @@ func (r *runner[Obj]) complete(round *inspect.Round, b *batch[Obj]) {
 	}
 	if r.keyWaits.Waiting() > 0 {
 		for i := range b.tasks {
-			r.keyWaits.Ran(b.tasks[i].Row, b.tasks[i].Revision, b.tasks[i].Deleted, r.observer.Revision())
+			r.keyWaits.NoteOperation(b.tasks[i].Row, b.tasks[i].Revision, b.tasks[i].Deleted, r.observer.Revision())
 		}
 	}
 	r.tellRefresherOf(b)

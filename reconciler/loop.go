@@ -196,7 +196,7 @@ func (r *runner[Obj]) begin(b budget) {
 	r.budget = b
 	r.core.SetGrouping(b.workers || r.execute.IsBatched())
 	r.followUp(r.began)
-	r.core.Begin(r.began, b.size, r.observer.Fresh())
+	r.core.Begin(r.began, b.size, r.observer.MaxFresh())
 }
 
 // observe hands the core what has changed in the table, if the round looks at it. The returned

@@ -233,7 +233,7 @@ func (r *runner[Obj]) applyPause(call *pauseCall[Obj], keys map[string]bool) {
 	}
 	if call != nil || p.some() != was {
 		// Costs a walk only if there still is what waits to be resumed.
-		r.core.SetPaused(r.now(), r.keyWaits.Noting(r.paused()))
+		r.core.SetPaused(r.now(), r.keyWaits.NotePaused(r.paused()))
 	}
 }
 

@@ -33,10 +33,10 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 	p := r.pruner
 	p.Look(txn, r.set.pruning())
 	if p.Gated() && !r.pause.whole {
-		p.Attempted(r.core.AttemptedExceptStuck(r.observer.Revision()))
+		p.NoteAttempted(r.core.AttemptedExceptStuck(r.observer.Revision()))
 	}
 	if r.pause.whole || !p.Due(now) {
-		p.CallOff()
+		p.StopDraining()
 		return
 	}
 	if !p.Start(now, r.workers.OnlyLeft(), r.workers.Hangs()) || ctx.Err() != nil || r.cfg.Pruner == nil && r.cfg.Sweeper == nil {
@@ -49,7 +49,7 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 	r.health.End()
 	r.doing = doingNothing
 	took := r.now() - began
-	if listed, sweeping := p.Listed(took); sweeping {
+	if listed, sweeping := p.NoteListed(took); sweeping {
 		r.finishSweep(round)
 	} else {
 		r.pruned(round, &inspect.Prune{Took: took, Listed: listed}, err)
@@ -81,7 +81,7 @@ func (r *runner[Obj]) pruned(round *inspect.Round, record *inspect.Prune, err er
 		err = fmt.Errorf("prune: %w", err)
 		failure = err.Error()
 	}
-	failures, after := r.pruner.Over(r.now(), failure, r.set.pruning())
+	failures, after := r.pruner.NoteEnd(r.now(), failure, r.set.pruning())
 	if err != nil {
 		r.log.Warn("prune failed", "error", err, "failures", failures, "retryAfter", after)
 	}

@@ -123,7 +123,7 @@ func (r *runner[Obj]) reportHealth(objects int) {
 		Breakers:     r.core.NumOpenBreakers(), BreakerChanges: r.core.OpenBreakersVersion(),
 	}
 	now.Stuck, now.StuckChanges = r.workers.NumNamed()
-	if !r.health.News(now) {
+	if !r.health.IsNews(now) {
 		return
 	}
 	var d health.Details
@@ -145,8 +145,8 @@ func (r *runner[Obj]) reportHealth(objects int) {
 
 // newReporter returns what tells health how the loop is, and which call it has been in for long.
 func (l *Loop[Obj]) newReporter() *health.Reporter {
-	patience := func() time.Duration { return max(execute.Long, execute.Patience(l.settings.Load().Timeout)) }
-	return health.New(health.Calls{Now: l.now, Patience: patience, Busy: l.busy})
+	limit := func() time.Duration { return max(execute.Long, execute.Patience(l.settings.Load().Timeout)) }
+	return health.New(health.Calls{Now: l.now, Limit: limit, Busy: l.busy})
 }
 
 // stuckLines has a line for each operation in the pool that takes long. Safe from any

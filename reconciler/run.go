@@ -109,7 +109,7 @@ func (r *runner[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *exec
 		if object, revision, kind = r.current(txn, item); kind != core.Done {
 			r.core.Settle(r.now(), item, core.Outcome[Obj]{Kind: kind})
 			r.unblock(item.Obj)
-			r.keyWaits.Changed(item.Obj)
+			r.keyWaits.NoteChange(item.Obj)
 			return false
 		}
 		if revision != item.Revision {
@@ -163,10 +163,10 @@ func (r *runner[Obj]) newObserver() *observe.Observer[Obj] {
 				r.log.Warn("object has no status and is left alone; set it to Pending for it to be reconciled (said once)",
 					"table", r.rows.Table.Name(), "key", r.rows.Key(row), "revision", revision)
 			},
-			Deletion: r.pruner.PassDeletion,
+			Deletion: r.pruner.NoteDeletion,
 			Forgotten: func(obj Obj) {
 				r.unblock(obj)
-				r.keyWaits.Changed(obj)
+				r.keyWaits.NoteChange(obj)
 			},
 		},
 	})
@@ -178,7 +178,7 @@ func (r *runner[Obj]) followUp(now time.Duration) {
 	if r.budget.workers {
 		target.Workers = r.set.Concurrency
 	}
-	if err := r.observer.FollowUp(now, target); err != nil {
+	if err := r.observer.UpdateCatchUp(now, target); err != nil {
 		r.log.Error("cannot observe the table a second time; what is new waits for what is old", "error", err)
 	}
 }

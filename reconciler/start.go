@@ -133,7 +133,7 @@ func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj]) *run
 		Rows: l.rows, Sweeps: l.cfg.Sweeper != nil, Budget: l.opts.budget, Tracks: r.core.TracksKeyOf,
 	})
 	r.observer = r.newObserver()
-	l.keyWaits = keywaits.New(l.rows, r.debtOf)
+	l.keyWaits = keywaits.New(l.rows, r.unreconciledOf)
 	return r
 }
 
@@ -212,7 +212,7 @@ func (r *runner[Obj]) exited(ctx context.Context) error {
 	err := fmt.Errorf("reconciler %q has ended in %s: %w", called(r.ID()), r.exitedIn(), execute.ErrGoexit)
 	r.log.Error("the reconciler has ended", "error", err)
 	// Before the wait for workers, which may be long.
-	r.health.Ended(err)
+	r.health.TellEnd(err)
 	r.torn = r.doing != doingPrune
 	if r.doing == doingBatch {
 		r.torn = !returned(r.completeLast)

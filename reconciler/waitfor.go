@@ -134,10 +134,10 @@ func (l *Loop[Obj]) beginWait(w *keywaits.Wait[Obj]) *keywaits.Wait[Obj] {
 	return w
 }
 
-// debtOf returns what the key of an object owes, for those who wait for that.
-func (r *runner[Obj]) debtOf(obj Obj) (keywaits.Debt, bool) {
+// unreconciledOf returns what waits for keys have to know of an object; false if it is reconciled.
+func (r *runner[Obj]) unreconciledOf(obj Obj) (keywaits.Unreconciled, bool) {
 	d, owed := r.core.UnreconciledOf(obj)
-	return keywaits.Debt{Revision: d.Revision, Deleted: d.Deleted, Attempted: d.Tried || d.State == core.Paused}, owed
+	return keywaits.Unreconciled{Revision: d.Revision, Deleted: d.Deleted, Attempted: d.Tried || d.State == core.Paused}, owed
 }
 
 // reachedBy reports whether a row with a kind of status has come to a milestone, or never

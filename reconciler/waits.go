@@ -173,7 +173,7 @@ func (r *runner[Obj]) publish() {
 	if r.torn {
 		return
 	}
-	r.keyWaits.Round(r.observer.Revision())
+	r.keyWaits.EndRound(r.observer.Revision())
 	low := r.core.LowWatermark()
 	over := r.progress.Publish(r.core.Attempted(r.observer.Revision()), low, r.observer.LastWanted())
 	if len(over) == 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package blocked has the keys that wait for channels to close, in any number.
+// Package blocked keeps the keys that wait for channels to close.
 package blocked
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/statekeel/statekeel/internal/watch"
 )
 
-// Keys are keys that wait for channels. Any number of keys on one channel cost one wait of a
-// [watch.Set]. All but the signal belongs to one goroutine.
+// Keys are keys that wait for channels. All keys on one channel share one wait of a [watch.Set].
+// Keys belongs to one goroutine, except the channel of [Keys.Released].
 type Keys struct {
 	released signal.Signal
 
@@ -30,25 +30,25 @@ type keyWait struct {
 	before, after *keyWait
 }
 
-// queue has the waits for a channel, in the order in which they began.
+// queue is the waits for a channel, in the order in which they began.
 type queue struct{ first, last *keyWait }
 
-// New returns Keys of which none waits. Call [Keys.Stop] at the end.
+// New returns Keys without any. Call [Keys.Stop] at the end.
 func New() *Keys {
 	k := &Keys{released: signal.New()}
 	k.set = watch.New[queue](k.released.Send)
 	return k
 }
 
-// Released delivers when there is something for [Keys.Release] to do: once, for however many
-// channels that closed since it delivered last.
+// Released returns a channel that delivers when [Keys.Release] has something to do. It delivers
+// once for all channels that closed since the last time.
 func (k *Keys) Released() <-chan struct{} { return k.released }
 
 // Any reports whether a key waits for a channel.
 func (k *Keys) Any() bool { return len(k.byKey.entries) > 0 }
 
-// Set replaces the channels that a key waits for. nil is none, and without channels it waits for
-// nothing. One that is closed already is released.
+// Set replaces the channels that a key waits for. nil channels are ignored; without channels the
+// key waits for nothing. A key with a closed channel is released by the next [Keys.Release].
 func (k *Keys) Set(key string, channels []<-chan struct{}) {
 	was := k.byKey.entries[key]
 	k.byKey.delete(key)
@@ -57,7 +57,7 @@ func (k *Keys) Set(key string, channels []<-chan struct{}) {
 			k.join(key, ch)
 		}
 	}
-	// Only now, so that a channel that was waited for before keeps its wait.
+	// Only now: a channel that the key waited for before keeps its wait.
 	k.drop(was)
 }
 
@@ -87,17 +87,17 @@ func (k *Keys) drop(w *keyWait) {
 	}
 }
 
-// unlist makes the next key that waits for a channel begin a new wait of the set. The
-// channel may have one already, if this one was taken.
+// unlist removes a wait from byChannel, so that the next key on its channel begins another one. The
+// channel may have another one already, if this one was taken.
 func (k *Keys) unlist(on *watch.Wait[queue]) {
 	if k.byChannel.entries[on.Channel()] == on {
 		k.byChannel.delete(on.Channel())
 	}
 }
 
-// Release calls yield once with each key of which a channel has closed, and makes it
-// wait for nothing. Keys of one channel come in the order in which they began to wait.
-// A key that yield makes wait again is one for the next call, whatever it waits for.
+// Release calls yield once with each key of which a channel has closed, and makes it wait for
+// nothing. Keys of one channel come in the order in which they began to wait. If yield calls Set
+// for a key, that is released by a later call at the earliest, also if its channel is closed.
 func (k *Keys) Release(yield func(key string)) {
 	taken := k.set.Take()
 	for _, on := range taken {
@@ -138,14 +138,14 @@ func (q *queue) remove(w *keyWait) {
 	}
 }
 
-// shrinking is a map that gives its memory back when few are left of many, which a map
-// by itself does not. The zero value is empty. Only put and delete may change entries.
+// shrinking is a map that gives memory back when most of its entries are deleted; Go maps do not.
+// The zero value is empty. Only put and delete change entries.
 type shrinking[K comparable, V any] struct {
 	entries map[K]V
 	peak    int
 }
 
-// keptSize is how many entries a map may have had and stay as large.
+// keptSize is the number of entries up to which the map is never replaced by a smaller one.
 const keptSize = 1024
 
 func (m *shrinking[K, V]) put(key K, value V) {

@@ -32,7 +32,7 @@ func check[Obj any](t testingT, c *Core[Obj]) {
 	checkEntries(t, c)
 	checkDue(t, c)
 	checkLanes(t, c)
-	checkDebts(t, c)
+	checkUnreconciled(t, c)
 	checkGroups(t, c)
 	checkBreakers(t, c)
 	checkRoundIsEmpty(t, c)
@@ -141,16 +141,16 @@ func checkQueue[Obj any](t testingT, c *Core[Obj], q *queue[Obj], s State, each 
 	return n
 }
 
-// checkDebts: the heaps hold exactly the entries that say so, under the revision that they
-// owe; and whatever is not reconciled, or failed, is in them.
-func checkDebts[Obj any](t testingT, c *Core[Obj]) {
-	owed, untried := 0, 0
+// checkUnreconciled: the heaps hold exactly the entries that say so, under their revision
+// since; and every key that is not reconciled, or failed, is in them.
+func checkUnreconciled[Obj any](t testingT, c *Core[Obj]) {
+	unreconciled, untried := 0, 0
 	c.unreconciled.Ascend(func(o unreconciledEntry[Obj], since int64) bool {
 		require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)
 		if _, noted := c.later[o.entry]; !noted || o.since > 0 {
-			same(t, o.since, uint64(since), "%q owes", o.key)
+			same(t, o.since, uint64(since), "%q is unreconciled", o.key)
 		}
-		owed++
+		unreconciled++
 		return true
 	})
 	c.untried.Ascend(func(o untriedEntry[Obj], since int64) bool {
@@ -164,19 +164,19 @@ func checkDebts[Obj any](t testingT, c *Core[Obj]) {
 	})
 	for key, e := range c.entries {
 		if e.unreconciledPos >= 0 {
-			owed--
+			unreconciled--
 		}
 		if e.untriedPos >= 0 {
 			untried--
-			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q was not tried and owes nothing", key)
+			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q was not tried and is not in the heap", key)
 		}
 		if e.since > 0 {
-			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q in state %s owes nothing", key, e.state)
+			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q in state %s is not in the heap", key, e.state)
 		} else if _, noted := c.later[e]; !noted {
-			require.Negative(t, e.unreconciledPos, "%q in state %s is reconciled, and owes", key, e.state)
+			require.Negative(t, e.unreconciledPos, "%q in state %s is reconciled, and in the heap", key, e.state)
 		}
 		if e.failure != nil || e.failures > 0 {
-			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q fails and owes nothing", key)
+			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q fails and is not in the heap", key)
 		}
 		_, noted := c.later[e]
 		switch {
@@ -187,7 +187,7 @@ func checkDebts[Obj any](t testingT, c *Core[Obj]) {
 			require.Negative(t, e.untriedPos, "%q in state %s counts as not tried", key, e.state)
 		}
 	}
-	require.Zero(t, owed, "entries that say they owe, and are not in the heap")
+	require.Zero(t, unreconciled, "entries that say they are unreconciled, and are not in the heap")
 	require.Zero(t, untried, "entries that say they are to be tried, and are not in the heap")
 }
 

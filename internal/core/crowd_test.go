@@ -60,12 +60,12 @@ var crowds = []struct {
 		c.SetGrouping(true)
 		c.launch(&thing{key: []byte("first")})
 		c.rounds(c.things, nil)
-	}, func(c *crowd) { c.land(); c.SetGrouping(false) }},
+	}, func(c *crowd) { c.finish(); c.SetGrouping(false) }},
 	{InFlight, func(c *crowd) {
 		for _, o := range c.things {
 			c.launch(o)
 		}
-	}, func(c *crowd) { c.land() }},
+	}, func(c *crowd) { c.finish() }},
 	{Unseen, func(c *crowd) {
 		c.rounds(c.things, func(it *Item[*thing]) Outcome[*thing] {
 			return Outcome[*thing]{Kind: Failed, Failure: &parked, Lost: true}
@@ -119,7 +119,7 @@ func (c *crowd) launch(o *thing) {
 	c.End(1)
 }
 
-func (c *crowd) land() {
+func (c *crowd) finish() {
 	for i := range c.launched {
 		c.Settle(c.now, &c.launched[i], succeeds(&c.launched[i]))
 	}

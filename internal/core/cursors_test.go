@@ -25,9 +25,9 @@ type cursors struct {
 	waits     bool
 	rest      []row
 	snapshots int
-	// hand is what main has read and not handed over: what the lane of which was full, and
+	// leftover is what main has read and not handed over: what the lane of which was full, and
 	// what a round did not get to.
-	hand []row
+	leftover []row
 	// mixed: something that main did not hand over was run since the snapshot was taken.
 	mixed bool
 	// seen are the revisions that the catch-up cursor has handed over. mainFirst: main was first in the
@@ -35,8 +35,8 @@ type cursors struct {
 	catchUp   *catchUp
 	seen      map[uint64]bool
 	mainFirst bool
-	// asked are the revisions at which wishes were first written.
-	asked map[uint64]uint64
+	// pendingSince are the revisions at which wishes were first written.
+	pendingSince map[uint64]uint64
 }
 
 // catchUp is what a second cursor has read: objects up to a revision, and the deletions between
@@ -65,7 +65,7 @@ func (r row) cameBy(cursor Lane) Lane {
 func (c *cursors) saw(revision uint64) bool { return revision <= c.observed || c.seen[revision] }
 
 // sawAll reports whether everything has been observed.
-func (w *world) sawAll() bool { return w.observed == w.revision && len(w.hand) == 0 }
+func (w *world) sawAll() bool { return w.observed == w.revision && len(w.leftover) == 0 }
 
 // follow opens a catch-up cursor, if main has not seen all there is.
 func (w *world) follow() {
@@ -83,7 +83,7 @@ func (w *world) jump() {
 
 // observe hands over the changes of a snapshot, as many as there is room for.
 func (w *world) observe(snapshot map[string]row, revision uint64, waits func() bool) {
-	w.mainFirst = !w.mainFirst && w.catchUp != nil && len(w.rest)+len(w.hand) > 0
+	w.mainFirst = !w.mainFirst && w.catchUp != nil && len(w.rest)+len(w.leftover) > 0
 	if w.mainFirst {
 		w.observeMain(snapshot, revision, waits)
 	}
@@ -103,12 +103,12 @@ func inOrder(snapshot map[string]row) []row {
 }
 
 func (w *world) observeMain(snapshot map[string]row, revision uint64, waits func() bool) {
-	held := len(w.hand) > 0
-	for len(w.hand) > 0 {
-		if !w.handOver(w.hand[0]) {
+	held := len(w.leftover) > 0
+	for len(w.leftover) > 0 {
+		if !w.handOver(w.leftover[0]) {
 			return
 		}
-		w.hand = w.hand[1:]
+		w.leftover = w.leftover[1:]
 	}
 	switch {
 	case len(w.rest) > 0:
@@ -130,7 +130,7 @@ func (w *world) observeMain(snapshot map[string]row, revision uint64, waits func
 		r := w.rest[0]
 		w.rest = w.rest[1:]
 		if !w.handOver(r) {
-			w.hand = append(w.hand, r)
+			w.leftover = append(w.leftover, r)
 			return
 		}
 	}
@@ -210,13 +210,13 @@ func (w *world) tell(r row, lane Lane) {
 	w.model.observe(r, r.revision, w.since(r), r.deleted, lane)
 }
 
-// since returns from which revision on a row is owed: from its own, or, if somebody waited for
-// what was pending when main took its snapshot, from when it was first asked for.
+// since returns the revision since which a row is unreconciled: its own, or, if a wait is for
+// what was pending when main took its snapshot, that of the first version.
 func (w *world) since(r row) uint64 {
 	if !w.waits || r.deleted {
 		return r.revision
 	}
-	return min(r.revision, max(w.asked[r.wish], w.last+1))
+	return min(r.revision, max(w.pendingSince[r.pendingID], w.last+1))
 }
 
 // saidBy returns what a status says that asks for nothing.
@@ -244,7 +244,7 @@ func (w *world) takeBack(it *Item[row]) {
 	keeps := w.model.putBack(it)
 	require.Equal(w.t, keeps, w.core.PutBack(it), "the core keeps %q", it.Obj.key)
 	if !keeps {
-		w.hand = append([]row{it.Obj}, w.hand...)
+		w.leftover = append([]row{it.Obj}, w.leftover...)
 		w.observed = min(w.observed, it.Revision-1)
 	}
 }

@@ -19,7 +19,7 @@ import (
 // and returns everything that it says.
 func history(calls, seed uint64) string {
 	h := &historian{random: rand.New(rand.NewPCG(calls, 1)), core: New(Config[row]{
-		KeyOf: keyOfRow, SamePending: sameWish, Seed: seed,
+		KeyOf: keyOfRow, SamePending: samePending, Seed: seed,
 		GroupOf: func(r row) string { return r.key[:1] },
 		Limits:  Limits{MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute, Jitter: 0.5, RoundSize: 16},
 		Breaker: &BreakerConfig{
@@ -29,7 +29,7 @@ func history(calls, seed uint64) string {
 	for range 200 {
 		h.now += time.Duration(h.random.IntN(int(200 * time.Millisecond)))
 		h.meddle()
-		h.land()
+		h.finish()
 		h.round()
 		h.say()
 	}
@@ -43,7 +43,7 @@ type historian struct {
 	log      strings.Builder
 	now      time.Duration
 	revision uint64
-	flying   []*Item[row]
+	inFlight []*Item[row]
 }
 
 // meddle does what is done to a core between rounds, to many keys at once.
@@ -59,15 +59,15 @@ func (h *historian) meddle() {
 			h.core.AddOrphan(row{key: "s" + strconv.Itoa(h.random.IntN(100))}, h.revision)
 		}
 	case 3:
-		h.core.SetGrouping(len(h.flying) > 0 || h.random.IntN(2) == 0)
+		h.core.SetGrouping(len(h.inFlight) > 0 || h.random.IntN(2) == 0)
 	}
 }
 
-func (h *historian) land() {
-	for len(h.flying) > 0 && h.random.IntN(3) > 0 {
-		i := h.random.IntN(len(h.flying))
-		h.core.Settle(h.now, h.flying[i], h.outcome(h.flying[i]))
-		h.flying = slices.Delete(h.flying, i, i+1)
+func (h *historian) finish() {
+	for len(h.inFlight) > 0 && h.random.IntN(3) > 0 {
+		i := h.random.IntN(len(h.inFlight))
+		h.core.Settle(h.now, h.inFlight[i], h.outcome(h.inFlight[i]))
+		h.inFlight = slices.Delete(h.inFlight, i, i+1)
 	}
 }
 
@@ -92,7 +92,7 @@ func (h *historian) round() {
 			break
 		}
 		h.revision++
-		r := row{key: strconv.Itoa(key), wish: uint64(h.random.IntN(2))}
+		r := row{key: strconv.Itoa(key), pendingID: uint64(h.random.IntN(2))}
 		revision := h.revision - uint64(h.random.IntN(20)/19)
 		c.Observe(r, revision, revision-uint64(h.random.IntN(3)/2), lane == Deletion, lane)
 	}
@@ -104,11 +104,11 @@ func (h *historian) round() {
 			it.Obj.key, it.Revision, it.Again, it.Deleted, it.Attempt())
 		switch {
 		case i >= ran:
-		case h.random.IntN(8) == 0 && !c.Renew(it, row{key: it.Obj.key, wish: it.Obj.wish}, h.revision+1, h.revision+1):
+		case h.random.IntN(8) == 0 && !c.Renew(it, row{key: it.Obj.key, pendingID: it.Obj.pendingID}, h.revision+1, h.revision+1):
 		case h.random.IntN(4) == 0:
 			c.Launch(it)
 			launched := *it
-			h.flying = append(h.flying, &launched)
+			h.inFlight = append(h.inFlight, &launched)
 		default:
 			c.Settle(h.now, it, h.outcome(it))
 		}

@@ -150,7 +150,7 @@ func TestChangesComeThroughACrowdThatBecameReadyAtOnce(t *testing.T) {
 			}
 			c.SetPaused(time.Second, nil)
 		},
-		"adopted": func(c *Core[row]) {
+		"orphans": func(c *Core[row]) {
 			for i := range crowd {
 				require.True(t, c.AddOrphan(row{key: "crowd" + strconv.Itoa(i)}, 1))
 			}

@@ -30,9 +30,9 @@ func observe(c *Core[row], now time.Duration, changes ...row) {
 	c.End(0)
 }
 
-// A key that was reconciled, and fails when somebody else has just said that it is, owes
-// that failure all the same.
-func TestFailureIsOwedThoughSomebodyVouchedForTheObject(t *testing.T) {
+// A key that was reconciled, and fails just after another writer has set its row to Done, is
+// unreconciled all the same.
+func TestFailureAfterADoneRowIsUnreconciled(t *testing.T) {
 	c, it := requeued(t)
 	c.Begin(2*time.Second, 0, 0)
 	c.ObserveSettled(row{key: "a"}, 7, RowDone)
@@ -48,9 +48,9 @@ func TestFailureIsOwedThoughSomebodyVouchedForTheObject(t *testing.T) {
 	require.Equal(t, "no", u.Failure)
 }
 
-// What a key in flight owes is its latest change, as it does when it waits; nothing if that
+// A key in flight is unreconciled since its latest change, as when it waits; it is reconciled if that
 // asks for nothing.
-func TestKeyInFlightOwesItsLatestChange(t *testing.T) {
+func TestKeyInFlightIsUnreconciledSinceItsLatestChange(t *testing.T) {
 	c, it := requeued(t)
 	_, ok := c.UnreconciledOf(it.Obj)
 	require.False(t, ok, "it is reconciled")
@@ -75,8 +75,8 @@ func TestKeyInFlightOwesItsLatestChange(t *testing.T) {
 }
 
 // A change that came before the status that was written is part of what is written: when the
-// operation has failed, the key owes the failure, as it would have without it.
-func TestChangeBeforeTheCommitIsNotOwed(t *testing.T) {
+// operation has failed, the key is unreconciled, as it would have been without the change.
+func TestChangeBeforeTheCommitIsReconciled(t *testing.T) {
 	c, it := requeued(t)
 	observe(c, 2*time.Second, row{key: "a", revision: 3})
 	out := failed(it, "no")
@@ -87,8 +87,8 @@ func TestChangeBeforeTheCommitIsNotOwed(t *testing.T) {
 	require.Equal(t, uint64(4), c.LowWatermark(), "the first after all that was observed")
 }
 
-// A change that was observed while an operation ran may be old when that lands: the object
-// has to be looked up, even if it lands when the next round has begun.
+// A change that was observed while an operation ran may be old when that finishes: the object
+// has to be looked up, even if it finishes when the next round has begun.
 func TestChangeNotedInFlightIsLookedUp(t *testing.T) {
 	for name, inRound := range map[string]bool{"between rounds": false, "in a round": true} {
 		t.Run(name, func(t *testing.T) {

@@ -70,8 +70,8 @@ func (m *model) backingOff() []*modelKey {
 	})
 }
 
-// hastenProbes makes some of the keys due that wait for their backoff.
-func (m *model) hastenProbes(now time.Duration) {
+// probeBackingOff makes some of the keys due that wait for their backoff.
+func (m *model) probeBackingOff(now time.Duration) {
 	b := m.global()
 	if b == nil || b.probing > 0 || now < b.probeAt || m.round.size == 0 {
 		return
@@ -93,7 +93,7 @@ func (m *model) hastenProbes(now time.Duration) {
 
 // beginProbes lets some of the keys through that are held.
 func (m *model) beginProbes(now time.Duration) {
-	m.hastenProbes(now)
+	m.probeBackingOff(now)
 	for class, b := range m.breakers {
 		if class == everything || !b.open || b.probing > 0 || now < b.probeAt {
 			continue

@@ -108,19 +108,19 @@ func (m *model) requireNextDue(t testingT, c *Core[row]) {
 	}
 }
 
-// owed returns the revision of the change that a key owes; 0 if it is reconciled.
-func (k *modelKey) owed() uint64 {
-	if k.owes == 0 && k.note != nil && !k.note.settled {
+// unreconciledSince returns the revision since which a key is unreconciled; 0 if it is reconciled.
+func (k *modelKey) unreconciledSince() uint64 {
+	if k.since == 0 && k.note != nil && !k.note.settled {
 		return k.note.since
 	}
-	return k.owes
+	return k.since
 }
 
 // untried returns the revision of the change of a key that has still to be attempted, 0 if
 // there is none, or if it counts as if it had been.
 func (k *modelKey) untried() uint64 {
 	if k.unseen {
-		return k.owes
+		return k.since
 	}
 	if k.note != nil && !k.note.settled {
 		return k.note.since
@@ -130,11 +130,11 @@ func (k *modelKey) untried() uint64 {
 
 func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 	low, attempted := uint64(never), observed
-	owing := map[string]uint64{}
+	want := map[string]uint64{}
 	for key, k := range m.keys {
-		if owed := k.owed(); owed > 0 {
-			low = min(low, owed)
-			owing[key] = owed
+		if since := k.unreconciledSince(); since > 0 {
+			low = min(low, since)
+			want[key] = since
 		}
 		if untried := k.untried(); untried > 0 {
 			attempted = min(attempted, untried-1)
@@ -150,22 +150,22 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 	c.AllUnreconciled(func(d Unreconciled[row]) bool {
 		k := m.keys[d.Obj.key]
 		version := k.version
-		if k.owes == 0 {
+		if k.since == 0 {
 			version = k.note.revision
 		}
 		require.Equal(t, Unreconciled[row]{
-			Obj: k.obj, Since: k.owed(), Revision: version, Deleted: k.deleted, State: k.state,
-			Failures: k.failures, Failure: k.failure, Tried: k.tried && !k.swept && !(k.owes == 0 && k.note != nil),
-		}, d, "debt of %q", k.key)
-		require.LessOrEqual(t, last, d.Since, "debts are out of order")
+			Obj: k.obj, Since: k.unreconciledSince(), Revision: version, Deleted: k.deleted, State: k.state,
+			Failures: k.failures, Failure: k.failure, Tried: k.tried && !k.swept && !(k.since == 0 && k.note != nil),
+		}, d, "state of %q", k.key)
+		require.LessOrEqual(t, last, d.Since, "keys are out of order")
 		last, told[k.key] = d.Since, d.Since
 		one, ok := c.UnreconciledOf(row{key: k.key})
 		require.True(t, ok)
 		same(t, d, one)
 		return true
 	})
-	require.Equal(t, owing, told, "debts")
-	require.Equal(t, len(told), c.CountUnreconciled(math.MaxUint64, len(told)+1), "number of debts")
+	require.Equal(t, want, told, "unreconciled keys")
+	require.Equal(t, len(told), c.CountUnreconciled(math.MaxUint64, len(told)+1), "number of keys")
 	older := 0
 	for _, since := range told {
 		if since < last {
@@ -173,13 +173,13 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 		}
 	}
 	if last > 0 {
-		require.Equal(t, older, c.CountUnreconciled(last-1, len(told)+1), "number of debts older than the latest")
+		require.Equal(t, older, c.CountUnreconciled(last-1, len(told)+1), "number of keys older than the latest")
 	}
 	for key := range m.keys {
 		_, ok := c.UnreconciledOf(row{key: key})
-		same(t, owing[key] > 0, ok, "%q owes", key)
+		same(t, want[key] > 0, ok, "%q is unreconciled", key)
 	}
-	if len(owing) > 1 {
+	if len(want) > 1 {
 		n := 0
 		c.AllUnreconciled(func(Unreconciled[row]) bool { n++; return n < 2 })
 		same(t, 2, n, "told on although no more was wanted")
@@ -227,7 +227,7 @@ func (m *model) requireBreakers(t testingT, c *Core[row]) {
 	}
 }
 
-// requireFailures checks that the core tells all failures, the longest owed first.
+// requireFailures checks that the core tells all failures, in the order of Since.
 func (m *model) requireFailures(t testingT, c *Core[row]) {
 	var failing []*modelKey
 	for _, k := range m.keys {
@@ -247,10 +247,10 @@ func (m *model) requireFailures(t testingT, c *Core[row]) {
 	if len(failing) == 0 {
 		return
 	}
-	first := slices.MinFunc(failing, func(a, b *modelKey) int { return cmp.Compare(a.owed(), b.owed()) })
+	first := slices.MinFunc(failing, func(a, b *modelKey) int { return cmp.Compare(a.unreconciledSince(), b.unreconciledSince()) })
 	var longest []string
 	for _, k := range failing {
-		if k.owed() == first.owed() {
+		if k.unreconciledSince() == first.unreconciledSince() {
 			longest = append(longest, k.failure)
 		}
 	}

@@ -81,26 +81,26 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 	case succeeded && out.Lost, out.Kind == Done:
 		m.forget(k)
 	case note != nil && note.settled && out.Lost:
-		m.owe(k)
+		m.markUnreconciled(k)
 		m.calm(k, note.obj, note.revision, out.Jitter)
 	case out.Lost:
-		m.owe(k)
+		m.markUnreconciled(k)
 		k.rest(Unseen)
 	default:
 		m.await(k, now, out)
 	}
 }
 
-// owe makes a key that was reconciled owe what is newer than all that was seen.
-func (m *model) owe(k *modelKey) {
-	if k.owes == 0 {
-		k.owes = m.observed + 1
+// markUnreconciled makes a reconciled key unreconciled since the first revision after all that were seen.
+func (m *model) markUnreconciled(k *modelKey) {
+	if k.since == 0 {
+		k.since = m.observed + 1
 	}
 }
 
 // follow makes a key go on with the change that came while an operation on it ran.
 func (m *model) follow(k *modelKey, now time.Duration, note *modelNote) {
-	m.lay(k, note)
+	m.replaceChange(k, note)
 	// Whatever has been observed since, the object has to be looked up.
 	k.seen = -1
 	if k.failures > 0 && now < k.attempted+m.limits.MinBackoff {
@@ -116,9 +116,9 @@ func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
 	k.obj, k.version = out.Obj, out.Revision
 	k.fixed = out.Kind == Failed && out.Delay > 0
 	if out.Kind == DoneAgain {
-		k.owes = 0
+		k.since = 0
 	} else {
-		m.owe(k)
+		m.markUnreconciled(k)
 	}
 	switch {
 	case k.fixed:
@@ -194,9 +194,9 @@ func (m *model) lookUp(it *Item[row], obj row, revision, since uint64) bool {
 		n.lane = Backlog
 	}
 	if m.asksTheSame(k, n) {
-		k.obj, k.version, k.seen, k.owes = obj, revision, m.round.number, min(k.owes, since)
+		k.obj, k.version, k.seen, k.since = obj, revision, m.round.number, min(k.since, since)
 	} else {
-		m.lay(k, n)
+		m.replaceChange(k, n)
 	}
 	k.from, k.unseen, k.unknown = Ready, true, false
 	if k.group != obj.group {

@@ -51,10 +51,10 @@ type modelKey struct {
 	// from is the state before the round took the key.
 	from State
 	obj  row
-	// owes is the revision of the change that is not reconciled, 0 if all are.
-	version, owes uint64
-	deleted       bool
-	lane          Lane
+	// since is the revision of the change that is not reconciled, 0 if all are.
+	version, since uint64
+	deleted        bool
+	lane           Lane
 	// seen is the round in which the change was observed, and seenAt when that was.
 	seen   int
 	seenAt time.Duration
@@ -94,7 +94,7 @@ type modelKey struct {
 	note *modelNote
 }
 
-// modelNote is a change. It is owed since what may be an older version that asked for the
+// modelNote is a change. since may be that of an older version that asked for the
 // same.
 type modelNote struct {
 	obj             row
@@ -198,9 +198,9 @@ func (m *model) ready(lane Lane) []*modelKey {
 	return m.inLine(func(k *modelKey) bool { return k.state == Ready && k.lane == lane })
 }
 
-// lay makes a key be of a change, which it owes.
-func (m *model) lay(k *modelKey, n *modelNote) {
-	k.obj, k.version, k.owes, k.deleted, k.lane = n.obj, n.revision, n.since, n.deleted, n.lane
+// replaceChange gives a key a change, since which it is unreconciled.
+func (m *model) replaceChange(k *modelKey, n *modelNote) {
+	k.obj, k.version, k.since, k.deleted, k.lane = n.obj, n.revision, n.since, n.deleted, n.lane
 	k.seen, k.seenAt, k.tried, k.unseen, k.tries = m.round.number, m.round.now, false, false, 0
 	k.swept = false
 	if n.deleted {
@@ -211,7 +211,7 @@ func (m *model) lay(k *modelKey, n *modelNote) {
 // renew makes a key be of another version that asks for what it waits for anyway.
 func (m *model) renew(k *modelKey, n *modelNote) {
 	k.obj, k.version, k.seen = n.obj, n.revision, m.round.number
-	k.owes = min(k.owes, n.since)
+	k.since = min(k.since, n.since)
 	if k.group != n.obj.group {
 		m.leaveGroup(k)
 	}
@@ -220,7 +220,7 @@ func (m *model) renew(k *modelKey, n *modelNote) {
 // asksTheSame reports whether a change asks for what a key waits for anyway: for what has
 // been asked and not been attempted.
 func (m *model) asksTheSame(k *modelKey, n *modelNote) bool {
-	return !k.tried && k.owes > 0 && !k.deleted && !n.deleted && m.same(k.obj, n.obj)
+	return !k.tried && k.since > 0 && !k.deleted && !n.deleted && m.same(k.obj, n.obj)
 }
 
 // count returns how many changes of a lane there are ahead of their turn.
@@ -261,15 +261,15 @@ func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane
 	if k == nil {
 		k = &modelKey{key: obj.key, unknown: true}
 		m.keys[obj.key] = k
-		m.lay(k, n)
+		m.replaceChange(k, n)
 		m.take(k)
 		return
 	}
 	switch same := m.asksTheSame(k, n); {
 	case revision <= k.version:
-		// It is old, but it was there: what came later is owed from then on.
-		if k.owes > 0 {
-			k.owes = min(k.owes, since)
+		// It is old, but it was there: the key is unreconciled since then.
+		if k.since > 0 {
+			k.since = min(k.since, since)
 		}
 		if deleted && k.swept {
 			// The sweep knew of the object, not of the deletion.
@@ -288,19 +288,19 @@ func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane
 		m.take(k)
 	case k.state == Queued && k.group == obj.group:
 		m.unprobe(k, m.round.now, probeNotRun)
-		m.lay(k, n)
+		m.replaceChange(k, n)
 		k.from, k.unseen = Ready, true
 	case k.state == Ready && k.lane == lane && k.deleted == deleted:
 		m.unprobe(k, m.round.now, probeNotRun)
 		if k.group != obj.group {
 			m.leaveGroup(k)
 		}
-		m.lay(k, n)
+		m.replaceChange(k, n)
 		k.unseen = true
 	default:
 		m.unprobe(k, m.round.now, probeNotRun)
 		m.leaveGroup(k)
-		m.lay(k, n)
+		m.replaceChange(k, n)
 		if k.failures > 0 && m.round.now < k.attempted+m.limits.MinBackoff {
 			m.wake(k, Held, k.attempted+m.limits.MinBackoff)
 			return
@@ -321,12 +321,12 @@ func (m *model) take(k *modelKey) {
 }
 
 // note takes in a change of a key on which an operation runs. The latest counts, but it is
-// owed since the first that asked for the same, or that was there before it.
+// unreconciled since the first that asked for the same, or that was there before it.
 func (m *model) note(k *modelKey, n *modelNote) {
 	old := k.note
 	if !n.settled && (old == nil || !old.settled || n.revision > old.revision) {
 		// It is not reconciled before that is.
-		k.owes = min(k.owes, n.since)
+		k.since = min(k.since, n.since)
 	}
 	switch {
 	case old != nil && n.revision <= old.revision:
@@ -407,15 +407,15 @@ func (m *model) release(key string, now time.Duration) bool {
 	return true
 }
 
-// adopt takes in that the target has an object that nobody wants.
-func (m *model) adopt(obj row, revision uint64) bool {
+// addOrphan takes in that the target has an object that nobody wants.
+func (m *model) addOrphan(obj row, revision uint64) bool {
 	if m.keys[obj.key] != nil {
 		return false
 	}
 	k := &modelKey{key: obj.key}
 	m.keys[obj.key] = k
-	m.lay(k, &modelNote{obj: obj, revision: revision, deleted: true})
-	k.seen, k.owes, k.tried, k.swept = -1, m.observed+1, true, true
+	m.replaceChange(k, &modelNote{obj: obj, revision: revision, deleted: true})
+	k.seen, k.since, k.tried, k.swept = -1, m.observed+1, true, true
 	m.resume(k)
 	return true
 }

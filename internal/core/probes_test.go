@@ -41,7 +41,7 @@ func TestWhatWaitsLongProbesWhenNothingElseDoes(t *testing.T) {
 }
 
 // What is ready or due goes first, and takes the place of what would have waited longer.
-func TestNothingIsHastenedWhileOthersProbe(t *testing.T) {
+func TestNoBackoffIsCutShortWhileOthersProbe(t *testing.T) {
 	c := patient(t)
 	c.Begin(500*time.Millisecond, 1, 0)
 	c.see(row{key: "e"}, 5, false, Backlog)
@@ -57,9 +57,9 @@ func TestNothingIsHastenedWhileOthersProbe(t *testing.T) {
 	}
 }
 
-// A round that has no room for operations takes up no probes: what it would have hastened
+// A round that has no room for operations takes up no probes: a key whose backoff it cut short
 // might have to wait for others all the same, out of its turn.
-func TestRoundWithoutOperationsHastensNothing(t *testing.T) {
+func TestRoundWithoutOperationsCutsNoBackoffShort(t *testing.T) {
 	c := patient(t)
 	c.Begin(time.Second, 0, 0)
 	require.Empty(t, c.Plan())
@@ -70,7 +70,7 @@ func TestRoundWithoutOperationsHastensNothing(t *testing.T) {
 }
 
 // Paused keys are none to probe with: others take their place.
-func TestPausedKeysAreNotHastened(t *testing.T) {
+func TestPausedKeysDoNotProbe(t *testing.T) {
 	c := patient(t)
 	c.SetPaused(0, func(r row) bool { return r.key == "a" || r.key == "c" })
 	require.Equal(t, []string{"b", "d"}, settleAll(t, c, time.Second, failsAgain))

@@ -14,11 +14,11 @@ import (
 type row struct {
 	key      string
 	revision uint64
-	// wish numbers what the program wants of the key; a status write keeps it.
-	wish    uint64
-	deleted bool
-	status  string
-	text    string
+	// pendingID numbers what the program wants of the key; a status write keeps it.
+	pendingID uint64
+	deleted   bool
+	status    string
+	text      string
 	// group is that of the object, lane the one by which it comes if not by that of its kind.
 	group string
 	lane  Lane
@@ -43,7 +43,7 @@ func smallConfig(size int) Config[row] {
 	}}
 }
 
-// see is Observe of a change that is owed from its own revision on.
+// see is Observe of a change that is unreconciled since its own revision.
 func (c *Core[Obj]) see(obj Obj, revision uint64, deleted bool, lane Lane) {
 	c.Observe(obj, revision, revision, deleted, lane)
 }

@@ -23,12 +23,12 @@ func (s *stage) release(rest string) error {
 	return err
 }
 
-// land is the statement
+// finish is the statement
 //
-//	land a 300ms done
+//	finish a 300ms done
 //
 // with the words of settle, which says what came of an item that was launched, and when.
-func (s *stage) land(rest string) error {
+func (s *stage) finish(rest string) error {
 	key, rest, _ := strings.Cut(rest, " ")
 	at, rest, _ := strings.Cut(rest, " ")
 	now, err := time.ParseDuration(at)
@@ -39,11 +39,11 @@ func (s *stage) land(rest string) error {
 	if err != nil {
 		return err
 	}
-	it := s.flying[key]
+	it := s.inFlight[key]
 	if it == nil {
 		return fmt.Errorf("%q is not in flight", key)
 	}
-	delete(s.flying, key)
+	delete(s.inFlight, key)
 	s.settleItem(it, o)
 	return nil
 }
@@ -72,12 +72,12 @@ func (s *stage) resume(rest string) error {
 	return err
 }
 
-// adopt is the statement
+// addOrphan is the statement
 //
-//	adopt a@7
+//	addOrphan a@7
 //
 // which says that the target was found to have an object that the table does not.
-func (s *stage) adopt(rest string) error {
+func (s *stage) addOrphan(rest string) error {
 	key, revision, err := parseVersion(rest)
 	if err == nil && !s.core.AddOrphan(row{key: key}, revision) {
 		fmt.Fprintf(&s.answer, "%s: is known already\n", key)

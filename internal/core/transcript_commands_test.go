@@ -20,10 +20,10 @@ type stage struct {
 	// unobserved are the changes that main is to hand over, fresh those of the catch-up cursor.
 	unobserved, fresh []change
 	observed          uint64
-	// wishes numbers what was asked of a key last.
-	wishes map[string]uint64
-	// flying are the items that were launched, by key.
-	flying map[string]*Item[row]
+	// pendingIDs numbers what was asked of a key last.
+	pendingIDs map[string]uint64
+	// inFlight are the items that were launched, by key.
+	inFlight map[string]*Item[row]
 	// seen are the keys that were observed, in the order in which they first were.
 	seen []string
 
@@ -70,14 +70,14 @@ func (s *stage) statement(line string) error {
 		return s.observe(rest)
 	case "release":
 		return s.release(rest)
-	case "land":
-		return s.land(rest)
+	case "finish":
+		return s.finish(rest)
 	case "pause":
 		return s.pause(rest)
 	case "resume":
 		return s.resume(rest)
-	case "adopt":
-		return s.adopt(rest)
+	case "orphan":
+		return s.addOrphan(rest)
 	}
 	if s.round == nil {
 		return fmt.Errorf("no round, or no such statement")
@@ -123,7 +123,7 @@ func name(list string, set map[string]bool) {
 // key is of the group before its slash. With a breaker there is one for everything or one
 // for each class of errors.
 func (s *stage) makeCore(rest string) (err error) {
-	cfg := Config[row]{KeyOf: keyOfRow, GroupOf: groupOfKey, SamePending: sameWish}
+	cfg := Config[row]{KeyOf: keyOfRow, GroupOf: groupOfKey, SamePending: samePending}
 	var b BreakerConfig
 	grouping := false
 	for field := range strings.FieldsSeq(rest) {
@@ -158,7 +158,7 @@ func (s *stage) makeCore(rest string) (err error) {
 			return err
 		}
 	}
-	*s = stage{t: s.t, core: New(cfg), flying: map[string]*Item[row]{}, wishes: map[string]uint64{}}
+	*s = stage{t: s.t, core: New(cfg), inFlight: map[string]*Item[row]{}, pendingIDs: map[string]uint64{}}
 	s.core.SetGrouping(grouping)
 	return nil
 }
@@ -239,7 +239,7 @@ func (s *stage) observe(rest string) error {
 				return fmt.Errorf("no such change: %q", word)
 			}
 		}
-		ch.wish = s.wish(ch.key, echo)
+		ch.pendingID = s.pendingID(ch.key, echo)
 		if ch.lane == Fresh {
 			s.fresh = append(s.fresh, ch)
 		} else {
@@ -249,12 +249,12 @@ func (s *stage) observe(rest string) error {
 	return nil
 }
 
-// wish numbers what is asked of a key: what was asked before, or something else.
-func (s *stage) wish(key string, same bool) uint64 {
+// pendingID numbers what is asked of a key: what was asked before, or something else.
+func (s *stage) pendingID(key string, same bool) uint64 {
 	if !same {
-		s.wishes[key]++
+		s.pendingIDs[key]++
 	}
-	return s.wishes[key]
+	return s.pendingIDs[key]
 }
 
 // renew is the statement
@@ -270,7 +270,7 @@ func (s *stage) renew(rest string) error {
 		if err != nil {
 			return err
 		}
-		s.round.renewed[key] = row{key: key, revision: revision, status: statusPending, wish: s.wish(key, same)}
+		s.round.renewed[key] = row{key: key, revision: revision, status: statusPending, pendingID: s.pendingID(key, same)}
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (s *stage) settleAll(r *scriptedRound, items []Item[row]) error {
 			delete(r.launched, key)
 			s.core.Launch(it)
 			launched := *it
-			s.flying[key] = &launched
+			s.inFlight[key] = &launched
 			ran++
 			continue
 		case !ok && r.rest == nil:

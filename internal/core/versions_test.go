@@ -12,19 +12,19 @@ import (
 
 // version returns a version of an object that asks for a wish.
 func version(key string, revision, wish uint64) row {
-	return row{key: key, revision: revision, wish: wish, status: statusPending}
+	return row{key: key, revision: revision, pendingID: wish, status: statusPending}
 }
 
 // twoCursors returns a core of the given round size that tells a version from a wish.
 func twoCursors(size int) *Core[row] {
 	cfg := smallConfig(size)
-	cfg.SamePending = sameWish
+	cfg.SamePending = samePending
 	return groupedBy(cfg)
 }
 
-// hand runs a round beside a catch-up cursor, of at most so many items, in which the given rows are
+// handOver runs a round beside a catch-up cursor, of at most so many items, in which the given rows are
 // observed, and returns the items.
-func hand(c *Core[row], now time.Duration, size int, rows ...row) []Item[row] {
+func handOver(c *Core[row], now time.Duration, size int, rows ...row) []Item[row] {
 	c.Begin(now, size, c.roundSize)
 	for _, r := range rows {
 		c.see(r, r.revision, r.deleted, r.byMain())
@@ -35,7 +35,7 @@ func hand(c *Core[row], now time.Duration, size int, rows ...row) []Item[row] {
 // idle runs a round beside a catch-up cursor in which there is room for no operation.
 func idle(t *testing.T, c *Core[row], now time.Duration, rows ...row) {
 	t.Helper()
-	require.Empty(t, hand(c, now, 0, rows...))
+	require.Empty(t, handOver(c, now, 0, rows...))
 	c.End(0)
 	check(t, c)
 }
@@ -44,7 +44,7 @@ func idle(t *testing.T, c *Core[row], now time.Duration, rows ...row) {
 // back, it would leave out all that is between.
 func TestCursorIsNotGivenALaterVersionBack(t *testing.T) {
 	c := small(4)
-	c.samePending = sameWish
+	c.samePending = samePending
 	c.Begin(0, 4, 0)
 	c.see(version("a", 3, 1), 3, false, Backlog)
 	items := c.Plan()
@@ -59,19 +59,19 @@ func TestCursorIsNotGivenALaterVersionBack(t *testing.T) {
 }
 
 // What main comes to while a later version is noted of a key in flight was there before it.
-func TestNotedChangeIsOwedSinceAnOlderVersion(t *testing.T) {
+func TestLaterChangeIsUnreconciledSinceAnOlderVersion(t *testing.T) {
 	for name, launched := range map[string]func(c *Core[row]) *Item[row]{
 		"reconciled": func(c *Core[row]) *Item[row] {
-			it := &hand(c, 0, 1, version("a", 1, 1))[0]
+			it := &handOver(c, 0, 1, version("a", 1, 1))[0]
 			c.Settle(0, it, Outcome[row]{Kind: DoneAgain, Delay: 1, Obj: it.Obj, Revision: 1})
 			c.End(1)
-			return &hand(c, time.Second, 1)[0]
+			return &handOver(c, time.Second, 1)[0]
 		},
 		"failing": func(c *Core[row]) *Item[row] {
-			it := &hand(c, 0, 1, version("a", 1, 1))[0]
+			it := &handOver(c, 0, 1, version("a", 1, 1))[0]
 			c.Settle(0, it, failed(it, "no"))
 			c.End(1)
-			return &hand(c, time.Second, 1)[0]
+			return &handOver(c, time.Second, 1)[0]
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,9 +95,9 @@ func TestNotedChangeIsOwedSinceAnOlderVersion(t *testing.T) {
 
 // What somebody waits for since before it was launched is not attempted before it has landed,
 // though the core learns only now since when it is waited for.
-func TestKeyInFlightIsOwedSinceItsNotedChangeWasWaitedFor(t *testing.T) {
+func TestKeyInFlightIsUnreconciledSinceItsWait(t *testing.T) {
 	c := twoCursors(4)
-	it := hand(c, 0, 1, version("a", 4, 1))[0]
+	it := handOver(c, 0, 1, version("a", 4, 1))[0]
 	require.True(t, c.Renew(&it, version("a", 7, 2), 7, 7))
 	c.Launch(&it)
 	c.End(1)
@@ -113,10 +113,10 @@ func TestKeyInFlightIsOwedSinceItsNotedChangeWasWaitedFor(t *testing.T) {
 // An older version than what was tried says nothing of the change that is noted.
 func TestVersionBeforeTheTriedOneDoesNotMoveANote(t *testing.T) {
 	c := twoCursors(4)
-	it := &hand(c, 0, 1, version("a", 10, 1))[0]
+	it := &handOver(c, 0, 1, version("a", 10, 1))[0]
 	c.Settle(0, it, failed(it, "no"))
 	c.End(1)
-	it = &hand(c, time.Second, 1)[0]
+	it = &handOver(c, time.Second, 1)[0]
 	c.Launch(it)
 	c.End(1)
 	idle(t, c, time.Second, version("a", 15, 2))
@@ -126,16 +126,16 @@ func TestVersionBeforeTheTriedOneDoesNotMoveANote(t *testing.T) {
 }
 
 // A change that has been noted and asks for what was launched is that, if it has not begun.
-func TestRecalledItemIsOwedSinceItWasFirstAskedFor(t *testing.T) {
+func TestRecalledItemIsUnreconciledSinceItsFirstVersion(t *testing.T) {
 	c := twoCursors(4)
-	it := hand(c, 0, 1, version("a", 3, 1))[0]
+	it := handOver(c, 0, 1, version("a", 3, 1))[0]
 	c.Launch(&it)
 	c.End(1)
 	idle(t, c, 0, version("b", 4, 2), version("a", 8, 1))
 	c.Recall(0, &it)
 	check(t, c)
 	require.Equal(t, uint64(2), c.Attempted(9))
-	items := hand(c, 0, 4)
+	items := handOver(c, 0, 4)
 	require.Equal(t, []string{"a", "b"}, planned(items))
 	require.Equal(t, uint64(8), items[0].Revision)
 }
@@ -144,11 +144,11 @@ func TestRecalledItemIsOwedSinceItWasFirstAskedFor(t *testing.T) {
 // what the sweep began has ended, whatever came meanwhile.
 func TestDeletionOfWhatIsSweptIsNotAttemptedBeforeThatHasEnded(t *testing.T) {
 	c := twoCursors(4)
-	first := &hand(c, 0, 1, version("b", 11, 1))[0]
+	first := &handOver(c, 0, 1, version("b", 11, 1))[0]
 	c.Settle(0, first, done(first))
 	c.End(1)
 	require.True(t, c.AddOrphan(row{key: "a", deleted: true}, 15))
-	it := hand(c, 0, 1)[0]
+	it := handOver(c, 0, 1)[0]
 	c.Launch(&it)
 	c.End(1)
 	idle(t, c, 0, version("a", 20, 1))
@@ -166,12 +166,12 @@ func TestReadyKeyThatChangesItsGroupWaitsForIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := twoCursors(4)
 			of := func(r row, group string) row { r.group = group; return r }
-			items := hand(c, 0, 4, of(version("busy", 1, 1), "h"), of(version("a", 2, 1), "g"))
+			items := handOver(c, 0, 4, of(version("busy", 1, 1), "h"), of(version("a", 2, 1), "g"))
 			require.Len(t, items, 2)
 			c.Launch(&items[0])
 			require.True(t, c.PutBack(&items[1]))
 			c.End(1)
-			require.Empty(t, hand(c, 0, 4, of(version("a", 3, wish), "h")))
+			require.Empty(t, handOver(c, 0, 4, of(version("a", 3, wish), "h")))
 			c.End(0)
 			check(t, c)
 			require.Equal(t, 1, c.Count(Queued))
@@ -184,7 +184,7 @@ func TestReadyKeyThatChangesItsGroupWaitsForIt(t *testing.T) {
 func TestHeldAndPausedKeysStayWhereTheyAre(t *testing.T) {
 	t.Run("held", func(t *testing.T) {
 		c := twoCursors(4)
-		it := &hand(c, 0, 1, version("a", 1, 1))[0]
+		it := &handOver(c, 0, 1, version("a", 1, 1))[0]
 		c.Settle(0, it, failed(it, "no"))
 		c.End(1)
 		idle(t, c, 0, version("a", 2, 2))
@@ -195,17 +195,17 @@ func TestHeldAndPausedKeysStayWhereTheyAre(t *testing.T) {
 	t.Run("held, and queued since", func(t *testing.T) {
 		c := twoCursors(4)
 		of := func(r row) row { r.group = "g"; return r }
-		it := &hand(c, 0, 1, of(version("a", 1, 1)))[0]
+		it := &handOver(c, 0, 1, of(version("a", 1, 1)))[0]
 		c.Settle(0, it, failed(it, "no"))
 		c.End(1)
 		idle(t, c, 0, of(version("a", 2, 2)))
-		items := hand(c, 0, 4, of(version("b", 3, 1)))
+		items := handOver(c, 0, 4, of(version("b", 3, 1)))
 		c.Settle(0, &items[0], Outcome[row]{Kind: DoneAgain, Delay: time.Millisecond, Obj: items[0].Obj, Revision: 3})
 		c.End(1)
-		items = hand(c, 50*time.Millisecond, 4)
+		items = handOver(c, 50*time.Millisecond, 4)
 		c.Launch(&items[0])
 		c.End(1)
-		require.Empty(t, hand(c, time.Second, 4))
+		require.Empty(t, handOver(c, time.Second, 4))
 		c.End(0)
 		idle(t, c, time.Second, of(version("a", 4, 2)))
 		require.Equal(t, 1, c.Count(Queued))
@@ -214,7 +214,7 @@ func TestHeldAndPausedKeysStayWhereTheyAre(t *testing.T) {
 	t.Run("paused", func(t *testing.T) {
 		c := twoCursors(4)
 		c.SetPaused(0, func(r row) bool { return r.key == "a" })
-		require.Empty(t, hand(c, 0, 4, version("a", 2, 1)))
+		require.Empty(t, handOver(c, 0, 4, version("a", 2, 1)))
 		c.End(0)
 		idle(t, c, 0, version("b", 3, 1), version("a", 4, 1))
 		require.Equal(t, 1, c.Count(Paused))
@@ -222,8 +222,8 @@ func TestHeldAndPausedKeysStayWhereTheyAre(t *testing.T) {
 	})
 }
 
-// A key that fails owes that until its deletion has come, also if it was changed before that.
-func TestSupersededKeyOwesItsChange(t *testing.T) {
+// A key that fails is unreconciled until its deletion is observed, also if it was changed before that.
+func TestSupersededKeyIsUnreconciled(t *testing.T) {
 	c := small(4)
 	begin(c, 0, 1, "a")
 	items := c.Plan()
@@ -268,7 +268,7 @@ func TestRowThatAsksForNothingEndsWhatWaits(t *testing.T) {
 	} {
 		for _, deleted := range []bool{false, true} {
 			c := twoCursors(4)
-			it := &hand(c, 0, 1, row{key: "a", revision: 5, deleted: deleted})[0]
+			it := &handOver(c, 0, 1, row{key: "a", revision: 5, deleted: deleted})[0]
 			c.Settle(0, it, outcome(it))
 			c.End(1)
 			says := RowFailed
@@ -289,12 +289,12 @@ func TestRowThatAsksForNothingEndsWhatWaits(t *testing.T) {
 	}
 }
 
-// The same holds for what has come of an operation when it lands.
-func TestWhatIsNotedAsUnsetIsForgottenWhenItLands(t *testing.T) {
+// The same holds when its operation finishes.
+func TestKeyWithAnUnsetRowIsForgottenWhenItFinishes(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		for _, lost := range []bool{false, true} {
 			c := twoCursors(4)
-			it := hand(c, 0, 1, row{key: "a", revision: 5, deleted: deleted})[0]
+			it := handOver(c, 0, 1, row{key: "a", revision: 5, deleted: deleted})[0]
 			c.Launch(&it)
 			c.End(1)
 			says := RowUnset

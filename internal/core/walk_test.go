@@ -93,7 +93,7 @@ func (w *walker) step() {
 	w.writes("writes", 6)
 	w.intervene()
 	w.stickSome()
-	w.landSome()
+	w.finishSome()
 	size := 1 << 30
 	if rarely.Draw(w.t, "few workers are free") {
 		size = rapid.IntRange(0, 3).Draw(w.t, "size")
@@ -124,22 +124,22 @@ func (w *walker) step() {
 
 // stickSome makes some of the operations that were launched stuck.
 func (w *walker) stickSome() {
-	if len(w.flights) == 0 || !rarely.Draw(w.t, "stick") {
+	if len(w.jobs) == 0 || !rarely.Draw(w.t, "stick") {
 		return
 	}
 	for range few.Draw(w.t, "stuck") {
-		w.stick(rapid.IntRange(0, len(w.flights)-1).Draw(w.t, "stuck flight"))
+		w.stick(rapid.IntRange(0, len(w.jobs)-1).Draw(w.t, "stuck flight"))
 	}
 }
 
-// landSome ends some of the operations that were launched, in any order.
-func (w *walker) landSome() {
-	for range few.Draw(w.t, "landed") {
-		if len(w.flights) == 0 {
+// finishSome ends some of the operations that were launched, in any order.
+func (w *walker) finishSome() {
+	for range few.Draw(w.t, "finished") {
+		if len(w.jobs) == 0 {
 			return
 		}
-		i := rapid.IntRange(0, len(w.flights)-1).Draw(w.t, "flight")
-		w.land(i, w.now-passes.Draw(w.t, "ended ago"), w.outcome())
+		i := rapid.IntRange(0, len(w.jobs)-1).Draw(w.t, "flight")
+		w.finish(i, w.now-passes.Draw(w.t, "ended ago"), w.outcome())
 	}
 }
 
@@ -161,7 +161,7 @@ func (w *walker) intervene() {
 		w.resumeKey(keys.Draw(w.t, "resumed key"))
 	}
 	if rarely.Draw(w.t, "stray") {
-		w.stray(keys.Draw(w.t, "stray key"))
+		w.leaveOrphan(keys.Draw(w.t, "stray key"))
 	}
 	if rarely.Draw(w.t, "group") {
 		w.group(rapid.Bool().Draw(w.t, "groups"))
@@ -181,19 +181,19 @@ func (w *walker) writes(what string, most int) {
 // act is one write of the program, or of another reconciler.
 func (w *walker) act() {
 	key := keys.Draw(w.t, "key")
-	switch rapid.SampledFrom([]string{"want", "want", "drop", "vouch", "unset", "refresh", "echo", "echo"}).Draw(w.t, "write") {
+	switch rapid.SampledFrom([]string{"want", "want", "drop", "write done", "unset", "refresh", "rewrite", "rewrite"}).Draw(w.t, "write") {
 	case "want":
 		w.want(key, groups.Draw(w.t, "group"))
 	case "drop":
 		w.drop(key)
-	case "vouch":
-		w.vouch(key)
+	case "write done":
+		w.writeDone(key)
 	case "unset":
 		w.unset(key)
 	case "refresh":
 		w.refresh(key)
-	case "echo":
-		w.echo(key)
+	case "rewrite":
+		w.rewrite(key)
 	}
 }
 

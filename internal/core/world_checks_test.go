@@ -28,7 +28,7 @@ func (w *world) requireOneOfAGroup(items []Item[row]) {
 			busy[r.group] = r.key
 		}
 	}
-	for _, f := range w.flights {
+	for _, f := range w.jobs {
 		occupy(f.item.Obj)
 	}
 	for i := range items {
@@ -41,7 +41,7 @@ func (w *world) requireOneOfAGroup(items []Item[row]) {
 func (w *world) requireProbesKnown() {
 	if b := w.core.global(); b != nil {
 		flying := 0
-		for _, f := range w.flights {
+		for _, f := range w.jobs {
 			if f.item.probe == b.opening {
 				flying++
 			}
@@ -66,7 +66,7 @@ func (w *world) requireProbesKnown() {
 // have yet is on its way: still to be observed, or with the core.
 func (w *world) requireNothingLost() {
 	for key, r := range w.table {
-		if w.reached[key] >= r.wish || !w.saw(r.revision) || r.status == statusUnset && !r.deleted {
+		if w.reached[key] >= r.pendingID || !w.saw(r.revision) || r.status == statusUnset && !r.deleted {
 			continue
 		}
 		require.NotNil(w.t, w.core.entries[key], "%q is forgotten: %+v", key, r)
@@ -85,14 +85,14 @@ func (w *world) requireAttempted() {
 		}
 	}
 	for key, r := range w.snapshot {
-		if r.revision <= w.observed && w.since(r) <= upTo && sameWish(r, w.table[key]) {
+		if r.revision <= w.observed && w.since(r) <= upTo && samePending(r, w.table[key]) {
 			w.requireAttemptedOf(r)
 		}
 	}
 }
 
 func (w *world) requireAttemptedOf(r row) {
-	if !r.asks() || w.attempted[r.key] >= r.wish || w.paused[r.key] {
+	if !r.asks() || w.attempted[r.key] >= r.pendingID || w.paused[r.key] {
 		return
 	}
 	e := w.core.entries[r.key]

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// flight is an operation that goes on beyond its round.
-type flight struct {
+// job is an operation that goes on beyond its round.
+type job struct {
 	run
 	began time.Duration
 	// other: it is not of what main handed over, from the snapshot with a number.
@@ -41,7 +41,7 @@ func (w *world) resolve(snapshot map[string]row, it *Item[row], looks bool) (run
 		// It is as good as the latest deletion, also of what was found in the target.
 		key := it.Obj.key
 		return run{item: it, row: row{
-			key: key, wish: max(r.wish, it.Obj.wish, w.started[key]), deleted: true, revision: it.Revision, group: it.Obj.group,
+			key: key, pendingID: max(r.pendingID, it.Obj.pendingID, w.started[key]), deleted: true, revision: it.Revision, group: it.Obj.group,
 		}}, true
 	case gone:
 		w.settle(w.now, it, Outcome[row]{Kind: Superseded})
@@ -65,10 +65,10 @@ func (w *world) renew(it *Item[row], r row) bool {
 // begin begins an operation on the target.
 func (w *world) begin(r *run) {
 	key := r.row.key
-	require.Nil(w.t, w.flying(key), "two operations on %q overlap", key)
-	require.GreaterOrEqual(w.t, r.row.wish, w.started[key], "%q went back to an older version", key)
+	require.Nil(w.t, w.jobOf(key), "two operations on %q overlap", key)
+	require.GreaterOrEqual(w.t, r.row.pendingID, w.started[key], "%q went back to an older version", key)
 	require.False(w.t, w.paused[key], "%q is paused", key)
-	w.started[key] = r.row.wish
+	w.started[key] = r.row.pendingID
 	if b := w.model.global(); b != nil {
 		r.opening = b.opening
 		w.probing[b.opening]++
@@ -78,19 +78,19 @@ func (w *world) begin(r *run) {
 
 // launch makes an operation go on beyond the round.
 func (w *world) launch(r *run) {
-	f := &flight{began: w.now, other: r.item.HasEntry(), snapshot: w.snapshots}
+	f := &job{began: w.now, other: r.item.HasEntry(), snapshot: w.snapshots}
 	w.core.Launch(r.item)
 	w.model.launch(r.item.Obj.key)
 	item := *r.item
 	f.run = run{item: &item, row: r.row, opening: r.opening}
-	w.flights = append(w.flights, f)
+	w.jobs = append(w.jobs, f)
 }
 
-// land ends the ith operation of those that were launched, at a time between its beginning
+// finish ends the ith operation of those that were launched, at a time between its beginning
 // and now.
-func (w *world) land(i int, at time.Duration, out Outcome[row]) {
-	f := w.flights[i]
-	w.flights = slices.Delete(w.flights, i, i+1)
+func (w *world) finish(i int, at time.Duration, out Outcome[row]) {
+	f := w.jobs[i]
+	w.jobs = slices.Delete(w.jobs, i, i+1)
 	w.probing[f.opening]--
 	w.mixed = w.mixed || f.other || f.snapshot != w.snapshots
 	w.end(&f.run, out)
@@ -101,7 +101,7 @@ func (w *world) land(i int, at time.Duration, out Outcome[row]) {
 
 // stick makes the ith operation of those that were launched take too long, until it lands.
 func (w *world) stick(i int) {
-	f := w.flights[i]
+	f := w.jobs[i]
 	w.probing[f.opening]--
 	f.opening = 0
 	w.model.stick(w.now, f.item)
@@ -112,9 +112,9 @@ func (w *world) stick(i int) {
 // recall takes back the last n operations that were launched, of which none has begun.
 func (w *world) recall(n int) {
 	w.t.Helper()
-	for range min(n, len(w.flights)) {
-		f := w.flights[len(w.flights)-1]
-		w.flights = w.flights[:len(w.flights)-1]
+	for range min(n, len(w.jobs)) {
+		f := w.jobs[len(w.jobs)-1]
+		w.jobs = w.jobs[:len(w.jobs)-1]
 		w.probing[f.opening]--
 		w.model.recall(w.now, f.item)
 		w.core.Recall(w.now, f.item)
@@ -122,9 +122,9 @@ func (w *world) recall(n int) {
 	}
 }
 
-// flying returns the operation on a key that was launched, if there is one.
-func (w *world) flying(key string) *flight {
-	for _, f := range w.flights {
+// jobOf returns the operation on a key that was launched, if there is one.
+func (w *world) jobOf(key string) *job {
+	for _, f := range w.jobs {
 		if f.row.key == key {
 			return f
 		}
@@ -136,13 +136,13 @@ func (w *world) flying(key string) *flight {
 func (w *world) end(r *run, out Outcome[row]) {
 	key := r.row.key
 	r.out = out
-	w.attempted[key] = max(w.attempted[key], r.row.wish)
-	if r.row.wish < w.reached[key] {
+	w.attempted[key] = max(w.attempted[key], r.row.pendingID)
+	if r.row.pendingID < w.reached[key] {
 		// The program has put its own hand to it meanwhile.
 		return
 	}
 	if out.Kind == Done || out.Kind == DoneAgain {
-		w.reached[key], w.target[key] = r.row.wish, r.row.wish
+		w.reached[key], w.target[key] = r.row.pendingID, r.row.pendingID
 		if r.row.deleted {
 			delete(w.target, key)
 		}
@@ -170,7 +170,7 @@ func (w *world) commit(r *run) {
 		return
 	}
 	current := w.table[r.row.key]
-	if current.wish != r.row.wish || current.status != r.row.status {
+	if current.pendingID != r.row.pendingID || current.status != r.row.status {
 		r.out.Lost = true
 		return
 	}

@@ -28,9 +28,9 @@ type world struct {
 	model *model
 	now   time.Duration
 
-	table    map[string]row
-	revision uint64
-	wishes   uint64
+	table      map[string]row
+	revision   uint64
+	pendingIDs uint64
 	cursors
 
 	// target has the wish that was applied last for each key.
@@ -38,9 +38,9 @@ type world struct {
 	// reached is the last wish that an operation succeeded with, started the last that
 	// one began with, and attempted the last that one has ended with.
 	reached, started, attempted map[string]uint64
-	// flights are the operations that were launched.
-	flights []*flight
-	paused  map[string]bool
+	// jobs are the operations that were launched.
+	jobs   []*job
+	paused map[string]bool
 	// probing counts the operations under way that began while the breaker for
 	// everything was open, by its opening.
 	probing map[int]int
@@ -49,17 +49,19 @@ type world struct {
 func newWorld(t testingT, cfg Config[row]) *world {
 	cfg.KeyOf = keyOfRow
 	cfg.GroupOf = func(r row) string { return r.group }
-	cfg.SamePending = sameWish
+	cfg.SamePending = samePending
 	return &world{
-		attempted: map[string]uint64{}, cursors: cursors{seen: map[uint64]bool{}, asked: map[uint64]uint64{}},
+		attempted: map[string]uint64{}, cursors: cursors{seen: map[uint64]bool{}, pendingSince: map[uint64]uint64{}},
 		t: t, core: New(cfg), model: newModel(cfg),
 		table: map[string]row{}, target: map[string]uint64{}, paused: map[string]bool{},
 		reached: map[string]uint64{}, started: map[string]uint64{}, probing: map[int]int{},
 	}
 }
 
-// sameWish: a row that another reconciler has written asks for the same as it did.
-func sameWish(older, newer row) bool { return older.wish == newer.wish && older.status == newer.status }
+// samePending: a row that another reconciler has written asks for the same as it did.
+func samePending(older, newer row) bool {
+	return older.pendingID == newer.pendingID && older.status == newer.status
+}
 
 func (w *world) write(r row) {
 	w.revision++
@@ -85,56 +87,56 @@ func (w *world) unset(key string) {
 }
 
 func (w *world) ask(key, group, status string) {
-	w.wishes++
-	w.asked[w.wishes] = w.revision + 1
-	w.write(row{key: key, wish: w.wishes, status: status, group: group})
+	w.pendingIDs++
+	w.pendingSince[w.pendingIDs] = w.revision + 1
+	w.write(row{key: key, pendingID: w.pendingIDs, status: status, group: group})
 }
 
 // drop makes the program delete an object, if it is there.
 func (w *world) drop(key string) {
 	if r, ok := w.table[key]; ok && !r.deleted {
-		w.wishes++
-		w.write(row{key: key, wish: w.wishes, deleted: true, group: r.group})
+		w.pendingIDs++
+		w.write(row{key: key, pendingID: w.pendingIDs, deleted: true, group: r.group})
 	}
 }
 
-// vouch makes the program say itself that an object is done.
-func (w *world) vouch(key string) {
+// writeDone makes the program say itself that an object is done.
+func (w *world) writeDone(key string) {
 	if r, ok := w.table[key]; ok && !r.deleted {
-		w.wishes++
-		w.write(row{key: key, wish: w.wishes, status: statusDone, group: r.group})
-		w.reached[key], w.target[key] = w.wishes, w.wishes
+		w.pendingIDs++
+		w.write(row{key: key, pendingID: w.pendingIDs, status: statusDone, group: r.group})
+		w.reached[key], w.target[key] = w.pendingIDs, w.pendingIDs
 	}
 }
 
-// echo makes another reconciler write its own status into an object.
-func (w *world) echo(key string) {
+// rewrite makes another reconciler write its own status into an object.
+func (w *world) rewrite(key string) {
 	if r, ok := w.table[key]; ok && !r.deleted {
 		w.write(r)
 	}
 }
 
-// stray puts an object into the target that the table does not have, and has it found.
-func (w *world) stray(key string) {
+// leaveOrphan puts an object into the target that the table does not have, and has it found.
+func (w *world) leaveOrphan(key string) {
 	r := w.table[key]
-	if r.key != "" && !r.deleted || w.flying(key) != nil {
+	if r.key != "" && !r.deleted || w.jobOf(key) != nil {
 		return
 	}
 	if w.core.TracksKeyOf(row{key: key}) {
 		// It is known already.
-		require.False(w.t, w.adopt(row{key: key}))
+		require.False(w.t, w.addOrphan(row{key: key}))
 		return
 	}
-	w.wishes++
-	w.target[key] = w.wishes
-	require.True(w.t, w.adopt(row{key: key, wish: w.wishes, deleted: true, group: r.group}))
+	w.pendingIDs++
+	w.target[key] = w.pendingIDs
+	require.True(w.t, w.addOrphan(row{key: key, pendingID: w.pendingIDs, deleted: true, group: r.group}))
 }
 
-func (w *world) adopt(r row) bool {
-	adopted := w.core.AddOrphan(r, w.revision)
-	require.Equal(w.t, w.model.adopt(r, w.revision), adopted, "%q was adopted", r.key)
+func (w *world) addOrphan(r row) bool {
+	added := w.core.AddOrphan(r, w.revision)
+	require.Equal(w.t, w.model.addOrphan(r, w.revision), added, "%q was added", r.key)
 	check(w.t, w.core)
-	return adopted
+	return added
 }
 
 // pause makes exactly those objects not be worked on whose keys are given.
@@ -173,7 +175,7 @@ func (w *world) resumeKey(key string) {
 
 // group says whether groups are heeded.
 func (w *world) group(on bool) {
-	if len(w.flights) == 0 {
+	if len(w.jobs) == 0 {
 		w.core.SetGrouping(on)
 		w.model.grouping = on
 	}
@@ -270,8 +272,8 @@ func (w *world) round(s script) {
 func (w *world) calm() {
 	w.pause()
 	for range 100 * (1 + len(w.table)) {
-		for len(w.flights) > 0 {
-			w.land(0, w.now, succeed())
+		for len(w.jobs) > 0 {
+			w.finish(0, w.now, succeed())
 		}
 		if !w.core.Tracks() && w.sawAll() {
 			if !w.core.BreakerOpen() {
@@ -319,7 +321,7 @@ func (w *world) requireConverged() {
 			// Nobody says what of it is to be in the target.
 			delete(w.target, key)
 		case !r.deleted:
-			want[key] = r.wish
+			want[key] = r.pendingID
 		}
 	}
 	require.Equal(w.t, want, w.target)

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// MaxClasses bounds the kinds of failures that are told apart: the one that did not happen
-	// for the longest time makes room for a new one.
+	// MaxClasses bounds the number of classes. A new class replaces the one that did not fail for
+	// the longest time.
 	MaxClasses = 32
-	// LogEvery is the shortest time between two lines in the log for one kind of failure, and
-	// LogBurst how many lines there may be at a time; then it is one a second.
+	// LogEvery is the shortest time between two log lines of one class. LogBurst is how many lines
+	// there may be at once; after them there is one a second.
 	LogEvery = 30 * time.Second
 	LogBurst = 10
 )
@@ -28,56 +28,55 @@ type Failure[Obj any] struct {
 	Object    Obj
 	Revision  statedb.Revision
 	Attempt   int32
-	// Text is that of the error.
+	// Text is the text of the error.
 	Text string
 }
 
-// Line is a failure to log. Repeated is how many of its kind were not logged since the last one.
+// Line is a failure to log. Repeated is how many of its class were not logged since the last line.
 type Line[Obj any] struct {
 	Failure[Obj]
 	Repeated int
 }
 
-// Class is a kind of failure: how often it happened, and the last one.
+// Class is a class of failures: its number of failures, and the last one.
 type Class[Obj any] struct {
 	Name  string
 	Count uint64
-	// At is when it happened last, Object and Text are those of that failure.
+	// At is when the last one was. Object and Text are those of that failure.
 	At     time.Duration
 	Object Obj
 	Text   string
 }
 
-// Classes are the kinds of failures there were, and the lines to log. The zero value has none.
-// [Classes.Add], [Classes.Last] and [Classes.TakeLines] belong to one goroutine; Add and
-// [Classes.List] have to be called with a lock of the caller's. Times are those of one clock, from
-// any zero.
+// Classes are the classes of failures, and the lines to log. The zero value has none.
+// [Classes.Add], [Classes.Last] and [Classes.TakeLines] belong to one goroutine. Add and
+// [Classes.List] are called with a lock of the caller. Times are those of one clock, with any zero.
 type Classes[Obj any] struct {
 	classes map[string]*entry[Obj]
-	// lastClass is the class of the failure before, lastText its text.
+	// lastClass is the class of the last failure, lastText its text.
 	lastClass, lastText string
 	hasLast             bool
-	// lines are to be logged, mayLog bounds them.
+	// lines have not been taken. mayLog bounds their number.
 	lines  []Line[Obj]
 	mayLog *rate.Limiter
 }
 
 type entry[Obj any] struct {
 	Class[Obj]
-	// logged is when a failure of the kind was, if it ever was; unlogged how many were not
+	// logged is when a failure of the class was last logged, if ever; unlogged is how many were not
 	// since.
 	logged   time.Duration
 	ever     bool
 	unlogged int
 }
 
-// Last returns the class of the failure before, and whether its text was the given one: what fails
-// together mostly fails with the same, and the class need not be made again.
+// Last returns the class of the last failure, and whether it had the given text: failures that
+// follow each other mostly have the same, and the caller need not make the class again.
 func (c *Classes[Obj]) Last(text string) (class string, same bool) {
 	return c.lastClass, c.hasLast && c.lastText == text
 }
 
-// Add counts a failure of a class at a time, and makes a line of it for the log if it is its turn.
+// Add counts a failure of a class at a time, and adds a log line for it if it is time for one.
 func (c *Classes[Obj]) Add(class string, at time.Duration, failure Failure[Obj]) {
 	e := c.entry(class)
 	c.lastClass, c.lastText, c.hasLast = e.Name, failure.Text, true
@@ -91,7 +90,7 @@ func (c *Classes[Obj]) Add(class string, at time.Duration, failure Failure[Obj])
 	e.ever, e.logged, e.unlogged = true, at, 0
 }
 
-// entry returns that of a class, made if need be.
+// entry returns the entry of a class, and creates it if there is none.
 func (c *Classes[Obj]) entry(class string) *entry[Obj] {
 	if e := c.classes[class]; e != nil {
 		return e
@@ -113,7 +112,7 @@ func (c *Classes[Obj]) entry(class string) *entry[Obj] {
 	return e
 }
 
-// List returns copies of the classes, the latest first.
+// List returns copies of the classes, the one with the latest failure first.
 func (c *Classes[Obj]) List() []Class[Obj] {
 	list := make([]Class[Obj], 0, len(c.classes))
 	for _, e := range c.classes {
@@ -125,7 +124,7 @@ func (c *Classes[Obj]) List() []Class[Obj] {
 	return list
 }
 
-// TakeLines returns the lines to log since the last call of it.
+// TakeLines returns the lines to log since its last call.
 func (c *Classes[Obj]) TakeLines() []Line[Obj] {
 	lines := c.lines
 	c.lines = nil

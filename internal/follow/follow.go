@@ -15,27 +15,27 @@ import (
 	"github.com/statekeel/statekeel/internal/keys"
 )
 
-// Table follows a table: it reads its changes, and has those that failed. It is for one goroutine
-// at a time.
+// Table reads the changes of a table, and keeps those that failed. It belongs to one goroutine at a
+// time.
 type Table[Obj any] struct {
 	Kept[Obj]
 
 	db      *statedb.DB
 	table   statedb.Table[Obj]
 	indexer statedb.Indexer[Obj]
-	// changes is nil when the table is not followed any more.
+	// changes is nil after Close.
 	changes statedb.ChangeIterator[Obj]
 	// started is the zero of the clock.
 	started time.Time
-	// health is told of the kept changes; nil if nobody is. told: it knows of them as they were at
-	// toldVersion.
+	// health is where kept changes are reported; nil if they are not. told: they were reported as
+	// they were at toldVersion.
 	health      cell.Health
 	told        bool
 	toldVersion uint64
 }
 
-// New begins to follow a table: the rows that it has are its first changes, and no later one is
-// lost. It locks the table for a moment.
+// New begins to follow a table: its present rows are the first changes, and no later change is
+// lost. It locks the table for a moment. Call [Table.Close] at the end.
 func New[Obj any](db *statedb.DB, table statedb.Table[Obj]) (*Table[Obj], error) {
 	wtxn := db.WriteTxn(table)
 	defer wtxn.Commit()
@@ -48,8 +48,8 @@ func New[Obj any](db *statedb.DB, table statedb.Table[Obj]) (*Table[Obj], error)
 	}, nil
 }
 
-// Close lets go of the table, which otherwise keeps in memory what is deleted from it and has not
-// been read.
+// Close ends the following. Until then the table keeps deleted rows in memory that have not been
+// read. It may be called again.
 func (t *Table[Obj]) Close() {
 	if !t.Closed() {
 		t.changes.Close()
@@ -60,15 +60,15 @@ func (t *Table[Obj]) Close() {
 // Closed reports whether Close was called.
 func (t *Table[Obj]) Closed() bool { return t.changes == nil }
 
-// Now returns the time since the table is followed, which no change of the wall clock moves.
+// Now returns the time since New. Changes of the wall clock do not affect it.
 func (t *Table[Obj]) Now() time.Duration { return time.Since(t.started) }
 
 // Key returns the primary key of a row.
 func (t *Table[Obj]) Key(row Obj) string { return string(keys.Of(t.indexer, row)) }
 
-// Next returns the changes since those that were read last. What is not read of them comes with the
-// next call, where several changes of a row may have become one. The channel is closed when there
-// may be more, at once if there are any now.
+// Next returns the changes since the last that was read. Those that the caller does not read come
+// with the next call, where several changes of a row may have become one. The channel is closed
+// when there may be more: at once if there are any now.
 func (t *Table[Obj]) Next() (changes iter.Seq2[statedb.Change[Obj], statedb.Revision], watch <-chan struct{}) {
 	return t.changes.Next(t.db.ReadTxn())
 }
@@ -88,10 +88,10 @@ func (t *Table[Obj]) Wait(ctx context.Context, watch <-chan struct{}) {
 	}
 }
 
-// SetHealth sets who is told of the kept changes, which have not been told then. nil is nobody.
+// SetHealth sets where kept changes are reported; nil for nowhere.
 func (t *Table[Obj]) SetHealth(health cell.Health) { t.health, t.told = health, false }
 
-// Report tells health what has become of changes, if that is news.
+// Report reports the kept changes to health, if they have changed.
 func (t *Table[Obj]) Report() {
 	if t.health == nil || t.told && t.version == t.toldVersion {
 		return

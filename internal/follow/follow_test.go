@@ -154,7 +154,7 @@ func TestWaitEndsForAChangeAFailureOrTheContext(t *testing.T) {
 		now := e.rows.Now()
 		e.rows.Keep("a", statedb.Change[*row]{}, errNo, now, follow.After(now, time.Minute))
 		require.Equal(e, time.Minute, waits(e.Context()))
-		require.Len(e, e.rows.Due(e.rows.Now(), 1), 1)
+		require.Len(e, e.rows.TakeDue(e.rows.Now(), 1), 1)
 
 		time.AfterFunc(time.Hour, func() { e.put(2, "a") })
 		require.Equal(e, time.Hour, waits(e.Context()))

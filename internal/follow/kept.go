@@ -15,20 +15,19 @@ import (
 	"github.com/statekeel/statekeel/internal/keyheap"
 )
 
-// maxExamples bounds the errors that [Kept.Errors] joins, so that it costs the same however many
-// changes fail.
+// maxExamples bounds the errors that [Kept.Errors] joins, so that the cost does not grow with the
+// number of failures.
 const maxExamples = 10
 
-// Kept are the changes that could not be dealt with, by the keys of their rows. Each waits until it
-// is due, or is being tried again. Times are those of the caller's clock. Not safe for concurrent
-// use.
+// Kept are the changes that failed, by the keys of their rows. Each waits until it is due, or is
+// being tried again. Times are those of the caller's clock. It is not safe for concurrent use.
 type Kept[Obj any] struct {
 	byKey map[string]*kept[Obj]
-	// waiting orders those that wait by when they are due, oldest all by when they
-	// began to fail.
+	// waiting orders those that wait by when they are due, oldest orders all by when they began to
+	// fail.
 	waiting keyheap.Heap[*kept[Obj]]
 	oldest  *linked.List
-	// version changes whenever what Errors returns does.
+	// version changes whenever the result of Errors does.
 	version uint64
 }
 
@@ -36,7 +35,7 @@ type kept[Obj any] struct {
 	change   statedb.Change[Obj]
 	err      error
 	failures int
-	// last is when it failed last.
+	// last is when it last failed.
 	last  time.Duration
 	place *linked.Element
 	// pos is the position in waiting, -1 if it is not there.
@@ -51,7 +50,7 @@ func NewKept[Obj any]() Kept[Obj] {
 	return Kept[Obj]{byKey: map[string]*kept[Obj]{}, oldest: linked.New()}
 }
 
-// After returns the time that is a wait later; the longest wait there is does not wrap around.
+// After returns the time wait after now. It is at most the largest time there is.
 func After(now, wait time.Duration) time.Duration { return now + min(wait, math.MaxInt64-now) }
 
 // Len returns how many changes are kept.
@@ -60,7 +59,7 @@ func (c *Kept[Obj]) Len() int { return len(c.byKey) }
 // Has reports whether a change of a row is kept.
 func (c *Kept[Obj]) Has(key string) bool { return c.byKey[key] != nil }
 
-// Failures returns how often a row has failed in a row; zero if no change of it is kept.
+// Failures returns how often in a row a row has failed; zero if no change of it is kept.
 func (c *Kept[Obj]) Failures(key string) int {
 	if k := c.byKey[key]; k != nil {
 		return k.failures
@@ -91,8 +90,8 @@ func (c *Kept[Obj]) schedule(k *kept[Obj], due time.Duration) {
 	c.waiting.Push(k, int64(due))
 }
 
-// Supersede puts a later change of a row in the place of one that waits, and reports whether there
-// is one. It is due when a time has passed since the last attempt.
+// Supersede replaces a kept change that waits by a later one of the same row, which is due when
+// wait has passed since the last attempt. It returns false if no change of the row waits.
 func (c *Kept[Obj]) Supersede(key string, change statedb.Change[Obj], wait time.Duration) bool {
 	k := c.byKey[key]
 	if k == nil || k.pos < 0 {
@@ -103,15 +102,15 @@ func (c *Kept[Obj]) Supersede(key string, change statedb.Change[Obj], wait time.
 	return true
 }
 
-// NextDue returns when the next change is due, if any waits.
+// NextDue returns when the next change is due; false if none waits.
 func (c *Kept[Obj]) NextDue() (time.Duration, bool) {
 	_, at, ok := c.waiting.Min()
 	return time.Duration(at), ok
 }
 
-// Due takes up to n changes that are due out of their wait. They stay kept until they are
-// forgotten, or kept again.
-func (c *Kept[Obj]) Due(now time.Duration, n int) []statedb.Change[Obj] {
+// TakeDue takes up to n changes that are due, which then do not wait any more. They stay kept until
+// they are forgotten, or kept again.
+func (c *Kept[Obj]) TakeDue(now time.Duration, n int) []statedb.Change[Obj] {
 	var changes []statedb.Change[Obj]
 	for len(changes) < n {
 		if at, ok := c.NextDue(); !ok || at > now {
@@ -122,8 +121,8 @@ func (c *Kept[Obj]) Due(now time.Duration, n int) []statedb.Change[Obj] {
 	return changes
 }
 
-// Forget drops what is kept of a row if it is older than the change with the given revision, which
-// has been dealt with, or if it is that change and was tried again with success.
+// Forget forgets the kept change of a row if it is older than the change with the given revision,
+// which has succeeded, or if it is that change and was tried again.
 func (c *Kept[Obj]) Forget(key string, dealt statedb.Revision) {
 	k := c.byKey[key]
 	if k == nil || k.change.Revision > dealt || k.change.Revision == dealt && k.pos >= 0 {
@@ -137,8 +136,8 @@ func (c *Kept[Obj]) Forget(key string, dealt statedb.Revision) {
 	c.version++
 }
 
-// Errors joins the errors of those that have been failing the longest, and says how many others
-// there are; nil if nothing is kept.
+// Errors joins the errors of the changes that have failed for the longest time, and the number of
+// the others; nil if nothing is kept.
 func (c *Kept[Obj]) Errors() error {
 	var errs []error
 	for place := c.oldest.Front(); place != nil && len(errs) < maxExamples; place = place.Next() {

@@ -31,14 +31,14 @@ func TestKeptChangeIsDueOnce(t *testing.T) {
 	next, ok := k.NextDue()
 	require.True(t, ok)
 	require.EqualValues(t, 15, next)
-	require.Empty(t, k.Due(14, 10))
-	require.Equal(t, []change{at(1)}, k.Due(15, 10))
-	require.Empty(t, k.Due(100, 10), "it is being tried")
+	require.Empty(t, k.TakeDue(14, 10))
+	require.Equal(t, []change{at(1)}, k.TakeDue(15, 10))
+	require.Empty(t, k.TakeDue(100, 10), "it is being tried")
 	require.True(t, k.Has("a"))
 
 	k.Keep("a", at(1), errNo, 16, 36)
 	require.Equal(t, 2, k.Failures("a"))
-	require.Equal(t, []change{at(1)}, k.Due(36, 10))
+	require.Equal(t, []change{at(1)}, k.TakeDue(36, 10))
 	k.Forget("a", 1)
 	require.False(t, k.Has("a"))
 	require.Zero(t, k.Failures("a"))
@@ -52,8 +52,8 @@ func TestDueChangesComeInTheirOrderAndAreBounded(t *testing.T) {
 	for i, due := range []time.Duration{30, 10, 20, 40} {
 		k.Keep(fmt.Sprint(i), at(statedb.Revision(i)), errNo, 0, due)
 	}
-	require.Equal(t, []change{at(1), at(2)}, k.Due(35, 2))
-	require.Equal(t, []change{at(0)}, k.Due(35, 2))
+	require.Equal(t, []change{at(1), at(2)}, k.TakeDue(35, 2))
+	require.Equal(t, []change{at(0)}, k.TakeDue(35, 2))
 	require.Equal(t, 4, k.Len())
 }
 
@@ -62,7 +62,7 @@ func TestLaterChangeSupersedesOneThatWaits(t *testing.T) {
 	require.False(t, k.Supersede("a", at(1), 10), "none is kept")
 	k.Keep("a", at(1), errNo, 5, 1000)
 	require.True(t, k.Supersede("a", at(2), 10))
-	require.Equal(t, []change{at(2)}, k.Due(15, 10), "since the last attempt")
+	require.Equal(t, []change{at(2)}, k.TakeDue(15, 10), "since the last attempt")
 	require.False(t, k.Supersede("a", at(3), 10), "it is being tried")
 	require.Equal(t, 1, k.Failures("a"))
 }
@@ -76,7 +76,7 @@ func TestChangeThatIsKeptIsForgottenForItselfOrALaterOne(t *testing.T) {
 	require.True(t, k.Has("a"), "it waits: it was not dealt with")
 	k.Forget("a", 3)
 	require.False(t, k.Has("a"))
-	require.Empty(t, k.Due(10, 1))
+	require.Empty(t, k.TakeDue(10, 1))
 	k.Forget("b", 1)
 }
 
@@ -100,7 +100,7 @@ func TestTheLongestWaitDoesNotWrapAround(t *testing.T) {
 	k := follow.NewKept[string]()
 	k.Keep("a", at(1), errNo, 10, follow.After(10, math.MaxInt64))
 	require.True(t, k.Supersede("a", at(2), math.MaxInt64))
-	require.Empty(t, k.Due(math.MaxInt64-1, 1))
+	require.Empty(t, k.TakeDue(math.MaxInt64-1, 1))
 }
 
 // Whatever is done, there is one change of a row, the last that was kept or took its place, and it is
@@ -137,7 +137,7 @@ func TestRandomWalkOfKeptChanges(t *testing.T) {
 				m.change, m.due = at(revision), m.last+7
 			}
 		case 2:
-			for _, c := range k.Due(now, dice.IntN(5)) {
+			for _, c := range k.TakeDue(now, dice.IntN(5)) {
 				found := false
 				for _, m := range want {
 					if m.change == c {

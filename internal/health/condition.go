@@ -12,45 +12,44 @@ import (
 )
 
 // SharedField is the problem of reconcilers that share a status field: each takes the statuses of
-// the others for its own, so that a row is Done which only one of them has applied.
+// the others for its own, so that a row is Done that only one of them has applied.
 const SharedField = "two reconcilers share one status field"
 
-// MaxExamples bounds the errors and the open breakers that are named, so that it costs the same
-// whatever fails.
+// MaxExamples bounds the errors and the open breakers that are named, so that the cost does not
+// grow with their number.
 const MaxExamples = 10
 
-// Condition is everything that health says anything of.
+// Condition is all that is reported to health, except examples.
 type Condition struct {
-	// Objects is how many the table has.
+	// Objects is how many objects the table has.
 	Objects, Failing, Blocked, Paused int
-	// Failures changes when objects begin to fail, stop, or fail with another error.
+	// Failures changes when an object begins to fail, ceases to, or fails with another error.
 	Failures uint64
-	// PausedWhole: the reconciler is paused.
+	// PausedWhole: the whole reconciler is paused.
 	PausedWhole bool
-	// PruneFailure is the text of the last prune's; empty if it succeeded.
+	// PruneFailure is the text of the last prune's error; empty if it succeeded.
 	PruneFailure string
-	// Stuck is how many operations of workers take long; it is other ones when StuckChanges
-	// changes.
+	// Stuck is how many operations of workers take too long. StuckChanges changes when others do.
 	Stuck, StuckChanges int
-	// Breakers is how many are open; it is other ones, or they have other errors, when
-	// BreakerChanges changes.
+	// Breakers is how many are open. BreakerChanges changes when others are, or they have other
+	// errors.
 	Breakers       int
 	BreakerChanges uint64
-	// Shared names the reconcilers that share the status field, a line each; empty if none do.
+	// Shared names the reconcilers that share the status field, one in a line; empty if none do.
 	Shared string
 }
 
-// Details are lines for what is wrong. Those that a condition does not ask for are not used.
+// Details are lines for what is wrong. Lines that the condition does not need are ignored.
 type Details struct {
-	// Breakers are for those that are open, Stuck for the operations that take long.
+	// Breakers are for the open breakers, Stuck for the operations that take too long.
 	Breakers, Stuck []string
-	// Failures are the errors of objects, as many as there are or [MaxExamples]. While a
-	// breaker is open, its line says what they would.
+	// Failures are the errors of objects, up to [MaxExamples]. They are not named while a breaker
+	// is open.
 	Failures []string
 }
 
-// Wrong reports whether there are problems.
-func (c *Condition) Wrong() bool {
+// wrong reports whether there are problems.
+func (c *Condition) wrong() bool {
 	return c.Shared != "" || c.Breakers > 0 || c.numErrors() > 0 || c.Stuck > 0
 }
 
@@ -62,17 +61,17 @@ func (c *Condition) numErrors() int {
 	return c.Failing
 }
 
-// told returns what is told of the condition.
-func (c Condition) told() Condition {
-	if c.Wrong() {
-		// Health says nothing of these then: that others come and go is no news.
+// reported returns the condition without what is not reported: while there are problems, that other
+// numbers change is no news.
+func (c Condition) reported() Condition {
+	if c.wrong() {
 		c.Objects, c.Blocked, c.Paused = 0, 0, 0
 	}
 	return c
 }
 
-// problems returns what is wrong, in short; nothing if all is well. called: the loop itself is in a
-// call that takes long.
+// problems returns what is wrong, in short; empty if nothing is. called: the loop itself is in a
+// call that takes too long.
 func (c *Condition) problems(called bool) string {
 	var problems []string
 	if c.Shared != "" {
@@ -97,8 +96,8 @@ func (c *Condition) problems(called bool) string {
 	return strings.Join(problems, ", ")
 }
 
-// fine says what there is, if nothing is wrong.
-func (c *Condition) fine() string {
+// okMessage returns the message for a condition without problems.
+func (c *Condition) okMessage() string {
 	message := fmt.Sprintf("OK, %d object(s)", c.Objects)
 	if c.Blocked > 0 {
 		message += fmt.Sprintf(", %d blocked", c.Blocked)
@@ -112,8 +111,8 @@ func (c *Condition) fine() string {
 	return message
 }
 
-// examples joins what is wrong: a shared status field, open breakers, what is stuck, the error of a
-// failing prune, and those of objects; nil if nothing is.
+// examples joins what is wrong: the shared status field, open breakers, stuck operations, the error
+// of a prune, and those of objects; nil if nothing is.
 func (c *Condition) examples(d Details) error {
 	var errs []error
 	add := func(line string) { errs = append(errs, errors.New(line)) }

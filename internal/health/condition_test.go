@@ -79,10 +79,10 @@ func TestConditionIsTold(t *testing.T) {
 				"s\nbreaker open\nupdate\nprune: no"},
 	} {
 		r, h := newReporter(health.Calls{})
-		require.True(t, r.News(c.now), "nothing was told before")
+		require.True(t, r.IsNews(c.now), "nothing was told before")
 		r.Tell(c.now, c.details)
 		require.Equal(t, c.want, h.last())
-		require.False(t, r.News(c.now))
+		require.False(t, r.IsNews(c.now))
 		require.Equal(t, c.now.Failing, r.Failing())
 	}
 }
@@ -120,15 +120,15 @@ func TestOnlyWhatHealthSaysIsNews(t *testing.T) {
 		r, _ := newReporter(health.Calls{})
 		r.Tell(c.was, health.Details{})
 		c.change(&c.was)
-		require.Equal(t, c.news, r.News(c.was), c.what)
+		require.Equal(t, c.news, r.IsNews(c.was), c.what)
 	}
 }
 
 func TestEndIsTheLastThatIsTold(t *testing.T) {
 	r, h := newReporter(health.Calls{})
-	r.Ended(errors.New("gone"))
+	r.TellEnd(errors.New("gone"))
 	require.Equal(t, "degraded: The reconciler has ended\ngone", h.last())
-	require.False(t, r.News(health.Condition{Objects: 3}))
+	require.False(t, r.IsNews(health.Condition{Objects: 3}))
 	r.Tell(health.Condition{Objects: 3}, health.Details{})
 	require.Empty(t, h.last())
 }

@@ -8,40 +8,39 @@ import (
 	"time"
 )
 
-// Calls is what a watchdog asks about the calls of a loop. Times are those of one clock, from any
-// zero.
+// Calls are functions that tell a watchdog about the calls of a loop. Times are those of one clock,
+// with any zero.
 type Calls struct {
 	Now func() time.Duration
-	// Patience returns how long a call may take.
-	Patience func() time.Duration
-	// Busy names the call that is being made, empty if there is none.
+	// Limit returns how long a call may take.
+	Limit func() time.Duration
+	// Busy names the current call; empty if there is none.
 	Busy func() string
 }
 
-// Watchdog tells health of a call that the loop itself is in for long: it cannot do so, being
-// in that call. The timer is set when a call begins and it is not set already, so that calls
-// which are quick cost a lock. What workers run the loop watches itself.
+// Watchdog reports a call that the loop itself has been in for too long: the loop cannot, while it
+// is in that call. The timer is set when a call begins, unless it is set already, so that a quick
+// call costs one lock. The loop itself watches the calls of workers.
 type Watchdog struct {
 	calls Calls
-	// tell tells health of a call, of none if it is empty.
+	// tell reports a call; an empty one ends the report.
 	tell func(call string)
 
 	mu sync.Mutex
-	// since is when the calls began that are being made, none of which takes long as a
-	// rule; 0 if none is. patience is how long they may take.
-	since, patience time.Duration
-	timer           *time.Timer
-	set, stopped    bool
-	// told: health names a call.
+	// since is when the current calls began, each of which is expected to be quick; 0 if there are
+	// none. limit is how long they may take.
+	since, limit time.Duration
+	timer        *time.Timer
+	set, stopped bool
+	// told: a call is reported.
 	told bool
 }
 
-// Begin notes that calls are made from now on. If health names one that was made before, it is
-// told that this is over: else that is for the report of the round.
+// Begin notes that calls begin. It ends the report of an earlier call.
 func (w *Watchdog) Begin(now time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.since, w.patience = max(1, now), w.calls.Patience()
+	w.since, w.limit = max(1, now), w.calls.Limit()
 	if w.told {
 		w.told = false
 		w.tell("")
@@ -51,29 +50,29 @@ func (w *Watchdog) Begin(now time.Duration) {
 	}
 	w.set = true
 	if w.timer == nil {
-		w.timer = time.AfterFunc(w.patience, w.look)
+		w.timer = time.AfterFunc(w.limit, w.check)
 	} else {
-		w.timer.Reset(w.patience)
+		w.timer.Reset(w.limit)
 	}
 }
 
-// End notes that they are over.
+// End notes that the calls are over.
 func (w *Watchdog) End() {
 	w.mu.Lock()
 	w.since = 0
 	w.mu.Unlock()
 }
 
-// look is called when the time has come to see what is being called. The lock is held for the
-// loop not to be told of a call that has ended.
-func (w *Watchdog) look() {
+// check is called by the timer. It holds the lock while it reports, so that no call is reported
+// that has ended.
+func (w *Watchdog) check() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.set = false
 	if w.since == 0 || w.stopped {
 		return
 	}
-	if rest := w.since + w.patience - w.calls.Now(); rest > 0 {
+	if rest := w.since + w.limit - w.calls.Now(); rest > 0 {
 		w.set = true
 		w.timer.Reset(rest)
 	} else if call := w.calls.Busy(); call != "" {
@@ -82,7 +81,7 @@ func (w *Watchdog) look() {
 	}
 }
 
-// Stop makes the watchdog look no more.
+// Stop ends the watchdog. It may be called again.
 func (w *Watchdog) Stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

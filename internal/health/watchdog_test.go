@@ -22,7 +22,7 @@ func watched(t *testing.T, test func(t *testing.T, r *health.Reporter, h *told, 
 		began := time.Now()
 		now := func() time.Duration { return time.Hour + time.Since(began) }
 		r, h := newReporter(health.Calls{
-			Now: now, Patience: func() time.Duration { return time.Minute }, Busy: func() string { return "update" },
+			Now: now, Limit: func() time.Duration { return time.Minute }, Busy: func() string { return "update" },
 		})
 		defer r.Stop()
 		r.Tell(health.Condition{Objects: 1}, health.Details{})
@@ -47,7 +47,7 @@ func TestCallThatTakesLongIsNamed(t *testing.T) {
 		require.Empty(t, h.last(), "told once")
 		r.End()
 		require.Empty(t, h.last(), "that is for the report of the round")
-		require.True(t, r.News(health.Condition{Objects: 1}))
+		require.True(t, r.IsNews(health.Condition{Objects: 1}))
 		r.Tell(health.Condition{Objects: 1}, health.Details{})
 		require.Equal(t, "OK, 1 object(s)", h.last())
 	})

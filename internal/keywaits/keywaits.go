@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package keywaits has the waits for single keys: for milestones that no row tells. A deletion is
-// one, since there is no row, and so is a change that is not being attempted, which leaves the
-// status of its row as it is.
+// Package keywaits has the waits for single keys, for milestones that no row shows: of a deletion,
+// after which there is no row, and of a change that is not attempted now, for example because it is
+// paused, which leaves the status of its row as it is.
 package keywaits
 
 import (
@@ -18,36 +18,37 @@ import (
 	"github.com/statekeel/statekeel/internal/rows"
 )
 
-// Debt is what is known of a key that is not reconciled.
-type Debt struct {
-	// Revision is that of the latest change that was observed.
+// Unreconciled is what a wait has to know of a key that is not reconciled.
+type Unreconciled struct {
+	// Revision is the revision of the latest change that was observed.
 	Revision statedb.Revision
-	// Deleted: that is a deletion. Attempted: it counts as attempted, as a paused one does.
+	// Deleted: that change is a deletion. Attempted: it counts as attempted, as the change of a
+	// paused key does.
 	Deleted, Attempted bool
 }
 
-// Wait is the wait of one goroutine for one key. Its exported fields are set before [Waits.Join].
+// Wait is the wait of one goroutine for one key. Set the exported fields before [Waits.Join].
 type Wait[Obj any] struct {
 	Object    Obj
 	Milestone progress.Milestone
-	// Deleted: the table did not have the key, at Revision; else Revision is that of the row.
+	// Deleted: the table did not have the key at Revision. Otherwise Revision is that of the row.
 	Deleted  bool
 	Revision statedb.Revision
 
 	met      chan struct{}
 	inserted bool
 	key      string
-	// ran: an operation has ended on the deletion of the key or on a later change; guarded by the
-	// lock, as is pos.
+	// ran: an operation has ended on the deletion of the key or on a later change. ran and pos are
+	// guarded by the lock of Waits.
 	ran bool
 	pos int
 }
 
-// Met returns a channel that is closed when the wait is over: the milestone is reached, or a key
-// whose deletion was waited for has been inserted again. Call it after [Waits.Join].
+// Met returns a channel that is closed when the wait is over: its milestone is reached, or a key
+// whose deletion was waited for was inserted again. Call it after [Waits.Join].
 func (w *Wait[Obj]) Met() <-chan struct{} { return w.met }
 
-// Inserted reports whether the key has been inserted again. Call it after Met is closed.
+// Inserted reports whether the key was inserted again. Call it after Met is closed.
 func (w *Wait[Obj]) Inserted() bool { return w.inserted }
 
 // HeapPos is for package keyheap.
@@ -56,34 +57,35 @@ func (w *Wait[Obj]) HeapPos() int { return w.pos }
 // SetHeapPos is for package keyheap.
 func (w *Wait[Obj]) SetHeapPos(pos int) { w.pos = pos }
 
-// Waits are the waits for keys. They are looked at when something happens to their key. While there
-// are none, that costs one atomic load. Join, Leave and Waiting are safe from any goroutine; the
-// rest belongs to the goroutine of the loop. seen is the revision up to which that has taken in
-// all changes.
+// Waits are the waits for keys. A wait is looked at when something happens to its key. While there
+// are no waits that costs one atomic load. Join, Leave and Waiting are safe from any goroutine; the
+// other methods belong to the goroutine of the loop. Their argument seen is the revision up to
+// which the loop has observed all changes.
 type Waits[Obj comparable] struct {
 	rows *rows.Rows[Obj]
-	// debtOf returns what the key of an object owes; false if it is reconciled, as far as that
-	// has been seen.
-	debtOf func(Obj) (Debt, bool)
-	some   atomic.Int64
+	// unreconciledOf returns what is known of the key of an object; false if it is reconciled, as
+	// far as changes were observed.
+	unreconciledOf func(Obj) (Unreconciled, bool)
+	// some is the number of waits.
+	some atomic.Int64
 
 	mu    sync.Mutex
 	byKey map[string]map[*Wait[Obj]]struct{}
-	// fresh have not been looked at. unseen are those whose revision had not been seen then, in
-	// the order of these.
+	// fresh were not looked at yet. unseen are those whose Revision was not observed when they were
+	// looked at, in the order of these revisions.
 	fresh  map[*Wait[Obj]]struct{}
 	unseen keyheap.Heap[*Wait[Obj]]
 
-	// changed are the keys whose debt may have changed in this round without an operation.
+	// changed are the keys that were noted by NoteChange in this round.
 	changed []string
 }
 
-// New returns Waits. debtOf is called by the goroutine of the loop.
-func New[Obj comparable](of *rows.Rows[Obj], debtOf func(Obj) (Debt, bool)) *Waits[Obj] {
-	return &Waits[Obj]{rows: of, debtOf: debtOf, byKey: map[string]map[*Wait[Obj]]struct{}{}, fresh: map[*Wait[Obj]]struct{}{}}
+// New returns Waits without any. unreconciledOf is called by the goroutine of the loop.
+func New[Obj comparable](of *rows.Rows[Obj], unreconciledOf func(Obj) (Unreconciled, bool)) *Waits[Obj] {
+	return &Waits[Obj]{rows: of, unreconciledOf: unreconciledOf, byKey: map[string]map[*Wait[Obj]]struct{}{}, fresh: map[*Wait[Obj]]struct{}{}}
 }
 
-// Join begins a wait. It is first looked at by [Waits.Begin].
+// Join begins a wait. [Waits.BeginRound] looks at it first.
 func (k *Waits[Obj]) Join(w *Wait[Obj]) {
 	w.key, w.pos, w.met = string(k.rows.Key(w.Object)), -1, make(chan struct{})
 	k.mu.Lock()
@@ -121,8 +123,8 @@ func (k *Waits[Obj]) drop(w *Wait[Obj]) {
 	k.some.Add(-1)
 }
 
-// Begin looks at the waits that have begun since the last call.
-func (k *Waits[Obj]) Begin(seen statedb.Revision) {
+// BeginRound looks at the waits that have begun since the last call.
+func (k *Waits[Obj]) BeginRound(seen statedb.Revision) {
 	if k.some.Load() == 0 {
 		return
 	}
@@ -136,32 +138,32 @@ func (k *Waits[Obj]) Begin(seen statedb.Revision) {
 	}
 }
 
-// Noting returns the predicate paused, such that the debt of an object for which that is true counts
-// as changed; nil for nil.
-func (k *Waits[Obj]) Noting(paused func(Obj) bool) func(Obj) bool {
+// NotePaused returns a predicate that calls paused, and [Waits.NoteChange] if that returns true;
+// nil if paused is nil.
+func (k *Waits[Obj]) NotePaused(paused func(Obj) bool) func(Obj) bool {
 	if paused == nil {
 		return nil
 	}
 	return func(object Obj) bool {
 		is := paused(object)
 		if is {
-			k.Changed(object)
+			k.NoteChange(object)
 		}
 		return is
 	}
 }
 
-// Changed notes that the debt of an object may have changed without an operation. [Waits.Round] looks
-// at its waits.
-func (k *Waits[Obj]) Changed(object Obj) {
+// NoteChange notes that what unreconciledOf returns for an object may have changed without an
+// operation. [Waits.EndRound] looks at its waits.
+func (k *Waits[Obj]) NoteChange(object Obj) {
 	if k.some.Load() > 0 {
 		k.changed = append(k.changed, string(k.rows.Key(object)))
 	}
 }
 
-// Ran looks at the waits for an object on which an operation has ended, at a revision, and which has
-// been settled.
-func (k *Waits[Obj]) Ran(object Obj, revision statedb.Revision, deleted bool, seen statedb.Revision) {
+// NoteOperation looks at the waits for an object on which an operation has ended, at the given
+// revision, and was settled.
+func (k *Waits[Obj]) NoteOperation(object Obj, revision statedb.Revision, deleted bool, seen statedb.Revision) {
 	if k.some.Load() == 0 {
 		return
 	}
@@ -173,9 +175,9 @@ func (k *Waits[Obj]) Ran(object Obj, revision statedb.Revision, deleted bool, se
 	}
 }
 
-// Round looks, at the end of a round, at the waits for keys whose debt may have changed, and for what
-// has been seen since.
-func (k *Waits[Obj]) Round(seen statedb.Revision) {
+// EndRound looks, at the end of a round, at the waits for keys that were noted by NoteChange, and
+// at those whose Revision was observed since.
+func (k *Waits[Obj]) EndRound(seen statedb.Revision) {
 	if k.some.Load() == 0 {
 		k.changed = k.changed[:0]
 		return
@@ -200,8 +202,8 @@ func (k *Waits[Obj]) Round(seen statedb.Revision) {
 
 // look ends a wait that is over, and reports whether it is. It is called with the lock.
 func (k *Waits[Obj]) look(w *Wait[Obj], seen statedb.Revision) bool {
-	d, owed := k.debtOf(w.Object)
-	over, inserted := w.over(d, owed, seen)
+	u, found := k.unreconciledOf(w.Object)
+	over, inserted := w.over(u, found, seen)
 	if !over {
 		return false
 	}
@@ -211,18 +213,18 @@ func (k *Waits[Obj]) look(w *Wait[Obj], seen statedb.Revision) bool {
 	return true
 }
 
-// over reports whether a wait is, given what its key owes, and if so, whether the key has been
-// inserted again.
-func (w *Wait[Obj]) over(d Debt, owed bool, seen statedb.Revision) (over, inserted bool) {
+// over reports whether a wait is over, and whether it is because the key was inserted again. found:
+// the key is not reconciled, and u tells its state.
+func (w *Wait[Obj]) over(u Unreconciled, found bool, seen statedb.Revision) (over, inserted bool) {
 	if !w.Deleted {
-		return owed && d.Revision >= w.Revision && d.Attempted, false
+		return found && u.Revision >= w.Revision && u.Attempted, false
 	}
 	switch {
-	case !owed:
+	case !found:
 		return w.ran || seen >= w.Revision, false
-	case d.Deleted:
-		return w.Milestone == progress.Attempted && d.Attempted, false
+	case u.Deleted:
+		return w.Milestone == progress.Attempted && u.Attempted, false
 	}
-	inserted = d.Revision > w.Revision
+	inserted = u.Revision > w.Revision
 	return inserted, inserted
 }

@@ -24,11 +24,11 @@ type row string
 func (row) TableHeader() []string { return []string{"Name"} }
 func (r row) TableRow() []string  { return []string{string(r)} }
 
-// env are waits, and what their keys owe.
+// env are waits, and the keys that are not reconciled.
 type env struct {
 	*testing.T
 	*Waits[row]
-	debts map[row]Debt
+	unreconciled map[row]Unreconciled
 }
 
 func newEnv(t *testing.T) *env {
@@ -40,10 +40,10 @@ func newEnv(t *testing.T) *env {
 		Unique:     true,
 	})
 	require.NoError(t, err)
-	e := &env{T: t, debts: map[row]Debt{}}
-	e.Waits = New(rows.New(db, table, rows.Functions[row]{}), func(r row) (Debt, bool) {
-		d, owed := e.debts[r]
-		return d, owed
+	e := &env{T: t, unreconciled: map[row]Unreconciled{}}
+	e.Waits = New(rows.New(db, table, rows.Functions[row]{}), func(r row) (Unreconciled, bool) {
+		d, found := e.unreconciled[r]
+		return d, found
 	})
 	return e
 }
@@ -51,7 +51,7 @@ func newEnv(t *testing.T) *env {
 // wait begins a wait for a key, and looks at it.
 func (e *env) wait(w Wait[row], seen statedb.Revision) *Wait[row] {
 	e.Join(&w)
-	e.Begin(seen)
+	e.BeginRound(seen)
 	return &w
 }
 
@@ -67,34 +67,34 @@ func (e *env) expect(over bool, w *Wait[row], why string) {
 }
 
 func TestWaitIsOver(t *testing.T) {
-	owed := func(revision statedb.Revision, deleted, attempted bool) *Debt {
-		return &Debt{revision, deleted, attempted}
+	open := func(revision statedb.Revision, deleted, attempted bool) *Unreconciled {
+		return &Unreconciled{revision, deleted, attempted}
 	}
 	for name, c := range map[string]struct {
 		wait     Wait[row]
-		debt     *Debt
+		u        *Unreconciled
 		seen     statedb.Revision
 		over     bool
 		inserted bool
 	}{
-		"row, nothing owed":                 {wait: Wait[row]{Revision: 5}, seen: 5},
-		"row, not attempted":                {wait: Wait[row]{Revision: 5}, debt: owed(5, false, false)},
-		"row, attempted":                    {wait: Wait[row]{Revision: 5}, debt: owed(5, false, true), over: true},
-		"row, an older one attempted":       {wait: Wait[row]{Revision: 5}, debt: owed(4, false, true)},
-		"row, a later one attempted":        {wait: Wait[row]{Revision: 5}, debt: owed(6, false, true), over: true},
-		"gone, not seen":                    {wait: Wait[row]{Revision: 5, Deleted: true}, seen: 4},
-		"gone, seen":                        {wait: Wait[row]{Revision: 5, Deleted: true}, seen: 5, over: true},
-		"gone, owed":                        {wait: Wait[row]{Revision: 5, Deleted: true}, debt: owed(5, true, false), seen: 5},
-		"gone, attempted":                   {wait: Wait[row]{Revision: 5, Deleted: true}, debt: owed(5, true, true), seen: 5, over: true},
-		"gone, attempted, for applied":      {wait: Wait[row]{Revision: 5, Deleted: true, Milestone: progress.Applied}, debt: owed(5, true, true), seen: 5},
-		"gone, the row before it is owed":   {wait: Wait[row]{Revision: 5, Deleted: true}, debt: owed(4, false, true), seen: 5},
-		"gone, and has been inserted again": {wait: Wait[row]{Revision: 5, Deleted: true}, debt: owed(6, false, false), seen: 5, over: true, inserted: true},
+		"row, reconciled":                         {wait: Wait[row]{Revision: 5}, seen: 5},
+		"row, not attempted":                      {wait: Wait[row]{Revision: 5}, u: open(5, false, false)},
+		"row, attempted":                          {wait: Wait[row]{Revision: 5}, u: open(5, false, true), over: true},
+		"row, an older one attempted":             {wait: Wait[row]{Revision: 5}, u: open(4, false, true)},
+		"row, a later one attempted":              {wait: Wait[row]{Revision: 5}, u: open(6, false, true), over: true},
+		"gone, not seen":                          {wait: Wait[row]{Revision: 5, Deleted: true}, seen: 4},
+		"gone, seen":                              {wait: Wait[row]{Revision: 5, Deleted: true}, seen: 5, over: true},
+		"gone, unreconciled":                      {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(5, true, false), seen: 5},
+		"gone, attempted":                         {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(5, true, true), seen: 5, over: true},
+		"gone, attempted, for applied":            {wait: Wait[row]{Revision: 5, Deleted: true, Milestone: progress.Applied}, u: open(5, true, true), seen: 5},
+		"gone, the row before it is unreconciled": {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(4, false, true), seen: 5},
+		"gone, and has been inserted again":       {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(6, false, false), seen: 5, over: true, inserted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
 			c.wait.Object = "a"
-			if c.debt != nil {
-				e.debts["a"] = *c.debt
+			if c.u != nil {
+				e.unreconciled["a"] = *c.u
 			}
 			w := e.wait(c.wait, c.seen)
 			e.expect(c.over, w, name)
@@ -108,22 +108,22 @@ func TestWaitIsOver(t *testing.T) {
 
 func TestWaitIsLookedAtWhenSomethingHappensToItsKey(t *testing.T) {
 	e := newEnv(t)
-	e.debts["a"], e.debts["b"] = Debt{Revision: 3}, Debt{Revision: 3, Deleted: true}
+	e.unreconciled["a"], e.unreconciled["b"] = Unreconciled{Revision: 3}, Unreconciled{Revision: 3, Deleted: true}
 	a, b := e.wait(Wait[row]{Object: "a", Revision: 3}, 3), e.wait(Wait[row]{Object: "b", Revision: 4, Deleted: true}, 3)
 
-	e.debts["a"] = Debt{Revision: 3, Attempted: true}
-	e.Round(3)
+	e.unreconciled["a"] = Unreconciled{Revision: 3, Attempted: true}
+	e.EndRound(3)
 	e.expect(false, a, "nothing was said of its key")
-	require.True(e, e.Noting(func(r row) bool { return r == "a" })("a"))
+	require.True(e, e.NotePaused(func(r row) bool { return r == "a" })("a"))
 	e.expect(false, a, "the round has not ended")
-	e.Round(3)
-	e.expect(true, a, "its debt changed")
-	require.Nil(e, e.Noting(nil))
+	e.EndRound(3)
+	e.expect(true, a, "its state changed")
+	require.Nil(e, e.NotePaused(nil))
 
-	delete(e.debts, "b")
-	e.Ran("b", 3, false, 3)
+	delete(e.unreconciled, "b")
+	e.NoteOperation("b", 3, false, 3)
 	e.expect(false, b, "an update of an older row has ended")
-	e.Ran("b", 3, true, 3)
+	e.NoteOperation("b", 3, true, 3)
 	e.expect(true, b, "its deletion has ended")
 	require.False(e, b.Inserted())
 }
@@ -135,7 +135,7 @@ func TestWaitForADeletionEndsWhenItsRevisionIsSeen(t *testing.T) {
 		waits = append(waits, e.wait(Wait[row]{Object: "a", Revision: 10 - revision, Deleted: true}, 0))
 	}
 	for seen := range statedb.Revision(11) {
-		e.Round(seen)
+		e.EndRound(seen)
 		require.Equal(e, 10-int(seen), e.Waiting())
 	}
 	for _, w := range waits {
@@ -149,14 +149,14 @@ func TestWaitThatWasLeftIsForgotten(t *testing.T) {
 	e.Join(fresh)
 	e.Leave(fresh)
 	unseen := e.wait(Wait[row]{Object: "a", Revision: 1, Deleted: true}, 0)
-	e.debts["b"] = Debt{}
-	owed := e.wait(Wait[row]{Object: "b", Revision: 1}, 5)
-	e.Changed("b")
+	e.unreconciled["b"] = Unreconciled{}
+	waiting := e.wait(Wait[row]{Object: "b", Revision: 1}, 5)
+	e.NoteChange("b")
 	for range 2 {
 		e.Leave(unseen)
-		e.Leave(owed)
+		e.Leave(waiting)
 	}
-	e.Round(9)
+	e.EndRound(9)
 	require.Zero(e, e.Waiting())
 	require.Empty(e, e.byKey)
 	require.Empty(e, e.fresh)
@@ -168,12 +168,12 @@ func TestWaitThatWasLeftIsForgotten(t *testing.T) {
 // While none waits, a round costs no key.
 func TestNoWaitCostsNothing(t *testing.T) {
 	e := newEnv(t)
-	paused := e.Noting(func(row) bool { return true })
+	paused := e.NotePaused(func(row) bool { return true })
 	require.Zero(e, testing.AllocsPerRun(100, func() {
-		e.Begin(1)
+		e.BeginRound(1)
 		paused("a")
-		e.Ran("a", 1, false, 1)
-		e.Round(1)
+		e.NoteOperation("a", 1, false, 1)
+		e.EndRound(1)
 	}))
 }
 
@@ -199,9 +199,9 @@ func TestWaitsBeginAndEndOnAnyGoroutine(t *testing.T) {
 			require.Zero(e, e.Waiting())
 			return
 		default:
-			e.Begin(n / 2)
-			e.Ran("a", n, false, n/2)
-			e.Round(n)
+			e.BeginRound(n / 2)
+			e.NoteOperation("a", n, false, n/2)
+			e.EndRound(n)
 		}
 	}
 }

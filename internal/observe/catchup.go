@@ -15,8 +15,8 @@ import (
 // is slow and changes pile up, what is written now would have to wait until everything before it
 // has been applied. The main cursor then goes on with its snapshot while the catch-up cursor reads
 // on from there. Nothing is copied, and the catch-up cursor keeps no list of what it has read: what
-// it handed over is known to the core, or is reconciled when the main cursor comes to it, which a
-// look at the row tells. So the catch-up cursor may leave out what it has no room for, which is part
+// it handed over is known to the core, or is reconciled when the main cursor comes to it, which the
+// row shows. So the catch-up cursor may leave out what it has no room for, which is part
 // of the main cursor's next snapshot.
 //
 // Objects are read by revision. Deletions are not in that index: they are read from a change
@@ -24,17 +24,17 @@ import (
 // of the table once. That takes a tenth of a microsecond each, in small steps. For deletions the
 // range of revisions that was read is kept, since no row tells that a deletion was carried out.
 type catchUp[Obj comparable] struct {
-	// upTo is the revision up to which objects were read, or left out; after from none was left
+	// upTo is the revision up to which objects were read or left out. None after from were left
 	// out.
 	from, upTo statedb.Revision
-	// lagging: since laggingSince the cursor has not read all that there was.
+	// lagging: the cursor has not read all there is since laggingSince.
 	lagging      bool
 	laggingSince time.Duration
 
 	deletions statedb.ChangeIterator[Obj]
 	// The deletions after one revision and up to another were read.
 	deletedAfter, deletedUpTo statedb.Revision
-	// held is a deletion that was read, and for which there was no room.
+	// held is a deletion that was read and for which there was no room, if holding.
 	held    change[Obj]
 	holding bool
 }
@@ -51,16 +51,17 @@ const (
 	maxWait = 20 * time.Millisecond
 )
 
-// Target is how fast operations may be run.
+// Target is how fast operations can run.
 type Target struct {
 	// Workers is how many operations run at a time.
 	Workers int
-	// Least is the least time between two objects that limiters allow; 0 if there is no limit.
+	// Least is the shortest time between two objects that the limiters allow; 0 if there is no
+	// limit.
 	Least time.Duration
 }
 
-// lag is what is known of the main cursor while it is behind: while it has not read all there is.
-// The zero value is that of one that is not behind.
+// lag is how the main cursor is behind: it has not read all there is. The zero value is a cursor
+// that is not behind.
 type lag struct {
 	behind bool
 	// since is when that began. The operations of so many objects took so long since then; longest
@@ -70,7 +71,7 @@ type lag struct {
 	took, longest time.Duration
 }
 
-// maxObjects bounds the objects that the mean is made of: what was long ago tells little.
+// maxObjects bounds the objects in the mean, so that recent ones count most.
 const maxObjects = 1000
 
 // add adds an object whose operation took so long.
@@ -83,8 +84,8 @@ func (g *lag) add(took time.Duration) {
 	}
 }
 
-// mean returns how long an object takes with so many workers; surely: without the longest call, as
-// one long pause of the machine makes no slow target.
+// mean returns how long an object takes with so many workers. surely is the mean without the
+// longest call: one long pause of the machine does not make the target slow.
 func (g *lag) mean(workers int) (mean, surely time.Duration) {
 	if g.objects == 0 {
 		return 0, 0
@@ -103,18 +104,18 @@ func (o *Observer[Obj]) fallBehind(now time.Duration) {
 	}
 }
 
-// NoteTook notes how long the operation of an object took, or its part of a call for several. It
-// counts only while the main cursor is behind.
+// NoteTook notes how long the operation of an object took; for a batch, its share. It counts only
+// while the main cursor is behind.
 func (o *Observer[Obj]) NoteTook(took time.Duration) {
 	if o.lag.behind {
 		o.lag.add(took)
 	}
 }
 
-// FollowUp begins a catch-up cursor if the main cursor has been behind for long and an object takes
-// long. The error says that the table cannot be observed a second time; it does not come again for
-// some time.
-func (o *Observer[Obj]) FollowUp(now time.Duration, target Target) error {
+// UpdateCatchUp begins a catch-up cursor if the main cursor has been behind for long and an object
+// takes long. It returns an error if the table cannot be observed a second time, and then does not
+// try again for some time.
+func (o *Observer[Obj]) UpdateCatchUp(now time.Duration, target Target) error {
 	if !o.lag.behind {
 		o.slow = false
 		return nil
@@ -134,9 +135,9 @@ func (o *Observer[Obj]) FollowUp(now time.Duration, target Target) error {
 	return nil
 }
 
-// Fresh returns how many changes that the catch-up cursor reads may wait for their turn; 0 if there
-// is no such cursor.
-func (o *Observer[Obj]) Fresh() int {
+// MaxFresh returns how many changes of the catch-up cursor may wait for their turn; 0 if there is
+// no such cursor.
+func (o *Observer[Obj]) MaxFresh() int {
 	if o.catchUp == nil {
 		return 0
 	}
@@ -146,8 +147,8 @@ func (o *Observer[Obj]) Fresh() int {
 // CatchingUp reports whether there is a catch-up cursor.
 func (o *Observer[Obj]) CatchingUp() bool { return o.catchUp != nil }
 
-// CaughtUp returns the range of revisions after from and up to upTo of which the catch-up cursor has
-// read all objects; zeros if there is no such cursor.
+// CaughtUp returns the range of revisions, after from and up to upTo, of which the catch-up cursor
+// has read all objects; zeros if there is no such cursor.
 func (o *Observer[Obj]) CaughtUp() (from, upTo statedb.Revision) {
 	if o.catchUp == nil {
 		return 0, 0
@@ -163,7 +164,7 @@ func (o *Observer[Obj]) endCatchUp() {
 	o.lag, o.catchUp = lag{}, nil
 }
 
-// readCatchUp hands the core what came after the main cursor's snapshot.
+// readCatchUp hands over what was written after the main cursor's snapshot.
 func (o *Observer[Obj]) readCatchUp(txn statedb.ReadTxn, now time.Duration) {
 	c := o.catchUp
 	if c.upTo < o.snapshot {
@@ -181,8 +182,8 @@ func (o *Observer[Obj]) readCatchUp(txn statedb.ReadTxn, now time.Duration) {
 	}
 }
 
-// readObjects hands the core the objects that were written since the last look. It returns false if
-// there was no room for all.
+// readObjects hands over the objects that were written since the last look. It returns false if
+// there was no room for all of them.
 func (o *Observer[Obj]) readObjects(txn statedb.ReadTxn) bool {
 	c := o.catchUp
 	read, taken := 0, 0
@@ -208,7 +209,7 @@ func (o *Observer[Obj]) readObjects(txn statedb.ReadTxn) bool {
 	return true
 }
 
-// readDeletions hands the core the latest deletions, of those that the main cursor has not come to.
+// readDeletions hands over the deletions that the main cursor has not come to.
 func (o *Observer[Obj]) readDeletions(txn statedb.ReadTxn) {
 	c := o.catchUp
 	if c.holding && !o.handOverDeletion(c.held) {
@@ -234,7 +235,7 @@ func (o *Observer[Obj]) readDeletions(txn statedb.ReadTxn) {
 	}
 }
 
-// handOverDeletion hands the core a deletion that the catch-up cursor has read, and returns false if
+// handOverDeletion hands over a deletion that the catch-up cursor has read. It returns false if
 // there was no room.
 func (o *Observer[Obj]) handOverDeletion(c change[Obj]) bool {
 	if c.revision > o.revision {

@@ -27,7 +27,7 @@ func behind(t *testing.T, size, n int) (e *env, ran []int) {
 	e = newEnv(t, size)
 	e.put(status.Pending, ids(1, n)...)
 	for !e.CatchingUp() {
-		require.Zero(e, e.Fresh())
+		require.Zero(e, e.MaxFresh())
 		planned, _ := e.begin()
 		ran = append(ran, planned...)
 		e.end(len(planned), slow)
@@ -66,9 +66,9 @@ func TestCatchUpCursorBeginsOnlyForASlowTarget(t *testing.T) {
 				e.now += took
 			}
 			e.now += c.passes
-			require.NoError(e, e.FollowUp(e.now, e.target))
+			require.NoError(e, e.UpdateCatchUp(e.now, e.target))
 			require.Equal(e, c.begins, e.CatchingUp())
-			require.Equal(e, c.begins, e.Fresh() > 0)
+			require.Equal(e, c.begins, e.MaxFresh() > 0)
 		})
 	}
 }
@@ -144,7 +144,7 @@ func TestRoomForFreshChangesIsByTheTimeOfAnObject(t *testing.T) {
 		e.NoteTook(took)
 		e.NoteTook(took)
 		e.now += time.Minute
-		require.NoError(e, e.FollowUp(e.now, e.target))
-		require.Equal(e, want, e.Fresh())
+		require.NoError(e, e.UpdateCatchUp(e.now, e.target))
+		require.Equal(e, want, e.MaxFresh())
 	}
 }

@@ -13,15 +13,15 @@ import (
 // change is a change that a cursor has read and that asks for an operation.
 type change[Obj any] struct {
 	object Obj
-	// since is the revision from which on it is owed.
+	// since is the revision since which the change is not reconciled.
 	revision, since statedb.Revision
 	deleted         bool
 	lane            core.Lane
 }
 
-// read takes in a change, and returns it as it is handed over, and whether it asks for an operation.
-// Most other changes are status writes, of this and of other reconcilers: the core gets them only if
-// it waits for such. ahead: the main cursor has not come to the change.
+// read converts a change of the table, and reports whether it asks for an operation. Most changes
+// that do not are status writes, of this and other reconcilers: the core gets them only if it needs
+// them. ahead: the main cursor has not come to the change.
 func (o *Observer[Obj]) read(of statedb.Change[Obj], ahead bool) (c change[Obj], wanted bool) {
 	c = change[Obj]{object: of.Object, revision: of.Revision, since: of.Revision, deleted: of.Deleted, lane: core.Deletion}
 	if of.Deleted {
@@ -33,10 +33,10 @@ func (o *Observer[Obj]) read(of statedb.Change[Obj], ahead bool) (c change[Obj],
 	}
 	switch s := o.rows.GetStatus(of.Object); s.Kind {
 	case status.KindPending:
-		c.lane, c.since = core.Backlog, o.owedSince(s, of.Revision, ahead)
+		c.lane, c.since = core.Backlog, o.unreconciledSince(s, of.Revision, ahead)
 		return c, true
 	case status.KindRefreshing:
-		c.lane, c.since = core.Refresh, o.owedSince(s, of.Revision, ahead)
+		c.lane, c.since = core.Refresh, o.unreconciledSince(s, of.Revision, ahead)
 		o.refreshes++
 		return c, true
 	case status.KindUnset:
@@ -44,31 +44,31 @@ func (o *Observer[Obj]) read(of statedb.Change[Obj], ahead bool) (c change[Obj],
 			o.hooks.FirstUnset(of.Object, of.Revision)
 		}
 		if o.core.Tracks() {
-			o.settled(of, core.RowUnset)
+			o.handSettled(of, core.RowUnset)
 		}
 	case status.KindDone:
 		if o.core.NeedsSettled() {
-			o.settled(of, core.RowDone)
+			o.handSettled(of, core.RowDone)
 		}
 	default:
 		if o.core.NeedsSettled() {
-			o.settled(of, core.RowFailed)
+			o.handSettled(of, core.RowFailed)
 		}
 	}
 	return c, false
 }
 
-// owedSince returns the revision from which on a row with a status is owed.
-func (o *Observer[Obj]) owedSince(s status.Status, revision statedb.Revision, ahead bool) statedb.Revision {
+// unreconciledSince returns the revision since which a row with a status is not reconciled.
+func (o *Observer[Obj]) unreconciledSince(s status.Status, revision statedb.Revision, ahead bool) statedb.Revision {
 	if !o.marked {
 		return revision
 	}
 	return o.waits.Since(s.ID, revision, ahead)
 }
 
-// settled hands the core a row that asks for nothing.
-func (o *Observer[Obj]) settled(of statedb.Change[Obj], says core.RowStatus) {
-	if o.core.ObserveSettled(of.Object, of.Revision, says) {
+// handSettled hands the core a row that asks for nothing.
+func (o *Observer[Obj]) handSettled(of statedb.Change[Obj], s core.RowStatus) {
+	if o.core.ObserveSettled(of.Object, of.Revision, s) {
 		o.hooks.Forgotten(of.Object)
 	}
 }
@@ -80,7 +80,7 @@ type queue[Obj any] struct {
 	from int
 }
 
-// first returns the first change, nil if there is none.
+// first returns the first change; nil if there is none.
 func (q *queue[Obj]) first() *change[Obj] {
 	if q.from == len(q.changes) {
 		return nil
@@ -97,8 +97,8 @@ func (q *queue[Obj]) drop() {
 // push puts a change into an empty queue.
 func (q *queue[Obj]) push(c change[Obj]) { q.changes, q.from = append(q.changes[:0], c), 0 }
 
-// pushFront puts a change before the first. What a round did not come to is put back in one go:
-// room is made for as much as there is of the rest.
+// pushFront puts a change before the first. Changes that a round did not come to are put back
+// together, so the queue grows by as many places as it has changes.
 func (q *queue[Obj]) pushFront(c change[Obj]) {
 	if q.from == 0 {
 		room := len(q.changes) + minRoom
@@ -110,5 +110,5 @@ func (q *queue[Obj]) pushFront(c change[Obj]) {
 	q.changes[q.from] = c
 }
 
-// minRoom is the least room that is made at the front of a queue.
+// minRoom is the least number of places that are added at the front of a queue.
 const minRoom = 64

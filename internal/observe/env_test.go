@@ -87,7 +87,7 @@ func (e *env) Since(_ uint64, revision statedb.Revision, _ bool) statedb.Revisio
 	return min(e.since, revision)
 }
 
-func (e *env) Took(last, snapshot statedb.Revision) {
+func (e *env) NoteSnapshot(last, snapshot statedb.Revision) {
 	e.called = append(e.called, fmt.Sprintf("took %d after %d", snapshot, last))
 }
 
@@ -113,8 +113,8 @@ func (e *env) delete(ids ...uint64) {
 // begin looks at the table, and returns the IDs of the objects that are planned, negative if they
 // are to be deleted. more: the channel is closed.
 func (e *env) begin() (planned []int, more bool) {
-	require.NoError(e, e.FollowUp(e.now, e.target))
-	e.core.Begin(e.now, e.size, e.Fresh())
+	require.NoError(e, e.UpdateCatchUp(e.now, e.target))
+	e.core.Begin(e.now, e.size, e.MaxFresh())
 	e.txn = e.db.ReadTxn()
 	watch := e.Observe(e.txn, e.now)
 	e.items = e.core.Plan()

@@ -23,17 +23,17 @@ type Config[Obj comparable] struct {
 	Hooks[Obj]
 }
 
-// Waits are the waits for revisions. They may move the revision from which on a row is owed: see
-// package progress.
+// Waits are the waits for revisions, see package progress. They may lower the revision since which
+// a row is not reconciled.
 type Waits interface {
-	// Marked reports whether Since may return another revision than it is given, for rows of a
+	// Marked reports whether Since may return a lower revision than that of the row, for rows of a
 	// transaction that was begun before the call.
 	Marked() bool
-	// Since returns the revision from which on a row is owed that has a status of the given ID.
-	// ahead: the main cursor has not come to the row.
+	// Since returns the revision since which a row counts as not reconciled. id is that of its
+	// status. ahead: the main cursor has not come to the row.
 	Since(id uint64, revision statedb.Revision, ahead bool) statedb.Revision
-	// Took is called when the main cursor takes a snapshot after the end of another.
-	Took(last, snapshot statedb.Revision)
+	// NoteSnapshot is called when the main cursor takes a snapshot after the end of another.
+	NoteSnapshot(last, snapshot statedb.Revision)
 }
 
 // Hooks are functions that the Observer calls, on the goroutine of its caller.
@@ -48,8 +48,8 @@ type Hooks[Obj any] struct {
 	Forgotten func(Obj)
 }
 
-// stride is how many changes a cursor reads in one look, so that a look does not hold up what is
-// due, or what the other cursor would find.
+// stride is how many changes a cursor reads in one look, so that a look does not delay due keys or
+// the other cursor.
 const stride = 20_000
 
 // Observer reads the changes of a table. It reads a snapshot of the table to its end before it
@@ -74,20 +74,20 @@ type Observer[Obj comparable] struct {
 	// revision is that up to which the main cursor has handed over all changes, wanted that of the
 	// last one that asked for an operation.
 	revision, wanted statedb.Revision
-	// whole: the transaction of the last look is the main cursor's snapshot. others: since that
-	// was taken, an operation was run on something that is not from it. slow: an object takes
-	// long, on average while the main cursor is behind.
+	// whole: the transaction of the last look is the main cursor's snapshot. others: since that was
+	// taken, an operation was run on a change that is not from it. slow: objects take long, on
+	// average while the main cursor is behind.
 	whole, others, slow bool
-	// ahead is the highest revision of an operation that the main cursor had not come to.
+	// ahead is the highest revision of an operation that the main cursor had not reached.
 	ahead statedb.Revision
 
-	// lag is what is known of the main cursor while it is behind; each is how long an object takes.
-	// catchUp is the catch-up cursor, nil if there is none.
+	// lag is how the main cursor is behind, each how long an object takes. catchUp is the catch-up
+	// cursor, nil if there is none.
 	lag     lag
 	each    time.Duration
 	catchUp *catchUp[Obj]
 
-	// marked: in this look, the waits may move the revision from which on a row is owed.
+	// marked: in this look the waits may lower the revision since which a row is not reconciled.
 	marked bool
 	// refreshes counts the objects of this look that were marked for a refresh.
 	refreshes int
@@ -141,8 +141,8 @@ func (o *Observer[Obj]) Observe(txn statedb.ReadTxn, now time.Duration) <-chan s
 	return more
 }
 
-// readMain hands over the leftover changes of the main cursor and the rest of its snapshot, or the
-// next snapshot. done: the cursor has come to the end of that.
+// readMain hands over the leftover changes of the main cursor, and the rest of its snapshot or the
+// next snapshot. done: the cursor has reached the end of the snapshot.
 func (o *Observer[Obj]) readMain(txn statedb.ReadTxn) (more <-chan struct{}, done bool) {
 	had := o.Leftover()
 	for c := o.leftover.first(); c != nil; c = o.leftover.first() {
@@ -169,7 +169,7 @@ func (o *Observer[Obj]) readMain(txn statedb.ReadTxn) (more <-chan struct{}, don
 		}
 		last := o.snapshot
 		o.rest, o.snapshot, o.others = changes, o.rows.Table.Revision(txn), false
-		o.waits.Took(last, o.snapshot)
+		o.waits.NoteSnapshot(last, o.snapshot)
 		o.snapshots++
 	}
 	read := 0
@@ -190,8 +190,8 @@ func (o *Observer[Obj]) readMain(txn statedb.ReadTxn) (more <-chan struct{}, don
 	return watch.Closed, true
 }
 
-// laneOf returns the lane of a change that the main cursor has read. Beside a catch-up cursor all of
-// these have the same, so that what that reads does not take the room of any.
+// laneOf returns the lane of a change that the main cursor has read. While there is a catch-up
+// cursor that is Backlog for all, so that the lanes of the other cursor keep their room.
 func (o *Observer[Obj]) laneOf(c *change[Obj]) core.Lane {
 	if o.catchUp != nil {
 		return core.Backlog
@@ -226,9 +226,9 @@ func (o *Observer[Obj]) TakeBack(item *core.Item[Obj], now time.Duration) {
 	o.fallBehind(now)
 }
 
-// Stale reports whether the version of an item that the main cursor handed over may not be the one
-// to run, so that it has to be looked up: the item is of an older snapshot than the last look, and
-// something else may have been run before it. A slow target is spared outdated versions.
+// Stale reports whether the version of an item that the main cursor handed over may be outdated, so
+// that it has to be looked up: the item is from an older snapshot than the last look, and another
+// operation may have been run before it. A slow target is spared outdated versions.
 func (o *Observer[Obj]) Stale(item *core.Item[Obj]) bool {
 	return !o.whole && (o.others || o.slow || item.Deleted)
 }
@@ -251,16 +251,16 @@ func (o *Observer[Obj]) NoteRevision(revision statedb.Revision) {
 	}
 }
 
-// NoteOther notes that an operation was run on something that is not from the main cursor's
+// NoteOther notes that an operation was run on a change that is not from the main cursor's
 // snapshot.
 func (o *Observer[Obj]) NoteOther() { o.others = true }
 
-// NoteWritten notes that the caller wrote n rows, up to a revision of the table, which need no look.
+// NoteWritten notes that the caller wrote n rows, up to a revision of the table, that need no look.
 func (o *Observer[Obj]) NoteWritten(upTo statedb.Revision, n int) {
 	o.skippable.add(o.revision, upTo, n)
 }
 
-// Leftover reports whether there are changes that were read and are not in the core.
+// Leftover reports whether changes were read that the core does not have.
 func (o *Observer[Obj]) Leftover() bool { return o.leftover.first() != nil }
 
 // Revision returns the revision up to which the main cursor has handed over all changes.
@@ -273,8 +273,8 @@ func (o *Observer[Obj]) LastWanted() statedb.Revision { return o.wanted }
 // Snapshots returns how many snapshots the main cursor has taken: the number of the one that it reads.
 func (o *Observer[Obj]) Snapshots() uint64 { return o.snapshots }
 
-// Skippable returns about how many changes after [Observer.Revision] need no look: what the caller
-// wrote, and what the catch-up cursor has handed over.
+// Skippable returns about how many changes after [Observer.Revision] need no look: those that the
+// caller wrote, and those that the catch-up cursor has handed over.
 func (o *Observer[Obj]) Skippable() int { return o.skippable.after(o.revision) }
 
 // Refreshes returns how many objects of the last look were marked for a refresh.

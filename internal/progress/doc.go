@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package progress has how far a loop has come with a table, and who waits for which revision.
+// Package progress publishes how far a loop has come with a table, and has the waits for revisions.
 package progress

@@ -10,21 +10,22 @@ import (
 	"github.com/cilium/statedb"
 )
 
-// marks tell for which rows there are waits for the end of main's snapshot: those that were written
-// since a wait began, and whose status was made before.
+// marks tell which rows the waits for the end of a snapshot are for: those that were written since
+// a wait began, and whose status was made before.
 type marks []mark
 
-// mark is of waits for a revision, until, that began when the table had the revision from. id
-// is higher than that of any status made before.
+// mark stands for the waits for the revision until that began when the table had the revision from.
+// id is higher than that of any status that was made before.
 type mark struct {
 	id          uint64
 	from, until statedb.Revision
 }
 
-// maxMarks bounds the marks, as each row of the snapshot is compared with them.
+// maxMarks bounds the marks: each row of the snapshot is compared with all of them.
 const maxMarks = 64
 
-// few returns marks that cover the same rows, and perhaps some more, if there are many.
+// few returns marks that cover the same rows, and if there are too many, fewer that may cover more
+// rows.
 func (m marks) few() marks {
 	slices.SortFunc(m, func(a, b mark) int { return cmp.Compare(a.id, b.id) })
 	for len(m) > maxMarks {
@@ -40,7 +41,7 @@ func (m marks) few() marks {
 	return m
 }
 
-// since returns from which revision on a row is owed that has a status of the given ID.
+// since returns the revision since which a row counts as not reconciled. id is that of its status.
 func (m marks) since(id uint64, revision statedb.Revision) statedb.Revision {
 	since := revision
 	for i := range m {

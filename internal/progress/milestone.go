@@ -5,11 +5,10 @@ package progress
 
 import "fmt"
 
-// Milestone is what a wait waits for. It is documented where programs see it, as
-// reconciler.Milestone.
+// Milestone is what a wait waits for. See reconciler.Milestone.
 type Milestone uint8
 
-// The milestones, and how many there are.
+// The milestones, and their number.
 const (
 	Attempted Milestone = iota
 	Applied

@@ -14,64 +14,63 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// Progress is how far a loop has come with a table, for others to wait for. T is what a wait
-// delivers. A wait is for a revision, and ends when that is reached, not whenever something moves: it
-// costs the loop nothing until then. The zero value is ready for use. All methods are safe from any
-// goroutine.
+// Progress is how far a loop has come with a table. T is what a wait delivers. A wait is for a
+// revision, and costs the loop nothing until that is reached. The zero value is ready for use. All
+// methods are safe from any goroutine.
 //
 // A row that was pending when a wait began may be written again before the loop looks at it,
 // by another reconciler for example. Say the wait is for revision 10 and the row is at 7; then
-// it is written again, with the same status ID, at 15, and main takes a snapshot at 20. Main
-// comes past 10 without the row. So the wait goes on until main is past 20, the end of that
-// snapshot, which has all rows that were pending. And the row is owed from 10 on, so that
-// Applied waits for it, but not for another that was written at 15: see [marks].
+// it is written again, with the same status ID, at 15, and the main cursor takes a snapshot at 20.
+// It passes 10 without the row. So the wait goes on until it has passed 20, the end of that
+// snapshot, which has all rows that were pending. And the row
+// counts as unreconciled since 10, so that Applied waits for it, but not for another row that was
+// written at 15: see [marks].
 type Progress[T any] struct {
 	mu           sync.Mutex
 	revision     statedb.Revision
 	lowWatermark statedb.Revision
-	// wanted is the revision of the last change that was to be acted on, of those up to
-	// revision.
+	// wanted is the revision of the last change up to revision that asked for an operation.
 	wanted statedb.Revision
-	// placed are the waits for a place, ordered by that, owing those that are past it and
-	// wait for what is owed up to their revision.
-	placed, owing keyheap.Heap[*Wait[T]]
-	// joined are the waits for a place that began when the table had a later revision than
-	// main's snapshot.
+	// placed are the waits for a place of the main cursor, in that order. applying are those that
+	// are past it, and wait until nothing up to their bound is unreconciled.
+	placed, applying keyheap.Heap[*Wait[T]]
+	// joined are the waits in placed that began when the table had a later revision than the main
+	// cursor's snapshot.
 	joined map[*Wait[T]]struct{}
-	// pending are the marks of those, and reading the marks for the rows of the snapshot.
+	// pending are the marks of joined, reading those for the rows of the snapshot.
 	pending, reading marks
-	// listed says that pending has all that joined, marked that there may be marks.
+	// listed: pending is up to date. marked: there may be marks.
 	listed, marked bool
 }
 
-// Wait is the wait of one goroutine for a revision. Its exported fields are set before [Progress.Join].
+// Wait is the wait of one goroutine for a revision. Set the exported fields before [Progress.Join].
 type Wait[T any] struct {
-	// Until is the revision, Milestone what its changes must have reached.
+	// Until is the revision, Milestone what all changes up to it must have reached.
 	Until     statedb.Revision
 	Milestone Milestone
 	// All sets Until to the revision of the table when the wait begins.
 	All bool
-	// Detailed: the one who waits asks what is owed.
+	// Detailed: the goroutine asks which keys are not reconciled.
 	Detailed bool
-	// Reached delivers once what the goroutine of the loop sends when the wait is over.
+	// Reached delivers one value, which the goroutine of the loop sends when the wait is over.
 	Reached chan T
 
-	// from is the revision of the table when the wait began, id is higher than that of any
-	// status that was made before: they are given out in order.
+	// from is the revision of the table when the wait began. id is higher than that of any status
+	// that was made before: IDs are given out in order.
 	from statedb.Revision
 	id   uint64
-	// place is that of main that it waits for, past says that it is over. Nothing may be
-	// owed up to owed.
-	place, owed statedb.Revision
-	past        bool
-	pos         int
+	// place is the revision that the main cursor has to pass; past: it has. Applied waits until
+	// nothing is unreconciled since bound or before.
+	place, bound statedb.Revision
+	past         bool
+	pos          int
 }
 
 // NewWait returns a wait that has not begun.
 func NewWait[T any](until statedb.Revision, m Milestone) *Wait[T] {
 	return &Wait[T]{
 		Until: until, Milestone: m, Reached: make(chan T, 1),
-		id: status.Pending().ID, place: until, owed: until, pos: -1,
+		id: status.Pending().ID, place: until, bound: until, pos: -1,
 	}
 }
 
@@ -81,20 +80,20 @@ func (w *Wait[T]) HeapPos() int { return w.pos }
 // SetHeapPos is for package keyheap.
 func (w *Wait[T]) SetHeapPos(pos int) { w.pos = pos }
 
-// over reports whether a wait is. It is called under the lock, as are settled, push and drop.
+// over reports whether a wait is over. It is called under the lock, as are settled, push and drop.
 func (p *Progress[T]) over(w *Wait[T]) bool {
 	return p.revision >= w.place && p.settled(w)
 }
 
-// settled reports whether nothing is owed that a wait is for.
+// settled reports whether a wait that is past its place has reached its milestone.
 func (p *Progress[T]) settled(w *Wait[T]) bool {
-	return w.Milestone == Attempted || p.lowWatermark == 0 || p.lowWatermark > w.owed
+	return w.Milestone == Attempted || p.lowWatermark == 0 || p.lowWatermark > w.bound
 }
 
-// push makes a wait that is not over wait for its place, or for what is owed.
+// push puts a wait that is not over into the heap it belongs to.
 func (p *Progress[T]) push(w *Wait[T]) {
 	if w.past = p.revision >= w.place; w.past {
-		p.owing.Push(w, priority(w.owed))
+		p.applying.Push(w, priority(w.bound))
 	} else {
 		p.placed.Push(w, priority(w.place))
 	}
@@ -102,21 +101,21 @@ func (p *Progress[T]) push(w *Wait[T]) {
 
 func priority(revision statedb.Revision) int64 { return int64(min(revision, math.MaxInt64)) }
 
-// drop makes a wait wait for nothing.
+// drop removes a wait from its heap.
 func (p *Progress[T]) drop(w *Wait[T]) {
 	switch {
 	case w.pos < 0:
 	case w.past:
-		p.owing.Remove(w)
+		p.applying.Remove(w)
 	default:
 		p.placed.Remove(w)
 	}
 	delete(p.joined, w)
 }
 
-// Publish sets the revision up to which every change has been attempted, which never
-// goes back, and the low watermark. wanted is the revision of the last change that was to be
-// acted on. It returns the waits that are over.
+// Publish sets the revision up to which every change has been attempted, which never goes back, and
+// the low watermark. wanted is the revision of the last change that asked for an operation. It
+// returns the waits that are over.
 func (p *Progress[T]) Publish(revision, lowWatermark, wanted statedb.Revision) (over []*Wait[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,22 +131,22 @@ func (p *Progress[T]) Publish(revision, lowWatermark, wanted statedb.Revision) (
 			p.push(w)
 		}
 	}
-	for w, _, ok := p.owing.Min(); ok && p.settled(w); w, _, ok = p.owing.Min() {
+	for w, _, ok := p.applying.Min(); ok && p.settled(w); w, _, ok = p.applying.Min() {
 		p.drop(w)
 		over = append(over, w)
 	}
 	return over
 }
 
-// Join begins a wait, unless its milestone is reached already. table returns the revision of
-// the table: it is called under the lock, so that main's snapshot is no later than that.
-// lowWatermark is the one of that moment.
+// Join begins a wait, unless its milestone is reached. table returns the revision of the table. It
+// is called under the lock, so that the main cursor's snapshot is no later. lowWatermark is the
+// present one.
 func (p *Progress[T]) Join(w *Wait[T], table func() statedb.Revision) (reached bool, lowWatermark statedb.Revision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w.from = table()
 	if w.All {
-		w.Until, w.place, w.owed = w.from, w.from, w.from
+		w.Until, w.place, w.bound = w.from, w.from, w.from
 	}
 	if reached = p.over(w); !reached {
 		p.push(w)
@@ -163,16 +162,17 @@ func (p *Progress[T]) Join(w *Wait[T], table func() statedb.Revision) (reached b
 	return reached, p.lowWatermark
 }
 
-// Took notes that main has taken a snapshot after the end of another. Waits for a revision
-// between the two wait for its end, unless nothing was written since they began.
-func (p *Progress[T]) Took(last, snapshot statedb.Revision) {
+// NoteSnapshot notes that the main cursor has taken a snapshot after the end of another (last).
+// Waits for a revision between the two now wait for the end of the snapshot, unless nothing was
+// written since they began.
+func (p *Progress[T]) NoteSnapshot(last, snapshot statedb.Revision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var m marks
 	p.pending, p.listed = nil, true
 	for w := range p.joined {
 		if w.from > snapshot {
-			// It began after the snapshot was taken: it is for the next.
+			// It began after the snapshot was taken, and belongs to the next.
 			p.listed = false
 			continue
 		}
@@ -197,8 +197,9 @@ func (p *Progress[T]) Marked() bool {
 	return p.marked
 }
 
-// Since returns from which revision on a row is owed that has a status of the given ID, and
-// that main found in its snapshot; ahead: that was found ahead of main, in the table.
+// Since returns the revision since which a row of the main cursor's snapshot counts as not
+// reconciled. id is that of its status. ahead: the row was found in the table, ahead of the main
+// cursor.
 func (p *Progress[T]) Since(id uint64, revision statedb.Revision, ahead bool) statedb.Revision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,7 +217,7 @@ func (p *Progress[T]) Since(id uint64, revision statedb.Revision, ahead bool) st
 	return min(since, p.pending.since(id, revision))
 }
 
-// Reached reports whether the milestone of a wait is.
+// Reached reports whether a wait has reached its milestone.
 func (p *Progress[T]) Reached(w *Wait[T]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -234,7 +235,7 @@ func (p *Progress[T]) Leave(w *Wait[T]) {
 func (p *Progress[T]) Waiting() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.placed.Len() + p.owing.Len()
+	return p.placed.Len() + p.applying.Len()
 }
 
 // Now returns the revision up to which every change has been attempted, and the low watermark.
@@ -244,12 +245,11 @@ func (p *Progress[T]) Now() (revision, lowWatermark statedb.Revision) {
 	return p.revision, p.lowWatermark
 }
 
-// Await blocks until everything up to a revision has been attempted or ctx ends, and
-// returns how far that is and the low watermark then. How far: the revision up to which
-// everything was attempted, but if something is not reconciled no more than was asked for,
-// or than the last change that was to be acted on, so that one failed attempt at revision r
-// is told as r, not as that of the status which says so.
-// table is as for Join.
+// Await blocks until everything up to a revision has been attempted or ctx ends. It returns the
+// revision up to which everything was attempted, and the low watermark then. If something is not
+// reconciled, the revision is no higher than the one asked for, or than that of the last change that
+// asked for an operation: so after a failed attempt at revision r it is r, and not the revision of
+// the status write that records the failure. table is as for Join.
 func (p *Progress[T]) Await(ctx context.Context, until statedb.Revision, table func() statedb.Revision) (revision, lowWatermark statedb.Revision, err error) {
 	w := NewWait[T](until, Attempted)
 	if reached, _ := p.Join(w, table); !reached {

@@ -114,7 +114,7 @@ func TestWaitCoversRowsRewrittenBeforeTheSnapshot(t *testing.T) {
 	}
 	require.True(t, p.Marked())
 	require.Equal(t, statedb.Revision(12), p.Since(ids[0], 25, true), "found ahead of main")
-	p.Took(10, 30)
+	p.NoteSnapshot(10, 30)
 	m := p.reading
 	require.Equal(t, statedb.Revision(12), m.since(ids[0], 25), "made before both waits")
 	require.Equal(t, statedb.Revision(12), m.since(ids[1], 25), "made before the second")
@@ -122,7 +122,7 @@ func TestWaitCoversRowsRewrittenBeforeTheSnapshot(t *testing.T) {
 	require.Equal(t, statedb.Revision(19), m.since(ids[0], 19), "not written since the waits began")
 	require.Equal(t, statedb.Revision(25), m.since(ids[2], 25), "made after those for less than the snapshot")
 	require.Equal(t, statedb.Revision(12), m.since(0, 25), "nobody knows when it was made")
-	p.Took(30, 35)
+	p.NoteSnapshot(30, 35)
 	require.Empty(t, p.reading, "each is told of once")
 	require.False(t, p.Marked())
 

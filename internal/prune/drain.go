@@ -6,25 +6,25 @@ package prune
 import "time"
 
 const (
-	// minHold is for how long work is held back at first for the operations to end. If that is
-	// not enough, it is tried again with twice as much, after a pause of holdShare times as long.
+	// minHold is how long work is held back the first time. If operations are still running then,
+	// it is tried again for twice as long, after a pause of holdShare times as long.
 	minHold   = 100 * time.Millisecond
 	holdShare = 9
-	// hangPause is the time after which it is tried again if an operation is stuck.
+	// hangPause is the pause before the next try if an operation is stuck.
 	hangPause = time.Minute
 )
 
-// drain is the wait for the operations to end. The zero value is that before there is one.
+// drain is the wait for running operations to end. The zero value is no wait.
 type drain struct {
-	// holding: work is held back, since from and for hold.
+	// holding: work is held back, since from and for the time hold.
 	holding    bool
 	from, hold time.Duration
-	// notBefore is when to hold it back again; 0 while it is.
+	// notBefore is when work may be held back again; 0 if it is or always may be.
 	notBefore time.Duration
 }
 
-// wait returns true, and ends the wait, if no operation is running. Otherwise it decides whether to
-// hold work back: not for an operation that hangs, which may never end.
+// wait returns true, and ends the wait, if no operation is running (idle). Otherwise it decides
+// whether to hold work back. It does not while an operation is stuck (hangs), which may never end.
 func (d *drain) wait(now time.Duration, idle, hangs bool) bool {
 	switch {
 	case idle:
@@ -42,7 +42,7 @@ func (d *drain) wait(now time.Duration, idle, hangs bool) bool {
 	return false
 }
 
-// next returns when to look again; false if there is no wait.
+// next returns when to call wait again; false if there is no wait.
 func (d *drain) next() (time.Duration, bool) {
 	if d.holding {
 		return d.from + d.hold, true

@@ -66,7 +66,7 @@ func ready(t *testing.T, budget prune.Budget) *world {
 	w := play(t, true, budget)
 	w.write(w.ready)
 	w.look(prune.Settings{})
-	w.Attempted(w.rows.Revision())
+	w.NoteAttempted(w.rows.Revision())
 	return w
 }
 
@@ -89,7 +89,7 @@ func (w *world) look(set prune.Settings) { w.Look(w.rows.DB.ReadTxn(), set) }
 
 // list begins a prune in which the target has some objects.
 func (w *world) list(ids ...uint64) error {
-	w.Ask(false)
+	w.Request(false)
 	require.True(w, w.Due(0))
 	require.True(w, w.Start(0, true, false))
 	return w.List(w.Context(), w.rows.DB.ReadTxn(), func(_ context.Context, _ statedb.ReadTxn, yield func(row) bool) error {
@@ -103,7 +103,7 @@ func (w *world) list(ids ...uint64) error {
 
 // orphans ends the sweep.
 func (w *world) orphans() []uint64 {
-	_, sweeping := w.Listed(time.Second)
+	_, sweeping := w.NoteListed(time.Second)
 	require.True(w, sweeping)
 	require.False(w, w.Due(math.MaxInt64), "the sweep is not over")
 	found, ok := w.Finish(w.rows.Revision())
@@ -121,7 +121,7 @@ func TestNothingIsPrunedBeforeTheTableIsInitialised(t *testing.T) {
 	w := play(t, false, prune.Budget{})
 	require.Nil(t, w.Initialized())
 	w.look(hourly)
-	w.Ask(false)
+	w.Request(false)
 	require.False(t, w.Due(math.MaxInt64))
 	_, ok := w.Next()
 	require.False(t, ok)
@@ -151,9 +151,9 @@ func TestSweepWaitsForWhatTheTableHadWhenItWasInitialised(t *testing.T) {
 	gate := w.rows.Revision()
 	w.insert(3)
 	require.False(t, w.Due(0))
-	w.Attempted(gate - 1)
+	w.NoteAttempted(gate - 1)
 	require.True(t, w.Gated())
-	w.Attempted(gate)
+	w.NoteAttempted(gate)
 	require.False(t, w.Gated())
 	require.True(t, w.Due(0))
 }
@@ -165,7 +165,7 @@ func TestPruneIsRetriedWithBackoffAndThenComesByItsInterval(t *testing.T) {
 	require.True(t, w.Start(0, true, false))
 	require.False(t, w.Due(math.MaxInt64), "it is running")
 	for i, wait := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
-		failures, after := w.Over(0, "prune: down", hourly)
+		failures, after := w.NoteEnd(0, "prune: down", hourly)
 		require.Equal(t, i+1, failures)
 		require.Equal(t, wait*time.Second, after)
 	}
@@ -173,7 +173,7 @@ func TestPruneIsRetriedWithBackoffAndThenComesByItsInterval(t *testing.T) {
 	w.Reschedule(0, time.Second)
 	require.False(t, w.Due(time.Minute-1), "a change of the interval is for later")
 	require.True(t, w.Due(time.Minute))
-	failures, after := w.Over(time.Minute, "", hourly)
+	failures, after := w.NoteEnd(time.Minute, "", hourly)
 	require.Zero(t, failures)
 	require.Equal(t, time.Hour, after)
 	require.Empty(t, w.Failure())
@@ -199,7 +199,7 @@ func TestOperationsAreHeldBackUntilAPruneIsCalledOff(t *testing.T) {
 	at, ok := w.Next()
 	require.True(t, ok)
 	require.Equal(t, 100*time.Millisecond, at)
-	w.CallOff()
+	w.StopDraining()
 	require.False(t, w.Draining())
 }
 
@@ -213,7 +213,7 @@ func TestOrphanIsWhatNeitherTheTableNorTheLoopHas(t *testing.T) {
 		"inserted since":                  {nil, func(w *world) { w.insert(8) }, []uint64{7}},
 		"the loop has something to do":    {func(w *world) { w.tracked[7] = true }, nil, []uint64{8}},
 		"the loop has, since":             {nil, func(w *world) { w.tracked[8] = true }, []uint64{7}},
-		"main has come to their deletion": {nil, func(w *world) { w.PassDeletion(row{7}); w.PassDeletion(row{9}) }, []uint64{8}},
+		"main has come to their deletion": {nil, func(w *world) { w.NoteDeletion(row{7}); w.NoteDeletion(row{9}) }, []uint64{8}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := ready(t, prune.Budget{})
@@ -234,7 +234,7 @@ func TestSweepEndsWhenMainHasPassedWhatTheTableHadAtTheListing(t *testing.T) {
 	w := ready(t, prune.Budget{})
 	w.insert(1)
 	require.NoError(t, w.list(1, 2))
-	n, sweeping := w.Listed(0)
+	n, sweeping := w.NoteListed(0)
 	require.Equal(t, 2, n)
 	require.True(t, sweeping)
 	upTo := w.rows.Revision()
@@ -257,7 +257,7 @@ func TestListingThatFailsIsNoSweep(t *testing.T) {
 		return down
 	})
 	require.ErrorIs(t, err, down)
-	n, sweeping := w.Listed(0)
+	n, sweeping := w.NoteListed(0)
 	require.Equal(t, 1, n)
 	require.False(t, sweeping)
 	ctx, stop := context.WithCancel(t.Context())
@@ -272,7 +272,7 @@ func TestListingThatFailsIsNoSweep(t *testing.T) {
 // An approval holds for one sweep, and only after one that was refused.
 func TestApprovalIsForTheSweepAfterARefusedOne(t *testing.T) {
 	w := ready(t, prune.Budget{Objects: 1})
-	w.Ask(true)
+	w.Request(true)
 	sweep := func() prune.Found[row] {
 		require.NoError(t, w.list(1, 2))
 		found, ok := w.Finish(w.rows.Revision())
@@ -281,7 +281,7 @@ func TestApprovalIsForTheSweepAfterARefusedOne(t *testing.T) {
 		if found.Err != nil {
 			failure = found.Err.Error()
 		}
-		w.Over(0, failure, hourly)
+		w.NoteEnd(0, failure, hourly)
 		return found
 	}
 	found := sweep()
@@ -289,7 +289,7 @@ func TestApprovalIsForTheSweepAfterARefusedOne(t *testing.T) {
 	require.Empty(t, found.Orphans)
 	require.Equal(t, 2, found.Listed)
 	require.True(t, w.Refused())
-	w.Ask(true)
+	w.Request(true)
 	require.Len(t, sweep().Orphans, 2)
 	require.False(t, w.Refused())
 	require.Error(t, sweep().Err)

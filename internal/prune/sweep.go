@@ -11,15 +11,14 @@ import (
 	"github.com/cilium/statedb"
 )
 
-// Budget is what one sweep may delete; zeros are no bound.
+// Budget is how much one sweep may delete. A zero is no bound.
 type Budget struct {
 	Objects int
-	// Fraction is one of what was listed.
+	// Fraction is the part of the listed objects, from 0 to 1.
 	Fraction float64
 }
 
-// check returns an error if a sweep that found orphans among what was listed wants more
-// than the budget has.
+// check returns an error if the budget does not allow a sweep to delete so many orphans.
 func (b Budget) check(orphans, listed int) error {
 	var bound string
 	switch {
@@ -34,33 +33,34 @@ func (b Budget) check(orphans, listed int) error {
 		listed, orphans, bound)
 }
 
-// sweep is one whose listing has ended. What was listed and was not in the table is an orphan,
-// unless its deletion was on its way: that is known when main has passed everything that the
-// table had then.
+// sweep is a sweep whose listing has ended. An object that was listed and not in the table is an
+// orphan, unless its deletion had not been observed: that is known when the main cursor has passed
+// the revision that the table had.
 type sweep[Obj any] struct {
 	listed  int
 	took    time.Duration
 	unknown []Obj
-	// keys are those of unknown: true if main has passed their deletion.
+	// keys are those of unknown; the value is true if the main cursor has passed the deletion of
+	// the key.
 	keys map[string]bool
-	// upTo is the revision of the table.
+	// upTo is the revision of the table at the end of the listing.
 	upTo statedb.Revision
 }
 
-// Found is what came of a sweep.
+// Found is the result of a sweep.
 type Found[Obj any] struct {
-	// Listed is how many objects were, in Took.
+	// Listed is how many objects were listed, Took how long the listing took.
 	Listed int
 	Took   time.Duration
-	// Orphans are to be deleted, as of a revision of the table.
+	// Orphans are the objects to delete, as of Revision of the table.
 	Orphans  []Obj
 	Revision statedb.Revision
-	// Err says that the budget has not enough for them; there are no Orphans then.
+	// Err is an error if the budget does not allow to delete the orphans; then Orphans is empty.
 	Err error
 }
 
 // List calls a function that lists the target, and keeps what neither the table nor the loop has
-// for [Pruner.Finish]. txn is the snapshot that the function is handed.
+// for [Pruner.Finish]. txn is the snapshot that the function gets.
 func (p *Pruner[Obj]) List(ctx context.Context, txn statedb.ReadTxn, list func(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error) error {
 	var unknown []Obj
 	over := false
@@ -70,14 +70,14 @@ func (p *Pruner[Obj]) List(ctx context.Context, txn statedb.ReadTxn, list func(c
 			return false
 		}
 		p.listed++
-		// What the snapshot has is not kept: it is wanted, or its deletion is on its way.
+		// An object of the snapshot is no orphan: it is wanted, or its deletion comes.
 		if !p.has(txn, obj) {
 			unknown = append(unknown, obj)
 		}
 		return true
 	})
 	if err == nil {
-		// What was not yielded because of this is not known.
+		// The listing is incomplete: the function may have stopped for this.
 		err = ctx.Err()
 	}
 	if err != nil {
@@ -107,17 +107,18 @@ func (p *Pruner[Obj]) orphan(txn statedb.ReadTxn, obj Obj) bool {
 	return !p.Tracks(obj) && !p.has(txn, obj)
 }
 
-// Listed notes how long the prune took that was begun. It returns how many objects were listed,
-// and whether there is a sweep to [Pruner.Finish]; then the prune is not over.
-func (p *Pruner[Obj]) Listed(took time.Duration) (n int, sweeping bool) {
+// NoteListed notes how long the prune took that was started. It returns how many objects were
+// listed, and whether there is a sweep to [Pruner.Finish]; then the prune has not ended.
+func (p *Pruner[Obj]) NoteListed(took time.Duration) (n int, sweeping bool) {
 	if p.sweep != nil {
 		p.sweep.took, p.scheduled = took, false
 	}
 	return p.listed, p.sweep != nil
 }
 
-// PassDeletion notes that main has come to the deletion of an object: no sweep is needed for it.
-func (p *Pruner[Obj]) PassDeletion(obj Obj) {
+// NoteDeletion notes that the main cursor has passed the deletion of an object: a sweep need not
+// delete it.
+func (p *Pruner[Obj]) NoteDeletion(obj Obj) {
 	if p.sweep == nil {
 		return
 	}
@@ -127,8 +128,8 @@ func (p *Pruner[Obj]) PassDeletion(obj Obj) {
 	}
 }
 
-// Finish ends a sweep, if there is one and main, which has passed everything up to a revision, is
-// far enough. The caller deletes the orphans, and calls [Pruner.Over].
+// Finish ends the sweep, if there is one, and the main cursor, which has passed everything up to
+// the given revision, is far enough. The caller deletes the orphans, and calls [Pruner.NoteEnd].
 func (p *Pruner[Obj]) Finish(passed statedb.Revision) (found Found[Obj], ok bool) {
 	s := p.sweep
 	if s == nil || passed < s.upTo {

@@ -5,7 +5,7 @@ package watch
 
 import "reflect"
 
-// chunk is a goroutine that waits for a set's channels, up to perChunk of them.
+// chunk is a goroutine that waits for up to perChunk channels of a set.
 type chunk[T any] struct {
 	set *Set[T]
 	// wake makes the goroutine look at the members again.
@@ -13,15 +13,15 @@ type chunk[T any] struct {
 
 	// The rest is guarded by the set's mu.
 
-	// members are those to wait for. Without any the goroutine ends.
+	// members are the waits of the goroutine. Without any the goroutine ends.
 	members []*Wait[T]
-	// stale is how many were removed since the goroutine looked last: it goes on
-	// waiting for their channels, and keeps them in memory, until it looks again. It is
-	// made to when they are more than the members, which spreads the cost over them.
+	// stale is how many members were removed since the goroutine looked last: it goes on waiting
+	// for their channels, and keeps them in memory, until it looks again. It is woken when they are
+	// more than the members, which spreads the cost over them.
 	stale int
 }
 
-// add makes a wait a member, for the goroutine to find when it is poked.
+// add makes a wait a member. The goroutine sees it when it is poked.
 func (c *chunk[T]) add(w *Wait[T]) {
 	w.chunk, w.index = c, len(c.members)
 	c.members = append(c.members, w)
@@ -32,7 +32,7 @@ func (c *chunk[T]) remove(w *Wait[T]) {
 	w.chunk = nil
 }
 
-// poke never blocks. A goroutine that is not waiting just now will not begin to.
+// poke makes the goroutine look at its members, now or before it waits again. It never blocks.
 func (c *chunk[T]) poke() {
 	select {
 	case c.wake <- struct{}{}:
@@ -42,10 +42,10 @@ func (c *chunk[T]) poke() {
 
 // run waits for the members until there are none.
 //
-// A goroutine may be waiting for what is no member any more, and two for one channel
-// while a member moves between chunks. That is harmless: what woke a goroutine only makes
-// it look at its members, under the lock, and a closed channel stays closed for whoever
-// looks next. So no closing is missed, and whoever sees it first reports it.
+// A goroutine may wait for channels of former members, and two goroutines for one channel while a
+// member moves between chunks. That is harmless: a goroutine that wakes only looks at its members,
+// under the lock, and a closed channel stays closed. So no closing is missed, and the first
+// goroutine that sees it reports it.
 func (c *chunk[T]) run() {
 	sel := selection[T]{cases: []reflect.SelectCase{receive(c.wake)}}
 	var woke *Wait[T]
@@ -54,9 +54,9 @@ func (c *chunk[T]) run() {
 	}
 }
 
-// look reports the members whose channels have closed, and makes the selection that of
-// the others. woke is the wait whose channel was received from, nil if none was. It
-// returns false if there is nothing more to wait for.
+// look reports the members whose channels have closed, and makes the selection that of the others.
+// woke is the wait whose channel was received from; nil if none was. It returns false if no member
+// is left.
 func (c *chunk[T]) look(sel *selection[T], woke *Wait[T]) bool {
 	s := c.set
 	s.mu.Lock()
@@ -67,7 +67,7 @@ func (c *chunk[T]) look(sel *selection[T], woke *Wait[T]) bool {
 	if goOn {
 		sel.follow(c.members)
 	} else {
-		s.ended(c)
+		s.forget(c)
 	}
 	s.mu.Unlock()
 	if reported {
@@ -76,8 +76,8 @@ func (c *chunk[T]) look(sel *selection[T], woke *Wait[T]) bool {
 	return goOn
 }
 
-// sweep reports what has closed, and woke, whose value may have been received: it is a
-// member of another chunk if it moved meanwhile.
+// sweep reports the members whose channels have closed, and woke, whose value may have been
+// received. woke is a member of another chunk if it has moved meanwhile.
 func (c *chunk[T]) sweep(woke *Wait[T]) (reported bool) {
 	if woke != nil && woke.chunk != nil {
 		c.set.detach(woke)
@@ -98,11 +98,11 @@ func (c *chunk[T]) sweep(woke *Wait[T]) (reported bool) {
 	return reported
 }
 
-// selection is what a goroutine waits for: the channel that wakes it, and its members as
-// they were when it last looked. It belongs to that goroutine.
+// selection is what a goroutine waits for: the channel that wakes it, and its members as they were
+// when it looked last. It belongs to that goroutine.
 type selection[T any] struct {
 	cases []reflect.SelectCase
-	// waits are those that the cases behind the first are for.
+	// waits are the waits of the cases after the first.
 	waits []*Wait[T]
 }
 
@@ -124,7 +124,7 @@ func (sel *selection[T]) follow(members []*Wait[T]) {
 	sel.waits, sel.cases = sel.waits[:n], sel.cases[:n+1]
 }
 
-// wait blocks until a channel is ready, and returns whose it is; nil for the first.
+// wait blocks until a channel is ready, and returns its wait; nil for the first channel.
 func (sel *selection[T]) wait() *Wait[T] {
 	chosen, _, _ := reflect.Select(sel.cases)
 	if chosen == 0 {

@@ -3,16 +3,16 @@
 
 package watch
 
-// Closed is a closed channel, for those who return a channel that closes when there is more to see,
-// while there is.
+// Closed is a closed channel, to return where a channel is closed when there is more to see, and
+// there is.
 var Closed = func() <-chan struct{} {
 	ch := make(chan struct{})
 	close(ch)
 	return ch
 }()
 
-// AnyClosed reports whether one of the channels is closed. A value that one of them has is received
-// and counts as its closing; nil never closes.
+// AnyClosed reports whether one of the channels is closed. A value in a channel is received, and
+// counts as its closing. nil channels never close.
 func AnyClosed(channels []<-chan struct{}) bool {
 	for _, ch := range channels {
 		select {

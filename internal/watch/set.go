@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package watch waits for very many channels to close, at a cost that many can bear: a
-// channel that is waited for costs less than 500 bytes, where a goroutine for each would
-// cost 2,700, and channels that close together are noticed together.
+// Package watch waits for many channels to close, at a low cost: a channel costs less than 500
+// bytes, where a goroutine for each would cost 2,700, and channels that close together are reported
+// together.
 package watch
 
 import "sync"
 
-// perChunk is how many channels one goroutine waits for. Twice as many would save an
-// eighth of the memory, and double the time that a single closing takes, since it makes its
-// goroutine begin again with all its channels: some 2 us as it is. BenchmarkChunkSizes has
-// the figures. With the channel that wakes the goroutine it is a power of two, which is
-// what slices grow to.
+// perChunk is how many channels one goroutine waits for. Twice as many would save an eighth of the
+// memory, and double the time that one closing takes, which is about 2 us: it makes its goroutine
+// begin again with all its channels. BenchmarkChunkSizes measures this. With the channel that wakes
+// the goroutine it is a power of two, to which slices grow.
 const perChunk = 31
 
-// Set waits for channels to close, each with a value that says whom it is waited for. A
+// Set waits for channels to close. Each is added with a value of the caller. A
 // channel that is added is reported exactly once when it closes, however early or late
 // that is, unless it was removed or the set stopped before [Set.Take] returned it; and
 // one that was removed is never returned. A channel may be added any number of times:
 // each time is a wait of its own. A channel that never closes costs its memory until it
 // is removed; a nil channel never closes.
 //
-// A value that is received counts as the channel's closing. But one that is sent while
-// its channel is being removed may be lost to others that wait for that channel.
+// A value that is received counts as the channel's closing. But if it is sent while
+// a wait for its channel is removed, other waits for that channel may miss it.
 //
 // The methods are safe from any goroutine. Only Stop waits for others.
 type Set[T any] struct {
@@ -32,35 +31,33 @@ type Set[T any] struct {
 	wg       sync.WaitGroup
 
 	mu sync.Mutex
-	// closed are the waits that are to be taken.
+	// closed are the waits for Take to return.
 	closed []*Wait[T]
-	// open is the chunk that new channels go into, nil if there is none. All others
-	// are more than a quarter full.
+	// open is the chunk for new channels; nil if there is none. All others are more than a quarter
+	// full.
 	open    *chunk[T]
 	chunks  map[*chunk[T]]struct{}
 	stopped bool
 }
 
-// Wait is one channel's stay in a set, until it is taken or removed.
+// Wait is the wait for one channel of a set, until it is taken or removed.
 type Wait[T any] struct {
-	// Value is what the channel was added with. It is the caller's: the set never
-	// looks at it.
+	// Value is the value that the channel was added with. The set does not use it.
 	Value T
 
 	ch <-chan struct{}
-	// chunk has the wait among its members at the index; nil if it is none of theirs
-	// any more: closed has it at the index then, or nobody if the index is negative.
+	// chunk is the chunk that has the wait at index; nil if none has. Then closed has it at index,
+	// or, if that is negative, it is over.
 	chunk *chunk[T]
 	index int
 }
 
-// Channel returns the channel that is waited for. Safe from any goroutine.
+// Channel returns the channel. It is safe from any goroutine.
 func (w *Wait[T]) Channel() <-chan struct{} { return w.ch }
 
-// New returns a set without channels, which costs no goroutine. notify is called when
-// there is something to take: once or more often for channels that close together, by
-// goroutines of the set, so that it must neither block nor call Stop. It may come late:
-// there may be nothing to take any more.
+// New returns a set without channels, which needs no goroutine. notify is called when there is
+// something to take: one or more times for channels that close together, by goroutines of the set,
+// so that it must neither block nor call Stop. It may be called late, when nothing is left to take.
 func New[T any](notify func()) *Set[T] {
 	return &Set[T]{notify: notify, perChunk: perChunk, chunks: map[*chunk[T]]struct{}{}}
 }
@@ -82,7 +79,7 @@ func (s *Set[T]) Add(ch <-chan struct{}, value T) *Wait[T] {
 	return w
 }
 
-// start begins a new chunk, which new channels go into from now on.
+// start creates a chunk for new channels.
 func (s *Set[T]) start() {
 	c := &chunk[T]{set: s, wake: make(chan struct{}, 1)}
 	s.open = c
@@ -119,8 +116,8 @@ func (s *Set[T]) Take() []*Wait[T] {
 	return taken
 }
 
-// Stop ends the set's goroutines and waits for them. What is not reported by then never
-// is. It may be called again.
+// Stop ends the goroutines of the set, and waits for them. Channels that close later are not
+// reported. It may be called again.
 func (s *Set[T]) Stop() {
 	s.mu.Lock()
 	s.stopped = true
@@ -142,8 +139,8 @@ func (s *Set[T]) detach(w *Wait[T]) {
 	}
 }
 
-// report puts a wait among those that are to be taken. It is no member of a chunk any
-// more. The caller holds mu.
+// report adds a wait, which is no member of a chunk any more, to those for Take. The caller holds
+// mu.
 func (s *Set[T]) report(w *Wait[T]) {
 	w.index = len(s.closed)
 	s.closed = append(s.closed, w)
@@ -167,15 +164,15 @@ func (s *Set[T]) merge(c *chunk[T]) {
 	}
 }
 
-// ended forgets a chunk. The caller holds mu.
-func (s *Set[T]) ended(c *chunk[T]) {
+// forget removes a chunk from the set. The caller holds mu.
+func (s *Set[T]) forget(c *chunk[T]) {
 	delete(s.chunks, c)
 	if s.open == c {
 		s.open = nil
 	}
 }
 
-// remove takes a wait off a list that has it at its index; the last one takes its place.
+// remove removes a wait from a list that has it at its index; the last wait takes its place.
 func remove[T any](list []*Wait[T], w *Wait[T]) []*Wait[T] {
 	last := len(list) - 1
 	list[w.index] = list[last]

@@ -205,7 +205,7 @@ func (f *follower[Req, Obj]) retry() {
 		return
 	}
 	f.waits = false
-	due := f.rows.Due(now, f.rows.Len())
+	due := f.rows.TakeDue(now, f.rows.Len())
 	slices.SortFunc(due, func(a, b statedb.Change[Obj]) int {
 		return strings.Compare(f.rows.Key(a.Object), f.rows.Key(b.Object))
 	})

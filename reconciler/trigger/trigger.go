@@ -191,7 +191,7 @@ func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) erro
 // returned channel is closed when there may be more.
 func (t *Trigger[Obj, Source]) look() <-chan struct{} {
 	room := maxChanges - len(t.read)
-	if again := t.rows.Due(t.rows.Now(), room); len(again) > 0 {
+	if again := t.rows.TakeDue(t.rows.Now(), room); len(again) > 0 {
 		t.read = slices.Insert(t.read, 0, again...)
 		room -= len(again)
 	}
