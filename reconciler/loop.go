@@ -33,8 +33,8 @@ import (
 )
 
 // Loop is a reconciler: it makes a target match a table for as long as it runs. Its exported
-// methods are safe from any goroutine. What only the goroutine of the loop may use is in its
-// [runner].
+// methods are safe from any goroutine. The state that only the goroutine of the loop may use is in
+// its [runner]; parts of Loop that this goroutine shares with others say which methods are for whom.
 type Loop[Obj comparable] struct {
 	cfg  Config[Obj]
 	opts options
@@ -73,9 +73,9 @@ type life struct {
 	// started is the zero of the loop's clock; set before it runs.
 	started time.Time
 	running atomic.Bool
-	// ended is closed when the loop has stopped, refreshing when the job of the refresher
+	// ended is closed when the loop has stopped, refresherStarted when the job of the refresher
 	// has begun; nil if it has none.
-	ended, refreshing chan struct{}
+	ended, refresherStarted chan struct{}
 }
 
 // now is the loop's clock: the time since it was started, which no change of the wall
@@ -95,8 +95,9 @@ func (l *life) stopped() bool {
 	}
 }
 
-// runner is the part of a loop that belongs to the goroutine of the loop, which goes round through
-// the stages: see [runner.pass]. Nothing else may use its fields.
+// runner is the part of a loop that belongs to the goroutine of the loop, which makes one pass after
+// the other through the stages: see [runner.pass]. A round is a pass that ran or started something.
+// Only that goroutine, and before and after it the one that calls [Loop.Run], uses these fields.
 type runner[Obj comparable] struct {
 	*Loop[Obj]
 
@@ -118,14 +119,14 @@ type runner[Obj comparable] struct {
 	// rand spreads the rechecks of blocked objects.
 	rand *rand.Rand
 
-	// began is when the round did, budget is that of the round; sequence counts the rounds that were
-	// recorded. batch is what was run in the round, or finished by workers in it.
+	// began is when this pass did, budget is what it may plan; batch is what was run in it, or finished
+	// by workers before it. sequence counts the rounds.
 	began    time.Duration
 	budget   budget
 	sequence uint64
 	batch    batch[Obj]
-	// doing is what of the program's is being called. torn: the loop has ended in the middle of a
-	// round, so that it is not known what of that is unreconciled.
+	// doing says which of the program's functions is running. torn: the loop ended in the middle of a
+	// pass, so that nobody knows which of its keys are unreconciled.
 	doing doing
 	torn  bool
 }
@@ -227,49 +228,49 @@ func (r *runner[Obj]) overdue(at time.Duration) bool {
 	return ok && due < at
 }
 
-// wait blocks until there is a reason for another pass or ctx ends.
-func (r *runner[Obj]) wait(ctx context.Context, watch <-chan struct{}) inspect.Reason {
-	for {
-		at, reason, ok := r.next(watch)
-		var clock <-chan time.Time
-		if ok {
-			clock = r.alarm.Set(at, r.now())
-		} else {
-			r.alarm.Stop()
+// wait blocks until there is a reason for another pass or ctx ends. changed is closed when the table
+// has changed; nil while there is no use in looking.
+func (r *runner[Obj]) wait(ctx context.Context, changed <-chan struct{}) inspect.Reason {
+	at, reason, ok := r.next(changed)
+	var clock <-chan time.Time
+	if ok {
+		clock = r.alarm.Set(at, r.now())
+	} else {
+		r.alarm.Stop()
+	}
+	select {
+	case <-ctx.Done():
+		return ""
+	case <-changed:
+		return inspect.ReasonChange
+	case <-clock:
+		r.alarm.Rang()
+		return reason
+	case <-r.pruner.Initialized():
+		return inspect.ReasonInitialized
+	case <-r.calls.made:
+		// Settings, pauses, questions, waits, and loops that share the status field.
+		if r.takeCalls() {
+			return inspect.ReasonPruneCall
 		}
-		select {
-		case <-ctx.Done():
-			return ""
-		case <-watch:
-			return inspect.ReasonChange
-		case <-clock:
-			r.alarm.Rang()
-			return reason
-		case <-r.pruner.Initialized():
-			return inspect.ReasonInitialized
-		case <-r.calls.made:
-			if r.takeCalls() {
-				return inspect.ReasonPruneCall
-			}
-			return inspect.ReasonCall
-		case <-r.workers.Ready:
-			return inspect.ReasonLanded
-		case <-r.blocked.Released():
-			r.release()
-			return inspect.ReasonReleased
-		}
+		return inspect.ReasonCall
+	case <-r.workers.SomeFinished:
+		return inspect.ReasonLanded
+	case <-r.blocked.Released():
+		r.release()
+		return inspect.ReasonReleased
 	}
 }
 
 // next returns what the clock has in store first, and when.
-func (r *runner[Obj]) next(watch <-chan struct{}) (at time.Duration, reason inspect.Reason, ok bool) {
+func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason inspect.Reason, ok bool) {
 	now := r.now()
 	b := r.budgetAt(now)
 	due, has := r.core.NextDue()
 	switch {
 	case !b.looks, b.size == 0 && r.observer.Leftover():
 		at, reason, ok = b.again, inspect.ReasonDue, b.again != never
-	case watch == nil:
+	case changed == nil:
 		// There was no use in looking a moment ago, and now there is.
 		return now, inspect.ReasonMore, true
 	case r.core.Count(core.Ready) > 0:
@@ -279,11 +280,11 @@ func (r *runner[Obj]) next(watch <-chan struct{}) (at time.Duration, reason insp
 	case has:
 		at, reason, ok = max(b.again, r.pace.DueAt(due, r.set.MinBackoff)), inspect.ReasonDue, true
 	}
-	if stuck, has := r.workers.NextStuck(); has && (!ok || stuck < at) {
-		at, reason, ok = stuck, inspect.ReasonStuck, true
+	if stuckAt, has := r.workers.NextStuck(); has && (!ok || stuckAt < at) {
+		at, reason, ok = stuckAt, inspect.ReasonStuck, true
 	}
-	if prune, has := r.pruner.Next(); has && !r.pause.whole && (!ok || prune < at) {
-		at, reason, ok = prune, inspect.ReasonPrune, true
+	if pruneAt, has := r.pruner.Next(); has && !r.pause.whole && (!ok || pruneAt < at) {
+		at, reason, ok = pruneAt, inspect.ReasonPrune, true
 	}
 	return at, reason, ok
 }

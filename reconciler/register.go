@@ -95,10 +95,10 @@ func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj],
 		return nil, err
 	}
 	if l.opts.RefreshInterval > 0 {
-		l.refreshing = make(chan struct{})
+		l.refresherStarted = make(chan struct{})
 		params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), keepingHealth(l.reconcile)))
 		params.JobGroup.Add(job.OneShot(l.scoped("refresh"), keepingHealth(func(ctx context.Context, health cell.Health) error {
-			close(l.refreshing)
+			close(l.refresherStarted)
 			return l.refresh(ctx, health)
 		})))
 		return l, nil

@@ -170,10 +170,10 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	x.Admit = r.admitOne
 	r.executor = x
 	r.reconfigure(r.now())
-	if r.refreshing != nil {
+	if r.refresherStarted != nil {
 		// Who sees a row Done sees the health of both jobs.
 		select {
-		case <-r.refreshing:
+		case <-r.refresherStarted:
 		case <-ctx.Done():
 		}
 	}

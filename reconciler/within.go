@@ -45,7 +45,7 @@ func Checkpoint[Obj comparable](ctx context.Context, obj Obj) error {
 const MaxNote = execute.MaxNote
 
 // Note attaches a short text to the operation that is running, for people to read: it is in
-// [OperationRecord].Note and [Event].Note, and so in [Loop.Explain] and the journal. It says
+// [inspect.Operation].Note, and so in [Loop.Explain] and the journal. It says
 // what an operation did on its way, such as the steps that it took; what came of it is for
 // the error. Of several notes of one operation the last counts, an empty text takes it back.
 //

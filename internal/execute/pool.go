@@ -78,8 +78,8 @@ func (j *Job[Obj, L]) has(is func(Obj) bool) bool {
 type Pool[Obj comparable, L Load[Obj]] struct {
 	now         func() time.Duration
 	newExecutor func(ctx context.Context) (context.Context, *Executor[Obj])
-	// Ready delivers when a job has finished: once, however many that was before it was looked at.
-	Ready signal.Signal
+	// SomeFinished delivers when a job has finished: once, however many that was before it was looked at.
+	SomeFinished signal.Signal
 
 	// What follows, up to mu, belongs to the goroutine that starts jobs. inFlight counts those
 	// that were started and not taken back; took and size are the mean time of a job and the mean
@@ -115,7 +115,7 @@ type Pool[Obj comparable, L Load[Obj]] struct {
 // NewPool returns a pool without workers: see [Pool.Configure]. now is its clock. newExecutor makes
 // what a worker runs tasks with, and the context for them.
 func NewPool[Obj comparable, L Load[Obj]](now func() time.Duration, newExecutor func(context.Context) (context.Context, *Executor[Obj])) *Pool[Obj, L] {
-	p := &Pool[Obj, L]{now: now, newExecutor: newExecutor, Ready: signal.New()}
+	p := &Pool[Obj, L]{now: now, newExecutor: newExecutor, SomeFinished: signal.New()}
 	p.work.L = &p.mu
 	return p
 }
@@ -298,7 +298,7 @@ func (p *Pool[Obj, L]) finish(j *Job[Obj, L]) {
 		p.changes++
 	}
 	p.finished = append(p.finished, j)
-	p.Ready.Send()
+	p.SomeFinished.Send()
 }
 
 // Finished appends what has finished since the last call of it to the given slice, which is empty.

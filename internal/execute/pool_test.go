@@ -99,7 +99,7 @@ func TestSlowJobHoldsUpNothingButItself(t *testing.T) {
 		func(t *testing.T, ctx context.Context, p *pool) {
 			start(ctx, p, "slow", "a", "b", "c")
 			synctest.Wait()
-			<-p.Ready
+			<-p.SomeFinished
 			require.Equal(t, []string{"a", "b", "c"}, finished(p))
 			where, _ := p.Where(isKey("slow"))
 			require.Equal(t, execute.Running, where)
