@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 // shared is a row with a status of each of several reconcilers.
@@ -109,10 +110,7 @@ func (e *sharedEnv) start(name string, takes time.Duration, batches bool, opts .
 	}
 	loop, err := reconciler.New(cfg)
 	require.NoError(e, err)
-	ctx, cancel := context.WithCancel(e.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- loop.Run(ctx) }()
-	e.Cleanup(func() { cancel(); require.NoError(e, <-ended) })
+	reconcilertest.Go(e, loop.Run)
 	return loop, x
 }
 
@@ -187,9 +185,7 @@ func testShared(t *testing.T, test func(e *sharedEnv, slow *reconciler.Loop[*sha
 					for _, kind := range slices.Sorted(kindsOfWaits()) {
 						t.Run(fmt.Sprintf("%s, %s, batches %t, workers %d, round size %d", kind, who.name, batches, workers, size), func(t *testing.T) {
 							synctest.Test(t, func(t *testing.T) {
-								e := &sharedEnv{T: t, db: statedb.New()}
-								require.NoError(t, e.db.Start())
-								t.Cleanup(func() { require.NoError(t, e.db.Stop()) })
+								e := &sharedEnv{T: t, db: reconcilertest.NewDB(t)}
 								var err error
 								e.table, err = statedb.NewTable(e.db, "shared", sharedIndex)
 								require.NoError(t, err)

@@ -4,7 +4,6 @@
 package event_test
 
 import (
-	"context"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/statekeel/statekeel/reconciler/event"
 	"github.com/statekeel/statekeel/reconciler/object"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 // env is a table recorder in a bubble of virtual time.
@@ -31,9 +31,7 @@ type env struct {
 // inTable runs a test with a recorder that is not running yet.
 func inTable(t *testing.T, config event.TableConfig, test func(e *env)) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &env{T: t, db: statedb.New(), log: &strings.Builder{}}
-		require.NoError(t, e.db.Start())
-		defer func() { require.NoError(t, e.db.Stop()) }()
+		e := &env{T: t, db: reconcilertest.NewDB(t), log: &strings.Builder{}}
 		table, err := event.NewTable(e.db)
 		require.NoError(t, err)
 		e.table = table
@@ -44,15 +42,7 @@ func inTable(t *testing.T, config event.TableConfig, test func(e *env)) {
 }
 
 // run runs the recorder until stop is called, which waits for it.
-func (e *env) run() (stop func()) {
-	ctx, cancel := context.WithCancel(e.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- e.recorder.Run(ctx) }()
-	return func() {
-		cancel()
-		require.NoError(e, <-ended)
-	}
-}
+func (e *env) run() (stop func()) { return reconcilertest.Go(e, e.recorder.Run) }
 
 // written waits until all is written.
 func (e *env) written() {
