@@ -40,7 +40,7 @@ type asked[Obj any] struct {
 
 // question is something that only the goroutine of the loop can tell. answer is called by
 // it, between two rounds, and must not block.
-type question[Obj any] struct{ answer func(b *books[Obj]) }
+type question[Obj any] struct{ answer func(b *answers[Obj]) }
 
 // ask adds to what was asked for.
 func (c *calls[Obj]) ask(add func(*asked[Obj])) {
@@ -82,9 +82,9 @@ func (c *calls[Obj]) withdraw(q *question[Obj]) {
 
 // ask returns what the goroutine of the loop answers. The error is that of ctx, if it ends
 // before, or [inspect.ErrStopped].
-func ask[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b *books[Obj]) T) (T, error) {
+func ask[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b *answers[Obj]) T) (T, error) {
 	answered := make(chan T, 1)
-	q := &question[Obj]{answer: func(b *books[Obj]) { answered <- answer(b) }}
+	q := &question[Obj]{answer: func(b *answers[Obj]) { answered <- answer(b) }}
 	var none T
 	if l.stopped() {
 		return none, inspect.ErrStopped
@@ -123,12 +123,12 @@ func (l *Loop[Obj]) mayWait(ctx context.Context) error {
 	return fmt.Errorf("reconciler %q: %w", called(l.ID()), ErrInOperation)
 }
 
-// patience is for how long a loop may keep somebody waiting whose time is up.
-const patience = 100 * time.Millisecond
+// answerTimeout is for how long a loop may keep somebody waiting whose time is up.
+const answerTimeout = 100 * time.Millisecond
 
 // askBriefly is ask for those who cannot wait long. The error is [inspect.ErrNotStarted],
 // [inspect.ErrStopped] or an [inspect.BusyError].
-func askBriefly[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b *books[Obj]) T) (told T, err error) {
+func askBriefly[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b *answers[Obj]) T) (told T, err error) {
 	if !l.running.Load() {
 		return told, inspect.ErrNotStarted
 	}
@@ -136,7 +136,7 @@ func askBriefly[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer
 		// The loop waits for who asks.
 		return told, &inspect.BusyError{With: l.view.busy()}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	defer cancel()
 	told, err = ask(ctx, l, answer)
 	switch {
@@ -172,7 +172,7 @@ func (r *runner[Obj]) takeCalls() (prune bool) {
 	}
 	r.takeReleased()
 	if len(a.questions) > 0 {
-		b := books[Obj]{core: r.core}
+		b := answers[Obj]{core: r.core}
 		for q := range a.questions {
 			q.answer(&b)
 		}

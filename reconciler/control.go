@@ -51,7 +51,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	if !l.running.Load() {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), inspect.ErrNotStarted)
 	}
-	told, err := ask(ctx, l, func(*books[Obj]) (a answer) {
+	told, err := ask(ctx, l, func(*answers[Obj]) (a answer) {
 		if len(keys) == 0 {
 			a.n = l.runner.core.RetryAllNow(l.now())
 			return a
@@ -59,9 +59,9 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 		for _, key := range keys {
 			s := l.view.look(key)
 			switch {
-			case s.standing != nil && l.runner.core.RetryNow(string(s.key), l.now()):
+			case s.info != nil && l.runner.core.RetryNow(string(s.key), l.now()):
 				a.n++
-			case s.standing == nil && !s.found:
+			case s.info == nil && !s.found:
 				a.errs = append(a.errs, notFound(key))
 			}
 		}

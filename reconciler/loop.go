@@ -48,7 +48,7 @@ type Loop[Obj comparable] struct {
 	calls    calls[Obj]
 	pausing  pausing
 	keyWaits *keywaits.Waits[Obj]
-	progress progress.Progress[account[Obj]]
+	progress progress.Progress[remainder[Obj]]
 	// sharing has the loops that share the status field.
 	sharing sharing[Obj]
 
@@ -255,7 +255,7 @@ func (r *runner[Obj]) wait(ctx context.Context, changed <-chan struct{}) inspect
 		}
 		return inspect.ReasonCall
 	case <-r.workers.SomeFinished:
-		return inspect.ReasonLanded
+		return inspect.ReasonFinished
 	case <-r.blocked.Released():
 		r.release()
 		return inspect.ReasonReleased

@@ -43,7 +43,7 @@ func TerminalError(err error) error { return outcome.TerminalError(err) }
 // Done meanwhile, and is not written again while it stays so. A d of zero or below
 // means at once, behind what is due. A refresh that is due meanwhile comes in between.
 //
-// Of a deletion it says that the object is still being deleted: the deletion is owed until
+// Of a deletion it says that the object is still being deleted: the deletion is unreconciled until
 // its operation returns nil, so that waits for it go on; it is no failure. A deletion has no
 // status; a row that stays until its deletion is done is Blocked, "still deleting", meanwhile.
 //

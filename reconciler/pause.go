@@ -111,7 +111,7 @@ func (l *Loop[Obj]) known(texts []string) (keys []string, errs []error) {
 	if len(absent) == 0 {
 		return keys, nil
 	}
-	looked, err := askBriefly(context.Background(), l, func(*books[Obj]) []sight[Obj] {
+	looked, err := askBriefly(context.Background(), l, func(*answers[Obj]) []sight[Obj] {
 		looked := make([]sight[Obj], len(absent))
 		for i, key := range absent {
 			looked[i] = l.view.look(key)
@@ -124,7 +124,7 @@ func (l *Loop[Obj]) known(texts []string) (keys []string, errs []error) {
 		case errors.As(err, &busy):
 			errs = append(errs, fmt.Errorf("object %s is not in the table, and only the reconciler knows whether its deletion waits: %w",
 				text.Plain(text.Short(key, maxKeyText)), busy))
-		case err == nil && (looked[i].found || looked[i].standing != nil):
+		case err == nil && (looked[i].found || looked[i].info != nil):
 			keys = append(keys, string(looked[i].key))
 		default:
 			errs = append(errs, notFound(key))

@@ -56,7 +56,7 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 	}
 }
 
-// finishSweep makes the orphans of a sweep owe their deletion, once main is far enough.
+// finishSweep gives the core the orphans of a sweep to delete, once main is far enough.
 func (r *runner[Obj]) finishSweep(round *inspect.Round) {
 	found, ok := r.pruner.Finish(r.observer.Revision())
 	if !ok {

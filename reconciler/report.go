@@ -47,8 +47,8 @@ func (r *runner[Obj]) addToStats(round *inspect.Round) (failed int) {
 	failed = s.addRound(round, &r.batch, r.began, at)
 	f := &s.figures
 	f.Unset, f.BreakerOpenings, f.LeftBehind = r.observer.Unset(), r.core.BreakerOpenings(), r.workers.EverLeft()
-	r.stand(&s.standing)
-	s.timeline.Add(at, s.standing.forTimeline(), len(r.batch.tasks), failed)
+	r.recordState(&s.state)
+	s.timeline.Add(at, s.state.forTimeline(), len(r.batch.tasks), failed)
 	return failed
 }
 
@@ -58,11 +58,11 @@ func (r *runner[Obj]) accountPrune(p *inspect.Prune) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.addPrune(p)
-	r.stand(&s.standing)
+	r.recordState(&s.state)
 }
 
-// stand notes where the loop stands.
-func (r *runner[Obj]) stand(s *roundStanding) {
+// recordState notes how the loop stands.
+func (r *runner[Obj]) recordState(s *loopState) {
 	s.counts, s.lanes = r.core.Counts(), r.core.LaneSizes()
 	s.failing, s.blocked = r.core.NumFailing(), r.core.NumBlocked()
 	s.stuck = r.workers.NumLeft()

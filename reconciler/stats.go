@@ -31,11 +31,11 @@ type stats[Obj comparable] struct {
 	figures  metrics.Figures
 	classes  errorclass.Classes[Obj]
 	timeline timeline.Timeline
-	standing roundStanding
+	state    loopState
 }
 
-// roundStanding is where the loop stood at the end of its last round.
-type roundStanding struct {
+// loopState is how the loop was at the end of its last round.
+type loopState struct {
 	counts  [core.NumStates]int
 	lanes   [core.NumLanes]int
 	failing int
@@ -150,8 +150,8 @@ func (s *stats[Obj]) addPrune(p *inspect.Prune) {
 	}
 }
 
-// forTimeline returns what a timeline has of a standing.
-func (s *roundStanding) forTimeline() timeline.Standing {
+// forTimeline returns what a timeline has of it.
+func (s *loopState) forTimeline() timeline.Standing {
 	pending := s.unseen + s.counts[core.Ready] + s.counts[core.Queued] +
 		s.counts[core.Unseen] + s.counts[core.Held] + s.counts[core.Paused]
 	return timeline.Standing{

@@ -30,7 +30,7 @@ type view[Obj comparable] struct {
 	journal  *journal.Journal[Obj]
 	stats    *stats[Obj]
 	workers  *workers[Obj]
-	progress *progress.Progress[account[Obj]]
+	progress *progress.Progress[remainder[Obj]]
 	sharing  *sharing[Obj]
 	pausing  *pausing
 	tally    *execute.Tally
@@ -43,11 +43,11 @@ type view[Obj comparable] struct {
 
 	core  *core.Core[Obj]
 	pause *pause[Obj]
-	// paused returns what says which objects are paused, nil if none are; stand notes where the loop
+	// paused returns what says which objects are paused, nil if none are; recordState notes where the loop
 	// stands, observed returns up to which revision it has looked.
-	paused   func() func(Obj) bool
-	stand    func(*roundStanding)
-	observed func() statedb.Revision
+	paused      func() func(Obj) bool
+	recordState func(*loopState)
+	observed    func() statedb.Revision
 }
 
 // newView returns the view of a loop.
@@ -56,10 +56,10 @@ func newView[Obj comparable](l *Loop[Obj]) *view[Obj] {
 		life: &l.life, identity: l.ID(), rows: l.rows, journal: l.journal, stats: &l.stats, workers: l.workers, progress: &l.progress,
 		sharing: &l.sharing, pausing: &l.pausing, tally: &l.execute.Tally, settings: &l.settings.Pointer, scope: &l.scope,
 		ask: func(ctx context.Context, answer func()) error {
-			_, err := askBriefly(ctx, l, func(*books[Obj]) struct{} { answer(); return struct{}{} })
+			_, err := askBriefly(ctx, l, func(*answers[Obj]) struct{} { answer(); return struct{}{} })
 			return err
 		},
-		core: l.runner.core, pause: &l.runner.pause, paused: l.runner.paused, stand: l.runner.stand,
+		core: l.runner.core, pause: &l.runner.pause, paused: l.runner.paused, recordState: l.runner.recordState,
 		observed: func() statedb.Revision { return l.runner.observer.Revision() },
 	}
 }

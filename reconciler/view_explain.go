@@ -41,12 +41,12 @@ func (v *view[Obj]) explain(ctx context.Context, key string) inspect.Explanation
 		s := v.rows.GetStatus(seen.row)
 		x.Status, x.Revision = s.Kind.String(), seen.revision
 		x.Since = s.UpdatedAt
-		if seen.standing != nil {
-			x.Wanted = v.writtenAt(seen.row, seen.standing.Wanted)
+		if seen.info != nil {
+			x.Wanted = v.writtenAt(seen.row, seen.info.Wanted)
 		}
 	}
 	switch {
-	case seen.standing != nil:
+	case seen.info != nil:
 		v.explainStanding(&x, &seen)
 	case err != nil:
 		v.explainUnasked(&x, &seen, err)
@@ -69,9 +69,9 @@ type sight[Obj any] struct {
 	row      Obj
 	revision statedb.Revision
 	found    bool
-	// standing is nil if the loop has no entry for the key.
-	standing *core.KeyInfo[Obj]
-	whole    bool
+	// info is nil if the loop has no entry for the key.
+	info  *core.KeyInfo[Obj]
+	whole bool
 	// paused: what is to be done for it waits, because its key or PauseObjects says so.
 	paused   bool
 	breakers openBreakers
@@ -83,8 +83,8 @@ func (v *view[Obj]) look(text string) sight[Obj] {
 		_, ok := v.core.KeyInfo(string(key), 0)
 		return ok
 	})
-	if standing, ok := v.core.KeyInfo(string(s.key), maxAhead); ok {
-		s.standing = &standing
+	if info, ok := v.core.KeyInfo(string(s.key), maxAhead); ok {
+		s.info = &info
 	}
 	s.whole, s.breakers = v.pause.whole, v.openBreakers()
 	if paused := v.paused(); paused != nil && s.found {
@@ -98,7 +98,7 @@ func (v *view[Obj]) glance(text string) sight[Obj] {
 	s := v.sight(text, func(index.Key) bool { return false })
 	v.stats.mu.Lock()
 	defer v.stats.mu.Unlock()
-	s.whole, s.breakers = v.stats.standing.paused, v.stats.standing.breakers
+	s.whole, s.breakers = v.stats.state.paused, v.stats.state.breakers
 	return s
 }
 
@@ -122,8 +122,8 @@ func (v *view[Obj]) nameOfKey(s *sight[Obj]) string {
 	switch {
 	case s.found:
 		return v.rows.Name(s.row)
-	case s.standing != nil:
-		return v.rows.Name(s.standing.Obj)
+	case s.info != nil:
+		return v.rows.Name(s.info.Obj)
 	}
 	return v.rows.KeyName(s.key)
 }
@@ -237,10 +237,10 @@ func (v *view[Obj]) notes(s *sight[Obj], err error) (notes []string) {
 	if s.whole {
 		notes = append(notes, "the reconciler is paused")
 	}
-	if s.paused && (s.standing == nil || s.standing.State != core.Paused) {
+	if s.paused && (s.info == nil || s.info.State != core.Paused) {
 		notes = append(notes, "the object is paused: what changes about it waits until it is resumed")
 	}
-	if s.standing != nil || s.found && v.rows.GetStatus(s.row).IsPendingOrRefreshing() {
+	if s.info != nil || s.found && v.rows.GetStatus(s.row).IsPendingOrRefreshing() {
 		set := v.settings.Load()
 		notes = limitNote(notes, "rounds", set.RoundLimiter)
 		notes = limitNote(notes, "operations", set.OperationLimiter)

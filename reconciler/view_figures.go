@@ -27,7 +27,7 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 	_, err := told(ctx, v, func() struct{} {
 		v.stats.mu.Lock()
 		defer v.stats.mu.Unlock()
-		v.stand(&v.stats.standing)
+		v.recordState(&v.stats.state)
 		return struct{}{}
 	})
 	x := inspect.Snapshot{Reconciler: v.identity.String(), ID: v.identity, At: time.Now(), Settings: v.settings.Load().texts()}
@@ -43,7 +43,7 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 
 	b := v.stats
 	b.mu.Lock()
-	s, classes := b.standing, b.classes.List()
+	s, classes := b.state, b.classes.List()
 	running := v.scope.Load() != nil
 	if running {
 		x.OperationsPerSecond, x.FailuresPerSecond, x.RoundsPerSecond = b.timeline.Rates(v.now())
@@ -133,7 +133,7 @@ func limiterText(l *rate.Limiter) string {
 	return fmt.Sprintf("%v/s, burst %d", float64(l.Limit()), l.Burst())
 }
 
-// writtenAt returns when the change was written that an object owes. wanted is what the
+// writtenAt returns when the change was written that an object waits for. wanted is what the
 // core knows of it.
 func (v *view[Obj]) writtenAt(obj Obj, wanted time.Duration) time.Time {
 	if wanted != 0 {
@@ -152,7 +152,7 @@ func (v *view[Obj]) figures() metrics.Figures {
 	} {
 		*h = h.Clone()
 	}
-	s := b.standing
+	s := b.state
 	b.mu.Unlock()
 
 	f.Panics, f.Timeouts = v.tally.Panics.Load(), v.tally.Timeouts.Load()
@@ -183,7 +183,7 @@ func stateCounts(counts [core.NumStates]int) []metrics.StateCount {
 }
 
 // unseen returns about how many changes of a snapshot the loop has not looked at.
-func (v *view[Obj]) unseen(txn statedb.ReadTxn, s *roundStanding) int {
+func (v *view[Obj]) unseen(txn statedb.ReadTxn, s *loopState) int {
 	return max(0, int(v.rows.Table.Revision(txn))-int(s.observed)-s.passed)
 }
 
@@ -192,7 +192,7 @@ const peeked = 64
 
 // oldest returns when the oldest change was written that is not applied, those that the
 // loop has not looked at included.
-func (v *view[Obj]) oldest(txn statedb.ReadTxn, s *roundStanding) time.Time {
+func (v *view[Obj]) oldest(txn statedb.ReadTxn, s *loopState) time.Time {
 	oldest, looked := s.oldest, 0
 	if v.rows.Table.Revision(txn) <= s.observed {
 		return oldest

@@ -127,7 +127,7 @@ func (v *view[Obj]) listRows(ctx context.Context, kind string, after uint64, lim
 		size += lineText(&line)
 		page.Objects, rows = append(page.Objects, line), append(rows, row)
 	}
-	v.standings(ctx, page.Objects, rows)
+	v.addInfos(ctx, page.Objects, rows)
 	return page
 }
 
@@ -136,8 +136,8 @@ func lineText(line *inspect.ObjectLine) int {
 	return len(line.Key) + len(line.Error) + len(line.BlockedOn)
 }
 
-// standings adds to the lines of some rows what the loop knows of them.
-func (v *view[Obj]) standings(ctx context.Context, lines []inspect.ObjectLine, rows []Obj) {
+// addInfos adds to the lines of some rows what the loop knows of them.
+func (v *view[Obj]) addInfos(ctx context.Context, lines []inspect.ObjectLine, rows []Obj) {
 	known, err := told(ctx, v, func() []*core.KeyInfo[Obj] {
 		all := make([]*core.KeyInfo[Obj], len(rows))
 		for i, row := range rows {
@@ -150,7 +150,7 @@ func (v *view[Obj]) standings(ctx context.Context, lines []inspect.ObjectLine, r
 	g := v.gates()
 	for i, row := range rows {
 		if err == nil && known[i] != nil {
-			v.addStanding(&lines[i], known[i], g)
+			v.addInfo(&lines[i], known[i], g)
 		} else {
 			lines[i].State = g.shown(v.rowState(v.rows.Key(row), v.rows.GetStatus(row).Kind, err))
 			if lines[i].State == inspect.StateNoStatus && v.rewritten(row, lines[i].Revision) {
@@ -167,8 +167,8 @@ func (v *view[Obj]) rewritten(row Obj, since statedb.Revision) bool {
 	return !found || revision != since
 }
 
-// addStanding adds to a line what the core knows.
-func (v *view[Obj]) addStanding(line *inspect.ObjectLine, s *core.KeyInfo[Obj], g gates) {
+// addInfo adds to a line what the core knows.
+func (v *view[Obj]) addInfo(line *inspect.ObjectLine, s *core.KeyInfo[Obj], g gates) {
 	line.Attempts, line.State = s.Failures, g.shown(states[s.State])
 	if s.Timed {
 		line.Next = v.timeOf(s.Due)
@@ -182,7 +182,7 @@ type gates struct{ paused, breaker bool }
 func (v *view[Obj]) gates() gates {
 	v.stats.mu.Lock()
 	defer v.stats.mu.Unlock()
-	s := &v.stats.standing
+	s := &v.stats.state
 	return gates{s.paused, s.breakers.everything() != nil}
 }
 
@@ -212,12 +212,12 @@ var states = [core.NumStates]inspect.State{
 }
 
 // listDeletions lists deletions that the loop has not carried out. They are ordered by the
-// change that they owe, and then by key.
+// revision since when they are unreconciled, and then by key.
 func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (inspect.ObjectPage, error) {
 	type deletion struct {
 		place
-		debt     core.Unreconciled[Obj]
-		standing core.KeyInfo[Obj]
+		since core.Unreconciled[Obj]
+		info  core.KeyInfo[Obj]
 	}
 	found, err := told(ctx, v, func() []deletion {
 		var list []deletion
@@ -250,10 +250,10 @@ func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (
 			break
 		}
 		line := inspect.ObjectLine{
-			Key: v.rows.Name(d.debt.Obj), Status: "Deleted", Revision: d.debt.Since, Error: d.debt.Failure,
-			Since: v.timeOf(d.standing.Wanted),
+			Key: v.rows.Name(d.since.Obj), Status: "Deleted", Revision: d.since.Since, Error: d.since.Failure,
+			Since: v.timeOf(d.info.Wanted),
 		}
-		v.addStanding(&line, &d.standing, g)
+		v.addInfo(&line, &d.info, g)
 		size += lineText(&line)
 		page.Objects = append(page.Objects, line)
 	}

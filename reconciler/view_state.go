@@ -17,7 +17,7 @@ import (
 
 // explainStanding explains an object of which the loop knows.
 func (v *view[Obj]) explainStanding(x *inspect.Explanation, s *sight[Obj]) {
-	st := s.standing
+	st := s.info
 	x.Deleted = st.Deleted
 	x.Attempts, x.Error = st.Failures, st.Failure
 	if st.Attempted {
@@ -48,7 +48,7 @@ func what(deleted bool) string {
 }
 
 func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
-	st := s.standing
+	st := s.info
 	x.Ahead = st.Ahead
 	switch st.State {
 	case core.Ready, core.Planned:
@@ -123,7 +123,7 @@ func count(n int, thing string) string {
 func (v *view[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
 	where, since := v.workers.Where(func(obj Obj) bool { return bytes.Equal(v.rows.Key(obj), s.key) })
 	operation := OpUpdate
-	if s.standing.Deleted {
+	if s.info.Deleted {
 		operation = OpDelete
 	}
 	x.State = inspect.StateInFlight
@@ -173,9 +173,9 @@ func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 		x.State = inspect.StateUnseen
 		x.Wanted = is.UpdatedAt
 		v.stats.mu.Lock()
-		standing := v.stats.standing
+		state := v.stats.state
 		v.stats.mu.Unlock()
-		x.Ahead = min(maxAhead, max(0, int(s.revision)-int(standing.observed)-standing.passed-1))
+		x.Ahead = min(maxAhead, max(0, int(s.revision)-int(state.observed)-state.passed-1))
 		x.Why = "its change has not been looked at yet, with about " + count(x.Ahead, "change") + " before it"
 		if s.whole {
 			x.State = inspect.StatePaused

@@ -23,7 +23,7 @@ import (
 // It returns those of them that are not in the target, or, if deleted, still are: none if
 // the milestone is [Applied].
 //
-// When ctx ends before, the error wraps that of ctx, and what is owed is returned; for
+// When ctx ends before, the error wraps that of ctx, and what is not applied is returned; for
 // details the reconciler is asked, which has 100 ms to answer. A row without a status
 // would be waited for in vain: it counts as attempted, and applied it can never be, which
 // is the error [ErrNoStatus] at once. Before the reconciler runs, WaitFor waits for that;
@@ -136,8 +136,8 @@ func (l *Loop[Obj]) beginWait(w *keywaits.Wait[Obj]) *keywaits.Wait[Obj] {
 
 // unreconciledOf returns what waits for keys have to know of an object; false if it is reconciled.
 func (r *runner[Obj]) unreconciledOf(obj Obj) (keywaits.Unreconciled, bool) {
-	d, owed := r.core.UnreconciledOf(obj)
-	return keywaits.Unreconciled{Revision: d.Revision, Deleted: d.Deleted, Attempted: d.Tried || d.State == core.Paused}, owed
+	d, found := r.core.UnreconciledOf(obj)
+	return keywaits.Unreconciled{Revision: d.Revision, Deleted: d.Deleted, Attempted: d.Tried || d.State == core.Paused}, found
 }
 
 // reachedBy reports whether a row with a kind of status has come to a milestone, or never
@@ -167,11 +167,11 @@ func (v *view[Obj]) unfinished(txn statedb.ReadTxn, objs []Obj) (rest []Obj) {
 	return rest
 }
 
-// standing is what the loop knows of some objects.
-type standing[Obj any] struct {
+// looked is what the loop knows of some objects.
+type looked[Obj any] struct {
 	txn statedb.ReadTxn
-	// debts has nil for an object that owes nothing.
-	debts []*core.Unreconciled[Obj]
+	// unreconciled has nil for an object that is reconciled.
+	unreconciled []*core.Unreconciled[Obj]
 	// seen: everything up to the snapshot has been looked at.
 	seen bool
 }
@@ -184,13 +184,13 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 	if len(rest) == 0 {
 		return inspect.Unapplied{}, nil
 	}
-	known, err := told(ctx, v, func() standing[Obj] { return v.standing(rest) })
+	known, err := told(ctx, v, func() looked[Obj] { return v.lookAt(rest) })
 	if err != nil {
-		known = standing[Obj]{txn: txn, debts: make([]*core.Unreconciled[Obj], len(rest))}
+		known = looked[Obj]{txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(rest))}
 	}
 	for i, obj := range rest {
 		row, _, _, found := v.rows.Exact(known.txn, obj)
-		d := known.debts[i]
+		d := known.unreconciled[i]
 		u := inspect.Unreconciled{Key: v.rows.Key(obj), Deleted: !found}
 		switch {
 		case found && v.rows.GetStatus(row).Kind == status.KindDone,
@@ -214,16 +214,16 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 	return list, err
 }
 
-// standing is called by the goroutine of the loop.
-func (v *view[Obj]) standing(objs []Obj) standing[Obj] {
+// lookAt is called by the goroutine of the loop.
+func (v *view[Obj]) lookAt(objs []Obj) looked[Obj] {
 	txn := v.rows.DB.ReadTxn()
-	known := standing[Obj]{
-		txn: txn, debts: make([]*core.Unreconciled[Obj], len(objs)),
+	known := looked[Obj]{
+		txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(objs)),
 		seen: v.observed() >= v.rows.Table.Revision(txn),
 	}
 	for i, obj := range objs {
-		if d, owes := v.core.UnreconciledOf(obj); owes {
-			known.debts[i] = &d
+		if d, is := v.core.UnreconciledOf(obj); is {
+			known.unreconciled[i] = &d
 		}
 	}
 	return known
@@ -231,7 +231,7 @@ func (v *view[Obj]) standing(objs []Obj) standing[Obj] {
 
 // WaitAll is [Loop.Wait] for all that is in the table when it is called.
 func (l *Loop[Obj]) WaitAll(ctx context.Context, m Milestone) (inspect.Unapplied, error) {
-	w := progress.NewWait[account[Obj]](0, m)
+	w := progress.NewWait[remainder[Obj]](0, m)
 	w.All = true
 	return l.awaitRevision(ctx, w)
 }
@@ -247,7 +247,7 @@ func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (inspe
 	}
 	revision := l.rows.Revision()
 	s := l.sightBriefly(ctx, key)
-	if !s.found && s.standing == nil {
+	if !s.found && s.info == nil {
 		if rest, err := l.Wait(ctx, revision, Attempted); err != nil {
 			return rest, err
 		}
@@ -256,15 +256,15 @@ func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (inspe
 	switch {
 	case s.found:
 		return l.WaitFor(ctx, m, s.row)
-	case s.standing != nil:
-		return l.WaitFor(ctx, m, s.standing.Obj)
+	case s.info != nil:
+		return l.WaitFor(ctx, m, s.info.Obj)
 	}
 	return inspect.Unapplied{}, fmt.Errorf("reconciler %q: %w", l.ID(), notFound(key))
 }
 
 // sightBriefly returns what can be seen of an object without waiting long.
 func (l *Loop[Obj]) sightBriefly(ctx context.Context, key string) sight[Obj] {
-	s, err := askBriefly(ctx, l, func(*books[Obj]) sight[Obj] { return l.view.look(key) })
+	s, err := askBriefly(ctx, l, func(*answers[Obj]) sight[Obj] { return l.view.look(key) })
 	if err != nil {
 		return l.view.glance(key)
 	}

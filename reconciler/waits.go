@@ -51,7 +51,7 @@ var ErrNoStatus = errors.New("the row has no status and is never reconciled")
 // A row that others have written again before the call is at a later revision, and is no longer
 // waited for: where there are others, [Loop.WaitAll] waits for that, too.
 //
-// When ctx ends before, the error wraps that of ctx, and what is owed is returned as far
+// When ctx ends before, the error wraps that of ctx, and what is not applied is returned as far
 // as it has been looked at: the error says how far that is. A reconciler that is stuck in
 // an operation is given 100 ms to say. Before the reconciler runs, Wait waits for that;
 // when it has stopped, the error is [inspect.ErrStopped] if what was waited for cannot be told.
@@ -60,11 +60,11 @@ var ErrNoStatus = errors.New("the row has no status and is never reconciled")
 // for, and until then cost a round nothing. In an operation of this reconciler the error is
 // [ErrInOperation], at once.
 func (l *Loop[Obj]) Wait(ctx context.Context, until statedb.Revision, m Milestone) (inspect.Unapplied, error) {
-	return l.awaitRevision(ctx, progress.NewWait[account[Obj]](until, m))
+	return l.awaitRevision(ctx, progress.NewWait[remainder[Obj]](until, m))
 }
 
 // awaitRevision blocks until a wait is over that has not begun.
-func (l *Loop[Obj]) awaitRevision(ctx context.Context, w *progress.Wait[account[Obj]]) (inspect.Unapplied, error) {
+func (l *Loop[Obj]) awaitRevision(ctx context.Context, w *progress.Wait[remainder[Obj]]) (inspect.Unapplied, error) {
 	if err := validateMilestone(w.Milestone); err != nil {
 		return inspect.Unapplied{}, err
 	}
@@ -76,7 +76,7 @@ func (l *Loop[Obj]) awaitRevision(ctx context.Context, w *progress.Wait[account[
 		if low == 0 || low > w.Until {
 			return inspect.Unapplied{}, nil
 		}
-		a, err := ask(ctx, l, func(b *books[Obj]) account[Obj] { return b.upTo(w.Until) })
+		a, err := ask(ctx, l, func(b *answers[Obj]) remainder[Obj] { return b.upTo(w.Until) })
 		if err == nil {
 			return l.view.unapplied(a), nil
 		}
@@ -92,17 +92,17 @@ func (l *Loop[Obj]) awaitRevision(ctx context.Context, w *progress.Wait[account[
 	}
 }
 
-// giveUp ends a wait that has come to an error, and says what is owed as far as the loop
+// giveUp ends a wait that has come to an error, and says what is not applied as far as the loop
 // does.
-func (l *Loop[Obj]) giveUp(ctx context.Context, w *progress.Wait[account[Obj]], err error) (inspect.Unapplied, error) {
+func (l *Loop[Obj]) giveUp(ctx context.Context, w *progress.Wait[remainder[Obj]], err error) (inspect.Unapplied, error) {
 	// Until the loop has answered: what the wait is for may change until then.
 	defer l.progress.Leave(w)
 	var rest inspect.Unapplied
 	var why error
 	stopped := errors.Is(err, inspect.ErrStopped)
 	if !stopped && len(w.Reached) == 0 {
-		var a account[Obj]
-		a, why = askBriefly(ctx, l, func(b *books[Obj]) account[Obj] { return b.upTo(w.Until) })
+		var a remainder[Obj]
+		a, why = askBriefly(ctx, l, func(b *answers[Obj]) remainder[Obj] { return b.upTo(w.Until) })
 		rest = l.view.unapplied(a)
 	}
 	select {
@@ -123,44 +123,44 @@ func (l *Loop[Obj]) giveUp(ctx context.Context, w *progress.Wait[account[Obj]], 
 }
 
 const (
-	// maxListed bounds the debts that are listed, and maxCounted those that are counted:
+	// maxListed bounds the keys that are listed, and maxCounted those that are counted:
 	// it is the loop that does.
 	maxListed  = 100
 	maxCounted = 10_000
 )
 
-// account is what is owed up to a revision: the oldest debts, and how many there are more.
-type account[Obj any] struct {
-	debts []core.Unreconciled[Obj]
-	more  int
+// remainder is what is unreconciled up to a revision: the longest, and how many there are more.
+type remainder[Obj any] struct {
+	keys []core.Unreconciled[Obj]
+	more int
 }
 
-// books say what is owed. Many may want to know at once: the debts are listed once for
+// answers are what the loop tells those who ask. Many may want to know what is unreconciled: it is listed once for
 // all of them.
-type books[Obj any] struct {
+type answers[Obj any] struct {
 	core   *core.Core[Obj]
-	debts  []core.Unreconciled[Obj]
+	keys   []core.Unreconciled[Obj]
 	listed bool
 	// until and last are the latest answer, for the next who asks the same.
 	until statedb.Revision
-	last  account[Obj]
+	last  remainder[Obj]
 }
 
-func (b *books[Obj]) upTo(until statedb.Revision) account[Obj] {
+func (b *answers[Obj]) upTo(until statedb.Revision) remainder[Obj] {
 	if !b.listed {
 		b.listed = true
 		b.core.AllUnreconciled(func(d core.Unreconciled[Obj]) bool {
-			b.debts = append(b.debts, d)
-			return len(b.debts) < maxListed
+			b.keys = append(b.keys, d)
+			return len(b.keys) < maxListed
 		})
 	} else if b.until == until {
 		return b.last
 	}
 	n := 0
-	for n < len(b.debts) && b.debts[n].Since <= until {
+	for n < len(b.keys) && b.keys[n].Since <= until {
 		n++
 	}
-	b.until, b.last = until, account[Obj]{debts: b.debts[:n:n]}
+	b.until, b.last = until, remainder[Obj]{keys: b.keys[:n:n]}
 	if n == maxListed {
 		b.last.more = b.core.CountUnreconciled(until, maxListed+maxCounted) - n
 	}
@@ -179,9 +179,9 @@ func (r *runner[Obj]) publish() {
 	if len(over) == 0 {
 		return
 	}
-	b := books[Obj]{core: r.core}
+	b := answers[Obj]{core: r.core}
 	for _, w := range over {
-		var a account[Obj]
+		var a remainder[Obj]
 		if w.Detailed && low > 0 && low <= w.Until {
 			a = b.upTo(w.Until)
 		}
@@ -190,21 +190,21 @@ func (r *runner[Obj]) publish() {
 }
 
 // unapplied says for people what an account has.
-func (v *view[Obj]) unapplied(a account[Obj]) inspect.Unapplied {
-	if len(a.debts) == 0 {
+func (v *view[Obj]) unapplied(a remainder[Obj]) inspect.Unapplied {
+	if len(a.keys) == 0 {
 		return inspect.Unapplied{}
 	}
-	rest := inspect.Unapplied{Keys: make([]inspect.Unreconciled, len(a.debts)), More: a.more}
+	rest := inspect.Unapplied{Keys: make([]inspect.Unreconciled, len(a.keys)), More: a.more}
 	txn := v.rows.DB.ReadTxn()
-	for i := range a.debts {
-		d := &a.debts[i]
+	for i := range a.keys {
+		d := &a.keys[i]
 		row, _, found := v.rows.Get(txn, d.Obj)
 		rest.Keys[i] = v.unreconciled(d, row, found)
 	}
 	return rest
 }
 
-// unreconciled says for people what a key owes. row is that of the table, if found.
+// unreconciled says for people why a key is not reconciled. row is that of the table, if found.
 func (v *view[Obj]) unreconciled(d *core.Unreconciled[Obj], row Obj, found bool) inspect.Unreconciled {
 	u := inspect.Unreconciled{
 		Key: v.rows.Key(d.Obj), Deleted: d.Deleted, State: v.gates().shown(states[d.State]), Attempts: d.Failures,

@@ -94,8 +94,8 @@ const (
 	ReasonPruneCall Reason = "prune-call"
 	// ReasonInitialized: the table's initialisers finished.
 	ReasonInitialized Reason = "initialized"
-	// ReasonLanded: a worker finished an operation.
-	ReasonLanded Reason = "landed"
+	// ReasonFinished: a worker finished an operation.
+	ReasonFinished Reason = "finished"
 	// ReasonStuck: an operation ignored its deadline.
 	ReasonStuck Reason = "stuck"
 	// ReasonCall: somebody changed a setting, paused or resumed, or asked a question.
