@@ -33,9 +33,11 @@ import (
 )
 
 // Loop is a reconciler: it makes a target match a table for as long as it runs. Its exported
-// methods are safe from any goroutine. The state that only the goroutine of the loop may use is in
-// its [runner]; parts of Loop that this goroutine shares with others say which methods are for whom.
+// methods are safe from any goroutine.
 type Loop[Obj comparable] struct {
+	// What only the goroutine of the loop may use is in runner. Parts that this goroutine shares with
+	// others say which of their methods are for whom.
+
 	cfg  Config[Obj]
 	opts options
 	log  *slog.Logger

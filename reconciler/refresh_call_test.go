@@ -4,6 +4,7 @@
 package reconciler_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -47,4 +48,20 @@ func TestRefreshOfAllOutlivesAChangeOfItsLimiter(t *testing.T) {
 			require.ElementsMatch(e, []string{"refresh(2)", "refresh(3)", "refresh(4)", "refresh(5)"}, e.target.calls())
 		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRefreshing(0, rate.NewLimiter(rate.Every(time.Minute), 1)))
 	}
+}
+
+// A refresh is counted when it is seen, and not again in passes that do not look at the table, as
+// while all workers are busy.
+func TestRefreshIsCountedOnce(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, ids(1, 8)...)
+		e.pass(time.Minute)
+		e.target.mu.Lock()
+		e.target.before = func(context.Context, call) { time.Sleep(10 * time.Millisecond) }
+		e.target.mu.Unlock()
+		_, err := e.loop.Refresh(e.Context(), "1", "2", "3", "4", "5", "6", "7", "8")
+		require.NoError(e, err)
+		e.pass(time.Minute)
+		require.Equal(e, 8, int(e.loop.Figures().Refreshes))
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }), reconciler.WithRefreshing(0, nil))
 }

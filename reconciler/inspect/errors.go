@@ -18,7 +18,8 @@ var (
 // takes: one with more does nothing and returns an error.
 const MaxKeys = 1000
 
-// BusyError is returned when a reconciler did not answer in time, being in an operation.
+// BusyError is returned, as a pointer, when a reconciler did not answer in time, being in an operation: use
+// [errors.As] with a *BusyError.
 type BusyError struct {
 	// With is what it is in, and since when, for people to read; empty if that is not known.
 	With string

@@ -24,7 +24,7 @@ type Inspector interface {
 	Snapshot(ctx context.Context) Snapshot
 	// Objects lists objects, a page at a time. The error says what is wrong with the query, or why
 	// the reconciler, which alone knows of deletions, could not be asked: [ErrNotStarted],
-	// [ErrStopped] or a [BusyError].
+	// [ErrStopped] or a *[BusyError].
 	Objects(ctx context.Context, q ObjectQuery) (ObjectPage, error)
 	// Keys returns the texts of up to limit keys that begin with a prefix, for those who
 	// complete what a person types. It may miss some of a large table.
