@@ -37,8 +37,8 @@ func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round
 }
 
 // complete takes in what came of a batch: it gives back what was not run, writes the
-// outcomes, and tells the core, the waits and the figures. It is the one place where that is
-// done.
+// outcomes, and tells the core, the waits for keys and the refresher. It is the one place where that
+// is done.
 func (r *runner[Obj]) complete(round *inspect.Round, b *batch[Obj]) {
 	r.giveBack(round, b)
 	if r.observer.Behind() {

@@ -240,7 +240,7 @@ func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
 	for class, b := range c.breakers {
 		same(t, class, b.class, "class of the breaker")
 		same(t, behind[b], b.behind, "keys behind the breaker of class %q", class)
-		require.True(t, class == allErrors || b.behind > 0, "nobody is behind the breaker of class %q", class)
+		require.True(t, class == allErrors || b.behind > 0, "no key waits for the breaker of class %q", class)
 		ofBreaker := func(e *entry[Obj]) { require.Same(t, b, e.breaker, "breaker of %q", e.key) }
 		tripped += checkQueue(t, c, &b.held, Tripped, ofBreaker)
 		backingOff -= checkQueue(t, c, &b.backingOff, Retry, ofBreaker)

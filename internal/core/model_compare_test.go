@@ -291,7 +291,7 @@ func (m *model) requireNews(t testingT, c *Core[row]) {
 	}
 	slices.Sort(now.open)
 	if !maps.Equal(now.failures, m.told.failures) || !slices.Equal(now.open, m.told.open) {
-		require.NotEqual(t, m.told.version, now.version, "there is news, and nobody is told")
+		require.NotEqual(t, m.told.version, now.version, "news has another version")
 	}
 	if !maps.Equal(now.breakers, m.told.breakers) {
 		require.NotEqual(t, m.told.breakersVersion, now.breakersVersion, "what is told of breakers has changed")

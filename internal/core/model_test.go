@@ -407,7 +407,7 @@ func (m *model) release(key string, now time.Duration) bool {
 	return true
 }
 
-// addOrphan takes in that the target has an object that nobody wants.
+// addOrphan records an object that the target has and no row wants.
 func (m *model) addOrphan(obj row, revision uint64) bool {
 	if m.keys[obj.key] != nil {
 		return false

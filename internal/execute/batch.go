@@ -47,7 +47,7 @@ func (x *Executor[Obj]) runBatch(ctx context.Context, txn statedb.ReadTxn, tasks
 	})
 }
 
-// split sorts tasks into entries. The slices are made anew for each round, since
+// split sorts tasks into entries. The slices are made for each round, since
 // nothing keeps an operation from holding on to them.
 func (x *Executor[Obj]) split(tasks []Task[Obj]) (deletes, updates []BatchEntry[Obj]) {
 	numDeletes := 0

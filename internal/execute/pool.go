@@ -45,7 +45,7 @@ type Job[Obj comparable, L Load[Obj]] struct {
 	one [1]Task[Obj]
 }
 
-// NewJob returns a job without tasks, which are to be called with the given transaction.
+// NewJob returns a job without tasks, whose operations get the given transaction.
 func NewJob[Obj comparable, L Load[Obj]](txn statedb.ReadTxn) *Job[Obj, L] {
 	j := &Job[Obj, L]{txn: txn}
 	j.Tasks = j.one[:0]

@@ -174,7 +174,7 @@ func (h *teller) Degraded(message string, err error) {
 
 func TestHealthIsToldWhatIsNews(t *testing.T) {
 	inBubble(t, func(e *env) {
-		e.rows.Report() // nobody is told
+		e.rows.Report() // no health is told
 		h := &teller{}
 		e.rows.SetHealth(h)
 		const ok = `OK, following table "rows"`

@@ -6,7 +6,6 @@ package commands_test
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,24 +24,12 @@ type filledFake struct {
 func newFilledFake() *filledFake {
 	f := &filledFake{routes(), filled.Value[inspect.Explanation](), filled.Value[inspect.Snapshot]()}
 	f.id = f.snapshot.ID
-	f.rounds = []inspect.Round{filled.Value[inspect.Round](), {Operations: []inspect.Operation{filled.Value[inspect.Operation]()}}}
+	f.rounds = filled.Rounds()
 	return f
 }
 
 func (f *filledFake) Explain(context.Context, string) inspect.Explanation { return f.explanation }
 func (f *filledFake) Snapshot(context.Context) inspect.Snapshot           { return f.snapshot }
-
-// requireGolden compares JSON with a golden file of package inspect.
-func requireGolden(t *testing.T, name string, got json.RawMessage) {
-	t.Helper()
-	want, err := os.ReadFile("../inspect/testdata/" + name + ".json")
-	require.NoError(t, err)
-	require.JSONEq(t, string(want), string(got), name)
-}
-
-type goldenRound struct {
-	Operations []json.RawMessage `json:"operations"`
-}
 
 func TestCommandsAnswerWithTheJSONOfTheTypes(t *testing.T) {
 	f := newFilledFake()
@@ -54,16 +41,14 @@ func TestCommandsAnswerWithTheJSONOfTheTypes(t *testing.T) {
 		require.NoError(t, err)
 		return []byte(out)
 	}
-	requireGolden(t, "explanation", answer("reconciler/explain "+name+" x"))
-	requireGolden(t, "snapshot", answer("reconciler/show "+name))
+	filled.RequireGolden(t, "explanation", answer("reconciler/explain "+name+" x"))
+	filled.RequireGolden(t, "snapshot", answer("reconciler/show "+name))
 	var all []json.RawMessage
 	require.NoError(t, json.Unmarshal(answer("reconciler"), &all))
-	requireGolden(t, "snapshot", all[0])
+	filled.RequireGolden(t, "snapshot", all[0])
 
 	var journals []struct{ Rounds []json.RawMessage }
 	require.NoError(t, json.Unmarshal(answer("reconciler/journal --rounds"), &journals))
-	requireGolden(t, "round", journals[0].Rounds[0])
-	var second goldenRound
-	require.NoError(t, json.Unmarshal(journals[0].Rounds[1], &second))
-	requireGolden(t, "operation", second.Operations[0])
+	filled.RequireGolden(t, "round", journals[0].Rounds[0])
+	filled.RequireGolden(t, "operation", filled.OperationOf(t, journals[0].Rounds[1]))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Inspector is a reconciler to those who look at it without knowing the type of its
-// objects: commands, pages, collectors. [Loop] implements it. Objects are known by the
+// objects: commands, pages, collectors. Every reconciler.Loop is one. Objects are known by the
 // text of their key, as [Explanation].Key has it. All methods are safe from any goroutine;
 // those that only tell do not wait for an operation for longer than 100 ms.
 type Inspector interface {

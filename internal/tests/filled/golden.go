@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package filled
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// Rounds returns a filled round, and one that has a filled operation.
+func Rounds() []inspect.Round {
+	return []inspect.Round{Value[inspect.Round](), {Operations: []inspect.Operation{Value[inspect.Operation]()}}}
+}
+
+// OperationOf returns the first operation in the JSON of a round.
+func OperationOf(t testing.TB, round json.RawMessage) json.RawMessage {
+	t.Helper()
+	var r struct {
+		Operations []json.RawMessage `json:"operations"`
+	}
+	require.NoError(t, json.Unmarshal(round, &r))
+	require.NotEmpty(t, r.Operations)
+	return r.Operations[0]
+}
+
+// RequireGolden compares JSON with a golden file of package inspect. It is for the tests of packages
+// beside that one.
+func RequireGolden(t testing.TB, name string, got json.RawMessage) {
+	t.Helper()
+	want, err := os.ReadFile("../inspect/testdata/" + name + ".json")
+	require.NoError(t, err)
+	require.JSONEq(t, string(want), string(got), name)
+}
