@@ -101,7 +101,7 @@ test-browser:
 	cd reconciler/debug/browsertest && $(GO) test -count=1 -timeout 5m ./...
 
 .PHONY: screenshot
-screenshot: ## make the picture of the page, docs/debug-page.png, anew
+screenshot: ## take the picture of the page again, docs/debug-page.png
 	cd reconciler/debug/browsertest && UPDATE_SCREENSHOT=1 $(GO) test -count=1 -run TestScreenshot .
 
 .PHONY: bench

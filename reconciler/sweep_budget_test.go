@@ -24,12 +24,12 @@ func TestSweepBeyondItsBudgetDeletesNothing(t *testing.T) {
 		refused        string
 	}{
 		{"as many as the budget has", 3, 0, 10, 3, ""},
-		{"one too many", 3, 0, 10, 4, "nobody wants 4 of the 14 objects that the target has, which is more than the budget of 3 objects: "},
+		{"one too many", 3, 0, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 3 objects: "},
 		{"just the fraction", 0, 0.25, 9, 3, ""},
-		{"more than the fraction", 0, 0.25, 8, 3, "nobody wants 3 of the 11 objects that the target has, which is more than the budget of 25 % of them: "},
-		{"the objects of both", 3, 0.9, 10, 4, "nobody wants 4 of the 14 objects that the target has, which is more than the budget of 3 objects: "},
-		{"the fraction of both", 30, 0.1, 10, 4, "nobody wants 4 of the 14 objects that the target has, which is more than the budget of 10 % of them: "},
-		{"all, if the table is empty", 0, 0.9, 0, 4, "nobody wants 4 of the 4 objects"},
+		{"more than the fraction", 0, 0.25, 8, 3, "the table has no row for 3 of the 11 objects in the target, more than the budget of 25 % of them: "},
+		{"the objects of both", 3, 0.9, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 3 objects: "},
+		{"the fraction of both", 30, 0.1, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 10 % of them: "},
+		{"all, if the table is empty", 0, 0.9, 0, 4, "the table has no row for 4 of the 4 objects"},
 		{"without a budget", 0, 0, 0, 4, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestRefusedSweepStaysInHealthUntilItIsApproved(t *testing.T) {
 
 		s.strays(101, 102, 103)
 		record := e.sweep()
-		require.Contains(e, record.Error, "nobody wants 3 of the 13 objects", "it was approved once")
+		require.Contains(e, record.Error, "the table has no row for 3 of the 13 objects", "it was approved once")
 	}, reconciler.WithSweepBudget(2, 0))
 }
 

@@ -168,7 +168,7 @@ func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 	switch {
 	case is.Kind == status.KindUnset:
 		x.State = inspect.StateNoStatus
-		x.Why = "its status was never set, so that nobody reconciles it: whoever writes it has to set it to Pending"
+		x.Why = "its status was never set, so it is not reconciled: the program that writes the row must set it to Pending"
 	case is.IsPendingOrRefreshing():
 		x.State = inspect.StateUnseen
 		x.Wanted = is.UpdatedAt
@@ -188,7 +188,7 @@ func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 		x.Why = "it is in the target"
 	default:
 		x.State, x.Error = inspect.StateNoStatus, errorOf(is)
-		x.Why = fmt.Sprintf("somebody else has set its status to %s, which asks for nothing: whoever writes it has to set it to Pending", is.Kind)
+		x.Why = fmt.Sprintf("the program has set its status to %s, which asks for no work: to have it reconciled, set it to Pending", is.Kind)
 	}
 }
 

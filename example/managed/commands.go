@@ -76,7 +76,7 @@ func runAgent(ctx context.Context, args []string) error {
 	flags.StringVar(&o.Broker, "broker", "http://127.0.0.1:7080", "`URL` of the broker")
 	flags.StringVar(&o.Owner, "owner", "agent", "whose the tunnels are; `name` each agent another one")
 	flags.DurationVar(&o.Poll, "poll", 5*time.Second, "after how long what is as wanted is looked at again")
-	flags.DurationVar(&o.Sweep, "sweep", 10*time.Second, "how often that is deleted which nobody wants")
+	flags.DurationVar(&o.Sweep, "sweep", 10*time.Second, "how often to delete what no row wants")
 	flags.DurationVar(&o.Grace, "grace", 5*time.Second, "how long the broker may not know what it has created")
 	flags.StringVar(&o.Shell, "shell", shellsocket.Path(shellName), "`path` of the socket for managed shell; \"\" is none")
 	address := flags.String("listen", "127.0.0.1:7081", "`address` for HTTP; port 0 is a free one")

@@ -80,7 +80,7 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	flags.BoolVar(&s.once, "once", false, "exit 0 when all is Done, or 1 and say what is not and why after -timeout")
 	flags.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long -once waits")
 	flags.DurationVar(&s.refresh, "refresh", 5*time.Second, "after how long what is Done is looked at again; 0 is never")
-	flags.DurationVar(&s.prune, "prune", 10*time.Second, "how often that is removed which nobody asked for; 0 is only at the start")
+	flags.DurationVar(&s.prune, "prune", 10*time.Second, "how often to remove what no row asks for; 0 means only at the start")
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:7070", "loopback `address` for HTTP; port 0 is a free one, \"\" is none")
 	flags.StringVar(&s.shell, "shell", shellsocket.Path(shellName), "`path` of the socket for netagent shell; \"\" is none")
 	flags.Float64Var(&s.chaos, "chaos", 0, "`percentage` of the operations on the kernel that go wrong: fail, panic or come late")

@@ -56,9 +56,9 @@ func TestSweepOfMoreThanItsBudgetIsRefused(t *testing.T) {
 	}{
 		"no budget":          {Budget{}, 10, 10, ""},
 		"as many":            {Budget{Objects: 3}, 3, 10, ""},
-		"one too many":       {Budget{Objects: 3}, 4, 10, "nobody wants 4 of the 10 objects that the target has, which is more than the budget of 3 objects: "},
+		"one too many":       {Budget{Objects: 3}, 4, 10, "the table has no row for 4 of the 10 objects in the target, more than the budget of 3 objects: "},
 		"just the fraction":  {Budget{Fraction: 0.25}, 3, 12, ""},
-		"a larger fraction":  {Budget{Fraction: 0.25}, 3, 11, "nobody wants 3 of the 11 objects that the target has, which is more than the budget of 25 % of them: "},
+		"a larger fraction":  {Budget{Fraction: 0.25}, 3, 11, "the table has no row for 3 of the 11 objects in the target, more than the budget of 25 % of them: "},
 		"both, the objects":  {Budget{Objects: 3, Fraction: 0.9}, 4, 10, "the budget of 3 objects: "},
 		"both, the fraction": {Budget{Objects: 30, Fraction: 0.1}, 4, 10, "the budget of 10 % of them: "},
 		"nothing was listed": {Budget{Objects: 1, Fraction: 0.1}, 0, 0, ""},

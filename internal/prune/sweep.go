@@ -29,7 +29,7 @@ func (b Budget) check(orphans, listed int) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("sweep: nobody wants %[2]d of the %[1]d objects that the target has, which is more than the budget of %[3]s: nothing is deleted until it is approved: by the command reconciler/approve, the button \"Approve sweep\" of the page, or Loop.ApproveSweep",
+	return fmt.Errorf("sweep: the table has no row for %[2]d of the %[1]d objects in the target, more than the budget of %[3]s: nothing is deleted until a person approves it: with the command reconciler/approve, the button \"Approve sweep\" of the page, or Loop.ApproveSweep",
 		listed, orphans, bound)
 }
 

@@ -116,7 +116,7 @@ func (c *commands) approve() *spec {
 		summary: "Let one sweep delete beyond its budget, now",
 		args:    []string{argName},
 		detail: []string{
-			"For a sweep that deletes nothing since it would delete more than its budget (WithSweepBudget). reconciler/show has it under \"prune failure\": find out first why so much of the target is wanted by nobody. It holds for one listing of the target that succeeds.",
+			"For a sweep that deletes nothing because it would delete more than its budget (WithSweepBudget). reconciler/show has it under \"prune failure\": find out first why so many objects of the target have no row. The approval holds for one successful listing of the target.",
 			"",
 			"Example:",
 			"> reconciler/approve routes",

@@ -93,7 +93,7 @@ func (c *commands) explain() *spec {
 		summary: "Say why an object is, or is not, reconciled",
 		args:    []string{argName, argKey},
 		detail: []string{
-			"First the state and why, then since when, which error, when the next attempt is due and what the object waits for, then its latest operations. An object that nobody knows of is absent, which is no error.",
+			"First the state and why, then since when, which error, when the next attempt is due and what the object waits for, then its latest operations. An object that is neither in the table nor tracked is absent, which is no error.",
 			"",
 			"Example:",
 			"> reconciler/explain routes 10.0.0.0/24",

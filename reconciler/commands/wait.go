@@ -31,7 +31,7 @@ func (c *commands) wait() *spec {
 		},
 		background: true,
 		detail: []string{
-			"Waits for every change that is in the table now, or with a key for that object, whose deletion may be what is waited for: one that nobody knows of (any more) is not waited for. It fails when the time is over, and says what is not applied. With --attempted it succeeds when all was tried, and prints what failed.",
+			"Waits for every change that is in the table now, or with a key for that object, also for its deletion; a key that is neither in the table nor tracked is not waited for. It fails when the time is over, and prints what is not applied. With --attempted it succeeds when all was tried, and prints what failed.",
 			"",
 			"With & it waits in the background, until the command wait.",
 			"",

@@ -117,7 +117,7 @@ func (p *pass[T]) refuseUnsure() (over bool, err error) {
 
 // stopUnsure ends a pass until a person has decided.
 func (p *pass[T]) stopUnsure(err error) error {
-	p.trail.add("create: nobody knows whether it happened")
+	p.trail.add("create: unknown whether it happened")
 	unsure := CreateUnsure()
 	if p.forced || p.news(unsure) {
 		p.warn(ReasonCannotTellIfCreated, err)

@@ -51,7 +51,7 @@ func (f *feed) run(ctx context.Context, health cell.Health) error {
 			pause = minPause
 		}
 		health.Degraded("does not know the kernel's links", err)
-		f.log.Warn("lost track of the kernel's links, listing them anew", "error", err)
+		f.log.Warn("lost track of the kernel's links, listing them again", "error", err)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -53,7 +53,7 @@ func (s surroundings) repaired(status reconciler.Status, kind, key string) {
 // returns.
 func (s surroundings) stray(kind, key string, err error) error {
 	if err == nil {
-		s.log.Info("removed what nobody asked for", "kind", kind, "name", key)
+		s.log.Info("removed what no row asks for", "kind", kind, "name", key)
 	}
 	return err
 }

@@ -263,6 +263,6 @@ func TestRepairsAndPrunesAreLogged(t *testing.T) {
 	assert.Contains(t, f.log.String(), `msg="repaired what somebody had changed" kind=route name=100/10.3.0.0/16`)
 	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: f.link("br0").Attrs().Index}))
 	prune(f, f.Routes, state.Routes)
-	assert.Contains(t, f.log.String(), `msg="removed what nobody asked for" kind=route name=main/10.66.0.0/16`)
+	assert.Contains(t, f.log.String(), `msg="removed what no row asks for" kind=route name=main/10.66.0.0/16`)
 	assert.Equal(t, 2, strings.Count(f.log.String(), "\n"))
 }
