@@ -264,7 +264,14 @@ func (c *connection) Create(ctx context.Context, b *bucket) error {
 }
 
 func (c *connection) Update(ctx context.Context, b *bucket) error {
-	return c.call(ctx, "update", func(o *outside) error { return o.update(managed.GetExternalName(b), b.Size) })
+	return c.call(ctx, "update", func(o *outside) error {
+		err := o.update(managed.GetExternalName(b), b.Size)
+		// A pass that began before the row was marked for deletion may still update what stays.
+		if size, stays := c.p.w.left[b.Name]; err == nil && stays && size != anySize && !managed.WasDeleted(b) {
+			c.p.w.left[b.Name] = b.Size
+		}
+		return err
+	})
 }
 
 func (c *connection) Delete(ctx context.Context, b *bucket) error {
