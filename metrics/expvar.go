@@ -10,12 +10,12 @@ import (
 	"github.com/cilium/hive/cell"
 )
 
-// ExpVar is a [Metrics] that keeps its figures in expvar maps. Each has one variable per
-// reconciler, under the module ID, followed by "/" and the name if the reconciler has
-// one: "agent.routes", "agent.routes/v6". A variable appears with its first figure.
+// ExpVar is a [Metrics] that keeps its figures in expvar maps. Each map has one variable for each
+// reconciler; its key is the module ID, followed by "/" and the name if the reconciler has one:
+// "agent.routes", "agent.routes/v6". A variable appears with its first figure.
 //
-// It is safe for concurrent use. The maps are for reading: handles keep to a variable
-// they have once found, and would go on with one that was deleted or replaced.
+// ExpVar is safe for concurrent use. Only read the maps: a handle keeps the variables that it has
+// found, also if they are deleted or replaced.
 type ExpVar struct {
 	root *expvar.Map
 
@@ -29,8 +29,7 @@ type ExpVar struct {
 	// ReconciliationTotalErrorsVar counts failed operations.
 	ReconciliationTotalErrorsVar *expvar.Map
 
-	// ReconciliationCurrentErrorsVar has the number of objects failing after the last
-	// round.
+	// ReconciliationCurrentErrorsVar is the number of objects that failed as of the last round.
 	ReconciliationCurrentErrorsVar *expvar.Map
 
 	// PruneCountVar counts prunes, failed ones included.
@@ -45,8 +44,8 @@ type ExpVar struct {
 	// PruneCurrentErrorsVar is 1 if the last prune failed, else 0.
 	PruneCurrentErrorsVar *expvar.Map
 
-	// FiguresVar has the [Figures] of each reconciler, as an object that is made when it
-	// is read: see [ExpVar.Attach].
+	// FiguresVar holds the [Figures] of each reconciler as a JSON object, made when it is read: see
+	// [ExpVar.Attach].
 	FiguresVar *expvar.Map
 }
 
@@ -56,8 +55,8 @@ var (
 	_ Attacher = (*ExpVar)(nil)
 )
 
-// NewExpVar returns an ExpVar with variables of its own, to be reached through its fields
-// and [ExpVar.Map] only.
+// NewExpVar returns an ExpVar whose variables are not published: read them through its fields and
+// [ExpVar.Map].
 func NewExpVar() *ExpVar {
 	m := &ExpVar{root: new(expvar.Map), FiguresVar: new(expvar.Map)}
 	for _, v := range m.variables() {
@@ -67,11 +66,9 @@ func NewExpVar() *ExpVar {
 	return m
 }
 
-// Map returns the map that has the eight maps of counts and sums under the names they are
-// published by, whether they are published or not. Publish it under a name of your own, or
-// write its String, which is JSON, to wherever it is wanted. FiguresVar is not in it:
-// programs that were written for those eight go through it taking each variable for a
-// number.
+// Map returns a map of the eight maps with counts and sums, under the names by which
+// [PublishExpVar] publishes them. Publish it under another name, or write its String, which is
+// JSON. FiguresVar is not in it: programs written for those eight maps expect numbers.
 func (m *ExpVar) Map() *expvar.Map {
 	return m.root
 }
@@ -82,10 +79,10 @@ type variable struct {
 	field **expvar.Map
 }
 
-// figuresName is what FiguresVar is published by.
+// figuresName is the published name of FiguresVar.
 const figuresName = "reconciliation_figures"
 
-// variables returns the maps that [ExpVar.Map] has, with the names they are published by.
+// variables returns the maps in [ExpVar.Map], with their published names.
 func (m *ExpVar) variables() []variable {
 	return []variable{
 		{"reconciliation_count", &m.ReconciliationCountVar},

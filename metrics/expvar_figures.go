@@ -11,14 +11,14 @@ import (
 	"github.com/cilium/hive/cell"
 )
 
-// Attach adds a variable to [ExpVar.FiguresVar], in the place of one that is there under the
-// names, until detach is called. Its value is a JSON object, made from the source whenever it is
-// read: the numbers of [Figures] under names in snake case; "states" an object with a
-// number for each state; "oldest_unapplied_seconds" an age, 0 if all is applied; and each
-// histogram an object with its "count", "sum", "p50" and "p99", of which the last two are
-// at most 9 % too high. It is safe for concurrent use.
+// Attach adds a variable to [ExpVar.FiguresVar] until detach is called, and replaces one with the
+// same module and name. Its value is a JSON object that is made from the source at each read: the
+// numbers of [Figures] with names in snake case; "states", an object with a number for each state;
+// "oldest_unapplied_seconds", an age, 0 if everything is applied; and each histogram as an object
+// with "count", "sum", "p50" and "p99" (the last two at most 9 % too high). It is safe for
+// concurrent use.
 //
-// What the other maps have counted of a reconciler stays after it has stopped.
+// The values in the other maps stay after the reconciler has stopped.
 func (m *ExpVar) Attach(moduleID cell.FullModuleID, name string, source Source) (detach func()) {
 	key, v := key(moduleID, name), &figuresVar{source}
 	attaching.Lock()
@@ -33,11 +33,11 @@ func (m *ExpVar) Attach(moduleID cell.FullModuleID, name string, source Source) 
 	}
 }
 
-// attaching keeps a reconciler that leaves from taking its successor's variable along. Several
+// attaching protects a successor's variable from being removed by a reconciler that stops. Several
 // ExpVars can share a map.
 var attaching sync.Mutex
 
-// figuresVar is the variable of a reconciler's figures.
+// figuresVar is the variable with the figures of one reconciler.
 type figuresVar struct{ source Source }
 
 // String returns the figures as JSON.
@@ -47,7 +47,7 @@ func (v *figuresVar) String() string {
 	return string(text)
 }
 
-// shown is the JSON of Figures. The order of the fields is that of the text.
+// shown is the JSON form of Figures. The order of the fields is the order in the text.
 type shown struct {
 	Objects         int            `json:"objects"`
 	States          map[string]int `json:"states"`

@@ -26,7 +26,7 @@ func histogram(values ...float64) (h metrics.Histogram) {
 	return h
 }
 
-// distinct are figures of which no two are the same.
+// distinct are figures that all differ.
 func distinct() metrics.Figures {
 	return metrics.Figures{
 		Updates: metrics.OperationFigures{
@@ -72,7 +72,7 @@ func TestExpVarShowsAllFigures(t *testing.T) {
 	})
 }
 
-// What has not happened is a zero, not a missing name, and no age of many years.
+// What has not happened is a zero, not a missing name and not an age of many years.
 func TestExpVarShowsZeroesFromTheStart(t *testing.T) {
 	m := metrics.NewExpVar()
 	metrics.Attach(m, module, "", &figures{})
@@ -86,7 +86,7 @@ func TestExpVarShowsZeroesFromTheStart(t *testing.T) {
 	assert.Equal(t, map[string]any{"count": 0.0, "sum": 0.0, "p50": 0.0, "p99": 0.0}, shown["commit_size"])
 }
 
-// Not even with values that nobody has, or else all of /debug/vars would be broken.
+// An unlikely value must not break all of /debug/vars.
 func TestExpVarIsAlwaysJSON(t *testing.T) {
 	f := metrics.Figures{OldestUnapplied: time.Now().Add(time.Hour)}
 	f.Rounds.ObserveMany(1e308, 1000)
@@ -110,7 +110,7 @@ func TestOneThatIsAttachedAgainTakesThePlaceOfTheFormer(t *testing.T) {
 	assert.Equal(t, map[string]struct{ Objects int }{"agent.routing/v4": {3}, "agent.routing/v6": {2}}, of)
 }
 
-// One that stops late must not take its successor along.
+// A reconciler that stops late must not remove its successor.
 func TestOneThatDetachesLeavesOnlyItself(t *testing.T) {
 	m := metrics.NewExpVar()
 	former := metrics.Attach(m, module, "v4", &figures{Objects: 1})
@@ -125,8 +125,7 @@ func TestOneThatDetachesLeavesOnlyItself(t *testing.T) {
 	assert.Equal(t, "{}", m.FiguresVar.String())
 }
 
-// Programs that know the eight maps of the package that ExpVar stands in for take each
-// variable in them for a number.
+// Programs that use the eight maps of the peer expect a number in each variable.
 func TestFiguresAreNotInTheMapOfTheEight(t *testing.T) {
 	m := metrics.NewExpVar()
 	metrics.Attach(m, module, "", &figures{Objects: 1})
@@ -175,7 +174,7 @@ func TestUnappliedForIsTheAgeOfTheOldest(t *testing.T) {
 	}
 }
 
-// Whoever adds a figure is to show it.
+// A new figure must be shown.
 func TestExpVarLeavesNoFigureOut(t *testing.T) {
 	var f metrics.Figures
 	m := metrics.NewExpVar()

@@ -11,9 +11,9 @@ import (
 	"github.com/cilium/hive/cell"
 )
 
-// Bind returns a handle whose methods neither allocate nor look anything up once each has
-// been called. It is safe for concurrent use, and uses the same variables as all other
-// handles of the reconciler, and as the methods of m: no figure gets lost between them.
+// Bind returns a handle whose methods neither allocate nor look up anything after their first call.
+// The handle is safe for concurrent use. All handles of a reconciler, and the methods of m, use the
+// same variables, so no figure is lost.
 func (m *ExpVar) Bind(moduleID cell.FullModuleID, name string) Handle {
 	key := key(moduleID, name)
 	return &expVarHandle{
@@ -30,7 +30,7 @@ func (m *ExpVar) Bind(moduleID cell.FullModuleID, name string) Handle {
 	}
 }
 
-// expVarHandle has the variables of one reconciler.
+// expVarHandle holds the variables of one reconciler.
 type expVarHandle struct {
 	updateDuration, deleteDuration     boundFloat
 	rounds, totalErrors, currentErrors boundInt
@@ -67,8 +67,8 @@ func (h *expVarHandle) PruneDuration(duration time.Duration) {
 	h.pruneDuration.get().Add(duration.Seconds())
 }
 
-// boundInt is the variable under a key of a map. It is looked up, and made if need be, at
-// its first use, so that what a reconciler never does has no key.
+// boundInt is the variable with one key of a map. It is looked up, or made, at its first use: what
+// a reconciler never does has no key.
 type boundInt struct {
 	vars  *expvar.Map
 	key   string
@@ -84,7 +84,7 @@ func (b *boundInt) get() *expvar.Int {
 	return v
 }
 
-// boundFloat is to floats what boundInt is to integers.
+// boundFloat is boundInt for floats.
 type boundFloat struct {
 	vars  *expvar.Map
 	key   string
@@ -100,10 +100,10 @@ func (b *boundFloat) get() *expvar.Float {
 	return v
 }
 
-// intVar returns the variable under the key, which it makes if there is none. Where the
-// program has put something else there, the variable is one that nobody sees.
+// intVar returns the variable with the key, and makes it if there is none. If the program has put
+// something else there, the returned variable is in no map.
 func intVar(vars *expvar.Map, key string) *expvar.Int {
-	// Of several that add at once, one makes the variable and all find it.
+	// If several goroutines add at once, one makes the variable and all others find it.
 	vars.Add(key, 0)
 	if v, ok := vars.Get(key).(*expvar.Int); ok {
 		return v
@@ -111,7 +111,7 @@ func intVar(vars *expvar.Map, key string) *expvar.Int {
 	return new(expvar.Int)
 }
 
-// floatVar is to floats what intVar is to integers.
+// floatVar is intVar for floats.
 func floatVar(vars *expvar.Map, key string) *expvar.Float {
 	vars.AddFloat(key, 0)
 	if v, ok := vars.Get(key).(*expvar.Float); ok {

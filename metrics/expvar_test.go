@@ -23,8 +23,8 @@ import (
 
 var errBusy = errors.New("busy")
 
-// The figures mean what they do with the package that ExpVar stands in for, whether they
-// come through the methods, through a handle, or through several.
+// The figures mean the same as the peer's, whether they come through the methods, through one
+// handle, or through several.
 func TestExpVarShowsWhatThePeerShows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ours, theirs := metrics.NewExpVar(), peer.NewUnpublishedExpVarMetrics()
@@ -196,7 +196,7 @@ func TestNoFigureGetsLostBetweenHandlesAndMethods(t *testing.T) {
 	}`, m.Map().String())
 }
 
-// callNoErrors is what a loop does that runs well.
+// callNoErrors makes the calls of a loop without errors.
 func callNoErrors(h metrics.Handle) {
 	h.UpdateDuration(time.Millisecond)
 	h.DeleteDuration(time.Millisecond)
@@ -213,7 +213,7 @@ func TestBoundFiguresAllocateNothing(t *testing.T) {
 	}))
 }
 
-// What is cleared from the maps stays so only if nobody goes through them any more.
+// A cleared map must stay cleared: handles do not look up variables again.
 func TestHandleLooksNothingUpAfterItsFirstUse(t *testing.T) {
 	m := metrics.NewExpVar()
 	h := m.Bind(module, "v6")

@@ -9,10 +9,9 @@ import (
 	"github.com/cilium/hive/cell"
 )
 
-// Handle takes the figures of one reconciler. Its methods mean what those of [Metrics]
-// do, but what depends on the module and the name alone, like keys and look-ups, is done
-// once, and not at every operation. One reconciler calls it from one goroutine; several
-// handles of one reconciler may be in use at once.
+// Handle takes the figures of one reconciler. Its methods correspond to those of [Metrics], but
+// keys and look-ups that depend only on the module and the name are made once. A reconciler calls
+// its handle from one goroutine; several handles of one reconciler may be in use at once.
 type Handle interface {
 	// UpdateDuration is [Metrics.ReconciliationDuration] for [OpUpdate].
 	UpdateDuration(duration time.Duration)
@@ -30,18 +29,16 @@ type Handle interface {
 	PruneDuration(duration time.Duration)
 }
 
-// Binder is a [Metrics] that has handles of its own. Others need not implement it: see
-// [Bind].
+// Binder is a [Metrics] with its own handles. Implementing it is optional: see [Bind].
 type Binder interface {
-	// Bind returns the handle for one reconciler. It is called when the reconciler
-	// starts, from any goroutine. What goes through the handle and what goes through
-	// the methods of [Metrics] must add up. nil means that there is none, and that the
-	// methods of [Metrics] are to be called instead.
+	// Bind returns the handle for one reconciler. It is called when the reconciler starts, from any
+	// goroutine. Figures from the handle and from the methods of [Metrics] must add up. If it
+	// returns nil, the methods of [Metrics] are called instead.
 	Bind(moduleID cell.FullModuleID, name string) Handle
 }
 
-// Bind returns the handle for one reconciler: m's own if it is a [Binder], else one that
-// calls the methods of m. Without m, the handle drops all figures. Bind never returns nil.
+// Bind returns the handle for one reconciler: m's own if m is a [Binder], otherwise one that calls
+// the methods of m. If m is nil, the handle drops all figures. Bind never returns nil.
 func Bind(m Metrics, moduleID cell.FullModuleID, name string) Handle {
 	if m == nil {
 		return discardHandle{}
@@ -54,7 +51,7 @@ func Bind(m Metrics, moduleID cell.FullModuleID, name string) Handle {
 	return &callingHandle{metrics: m, moduleID: moduleID, name: name}
 }
 
-// callingHandle calls the methods of a Metrics that is no Binder.
+// callingHandle calls the methods of a Metrics that is not a Binder.
 type callingHandle struct {
 	metrics  Metrics
 	moduleID cell.FullModuleID

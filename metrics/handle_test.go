@@ -17,7 +17,7 @@ import (
 
 var module = cell.FullModuleID{"agent", "routing"}
 
-// recorder is a Metrics that writes down what it is told.
+// recorder is a Metrics that records its calls.
 type recorder struct{ calls []string }
 
 func (r *recorder) record(format string, args ...any) {
@@ -40,7 +40,7 @@ func (r *recorder) PruneDuration(id cell.FullModuleID, name string, d time.Durat
 	r.record("PruneDuration %v %q %v", id, name, d)
 }
 
-// binder is a recorder with the given handle of its own.
+// binder is a recorder with a handle of its own.
 type binder struct {
 	recorder
 	handle metrics.Handle

@@ -8,25 +8,24 @@ import (
 	"slices"
 )
 
-// HistogramSchema is how fine the buckets of a [Histogram] are, as Prometheus counts it:
-// each bound is the one before times 2^(2^-schema), here 2^(1/8), which is 9 % more.
+// HistogramSchema is the resolution of the buckets of a [Histogram], as defined by Prometheus: each
+// bound is the previous one times 2^(2^-schema), here 2^(1/8), about 9 % more.
 const HistogramSchema = 3
 
-// HistogramZeroThreshold is the largest value that a [Histogram] counts as zero: 2^-128,
-// which is what the libraries of Prometheus take if not told otherwise.
+// HistogramZeroThreshold is the largest value that a [Histogram] counts as zero: 2^-128, the default
+// of the Prometheus libraries.
 const HistogramZeroThreshold = 0x1p-128
 
-// perOctave is how many buckets there are from one power of two to the next.
+// perOctave is the number of buckets from one power of two to the next.
 const perOctave = 1 << HistogramSchema
 
-// Histogram counts values by their size: durations in seconds, or numbers of things. The
-// buckets are those of the native histograms of Prometheus with [HistogramSchema]: bucket
-// i has the values above Bound(i-1) and up to Bound(i). Only those between the smallest and
-// the largest value there was take memory. The zero value is empty and ready for use. Not
-// safe for concurrent use.
+// Histogram counts values by size: durations in seconds, or numbers of things. Its buckets are
+// those of Prometheus native histograms with [HistogramSchema]: bucket i has the values above
+// Bound(i-1) and up to Bound(i). Memory is used only between the smallest and the largest bucket
+// with values. The zero value is empty and ready for use. It is not safe for concurrent use.
 type Histogram struct {
-	// Count and Sum are of all values, Zero is how many of them were at most
-	// HistogramZeroThreshold. Sum never falls, and is never infinite.
+	// Count and Sum include all values; Zero counts the values up to HistogramZeroThreshold. Sum
+	// never decreases and is never infinite.
 	Count, Zero uint64
 	Sum         float64
 	// Buckets[i] counts the values of bucket First+i.
@@ -34,9 +33,9 @@ type Histogram struct {
 	Buckets []uint64
 }
 
-// fractions are the bounds from 1/2 up to before 1. They are the numbers that Prometheus
-// has, some of which are not the nearest to the power they stand for: a value on a bound
-// is to be in the same bucket for us and for those who read our buckets.
+// fractions are the bounds from 1/2 to below 1. They are the numbers that Prometheus uses, some of
+// which are not the nearest to their power: a value on a bound must be in the same bucket here as
+// in Prometheus.
 var fractions = [perOctave]float64{
 	0.5, 0.5452538663326288, 0.5946035575013605, 0.6484197773255048,
 	0.7071067811865475, 0.7711054127039704, 0.8408964152537144, 0.9170040432046711,
@@ -55,8 +54,8 @@ func bucketOf(v float64) int {
 	if fraction == fractions[0] {
 		return (exponent - 1) * perOctave
 	}
-	// Of the eighths of the way from 1/2 to 1, each has one bound inside but for the last,
-	// which has none: eighth i that of bucket i+1.
+	// Each eighth of the range from 1/2 to 1 contains one bound, except the last, which contains
+	// none: eighth i has the bound of bucket i+1.
 	bucket := 1 + int((fraction-0.5)*(2*perOctave))
 	if bucket < perOctave && fraction > fractions[bucket] {
 		bucket++
@@ -64,8 +63,8 @@ func bucketOf(v float64) int {
 	return (exponent-1)*perOctave + bucket
 }
 
-// Observe counts a value. A negative one, such as the age of something that a clock put
-// into the future, counts as zero. One that is not a number, or infinite, is passed over.
+// Observe counts a value. Negative values, such as ages after a clock was set, count as zero. NaN
+// and infinite values are ignored.
 func (h *Histogram) Observe(v float64) { h.ObserveMany(v, 1) }
 
 // ObserveMany counts a value n times.
@@ -73,8 +72,8 @@ func (h *Histogram) ObserveMany(v float64, n uint64) {
 	if n == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return
 	}
-	// The built-in min and max look at more than is needed here, and this is called for
-	// each operation.
+	// The built-in min and max check for more than is needed here, and this is called for each
+	// operation.
 	if v < 0 {
 		v = 0
 	}
@@ -115,9 +114,9 @@ func (h *Histogram) Clone() Histogram {
 	return c
 }
 
-// Quantile returns an upper bound, at most a bucket off, of the smallest value that the
-// fraction q of all values does not exceed; 0 if there are none. With 0 or less that is the
-// smallest value of all, with 1 or more the largest.
+// Quantile returns an upper bound of the q-quantile: at most one bucket above the smallest value
+// that a fraction q of all values does not exceed. It is 0 if there are no values. For q <= 0 it is
+// the bound of the smallest value, for q >= 1 that of the largest.
 func (h *Histogram) Quantile(q float64) float64 {
 	rank := uint64(1)
 	if q > 0 {

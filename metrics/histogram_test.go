@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/metrics"
 )
 
-// drawValue draws a value of the sizes that there are, often on a bound or next to one.
+// drawValue draws a value of a realistic size, often on a bound or next to one.
 func drawValue(t *rapid.T) float64 {
 	bound := metrics.Bound(rapid.IntRange(-400, 400).Draw(t, "bucket"))
 	return rapid.SampledFrom([]float64{
@@ -26,7 +26,7 @@ func drawValue(t *rapid.T) float64 {
 	}).Draw(t, "value")
 }
 
-// counted returns what a histogram counts v as, and whether it counts it.
+// counted returns the value that a histogram counts v as, and whether it counts it.
 func counted(v float64) (float64, bool) {
 	return max(v, 0), !math.IsNaN(v) && !math.IsInf(v, 0)
 }
@@ -100,8 +100,8 @@ func TestBucketsGrowAtBothEnds(t *testing.T) {
 	assert.Equal(t, metrics.Histogram{Count: 5, Sum: 11.5, First: -8, Buckets: want}, h)
 }
 
-// Whatever is observed, in whatever order: each value is in the one bucket whose bounds
-// it lies between, and nothing else is.
+// Values observed in any order: each is in the one bucket with its bounds, and the buckets contain
+// nothing else.
 func TestEachValueIsInItsBucket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h metrics.Histogram
@@ -139,7 +139,7 @@ func TestEachValueIsInItsBucket(t *testing.T) {
 	})
 }
 
-// The same number of times at once and one after the other is the same.
+// Counting a value n times at once or one after the other gives the same result.
 func TestObserveManyIsObserveManyTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var once, each metrics.Histogram
@@ -171,8 +171,7 @@ func TestACloneSharesNothing(t *testing.T) {
 	assert.Equal(t, after, h)
 }
 
-// The quantile is the bound of the bucket that has the value which a sorted list has at
-// the place.
+// The quantile is the bound of the bucket that contains the value at that place of the sorted list.
 func TestQuantileIsAtMostABucketAboveTheValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h metrics.Histogram

@@ -50,7 +50,7 @@ func (j joined) Attach(moduleID cell.FullModuleID, name string, source Source) (
 func (j joined) Bind(moduleID cell.FullModuleID, name string) Handle {
 	var handles joinedHandle
 	for _, m := range j {
-		// What wants no figures is not to cost a call for each.
+		// A Metrics that drops all figures must not cost a call for each.
 		if h := Bind(m, moduleID, name); h != (discardHandle{}) {
 			handles = append(handles, h)
 		}

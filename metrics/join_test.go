@@ -13,7 +13,7 @@ import (
 	"github.com/statekeel/statekeel/metrics"
 )
 
-// attacher is a recorder that takes figures.
+// attacher is a recorder that also takes figures.
 type attacher struct {
 	recorder
 	sources []metrics.Source
@@ -25,7 +25,7 @@ func (a *attacher) Attach(id cell.FullModuleID, name string, source metrics.Sour
 	return func() { a.record("detach") }
 }
 
-// figures is a Source of always the same figures.
+// figures is a Source that always returns the same figures.
 type figures metrics.Figures
 
 func (f *figures) Figures() metrics.Figures { return metrics.Figures(*f) }
@@ -56,7 +56,7 @@ func TestJoinTellsAllInTheirOrder(t *testing.T) {
 	assert.Equal(t, want, shared.calls)
 }
 
-// taking is a Metrics that writes down, under its name, which methods were called.
+// taking is a Metrics that records, under its name, which methods were called.
 type taking struct {
 	name string
 	to   *recorder
@@ -79,7 +79,7 @@ func TestJoinPassesEverythingOn(t *testing.T) {
 	assert.Equal(t, allCalls, one.calls)
 	assert.Equal(t, allCalls, two.calls)
 
-	// And without a handle.
+	// Also without a handle.
 	one.calls, two.calls = nil, nil
 	callAll(metrics.Bind(struct{ metrics.Metrics }{metrics.Join(one, two)}, module, "v6"))
 	assert.Equal(t, allCalls, one.calls)
@@ -116,7 +116,7 @@ func TestAttachingToNothingDoesNothing(t *testing.T) {
 	}
 }
 
-// Beside one that reads figures when it wants them, a handle is what it was without.
+// Beside an Attacher that ignores calls, a handle is the same as without it.
 func TestJoinCostsNothingForThoseThatWantNoCalls(t *testing.T) {
 	own := metrics.Bind(&recorder{}, module, "v6")
 	b := &binder{handle: own}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package metrics is how reconcilers hand out their figures: the [Metrics] interface for
-// those who take them, [Handle] for the loop that gives them, [Figures] for those who read
-// them when they want to ([Attacher]), and [ExpVar], which shows them as expvar variables.
+// Package metrics defines how reconcilers report figures: [Metrics] receives them, [Handle] is what
+// the loop calls, [Figures] are read on demand through an [Attacher], and [ExpVar] publishes both
+// as expvar variables. Package metrics/prometheus does the same for Prometheus.
 package metrics
 
 import (
@@ -12,28 +12,26 @@ import (
 	"github.com/cilium/hive/cell"
 )
 
-// Metrics takes the figures of reconcilers, each known by its module and its name, which
-// is "" where a module has only one. Reconcilers call it from their own goroutines, all
-// at once: the methods must be safe for concurrent use, must not block, and must not
-// call back into the reconciler.
+// Metrics receives the figures of reconcilers. A reconciler is identified by its module and its
+// name, which is "" if the module has only one. Reconcilers call it from their own goroutines: the
+// methods must be safe for concurrent use, must not block, and must not call the reconciler.
 type Metrics interface {
-	// ReconciliationDuration is called after each operation, [OpUpdate] or [OpDelete] or
-	// a batch of either, with how long it took, whether it failed or not.
+	// ReconciliationDuration is called after each call of an operation, for one object or a batch,
+	// with [OpUpdate] or [OpDelete] and the duration, whether it failed or not.
 	ReconciliationDuration(moduleID cell.FullModuleID, name, operation string, duration time.Duration)
 
-	// ReconciliationErrors is called after each round with the number of operations that
-	// failed in it, and the number of objects that are failing after it.
+	// ReconciliationErrors is called after each round with the number of operations that failed in
+	// it and the number of objects that are failing after it.
 	ReconciliationErrors(moduleID cell.FullModuleID, name string, new, current int)
 
 	// PruneError is called after each prune with its error, nil if it succeeded.
 	PruneError(moduleID cell.FullModuleID, name string, err error)
 
-	// PruneDuration is called after each prune with how long it took, whether it failed
-	// or not.
+	// PruneDuration is called after each prune with its duration, whether it failed or not.
 	PruneDuration(moduleID cell.FullModuleID, name string, duration time.Duration)
 }
 
-// Operations, as [Metrics.ReconciliationDuration] names them.
+// Names of operations in [Metrics.ReconciliationDuration].
 const (
 	OpUpdate = "update"
 	OpDelete = "delete"

@@ -10,17 +10,17 @@ import (
 	"sync"
 )
 
-// publishing keeps two calls of PublishExpVar from publishing the same name.
+// publishing prevents two calls of PublishExpVar from publishing the same name.
 var publishing sync.Mutex
 
-// PublishExpVar returns the ExpVar of the process, whose maps are published as expvar
-// variables: reconciliation_count, reconciliation_duration, and so on as in [ExpVar.Map],
-// and reconciliation_figures. Each call returns the same maps: those that are published
-// already, whoever did it, are used, and only those that are not are added.
+// PublishExpVar returns the ExpVar of the process, whose maps are published as expvar variables:
+// reconciliation_count, reconciliation_duration and so on as in [ExpVar.Map], and
+// reconciliation_figures. Each call returns the same maps. Maps that are already published under
+// these names are used; missing ones are added.
 //
-// It fails, naming the variables, where something other than an *expvar.Map is published
-// under one of the names; in that case it publishes nothing. It never panics, and may be
-// called from any number of goroutines.
+// If something other than an *expvar.Map is published under one of the names, it publishes nothing
+// and returns an error with those names. It never panics, and may be called from any number of
+// goroutines.
 func PublishExpVar() (*ExpVar, error) {
 	publishing.Lock()
 	defer publishing.Unlock()
@@ -48,7 +48,7 @@ func PublishExpVar() (*ExpVar, error) {
 	return m, nil
 }
 
-// published returns the map that is published under the name, nil if there is nothing.
+// published returns the map that is published under the name, nil if there is none.
 func published(name string) (*expvar.Map, error) {
 	switch v := expvar.Get(name).(type) {
 	case nil:
@@ -60,12 +60,12 @@ func published(name string) (*expvar.Map, error) {
 	}
 }
 
-// publish returns the map that is published under the name, a new one if there is nothing.
+// publish returns the map that is published under the name, or publishes a new one.
 func publish(name string) (vars *expvar.Map, err error) {
 	if vars, err = published(name); vars != nil || err != nil {
 		return vars, err
 	}
-	// Someone who does not know of our lock may be faster, and then Publish panics.
+	// Code that does not use our lock may publish first; then Publish panics.
 	defer func() {
 		if recover() != nil {
 			vars, err = published(name)

@@ -19,7 +19,7 @@ import (
 // raceRound makes the names of all rounds of a process distinct.
 var raceRound atomic.Int64
 
-// Others publish too, and know nothing of our lock: whoever is faster, it is one variable.
+// Other code may publish at the same time without our lock; there is one variable in the end.
 func TestPublishLosesARaceWithoutPanic(t *testing.T) {
 	// expvar logs what it panics with.
 	log.SetOutput(io.Discard)

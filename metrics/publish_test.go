@@ -18,8 +18,8 @@ import (
 	"github.com/statekeel/statekeel/metrics"
 )
 
-// inOwnProcess runs the calling test, which must be called name, in a process of its own:
-// what is published stays so. It reports whether this is that process.
+// inOwnProcess runs the calling test, which must be called name, in a process of its own, because
+// published variables cannot be removed. It reports whether this is that process.
 func inOwnProcess(t *testing.T, name string) bool {
 	const flag = "STATEKEEL_TEST_OWN_PROCESS"
 	if os.Getenv(flag) == name {

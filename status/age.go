@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ageUnits are the units of an age, each with how many of it make up the next one.
+// ageUnits are the units of an age; each has the number of units that make up the next larger one.
 var ageUnits = [...]struct {
 	suffix string
 	next   float64
@@ -19,8 +19,8 @@ var ageUnits = [...]struct {
 	{"m", 60},
 }
 
-// formatAge renders d with one decimal in the largest unit, up to hours, of which it
-// has at least one. An age below zero, which a clock set back makes, keeps its sign.
+// formatAge formats d with one decimal in the largest unit, up to hours, that fits at least once. A
+// negative age (a clock that was set back) keeps its sign.
 func formatAge(d time.Duration) string {
 	sign := ""
 	age := float64(d) / float64(time.Microsecond)

@@ -12,7 +12,7 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// codec is a text form that everything here must read back from.
+// codec is a text format in which all types of this package must read back.
 type codec struct {
 	name      string
 	marshal   func(any) ([]byte, error)
@@ -26,8 +26,8 @@ var codecs = []codec{
 	{"YAML", yaml.Marshal, yaml.Unmarshal},
 }
 
-// carries reports whether the library that writes the text can read it back when it is made
-// of strings alone. YAML's cannot where a text of several lines begins with a tab.
+// carries reports whether the library that writes the text can read it back when it consists of
+// strings. The YAML library cannot where a text of several lines begins with a tab.
 func (c codec) carries(entries map[string]status.Status) bool {
 	type plain = map[string]map[string]*string
 	in, out := plain{}, plain{}

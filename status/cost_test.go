@@ -13,7 +13,7 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// Where results go, so that they are made.
+// Sinks for results, so that the compiler does not remove the calls.
 var (
 	sinkSet    status.Set
 	sinkStatus status.Status
@@ -21,7 +21,7 @@ var (
 	sinkByte   byte
 )
 
-// costs are the operations on the way of every status write, with what each may allocate.
+// costs are the operations of every status write, with their allowed allocations.
 func costs() []struct {
 	name   string
 	allocs float64
@@ -74,7 +74,7 @@ func BenchmarkStatus(b *testing.B) {
 	}
 }
 
-// BenchmarkSetByReconcilers is what an object goes through when it is changed: each of its
+// BenchmarkSetByReconcilers measures what happens to an object when it changes: each of its
 // reconcilers reads its status and writes it.
 func BenchmarkSetByReconcilers(b *testing.B) {
 	names := []string{"r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7"}

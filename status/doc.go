@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package status says how far one object is on its way into the target: [Status]
-// for one reconciler, [Set] for several, an index to find objects by [Kind], and
-// [WaitForReconciliation] to wait for a whole table.
+// Package status defines the outcome of reconciling an object: [Status] for one reconciler, [Set]
+// for several, an index that finds objects by [Kind], and [WaitForReconciliation], which waits for
+// a whole table.
 //
-// It knows nothing of the reconciler loop, so that the packages that define objects
-// need not import it.
+// It does not depend on the reconciler loop, so packages that define objects need not import the
+// loop.
 package status

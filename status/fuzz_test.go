@@ -24,8 +24,8 @@ func FuzzYAMLIsAnErrorOrReadsBack(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { readsBack(t, codecs[1], data) })
 }
 
-// readsBack reads a Status and a Set. What can be read can be written, and is the same when it is
-// read again; an error leaves a Set as it was.
+// readsBack reads a Status and a Set. A value that was read can be written and reads back the same;
+// an error does not change a Set.
 func readsBack(t *testing.T, c codec, data []byte) {
 	var st status.Status
 	if c.unmarshal(data, &st) == nil {
@@ -61,7 +61,7 @@ func readsBack(t *testing.T, c codec, data []byte) {
 	_ = set.String()
 }
 
-// requireSame requires that two statuses are the same, in whatever time zones.
+// requireSame requires two statuses to be equal, in any time zones.
 func requireSame(t *testing.T, want, got status.Status) {
 	t.Helper()
 	require.True(t, want.UpdatedAt.Equal(got.UpdatedAt), "%s is read back as %s", want.UpdatedAt, got.UpdatedAt)

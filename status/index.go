@@ -15,13 +15,12 @@ import (
 	"github.com/statekeel/statekeel/internal/keys"
 )
 
-// NewIndex returns a secondary index named "status" for a table of Obj, by the kind of
-// the status that getStatus takes from the object. It makes "which objects failed?" and
-// [WaitForReconciliation] cheap, at the price of one index write at every status write;
-// leave it out where nobody asks. From a string, say in a script's db/list, it takes the
-// words of [Kind].
+// NewIndex returns a secondary index named "status" for a table of Obj. Its key is the kind of the
+// status that getStatus returns. The index makes "which objects failed?" and
+// [WaitForReconciliation] cheap and costs one index write for each status write. Strings, as in
+// db/list of a script, are the words of [Kind].
 //
-// A table has room for one index of a name: for a second one, change its Name.
+// The names of a table's indexes are unique: for a second status index, change its Name.
 func NewIndex[Obj any](getStatus func(Obj) Status) statedb.Index[Obj, Kind] {
 	return statedb.Index[Obj, Kind]{
 		Name: "status",
@@ -36,19 +35,17 @@ func NewIndex[Obj any](getStatus func(Obj) Status) statedb.Index[Obj, Kind] {
 	}
 }
 
-// unfinishedKinds are the kinds that keep a table from being reconciled. Those come first
-// whose objects tend to stay longest, since waiting takes one object at a time.
+// unfinishedKinds are the kinds of objects that are not reconciled. Kinds in which objects tend to
+// stay longest come first, because a wait watches one object at a time.
 var unfinishedKinds = [...]Kind{KindBlocked, KindError, KindRefreshing, KindPending}
 
-// WaitForReconciliation returns nil as soon as no object of the table is Pending,
-// Refreshing, Error or Blocked: at once if the table is empty or nobody asked for its
-// objects to be reconciled. Deletions, which leave no object to look at, it does not wait
-// for.
+// WaitForReconciliation returns nil as soon as no object of the table is Pending, Refreshing, Error
+// or Blocked; at once if the table is empty or has only rows without a status. It does not wait for
+// deletions, which leave no row.
 //
-// Otherwise, when ctx ends, it returns ctx.Err() wrapped with the table's name and how
-// many objects are left of each of these kinds. It fails at once if the table does not
-// have the index idx. It sleeps for as long as one unfinished object stays as it is, and
-// may be called from any number of goroutines.
+// When ctx ends first, it returns ctx.Err() wrapped with the table's name and the number of objects
+// of each of these kinds. If the table does not have the index idx, it returns an error at once. It
+// sleeps until an unfinished object changes, and may be called from any number of goroutines.
 func WaitForReconciliation[Obj any](ctx context.Context, db *statedb.DB, table statedb.Table[Obj], idx statedb.Index[Obj, Kind]) error {
 	if !slices.Contains(table.Indexes(), idx.Name) {
 		return fmt.Errorf("table %q has no index %q to wait on", table.Name(), idx.Name)
@@ -70,9 +67,9 @@ func WaitForReconciliation[Obj any](ctx context.Context, db *statedb.DB, table s
 	}
 }
 
-// watchUnfinished returns a channel that closes when a certain unfinished object changes,
-// nil if there is none. Until then the table cannot be reconciled, whatever happens to the
-// others; to watch the objects of a kind would wake us for each of them.
+// watchUnfinished returns a channel that closes when one unfinished object changes, nil if there is
+// none. The table cannot be reconciled before that object changes; a watch on all objects of a kind
+// would wake the caller for each of them.
 func watchUnfinished[Obj any](txn statedb.ReadTxn, table statedb.Table[Obj], idx statedb.Index[Obj, Kind]) <-chan struct{} {
 	for _, kind := range unfinishedKinds {
 		for obj := range table.List(txn, idx.Query(kind)) {
@@ -83,7 +80,8 @@ func watchUnfinished[Obj any](txn statedb.ReadTxn, table statedb.Table[Obj], idx
 	return nil
 }
 
-// countUnfinished says how many objects there are of each unfinished kind, "" if none.
+// countUnfinished returns the number of objects of each unfinished kind as text, "" if there are
+// none.
 func countUnfinished[Obj any](txn statedb.ReadTxn, table statedb.Table[Obj], idx statedb.Index[Obj, Kind]) string {
 	var counts []string
 	for _, kind := range unfinishedKinds {

@@ -69,7 +69,7 @@ func (r *rows) delete(id uint64) {
 	txn.Commit()
 }
 
-// unfinished are the statuses that keep a table from being reconciled.
+// unfinished are the statuses of objects that are not reconciled.
 func unfinished() map[status.Kind]status.Status {
 	return map[status.Kind]status.Status{
 		status.KindPending:    status.Pending(),
@@ -184,7 +184,7 @@ func TestWaitForATableWithoutTheIndexIsAnError(t *testing.T) {
 	assert.EqualError(t, err, `table "routes" has no index "status" to wait on`)
 }
 
-// countingTable counts the times that someone looked.
+// countingTable counts its reads.
 type countingTable struct {
 	statedb.Table[*row]
 	looks atomic.Int32
@@ -223,8 +223,8 @@ func TestWaitSleepsWhileOneUnfinishedObjectStaysAsItIs(t *testing.T) {
 	})
 }
 
-// lateTable finishes its only object, and the waiter's context, between the waiter's look at
-// the table and its sleep, and hides the change, as if the end of the context were noticed first.
+// lateTable finishes its only object, and the waiter's context, between the waiter's read of the
+// table and its sleep, and hides the change, as if the waiter noticed the end of the context first.
 type lateTable struct {
 	statedb.Table[*row]
 	finish func()

@@ -10,30 +10,28 @@ import (
 	"github.com/cilium/statedb/index"
 )
 
-// Kind says where an object stands. Its text form, which JSON and YAML use too, both
-// for values and for map keys, is the word of the constant's name ("Done"), and "" for
-// [KindUnset].
+// Kind is the state of an object for one reconciler. Its text form is the word of the constant's
+// name ("Done"), and "" for [KindUnset]; JSON and YAML use it for values and for map keys.
 type Kind uint8
 
 const (
-	// KindUnset is the zero Kind: nobody has asked for the object to be reconciled,
-	// and no reconciler touches it.
+	// KindUnset is the zero Kind: the object was never marked to be reconciled, and reconcilers
+	// leave it alone.
 	KindUnset Kind = iota
 
 	// KindPending marks an object that the program wants reconciled.
 	KindPending
 
-	// KindRefreshing marks an unchanged object that is to be reconciled again, to
-	// repair what may have drifted in the target.
+	// KindRefreshing marks an unchanged object to be reconciled again, against drift of the target.
 	KindRefreshing
 
-	// KindDone marks an object that the target has.
+	// KindDone marks an object that is in the target.
 	KindDone
 
 	// KindError marks an object whose last operation failed.
 	KindError
 
-	// KindBlocked marks an object that waits for something its operation named.
+	// KindBlocked marks an object whose operation waits for something that it named.
 	KindBlocked
 
 	// numKinds is the first value that is no Kind.
@@ -50,8 +48,8 @@ var kindWords = [numKinds]string{
 	KindBlocked:    "Blocked",
 }
 
-// kindKeys holds the one-byte index key of each Kind, and last that of every value that
-// is none. Bytes 0 and 1 are left out: statedb escapes them, which doubles a key.
+// kindKeys holds the one-byte index key of each Kind, and last the key of every invalid value.
+// Bytes 0 and 1 are not used: statedb escapes them, which doubles the key.
 var kindKeys = [numKinds + 1]byte{
 	KindUnset:      '?',
 	KindPending:    'P',
@@ -62,8 +60,7 @@ var kindKeys = [numKinds + 1]byte{
 	numKinds:       '!',
 }
 
-// String returns the word for the kind: "" for [KindUnset], and "Kind(n)" for a value
-// that is none of the constants.
+// String returns the word of the kind: "" for [KindUnset], and "Kind(n)" for an invalid value.
 func (k Kind) String() string {
 	if k >= numKinds {
 		return "Kind(" + strconv.Itoa(int(k)) + ")"
@@ -71,14 +68,14 @@ func (k Kind) String() string {
 	return kindWords[k]
 }
 
-// Key returns the kind's index key: one byte, distinct for each of the constants, and
-// one more that all other values share. It does not allocate; callers must not write to it.
+// Key returns the kind's index key: one byte, distinct for each constant; all invalid values share
+// one more. It does not allocate. Callers must not write to the key.
 func (k Kind) Key() index.Key {
 	k = min(k, numKinds)
 	return kindKeys[k : k+1 : k+1]
 }
 
-// MarshalText returns the kind's word. It fails for a value that is none of the constants.
+// MarshalText returns the kind's word. It returns an error for an invalid value.
 func (k Kind) MarshalText() ([]byte, error) {
 	if k >= numKinds {
 		return nil, fmt.Errorf("status kind %d has no name", uint8(k))
@@ -86,8 +83,8 @@ func (k Kind) MarshalText() ([]byte, error) {
 	return []byte(kindWords[k]), nil
 }
 
-// UnmarshalText sets the kind from its word; "" is [KindUnset]. It fails for any other
-// word, naming it, and leaves the kind as it was.
+// UnmarshalText sets the kind from its word; "" is [KindUnset]. For any other word it returns an
+// error with the word, and does not change the kind.
 func (k *Kind) UnmarshalText(text []byte) error {
 	kind, err := parseKind(string(text))
 	if err != nil {

@@ -12,45 +12,44 @@ import (
 	"sync/atomic"
 )
 
-// nameList is an immutable, sorted list of distinct names, the layout of the entries of
-// every Set that has it. Lists are shared: a table of a million objects has a handful.
-// Each knows the lists next to it, so that adding a name to a Set finds the new layout
-// without building it.
+// nameList is an immutable, sorted list of distinct names: the layout of the entries of every Set
+// with these names. Lists are shared, so a table of a million objects needs only a few. Each list
+// refers to its neighbours (the lists with one name more), so adding a name to a Set finds the new
+// layout without building it.
 type nameList struct {
 	names []string
 
-	// interned tells the lists that live as long as the process, and remember their
-	// neighbours, from those made after the budget was spent, which belong to their Sets.
+	// interned is true for lists that live as long as the process and remember their neighbours;
+	// false for lists made after the budget was used up, which belong to their Sets.
 	interned bool
 
-	// with maps a name that is not in the list to the list that has it too. The map is
-	// never written to once it is here; writers hold listsMu and replace it.
+	// with maps a name that is not in the list to the list that also has it. The map is never
+	// written to once it is here; writers hold listsMu and replace it.
 	with atomic.Pointer[map[string]*nameList]
 }
 
-// internBudget bounds, in bytes, what interned lists may take: names that come from
-// outside, by way of JSON, must not fill the memory. Eight reconcilers that report in
-// every possible order need some 120 kB.
+// internBudget bounds the memory of interned lists, in bytes: names can come from outside, in JSON.
+// Eight reconcilers that report in every possible order need about 120 kB.
 const internBudget = 4 << 20
 
-// maxNeighbours bounds how many lists a list remembers, since the map is copied for each:
-// a program that names its entries after objects must not pay for all of them at each one.
-// What is not remembered is found among the interned lists.
+// maxNeighbours bounds the neighbours that a list remembers. The map is copied for each new one,
+// which would be costly for a program that names its entries after objects. A neighbour that is not
+// remembered is found among the interned lists.
 const maxNeighbours = 64
 
-// noNames is the list all others come from.
+// noNames is the empty list, from which all others are derived.
 var noNames = &nameList{interned: true}
 
-// lists holds the interned lists by their names; see listKey. It is looked into where a
-// list meets a new name for the first time, a Set loses an entry, or one is read from text.
+// lists holds the interned lists by their names; see listKey. It is used when a list gets a name
+// for the first time, when a Set loses an entry, or when a Set is read from text.
 var (
 	listsMu    sync.Mutex
 	lists      = map[string]*nameList{}
 	listsBytes int
 )
 
-// linearSearchMax is the length up to which comparing one name after the other beats
-// halving: names of one length that are not equal mostly differ in their first bytes.
+// linearSearchMax is the length up to which a linear search is faster than a binary one: names of
+// equal length mostly differ in their first bytes.
 const linearSearchMax = 8
 
 // index returns the position of the name, or -1.
@@ -69,8 +68,7 @@ func (l *nameList) index(name string) int {
 	return -1
 }
 
-// add returns the list that also has the name, which must not be in l, and the position
-// of the name in it.
+// add returns the list with one name more and the position of that name. The name must not be in l.
 func (l *nameList) add(name string) (list *nameList, at int) {
 	if known := l.with.Load(); known != nil {
 		if next, found := (*known)[name]; found {
@@ -78,7 +76,7 @@ func (l *nameList) add(name string) (list *nameList, at int) {
 		}
 	}
 	at, _ = slices.BinarySearch(l.names, name)
-	// A name may be a piece of a large text that its caller would let go of.
+	// A name may be a piece of a large text that must not be kept in memory.
 	names := slices.Insert(slices.Clone(l.names), at, strings.Clone(name))
 	if !l.interned {
 		return &nameList{names: names}, at
@@ -90,7 +88,7 @@ func (l *nameList) add(name string) (list *nameList, at int) {
 	return list, at
 }
 
-// remember makes the way from l to next, by the name, known, if there is room.
+// remember stores next as the neighbour of l for the name, if there is room.
 func (l *nameList) remember(name string, next *nameList) {
 	listsMu.Lock()
 	defer listsMu.Unlock()
@@ -105,8 +103,8 @@ func (l *nameList) remember(name string, next *nameList) {
 	l.with.Store(&known)
 }
 
-// intern returns the list of these names, which must be sorted and distinct and now
-// belong to it. Equal names give the same list for as long as the budget lasts.
+// intern returns the list of these names. They must be sorted and distinct; intern takes ownership
+// of the slice. Equal names give the same list until the budget is used up.
 func intern(names []string) *nameList {
 	if len(names) == 0 {
 		return noNames
@@ -127,14 +125,14 @@ func intern(names []string) *nameList {
 	return list
 }
 
-// listKey joins names into one string, different for different lists whatever bytes the
+// listKey joins names into one string. Different lists have different keys, whatever bytes the
 // names contain.
 func listKey(names []string) string {
 	return fmt.Sprintf("%q", names)
 }
 
-// listSize estimates what an interned list takes: its names, its key, and its share of
-// the maps that lead to it, one from each list with one name less.
+// listSize estimates the memory of an interned list: its names, its key, and its share of the maps
+// that lead to it, one from each list with one name less.
 func listSize(names []string, key string) int {
 	const perList, perName = 128, 64
 	size := perList + len(key)

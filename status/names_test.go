@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// withFreshLists gives the test an empty store of interned lists, of which as many bytes
-// are taken as it says.
+// withFreshLists gives the test an empty store of interned lists with the given number of bytes
+// taken.
 func withFreshLists(t *testing.T, taken int) {
 	oldNone, oldLists, oldBytes := noNames, lists, listsBytes
 	t.Cleanup(func() { noNames, lists, listsBytes = oldNone, oldLists, oldBytes })
@@ -40,7 +40,7 @@ func TestEqualNamesHaveOneListWhateverTheOrder(t *testing.T) {
 	assert.Same(t, want, listOf(append(names, "j", "k")...).without(t, "k", "j"))
 }
 
-// without goes the way that Set.Without does.
+// without does what Set.Without does.
 func (l *nameList) without(t *testing.T, names ...string) *nameList {
 	set := Set{list: l, entries: make([]entry, len(l.names))}.Without(names...)
 	require.Len(t, set.entries, len(set.names().names))
@@ -67,7 +67,7 @@ func TestKeysOfDifferentListsDiffer(t *testing.T) {
 	}
 }
 
-// Names may come from outside, so nothing that is kept may grow with their number.
+// Names can come from outside, so memory must not grow with their number.
 func TestInternedListsStayWithinTheBudget(t *testing.T) {
 	withFreshLists(t, 0)
 	for i := range 100_000 {

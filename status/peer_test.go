@@ -18,8 +18,7 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// peerKinds pairs our kinds with those of the package that this one stands in for.
-// It has no Blocked.
+// peerKinds pairs our kinds with those of the peer, which has no Blocked.
 var peerKinds = map[status.Kind]peer.StatusKind{
 	status.KindUnset:      peer.StatusKindUnset,
 	status.KindPending:    peer.StatusKindPending,
@@ -28,7 +27,7 @@ var peerKinds = map[status.Kind]peer.StatusKind{
 	status.KindError:      peer.StatusKindError,
 }
 
-// drawPair draws a status of a past time, and the peer's equivalent.
+// drawPair draws a status with a past time, and the peer's equivalent.
 func drawPair(t *rapid.T) (status.Status, peer.Status) {
 	kind := rapid.SampledFrom(allKinds[:len(allKinds)-1]).Draw(t, "kind")
 	age := time.Duration(rapid.Int64Range(0, int64(100*time.Hour)).Draw(t, "age"))
@@ -74,12 +73,11 @@ func TestSetReadsLikeThePeers(t *testing.T) {
 	})
 }
 
-// checkAtOneTime checks the property in a bubble, where the clock stands still between two
-// readings of it.
+// checkAtOneTime checks the property in a bubble, where the clock does not move between two reads.
 func checkAtOneTime(t *testing.T, property func(*rapid.T)) {
 	synctest.Test(t, func(t *testing.T) {
-		// Behind another type, since rapid asks a *testing.T for its deadline, which a
-		// bubble forbids.
+		// Wrapped in another type, because rapid asks a *testing.T for its deadline, which is
+		// forbidden in a bubble.
 		rapid.Check(struct{ testing.TB }{t}, property)
 	})
 }

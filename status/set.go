@@ -9,28 +9,25 @@ import (
 	"time"
 )
 
-// Set holds one named [Status] per reconciler, for objects that several reconcilers share
-// and need not know of each other. An entry is a reconciler that is required: the Set is
-// done when all of them are.
+// Set holds one named [Status] for each reconciler of an object. The reconcilers need not know each
+// other. An entry is a required reconciler: the Set is done when all entries are.
 //
-// A Set is a value and never changes: each method that derives another one leaves the
-// Set it was called on, and every copy of it, as it was. So it may be read, and derived
-// from, by any number of goroutines.
+// A Set is an immutable value: methods that derive another Set do not change the original or its
+// copies. Any number of goroutines may read it and derive from it.
 //
-// The zero Set has no entries, and [Set.Get] answers Pending with ID 0. An object that is
-// put into a table should rather have one from [NewSet] or [Set.Pending], whose ID is its own.
+// The zero Set has no entries; [Set.Get] then returns Pending with ID 0. For an object in a table
+// use [NewSet] or [Set.Pending], which make a new ID.
 //
-// Times are kept as nanoseconds since 1970: what comes out is in local time, has no
-// monotonic reading, and is at the nearest end of the years 1678 to 2262 if what went in
-// was outside of them. The zero time stays zero.
+// Times are stored as nanoseconds since 1970. They are returned in local time, without a monotonic
+// reading, and limited to the years 1678 to 2262. The zero time stays zero.
 type Set struct {
-	// list names the entries, in their order; nil means noNames.
+	// list has the names of the entries, in their order; nil means noNames.
 	list *nameList
 
 	// entries is shared by copies of the Set and never written to.
 	entries []entry
 
-	// id and at belong to the reconcilers that have no entry.
+	// id and at are those of reconcilers without an entry.
 	id uint64
 	at instant
 }
@@ -43,15 +40,14 @@ type entry struct {
 	kind Kind
 }
 
-// NewSet returns a Set in which the required reconcilers have Pending entries, with one
-// fresh ID and the current time. Without names it has no entries, and those that report
-// later add theirs.
+// NewSet returns a Set in which the required reconcilers have Pending entries, with one new ID and
+// the current time. Without names it has no entries; reconcilers that report later add theirs.
 func NewSet(required ...string) Set {
 	return Set{id: nextID(), at: toInstant(time.Now())}.Require(required...)
 }
 
-// Get returns the status of the named reconciler. For one that has no entry that is
-// Pending, with the ID and the time of the Set. It does not allocate.
+// Get returns the status of the named reconciler. Without an entry that is Pending, with the ID and
+// the time of the Set. Get does not allocate.
 func (s Set) Get(name string) Status {
 	if i := s.names().index(name); i >= 0 {
 		return s.entries[i].status()
@@ -59,8 +55,8 @@ func (s Set) Get(name string) Status {
 	return Status{UpdatedAt: s.at.time(), ID: s.id, Kind: KindPending}
 }
 
-// Set returns a Set in which the named reconciler has the given status, and an entry if
-// it had none. It allocates once, the new Set's entries.
+// Set returns a Set in which the named reconciler has the given status; it adds an entry if there
+// was none. It allocates once, for the new entries.
 func (s Set) Set(name string, st Status) Set {
 	list := s.names()
 	i := list.index(name)
@@ -74,8 +70,8 @@ func (s Set) Set(name string, st Status) Set {
 	return s
 }
 
-// Pending returns a Set with the same entries, all of them Pending, with one fresh ID and
-// the current time. A program that changes an object sets this with it.
+// Pending returns a Set with the same entries, all Pending, with one new ID and the current time.
+// Call it at every change of an object.
 func (s Set) Pending() Set {
 	s.id, s.at = nextID(), toInstant(time.Now())
 	entries := make([]entry, len(s.entries))
@@ -86,8 +82,8 @@ func (s Set) Pending() Set {
 	return s
 }
 
-// Require returns a Set in which each of the named reconcilers has an entry. New ones are
-// Pending, with the ID and the time of the Set, as [Set.Get] has said of them so far.
+// Require returns a Set with an entry for each of the named reconcilers. New entries are Pending,
+// with the ID and the time of the Set.
 func (s Set) Require(names ...string) Set {
 	old := s.names()
 	list := old
@@ -113,8 +109,8 @@ func (s Set) Require(names ...string) Set {
 	return s
 }
 
-// Without returns a Set that has no entries for the named reconcilers, and so does not
-// wait for them. A reconciler that is still running adds its entry again when it reports.
+// Without returns a Set without entries for the named reconcilers, so it is done without them. A
+// reconciler that still runs adds its entry again when it reports.
 func (s Set) Without(names ...string) Set {
 	drop := func(name string) bool { return slices.Contains(names, name) }
 	old := s.names().names
@@ -133,8 +129,8 @@ func (s Set) Without(names ...string) Set {
 	return s
 }
 
-// IsDone reports whether the Set has at least one entry and all its entries are Done. It
-// does not allocate.
+// IsDone reports whether the Set has at least one entry and all entries are Done. It does not
+// allocate.
 func (s Set) IsDone() bool {
 	for i := range s.entries {
 		if s.entries[i].kind != KindDone {
@@ -144,8 +140,7 @@ func (s Set) IsDone() bool {
 	return len(s.entries) > 0
 }
 
-// All returns the entries by name, in a map of the caller's own; empty, not nil, if there
-// are none.
+// All returns the entries by name, in a new map; empty, not nil, if there are none.
 func (s Set) All() map[string]Status {
 	all := make(map[string]Status, len(s.entries))
 	for i, name := range s.names().names {
@@ -162,7 +157,7 @@ func (s Set) names() *nameList {
 	return s.list
 }
 
-// missing returns what a reconciler without an entry is taken to have.
+// missing returns the status of a reconciler without an entry.
 func (s Set) missing() entry {
 	return entry{id: s.id, at: s.at, kind: KindPending}
 }
@@ -179,20 +174,20 @@ func toEntry(st Status) entry {
 	return entry{err: st.Error, id: st.ID, at: toInstant(st.UpdatedAt), kind: st.Kind}
 }
 
-// status copies out of the entry in place: this is on the way of every object that a
-// reconciler looks at.
+// status copies fields from the entry in place: it is called for every object that a reconciler
+// reads.
 func (e *entry) status() Status {
 	return Status{UpdatedAt: e.at.time(), Error: e.err, ID: e.id, Kind: e.kind}
 }
 
-// instant is a time in nanoseconds since 1970, offset so that 0, which would otherwise mean
-// a moment of 1677, stands for the zero time: a zero Set needs no care. Instants compare as
-// their times do.
+// instant is a time in nanoseconds since 1970, offset so that 0, which would otherwise be a moment
+// in 1677, is the zero time; so the zero Set needs no special case. Instants compare like their
+// times.
 type instant uint64
 
 const instantOffset = 1 << 63
 
-// earliest and latest are the ends of what an instant can say.
+// earliest and latest are the limits of an instant.
 var (
 	earliest = time.Unix(0, math.MinInt64+1)
 	latest   = time.Unix(0, math.MaxInt64)

@@ -18,11 +18,10 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// modelNames are the names that walks use. There are more than a list is searched through
-// one by one.
+// modelNames are the names that walks use: more than a linear search is used for.
 var modelNames = strings.Fields("device route sysctl bpf proxy dns nat lb a b c d")
 
-// modelSet is what a Set means, told with a map.
+// modelSet is a model of Set on a map.
 type modelSet struct {
 	entries map[string]status.Status
 	missing status.Status
@@ -49,7 +48,7 @@ func (m modelSet) isDone() bool {
 	return done
 }
 
-// string returns the text of the set with its age left out.
+// string returns the text of the set without its age.
 func (m modelSet) string() string {
 	text := ""
 	for _, group := range []struct {
@@ -86,7 +85,7 @@ func (m modelSet) string() string {
 
 var ageInText = regexp.MustCompile(`\([^ ()]+ ago\)$`)
 
-// pair is a Set of the walk and what it must go on meaning, whatever is derived from it.
+// pair is a Set of the walk and its model, which must stay equal whatever is derived from it.
 type pair struct {
 	set   status.Set
 	model modelSet
@@ -116,7 +115,7 @@ func (w *walk) push(set status.Set, model modelSet) {
 	w.pairs = append(w.pairs, pair{set, model})
 }
 
-// fresh is what a Set with a new ID answers for reconcilers that it does not know.
+// fresh is the status that a Set with a new ID returns for unknown reconcilers.
 func (w *walk) fresh(t *rapid.T, set status.Set) status.Status {
 	st := set.Get("unknown")
 	require.Equal(t, status.KindPending, st.Kind)
@@ -238,14 +237,14 @@ func drawNames(t *rapid.T) []string {
 	return rapid.SliceOfN(rapid.SampledFrom(modelNames), 0, 4).Draw(t, "names")
 }
 
-// drawStatus draws a status as a Set gives it back.
+// drawStatus draws a status as a Set returns it.
 func drawStatus(t *rapid.T) status.Status {
 	st := status.Status{
 		ID:   rapid.Uint64().Draw(t, "id"),
 		Kind: rapid.SampledFrom(allKinds).Draw(t, "kind"),
 	}
 	if rapid.Bool().Draw(t, "has time") {
-		// The years up to 2262, without the first day, which zones may push below 1678.
+		// The years up to 2262, without the first day, which time zones may move below 1678.
 		day := int64(24 * time.Hour)
 		st.UpdatedAt = time.Unix(0, rapid.Int64Range(-day*365*200, 1<<63-1-day).Draw(t, "time"))
 	}

@@ -19,8 +19,7 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// issue: cilium/statedb#185, a set that counted as done as soon as one of its reconcilers
-// had reported.
+// cilium/statedb#185: a set counted as done as soon as one of its reconcilers had reported.
 func TestSetIsNotDoneBeforeEveryRequiredReconcilerHasReported(t *testing.T) {
 	set := status.NewSet("device", "route")
 	assert.False(t, set.IsDone())
@@ -107,7 +106,7 @@ func TestZeroSetIsUsable(t *testing.T) {
 	assert.Equal(t, status.KindDone, set.Set("a", status.Done()).Get("a").Kind)
 }
 
-// What is derived from one Set, one way and the other, must not meet in memory.
+// Sets derived from one Set, in both directions, must not share memory.
 func TestSetsDerivedFromOneDoNotShareEntries(t *testing.T) {
 	base := status.NewSet("b")
 	before := base.Get("b")

@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// String lists the reconcilers by where they stand, worst first, with the errors and the
-// reasons of those that have one, and ends with the age of the newest entry:
-// "Errored: bpf (map full), Pending: route, Done: device (1.0s ago)". A Set without
-// entries reads "Pending". It reads the clock.
+// String lists the reconcilers by their state, worst first, with errors and reasons, and ends with
+// the age of the newest entry: "Errored: bpf (map full), Pending: route, Done: device (1.0s ago)".
+// A Set without entries is "Pending". String reads the clock.
 func (s Set) String() string {
 	if len(s.entries) == 0 {
 		return "Pending"
@@ -48,30 +47,29 @@ func (s Set) String() string {
 	return strings.Join(groups, ", ") + " (" + formatAge(time.Since(newest.time())) + " ago)"
 }
 
-// MarshalJSON returns the entries as an object, name to [Status]. The ID and the time that
-// [Set.Get] gives reconcilers without an entry are not part of it.
+// MarshalJSON returns the entries as an object, from name to [Status]. It does not include the ID
+// and the time for reconcilers without an entry.
 func (s Set) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s.All())
 }
 
-// UnmarshalJSON makes s the Set that has the entries of the object, and a fresh ID and the
-// current time for reconcilers without one. null and an error leave s as it was.
+// UnmarshalJSON replaces s with a Set of the object's entries; reconcilers without one get a new ID
+// and the current time. null, or an error, does not change s.
 func (s *Set) UnmarshalJSON(data []byte) error {
 	return s.read(func(all any) error { return json.Unmarshal(data, all) })
 }
 
-// MarshalYAML returns the entries as a mapping, name to [Status]; see [Set.MarshalJSON].
+// MarshalYAML returns the entries as a mapping, from name to [Status]; see [Set.MarshalJSON].
 func (s Set) MarshalYAML() (any, error) {
 	return s.All(), nil
 }
 
-// UnmarshalYAML makes s the Set that has the entries of the mapping; see
-// [Set.UnmarshalJSON].
+// UnmarshalYAML replaces s with a Set of the mapping's entries; see [Set.UnmarshalJSON].
 func (s *Set) UnmarshalYAML(unmarshal func(any) error) error {
 	return s.read(unmarshal)
 }
 
-// read replaces s by what unmarshal puts into a map.
+// read replaces s with the entries that unmarshal puts into a map.
 func (s *Set) read(unmarshal func(any) error) error {
 	var all map[string]Status
 	if err := unmarshal(&all); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/statekeel/statekeel/metrics"
 )
 
-// The labels.
+// Names of labels.
 const (
 	labelReconciler = "reconciler"
 	labelOperation  = "operation"
@@ -19,14 +19,14 @@ const (
 	labelState      = "state"
 )
 
-// number is a metric that has one series for each reconciler.
+// number is a metric with one series for each reconciler.
 type number struct {
 	name, help string
 	kind       client.ValueType
 	of         func(*metrics.Figures) float64
 }
 
-// numbers are the metrics of this kind. Ages are not among them, as they need a clock.
+// numbers are the metrics of this kind, except ages, which need a clock.
 var numbers = []number{
 	{"retries_total", "Operations on an object that had failed the time before.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.Retries) }},
@@ -78,7 +78,7 @@ var numbers = []number{
 		func(f *metrics.Figures) float64 { return float64(f.Swept) }},
 }
 
-// spread is a histogram that each reconciler has one of.
+// spread is a histogram with one series for each reconciler.
 type spread struct {
 	name, help string
 	// bounds are the classic buckets, as exponents of two.
@@ -99,12 +99,12 @@ var spreads = []spread{
 		func(f *metrics.Figures) *metrics.Histogram { return &f.Prunes }},
 }
 
-// families are all metrics, with the names and labels that the settings give them.
+// families are all metrics, with the names and labels that the options set.
 type families struct {
 	classic bool
 
 	operations, durations, states, oldest *client.Desc
-	// numbers and spreads are in the order of the variables of these names.
+	// numbers and spreads are in the order of the package variables of the same names.
 	numbers, spreads []*client.Desc
 }
 
@@ -143,7 +143,7 @@ func (fs *families) describe(descs chan<- *client.Desc) {
 	}
 }
 
-// collect sends all metrics of one reconciler, which counts since the given time.
+// collect sends all metrics of one reconciler. since is the start of its counters.
 func (fs *families) collect(out chan<- client.Metric, reconciler string, since time.Time, f *metrics.Figures) {
 	fs.collectOperations(out, reconciler, metrics.OpUpdate, since, &f.Updates)
 	fs.collectOperations(out, reconciler, metrics.OpDelete, since, &f.Deletes)

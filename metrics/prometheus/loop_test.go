@@ -168,7 +168,7 @@ func (w *world) histogram(name string, labels ...string) *dto.Histogram {
 	return w.metric(name, labels...).GetHistogram()
 }
 
-// What is scraped is what the target has counted itself.
+// A scrape shows what the target has counted itself.
 func TestAScrapeShowsWhatTheLoopDid(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const objects, failing, removed = 200, 7, 20
@@ -236,7 +236,7 @@ func TestExpVarShowsTheSame(t *testing.T) {
 	})
 }
 
-// No label has the name of an object, and the number of series stays.
+// No label contains the name of an object, and the number of series does not grow.
 func TestSeriesDoNotGrowWithObjects(t *testing.T) {
 	inWorld(t, func(w *world) {
 		before := seriesOf(text(t, w.registry))

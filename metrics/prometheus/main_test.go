@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 
 var module = cell.FullModuleID{"agent", "routing"}
 
-// figures is a Source of always the same figures.
+// figures is a Source that always returns the same figures.
 type figures metrics.Figures
 
 func (f *figures) Figures() metrics.Figures { return metrics.Figures(*f) }
@@ -40,7 +40,7 @@ func histogram(values ...float64) (h metrics.Histogram) {
 	return h
 }
 
-// distinct are figures of which no two are the same.
+// distinct are figures that all differ.
 func distinct() metrics.Figures {
 	return metrics.Figures{
 		Updates: metrics.OperationFigures{
@@ -60,7 +60,7 @@ func distinct() metrics.Figures {
 	}
 }
 
-// newMetrics returns a Metrics, and a registry that finds every fault there can be.
+// newMetrics returns a Metrics, and a registry that checks everything it can.
 func newMetrics(t *testing.T, options ...prometheus.Option) (*prometheus.Metrics, *client.Registry) {
 	t.Helper()
 	m, err := prometheus.New(options...)
@@ -83,7 +83,7 @@ func scrape(t *testing.T, registry *client.Registry, format expfmt.Format) *http
 	return response
 }
 
-// text returns what those see who take no native histograms.
+// text returns the text format, for readers without native histograms.
 func text(t *testing.T, registry *client.Registry) string {
 	t.Helper()
 	response := scrape(t, registry, expfmt.NewFormat(expfmt.TypeTextPlain))
@@ -93,7 +93,7 @@ func text(t *testing.T, registry *client.Registry) string {
 	return string(body)
 }
 
-// protobuf returns what those see who take native histograms, by name.
+// protobuf returns the metrics in the format with native histograms, by name.
 func protobuf(t *testing.T, registry *client.Registry) map[string]*dto.MetricFamily {
 	t.Helper()
 	response := scrape(t, registry, expfmt.NewFormat(expfmt.TypeProtoDelim))

@@ -13,23 +13,20 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// Managed is a [managed.Metrics] to give to managed reconcilers with [managed.WithMetrics], and a
-// [client.Collector] to register with Prometheus. One is enough for all managed reconcilers of a
-// program. Its metrics, each with the label "kind" (that of [managed.WithKind], never the name of
-// an object), are
+// Managed is a [managed.Metrics] for managed reconcilers, see [managed.WithMetrics], and a
+// [client.Collector] to register with Prometheus. One Managed serves all managed reconcilers of a
+// program. Each of its metrics has the label "kind" (of [managed.WithKind], never the name of an
+// object):
 //
-//   - managed_resource_known: objects that have had a pass, and are not gone;
-//   - managed_resource_exists, managed_resource_ready, managed_resource_synced: how many of them
-//     have an external resource, and of how many the conditions are True;
-//   - managed_resource_first_time_to_reconcile_seconds and
-//     managed_resource_first_time_to_readiness_seconds: from being wanted to the first pass, and
-//     to being ready first;
-//   - managed_resource_deletion_seconds: from asking for a deletion to the object being gone;
-//   - managed_resource_drift_seconds: for each repaired drift the most that it can be old.
+//   - managed_resource_known: objects that have had a pass and are not gone;
+//   - managed_resource_exists, managed_resource_ready, managed_resource_synced: the number of them whose external resource exists, and whose conditions are True;
+//   - managed_resource_first_time_to_reconcile_seconds and managed_resource_first_time_to_readiness_seconds: the time from being wanted to the first pass, and to being ready for the first time;
+//   - managed_resource_deletion_seconds: the time from the request of a deletion until the object is gone;
+//   - managed_resource_drift_seconds: for each repaired drift, its largest possible age.
 //
-// The last four are histograms, as those of [Metrics] are. The names begin with the namespace and
-// "_": with [WithNamespace] "crossplane" all but the first are those of crossplane-runtime. It is
-// safe for concurrent use. See [NewManaged].
+// The last four are histograms, like those of [Metrics]. The names begin with the namespace and
+// "_": with [WithNamespace] "crossplane", all but the first are the names of crossplane-runtime.
+// Managed is safe for concurrent use. See [NewManaged].
 type Managed struct {
 	managed.Book
 	values families
@@ -44,7 +41,7 @@ var (
 
 const labelKind = "kind"
 
-// managedCount is how many objects of a kind are so.
+// managedCount is a metric that counts objects of a kind.
 type managedCount struct {
 	name, help string
 	of         func(*managed.KindFigures) int
@@ -61,7 +58,7 @@ var managedCounts = []managedCount{
 		func(f *managed.KindFigures) int { return f.Synced }},
 }
 
-// managedTime is a histogram that each kind has one of.
+// managedTime is a histogram with one series for each kind.
 type managedTime struct {
 	name, help string
 	of         func(*managed.KindFigures) *metrics.Histogram
@@ -78,9 +75,9 @@ var managedTimes = []managedTime{
 		func(f *managed.KindFigures) *metrics.Histogram { return &f.Drift }},
 }
 
-// NewManaged returns a Managed without figures. The options are those of [New], and it can be
-// registered beside a [Metrics] of the same namespace; "kind" cannot be a constant label. The
-// error says what is wrong with the options.
+// NewManaged returns a Managed without figures. It takes the options of [New], and can be
+// registered beside a [Metrics] with the same namespace; "kind" must not be a constant label. The
+// error joins everything that is wrong with the options.
 func NewManaged(options ...Option) (*Managed, error) {
 	s := settings{namespace: DefaultNamespace}
 	for _, option := range options {

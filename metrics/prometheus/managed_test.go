@@ -20,7 +20,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// newManaged returns a Managed, and a registry that finds every fault there can be.
+// newManaged returns a Managed, and a registry that checks everything it can.
 func newManaged(t *testing.T, options ...prometheus.Option) (*prometheus.Managed, *client.Registry) {
 	t.Helper()
 	m, err := prometheus.NewManaged(options...)
@@ -30,7 +30,7 @@ func newManaged(t *testing.T, options ...prometheus.Option) (*prometheus.Managed
 	return m, registry
 }
 
-// tellManaged tells metrics something of everything.
+// tellManaged calls every method of metrics.
 func tellManaged(m managed.Metrics, kind string) {
 	m.FirstReconciled(kind, time.Second)
 	m.FirstReady(kind, 2*time.Second)
@@ -92,7 +92,7 @@ func TestBothCollectorsShareARegistry(t *testing.T) {
 	require.NoError(t, registry.Register(m))
 }
 
-// Series are of kinds, however many objects there are and whatever becomes of them.
+// Series depend on kinds only, not on the number of objects or their fate.
 func TestSeriesOfManagedResourcesAreOfKindsOnly(t *testing.T) {
 	m, registry := newManaged(t, prometheus.WithNamespace("crossplane"), prometheus.WithConstLabels(map[string]string{"node": "n1"}))
 	count := func() int {

@@ -17,10 +17,9 @@ import (
 	"github.com/statekeel/statekeel/metrics"
 )
 
-// Metrics is a [metrics.Metrics] to give to reconcilers, and a [client.Collector] to
-// register with Prometheus. It keeps no figures of its own: it reads those of the
-// reconcilers at each scrape, and drops what they tell it in between. It is safe for
-// concurrent use. See [New].
+// Metrics is a [metrics.Metrics] for reconcilers and a [client.Collector] to register with
+// Prometheus. It stores no figures: it reads those of the reconcilers at each scrape and ignores
+// the calls in between. It is safe for concurrent use. See [New].
 type Metrics struct {
 	metrics.Metrics
 	families *families
@@ -29,7 +28,7 @@ type Metrics struct {
 	attached map[string]*attached
 }
 
-// attached is a reconciler.
+// attached is a reconciler that is scraped.
 type attached struct {
 	source metrics.Source
 	since  time.Time
@@ -42,9 +41,9 @@ var (
 	_ client.Collector = (*Metrics)(nil)
 )
 
-// New returns a Metrics without reconcilers. One is enough for all reconcilers of a
-// program; two can be registered side by side if they differ in their namespace or in the
-// values of their constant labels. The error says what is wrong with the options.
+// New returns a Metrics without reconcilers. One Metrics serves all reconcilers of a program; two
+// can be registered together if they differ in their namespace or in the values of their constant
+// labels. The error joins everything that is wrong with the options.
 func New(options ...Option) (*Metrics, error) {
 	var s settings
 	s.namespace = DefaultNamespace
@@ -61,14 +60,14 @@ func New(options ...Option) (*Metrics, error) {
 	}, nil
 }
 
-// Bind returns a handle that drops all figures, and costs nothing: they are read at each
-// scrape from what [Metrics.Attach] was given.
+// Bind returns a handle that ignores all figures and costs nothing: scrapes read the source given
+// to [Metrics.Attach].
 func (m *Metrics) Bind(moduleID cell.FullModuleID, name string) metrics.Handle {
 	return metrics.Bind(metrics.Discard, moduleID, name)
 }
 
-// Attach adds a reconciler to what is scraped, in the place of one of the same module and
-// name. It is scraped until detach is called.
+// Attach adds a reconciler to the scrapes until detach is called. It replaces a reconciler with the
+// same module and name.
 func (m *Metrics) Attach(moduleID cell.FullModuleID, name string, source metrics.Source) (detach func()) {
 	label := reconcilerLabel(moduleID, name)
 	a := &attached{source: source, since: time.Now()}
@@ -84,8 +83,8 @@ func (m *Metrics) Attach(moduleID cell.FullModuleID, name string, source metrics
 	}
 }
 
-// reconcilerLabel returns the value of the label of a reconciler. It is the key that
-// [metrics.ExpVar] has, as [labelValue] writes it.
+// reconcilerLabel returns the value of the label of a reconciler: its key in [metrics.ExpVar],
+// encoded by [labelValue].
 func reconcilerLabel(moduleID cell.FullModuleID, name string) string {
 	label := moduleID.String()
 	if name != "" {
@@ -94,9 +93,9 @@ func reconcilerLabel(moduleID cell.FullModuleID, name string) string {
 	return labelValue(label)
 }
 
-// labelValue returns a text as a label can have it, which is UTF-8. What is not, and what looks
-// like it, is quoted as in Go: two texts never become one, which would fail the scrape or hide
-// a reconciler.
+// labelValue returns a text as a valid label value, which is UTF-8. Other text, and text that looks
+// like quoted text, is quoted as in Go. So two texts never become one, which would fail the scrape
+// or hide a reconciler.
 func labelValue(text string) string {
 	if !utf8.ValidString(text) || strings.HasPrefix(text, `"`) {
 		return strconv.Quote(text)
@@ -109,7 +108,7 @@ func (m *Metrics) Describe(descs chan<- *client.Desc) {
 	m.families.describe(descs)
 }
 
-// Collect is called by the registry, at each scrape. It waits for no reconciler.
+// Collect is called by the registry at each scrape. It does not wait for reconcilers.
 func (m *Metrics) Collect(out chan<- client.Metric) {
 	m.mu.Lock()
 	all := maps.Clone(m.attached)

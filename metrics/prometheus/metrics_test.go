@@ -81,7 +81,7 @@ func TestAScrapeShowsAllFigures(t *testing.T) {
 	})
 }
 
-// Whoever adds a figure is to show it.
+// A new figure must be exported.
 func TestNoFigureIsLeftOut(t *testing.T) {
 	var f metrics.Figures
 	m, registry := newMetrics(t)
@@ -101,7 +101,7 @@ func TestNoFigureIsLeftOut(t *testing.T) {
 	}
 }
 
-// The age is that at the scrape, not that at the last round.
+// The age is that at the scrape, not at the last round.
 func TestTheOldestGrowsOlderBetweenScrapes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, registry := newMetrics(t)
@@ -144,7 +144,7 @@ statekeel_objects{reconciler="agent.routing/v6"} 2
 `), "statekeel_objects"))
 }
 
-// One that stops late must not take its successor along.
+// A reconciler that stops late must not remove its successor.
 func TestOneThatDetachesLeavesOnlyItself(t *testing.T) {
 	m, registry := newMetrics(t)
 	former := metrics.Attach(m, module, "v4", &figures{Objects: 1})
@@ -158,8 +158,8 @@ func TestOneThatDetachesLeavesOnlyItself(t *testing.T) {
 	assert.Empty(t, text(t, registry))
 }
 
-// Counters say since when they count, so that a new reconciler in an old one's place is
-// not taken for it, though it has counted more by the next scrape.
+// Counters have a start time, so that a new reconciler under an old name is not mistaken for the
+// old one, even if it has counted more by the next scrape.
 func TestCountersCountSinceTheReconcilerWasAttached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, registry := newMetrics(t)
@@ -196,7 +196,7 @@ func TestNamesThatAreNotUTF8DoNotCollide(t *testing.T) {
 	assert.Equal(t, len(names)+2, count)
 }
 
-// What the reconciler tells is dropped, and takes neither time nor memory.
+// Calls of the Metrics methods are ignored, and cost neither time nor memory.
 func TestBetweenScrapesNothingIsKept(t *testing.T) {
 	m, registry := newMetrics(t)
 	assert.Equal(t, metrics.Bind(metrics.Discard, module, "v6"), metrics.Bind(m, module, "v6"))

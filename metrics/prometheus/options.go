@@ -13,8 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultNamespace is what the names of the metrics begin with, unless [WithNamespace]
-// says otherwise.
+// DefaultNamespace is the prefix of the names of the metrics, unless [WithNamespace] sets another.
 const DefaultNamespace = "statekeel"
 
 // Option changes what [New] returns.
@@ -26,17 +25,16 @@ type settings struct {
 	noClassic   bool
 }
 
-// WithNamespace sets what the names of all metrics begin with, in front of a "_": letters,
-// digits and underscores, no digit first. The dashboard and the alert rules use
+// WithNamespace sets the prefix of the names of all metrics, which is followed by "_": letters,
+// digits and underscores, not beginning with a digit. The dashboard and the alert rules use
 // [DefaultNamespace].
 func WithNamespace(namespace string) Option {
 	return func(s *settings) { s.namespace = namespace }
 }
 
-// WithConstLabels adds labels to all metrics, such as the name of the program where
-// several share a registry. Their names are those of labels in Prometheus, and none that
-// the metrics have themselves. Given twice, both count, and of one name the later. The map
-// may be changed afterwards.
+// WithConstLabels adds labels to all metrics, such as the name of the program if several share a
+// registry. Names must be valid label names of Prometheus, and not those of the metrics' own
+// labels. Several calls add up; for one name the last wins. The map is copied.
 func WithConstLabels(labels map[string]string) Option {
 	labels = maps.Clone(labels)
 	return func(s *settings) {
@@ -47,8 +45,8 @@ func WithConstLabels(labels map[string]string) Option {
 	}
 }
 
-// WithoutClassicBuckets leaves native histograms only. Those who cannot read them are left
-// with each histogram's count and sum.
+// WithoutClassicBuckets exports native histograms only. A reader without support for them gets the
+// count and the sum of each histogram.
 func WithoutClassicBuckets() Option {
 	return func(s *settings) { s.noClassic = true }
 }
@@ -58,7 +56,7 @@ var (
 	ownLabels  = []string{labelReconciler, labelOperation, labelResult, labelState, "le", "quantile"}
 )
 
-// validate returns everything that is wrong.
+// validate returns an error that joins everything that is wrong.
 func (s *settings) validate() error {
 	var errs []error
 	if !identifier.MatchString(s.namespace) {

@@ -13,14 +13,14 @@ import (
 	"github.com/statekeel/statekeel/metrics"
 )
 
-// The bounds of classic buckets, as exponents of two. They are bounds of our own buckets
-// too, so that what is at or below them is known exactly. From a microsecond to 17 minutes:
+// The bounds of classic buckets, as exponents of two. They are bounds of our own buckets, too, so
+// the counts are exact. From a microsecond to 17 minutes:
 var seconds = []int{-20, -18, -16, -14, -12, -10, -8, -6, -4, -2, 0, 2, 4, 6, 8, 10}
 
 // From 1 to 65,536:
 var sizes = []int{0, 2, 4, 6, 8, 10, 12, 14, 16}
 
-// perOctave is how many of our buckets there are to one power of two.
+// perOctave is the number of our buckets for one power of two.
 const perOctave = 1 << metrics.HistogramSchema
 
 // counter returns a counter that was 0 at the given time.
@@ -34,7 +34,7 @@ func gauge(desc *client.Desc, value float64, labels ...string) client.Metric {
 	return orInvalid(desc, m, err)
 }
 
-// orInvalid returns m, or where there is an error something that fails the scrape with it.
+// orInvalid returns m, or for an error a metric that fails the scrape with it.
 func orInvalid(desc *client.Desc, m client.Metric, err error) client.Metric {
 	if err != nil {
 		return client.NewInvalidMetric(desc, err)
@@ -42,8 +42,8 @@ func orInvalid(desc *client.Desc, m client.Metric, err error) client.Metric {
 	return m
 }
 
-// histogram returns a native histogram that was empty at the given time, and has classic
-// buckets with these bounds as well if there are to be any.
+// histogram returns a native histogram that was empty at the given time. If bounds are given it
+// also has classic buckets.
 func (fs *families) histogram(desc *client.Desc, h *metrics.Histogram, bounds []int, since time.Time, labels ...string) client.Metric {
 	native := make(map[int]int64, len(h.Buckets))
 	for i, n := range h.Buckets {
@@ -59,7 +59,7 @@ func (fs *families) histogram(desc *client.Desc, h *metrics.Histogram, bounds []
 	return &withClassic{Metric: m, buckets: classicBuckets(h, bounds)}
 }
 
-// withClassic is a native histogram that has classic buckets too.
+// withClassic is a native histogram that also has classic buckets.
 type withClassic struct {
 	client.Metric
 	buckets []*dto.Bucket
@@ -74,8 +74,8 @@ func (w *withClassic) Write(out *dto.Metric) error {
 	return nil
 }
 
-// classicBuckets returns how many values are at or below each bound. That of infinity is
-// the count, and need not be said.
+// classicBuckets returns the number of values up to each bound. The bucket of infinity is the
+// count, and is left out.
 func classicBuckets(h *metrics.Histogram, bounds []int) []*dto.Bucket {
 	buckets := make([]*dto.Bucket, 0, len(bounds))
 	below, next := h.Zero, 0

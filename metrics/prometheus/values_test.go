@@ -18,7 +18,7 @@ import (
 	"github.com/statekeel/statekeel/metrics/prometheus"
 )
 
-// drawValue draws a value of the sizes that there are, often on a bound or next to one.
+// drawValue draws a value of a realistic size, often on a bound or next to one.
 func drawValue(t *rapid.T) float64 {
 	bound := metrics.Bound(rapid.IntRange(-300, 300).Draw(t, "bucket"))
 	return rapid.SampledFrom([]float64{
@@ -28,7 +28,7 @@ func drawValue(t *rapid.T) float64 {
 	}).Draw(t, "value")
 }
 
-// native returns what the library of Prometheus counts.
+// native returns the counts of the Prometheus library.
 func native(t require.TestingT, values []float64) *dto.Histogram {
 	theirs := client.NewHistogram(client.HistogramOpts{
 		Name: "theirs", Help: "Theirs.", NativeHistogramBucketFactor: 1.1,
@@ -58,8 +58,8 @@ func populations(h *dto.Histogram) map[int]int64 {
 	return counts
 }
 
-// Of any values, our buckets are those of the library of Prometheus: on every bound, next
-// to it, and about zero.
+// For all values, our buckets are those of the Prometheus library: on every bound, next to it, and
+// about zero.
 func TestNativeBucketsAreThoseOfPrometheus(t *testing.T) {
 	check := func(t require.TestingT, registry *client.Registry, f *metrics.Figures, values []float64) {
 		f.Rounds = histogram(values...)

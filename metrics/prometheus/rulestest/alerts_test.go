@@ -17,8 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readRules returns the alert rules by name. Reading them checks what promtool would,
-// their templates included.
+// readRules returns the alert rules by name. It checks what promtool checks, including templates.
 func readRules(t *testing.T) map[string]rulefmt.Rule {
 	t.Helper()
 	text, err := os.ReadFile("../alerts.yaml")
@@ -42,7 +41,7 @@ func TestAlertsUseNamesThatThereAre(t *testing.T) {
 	}
 }
 
-// A person who is woken up finds in the alert which page to read.
+// Each alert links to the page with the answer.
 func TestAlertsSayWhatToDo(t *testing.T) {
 	const page = "https://github.com/statekeel/statekeel/blob/main/docs/OPERATIONS.md#"
 	anchors := map[string]string{
@@ -147,7 +146,7 @@ func TestAlertsFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 			assert.Equal(t, tt.fires, at)
 		})
 	}
-	assert.Len(t, fired, len(rules), "each rule is to be seen to fire")
+	assert.Len(t, fired, len(rules), "each rule must have fired")
 }
 
 // firesAt returns when a rule that is evaluated once a minute begins to fire.
