@@ -102,7 +102,7 @@ func TestFunctionThatCallsGoexitEndsTheLoopWithAnError(t *testing.T) {
 
 // An operation that ends the loop, and a function that is called for its outcome and does so as
 // well, end it once.
-func TestGoexitInAnOperationAndInClassEndsTheLoopWithAnError(t *testing.T) {
+func TestGoexitInOperationAndClassEndsRunWithAnError(t *testing.T) {
 	everyExit(t, func(e *env, cfg reconciler.Config[*object]) {
 		e.target.exiting(func(c call) bool { return c.id == 3 })
 		cfg.ErrorClass = func(error) string { runtime.Goexit(); return "" }
@@ -155,7 +155,7 @@ func TestGoexitInCloneOnAWorkerIsAFailure(t *testing.T) {
 }
 
 // A loop that has ended while an operation is stuck waits for that, and health does not.
-func TestHealthSaysThatTheLoopHasEndedBesideAStuckOperation(t *testing.T) {
+func TestHealthReportsTheEndBesideAStuckOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
 		cfg := e.config(reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 4, time.Second }))
@@ -354,7 +354,7 @@ func (e *env) deleteAndPut() {
 }
 
 // Each of two calls for a batch in line has a minute before it is named.
-func TestTwoCallsOfABatchAreNotNamedForTheirSum(t *testing.T) {
+func TestCallsOfABatchAreTimedOneByOne(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		inBubble(t, func(e *env) {
 			e.put(1, 1)
@@ -433,7 +433,7 @@ func TestFirstSweepDoesNotWaitForStuckOperations(t *testing.T) {
 
 // 9: a call that was begun without a deadline has none to ignore when a timeout is set meanwhile:
 // it is not left behind, and no prune overlaps it.
-func TestCallWithoutADeadlineIsNotLeftBehindWhenATimeoutIsSet(t *testing.T) {
+func TestCallBegunWithoutTimeoutIsNotLeftBehind(t *testing.T) {
 	for _, kind := range operationKinds {
 		inBubble(t, func(e *env) {
 			e.target.taking(func(c call) time.Duration {

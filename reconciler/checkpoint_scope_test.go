@@ -224,7 +224,7 @@ func updates(seed uint64, set func(o *object, round int)) func(ctx context.Conte
 }
 
 // The key function is called by a checkpoint as well, which an operation may hand a nil object.
-func TestCheckpointOfANilObjectIsAFailureOfItsOperation(t *testing.T) {
+func TestCheckpointOfNilFailsItsOperation(t *testing.T) {
 	everyWay(t, func(e *env) {
 		var mended atomic.Bool
 		e.target.before = func(ctx context.Context, c call) {

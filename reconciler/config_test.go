@@ -73,7 +73,7 @@ type batchOnly struct {
 	reconciler.BatchOperations[*object]
 }
 
-func TestPruningWithoutAPrunerIsAnErrorOnlyIfAskedFor(t *testing.T) {
+func TestMissingPrunerIsAnErrorOnlyWithPruning(t *testing.T) {
 	e := newEnv(t)
 	cfg := e.config(reconciler.WithPruning(time.Minute))
 	cfg.Operations, cfg.BatchOperations = nil, batchOnly{batchTarget{e.target}}

@@ -17,7 +17,7 @@ import (
 )
 
 // A short text may be a piece of a long one, which is not held for it.
-func TestShortTextDoesNotHoldTheLongOneThatItIsAPieceOf(t *testing.T) {
+func TestKeptTextDoesNotPinTheLongOne(t *testing.T) {
 	for _, kind := range []string{"error", "note", "reason", "class"} {
 		t.Run(kind, func(t *testing.T) {
 			inBubble(t, func(e *env) {

@@ -76,7 +76,7 @@ func always(d time.Duration) func(call) time.Duration {
 	return func(call) time.Duration { return d }
 }
 
-func TestObjectsOfAGroupAreWorkedOnOneAtATime(t *testing.T) {
+func TestObjectsOfAGroupRunOneAtATime(t *testing.T) {
 	withWorkersAnd(t, []int{1, 2, 8}, serially(byRemainder(5)), func(e *env, n int) {
 		g := e.target.guard(remainder(5), always(time.Millisecond))
 		for value := range 20 {

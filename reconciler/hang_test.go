@@ -15,7 +15,7 @@ import (
 
 // The loop goes to sleep before or after the worker has begun, and nothing wakes it
 // meanwhile: often enough for both to happen.
-func TestHangingOperationIsLeftBehindWithNothingElseToWakeTheLoop(t *testing.T) {
+func TestIdleLoopLeavesAHangingOperationBehind(t *testing.T) {
 	for range 20 {
 		var hung chan struct{} // of the bubble
 		inBubble(t, func(e *env) {

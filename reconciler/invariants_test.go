@@ -395,7 +395,7 @@ func TestRetryAppliesTheCurrentVersion(t *testing.T) {
 
 // 4: an object that failed while somebody wrote it is not forgotten, though what was
 // written asks for nothing.
-func TestFailureIsNotForgottenWhenTheObjectIsWrittenAsDone(t *testing.T) {
+func TestFailureIsKeptWhenTheRowIsSetToDone(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.before = func(context.Context, call) { time.Sleep(time.Second) }
 		e.target.failing("no")
@@ -432,7 +432,7 @@ func TestDeleteIsRetriedUntilTheObjectIsBack(t *testing.T) {
 }
 
 // 3: an object that is back with a status that asks for nothing ends its deletion too.
-func TestDeleteIsGivenUpForAnObjectThatIsBackAsDone(t *testing.T) {
+func TestDeleteEndsWhenTheObjectIsBackAsDone(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
 		synctest.Wait()
@@ -593,7 +593,7 @@ func TestStopCommitsWhatWasFinished(t *testing.T) {
 }
 
 // An interval that is as good as never is not at once.
-func TestPruneIntervalBeyondTheEndOfTimeIsNotDueAtOnce(t *testing.T) {
+func TestHugePruneIntervalIsNotDueAtOnce(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.pass(time.Hour)
 		e.loop.Prune()

@@ -14,7 +14,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-func TestRowThatIsAppliedWhileItIsListedIsNotLeftAlone(t *testing.T) {
+func TestListedRowInFlightIsNotShownAsNoStatus(t *testing.T) {
 	var listing atomic.Bool
 	inBubble(t, func(e *env) {
 		e.target.failing("no")

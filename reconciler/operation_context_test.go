@@ -65,7 +65,7 @@ var loopWaits = map[string]func(ctx context.Context, l *reconciler.Loop[*object]
 
 // An operation that waits for its own loop would wait for itself: it gets an error at once,
 // with every kind of operation, in line and on workers.
-func TestWaitForTheOwnLoopInAnOperationIsAnErrorAtOnce(t *testing.T) {
+func TestOperationCannotWaitForItsOwnLoop(t *testing.T) {
 	for name, wait := range loopWaits {
 		t.Run(name, func(t *testing.T) {
 			withHooks(t, func(e *env, h *hooked) {
@@ -92,7 +92,7 @@ func TestWaitForTheOwnLoopInAnOperationIsAnErrorAtOnce(t *testing.T) {
 }
 
 // A prune is an operation, too.
-func TestWaitForTheOwnLoopInAPruneIsAnErrorAtOnce(t *testing.T) {
+func TestPruneCannotWaitForItsOwnLoop(t *testing.T) {
 	for name, wait := range loopWaits {
 		t.Run(name, func(t *testing.T) {
 			var p *askingPruner
@@ -149,7 +149,7 @@ func TestWaitForAnotherLoopInAnOperationIsLegal(t *testing.T) {
 
 // An operation that asks why its object is not reconciled, or how its loop does, has an
 // answer: at once from a loop that runs the operation itself, as it can only be busy.
-func TestLookingIntoTheOwnLoopInAnOperationDoesNotWait(t *testing.T) {
+func TestOperationAsksItsOwnLoopWithoutWaiting(t *testing.T) {
 	withHooks(t, func(e *env, h *hooked) {
 		var x inspect.Explanation
 		var s inspect.Snapshot

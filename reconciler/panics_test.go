@@ -168,7 +168,7 @@ func (h halfway) DeleteBatch(context.Context, statedb.ReadTxn, []reconciler.Batc
 
 // What a batch had said of its entries before it panicked stands; for the rest, nobody
 // knows that it was done.
-func TestPanicInABatchIsTheErrorOfWhatHasNoResult(t *testing.T) {
+func TestPanicInABatchFailsEntriesWithoutResult(t *testing.T) {
 	eachConcurrency(t, "batches", func(e *env) {
 		e.put(1, ids(1, 4)...)
 		e.pass(50 * time.Millisecond)

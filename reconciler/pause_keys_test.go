@@ -34,7 +34,7 @@ func TestPauseKeysCountsAnObjectOnce(t *testing.T) {
 }
 
 // A loop that is busy may know of a deletion: that it cannot be asked is no ErrNotFound.
-func TestPauseOfADeletionOfABusyLoopIsNotNotFound(t *testing.T) {
+func TestBusyLoopPausesADeletion(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1, 2)
 		e.pass(time.Second)

@@ -28,7 +28,7 @@ func params(t *testing.T) (p reconciler.Params) {
 }
 
 // A blind refresh has hurt users. Register has that of the peer, and takes what an option says.
-func TestRegisterRefreshesAsThePeerAndRegisterConfigOnlyWhenAsked(t *testing.T) {
+func TestRefreshDefaultsOfRegisterAndRegisterConfigDiffer(t *testing.T) {
 	p := params(t)
 	table, err := statedb.NewTable(p.DB, "objects", idIndex)
 	require.NoError(t, err)

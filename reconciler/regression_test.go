@@ -162,7 +162,7 @@ func TestNoBatchStartsAfterStop(t *testing.T) {
 	})
 }
 
-func TestBlockedOnAClosedChannelForEverIsNoHotLoop(t *testing.T) {
+func TestBlockedOnAClosedChannelDoesNotSpin(t *testing.T) {
 	inBubble(t, func(e *env) {
 		closed := make(chan struct{})
 		close(closed)
@@ -196,7 +196,7 @@ func TestUnsetObjectIsLeftAloneThoughItFailed(t *testing.T) {
 	}, nil)
 }
 
-func TestDeleteIsGivenUpForAnObjectThatIsBackInATruncatedLook(t *testing.T) {
+func TestDeleteEndsForAnObjectBackInATruncatedLook(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
 		synctest.Wait()
@@ -284,7 +284,7 @@ func TestRunGoesOnUntilItsDeadline(t *testing.T) {
 	})
 }
 
-func TestRunGoesOnWhenTheLimiterIsClosedForAWhile(t *testing.T) {
+func TestRunContinuesAfterTheLimiterWasClosed(t *testing.T) {
 	limiter := rate.NewLimiter(1000, 1)
 	inBubble(t, func(e *env) {
 		limiter.SetBurst(0)
@@ -299,7 +299,7 @@ func TestRunGoesOnWhenTheLimiterIsClosedForAWhile(t *testing.T) {
 	}, nil, reconciler.WithRoundLimits(10, limiter))
 }
 
-func TestRefreshIsNotHeldUpByAStatusOfTheFuture(t *testing.T) {
+func TestStatusOfTheFutureDoesNotHoldUpRefreshes(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.write(func(wtxn statedb.WriteTxn) {
 			s := reconciler.StatusDone()

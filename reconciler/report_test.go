@@ -68,7 +68,7 @@ func TestJournalTellsTheStoryOfAnObject(t *testing.T) {
 }
 
 // With many failures it costs something to say which, and whoever watches health is woken by it.
-func TestHealthIsNotToldAgainWhatIsWrongWhenOthersComeAndGo(t *testing.T) {
+func TestHealthIsReportedOnceForTheSameProblem(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.failing("no")
 		e.put(1, 1)

@@ -161,7 +161,7 @@ func TestMetricsAreNeverCalledWhileTheTableIsLocked(t *testing.T) {
 
 // What WaitUntilReconciled returns is no more than was asked for or wanted while something is
 // owed: own status writes and those of others ask for nothing.
-func TestRevisionReturnedWhileSomethingIsOwedIsOfAWantedChange(t *testing.T) {
+func TestReportedRevisionIsThatOfAWantedChange(t *testing.T) {
 	everyWay(t, func(e *env) {
 		returns := func(until, revision, low statedb.Revision, why string) {
 			e.Helper()

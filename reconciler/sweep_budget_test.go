@@ -98,7 +98,7 @@ func TestRefusedSweepStaysInHealthUntilItIsApproved(t *testing.T) {
 	}, reconciler.WithSweepBudget(2, 0))
 }
 
-func TestRefusedSweepIsForgottenWhenALaterOneIsWithinTheBudget(t *testing.T) {
+func TestSweepWithinBudgetClearsARefusedOne(t *testing.T) {
 	sweeping(t, func(e *env, s *lister) {
 		s.strays(101, 102, 103)
 		e.sweep()
@@ -161,7 +161,7 @@ func TestApprovalWithoutASweeperDoesNothing(t *testing.T) {
 
 // What is deleted on purpose is no orphan, and does not count for the budget, however late the
 // loop comes to look at the deletions.
-func TestDeletionsThatWereNotLookedAtDoNotCountForTheBudget(t *testing.T) {
+func TestUnobservedDeletionsDoNotCountForTheBudget(t *testing.T) {
 	sweeping(t, func(e *env, s *lister) {
 		const n = 2000
 		e.put(1, ids(1, n)...)

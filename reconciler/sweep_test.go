@@ -237,7 +237,7 @@ func TestObjectDeletedDuringTheListingIsNotSwept(t *testing.T) {
 	}, reconciler.WithSweepBudget(1, 0))
 }
 
-func TestFailedDeletionOfAnOrphanIsRetriedUntilItsObjectIsInserted(t *testing.T) {
+func TestOrphanDeletionIsRetriedUntilItsObjectIsInserted(t *testing.T) {
 	sweeping(t, func(e *env, s *lister) {
 		s.strays(7, 8)
 		s.deciding(func(c call) error {

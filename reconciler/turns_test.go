@@ -54,7 +54,7 @@ func (e *env) rewrite(id uint64) statedb.Revision {
 
 // A wait that begins between the transaction of a round and main's snapshot of it is for a
 // revision after that snapshot: it covers rows that are written again before the next.
-func TestWaitThatBeginsWhileASnapshotIsTakenIsForTheNext(t *testing.T) {
+func TestWaitBegunDuringASnapshotIsForTheNext(t *testing.T) {
 	for _, m := range []reconciler.Milestone{reconciler.Attempted, reconciler.Applied} {
 		t.Run(m.String(), func(t *testing.T) {
 			var hook atomic.Pointer[func()]

@@ -50,7 +50,7 @@ func (x *target) failingFor(id uint64, err error) {
 
 // Whoever waits for the deletion of a row that has been inserted again without a status is
 // told so, however long the deletion was going to wait.
-func TestWaitForADeletionEndsWithARowThatIsUnset(t *testing.T) {
+func TestUnsetRowEndsTheWaitForADeletion(t *testing.T) {
 	for _, failure := range failures {
 		t.Run(failure.name, func(t *testing.T) {
 			everyWay(t, func(e *env) {
@@ -71,7 +71,7 @@ func TestWaitForADeletionEndsWithARowThatIsUnset(t *testing.T) {
 }
 
 // The same, if the row is inserted while the deletion is being carried out.
-func TestWaitForADeletionInFlightEndsWithARowThatIsUnset(t *testing.T) {
+func TestUnsetRowEndsTheWaitForADeletionInFlight(t *testing.T) {
 	for _, failure := range failures {
 		t.Run(failure.name, func(t *testing.T) {
 			everyWay(t, func(e *env) {

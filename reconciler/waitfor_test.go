@@ -98,7 +98,7 @@ func TestWaitForObjectsToBeAppliedOutlastsFailures(t *testing.T) {
 	})
 }
 
-func TestWaitForObjectsThatIsCutShortSaysWhichAreOwed(t *testing.T) {
+func TestWaitForCutShortListsUnappliedObjects(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(works, 101, 102)
 		synctest.Wait()
@@ -152,7 +152,7 @@ func TestWaitForARowGoesOnWithItsDeletion(t *testing.T) {
 	})
 }
 
-func TestWaitForADeletionGoesOnWithTheRowThatIsInserted(t *testing.T) {
+func TestDeletionWaitContinuesWithAnInsertedRow(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(works, 101)
 		synctest.Wait()
@@ -172,7 +172,7 @@ func TestWaitForADeletionGoesOnWithTheRowThatIsInserted(t *testing.T) {
 }
 
 // Who waits for attempts is told what came of the row that was inserted in the meantime.
-func TestWaitForAttemptsOnADeletionGoesOnWithTheRowThatIsInserted(t *testing.T) {
+func TestAttemptWaitContinuesWithAnInsertedRow(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(works, 1)
 		synctest.Wait()
@@ -193,7 +193,7 @@ func TestWaitForAttemptsOnADeletionGoesOnWithTheRowThatIsInserted(t *testing.T) 
 
 // The row that was inserted in place of what was deleted is there, though the backlog that
 // it passed by is not.
-func TestWaitForADeletionGoesOnWithARowThatPassedABacklog(t *testing.T) {
+func TestDeletionWaitContinuesWithARowPastTheBacklog(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 8000)
 		synctest.Wait()
@@ -253,7 +253,7 @@ func TestAttemptOnAnEarlierVersionDoesNotCount(t *testing.T) {
 }
 
 // Nobody will attempt what was inserted as a row that asks for nothing.
-func TestWaitForADeletionGoesOnWithARowThatAsksForNothing(t *testing.T) {
+func TestDeletionWaitContinuesWithARowWithoutWork(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(works, 101, 102)
 		synctest.Wait()
@@ -276,7 +276,7 @@ func TestWaitForADeletionGoesOnWithARowThatAsksForNothing(t *testing.T) {
 
 // A row that changes again while it is waited for has to be there in the version that it
 // has then, and what came of an earlier version is not what is returned.
-func TestWaitForARowThatChangesIsForItsLatestVersion(t *testing.T) {
+func TestWaitForAChangingRowIsForItsLatestVersion(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.lasting(func(c call) time.Duration { return time.Second })
 		e.put(7, 1)
@@ -374,7 +374,7 @@ func TestPausedObjectsCountAsAttempted(t *testing.T) {
 }
 
 // An object that is paused when its turn comes was not when the wait for it began.
-func TestObjectThatIsPausedWhenItsTurnComesCountsAsAttempted(t *testing.T) {
+func TestObjectPausedAtItsTurnCountsAsAttempted(t *testing.T) {
 	singly(t, func(e *env) {
 		e.target.lasting(func(call) time.Duration { return 50 * time.Millisecond })
 		e.put(works, ids(1, 9)...)
@@ -450,7 +450,7 @@ func TestWaitForObjectsDoesNotWaitForABacklog(t *testing.T) {
 
 // Nobody was waiting for this one when it was deleted out of turn: it takes as long as the
 // backlog does until that is certain.
-func TestDeletionThatNobodyWaitedForIsKnownWhenTheBacklogIsDone(t *testing.T) {
+func TestDeletionIsKnownWhenTheBacklogIsDone(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 8000)
 		synctest.Wait()
@@ -471,7 +471,7 @@ func TestDeletionThatNobodyWaitedForIsKnownWhenTheBacklogIsDone(t *testing.T) {
 
 // While an operation runs, the loop of a single worker answers no question: what the status
 // of a row says needs none.
-func TestRowThatIsThereIsSeenWhileTheLoopIsStuck(t *testing.T) {
+func TestAppliedRowIsSeenWhileTheLoopIsStuck(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
 		synctest.Wait()

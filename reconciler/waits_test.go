@@ -133,7 +133,7 @@ const (
 	requeues
 )
 
-func TestWaitForARevisionLastsUntilEverythingUpToItIsThere(t *testing.T) {
+func TestWaitLastsUntilEverythingUpToItsRevisionIsApplied(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.lasting(func(call) time.Duration { return time.Second })
 		first := e.put(1, 1)
@@ -324,7 +324,7 @@ func TestWaitThatIsOverALittleLateIsOver(t *testing.T) {
 }
 
 // In the middle of a backlog the loop is not stuck, and knows what it has come to.
-func TestWaitThatIsCutShortInABacklogSaysHowFarThatIs(t *testing.T) {
+func TestWaitCutShortInABacklogReportsProgress(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.lasting(func(call) time.Duration { return time.Millisecond })
 		ctx, cancel := context.WithTimeout(e.Context(), 500*time.Millisecond)

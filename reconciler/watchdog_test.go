@@ -169,7 +169,7 @@ func TestStuckProbeDoesNotKeepTheBreakerOpen(t *testing.T) {
 }
 
 // The same without a timeout: a call of a minute has told nothing, and is not waited for.
-func TestProbeThatHangsWithoutATimeoutDoesNotKeepTheBreakerOpen(t *testing.T) {
+func TestHangingProbeDoesNotKeepTheBreakerOpen(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.open(20)
 		stuck := e.target.stick(1, 2)
