@@ -86,7 +86,7 @@ func (e *env) doneSoon(start time.Time, written map[uint64]time.Time) {
 }
 
 // A load that is written in many transactions is a load, too: what comes after it is new.
-func TestNewObjectDoesNotWaitForALoadOfManyTransactions(t *testing.T) {
+func TestNewObjectOvertakesALoadOfManyTransactions(t *testing.T) {
 	for _, transactions := range []int{10, 200, 2000} {
 		t.Run(fmt.Sprintf("%d transactions", transactions), func(t *testing.T) {
 			behindALoad(t, func(e *env, n int) {
