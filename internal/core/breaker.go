@@ -224,6 +224,7 @@ func (c *Core[Obj]) countSuccess(now time.Duration, b *breaker[Obj]) {
 	}
 }
 
+// close closes a breaker, without releasing the keys that wait for it.
 func (c *Core[Obj]) close(b *breaker[Obj]) {
 	b.open, b.probesRunning = false, 0
 	at, _ := slices.BinarySearchFunc(c.open, b, compareClass)

@@ -30,8 +30,8 @@ func failedWith(it *Item[row], class string) Outcome[row] {
 	return out
 }
 
-// failAll runs a round in which changes of the given keys, with revisions from from on, fail with a
-// class.
+// failAll runs a round in which changes of the given keys fail with a class. Their revisions rise
+// from the given one.
 func failAll(t *testing.T, c *Core[row], now time.Duration, from uint64, class string, keys ...string) {
 	t.Helper()
 	begin(c, now, from, keys...)

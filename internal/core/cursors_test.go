@@ -39,8 +39,8 @@ type cursors struct {
 	pendingSince map[uint64]uint64
 }
 
-// catchUp is the position of the catch-up cursor: it has read or passed over the objects up to
-// upTo, and read the deletions above deletedAfter up to deletedUpTo.
+// catchUp is the position of the catch-up cursor: it has read or left out the objects up to upTo,
+// and read the deletions above deletedAfter up to deletedUpTo.
 type catchUp struct {
 	upTo, deletedAfter, deletedUpTo uint64
 }
@@ -74,7 +74,7 @@ func (w *world) follow() {
 	}
 }
 
-// jump makes the catch-up cursor pass over the objects that it has not read.
+// jump makes the catch-up cursor leave out the objects that it has not read.
 func (w *world) jump() {
 	if w.catchUp != nil {
 		w.catchUp.upTo = w.revision
@@ -239,7 +239,7 @@ func (w *world) settled(r row) {
 	}
 }
 
-// takeBack gives an item back to where it came from.
+// takeBack puts an item back, into the core or among the leftover changes.
 func (w *world) takeBack(it *Item[row]) {
 	keeps := w.model.putBack(it)
 	require.Equal(w.t, keeps, w.core.PutBack(it), "whether the core keeps %q", it.Obj.key)

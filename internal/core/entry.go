@@ -67,6 +67,7 @@ type entry[Obj any] struct {
 func (e *entry[Obj]) HeapPos() int       { return int(e.pos) }
 func (e *entry[Obj]) SetHeapPos(pos int) { e.pos = int32(pos) }
 
+// find returns the entry of an object's key; nil if it has none.
 func (c *Core[Obj]) find(obj Obj) *entry[Obj] {
 	if len(c.entries) == 0 {
 		return nil
@@ -187,6 +188,7 @@ func byRevision[Obj any](a, b *entry[Obj]) int {
 	return cmp.Or(cmp.Compare(a.revision, b.revision), cmp.Compare(a.key, b.key))
 }
 
+// setBlocked sets whether the last attempt of an entry was blocked.
 func (c *Core[Obj]) setBlocked(e *entry[Obj], blocked bool) {
 	if e.blocked {
 		c.blocked--
@@ -197,6 +199,7 @@ func (c *Core[Obj]) setBlocked(e *entry[Obj], blocked bool) {
 	e.blocked = blocked
 }
 
+// setFailure sets the error text of the last attempt of an entry; nil if it did not fail.
 func (c *Core[Obj]) setFailure(e *entry[Obj], text *string) {
 	switch {
 	case e.failure == nil && text == nil:

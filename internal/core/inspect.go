@@ -129,6 +129,7 @@ func (c *Core[Obj]) RetryAllNow(now time.Duration) (n int) {
 	return n
 }
 
+// retryNow is RetryNow for an entry.
 func (c *Core[Obj]) retryNow(e *entry[Obj], now time.Duration) bool {
 	switch e.state {
 	case Held, Retry, Requeue, Blocked:

@@ -56,7 +56,7 @@ func (it *Item[Obj]) Launched() bool { return it.entry != nil && it.entry.state 
 // Untried reports whether the change of the item has not been attempted.
 func (it *Item[Obj]) Untried() bool { return it.entry == nil || !it.entry.tried }
 
-// Cause returns why the item is run.
+// Cause returns the reason why the item is run.
 func (it *Item[Obj]) Cause() Cause {
 	switch {
 	case it.probe > 0:

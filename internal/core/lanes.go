@@ -32,7 +32,8 @@ func (l Lane) String() string { return laneNames[l] }
 
 // places assigns the items that are run to lanes, in a cycle. It is counted over the rounds, so
 // that the shares hold for rounds of any size, even if rounds are cut short. A place that its lane
-// does not need goes to the lane's partner, and then to the others in the order of fallbacks.
+// does not need goes to the lane's partner, if it has another one, and then to the other lanes in
+// the order of fallbacks.
 var (
 	places    = [...]Lane{dueLane, Fresh, Deletion, Backlog, dueLane, Fresh, Refresh, Resumption}
 	partners  = [NumLanes + 1]Lane{Fresh, Deletion, Resumption, Refresh, Backlog, dueLane}

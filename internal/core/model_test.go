@@ -47,7 +47,7 @@ type model struct {
 type modelKey struct {
 	key   string
 	state State
-	// from is the state before the round took the key.
+	// from is the state that the key had when its turn came.
 	from State
 	obj  row
 	// version is the revision of obj. since is the revision since which the key is unreconciled; 0
@@ -76,7 +76,8 @@ type modelKey struct {
 	// at is when the key is due, if clock. fixed: that time is not a backoff.
 	at           time.Duration
 	clock, fixed bool
-	// drawn is the largest jitter by which the core may have shortened at; 0 once that is known.
+	// drawn is the largest jitter by which the core may have shortened the wait; 0 once that is
+	// known.
 	drawn time.Duration
 	// place is the position of the key in its queue: the lowest is first.
 	place int
@@ -214,13 +215,13 @@ func (m *model) renew(k *modelKey, n *modelNote) {
 	}
 }
 
-// asksTheSame reports whether a change asks for what a key waits for anyway: for what has
-// been asked and not been attempted.
+// asksTheSame reports whether the change of a key has not been attempted and the given change asks
+// for the same.
 func (m *model) asksTheSame(k *modelKey, n *modelNote) bool {
 	return !k.tried && k.since > 0 && !k.deleted && !n.deleted && m.same(k.obj, n.obj)
 }
 
-// count returns how many changes of a lane there are ahead of their turn.
+// count returns how many changes of a lane are ready or were observed in this round.
 func (m *model) count(lane Lane) int {
 	n := len(m.ready(lane))
 	for _, k := range m.round.changes {
@@ -237,20 +238,20 @@ func (m *model) full(lane Lane) bool {
 	nothingReady := len(m.inLine(func(k *modelKey) bool { return k.state == Ready })) == 0
 	switch {
 	case m.round.maxFresh == 0 && nothingReady:
-		// All that is observed is run in this round.
+		// Everything observed is run in this round.
 		return len(m.round.changes)+m.round.reserved >= m.round.size
 	case m.round.maxFresh == 0:
 		return m.count(lane) >= m.round.size
 	case lane == Fresh:
 		return m.count(lane) >= half || m.count(lane) >= m.round.maxFresh
 	case lane == Backlog:
-		// It has what what is fresh leaves of the round.
+		// The backlog also gets what fresh changes leave of the round.
 		return m.count(lane) >= half && m.count(lane)+m.count(Fresh) >= m.round.size
 	}
 	return m.count(lane) >= half
 }
 
-// observe takes in a change.
+// observe records a change.
 func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane) {
 	m.observed = max(m.observed, revision)
 	n := &modelNote{obj: obj, revision: revision, since: since, deleted: deleted, lane: lane}

@@ -6,7 +6,8 @@ package core
 // Observe records a change: obj was written, or deleted. Each cursor hands over its changes in the
 // order of revisions. since is the revision since which the change is not reconciled: usually its
 // own, or a lower one if an earlier version of the row asked for the same. A change that is not
-// newer than the version in its entry only lowers the revision since which that is unreconciled.
+// newer than the version in its entry only lowers the revision since which that is unreconciled. If
+// it is the deletion of an orphan, the entry also counts as not attempted from then on.
 func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane Lane) {
 	c.observed = max(c.observed, revision)
 	it := Item[Obj]{Obj: obj, Revision: revision, since: since, Deleted: deleted, lane: lane}

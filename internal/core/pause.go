@@ -52,6 +52,7 @@ func (c *Core[Obj]) resumable(e *entry[Obj]) bool {
 	return e.state == Paused && (c.paused == nil || !c.paused(e.obj))
 }
 
+// resumeAll resumes entries in the order of their revisions.
 func (c *Core[Obj]) resumeAll(now time.Duration, resumed []*entry[Obj]) {
 	slices.SortFunc(resumed, byRevision)
 	for _, e := range resumed {

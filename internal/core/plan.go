@@ -43,8 +43,9 @@ func (c *Core[Obj]) guaranteed() int {
 }
 
 // Full reports whether a lane has no room for another change: a cursor stops there. Without a
-// catch-up cursor only what this round will run is taken in. With one, each lane takes in at most
-// half a round; the lane Backlog also takes in what Fresh leaves of a whole round.
+// catch-up cursor only what this round will run is taken in or, while keys are ready, up to a round
+// in each lane. With a catch-up cursor each lane takes in at most half a round, and the lane
+// Backlog also what Fresh leaves of a whole round.
 func (c *Core[Obj]) Full(lane Lane) bool {
 	half := (c.roundSize + 1) / 2
 	switch {
@@ -84,11 +85,12 @@ func (c *Core[Obj]) plansInOrder() bool {
 		len(c.round.changes)+c.round.reserved <= c.round.size
 }
 
+// planChanges plans all observed changes in their order, with due keys in every fourth place.
 func (c *Core[Obj]) planChanges() {
 	changes := c.round.changes
 	due := c.takeDue(c.round.size - len(changes))
 	if len(due) == 0 {
-		// The plan takes over the slice of the changes, and End swaps the two back.
+		// The plan takes over the slice of the changes. End empties both slices for reuse.
 		c.round.items, c.round.changes = changes, c.round.items
 		return
 	}
@@ -103,6 +105,8 @@ func (c *Core[Obj]) planChanges() {
 	}
 }
 
+// planLanes puts the observed changes into their lanes, and plans from the lanes and the due keys by
+// the places. An entry that may not be run now leaves its place to the next.
 func (c *Core[Obj]) planLanes() {
 	for i := range c.round.changes {
 		it := &c.round.changes[i]

@@ -37,7 +37,7 @@ func TestChangesPutBackTwiceKeepTheirPlace(t *testing.T) {
 }
 
 // beside begins a round with a catch-up cursor, and observes changes of the given keys in the lane
-// Backlog, with revisions from from on.
+// Backlog. Their revisions rise from the given one.
 func beside(c *Core[row], now time.Duration, from uint64, keys ...string) {
 	c.Begin(now, c.roundSize, c.roundSize)
 	for i, key := range keys {

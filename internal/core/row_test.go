@@ -14,7 +14,7 @@ import (
 type row struct {
 	key      string
 	revision uint64
-	// pendingID is the ID of the pending status: a status write by another writer keeps it.
+	// pendingID is the ID of the pending status: status writes keep it.
 	pendingID uint64
 	deleted   bool
 	status    string
@@ -48,7 +48,8 @@ func (c *Core[Obj]) see(obj Obj, revision uint64, deleted bool, lane Lane) {
 	c.Observe(obj, revision, revision, deleted, lane)
 }
 
-// begin begins a round and observes changes of the given keys, with revisions from from on.
+// begin begins a round and observes changes of the given keys. Their revisions rise from the given
+// one.
 func begin(c *Core[row], now time.Duration, from uint64, keys ...string) {
 	c.Begin(now, c.roundSize, 0)
 	for i, key := range keys {

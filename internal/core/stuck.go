@@ -13,6 +13,7 @@ func (c *Core[Obj]) MarkStuck(now time.Duration, it *Item[Obj]) {
 	c.setStuck(it.entry, true)
 }
 
+// setStuck sets whether the operation of an entry in flight is stuck.
 func (c *Core[Obj]) setStuck(e *entry[Obj], stuck bool) {
 	if e.stuck == stuck {
 		return

@@ -129,6 +129,8 @@ func (c *Core[Obj]) UnreconciledOf(obj Obj) (Unreconciled[Obj], bool) {
 	return c.describeUnreconciled(e), true
 }
 
+// describeUnreconciled describes an unreconciled entry. If only the later change of a key in flight
+// is unreconciled, the revisions are those of that change.
 func (c *Core[Obj]) describeUnreconciled(e *entry[Obj]) Unreconciled[Obj] {
 	d := Unreconciled[Obj]{
 		Obj: e.obj, Since: e.since, Revision: e.revision, Deleted: e.deleted, State: e.state,

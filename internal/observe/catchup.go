@@ -98,7 +98,7 @@ func (g *lag) mean(workers int) (mean, surely time.Duration) {
 // Behind reports whether the main cursor has not read all changes.
 func (o *Observer[Obj]) Behind() bool { return o.lag.behind }
 
-// fallBehind notes that the main cursor has not read all there is.
+// fallBehind records that the main cursor has not read all changes.
 func (o *Observer[Obj]) fallBehind(now time.Duration) {
 	if !o.lag.behind {
 		o.lag = lag{behind: true, since: now}

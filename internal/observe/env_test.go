@@ -47,8 +47,7 @@ type env struct {
 	now   time.Duration
 	// target is the argument of UpdateCatchUp.
 	target observe.Target
-	// since bounds the result of Since: marked rows are unreconciled since it at the latest; 0 if
-	// no rows are marked.
+	// since is the highest revision that Since returns; 0 if no rows are marked.
 	since statedb.Revision
 	// called has the hooks that were called, with their objects.
 	called []string
@@ -180,7 +179,7 @@ func (e *env) hooks() []string {
 	return called
 }
 
-// list returns the numbers from from to to.
+// list returns the numbers of a range, including both ends.
 func list(from, to int) []int {
 	var all []int
 	for i := from; i <= to; i++ {

@@ -107,7 +107,8 @@ func New[Obj comparable](cfg Config[Obj]) *Observer[Obj] {
 	return &Observer[Obj]{rows: cfg.Rows, core: cfg.Core, waits: cfg.Waits, hooks: cfg.Hooks}
 }
 
-// Start begins to observe the table. On success, call [Observer.Stop] at the end.
+// Start begins to observe the table. It returns an error if the table's changes cannot be opened.
+// On success, the caller calls [Observer.Stop] at the end.
 func (o *Observer[Obj]) Start() (err error) {
 	o.main, _, err = o.open()
 	return err

@@ -20,7 +20,7 @@ type Pass struct {
 	Refreshing int
 }
 
-// Calls summarises calls of operations for objects of which some were refreshed.
+// Calls summarises calls of operations that refreshed at least one object.
 type Calls struct {
 	// Longest is the time of the longest call; 0 if nothing was refreshed.
 	Longest time.Duration
