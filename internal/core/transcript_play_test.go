@@ -53,7 +53,7 @@ func (s *stage) settleAll(r *scriptedRound, items []Item[row]) error {
 			ran++
 			continue
 		case !ok && r.rest == nil:
-			return fmt.Errorf("nothing says what came of %q; %s", key, s.answer.String())
+			return fmt.Errorf("%q has no outcome; %s", key, s.answer.String())
 		case !ok:
 			o = *r.rest
 		}

@@ -115,7 +115,7 @@ func (o *Observer[Obj]) NoteTook(took time.Duration) {
 
 // UpdateCatchUp opens a catch-up cursor if the main cursor has been behind for behindTime and an
 // object takes longer than slowObject. It returns an error if the table's changes cannot be opened
-// a second time. Then it tries again after behindTime.
+// a second time. Then it does not try again before behindTime has passed.
 func (o *Observer[Obj]) UpdateCatchUp(now time.Duration, target Target) error {
 	if !o.lag.behind {
 		o.slow = false

@@ -10,7 +10,7 @@
 // backlog.
 //
 // The state of an [Observer] is the position of both cursors, the leftover changes that the core
-// had no room for, and how far and since when the main cursor is behind. The loop's goroutine calls
-// it, in every pass. Package observe never writes to the table and never runs an operation: from
-// each row it reads the key and the status, and its fields otherwise only pass through.
+// had no room for, and since when the main cursor is behind. The loop's goroutine owns it and calls
+// it in every pass. Package observe never writes rows and never runs an operation. Of a row it
+// reads only the status.
 package observe

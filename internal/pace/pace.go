@@ -71,7 +71,7 @@ type Round struct {
 
 // Admit blocks until the next pass may begin, and returns false if ctx ends first. limiter returns
 // the current limiter of rounds; nil for none. While the limiter has no token, Admit calls poll
-// each time woken is signalled.
+// each time woken is signalled, and after each Refused if the limiter allows nothing.
 func (p *Pace) Admit(ctx context.Context, limiter func() *rate.Limiter, woken <-chan struct{}, poll func() bool, now func() time.Duration) bool {
 	for l := limiter(); l != nil; l = limiter() {
 		if p.token || p.reserve(ctx, l, woken) {

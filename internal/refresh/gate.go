@@ -38,7 +38,7 @@ func (c *Calls) Add(took time.Duration, succeeded bool) {
 }
 
 // gate is where the refresher waits for the loop. The refresher marks a batch and waits. The wait
-// ends when the loop has seen the batch, and all refreshes that are still in flight are stuck.
+// ends when the loop has seen the batch, and no refresh is ready or in flight, except stuck ones.
 type gate struct {
 	// open: the refresher waits, or is about to. While it is false, the loop computes nothing for
 	// it.
