@@ -12,41 +12,44 @@ import (
 
 // BreakerConfig is the configuration of the breakers.
 type BreakerConfig struct {
-	// Failures is how many keys have to fail without a success in between, at least 1. Probes is
-	// how many operations may run at a time while the breaker is open, at least 1.
+	// Failures is how many different keys must fail, with no success in between, to open a breaker;
+	// at least 1. Probes bounds the operations that may run at a time while the breaker is open; at
+	// least 1.
 	Failures, Probes int
 	// MinInterval and MaxInterval bound the time between probes.
 	MinInterval, MaxInterval time.Duration
-	// ByClass: there is a breaker for each class of errors, which holds the keys that failed with
-	// it. Otherwise there is one for all errors.
+	// ByClass: each class of errors has a breaker, which holds the keys that failed with an error
+	// of the class. Otherwise there is one breaker for all errors, which bounds the items of a
+	// round.
 	ByClass bool
 }
 
-// breaker holds work back while the target is down.
+// breaker holds work back while the target is down. Either there is one for all errors, or there is
+// one for each class of errors.
 type breaker[Obj any] struct {
 	class string
-	// failed has the keys that failed since the last success, up to the number that opens the
-	// breaker.
+	// failed has the keys that failed since the last success; it is cleared when the breaker opens.
 	failed map[string]struct{}
-	// behind is how many entries failed last with an error of the class. A breaker for a class
-	// exists while it is above 0.
+	// behind is the number of entries whose last error counted for this breaker. A breaker for a
+	// class is removed when it falls to 0.
 	behind int
 
 	open bool
-	// opening counts how often it opened: a probe is for one opening.
+	// opening counts how often the breaker opened: a probe belongs to one opening.
 	opening uint32
-	// opened is when it opened, probeAt when the next probes are due. probesRunning is how many
-	// run, failedProbes how many groups of probes failed since it opened.
+	// opened is when the breaker opened, probeAt when the next probes are due. probesRunning is the
+	// number of running probes, failedProbes the number of groups of probes that failed since it
+	// opened.
 	opened, probeAt             time.Duration
 	probesRunning, failedProbes int
 	// worstProbe is the worst result of the probes that run together.
 	worstProbe probeResult
 	// failure is the text of the last error.
 	failure *string
-	// held are the keys that wait for it to close, if it is for a class. backingOff are the keys
-	// that wait for their backoff after an error of the class.
+	// held has the entries that wait for the breaker to close; only a breaker for a class has any.
+	// backingOff has the entries that wait for their backoff after an error of the class.
 	held, backingOff queue[Obj]
-	// pos is the position in Core.probes; -1: not there.
+	// pos is the position in Core.probes; -1 means not in the heap.
 	pos int
 }
 
@@ -56,8 +59,8 @@ func (b *breaker[Obj]) SetHeapPos(pos int) { b.pos = pos }
 // allErrors is the class of the breaker for all errors.
 const allErrors = ""
 
-// breakerOf returns the breaker for a class, and creates it if there is none; nil if there are no
-// breakers.
+// breakerOf returns the breaker for a class, and creates it if there is none. It returns nil if no
+// breaker is configured for the class.
 func (c *Core[Obj]) breakerOf(class string) *breaker[Obj] {
 	if c.breakerConfig == nil || c.breakerConfig.ByClass == (class == allErrors) {
 		return nil
@@ -70,8 +73,8 @@ func (c *Core[Obj]) breakerOf(class string) *breaker[Obj] {
 	return b
 }
 
-// setBreaker sets the breaker for the last error of an entry; nil if there is none. It removes a
-// breaker for a class that no entry has any more.
+// setBreaker sets the breaker that the last error of an entry counts for; nil if none. It removes a
+// class breaker that no entry refers to any more.
 func (c *Core[Obj]) setBreaker(e *entry[Obj], b *breaker[Obj]) {
 	old := e.breaker
 	if old == b {
@@ -89,7 +92,7 @@ func (c *Core[Obj]) setBreaker(e *entry[Obj], b *breaker[Obj]) {
 	}
 	delete(c.breakers, old.class)
 	if old.open {
-		// No key is left to probe with, or to hold.
+		// No key is left that could probe, or that the breaker could hold.
 		c.close(old)
 	}
 }
@@ -105,8 +108,8 @@ func (c *Core[Obj]) global() *breaker[Obj] {
 // BreakerOpen reports whether the breaker for all errors is open.
 func (c *Core[Obj]) BreakerOpen() bool { return c.global() != nil }
 
-// Allowance returns how many items may be planned at a time. If that is 0, at is when that changes:
-// the largest time there is if it does when an outcome is known.
+// Allowance returns how many items may be planned at a time; math.MaxInt if nothing bounds them. If
+// it is 0, at is when that changes: the largest time there is while a running probe must end first.
 func (c *Core[Obj]) Allowance(now time.Duration) (n int, at time.Duration) {
 	b := c.global()
 	switch {
@@ -120,8 +123,8 @@ func (c *Core[Obj]) Allowance(now time.Duration) (n int, at time.Duration) {
 	return c.breakerConfig.Probes, 0
 }
 
-// mustWaitForBreaker reports whether an entry may not be retried, since the breaker of its class is
-// open.
+// mustWaitForBreaker reports whether an entry must not be retried, since the breaker of its class
+// is open and the entry is no probe.
 func (e *entry[Obj]) mustWaitForBreaker() bool {
 	return e.breaker != nil && e.breaker.open && e.breaker.class != allErrors && e.probedOpening != e.breaker.opening
 }
@@ -134,8 +137,8 @@ func (c *Core[Obj]) waitForBreaker(e *entry[Obj]) {
 	c.leaveGroup(e)
 }
 
-// updateBreakers counts an outcome for the breakers. e is nil if the key has no entry, as after a
-// success.
+// updateBreakers counts an outcome for the breakers. e is nil if the key has no entry, for example
+// after a success.
 func (c *Core[Obj]) updateBreakers(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 	if c.breakerConfig == nil {
 		return
@@ -157,7 +160,7 @@ func (c *Core[Obj]) updateBreakers(now time.Duration, e *entry[Obj], out Outcome
 		return
 	case FailedForGood:
 		if class := c.breakerClass(out); out.GivenUp {
-			// It does not wait, so it does not keep a breaker by class alive.
+			// The key does not wait, so it does not keep a class breaker alive.
 			if class == allErrors {
 				c.breakerOf(allErrors)
 			}
@@ -177,7 +180,8 @@ func (c *Core[Obj]) breakerClass(out Outcome[Obj]) string {
 	return allErrors
 }
 
-// countFailure counts the failure of a key for a breaker, and opens it if there are enough.
+// countFailure counts the failure of a key for a breaker, and opens the breaker if enough keys
+// failed.
 func (c *Core[Obj]) countFailure(now time.Duration, e *entry[Obj], b *breaker[Obj]) {
 	if b == nil {
 		return
@@ -207,8 +211,8 @@ func (c *Core[Obj]) countFailure(now time.Duration, e *entry[Obj], b *breaker[Ob
 
 func compareClass[Obj any](a, b *breaker[Obj]) int { return cmp.Compare(a.class, b.class) }
 
-// countSuccess closes a breaker after a success: of a key that failed with its class, or of any key
-// if it is for all errors.
+// countSuccess counts a success for a breaker, and closes the breaker if it is open. For a class
+// breaker only successes of keys that failed with its class count.
 func (c *Core[Obj]) countSuccess(now time.Duration, b *breaker[Obj]) {
 	if b == nil {
 		return
@@ -220,6 +224,7 @@ func (c *Core[Obj]) countSuccess(now time.Duration, b *breaker[Obj]) {
 	}
 }
 
+// close closes a breaker, without releasing the keys that wait for it.
 func (c *Core[Obj]) close(b *breaker[Obj]) {
 	b.open, b.probesRunning = false, 0
 	at, _ := slices.BinarySearchFunc(c.open, b, compareClass)
@@ -239,7 +244,7 @@ func (c *Core[Obj]) releaseHeld(now time.Duration, b *breaker[Obj]) {
 				at = min(e.dueAt, now)
 			}
 			c.leaveQueue(e)
-			// It need not be released when the breaker closes the next time.
+			// fixed: the next close of the breaker need not release the entry again.
 			e.fixed, e.cause = true, CauseBreaker
 			c.wait(e, Retry, at)
 		}
@@ -249,22 +254,23 @@ func (c *Core[Obj]) releaseHeld(now time.Duration, b *breaker[Obj]) {
 // BreakerOpenings returns how often breakers have opened.
 func (c *Core[Obj]) BreakerOpenings() uint64 { return c.openings }
 
-// OpenBreaker is what is known of an open breaker.
+// OpenBreaker describes an open breaker.
 type OpenBreaker struct {
 	// Class is the class of the errors; empty for the breaker for all errors.
 	Class string
-	// Since is when it opened, ProbeAt when the next probes are due.
+	// Since is when the breaker opened, ProbeAt when its next probes are due.
 	Since, ProbeAt time.Duration
 	// Failure is the text of the last error.
 	Failure string
-	// Held is how many keys wait for it to close; 0 for the breaker for all errors.
+	// Held is the number of keys that wait for the breaker to close; 0 for the breaker for all
+	// errors.
 	Held int
 }
 
 // NumOpenBreakers returns how many breakers are open.
 func (c *Core[Obj]) NumOpenBreakers() int { return len(c.open) }
 
-// OpenBreakers returns up to limit of the open breakers, in the order of their classes. O(limit).
+// OpenBreakers describes up to limit of the open breakers, in the order of their classes. O(limit).
 func (c *Core[Obj]) OpenBreakers(limit int) []OpenBreaker {
 	var open []OpenBreaker
 	for _, b := range c.open[:min(limit, len(c.open))] {
@@ -273,11 +279,11 @@ func (c *Core[Obj]) OpenBreakers(limit int) []OpenBreaker {
 	return open
 }
 
-// OpenBreakersVersion changes whenever a breaker opens or closes, or the last error of an open one
-// changes.
+// OpenBreakersVersion returns a number that changes whenever a breaker opens or closes, or the last
+// error of an open one changes.
 func (c *Core[Obj]) OpenBreakersVersion() uint64 { return c.openVersion }
 
-// describe returns what is known of an open breaker.
+// describe describes an open breaker.
 func (b *breaker[Obj]) describe() OpenBreaker {
 	return OpenBreaker{Class: b.class, Since: b.opened, ProbeAt: b.probeAt, Failure: *b.failure, Held: b.held.size}
 }

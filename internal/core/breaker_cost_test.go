@@ -11,30 +11,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ofItsOwn makes an object fail with a class of errors of its own.
-func ofItsOwn(it *Item[*thing]) Outcome[*thing] {
+// failsWithOwnClass makes an object fail with a class of its own.
+func failsWithOwnClass(it *Item[*thing]) Outcome[*thing] {
 	return Outcome[*thing]{
 		Kind: Failed, Failure: &parked, Class: string(it.Obj.key), Obj: it.Obj, Revision: it.Revision,
 	}
 }
 
-// withOpenBreakers returns a plant with n open breakers, each of which holds one object. All
-// of their probes are due after an hour.
+// withOpenBreakers returns a plant with n open breakers, each of which holds one object. All their
+// probes are due after an hour.
 func withOpenBreakers(t testingT, n int) *plant {
 	cfg := thingConfig(100)
 	cfg.Breaker = &BreakerConfig{
 		Failures: 1, Probes: 1, MinInterval: time.Hour, MaxInterval: time.Hour, ByClass: true,
 	}
 	p := &plant{Core: New(cfg)}
-	p.rounds(newThings("down", n), ofItsOwn)
+	p.rounds(newThings("down", n), failsWithOwnClass)
 	require.Len(t, p.open, n)
 	require.Equal(t, n, p.Count(Tripped))
 	return p
 }
 
-// A round looks at none of the open breakers whose probes are not due, however many there are
-// (DESIGN section 6, no. 7). The breakers are taken away, so that a look at one panics.
-func TestRoundLooksAtNoBreakerWhoseProbesAreNotDue(t *testing.T) {
+// A round does not visit open breakers whose probes are not due (DESIGN section 6, no. 7). The test
+// removes the breakers, so that a visit panics.
+func TestRoundSkipsBreakersWhoseProbesAreNotDue(t *testing.T) {
 	p := withOpenBreakers(t, 1000)
 	open := p.open
 	p.open = make([]*breaker[*thing], len(open))
@@ -50,9 +50,9 @@ func TestRoundLooksAtNoBreakerWhoseProbesAreNotDue(t *testing.T) {
 	check(t, p.Core)
 }
 
-// Probes that are due at the same time begin in the order of their classes, in whatever order
-// the breakers opened.
-func TestProbesDueTogetherBeginInTheOrderOfTheirClasses(t *testing.T) {
+// Probes that are due at the same time begin in the order of their classes, in whatever order the
+// breakers opened.
+func TestProbesDueTogetherAreOrderedByClass(t *testing.T) {
 	for _, classes := range [][]string{{"a", "b", "c"}, {"b", "c", "a"}, {"c", "a", "b"}} {
 		cfg := breakerConfig(true)
 		cfg.Failures = 1
@@ -74,7 +74,7 @@ func TestProbesDueTogetherBeginInTheOrderOfTheirClasses(t *testing.T) {
 	}
 }
 
-// BenchmarkRoundWithOpenBreakers is a round of one change that succeeds, beside open breakers
+// BenchmarkRoundWithOpenBreakers measures a round of one successful change beside open breakers
 // whose probes are not due.
 func BenchmarkRoundWithOpenBreakers(b *testing.B) {
 	for _, n := range []int{0, 1000, 5000} {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// breakerConfig opens after two failures and probes every second with one key.
+// breakerConfig returns breakers that open after two failures, and probe every second with one key.
 func breakerConfig(byClass bool) *BreakerConfig {
 	return &BreakerConfig{
 		Failures: 2, Probes: 1, MinInterval: time.Second, MaxInterval: time.Second, ByClass: byClass,
@@ -30,8 +30,8 @@ func failedWith(it *Item[row], class string) Outcome[row] {
 	return out
 }
 
-// failAll runs a round in which the given keys, new ones from a revision on, fail with a
-// class.
+// failAll runs a round in which changes of the given keys fail with a class. Their revisions rise
+// from the given one.
 func failAll(t *testing.T, c *Core[row], now time.Duration, from uint64, class string, keys ...string) {
 	t.Helper()
 	begin(c, now, from, keys...)
@@ -44,7 +44,7 @@ func failAll(t *testing.T, c *Core[row], now time.Duration, from uint64, class s
 	check(t, c)
 }
 
-// settleAll runs a round in which all that is planned comes to the same.
+// settleAll runs a round in which all items have the same outcome, and returns the planned keys.
 func settleAll(t *testing.T, c *Core[row], now time.Duration, outcome func(it *Item[row]) Outcome[row]) []string {
 	t.Helper()
 	size, _ := c.Allowance(now)
@@ -59,11 +59,11 @@ func settleAll(t *testing.T, c *Core[row], now time.Duration, outcome func(it *I
 	return keys
 }
 
-// Whoever sleeps until something is due wakes up for the probes: nothing else may be due.
-func TestProbesByClassAreDue(t *testing.T) {
+// NextDue includes the time of the next probes: the loop may have no other reason to wake up.
+func TestNextDueIncludesProbesByClass(t *testing.T) {
 	c := withBreaker(8, breakerConfig(true))
 	failAll(t, c, 0, 1, "x", "a", "b")
-	// a waits for its backoff first, and is held only then.
+	// a waits for its backoff first, and is held when that is over.
 	require.Equal(t, 1, c.Count(Tripped))
 	due, ok := c.NextDue()
 	require.True(t, ok)
@@ -80,8 +80,8 @@ func TestProbesByClassAreDue(t *testing.T) {
 	require.False(t, c.Tracks())
 }
 
-// The same calls give the same plan, though breakers are kept in a map.
-func TestProbesOfManyClassesComeInTheSameOrderEveryTime(t *testing.T) {
+// The same calls give the same plan, although breakers are kept in a map.
+func TestProbesOfManyClassesHaveAFixedOrder(t *testing.T) {
 	play := func() (plan []string) {
 		c := withBreaker(4, &BreakerConfig{
 			Failures: 1, Probes: 1, MinInterval: time.Second, MaxInterval: time.Second, ByClass: true,
@@ -101,9 +101,9 @@ func TestProbesOfManyClassesComeInTheSameOrderEveryTime(t *testing.T) {
 	}
 }
 
-// A class of which no key is left has nobody to probe with, and holds nobody: it is not
-// told of as open for ever, and costs nothing.
-func TestClassThatNobodyFailsWithIsForgotten(t *testing.T) {
+// A breaker whose class no key failed with last has no key to probe with or to hold. It does not
+// stay open for ever, and costs nothing.
+func TestClassWithoutFailingKeysIsForgotten(t *testing.T) {
 	for name, outcome := range map[string]func(it *Item[row]) Outcome[row]{
 		"other class": func(it *Item[row]) Outcome[row] { return failedWith(it, "y"+it.Obj.key) },
 		"no class":    func(it *Item[row]) Outcome[row] { return failedWith(it, "") },
@@ -131,8 +131,8 @@ func TestClassThatNobodyFailsWithIsForgotten(t *testing.T) {
 	}
 }
 
-// A class may be anything that an error says: those that have come and gone are forgotten.
-func TestClassesThatHaveGoneLeaveNothingBehind(t *testing.T) {
+// A class may be any text of an error, so unused classes must be forgotten.
+func TestUnusedClassesAreForgotten(t *testing.T) {
 	c := withBreaker(8, breakerConfig(true))
 	now := time.Duration(0)
 	for i := range 100 {
@@ -148,9 +148,9 @@ func TestClassesThatHaveGoneLeaveNothingBehind(t *testing.T) {
 	require.Empty(t, c.breakers)
 }
 
-// A success of one key says that the class is well, whatever breaker there was for it
-// when the others failed.
-func TestSuccessCountsForTheClassHoweverLongAgoItsKeyFailed(t *testing.T) {
+// A success of a key counts for the class that it failed with, even if the breaker of the class was
+// removed and made again meanwhile.
+func TestSuccessCountsForTheClassOfAnOldFailure(t *testing.T) {
 	c := withBreaker(8, breakerConfig(true))
 	out := func(it *Item[row]) Outcome[row] {
 		out := failedWith(it, "x")
@@ -176,11 +176,11 @@ func TestSuccessCountsForTheClassHoweverLongAgoItsKeyFailed(t *testing.T) {
 	}))
 	require.Equal(t, []string{"early"}, settleAll(t, c, 10*time.Second, done))
 	failAll(t, c, 11*time.Second, 11, "x", "c")
-	require.Empty(t, c.OpenBreakers(100), "b and c did not fail one after another")
+	require.Empty(t, c.OpenBreakers(100), "there was a success between b and c")
 }
 
-// An operation that was let through, and comes back when the breaker has closed and opened
-// again, is none of the probes of then.
+// A probe that ends after the breaker has closed and opened again does not count as a probe of the
+// later opening.
 func TestProbeOfAnEarlierOpeningIsNotCounted(t *testing.T) {
 	for _, byClass := range []bool{false, true} {
 		t.Run(fmt.Sprintf("by class %t", byClass), func(t *testing.T) {
@@ -208,15 +208,14 @@ func TestProbeOfAnEarlierOpeningIsNotCounted(t *testing.T) {
 			require.ElementsMatch(t, []string{"c", "d"}, keysOf(second))
 			fail(2200*time.Millisecond, first["b"])
 			fail(2200*time.Millisecond, second["c"])
-			require.Empty(t, run(10*time.Second), "d is still under way")
+			require.Empty(t, run(10*time.Second), "d is still in flight")
 			fail(10*time.Second, second["d"])
 			require.Len(t, run(20*time.Second), 2)
 		})
 	}
 }
 
-// Keys that are paused are none to probe with: the others behind the breaker do not wait
-// for them.
+// Paused keys do not probe, and the other keys behind the breaker do not wait for them.
 func TestPausedKeysAreNoProbes(t *testing.T) {
 	c := withBreaker(8, breakerConfig(true))
 	keys := []string{"a", "b", "c", "d"}
@@ -240,8 +239,8 @@ func TestPausedKeysAreNoProbes(t *testing.T) {
 	require.ElementsMatch(t, []string{"a", "b", "c"}, settleAll(t, c, now, done))
 }
 
-// A retry that a server has asked for is no backoff, and is not moved when the breaker
-// closes. But once something else has taken its place, that is one.
+// A delay that an outcome asked for is no backoff, and is not cut short when the breaker closes.
+// But a backoff that replaced such a delay is.
 func TestEveryBackoffEndsWhenTheBreakerCloses(t *testing.T) {
 	c := withBreaker(8, breakerConfig(false))
 	begin(c, 0, 1, "asked", "was asked", "failed")
@@ -253,7 +252,7 @@ func TestEveryBackoffEndsWhenTheBreakerCloses(t *testing.T) {
 	}
 	c.End(3)
 	require.Len(t, c.OpenBreakers(100), 1)
-	// A change of "was asked" that was not observed turns out to ask for nothing.
+	// An unobserved change of "was asked" turns out to ask for nothing.
 	c.Begin(time.Millisecond, 8, 0)
 	items = c.Plan()
 	require.Equal(t, []string{"was asked"}, planned(items))
@@ -264,7 +263,7 @@ func TestEveryBackoffEndsWhenTheBreakerCloses(t *testing.T) {
 	c.End(0)
 	check(t, c)
 	due, _ := c.NextDue()
-	require.Equal(t, time.Millisecond, due, "nothing was run: another may be in its place")
+	require.Equal(t, time.Millisecond, due, "nothing was run, so others may probe")
 
 	begin(c, time.Millisecond, 5, "fresh")
 	items = c.Plan()
@@ -280,16 +279,15 @@ func TestEveryBackoffEndsWhenTheBreakerCloses(t *testing.T) {
 	require.Equal(t, time.Hour, due)
 }
 
-// A probe that has not had its turn when the breaker closes, and opens again, is held as all
-// the others are.
-func TestProbeThatDidNotHaveItsTurnIsHeldAgain(t *testing.T) {
+// A probe that has not run when the breaker closes and opens again is held like the others.
+func TestProbeThatDidNotRunIsHeldAgain(t *testing.T) {
 	b := breakerConfig(true)
 	b.Probes = 2
 	c := withBreaker(8, b)
 	failAll(t, c, 0, 1, "x", "a", "b", "c")
 	require.Empty(t, settleAll(t, c, 500*time.Millisecond, nil))
 	require.Equal(t, 3, c.Count(Tripped))
-	// There is room for one of the two probes only.
+	// There is room for only one of the two probes.
 	c.Begin(time.Second, 1, 0)
 	items := c.Plan()
 	require.Len(t, items, 1)
@@ -297,7 +295,7 @@ func TestProbeThatDidNotHaveItsTurnIsHeldAgain(t *testing.T) {
 	c.End(1)
 	require.Empty(t, c.OpenBreakers(100))
 
-	// The other is still due, as is the third, when two new ones open it again.
+	// The other two keys are still due when two new failures open the breaker again.
 	c.Begin(time.Second, 8, 0)
 	c.see(row{key: "d"}, 4, false, Backlog)
 	c.see(row{key: "e"}, 5, false, Backlog)

@@ -3,12 +3,12 @@
 
 package core
 
-// Cause is why an item is run.
+// Cause is the reason why an item is run.
 type Cause uint8
 
 const (
-	// CauseChange: the object was inserted, changed or deleted. The core also keeps it for entries
-	// whose cause follows from their state or their lane.
+	// CauseChange: the object was inserted, changed or deleted. It is also the stored cause of
+	// entries whose real cause follows from their state or their lane; see Item.Cause.
 	CauseChange Cause = iota
 	// CauseRefresh: the object was marked for a refresh.
 	CauseRefresh
@@ -18,17 +18,17 @@ const (
 	CauseRequeue
 	// CauseReleased: the key was blocked, and was released.
 	CauseReleased
-	// CauseRecheck: the key was blocked for the longest time that is allowed.
+	// CauseRecheck: the key was blocked, and its recheck time has come.
 	CauseRecheck
-	// CauseProbe: the item finds out whether the target is up again.
+	// CauseProbe: the item probes for an open breaker whether the target works again.
 	CauseProbe
-	// CauseBreaker: the breaker of the key closed.
+	// CauseBreaker: the breaker that the key waited for closed.
 	CauseBreaker
-	// CauseResumed: the object is not paused any more.
+	// CauseResumed: the object was paused and is paused no longer.
 	CauseResumed
-	// CauseCall: a call of RetryNow.
+	// CauseCall: RetryNow or RetryAllNow was called.
 	CauseCall
-	// CauseSweep: the object is an orphan that a sweep found.
+	// CauseSweep: a sweep found the object in the target, and the table has no row for it.
 	CauseSweep
 )
 

@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testingT is what the checks need of a test: *testing.T and *rapid.T have it.
+// testingT is the part of a test that the checks use. *testing.T and *rapid.T implement it.
 type testingT interface {
 	require.TestingT
 	Helper()
 }
 
-// same requires two things to be equal, as require.Equal does, at a hundredth of the cost:
-// there is much to compare.
+// same requires two values to be equal, like require.Equal but a hundred times faster: the checks
+// compare a lot.
 func same[T comparable](t testingT, want, got T, message ...any) {
 	if want != got {
 		t.Helper()
@@ -25,9 +25,8 @@ func same[T comparable](t testingT, want, got T, message ...any) {
 	}
 }
 
-// check requires that the parts of a core agree with each other between two rounds. It
-// looks at everything, so that a test may call it after every step and find the step
-// that broke something, not the one that stumbled over it.
+// check requires that the parts of a core agree with each other between two rounds. It checks
+// everything, so a test that calls it after every step finds the step that broke an invariant.
 func check[Obj any](t testingT, c *Core[Obj]) {
 	checkEntries(t, c)
 	checkDue(t, c)
@@ -38,7 +37,7 @@ func check[Obj any](t testingT, c *Core[Obj]) {
 	checkRoundIsEmpty(t, c)
 }
 
-// checkEntries: each key is in exactly one state, and the counts say so.
+// checkEntries requires that each key is in exactly one state, and that the counts match.
 func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 	var counts [NumStates]int
 	failing, blocked, deletions := 0, 0, 0
@@ -61,51 +60,51 @@ func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 	require.Equal(t, counts, c.counts, "counts by state")
 	same(t, failing, c.failing, "failing keys")
 	same(t, blocked, c.NumBlocked(), "blocked keys")
-	same(t, deletions, c.deletions, "keys that are to leave the target")
+	same(t, deletions, c.deletions, "deleted objects with an entry")
 	require.GreaterOrEqual(t, blocked, counts[Blocked], "blocked keys")
 	require.GreaterOrEqual(t, c.peak, len(c.entries), "peak")
 	for e := range c.later {
-		same(t, InFlight, e.state, "a change of %q is noted, which is not in flight", e.key)
+		same(t, InFlight, e.state, "%q has a later change and is not in flight", e.key)
 		require.Same(t, c.entries[e.key], e, "entry of %q", e.key)
 	}
 }
 
-// checkDue: the heap holds the entries that wait for a clock, each at its place.
+// checkDue requires that the heap due has the entries that wait for a time, each at its position.
 func checkDue[Obj any](t testingT, c *Core[Obj]) {
-	var clocks []*entry[Obj]
+	var timed []*entry[Obj]
 	for key, e := range c.entries {
 		switch e.state {
 		case Held, Retry, Requeue:
 			require.NotEqual(t, int32(-1), e.pos, "%q in state %s is not in the heap", key, e.state)
-			clocks = append(clocks, e)
+			timed = append(timed, e)
 		case Blocked:
 			if e.pos >= 0 {
-				clocks = append(clocks, e)
+				timed = append(timed, e)
 			}
 		default:
-			same(t, int32(-1), e.pos, "%q in state %s waits for a clock", key, e.state)
+			same(t, int32(-1), e.pos, "%q in state %s is in the heap", key, e.state)
 		}
 	}
-	same(t, len(clocks), c.due.Len(), "length of the heap")
-	if len(clocks) == 0 {
+	same(t, len(timed), c.due.Len(), "length of the heap")
+	if len(timed) == 0 {
 		return
 	}
 	places := map[int32]bool{}
-	first := clocks[0]
-	for _, e := range clocks {
-		require.Less(t, int(e.pos), c.due.Len(), "place of %q in the heap", e.key)
-		require.False(t, places[e.pos], "place of %q in the heap is taken twice", e.key)
+	first := timed[0]
+	for _, e := range timed {
+		require.Less(t, int(e.pos), c.due.Len(), "position of %q in the heap", e.key)
+		require.False(t, places[e.pos], "position of %q in the heap is used twice", e.key)
 		places[e.pos] = true
 		if e.dueAt < first.dueAt {
 			first = e
 		}
 	}
 	_, at, _ := c.due.Min()
-	same(t, first.dueAt, time.Duration(at), "the first that is due")
+	same(t, first.dueAt, time.Duration(at), "time of the first due entry")
 }
 
-// checkLanes: the lanes hold exactly the ready entries, and nobody else is in a queue but
-// those that wait for a group or a breaker.
+// checkLanes requires that the lanes have exactly the ready entries, and that no other entry is in
+// a queue, except those that wait for a group or a breaker.
 func checkLanes[Obj any](t testingT, c *Core[Obj]) {
 	ready := 0
 	for lane := range c.lanes {
@@ -124,8 +123,8 @@ func checkLanes[Obj any](t testingT, c *Core[Obj]) {
 	}
 }
 
-// checkQueue checks the links of a queue, that all that are in it are in a state, and
-// returns how many there are.
+// checkQueue checks the links of a queue, requires that all its entries are in the given state, and
+// returns their number.
 func checkQueue[Obj any](t testingT, c *Core[Obj], q *queue[Obj], s State, each func(e *entry[Obj])) int {
 	n := 0
 	var prev *entry[Obj]
@@ -141,8 +140,8 @@ func checkQueue[Obj any](t testingT, c *Core[Obj], q *queue[Obj], s State, each 
 	return n
 }
 
-// checkUnreconciled: the heaps hold exactly the entries that say so, under their revision
-// since; and every key that is not reconciled, or failed, is in them.
+// checkUnreconciled requires that the heaps unreconciled and untried have exactly the entries that
+// refer to them, ordered by since, and that every key that is unreconciled or failed is among them.
 func checkUnreconciled[Obj any](t testingT, c *Core[Obj]) {
 	unreconciled, untried := 0, 0
 	c.unreconciled.Ascend(func(o unreconciledEntry[Obj], since int64) bool {
@@ -156,7 +155,7 @@ func checkUnreconciled[Obj any](t testingT, c *Core[Obj]) {
 	c.untried.Ascend(func(o untriedEntry[Obj], since int64) bool {
 		require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)
 		if _, noted := c.later[o.entry]; !noted {
-			same(t, o.since, uint64(since), "%q is still to try", o.key)
+			same(t, o.since, uint64(since), "since of untried %q", o.key)
 			require.False(t, o.tried, "%q was tried", o.key)
 		}
 		untried++
@@ -168,7 +167,7 @@ func checkUnreconciled[Obj any](t testingT, c *Core[Obj]) {
 		}
 		if e.untriedPos >= 0 {
 			untried--
-			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q was not tried and is not in the heap", key)
+			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q is untried and not in the heap unreconciled", key)
 		}
 		if e.since > 0 {
 			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q in state %s is not in the heap", key, e.state)
@@ -184,19 +183,19 @@ func checkUnreconciled[Obj any](t testingT, c *Core[Obj]) {
 		case e.state == Ready, e.state == InFlight:
 			same(t, !e.tried, e.untriedPos >= 0, "%q in state %s, and tried is %t", key, e.state, e.tried)
 		case e.tried, e.state == Held, e.state == Paused, e.state == Requeue:
-			require.Negative(t, e.untriedPos, "%q in state %s counts as not tried", key, e.state)
+			require.Negative(t, e.untriedPos, "%q in state %s counts as untried", key, e.state)
 		}
 	}
-	require.Zero(t, unreconciled, "entries that say they are unreconciled, and are not in the heap")
-	require.Zero(t, untried, "entries that say they are to be tried, and are not in the heap")
+	require.Zero(t, unreconciled, "entries in the heap unreconciled that do not refer to it")
+	require.Zero(t, untried, "entries in the heap untried that do not refer to it")
 }
 
-// checkGroups: a group exists while somebody needs it.
+// checkGroups requires that each group has a holder, and that other keys of it are queued.
 func checkGroups[Obj any](t testingT, c *Core[Obj]) {
 	queued := 0
 	for name, g := range c.groups {
 		same(t, name, g.name, "name of the group")
-		require.NotNil(t, g.holder, "nobody has group %q", name)
+		require.NotNil(t, g.holder, "group %q has no holder", name)
 		require.Same(t, c.entries[g.holder.key], g.holder, "entry of %q", g.holder.key)
 		require.Same(t, g, g.holder.group, "group of %q", g.holder.key)
 		queued += checkQueue(t, c, &g.waiting, Queued, func(e *entry[Obj]) {
@@ -210,18 +209,18 @@ func checkGroups[Obj any](t testingT, c *Core[Obj]) {
 		case e.state == Queued:
 			require.NotSame(t, e, e.group.holder, "%q waits for itself", key)
 		default:
-			// It is in flight or on its way: it waits for nothing but its place.
-			require.Same(t, e, e.group.holder, "%q in state %s has not got its group", key, e.state)
-			require.Contains(t, []State{InFlight, Ready, Retry, Requeue, Held, Blocked}, e.state, "%q has its group", key)
+			// A holder is in flight, ready or due: it waits for its turn only.
+			require.Same(t, e, e.group.holder, "%q in state %s does not hold its group", key, e.state)
+			require.Contains(t, []State{InFlight, Ready, Retry, Requeue, Held, Blocked}, e.state, "%q holds its group", key)
 			if e.state != InFlight && e.state != Ready {
-				require.LessOrEqual(t, e.dueAt, c.round.now, "%q in state %s has its group", key, e.state)
+				require.LessOrEqual(t, e.dueAt, c.round.now, "%q in state %s holds its group", key, e.state)
 			}
 		}
 	}
 }
 
-// checkBreakers: an open breaker holds exactly the keys that are tripped, and knows how
-// many of its probes are under way.
+// checkBreakers requires that the open breakers hold exactly the tripped keys, and count their
+// running probes correctly.
 func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
 	tripped, backingOff, open, waiting := 0, 0, 0, 0
 	probing, behind := map[*breaker[Obj]]int{}, map[*breaker[Obj]]int{}
@@ -245,25 +244,25 @@ func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
 		tripped += checkQueue(t, c, &b.held, Tripped, ofBreaker)
 		backingOff -= checkQueue(t, c, &b.backingOff, Retry, ofBreaker)
 		waits := b.open && class != allErrors && b.probesRunning == 0 && b.held.size > 0
-		same(t, waits, b.pos >= 0, "probes of class %q wait for their time", class)
+		same(t, waits, b.pos >= 0, "probes of class %q are in the heap", class)
 		if waits {
 			waiting++
 		}
 		if !b.open {
 			require.Zero(t, b.held.size, "a closed breaker holds keys")
-			require.Zero(t, b.probesRunning, "a closed breaker has probes under way")
+			require.Zero(t, b.probesRunning, "a closed breaker has running probes")
 			require.Less(t, len(b.failed), c.breakerConfig.Failures, "keys that failed in a row")
 			continue
 		}
 		open++
 		require.Contains(t, c.open, b)
-		require.LessOrEqual(t, b.probesRunning, c.breakerConfig.Probes, "probes under way")
+		require.LessOrEqual(t, b.probesRunning, c.breakerConfig.Probes, "running probes")
 		if class != allErrors {
-			same(t, probing[b], b.probesRunning, "probes of class %q under way", class)
+			same(t, probing[b], b.probesRunning, "running probes of class %q", class)
 		}
 	}
 	same(t, c.counts[Tripped], tripped, "keys behind a breaker")
-	require.Zero(t, backingOff, "keys that wait for their backoff, and are not known to")
+	require.Zero(t, backingOff, "keys that wait for their backoff and are not in the queue of their breaker")
 	require.Len(t, c.open, open, "open breakers")
 	c.probes.Ascend(func(b *breaker[Obj], at int64) bool {
 		require.Same(t, c.breakers[b.class], b, "breaker of class %q whose probes wait", b.class)
@@ -271,25 +270,25 @@ func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
 		waiting--
 		return true
 	})
-	require.Zero(t, waiting, "breakers whose probes wait, and are not in the heap")
+	require.Zero(t, waiting, "breakers whose probes wait and are not in the heap")
 	for _, b := range c.probesBegun[:cap(c.probesBegun)] {
-		require.Nil(t, b, "a breaker is pinned")
+		require.Nil(t, b, "a breaker is kept alive")
 	}
 	require.True(t, slices.IsSortedFunc(c.open, compareClass[Obj]), "open breakers are out of order")
 }
 
-// checkRoundIsEmpty: what belongs to a round pins no object after it.
+// checkRoundIsEmpty requires that the memory of a round keeps no object alive after it.
 func checkRoundIsEmpty[Obj any](t testingT, c *Core[Obj]) {
 	require.Empty(t, c.round.changes)
 	require.Empty(t, c.round.items)
 	require.Zero(t, c.round.lanes)
 	for _, items := range [][]Item[Obj]{c.round.changes, c.round.items} {
 		for _, item := range items[:cap(items)] {
-			require.Zero(t, item.Revision, "an item is pinned")
+			require.Zero(t, item.Revision, "an item is kept alive")
 		}
 	}
 	require.Empty(t, c.round.due)
 	for _, e := range c.round.due[:cap(c.round.due)] {
-		require.Nil(t, e, "an entry is pinned")
+		require.Nil(t, e, "an entry is kept alive")
 	}
 }

@@ -4,25 +4,44 @@
 // Package core decides which objects are due, which wait, which go into a round, and what the
 // outcome of an operation means for its key.
 //
-// It is plain data: it has no goroutine, no lock and no logger, and time is an argument. The same
-// calls with the same seed give the same plans. Of an object it knows the key, the revision and
-// whether it was deleted; it keeps one value of type Obj for each waiting key, and does not look
-// into it. Only objects that wait or are worked on have an entry: reconciled objects cost nothing.
+// A Core is plain data. It has no goroutine, lock, logger or clock: time is an argument. The loop's
+// goroutine owns it and makes every call. The same calls with the same seed give the same plans.
+//
+// The core never runs an operation and never reads the table. Of an object it uses the key, the
+// revision, and whether the object was deleted. It stores one value of type Obj for each waiting
+// key and passes it only to the functions of [Config] and of [Core.SetPaused]. Only keys that wait
+// or are worked on have an entry: a reconciled object costs nothing.
 //
 // One round is this sequence of calls:
 //
-//	Begin(now, size, maxFresh)  due keys get their guaranteed share
-//	Observe(obj, ...)           for each change, unless its lane is Full
-//	Plan()                      the round's items, at most size
-//	Renew                       for an item of which the table has a later version
+//	Begin(now, size, maxFresh)  due keys get their guaranteed share of the round
+//	Observe(obj, ...)           for each change, while its lane is not Full
+//	Plan()                      returns the items of the round, at most size
+//	Renew                       for an item whose row has a later version in the table
 //	Settle, PutBack or Launch   once for each item
 //	End(ran)
 //
-// A launched item is settled or recalled in a later round, or between two rounds.
+// A launched item runs on a worker, beside the rounds. It is settled or recalled in a later round,
+// or between two rounds.
 //
-// Work comes from six sources, and each is bounded: due keys, in a heap, and five lanes (see
-// [Lane]), for what the two cursors read, for deletions, for refreshes, and for what was resumed or
-// found by a sweep.
+// An entry is in exactly one [State]:
+//
+//   - Held, Retry and Requeue end at a time, and so does Blocked if the key has a recheck time. These
+//     entries are in a heap, and are due when their time has come.
+//   - Ready entries are in the queue of their [Lane], Queued entries in that of their group, and
+//     Tripped entries in that of their breaker.
+//   - Paused, InFlight, Unseen, Terminal and other Blocked entries are in no queue. A later call moves
+//     them on: Resume, Settle, Observe, RetryNow or Release.
+//
+// So a round has six sources of work: the due keys and the five lanes. Each is bounded, and each
+// has a share of the round, so that none waits for all of another.
+//
+// The core tracks two revisions for callers that wait. A change is unreconciled until it has been
+// applied, see [Core.LowWatermark]. It is untried until an operation has been attempted for it, see
+// [Core.Attempted].
+//
+// The files in testdata are transcripts: each shows one behaviour step by step. Begin with
+// 01_retry.txt.
 package core
 
 import (
@@ -36,34 +55,34 @@ import (
 // Config is the configuration of a Core. The caller has validated the values.
 type Config[Obj any] struct {
 	// KeyOf returns the primary key of an object. It is called only for objects that wait, or while
-	// any key waits.
+	// any key has an entry.
 	KeyOf func(Obj) []byte
-	// GroupOf returns the group of an object; one object of a group is worked on at a time. Objects
-	// with an empty group have none. If it is nil there are no groups.
+	// GroupOf returns the group of an object; at most one object of a group is worked on at a time.
+	// An empty group means none. If GroupOf is nil there are no groups.
 	GroupOf func(Obj) string
-	// SamePending reports whether a newer version of an object asks for the same as an older one,
-	// so that only other writers can have changed the rest. nil means never.
+	// SamePending reports whether a newer version of an object asks for the same operation as an
+	// older one: then other writers changed the rest of the row. nil means never.
 	SamePending func(older, newer Obj) bool
-	// Limits may be changed later.
+	// Limits can be changed later with SetLimits.
 	Limits
-	// Seed makes the jitter repeatable.
+	// Seed is the seed of the jitter.
 	Seed uint64
-	// Breaker is nil if there are no breakers.
+	// Breaker configures the breakers; nil means none.
 	Breaker *BreakerConfig
 }
 
 // Limits are the settings of a Core that can be changed between two rounds.
 type Limits struct {
-	// MinBackoff and MaxBackoff bound the wait after a failure.
+	// MinBackoff and MaxBackoff bound the backoff after a failure.
 	MinBackoff, MaxBackoff time.Duration
-	// Jitter is the fraction, from 0 to 1, by which a wait may be shortened at random.
+	// Jitter is the fraction, from 0 to 1, by which a backoff may be shortened at random.
 	Jitter float64
-	// RoundSize is the largest number of items in a plan, and of keys in a lane that is filled
-	// ahead of it; at least 1.
+	// RoundSize bounds the items of a plan; at least 1. While there is a catch-up cursor, it also
+	// bounds the keys of a lane (see [Core.Full]).
 	RoundSize int
 }
 
-// Core is the state of one reconciler. It is not safe for concurrent use.
+// Core is the planning state of one reconciler. It is not safe for concurrent use.
 type Core[Obj any] struct {
 	keyOf       func(Obj) []byte
 	groupOf     func(Obj) string
@@ -71,55 +90,60 @@ type Core[Obj any] struct {
 	backoff     backoff.Exponential
 	roundSize   int
 
-	// entries has every observed key that is not reconciled or asked to be run again. peak is the
-	// largest size since the map was made: Go maps do not shrink.
+	// entries has every observed key that is not reconciled, or that asked for another run. peak is
+	// the largest size since the map was made: Go maps do not shrink.
 	entries map[string]*entry[Obj]
 	peak    int
 
-	// due orders the entries that wait for a clock by when they are due.
+	// due orders the entries that wait for a time by that time.
 	due keyheap.Heap[*entry[Obj]]
-	// lanes have the entries that are ready.
+	// lanes has the ready entries, by lane.
 	lanes [NumLanes]queue[Obj]
-	// unreconciled orders the entries that are not reconciled by the revision since
-	// which they are not, untried those of which the change has not been attempted.
+	// unreconciled orders the entries that are not reconciled by the revision since which they are
+	// not. untried orders the entries whose change has not been attempted in the same way.
 	// newestSince is the highest revision that was ever in unreconciled.
 	unreconciled keyheap.Heap[unreconciledEntry[Obj]]
 	newestSince  uint64
 	untried      keyheap.Heap[untriedEntry[Obj]]
-	// later has the changes of keys that were observed while an operation on the key ran.
+	// later has the changes that were observed while an operation on their key ran.
 	later map[*entry[Obj]]laterChange[Obj]
-	// groups has the groups of which a member is worked on. grouping: groups are heeded.
+	// groups has the groups that an entry holds, by name. grouping reports whether groups are
+	// respected.
 	groups   map[string]*group[Obj]
 	grouping bool
-	// breakers is by class; the breaker of the empty class is for all errors. open has those that
-	// are open, in the order of their classes.
+	// breakers has the breakers by class; the empty class is that of the breaker for all errors.
+	// open has the open ones in the order of their classes. openings counts how often breakers
+	// opened. openVersion is as for OpenBreakersVersion.
 	breakerConfig *BreakerConfig
 	breakers      map[string]*breaker[Obj]
 	open          []*breaker[Obj]
 	openings      uint64
 	openVersion   uint64
-	// probes orders the breakers for classes whose probes wait by their time. probesBegun is
-	// scratch memory for those whose time has come.
+	// probes orders the class breakers that wait for the time of their next probes by that time.
+	// probesBegun is scratch memory for the breakers whose time has come.
 	probes      keyheap.Heap[*breaker[Obj]]
 	probesBegun []*breaker[Obj]
-	// paused reports whether an object must not be worked on; nil if none is paused.
+	// paused reports whether an object must not be worked on; nil if no object is paused.
 	paused func(Obj) bool
 
-	// observed is the highest revision that was observed.
+	// observed is the highest observed revision.
 	observed uint64
 	round    round[Obj]
-	// rounds counts the rounds: an entry keeps the number of the round that observed it.
+	// rounds counts the rounds. An entry stores the number of the round that observed it.
 	rounds uint32
-	// turn counts the items that were run, modulo the number of places: each place belongs to a
-	// lane.
+	// turn is the place of the next item to run: the number of items that ran, modulo the number of
+	// places. Each place belongs to a lane.
 	turn int
 
 	counts [NumStates]int
-	// deletions counts the entries whose object was deleted.
+	// counts has the number of entries by state. deletions counts the entries whose object was
+	// deleted, failing those whose last attempt failed, blocked those whose last attempt was
+	// blocked.
 	deletions        int
 	failing, blocked int
 	// refreshesInFlight counts the entries of the lane Refresh that are in flight. stuck counts the
-	// entries with a stuck operation, stuckRefreshes those of them in that lane.
+	// entries with a stuck operation, and stuckRefreshes those among them in the lane Refresh.
+	// version is as for FailureVersion.
 	refreshesInFlight, stuck, stuckRefreshes int
 	version                                  uint64
 }
@@ -141,19 +165,20 @@ func New[Obj any](cfg Config[Obj]) *Core[Obj] {
 	return c
 }
 
-// SetLimits changes the limits. Waits that have begun keep their time.
+// SetLimits changes the limits. An entry that already waits keeps its time.
 func (c *Core[Obj]) SetLimits(l Limits) {
 	c.backoff.Min, c.backoff.Max, c.backoff.Jitter = l.MinBackoff, l.MaxBackoff, l.Jitter
 	c.roundSize = l.RoundSize
 }
 
-// Tracks reports whether any key has an entry. While none has, the keys of objects are not needed.
+// Tracks reports whether any key has an entry. While none has, the core needs no keys of objects.
 func (c *Core[Obj]) Tracks() bool { return len(c.entries) > 0 }
 
 // TracksKeyOf reports whether the key of obj has an entry.
 func (c *Core[Obj]) TracksKeyOf(obj Obj) bool { return c.find(obj) != nil }
 
-// NeedsSettled reports whether ObserveSettled has to be called for rows that have a status.
+// NeedsSettled reports whether the caller has to call ObserveSettled for rows that have a status
+// other than Pending and Refreshing.
 func (c *Core[Obj]) NeedsSettled() bool {
 	return c.counts[Unseen]+c.counts[InFlight]+c.counts[Terminal]+c.deletions > 0
 }
@@ -161,18 +186,19 @@ func (c *Core[Obj]) NeedsSettled() bool {
 // NumFailing returns the number of keys whose last attempt failed.
 func (c *Core[Obj]) NumFailing() int { return c.failing }
 
-// NumBlocked returns the number of keys whose last attempt was blocked, with those that are being
-// attempted again.
+// NumBlocked returns the number of keys whose last attempt was blocked, including those that are
+// being attempted again.
 func (c *Core[Obj]) NumBlocked() int { return c.blocked }
 
 // Count returns the number of keys in a state.
 func (c *Core[Obj]) Count(s State) int { return c.counts[s] }
 
-// FailureVersion changes whenever a key begins or ceases to fail, or fails with another text.
+// FailureVersion returns a number that changes whenever a key begins or ceases to fail or fails
+// with another text, and whenever a breaker opens or closes.
 func (c *Core[Obj]) FailureVersion() uint64 { return c.version }
 
-// NextDue returns when the next key is due, or may probe for its breaker; false if no key waits for
-// a time.
+// NextDue returns when the next key is due or the next probes are due; 0 if a key is ready, false
+// if no key waits for a time.
 func (c *Core[Obj]) NextDue() (time.Duration, bool) {
 	if c.readyKeys() > 0 {
 		return 0, true

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// thing is an object as programs have them: behind a pointer, with its key made once.
+// thing is an object as programs have them: behind a pointer, with a key that is made once.
 type thing struct{ key []byte }
 
 func newThings(prefix string, n int) []*thing {
@@ -35,7 +35,7 @@ func thingConfig(size int) Config[*thing] {
 	}
 }
 
-// plant is a core under load: it fails and heals crowds, and runs rounds of changes.
+// plant is a core under load, with the revision and the time of its rounds.
 type plant struct {
 	*Core[*thing]
 	revision uint64
@@ -56,7 +56,7 @@ func (p *plant) round(changed []*thing, outcome func(it *Item[*thing]) Outcome[*
 	p.End(len(items))
 }
 
-// rounds runs the objects in rounds that are full.
+// rounds runs changes of the objects in full rounds.
 func (p *plant) rounds(objects []*thing, outcome func(it *Item[*thing]) Outcome[*thing]) {
 	for len(objects) > 0 {
 		n := min(p.roundSize, len(objects))
@@ -76,8 +76,8 @@ func parks(it *Item[*thing]) Outcome[*thing] {
 
 var parked = "no route"
 
-// Changes that succeed cost no memory, be it that nothing waits or that a crowd does: the
-// core keeps no trace of them.
+// Changes that succeed allocate no memory, whether other keys wait or not: the core keeps nothing
+// of them.
 func TestRoundOfSuccessesAllocatesNothing(t *testing.T) {
 	for _, waiting := range []int{0, 10_000} {
 		p := plant{Core: newThingCore(100)}
@@ -91,7 +91,7 @@ func TestRoundOfSuccessesAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Retrying what fails costs no memory either: a key has its entry already.
+// Retries allocate no memory: the key has an entry already.
 func TestRoundOfRetriesAllocatesNothing(t *testing.T) {
 	for _, waiting := range []int{0, 10_000} {
 		p := plant{Core: newThingCore(100)}
@@ -117,28 +117,28 @@ func TestRoundOfRetriesAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A core asks for a key where it may need it, and nowhere else: it is not asked at all
-// while nothing waits, and a round among a crowd asks for those of its own items only.
-func TestKeysAreAskedForOfTheRoundOnly(t *testing.T) {
+// KeyOf is not called while no key waits. While keys wait, it is called only for the items of the
+// round.
+func TestKeyOfIsCalledOnlyForItemsOfTheRound(t *testing.T) {
 	for _, waiting := range []int{0, 1, 10_000} {
-		asked := 0
+		calls := 0
 		c := newThingCore(100)
 		keyOf := c.keyOf
-		c.keyOf = func(o *thing) []byte { asked++; return keyOf(o) }
+		c.keyOf = func(o *thing) []byte { calls++; return keyOf(o) }
 		p := plant{Core: c}
 		p.rounds(newThings("parked", waiting), parks)
-		asked = 0
+		calls = 0
 		p.round(newThings("fresh", 100), succeeds)
 		if waiting == 0 {
-			require.Zero(t, asked)
+			require.Zero(t, calls)
 		} else {
-			require.Equal(t, 100, asked, "with %d keys waiting", waiting)
+			require.Equal(t, 100, calls, "with %d keys waiting", waiting)
 		}
 	}
 }
 
-// When a crowd that failed has healed, what it took is given back.
-func TestHealedCrowdLeavesNothingBehind(t *testing.T) {
+// When many keys that failed have succeeded, their memory is released.
+func TestMemoryIsReleasedWhenManyFailuresEnd(t *testing.T) {
 	const crowd = 100_000
 	p := plant{Core: newThingCore(1000)}
 	things := newThings("crowd", crowd)
@@ -150,7 +150,7 @@ func TestHealedCrowdLeavesNothingBehind(t *testing.T) {
 	p.now = 2 * time.Hour
 	for p.Tracks() {
 		require.LessOrEqual(t, len(p.entries), p.peak)
-		require.Less(t, p.peak, max(minPeak, 4*len(p.entries))+4, "the map was made for many more")
+		require.Less(t, p.peak, max(minPeak, 4*len(p.entries))+4, "the map is too large for its entries")
 		p.round(nil, succeeds)
 	}
 	check(t, p.Core)
@@ -160,8 +160,8 @@ func TestHealedCrowdLeavesNothingBehind(t *testing.T) {
 	runtime.KeepAlive(things)
 }
 
-// A failing object costs at most 300 bytes beside the object itself: its entry, its key,
-// and its places in the map, the heap and the list.
+// A failing object costs at most 300 bytes beside the object itself: its entry, its key, and its
+// places in the map, the heap and the queue.
 func TestFailingKeyIsSmall(t *testing.T) {
 	const keys = 200_000
 	p := plant{Core: newThingCore(1000)}
@@ -173,11 +173,11 @@ func TestFailingKeyIsSmall(t *testing.T) {
 	t.Logf("%.0f bytes for each failing key", each)
 	require.Equal(t, keys, p.NumFailing())
 	require.Less(t, each, 300.0)
-	require.Greater(t, each, 64.0, "too good to be true: nothing was kept")
+	require.Greater(t, each, 64.0, "too little: the measurement is wrong")
 	runtime.KeepAlive(things)
 }
 
-// heapInUse returns the bytes of the objects that are reachable.
+// heapInUse returns the bytes of reachable objects.
 func heapInUse() int64 {
 	// The second run frees what the first had only marked as finalizable.
 	runtime.GC()
@@ -187,9 +187,9 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkRound is a round of 1000 changes that succeed, beside a crowd that failed and
-// waits. It is the lookup of the keys that makes the difference between none waiting and
-// some; it grows with the cache misses of a larger map and with nothing else.
+// BenchmarkRound measures a round of 1000 successful changes while other keys wait. The cost of one
+// waiting key is the lookup of the changed keys; it grows only with the cache misses of a larger
+// map.
 func BenchmarkRound(b *testing.B) {
 	for _, waiting := range []int{0, 1, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {
@@ -205,8 +205,7 @@ func BenchmarkRound(b *testing.B) {
 	}
 }
 
-// BenchmarkRetries is a round of 1000 retries that fail again, out of a crowd of so many
-// that are due.
+// BenchmarkRetries measures a round of 1000 retries that fail again, while many keys are due.
 func BenchmarkRetries(b *testing.B) {
 	for _, crowd := range []int{1000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("failing=%d", crowd), func(b *testing.B) {
@@ -227,7 +226,7 @@ func BenchmarkRetries(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstFailures is a first pass over a crowd of which every object fails.
+// BenchmarkFirstFailures measures the first failures of many objects.
 func BenchmarkFirstFailures(b *testing.B) {
 	for _, crowd := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("objects=%d", crowd), func(b *testing.B) {

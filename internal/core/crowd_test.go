@@ -12,19 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crowd is a plant with many keys that wait for something.
+// crowd is a plant with many keys that wait for the same thing.
 type crowd struct {
 	*plant
 	things []*thing
-	// member says which objects are of the crowd.
+	// member has the objects of the crowd.
 	member map[*thing]bool
-	// paused and grouped count how often the core asked of an object.
+	// paused and grouped count the calls of the functions for pauses and groups.
 	paused, grouped int
 	launched        []Item[*thing]
 }
 
-// crowds are the ways to wait, each with how to get a crowd to do so, and how it gets out
-// of it.
+// crowds has a way to wait for each state: gather makes all keys of a crowd wait, scatter ends it.
 var crowds = []struct {
 	state   State
 	gather  func(c *crowd)
@@ -47,7 +46,7 @@ var crowds = []struct {
 		c.rounds(c.things, nil)
 	}, later},
 	{Tripped, func(c *crowd) {
-		// One fails first, and opens the breaker.
+		// One key fails first, and opens the breaker.
 		c.rounds(c.things, func(it *Item[*thing]) Outcome[*thing] {
 			return Outcome[*thing]{Kind: Failed, Failure: &parked, Class: "x", Obj: it.Obj, Revision: it.Revision}
 		})
@@ -81,14 +80,14 @@ var crowds = []struct {
 func later(c *crowd) { c.now += 2 * time.Hour }
 func touch(c *crowd) { c.rounds(c.things, succeeds) }
 
-// as returns an outcome of a kind, with an error's text.
+// as returns an outcome of a kind, with an error text.
 func as(k Kind) func(it *Item[*thing]) Outcome[*thing] {
 	return func(it *Item[*thing]) Outcome[*thing] {
 		return Outcome[*thing]{Kind: k, Failure: &parked, Obj: it.Obj, Revision: it.Revision}
 	}
 }
 
-// newCrowd returns a plant with so many keys that are to wait.
+// newCrowd returns a crowd of n keys that do not wait yet.
 func newCrowd(n int) *crowd {
 	c := &crowd{things: newThings("crowd", n), member: map[*thing]bool{}}
 	for _, o := range c.things {
@@ -126,9 +125,9 @@ func (c *crowd) finish() {
 	c.launched = nil
 }
 
-// What a round costs is a matter of its items, whatever else waits, and for what (DESIGN
-// section 6, no. 7).
-func TestRoundCostsThatOfItsItemsWhateverWaits(t *testing.T) {
+// The cost of a round depends on its items, not on the number of waiting keys (DESIGN section 6,
+// no. 7).
+func TestRoundCostDependsOnItsItemsOnly(t *testing.T) {
 	for _, way := range crowds {
 		t.Run(way.state.String(), func(t *testing.T) {
 			cost := func(n int) (fastest time.Duration, allocations float64) {
@@ -147,8 +146,8 @@ func TestRoundCostsThatOfItsItemsWhateverWaits(t *testing.T) {
 				round()
 				c.paused, c.grouped = 0, 0
 				round()
-				require.LessOrEqual(t, c.paused, 100, "objects asked of")
-				require.LessOrEqual(t, c.grouped, 100, "objects asked of")
+				require.LessOrEqual(t, c.paused, 100, "calls of the function")
+				require.LessOrEqual(t, c.grouped, 100, "calls of the function")
 				allocations = testing.AllocsPerRun(5, round)
 				fastest = time.Hour
 				for range 20 {
@@ -167,8 +166,8 @@ func TestRoundCostsThatOfItsItemsWhateverWaits(t *testing.T) {
 	}
 }
 
-// When a crowd has got what it waited for, what it took is given back.
-func TestCrowdThatHasGoneLeavesNothingBehind(t *testing.T) {
+// When the keys of a crowd have ended their wait, their memory is released.
+func TestMemoryIsReleasedWhenManyWaitsEnd(t *testing.T) {
 	const n = 20_000
 	for _, way := range crowds {
 		t.Run(way.state.String(), func(t *testing.T) {
@@ -180,7 +179,7 @@ func TestCrowdThatHasGoneLeavesNothingBehind(t *testing.T) {
 			way.scatter(c)
 			for c.Tracks() {
 				require.LessOrEqual(t, len(c.entries), c.peak)
-				require.Less(t, c.peak, max(minPeak, 4*len(c.entries))+4, "the map was made for many more")
+				require.Less(t, c.peak, max(minPeak, 4*len(c.entries))+4, "the map is too large for its entries")
 				c.now += time.Hour
 				c.round(nil, succeeds)
 			}
@@ -195,11 +194,11 @@ func TestCrowdThatHasGoneLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// A breaker that closes costs what it has held back, once: a target that is up and down
-// all the time must not cost a walk over everything that waits every time.
+// Closing a breaker costs as much as the keys that it releases, once: a target that goes up and
+// down all the time must not cost a walk over all waiting keys each time.
 func TestClosingABreakerCostsWhatItReleases(t *testing.T) {
 	for _, byClass := range []bool{false, true} {
-		for name, delay := range map[string]time.Duration{"asked for": time.Hour, "backing off": 0} {
+		for name, delay := range map[string]time.Duration{"delay": time.Hour, "backing off": 0} {
 			t.Run(fmt.Sprintf("by class %t/%s", byClass, name), func(t *testing.T) {
 				few, many := flap(t, 100, byClass, delay), flap(t, 40_000, byClass, delay)
 				require.Less(t, many, 8*few+200*time.Microsecond)
@@ -208,8 +207,8 @@ func TestClosingABreakerCostsWhatItReleases(t *testing.T) {
 	}
 }
 
-// flap opens and closes a breaker beside so many keys that have failed, and wait for a delay
-// or for their backoff. It returns how long that takes at best.
+// flap opens and closes a breaker while n keys that failed wait for a delay, or for their backoff.
+// It returns the shortest time.
 func flap(t *testing.T, n int, byClass bool, delay time.Duration) time.Duration {
 	cfg := thingConfig(100)
 	cfg.MinBackoff, cfg.MaxBackoff = time.Hour, time.Hour
@@ -243,8 +242,8 @@ func flap(t *testing.T, n int, byClass bool, delay time.Duration) time.Duration 
 	return fastest
 }
 
-// Pausing and resuming one key costs the same whatever else waits.
-func TestPauseOfOneKeyCostsTheSameWhateverWaits(t *testing.T) {
+// Pausing and resuming one key costs the same however many keys wait.
+func TestPausingOneKeyCostsTheSameBesideManyKeys(t *testing.T) {
 	fastest := func(n int) time.Duration {
 		c := newCrowd(n)
 		c.rounds(c.things, parks)

@@ -11,46 +11,46 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cursors is how far a world has looked at its table. The main cursor finishes a snapshot
-// before it takes the next. While there is a catch-up cursor, that reads what is newer.
+// cursors is the state of the two cursors of a world. The main cursor reads a snapshot to its end
+// before it takes the next. The catch-up cursor, while it exists, reads what is newer.
 type cursors struct {
 	// observed is the revision up to which main has handed over all changes.
 	observed uint64
-	// snapshot is the table as main reads it, or read it last, and at its revision; rest is
-	// what main has not read of it, in the order of revisions. snapshots counts them.
-	// Somebody waits for what is pending in it, if waits; last is the revision of the one
-	// before it.
+	// snapshot is the table as main reads it, or read it last; at is its revision and last that of
+	// the snapshot before. rest is the unread part in the order of revisions, snapshots the number
+	// of snapshots. waits: a caller waits for the pending rows of the snapshot.
 	snapshot  map[string]row
 	at, last  uint64
 	waits     bool
 	rest      []row
 	snapshots int
-	// leftover is what main has read and not handed over: what the lane of which was full, and
-	// what a round did not get to.
+	// leftover has the changes that main has read and not handed over: their lane was full, or a
+	// round did not reach them.
 	leftover []row
-	// mixed: something that main did not hand over was run since the snapshot was taken.
+	// mixed: an operation on a change that main did not hand over was run since the snapshot was
+	// taken.
 	mixed bool
-	// seen are the revisions that the catch-up cursor has handed over. mainFirst: main was first in the
-	// last look.
+	// seen has the revisions that the catch-up cursor has handed over. mainFirst: main was first in
+	// the last round.
 	catchUp   *catchUp
 	seen      map[uint64]bool
 	mainFirst bool
-	// pendingSince are the revisions at which wishes were first written.
+	// pendingSince has the revision at which each pendingID was first written.
 	pendingSince map[uint64]uint64
 }
 
-// catchUp is what a second cursor has read: objects up to a revision, and the deletions between
-// two. It may pass over objects.
+// catchUp is the position of the catch-up cursor: it has read or left out the objects up to upTo,
+// and read the deletions above deletedAfter up to deletedUpTo.
 type catchUp struct {
 	upTo, deletedAfter, deletedUpTo uint64
 }
 
-// asks reports whether a row is to be worked on.
+// asks reports whether a row asks for an operation.
 func (r row) asks() bool {
 	return r.deleted || r.status == statusPending || r.status == statusRefreshing
 }
 
-// cameBy returns the lane by which a cursor hands over a row.
+// cameBy returns the lane of a row that a cursor hands over; cursor is the lane of changed objects.
 func (r row) cameBy(cursor Lane) Lane {
 	switch {
 	case r.deleted:
@@ -67,14 +67,14 @@ func (c *cursors) saw(revision uint64) bool { return revision <= c.observed || c
 // sawAll reports whether everything has been observed.
 func (w *world) sawAll() bool { return w.observed == w.revision && len(w.leftover) == 0 }
 
-// follow opens a catch-up cursor, if main has not seen all there is.
+// follow opens a catch-up cursor, if main is behind.
 func (w *world) follow() {
 	if w.catchUp == nil && !w.sawAll() {
 		w.catchUp = &catchUp{upTo: w.at, deletedAfter: w.revision, deletedUpTo: w.revision}
 	}
 }
 
-// jump makes the catch-up cursor pass over the objects that it has not read.
+// jump makes the catch-up cursor leave out the objects that it has not read.
 func (w *world) jump() {
 	if w.catchUp != nil {
 		w.catchUp.upTo = w.revision
@@ -88,7 +88,7 @@ func (w *world) observe(snapshot map[string]row, revision uint64, waits func() b
 		w.observeMain(snapshot, revision, waits)
 	}
 	if w.catchUp != nil {
-		w.observeTip(inOrder(snapshot), revision)
+		w.observeCatchUp(inOrder(snapshot), revision)
 	}
 	if !w.mainFirst {
 		w.observeMain(snapshot, revision, waits)
@@ -113,7 +113,7 @@ func (w *world) observeMain(snapshot map[string]row, revision uint64, waits func
 	switch {
 	case len(w.rest) > 0:
 	case held:
-		// No round has changes of two snapshots.
+		// A round never has changes of two snapshots.
 		w.observed = max(w.observed, w.at)
 		return
 	default:
@@ -137,7 +137,7 @@ func (w *world) observeMain(snapshot map[string]row, revision uint64, waits func
 	w.observed = max(w.observed, w.at)
 }
 
-// handOver makes the core know what main has read, and reports whether there was room.
+// handOver hands the core a row that main has read, and reports whether there was room.
 func (w *world) handOver(r row) bool {
 	lane := r.cameBy(Backlog)
 	switch {
@@ -157,15 +157,15 @@ func (w *world) handOver(r row) bool {
 	return true
 }
 
-// observeTip hands over what came after main's snapshot: deletions, and objects.
-func (w *world) observeTip(changes []row, revision uint64) {
+// observeCatchUp hands over what was written after main's snapshot: deletions, and objects.
+func (w *world) observeCatchUp(changes []row, revision uint64) {
 	for _, r := range changes {
 		switch {
 		case !r.deleted || r.revision <= w.catchUp.deletedUpTo:
 			continue
 		case r.revision <= w.observed:
 		case w.full(Deletion):
-			w.observeTipObjects(changes, revision)
+			w.observeCatchUpObjects(changes, revision)
 			return
 		default:
 			w.tell(r, Deletion)
@@ -174,10 +174,10 @@ func (w *world) observeTip(changes []row, revision uint64) {
 		w.catchUp.deletedUpTo = r.revision
 	}
 	w.catchUp.deletedUpTo = max(w.catchUp.deletedUpTo, revision)
-	w.observeTipObjects(changes, revision)
+	w.observeCatchUpObjects(changes, revision)
 }
 
-func (w *world) observeTipObjects(changes []row, revision uint64) {
+func (w *world) observeCatchUpObjects(changes []row, revision uint64) {
 	w.catchUp.upTo = max(w.catchUp.upTo, w.at)
 	for _, r := range changes {
 		lane := r.cameBy(Fresh)
@@ -210,8 +210,8 @@ func (w *world) tell(r row, lane Lane) {
 	w.model.observe(r, r.revision, w.since(r), r.deleted, lane)
 }
 
-// since returns the revision since which a row is unreconciled: its own, or, if a wait is for
-// what was pending when main took its snapshot, that of the first version.
+// since returns the revision since which a row is unreconciled: its own or, if a caller waits for
+// the pending rows of main's snapshot, that of the first version that asked for the same.
 func (w *world) since(r row) uint64 {
 	if !w.waits || r.deleted {
 		return r.revision
@@ -219,7 +219,7 @@ func (w *world) since(r row) uint64 {
 	return min(r.revision, max(w.pendingSince[r.pendingID], w.last+1))
 }
 
-// saidBy returns what a status says that asks for nothing.
+// saidBy returns the RowStatus of a status that asks for no operation.
 func saidBy(status string) RowStatus {
 	switch status {
 	case statusUnset:
@@ -230,19 +230,19 @@ func saidBy(status string) RowStatus {
 	return RowFailed
 }
 
-// settled tells of a row that asks for nothing.
+// settled hands over a row that asks for no operation, if the core needs it.
 func (w *world) settled(r row) {
 	says := saidBy(r.status)
 	if says == RowUnset && w.core.Tracks() || says != RowUnset && w.core.NeedsSettled() {
 		forgotten := w.model.observeSettled(r, r.revision, says)
-		require.Equal(w.t, forgotten, w.core.ObserveSettled(r, r.revision, says), "%q is forgotten", r.key)
+		require.Equal(w.t, forgotten, w.core.ObserveSettled(r, r.revision, says), "forgotten result for %q", r.key)
 	}
 }
 
-// takeBack gives an item back to where it came from.
+// takeBack puts an item back, into the core or among the leftover changes.
 func (w *world) takeBack(it *Item[row]) {
 	keeps := w.model.putBack(it)
-	require.Equal(w.t, keeps, w.core.PutBack(it), "the core keeps %q", it.Obj.key)
+	require.Equal(w.t, keeps, w.core.PutBack(it), "whether the core keeps %q", it.Obj.key)
 	if !keeps {
 		w.leftover = append([]row{it.Obj}, w.leftover...)
 		w.observed = min(w.observed, it.Revision-1)

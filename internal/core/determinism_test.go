@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// history makes a core with a seed, plays it a fixed string of calls drawn from another,
-// and returns everything that it says.
+// history makes a fixed sequence of calls to a core with the given seed, and returns everything
+// that the core reports. The calls are drawn with the seed calls.
 func history(calls, seed uint64) string {
 	h := &historian{random: rand.New(rand.NewPCG(calls, 1)), core: New(Config[row]{
 		KeyOf: keyOfRow, SamePending: samePending, Seed: seed,
@@ -36,7 +36,7 @@ func history(calls, seed uint64) string {
 	return h.log.String()
 }
 
-// historian plays calls, and logs what is said.
+// historian makes calls to a core, and logs what the core reports.
 type historian struct {
 	random   *rand.Rand
 	core     *Core[row]
@@ -46,7 +46,7 @@ type historian struct {
 	inFlight []*Item[row]
 }
 
-// meddle does what is done to a core between rounds, to many keys at once.
+// meddle makes calls that come between rounds, for many keys at once.
 func (h *historian) meddle() {
 	h.core.Release(strconv.Itoa(h.random.IntN(100)), h.now)
 	switch h.random.IntN(10) {
@@ -85,7 +85,7 @@ func (h *historian) outcome(it *Item[row]) Outcome[row] {
 func (h *historian) round() {
 	c := h.core
 	c.Begin(h.now, 1+h.random.IntN(16), max(0, h.random.IntN(12)-5))
-	// Never more than fit, whatever is due; a key comes once in a round.
+	// Never more than fit, whatever is due. A key is observed once in a round.
 	for key := h.random.IntN(50); key < 100; key += 1 + h.random.IntN(30) {
 		lane := Lane(h.random.IntN(int(Resumption)))
 		if c.Full(lane) {
@@ -130,18 +130,18 @@ func (h *historian) say() {
 	})
 }
 
-// The same calls with the same seed give the same plans, byte for byte (DESIGN section 3),
-// though the core keeps its keys in a map.
+// The same calls with the same seed give the same plans, byte for byte (DESIGN section 3), although
+// the core keeps its keys in a map.
 func TestSameCallsGiveTheSamePlans(t *testing.T) {
 	for calls := range uint64(10) {
 		first := history(calls, 1)
-		require.Greater(t, strings.Count(first, "again=true"), 100, "the history says little")
+		require.Greater(t, strings.Count(first, "again=true"), 100, "the history has few retries")
 		for s := Ready; s < NumStates; s++ {
 			if s != Requeue {
-				require.Contains(t, first, "State:"+s.String(), "the history has no key in it")
+				require.Contains(t, first, "State:"+s.String(), "the history has no key in this state")
 			}
 		}
 		require.Equal(t, first, history(calls, 1))
-		require.NotEqual(t, first, history(calls, 2), "the seed makes no difference")
+		require.NotEqual(t, first, history(calls, 2), "the seed has no effect")
 	}
 }

@@ -9,56 +9,56 @@ import (
 	"time"
 )
 
-// entry is a key that waits or is worked on. The fields are ordered to save memory: there may be
-// millions of entries.
+// entry is the state of a key that waits or is worked on. The fields are ordered to save memory:
+// there may be millions of entries.
 type entry[Obj any] struct {
 	key string
 	obj Obj
 
-	// revision is that of the version in obj. since is the revision since which the key is not
-	// reconciled, 0 if it is: that of the change to be applied, or, for a key that fails after it
-	// was reconciled, the first one after all that were observed then.
+	// revision is the revision of obj. since is the revision since which the key is not reconciled;
+	// 0 if it is reconciled. That is the revision of the change to apply or, for a key that fails
+	// after it was reconciled, the first revision after all that were observed at the failure.
 	revision, since uint64
-	// prev and next are the neighbours in the queue of the entry.
+	// prev and next are the neighbours in the entry's queue.
 	prev, next *entry[Obj]
 
-	// dueAt is when the entry is due, if it waits for a time; before that, when its change was
+	// dueAt is when the entry is due, if it waits for a time; otherwise when its change was
 	// observed. lastAttempt is when the last operation on the key ended.
 	dueAt, lastAttempt time.Duration
-	// wanted is when the change was written that is not reconciled; 0 if it has to be read from the
-	// object.
+	// wanted is when the unreconciled change was written; 0 means that the time must be read from
+	// the object.
 	wanted time.Duration
 	// failure is the text of the last error, nil if the last attempt did not fail.
 	failure *string
-	// breaker is the breaker for the last error; nil if there is none.
+	// breaker is the breaker that the last error counted for; nil if none.
 	breaker *breaker[Obj]
-	// group is the group that the entry has, or waits for; nil if none.
+	// group is the group that the entry holds or waits for; nil if none.
 	group *group[Obj]
 
-	// The positions in the heaps; -1: not in the heap.
+	// pos, unreconciledPos and untriedPos are the positions in the heaps due, unreconciled and
+	// untried; -1 means not in the heap.
 	pos, unreconciledPos, untriedPos int32
 	// failures counts the failures in a row, tries those since the object changed.
 	failures, tries int32
 	// seen is the number of the round in which the change was observed.
 	seen uint32
-	// probedOpening is the opening of its breaker for which the entry is a probe; 0 if it is none.
+	// probedOpening is the opening of its breaker that the entry probes for; 0 if it is no probe.
 	probedOpening uint32
 	state         State
-	// from is the state before the round took the entry.
+	// from is the state that the entry had when its turn came.
 	from    State
 	lane    Lane
 	deleted bool
 	// mark is the mark of the last outcome, see [Outcome.Mark].
 	mark uint8
 	// requeues counts the outcomes in a row that asked for a backoff without a failure. It stops at
-	// 255: every backoff has its longest value by then.
+	// 255: every backoff is at its maximum by then.
 	requeues uint8
-	// tried: the change has been attempted. blocked: the last attempt was blocked.
+	// tried: an operation was attempted for the change. blocked: the last attempt was blocked.
 	tried, blocked bool
 	// stuck: the operation in flight is stuck.
 	stuck bool
-	// fixed: the time of the retry is no backoff, but was set by the outcome or by a breaker that
-	// closed.
+	// fixed: the time of the retry is not a backoff. The outcome set it, or a breaker that closed.
 	fixed bool
 	// cause is the reason for the next run.
 	cause Cause
@@ -67,6 +67,7 @@ type entry[Obj any] struct {
 func (e *entry[Obj]) HeapPos() int       { return int(e.pos) }
 func (e *entry[Obj]) SetHeapPos(pos int) { e.pos = int32(pos) }
 
+// find returns the entry of an object's key; nil if it has none.
 func (c *Core[Obj]) find(obj Obj) *entry[Obj] {
 	if len(c.entries) == 0 {
 		return nil
@@ -74,7 +75,8 @@ func (c *Core[Obj]) find(obj Obj) *entry[Obj] {
 	return c.entries[string(c.keyOf(obj))]
 }
 
-// addEntry adds an entry for the change of an item whose key has none. The entry is in no queue.
+// addEntry adds an entry for the change of an item whose key has none. The entry is in no queue
+// yet.
 func (c *Core[Obj]) addEntry(it *Item[Obj]) *entry[Obj] {
 	e := &entry[Obj]{
 		key: string(c.keyOf(it.Obj)), obj: it.Obj,
@@ -102,8 +104,8 @@ func (c *Core[Obj]) setDeleted(e *entry[Obj], deleted bool) {
 	e.deleted = deleted
 }
 
-// resetWanted sets wanted for a new change: for a deletion that is the given time, otherwise it has
-// to be read from the object.
+// resetWanted sets wanted for a new change: to the given time for a deletion, otherwise to 0, so
+// that it is read from the object.
 func (e *entry[Obj]) resetWanted(now time.Duration) {
 	e.wanted = 0
 	if e.deleted {
@@ -111,10 +113,11 @@ func (e *entry[Obj]) resetWanted(now time.Duration) {
 	}
 }
 
-// minPeak is the number of entries up to which the map is never replaced by a smaller one.
+// minPeak is the peak up to which the map of entries is never replaced by a smaller one.
 const minPeak = 1024
 
-// forget removes an entry that is in no queue: its key is reconciled.
+// forget removes an entry that is in no queue: its key is reconciled, or need not be tracked any
+// more.
 func (c *Core[Obj]) forget(e *entry[Obj]) {
 	c.markReconciled(e)
 	c.setBreaker(e, nil)
@@ -131,7 +134,7 @@ func (c *Core[Obj]) forget(e *entry[Obj]) {
 	}
 }
 
-// move puts an entry that is in no queue into a state.
+// move sets the state of an entry that is in no queue.
 func (c *Core[Obj]) move(e *entry[Obj], s State) {
 	c.counts[e.state]--
 	c.counts[s]++
@@ -148,10 +151,10 @@ func (c *Core[Obj]) wait(e *entry[Obj], s State, until time.Duration) {
 	}
 }
 
-// backsOff reports whether an entry waits for a backoff, which ends early if its breaker closes.
+// backsOff reports whether an entry waits for a backoff that ends early if its breaker closes.
 func (e *entry[Obj]) backsOff() bool { return e.state == Retry && e.breaker != nil && !e.fixed }
 
-// leaveQueue takes an entry out of the queue and the heap that belong to its state.
+// leaveQueue removes an entry from the queue and the heap of its state.
 func (c *Core[Obj]) leaveQueue(e *entry[Obj]) {
 	switch e.state {
 	case Ready:
@@ -171,8 +174,8 @@ func (c *Core[Obj]) leaveQueue(e *entry[Obj]) {
 	}
 }
 
-// after returns the time d after t. It is at most the largest time there is: users write "never" as
-// the longest delay.
+// after returns t+d, or the largest time if the sum would overflow: users write "never" as the
+// longest delay.
 func after(t, d time.Duration) time.Duration {
 	if d > math.MaxInt64-t {
 		return math.MaxInt64
@@ -180,11 +183,12 @@ func after(t, d time.Duration) time.Duration {
 	return t + d
 }
 
-// byRevision orders entries. Orphans may share a revision.
+// byRevision orders entries by revision, then by key: orphans may share a revision.
 func byRevision[Obj any](a, b *entry[Obj]) int {
 	return cmp.Or(cmp.Compare(a.revision, b.revision), cmp.Compare(a.key, b.key))
 }
 
+// setBlocked sets whether the last attempt of an entry was blocked.
 func (c *Core[Obj]) setBlocked(e *entry[Obj], blocked bool) {
 	if e.blocked {
 		c.blocked--
@@ -195,6 +199,7 @@ func (c *Core[Obj]) setBlocked(e *entry[Obj], blocked bool) {
 	e.blocked = blocked
 }
 
+// setFailure sets the error text of the last attempt of an entry; nil if it did not fail.
 func (c *Core[Obj]) setFailure(e *entry[Obj], text *string) {
 	switch {
 	case e.failure == nil && text == nil:

@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is failing is told to people, who want to be told of news only: FailureVersion
-// changes when the set of failing keys or one of their texts does, and else never.
-func TestFailureVersionChangesWithTheNews(t *testing.T) {
+// FailureVersion changes exactly when the set of failing keys or one of their texts changes.
+func TestFailureVersionChangesWithTheFailures(t *testing.T) {
 	c := small(4)
 	now := time.Duration(0)
 	version := uint64(0)
@@ -35,16 +34,16 @@ func TestFailureVersionChangesWithTheNews(t *testing.T) {
 	step(false, "nothing failed", Done, "")
 	step(true, "a fails", Failed, "no route")
 	step(false, "a fails as before", Failed, "no route")
-	step(true, "a fails otherwise", Failed, "no device")
-	step(false, "a fails as before, for good", FailedForGood, "no device")
-	step(true, "a is blocked, which is no failure", BlockedOn, "")
+	step(true, "a fails with another text", Failed, "no device")
+	step(false, "a fails for good with the same text", FailedForGood, "no device")
+	step(true, "a is blocked, and fails no longer", BlockedOn, "")
 	step(false, "a is reconciled", DoneAgain, "")
 	step(true, "a fails again", Failed, "no route")
 	step(true, "a is reconciled", Done, "")
 	step(false, "a is reconciled", Done, "")
 }
 
-// A change says nothing of how the target does: a key fails until an attempt succeeds.
+// A change does not end a failure: a key fails until an attempt succeeds.
 func TestChangeDoesNotHideAFailure(t *testing.T) {
 	c := small(4)
 	begin(c, 0, 1, "a", "b")
@@ -67,9 +66,9 @@ func TestChangeDoesNotHideAFailure(t *testing.T) {
 	require.Equal(t, version, c.FailureVersion())
 }
 
-// A look at the failures costs little however many keys wait for something else, at the
-// price of missing those behind such a crowd.
-func TestFailuresLooksAtABoundedNumberOfKeys(t *testing.T) {
+// Failures visits a bounded number of keys, so that it is cheap while many keys wait for something
+// else. It may miss failures behind those.
+func TestFailuresVisitsABoundedNumberOfKeys(t *testing.T) {
 	p := plant{Core: newThingCore(100)}
 	look := func() (told int) {
 		p.Failures(func(string) bool { told++; return true })

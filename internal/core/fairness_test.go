@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// flood observes changes until the round has no room for another: there is always more.
-// It returns the revision of the last.
+// flood observes changes until the round has no room for another: there are always more. It returns
+// the revision of the last change.
 func flood(c *Core[row], revision uint64) uint64 {
 	for !c.Full(Backlog) {
 		revision++
@@ -23,7 +23,7 @@ func flood(c *Core[row], revision uint64) uint64 {
 	return revision
 }
 
-// fail makes n keys fail at time 0 and returns the last revision.
+// fail makes n keys fail at time 0, and returns the last revision.
 func fail(t testingT, c *Core[row], n int) uint64 {
 	for i := 0; c.NumFailing() < n; {
 		c.Begin(0, c.roundSize, 0)
@@ -40,17 +40,15 @@ func fail(t testingT, c *Core[row], n int) uint64 {
 	return uint64(n)
 }
 
-// Whatever the rate of changes, the nth retry that is due is run among the first 4n
-// operations (DESIGN section 6, no. 6), however large rounds are and however early they
-// are cut short.
-func TestDueRetriesComeThroughAFlood(t *testing.T) {
+// At any rate of changes, the nth due retry is run among the first 4n operations (DESIGN section 6,
+// no. 6), however large rounds are and however early they are cut short.
+func TestDueRetriesAreRunDuringAFlood(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 40).Draw(t, "round size")
 		retries := rapid.IntRange(1, 50).Draw(t, "retries")
 		c := small(size)
 		revision := fail(t, c, retries)
 
-		// So that a full round is all the retries' turns, but for the rest of four.
 		operations, done := 0, 0
 		for c.NumFailing() > 0 {
 			c.Begin(time.Second, c.roundSize, 0)
@@ -76,16 +74,16 @@ func TestDueRetriesComeThroughAFlood(t *testing.T) {
 	})
 }
 
-// The changes have the rest: however many keys fail, and however often, three operations
-// in four are the changes' while there are any.
-func TestChangesComeThroughACrowdOfRetries(t *testing.T) {
+// However many keys fail, and however often, three operations in four are changes while there are
+// any.
+func TestChangesAreRunBesideManyRetries(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 4, 5, 8, 1000} {
 		t.Run(fmt.Sprintf("round size %d", size), func(t *testing.T) {
 			c := small(size)
 			revision := fail(t, c, 4*size)
 			now, operations, changes := time.Duration(0), 0, 0
 			for range 12 {
-				// All of them are due, always.
+				// All retries are always due.
 				now += time.Hour
 				c.Begin(now, c.roundSize, 0)
 				revision = flood(c, revision)
@@ -107,8 +105,8 @@ func TestChangesComeThroughACrowdOfRetries(t *testing.T) {
 	}
 }
 
-// Those that are due the longest go first, so that none of a crowd is passed over.
-func TestRetriesOfACrowdTakeTurns(t *testing.T) {
+// The keys that have been due for longest are run first, so that each of many keys gets its turn.
+func TestManyRetriesTakeTurns(t *testing.T) {
 	const retries, size = 100, 8
 	c := small(size)
 	fail(t, c, retries)
@@ -133,9 +131,9 @@ func TestRetriesOfACrowdTakeTurns(t *testing.T) {
 	}
 }
 
-// A crowd that becomes ready at once, since it was resumed or found in the target, does not
-// keep what changes now from being observed and run.
-func TestChangesComeThroughACrowdThatBecameReadyAtOnce(t *testing.T) {
+// Many keys that become ready at once, because they were resumed or are orphans, do not keep new
+// changes from being observed and run.
+func TestChangesAreRunBesideManyReadyKeys(t *testing.T) {
 	const size, crowd = 8, 100
 	for name, gather := range map[string]func(c *Core[row]){
 		"resumed": func(c *Core[row]) {

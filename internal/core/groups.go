@@ -11,13 +11,12 @@ type group[Obj any] struct {
 	waiting queue[Obj]
 }
 
-// SetGrouping sets whether groups are heeded; without a GroupOf they are not. They need not be
+// SetGrouping sets whether groups are respected; they never are without a GroupOf. They need not be
 // while operations run one at a time.
 func (c *Core[Obj]) SetGrouping(on bool) { c.grouping = on && c.groupOf != nil }
 
-// admit reports whether an entry that is in no queue, and whose turn has come, may be run. If not,
-// it puts the entry where it waits: until it is resumed, until its group is free, or until its
-// breaker closes.
+// admit reports whether an entry may be run whose turn has come, and that is in no queue. If not,
+// it puts the entry where it waits: to be resumed, for its breaker, or for its group.
 func (c *Core[Obj]) admit(e *entry[Obj]) bool {
 	if c.paused != nil && c.paused(e.obj) {
 		c.pause(e)
@@ -30,8 +29,8 @@ func (c *Core[Obj]) admit(e *entry[Obj]) bool {
 	return !c.grouping || c.takeGroup(e)
 }
 
-// takeGroup gives an entry its group. If another entry has the group, the entry waits for its turn,
-// and takeGroup returns false.
+// takeGroup makes an entry the holder of its group, if it has one. If another entry holds the
+// group, the entry is queued and takeGroup returns false.
 func (c *Core[Obj]) takeGroup(e *entry[Obj]) bool {
 	if e.group != nil {
 		return true
@@ -51,15 +50,15 @@ func (c *Core[Obj]) takeGroup(e *entry[Obj]) bool {
 		return true
 	}
 	c.move(e, Queued)
-	// The holder may be stuck: another key has to probe.
+	// The holder may be stuck: another key must probe instead.
 	c.endProbe(c.round.now, e, probeNotRun)
 	g.waiting.pushBack(e)
 	return false
 }
 
-// leaveGroup is called when an entry does not need its group any more. If it had the group, the
-// first entry that waits gets it, and goes back to where it came from. It keeps the group until it
-// has been worked on, so that no later entry overtakes it.
+// leaveGroup is called when an entry no longer needs its group. If it held the group, the first
+// waiting entry becomes the holder and goes back to where it came from. That entry keeps the group
+// until it has been worked on, so that no later entry overtakes it.
 func (c *Core[Obj]) leaveGroup(e *entry[Obj]) {
 	g := e.group
 	e.group = nil

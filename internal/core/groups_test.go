@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// grouped returns a core of the given round size that heeds the groups of rows.
+// grouped returns a core of the given round size that respects the groups of rows.
 func grouped(size int) *Core[row] { return groupedBy(smallConfig(size)) }
 
 func groupedBy(cfg Config[row]) *Core[row] {
@@ -21,7 +21,7 @@ func groupedBy(cfg Config[row]) *Core[row] {
 	return c
 }
 
-// launchRound begins a round of a size, observes the given rows, launches everything that
+// launchRound runs a round of the given size: it observes the given rows, launches everything that
 // is planned, and returns the items by key.
 func launchRound(t *testing.T, c *Core[row], now time.Duration, size int, rows ...row) map[string]*Item[row] {
 	t.Helper()
@@ -51,9 +51,9 @@ func keysOf(launched map[string]*Item[row]) (keys []string) {
 // member returns a row of the group "g".
 func member(key string, revision uint64) row { return row{key: key, revision: revision, group: "g"} }
 
-// One that was let go by its group is on its way when another of the group changes, and
-// takes its place in the queue again: the group must not be taken for free.
-func TestOneOfAGroupIsInFlightWhateverChangesMeanwhile(t *testing.T) {
+// A key that became the holder of its group changes before it is run, and so does another key of
+// the group. The group must stay busy.
+func TestAtMostOneKeyOfAGroupIsInFlight(t *testing.T) {
 	c := grouped(8)
 	// b and c wait for a; b waits as a retry.
 	first := launchRound(t, c, 0, 8, row{key: "b", revision: 1, group: "g"})
@@ -77,7 +77,7 @@ func TestOneOfAGroupIsInFlightWhateverChangesMeanwhile(t *testing.T) {
 	require.Equal(t, 1, inFlight)
 }
 
-// A key that comes to wait behind an open breaker frees its group as any other does.
+// A key that has to wait for an open breaker frees its group.
 func TestGroupIsFreeAfterItsKeyTripped(t *testing.T) {
 	cfg := smallConfig(8)
 	cfg.Breaker = &BreakerConfig{
@@ -93,9 +93,9 @@ func TestGroupIsFreeAfterItsKeyTripped(t *testing.T) {
 	require.Equal(t, []string{"b"}, keysOf(launchRound(t, c, 0, 8)))
 }
 
-// A key that waits for its group gets its turn, whatever its lane, and however many of the
-// group come after it.
-func TestKeyOfAGroupGetsItsTurnHoweverManyComeAfterIt(t *testing.T) {
+// A key that waits for its group gets its turn, whatever its lane, however many keys of the group
+// come after it.
+func TestLaterKeysOfAGroupDoNotOvertake(t *testing.T) {
 	for _, lane := range []Lane{Deletion, Backlog, Refresh, Resumption} {
 		t.Run(lane.String(), func(t *testing.T) {
 			c := grouped(8)
@@ -117,8 +117,8 @@ func TestKeyOfAGroupGetsItsTurnHoweverManyComeAfterIt(t *testing.T) {
 					}
 					c.Settle(0, it, done(it))
 				}
-				// Another is at hand whenever the group is free, and has the same place, which
-				// belongs to its lane.
+				// Another key of the group comes whenever the group is free, and gets the same
+				// place, which belongs to its lane.
 				running = launchRound(t, c, 0, 1, fresh())
 				for i := range others {
 					revision++
@@ -128,12 +128,12 @@ func TestKeyOfAGroupGetsItsTurnHoweverManyComeAfterIt(t *testing.T) {
 					c.Settle(0, it, done(it))
 				}
 			}
-			require.Fail(t, "it never gets its turn")
+			require.Fail(t, "the key never gets its turn")
 		})
 	}
 }
 
-// What is put back keeps the group: those behind it in the queue do not overtake it.
+// A key that is put back keeps its group: the keys queued behind it do not overtake it.
 func TestKeyPutBackKeepsItsTurnInTheGroup(t *testing.T) {
 	c := grouped(8)
 	c.Begin(0, 8, 0)
@@ -148,9 +148,9 @@ func TestKeyPutBackKeepsItsTurnInTheGroup(t *testing.T) {
 	require.Equal(t, []string{"a"}, keysOf(launchRound(t, c, 0, 8)))
 }
 
-// The one that has the group may turn out to be paused while a round is planned: the next
-// is on its way at once, and takes no place from a key that the round had taken up.
-func TestRoundLosesNoneWhenAGroupMovesOn(t *testing.T) {
+// The holder of a group may turn out to be paused during planning. The next key is ready at once
+// then, and takes no place from a due key that was taken out of the heap.
+func TestRoundKeepsDueKeysWhenAGroupBecomesFree(t *testing.T) {
 	c := grouped(8)
 	launched := launchRound(t, c, 0, 8, row{key: "d1", revision: 1}, row{key: "d2", revision: 2}, member("first", 3))
 	require.Len(t, launched, 3)
@@ -166,16 +166,16 @@ func TestRoundLosesNoneWhenAGroupMovesOn(t *testing.T) {
 	c.SetPaused(time.Second, func(r row) bool { return r.key == "first" })
 	check(t, c)
 
-	// d1 and d2 fill the round when "next" is ready all of a sudden, and the first place is
-	// not one for those that are due.
+	// d1 and d2 fill the round when "next" becomes ready during planning. The first place is not
+	// one for due keys.
 	c.turn = 1
 	launched = launchRound(t, c, time.Second, 2)
 	require.ElementsMatch(t, []string{"d1", "d2"}, keysOf(launched))
 	require.Equal(t, []string{"next"}, keysOf(launchRound(t, c, time.Second, 2)))
 }
 
-// A change that is held for its minimum backoff counts as attempted, and goes on doing so
-// when its time has come and its group is busy: a watermark does not go back.
+// A change that is held for its minimum backoff counts as attempted. It still does when it is due
+// and its group is busy: a watermark never goes back.
 func TestHeldChangeThatWaitsForItsGroupCountsAsAttempted(t *testing.T) {
 	c := grouped(8)
 	first := launchRound(t, c, 0, 8, member("a", 1))

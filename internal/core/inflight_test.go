@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requeued returns a core with a key "a" of revision 1 that is reconciled, and whose next
-// operation was launched at the second second.
+// requeued returns a core whose key "a", at revision 1, is reconciled, and whose next operation was
+// launched at 2s.
 func requeued(t *testing.T) (*Core[row], *Item[row]) {
 	t.Helper()
 	c := small(8)
@@ -20,7 +20,7 @@ func requeued(t *testing.T) (*Core[row], *Item[row]) {
 	return c, launchRound(t, c, 2*time.Second, 8)["a"]
 }
 
-// observe runs a round in which nothing is planned.
+// observe runs a round without room for operations.
 func observe(c *Core[row], now time.Duration, changes ...row) {
 	c.Begin(now, 0, 0)
 	for _, r := range changes {
@@ -30,8 +30,8 @@ func observe(c *Core[row], now time.Duration, changes ...row) {
 	c.End(0)
 }
 
-// A key that was reconciled, and fails just after another writer has set its row to Done, is
-// unreconciled all the same.
+// A key that was reconciled, and fails after another writer has set its row to Done, is
+// unreconciled.
 func TestFailureAfterADoneRowIsUnreconciled(t *testing.T) {
 	c, it := requeued(t)
 	c.Begin(2*time.Second, 0, 0)
@@ -48,8 +48,7 @@ func TestFailureAfterADoneRowIsUnreconciled(t *testing.T) {
 	require.Equal(t, "no", u.Failure)
 }
 
-// A key in flight is unreconciled since its latest change, as when it waits; it is reconciled if that
-// asks for nothing.
+// A key in flight is unreconciled since its latest change, and reconciled if that asks for nothing.
 func TestKeyInFlightIsUnreconciledSinceItsLatestChange(t *testing.T) {
 	c, it := requeued(t)
 	_, ok := c.UnreconciledOf(it.Obj)
@@ -74,9 +73,9 @@ func TestKeyInFlightIsUnreconciledSinceItsLatestChange(t *testing.T) {
 	require.Equal(t, uint64(6), c.Attempted(6))
 }
 
-// A change that came before the status that was written is part of what is written: when the
-// operation has failed, the key is unreconciled, as it would have been without the change.
-func TestChangeBeforeTheCommitIsReconciled(t *testing.T) {
+// A change before the write of the status is part of the attempt. A failed operation leaves the key
+// unreconciled, as it would without the change.
+func TestChangeBeforeTheStatusWriteIsPartOfTheAttempt(t *testing.T) {
 	c, it := requeued(t)
 	observe(c, 2*time.Second, row{key: "a", revision: 3})
 	out := failed(it, "no")
@@ -84,11 +83,11 @@ func TestChangeBeforeTheCommitIsReconciled(t *testing.T) {
 	c.Settle(3*time.Second, it, out)
 	check(t, c)
 	require.Equal(t, 1, c.Count(Retry))
-	require.Equal(t, uint64(4), c.LowWatermark(), "the first after all that was observed")
+	require.Equal(t, uint64(4), c.LowWatermark(), "the revision after the last observed one")
 }
 
-// A change that was observed while an operation ran may be old when that finishes: the object
-// has to be looked up, even if it finishes when the next round has begun.
+// A change that was observed while an operation ran may be outdated when the operation ends. So the
+// object is looked up, even if the operation ends after the next round has begun.
 func TestChangeNotedInFlightIsLookedUp(t *testing.T) {
 	for name, inRound := range map[string]bool{"between rounds": false, "in a round": true} {
 		t.Run(name, func(t *testing.T) {
@@ -112,9 +111,9 @@ func TestChangeNotedInFlightIsLookedUp(t *testing.T) {
 	}
 }
 
-// The caller's note of the last outcome comes back with the next item of the key, a change
-// or not, and whether or not all that was observed fits into the round.
-func TestMarkComesBackWithAChange(t *testing.T) {
+// The mark of the last outcome is in the next item of the key, whether that is a retry or a change,
+// and whether or not everything observed fits into the round.
+func TestMarkIsReturnedWithTheNextItem(t *testing.T) {
 	for name, size := range map[string]int{"fits": 8, "does not fit": 1} {
 		t.Run(name, func(t *testing.T) {
 			c := small(8)
@@ -134,9 +133,9 @@ func TestMarkComesBackWithAChange(t *testing.T) {
 	}
 }
 
-// What was launched and has not begun can be taken back, and goes where it came from: a
-// change to the front of its lane, a retry to its time; it keeps its group.
-func TestRecalledItemsGoWhereTheyCameFrom(t *testing.T) {
+// A recalled item goes back to where it came from: a change to the front of its lane, a retry to
+// its time. It keeps its group.
+func TestRecalledItemsGoBackToWhereTheyCameFrom(t *testing.T) {
 	c := grouped(8)
 	first := launchRound(t, c, 0, 8, row{key: "retry", revision: 1})
 	c.Settle(0, first["retry"], failed(first["retry"], "no"))
@@ -157,13 +156,13 @@ func TestRecalledItemsGoWhereTheyCameFrom(t *testing.T) {
 	check(t, c)
 	require.Equal(t, 100*time.Millisecond, c.entries["retry"].dueAt)
 	require.Equal(t, []string{"a", "c"}, keysInLine(&c.lanes[Backlog]))
-	require.Equal(t, 1, c.Count(Queued), "a has its group still")
+	require.Equal(t, 1, c.Count(Queued), "a still holds its group")
 	require.ElementsMatch(t, []string{"retry", "a", "c"}, keysOf(launchRound(t, c, 100*time.Millisecond, 8)))
 }
 
-// A change that came meanwhile takes the place of what is taken back, and what was a probe
-// is none any more.
-func TestRecalledItemThatChangedIsTheChange(t *testing.T) {
+// A change that was observed meanwhile replaces the recalled item, and a recalled probe is no probe
+// any more.
+func TestChangeReplacesARecalledItem(t *testing.T) {
 	cfg := smallConfig(8)
 	cfg.Breaker = breakerConfig(false)
 	c := groupedBy(cfg)
@@ -179,5 +178,5 @@ func TestRecalledItemThatChangedIsTheChange(t *testing.T) {
 		require.Equal(t, uint64(5), u.Since)
 	}
 	n, _ := c.Allowance(time.Second)
-	require.Positive(t, n, "the breaker waits for no probe")
+	require.Positive(t, n, "the breaker must not wait for the recalled probe")
 }

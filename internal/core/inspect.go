@@ -9,40 +9,40 @@ import (
 	"time"
 )
 
-// KeyInfo is what is known of a key that has an entry.
+// KeyInfo describes a key that has an entry.
 type KeyInfo[Obj any] struct {
 	Obj      Obj
 	Revision uint64
 	Deleted  bool
 	State    State
-	// From is the state before that, of a key that is paused or queued.
+	// From is the state that a paused or queued key returns to.
 	From State
 	Lane Lane
-	// Failures and Failure are as in [Unreconciled], Tries is as in [Item].
+	// Failures and Failure are as in [Unreconciled]. Tries is as in [Item].
 	Failures, Tries int
 	Failure         string
-	// Tried: the change has been attempted. Attempted: any change of the key has been, and
-	// LastAttempt is when the last attempt ended.
+	// Tried reports whether the change has been attempted, Attempted whether any change of the key
+	// has. LastAttempt is when the last attempt ended.
 	Tried, Attempted bool
 	LastAttempt      time.Duration
-	// Wanted is when the change was written; 0 if it has to be read from the object.
+	// Wanted is when the change was written; 0 means that the time must be read from the object.
 	Wanted time.Duration
-	// Due is when the key is due, if Timed.
+	// Due is when the key is due. It is valid if Timed, that is if the key waits for a time.
 	Due   time.Duration
 	Timed bool
-	// Observed is when the change was observed, if the key is ready.
+	// Observed is when the change was observed. It is valid if the key is ready.
 	Observed time.Duration
-	// Group is the group that a queued key waits for, Holder the object that has it.
+	// Group is the group that a queued key waits for, and Holder the object that holds it.
 	Group  string
 	Holder Obj
-	// Breaker is the open breaker for the last error of the key; nil if there is none.
+	// Breaker is the breaker that the key's last error counted for; nil if it is not open.
 	Breaker *OpenBreaker
-	// Ahead is how many keys are before it in its lane or its group, up to the limit of the call.
+	// Ahead is the number of keys before the key in its lane, its group or its breaker, up to the
+	// limit of the call.
 	Ahead int
 }
 
-// KeyInfo returns what is known of a key; false if it has no entry. It counts up to limit of the
-// keys ahead.
+// KeyInfo describes a key; false if it has no entry. It counts up to limit of the keys ahead.
 func (c *Core[Obj]) KeyInfo(key string, limit int) (KeyInfo[Obj], bool) {
 	e := c.entries[key]
 	if e == nil {
@@ -95,8 +95,9 @@ func (c *Core[Obj]) LaneSizes() (sizes [NumLanes]int) {
 // LaneSize returns how many keys are ready in a lane.
 func (c *Core[Obj]) LaneSize(lane Lane) int { return c.lanes[lane].size }
 
-// Oldest returns the object that is not reconciled for the longest time, and when its change was
-// written, 0 if that has to be read from the object; false if all are reconciled.
+// Oldest returns the object that has been unreconciled for longest, and when its change was
+// written; 0 means that the time must be read from the object. It returns false if all objects are
+// reconciled.
 func (c *Core[Obj]) Oldest() (obj Obj, wanted time.Duration, ok bool) {
 	o, _, ok := c.unreconciled.Min()
 	if !ok {
@@ -105,14 +106,15 @@ func (c *Core[Obj]) Oldest() (obj Obj, wanted time.Duration, ok bool) {
 	return o.obj, o.wanted, true
 }
 
-// RetryNow makes a key due at the given time if it waits for a time, waits to be released or failed
-// for good. It reports whether it did.
+// RetryNow makes a key due at the given time if it waits for a time, waits to be released, or is
+// Terminal. It reports whether it did. A key that is due earlier stays so.
 func (c *Core[Obj]) RetryNow(key string, now time.Duration) bool {
 	e := c.entries[key]
 	return e != nil && c.retryNow(e, now)
 }
 
-// RetryAllNow calls RetryNow for all keys, and returns for how many that was true. O(keys).
+// RetryAllNow calls RetryNow for all keys, and returns the number of keys that it made due. O(n log
+// n) in the number of keys.
 func (c *Core[Obj]) RetryAllNow(now time.Duration) (n int) {
 	var entries []*entry[Obj]
 	for _, e := range c.entries {
@@ -127,6 +129,7 @@ func (c *Core[Obj]) RetryAllNow(now time.Duration) (n int) {
 	return n
 }
 
+// retryNow is RetryNow for an entry.
 func (c *Core[Obj]) retryNow(e *entry[Obj], now time.Duration) bool {
 	switch e.state {
 	case Held, Retry, Requeue, Blocked:
@@ -137,7 +140,7 @@ func (c *Core[Obj]) retryNow(e *entry[Obj], now time.Duration) bool {
 		c.leaveQueue(e)
 		c.wait(e, s, now)
 	case Terminal:
-		// It is retried as any other failure, and may fail as often.
+		// It is retried like any other failure, and may fail as often before it is given up.
 		e.tries = 0
 		c.wait(e, Retry, now)
 	default:

@@ -5,32 +5,33 @@ package core
 
 import "time"
 
-// Item is one operation of a plan.
+// Item is one planned operation on one object.
 type Item[Obj any] struct {
-	// Obj is the version of the object that was observed last, Revision its revision.
+	// Obj is the version of the object that was observed last, and Revision is its revision.
 	Obj      Obj
 	Revision uint64
 	// since is the revision since which the change is not reconciled.
 	since uint64
 	entry *entry[Obj]
-	// Deleted: the object is gone from the table and has to be removed from the target.
+	// Deleted reports whether the object is gone from the table and must be removed from the
+	// target.
 	Deleted bool
-	// Again: the key has waited, so that Obj may be older than the row in the table.
+	// Again reports whether the key has waited: then Obj may be older than the row in the table.
 	Again bool
-	// Mark is that of the last outcome of the key; 0 if there was none.
+	// Mark is Outcome.Mark of the key's last outcome; 0 if there was none.
 	Mark  uint8
 	lane  Lane
 	cause Cause
-	// probe is the opening of the breaker for all errors for which the item is a probe; 0 if it is
-	// none.
+	// probe is the opening of the breaker for all errors that the item probes for; 0 if the item is
+	// no probe.
 	probe uint32
 }
 
-// HasEntry reports whether the key has an entry. If it has none and the item is done, the item need
-// not be settled, unless there are breakers.
+// HasEntry reports whether the key has an entry. An item without one that is done need not be
+// settled, unless there are breakers.
 func (it *Item[Obj]) HasEntry() bool { return it.entry != nil }
 
-// Attempt returns the number of failures in a row of the key before this item.
+// Attempt returns the key's number of failures in a row before this item.
 func (it *Item[Obj]) Attempt() int {
 	if it.entry == nil {
 		return 0
@@ -38,7 +39,7 @@ func (it *Item[Obj]) Attempt() int {
 	return int(it.entry.failures)
 }
 
-// Tries returns the number of failures of the key since its object changed.
+// Tries returns the key's number of failures since its object changed.
 func (it *Item[Obj]) Tries() int {
 	if it.entry == nil {
 		return 0
@@ -55,7 +56,7 @@ func (it *Item[Obj]) Launched() bool { return it.entry != nil && it.entry.state 
 // Untried reports whether the change of the item has not been attempted.
 func (it *Item[Obj]) Untried() bool { return it.entry == nil || !it.entry.tried }
 
-// Cause returns why the item is run.
+// Cause returns the reason why the item is run.
 func (it *Item[Obj]) Cause() Cause {
 	switch {
 	case it.probe > 0:
@@ -77,7 +78,7 @@ func (it *Item[Obj]) Cause() Cause {
 	return CauseChange
 }
 
-// from returns the state of the key before the round; Ready for a change.
+// from returns the state of the key before the round; Ready for a new change.
 func (it *Item[Obj]) from() State {
 	if it.entry == nil || it.entry.from == Planned {
 		return Ready
@@ -85,7 +86,8 @@ func (it *Item[Obj]) from() State {
 	return it.entry.from
 }
 
-// Wanted returns when the change of the item was written; 0 if it has to be read from the object.
+// Wanted returns when the item's change was written; 0 means that the time must be read from the
+// object.
 func (it *Item[Obj]) Wanted() time.Duration {
 	if it.entry == nil {
 		return 0
@@ -93,5 +95,5 @@ func (it *Item[Obj]) Wanted() time.Duration {
 	return it.entry.wanted
 }
 
-// Lane returns the lane of the change.
+// Lane returns the lane of the item's change.
 func (it *Item[Obj]) Lane() Lane { return it.lane }

@@ -3,20 +3,20 @@
 
 package core
 
-// Lane is where a change waits for its turn. When there is more to do than fits into a round, each
-// lane has its share, so that none waits for all of another.
+// Lane is a queue in which changes wait for their turn. When there is more work than fits into a
+// round, each lane has its share, so that none waits for all of another.
 type Lane uint8
 
 const (
-	// Fresh: a new or changed object, read by the catch-up cursor.
+	// Fresh: new and changed objects that the catch-up cursor read.
 	Fresh Lane = iota
-	// Deletion: a deleted object.
+	// Deletion: deleted objects.
 	Deletion
-	// Backlog: a new or changed object, read by the main cursor.
+	// Backlog: new and changed objects that the main cursor read.
 	Backlog
-	// Refresh: an unchanged object that is applied again.
+	// Refresh: unchanged objects that are applied again.
 	Refresh
-	// Resumption: an object that was paused, or an orphan.
+	// Resumption: objects that were paused, and orphans.
 	Resumption
 	// NumLanes is the number of lanes.
 	NumLanes
@@ -30,19 +30,20 @@ var laneNames = [NumLanes]string{"fresh", "deletion", "backlog", "refresh", "res
 // String returns the lane's name in lower case.
 func (l Lane) String() string { return laneNames[l] }
 
-// places tell which lane has which items. They are counted over the rounds, so that the shares hold
-// for rounds of any size, also if these are cut short. A place that a lane does not need goes to
-// its partner, if it has one, and then to the others in the order of fallbacks.
+// places assigns the items that are run to lanes, in a cycle. It is counted over the rounds, so
+// that the shares hold for rounds of any size, even if rounds are cut short. A place that its lane
+// does not need goes to the lane's partner, if it has another one, and then to the other lanes in
+// the order of fallbacks.
 var (
 	places    = [...]Lane{dueLane, Fresh, Deletion, Backlog, dueLane, Fresh, Refresh, Resumption}
 	partners  = [NumLanes + 1]Lane{Fresh, Deletion, Resumption, Refresh, Backlog, dueLane}
 	fallbacks = [...]Lane{Fresh, Deletion, Backlog, Resumption, Refresh}
 )
 
-// share is how many places there are to each one for due keys.
+// share is the number of places for each place of due keys.
 const share = 4
 
-// queue is a list of entries.
+// queue is a linked list of entries.
 type queue[Obj any] struct {
 	head, tail *entry[Obj]
 	size       int
@@ -110,7 +111,7 @@ func (c *Core[Obj]) pushReadyFront(e *entry[Obj]) {
 	c.lanes[e.lane].pushFront(e)
 }
 
-// nextReady takes the next entry for a place out of its lane; nil if none is ready.
+// nextReady takes the next entry for a place out of its lane; nil if no entry is ready.
 func (c *Core[Obj]) nextReady(place int) *entry[Obj] {
 	lane := places[place%len(places)]
 	for _, lane := range [...]Lane{lane, partners[lane]} {

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sharesOf returns how many of the places belong to a lane.
+// sharesOf returns the number of places of a lane.
 func sharesOf(lane Lane) int {
 	n := 0
 	for _, l := range places {
@@ -23,8 +23,8 @@ func sharesOf(lane Lane) int {
 	return n
 }
 
-// Every lane has a place, those whose time has come every fourth, and what a lane does not
-// need somebody has.
+// Every lane has a place, due keys have every fourth, and a place that its lane does not need goes
+// to another lane.
 func TestEveryLaneHasAPlace(t *testing.T) {
 	require.Equal(t, len(places)/share, sharesOf(dueLane))
 	for i, lane := range places {
@@ -38,10 +38,9 @@ func TestEveryLaneHasAPlace(t *testing.T) {
 	require.Len(t, fallbacks, int(NumLanes))
 }
 
-// Whatever floods in by the other lanes, the nth key of a lane is run among the first
-// operations, as many as it takes for the lane to have n places, however early rounds are
-// cut short and however few operations there are at a time.
-func TestEveryLaneComesThroughAFlood(t *testing.T) {
+// Whatever the other lanes hold, the nth key of a lane is run before the lane has had more than n
+// places, however early rounds are cut short and however few operations a round has.
+func TestEveryLaneIsServedDuringAFlood(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const size, few = 64, 4
 		lane := rapid.SampledFrom(append(fallbacks[:], dueLane)).Draw(t, "lane")
@@ -91,9 +90,10 @@ func TestEveryLaneComesThroughAFlood(t *testing.T) {
 	})
 }
 
-// What the backlog and what was resumed do not need of their places the other has, rather
-// than what is fresh: the backlog is no slower for there being a place for what is rare.
-func TestBacklogAndWhatWasResumedHaveEachOthersPlace(t *testing.T) {
+// A place that the backlog does not need goes to resumed keys first, and the other way round,
+// before fresh changes. So the backlog is no slower because there is a place for resumed keys,
+// which are rare.
+func TestBacklogAndResumptionShareTheirPlaces(t *testing.T) {
 	for _, lane := range []Lane{Backlog, Resumption} {
 		t.Run(lane.String(), func(t *testing.T) {
 			c := small(16)
@@ -116,10 +116,10 @@ func TestBacklogAndWhatWasResumedHaveEachOthersPlace(t *testing.T) {
 	}
 }
 
-// While there is a catch-up cursor, each lane is at most half of a round long, so that none has to wait
-// for much of another; but the backlog has what fresh changes leave of the round, and of
-// those there are no more than are soon done.
-func TestLanesAreBoundedWhileThereIsATip(t *testing.T) {
+// With a catch-up cursor, each lane takes in at most half a round, so that no lane waits long for
+// another. The backlog also takes in what fresh changes leave of a round. Fresh changes are bounded
+// by maxFresh as well.
+func TestLanesAreBoundedWithACatchUpCursor(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 8, 9} {
 		for _, maxFresh := range []int{1, 3, 100} {
 			t.Run(fmt.Sprintf("round size %d, at most %d fresh", size, maxFresh), func(t *testing.T) {
@@ -145,9 +145,9 @@ func TestLanesAreBoundedWhileThereIsATip(t *testing.T) {
 	}
 }
 
-// Without a catch-up cursor nothing is taken in that is not run in the round, unless something was
-// ready before: then each lane is at most a round long.
-func TestNothingIsTakenInAheadOfItsTurnWithoutATip(t *testing.T) {
+// Without a catch-up cursor only changes that this round runs are taken in, unless keys were ready
+// before. In that case each lane takes in at most a round.
+func TestOneCursorTakesInOnlyWhatTheRoundRuns(t *testing.T) {
 	c := small(4)
 	fill := func(lane Lane, from uint64) (n int) {
 		for ; !c.Full(lane); n++ {
@@ -162,12 +162,12 @@ func TestNothingIsTakenInAheadOfItsTurnWithoutATip(t *testing.T) {
 	items := c.Plan()
 	require.Len(t, items, 3)
 	for i := range items {
-		require.False(t, items[i].HasEntry(), "it costs an entry")
+		require.False(t, items[i].HasEntry(), "the item must not have an entry")
 		c.Settle(0, &items[i], failed(&items[i], "no"))
 	}
 	c.End(3)
 
-	// A place is for what is due.
+	// One place is kept for a due key.
 	c.Begin(time.Second, 3, 0)
 	require.Equal(t, 2, fill(Backlog, 4))
 	require.Len(t, c.Plan(), 3)

@@ -3,18 +3,19 @@
 
 package core
 
-// laterChange is a change of a key that was observed while an operation on the key ran.
+// laterChange is a change that was observed while an operation on its key ran.
 type laterChange[Obj any] struct {
 	item Item[Obj]
 	// since is the revision of the first version that asked for the same.
 	since uint64
-	// settled: the row asks for nothing. unset: it has no status.
+	// settled: the row asks for no operation. unset: the row has no status.
 	settled, unset bool
 }
 
-// keepLater keeps the latest change of a key that is in flight. A key that was reconciled, or
-// attempted, is unreconciled since that change. An older change that is observed afterwards may
-// lower its since.
+// keepLater stores the latest change of a key that is in flight. If the key was reconciled, it is
+// unreconciled since that change. If the change in flight has been attempted before, the later one
+// counts as not attempted. An older change that is observed afterwards may lower the since of the
+// stored one.
 func (c *Core[Obj]) keepLater(e *entry[Obj], n laterChange[Obj]) {
 	old, noted := c.later[e]
 	n.since = n.item.since

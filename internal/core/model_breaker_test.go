@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// modelBreaker holds work back while the target is down.
+// modelBreaker is a breaker of a model.
 type modelBreaker struct {
 	open            bool
 	opened, probeAt time.Duration
-	// opening counts how often it opened.
+	// opening counts how often the breaker opened.
 	opening int
-	// failed are those that failed one after another.
+	// failed has the keys that failed since the last success.
 	failed  map[string]bool
 	failure string
-	// probing is how many probes are under way, fruitless how many rounds of them failed.
+	// probing is the number of running probes, fruitless the number of groups of them that failed.
 	probing, fruitless int
-	// came is the worst that came of those that are under way together.
+	// came is the worst result of the probes that run together.
 	came probeResult
 }
 
-// everything is the class of the breaker for everything.
+// everything is the class of the breaker for all errors.
 const everything = ""
 
-// global returns the breaker for everything if it is open.
+// global returns the breaker for all errors if it is open.
 func (m *model) global() *modelBreaker {
 	if b := m.breakers[everything]; b != nil && b.open {
 		return b
@@ -35,7 +35,7 @@ func (m *model) global() *modelBreaker {
 	return nil
 }
 
-// allowance returns how many items may be planned at a time, and when.
+// allowance returns how many items may be planned at a time; if none, when that changes.
 func (m *model) allowance(now time.Duration) (n int, at time.Duration) {
 	b := m.global()
 	switch {
@@ -49,28 +49,28 @@ func (m *model) allowance(now time.Duration) (n int, at time.Duration) {
 	return m.breaking.Probes, 0
 }
 
-// never is the end of time, and more than any number of items.
+// never is the largest time, and the largest number of items.
 const never = 1<<63 - 1
 
-// barred reports whether a key may not be retried.
+// barred reports whether a key must wait for its breaker instead of being retried.
 func (m *model) barred(k *modelKey) bool {
 	return k.behind && k.class != everything && m.breakers[k.class].open && !k.probe
 }
 
-// held returns the keys that wait behind the breaker of a class, the first first.
+// held returns the keys that the breaker of a class holds, in order.
 func (m *model) held(class string) []*modelKey {
 	return m.inLine(func(k *modelKey) bool { return k.state == Tripped && k.class == class })
 }
 
-// backingOff returns the keys that wait for their backoff behind the breaker for everything,
-// the first first.
+// backingOff returns the keys that wait for their backoff after a failure that counted for the
+// breaker for all errors, in order.
 func (m *model) backingOff() []*modelKey {
 	return m.inLine(func(k *modelKey) bool {
 		return k.state == Retry && k.behind && k.class == everything && !k.fixed
 	})
 }
 
-// probeBackingOff makes some of the keys due that wait for their backoff.
+// probeBackingOff makes some keys due that wait for their backoff, if too few others can probe.
 func (m *model) probeBackingOff(now time.Duration) {
 	b := m.global()
 	if b == nil || b.probing > 0 || now < b.probeAt || m.round.size == 0 {
@@ -91,7 +91,7 @@ func (m *model) probeBackingOff(now time.Duration) {
 	}
 }
 
-// beginProbes lets some of the keys through that are held.
+// beginProbes makes some of the held keys due as probes.
 func (m *model) beginProbes(now time.Duration) {
 	m.probeBackingOff(now)
 	for class, b := range m.breakers {
@@ -115,7 +115,7 @@ func (m *model) beginProbes(now time.Duration) {
 	}
 }
 
-// probeEnds takes in that an item is not under way any more.
+// probeEnds records the result of an item for the breakers that it probed for.
 func (m *model) probeEnds(k *modelKey, it *Item[row], now time.Duration, came probeResult) {
 	if b := m.global(); b != nil && int(it.probe) == b.opening {
 		m.probesEnd(b, now, came)
@@ -129,7 +129,7 @@ func (m *model) probePutBack(it *Item[row]) {
 	}
 }
 
-// unprobe takes in that a key is no probe any more, if it is one.
+// unprobe records the result of a key, if it is a probe for its breaker.
 func (m *model) unprobe(k *modelKey, now time.Duration, came probeResult) {
 	if k.probe {
 		m.probesEnd(m.breakers[k.class], now, came)
@@ -161,7 +161,7 @@ func (m *model) interval(b *modelBreaker) time.Duration {
 	return every
 }
 
-// answered takes in what the target has answered.
+// answered counts an outcome for the breakers.
 func (m *model) answered(k *modelKey, now time.Duration, out Outcome[row]) {
 	if m.breaking == nil {
 		return
@@ -213,7 +213,7 @@ func (m *model) fails(class string, k *modelKey, now time.Duration) {
 	b.probeAt = now + m.interval(b)
 }
 
-// succeeds closes the breaker of a class, and makes everything due that waits behind it.
+// succeeds closes the breaker of a class, and makes the keys due that wait for it.
 func (m *model) succeeds(class string, now time.Duration) {
 	b := m.breakers[class]
 	if b == nil {
@@ -236,7 +236,7 @@ func (m *model) succeeds(class string, now time.Duration) {
 	}
 }
 
-// close makes a breaker let everything through. No key is a probe any more.
+// close closes a breaker. No key is a probe for it any more.
 func (m *model) close(class string) {
 	m.breakers[class].open = false
 	m.breakers[class].probing = 0
@@ -247,7 +247,7 @@ func (m *model) close(class string) {
 	}
 }
 
-// forgetClasses drops the breakers of classes with which no key failed last.
+// forgetClasses removes the class breakers that no key's last error counted for.
 func (m *model) forgetClasses() {
 	for _, class := range slices.Collect(maps.Keys(m.breakers)) {
 		behind := m.inLine(func(k *modelKey) bool { return k.behind && k.class == class })

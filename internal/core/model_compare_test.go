@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireSame checks everything that a core says between two rounds, given the revision
-// up to which the table has been looked at.
+// requireSame compares everything that a core reports between two rounds with the model. observed
+// is the revision up to which changes were observed.
 func (m *model) requireSame(t testingT, c *Core[row], observed uint64) {
 	require.ElementsMatch(t, slices.Collect(maps.Keys(m.keys)), slices.Collect(maps.Keys(c.entries)), "keys")
 	same(t, len(m.keys) > 0, c.Tracks())
@@ -28,7 +28,7 @@ func (m *model) requireSame(t testingT, c *Core[row], observed uint64) {
 	m.requireNews(t, c)
 }
 
-// requireStates checks that each key is where it is to be.
+// requireStates compares the states of the keys.
 func (m *model) requireStates(t testingT, c *Core[row]) {
 	m.takeOverJitter(t, c)
 	counts, failing := map[State]int{}, 0
@@ -43,7 +43,7 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 		same(t, k.tries, int(e.tries), "tries of %q", key)
 		require.True(t, c.TracksKeyOf(row{key: key}))
 		if k.state == Retry && k.behind {
-			same(t, k.fixed, e.fixed, "the wait of %q is no backoff", key)
+			same(t, k.fixed, e.fixed, "whether the wait of %q is fixed", key)
 		}
 		if k.clock {
 			same(t, k.at, e.dueAt, "%q is due", key)
@@ -102,7 +102,7 @@ func (m *model) requireNextDue(t testingT, c *Core[row]) {
 		}
 	}
 	at, ok := c.NextDue()
-	same(t, len(times) > 0, ok, "something is due")
+	same(t, len(times) > 0, ok, "whether something is due")
 	if ok {
 		same(t, slices.Min(times), at, "next due")
 	}
@@ -116,8 +116,8 @@ func (k *modelKey) unreconciledSince() uint64 {
 	return k.since
 }
 
-// untried returns the revision of the change of a key that has still to be attempted, 0 if
-// there is none, or if it counts as if it had been.
+// untried returns the revision of the key's change that counts as not attempted; 0 if there is
+// none.
 func (k *modelKey) untried() uint64 {
 	if k.unseen {
 		return k.since
@@ -182,11 +182,11 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 	if len(want) > 1 {
 		n := 0
 		c.AllUnreconciled(func(Unreconciled[row]) bool { n++; return n < 2 })
-		same(t, 2, n, "told on although no more was wanted")
+		same(t, 2, n, "yield was called after it returned false")
 	}
 }
 
-// requireGroups checks that the groups are those that somebody has, and who waits.
+// requireGroups compares the holders of the groups and the keys that wait for them.
 func (m *model) requireGroups(t testingT, c *Core[row]) {
 	holders := map[string]string{}
 	for name, g := range c.groups {
@@ -197,10 +197,10 @@ func (m *model) requireGroups(t testingT, c *Core[row]) {
 		}
 		require.Equal(t, keys, keysInLine(&g.waiting), "keys that wait for group %q", name)
 	}
-	require.Equal(t, m.holders, holders, "who has the groups")
+	require.Equal(t, m.holders, holders, "holders of the groups")
 }
 
-// requireBreakers checks which breakers are open, and what they hold.
+// requireBreakers compares the breakers and the keys that they hold.
 func (m *model) requireBreakers(t testingT, c *Core[row]) {
 	var open []OpenBreaker
 	for class, b := range m.breakers {
@@ -227,7 +227,7 @@ func (m *model) requireBreakers(t testingT, c *Core[row]) {
 	}
 }
 
-// requireFailures checks that the core tells all failures, in the order of Since.
+// requireFailures checks that the core reports all failures, in the order of Since.
 func (m *model) requireFailures(t testingT, c *Core[row]) {
 	var failing []*modelKey
 	for _, k := range m.keys {
@@ -256,25 +256,25 @@ func (m *model) requireFailures(t testingT, c *Core[row]) {
 	}
 	require.Contains(t, longest, told[0], "the longest unreconciled comes first")
 	c.Failures(func(string) bool {
-		require.NotNil(t, told, "told on although no more was wanted")
+		require.NotNil(t, told, "yield was called after it returned false")
 		told = nil
 		return false
 	})
 }
 
-// telling is what people were told of, and at which version.
-type telling struct {
+// reported is what the core reported at the last comparison, and its versions then.
+type reported struct {
 	failures map[string]string
 	open     []string
 	version  uint64
-	// breakers has when each open breaker opened, and its last error.
+	// breakers has the opening time and the last error of each open breaker.
 	breakers        map[string]string
 	breakersVersion uint64
 }
 
-// requireNews checks that the version changes when there is something new to tell.
+// requireNews checks that the versions change when the failures or the open breakers do.
 func (m *model) requireNews(t testingT, c *Core[row]) {
-	now := telling{
+	now := reported{
 		failures: map[string]string{}, version: c.FailureVersion(),
 		breakers: map[string]string{}, breakersVersion: c.OpenBreakersVersion(),
 	}
@@ -291,10 +291,10 @@ func (m *model) requireNews(t testingT, c *Core[row]) {
 	}
 	slices.Sort(now.open)
 	if !maps.Equal(now.failures, m.told.failures) || !slices.Equal(now.open, m.told.open) {
-		require.NotEqual(t, m.told.version, now.version, "news has another version")
+		require.NotEqual(t, m.told.version, now.version, "FailureVersion must change")
 	}
 	if !maps.Equal(now.breakers, m.told.breakers) {
-		require.NotEqual(t, m.told.breakersVersion, now.breakersVersion, "what is told of breakers has changed")
+		require.NotEqual(t, m.told.breakersVersion, now.breakersVersion, "OpenBreakersVersion must change")
 	}
 	same(t, len(now.open), c.NumOpenBreakers(), "open breakers")
 	m.told = now

@@ -11,35 +11,34 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// modelRound is what a model knows of the round that is under way.
+// modelRound is the current round of a model.
 type modelRound struct {
 	number int
 	now    time.Duration
-	// size is how many operations there may be, maxFresh how many fresh changes may be ahead of
-	// their turn; 0 if there is one cursor.
+	// size and maxFresh are the arguments of Core.Begin, size at most the round size.
 	size, maxFresh int
-	// reserved is how many of the keys that are due the round has to take.
+	// reserved is the number of due keys that the round must take.
 	reserved int
-	// changes are the keys that were observed, in that order.
+	// changes has the observed keys, in the order of their observation.
 	changes []*modelKey
 }
 
-// begin starts a round.
+// begin begins a round.
 func (m *model) begin(now time.Duration, size, maxFresh int) {
 	m.round = modelRound{number: m.round.number + 1, now: now, size: min(size, m.limits.RoundSize), maxFresh: maxFresh}
 	m.beginProbes(now)
 	m.round.reserved = min(len(m.due()), m.guaranteed())
 }
 
-// due returns the keys whose time has come.
+// due returns the due keys.
 func (m *model) due() []*modelKey {
 	return m.inLine(func(k *modelKey) bool { return k.clock && k.at <= m.round.now })
 }
 
-// place returns the lane to which the ith place of the round belongs.
+// place returns the lane of the ith place of the round.
 func (m *model) place(i int) Lane { return places[(m.ran+i)%len(places)] }
 
-// guaranteed returns how many places of the round are for keys that are due.
+// guaranteed returns the number of places of the round that are for due keys.
 func (m *model) guaranteed() int {
 	n := 0
 	for i := range m.round.size {
@@ -50,16 +49,17 @@ func (m *model) guaranteed() int {
 	return n
 }
 
-// outlook is what a model knows before it sees a plan.
+// outlook is what a model expects of a plan.
 type outlook struct {
 	m *model
-	// simple: all that was observed is in the plan, in the order in which it was.
+	// simple: all observed keys are in the plan, in the order of their observation.
 	simple bool
-	// candidates may be planned; due are those of them whose time has come.
+	// candidates has the keys that may be planned, due those among them that are due. ready is the
+	// number of ready keys.
 	candidates, due map[*modelKey]bool
 	ready           int
-	// nudged are keys that wait for a group, or come to, and whose turn may come while the
-	// plan is made: the one that has the group is found to be paused, or to have to wait.
+	// nudged has the keys that wait for a group, and may get it during planning because its holder
+	// is paused or must wait for its breaker.
 	nudged map[*modelKey]bool
 }
 
@@ -94,7 +94,7 @@ func (m *model) lookOut() *outlook {
 	return o
 }
 
-// admissible reports whether a key may be run, as far as its group does not matter.
+// admissible reports whether a key may be run, apart from its group.
 func (m *model) admissible(k *modelKey) bool {
 	state := k.state
 	if state == Queued {
@@ -103,14 +103,14 @@ func (m *model) admissible(k *modelKey) bool {
 	return !m.isPaused(k) && !(state == Retry && m.barred(k))
 }
 
-// plan checks a plan, and takes over what is a choice.
+// plan checks a plan, and adopts its choices.
 func (m *model) plan(t testingT, c *Core[row], items []Item[row]) {
 	m.takeOverJitter(t, c)
 	o := m.lookOut()
 	planned := o.requireItems(t, items)
 	switch {
 	case len(o.nudged) > 0:
-		// Where a group moves on the rest of the plan does.
+		// If a group gets another holder, the rest of the plan may shift.
 		o.requireLaneOrder(t, c, items)
 	case o.simple:
 		o.requireFull(t, c, items)
@@ -127,7 +127,7 @@ func (m *model) plan(t testingT, c *Core[row], items []Item[row]) {
 	}
 }
 
-// requireItems checks that the items are of keys that may be run, and say so.
+// requireItems checks that the items are of keys that may be run, and describe them correctly.
 func (o *outlook) requireItems(t testingT, items []Item[row]) map[*modelKey]bool {
 	m := o.m
 	require.LessOrEqual(t, len(items), m.round.size, "items")
@@ -136,11 +136,11 @@ func (o *outlook) requireItems(t testingT, items []Item[row]) map[*modelKey]bool
 		it := &items[i]
 		key := it.Obj.key
 		k := m.keys[key]
-		require.NotNil(t, k, "%q is planned, and reconciled", key)
+		require.NotNil(t, k, "%q is planned and reconciled", key)
 		require.False(t, planned[k], "%q is in the plan twice", key)
 		planned[k] = true
 		require.True(t, o.candidates[k] || o.nudged[k], "%q in state %s is planned", key, k.state)
-		require.True(t, m.admissible(k), "%q is paused or held back, and planned", key)
+		require.True(t, m.admissible(k), "%q is planned, and paused or behind a breaker", key)
 		same(t, k.obj, it.Obj, "object of %q", key)
 		same(t, k.version, it.Revision, "revision of %q", key)
 		same(t, k.deleted, it.Deleted, "%q is deleted", key)
@@ -148,27 +148,27 @@ func (o *outlook) requireItems(t testingT, items []Item[row]) map[*modelKey]bool
 		same(t, k.tries, it.Tries(), "tries of %q", key)
 		same(t, k.lane, it.Lane(), "lane of %q", key)
 		same(t, k.mark, it.Mark, "mark of %q", key)
-		same(t, k.unknown, !it.HasEntry(), "%q is not known", key)
-		// One that the group has let go waits for its time again.
+		same(t, k.unknown, !it.HasEntry(), "whether %q has no entry", key)
+		// A key whose group became free waits for its time again.
 		timed := o.due[k] || k.state == Queued && k.from != Ready
 		same(t, timed || k.seen != m.round.number, it.Again, "%q is planned again", key)
 		if b := m.global(); b != nil {
-			same(t, b.opening, int(it.probe), "%q passes the breaker", key)
+			same(t, b.opening, int(it.probe), "opening that %q probes for", key)
 		} else {
-			require.Zero(t, it.probe, "%q passes no breaker", key)
+			require.Zero(t, it.probe, "%q is no probe", key)
 		}
 	}
 	return planned
 }
 
-// handled reports whether a round has taken a key up, be it only to find that it may not
-// be run.
+// handled reports whether the round has taken a key out of its queue, even if only to find that it
+// may not be run.
 func handled(c *Core[row], k *modelKey) bool {
 	e := c.entries[k.key]
 	return e == nil || e.state != k.state
 }
 
-// requireFull checks that what was left behind was left for want of room.
+// requireFull checks that candidates are left only if the plan is full.
 func (o *outlook) requireFull(t testingT, c *Core[row], items []Item[row]) {
 	dueItems := 0
 	for i := range items {
@@ -191,8 +191,8 @@ func (o *outlook) requireFull(t testingT, c *Core[row], items []Item[row]) {
 	}
 }
 
-// requireLaneOrder checks that the keys of a lane, and those that are due, come in their
-// order, and that those that were left behind come after those that were not.
+// requireLaneOrder checks that the keys of each lane, and the due keys, are in order, and that no
+// key is left that comes before a planned one.
 func (o *outlook) requireLaneOrder(t testingT, c *Core[row], items []Item[row]) {
 	o.requireDueOrder(t, items)
 	inPlan := map[Lane][]*modelKey{}
@@ -232,8 +232,8 @@ func (o *outlook) requireDueOrder(t testingT, items []Item[row]) {
 	}), "due keys are out of order")
 }
 
-// requireObservedOrder checks that everything that was observed is in the plan, in that
-// order, and that what is due has every fourth place.
+// requireObservedOrder checks that all observed keys are in the plan, in the order of their
+// observation, and that due keys have every fourth place.
 func (o *outlook) requireObservedOrder(t testingT, items []Item[row]) {
 	o.requireDueOrder(t, items)
 	var changes []*modelKey
@@ -251,10 +251,10 @@ func (o *outlook) requireObservedOrder(t testingT, items []Item[row]) {
 	require.Equal(t, o.m.round.changes, changes, "changes")
 }
 
-// requirePlaces checks that each lane has its places, and that what it does not need others
-// have in the order of their rest.
+// requirePlaces checks that each lane has its places, and that places that it does not need go to
+// its partner, and then to the other lanes in the order of fallbacks.
 func (o *outlook) requirePlaces(t testingT, c *Core[row], items []Item[row]) {
-	// wanting counts what of a lane is still to come after a place, or left behind.
+	// wanting counts the keys of a lane that come after a place, or are left.
 	wanting := map[Lane]int{}
 	laneOf := func(k *modelKey) Lane {
 		if o.due[k] {
@@ -282,13 +282,13 @@ func (o *outlook) requirePlaces(t testingT, c *Core[row], items []Item[row]) {
 			if has == twin {
 				continue
 			}
-			require.Zero(t, wanting[twin], "place %d is rather for lane %s than for %q", i, twin, k.key)
+			require.Zero(t, wanting[twin], "place %d is for lane %s before %q", i, twin, k.key)
 		}
 		for _, lane := range fallbacks {
 			if lane == has {
 				break
 			}
-			require.Zero(t, wanting[lane], "place %d is rather for lane %s than for %q", i, lane, k.key)
+			require.Zero(t, wanting[lane], "place %d is for lane %s before %q", i, lane, k.key)
 		}
 	}
 }

@@ -7,22 +7,21 @@ import (
 	"time"
 )
 
-// launch takes in that the operation on a key goes on beyond the round.
+// launch records that the operation on a key was launched.
 func (m *model) launch(key string) {
 	k := m.keys[key]
 	k.rest(InFlight)
 	k.unseen, k.unknown = !k.tried, false
 }
 
-// stick takes in that the operation on a key takes too long. Others may probe in its place, and
-// refreshes do not wait for it.
+// stick records that the operation of an item is stuck.
 func (m *model) stick(now time.Duration, it *Item[row]) {
 	k := m.keys[it.Obj.key]
 	m.probeEnds(k, it, now, probeFailed)
 	k.stuck = true
 }
 
-// settle takes in what came of an item; waited says whether the core knew the key.
+// settle records the outcome of an item. waited reports whether the core had an entry for it.
 func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcome[row]) {
 	k := m.keys[it.Obj.key]
 	failed := out.Kind == Failed || out.Kind == FailedForGood
@@ -91,17 +90,18 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 	}
 }
 
-// markUnreconciled makes a reconciled key unreconciled since the first revision after all that were seen.
+// markUnreconciled makes a reconciled key unreconciled since the revision after the last observed
+// one.
 func (m *model) markUnreconciled(k *modelKey) {
 	if k.since == 0 {
 		k.since = m.observed + 1
 	}
 }
 
-// follow makes a key go on with the change that came while an operation on it ran.
+// follow makes a key go on with the change that was observed while its operation ran.
 func (m *model) follow(k *modelKey, now time.Duration, note *modelNote) {
 	m.replaceChange(k, note)
-	// Whatever has been observed since, the object has to be looked up.
+	// The object must be looked up, whatever was observed since.
 	k.seen = -1
 	if k.failures > 0 && now < k.attempted+m.limits.MinBackoff {
 		m.wake(k, Held, k.attempted+m.limits.MinBackoff)
@@ -111,7 +111,7 @@ func (m *model) follow(k *modelKey, now time.Duration, note *modelNote) {
 	m.lineUp(k)
 }
 
-// await puts a key where its outcome has it wait.
+// await puts a key into the state that its outcome asks for.
 func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
 	k.obj, k.version = out.Obj, out.Revision
 	k.fixed = out.Kind == Failed && out.Delay > 0
@@ -143,7 +143,7 @@ func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
 	}
 }
 
-// putBack takes in that an item was not run, and reports whether the core keeps it.
+// putBack records that an item was put back, and reports whether the core keeps it.
 func (m *model) putBack(it *Item[row]) bool {
 	k := m.keys[it.Obj.key]
 	m.probePutBack(it)
@@ -161,7 +161,7 @@ func (m *model) putBack(it *Item[row]) bool {
 	return true
 }
 
-// recall takes in that the operation on a key that was launched has not begun.
+// recall records that a launched item was recalled.
 func (m *model) recall(now time.Duration, it *Item[row]) {
 	k := m.keys[it.Obj.key]
 	m.probeEnds(k, it, now, probeNotRun)
@@ -185,8 +185,8 @@ func (m *model) recall(now time.Duration, it *Item[row]) {
 	m.jumpIn(k)
 }
 
-// lookUp takes in that an item turned out to have a later version that asks for something,
-// and reports whether that is to be run now.
+// lookUp records that an item was renewed to a later version, and reports whether it may still be
+// run.
 func (m *model) lookUp(it *Item[row], obj row, revision, since uint64) bool {
 	k := m.keys[it.Obj.key]
 	n := &modelNote{obj: obj, revision: revision, since: since, lane: k.lane}

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// takeOver makes the model be where the core is, if it may be there.
+// takeOver puts the keys of the model into the states that the core has chosen, if they are
+// allowed.
 func (o *outlook) takeOver(t testingT, c *Core[row], planned map[*modelKey]bool) {
 	m := o.m
 	before := map[*modelKey]State{}
@@ -37,7 +38,7 @@ func (o *outlook) takeOver(t testingT, c *Core[row], planned map[*modelKey]bool)
 	}
 }
 
-// takeOverKey checks where a key has gone, and puts it there.
+// takeOverKey checks the state that the core has chosen for a key, and adopts it.
 func (o *outlook) takeOverKey(t testingT, c *Core[row], k *modelKey, planned bool) {
 	m := o.m
 	if k.state != Queued {
@@ -52,28 +53,28 @@ func (o *outlook) takeOverKey(t testingT, c *Core[row], k *modelKey, planned boo
 	barred := k.from == Retry && m.barred(k)
 	switch e.state {
 	case Paused:
-		require.True(t, m.isPaused(k), "%q is not to be paused", k.key)
+		require.True(t, m.isPaused(k), "%q must not be paused", k.key)
 		k.park()
 		m.unprobe(k, m.round.now, probeNotRun)
 	case Tripped:
 		if k.probe && o.nudged[k] {
-			// It had to wait for its group, which then moved on.
+			// It waited for its group, which became free during planning.
 			m.unprobe(k, m.round.now, probeNotRun)
 			barred = k.from == Retry && m.barred(k)
 		}
-		require.True(t, barred && !m.isPaused(k), "%q is not to be held back", k.key)
+		require.True(t, barred && !m.isPaused(k), "%q must not wait for a breaker", k.key)
 		k.rest(Tripped)
 	case Queued:
 		if k.state == Queued {
 			return
 		}
 		require.True(t, m.grouping && k.obj.group != "", "%q has no group to wait for", k.key)
-		require.True(t, !barred && !m.isPaused(k), "%q is not to wait for its group", k.key)
+		require.True(t, !barred && !m.isPaused(k), "%q must not wait for its group", k.key)
 		k.rest(Queued)
 		m.unprobe(k, m.round.now, probeNotRun)
 	default:
 		if k.probe && o.nudged[k] && e.probedOpening == 0 {
-			// It had to wait for its group, which then moved on.
+			// It waited for its group, which became free during planning.
 			m.unprobe(k, m.round.now, probeNotRun)
 		}
 		same(t, k.from, e.state, "%q was not planned", k.key)
@@ -85,8 +86,8 @@ func (o *outlook) takeOverKey(t testingT, c *Core[row], k *modelKey, planned boo
 	}
 }
 
-// takeOverGroups takes over which keys have their groups. Those that had one keep it unless
-// they may not be run; one that is planned has its own.
+// takeOverGroups adopts the holders of the groups. A key that held its group keeps it, unless it
+// may not be run. A planned key holds its group.
 func (m *model) takeOverGroups(t testingT, c *Core[row], before map[*modelKey]State, planned map[*modelKey]bool) {
 	for group, key := range m.holders {
 		if k := m.keys[key]; k.state == Paused || k.state == Tripped {
@@ -110,19 +111,19 @@ func (m *model) takeOverGroups(t testingT, c *Core[row], before map[*modelKey]St
 			continue
 		}
 		holder, taken := m.holders[k.group]
-		require.True(t, !taken || holder == k.key, "%q and %q have group %q", holder, k.key, k.group)
+		require.True(t, !taken || holder == k.key, "%q and %q hold group %q", holder, k.key, k.group)
 		m.holders[k.group] = k.key
 	}
 	for k := range before {
 		if k.state == Queued {
-			require.NotEmpty(t, m.holders[k.group], "%q waits for group %q, which nobody has", k.key, k.group)
+			require.NotEmpty(t, m.holders[k.group], "%q waits for group %q, which has no holder", k.key, k.group)
 		}
 	}
 }
 
-// takeOverLine takes over the order of a line. Those who stood in it before come first, in
-// their order; those who are new may have been taken up in any order that is theirs: by
-// when they were due, or by their place in their lane.
+// takeOverLine adopts the order of a queue. Keys that were in it before come first, in their order.
+// New keys follow; those that were due are in the order of their times, those of a lane in its
+// order.
 func (m *model) takeOverLine(t testingT, q *queue[row], before map[*modelKey]State, what string) {
 	var old, fresh []*modelKey
 	for e := q.head; e != nil; e = e.next {

@@ -11,17 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// model is what a Core is meant to be, written to be believed rather than to be fast: a
-// map, and a walk over all of it for every question. It knows no queue and no heap, and
-// follows the words of docs/DESIGN.md, sections 4 and 5. Where the design leaves a
-// choice (which of two keys that are due at the same time goes first) it checks that
-// the core's choice is an allowed one, and takes it over. So it does with the jitter that
-// the core draws.
+// model is a simple and slow specification of a Core: a map, and a walk over all of it for every
+// question. It has no queue and no heap, and follows docs/DESIGN.md, sections 4 and 5. Where the
+// design leaves a choice, for example which of two keys that are due at the same time goes first,
+// the model checks that the core's choice is allowed and adopts it. It does the same with the
+// jitter that the core draws.
 //
-// This file has what a key is and what is observed of it, model_settle_test.go what an
-// outcome means, model_plan_test.go what goes into a round, model_takeover_test.go which
-// choices are taken over, model_breaker_test.go when the target counts as down, and
-// model_compare_test.go what a core has to say between two rounds.
+// This file has the state of a key and the observations. model_settle_test.go has the outcomes,
+// model_plan_test.go the plan of a round, model_takeover_test.go the adoption of choices,
+// model_breaker_test.go the breakers, and model_compare_test.go the comparison with a core between
+// two rounds.
 type model struct {
 	limits   Limits
 	same     func(older, newer row) bool
@@ -30,78 +29,78 @@ type model struct {
 	paused   func(row) bool
 
 	keys map[string]*modelKey
-	// holders has the key of each group that may be worked on.
+	// holders has the holder of each group.
 	holders map[string]string
-	// breakers are by class; "" is the one for everything.
+	// breakers has the breakers by class; "" is the class of the breaker for all errors.
 	breakers map[string]*modelBreaker
-	// ran counts the operations that were run: each has a place, which belongs to a lane.
+	// ran counts the operations that were run. Each has a place, which belongs to a lane.
 	ran      int
 	observed uint64
-	// first and last number the places in line that were given last, at either end.
+	// first and last are the lowest and the highest place in line that were assigned.
 	first, last int
 
 	round modelRound
-	told  telling
+	told  reported
 }
 
-// modelKey is a key that is not reconciled, or is to be run again.
+// modelKey is a key that has an entry in the core.
 type modelKey struct {
 	key   string
 	state State
-	// from is the state before the round took the key.
+	// from is the state that the key had when its turn came.
 	from State
 	obj  row
-	// since is the revision of the change that is not reconciled, 0 if all are.
+	// version is the revision of obj. since is the revision since which the key is unreconciled; 0
+	// if it is reconciled.
 	version, since uint64
 	deleted        bool
 	lane           Lane
-	// seen is the round in which the change was observed, and seenAt when that was.
+	// seen is the round in which the change was observed, and seenAt its time.
 	seen   int
 	seenAt time.Duration
-	// tried: the change has been attempted; unseen: nobody may be told so yet.
+	// tried: the change has been attempted. unseen: the change counts as not attempted.
 	tried, unseen bool
-	// swept: a sweep found it, and it has not been attempted since.
+	// swept: a sweep found the object, and it has not been attempted since.
 	swept bool
-	// unknown: the core need not know the key yet: it has been observed in this round.
+	// unknown: the core has no entry for the key yet: it was observed in this round.
 	unknown bool
 
 	failures, tries int
-	// requeues counts the outcomes in a row that were done with a backoff.
+	// requeues counts the outcomes in a row that asked for a backoff without a failure.
 	requeues  int
 	failure   string
 	attempted time.Duration
-	// mark is what the caller noted with the last outcome.
+	// mark is the mark of the last outcome.
 	mark uint8
 
-	// at is when the key is due; clock says whether there is such a time, fixed that
-	// it is no backoff.
+	// at is when the key is due, if clock. fixed: that time is not a backoff.
 	at           time.Duration
 	clock, fixed bool
-	// drawn is by how much it may be due before that, until it is known what the core drew.
+	// drawn is the largest jitter by which the core may have shortened the wait; 0 once that is
+	// known.
 	drawn time.Duration
-	// place says where it is in the line in which it waits: the lowest is first.
+	// place is the position of the key in its queue: the lowest is first.
 	place int
-	// group is the one that it has or waits for.
+	// group is the group that the key holds or waits for.
 	group string
-	// class is that of the breaker that it is behind; behind says whether there is one.
+	// class is the class of the breaker that the key's last error counted for, if behind.
 	class  string
 	behind bool
-	// probe: it is a probe of that breaker, of the opening that is open.
+	// probe: the key is a probe for the current opening of that breaker.
 	probe bool
-	// stuck: its operation takes too long, and may never come back.
+	// stuck: the operation in flight is stuck.
 	stuck bool
-	// note is the last change that was observed while an operation ran.
+	// note is the last change that was observed while an operation on the key ran.
 	note *modelNote
 }
 
-// modelNote is a change. since may be that of an older version that asked for the
-// same.
+// modelNote is a change. since may be that of an older version that asked for the same.
 type modelNote struct {
 	obj             row
 	revision, since uint64
 	deleted         bool
 	lane            Lane
-	// settled: it asks for nothing; unset: the object is left alone.
+	// settled: the row asks for no operation. unset: the row has no status.
 	settled, unset bool
 }
 
@@ -112,7 +111,7 @@ func newModel(cfg Config[row]) *model {
 	}
 }
 
-// backoff is the wait after the nth failure in a row, without jitter.
+// backoff returns the wait after a number of failures in a row, without jitter.
 func (m *model) backoff(failures int) time.Duration {
 	wait := m.limits.MinBackoff
 	for range failures - 1 {
@@ -121,8 +120,8 @@ func (m *model) backoff(failures int) time.Duration {
 	return min(wait, m.limits.MaxBackoff)
 }
 
-// backOff puts a key where it waits for its backoff after the nth failure in a row at a time.
-// The wait is shortened by the jitter that the outcome says, or by what the core draws.
+// backOff makes a key wait for its backoff after n failures in a row. The wait begins at from, and
+// is shortened by the jitter of the outcome, or by the jitter that the core draws.
 func (m *model) backOff(k *modelKey, s State, from time.Duration, n int, jitter float64) {
 	wait := m.backoff(n)
 	if jitter > 0 {
@@ -134,8 +133,7 @@ func (m *model) backOff(k *modelKey, s State, from time.Duration, n int, jitter 
 	}
 }
 
-// takeOverJitter makes the keys of which the core has drawn when they are due be due then, if
-// they may be.
+// takeOverJitter adopts the due times for which the core has drawn jitter, if they are allowed.
 func (m *model) takeOverJitter(t testingT, c *Core[row]) {
 	for key, k := range m.keys {
 		if k.clock && k.drawn > 0 {
@@ -147,7 +145,7 @@ func (m *model) takeOverJitter(t testingT, c *Core[row]) {
 	}
 }
 
-// wake puts a key where it waits for a time; retries are also in a line.
+// wake makes a key wait for a time. Retries are also in a line.
 func (m *model) wake(k *modelKey, s State, at time.Duration) {
 	k.state, k.at, k.clock, k.drawn = s, at, true, 0
 	if s == Retry {
@@ -155,33 +153,33 @@ func (m *model) wake(k *modelKey, s State, at time.Duration) {
 	}
 }
 
-// rest puts a key where it waits for no time.
+// rest puts a key into a state without a time.
 func (k *modelKey) rest(s State) { k.state, k.clock = s, false }
 
-// ready makes a key ready: it counts as attempted only when it is.
+// ready makes a key ready. Its change counts as not attempted, unless it has been.
 func (k *modelKey) ready() {
 	k.rest(Ready)
 	k.unseen, k.unknown = !k.tried, false
 }
 
-// park makes a key paused: nobody is to wait for it.
+// park makes a key paused. Its change counts as attempted.
 func (k *modelKey) park() {
 	k.rest(Paused)
 	k.unseen = false
 }
 
-// resume makes a key ready that somebody else than a cursor has brought.
+// resume makes a key ready that was paused, or is an orphan.
 func (m *model) resume(k *modelKey) {
 	k.lane = Resumption
 	k.ready()
 	m.lineUp(k)
 }
 
-// lineUp puts a key at the end of a line, jumpIn at its front.
+// lineUp puts a key at the end of its line, jumpIn at its front.
 func (m *model) lineUp(k *modelKey) { m.last++; k.place = m.last }
 func (m *model) jumpIn(k *modelKey) { m.first--; k.place = m.first }
 
-// inLine returns the keys of which a condition holds, in the order of their line.
+// inLine returns the keys that meet a condition, in the order of their line.
 func (m *model) inLine(condition func(k *modelKey) bool) []*modelKey {
 	var keys []*modelKey
 	for _, k := range m.keys {
@@ -193,12 +191,12 @@ func (m *model) inLine(condition func(k *modelKey) bool) []*modelKey {
 	return keys
 }
 
-// ready returns the keys of a lane that are ready.
+// ready returns the ready keys of a lane.
 func (m *model) ready(lane Lane) []*modelKey {
 	return m.inLine(func(k *modelKey) bool { return k.state == Ready && k.lane == lane })
 }
 
-// replaceChange gives a key a change, since which it is unreconciled.
+// replaceChange stores a change in a key in place of the earlier one.
 func (m *model) replaceChange(k *modelKey, n *modelNote) {
 	k.obj, k.version, k.since, k.deleted, k.lane = n.obj, n.revision, n.since, n.deleted, n.lane
 	k.seen, k.seenAt, k.tried, k.unseen, k.tries = m.round.number, m.round.now, false, false, 0
@@ -208,7 +206,7 @@ func (m *model) replaceChange(k *modelKey, n *modelNote) {
 	}
 }
 
-// renew makes a key be of another version that asks for what it waits for anyway.
+// renew stores a version that asks for the same as the one in the key.
 func (m *model) renew(k *modelKey, n *modelNote) {
 	k.obj, k.version, k.seen = n.obj, n.revision, m.round.number
 	k.since = min(k.since, n.since)
@@ -217,13 +215,13 @@ func (m *model) renew(k *modelKey, n *modelNote) {
 	}
 }
 
-// asksTheSame reports whether a change asks for what a key waits for anyway: for what has
-// been asked and not been attempted.
+// asksTheSame reports whether the change of a key has not been attempted and the given change asks
+// for the same.
 func (m *model) asksTheSame(k *modelKey, n *modelNote) bool {
 	return !k.tried && k.since > 0 && !k.deleted && !n.deleted && m.same(k.obj, n.obj)
 }
 
-// count returns how many changes of a lane there are ahead of their turn.
+// count returns how many changes of a lane are ready or were observed in this round.
 func (m *model) count(lane Lane) int {
 	n := len(m.ready(lane))
 	for _, k := range m.round.changes {
@@ -240,20 +238,20 @@ func (m *model) full(lane Lane) bool {
 	nothingReady := len(m.inLine(func(k *modelKey) bool { return k.state == Ready })) == 0
 	switch {
 	case m.round.maxFresh == 0 && nothingReady:
-		// All that is observed is run in this round.
+		// Everything observed is run in this round.
 		return len(m.round.changes)+m.round.reserved >= m.round.size
 	case m.round.maxFresh == 0:
 		return m.count(lane) >= m.round.size
 	case lane == Fresh:
 		return m.count(lane) >= half || m.count(lane) >= m.round.maxFresh
 	case lane == Backlog:
-		// It has what what is fresh leaves of the round.
+		// The backlog also gets what fresh changes leave of the round.
 		return m.count(lane) >= half && m.count(lane)+m.count(Fresh) >= m.round.size
 	}
 	return m.count(lane) >= half
 }
 
-// observe takes in a change.
+// observe records a change.
 func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane) {
 	m.observed = max(m.observed, revision)
 	n := &modelNote{obj: obj, revision: revision, since: since, deleted: deleted, lane: lane}
@@ -267,12 +265,12 @@ func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane
 	}
 	switch same := m.asksTheSame(k, n); {
 	case revision <= k.version:
-		// It is old, but it was there: the key is unreconciled since then.
+		// The version is old, but the key is unreconciled since then.
 		if k.since > 0 {
 			k.since = min(k.since, since)
 		}
 		if deleted && k.swept {
-			// The sweep knew of the object, not of the deletion.
+			// The sweep found the object before its deletion was observed.
 			k.tried, k.unseen = false, k.state != Paused
 		}
 	case k.state == InFlight:
@@ -309,7 +307,7 @@ func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane
 	}
 }
 
-// take makes a key that was observed part of the round, or ready if there are two cursors.
+// take adds an observed key to the round, or makes it ready if there is a catch-up cursor.
 func (m *model) take(k *modelKey) {
 	if m.round.maxFresh > 0 {
 		k.ready()
@@ -320,12 +318,12 @@ func (m *model) take(k *modelKey) {
 	m.round.changes = append(m.round.changes, k)
 }
 
-// note takes in a change of a key on which an operation runs. The latest counts, but it is
-// unreconciled since the first that asked for the same, or that was there before it.
+// note stores a change of a key in flight. The latest change counts, but it is unreconciled since
+// the first one that asked for the same.
 func (m *model) note(k *modelKey, n *modelNote) {
 	old := k.note
 	if !n.settled && (old == nil || !old.settled || n.revision > old.revision) {
-		// It is not reconciled before that is.
+		// The earlier change is reconciled only together with this one.
 		k.since = min(k.since, n.since)
 	}
 	switch {
@@ -340,8 +338,8 @@ func (m *model) note(k *modelKey, n *modelNote) {
 	k.note = n
 }
 
-// observeSettled takes in a change that asks for nothing, and reports whether its key is
-// forgotten for it.
+// observeSettled records a row that asks for no operation, and reports whether its key is
+// forgotten.
 func (m *model) observeSettled(obj row, revision uint64, says RowStatus) bool {
 	m.observed = max(m.observed, revision)
 	k := m.keys[obj.key]
@@ -359,7 +357,7 @@ func (m *model) observeSettled(obj row, revision uint64, says RowStatus) bool {
 	return false
 }
 
-// calm makes a key go on whose change turned out to ask for nothing.
+// calm makes a key wait for its retry again whose change turned out to ask for nothing.
 func (m *model) calm(k *modelKey, obj row, revision uint64, jitter float64) {
 	k.obj, k.version, k.fixed = obj, revision, false
 	m.backOff(k, Retry, k.attempted, k.failures, jitter)
@@ -371,8 +369,8 @@ func (m *model) forget(k *modelKey) {
 	m.forgetClasses()
 }
 
-// leaveGroup takes in that a key does not need its group any more: if it has it, the one
-// that waits for it the longest has it now, and is on its way again.
+// leaveGroup is called when a key no longer needs its group. If the key held it, the first key that
+// waits becomes the holder and goes back to where it came from.
 func (m *model) leaveGroup(k *modelKey) {
 	group := k.group
 	k.group = ""
@@ -394,7 +392,7 @@ func (m *model) leaveGroup(k *modelKey) {
 	}
 }
 
-// release takes in that a key has what it was blocked on.
+// release makes a blocked key due, and reports whether it was blocked.
 func (m *model) release(key string, now time.Duration) bool {
 	k := m.keys[key]
 	if k == nil || k.state != Blocked {
@@ -407,7 +405,7 @@ func (m *model) release(key string, now time.Duration) bool {
 	return true
 }
 
-// addOrphan records an object that the target has and no row wants.
+// addOrphan adds an object that the target has and the table does not.
 func (m *model) addOrphan(obj row, revision uint64) bool {
 	if m.keys[obj.key] != nil {
 		return false
@@ -420,7 +418,7 @@ func (m *model) addOrphan(obj row, revision uint64) bool {
 	return true
 }
 
-// setPaused takes in which objects are not to be worked on.
+// setPaused sets which objects must not be worked on.
 func (m *model) setPaused(now time.Duration, paused func(row) bool) {
 	m.paused = paused
 	resumed := m.inLine(func(k *modelKey) bool { return k.state == Paused && !m.isPaused(k) })

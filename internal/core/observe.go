@@ -3,18 +3,18 @@
 
 package core
 
-// Observe takes in a change: obj was written, or deleted. The changes of one cursor come in the
-// order of revisions. since is the revision since which the change is not reconciled: mostly its
-// own, or a lower one if an earlier version of the row asked for the same. A change that is no
-// newer than the version of its entry lowers the revision since which that is not reconciled, and
-// nothing else.
+// Observe records a change: obj was written, or deleted. Each cursor hands over its changes in the
+// order of revisions. since is the revision since which the change is not reconciled: usually its
+// own, or a lower one if an earlier version of the row asked for the same. A change that is not
+// newer than the version in its entry only lowers the revision since which that is unreconciled. If
+// it is the deletion of an orphan, the entry also counts as not attempted from then on.
 func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane Lane) {
 	c.observed = max(c.observed, revision)
 	it := Item[Obj]{Obj: obj, Revision: revision, since: since, Deleted: deleted, lane: lane}
 	switch e := c.find(obj); {
 	case e != nil && !c.observeKnown(e, &it):
 	case c.round.maxFresh > 0:
-		// Both cursors may come to a key in one round.
+		// Both cursors may read the key in one round.
 		if e == nil {
 			e = c.addEntry(&it)
 		}
@@ -25,23 +25,23 @@ func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane 
 	}
 }
 
-// ObserveSeenDeletion takes in that the main cursor came to a deletion that the catch-up cursor has
-// handed over. It does nothing if the key is reconciled.
+// ObserveSeenDeletion records that the main cursor read a deletion that the catch-up cursor has
+// handed over before. It does nothing if the key has no entry: then the deletion is reconciled.
 func (c *Core[Obj]) ObserveSeenDeletion(obj Obj, revision uint64) {
 	if c.TracksKeyOf(obj) {
 		c.Observe(obj, revision, revision, true, Deletion)
 	}
 }
 
-// observeKnown takes in a change of a key that has an entry. It reports whether the change may be
-// run in this round; otherwise it is old, or waits with the entry.
+// observeKnown records a change of a key that has an entry. It reports whether the change may be
+// run in this round. Otherwise the change is old, or waits in the entry.
 func (c *Core[Obj]) observeKnown(e *entry[Obj], it *Item[Obj]) bool {
 	switch {
 	case it.Revision <= e.revision:
 		c.lowerSince(e, it.since)
 		if it.Deleted && e.cause == CauseSweep {
-			// A sweep found the object before the cursor came to its deletion, which has
-			// not been attempted.
+			// A sweep added the object as an orphan before the cursor read its deletion, and the
+			// deletion has not been attempted.
 			e.tried = false
 			c.clearUntried(e)
 			if e.state != Paused {
@@ -82,8 +82,8 @@ func (c *Core[Obj]) observeKnown(e *entry[Obj], it *Item[Obj]) bool {
 	return true
 }
 
-// keepsPlace reports whether an entry keeps its place when it gets a change: otherwise a key that
-// changes often would never be run.
+// keepsPlace reports whether an entry keeps its place in its queue when it gets a change. Otherwise
+// a key that changes often would never be run.
 func (c *Core[Obj]) keepsPlace(e *entry[Obj], it *Item[Obj]) bool {
 	switch e.state {
 	case Ready:
@@ -98,8 +98,8 @@ func (c *Core[Obj]) keepsPlace(e *entry[Obj], it *Item[Obj]) bool {
 	return false
 }
 
-// waitsFor reports whether an entry waits for the attempt of a change, and the given one asks for
-// the same.
+// waitsFor reports whether the change of an entry has not been attempted and the given change asks
+// for the same.
 func (c *Core[Obj]) waitsFor(e *entry[Obj], it *Item[Obj]) bool {
 	return !e.tried && e.since > 0 && c.sameAs(e, it)
 }
@@ -116,8 +116,8 @@ func (c *Core[Obj]) sameAs(e *entry[Obj], it *Item[Obj]) bool {
 	return c.same(&Item[Obj]{Obj: e.obj, Deleted: e.deleted}, it)
 }
 
-// takeChange gives an entry a later change, and reports whether that is a new one: a version that
-// asks for the same as a change which was not attempted is the same change.
+// takeChange stores a later change in an entry, and reports whether it is a new one. A version that
+// asks for the same as a change that has not been attempted is not new.
 func (c *Core[Obj]) takeChange(e *entry[Obj], it *Item[Obj]) bool {
 	if c.waitsFor(e, it) {
 		e.obj, e.revision, e.seen = it.Obj, it.Revision, c.rounds
@@ -128,7 +128,7 @@ func (c *Core[Obj]) takeChange(e *entry[Obj], it *Item[Obj]) bool {
 	return true
 }
 
-// replaceChange gives an entry a change in place of all earlier ones.
+// replaceChange stores a change in an entry in place of the earlier one.
 func (c *Core[Obj]) replaceChange(e *entry[Obj], it *Item[Obj]) {
 	c.markReconciled(e)
 	c.setDeleted(e, it.Deleted)
@@ -137,20 +137,20 @@ func (c *Core[Obj]) replaceChange(e *entry[Obj], it *Item[Obj]) {
 	e.resetWanted(c.round.now)
 	c.setBlocked(e, false)
 	if it.Deleted {
-		// A deletion does not inherit the wait that its object had earned.
+		// A deletion does not inherit the backoff of its object.
 		e.failures, e.requeues = 0, 0
 	}
 }
 
-// Renew gives an item a later version of its object from the table, which no cursor need have read.
-// since is as for [Core.Observe]. It reports whether the item may still be run: the object may be
-// paused now, or belong to a group of which another is worked on.
+// Renew updates an item to a later version of its object in the table, which the cursors may not
+// have read yet. since is as for [Core.Observe]. It reports whether the item may still be run. If
+// not, the key waits: its object is paused now, or belongs to another group, which is busy.
 func (c *Core[Obj]) Renew(it *Item[Obj], obj Obj, revision, since uint64) bool {
 	if revision <= it.Revision {
 		return true
 	}
 	if it.entry == nil {
-		// The cursor must not get this version back: it has come to another.
+		// The item must not go back to its cursor with this version: the cursor is at another.
 		it.entry = c.addEntry(it)
 	}
 	e := it.entry
@@ -173,7 +173,7 @@ func (c *Core[Obj]) Renew(it *Item[Obj], obj Obj, revision, since uint64) bool {
 	return false
 }
 
-// RowStatus is the status of a row that asks for nothing.
+// RowStatus is the status of a row that asks for no operation.
 type RowStatus uint8
 
 const (
@@ -181,15 +181,15 @@ const (
 	RowFailed RowStatus = iota
 	// RowDone: the object is reconciled.
 	RowDone
-	// RowUnset: the row has no status; its object is not reconciled at all.
+	// RowUnset: the row has no status, so its object is not reconciled by this reconciler.
 	RowUnset
 )
 
-// ObserveSettled takes in a row that asks for nothing. It has to be called only while NeedsSettled,
-// or, for a row without a status, while Tracks. A key whose change was unseen, and that is this
-// row, goes back to its retry. It returns true if the key is forgotten: because its row has no
-// status, because the object is back while its deletion waits, or because the key failed for good
-// and its row is Done.
+// ObserveSettled records a row that asks for no operation. The caller need not call it unless
+// NeedsSettled returns true or, for a row without a status, Tracks does. A key in state Unseen goes
+// back to its retry: this row is the change that it waited for. ObserveSettled returns true if it
+// removed the key's entry: because the row has no status, because the object is back while its
+// deletion waits, or because the key is Terminal and its row is Done.
 func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, s RowStatus) (forgotten bool) {
 	c.observed = max(c.observed, revision)
 	e := c.find(obj)
@@ -210,8 +210,8 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, s RowStatus) (forgo
 	return false
 }
 
-// returnToRetry makes an entry whose change was unseen wait for its retry again: its row asks for
-// nothing. jitter is that of [Outcome].
+// returnToRetry makes an entry wait for its retry again, after the change that it waited for turned
+// out to ask for no operation. jitter is Outcome.Jitter.
 func (c *Core[Obj]) returnToRetry(e *entry[Obj], obj Obj, revision uint64, jitter float64) {
 	e.obj, e.revision, e.fixed = obj, revision, false
 	c.wait(e, Retry, after(e.lastAttempt, c.delay(int(e.failures), jitter)))

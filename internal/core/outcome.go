@@ -11,30 +11,32 @@ type Kind uint8
 const (
 	// Done: the operation succeeded.
 	Done Kind = iota
-	// Failed: the key is retried after its backoff, or after Delay if that is positive.
+	// Failed: the operation failed. The key is retried after its backoff, or after Delay if that is
+	// positive.
 	Failed
-	// FailedForGood: the key is not retried until the object changes.
+	// FailedForGood: the operation failed, and the key is not retried until its object changes.
 	FailedForGood
-	// BlockedOn: the key is run again when it is released, or after Delay if that is positive.
+	// BlockedOn: the operation waits for something. The key is run again when it is released, and
+	// after Delay at the latest if that is positive.
 	BlockedOn
-	// DoneAgain: the operation succeeded, and the key is run again after Delay, or with Backoff
-	// after the backoff of the key. If that fails, the key is unreconciled since then, not since
-	// the revision of the change.
+	// DoneAgain: the operation succeeded. The key is run again after Delay, or after its backoff if
+	// Backoff is set. If that run fails, the key is unreconciled since then, not since the revision
+	// of its change.
 	DoneAgain
-	// Deleting: a deletion has begun and goes on; it is run again as DoneAgain is. The key is
-	// unreconciled until the deletion is done. It is no failure, and tells a breaker nothing.
+	// Deleting: a deletion has begun and is not finished. It is run again as with DoneAgain, and
+	// the key is unreconciled until it is done. It is no failure, and breakers ignore it.
 	Deleting
 	// Void: the operation was not run, because there is nothing left to do: a deleted object is
-	// back in the table, or the row asks for nothing any more.
+	// back in the table, or the row no longer asks for an operation.
 	Void
 	// Superseded: the operation was not run, because the object is gone from the table and its
-	// deletion has not been observed.
+	// deletion has not been observed yet.
 	Superseded
 )
 
 var kindNames = [...]string{"done", "failed", "terminal", "blocked", "requeue", "blocked", "void", "superseded"}
 
-// String returns the name that journals and commands show. That of Deleting is "blocked", as is the
+// String returns the name that journals and commands show. Deleting is shown as "blocked", like its
 // status.
 func (k Kind) String() string { return kindNames[k] }
 
@@ -42,40 +44,41 @@ func (k Kind) String() string { return kindNames[k] }
 type Outcome[Obj any] struct {
 	Kind  Kind
 	Delay time.Duration
-	// Backoff, with DoneAgain or Deleting: the wait is the backoff of the key, by how often in a
-	// row it asked for one; Delay is ignored.
+	// Backoff, with DoneAgain or Deleting, replaces Delay by the key's backoff. That grows with the
+	// number of such outcomes in a row.
 	Backoff bool
-	// Failure is the text of the error, nil for kinds that did not fail. Class is the class of the
-	// error, and matters only with breakers by class.
+	// Failure is the text of the error; nil for kinds that are no failure. Class is the class of
+	// the error; only breakers by class use it.
 	Failure *string
 	Class   string
-	// GivenUp, with FailedForGood: the key failed too often. For breakers that is a failure.
+	// GivenUp, with FailedForGood, means that the key failed too often. Breakers count that as a
+	// failure; they do not count other FailedForGood outcomes.
 	GivenUp bool
-	// Final, with Failed: a deletion reports that retrying is useless. As with FailedForGood, that
-	// is no failure for breakers.
+	// Final, with Failed, means that a deletion reported that retrying is useless. As with
+	// FailedForGood, breakers do not count it.
 	Final bool
-	// Lost: the operation ran, and the object was changed or deleted meanwhile. The change decides
-	// what comes next, not the outcome; but the attempt counts for the backoff.
+	// Lost means that the object was changed or deleted while the operation ran. The change decides
+	// what comes next, not this outcome, but the attempt counts for the backoff.
 	Lost bool
-	// Obj and Revision are the version of the object in the table now, unless Lost; for a deleted
-	// object those of the item.
+	// Obj and Revision are the object's version in the table now; for a deleted object, those of
+	// the item. They are not used if Lost is set.
 	Obj      Obj
 	Revision uint64
-	// Mark is a value of the caller that comes back in Item.Mark.
+	// Mark is a value of the caller, returned in Item.Mark of the key's next item.
 	Mark uint8
-	// Jitter, from 0 to 1, is the part of the jitter that the backoff is shortened by, for keys
-	// that should be due together; 0 means a random part for each key.
+	// Jitter, from 0 to 1, is the part of [Limits.Jitter] by which the backoff is shortened: keys
+	// with the same value are due together. 0 means a random part for each key.
 	Jitter float64
-	// Wanted is when the attempted change was written; 0 if that is not known.
+	// Wanted is when the attempted change was written; 0 if unknown.
 	Wanted time.Duration
 }
 
-// backsOff reports whether the key waits for a backoff without a failure.
+// backsOff reports whether the key waits for a backoff although it did not fail.
 func (out *Outcome[Obj]) backsOff() bool {
 	return out.Backoff && (out.Kind == DoneAgain || out.Kind == Deleting)
 }
 
-// waitState returns the state of a key that is run again without a failure.
+// waitState returns the state in which a key that did not fail waits for its next run.
 func (out *Outcome[Obj]) waitState() State {
 	if out.Kind == Deleting {
 		return Blocked

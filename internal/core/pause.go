@@ -16,10 +16,10 @@ func (c *Core[Obj]) pause(e *entry[Obj]) {
 	c.leaveGroup(e)
 }
 
-// SetPaused sets which objects must not be worked on: those for which paused returns true; none if
-// it is nil. Keys that were paused and are not any more are due at the given time. It walks over
-// all entries if any is paused. Until the next call, paused may begin to return true for a key; for
-// a key for which it begins to return false, call [Core.Resume].
+// SetPaused sets which objects must not be worked on: those for which paused returns true; nil
+// means none. Keys that were paused and are not any more become ready, or due at the given time.
+// SetPaused walks over all entries if any is paused. Until the next call, paused may begin to
+// return true for more objects. When it begins to return false for one, call [Core.Resume].
 func (c *Core[Obj]) SetPaused(now time.Duration, paused func(Obj) bool) {
 	c.paused = paused
 	if c.counts[Paused] == 0 {
@@ -34,8 +34,9 @@ func (c *Core[Obj]) SetPaused(now time.Duration, paused func(Obj) bool) {
 	c.resumeAll(now, resumed)
 }
 
-// Resume makes those of the keys due at the given time that were paused, and for which the function
-// of [Core.SetPaused] returns false now. It costs nothing for other keys.
+// Resume resumes those of the given keys that are in state Paused and for which the function of
+// [Core.SetPaused] returns false now. They become ready, or due at the given time. For any other
+// key Resume costs only a lookup.
 func (c *Core[Obj]) Resume(now time.Duration, keys ...string) {
 	var resumed []*entry[Obj]
 	for _, key := range keys {
@@ -46,11 +47,12 @@ func (c *Core[Obj]) Resume(now time.Duration, keys ...string) {
 	c.resumeAll(now, resumed)
 }
 
-// resumable reports whether an entry is in state Paused, and its object is not paused any more.
+// resumable reports whether an entry is in state Paused and its object is not paused any more.
 func (c *Core[Obj]) resumable(e *entry[Obj]) bool {
 	return e.state == Paused && (c.paused == nil || !c.paused(e.obj))
 }
 
+// resumeAll resumes entries in the order of their revisions.
 func (c *Core[Obj]) resumeAll(now time.Duration, resumed []*entry[Obj]) {
 	slices.SortFunc(resumed, byRevision)
 	for _, e := range resumed {

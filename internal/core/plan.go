@@ -15,18 +15,19 @@ type round[Obj any] struct {
 	size int
 	// maxFresh bounds the ready keys in the lane Fresh; 0 if there is no catch-up cursor.
 	maxFresh int
-	// reserved is how many items of the round are for keys that are due.
+	// reserved is the number of items of the round that are kept for due keys.
 	reserved int
-	// changes are the items that were observed in this round, in that order, and lanes counts them.
+	// changes are the items for the changes observed in this round, in that order; lanes counts
+	// them by lane.
 	changes []Item[Obj]
 	lanes   [NumLanes]int
 	items   []Item[Obj]
 	due     []*entry[Obj]
 }
 
-// Begin begins a round of at most size items at the given time; more than RoundSize counts as that.
-// maxFresh bounds the changes of the catch-up cursor that wait for their turn; 0 means that there
-// is no such cursor.
+// Begin begins a round of at most size items at the given time; a size above RoundSize counts as
+// RoundSize. maxFresh bounds the changes that the catch-up cursor may have waiting in the lane
+// Fresh; 0 means that there is no catch-up cursor.
 func (c *Core[Obj]) Begin(now time.Duration, size, maxFresh int) {
 	c.rounds++
 	c.round.now, c.round.maxFresh = now, maxFresh
@@ -35,15 +36,16 @@ func (c *Core[Obj]) Begin(now time.Duration, size, maxFresh int) {
 	c.round.reserved = c.due.CountUpTo(int64(now), c.guaranteed())
 }
 
-// guaranteed returns how many items of the round are for keys that are due, if there are as many.
+// guaranteed returns how many items of the round due keys get at least, if so many are due.
 func (c *Core[Obj]) guaranteed() int {
 	first := (share - c.turn%share) % share
 	return max(0, (c.round.size-first+share-1)/share)
 }
 
-// Full reports whether there is no room for another change of a lane: a cursor stops there. Without
-// a catch-up cursor only what this round runs is taken in. With one, each lane has at most half of
-// a round, but Backlog also what Fresh leaves of a whole one.
+// Full reports whether a lane has no room for another change: a cursor stops there. Without a
+// catch-up cursor only what this round will run is taken in or, while keys are ready, up to a round
+// in each lane. With a catch-up cursor each lane takes in at most half a round, and the lane
+// Backlog also what Fresh leaves of a whole round.
 func (c *Core[Obj]) Full(lane Lane) bool {
 	half := (c.roundSize + 1) / 2
 	switch {
@@ -59,13 +61,13 @@ func (c *Core[Obj]) Full(lane Lane) bool {
 	return c.ahead(lane) >= c.round.size
 }
 
-// ahead returns how many changes of a lane wait or were observed in this round.
+// ahead returns how many changes of a lane are ready or were observed in this round.
 func (c *Core[Obj]) ahead(lane Lane) int { return c.lanes[lane].size + c.round.lanes[lane] }
 
-// Plan returns the items of the round. If all fit, changes come in the order in which they were
-// observed; otherwise each lane has its places. Due keys come in the order in which they were due,
-// so that rounds that are cut short do not leave out the same ones each time, and take every fourth
-// place while there is anything else. The slice is valid until End.
+// Plan returns the items of the round. If everything fits, changes come in the order in which they
+// were observed; otherwise each lane has its places. Due keys come in the order of their times, so
+// that rounds that are cut short do not leave out the same keys each time. They have every fourth
+// place while there is other work. The slice is valid until End.
 func (c *Core[Obj]) Plan() []Item[Obj] {
 	if c.plansInOrder() {
 		c.planChanges()
@@ -77,17 +79,18 @@ func (c *Core[Obj]) Plan() []Item[Obj] {
 }
 
 // plansInOrder reports whether all changes of the round are run in the order in which they were
-// observed: that needs no entries.
+// observed. Then they need no entries.
 func (c *Core[Obj]) plansInOrder() bool {
 	return c.readyKeys() == 0 && c.paused == nil && !c.grouping && c.round.maxFresh == 0 &&
 		len(c.round.changes)+c.round.reserved <= c.round.size
 }
 
+// planChanges plans all observed changes in their order, with due keys in every fourth place.
 func (c *Core[Obj]) planChanges() {
 	changes := c.round.changes
 	due := c.takeDue(c.round.size - len(changes))
 	if len(due) == 0 {
-		// The plan takes over the slice of the changes, and End gives it back.
+		// The plan takes over the slice of the changes. End empties both slices for reuse.
 		c.round.items, c.round.changes = changes, c.round.items
 		return
 	}
@@ -102,6 +105,8 @@ func (c *Core[Obj]) planChanges() {
 	}
 }
 
+// planLanes puts the observed changes into their lanes, and plans from the lanes and the due keys by
+// the places. An entry that may not be run now leaves its place to the next.
 func (c *Core[Obj]) planLanes() {
 	for i := range c.round.changes {
 		it := &c.round.changes[i]
@@ -112,7 +117,8 @@ func (c *Core[Obj]) planLanes() {
 	}
 	due := c.takeDue(max(c.guaranteed(), c.round.size-c.readyKeys()))
 	for place := c.turn; len(c.round.items) < c.round.size; {
-		// More may be ready than when the due keys were taken: a group may have become free.
+		// More keys may be ready now than when the due keys were taken: a group may have become
+		// free.
 		full := len(c.round.items)+len(due) == c.round.size
 		if len(due) > 0 && (place%share == 0 || full || c.readyKeys() == 0) {
 			c.round.items = append(c.round.items, c.item(due[0]))
@@ -133,7 +139,8 @@ func (c *Core[Obj]) planLanes() {
 	}
 }
 
-// takeDue takes up to n due entries out of the heap, in the order in which they were due.
+// takeDue takes due entries out of the heap until the round has n, and returns them in the order of
+// their times.
 func (c *Core[Obj]) takeDue(n int) []*entry[Obj] {
 	for len(c.round.due) < n {
 		e, at, ok := c.due.Min()
@@ -153,7 +160,7 @@ func (c *Core[Obj]) takeDue(n int) []*entry[Obj] {
 	return c.round.due
 }
 
-// item returns the item of an entry that was admitted.
+// item returns the item of an admitted entry.
 func (c *Core[Obj]) item(e *entry[Obj]) Item[Obj] {
 	return Item[Obj]{
 		Obj: e.obj, Revision: e.revision, since: e.since, Deleted: e.deleted, Again: e.from != Ready || e.seen != c.rounds,
@@ -170,7 +177,8 @@ func (c *Core[Obj]) End(ran int) {
 	c.round.lanes = [NumLanes]int{}
 }
 
-// reuse empties a slice, so that it keeps nothing alive, and returns it with its memory.
+// reuse clears a slice, so that it keeps nothing alive, and returns it with length 0 and its
+// memory.
 func reuse[T any](s []T) []T {
 	clear(s)
 	return s[:0]

@@ -11,14 +11,14 @@ import (
 	"github.com/statekeel/statekeel/internal/backoff"
 )
 
-// probeResult is the result of an attempt to find out whether the target is up again. A larger one
-// counts for more.
+// probeResult is the result of a probe: an operation that finds out whether the target works again.
+// Of several results the largest counts.
 type probeResult uint8
 
 const (
 	// probeNotRun: the operation was not run.
 	probeNotRun probeResult = iota
-	// probeInconclusive: the operation ran, and tells nothing about the target.
+	// probeInconclusive: the operation ran, but its outcome does not show whether the target works.
 	probeInconclusive
 	// probeFailed: the operation failed.
 	probeFailed
@@ -36,7 +36,7 @@ func (c *Core[Obj]) markProbes(items []Item[Obj]) {
 	}
 }
 
-// beginProbes makes keys due that probe for the open breakers whose time has come.
+// beginProbes makes keys due as probes for the open breakers whose next probes are due.
 func (c *Core[Obj]) beginProbes(now time.Duration) {
 	if b := c.global(); b != nil {
 		if b.probesRunning == 0 && now >= b.probeAt {
@@ -53,7 +53,7 @@ func (c *Core[Obj]) beginProbes(now time.Duration) {
 		c.probes.Remove(b)
 		due = append(due, b)
 	}
-	// The heap has no order among breakers with the same time.
+	// The heap does not order breakers with the same time.
 	slices.SortFunc(due, func(a, b *breaker[Obj]) int {
 		return cmp.Or(cmp.Compare(a.probeAt, b.probeAt), compareClass(a, b))
 	})
@@ -63,7 +63,7 @@ func (c *Core[Obj]) beginProbes(now time.Duration) {
 	c.probesBegun = reuse(due)
 }
 
-// probeHeld makes some of the keys due that a breaker holds.
+// probeHeld makes some of the keys that a class breaker holds due as probes.
 func (c *Core[Obj]) probeHeld(now time.Duration, b *breaker[Obj]) {
 	b.worstProbe = probeNotRun
 	for b.held.head != nil && b.probesRunning < c.breakerConfig.Probes {
@@ -80,9 +80,9 @@ func (c *Core[Obj]) probeHeld(now time.Duration, b *breaker[Obj]) {
 	}
 }
 
-// scheduleProbes puts a breaker for a class into the heap, or takes it out, by whether its probes
-// wait for their time: it is open, holds keys, and no probe runs. It is called whenever one of
-// these changes. The time does not change while the breaker is in the heap.
+// scheduleProbes puts a class breaker into the heap of probes, or takes it out. A breaker is in the
+// heap while it is open, holds keys, and none of its probes is running. Call scheduleProbes
+// whenever one of these changes. probeAt must not change while the breaker is in the heap.
 func (c *Core[Obj]) scheduleProbes(b *breaker[Obj]) {
 	waits := b.open && b.class != allErrors && b.probesRunning == 0 && b.held.size > 0
 	switch {
@@ -93,8 +93,9 @@ func (c *Core[Obj]) scheduleProbes(b *breaker[Obj]) {
 	}
 }
 
-// probeBackingOff makes keys due that wait for their backoff, if there are too few others to probe
-// with: otherwise a target that is up again would not be noticed while all backoffs are long.
+// probeBackingOff makes keys due that wait for their backoff, if too few other keys can probe for
+// the breaker for all errors. Otherwise a recovered target would not be noticed while all backoffs
+// are long.
 func (c *Core[Obj]) probeBackingOff(now time.Duration, b *breaker[Obj]) {
 	if c.round.size == 0 {
 		return
@@ -117,7 +118,7 @@ func (c *Core[Obj]) probeBackingOff(now time.Duration, b *breaker[Obj]) {
 	}
 }
 
-// probesDue returns when the next probes are due, if any key waits for that.
+// probesDue returns when the next probes are due; false if no key waits to probe.
 func (c *Core[Obj]) probesDue() (at time.Duration, ok bool) {
 	if b := c.global(); b != nil {
 		return b.probeAt, b.probesRunning == 0 && b.backingOff.size > 0
@@ -126,7 +127,7 @@ func (c *Core[Obj]) probesDue() (at time.Duration, ok bool) {
 	return time.Duration(first), ok
 }
 
-// endProbes notes the result of an item, for each breaker that it was a probe for.
+// endProbes records the result of an item for each breaker that it probed for.
 func (c *Core[Obj]) endProbes(now time.Duration, it *Item[Obj], came probeResult) {
 	if b := c.global(); b != nil {
 		c.countProbe(now, b, it.probe, came)
@@ -137,7 +138,7 @@ func (c *Core[Obj]) endProbes(now time.Duration, it *Item[Obj], came probeResult
 	}
 }
 
-// endProbe notes the result of an entry, if it was a probe for its breaker.
+// endProbe records the result of an entry, if it was a probe for its breaker.
 func (c *Core[Obj]) endProbe(now time.Duration, e *entry[Obj], came probeResult) {
 	if e.probedOpening > 0 {
 		c.countProbe(now, e.breaker, e.probedOpening, came)
@@ -145,8 +146,8 @@ func (c *Core[Obj]) endProbe(now time.Duration, e *entry[Obj], came probeResult)
 	}
 }
 
-// countProbe notes the result of a probe for an opening of a breaker. After the last of the probes
-// that ran together it sets the time of the next.
+// countProbe records the result of a probe for an opening of a breaker. When the last of the probes
+// that ran together has ended, it sets the time of the next.
 func (c *Core[Obj]) countProbe(now time.Duration, b *breaker[Obj], opening uint32, came probeResult) {
 	if !b.open || opening != b.opening {
 		return
@@ -156,7 +157,7 @@ func (c *Core[Obj]) countProbe(now time.Duration, b *breaker[Obj], opening uint3
 	switch {
 	case b.probesRunning > 0:
 	case b.worstProbe == probeNotRun:
-		// None of them ran: others may probe at once.
+		// None of them ran, so others may probe at once.
 		b.probeAt = now
 	default:
 		if b.worstProbe == probeFailed {
@@ -167,7 +168,7 @@ func (c *Core[Obj]) countProbe(now time.Duration, b *breaker[Obj], opening uint3
 	c.scheduleProbes(b)
 }
 
-// probeInterval returns the time to the next probes.
+// probeInterval returns the time until the next probes. It grows with each failed group of probes.
 func (c *Core[Obj]) probeInterval(b *breaker[Obj]) time.Duration {
 	every := backoff.Exponential{Min: c.breakerConfig.MinInterval, Max: c.breakerConfig.MaxInterval}
 	return every.Delay(b.failedProbes + 1)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patient returns a core with an open breaker for everything that lets two probes through
-// every second, and the keys a to d that have failed and wait for ten seconds.
+// patient returns a core with an open breaker for all errors that admits two probes every second,
+// and the keys a to d, which have failed and wait for ten seconds.
 func patient(t *testing.T) *Core[row] {
 	t.Helper()
 	cfg := smallConfig(8)
@@ -26,9 +26,9 @@ func patient(t *testing.T) *Core[row] {
 
 func failsAgain(it *Item[row]) Outcome[row] { return failedWith(it, "") }
 
-// While everything waits longer than the next probes take, some of it is probed with: no
-// more than it takes.
-func TestWhatWaitsLongProbesWhenNothingElseDoes(t *testing.T) {
+// If all keys wait for longer than the next probes, some of them probe early, but no more than
+// needed.
+func TestLongBackoffsProbeIfNothingElseCan(t *testing.T) {
 	c := patient(t)
 	due, ok := c.NextDue()
 	require.True(t, ok)
@@ -40,7 +40,7 @@ func TestWhatWaitsLongProbesWhenNothingElseDoes(t *testing.T) {
 	require.Equal(t, 4, c.Count(Retry))
 }
 
-// What is ready or due goes first, and takes the place of what would have waited longer.
+// Ready and due keys probe first, so that no backoff is cut short.
 func TestNoBackoffIsCutShortWhileOthersProbe(t *testing.T) {
 	c := patient(t)
 	c.Begin(500*time.Millisecond, 1, 0)
@@ -57,9 +57,9 @@ func TestNoBackoffIsCutShortWhileOthersProbe(t *testing.T) {
 	}
 }
 
-// A round that has no room for operations takes up no probes: a key whose backoff it cut short
-// might have to wait for others all the same, out of its turn.
-func TestRoundWithoutOperationsCutsNoBackoffShort(t *testing.T) {
+// A round without room for operations begins no probes: a key whose backoff it cut short might have
+// to wait for others, out of its turn.
+func TestRoundWithoutRoomCutsNoBackoffShort(t *testing.T) {
 	c := patient(t)
 	c.Begin(time.Second, 0, 0)
 	require.Empty(t, c.Plan())
@@ -69,7 +69,7 @@ func TestRoundWithoutOperationsCutsNoBackoffShort(t *testing.T) {
 	}
 }
 
-// Paused keys are none to probe with: others take their place.
+// Paused keys do not probe: others take their place.
 func TestPausedKeysDoNotProbe(t *testing.T) {
 	c := patient(t)
 	c.SetPaused(0, func(r row) bool { return r.key == "a" || r.key == "c" })
@@ -77,15 +77,15 @@ func TestPausedKeysDoNotProbe(t *testing.T) {
 	require.Equal(t, 2, c.Count(Paused))
 }
 
-// A key that is given up for having failed too often has failed: a target that is down is
-// found out by those as well. With breakers by class it does not wait behind one.
+// A key that is given up because it failed too often counts as a failure, so that such keys open a
+// breaker too. With breakers by class it does not wait for one.
 func TestKeysThatAreGivenUpCountForTheBreaker(t *testing.T) {
 	givenUp := func(it *Item[row]) Outcome[row] {
 		out := failedWith(it, "x")
 		out.Kind, out.GivenUp = FailedForGood, true
 		return out
 	}
-	t.Run("for everything", func(t *testing.T) {
+	t.Run("for all errors", func(t *testing.T) {
 		c := withBreaker(8, breakerConfig(false))
 		begin(c, 0, 1, "a", "b")
 		items := c.Plan()
@@ -110,9 +110,8 @@ func TestKeysThatAreGivenUpCountForTheBreaker(t *testing.T) {
 	})
 }
 
-// What is not run, after all, is no probe: what has changed since it was seen does not take
-// the place of what might find that the target is up again.
-func TestProbesThatAreNotRunAreMadeUpForAtOnce(t *testing.T) {
+// An item that is not run is no probe. Others probe in its place at once.
+func TestProbesThatAreNotRunAreReplacedAtOnce(t *testing.T) {
 	superseded := func(it *Item[row]) Outcome[row] { return Outcome[row]{Kind: Superseded} }
 	c := patient(t)
 	c.Begin(500*time.Millisecond, 1, 0)

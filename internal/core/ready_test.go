@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The round after a flood is shared with retries, so that not all that was put back fits
-// into it. What is put back a second time is older than what stayed behind, and goes
-// before it; until it has been run, nobody may be told that it was.
+// The round after a flood is shared with retries, so not all changes that were put back fit into
+// it. A change that is put back a second time is older than those that stayed in the lane, and goes
+// before them. Until it has been run it counts as not attempted.
 func TestChangesPutBackTwiceKeepTheirPlace(t *testing.T) {
 	c := small(8)
 	begin(c, 0, 1, "r1", "r2")
@@ -36,8 +36,8 @@ func TestChangesPutBackTwiceKeepTheirPlace(t *testing.T) {
 	require.Equal(t, []string{"r1", "c", "d", "e", "r2", "f", "g", "h"}, planned(c.Plan()))
 }
 
-// beside starts a round beside a catch-up cursor, and observes the given keys as changes of the backlog,
-// from a revision on.
+// beside begins a round with a catch-up cursor, and observes changes of the given keys in the lane
+// Backlog. Their revisions rise from the given one.
 func beside(c *Core[row], now time.Duration, from uint64, keys ...string) {
 	c.Begin(now, c.roundSize, c.roundSize)
 	for i, key := range keys {
@@ -45,8 +45,7 @@ func beside(c *Core[row], now time.Duration, from uint64, keys ...string) {
 	}
 }
 
-// A change whose key has no entry stays with the cursor that it came from: nothing of it is
-// kept here.
+// A change whose key has no entry goes back to its cursor, and the core keeps nothing of it.
 func TestChangePutBackCostsNoEntry(t *testing.T) {
 	c := small(4)
 	begin(c, 0, 1, "a", "b")
@@ -58,8 +57,8 @@ func TestChangePutBackCostsNoEntry(t *testing.T) {
 	require.False(t, c.Tracks())
 }
 
-// A key that was put back and then changed is not ready any more.
-func TestChangeReplacesTheKeyThatWasPutBack(t *testing.T) {
+// A change replaces the key that was put back.
+func TestChangeReplacesAKeyThatWasPutBack(t *testing.T) {
 	c := small(4)
 	beside(c, 0, 1, "a", "b")
 	items := c.Plan()
@@ -70,7 +69,7 @@ func TestChangeReplacesTheKeyThatWasPutBack(t *testing.T) {
 	begin(c, time.Second, 3, "b")
 	items = c.Plan()
 	require.Equal(t, []string{"b", "a"}, planned(items))
-	require.False(t, items[0].Again, "it is the change that is run")
+	require.False(t, items[0].Again, "the change is run")
 	for i := range items {
 		c.Settle(time.Second, &items[i], done(&items[i]))
 	}
@@ -80,9 +79,9 @@ func TestChangeReplacesTheKeyThatWasPutBack(t *testing.T) {
 	require.False(t, due, "nothing is left")
 }
 
-// A key that waited and is put back waits where it did, be it for its retry or for its
-// minimum backoff: the crowd of those must not pile up among the fresh changes.
-func TestKeyPutBackWaitsWhereItDid(t *testing.T) {
+// A key that waited for its retry, its requeue or its minimum backoff, and is put back, waits there
+// again. Many such keys must not pile up among the fresh changes.
+func TestKeyThatIsPutBackWaitsAsBefore(t *testing.T) {
 	c := small(4)
 	begin(c, 0, 1, "retry", "held", "requeue")
 	items := c.Plan()

@@ -12,11 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An object that was reconciled, asked to be run again, and fails then, fails since now:
-// behind everything that fails already. Were it to take the place of its old revision
-// instead, a target that breaks down would make each of a crowd of such objects look for
-// that place among all the others.
-func TestRequeuedKeyFailsSinceNow(t *testing.T) {
+// An object that was reconciled and requeued, and then fails, is unreconciled since its failure,
+// not since its old revision. So it comes after everything that fails already. Otherwise, when a
+// target breaks down, each of many such objects would have to be sorted in among all the others.
+func TestRequeuedKeyIsUnreconciledSinceItsFailure(t *testing.T) {
 	c := small(8)
 	begin(c, 0, 1, "requeued", "broken", "x", "y")
 	items := c.Plan()
@@ -39,8 +38,8 @@ func TestRequeuedKeyFailsSinceNow(t *testing.T) {
 	require.Equal(t, []string{"broken", "fresh", "requeued"}, slices.Collect(c.Failures))
 	require.Equal(t, uint64(2), c.LowWatermark())
 
-	// With the others gone, the watermark says that all that was seen before the
-	// object broke is reconciled.
+	// When only the requeued object fails, the watermark shows that everything that was observed
+	// before its failure is reconciled.
 	begin(c, 2*time.Second, 0)
 	items = c.Plan()
 	for i := range items {
@@ -55,9 +54,8 @@ func TestRequeuedKeyFailsSinceNow(t *testing.T) {
 	require.Equal(t, uint64(6), c.LowWatermark())
 }
 
-// "Never" is a delay that users write as the longest there is. Added to a clock that has
-// run, it must not come out as long ago.
-func TestDelayBeyondTheEndOfTimeIsNotDueAtOnce(t *testing.T) {
+// Users write "never" as the longest delay. Added to the time, it must not overflow.
+func TestLongestDelayDoesNotOverflow(t *testing.T) {
 	const now, never = time.Hour, time.Duration(math.MaxInt64)
 	for kind, state := range map[Kind]State{Failed: Retry, DoneAgain: Requeue, BlockedOn: Blocked} {
 		c := small(1)
@@ -83,15 +81,14 @@ func TestDelayBeyondTheEndOfTimeIsNotDueAtOnce(t *testing.T) {
 		due, _ := c.NextDue()
 		require.Equal(t, never, due)
 		begin(c, 2*now, 2, "a")
-		require.Empty(t, c.Plan(), "changed before its minimum backoff has passed")
+		require.Empty(t, c.Plan(), "its minimum backoff has not passed")
 		c.End(0)
 		require.Equal(t, 1, c.Count(Held))
 	})
 }
 
-// A key that is released again and again, or later than its time comes anyway, keeps its
-// place among those that are due.
-func TestReleaseDoesNotPutOffWhatIsDue(t *testing.T) {
+// A key that is released again, or later than its due time, keeps its due time.
+func TestReleaseDoesNotDelayADueKey(t *testing.T) {
 	c := small(8)
 	begin(c, 0, 1, "a", "b")
 	items := c.Plan()

@@ -10,16 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// row is an object of a table of the tests. A deleted one stays as a tombstone.
+// row is an object of a test's table. A deleted object stays as a tombstone.
 type row struct {
 	key      string
 	revision uint64
-	// pendingID numbers what the program wants of the key; a status write keeps it.
+	// pendingID is the ID of the pending status: status writes keep it.
 	pendingID uint64
 	deleted   bool
 	status    string
 	text      string
-	// group is that of the object, lane the one by which it comes if not by that of its kind.
+	// group is the group of the object. lane, if not Fresh, replaces the lane that byMain returns.
 	group string
 	lane  Lane
 }
@@ -34,7 +34,7 @@ func (r row) byMain() Lane {
 
 func keyOfRow(r row) []byte { return []byte(r.key) }
 
-// small returns a core of the given round size that waits 100 ms to 1 s, without jitter.
+// small returns a core with the given round size and a backoff of 100 ms to 1 s without jitter.
 func small(size int) *Core[row] { return New(smallConfig(size)) }
 
 func smallConfig(size int) Config[row] {
@@ -43,12 +43,13 @@ func smallConfig(size int) Config[row] {
 	}}
 }
 
-// see is Observe of a change that is unreconciled since its own revision.
+// see observes a change that is unreconciled since its own revision.
 func (c *Core[Obj]) see(obj Obj, revision uint64, deleted bool, lane Lane) {
 	c.Observe(obj, revision, revision, deleted, lane)
 }
 
-// begin starts a round and observes the given keys as changes, from a revision on.
+// begin begins a round and observes changes of the given keys. Their revisions rise from the given
+// one.
 func begin(c *Core[row], now time.Duration, from uint64, keys ...string) {
 	c.Begin(now, c.roundSize, 0)
 	for i, key := range keys {
@@ -63,7 +64,7 @@ func planned(items []Item[row]) (keys []string) {
 	return keys
 }
 
-// failed is the outcome of an item that failed and whose status was not written.
+// failed returns the outcome of an item that failed and whose status was not written.
 func failed(it *Item[row], text string) Outcome[row] {
 	return Outcome[row]{Kind: Failed, Failure: &text, Obj: it.Obj, Revision: it.Revision}
 }
@@ -72,7 +73,7 @@ func done(it *Item[row]) Outcome[row] {
 	return Outcome[row]{Kind: Done, Obj: it.Obj, Revision: it.Revision}
 }
 
-// runFirst plans the round, runs its first item with success and puts back the others.
+// runFirst plans the round, runs its first item with success and puts the others back.
 func runFirst(t *testing.T, c *Core[row], now time.Duration, want ...string) {
 	t.Helper()
 	items := c.Plan()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Launch records that the operation of a planned item runs beside the rounds. The caller keeps a
-// copy of the item, and calls Settle or Recall with it later.
+// Launch records that the operation of a planned item runs on a worker, beside the rounds. The
+// caller keeps a copy of the item and later calls Settle or Recall with it.
 func (c *Core[Obj]) Launch(it *Item[Obj]) {
 	e := it.entry
 	if e == nil {
@@ -26,7 +26,9 @@ func (c *Core[Obj]) Launch(it *Item[Obj]) {
 	c.markUntried(e)
 }
 
-// Settle records the outcome of an item; now is when its operation ended.
+// Settle records the outcome of an item. now is when its operation ended. Settle counts the
+// attempt, unless the operation was not run, and puts the key into the state that the outcome asks
+// for. If the key changed while its operation ran, that change decides what comes next.
 func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	e := it.entry
 	c.endProbes(now, it, probeResultOf(out))
@@ -44,7 +46,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 		if e.since > 0 {
 			c.markUnreconciled(e)
 		}
-		// Its deletion takes the place of the change: waits for the change must not go on.
+		// The deletion will replace the change: callers must not wait for the change any longer.
 		c.clearUntried(e)
 		c.move(e, Unseen)
 	case out.Kind == Void:
@@ -68,7 +70,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	c.leaveGroup(e)
 }
 
-// probeResultOf returns what an outcome tells a breaker about the target.
+// probeResultOf returns the result of an outcome for the breaker that its item probed for.
 func probeResultOf[Obj any](out Outcome[Obj]) probeResult {
 	switch {
 	case out.Kind == Superseded, out.Kind == Void:
@@ -79,7 +81,7 @@ func probeResultOf[Obj any](out Outcome[Obj]) probeResult {
 	return probeInconclusive
 }
 
-// needsEntry reports whether the key of an item that has no entry needs one now.
+// needsEntry reports whether a key without an entry needs one after an outcome.
 func needsEntry[Obj any](out Outcome[Obj]) bool {
 	switch out.Kind {
 	case Done, Void, Superseded:
@@ -90,7 +92,8 @@ func needsEntry[Obj any](out Outcome[Obj]) bool {
 	return !out.Lost
 }
 
-// finish ends the flight of a key, and returns the later change of it; false if there is none.
+// finish moves a key out of state InFlight, and returns the change that was observed meanwhile;
+// false if there is none.
 func (c *Core[Obj]) finish(e *entry[Obj]) (laterChange[Obj], bool) {
 	if e.state != InFlight {
 		return laterChange[Obj]{}, false
@@ -110,7 +113,7 @@ func (c *Core[Obj]) finish(e *entry[Obj]) (laterChange[Obj], bool) {
 	return n, noted
 }
 
-// countAttempt counts an attempt for the backoff and for the breaker.
+// countAttempt counts an attempt for the backoff and for the breakers.
 func (c *Core[Obj]) countAttempt(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 	e.lastAttempt, e.mark, e.tried, e.cause = now, out.Mark, true, CauseChange
 	if e.wanted == 0 {
@@ -137,11 +140,11 @@ func (c *Core[Obj]) countAttempt(now time.Duration, e *entry[Obj], out Outcome[O
 	c.updateBreakers(now, e, out)
 }
 
-// takeLater gives an entry the change that was observed while an operation on it ran.
+// takeLater stores in an entry the change that was observed while its operation ran.
 func (c *Core[Obj]) takeLater(now time.Duration, e *entry[Obj], n *laterChange[Obj]) {
 	c.replaceChange(e, &n.item)
 	e.since, e.lane = n.since, n.item.lane
-	// It was observed some time ago.
+	// It was not observed in this round: the object is looked up again before it is run.
 	e.seen = c.rounds - 1
 	if earliest := after(e.lastAttempt, c.backoff.Min); e.failures > 0 && earliest > now {
 		c.wait(e, Held, earliest)
@@ -151,7 +154,7 @@ func (c *Core[Obj]) takeLater(now time.Duration, e *entry[Obj], n *laterChange[O
 	c.pushReady(e)
 }
 
-// enqueue puts an entry where it waits by its outcome.
+// enqueue puts an entry into the state that its outcome asks for.
 func (c *Core[Obj]) enqueue(e *entry[Obj], out Outcome[Obj]) {
 	now := e.lastAttempt
 	if out.Kind == Done || out.Lost && out.Kind == DoneAgain {
@@ -189,17 +192,17 @@ func (c *Core[Obj]) enqueue(e *entry[Obj], out Outcome[Obj]) {
 	}
 }
 
-// delay returns the backoff after so many failures in a row. jitter is that of [Outcome].
+// delay returns the backoff after a number of failures in a row. jitter is Outcome.Jitter.
 func (c *Core[Obj]) delay(failures int, jitter float64) time.Duration {
 	b := c.backoff
 	b.Fraction = jitter
 	return b.Delay(failures)
 }
 
-// PutBack takes back an item that the round did not come to: a change goes to the front of its
-// lane, anything else to where it waited, and it keeps its group. It returns false if the key has
-// no entry: then the change goes back to its cursor. Several items are put back in the reverse of
-// their order.
+// PutBack takes back an item that the round did not reach. A change goes to the front of its lane,
+// any other item back to where it waited. The key keeps its group. PutBack returns false if the key
+// has no entry: then the caller gives the change back to its cursor. Put several items back in
+// reverse order.
 func (c *Core[Obj]) PutBack(it *Item[Obj]) bool {
 	if b := c.global(); b != nil {
 		c.countProbe(c.round.now, b, it.probe, probeNotRun)
@@ -218,9 +221,9 @@ func (c *Core[Obj]) PutBack(it *Item[Obj]) bool {
 	return true
 }
 
-// Recall takes back a launched item whose operation has not begun. It goes where PutBack would have
-// put it, unless the object has changed meanwhile: then the change takes its place. Several items
-// are recalled in the reverse of their order.
+// Recall takes back a launched item whose operation has not begun. It goes where PutBack would put
+// it, unless the object was changed meanwhile: then the change replaces it. Recall several items in
+// reverse order.
 func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
 	c.endProbes(now, it, probeNotRun)
 	e := it.entry
@@ -260,8 +263,8 @@ func (c *Core[Obj]) Release(key string, now time.Duration) bool {
 	return true
 }
 
-// AddOrphan adds the deletion of an object that the target has and the table does not. It returns
-// false, and does nothing, if the key has an entry.
+// AddOrphan adds the deletion of an orphan: an object that the target has and the table does not.
+// It does nothing and returns false if the key has an entry.
 func (c *Core[Obj]) AddOrphan(obj Obj, revision uint64) bool {
 	if c.find(obj) != nil {
 		return false

@@ -3,35 +3,36 @@
 
 package core
 
-// State is the state of a key that has an entry. A key without one is reconciled, or its change has
-// not been observed.
+// State is the state of a key that has an entry. A key without an entry is reconciled, or its
+// change has not been observed.
 type State uint8
 
 const (
-	// Planned: it is in this round.
+	// Planned: the key is an item of this round. No key is Planned between two rounds.
 	Planned State = iota
-	// Ready: it is run when a round has room for it.
+	// Ready: the key waits in its lane for room in a round.
 	Ready
-	// InFlight: an operation on it was launched.
+	// InFlight: an operation on the key was launched and is not settled.
 	InFlight
-	// Queued: it waits until another key of its group has been worked on.
+	// Queued: the key waits while another key of its group is worked on.
 	Queued
-	// Paused: it is not worked on until it is resumed.
+	// Paused: the object is not worked on until it is resumed.
 	Paused
-	// Tripped: it waits behind an open breaker for the class of its last error.
+	// Tripped: the key waits for the breaker of its last error's class to close.
 	Tripped
-	// Unseen: the object changed while it was worked on, or before its retry, and the change has
-	// not been observed.
+	// Unseen: the object was changed or deleted while its operation ran, or before its retry, and
+	// that change has not been observed.
 	Unseen
-	// Held: it changed, and waits until the minimum backoff since its last attempt has passed.
+	// Held: the key failed and then changed. It waits until the minimum backoff since its last
+	// attempt has passed.
 	Held
-	// Retry: it failed and waits for its backoff.
+	// Retry: the key failed and waits for its retry.
 	Retry
-	// Requeue: it is reconciled and asked to be run again later.
+	// Requeue: the key is reconciled, and asked to be run again after a delay.
 	Requeue
-	// Blocked: it waits to be released.
+	// Blocked: the key waits to be released, or for its recheck time if it has one.
 	Blocked
-	// Terminal: it failed and is not retried until it changes.
+	// Terminal: the key failed and is not retried until its object changes or RetryNow is called.
 	Terminal
 	// NumStates is the number of states.
 	NumStates

@@ -6,13 +6,14 @@ package core
 import "time"
 
 // MarkStuck records that the operation of a launched item takes far too long, and may never return.
-// Until the item is settled its key stays in flight, and keeps its group and its later change. But
-// it is no probe of a breaker any more, and Refreshing does not count it.
+// Until the item is settled, its key stays in flight and keeps its group and its later change. But
+// if the item was a probe, the probe has failed, and Refreshing no longer counts the item.
 func (c *Core[Obj]) MarkStuck(now time.Duration, it *Item[Obj]) {
 	c.endProbes(now, it, probeFailed)
 	c.setStuck(it.entry, true)
 }
 
+// setStuck sets whether the operation of an entry in flight is stuck.
 func (c *Core[Obj]) setStuck(e *entry[Obj], stuck bool) {
 	if e.stuck == stuck {
 		return

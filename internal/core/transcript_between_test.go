@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// release is the statement
+// release runs the statement
 //
 //	release a 300ms
 //
-// which says that a key has what it was blocked on, and when.
+// It releases a blocked key at a time.
 func (s *stage) release(rest string) error {
 	key, at, _ := strings.Cut(rest, " ")
 	now, err := time.ParseDuration(at)
@@ -23,11 +23,11 @@ func (s *stage) release(rest string) error {
 	return err
 }
 
-// finish is the statement
+// finish runs the statement
 //
 //	finish a 300ms done
 //
-// with the words of settle, which says what came of an item that was launched, and when.
+// It settles a launched item at a time. The outcome is written as for settle.
 func (s *stage) finish(rest string) error {
 	key, rest, _ := strings.Cut(rest, " ")
 	at, rest, _ := strings.Cut(rest, " ")
@@ -48,15 +48,11 @@ func (s *stage) finish(rest string) error {
 	return nil
 }
 
-// pause is the statement
+// pause runs the statement
 //
 //	pause a, b 300ms
 //
-// which says that exactly these are not to be worked on from a time on, and resume
-//
-//	resume 400ms
-//
-// that everything is.
+// From that time on exactly these keys are paused.
 func (s *stage) pause(rest string) error {
 	keys := map[string]bool{}
 	at := rest[strings.LastIndex(rest, " ")+1:]
@@ -66,17 +62,22 @@ func (s *stage) pause(rest string) error {
 	return err
 }
 
+// resume runs the statement
+//
+//	resume 400ms
+//
+// From that time on no key is paused.
 func (s *stage) resume(rest string) error {
 	now, err := time.ParseDuration(rest)
 	s.core.SetPaused(now, nil)
 	return err
 }
 
-// addOrphan is the statement
+// addOrphan runs the statement
 //
-//	addOrphan a@7
+//	orphan a@7
 //
-// which says that the target was found to have an object that the table does not.
+// It adds an orphan: an object that the target has and the table does not, as of a revision.
 func (s *stage) addOrphan(rest string) error {
 	key, revision, err := parseVersion(rest)
 	if err == nil && !s.core.AddOrphan(row{key: key}, revision) {

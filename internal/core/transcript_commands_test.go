@@ -10,24 +10,25 @@ import (
 	"time"
 )
 
-// stage is where a transcript is played: a core, and the changes of a table that are
-// still to be observed.
+// stage plays a transcript: it has a core, and the changes of a table that are still to be
+// observed.
 type stage struct {
 	t      testingT
 	core   *Core[row]
 	answer strings.Builder
 
-	// unobserved are the changes that main is to hand over, fresh those of the catch-up cursor.
+	// unobserved has the changes that main has not handed over, fresh those of the catch-up cursor.
+	// observed is the revision up to which main has handed over changes.
 	unobserved, fresh []change
 	observed          uint64
-	// pendingIDs numbers what was asked of a key last.
+	// pendingIDs has the pending ID of each key's last change.
 	pendingIDs map[string]uint64
-	// inFlight are the items that were launched, by key.
+	// inFlight has the launched items by key.
 	inFlight map[string]*Item[row]
-	// seen are the keys that were observed, in the order in which they first were.
+	// seen has the observed keys, in the order of their first observation.
 	seen []string
 
-	// round is the round that the block describes, nil if it does not.
+	// round is the round of the block; nil if it has none.
 	round *scriptedRound
 }
 
@@ -36,12 +37,12 @@ type change struct {
 	settled, unset bool
 }
 
-// scriptedRound is what a block says of a round. The core's calls have an order of
-// their own: all that is said is gathered first.
+// scriptedRound is the round that a block describes. The statements are collected first, because
+// the core's calls have an order of their own.
 type scriptedRound struct {
 	now            time.Duration
 	size, maxFresh int
-	// renewed are the versions that the table has of what is planned.
+	// renewed has the later versions in the table of planned items.
 	renewed  map[string]row
 	settle   map[string]settlement
 	rest     *settlement
@@ -99,29 +100,29 @@ func (s *stage) statement(line string) error {
 	return fmt.Errorf("no such statement")
 }
 
-// name adds the keys of a list to a set: of those that the statement
+// name adds the keys of a list to a set. It is used for the statement
 //
 //	return a, b
 //
-// says were not run, as the round was cut short, and that
+// whose items are put back, because the round is cut short, and for
 //
 //	launch a, b
 //
-// says go on beyond the round.
+// whose operations go on beyond the round.
 func name(list string, set map[string]bool) {
 	for key := range strings.FieldsSeq(strings.ReplaceAll(list, ",", " ")) {
 		set[key] = true
 	}
 }
 
-// makeCore is the statement
+// makeCore runs the statement
 //
 //	core min=100ms max=1s size=4 [jitter=0.1] [seed=1] [groups]
 //	    [breaker=everything|class failures=2 probes=1 every=1s upto=4s]
 //
-// which begins a page: the bounds of the backoff, and the size of a round. With groups, a
-// key is of the group before its slash. With a breaker there is one for everything or one
-// for each class of errors.
+// which begins a page. It sets the bounds of the backoff and the size of a round. With groups, the
+// part of a key before its slash is its group. With breaker=everything there is one breaker for all
+// errors, with breaker=class one for each class of errors.
 func (s *stage) makeCore(rest string) (err error) {
 	cfg := Config[row]{KeyOf: keyOfRow, GroupOf: groupOfKey, SamePending: samePending}
 	var b BreakerConfig
@@ -171,13 +172,13 @@ func groupOfKey(r row) string {
 	return group
 }
 
-// beginRound is the statement
+// beginRound runs the statement
 //
 //	round 100ms [size=2] [fresh=4]
 //
-// which says that a round begins at a time, and how many items it may have at most, if not
-// as many as ever; and, if there is a catch-up cursor, how many changes that may have ahead of their
-// turn. It is over at the end of the block.
+// It begins a round at a time; the round ends with the block. size bounds its items, by default to
+// the round size. fresh means that there is a catch-up cursor, and bounds the fresh changes that
+// wait.
 func (s *stage) beginRound(rest string) (err error) {
 	at, settings, _ := strings.Cut(rest, " ")
 	s.round = &scriptedRound{
@@ -202,15 +203,14 @@ func (s *stage) beginRound(rest string) (err error) {
 	return err
 }
 
-// observe is the statement
+// observe runs the statement
 //
 //	observe a@5, delete b@6, settled c@7, unset d@8, refresh e@9, echo f@10, fresh g@11
 //
-// which says what changed in the table: a is wanted since revision 5, b is deleted, the
-// status of c asks for nothing, that of d was taken away, e is to be applied again, f was
-// written by somebody else and asks for what it did. All that is read by the main cursor,
-// but g by the catch-up cursor. The round observes as much as there is room for, and leaves the rest to
-// the next.
+// It adds changes to the table: a is Pending at revision 5, b is deleted, the status of c asks for
+// nothing, d has lost its status, e is to be refreshed, and f was written by another writer and
+// asks for the same as before. The main cursor reads these, and the catch-up cursor reads g. The
+// round observes what there is room for, and leaves the rest to the next round.
 func (s *stage) observe(rest string) error {
 	for text := range strings.SplitSeq(rest, ",") {
 		words := strings.Fields(text)
@@ -249,7 +249,8 @@ func (s *stage) observe(rest string) error {
 	return nil
 }
 
-// pendingID numbers what is asked of a key: what was asked before, or something else.
+// pendingID returns the pending ID of a change: the key's last one if the change asks for the same,
+// else a new one.
 func (s *stage) pendingID(key string, same bool) uint64 {
 	if !same {
 		s.pendingIDs[key]++
@@ -257,12 +258,12 @@ func (s *stage) pendingID(key string, same bool) uint64 {
 	return s.pendingIDs[key]
 }
 
-// renew is the statement
+// renew runs the statement
 //
 //	renew a@12, echo b@13
 //
-// which says that these are the versions that the table has of what is planned, when it is
-// about to be run.
+// It gives planned items the later versions that the table has when they are about to be run. echo
+// marks a version that asks for the same.
 func (s *stage) renew(rest string) error {
 	for text := range strings.SplitSeq(rest, ",") {
 		text, same := strings.CutPrefix(strings.TrimSpace(text), "echo ")
@@ -275,23 +276,23 @@ func (s *stage) renew(rest string) error {
 	return nil
 }
 
-// parseVersion returns the key and the revision of a text as a@5.
+// parseVersion returns the key and the revision of a text like a@5.
 func parseVersion(text string) (key string, revision uint64, err error) {
 	key, number, _ := strings.Cut(text, "@")
 	revision, err = strconv.ParseUint(number, 10, 64)
 	return key, revision, err
 }
 
-// settle is the statement
+// settle runs the statement
 //
-//	settle a done | failed | terminal | blocked | requeue | void | superseded
+//	settle a done | failed | terminal | blocked | requeue | deleting | void | superseded
 //	    ["text"] [class=x] [after=1s] [backoff] [lost] [as=@12] [at=120ms]
 //	    [jitter=0.5]
 //
-// which says what came of an item: the text of a failure and its class, the delay that the
-// operation asked for, that a requeue is to back off, that the object changed meanwhile, the
-// revision of the status that was written, when the operation ended, if not as soon as the
-// round began, and how much of the jitter its backoff gets.
+// It gives an item its outcome: the text of a failure and its class; the delay that the operation
+// asks for, or that it asks for a backoff; lost if the object was changed meanwhile; as, the
+// revision of the written status; at, the end of the operation, by default the beginning of the
+// round; and the part of the jitter that the backoff gets.
 func (s *stage) settle(rest string) error {
 	key, rest, _ := strings.Cut(rest, " ")
 	o, err := s.parseSettlement(rest, s.round.now)
@@ -299,11 +300,11 @@ func (s *stage) settle(rest string) error {
 	return err
 }
 
-// settleRest is the statement
+// settleRest runs the statement
 //
 //	rest done
 //
-// with the words of settle, which says what came of all items that no other says it of.
+// It gives all items without an outcome of their own the same outcome, written as for settle.
 func (s *stage) settleRest(rest string) error {
 	o, err := s.parseSettlement(rest, s.round.now)
 	s.round.rest = &o

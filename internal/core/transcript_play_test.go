@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// playRound runs the round that the block describes, in the order that the core wants.
+// playRound runs the round of a block, in the order of calls that the core requires.
 func (s *stage) playRound() error {
 	r := s.round
 	if r == nil {
@@ -19,7 +19,7 @@ func (s *stage) playRound() error {
 	allowed, _ := s.core.Allowance(r.now)
 	s.core.Begin(r.now, min(r.size, allowed), r.maxFresh)
 	if r.maxFresh == 0 {
-		// What the catch-up cursor has not handed over is part of main's next snapshot.
+		// The rest of the catch-up cursor's changes is part of main's next snapshot.
 		s.fresh = nil
 	}
 	s.observeWhatFits()
@@ -28,8 +28,8 @@ func (s *stage) playRound() error {
 	return s.settleAll(r, items)
 }
 
-// settleAll says of every item what came of it, and makes sure that the block speaks of
-// the items of the plan, and of no others.
+// settleAll settles, launches or puts back each item, and requires that the block names only items
+// of the plan.
 func (s *stage) settleAll(r *scriptedRound, items []Item[row]) error {
 	ran := 0
 	for i := range items {
@@ -53,7 +53,7 @@ func (s *stage) settleAll(r *scriptedRound, items []Item[row]) error {
 			ran++
 			continue
 		case !ok && r.rest == nil:
-			return fmt.Errorf("nothing says what came of %q; %s", key, s.answer.String())
+			return fmt.Errorf("%q has no outcome; %s", key, s.answer.String())
 		case !ok:
 			o = *r.rest
 		}
@@ -93,7 +93,7 @@ func (s *stage) settleItem(it *Item[row], o settlement) {
 	s.core.Settle(o.at, it, o.out)
 }
 
-// takeBack gives an item back to where it came from.
+// takeBack puts an item back, into the core or among the changes that main has not handed over.
 func (s *stage) takeBack(it *Item[row]) {
 	if !s.core.PutBack(it) {
 		s.unobserved = slices.Insert(s.unobserved, 0, change{row: it.Obj})
@@ -101,8 +101,8 @@ func (s *stage) takeBack(it *Item[row]) {
 	}
 }
 
-// observeWhatFits hands over what the catch-up cursor has read, and then what main has, each in order
-// and until there is no room for the next.
+// observeWhatFits hands over the changes of the catch-up cursor and then those of main, each in
+// order and until there is no room for the next.
 func (s *stage) observeWhatFits() {
 	for len(s.fresh) > 0 && !s.core.Full(Fresh) {
 		s.observeOne(s.fresh[0])
@@ -134,9 +134,9 @@ func (s *stage) see(key string) {
 	}
 }
 
-// describePlan answers with the plan: "again" for what waited, "fresh", "refresh" and
-// "resumed" for what is in these lanes, "delete" for what has to leave the target, and which
-// attempt it is if others have failed.
+// describePlan answers with the plan. An item is marked "again" if its key waited; "fresh",
+// "refresh" or "resumed" by its lane; "delete" if the object was deleted; and with its attempt if
+// others have failed.
 func (s *stage) describePlan(items []Item[row]) {
 	texts := make([]string, len(items))
 	for i := range items {
@@ -163,7 +163,7 @@ func (s *stage) describePlan(items []Item[row]) {
 	fmt.Fprintf(&s.answer, "plan: %s\n", strings.Join(texts, ", "))
 }
 
-// describe answers with the state of every key and what the core says as a whole.
+// describe answers with the state of every key, and the core's due time, watermark and counts.
 func (s *stage) describe() {
 	var reconciled, left []string
 	for _, key := range s.seen {

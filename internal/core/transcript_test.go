@@ -16,10 +16,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt; commit only differences that you understand")
 
-// TestTranscripts plays the transcripts in testdata. Each is a page to read: prose, and
-// blocks of statements with the core's exact answer below a line of dashes. The
-// statements are explained in transcript_commands_test.go, those that stand between rounds in
-// transcript_between_test.go, and are played as transcript_play_test.go says.
+// TestTranscripts plays the transcripts in testdata. Each is a page of prose and blocks. A block
+// has statements, a line of dashes, and the core's exact answer. The statements of a round are
+// explained in transcript_commands_test.go, those between rounds in transcript_between_test.go. How
+// a round is played is in transcript_play_test.go.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -34,13 +34,13 @@ func TestTranscripts(t *testing.T) {
 				require.NoError(t, os.WriteFile(file, []byte(played), 0o644))
 				return
 			}
-			require.Equal(t, string(page), played, "run go test -update, and look at the difference")
+			require.Equal(t, string(page), played, "run go test -update and review the difference")
 		})
 	}
 }
 
-// TestTranscriptsAreTheSameEveryTime plays every transcript again, jitter and all: the
-// same calls with the same seed give the same plans, byte for byte (DESIGN section 3).
+// TestTranscriptsAreTheSameEveryTime plays every transcript twice, with jitter: the same calls with
+// the same seed give the same plans, byte for byte (DESIGN section 3).
 func TestTranscriptsAreTheSameEveryTime(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -57,8 +57,7 @@ func TestTranscriptsAreTheSameEveryTime(t *testing.T) {
 
 const dashes = "----"
 
-// play returns a page with the answers that the core gives now in place of those that
-// are there.
+// play returns a page with the core's current answers in place of the recorded ones.
 func play(t testingT, page string) (string, error) {
 	s := &stage{t: t}
 	var out strings.Builder
@@ -86,7 +85,7 @@ func play(t testingT, page string) (string, error) {
 	return out.String(), nil
 }
 
-// isProse reports whether a paragraph is all comment.
+// isProse reports whether a paragraph has only comments.
 func isProse(paragraph string) bool {
 	for _, line := range strings.Split(paragraph, "\n") {
 		if !strings.HasPrefix(line, "#") {
@@ -96,7 +95,7 @@ func isProse(paragraph string) bool {
 	return true
 }
 
-// block runs the statements of a block, and returns what the core says after them.
+// block runs the statements of a block, and returns the core's answer.
 func (s *stage) block(statements string) (string, error) {
 	s.answer.Reset()
 	for _, line := range strings.Split(statements, "\n") {

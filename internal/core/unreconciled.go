@@ -17,8 +17,8 @@ type untriedEntry[Obj any] struct{ *entry[Obj] }
 func (t untriedEntry[Obj]) HeapPos() int       { return int(t.untriedPos) }
 func (t untriedEntry[Obj]) SetHeapPos(pos int) { t.untriedPos = int32(pos) }
 
-// markUnreconciled counts an entry as not reconciled. If it was reconciled until now, it is
-// unreconciled since the first revision after the last observed one.
+// markUnreconciled counts an entry as unreconciled. If it was reconciled until now, it is
+// unreconciled since the revision after the last observed one.
 func (c *Core[Obj]) markUnreconciled(e *entry[Obj]) {
 	if e.unreconciledPos >= 0 {
 		return
@@ -30,14 +30,14 @@ func (c *Core[Obj]) markUnreconciled(e *entry[Obj]) {
 	c.newestSince = max(c.newestSince, e.since)
 }
 
-// markUntried counts the change of an entry as not attempted, unless it has been.
+// markUntried counts the change of an entry as not attempted, if it has not been.
 func (c *Core[Obj]) markUntried(e *entry[Obj]) {
 	if !e.tried && e.untriedPos < 0 {
 		c.untried.Push(untriedEntry[Obj]{e}, int64(e.since))
 	}
 }
 
-// markReconciled counts an entry as reconciled, and so as attempted.
+// markReconciled counts an entry as reconciled, and its change as attempted.
 func (c *Core[Obj]) markReconciled(e *entry[Obj]) {
 	if e.unreconciledPos >= 0 {
 		c.unreconciled.Remove(unreconciledEntry[Obj]{e})
@@ -53,9 +53,9 @@ func (c *Core[Obj]) clearUntried(e *entry[Obj]) {
 	}
 }
 
-// lowerSince moves the revision since which an entry is unreconciled down to the given one: an
-// earlier change is reconciled only when the later one is. It does nothing if the entry is
-// reconciled, or unreconciled for longer.
+// lowerSince lowers the revision since which an entry is unreconciled to the given one: an earlier
+// change is reconciled only together with the later one. It does nothing if the entry is
+// reconciled, or unreconciled since a lower revision.
 func (c *Core[Obj]) lowerSince(e *entry[Obj], revision uint64) {
 	if e.since <= revision {
 		return
@@ -71,15 +71,15 @@ func (c *Core[Obj]) lowerSince(e *entry[Obj], revision uint64) {
 	}
 }
 
-// LowWatermark returns the lowest revision that was observed and is not reconciled; 0 if all are.
+// LowWatermark returns the lowest observed revision that is not reconciled; 0 if all are.
 func (c *Core[Obj]) LowWatermark() uint64 {
 	_, since, _ := c.unreconciled.Min()
 	return uint64(since)
 }
 
-// Attempted returns the revision up to which every object has been attempted at least once, if
-// changes were observed up to the given one. A change that is held for the minimum backoff or
-// paused counts as attempted: it shows in LowWatermark.
+// Attempted returns the revision up to which every change has been attempted, or replaced by a
+// later one, if changes were observed up to the given revision. A change that is paused, or held
+// for the minimum backoff, counts as attempted: it shows in LowWatermark.
 func (c *Core[Obj]) Attempted(observed uint64) uint64 {
 	if _, since, ok := c.untried.Min(); ok {
 		return min(observed, uint64(since)-1)
@@ -87,31 +87,31 @@ func (c *Core[Obj]) Attempted(observed uint64) uint64 {
 	return observed
 }
 
-// Unreconciled is what is known of a key that is not reconciled.
+// Unreconciled describes a key that is not reconciled.
 type Unreconciled[Obj any] struct {
 	Obj Obj
-	// Since is the revision since which it is not reconciled, Revision that of the version that was
-	// observed last.
+	// Since is the revision since which the key is not reconciled. Revision is that of the version
+	// that was observed last.
 	Since, Revision uint64
 
 	Deleted bool
 	State   State
-	// Failures counts those in a row; Failure is the text of the last attempt's
-	// error, empty if it did not fail.
+	// Failures counts the failures in a row. Failure is the error text of the last attempt; empty
+	// if it did not fail.
 	Failures int
 	Failure  string
-	// Tried: the change has been attempted.
+	// Tried reports whether the change has been attempted.
 	Tried bool
 }
 
-// AllUnreconciled calls yield with the keys that are not reconciled, in the order of Since, until
-// yield returns false. The cost grows with the number of keys it yields.
+// AllUnreconciled calls yield for the unreconciled keys, in the order of Since, until yield returns
+// false. The cost grows with the number of keys that it yields.
 func (c *Core[Obj]) AllUnreconciled(yield func(Unreconciled[Obj]) bool) {
 	c.unreconciled.Ascend(func(o unreconciledEntry[Obj], _ int64) bool { return yield(c.describeUnreconciled(o.entry)) })
 }
 
 // CountUnreconciled returns how many keys are unreconciled since the given revision or an earlier
-// one. It stops counting at limit, unless it knows the number without counting. O(limit).
+// one. It counts up to limit, but returns the exact number where that needs no counting. O(limit).
 func (c *Core[Obj]) CountUnreconciled(revision uint64, limit int) int {
 	if revision >= c.newestSince {
 		return c.unreconciled.Len()
@@ -119,8 +119,8 @@ func (c *Core[Obj]) CountUnreconciled(revision uint64, limit int) int {
 	return c.unreconciled.CountUpTo(int64(min(revision, math.MaxInt64)), limit)
 }
 
-// UnreconciledOf returns what is known of the key of an object that is not reconciled; false if
-// it is reconciled, as far as changes were observed.
+// UnreconciledOf describes the key of an object; false if it is reconciled, as far as changes were
+// observed.
 func (c *Core[Obj]) UnreconciledOf(obj Obj) (Unreconciled[Obj], bool) {
 	e := c.find(obj)
 	if e == nil || e.unreconciledPos < 0 {
@@ -129,10 +129,12 @@ func (c *Core[Obj]) UnreconciledOf(obj Obj) (Unreconciled[Obj], bool) {
 	return c.describeUnreconciled(e), true
 }
 
+// describeUnreconciled describes an unreconciled entry. If only the later change of a key in flight
+// is unreconciled, the revisions are those of that change.
 func (c *Core[Obj]) describeUnreconciled(e *entry[Obj]) Unreconciled[Obj] {
 	d := Unreconciled[Obj]{
 		Obj: e.obj, Since: e.since, Revision: e.revision, Deleted: e.deleted, State: e.state,
-		// What a sweep found counts as attempted for the watermark only.
+		// An orphan counts as attempted for the watermark only.
 		Failures: int(e.failures), Tried: e.tried && e.cause != CauseSweep,
 	}
 	if e.failure != nil {
@@ -145,12 +147,12 @@ func (c *Core[Obj]) describeUnreconciled(e *entry[Obj]) Unreconciled[Obj] {
 	return d
 }
 
-// failuresSeen bounds the keys that Failures looks at.
+// failuresSeen bounds the keys that Failures visits.
 const failuresSeen = 1000
 
 // Failures calls yield with the error texts of failing keys, in the order of Since, until yield
-// returns false. It looks at a bounded number of keys, so that it may miss failures behind many
-// keys that wait for something else.
+// returns false. It visits a bounded number of keys, so it may miss failures behind many keys that
+// wait for something else.
 func (c *Core[Obj]) Failures(yield func(text string) bool) {
 	seen := 0
 	c.unreconciled.Ascend(func(o unreconciledEntry[Obj], _ int64) bool {

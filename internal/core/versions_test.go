@@ -10,20 +10,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// version returns a version of an object that asks for a wish.
-func version(key string, revision, wish uint64) row {
-	return row{key: key, revision: revision, pendingID: wish, status: statusPending}
+// version returns a Pending version of an object with a pendingID.
+func version(key string, revision, pendingID uint64) row {
+	return row{key: key, revision: revision, pendingID: pendingID, status: statusPending}
 }
 
-// twoCursors returns a core of the given round size that tells a version from a wish.
+// twoCursors returns a core of the given round size that compares pending IDs and respects groups.
 func twoCursors(size int) *Core[row] {
 	cfg := smallConfig(size)
 	cfg.SamePending = samePending
 	return groupedBy(cfg)
 }
 
-// handOver runs a round beside a catch-up cursor, of at most so many items, in which the given rows are
-// observed, and returns the items.
+// handOver begins a round of at most size items with a catch-up cursor, observes the given rows,
+// and returns the items.
 func handOver(c *Core[row], now time.Duration, size int, rows ...row) []Item[row] {
 	c.Begin(now, size, c.roundSize)
 	for _, r := range rows {
@@ -32,7 +32,7 @@ func handOver(c *Core[row], now time.Duration, size int, rows ...row) []Item[row
 	return c.Plan()
 }
 
-// idle runs a round beside a catch-up cursor in which there is room for no operation.
+// idle runs a round with a catch-up cursor and without room for operations.
 func idle(t *testing.T, c *Core[row], now time.Duration, rows ...row) {
 	t.Helper()
 	require.Empty(t, handOver(c, now, 0, rows...))
@@ -40,9 +40,9 @@ func idle(t *testing.T, c *Core[row], now time.Duration, rows ...row) {
 	check(t, c)
 }
 
-// A version that was looked up is none that the cursor has come to. Were the cursor to have it
-// back, it would leave out all that is between.
-func TestCursorIsNotGivenALaterVersionBack(t *testing.T) {
+// A renewed item is put back into the core, not to its cursor, which has not read that version. If
+// the cursor got it back, it would skip everything between.
+func TestRenewedItemIsNotPutBackToItsCursor(t *testing.T) {
 	c := small(4)
 	c.samePending = samePending
 	c.Begin(0, 4, 0)
@@ -58,7 +58,8 @@ func TestCursorIsNotGivenALaterVersionBack(t *testing.T) {
 	require.Equal(t, uint64(20), u.Revision)
 }
 
-// What main comes to while a later version is noted of a key in flight was there before it.
+// If main reads an older version of a key in flight whose later version is stored already, the
+// later change is unreconciled since the older version.
 func TestLaterChangeIsUnreconciledSinceAnOlderVersion(t *testing.T) {
 	for name, launched := range map[string]func(c *Core[row]) *Item[row]{
 		"reconciled": func(c *Core[row]) *Item[row] {
@@ -93,9 +94,9 @@ func TestLaterChangeIsUnreconciledSinceAnOlderVersion(t *testing.T) {
 	}
 }
 
-// What somebody waits for since before it was launched is not attempted before it has landed,
-// though the core learns only now since when it is waited for.
-func TestKeyInFlightIsUnreconciledSinceItsWait(t *testing.T) {
+// An operation in flight whose change a caller waits for since an earlier revision counts as not
+// attempted since then, even if the core learns that revision only now.
+func TestKeyInFlightIsUntriedSinceItsWait(t *testing.T) {
 	c := twoCursors(4)
 	it := handOver(c, 0, 1, version("a", 4, 1))[0]
 	require.True(t, c.Renew(&it, version("a", 7, 2), 7, 7))
@@ -110,8 +111,9 @@ func TestKeyInFlightIsUnreconciledSinceItsWait(t *testing.T) {
 	require.Equal(t, uint64(6), c.LowWatermark())
 }
 
-// An older version than what was tried says nothing of the change that is noted.
-func TestVersionBeforeTheTriedOneDoesNotMoveANote(t *testing.T) {
+// A version older than the attempted one does not change since when the stored later change counts
+// as not attempted.
+func TestOlderVersionDoesNotMoveALaterChange(t *testing.T) {
 	c := twoCursors(4)
 	it := &handOver(c, 0, 1, version("a", 10, 1))[0]
 	c.Settle(0, it, failed(it, "no"))
@@ -125,7 +127,7 @@ func TestVersionBeforeTheTriedOneDoesNotMoveANote(t *testing.T) {
 	require.Equal(t, uint64(8), c.LowWatermark())
 }
 
-// A change that has been noted and asks for what was launched is that, if it has not begun.
+// A stored change that asks for the same as a recalled item is the same change.
 func TestRecalledItemIsUnreconciledSinceItsFirstVersion(t *testing.T) {
 	c := twoCursors(4)
 	it := handOver(c, 0, 1, version("a", 3, 1))[0]
@@ -140,9 +142,9 @@ func TestRecalledItemIsUnreconciledSinceItsFirstVersion(t *testing.T) {
 	require.Equal(t, uint64(8), items[0].Revision)
 }
 
-// A sweep may find an object before main comes to its deletion, which is not attempted before
-// what the sweep began has ended, whatever came meanwhile.
-func TestDeletionOfWhatIsSweptIsNotAttemptedBeforeThatHasEnded(t *testing.T) {
+// A sweep may add an object before main reads its deletion. That deletion is not attempted before
+// the operation of the sweep has ended, whatever is observed meanwhile.
+func TestDeletionIsUntriedUntilTheSweepOfItsObjectEnds(t *testing.T) {
 	c := twoCursors(4)
 	first := &handOver(c, 0, 1, version("b", 11, 1))[0]
 	c.Settle(0, first, done(first))
@@ -159,10 +161,10 @@ func TestDeletionOfWhatIsSweptIsNotAttemptedBeforeThatHasEnded(t *testing.T) {
 	require.Equal(t, uint64(19), c.Attempted(30))
 }
 
-// A ready key may have its group already. A change of it that is of another group keeps its
-// place, but has to wait for that group as any other.
-func TestReadyKeyThatChangesItsGroupWaitsForIt(t *testing.T) {
-	for name, wish := range map[string]uint64{"another wish": 2, "the same": 1} {
+// A ready key may hold its group. A change to another group keeps the key's place in its lane, but
+// the key has to wait for the other group.
+func TestReadyKeyWaitsForItsNewGroup(t *testing.T) {
+	for name, pendingID := range map[string]uint64{"another pending ID": 2, "the same pending ID": 1} {
 		t.Run(name, func(t *testing.T) {
 			c := twoCursors(4)
 			of := func(r row, group string) row { r.group = group; return r }
@@ -171,7 +173,7 @@ func TestReadyKeyThatChangesItsGroupWaitsForIt(t *testing.T) {
 			c.Launch(&items[0])
 			require.True(t, c.PutBack(&items[1]))
 			c.End(1)
-			require.Empty(t, handOver(c, 0, 4, of(version("a", 3, wish), "h")))
+			require.Empty(t, handOver(c, 0, 4, of(version("a", 3, pendingID), "h")))
 			c.End(0)
 			check(t, c)
 			require.Equal(t, 1, c.Count(Queued))
@@ -179,9 +181,9 @@ func TestReadyKeyThatChangesItsGroupWaitsForIt(t *testing.T) {
 	}
 }
 
-// What is held or paused counts as attempted, and goes on doing so when somebody else writes
-// the row: a watermark does not go back.
-func TestHeldAndPausedKeysStayWhereTheyAre(t *testing.T) {
+// A held or paused change counts as attempted, even after another writer has written the row: a
+// watermark never goes back.
+func TestHeldAndPausedKeysKeepCountingAsAttempted(t *testing.T) {
 	t.Run("held", func(t *testing.T) {
 		c := twoCursors(4)
 		it := &handOver(c, 0, 1, version("a", 1, 1))[0]
@@ -192,7 +194,7 @@ func TestHeldAndPausedKeysStayWhereTheyAre(t *testing.T) {
 		require.Equal(t, 1, c.Count(Held))
 		require.Equal(t, uint64(3), c.Attempted(3))
 	})
-	t.Run("held, and queued since", func(t *testing.T) {
+	t.Run("held, then queued", func(t *testing.T) {
 		c := twoCursors(4)
 		of := func(r row) row { r.group = "g"; return r }
 		it := &handOver(c, 0, 1, of(version("a", 1, 1)))[0]
@@ -222,7 +224,8 @@ func TestHeldAndPausedKeysStayWhereTheyAre(t *testing.T) {
 	})
 }
 
-// A key that fails is unreconciled until its deletion is observed, also if it was changed before that.
+// A failing key whose object is gone stays unreconciled until its deletion is observed, even if a
+// change was observed in between.
 func TestSupersededKeyIsUnreconciled(t *testing.T) {
 	c := small(4)
 	begin(c, 0, 1, "a")
@@ -238,9 +241,9 @@ func TestSupersededKeyIsUnreconciled(t *testing.T) {
 	require.Equal(t, uint64(5), c.LowWatermark())
 }
 
-// A probe that turns out to be of a later version and is put back is none: it has to wait for
-// its turn among the changes, and others may probe meanwhile.
-func TestProbeThatChangedAndIsPutBackIsNone(t *testing.T) {
+// A probe that is renewed to a later version and put back is no probe any more: it waits in its
+// lane, and other keys may probe.
+func TestChangedProbeThatIsPutBackIsNoProbe(t *testing.T) {
 	c := withBreaker(8, breakerConfig(true))
 	failAll(t, c, 0, 1, "x", "a", "b")
 	require.Empty(t, settleAll(t, c, 500*time.Millisecond, nil))
@@ -255,9 +258,9 @@ func TestProbeThatChangedAndIsPutBackIsNone(t *testing.T) {
 	require.Equal(t, time.Second, due)
 }
 
-// A row that asks for nothing is forgotten wherever its key waits, and so is a deletion
-// whose row is back; older rows say nothing.
-func TestRowThatAsksForNothingEndsWhatWaits(t *testing.T) {
+// A key whose row asks for nothing is forgotten wherever it waits, and so is a deletion whose row
+// is back. Older rows change nothing.
+func TestRowThatAsksForNothingEndsAWait(t *testing.T) {
 	for name, outcome := range map[string]func(it *Item[row]) Outcome[row]{
 		"retry":    func(it *Item[row]) Outcome[row] { return failed(it, "no") },
 		"terminal": func(it *Item[row]) Outcome[row] { o := failed(it, "no"); o.Kind = FailedForGood; return o },
@@ -280,7 +283,7 @@ func TestRowThatAsksForNothingEndsWhatWaits(t *testing.T) {
 				says = RowUnset
 			}
 			require.True(t, c.NeedsSettled() || !deleted && name != "unseen" && name != "terminal")
-			require.False(t, c.ObserveSettled(row{key: "a"}, 5, says), "it is as old")
+			require.False(t, c.ObserveSettled(row{key: "a"}, 5, says), "the row is not newer")
 			require.True(t, c.ObserveSettled(row{key: "a"}, 6, says), name)
 			check(t, c)
 			require.False(t, c.Tracks())
@@ -289,7 +292,7 @@ func TestRowThatAsksForNothingEndsWhatWaits(t *testing.T) {
 	}
 }
 
-// The same holds when its operation finishes.
+// The same holds if such a row is observed while the key's operation runs.
 func TestKeyWithAnUnsetRowIsForgottenWhenItFinishes(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		for _, lost := range []bool{false, true} {
@@ -311,9 +314,9 @@ func TestKeyWithAnUnsetRowIsForgottenWhenItFinishes(t *testing.T) {
 	}
 }
 
-// The main cursor passes a deletion that the catch-up cursor has seen: nothing comes of it but for a key
-// that is known.
-func TestDeletionThatTheTipHasSeenIsPassed(t *testing.T) {
+// A deletion that the catch-up cursor has handed over, and main reads later, is ignored unless the
+// key has an entry.
+func TestMainCursorSkipsASeenDeletion(t *testing.T) {
 	c := twoCursors(4)
 	c.Begin(0, 4, 4)
 	c.ObserveSeenDeletion(row{key: "a"}, 7)

@@ -10,23 +10,23 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRandomWalkAgreesWithTheModel lets a program, a target and a clock do as they
-// please, and checks after every round that
+// TestRandomWalkAgreesWithTheModel makes random writes, outcomes and pauses of time, and checks
+// after every round that
 //
-//   - the core is where the model is: states, watermarks, counts, what is due when;
-//   - the plan is one that the model allows: no key twice, each lane in its places, the
-//     due that are due the longest in every fourth, the keys of a lane in their order;
-//   - each key's operations never overlap and never go back to an older version (DESIGN
-//     section 6, no. 2), and of no group two are worked on at a time;
-//   - what the target lacks is on its way, in exactly one state (nos. 3 and 4);
-//   - what counts as attempted has been, also when others write the same rows;
-//   - an open breaker lets through no more than its probes, and always some in the end;
-//   - what is paused is not worked on;
-//   - an operation that is stuck is no probe, and no refresh that others wait for;
+//   - the core agrees with the model: states, watermarks, counts, due times;
+//   - the model allows the plan: no key twice, each lane in its places, every fourth place for the
+//     keys that have been due for longest, the keys of a lane in order;
+//   - the operations of a key never overlap and never go back to an older version (DESIGN section 6,
+//     no. 2), and of each group at most one object is worked on at a time;
+//   - each object that the target lacks is in exactly one state (nos. 3 and 4);
+//   - each change that counts as attempted has been, even if others write the same rows;
+//   - an open breaker admits no more operations than its probes, and always some in the end;
+//   - a paused object is not worked on;
+//   - a stuck operation is no probe, and no refresh that the next batch waits for;
 //   - the parts of the core agree with each other (see check).
 //
-// When the program falls silent and the target heals, the target comes to equal the
-// table (no. 1), and the core holds nothing any more (no. 8).
+// When the writes stop and the target works, the target comes to equal the table (no. 1), and the
+// core becomes empty (no. 8).
 func TestRandomWalkAgreesWithTheModel(t *testing.T) {
 	for name, breaker := range map[string]func(t *rapid.T) *BreakerConfig{
 		"without a breaker":      func(*rapid.T) *BreakerConfig { return nil },
@@ -63,11 +63,11 @@ func drawBreaker(t *rapid.T, byClass bool) *BreakerConfig {
 	}
 }
 
-// walker draws what happens.
+// walker draws the steps of a random walk.
 type walker struct {
 	*world
 	t *rapid.T
-	// workers: operations may go on beyond their round.
+	// workers: operations may be launched.
 	workers bool
 }
 
@@ -79,7 +79,7 @@ var (
 	})
 	delays = rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, 150 * time.Millisecond, 3 * time.Second})
 	texts  = rapid.SampledFrom([]string{"no route", "no device"})
-	// kinds leans towards failing: what succeeds leaves the core.
+	// kinds has more failures than successes: a key that succeeds leaves the core.
 	kinds   = rapid.SampledFrom([]Kind{Done, Failed, Failed, FailedForGood, BlockedOn, DoneAgain, Deleting})
 	groups  = rapid.SampledFrom([]string{"", "g", "g", "h"})
 	jitters = rapid.SampledFrom([]float64{0, 0.25, 0.5, 0.99})
@@ -95,7 +95,7 @@ func (w *walker) step() {
 	w.stickSome()
 	w.finishSome()
 	size := 1 << 30
-	if rarely.Draw(w.t, "few workers are free") {
+	if rarely.Draw(w.t, "few free workers") {
 		size = rapid.IntRange(0, 3).Draw(w.t, "size")
 	}
 	w.round(script{
@@ -122,28 +122,28 @@ func (w *walker) step() {
 	})
 }
 
-// stickSome makes some of the operations that were launched stuck.
+// stickSome makes some of the launched operations stuck.
 func (w *walker) stickSome() {
 	if len(w.jobs) == 0 || !rarely.Draw(w.t, "stick") {
 		return
 	}
 	for range few.Draw(w.t, "stuck") {
-		w.stick(rapid.IntRange(0, len(w.jobs)-1).Draw(w.t, "stuck flight"))
+		w.stick(rapid.IntRange(0, len(w.jobs)-1).Draw(w.t, "stuck job"))
 	}
 }
 
-// finishSome ends some of the operations that were launched, in any order.
+// finishSome ends some of the launched operations, in any order.
 func (w *walker) finishSome() {
 	for range few.Draw(w.t, "finished") {
 		if len(w.jobs) == 0 {
 			return
 		}
-		i := rapid.IntRange(0, len(w.jobs)-1).Draw(w.t, "flight")
+		i := rapid.IntRange(0, len(w.jobs)-1).Draw(w.t, "job")
 		w.finish(i, w.now-passes.Draw(w.t, "ended ago"), w.outcome())
 	}
 }
 
-// intervene does what people and other goroutines do to a loop.
+// intervene makes the calls that users and other goroutines cause between rounds.
 func (w *walker) intervene() {
 	if rapid.Bool().Draw(w.t, "release") {
 		w.release(keys.Draw(w.t, "released"))
@@ -160,8 +160,8 @@ func (w *walker) intervene() {
 	if rarely.Draw(w.t, "resume of a key") {
 		w.resumeKey(keys.Draw(w.t, "resumed key"))
 	}
-	if rarely.Draw(w.t, "stray") {
-		w.leaveOrphan(keys.Draw(w.t, "stray key"))
+	if rarely.Draw(w.t, "orphan") {
+		w.leaveOrphan(keys.Draw(w.t, "orphan key"))
 	}
 	if rarely.Draw(w.t, "group") {
 		w.group(rapid.Bool().Draw(w.t, "groups"))
@@ -171,14 +171,14 @@ func (w *walker) intervene() {
 	}
 }
 
-// writes makes up to so many writes.
+// writes makes up to most writes.
 func (w *walker) writes(what string, most int) {
 	for range rapid.IntRange(0, most).Draw(w.t, what) {
 		w.act()
 	}
 }
 
-// act is one write of the program, or of another reconciler.
+// act makes one write of the program, or of another reconciler.
 func (w *walker) act() {
 	key := keys.Draw(w.t, "key")
 	switch rapid.SampledFrom([]string{"want", "want", "drop", "write done", "unset", "refresh", "rewrite", "rewrite"}).Draw(w.t, "write") {

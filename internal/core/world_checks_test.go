@@ -16,7 +16,7 @@ func (w *world) requireSound() {
 	w.requireProbesKnown()
 }
 
-// requireOneOfAGroup checks that of no group two objects are worked on at a time.
+// requireOneOfAGroup checks that at most one object of each group is worked on.
 func (w *world) requireOneOfAGroup(items []Item[row]) {
 	if !w.model.grouping {
 		return
@@ -24,7 +24,7 @@ func (w *world) requireOneOfAGroup(items []Item[row]) {
 	busy := map[string]string{}
 	occupy := func(r row) {
 		if r.group != "" {
-			require.Empty(w.t, busy[r.group], "%q is worked on beside it in group %q", r.key, r.group)
+			require.Empty(w.t, busy[r.group], "worked on beside %q in group %q", r.key, r.group)
 			busy[r.group] = r.key
 		}
 	}
@@ -36,34 +36,34 @@ func (w *world) requireOneOfAGroup(items []Item[row]) {
 	}
 }
 
-// requireProbesKnown checks that a breaker that waits for probes has some under way: one
-// that waits for what never comes would stay open for ever.
+// requireProbesKnown checks that a breaker that counts running probes has them: otherwise it would
+// stay open for ever.
 func (w *world) requireProbesKnown() {
 	if b := w.core.global(); b != nil {
-		flying := 0
+		inFlight := 0
 		for _, f := range w.jobs {
 			if f.item.probe == b.opening {
-				flying++
+				inFlight++
 			}
 		}
-		require.Equal(w.t, flying, b.probesRunning, "probes under way")
+		require.Equal(w.t, inFlight, b.probesRunning, "running probes")
 	}
 	for _, b := range w.core.open {
 		if b.class == allErrors || b.probesRunning == 0 {
 			continue
 		}
-		// Each of them is worked on, or has its turn as soon as others have had theirs.
+		// Each probe is in flight, queued behind its group, or due.
 		for _, e := range w.core.entries {
 			if e.breaker == b && e.probedOpening == b.opening {
 				require.True(w.t, e.state == InFlight || e.state == Queued || e.pos >= 0 && e.dueAt <= w.now,
-					"%q in state %s is to be a probe", e.key, e.state)
+					"%q in state %s is a probe that cannot run", e.key, e.state)
 			}
 		}
 	}
 }
 
-// requireNothingLost checks that whatever the program wants and the target does not
-// have yet is on its way: still to be observed, or with the core.
+// requireNothingLost checks that each object that the target lacks is still to be observed, or has
+// an entry.
 func (w *world) requireNothingLost() {
 	for key, r := range w.table {
 		if w.reached[key] >= r.pendingID || !w.saw(r.revision) || r.status == statusUnset && !r.deleted {
@@ -73,10 +73,10 @@ func (w *world) requireNothingLost() {
 	}
 }
 
-// requireAttempted checks that what counts as attempted has been: every wish that stands in
-// the table; and every one that stood in the snapshot that main reads, as far as main has come,
-// and still stands, from the revision on that somebody waits for. What is paused, or held since
-// its key failed, counts all the same.
+// requireAttempted checks that each change that counts as attempted has been: the rows of the
+// table, and the rows of main's snapshot that it has handed over and that still ask for the same,
+// by the revision since which they are unreconciled. Paused keys, and keys that are held after a
+// failure, count as attempted anyway.
 func (w *world) requireAttempted() {
 	upTo := w.core.Attempted(w.observed)
 	for _, r := range w.table {

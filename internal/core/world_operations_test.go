@@ -10,26 +10,28 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// job is an operation that goes on beyond its round.
+// job is a launched operation.
 type job struct {
 	run
 	began time.Duration
-	// other: it is not of what main handed over, from the snapshot with a number.
+	// other: the item had an entry, so main did not hand it over in its round. snapshot is the
+	// number of main's snapshot then.
 	other    bool
 	snapshot int
 }
 
-// run is an item's operation.
+// run is the operation of an item.
 type run struct {
 	item *Item[row]
 	row  row
 	out  Outcome[row]
-	// opening is that of the breaker for everything while which it was begun.
+	// opening is the opening of the breaker for all errors at the operation's beginning; 0 if it
+	// was not open.
 	opening int
 }
 
-// resolve looks up what an item stands for now, or takes it as it is; false if nothing is to
-// be run. A deletion is taken as it is only if that is how the table is.
+// resolve returns the operation for an item: for the item as it is, or for the row in the snapshot.
+// It returns false if there is nothing to run. A deletion is always looked up.
 func (w *world) resolve(snapshot map[string]row, it *Item[row], looks bool) (run, bool) {
 	if !looks && !it.Deleted {
 		return run{item: it, row: it.Obj}, true
@@ -38,7 +40,7 @@ func (w *world) resolve(snapshot map[string]row, it *Item[row], looks bool) (run
 	gone := !ok || r.deleted
 	switch {
 	case gone && it.Deleted:
-		// It is as good as the latest deletion, also of what was found in the target.
+		// It is run as the latest deletion, also for an orphan.
 		key := it.Obj.key
 		return run{item: it, row: row{
 			key: key, pendingID: max(r.pendingID, it.Obj.pendingID, w.started[key]), deleted: true, revision: it.Revision, group: it.Obj.group,
@@ -55,10 +57,10 @@ func (w *world) resolve(snapshot map[string]row, it *Item[row], looks bool) (run
 	return run{item: it, row: r}, true
 }
 
-// renew makes an item be of a later version, and reports whether it is still to be run.
+// renew renews an item to a later version, and reports whether it may still be run.
 func (w *world) renew(it *Item[row], r row) bool {
 	runs := w.model.lookUp(it, r, r.revision, w.since(r))
-	require.Equal(w.t, runs, w.core.Renew(it, r, r.revision, w.since(r)), "%q is run", r.key)
+	require.Equal(w.t, runs, w.core.Renew(it, r, r.revision, w.since(r)), "whether %q is run", r.key)
 	return runs
 }
 
@@ -72,11 +74,11 @@ func (w *world) begin(r *run) {
 	if b := w.model.global(); b != nil {
 		r.opening = b.opening
 		w.probing[b.opening]++
-		require.LessOrEqual(w.t, w.probing[b.opening], w.model.breaking.Probes, "operations let through at a time")
+		require.LessOrEqual(w.t, w.probing[b.opening], w.model.breaking.Probes, "operations admitted at a time")
 	}
 }
 
-// launch makes an operation go on beyond the round.
+// launch launches an operation.
 func (w *world) launch(r *run) {
 	f := &job{began: w.now, other: r.item.HasEntry(), snapshot: w.snapshots}
 	w.core.Launch(r.item)
@@ -86,8 +88,7 @@ func (w *world) launch(r *run) {
 	w.jobs = append(w.jobs, f)
 }
 
-// finish ends the ith operation of those that were launched, at a time between its beginning
-// and now.
+// finish ends the ith launched operation, at a time between its beginning and now.
 func (w *world) finish(i int, at time.Duration, out Outcome[row]) {
 	f := w.jobs[i]
 	w.jobs = slices.Delete(w.jobs, i, i+1)
@@ -99,7 +100,7 @@ func (w *world) finish(i int, at time.Duration, out Outcome[row]) {
 	w.requireSound()
 }
 
-// stick makes the ith operation of those that were launched take too long, until it lands.
+// stick makes the ith launched operation stuck.
 func (w *world) stick(i int) {
 	f := w.jobs[i]
 	w.probing[f.opening]--
@@ -109,7 +110,7 @@ func (w *world) stick(i int) {
 	w.requireSound()
 }
 
-// recall takes back the last n operations that were launched, of which none has begun.
+// recall takes back the last n launched operations, as if none of them had begun.
 func (w *world) recall(n int) {
 	w.t.Helper()
 	for range min(n, len(w.jobs)) {
@@ -122,7 +123,7 @@ func (w *world) recall(n int) {
 	}
 }
 
-// jobOf returns the operation on a key that was launched, if there is one.
+// jobOf returns the launched operation on a key; nil if there is none.
 func (w *world) jobOf(key string) *job {
 	for _, f := range w.jobs {
 		if f.row.key == key {
@@ -138,7 +139,7 @@ func (w *world) end(r *run, out Outcome[row]) {
 	r.out = out
 	w.attempted[key] = max(w.attempted[key], r.row.pendingID)
 	if r.row.pendingID < w.reached[key] {
-		// The program has put its own hand to it meanwhile.
+		// The program itself has written Done meanwhile.
 		return
 	}
 	if out.Kind == Done || out.Kind == DoneAgain {
@@ -149,8 +150,7 @@ func (w *world) end(r *run, out Outcome[row]) {
 	}
 }
 
-// commit writes an outcome's status, if it is news, onto a row that still wants what
-// was run.
+// commit writes an outcome's status, if it has changed, into a row that still asks for the same.
 func (w *world) commit(r *run) {
 	r.out.Obj, r.out.Revision = r.row, r.row.revision
 	if r.row.deleted {
@@ -183,7 +183,7 @@ func (w *world) commit(r *run) {
 func (w *world) settle(now time.Duration, it *Item[row], out Outcome[row]) {
 	waited := it.HasEntry()
 	if out.Kind == Done && !waited && it.Revision%2 == 0 && w.model.breaking == nil {
-		// Allowed, and so done for every other.
+		// Settle need not be called here, so this test skips every other call.
 		w.model.settle(now, it, waited, out)
 		return
 	}

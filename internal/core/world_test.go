@@ -19,9 +19,9 @@ const (
 	statusBlocked    = "blocked"
 )
 
-// world is a table, a target and the least that can run a core between them: what
-// package reconciler does, without its store, its clock and its goroutines. It tells
-// the model all that it tells the core.
+// world is a table, a target, and a minimal loop that runs a core between them: what package
+// reconciler does, without statedb, clock and goroutines. It makes each call to the core to the
+// model as well.
 type world struct {
 	t     testingT
 	core  *Core[row]
@@ -33,16 +33,16 @@ type world struct {
 	pendingIDs uint64
 	cursors
 
-	// target has the wish that was applied last for each key.
+	// target has the pendingID that was applied last, by key.
 	target map[string]uint64
-	// reached is the last wish that an operation succeeded with, started the last that
-	// one began with, and attempted the last that one has ended with.
+	// By key: reached is the last pendingID that an operation succeeded with, started the last that
+	// an operation began with, attempted the last that an operation ended with.
 	reached, started, attempted map[string]uint64
-	// jobs are the operations that were launched.
+	// jobs has the launched operations.
 	jobs   []*job
 	paused map[string]bool
-	// probing counts the operations under way that began while the breaker for
-	// everything was open, by its opening.
+	// probing counts the running operations that began while the breaker for all errors was open,
+	// by its opening.
 	probing map[int]int
 }
 
@@ -58,7 +58,8 @@ func newWorld(t testingT, cfg Config[row]) *world {
 	}
 }
 
-// samePending: a row that another reconciler has written asks for the same as it did.
+// samePending reports whether two rows ask for the same: another reconciler may have written the
+// row.
 func samePending(older, newer row) bool {
 	return older.pendingID == newer.pendingID && older.status == newer.status
 }
@@ -69,17 +70,17 @@ func (w *world) write(r row) {
 	w.table[r.key] = r
 }
 
-// want makes the program want a new version of an object, in a group.
+// want writes a new Pending version of an object, in a group.
 func (w *world) want(key, group string) { w.ask(key, group, statusPending) }
 
-// refresh makes an object be applied again, if it is there.
+// refresh marks an object for a refresh, if it is Done.
 func (w *world) refresh(key string) {
 	if r, ok := w.table[key]; ok && r.status == statusDone {
 		w.ask(key, r.group, statusRefreshing)
 	}
 }
 
-// unset makes the program take an object back from its reconciler, if it is there.
+// unset removes the status of an object, if it exists.
 func (w *world) unset(key string) {
 	if r, ok := w.table[key]; ok && !r.deleted {
 		w.ask(key, r.group, statusUnset)
@@ -92,7 +93,7 @@ func (w *world) ask(key, group, status string) {
 	w.write(row{key: key, pendingID: w.pendingIDs, status: status, group: group})
 }
 
-// drop makes the program delete an object, if it is there.
+// drop deletes an object, if it exists.
 func (w *world) drop(key string) {
 	if r, ok := w.table[key]; ok && !r.deleted {
 		w.pendingIDs++
@@ -100,7 +101,7 @@ func (w *world) drop(key string) {
 	}
 }
 
-// writeDone makes the program say itself that an object is done.
+// writeDone makes the program itself write Done for an object, if it exists.
 func (w *world) writeDone(key string) {
 	if r, ok := w.table[key]; ok && !r.deleted {
 		w.pendingIDs++
@@ -109,21 +110,22 @@ func (w *world) writeDone(key string) {
 	}
 }
 
-// rewrite makes another reconciler write its own status into an object.
+// rewrite makes another reconciler write its status into an object, if it exists.
 func (w *world) rewrite(key string) {
 	if r, ok := w.table[key]; ok && !r.deleted {
 		w.write(r)
 	}
 }
 
-// leaveOrphan puts an object into the target that the table does not have, and has it found.
+// leaveOrphan puts an object into the target that the table does not have, and adds it to the core
+// as an orphan.
 func (w *world) leaveOrphan(key string) {
 	r := w.table[key]
 	if r.key != "" && !r.deleted || w.jobOf(key) != nil {
 		return
 	}
 	if w.core.TracksKeyOf(row{key: key}) {
-		// It is known already.
+		// The core has an entry for it.
 		require.False(w.t, w.addOrphan(row{key: key}))
 		return
 	}
@@ -134,12 +136,12 @@ func (w *world) leaveOrphan(key string) {
 
 func (w *world) addOrphan(r row) bool {
 	added := w.core.AddOrphan(r, w.revision)
-	require.Equal(w.t, w.model.addOrphan(r, w.revision), added, "%q was added", r.key)
+	require.Equal(w.t, w.model.addOrphan(r, w.revision), added, "whether %q was added", r.key)
 	check(w.t, w.core)
 	return added
 }
 
-// pause makes exactly those objects not be worked on whose keys are given.
+// pause pauses exactly the objects with the given keys.
 func (w *world) pause(keys ...string) {
 	w.paused = map[string]bool{}
 	for _, key := range keys {
@@ -154,7 +156,7 @@ func (w *world) pause(keys ...string) {
 	check(w.t, w.core)
 }
 
-// pauseKey makes one more object not be worked on: the core is not told.
+// pauseKey pauses one more object, without a call to the core.
 func (w *world) pauseKey(key string) {
 	if len(w.paused) == 0 {
 		w.pause(key)
@@ -162,7 +164,7 @@ func (w *world) pauseKey(key string) {
 	w.paused[key] = true
 }
 
-// resumeKey makes one object be worked on again. The core is told of no other.
+// resumeKey resumes one object with Core.Resume.
 func (w *world) resumeKey(key string) {
 	delete(w.paused, key)
 	w.core.Resume(w.now, key)
@@ -173,7 +175,7 @@ func (w *world) resumeKey(key string) {
 	}
 }
 
-// group says whether groups are heeded.
+// group sets whether groups are respected, if no operation is launched.
 func (w *world) group(on bool) {
 	if len(w.jobs) == 0 {
 		w.core.SetGrouping(on)
@@ -188,28 +190,28 @@ func (w *world) limit(l Limits) {
 }
 
 func (w *world) release(key string) {
-	require.Equal(w.t, w.model.release(key, w.now), w.core.Release(key, w.now), "%q was blocked", key)
+	require.Equal(w.t, w.model.release(key, w.now), w.core.Release(key, w.now), "whether %q was blocked", key)
 	check(w.t, w.core)
 }
 
-// script says what the target and the program do in one round.
+// script is what the target and the program do in one round.
 type script struct {
-	// size is how many operations there may be at most, maxFresh how many fresh changes ahead
-	// of their turn, if there is a catch-up cursor.
+	// size bounds the operations of the round. maxFresh bounds the fresh changes that wait, if
+	// there is a catch-up cursor.
 	size, maxFresh int
-	// before is called when the snapshot has been taken.
+	// before is called when the snapshot of the round has been taken.
 	before func()
-	// looks says whether an item is looked up that need not be, waits whether somebody waits
-	// for what is pending when main takes a snapshot.
+	// looks reports whether an item is looked up although it need not be, waits whether a caller
+	// waits for the pending rows when main takes a snapshot.
 	looks, waits func() bool
-	// returned is how many items at the end of the plan are not run.
+	// returned is the number of items at the end of the plan that are not run.
 	returned int
-	// launches says whether an operation goes on beyond the round.
+	// launches reports whether an operation is launched.
 	launches func() bool
-	// outcome says what an item's operation comes back with: a Kind of those that an
-	// operation can cause, with its delay and text.
+	// outcome returns the outcome of an operation: a Kind that an operation can cause, with its
+	// delay and text.
 	outcome func() Outcome[row]
-	// meanwhile is called after the operations and before their commit.
+	// meanwhile is called after the operations and before their statuses are written.
 	meanwhile func()
 }
 
@@ -225,7 +227,7 @@ func (w *world) round(s script) {
 	w.core.Begin(w.now, size, ahead)
 	w.model.begin(w.now, size, ahead)
 	if allowed > 0 {
-		// Also if there is no permit for an operation.
+		// This includes rounds that have no permit for an operation.
 		w.observe(snapshot, revision, s.waits)
 	}
 	items := w.core.Plan()
@@ -267,8 +269,8 @@ func (w *world) round(s script) {
 	w.requireSound()
 }
 
-// calm runs rounds, the program being silent and the target healthy, until nothing is
-// left to be done. It must come to that soon.
+// calm runs rounds with a working target and without other writes, until nothing is left to do. It
+// fails if that takes too many rounds.
 func (w *world) calm() {
 	w.pause()
 	for range 100 * (1 + len(w.table)) {
@@ -279,7 +281,7 @@ func (w *world) calm() {
 			if !w.core.BreakerOpen() {
 				return
 			}
-			// Only what comes is left to probe with.
+			// Only a new change can probe.
 			w.want("probe", "")
 		}
 		for key, k := range w.model.keys {
@@ -287,7 +289,7 @@ func (w *world) calm() {
 			case Blocked:
 				w.release(key)
 			case Terminal:
-				// Nothing but a change brings it back.
+				// Only a change ends this state.
 				if r, ok := w.table[key]; !ok || r.deleted {
 					w.want(key, "")
 				} else {
@@ -302,23 +304,22 @@ func (w *world) calm() {
 		})
 	}
 	for _, k := range w.model.keys {
-		require.Fail(w.t, "the walk does not come to rest", "%q is still %s", k.key, k.state)
+		require.Fail(w.t, "the walk does not end", "%q is still %s", k.key, k.state)
 	}
-	require.Fail(w.t, "the walk does not come to rest", "observed up to %d of %d", w.observed, w.revision)
+	require.Fail(w.t, "the walk does not end", "observed up to %d of %d", w.observed, w.revision)
 }
 
 func no() bool { return false }
 
 func succeed() Outcome[row] { return Outcome[row]{Kind: Done} }
 
-// requireConverged checks that the target has exactly what the table wants, and that the
-// core has kept nothing.
+// requireConverged checks that the target equals the table, and that the core is empty.
 func (w *world) requireConverged() {
 	want := map[string]uint64{}
 	for key, r := range w.table {
 		switch {
 		case r.status == statusUnset && !r.deleted:
-			// Nobody says what of it is to be in the target.
+			// An object without a status may be in the target or not.
 			delete(w.target, key)
 		case !r.deleted:
 			want[key] = r.pendingID

@@ -11,70 +11,71 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 )
 
-// catchUp is the catch-up cursor, for what is newer than the main cursor's snapshot. When the target
-// is slow and changes pile up, what is written now would have to wait until everything before it
-// has been applied. The main cursor then goes on with its snapshot while the catch-up cursor reads
-// on from there. Nothing is copied, and the catch-up cursor keeps no list of what it has read: what
-// it handed over is known to the core, or is reconciled when the main cursor comes to it, which the
-// row shows. So the catch-up cursor may leave out what it has no room for, which is part
-// of the main cursor's next snapshot.
+// catchUp is the catch-up cursor: it reads what is newer than the main cursor's snapshot. When the
+// target is slow and changes pile up, a new change would otherwise wait until everything before it
+// has been applied. The main cursor goes on with its snapshot; the catch-up cursor begins at the
+// snapshot's end.
 //
-// Objects are read by revision. Deletions are not in that index: they are read from a change
-// iterator of their own, which has none from before it was opened, and has to go past every object
-// of the table once. That takes a tenth of a microsecond each, in small steps. For deletions the
-// range of revisions that was read is kept, since no row tells that a deletion was carried out.
+// It copies nothing and keeps no list of what it has read. When the main cursor reads a change that
+// the catch-up cursor handed over, either the core has an entry for it, or it is reconciled and the
+// row shows that. So the catch-up cursor may leave out what it has no room for: the main cursor's
+// next snapshot has it.
+//
+// Objects are read by revision. Deletions are not in that index, so they are read from a change
+// iterator. A new iterator has no earlier deletions, and has to go past every object of the table
+// once; that takes 0.1 microseconds an object, and is done in small steps. For deletions the range
+// of revisions that was read is stored, since no row shows that a deletion was carried out.
 type catchUp[Obj comparable] struct {
-	// upTo is the revision up to which objects were read or left out. None after from were left
-	// out.
+	// Objects were read, or left out, up to the revision upTo. None after from were left out.
 	from, upTo statedb.Revision
-	// lagging: the cursor has not read all there is since laggingSince.
+	// lagging: the cursor has not been able to hand over all objects since laggingSince.
 	lagging      bool
 	laggingSince time.Duration
 
 	deletions statedb.ChangeIterator[Obj]
-	// The deletions after one revision and up to another were read.
+	// The deletions with revisions above deletedAfter and up to deletedUpTo were read.
 	deletedAfter, deletedUpTo statedb.Revision
-	// held is a deletion that was read and for which there was no room, if holding.
+	// held is a deletion that was read and that there was no room for; valid if holding.
 	held    change[Obj]
 	holding bool
 }
 
 const (
-	// behindTime is how long the main cursor has to be behind for a catch-up cursor to begin, and
-	// that to be behind itself for it to leave out what it has not read.
+	// behindTime is how long the main cursor must be behind before a catch-up cursor is opened, and
+	// how long the catch-up cursor must be behind before it leaves out what it has not read.
 	behindTime = 10 * time.Millisecond
-	// slowObject is how long an object has to take for a catch-up cursor to begin. A quicker target
-	// is soon done with everything.
+	// slowObject is how long an object must take before a catch-up cursor is opened. A faster
+	// target works off everything soon.
 	slowObject = 50 * time.Microsecond
-	// maxWait is how long a change that the catch-up cursor has handed over may wait for its turn:
-	// no more are handed over.
+	// maxWait bounds how long a change that the catch-up cursor handed over waits for its turn. It
+	// bounds how many are handed over.
 	maxWait = 20 * time.Millisecond
 )
 
-// Target is how fast operations can run.
+// Target describes how fast operations can run.
 type Target struct {
-	// Workers is how many operations run at a time.
+	// Workers is the number of operations that run at a time.
 	Workers int
 	// Least is the shortest time between two objects that the limiters allow; 0 if there is no
 	// limit.
 	Least time.Duration
 }
 
-// lag is how the main cursor is behind: it has not read all there is. The zero value is a cursor
-// that is not behind.
+// lag describes how the main cursor is behind: since when it has not read everything, and how long
+// operations took since then. The zero value is a cursor that is not behind.
 type lag struct {
 	behind bool
-	// since is when that began. The operations of so many objects took so long since then; longest
-	// is the longest call.
+	// since is when the cursor fell behind. objects is the number of objects whose operations have
+	// run since, took the time of those operations, longest that of the longest one.
 	since         time.Duration
 	objects       int
 	took, longest time.Duration
 }
 
-// maxObjects bounds the objects in the mean, so that recent ones count most.
+// maxObjects bounds the objects in the mean, so that recent objects count most.
 const maxObjects = 1000
 
-// add adds an object whose operation took so long.
+// add adds an object whose operation took the given time.
 func (g *lag) add(took time.Duration) {
 	g.objects++
 	g.took += took
@@ -84,8 +85,8 @@ func (g *lag) add(took time.Duration) {
 	}
 }
 
-// mean returns how long an object takes with so many workers. surely is the mean without the
-// longest call: one long pause of the machine does not make the target slow.
+// mean returns how long an object takes on average with a number of workers. surely is the mean
+// without the longest call: one long pause of the machine does not make the target slow.
 func (g *lag) mean(workers int) (mean, surely time.Duration) {
 	if g.objects == 0 {
 		return 0, 0
@@ -94,27 +95,27 @@ func (g *lag) mean(workers int) (mean, surely time.Duration) {
 	return g.took / n, (g.took - g.longest) / n
 }
 
-// Behind reports whether the main cursor has not read all there is.
+// Behind reports whether the main cursor has not read all changes.
 func (o *Observer[Obj]) Behind() bool { return o.lag.behind }
 
-// fallBehind notes that the main cursor has not read all there is.
+// fallBehind records that the main cursor has not read all changes.
 func (o *Observer[Obj]) fallBehind(now time.Duration) {
 	if !o.lag.behind {
 		o.lag = lag{behind: true, since: now}
 	}
 }
 
-// NoteTook notes how long the operation of an object took; for a batch, its share. It counts only
-// while the main cursor is behind.
+// NoteTook records how long the operation of an object took; for a batch, the object's share. It
+// counts only while the main cursor is behind.
 func (o *Observer[Obj]) NoteTook(took time.Duration) {
 	if o.lag.behind {
 		o.lag.add(took)
 	}
 }
 
-// UpdateCatchUp begins a catch-up cursor if the main cursor has been behind for long and an object
-// takes long. It returns an error if the table cannot be observed a second time, and then does not
-// try again for some time.
+// UpdateCatchUp opens a catch-up cursor if the main cursor has been behind for behindTime and an
+// object takes longer than slowObject. It returns an error if the table's changes cannot be opened
+// a second time. Then it does not try again before behindTime has passed.
 func (o *Observer[Obj]) UpdateCatchUp(now time.Duration, target Target) error {
 	if !o.lag.behind {
 		o.slow = false
@@ -136,7 +137,7 @@ func (o *Observer[Obj]) UpdateCatchUp(now time.Duration, target Target) error {
 }
 
 // MaxFresh returns how many changes of the catch-up cursor may wait for their turn; 0 if there is
-// no such cursor.
+// no catch-up cursor.
 func (o *Observer[Obj]) MaxFresh() int {
 	if o.catchUp == nil {
 		return 0
@@ -147,8 +148,8 @@ func (o *Observer[Obj]) MaxFresh() int {
 // CatchingUp reports whether there is a catch-up cursor.
 func (o *Observer[Obj]) CatchingUp() bool { return o.catchUp != nil }
 
-// CaughtUp returns the range of revisions, after from and up to upTo, of which the catch-up cursor
-// has read all objects; zeros if there is no such cursor.
+// CaughtUp returns the range of revisions, above from and up to upTo, in which the catch-up cursor
+// has read all objects; zeros if there is no catch-up cursor.
 func (o *Observer[Obj]) CaughtUp() (from, upTo statedb.Revision) {
 	if o.catchUp == nil {
 		return 0, 0
@@ -156,7 +157,8 @@ func (o *Observer[Obj]) CaughtUp() (from, upTo statedb.Revision) {
 	return o.catchUp.from, o.catchUp.upTo
 }
 
-// endCatchUp ends the catch-up cursor, if there is one: the main cursor has read all there is.
+// endCatchUp closes the catch-up cursor, if there is one. It is called when the main cursor has
+// read all changes.
 func (o *Observer[Obj]) endCatchUp() {
 	if o.catchUp != nil {
 		o.catchUp.deletions.Close()
@@ -182,7 +184,7 @@ func (o *Observer[Obj]) readCatchUp(txn statedb.ReadTxn, now time.Duration) {
 	}
 }
 
-// readObjects hands over the objects that were written since the last look. It returns false if
+// readObjects hands over the objects that were written since the last call. It returns false if
 // there was no room for all of them.
 func (o *Observer[Obj]) readObjects(txn statedb.ReadTxn) bool {
 	c := o.catchUp
@@ -209,7 +211,7 @@ func (o *Observer[Obj]) readObjects(txn statedb.ReadTxn) bool {
 	return true
 }
 
-// readDeletions hands over the deletions that the main cursor has not come to.
+// readDeletions hands over the deletions that the main cursor has not reached.
 func (o *Observer[Obj]) readDeletions(txn statedb.ReadTxn) {
 	c := o.catchUp
 	if c.holding && !o.handOverDeletion(c.held) {

@@ -21,8 +21,8 @@ const (
 	slow = 5 * millisecond
 )
 
-// behind makes an env with n pending rows, of which the first ones were run by a slow target for so
-// long that there is a catch-up cursor.
+// behind returns an env with n pending rows. A slow target has run the first of them until there
+// was a catch-up cursor.
 func behind(t *testing.T, size, n int) (e *env, ran []int) {
 	e = newEnv(t, size)
 	e.put(status.Pending, ids(1, n)...)
@@ -42,17 +42,17 @@ func TestCatchUpCursorBeginsOnlyForASlowTarget(t *testing.T) {
 		target observe.Target
 		begins bool
 	}{
-		"slow":                    {took: []time.Duration{slow, slow, slow}, begins: true},
-		"quick":                   {took: []time.Duration{50_000, 50_000}, passes: time.Minute},
-		"quick but for one call":  {took: []time.Duration{51_000, 51_000, 51_000}, passes: time.Minute},
-		"slow but for one call":   {took: []time.Duration{77_000, 77_000, 77_000}, passes: time.Minute, begins: true},
-		"one long pause":          {took: []time.Duration{1000, 1000, time.Minute}},
-		"for two workers":         {took: []time.Duration{99_000, 99_000, 99_000}, passes: time.Minute, target: observe.Target{Workers: 2}},
-		"not behind for long":     {took: []time.Duration{millisecond, millisecond}, passes: 7 * millisecond},
-		"behind for long enough":  {took: []time.Duration{millisecond, millisecond}, passes: 8 * millisecond, begins: true},
-		"nothing was run":         {passes: time.Minute},
-		"a limiter of operations": {passes: time.Minute, target: observe.Target{Least: 51_000}, begins: true},
-		"a quick limiter":         {passes: time.Minute, target: observe.Target{Least: 50_000}},
+		"slow":                               {took: []time.Duration{slow, slow, slow}, begins: true},
+		"fast":                               {took: []time.Duration{50_000, 50_000}, passes: time.Minute},
+		"fast without the longest call":      {took: []time.Duration{51_000, 51_000, 51_000}, passes: time.Minute},
+		"slow even without the longest call": {took: []time.Duration{77_000, 77_000, 77_000}, passes: time.Minute, begins: true},
+		"one long pause":                     {took: []time.Duration{1000, 1000, time.Minute}},
+		"fast enough with two workers":       {took: []time.Duration{99_000, 99_000, 99_000}, passes: time.Minute, target: observe.Target{Workers: 2}},
+		"not behind long enough":             {took: []time.Duration{millisecond, millisecond}, passes: 7 * millisecond},
+		"behind long enough":                 {took: []time.Duration{millisecond, millisecond}, passes: 8 * millisecond, begins: true},
+		"nothing has run":                    {passes: time.Minute},
+		"a slow limiter":                     {passes: time.Minute, target: observe.Target{Least: 51_000}, begins: true},
+		"a fast limiter":                     {passes: time.Minute, target: observe.Target{Least: 50_000}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t, 1)
@@ -73,7 +73,7 @@ func TestCatchUpCursorBeginsOnlyForASlowTarget(t *testing.T) {
 	}
 }
 
-func TestCatchUpCursorReadsWhatIsNewAndEndsWithTheBacklog(t *testing.T) {
+func TestCatchUpCursorReadsNewChangesUntilTheBacklogEnds(t *testing.T) {
 	e, ran := behind(t, 4, 40)
 	require.Less(e, len(ran), 20)
 	e.put(status.Pending, 41, 42)
@@ -84,14 +84,14 @@ func TestCatchUpCursorReadsWhatIsNewAndEndsWithTheBacklog(t *testing.T) {
 	from, upTo := e.CaughtUp()
 	require.Equal(e, []statedb.Revision{40, 43}, []statedb.Revision{from, upTo})
 	require.Equal(e, 2, e.Skippable())
-	// What is done says so.
+	// The rows show what is done.
 	e.put(status.Done, 41, 42)
 
 	ran = append(append(ran, planned...), e.rounds(slow)...)
 	require.False(e, e.CatchingUp())
 	require.Zero(e, e.Skippable())
 	slices.Sort(ran)
-	require.Equal(e, append(append([]int{-40}, list(1, 40)...), 41, 42), ran, "each is handed over once, also the deletion")
+	require.Equal(e, append(append([]int{-40}, list(1, 40)...), 41, 42), ran, "each change is handed over once, and so is the deletion")
 	require.Equal(e, e.revision(), e.Revision())
 	from, upTo = e.CaughtUp()
 	require.Zero(e, from+upTo)
@@ -112,8 +112,8 @@ func TestDeletionOfBothCursorsIsHandedOverOnce(t *testing.T) {
 	}
 }
 
-// What there is no room for is left to the main cursor.
-func TestCatchUpCursorLeavesOutWhatItHasNoRoomFor(t *testing.T) {
+// What the catch-up cursor has no room for is left to the main cursor.
+func TestCatchUpCursorSkipsWhatDoesNotFit(t *testing.T) {
 	e, ran := behind(t, 2, 40)
 	e.put(status.Pending, ids(101, 400)...)
 	for range 5 {
@@ -134,8 +134,8 @@ func TestCatchUpCursorLeavesOutWhatItHasNoRoomFor(t *testing.T) {
 	require.Equal(e, append(append(list(1, 40), list(101, 400)...), 500), slices.Compact(ran))
 }
 
-// The number of changes that wait for their turn is for 20 ms, at least one.
-func TestRoomForFreshChangesIsByTheTimeOfAnObject(t *testing.T) {
+// Fresh changes that take 20 ms may wait for their turn, but at least one.
+func TestFreshChangesAreBoundedByTheTimeOfAnObject(t *testing.T) {
 	for took, want := range map[time.Duration]int{millisecond: 20, slow: 4, time.Minute: 1} {
 		e := newEnv(t, 1)
 		e.put(status.Pending, ids(1, 10)...)

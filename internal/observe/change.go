@@ -20,8 +20,8 @@ type change[Obj any] struct {
 }
 
 // read converts a change of the table, and reports whether it asks for an operation. Most changes
-// that do not are status writes, of this and other reconcilers: the core gets them only if it needs
-// them. ahead: the main cursor has not come to the change.
+// that do not are status writes of this and other reconcilers: the core gets those only if it needs
+// them. ahead reports that the main cursor has not reached the change.
 func (o *Observer[Obj]) read(of statedb.Change[Obj], ahead bool) (c change[Obj], wanted bool) {
 	c = change[Obj]{object: of.Object, revision: of.Revision, since: of.Revision, deleted: of.Deleted, lane: core.Deletion}
 	if of.Deleted {
@@ -66,7 +66,7 @@ func (o *Observer[Obj]) unreconciledSince(s status.Status, revision statedb.Revi
 	return o.waits.Since(s.ID, revision, ahead)
 }
 
-// handSettled hands the core a row that asks for nothing.
+// handSettled hands the core a row that asks for no operation.
 func (o *Observer[Obj]) handSettled(of statedb.Change[Obj], s core.RowStatus) {
 	if o.core.ObserveSettled(of.Object, of.Revision, s) {
 		o.hooks.Forgotten(of.Object)
@@ -76,7 +76,7 @@ func (o *Observer[Obj]) handSettled(of statedb.Change[Obj], s core.RowStatus) {
 // queue is a queue of changes. The zero value is empty.
 type queue[Obj any] struct {
 	changes []change[Obj]
-	// from is the index of the first.
+	// from is the index of the first change.
 	from int
 }
 
@@ -97,7 +97,7 @@ func (q *queue[Obj]) drop() {
 // push puts a change into an empty queue.
 func (q *queue[Obj]) push(c change[Obj]) { q.changes, q.from = append(q.changes[:0], c), 0 }
 
-// pushFront puts a change before the first. Changes that a round did not come to are put back
+// pushFront puts a change before the first. Changes that a round did not reach are put back
 // together, so the queue grows by as many places as it has changes.
 func (q *queue[Obj]) pushFront(c change[Obj]) {
 	if q.from == 0 {
@@ -110,5 +110,5 @@ func (q *queue[Obj]) pushFront(c change[Obj]) {
 	q.changes[q.from] = c
 }
 
-// minRoom is the least number of places that are added at the front of a queue.
+// minRoom is the smallest number of places that are added at the front of a queue.
 const minRoom = 64

@@ -36,7 +36,7 @@ var rowID = statedb.Index[*row, uint64]{
 	Unique:     true,
 }
 
-// env is an observer of a table, and a core whose rounds have at most size items.
+// env is an Observer of a table, and a core whose rounds have at most size items.
 type env struct {
 	*testing.T
 	*observe.Observer[*row]
@@ -45,13 +45,13 @@ type env struct {
 	core  *core.Core[*row]
 	size  int
 	now   time.Duration
-	// target is what FollowUp is told.
+	// target is the argument of UpdateCatchUp.
 	target observe.Target
-	// since is from which revision on marked rows are owed; 0 if there are no marks.
+	// since is the highest revision that Since returns; 0 if no rows are marked.
 	since statedb.Revision
-	// called are the hooks that were called, for which objects.
+	// called has the hooks that were called, with their objects.
 	called []string
-	// txn is the transaction of the last look, items its plan.
+	// txn is the transaction of the last round, items its plan.
 	txn   statedb.ReadTxn
 	items []core.Item[*row]
 }
@@ -110,8 +110,8 @@ func (e *env) delete(ids ...uint64) {
 	}
 }
 
-// begin looks at the table, and returns the IDs of the objects that are planned, negative if they
-// are to be deleted. more: the channel is closed.
+// begin begins a round, and returns the IDs of the planned objects, negative for deletions. more
+// reports that the channel of Observe is closed.
 func (e *env) begin() (planned []int, more bool) {
 	require.NoError(e, e.UpdateCatchUp(e.now, e.target))
 	e.core.Begin(e.now, e.size, e.MaxFresh())
@@ -133,7 +133,7 @@ func (e *env) begin() (planned []int, more bool) {
 	return planned, more
 }
 
-// end ends the round: its first items were run, each in a time, and are done, the others are taken
+// end ends the round: its first ran items are done, each after the time took. The others are taken
 // back.
 func (e *env) end(ran int, took time.Duration) {
 	for i := len(e.items) - 1; i >= ran; i-- {
@@ -149,15 +149,15 @@ func (e *env) end(ran int, took time.Duration) {
 	e.core.End(ran)
 }
 
-// round makes a round in which everything is done, in no time, and returns what was planned.
+// round runs a round in which everything is done in no time, and returns its plan.
 func (e *env) round() []int {
 	planned, _ := e.begin()
 	e.end(len(planned), 0)
 	return planned
 }
 
-// rounds makes rounds, in which an object takes a time, until nothing is planned, and returns what
-// was planned.
+// rounds runs rounds, in which each object takes a time, until nothing is planned. It returns all
+// their plans.
 func (e *env) rounds(took time.Duration) (planned []int) {
 	for {
 		ids, _ := e.begin()
@@ -179,7 +179,7 @@ func (e *env) hooks() []string {
 	return called
 }
 
-// list returns the numbers from one to another.
+// list returns the numbers of a range, including both ends.
 func list(from, to int) []int {
 	var all []int
 	for i := from; i <= to; i++ {

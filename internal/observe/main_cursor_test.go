@@ -24,7 +24,7 @@ func TestSnapshotIsReadToItsEndBeforeTheNext(t *testing.T) {
 	e.put(status.Pending, 3, 6)
 	require.Equal(e, []int{3, 4}, e.round())
 	require.Equal(e, uint64(1), e.Snapshots())
-	require.Equal(e, []int{5}, e.round(), "no round has changes of two snapshots")
+	require.Equal(e, []int{5}, e.round(), "a round never has changes of two snapshots")
 	require.Equal(e, statedb.Revision(5), e.Revision())
 	require.Equal(e, []int{3, 6}, e.round())
 	require.Equal(e, uint64(2), e.Snapshots())
@@ -49,7 +49,7 @@ func TestNoChangeIsHandedOverTwice(t *testing.T) {
 	}
 }
 
-func TestRowsThatAskForNothingAreReadPast(t *testing.T) {
+func TestRowsThatAskForNothingAreSkipped(t *testing.T) {
 	e := newEnv(t, 2)
 	failed := func() status.Status { return status.Error(errors.New("no")) }
 	e.put(status.Done, ids(1, 5)...)
@@ -65,8 +65,9 @@ func TestRowsThatAskForNothingAreReadPast(t *testing.T) {
 	require.Zero(e, e.Refreshes())
 }
 
-// A look reads a bounded number of changes, so that others have their turn.
-func TestLongSnapshotIsReadInSeveralLooks(t *testing.T) {
+// A call of Observe reads a bounded number of changes, so that due keys and the other cursor are
+// not delayed.
+func TestLongSnapshotIsReadInSeveralCalls(t *testing.T) {
 	e := newEnv(t, 2)
 	e.put(status.Done, ids(1, 20_000)...)
 	e.put(status.Pending, 20_001)
@@ -79,12 +80,12 @@ func TestLongSnapshotIsReadInSeveralLooks(t *testing.T) {
 	require.False(e, e.Behind())
 }
 
-func TestWhatIsTakenBackComesAgainInOrder(t *testing.T) {
+func TestTakenBackItemsComeAgainInOrder(t *testing.T) {
 	e := newEnv(t, 100)
 	e.put(status.Pending, ids(1, 10)...)
 	e.begin()
 	e.end(3, 0)
-	require.Equal(e, statedb.Revision(3), e.Revision(), "these are not handed over")
+	require.Equal(e, statedb.Revision(3), e.Revision(), "the others are not handed over")
 	require.True(e, e.Leftover())
 	require.True(e, e.Behind())
 	e.put(status.Pending, 11)
@@ -93,13 +94,13 @@ func TestWhatIsTakenBackComesAgainInOrder(t *testing.T) {
 	require.True(e, more)
 	e.end(0, 0)
 	e.put(status.Done, 4)
-	require.Equal(e, list(4, 10), e.round(), "as they were read")
+	require.Equal(e, list(4, 10), e.round(), "the versions that were read")
 	require.False(e, e.Leftover())
 	require.Equal(e, []int{11}, e.round())
 	require.Equal(e, e.revision(), e.Revision())
 }
 
-// Rounds run random parts of their plans: each change is run once, in its order.
+// Rounds run random parts of their plans: each change is run once, in order.
 func TestRandomPartsOfRoundsAreTakenBack(t *testing.T) {
 	const n = 1000
 	e := newEnv(t, 300)
@@ -114,7 +115,7 @@ func TestRandomPartsOfRoundsAreTakenBack(t *testing.T) {
 	require.Equal(e, list(1, n), ran)
 }
 
-func TestMainCursorTellsOfDeletions(t *testing.T) {
+func TestMainCursorReportsDeletions(t *testing.T) {
 	e := newEnv(t, 1)
 	e.put(status.Pending, 1, 2)
 	e.rounds(0)
@@ -126,7 +127,7 @@ func TestMainCursorTellsOfDeletions(t *testing.T) {
 	require.Equal(e, []string{"deleted 2"}, e.hooks())
 }
 
-func TestMarkedRowIsOwedFromWhenTheWaitSays(t *testing.T) {
+func TestMarkedRowIsUnreconciledSinceItsWait(t *testing.T) {
 	e := newEnv(t, 10)
 	e.put(status.Pending, 1, 2, 3)
 	e.since = 2
@@ -139,38 +140,38 @@ func TestMarkedRowIsOwedFromWhenTheWaitSays(t *testing.T) {
 	e.end(3, 0)
 }
 
-func TestForgottenObjectIsTold(t *testing.T) {
+func TestForgottenObjectIsReported(t *testing.T) {
 	e := newEnv(t, 10)
 	e.put(status.Pending, 1)
 	e.begin()
 	e.core.Launch(&e.items[0])
-	flying := slices.Clone(e.items)
+	launched := slices.Clone(e.items)
 	e.core.End(1)
 	e.delete(1)
 	e.begin()
 	e.core.End(0)
-	require.NotContains(e, e.hooks(), "forgotten 1", "it is worked on")
-	e.core.Recall(e.now, &flying[0])
+	require.NotContains(e, e.hooks(), "forgotten 1", "its operation is in flight")
+	e.core.Recall(e.now, &launched[0])
 	e.put(unset, 1)
 	e.begin()
 	require.Contains(e, e.hooks(), "forgotten 1")
 	e.end(0, 0)
 }
 
-// Of an older snapshot a version is looked up only if something else may have been run before it,
-// or the target is slow.
-func TestStaleVersions(t *testing.T) {
+// A version of an older snapshot is stale only if another operation may have run since, or the
+// target is slow.
+func TestVersionIsStaleOnlyAfterOtherOperations(t *testing.T) {
 	e := newEnv(t, 2)
 	e.put(status.Pending, ids(1, 4)...)
 	e.delete(3)
 	e.begin()
-	require.False(e, e.Stale(&e.items[0]), "of the snapshot of this round")
+	require.False(e, e.Stale(&e.items[0]), "the item is from the snapshot of this round")
 	e.NoteOther()
 	require.False(e, e.Stale(&e.items[0]))
 	e.end(2, 0)
 	e.put(status.Pending, 5)
 	e.begin()
-	require.True(e, e.Stale(&e.items[0]), "something else was run since")
+	require.True(e, e.Stale(&e.items[0]), "another operation was run since")
 	e.end(2, 0)
 	e.put(status.Pending, ids(6, 9)...)
 	require.Equal(e, []int{5, 6}, e.round())
@@ -180,7 +181,7 @@ func TestStaleVersions(t *testing.T) {
 	e.end(2, 0)
 }
 
-// An older deletion of a key that was run at a later revision does not go back to an older one.
+// A deletion is not run with a lower revision than the operation before it.
 func TestDeletionDoesNotGoBackInRevision(t *testing.T) {
 	e := newEnv(t, 1)
 	e.put(status.Pending, 1, 2)
@@ -202,7 +203,7 @@ func TestOwnWritesNeedNoLook(t *testing.T) {
 	e.put(status.Done, 1)
 	e.NoteWritten(e.revision(), 1)
 	require.Equal(e, 1, e.Skippable())
-	require.Equal(e, 1, e.Skippable(), "a question changes nothing")
+	require.Equal(e, 1, e.Skippable(), "a query changes nothing")
 	e.rounds(0)
 	require.Zero(e, e.Skippable())
 }

@@ -14,48 +14,51 @@ import (
 	"github.com/statekeel/statekeel/internal/watch"
 )
 
-// Config is what an Observer is made from. All fields are required.
+// Config is the configuration of an Observer. All fields are required.
 type Config[Obj comparable] struct {
 	Rows *rows.Rows[Obj]
-	// Core gets the changes. Its round has begun when [Observer.Observe] is called.
+	// Core receives the changes. The caller begins a round of it before it calls
+	// [Observer.Observe].
 	Core  *core.Core[Obj]
 	Waits Waits
 	Hooks[Obj]
 }
 
-// Waits are the waits for revisions, see package progress. They may lower the revision since which
-// a row is not reconciled.
+// Waits are the callers that wait for a revision, see package progress. They may lower the revision
+// since which a row counts as not reconciled.
 type Waits interface {
-	// Marked reports whether Since may return a lower revision than that of the row, for rows of a
-	// transaction that was begun before the call.
+	// Marked reports whether Since may return a revision below that of the row, for rows of a
+	// transaction that began before the call.
 	Marked() bool
-	// Since returns the revision since which a row counts as not reconciled. id is that of its
-	// status. ahead: the main cursor has not come to the row.
+	// Since returns the revision since which a row counts as not reconciled. id is the ID of the
+	// row's status. ahead reports that the main cursor has not read the row yet.
 	Since(id uint64, revision statedb.Revision, ahead bool) statedb.Revision
-	// NoteSnapshot is called when the main cursor takes a snapshot after the end of another.
+	// NoteSnapshot is called when the main cursor has reached the end of the snapshot last and
+	// takes the next one.
 	NoteSnapshot(last, snapshot statedb.Revision)
 }
 
 // Hooks are functions that the Observer calls, on the goroutine of its caller.
 type Hooks[Obj any] struct {
-	// FirstRow is called with the first row that is read.
+	// FirstRow is called once, with the first row that is read.
 	FirstRow func(Obj)
-	// FirstUnset is called with the first row that has no status.
+	// FirstUnset is called once, with the first row that has no status.
 	FirstUnset func(row Obj, revision statedb.Revision)
 	// Deletion is called with each object whose deletion the main cursor hands over.
 	Deletion func(Obj)
-	// Forgotten is called when the core has forgotten an object because its row asks for nothing.
+	// Forgotten is called when the core removes the entry of an object because its row asks for no
+	// operation.
 	Forgotten func(Obj)
 }
 
-// stride is how many changes a cursor reads in one look, so that a look does not delay due keys or
-// the other cursor.
+// stride bounds the changes that a cursor reads in one call, so that a call delays neither due keys
+// nor the other cursor.
 const stride = 20_000
 
-// Observer reads the changes of a table. It reads a snapshot of the table to its end before it
-// takes the next, so that everything that was pending in a snapshot is attempted before the
-// revision of the next is reached. It belongs to one goroutine. Times are those of one clock, from
-// any zero.
+// Observer reads the changes of a table. The main cursor reads a snapshot of the table to its end
+// before it takes the next, so that everything that was pending in a snapshot is attempted before
+// [Observer.Revision] reaches the next. An Observer belongs to one goroutine. Times are those of
+// one clock, with any zero.
 type Observer[Obj comparable] struct {
 	rows  *rows.Rows[Obj]
 	core  *core.Core[Obj]
@@ -63,47 +66,49 @@ type Observer[Obj comparable] struct {
 	hooks Hooks[Obj]
 
 	main statedb.ChangeIterator[Obj]
-	// snapshot is the revision of the snapshot that the main cursor reads, or read last; rest is
-	// what it has not read of that, nil at its end. snapshots counts them.
+	// snapshot is the revision of the snapshot that the main cursor reads, or read last. rest is
+	// the unread part of it; nil at its end. snapshots counts the snapshots.
 	snapshot  statedb.Revision
 	rest      iter.Seq2[statedb.Change[Obj], statedb.Revision]
 	snapshots uint64
-	// leftover are the changes that the main cursor has read and the core does not have: there was
-	// no room for them, or a round did not come to them.
+	// leftover has the changes that the main cursor has read and the core does not have: there was
+	// no room for them, or a round did not reach them.
 	leftover queue[Obj]
-	// revision is that up to which the main cursor has handed over all changes, wanted that of the
-	// last one that asked for an operation.
+	// revision is the one up to which the main cursor has handed over all changes. wanted is that
+	// of the last change among them that asked for an operation.
 	revision, wanted statedb.Revision
-	// whole: the transaction of the last look is the main cursor's snapshot. others: since that was
-	// taken, an operation was run on a change that is not from it. slow: objects take long, on
-	// average while the main cursor is behind.
+	// whole: the transaction of the last call of Observe is the main cursor's snapshot. others:
+	// since that snapshot was taken, an operation was run on a change that is not from it. slow:
+	// objects take long on average while the main cursor is behind.
 	whole, others, slow bool
-	// ahead is the highest revision of an operation that the main cursor had not reached.
+	// ahead is the highest revision of an operation that ran before the main cursor reached it.
 	ahead statedb.Revision
 
-	// lag is how the main cursor is behind, each how long an object takes. catchUp is the catch-up
-	// cursor, nil if there is none.
+	// lag describes how the main cursor is behind. each is how long an object takes. catchUp is the
+	// catch-up cursor; nil if there is none.
 	lag     lag
 	each    time.Duration
 	catchUp *catchUp[Obj]
 
-	// marked: in this look the waits may lower the revision since which a row is not reconciled.
+	// marked: in this call of Observe the waits may lower the revision since which a row is not
+	// reconciled.
 	marked bool
-	// refreshes counts the objects of this look that were marked for a refresh.
+	// refreshes counts the objects read in this call of Observe that were marked for a refresh.
 	refreshes int
-	// rowSeen: a row has been read. unset counts the changes of rows without a status.
+	// rowSeen: a row has been read. unset counts the read changes of rows without a status.
 	rowSeen bool
 	unset   uint64
-	// skippable are changes after revision that need no look.
+	// skippable counts changes after revision that need no look.
 	skippable skippable
 }
 
-// New returns an Observer that has not been started.
+// New returns an Observer that is not started.
 func New[Obj comparable](cfg Config[Obj]) *Observer[Obj] {
 	return &Observer[Obj]{rows: cfg.Rows, core: cfg.Core, waits: cfg.Waits, hooks: cfg.Hooks}
 }
 
-// Start begins to observe the table. On success, call [Observer.Stop] at the end.
+// Start begins to observe the table. It returns an error if the table's changes cannot be opened.
+// On success, the caller calls [Observer.Stop] at the end.
 func (o *Observer[Obj]) Start() (err error) {
 	o.main, _, err = o.open()
 	return err
@@ -115,7 +120,7 @@ func (o *Observer[Obj]) Stop() {
 	o.endCatchUp()
 }
 
-// open returns an iterator of the table's changes, which begin with all its rows, and the revision
+// open returns an iterator of the table's changes, which begins with all its rows, and the revision
 // of the table.
 func (o *Observer[Obj]) open() (changes statedb.ChangeIterator[Obj], at statedb.Revision, err error) {
 	wtxn := o.rows.DB.WriteTxn(o.rows.Table)
@@ -124,8 +129,8 @@ func (o *Observer[Obj]) open() (changes statedb.ChangeIterator[Obj], at statedb.
 	return changes, o.rows.Table.Revision(wtxn), err
 }
 
-// Observe hands the core the changes up to the transaction, as many as there is room for. The
-// returned channel is closed when there may be more.
+// Observe hands the core the changes up to the transaction, as many as the core has room for. The
+// returned channel is closed when Observe should be called again.
 func (o *Observer[Obj]) Observe(txn statedb.ReadTxn, now time.Duration) <-chan struct{} {
 	o.refreshes, o.marked = 0, o.waits.Marked()
 	if o.catchUp != nil {
@@ -141,8 +146,8 @@ func (o *Observer[Obj]) Observe(txn statedb.ReadTxn, now time.Duration) <-chan s
 	return more
 }
 
-// readMain hands over the leftover changes of the main cursor, and the rest of its snapshot or the
-// next snapshot. done: the cursor has reached the end of the snapshot.
+// readMain hands over the leftover changes of the main cursor, and then the rest of its snapshot or
+// the next snapshot. done reports that the cursor has reached the end of the snapshot.
 func (o *Observer[Obj]) readMain(txn statedb.ReadTxn) (more <-chan struct{}, done bool) {
 	had := o.Leftover()
 	for c := o.leftover.first(); c != nil; c = o.leftover.first() {
@@ -155,7 +160,7 @@ func (o *Observer[Obj]) readMain(txn statedb.ReadTxn) (more <-chan struct{}, don
 	switch {
 	case o.rest != nil:
 	case had:
-		// No round has changes of two snapshots: both may have one of the same key.
+		// A round never has changes of two snapshots: both may have a change of the same key.
 		o.revision = max(o.revision, o.snapshot)
 		return watch.Closed, true
 	default:
@@ -163,8 +168,8 @@ func (o *Observer[Obj]) readMain(txn statedb.ReadTxn) (more <-chan struct{}, don
 		select {
 		case <-more:
 		default:
-			// Nothing changed since the last look. The snapshot need not be the one
-			// that was seen then: a commit shows in it before it closes the channel.
+			// Nothing changed since the last call. Still, the transaction may be newer than that of
+			// the last call: a commit shows in it before it closes the channel.
 			return more, true
 		}
 		last := o.snapshot
@@ -191,7 +196,7 @@ func (o *Observer[Obj]) readMain(txn statedb.ReadTxn) (more <-chan struct{}, don
 }
 
 // laneOf returns the lane of a change that the main cursor has read. While there is a catch-up
-// cursor that is Backlog for all, so that the lanes of the other cursor keep their room.
+// cursor that is always Backlog, so that the lanes of the other cursor keep their room.
 func (o *Observer[Obj]) laneOf(c *change[Obj]) core.Lane {
 	if o.catchUp != nil {
 		return core.Backlog
@@ -212,9 +217,8 @@ func (o *Observer[Obj]) handOver(c change[Obj]) {
 	o.revision, o.wanted = c.revision, max(o.wanted, c.revision)
 }
 
-// TakeBack puts an item back that a round did not come to, into the core or, if that has no entry
-// of its key, before the leftover changes. Several items are taken back in the reverse of their
-// order.
+// TakeBack takes back an item that a round did not reach: into the core or, if the core has no
+// entry for its key, before the leftover changes. Take several items back in reverse order.
 func (o *Observer[Obj]) TakeBack(item *core.Item[Obj], now time.Duration) {
 	if o.core.PutBack(item) {
 		return
@@ -227,16 +231,18 @@ func (o *Observer[Obj]) TakeBack(item *core.Item[Obj], now time.Duration) {
 }
 
 // Stale reports whether the version of an item that the main cursor handed over may be outdated, so
-// that it has to be looked up: the item is from an older snapshot than the last look, and another
-// operation may have been run before it. A slow target is spared outdated versions.
+// that the caller must look the object up. That is so if the item's snapshot is older than the last
+// transaction and either another operation may have run since, or the target is slow, or the item
+// is a deletion. A slow target is spared outdated versions.
 func (o *Observer[Obj]) Stale(item *core.Item[Obj]) bool {
 	return !o.whole && (o.others || o.slow || item.Deleted)
 }
 
-// RevisionFor returns the revision that the operation for a change is called with. An operation may
-// have been run on a later revision than the main cursor has read. If that then reads an older
-// deletion of the key, and the key is gone again, the deletion is run as the latest, and its
-// revision must not be lower than the one before: it is that of the table in the transaction.
+// RevisionFor returns the revision to call the operation for a change with. An operation may have
+// been run on a later revision than the main cursor has read. If the main cursor then reads an
+// older deletion of the key, and the key is gone again, the deletion is run as the latest. Its
+// revision must not be lower than that of the operation before, so it is the table's revision in
+// the transaction.
 func (o *Observer[Obj]) RevisionFor(revision statedb.Revision, deleted bool, txn statedb.ReadTxn) statedb.Revision {
 	if deleted && revision <= o.ahead {
 		return o.rows.Table.Revision(txn)
@@ -244,41 +250,42 @@ func (o *Observer[Obj]) RevisionFor(revision statedb.Revision, deleted bool, txn
 	return revision
 }
 
-// NoteRevision notes the revision that an operation is called with.
+// NoteRevision records the revision that an operation is called with.
 func (o *Observer[Obj]) NoteRevision(revision statedb.Revision) {
 	if revision > o.revision {
 		o.ahead = max(o.ahead, revision)
 	}
 }
 
-// NoteOther notes that an operation was run on a change that is not from the main cursor's
+// NoteOther records that an operation was run on a change that is not from the main cursor's
 // snapshot.
 func (o *Observer[Obj]) NoteOther() { o.others = true }
 
-// NoteWritten notes that the caller wrote n rows, up to a revision of the table, that need no look.
+// NoteWritten records that the caller wrote n rows, up to the given revision, that need no look.
 func (o *Observer[Obj]) NoteWritten(upTo statedb.Revision, n int) {
 	o.skippable.add(o.revision, upTo, n)
 }
 
-// Leftover reports whether changes were read that the core does not have.
+// Leftover reports whether the main cursor has read changes that the core does not have.
 func (o *Observer[Obj]) Leftover() bool { return o.leftover.first() != nil }
 
 // Revision returns the revision up to which the main cursor has handed over all changes.
 func (o *Observer[Obj]) Revision() statedb.Revision { return o.revision }
 
-// LastWanted returns the revision of the last change up to [Observer.Revision] that asked for an
-// operation.
+// LastWanted returns the revision of the last change that asked for an operation, up to
+// [Observer.Revision].
 func (o *Observer[Obj]) LastWanted() statedb.Revision { return o.wanted }
 
-// Snapshots returns how many snapshots the main cursor has taken: the number of the one that it reads.
+// Snapshots returns how many snapshots the main cursor has taken. That is the number of the
+// snapshot that it reads.
 func (o *Observer[Obj]) Snapshots() uint64 { return o.snapshots }
 
-// Skippable returns about how many changes after [Observer.Revision] need no look: those that the
-// caller wrote, and those that the catch-up cursor has handed over.
+// Skippable returns approximately how many changes after [Observer.Revision] need no look: those
+// that the caller wrote, and those that the catch-up cursor has handed over.
 func (o *Observer[Obj]) Skippable() int { return o.skippable.after(o.revision) }
 
-// Refreshes returns how many objects of the last look were marked for a refresh.
+// Refreshes returns how many objects read in the last call of Observe were marked for a refresh.
 func (o *Observer[Obj]) Refreshes() int { return o.refreshes }
 
-// Unset returns how many changes of rows without a status were read.
+// Unset returns how many changes of rows without a status have been read.
 func (o *Observer[Obj]) Unset() uint64 { return o.unset }

@@ -20,7 +20,7 @@ func TestSkippableIsBoundedAndCountsAll(t *testing.T) {
 	require.Zero(t, s.after(1000))
 	require.Equal(t, 2, s.after(999))
 	s.add(1000, 1001, 0)
-	require.NotEmpty(t, s.runs, "nothing to add")
+	require.NotEmpty(t, s.runs, "adding nothing changes nothing")
 	s.add(1000, 1001, 3)
 	require.Equal(t, []run{{1001, 3}}, s.runs)
 }
@@ -39,5 +39,5 @@ func TestQueueKeepsItsOrder(t *testing.T) {
 	require.Nil(t, q.first())
 	q.push(change[int]{object: 7})
 	require.Equal(t, 7, q.first().object)
-	require.Equal(t, change[int]{}, q.changes[:2][1], "what was dropped pins nothing")
+	require.Equal(t, change[int]{}, q.changes[:2][1], "a dropped change keeps nothing alive")
 }

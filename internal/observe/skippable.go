@@ -5,23 +5,23 @@ package observe
 
 import "github.com/cilium/statedb"
 
-// skippable are changes after the main cursor's revision that need no look. Their number is about
-// right, and their memory is bounded.
+// skippable counts changes after the main cursor's revision that need no look. The count is
+// approximate, and its memory is bounded.
 type skippable struct {
-	// runs are in rising order.
+	// runs are in rising order of their revisions.
 	runs []run
 }
 
-// run is a number of changes, the last of which has the revision upTo.
+// run is a run of n changes; the last has the revision upTo.
 type run struct {
 	upTo statedb.Revision
 	n    int
 }
 
-// maxRuns bounds the runs: neighbours are joined.
+// maxRuns bounds the runs. When there are so many, neighbours are joined.
 const maxRuns = 64
 
-// add adds n changes up to a revision, and drops those up to the revision of the main cursor.
+// add adds n changes up to the revision upTo, and drops those up to the main cursor's revision.
 func (s *skippable) add(revision, upTo statedb.Revision, n int) {
 	if n == 0 {
 		return
@@ -43,7 +43,7 @@ func (s *skippable) add(revision, upTo statedb.Revision, n int) {
 	s.runs = append(s.runs, run{upTo, n})
 }
 
-// after returns how many changes there are after a revision.
+// after returns the number of changes after a revision.
 func (s *skippable) after(revision statedb.Revision) (n int) {
 	for _, r := range s.runs {
 		if r.upTo > revision {

@@ -5,16 +5,16 @@ package pace
 
 import "time"
 
-// Alarm is a timer that is set to a time of its caller's clock. To set it to the same time again
-// costs nothing. The zero value is not set. It belongs to one goroutine.
+// Alarm is a timer that is set to a time of its caller's clock. Setting it to the same time again
+// costs nothing. The zero value is not set. An Alarm belongs to one goroutine.
 type Alarm struct {
 	timer *time.Timer
 	at    time.Duration
 	set   bool
 }
 
-// Set sets the alarm to a time, and returns the channel that delivers then. Call [Alarm.Rang] after
-// a receive.
+// Set sets the alarm to the time at, and returns the channel that delivers then. now is the current
+// time. Call [Alarm.Rang] after a receive.
 func (a *Alarm) Set(at, now time.Duration) <-chan time.Time {
 	switch {
 	case a.timer == nil:
@@ -26,7 +26,7 @@ func (a *Alarm) Set(at, now time.Duration) <-chan time.Time {
 	return a.timer.C
 }
 
-// Rang notes that the alarm has delivered.
+// Rang records that the alarm has delivered.
 func (a *Alarm) Rang() { a.set = false }
 
 // Stop makes the alarm deliver nothing until it is set again.

@@ -13,13 +13,13 @@ import (
 	"github.com/statekeel/statekeel/internal/pace"
 )
 
-func TestAlarmDeliversAtTheTimeThatWasSetLast(t *testing.T) {
+func TestAlarmDeliversAtTheLastSetTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		started := time.Now()
 		now := func() time.Duration { return time.Since(started) }
 		var a pace.Alarm
 		a.Stop()
-		// expect waits for the alarm, which is set, until a time.
+		// expect sets the alarm to a time and waits for it.
 		expect := func(at time.Duration) {
 			t.Helper()
 			<-a.Set(at, now())
@@ -42,7 +42,7 @@ func TestAlarmDeliversAtTheTimeThatWasSetLast(t *testing.T) {
 		at := now() + time.Second
 		ch = a.Set(at, now())
 		time.Sleep(time.Minute)
-		require.Equal(t, ch, a.Set(at, now()), "the same time: it has been due for long, and is not put off")
+		require.Equal(t, ch, a.Set(at, now()), "setting the same time again does not delay it")
 		<-ch
 		a.Rang()
 		require.Zero(t, testing.AllocsPerRun(10, func() { a.Set(now()+time.Hour, now()) }))

@@ -11,65 +11,67 @@ import (
 )
 
 const (
-	// Gather is the least time between the starts of two rounds under load, so that objects which
+	// Gather is the shortest time between the starts of two rounds under load, so that objects that
 	// are written one by one gather into rounds.
 	Gather = time.Millisecond
-	// Refused is how long to wait before a limiter that allows nothing is asked again.
+	// Refused is the wait before a limiter that allows nothing is asked again.
 	Refused = 100 * time.Millisecond
-	// Turn is how long single operations go on with one round, so that slow ones do not keep the
-	// statuses of the finished ones, and what came in meanwhile, waiting for the rest of the round.
+	// Turn bounds the time of the single operations of a round. Otherwise slow ones would keep the
+	// statuses of finished ones, and new changes, waiting for the rest of the round.
 	Turn = 5 * time.Millisecond
 
-	// maxTurn is how long they go on at most if others hold the table for as long when the statuses
-	// are written: then these would wait anyway.
+	// maxTurn bounds a turn while the commits of statuses take longer than Turn because other
+	// writers hold the table: then the statuses would wait anyway.
 	maxTurn = 20 * time.Millisecond
-	// Load is streak rounds in a row of at least crowd objects, with no pause of Gather between
-	// them. A program that waits for each object before it writes the next never makes for that,
-	// and is never kept waiting.
+	// Load means streak rounds in a row of at least crowd objects each, without a pause of Gather
+	// between them. A program that waits for each object before it writes the next never causes
+	// load, and is never delayed.
 	streak = 4
 	crowd  = 8
-	// maxSlack bounds how long a retry that is due waits for others to come due, so that a crowd of
-	// failing objects does not make for a round each.
+	// maxSlack bounds how long a due retry waits for others to come due, so that many failing
+	// objects do not cause a round each.
 	maxSlack = 5 * time.Millisecond
 )
 
-// Pace is what is known of the last rounds. The zero value is that of a loop that has run none. It
-// belongs to one goroutine. Times are those of one clock, from any zero.
+// Pace decides when the next pass may begin, from what it has recorded about the last rounds. The
+// zero value is a Pace that has recorded none. It belongs to one goroutine. Times are those of one
+// clock, with any zero.
 type Pace struct {
 	// token: the limiter has admitted a round that has not been run yet.
 	token bool
-	// crowds counts the rounds in a row that make for load.
+	// crowds counts the rounds in a row that count as load.
 	crowds int
-	// more: the last round was full, or there is more to look at, so that there is more to do at
-	// once.
+	// more: the last round was full, or more changes are waiting to be read. The next pass starts
+	// at once.
 	more bool
-	// most is how many single operations are planned for one turn; 0 means no bound.
+	// most bounds the single operations that are planned for one turn; 0 means no bound.
 	most int
-	// committed is how long the last commit of a turn took, and waited for the table.
+	// committed is how long the last commit of a turn took, including the wait for the table.
 	committed time.Duration
-	// roundAt is when the last round began, waitedAt when the last did that had items which had
-	// waited. hasWaited says that there was one.
+	// roundAt is when the last round began. waitedAt is when the last round with items that had
+	// waited began; valid if hasWaited.
 	roundAt, waitedAt time.Duration
 	hasWaited         bool
 }
 
-// Round is what a pace has to know of a round.
+// Round describes a round to a Pace.
 type Round struct {
-	// Began is when it began.
+	// Began is when the round began.
 	Began time.Duration
-	// Items is how many objects it had, Refreshes how many of them were refreshed, Waited how many
-	// had waited: for a retry, a release or a requeue.
+	// Items is the number of objects of the round, Refreshes the number of those that were
+	// refreshed, Waited the number of those that had waited for a retry, a release or a requeue.
 	Items, Refreshes, Waited int
-	// More: there is more to do at once.
+	// More reports whether there is more to do at once.
 	More bool
-	// Moving is how much workers have in flight, but for what is slow or stuck, and how much of
-	// theirs has landed: that makes for load, however little of it comes at a time.
+	// Moving is the number of jobs that workers have in flight, except slow and stuck ones, plus
+	// the number of objects that workers finished for this round. It counts as load however few
+	// objects come at a time.
 	Moving int
 }
 
-// Admit blocks until the next pass may begin, and returns false if ctx ends before. limiter returns
-// the limiter of rounds that is set, nil for none. While it has no token, Admit calls poll whenever
-// woken is signalled.
+// Admit blocks until the next pass may begin, and returns false if ctx ends first. limiter returns
+// the current limiter of rounds; nil for none. While the limiter has no token, Admit calls poll
+// each time woken is signalled, and after each Refused if the limiter allows nothing.
 func (p *Pace) Admit(ctx context.Context, limiter func() *rate.Limiter, woken <-chan struct{}, poll func() bool, now func() time.Duration) bool {
 	for l := limiter(); l != nil; l = limiter() {
 		if p.token || p.reserve(ctx, l, woken) {
@@ -86,8 +88,8 @@ func (p *Pace) Admit(ctx context.Context, limiter func() *rate.Limiter, woken <-
 	return Sleep(ctx, p.roundAt+Gather-now())
 }
 
-// reserve waits for a token of a limiter. It gives up when ctx ends or it is woken, and when the
-// limiter allows nothing at all, which it may have been told to for a while.
+// reserve waits for a token of a limiter. It gives up when ctx ends or woken is signalled. If the
+// limiter allows nothing at all, it gives up after Refused: the limiter may be changed meanwhile.
 func (p *Pace) reserve(ctx context.Context, limiter *rate.Limiter, woken <-chan struct{}) bool {
 	reservation := limiter.Reserve()
 	wait := reservation.Delay()
@@ -113,22 +115,22 @@ func (p *Pace) reserve(ctx context.Context, limiter *rate.Limiter, woken <-chan 
 	return p.token
 }
 
-// Idle notes that the loop had nothing to do between two times.
+// Idle records that the loop had nothing to do between two times.
 func (p *Pace) Idle(from, to time.Duration) {
 	if to-from >= Gather {
 		p.crowds = 0
 	}
 }
 
-// Ran notes that a round was run.
+// Ran records that a round was run.
 func (p *Pace) Ran(r Round) {
 	p.token = false
 	p.roundAt = r.Began
 	p.more = r.More && r.Moving == 0
 	p.crowds++
 	if max(r.Items, r.Moving)-r.Refreshes < crowd {
-		// Refreshes come in batches that wait for each other: to hold them up gathers
-		// nothing, and keeps fresh changes waiting.
+		// Refreshes come in batches that wait for each other: delaying them gathers nothing, and
+		// would delay fresh changes.
 		p.crowds = 0
 	}
 	if r.Waited > 0 {
@@ -147,9 +149,10 @@ func (p *Pace) TurnSize(size int) int {
 // TurnLength returns how long the next turn may take.
 func (p *Pace) TurnLength() time.Duration { return min(max(Turn, p.committed), maxTurn) }
 
-// RanTurn notes how many single operations were run in a turn and how long that took, and how many
-// were left. What does not fit goes back to the cursor, so that the next turn gets as many as this
-// one ran, and some more if all were: twice as many if that took little time.
+// RanTurn records how many single operations ran in a turn, how many were left, and how long the
+// turn took. What does not fit into a turn goes back to the cursor. So the next turn gets as many
+// operations as this one ran; if all were run it gets some more, or twice as many if the turn was
+// short.
 func (p *Pace) RanTurn(ran, left int, took time.Duration) {
 	switch {
 	case left > 0:
@@ -162,10 +165,11 @@ func (p *Pace) RanTurn(ran, left int, took time.Duration) {
 	}
 }
 
-// Committed notes how long the commit of a turn took, and waited for the table.
+// Committed records how long the commit of a turn took, including the wait for the table.
 func (p *Pace) Committed(took time.Duration) { p.committed = took }
 
-// DueAt returns when to wake up for a key that is due at a time.
+// DueAt returns when to wake up for a key that is due at a time. After a round of keys that had
+// waited, the next such round is delayed a little, see maxSlack.
 func (p *Pace) DueAt(due, minBackoff time.Duration) time.Duration {
 	if !p.hasWaited {
 		return due
@@ -173,7 +177,7 @@ func (p *Pace) DueAt(due, minBackoff time.Duration) time.Duration {
 	return max(due, p.waitedAt+min(minBackoff/20, maxSlack))
 }
 
-// Sleep blocks for d, and returns false if ctx ends before.
+// Sleep blocks for d, and returns false if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/internal/pace"
 )
 
-// loop is what a pace is asked by.
+// loop is the caller of a Pace, in virtual time.
 type loop struct {
 	*testing.T
 	pace.Pace
@@ -33,7 +33,7 @@ func run(t *testing.T, test func(l *loop)) {
 
 func (l *loop) now() time.Duration { return time.Since(l.started) }
 
-// admit returns how long the next pass was kept waiting.
+// admit returns how long the next pass was delayed.
 func (l *loop) admit() time.Duration {
 	from := l.now()
 	require.True(l, l.Admit(l.Context(), func() *rate.Limiter { return l.limiter }, l.woken,
@@ -41,7 +41,7 @@ func (l *loop) admit() time.Duration {
 	return l.now() - from
 }
 
-// round runs one that takes no time.
+// round runs a round that takes no time.
 func (l *loop) round(r pace.Round) {
 	r.Began = l.now()
 	l.Ran(r)
@@ -52,9 +52,9 @@ func TestRoundsAreKeptApartOnlyUnderLoad(t *testing.T) {
 		round pace.Round
 		want  time.Duration
 	}{
-		"a crowd":           {pace.Round{Items: 8}, pace.Gather},
-		"a crowd of few":    {pace.Round{Items: 7}, 0},
-		"a crowd in flight": {pace.Round{Items: 1, Moving: 8}, pace.Gather},
+		"many items":        {pace.Round{Items: 8}, pace.Gather},
+		"too few items":     {pace.Round{Items: 7}, 0},
+		"many in flight":    {pace.Round{Items: 1, Moving: 8}, pace.Gather},
 		"refreshes":         {pace.Round{Items: 100, Refreshes: 93}, 0},
 		"more to do":        {pace.Round{Items: 100, More: true}, 0},
 		"more, and workers": {pace.Round{Items: 100, More: true, Moving: 1}, pace.Gather},
@@ -72,7 +72,7 @@ func TestRoundsAreKeptApartOnlyUnderLoad(t *testing.T) {
 	}
 }
 
-func TestAPauseEndsLoad(t *testing.T) {
+func TestPauseEndsLoad(t *testing.T) {
 	run(t, func(l *loop) {
 		for range 9 {
 			l.round(pace.Round{Items: 8})
@@ -84,7 +84,7 @@ func TestAPauseEndsLoad(t *testing.T) {
 	})
 }
 
-func TestALimiterAdmitsOneRoundForEachToken(t *testing.T) {
+func TestLimiterAdmitsOneRoundPerToken(t *testing.T) {
 	run(t, func(l *loop) {
 		l.limiter = rate.NewLimiter(1, 1)
 		require.Zero(l, l.admit())
@@ -95,7 +95,7 @@ func TestALimiterAdmitsOneRoundForEachToken(t *testing.T) {
 	})
 }
 
-func TestAWaitForATokenIsWokenAndGivesTheTokenBack(t *testing.T) {
+func TestWokenWaitReturnsItsToken(t *testing.T) {
 	run(t, func(l *loop) {
 		l.limiter = rate.NewLimiter(1, 1)
 		l.admit()
@@ -106,7 +106,7 @@ func TestAWaitForATokenIsWokenAndGivesTheTokenBack(t *testing.T) {
 	})
 }
 
-func TestALimiterThatAllowsNothingIsAskedAgain(t *testing.T) {
+func TestLimiterThatAllowsNothingIsAskedAgain(t *testing.T) {
 	run(t, func(l *loop) {
 		l.limiter = rate.NewLimiter(0, 0)
 		time.AfterFunc(time.Second-1, func() { l.limiter.SetLimit(rate.Inf) })
@@ -120,23 +120,23 @@ func TestALimiterThatAllowsNothingIsAskedAgain(t *testing.T) {
 	})
 }
 
-func TestATurnHasAsManyAsTheLastAndGrows(t *testing.T) {
+func TestTurnSizeFollowsTheLastTurn(t *testing.T) {
 	var p pace.Pace
 	require.Equal(t, 1000, p.TurnSize(1000))
 	p.RanTurn(10, 990, pace.Turn)
 	require.Equal(t, 10, p.TurnSize(1000))
 	require.Equal(t, 5, p.TurnSize(5))
 	p.RanTurn(10, 0, time.Millisecond)
-	require.Equal(t, 20, p.TurnSize(1000), "it took little time")
+	require.Equal(t, 20, p.TurnSize(1000), "the turn was short")
 	p.RanTurn(20, 0, pace.Turn)
 	require.Equal(t, 23, p.TurnSize(1000))
 	p.RanTurn(7, 0, time.Millisecond)
-	require.Equal(t, 23, p.TurnSize(1000), "there were no more")
+	require.Equal(t, 23, p.TurnSize(1000), "there was no more to run")
 	p.RanTurn(0, 3, pace.Turn)
 	require.Equal(t, 1, p.TurnSize(1000))
 }
 
-func TestATurnIsAsLongAsTheCommitBeforeItWithinBounds(t *testing.T) {
+func TestTurnLengthFollowsTheLastCommitWithinBounds(t *testing.T) {
 	var p pace.Pace
 	for committed, want := range map[time.Duration]time.Duration{
 		0: pace.Turn, 12 * time.Millisecond: 12 * time.Millisecond, time.Hour: 20 * time.Millisecond,
@@ -146,11 +146,11 @@ func TestATurnIsAsLongAsTheCommitBeforeItWithinBounds(t *testing.T) {
 	}
 }
 
-func TestWhatIsDueWaitsALittleForOthersAfterARoundOfSuch(t *testing.T) {
+func TestDueKeyWaitsBrieflyForOthers(t *testing.T) {
 	var p pace.Pace
 	require.Equal(t, time.Second, p.DueAt(time.Second, time.Minute))
 	p.Ran(pace.Round{Began: time.Second, Items: 1})
-	require.Equal(t, time.Second, p.DueAt(time.Second, time.Minute), "nothing in it had waited")
+	require.Equal(t, time.Second, p.DueAt(time.Second, time.Minute), "no item of the round had waited")
 	p.Ran(pace.Round{Began: time.Second, Items: 1, Waited: 1})
 	require.Equal(t, time.Second+5*time.Millisecond, p.DueAt(time.Second, time.Minute))
 	require.Equal(t, time.Second+time.Millisecond, p.DueAt(time.Second, 20*time.Millisecond))

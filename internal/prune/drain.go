@@ -7,23 +7,25 @@ import "time"
 
 const (
 	// minHold is how long work is held back the first time. If operations are still running then,
-	// it is tried again for twice as long, after a pause of holdShare times as long.
+	// work goes on for holdShare times as long. Then it is held back again, for twice as long as
+	// before.
 	minHold   = 100 * time.Millisecond
 	holdShare = 9
-	// hangPause is the pause before the next try if an operation is stuck.
+	// hangPause is the pause before work may be held back again if an operation is stuck.
 	hangPause = time.Minute
 )
 
-// drain is the wait for running operations to end. The zero value is no wait.
+// drain waits for running operations to end, so that a prune can begin. The zero value does not
+// wait.
 type drain struct {
-	// holding: work is held back, since from and for the time hold.
+	// holding: work is held back, since from, for the time hold.
 	holding    bool
 	from, hold time.Duration
-	// notBefore is when work may be held back again; 0 if it is or always may be.
+	// notBefore is when work may be held back again; 0 if it is held back, or may be at any time.
 	notBefore time.Duration
 }
 
-// wait returns true, and ends the wait, if no operation is running (idle). Otherwise it decides
+// wait returns true and ends the wait if no operation is running (idle). Otherwise it decides
 // whether to hold work back. It does not while an operation is stuck (hangs), which may never end.
 func (d *drain) wait(now time.Duration, idle, hangs bool) bool {
 	switch {

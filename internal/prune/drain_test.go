@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Work is held back for longer from time to time, and never for more than a tenth of the time.
-func TestWorkIsHeldBackForATenthOfTheTime(t *testing.T) {
+// Work is held back for longer each time, and never for more than a tenth of the time.
+func TestWorkIsHeldBackForAtMostATenthOfTheTime(t *testing.T) {
 	var d drain
 	now := time.Hour
 	for hold := minHold; hold < time.Minute; hold *= 2 {
@@ -35,7 +35,7 @@ func TestWorkIsHeldBackForATenthOfTheTime(t *testing.T) {
 	require.Equal(t, drain{}, d)
 }
 
-func TestWorkIsNotHeldBackForAnOperationThatHangs(t *testing.T) {
+func TestWorkIsNotHeldBackForAStuckOperation(t *testing.T) {
 	var d drain
 	d.wait(time.Hour, false, false)
 	require.False(t, d.wait(time.Hour, false, true))
@@ -43,7 +43,7 @@ func TestWorkIsNotHeldBackForAnOperationThatHangs(t *testing.T) {
 	at, ok := d.next()
 	require.True(t, ok)
 	require.Equal(t, time.Hour+time.Minute, at)
-	require.True(t, d.wait(time.Hour+1, true, true), "it was left behind")
+	require.True(t, d.wait(time.Hour+1, true, true), "the stuck operation was left behind")
 	_, ok = d.next()
 	require.False(t, ok)
 }
@@ -54,14 +54,14 @@ func TestSweepOfMoreThanItsBudgetIsRefused(t *testing.T) {
 		orphans, listed int
 		refused         string
 	}{
-		"no budget":          {Budget{}, 10, 10, ""},
-		"as many":            {Budget{Objects: 3}, 3, 10, ""},
-		"one too many":       {Budget{Objects: 3}, 4, 10, "the table has no row for 4 of the 10 objects in the target, more than the budget of 3 objects: "},
-		"just the fraction":  {Budget{Fraction: 0.25}, 3, 12, ""},
-		"a larger fraction":  {Budget{Fraction: 0.25}, 3, 11, "the table has no row for 3 of the 11 objects in the target, more than the budget of 25 % of them: "},
-		"both, the objects":  {Budget{Objects: 3, Fraction: 0.9}, 4, 10, "the budget of 3 objects: "},
-		"both, the fraction": {Budget{Objects: 30, Fraction: 0.1}, 4, 10, "the budget of 10 % of them: "},
-		"nothing was listed": {Budget{Objects: 1, Fraction: 0.1}, 0, 0, ""},
+		"no budget":                {Budget{}, 10, 10, ""},
+		"at the budget":            {Budget{Objects: 3}, 3, 10, ""},
+		"one too many":             {Budget{Objects: 3}, 4, 10, "the table has no row for 4 of the 10 objects in the target, more than the budget of 3 objects: "},
+		"at the fraction":          {Budget{Fraction: 0.25}, 3, 12, ""},
+		"above the fraction":       {Budget{Fraction: 0.25}, 3, 11, "the table has no row for 3 of the 11 objects in the target, more than the budget of 25 % of them: "},
+		"both, too many objects":   {Budget{Objects: 3, Fraction: 0.9}, 4, 10, "the budget of 3 objects: "},
+		"both, above the fraction": {Budget{Objects: 30, Fraction: 0.1}, 4, 10, "the budget of 10 % of them: "},
+		"nothing was listed":       {Budget{Objects: 1, Fraction: 0.1}, 0, 0, ""},
 	} {
 		err := c.budget.check(c.orphans, c.listed)
 		if c.refused == "" {

@@ -14,20 +14,21 @@ import (
 	"github.com/statekeel/statekeel/internal/rows"
 )
 
-// Config is what a pruner needs of its loop.
+// Config is the configuration of a Pruner.
 type Config[Obj comparable] struct {
 	Rows *rows.Rows[Obj]
-	// Sweeps: prunes are sweeps, which list the target and delete its orphans by operations.
+	// Sweeps reports whether prunes are sweeps: the user lists the target, and the loop deletes the
+	// orphans by operations.
 	Sweeps bool
 	// Budget bounds what one sweep may delete.
 	Budget Budget
-	// Tracks reports whether the loop has something to do for the key of an object.
+	// Tracks reports whether the core has an entry for the key of an object.
 	Tracks func(Obj) bool
 }
 
-// Settings are the settings of a pruner.
+// Settings are the settings of a Pruner. They can change while it runs.
 type Settings struct {
-	// Interval is the time between two prunes; 0 for none.
+	// Interval is the time between two prunes; 0 for no periodic prunes.
 	Interval time.Duration
 	// MinBackoff and MaxBackoff bound the wait after a failure.
 	MinBackoff, MaxBackoff time.Duration
@@ -37,36 +38,36 @@ type Settings struct {
 // those of one clock, with any zero.
 type Pruner[Obj comparable] struct {
 	Config[Obj]
-	// initialized is closed when the table is initialised; nil before the first Look, and after the
-	// table is.
+	// initialized is closed when the table is initialised. It is nil before the first Look, and
+	// once ready is set.
 	initialized <-chan struct{}
 	ready       bool
 	// requested: a prune was requested. approved: the next sweep has no budget.
 	requested, approved bool
-	// refused: the last sweep that listed the target stopped at its budget.
+	// refused: the last sweep whose listing succeeded stopped at its budget.
 	refused atomic.Bool
-	// gated: no sweep begins before everything up to the revision gate has been attempted, or is
+	// gated: no sweep may begin before everything up to the revision gate has been attempted, or is
 	// stuck.
 	gated bool
 	gate  statedb.Revision
 	drain drain
-	// listed is how many objects the last listing returned. sweep is the sweep whose listing has
-	// ended, and that waits for the main cursor; nil if there is none.
+	// listed is the number of objects in the last listing. sweep is the sweep whose listing has
+	// ended and that waits for the main cursor; nil if there is none.
 	listed int
 	sweep  *sweep[Obj]
-	// at is when the next prune is due, if scheduled.
+	// at is when the next prune is due; valid if scheduled.
 	at        time.Duration
 	scheduled bool
-	// failures counts the failures in a row, failure is the text of the last one; empty if the last
+	// failures counts the failures in a row. failure is the text of the last one; empty if the last
 	// prune succeeded.
 	failures int
 	failure  string
 }
 
-// New returns a pruner that waits for its table.
+// New returns a Pruner whose table is not known to be initialised.
 func New[Obj comparable](cfg Config[Obj]) *Pruner[Obj] { return &Pruner[Obj]{Config: cfg} }
 
-// Look looks whether the table is initialised: nothing is pruned before it is. If there is an
+// Look checks whether the table is initialised; nothing is pruned before it is. If there is an
 // interval, the first prune is due then.
 func (p *Pruner[Obj]) Look(txn statedb.ReadTxn, set Settings) {
 	if p.ready {
@@ -82,25 +83,27 @@ func (p *Pruner[Obj]) Look(txn statedb.ReadTxn, set Settings) {
 	p.requested = p.requested || set.Interval > 0
 }
 
-// Initialized returns a channel that is closed when Look has to be called again; nil if it has not.
+// Initialized returns a channel that is closed when Look must be called again; nil if it need not
+// be.
 func (p *Pruner[Obj]) Initialized() <-chan struct{} { return p.initialized }
 
 // Request requests a prune as soon as possible. approve lifts the budget of that sweep, if the last
-// one was refused.
+// sweep was refused.
 func (p *Pruner[Obj]) Request(approve bool) {
 	p.requested = true
 	p.approved = p.approved || approve && p.refused.Load()
 }
 
-// Refused reports whether the last sweep stopped at its budget. It may be called from any goroutine.
+// Refused reports whether the last sweep stopped at its budget. It may be called from any
+// goroutine.
 func (p *Pruner[Obj]) Refused() bool { return p.refused.Load() }
 
-// Gated reports whether a sweep waits until all objects that the table had when it was initialised
+// Gated reports whether sweeps wait until all objects that the table had when it was initialised
 // have been attempted, or are stuck.
 func (p *Pruner[Obj]) Gated() bool { return p.gated }
 
-// NoteAttempted notes the revision up to which everything has been attempted, or is stuck. Call it
-// at the end of a round.
+// NoteAttempted records the revision up to which everything has been attempted, or is stuck. Call
+// it at the end of a round while Gated returns true.
 func (p *Pruner[Obj]) NoteAttempted(upTo statedb.Revision) {
 	if upTo >= p.gate {
 		p.gated = false
@@ -112,9 +115,9 @@ func (p *Pruner[Obj]) Due(now time.Duration) bool {
 	return p.ready && !p.gated && p.sweep == nil && (p.requested || p.scheduled && p.at <= now)
 }
 
-// Start begins the prune that is due if no operation is running, and returns true. Otherwise it may
-// hold work back until none is. idle: no operation is running, except those that were left behind.
-// hangs: one is stuck that was not left behind.
+// Start begins the due prune and returns true, if no operation is running. Otherwise it returns
+// false, and may hold work back until none is running. idle reports that no operation is running,
+// except those that were left behind. hangs reports that a stuck operation was not left behind.
 func (p *Pruner[Obj]) Start(now time.Duration, idle, hangs bool) bool {
 	if !p.drain.wait(now, idle, hangs) {
 		return false
@@ -123,14 +126,14 @@ func (p *Pruner[Obj]) Start(now time.Duration, idle, hangs bool) bool {
 	return true
 }
 
-// Draining reports whether work is held back: no operation may start.
+// Draining reports whether work is held back: then no operation may start.
 func (p *Pruner[Obj]) Draining() bool { return p.drain.holding }
 
 // StopDraining stops holding work back.
 func (p *Pruner[Obj]) StopDraining() { p.drain = drain{} }
 
-// Next returns when the next prune is due, or Start has to be called again; false if neither will
-// be.
+// Next returns when the next prune is due, or when Start must be called again; false if neither is
+// planned.
 func (p *Pruner[Obj]) Next() (time.Duration, bool) {
 	if at, ok := p.drain.next(); ok {
 		return at, true
@@ -138,9 +141,10 @@ func (p *Pruner[Obj]) Next() (time.Duration, bool) {
 	return p.at, p.ready && p.scheduled && !p.gated && p.sweep == nil
 }
 
-// NoteEnd notes the end of a prune or a sweep; failure is the text of its error, empty if it
-// succeeded. It returns how many have failed in a row, and the time to the next prune; 0 if there
-// is none. After a failure that is the backoff of objects, or the interval if that is shorter.
+// NoteEnd records the end of a prune or a sweep; failure is the text of its error, empty if it
+// succeeded. It returns the number of failures in a row, and the time until the next prune; 0 if
+// none is planned. After a failure that time is the backoff of objects, or the interval if that is
+// shorter.
 func (p *Pruner[Obj]) NoteEnd(now time.Duration, failure string, set Settings) (failures int, after time.Duration) {
 	p.failure, after = failure, set.Interval
 	if failure == "" {
@@ -160,8 +164,8 @@ func (p *Pruner[Obj]) NoteEnd(now time.Duration, failure string, set Settings) (
 // Failure returns the text of the last failure; empty if the last prune succeeded.
 func (p *Pruner[Obj]) Failure() string { return p.failure }
 
-// Reschedule sets the time of the next prune after a change of the interval, unless the last one
-// failed and is retried.
+// Reschedule sets the time of the next prune after a change of the interval, unless the last prune
+// failed and waits for its retry.
 func (p *Pruner[Obj]) Reschedule(now, interval time.Duration) {
 	if p.ready && p.failures == 0 {
 		p.schedule(now, interval)

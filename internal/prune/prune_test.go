@@ -33,15 +33,15 @@ var rowID = statedb.Index[row, uint64]{
 
 var hourly = prune.Settings{Interval: time.Hour, MinBackoff: time.Second, MaxBackoff: time.Minute}
 
-// world is a table and its pruner, whose loop is played by the test.
+// world is a table and its Pruner. The test plays the loop.
 type world struct {
 	*testing.T
 	*prune.Pruner[row]
 	rows *rows.Rows[row]
-	// tracked are the keys that the loop has something to do for.
+	// tracked has the keys that have an entry in the core.
 	tracked map[uint64]bool
 	ready   func(statedb.WriteTxn)
-	// during is called when everything has been listed.
+	// during is called at the end of a listing.
 	during func()
 }
 
@@ -61,7 +61,7 @@ func play(t *testing.T, sweeps bool, budget prune.Budget) *world {
 	return w
 }
 
-// ready returns a pruner that sweeps, and whose table has been initialised and looked at.
+// ready returns a world that sweeps, whose table is initialised and attempted.
 func ready(t *testing.T, budget prune.Budget) *world {
 	w := play(t, true, budget)
 	w.write(w.ready)
@@ -87,7 +87,7 @@ func (w *world) insert(ids ...uint64) {
 
 func (w *world) look(set prune.Settings) { w.Look(w.rows.DB.ReadTxn(), set) }
 
-// list begins a prune in which the target has some objects.
+// list begins a sweep of a target that has the given objects.
 func (w *world) list(ids ...uint64) error {
 	w.Request(false)
 	require.True(w, w.Due(0))
@@ -101,7 +101,7 @@ func (w *world) list(ids ...uint64) error {
 	})
 }
 
-// orphans ends the sweep.
+// orphans ends the sweep and returns its orphans.
 func (w *world) orphans() []uint64 {
 	_, sweeping := w.NoteListed(time.Second)
 	require.True(w, sweeping)
@@ -131,7 +131,7 @@ func TestNothingIsPrunedBeforeTheTableIsInitialised(t *testing.T) {
 	w.look(hourly)
 	require.Nil(t, w.Initialized())
 	require.True(t, w.Due(0))
-	require.False(t, w.Gated(), "that is for sweeps")
+	require.False(t, w.Gated(), "only sweeps are gated")
 }
 
 func TestFirstPruneIsDueAtOnceIfThereIsAnInterval(t *testing.T) {
@@ -143,7 +143,7 @@ func TestFirstPruneIsDueAtOnceIfThereIsAnInterval(t *testing.T) {
 	}
 }
 
-func TestSweepWaitsForWhatTheTableHadWhenItWasInitialised(t *testing.T) {
+func TestSweepWaitsForTheInitialRowsOfTheTable(t *testing.T) {
 	w := play(t, true, prune.Budget{})
 	w.insert(1, 2)
 	w.write(w.ready)
@@ -158,12 +158,12 @@ func TestSweepWaitsForWhatTheTableHadWhenItWasInitialised(t *testing.T) {
 	require.True(t, w.Due(0))
 }
 
-func TestPruneIsRetriedWithBackoffAndThenComesByItsInterval(t *testing.T) {
+func TestFailedPruneIsRetriedWithBackoff(t *testing.T) {
 	w := play(t, false, prune.Budget{})
 	w.write(w.ready)
 	w.look(hourly)
 	require.True(t, w.Start(0, true, false))
-	require.False(t, w.Due(math.MaxInt64), "it is running")
+	require.False(t, w.Due(math.MaxInt64), "the prune is running")
 	for i, wait := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
 		failures, after := w.NoteEnd(0, "prune: down", hourly)
 		require.Equal(t, i+1, failures)
@@ -171,7 +171,7 @@ func TestPruneIsRetriedWithBackoffAndThenComesByItsInterval(t *testing.T) {
 	}
 	require.Equal(t, "prune: down", w.Failure())
 	w.Reschedule(0, time.Second)
-	require.False(t, w.Due(time.Minute-1), "a change of the interval is for later")
+	require.False(t, w.Due(time.Minute-1), "the retry keeps its time when the interval changes")
 	require.True(t, w.Due(time.Minute))
 	failures, after := w.NoteEnd(time.Minute, "", hourly)
 	require.Zero(t, failures)
@@ -185,11 +185,11 @@ func TestPruneIsRetriedWithBackoffAndThenComesByItsInterval(t *testing.T) {
 	w.Reschedule(0, 0)
 	require.False(t, w.Due(math.MaxInt64))
 	w.Reschedule(time.Hour, math.MaxInt64)
-	require.True(t, w.Due(math.MaxInt64), "it does not wrap around")
+	require.True(t, w.Due(math.MaxInt64), "the time does not overflow")
 	require.False(t, w.Due(time.Hour))
 }
 
-func TestOperationsAreHeldBackUntilAPruneIsCalledOff(t *testing.T) {
+func TestOperationsAreHeldBackUntilDrainingStops(t *testing.T) {
 	w := play(t, false, prune.Budget{})
 	w.write(w.ready)
 	w.look(hourly)
@@ -203,17 +203,17 @@ func TestOperationsAreHeldBackUntilAPruneIsCalledOff(t *testing.T) {
 	require.False(t, w.Draining())
 }
 
-func TestOrphanIsWhatNeitherTheTableNorTheLoopHas(t *testing.T) {
+func TestOrphanIsInNeitherTheTableNorTheLoop(t *testing.T) {
 	for name, c := range map[string]struct {
 		during, after func(w *world)
 		want          []uint64
 	}{
-		"in the table":                    {nil, nil, []uint64{7, 8}},
-		"inserted while it was listed":    {func(w *world) { w.insert(7) }, nil, []uint64{8}},
-		"inserted since":                  {nil, func(w *world) { w.insert(8) }, []uint64{7}},
-		"the loop has something to do":    {func(w *world) { w.tracked[7] = true }, nil, []uint64{8}},
-		"the loop has, since":             {nil, func(w *world) { w.tracked[8] = true }, []uint64{7}},
-		"main has come to their deletion": {nil, func(w *world) { w.NoteDeletion(row{7}); w.NoteDeletion(row{9}) }, []uint64{8}},
+		"in the table":                   {nil, nil, []uint64{7, 8}},
+		"inserted during the listing":    {func(w *world) { w.insert(7) }, nil, []uint64{8}},
+		"inserted after the listing":     {nil, func(w *world) { w.insert(8) }, []uint64{7}},
+		"tracked during the listing":     {func(w *world) { w.tracked[7] = true }, nil, []uint64{8}},
+		"tracked after the listing":      {nil, func(w *world) { w.tracked[8] = true }, []uint64{7}},
+		"main has passed their deletion": {nil, func(w *world) { w.NoteDeletion(row{7}); w.NoteDeletion(row{9}) }, []uint64{8}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := ready(t, prune.Budget{})
@@ -230,7 +230,7 @@ func TestOrphanIsWhatNeitherTheTableNorTheLoopHas(t *testing.T) {
 	}
 }
 
-func TestSweepEndsWhenMainHasPassedWhatTheTableHadAtTheListing(t *testing.T) {
+func TestSweepEndsWhenMainHasPassedTheListing(t *testing.T) {
 	w := ready(t, prune.Budget{})
 	w.insert(1)
 	require.NoError(t, w.list(1, 2))
@@ -245,10 +245,10 @@ func TestSweepEndsWhenMainHasPassedWhatTheTableHadAtTheListing(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, prune.Found[row]{Listed: 2, Orphans: []row{{2}}, Revision: upTo + 1}, found)
 	_, ok = w.Finish(upTo)
-	require.False(t, ok, "told twice")
+	require.False(t, ok, "a sweep ends once")
 }
 
-func TestListingThatFailsIsNoSweep(t *testing.T) {
+func TestFailedListingIsNoSweep(t *testing.T) {
 	down := errors.New("down")
 	w := ready(t, prune.Budget{})
 	w.Start(0, true, false)
@@ -269,8 +269,8 @@ func TestListingThatFailsIsNoSweep(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// An approval holds for one sweep, and only after one that was refused.
-func TestApprovalIsForTheSweepAfterARefusedOne(t *testing.T) {
+// An approval is valid for one sweep, and only after a refused one.
+func TestApprovalIsForOneRefusedSweep(t *testing.T) {
 	w := ready(t, prune.Budget{Objects: 1})
 	w.Request(true)
 	sweep := func() prune.Found[row] {

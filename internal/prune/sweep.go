@@ -11,14 +11,14 @@ import (
 	"github.com/cilium/statedb"
 )
 
-// Budget is how much one sweep may delete. A zero is no bound.
+// Budget bounds what one sweep may delete. A zero field is no bound.
 type Budget struct {
 	Objects int
-	// Fraction is the part of the listed objects, from 0 to 1.
+	// Fraction is a fraction of the listed objects, from 0 to 1.
 	Fraction float64
 }
 
-// check returns an error if the budget does not allow a sweep to delete so many orphans.
+// check returns an error if the budget does not allow a sweep to delete a number of orphans.
 func (b Budget) check(orphans, listed int) error {
 	var bound string
 	switch {
@@ -33,15 +33,15 @@ func (b Budget) check(orphans, listed int) error {
 		listed, orphans, bound)
 }
 
-// sweep is a sweep whose listing has ended. An object that was listed and not in the table is an
-// orphan, unless its deletion had not been observed: that is known when the main cursor has passed
-// the revision that the table had.
+// sweep is a sweep whose listing has ended. A listed object that is not in the table is an orphan,
+// unless the main cursor had not yet read the object's deletion. That is decided when the main
+// cursor has passed the revision that the table had at the end of the listing.
 type sweep[Obj any] struct {
 	listed  int
 	took    time.Duration
 	unknown []Obj
-	// keys are those of unknown; the value is true if the main cursor has passed the deletion of
-	// the key.
+	// unknown has the listed objects that the table and the loop did not have. keys has their keys;
+	// the value is true if the main cursor has passed the deletion of the key.
 	keys map[string]bool
 	// upTo is the revision of the table at the end of the listing.
 	upTo statedb.Revision
@@ -49,18 +49,19 @@ type sweep[Obj any] struct {
 
 // Found is the result of a sweep.
 type Found[Obj any] struct {
-	// Listed is how many objects were listed, Took how long the listing took.
+	// Listed is the number of listed objects, Took the time of the listing.
 	Listed int
 	Took   time.Duration
-	// Orphans are the objects to delete, as of Revision of the table.
+	// Orphans are the objects to delete, as of the table's revision Revision.
 	Orphans  []Obj
 	Revision statedb.Revision
-	// Err is an error if the budget does not allow to delete the orphans; then Orphans is empty.
+	// Err is set if the budget does not allow the orphans to be deleted; then Orphans is empty.
 	Err error
 }
 
-// List calls a function that lists the target, and keeps what neither the table nor the loop has
-// for [Pruner.Finish]. txn is the snapshot that the function gets.
+// List calls list, which lists the target, and keeps the objects that neither the table nor the
+// loop has for [Pruner.Finish]. txn is the snapshot to list against. It returns an error if the
+// listing failed or ctx has ended; then there is no sweep to finish.
 func (p *Pruner[Obj]) List(ctx context.Context, txn statedb.ReadTxn, list func(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error) error {
 	var unknown []Obj
 	over := false
@@ -70,20 +71,20 @@ func (p *Pruner[Obj]) List(ctx context.Context, txn statedb.ReadTxn, list func(c
 			return false
 		}
 		p.listed++
-		// An object of the snapshot is no orphan: it is wanted, or its deletion comes.
+		// An object of the snapshot is no orphan: it is in the table, or its deletion will be read.
 		if !p.has(txn, obj) {
 			unknown = append(unknown, obj)
 		}
 		return true
 	})
 	if err == nil {
-		// The listing is incomplete: the function may have stopped for this.
+		// If ctx has ended the listing may be incomplete: the function may have stopped for it.
 		err = ctx.Err()
 	}
 	if err != nil {
 		return fmt.Errorf("sweep: listing the target: %w", err)
 	}
-	// What was inserted while the target was listed is wanted.
+	// An object that was inserted while the target was listed is no orphan.
 	fresh := p.Rows.DB.ReadTxn()
 	s := &sweep[Obj]{listed: p.listed, keys: map[string]bool{}, upTo: p.Rows.Table.Revision(fresh)}
 	for _, obj := range unknown {
@@ -107,8 +108,9 @@ func (p *Pruner[Obj]) orphan(txn statedb.ReadTxn, obj Obj) bool {
 	return !p.Tracks(obj) && !p.has(txn, obj)
 }
 
-// NoteListed notes how long the prune took that was started. It returns how many objects were
-// listed, and whether there is a sweep to [Pruner.Finish]; then the prune has not ended.
+// NoteListed records how long the prune or the listing took that Start began. It returns how many
+// objects were listed, and whether there is a sweep to [Pruner.Finish]: if so, the prune has not
+// ended.
 func (p *Pruner[Obj]) NoteListed(took time.Duration) (n int, sweeping bool) {
 	if p.sweep != nil {
 		p.sweep.took, p.scheduled = took, false
@@ -116,8 +118,8 @@ func (p *Pruner[Obj]) NoteListed(took time.Duration) (n int, sweeping bool) {
 	return p.listed, p.sweep != nil
 }
 
-// NoteDeletion notes that the main cursor has passed the deletion of an object: a sweep need not
-// delete it.
+// NoteDeletion records that the main cursor has passed the deletion of an object: then a sweep need
+// not delete it.
 func (p *Pruner[Obj]) NoteDeletion(obj Obj) {
 	if p.sweep == nil {
 		return
@@ -128,8 +130,9 @@ func (p *Pruner[Obj]) NoteDeletion(obj Obj) {
 	}
 }
 
-// Finish ends the sweep, if there is one, and the main cursor, which has passed everything up to
-// the given revision, is far enough. The caller deletes the orphans, and calls [Pruner.NoteEnd].
+// Finish ends the sweep and returns its result. It returns false if there is no sweep, or the main
+// cursor, which has passed everything up to the given revision, has not reached the end of the
+// listing. The caller deletes the orphans and calls [Pruner.NoteEnd].
 func (p *Pruner[Obj]) Finish(passed statedb.Revision) (found Found[Obj], ok bool) {
 	s := p.sweep
 	if s == nil || passed < s.upTo {

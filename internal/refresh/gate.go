@@ -13,48 +13,49 @@ import (
 
 // Pass is the state of a loop at the end of a pass.
 type Pass struct {
-	// Seen is the revision up to which the loop has seen all changes. The catch-up cursor has seen
-	// those after CaughtUpFrom and up to CaughtUpTo; both are 0 if there is none.
+	// Seen is the revision up to which the main cursor has handed over all changes. The catch-up
+	// cursor has read those above CaughtUpFrom and up to CaughtUpTo; both are 0 if there is none.
 	Seen, CaughtUpFrom, CaughtUpTo statedb.Revision
-	// Refreshing is how many refreshes are ready or in flight, without stuck ones.
+	// Refreshing is the number of refreshes that are ready or in flight, except stuck ones.
 	Refreshing int
 }
 
-// Calls are calls of operations, for objects some of which were refreshed.
+// Calls summarises calls of operations that refreshed at least one object.
 type Calls struct {
 	// Longest is the time of the longest call; 0 if nothing was refreshed.
 	Longest time.Duration
 	// Took is the time of all calls.
 	Took time.Duration
-	// Succeeded: some object was refreshed.
+	// Succeeded reports whether some object was refreshed successfully.
 	Succeeded bool
 }
 
-// Add adds a call that took some time.
+// Add adds a call that took the given time.
 func (c *Calls) Add(took time.Duration, succeeded bool) {
 	c.Longest = max(c.Longest, took, 1)
 	c.Took += took
 	c.Succeeded = c.Succeeded || succeeded
 }
 
-// gate is where the refresher waits for the loop. The refresher marks a batch and waits; the wait
-// ends when the loop has seen the batch, and all refreshes in flight are stuck.
+// gate is where the refresher waits for the loop. The refresher marks a batch and waits. The wait
+// ends when the loop has seen the batch, and no refresh is ready or in flight, except stuck ones.
 type gate struct {
-	// open: the refresher waits, or is about to. While it is false the loop pays nothing.
+	// open: the refresher waits, or is about to. While it is false, the loop computes nothing for
+	// it.
 	open atomic.Bool
 
 	mu sync.Mutex
-	// pass is the last pass.
+	// mu guards the fields below. pass is the last pass.
 	pass Pass
-	// The batch was written at the revisions after one and up to another. through is closed when
-	// the wait ends; nil if there is no wait.
+	// The batch was written at revisions above after and up to upTo. through is closed when the
+	// wait ends; nil if there is no wait.
 	after, upTo statedb.Revision
 	through     chan struct{}
-	// calls are the calls since the gate was opened.
+	// calls summarises the calls since the gate was opened.
 	calls Calls
 }
 
-// begin opens the gate. It is called before a batch is marked, and ends an earlier wait.
+// begin opens the gate. It is called before a batch is marked, and abandons an earlier wait.
 func (g *gate) begin() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -63,14 +64,14 @@ func (g *gate) begin() {
 }
 
 // wait returns a channel that is closed when the loop has dealt with the batch that was written at
-// the revisions after one and up to another.
+// revisions above after and up to upTo.
 func (g *gate) wait(after, upTo statedb.Revision) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	through := make(chan struct{})
 	g.after, g.upTo, g.through = after, upTo, through
 	if after == upTo {
-		// Nothing was marked, so that no pass may follow.
+		// Nothing was marked, so there may be no next pass.
 		g.pass.Seen, g.pass.Refreshing = upTo, 0
 	}
 	g.endWait()
@@ -84,7 +85,7 @@ func (g *gate) sum() Calls {
 	return g.calls
 }
 
-// notePass notes a pass, if the gate is open.
+// notePass records a pass, if the gate is open.
 func (g *gate) notePass(p Pass) {
 	if !g.open.Load() {
 		return
@@ -95,7 +96,7 @@ func (g *gate) notePass(p Pass) {
 	g.endWait()
 }
 
-// noteCalls notes calls, if the gate is open.
+// noteCalls records calls, if the gate is open.
 func (g *gate) noteCalls(c Calls) {
 	if !g.open.Load() {
 		return
@@ -107,8 +108,8 @@ func (g *gate) noteCalls(c Calls) {
 	g.calls.Succeeded = g.calls.Succeeded || c.Succeeded
 }
 
-// endWait ends the wait, and closes the gate, if the loop has dealt with the batch. It is called
-// with the lock.
+// endWait ends the wait and closes the gate, if the loop has dealt with the batch. The caller holds
+// mu.
 func (g *gate) endWait() {
 	p := &g.pass
 	seen := p.Seen >= g.upTo || p.CaughtUpFrom <= g.after && p.CaughtUpTo >= g.upTo

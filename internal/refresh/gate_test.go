@@ -18,8 +18,8 @@ func closed(ch <-chan struct{}) bool {
 	}
 }
 
-// A refresher whose settings are replaced while it waits is followed by another. A pass that ends
-// the wait of the first between the two does not close the gate to the second.
+// A run whose settings are replaced while it waits is followed by another. A pass between the two,
+// which ends the wait of the first, does not close the gate for the second.
 func TestGateStaysOpenForTheNextRefresher(t *testing.T) {
 	var g gate
 	g.begin()
@@ -28,22 +28,22 @@ func TestGateStaysOpenForTheNextRefresher(t *testing.T) {
 	g.notePass(Pass{Seen: 5})
 	through := g.wait(5, 9)
 	g.notePass(Pass{Seen: 9})
-	require.True(t, closed(through), "the batch is through, and the refresher is not told")
-	require.False(t, g.open.Load(), "the loop pays nothing while no refresher waits")
+	require.True(t, closed(through), "the wait must end with the batch")
+	require.False(t, g.open.Load(), "the gate is closed while no refresher waits")
 }
 
-func TestBatchIsThroughWhenItIsSeenAndNoRefreshIsOnItsWay(t *testing.T) {
+func TestBatchEndsWhenSeenAndNoRefreshIsInFlight(t *testing.T) {
 	for name, c := range map[string]struct {
 		pass Pass
 		want bool
 	}{
-		"not seen yet":                         {Pass{Seen: 8}, false},
-		"seen":                                 {Pass{Seen: 9}, true},
-		"seen, and one is on its way":          {Pass{Seen: 9, Refreshing: 1}, false},
-		"seen by the catch-up cursor":          {Pass{Seen: 2, CaughtUpFrom: 5, CaughtUpTo: 9}, true},
-		"seen by the catch-up cursor, in part": {Pass{Seen: 2, CaughtUpFrom: 5, CaughtUpTo: 8}, false},
-		"the catch-up cursor began too late":   {Pass{Seen: 2, CaughtUpFrom: 6, CaughtUpTo: 9}, false},
-		"seen by both, and one is on its way":  {Pass{Seen: 9, CaughtUpFrom: 5, CaughtUpTo: 9, Refreshing: 2}, false},
+		"not seen yet":                       {Pass{Seen: 8}, false},
+		"seen":                               {Pass{Seen: 9}, true},
+		"seen, one in flight":                {Pass{Seen: 9, Refreshing: 1}, false},
+		"seen by the catch-up cursor":        {Pass{Seen: 2, CaughtUpFrom: 5, CaughtUpTo: 9}, true},
+		"partly seen by the catch-up cursor": {Pass{Seen: 2, CaughtUpFrom: 5, CaughtUpTo: 8}, false},
+		"the catch-up cursor began too late": {Pass{Seen: 2, CaughtUpFrom: 6, CaughtUpTo: 9}, false},
+		"seen by both, two in flight":        {Pass{Seen: 9, CaughtUpFrom: 5, CaughtUpTo: 9, Refreshing: 2}, false},
 	} {
 		var g gate
 		g.begin()
@@ -54,7 +54,7 @@ func TestBatchIsThroughWhenItIsSeenAndNoRefreshIsOnItsWay(t *testing.T) {
 	}
 }
 
-func TestBatchOfWhichNothingWasMarkedIsThrough(t *testing.T) {
+func TestBatchWithoutMarksEndsAtOnce(t *testing.T) {
 	var g gate
 	g.begin()
 	require.True(t, closed(g.wait(7, 7)))

@@ -17,26 +17,26 @@ import (
 	"github.com/statekeel/statekeel/internal/rows"
 )
 
-// shortestPause is the shortest pause between two batches: timers are no finer. A shorter one is
-// added to the next.
+// shortestPause is the shortest pause between two batches: timers are no finer. A shorter pause is
+// added to the next one.
 const shortestPause = time.Millisecond
 
-// Settings are the settings of a refresher.
+// Settings are the settings of a Refresher. They can change while it runs.
 type Settings struct {
 	// Interval is the age of a status at which its row is refreshed; 0 for never.
 	Interval time.Duration
-	// Limiter bounds the rate of refreshes; nil for no bound.
+	// Limiter bounds the rate of refreshed rows; nil for no bound.
 	Limiter *rate.Limiter
-	// RoundSize bounds the size of a batch if operations come in batches.
+	// RoundSize bounds the rows of a batch if operations come in batches.
 	RoundSize int
 	// Replaced ends when other settings take effect.
 	Replaced context.Context
 }
 
-// Config is what a refresher needs of its loop. All fields are required.
+// Config is the configuration of a Refresher. All fields are required.
 type Config[Obj comparable] struct {
 	Rows *rows.Rows[Obj]
-	// Batches: operations come in batches.
+	// Batches reports whether the loop's operations come in batches.
 	Batches bool
 	// Settings returns the current settings.
 	Settings func() Settings
@@ -44,8 +44,8 @@ type Config[Obj comparable] struct {
 	Stopped <-chan struct{}
 }
 
-// Refresher refreshes the rows of a table. [Refresher.Run] is its goroutine; the other methods are
-// safe from any goroutine.
+// Refresher refreshes the rows of a table. [Refresher.Run] is its goroutine. The other methods are
+// safe for concurrent use.
 type Refresher[Obj comparable] struct {
 	Config[Obj]
 	// called wakes the goroutine for a walk over all rows.
@@ -54,13 +54,13 @@ type Refresher[Obj comparable] struct {
 	gate   gate
 }
 
-// New returns a refresher. It does nothing until it is run.
+// New returns a Refresher. It does nothing until Run is called.
 func New[Obj comparable](cfg Config[Obj]) *Refresher[Obj] {
 	return &Refresher[Obj]{Config: cfg, called: make(chan struct{}, 1)}
 }
 
-// RefreshAll asks for a refresh of all rows that are Done and not written after the call. A second
-// call starts over. It does not block.
+// RefreshAll requests a refresh of all rows that are Done and are not written after the call. A
+// second call starts over. It does not block.
 func (r *Refresher[Obj]) RefreshAll() {
 	r.all.call()
 	select {
@@ -69,14 +69,14 @@ func (r *Refresher[Obj]) RefreshAll() {
 	}
 }
 
-// Waiting reports whether [Refresher.NotePass] and [Refresher.NoteCalls] have to be called. While
-// it is false, their arguments need not be computed.
+// Waiting reports whether the Refresher waits for the loop. If not, the loop need not compute the
+// arguments of [Refresher.NotePass] and [Refresher.NoteCalls], nor call them.
 func (r *Refresher[Obj]) Waiting() bool { return r.gate.open.Load() }
 
-// NotePass notes the state of the loop at the end of a pass.
+// NotePass records the state of the loop at the end of a pass.
 func (r *Refresher[Obj]) NotePass(p Pass) { r.gate.notePass(p) }
 
-// NoteCalls notes calls of operations in which objects were refreshed.
+// NoteCalls records calls of operations that refreshed objects.
 func (r *Refresher[Obj]) NoteCalls(c Calls) { r.gate.noteCalls(c) }
 
 // Run refreshes until ctx ends or the loop has stopped.
@@ -84,7 +84,7 @@ func (r *Refresher[Obj]) Run(ctx context.Context, health cell.Health) {
 	on := false
 	for ctx.Err() == nil && !r.stopped() {
 		set := r.Settings()
-		// A wait ends when its settings are replaced.
+		// A wait ends when the settings are replaced.
 		during, end := context.WithCancel(ctx)
 		ended := context.AfterFunc(set.Replaced, end)
 		if set.Interval > 0 {
@@ -108,18 +108,18 @@ func (r *Refresher[Obj]) stopped() bool {
 	}
 }
 
-// run is the refreshing with one set of settings.
+// run refreshes with one set of settings.
 type run[Obj comparable] struct {
 	*Refresher[Obj]
 	set Settings
-	// seen is the revision up to which the age of objects has been looked at.
+	// seen is the revision up to which the age of rows has been checked.
 	seen  statedb.Revision
 	sizes sizes
-	// pause is how long to pause before the next batch.
+	// pause is the pause before the next batch.
 	pause time.Duration
 	batch []aged[Obj]
-	// walk is where the walk of a request will be when the batch is marked, number the number of
-	// the request; 0 if the batch is not for one.
+	// walk is the state of a request's walk after the batch has been marked. number is the number
+	// of the request; 0 if the batch is not for a request.
 	walk   walk[Obj]
 	number int
 }
@@ -170,15 +170,14 @@ func (r *run[Obj]) refresh(ctx context.Context) (next time.Duration, ok bool) {
 			return 0, false
 		}
 		calls := r.gate.sum()
-		// Only calls take the loop's time, not for example a wait for the end of a pause. The
-		// time that commits take is not known.
+		// Only calls take the loop's time: a wait for the end of a pause, for example, does not
+		// count. The time of commits is not known.
 		took := min(time.Since(began), calls.Took+gather)
 		r.sizes.noteBatch(len(r.batch), took, calls)
 		clear(r.batch)
 		r.batch = r.batch[:0]
-		// The next batch waits until no refresh is on its way, and then for as long again:
-		// refreshing fills what fresh changes leave of the loop's time, and never more
-		// than half of it.
+		// The next batch waits until no refresh is ready or in flight, and then for as long again.
+		// So refreshes get the time that fresh changes leave, and never more than half of it.
 		if r.pause += took; r.pause >= shortestPause {
 			if !pace.Sleep(ctx, r.pause) {
 				return 0, false
@@ -188,9 +187,8 @@ func (r *run[Obj]) refresh(ctx context.Context) (next time.Duration, ok bool) {
 	}
 }
 
-// permit blocks until the limiter allows n more refreshes, and returns false if ctx ends before. A
-// batch may be larger than the burst of the limiter: it waits until the last of its rows is
-// allowed.
+// permit blocks until the limiter allows n more refreshes, and returns false if ctx ends first. A
+// batch may be larger than the limiter's burst: permit waits until the last of its rows is allowed.
 func permit(ctx context.Context, limiter *rate.Limiter, n int) bool {
 	if limiter == nil {
 		return ctx.Err() == nil

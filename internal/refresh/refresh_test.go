@@ -45,7 +45,7 @@ type health struct {
 
 func (h *health) OK(said string) { h.said = said }
 
-// world is a table and its refresher, whose loop is played by the test.
+// world is a table and its Refresher. The test plays the loop.
 type world struct {
 	*testing.T
 	refresher *refresh.Refresher[row]
@@ -79,7 +79,7 @@ func play(t *testing.T, set refresh.Settings, test func(w *world)) {
 	})
 }
 
-// set puts other settings in force.
+// set replaces the settings.
 func (w *world) set(set refresh.Settings) {
 	replace := w.replace
 	w.settings = set
@@ -98,7 +98,7 @@ func (w *world) write(s status.Status, ids ...uint64) {
 	wtxn.Commit()
 }
 
-// marked returns the rows that are marked by now.
+// marked returns the rows that are marked now.
 func (w *world) marked() (ids []uint64) {
 	synctest.Wait()
 	for r := range w.rows.Table.All(w.rows.DB.ReadTxn()) {
@@ -109,7 +109,7 @@ func (w *world) marked() (ids []uint64) {
 	return ids
 }
 
-// through makes the marked rows Done, and tells the refresher.
+// through makes the marked rows Done, and reports that to the Refresher.
 func (w *world) through() {
 	w.write(status.Done(), w.marked()...)
 	w.refresher.NotePass(refresh.Pass{Seen: w.rows.Revision()})
@@ -136,8 +136,9 @@ func TestRowIsMarkedWhenItIsOldEnough(t *testing.T) {
 	})
 }
 
-// In several batches, each when the one before is through, and in the order of keys.
-func TestAllThatWasDoneBeforeTheCallIsMarkedOnce(t *testing.T) {
+// The rows are marked in batches, in the order of keys. Each batch is marked when the one before is
+// done.
+func TestRefreshAllMarksEachRowDoneBeforeTheCallOnce(t *testing.T) {
 	play(t, refresh.Settings{}, func(w *world) {
 		ids := make([]uint64, 300)
 		for i := range ids {
@@ -157,9 +158,9 @@ func TestAllThatWasDoneBeforeTheCallIsMarkedOnce(t *testing.T) {
 	})
 }
 
-// A batch that waits for its permits is dropped when the settings are replaced; the walk that it is
-// of does not pass over it.
-func TestWalkGoesOnWhereItWasWhenSettingsAreReplaced(t *testing.T) {
+// A batch that waits for its permits is dropped when the settings are replaced. Its walk does not
+// skip the rows of that batch.
+func TestWalkContinuesWhenSettingsAreReplaced(t *testing.T) {
 	hourly := rate.NewLimiter(rate.Every(time.Hour), 1)
 	hourly.Allow()
 	play(t, refresh.Settings{Limiter: hourly}, func(w *world) {
@@ -173,7 +174,7 @@ func TestWalkGoesOnWhereItWasWhenSettingsAreReplaced(t *testing.T) {
 	})
 }
 
-func TestHealthSaysThatRefreshingIsOff(t *testing.T) {
+func TestHealthReportsThatRefreshingIsOff(t *testing.T) {
 	play(t, refresh.Settings{Interval: time.Hour}, func(w *world) {
 		w.set(refresh.Settings{})
 		w.write(status.Done(), 1)

@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// largest is the most rows that are marked in one transaction if operations are single. It
-	// bounds how long a fresh change waits behind refreshes.
+	// largest bounds the rows of a batch if operations are single. It bounds how long a fresh
+	// change waits behind refreshes.
 	largest = 128
 	// gather is the time over which the permits of a slow limiter are gathered into one batch.
 	gather = 100 * time.Millisecond
 )
 
-// sizes decides the sizes of batches, by what the last ones took.
+// sizes decides the sizes of batches from the times that the last ones took.
 type sizes struct {
 	// batches: operations come in batches.
 	batches bool
-	// single is the size if operations are single, batch the size if they come in batches; 0 at
-	// first.
+	// single is the size if operations are single, batch the size if they come in batches; both are
+	// 0 at first.
 	single, batch int
-	// calls are the latest that succeeded, count is how many succeeded, last is the latest call
-	// whatever its outcome.
+	// calls has the times of the latest calls that succeeded, as a ring. count is the number of
+	// calls that succeeded. last is the time of the latest call, whatever its outcome.
 	calls [16]time.Duration
 	count int
 	last  time.Duration
 }
 
-// next returns the most rows to mark in the next batch.
+// next returns the largest number of rows to mark in the next batch.
 func (z *sizes) next(set Settings) int {
 	most, size, permits := largest, z.single, gather
 	if z.batches {
-		// It is not known yet what a call costs, nor how much of that each object.
+		// At first it is unknown what a call costs, and how much of that each object costs.
 		most, size, permits = set.RoundSize, max(1, z.batch), max(permits, 2*z.last)
 	}
 	if set.Limiter != nil {
@@ -48,13 +48,13 @@ func (z *sizes) next(set Settings) int {
 	return min(size, most)
 }
 
-// noteBatch notes that a batch was done after some time, and the calls for it.
+// noteBatch records that a batch took some time, and the calls for it.
 //
-// Single operations take the time that a turn does: fresh changes are not to wait for more. For
-// batches it depends on how much of a call's time each object costs, which the caller cannot
-// know: the size is doubled while a call takes no longer than a turn, or than twice the shortest
-// of late, and quartered otherwise. Where each object costs the same, the quarter keeps showing
-// how short a call can be; with a half the size would creep up.
+// Single operations get as many rows as fit into a turn, so that fresh changes wait no longer than
+// that. For batches it depends on how much of a call's time each object costs, which the caller
+// cannot know. So the size is doubled while a call takes no longer than a turn, or no longer than
+// twice the shortest recent call, and is quartered otherwise. If each object costs the same time,
+// quartering keeps showing how short a call can be; with halving, the size would grow slowly.
 func (z *sizes) noteBatch(size int, took time.Duration, calls Calls) {
 	z.single = int(max(1, min(largest, float64(size)*float64(pace.Turn)/float64(max(1, took)))))
 	longest := calls.Longest

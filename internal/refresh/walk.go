@@ -13,16 +13,16 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// aged is a row to be marked.
+// aged is a row to mark.
 type aged[Obj any] struct {
 	object   Obj
 	revision statedb.Revision
-	// at is when its status was written.
+	// at is when the row's status was written.
 	at time.Time
 }
 
-// walkCall is a request to refresh everything: one walk over the table in the order of keys, in
-// which no row changes its place, however often it is written meanwhile.
+// walkCall is a request to refresh all rows: one walk over the table in the order of keys. In that
+// order no row changes its place, however often it is written meanwhile.
 type walkCall[Obj any] struct {
 	mu   sync.Mutex
 	walk walk[Obj]
@@ -30,11 +30,11 @@ type walkCall[Obj any] struct {
 	calls int
 }
 
-// walk is the state of such a walk.
+// walk is the state of the walk for a request.
 type walk[Obj any] struct {
-	// at is when it was requested; the zero time if there is no walk.
+	// at is when the walk was requested; the zero time if there is no walk.
 	at time.Time
-	// last is the row that it has come to, if it has begun.
+	// last is the last row that the walk has reached; valid if begun.
 	last  Obj
 	begun bool
 }
@@ -47,14 +47,14 @@ func (c *walkCall[Obj]) call() {
 	c.walk = walk[Obj]{at: time.Now()}
 }
 
-// state returns the state of the walk, and the number of the request.
+// state returns the state of the walk, and the number of its request.
 func (c *walkCall[Obj]) state() (walk[Obj], int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.walk, c.calls
 }
 
-// advance sets the state of the walk, unless there was another request since.
+// advance sets the state of the walk, unless there was another request meanwhile.
 func (c *walkCall[Obj]) advance(w walk[Obj], number int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,8 +63,8 @@ func (c *walkCall[Obj]) advance(w walk[Obj], number int) {
 	}
 }
 
-// collectCalled makes a batch of up to size rows for a request. It returns false if there is none,
-// or no row is left.
+// collectCalled fills the batch with up to size rows for a request. It returns false if there is no
+// request, or no row is left.
 func (r *run[Obj]) collectCalled(size int) bool {
 	w, number := r.all.state()
 	r.number = 0
@@ -87,8 +87,8 @@ func (r *run[Obj]) collectCalled(size int) bool {
 		}
 		w.last, w.begun, from = object, true, nil
 		s := r.Rows.GetStatus(object)
-		// One that was written since is fresh. A status of the future is from a clock that
-		// was set back since.
+		// A status written after the request is recent enough. A status with a time in the future
+		// is from a clock that was set back afterwards.
 		if s.Kind == status.KindDone && (!s.UpdatedAt.After(w.at) || s.UpdatedAt.After(now)) {
 			r.batch = append(r.batch, aged[Obj]{object, revision, s.UpdatedAt})
 		}
@@ -101,9 +101,9 @@ func (r *run[Obj]) collectCalled(size int) bool {
 	return true
 }
 
-// collectAged makes a batch of up to size rows that are old enough: it reads the table in the order
-// of revisions, after the last that was seen, and stops at the first row that is too young. If it
-// finds none, it returns the time until there is one.
+// collectAged fills the batch with up to size rows that are old enough. It reads the table in the
+// order of revisions, after the last row it checked, and stops at the first row that is too young.
+// If the batch stays empty, it returns the time until the next row is old enough.
 func (r *run[Obj]) collectAged(size int) time.Duration {
 	interval := r.set.Interval
 	if interval == 0 {
@@ -113,7 +113,7 @@ func (r *run[Obj]) collectAged(size int) time.Duration {
 	now := time.Now()
 	for object, revision := range r.Rows.Table.LowerBound(txn, statedb.ByRevision[Obj](r.seen+1)) {
 		s := r.Rows.GetStatus(object)
-		// A status of the future is from a clock that was set back since.
+		// A status with a time in the future is from a clock that was set back afterwards.
 		if age := now.Sub(s.UpdatedAt); age >= 0 && age < interval {
 			return interval - age
 		}
@@ -129,8 +129,8 @@ func (r *run[Obj]) collectAged(size int) time.Duration {
 	return interval
 }
 
-// mark marks the batch, and returns the revisions of the table before and after. Only then does a
-// walk advance: a batch that is not marked is dropped when the settings change.
+// mark marks the batch, and returns the revisions of the table before and after. Only then does the
+// walk advance: a batch that was not marked is dropped when the settings change.
 func (r *run[Obj]) mark() (before, after statedb.Revision) {
 	before, after = r.write()
 	if r.number > 0 {
@@ -139,8 +139,8 @@ func (r *run[Obj]) mark() (before, after statedb.Revision) {
 	return before, after
 }
 
-// write marks the rows of the batch in one transaction, unless their status has changed. It returns
-// the revisions of the table before and after.
+// write marks the rows of the batch in one transaction, except those whose status has changed. It
+// returns the revisions of the table before and after.
 func (r *run[Obj]) write() (before, after statedb.Revision) {
 	at := time.Now()
 	marked := func(object Obj) Obj { return r.Rows.SetStatus(r.Rows.Clone(object), status.RefreshingAt(at)) }
