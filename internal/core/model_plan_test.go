@@ -122,8 +122,10 @@ func (m *model) plan(t testingT, c *Core[row], items []Item[row]) {
 	}
 	o.takeOver(t, c, planned)
 	if b := m.global(); b != nil {
+		if b.probing == 0 {
+			b.came = probeNotRun
+		}
 		b.probing += len(items)
-		b.came = probeNotRun
 	}
 }
 

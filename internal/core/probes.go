@@ -30,7 +30,10 @@ func (c *Core[Obj]) markProbes(items []Item[Obj]) {
 	if b == nil {
 		return
 	}
-	b.probesRunning, b.worstProbe = b.probesRunning+len(items), probeNotRun
+	if b.probesRunning == 0 {
+		b.worstProbe = probeNotRun
+	}
+	b.probesRunning += len(items)
 	for i := range items {
 		items[i].probe = b.opening
 	}

@@ -129,3 +129,30 @@ func TestProbesThatAreNotRunAreReplacedAtOnce(t *testing.T) {
 	require.Zero(t, n)
 	require.Greater(t, at, 500*time.Millisecond)
 }
+
+// A pass begins and plans nothing while one of two probes is in flight. The failure of the other
+// still counts when the last one ends without a result.
+func TestPassDuringProbesKeepsTheirFailures(t *testing.T) {
+	b := breakerConfig(false)
+	b.Probes, b.MaxInterval = 2, 4*time.Second
+	c := withBreaker(8, b)
+	failAll(t, c, 0, 1, "x", "a", "b")
+
+	c.Begin(time.Second, 2, 0)
+	items := c.Plan()
+	require.Len(t, items, 2)
+	slow := items[1]
+	c.Launch(&slow)
+	c.Settle(time.Second, &items[0], failedWith(&items[0], "x"))
+	c.End(1)
+
+	size, _ := c.Allowance(2 * time.Second)
+	require.Zero(t, size)
+	c.Begin(2*time.Second, size, 0)
+	require.Empty(t, c.Plan())
+	c.End(0)
+
+	c.Settle(3*time.Second, &slow, Outcome[row]{Kind: Superseded})
+	_, at := c.Allowance(3 * time.Second)
+	require.Equal(t, 5*time.Second, at, "twice the interval after the last probe ended")
+}
