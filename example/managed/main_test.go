@@ -40,7 +40,7 @@ func program(args ...string) *exec.Cmd {
 	return cmd
 }
 
-func TestWhateverIsKilledNothingIsLeakedAndNothingCreatedTwice(t *testing.T) {
+func TestDemoLeaksAndDuplicatesNothing(t *testing.T) {
 	for seed := range 2 {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +60,7 @@ func TestWhateverIsKilledNothingIsLeakedAndNothingCreatedTwice(t *testing.T) {
 	}
 }
 
-func TestADemoThatCannotStartSaysSo(t *testing.T) {
+func TestDemoThatCannotStartReportsIt(t *testing.T) {
 	dir := t.TempDir()
 	err := demo.Demo{Command: program, Dir: dir, Out: &bytes.Buffer{}, Broker: []string{"-reset", "2"}}.Run(t.Context())
 	require.ErrorContains(t, err, "did not start")
@@ -81,7 +81,7 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 	assert.Contains(t, string(out), "the intervals to poll and to sweep must be positive")
 }
 
-func TestAProcessEndsWithItsParent(t *testing.T) {
+func TestProcessEndsWithItsParent(t *testing.T) {
 	cmd := program("broker", "-file", filepath.Join(t.TempDir(), "broker.db"), "-listen", "127.0.0.1:0", "-with-parent")
 	// Standard input is empty: it ends at once.
 	require.NoError(t, cmd.Run())

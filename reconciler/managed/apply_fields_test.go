@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-func TestApplyingTheSameEvery100msCausesNoOutsideCall(t *testing.T) {
+func TestApplyOfAnUnchangedRowCausesNoOutsideCall(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, func(b *bucket) { b.SetAnnotation("team", "net") })
 		calls := 0
@@ -166,7 +166,7 @@ func TestApplyTakesBackOnlyWhatItSet(t *testing.T) {
 	}
 }
 
-func TestApplyGoesByTheKeysOfMaps(t *testing.T) {
+func TestApplyComparesMapsByKey(t *testing.T) {
 	a := newApplied(t)
 	a.apply(true, func(w *wide) { w.Labels = map[string]string{"x": "1", "y": "1"} })
 	old := a.edit(func(w *wide) { w.Labels = map[string]string{"x": "1", "y": "1", "z": "others"} })
@@ -178,7 +178,7 @@ func TestApplyGoesByTheKeysOfMaps(t *testing.T) {
 	require.Equal(t, map[string]string{"z": "others"}, row.Labels)
 }
 
-func TestApplyHearsOfAMapThatTheProgramChangesInPlace(t *testing.T) {
+func TestApplyDetectsAMapChangedInPlace(t *testing.T) {
 	a := newApplied(t)
 	labels := map[string]string{"x": "1", "y": "1"}
 	set := func(w *wide) { w.Labels, w.Annotations = labels, labels }

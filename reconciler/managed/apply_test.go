@@ -14,7 +14,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func TestApplyingTheSameAgainWritesNothing(t *testing.T) {
+func TestApplyOfAnUnchangedRowWritesNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.set(func(c *cloud) { c.lateRegion = true })
 		e.settle(1, func(b *bucket) { b.SetAnnotation("team", "net") })
@@ -25,7 +25,7 @@ func TestApplyingTheSameAgainWritesNothing(t *testing.T) {
 	}, nil)
 }
 
-func TestApplyKeepsWhatTheReconcilerHasNoted(t *testing.T) {
+func TestApplyKeepsTheNotesOfTheReconciler(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, func(b *bucket) { b.SetAnnotation("team", "net") })
 		before := e.get(e.names[0])
@@ -43,7 +43,7 @@ func TestApplyKeepsWhatTheReconcilerHasNoted(t *testing.T) {
 	}, nil)
 }
 
-func TestOnlyAChangeOfWhatIsWantedIsANewGeneration(t *testing.T) {
+func TestGenerationGrowsOnlyWithTheDesiredState(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.want(1, func(b *bucket) { b.SetAnnotation("team", "net") })
@@ -54,7 +54,7 @@ func TestOnlyAChangeOfWhatIsWantedIsANewGeneration(t *testing.T) {
 	}, nil)
 }
 
-func TestApplyOntoARowThatIsBeingDeletedReturnsErrTerminating(t *testing.T) {
+func TestApplyOfADeletedRowReturnsErrTerminating(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.sticky = true })
@@ -79,7 +79,7 @@ func TestApplyOntoARowThatIsBeingDeletedReturnsErrTerminating(t *testing.T) {
 	}, noGrace)
 }
 
-func TestWhatIsNotThereIsNotFound(t *testing.T) {
+func TestEditAndDeleteReportMissingRows(t *testing.T) {
 	each(t, func(e *env) {
 		e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 			found, err := w.Delete(wtxn, named(name))
@@ -92,7 +92,7 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 	}, nil)
 }
 
-func TestARowThatCannotBeWrittenIsAnErrorThatNamesIt(t *testing.T) {
+func TestRowThatCannotBeWrittenIsNamedInTheError(t *testing.T) {
 	each(t, func(e *env) {
 		w := e.writer()
 		w.Table = &failing{RWTable: e.Table, left: 1}

@@ -36,7 +36,7 @@ func TestLongConditionMessagesAreCut(t *testing.T) {
 }
 
 // What an object waits for is told once, however long the text of it is.
-func TestLongWaitIsToldOnce(t *testing.T) {
+func TestWaitWithALongTextIsReportedOnce(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.fail("observe", reconciler.Blocked(strings.Repeat("x", 1<<18)))
 		e.want(1)

@@ -28,7 +28,7 @@ func created(b *bucket, at time.Time) {
 }
 
 // After a step of the clock a note of the future is believed for the grace, and no longer.
-func TestACreateNotedInTheFutureIsBelievedForTheGrace(t *testing.T) {
+func TestCreateNotedInTheFutureIsBelievedForTheGrace(t *testing.T) {
 	t.Run("missing", func(t *testing.T) {
 		each(t, func(e *env) {
 			ahead(e, created)
@@ -64,7 +64,7 @@ func TestACreateNotedInTheFutureIsBelievedForTheGrace(t *testing.T) {
 }
 
 // What came of an earlier create is not taken for what came of a later one, however the clock stood.
-func TestACreatePendingInTheFutureStaysUnsure(t *testing.T) {
+func TestCreatePendingInTheFutureStaysUnsure(t *testing.T) {
 	for name, earlier := range map[string]func(b *bucket, at time.Time){
 		"after a failure": func(b *bucket, at time.Time) { managed.SetCreateFailed(b, at) },
 		"after a success": func(b *bucket, at time.Time) { managed.SetCreateSucceeded(b, at) },

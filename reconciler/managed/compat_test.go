@@ -59,7 +59,7 @@ func TestFunctionsAreConnecters(t *testing.T) {
 	require.ErrorIs(t, second.Disconnect(t.Context()), errNo)
 }
 
-func TestTheNopClientHasWhatIsWanted(t *testing.T) {
+func TestNopClientReportsUpToDateResources(t *testing.T) {
 	got, err := (&managed.NopConnecter[*bucket]{}).Connect(t.Context(), named("a"))
 	require.NoError(t, err)
 	c, ok := got.(*managed.NopClient[*bucket])
@@ -103,7 +103,7 @@ func TestCriticalAnnotationsGoThroughTheUpdater(t *testing.T) {
 }
 
 // An option is a value that programs keep, and a hook is one they write.
-func TestOptionsAreValues(t *testing.T) {
+func TestOptionsAreValuesThatCanBeStored(t *testing.T) {
 	var hook managed.PollIntervalHook[*bucket] = func(b *bucket, pollInterval time.Duration) time.Duration {
 		return pollInterval / 2
 	}
@@ -123,7 +123,7 @@ func TestOptionsAreValues(t *testing.T) {
 }
 
 // The reconciler is what a loop's configuration has as its operations.
-func TestTheReconcilerIsOperations(t *testing.T) {
+func TestReconcilerImplementsOperations(t *testing.T) {
 	e := newEnv(t, 1)
 	var r *managed.Reconciler[*bucket]
 	r, err := managed.NewReconciler(e.config())
@@ -150,7 +150,7 @@ func TestTheReconcilerIsOperations(t *testing.T) {
 }
 
 // What a person writes by hand is what the functions write.
-func TestAnnotationsByHandDoWhatFunctionsDo(t *testing.T) {
+func TestAnnotationsWrittenByHandEqualThoseOfFunctions(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) { b.SetAnnotation(managed.AnnotationReconcileRequested, "now") })
@@ -180,7 +180,7 @@ func kindOf[T managed.Managed](obj T) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", obj), "*managed_test.")
 }
 
-func TestAHiveRegistersAConnectDisconnector(t *testing.T) {
+func TestHiveRegistersAConnectDisconnector(t *testing.T) {
 	e := newEnv(t, 1)
 	disconnected := make(chan string, 10)
 	var resolver managed.ReferenceResolver[*bucket] = managed.ReferenceResolverFn[*bucket](
@@ -233,7 +233,7 @@ func TestAHiveRegistersAConnectDisconnector(t *testing.T) {
 }
 
 // Those who watch the events of such reconcilers know their reasons; the last five are ours.
-func TestEventsHaveTheReasonsThatPeopleKnow(t *testing.T) {
+func TestEventReasonsAreTheFamiliarOnes(t *testing.T) {
 	for want, reason := range map[string]event.Reason{
 		"CreatedExternalResource":          managed.ReasonCreated,
 		"UpdatedExternalResource":          managed.ReasonUpdated,

@@ -56,7 +56,7 @@ func (e *env) hasZone(when string) {
 
 func hinted(b *bucket) { b.SetAnnotation(hint, "north") }
 
-func TestAnnotationsSetInCreateSurviveAChangeOfTheRowMeanwhile(t *testing.T) {
+func TestAnnotationsSetInCreateSurviveAConcurrentChange(t *testing.T) {
 	each(t, func(e *env) {
 		e.createsInZone(func(name string) {
 			wtxn := e.DB.WriteTxn(e.Table)
@@ -121,7 +121,7 @@ func TestAnnotationsSetInCreateSurviveAPlainInsert(t *testing.T) {
 	}, nil)
 }
 
-func TestAnnotationsSetInCreateReachTheDeletionOfARowTornOut(t *testing.T) {
+func TestAnnotationsSetInCreateReachTheDeleteOfRemovedRows(t *testing.T) {
 	each(t, func(e *env) {
 		e.createsInZone(func(string) {})
 		e.settle(1)

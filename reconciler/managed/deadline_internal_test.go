@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestContextsMadeOfThatOfACallCostNoGoroutine(t *testing.T) {
+func TestContextsDerivedFromACallContextNeedNoGoroutine(t *testing.T) {
 	var c callContext
 	c.begin(t.Context(), &scope{}, time.Hour)
 	defer c.end()

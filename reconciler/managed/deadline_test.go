@@ -31,7 +31,7 @@ func timeout(d time.Duration) func(*env) []managed.Option {
 // onceOnly lets nothing be tried again while the test runs.
 func (e *env) onceOnly() { e.options = append(e.options, reconciler.WithRetry(time.Hour, time.Hour)) }
 
-func TestCallsKnowTheirDeadline(t *testing.T) {
+func TestCallContextReportsItsDeadline(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
 			at, ok := ctx.Deadline()
@@ -45,7 +45,7 @@ func TestCallsKnowTheirDeadline(t *testing.T) {
 	}, timeout(3*time.Second))
 }
 
-func TestTheDeadlineOfTheProgramIsThatOfTheCallsIfItIsEarlier(t *testing.T) {
+func TestEarlierDeadlineOfTheLoopAppliesToCalls(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
 			at, ok := ctx.Deadline()
@@ -65,7 +65,7 @@ func TestTheDeadlineOfTheProgramIsThatOfTheCallsIfItIsEarlier(t *testing.T) {
 }
 
 // Whatever a client waits with, it waits for three seconds.
-func TestCallsAreOverAtTheirDeadline(t *testing.T) {
+func TestCallContextEndsAtItsDeadline(t *testing.T) {
 	type key struct{}
 	for name, wait := range map[string]func(ctx context.Context) error{
 		"done": func(ctx context.Context) error {
@@ -108,7 +108,7 @@ func TestCallsAreOverAtTheirDeadline(t *testing.T) {
 	}
 }
 
-func TestCallsAreOverWhenTheProgramStops(t *testing.T) {
+func TestCallContextEndsWhenTheProgramStops(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
 			<-ctx.Done()
@@ -122,7 +122,7 @@ func TestCallsAreOverWhenTheProgramStops(t *testing.T) {
 }
 
 // A client that keeps the context of a call cannot go on with it, whether it has used it or not.
-func TestTheContextOfACallEndsWithThePass(t *testing.T) {
+func TestCallContextEndsWithThePass(t *testing.T) {
 	for name, use := range map[string]func(ctx context.Context){
 		"unused":  func(context.Context) {},
 		"used":    func(ctx context.Context) { ctx.Done() },

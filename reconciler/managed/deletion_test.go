@@ -17,7 +17,7 @@ import (
 
 // A deletion ends when the resource is gone, whatever comes in between.
 
-func TestADeletionIsNeverGivenUp(t *testing.T) {
+func TestDeletionIsNeverGivenUp(t *testing.T) {
 	for name, err := range map[string]error{
 		"failure": errors.New("busy"), "terminal": reconciler.TerminalError(errors.New("in use")),
 	} {
@@ -41,7 +41,7 @@ func TestADeletionIsNeverGivenUp(t *testing.T) {
 }
 
 // What deletes may be in trouble for a long time for a reason that a person can take away.
-func TestADeletionIsTriedAgainWhenItsPoliciesCanBeRead(t *testing.T) {
+func TestDeletionContinuesWhenItsPoliciesBecomeValid(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) {
@@ -57,7 +57,7 @@ func TestADeletionIsTriedAgainWhenItsPoliciesCanBeRead(t *testing.T) {
 	}, noGrace)
 }
 
-func TestARowIsOwedUntilItsResourceIsGone(t *testing.T) {
+func TestDeletionIsUnreconciledUntilItsResourceIsGone(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.sticky = true })
@@ -100,7 +100,7 @@ func (e *env) createsMore() {
 }
 
 // What the outside system takes its time to delete is no sign that it is down.
-func TestResourcesThatAreStillDeletedOpenNoBreaker(t *testing.T) {
+func TestSlowDeletionsOpenNoBreaker(t *testing.T) {
 	for name, away := range map[string]func(e *env){"asked for": (*env).remove, "torn out": (*env).tearOut} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(e *env) {
@@ -120,7 +120,7 @@ func TestResourcesThatAreStillDeletedOpenNoBreaker(t *testing.T) {
 }
 
 // Nor is what waits for a person, which cannot be seen in a row that is gone.
-func TestRowsTornOutThatWaitForAPersonOpenNoBreaker(t *testing.T) {
+func TestRemovedRowsWaitingForAPersonOpenNoBreaker(t *testing.T) {
 	for name, stuck := range map[string]func(e *env){
 		"paused": func(e *env) {
 			e.settle(1)
@@ -140,7 +140,7 @@ func TestRowsTornOutThatWaitForAPersonOpenNoBreaker(t *testing.T) {
 }
 
 // Nor are deletions that cannot go on before somebody acts.
-func TestDeletionsThatWaitForAPersonOpenNoBreaker(t *testing.T) {
+func TestDeletionsWaitingForAPersonOpenNoBreaker(t *testing.T) {
 	for name, stuck := range map[string]func(e *env){
 		"unsure": crash,
 		"policies that cannot be read": func(e *env) {
@@ -160,7 +160,7 @@ func TestDeletionsThatWaitForAPersonOpenNoBreaker(t *testing.T) {
 }
 
 // A person decides about a row that is gone by putting it back: what was noted comes back with it.
-func TestARowTornOutWithAnUnsureCreateIsDecidedWhenItIsBack(t *testing.T) {
+func TestUnsureCreateOfARemovedRowIsDecidedWhenItReturns(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.then("create", func(context.Context, *bucket) error { return managed.ErrCreateUnsure })
 		e.want(1)
@@ -191,7 +191,7 @@ func TestARowTornOutWithAnUnsureCreateIsDecidedWhenItIsBack(t *testing.T) {
 }
 
 // What a program learns of a resource that is being deleted is in the row at once.
-func TestWhatChangesWhileAResourceIsDeletedIsWritten(t *testing.T) {
+func TestConditionsSetDuringADeletionAreWritten(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.sticky = true })

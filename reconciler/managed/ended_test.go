@@ -27,7 +27,7 @@ func (e *env) createsNothing() {
 	})
 }
 
-func TestAStopBeforeTheCreateAsksNoPerson(t *testing.T) {
+func TestStopBeforeTheCreateIsNotUnsure(t *testing.T) {
 	each(t, func(e *env) {
 		begun := make(chan struct{}, len(e.names))
 		e.cloud.then("observe", func(ctx context.Context, _ *bucket) error {
@@ -43,7 +43,7 @@ func TestAStopBeforeTheCreateAsksNoPerson(t *testing.T) {
 	}, nil)
 }
 
-func TestATimeoutBeforeTheCreateAsksNoPerson(t *testing.T) {
+func TestTimeoutBeforeTheCreateIsNotUnsure(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.then("observe", func(ctx context.Context, _ *bucket) error {
 			<-ctx.Done()

@@ -26,7 +26,7 @@ type shared struct {
 func (s *shared) Error() string   { return "shared" }
 func (s *shared) Unwrap() []error { return []error{s.next, s.next} }
 
-func TestAnErrorThatWrapsItselfHangsNothing(t *testing.T) {
+func TestErrorThatWrapsItselfDoesNotHang(t *testing.T) {
 	var levels error = &endless{"deep"}
 	for range 1000 {
 		levels = &shared{levels}
@@ -51,7 +51,7 @@ func TestAnErrorThatWrapsItselfHangsNothing(t *testing.T) {
 	}
 }
 
-func TestAnUnsureCreateIsFoundAmongOthers(t *testing.T) {
+func TestErrCreateUnsureIsFoundInADeepError(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.fail("create", fmt.Errorf("%w: %w", &shared{fmt.Errorf("reset")}, managed.ErrCreateUnsure))
 		e.want(1)

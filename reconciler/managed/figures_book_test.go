@@ -40,7 +40,7 @@ func (e *env) times(h metrics.Histogram, want time.Duration) {
 	require.InDelta(e, want.Seconds()*float64(len(e.names)), h.Sum, slack.Seconds()*float64(len(e.names)))
 }
 
-func TestTimesToReconcileAndToBeingReadyAreThoseOfTheFirstTime(t *testing.T) {
+func TestTimesToReconcileAndToReadinessAreMeasuredOnce(t *testing.T) {
 	counted(t, func(e *env, figures func() managed.KindFigures) {
 		at := time.Now()
 		e.cloud.before("create", func(context.Context, *bucket) error {
@@ -71,7 +71,7 @@ func TestTimesToReconcileAndToBeingReadyAreThoseOfTheFirstTime(t *testing.T) {
 	})
 }
 
-func TestWhatExistsIsReadyAndIsSyncedIsCountedAsItIs(t *testing.T) {
+func TestExistingReadyAndSyncedObjectsAreCounted(t *testing.T) {
 	counted(t, func(e *env, figures func() managed.KindFigures) {
 		n := len(e.names)
 		e.counts(figures(), 0, 0, 0, 0)
@@ -95,7 +95,7 @@ func TestWhatExistsIsReadyAndIsSyncedIsCountedAsItIs(t *testing.T) {
 	})
 }
 
-func TestTheTimeOfADeletionEndsWhenTheObjectIsGone(t *testing.T) {
+func TestDeletionTimeEndsWhenTheObjectIsGone(t *testing.T) {
 	counted(t, func(e *env, figures func() managed.KindFigures) {
 		e.settle(1)
 		pass(time.Minute) // beyond the creation grace
@@ -111,7 +111,7 @@ func TestTheTimeOfADeletionEndsWhenTheObjectIsGone(t *testing.T) {
 	})
 }
 
-func TestTheTimeOfAForcedDeletionBeginsWithItsFirstAttempt(t *testing.T) {
+func TestRemovedRowIsTimedFromItsFirstDeletionAttempt(t *testing.T) {
 	counted(t, func(e *env, figures func() managed.KindFigures) {
 		e.settle(1)
 		pass(time.Minute) // beyond the creation grace
@@ -123,7 +123,7 @@ func TestTheTimeOfAForcedDeletionBeginsWithItsFirstAttempt(t *testing.T) {
 	})
 }
 
-func TestDriftIsAsOldAsTheLastGoodLookAtMost(t *testing.T) {
+func TestDriftAgeIsTheTimeSinceTheLastGoodObservation(t *testing.T) {
 	counted(t, func(e *env, figures func() managed.KindFigures) {
 		e.settle(1)
 		e.want(2)
@@ -147,7 +147,7 @@ func TestDriftIsAsOldAsTheLastGoodLookAtMost(t *testing.T) {
 	})
 }
 
-func TestAPausedObjectIsCountedAndItsFirstTimeIsStillToCome(t *testing.T) {
+func TestPausedObjectIsCountedButNotTimed(t *testing.T) {
 	counted(t, func(e *env, figures func() managed.KindFigures) {
 		n := len(e.names)
 		e.want(1, func(b *bucket) { managed.SetPaused(b, true) })
@@ -166,7 +166,7 @@ func TestAPausedObjectIsCountedAndItsFirstTimeIsStillToCome(t *testing.T) {
 	})
 }
 
-func TestTheKindIsThatOfTheOption(t *testing.T) {
+func TestKindIsThatOfTheOption(t *testing.T) {
 	var book *managed.Book
 	each(t, func(e *env) {
 		e.want(1)

@@ -79,7 +79,7 @@ func (c *counts) Observed(kind string, was, is managed.State) {
 	add(&c.synced, was.Synced, is.Synced)
 }
 
-func TestMetricsTellOfEachObjectOnceAndCountThemAll(t *testing.T) {
+func TestMetricsCountEachObjectOnce(t *testing.T) {
 	var c *counts
 	each(t, func(e *env) {
 		n := len(e.names)

@@ -61,7 +61,7 @@ var ways = map[string]func(b *bucket){
 	},
 }
 
-func TestWhatIsLeftOnPurposeIsNotSwept(t *testing.T) {
+func TestResourceLeftInPlaceIsNotSwept(t *testing.T) {
 	for way, leave := range ways {
 		for how, away := range map[string]func(e *env){
 			"deleted": (*env).remove, "torn out": (*env).tearOut,
@@ -102,7 +102,7 @@ func (e *env) forgetAfter(d time.Duration) {
 	e.told()
 }
 
-func TestWhatIsLeftOnPurposeIsNoneOfTheSweepBudget(t *testing.T) {
+func TestResourceLeftInPlaceIsNotInTheSweepBudget(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, ways["orphan"])
 		e.remove()
@@ -117,7 +117,7 @@ func TestWhatIsLeftOnPurposeIsNoneOfTheSweepBudget(t *testing.T) {
 	})
 }
 
-func TestWhatWasLeftIsDeletedWithARowThatTakesItOver(t *testing.T) {
+func TestRowThatTakesOverAResourceDeletesIt(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, ways["orphan"])
 		ids := map[string]string{}
@@ -132,7 +132,7 @@ func TestWhatWasLeftIsDeletedWithARowThatTakesItOver(t *testing.T) {
 	}, swept)
 }
 
-func TestWhatWasLeftStaysWhenARowOfItsNameComesAndGoes(t *testing.T) {
+func TestResourceLeftInPlaceSurvivesAnUnseenRow(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, ways["orphan"])
 		e.remove()
@@ -149,7 +149,7 @@ func TestWhatWasLeftStaysWhenARowOfItsNameComesAndGoes(t *testing.T) {
 	}, swept)
 }
 
-func TestWhatIsLeftIsMarkedBeforeItsRowGoes(t *testing.T) {
+func TestLeaveHookRunsBeforeTheRowIsRemoved(t *testing.T) {
 	for how, away := range map[string]func(e *env){"deleted": (*env).remove, "torn out": (*env).tearOut} {
 		t.Run(how, func(t *testing.T) {
 			var down sync.Map

@@ -36,7 +36,7 @@ func (e *env) seesRegion(on ...string) {
 	}
 }
 
-func TestWhatWasObservedReachesTheCallsOfThePass(t *testing.T) {
+func TestObservedValuesReachTheCallsOfThePass(t *testing.T) {
 	each(t, func(e *env) {
 		e.seesRegion("create", "update", "delete")
 		e.settle(1, withoutLate)
@@ -56,7 +56,7 @@ func TestWhatWasObservedReachesTheCallsOfThePass(t *testing.T) {
 	}, nil)
 }
 
-func TestARowThatIsOnlyObservedIsWrittenWhole(t *testing.T) {
+func TestRowThatIsOnlyObservedIsWrittenWhole(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.set(func(c *cloud) {
 			for _, name := range e.names {
@@ -79,7 +79,7 @@ func TestARowThatIsOnlyObservedIsWrittenWhole(t *testing.T) {
 	}, nil)
 }
 
-func TestWithObservedSaysWhatIsWritten(t *testing.T) {
+func TestWithObservedDecidesWhatIsWritten(t *testing.T) {
 	each(t, func(e *env) {
 		e.seesRegion("update")
 		e.settle(1, withoutLate)
@@ -117,7 +117,7 @@ func TestWithObservedMustReturnItsRow(t *testing.T) {
 	})
 }
 
-func TestWhatPublishersAndHooksAreHandedIsTheObservedObject(t *testing.T) {
+func TestPublishersAndHooksReceiveTheObservedObject(t *testing.T) {
 	each(t, func(e *env) {
 		e.seesRegion()
 		e.settle(1, withoutLate)

@@ -18,7 +18,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func TestAnInitializerThatFailsIsAConditionAnEventAndABackoff(t *testing.T) {
+func TestFailingInitializerSetsConditionRecordsEventAndBacksOff(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.called()
@@ -37,7 +37,7 @@ func TestAnInitializerThatFailsIsAConditionAnEventAndABackoff(t *testing.T) {
 	})
 }
 
-func TestAReferenceIsWaitedForAndWakesAtOnce(t *testing.T) {
+func TestObjectWakesAtOnceWhenItsReferenceAppears(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.called()
@@ -72,7 +72,7 @@ func TestAReferenceIsWaitedForAndWakesAtOnce(t *testing.T) {
 	})
 }
 
-func TestAReferenceThatCannotBeReadIsAnErrorAndABackoff(t *testing.T) {
+func TestFailingReferenceIsAnErrorAndBacksOff(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.called()
@@ -87,7 +87,7 @@ func TestAReferenceThatCannotBeReadIsAnErrorAndABackoff(t *testing.T) {
 	})
 }
 
-func TestAConnecterCanLookUpOtherRows(t *testing.T) {
+func TestConnecterCanLookUpOtherRows(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.status(reconciler.StatusKindBlocked)
@@ -147,7 +147,7 @@ func (p *published) of(name, key string) string {
 	return string(p.has[name][key])
 }
 
-func TestConnectionDetailsArePublishedAndTakenBack(t *testing.T) {
+func TestConnectionDetailsArePublishedAndWithdrawn(t *testing.T) {
 	var p *published
 	each(t, func(e *env) {
 		e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
@@ -188,7 +188,7 @@ func TestConnectionDetailsArePublishedAndTakenBack(t *testing.T) {
 	managed.NoteConnection(t.Context(), managed.ConnectionDetails{"password": nil})
 }
 
-func TestWhatTheCloudFillsInIsWrittenBeforeTheUpdate(t *testing.T) {
+func TestLateInitializationIsWrittenBeforeTheUpdate(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.lateRegion = true })
@@ -204,7 +204,7 @@ func TestWhatTheCloudFillsInIsWrittenBeforeTheUpdate(t *testing.T) {
 	}, nil)
 }
 
-func TestWhatIsFilledInAndCannotBeWrittenEndsThePass(t *testing.T) {
+func TestFailedWriteOfLateInitializationEndsThePass(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.lateRegion = true })
@@ -227,7 +227,7 @@ func TestWhatIsFilledInAndCannotBeWrittenEndsThePass(t *testing.T) {
 	}, nil)
 }
 
-func TestAClientMaySayThatAResourceIsNotReady(t *testing.T) {
+func TestClientMaySetUnavailable(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
@@ -245,7 +245,7 @@ func TestAClientMaySayThatAResourceIsNotReady(t *testing.T) {
 	}, nil)
 }
 
-func TestAnotherReconcilersStatusIsKeptAndKeepsOurs(t *testing.T) {
+func TestTwoReconcilersKeepEachOthersStatus(t *testing.T) {
 	each(t, func(e *env) {
 		meddle := func(_ context.Context, b *bucket) error {
 			wtxn := e.DB.WriteTxn(e.Table)

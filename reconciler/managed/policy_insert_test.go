@@ -14,7 +14,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func TestOrphanOfAPersonSurvivesAPlainInsert(t *testing.T) {
+func TestOrphanSetByAPersonSurvivesAPlainInsert(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionOrphan) })
@@ -26,7 +26,7 @@ func TestOrphanOfAPersonSurvivesAPlainInsert(t *testing.T) {
 	}, nil)
 }
 
-func TestPauseOfAPersonSurvivesAPlainInsert(t *testing.T) {
+func TestPauseSetByAPersonSurvivesAPlainInsert(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
@@ -66,7 +66,7 @@ func TestPoliciesAreFieldsOfTheRow(t *testing.T) {
 	}, nil)
 }
 
-func TestAFieldThatIsNoPolicyStopsAndSaysSo(t *testing.T) {
+func TestInvalidPolicyFieldStopsTheObject(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1, func(b *bucket) { b.DeletionPolicy = "Maybe" })
 		e.called()
@@ -91,7 +91,7 @@ func TestPolicyFieldsOfAnotherProgramSurviveAPlainInsert(t *testing.T) {
 	}, nil)
 }
 
-func TestAPlainInsertTakesBackThePoliciesOfTheOneBefore(t *testing.T) {
+func TestPlainInsertTakesBackItsOwnEarlierPolicies(t *testing.T) {
 	each(t, func(e *env) {
 		e.insertLiteral(1, func(b *bucket) {
 			managed.SetPaused(b, true)
@@ -106,7 +106,7 @@ func TestAPlainInsertTakesBackThePoliciesOfTheOneBefore(t *testing.T) {
 	}, nil)
 }
 
-func TestAPauseBeforeTheCreateSurvivesAPlainInsert(t *testing.T) {
+func TestPauseBeforeTheCreateSurvivesAPlainInsert(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.fail("connect", errRefused)
 		e.want(1)
@@ -132,7 +132,7 @@ func (e *env) insertAndEdit(size int, change func(b *bucket)) {
 	})
 }
 
-func TestAPauseBeforeTheFirstPassSurvivesAPlainInsert(t *testing.T) {
+func TestPauseBeforeTheFirstPassSurvivesAPlainInsert(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.insertAndEdit(2, func(b *bucket) { managed.SetPaused(b, true) })
@@ -144,7 +144,7 @@ func TestAPauseBeforeTheFirstPassSurvivesAPlainInsert(t *testing.T) {
 	}, noGrace)
 }
 
-func TestPoliciesOfAPersonSurviveADeletionAndApply(t *testing.T) {
+func TestPoliciesSetByAPersonSurviveADeletionAndApply(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
@@ -174,7 +174,7 @@ func TestPoliciesOfAPersonSurviveADeletionAndApply(t *testing.T) {
 	}, noGrace)
 }
 
-func TestApplyAfterADeletionTakesBackThePoliciesThatItApplied(t *testing.T) {
+func TestApplyAfterADeletionTakesBackItsPolicies(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1, func(b *bucket) { b.DeletionPolicy = managed.DeletionOrphan })
 		e.want(1, func(b *bucket) {

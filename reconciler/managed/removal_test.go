@@ -20,7 +20,7 @@ func noGrace(*env) []managed.Option {
 	return []managed.Option{managed.WithCreationGracePeriod(0)}
 }
 
-func TestADeletedObjectStaysUntilItsResourceIsGone(t *testing.T) {
+func TestDeletedObjectStaysUntilItsResourceIsGone(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.sticky = true })
@@ -65,7 +65,7 @@ func TestDeletingIsTheConditionWhileAResourceGoes(t *testing.T) {
 	}, noGrace)
 }
 
-func TestADeletionThatWasNeverCreatedStillLooks(t *testing.T) {
+func TestDeletionObservesEvenIfNothingWasCreated(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.fail("connect", errors.New("down"))
 		for _, name := range e.names {
@@ -81,7 +81,7 @@ func TestADeletionThatWasNeverCreatedStillLooks(t *testing.T) {
 	}, noGrace)
 }
 
-func TestWhatWasJustCreatedIsNotTakenForDeleted(t *testing.T) {
+func TestNewResourceIsNotTakenForDeleted(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.set(func(c *cloud) { c.blind = true })
 		e.want(1)
@@ -124,7 +124,7 @@ func TestOtherFinalizersAreWaitedForWithoutPolling(t *testing.T) {
 	}, noGrace)
 }
 
-func TestAnOrphanedResourceStays(t *testing.T) {
+func TestOrphanedResourceStays(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionOrphan) })
 		e.remove()
@@ -134,7 +134,7 @@ func TestAnOrphanedResourceStays(t *testing.T) {
 	}, nil)
 }
 
-func TestARowTornOutHasItsResourceDeleted(t *testing.T) {
+func TestRemovedRowHasItsResourceDeleted(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.sticky = true })
@@ -152,7 +152,7 @@ func TestARowTornOutHasItsResourceDeleted(t *testing.T) {
 	}, noGrace)
 }
 
-func TestARowTornOutWhilePausedIsRefusedWithoutTheFinalizer(t *testing.T) {
+func TestRowRemovedWhilePausedIsRefusedWithoutTheFinalizer(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) {
@@ -167,7 +167,7 @@ func TestARowTornOutWhilePausedIsRefusedWithoutTheFinalizer(t *testing.T) {
 	}, nil)
 }
 
-func TestARowTornOutWhileItIsCreatedLeaksNothing(t *testing.T) {
+func TestRowRemovedDuringItsCreateLeaksNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.then("create", func(_ context.Context, b *bucket) error {
 			wtxn := e.DB.WriteTxn(e.Table)
@@ -182,7 +182,7 @@ func TestARowTornOutWhileItIsCreatedLeaksNothing(t *testing.T) {
 	}, noGrace)
 }
 
-func TestARowTornOutAndOrphanedLeavesItsResource(t *testing.T) {
+func TestRemovedOrphanLeavesItsResource(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionOrphan) })
 		e.tearOut()
@@ -191,7 +191,7 @@ func TestARowTornOutAndOrphanedLeavesItsResource(t *testing.T) {
 	}, nil)
 }
 
-func TestARowTornOutWhilePausedIsRefusedUntilItIsBack(t *testing.T) {
+func TestRowRemovedWhilePausedIsRefusedUntilItIsBack(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		rows := map[string]*bucket{}
@@ -215,7 +215,7 @@ func TestARowTornOutWhilePausedIsRefusedUntilItIsBack(t *testing.T) {
 	}, noGrace)
 }
 
-func TestAFinalizerThatCannotBeAddedStopsTheCreate(t *testing.T) {
+func TestFinalizerThatCannotBeAddedStopsTheCreate(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.called("connect", "observe")
@@ -232,7 +232,7 @@ func TestAFinalizerThatCannotBeAddedStopsTheCreate(t *testing.T) {
 	})
 }
 
-func TestAFinalizerThatCannotBeRemovedKeepsTheObject(t *testing.T) {
+func TestFinalizerThatCannotBeRemovedKeepsTheObject(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.remove()
@@ -250,7 +250,7 @@ func TestAFinalizerThatCannotBeRemovedKeepsTheObject(t *testing.T) {
 	})
 }
 
-func TestAFinalizerOfAnotherNameIsOurs(t *testing.T) {
+func TestFinalizerOfAnotherNameIsOurs(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.rows(func(b *bucket) { require.Equal(e, []string{"example.org/mine"}, b.Finalizers) })
@@ -278,7 +278,7 @@ func (e *env) replace(size int) {
 	})
 }
 
-func TestARowThatIsReplacedKeepsItsResource(t *testing.T) {
+func TestReplacedRowKeepsItsResource(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.replace(2)
@@ -292,7 +292,7 @@ func TestARowThatIsReplacedKeepsItsResource(t *testing.T) {
 	}, nil)
 }
 
-func TestARowThatIsTornOutAndPutBackKeepsItsResource(t *testing.T) {
+func TestRemovedRowThatIsPutBackKeepsItsResource(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.fail("delete", errors.New("busy"))
@@ -304,7 +304,7 @@ func TestARowThatIsTornOutAndPutBackKeepsItsResource(t *testing.T) {
 	}, noGrace)
 }
 
-func TestARowThatIsReplacedAndTornOutLeaksNothing(t *testing.T) {
+func TestReplacedAndRemovedRowLeaksNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.fail("connect", errors.New("down"))
@@ -316,7 +316,7 @@ func TestARowThatIsReplacedAndTornOutLeaksNothing(t *testing.T) {
 	}, noGrace)
 }
 
-func TestARowThatNamesAnotherResourceIsAboutThat(t *testing.T) {
+func TestRowNamingAnotherResourceManagesThatOne(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) {
@@ -332,7 +332,7 @@ func TestARowThatNamesAnotherResourceIsAboutThat(t *testing.T) {
 
 // A row that came and went before the loop looked at it has no resource, unless its notes say
 // that there may be one.
-func TestRowThatCameAndWentMakesNoOutsideCall(t *testing.T) {
+func TestUnseenRowMakesNoOutsideCall(t *testing.T) {
 	each(t, func(e *env) {
 		e.comeAndGo(func(*bucket) {})
 		pass(time.Minute)

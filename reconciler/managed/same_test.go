@@ -29,7 +29,7 @@ type gapped struct {
 	h uint8
 }
 
-func TestGapsInTheMemoryOfARowSayNothing(t *testing.T) {
+func TestGapsInTheMemoryOfARowAreIgnored(t *testing.T) {
 	same := untouched[*gapped]()
 	row, clone := &gapped{}, &gapped{}
 	// What is in and after a small field differs, and then the field is set to what it was.
@@ -62,7 +62,7 @@ func TestGapsInTheMemoryOfARowSayNothing(t *testing.T) {
 	}
 }
 
-func TestRowsThatAreNoPointersAreNotComparedByTheirMemory(t *testing.T) {
+func TestNonPointerRowsAreNotComparedByMemory(t *testing.T) {
 	assert.False(t, untouched[gapped]()(gapped{}, gapped{}))
 	same := untouched[*gapped]()
 	assert.True(t, same(nil, nil))
@@ -70,7 +70,7 @@ func TestRowsThatAreNoPointersAreNotComparedByTheirMemory(t *testing.T) {
 	assert.False(t, same(&gapped{}, nil))
 }
 
-func TestFieldsWithoutAGapAreComparedAsOne(t *testing.T) {
+func TestFieldsWithoutAGapAreOneRange(t *testing.T) {
 	packed := reflect.TypeFor[struct {
 		A, B uint32
 		C    [2]uint64
@@ -89,7 +89,7 @@ type comparedRow struct {
 	More  map[string]int
 }
 
-func TestAShallowCopyIsUntouchedUntilSomethingIsSetOnIt(t *testing.T) {
+func TestShallowCopyIsUntouchedUntilAFieldIsSet(t *testing.T) {
 	same := untouched[*comparedRow]()
 	row := &comparedRow{Size: 1, Wide: 2, Text: "a", Parts: []string{"b"}, More: map[string]int{"c": 1}}
 	row.SetAnnotation("d", "e")
@@ -120,7 +120,7 @@ type statusRow struct {
 }
 
 // However a program sets statuses: a pass finds out what it has changed, and leaves the status alone.
-func TestTheStatusThatAsksForAPassIsNoChange(t *testing.T) {
+func TestStatusThatAsksForAPassIsNoChange(t *testing.T) {
 	for name, set := range map[string]func(*statusRow, reconciler.Status) *statusRow{
 		"in place":  func(r *statusRow, s reconciler.Status) *statusRow { r.Status = s; return r },
 		"on a copy": func(r *statusRow, s reconciler.Status) *statusRow { c := *r; c.Status = s; return &c },

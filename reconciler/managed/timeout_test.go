@@ -62,7 +62,7 @@ func TestEveryCallOfAPassEndsAtTheTimeout(t *testing.T) {
 	}
 }
 
-func TestTheCallsOfAPassShareOneTimeout(t *testing.T) {
+func TestCallsOfAPassShareOneTimeout(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
 			at, ok := ctx.Deadline()
@@ -86,7 +86,7 @@ func TestTheCallsOfAPassShareOneTimeout(t *testing.T) {
 }
 
 // A client that keeps the context of a call cannot go on with it, without a timeout neither.
-func TestWithoutATimeoutTheContextOfACallEndsWithThePass(t *testing.T) {
+func TestCallContextWithoutTimeoutEndsWithThePass(t *testing.T) {
 	each(t, func(e *env) {
 		kept := make(chan context.Context, 4*len(e.names))
 		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
@@ -110,7 +110,7 @@ func TestWithoutATimeoutTheContextOfACallEndsWithThePass(t *testing.T) {
 }
 
 // Without a timeout a create may take effect for as long as it runs: the grace begins when it ends.
-func TestWithoutATimeoutADeletionWaitsFromTheEndOfTheCreate(t *testing.T) {
+func TestGraceBeginsAtTheEndOfACreateWithoutTimeout(t *testing.T) {
 	each(t, func(e *env) {
 		e.names = e.names[:e.workers]
 		e.hide(true)

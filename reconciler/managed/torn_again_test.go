@@ -34,7 +34,7 @@ func (e *env) tornForAnother(prepare func(b *bucket)) {
 	pass(5 * time.Second)
 }
 
-func TestRowsTornOutOneAfterTheOtherLeakNothing(t *testing.T) {
+func TestRowsRemovedOneAfterAnotherLeakNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(b *bucket)
 		stays   []int
@@ -59,7 +59,7 @@ func TestRowsTornOutOneAfterTheOtherLeakNothing(t *testing.T) {
 	}
 }
 
-func TestARowAfterOneTornOutIsTimedFromWhenItIsWanted(t *testing.T) {
+func TestRowAfterARemovedOneHasItsOwnTimes(t *testing.T) {
 	book := &managed.Book{}
 	each(t, func(e *env) {
 		e.tornForAnother(func(*bucket) {})
@@ -74,7 +74,7 @@ func TestARowAfterOneTornOutIsTimedFromWhenItIsWanted(t *testing.T) {
 	}, func(e *env) []managed.Option { return append(noGrace(e), managed.WithMetrics(book)) })
 }
 
-func TestTheTimeOfAForcedDeletionIsNotThatOfAnEarlierOne(t *testing.T) {
+func TestDeletionTimesOfRemovedRowsAreSeparate(t *testing.T) {
 	book := &managed.Book{}
 	each(t, func(e *env) {
 		e.settle(1)

@@ -31,7 +31,7 @@ func (e *env) comeAndGo(prepare func(b *bucket)) {
 	})
 }
 
-func TestARowThatNamesItsResourceInAPlainInsertLeaksNothing(t *testing.T) {
+func TestRowNamingItsResourceInAPlainInsertLeaksNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		ids := map[string]string{}
@@ -43,7 +43,7 @@ func TestARowThatNamesItsResourceInAPlainInsertLeaksNothing(t *testing.T) {
 	}, noGrace)
 }
 
-func TestARowTornOutWithoutItsFinalizerLeaksNothing(t *testing.T) {
+func TestRowRemovedWithoutItsFinalizerLeaksNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
@@ -57,7 +57,7 @@ func TestARowTornOutWithoutItsFinalizerLeaksNothing(t *testing.T) {
 	}, noGrace)
 }
 
-func TestARowThatNamesAnotherInAPlainInsertLeaksNothing(t *testing.T) {
+func TestRowNamingAnotherResourceInAPlainInsertLeaksNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.others()
@@ -109,7 +109,7 @@ func (e *env) manages() {
 	}
 }
 
-func TestARowTornOutAndBackWithAnotherNameLeaksNothing(t *testing.T) {
+func TestRemovedRowBackUnderAnotherNameLeaksNothing(t *testing.T) {
 	for name, trouble := range map[string]func(e *env) (over func()){
 		"failing": func(e *env) func() {
 			e.cloud.fail("delete", errors.New("busy"))
@@ -140,7 +140,7 @@ func TestARowTornOutAndBackWithAnotherNameLeaksNothing(t *testing.T) {
 
 // Whether a row that names another resource now was torn out or changed is not to be known where the
 // loop has seen neither.
-func TestARowThatNamesAnotherResourceSaysWhatIsLeft(t *testing.T) {
+func TestRowNamingAnotherResourceReportsTheOldOne(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.others()
@@ -159,7 +159,7 @@ func TestARowThatNamesAnotherResourceSaysWhatIsLeft(t *testing.T) {
 	}, nil)
 }
 
-func TestARowThatNamesAResourceAndWasNeverSeenIsTold(t *testing.T) {
+func TestUnseenRemovedRowThatNamesAResourceIsReported(t *testing.T) {
 	each(t, func(e *env) {
 		for _, name := range e.names {
 			e.cloud.buckets[name] = &stored{name, 1}
@@ -172,7 +172,7 @@ func TestARowThatNamesAResourceAndWasNeverSeenIsTold(t *testing.T) {
 	}, nil)
 }
 
-func TestARowTornOutInItsLastPassIsCountedOnce(t *testing.T) {
+func TestRowRemovedInItsLastPassIsCountedOnce(t *testing.T) {
 	var c *counts
 	each(t, func(e *env) {
 		e.settle(1)

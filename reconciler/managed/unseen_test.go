@@ -41,7 +41,7 @@ func (e *env) noAnswer() {
 	})
 }
 
-func TestADeletionWaitsForACreateThatHadNoAnswer(t *testing.T) {
+func TestDeletionWaitsForACreateWithoutAnswer(t *testing.T) {
 	each(t, func(e *env) {
 		e.hide(true)
 		e.noAnswer()
@@ -52,7 +52,7 @@ func TestADeletionWaitsForACreateThatHadNoAnswer(t *testing.T) {
 	}, deterministic)
 }
 
-func TestADeletionWaitsForACreateThatHadNoTime(t *testing.T) {
+func TestDeletionWaitsForACreateThatTimedOut(t *testing.T) {
 	each(t, func(e *env) {
 		e.hide(true)
 		e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
@@ -67,7 +67,7 @@ func TestADeletionWaitsForACreateThatHadNoTime(t *testing.T) {
 	}, deterministic)
 }
 
-func TestADeletionWaitsForACreateThatACrashCutShort(t *testing.T) {
+func TestDeletionWaitsForACreateInterruptedByACrash(t *testing.T) {
 	each(t, func(e *env) {
 		e.hide(true)
 		for _, name := range e.names {
@@ -81,7 +81,7 @@ func TestADeletionWaitsForACreateThatACrashCutShort(t *testing.T) {
 	}, deterministic)
 }
 
-func TestADeletionWaitsForAnEarlierCreateThatALaterOneSaysNothingOf(t *testing.T) {
+func TestFailedCreateDoesNotHideAnEarlierUnsureOne(t *testing.T) {
 	each(t, func(e *env) {
 		e.hide(true)
 		e.noAnswer()
@@ -96,7 +96,7 @@ func TestADeletionWaitsForAnEarlierCreateThatALaterOneSaysNothingOf(t *testing.T
 	}, deterministic)
 }
 
-func TestADeletionWaitsForWhatAnEarlierProcessMayHaveCreated(t *testing.T) {
+func TestDeletionWaitsForAResourceOfAnEarlierProcess(t *testing.T) {
 	earlier := func(e *env) {
 		e.hide(true)
 		for _, name := range e.names {
@@ -134,7 +134,7 @@ func TestADeletionWaitsForWhatAnEarlierProcessMayHaveCreated(t *testing.T) {
 	})
 }
 
-func TestADeletionDoesNotWaitForEverForWhatIsNotThere(t *testing.T) {
+func TestDeletionWaitsAtMostTheGraceForAnUnsureCreate(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.fail("observe", errors.New("down"))
 		crash(e)
@@ -149,7 +149,7 @@ func TestADeletionDoesNotWaitForEverForWhatIsNotThere(t *testing.T) {
 	}, deterministic)
 }
 
-func TestARowTornOutWaitsForACreateThatHadNoAnswer(t *testing.T) {
+func TestRemovedRowWaitsForACreateWithoutAnswer(t *testing.T) {
 	each(t, func(e *env) {
 		e.hide(true)
 		e.noAnswer()
@@ -163,7 +163,7 @@ func TestARowTornOutWaitsForACreateThatHadNoAnswer(t *testing.T) {
 	}, deterministic)
 }
 
-func TestLongAfterTheStartADeletionDoesNotWait(t *testing.T) {
+func TestDeletionLongAfterTheStartDoesNotWait(t *testing.T) {
 	each(t, func(e *env) {
 		pass(time.Minute)
 		e.cloud.fail("connect", errors.New("down"))
@@ -175,7 +175,7 @@ func TestLongAfterTheStartADeletionDoesNotWait(t *testing.T) {
 	}, deterministic)
 }
 
-func TestADeletionThatIsTakenBackInTheLastMomentKeepsTheRow(t *testing.T) {
+func TestDeletionWithdrawnInTheLastMomentKeepsTheRow(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.then("observe", func(_ context.Context, b *bucket) error {

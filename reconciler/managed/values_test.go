@@ -31,7 +31,7 @@ func TestConditionsAreCopiedBeforeTheyAreChanged(t *testing.T) {
 	require.Equal(t, managed.Condition{Type: managed.TypeReady, Status: managed.ConditionUnknown}, clone.GetCondition(managed.TypeReady))
 }
 
-func TestTheTransitionTimeIsThatOfTheLastChangeOfStatusReasonOrMessage(t *testing.T) {
+func TestTransitionTimeChangesWithStatusReasonOrMessage(t *testing.T) {
 	old := managed.Available()
 	old.LastTransitionTime = time.Unix(1, 0)
 	for _, test := range []struct {
@@ -55,7 +55,7 @@ func TestTheTransitionTimeIsThatOfTheLastChangeOfStatusReasonOrMessage(t *testin
 	}
 }
 
-func TestConditionsSayWhatTheyAreAbout(t *testing.T) {
+func TestConditionConstructorsSetTypeStatusAndReason(t *testing.T) {
 	for _, test := range []struct {
 		is     managed.Condition
 		t      managed.ConditionType
@@ -79,7 +79,7 @@ func TestConditionsSayWhatTheyAreAbout(t *testing.T) {
 	}
 }
 
-func TestARowReadsBackFromJSON(t *testing.T) {
+func TestRowReadsBackFromJSON(t *testing.T) {
 	row := named("a")
 	row.SetConditions(managed.Available())
 	row.SetFinalizers([]string{managed.FinalizerName})
@@ -97,7 +97,7 @@ func TestARowReadsBackFromJSON(t *testing.T) {
 	require.JSONEq(t, "{}", string(text))
 }
 
-func TestACreateIsIncompleteUntilItsEndIsNoted(t *testing.T) {
+func TestCreateIsIncompleteUntilItsResultIsRecorded(t *testing.T) {
 	at := time.Unix(100, 0)
 	row := named("a")
 	require.False(t, managed.IsCreateIncomplete(row))
@@ -120,7 +120,7 @@ func TestACreateIsIncompleteUntilItsEndIsNoted(t *testing.T) {
 	require.False(t, managed.IsCreateIncomplete(row))
 }
 
-func TestNamesOfControllersAndFinalizers(t *testing.T) {
+func TestControllerAndFinalizerNames(t *testing.T) {
 	require.Equal(t, "managed/bucket", managed.ControllerName("Bucket"))
 	require.Equal(t, "statekeel.io/managed", managed.FinalizerName)
 }

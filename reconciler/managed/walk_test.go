@@ -267,7 +267,7 @@ func (w *walk) end() {
 	w.holds(-1)
 }
 
-func TestNothingIsLeakedOrCreatedTwiceWhateverFails(t *testing.T) {
+func TestRandomFailuresLeakAndDuplicateNothing(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		for _, workers := range []int{1, 8} {
 			for seed := range uint64(20) {

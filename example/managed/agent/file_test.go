@@ -68,7 +68,7 @@ func (e *env) observe(name string) {
 
 const one = "tunnels: [{name: web, remote: 203.0.113.1, bandwidth: 100}]"
 
-func TestTheTableFollowsTheFile(t *testing.T) {
+func TestTableFollowsTheFile(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, e.reads(one))
 	require.Equal(t, 1, e.initialized)
@@ -89,7 +89,7 @@ func TestTheTableFollowsTheFile(t *testing.T) {
 	require.True(t, managed.WasDeleted(e.row("web")), "the row stays until the tunnel is gone")
 }
 
-func TestABrokenFileChangesNothing(t *testing.T) {
+func TestBrokenFileChangesNothing(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, e.reads(one))
 	revision := e.writer.Table.Revision(e.db.ReadTxn())
@@ -117,7 +117,7 @@ func (s *silent) Degraded(string, error)      { s.degraded++ }
 func (s *silent) NewScope(string) cell.Health { return s }
 func (s *silent) Close()                      {}
 
-func TestTroubleIsSaidOnce(t *testing.T) {
+func TestSwingingFailureIsLoggedOnce(t *testing.T) {
 	e, health := newEnv(t), &silent{}
 	for range 3 {
 		e.tell(health, e.reads("tunnels: 1"))

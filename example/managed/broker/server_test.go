@@ -16,7 +16,7 @@ import (
 )
 
 // A web page can send a form or plain text to any address without being asked whether it may.
-func TestABodyThatIsNotJSONChangesNothing(t *testing.T) {
+func TestBodyThatIsNotJSONChangesNothing(t *testing.T) {
 	store, err := Open(filepath.Join(t.TempDir(), "broker.db"), time.Second)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, store.Close()) }()

@@ -89,14 +89,14 @@ func TestReadersLagBehind(t *testing.T) {
 	c.require(none, none)
 }
 
-func TestWhatWasNeverSeenIsNotSeenWhenItIsDeleted(t *testing.T) {
+func TestTunnelDeletedBeforeItIsVisibleIsNeverVisible(t *testing.T) {
 	c := open(t)
 	_, err := c.Store.Delete(c.create("web").ID)
 	require.NoError(t, err)
 	c.require(map[string]int{}, map[string]int{})
 }
 
-func TestANameIsCreatedOnce(t *testing.T) {
+func TestNameIsCreatedOnce(t *testing.T) {
 	c := open(t)
 	first := c.create("web")
 	again, created, err := c.Create(api.Request{Name: "web", Owner: "me", Settings: fast})
@@ -105,7 +105,7 @@ func TestANameIsCreatedOnce(t *testing.T) {
 	require.Equal(t, first, again)
 }
 
-func TestANameThatIsGoingCannotBeCreated(t *testing.T) {
+func TestNameBeingDeletedCannotBeCreated(t *testing.T) {
 	c := open(t)
 	first := c.create("web")
 	_, err := c.Store.Delete(first.ID)
@@ -129,7 +129,7 @@ func TestWhatIsGoneIsNotFound(t *testing.T) {
 	require.ErrorIs(t, err, errNotFound)
 }
 
-func TestDriftIsSeenAtOnce(t *testing.T) {
+func TestDriftIsVisibleAtOnce(t *testing.T) {
 	c := open(t)
 	c.create("web")
 	_, err := c.Drift(api.Drift{Name: "web", Settings: fast})
@@ -140,7 +140,7 @@ func TestDriftIsSeenAtOnce(t *testing.T) {
 	c.require(map[string]int{}, map[string]int{})
 }
 
-func TestEverythingIsCounted(t *testing.T) {
+func TestAuditCountsEveryCall(t *testing.T) {
 	c := open(t)
 	id := c.create("web").ID
 	for range 2 {
@@ -165,7 +165,7 @@ func TestEverythingIsCounted(t *testing.T) {
 	require.Equal(t, map[string]api.Audit{"web": {Creates: 2, Repeats: 2, Updates: 3, Deletes: 1, Lost: 1, Drifts: 1}}, audit)
 }
 
-func TestTheFileIsKept(t *testing.T) {
+func TestStoreKeepsItsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "broker.db")
 	store, err := Open(path, 0)
 	require.NoError(t, err)

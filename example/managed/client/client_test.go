@@ -67,7 +67,7 @@ func retryAfter(d time.Duration) string { return outcome(reconciler.RetryAfter(e
 
 var terminal = outcome(reconciler.TerminalError(errors.New("any")))
 
-func TestWhatIsCreatedIsListedChangedAndDeleted(t *testing.T) {
+func TestCreatedTunnelIsListedChangedAndDeleted(t *testing.T) {
 	c, _ := connect(t, 0, broker.Faults{})
 	created, err := c.Create(t.Context(), request)
 	require.NoError(t, err)
@@ -97,21 +97,21 @@ func TestWhatIsCreatedIsListedChangedAndDeleted(t *testing.T) {
 	require.Equal(t, map[string]api.Audit{"web": {Creates: 1, Updates: 1, Drifts: 1, Deletes: 1}}, audit)
 }
 
-func TestOutcomesAreTold(t *testing.T) {
+func TestOutcomesAreReported(t *testing.T) {
 	require.NotEmpty(t, terminal)
 	require.NotEqual(t, terminal, retryAfter(time.Second))
 	require.NotEqual(t, retryAfter(time.Minute), retryAfter(time.Second))
 	require.Empty(t, outcome(ErrNotFound))
 }
 
-func TestABusyBrokerSaysWhenToTryAgain(t *testing.T) {
+func TestBusyBrokerReturnsRetryAfter(t *testing.T) {
 	c, _ := connect(t, 0, broker.Faults{Busy: 1})
 	_, err := c.Create(t.Context(), request)
 	require.EqualError(t, err, "POST /v1/tunnels: 429 Too Many Requests: the broker is busy")
 	require.Equal(t, retryAfter(time.Second), outcome(err))
 }
 
-func TestANameThatIsGoingIsToBeTriedAgain(t *testing.T) {
+func TestNameBeingDeletedIsRetried(t *testing.T) {
 	c, _ := connect(t, time.Hour, broker.Faults{})
 	created, err := c.Create(t.Context(), request)
 	require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestANameThatIsGoingIsToBeTriedAgain(t *testing.T) {
 	require.Equal(t, retryAfter(time.Second), outcome(err))
 }
 
-func TestWhatTheBrokerNeverAcceptsIsTerminal(t *testing.T) {
+func TestRejectedTunnelIsATerminalError(t *testing.T) {
 	c, _ := connect(t, 0, broker.Faults{})
 	_, err := c.Create(t.Context(), api.Request{Name: "web", Owner: "me", Settings: api.Settings{Remote: "nowhere"}})
 	require.EqualError(t, err, "POST /v1/tunnels: 422 Unprocessable Entity: remote \"nowhere\" is not an address\\nbandwidth 0 is not from 1 to 10000")
@@ -131,7 +131,7 @@ func TestWhatTheBrokerNeverAcceptsIsTerminal(t *testing.T) {
 	require.Equal(t, terminal, outcome(err))
 }
 
-func TestABrokerThatIsOutOfOrderIsAnOrdinaryFailure(t *testing.T) {
+func TestBrokerServerErrorIsRetriedWithBackoff(t *testing.T) {
 	c, store := connect(t, 0, broker.Faults{Unavailable: 1})
 	_, err := c.Create(t.Context(), request)
 	require.EqualError(t, err, "POST /v1/tunnels: 503 Service Unavailable: the broker is out of order")
@@ -140,7 +140,7 @@ func TestABrokerThatIsOutOfOrderIsAnOrdinaryFailure(t *testing.T) {
 	requireHolds(t, store, 0)
 }
 
-func TestAResetComesAfterTheEffect(t *testing.T) {
+func TestResetComesAfterTheEffect(t *testing.T) {
 	c, store := connect(t, 0, broker.Faults{Reset: 1})
 	_, err := c.Create(t.Context(), request)
 	require.ErrorIs(t, err, ErrNoAnswer)
@@ -149,7 +149,7 @@ func TestAResetComesAfterTheEffect(t *testing.T) {
 	requireHolds(t, store, 1)
 }
 
-func TestASlowBrokerAnswers(t *testing.T) {
+func TestSlowBrokerAnswers(t *testing.T) {
 	c, store := connect(t, 0, broker.Faults{Slow: 1, SlowBy: time.Millisecond})
 	_, err := c.Create(t.Context(), request)
 	require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 	require.Empty(t, outcome(err), "it is observed again, and found missing")
 }
 
-func TestTheSameSeedMakesTheSameFaults(t *testing.T) {
+func TestSameSeedMakesTheSameFaults(t *testing.T) {
 	run := func(seed uint64) (failed []bool) {
 		c, _ := connect(t, 0, broker.Faults{Unavailable: 0.5, Seed: seed})
 		for range 32 {
