@@ -101,7 +101,7 @@ func (e *env) createsMore() {
 
 // What the outside system takes its time to delete is no sign that it is down.
 func TestSlowDeletionsOpenNoBreaker(t *testing.T) {
-	for name, away := range map[string]func(e *env){"asked for": (*env).remove, "torn out": (*env).tearOut} {
+	for name, away := range map[string]func(e *env){"asked for": (*env).remove, "removed directly": (*env).removeDirectly} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(e *env) {
 				e.settle(1)
@@ -131,7 +131,7 @@ func TestRemovedRowsWaitingForAPersonOpenNoBreaker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(e *env) {
 				stuck(e)
-				e.tearOut()
+				e.removeDirectly()
 				pass(10 * time.Minute)
 				e.createsMore()
 			}, dozenWithBreaker)
@@ -166,7 +166,7 @@ func TestUnsureCreateOfARemovedRowIsDecidedWhenItReturns(t *testing.T) {
 		e.want(1)
 		e.cloud.then("create", nil)
 		e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
-		e.tearOut()
+		e.removeDirectly()
 		pass(time.Hour)
 		e.holds(1)
 		e.forget()

@@ -18,8 +18,8 @@ type departed[T Managed] struct {
 	// dropped holds the last versions of rows that the reconciler removed itself, until the loop calls
 	// Delete for them.
 	dropped map[object.Key]T
-	// torn holds rows that were removed without Writer.Delete, until their resources are gone.
-	torn map[object.Key]T
+	// removed holds rows that were removed without Writer.Delete, until their resources are gone.
+	removed map[object.Key]T
 	// left holds the external names of resources that were left in place, until a row takes them over.
 	// An empty name stands for every name.
 	left map[object.Key][]string
@@ -40,23 +40,23 @@ func (d *departed[T]) wasDropped(obj T) bool {
 	return ok && last == obj
 }
 
-// tear records a removed row whose deletion is not finished.
-func (d *departed[T]) tear(obj T) {
+// addRemoved records a removed row whose deletion is not finished.
+func (d *departed[T]) addRemoved(obj T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	put(&d.torn, object.KeyOf(obj), obj)
+	put(&d.removed, object.KeyOf(obj), obj)
 }
 
-// tornBefore returns the removed row of the same key whose deletion is not finished, and whether it
+// removedBefore returns the removed row of the same key whose deletion is not finished, and whether it
 // names another resource than obj.
-func (d *departed[T]) tornBefore(obj T) (torn T, another bool) {
+func (d *departed[T]) removedBefore(obj T) (row T, another bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.torn) == 0 {
-		return torn, false
+	if len(d.removed) == 0 {
+		return row, false
 	}
-	torn, ok := d.torn[object.KeyOf(obj)]
-	return torn, ok && namesAnother(obj, torn)
+	row, ok := d.removed[object.KeyOf(obj)]
+	return row, ok && namesAnother(obj, row)
 }
 
 // forget drops the records of removed rows of a key, but keeps the names of resources left in place.
@@ -64,7 +64,7 @@ func (d *departed[T]) forget(key object.Key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.dropped, key)
-	delete(d.torn, key)
+	delete(d.removed, key)
 }
 
 // leave records that the resource of an object was left in place.

@@ -152,8 +152,8 @@ func (e *env) remove() {
 	})
 }
 
-// tearOut takes all rows out of the table by force.
-func (e *env) tearOut() {
+// removeDirectly takes all rows out of the table by force.
+func (e *env) removeDirectly() {
 	e.Helper()
 	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 		_, _, err := e.Table.Delete(wtxn, named(name))

@@ -115,7 +115,7 @@ func TestRemovedRowIsTimedFromItsFirstDeletionAttempt(t *testing.T) {
 	counted(t, func(e *env, figures func() managed.KindFigures) {
 		e.settle(1)
 		pass(time.Minute) // beyond the creation grace
-		e.tearOut()
+		e.removeDirectly()
 		pass(time.Hour)
 		e.holds(-1)
 		e.times(figures().Deletion, time.Second)

@@ -118,7 +118,7 @@ func TestMetricsCountEachObjectOnce(t *testing.T) {
 
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.sticky = true })
-		e.tearOut()
+		e.removeDirectly()
 		pass(20 * time.Second)
 		e.cloud.set(func(c *cloud) { c.sticky = false })
 		pass(2 * time.Minute)

@@ -34,8 +34,8 @@ type story struct {
 	takes time.Duration
 	// shared: another reconciler writes the rows during each call.
 	shared bool
-	// torn: the program may also remove the rows directly after a kill.
-	torn bool
+	// removable: the program may also remove the rows directly after a kill.
+	removable bool
 	// known: the story is only for known names, without sweeps.
 	known bool
 }
@@ -53,7 +53,7 @@ var everyPass = []string{"connect", "observe", "disconnect", "write outcome"}
 
 var stories = []story{
 	{
-		name: "create", before: nothing, tell: wants(1), turn: forgoes, torn: true,
+		name: "create", before: nothing, tell: wants(1), turn: forgoes, removable: true,
 		steps: []string{"write create-pending", "create", "write create-succeeded", "write late"},
 		filed: []string{"file-pending", "file"},
 	},
@@ -64,14 +64,14 @@ var stories = []story{
 		filed:   []string{"file-pending", "file"},
 	},
 	{
-		name: "create-shared", before: nothing, tell: wants(1), turn: forgoes, shared: true, torn: true,
+		name: "create-shared", before: nothing, tell: wants(1), turn: forgoes, shared: true, removable: true,
 		// Merge does not copy what Observe has filled in.
 		steps: []string{"write create-pending", "create", "write create-succeeded"},
 		filed: []string{"file-pending", "file"},
 	},
 	{
 		// The first create takes effect but has no answer; the error of the second does not mention it.
-		name: "create-unanswered", before: nothing, tell: wants(1), turn: forgoes, torn: true, known: true,
+		name: "create-unanswered", before: nothing, tell: wants(1), turn: forgoes, removable: true, known: true,
 		creates: []error{managed.ErrCreateUnsure, errRefused},
 		steps:   []string{"write create-pending", "create", "write late"},
 	},
@@ -127,15 +127,15 @@ const (
 	goesOn afterwards = iota
 	// turns: it changes its desired state.
 	turns
-	// tears: it removes the rows directly, before the next pass.
-	tears
+	// removesRows: it removes the rows directly, before the next pass.
+	removesRows
 )
 
 // mayDo returns what a program may do after a kill. Removing rows directly requires known names and a
 // table that survives.
 func (s story) mayDo(of setup) []afterwards {
-	if s.torn && !of.chosen && of.ending != tableLost {
-		return []afterwards{goesOn, turns, tears}
+	if s.removable && !of.chosen && of.ending != tableLost {
+		return []afterwards{goesOn, turns, removesRows}
 	}
 	return []afterwards{goesOn, turns}
 }
@@ -181,7 +181,7 @@ func narrate(t *testing.T, of setup, s story, point string, nth int, then afterw
 			switch then {
 			case turns:
 				w.each(s.turn)
-			case tears:
+			case removesRows:
 				w.change(func() { w.outside.down = true })
 			}
 		}
@@ -190,8 +190,8 @@ func narrate(t *testing.T, of setup, s story, point string, nth int, then afterw
 			pass(200 * time.Millisecond)
 			if w.carryOn() {
 				killed = true
-				if then == tears {
-					w.tear()
+				if then == removesRows {
+					w.removeRows()
 				}
 			}
 		}
@@ -202,8 +202,8 @@ func narrate(t *testing.T, of setup, s story, point string, nth int, then afterw
 	return reached
 }
 
-// tear removes the rows directly, and ends the outage of the outside system.
-func (w *world) tear() {
+// removeRows removes the rows directly, and ends the outage of the outside system.
+func (w *world) removeRows() {
 	synctest.Wait()
 	wtxn := w.p.store.db.WriteTxn(w.p.store.RWTable)
 	for _, row := range w.p.store.rows() {

@@ -62,7 +62,7 @@ func (s *schedule) one() {
 	case action < 19:
 		s.replace(name)
 	case action < 20:
-		s.tear(name)
+		s.removeRow(name)
 	case action < 22:
 		s.orphan(name)
 	default:
@@ -125,9 +125,9 @@ func (s *schedule) orphan(name string) {
 	}
 }
 
-// tear removes a row directly. If the process is killed then, only a sweep deletes the resource. Until
+// removeRow removes a row directly. If the process is killed then, only a sweep deletes the resource. Until
 // the sweep a new row must find it by its name.
-func (s *schedule) tear(name string) {
+func (s *schedule) removeRow(name string) {
 	if !s.sweeps || s.chosen {
 		return
 	}

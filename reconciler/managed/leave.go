@@ -43,10 +43,10 @@ func (p *pass[T]) takeOver() (over bool, err error) {
 	return false, nil
 }
 
-// finishTorn continues the deletion of the resource of a removed row. It runs before the pass of a new
+// finishRemoved continues the deletion of the resource of a removed row. It runs before the pass of a new
 // row with the same key that names another resource, and before that row's own deletion.
-func (p *pass[T]) finishTorn() (over bool, err error) {
-	row, another := p.r.departed.tornBefore(p.obj)
+func (p *pass[T]) finishRemoved() (over bool, err error) {
+	row, another := p.r.departed.removedBefore(p.obj)
 	if !another {
 		if !p.forced {
 			p.r.departed.forget(p.key()) // the removed row was put back

@@ -64,8 +64,8 @@ var ways = map[string]func(b *bucket){
 func TestResourceLeftInPlaceIsNotSwept(t *testing.T) {
 	for way, leave := range ways {
 		for how, away := range map[string]func(e *env){
-			"deleted": (*env).remove, "torn out": (*env).tearOut,
-			"replaced and torn out": func(e *env) {
+			"deleted": (*env).remove, "removed directly": (*env).removeDirectly,
+			"replaced and removed directly": func(e *env) {
 				e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 					b := named(name).SetStatus(reconciler.StatusPending())
 					leave(b)
@@ -150,7 +150,7 @@ func TestResourceLeftInPlaceSurvivesAnUnseenRow(t *testing.T) {
 }
 
 func TestLeaveHookRunsBeforeTheRowIsRemoved(t *testing.T) {
-	for how, away := range map[string]func(e *env){"deleted": (*env).remove, "torn out": (*env).tearOut} {
+	for how, away := range map[string]func(e *env){"deleted": (*env).remove, "removed directly": (*env).removeDirectly} {
 		t.Run(how, func(t *testing.T) {
 			var down sync.Map
 			each(t, func(e *env) {

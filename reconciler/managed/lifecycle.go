@@ -21,7 +21,7 @@ type step[T Managed] func(p *pass[T]) (over bool, err error)
 // updateSteps returns the steps of a pass, in order.
 func updateSteps[T Managed]() []step[T] {
 	return []step[T]{
-		(*pass[T]).finishTorn,
+		(*pass[T]).finishRemoved,
 		(*pass[T]).recall,
 		(*pass[T]).checkPause,
 		(*pass[T]).readPolicy,

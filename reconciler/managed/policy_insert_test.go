@@ -148,7 +148,7 @@ func TestPoliciesSetByAPersonSurviveADeletionAndApply(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
-		e.tearOut()
+		e.removeDirectly()
 		pass(time.Second)
 		e.want(2)
 		pass(time.Minute)
@@ -182,7 +182,7 @@ func TestApplyAfterADeletionTakesBackItsPolicies(t *testing.T) {
 			b.DeletionPolicy = managed.DeletionOrphan
 		})
 		pass(time.Second)
-		e.tearOut()
+		e.removeDirectly()
 		pass(time.Second)
 		e.want(2)
 		pass(time.Minute)

@@ -215,7 +215,7 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 	}
 	p := r.begin(ctx, txn, r.clone(obj))
 	p.forced = true
-	if over, err := p.finishTorn(); over {
+	if over, err := p.finishRemoved(); over {
 		return err
 	}
 	is, was := GetExternalName(obj), kept[AnnotationExternalName]
@@ -234,7 +234,7 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 		p.obj.SetDeletionTime(r.figures.deletion(key, p.now()))
 	}
 	if err := p.run(r.remove); err != nil {
-		r.departed.tear(p.obj)
+		r.departed.addRemoved(p.obj)
 		return err
 	}
 	return r.finish(key)

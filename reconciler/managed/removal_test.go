@@ -138,7 +138,7 @@ func TestRemovedRowHasItsResourceDeleted(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.sticky = true })
-		e.tearOut()
+		e.removeDirectly()
 		e.called("connect", "observe", "delete")
 		pass(time.Second)
 		e.called("connect", "observe", "delete")
@@ -160,7 +160,7 @@ func TestRowRemovedWhilePausedIsRefusedWithoutTheFinalizer(t *testing.T) {
 			b.SetFinalizers(nil)
 		})
 		e.forget()
-		e.tearOut()
+		e.removeDirectly()
 		e.called()
 		e.told("Warning DeletionRefused")
 		e.holds(1)
@@ -185,7 +185,7 @@ func TestRowRemovedDuringItsCreateLeaksNothing(t *testing.T) {
 func TestRemovedOrphanLeavesItsResource(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionOrphan) })
-		e.tearOut()
+		e.removeDirectly()
 		e.called()
 		e.holds(1)
 	}, nil)
@@ -198,7 +198,7 @@ func TestRowRemovedWhilePausedIsRefusedUntilItIsBack(t *testing.T) {
 		e.rows(func(b *bucket) { rows[b.Name] = b })
 		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
 		e.forget()
-		e.tearOut()
+		e.removeDirectly()
 		e.called()
 		e.told("Warning DeletionRefused")
 		e.holds(1)
@@ -259,7 +259,7 @@ func TestFinalizerOfAnotherNameIsOurs(t *testing.T) {
 		e.gone()
 		e.holds(-1)
 		e.settle(1)
-		e.tearOut()
+		e.removeDirectly()
 		pass(time.Minute)
 		e.holds(-1)
 	}, func(*env) []managed.Option {
@@ -296,7 +296,7 @@ func TestRemovedRowThatIsPutBackKeepsItsResource(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.fail("delete", errors.New("busy"))
-		e.tearOut()
+		e.removeDirectly()
 		e.replace(2)
 		e.cloud.before("delete", nil)
 		pass(time.Minute)
@@ -309,7 +309,7 @@ func TestReplacedAndRemovedRowLeaksNothing(t *testing.T) {
 		e.settle(1)
 		e.cloud.fail("connect", errors.New("down"))
 		e.replace(2)
-		e.tearOut()
+		e.removeDirectly()
 		e.cloud.before("connect", nil)
 		pass(time.Minute)
 		e.holds(-1)

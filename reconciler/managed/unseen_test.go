@@ -154,7 +154,7 @@ func TestRemovedRowWaitsForACreateWithoutAnswer(t *testing.T) {
 		e.hide(true)
 		e.noAnswer()
 		e.want(1)
-		e.tearOut()
+		e.removeDirectly()
 		pass(5 * time.Second)
 		e.holds(1)
 		e.hide(false)

@@ -76,7 +76,7 @@ func TestWaitReadyFailsForAMissingOrDeletedRow(t *testing.T) {
 
 		short, cancel := context.WithCancelCause(ctx)
 		cancel(errDown)
-		e.tearOut()
+		e.removeDirectly()
 		e.cloud.fail("connect", nil)
 		pass(time.Minute)
 		e.cloud.fail("connect", errRefused)

@@ -14,14 +14,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// tornForAnother leaves resources whose rows were torn out and which cannot be deleted, with rows of
+// removedForAnother leaves resources whose rows were torn out and which cannot be deleted, with rows of
 // their keys that name others.
-func (e *env) tornForAnother(prepare func(b *bucket)) {
+func (e *env) removedForAnother(prepare func(b *bucket)) {
 	e.Helper()
 	e.settle(1)
 	e.others()
 	e.cloud.fail("delete", errors.New("busy"))
-	e.tearOut()
+	e.removeDirectly()
 	pass(3 * time.Second)
 	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 		b := named(name)
@@ -45,8 +45,8 @@ func TestRowsRemovedOneAfterAnotherLeakNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(e *env) {
-				e.tornForAnother(test.prepare)
-				e.tearOut()
+				e.removedForAnother(test.prepare)
+				e.removeDirectly()
 				pass(5 * time.Second)
 				e.cloud.before("delete", nil)
 				pass(5 * time.Minute)
@@ -62,7 +62,7 @@ func TestRowsRemovedOneAfterAnotherLeakNothing(t *testing.T) {
 func TestRowAfterARemovedOneHasItsOwnTimes(t *testing.T) {
 	book := &managed.Book{}
 	each(t, func(e *env) {
-		e.tornForAnother(func(*bucket) {})
+		e.removedForAnother(func(*bucket) {})
 		e.cloud.before("delete", nil)
 		pass(5 * time.Minute)
 		e.manages()
@@ -79,13 +79,13 @@ func TestDeletionTimesOfRemovedRowsAreSeparate(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.fail("delete", errors.New("busy"))
-		e.tearOut()
+		e.removeDirectly()
 		pass(3 * time.Second)
 		e.cloud.before("delete", nil)
 		e.want(1)
 		pass(10 * time.Hour)
 		e.holds(1)
-		e.tearOut()
+		e.removeDirectly()
 		pass(5 * time.Minute)
 		e.holds(-1)
 		f := book.Figures()["buckets"]

@@ -125,7 +125,7 @@ func TestRemovedRowBackUnderAnotherNameLeaksNothing(t *testing.T) {
 				e.settle(1)
 				e.others()
 				over := trouble(e)
-				e.tearOut()
+				e.removeDirectly()
 				e.insertOther()
 				pass(time.Minute)
 				e.holds(1)
