@@ -35,7 +35,7 @@ func TestApplyKeepsTheNotesOfTheReconciler(t *testing.T) {
 		require.Equal(e, before.Finalizers, after.Finalizers)
 		require.Equal(e, before.Conditions, after.Conditions)
 		require.Equal(e, managed.GetExternalName(before), managed.GetExternalName(after))
-		require.NotContains(e, after.Annotations, "team", "others' annotations are the program's")
+		require.NotContains(e, after.Annotations, "team", "the annotation is the program's own")
 		require.EqualValues(e, 2, after.Generation)
 		require.Equal(e, reconciler.StatusKindPending, after.Status.Kind)
 		require.Equal(e, 1, before.Size)
@@ -62,7 +62,7 @@ func TestApplyOfADeletedRowReturnsErrTerminating(t *testing.T) {
 		e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
 		at := e.revision()
 		e.remove()
-		require.Equal(e, at, e.revision(), "to ask again writes nothing")
+		require.Equal(e, at, e.revision(), "a second request writes nothing")
 		e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 			changed, err := w.Apply(wtxn, named(name))
 			require.ErrorIs(e, err, managed.ErrTerminating)

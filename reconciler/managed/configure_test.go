@@ -23,7 +23,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// Options that are nil are those that are not given.
+// nil options have the same effect as options that are not given.
 func TestDefaultOutsideSystemDoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, 1)
@@ -117,7 +117,7 @@ func TestRowsAreComparedDeeplyByDefault(t *testing.T) {
 	}, func(*env) []managed.Option { return []managed.Option{managed.WithEqual[*bucket](nil)} })
 }
 
-// buffer is a log.
+// buffer is a log in memory.
 type buffer struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -93,7 +93,7 @@ func TestFailedCreateIsRetriedWithBackoff(t *testing.T) {
 	}, nil)
 }
 
-// crash leaves rows as a process does that ended in the middle of a create.
+// crash inserts rows as a process leaves them that ended during a create.
 func crash(e *env) {
 	e.want(1, func(b *bucket) {
 		managed.SetCreatePending(b, time.Now())
@@ -112,7 +112,7 @@ func TestUnsureCreateStopsForAPerson(t *testing.T) {
 		e.called()
 		e.told()
 
-		// A change does not make it surer, a deletion neither.
+		// Neither a change nor a deletion resolves it.
 		e.want(2)
 		e.remove()
 		e.called()
@@ -204,7 +204,7 @@ func TestCreateThatTimesOutIsUnsure(t *testing.T) {
 		e.holds(1)
 		pass(time.Hour)
 		e.holds(1)
-		e.rows(func(b *bucket) { require.NotEmpty(e, managed.GetExternalName(b), "what was said is kept") })
+		e.rows(func(b *bucket) { require.NotEmpty(e, managed.GetExternalName(b), "the name that Create set is kept") })
 	}, nil)
 }
 
@@ -286,7 +286,7 @@ func TestCreateSkippedForAChangedRowIsNotUnsure(t *testing.T) {
 	}, nil)
 }
 
-// Where names are chosen outside, what is not written then is leaked.
+// If the outside system chooses names, a resource whose name is not written now is leaked.
 func TestCriticalAnnotationsAreWrittenWhileTheProgramStops(t *testing.T) {
 	var written sync.Map
 	each(t, func(e *env) {
@@ -347,7 +347,7 @@ func TestCriticalAnnotationsAreTriedFiveTimes(t *testing.T) {
 	}, nil)
 }
 
-// failing is a table of which some inserts fail.
+// failing is a table whose next inserts fail.
 type failing struct {
 	statedb.RWTable[*bucket]
 	left int

@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// A deletion ends when the resource is gone, whatever comes in between.
+// A deletion ends when the resource is gone, whatever happens before.
 
 func TestDeletionIsNeverGivenUp(t *testing.T) {
 	for name, err := range map[string]error{
@@ -40,7 +40,7 @@ func TestDeletionIsNeverGivenUp(t *testing.T) {
 	}
 }
 
-// What deletes may be in trouble for a long time for a reason that a person can take away.
+// A deletion may fail for a long time, until a person removes the cause.
 func TestDeletionContinuesWhenItsPoliciesBecomeValid(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
@@ -77,7 +77,7 @@ func TestDeletionIsUnreconciledUntilItsResourceIsGone(t *testing.T) {
 	}, noGrace)
 }
 
-// dozenWithBreaker makes it a dozen objects, of which five that fail open the breaker.
+// dozenWithBreaker sets up a dozen objects. Five failing ones open the breaker.
 func dozenWithBreaker(e *env) []managed.Option {
 	e.names = nil
 	for _, letter := range "abcdefghijkl" {
@@ -87,7 +87,7 @@ func dozenWithBreaker(e *env) []managed.Option {
 	return noGrace(e)
 }
 
-// createsMore requires that no breaker is open, and what else is wanted is created at once.
+// createsMore requires that no breaker is open, and that a new object is created at once.
 func (e *env) createsMore() {
 	e.Helper()
 	require.Empty(e, e.Loop.Snapshot(e.Context()).Breakers)
@@ -99,9 +99,9 @@ func (e *env) createsMore() {
 	require.Len(e, e.cloud.holds("fresh"), 1)
 }
 
-// What the outside system takes its time to delete is no sign that it is down.
+// A slow deletion does not mean that the outside system is down.
 func TestSlowDeletionsOpenNoBreaker(t *testing.T) {
-	for name, away := range map[string]func(e *env){"asked for": (*env).remove, "removed directly": (*env).removeDirectly} {
+	for name, away := range map[string]func(e *env){"requested": (*env).remove, "removed directly": (*env).removeDirectly} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(e *env) {
 				e.settle(1)
@@ -119,7 +119,7 @@ func TestSlowDeletionsOpenNoBreaker(t *testing.T) {
 	}
 }
 
-// Nor is what waits for a person, which cannot be seen in a row that is gone.
+// Removed rows that wait for a person are no failures either, though no row shows it.
 func TestRemovedRowsWaitingForAPersonOpenNoBreaker(t *testing.T) {
 	for name, stuck := range map[string]func(e *env){
 		"paused": func(e *env) {
@@ -139,7 +139,7 @@ func TestRemovedRowsWaitingForAPersonOpenNoBreaker(t *testing.T) {
 	}
 }
 
-// Nor are deletions that cannot go on before somebody acts.
+// Neither are deletions that wait for others to act.
 func TestDeletionsWaitingForAPersonOpenNoBreaker(t *testing.T) {
 	for name, stuck := range map[string]func(e *env){
 		"unsure": crash,
@@ -159,7 +159,7 @@ func TestDeletionsWaitingForAPersonOpenNoBreaker(t *testing.T) {
 	}
 }
 
-// A person decides about a row that is gone by putting it back: what was noted comes back with it.
+// A person decides about a removed row by putting it back: its notes come back with it.
 func TestUnsureCreateOfARemovedRowIsDecidedWhenItReturns(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.then("create", func(context.Context, *bucket) error { return managed.ErrCreateUnsure })
@@ -190,7 +190,7 @@ func TestUnsureCreateOfARemovedRowIsDecidedWhenItReturns(t *testing.T) {
 	}, noGrace)
 }
 
-// What a program learns of a resource that is being deleted is in the row at once.
+// What Observe sets while a resource is being deleted is written at once.
 func TestConditionsSetDuringADeletionAreWritten(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
@@ -199,7 +199,7 @@ func TestConditionsSetDuringADeletionAreWritten(t *testing.T) {
 		pass(10 * time.Second)
 		at := e.revision()
 		pass(2 * time.Minute)
-		require.Equal(e, at, e.revision(), "what is the same is not written again")
+		require.Equal(e, at, e.revision(), "polls that find no change write nothing")
 		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
 			b.SetAnnotation("example.org/progress", "50 %")
 			return nil

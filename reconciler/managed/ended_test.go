@@ -13,9 +13,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// A create that was not begun asks no person.
+// A create that was not started does not wait for a person.
 
-// createsNothing requires that no create was called, and that no row asks for a person.
+// createsNothing requires that Create was not called, and that no row waits for a person.
 func (e *env) createsNothing() {
 	e.Helper()
 	for _, name := range e.names {
@@ -33,9 +33,9 @@ func TestStopBeforeTheCreateIsNotUnsure(t *testing.T) {
 		e.cloud.then("observe", func(ctx context.Context, _ *bucket) error {
 			begun <- struct{}{}
 			<-ctx.Done()
-			return nil // what it saw before
+			return nil // what it read before the stop
 		})
-		e.heedContext()
+		e.respectContext()
 		e.want(1)
 		<-begun
 		e.Stop()
@@ -49,14 +49,14 @@ func TestTimeoutBeforeTheCreateIsNotUnsure(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		})
-		e.heedContext()
+		e.respectContext()
 		e.want(1)
 		pass(waves * 3 * time.Second)
 		e.createsNothing()
 	}, timeout(3*time.Second))
 }
 
-// heedContext makes the cloud do nothing for a context that has ended.
-func (e *env) heedContext() {
+// respectContext makes all calls fail whose context has ended.
+func (e *env) respectContext() {
 	e.cloud.before("create", func(ctx context.Context, _ *bucket) error { return ctx.Err() })
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// endless is an error that wraps itself, and once more.
+// endless is an error that wraps itself twice.
 type endless struct{ text string }
 
 func (e *endless) Error() string   { return e.text }
 func (e *endless) Unwrap() []error { return []error{e, e} }
 
-// shared is a level of a graph of errors of which each wraps the next twice.
+// shared is a level in a graph of errors, where each one wraps the next twice.
 type shared struct {
 	next error
 }

@@ -122,7 +122,7 @@ func TestFailingDisconnectIsOnlyAnEvent(t *testing.T) {
 		e.forgetCalls()
 		pass(50 * time.Second)
 		e.called()
-		require.EqualValues(e, 2*len(e.names), n.Swap(0), "once a pass")
+		require.EqualValues(e, 2*len(e.names), n.Swap(0), "once per pass")
 	}, func(e *env) []managed.Option {
 		return []managed.Option{managed.WithExternalConnectDisconnecter(managed.ExternalConnectDisconnecterFns[*bucket]{
 			ConnectFn: e.cloud.Connect,
@@ -134,7 +134,7 @@ func TestFailingDisconnectIsOnlyAnEvent(t *testing.T) {
 	})
 }
 
-// session is a client that has a connection of its own.
+// session is a client with its own connection.
 type session struct {
 	*cloud
 	open *atomic.Int32

@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// counted runs a test as each does, with a book.
+// counted runs a test as each does, with a Book as the metrics.
 func counted(t *testing.T, test func(e *env, figures func() managed.KindFigures), opts ...managed.Option) {
 	t.Helper()
 	var book *managed.Book
@@ -27,13 +27,13 @@ func counted(t *testing.T, test func(e *env, figures func() managed.KindFigures)
 	})
 }
 
-// counts requires how many objects there are, exist, are ready and are synced.
+// counts requires the numbers of objects that are known, exist, are ready and are synced.
 func (e *env) counts(f managed.KindFigures, objects, existing, ready, synced int) {
 	e.Helper()
 	require.Equal(e, [4]int{objects, existing, ready, synced}, [4]int{f.Objects, f.Existing, f.Ready, f.Synced})
 }
 
-// times requires a value for each object, of about that duration.
+// times requires one value of about this duration for each object.
 func (e *env) times(h metrics.Histogram, want time.Duration) {
 	e.Helper()
 	require.EqualValues(e, len(e.names), h.Count)
@@ -53,7 +53,7 @@ func TestTimesToReconcileAndToReadinessAreMeasuredOnce(t *testing.T) {
 		require.InDelta(e, 0, f.Since.Sub(at).Seconds(), 10)
 		require.EqualValues(e, len(e.names), f.FirstReconcile.Count)
 		require.EqualValues(e, len(e.names), f.FirstReady.Count)
-		// With 8 workers those that found no worker at once wait for one.
+		// With 8 workers some objects have to wait for a worker.
 		require.GreaterOrEqual(e, f.FirstReconcile.Sum, 3.0*float64(len(e.names)))
 		require.GreaterOrEqual(e, f.FirstReady.Sum, f.FirstReconcile.Sum)
 		if e.workers == 1 {
@@ -66,8 +66,8 @@ func TestTimesToReconcileAndToReadinessAreMeasuredOnce(t *testing.T) {
 		e.cloud.set(func(c *cloud) { clear(c.buckets) })
 		pass(time.Hour)
 		e.holds(2)
-		require.Equal(e, f.FirstReconcile, figures().FirstReconcile, "there is one first time")
-		require.Equal(e, f.FirstReady, figures().FirstReady, "there is one first time")
+		require.Equal(e, f.FirstReconcile, figures().FirstReconcile, "measured only once")
+		require.Equal(e, f.FirstReady, figures().FirstReady, "measured only once")
 	})
 }
 
@@ -98,7 +98,7 @@ func TestExistingReadyAndSyncedObjectsAreCounted(t *testing.T) {
 func TestDeletionTimeEndsWhenTheObjectIsGone(t *testing.T) {
 	counted(t, func(e *env, figures func() managed.KindFigures) {
 		e.settle(1)
-		pass(time.Minute) // beyond the creation grace
+		pass(time.Minute) // the creation grace is over
 		e.cloud.set(func(c *cloud) { c.sticky = true })
 		e.remove()
 		pass(time.Second)
@@ -106,7 +106,7 @@ func TestDeletionTimeEndsWhenTheObjectIsGone(t *testing.T) {
 		e.cloud.set(func(c *cloud) { c.sticky = false })
 		pass(time.Hour)
 		e.gone()
-		// Asked for again after a second; after two more still there, and after four gone.
+		// The deletion is requested again after 1 s and 3 s; after 7 s the resource is gone.
 		e.times(figures().Deletion, 7*time.Second)
 	})
 }
@@ -114,7 +114,7 @@ func TestDeletionTimeEndsWhenTheObjectIsGone(t *testing.T) {
 func TestRemovedRowIsTimedFromItsFirstDeletionAttempt(t *testing.T) {
 	counted(t, func(e *env, figures func() managed.KindFigures) {
 		e.settle(1)
-		pass(time.Minute) // beyond the creation grace
+		pass(time.Minute) // the creation grace is over
 		e.removeDirectly()
 		pass(time.Hour)
 		e.holds(-1)
@@ -128,7 +128,7 @@ func TestDriftAgeIsTheTimeSinceTheLastGoodObservation(t *testing.T) {
 		e.settle(1)
 		e.want(2)
 		pass(2 * time.Minute)
-		require.Zero(e, figures().Drift.Count, "a change of what is wanted is no drift")
+		require.Zero(e, figures().Drift.Count, "a change of the desired state is no drift")
 		drift := func() {
 			e.cloud.set(func(c *cloud) {
 				for _, s := range c.buckets {

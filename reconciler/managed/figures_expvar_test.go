@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// tell tells metrics something of everything.
+// tell passes figures of every kind to m.
 func tell(m managed.Metrics, kind string) {
 	m.FirstReconciled(kind, time.Second)
 	m.FirstReady(kind, 2*time.Second)
@@ -43,7 +43,7 @@ func TestExpvarShowsTheFigures(t *testing.T) {
 }
 
 func TestExpvarIsPublishedUnderTheGivenName(t *testing.T) {
-	// expvar forgets nothing: names are of this run of this test alone.
+	// expvar keeps its variables: use a name that only this run of the test has.
 	name := fmt.Sprintf("%s %d", t.Name(), time.Now().UnixNano())
 	var wg sync.WaitGroup
 	all := make([]*managed.ExpVarMetrics, 8)
@@ -125,7 +125,7 @@ func TestFiguresMayBeRecordedAndReadConcurrently(t *testing.T) {
 	}
 }
 
-// What telling costs.
+// BenchmarkBookObserved measures one change of an object's state.
 func BenchmarkBookObserved(b *testing.B) {
 	var book managed.Book
 	is := managed.State{Known: true, Exists: true}

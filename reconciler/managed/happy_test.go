@@ -24,7 +24,7 @@ func TestMissingResourceIsCreatedAndConfirmed(t *testing.T) {
 			require.Equal(e, []string{managed.FinalizerName}, b.Finalizers)
 			require.NotEmpty(e, managed.GetExternalName(b))
 			require.False(e, managed.IsCreateIncomplete(b))
-			require.Zero(e, b.Seen, "what Create sets beside annotations is dropped")
+			require.Zero(e, b.Seen, "only annotations that Create sets are kept")
 			require.EqualValues(e, 1, b.GetCondition(managed.TypeSynced).ObservedGeneration)
 		})
 
@@ -83,7 +83,7 @@ func TestDriftIsRepairedAtThePoll(t *testing.T) {
 		e.holds(1)
 		pass(time.Minute)
 		e.rows(func(b *bucket) {
-			require.Equal(e, 1, b.Seen, "what a poll sees is written if it is news")
+			require.Equal(e, 1, b.Seen, "a poll writes what has changed")
 			require.Equal(e, reconciler.StatusKindDone, b.Status.Kind)
 		})
 	}, nil)

@@ -17,9 +17,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// What is left on purpose stays, also when what no row wants is swept.
+// A resource that was left in place stays, even if sweeps run.
 
-// lister lists what the cloud has, but what is marked.
+// lister lists the buckets of the cloud that are not marked.
 type lister struct {
 	cloud  *cloud
 	marked sync.Map
@@ -52,7 +52,7 @@ func swept(e *env) []managed.Option {
 	return noGrace(e)
 }
 
-// ways are those in which a resource is left.
+// ways are the policies that leave a resource in place.
 var ways = map[string]func(b *bucket){
 	"orphan":  func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionOrphan) },
 	"observe": func(b *bucket) { managed.SetManagementPolicies(b, managed.ManagementActionObserve) },
@@ -93,7 +93,7 @@ func TestResourceLeftInPlaceIsNotSwept(t *testing.T) {
 	}
 }
 
-// forgetAfter requires that nothing is called for a while, either.
+// forgetAfter drops the recorded calls, and requires that there are no new ones for a while.
 func (e *env) forgetAfter(d time.Duration) {
 	e.Helper()
 	e.forget()
@@ -109,7 +109,7 @@ func TestResourceLeftInPlaceIsNotInTheSweepBudget(t *testing.T) {
 		pass(time.Minute)
 		e.cloud.set(func(c *cloud) { c.buckets["lost"] = &stored{"lost", 1} })
 		pass(time.Minute)
-		require.Empty(e, e.cloud.holds("lost"), "the budget is for what nobody wants")
+		require.Empty(e, e.cloud.holds("lost"), "the budget is only for resources without a row")
 		e.holds(1)
 	}, func(e *env) []managed.Option {
 		e.options = append(e.options, reconciler.WithSweepBudget(1, 0))
@@ -132,7 +132,7 @@ func TestRowThatTakesOverAResourceDeletesIt(t *testing.T) {
 	}, swept)
 }
 
-func TestResourceLeftInPlaceSurvivesAnUnseenRow(t *testing.T) {
+func TestResourceLeftInPlaceSurvivesALaterRowOfItsKey(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, ways["orphan"])
 		e.remove()
@@ -168,7 +168,7 @@ func TestLeaveHookRunsBeforeTheRowIsRemoved(t *testing.T) {
 				e.gone()
 				e.holds(1)
 
-				// Another process knows nothing but the mark.
+				// The next process knows only the mark.
 				e.Stop()
 				e.start(e.again...)
 				pass(time.Minute)

@@ -53,7 +53,7 @@ func TestObjectWakesAtOnceWhenItsReferenceAppears(t *testing.T) {
 		e.called("connect", "observe", "create")
 		e.is(managed.ReasonReconcileSuccess, managed.ReasonCreating)
 
-		// What is to be deleted needs no references.
+		// An object that is being deleted needs no references.
 		wtxn = e.DB.WriteTxn(e.Table)
 		_, _, err = e.Table.Delete(wtxn, named("network"))
 		require.NoError(e, err)
@@ -93,7 +93,7 @@ func TestConnecterCanLookUpOtherRows(t *testing.T) {
 		e.status(reconciler.StatusKindBlocked)
 		e.is(managed.ReasonReconcileWaiting, "")
 		e.told("Warning CannotConnectToProvider")
-		// The recheck finds what was known.
+		// The slow re-check finds the same state.
 		pass(2 * time.Minute)
 		e.told()
 		wtxn := e.DB.WriteTxn(e.Table)
@@ -112,7 +112,7 @@ func TestConnecterCanLookUpOtherRows(t *testing.T) {
 	})
 }
 
-// published is a publisher with a memory.
+// published is a publisher that keeps the details.
 type published struct {
 	mu   sync.Mutex
 	has  map[string]managed.ConnectionDetails
@@ -184,7 +184,7 @@ func TestConnectionDetailsArePublishedAndWithdrawn(t *testing.T) {
 		p = &published{has: map[string]managed.ConnectionDetails{}}
 		return append(noGrace(e), managed.WithConnectionPublishers[*bucket](p, managed.ConnectionPublisherFns[*bucket]{}))
 	})
-	// Outside of a pass it does nothing.
+	// Outside of a pass NoteConnection does nothing.
 	managed.NoteConnection(t.Context(), managed.ConnectionDetails{"password": nil})
 }
 
@@ -238,7 +238,7 @@ func TestClientMaySetUnavailable(t *testing.T) {
 		e.is(managed.ReasonReconcileSuccess, managed.ReasonUnavailable)
 		at := e.revision()
 		pass(time.Hour)
-		require.Equal(e, at, e.revision(), "said again it is no news")
+		require.Equal(e, at, e.revision(), "the same condition is not written again")
 		e.cloud.then("observe", nil)
 		pass(time.Minute)
 		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)

@@ -26,7 +26,7 @@ func TestPausedObjectIsLeftAlone(t *testing.T) {
 		e.called()
 		require.Equal(e, at, e.revision())
 
-		// What is wanted may change meanwhile; it is said once that nothing is done.
+		// The desired state may change meanwhile. The pause is reported only once.
 		e.want(2)
 		e.called()
 		e.told()
@@ -78,8 +78,7 @@ func TestOptionWithoutPoliciesPausesEveryObject(t *testing.T) {
 	}, func(*env) []managed.Option { return []managed.Option{managed.WithManagementPolicies()} })
 }
 
-// A pause that cannot be written, because the row changes at the same moment, is written with
-// the new version.
+// If a pause cannot be written because the row changes at the same moment, the next pass writes it.
 func TestPauseThatCannotBeWrittenIsWrittenNextTime(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)

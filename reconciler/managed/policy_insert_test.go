@@ -56,7 +56,7 @@ func TestPoliciesAreFieldsOfTheRow(t *testing.T) {
 		e.want(1)
 		e.rows(func(b *bucket) {
 			if b.ManagementPolicies != nil || b.DeletionPolicy != "" {
-				e.Errorf("taken back: %+v", b.Meta)
+				e.Errorf("policies were not taken back: %+v", b.Meta)
 			}
 		})
 		e.remove()
@@ -119,7 +119,7 @@ func TestPauseBeforeTheCreateSurvivesAPlainInsert(t *testing.T) {
 	}, nil)
 }
 
-// insertAndEdit replaces all rows and has a person change them before a pass sees them.
+// insertAndEdit replaces all rows, and lets a person change them before a pass sees them.
 func (e *env) insertAndEdit(size int, change func(b *bucket)) {
 	e.Helper()
 	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {

@@ -98,7 +98,7 @@ func TestEachPolicySetAllowsExactlyItsActions(t *testing.T) {
 					size = 2
 				}
 				if test.ini || policies.ShouldOnlyObserve() {
-					region = "north" // what is only observed is written whole
+					region = "north" // a row that is only observed is written whole
 				}
 				e.holds(size)
 				e.rows(func(b *bucket) { require.Equal(e, region, b.Region) })

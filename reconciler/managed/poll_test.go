@@ -14,7 +14,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// polls returns how often an object was observed since the last time.
+// polls returns how often an object was observed since the last check.
 func (e *env) polls(name string) (n int) {
 	for _, call := range e.cloud.take(name) {
 		if call == "observe" {

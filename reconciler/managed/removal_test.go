@@ -110,7 +110,7 @@ func TestOtherFinalizersAreWaitedForWithoutPolling(t *testing.T) {
 		e.told()
 		e.holds(1)
 
-		// Whoever has the other finalizer knows nothing of this reconciler's status.
+		// The owner of the other finalizer does not change the status of this reconciler.
 		e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 			b := e.get(name).Clone()
 			b.SetFinalizers([]string{managed.FinalizerName})
@@ -267,7 +267,7 @@ func TestFinalizerOfAnotherNameIsOurs(t *testing.T) {
 	})
 }
 
-// replace puts a row in the place of what there is, without anything that was noted.
+// replace replaces all rows by ones without notes.
 func (e *env) replace(size int) {
 	e.Helper()
 	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
@@ -330,8 +330,8 @@ func TestRowNamingAnotherResourceManagesThatOne(t *testing.T) {
 	}, nil)
 }
 
-// A row that came and went before the loop looked at it has no resource, unless its notes say
-// that there may be one.
+// A row that was inserted and removed before the loop saw it has no resource, unless its notes show
+// that it may have one.
 func TestUnseenRowMakesNoOutsideCall(t *testing.T) {
 	each(t, func(e *env) {
 		e.comeAndGo(func(*bucket) {})

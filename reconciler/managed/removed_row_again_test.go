@@ -14,8 +14,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// removedForAnother leaves resources whose rows were torn out and which cannot be deleted, with rows of
-// their keys that name others.
+// removedForAnother sets up removed rows whose resources cannot be deleted, and rows of the same keys
+// that name other resources.
 func (e *env) removedForAnother(prepare func(b *bucket)) {
 	e.Helper()
 	e.settle(1)

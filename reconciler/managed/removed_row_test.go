@@ -16,9 +16,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// What becomes of a resource is told by what the process remembers, not by how a row looks.
+// What the process remembers decides what happens to a resource, not the last version of its row.
 
-// comeAndGo inserts rows and takes them out before the loop looks at them.
+// comeAndGo inserts rows and removes them before the loop sees them.
 func (e *env) comeAndGo(prepare func(b *bucket)) {
 	e.Helper()
 	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
@@ -66,13 +66,13 @@ func TestRowNamingAnotherResourceInAPlainInsertLeaksNothing(t *testing.T) {
 		e.gone()
 		e.holds(-1)
 		for _, name := range e.names {
-			require.Equal(e, []int{1}, e.cloud.holds("other-"+name), "it was never ours")
+			require.Equal(e, []int{1}, e.cloud.holds("other-"+name), "it never belonged to the row")
 			require.Contains(e, e.events.take(name), "Warning "+string(managed.ReasonCannotTellIfManaged))
 		}
 	}, noGrace)
 }
 
-// others are what the cloud has of another name for each object.
+// others adds a resource with another name for each object to the cloud.
 func (e *env) others() {
 	e.cloud.set(func(c *cloud) {
 		for _, name := range e.names {
@@ -81,7 +81,7 @@ func (e *env) others() {
 	})
 }
 
-// insertOther inserts rows that name those.
+// insertOther applies rows that name those resources.
 func (e *env) insertOther() {
 	e.Helper()
 	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
@@ -93,7 +93,7 @@ func (e *env) insertOther() {
 	})
 }
 
-// manages requires the rows to have those, and nothing else.
+// manages requires the rows to manage those resources, and nothing else.
 func (e *env) manages() {
 	e.Helper()
 	e.holds(-1)
@@ -138,8 +138,8 @@ func TestRemovedRowBackUnderAnotherNameLeaksNothing(t *testing.T) {
 	}
 }
 
-// Whether a row that names another resource now was torn out or changed is not to be known where the
-// loop has seen neither.
+// If the loop has seen neither version, it cannot tell whether the row was changed, or removed and
+// inserted.
 func TestRowNamingAnotherResourceReportsTheOldOne(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)

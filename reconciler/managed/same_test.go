@@ -13,7 +13,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// gapped is a row with gaps in its memory: after each of the small fields.
+// gapped is a row with gaps in its memory, after each of the small fields.
 type gapped struct {
 	a     uint8
 	b     uint64
@@ -32,7 +32,7 @@ type gapped struct {
 func TestGapsInTheMemoryOfARowAreIgnored(t *testing.T) {
 	same := untouched[*gapped]()
 	row, clone := &gapped{}, &gapped{}
-	// What is in and after a small field differs, and then the field is set to what it was.
+	// Change a small field together with the gap after it, and then set the field back.
 	memory := unsafe.Slice((*byte)(unsafe.Pointer(&clone.a)), unsafe.Sizeof(clone.a)+7)
 	for i := range memory {
 		memory[i] = 0xff
@@ -112,14 +112,14 @@ func TestShallowCopyIsUntouchedUntilAFieldIsSet(t *testing.T) {
 	}
 }
 
-// statusRow is a row whose status asks for a pass.
+// statusRow is a row for any way to set its status.
 type statusRow struct {
 	Meta
 	Size   int
 	Status reconciler.Status
 }
 
-// However a program sets statuses: a pass finds out what it has changed, and leaves the status alone.
+// A pass detects its own changes and leaves the status alone, however the program sets statuses.
 func TestStatusThatAsksForAPassIsNoChange(t *testing.T) {
 	for name, set := range map[string]func(*statusRow, reconciler.Status) *statusRow{
 		"in place":  func(r *statusRow, s reconciler.Status) *statusRow { r.Status = s; return r },

@@ -15,14 +15,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// An outside system that does not show yet what was created must not make an object that is to go
-// believe that there is nothing to delete.
+// A created resource may be invisible at first. This must not make a deletion end before the resource
+// is gone.
 
-// hide lets the cloud hide what it has.
+// hide makes the buckets of the cloud invisible or visible.
 func (e *env) hide(hidden bool) { e.cloud.set(func(c *cloud) { c.blind = hidden }) }
 
-// goesOnlyWhenSeen requires objects that are to go to stay while their resources are hidden, and
-// to go with them when they are not.
+// goesOnlyWhenSeen requires that objects being deleted stay while their buckets are invisible, and go
+// with the buckets when these are visible.
 func (e *env) goesOnlyWhenSeen() {
 	e.Helper()
 	pass(5 * time.Second)
@@ -34,7 +34,7 @@ func (e *env) goesOnlyWhenSeen() {
 	e.holds(-1)
 }
 
-// noAnswer lets creates happen without an answer.
+// noAnswer lets creates take effect without an answer.
 func (e *env) noAnswer() {
 	e.cloud.then("create", func(context.Context, *bucket) error {
 		return fmt.Errorf("connection reset: %w", managed.ErrCreateUnsure)
@@ -140,10 +140,10 @@ func TestDeletionWaitsAtMostTheGraceForAnUnsureCreate(t *testing.T) {
 		crash(e)
 		e.remove()
 		e.cloud.before("observe", nil)
-		// The grace, counted from when the call would have been over.
+		// The grace begins when the call would have timed out.
 		pass(80 * time.Second)
 		e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
-		// The rest, and the last backoff.
+		// This covers the rest of it and the last backoff.
 		pass(time.Minute)
 		e.gone()
 	}, deterministic)

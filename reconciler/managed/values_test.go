@@ -18,7 +18,7 @@ import (
 func TestConditionsAreCopiedBeforeTheyAreChanged(t *testing.T) {
 	row := named("a")
 	row.SetConditions(managed.ReconcileSuccess(), managed.Creating())
-	require.Equal(t, managed.TypeReady, row.Conditions[0].Type, "in the order of their types")
+	require.Equal(t, managed.TypeReady, row.Conditions[0].Type, "sorted by type")
 	clone := row.Clone()
 	clone.SetConditions(managed.Available())
 	clone.RemoveCondition(managed.TypeSynced)
@@ -105,16 +105,16 @@ func TestCreateIsIncompleteUntilItsResultIsRecorded(t *testing.T) {
 	require.True(t, managed.IsCreateIncomplete(row))
 	managed.SetCreateFailed(row, at.Add(-time.Second))
 	managed.SetCreateSucceeded(row, at.Add(-time.Second))
-	require.True(t, managed.IsCreateIncomplete(row), "of an earlier create")
+	require.True(t, managed.IsCreateIncomplete(row), "the results are of an earlier create")
 	managed.SetCreateFailed(row, at)
 	require.False(t, managed.IsCreateIncomplete(row))
 	require.True(t, managed.GetCreateFailed(row).Equal(at))
 	row.SetAnnotation(managed.AnnotationCreateFailed, "once upon a time")
-	require.True(t, managed.IsCreateIncomplete(row), "what cannot be read says nothing")
+	require.True(t, managed.IsCreateIncomplete(row), "an invalid time is ignored")
 	managed.SetCreateSucceeded(row, at.Add(time.Second))
 	require.False(t, managed.IsCreateIncomplete(row))
 	require.True(t, managed.GetCreateSucceeded(row).After(managed.GetCreatePending(row)))
-	// A clock that goes back does not make a decision void.
+	// A clock that was set back does not undo a decision.
 	managed.SetCreatePending(row, time.Now().Add(time.Hour))
 	managed.DecideCreate(row, "")
 	require.False(t, managed.IsCreateIncomplete(row))
