@@ -21,7 +21,8 @@ import (
 	"github.com/statekeel/statekeel/example/managed/demo"
 )
 
-// The processes of the tests are this test binary. The variable asks for that.
+// asProgram is the variable that makes this test binary run as the program. Tests use it to start
+// processes.
 const asProgram = "MANAGED_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// program returns the command that is this program with arguments.
+// program returns the command that runs this program with arguments.
 func program(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
@@ -72,7 +73,7 @@ func TestDemoThatCannotStartReportsIt(t *testing.T) {
 func TestWrongArgumentsAreRefused(t *testing.T) {
 	for _, args := range [][]string{{}, {"nonsense"}, {"agent", "-nonsense"}, {"broker", "more"}, {"demo", "-seed", "x"}} {
 		cmd := program(args...)
-		_ = cmd.Run() // the exit code says it
+		_ = cmd.Run() // the exit code is checked below
 		assert.Equal(t, 2, cmd.ProcessState.ExitCode(), args)
 	}
 	cmd := program("agent", "-poll", "0s", "-listen", "127.0.0.1:0")
@@ -83,6 +84,6 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 
 func TestProcessEndsWithItsParent(t *testing.T) {
 	cmd := program("broker", "-file", filepath.Join(t.TempDir(), "broker.db"), "-listen", "127.0.0.1:0", "-with-parent")
-	// Standard input is empty: it ends at once.
+	// Standard input is empty, so it ends at once.
 	require.NoError(t, cmd.Run())
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shellIn returns a program whose sockets are below a directory and that is run without a umask.
+// shellIn returns a program that makes its sockets below dir and runs without a umask.
 func shellIn(dir string, args ...string) *exec.Cmd {
 	cmd := program(args...)
 	cmd.Args = append([]string{"sh", "-c", `umask 0; exec "$0" "$@"`}, cmd.Args...)

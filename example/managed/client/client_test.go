@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// connect returns a client of a broker that goes wrong in a way.
+// connect returns a client of a broker with these faults.
 func connect(t *testing.T, lag time.Duration, faults broker.Faults) (*Client, *broker.Store) {
 	store, err := broker.Open(filepath.Join(t.TempDir(), "broker.db"), lag)
 	require.NoError(t, err)
@@ -43,8 +43,8 @@ var (
 	request  = api.Request{Name: "web", Owner: "me", Settings: settings}
 )
 
-// outcome returns what an error says comes next, as text, empty if it says nothing. Only a loop can
-// read that, so it is found by its type.
+// outcome returns as text what an error asks the loop to do next, empty if nothing. Only a loop can
+// read that, so outcome finds it by its type.
 func outcome(err error) string {
 	directive := reflect.TypeOf(reconciler.TerminalError(errors.New("any")))
 	switch inner := err.(type) {
@@ -77,7 +77,7 @@ func TestCreatedTunnelIsListedChangedAndDeleted(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Equal(t, created, there)
-	_, found, err = c.Find(t.Context(), "somebody else", "web")
+	_, found, err = c.Find(t.Context(), "another owner", "web")
 	require.NoError(t, err)
 	require.False(t, found)
 
@@ -97,7 +97,7 @@ func TestCreatedTunnelIsListedChangedAndDeleted(t *testing.T) {
 	require.Equal(t, map[string]api.Audit{"web": {Creates: 1, Updates: 1, Drifts: 1, Deletes: 1}}, audit)
 }
 
-func TestOutcomesAreReported(t *testing.T) {
+func TestOutcomeHelperDistinguishesErrors(t *testing.T) {
 	require.NotEmpty(t, terminal)
 	require.NotEqual(t, terminal, retryAfter(time.Second))
 	require.NotEqual(t, retryAfter(time.Minute), retryAfter(time.Second))
@@ -156,12 +156,12 @@ func TestSlowBrokerAnswers(t *testing.T) {
 	requireHolds(t, store, 1)
 }
 
-func TestWhatIsNotThereIsNotFound(t *testing.T) {
+func TestMissingTunnelIsNotFound(t *testing.T) {
 	c, _ := connect(t, 0, broker.Faults{})
 	require.ErrorIs(t, c.Delete(t.Context(), "tun-0001"), ErrNotFound)
 	err := c.Update(t.Context(), "tun-0001", settings)
 	require.ErrorIs(t, err, ErrNotFound)
-	require.Empty(t, outcome(err), "it is observed again, and found missing")
+	require.Empty(t, outcome(err), "the next pass observes that it is missing")
 }
 
 func TestSameSeedMakesTheSameFaults(t *testing.T) {
