@@ -34,7 +34,7 @@ const (
 )
 
 // A program or a person writes these annotations on a row, for the reconciler. Set the status to
-// Pending with them, as [Writer.Edit] does: the loop processes only rows that are Pending.
+// Pending with them, as [Writer.Edit] does: otherwise the loop does not notice the change.
 const (
 	// AnnotationPaused, if "true", pauses the object: see [SetPaused].
 	AnnotationPaused = AnnotationPrefix + "paused"

@@ -32,8 +32,8 @@ func NewWriter[T Managed](cfg reconciler.Config[T]) Writer[T] {
 	return Writer[T]{cfg.Table, cfg.Clone, cfg.SetStatus, cfg.GetStatus}
 }
 
-// ErrTerminating is returned for an object whose deletion was requested. Apply it again when it is
-// gone.
+// ErrTerminating is returned for an object whose deletion was requested. It can be applied again when
+// it is gone.
 var ErrTerminating = errors.New("the object is being deleted")
 
 // Apply writes an object as desired state. It is for programs that read their desired state again and

@@ -180,8 +180,8 @@
 //
 // # Annotations
 //
-// Their keys begin with [AnnotationPrefix], "statekeel.io/". The loop processes only Pending rows:
-// write annotations with [Writer.Edit]. A person or a program writes:
+// Their keys begin with [AnnotationPrefix], "statekeel.io/". Write them with [Writer.Edit], which makes
+// the row Pending: otherwise the loop does not notice the change. A person or a program writes:
 //
 //	reconcile-requested-at   RequestReconcile       any new text asks for a pass now
 //	paused                   SetPaused              "true" pauses the object
@@ -219,8 +219,8 @@
 // A reference resolver returns the error of [reconciler.Need]: the object is Blocked, and wakes when
 // the row is there. A connecter can look up credentials in the transaction of [Txn].
 //
-// The events have the reasons of the runtimes there, such as CreatedExternalResource; the constants
-// [ReasonCreated] and following define them.
+// The reasons of the events are those of runtimes for custom resources, such as
+// CreatedExternalResource. The constants from [ReasonCreated] on define them.
 //
 // # Figures
 //

@@ -24,9 +24,10 @@ import (
 type ExternalClient[T any] interface {
 	// Observe reads the state of the external resource. It must not change the resource. It may set on
 	// the object what it reads: the other calls of the pass receive that object, and changes are
-	// written into the table. For an object whose policies lack [ManagementActionLateInitialize] only
-	// conditions, annotations and what [WithObserved] copies are written. Observe may set the condition
-	// [TypeReady], for example to [Available]. If it sets none, a resource that exists is Available.
+	// written into the table. For an object whose policies lack [ManagementActionLateInitialize], and
+	// allow more than to observe, only conditions, annotations and what [WithObserved] copies are
+	// written. Observe may set the condition [TypeReady], for example to [Available]. If it sets none,
+	// a resource that exists is Available.
 	Observe(ctx context.Context, obj T) (ExternalObservation, error)
 
 	// Create creates the external resource. It is called when Observe did not find the resource, and
@@ -121,9 +122,10 @@ type ExternalConnecter[T any] interface {
 // ExternalDisconnecter releases what a connecter has opened.
 type ExternalDisconnecter interface {
 	// Disconnect is called at the end of each pass that has connected, successful or not. Its context
-	// ends ten seconds later, even if that of the pass has ended. An error is recorded as an event, and
-	// does not change the outcome of the pass. With [reconciler.Settings].Concurrency the Disconnect of
-	// a connecter is called while other passes run: let the client release what belongs to one pass.
+	// ends ten seconds after the call begins, even if that of the pass has ended before. An error is
+	// recorded as an event, and does not change the outcome of the pass. With
+	// [reconciler.Settings].Concurrency the Disconnect of a connecter is called while other passes run:
+	// let the client release what belongs to one pass.
 	Disconnect(ctx context.Context) error
 }
 

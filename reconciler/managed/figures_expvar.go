@@ -20,8 +20,8 @@ const ExpVarName = "managed_resources"
 //
 //   - "objects", "existing", "ready" and "synced": counts of objects, as in [KindFigures];
 //   - "first_time_to_reconcile_seconds", "first_time_to_readiness_seconds", "deletion_seconds" and
-//     "drift_seconds": each an object with "count", "sum", "p50" and "p99". The last two are at most 9
-//     % too high.
+//     "drift_seconds": each an object with "count", "sum", "p50" and "p99". The last two are at most
+//     9 % too high.
 //
 // The JSON is made from the [Book] at each read. ExpVarMetrics is safe for concurrent use.
 type ExpVarMetrics struct{ Book }

@@ -93,7 +93,7 @@ type pass[T Managed] struct {
 	observed bool
 	// invalid is the error of the policies.
 	invalid error
-	// paused: nothing was observed. gone: the row is removed, or the object is deleted.
+	// paused: nothing was observed. gone: the object is gone, and so is its row.
 	paused, gone bool
 	trail        trail
 }

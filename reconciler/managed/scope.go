@@ -32,7 +32,7 @@ func Txn(ctx context.Context) statedb.ReadTxn {
 	return nil
 }
 
-// NoteConnection stores connection details that a create or an update has returned, for
+// NoteConnection stores connection details that a create or an update has learned, for
 // [WithConnectionPublishers]. They are published when the call has returned without an error. If a name
 // is stored several times, the last value counts. ctx is the context of the call; with any other
 // context it does nothing.

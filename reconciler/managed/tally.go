@@ -22,7 +22,7 @@ type figures struct {
 // figure is the record of one object.
 type figure struct {
 	state State
-	// wanted is when the object was first seen, deletion when the deletion of the removed row was first
+	// wanted is when the object was first desired, deletion when the deletion of the removed row was first
 	// tried, and asWanted when the resource was last observed as up to date.
 	wanted, deletion, asWanted time.Time
 	// reconciled and ready report whether the first time was passed to the metrics.
