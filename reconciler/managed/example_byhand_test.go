@@ -124,8 +124,8 @@ func newMachine(name string) *Machine {
 	return &Machine{Meta: managed.Meta{Meta: object.Meta{Name: name}}}
 }
 
-// The answer of a create is lost, and a person decides by a command what came of it. Later the machine is changed
-// in the cloud; a command repairs it before the next poll.
+// The answer of a create is lost, and a person reports by a command that the machine exists. Later the
+// machine is changed in the cloud, and a command repairs it before the next poll.
 func Example_byHand() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
