@@ -22,10 +22,10 @@ import (
 	"github.com/statekeel/statekeel/example/managed/demo"
 )
 
-// shellName is what the shell's prompt and socket are named after.
+// shellName is the name of the shell in its prompt and its socket.
 const shellName = "managed"
 
-// listen listens, and says where.
+// listen opens a listener, and prints its URL.
 func listen(address string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -38,16 +38,16 @@ func listen(address string) (net.Listener, error) {
 func runBroker(ctx context.Context, args []string) (err error) {
 	var faults broker.Faults
 	flags := flag.NewFlagSet("managed broker", flag.ContinueOnError)
-	file := flags.String("file", "broker.db", "the `file` that the tunnels are in")
-	address := flags.String("listen", "127.0.0.1:7080", "`address` for HTTP; port 0 is a free one")
-	lag := flags.Duration("lag", time.Second, "for how long what was written is not read")
+	file := flags.String("file", "broker.db", "the `file` with the tunnels")
+	address := flags.String("listen", "127.0.0.1:7080", "`address` for HTTP; port 0 chooses a free port")
+	lag := flags.Duration("lag", time.Second, "how long reads lag behind writes")
 	parent := flags.Bool("with-parent", false, "stop when standard input ends")
 	flags.Float64Var(&faults.Unavailable, "unavailable", 0, "`probability` of a 503, from 0 to 1")
 	flags.Float64Var(&faults.Busy, "busy", 0, "`probability` of a 429 with Retry-After")
 	flags.Float64Var(&faults.Slow, "slow", 0, "`probability` of a slow answer")
-	flags.DurationVar(&faults.SlowBy, "slow-by", 200*time.Millisecond, "how slow that is")
-	flags.Float64Var(&faults.Reset, "reset", 0, "`probability` of a connection that is reset after the effect")
-	flags.Uint64Var(&faults.Seed, "seed", 1, "what decides which calls go wrong")
+	flags.DurationVar(&faults.SlowBy, "slow-by", 200*time.Millisecond, "the delay of a slow answer")
+	flags.Float64Var(&faults.Reset, "reset", 0, "`probability` of a reset after the call has taken effect")
+	flags.Uint64Var(&faults.Seed, "seed", 1, "the seed of the random faults")
 	if err := parse(flags, args); err != nil {
 		return err
 	}
@@ -72,14 +72,14 @@ func runBroker(ctx context.Context, args []string) (err error) {
 func runAgent(ctx context.Context, args []string) error {
 	o := agent.Options{Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	flags := flag.NewFlagSet("managed agent", flag.ContinueOnError)
-	flags.StringVar(&o.File, "file", "tunnels.yaml", "the `file` that says what is wanted; edits are followed")
+	flags.StringVar(&o.File, "file", "tunnels.yaml", "the `file` with the desired tunnels; edits take effect")
 	flags.StringVar(&o.Broker, "broker", "http://127.0.0.1:7080", "`URL` of the broker")
-	flags.StringVar(&o.Owner, "owner", "agent", "whose the tunnels are; `name` each agent another one")
-	flags.DurationVar(&o.Poll, "poll", 5*time.Second, "after how long what is as wanted is looked at again")
-	flags.DurationVar(&o.Sweep, "sweep", 10*time.Second, "how often to delete what no row wants")
-	flags.DurationVar(&o.Grace, "grace", 5*time.Second, "how long the broker may not know what it has created")
-	flags.StringVar(&o.Shell, "shell", shellsocket.Path(shellName), "`path` of the socket for managed shell; \"\" is none")
-	address := flags.String("listen", "127.0.0.1:7081", "`address` for HTTP; port 0 is a free one")
+	flags.StringVar(&o.Owner, "owner", "agent", "the `name` of the owner of the tunnels; each agent needs its own")
+	flags.DurationVar(&o.Poll, "poll", 5*time.Second, "how often an up-to-date tunnel is observed")
+	flags.DurationVar(&o.Sweep, "sweep", 10*time.Second, "how often to delete tunnels without a row")
+	flags.DurationVar(&o.Grace, "grace", 5*time.Second, "how long a new tunnel may be invisible at the broker")
+	flags.StringVar(&o.Shell, "shell", shellsocket.Path(shellName), "`path` of the socket for managed shell; \"\" means none")
+	address := flags.String("listen", "127.0.0.1:7081", "`address` for HTTP; port 0 chooses a free port")
 	parent := flags.Bool("with-parent", false, "stop when standard input ends")
 	if err := parse(flags, args); err != nil {
 		return err
@@ -105,7 +105,7 @@ func runShell(_ context.Context, args []string) error {
 
 func runDemo(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("managed demo", flag.ContinueOnError)
-	seed := flags.Uint64("seed", 1, "what decides which calls of the broker go wrong")
+	seed := flags.Uint64("seed", 1, "the seed of the broker's random faults")
 	if err := parse(flags, args); err != nil {
 		return err
 	}
@@ -130,8 +130,8 @@ func runDemo(ctx context.Context, args []string) (err error) {
 	}.Run(ctx)
 }
 
-// faults are those of the demo's broker: one call in eight goes wrong, and one in four is slow, so
-// that an agent can be killed in the middle of something.
+// faults are the faults of the demo's broker: one call in eight fails, and one in four is slow, so that
+// an agent can be killed during a call.
 var faults = []string{
 	"-lag", "500ms", "-unavailable", "0.05", "-busy", "0.02", "-reset", "0.05", "-slow", "0.25", "-slow-by", "100ms",
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Managed is an example of managed resources: an agent that keeps tunnels at a broker, and the
-// broker, which is an outside system that fails on purpose. See the README for what to see.
+// Managed is an example of managed resources: an agent that keeps the tunnels at a broker as a file
+// lists them, and the broker, an outside system that fails on purpose. The README shows what it does.
 //
 //	managed demo      run both, kill the agent now and then, and compare
 //	managed broker    run a broker
@@ -27,20 +27,20 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:]))
 }
 
-const usage = `managed keeps tunnels at a broker at what a file says.
+const usage = `managed keeps the tunnels at a broker as a file lists them.
 
-  managed demo [flags]      run a broker and agents, and see
+  managed demo [flags]      run a broker and agents, and compare
   managed broker [flags]    run a broker
   managed agent [flags]     run an agent
   managed shell [command]   talk to an agent
 
--h after a command says which flags it has.
+-h after a command lists its flags.
 `
 
-// errUsage is that the arguments are wrong, which has been said.
+// errUsage is returned for wrong arguments, after they were reported.
 var errUsage = errors.New("wrong arguments")
 
-// run is main: it returns the exit code, 1 for what went wrong and 2 for wrong arguments.
+// run runs a command, and returns the exit code: 1 for a failure, 2 for wrong arguments.
 func run(ctx context.Context, args []string) int {
 	commands := map[string]func(context.Context, []string) error{
 		"demo": runDemo, "broker": runBroker, "agent": runAgent, "shell": runShell,
@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string) int {
 	return 1
 }
 
-// parse parses flags, and refuses other arguments.
+// parse parses flags, and rejects further arguments.
 func parse(flags *flag.FlagSet, args []string) error {
 	err := flags.Parse(args)
 	if err == nil && flags.NArg() > 0 {
@@ -73,8 +73,8 @@ func parse(flags *flag.FlagSet, args []string) error {
 	return err
 }
 
-// withParent returns a context that ends when standard input does, too: when the process that
-// started this one has died.
+// withParent returns a context that ends with ctx. If with is true, it also ends when standard input
+// ends, which is when the parent process has ended.
 func withParent(ctx context.Context, with bool) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if with {

@@ -21,7 +21,8 @@ import (
 	"github.com/statekeel/statekeel/example/managed/demo"
 )
 
-// The processes of the tests are this test binary. The variable asks for that.
+// asProgram is the variable that makes this test binary run as the program. Tests use it to start
+// processes.
 const asProgram = "MANAGED_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -33,14 +34,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// program returns the command that is this program with arguments.
+// program returns the command that runs this program with arguments.
 func program(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
 	return cmd
 }
 
-func TestWhateverIsKilledNothingIsLeakedAndNothingCreatedTwice(t *testing.T) {
+func TestDemoLeaksAndDuplicatesNothing(t *testing.T) {
 	for seed := range 2 {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +61,7 @@ func TestWhateverIsKilledNothingIsLeakedAndNothingCreatedTwice(t *testing.T) {
 	}
 }
 
-func TestADemoThatCannotStartSaysSo(t *testing.T) {
+func TestDemoThatCannotStartReportsIt(t *testing.T) {
 	dir := t.TempDir()
 	err := demo.Demo{Command: program, Dir: dir, Out: &bytes.Buffer{}, Broker: []string{"-reset", "2"}}.Run(t.Context())
 	require.ErrorContains(t, err, "did not start")
@@ -72,7 +73,7 @@ func TestADemoThatCannotStartSaysSo(t *testing.T) {
 func TestWrongArgumentsAreRefused(t *testing.T) {
 	for _, args := range [][]string{{}, {"nonsense"}, {"agent", "-nonsense"}, {"broker", "more"}, {"demo", "-seed", "x"}} {
 		cmd := program(args...)
-		_ = cmd.Run() // the exit code says it
+		_ = cmd.Run() // the exit code is checked below
 		assert.Equal(t, 2, cmd.ProcessState.ExitCode(), args)
 	}
 	cmd := program("agent", "-poll", "0s", "-listen", "127.0.0.1:0")
@@ -81,8 +82,8 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 	assert.Contains(t, string(out), "the intervals to poll and to sweep must be positive")
 }
 
-func TestAProcessEndsWithItsParent(t *testing.T) {
+func TestProcessEndsWithItsParent(t *testing.T) {
 	cmd := program("broker", "-file", filepath.Join(t.TempDir(), "broker.db"), "-listen", "127.0.0.1:0", "-with-parent")
-	// Standard input is empty: it ends at once.
+	// Standard input is empty, so it ends at once.
 	require.NoError(t, cmd.Run())
 }

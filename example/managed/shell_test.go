@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shellIn returns a program whose sockets are below a directory and that is run without a umask.
+// shellIn returns a program that makes its sockets below dir and runs without a umask.
 func shellIn(dir string, args ...string) *exec.Cmd {
 	cmd := program(args...)
 	cmd.Args = append([]string{"sh", "-c", `umask 0; exec "$0" "$@"`}, cmd.Args...)
@@ -26,7 +26,7 @@ func shellIn(dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func TestOthersCannotReachTheShellUnderAPermissiveUmask(t *testing.T) {
+func TestShellIsPrivateUnderAPermissiveUmask(t *testing.T) {
 	dir, err := os.MkdirTemp("", "m")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, os.RemoveAll(dir)) }()
@@ -52,7 +52,7 @@ func TestOthersCannotReachTheShellUnderAPermissiveUmask(t *testing.T) {
 	require.NoError(t, agent.Wait())
 }
 
-func TestTheShellIsNotOpenedWhereOthersCanReplaceIt(t *testing.T) {
+func TestShellIsRefusedWhereOthersCanReplaceIt(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "open"), 0o777))
 	require.NoError(t, os.Chmod(filepath.Join(dir, "open"), 0o777))

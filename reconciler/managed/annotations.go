@@ -10,85 +10,86 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// AnnotationPrefix is what the keys of all annotations of this package begin with.
+// AnnotationPrefix is the prefix of the keys of all annotations of this package.
 const AnnotationPrefix = "statekeel.io/"
 
-// What the reconciler notes on a row, for its next pass.
+// These annotations are notes: the reconciler writes them on a row for its next pass.
 const (
-	// AnnotationExternalName is how the outside system calls the resource. Where it is
-	// chosen by the outside system the client sets it in Create; it may be set on a new row,
-	// to take over what exists.
+	// AnnotationExternalName holds the name of the resource in the outside system. If the outside
+	// system chooses the name, the client sets it in Create. Set it on a new row to take over a
+	// resource that exists already.
 	AnnotationExternalName = AnnotationPrefix + "external-name"
-	// AnnotationCreatePending is when the external resource was about to be created last.
+	// AnnotationCreatePending holds when the last create of the external resource was about to start.
 	AnnotationCreatePending = AnnotationPrefix + "external-create-pending"
-	// AnnotationCreateSucceeded is when the external resource was created last.
+	// AnnotationCreateSucceeded holds when the last successful create ended.
 	AnnotationCreateSucceeded = AnnotationPrefix + "external-create-succeeded"
-	// AnnotationCreateFailed is when the external resource could not be created last.
+	// AnnotationCreateFailed holds when the last failed create ended.
 	AnnotationCreateFailed = AnnotationPrefix + "external-create-failed"
-	// AnnotationCreateChanges says which other annotations the creates have set or removed, so
-	// that these are not lost with the row's next version.
+	// AnnotationCreateChanges lists the other annotations that creates have set or removed, so that the
+	// next version of the row keeps these changes.
 	AnnotationCreateChanges = AnnotationPrefix + "external-create-changes"
-	// AnnotationReconcileHandled has the value that [AnnotationReconcileRequested] had in the
-	// last pass that observed the resource.
+	// AnnotationReconcileHandled holds the value that [AnnotationReconcileRequested] had in the last
+	// pass that observed the resource.
 	AnnotationReconcileHandled = AnnotationPrefix + "reconcile-handled-at"
 )
 
-// What a program or a person notes on a row, for the reconciler. Set the status to Pending with
-// any of them, as [Writer.Edit] does: a loop does not look at a row before.
+// A program or a person writes these annotations on a row, for the reconciler. Set the status to
+// Pending with them, as [Writer.Edit] does: otherwise the loop does not notice the change.
 const (
-	// AnnotationPaused set to "true" leaves the external resource alone: see [SetPaused].
+	// AnnotationPaused, if "true", pauses the object: see [SetPaused].
 	AnnotationPaused = AnnotationPrefix + "paused"
-	// AnnotationPollInterval is the poll interval of this object: see [SetPollInterval].
+	// AnnotationPollInterval holds the poll interval of this object: see [SetPollInterval].
 	AnnotationPollInterval = AnnotationPrefix + "poll-interval"
 	// AnnotationReconcileRequested asks for a pass now: see [RequestReconcile].
 	AnnotationReconcileRequested = AnnotationPrefix + "reconcile-requested-at"
-	// AnnotationManagementPolicies are those of this object: see [SetManagementPolicies].
+	// AnnotationManagementPolicies holds the management policies of this object: see
+	// [SetManagementPolicies].
 	AnnotationManagementPolicies = AnnotationPrefix + "management-policies"
-	// AnnotationDeletionPolicy set to "Orphan" keeps the external resource when the object
-	// is deleted: see [SetDeletionPolicy].
+	// AnnotationDeletionPolicy, if "Orphan", keeps the external resource when the object is deleted:
+	// see [SetDeletionPolicy].
 	AnnotationDeletionPolicy = AnnotationPrefix + "deletion-policy"
 )
 
-// GetExternalName returns how the outside system calls the resource, empty if that is not known.
+// GetExternalName returns the name of the resource in the outside system, empty if it is not known.
 func GetExternalName(obj object.Object) string { return obj.GetAnnotations()[AnnotationExternalName] }
 
-// SetExternalName notes on a clone how the outside system calls the resource.
+// SetExternalName sets the name of the resource in the outside system on a clone.
 func SetExternalName(obj object.Object, name string) {
 	obj.SetAnnotation(AnnotationExternalName, name)
 }
 
-// GetCreatePending returns when the resource was about to be created last, zero if never.
+// GetCreatePending returns when the last create was about to start, zero if there was none.
 func GetCreatePending(obj object.Object) time.Time { return timeOf(obj, AnnotationCreatePending) }
 
-// SetCreatePending notes on a clone that the resource is about to be created. What came of an
-// earlier create is kept.
+// SetCreatePending records on a clone that the resource is about to be created. The results of earlier
+// creates are kept.
 func SetCreatePending(obj object.Object, at time.Time) { setTime(obj, AnnotationCreatePending, at) }
 
-// GetCreateSucceeded returns when the resource was created last, zero if never.
+// GetCreateSucceeded returns when the last successful create ended, zero if there was none.
 func GetCreateSucceeded(obj object.Object) time.Time { return timeOf(obj, AnnotationCreateSucceeded) }
 
-// SetCreateSucceeded notes on a clone that the resource was created.
+// SetCreateSucceeded records on a clone that the resource was created.
 func SetCreateSucceeded(obj object.Object, at time.Time) {
 	setTime(obj, AnnotationCreateSucceeded, at)
 }
 
-// GetCreateFailed returns when the resource could not be created last, zero if never.
+// GetCreateFailed returns when the last failed create ended, zero if there was none.
 func GetCreateFailed(obj object.Object) time.Time { return timeOf(obj, AnnotationCreateFailed) }
 
-// SetCreateFailed notes on a clone that the resource could not be created.
+// SetCreateFailed records on a clone that the create failed.
 func SetCreateFailed(obj object.Object, at time.Time) { setTime(obj, AnnotationCreateFailed, at) }
 
-// IsCreateIncomplete reports whether a create was begun of which nobody noted what came of it:
-// it may or may not have happened.
+// IsCreateIncomplete reports whether a create was started and its result was not recorded: the resource
+// may or may not have been created.
 func IsCreateIncomplete(obj object.Object) bool {
 	pending := GetCreatePending(obj)
 	return !pending.IsZero() && GetCreateSucceeded(obj).Before(pending) && GetCreateFailed(obj).Before(pending)
 }
 
-// DecideCreate is what a person decides about an object of which [IsCreateIncomplete] is true,
-// on a clone, to be written with status Pending. With a name the resource was created, and this
-// is how the outside system calls it. An empty name means that it was not: it will be created
-// again, if observing it does not find it.
+// DecideCreate records on a clone what a person found out about an object for which
+// [IsCreateIncomplete] is true. Write the clone with status Pending, as [Writer.Edit] does. A name
+// means that the resource was created and has this external name. An empty name means that it was not
+// created: the next pass creates it, unless Observe finds it.
 func DecideCreate(obj object.Object, externalName string) {
 	at := time.Now()
 	if pending := GetCreatePending(obj); pending.After(at) {
@@ -102,11 +103,11 @@ func DecideCreate(obj object.Object, externalName string) {
 	SetCreateSucceeded(obj, at)
 }
 
-// IsPaused reports whether the annotation of an object says to leave the resource alone.
+// IsPaused reports whether the annotation of an object pauses it.
 func IsPaused(obj object.Object) bool { return obj.GetAnnotations()[AnnotationPaused] == "true" }
 
-// SetPaused says on a clone whether to leave the resource alone. While an object is paused its
-// deletion is refused, too.
+// SetPaused pauses or resumes an object, on a clone. The external resource of a paused object is
+// neither observed nor changed, and its deletion is refused.
 func SetPaused(obj object.Object, paused bool) {
 	if paused {
 		obj.SetAnnotation(AnnotationPaused, "true")
@@ -115,8 +116,8 @@ func SetPaused(obj object.Object, paused bool) {
 	}
 }
 
-// GetPollInterval returns the poll interval of this object, false if it has none of its own. The
-// error says that the annotation is not a duration above zero.
+// GetPollInterval returns the poll interval of this object, and false if it has none of its own. It
+// returns an error if the annotation is not a duration above zero.
 func GetPollInterval(obj object.Object) (interval time.Duration, ok bool, err error) {
 	text, ok := obj.GetAnnotations()[AnnotationPollInterval]
 	if !ok {
@@ -129,8 +130,8 @@ func GetPollInterval(obj object.Object) (interval time.Duration, ok bool, err er
 	return interval, true, nil
 }
 
-// SetPollInterval sets the poll interval of this object on a clone; zero or below means the one
-// of all objects.
+// SetPollInterval sets the poll interval of this object on a clone. Zero or less removes it: then the
+// interval of all objects applies.
 func SetPollInterval(obj object.Object, interval time.Duration) {
 	if interval <= 0 {
 		obj.RemoveAnnotation(AnnotationPollInterval)
@@ -139,28 +140,28 @@ func SetPollInterval(obj object.Object, interval time.Duration) {
 	obj.SetAnnotation(AnnotationPollInterval, interval.String())
 }
 
-// RequestReconcile asks on a clone for a pass now, to be written with status Pending. The token
-// is any text that was not used before, such as the time. [ReconcileHandled] says when the
-// resource was observed for it.
+// RequestReconcile asks for a pass now, on a clone. Write the clone with status Pending, as
+// [Writer.Edit] does. The token is any text that was not used before, such as the time.
+// [ReconcileHandled] reports when the resource has been observed for it.
 func RequestReconcile(obj object.Object, token string) {
 	obj.SetAnnotation(AnnotationReconcileRequested, token)
 }
 
-// ReconcileHandled reports whether the resource has been observed since it was asked for with
-// the token.
+// ReconcileHandled reports whether the resource has been observed since [RequestReconcile] was called
+// with the token.
 func ReconcileHandled(obj object.Object, token string) bool {
 	handled, ok := obj.GetAnnotations()[AnnotationReconcileHandled]
 	return ok && handled == token
 }
 
-// noted are the annotations that the reconciler writes, and nobody else.
+// noted lists the annotations that only the reconciler writes.
 var noted = [...]string{
 	AnnotationExternalName, AnnotationCreatePending, AnnotationCreateSucceeded, AnnotationCreateFailed,
 	AnnotationCreateChanges, AnnotationReconcileHandled,
 }
 
-// copyNotes copies the annotations that the reconciler writes, and what creates did to others; one
-// that is missing is left as it is.
+// copyNotes copies the annotations in noted, and the changes that creates made to other annotations. It
+// leaves alone what from does not have.
 func copyNotes(to, from object.Object) {
 	annotations := from.GetAnnotations()
 	copyCreated(to, annotations, nothingKept)
@@ -171,7 +172,7 @@ func copyNotes(to, from object.Object) {
 	}
 }
 
-// sameNotes reports whether two objects have the same annotations of the reconciler.
+// sameNotes reports whether two objects have the same values of the annotations in noted.
 func sameNotes(a, b object.Object) bool {
 	for _, key := range noted {
 		if a.GetAnnotations()[key] != b.GetAnnotations()[key] {
@@ -185,7 +186,7 @@ func setTime(obj object.Object, key string, at time.Time) {
 	obj.SetAnnotation(key, at.UTC().Format(time.RFC3339Nano))
 }
 
-// timeOf returns the time of an annotation, zero if there is none or it cannot be read.
+// timeOf returns the time in an annotation, zero if there is none or it cannot be parsed.
 func timeOf(obj object.Object, key string) time.Time {
 	return parsed(obj.GetAnnotations()[key])
 }

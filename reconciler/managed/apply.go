@@ -16,9 +16,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// Writer writes rows for a managed reconciler as they have to be written: with the status that
-// asks for a pass, and without losing what the reconciler has noted. Its methods may be called
-// from any goroutine with a write transaction of the table, and do not commit it.
+// Writer writes rows of a managed reconciler: with the status that asks for a pass, and without losing
+// the reconciler's notes. Its methods may be called from any goroutine that has a write transaction of
+// the table. They do not commit it.
 type Writer[T Managed] struct {
 	// Table, Clone, SetStatus and GetStatus are those of [reconciler.Config]. Required.
 	Table     statedb.RWTable[T]
@@ -27,40 +27,41 @@ type Writer[T Managed] struct {
 	GetStatus func(T) reconciler.Status
 }
 
-// NewWriter returns a writer of the rows of a configuration.
+// NewWriter returns a writer for the table of a configuration.
 func NewWriter[T Managed](cfg reconciler.Config[T]) Writer[T] {
 	return Writer[T]{cfg.Table, cfg.Clone, cfg.SetStatus, cfg.GetStatus}
 }
 
-// ErrTerminating is returned for an object whose deletion was asked for: it has to be gone before
-// one with its key can be wanted.
+// ErrTerminating is returned for an object whose deletion was requested. It can be applied again when
+// it is gone.
 var ErrTerminating = errors.New("the object is being deleted")
 
-// Apply makes the table want an object, which it does not change. It keeps nothing of it that may be
-// changed afterwards, but for what slices and pointers point to and Clone does not copy. It is for programs that read what they desire from somewhere again and again.
+// Apply writes an object as desired state. It is for programs that read their desired state again and
+// again. It does not change desired. The caller may change desired afterwards, except what its slices
+// and pointers point to if Clone does not copy that.
 //
-// It sets what the program sets, takes back what the program set with the last Apply and does not
-// set now, and leaves everything else alone: what a client observed, what was filled in, what
-// others wrote. This goes by the exported fields of the row and, for maps and annotations, by
-// their keys. A zero value means not set, so Apply cannot make a field zero that it did not set
-// before; use [Writer.Edit] for that. In detail:
-//   - The exported fields of embedded structs count as fields of the row. An embedded pointer is
-//     one field.
-//   - Pointers, slices, arrays, interfaces and other structs are replaced as a whole. A pointer to
-//     a zero value and an empty slice that is not nil are set.
+// Apply sets what the program sets. It takes back what the program set in the last Apply and does not
+// set now. It leaves everything else alone: observed values, values filled in later, values of other
+// writers. It compares the exported fields of the row and, for maps and annotations, their keys. A zero
+// value means "not set", so Apply cannot set a field to zero that it did not set before: use
+// [Writer.Edit] for that. In detail:
+//   - The exported fields of embedded structs count as fields of the row. An embedded pointer is one
+//     field.
+//   - Pointers, slices, arrays, interfaces and other structs are replaced as a whole. A pointer to a
+//     zero value and an empty slice that is not nil are set.
 //   - Unexported fields are left alone.
-//   - Statuses are left alone, unless the row changes: then that of another reconciler is written,
-//     if the program sets it, and all of a [reconciler.StatusSet] become Pending.
-//   - Of [Meta], annotations and policies are applied. What the reconciler or a create has noted in
-//     an annotation is changed only when desired says something else than last time, and not
-//     removed by leaving it out.
+//   - Statuses are left alone unless the row changes. Then the status of another reconciler is written
+//     if the program sets it, and all statuses of a [reconciler.StatusSet] become Pending.
+//   - Of [Meta], annotations and policies are applied. An annotation that the reconciler or a create
+//     has written changes only if desired has another value than last time. Leaving it out does not
+//     remove it.
 //
-// A row has one program that applies it: what another one applied is taken for its own.
+// Only one program may apply a row: what another program applied is treated as its own.
 //
-// A new row is inserted as it is, with generation 1 unless it has one. If nothing changes, no pass
-// is asked for; else the row's status becomes Pending, and the generation grows by one unless only
-// annotations changed. changed reports whether a pass was asked for. The error is [ErrTerminating]
-// if the deletion of the object was asked for, or that of the table.
+// A new row is inserted as it is; its generation is 1 unless it is set. If an existing row does not
+// change, no pass is requested. If it changes, its status becomes Pending, and its generation grows by
+// one unless only annotations changed. changed reports whether a pass was requested. The error is
+// [ErrTerminating] if the deletion of the object was requested, or an error of the table.
 func (w Writer[T]) Apply(wtxn statedb.WriteTxn, desired T) (changed bool, err error) {
 	desired = w.SetStatus(w.Clone(desired), reconciler.Status{})
 	stored, _, found := w.get(wtxn, desired)
@@ -87,12 +88,12 @@ func (w Writer[T]) Apply(wtxn statedb.WriteTxn, desired T) (changed bool, err er
 	return false, err
 }
 
-// insert inserts a row that Apply finds missing.
+// insert inserts a row that Apply did not find.
 func (w Writer[T]) insert(wtxn statedb.WriteTxn, desired T) error {
 	next := w.Clone(desired)
 	next.SetGeneration(max(desired.GetGeneration(), 1))
 	next.meta().past = past{unseen: applyOnly}
-	// The program may go on to change its own.
+	// The program may change its own map afterwards.
 	next.meta().Annotations = maps.Clone(desired.GetAnnotations())
 	a := newApplying(&next, &desired)
 	a.applyFields()
@@ -100,11 +101,11 @@ func (w Writer[T]) insert(wtxn statedb.WriteTxn, desired T) error {
 	return w.put(wtxn, w.SetStatus(next, reconciler.StatusPending()))
 }
 
-// Delete asks for the deletion of the object with the key of obj: the row gets a deletion time, a
-// generation that is one more, and status Pending, and goes when the external resource is gone.
-// That holds for a row without finalizers, too: an earlier process may have created its
-// resource. found is false, and nothing is written, if there is no such row. To ask again writes
-// nothing. The errors are those of the table.
+// Delete requests the deletion of the object with the key of obj. The row gets a deletion time, the
+// next generation and status Pending. It is removed when the external resource is gone. This holds for
+// a row without finalizers too, because an earlier process may have created its resource. found is
+// false, and nothing is written, if there is no such row. If the deletion was requested before, nothing
+// is written. The errors are those of the table.
 func (w Writer[T]) Delete(wtxn statedb.WriteTxn, obj T) (found bool, err error) {
 	stored, _, found := w.get(wtxn, obj)
 	if !found || WasDeleted(stored) {
@@ -116,10 +117,9 @@ func (w Writer[T]) Delete(wtxn statedb.WriteTxn, obj T) (found bool, err error) 
 	})
 }
 
-// Edit changes the row with the key of obj: change is called with a clone, which is written with
-// status Pending. It is for what a person notes on a row, with [SetPaused], [RequestReconcile] or
-// [DecideCreate]. found is false, and nothing is written, if there is no such row. The errors are
-// those of the table.
+// Edit changes the row with the key of obj: it calls change with a clone, and writes that with status
+// Pending. Use it with [SetPaused], [RequestReconcile] or [DecideCreate]. found is false, and nothing
+// is written, if there is no such row. The errors are those of the table.
 func (w Writer[T]) Edit(wtxn statedb.WriteTxn, obj T, change func(next T)) (found bool, err error) {
 	stored, _, found := w.get(wtxn, obj)
 	if !found {
@@ -142,7 +142,7 @@ func (w Writer[T]) put(wtxn statedb.WriteTxn, next T) error {
 	return nil
 }
 
-// replaceAnnotations makes the annotations of a clone those of another object.
+// replaceAnnotations gives a clone the annotations of another object.
 func replaceAnnotations(to, from object.Object) {
 	for key := range to.GetAnnotations() {
 		if _, has := from.GetAnnotations()[key]; !has {

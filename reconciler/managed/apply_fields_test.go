@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-func TestApplyingTheSameEvery100msCausesNoOutsideCall(t *testing.T) {
+func TestApplyOfAnUnchangedRowCausesNoOutsideCall(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, func(b *bucket) { b.SetAnnotation("team", "net") })
 		calls := 0
@@ -31,12 +31,12 @@ func TestApplyingTheSameEvery100msCausesNoOutsideCall(t *testing.T) {
 			pass(90 * time.Millisecond)
 			calls += len(e.cloud.take(e.names[0]))
 		}
-		// A poll a minute, which connects and observes.
+		// One poll per minute, which connects and observes.
 		require.LessOrEqual(e, calls, 4)
 	}, nil)
 }
 
-// inner is embedded, so that its fields are those of the row.
+// inner is an embedded struct: its fields are fields of the row.
 type inner struct {
 	Deep   int
 	hidden int
@@ -66,7 +66,7 @@ func (w *wide) SetStatus(s reconciler.Status) *wide { c := *w; c.Status = s; ret
 func (w *wide) TableHeader() []string               { return []string{"Name"} }
 func (w *wide) TableRow() []string                  { return []string{w.Name} }
 
-// applied are rows of a table without a loop.
+// applied is a table with a writer and without a loop.
 type applied struct {
 	*testing.T
 	db     *statedb.DB
@@ -86,7 +86,7 @@ func newApplied(t *testing.T) *applied {
 	})}
 }
 
-// write calls f with a row that has nothing but the name, in a transaction.
+// write calls f with a row that has only a name, in a transaction, and returns the row of the table.
 func (a *applied) write(f func(wtxn statedb.WriteTxn, w *wide)) *wide {
 	a.Helper()
 	wtxn := a.db.WriteTxn(a.writer.Table)
@@ -96,7 +96,7 @@ func (a *applied) write(f func(wtxn statedb.WriteTxn, w *wide)) *wide {
 	return row
 }
 
-// apply applies a row, requires whether that asks for a pass, and returns what there is then.
+// apply applies a row, requires whether a pass is requested, and returns the row of the table.
 func (a *applied) apply(changes bool, set func(w *wide)) *wide {
 	a.Helper()
 	return a.write(func(wtxn statedb.WriteTxn, w *wide) {
@@ -107,7 +107,7 @@ func (a *applied) apply(changes bool, set func(w *wide)) *wide {
 	})
 }
 
-// edit changes the row as somebody else does, and makes it Done.
+// edit changes the row as another writer does, and makes it Done.
 func (a *applied) edit(change func(w *wide)) *wide {
 	a.Helper()
 	return a.write(func(wtxn statedb.WriteTxn, w *wide) {
@@ -148,10 +148,10 @@ func TestApplyTakesBackOnlyWhatItSet(t *testing.T) {
 			a.apply(true, nothingSet)
 			require.Equal(t, field.get(unset), field.get(a.apply(false, nothingSet)))
 			a.edit(field.set)
-			require.Equal(t, field.get(wanted), field.get(a.apply(false, nothingSet)), "set by others, and left alone")
+			require.Equal(t, field.get(wanted), field.get(a.apply(false, nothingSet)), "set by another writer")
 			a.apply(false, field.set)
 			row := a.apply(true, nothingSet)
-			require.Equal(t, field.get(unset), field.get(row), "taken back, since it was applied, though it was there")
+			require.Equal(t, field.get(unset), field.get(row), "applied before, so taken back")
 			require.Equal(t, reconciler.StatusKindPending, row.Status.Kind)
 			if field.other == nil {
 				return
@@ -159,14 +159,14 @@ func TestApplyTakesBackOnlyWhatItSet(t *testing.T) {
 			a.apply(true, field.set)
 			a.edit(field.other)
 			row = a.apply(true, field.set)
-			require.Equal(t, field.get(wanted), field.get(row), "what is applied holds")
+			require.Equal(t, field.get(wanted), field.get(row), "Apply overrides another writer")
 			a.apply(true, field.other)
 			a.apply(false, field.other)
 		})
 	}
 }
 
-func TestApplyGoesByTheKeysOfMaps(t *testing.T) {
+func TestApplyComparesMapsByKey(t *testing.T) {
 	a := newApplied(t)
 	a.apply(true, func(w *wide) { w.Labels = map[string]string{"x": "1", "y": "1"} })
 	old := a.edit(func(w *wide) { w.Labels = map[string]string{"x": "1", "y": "1", "z": "others"} })
@@ -178,7 +178,7 @@ func TestApplyGoesByTheKeysOfMaps(t *testing.T) {
 	require.Equal(t, map[string]string{"z": "others"}, row.Labels)
 }
 
-func TestApplyHearsOfAMapThatTheProgramChangesInPlace(t *testing.T) {
+func TestApplyDetectsAMapChangedInPlace(t *testing.T) {
 	a := newApplied(t)
 	labels := map[string]string{"x": "1", "y": "1"}
 	set := func(w *wide) { w.Labels, w.Annotations = labels, labels }
@@ -198,7 +198,7 @@ func TestApplyLeavesUnexportedFieldsAndStatusesAlone(t *testing.T) {
 		w.All = reconciler.NewStatusSet().Require("one")
 	})
 	before := a.edit(func(w *wide) {
-		require.Equal(t, "new", w.secret, "of a new row everything is kept")
+		require.Equal(t, "new", w.secret, "a new row is inserted whole")
 		w.secret, w.hidden, w.Other = "row's", 2, reconciler.StatusDone()
 		w.All = w.All.Set("one", reconciler.StatusDone())
 	})
@@ -214,7 +214,7 @@ func TestApplyLeavesUnexportedFieldsAndStatusesAlone(t *testing.T) {
 	require.Equal(t, "row's", row.secret)
 	require.Equal(t, 2, row.hidden)
 	require.Equal(t, reconciler.StatusKindPending, row.Status.Kind)
-	require.Equal(t, reconciler.StatusKindPending, row.Other.Kind, "others have to see to the change, too")
+	require.Equal(t, reconciler.StatusKindPending, row.Other.Kind, "other reconcilers must process the change")
 	require.Equal(t, reconciler.StatusKindPending, row.All.Get("one").Kind)
 }
 
@@ -226,6 +226,6 @@ func TestApplyKeepsNotesThatTheProgramSetBefore(t *testing.T) {
 	a.apply(true, named("wish"))
 	a.edit(named("chosen"))
 	require.Equal(t, "chosen", managed.GetExternalName(a.apply(false, named("wish"))))
-	require.Equal(t, "chosen", managed.GetExternalName(a.apply(false, nothingSet)), "not removed by leaving it out")
+	require.Equal(t, "chosen", managed.GetExternalName(a.apply(false, nothingSet)), "leaving it out does not remove it")
 	require.Equal(t, "another", managed.GetExternalName(a.apply(true, named("another"))))
 }

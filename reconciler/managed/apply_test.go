@@ -14,7 +14,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func TestApplyingTheSameAgainWritesNothing(t *testing.T) {
+func TestApplyOfAnUnchangedRowWritesNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.set(func(c *cloud) { c.lateRegion = true })
 		e.settle(1, func(b *bucket) { b.SetAnnotation("team", "net") })
@@ -25,7 +25,7 @@ func TestApplyingTheSameAgainWritesNothing(t *testing.T) {
 	}, nil)
 }
 
-func TestApplyKeepsWhatTheReconcilerHasNoted(t *testing.T) {
+func TestApplyKeepsTheNotesOfTheReconciler(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, func(b *bucket) { b.SetAnnotation("team", "net") })
 		before := e.get(e.names[0])
@@ -35,7 +35,7 @@ func TestApplyKeepsWhatTheReconcilerHasNoted(t *testing.T) {
 		require.Equal(e, before.Finalizers, after.Finalizers)
 		require.Equal(e, before.Conditions, after.Conditions)
 		require.Equal(e, managed.GetExternalName(before), managed.GetExternalName(after))
-		require.NotContains(e, after.Annotations, "team", "others' annotations are the program's")
+		require.NotContains(e, after.Annotations, "team", "the annotation is the program's own")
 		require.EqualValues(e, 2, after.Generation)
 		require.Equal(e, reconciler.StatusKindPending, after.Status.Kind)
 		require.Equal(e, 1, before.Size)
@@ -43,7 +43,7 @@ func TestApplyKeepsWhatTheReconcilerHasNoted(t *testing.T) {
 	}, nil)
 }
 
-func TestOnlyAChangeOfWhatIsWantedIsANewGeneration(t *testing.T) {
+func TestGenerationGrowsOnlyWithTheDesiredState(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.want(1, func(b *bucket) { b.SetAnnotation("team", "net") })
@@ -54,7 +54,7 @@ func TestOnlyAChangeOfWhatIsWantedIsANewGeneration(t *testing.T) {
 	}, nil)
 }
 
-func TestApplyOntoARowThatIsBeingDeletedReturnsErrTerminating(t *testing.T) {
+func TestApplyOfADeletedRowReturnsErrTerminating(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.sticky = true })
@@ -62,7 +62,7 @@ func TestApplyOntoARowThatIsBeingDeletedReturnsErrTerminating(t *testing.T) {
 		e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
 		at := e.revision()
 		e.remove()
-		require.Equal(e, at, e.revision(), "to ask again writes nothing")
+		require.Equal(e, at, e.revision(), "a second request writes nothing")
 		e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 			changed, err := w.Apply(wtxn, named(name))
 			require.ErrorIs(e, err, managed.ErrTerminating)
@@ -79,7 +79,7 @@ func TestApplyOntoARowThatIsBeingDeletedReturnsErrTerminating(t *testing.T) {
 	}, noGrace)
 }
 
-func TestWhatIsNotThereIsNotFound(t *testing.T) {
+func TestEditAndDeleteReportMissingRows(t *testing.T) {
 	each(t, func(e *env) {
 		e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 			found, err := w.Delete(wtxn, named(name))
@@ -92,7 +92,7 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 	}, nil)
 }
 
-func TestARowThatCannotBeWrittenIsAnErrorThatNamesIt(t *testing.T) {
+func TestRowThatCannotBeWrittenIsNamedInTheError(t *testing.T) {
 	each(t, func(e *env) {
 		w := e.writer()
 		w.Table = &failing{RWTable: e.Table, left: 1}

@@ -28,8 +28,8 @@ type polled struct {
 func (p *polled) TableHeader() []string { return []string{"Name", "Status"} }
 func (p *polled) TableRow() []string    { return []string{p.Name, p.Status.String()} }
 
-// What a poll costs that finds a resource as it should be, with the loop's part of it: rows
-// that are polled as often as can be, in which nothing changes.
+// BenchmarkPoll measures a poll that finds nothing to do, including the work of the loop. The rows are
+// polled as often as possible, and nothing changes in them.
 func BenchmarkPoll(b *testing.B) {
 	for _, workers := range []int{1, 8} {
 		b.Run(fmt.Sprintf("workers-%d", workers), func(b *testing.B) { benchmarkPoll(b, workers) })
@@ -102,7 +102,7 @@ func benchmarkPoll(b *testing.B, workers int) {
 	if err := <-stopped; err != nil {
 		b.Fatal(err)
 	}
-	// The statuses of the first pass may still be written.
+	// The loop may still be writing the statuses of the first pass.
 	if after > before+rows {
 		b.Fatalf("polls wrote %d times", after-before)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// A condition keeps a bounded part of its message, also of one that a program sets.
+// A condition cuts its message, even if a program sets it.
 func TestLongConditionMessagesAreCut(t *testing.T) {
 	long := strings.Repeat("é", 1<<19)
 	each(t, func(e *env) {
@@ -32,11 +32,11 @@ func TestLongConditionMessagesAreCut(t *testing.T) {
 	was := m.GetCondition(managed.TypeReady)
 	require.LessOrEqual(t, len(was.Message), reconciler.MaxErrorText)
 	m.SetConditions(managed.Unavailable().WithMessage(long))
-	require.Equal(t, was, m.GetCondition(managed.TypeReady), "what is cut is not news again")
+	require.Equal(t, was, m.GetCondition(managed.TypeReady), "the same message does not count as a change")
 }
 
-// What an object waits for is told once, however long the text of it is.
-func TestLongWaitIsToldOnce(t *testing.T) {
+// An object reports once what it waits for, however long the text is.
+func TestWaitWithALongTextIsReportedOnce(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.fail("observe", reconciler.Blocked(strings.Repeat("x", 1<<18)))
 		e.want(1)

@@ -11,15 +11,15 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// claims are what [Writer.Apply] has set on a row.
+// claims records what [Writer.Apply] has set on a row.
 type claims struct {
-	// fields are the fields that were not zero, and the keys of the maps.
+	// fields holds the fields that were not zero, and the keys of the maps.
 	fields map[claim]struct{}
-	// annotations are those that were applied, with their values.
+	// annotations holds the annotations that were applied, with their values.
 	annotations map[string]string
 }
 
-// claim is a field, or one key of one that is a map.
+// claim is a field, or one key of a field that is a map.
 type claim struct {
 	field string
 	key   any
@@ -33,7 +33,7 @@ func (c *claims) has(of claim) bool {
 	return ok
 }
 
-// said reports whether an annotation was applied with a value.
+// said reports whether an annotation was applied with this value.
 func (c *claims) said(key, value string) bool {
 	if c == nil {
 		return false
@@ -46,16 +46,16 @@ func (c *claims) same(other *claims) bool {
 	return other != nil && maps.Equal(c.fields, other.fields) && maps.Equal(c.annotations, other.annotations)
 }
 
-// applying is one call of [Writer.Apply]: what is desired goes onto a clone of the stored row.
+// applying is one call of [Writer.Apply]: it puts the desired row onto a clone of the stored row.
 type applying struct {
 	onto, desired Resource
 	was, now      *claims
 	fields        []field
-	// ontoValue and desiredValue are the structs.
+	// ontoValue and desiredValue are the structs of the two rows.
 	ontoValue, desiredValue reflect.Value
 }
 
-// newApplying returns what applies a desired row. onto is a clone of the row in the table.
+// newApplying returns the state of one Apply. onto is a clone of the row in the table.
 func newApplying[T Managed](onto, desired *T) *applying {
 	a := &applying{
 		onto: *onto, desired: *desired, was: (*onto).meta().past.applied,
@@ -66,7 +66,7 @@ func newApplying[T Managed](onto, desired *T) *applying {
 	return a
 }
 
-// structOf returns the struct of a row, which may be a pointer to it.
+// structOf returns the struct of a row. row may point to a struct or to a pointer to one.
 func structOf[T any](row *T) reflect.Value {
 	v := reflect.ValueOf(row).Elem()
 	if v.Kind() == reflect.Pointer {
@@ -79,14 +79,14 @@ func structOf[T any](row *T) reflect.Value {
 type field struct {
 	name  string
 	index []int
-	// status: it is the status of a reconciler, or a set of them.
+	// status reports whether it is the status of a reconciler, or a set of statuses.
 	status bool
 }
 
 var metaType = reflect.TypeFor[Meta]()
 
-// fieldsOf returns the fields of a type of rows: the exported ones, those of embedded structs
-// included, and of [Meta] the policies.
+// fieldsOf returns the fields of a row type that programs may set: the exported ones, including those
+// of embedded structs, and the policies of [Meta].
 func fieldsOf(t reflect.Type, at []int, path string) (fields []field) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -107,8 +107,8 @@ func fieldsOf(t reflect.Type, at []int, path string) (fields []field) {
 	return fields
 }
 
-// applyFields sets the fields that are desired, and takes back those that were and are not any
-// more. It reports whether that changed anything.
+// applyFields sets the desired fields, and clears those that were applied before and are not desired
+// now. It reports whether a field changed.
 func (a *applying) applyFields() (changed bool) {
 	for _, f := range a.fields {
 		to, from := a.ontoValue.FieldByIndex(f.index), a.desiredValue.FieldByIndex(f.index)
@@ -126,7 +126,7 @@ func (a *applying) applyFields() (changed bool) {
 	return changed
 }
 
-// applyMap is [applying.applyFields] for the keys of a map.
+// applyMap does the same for the keys of a map.
 func (a *applying) applyMap(name string, to, from reflect.Value) (changed bool) {
 	next := reflect.MakeMap(to.Type())
 	for entries := to.MapRange(); entries.Next(); {
@@ -145,13 +145,13 @@ func (a *applying) applyMap(name string, to, from reflect.Value) (changed bool) 
 	if next.Len() == 0 {
 		next = reflect.Zero(to.Type())
 	}
-	// Also if it is the same: the program may go on to change its own.
+	// Set it even if it is equal: the program may change its own map afterwards.
 	changed = !reflect.DeepEqual(to.Interface(), next.Interface())
 	to.Set(next)
 	return changed
 }
 
-// set sets a value, unless it is that already.
+// set sets a value unless it is equal already.
 func set(to, value reflect.Value) (changed bool) {
 	if reflect.DeepEqual(to.Interface(), value.Interface()) {
 		return false
@@ -160,8 +160,8 @@ func set(to, value reflect.Value) (changed bool) {
 	return true
 }
 
-// applyAnnotations does the same for annotations. What the reconciler or a create has noted is
-// changed only if the program says something else than last time.
+// applyAnnotations does the same for annotations. It changes an annotation that the reconciler or a
+// create has written only if the program sets another value than last time.
 func (a *applying) applyAnnotations() (changed bool) {
 	before := a.onto.GetAnnotations()
 	creates := createdIn(before)
@@ -181,8 +181,9 @@ func (a *applying) applyAnnotations() (changed bool) {
 	return !maps.Equal(before, a.onto.GetAnnotations())
 }
 
-// applyStatuses asks the other reconcilers of a row that has changed: by the statuses that the
-// program sets, and those of a set all. That is no change by itself.
+// applyStatuses resets the statuses of other reconcilers on a row that has changed: it copies the
+// statuses that the program sets, and makes all statuses of a set Pending. This alone does not count as
+// a change of the row.
 func (a *applying) applyStatuses() {
 	for _, f := range a.fields {
 		if !f.status {
@@ -197,8 +198,7 @@ func (a *applying) applyStatuses() {
 	}
 }
 
-// claim notes on the row what was applied, and reports whether that is something else than last
-// time.
+// claim stores on the row what was applied, and reports whether that differs from last time.
 func (a *applying) claim() (changed bool) {
 	if a.now.same(a.was) {
 		return false

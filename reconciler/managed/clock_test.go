@@ -12,7 +12,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// ahead leaves rows of creates that were noted by a clock that was an hour ahead.
+// ahead inserts rows with notes by a clock that was an hour ahead.
 func ahead(e *env, notes func(b *bucket, at time.Time)) {
 	e.hide(true)
 	e.want(1, func(b *bucket) {
@@ -27,8 +27,8 @@ func created(b *bucket, at time.Time) {
 	managed.SetCreateSucceeded(b, at.Add(time.Second))
 }
 
-// After a step of the clock a note of the future is believed for the grace, and no longer.
-func TestACreateNotedInTheFutureIsBelievedForTheGrace(t *testing.T) {
+// After the clock was set back, a note from the future is believed for one grace period.
+func TestCreateNotedInTheFutureIsBelievedForTheGrace(t *testing.T) {
 	t.Run("missing", func(t *testing.T) {
 		each(t, func(e *env) {
 			ahead(e, created)
@@ -63,8 +63,8 @@ func TestACreateNotedInTheFutureIsBelievedForTheGrace(t *testing.T) {
 	})
 }
 
-// What came of an earlier create is not taken for what came of a later one, however the clock stood.
-func TestACreatePendingInTheFutureStaysUnsure(t *testing.T) {
+// The result of an earlier create does not count for a later one, even if both are in the future.
+func TestCreatePendingInTheFutureStaysUnsure(t *testing.T) {
 	for name, earlier := range map[string]func(b *bucket, at time.Time){
 		"after a failure": func(b *bucket, at time.Time) { managed.SetCreateFailed(b, at) },
 		"after a success": func(b *bucket, at time.Time) { managed.SetCreateSucceeded(b, at) },

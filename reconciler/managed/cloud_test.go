@@ -41,21 +41,21 @@ var byName = statedb.Index[*bucket, string]{
 	Unique:     true,
 }
 
-// stored is what the cloud has of a bucket.
+// stored is a bucket in the cloud.
 type stored struct {
 	owner string
 	size  int
 }
 
-// cloud is the outside system. It chooses the names of what it creates.
+// cloud is the outside system. It chooses the names of its buckets.
 type cloud struct {
 	mu      sync.Mutex
 	buckets map[string]*stored
 	created int
-	// blind: what is created is not seen. sticky: what is deleted stays. lateRegion: a region
-	// is filled in.
+	// blind: buckets are not visible. sticky: deleted buckets stay. lateRegion: Observe fills in a
+	// region.
 	blind, sticky, lateRegion bool
-	// faults are asked before an operation, effects after it.
+	// faults run before an operation, effects after it.
 	faults, effects map[string]func(ctx context.Context, b *bucket) error
 	calls           map[string][]string
 }
@@ -73,7 +73,7 @@ var (
 	_ managed.ExternalConnecter[*bucket] = (*cloud)(nil)
 )
 
-// call notes a call and returns the fault that is set for it.
+// call records a call, and returns the error of the fault that is set for it.
 func (c *cloud) call(ctx context.Context, op string, b *bucket) error {
 	c.mu.Lock()
 	c.calls[b.Name] = append(c.calls[b.Name], op)
@@ -136,7 +136,7 @@ func (c *cloud) Create(ctx context.Context, b *bucket) error {
 	}
 	c.buckets[name] = &stored{b.Name, b.Size}
 	c.mu.Unlock()
-	b.Seen = -1 // to be dropped
+	b.Seen = -1 // the reconciler must drop this
 	return c.after(ctx, "create", b)
 }
 
@@ -162,14 +162,14 @@ func (c *cloud) Delete(ctx context.Context, b *bucket) error {
 	return c.after(ctx, "delete", b)
 }
 
-// set changes the cloud's behaviour, or what it has.
+// set changes the behaviour or the buckets of the cloud.
 func (c *cloud) set(f func(c *cloud)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f(c)
 }
 
-// fail makes an operation fail before it does anything; nil lets it work again.
+// fail makes an operation fail before it has an effect; a nil error lets it work again.
 func (c *cloud) fail(op string, err error) {
 	c.before(op, func(context.Context, *bucket) error { return err })
 }
@@ -182,7 +182,7 @@ func (c *cloud) then(op string, f func(context.Context, *bucket) error) {
 	c.set(func(c *cloud) { c.effects[op] = f })
 }
 
-// take returns the calls for an object since the last time.
+// take returns the calls for an object since the last take.
 func (c *cloud) take(name string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,7 +191,7 @@ func (c *cloud) take(name string) []string {
 	return calls
 }
 
-// holds returns the sizes of what the cloud has for an object.
+// holds returns the sizes of the buckets of an object.
 func (c *cloud) holds(name string) (sizes []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

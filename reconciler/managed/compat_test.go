@@ -23,7 +23,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// Names that programs come with, used as these use them: docs/COMPATIBILITY.md has a row for each.
+// These tests use the names that programs bring along in the way those programs do.
+// docs/COMPATIBILITY.md has a row for each name.
 
 var errNo = errors.New("no")
 
@@ -59,7 +60,7 @@ func TestFunctionsAreConnecters(t *testing.T) {
 	require.ErrorIs(t, second.Disconnect(t.Context()), errNo)
 }
 
-func TestTheNopClientHasWhatIsWanted(t *testing.T) {
+func TestNopClientReportsUpToDateResources(t *testing.T) {
 	got, err := (&managed.NopConnecter[*bucket]{}).Connect(t.Context(), named("a"))
 	require.NoError(t, err)
 	c, ok := got.(*managed.NopClient[*bucket])
@@ -76,7 +77,7 @@ func TestTheNopClientHasWhatIsWanted(t *testing.T) {
 	require.False(t, seen.ResourceExists)
 }
 
-// Whatever updates the critical annotations is called after a create, and knows the name.
+// The updater of the critical annotations is called after a create, with the external name set.
 func TestCriticalAnnotationsGoThroughTheUpdater(t *testing.T) {
 	updater := func(u managed.CriticalAnnotationUpdater[*bucket]) managed.CriticalAnnotationUpdater[*bucket] {
 		return managed.CriticalAnnotationUpdateFn[*bucket](func(ctx context.Context, b *bucket) error {
@@ -102,8 +103,8 @@ func TestCriticalAnnotationsGoThroughTheUpdater(t *testing.T) {
 	})
 }
 
-// An option is a value that programs keep, and a hook is one they write.
-func TestOptionsAreValues(t *testing.T) {
+// Programs store options as values, and write hooks as functions.
+func TestOptionsAreValuesThatCanBeStored(t *testing.T) {
 	var hook managed.PollIntervalHook[*bucket] = func(b *bucket, pollInterval time.Duration) time.Duration {
 		return pollInterval / 2
 	}
@@ -122,19 +123,19 @@ func TestOptionsAreValues(t *testing.T) {
 	}, func(*env) []managed.Option { return options })
 }
 
-// The reconciler is what a loop's configuration has as its operations.
-func TestTheReconcilerIsOperations(t *testing.T) {
+// The reconciler is the operations in the configuration of a loop.
+func TestReconcilerImplementsOperations(t *testing.T) {
 	e := newEnv(t, 1)
 	var r *managed.Reconciler[*bucket]
 	r, err := managed.NewReconciler(e.config())
 	require.NoError(t, err)
 	var ops reconciler.Operations[*bucket] = r
 
-	// Without an outside system all is well.
+	// The default outside system does nothing.
 	obj := named("a")
 	require.NoError(t, r.Delete(t.Context(), e.DB.ReadTxn(), 1, obj), "it has no finalizer")
 	err = r.Update(t.Context(), e.DB.ReadTxn(), 1, obj)
-	require.Error(t, err, "there is no loop that could write the row")
+	require.Error(t, err, "no loop can write the row")
 	require.NoError(t, ops.Prune(t.Context(), e.DB.ReadTxn(), nil))
 
 	reconciled := named("a")
@@ -146,11 +147,11 @@ func TestTheReconcilerIsOperations(t *testing.T) {
 	merged := r.Merge(current.Clone(), reconciled)
 	require.Equal(t, "name-1", managed.GetExternalName(merged))
 	require.True(t, managed.IsReady(merged))
-	require.Equal(t, 4, merged.Size, "what the program wants stays")
+	require.Equal(t, 4, merged.Size, "the desired state of the program stays")
 }
 
-// What a person writes by hand is what the functions write.
-func TestAnnotationsByHandDoWhatFunctionsDo(t *testing.T) {
+// Annotations written by hand have the same effect as the functions that set them.
+func TestAnnotationsWrittenByHandEqualThoseOfFunctions(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) { b.SetAnnotation(managed.AnnotationReconcileRequested, "now") })
@@ -175,12 +176,12 @@ func TestAnnotationsByHandDoWhatFunctionsDo(t *testing.T) {
 	}, nil)
 }
 
-// kindOf takes what any managed row is.
+// kindOf accepts every managed row.
 func kindOf[T managed.Managed](obj T) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", obj), "*managed_test.")
 }
 
-func TestAHiveRegistersAConnectDisconnector(t *testing.T) {
+func TestHiveRegistersAConnectDisconnector(t *testing.T) {
 	e := newEnv(t, 1)
 	disconnected := make(chan string, 10)
 	var resolver managed.ReferenceResolver[*bucket] = managed.ReferenceResolverFn[*bucket](
@@ -232,8 +233,8 @@ func TestAHiveRegistersAConnectDisconnector(t *testing.T) {
 	require.NotEmpty(t, e.cloud.holds("a"))
 }
 
-// Those who watch the events of such reconcilers know their reasons; the last five are ours.
-func TestEventsHaveTheReasonsThatPeopleKnow(t *testing.T) {
+// Programs match these reasons by their text; the last five are ours.
+func TestEventReasonsHaveTheirUsualTexts(t *testing.T) {
 	for want, reason := range map[string]event.Reason{
 		"CreatedExternalResource":          managed.ReasonCreated,
 		"UpdatedExternalResource":          managed.ReasonUpdated,

@@ -12,31 +12,31 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// ConditionType says what a condition is about. An object has one condition of each type.
+// ConditionType is the subject of a condition. An object has at most one condition of each type.
 type ConditionType string
 
 const (
-	// TypeSynced is whether the last pass did what it was to do. It is the reconciler's.
+	// TypeSynced reports whether the last pass succeeded. Only the reconciler sets it.
 	TypeSynced ConditionType = "Synced"
-	// TypeReady is whether the external resource can be used. It is the client's, and the
-	// reconciler's where the client says nothing.
+	// TypeReady reports whether the external resource can be used. The client sets it in Observe; if it
+	// does not, the reconciler does.
 	TypeReady ConditionType = "Ready"
 )
 
-// ConditionStatus is whether a condition holds.
+// ConditionStatus reports whether a condition holds.
 type ConditionStatus string
 
-// What a condition may be.
+// The values of a [ConditionStatus].
 const (
 	ConditionTrue    ConditionStatus = "True"
 	ConditionFalse   ConditionStatus = "False"
 	ConditionUnknown ConditionStatus = "Unknown"
 )
 
-// ConditionReason says in one word why a condition is as it is.
+// ConditionReason is one word that explains the status of a condition.
 type ConditionReason string
 
-// Why an object is or is not ready.
+// The reasons of [TypeReady].
 const (
 	ReasonAvailable   ConditionReason = "Available"
 	ReasonUnavailable ConditionReason = "Unavailable"
@@ -44,36 +44,35 @@ const (
 	ReasonDeleting    ConditionReason = "Deleting"
 )
 
-// Why an object is or is not synced.
+// The reasons of [TypeSynced].
 const (
 	ReasonReconcileSuccess ConditionReason = "ReconcileSuccess"
 	ReasonReconcileError   ConditionReason = "ReconcileError"
 	ReasonReconcilePaused  ConditionReason = "ReconcilePaused"
-	// ReasonReconcileWaiting is that of an object that waits for another row, or for others
-	// who have to clean up before it is deleted.
+	// ReasonReconcileWaiting: the object waits for another row or, while it is being deleted, for the
+	// owners of other finalizers.
 	ReasonReconcileWaiting ConditionReason = "ReconcileWaiting"
-	// ReasonCreateUnsure is that of an object whose external resource may or may not have
-	// been created: see [DecideCreate].
+	// ReasonCreateUnsure: the external resource may or may not have been created. See [DecideCreate].
 	ReasonCreateUnsure ConditionReason = "CreateUnsure"
 )
 
-// Condition is one thing that a person may ask of an object.
+// Condition is one aspect of the state of an object, for people and programs to read.
 type Condition struct {
 	Type   ConditionType   `json:"type" yaml:"type"`
 	Status ConditionStatus `json:"status" yaml:"status"`
-	// LastTransitionTime is when the status, the reason or the message became what it is.
+	// LastTransitionTime is when the status, the reason or the message changed last.
 	LastTransitionTime time.Time       `json:"lastTransitionTime,omitzero" yaml:"lastTransitionTime,omitempty"`
 	Reason             ConditionReason `json:"reason,omitempty" yaml:"reason,omitempty"`
-	// Message is a sentence for people, mostly empty when all is well. SetConditions cuts it to
-	// [reconciler.MaxErrorText].
+	// Message is a sentence for people. It is mostly empty if the status is True. SetConditions cuts it
+	// to [reconciler.MaxErrorText].
 	Message string `json:"message,omitempty" yaml:"message,omitempty"`
-	// ObservedGeneration is the generation of the object that the condition is about. The
-	// reconciler sets it. It does not move the transition time.
+	// ObservedGeneration is the generation of the object that the condition is about. The reconciler
+	// sets it. A change of it alone does not change the transition time.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty" yaml:"observedGeneration,omitempty"`
 }
 
-// Same reports whether two conditions say the same, whenever they said it first and of
-// whatever generation.
+// Same reports whether two conditions have the same type, status, reason and message. Their times and
+// generations may differ.
 func (c Condition) Same(other Condition) bool {
 	return c.Type == other.Type && c.Status == other.Status && c.Reason == other.Reason && c.Message == other.Message
 }
@@ -84,8 +83,8 @@ func (c Condition) WithMessage(message string) Condition {
 	return c
 }
 
-// ConditionOf returns the condition of a type of an object; if there is none, one with status
-// [ConditionUnknown] and nothing else.
+// ConditionOf returns the condition of type t. If the object has none, it returns one that has only the
+// type and status [ConditionUnknown].
 func ConditionOf(obj Resource, t ConditionType) Condition {
 	return conditionIn(obj.GetConditions(), t)
 }
@@ -93,50 +92,51 @@ func ConditionOf(obj Resource, t ConditionType) Condition {
 // IsReady reports whether the external resource of an object can be used.
 func IsReady(obj Resource) bool { return ConditionOf(obj, TypeReady).Status == ConditionTrue }
 
-// IsSynced reports whether the last pass of an object did what it was to do.
+// IsSynced reports whether the last pass of an object succeeded.
 func IsSynced(obj Resource) bool { return ConditionOf(obj, TypeSynced).Status == ConditionTrue }
 
-// Available is that the external resource can be used.
+// Available returns the condition of an external resource that can be used.
 func Available() Condition { return condition(TypeReady, ConditionTrue, ReasonAvailable, "") }
 
-// Unavailable is that the external resource exists and cannot be used; say why with
-// [Condition.WithMessage].
+// Unavailable returns the condition of an external resource that exists and cannot be used. Add the
+// cause with [Condition.WithMessage].
 func Unavailable() Condition { return condition(TypeReady, ConditionFalse, ReasonUnavailable, "") }
 
-// Creating is that the external resource is being created.
+// Creating returns the condition of an external resource that is being created.
 func Creating() Condition { return condition(TypeReady, ConditionFalse, ReasonCreating, "") }
 
-// Deleting is that the external resource is being deleted.
+// Deleting returns the condition of an external resource that is being deleted.
 func Deleting() Condition { return condition(TypeReady, ConditionFalse, ReasonDeleting, "") }
 
-// ReconcileSuccess is that the last pass did what it was to do.
+// ReconcileSuccess returns the condition of an object whose last pass succeeded.
 func ReconcileSuccess() Condition {
 	return condition(TypeSynced, ConditionTrue, ReasonReconcileSuccess, "")
 }
 
-// ReconcileError is that the last pass failed, with the text of the error, cut to
-// [reconciler.MaxErrorText], empty if err is nil.
+// ReconcileError returns the condition of an object whose last pass failed. The message is the text of
+// the error, cut to [reconciler.MaxErrorText], and empty if err is nil.
 func ReconcileError(err error) Condition {
 	return condition(TypeSynced, ConditionFalse, ReasonReconcileError, textOf(err))
 }
 
-// ReconcilePaused is that nothing is done for the object because it is paused.
+// ReconcilePaused returns the condition of a paused object.
 func ReconcilePaused() Condition {
 	return condition(TypeSynced, ConditionFalse, ReasonReconcilePaused, "")
 }
 
-// ReconcileWaiting is that the object waits for another row, or for others, with the text of the
-// error that says for which.
+// ReconcileWaiting returns the condition of an object that waits for another row, or for other
+// finalizers. The message is the text of the error, which names what it waits for.
 func ReconcileWaiting(err error) Condition {
 	return condition(TypeSynced, ConditionFalse, ReasonReconcileWaiting, textOf(err))
 }
 
-// CreateUnsure is that the external resource may or may not have been created.
+// CreateUnsure returns the condition of an object whose resource may or may not have been created.
 func CreateUnsure() Condition {
 	return condition(TypeSynced, ConditionFalse, ReasonCreateUnsure, textOf(errCreateUnsure))
 }
 
-// What the conditions say of a resource as it should be.
+// The conditions of a resource that exists and is up to date. They are made once because polls compare
+// with them.
 var available, success = Available(), ReconcileSuccess()
 
 func condition(t ConditionType, status ConditionStatus, reason ConditionReason, message string) Condition {
@@ -147,7 +147,7 @@ func textOf(err error) string {
 	if err == nil {
 		return ""
 	}
-	// As it will be kept: what is compared with it must not seem to be news.
+	// Cut it as SetConditions does, so that comparing with the stored condition finds no difference.
 	return text.Cut(err.Error(), reconciler.MaxErrorText)
 }
 
@@ -160,8 +160,8 @@ func conditionIn(conditions []Condition, t ConditionType) Condition {
 	return Condition{Type: t, Status: ConditionUnknown}
 }
 
-// merged returns old with the conditions of news in their places: old itself if none of them
-// is news, else a copy. They are in the order of their types.
+// merged returns old with each condition of news in place of the one of its type. It returns old itself
+// if that changes nothing, else a copy. The result is sorted by type.
 func merged(old, news []Condition) []Condition {
 	copied := false
 	for _, c := range news {

@@ -11,20 +11,20 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Configure returns a configuration with a [Reconciler] as its operations. The result is for
-// [reconciler.New] or [reconciler.RegisterConfig]; its fields may be changed before.
+// Configure returns a copy of the configuration with a [Reconciler] as its operations. Pass it to
+// [reconciler.New] or [reconciler.RegisterConfig]; its fields may be changed before that.
 //
-// Of the given configuration, DB, Table, Clone, SetStatus and GetStatus are required, in a hive as
-// well, where params.DB is the first; Log, which is params.Log there, is told the steps of the passes
-// at level Debug. Operations, BatchOperations and RoundOperations have to be nil. The error names
-// every setting that is wrong.
+// DB, Table, Clone, SetStatus and GetStatus are required, in a hive as well: there DB is params.DB.
+// Log, in a hive params.Log, receives the steps of the passes at level Debug. Operations,
+// BatchOperations and RoundOperations must be nil. The error names every wrong setting.
 //
-// If Merge is nil, it becomes [Reconciler.Merge]. Nothing is pruned unless Pruner or Sweeper is set,
-// or an option asks for it. There is no need for refreshes, since every object is polled; but a row
-// that is Done when the loop starts is not polled until the program makes it Pending. A Sweeper lists
-// objects that have [FinalizerName], the external name, and what the client needs to delete them. What
-// was left on purpose it must not list, which [WithLeaveHook] can mark: Configure itself has the
-// Sweeper leave out what this process has left, and nothing else.
+// If Merge is nil, Configure sets it to [Reconciler.Merge]. The loop does not prune unless Pruner or
+// Sweeper is set, or an option asks for it. Refreshes are not needed because every object is polled.
+// But a row that is Done when the loop starts is not polled until the program makes it Pending.
+//
+// A Sweeper lists objects with [FinalizerName], the external name, and what the client needs to delete
+// them. It must not list resources that were left in place; [WithLeaveHook] can mark those. Configure
+// wraps the Sweeper so that it leaves out what this process has left in place, and nothing else.
 func Configure[T Managed](cfg reconciler.Config[T], opts ...Option) (reconciler.Config[T], error) {
 	var errs []error
 	foreign := func(field string, is any) {
@@ -52,7 +52,7 @@ func Configure[T Managed](cfg reconciler.Config[T], opts ...Option) (reconciler.
 	}
 	var defaults []reconciler.Option
 	if cfg.Pruner == nil && cfg.Sweeper == nil {
-		// In front, so that an option of the program takes its place.
+		// At the front, so that the program's own options override it.
 		defaults = append(defaults, reconciler.WithoutPruning())
 	}
 	cfg.Options = slices.Concat(defaults, cfg.Options)

@@ -23,8 +23,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// Options that are nil are those that are not given.
-func TestWithoutOptionsTheOutsideSystemDoesNothing(t *testing.T) {
+// nil options have the same effect as options that are not given.
+func TestDefaultOutsideSystemDoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, 1)
 		e.start(
@@ -39,7 +39,7 @@ func TestWithoutOptionsTheOutsideSystemDoesNothing(t *testing.T) {
 	})
 }
 
-func TestEverySettingThatIsWrongIsNamed(t *testing.T) {
+func TestErrorNamesEveryWrongSetting(t *testing.T) {
 	e := newEnv(t, 1)
 	ops, err := managed.NewReconciler(e.config())
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestEverySettingThatIsWrongIsNamed(t *testing.T) {
 	require.True(t, strings.HasPrefix(err.Error(), "managed: "))
 }
 
-func TestRowsAreComparedAsTheOptionSays(t *testing.T) {
+func TestRowsAreComparedByTheFunctionOfWithEqual(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		at := e.revision()
@@ -103,7 +103,7 @@ func TestRowsAreComparedAsTheOptionSays(t *testing.T) {
 	})
 }
 
-func TestRowsAreComparedDeeplyWithoutAFunction(t *testing.T) {
+func TestRowsAreComparedDeeplyByDefault(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
@@ -117,7 +117,7 @@ func TestRowsAreComparedDeeplyWithoutAFunction(t *testing.T) {
 	}, func(*env) []managed.Option { return []managed.Option{managed.WithEqual[*bucket](nil)} })
 }
 
-// buffer is a log.
+// buffer is a log in memory.
 type buffer struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -135,7 +135,7 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-func TestTheStepsAreLoggedForThoseWhoDebug(t *testing.T) {
+func TestStepsAreLoggedAtLevelDebug(t *testing.T) {
 	log := &buffer{}
 	each(t, func(e *env) {
 		e.settle(1)
@@ -147,7 +147,7 @@ func TestTheStepsAreLoggedForThoseWhoDebug(t *testing.T) {
 	})
 }
 
-func TestItIsRegisteredInAHive(t *testing.T) {
+func TestConfigurationRunsInAHive(t *testing.T) {
 	e := newEnv(t, 1)
 	for _, connecter := range []managed.ExternalConnecter[*bucket]{e.cloud, nil} {
 		var (

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// addFinalizer notes that the object has an external resource.
+// addFinalizer records on the object that it has an external resource.
 func (p *pass[T]) addFinalizer() (over bool, err error) {
 	before := p.obj.GetFinalizers()
 	if err := p.r.finalizer.AddFinalizer(&p.calls, p.obj); err != nil {
 		return true, p.fail(ReasonCannotFinalize, "add the finalizer", err)
 	}
-	// If something is created next, that writes the row first.
+	// If the resource is missing, create writes the row before it calls the client.
 	if slices.Equal(before, p.obj.GetFinalizers()) || !p.observation.ResourceExists {
 		return false, nil
 	}
@@ -25,20 +25,21 @@ func (p *pass[T]) addFinalizer() (over bool, err error) {
 	return false, nil
 }
 
-// create creates what is missing, in a way that cannot be forgotten.
+// create creates a missing resource. It writes the note "create pending" before the call, and the
+// result after it.
 func (p *pass[T]) create() (over bool, err error) {
 	if p.observation.ResourceExists {
 		return false, nil
 	}
 	p.trail.add("observe: missing")
-	// A note that a create is pending would ask a person what came of it.
+	// After a note "create pending" without a result the object would wait for a person.
 	if err := p.calls.Err(); err != nil {
 		return true, p.fail(ReasonCannotCreate, "create", err, Creating())
 	}
 	before, open := p.r.clone(p.obj), p.mayExist()
 	SetCreatePending(p.obj, p.createTime())
 	if err := p.checkpoint(); err != nil {
-		// Nothing is created: nobody must take it for unsure.
+		// Nothing was created: remove the note, so that the create does not count as unsure.
 		replaceAnnotations(p.obj, before)
 		return true, p.fail(ReasonCannotWriteManaged, "note that a resource is about to be created", err, Creating())
 	}
@@ -64,7 +65,7 @@ func (p *pass[T]) create() (over bool, err error) {
 	return true, p.again()
 }
 
-// createTime returns a time that is after every earlier create, whatever the clock says.
+// createTime returns a time that is after every recorded create, even if the clock was set back.
 func (p *pass[T]) createTime() time.Time {
 	at := p.now()
 	for _, noted := range []time.Time{GetCreateFailed(p.obj), GetCreateSucceeded(p.obj), GetCreatePending(p.obj)} {
@@ -75,12 +76,12 @@ func (p *pass[T]) createTime() time.Time {
 	return at
 }
 
-// notCreated notes what is known of a create that returned an error. unsure: it may have happened.
-// open: an earlier one may have.
+// notCreated records the result of a create that returned an error. unsure: this create may have
+// happened. open: an earlier one may have.
 func (p *pass[T]) notCreated(err error, unsure, open bool) error {
 	switch {
 	case unsure && p.r.opts.timeout == 0:
-		// It may have happened at any time until now: that is what a grace is counted from.
+		// It may have happened at any time until now, so the grace period starts now.
 		SetCreatePending(p.obj, p.createTime())
 	case !unsure && !(open && p.r.opts.deterministic):
 		SetCreateFailed(p.obj, p.createTime())
@@ -97,15 +98,15 @@ func (p *pass[T]) notCreated(err error, unsure, open bool) error {
 	return p.fail(ReasonCannotCreate, "create", err, Creating())
 }
 
-// mayExist reports whether there may be a resource that is not seen, of which nobody noted that it
-// was created: by a create without an answer, or by an earlier process, whose notes are lost. A row
-// that is gone has its finalizer from when there was a resource: there is none without notes to wait
-// for.
+// mayExist reports whether a resource may exist that is not visible yet and whose creation was not
+// recorded: by a create without an answer, or by an earlier process whose notes are lost. It is false
+// for a removed row without notes: such a row got its finalizer when its resource existed, so there is
+// nothing to wait for.
 func (p *pass[T]) mayExist() bool {
 	if IsCreateIncomplete(p.obj) {
 		over := GetCreatePending(p.obj).Add(p.r.opts.timeout)
 		if p.r.opts.timeout == 0 && over.Before(p.r.began) {
-			// That of an earlier process was over when that ended.
+			// A create of an earlier process ended with that process.
 			over = p.r.began
 		}
 		return p.lately(over)
@@ -114,13 +115,13 @@ func (p *pass[T]) mayExist() bool {
 	return named && !p.forced && !createNoted(p.obj) && p.lately(p.r.began)
 }
 
-// lately reports whether what was created at that time need not be seen yet.
+// lately reports whether a resource created at that time may still be invisible.
 func (p *pass[T]) lately(created time.Time) bool {
 	return p.now().Sub(created) < p.r.opts.creationGrace
 }
 
-// writeCritical writes the annotations, and remembers them if that fails or the row is not the
-// one that the create was for.
+// writeCritical writes the annotations. If that fails, or the row in the table has other notes, the
+// process remembers them.
 func (p *pass[T]) writeCritical() error {
 	ctx, cancel := p.atAllEvents()
 	defer cancel()

@@ -25,7 +25,7 @@ func deterministic(*env) []managed.Option {
 	}
 }
 
-func TestTheTableSaysThatACreateIsPendingBeforeItIs(t *testing.T) {
+func TestPendingCreateIsInTheTableBeforeTheCall(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.before("create", func(_ context.Context, b *bucket) error {
 			row := e.get(b.Name)
@@ -39,7 +39,7 @@ func TestTheTableSaysThatACreateIsPendingBeforeItIs(t *testing.T) {
 	}, nil)
 }
 
-func TestWithinTheGraceNothingIsCreatedAgain(t *testing.T) {
+func TestNothingIsCreatedTwiceWithinTheGrace(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.set(func(c *cloud) { c.blind = true })
 		e.want(1)
@@ -57,7 +57,7 @@ func TestWithinTheGraceNothingIsCreatedAgain(t *testing.T) {
 	}, nil)
 }
 
-func TestPastTheGraceWhatIsMissingIsCreatedAgain(t *testing.T) {
+func TestMissingResourceIsCreatedAgainAfterTheGrace(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { clear(c.buckets) })
@@ -69,7 +69,7 @@ func TestPastTheGraceWhatIsMissingIsCreatedAgain(t *testing.T) {
 	}, nil)
 }
 
-func TestAFailedCreateIsRetriedWithBackoff(t *testing.T) {
+func TestFailedCreateIsRetriedWithBackoff(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.fail("create", errors.New("quota"))
 		e.want(1)
@@ -93,7 +93,7 @@ func TestAFailedCreateIsRetriedWithBackoff(t *testing.T) {
 	}, nil)
 }
 
-// crash leaves rows as a process does that ended in the middle of a create.
+// crash inserts rows as a process leaves them that ended during a create.
 func crash(e *env) {
 	e.want(1, func(b *bucket) {
 		managed.SetCreatePending(b, time.Now())
@@ -101,7 +101,7 @@ func crash(e *env) {
 	})
 }
 
-func TestACreateThatMayHaveHappenedStopsForAPerson(t *testing.T) {
+func TestUnsureCreateStopsForAPerson(t *testing.T) {
 	each(t, func(e *env) {
 		crash(e)
 		e.called()
@@ -112,7 +112,7 @@ func TestACreateThatMayHaveHappenedStopsForAPerson(t *testing.T) {
 		e.called()
 		e.told()
 
-		// A change does not make it surer, a deletion neither.
+		// Neither a change nor a deletion resolves it.
 		e.want(2)
 		e.remove()
 		e.called()
@@ -120,7 +120,7 @@ func TestACreateThatMayHaveHappenedStopsForAPerson(t *testing.T) {
 	}, nil)
 }
 
-func TestAPersonDecidesThatNothingWasCreated(t *testing.T) {
+func TestPersonDecidesThatNothingWasCreated(t *testing.T) {
 	each(t, func(e *env) {
 		crash(e)
 		pass(time.Minute)
@@ -131,7 +131,7 @@ func TestAPersonDecidesThatNothingWasCreated(t *testing.T) {
 	}, nil)
 }
 
-func TestAPersonDecidesWhatWasCreated(t *testing.T) {
+func TestPersonDecidesWhatWasCreated(t *testing.T) {
 	each(t, func(e *env) {
 		for _, name := range e.names {
 			e.cloud.buckets["found-"+name] = &stored{name, 1}
@@ -145,7 +145,7 @@ func TestAPersonDecidesWhatWasCreated(t *testing.T) {
 	}, nil)
 }
 
-func TestWithNamesThatAreKnownNoCreateIsUnsure(t *testing.T) {
+func TestDeterministicNamesMakeNoCreateUnsure(t *testing.T) {
 	each(t, func(e *env) {
 		for _, name := range e.names {
 			e.cloud.buckets[name] = &stored{name, 1}
@@ -158,7 +158,7 @@ func TestWithNamesThatAreKnownNoCreateIsUnsure(t *testing.T) {
 	}, deterministic)
 }
 
-func TestACreateWithoutAnAnswerStopsUnlessNamesAreKnown(t *testing.T) {
+func TestCreateWithoutAnswerStopsUnlessNamesAreKnown(t *testing.T) {
 	reset := func(e *env) {
 		e.cloud.then("create", func(context.Context, *bucket) error {
 			return fmt.Errorf("connection reset: %w", managed.ErrCreateUnsure)
@@ -192,7 +192,7 @@ func TestACreateWithoutAnAnswerStopsUnlessNamesAreKnown(t *testing.T) {
 	})
 }
 
-func TestACreateThatRunsOutOfTimeIsUnsure(t *testing.T) {
+func TestCreateThatTimesOutIsUnsure(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
 			<-ctx.Done()
@@ -204,11 +204,11 @@ func TestACreateThatRunsOutOfTimeIsUnsure(t *testing.T) {
 		e.holds(1)
 		pass(time.Hour)
 		e.holds(1)
-		e.rows(func(b *bucket) { require.NotEmpty(e, managed.GetExternalName(b), "what was said is kept") })
+		e.rows(func(b *bucket) { require.NotEmpty(e, managed.GetExternalName(b), "the name that Create set is kept") })
 	}, nil)
 }
 
-func TestACreateThatPanicsIsUnsure(t *testing.T) {
+func TestCreateThatPanicsIsUnsure(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.then("create", func(context.Context, *bucket) error { panic("nil map") })
 		e.want(1)
@@ -218,7 +218,7 @@ func TestACreateThatPanicsIsUnsure(t *testing.T) {
 	}, nil)
 }
 
-func TestCriticalAnnotationsThatFailAfterACreateAreNotForgotten(t *testing.T) {
+func TestCriticalAnnotationsThatFailToBeWrittenAreRemembered(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.called("connect", "observe", "create")
@@ -234,7 +234,7 @@ func TestCriticalAnnotationsThatFailAfterACreateAreNotForgotten(t *testing.T) {
 	})
 }
 
-func TestWhatWasCreatedWhileTheRowChangedIsNotForgotten(t *testing.T) {
+func TestCreateDuringAChangeOfTheRowIsRecorded(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.then("create", func(_ context.Context, b *bucket) error {
 			wtxn := e.DB.WriteTxn(e.Table)
@@ -249,7 +249,7 @@ func TestWhatWasCreatedWhileTheRowChangedIsNotForgotten(t *testing.T) {
 	}, nil)
 }
 
-func TestWhatWasCreatedWhileTheRowWasReplacedIsNotForgotten(t *testing.T) {
+func TestCreateDuringAReplacementOfTheRowIsRecorded(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.then("create", func(_ context.Context, b *bucket) error {
 			wtxn := e.DB.WriteTxn(e.Table)
@@ -267,7 +267,7 @@ func TestWhatWasCreatedWhileTheRowWasReplacedIsNotForgotten(t *testing.T) {
 	}, nil)
 }
 
-func TestACreateThatWasNotBegunBecauseTheRowChangedIsNotUnsure(t *testing.T) {
+func TestCreateSkippedForAChangedRowIsNotUnsure(t *testing.T) {
 	each(t, func(e *env) {
 		var once sync.Map
 		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
@@ -286,7 +286,7 @@ func TestACreateThatWasNotBegunBecauseTheRowChangedIsNotUnsure(t *testing.T) {
 	}, nil)
 }
 
-// Where names are chosen outside, what is not written then is leaked.
+// If the outside system chooses names, a resource whose name is not written now is leaked.
 func TestCriticalAnnotationsAreWrittenWhileTheProgramStops(t *testing.T) {
 	var written sync.Map
 	each(t, func(e *env) {
@@ -347,7 +347,7 @@ func TestCriticalAnnotationsAreTriedFiveTimes(t *testing.T) {
 	}, nil)
 }
 
-// failing is a table of which some inserts fail.
+// failing is a table whose next inserts fail.
 type failing struct {
 	statedb.RWTable[*bucket]
 	left int

@@ -11,18 +11,18 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// created says which annotations the creates of an object have set or removed, beside those of
-// [noted]. It is the value of [AnnotationCreateChanges]. The values are those of the object that has
-// it.
+// created lists the annotations that the creates of an object have set or removed, except those in
+// [noted]. It is the value of [AnnotationCreateChanges]. The values themselves are in the annotations
+// of the object.
 type created struct {
-	// At is the time of the last create that did something to an annotation.
+	// At is the time of the last create that changed an annotation.
 	At time.Time `json:"at"`
-	// Keys are in order.
+	// Keys are sorted.
 	Keys []string `json:"keys"`
 }
 
-// createdIn returns what an object says of the annotations that its creates changed, nothing if it
-// says nothing that can be read.
+// createdIn returns the value of [AnnotationCreateChanges], the zero value if there is none or it
+// cannot be parsed.
 func createdIn(annotations map[string]string) (c created) {
 	if text := annotations[AnnotationCreateChanges]; text == "" || json.Unmarshal([]byte(text), &c) != nil {
 		return created{}
@@ -36,8 +36,8 @@ func (c created) about(key string) bool {
 	return found
 }
 
-// noteCreated makes the annotations of an object those of the clone that Create was handed, and notes
-// which ones that changes. at is the time of the create.
+// noteCreated copies the annotations of the clone that Create received onto the object, and records
+// which of them Create changed. at is the time of the create.
 func noteCreated(obj, clone object.Object, at time.Time) {
 	c, before, left := createdIn(obj.GetAnnotations()), obj.GetAnnotations(), clone.GetAnnotations()
 	changes := func(key string) bool {
@@ -63,14 +63,14 @@ func noteCreated(obj, clone object.Object, at time.Time) {
 		at = c.At.Add(time.Nanosecond)
 	}
 	c.At = at.UTC()
-	// Times and texts cannot fail to be written.
+	// Times and texts can always be marshalled.
 	text, _ := json.Marshal(c)
 	obj.SetAnnotation(AnnotationCreateChanges, string(text))
 }
 
-// copyCreated does to the annotations of a clone what creates did to those of another version of the
-// row, unless it was done before: what was changed since stays changed. Annotations that keep is true
-// for are left alone. It reports whether there was something to be done.
+// copyCreated repeats on a clone the annotation changes that creates made on another version of the
+// row. It does nothing if the clone has them already, so that later changes stay. It leaves alone the
+// annotations for which keep returns true. It reports whether there was something to copy.
 func copyCreated(to object.Object, from map[string]string, keep func(key string) bool) (copied bool) {
 	if from[AnnotationCreateChanges] == to.GetAnnotations()[AnnotationCreateChanges] {
 		return false
@@ -93,5 +93,5 @@ func copyCreated(to object.Object, from map[string]string, keep func(key string)
 	return true
 }
 
-// nothingKept is for [copyCreated].
+// nothingKept is the keep function of [copyCreated] that keeps no annotation.
 func nothingKept(string) bool { return false }

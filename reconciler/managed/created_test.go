@@ -20,7 +20,7 @@ const (
 	hint = "example.com/hint"
 )
 
-// createsInZone lets Create note a zone and take a hint away, and do something then.
+// createsInZone lets Create set a zone and remove a hint, and then calls then.
 func (e *env) createsInZone(then func(name string)) {
 	e.cloud.then("create", func(_ context.Context, b *bucket) error {
 		b.SetAnnotation(zone, "north-1")
@@ -30,7 +30,7 @@ func (e *env) createsInZone(then func(name string)) {
 	})
 }
 
-// insertLiteral writes all rows as a program does that knows nothing of notes.
+// insertLiteral replaces all rows, as a program does that does not know the notes.
 func (e *env) insertLiteral(size int, also ...func(b *bucket)) {
 	e.Helper()
 	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
@@ -44,7 +44,7 @@ func (e *env) insertLiteral(size int, also ...func(b *bucket)) {
 	})
 }
 
-// hasZone requires the annotations of every row to be what Create made of them.
+// hasZone requires every row to have the annotations that Create has set.
 func (e *env) hasZone(when string) {
 	e.Helper()
 	e.rows(func(b *bucket) {
@@ -56,7 +56,7 @@ func (e *env) hasZone(when string) {
 
 func hinted(b *bucket) { b.SetAnnotation(hint, "north") }
 
-func TestAnnotationsSetInCreateSurviveAChangeOfTheRowMeanwhile(t *testing.T) {
+func TestAnnotationsSetInCreateSurviveAConcurrentChange(t *testing.T) {
 	each(t, func(e *env) {
 		e.createsInZone(func(name string) {
 			wtxn := e.DB.WriteTxn(e.Table)
@@ -103,7 +103,7 @@ func TestAnnotationsSetInCreateSurviveApply(t *testing.T) {
 		pass(time.Second)
 		e.hasZone("applied without the hint")
 		e.want(2, func(b *bucket) { b.SetAnnotation(zone, "south-1") })
-		e.rows(func(b *bucket) { require.Equal(e, "south-1", b.Annotations[zone], "what the program says at last") })
+		e.rows(func(b *bucket) { require.Equal(e, "south-1", b.Annotations[zone], "the program's latest value") })
 	}, nil)
 }
 
@@ -117,17 +117,17 @@ func TestAnnotationsSetInCreateSurviveAPlainInsert(t *testing.T) {
 		e.holds(2)
 		e.edit(func(b *bucket) { b.RemoveAnnotation(zone) })
 		pass(time.Minute)
-		e.rows(func(b *bucket) { require.NotContains(e, b.Annotations, zone, "a person took it away") })
+		e.rows(func(b *bucket) { require.NotContains(e, b.Annotations, zone, "a person removed it") })
 	}, nil)
 }
 
-func TestAnnotationsSetInCreateReachTheDeletionOfARowTornOut(t *testing.T) {
+func TestAnnotationsSetInCreateReachTheDeleteOfRemovedRows(t *testing.T) {
 	each(t, func(e *env) {
 		e.createsInZone(func(string) {})
 		e.settle(1)
 		e.cloud.before("delete", func(_ context.Context, b *bucket) error {
 			if b.Annotations[zone] != "north-1" {
-				e.Errorf("delete of %q knows %v", b.Name, b.Annotations)
+				e.Errorf("delete of %q received %v", b.Name, b.Annotations)
 			}
 			return nil
 		})

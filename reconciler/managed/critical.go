@@ -16,21 +16,22 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// CriticalAnnotationUpdater writes annotations that must not be lost, as the external name after a
-// create, before anything else is done. With names that the outside system chooses a process that
-// loses its table in a crash needs one that writes them where they last. Between a create and that
-// it may crash, too: so its client has to write the annotations of the object it is handed there
-// before it creates anything, in [ExternalClient].Create. They say that the create is pending, and
-// a row that has them stops, for a person to find out.
+// CriticalAnnotationUpdater writes annotations that must not be lost, above all the external name,
+// directly after a create. A process that loses its table in a crash, and whose outside system chooses
+// the names, needs one that writes to durable storage. The process can also crash between the create
+// and that write. So in [ExternalClient].Create the client must write the annotations of the object it
+// receives to the same storage before it creates anything. They record that a create is pending; a row
+// with them stops and waits for a person.
 type CriticalAnnotationUpdater[T any] interface {
-	// UpdateCriticalAnnotations writes the annotations of an object, a clone. It is called
-	// after each create, whatever came of it, also when the time of the pass is up or the
-	// reconciler stops: the context outlasts both, by ten seconds. An error is the outcome of
-	// the pass; the reconciler then remembers the annotations for as long as it lives.
+	// UpdateCriticalAnnotations writes the annotations of an object, which is a clone. It is called
+	// after each create, successful or not, even if the timeout of the pass has expired or the
+	// reconciler stops: the context ends ten seconds after the call begins, and not with those. An
+	// error is the outcome of the pass; the process then remembers the annotations for as long as it
+	// runs.
 	UpdateCriticalAnnotations(ctx context.Context, obj T) error
 }
 
-// CriticalAnnotationUpdateFn makes a [CriticalAnnotationUpdater] of a function.
+// CriticalAnnotationUpdateFn is a function that implements [CriticalAnnotationUpdater].
 type CriticalAnnotationUpdateFn[T any] func(ctx context.Context, obj T) error
 
 // UpdateCriticalAnnotations calls the function.
@@ -38,12 +39,12 @@ func (fn CriticalAnnotationUpdateFn[T]) UpdateCriticalAnnotations(ctx context.Co
 	return fn(ctx, obj)
 }
 
-// ErrRowGone is returned when there is no row for what had to be written or waited for.
+// ErrRowGone is returned when the row that a function must write or wait for does not exist.
 var ErrRowGone = errors.New("the row is gone")
 
-// RetryingCriticalAnnotationUpdater writes the annotations of this package into the table, onto
-// whatever version of the row is there. If it fails it tries again, five times in all, waiting
-// 10 ms at first and twice as long each time.
+// RetryingCriticalAnnotationUpdater writes the annotations of this package into the table, onto the
+// current version of the row. It tries up to five times: it waits 10 ms after the first failure, and
+// twice as long after each further one.
 type RetryingCriticalAnnotationUpdater[T Managed] struct {
 	db    *statedb.DB
 	table statedb.RWTable[T]
@@ -55,17 +56,17 @@ const (
 	criticalWait  = 10 * time.Millisecond
 )
 
-// NewRetryingCriticalAnnotationUpdater returns an updater of a table's rows. clone is as
-// [reconciler.Config].Clone.
+// NewRetryingCriticalAnnotationUpdater returns an updater for the rows of a table. clone is the Clone
+// of [reconciler.Config].
 func NewRetryingCriticalAnnotationUpdater[T Managed](db *statedb.DB, table statedb.RWTable[T], clone func(T) T) *RetryingCriticalAnnotationUpdater[T] {
 	return &RetryingCriticalAnnotationUpdater[T]{db, table, clone}
 }
 
-// UpdateCriticalAnnotations writes the annotations that the reconciler notes, and those that Create
-// changed, on the row of the object, and nothing else if the row has been changed meanwhile. The error is [ErrRowGone] if
-// there is none, at once; or that of the table after the last try.
+// UpdateCriticalAnnotations writes the reconciler's notes, and the annotations that Create changed,
+// onto the row of the object. If the row has changed meanwhile, it writes nothing else. It returns
+// [ErrRowGone] at once if there is no row, else the table's error after the last try.
 func (u *RetryingCriticalAnnotationUpdater[T]) UpdateCriticalAnnotations(ctx context.Context, obj T) error {
-	// In an update whose row nobody has changed this spares the loop a conflict.
+	// If the row has not changed during the update, this saves the loop a conflict.
 	if reconciler.Checkpoint(ctx, obj) == nil {
 		return nil
 	}
@@ -100,7 +101,7 @@ func (u *RetryingCriticalAnnotationUpdater[T]) write(obj T) error {
 	return nil
 }
 
-// pause waits for d, less if ctx ends.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

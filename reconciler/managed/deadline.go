@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// callContext is the context of all calls of a user's code in one pass: the operation's with a
-// deadline and a scope. A timer costs as much as the rest of a poll, and many a client answers
-// without waiting for anything, so that there is one only from when somebody asks for it.
+// callContext is the context of all calls of the user's code in one pass: the context of the operation,
+// with a deadline and a scope. A timer costs as much as the rest of a poll, and many clients return
+// without waiting. So the timer is made when the context is first asked for its Done channel, or for
+// its end after the deadline.
 type callContext struct {
 	scope  *scope
 	parent context.Context
-	// deadline is zero if there is none but the parent's.
+	// deadline is zero if only the parent has one.
 	deadline time.Time
 
 	mu     sync.Mutex
@@ -24,7 +25,7 @@ type callContext struct {
 	cancel context.CancelFunc
 }
 
-// begin sets the deadline, counted from now on; no time at all means none.
+// begin sets the deadline, timeout from now. A timeout of zero means no deadline.
 func (c *callContext) begin(parent context.Context, s *scope, timeout time.Duration) {
 	c.parent, c.scope = parent, s
 	if timeout > 0 {
@@ -32,7 +33,7 @@ func (c *callContext) begin(parent context.Context, s *scope, timeout time.Durat
 	}
 }
 
-// end ends the context, for whoever has kept it.
+// end ends the context: a client may have kept it.
 func (c *callContext) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,8 +43,8 @@ func (c *callContext) end() {
 	}
 }
 
-// real returns the context with the timer, or without one if there is no deadline: it ends with
-// the pass.
+// real returns the context with the timer, or without one if there is no deadline. It ends with the
+// pass.
 func (c *callContext) real() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +81,7 @@ func (c *callContext) Err() error {
 	return c.real().Err()
 }
 
-// untimed reports whether the context goes on and nobody has asked for the timer yet.
+// untimed reports whether the context has neither ended nor a timer yet.
 func (c *callContext) untimed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,8 +93,8 @@ func (c *callContext) Value(key any) any {
 	if key == (scopeKey{}) {
 		return c.scope
 	}
-	// Contexts that are made of this one look here for the one with the timer, which they
-	// have asked for by then, so as to be ended by it without a goroutine.
+	// A context derived from this one looks up its parent's cancellation here. It has asked for Done by
+	// then, so it finds the context with the timer and needs no goroutine.
 	if c.untimed() {
 		return c.parent.Value(key)
 	}

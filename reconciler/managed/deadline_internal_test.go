@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestContextsMadeOfThatOfACallCostNoGoroutine(t *testing.T) {
+func TestContextsDerivedFromACallContextNeedNoGoroutine(t *testing.T) {
 	var c callContext
 	c.begin(t.Context(), &scope{}, time.Hour)
 	defer c.end()
@@ -25,7 +25,7 @@ func TestContextsMadeOfThatOfACallCostNoGoroutine(t *testing.T) {
 	require.Equal(t, before, runtime.NumGoroutine())
 }
 
-// with looks a value up first, as clients with traces do: that asks for no timer.
+// with first looks up a value, as clients with traces do. This must not make the timer.
 func (c *callContext) with(t *testing.T) context.Context {
 	require.Nil(t, c.Value(t))
 	require.Nil(t, c.timed)

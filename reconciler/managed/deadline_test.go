@@ -15,10 +15,10 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// The context of the calls makes its timer when somebody asks for it. Whoever uses it must
-// not be able to tell.
+// The context of the calls makes its timer when it is first needed. Its users must not notice a
+// difference.
 
-// waves is how often all workers have to be at work until each object had its turn.
+// waves is how many rounds the workers need until each object had its turn.
 const waves = 2
 
 func timeout(d time.Duration) func(*env) []managed.Option {
@@ -28,10 +28,10 @@ func timeout(d time.Duration) func(*env) []managed.Option {
 	}
 }
 
-// onceOnly lets nothing be tried again while the test runs.
+// onceOnly prevents retries during the test.
 func (e *env) onceOnly() { e.options = append(e.options, reconciler.WithRetry(time.Hour, time.Hour)) }
 
-func TestCallsKnowTheirDeadline(t *testing.T) {
+func TestCallContextReportsItsDeadline(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
 			at, ok := ctx.Deadline()
@@ -45,7 +45,7 @@ func TestCallsKnowTheirDeadline(t *testing.T) {
 	}, timeout(3*time.Second))
 }
 
-func TestTheDeadlineOfTheProgramIsThatOfTheCallsIfItIsEarlier(t *testing.T) {
+func TestEarlierDeadlineOfTheLoopAppliesToCalls(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
 			at, ok := ctx.Deadline()
@@ -64,8 +64,8 @@ func TestTheDeadlineOfTheProgramIsThatOfTheCallsIfItIsEarlier(t *testing.T) {
 	})
 }
 
-// Whatever a client waits with, it waits for three seconds.
-func TestCallsAreOverAtTheirDeadline(t *testing.T) {
+// Whatever the client waits on, it waits for three seconds.
+func TestCallContextEndsAtItsDeadline(t *testing.T) {
 	type key struct{}
 	for name, wait := range map[string]func(ctx context.Context) error{
 		"done": func(ctx context.Context) error {
@@ -108,7 +108,7 @@ func TestCallsAreOverAtTheirDeadline(t *testing.T) {
 	}
 }
 
-func TestCallsAreOverWhenTheProgramStops(t *testing.T) {
+func TestCallContextEndsWhenTheProgramStops(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
 			<-ctx.Done()
@@ -121,8 +121,9 @@ func TestCallsAreOverWhenTheProgramStops(t *testing.T) {
 	}, nil)
 }
 
-// A client that keeps the context of a call cannot go on with it, whether it has used it or not.
-func TestTheContextOfACallEndsWithThePass(t *testing.T) {
+// A client that keeps the context of a call cannot use it after the pass, whether it has used it before
+// or not.
+func TestCallContextEndsWithThePass(t *testing.T) {
 	for name, use := range map[string]func(ctx context.Context){
 		"unused":  func(context.Context) {},
 		"used":    func(ctx context.Context) { ctx.Done() },
@@ -144,10 +145,10 @@ func TestTheContextOfACallEndsWithThePass(t *testing.T) {
 					select {
 					case <-ctx.Done():
 					default:
-						require.Fail(e, "the context goes on")
+						require.Fail(e, "the context has not ended")
 					}
 					require.ErrorIs(e, context.Cause(ctx), context.Canceled)
-					// A child of it is over at once.
+					// A child context has ended as well.
 					child, cancel := context.WithCancel(ctx)
 					require.Error(e, child.Err())
 					cancel()

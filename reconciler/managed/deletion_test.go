@@ -15,9 +15,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// A deletion ends when the resource is gone, whatever comes in between.
+// A deletion ends when the resource is gone, whatever happens before.
 
-func TestADeletionIsNeverGivenUp(t *testing.T) {
+func TestDeletionIsNeverGivenUp(t *testing.T) {
 	for name, err := range map[string]error{
 		"failure": errors.New("busy"), "terminal": reconciler.TerminalError(errors.New("in use")),
 	} {
@@ -40,8 +40,8 @@ func TestADeletionIsNeverGivenUp(t *testing.T) {
 	}
 }
 
-// What deletes may be in trouble for a long time for a reason that a person can take away.
-func TestADeletionIsTriedAgainWhenItsPoliciesCanBeRead(t *testing.T) {
+// A deletion may fail for a long time, until a person removes the cause.
+func TestDeletionContinuesWhenItsPoliciesBecomeValid(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) {
@@ -57,7 +57,7 @@ func TestADeletionIsTriedAgainWhenItsPoliciesCanBeRead(t *testing.T) {
 	}, noGrace)
 }
 
-func TestARowIsOwedUntilItsResourceIsGone(t *testing.T) {
+func TestDeletionIsUnreconciledUntilItsResourceIsGone(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.sticky = true })
@@ -77,7 +77,7 @@ func TestARowIsOwedUntilItsResourceIsGone(t *testing.T) {
 	}, noGrace)
 }
 
-// dozenWithBreaker makes it a dozen objects, of which five that fail open the breaker.
+// dozenWithBreaker sets up a dozen objects. Five failing ones open the breaker.
 func dozenWithBreaker(e *env) []managed.Option {
 	e.names = nil
 	for _, letter := range "abcdefghijkl" {
@@ -87,7 +87,7 @@ func dozenWithBreaker(e *env) []managed.Option {
 	return noGrace(e)
 }
 
-// createsMore requires that no breaker is open, and what else is wanted is created at once.
+// createsMore requires that no breaker is open, and that a new object is created at once.
 func (e *env) createsMore() {
 	e.Helper()
 	require.Empty(e, e.Loop.Snapshot(e.Context()).Breakers)
@@ -99,9 +99,9 @@ func (e *env) createsMore() {
 	require.Len(e, e.cloud.holds("fresh"), 1)
 }
 
-// What the outside system takes its time to delete is no sign that it is down.
-func TestResourcesThatAreStillDeletedOpenNoBreaker(t *testing.T) {
-	for name, away := range map[string]func(e *env){"asked for": (*env).remove, "torn out": (*env).tearOut} {
+// A slow deletion does not mean that the outside system is down.
+func TestSlowDeletionsOpenNoBreaker(t *testing.T) {
+	for name, away := range map[string]func(e *env){"requested": (*env).remove, "removed directly": (*env).removeDirectly} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(e *env) {
 				e.settle(1)
@@ -119,8 +119,8 @@ func TestResourcesThatAreStillDeletedOpenNoBreaker(t *testing.T) {
 	}
 }
 
-// Nor is what waits for a person, which cannot be seen in a row that is gone.
-func TestRowsTornOutThatWaitForAPersonOpenNoBreaker(t *testing.T) {
+// Removed rows that wait for a person are no failures either, though no row shows it.
+func TestRemovedRowsWaitingForAPersonOpenNoBreaker(t *testing.T) {
 	for name, stuck := range map[string]func(e *env){
 		"paused": func(e *env) {
 			e.settle(1)
@@ -131,7 +131,7 @@ func TestRowsTornOutThatWaitForAPersonOpenNoBreaker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(e *env) {
 				stuck(e)
-				e.tearOut()
+				e.removeDirectly()
 				pass(10 * time.Minute)
 				e.createsMore()
 			}, dozenWithBreaker)
@@ -139,8 +139,8 @@ func TestRowsTornOutThatWaitForAPersonOpenNoBreaker(t *testing.T) {
 	}
 }
 
-// Nor are deletions that cannot go on before somebody acts.
-func TestDeletionsThatWaitForAPersonOpenNoBreaker(t *testing.T) {
+// Neither are deletions that wait for others to act.
+func TestDeletionsWaitingForAPersonOpenNoBreaker(t *testing.T) {
 	for name, stuck := range map[string]func(e *env){
 		"unsure": crash,
 		"policies that cannot be read": func(e *env) {
@@ -159,14 +159,14 @@ func TestDeletionsThatWaitForAPersonOpenNoBreaker(t *testing.T) {
 	}
 }
 
-// A person decides about a row that is gone by putting it back: what was noted comes back with it.
-func TestARowTornOutWithAnUnsureCreateIsDecidedWhenItIsBack(t *testing.T) {
+// A person decides about a removed row by putting it back: its notes come back with it.
+func TestUnsureCreateOfARemovedRowIsDecidedWhenItReturns(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.then("create", func(context.Context, *bucket) error { return managed.ErrCreateUnsure })
 		e.want(1)
 		e.cloud.then("create", nil)
 		e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
-		e.tearOut()
+		e.removeDirectly()
 		pass(time.Hour)
 		e.holds(1)
 		e.forget()
@@ -190,8 +190,8 @@ func TestARowTornOutWithAnUnsureCreateIsDecidedWhenItIsBack(t *testing.T) {
 	}, noGrace)
 }
 
-// What a program learns of a resource that is being deleted is in the row at once.
-func TestWhatChangesWhileAResourceIsDeletedIsWritten(t *testing.T) {
+// What Observe sets while a resource is being deleted is written at once.
+func TestConditionsSetDuringADeletionAreWritten(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.sticky = true })
@@ -199,7 +199,7 @@ func TestWhatChangesWhileAResourceIsDeletedIsWritten(t *testing.T) {
 		pass(10 * time.Second)
 		at := e.revision()
 		pass(2 * time.Minute)
-		require.Equal(e, at, e.revision(), "what is the same is not written again")
+		require.Equal(e, at, e.revision(), "polls that find no change write nothing")
 		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
 			b.SetAnnotation("example.org/progress", "50 %")
 			return nil

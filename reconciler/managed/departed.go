@@ -10,29 +10,29 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// departed is what the process remembers of rows that have left the table. What such a row was is
-// not told by how its last version looks: a program may have put any other in its place. The zero
-// value is empty.
+// departed remembers rows that have left the table. The last version of a row does not tell whose
+// resource it had: the program may have replaced it by another version just before. The zero value is
+// empty.
 type departed[T Managed] struct {
 	mu sync.Mutex
-	// dropped are the last versions of rows that the reconciler took out, until the loop has
-	// come to that.
+	// dropped holds the last versions of rows that the reconciler removed itself, until the loop calls
+	// Delete for them.
 	dropped map[object.Key]T
-	// torn are rows that were taken out by force, until their resources are gone.
-	torn map[object.Key]T
-	// left are the external names of resources that were left on purpose, until a row takes
-	// them over. An empty name stands for any.
+	// removed holds rows that were removed without Writer.Delete, until their resources are gone.
+	removed map[object.Key]T
+	// left holds the external names of resources that were left in place, until a row takes them over.
+	// An empty name stands for every name.
 	left map[object.Key][]string
 }
 
-// drop remembers that the reconciler takes a version of a row out.
+// drop records that the reconciler removes this version of a row.
 func (d *departed[T]) drop(last T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	put(&d.dropped, object.KeyOf(last), last)
 }
 
-// wasDropped reports whether the reconciler took this version of a row out.
+// wasDropped reports whether the reconciler removed this version of a row.
 func (d *departed[T]) wasDropped(obj T) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -40,34 +40,34 @@ func (d *departed[T]) wasDropped(obj T) bool {
 	return ok && last == obj
 }
 
-// tear remembers a row whose deletion goes on.
-func (d *departed[T]) tear(obj T) {
+// addRemoved records a removed row whose deletion is not finished.
+func (d *departed[T]) addRemoved(obj T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	put(&d.torn, object.KeyOf(obj), obj)
+	put(&d.removed, object.KeyOf(obj), obj)
 }
 
-// tornBefore returns the row that was torn out before a row of its key came, if that names another
-// resource.
-func (d *departed[T]) tornBefore(obj T) (torn T, another bool) {
+// removedBefore returns the removed row of the same key whose deletion is not finished, and whether it
+// names another resource than obj.
+func (d *departed[T]) removedBefore(obj T) (row T, another bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.torn) == 0 {
-		return torn, false
+	if len(d.removed) == 0 {
+		return row, false
 	}
-	torn, ok := d.torn[object.KeyOf(obj)]
-	return torn, ok && namesAnother(obj, torn)
+	row, ok := d.removed[object.KeyOf(obj)]
+	return row, ok && namesAnother(obj, row)
 }
 
-// forget forgets what became of rows of a key, but not what was left.
+// forget drops the records of removed rows of a key, but keeps the names of resources left in place.
 func (d *departed[T]) forget(key object.Key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.dropped, key)
-	delete(d.torn, key)
+	delete(d.removed, key)
 }
 
-// leave remembers that the resource of an object was left on purpose.
+// leave records that the resource of an object was left in place.
 func (d *departed[T]) leave(obj T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,7 +77,7 @@ func (d *departed[T]) leave(obj T) {
 	}
 }
 
-// wasLeft reports whether the resource of an object was left on purpose.
+// wasLeft reports whether the resource of an object was left in place.
 func (d *departed[T]) wasLeft(obj T) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,7 +85,7 @@ func (d *departed[T]) wasLeft(obj T) bool {
 	return len(names) > 0 && (name == "" || slices.Contains(names, name) || slices.Contains(names, ""))
 }
 
-// takeOver forgets that the resource of an object was left.
+// takeOver drops the record that the resource of an object was left in place.
 func (d *departed[T]) takeOver(obj T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +101,7 @@ func (d *departed[T]) takeOver(obj T) {
 	d.left[key] = names
 }
 
-// put sets what a map has of a key. The map is made with the first.
+// put sets a value in a map, and makes the map if it is nil.
 func put[V any](m *map[object.Key]V, key object.Key, value V) {
 	if *m == nil {
 		*m = map[object.Key]V{}

@@ -1,43 +1,249 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package managed reconciles rows that stand for resources of an outside system, such as the
-// machines of a cloud or the tunnels of a broker: slow, failing half way, telling of their own
-// changes late, and costing money when they are forgotten.
+// Package managed reconciles rows that stand for resources of an outside system, such as the machines
+// of a cloud or the tunnels of a broker. Such systems are slow, fail half way, show their own changes
+// late, and charge for resources that were forgotten. The program implements how to observe, create,
+// update and delete one resource; the reconciler never creates one twice and never forgets one.
 //
-// A program embeds [Meta] in its rows and implements [ExternalClient]: observe, create, update
-// and delete. [Configure] returns a configuration with it, of which [reconciler.New] and
-// [reconciler.RegisterConfig] make a loop. Each update
-// is one pass of the lifecycle: the outside system is observed, one thing is done about the
-// difference, and the pass ends in an outcome: again soon, again after the poll interval, or a
-// failure with its backoff.
+// To use it:
 //
-// # Nothing is leaked
+//  1. Embed [Meta] in the row type.
+//  2. Implement [ExternalClient], and pass a connecter for it to [WithExternalConnecter].
+//  3. Pass the result of [Configure] to [reconciler.New] or, in a hive, to [reconciler.RegisterConfig].
+//  4. Write the rows with a [Writer], and wait for them with [WaitReady].
 //
-// What the next pass must know is in the table before the step that it guards: the finalizer
-// and [AnnotationCreatePending] before the create, the external name and
-// [AnnotationCreateSucceeded] right after it. Where a resource may have been created and nobody
-// can tell, the object stops with a condition that says so, until a person decides with
-// [DecideCreate]. Where names are known before the create, observing can tell: see
-// [WithDeterministicExternalName].
+// The words of this package: an external resource, or resource, is what exists in the outside system
+// for an object. A pass is one run of the lifecycle for one object, and one operation of the loop.
+// Notes are the annotations that the reconciler writes for its next pass. A person is a user who
+// operates the program.
 //
-// A program asks for a deletion with [Writer.Delete], and writes rows with [Writer.Apply], which sets
-// and takes back only what the program sets. [WaitReady] waits until a resource can be used. A row
-// that is taken out of the table by force is deleted all the same. What was noted on a row is
-// remembered for as long as the program runs, with the policies that others have set, so that one
-// which is replaced by a row without them has them again with its next pass, or when it is taken out.
+// The example of the package is a whole program. The folder example/managed has a larger one: an agent,
+// and an outside system that fails on purpose; "make run-managed" runs both.
 //
-// The tables of a process that ends are gone. What was created is found again by observing, if
-// the name is in what the program reads its rows from or can be told from it; otherwise a
-// [CriticalAnnotationUpdater] writes the annotations where they last, and the client's Create does
-// so before it creates anything. What nobody wants any more after a restart is for a
-// [reconciler.Sweeper], which lists rows that have [FinalizerName], but not what [WithLeaveHook] has
-// marked.
+// # Coming from a runtime for custom resources
 //
-// # Conditions, events and figures
+//	there                                      here
+//	a custom resource with spec and status     a row that embeds Meta
+//	kubectl apply, edit, delete                Writer.Apply, Edit, Delete; they also set the status to Pending
+//	kubectl wait --for=condition=Ready         WaitReady, for the present generation of the row
+//	managed.NewReconciler(mgr, kind, opts...)  Configure, and reconciler.New with its result
+//	ExternalClient, ExternalConnecter          the same, with the row type as type parameter
+//	ResourceExists, ResourceUpToDate, Diff     the same
+//	meta.SetExternalName                       SetExternalName
+//	cr.SetConditions(xpv1.Available())         row.SetConditions(managed.Available()); it is the default
+//	spec.managementPolicies, deletionPolicy    fields of Meta; for people also annotations
+//	WithInitializers, NewNameAsExternalName    the same; also WithDeterministicExternalName
+//	references with selectors, polled          WithReferenceResolver with reconciler.Need; wakes at once
+//	a secret with connection details           WithConnectionPublishers; the publisher chooses the place
+//	WithRecorder, kubectl describe             WithRecorder of reconciler/event; db/show events
+//	rate limiters, MaxConcurrentReconciles     WithRetry and Settings.Concurrency in Config.Options
+//	crossplane_managed_resource_ready          WithMetrics; see Figures below
+//	leader election, webhooks, CRDs            none
 //
-// Two conditions tell a person how an object is: [TypeSynced], which is the reconciler's, and
-// [TypeReady], which is the client's (see [ExternalClient]). A poll that finds what the last one
-// found writes nothing. Events go to [WithRecorder], figures to [WithMetrics]; the steps of each
-// pass are in its note, which [reconciler.Loop.Explain] shows.
+// docs/COMPATIBILITY.md compares each name.
+//
+// # A pass
+//
+// Each pass observes the outside system, acts at most once on the difference, and ends in an outcome of
+// the loop. Its steps are:
+//
+//  1. Notes of earlier passes that the row lacks are put back. If the object is paused, the pass ends
+//     with a condition that reports it.
+//  2. The initializers are called. If the object is being deleted and its policies keep the resource,
+//     the row is removed and the resource is left in place.
+//  3. If an earlier create may or may not have happened, the pass ends and the object waits for a
+//     person.
+//  4. A deletion waits for the finalizers of others. For other objects the references are resolved.
+//  5. The connecter is called, and then Observe.
+//  6. A resource that was created within [WithCreationGracePeriod] and is not visible yet is waited
+//     for. A deletion also waits that long for a resource whose creation was not recorded.
+//  7. If the object is being deleted: Delete is called while the resource exists. When it is gone, the
+//     finalizer and the row are removed.
+//  8. If the resource is missing: the finalizer and [AnnotationCreatePending] are written into the
+//     table, Create is called, and its result is written before anything else is done.
+//  9. What Observe has filled in is written. If the resource is not up to date, Update is called. The
+//     next pass comes after the poll interval.
+//
+// [WithTimeout] bounds all calls of a pass together, from the first initializer to the last publisher.
+// The results of the pass are written even if the time has expired.
+//
+// A failed step is recorded as a condition and an event, and retried with backoff. The client can
+// decide what comes next: it returns [reconciler.RetryAfter] for a server's Retry-After,
+// [reconciler.TerminalError] if retries do not help, and [reconciler.Blocked] if it waits for another
+// row. The steps of a pass are its note in [reconciler.Loop.Explain] and in the journal. A poll that
+// finds no change writes nothing.
+//
+// # Create unsure
+//
+// A program can crash between a create and its answer, and a connection can break. Then
+// AnnotationCreatePending is newer than [AnnotationCreateSucceeded] and [AnnotationCreateFailed], and a
+// resource may exist whose name is not known. The object stops with the reason [ReasonCreateUnsure] and
+// an event, until a person has looked in the outside system and noted with [Writer.Edit] what was
+// found:
+//
+//	it exists under this name          managed.DecideCreate(row, "i-0abc")
+//	it does not exist: create it       managed.DecideCreate(row, "")
+//
+// A client reports such a create with [ErrCreateUnsure]. Every other error of Create means that nothing
+// was created, unless the context has ended. If names are known before the create, use
+// [WithDeterministicExternalName]: then observing tells, and no object stops. docs/OPERATIONS.md shows
+// what a person sees.
+//
+// # Conditions
+//
+//	type    reason              meaning
+//	Synced  ReconcileSuccess    the last pass succeeded
+//	        ReconcileError      the last pass failed; the message is the error
+//	        ReconcilePaused     the object is paused; the message reports a refused deletion
+//	        ReconcileWaiting    it waits for another row, or for finalizers of others
+//	        CreateUnsure        a person must decide
+//	Ready   Available           the resource can be used
+//	        Unavailable         the resource exists and cannot be used
+//	        Creating, Deleting  it is being created or deleted
+//
+// The reconciler sets [TypeSynced]. The client sets [TypeReady] in Observe; if it does not, a resource
+// that exists is Available. Each condition holds the generation that it is about. Its transition time
+// changes only with the status, the reason or the message. Conditions of other types belong to those
+// who set them.
+//
+// # Management policies
+//
+// The policies of an object are the set of allowed actions. The annotation ([SetManagementPolicies])
+// overrides the field of Meta, and that overrides [WithManagementPolicies]. An empty field is not set;
+// an empty annotation pauses. Every set but the empty one must contain Observe.
+//
+//	policies                 effect
+//	*                        everything; the default
+//	Observe                  all that Observe sets is written, and a missing resource is an error; nothing
+//	                         is changed, and deleting the object leaves the resource in place
+//	without Create           a missing resource is an error
+//	without Update           a resource that differs stays as it is
+//	without Delete           the object goes, the resource stays
+//	without LateInitialize   the calls of the pass see what Observe set; only conditions, annotations and what
+//	                         WithObserved copies are written
+//	none                     the object is paused
+//
+// Invalid policies are an error, and nothing is done until they are valid.
+//
+// # Deletion
+//
+// [Writer.Delete] requests the deletion. The row stays until the resource is gone; meanwhile its status
+// is Blocked, "still deleting", which is not a failure. A deletion is never given up, whatever
+// [reconciler.Settings].MaxRetries or a TerminalError says. The deletion of a paused object is refused,
+// and the condition reports it.
+//
+// If a program removes a row from the table itself, the resource is deleted as well. The notes that the
+// process remembers decide which resource that is, and not only the last version of the row: a row that
+// was replaced by one without the finalizer and then removed leaks nothing. A row that returns under
+// another external name waits until the old resource is gone. Two events report a resource that was
+// left in place because the reconciler cannot tell whether it is still wanted:
+//
+//	ExternalNameChanged   the resource that the row named before: delete it, or name it again
+//	CannotTellIfManaged   the resource named by a row that was removed before a pass saw it
+//
+// If a row is removed while it is paused, or while its create is unsure, its deletion waits until a
+// person puts the row back. Explain and an event report it.
+//
+// # Resources left in place
+//
+// An object with [DeletionOrphan], or with policies without Delete, leaves its resource in place when
+// it is deleted. The process remembers the name, so that its sweeps do not delete the resource, until a
+// row names it again. The next process does not know it. So with a Sweeper use [WithLeaveHook] to mark
+// the resource in the outside system before the row goes, do not list marked resources, and have
+// Observe report a marked one as not up to date, so that Update removes the mark. Without the hook the
+// first sweep after a restart deletes the resource. A sweep also deletes the resource of an object that
+// was taken out of the desired state while no process ran, whatever its policy was: no row is left that
+// holds the policy.
+//
+// # After a restart
+//
+// Tables are in memory and empty after a restart. Observing finds the resources again if their names
+// are in the source of the rows, or can be derived from it. Otherwise use
+// [WithCriticalAnnotationUpdater] to write the notes to durable storage, and let Create write the
+// annotations of its object there before it creates anything: the program may crash in between.
+// Annotations that only Create has set are lost too, unless Observe sets them again.
+//
+// A [reconciler.Sweeper] deletes resources without a row. It lists objects with their key,
+// [FinalizerName] and the external name. The first sweep treats every listed resource without a row as
+// not wanted: write the rows before Run, or register an initializer of the statedb table for each
+// source of rows, and set [reconciler.WithSweepBudget].
+//
+// # Writing rows
+//
+// [Writer.Apply] is for a program that reads its desired state again and again. As kubectl apply does,
+// it sets what the program sets, takes back what the program set before and does not set now, and
+// leaves the rest alone. It asks for no pass if nothing changed.
+//
+// A plain Insert replaces the whole row. The next pass puts back the notes, and the policies and the
+// pause that others have set. What the program's own last Insert set is taken back by leaving it out.
+//
+// # Annotations
+//
+// Their keys begin with [AnnotationPrefix], "statekeel.io/". Write them with [Writer.Edit], which makes
+// the row Pending: otherwise the loop does not notice the change. A person or a program writes:
+//
+//	reconcile-requested-at   RequestReconcile       any new text asks for a pass now
+//	paused                   SetPaused              "true" pauses the object
+//	poll-interval            SetPollInterval        a duration such as "30s"
+//	management-policies      SetManagementPolicies  actions separated by commas; empty pauses
+//	deletion-policy          SetDeletionPolicy      "Orphan" leaves the resource in place
+//
+// The reconciler writes external-create-pending, -succeeded, -failed and -changes, and
+// reconcile-handled-at, which repeats the request that it has observed the resource for. external-name
+// is set by the client in Create, by an initializer, or by a person who takes over an existing
+// resource. Leaving notes out of an Apply does not remove them.
+//
+// # Options and defaults
+//
+//	WithExternalConnecter, WithExternalConnectDisconnecter   connects to nothing
+//	WithTimeout                                              1 min
+//	WithCreationGracePeriod                                  30 s
+//	WithPollInterval                                         1 min
+//	WithPollIntervalHook, WithPollJitterHook                 none
+//	WithManagementPolicies                                   all actions
+//	WithDeterministicExternalName                            names are not known before the create
+//	WithInitializers, WithReferenceResolver                  none
+//	WithConnectionPublishers, WithLeaveHook, WithObserved    none
+//	WithFinalizer, WithCriticalAnnotationUpdater             write the row in the table
+//	WithRecorder, WithMetrics                                none
+//	WithLogger, WithKind                                     the loop's log, the name of the table
+//	WithEqual                                                reflect.DeepEqual
+//
+// # Polls, references and events
+//
+// An object that is up to date is observed again after its poll interval: its own, else that of the
+// option, as changed by the hook. Jitter spreads the polls of resources that were created together.
+// [RequestReconcile] asks for a pass now.
+//
+// A reference resolver returns the error of [reconciler.Need]: the object is Blocked, and wakes when
+// the row is there. A connecter can look up credentials in the transaction of [Txn].
+//
+// The reasons of the events are those of runtimes for custom resources, such as
+// CreatedExternalResource. The constants from [ReasonCreated] on define them.
+//
+// # Figures
+//
+// [WithMetrics] takes a [Book], an [ExpVarMetrics], prometheus.NewManaged of metrics/prometheus, or
+// several by [JoinMetrics]. The figures of each kind (see [WithKind]) have these names in expvar:
+//
+//	objects                          objects that have had a pass and are not gone
+//	existing                         those whose resource existed when it was last observed
+//	ready, synced                    those whose condition is True
+//	first_time_to_reconcile_seconds  from being desired to the end of the first pass
+//	first_time_to_readiness_seconds  from being desired to being ready
+//	deletion_seconds                 from the request of the deletion to being gone
+//	drift_seconds                    for each repaired drift, the upper bound of its age
+//
+// In Prometheus the names begin with statekeel_managed_resource_, have the label kind, and objects and
+// existing are called known and exists. With prometheus.WithNamespace("crossplane") the names are those
+// of crossplane-runtime, where the label is gvk. No figure contains the name of an object. Reading the
+// figures does not read a table.
+//
+// # By hand
+//
+// People need commands for what kubectl annotate and kubectl delete do elsewhere, above all to decide
+// an unsure create. Only the program knows its tables, so the commands are its own: each is one call of
+// a Writer. The example ByHand has them for the hive shell. docs/OPERATIONS.md describes when to use
+// which.
 package managed

@@ -13,9 +13,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// A create that was not begun asks no person.
+// A create that was not started does not wait for a person.
 
-// createsNothing requires that no create was called, and that no row asks for a person.
+// createsNothing requires that Create was not called, and that no row waits for a person.
 func (e *env) createsNothing() {
 	e.Helper()
 	for _, name := range e.names {
@@ -27,15 +27,15 @@ func (e *env) createsNothing() {
 	})
 }
 
-func TestAStopBeforeTheCreateAsksNoPerson(t *testing.T) {
+func TestStopBeforeTheCreateIsNotUnsure(t *testing.T) {
 	each(t, func(e *env) {
 		begun := make(chan struct{}, len(e.names))
 		e.cloud.then("observe", func(ctx context.Context, _ *bucket) error {
 			begun <- struct{}{}
 			<-ctx.Done()
-			return nil // what it saw before
+			return nil // what it read before the stop
 		})
-		e.heedContext()
+		e.respectContext()
 		e.want(1)
 		<-begun
 		e.Stop()
@@ -43,20 +43,20 @@ func TestAStopBeforeTheCreateAsksNoPerson(t *testing.T) {
 	}, nil)
 }
 
-func TestATimeoutBeforeTheCreateAsksNoPerson(t *testing.T) {
+func TestTimeoutBeforeTheCreateIsNotUnsure(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.then("observe", func(ctx context.Context, _ *bucket) error {
 			<-ctx.Done()
 			return nil
 		})
-		e.heedContext()
+		e.respectContext()
 		e.want(1)
 		pass(waves * 3 * time.Second)
 		e.createsNothing()
 	}, timeout(3*time.Second))
 }
 
-// heedContext makes the cloud do nothing for a context that has ended.
-func (e *env) heedContext() {
+// respectContext makes all calls fail whose context has ended.
+func (e *env) respectContext() {
 	e.cloud.before("create", func(ctx context.Context, _ *bucket) error { return ctx.Err() })
 }

@@ -22,24 +22,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// env is a table, a cloud, and a loop between them, in a bubble of virtual time.
+// env is a table, a cloud, and a loop between them, in virtual time.
 type env struct {
 	*reconcilertest.Env[*bucket]
 	cloud  *cloud
 	events *events
-	// names are those of the objects of the test, at least as many as there are workers.
+	// names are the names of the objects of the test, at least as many as there are workers.
 	names   []string
 	workers int
-	// sweeper lists what is there, nil if nothing is swept. again are the options of a test that
-	// starts another loop.
+	// sweeper lists the resources; nil means no sweeps. again are the options of a test that starts
+	// another loop.
 	sweeper *lister
 	again   []managed.Option
-	// options are those of the loop, beside the ones of config.
+	// options are the options of the loop, besides those of config.
 	options []reconciler.Option
 }
 
-// each runs a test with one worker and one object, and with 8 workers and a dozen objects.
-// opts are made for each run anew; nil means none.
+// each runs a test with one worker and one object, and with 8 workers and a dozen objects. opts is
+// called for each run; nil means no options.
 func each(t *testing.T, test func(e *env), opts func(e *env) []managed.Option) {
 	t.Helper()
 	for _, workers := range []int{1, 8} {
@@ -93,7 +93,7 @@ func newLoop[T managed.Managed](cfg reconciler.Config[T], opts ...managed.Option
 	return reconciler.New(cfg)
 }
 
-// start runs a loop until the test ends, or Stop is called.
+// start starts a loop. It runs until the test ends or calls Stop.
 func (e *env) start(opts ...managed.Option) {
 	e.Helper()
 	cfg, err := managed.Configure(e.config(), append([]managed.Option{
@@ -107,7 +107,7 @@ func (e *env) writer() managed.Writer[*bucket] {
 	return managed.NewWriter(e.config())
 }
 
-// write changes the table in one transaction, for all objects of the test.
+// write changes the table for all objects of the test, in one transaction.
 func (e *env) write(f func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string)) {
 	e.Helper()
 	e.Write(func(wtxn statedb.WriteTxn) {
@@ -118,7 +118,7 @@ func (e *env) write(f func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, nam
 	pass(0)
 }
 
-// want makes the table want all objects with a size.
+// want applies all objects with a size.
 func (e *env) want(size int, also ...func(b *bucket)) {
 	e.Helper()
 	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
@@ -142,7 +142,7 @@ func (e *env) edit(f func(b *bucket)) {
 	})
 }
 
-// remove asks for the deletion of all objects.
+// remove requests the deletion of all objects.
 func (e *env) remove() {
 	e.Helper()
 	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
@@ -152,8 +152,8 @@ func (e *env) remove() {
 	})
 }
 
-// tearOut takes all rows out of the table by force.
-func (e *env) tearOut() {
+// removeDirectly removes all rows from the table without Writer.Delete.
+func (e *env) removeDirectly() {
 	e.Helper()
 	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 		_, _, err := e.Table.Delete(wtxn, named(name))
@@ -166,17 +166,17 @@ func (e *env) get(name string) *bucket {
 	return b
 }
 
-// rows calls f with every row; each has to be there.
+// rows calls f with every row. All of them must exist.
 func (e *env) rows(f func(b *bucket)) {
 	e.Helper()
 	for _, name := range e.names {
 		b := e.get(name)
-		require.NotNil(e, b, "there is no row %q", name)
+		require.NotNil(e, b, "row %q is missing", name)
 		f(b)
 	}
 }
 
-// gone requires all rows to have left the table.
+// gone requires that all rows have left the table.
 func (e *env) gone() {
 	e.Helper()
 	for _, name := range e.names {
@@ -184,7 +184,7 @@ func (e *env) gone() {
 	}
 }
 
-// called requires the calls for every object since the last time.
+// called requires the calls for every object since the last check.
 func (e *env) called(want ...string) {
 	e.Helper()
 	for _, name := range e.names {
@@ -192,7 +192,7 @@ func (e *env) called(want ...string) {
 	}
 }
 
-// holds requires the cloud to have one bucket of the size for every object; -1 is none.
+// holds requires the cloud to have one bucket of this size for every object, and none if size is -1.
 func (e *env) holds(size int) {
 	e.Helper()
 	want := []int{size}
@@ -200,11 +200,11 @@ func (e *env) holds(size int) {
 		want = nil
 	}
 	for _, name := range e.names {
-		require.Equal(e, want, e.cloud.holds(name), "what the cloud has of %q", name)
+		require.Equal(e, want, e.cloud.holds(name), "buckets of %q", name)
 	}
 }
 
-// told requires the events of every object since the last time.
+// told requires the events of every object since the last check.
 func (e *env) told(want ...string) {
 	e.Helper()
 	for _, name := range e.names {
@@ -212,7 +212,7 @@ func (e *env) told(want ...string) {
 	}
 }
 
-// is requires conditions of every row, by reason.
+// is requires the reasons of the two conditions of every row.
 func (e *env) is(synced, ready managed.ConditionReason) {
 	e.Helper()
 	e.rows(func(b *bucket) {
@@ -227,7 +227,7 @@ func (e *env) status(want reconciler.StatusKind) {
 	e.rows(func(b *bucket) { require.Equal(e, want, b.Status.Kind, "%q: %s", b.Name, b.Status) })
 }
 
-// settle creates all objects, and forgets how.
+// settle creates all objects, and drops the recorded calls and events.
 func (e *env) settle(size int, also ...func(b *bucket)) {
 	e.Helper()
 	e.want(size, also...)
@@ -244,13 +244,13 @@ func (e *env) forget() {
 	}
 }
 
-// revision returns that of the table, which grows with every write.
+// revision returns the revision of the table, which grows with every write.
 func (e *env) revision() statedb.Revision { return e.Table.Revision(e.DB.ReadTxn()) }
 
-// slack is what a loop may take to gather what is due together, and to pace its rounds.
+// slack is how long a loop may gather work that is due together, and pace its rounds.
 const slack = 10 * time.Millisecond
 
-// pass lets virtual time go by, and a little more, and waits until the loop is idle.
+// pass advances virtual time by d and slack, and waits until the loop is idle.
 func pass(d time.Duration) {
 	time.Sleep(d + slack)
 	synctest.Wait()

@@ -12,13 +12,13 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// endless is an error that wraps itself, and once more.
+// endless is an error that wraps itself twice.
 type endless struct{ text string }
 
 func (e *endless) Error() string   { return e.text }
 func (e *endless) Unwrap() []error { return []error{e, e} }
 
-// shared is a level of a graph of errors of which each wraps the next twice.
+// shared is a level in a graph of errors, where each one wraps the next twice.
 type shared struct {
 	next error
 }
@@ -26,7 +26,7 @@ type shared struct {
 func (s *shared) Error() string   { return "shared" }
 func (s *shared) Unwrap() []error { return []error{s.next, s.next} }
 
-func TestAnErrorThatWrapsItselfHangsNothing(t *testing.T) {
+func TestErrorThatWrapsItselfDoesNotHang(t *testing.T) {
 	var levels error = &endless{"deep"}
 	for range 1000 {
 		levels = &shared{levels}
@@ -51,7 +51,7 @@ func TestAnErrorThatWrapsItselfHangsNothing(t *testing.T) {
 	}
 }
 
-func TestAnUnsureCreateIsFoundAmongOthers(t *testing.T) {
+func TestErrCreateUnsureIsFoundInADeepError(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.fail("create", fmt.Errorf("%w: %w", &shared{fmt.Errorf("reset")}, managed.ErrCreateUnsure))
 		e.want(1)

@@ -10,7 +10,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// events is a recorder with a memory.
+// events is a recorder that keeps the events.
 type events struct {
 	mu     sync.Mutex
 	byName map[string][]string

@@ -17,7 +17,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// Tunnel is a row: a tunnel that a broker is to dig to some place.
+// Tunnel is a row: a tunnel to some place, made by a broker.
 type Tunnel struct {
 	managed.Meta
 	To     string
@@ -37,7 +37,7 @@ var tunnelName = statedb.Index[*Tunnel, string]{
 	Unique:     true,
 }
 
-// Broker is the outside system. It gives each tunnel a number.
+// Broker is the outside system. It chooses the names of its tunnels.
 type Broker struct{ tunnels map[string]string }
 
 func (b *Broker) Observe(_ context.Context, t *Tunnel) (managed.ExternalObservation, error) {
@@ -49,25 +49,25 @@ func (b *Broker) Create(_ context.Context, t *Tunnel) error {
 	id := fmt.Sprintf("tunnel-%d", len(b.tunnels)+1)
 	managed.SetExternalName(t, id)
 	b.tunnels[id] = t.To
-	fmt.Println("  dig", id, "to", t.To)
+	fmt.Println("  create", id, "to", t.To)
 	return nil
 }
 
 func (b *Broker) Update(_ context.Context, t *Tunnel) error {
 	id := managed.GetExternalName(t)
 	b.tunnels[id] = t.To
-	fmt.Println("  turn", id, "to", t.To)
+	fmt.Println("  update", id, "to", t.To)
 	return nil
 }
 
 func (b *Broker) Delete(_ context.Context, t *Tunnel) error {
 	id := managed.GetExternalName(t)
 	delete(b.tunnels, id)
-	fmt.Println("  fill", id)
+	fmt.Println("  delete", id)
 	return nil
 }
 
-// A tunnel is dug, turned, and filled, and the row says how it is.
+// A tunnel is created, updated and deleted; the conditions of its row show its state.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -93,7 +93,7 @@ func Example() {
 	ended := make(chan error)
 	go func() { ended <- loop.Run(ctx) }()
 
-	// until waits for the row to be as ready says; the row is nil when it is gone.
+	// until waits until ready returns true for the row. The row is nil when it is gone.
 	until := func(ready func(t *Tunnel) bool) *Tunnel {
 		for {
 			t, _, watch, _ := tunnels.GetWatch(db.ReadTxn(), tunnelName.Query("lab"))
@@ -134,12 +134,12 @@ func Example() {
 	}
 	// Output:
 	// want the moon
-	//   dig tunnel-1 to the moon
+	//   create tunnel-1 to the moon
 	//   tunnel-1 is Available [statekeel.io/managed]
 	// want mars
-	//   turn tunnel-1 to mars
+	//   update tunnel-1 to mars
 	//   tunnel-1 is Available [statekeel.io/managed]
 	// want nothing
-	//   fill tunnel-1
+	//   delete tunnel-1
 	//   the row is gone
 }

@@ -8,70 +8,71 @@ import (
 	"errors"
 )
 
-// ExternalClient manages the external resources of the rows it is handed. The calls should be
-// short, and must be idempotent: to delete what is gone, or is going, is no error, and to create
-// what was created with the same name is none.
+// ExternalClient manages the external resources of rows. Calls should be short, and must be idempotent:
+// deleting a resource that is gone or being deleted is no error, and neither is creating one that was
+// created with the same name.
 //
-// The object is a clone, as deep as [reconciler.Config].Clone makes it: what lies deeper must be
-// copied before it is changed. The context ends at the timeout of [WithTimeout], and when the
-// reconciler stops. The error of a call may say what comes next, as that of
-// [reconciler.Operations] may: a server's Retry-After is for [reconciler.RetryAfter]. Any other
-// is retried with backoff. The calls come from several goroutines at once with
-// [reconciler.Settings].Concurrency, but never two of them for one object.
+// The object is a clone, made by [reconciler.Config].Clone. What Clone does not copy must be copied
+// before it is changed. The context ends at the timeout of [WithTimeout], and when the reconciler
+// stops. The error of a call may decide what comes next, as in [reconciler.Operations]: return
+// [reconciler.RetryAfter] for a server's Retry-After. Every other error is retried with backoff. With
+// [reconciler.Settings].Concurrency several goroutines call at the same time, but never two for one
+// object.
 //
-// A client that is an [ExternalDisconnecter], too, is disconnected at the end of the pass that
-// it was made for.
+// If a client also implements [ExternalDisconnecter], it is disconnected at the end of the pass that it
+// was made for.
 type ExternalClient[T any] interface {
-	// Observe looks at the external resource, if there is one, and changes nothing of it. It
-	// may set on the object what it sees there: the other calls of the pass are handed that
-	// object, and what is news is written. Of an object whose policies lack
-	// [ManagementActionLateInitialize] conditions and annotations are written, and what
-	// [WithObserved] says. Of the conditions it may set [TypeReady], such as [Available]; if it
-	// sets none, a resource that exists is Available.
+	// Observe reads the state of the external resource. It must not change the resource. It may set on
+	// the object what it reads: the other calls of the pass receive that object, and changes are
+	// written into the table. For an object whose policies lack [ManagementActionLateInitialize], and
+	// allow more than to observe, only conditions, annotations and what [WithObserved] copies are
+	// written. Observe may set the condition [TypeReady], for example to [Available]. If it sets none,
+	// a resource that exists is Available.
 	Observe(ctx context.Context, obj T) (ExternalObservation, error)
 
-	// Create creates the external resource. It is called when Observe says that there is
-	// none, and not once the context has ended. Annotations that it sets or removes are written
-	// at once, such as with [SetExternalName] how the outside system calls what was created, and
-	// are kept when the row is changed or replaced; everything else that it sets is dropped. An
-	// error means that nothing was created, unless it is [ErrCreateUnsure] or the context has
-	// ended.
+	// Create creates the external resource. It is called when Observe did not find the resource, and
+	// never after the context has ended. Annotations that it sets or removes are written at once, and
+	// are kept when the row is changed or replaced. The most important one is the external name: see
+	// [SetExternalName]. Everything else that Create sets is dropped. An error means that nothing was
+	// created, unless it is [ErrCreateUnsure] or the context has ended.
 	Create(ctx context.Context, obj T) error
 
-	// Update makes the external resource what the object wants. It is called when Observe
-	// says that it differs.
+	// Update makes the external resource match the object. It is called when Observe returned that it
+	// is not up to date.
 	Update(ctx context.Context, obj T) error
 
-	// Delete deletes the external resource, or begins to. It is called when the object is to
-	// go and Observe says that the resource exists, and again until Observe says that it does
-	// not.
+	// Delete deletes the external resource, or starts its deletion. It is called when the object is
+	// being deleted and Observe found the resource, and again in later passes until Observe does not
+	// find it.
 	Delete(ctx context.Context, obj T) error
 }
 
-// ErrCreateUnsure is for the error of a create of which nobody can tell whether it happened, as
-// when the connection broke before the answer. The object then stops and waits for a person, as
-// after a crash, unless names are deterministic (see [WithDeterministicExternalName]).
+// ErrCreateUnsure is returned by a client's Create when it cannot tell whether the resource was
+// created, for example because the connection broke before the answer. The object then stops and waits
+// for a person, as after a crash, unless external names are deterministic (see
+// [WithDeterministicExternalName]).
 var ErrCreateUnsure = errors.New("the external resource may or may not have been created")
 
-// ExternalObservation is what was seen of an external resource.
+// ExternalObservation is the observed state of an external resource.
 type ExternalObservation struct {
-	// ResourceExists: there is a resource of the name. Without it the rest means nothing.
+	// ResourceExists reports whether the resource exists. If not, the other fields mean nothing.
 	ResourceExists bool
-	// ResourceUpToDate: an update would change nothing.
+	// ResourceUpToDate reports whether the resource matches the object, so that no update is needed.
 	ResourceUpToDate bool
-	// ResourceLateInitialized: Observe has filled in on the object what it left open. The
-	// row is written before anything else is done. It should not be said every time.
+	// ResourceLateInitialized reports whether Observe has filled in fields that the object left open.
+	// The row is then written before the next step. Set it only when Observe has filled in something
+	// new.
 	ResourceLateInitialized bool
-	// Diff says for people how what exists differs from what is wanted. It goes to the log
-	// and into the note of the pass. Optional.
+	// Diff describes for people how the resource differs from the object. It is written to the log and
+	// to the note of the pass. Optional.
 	Diff string
-	// ConnectionDetails are handed to the publishers of [WithConnectionPublishers]. nil means
-	// that there is nothing to publish.
+	// ConnectionDetails are passed to the publishers of [WithConnectionPublishers]; nil publishes
+	// nothing.
 	ConnectionDetails ConnectionDetails
 }
 
-// ExternalClientFns makes an [ExternalClient] of functions. A nil ObserveFn sees a resource that
-// exists and is up to date, as [NopClient] does; the others, if nil, do nothing.
+// ExternalClientFns is an [ExternalClient] made of functions. If ObserveFn is nil, Observe returns what
+// [NopClient] does. Other functions that are nil do nothing.
 type ExternalClientFns[T any] struct {
 	ObserveFn func(ctx context.Context, obj T) (ExternalObservation, error)
 	CreateFn  func(ctx context.Context, obj T) error
@@ -102,7 +103,7 @@ func (e ExternalClientFns[T]) Delete(ctx context.Context, obj T) error {
 	return call(ctx, obj, e.DeleteFn)
 }
 
-// call calls a function that may be nil, which does nothing.
+// call calls fn, and does nothing if fn is nil.
 func call[T any](ctx context.Context, obj T, fn func(context.Context, T) error) error {
 	if fn == nil {
 		return nil
@@ -110,31 +111,31 @@ func call[T any](ctx context.Context, obj T, fn func(context.Context, T) error) 
 	return fn(ctx, obj)
 }
 
-// ExternalConnecter makes a client for an object, such as one with the credentials that the
-// object names. It is called once a pass. The context is that of [ExternalClient]'s calls; rows
-// that it needs can be looked up in the transaction of [Txn].
+// ExternalConnecter makes the client for an object, for example with the credentials that the object
+// names. It is called once per pass. The context is the one of the [ExternalClient] calls. It can look
+// up other rows in the transaction that [Txn] returns.
 type ExternalConnecter[T any] interface {
-	// Connect returns a client, never nil without an error.
+	// Connect returns a client, or an error. The client must not be nil if the error is.
 	Connect(ctx context.Context, obj T) (ExternalClient[T], error)
 }
 
-// ExternalDisconnecter ends what a connecter began.
+// ExternalDisconnecter releases what a connecter has opened.
 type ExternalDisconnecter interface {
-	// Disconnect is called at the end of each pass that has connected, whatever became of
-	// it. Its context does not end with the pass's, but ten seconds later. A failure is recorded
-	// as an event, and changes nothing of the outcome. A connecter's is called while other
-	// passes run, with [reconciler.Settings].Concurrency: what belongs to one pass is better ended
-	// by its client.
+	// Disconnect is called at the end of each pass that has connected, successful or not. Its context
+	// ends ten seconds after the call begins, even if that of the pass has ended before. An error is
+	// recorded as an event, and does not change the outcome of the pass. With
+	// [reconciler.Settings].Concurrency the Disconnect of a connecter is called while other passes run:
+	// let the client release what belongs to one pass.
 	Disconnect(ctx context.Context) error
 }
 
-// ExternalConnectDisconnecter makes clients, and is told when a pass is over.
+// ExternalConnectDisconnecter makes clients, and is called at the end of each pass.
 type ExternalConnectDisconnecter[T any] interface {
 	ExternalConnecter[T]
 	ExternalDisconnecter
 }
 
-// ExternalConnecterFn makes an [ExternalConnecter] of a function.
+// ExternalConnecterFn is a function that implements [ExternalConnecter].
 type ExternalConnecterFn[T any] func(ctx context.Context, obj T) (ExternalClient[T], error)
 
 // Connect calls the function.
@@ -142,14 +143,14 @@ func (fn ExternalConnecterFn[T]) Connect(ctx context.Context, obj T) (ExternalCl
 	return fn(ctx, obj)
 }
 
-// ExternalDisconnecterFn makes an [ExternalDisconnecter] of a function.
+// ExternalDisconnecterFn is a function that implements [ExternalDisconnecter].
 type ExternalDisconnecterFn func(ctx context.Context) error
 
 // Disconnect calls the function.
 func (fn ExternalDisconnecterFn) Disconnect(ctx context.Context) error { return fn(ctx) }
 
-// ExternalConnectDisconnecterFns makes an [ExternalConnectDisconnecter] of functions. A nil
-// ConnectFn returns a [NopClient], a nil DisconnectFn does nothing.
+// ExternalConnectDisconnecterFns is an [ExternalConnectDisconnecter] made of functions. If ConnectFn is
+// nil, Connect returns a [NopClient]. If DisconnectFn is nil, Disconnect does nothing.
 type ExternalConnectDisconnecterFns[T any] struct {
 	ConnectFn    func(ctx context.Context, obj T) (ExternalClient[T], error)
 	DisconnectFn func(ctx context.Context) error

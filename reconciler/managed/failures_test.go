@@ -17,7 +17,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func TestAFailingStepIsAConditionAnEventAndABackoff(t *testing.T) {
+func TestFailingStepSetsConditionRecordsEventAndBacksOff(t *testing.T) {
 	for op, event := range map[string]string{
 		"connect": "Warning CannotConnectToProvider",
 		"observe": "Warning CannotObserveExternalResource",
@@ -56,7 +56,7 @@ func (e *env) forgetCalls() {
 	}
 }
 
-func TestAFailureAtAPollIsWritten(t *testing.T) {
+func TestFailureAtAPollIsWritten(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.fail("observe", errors.New("down"))
@@ -66,7 +66,7 @@ func TestAFailureAtAPollIsWritten(t *testing.T) {
 	}, nil)
 }
 
-func TestAServersRetryAfterIsHeeded(t *testing.T) {
+func TestRetryAfterOfAServerIsObserved(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.before("create", func(context.Context, *bucket) error {
 			return reconciler.RetryAfter(errors.New("429"), 17*time.Second)
@@ -80,7 +80,7 @@ func TestAServersRetryAfterIsHeeded(t *testing.T) {
 	}, nil)
 }
 
-func TestATerminalErrorIsNotRetried(t *testing.T) {
+func TestTerminalErrorIsNotRetried(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.before("create", func(context.Context, *bucket) error {
 			return reconciler.TerminalError(errors.New("no such size"))
@@ -93,7 +93,7 @@ func TestATerminalErrorIsNotRetried(t *testing.T) {
 	}, nil)
 }
 
-func TestTheTimeoutBoundsAPassAndTheStatusIsWritten(t *testing.T) {
+func TestTimeoutBoundsAPassButTheStatusIsWritten(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
 			<-ctx.Done()
@@ -110,7 +110,7 @@ func TestTheTimeoutBoundsAPassAndTheStatusIsWritten(t *testing.T) {
 	}, func(*env) []managed.Option { return []managed.Option{managed.WithTimeout(7 * time.Second)} })
 }
 
-func TestAFailingDisconnectIsAnEventAndNothingElse(t *testing.T) {
+func TestFailingDisconnectIsOnlyAnEvent(t *testing.T) {
 	var n atomic.Int32
 	each(t, func(e *env) {
 		e.want(1)
@@ -122,7 +122,7 @@ func TestAFailingDisconnectIsAnEventAndNothingElse(t *testing.T) {
 		e.forgetCalls()
 		pass(50 * time.Second)
 		e.called()
-		require.EqualValues(e, 2*len(e.names), n.Swap(0), "once a pass")
+		require.EqualValues(e, 2*len(e.names), n.Swap(0), "once per pass")
 	}, func(e *env) []managed.Option {
 		return []managed.Option{managed.WithExternalConnectDisconnecter(managed.ExternalConnectDisconnecterFns[*bucket]{
 			ConnectFn: e.cloud.Connect,
@@ -134,7 +134,7 @@ func TestAFailingDisconnectIsAnEventAndNothingElse(t *testing.T) {
 	})
 }
 
-// session is a client that has a connection of its own.
+// session is a client with its own connection.
 type session struct {
 	*cloud
 	open *atomic.Int32
@@ -145,7 +145,7 @@ func (s session) Disconnect(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func TestAClientIsDisconnectedAlsoWhenThePassFailsPanicsOrIsStopped(t *testing.T) {
+func TestClientIsDisconnectedHoweverThePassEnds(t *testing.T) {
 	var open atomic.Int32
 	each(t, func(e *env) {
 		e.cloud.fail("observe", errors.New("down"))
@@ -173,7 +173,7 @@ func TestAClientIsDisconnectedAlsoWhenThePassFailsPanicsOrIsStopped(t *testing.T
 	})
 }
 
-func TestAConnecterWithoutAClientIsAnError(t *testing.T) {
+func TestConnecterThatReturnsNilIsAnError(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.rows(func(b *bucket) { require.Equal(e, "connect: the connecter returned no client", b.Status.GetError()) })
@@ -183,7 +183,7 @@ func TestAConnecterWithoutAClientIsAnError(t *testing.T) {
 	})
 }
 
-func TestAPanicWhileObservingKeepsWhatWasKnown(t *testing.T) {
+func TestPanicInObserveKeepsTheConditions(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.before("observe", func(context.Context, *bucket) error { panic("nil map") })
@@ -196,7 +196,7 @@ func TestAPanicWhileObservingKeepsWhatWasKnown(t *testing.T) {
 	}, nil)
 }
 
-func TestTheStepsOfAPassAreInItsNote(t *testing.T) {
+func TestStepsOfAPassAreInItsNote(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.want(2)

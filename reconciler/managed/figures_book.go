@@ -10,21 +10,20 @@ import (
 	"github.com/statekeel/statekeel/metrics"
 )
 
-// KindFigures are the figures of all objects of a kind. All durations are in seconds.
+// KindFigures holds the figures of all objects of a kind. All durations are in seconds.
 type KindFigures struct {
-	// Since is when the first figure of the kind came.
+	// Since is when the first figure of the kind was recorded.
 	Since time.Time
-	// Objects is how many are known: they have had a pass, and are not gone. Existing is how
-	// many of them have an external resource, as far as it was observed last; Ready and Synced
-	// of how many the condition is True.
+	// Objects counts the known objects: they have had a pass and are not gone. Existing counts those
+	// whose external resource existed when it was last observed; Ready and Synced count those with that
+	// condition True.
 	Objects, Existing, Ready, Synced int
-	// FirstReconcile has the time of each object from being wanted to its first pass, FirstReady
-	// the time until it was ready first.
+	// FirstReconcile holds for each object the time from being first desired to the end of the first
+	// pass, FirstReady the time until it was first ready.
 	FirstReconcile, FirstReady metrics.Histogram
-	// Deletion has the time from asking for a deletion to the object being gone.
+	// Deletion holds the time from the request of a deletion until the object was gone.
 	Deletion metrics.Histogram
-	// Drift has a value for each repair of what had changed by itself: the most that the
-	// drift can be old.
+	// Drift holds for each repaired drift the upper bound of its age.
 	Drift metrics.Histogram
 }
 
@@ -36,8 +35,8 @@ func (f *KindFigures) clone() KindFigures {
 	return c
 }
 
-// count counts an object anew. Objects come and go one by one, and so are counted: a table is
-// never gone through, and no row tells whether its external resource exists.
+// count adds the change of one object's state. Objects are counted as they change: no table is read for
+// it, and no row stores whether its external resource exists.
 func (f *KindFigures) count(was, is State) {
 	f.Objects += difference(was.Known, is.Known)
 	f.Existing += difference(was.Exists, is.Exists)
@@ -45,7 +44,7 @@ func (f *KindFigures) count(was, is State) {
 	f.Synced += difference(was.Synced, is.Synced)
 }
 
-// difference is what a count has to grow by.
+// difference returns how much a count changes: 1, 0 or -1.
 func difference(was, is bool) int {
 	switch {
 	case is && !was:
@@ -56,10 +55,10 @@ func difference(was, is bool) int {
 	return 0
 }
 
-// Book is a [Metrics] that keeps what it is told, by kind, for [Book.Figures]. To be told costs
-// it a lock and an addition, and it needs memory for each kind, not for each object. What several
-// reconcilers with one kind tell is added up. The zero value is empty and ready for use. It is
-// safe for concurrent use, and must not be copied.
+// Book is a [Metrics] that stores the figures of each kind, for [Book.Figures]. A call costs a lock and
+// an addition; memory grows with the number of kinds, not of objects. The figures of several
+// reconcilers with the same kind are added up. The zero value is empty and ready for use. It is safe
+// for concurrent use, and must not be copied.
 type Book struct {
 	mu     sync.Mutex
 	byKind map[string]*KindFigures
@@ -106,8 +105,7 @@ func (b *Book) note(kind string, change func(f *KindFigures)) {
 	change(f)
 }
 
-// Figures returns the figures of each kind of which there are any. They are a copy, and the
-// caller's.
+// Figures returns the figures of each kind that has any. The result is a copy that the caller owns.
 func (b *Book) Figures() map[string]KindFigures {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,9 +116,9 @@ func (b *Book) Figures() map[string]KindFigures {
 	return all
 }
 
-// Forget drops the figures of a kind. It is for a program that stops a reconciler and starts
-// another one of the same kind: the new one counts the objects that the old one has counted
-// already. Call it between the two. That there are no figures of the kind is no error.
+// Forget drops the figures of a kind; it does nothing if there are none. Call it when a program has
+// stopped one reconciler and before it starts another one of the same kind: the new one counts the same
+// objects again.
 func (b *Book) Forget(kind string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

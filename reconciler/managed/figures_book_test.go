@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// counted runs a test as each does, with a book.
+// counted runs a test as each does, with a Book as the metrics.
 func counted(t *testing.T, test func(e *env, figures func() managed.KindFigures), opts ...managed.Option) {
 	t.Helper()
 	var book *managed.Book
@@ -27,20 +27,20 @@ func counted(t *testing.T, test func(e *env, figures func() managed.KindFigures)
 	})
 }
 
-// counts requires how many objects there are, exist, are ready and are synced.
+// counts requires the numbers of objects that are known, exist, are ready and are synced.
 func (e *env) counts(f managed.KindFigures, objects, existing, ready, synced int) {
 	e.Helper()
 	require.Equal(e, [4]int{objects, existing, ready, synced}, [4]int{f.Objects, f.Existing, f.Ready, f.Synced})
 }
 
-// times requires a value for each object, of about that duration.
+// times requires one value of about this duration for each object.
 func (e *env) times(h metrics.Histogram, want time.Duration) {
 	e.Helper()
 	require.EqualValues(e, len(e.names), h.Count)
 	require.InDelta(e, want.Seconds()*float64(len(e.names)), h.Sum, slack.Seconds()*float64(len(e.names)))
 }
 
-func TestTimesToReconcileAndToBeingReadyAreThoseOfTheFirstTime(t *testing.T) {
+func TestTimesToReconcileAndToReadinessAreMeasuredOnce(t *testing.T) {
 	counted(t, func(e *env, figures func() managed.KindFigures) {
 		at := time.Now()
 		e.cloud.before("create", func(context.Context, *bucket) error {
@@ -53,7 +53,7 @@ func TestTimesToReconcileAndToBeingReadyAreThoseOfTheFirstTime(t *testing.T) {
 		require.InDelta(e, 0, f.Since.Sub(at).Seconds(), 10)
 		require.EqualValues(e, len(e.names), f.FirstReconcile.Count)
 		require.EqualValues(e, len(e.names), f.FirstReady.Count)
-		// With 8 workers those that found no worker at once wait for one.
+		// With 8 workers some objects have to wait for a worker.
 		require.GreaterOrEqual(e, f.FirstReconcile.Sum, 3.0*float64(len(e.names)))
 		require.GreaterOrEqual(e, f.FirstReady.Sum, f.FirstReconcile.Sum)
 		if e.workers == 1 {
@@ -66,12 +66,12 @@ func TestTimesToReconcileAndToBeingReadyAreThoseOfTheFirstTime(t *testing.T) {
 		e.cloud.set(func(c *cloud) { clear(c.buckets) })
 		pass(time.Hour)
 		e.holds(2)
-		require.Equal(e, f.FirstReconcile, figures().FirstReconcile, "there is one first time")
-		require.Equal(e, f.FirstReady, figures().FirstReady, "there is one first time")
+		require.Equal(e, f.FirstReconcile, figures().FirstReconcile, "measured only once")
+		require.Equal(e, f.FirstReady, figures().FirstReady, "measured only once")
 	})
 }
 
-func TestWhatExistsIsReadyAndIsSyncedIsCountedAsItIs(t *testing.T) {
+func TestExistingReadyAndSyncedObjectsAreCounted(t *testing.T) {
 	counted(t, func(e *env, figures func() managed.KindFigures) {
 		n := len(e.names)
 		e.counts(figures(), 0, 0, 0, 0)
@@ -95,10 +95,10 @@ func TestWhatExistsIsReadyAndIsSyncedIsCountedAsItIs(t *testing.T) {
 	})
 }
 
-func TestTheTimeOfADeletionEndsWhenTheObjectIsGone(t *testing.T) {
+func TestDeletionTimeEndsWhenTheObjectIsGone(t *testing.T) {
 	counted(t, func(e *env, figures func() managed.KindFigures) {
 		e.settle(1)
-		pass(time.Minute) // beyond the creation grace
+		pass(time.Minute) // the creation grace is over
 		e.cloud.set(func(c *cloud) { c.sticky = true })
 		e.remove()
 		pass(time.Second)
@@ -106,16 +106,16 @@ func TestTheTimeOfADeletionEndsWhenTheObjectIsGone(t *testing.T) {
 		e.cloud.set(func(c *cloud) { c.sticky = false })
 		pass(time.Hour)
 		e.gone()
-		// Asked for again after a second; after two more still there, and after four gone.
+		// The deletion is requested again after 1 s and 3 s; after 7 s the resource is gone.
 		e.times(figures().Deletion, 7*time.Second)
 	})
 }
 
-func TestTheTimeOfAForcedDeletionBeginsWithItsFirstAttempt(t *testing.T) {
+func TestRemovedRowIsTimedFromItsFirstDeletionAttempt(t *testing.T) {
 	counted(t, func(e *env, figures func() managed.KindFigures) {
 		e.settle(1)
-		pass(time.Minute) // beyond the creation grace
-		e.tearOut()
+		pass(time.Minute) // the creation grace is over
+		e.removeDirectly()
 		pass(time.Hour)
 		e.holds(-1)
 		e.times(figures().Deletion, time.Second)
@@ -123,12 +123,12 @@ func TestTheTimeOfAForcedDeletionBeginsWithItsFirstAttempt(t *testing.T) {
 	})
 }
 
-func TestDriftIsAsOldAsTheLastGoodLookAtMost(t *testing.T) {
+func TestDriftAgeIsTheTimeSinceTheLastGoodObservation(t *testing.T) {
 	counted(t, func(e *env, figures func() managed.KindFigures) {
 		e.settle(1)
 		e.want(2)
 		pass(2 * time.Minute)
-		require.Zero(e, figures().Drift.Count, "a change of what is wanted is no drift")
+		require.Zero(e, figures().Drift.Count, "a change of the desired state is no drift")
 		drift := func() {
 			e.cloud.set(func(c *cloud) {
 				for _, s := range c.buckets {
@@ -147,7 +147,7 @@ func TestDriftIsAsOldAsTheLastGoodLookAtMost(t *testing.T) {
 	})
 }
 
-func TestAPausedObjectIsCountedAndItsFirstTimeIsStillToCome(t *testing.T) {
+func TestPausedObjectIsCountedButNotTimed(t *testing.T) {
 	counted(t, func(e *env, figures func() managed.KindFigures) {
 		n := len(e.names)
 		e.want(1, func(b *bucket) { managed.SetPaused(b, true) })
@@ -166,7 +166,7 @@ func TestAPausedObjectIsCountedAndItsFirstTimeIsStillToCome(t *testing.T) {
 	})
 }
 
-func TestTheKindIsThatOfTheOption(t *testing.T) {
+func TestKindIsThatOfTheOption(t *testing.T) {
 	var book *managed.Book
 	each(t, func(e *env) {
 		e.want(1)

@@ -12,19 +12,18 @@ import (
 	"github.com/statekeel/statekeel/metrics"
 )
 
-// ExpVarName is what [NewExpVarMetrics] publishes its figures by, if not told otherwise.
+// ExpVarName is the default name of the variable that [NewExpVarMetrics] publishes.
 const ExpVarName = "managed_resources"
 
-// ExpVarMetrics is a [Metrics] that shows what it is told as one expvar variable: a JSON object
-// with an object for each kind, which has
+// ExpVarMetrics is a [Metrics] that is also an expvar variable: a JSON object with one member for each
+// kind. The value of a member is an object with
 //
-//   - "objects", "existing", "ready" and "synced": how many objects there are, and how many of
-//     them are so, as in [KindFigures];
-//   - "first_time_to_reconcile_seconds", "first_time_to_readiness_seconds", "deletion_seconds"
-//     and "drift_seconds": each an object with "count", "sum", "p50" and "p99", of which the last
-//     two are at most 9 % too high.
+//   - "objects", "existing", "ready" and "synced": counts of objects, as in [KindFigures];
+//   - "first_time_to_reconcile_seconds", "first_time_to_readiness_seconds", "deletion_seconds" and
+//     "drift_seconds": each an object with "count", "sum", "p50" and "p99". The last two are at most
+//     9 % too high.
 //
-// It is made from the [Book] whenever it is read. It is safe for concurrent use.
+// The JSON is made from the [Book] at each read. ExpVarMetrics is safe for concurrent use.
 type ExpVarMetrics struct{ Book }
 
 var (
@@ -32,13 +31,13 @@ var (
 	_ expvar.Var = (*ExpVarMetrics)(nil)
 )
 
-// publishing keeps two calls of NewExpVarMetrics from publishing the same name.
+// publishing serialises the calls of NewExpVarMetrics, so that no two publish the same name.
 var publishing sync.Mutex
 
-// NewExpVarMetrics returns metrics that are published as an expvar variable of the name; an empty
-// one means [ExpVarName]. Each call with one name returns the same metrics. It fails, naming the
-// variable, if something else is published under the name. It may be called from any goroutine,
-// and panics only if the program publishes that name at the same moment by itself.
+// NewExpVarMetrics returns metrics that are published as an expvar variable of the given name; an empty
+// name means [ExpVarName]. All calls with the same name return the same metrics. It returns an error
+// that names the variable if something else is published under the name. It may be called from any
+// goroutine, and panics only if the program publishes that name itself at the same moment.
 func NewExpVarMetrics(name string) (*ExpVarMetrics, error) {
 	if name == "" {
 		name = ExpVarName
@@ -57,8 +56,8 @@ func NewExpVarMetrics(name string) (*ExpVarMetrics, error) {
 	}
 }
 
-// NewUnpublishedExpVarMetrics returns metrics that nobody sees who does not have them, for tests
-// and for programs that publish them elsewhere.
+// NewUnpublishedExpVarMetrics returns metrics that are not published, for tests and for programs that
+// publish them elsewhere.
 func NewUnpublishedExpVarMetrics() *ExpVarMetrics { return &ExpVarMetrics{} }
 
 // String returns the JSON.
@@ -73,13 +72,13 @@ func (m *ExpVarMetrics) String() string {
 	}
 	text, err := json.Marshal(all)
 	if err != nil {
-		// Numbers and names are always JSON; if not, then at least this is.
+		// Numbers and strings can always be marshalled; this is still valid JSON if they cannot.
 		return fmt.Sprintf("%q", err)
 	}
 	return string(text)
 }
 
-// shownKind is the JSON of KindFigures. The order of the fields is that of the text.
+// shownKind is the JSON form of KindFigures. The order of the fields is that of the text.
 type shownKind struct {
 	Objects        int            `json:"objects"`
 	Existing       int            `json:"existing"`

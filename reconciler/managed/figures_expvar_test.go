@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// tell tells metrics something of everything.
+// tell passes figures of every kind to m.
 func tell(m managed.Metrics, kind string) {
 	m.FirstReconciled(kind, time.Second)
 	m.FirstReady(kind, 2*time.Second)
@@ -34,7 +34,7 @@ const told = `{"bucket":{"objects":2,"existing":2,"ready":1,"synced":1,` +
 	`"deletion_seconds":{"count":1,"sum":4,"p50":4,"p99":4},` +
 	`"drift_seconds":{"count":1,"sum":8,"p50":8,"p99":8}}}`
 
-func TestExpvarShowsWhatWasTold(t *testing.T) {
+func TestExpvarShowsTheFigures(t *testing.T) {
 	m := managed.NewUnpublishedExpVarMetrics()
 	require.Equal(t, "{}", m.String())
 	tell(m, "bucket")
@@ -42,8 +42,8 @@ func TestExpvarShowsWhatWasTold(t *testing.T) {
 	expvar.Do(func(kv expvar.KeyValue) { require.False(t, kv.Value == expvar.Var(m), "published as %q", kv.Key) })
 }
 
-func TestExpvarIsPublishedByTheNameThatWasChosen(t *testing.T) {
-	// expvar forgets nothing: names are of this run of this test alone.
+func TestExpvarIsPublishedUnderTheGivenName(t *testing.T) {
+	// expvar keeps its variables: use a name that only this run of the test has.
 	name := fmt.Sprintf("%s %d", t.Name(), time.Now().UnixNano())
 	var wg sync.WaitGroup
 	all := make([]*managed.ExpVarMetrics, 8)
@@ -69,13 +69,13 @@ func TestExpvarIsPublishedByTheNameThatWasChosen(t *testing.T) {
 	require.EqualError(t, err, fmt.Sprintf("expvar variable %q is already published as a *expvar.Int, want a *managed.ExpVarMetrics", name+" taken"))
 }
 
-func TestAnEmptyNameIsTheDefaultOne(t *testing.T) {
+func TestEmptyExpvarNameIsTheDefault(t *testing.T) {
 	m, err := managed.NewExpVarMetrics("")
 	require.NoError(t, err)
 	require.Same(t, m, expvar.Get(managed.ExpVarName))
 }
 
-func TestJoinedMetricsAreAllTold(t *testing.T) {
+func TestJoinMetricsPassesEveryCallOn(t *testing.T) {
 	one, two := managed.NewUnpublishedExpVarMetrics(), managed.NewUnpublishedExpVarMetrics()
 	tell(managed.JoinMetrics(one, nil, two), "bucket")
 	require.Equal(t, told, one.String())
@@ -84,7 +84,7 @@ func TestJoinedMetricsAreAllTold(t *testing.T) {
 	tell(managed.JoinMetrics(), "bucket")
 }
 
-func TestAForgottenKindBeginsAnew(t *testing.T) {
+func TestForgottenKindStartsAtZero(t *testing.T) {
 	var b managed.Book
 	tell(&b, "bucket")
 	tell(&b, "machine")
@@ -105,7 +105,7 @@ func TestFiguresAreACopy(t *testing.T) {
 	require.EqualValues(t, 2, b.Figures()["bucket"].Drift.Buckets[0])
 }
 
-func TestFiguresAreToldAndReadAtOnce(t *testing.T) {
+func TestFiguresMayBeRecordedAndReadConcurrently(t *testing.T) {
 	m := managed.NewUnpublishedExpVarMetrics()
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -125,7 +125,7 @@ func TestFiguresAreToldAndReadAtOnce(t *testing.T) {
 	}
 }
 
-// What telling costs.
+// BenchmarkBookObserved measures one change of an object's state.
 func BenchmarkBookObserved(b *testing.B) {
 	var book managed.Book
 	is := managed.State{Known: true, Exists: true}

@@ -5,9 +5,8 @@ package managed
 
 import "time"
 
-// JoinMetrics returns a [Metrics] that tells everything to each of the given ones, in their
-// order, such as to expvar and to Prometheus. nil ones are left out; without any others it does
-// nothing.
+// JoinMetrics returns a [Metrics] that passes every call on to each of the given ones, in their order,
+// such as to expvar and Prometheus. nil ones are left out. Without any it does nothing.
 func JoinMetrics(all ...Metrics) Metrics {
 	var joined joinedMetrics
 	for _, m := range all {

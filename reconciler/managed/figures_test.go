@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// counts are metrics with a memory.
+// counts is a Metrics that stores its calls.
 type counts struct {
 	mu                                 sync.Mutex
 	kinds                              map[string]bool
@@ -32,7 +32,7 @@ func (c *counts) lock(kind string) (unlock func()) {
 	return c.mu.Unlock
 }
 
-// soFar returns what has been told.
+// soFar returns a copy of what was recorded.
 func (c *counts) soFar() *counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +79,7 @@ func (c *counts) Observed(kind string, was, is managed.State) {
 	add(&c.synced, was.Synced, is.Synced)
 }
 
-func TestMetricsTellOfEachObjectOnceAndCountThemAll(t *testing.T) {
+func TestMetricsCountEachObjectOnce(t *testing.T) {
 	var c *counts
 	each(t, func(e *env) {
 		n := len(e.names)
@@ -97,7 +97,7 @@ func TestMetricsTellOfEachObjectOnceAndCountThemAll(t *testing.T) {
 		require.Equal(e, []int{n, n, n, n}, []int{c.soFar().known, c.soFar().exists, c.soFar().isReady, c.soFar().synced})
 
 		e.want(2)
-		require.Empty(e, c.soFar().drifts, "what a program changes is no drift")
+		require.Empty(e, c.soFar().drifts, "a change by the program is no drift")
 		e.cloud.set(func(c *cloud) {
 			for _, s := range c.buckets {
 				s.size = 9
@@ -118,7 +118,7 @@ func TestMetricsTellOfEachObjectOnceAndCountThemAll(t *testing.T) {
 
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.sticky = true })
-		e.tearOut()
+		e.removeDirectly()
 		pass(20 * time.Second)
 		e.cloud.set(func(c *cloud) { c.sticky = false })
 		pass(2 * time.Minute)

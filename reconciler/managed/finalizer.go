@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// NewFinalizer returns a [Finalizer] that keeps a name among the finalizers of an object. Both
-// calls are idempotent and never fail.
+// NewFinalizer returns a [Finalizer] that keeps name among the finalizers of an object. Both methods
+// are idempotent and never fail.
 func NewFinalizer[T Resource](name string) Finalizer[T] { return namedFinalizer[T]{name} }
 
 type namedFinalizer[T Resource] struct{ name string }
@@ -17,19 +17,19 @@ type namedFinalizer[T Resource] struct{ name string }
 // Name returns the name.
 func (f namedFinalizer[T]) Name() string { return f.name }
 
-// AddFinalizer adds the name, if it is not there.
+// AddFinalizer adds the name if it is missing.
 func (f namedFinalizer[T]) AddFinalizer(_ context.Context, obj T) error {
 	addFinalizer(obj, f.name)
 	return nil
 }
 
-// RemoveFinalizer removes the name, if it is there.
+// RemoveFinalizer removes the name if it is there.
 func (f namedFinalizer[T]) RemoveFinalizer(_ context.Context, obj T) error {
 	removeFinalizer(obj, f.name)
 	return nil
 }
 
-// HasFinalizer reports whether an object has a finalizer.
+// HasFinalizer reports whether an object has a finalizer of this name.
 func HasFinalizer(obj Resource, name string) bool {
 	return slices.Contains(obj.GetFinalizers(), name)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func TestWhatIsMissingIsCreatedAndConfirmed(t *testing.T) {
+func TestMissingResourceIsCreatedAndConfirmed(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.called("connect", "observe", "create")
@@ -24,7 +24,7 @@ func TestWhatIsMissingIsCreatedAndConfirmed(t *testing.T) {
 			require.Equal(e, []string{managed.FinalizerName}, b.Finalizers)
 			require.NotEmpty(e, managed.GetExternalName(b))
 			require.False(e, managed.IsCreateIncomplete(b))
-			require.Zero(e, b.Seen, "what Create sets beside annotations is dropped")
+			require.Zero(e, b.Seen, "only annotations that Create sets are kept")
 			require.EqualValues(e, 1, b.GetCondition(managed.TypeSynced).ObservedGeneration)
 		})
 
@@ -37,7 +37,7 @@ func TestWhatIsMissingIsCreatedAndConfirmed(t *testing.T) {
 	}, nil)
 }
 
-func TestWhatIsUpToDateIsPolledAndNothingIsWritten(t *testing.T) {
+func TestPollOfAnUpToDateResourceWritesNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		at := e.revision()
@@ -52,7 +52,7 @@ func TestWhatIsUpToDateIsPolledAndNothingIsWritten(t *testing.T) {
 	}, nil)
 }
 
-func TestWhatDiffersIsUpdated(t *testing.T) {
+func TestResourceThatDiffersIsUpdated(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.want(2)
@@ -83,13 +83,13 @@ func TestDriftIsRepairedAtThePoll(t *testing.T) {
 		e.holds(1)
 		pass(time.Minute)
 		e.rows(func(b *bucket) {
-			require.Equal(e, 1, b.Seen, "what a poll sees is written if it is news")
+			require.Equal(e, 1, b.Seen, "a poll writes what has changed")
 			require.Equal(e, reconciler.StatusKindDone, b.Status.Kind)
 		})
 	}, nil)
 }
 
-func TestTransitionTimesMoveOnlyWhenAConditionChanges(t *testing.T) {
+func TestTransitionTimeChangesOnlyWithTheCondition(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		before := e.get(e.names[0])
@@ -103,7 +103,7 @@ func TestTransitionTimesMoveOnlyWhenAConditionChanges(t *testing.T) {
 	}, nil)
 }
 
-func TestAResourceThatIsThereIsTakenOver(t *testing.T) {
+func TestExistingResourceIsTakenOver(t *testing.T) {
 	each(t, func(e *env) {
 		for _, name := range e.names {
 			e.cloud.buckets["old-"+name] = &stored{name, 1}

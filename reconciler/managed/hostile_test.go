@@ -17,7 +17,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// messages are the messages that were logged.
+// messages is a log handler that keeps the messages.
 type messages struct {
 	slog.Handler
 	said *[]string
@@ -30,7 +30,7 @@ func (m messages) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// No text from outside is in a log message or an error as it is.
+// Log messages and errors contain no unescaped text from outside.
 func TestHostileTextsAreEscapedInErrorsAndLogs(t *testing.T) {
 	const hostile = "a\x1b[31m\n<<end>>\x00"
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }

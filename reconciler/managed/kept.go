@@ -11,24 +11,24 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// memory is what was noted on each object last, for as long as the program runs: a row may be
-// replaced by one without the notes, or be gone when there is something to note. The maps are
-// those of the rows. The zero value is empty.
+// memory holds the latest notes and policies of each object for as long as the program runs: a program
+// may replace a row by one without the notes, and a row may be gone when there is something to note.
+// The maps are shared with the rows. The zero value is empty.
 type memory struct {
 	mu    sync.Mutex
 	byKey map[object.Key]*remembered
 }
 
-// remembered is what is remembered of one object.
+// remembered is what memory holds of one object.
 type remembered struct {
 	annotations map[string]string
 	policies    policies
 	past        past
-	// unwritten: the table could not be told.
+	// unwritten reports that the table could not be written.
 	unwritten bool
 }
 
-// keep remembers what is noted on an object.
+// keep remembers the notes and policies of an object.
 func (m *memory) keep(obj Resource, unwritten bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,8 +38,8 @@ func (m *memory) keep(obj Resource, unwritten bool) {
 	m.byKey[object.KeyOf(obj)] = &remembered{obj.GetAnnotations(), policiesOf(obj), obj.meta().past, unwritten}
 }
 
-// recall returns what is remembered of an object, nothing if it has neither a resource nor policies.
-// It must not be changed.
+// recall returns what is remembered of an object, and an empty record if nothing is. The result must
+// not be changed.
 func (m *memory) recall(key object.Key) *remembered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,7 +57,7 @@ func (m *memory) forget(key object.Key) {
 	delete(m.byKey, key)
 }
 
-// hasNotes reports whether an object says anything of a resource.
+// hasNotes reports whether an object has an external name or a pending create.
 func hasNotes(obj object.Object) bool { return notesIn(obj.GetAnnotations()) }
 
 func notesIn(annotations map[string]string) bool {
@@ -66,7 +66,7 @@ func notesIn(annotations map[string]string) bool {
 	return named || begun
 }
 
-// createNoted reports whether an object says anything of a create.
+// createNoted reports whether an object has a note about a create.
 func createNoted(obj object.Object) bool {
 	annotations := obj.GetAnnotations()
 	for _, key := range createNotes {
@@ -77,10 +77,10 @@ func createNoted(obj object.Object) bool {
 	return false
 }
 
-// createNotes are the annotations that say when there was a create, and what came of it.
+// createNotes are the annotations with the times and results of creates.
 var createNotes = [...]string{AnnotationCreatePending, AnnotationCreateSucceeded, AnnotationCreateFailed}
 
-// hasPolicies reports whether an object says anything of what may be done for it.
+// hasPolicies reports whether an object has policies of its own, or is paused.
 func hasPolicies(obj Resource) bool {
 	for _, key := range policyKeys {
 		if _, ok := obj.GetAnnotations()[key]; ok {
@@ -90,18 +90,19 @@ func hasPolicies(obj Resource) bool {
 	return !policiesOf(obj).same(policies{})
 }
 
-// policyKeys are the annotations that say what may be done for an object.
+// policyKeys are the annotations with policies and the pause.
 var policyKeys = [...]string{AnnotationPaused, AnnotationManagementPolicies, AnnotationDeletionPolicy}
 
-// is reports whether an object says what is remembered in the very same maps, as it mostly does:
+// is reports whether the object still has the maps that are remembered. This is the common case:
 // nothing was noted since.
 func (m *remembered) is(obj Resource) bool {
 	return !m.unwritten && m.annotations != nil && sameMap(m.annotations, obj.GetAnnotations()) &&
 		m.past == obj.meta().past && m.policies.same(policiesOf(obj))
 }
 
-// addTo notes on an object what is remembered and it does not say. It reports whether that was
-// anything about its resource. From then on the object's own insert is the one that counts.
+// addTo adds to an object what is remembered and what it lacks. It reports whether something about its
+// resource was added. From then on the object's own insert is the one that later inserts are compared
+// with.
 func (m *remembered) addTo(obj Resource) (added bool) {
 	past := &obj.meta().past
 	if past.inserted != nil {
@@ -114,9 +115,9 @@ func (m *remembered) addTo(obj Resource) (added bool) {
 	return added
 }
 
-// addNotesTo notes on an object what is remembered of its resource and it does not say, or says less
-// recently. An object that names another resource is about that. inserted: it is a plain insert,
-// and what that says of the annotations of creates otherwise than the one before stays.
+// addNotesTo adds to an object the remembered notes that it lacks, or has in an older state. It adds
+// nothing if the object names another resource. inserted: the row is a plain insert. Then an annotation
+// that the program has changed since its last insert stays, even if a create had changed it.
 func (m *remembered) addNotesTo(obj Resource, inserted bool) (added bool) {
 	is, was := obj.GetAnnotations(), m.annotations
 	if !notesIn(was) {
@@ -142,11 +143,11 @@ func (m *remembered) addNotesTo(obj Resource, inserted bool) (added bool) {
 	}) || added
 }
 
-// addPoliciesTo puts onto a row that was inserted the policies that others have set on the row that
-// it took the place of, unless it has some of its own.
+// addPoliciesTo adds to an inserted row the policies that other writers have set on the row that it
+// replaces, unless it has policies of its own.
 func (m *remembered) addPoliciesTo(obj Resource) {
 	to, before := obj.meta(), m.past.inserted.typed()
-	// What the program applied to the row before, and does not apply now, it has taken back.
+	// Policies that the program applied to the old row and not to this one are taken back.
 	applied := m.past.applied
 	if to.past.applied == nil {
 		applied = nil
@@ -165,7 +166,7 @@ func (m *remembered) addPoliciesTo(obj Resource) {
 	}
 }
 
-// parsed returns the time that a text says, zero if it says none.
+// parsed returns the time in a text, zero if it cannot be parsed.
 func parsed(text string) time.Time {
 	if text == "" {
 		return time.Time{}

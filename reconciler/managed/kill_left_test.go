@@ -3,7 +3,7 @@
 
 package managed_test
 
-// marked reports whether a sweep takes what exists for an object for left on purpose.
+// marked reports whether a resource of the object is marked as left in place, so that sweeps keep it.
 func (w *world) marked(name string) bool {
 	for _, id := range w.outside.owned(name) {
 		if w.outside.marked[id] {
@@ -13,7 +13,7 @@ func (w *world) marked(name string) bool {
 	return false
 }
 
-// leave makes the file want an object no more, and what exists for it to stay.
+// leave removes an object from the file and leaves its resources in place.
 func (w *world) leave(name string) {
 	w.change(func() {
 		was, had := w.wants[name]

@@ -9,11 +9,11 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// noteZone is what a create notes beside the name of what it created, in an annotation of its own.
+// noteZone sets the annotation that a create sets besides the external name.
 func noteZone(b *bucket, name string) { b.SetAnnotation(zone, "of "+name) }
 
-// requireZone requires a row that has the name of what was created to have what was noted with it. It
-// is for names that are chosen outside: others are known without a create.
+// requireZone requires a row with an external name to have the annotation that its create has set. It
+// is for external names that the outside system chooses: others are known without a create.
 func requireZone(t require.TestingT, b *bucket) {
 	if name := managed.GetExternalName(b); name != "" {
 		require.Equal(t, "of "+name, b.Annotations[zone], "%q has lost what the create noted: %v", b.Name, b.Annotations)

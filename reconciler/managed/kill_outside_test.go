@@ -14,37 +14,36 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// outside is a system that answers what was so a while ago: what was created is not seen yet, and
-// what was deleted is seen for some time. What it is asked to do it does at once. Its fields are
-// guarded by the lock of the world.
+// outside is an outside system with delayed reads: new resources are not visible yet, and deleted ones
+// are visible for some time. Writes take effect at once. The lock of the world guards its fields.
 type outside struct {
-	// chosen: it chooses the names of what it creates; else they are those of the rows.
+	// chosen: it chooses the names of its resources; otherwise they are those of the rows.
 	chosen  bool
 	created int
 	past    map[string][]version
-	// lag is how long ago it was what is told next.
+	// lag returns the delay of the next read.
 	lag func() time.Duration
-	// stays says of a resource whose deletion is asked for whether it stays for now.
+	// stays reports whether a resource whose deletion was requested stays for now.
 	stays func(id string) bool
-	// down: all calls fail. faults: they do at random.
+	// down: all calls fail. faults: calls fail at random.
 	down   bool
 	faults bool
 	rnd    *rand.Rand
-	// creates are the errors of the first creates of each object, of which those that are
-	// [managed.ErrCreateUnsure] happen all the same. tried counts them.
+	// creates are the errors of the first creates of each object. A create with
+	// [managed.ErrCreateUnsure] takes effect. tried counts the creates.
 	creates []error
 	tried   map[string]int
-	// twice is what was created though there was one.
+	// twice lists resources that were created although the object had one.
 	twice []string
-	// takes is how long what is deleted goes on to exist.
+	// takes is how long a deleted resource still exists.
 	takes time.Duration
-	// marked are the names of what was left on purpose.
+	// marked holds the names of resources that were marked as left in place.
 	marked map[string]bool
-	// late is what was asked to be created when nobody waited for it any more.
+	// late lists creates that began after their context had ended.
 	late []string
 }
 
-// version is what one resource is from a time on.
+// version is the state of a resource from a time on.
 type version struct {
 	since  time.Time
 	owner  string
@@ -52,10 +51,10 @@ type version struct {
 	exists bool
 }
 
-// is returns what a resource is.
+// is returns the present state of a resource.
 func (o *outside) is(id string) version { return o.at(id, time.Now()) }
 
-// was returns what is told of a resource.
+// was returns the state of a resource that a read shows.
 func (o *outside) was(id string) version { return o.at(id, time.Now().Add(-o.lag())) }
 
 func (o *outside) at(id string, at time.Time) (v version) {
@@ -67,7 +66,7 @@ func (o *outside) at(id string, at time.Time) (v version) {
 	return v
 }
 
-// going reports whether a resource is being deleted, and still exists.
+// going reports whether a resource is being deleted and still exists.
 func (o *outside) going(id string) bool {
 	past := o.past[id]
 	return len(past) > 0 && past[len(past)-1].since.After(time.Now())
@@ -78,7 +77,7 @@ func (o *outside) becomes(id string, v version) {
 	o.past[id] = append(o.past[id], v)
 }
 
-// owned returns the names of what exists for an object.
+// owned returns the names of the existing resources of an object.
 func (o *outside) owned(owner string) (ids []string) {
 	for id := range o.past {
 		if v := o.is(id); v.exists && v.owner == owner {
@@ -88,8 +87,8 @@ func (o *outside) owned(owner string) (ids []string) {
 	return ids
 }
 
-// create creates what is wanted, under the name that it may have. It does nothing if there is
-// something of that name.
+// create creates a resource, under the given name unless the outside system chooses one. It does
+// nothing if that name exists.
 func (o *outside) create(owner, name string, size int) (id string) {
 	if o.chosen {
 		o.created++
@@ -144,7 +143,8 @@ func (o *outside) remove(id string) {
 	}
 }
 
-// failing says what a call is going to fail with: before it does anything, or after.
+// failing returns the error of the next call, before or after it takes effect, and whether the call is
+// slow.
 func (o *outside) failing() (before, after error, slow bool) {
 	if o.down {
 		return errDown, nil, false
@@ -165,7 +165,7 @@ func (o *outside) failing() (before, after error, slow bool) {
 	return before, after, slow
 }
 
-// connection is a client of one pass of one process.
+// connection is the client of one pass of one process.
 type connection struct {
 	p   *process
 	key string
@@ -176,13 +176,14 @@ var (
 	_ managed.ExternalDisconnecter    = (*connection)(nil)
 )
 
-// Connect makes a client for a pass.
+// Connect returns the client of a pass.
 func (p *process) Connect(ctx context.Context, b *bucket) (managed.ExternalClient[*bucket], error) {
 	c := &connection{p, b.Name}
 	return c, c.call(ctx, "connect", func(*outside) error { return nil })
 }
 
-// call does something outside, if the process lives to do it, and answers, if it lives to hear it.
+// call makes a call to the outside system. A process that is dead before it has no effect; one that is
+// dead after it gets no answer.
 func (c *connection) call(ctx context.Context, op string, do func(o *outside) error) error {
 	if err := c.p.reach("before "+op, c.key); err != nil {
 		return err
@@ -212,7 +213,7 @@ func (c *connection) call(ctx context.Context, op string, do func(o *outside) er
 	if err := c.p.reach("after "+op, c.key); err != nil {
 		return err
 	}
-	// Who does not wait any more hears no answer.
+	// A caller whose context has ended gets no answer.
 	return errors.Join(answer, after, ctx.Err())
 }
 
@@ -232,22 +233,22 @@ func (c *connection) Observe(ctx context.Context, b *bucket) (seen managed.Exter
 	return seen, err
 }
 
-// heed notes a create that begins when its context has ended. With several workers another one
-// may end the process right before.
-func (p *process) heed(ctx context.Context, name string) {
+// noteLateCreate records a create that begins after its context has ended. With several workers another
+// one may end the process just before, so it records nothing.
+func (p *process) noteLateCreate(ctx context.Context, name string) {
 	if p.w.workers == 1 && ctx.Err() != nil {
 		p.w.change(func() { p.w.outside.late = append(p.w.outside.late, name) })
 	}
 }
 
 func (c *connection) Create(ctx context.Context, b *bucket) error {
-	// What is about to be created has to be known before, to a process that has lost its table.
+	// A process that loses its table must know before the create what it is about to create.
 	if c.p.w.filed() {
 		if err := c.p.file("file-pending", b); err != nil {
 			return err
 		}
 	}
-	c.p.heed(ctx, b.Name)
+	c.p.noteLateCreate(ctx, b.Name)
 	var id string
 	if err := c.call(ctx, "create", func(o *outside) error {
 		err := o.fate(b.Name)
@@ -281,7 +282,7 @@ func (c *connection) Delete(ctx context.Context, b *bucket) error {
 	})
 }
 
-// leave marks the resource of a row as left on purpose.
+// leave marks the resource of a row as left in place.
 func (p *process) leave(ctx context.Context, b *bucket) error {
 	return (&connection{p, b.Name}).call(ctx, "leave", func(o *outside) error {
 		if name := managed.GetExternalName(b); o.is(name).exists {

@@ -18,14 +18,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// process is a program with a table and a loop, which reads what it wants from a file.
+// process is a program with a table and a loop. It reads its desired state from a file.
 type process struct {
 	w     *world
 	store *store
-	// over: it has reached the point at which it is killed. dead: nothing that it does has an
-	// effect. Guarded by the lock of the world.
+	// over: it has reached the point where it is killed. dead: its actions have no effect any more. The
+	// lock of the world guards both.
 	over, dead bool
-	// cancel lets the loop end, end waits until it has.
+	// cancel stops the loop; end stops it and waits until it has ended.
 	cancel context.CancelFunc
 	end    func()
 }
@@ -33,11 +33,11 @@ type process struct {
 const (
 	killGrace   = 2 * time.Second
 	killTimeout = time.Second
-	// longestLag is that of what the outside system tells: less than the grace.
+	// longestLag is the longest delay of reads from the outside system. It is less than the grace.
 	longestLag = 1500 * time.Millisecond
 )
 
-// start starts a process in the place of the one before, on what that has left.
+// start starts a process on the state that the previous one has left.
 func (w *world) start() {
 	w.Helper()
 	p := &process{w: w}
@@ -96,7 +96,7 @@ func (p *process) options() []managed.Option {
 	return opts
 }
 
-// UpdateCriticalAnnotations writes annotations into the file, after each create.
+// UpdateCriticalAnnotations writes the annotations into the file. It is called after each create.
 func (p *process) UpdateCriticalAnnotations(_ context.Context, b *bucket) error {
 	return p.file("file", b)
 }
@@ -115,7 +115,7 @@ func (p *process) file(point string, b *bucket) error {
 	return p.reach("after "+point, b.Name)
 }
 
-// List lists what there is outside, as it was a while ago.
+// List lists the resources as a delayed read shows them.
 func (p *process) List(_ context.Context, _ statedb.ReadTxn, yield func(*bucket) bool) error {
 	var listed []*bucket
 	if err := p.alive(func(w *world) error {
@@ -139,8 +139,8 @@ func (p *process) List(_ context.Context, _ statedb.ReadTxn, yield func(*bucket)
 	return nil
 }
 
-// restore puts the rows that the process before has left into the table, and asks for a pass of
-// each: what loops find Done they leave alone.
+// restore inserts the rows that the previous process has left, with status Pending: a loop does not
+// process rows that are Done when it starts.
 func (p *process) restore() {
 	rows := p.store.rows()
 	p.w.change(func() { rows = append(rows, p.w.kept...) })
@@ -152,14 +152,14 @@ func (p *process) restore() {
 	}
 }
 
-// writer writes as the program does, which no point of the loop is about.
+// writer returns a writer for the program's own writes, which are not kill points.
 func (p *process) writer() managed.Writer[*bucket] {
 	cfg := p.config()
 	cfg.Table = p.store.RWTable
 	return managed.NewWriter(cfg)
 }
 
-// edit changes a row, if there is one.
+// edit changes a row, if it exists.
 func (p *process) edit(b *bucket, change func(*bucket)) {
 	wtxn := p.store.db.WriteTxn(p.store.RWTable)
 	defer wtxn.Commit()
@@ -167,8 +167,8 @@ func (p *process) edit(b *bucket, change func(*bucket)) {
 	require.NoError(p.w, err)
 }
 
-// share writes a row as another reconciler does that knows nothing of this one, if that is wanted
-// or there is such a one.
+// share writes a row as another reconciler does that does not know this one, if wanted is true or the
+// world is shared.
 func (p *process) share(name string, wanted bool) {
 	p.w.change(func() { wanted = wanted || p.w.shared })
 	if !wanted {
@@ -184,8 +184,8 @@ func (p *process) share(name string, wanted bool) {
 	}
 }
 
-// sync makes the table want what the file does, and the file forget what is gone. starting: there
-// are no rows yet but those that the process before has left.
+// sync makes the table match the file, and removes objects that are gone from the file. starting: the
+// table has only the rows that the previous process has left.
 func (p *process) sync(starting bool) {
 	wtxn := p.store.db.WriteTxn(p.store.RWTable)
 	defer wtxn.Commit()
@@ -239,7 +239,7 @@ func (p *process) syncOne(wtxn statedb.WriteTxn, name string, starting bool) err
 	return err
 }
 
-// begin starts the first process of a world, and waits until it has nothing to do.
+// begin starts the first process of a world, and waits until it is idle.
 func (w *world) begin() {
 	w.start()
 	synctest.Wait()

@@ -16,27 +16,27 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// story is something that a program wants, with the steps that it takes, each of which is killed
-// before and after.
+// story is a change of the desired state, and the steps that it takes. The process is killed before and
+// after each step.
 type story struct {
 	name string
-	// before is what there is already, tell what the program wants then of each object, and
-	// turn what it wants instead when it finds itself killed.
+	// before makes the initial state; tell makes the change; turn makes another change after the
+	// process was killed.
 	before, tell, turn func(w *world, name string)
-	// steps are those that are taken for each object, filed those that come with a file of
-	// notes.
+	// steps are the steps for each object; filed are the additional steps if notes are written to a
+	// file.
 	steps, filed []string
 	// creates are the errors of the first creates.
 	creates []error
-	// blind: nothing is looked at outside.
+	// blind: the outside system is not observed.
 	blind bool
-	// takes is how long what is deleted goes on to exist.
+	// takes is how long a deleted resource still exists.
 	takes time.Duration
-	// shared: another reconciler writes the rows all the time.
+	// shared: another reconciler writes the rows during each call.
 	shared bool
-	// torn: the program may take the rows out by force afterwards.
-	torn bool
-	// known: it is for names that are known, of what nobody sweeps.
+	// removable: the program may also remove the rows directly after a kill.
+	removable bool
+	// known: the story is only for known names, without sweeps.
 	known bool
 }
 
@@ -48,12 +48,12 @@ func forgoes(w *world, name string) { w.forgo(name) }
 
 func nothing(*world, string) {}
 
-// everyPass are the steps that every pass takes.
+// everyPass are the steps of every pass.
 var everyPass = []string{"connect", "observe", "disconnect", "write outcome"}
 
 var stories = []story{
 	{
-		name: "create", before: nothing, tell: wants(1), turn: forgoes, torn: true,
+		name: "create", before: nothing, tell: wants(1), turn: forgoes, removable: true,
 		steps: []string{"write create-pending", "create", "write create-succeeded", "write late"},
 		filed: []string{"file-pending", "file"},
 	},
@@ -64,14 +64,14 @@ var stories = []story{
 		filed:   []string{"file-pending", "file"},
 	},
 	{
-		name: "create-shared", before: nothing, tell: wants(1), turn: forgoes, shared: true, torn: true,
-		// What was filled in is not merged.
+		name: "create-shared", before: nothing, tell: wants(1), turn: forgoes, shared: true, removable: true,
+		// Merge does not copy what Observe has filled in.
 		steps: []string{"write create-pending", "create", "write create-succeeded"},
 		filed: []string{"file-pending", "file"},
 	},
 	{
-		// The first create happens without an answer, the second says nothing of it.
-		name: "create-unanswered", before: nothing, tell: wants(1), turn: forgoes, torn: true, known: true,
+		// The first create takes effect but has no answer; the error of the second does not mention it.
+		name: "create-unanswered", before: nothing, tell: wants(1), turn: forgoes, removable: true, known: true,
 		creates: []error{managed.ErrCreateUnsure, errRefused},
 		steps:   []string{"write create-pending", "create", "write late"},
 	},
@@ -93,7 +93,7 @@ var stories = []story{
 	},
 	{
 		name: "delete-slowly", before: wants(1), tell: forgoes, turn: wants(3), takes: time.Minute,
-		// It is not gone while it is watched.
+		// The resource still exists when the test stops watching.
 		steps: []string{"delete"},
 	},
 	{
@@ -104,7 +104,7 @@ var stories = []story{
 	},
 }
 
-// all returns the steps of a story.
+// all returns the steps of a story in a setup, sorted.
 func (s story) all(of setup) []string {
 	steps := slices.Clone(s.steps)
 	if !s.blind {
@@ -119,29 +119,30 @@ func (s story) all(of setup) []string {
 
 const firstName = "a"
 
-// afterwards is what a program does when it comes back.
+// afterwards is what a program does after it was killed.
 type afterwards int
 
 const (
-	// goesOn: it wants what it wanted.
+	// goesOn: it keeps its desired state.
 	goesOn afterwards = iota
-	// turns: it wants something else.
+	// turns: it changes its desired state.
 	turns
-	// tears: it takes the rows out by force, before there is a pass.
-	tears
+	// removesRows: it removes the rows directly, before the next pass.
+	removesRows
 )
 
-// mayDo returns what a program may do of that. Rows that are taken out by force need names that are
-// known, and a table that they are in.
+// mayDo returns what a program may do after a kill. Removing rows directly requires known names and a
+// table that survives.
 func (s story) mayDo(of setup) []afterwards {
-	if s.torn && !of.chosen && of.ending != tableLost {
-		return []afterwards{goesOn, turns, tears}
+	if s.removable && !of.chosen && of.ending != tableLost {
+		return []afterwards{goesOn, turns, removesRows}
 	}
 	return []afterwards{goesOn, turns}
 }
 
-// narrate tells a story in a world of its own, until nothing is left to be done. The process is
-// killed when it reaches a point for the first object for the nth time, or not if point is empty.
+// narrate runs a story in a new world until everything is settled. The process is killed when it
+// reaches point for the first object for the nth time. If point is empty, it is not killed. It returns
+// the points that were reached.
 func narrate(t *testing.T, of setup, s story, point string, nth int, then afterwards) (reached []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +160,7 @@ func narrate(t *testing.T, of setup, s story, point string, nth int, then afterw
 		}
 		w.each(s.before)
 		w.begin()
-		// By then the grace is over, too.
+		// The grace is over by then, too.
 		pass(longestLag + killGrace + killTimeout)
 		w.change(func() {
 			w.outside.creates, w.outside.takes, w.shared = s.creates, s.takes, s.shared
@@ -180,7 +181,7 @@ func narrate(t *testing.T, of setup, s story, point string, nth int, then afterw
 			switch then {
 			case turns:
 				w.each(s.turn)
-			case tears:
+			case removesRows:
 				w.change(func() { w.outside.down = true })
 			}
 		}
@@ -189,8 +190,8 @@ func narrate(t *testing.T, of setup, s story, point string, nth int, then afterw
 			pass(200 * time.Millisecond)
 			if w.carryOn() {
 				killed = true
-				if then == tears {
-					w.tear()
+				if then == removesRows {
+					w.removeRows()
 				}
 			}
 		}
@@ -201,8 +202,8 @@ func narrate(t *testing.T, of setup, s story, point string, nth int, then afterw
 	return reached
 }
 
-// tear takes the rows out by force, and lets the outside system work again.
-func (w *world) tear() {
+// removeRows removes the rows directly, and ends the outage of the outside system.
+func (w *world) removeRows() {
 	synctest.Wait()
 	wtxn := w.p.store.db.WriteTxn(w.p.store.RWTable)
 	for _, row := range w.p.store.rows() {
@@ -216,7 +217,7 @@ func (w *world) tear() {
 	})
 }
 
-func TestKilledAtEveryStepNothingIsLeakedOrCreatedTwice(t *testing.T) {
+func TestKillAtEveryStepLeaksAndDuplicatesNothing(t *testing.T) {
 	for _, of := range setups() {
 		for _, s := range stories {
 			if s.known && (of.chosen || of.sweeps) || of.sweeps && (of.chosen || of.ending != tableLost) {
@@ -229,7 +230,7 @@ func TestKilledAtEveryStepNothingIsLeakedOrCreatedTwice(t *testing.T) {
 				for _, point := range reached {
 					seen[point]++
 					if of.workers > 1 && seen[point] > 1 {
-						// One worker has been killed there every time.
+						// One worker was killed at this point already.
 						continue
 					}
 					for _, then := range s.mayDo(of) {
@@ -241,7 +242,7 @@ func TestKilledAtEveryStepNothingIsLeakedOrCreatedTwice(t *testing.T) {
 	}
 }
 
-// stepsOf returns the steps that were reached before and after.
+// stepsOf returns the steps that were reached before and after, sorted.
 func stepsOf(reached []string) (steps []string) {
 	for _, point := range reached {
 		step, before := strings.CutPrefix(point, "before ")

@@ -15,21 +15,21 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// store is a table of which every write of the loop is a point that a process may be killed at,
-// before and after. The program writes to the table inside, past the points.
+// store is a table in which each write of the loop has a kill point before and one after it. The
+// program writes to the embedded table directly, without kill points.
 type store struct {
 	statedb.RWTable[*bucket]
 	db *statedb.DB
 
-	// mu is taken with the lock of the table held, and the other way round never.
+	// mu may be locked while the table is locked. Do not lock the table while holding mu.
 	mu sync.Mutex
 	// owner is the process whose loop writes.
 	owner *process
-	// written is what is not seen yet.
+	// written lists writes that are not committed yet.
 	written []write
 }
 
-// write is a write of a row, which is seen when the table has the revision.
+// write is a write of a row. It is visible when the table has this revision.
 type write struct {
 	what, key string
 	revision  statedb.Revision
@@ -46,7 +46,7 @@ func newStore(w *world) *store {
 	return s
 }
 
-// rows returns the rows as they are at this moment.
+// rows returns the present rows.
 func (s *store) rows() (rows []*bucket) {
 	for b := range s.All(s.db.ReadTxn()) {
 		rows = append(rows, b)
@@ -69,8 +69,8 @@ func (s *store) Insert(wtxn statedb.WriteTxn, b *bucket) (*bucket, bool, error) 
 
 func (s *store) CompareAndSwap(wtxn statedb.WriteTxn, revision statedb.Revision, b *bucket) (*bucket, bool, error) {
 	if _, _, found := s.Get(wtxn, byName.Query(b.Name)); !found {
-		// The status of a row that is gone: nothing is written, and whether it is tried depends on
-		// what the loop comes to first.
+		// This is the status of a row that is gone. Nothing is written, and whether the loop tries
+		// depends on the order in which it sees the events: so it is no kill point.
 		return s.RWTable.CompareAndSwap(wtxn, revision, b)
 	}
 	what := s.begin(wtxn, b)
@@ -92,7 +92,7 @@ func (s *store) process() *process {
 	return s.owner
 }
 
-// begin is the moment before a write, which it names.
+// begin reaches the kill point before a write, and returns the name of the write.
 func (s *store) begin(wtxn statedb.WriteTxn, b *bucket) (what string) {
 	old, _, _ := s.Get(wtxn, byName.Query(b.Name))
 	if what = difference(old, b); what != "" {
@@ -101,8 +101,8 @@ func (s *store) begin(wtxn statedb.WriteTxn, b *bucket) (what string) {
 	return what
 }
 
-// difference names what is written over an old row, which may be nil. Nothing is what comes
-// before a drop in the same transaction.
+// difference names the change that a write makes to the old row, which may be nil. It is "" for the
+// write that precedes a drop in the same transaction.
 func difference(old, b *bucket) string {
 	if old == nil {
 		old = &bucket{}
@@ -134,14 +134,14 @@ func (s *store) wrote(wtxn statedb.WriteTxn, what string, b *bucket, err error) 
 	s.written = append(s.written, write{what, b.Name, s.RWTable.Revision(wtxn)})
 }
 
-// commits hears of the transactions of a store.
+// commits receives the metrics of the transactions of a store.
 type commits struct {
 	statedb.Metrics
 	s *store
 }
 
-// WriteTxnTotalAcquisition is called when a transaction begins, with the lock of the table: what
-// is not seen now never will be.
+// WriteTxnTotalAcquisition is called when a transaction has locked the table. Writes that are not
+// visible now were aborted.
 func (c commits) WriteTxnTotalAcquisition(string, []string, time.Duration) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -159,7 +159,7 @@ func (c commits) WriteTxnDuration(string, []string, time.Duration) {
 	}
 }
 
-// seen returns what was written and is seen now, once.
+// seen removes the writes that are visible now, and returns them.
 func (s *store) seen() (seen []write) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// schedule is a walk of a program that wants this and that, and is killed in the middle of it.
+// schedule is a random walk of a program that changes its desired state and is killed in between.
 type schedule struct {
 	*world
 	rnd *rand.Rand
@@ -35,7 +35,7 @@ func newSchedule(t *testing.T, seed uint64) *schedule {
 	return s
 }
 
-// arm lets the process be killed at one of the next points.
+// arm lets the process be killed at one of the next 40 points.
 func (s *schedule) arm() {
 	left := 1 + s.rnd.IntN(40)
 	s.change(func() {
@@ -46,7 +46,7 @@ func (s *schedule) arm() {
 	})
 }
 
-// one does something to one object, or outside.
+// one makes one random change to one object, or to its resources.
 func (s *schedule) one() {
 	name := s.names[s.rnd.IntN(len(s.names))]
 	size := 1 + s.rnd.IntN(3)
@@ -62,7 +62,7 @@ func (s *schedule) one() {
 	case action < 19:
 		s.replace(name)
 	case action < 20:
-		s.tear(name)
+		s.removeRow(name)
 	case action < 22:
 		s.orphan(name)
 	default:
@@ -71,7 +71,7 @@ func (s *schedule) one() {
 	s.p.sync(false)
 }
 
-// drift changes what exists for an object.
+// drift changes the resources of an object.
 func (s *schedule) drift(name string, size int) {
 	s.change(func() {
 		for _, id := range s.outside.owned(name) {
@@ -86,7 +86,7 @@ func (s *schedule) drift(name string, size int) {
 	})
 }
 
-// vanish deletes what exists for an object behind the back of the program.
+// vanish deletes the resources of an object without the program.
 func (s *schedule) vanish(name string) {
 	s.change(func() {
 		for _, id := range s.outside.owned(name) {
@@ -98,8 +98,8 @@ func (s *schedule) vanish(name string) {
 	})
 }
 
-// replace writes a row as a program does that knows nothing of notes. What no pass has seen is
-// forgotten with that, and names that are in the table only when the process is killed.
+// replace replaces a row by one without the notes. It does nothing where this would lose a name that is
+// known only from the table, or from a row that no pass has seen.
 func (s *schedule) replace(name string) {
 	row := s.p.store.get(name)
 	if row == nil || managed.WasDeleted(row) || s.chosen && (!s.filed() || len(row.Conditions) == 0) {
@@ -108,7 +108,7 @@ func (s *schedule) replace(name string) {
 	fresh := named(name).SetStatus(reconciler.StatusPending())
 	fresh.Size = row.Size
 	if s.rnd.IntN(2) == 0 {
-		// One that knows the name, and nothing else.
+		// This row has the external name, and no other note.
 		managed.SetExternalName(fresh, managed.GetExternalName(row))
 	}
 	wtxn := s.p.store.db.WriteTxn(s.p.store.RWTable)
@@ -117,17 +117,17 @@ func (s *schedule) replace(name string) {
 	require.NoError(s, err)
 }
 
-// orphan makes the program want an object no more, and its resource to stay. What stays of a name
-// that is chosen outside would be beside what is created for the next row.
+// orphan removes an object from the desired state and leaves its resource in place. It does nothing if
+// the outside system chooses names: the next row would create a second resource besides that one.
 func (s *schedule) orphan(name string) {
 	if row := s.p.store.get(name); !s.chosen && row != nil && !managed.WasDeleted(row) {
 		s.leave(name)
 	}
 }
 
-// tear takes a row out by force. A process that is killed then forgets it, so that it has to be
-// swept; until then its name must be known, should somebody want it again.
-func (s *schedule) tear(name string) {
+// removeRow removes a row directly. If the process is killed then, only a sweep deletes the resource. Until
+// the sweep a new row must find it by its name.
+func (s *schedule) removeRow(name string) {
 	if !s.sweeps || s.chosen {
 		return
 	}
@@ -138,7 +138,7 @@ func (s *schedule) tear(name string) {
 	require.NoError(s, err)
 }
 
-// pause waits for a while, often a short one.
+// pause sleeps for up to 100 ms, or for up to one second.
 func (s *schedule) pause() {
 	longest := 100
 	if s.rnd.IntN(2) == 0 {
@@ -147,7 +147,7 @@ func (s *schedule) pause() {
 	time.Sleep(time.Duration(s.rnd.IntN(longest)) * time.Millisecond)
 }
 
-// run walks, and returns the points at which the processes were killed.
+// run runs the walk, and returns the points at which the processes were killed.
 func (s *schedule) run() []string {
 	s.begin()
 	kills := 1 + s.rnd.IntN(4)
@@ -170,7 +170,7 @@ func (s *schedule) run() []string {
 
 const schedules = 1000
 
-func TestKilledAtRandomNothingIsLeakedOrCreatedTwice(t *testing.T) {
+func TestKillAtRandomLeaksAndDuplicatesNothing(t *testing.T) {
 	ran, hit := 0, 0
 	at := map[string]int{}
 	for seed := range uint64(schedules) {

@@ -16,25 +16,24 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// ending says what becomes of a process at the point that it is killed at.
+// ending is what happens to a process at the point where it is killed.
 type ending string
 
 const (
-	// stopped: the loop is told to stop, and another is started on the same table.
+	// stopped: the loop is stopped, and another one starts on the same table.
 	stopped ending = "stopped"
-	// tableKept: nothing that the process does from then on has an effect. The next one has
-	// the rows as they were at that moment.
+	// tableKept: the process has no effect any more. The next one has the rows of that moment.
 	tableKept ending = "table-kept"
-	// tableLost: the next one has no rows but those of its file.
+	// tableLost: the next process has only the rows of its file.
 	tableLost ending = "table-lost"
 )
 
 // setup is how a program uses a managed reconciler.
 type setup struct {
 	ending ending
-	// chosen: the names of resources are chosen outside, and unknown before.
+	// chosen: the outside system chooses the names of resources.
 	chosen bool
-	// sweeps: what nobody wants is swept. Else the file has it until it is gone.
+	// sweeps: resources without a row are swept. Otherwise the file keeps an object until it is gone.
 	sweeps  bool
 	workers int
 }
@@ -55,10 +54,10 @@ func (s setup) String() string {
 	return name
 }
 
-// filed reports whether what is noted of a create is written into the file.
+// filed reports whether the notes of creates are written into the file.
 func (s setup) filed() bool { return s.chosen && s.ending == tableLost }
 
-// setups are all ways that are safe.
+// setups returns all safe setups.
 func setups() (all []setup) {
 	for _, workers := range []int{1, 8} {
 		for _, e := range []ending{stopped, tableKept, tableLost} {
@@ -78,38 +77,36 @@ type world struct {
 	setup
 	names []string
 
-	// mu guards what follows, and what a process does outside: a process dies between two
-	// things that it does, not in one.
+	// mu guards the fields below, and the outside actions of a process: a process dies between two
+	// actions, not in the middle of one.
 	mu      sync.Mutex
 	outside *outside
-	// wants and notes are the file that the program has: what it wants, and the annotations
-	// of creates.
+	// wants and notes are the file of the program: the desired state, and the annotations of creates.
 	wants map[string]want
 	notes map[string]map[string]string
-	// left are the sizes of what has to stay of objects that nobody wants, anySize if it may.
+	// left holds the sizes of resources that must stay without a row; anySize if the size may change.
 	left map[string]int
-	// shared: another reconciler writes the rows in the middle of each call.
+	// shared: another reconciler writes the row during each call.
 	shared bool
-	// kept is the table that a killed process leaves.
+	// kept holds the rows that a killed process leaves.
 	kept []*bucket
-	// kill says whether the process is killed at a point that it reaches; nil means no.
+	// kill reports whether the process is killed at a point; nil means never.
 	kill func(point, key string) bool
-	// killed are the points at which one was.
+	// killed lists the points at which processes were killed.
 	killed []string
-	// meanwhile is what happens before the next process starts; nil means nothing.
+	// meanwhile runs before the next process starts; nil does nothing.
 	meanwhile func()
 
 	p *process
 }
 
-// want is what the program wants of one object. One that is not wanted is in the file until it
-// is gone.
+// want is the desired state of one object. A deleted object stays in the file until it is gone.
 type want struct {
 	size    int
 	deleted bool
-	// orphan: what exists outside stays.
+	// orphan: its resources stay.
 	orphan bool
-	// again: it was left before, and the table has not wanted it since.
+	// again: its resource was left in place, and no row has taken it over since.
 	again bool
 }
 
@@ -125,7 +122,7 @@ func newWorld(t *testing.T, s setup, names ...string) *world {
 
 var errKilled = errors.New("killed")
 
-// reach is a point that a process may be killed at. The error is that it was, now or before.
+// reach is a kill point. It returns an error if the process is killed now, or was before.
 func (p *process) reach(point, key string) error {
 	return p.alive(func(w *world) error {
 		if p.over || w.kill == nil || !w.kill(point, key) {
@@ -146,7 +143,7 @@ func (p *process) reach(point, key string) error {
 	})
 }
 
-// alive does something that has an effect beyond the process, unless that is dead.
+// alive runs an action with an effect outside the process, unless the process is dead.
 func (p *process) alive(do func(w *world) error) error {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
@@ -156,21 +153,21 @@ func (p *process) alive(do func(w *world) error) error {
 	return do(p.w)
 }
 
-// change changes what the world has.
+// change changes the world.
 func (w *world) change(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f()
 }
 
-// each does something about each object.
+// each calls f for each object.
 func (w *world) each(f func(w *world, name string)) {
 	for _, name := range w.names {
 		f(w, name)
 	}
 }
 
-// want makes the file want an object.
+// want adds an object to the file.
 func (w *world) want(name string, size int) {
 	w.change(func() {
 		was := w.wants[name]
@@ -179,14 +176,14 @@ func (w *world) want(name string, size int) {
 	})
 }
 
-// forgo makes the file want an object no more.
+// forgo removes an object from the file.
 func (w *world) forgo(name string) {
 	w.change(func() {
 		was, had := w.wants[name]
 		switch {
 		case was.orphan:
 		case was.again:
-			// No row has taken up what was left, so that it stays.
+			// No row has taken over the resource that was left in place, so it stays.
 			w.wants[name] = want{size: was.size, deleted: true, orphan: true}
 			w.left[name] = anySize
 		case w.sweeps && !w.marked(name):
@@ -197,7 +194,7 @@ func (w *world) forgo(name string) {
 	})
 }
 
-// holds returns the sizes of what exists outside for an object.
+// holds returns the sizes of the existing resources of an object.
 func (w *world) holds(name string) (sizes []int) {
 	w.change(func() {
 		for _, id := range w.outside.owned(name) {
@@ -207,7 +204,7 @@ func (w *world) holds(name string) (sizes []int) {
 	return sizes
 }
 
-// pending returns what is not as it is to be in the end; nil if nothing is.
+// pending returns the differences from the final state, nil if there are none.
 func (w *world) pending() (problems []any) {
 	note := func(what ...any) { problems = append(problems, what) }
 	var wants map[string]want
@@ -221,7 +218,7 @@ func (w *world) pending() (problems []any) {
 			note(name, "is not gone", row, holds)
 		case is.size == 0 && stays:
 			if size != anySize && !slices.Equal(holds, []int{size}) {
-				note(name, "did not stay", size, holds)
+				note(name, "was not left in place", size, holds)
 			}
 		case is.size == 0 && len(holds) > 0:
 			note(name, "is not gone", row, holds)
@@ -229,19 +226,19 @@ func (w *world) pending() (problems []any) {
 		case row == nil:
 			note(name, "has no row", holds)
 		case !managed.IsReady(row) || !managed.IsSynced(row) || !slices.Equal(holds, []int{is.size}):
-			note(name, "is not as wanted", is.size, row, holds)
+			note(name, "is not up to date", is.size, row, holds)
 		}
 	}
 	return problems
 }
 
-// settle lets everything work until nothing is pending, and requires that nothing is then, nor a
-// while later.
+// settle ends the faults, runs until nothing is pending, and requires that this is still so a while
+// later.
 func (w *world) settle() {
 	w.Helper()
 	w.change(func() { w.outside.faults, w.kill = false, nil })
 	w.carryOn()
-	// What takes a minute to be deleted may be created again then.
+	// A resource that takes a minute to be deleted may have to be created again after that.
 	for range 180 {
 		w.decide()
 		w.p.sync(false)
@@ -251,7 +248,7 @@ func (w *world) settle() {
 		}
 	}
 	require.Empty(w, w.pending(), "killed at %q", w.deaths())
-	// By then everything has been polled, and swept.
+	// By then everything was polled and swept.
 	pass(6 * time.Second)
 	w.p.sync(false)
 	require.Empty(w, w.pending(), "a while later, killed at %q", w.deaths())
@@ -266,13 +263,13 @@ func (w *world) never() {
 	require.Empty(w, twice, "created twice, killed at %q", w.deaths())
 	if w.chosen {
 		for _, row := range w.p.store.rows() {
-			// One that a program has just put in the place of another has no notes until its pass.
+			// A row that the program has just inserted has no notes until its first pass.
 			if len(row.Conditions) > 0 {
 				requireZone(w, row)
 			}
 		}
 	}
-	require.Empty(w, late, "created for nobody, killed at %q", w.deaths())
+	require.Empty(w, late, "created after the context ended, killed at %q", w.deaths())
 }
 
 // deaths returns the points at which processes were killed.
@@ -281,7 +278,7 @@ func (w *world) deaths() (points []string) {
 	return points
 }
 
-// carryOn starts a process in the place of one that was killed, and reports whether it was.
+// carryOn starts the next process if the present one was killed, and reports whether it was.
 func (w *world) carryOn() (killed bool) {
 	w.change(func() { killed = w.p.over })
 	if killed {
@@ -294,7 +291,7 @@ func (w *world) carryOn() (killed bool) {
 	return killed
 }
 
-// decide is a person who looks what there is outside for objects that have stopped, and says so.
+// decide acts as the person who decides unsure creates after looking at the outside system.
 func (w *world) decide() {
 	for _, row := range w.p.store.rows() {
 		if row.GetCondition(managed.TypeSynced).Reason != managed.ReasonCreateUnsure || !managed.IsCreateIncomplete(row) {

@@ -13,7 +13,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// leaveOrphan lets an object go whose external resource is to stay.
+// leaveOrphan removes the row of an object whose external resource must stay.
 func (p *pass[T]) leaveOrphan() (over bool, err error) {
 	if !WasDeleted(p.obj) || p.policy.deletes {
 		return false, nil
@@ -24,18 +24,18 @@ func (p *pass[T]) leaveOrphan() (over bool, err error) {
 			return true, p.fail(ReasonCannotLeave, "leave", err, Deleting())
 		}
 	}
-	// Before the row is gone, since a sweep may come right after.
+	// Record it before the row is gone, since a sweep may follow at once.
 	p.r.departed.leave(p.obj)
 	return true, p.letGo(nil)
 }
 
-// leavesNamed reports whether an object names a resource that is to stay.
+// leavesNamed reports whether an object names a resource that must stay.
 func (p *pass[T]) leavesNamed() bool {
 	policy, err := policyOf(p.obj, p.r.opts.policies)
 	return GetExternalName(p.obj) != "" && err == nil && !policy.deletes
 }
 
-// takeOver makes an object answer for a resource that an earlier row has left.
+// takeOver makes an object responsible for a resource that an earlier row left in place.
 func (p *pass[T]) takeOver() (over bool, err error) {
 	if !WasDeleted(p.obj) {
 		p.r.departed.takeOver(p.obj)
@@ -43,13 +43,13 @@ func (p *pass[T]) takeOver() (over bool, err error) {
 	return false, nil
 }
 
-// finishTorn goes on with the deletion of a resource whose row was taken out by force, before a row
-// that names another one is seen to, or that row's own deletion.
-func (p *pass[T]) finishTorn() (over bool, err error) {
-	row, another := p.r.departed.tornBefore(p.obj)
+// finishRemoved continues the deletion of the resource of a removed row. It runs before the pass of a new
+// row with the same key that names another resource, and before that row's own deletion.
+func (p *pass[T]) finishRemoved() (over bool, err error) {
+	row, another := p.r.departed.removedBefore(p.obj)
 	if !another {
 		if !p.forced {
-			p.r.departed.forget(p.key()) // it is the old row put back
+			p.r.departed.forget(p.key()) // the removed row was put back
 		}
 		return false, nil
 	}
@@ -64,7 +64,7 @@ func (p *pass[T]) finishTorn() (over bool, err error) {
 	}
 	_ = p.r.finish(p.key())
 	if !p.forced {
-		// The figures of the old row went with it, and this pass began before that.
+		// The figures of the old row were dropped with it, after this pass had begun.
 		p.r.figures.begun(p.key(), p.r.wantedAt(p.obj))
 	}
 	return true, reconciler.Requeue(0)
@@ -76,7 +76,7 @@ func namesAnother(a, b object.Object) bool {
 	return is != "" && was != "" && is != was
 }
 
-// sweeper lists what another one lists, but what was left on purpose.
+// sweeper wraps a Sweeper so that it leaves out resources that were left in place.
 type sweeper[T Managed] struct {
 	reconciler.Sweeper[T]
 	departed *departed[T]

@@ -17,9 +17,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// What is left on purpose stays, also when what no row wants is swept.
+// A resource that was left in place stays, even if sweeps run.
 
-// lister lists what the cloud has, but what is marked.
+// lister lists the buckets of the cloud that are not marked.
 type lister struct {
 	cloud  *cloud
 	marked sync.Map
@@ -52,7 +52,7 @@ func swept(e *env) []managed.Option {
 	return noGrace(e)
 }
 
-// ways are those in which a resource is left.
+// ways are the policies that leave a resource in place.
 var ways = map[string]func(b *bucket){
 	"orphan":  func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionOrphan) },
 	"observe": func(b *bucket) { managed.SetManagementPolicies(b, managed.ManagementActionObserve) },
@@ -61,11 +61,11 @@ var ways = map[string]func(b *bucket){
 	},
 }
 
-func TestWhatIsLeftOnPurposeIsNotSwept(t *testing.T) {
+func TestResourceLeftInPlaceIsNotSwept(t *testing.T) {
 	for way, leave := range ways {
 		for how, away := range map[string]func(e *env){
-			"deleted": (*env).remove, "torn out": (*env).tearOut,
-			"replaced and torn out": func(e *env) {
+			"deleted": (*env).remove, "removed directly": (*env).removeDirectly,
+			"replaced and removed directly": func(e *env) {
 				e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 					b := named(name).SetStatus(reconciler.StatusPending())
 					leave(b)
@@ -93,7 +93,7 @@ func TestWhatIsLeftOnPurposeIsNotSwept(t *testing.T) {
 	}
 }
 
-// forgetAfter requires that nothing is called for a while, either.
+// forgetAfter drops the recorded calls, and requires that there are no new ones for a while.
 func (e *env) forgetAfter(d time.Duration) {
 	e.Helper()
 	e.forget()
@@ -102,14 +102,14 @@ func (e *env) forgetAfter(d time.Duration) {
 	e.told()
 }
 
-func TestWhatIsLeftOnPurposeIsNoneOfTheSweepBudget(t *testing.T) {
+func TestResourceLeftInPlaceIsNotInTheSweepBudget(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, ways["orphan"])
 		e.remove()
 		pass(time.Minute)
 		e.cloud.set(func(c *cloud) { c.buckets["lost"] = &stored{"lost", 1} })
 		pass(time.Minute)
-		require.Empty(e, e.cloud.holds("lost"), "the budget is for what nobody wants")
+		require.Empty(e, e.cloud.holds("lost"), "the budget is only for resources without a row")
 		e.holds(1)
 	}, func(e *env) []managed.Option {
 		e.options = append(e.options, reconciler.WithSweepBudget(1, 0))
@@ -117,7 +117,7 @@ func TestWhatIsLeftOnPurposeIsNoneOfTheSweepBudget(t *testing.T) {
 	})
 }
 
-func TestWhatWasLeftIsDeletedWithARowThatTakesItOver(t *testing.T) {
+func TestRowThatTakesOverAResourceDeletesIt(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, ways["orphan"])
 		ids := map[string]string{}
@@ -132,7 +132,7 @@ func TestWhatWasLeftIsDeletedWithARowThatTakesItOver(t *testing.T) {
 	}, swept)
 }
 
-func TestWhatWasLeftStaysWhenARowOfItsNameComesAndGoes(t *testing.T) {
+func TestResourceLeftInPlaceSurvivesALaterRowOfItsKey(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, ways["orphan"])
 		e.remove()
@@ -149,8 +149,8 @@ func TestWhatWasLeftStaysWhenARowOfItsNameComesAndGoes(t *testing.T) {
 	}, swept)
 }
 
-func TestWhatIsLeftIsMarkedBeforeItsRowGoes(t *testing.T) {
-	for how, away := range map[string]func(e *env){"deleted": (*env).remove, "torn out": (*env).tearOut} {
+func TestLeaveHookRunsBeforeTheRowIsRemoved(t *testing.T) {
+	for how, away := range map[string]func(e *env){"deleted": (*env).remove, "removed directly": (*env).removeDirectly} {
 		t.Run(how, func(t *testing.T) {
 			var down sync.Map
 			each(t, func(e *env) {
@@ -168,7 +168,7 @@ func TestWhatIsLeftIsMarkedBeforeItsRowGoes(t *testing.T) {
 				e.gone()
 				e.holds(1)
 
-				// Another process knows nothing but the mark.
+				// The next process knows only the mark.
 				e.Stop()
 				e.start(e.again...)
 				pass(time.Minute)

@@ -15,15 +15,15 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// step is one step of a pass. over ends the pass with the outcome err; an error ends it, too.
+// step is one step of a pass. If over is true, or err is not nil, the pass ends with the outcome err.
 type step[T Managed] func(p *pass[T]) (over bool, err error)
 
-// updateSteps are the steps of a pass, in order.
+// updateSteps returns the steps of a pass, in order.
 func updateSteps[T Managed]() []step[T] {
 	return []step[T]{
-		(*pass[T]).finishTorn,
+		(*pass[T]).finishRemoved,
 		(*pass[T]).recall,
-		(*pass[T]).heedPause,
+		(*pass[T]).checkPause,
 		(*pass[T]).readPolicy,
 		(*pass[T]).initialize,
 		(*pass[T]).takeOver,
@@ -43,11 +43,11 @@ func updateSteps[T Managed]() []step[T] {
 	}
 }
 
-// removeSteps are those of a row that is gone already.
+// removeSteps returns the steps for a row that is gone from the table.
 func removeSteps[T Managed]() []step[T] {
 	return []step[T]{
 		(*pass[T]).recall,
-		(*pass[T]).heedPause,
+		(*pass[T]).checkPause,
 		(*pass[T]).readPolicy,
 		(*pass[T]).initialize,
 		(*pass[T]).leaveOrphan,
@@ -59,39 +59,41 @@ func removeSteps[T Managed]() []step[T] {
 	}
 }
 
-// pass is one walk through the lifecycle of one object.
+// pass is one run of the lifecycle for one object.
 type pass[T Managed] struct {
 	scope
 	r *Reconciler[T]
-	// ctx is that of the operation, calls that of the calls of a user's code.
+	// ctx is the context of the operation, calls that of the calls of the user's code.
 	ctx   context.Context
 	calls callContext
 	obj   T
-	// seen is the object as it was observed, and apart that it is another than obj, of which
-	// everything is written.
+	// seen is the object as it was observed. It differs from obj if apart is true: then only parts of
+	// it are written.
 	seen  T
 	apart bool
-	// row is the object as it stands in the table, if known.
+	// row is the object as it is in the table, and known reports whether it was found.
 	row   T
 	known bool
-	// written: the row has been written in this pass, and waits for its outcome there.
+	// written reports whether this pass has written the row. The loop writes its outcome there.
 	written bool
-	// unwritten: the table does not say what was created.
+	// unwritten reports whether the notes of a create are missing in the table.
 	unwritten bool
-	// forced: the row is gone from the table.
+	// forced reports whether the row is gone from the table: the program removed it without
+	// Writer.Delete.
 	forced bool
 
 	policy      policy
 	client      ExternalClient[T]
 	observation ExternalObservation
-	// recalled: the object says all that is known, and kept is what was known before.
+	// recalled reports whether recall has added the remembered notes; kept is what was remembered
+	// before.
 	recalled bool
 	kept     *remembered
-	// observed: the observation has been made.
+	// observed reports whether Observe has succeeded.
 	observed bool
-	// invalid is what is wrong with the policies.
+	// invalid is the error of the policies.
 	invalid error
-	// paused: nothing was looked at. gone: the object is no more.
+	// paused: nothing was observed. gone: the object is gone, and so is its row.
 	paused, gone bool
 	trail        trail
 }
@@ -111,9 +113,9 @@ func (r *Reconciler[T]) wantedAt(obj T) time.Time {
 	return time.Now()
 }
 
-// run takes the steps until one ends the pass, and then disconnects.
+// run runs the steps until one ends the pass, and then disconnects.
 func (p *pass[T]) run(steps []step[T]) (err error) {
-	// Also when a client panics, of which the loop makes an error.
+	// Deferred, since a client may panic; the loop turns that into an error.
 	defer p.end()
 	for _, step := range steps {
 		over, err := step(p)
@@ -124,7 +126,7 @@ func (p *pass[T]) run(steps []step[T]) (err error) {
 	return nil
 }
 
-// end ends what the pass began outside, and says which steps it took.
+// end disconnects, ends the context of the calls, and records the steps, the notes and the figures.
 func (p *pass[T]) end() {
 	p.disconnect()
 	p.calls.end()
@@ -137,8 +139,8 @@ func (p *pass[T]) end() {
 	}
 }
 
-// close tells the loop to write an object that the pass has changed: by itself it writes only
-// what is pending, and an outcome that is news.
+// close tells the loop to write an object that the pass has changed. By itself the loop writes only
+// pending objects, and outcomes that changed.
 func (p *pass[T]) close() {
 	if p.gone || p.written || p.known && p.r.getStatus(p.row).IsPendingOrRefreshing() || !p.changed() {
 		return
@@ -151,8 +153,8 @@ func (p *pass[T]) changed() bool {
 	if !p.known {
 		return true
 	}
-	// The loop hands over a clone with the status that asked for the pass, which it gets back:
-	// another clone would cost more than the comparison.
+	// The loop passes a clone with the status that asked for the pass, and expects it back. Another
+	// clone would cost more than the comparison.
 	as := p.obj
 	said, asked := p.r.getStatus(p.row), p.r.getStatus(as)
 	if said != asked {
@@ -162,7 +164,7 @@ func (p *pass[T]) changed() bool {
 	return !p.r.untouched(as, p.row) && (!sameMeta(as, p.row) || !p.r.equal(as, p.row))
 }
 
-// checkpoint writes the object into the table. The error is [reconciler.ErrConflict] if it was
+// checkpoint writes the object into the table. The error is [reconciler.ErrConflict] if the row was
 // changed meanwhile.
 func (p *pass[T]) checkpoint() error {
 	if err := reconciler.Checkpoint(p.ctx, p.obj); err != nil {
@@ -172,11 +174,11 @@ func (p *pass[T]) checkpoint() error {
 	return nil
 }
 
-// fail ends a pass with an error: as a condition, an event and the outcome. What waits for
-// something else is no error, and told once.
+// fail ends a pass with an error, as a condition, an event and the outcome. Waiting for something else
+// is not a failure, and is recorded once.
 func (p *pass[T]) fail(reason eventReason, what string, err error, conditions ...Condition) error {
 	if wraps(err, reconciler.ErrConflict) {
-		// The new version is on its way, with a pass of its own.
+		// The new version has a pass of its own.
 		p.trail.add(what + ": the object has changed")
 		return err
 	}
@@ -194,13 +196,13 @@ func (p *pass[T]) fail(reason eventReason, what string, err error, conditions ..
 	return err
 }
 
-// again ends a pass that has to wait for the outside system, which is no failure.
+// again ends a pass that must wait for the outside system, which is not a failure.
 func (p *pass[T]) again() error {
 	p.trail.add("again soon")
 	return reconciler.RequeueBackoff()
 }
 
-// mark sets conditions, of the generation that the pass is about.
+// mark sets conditions with the generation of this pass.
 func (p *pass[T]) mark(conditions ...Condition) {
 	for i := range conditions {
 		conditions[i].ObservedGeneration = p.obj.GetGeneration()
@@ -208,7 +210,7 @@ func (p *pass[T]) mark(conditions ...Condition) {
 	p.obj.SetConditions(conditions...)
 }
 
-// succeeded sets the condition that all is well; mostly it was before.
+// succeeded sets the condition [ReconcileSuccess]. It is mostly set already.
 func (p *pass[T]) succeeded() {
 	was := ConditionOf(p.obj, TypeSynced)
 	if !was.Same(success) || was.ObservedGeneration != p.obj.GetGeneration() {
@@ -216,10 +218,10 @@ func (p *pass[T]) succeeded() {
 	}
 }
 
-// news reports whether a condition says something that the object's does not say yet.
+// news reports whether a condition differs from the one that the object has.
 func (p *pass[T]) news(c Condition) bool { return !ConditionOf(p.obj, c.Type).Same(c) }
 
-// state returns how the object is to be counted.
+// state returns the state of the object for the figures.
 func (p *pass[T]) state() State {
 	exists := p.observation.ResourceExists
 	if !p.observed {

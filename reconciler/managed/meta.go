@@ -10,76 +10,72 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// Resource is a row that stands for a resource of an outside system. It is implemented by
-// pointers to rows that embed [Meta].
+// Resource is a row that stands for a resource of an outside system. Pointers to rows that embed [Meta]
+// implement it.
 //
-// As with every [object.Object], the methods that set something are for clones only, and copy
-// what they share with the row before they change it.
+// As with every [object.Object], methods that set something may be called on clones only. They copy
+// what the clone shares with the row before they change it.
 type Resource interface {
 	object.Object
 
-	// GetFinalizers returns who has to clean up before the row may go. The slice must not
-	// be changed.
+	// GetFinalizers returns the finalizers: the names of those who must clean up before the row may be
+	// removed. The slice must not be changed.
 	GetFinalizers() []string
 	// SetFinalizers replaces the finalizers of a clone. The slice is kept.
 	SetFinalizers(finalizers []string)
 
-	// GetDeletionTime returns when the deletion was asked for, zero if it was not.
+	// GetDeletionTime returns when the deletion was requested, zero if it was not.
 	GetDeletionTime() time.Time
-	// SetDeletionTime asks for the deletion, on a clone; zero takes it back.
+	// SetDeletionTime requests the deletion, on a clone. Zero withdraws the request.
 	SetDeletionTime(at time.Time)
 
-	// GetGeneration returns the number of the wish: it grows when what is wanted changes.
+	// GetGeneration returns the generation: a number that grows when the desired state changes.
 	GetGeneration() int64
-	// SetGeneration sets the number of the wish on a clone.
+	// SetGeneration sets the generation on a clone.
 	SetGeneration(generation int64)
 
-	// GetConditions returns the conditions, one of each type, in the order of the types. The
-	// slice must not be changed.
+	// GetConditions returns the conditions, at most one of each type, sorted by type. The slice must
+	// not be changed.
 	GetConditions() []Condition
-	// SetConditions sets conditions on a clone: each takes the place of the one of its
-	// type. Its transition time is that of the old one, unless its status, reason or message
-	// is another. Conditions of other types stay.
+	// SetConditions sets conditions on a clone. Each one replaces the condition of its type. It keeps
+	// the transition time of that one unless its status, reason or message differs. Conditions of other
+	// types stay.
 	SetConditions(conditions ...Condition)
-	// RemoveCondition removes the condition of a type from a clone; that there is none is no
-	// error.
+	// RemoveCondition removes the condition of a type from a clone, if there is one.
 	RemoveCondition(t ConditionType)
 
 	// meta returns the Meta that the row embeds.
 	meta() *Meta
 }
 
-// Managed is what the rows of a managed table have to be: a [Resource], and comparable, as
-// pointers are. Namespace and name together tell the rows of the table apart.
+// Managed is the constraint for the rows of a managed table: a [Resource] that is comparable, as
+// pointers are. Namespace and name together identify a row.
 type Managed interface {
 	comparable
 	Resource
 }
 
-// Meta implements [Resource] for the rows that embed it. The zero value has no name, and can be
-// used.
+// Meta implements [Resource] for rows that embed it. The zero value has no name, and can be used.
 type Meta struct {
 	object.Meta `yaml:",inline"`
 
-	// Finalizers are who has to clean up before the row may go. Shared by the versions of a
-	// row: use [Meta.SetFinalizers].
+	// Finalizers are the names of those who must clean up before the row may be removed. The versions
+	// of a row share the slice: use [Meta.SetFinalizers].
 	Finalizers []string `json:"finalizers,omitempty" yaml:"finalizers,omitempty"`
-	// DeletionTime is when the deletion was asked for, zero if it was not. Use
-	// [Writer.Delete].
+	// DeletionTime is when the deletion was requested, zero if it was not. Use [Writer.Delete].
 	DeletionTime time.Time `json:"deletionTime,omitzero" yaml:"deletionTime,omitempty"`
-	// Generation is the number of the wish. [Writer.Apply] counts it.
+	// Generation grows when the desired state changes. [Writer.Apply] and [Writer.Delete] set it.
 	Generation int64 `json:"generation,omitempty" yaml:"generation,omitempty"`
-	// Conditions tell how the object is. Shared by the versions of a row: use
+	// Conditions describe the state of the object. The versions of a row share the slice: use
 	// [Meta.SetConditions].
 	Conditions []Condition `json:"conditions,omitempty" yaml:"conditions,omitempty"`
 
-	// ManagementPolicies are what may be done for the object. Empty means those of
-	// [WithManagementPolicies]. An annotation, which is a person's, takes the place of it: see
-	// [SetManagementPolicies]. To pause an object use [SetPaused].
+	// ManagementPolicies are the allowed actions for this object. If empty, those of
+	// [WithManagementPolicies] apply. An annotation overrides the field: see [SetManagementPolicies].
+	// To pause an object use [SetPaused].
 	ManagementPolicies ManagementPolicies `json:"managementPolicies,omitempty" yaml:"managementPolicies,omitempty"`
-	// DeletionPolicy says what becomes of the external resource when the object is deleted.
-	// Empty means [DeletionDelete]. An annotation takes the place of it: see
-	// [SetDeletionPolicy].
+	// DeletionPolicy controls what happens to the external resource when the object is deleted. Empty
+	// means [DeletionDelete]. An annotation overrides the field: see [SetDeletionPolicy].
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty" yaml:"deletionPolicy,omitempty"`
 
 	past past
@@ -96,35 +92,34 @@ func (m *Meta) GetFinalizers() []string { return m.Finalizers }
 // SetFinalizers replaces the finalizers of a clone. The slice is kept.
 func (m *Meta) SetFinalizers(finalizers []string) { m.Finalizers = finalizers }
 
-// GetDeletionTime returns when the deletion was asked for, zero if it was not. Safe from any
-// goroutine.
+// GetDeletionTime returns when the deletion was requested, zero if it was not. Safe from any goroutine.
 func (m *Meta) GetDeletionTime() time.Time { return m.DeletionTime }
 
-// SetDeletionTime asks for the deletion, on a clone; zero takes it back.
+// SetDeletionTime requests the deletion, on a clone. Zero withdraws the request.
 func (m *Meta) SetDeletionTime(at time.Time) { m.DeletionTime = at }
 
-// GetGeneration returns the number of the wish, zero if nobody counts. Safe from any goroutine.
+// GetGeneration returns the generation, zero if it was never set. Safe from any goroutine.
 func (m *Meta) GetGeneration() int64 { return m.Generation }
 
-// SetGeneration sets the number of the wish on a clone.
+// SetGeneration sets the generation on a clone.
 func (m *Meta) SetGeneration(generation int64) { m.Generation = generation }
 
 // GetConditions returns the conditions, nil if there are none. The slice must not be changed.
 // Safe from any goroutine.
 func (m *Meta) GetConditions() []Condition { return m.Conditions }
 
-// GetCondition returns the condition of a type; if there is none, one with status
-// [ConditionUnknown] and nothing else. Safe from any goroutine.
+// GetCondition returns the condition of type t. If there is none, it returns one that has only the type
+// and status [ConditionUnknown]. Safe from any goroutine.
 func (m *Meta) GetCondition(t ConditionType) Condition { return conditionIn(m.Conditions, t) }
 
-// SetConditions sets conditions on a clone, on a copy of the slice: see [Resource]. What is
-// there already leaves the slice as it is.
+// SetConditions sets conditions on a clone, on a copy of the slice: see [Resource]. If that changes
+// nothing, the slice stays the same.
 func (m *Meta) SetConditions(conditions ...Condition) {
 	m.Conditions = merged(m.Conditions, conditions)
 }
 
-// RemoveCondition removes the condition of a type from a clone, on a copy of the slice, which is
-// nil when the last one is gone.
+// RemoveCondition removes the condition of a type from a clone, on a copy of the slice. The slice is
+// nil when the last condition is removed.
 func (m *Meta) RemoveCondition(t ConditionType) {
 	i := slices.IndexFunc(m.Conditions, func(c Condition) bool { return c.Type == t })
 	switch {
@@ -136,5 +131,5 @@ func (m *Meta) RemoveCondition(t ConditionType) {
 	}
 }
 
-// WasDeleted reports whether the deletion of an object was asked for.
+// WasDeleted reports whether the deletion of an object was requested.
 func WasDeleted(obj Resource) bool { return !obj.GetDeletionTime().IsZero() }

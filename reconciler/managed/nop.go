@@ -5,11 +5,12 @@ package managed
 
 import "context"
 
-// NopClient is an outside system in which everything exists, is as wanted, and goes by itself.
+// NopClient is an outside system in which every resource exists and is up to date, and is gone when its
+// object is being deleted.
 type NopClient[T any] struct{}
 
-// Observe returns that the resource exists and is up to date; of an object that is to be
-// deleted, that it is gone.
+// Observe returns that the resource exists and is up to date. For an object that is being deleted it
+// returns that the resource is gone.
 func (*NopClient[T]) Observe(_ context.Context, obj T) (ExternalObservation, error) {
 	if r, ok := any(obj).(Resource); ok && WasDeleted(r) {
 		return ExternalObservation{}, nil
@@ -34,10 +35,10 @@ func (*NopConnecter[T]) Connect(context.Context, T) (ExternalClient[T], error) {
 	return &NopClient[T]{}, nil
 }
 
-// NopDisconnecter is a connecter with a Disconnect that does nothing.
+// NopDisconnecter adds a Disconnect that does nothing to a connecter.
 type NopDisconnecter[T any] struct{ connecter ExternalConnecter[T] }
 
-// NewNopDisconnecter gives a connecter, which must not be nil, a Disconnect that does nothing.
+// NewNopDisconnecter adds a Disconnect that does nothing to a connecter, which must not be nil.
 func NewNopDisconnecter[T any](c ExternalConnecter[T]) ExternalConnectDisconnecter[T] {
 	return &NopDisconnecter[T]{c}
 }

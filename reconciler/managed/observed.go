@@ -5,13 +5,13 @@ package managed
 
 import "errors"
 
-// WithObserved sets what is written of what Observe sets on an object whose policies lack
-// [ManagementActionLateInitialize]. observed is the object as Observe left it, which the rest of the
-// pass sees. row is a clone of the row in the table: copy onto it what shall be written, as fields of
-// a status, and return it. nil, the default, writes nothing but annotations and conditions. It is
-// not called for objects with that policy, or with [ManagementActionObserve] alone, which are
-// written whole. It is called once a pass, from several goroutines with
-// [reconciler.Settings].Concurrency, and must not keep or change observed.
+// WithObserved sets a function that copies observed values into the row. It is for objects whose
+// policies lack [ManagementActionLateInitialize], of which otherwise only annotations and conditions
+// are written. observed is the object as Observe left it, which the rest of the pass uses. row is a
+// clone of the row in the table: copy onto it what should be written, such as fields of a status, and
+// return it. The function is called once per pass, with [reconciler.Settings].Concurrency by several
+// goroutines, and must not keep or change observed. It is not called for objects with that policy, or
+// with only [ManagementActionObserve]: those are written whole. The default, and nil, is no function.
 func WithObserved[T any](write func(row, observed T) T) Option {
 	return func(o *options) {
 		o.observed = nil
@@ -23,7 +23,7 @@ func WithObserved[T any](write func(row, observed T) T) Option {
 
 var errOtherRow = errors.New("the function of WithObserved has to return the row that it was handed")
 
-// keepObserved copies onto the object what WithObserved writes of what was observed.
+// keepObserved calls the function of WithObserved.
 func (p *pass[T]) keepObserved() error {
 	if p.r.observed != nil && p.r.observed(p.obj, p.seen) != p.obj {
 		return errOtherRow
@@ -31,7 +31,7 @@ func (p *pass[T]) keepObserved() error {
 	return nil
 }
 
-// view returns the object as the rest of the pass sees it: as it was observed, with what was noted
+// view returns the object for the remaining calls of the pass: as it was observed, with the notes made
 // since.
 func (p *pass[T]) view() T {
 	if !p.apart {
@@ -41,18 +41,17 @@ func (p *pass[T]) view() T {
 	return p.seen
 }
 
-// ask calls the client with the object as it was observed, and keeps the annotations and conditions
-// that the call sets.
+// ask calls the client with that object, and keeps the annotations and conditions that the call sets.
 func (p *pass[T]) ask(call func(obj T) error) error {
 	view := p.view()
 	if p.apart {
-		// Also when the client panics: the object is written all the same.
+		// Deferred, since the client may panic: the object is written even then.
 		defer func() { copyMeta(p.obj, view) }()
 	}
 	return call(view)
 }
 
-// copyMeta makes the finalizers, annotations and conditions of a clone those of another.
+// copyMeta gives a clone the finalizers, annotations and conditions of another object.
 func copyMeta(to, from Resource) {
 	to.SetFinalizers(from.GetFinalizers())
 	replaceAnnotations(to, from)

@@ -13,13 +13,13 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// withoutLate are policies that allow everything but to initialise late.
+// withoutLate sets policies that allow everything but LateInitialize.
 func withoutLate(b *bucket) {
 	managed.SetManagementPolicies(b, managed.ManagementActionObserve, managed.ManagementActionCreate,
 		managed.ManagementActionUpdate, managed.ManagementActionDelete)
 }
 
-// seesRegion lets Observe set a region, and requires the other calls to be handed it.
+// seesRegion lets Observe set a region, and requires the other calls to receive it.
 func (e *env) seesRegion(on ...string) {
 	e.cloud.then("observe", func(_ context.Context, b *bucket) error {
 		b.Region = "seen"
@@ -28,7 +28,7 @@ func (e *env) seesRegion(on ...string) {
 	for _, op := range on {
 		e.cloud.before(op, func(_ context.Context, b *bucket) error {
 			if b.Region != "seen" {
-				e.Errorf("%s of %q was handed region %q", op, b.Name, b.Region)
+				e.Errorf("%s of %q received region %q", op, b.Name, b.Region)
 			}
 			b.SetAnnotation("example.com/"+op, "noted")
 			return nil
@@ -36,7 +36,7 @@ func (e *env) seesRegion(on ...string) {
 	}
 }
 
-func TestWhatWasObservedReachesTheCallsOfThePass(t *testing.T) {
+func TestObservedValuesReachTheCallsOfThePass(t *testing.T) {
 	each(t, func(e *env) {
 		e.seesRegion("create", "update", "delete")
 		e.settle(1, withoutLate)
@@ -44,7 +44,7 @@ func TestWhatWasObservedReachesTheCallsOfThePass(t *testing.T) {
 		pass(time.Second)
 		e.holds(2)
 		e.rows(func(b *bucket) {
-			require.Empty(e, b.Region, "nothing of it is written")
+			require.Empty(e, b.Region, "the observed region is not written")
 			require.Zero(e, b.Seen)
 			require.Equal(e, "noted", b.Annotations["example.com/create"])
 			require.Equal(e, "noted", b.Annotations["example.com/update"])
@@ -56,7 +56,7 @@ func TestWhatWasObservedReachesTheCallsOfThePass(t *testing.T) {
 	}, nil)
 }
 
-func TestARowThatIsOnlyObservedIsWrittenWhole(t *testing.T) {
+func TestRowThatIsOnlyObservedIsWrittenWhole(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.set(func(c *cloud) {
 			for _, name := range e.names {
@@ -79,7 +79,7 @@ func TestARowThatIsOnlyObservedIsWrittenWhole(t *testing.T) {
 	}, nil)
 }
 
-func TestWithObservedSaysWhatIsWritten(t *testing.T) {
+func TestWithObservedDecidesWhatIsWritten(t *testing.T) {
 	each(t, func(e *env) {
 		e.seesRegion("update")
 		e.settle(1, withoutLate)
@@ -117,7 +117,7 @@ func TestWithObservedMustReturnItsRow(t *testing.T) {
 	})
 }
 
-func TestWhatPublishersAndHooksAreHandedIsTheObservedObject(t *testing.T) {
+func TestPublishersAndHooksReceiveTheObservedObject(t *testing.T) {
 	each(t, func(e *env) {
 		e.seesRegion()
 		e.settle(1, withoutLate)
@@ -127,7 +127,7 @@ func TestWhatPublishersAndHooksAreHandedIsTheObservedObject(t *testing.T) {
 	}, func(e *env) []managed.Option {
 		check := func(who string, b *bucket) {
 			if b.Region != "seen" || managed.GetExternalName(b) == "" {
-				e.Errorf("%s was handed %+v", who, b)
+				e.Errorf("%s received %+v", who, b)
 			}
 		}
 		return []managed.Option{
@@ -140,7 +140,7 @@ func TestWhatPublishersAndHooksAreHandedIsTheObservedObject(t *testing.T) {
 	})
 }
 
-// checking is a publisher that looks at what it is handed.
+// checking is a publisher that checks the objects it receives.
 type checking struct{ check func(who string, b *bucket) }
 
 func (c checking) PublishConnection(_ context.Context, b *bucket, _ managed.ConnectionDetails) error {

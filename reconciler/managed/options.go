@@ -16,24 +16,24 @@ import (
 	"github.com/statekeel/statekeel/reconciler/event"
 )
 
-// FinalizerName is the finalizer of this package.
+// FinalizerName is the finalizer that this package sets on rows.
 const FinalizerName = AnnotationPrefix + "managed"
 
-// ControllerName returns the recommended name of a reconciler of a kind of resources, for
+// ControllerName returns the recommended reconciler name for a kind of resources, for
 // [reconciler.WithName]: "managed/" and the kind in lower case.
 func ControllerName(kind string) string { return "managed/" + strings.ToLower(kind) }
 
-// PollIntervalHook returns after how long an object that is as wanted is observed again.
-// pollInterval is that of the object, or of [WithPollInterval]. Zero or below means never: until
-// the object changes. It is called once a pass, from several goroutines with
-// [reconciler.Settings].Concurrency, and must not change the object.
+// PollIntervalHook returns the time until an object that is up to date is observed again. pollInterval
+// is the object's own interval, or that of [WithPollInterval]. Zero or less means that the object is
+// not observed again until it changes. The hook is called once per pass, with
+// [reconciler.Settings].Concurrency by several goroutines. It must not change the object.
 type PollIntervalHook[T any] func(obj T, pollInterval time.Duration) time.Duration
 
-// Option changes a setting of a managed reconciler from its default.
+// Option changes a setting of a managed reconciler.
 type Option func(*options)
 
-// options are the settings; those whose type depends on that of the objects are kept as they
-// came, and checked by resolve.
+// options are the settings. Those whose type depends on the type of the objects are stored as given;
+// resolve checks their type.
 type options struct {
 	timeout       time.Duration
 	creationGrace time.Duration
@@ -53,85 +53,86 @@ type options struct {
 
 func defaultOptions() options {
 	return options{
-		// A minute for all calls of a pass, as long as an API may take on a bad day.
+		// An API call on a bad day can take most of a minute.
 		timeout: time.Minute,
-		// Half a minute in which an API may not know yet what it has created.
+		// An API may not show for half a minute what it has created.
 		creationGrace: 30 * time.Second,
-		// Once a minute against drift: nobody tells when the outside changes.
+		// Polling finds drift: the outside system does not report its changes.
 		pollInterval: time.Minute,
 		policies:     ManagementPolicies{ManagementActionAll},
 	}
 }
 
-// WithExternalConnecter says how to connect to the outside system. nil is the default:
+// WithExternalConnecter sets the connecter to the outside system. The default, and nil, is
 // [NopConnecter], which connects to nothing.
 func WithExternalConnecter[T any](c ExternalConnecter[T]) Option {
 	return func(o *options) { o.connecter = c }
 }
 
-// WithExternalConnectDisconnecter says how to connect to the outside system, and how to end that
-// at the end of each pass. Of it and [WithExternalConnecter] the last counts.
+// WithExternalConnectDisconnecter sets the connecter to the outside system, with a Disconnect that is
+// called at the end of each pass. If it is combined with [WithExternalConnecter], the last of the two
+// applies.
 func WithExternalConnectDisconnecter[T any](c ExternalConnectDisconnecter[T]) Option {
 	return func(o *options) { o.connecter = ExternalConnecter[T](c) }
 }
 
-// WithTimeout bounds all calls of a program's code in one pass together, from the first initializer
-// to the last publisher: their context ends then, or when the pass does. What came of the pass is
-// written all the same, and [ExternalDisconnecter] and [CriticalAnnotationUpdater] have ten seconds
-// of their own. The default is a minute; zero means no bound, and a negative one is an error.
+// WithTimeout bounds all calls of the program's code in one pass together, from the first initializer
+// to the last publisher: their context ends then, or when the pass ends. The results of the pass are
+// written anyway; [ExternalDisconnecter] and [CriticalAnnotationUpdater] have ten seconds of their own.
+// The default is a minute. Zero means no bound; a negative value is an error.
 func WithTimeout(timeout time.Duration) Option {
 	return func(o *options) { o.timeout = timeout }
 }
 
-// WithCreationGracePeriod sets for how long after a create the outside system may say that the
-// resource does not exist without being believed: the object waits, and is neither created
-// again nor taken for deleted. An object that is to be deleted waits as long for what may have been
-// created without anybody noting it: by an earlier process, or by a create that had no answer, which
-// may happen until the time of [WithTimeout] is up. The default is 30 seconds; zero believes it at
-// once, and a negative one is an error.
+// WithCreationGracePeriod sets how long a created resource may be invisible in the outside system.
+// During this time an object whose resource is not found waits: the resource is neither created again
+// nor taken for deleted. An object that is being deleted waits equally long for a resource whose
+// creation was not recorded. Such a resource may come from an earlier process, or from a create without
+// an answer, which can take effect until its [WithTimeout] has expired. The default is 30 seconds. Zero
+// means no wait; a negative value is an error.
 func WithCreationGracePeriod(grace time.Duration) Option {
 	return func(o *options) { o.creationGrace = grace }
 }
 
-// WithPollInterval sets after how long an object that is as wanted is observed again, unless
-// [SetPollInterval] says otherwise for the object. The default is a minute; zero means never,
-// and a negative one is an error.
+// WithPollInterval sets the time until an object that is up to date is observed again, unless the
+// object has its own interval (see [SetPollInterval]). The default is a minute. Zero means never; a
+// negative value is an error.
 func WithPollInterval(interval time.Duration) Option {
 	return func(o *options) { o.pollInterval = interval }
 }
 
-// WithPollIntervalHook sets a hook that says when an object is observed again. Of it and
-// [WithPollJitterHook] the last counts. The default is none; nil takes back an earlier one.
+// WithPollIntervalHook sets a hook that computes when an object is observed again. If it is combined
+// with [WithPollJitterHook], the last of the two applies. The default, and nil, is no hook.
 func WithPollIntervalHook[T any](hook PollIntervalHook[T]) Option {
 	return func(o *options) { o.hook, o.pollJitter = hook, 0 }
 }
 
-// WithPollJitterHook spreads polls over the poll interval plus or minus jitter, at random, so
-// that what was created together is not polled together for ever. Of it and
-// [WithPollIntervalHook] the last counts. jitter must be less than the poll interval; where that
-// of an object is shorter, the next poll comes after a second at the earliest, or after the
-// object's interval if that is less. Zero, the default, means none; a negative one is an error.
+// WithPollJitterHook varies the poll interval at random by plus or minus jitter, so that resources that
+// were created together are not polled together forever. If it is combined with [WithPollIntervalHook],
+// the last of the two applies. jitter must be less than the poll interval. If the interval of an object
+// is shorter than jitter, its next poll comes after at least a second, or after its interval if that is
+// less. The default is zero, which means none. A negative value is an error.
 func WithPollJitterHook(jitter time.Duration) Option {
 	return func(o *options) { o.hook, o.pollJitter = nil, jitter }
 }
 
-// WithFinalizer sets who notes that an object has an external resource. nil is the default, which
-// keeps [FinalizerName] among the object's finalizers. Of a row that is taken out by force the
-// resource is deleted if it has the finalizer (see [Reconciler.Delete]).
+// WithFinalizer sets the [Finalizer] of the objects. The default, and nil, keeps [FinalizerName] among
+// the finalizers of the object. If a row is removed without [Writer.Delete], the resource is deleted if
+// the row has the finalizer (see [Reconciler.Delete]).
 func WithFinalizer[T any](f Finalizer[T]) Option {
 	return func(o *options) { o.finalizer = f }
 }
 
-// WithLeaveHook sets a hook that is called before a row goes whose external resource is to stay
-// ([DeletionOrphan], or management policies without [ManagementActionDelete]), to mark the resource
-// in the outside system as left on purpose. A [reconciler.Sweeper] must not list what is marked.
-// The process itself remembers what it left, a few words for each, until a row takes it over; but
-// without the hook the sweep of the next process deletes it. A client should take the mark off what
-// it observes for a row again.
+// WithLeaveHook sets a hook that marks a resource in the outside system as left in place. It is called
+// before the reconciler removes a row whose resource must stay because of [DeletionOrphan] or of
+// management policies without [ManagementActionDelete]. A [reconciler.Sweeper] must not list marked
+// resources. The process remembers the names of resources that it left in place, until a row takes them
+// over. But without the hook the first sweep of the next process deletes them. The client should remove
+// the mark when it observes a marked resource for a row again.
 //
-// The context is that of the calls of a pass, and ends with [WithTimeout]. The hook may be called
-// several times for a row, and for a resource that does not exist: neither is an error. An error
-// keeps the row, and is the outcome of the pass. nil, the default, is no hook.
+// The context is that of the calls of the pass, and ends with [WithTimeout]. The hook may be called
+// several times for one row, and for a resource that does not exist; neither is an error. If the hook
+// fails, the row stays, and its error is the outcome of the pass. The default, and nil, is no hook.
 func WithLeaveHook[T any](hook func(ctx context.Context, obj T) error) Option {
 	return func(o *options) {
 		o.leaveHook = nil
@@ -141,27 +142,27 @@ func WithLeaveHook[T any](hook func(ctx context.Context, obj T) error) Option {
 	}
 }
 
-// WithCriticalAnnotationUpdater sets who writes the annotations that must not be lost after a
-// create. nil is the default: a [RetryingCriticalAnnotationUpdater] of the table.
+// WithCriticalAnnotationUpdater sets the updater of the annotations that must not be lost after a
+// create. The default, and nil, is a [RetryingCriticalAnnotationUpdater] for the table.
 func WithCriticalAnnotationUpdater[T any](u CriticalAnnotationUpdater[T]) Option {
 	return func(o *options) { o.critical = u }
 }
 
-// WithDeterministicExternalName says that the name of an external resource is known before it is
-// created, so that observing tells whether a create happened: no object ever stops to ask a
+// WithDeterministicExternalName states that the name of an external resource is known before it is
+// created. Observe can then tell whether a create happened, and no object ever stops to wait for a
 // person.
 func WithDeterministicExternalName() Option {
 	return func(o *options) { o.deterministic = true }
 }
 
-// WithManagementPolicies sets what may be done for the objects that have no policies of their own
-// (see [SetManagementPolicies]). The default is [ManagementActionAll]. None at all pause every
-// object; what [ManagementPolicies.Validate] says is wrong is an error.
+// WithManagementPolicies sets the management policies of objects that have none of their own (see
+// [SetManagementPolicies]). The default is [ManagementActionAll]. With no action every object is
+// paused. Policies that [ManagementPolicies.Validate] rejects are an error.
 func WithManagementPolicies(actions ...ManagementAction) Option {
 	return func(o *options) { o.policies = actions }
 }
 
-// WithInitializers adds initializers, which are called in their order. None of them may be nil.
+// WithInitializers adds initializers. They are called in the order given. None may be nil.
 func WithInitializers[T any](initializers ...Initializer[T]) Option {
 	return func(o *options) {
 		for _, i := range initializers {
@@ -170,14 +171,14 @@ func WithInitializers[T any](initializers ...Initializer[T]) Option {
 	}
 }
 
-// WithReferenceResolver sets who fills in what objects take from other rows. nil, the default, is
-// nobody.
+// WithReferenceResolver sets the resolver that fills in what objects take from other rows. The default,
+// and nil, is none.
 func WithReferenceResolver[T any](r ReferenceResolver[T]) Option {
 	return func(o *options) { o.resolver = r }
 }
 
-// WithConnectionPublishers adds publishers of connection details, which are called in their
-// order until one fails. None of them may be nil.
+// WithConnectionPublishers adds publishers of connection details. They are called in the order given,
+// until one fails. None may be nil.
 func WithConnectionPublishers[T any](publishers ...ConnectionPublisher[T]) Option {
 	return func(o *options) {
 		for _, p := range publishers {
@@ -186,9 +187,10 @@ func WithConnectionPublishers[T any](publishers ...ConnectionPublisher[T]) Optio
 	}
 }
 
-// WithEqual sets how two versions of a row are compared, to see whether a pass has changed
-// something that has to be written. Their finalizers, conditions, annotations and statuses are the
-// same then. It must not change or keep them. nil is the default: [reflect.DeepEqual].
+// WithEqual sets the function that compares two versions of a row, to find out whether a pass has
+// changed something that must be written. When it is called, their finalizers, conditions, annotations
+// and statuses are equal. It must not change or keep the rows. The default, and nil, is
+// [reflect.DeepEqual].
 func WithEqual[T any](equal func(a, b T) bool) Option {
 	return func(o *options) {
 		o.equal = nil
@@ -198,31 +200,30 @@ func WithEqual[T any](equal func(a, b T) bool) Option {
 	}
 }
 
-// WithRecorder sets who is told what happened to an object. nil, the default, is nobody.
+// WithRecorder sets the recorder of the events of the objects. The default, and nil, records nothing.
 func WithRecorder(recorder event.Recorder) Option {
 	return func(o *options) { o.recorder = recorder }
 }
 
-// WithMetrics sets who is told how all objects are doing. nil, the default, is nobody. With
-// metrics the reconciler remembers a few words of each object.
+// WithMetrics sets where the figures of all objects go. The default, and nil, is nowhere. With metrics
+// the reconciler keeps a small record of each object in memory.
 func WithMetrics(m Metrics) Option {
 	return func(o *options) { o.metrics = m }
 }
 
-// WithKind names the kind of the resources, for [Metrics] and the log. Empty, the default, is the
-// name of the table.
+// WithKind sets the kind of the resources, for [Metrics] and the log. The default, and "", is the name
+// of the table.
 func WithKind(kind string) Option {
 	return func(o *options) { o.kind = kind }
 }
 
-// WithLogger sets where the steps of the passes are logged, at level Debug. nil, the default, is
+// WithLogger sets where the steps of the passes are logged, at level Debug. The default, and nil, is
 // the log of the loop.
 func WithLogger(log *slog.Logger) Option {
 	return func(o *options) { o.log = log }
 }
 
-// validate returns everything that is wrong with the settings that have the same type for all
-// objects.
+// validate returns the errors of all settings whose type does not depend on the type of the objects.
 func (o *options) validate() error {
 	var errs []error
 	notNegative := func(option string, d time.Duration) {
@@ -243,8 +244,8 @@ func (o *options) validate() error {
 	return errors.Join(errs...)
 }
 
-// typed returns a setting as what it has to be for the objects of a reconciler; none if it was
-// not set. The error says of which type it is instead.
+// typed returns a setting with the type that the objects require, or none if it was not set. The error
+// names the type that the setting has instead.
 func typed[Want any](option string, setting any, none Want) (Want, error) {
 	if setting == nil {
 		return none, nil
@@ -256,7 +257,7 @@ func typed[Want any](option string, setting any, none Want) (Want, error) {
 	return want, nil
 }
 
-// shortestPoll is how soon jitter may bring the next poll.
+// shortestPoll is the shortest interval that jitter may produce.
 const shortestPoll = time.Second
 
 // jittered returns an interval plus or minus jitter.

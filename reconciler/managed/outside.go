@@ -12,12 +12,12 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// lastTime is how long what has to be done at all events may take, also when the program stops.
+// lastTime bounds calls that must be made even if the program stops.
 const lastTime = 10 * time.Second
 
 var errNoClient = errors.New("the connecter returned no client")
 
-// connect begins to talk to the outside system.
+// connect makes the client for the outside system.
 func (p *pass[T]) connect() (over bool, err error) {
 	client, err := p.r.connecter.Connect(&p.calls, p.obj)
 	if err == nil && client == nil {
@@ -30,7 +30,7 @@ func (p *pass[T]) connect() (over bool, err error) {
 	return false, nil
 }
 
-// disconnect ends what connect began.
+// disconnect releases what connect has opened.
 func (p *pass[T]) disconnect() {
 	if p.client == nil {
 		return
@@ -54,12 +54,12 @@ func (p *pass[T]) disconnect() {
 	}
 }
 
-// atAllEvents returns a context for what has to be done also when the program stops.
+// atAllEvents returns a context for calls that must be made even if the program stops.
 func (p *pass[T]) atAllEvents() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(p.ctx), lastTime)
 }
 
-// observe looks at the external resource.
+// observe reads the state of the external resource.
 func (p *pass[T]) observe() (over bool, err error) {
 	p.observation, err = p.look()
 	if err != nil {
@@ -72,16 +72,16 @@ func (p *pass[T]) observe() (over bool, err error) {
 	return false, nil
 }
 
-// look lets the client observe, and then sees to what it says of being ready.
+// look calls Observe and settles the condition [TypeReady].
 func (p *pass[T]) look() (seen ExternalObservation, err error) {
 	was := ConditionOf(p.obj, TypeReady)
-	// What will be said if the client says nothing need not be taken away to see whether it
-	// says something.
+	// If the condition is Available already, it stays in place during the call: a client that sets
+	// nothing leaves the same value.
 	usual := was.Same(available) && was.ObservedGeneration == p.obj.GetGeneration()
 	if !usual {
 		p.obj.RemoveCondition(TypeReady)
 	}
-	// Also when the client panics: the object is written all the same.
+	// Deferred, since the client may panic: the object is written even then.
 	defer func() { p.settleReady(was, usual, seen.ResourceExists && err == nil) }()
 	if p.policy.ShouldLateInitialize() || p.policy.ShouldOnlyObserve() {
 		return p.client.Observe(&p.calls, p.obj)
@@ -97,8 +97,9 @@ func (p *pass[T]) look() (seen ExternalObservation, err error) {
 	return seen, err
 }
 
-// settleReady sets the condition of being ready to what the client has said; else to Available
-// if the resource exists, or what it was. usual: it was Available, and has been left there.
+// settleReady sets the condition [TypeReady]: to the value that the client has set, else to Available
+// if the resource exists, else to its old value. usual: it was Available, and was left in place during
+// the call.
 func (p *pass[T]) settleReady(was Condition, usual, exists bool) {
 	is := ConditionOf(p.obj, TypeReady)
 	switch {
@@ -121,12 +122,13 @@ func (p *pass[T]) settleReady(was Condition, usual, exists bool) {
 	p.obj.SetConditions(is)
 }
 
-// awaitCreated sees to a resource that is not there though it should be.
+// awaitCreated handles a resource that was not found: the pass fails if it may not be created, and
+// waits if it may still be invisible.
 func (p *pass[T]) awaitCreated() (over bool, err error) {
 	if p.observation.ResourceExists {
 		return false, nil
 	}
-	p.heedClock()
+	p.clampTimes()
 	if !WasDeleted(p.obj) && !p.policy.ShouldCreate() {
 		return true, p.fail(ReasonCannotObserve, "observe", errMissing, Unavailable())
 	}
@@ -144,13 +146,14 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 	return true, p.again()
 }
 
-// mayAppear reports whether an object that is to go must wait for what nobody knows to have been
-// created. One that is to stay need not: to create what has the same name is no harm.
+// mayAppear reports whether an object that is being deleted must wait for a resource whose creation was
+// not recorded. Other objects need not wait: creating a resource that exists under the same name does
+// no harm.
 func (p *pass[T]) mayAppear() bool {
 	return WasDeleted(p.obj) && p.mayExist()
 }
 
-// publishObserved hands on the connection details that were observed.
+// publishObserved publishes the connection details that were observed.
 func (p *pass[T]) publishObserved() (over bool, err error) {
 	if err := p.publish(p.observation.ConnectionDetails); err != nil {
 		return true, err
@@ -158,7 +161,7 @@ func (p *pass[T]) publishObserved() (over bool, err error) {
 	return false, nil
 }
 
-// publish hands on connection details, if there are any.
+// publish publishes connection details, if there are any.
 func (p *pass[T]) publish(details ConnectionDetails, conditions ...Condition) error {
 	if details == nil {
 		return nil
@@ -171,7 +174,7 @@ func (p *pass[T]) publish(details ConnectionDetails, conditions ...Condition) er
 	return nil
 }
 
-// lateInitialize writes what the client has filled in, before anything is done about it.
+// lateInitialize writes what the client has filled in, before the update.
 func (p *pass[T]) lateInitialize() (over bool, err error) {
 	if !p.observation.ResourceLateInitialized || !p.policy.ShouldLateInitialize() || !p.changed() {
 		return false, nil
@@ -183,7 +186,7 @@ func (p *pass[T]) lateInitialize() (over bool, err error) {
 	return false, nil
 }
 
-// update makes what exists as it is wanted, and ends the pass until the next poll.
+// update updates a resource that differs, and ends the pass until the next poll.
 func (p *pass[T]) update() (over bool, err error) {
 	if p.observation.ResourceUpToDate {
 		p.trail.add("observe: as wanted")
@@ -216,7 +219,7 @@ func (p *pass[T]) update() (over bool, err error) {
 	return true, p.poll()
 }
 
-// drifted reports whether nobody asked for the pass: then what differs has changed by itself.
+// drifted reports whether the resource has changed by itself: no change of the row asked for this pass.
 func (p *pass[T]) drifted() bool {
 	if !p.known {
 		return false
@@ -225,7 +228,7 @@ func (p *pass[T]) drifted() bool {
 	return kind == status.KindDone || kind == status.KindRefreshing
 }
 
-// poll ends a pass until the object is to be observed again.
+// poll ends a pass until the object must be observed again.
 func (p *pass[T]) poll() error {
 	interval, ok, err := GetPollInterval(p.obj)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func TestAnInitializerThatFailsIsAConditionAnEventAndABackoff(t *testing.T) {
+func TestFailingInitializerSetsConditionRecordsEventAndBacksOff(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.called()
@@ -37,7 +37,7 @@ func TestAnInitializerThatFailsIsAConditionAnEventAndABackoff(t *testing.T) {
 	})
 }
 
-func TestAReferenceIsWaitedForAndWakesAtOnce(t *testing.T) {
+func TestObjectWakesAtOnceWhenItsReferenceAppears(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.called()
@@ -53,7 +53,7 @@ func TestAReferenceIsWaitedForAndWakesAtOnce(t *testing.T) {
 		e.called("connect", "observe", "create")
 		e.is(managed.ReasonReconcileSuccess, managed.ReasonCreating)
 
-		// What is to be deleted needs no references.
+		// An object that is being deleted needs no references.
 		wtxn = e.DB.WriteTxn(e.Table)
 		_, _, err = e.Table.Delete(wtxn, named("network"))
 		require.NoError(e, err)
@@ -72,7 +72,7 @@ func TestAReferenceIsWaitedForAndWakesAtOnce(t *testing.T) {
 	})
 }
 
-func TestAReferenceThatCannotBeReadIsAnErrorAndABackoff(t *testing.T) {
+func TestFailingReferenceIsAnErrorAndBacksOff(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.called()
@@ -87,13 +87,13 @@ func TestAReferenceThatCannotBeReadIsAnErrorAndABackoff(t *testing.T) {
 	})
 }
 
-func TestAConnecterCanLookUpOtherRows(t *testing.T) {
+func TestConnecterCanLookUpOtherRows(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.status(reconciler.StatusKindBlocked)
 		e.is(managed.ReasonReconcileWaiting, "")
 		e.told("Warning CannotConnectToProvider")
-		// The recheck finds what was known.
+		// The slow re-check finds the same state.
 		pass(2 * time.Minute)
 		e.told()
 		wtxn := e.DB.WriteTxn(e.Table)
@@ -112,7 +112,7 @@ func TestAConnecterCanLookUpOtherRows(t *testing.T) {
 	})
 }
 
-// published is a publisher with a memory.
+// published is a publisher that keeps the details.
 type published struct {
 	mu   sync.Mutex
 	has  map[string]managed.ConnectionDetails
@@ -147,7 +147,7 @@ func (p *published) of(name, key string) string {
 	return string(p.has[name][key])
 }
 
-func TestConnectionDetailsArePublishedAndTakenBack(t *testing.T) {
+func TestConnectionDetailsArePublishedAndWithdrawn(t *testing.T) {
 	var p *published
 	each(t, func(e *env) {
 		e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
@@ -184,11 +184,11 @@ func TestConnectionDetailsArePublishedAndTakenBack(t *testing.T) {
 		p = &published{has: map[string]managed.ConnectionDetails{}}
 		return append(noGrace(e), managed.WithConnectionPublishers[*bucket](p, managed.ConnectionPublisherFns[*bucket]{}))
 	})
-	// Outside of a pass it does nothing.
+	// Outside of a pass NoteConnection does nothing.
 	managed.NoteConnection(t.Context(), managed.ConnectionDetails{"password": nil})
 }
 
-func TestWhatTheCloudFillsInIsWrittenBeforeTheUpdate(t *testing.T) {
+func TestLateInitializationIsWrittenBeforeTheUpdate(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.lateRegion = true })
@@ -204,7 +204,7 @@ func TestWhatTheCloudFillsInIsWrittenBeforeTheUpdate(t *testing.T) {
 	}, nil)
 }
 
-func TestWhatIsFilledInAndCannotBeWrittenEndsThePass(t *testing.T) {
+func TestFailedWriteOfLateInitializationEndsThePass(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.lateRegion = true })
@@ -227,7 +227,7 @@ func TestWhatIsFilledInAndCannotBeWrittenEndsThePass(t *testing.T) {
 	}, nil)
 }
 
-func TestAClientMaySayThatAResourceIsNotReady(t *testing.T) {
+func TestClientMaySetUnavailable(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
@@ -238,14 +238,14 @@ func TestAClientMaySayThatAResourceIsNotReady(t *testing.T) {
 		e.is(managed.ReasonReconcileSuccess, managed.ReasonUnavailable)
 		at := e.revision()
 		pass(time.Hour)
-		require.Equal(e, at, e.revision(), "said again it is no news")
+		require.Equal(e, at, e.revision(), "the same condition is not written again")
 		e.cloud.then("observe", nil)
 		pass(time.Minute)
 		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
 	}, nil)
 }
 
-func TestAnotherReconcilersStatusIsKeptAndKeepsOurs(t *testing.T) {
+func TestTwoReconcilersKeepEachOthersStatus(t *testing.T) {
 	each(t, func(e *env) {
 		meddle := func(_ context.Context, b *bucket) error {
 			wtxn := e.DB.WriteTxn(e.Table)

@@ -5,37 +5,36 @@ package managed
 
 import "slices"
 
-// past is what the versions of a row hand on to each other, and programs do not see. What it
-// points to is immutable. A row that is no clone of the one in the table has none: by that a
-// plain insert is known.
+// past is what the versions of a row hand on to the next one. Programs do not see it. What it points to
+// is immutable. A row that is not a clone of the one in the table has an empty past: this is how a
+// plain insert is recognised.
 type past struct {
-	// applied is what [Writer.Apply] set last, nil if it never did.
+	// applied is what [Writer.Apply] set last, nil if it was never called.
 	applied *claims
-	// inserted is what the row said when it was inserted, nil if no pass has seen it since.
+	// inserted is what the row set when it was inserted, nil if no pass has seen the row since.
 	inserted *insertion
-	// unseen is the same until a pass has seen the row, nil if no writer has noted it.
+	// unseen is the same until a pass has seen the row, nil if no writer has changed the row since.
 	unseen *insertion
 }
 
-// note is for a clone of a row that a writer is going to change: what the row says by then is what
-// it was inserted with, unless that is known.
+// note stores what the row sets at present as its insertion, unless that is known. A [Writer] calls it
+// on a clone before it changes that.
 func (p *past) note(row Resource) {
 	if p.inserted == nil && p.unseen == nil {
 		p.unseen = insertionOf(row)
 	}
 }
 
-// insertion is what a plain insert says: what is there besides was set by others.
+// insertion is what a plain insert sets. Other writers have set the rest.
 type insertion struct {
 	annotations map[string]string
 	policies    policies
 }
 
-// applyOnly is the insertion of rows that were inserted by [Writer.Apply], which keeps account by
-// itself.
+// applyOnly is the insertion of rows that [Writer.Apply] has inserted: claims track what it sets.
 var applyOnly = &insertion{}
 
-// insertionOf returns what a row says that was just inserted.
+// insertionOf returns the insertion of a row that was just inserted.
 func insertionOf(row Resource) *insertion {
 	in := insertion{annotations: row.GetAnnotations(), policies: policiesOf(row)}
 	if len(in.annotations) == 0 && in.policies.same(policies{}) {
@@ -44,7 +43,7 @@ func insertionOf(row Resource) *insertion {
 	return &in
 }
 
-// has reports whether a plain insert set an annotation to what it is.
+// has reports whether a plain insert set an annotation to this value.
 func (in *insertion) has(key, value string) bool {
 	if in == nil {
 		return false
@@ -53,7 +52,7 @@ func (in *insertion) has(key, value string) bool {
 	return ok && was == value
 }
 
-// typed returns the typed policies that a plain insert set.
+// typed returns the policies that a plain insert set in fields.
 func (in *insertion) typed() policies {
 	if in == nil {
 		return policies{}
@@ -61,7 +60,7 @@ func (in *insertion) typed() policies {
 	return in.policies
 }
 
-// policies are the typed policies of a row.
+// policies are the policies in the fields of a row.
 type policies struct {
 	management ManagementPolicies
 	deletion   DeletionPolicy

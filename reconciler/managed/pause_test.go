@@ -14,7 +14,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func TestAPausedObjectIsLeftAlone(t *testing.T) {
+func TestPausedObjectIsLeftAlone(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
@@ -26,7 +26,7 @@ func TestAPausedObjectIsLeftAlone(t *testing.T) {
 		e.called()
 		require.Equal(e, at, e.revision())
 
-		// What is wanted may change meanwhile; it is said once that nothing is done.
+		// The desired state may change meanwhile. The pause is reported only once.
 		e.want(2)
 		e.called()
 		e.told()
@@ -39,7 +39,7 @@ func TestAPausedObjectIsLeftAlone(t *testing.T) {
 	}, nil)
 }
 
-func TestTheDeletionOfAPausedObjectIsRefusedVisibly(t *testing.T) {
+func TestDeletionOfAPausedObjectIsRefusedVisibly(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionDelete) })
 		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
@@ -59,7 +59,7 @@ func TestTheDeletionOfAPausedObjectIsRefusedVisibly(t *testing.T) {
 	}, noGrace)
 }
 
-func TestPoliciesThatAllowNothingPause(t *testing.T) {
+func TestEmptyPoliciesPauseTheObject(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1, func(b *bucket) { managed.SetManagementPolicies(b) })
 		e.called()
@@ -70,7 +70,7 @@ func TestPoliciesThatAllowNothingPause(t *testing.T) {
 	}, nil)
 }
 
-func TestEveryObjectIsPausedByOption(t *testing.T) {
+func TestOptionWithoutPoliciesPausesEveryObject(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.called()
@@ -78,9 +78,8 @@ func TestEveryObjectIsPausedByOption(t *testing.T) {
 	}, func(*env) []managed.Option { return []managed.Option{managed.WithManagementPolicies()} })
 }
 
-// A pause that cannot be written, because the row changes at the same moment, is written with
-// the new version.
-func TestAPauseThatCannotBeWrittenIsWrittenWithTheNextVersion(t *testing.T) {
+// If a pause cannot be written because the row changes at the same moment, the next pass writes it.
+func TestPauseThatCannotBeWrittenIsWrittenNextTime(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.then("observe", func(_ context.Context, b *bucket) error {

@@ -12,56 +12,56 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// ManagementAction is one thing that the reconciler may do.
+// ManagementAction is one action that the reconciler may be allowed to do.
 type ManagementAction string
 
 const (
-	// ManagementActionObserve is to look at the external resource. Whatever is done needs it.
+	// ManagementActionObserve observes the external resource. Every other action needs it.
 	ManagementActionObserve ManagementAction = "Observe"
-	// ManagementActionCreate is to create what is missing.
+	// ManagementActionCreate creates a missing resource.
 	ManagementActionCreate ManagementAction = "Create"
-	// ManagementActionUpdate is to change what differs.
+	// ManagementActionUpdate updates a resource that differs.
 	ManagementActionUpdate ManagementAction = "Update"
-	// ManagementActionDelete is to delete the external resource with the object. Without it
-	// the object goes and the resource stays.
+	// ManagementActionDelete deletes the external resource with the object. Without it the object goes
+	// and the resource stays.
 	ManagementActionDelete ManagementAction = "Delete"
-	// ManagementActionLateInitialize is to keep what the client fills in on the row when it
-	// observes. Without it the rest of the pass sees what Observe sets, and of that conditions,
-	// annotations and what [WithObserved] says are kept. A row of an object that may only be
-	// observed is written whole.
+	// ManagementActionLateInitialize writes into the row what Observe sets on the object. Without it
+	// the other calls of the pass still receive the object that Observe has changed, but only
+	// conditions, annotations and what [WithObserved] copies are written. If an object may only be
+	// observed, its row is written whole.
 	ManagementActionLateInitialize ManagementAction = "LateInitialize"
-	// ManagementActionAll is all of them.
+	// ManagementActionAll allows all actions.
 	ManagementActionAll ManagementAction = "*"
 )
 
-// ManagementPolicies are what the reconciler may do for an object. An empty set means nothing
-// at all: the object is paused.
+// ManagementPolicies is the set of actions that the reconciler may do for an object. An empty set
+// pauses the object.
 type ManagementPolicies []ManagementAction
 
-// ShouldCreate reports whether what is missing may be created.
+// ShouldCreate reports whether a missing resource may be created.
 func (p ManagementPolicies) ShouldCreate() bool { return p.allows(ManagementActionCreate) }
 
-// ShouldUpdate reports whether what differs may be changed.
+// ShouldUpdate reports whether a resource that differs may be updated.
 func (p ManagementPolicies) ShouldUpdate() bool { return p.allows(ManagementActionUpdate) }
 
-// ShouldDelete reports whether the external resource goes with the object.
+// ShouldDelete reports whether the external resource is deleted with the object.
 func (p ManagementPolicies) ShouldDelete() bool { return p.allows(ManagementActionDelete) }
 
-// ShouldLateInitialize reports whether what the client fills in may be kept.
+// ShouldLateInitialize reports whether what Observe sets is written into the row.
 func (p ManagementPolicies) ShouldLateInitialize() bool {
 	return p.allows(ManagementActionLateInitialize)
 }
 
-// ShouldOnlyObserve reports whether nothing may be done but to look.
+// ShouldOnlyObserve reports whether observing is the only allowed action.
 func (p ManagementPolicies) ShouldOnlyObserve() bool {
 	return len(p) > 0 && !slices.ContainsFunc(p, func(a ManagementAction) bool { return a != ManagementActionObserve })
 }
 
-// IsPaused reports whether nothing may be done at all.
+// IsPaused reports whether no action is allowed.
 func (p ManagementPolicies) IsPaused() bool { return len(p) == 0 }
 
-// Validate returns everything that is wrong with the set: actions that nobody knows, and actions
-// without the one to observe, which all need.
+// Validate returns an error that lists unknown actions, and reports a set without
+// [ManagementActionObserve], which all other actions need.
 func (p ManagementPolicies) Validate() error {
 	var errs []error
 	for _, action := range p {
@@ -75,7 +75,7 @@ func (p ManagementPolicies) Validate() error {
 	return errors.Join(errs...)
 }
 
-// String returns the actions with commas between them, as they stand in the annotation.
+// String returns the actions separated by commas, as in the annotation.
 func (p ManagementPolicies) String() string {
 	var text strings.Builder
 	for i, action := range p {
@@ -101,8 +101,8 @@ func (p ManagementPolicies) allows(action ManagementAction) bool {
 	return false
 }
 
-// GetManagementPolicies returns the policies of this object, false if it has none of its own: those
-// of the annotation, else those of [Meta]. They are not validated.
+// GetManagementPolicies returns the management policies of this object: those of the annotation, else
+// those of [Meta]. It returns false if the object has none of its own. The policies are not validated.
 func GetManagementPolicies(obj Resource) (policies ManagementPolicies, ok bool) {
 	text, ok := obj.GetAnnotations()[AnnotationManagementPolicies]
 	if !ok {
@@ -118,26 +118,26 @@ func GetManagementPolicies(obj Resource) (policies ManagementPolicies, ok bool) 
 	return policies, true
 }
 
-// SetManagementPolicies sets the policies of this object on a clone, as an annotation: none at all
-// pause it. To have those of [Meta], or of all objects, again, remove
-// [AnnotationManagementPolicies]. A program that knows the policies when it writes the row sets the
-// field of [Meta].
+// SetManagementPolicies sets the management policies of this object on a clone, as an annotation. With
+// no action the object is paused. Remove [AnnotationManagementPolicies] to apply the policies of
+// [Meta], or of all objects, again. A program that knows the policies when it writes the row should set
+// the field of [Meta] instead.
 func SetManagementPolicies(obj object.Object, actions ...ManagementAction) {
 	obj.SetAnnotation(AnnotationManagementPolicies, ManagementPolicies(actions).String())
 }
 
-// DeletionPolicy says what becomes of the external resource when the object is deleted.
+// DeletionPolicy controls what happens to the external resource when the object is deleted.
 type DeletionPolicy string
 
 const (
-	// DeletionDelete deletes it, if the management policies allow. That is the default.
+	// DeletionDelete deletes the resource if the management policies allow it. It is the default.
 	DeletionDelete DeletionPolicy = "Delete"
-	// DeletionOrphan leaves it where it is, whatever the management policies say.
+	// DeletionOrphan leaves the resource in place, whatever the management policies allow.
 	DeletionOrphan DeletionPolicy = "Orphan"
 )
 
 // GetDeletionPolicy returns the deletion policy of an object: that of the annotation, else that of
-// [Meta]. The error says that it is none.
+// [Meta]. It returns an error if the value is not a deletion policy.
 func GetDeletionPolicy(obj Resource) (DeletionPolicy, error) {
 	where, p := "field DeletionPolicy", obj.meta().DeletionPolicy
 	if text, ok := obj.GetAnnotations()[AnnotationDeletionPolicy]; ok {
@@ -158,14 +158,14 @@ func SetDeletionPolicy(obj object.Object, p DeletionPolicy) {
 	obj.SetAnnotation(AnnotationDeletionPolicy, string(p))
 }
 
-// policy is what one pass may do.
+// policy is what one pass is allowed to do.
 type policy struct {
 	ManagementPolicies
 	deletes bool
 }
 
-// policyOf returns what may be done for an object whose policies are, unless it has some of its
-// own, the given ones. The error says what of the object's is wrong.
+// policyOf returns the policy of an object. common applies if the object has no management policies of
+// its own. The error describes what is wrong with the policies of the object.
 func policyOf(obj Resource, common ManagementPolicies) (policy, error) {
 	p := policy{ManagementPolicies: common}
 	var err error

@@ -14,7 +14,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func TestOrphanOfAPersonSurvivesAPlainInsert(t *testing.T) {
+func TestOrphanSetByAPersonSurvivesAPlainInsert(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionOrphan) })
@@ -26,7 +26,7 @@ func TestOrphanOfAPersonSurvivesAPlainInsert(t *testing.T) {
 	}, nil)
 }
 
-func TestPauseOfAPersonSurvivesAPlainInsert(t *testing.T) {
+func TestPauseSetByAPersonSurvivesAPlainInsert(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
@@ -56,7 +56,7 @@ func TestPoliciesAreFieldsOfTheRow(t *testing.T) {
 		e.want(1)
 		e.rows(func(b *bucket) {
 			if b.ManagementPolicies != nil || b.DeletionPolicy != "" {
-				e.Errorf("taken back: %+v", b.Meta)
+				e.Errorf("policies were not taken back: %+v", b.Meta)
 			}
 		})
 		e.remove()
@@ -66,7 +66,7 @@ func TestPoliciesAreFieldsOfTheRow(t *testing.T) {
 	}, nil)
 }
 
-func TestAFieldThatIsNoPolicyStopsAndSaysSo(t *testing.T) {
+func TestInvalidPolicyFieldStopsTheObject(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1, func(b *bucket) { b.DeletionPolicy = "Maybe" })
 		e.called()
@@ -91,7 +91,7 @@ func TestPolicyFieldsOfAnotherProgramSurviveAPlainInsert(t *testing.T) {
 	}, nil)
 }
 
-func TestAPlainInsertTakesBackThePoliciesOfTheOneBefore(t *testing.T) {
+func TestPlainInsertTakesBackItsOwnEarlierPolicies(t *testing.T) {
 	each(t, func(e *env) {
 		e.insertLiteral(1, func(b *bucket) {
 			managed.SetPaused(b, true)
@@ -106,7 +106,7 @@ func TestAPlainInsertTakesBackThePoliciesOfTheOneBefore(t *testing.T) {
 	}, nil)
 }
 
-func TestAPauseBeforeTheCreateSurvivesAPlainInsert(t *testing.T) {
+func TestPauseBeforeTheCreateSurvivesAPlainInsert(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.fail("connect", errRefused)
 		e.want(1)
@@ -119,7 +119,7 @@ func TestAPauseBeforeTheCreateSurvivesAPlainInsert(t *testing.T) {
 	}, nil)
 }
 
-// insertAndEdit replaces all rows and has a person change them before a pass sees them.
+// insertAndEdit replaces all rows, and lets a person change them before a pass sees them.
 func (e *env) insertAndEdit(size int, change func(b *bucket)) {
 	e.Helper()
 	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
@@ -132,7 +132,7 @@ func (e *env) insertAndEdit(size int, change func(b *bucket)) {
 	})
 }
 
-func TestAPauseBeforeTheFirstPassSurvivesAPlainInsert(t *testing.T) {
+func TestPauseBeforeTheFirstPassSurvivesAPlainInsert(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.insertAndEdit(2, func(b *bucket) { managed.SetPaused(b, true) })
@@ -144,11 +144,11 @@ func TestAPauseBeforeTheFirstPassSurvivesAPlainInsert(t *testing.T) {
 	}, noGrace)
 }
 
-func TestPoliciesOfAPersonSurviveADeletionAndApply(t *testing.T) {
+func TestPoliciesSetByAPersonSurviveADeletionAndApply(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
-		e.tearOut()
+		e.removeDirectly()
 		pass(time.Second)
 		e.want(2)
 		pass(time.Minute)
@@ -174,7 +174,7 @@ func TestPoliciesOfAPersonSurviveADeletionAndApply(t *testing.T) {
 	}, noGrace)
 }
 
-func TestApplyAfterADeletionTakesBackThePoliciesThatItApplied(t *testing.T) {
+func TestApplyAfterADeletionTakesBackItsPolicies(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1, func(b *bucket) { b.DeletionPolicy = managed.DeletionOrphan })
 		e.want(1, func(b *bucket) {
@@ -182,7 +182,7 @@ func TestApplyAfterADeletionTakesBackThePoliciesThatItApplied(t *testing.T) {
 			b.DeletionPolicy = managed.DeletionOrphan
 		})
 		pass(time.Second)
-		e.tearOut()
+		e.removeDirectly()
 		pass(time.Second)
 		e.want(2)
 		pass(time.Minute)

@@ -13,7 +13,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func TestWhatIsOnlyObservedAndMissingIsAFailure(t *testing.T) {
+func TestOnlyObservedMissingResourceIsAnError(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1, func(b *bucket) { managed.SetManagementPolicies(b, managed.ManagementActionObserve) })
 		e.called("connect", "observe")
@@ -25,7 +25,7 @@ func TestWhatIsOnlyObservedAndMissingIsAFailure(t *testing.T) {
 	}, nil)
 }
 
-func TestWhatIsOnlyObservedAndGoesIsNotReady(t *testing.T) {
+func TestOnlyObservedResourceThatDisappearsIsNotReady(t *testing.T) {
 	each(t, func(e *env) {
 		for _, name := range e.names {
 			e.cloud.buckets[name] = &stored{name, 1}
@@ -41,7 +41,7 @@ func TestWhatIsOnlyObservedAndGoesIsNotReady(t *testing.T) {
 	}, nil)
 }
 
-func TestEachPolicySetAllowsWhatItSaysAndNoMore(t *testing.T) {
+func TestEachPolicySetAllowsExactlyItsActions(t *testing.T) {
 	const (
 		observe = managed.ManagementActionObserve
 		create  = managed.ManagementActionCreate
@@ -98,7 +98,7 @@ func TestEachPolicySetAllowsWhatItSaysAndNoMore(t *testing.T) {
 					size = 2
 				}
 				if test.ini || policies.ShouldOnlyObserve() {
-					region = "north" // what is only observed is written whole
+					region = "north" // a row that is only observed is written whole
 				}
 				e.holds(size)
 				e.rows(func(b *bucket) { require.Equal(e, region, b.Region) })
@@ -115,7 +115,7 @@ func TestEachPolicySetAllowsWhatItSaysAndNoMore(t *testing.T) {
 	}
 }
 
-func TestPoliciesThatCannotBeReadStopAndSaySo(t *testing.T) {
+func TestInvalidPolicyAnnotationStopsTheObject(t *testing.T) {
 	for text, want := range map[string]string{
 		"Observe,Fly": `policies: management action "Fly" is none of`,
 		"Create":      `policies: management policies "Create" lack "Observe"`,

@@ -14,7 +14,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// polls returns how often an object was observed since the last time.
+// polls returns how often an object was observed since the last check.
 func (e *env) polls(name string) (n int) {
 	for _, call := range e.cloud.take(name) {
 		if call == "observe" {
@@ -24,7 +24,7 @@ func (e *env) polls(name string) (n int) {
 	return n
 }
 
-func TestThePollIntervalIsThatOfTheOption(t *testing.T) {
+func TestPollIntervalIsThatOfTheOption(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		pass(100 * time.Second)
@@ -34,7 +34,7 @@ func TestThePollIntervalIsThatOfTheOption(t *testing.T) {
 	}, func(*env) []managed.Option { return []managed.Option{managed.WithPollInterval(10 * time.Second)} })
 }
 
-func TestAPollIntervalOfZeroPollsNever(t *testing.T) {
+func TestPollIntervalOfZeroNeverPolls(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		pass(24 * time.Hour)
@@ -42,7 +42,7 @@ func TestAPollIntervalOfZeroPollsNever(t *testing.T) {
 	}, func(*env) []managed.Option { return []managed.Option{managed.WithPollInterval(0)} })
 }
 
-func TestAnObjectHasAPollIntervalOfItsOwn(t *testing.T) {
+func TestObjectMayHaveItsOwnPollInterval(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, func(b *bucket) { managed.SetPollInterval(b, 5*time.Second) })
 		pass(100 * time.Second)
@@ -60,7 +60,7 @@ func TestAnObjectHasAPollIntervalOfItsOwn(t *testing.T) {
 	}, nil)
 }
 
-func TestTheLatestPollHookWins(t *testing.T) {
+func TestLastPollHookApplies(t *testing.T) {
 	hour := managed.WithPollIntervalHook(func(*bucket, time.Duration) time.Duration { return time.Hour })
 	double := managed.WithPollIntervalHook(func(b *bucket, interval time.Duration) time.Duration {
 		if b.Size == 0 {
@@ -90,7 +90,7 @@ func TestTheLatestPollHookWins(t *testing.T) {
 	})
 }
 
-func TestJitterSpreadsPollsBothWaysAndWithinItsBounds(t *testing.T) {
+func TestJitterSpreadsPollsWithinItsBounds(t *testing.T) {
 	each(t, func(e *env) {
 		var at []time.Time
 		e.settle(1)
@@ -116,7 +116,7 @@ func TestJitterSpreadsPollsBothWaysAndWithinItsBounds(t *testing.T) {
 	}, func(*env) []managed.Option { return []managed.Option{managed.WithPollJitterHook(20 * time.Second)} })
 }
 
-func TestJitterLeavesAShortPollIntervalAPause(t *testing.T) {
+func TestJitterKeepsAPauseForShortPollIntervals(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, func(b *bucket) { managed.SetPollInterval(b, 2*time.Second) })
 		pass(100 * time.Second)
@@ -128,7 +128,7 @@ func TestJitterLeavesAShortPollIntervalAPause(t *testing.T) {
 	}, func(*env) []managed.Option { return []managed.Option{managed.WithPollJitterHook(20 * time.Second)} })
 }
 
-func TestAReconciliationOnRequestIsEchoed(t *testing.T) {
+func TestRequestedReconcileIsEchoed(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) { managed.RequestReconcile(b, "now-1") })

@@ -12,8 +12,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// heedPause leaves a paused object alone, its deletion included.
-func (p *pass[T]) heedPause() (over bool, err error) {
+// checkPause ends the pass of a paused object, and of its deletion, without observing the resource.
+func (p *pass[T]) checkPause() (over bool, err error) {
 	var invalid error
 	p.policy, invalid = policyOf(p.obj, p.r.opts.policies)
 	if !IsPaused(p.obj) && (invalid != nil || !p.policy.IsPaused()) {
@@ -41,7 +41,7 @@ func (p *pass[T]) heedPause() (over bool, err error) {
 	return true, nil
 }
 
-// readPolicy stops if the policies cannot be read: what they allow is anybody's guess.
+// readPolicy ends the pass if the policies cannot be read: nothing is allowed until they can.
 func (p *pass[T]) readPolicy() (over bool, err error) {
 	if p.invalid == nil {
 		return false, nil
@@ -53,8 +53,8 @@ func (p *pass[T]) readPolicy() (over bool, err error) {
 	return true, reconciler.TerminalError(err)
 }
 
-// recall notes on the object what earlier passes have noted and its row does not say: since it
-// could not be written, or since the row was replaced.
+// recall adds to the object the notes of earlier passes that its row lacks, because they could not be
+// written or because the row was replaced.
 func (p *pass[T]) recall() (over bool, err error) {
 	p.kept = p.r.memory.recall(p.key())
 	p.recalled = true
@@ -81,10 +81,11 @@ func (p *pass[T]) recall() (over bool, err error) {
 	return false, nil
 }
 
-// heedClock takes what was noted of creates in the future for noted now: the clock was set back, or
-// another process had another one. Nothing would be believed of the resource until then. It is for
-// what is not there: of a resource that exists the times do not matter.
-func (p *pass[T]) heedClock() {
+// clampTimes sets noted times of creates that lie in the future to now. They occur if the clock was set
+// back, or if another process had another clock. Until such a time a missing resource would not be
+// believed to be missing. It is called only if the resource was not found; for one that exists the
+// times do not matter.
+func (p *pass[T]) clampTimes() {
 	now, incomplete := p.now(), IsCreateIncomplete(p.obj)
 	for _, key := range createNotes {
 		if timeOf(p.obj, key).After(now) {
@@ -92,7 +93,7 @@ func (p *pass[T]) heedClock() {
 		}
 	}
 	if incomplete && !IsCreateIncomplete(p.obj) {
-		// An earlier create, of the future as well, is not what came of this one.
+		// The result of an earlier create, also from the future, is not the result of this one.
 		SetCreatePending(p.obj, now.Add(time.Nanosecond))
 	}
 }
@@ -106,8 +107,8 @@ func (p *pass[T]) initialize() (over bool, err error) {
 	return false, nil
 }
 
-// refuseUnsure stops where a resource may have been created that nobody knows the name of:
-// creating another might leak it.
+// refuseUnsure stops the object if a resource may have been created whose name is not known: creating
+// another one might leak the first.
 func (p *pass[T]) refuseUnsure() (over bool, err error) {
 	if p.r.opts.deterministic || !IsCreateIncomplete(p.obj) {
 		return false, nil
@@ -115,7 +116,7 @@ func (p *pass[T]) refuseUnsure() (over bool, err error) {
 	return true, p.stopUnsure(errCreateUnsure)
 }
 
-// stopUnsure ends a pass until a person has decided.
+// stopUnsure ends the pass; the object waits for a person.
 func (p *pass[T]) stopUnsure(err error) error {
 	p.trail.add("create: unknown whether it happened")
 	unsure := CreateUnsure()
@@ -129,11 +130,11 @@ func (p *pass[T]) stopUnsure(err error) error {
 	return reconciler.TerminalError(err)
 }
 
-// awaitPerson ends the deletion of a row that is gone until a person puts the row back. It is no
-// failure: nothing is known of how the outside system is.
+// awaitPerson ends the deletion of a removed row: it waits until a person puts the row back. This is
+// not a failure, since it says nothing about the health of the outside system.
 func (p *pass[T]) awaitPerson(err error) error { return reconciler.Blocked(err.Error()) }
 
-// waitForOthers lets those clean up first who need the resource to do it.
+// waitForOthers waits until the owners of other finalizers, who may need the resource, have cleaned up.
 func (p *pass[T]) waitForOthers() (over bool, err error) {
 	if !WasDeleted(p.obj) || !p.r.hasOtherFinalizers(p.obj) {
 		return false, nil
@@ -141,7 +142,7 @@ func (p *pass[T]) waitForOthers() (over bool, err error) {
 	return true, p.blockOnRow()
 }
 
-// blockOnRow ends a pass until somebody writes the row.
+// blockOnRow ends a pass until the row is written.
 func (p *pass[T]) blockOnRow() error {
 	others := errors.New("waits for the other finalizers of the object to be removed")
 	p.trail.add(others.Error())
@@ -153,7 +154,7 @@ func (p *pass[T]) blockOnRow() error {
 	return reconciler.Blocked(others.Error(), watch)
 }
 
-// resolve fills in what the object takes from other rows.
+// resolve calls the resolver to fill in what the object takes from other rows.
 func (p *pass[T]) resolve() (over bool, err error) {
 	if p.r.resolver == nil || WasDeleted(p.obj) {
 		return false, nil
@@ -164,7 +165,7 @@ func (p *pass[T]) resolve() (over bool, err error) {
 	return false, nil
 }
 
-// hasOtherFinalizers reports whether an object has finalizers beside ours.
+// hasOtherFinalizers reports whether an object has finalizers other than ours.
 func (r *Reconciler[T]) hasOtherFinalizers(obj T) bool {
 	return slices.ContainsFunc(obj.GetFinalizers(), func(name string) bool { return name != r.finalizerName })
 }

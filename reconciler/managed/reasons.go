@@ -10,39 +10,38 @@ import (
 	"github.com/statekeel/statekeel/reconciler/event"
 )
 
-// The reasons of the events that a managed reconciler records: these when something goes on, as
-// events of [event.TypeNormal],
+// The reasons of events of [event.TypeNormal]: something was done or has started.
 const (
-	// ReasonCreated: the outside system was asked to create the resource, and said that it did.
+	// ReasonCreated: the outside system was asked to create the resource, and confirmed it.
 	ReasonCreated event.Reason = "CreatedExternalResource"
-	// ReasonUpdated: it was asked to update it.
+	// ReasonUpdated: the outside system was asked to update the resource.
 	ReasonUpdated event.Reason = "UpdatedExternalResource"
-	// ReasonDeletionRequested: it was asked to delete it. That the resource is gone has no
-	// event: the object goes with it.
+	// ReasonDeletionRequested: the outside system was asked to delete the resource. There is no event
+	// when the resource is gone, because the object goes with it.
 	ReasonDeletionRequested event.Reason = "DeletedExternalResource"
-	// ReasonPendingConfirmation: what was created lately is not seen yet (see
+	// ReasonPendingConfirmation: a resource that was created lately is not visible yet (see
 	// [WithCreationGracePeriod]).
 	ReasonPendingConfirmation event.Reason = "PendingExternalResource"
-	// ReasonEventPaused: the object is left alone from now on (see [SetPaused]).
+	// ReasonEventPaused: the object is paused (see [SetPaused]).
 	ReasonEventPaused event.Reason = "ReconciliationPaused"
-	// ReasonWaitsForOtherCleanup: the object is to be deleted, and has finalizers of others, who
-	// have to clean up first.
+	// ReasonWaitsForOtherCleanup: the object is being deleted, and has finalizers of others, who must
+	// clean up first.
 	ReasonWaitsForOtherCleanup event.Reason = "WaitingForOtherFinalizers"
 )
 
-// and these when something went wrong or somebody has to act, as events of [event.TypeWarning],
-// with the error as the message. What a step waits for, by [reconciler.Blocked], is told once, with
-// the reason of the step.
+// The reasons of events of [event.TypeWarning]: something failed, or a person has to act. The message
+// is the error. If a step waits by [reconciler.Blocked], one event with the reason of the step is
+// recorded.
 const (
 	// ReasonCannotTellIfCreated: a person has to decide (see [DecideCreate]).
 	ReasonCannotTellIfCreated event.Reason = "CannotTellIfCreated"
-	// ReasonDeletionRefused: the object is to be deleted and paused (see [SetPaused]).
+	// ReasonDeletionRefused: the object is being deleted and is paused (see [SetPaused]).
 	ReasonDeletionRefused event.Reason = "DeletionRefused"
-	// ReasonPolicyInvalid: the policies of the object cannot be read, and nothing is done until
-	// they can (see [SetManagementPolicies], [SetDeletionPolicy]).
+	// ReasonPolicyInvalid: the policies of the object are invalid, and nothing is done until they are
+	// valid (see [SetManagementPolicies], [SetDeletionPolicy]).
 	ReasonPolicyInvalid event.Reason = "CannotUseInvalidManagementPolicy"
-	// ReasonPollIntervalInvalid: that of the object cannot be read, and that of all objects is
-	// used (see [SetPollInterval]).
+	// ReasonPollIntervalInvalid: the poll interval of the object is invalid, and that of all objects
+	// applies (see [SetPollInterval]).
 	ReasonPollIntervalInvalid event.Reason = "InvalidPollInterval"
 	// ReasonCannotInitialize: an [Initializer] failed.
 	ReasonCannotInitialize event.Reason = "CannotInitializeManagedResource"
@@ -50,7 +49,8 @@ const (
 	ReasonCannotResolve event.Reason = "CannotResolveResourceReferences"
 	// ReasonCannotConnect: [ExternalConnecter].Connect failed.
 	ReasonCannotConnect event.Reason = "CannotConnectToProvider"
-	// ReasonCannotDisconnect: [ExternalDisconnecter].Disconnect failed, which changes nothing.
+	// ReasonCannotDisconnect: [ExternalDisconnecter].Disconnect failed. The outcome of the pass stays
+	// the same.
 	ReasonCannotDisconnect event.Reason = "CannotDisconnectFromProvider"
 	// ReasonCannotObserve: [ExternalClient].Observe failed, or the resource does not exist and
 	// may not be created.
@@ -63,24 +63,23 @@ const (
 	ReasonCannotDelete event.Reason = "CannotDeleteExternalResource"
 	// ReasonCannotLeave: the hook of [WithLeaveHook] failed.
 	ReasonCannotLeave event.Reason = "CannotLeaveExternalResource"
-	// ReasonExternalNameChanged: the row names another resource than before, which is left as it
-	// is: delete it, or name it again. Whether a program changed the row or put another in its
-	// place is not known.
+	// ReasonExternalNameChanged: the row names another resource than before, and the earlier one is
+	// left in place: delete it, or name it again. The reconciler cannot tell whether a program changed
+	// the row or put another one in its place.
 	ReasonExternalNameChanged event.Reason = "ExternalNameChanged"
-	// ReasonCannotTellIfManaged: a row that names a resource was taken out before a pass saw it.
-	// Whether the resource is ours is not known, and it is left as it is.
+	// ReasonCannotTellIfManaged: a row that names a resource was removed before a pass saw it. The
+	// reconciler cannot tell whether the resource is its own, and leaves it in place.
 	ReasonCannotTellIfManaged event.Reason = "CannotTellIfManaged"
 	// ReasonCannotPublish and ReasonCannotUnpublish: a [ConnectionPublisher] failed.
 	ReasonCannotPublish   event.Reason = "CannotPublishConnectionDetails"
 	ReasonCannotUnpublish event.Reason = "CannotUnpublishConnectionDetails"
-	// ReasonCannotFinalize: a [Finalizer] failed, or what it did could not be written.
+	// ReasonCannotFinalize: a [Finalizer] failed, or its change could not be written.
 	ReasonCannotFinalize event.Reason = "CannotChangeFinalizer"
-	// ReasonCannotWriteManaged: what the reconciler has to note on the row could not be
-	// written.
+	// ReasonCannotWriteManaged: a note of the reconciler could not be written onto the row.
 	ReasonCannotWriteManaged event.Reason = "CannotUpdateManagedResource"
 )
 
-// decideCreate is what a person has to do about a create of which nobody knows what came of it.
+// decideCreate tells a person what to do about a create whose result is not known.
 const decideCreate = "find out, and note what you find on the row (by the program's command that calls managed.DecideCreate)"
 
 var (

@@ -21,8 +21,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// Reconciler are the operations of a loop of managed resources: see [Configure]. It is for one
-// table.
+// Reconciler is the operations of a loop of managed resources: see [Configure]. It is for one table.
 type Reconciler[T Managed] struct {
 	db        *statedb.DB
 	table     statedb.RWTable[T]
@@ -44,16 +43,16 @@ type Reconciler[T Managed] struct {
 	initializers []Initializer[T]
 	publishers   []ConnectionPublisher[T]
 
-	// finalizerName is what finalizer puts on a row.
+	// finalizerName is the name of the finalizer that finalizer sets on a row.
 	finalizerName string
-	// update and remove are the steps of a pass, and of the deletion of a row that is gone.
+	// update and remove are the steps of Update and of Delete.
 	update, remove []step[T]
-	// untouched reports whether nothing was set on a clone of a row.
+	// untouched reports whether a clone of a row has no field set.
 	untouched func(clone, row T) bool
 	memory    memory
 	departed  departed[T]
 	figures   *figures
-	// began is when the reconciler was made: whatever an earlier process created was then.
+	// began is when the reconciler was made: the creates of earlier processes were before that.
 	began time.Time
 }
 
@@ -61,11 +60,11 @@ var _ reconciler.Operations[*noRow] = (*Reconciler[*noRow])(nil)
 
 type noRow struct{ Meta }
 
-// NewReconciler returns operations for the rows of a table, for programs that call or wrap them;
-// [Configure] is for all others. A loop with them needs [Reconciler.Merge] as Config.Merge, and
-// [reconciler.WithoutPruning]. Of the configuration DB, Table, Clone,
-// SetStatus and GetStatus are required, and Log is used. Without options it reconciles with an
-// outside system that does nothing. The error names everything that is wrong.
+// NewReconciler returns operations for the rows of a table, for programs that call or wrap them. Other
+// programs use [Configure]. A loop with these operations needs [Reconciler.Merge] as Config.Merge, and
+// [reconciler.WithoutPruning]. DB, Table, Clone, SetStatus and GetStatus of the configuration are
+// required, and Log is used. Without options the outside system does nothing. The error names
+// everything that is wrong.
 func NewReconciler[T Managed](cfg reconciler.Config[T], opts ...Option) (*Reconciler[T], error) {
 	r, err := newReconciler(cfg, opts)
 	if err != nil {
@@ -114,7 +113,7 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []Option) (*Reconci
 	return r, nil
 }
 
-// complete returns what of a configuration is missing.
+// complete returns an error that names the required fields that are nil.
 func complete[T Managed](cfg reconciler.Config[T]) error {
 	var errs []error
 	required := func(field string, isNil bool) {
@@ -130,7 +129,7 @@ func complete[T Managed](cfg reconciler.Config[T]) error {
 	return errors.Join(errs...)
 }
 
-// resolve takes the settings of which the type depends on that of the objects.
+// resolve sets the options whose type depends on the type of the objects.
 func (r *Reconciler[T]) resolve() error {
 	o := &r.opts
 	var errs []error
@@ -172,7 +171,8 @@ func (r *Reconciler[T]) resolve() error {
 	return errors.Join(errs...)
 }
 
-// Update is one pass of the lifecycle.
+// Update runs one pass of the lifecycle. The loop calls it when a row is Pending, Refreshing or due
+// again.
 func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj T) error {
 	p := r.begin(ctx, txn, obj)
 	if r.figures != nil {
@@ -190,7 +190,7 @@ func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revisio
 // query returns the query for the row of an object.
 func (r *Reconciler[T]) query(obj T) statedb.Query[T] { return keys.Query(r.indexer, obj) }
 
-// rowOf returns the row that an object is a clone of.
+// rowOf returns the row in the table that an object is a clone of.
 func (r *Reconciler[T]) rowOf(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj T) (row T, ok bool) {
 	if row, ok = running.Row[T](ctx); ok {
 		return row, true
@@ -199,22 +199,23 @@ func (r *Reconciler[T]) rowOf(ctx context.Context, txn statedb.ReadTxn, revision
 	return row, found && at == revision
 }
 
-// Delete deletes the external resource of a row that was taken out of the table by force, if the
-// row has the finalizer or notes of a create, or a pass has seen it: the row that was taken out may
-// be another one, put in its place. Of a row that only names a resource it tells with an event that
-// it is left. While the resource is there it returns an outcome that asks to be run again.
+// Delete deletes the external resource of a row that was removed without [Writer.Delete]. It does so if
+// the row has the finalizer or a note about a create, or if a pass has seen the row: the removed
+// version may be one that the program had put in its place. If a row only names a resource, Delete
+// leaves that in place and records an event. While the resource exists, Delete returns an outcome that
+// asks for another call.
 func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, obj T) error {
 	key := object.KeyOf(obj)
 	kept := r.memory.recall(key).annotations
 	if !notesIn(kept) {
-		kept = nil // policies, and nothing of a resource
+		kept = nil // there are policies, but no notes about a resource
 	}
 	if r.departed.wasDropped(obj) || kept == nil && r.departed.wasLeft(obj) {
 		return r.finish(key)
 	}
 	p := r.begin(ctx, txn, r.clone(obj))
 	p.forced = true
-	if over, err := p.finishTorn(); over {
+	if over, err := p.finishRemoved(); over {
 		return err
 	}
 	is, was := GetExternalName(obj), kept[AnnotationExternalName]
@@ -226,20 +227,20 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 		if kept == nil {
 			return r.finish(key)
 		}
-		// What the process remembers is another resource, of the row before.
+		// The process remembers another resource, that of the row before.
 		p.obj.RemoveAnnotation(AnnotationExternalName)
 	}
 	if !WasDeleted(p.obj) {
 		p.obj.SetDeletionTime(r.figures.deletion(key, p.now()))
 	}
 	if err := p.run(r.remove); err != nil {
-		r.departed.tear(p.obj)
+		r.departed.addRemoved(p.obj)
 		return err
 	}
 	return r.finish(key)
 }
 
-// finish forgets a row that is gone with its resource, or has none.
+// finish drops everything that is kept about a row that is gone.
 func (r *Reconciler[T]) finish(key object.Key) error {
 	r.departed.forget(key)
 	r.memory.forget(key)
@@ -247,15 +248,15 @@ func (r *Reconciler[T]) finish(key object.Key) error {
 	return nil
 }
 
-// Prune does nothing: what nobody wants is for a [reconciler.Sweeper].
+// Prune does nothing: use a [reconciler.Sweeper] to delete resources without a row.
 func (r *Reconciler[T]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[T, statedb.Revision]) error {
 	return nil
 }
 
-// Merge copies what the reconciler notes, and nothing else, from an object as its pass left it
-// onto a clone of the row as it stands in the table, and returns that: the annotations that it
-// writes and those that Create changed, its finalizer, and the conditions [TypeSynced] and
-// [TypeReady]. It is for [reconciler.Config].Merge, and for a function of one's own that copies more.
+// Merge copies what a pass has set for the reconciler onto current, a clone of the row in the table,
+// and returns current: its notes, the annotations that Create changed, its finalizer, and the
+// conditions [TypeSynced] and [TypeReady]. Use it as [reconciler.Config].Merge, or call it in a
+// function that copies more.
 func (r *Reconciler[T]) Merge(current, reconciled T) T {
 	copyNotes(current, reconciled)
 	for _, c := range reconciled.GetConditions() {

@@ -20,7 +20,7 @@ func noGrace(*env) []managed.Option {
 	return []managed.Option{managed.WithCreationGracePeriod(0)}
 }
 
-func TestADeletedObjectStaysUntilItsResourceIsGone(t *testing.T) {
+func TestDeletedObjectStaysUntilItsResourceIsGone(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.sticky = true })
@@ -65,7 +65,7 @@ func TestDeletingIsTheConditionWhileAResourceGoes(t *testing.T) {
 	}, noGrace)
 }
 
-func TestADeletionThatWasNeverCreatedStillLooks(t *testing.T) {
+func TestDeletionObservesEvenIfNothingWasCreated(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.fail("connect", errors.New("down"))
 		for _, name := range e.names {
@@ -81,7 +81,7 @@ func TestADeletionThatWasNeverCreatedStillLooks(t *testing.T) {
 	}, noGrace)
 }
 
-func TestWhatWasJustCreatedIsNotTakenForDeleted(t *testing.T) {
+func TestNewResourceIsNotTakenForDeleted(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.set(func(c *cloud) { c.blind = true })
 		e.want(1)
@@ -110,7 +110,7 @@ func TestOtherFinalizersAreWaitedForWithoutPolling(t *testing.T) {
 		e.told()
 		e.holds(1)
 
-		// Whoever has the other finalizer knows nothing of this reconciler's status.
+		// The owner of the other finalizer does not change the status of this reconciler.
 		e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 			b := e.get(name).Clone()
 			b.SetFinalizers([]string{managed.FinalizerName})
@@ -124,7 +124,7 @@ func TestOtherFinalizersAreWaitedForWithoutPolling(t *testing.T) {
 	}, noGrace)
 }
 
-func TestAnOrphanedResourceStays(t *testing.T) {
+func TestOrphanedResourceStays(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionOrphan) })
 		e.remove()
@@ -134,11 +134,11 @@ func TestAnOrphanedResourceStays(t *testing.T) {
 	}, nil)
 }
 
-func TestARowTornOutHasItsResourceDeleted(t *testing.T) {
+func TestRemovedRowHasItsResourceDeleted(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) { c.sticky = true })
-		e.tearOut()
+		e.removeDirectly()
 		e.called("connect", "observe", "delete")
 		pass(time.Second)
 		e.called("connect", "observe", "delete")
@@ -152,7 +152,7 @@ func TestARowTornOutHasItsResourceDeleted(t *testing.T) {
 	}, noGrace)
 }
 
-func TestARowTornOutWhilePausedIsRefusedWithoutTheFinalizer(t *testing.T) {
+func TestRowRemovedWhilePausedIsRefusedWithoutTheFinalizer(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) {
@@ -160,14 +160,14 @@ func TestARowTornOutWhilePausedIsRefusedWithoutTheFinalizer(t *testing.T) {
 			b.SetFinalizers(nil)
 		})
 		e.forget()
-		e.tearOut()
+		e.removeDirectly()
 		e.called()
 		e.told("Warning DeletionRefused")
 		e.holds(1)
 	}, nil)
 }
 
-func TestARowTornOutWhileItIsCreatedLeaksNothing(t *testing.T) {
+func TestRowRemovedDuringItsCreateLeaksNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.then("create", func(_ context.Context, b *bucket) error {
 			wtxn := e.DB.WriteTxn(e.Table)
@@ -182,23 +182,23 @@ func TestARowTornOutWhileItIsCreatedLeaksNothing(t *testing.T) {
 	}, noGrace)
 }
 
-func TestARowTornOutAndOrphanedLeavesItsResource(t *testing.T) {
+func TestRemovedOrphanLeavesItsResource(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionOrphan) })
-		e.tearOut()
+		e.removeDirectly()
 		e.called()
 		e.holds(1)
 	}, nil)
 }
 
-func TestARowTornOutWhilePausedIsRefusedUntilItIsBack(t *testing.T) {
+func TestRowRemovedWhilePausedIsRefusedUntilItIsBack(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		rows := map[string]*bucket{}
 		e.rows(func(b *bucket) { rows[b.Name] = b })
 		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
 		e.forget()
-		e.tearOut()
+		e.removeDirectly()
 		e.called()
 		e.told("Warning DeletionRefused")
 		e.holds(1)
@@ -215,7 +215,7 @@ func TestARowTornOutWhilePausedIsRefusedUntilItIsBack(t *testing.T) {
 	}, noGrace)
 }
 
-func TestAFinalizerThatCannotBeAddedStopsTheCreate(t *testing.T) {
+func TestFinalizerThatCannotBeAddedStopsTheCreate(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.called("connect", "observe")
@@ -232,7 +232,7 @@ func TestAFinalizerThatCannotBeAddedStopsTheCreate(t *testing.T) {
 	})
 }
 
-func TestAFinalizerThatCannotBeRemovedKeepsTheObject(t *testing.T) {
+func TestFinalizerThatCannotBeRemovedKeepsTheObject(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.remove()
@@ -250,7 +250,7 @@ func TestAFinalizerThatCannotBeRemovedKeepsTheObject(t *testing.T) {
 	})
 }
 
-func TestAFinalizerOfAnotherNameIsOurs(t *testing.T) {
+func TestFinalizerOfAnotherNameIsOurs(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.rows(func(b *bucket) { require.Equal(e, []string{"example.org/mine"}, b.Finalizers) })
@@ -259,7 +259,7 @@ func TestAFinalizerOfAnotherNameIsOurs(t *testing.T) {
 		e.gone()
 		e.holds(-1)
 		e.settle(1)
-		e.tearOut()
+		e.removeDirectly()
 		pass(time.Minute)
 		e.holds(-1)
 	}, func(*env) []managed.Option {
@@ -267,7 +267,7 @@ func TestAFinalizerOfAnotherNameIsOurs(t *testing.T) {
 	})
 }
 
-// replace puts a row in the place of what there is, without anything that was noted.
+// replace replaces all rows by ones without notes.
 func (e *env) replace(size int) {
 	e.Helper()
 	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
@@ -278,7 +278,7 @@ func (e *env) replace(size int) {
 	})
 }
 
-func TestARowThatIsReplacedKeepsItsResource(t *testing.T) {
+func TestReplacedRowKeepsItsResource(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.replace(2)
@@ -292,11 +292,11 @@ func TestARowThatIsReplacedKeepsItsResource(t *testing.T) {
 	}, nil)
 }
 
-func TestARowThatIsTornOutAndPutBackKeepsItsResource(t *testing.T) {
+func TestRemovedRowThatIsPutBackKeepsItsResource(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.fail("delete", errors.New("busy"))
-		e.tearOut()
+		e.removeDirectly()
 		e.replace(2)
 		e.cloud.before("delete", nil)
 		pass(time.Minute)
@@ -304,19 +304,19 @@ func TestARowThatIsTornOutAndPutBackKeepsItsResource(t *testing.T) {
 	}, noGrace)
 }
 
-func TestARowThatIsReplacedAndTornOutLeaksNothing(t *testing.T) {
+func TestReplacedAndRemovedRowLeaksNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.fail("connect", errors.New("down"))
 		e.replace(2)
-		e.tearOut()
+		e.removeDirectly()
 		e.cloud.before("connect", nil)
 		pass(time.Minute)
 		e.holds(-1)
 	}, noGrace)
 }
 
-func TestARowThatNamesAnotherResourceIsAboutThat(t *testing.T) {
+func TestRowNamingAnotherResourceManagesThatOne(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.set(func(c *cloud) {
@@ -330,9 +330,9 @@ func TestARowThatNamesAnotherResourceIsAboutThat(t *testing.T) {
 	}, nil)
 }
 
-// A row that came and went before the loop looked at it has no resource, unless its notes say
-// that there may be one.
-func TestRowThatCameAndWentMakesNoOutsideCall(t *testing.T) {
+// A row that was inserted and removed before the loop saw it has no resource, unless its notes show
+// that it may have one.
+func TestUnseenRowMakesNoOutsideCall(t *testing.T) {
 	each(t, func(e *env) {
 		e.comeAndGo(func(*bucket) {})
 		pass(time.Minute)

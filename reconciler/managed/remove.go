@@ -5,8 +5,8 @@ package managed
 
 import "github.com/statekeel/statekeel/reconciler"
 
-// remove deletes the external resource of an object that is to go, and lets the object go when
-// the resource is gone.
+// remove deletes the external resource of an object that is being deleted. It removes the row when the
+// resource is gone.
 func (p *pass[T]) remove() (over bool, err error) {
 	if !WasDeleted(p.obj) {
 		return false, nil
@@ -26,7 +26,8 @@ func (p *pass[T]) remove() (over bool, err error) {
 	return true, p.again()
 }
 
-// letGo lets an object go whose external resource is gone, or is to stay.
+// letGo ends an object whose external resource is gone or is left in place: it removes the finalizer
+// and the row.
 func (p *pass[T]) letGo(details ConnectionDetails) error {
 	for _, publisher := range p.r.publishers {
 		if err := publisher.UnpublishConnection(&p.calls, p.view(), details); err != nil {
@@ -51,9 +52,9 @@ func (p *pass[T]) letGo(details ConnectionDetails) error {
 	return nil
 }
 
-// drop takes the row of an object out of the table, which is without finalizers. The error is
-// [reconciler.ErrConflict] if somebody wants something else meanwhile. A row that somebody has taken
-// out comes to the loop's Delete, which sees to the rest.
+// drop removes the row of an object that has no finalizers of others. The error is
+// [reconciler.ErrConflict] if the row was changed meanwhile, or was removed: then the loop calls Delete
+// for it.
 func (r *Reconciler[T]) drop(obj T) error {
 	wtxn := r.db.WriteTxn(r.table)
 	defer wtxn.Abort()

@@ -11,8 +11,8 @@ import (
 	"unsafe"
 )
 
-// sameMeta reports whether two versions of a row have the same finalizers, conditions, annotations
-// and policies, and the same past.
+// sameMeta reports whether two versions of a row have the same finalizers, conditions, annotations,
+// policies and past.
 func sameMeta(a, b Resource) bool {
 	return a.meta().past == b.meta().past && policiesOf(a).same(policiesOf(b)) &&
 		slices.Equal(a.GetFinalizers(), b.GetFinalizers()) &&
@@ -20,10 +20,10 @@ func sameMeta(a, b Resource) bool {
 		maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }
 
-// untouched returns a function that reports whether one row is a shallow copy of another in
-// which nothing was set. Most polls change nothing, and to find that out by comparing all that
-// the rows point to would be the largest part of them. It may say no where nothing was changed,
-// and says so of all rows that are not pointers.
+// untouched returns a function that reports whether one row is a shallow copy of another in which
+// nothing was set. Most polls change nothing, and comparing everything that the rows point to would be
+// most of their cost. The function may return false where nothing was changed. It always does for rows
+// that are not pointers.
 func untouched[T any]() func(a, b T) bool {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Pointer {
@@ -44,12 +44,11 @@ func untouched[T any]() func(a, b T) bool {
 	}
 }
 
-// extent is a part of the memory of a row.
+// extent is a range of bytes in the memory of a row.
 type extent struct{ from, to uintptr }
 
-// appendFields appends where the fields are of a value at an offset, in order, those without a
-// gap as one. What is in the gaps says nothing: it comes along with a copy or not, as the
-// compiler has it.
+// appendFields appends the ranges of the fields of a value at an offset, in order. Fields without a gap
+// become one range. The gaps are left out: whether a copy includes them depends on the compiler.
 func appendFields(fields []extent, t reflect.Type, at uintptr) []extent {
 	switch t.Kind() {
 	case reflect.Struct:
@@ -71,7 +70,7 @@ func appendFields(fields []extent, t reflect.Type, at uintptr) []extent {
 	return append(fields, extent{at, at + t.Size()})
 }
 
-// bytesOf returns the memory of so many bytes that a pointer points to, none if it is nil.
+// bytesOf returns the size bytes that a pointer points to, nil if the pointer is nil.
 func bytesOf[T any](pointer T, size uintptr) []byte {
 	at := *(*unsafe.Pointer)(unsafe.Pointer(&pointer))
 	if at == nil {
@@ -80,7 +79,7 @@ func bytesOf[T any](pointer T, size uintptr) []byte {
 	return unsafe.Slice((*byte)(at), size)
 }
 
-// sameMap reports whether two maps are one.
+// sameMap reports whether a and b are the same map.
 func sameMap(a, b map[string]string) bool {
 	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }

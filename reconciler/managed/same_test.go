@@ -13,7 +13,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// gapped is a row with gaps in its memory: after each of the small fields.
+// gapped is a row with gaps in its memory, after each of the small fields.
 type gapped struct {
 	a     uint8
 	b     uint64
@@ -29,10 +29,10 @@ type gapped struct {
 	h uint8
 }
 
-func TestGapsInTheMemoryOfARowSayNothing(t *testing.T) {
+func TestGapsInTheMemoryOfARowAreIgnored(t *testing.T) {
 	same := untouched[*gapped]()
 	row, clone := &gapped{}, &gapped{}
-	// What is in and after a small field differs, and then the field is set to what it was.
+	// Change a small field together with the gap after it, and then set the field back.
 	memory := unsafe.Slice((*byte)(unsafe.Pointer(&clone.a)), unsafe.Sizeof(clone.a)+7)
 	for i := range memory {
 		memory[i] = 0xff
@@ -62,7 +62,7 @@ func TestGapsInTheMemoryOfARowSayNothing(t *testing.T) {
 	}
 }
 
-func TestRowsThatAreNoPointersAreNotComparedByTheirMemory(t *testing.T) {
+func TestNonPointerRowsAreNotComparedByMemory(t *testing.T) {
 	assert.False(t, untouched[gapped]()(gapped{}, gapped{}))
 	same := untouched[*gapped]()
 	assert.True(t, same(nil, nil))
@@ -70,7 +70,7 @@ func TestRowsThatAreNoPointersAreNotComparedByTheirMemory(t *testing.T) {
 	assert.False(t, same(&gapped{}, nil))
 }
 
-func TestFieldsWithoutAGapAreComparedAsOne(t *testing.T) {
+func TestFieldsWithoutAGapAreOneRange(t *testing.T) {
 	packed := reflect.TypeFor[struct {
 		A, B uint32
 		C    [2]uint64
@@ -89,7 +89,7 @@ type comparedRow struct {
 	More  map[string]int
 }
 
-func TestAShallowCopyIsUntouchedUntilSomethingIsSetOnIt(t *testing.T) {
+func TestShallowCopyIsUntouchedUntilAFieldIsSet(t *testing.T) {
 	same := untouched[*comparedRow]()
 	row := &comparedRow{Size: 1, Wide: 2, Text: "a", Parts: []string{"b"}, More: map[string]int{"c": 1}}
 	row.SetAnnotation("d", "e")
@@ -112,15 +112,15 @@ func TestAShallowCopyIsUntouchedUntilSomethingIsSetOnIt(t *testing.T) {
 	}
 }
 
-// statusRow is a row whose status asks for a pass.
+// statusRow is a row for any way to set its status.
 type statusRow struct {
 	Meta
 	Size   int
 	Status reconciler.Status
 }
 
-// However a program sets statuses: a pass finds out what it has changed, and leaves the status alone.
-func TestTheStatusThatAsksForAPassIsNoChange(t *testing.T) {
+// A pass detects its own changes and leaves the status alone, however the program sets statuses.
+func TestStatusThatAsksForAPassIsNoChange(t *testing.T) {
 	for name, set := range map[string]func(*statusRow, reconciler.Status) *statusRow{
 		"in place":  func(r *statusRow, s reconciler.Status) *statusRow { r.Status = s; return r },
 		"on a copy": func(r *statusRow, s reconciler.Status) *statusRow { c := *r; c.Status = s; return &c },

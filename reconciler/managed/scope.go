@@ -11,20 +11,20 @@ import (
 	"github.com/cilium/statedb"
 )
 
-// scope is what a call to the outside system can ask of the pass that it is made in.
+// scope is the data of a pass that calls of the user's code can reach by their context.
 type scope struct {
 	txn statedb.ReadTxn
 
-	// mu is for clients that have goroutines of their own.
+	// mu is needed for clients with goroutines of their own.
 	mu      sync.Mutex
 	details ConnectionDetails
 }
 
 type scopeKey struct{}
 
-// Txn returns the transaction that the pass was planned on, for a connecter, a client or whatever
-// else is called in the pass to look up other rows, as with [reconciler.Need]. It must not be kept.
-// It is nil if ctx is not that of such a call.
+// Txn returns the transaction that the pass was planned on. Connecters, clients and other code that the
+// pass calls look up other rows in it, for example with [reconciler.Need]. It must not be kept. It is
+// nil if ctx is not the context of such a call.
 func Txn(ctx context.Context) statedb.ReadTxn {
 	if s, ok := ctx.Value(scopeKey{}).(*scope); ok {
 		return s.txn
@@ -32,9 +32,10 @@ func Txn(ctx context.Context) statedb.ReadTxn {
 	return nil
 }
 
-// NoteConnection notes what a create or an update has learned of how to use the resource, for
-// [WithConnectionPublishers]; it is published when the call has returned without an error. Of
-// several notes of one name the last counts. ctx is that of the call; otherwise it does nothing.
+// NoteConnection stores connection details that a create or an update has learned, for
+// [WithConnectionPublishers]. They are published when the call has returned without an error. If a name
+// is stored several times, the last value counts. ctx is the context of the call; with any other
+// context it does nothing.
 func NoteConnection(ctx context.Context, details ConnectionDetails) {
 	s, ok := ctx.Value(scopeKey{}).(*scope)
 	if !ok {
@@ -48,7 +49,7 @@ func NoteConnection(ctx context.Context, details ConnectionDetails) {
 	maps.Copy(s.details, details)
 }
 
-// takeDetails returns what was noted, and forgets it.
+// takeDetails returns the stored details, and clears them.
 func (s *scope) takeDetails() ConnectionDetails {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,9 +3,8 @@
 
 package managed
 
-// This file has the second spellings of names of this package. They are for programs that move over
-// from a runtime for managed resources which has, or had, both: see docs/COMPATIBILITY.md. New
-// programs do not need them.
+// This file holds second spellings of names of this package, for programs that move from a runtime for
+// managed resources that has, or had, both: see docs/COMPATIBILITY.md. New programs do not need them.
 
 // ExternalConnector is another spelling of [ExternalConnecter].
 type ExternalConnector[T any] = ExternalConnecter[T]

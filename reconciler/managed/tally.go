@@ -10,7 +10,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// figures remember of each object what metrics are told of. A nil *figures does nothing.
+// figures holds for each object what has been passed to the metrics. A nil *figures does nothing.
 type figures struct {
 	metrics Metrics
 	kind    string
@@ -19,13 +19,13 @@ type figures struct {
 	byKey map[object.Key]*figure
 }
 
-// figure is what is remembered of one object.
+// figure is the record of one object.
 type figure struct {
 	state State
-	// wanted is when the object was first seen, deletion when its forced deletion was, and
-	// asWanted when its resource was last seen as it should be.
+	// wanted is when the object was first desired, deletion when the deletion of the removed row was first
+	// tried, and asWanted when the resource was last observed as up to date.
 	wanted, deletion, asWanted time.Time
-	// reconciled, ready: the first time has been told.
+	// reconciled and ready report whether the first time was passed to the metrics.
 	reconciled, ready bool
 }
 
@@ -33,7 +33,7 @@ func newFigures(m Metrics, kind string) *figures {
 	return &figures{metrics: m, kind: kind, byKey: map[object.Key]*figure{}}
 }
 
-// of returns the figure of an object, which is made if there is none. mu is held.
+// of returns the record of an object, and makes it if there is none. mu must be held.
 func (f *figures) of(key object.Key) *figure {
 	g := f.byKey[key]
 	if g == nil {
@@ -43,8 +43,8 @@ func (f *figures) of(key object.Key) *figure {
 	return g
 }
 
-// begun notes that an object is wanted, at the latest since then. A row that is there is not being
-// deleted by force, or not any more.
+// begun records since when an object is wanted, unless that is known. The row is in the table, so no
+// deletion of a removed row is going on.
 func (f *figures) begun(key object.Key, wanted time.Time) {
 	if f == nil {
 		return
@@ -58,8 +58,8 @@ func (f *figures) begun(key object.Key, wanted time.Time) {
 	g.deletion = time.Time{}
 }
 
-// ended counts an object as its pass left it. One that is paused is counted as its conditions say,
-// but its first time is still to come: began is false.
+// ended counts an object in the state after its pass. For a paused object began is false: its first
+// time is not measured yet.
 func (f *figures) ended(key object.Key, is State, began bool, now time.Time) {
 	if f == nil {
 		return
@@ -78,7 +78,7 @@ func (f *figures) ended(key object.Key, is State, began bool, now time.Time) {
 	f.count(g, is)
 }
 
-// count tells how an object is counted. mu is held, so that the differences are told in order.
+// count passes a change of state on. mu must be held, so that changes are passed on in order.
 func (f *figures) count(g *figure, is State) {
 	if was := g.state; was != is {
 		g.state = is
@@ -86,7 +86,7 @@ func (f *figures) count(g *figure, is State) {
 	}
 }
 
-// asWanted notes that the resource is as it should be.
+// asWanted records that the resource is up to date.
 func (f *figures) asWanted(key object.Key, now time.Time) {
 	if f == nil {
 		return
@@ -96,7 +96,7 @@ func (f *figures) asWanted(key object.Key, now time.Time) {
 	f.of(key).asWanted = now
 }
 
-// repaired tells of a drift, if the resource has been as it should be before.
+// repaired passes a drift on, if the resource was observed as up to date before.
 func (f *figures) repaired(key object.Key, now time.Time) {
 	if f == nil {
 		return
@@ -109,7 +109,7 @@ func (f *figures) repaired(key object.Key, now time.Time) {
 	}
 }
 
-// exists returns whether the resource existed when it was observed last.
+// exists reports whether the resource existed when it was last observed.
 func (f *figures) exists(key object.Key) bool {
 	if f == nil {
 		return false
@@ -120,7 +120,7 @@ func (f *figures) exists(key object.Key) bool {
 	return g != nil && g.state.Exists
 }
 
-// deletion returns when the forced deletion of an object was tried first.
+// deletion returns when the deletion of a removed row was first tried.
 func (f *figures) deletion(key object.Key, now time.Time) time.Time {
 	if f == nil {
 		return now
@@ -134,7 +134,7 @@ func (f *figures) deletion(key object.Key, now time.Time) time.Time {
 	return g.deletion
 }
 
-// deleted tells that an object is gone, and forgets it.
+// deleted passes on that an object is gone, and drops its record.
 func (f *figures) deleted(key object.Key, after time.Duration) {
 	if f == nil {
 		return
@@ -143,7 +143,7 @@ func (f *figures) deleted(key object.Key, after time.Duration) {
 	f.forget(key)
 }
 
-// forget counts an object no more.
+// forget stops counting an object.
 func (f *figures) forget(key object.Key) {
 	if f == nil {
 		return

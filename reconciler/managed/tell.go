@@ -14,7 +14,7 @@ import (
 
 type eventReason = event.Reason
 
-// trail are the steps that a pass took, for people to read.
+// trail is the list of the steps that a pass took, for people to read.
 type trail struct {
 	first string
 	rest  []string
@@ -28,7 +28,7 @@ func (t *trail) add(step string) {
 	t.rest = append(t.rest, step)
 }
 
-// String returns the steps with semicolons between them.
+// String returns the steps separated by semicolons.
 func (t *trail) String() string {
 	if len(t.rest) == 0 {
 		return t.first
@@ -36,12 +36,12 @@ func (t *trail) String() string {
 	return t.first + "; " + strings.Join(t.rest, "; ")
 }
 
-// tell records an event that says how things go.
+// tell records an event of type Normal.
 func (p *pass[T]) tell(reason event.Reason, message string) {
 	p.record(event.Normal(reason, message))
 }
 
-// warn records what went wrong, unless that is only that the program stops.
+// warn records an event of type Warning, unless the reconciler is stopping.
 func (p *pass[T]) warn(reason event.Reason, err error) {
 	if p.ctx.Err() == nil {
 		p.record(event.Warning(reason, err))

@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// WithTimeout bounds all calls of a user's code in one pass together.
+// WithTimeout bounds all calls of the user's code in one pass together.
 
 // hangs waits until the context of the call ends.
 func hangs(ctx context.Context) error {
@@ -62,7 +62,7 @@ func TestEveryCallOfAPassEndsAtTheTimeout(t *testing.T) {
 	}
 }
 
-func TestTheCallsOfAPassShareOneTimeout(t *testing.T) {
+func TestCallsOfAPassShareOneTimeout(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
 			at, ok := ctx.Deadline()
@@ -85,8 +85,8 @@ func TestTheCallsOfAPassShareOneTimeout(t *testing.T) {
 	})
 }
 
-// A client that keeps the context of a call cannot go on with it, without a timeout neither.
-func TestWithoutATimeoutTheContextOfACallEndsWithThePass(t *testing.T) {
+// Even without a timeout, a client that keeps the context of a call cannot use it after the pass.
+func TestCallContextWithoutTimeoutEndsWithThePass(t *testing.T) {
 	each(t, func(e *env) {
 		kept := make(chan context.Context, 4*len(e.names))
 		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
@@ -103,14 +103,14 @@ func TestWithoutATimeoutTheContextOfACallEndsWithThePass(t *testing.T) {
 			select {
 			case <-ctx.Done():
 			default:
-				require.Fail(e, "the context goes on")
+				require.Fail(e, "the context has not ended")
 			}
 		}
 	}, timeout(0))
 }
 
-// Without a timeout a create may take effect for as long as it runs: the grace begins when it ends.
-func TestWithoutATimeoutADeletionWaitsFromTheEndOfTheCreate(t *testing.T) {
+// Without a timeout a create may take effect until it returns: the grace begins then.
+func TestGraceBeginsAtTheEndOfACreateWithoutTimeout(t *testing.T) {
 	each(t, func(e *env) {
 		e.names = e.names[:e.workers]
 		e.hide(true)

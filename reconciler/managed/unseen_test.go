@@ -15,14 +15,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// An outside system that does not show yet what was created must not make an object that is to go
-// believe that there is nothing to delete.
+// A created resource may be invisible at first. This must not make a deletion end before the resource
+// is gone.
 
-// hide lets the cloud hide what it has.
+// hide makes the buckets of the cloud invisible or visible.
 func (e *env) hide(hidden bool) { e.cloud.set(func(c *cloud) { c.blind = hidden }) }
 
-// goesOnlyWhenSeen requires objects that are to go to stay while their resources are hidden, and
-// to go with them when they are not.
+// goesOnlyWhenSeen requires that objects being deleted stay while their buckets are invisible, and go
+// with the buckets when these are visible.
 func (e *env) goesOnlyWhenSeen() {
 	e.Helper()
 	pass(5 * time.Second)
@@ -34,14 +34,14 @@ func (e *env) goesOnlyWhenSeen() {
 	e.holds(-1)
 }
 
-// noAnswer lets creates happen without an answer.
+// noAnswer lets creates take effect without an answer.
 func (e *env) noAnswer() {
 	e.cloud.then("create", func(context.Context, *bucket) error {
 		return fmt.Errorf("connection reset: %w", managed.ErrCreateUnsure)
 	})
 }
 
-func TestADeletionWaitsForACreateThatHadNoAnswer(t *testing.T) {
+func TestDeletionWaitsForACreateWithoutAnswer(t *testing.T) {
 	each(t, func(e *env) {
 		e.hide(true)
 		e.noAnswer()
@@ -52,7 +52,7 @@ func TestADeletionWaitsForACreateThatHadNoAnswer(t *testing.T) {
 	}, deterministic)
 }
 
-func TestADeletionWaitsForACreateThatHadNoTime(t *testing.T) {
+func TestDeletionWaitsForACreateThatTimedOut(t *testing.T) {
 	each(t, func(e *env) {
 		e.hide(true)
 		e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
@@ -67,7 +67,7 @@ func TestADeletionWaitsForACreateThatHadNoTime(t *testing.T) {
 	}, deterministic)
 }
 
-func TestADeletionWaitsForACreateThatACrashCutShort(t *testing.T) {
+func TestDeletionWaitsForACreateInterruptedByACrash(t *testing.T) {
 	each(t, func(e *env) {
 		e.hide(true)
 		for _, name := range e.names {
@@ -81,7 +81,7 @@ func TestADeletionWaitsForACreateThatACrashCutShort(t *testing.T) {
 	}, deterministic)
 }
 
-func TestADeletionWaitsForAnEarlierCreateThatALaterOneSaysNothingOf(t *testing.T) {
+func TestFailedCreateDoesNotHideAnEarlierUnsureOne(t *testing.T) {
 	each(t, func(e *env) {
 		e.hide(true)
 		e.noAnswer()
@@ -96,7 +96,7 @@ func TestADeletionWaitsForAnEarlierCreateThatALaterOneSaysNothingOf(t *testing.T
 	}, deterministic)
 }
 
-func TestADeletionWaitsForWhatAnEarlierProcessMayHaveCreated(t *testing.T) {
+func TestDeletionWaitsForAResourceOfAnEarlierProcess(t *testing.T) {
 	earlier := func(e *env) {
 		e.hide(true)
 		for _, name := range e.names {
@@ -134,27 +134,27 @@ func TestADeletionWaitsForWhatAnEarlierProcessMayHaveCreated(t *testing.T) {
 	})
 }
 
-func TestADeletionDoesNotWaitForEverForWhatIsNotThere(t *testing.T) {
+func TestDeletionWaitsAtMostTheGraceForAnUnsureCreate(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.fail("observe", errors.New("down"))
 		crash(e)
 		e.remove()
 		e.cloud.before("observe", nil)
-		// The grace, counted from when the call would have been over.
+		// The grace begins when the call would have timed out.
 		pass(80 * time.Second)
 		e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
-		// The rest, and the last backoff.
+		// This covers the rest of it and the last backoff.
 		pass(time.Minute)
 		e.gone()
 	}, deterministic)
 }
 
-func TestARowTornOutWaitsForACreateThatHadNoAnswer(t *testing.T) {
+func TestRemovedRowWaitsForACreateWithoutAnswer(t *testing.T) {
 	each(t, func(e *env) {
 		e.hide(true)
 		e.noAnswer()
 		e.want(1)
-		e.tearOut()
+		e.removeDirectly()
 		pass(5 * time.Second)
 		e.holds(1)
 		e.hide(false)
@@ -163,7 +163,7 @@ func TestARowTornOutWaitsForACreateThatHadNoAnswer(t *testing.T) {
 	}, deterministic)
 }
 
-func TestLongAfterTheStartADeletionDoesNotWait(t *testing.T) {
+func TestDeletionLongAfterTheStartDoesNotWait(t *testing.T) {
 	each(t, func(e *env) {
 		pass(time.Minute)
 		e.cloud.fail("connect", errors.New("down"))
@@ -175,7 +175,7 @@ func TestLongAfterTheStartADeletionDoesNotWait(t *testing.T) {
 	}, deterministic)
 }
 
-func TestADeletionThatIsTakenBackInTheLastMomentKeepsTheRow(t *testing.T) {
+func TestDeletionWithdrawnInTheLastMomentKeepsTheRow(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.then("observe", func(_ context.Context, b *bucket) error {

@@ -18,7 +18,7 @@ import (
 func TestConditionsAreCopiedBeforeTheyAreChanged(t *testing.T) {
 	row := named("a")
 	row.SetConditions(managed.ReconcileSuccess(), managed.Creating())
-	require.Equal(t, managed.TypeReady, row.Conditions[0].Type, "in the order of their types")
+	require.Equal(t, managed.TypeReady, row.Conditions[0].Type, "sorted by type")
 	clone := row.Clone()
 	clone.SetConditions(managed.Available())
 	clone.RemoveCondition(managed.TypeSynced)
@@ -31,7 +31,7 @@ func TestConditionsAreCopiedBeforeTheyAreChanged(t *testing.T) {
 	require.Equal(t, managed.Condition{Type: managed.TypeReady, Status: managed.ConditionUnknown}, clone.GetCondition(managed.TypeReady))
 }
 
-func TestTheTransitionTimeIsThatOfTheLastChangeOfStatusReasonOrMessage(t *testing.T) {
+func TestTransitionTimeChangesWithStatusReasonOrMessage(t *testing.T) {
 	old := managed.Available()
 	old.LastTransitionTime = time.Unix(1, 0)
 	for _, test := range []struct {
@@ -55,7 +55,7 @@ func TestTheTransitionTimeIsThatOfTheLastChangeOfStatusReasonOrMessage(t *testin
 	}
 }
 
-func TestConditionsSayWhatTheyAreAbout(t *testing.T) {
+func TestConditionConstructorsSetTypeStatusAndReason(t *testing.T) {
 	for _, test := range []struct {
 		is     managed.Condition
 		t      managed.ConditionType
@@ -79,7 +79,7 @@ func TestConditionsSayWhatTheyAreAbout(t *testing.T) {
 	}
 }
 
-func TestARowReadsBackFromJSON(t *testing.T) {
+func TestRowReadsBackFromJSON(t *testing.T) {
 	row := named("a")
 	row.SetConditions(managed.Available())
 	row.SetFinalizers([]string{managed.FinalizerName})
@@ -97,7 +97,7 @@ func TestARowReadsBackFromJSON(t *testing.T) {
 	require.JSONEq(t, "{}", string(text))
 }
 
-func TestACreateIsIncompleteUntilItsEndIsNoted(t *testing.T) {
+func TestCreateIsIncompleteUntilItsResultIsRecorded(t *testing.T) {
 	at := time.Unix(100, 0)
 	row := named("a")
 	require.False(t, managed.IsCreateIncomplete(row))
@@ -105,22 +105,22 @@ func TestACreateIsIncompleteUntilItsEndIsNoted(t *testing.T) {
 	require.True(t, managed.IsCreateIncomplete(row))
 	managed.SetCreateFailed(row, at.Add(-time.Second))
 	managed.SetCreateSucceeded(row, at.Add(-time.Second))
-	require.True(t, managed.IsCreateIncomplete(row), "of an earlier create")
+	require.True(t, managed.IsCreateIncomplete(row), "the results are of an earlier create")
 	managed.SetCreateFailed(row, at)
 	require.False(t, managed.IsCreateIncomplete(row))
 	require.True(t, managed.GetCreateFailed(row).Equal(at))
 	row.SetAnnotation(managed.AnnotationCreateFailed, "once upon a time")
-	require.True(t, managed.IsCreateIncomplete(row), "what cannot be read says nothing")
+	require.True(t, managed.IsCreateIncomplete(row), "an invalid time is ignored")
 	managed.SetCreateSucceeded(row, at.Add(time.Second))
 	require.False(t, managed.IsCreateIncomplete(row))
 	require.True(t, managed.GetCreateSucceeded(row).After(managed.GetCreatePending(row)))
-	// A clock that goes back does not make a decision void.
+	// A clock that was set back does not undo a decision.
 	managed.SetCreatePending(row, time.Now().Add(time.Hour))
 	managed.DecideCreate(row, "")
 	require.False(t, managed.IsCreateIncomplete(row))
 }
 
-func TestNamesOfControllersAndFinalizers(t *testing.T) {
+func TestControllerAndFinalizerNames(t *testing.T) {
 	require.Equal(t, "managed/bucket", managed.ControllerName("Bucket"))
 	require.Equal(t, "statekeel.io/managed", managed.FinalizerName)
 }

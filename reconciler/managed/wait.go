@@ -15,11 +15,11 @@ import (
 )
 
 // WaitReady waits until the external resource of the object with the key of obj can be used: until
-// [TypeReady] is True of the row's generation. A row may be Done long before, as its status says
-// only that the pass did what it could. It returns the row. The error is [ErrRowGone] if there is
-// no such row, [ErrTerminating] if the deletion of the object was asked for, or the cause of the
-// end of ctx, with what the conditions say. It may be called from any goroutine, but not with a
-// write transaction of the table open, since no condition changes then.
+// [TypeReady] is True for the row's generation. It returns the row. The status of a row may be Done
+// long before that, since Done only means that a pass has succeeded. The error is [ErrRowGone] if there
+// is no such row, [ErrTerminating] if the deletion of the object was requested, or the cause of the end
+// of ctx with the text of the conditions. It may be called from any goroutine, but not while a write
+// transaction of the table is open, since no condition changes then.
 func WaitReady[T Managed](ctx context.Context, db *statedb.DB, table statedb.Table[T], obj T) (row T, err error) {
 	key := object.KeyOf(obj).String()
 	for {
@@ -40,7 +40,7 @@ func WaitReady[T Managed](ctx context.Context, db *statedb.DB, table statedb.Tab
 	}
 }
 
-// whyNotReady says what the conditions of a row say that is not ready.
+// whyNotReady returns the text of the condition that explains why a row is not ready.
 func whyNotReady(row Resource) string {
 	synced, ready := ConditionOf(row, TypeSynced), ConditionOf(row, TypeReady)
 	switch {

@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func TestWaitReadyWaitsForTheConditionAndNotForDone(t *testing.T) {
+func TestWaitReadyWaitsForTheConditionNotForDone(t *testing.T) {
 	each(t, func(e *env) {
 		ready := false
 		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
@@ -48,7 +48,7 @@ func TestWaitReadyWaitsForTheConditionAndNotForDone(t *testing.T) {
 	}, nil)
 }
 
-func TestWaitReadyWaitsForWhatIsWantedNow(t *testing.T) {
+func TestWaitReadyWaitsForThePresentGeneration(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.Stop()
@@ -61,7 +61,7 @@ func TestWaitReadyWaitsForWhatIsWantedNow(t *testing.T) {
 	}, nil)
 }
 
-func TestWaitReadyEndsWhenThereIsNothingToWaitFor(t *testing.T) {
+func TestWaitReadyFailsForAMissingOrDeletedRow(t *testing.T) {
 	each(t, func(e *env) {
 		ctx, name := e.Context(), e.names[0]
 		_, err := managed.WaitReady(ctx, e.DB, e.Table, named(name))
@@ -76,7 +76,7 @@ func TestWaitReadyEndsWhenThereIsNothingToWaitFor(t *testing.T) {
 
 		short, cancel := context.WithCancelCause(ctx)
 		cancel(errDown)
-		e.tearOut()
+		e.removeDirectly()
 		e.cloud.fail("connect", nil)
 		pass(time.Minute)
 		e.cloud.fail("connect", errRefused)

@@ -19,25 +19,26 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// walk is a program that wants this and that of a cloud that fails now and then, with loops that
-// are stopped and started again.
+// walk is a program that changes its desired state at random while the cloud fails now and then. Its
+// loops are stopped and started again.
 type walk struct {
 	*env
 	rnd  *rand.Rand
 	opts []managed.Option
-	// known: the names of resources are known before they are created.
+	// known: external names are known before the create.
 	known bool
-	// backups are what another program has said last of each row, in a condition of its own.
+	// backups holds the latest message that another program has set in a condition of its own, for each
+	// row.
 	backups map[string]string
 }
 
-// faults makes calls fail at random: before they do anything, or after.
+// faults makes calls fail at random, before or after they take effect.
 func (w *walk) faults() {
 	for _, op := range []string{"connect", "observe", "create", "update", "delete"} {
 		before := rand.New(rand.NewPCG(w.rnd.Uint64(), 0))
 		w.cloud.before(op, func(ctx context.Context, b *bucket) error {
 			if (op == "update" || op == "delete") && apart(b) && b.Region != "seen" {
-				w.Errorf("%s of %q was not handed what was observed: %+v", op, b.Name, b)
+				w.Errorf("%s of %q did not receive the observed object: %+v", op, b.Name, b)
 			}
 			switch w.roll(before, 12) {
 			case 0:
@@ -62,20 +63,20 @@ func (w *walk) faults() {
 	}
 }
 
-// apart reports whether what is observed of an object is not written.
+// apart reports whether observed values are not written into the row.
 func apart(b *bucket) bool {
 	_, own := managed.GetManagementPolicies(b)
 	return own
 }
 
-// roll is for calls that come from several goroutines.
+// roll returns a random number. Several goroutines may call it.
 func (w *walk) roll(rnd *rand.Rand, n int) int {
 	w.cloud.mu.Lock()
 	defer w.cloud.mu.Unlock()
 	return rnd.IntN(n)
 }
 
-// slow is a call that takes a while, or until nobody waits for it.
+// slow takes a while, or until the context ends.
 func (w *walk) slow(ctx context.Context) error {
 	select {
 	case <-time.After(700 * time.Millisecond):
@@ -85,7 +86,7 @@ func (w *walk) slow(ctx context.Context) error {
 	}
 }
 
-// calm lets everything work.
+// calm ends all faults.
 func (w *walk) calm() {
 	w.cloud.set(func(c *cloud) {
 		clear(c.faults)
@@ -93,7 +94,7 @@ func (w *walk) calm() {
 	})
 }
 
-// one does something to one object.
+// one makes one random change.
 func (w *walk) one() {
 	name := w.names[w.rnd.IntN(len(w.names))]
 	b := named(name)
@@ -114,14 +115,14 @@ func (w *walk) one() {
 	case action < 17:
 		_, err = w.writer().Edit(wtxn, b, func(b *bucket) { managed.SetPaused(b, false) })
 	case action < 18:
-		// A program that knows nothing of notes.
+		// This program does not know the notes.
 		delete(w.backups, name)
 		_, _, err = w.Table.Insert(wtxn, b.SetStatus(reconciler.StatusPending()))
 	case action < 19:
 		delete(w.backups, name)
 		_, _, err = w.Table.Delete(wtxn, b)
 	case action < 20:
-		// One that knows the name, and takes the row out at once.
+		// This one knows only the name, and removes the row at once.
 		if row := w.get(name); row != nil && managed.GetExternalName(row) != "" {
 			delete(w.backups, name)
 			managed.SetExternalName(b, managed.GetExternalName(row))
@@ -140,14 +141,14 @@ func (w *walk) one() {
 	wtxn.Commit()
 }
 
-// requireApplied requires that an object could be written, unless it is being deleted.
+// requireApplied requires that an object was written, unless it is being deleted.
 func requireApplied(w *walk, err error) {
 	if !errors.Is(err, managed.ErrTerminating) {
 		require.NoError(w, err)
 	}
 }
 
-// backUp is another program that says something of a row, in a condition of its own.
+// backUp sets a condition of another program on a row.
 func (w *walk) backUp(wtxn statedb.WriteTxn, name string) error {
 	row, _, found := w.Table.Get(wtxn, byName.Query(name))
 	if !found {
@@ -160,7 +161,7 @@ func (w *walk) backUp(wtxn statedb.WriteTxn, name string) error {
 	return err
 }
 
-// drift changes what the cloud has.
+// drift changes the buckets of the cloud.
 func (w *walk) drift() {
 	w.cloud.set(func(c *cloud) {
 		for _, s := range c.buckets {
@@ -169,7 +170,7 @@ func (w *walk) drift() {
 	})
 }
 
-// decide is a person who looks what the cloud has, and says so.
+// decide acts as the person who decides unsure creates after looking at the cloud.
 func (w *walk) decide() {
 	for _, name := range w.names {
 		b := w.get(name)
@@ -196,17 +197,17 @@ func (w *walk) decide() {
 	}
 }
 
-// never checks what must hold at any time: nothing is there twice.
+// never requires what must hold at any time: no object has two resources.
 func (w *walk) never() {
 	for _, name := range w.names {
 		require.LessOrEqual(w, len(w.cloud.holds(name)), 1, "resources of %q", name)
 		if b := w.get(name); b != nil && b.GetCondition("Backup").Message != "" {
-			require.Equal(w, w.backups[name], b.GetCondition("Backup").Message, "%q: another's condition is stale", name)
+			require.Equal(w, w.backups[name], b.GetCondition("Backup").Message, "%q: the condition of another program is stale", name)
 		}
 	}
 }
 
-// settled lets everything work, puts back what was taken out by force, and waits.
+// settled ends the faults, puts removed rows back, and waits until everything is done.
 func (w *walk) settled() {
 	w.calm()
 	for range 3 {
@@ -236,8 +237,8 @@ func (w *walk) settled() {
 	}
 }
 
-// restart stops the loop, whatever it is doing, and starts another on the same table. What it has
-// of rows that are gone already it alone knows, so that is settled before.
+// restart stops the loop at a random moment, and starts another one on the same table. Only the old
+// loop knows the rows that are gone already, so these are settled first.
 func (w *walk) restart() {
 	w.settled()
 	w.faults()
@@ -253,12 +254,12 @@ func (w *walk) restart() {
 	}
 	w.Stop()
 	w.start(w.opts...)
-	// The next loop knows of the rows what they say, once it has seen them.
+	// The next loop knows about the rows only what they contain.
 	w.settled()
 	w.faults()
 }
 
-// end settles everything, and then wants nothing.
+// end settles everything, and then deletes all objects.
 func (w *walk) end() {
 	w.settled()
 	w.remove()
@@ -267,7 +268,7 @@ func (w *walk) end() {
 	w.holds(-1)
 }
 
-func TestNothingIsLeakedOrCreatedTwiceWhateverFails(t *testing.T) {
+func TestRandomFailuresLeakAndDuplicateNothing(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		for _, workers := range []int{1, 8} {
 			for seed := range uint64(20) {

@@ -3,12 +3,12 @@
 
 package managed
 
-// maxErrors bounds the errors that are looked at in one, each as often as there are ways to it: a
-// client's error may wrap itself, or others that share what they wrap, which [errors.Is] never
-// comes to an end of.
+// maxErrors bounds how many errors are checked in one error tree, counted once per path to each. A
+// client's error may wrap itself, or reach shared errors by very many paths, so that [errors.Is] would
+// not return.
 const maxErrors = 1000
 
-// wraps reports whether an error is the target, or wraps it among its first 1,000 errors.
+// wraps reports whether an error is the target, or wraps it among its first maxErrors errors.
 func wraps(err, target error) bool {
 	left := maxErrors
 	return search(err, target, &left)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package agent keeps the tunnels at a broker at what a file says. Everything that it knows
-// beside the file is in memory, and gone with the process: what an earlier one created it finds
-// again by the names.
+// Package agent keeps the tunnels at a broker as a file lists them. Apart from the file its state is in
+// memory, and lost with the process: an agent finds the tunnels of an earlier process by their names.
 package agent
 
 import (
@@ -27,27 +26,27 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// Options say what an agent does. File, Broker, Owner and Log are required.
+// Options configure an agent. File, Broker, Owner and Log are required.
 type Options struct {
-	// File is the path of what is wanted.
+	// File is the path of the file that lists the desired tunnels.
 	File string
-	// Broker is the URL of the broker, and Owner whose tunnels these are there. An owner has
+	// Broker is the URL of the broker, and Owner the owner of the tunnels there. Each owner may have
 	// one agent.
 	Broker, Owner string
-	// Poll is after how long a tunnel that is as wanted is looked at again, Sweep how often
-	// that is deleted which nobody wants. They have to be positive.
+	// Poll is how often an up-to-date tunnel is observed, Sweep how often tunnels without a row are
+	// deleted. Both must be positive.
 	Poll, Sweep time.Duration
-	// Grace is how long the broker may not know of what it has created.
+	// Grace is how long a new tunnel may be invisible at the broker.
 	Grace time.Duration
-	// Listener is where HTTP is served; nil means nowhere. It gets closed.
+	// Listener is where the agent serves HTTP; nil means nowhere. The agent closes it.
 	Listener net.Listener
-	// Shell is the path of the socket of hive's script shell; empty means none.
+	// Shell is the path of the socket of the hive shell; empty means none.
 	Shell string
-	// Log is for warnings and errors, of hive and the reconciler, too.
+	// Log receives warnings and errors, also those of hive and the reconciler.
 	Log *slog.Logger
 }
 
-// Run runs an agent until the context ends.
+// Run runs the agent until the context ends.
 func (o Options) Run(ctx context.Context) error {
 	if o.Poll <= 0 || o.Sweep <= 0 {
 		return errors.New("the intervals to poll and to sweep must be positive")
@@ -80,20 +79,20 @@ func shellCell(o Options) cell.Cell {
 }
 
 const (
-	// The waits between attempts at what fails, and for what the broker does not show yet.
+	// The delays between retries, and between observations of a tunnel that is not visible yet.
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = time.Second
 
-	// workers is how many tunnels are worked on at a time: mostly they wait for the broker.
+	// workers is how many tunnels are processed at a time: most of the time they wait for the broker.
 	workers = 4
 
-	// timeout bounds what is asked of the broker in one pass.
+	// timeout bounds all calls to the broker in one pass.
 	timeout = 5 * time.Second
 )
 
 var tunnelsCell = cell.Module(
 	"tunnels",
-	"Keeps the tunnels at the broker at what the file says",
+	"Keeps the tunnels at the broker as the file lists them",
 
 	cell.ProvidePrivate(job.Registry.NewGroup, newBroker),
 	cell.Provide(newTable),
@@ -146,8 +145,8 @@ func register(
 	return nil
 }
 
-// follow adds the job that reads the file. Until it has, the table is not initialised, and
-// nothing is taken for unwanted.
+// follow adds the job that reads the file. Until the first read the table is not initialised, so that
+// no tunnel counts as not wanted.
 func follow(jobs job.Group, db *statedb.DB, writer managed.Writer[*Tunnel], o Options) {
 	wtxn := db.WriteTxn(writer.Table)
 	initialized := writer.Table.RegisterInitializer(wtxn, "file")

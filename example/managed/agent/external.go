@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// external is the broker, as seen by the reconciler of one owner's tunnels.
+// external is the client of the broker for the tunnels of one owner.
 type external struct {
 	broker *client.Client
 	owner  string
@@ -27,13 +27,13 @@ var (
 	_ managed.ExternalClient[*Tunnel]    = (*external)(nil)
 )
 
-// Connect implements [managed.ExternalConnecter]: all tunnels have the same broker.
+// Connect implements [managed.ExternalConnecter]. All tunnels have the same broker.
 func (e *external) Connect(context.Context, *Tunnel) (managed.ExternalClient[*Tunnel], error) {
 	return e, nil
 }
 
-// Observe implements [managed.ExternalClient]. Tunnels are found by name, so that what an
-// earlier process created is found, too.
+// Observe implements [managed.ExternalClient]. It finds tunnels by name, also those of an earlier
+// process.
 func (e *external) Observe(ctx context.Context, t *Tunnel) (managed.ExternalObservation, error) {
 	there, found, err := e.broker.Find(ctx, e.owner, t.Name)
 	if err != nil || !found {
@@ -65,17 +65,17 @@ func (e *external) Update(ctx context.Context, t *Tunnel) error {
 func (e *external) Delete(ctx context.Context, t *Tunnel) error {
 	err := e.broker.Delete(ctx, t.ID)
 	if errors.Is(err, client.ErrNotFound) {
-		return nil // readers see it for a while
+		return nil // reads show it for a while
 	}
 	return err
 }
 
-// errNotSeen is returned while readers do not see a mark yet.
-var errNotSeen = errors.New("the broker does not show yet that the tunnel is left")
+// errNotSeen is returned while reads do not show the mark yet.
+var errNotSeen = errors.New("the broker does not show yet that the tunnel is marked as left")
 
-// leave marks a tunnel that is to stay, before its row goes: it is for [managed.WithLeaveHook]. The
-// row goes when readers see the mark, since List is one. A row that wants the tunnel again takes the
-// mark off, as it does with every setting that differs.
+// leave implements the hook of [managed.WithLeaveHook]: it marks a tunnel that must stay, before its
+// row is removed. It fails until reads show the mark, since List is a read. If a row takes over the
+// tunnel, Update removes the mark, like every setting that differs.
 func (e *external) leave(ctx context.Context, t *Tunnel) error {
 	there, found, err := e.broker.Find(ctx, e.owner, t.Name)
 	if err != nil || !found || there.Left {
@@ -88,8 +88,9 @@ func (e *external) leave(ctx context.Context, t *Tunnel) error {
 	return errNotSeen
 }
 
-// List implements [reconciler.Sweeper]: what this owner has, to delete what nobody wants, such as
-// what was taken out of the file while no agent ran. What is marked was left on purpose.
+// List implements [reconciler.Sweeper]: it lists the tunnels of this owner, so that those without a row
+// are deleted, such as those that were removed from the file while no agent ran. Marked tunnels were
+// left in place on purpose.
 func (e *external) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Tunnel) bool) error {
 	all, err := e.broker.List(ctx, e.owner)
 	if err != nil {

@@ -22,23 +22,22 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// Desired is what the file says: YAML, or JSON.
+// Desired is the content of the file, as YAML or JSON.
 type Desired struct {
 	Tunnels []DesiredTunnel `json:"tunnels" yaml:"tunnels"`
 }
 
-// DesiredTunnel is one tunnel that is wanted.
+// DesiredTunnel is one desired tunnel.
 type DesiredTunnel struct {
-	// Name is the tunnel's at the broker, too. It must be unique.
+	// Name is also the name at the broker. It must be unique.
 	Name         string `json:"name" yaml:"name"`
 	api.Settings `yaml:",inline"`
-	// Orphan leaves the tunnel at the broker when it is taken out of the file while an agent
-	// runs.
+	// Orphan leaves the tunnel at the broker when it is removed from the file while an agent runs.
 	Orphan bool `json:"orphan,omitempty" yaml:"orphan,omitempty"`
 }
 
-// parse returns what a file says, or everything that is wrong with it. Whether the settings can
-// be had the broker knows.
+// parse parses the content of the file. The error names everything that is wrong with it. Only the
+// broker checks the settings.
 func parse(data []byte) (Desired, error) {
 	var d Desired
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -60,21 +59,21 @@ func parse(data []byte) (Desired, error) {
 	return d, errors.Join(errs...)
 }
 
-// readEvery is how often the file is read. It is small.
+// readEvery is how often the file is read. The file is small, so this is cheap.
 const readEvery = 100 * time.Millisecond
 
-// follower keeps the table at what the file says.
+// follower keeps the table as the file lists it.
 type follower struct {
 	path   string
 	db     *statedb.DB
 	writer managed.Writer[*Tunnel]
 	log    *slog.Logger
-	// trouble is the last thing that was wrong, so that it is said once.
+	// trouble is the last error, so that each error is reported once.
 	trouble string
 }
 
-// run applies the file again and again until the context ends. initialized is called once the
-// first good version has been. It is a job.
+// run is a job that applies the file again and again until the context ends. It calls initialized with
+// the first version that it applies.
 func (f *follower) run(ctx context.Context, health cell.Health, initialized func(statedb.WriteTxn)) error {
 	ticker := time.NewTicker(readEvery)
 	defer ticker.Stop()
@@ -92,7 +91,7 @@ func (f *follower) run(ctx context.Context, health cell.Health, initialized func
 	}
 }
 
-// tell says what is wrong, or no more, when that is news.
+// tell reports a change of the error, or that there is none.
 func (f *follower) tell(health cell.Health, err error) {
 	trouble := ""
 	if err != nil {
@@ -101,14 +100,14 @@ func (f *follower) tell(health cell.Health, err error) {
 	if err == nil {
 		health.OK("applied")
 	} else if trouble != f.trouble {
-		health.Degraded("the file is not applied, what it said before stays in force", err)
-		f.log.Error("file not applied, what it said before stays in force", "file", f.path, "error", err)
+		health.Degraded("the file is not applied; its previous version stays in effect", err)
+		f.log.Error("file not applied; its previous version stays in effect", "file", f.path, "error", err)
 	}
 	f.trouble = trouble
 }
 
-// read makes the table want what the file says. It writes what differs, and so takes back, too,
-// what became of a tunnel that was wanted again before it was gone.
+// read applies the file to the table. Only differences are written. A tunnel that was listed again
+// while it was being deleted is applied by a later read.
 func (f *follower) read(initialized func(statedb.WriteTxn)) error {
 	data, err := os.ReadFile(f.path)
 	if err != nil {
@@ -136,7 +135,7 @@ func (f *follower) apply(wtxn statedb.WriteTxn, desired Desired) error {
 		if t.Orphan {
 			managed.SetDeletionPolicy(row, managed.DeletionOrphan)
 		}
-		// What is being deleted is wanted again with one of the next reads, once it is gone.
+		// A row that is being deleted is applied by a later read, when it is gone.
 		if _, err := f.writer.Apply(wtxn, row); err != nil && !errors.Is(err, managed.ErrTerminating) {
 			return err
 		}

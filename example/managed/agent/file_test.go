@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// env is a follower of a file, and its table.
+// env is a follower with its file and its table.
 type env struct {
 	*testing.T
 	*follower
@@ -44,7 +44,7 @@ func newEnv(t *testing.T) *env {
 	return e
 }
 
-// reads makes the file say something, and reads it.
+// reads writes the file and reads it.
 func (e *env) reads(text string) error {
 	require.NoError(e, os.WriteFile(e.path, []byte(text), 0o600))
 	return e.read(func(statedb.WriteTxn) { e.initialized++ })
@@ -56,7 +56,7 @@ func (e *env) row(name string) *Tunnel {
 	return row
 }
 
-// observe does to a row what a pass does.
+// observe changes a row as a pass does.
 func (e *env) observe(name string) {
 	wtxn := e.db.WriteTxn(e.writer.Table)
 	row := e.row(name).Clone()
@@ -68,7 +68,7 @@ func (e *env) observe(name string) {
 
 const one = "tunnels: [{name: web, remote: 203.0.113.1, bandwidth: 100}]"
 
-func TestTheTableFollowsTheFile(t *testing.T) {
+func TestTableFollowsTheFile(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, e.reads(one))
 	require.Equal(t, 1, e.initialized)
@@ -78,18 +78,18 @@ func TestTheTableFollowsTheFile(t *testing.T) {
 	e.observe("web")
 	revision := e.writer.Table.Revision(e.db.ReadTxn())
 	require.NoError(t, e.reads(one))
-	require.Equal(t, revision, e.writer.Table.Revision(e.db.ReadTxn()), "nothing differs, nothing is written")
+	require.Equal(t, revision, e.writer.Table.Revision(e.db.ReadTxn()), "without a difference nothing is written")
 
 	require.NoError(t, e.reads(`{"tunnels": [{"name": "web", "remote": "203.0.113.1", "bandwidth": 200}]}`))
 	require.Equal(t, 200, e.row("web").Bandwidth)
-	require.Equal(t, "tun-0001", e.row("web").ID, "what the broker said is kept")
+	require.Equal(t, "tun-0001", e.row("web").ID, "observed values are kept")
 	require.Equal(t, reconciler.StatusKindPending, e.row("web").Status.Kind)
 
 	require.NoError(t, e.reads(""))
 	require.True(t, managed.WasDeleted(e.row("web")), "the row stays until the tunnel is gone")
 }
 
-func TestABrokenFileChangesNothing(t *testing.T) {
+func TestBrokenFileChangesNothing(t *testing.T) {
 	e := newEnv(t)
 	require.NoError(t, e.reads(one))
 	revision := e.writer.Table.Revision(e.db.ReadTxn())
@@ -105,10 +105,10 @@ func TestABrokenFileChangesNothing(t *testing.T) {
 	require.NoError(t, os.Remove(e.path))
 	require.ErrorIs(t, e.read(func(statedb.WriteTxn) { e.initialized++ }), os.ErrNotExist)
 	require.Equal(t, revision, e.writer.Table.Revision(e.db.ReadTxn()))
-	require.Equal(t, 1, e.initialized, "a table is not initialised by a file that was not applied")
+	require.Equal(t, 1, e.initialized, "initialized is called only for an applied file")
 }
 
-// silent is a health that nobody reads.
+// silent is a health that only counts.
 type silent struct{ degraded, ok int }
 
 func (s *silent) OK(string)                   { s.ok++ }
@@ -117,7 +117,7 @@ func (s *silent) Degraded(string, error)      { s.degraded++ }
 func (s *silent) NewScope(string) cell.Health { return s }
 func (s *silent) Close()                      {}
 
-func TestTroubleIsSaidOnce(t *testing.T) {
+func TestRepeatedFailureIsReportedOnce(t *testing.T) {
 	e, health := newEnv(t), &silent{}
 	for range 3 {
 		e.tell(health, e.reads("tunnels: 1"))
@@ -127,5 +127,5 @@ func TestTroubleIsSaidOnce(t *testing.T) {
 	e.tell(health, e.reads(one))
 	require.Equal(t, 1, health.ok)
 	e.tell(health, e.reads("tunnels: 1"))
-	require.Equal(t, 2, strings.Count(e.said.String(), "file not applied"), "it is news again")
+	require.Equal(t, 2, strings.Count(e.said.String(), "file not applied"), "reported again after a success")
 }

@@ -22,11 +22,11 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// The agent's HTTP interface:
+// httpCell serves the agent's HTTP interface:
 //
-//	GET /healthz             200 if all tunnels are as the file says, else 503 and which are not
+//	GET /healthz             200 if all tunnels are as listed in the file, else 503 with those that are not
 //	GET /tunnels             the tunnels, as JSON
-//	GET /events              what happened to them, as JSON
+//	GET /events              the events of the tunnels, as JSON
 //	GET /debug/reconciler/   a page that shows what the reconciler does, and why
 var httpCell = cell.Module(
 	"http",
@@ -71,7 +71,7 @@ func healthz(w http.ResponseWriter, db *statedb.DB, tunnels statedb.Table[*Tunne
 	_, _ = w.Write([]byte(text))
 }
 
-// dump answers with all rows of a table.
+// dump writes all rows of a table as JSON.
 func dump[Row any](w http.ResponseWriter, db *statedb.DB, table statedb.Table[Row]) {
 	w.Header().Set("Content-Type", "application/json")
 	rows := statedb.Collect(table.All(db.ReadTxn()))

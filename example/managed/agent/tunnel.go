@@ -14,14 +14,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// Tunnel is a row: a tunnel that somebody wants, and what the broker says of it.
+// Tunnel is a row: a desired tunnel, and its state at the broker.
 type Tunnel struct {
 	managed.Meta `yaml:",inline"`
 
-	// Settings are what is wanted.
+	// Settings are the desired settings.
 	api.Settings `yaml:",inline"`
 
-	// ID and Address are the broker's, empty until they are known.
+	// ID and Address are set by the broker, and empty until they are known.
 	ID      string `json:"id,omitempty" yaml:"id,omitempty"`
 	Address string `json:"address,omitempty" yaml:"address,omitempty"`
 

@@ -17,8 +17,8 @@ import (
 	"github.com/statekeel/statekeel/example/managed/api"
 )
 
-// Faults say how often calls go wrong: each is the probability, from 0 to 1, of a call of the
-// owner's API. Together they are at most 1. The zero value is a broker without faults.
+// Faults are the probabilities, from 0 to 1, that a call of the owner's API goes wrong. Their sum is at
+// most 1. The zero value is a broker without faults.
 type Faults struct {
 	// Unavailable calls are answered with 503, and have no effect.
 	Unavailable float64
@@ -27,17 +27,16 @@ type Faults struct {
 	// Slow calls take SlowBy longer.
 	Slow   float64
 	SlowBy time.Duration
-	// Reset calls have their effect, and the connection is reset in the place of an answer.
+	// Reset calls take effect, but the connection is reset before the answer.
 	Reset float64
-	// Seed decides which calls: the same seed, the same faults for the same calls.
+	// Seed selects the calls: the same seed gives the same faults for the same calls.
 	Seed uint64
 }
 
-// retryAfter is in how many seconds those who are told that the broker is busy are to try again;
-// one is the least that HTTP can say.
+// retryAfter is the Retry-After of a busy broker, in seconds. One is the minimum that HTTP can express.
 const retryAfter = 1
 
-// Validate returns everything that is wrong with the faults.
+// Validate returns an error that names everything that is wrong with the faults.
 func (f Faults) Validate() error {
 	var errs []error
 	sum := 0.0
@@ -59,7 +58,7 @@ func (f Faults) Validate() error {
 	return errors.Join(errs...)
 }
 
-// faulty is a handler that goes wrong now and then.
+// faulty is a handler that fails at random.
 type faulty struct {
 	faults Faults
 	next   http.Handler
@@ -74,7 +73,8 @@ func newFaulty(faults Faults, next http.Handler) *faulty {
 
 func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := f.draw()
-	// below says if the draw falls on a fault, and takes its part of the draw away if not.
+	// below reports whether the draw falls on a fault. If not, it subtracts the probability from the
+	// draw.
 	below := func(probability float64) bool {
 		hit := p < probability
 		p -= probability
@@ -111,7 +111,7 @@ func (f *faulty) draw() float64 {
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		// The server ends the connection of a handler that panics with this.
+		// The server closes the connection of a handler that panics with this.
 		panic(http.ErrAbortHandler)
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {

@@ -15,8 +15,8 @@ import (
 	"github.com/statekeel/statekeel/example/managed/api"
 )
 
-// NewHandler returns the broker's HTTP interface to a store. Only the owner's API goes wrong.
-// The error names every fault that is wrong.
+// NewHandler returns the broker's HTTP interface to a store. Faults affect only the owner's API. The
+// error names every invalid fault.
 func NewHandler(store *Store, faults Faults) (http.Handler, error) {
 	if err := faults.Validate(); err != nil {
 		return nil, err
@@ -100,11 +100,11 @@ func (s *server) drift(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, t, err)
 }
 
-// maxBody is how long a request may be, in bytes.
+// maxBody is the longest body of a request, in bytes.
 const maxBody = 1 << 16
 
-// read reads the body of a request, or answers that it cannot. It takes JSON only: a web page
-// can send other types here without asking.
+// read reads the body of a request. If it cannot, it answers with an error and returns false. It
+// accepts only JSON, because a web page can send other types here without a preflight request.
 func read(w http.ResponseWriter, r *http.Request, to any) bool {
 	if contentType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || contentType != "application/json" {
 		answer(w, http.StatusUnsupportedMediaType, api.Problem{Error: "the body must be application/json"})
@@ -119,7 +119,7 @@ func read(w http.ResponseWriter, r *http.Request, to any) bool {
 	return true
 }
 
-// valid says if settings can be had, or answers that they cannot.
+// valid reports whether settings are acceptable. If not, it answers with an error.
 func valid(w http.ResponseWriter, settings api.Settings) bool {
 	var errs []error
 	if _, err := netip.ParseAddr(settings.Remote); err != nil {
@@ -135,7 +135,7 @@ func valid(w http.ResponseWriter, settings api.Settings) bool {
 	return true
 }
 
-// reply answers with a value, or with what went wrong in the store.
+// reply answers with a value, or with the error of the store.
 func reply(w http.ResponseWriter, code int, value any, err error) {
 	switch {
 	case err == nil:

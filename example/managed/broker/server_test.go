@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A web page can send a form or plain text to any address without being asked whether it may.
-func TestABodyThatIsNotJSONChangesNothing(t *testing.T) {
+// A web page can send a form or plain text to any address without a preflight request.
+func TestBodyThatIsNotJSONChangesNothing(t *testing.T) {
 	store, err := Open(filepath.Join(t.TempDir(), "broker.db"), time.Second)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, store.Close()) }()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package broker is a tunnel broker: a small outside system that is as unpleasant as real ones.
-// It keeps tunnels in a file, tells of changes late, and fails on purpose. See package api for
-// how to talk to it.
+// Package broker is a tunnel broker: a small outside system that is as difficult as real ones. It keeps
+// tunnels in a file, its reads lag behind its writes, and it fails on purpose. Package api describes
+// its interface.
 package broker
 
 import (
@@ -27,18 +27,18 @@ var (
 	errGoing    = errors.New("a tunnel of this name is being deleted")
 )
 
-// Store keeps tunnels in a file. It is safe from any goroutine.
+// Store keeps tunnels in a file. It is safe for concurrent use.
 type Store struct {
 	db  *bbolt.DB
 	lag time.Duration
 	now func() time.Time
 }
 
-// openTimeout is how long to wait for another process that has the file open.
+// openTimeout bounds the wait for another process that has the file open.
 const openTimeout = 5 * time.Second
 
-// Open opens the file, or makes it. What is written is not read for as long as lag, zero means
-// that it is read at once. The file belongs to one process at a time.
+// Open opens the file, or creates it. Reads lag behind writes by lag; zero means that they do not. Only
+// one process at a time may have the file open.
 func Open(path string, lag time.Duration) (*Store, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: openTimeout})
 	if err != nil {
@@ -55,21 +55,20 @@ func Open(path string, lag time.Duration) (*Store, error) {
 	return &Store{db, lag, time.Now}, nil
 }
 
-// Close closes the file, after the calls that are running.
+// Close waits for running calls, and closes the file.
 func (s *Store) Close() error { return s.db.Close() }
 
-// record is a tunnel, what it is and what readers still see.
+// record is a tunnel with its true state and the state that reads show.
 type record struct {
 	Tunnel api.Tunnel
-	// Deleted: it is gone, though readers may see it.
+	// Deleted reports whether the tunnel is gone, though reads may still show it.
 	Deleted bool
-	// Changed is when it became what it is. Readers see Before until some time later, nothing
-	// if that is nil.
+	// Changed is when it changed last. Reads show Before until the lag has passed; nil means no tunnel.
 	Changed time.Time
 	Before  *api.Settings
 }
 
-// seen returns what readers see, false if nothing.
+// seen returns the tunnel as reads show it, false if they show none.
 func (s *Store) seen(r record) (api.Tunnel, bool) {
 	if s.settled(r) {
 		return r.Tunnel, !r.Deleted
@@ -84,8 +83,8 @@ func (s *Store) seen(r record) (api.Tunnel, bool) {
 
 func (s *Store) settled(r record) bool { return s.now().Sub(r.Changed) >= s.lag }
 
-// changed returns the record after a change that readers do not see yet. What changes nothing
-// does not make them wait longer.
+// changed returns the record after a change, which reads do not show yet. A change without a difference
+// does not extend the lag.
 func (s *Store) changed(r record, to api.Settings, deleted bool) record {
 	if to == r.Tunnel.Settings && deleted == r.Deleted {
 		return r
@@ -99,8 +98,8 @@ func (s *Store) changed(r record, to api.Settings, deleted bool) record {
 	return r
 }
 
-// Create creates a tunnel, or returns the one of that name. The error is errGoing while readers
-// see one that was deleted.
+// Create creates a tunnel, or returns the existing one of that name. The error is errGoing while reads
+// still show a deleted one.
 func (s *Store) Create(request api.Request) (t api.Tunnel, created bool, err error) {
 	err = s.db.Update(func(tx *bbolt.Tx) error {
 		old, found, err := load(tx, request.Name)
@@ -129,22 +128,22 @@ func (s *Store) Create(request api.Request) (t api.Tunnel, created bool, err err
 	return t, created, err
 }
 
-// Update changes the settings of a tunnel. The error is errNotFound if there is none of the ID.
+// Update changes the settings of a tunnel. The error is errNotFound if no tunnel has the ID.
 func (s *Store) Update(id string, settings api.Settings) (t api.Tunnel, err error) {
 	err = s.edit(byID(id), func(r record) record { return s.changed(r, settings, false) },
 		func(a *api.Audit) { a.Updates++ }, &t)
 	return t, err
 }
 
-// Delete deletes a tunnel. The error is errNotFound if there is none of the ID, or no more.
+// Delete deletes a tunnel. The error is errNotFound if no tunnel has the ID, or it was deleted before.
 func (s *Store) Delete(id string) (t api.Tunnel, err error) {
 	err = s.edit(byID(id), func(r record) record { return s.changed(r, r.Tunnel.Settings, true) },
 		func(a *api.Audit) { a.Deletes++ }, &t)
 	return t, err
 }
 
-// Drift changes or loses a tunnel, for readers to see at once. The error is errNotFound if there
-// is none of the name.
+// Drift changes or loses a tunnel. Reads show it at once. The error is errNotFound if no tunnel has the
+// name.
 func (s *Store) Drift(d api.Drift) (t api.Tunnel, err error) {
 	counted := func(a *api.Audit) { a.Drifts++ }
 	if d.Lose {
@@ -164,7 +163,7 @@ func byID(id string) func(record) bool {
 	return func(r record) bool { return r.Tunnel.ID == id }
 }
 
-// edit changes the one tunnel that is chosen, of those that were not deleted.
+// edit changes the first tunnel that is not deleted and that chosen selects.
 func (s *Store) edit(chosen func(record) bool, change func(record) record, counted func(*api.Audit), t *api.Tunnel) error {
 	return s.db.Update(func(tx *bbolt.Tx) error {
 		all, err := loadAll(tx)
@@ -183,12 +182,12 @@ func (s *Store) edit(chosen func(record) bool, change func(record) record, count
 	})
 }
 
-// List returns the tunnels that readers see, in the order of their names.
+// List returns the tunnels that reads show, sorted by name.
 func (s *Store) List() (tunnels []api.Tunnel, err error) {
 	return s.list(s.seen)
 }
 
-// Truth returns the tunnels that there are, in the order of their names.
+// Truth returns the tunnels that exist, sorted by name.
 func (s *Store) Truth() (tunnels []api.Tunnel, err error) {
 	return s.list(func(r record) (api.Tunnel, bool) { return r.Tunnel, !r.Deleted })
 }
@@ -207,7 +206,7 @@ func (s *Store) list(show func(record) (api.Tunnel, bool)) (tunnels []api.Tunnel
 	return tunnels, err
 }
 
-// Audit returns what was done, by name.
+// Audit returns the counts of what was done, by name.
 func (s *Store) Audit() (map[string]api.Audit, error) {
 	all := map[string]api.Audit{}
 	err := s.db.View(func(tx *bbolt.Tx) error {

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const lag = time.Second
 
-// clocked is a store whose time is the test's.
+// clocked is a store whose clock the test controls.
 type clocked struct {
 	*testing.T
 	*Store
@@ -43,7 +43,7 @@ func (c *clocked) create(name string) api.Tunnel {
 	return t
 }
 
-// bandwidths returns what readers see and what there is, by name.
+// bandwidths returns the bandwidths by name, as reads show them and as they are.
 func (c *clocked) bandwidths() (seen, truth map[string]int) {
 	of := func(all []api.Tunnel, err error) map[string]int {
 		require.NoError(c, err)
@@ -59,13 +59,13 @@ func (c *clocked) bandwidths() (seen, truth map[string]int) {
 func (c *clocked) require(seen, truth map[string]int) {
 	c.Helper()
 	gotSeen, gotTruth := c.bandwidths()
-	require.Equal(c, seen, gotSeen, "what readers see")
-	require.Equal(c, truth, gotTruth, "what there is")
+	require.Equal(c, seen, gotSeen, "as reads show it")
+	require.Equal(c, truth, gotTruth, "as it is")
 }
 
 var slow, fast = api.Settings{Remote: "203.0.113.1", Bandwidth: 1}, api.Settings{Remote: "203.0.113.1", Bandwidth: 2}
 
-func TestReadersLagBehind(t *testing.T) {
+func TestReadsLagBehindWrites(t *testing.T) {
 	c := open(t)
 	none, isSlow, isFast := map[string]int{}, map[string]int{"web": 1}, map[string]int{"web": 2}
 	created := c.create("web")
@@ -80,7 +80,7 @@ func TestReadersLagBehind(t *testing.T) {
 	_, err = c.Store.Update(created.ID, fast)
 	require.NoError(t, err)
 	c.pass(lag / 2)
-	c.require(isFast, isFast) // what changed nothing made nobody wait
+	c.require(isFast, isFast) // the second update changed nothing, so it did not extend the lag
 
 	_, err = c.Store.Delete(created.ID)
 	require.NoError(t, err)
@@ -89,14 +89,14 @@ func TestReadersLagBehind(t *testing.T) {
 	c.require(none, none)
 }
 
-func TestWhatWasNeverSeenIsNotSeenWhenItIsDeleted(t *testing.T) {
+func TestTunnelDeletedBeforeItIsVisibleIsNeverVisible(t *testing.T) {
 	c := open(t)
 	_, err := c.Store.Delete(c.create("web").ID)
 	require.NoError(t, err)
 	c.require(map[string]int{}, map[string]int{})
 }
 
-func TestANameIsCreatedOnce(t *testing.T) {
+func TestNameIsCreatedOnce(t *testing.T) {
 	c := open(t)
 	first := c.create("web")
 	again, created, err := c.Create(api.Request{Name: "web", Owner: "me", Settings: fast})
@@ -105,7 +105,7 @@ func TestANameIsCreatedOnce(t *testing.T) {
 	require.Equal(t, first, again)
 }
 
-func TestANameThatIsGoingCannotBeCreated(t *testing.T) {
+func TestNameBeingDeletedCannotBeCreated(t *testing.T) {
 	c := open(t)
 	first := c.create("web")
 	_, err := c.Store.Delete(first.ID)
@@ -116,7 +116,7 @@ func TestANameThatIsGoingCannotBeCreated(t *testing.T) {
 	require.NotEqual(t, first.ID, c.create("web").ID)
 }
 
-func TestWhatIsGoneIsNotFound(t *testing.T) {
+func TestDeletedTunnelIsNotFound(t *testing.T) {
 	c := open(t)
 	created := c.create("web")
 	_, err := c.Store.Delete(created.ID)
@@ -129,7 +129,7 @@ func TestWhatIsGoneIsNotFound(t *testing.T) {
 	require.ErrorIs(t, err, errNotFound)
 }
 
-func TestDriftIsSeenAtOnce(t *testing.T) {
+func TestDriftIsVisibleAtOnce(t *testing.T) {
 	c := open(t)
 	c.create("web")
 	_, err := c.Drift(api.Drift{Name: "web", Settings: fast})
@@ -140,7 +140,7 @@ func TestDriftIsSeenAtOnce(t *testing.T) {
 	c.require(map[string]int{}, map[string]int{})
 }
 
-func TestEverythingIsCounted(t *testing.T) {
+func TestAuditCountsEveryCall(t *testing.T) {
 	c := open(t)
 	id := c.create("web").ID
 	for range 2 {
@@ -165,7 +165,7 @@ func TestEverythingIsCounted(t *testing.T) {
 	require.Equal(t, map[string]api.Audit{"web": {Creates: 2, Repeats: 2, Updates: 3, Deletes: 1, Lost: 1, Drifts: 1}}, audit)
 }
 
-func TestTheFileIsKept(t *testing.T) {
+func TestStoreKeepsItsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "broker.db")
 	store, err := Open(path, 0)
 	require.NoError(t, err)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package client talks to the tunnel broker. Its errors say what comes next in the words of a
-// reconciler's operations, so that they can be returned as they are.
+// Package client is a client of the tunnel broker. Its errors are outcomes of a reconciler's
+// operations, so that operations can return them as they are.
 package client
 
 import (
@@ -24,20 +24,20 @@ import (
 )
 
 var (
-	// ErrNotFound is what a call comes back with if the broker has no tunnel of the ID.
+	// ErrNotFound is returned if the broker has no tunnel with the ID.
 	ErrNotFound = errors.New("not found")
-	// ErrNoAnswer is what a call comes back with that may have had its effect or not: the
-	// connection broke before the answer.
+	// ErrNoAnswer is returned if a call may or may not have taken effect: the connection broke before
+	// the answer.
 	ErrNoAnswer = errors.New("no answer")
 )
 
-// Client is a client of one broker. Its methods are safe from any goroutine, and end with their
-// context. Their errors are:
+// Client is a client of one broker. Its methods are safe for concurrent use, and return when their
+// context ends. Their errors are:
 //   - [reconciler.RetryAfter] if the broker says when to try again,
 //   - wrapping [ErrNotFound] if there is no such tunnel,
 //   - [reconciler.TerminalError] if the broker will never accept the request,
-//   - wrapping [ErrNoAnswer] if nobody can tell,
-//   - else an error to try again with backoff: the broker has failed.
+//   - wrapping [ErrNoAnswer] if the result is not known,
+//   - otherwise an error that is retried with backoff: the broker has failed.
 type Client struct {
 	base string
 	http *http.Client
@@ -49,16 +49,16 @@ func New(base string) *Client {
 	return &Client{base: base, http: &http.Client{Transport: transport}}
 }
 
-// Close closes the connections that nobody uses.
+// Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Create asks for a tunnel, and returns it; it may have existed.
+// Create requests a tunnel, and returns it. It may have existed before.
 func (c *Client) Create(ctx context.Context, request api.Request) (t api.Tunnel, err error) {
 	err = c.call(ctx, http.MethodPost, "/v1/tunnels", request, &t)
 	return t, err
 }
 
-// Find returns the tunnel of a name, false if the broker does not show one.
+// Find returns the tunnel of a name, false if reads of the broker do not show one.
 func (c *Client) Find(ctx context.Context, owner, name string) (t api.Tunnel, found bool, err error) {
 	all, err := c.list(ctx, url.Values{"owner": {owner}, "name": {name}})
 	if err != nil || len(all) == 0 {
@@ -67,7 +67,7 @@ func (c *Client) Find(ctx context.Context, owner, name string) (t api.Tunnel, fo
 	return all[0], true, nil
 }
 
-// List returns the tunnels of an owner that the broker shows.
+// List returns the tunnels of an owner, as reads of the broker show them.
 func (c *Client) List(ctx context.Context, owner string) ([]api.Tunnel, error) {
 	return c.list(ctx, url.Values{"owner": {owner}})
 }
@@ -82,29 +82,29 @@ func (c *Client) Update(ctx context.Context, id string, settings api.Settings) e
 	return c.call(ctx, http.MethodPut, "/v1/tunnels/"+url.PathEscape(id), settings, nil)
 }
 
-// Delete deletes a tunnel, or begins to.
+// Delete deletes a tunnel, or starts its deletion.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodDelete, "/v1/tunnels/"+url.PathEscape(id), nil, nil)
 }
 
-// Truth returns what the broker really has, whoever owns it.
+// Truth returns the tunnels that exist at the broker, of all owners.
 func (c *Client) Truth(ctx context.Context) (all []api.Tunnel, err error) {
 	err = c.call(ctx, http.MethodGet, "/admin/tunnels", nil, &all)
 	return all, err
 }
 
-// Audit returns what was done at the broker, by name.
+// Audit returns the broker's counts of what was done, by name.
 func (c *Client) Audit(ctx context.Context) (all map[string]api.Audit, err error) {
 	err = c.call(ctx, http.MethodGet, "/admin/audit", nil, &all)
 	return all, err
 }
 
-// Drift changes or loses a tunnel behind its owner's back.
+// Drift changes or loses a tunnel without its owner.
 func (c *Client) Drift(ctx context.Context, d api.Drift) error {
 	return c.call(ctx, http.MethodPost, "/admin/drift", d, nil)
 }
 
-// call sends a request, and reads the answer to it; to may be nil.
+// call sends a request, and decodes the answer into to, which may be nil.
 func (c *Client) call(ctx context.Context, method, path string, body, to any) error {
 	encoded, err := json.Marshal(body)
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, to any) er
 	if err != nil {
 		return unanswered(method, path, err)
 	}
-	defer func() { _ = response.Body.Close() }() // it was read
+	defer func() { _ = response.Body.Close() }() // the body was read
 	answer, err := io.ReadAll(response.Body)
 	if err != nil {
 		return unanswered(method, path, err)
@@ -136,8 +136,8 @@ func (c *Client) call(ctx context.Context, method, path string, body, to any) er
 	return nil
 }
 
-// unanswered returns the error of a call that nobody answered. It leaves out what differs from
-// call to call, such as the port of the connection: else each failure would be a new one.
+// unanswered returns the error of a call without an answer. It leaves out what differs between calls,
+// such as the port of the connection: otherwise each failure would be a new one.
 func unanswered(method, path string, err error) error {
 	var operation *net.OpError
 	var whole *url.Error
@@ -150,7 +150,7 @@ func unanswered(method, path string, err error) error {
 	return fmt.Errorf("%s %s: %w: %w", method, path, ErrNoAnswer, err)
 }
 
-// failure returns what a failure means for whoever asked.
+// failure returns the outcome that a failed answer means for the caller.
 func failure(response *http.Response, answer []byte) error {
 	var problem api.Problem
 	if json.Unmarshal(answer, &problem) != nil || problem.Error == "" {

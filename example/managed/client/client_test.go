@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// connect returns a client of a broker that goes wrong in a way.
+// connect returns a client of a broker with these faults.
 func connect(t *testing.T, lag time.Duration, faults broker.Faults) (*Client, *broker.Store) {
 	store, err := broker.Open(filepath.Join(t.TempDir(), "broker.db"), lag)
 	require.NoError(t, err)
@@ -43,8 +43,8 @@ var (
 	request  = api.Request{Name: "web", Owner: "me", Settings: settings}
 )
 
-// outcome returns what an error says comes next, as text, empty if it says nothing. Only a loop can
-// read that, so it is found by its type.
+// outcome returns as text what an error asks the loop to do next, empty if nothing. Only a loop can
+// read that, so outcome finds it by its type.
 func outcome(err error) string {
 	directive := reflect.TypeOf(reconciler.TerminalError(errors.New("any")))
 	switch inner := err.(type) {
@@ -67,7 +67,7 @@ func retryAfter(d time.Duration) string { return outcome(reconciler.RetryAfter(e
 
 var terminal = outcome(reconciler.TerminalError(errors.New("any")))
 
-func TestWhatIsCreatedIsListedChangedAndDeleted(t *testing.T) {
+func TestCreatedTunnelIsListedChangedAndDeleted(t *testing.T) {
 	c, _ := connect(t, 0, broker.Faults{})
 	created, err := c.Create(t.Context(), request)
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestWhatIsCreatedIsListedChangedAndDeleted(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Equal(t, created, there)
-	_, found, err = c.Find(t.Context(), "somebody else", "web")
+	_, found, err = c.Find(t.Context(), "another owner", "web")
 	require.NoError(t, err)
 	require.False(t, found)
 
@@ -97,21 +97,21 @@ func TestWhatIsCreatedIsListedChangedAndDeleted(t *testing.T) {
 	require.Equal(t, map[string]api.Audit{"web": {Creates: 1, Updates: 1, Drifts: 1, Deletes: 1}}, audit)
 }
 
-func TestOutcomesAreTold(t *testing.T) {
+func TestOutcomeHelperDistinguishesErrors(t *testing.T) {
 	require.NotEmpty(t, terminal)
 	require.NotEqual(t, terminal, retryAfter(time.Second))
 	require.NotEqual(t, retryAfter(time.Minute), retryAfter(time.Second))
 	require.Empty(t, outcome(ErrNotFound))
 }
 
-func TestABusyBrokerSaysWhenToTryAgain(t *testing.T) {
+func TestBusyBrokerReturnsRetryAfter(t *testing.T) {
 	c, _ := connect(t, 0, broker.Faults{Busy: 1})
 	_, err := c.Create(t.Context(), request)
 	require.EqualError(t, err, "POST /v1/tunnels: 429 Too Many Requests: the broker is busy")
 	require.Equal(t, retryAfter(time.Second), outcome(err))
 }
 
-func TestANameThatIsGoingIsToBeTriedAgain(t *testing.T) {
+func TestNameBeingDeletedIsRetried(t *testing.T) {
 	c, _ := connect(t, time.Hour, broker.Faults{})
 	created, err := c.Create(t.Context(), request)
 	require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestANameThatIsGoingIsToBeTriedAgain(t *testing.T) {
 	require.Equal(t, retryAfter(time.Second), outcome(err))
 }
 
-func TestWhatTheBrokerNeverAcceptsIsTerminal(t *testing.T) {
+func TestRejectedTunnelIsATerminalError(t *testing.T) {
 	c, _ := connect(t, 0, broker.Faults{})
 	_, err := c.Create(t.Context(), api.Request{Name: "web", Owner: "me", Settings: api.Settings{Remote: "nowhere"}})
 	require.EqualError(t, err, "POST /v1/tunnels: 422 Unprocessable Entity: remote \"nowhere\" is not an address\\nbandwidth 0 is not from 1 to 10000")
@@ -131,7 +131,7 @@ func TestWhatTheBrokerNeverAcceptsIsTerminal(t *testing.T) {
 	require.Equal(t, terminal, outcome(err))
 }
 
-func TestABrokerThatIsOutOfOrderIsAnOrdinaryFailure(t *testing.T) {
+func TestBrokerServerErrorIsRetriedWithBackoff(t *testing.T) {
 	c, store := connect(t, 0, broker.Faults{Unavailable: 1})
 	_, err := c.Create(t.Context(), request)
 	require.EqualError(t, err, "POST /v1/tunnels: 503 Service Unavailable: the broker is out of order")
@@ -140,7 +140,7 @@ func TestABrokerThatIsOutOfOrderIsAnOrdinaryFailure(t *testing.T) {
 	requireHolds(t, store, 0)
 }
 
-func TestAResetComesAfterTheEffect(t *testing.T) {
+func TestResetComesAfterTheEffect(t *testing.T) {
 	c, store := connect(t, 0, broker.Faults{Reset: 1})
 	_, err := c.Create(t.Context(), request)
 	require.ErrorIs(t, err, ErrNoAnswer)
@@ -149,22 +149,22 @@ func TestAResetComesAfterTheEffect(t *testing.T) {
 	requireHolds(t, store, 1)
 }
 
-func TestASlowBrokerAnswers(t *testing.T) {
+func TestSlowBrokerAnswers(t *testing.T) {
 	c, store := connect(t, 0, broker.Faults{Slow: 1, SlowBy: time.Millisecond})
 	_, err := c.Create(t.Context(), request)
 	require.NoError(t, err)
 	requireHolds(t, store, 1)
 }
 
-func TestWhatIsNotThereIsNotFound(t *testing.T) {
+func TestMissingTunnelIsNotFound(t *testing.T) {
 	c, _ := connect(t, 0, broker.Faults{})
 	require.ErrorIs(t, c.Delete(t.Context(), "tun-0001"), ErrNotFound)
 	err := c.Update(t.Context(), "tun-0001", settings)
 	require.ErrorIs(t, err, ErrNotFound)
-	require.Empty(t, outcome(err), "it is observed again, and found missing")
+	require.Empty(t, outcome(err), "the next pass observes that it is missing")
 }
 
-func TestTheSameSeedMakesTheSameFaults(t *testing.T) {
+func TestSameSeedMakesTheSameFaults(t *testing.T) {
 	run := func(seed uint64) (failed []bool) {
 		c, _ := connect(t, 0, broker.Faults{Unavailable: 0.5, Seed: seed})
 		for range 32 {

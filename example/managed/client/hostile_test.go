@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/example/managed/api"
 )
 
-// What a broker says of a failure is not in the error as it is.
+// The error does not contain the broker's text unescaped.
 func TestHostileAnswersAreEscaped(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)

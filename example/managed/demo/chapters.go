@@ -10,7 +10,7 @@ import (
 	"github.com/statekeel/statekeel/example/managed/api"
 )
 
-// creation asks for ten tunnels, and kills the agent while it creates them.
+// creation lists ten tunnels in the file, and kills the agent while it creates them.
 func (t *teller) creation(ctx context.Context) error {
 	for i := range 10 {
 		t.wanted[fmt.Sprintf("tunnel-%d", i)] = api.Settings{Remote: fmt.Sprintf("203.0.113.%d", i+1), Bandwidth: 100}
@@ -18,7 +18,7 @@ func (t *teller) creation(ctx context.Context) error {
 	if err := t.write(); err != nil {
 		return err
 	}
-	t.say("the file wants ten tunnels")
+	t.say("the file lists ten tunnels")
 	creates := func(a api.Audit) int { return a.Creates }
 	return t.do(
 		func() error { return t.startAgent(ctx) },
@@ -30,7 +30,7 @@ func (t *teller) creation(ctx context.Context) error {
 	)
 }
 
-// drift changes and loses tunnels behind the agent's back.
+// drift changes and loses tunnels without the agent.
 func (t *teller) drift(ctx context.Context) error {
 	for _, d := range []api.Drift{
 		{Name: "tunnel-1", Settings: api.Settings{Remote: "203.0.113.2", Bandwidth: 1}},
@@ -41,7 +41,7 @@ func (t *teller) drift(ctx context.Context) error {
 			return err
 		}
 	}
-	t.say("behind the agent's back tunnel-1 became slow, tunnel-2 goes elsewhere, tunnel-3 is gone")
+	t.say("drift: tunnel-1 became slow, tunnel-2 has another remote end, tunnel-3 is gone")
 	return t.do(
 		func() error { return t.killWhen(ctx, "updated", 1, func(a api.Audit) int { return a.Updates }) },
 		func() error { return t.startAgent(ctx) },
@@ -49,7 +49,7 @@ func (t *teller) drift(ctx context.Context) error {
 	)
 }
 
-// edits changes what the file wants.
+// edits changes settings in the file.
 func (t *teller) edits(ctx context.Context) error {
 	for _, name := range []string{"tunnel-4", "tunnel-5"} {
 		settings := t.wanted[name]
@@ -59,27 +59,27 @@ func (t *teller) edits(ctx context.Context) error {
 	if err := t.write(); err != nil {
 		return err
 	}
-	t.say("the file wants tunnel-4 and tunnel-5 to be faster")
+	t.say("the file makes tunnel-4 and tunnel-5 faster")
 	return t.settle(ctx)
 }
 
-// orphan is the tunnel that stays when no row wants it any more.
+// orphan is the tunnel that stays when it is removed from the file.
 const orphan = "tunnel-0"
 
-// leaving takes a tunnel out of the file that is to stay at the broker, and kills the agent when that
-// has let it go: the next one sweeps, and knows nothing but what the broker says.
+// leaving removes a tunnel from the file that must stay at the broker, and kills the agent when it has
+// removed the row. The next agent sweeps, and knows only what the broker shows.
 func (t *teller) leaving(ctx context.Context) error {
 	settings := t.wanted[orphan]
 	settings.Left = true
 	delete(t.wanted, orphan)
 	t.left[orphan] = settings
-	t.say("the file does not want %s any more, which is to stay at the broker", orphan)
+	t.say("%s is removed from the file, but must stay at the broker", orphan)
 	return t.do(t.write, func() error { return t.settle(ctx) },
 		func() error { return t.killWhen(ctx, "created", 1, func(a api.Audit) int { return a.Creates }) },
 		func() error { return t.startAgent(ctx) })
 }
 
-// deletion takes tunnels out of the file, one of them while no agent runs.
+// deletion removes tunnels from the file, one of them while no agent runs.
 func (t *teller) deletion(ctx context.Context) error {
 	for _, name := range []string{"tunnel-6", "tunnel-7", "tunnel-8"} {
 		delete(t.wanted, name)
@@ -87,11 +87,11 @@ func (t *teller) deletion(ctx context.Context) error {
 	if err := t.write(); err != nil {
 		return err
 	}
-	t.say("the file does not want tunnel-6, tunnel-7 and tunnel-8 any more")
+	t.say("tunnel-6, tunnel-7 and tunnel-8 are removed from the file")
 	if err := t.killWhen(ctx, "deleted", 1, func(a api.Audit) int { return a.Deletes }); err != nil {
 		return err
 	}
 	delete(t.wanted, "tunnel-9")
-	t.say("nor tunnel-9, and no agent runs that could notice")
+	t.say("tunnel-9 is removed from the file while no agent runs")
 	return t.do(t.write, func() error { return t.startAgent(ctx) }, func() error { return t.settle(ctx) })
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/statekeel/statekeel/example/managed/api"
 )
 
-// wanted is what the file says, by name.
+// wanted is the desired settings of the tunnels, by name.
 type wanted map[string]api.Settings
 
-// holds is what the broker really has, and what was done there.
+// holds is the true state of the broker, and its audit.
 type holds struct {
 	tunnels map[string]api.Tunnel
 	audit   map[string]api.Audit
 }
 
-// done returns how often something was done to all tunnels.
+// done returns the sum of a count over all tunnels.
 func (h holds) done(of func(api.Audit) int) (sum int) {
 	for _, a := range h.audit {
 		sum += of(a)
@@ -31,13 +31,13 @@ func (h holds) done(of func(api.Audit) int) (sum int) {
 	return sum
 }
 
-// same reports whether the broker has what is wanted and no more.
+// same reports whether the broker has exactly the desired tunnels.
 func (h holds) same(w wanted) bool {
 	return maps.EqualFunc(w, h.tunnels, func(want api.Settings, there api.Tunnel) bool { return want == there.Settings })
 }
 
-// check returns everything that is not as it should be: what is missing, differs, was leaked, or
-// was created or deleted once too often.
+// check returns an error that names every difference: tunnels that are missing, differ, were leaked, or
+// were created or deleted too often.
 func (h holds) check(w wanted) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -66,7 +66,7 @@ func (h holds) check(w wanted) error {
 	return errors.Join(errs...)
 }
 
-// names returns the names that are wanted or that the broker knows, in order.
+// names returns the names that are desired or known to the broker, sorted.
 func (h holds) names(w wanted) []string {
 	all := map[string]bool{}
 	for name := range w {
@@ -81,7 +81,7 @@ func (h holds) names(w wanted) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// print writes a table of what is wanted and what there is.
+// print writes a table that compares the desired tunnels with the broker's.
 func (h holds) print(out io.Writer, w wanted) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	line := func(cells ...any) { fmt.Fprintf(table, "  %v\t%v\t%v\t%v\t%v\t%v\t%v\t%v\n", cells...) }

@@ -21,7 +21,7 @@ func tunnel(name, id string, settings api.Settings) api.Tunnel {
 	return api.Tunnel{ID: id, Request: api.Request{Name: name, Settings: settings}}
 }
 
-func TestWhatIsAsItShouldBeIsNoError(t *testing.T) {
+func TestMatchingTunnelsAreNoError(t *testing.T) {
 	h := holds{
 		tunnels: map[string]api.Tunnel{"a": tunnel("a", "1", slow), "b": tunnel("b", "4", fast)},
 		audit:   map[string]api.Audit{"a": {Creates: 1, Repeats: 3}, "b": {Creates: 2, Lost: 1}, "c": {Creates: 1, Deletes: 1}},
@@ -31,7 +31,7 @@ func TestWhatIsAsItShouldBeIsNoError(t *testing.T) {
 	require.NoError(t, h.check(w))
 }
 
-func TestWhatIsNotAsItShouldBeIsNamed(t *testing.T) {
+func TestDifferencesAreNamed(t *testing.T) {
 	h := holds{
 		tunnels: map[string]api.Tunnel{"differs": tunnel("differs", "1", slow), "leaked": tunnel("leaked", "2", slow), "twice": tunnel("twice", "3", slow)},
 		audit: map[string]api.Audit{

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package demo tells a story of a broker and an agent, as processes: tunnels are created, drift,
-// are repaired and deleted, the broker fails now and then, and the agent is killed whenever it
-// is in the middle of something. In the end the broker has to have what is wanted.
+// Package demo runs a broker and an agent as processes: tunnels are created, drift, are repaired and
+// deleted; the broker fails now and then; the agent is killed in the middle of its work. At the end the
+// demo compares the broker's tunnels with the desired ones.
 package demo
 
 import (
@@ -24,26 +24,26 @@ import (
 	"github.com/statekeel/statekeel/example/managed/client"
 )
 
-// Demo is a story to be told.
+// Demo is the configuration of a run.
 type Demo struct {
 	// Command returns the command that runs this program with arguments.
 	Command func(args ...string) *exec.Cmd
-	// Dir is an empty directory for the broker's file, the agent's, and what they log.
+	// Dir is an empty directory for the files of the broker and the agent, and for their log.
 	Dir string
-	// Broker are further arguments of the broker: its faults.
+	// Broker holds further arguments of the broker: its faults.
 	Broker []string
-	// Out is where the story goes.
+	// Out receives the report of the run.
 	Out io.Writer
 }
 
-// patience is how long to wait for what takes a second or two: with the race detector, on a
-// machine that does something else, too.
+// patience bounds waits for what takes a second or two. It allows for the race detector on a busy
+// machine.
 const patience = 60 * time.Second
 
-// owner is whose the tunnels are.
+// owner is the owner of the tunnels.
 const owner = "demo"
 
-// teller is a story that is being told.
+// teller is a running demo.
 type teller struct {
 	Demo
 	began  time.Time
@@ -52,14 +52,15 @@ type teller struct {
 	agent  *process
 	client *client.Client
 	wanted wanted
-	// orphans are the names of those that stay when they are not wanted any more, left what stayed.
+	// orphans are the names of the tunnels that stay when they are removed from the file; left are
+	// those that stayed.
 	orphans map[string]bool
 	left    wanted
 	kills   int
 }
 
-// Run tells the story. The error says how what the broker holds differs from what is wanted, or
-// what else went wrong.
+// Run runs the demo. The error names the differences between the broker's tunnels and the desired ones,
+// or what else failed.
 func (d Demo) Run(ctx context.Context) (err error) {
 	log, err := os.OpenFile(filepath.Join(d.Dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -88,11 +89,11 @@ func (t *teller) open(ctx context.Context) (err error) {
 		return err
 	}
 	t.client = client.New(t.broker.url)
-	t.say("the broker runs as process %d; it tells of changes late, and fails now and then", t.broker.cmd.Process.Pid)
+	t.say("the broker runs as process %d; its reads are late, and it fails now and then", t.broker.cmd.Process.Pid)
 	return nil
 }
 
-// ending compares.
+// ending compares the broker's tunnels with the desired ones.
 func (t *teller) ending(ctx context.Context) error {
 	events, err := t.events(ctx)
 	if err != nil {
@@ -102,7 +103,7 @@ func (t *teller) ending(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.say("what the last agent has to tell:")
+	t.say("events of the last agent:")
 	fmt.Fprint(t.Out, events)
 	t.say("the end, after %d kills:", t.kills)
 	if err := h.print(t.Out, t.wanted); err != nil {
@@ -111,11 +112,11 @@ func (t *teller) ending(ctx context.Context) error {
 	if err := h.check(t.stays()); err != nil {
 		return err
 	}
-	t.say("the broker holds what is wanted, and %s; nothing was leaked, nothing created twice", orphan)
+	t.say("the broker holds the listed tunnels and %s; nothing was leaked, nothing created twice", orphan)
 	return nil
 }
 
-// end stops what still runs.
+// end stops the processes that still run.
 func (t *teller) end() error {
 	var errs []error
 	for _, p := range []*process{t.agent, t.broker} {
@@ -129,7 +130,7 @@ func (t *teller) end() error {
 	return errors.Join(errs...)
 }
 
-// do does one thing after the other, until one fails.
+// do calls functions in order until one fails.
 func (t *teller) do(things ...func() error) error {
 	for _, thing := range things {
 		if err := thing(); err != nil {
@@ -139,7 +140,7 @@ func (t *teller) do(things ...func() error) error {
 	return nil
 }
 
-// stays is what the broker has to hold: what is wanted, and what was left.
+// stays returns what the broker must hold: the desired tunnels, and those that were left in place.
 func (t *teller) stays() wanted {
 	all := maps.Clone(t.wanted)
 	maps.Copy(all, t.left)
@@ -148,7 +149,7 @@ func (t *teller) stays() wanted {
 
 func (t *teller) file() string { return filepath.Join(t.Dir, "tunnels.json") }
 
-// write puts a file with what is wanted in the place of the old one.
+// write replaces the file of the desired tunnels.
 func (t *teller) write() error {
 	var d agent.Desired
 	for _, name := range (holds{}).names(t.wanted) {
@@ -174,7 +175,7 @@ func (t *teller) startAgent(ctx context.Context) (err error) {
 	return nil
 }
 
-// killWhen kills the agent when something has been done at least so often.
+// killWhen kills the agent when a count of the audit has reached times.
 func (t *teller) killWhen(ctx context.Context, what string, times int, of func(api.Audit) int) error {
 	done := 0
 	err := t.until(ctx, what, func() (bool, error) {
@@ -191,9 +192,9 @@ func (t *teller) killWhen(ctx context.Context, what string, times int, of func(a
 	return nil
 }
 
-// settle waits until the broker holds what is wanted, and the agent says so.
+// settle waits until the broker holds the desired tunnels and the agent reports that.
 func (t *teller) settle(ctx context.Context) error {
-	err := t.until(ctx, "the broker holds what is wanted", func() (bool, error) {
+	err := t.until(ctx, "the broker holds the listed tunnels", func() (bool, error) {
 		h, err := t.look(ctx)
 		if err != nil || !h.same(t.stays()) {
 			return false, err
@@ -202,12 +203,12 @@ func (t *teller) settle(ctx context.Context) error {
 		return body == fmt.Sprintf("ok, %d tunnels\n", len(t.wanted)), err
 	})
 	if err == nil {
-		t.say("the broker holds the %d tunnels that are wanted, and the agent knows it", len(t.wanted))
+		t.say("the broker holds the %d listed tunnels, and the agent reports success", len(t.wanted))
 	}
 	return err
 }
 
-// lookEvery is how often a condition is looked at.
+// lookEvery is how often a condition is checked.
 const lookEvery = 5 * time.Millisecond
 
 func (t *teller) until(ctx context.Context, what string, condition func() (bool, error)) error {
@@ -221,12 +222,12 @@ func (t *teller) until(ctx context.Context, what string, condition func() (bool,
 		select {
 		case <-time.After(lookEvery):
 		case <-waiting.Done():
-			return fmt.Errorf("waited in vain until %s, see %s: %w", what, t.log.Name(), waiting.Err())
+			return fmt.Errorf("timed out waiting for %q, see %s: %w", what, t.log.Name(), waiting.Err())
 		}
 	}
 }
 
-// look returns what the broker really has.
+// look returns the true state of the broker.
 func (t *teller) look(ctx context.Context) (h holds, err error) {
 	all, err := t.client.Truth(ctx)
 	if err != nil {
@@ -240,7 +241,7 @@ func (t *teller) look(ctx context.Context) (h holds, err error) {
 	return h, err
 }
 
-// ask returns what the agent answers.
+// ask returns the body of the agent's answer to a GET request.
 func (t *teller) ask(ctx context.Context, path string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, t.agent.url+path, nil)
 	if err != nil {
@@ -251,7 +252,7 @@ func (t *teller) ask(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = response.Body.Close() }() // it was read
+	defer func() { _ = response.Body.Close() }() // the body was read
 	body, err := io.ReadAll(response.Body)
 	return string(body), err
 }

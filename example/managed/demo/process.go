@@ -19,15 +19,15 @@ import (
 // process is a broker or an agent that runs as a process of its own.
 type process struct {
 	cmd *exec.Cmd
-	// stdin holds it: it stops when that is closed, as it is when this process dies.
+	// stdin is its standard input. It stops when that is closed, also by the death of this process.
 	stdin io.Closer
-	// url is where it serves HTTP.
+	// url is the URL of its HTTP server.
 	url string
 	// ended is closed when it has ended.
 	ended chan struct{}
 }
 
-// start starts a process and waits until it says where it serves HTTP. What it logs goes to log.
+// start starts a process, and waits until it prints the URL of its HTTP server. Its log goes to log.
 func start(ctx context.Context, cmd *exec.Cmd, log *os.File) (*process, error) {
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -48,7 +48,7 @@ func start(ctx context.Context, cmd *exec.Cmd, log *os.File) (*process, error) {
 		text, _ := bufio.NewReader(stdout).ReadString('\n')
 		line <- strings.TrimSpace(text)
 		_, _ = io.Copy(io.Discard, stdout) // until it ends
-		_ = cmd.Wait()                     // the exit code says it
+		_ = cmd.Wait()                     // stop checks the exit code
 	}()
 	select {
 	case p.url = <-line:
@@ -61,18 +61,18 @@ func start(ctx context.Context, cmd *exec.Cmd, log *os.File) (*process, error) {
 	return p, nil
 }
 
-// kill ends a process without a warning, and waits for that.
+// kill ends a process with SIGKILL, and waits until it has ended.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Process.Kill() // it may have ended already
 	<-p.ended
 }
 
-// stopTimeout is how long a process may take to stop.
+// stopTimeout bounds how long a process may take to stop.
 const stopTimeout = 20 * time.Second
 
-// stop asks a process to stop, and returns an error if it does not, or not well.
+// stop stops a process with SIGTERM. It returns an error if the process does not stop, or has failed.
 func (p *process) stop() error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
 	select {
 	case <-p.ended:
 	case <-time.After(stopTimeout):

@@ -16,9 +16,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// What becomes of a resource is told by what the process remembers, not by how a row looks.
+// What the process remembers decides what happens to a resource, not the last version of its row.
 
-// comeAndGo inserts rows and takes them out before the loop looks at them.
+// comeAndGo inserts rows and removes them before the loop sees them.
 func (e *env) comeAndGo(prepare func(b *bucket)) {
 	e.Helper()
 	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
@@ -31,7 +31,7 @@ func (e *env) comeAndGo(prepare func(b *bucket)) {
 	})
 }
 
-func TestARowThatNamesItsResourceInAPlainInsertLeaksNothing(t *testing.T) {
+func TestRowNamingItsResourceInAPlainInsertLeaksNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		ids := map[string]string{}
@@ -43,7 +43,7 @@ func TestARowThatNamesItsResourceInAPlainInsertLeaksNothing(t *testing.T) {
 	}, noGrace)
 }
 
-func TestARowTornOutWithoutItsFinalizerLeaksNothing(t *testing.T) {
+func TestRowRemovedWithoutItsFinalizerLeaksNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
@@ -57,7 +57,7 @@ func TestARowTornOutWithoutItsFinalizerLeaksNothing(t *testing.T) {
 	}, noGrace)
 }
 
-func TestARowThatNamesAnotherInAPlainInsertLeaksNothing(t *testing.T) {
+func TestRowNamingAnotherResourceInAPlainInsertLeaksNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.others()
@@ -66,13 +66,13 @@ func TestARowThatNamesAnotherInAPlainInsertLeaksNothing(t *testing.T) {
 		e.gone()
 		e.holds(-1)
 		for _, name := range e.names {
-			require.Equal(e, []int{1}, e.cloud.holds("other-"+name), "it was never ours")
+			require.Equal(e, []int{1}, e.cloud.holds("other-"+name), "it never belonged to the row")
 			require.Contains(e, e.events.take(name), "Warning "+string(managed.ReasonCannotTellIfManaged))
 		}
 	}, noGrace)
 }
 
-// others are what the cloud has of another name for each object.
+// others adds a resource with another name for each object to the cloud.
 func (e *env) others() {
 	e.cloud.set(func(c *cloud) {
 		for _, name := range e.names {
@@ -81,7 +81,7 @@ func (e *env) others() {
 	})
 }
 
-// insertOther inserts rows that name those.
+// insertOther applies rows that name those resources.
 func (e *env) insertOther() {
 	e.Helper()
 	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
@@ -93,7 +93,7 @@ func (e *env) insertOther() {
 	})
 }
 
-// manages requires the rows to have those, and nothing else.
+// manages requires the rows to manage those resources, and nothing else.
 func (e *env) manages() {
 	e.Helper()
 	e.holds(-1)
@@ -109,7 +109,7 @@ func (e *env) manages() {
 	}
 }
 
-func TestARowTornOutAndBackWithAnotherNameLeaksNothing(t *testing.T) {
+func TestRemovedRowBackUnderAnotherNameLeaksNothing(t *testing.T) {
 	for name, trouble := range map[string]func(e *env) (over func()){
 		"failing": func(e *env) func() {
 			e.cloud.fail("delete", errors.New("busy"))
@@ -125,7 +125,7 @@ func TestARowTornOutAndBackWithAnotherNameLeaksNothing(t *testing.T) {
 				e.settle(1)
 				e.others()
 				over := trouble(e)
-				e.tearOut()
+				e.removeDirectly()
 				e.insertOther()
 				pass(time.Minute)
 				e.holds(1)
@@ -138,9 +138,9 @@ func TestARowTornOutAndBackWithAnotherNameLeaksNothing(t *testing.T) {
 	}
 }
 
-// Whether a row that names another resource now was torn out or changed is not to be known where the
-// loop has seen neither.
-func TestARowThatNamesAnotherResourceSaysWhatIsLeft(t *testing.T) {
+// If the loop has seen neither version, it cannot tell whether the row was changed, or removed and
+// inserted.
+func TestRowNamingAnotherResourceReportsTheOldOne(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.others()
@@ -159,7 +159,7 @@ func TestARowThatNamesAnotherResourceSaysWhatIsLeft(t *testing.T) {
 	}, nil)
 }
 
-func TestARowThatNamesAResourceAndWasNeverSeenIsTold(t *testing.T) {
+func TestUnseenRemovedRowThatNamesAResourceIsReported(t *testing.T) {
 	each(t, func(e *env) {
 		for _, name := range e.names {
 			e.cloud.buckets[name] = &stored{name, 1}
@@ -172,7 +172,7 @@ func TestARowThatNamesAResourceAndWasNeverSeenIsTold(t *testing.T) {
 	}, nil)
 }
 
-func TestARowTornOutInItsLastPassIsCountedOnce(t *testing.T) {
+func TestRowRemovedInItsLastPassIsCountedOnce(t *testing.T) {
 	var c *counts
 	each(t, func(e *env) {
 		e.settle(1)

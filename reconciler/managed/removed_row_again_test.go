@@ -14,14 +14,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// tornForAnother leaves resources whose rows were torn out and which cannot be deleted, with rows of
-// their keys that name others.
-func (e *env) tornForAnother(prepare func(b *bucket)) {
+// removedForAnother sets up removed rows whose resources cannot be deleted, and rows of the same keys
+// that name other resources.
+func (e *env) removedForAnother(prepare func(b *bucket)) {
 	e.Helper()
 	e.settle(1)
 	e.others()
 	e.cloud.fail("delete", errors.New("busy"))
-	e.tearOut()
+	e.removeDirectly()
 	pass(3 * time.Second)
 	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 		b := named(name)
@@ -34,7 +34,7 @@ func (e *env) tornForAnother(prepare func(b *bucket)) {
 	pass(5 * time.Second)
 }
 
-func TestRowsTornOutOneAfterTheOtherLeakNothing(t *testing.T) {
+func TestRowsRemovedOneAfterAnotherLeakNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(b *bucket)
 		stays   []int
@@ -45,8 +45,8 @@ func TestRowsTornOutOneAfterTheOtherLeakNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(e *env) {
-				e.tornForAnother(test.prepare)
-				e.tearOut()
+				e.removedForAnother(test.prepare)
+				e.removeDirectly()
 				pass(5 * time.Second)
 				e.cloud.before("delete", nil)
 				pass(5 * time.Minute)
@@ -59,10 +59,10 @@ func TestRowsTornOutOneAfterTheOtherLeakNothing(t *testing.T) {
 	}
 }
 
-func TestARowAfterOneTornOutIsTimedFromWhenItIsWanted(t *testing.T) {
+func TestRowAfterARemovedOneHasItsOwnTimes(t *testing.T) {
 	book := &managed.Book{}
 	each(t, func(e *env) {
-		e.tornForAnother(func(*bucket) {})
+		e.removedForAnother(func(*bucket) {})
 		e.cloud.before("delete", nil)
 		pass(5 * time.Minute)
 		e.manages()
@@ -74,18 +74,18 @@ func TestARowAfterOneTornOutIsTimedFromWhenItIsWanted(t *testing.T) {
 	}, func(e *env) []managed.Option { return append(noGrace(e), managed.WithMetrics(book)) })
 }
 
-func TestTheTimeOfAForcedDeletionIsNotThatOfAnEarlierOne(t *testing.T) {
+func TestDeletionTimesOfRemovedRowsAreSeparate(t *testing.T) {
 	book := &managed.Book{}
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.fail("delete", errors.New("busy"))
-		e.tearOut()
+		e.removeDirectly()
 		pass(3 * time.Second)
 		e.cloud.before("delete", nil)
 		e.want(1)
 		pass(10 * time.Hour)
 		e.holds(1)
-		e.tearOut()
+		e.removeDirectly()
 		pass(5 * time.Minute)
 		e.holds(-1)
 		f := book.Figures()["buckets"]
