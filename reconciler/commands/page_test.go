@@ -19,15 +19,16 @@ import (
 
 const operationsPage = "../../docs/OPERATIONS.md"
 
-// A scene is what there is when a person types the commands that stand behind "> " in the
-// block that follows it: in a program of routes, or of the managed resources that it names.
+// scene matches a scene of the page and the block after it. The scene is a script that runs first; then
+// the commands after "> " in the block run. They run in the program with routes, or in the one with
+// machines if the scene names it.
 var scene = regexp.MustCompile("(?s)<!-- scene( machines)?\n(.*?)-->\n```console\n(.*?)```\n")
 
-// program is what a scene is played in.
+// program is a program in which a scene runs.
 type program interface {
-	// commands are those of the program, and those that scenes are set with.
+	// commands returns the commands of the program and those of the scenes.
 	commands() map[string]script.Cmd
-	// stop ends it; it has to be started by the scene.
+	// stop stops the program. The scene must have started it.
 	stop()
 }
 
@@ -39,9 +40,8 @@ func programOf(t *testing.T, name string) program {
 	return newScripted(t)
 }
 
-// The page for people on call shows what the commands print. With -scripttest.update the
-// page is made to.
-func TestOperationsPageShowsWhatTheCommandsPrint(t *testing.T) {
+// With -scripttest.update the test writes the outputs into the page.
+func TestOperationsPageShowsTheOutputOfTheCommands(t *testing.T) {
 	page, err := os.ReadFile(operationsPage)
 	require.NoError(t, err)
 	update := flag.Lookup("scripttest.update")
@@ -55,7 +55,6 @@ func TestOperationsPageShowsWhatTheCommandsPrint(t *testing.T) {
 			if !strings.HasPrefix(line, "> ") {
 				continue
 			}
-			// Each command after all those before it, as on a terminal.
 			block.WriteString(line + "\n")
 		}
 		shown := play(t, string(parts[1]), string(parts[2]), block.String())
@@ -70,8 +69,8 @@ func TestOperationsPageShowsWhatTheCommandsPrint(t *testing.T) {
 	}
 }
 
-// Each question is answered by a command, and no output stands on the page that is not played.
-func TestEachQuestionOfOperationsIsAnsweredByACommand(t *testing.T) {
+// Every section has a scene, and every console block belongs to one.
+func TestOperationsPageAnswersEachQuestionWithACommand(t *testing.T) {
 	page, err := os.ReadFile(operationsPage)
 	require.NoError(t, err)
 	require.Len(t, scene.FindAll(page, -1), strings.Count(string(page), "```console\n"))
@@ -87,8 +86,7 @@ func TestEachQuestionOfOperationsIsAnsweredByACommand(t *testing.T) {
 	}
 }
 
-// play runs a scene in a program and then commands, and returns the commands, each with what it
-// prints.
+// play runs a scene and then the typed commands, and returns the commands with their outputs.
 func play(t *testing.T, in, scene, typed string) string {
 	var shown strings.Builder
 	synctest.Test(t, func(t *testing.T) {
@@ -111,8 +109,7 @@ func play(t *testing.T, in, scene, typed string) string {
 	return shown.String()
 }
 
-// Every alert says where on the page to read on, and the page has that.
-func TestAlertsPointToThePage(t *testing.T) {
+func TestAlertsLinkToHeadingsOfTheOperationsPage(t *testing.T) {
 	rules, err := os.ReadFile("../../metrics/prometheus/alerts.yaml")
 	require.NoError(t, err)
 	page, err := os.ReadFile(operationsPage)
@@ -124,7 +121,7 @@ func TestAlertsPointToThePage(t *testing.T) {
 	}
 }
 
-// headings returns the anchors of a page, as GitHub makes them.
+// headings returns the anchors that GitHub makes for the "##" headings of a page.
 func headings(page string) (anchors []string) {
 	for _, h := range regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(page, -1) {
 		text := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(h[1]), "")
