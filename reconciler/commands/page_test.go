@@ -20,24 +20,29 @@ import (
 const operationsPage = "../../docs/OPERATIONS.md"
 
 // scene matches a scene of the page and the block after it. The scene is a script that runs first; then
-// the commands after "> " in the block run. They run in the program with routes, or in the one with
-// machines if the scene names it.
-var scene = regexp.MustCompile("(?s)<!-- scene( machines)?\n(.*?)-->\n```console\n(.*?)```\n")
+// the commands after "> " in the block run. The first line names the program, "routes" or "machines",
+// which is running before the script. Further words are options of the reconciler of the routes.
+var scene = regexp.MustCompile("(?s)<!-- scene ([^\n]*)\n(.*?)-->\n```console\n(.*?)```\n")
 
 // program is a program in which a scene runs.
 type program interface {
 	// commands returns the commands of the program and those of the scenes.
 	commands() map[string]script.Cmd
-	// stop stops the program. The scene must have started it.
+	// stop stops the program, which must be running.
 	stop()
 }
 
-// programOf returns the program that a scene names.
-func programOf(t *testing.T, name string) program {
-	if strings.TrimSpace(name) == "machines" {
-		return newMachines(t)
+// programOf returns the program that the first line of a scene names, and the script that starts it.
+func programOf(t *testing.T, line string) (p program, start string) {
+	name, options, _ := strings.Cut(line, " ")
+	switch name {
+	case "machines":
+		return newMachines(t), "hive start\n"
+	case "routes":
+		return newScripted(t), "hive start\nmark-init\nreconcile name=routes " + options + "\n"
 	}
-	return newScripted(t)
+	t.Fatalf("a scene has no program %q", name)
+	return nil, ""
 }
 
 // With -scripttest.update the test writes the outputs into the page.
@@ -63,7 +68,7 @@ func TestOperationsPageShowsTheOutputOfTheCommands(t *testing.T) {
 		}
 		return bytes.Replace(found, parts[3], []byte(shown), 1)
 	})
-	require.GreaterOrEqual(t, scenes, 18)
+	require.GreaterOrEqual(t, scenes, 14)
 	if updating {
 		require.NoError(t, os.WriteFile(operationsPage, printed, 0o644))
 	}
@@ -75,7 +80,7 @@ func TestOperationsPageAnswersEachQuestionWithACommand(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, scene.FindAll(page, -1), strings.Count(string(page), "```console\n"))
 	sections := strings.Split(string(page), "\n## ")
-	list := regexp.MustCompile(`(?m)^\d+\. \[(.*)\]\(#(.*)\)$`).FindAllStringSubmatch(sections[0], -1)
+	list := regexp.MustCompile(`(?m)^\d+\. \[(.*?)\]\(#(.*?)\): .+$`).FindAllStringSubmatch(sections[0], -1)
 	require.Len(t, list, 14)
 	require.Len(t, sections[1:], len(list))
 	for i, anchor := range headings(string(page)) {
@@ -92,14 +97,14 @@ func play(t *testing.T, in, scene, typed string) string {
 	synctest.Test(t, func(t *testing.T) {
 		state, err := script.NewState(t.Context(), t.TempDir(), nil)
 		require.NoError(t, err)
-		p := programOf(t, in)
+		p, start := programOf(t, in)
 		engine := &script.Engine{Cmds: p.commands()}
 		run := func(text string) {
 			var log bytes.Buffer
 			err := engine.Execute(state, "scene", bufio.NewReader(strings.NewReader(text)), &log)
 			require.NoError(t, err, log.String())
 		}
-		run(scene)
+		run(start + scene)
 		for _, line := range strings.Split(strings.TrimSpace(typed), "\n") {
 			run(strings.TrimPrefix(line, "> ") + "\n")
 			shown.WriteString(line + "\n" + state.Stdout())

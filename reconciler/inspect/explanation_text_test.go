@@ -77,7 +77,7 @@ func TestSnapshotTextStartsWithTheProblems(t *testing.T) {
 		Breakers: []string{"the breaker is open"}, Stuck: []string{"update of 8"}, PruneFailure: "no memory",
 		Settings: []inspect.SettingText{{Name: "Concurrency", Value: "4"}, {Name: "RoundLimiter"}},
 	}
-	require.Equal(t, `agent: busy: 3 failing, 1 blocked, 1 breaker(s) open, 1 operation(s) stuck, 40 change(s) not looked at, oldest unapplied change 12 s ago, prune fails, table not initialised
+	require.Equal(t, `agent: busy: 3 failing, 1 blocked, 1 breaker(s) open, 1 operation(s) stuck, 40 change(s) unseen, oldest unapplied change 12 s ago, prune fails, table not initialised
   busy              update of 7 for 3 s
   at                2026-11-21T03:00:00.000Z
   started           2026-11-21T01:00:00.000Z (2 h ago)
@@ -86,7 +86,7 @@ func TestSnapshotTextStartsWithTheProblems(t *testing.T) {
   blocked           1
   unseen            about 40 changes
   unapplied since   2026-11-21T02:59:48.000Z (12 s ago)
-  revision          200, looked at up to 180, attempted up to 170, not applied from 12
+  revision          200, observed up to 180, attempted up to 170, not applied from 12
   rates             10.2 operations/s, 0.0 failures/s, 0.0 rounds/s
   breaker           the breaker is open
   stuck             update of 8

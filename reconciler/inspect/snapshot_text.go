@@ -32,7 +32,7 @@ func (s Snapshot) Summary() string {
 	if s.PausedByPredicate {
 		parts = append(parts, "objects paused by PauseObjects")
 	}
-	add(s.Unseen, "change(s) not looked at")
+	add(s.Unseen, "change(s) unseen")
 	if !s.OldestUnapplied.IsZero() {
 		parts = append(parts, "oldest unapplied change "+text.Relative(s.OldestUnapplied, s.At))
 	}
@@ -99,7 +99,7 @@ func (s *Snapshot) addTable(f *text.Fields) {
 }
 
 func (s *Snapshot) addProgress(f *text.Fields) {
-	revision := fmt.Sprintf("%d, looked at up to %d, attempted up to %d", s.Revision, s.Observed, s.Attempted)
+	revision := fmt.Sprintf("%d, observed up to %d, attempted up to %d", s.Revision, s.Observed, s.Attempted)
 	if s.LowWatermark > 0 {
 		revision += fmt.Sprintf(", not applied from %d", s.LowWatermark)
 	}
