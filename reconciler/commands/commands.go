@@ -24,7 +24,7 @@
 //		...
 //	)
 //
-// and each reconciler needs the option reconciler.WithRegistry. [Cell] does not provide the registry
+// and each reconciler needs the option [reconciler.WithRegistry]. [Cell] does not provide the registry
 // itself, because a page or a metrics collector of the same hive needs it as well, and a hive accepts
 // one provider only. Without [inspect.Cell] the hive reports that *inspect.Registry is missing.
 //

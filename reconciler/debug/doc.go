@@ -24,12 +24,12 @@
 //
 //	./                                        {"reconcilers": [Snapshot...]}
 //	show?reconciler=NAME                      {"snapshot": Snapshot, "timeline": [Sample...]}
-//	objects?reconciler=NAME&status=Error      [inspect.ObjectPage]; after=NEXT is the next page,
+//	objects?reconciler=NAME&status=Error      inspect.ObjectPage; after=NEXT is the next page,
 //	                                          limit is at most 1000, by default 50
 //	explain?reconciler=NAME&key=KEY           [inspect.Explanation]
 //	journal?reconciler=NAME                   {"events": [Event...], "rounds": [...]}, the latest
 //	                                          last; key=KEY, since=5m or a time, limit at most
-//	                                          1000, by default 100; with a key without rounds
+//	                                          1000, by default 100; no rounds with a key
 //
 // A list of objects, events or rounds has at most 1 MiB of JSON, or one element if that is larger. A
 // page of objects then ends early and has a next page. The journal leaves out the oldest elements, and

@@ -5,6 +5,8 @@ package inspect
 
 import "errors"
 
+// The errors of an [Inspector] and a [Controller]. The methods wrap them, with the name of the reconciler or
+// the key: compare them by [errors.Is].
 var (
 	// ErrNotFound is returned for a key that is neither in the table nor tracked by the reconciler.
 	ErrNotFound = errors.New("no such object")

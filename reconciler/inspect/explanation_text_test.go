@@ -57,7 +57,7 @@ last operations
 `, e.String())
 }
 
-func TestExplanationTextOfAnAbsentObject(t *testing.T) {
+func TestExplanationTextShowsThatTheRowIsMissing(t *testing.T) {
 	e := inspect.Explanation{Reconciler: "routes", Key: "7", At: night, State: inspect.StateAbsent, Why: "the table has no such object"}
 	require.Equal(t, "absent: the table has no such object\n  object   7 of routes\n  row      none\n", e.String())
 	e.Deleted = true
@@ -104,7 +104,7 @@ RoundLimiter   -
 `, s.String())
 }
 
-func TestSummaryOfAHealthyReconciler(t *testing.T) {
+func TestSummaryReportsThatAllRowsAreApplied(t *testing.T) {
 	s := inspect.Snapshot{Condition: "running", Started: night, At: night, Objects: 7, Initialized: true}
 	require.Equal(t, "running: all 7 rows applied", s.Summary())
 	s.Started, s.Condition = time.Time{}, "not started"

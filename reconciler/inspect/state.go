@@ -61,7 +61,8 @@ const (
 	CauseRequeue Cause = "requeue"
 	// CauseReleased: a watch channel that the object was blocked on was closed.
 	CauseReleased Cause = "released"
-	// CauseRecheck: the object had been blocked for reconciler.Settings.BlockedRecheck.
+	// CauseRecheck: the object was blocked, and was tried again after a while without a release: see
+	// reconciler.Settings.BlockedRecheck.
 	CauseRecheck Cause = "recheck"
 	// CauseProbe: a breaker was open, and the operation tested whether the target is up again.
 	CauseProbe Cause = "probe"
