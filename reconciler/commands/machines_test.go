@@ -73,7 +73,7 @@ type machines struct {
 }
 
 func newMachines(t *testing.T) *machines {
-	s := &machines{T: t, log: slog.New(slog.DiscardHandler), cloud: &cloud{has: map[string]int{}, says: map[string]string{}}}
+	s := &machines{T: t, log: slog.New(slog.DiscardHandler), cloud: &cloud{has: map[string]int{}, failures: map[string]string{}}}
 	s.hive = hive.New(
 		statedb.Cell, job.Cell, cell.SimpleHealthCell, inspect.Cell, commands.Cell, event.Cell,
 		cell.Module("test", "Test", cell.Provide(job.Registry.NewGroup), cell.Invoke(s.register)),
@@ -115,7 +115,7 @@ func (s *machines) commands() map[string]script.Cmd {
 	commands := map[string]script.Cmd{}
 	for name, run := range map[string]func(args []string) (string, error){
 		"want":               s.want,
-		"cloud":              s.cloud.say,
+		"cloud":              s.cloud.setFailure,
 		"machines/delete":    s.remove,
 		"machines/decide":    s.decide,
 		"machines/pause":     s.edit(func(m *machine) { managed.SetPaused(m, true) }),
@@ -181,26 +181,26 @@ type cloud struct {
 	mu      sync.Mutex
 	has     map[string]int // sizes by name
 	created int
-	// says has the error texts of calls, by their names, such as "create".
-	says map[string]string
+	// failures has the error texts of calls, by their names, such as "create".
+	failures map[string]string
 }
 
 var _ managed.ExternalClient[*machine] = (*cloud)(nil)
 
-// say makes calls fail with a text. Without a text they succeed again.
-func (c *cloud) say(args []string) (string, error) {
+// setFailure makes calls fail with a text. Without a text they succeed again.
+func (c *cloud) setFailure(args []string) (string, error) {
 	if len(args) == 0 {
 		return "", errors.New("cloud: which call?")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.says[args[0]] = strings.Join(args[1:], " ")
+	c.failures[args[0]] = strings.Join(args[1:], " ")
 	return "", nil
 }
 
 // wrong returns the error of a call.
 func (c *cloud) wrong(call string) error {
-	if text := c.says[call]; text != "" {
+	if text := c.failures[call]; text != "" {
 		return errors.New(text)
 	}
 	return nil
@@ -239,7 +239,7 @@ func (c *cloud) Delete(_ context.Context, m *machine) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch err := c.wrong("delete"); {
-	case c.says["delete"] == "busy":
+	case c.failures["delete"] == "busy":
 		return nil
 	case err != nil:
 		return err

@@ -106,7 +106,7 @@ func (s *scripted) commands() map[string]script.Cmd {
 		"put-unset":   harness.Command("Insert routes without a status", "name...", s.putUnset),
 		"put-pending": harness.Command("Insert many routes", "prefix count", s.putMany),
 		"remove":      harness.Command("Delete routes", "name...", s.remove),
-		"outcome":     harness.Command("Set the outcome of operations on a route", "name|* outcome [text]", s.target.say),
+		"outcome":     harness.Command("Set the outcome of operations on a route", "name|* outcome [text]", s.target.setOutcome),
 		"release":     harness.Command("Close the watch channels of blocked operations and release hanging ones", "", s.target.releaseAll),
 		"expect-ops":  harness.Command("Compare the operations since the last comparison, in order", "op...", s.target.expect),
 		"holds":       harness.Command("Print the routes of the target", "", s.target.print),

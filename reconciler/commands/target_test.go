@@ -120,7 +120,7 @@ func (x *target) List(_ context.Context, _ statedb.ReadTxn, yield func(*route) b
 
 // The commands of scripts.
 
-func (x *target) say(args []string) (string, error) {
+func (x *target) setOutcome(args []string) (string, error) {
 	if len(args) < 2 {
 		return "", errors.New("outcome: a name and an outcome are needed")
 	}

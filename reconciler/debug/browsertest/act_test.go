@@ -62,7 +62,7 @@ func TestButtonsNeedWithWrites(t *testing.T) {
 		b.visit(page)
 		assert.Empty(t, eval[string](b, buttons))
 	}
-	// A form that another page submits is refused.
+	// A form that a script adds to the page is refused.
 	b.submit(w.url("pause"))
 	assert.Equal(t, []string{"403 pause"}, w.posted())
 	assert.Equal(t, "running", w.condition())
