@@ -12,17 +12,18 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// done says what a command did. Objects is how many it concerned, if they were counted.
+// done is the answer of a command that acts. Objects is the number of its objects; nil if they were not
+// counted.
 type done struct {
 	Reconciler string `json:"reconciler"`
 	Key        string `json:"key,omitempty"`
 	Action     string `json:"action"`
 	Objects    *int   `json:"objects,omitempty"`
-	// Waiting are the initialisers of the table that a prune waits for.
+	// Waiting lists the initialisers of the table that a prune waits for.
 	Waiting []string `json:"waiting_for_initializers,omitempty"`
 }
 
-// did returns the output of a command that acts: in words for a person.
+// did returns the output of a command that acts. The format and args make its text.
 func (in *input) did(action string, objects *int, format string, args ...any) output {
 	d := done{Reconciler: in.reconciler.ID().String(), Key: in.key, Action: action, Objects: objects}
 	return output{d, func() string { return fmt.Sprintf(format+"\n", args...) }}
@@ -31,10 +32,10 @@ func (in *input) did(action string, objects *int, format string, args ...any) ou
 func (c *commands) pause() *spec {
 	return &spec{
 		name:    "reconciler/pause",
-		summary: "Stop a reconciler, or one object, from being worked on",
+		summary: "Pause a reconciler or one object",
 		args:    []string{argName, argOptionalKey},
 		detail: []string{
-			"What is running is finished; nothing new is started until reconciler/resume, and what changes meanwhile waits. With a key only that object is paused, and others may be beside it.",
+			"Running operations finish. No new ones start until reconciler/resume: changes and retries wait. With a key only that object is paused; several objects can be paused at a time.",
 			"",
 			"Examples:",
 			"> reconciler/pause routes",
@@ -57,7 +58,7 @@ func (c *commands) resume() *spec {
 		summary: "End a pause",
 		args:    []string{argName, argOptionalKey},
 		detail: []string{
-			"What had waited is due at once. With a key the pause of that object ends, else every pause of the reconciler and its objects.",
+			"Work that has waited is due at once. With a key only the pause of that object ends. Without a key every pause ends, that of the reconciler and those of its objects.",
 			"",
 			"Examples:",
 			"> reconciler/resume routes",
@@ -80,7 +81,7 @@ func (c *commands) prune() *spec {
 		summary: "Ask a reconciler to prune now",
 		args:    []string{argName},
 		detail: []string{
-			"What the target has and the table does not is removed: soon, or when the table is initialised. reconciler/journal --rounds shows when it was, and how it went.",
+			"A prune removes what the target has and the table does not. It runs soon, or when the table is initialised. reconciler/journal --rounds shows when it ran, and its error.",
 			"",
 			"Example:",
 			"> reconciler/prune routes",
@@ -92,8 +93,8 @@ func (c *commands) prune() *spec {
 	}
 }
 
-// prunes returns the output of a command that asked for a prune: there is none before the
-// table is initialised.
+// prunes returns the output of a command that requested a prune, with the initialisers that the prune
+// waits for.
 func (in *input) prunes(s inspect.Snapshot) output {
 	if s.Initialized {
 		return in.did("prune", nil, "%s was asked to prune", in.named())
@@ -116,7 +117,7 @@ func (c *commands) approve() *spec {
 		summary: "Let one sweep delete beyond its budget, now",
 		args:    []string{argName},
 		detail: []string{
-			"For a sweep that deletes nothing because it would delete more than its budget (WithSweepBudget). reconciler/show has it under \"prune failure\": find out first why so many objects of the target have no row. The approval holds for one successful listing of the target.",
+			"Use it after a sweep that deleted nothing because it would have exceeded its budget (WithSweepBudget); reconciler/show prints that under \"prune failure\". Find out first why so many objects of the target have no row. The approval is good for one sweep that lists the target successfully.",
 			"",
 			"Example:",
 			"> reconciler/approve routes",
@@ -133,10 +134,10 @@ func (c *commands) approve() *spec {
 func (c *commands) refresh() *spec {
 	return &spec{
 		name:    "reconciler/refresh",
-		summary: "Apply objects again that are Done, against drift in the target",
+		summary: "Apply Done objects again, against drift in the target",
 		args:    []string{argName, argOptionalKey},
 		detail: []string{
-			"With a key that object is marked now. Without one all are, in time: at the rate to which refreshing is limited.",
+			"With a key that object is refreshed now. Without a key all Done objects are, at the rate of the refresh limit (WithRefreshing). Objects that are not Done are left as they are; for failed ones use reconciler/retry.",
 			"",
 			"Examples:",
 			"> reconciler/refresh routes",
@@ -148,7 +149,7 @@ func (c *commands) refresh() *spec {
 				if err != nil {
 					return output{}, err
 				}
-				return in.did("refresh", nil, "%s: all that are Done will be refreshed", in.named()), nil
+				return in.did("refresh", nil, "%s: all Done objects will be refreshed", in.named()), nil
 			}
 			n, err := in.reconciler.Refresh(ctx, in.key)
 			if err != nil {
@@ -165,10 +166,10 @@ func (c *commands) refresh() *spec {
 func (c *commands) retry() *spec {
 	return &spec{
 		name:    "reconciler/retry",
-		summary: "Try now what waits for a retry, or failed for good",
+		summary: "Retry failed and waiting objects now",
 		args:    []string{argName, argOptionalKey},
 		detail: []string{
-			"Objects that wait for a retry, a requeue or a release are due now, those among them that failed for good; their backoff grows on if they fail again. With a key only that object.",
+			"Objects that wait for a retry, a requeue or a release become due now, and so do objects that failed for good (terminal). With a key only that object does. If an object fails again, its backoff keeps growing. While a breaker is open only its probes run.",
 			"",
 			"Examples:",
 			"> reconciler/retry routes",
@@ -184,9 +185,9 @@ func (c *commands) retry() *spec {
 				return output{}, err
 			}
 			if n == 0 {
-				return in.did("retry", &n, "%s: nothing waits that could be tried now", in.named()), nil
+				return in.did("retry", &n, "%s: no object waits for a retry", in.named()), nil
 			}
-			return in.did("retry", &n, "%s: %d object(s) will be tried now", in.named(), n), nil
+			return in.did("retry", &n, "%s: %d object(s) will be retried now", in.named(), n), nil
 		},
 	}
 }

@@ -21,15 +21,15 @@ func TestActionsReachTheReconciler(t *testing.T) {
 		{"reconciler/resume agent 7", `resume "7"`, "agent 7 is resumed\n"},
 		{"reconciler/prune agent", "prune", "agent was asked to prune\n"},
 		{"reconciler/approve agent", "approve", "agent: the next sweep may delete beyond its budget\n"},
-		{"reconciler/refresh agent", "refresh []", "agent: all that are Done will be refreshed\n"},
+		{"reconciler/refresh agent", "refresh []", "agent: all Done objects will be refreshed\n"},
 		{"reconciler/refresh agent 7", `refresh ["7"]`, "agent 7 is not Done, there is nothing to refresh\n"},
-		{"reconciler/retry agent 7", `retry ["7"]`, "agent 7: nothing waits that could be tried now\n"},
+		{"reconciler/retry agent 7", `retry ["7"]`, "agent 7: no object waits for a retry\n"},
 	} {
 		s.prints(c.prints, c.line)
 		require.Equal(t, []string{c.asked}, r.take())
 	}
 	r.count = 2
-	s.prints("agent: 2 object(s) will be tried now\n", "reconciler/retry agent")
+	s.prints("agent: 2 object(s) will be retried now\n", "reconciler/retry agent")
 	s.prints("agent 7 will be refreshed\n", "reconciler/refresh agent 7")
 	r.err = errors.New("no such key")
 	for _, action := range []string{"pause", "resume", "retry", "refresh"} {
@@ -37,13 +37,13 @@ func TestActionsReachTheReconciler(t *testing.T) {
 	}
 }
 
-func TestApprovalWithoutASweeperIsAnError(t *testing.T) {
+func TestApproveFailsWithoutARefusedSweep(t *testing.T) {
 	s := newShell(t, routes())
 	s.fails("agent: no sweep has stopped at its budget, there is nothing to approve", "reconciler/approve agent")
 	s.fails(`unexpected argument "7": usage: reconciler/approve NAME`, "reconciler/approve agent 7")
 }
 
-func TestPruneSaysWhatItWaitsFor(t *testing.T) {
+func TestPruneNamesTheInitialisersItWaitsFor(t *testing.T) {
 	r := routes()
 	s := newShell(t, r)
 	s.prints("agent will prune once its table is initialised\n", "reconciler/prune agent")

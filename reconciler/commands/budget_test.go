@@ -16,13 +16,13 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// maxAnswer is what a command may print: a list of 1 MiB, indented, and its frame.
+// maxAnswer bounds the output of a command: a list of 1 MiB, with its indentation and frame.
 const maxAnswer = 3 << 19
 
-// large is an error text of the greatest length that is kept.
+// large is an error text of the maximal length that reconcilers keep.
 var large = strings.Repeat("é", reconciler.MaxErrorText/2)
 
-func TestListsOfObjectsAreBoundedInBytes(t *testing.T) {
+func TestObjectListsAreBoundedInBytes(t *testing.T) {
 	r := routes()
 	for i := range 1000 {
 		r.page.Objects = append(r.page.Objects, inspect.ObjectLine{Key: fmt.Sprint("route-", i), Error: large})
@@ -49,7 +49,7 @@ func TestListsOfObjectsAreBoundedInBytes(t *testing.T) {
 	}
 }
 
-func TestJournalsAreBoundedInBytesAndSayWhatIsLeftOut(t *testing.T) {
+func TestJournalsAreBoundedInBytesAndCountTheRest(t *testing.T) {
 	r := routes()
 	for i := range 1024 {
 		at := time.Unix(int64(i), 0)
@@ -88,8 +88,8 @@ func TestJournalsAreBoundedInBytesAndSayWhatIsLeftOut(t *testing.T) {
 	require.NotContains(t, out, "omitted")
 }
 
-// The errors of many reconcilers are in one list.
-func TestListOfReconcilersHasNoLongTexts(t *testing.T) {
+// The list has the errors of all reconcilers, so it must cut them.
+func TestReconcilerListCutsErrorExamples(t *testing.T) {
 	r := routes()
 	for i := range 32 {
 		r.snapshot.Errors = append(r.snapshot.Errors, inspect.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})
@@ -104,8 +104,7 @@ func TestListOfReconcilersHasNoLongTexts(t *testing.T) {
 	require.Less(t, len(out), 1<<16)
 }
 
-// A table is for a terminal; what it cuts one command has in full.
-func TestTablesCutLongTextsAndExplainHasThemInFull(t *testing.T) {
+func TestTablesCutLongTextsAndExplainPrintsThemInFull(t *testing.T) {
 	r := routes()
 	r.page.Objects = []inspect.ObjectLine{{Key: "a", Error: large}}
 	r.explanation = inspect.Explanation{Key: "a", Error: large}
@@ -119,7 +118,7 @@ func TestTablesCutLongTextsAndExplainHasThemInFull(t *testing.T) {
 	require.Contains(t, out, large)
 }
 
-// manyOperations returns rounds whose operations are too many for an answer; those of the last fit.
+// manyOperations returns rounds with too many operations for one answer. Those of the last round fit.
 func manyOperations() (rounds []inspect.Round) {
 	for i := range 20 {
 		r := inspect.Round{Sequence: uint64(i), Started: time.Unix(int64(i), 0)}
@@ -131,7 +130,7 @@ func manyOperations() (rounds []inspect.Round) {
 	return rounds
 }
 
-func TestOperationsOfRoundsLeaveNoRoundOut(t *testing.T) {
+func TestRoundsAreListedWhenTheirOperationsDoNotFit(t *testing.T) {
 	r := routes()
 	r.rounds = manyOperations()
 	s := newShell(t, r)

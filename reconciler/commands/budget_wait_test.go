@@ -16,15 +16,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// escaped is an error text that JSON makes six times as long.
+// escaped is an error text that is six times as long in JSON.
 var escaped = strings.Repeat("\x01", reconciler.MaxErrorText)
 
-// What a wait was for is a list, too, which says how much is left out of it.
-func TestWaitsAreBoundedInBytes(t *testing.T) {
+func TestUnappliedListsAreBoundedInBytes(t *testing.T) {
 	for _, text := range []string{large, escaped} {
 		r := routes()
 		for i := range 100 {
-			r.owed.Keys = append(r.owed.Keys, inspect.Unreconciled{Key: fmt.Append(nil, "route-", i), Err: errors.New(text)})
+			r.unapplied.Keys = append(r.unapplied.Keys, inspect.Unreconciled{Key: fmt.Append(nil, "route-", i), Err: errors.New(text)})
 		}
 		s := newShell(t, r)
 		out, err := s.run("reconciler/wait agent --format=json")
@@ -44,8 +43,7 @@ func TestWaitsAreBoundedInBytes(t *testing.T) {
 	}
 }
 
-// The line of a reconciler in the list of all has no long text in any of its fields.
-func TestListOfReconcilersCutsEveryText(t *testing.T) {
+func TestReconcilerListCutsEveryText(t *testing.T) {
 	r := routes()
 	r.snapshot.PruneFailure = large
 	for range 10 {

@@ -16,33 +16,33 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// spec is what one command is made from.
+// spec describes one command.
 type spec struct {
 	name, summary string
-	// args are the names of the arguments; those in brackets may be left out.
+	// args are the names of the arguments; those in brackets are optional.
 	args   []string
 	detail []string
-	// flags adds flags to those that every command has; may be nil.
+	// flags adds the command's own flags to the common ones; may be nil.
 	flags func(fs *pflag.FlagSet)
-	// values are what a flag may be set to, for completion.
+	// values are the possible values of a flag, for completion.
 	values map[string][]string
-	// background: the command may be run with "&".
+	// background allows the command to be run with "&".
 	background bool
-	// run does it. It returns an error, or what to print: also beside an error.
+	// run executes the command. The output is printed also if there is an error.
 	run func(ctx context.Context, in *input) (output, error)
 }
 
-// input is what a command is called with.
+// input has the arguments and flags of one call of a command.
 type input struct {
 	flags *pflag.FlagSet
-	// reconciler is the one that the first argument names; nil without one.
+	// reconciler is the reconciler that the first argument names; nil without arguments.
 	reconciler inspect.Controller
-	// key is the text of the key, hasKey whether there is one.
+	// key is the second argument. hasKey is false if there is none: a key may be empty.
 	key    string
 	hasKey bool
 }
 
-// named says what the command is about, for a person.
+// named returns the name of the reconciler, with the key if there is one, for people to read.
 func (in *input) named() string {
 	name := text.Plain(in.reconciler.ID().String())
 	if in.hasKey {
@@ -51,7 +51,7 @@ func (in *input) named() string {
 	return name
 }
 
-// output is the answer of a command: data for --format=json, and the same for people.
+// output is the answer of a command: the data for --format=json, and the same as text.
 type output struct {
 	data any
 	text func() string
@@ -98,21 +98,21 @@ func (c *commands) command(s *spec) script.Cmd {
 
 var commonDetail = []string{
 	"",
-	"A name is the module and the name of a reconciler, or the table or the name alone if there is only one of it.",
-	"A key that has spaces is quoted ('a b'), one that begins with - comes after --.",
-	"With --format=json durations are in nanoseconds. With --out=FILE nothing is printed; the file is for its owner only (0600), and a link there is not followed.",
+	"NAME is the module and the name of a reconciler (agent/routes). The name or the table alone will do if only one reconciler has it.",
+	"Quote a KEY that has spaces ('a b'), and write one that begins with - after --.",
+	"JSON has durations in nanoseconds. With --out=FILE nothing is printed. Only its owner can read the file (mode 0600), and FILE must not be a link.",
 }
 
 func (s *spec) addFlags(fs *pflag.FlagSet) {
-	fs.StringP(flagOut, "o", "", "File to write to instead of stdout")
-	fs.StringP(flagFormat, "f", formatTable, "Format to write in (table or json)")
+	fs.StringP(flagOut, "o", "", "File to write the answer to, instead of stdout")
+	fs.StringP(flagFormat, "f", formatTable, "Format of the answer: table or json")
 	if s.flags != nil {
 		s.flags(fs)
 	}
 }
 
-// read returns what a command is called with. The error comes with an input unless it is
-// the number of the arguments that is wrong.
+// read checks the arguments and flags of a call and returns them. If the number of arguments is wrong,
+// the returned input is nil; with other errors it is not.
 func (c *commands) read(s *spec, flags *pflag.FlagSet, args []string) (*input, error) {
 	if err := s.count(args); err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (c *commands) read(s *spec, flags *pflag.FlagSet, args []string) (*input, e
 	return in, nil
 }
 
-// count returns an error if there are too few arguments or too many.
+// count returns an error if there are too few or too many arguments.
 func (s *spec) count(args []string) error {
 	if len(args) > len(s.args) {
 		return fmt.Errorf("unexpected argument %q", args[len(s.args)])
@@ -145,15 +145,16 @@ func (s *spec) count(args []string) error {
 	return nil
 }
 
-// result is what a command ends with.
+// result is the output of a command that has ended.
 type result struct {
 	printed string
 	err     error
 }
 
-// start returns what waits for the command to end: one for the background begins at once.
+// start returns a function that waits for the end of the command. A command that may run in the
+// background starts at once, other commands start when the returned function is called.
 func (s *spec) start(state *script.State, in *input) script.WaitFunc {
-	// The state is not to be used while the next command does.
+	// The next command uses the state while this one runs in the background: read it now.
 	ctx, file := state.Context(), in.text(flagOut)
 	if file != "" {
 		file = state.Path(file)
@@ -181,7 +182,7 @@ func (s *spec) start(state *script.State, in *input) script.WaitFunc {
 	}
 }
 
-// write renders the output, and returns it unless it is written to a file.
+// write renders the output and returns it. If there is a file, it writes the output there instead.
 func (o output) write(format, file string) (printed string, err error) {
 	if o.text == nil {
 		return "", nil

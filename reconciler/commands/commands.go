@@ -1,35 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package commands has the commands to look at reconcilers, and to act on them, in the
-// shell of a hive and in script tests: "reconciler", "reconciler/show",
-// "reconciler/explain" and so on. "help -v reconciler" lists them with examples.
+// Package commands provides shell commands that show what reconcilers do, and that act on them. They
+// work in the shell of a hive and in script tests:
 //
-// A hive has them with two cells:
+//	reconciler            lists the reconcilers
+//	reconciler/show       shows one of them in full
+//	reconciler/explain    shows why an object is, or is not, reconciled
+//	reconciler/objects    lists objects by status
+//	reconciler/journal    shows the latest operations or rounds
+//	reconciler/wait       waits until changes are applied
+//	reconciler/pause, resume, retry, refresh, prune, approve    act on a reconciler
+//
+// "help -v reconciler" describes each of them with examples, and docs/OPERATIONS.md shows what they
+// print. All of them can print JSON (--format=json) and write to a file (--out).
+//
+// A hive needs two cells:
 //
 //	hive.New(
 //		statedb.Cell, job.Cell,
-//		inspect.Cell, // the registry
-//		commands.Cell,   // the commands, which look into the registry
+//		inspect.Cell,  // the registry
+//		commands.Cell, // the commands, which read the registry
 //		...
 //	)
 //
-// and one option for each reconciler, [reconciler.WithRegistry].
+// and each reconciler needs the option [reconciler.WithRegistry]. [Cell] does not provide the registry
+// itself, because a page or a metrics collector of the same hive needs it as well, and a hive accepts
+// one provider only. Without [inspect.Cell] the hive reports that *inspect.Registry is missing.
 //
-// [Cell] does not bring the registry, as a page or a collector looks into the same one, and
-// a hive accepts only one that provides it. Without [inspect.Cell] the hive says that
-// *inspect.Registry is missing. The shell itself is a third cell and a command of the program, of
-// github.com/cilium/hive/shell: docs/GUIDE.md shows both, under "The shell".
+// The shell is a package of hive, github.com/cilium/hive/shell: shell.ServerCell listens for commands
+// on a socket, and shell.ShellExchange is the client. docs/observing.md shows both.
 //
-// Hive's package shell has the cell (shell.ServerCell) that listens on a socket for commands, and the
-// client (shell.ShellExchange).
+// Every user of the shell can run the commands that act (pause, resume, prune, approve, refresh, retry):
+// protect its socket as you protect the program.
 //
-// The commands that change something (pause, resume, prune, approve, refresh, retry) are for all
-// who can use the shell: guard its socket as you would guard the program.
-//
-// In what the commands print the marks by which hive's shell ends an answer ("<<end>>",
-// "<<error>>", "[stdout]", "[stderr]") have their last character escaped, so that a key or an
-// error text cannot end it.
+// Hive's shell uses the marks "<<end>>", "<<error>>", "[stdout]" and "[stderr]" in its protocol. If a
+// key or an error text contains one of them, the commands print it with its last character escaped.
 package commands
 
 import (
@@ -48,8 +54,8 @@ func scriptCommands(registry *inspect.Registry) hive.ScriptCmdsOut {
 	return hive.NewScriptCmds(New(registry))
 }
 
-// New returns the commands by their names, for script engines without a hive. They see what
-// is in the registry at the time when they run.
+// New returns the commands by name, for script engines without a hive. Each command reads the registry
+// when it runs, so reconcilers may be added later.
 func New(registry *inspect.Registry) map[string]script.Cmd {
 	c := &commands{registry: registry}
 	named := map[string]script.Cmd{}
@@ -62,7 +68,7 @@ func New(registry *inspect.Registry) map[string]script.Cmd {
 	return named
 }
 
-// commands are what all commands share.
+// commands is the state that all commands share.
 type commands struct {
 	registry *inspect.Registry
 }

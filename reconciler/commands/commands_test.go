@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shell runs lines as the shell of a hive does.
+// shell runs command lines as the shell of a hive does.
 type shell struct {
 	*testing.T
 	registry inspect.Registry
@@ -52,7 +52,7 @@ func newShell(t *testing.T, all ...inspect.Controller) *shell {
 	return s
 }
 
-// run returns what a line prints.
+// run runs a line and returns its output.
 func (s *shell) run(line string) (string, error) {
 	var log strings.Builder
 	err := s.engine.ExecuteLine(s.state, line, &log)
@@ -79,7 +79,7 @@ func (s *shell) fails(want, line string) {
 
 func routes() *fake { return &fake{id: inspect.ID{Module: "agent", Table: "routes"}} }
 
-func TestHiveHasTheCommandsOfItsReconcilers(t *testing.T) {
+func TestHiveProvidesTheCommands(t *testing.T) {
 	h := hive.New(inspect.Cell, commands.Cell, cell.Invoke(func(r *inspect.Registry) { r.Add(routes()) }))
 	cmds, err := h.ScriptCommands(hivetest.Logger(t))
 	require.NoError(t, err)
@@ -90,13 +90,12 @@ func TestHiveHasTheCommandsOfItsReconcilers(t *testing.T) {
 	require.Contains(t, state.Stdout(), "object")
 }
 
-func TestHiveWithoutARegistrySaysWhatIsMissing(t *testing.T) {
+func TestHiveReportsAMissingRegistry(t *testing.T) {
 	_, err := hive.New(commands.Cell).ScriptCommands(hivetest.Logger(t))
 	require.ErrorContains(t, err, "*inspect.Registry")
 }
 
-// Whoever types the command for the first time has its help, and nothing else.
-func TestEveryCommandIsDocumented(t *testing.T) {
+func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 	s := newShell(t)
 	names := []string{
 		"reconciler", "reconciler/show", "reconciler/explain", "reconciler/objects", "reconciler/journal",
@@ -116,7 +115,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 	}
 }
 
-func TestErrorsNameWhatIsWrong(t *testing.T) {
+func TestErrorsNameTheWrongArgument(t *testing.T) {
 	s := newShell(t, routes(), &fake{id: inspect.ID{Name: "links", Table: "links"}})
 	for line, want := range map[string]string{
 		"reconciler/explain":                          "NAME is missing: usage: reconciler/explain NAME KEY",
@@ -169,7 +168,7 @@ func TestEveryCommandWritesJSONAndFiles(t *testing.T) {
 	require.ErrorContains(t, err, "--out: open")
 }
 
-func TestJSONHasTheNamesOfTheData(t *testing.T) {
+func TestJSONUsesTheFieldNamesOfTheTypes(t *testing.T) {
 	r := routes()
 	r.count = 3
 	r.explanation = inspect.Explanation{Key: "7", State: inspect.StateDone}
@@ -183,7 +182,7 @@ func TestJSONHasTheNamesOfTheData(t *testing.T) {
 		"reconciler/retry agent 7 --format=json")
 }
 
-func TestListAsksAllAtOnce(t *testing.T) {
+func TestListReadsAllReconcilersConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShell(t, slow{&fake{id: inspect.ID{Table: "a"}}}, slow{&fake{id: inspect.ID{Table: "b"}}})
 		began := time.Now()
@@ -194,7 +193,7 @@ func TestListAsksAllAtOnce(t *testing.T) {
 	})
 }
 
-// slow takes its time, as a reconciler does that is busy.
+// slow answers after 100 ms, as a busy reconciler does.
 type slow struct{ *fake }
 
 func (s slow) Snapshot(ctx context.Context) inspect.Snapshot {
@@ -202,7 +201,7 @@ func (s slow) Snapshot(ctx context.Context) inspect.Snapshot {
 	return s.fake.Snapshot(ctx)
 }
 
-func TestKeysAreReadAsTheyAreShown(t *testing.T) {
+func TestKeysArePassedOnUnchanged(t *testing.T) {
 	r := routes()
 	s := newShell(t, r)
 	for line, want := range map[string]string{
@@ -249,7 +248,7 @@ func TestNamesAndKeysAreCompleted(t *testing.T) {
 	}
 }
 
-func TestQueriesAreHandedOn(t *testing.T) {
+func TestFlagsBecomeQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := routes()
 		s := newShell(t, r)
@@ -266,7 +265,7 @@ func TestQueriesAreHandedOn(t *testing.T) {
 	})
 }
 
-func TestPageOfObjectsSaysHowToGoOn(t *testing.T) {
+func TestObjectPagePrintsTheCommandForTheNextPage(t *testing.T) {
 	r := routes()
 	r.page = inspect.ObjectPage{Objects: []inspect.ObjectLine{{Key: "7", Status: "Error", State: "retry", Revision: 3, Attempts: 2}}, Next: "a b"}
 	s := newShell(t, r)

@@ -11,10 +11,10 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// maxCompletions bounds the keys that are offered for what was typed.
+// maxCompletions bounds the number of offered keys.
 const maxCompletions = 50
 
-// completeArgs returns what completes the arguments of a command: names, then keys.
+// completeArgs returns the completion of a command's arguments: first reconcilers, then keys.
 func (c *commands) completeArgs(s *spec) func(state *script.State, before []string, current string) []string {
 	return func(_ *script.State, before []string, current string) []string {
 		switch {
@@ -27,7 +27,7 @@ func (c *commands) completeArgs(s *spec) func(state *script.State, before []stri
 	}
 }
 
-// completeKey returns keys of the reconciler with a name.
+// completeKey returns the keys with a prefix of the reconciler with a name.
 func (c *commands) completeKey(name, prefix string) []string {
 	found, err := c.registry.Find(text.Unquote(name))
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *commands) completeName(prefix string) []string {
 	return out
 }
 
-// completeFlag returns what completes the value of a flag of a command.
+// completeFlag returns the completion of the values of a command's flags.
 func (c *commands) completeFlag(s *spec) func(state *script.State, args []string, flag, current string) []string {
 	return func(_ *script.State, args []string, flag, current string) []string {
 		values := s.values[flag]
@@ -70,8 +70,8 @@ func (c *commands) completeFlag(s *spec) func(state *script.State, args []string
 	}
 }
 
-// shellWord returns a printable text as a word of a script: quoted where the script would
-// split it or expand something in it.
+// shellWord returns a printable text as one word of a script. It is quoted if the script would split or
+// expand it otherwise.
 func shellWord(s string) string {
 	if strings.ContainsAny(s, " '#$") {
 		return "'" + strings.ReplaceAll(s, "'", "''") + "'"

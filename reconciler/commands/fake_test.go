@@ -14,7 +14,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// fake is a reconciler that answers what it is told to, and notes what it is asked.
+// fake is a reconciler with fixed answers, which records the calls.
 type fake struct {
 	id          inspect.ID
 	asked       []string
@@ -25,7 +25,7 @@ type fake struct {
 	pageErr     error
 	events      []inspect.Event
 	rounds      []inspect.Round
-	owed        inspect.Unapplied
+	unapplied   inspect.Unapplied
 	count       int
 	sweeps      bool
 	err         error
@@ -91,14 +91,14 @@ func (f *fake) WaitAll(ctx context.Context, m reconciler.Milestone) (inspect.Una
 	return f.WaitKey(ctx, "", m)
 }
 
-// WaitKey waits for its context if it is to fail.
+// WaitKey waits for the end of ctx if there is an error to return.
 func (f *fake) WaitKey(ctx context.Context, key string, m reconciler.Milestone) (inspect.Unapplied, error) {
 	f.note("wait %q %s", key, m)
 	if f.err == nil {
-		return f.owed, nil
+		return f.unapplied, nil
 	}
 	<-ctx.Done()
-	return f.owed, fmt.Errorf("%w: %w", f.err, ctx.Err())
+	return f.unapplied, fmt.Errorf("%w: %w", f.err, ctx.Err())
 }
 
 func (f *fake) Retry(_ context.Context, keys ...string) (int, error) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// text returns the value of a flag that the command has declared.
+// text returns the value of a flag. The command must have declared the flag.
 func (in *input) text(flag string) string {
 	return in.flags.Lookup(flag).Value.String()
 }

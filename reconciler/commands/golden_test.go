@@ -14,7 +14,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// filledFake is a reconciler that answers with values in which no field is zero.
+// filledFake is a reconciler whose answers have no zero field.
 type filledFake struct {
 	*fake
 	explanation inspect.Explanation
@@ -31,7 +31,7 @@ func newFilledFake() *filledFake {
 func (f *filledFake) Explain(context.Context, string) inspect.Explanation { return f.explanation }
 func (f *filledFake) Snapshot(context.Context) inspect.Snapshot           { return f.snapshot }
 
-func TestCommandsAnswerWithTheJSONOfTheTypes(t *testing.T) {
+func TestCommandJSONEqualsTheGoldenFiles(t *testing.T) {
 	f := newFilledFake()
 	s := newShell(t, f)
 	name := "'" + f.id.String() + "'"

@@ -18,11 +18,11 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// marks are what hive's shell takes for its own at the end of a line, or of 4096 bytes of a
-// long one, or as the whole of it.
+// marks are the texts that the client of hive's shell reads as marks: at the end of a line, at the end
+// of 4096 bytes of a long line, or as a whole line.
 var marks = []string{"<<end>>", "<<error>>", "[stdout]", "[stderr]"}
 
-// overSocket returns what a client of hive's shell gets of a line that the shell runs.
+// overSocket runs a line in the shell, and returns the answer as a client of hive's shell receives it.
 func (s *shell) overSocket(line string) (string, error) {
 	listener, err := net.Listen("unix", filepath.Join(s.TempDir(), "sock"))
 	require.NoError(s, err)
@@ -48,7 +48,7 @@ func (s *shell) overSocket(line string) (string, error) {
 	return got.String(), err
 }
 
-// hostileRoutes has a text wherever a text can be, and a last one in every answer.
+// hostileRoutes returns a reconciler that has a text in every field, followed by a last element.
 func hostileRoutes(text string) *fake {
 	r := routes()
 	r.keys = []string{text, "zzz last"}
@@ -61,7 +61,7 @@ func hostileRoutes(text string) *fake {
 	r.page = inspect.ObjectPage{Objects: []inspect.ObjectLine{{Key: text, Error: text}, {Key: "last"}}, Next: text}
 	r.events = []inspect.Event{{Operation: inspect.Operation{Key: text, Error: text, Note: text}}, {Operation: inspect.Operation{Key: "last"}}}
 	r.rounds = []inspect.Round{{Prune: &inspect.Prune{Error: text}}, {Prune: &inspect.Prune{Error: "last"}}}
-	r.owed = inspect.Unapplied{Keys: []inspect.Unreconciled{{Key: []byte(text), Err: errors.New(text)}, {Err: errors.New("last")}}}
+	r.unapplied = inspect.Unapplied{Keys: []inspect.Unreconciled{{Key: []byte(text), Err: errors.New(text)}, {Err: errors.New("last")}}}
 	return r
 }
 
@@ -71,9 +71,9 @@ var looks = []string{
 	"reconciler/explain --autocomplete='agent '", "reconciler/journal --autocomplete='agent --key='",
 }
 
-func TestTextsOfOthersDoNotEndTheOutputOfTheShell(t *testing.T) {
+func TestMarksInTextsDoNotEndTheShellOutput(t *testing.T) {
 	for _, mark := range marks {
-		// The second has the mark at every place of 4096 bytes.
+		// The second text puts the mark at every position of 4096 bytes.
 		for _, text := range []string{mark, strings.Repeat(mark+".", 1<<12), "a\n" + mark + "\nb", "\x1b " + mark} {
 			s := newShell(t, hostileRoutes(text))
 			for _, line := range looks {
@@ -88,7 +88,7 @@ func TestTextsOfOthersDoNotEndTheOutputOfTheShell(t *testing.T) {
 					}
 					got, err := s.overSocket(line + format)
 					require.NoError(t, err, line)
-					// The client ends each answer with an empty line.
+					// The client adds an empty line to each answer.
 					require.Equal(t, sent+"\n", got, line)
 				}
 			}
@@ -96,7 +96,7 @@ func TestTextsOfOthersDoNotEndTheOutputOfTheShell(t *testing.T) {
 	}
 }
 
-func TestErrorsReachTheClientOfTheShellAsErrors(t *testing.T) {
+func TestErrorsWithMarksReachTheShellClientAsErrors(t *testing.T) {
 	r := routes()
 	s := newShell(t, r)
 	texts := []string{"a <<end>>\nb", "<<end>>", "a\n[stderr]\nb <<error>>\nc"}
@@ -117,14 +117,14 @@ func (s *shell) errorOf(line string) error {
 	return err
 }
 
-func TestCompletedKeysOfMarksCanBeTyped(t *testing.T) {
+func TestCompletedKeysWithMarksCanBeTyped(t *testing.T) {
 	r := routes()
 	r.keys = []string{"a<<end>>", "[stdout]"}
 	s := newShell(t, r)
 	s.prints(`reconciler/explain agent "a<<end>\x3e"`+"\n"+`reconciler/explain agent "[stdout\x5d"`+"\n", "reconciler/explain --autocomplete='agent '")
 }
 
-func TestErrorsOfCommandsShowControlCharacters(t *testing.T) {
+func TestCommandErrorsEscapeControlCharacters(t *testing.T) {
 	r := routes()
 	r.err = errors.New("no object \x1b[2J\u202e\nand more")
 	newShell(t, r).fails("no object \\x1b[2J\\u202e\nand more", "reconciler/retry agent 7")

@@ -22,23 +22,23 @@ import (
 func (c *commands) journal() *spec {
 	return &spec{
 		name:    "reconciler/journal",
-		summary: "Show the latest operations, or rounds",
+		summary: "Show the latest operations or rounds",
 		args:    []string{argOptional},
 		flags: func(fs *pflag.FlagSet) {
-			fs.String(flagKey, "", "Only the operations on this object")
-			fs.Duration("since", 0, "Only what began in this time until now; 0 is all there is")
-			fs.Int("limit", 0, "Only so many of the latest, of each reconciler, or with --first-failures of the oldest; 0 is all there are")
-			fs.Bool("first-failures", false, "Show the first failure of each object that the journal has")
+			fs.String(flagKey, "", "Show only the operations on this object")
+			fs.Duration("since", 0, "Show only what began in this time before now (10m, say); 0 means all")
+			fs.Int("limit", 0, "Show only so many of the latest of each reconciler, with --first-failures of the oldest; 0 means all")
+			fs.Bool("first-failures", false, "Show only the first failure of each object")
 			fs.Bool("rounds", false, "Show rounds instead of operations")
 		},
 		detail: []string{
-			"What was done, why, and what came of it, the latest last, of one reconciler or of all. The journal is bounded: it has the last thousand operations or so, and beside these the last thousand that failed. An answer has at most 1 MiB of JSON, and says how much it leaves out. A table cuts long texts: reconciler/explain NAME KEY has the last error in full, and --format=json all.",
+			"Prints each operation with its cause and result, the latest last, of one reconciler or of all. The journal keeps the latest 1024 operations and, beside them, the latest 1024 failures; WithJournal changes the number. An answer has at most 1 MiB of JSON, and says how much is left out. The table cuts long texts: reconciler/explain NAME KEY prints the last error in full, and --format=json all of them.",
 			"",
-			"An operation's cause is change, refresh, retry, requeue, released, recheck, probe, breaker closed, resumed, call or sweep. A result that is \"lost\" says nothing of the object, which had changed meanwhile; one that is \"merged\" was written onto what another reconciler had written.",
+			"The cause is change, refresh, retry, requeue, released, recheck, probe, breaker closed, resumed, call or sweep. A result is \"lost\" if the object changed while the operation ran: it was not written to the row. It is \"merged\" if another reconciler wrote the object meanwhile: it was added to that version.",
 			"",
-			"With --first-failures: what failed first, and what after it, each object once.",
+			"With --first-failures: the first failure of each object, the oldest first.",
 			"",
-			"With --rounds: why each round ran, what was planned, what was committed and how long that took.",
+			"With --rounds: why each round ran, what it planned, what it committed, and how long that took.",
 			"",
 			"Examples:",
 			"> reconciler/journal routes --since=5m",
@@ -50,15 +50,15 @@ func (c *commands) journal() *spec {
 	}
 }
 
-// journalOf is what one reconciler's journal has: events or rounds.
+// journalOf is the answer for one reconciler: events or rounds.
 type journalOf struct {
 	Reconciler string          `json:"reconciler"`
 	Events     []inspect.Event `json:"events,omitempty"`
 	Rounds     []inspect.Round `json:"rounds,omitempty"`
-	// rounds are Rounds with all their operations.
+	// rounds are the same as Rounds, with all their operations.
 	rounds []inspect.Round
-	// Omitted is how many events or rounds are left out since the answer would be too large, and
-	// Narrow the flag by which there are fewer.
+	// Omitted is the number of events or rounds that are left out because the answer would be too
+	// large. Narrow is the flag that makes the answer smaller.
 	Omitted int    `json:"omitted,omitempty"`
 	Narrow  string `json:"narrow,omitempty"`
 }
@@ -110,7 +110,7 @@ func (c *commands) readJournal(_ context.Context, in *input) (output, error) {
 	return output{journals, func() string { return journalText(journals, what, now) }}, nil
 }
 
-// narrowing returns the flag by which a journal has less.
+// narrowing returns the flag that makes a journal smaller.
 func narrowing(rounds bool) string {
 	if rounds {
 		return "--since"
@@ -121,7 +121,7 @@ func narrowing(rounds bool) string {
 // firstFailures returns the first failure of each object, the oldest first.
 func firstFailures(r inspect.Inspector, q inspect.EventQuery) []inspect.Event {
 	limit := q.Limit
-	// Its limit is of the latest, whatever they came to.
+	// The query's limit would count the latest operations of any result.
 	q.Limit = 0
 	seen := map[string]bool{}
 	var first []inspect.Event
@@ -138,7 +138,7 @@ func firstFailures(r inspect.Inspector, q inspect.EventQuery) []inspect.Event {
 	return first
 }
 
-// journalText returns the journals for a person; what is what is left out of them.
+// journalText returns the journals as text. what names the elements that may be left out.
 func journalText(journals []journalOf, what string, now time.Time) string {
 	var out strings.Builder
 	for _, j := range journals {
@@ -147,7 +147,7 @@ func journalText(journals []journalOf, what string, now time.Time) string {
 		}
 		switch {
 		case len(j.Events) == 0 && len(j.Rounds) == 0:
-			out.WriteString("nothing in the journal\n")
+			out.WriteString("no entries in the journal\n")
 		case len(j.rounds) > 0:
 			out.WriteString(roundsText(j.rounds, now))
 		default:
@@ -163,7 +163,7 @@ func journalText(journals []journalOf, what string, now time.Time) string {
 	return out.String()
 }
 
-// latestRounds returns the rounds that a query asks for.
+// latestRounds returns the rounds within the Since and Limit of a query.
 func latestRounds(rounds []inspect.Round, q inspect.EventQuery) []inspect.Round {
 	rounds = slices.DeleteFunc(rounds, func(r inspect.Round) bool { return r.Started.Before(q.Since) })
 	if q.Limit > 0 && len(rounds) > q.Limit {

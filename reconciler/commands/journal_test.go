@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-func TestJournalTellsWhatFailedFirst(t *testing.T) {
+func TestFirstFailuresListEachObjectOnce(t *testing.T) {
 	r := routes()
 	for i, what := range []string{"a done", "b failed", "c blocked", "b failed", "d terminal", "b done", "c failed", "e requeue", "a failed"} {
 		key, result, _ := strings.Cut(what, " ")

@@ -17,15 +17,15 @@ import (
 func (c *commands) list() *spec {
 	return &spec{
 		name:    "reconciler",
-		summary: "List the reconcilers and how they do",
+		summary: "List the reconcilers with their figures",
 		detail: []string{
-			"A line for each: how many rows its table has, how many objects fail or are blocked, how many changes it has not looked at, and in the last column what is wrong, or that all is well. Long texts of errors are cut, also in JSON.",
+			"One line for each reconciler: the rows of its table, the objects that fail or are blocked, and the changes that it has not read yet (unseen). The summary names the problems, or says that all rows are applied. Long error texts are cut, also in JSON.",
 			"",
-			"To go on from here:",
-			"- reconciler/show NAME: one of them in full",
-			"- reconciler/objects NAME --status=Error: what fails",
+			"Next commands:",
+			"- reconciler/show NAME: all figures of one reconciler",
+			"- reconciler/objects NAME --status=Error: the objects that fail",
 			"- reconciler/explain NAME KEY: why an object is not reconciled",
-			"- reconciler/journal NAME: what was done",
+			"- reconciler/journal NAME: the latest operations",
 			"",
 			"Example:",
 			"> reconciler",
@@ -42,7 +42,8 @@ func (c *commands) list() *spec {
 	}
 }
 
-// snapshots asks all at once, since those that are busy take their time.
+// snapshots returns the snapshots of all reconcilers. It reads them concurrently: each one that is busy
+// takes 100 ms.
 func snapshots(ctx context.Context, all []inspect.Controller) []inspect.Snapshot {
 	out := make([]inspect.Snapshot, len(all))
 	var asked sync.WaitGroup
@@ -70,12 +71,12 @@ func listText(all []inspect.Snapshot) string {
 func (c *commands) show() *spec {
 	return &spec{
 		name:    "reconciler/show",
-		summary: "Show how a reconciler does, and its settings",
+		summary: "Show the condition, figures and settings of a reconciler",
 		args:    []string{argName},
 		detail: []string{
-			"Condition, progress, rates over the last ten seconds, objects by state, the latest kinds of errors with an example of each, what is stuck, and the settings in force.",
+			"Condition, progress, rates over the last ten seconds, objects by state, the latest classes of errors with an example of each, stuck operations, paused objects, and the settings in force.",
 			"",
-			"A reconciler that is busy with an operation does not answer; after 100 ms its figures are shown as they were at the end of its last round.",
+			"A reconciler that is in an operation may not answer. After 100 ms the command then shows the figures of the end of its last round, with the condition busy.",
 			"",
 			"Example:",
 			"> reconciler/show routes",
@@ -90,10 +91,10 @@ func (c *commands) show() *spec {
 func (c *commands) explain() *spec {
 	return &spec{
 		name:    "reconciler/explain",
-		summary: "Say why an object is, or is not, reconciled",
+		summary: "Explain why an object is, or is not, reconciled",
 		args:    []string{argName, argKey},
 		detail: []string{
-			"First the state and why, then since when, which error, when the next attempt is due and what the object waits for, then its latest operations. An object that is neither in the table nor tracked is absent, which is no error.",
+			"Prints the state and its reason, then times, error, next attempt and what the object waits for, then its latest operations. An object that is neither in the table nor tracked is absent, which is not an error of the command.",
 			"",
 			"Example:",
 			"> reconciler/explain routes 10.0.0.0/24",
@@ -105,7 +106,7 @@ func (c *commands) explain() *spec {
 	}
 }
 
-// stamp returns a time and how far it is from now, or "-" for none.
+// stamp returns a time with its distance from now, or "-" for the zero time.
 func stamp(t, now time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -113,7 +114,7 @@ func stamp(t, now time.Time) string {
 	return text.When(t, now)
 }
 
-// cellText returns a text for the last column of a table, empty for none.
+// cellText returns a text for the last column of a table; it may be empty there.
 func cellText(s string) string {
 	if s == "" {
 		return ""
@@ -121,7 +122,7 @@ func cellText(s string) string {
 	return text.Plain(s)
 }
 
-// orDash returns a text for a table, "-" for none.
+// orDash returns a text for a column of a table, "-" for an empty one.
 func orDash(s string) string {
 	if s == "" {
 		return "-"

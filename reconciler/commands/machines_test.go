@@ -31,7 +31,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// machine is a row of managed resources, for the page for people on call.
+// machine is a managed resource in the scenes of docs/OPERATIONS.md.
 type machine struct {
 	managed.Meta
 	Size   int
@@ -62,7 +62,7 @@ func machineNamed(name string) *machine {
 	return &machine{Meta: managed.Meta{Meta: object.Meta{Name: name}}}
 }
 
-// machines are a hive with a table of them, a cloud, and the commands of such a program.
+// machines is a hive with a table of machines, a cloud, and the commands of a program for them.
 type machines struct {
 	*testing.T
 	hive   *hive.Hive
@@ -73,7 +73,7 @@ type machines struct {
 }
 
 func newMachines(t *testing.T) *machines {
-	s := &machines{T: t, log: slog.New(slog.DiscardHandler), cloud: &cloud{has: map[string]int{}, says: map[string]string{}}}
+	s := &machines{T: t, log: slog.New(slog.DiscardHandler), cloud: &cloud{has: map[string]int{}, failures: map[string]string{}}}
 	s.hive = hive.New(
 		statedb.Cell, job.Cell, cell.SimpleHealthCell, inspect.Cell, commands.Cell, event.Cell,
 		cell.Module("test", "Test", cell.Provide(job.Registry.NewGroup), cell.Invoke(s.register)),
@@ -115,7 +115,7 @@ func (s *machines) commands() map[string]script.Cmd {
 	commands := map[string]script.Cmd{}
 	for name, run := range map[string]func(args []string) (string, error){
 		"want":               s.want,
-		"cloud":              s.cloud.say,
+		"cloud":              s.cloud.setFailure,
 		"machines/delete":    s.remove,
 		"machines/decide":    s.decide,
 		"machines/pause":     s.edit(func(m *machine) { managed.SetPaused(m, true) }),
@@ -128,7 +128,7 @@ func (s *machines) commands() map[string]script.Cmd {
 	return harness.Commands(s, s.hive, s.log, commands)
 }
 
-// write writes rows in one transaction.
+// write runs f in one write transaction. It is an error if f finds no row.
 func (s *machines) write(f func(wtxn statedb.WriteTxn) (found bool, err error)) (string, error) {
 	wtxn := s.db.WriteTxn(s.writer.Table)
 	defer wtxn.Abort()
@@ -176,31 +176,31 @@ func (s *machines) decide(args []string) (string, error) {
 	return s.edit(func(m *machine) { managed.DecideCreate(m, strings.Join(args[1:], "")) })(args)
 }
 
-// cloud is the outside system of the machines. It chooses the names of what it creates.
+// cloud is the outside system of the machines. It chooses the names of the machines that it creates.
 type cloud struct {
 	mu      sync.Mutex
-	has     map[string]int
+	has     map[string]int // sizes by name
 	created int
-	// says is what goes wrong with a call, by its name: "create", say.
-	says map[string]string
+	// failures has the error texts of calls, by their names, such as "create".
+	failures map[string]string
 }
 
 var _ managed.ExternalClient[*machine] = (*cloud)(nil)
 
-// say makes calls go wrong, with a text; without one they do not any more.
-func (c *cloud) say(args []string) (string, error) {
+// setFailure makes calls fail with a text. Without a text they succeed again.
+func (c *cloud) setFailure(args []string) (string, error) {
 	if len(args) == 0 {
 		return "", errors.New("cloud: which call?")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.says[args[0]] = strings.Join(args[1:], " ")
+	c.failures[args[0]] = strings.Join(args[1:], " ")
 	return "", nil
 }
 
-// wrong returns what goes wrong with a call.
+// wrong returns the error of a call.
 func (c *cloud) wrong(call string) error {
-	if text := c.says[call]; text != "" {
+	if text := c.failures[call]; text != "" {
 		return errors.New(text)
 	}
 	return nil
@@ -213,7 +213,7 @@ func (c *cloud) Observe(_ context.Context, m *machine) (managed.ExternalObservat
 	return managed.ExternalObservation{ResourceExists: exists, ResourceUpToDate: size == m.Size}, c.wrong("observe")
 }
 
-// Create creates a machine; what goes wrong is that there is no answer.
+// Create creates a machine, also if it fails: the failure stands for a lost answer.
 func (c *cloud) Create(_ context.Context, m *machine) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -234,12 +234,12 @@ func (c *cloud) Update(_ context.Context, m *machine) error {
 	return c.wrong("update")
 }
 
-// Delete deletes a machine, unless something goes wrong. "busy" is that it takes its time.
+// Delete deletes a machine. With the text "busy" it accepts the request and keeps the machine.
 func (c *cloud) Delete(_ context.Context, m *machine) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch err := c.wrong("delete"); {
-	case c.says["delete"] == "busy":
+	case c.failures["delete"] == "busy":
 		return nil
 	case err != nil:
 		return err

@@ -18,22 +18,22 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// statuses are what [inspect.ObjectQuery].Status may be.
+// statuses are the values of [inspect.ObjectQuery].Status.
 var statuses = []string{"Pending", "Refreshing", "Done", "Error", "Blocked", "Unset", "Deleted"}
 
 func (c *commands) objects() *spec {
 	return &spec{
 		name:    "reconciler/objects",
-		summary: "List objects with their states, the longest unwritten first",
+		summary: "List objects with their states, those written last at the end",
 		args:    []string{argName},
 		flags: func(fs *pflag.FlagSet) {
-			fs.String("status", "", "Only those with this status: "+strings.Join(statuses, ", "))
-			fs.Int("limit", 0, "How many, at most 1000; 0 is 50")
-			fs.String("after", "", "Go on after this page, as the one before said")
+			fs.String("status", "", "List only objects with this status: "+strings.Join(statuses, ", "))
+			fs.Int("limit", 0, "Number of objects, at most 1000; 0 means 50")
+			fs.String("after", "", "List the next page; the last line of a page has the value")
 		},
 		values: map[string][]string{"status": statuses},
 		detail: []string{
-			"A page of the table's rows, or with --status=Deleted of the deletions that are not carried out. If there are more, the last line has the command for the next page. A page may be short, as only so many rows are looked at for one, and it has at most 1 MiB of JSON. A table cuts long texts: reconciler/explain NAME KEY has them in full.",
+			"Prints one page of the table's rows, or with --status=Deleted of the deletions that are not carried out. If there are more, the last line has the command for the next page. At most 20,000 rows are read for a page, and it has at most 1 MiB of JSON, so a page may be short and still have a next one. The table cuts long texts; reconciler/explain NAME KEY prints them in full.",
 			"",
 			"Example:",
 			"> reconciler/objects routes --status=Error --limit=10",

@@ -11,18 +11,18 @@ import (
 	"path/filepath"
 )
 
-// writeFile writes a file that its owner alone may read, in place of one that is there. The
-// shell's directory is /tmp: a file is made and renamed, so that nothing that others put there
-// is written through, not links, nor a file that they have open.
+// writeFile writes a file that only its owner can read, and replaces an existing file. The shell works in
+// /tmp, where other users can prepare links and files. writeFile therefore creates a new file and
+// renames it: it never writes through a link, or into a file that another process has open.
 func writeFile(path, content string) error {
 	switch info, err := os.Lstat(path); {
 	case err == nil && !info.Mode().IsRegular():
-		// A rename would replace a device, too.
+		// The rename would replace a device or a link.
 		return fmt.Errorf("%s is not a regular file", path)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	// The mode is 0600.
+	// CreateTemp creates the file with mode 0600.
 	file, err := os.CreateTemp(filepath.Dir(path), ".statekeel-*")
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func writeFile(path, content string) error {
 		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {
-		// Of the two errors the first says why.
+		// The first error is the cause; an error of Remove adds nothing.
 		_ = os.Remove(file.Name())
 	}
 	return err

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The shell runs in /tmp, where others plant what they like.
-func TestOutDoesNotFollowWhatOthersPlanted(t *testing.T) {
+// The shell runs in /tmp, where other users can create links.
+func TestOutDoesNotFollowLinks(t *testing.T) {
 	s := newShell(t, routes())
 	victim := filepath.Join(t.TempDir(), "victim")
 	require.NoError(t, os.WriteFile(victim, []byte("precious"), 0o644))
@@ -25,7 +25,7 @@ func TestOutDoesNotFollowWhatOthersPlanted(t *testing.T) {
 	require.NoError(t, syscall.Mkfifo(at("fifo"), 0o600))
 	require.NoError(t, os.Mkdir(at("dir"), 0o755))
 	for _, name := range []string{"link", "dangling", "dir", "fifo"} {
-		// A FIFO that nobody reads would block who opens it.
+		// Without a reader, opening the FIFO would block.
 		if name == "fifo" {
 			reader, err := os.OpenFile(at(name), os.O_RDWR, 0)
 			require.NoError(t, err)
@@ -39,10 +39,10 @@ func TestOutDoesNotFollowWhatOthersPlanted(t *testing.T) {
 	require.Equal(t, "precious", string(left))
 	entries, err := os.ReadDir(s.dir)
 	require.NoError(t, err)
-	require.Len(t, entries, 4, "nothing else is left behind")
+	require.Len(t, entries, 4, "no temporary file is left")
 }
 
-func TestOutIsReadableByItsOwnerOnly(t *testing.T) {
+func TestOutFileIsReadableByItsOwnerOnly(t *testing.T) {
 	s := newShell(t, routes())
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
@@ -57,5 +57,5 @@ func TestOutIsReadableByItsOwnerOnly(t *testing.T) {
 	}
 	left, err := os.ReadFile(hard)
 	require.NoError(t, err)
-	require.Equal(t, "old", string(left), "another name of the file that was there")
+	require.Equal(t, "old", string(left), "the old file, by its second name")
 }

@@ -19,29 +19,34 @@ import (
 
 const operationsPage = "../../docs/OPERATIONS.md"
 
-// A scene is what there is when a person types the commands that stand behind "> " in the
-// block that follows it: in a program of routes, or of the managed resources that it names.
-var scene = regexp.MustCompile("(?s)<!-- scene( machines)?\n(.*?)-->\n```console\n(.*?)```\n")
+// scene matches a scene of the page and the block after it. The scene is a script that runs first; then
+// the commands after "> " in the block run. The first line names the program, "routes" or "machines",
+// which is running before the script. Further words are options of the reconciler of the routes.
+var scene = regexp.MustCompile("(?s)<!-- scene ([^\n]*)\n(.*?)-->\n```console\n(.*?)```\n")
 
-// program is what a scene is played in.
+// program is a program in which a scene runs.
 type program interface {
-	// commands are those of the program, and those that scenes are set with.
+	// commands returns the commands of the program and those of the scenes.
 	commands() map[string]script.Cmd
-	// stop ends it; it has to be started by the scene.
+	// stop stops the program, which must be running.
 	stop()
 }
 
-// programOf returns the program that a scene names.
-func programOf(t *testing.T, name string) program {
-	if strings.TrimSpace(name) == "machines" {
-		return newMachines(t)
+// programOf returns the program that the first line of a scene names, and the script that starts it.
+func programOf(t *testing.T, line string) (p program, start string) {
+	name, options, _ := strings.Cut(line, " ")
+	switch name {
+	case "machines":
+		return newMachines(t), "hive start\n"
+	case "routes":
+		return newScripted(t), "hive start\nmark-init\nreconcile name=routes " + options + "\n"
 	}
-	return newScripted(t)
+	t.Fatalf("a scene has no program %q", name)
+	return nil, ""
 }
 
-// The page for people on call shows what the commands print. With -scripttest.update the
-// page is made to.
-func TestOperationsPageShowsWhatTheCommandsPrint(t *testing.T) {
+// With -scripttest.update the test writes the outputs into the page.
+func TestOperationsPageShowsTheOutputOfTheCommands(t *testing.T) {
 	page, err := os.ReadFile(operationsPage)
 	require.NoError(t, err)
 	update := flag.Lookup("scripttest.update")
@@ -55,7 +60,6 @@ func TestOperationsPageShowsWhatTheCommandsPrint(t *testing.T) {
 			if !strings.HasPrefix(line, "> ") {
 				continue
 			}
-			// Each command after all those before it, as on a terminal.
 			block.WriteString(line + "\n")
 		}
 		shown := play(t, string(parts[1]), string(parts[2]), block.String())
@@ -64,19 +68,19 @@ func TestOperationsPageShowsWhatTheCommandsPrint(t *testing.T) {
 		}
 		return bytes.Replace(found, parts[3], []byte(shown), 1)
 	})
-	require.GreaterOrEqual(t, scenes, 18)
+	require.GreaterOrEqual(t, scenes, 14)
 	if updating {
 		require.NoError(t, os.WriteFile(operationsPage, printed, 0o644))
 	}
 }
 
-// Each question is answered by a command, and no output stands on the page that is not played.
-func TestEachQuestionOfOperationsIsAnsweredByACommand(t *testing.T) {
+// Every section has a scene, and every console block belongs to one.
+func TestOperationsPageAnswersEachQuestionWithACommand(t *testing.T) {
 	page, err := os.ReadFile(operationsPage)
 	require.NoError(t, err)
 	require.Len(t, scene.FindAll(page, -1), strings.Count(string(page), "```console\n"))
 	sections := strings.Split(string(page), "\n## ")
-	list := regexp.MustCompile(`(?m)^\d+\. \[(.*)\]\(#(.*)\)$`).FindAllStringSubmatch(sections[0], -1)
+	list := regexp.MustCompile(`(?m)^\d+\. \[(.*?)\]\(#(.*?)\): .+$`).FindAllStringSubmatch(sections[0], -1)
 	require.Len(t, list, 14)
 	require.Len(t, sections[1:], len(list))
 	for i, anchor := range headings(string(page)) {
@@ -87,21 +91,20 @@ func TestEachQuestionOfOperationsIsAnsweredByACommand(t *testing.T) {
 	}
 }
 
-// play runs a scene in a program and then commands, and returns the commands, each with what it
-// prints.
+// play runs a scene and then the typed commands, and returns the commands with their outputs.
 func play(t *testing.T, in, scene, typed string) string {
 	var shown strings.Builder
 	synctest.Test(t, func(t *testing.T) {
 		state, err := script.NewState(t.Context(), t.TempDir(), nil)
 		require.NoError(t, err)
-		p := programOf(t, in)
+		p, start := programOf(t, in)
 		engine := &script.Engine{Cmds: p.commands()}
 		run := func(text string) {
 			var log bytes.Buffer
 			err := engine.Execute(state, "scene", bufio.NewReader(strings.NewReader(text)), &log)
 			require.NoError(t, err, log.String())
 		}
-		run(scene)
+		run(start + scene)
 		for _, line := range strings.Split(strings.TrimSpace(typed), "\n") {
 			run(strings.TrimPrefix(line, "> ") + "\n")
 			shown.WriteString(line + "\n" + state.Stdout())
@@ -111,8 +114,7 @@ func play(t *testing.T, in, scene, typed string) string {
 	return shown.String()
 }
 
-// Every alert says where on the page to read on, and the page has that.
-func TestAlertsPointToThePage(t *testing.T) {
+func TestAlertsLinkToHeadingsOfTheOperationsPage(t *testing.T) {
 	rules, err := os.ReadFile("../../metrics/prometheus/alerts.yaml")
 	require.NoError(t, err)
 	page, err := os.ReadFile(operationsPage)
@@ -124,7 +126,7 @@ func TestAlertsPointToThePage(t *testing.T) {
 	}
 }
 
-// headings returns the anchors of a page, as GitHub makes them.
+// headings returns the anchors that GitHub makes for the "##" headings of a page.
 func headings(page string) (anchors []string) {
 	for _, h := range regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(page, -1) {
 		text := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(h[1]), "")

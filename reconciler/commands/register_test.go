@@ -14,8 +14,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// register makes a reconciler whose retries are exact, and which does nothing by itself but
-// what its options say.
+// register registers a reconciler without jitter, refreshing and pruning, unless args say otherwise.
 func (s *scripted) register(args []string) (string, error) {
 	options := []reconciler.Option{
 		reconciler.WithRegistry(s.registry),
@@ -81,13 +80,13 @@ func optionOf(arg string) (reconciler.Option, error) {
 	return nil, fmt.Errorf("unknown option %q", arg)
 }
 
-// firstWord is the class of an error.
+// firstWord returns the class of an error.
 func firstWord(err error) string {
 	class, _, _ := strings.Cut(err.Error(), " ")
 	return class
 }
 
-// assignment returns the parts of name=value.
+// assignment parses name=value.
 func assignment(arg string) (name string, value int, err error) {
 	i := strings.LastIndex(arg, "=")
 	if i < 0 {

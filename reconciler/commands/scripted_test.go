@@ -22,7 +22,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// The scripts are written to be read.
+// The scripts in testdata show the commands at work; read them as examples.
 func TestScripts(t *testing.T) {
 	harness.RunScripts(t, func(t *testing.T) (map[string]script.Cmd, func()) {
 		s := newScripted(t)
@@ -30,7 +30,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// route is a row, whose name is its key.
+// route is a row of the scripts. Its name is its key.
 type route struct {
 	Name   string
 	Value  int
@@ -53,8 +53,7 @@ var nameIndex = statedb.Index[*route, string]{
 	Unique:     true,
 }
 
-// scripted is a hive with a table of routes and the commands that scripts use beside those
-// of this package.
+// scripted is a hive with a table of routes, and with the additional commands of the scripts.
 type scripted struct {
 	*testing.T
 	hive     *hive.Hive
@@ -91,7 +90,7 @@ func newScripted(t *testing.T) *scripted {
 	return s
 }
 
-// stop lets go what hangs and ends the hive, if it was started.
+// stop releases hanging operations, and stops the hive if it was started.
 func (s *scripted) stop() {
 	s.target.release()
 	if s.started {
@@ -107,11 +106,11 @@ func (s *scripted) commands() map[string]script.Cmd {
 		"put-unset":   harness.Command("Insert routes without a status", "name...", s.putUnset),
 		"put-pending": harness.Command("Insert many routes", "prefix count", s.putMany),
 		"remove":      harness.Command("Delete routes", "name...", s.remove),
-		"outcome":     harness.Command("Say what operations on a route come to", "name|* outcome [text]", s.target.say),
-		"release":     harness.Command("Close what blocks, and let what hangs go on", "", s.target.releaseAll),
-		"expect-ops":  harness.Command("Compare the operations since the last time, in order", "op...", s.target.expect),
-		"holds":       harness.Command("Print what the target has", "", s.target.print),
-		"leave":       harness.Command("Put something into the target that nobody wants", "name=value", s.target.leave),
+		"outcome":     harness.Command("Set the outcome of operations on a route", "name|* outcome [text]", s.target.setOutcome),
+		"release":     harness.Command("Close the watch channels of blocked operations and release hanging ones", "", s.target.releaseAll),
+		"expect-ops":  harness.Command("Compare the operations since the last comparison, in order", "op...", s.target.expect),
+		"holds":       harness.Command("Print the routes of the target", "", s.target.print),
+		"leave":       harness.Command("Put a route into the target, behind the reconciler's back", "name=value", s.target.leave),
 	})
 }
 

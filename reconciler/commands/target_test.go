@@ -19,12 +19,12 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// target is a fake target with a memory, whose operations come to what a script says.
+// target is a fake target. Scripts set the outcomes of its operations, and it records the operations.
 type target struct {
 	mu       sync.Mutex
 	state    map[string]int
 	history  []string
-	outcomes map[string][2]string // what, and its text, by name; "*" is all others
+	outcomes map[string][2]string // outcome and text by route name; "*" is for all others
 	released chan struct{}
 }
 
@@ -32,7 +32,7 @@ func newTarget() *target {
 	return &target{state: map[string]int{}, outcomes: map[string][2]string{}, released: make(chan struct{})}
 }
 
-// do runs an operation: change, if it is one that succeeds.
+// do runs an operation: it calls change if the operation succeeds.
 func (x *target) do(ctx context.Context, op, name string, change func()) error {
 	x.mu.Lock()
 	outcome, said := x.outcomes[name]
@@ -76,7 +76,7 @@ func decide(ctx context.Context, outcome, text string, released <-chan struct{})
 		time.Sleep(d)
 	case "panic":
 		panic(text)
-	case "hang": // whatever the context says
+	case "hang": // ignores the context
 		<-released
 		return ctx.Err()
 	}
@@ -105,7 +105,7 @@ func (x *target) Prune(ctx context.Context, _ statedb.ReadTxn, routes iter.Seq2[
 	})
 }
 
-// List is for a reconciler that sweeps.
+// List implements [reconciler.Sweeper].
 func (x *target) List(_ context.Context, _ statedb.ReadTxn, yield func(*route) bool) error {
 	x.mu.Lock()
 	state := maps.Clone(x.state)
@@ -120,7 +120,7 @@ func (x *target) List(_ context.Context, _ statedb.ReadTxn, yield func(*route) b
 
 // The commands of scripts.
 
-func (x *target) say(args []string) (string, error) {
+func (x *target) setOutcome(args []string) (string, error) {
 	if len(args) < 2 {
 		return "", errors.New("outcome: a name and an outcome are needed")
 	}

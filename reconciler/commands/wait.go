@@ -22,18 +22,18 @@ const defaultWait = 10 * time.Second
 func (c *commands) wait() *spec {
 	return &spec{
 		name:    "reconciler/wait",
-		summary: "Wait until a reconciler, or one object, has come so far",
+		summary: "Wait until changes, or one object, are applied or attempted",
 		args:    []string{argName, argOptionalKey},
 		flags: func(fs *pflag.FlagSet) {
-			fs.Bool("applied", false, "Wait until it is in the target: the default")
-			fs.Bool("attempted", false, "Wait until it was attempted, with whatever result")
-			fs.Duration("timeout", defaultWait, "How long to wait; 0 asks how it is now")
+			fs.Bool("applied", false, "Wait until the changes are in the target (the default)")
+			fs.Bool("attempted", false, "Wait until the changes were attempted, with any result")
+			fs.Duration("timeout", defaultWait, "Longest time to wait; 0 returns at once")
 		},
 		background: true,
 		detail: []string{
-			"Waits for every change that is in the table now, or with a key for that object, also for its deletion; a key that is neither in the table nor tracked is not waited for. It fails when the time is over, and prints what is not applied. With --attempted it succeeds when all was tried, and prints what failed.",
+			"Waits for every change that is in the table now. With a key it waits for that object only, or for its deletion; it does not wait for a key that is neither in the table nor tracked. At the timeout it fails, and prints what is not applied. With --attempted it succeeds when everything was attempted, and prints what failed.",
 			"",
-			"With & it waits in the background, until the command wait.",
+			"With & at the end of the line it waits in the background; the command wait collects it.",
 			"",
 			"Examples:",
 			"> reconciler/wait routes",
@@ -43,13 +43,13 @@ func (c *commands) wait() *spec {
 	}
 }
 
-// waited says what came of a wait.
+// waited is the answer of the command: the result of a wait.
 type waited struct {
 	Reconciler string `json:"reconciler"`
 	Key        string `json:"key,omitempty"`
 	Milestone  string `json:"milestone"`
 	Reached    bool   `json:"reached"`
-	// Gone: nobody knows of the object.
+	// Gone is true if the object is neither in the table nor tracked.
 	Gone      bool     `json:"gone,omitempty"`
 	Unapplied []string `json:"unapplied,omitempty"`
 	More      int      `json:"more,omitempty"`
@@ -85,8 +85,8 @@ func waitFor(ctx context.Context, in *input) (output, error) {
 	return waitOutput(in, milestone, rest, gone, err), err
 }
 
-// overdue returns the error of a wait whose time is over. It is not that of a context,
-// which would mean that the script is being stopped: a script may expect this one.
+// overdue returns the error of a wait that reached its timeout. It does not wrap the error of the
+// context: the engine takes such an error for the end of the script, and a script could not expect it.
 func overdue(timeout time.Duration, err error) error {
 	return fmt.Errorf("not within %s: %s", text.Duration(timeout), text.Printable(err.Error()))
 }
@@ -105,7 +105,7 @@ func waitOutput(in *input, milestone reconciler.Milestone, rest inspect.Unapplie
 	return output{w, func() string {
 		out := ""
 		if gone {
-			out = in.named() + " is gone, if it was ever there\n"
+			out = in.named() + " is absent: it is not in the table, and no deletion waits\n"
 		} else if err == nil {
 			out = fmt.Sprintf("%s is %s\n", in.named(), milestone)
 		}

@@ -14,20 +14,19 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-func TestWaitSaysWhatIsOwed(t *testing.T) {
+func TestWaitPrintsUnappliedObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := routes()
 		s := newShell(t, r)
 		s.prints("agent is applied\n", "reconciler/wait agent")
-		r.owed = inspect.Unapplied{Keys: []inspect.Unreconciled{{Key: []byte("7"), State: inspect.StateRetry, Attempts: 2, Err: errors.New("refused\x1b")}}, More: 4}
+		r.unapplied = inspect.Unapplied{Keys: []inspect.Unreconciled{{Key: []byte("7"), State: inspect.StateRetry, Attempts: 2, Err: errors.New("refused\x1b")}}, More: 4}
 		s.prints("agent 7 is attempted\n\"7\" is retry after 2 attempt(s): refused\\x1b\nand 4 more\n", "reconciler/wait agent 7 --attempted")
 		require.Equal(t, []string{`wait "" applied`, `wait "7" attempted`}, r.take())
 	})
 }
 
-// The error must not be that of a context: a script that expects the failure would take it
-// for its own end.
-func TestWaitThatIsOverdueCanBeExpected(t *testing.T) {
+// The error must not wrap that of a context: the engine would take it for the end of the script.
+func TestScriptsCanExpectAWaitTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := routes()
 		r.err = errors.New("waiting for all")

@@ -13,27 +13,27 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// deed is what a button does.
+// deed is the action of a button.
 type deed struct {
-	// name is the last element of its path, text what its button says.
+	// name is the last element of the path, text the label of the button.
 	name, text string
-	// whole acts on the reconciler, keys on the objects with these keys; nil if there is
-	// no such thing. They return how many objects that was, -1 if it was not counted.
+	// whole acts on the whole reconciler, keys on the objects with the given keys; keys may be nil.
+	// They return the number of objects, or -1 if the objects were not counted.
 	whole func(ctx context.Context, t target) (int, error)
 	keys  func(ctx context.Context, t target, keys []string) (int, error)
-	// done says that it has been done.
+	// done is the message after the action.
 	done string
 }
 
-// actions are the buttons, by the last element of their path.
+// actions are the actions by the last element of their path.
 var actions = map[string]deed{
 	"retry": {
-		name: "retry", text: "Retry", done: "What waited is due now",
+		name: "retry", text: "Retry", done: "Waiting objects are due now",
 		whole: func(ctx context.Context, t target) (int, error) { return t.Retry(ctx) },
 		keys:  func(ctx context.Context, t target, keys []string) (int, error) { return t.Retry(ctx, keys...) },
 	},
 	"refresh": {
-		name: "refresh", text: "Refresh", done: "What is done is marked for a refresh",
+		name: "refresh", text: "Refresh", done: "Done objects are marked for a refresh",
 		whole: func(ctx context.Context, t target) (int, error) {
 			_, err := t.Refresh(ctx)
 			return -1, err
@@ -41,7 +41,7 @@ var actions = map[string]deed{
 		keys: func(ctx context.Context, t target, keys []string) (int, error) { return t.Refresh(ctx, keys...) },
 	},
 	"prune": {
-		name: "prune", text: "Prune", done: "A prune was asked for",
+		name: "prune", text: "Prune", done: "A prune was requested",
 		whole: func(_ context.Context, t target) (int, error) { t.Prune(); return -1, nil },
 	},
 	"approve": {
@@ -65,7 +65,7 @@ var actions = map[string]deed{
 	},
 }
 
-// act answers a request that changes something.
+// act answers a request for an action.
 func (h *handler) act(w http.ResponseWriter, r *http.Request, a deed) {
 	n, where, err := h.try(w, r, a)
 	switch {
@@ -78,14 +78,14 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, a deed) {
 		}
 		writeJSON(w, http.StatusOK, answer)
 	default:
-		// Relative to the request as the browser sent it, whatever was cut off its path.
+		// The location is relative to the path as the browser sent it: a prefix may have been stripped.
 		w.Header().Set("Location", where)
 		w.WriteHeader(http.StatusSeeOther)
 	}
 }
 
-// try does it, unless that is not allowed, and returns how many objects it was done to and
-// the page to go on with.
+// try checks the request and runs the action. It returns the number of objects, -1 if they were not
+// counted, and the address of the next page.
 func (h *handler) try(w http.ResponseWriter, r *http.Request, a deed) (n int, where string, err error) {
 	if !h.writes {
 		return 0, "", failf(http.StatusForbidden, "writes are not enabled on this page")
@@ -122,8 +122,8 @@ func (h *handler) try(w http.ResponseWriter, r *http.Request, a deed) (n int, wh
 	return n, where, nil
 }
 
-// outcome says what a button did, on the page that follows. The words are ours, whatever
-// the address has.
+// outcome returns the message about the action that led to this page. Its text comes from the actions,
+// not from the address.
 func outcome(form url.Values) string {
 	a, ok := actions[form.Get("did")]
 	if !ok {
@@ -142,8 +142,8 @@ func plural(n int, one, many string) string {
 	return many
 }
 
-// buttons are those that act on the whole reconciler; none without writes. A sweep can be
-// approved when the last one failed.
+// buttons returns the buttons for the whole reconciler; none without writes. The button to approve a
+// sweep is there only if the last prune or sweep failed.
 func (h *handler) buttons(t target, s inspect.Snapshot) []action {
 	if !h.writes {
 		return nil
@@ -158,7 +158,7 @@ func (h *handler) buttons(t target, s inspect.Snapshot) []action {
 	return out
 }
 
-// objectButtons are those that act on one object; none without writes.
+// objectButtons returns the buttons for one object; none without writes.
 func (h *handler) objectButtons(t target, key string) []action {
 	if !h.writes {
 		return nil

@@ -17,14 +17,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// acts are all that can be posted, and what each then does.
+// acts are requests of all actions, each with the call of the reconciler, the note and the JSON.
 var acts = []struct{ path, did, note, json string }{
-	{"retry?reconciler=agent/v4&all=true", "retry []", "What waited is due now: 1 object.", `{"done": "What waited is due now", "objects": 1}`},
-	{"retry?reconciler=agent/v4&key=a&key=b", `retry ["a" "b"]`, "What waited is due now: 2 objects.", `{"done": "What waited is due now", "objects": 2}`},
-	{"retry?reconciler=agent/v4&key=", `retry [""]`, "What waited is due now: 1 object.", `{"done": "What waited is due now", "objects": 1}`},
-	{"refresh?reconciler=agent/v4&all=true", "refresh []", "What is done is marked for a refresh.", `{"done": "What is done is marked for a refresh"}`},
-	{"refresh?reconciler=agent/v4&key=a", `refresh ["a"]`, "What is done is marked for a refresh: 1 object.", `{"done": "What is done is marked for a refresh", "objects": 1}`},
-	{"prune?reconciler=agent/v4&all=true", "prune", "A prune was asked for.", `{"done": "A prune was asked for"}`},
+	{"retry?reconciler=agent/v4&all=true", "retry []", "Waiting objects are due now: 1 object.", `{"done": "Waiting objects are due now", "objects": 1}`},
+	{"retry?reconciler=agent/v4&key=a&key=b", `retry ["a" "b"]`, "Waiting objects are due now: 2 objects.", `{"done": "Waiting objects are due now", "objects": 2}`},
+	{"retry?reconciler=agent/v4&key=", `retry [""]`, "Waiting objects are due now: 1 object.", `{"done": "Waiting objects are due now", "objects": 1}`},
+	{"refresh?reconciler=agent/v4&all=true", "refresh []", "Done objects are marked for a refresh.", `{"done": "Done objects are marked for a refresh"}`},
+	{"refresh?reconciler=agent/v4&key=a", `refresh ["a"]`, "Done objects are marked for a refresh: 1 object.", `{"done": "Done objects are marked for a refresh", "objects": 1}`},
+	{"prune?reconciler=agent/v4&all=true", "prune", "A prune was requested.", `{"done": "A prune was requested"}`},
 	{"approve?reconciler=agent/v4&all=true", "approve", "The next sweep may delete beyond its budget.", `{"done": "The next sweep may delete beyond its budget"}`},
 	{"pause?reconciler=agent/v4&all=true", "pause", "Paused.", `{"done": "Paused"}`},
 	{"pause?reconciler=agent/v4&key=%0A%FF", `pause "\n\xff"`, "Paused: 1 object.", `{"done": "Paused", "objects": 1}`},
@@ -32,7 +32,7 @@ var acts = []struct{ path, did, note, json string }{
 	{"resume?reconciler=agent/v4&key=a", `resume "a"`, "Resumed: 1 object.", `{"done": "Resumed", "objects": 1}`},
 }
 
-func TestWithoutWritesThereIsNoButtonAndNoWayToAct(t *testing.T) {
+func TestActionsNeedWithWrites(t *testing.T) {
 	f := full()
 	s := serve(t, nil, f)
 	for _, path := range []string{"", "show?reconciler=agent/v4", "explain?reconciler=agent/v4&key=a", "objects?reconciler=agent/v4"} {
@@ -50,7 +50,7 @@ func TestWithoutWritesThereIsNoButtonAndNoWayToAct(t *testing.T) {
 	assert.Empty(t, f.take())
 }
 
-func TestButtonsDoWhatTheySay(t *testing.T) {
+func TestActionsCallTheReconcilerAndReportTheResult(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
 	for _, act := range acts {
@@ -86,7 +86,7 @@ func TestPagesHaveTheButtons(t *testing.T) {
 	}
 }
 
-func TestWritesTakeAForm(t *testing.T) {
+func TestActionsAcceptForms(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
 	form := url.Values{"reconciler": {"agent/v4"}, "key": {"a b"}}
@@ -100,7 +100,7 @@ func TestWritesTakeAForm(t *testing.T) {
 	assert.Empty(t, f.take())
 }
 
-func TestNothingIsChangedButByPost(t *testing.T) {
+func TestActionsNeedPost(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
 	for _, act := range acts {
@@ -116,7 +116,7 @@ func TestNothingIsChangedButByPost(t *testing.T) {
 	assert.Empty(t, f.take())
 }
 
-func TestOtherMethodsThanGetAreRefusedOnPages(t *testing.T) {
+func TestPagesRefusePost(t *testing.T) {
 	s := serve(t, writes, full())
 	for _, path := range []string{"", "show?reconciler=agent/v4", "style.css"} {
 		answer, _ := s.send("POST", path)
@@ -125,7 +125,7 @@ func TestOtherMethodsThanGetAreRefusedOnPages(t *testing.T) {
 	}
 }
 
-func TestWritesOnBehalfOfAnotherSiteAreRefused(t *testing.T) {
+func TestActionsFromAnotherSiteAreRefused(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
 	for _, act := range acts {
@@ -153,12 +153,12 @@ func TestWritesOnBehalfOfAnotherSiteAreRefused(t *testing.T) {
 	}
 }
 
-func TestWritesThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidActionsAreRefused(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
 	for path, want := range map[string]int{
 		"retry":                             http.StatusBadRequest,
-		"pause?reconciler=nobody&key=a":     http.StatusNotFound,
+		"pause?reconciler=unknown&key=a":    http.StatusNotFound,
 		"prune?reconciler=agent/v4&key=a":   http.StatusBadRequest,
 		"approve?reconciler=agent/v4&key=a": http.StatusBadRequest,
 	} {
@@ -175,7 +175,7 @@ func TestWritesThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestSweepsAreApprovedWhereThereAreSome(t *testing.T) {
+func TestApproveButtonIsThereOnlyAfterAPruneFailure(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
 	assert.Contains(t, s.page("show?reconciler=agent/v4"), "<button>Approve sweep</button>")
@@ -187,7 +187,7 @@ func TestSweepsAreApprovedWhereThereAreSome(t *testing.T) {
 	assert.JSONEq(t, `{"error": "no sweep has stopped at its budget, there is nothing to approve"}`, body)
 }
 
-func TestReconcilersThatAreAddedLaterAreThere(t *testing.T) {
+func TestReconcilersCanBeAddedLater(t *testing.T) {
 	registry := &inspect.Registry{}
 	s := &server{t, debug.New(registry)}
 	assert.NotContains(t, s.page(""), "agent/v4")

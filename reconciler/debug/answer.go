@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// answer is what a page has to say: data to machines, the view to people.
+// answer is the answer of a page: data for JSON, and a view for HTML.
 type answer struct {
 	data any
 	view view
 }
 
-// serve writes the answer in the form that is asked for.
+// serve writes the answer in the requested format.
 func (a answer) serve(w http.ResponseWriter, r *http.Request) {
 	switch format := r.URL.Query().Get("format"); {
 	case format == "live":
@@ -32,7 +32,7 @@ func (a answer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wantsJSON reports whether a machine asks. Browsers name text/html.
+// wantsJSON reports whether the answer must be JSON. Browsers accept text/html, other clients may not.
 func wantsJSON(r *http.Request) bool {
 	if format := r.URL.Query().Get("format"); format != "" {
 		return format == "json"
@@ -41,7 +41,7 @@ func wantsJSON(r *http.Request) bool {
 	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
 }
 
-// failure is an error with the status that it is answered with.
+// failure is an error with the HTTP status of its answer.
 type failure struct {
 	status int
 	text   string
@@ -53,7 +53,7 @@ func failf(status int, format string, args ...any) error {
 	return &failure{status, fmt.Sprintf(format, args...)}
 }
 
-// refuse answers with an error: 500 if it is no failure.
+// refuse answers with an error. Its status is that of a failure, or 500 for any other error.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusInternalServerError
 	if f := (*failure)(nil); errors.As(err, &f) {
@@ -88,7 +88,7 @@ func writeJSON(w http.ResponseWriter, status int, data any) {
 	write(w, status, "application/json", append(text, '\n'))
 }
 
-// write is the end of an answer. Whoever asked may be gone: there is nobody to tell.
+// write writes an answer. It ignores the error of the connection: the client is gone then.
 func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)

@@ -15,13 +15,13 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// maxPage is what a page of JSON may have: two lists of 1 MiB, and their frame.
+// maxPage bounds the bytes of a page's JSON: two lists of 1 MiB, and their frame.
 const maxPage = 2<<20 + 1<<12
 
-// large is an error text that JSON makes three times as long.
+// large is an error text that is several times as long in JSON.
 var large = strings.Repeat("<&", 8<<10)
 
-func TestPagesOfObjectsAreBoundedInBytes(t *testing.T) {
+func TestObjectPagesAreBoundedInBytes(t *testing.T) {
 	f := full()
 	f.objects = failing(200)
 	for i := range f.objects {
@@ -68,7 +68,7 @@ type journalPage struct {
 	RoundsOmitted int `json:"rounds_omitted"`
 }
 
-func TestJournalPagesAreBoundedInBytesAndSayWhatIsLeftOut(t *testing.T) {
+func TestJournalPagesAreBoundedInBytesAndCountTheRest(t *testing.T) {
 	f := full()
 	f.events, f.rounds = nil, nil
 	for i := range 200 {
@@ -93,12 +93,12 @@ func TestJournalPagesAreBoundedInBytesAndSayWhatIsLeftOut(t *testing.T) {
 	assert.Contains(t, s.page("journal?reconciler=agent/v4&limit=1000"), "further operations are left out")
 }
 
-func TestJournalPagesThatFitAreWhole(t *testing.T) {
+func TestSmallJournalPagesOmitNothing(t *testing.T) {
 	text := serve(t, nil, full()).json("journal?reconciler=agent/v4")
 	assert.NotContains(t, text, "omitted")
 }
 
-func TestOperationsOfRoundsLeaveNoRoundOut(t *testing.T) {
+func TestRoundsAreListedWhenTheirOperationsDoNotFit(t *testing.T) {
 	f := full()
 	f.rounds = nil
 	for i := range 20 {

@@ -10,22 +10,21 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Option changes what [New] makes.
+// Option is an option of [New].
 type Option func(*handler)
 
-// WithWrites adds the buttons that act on a reconciler or an object, and opens the paths
-// behind them: retry, refresh, prune, approve, pause and resume. They take POST only, and
-// nothing that a browser sends on behalf of another site. Without the option they answer 403.
-// The page asks for no password: all who reach it may push the buttons.
+// WithWrites adds buttons that act on a reconciler or an object, and enables their paths: retry,
+// refresh, prune, approve, pause and resume. The paths accept the method POST only, and no requests that
+// a browser sends for another site. Without the option they answer 403. The page has no login: everyone
+// who can reach it can use the buttons.
 func WithWrites() Option {
 	return func(h *handler) { h.writes = true }
 }
 
-// New returns the page for the reconcilers of a registry, those that are added later
-// among them; nil is as an empty registry. Only the last element of a request's path
-// counts, and all links are relative: mount it under any path that ends in a slash, by
-// [http.StripPrefix] or without. It is safe for concurrent use, has no goroutine of its
-// own, and does nothing while nobody asks.
+// New returns the handler of the page for the reconcilers of a registry. Reconcilers may be added to the
+// registry later; nil means an empty registry. The handler reads only the last element of a request's
+// path, and all its links are relative: mount it under any path that ends in a slash, with or without
+// [http.StripPrefix]. It is safe for concurrent use, and has no goroutine.
 func New(registry *inspect.Registry, opts ...Option) http.Handler {
 	if registry == nil {
 		registry = &inspect.Registry{}
@@ -50,7 +49,7 @@ type page func(*http.Request) (answer, error)
 type handler struct {
 	registry *inspect.Registry
 	writes   bool
-	// hosts are those of [WithHosts]; nil without the option.
+	// hosts are the hosts of [WithHosts]; nil without the option.
 	hosts   map[string]bool
 	pages   map[string]page
 	origins http.CrossOriginProtection
@@ -88,8 +87,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// policy lets the page load what this handler serves and nothing else: no inline script
-// or style, no frame around it, and no way for a script to make markup out of text.
+// policy is the content security policy. The page may load only what this handler serves. It has no
+// inline script or style, no other page may frame it, and scripts cannot turn text into markup.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
@@ -99,7 +98,7 @@ func protect(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	// With no-referrer a browser sends "Origin: null" with our own forms, too.
+	// With no-referrer a browser would send "Origin: null" with our own forms.
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept")

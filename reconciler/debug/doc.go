@@ -1,58 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package debug is a page that shows what the reconcilers of a program do: figures, a plot
-// of the last ten minutes, what fails and what is blocked and why, the story of one object,
-// and the journal. It is mounted next to pprof:
+// Package debug serves a web page that shows what the reconcilers of a program do: their figures, a plot
+// of the last ten minutes, the failed and blocked objects with the reasons, the state of one object,
+// and the journal. Mount it next to pprof:
 //
 //	mux.Handle("/debug/reconciler/", debug.New(registry))
 //
-// or under any other path that ends in a slash, with or without [http.StripPrefix]. Behind
-// a proxy that changes the path the slash has to stay, as all links are relative. [New] with
-// [WithWrites] has buttons, too.
+// or under any other path that ends in a slash, with or without [http.StripPrefix]. All links are
+// relative, so a proxy in front of it may change the path but must keep the slash. With [WithWrites]
+// the page also has buttons that act on a reconciler.
 //
-// The page asks nobody who they are, and object keys and error texts may be secrets: mount it
-// where pprof may be mounted, which is not where the world is. On a loopback address it answers
-// to the hosts of the machine itself only; [WithHosts] sets the hosts that it answers to.
+// The page has no login, and object keys and error texts may be secrets: mount it only where pprof may
+// be mounted. On a loopback address it answers requests for the hosts of the machine itself only;
+// [WithHosts] sets other hosts.
 //
 // # The pages, and their JSON
 //
-// Each page is JSON to who sends "Accept: application/json" without text/html, or asks for
-// ?format=json. NAME is what [inspect.Registry.Find] takes; the links of the page add
-// table and nth where reconcilers have the same name. Durations are in nanoseconds.
+// Each page is also JSON: for requests with ?format=json, or with "Accept: application/json" and without
+// text/html. NAME is a name for [inspect.Registry.Find]. If several reconcilers have the same name, the
+// fields table and nth tell them apart; the links of the page have these fields. Durations are in
+// nanoseconds.
 //
 //	./                                        {"reconcilers": [Snapshot...]}
 //	show?reconciler=NAME                      {"snapshot": Snapshot, "timeline": [Sample...]}
-//	objects?reconciler=NAME&status=Error      [inspect.ObjectPage]; after=NEXT is the next one,
-//	                                          limit up to 1000, 50 unless said
+//	objects?reconciler=NAME&status=Error      inspect.ObjectPage; after=NEXT is the next page,
+//	                                          limit is at most 1000, by default 50
 //	explain?reconciler=NAME&key=KEY           [inspect.Explanation]
 //	journal?reconciler=NAME                   {"events": [Event...], "rounds": [...]}, the latest
-//	                                          last; key=KEY, since=5m or a time, limit up to 1000,
-//	                                          100 unless said; with a key there are no rounds
+//	                                          last; key=KEY, since=5m or a time, limit at most
+//	                                          1000, by default 100; no rounds with a key
 //
-// A list of objects, events or rounds has at most 1 MiB of JSON, or a single element: a page of
-// objects ends early and has a NEXT, the journal leaves out the oldest and says how many those
-// are in events_omitted and rounds_omitted. The list of reconcilers has the first 300 bytes of an
-// error, and show all that is kept of it.
+// A list of objects, events or rounds has at most 1 MiB of JSON, or one element if that is larger. A
+// page of objects then ends early and has a next page. The journal leaves out the oldest elements, and
+// counts them in events_omitted and rounds_omitted. The list of reconcilers cuts each error to 300
+// bytes; show has the full texts.
 //
-// With [WithWrites], and by POST only:
+// These paths need [WithWrites] and the method POST:
 //
-//	retry, refresh, pause, resume             ?reconciler=NAME&key=KEY for the objects with these
-//	                                          keys, 1000 at most; &all=true for everything
+//	retry, refresh, pause, resume             ?reconciler=NAME&key=KEY, with at most 1000 keys, or
+//	                                          &all=true for the whole reconciler
 //	prune, approve                            ?reconciler=NAME&all=true; approve lets one sweep
-//	                                          delete beyond its budget
+//	                                          exceed its budget
 //
-// answer {"done": TEXT, "objects": how many, if that was counted}. The fields are in the query
-// or in a form (application/x-www-form-urlencoded).
+// The answer is {"done": TEXT, "objects": N}, without objects if they were not counted. The fields may be
+// in the query or in a form (application/x-www-form-urlencoded).
 //
-// A refusal is {"error": TEXT}: 400 for a question that makes no sense or has an unknown field,
-// 403 for a write that is not enabled or comes from another site, and for a host that the page
-// does not answer to, 404 for what there is not, 405 for another method, 409 for what the
-// reconciler cannot do as things are, 415 for a body that is not a form.
+// An error is {"error": TEXT}, with one of these statuses:
 //
-// # What it costs
+//	400  a field is missing, unknown or has a wrong value
+//	403  writes are not enabled, the write comes from another site, or the host is not allowed
+//	404  there is no such page or reconciler
+//	405  the method is wrong
+//	409  the reconciler could not do it
+//	415  the body is not a form
 //
-// Nothing while nobody looks. A page asks each reconciler that it shows a question or two
-// (see [inspect.Inspector]) and lists no more than the limit, however many objects there
-// are. Somebody who looks asks once a second.
+// # Cost
+//
+// The package has no goroutine and does nothing without requests. A page makes one or two queries to each
+// reconciler that it shows (see [inspect.Inspector]), and lists at most the limit, whatever the number of
+// objects. An open page in a browser sends one request in a second.
 package debug

@@ -12,8 +12,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// The page goes next to pprof. In a hive the registry comes from [inspect.Cell]; it has
-// the reconcilers that were made [reconciler.WithRegistry] of it.
+// Mount the page next to pprof. In a hive the registry comes from inspect.Cell; each reconciler with the
+// option reconciler.WithRegistry adds itself to it.
 func ExampleNew() {
 	registry := &inspect.Registry{}
 	mux := http.NewServeMux()

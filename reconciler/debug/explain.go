@@ -9,7 +9,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// explain is the story of one object.
+// explain returns the page of one object.
 func (h *handler) explain(r *http.Request) (answer, error) {
 	form := r.URL.Query()
 	t, err := h.find(form)
@@ -32,15 +32,15 @@ func (h *handler) explain(r *http.Request) (answer, error) {
 		v.Lead.Text += ": " + visible(e.Why)
 	}
 	v.Actions = h.objectButtons(t, key)
-	v.Figures = story(t, e)
+	v.Figures = objectFigures(t, e)
 	v.Tables = []table{notes(e), events(t, e.Events, "Its latest operations, the latest first")}
-	v.Next = &link{Text: "All of it that the journal has", Href: t.link("journal", "key", key)}
+	v.Next = &link{Text: "All its operations in the journal", Href: t.link("journal", "key", key)}
 	return answer{data: e, view: v}, nil
 }
 
-// story is what is known of the object. All of it is always there, so that what comes to
-// be known while somebody looks has its place.
-func story(t target, e inspect.Explanation) []figure {
+// objectFigures returns the figures of an explanation. They are all there even if they are empty, because
+// the script can only update figures that the page has.
+func objectFigures(t target, e inspect.Explanation) []figure {
 	text := func(s string) cell {
 		if s == "" {
 			return cell{Text: none}
@@ -52,7 +52,7 @@ func story(t target, e inspect.Explanation) []figure {
 		row = cell{Text: visible(e.Status) + " at revision " + number(e.Revision)}
 	}
 	if e.Deleted {
-		row.Text += ", to leave the target"
+		row.Text += ", waits for its deletion"
 	}
 	holder := cell{Text: none}
 	if e.Holder != "" {
@@ -70,13 +70,13 @@ func story(t target, e inspect.Explanation) []figure {
 		{"ahead", "Ahead of it", counted(e.Ahead)},
 		{"lane", "Lane", text(e.Lane)},
 		{"group", "Group", text(e.Group)},
-		{"holder", "Its group works on", holder},
+		{"holder", "Held up by", holder},
 	}
 }
 
-// notes are what holds of the whole reconciler and matters to the object.
+// notes returns the table of facts about the whole reconciler that matter to the object.
 func notes(e inspect.Explanation) table {
-	list := table{ID: "notes", Caption: "Of the whole reconciler", Columns: []string{"Note"}, Empty: "Nothing that matters to it."}
+	list := table{ID: "notes", Caption: "Notes about the reconciler", Columns: []string{"Note"}, Empty: "None."}
 	for _, note := range e.Notes {
 		list.Rows = append(list.Rows, []cell{{Text: visible(note)}})
 	}

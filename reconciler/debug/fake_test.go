@@ -27,8 +27,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a reconciler that answers what it was told to, and remembers what it was asked.
-// What the page has no business with panics: the embedded interface is nil.
+// fake is a reconciler with fixed answers, which records the calls. The embedded interface is nil, so a
+// method that the page must not call panics.
 type fake struct {
 	inspect.Controller
 	id               inspect.ID
@@ -53,7 +53,7 @@ func (f *fake) did(format string, args ...any) {
 	f.acts = append(f.acts, fmt.Sprintf(format, args...))
 }
 
-// take returns what was done since the last call.
+// take returns the actions since its last call.
 func (f *fake) take() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,7 +82,7 @@ func (f *fake) Explain(_ context.Context, key string) inspect.Explanation {
 	return e
 }
 
-// Objects goes by numbers, as a real one goes by revisions.
+// Objects uses positions for After, where a real reconciler uses revisions.
 func (f *fake) Objects(_ context.Context, q inspect.ObjectQuery) (inspect.ObjectPage, error) {
 	if f.listError != nil {
 		return inspect.ObjectPage{}, f.listError
@@ -145,7 +145,7 @@ func (f *fake) Refresh(_ context.Context, keys ...string) (int, error) {
 	return len(keys), f.actError
 }
 
-// epoch is when the fakes are asked.
+// epoch is the time of the fakes' answers.
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func newFake(name string) *fake {
@@ -156,7 +156,7 @@ func newFake(name string) *fake {
 	}
 }
 
-// server is the page, at /debug/ of a server.
+// server serves the page at /debug/.
 type server struct {
 	*testing.T
 	http.Handler
@@ -186,7 +186,7 @@ func (s *server) send(method, path string, change ...func(*http.Request)) (*http
 	return w.Result(), string(body)
 }
 
-// page returns a page that has to be there, as HTML.
+// page returns a page as HTML. The test fails if the status is not 200.
 func (s *server) page(path string) string {
 	s.Helper()
 	answer, body := s.send("GET", path, with("Accept", "text/html,application/xhtml+xml,*/*;q=0.8"))
@@ -195,7 +195,7 @@ func (s *server) page(path string) string {
 	return body
 }
 
-// json returns an answer that has to be there, as JSON.
+// json returns a page as JSON. The test fails if the status is not 200.
 func (s *server) json(path string) string {
 	s.Helper()
 	answer, body := s.send("GET", path, with("Accept", "application/json"))
@@ -211,7 +211,7 @@ func with(name, value string) func(*http.Request) {
 
 var address = regexp.MustCompile(`(?:href|src|action|data-live)="([^"]*)"`)
 
-// addresses returns what a page refers to, as a browser reads it.
+// addresses returns the addresses in a page, as a browser reads them. All of them must be relative.
 func addresses(t *testing.T, page string) []string {
 	var out []string
 	for _, m := range address.FindAllStringSubmatch(page, -1) {
@@ -224,7 +224,7 @@ func addresses(t *testing.T, page string) []string {
 	return out
 }
 
-// failing returns lines of objects that fail.
+// failing returns the lines of n failing objects.
 func failing(n int) []inspect.ObjectLine {
 	out := make([]inspect.ObjectLine, n)
 	for i := range out {

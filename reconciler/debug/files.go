@@ -22,7 +22,7 @@ var (
 
 var layout = template.Must(template.New("page").Parse(markup))
 
-// files are what a page loads, by the last element of their path.
+// files are the files that a page loads, by the last element of their path.
 var files = map[string]file{
 	"style.css": {"text/css; charset=utf-8", style},
 	"live.js":   {"text/javascript; charset=utf-8", script},

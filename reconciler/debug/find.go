@@ -12,15 +12,15 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// target is a reconciler and how the page refers to it.
+// target is a reconciler with the fields that name it in the addresses of the page.
 type target struct {
 	inspect.Controller
-	// query finds it again: its name, with its table and its place among those of the
-	// same name and table where that is needed to tell it from others.
+	// query has the name. The table is added if several reconcilers have the name, and nth, the
+	// position among them, if they also have the same table.
 	query []field
 }
 
-// targets returns all reconcilers.
+// targets returns all reconcilers of the registry.
 func (h *handler) targets() []target {
 	all := h.registry.All()
 	names, ids := map[string]int{}, map[inspect.ID]int{}
@@ -45,7 +45,7 @@ func (h *handler) targets() []target {
 	return found
 }
 
-// find returns the reconciler that a request is about.
+// find returns the reconciler that the fields of a request name.
 func (h *handler) find(form url.Values) (target, error) {
 	name := form.Get("reconciler")
 	if name == "" {
@@ -61,7 +61,7 @@ func (h *handler) find(form url.Values) (target, error) {
 		return target{}, failf(http.StatusNotFound, "%v %q with table %q and nth %q",
 			inspect.ErrNoReconciler, name, form.Get("table"), form.Get("nth"))
 	}
-	// What a person types may be shorter.
+	// A person may type the short name.
 	found, err := h.registry.Find(name)
 	switch {
 	case errors.Is(err, inspect.ErrNoReconciler):
@@ -77,7 +77,7 @@ func (h *handler) find(form url.Values) (target, error) {
 	return target{found, []field{{"reconciler", found.ID().String()}}}, nil
 }
 
-// meant reports whether a request says all that tells the reconciler from others.
+// meant reports whether a request has all fields of the target's query.
 func (t target) meant(form url.Values) bool {
 	for _, f := range t.query {
 		if form.Get(f.Name) != f.Value {
@@ -87,7 +87,7 @@ func (t target) meant(form url.Values) bool {
 	return true
 }
 
-// link is the address of a page about the reconciler; the rest are names and values.
+// link returns the address of a page about the reconciler. rest are names and values of further fields.
 func (t target) link(page string, rest ...string) string {
 	values := url.Values{}
 	for _, f := range t.query {
@@ -99,10 +99,10 @@ func (t target) link(page string, rest ...string) string {
 	return page + "?" + values.Encode()
 }
 
-// home is the overview.
+// home is the link to the overview.
 var home = link{Text: "Reconcilers", Href: "./"}
 
-// page is the beginning of each page about the reconciler.
+// page returns the common part of the pages about the reconciler.
 func (t target) page(title, current string) view {
 	v := view{Title: title, Trail: []link{home, {Text: visible(t.ID().String()), Href: t.link("show")}}}
 	for _, tab := range []struct{ text, page string }{{"Summary", "show"}, {"Objects", "objects"}, {"Journal", "journal"}} {
@@ -111,7 +111,7 @@ func (t target) page(title, current string) view {
 	return v
 }
 
-// object is a cell that leads to an object's story.
+// object returns a cell that links to the explanation of an object.
 func (t target) object(key string) cell {
 	return cell{Text: visible(key), Href: t.link("explain", "key", key), Kind: code}
 }

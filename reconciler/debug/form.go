@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// maxBody bounds the bytes that a button may send, maxKeys the objects of one call.
+	// maxBody bounds the bytes of a request's body, maxKeys the keys of one request.
 	maxBody = 1 << 20
 	maxKeys = 1000
 
 	formType = "application/x-www-form-urlencoded"
 )
 
-// fields are what the form of an action may have. An unknown one is refused: who misspells
-// "key" must not act on everything.
+// fields are the possible fields of an action. Unknown fields are refused: a misspelled "key" must not
+// act on the whole reconciler.
 var fields = []string{"reconciler", "table", "nth", "key", "all", "format"}
 
-// readForm returns what an action was sent, in its query and its body. What is not a form
-// is refused, for the same reason as an unknown field.
+// readForm returns the fields of an action, from the query and the body. A body that is not a form is
+// refused for the same reason as an unknown field.
 func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if err := checkType(r); err != nil {
@@ -46,7 +46,7 @@ func readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	return r.Form, checkScope(r.Form)
 }
 
-// checkType returns an error for a body that [http.Request.ParseForm] would pass over.
+// checkType returns an error for a body that [http.Request.ParseForm] would ignore.
 func checkType(r *http.Request) error {
 	given := r.Header.Get("Content-Type")
 	if given != "" {
@@ -61,7 +61,7 @@ func checkType(r *http.Request) error {
 	return nil
 }
 
-// checkScope returns an error unless a form names either objects or everything.
+// checkScope returns an error unless a form has either keys or all=true.
 func checkScope(form url.Values) error {
 	keys, all := len(form["key"]), form.Has("all")
 	switch {

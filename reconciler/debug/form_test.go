@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A body that is not a form names its object in vain: the action must not take it for a
-// request without a key.
+// The handler does not read the key in such a body, and must not act on the whole reconciler instead.
 func TestBodiesThatAreNotFormsAreRefused(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
@@ -52,7 +51,7 @@ func TestUnknownFieldsAreRefused(t *testing.T) {
 	assert.JSONEq(t, `{"error": "unknown field \"keys\", must be reconciler, table, nth, key, all or format"}`, body)
 }
 
-func TestActingOnEverythingIsSpelledOut(t *testing.T) {
+func TestActingOnTheWholeReconcilerNeedsAll(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
 	for _, name := range []string{"retry", "refresh", "prune", "approve", "pause", "resume"} {
@@ -66,7 +65,7 @@ func TestActingOnEverythingIsSpelledOut(t *testing.T) {
 	assert.Equal(t, []string{"pause"}, f.take())
 }
 
-func TestKeysOfOneCallAreBounded(t *testing.T) {
+func TestKeysOfOneRequestAreBounded(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
 	var form strings.Builder

@@ -16,9 +16,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// FuzzPageQueries sends requests that somebody made up to the page. None is an error of the
-// server, none brings text of the request into the markup, and nothing is done but by a
-// request that names what it is done to.
+// FuzzPageQueries sends random requests to the page. No request causes a server error or puts its text
+// into the markup, and an action runs only for a POST that names its objects, or all of them.
 func FuzzPageQueries(f *testing.F) {
 	agent, registry := full(), &inspect.Registry{}
 	registry.Add(agent)
@@ -42,38 +41,38 @@ func FuzzPageQueries(f *testing.F) {
 		case kind == "application/json" && !json.Valid([]byte(text)):
 			t.Fatalf("no JSON: %s", text)
 		case strings.HasPrefix(kind, "text/html") && strings.Count(text, "<script") != 1:
-			t.Fatalf("a script of another: %s", text)
+			t.Fatalf("a foreign script: %s", text)
 		}
 		agent.asked = nil
 		acts := agent.take()
 		kind, _, _ := mime.ParseMediaType(contentType)
 		if len(acts) > 0 && body != "" && kind != "application/x-www-form-urlencoded" {
-			t.Fatalf("%q was done by %q of type %q", acts, body, contentType)
+			t.Fatalf("%q ran for the body %q of type %q", acts, body, contentType)
 		}
 		checkActs(t, r, acts)
 	})
 }
 
-// checkActs fails if something was done that a request did not ask for.
+// checkActs fails if an action ran that a request did not ask for.
 func checkActs(t *testing.T, r *http.Request, acts []string) {
 	if len(acts) == 0 {
 		return
 	}
 	sent, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil || r.Method != http.MethodPost {
-		t.Fatalf("%q was done by %s %q", acts, r.Method, r.URL)
+		t.Fatalf("%q ran for %s %q", acts, r.Method, r.URL)
 	}
-	// The body has been read: what it has is in the form.
+	// The handler has read the body: its fields are in the form.
 	if r.Form != nil {
 		sent = r.Form
 	}
 	everything := sent.Get("all") == "true"
 	if everything == (len(sent["key"]) > 0) {
-		t.Fatalf("%q was done with %v", acts, sent)
+		t.Fatalf("%q ran for %v", acts, sent)
 	}
 	for _, act := range acts {
 		if whole := !strings.Contains(act, `"`); whole != everything {
-			t.Fatalf("%q was done with %v", acts, sent)
+			t.Fatalf("%q ran for %v", acts, sent)
 		}
 	}
 }

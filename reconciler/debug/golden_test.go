@@ -13,7 +13,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// filledFake is a reconciler that answers with values in which no field is zero.
+// filledFake is a reconciler whose answers have no zero field.
 type filledFake struct {
 	*fake
 	explanation inspect.Explanation
@@ -30,7 +30,7 @@ func newFilledFake() *filledFake {
 func (f *filledFake) Explain(context.Context, string) inspect.Explanation { return f.explanation }
 func (f *filledFake) Snapshot(context.Context) inspect.Snapshot           { return f.snapshot }
 
-func TestPagesAnswerWithTheJSONOfTheTypes(t *testing.T) {
+func TestPageJSONEqualsTheGoldenFiles(t *testing.T) {
 	f := newFilledFake()
 	s := serve(t, nil, f)
 	of := "?reconciler=" + url.QueryEscape(f.id.String())

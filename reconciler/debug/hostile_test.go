@@ -17,14 +17,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// hostile are keys that mean something else to HTML, to addresses, to JSON or to the eye.
+// hostile are keys with a special meaning in HTML, addresses or JSON, or with invisible characters.
 var hostile = []string{
 	"<img src=x onerror=alert(1)>", `"><script>alert(1)</script>`, "' onclick='alert(1)", "javascript:alert(1)",
 	"../../etc/passwd", "a&b=c;d#e?f", "100%", "%00", "+ +", "", " ", "line\r\nSet-Cookie: a=b", "nul\x00",
 	"\xff\xfe", "\u202egnp.exe", "\u2066x", "{{.}}", "</title><b>", "`${1}`", "\u2028", strings.Repeat("x", 5000),
 }
 
-func TestHostileKeysStayTextAndLeadToTheirObject(t *testing.T) {
+func TestHostileKeysStayTextAndLinkToTheirObject(t *testing.T) {
 	for _, key := range hostile {
 		f := full()
 		f.objects = []inspect.ObjectLine{{Key: key, Status: "Error", Error: "reason " + key, State: inspect.StateRetry}}
@@ -59,7 +59,7 @@ func TestHostileKeysStayTextAndLeadToTheirObject(t *testing.T) {
 	}
 }
 
-func TestHostileNamesOfReconcilersStayText(t *testing.T) {
+func TestHostileReconcilerNamesStayText(t *testing.T) {
 	for _, name := range hostile {
 		f := full()
 		f.id = inspect.ID{Name: name, Table: "<b>" + name}
@@ -80,7 +80,7 @@ func TestHostileNamesOfReconcilersStayText(t *testing.T) {
 	}
 }
 
-func TestHostileTextInAnAddressStaysText(t *testing.T) {
+func TestHostileAddressesStayText(t *testing.T) {
 	s := serve(t, writes, full())
 	for _, text := range hostile {
 		arg := url.QueryEscape(text)
@@ -110,7 +110,7 @@ func TestHostileKeysSurviveJSON(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSeenIsShown(t *testing.T) {
+func TestInvisibleCharactersAreEscaped(t *testing.T) {
 	f := newFake("v4")
 	s := serve(t, nil, f)
 	for key, want := range map[string]string{
@@ -126,8 +126,7 @@ func TestWhatCannotBeSeenIsShown(t *testing.T) {
 	}
 }
 
-// Each answer, whatever it is, says the same to the browser of what it may do.
-func TestEveryAnswerForbidsWhatIsNotServedHere(t *testing.T) {
+func TestEveryAnswerHasTheSecurityHeaders(t *testing.T) {
 	s := serve(t, writes, full())
 	for _, c := range []struct {
 		method, path string
@@ -159,7 +158,7 @@ func headers(h http.Header, names ...string) map[string]string {
 	return out
 }
 
-// The policy would keep them from working: better there are none.
+// The content security policy would block them.
 func TestPagesHaveNoInlineScriptOrStyle(t *testing.T) {
 	s := serve(t, writes, full())
 	for _, path := range []string{"", "show?reconciler=agent/v4", "objects?reconciler=agent/v4", "journal?reconciler=agent/v4", "explain?reconciler=agent/v4&key=k", "nothing"} {

@@ -10,17 +10,16 @@ import (
 	"strings"
 )
 
-// WithHosts sets the hosts that the page answers to: names or addresses, without ports, as
-// requests have them in their Host header; an empty one is ignored. All others get 403. Hosts of
-// the machine itself, "localhost" and loopback addresses, are answered besides on connections that
-// came to a loopback address. "*" stands for all hosts; WithHosts without any leaves the hosts of the
-// machine itself.
+// WithHosts sets the allowed hosts: the names or addresses, without ports, that a request may have in
+// its Host header. Requests for other hosts get 403. "*" allows all hosts; an empty string is ignored. On
+// connections to a loopback address the hosts of the machine itself ("localhost" and loopback
+// addresses) are always allowed; without arguments WithHosts allows only them.
 //
-// Without the option connections that came to a loopback address are for the hosts of the
-// machine itself, and others for any host. That keeps out a site whose name its owner points
-// to this machine (DNS rebinding), which is an origin of its own to browsers. A proxy on the
-// same machine that passes on the host of its clients needs the option. Which address a
-// connection came to is known from [http.LocalAddrContextKey], which [http.Server] sets.
+// Without this option, connections to a loopback address allow only the hosts of the machine itself, and
+// other connections allow every host. This protects against DNS rebinding: a site whose name points to
+// this machine would have the origin of the page for a browser. A proxy on the same machine that passes
+// on the host of its clients needs this option. The local address of a connection comes from
+// [http.LocalAddrContextKey], which [http.Server] sets.
 func WithHosts(hosts ...string) Option {
 	return func(h *handler) {
 		h.hosts = map[string]bool{}
@@ -32,7 +31,7 @@ func WithHosts(hosts ...string) Option {
 	}
 }
 
-// checkHost returns an error for a request whose host is not one of the page's.
+// checkHost returns an error for a request whose host is not allowed.
 func (h *handler) checkHost(r *http.Request) error {
 	local := cameToLoopback(r)
 	host := hostOf(r)
@@ -43,20 +42,20 @@ func (h *handler) checkHost(r *http.Request) error {
 	return failf(http.StatusForbidden, "host is %q, which this page does not answer to", r.Host)
 }
 
-// cameToLoopback reports whether the connection came to a loopback address, as far as the
-// server tells.
+// cameToLoopback reports whether the local address of the connection is a loopback address. It is false
+// if the server does not set the address.
 func cameToLoopback(r *http.Request) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && addr.IP.IsLoopback()
 }
 
-// isLoopback reports whether a canonical host can only be this machine.
+// isLoopback reports whether a canonical host is always this machine.
 func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// hostOf returns the canonical host of a request; empty if it has none that makes sense.
+// hostOf returns the canonical host of a request without its port; empty if it is not valid.
 func hostOf(r *http.Request) string {
 	host, bracketed := strings.CutPrefix(r.Host, "[")
 	if bracketed {
@@ -73,7 +72,7 @@ func hostOf(r *http.Request) string {
 	return canonical(host)
 }
 
-// canonical returns a host in the one form that hosts are compared in.
+// canonical returns a host in the form in which hosts are compared.
 func canonical(host string) string {
 	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return addr.Unmap().WithZone("").String()

@@ -17,8 +17,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// to is a request for a host on a connection that came to a local address, nil for one that
-// does not tell.
+// to changes a request to one for a host, on a connection to a local address. nil means that the server
+// does not set the local address.
 func to(host string, local net.Addr) func(*http.Request) {
 	return func(r *http.Request) {
 		r.Host = host
@@ -31,19 +31,19 @@ func to(host string, local net.Addr) func(*http.Request) {
 func tcp(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 8080} }
 
 var (
-	// own are names of the machine itself, which a site of somebody else cannot have.
+	// own are names that always mean the machine itself.
 	own = []string{
 		"localhost", "localhost:8080", "LOCALHOST:8080", "localhost.", "127.0.0.1", "127.0.0.1:8080", "127.9.9.9",
 		"[::1]", "[::1]:8080", "[::ffff:127.0.0.1]:8080",
 	}
-	// foreign are names that may be made to point to the machine.
+	// foreign are names that the owner of another site can point to the machine.
 	foreign = []string{
 		"evil.test", "evil.test:8080", "localhost.evil.test", "127.0.0.1.evil.test", "10.0.0.1:8080", "0.0.0.0:8080", "",
 		"[::1", "::1", "localhost:8080:8080", "localhost@evil.test", "evil.test#localhost",
 	}
 )
 
-func TestPageOnALoopbackAddressAnswersToLoopbackHostsOnly(t *testing.T) {
+func TestLoopbackAddressAllowsOnlyLoopbackHosts(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
 	for _, local := range []string{"127.0.0.1", "::1", "127.1.2.3"} {
@@ -64,7 +64,7 @@ func TestPageOnALoopbackAddressAnswersToLoopbackHostsOnly(t *testing.T) {
 	assert.Empty(t, f.take())
 }
 
-func TestPageElsewhereAnswersToAnyHost(t *testing.T) {
+func TestOtherAddressesAllowEveryHost(t *testing.T) {
 	s := serve(t, nil, full())
 	for _, local := range []net.Addr{nil, tcp("10.0.0.1"), tcp("2001:db8::1"), &net.UnixAddr{Name: "/run/agent.sock", Net: "unix"}} {
 		for _, host := range append(own, foreign...) {
@@ -92,7 +92,7 @@ func TestServerOnALoopbackListenerRefusesForeignHosts(t *testing.T) {
 	}
 }
 
-func TestHostsOfThePageCanBeSet(t *testing.T) {
+func TestWithHostsSetsTheAllowedHosts(t *testing.T) {
 	f := full()
 	for _, c := range []struct {
 		hosts           []string

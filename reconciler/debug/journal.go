@@ -15,8 +15,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// journal is what the reconciler remembers: operations, of one object or of all, and
-// rounds. Both are the latest, as many as the limit says.
+// journal returns the page of the latest operations, on one object or on all, and of the latest rounds.
 func (h *handler) journal(r *http.Request) (answer, error) {
 	form := r.URL.Query()
 	t, err := h.find(form)
@@ -59,8 +58,8 @@ func (h *handler) journal(r *http.Request) (answer, error) {
 	return answer{data: data, view: v}, nil
 }
 
-// journalData is the journal as machines get it, with how many of either are left out since
-// the answer would be too large.
+// journalData is the JSON of the journal. It counts the events and rounds that are left out because the
+// answer would be too large.
 type journalData struct {
 	Events        []inspect.Event `json:"events"`
 	EventsOmitted int             `json:"events_omitted,omitempty"`
@@ -68,7 +67,7 @@ type journalData struct {
 	RoundsOmitted int             `json:"rounds_omitted,omitempty"`
 }
 
-// moreLink is the same page with another limit.
+// moreLink returns the address of the same page with another limit.
 func moreLink(t target, form url.Values, limit int) string {
 	rest := []string{"limit", strconv.Itoa(limit)}
 	for _, name := range []string{"key", "since"} {
@@ -79,7 +78,7 @@ func moreLink(t target, form url.Values, limit int) string {
 	return t.link("journal", rest...)
 }
 
-// sinceOf returns the time that a request names: as such, or as a duration before now.
+// sinceOf returns the time of the field since, which is a time or a duration before now.
 func sinceOf(form url.Values, now time.Time) (time.Time, error) {
 	text := form.Get("since")
 	if text == "" {
@@ -95,7 +94,7 @@ func sinceOf(form url.Values, now time.Time) (time.Time, error) {
 	return now.Add(-d), nil
 }
 
-// rounds returns the latest rounds, the latest last.
+// rounds returns the latest rounds that did not begin before a time, the latest last.
 func rounds(all []inspect.Round, from time.Time, limit int) []inspect.Round {
 	all = all[max(0, len(all)-limit):]
 	var out []inspect.Round
@@ -118,11 +117,11 @@ func roundTable(all []inspect.Round, omitted int) table {
 			written += fmt.Sprintf(", %s lost", number(r.Lost))
 		}
 		if r.Conflicts > 0 {
-			written += fmt.Sprintf(", %s onto another's", number(r.Conflicts))
+			written += fmt.Sprintf(", %s merged", number(r.Conflicts))
 		}
 		planned := fmt.Sprintf("%s changed, %s waited", number(r.Changes), number(r.Waited))
 		if r.Returned > 0 {
-			planned += fmt.Sprintf(", %s put back", number(r.Returned))
+			planned += fmt.Sprintf(", %s returned", number(r.Returned))
 		}
 		list.Rows = append(list.Rows, []cell{
 			counted(r.Sequence), clock(r.Started), {Text: string(r.Reason)}, {Text: planned},
@@ -145,7 +144,7 @@ func pruned(p *inspect.Prune) cell {
 	return cell{Text: "in " + took(p.Took)}
 }
 
-// events shows operations, the latest first.
+// events returns a table of operations, the latest first.
 func events(t target, happened []inspect.Event, caption string) table {
 	list := table{
 		ID: "events", Caption: caption, Empty: "The journal has no operations.",
@@ -162,7 +161,7 @@ func events(t target, happened []inspect.Event, caption string) table {
 	return list
 }
 
-// result is what an operation came back with, and whether that counted.
+// result returns the result of an operation, with "lost" or "merged" if that applies.
 func result(e inspect.Event) cell {
 	c := cell{Text: string(e.Result), Kind: good}
 	switch e.Result {
@@ -173,16 +172,16 @@ func result(e inspect.Event) cell {
 	}
 	if e.Lost {
 		c.Text += ", lost"
-		c.Title = "the object changed meanwhile"
+		c.Title = "the object changed meanwhile: the result was not written"
 	}
 	if e.Conflict {
-		c.Text += ", onto another's"
-		c.Title = "another reconciler had written the object"
+		c.Text += ", merged"
+		c.Title = "another reconciler wrote the object meanwhile: the result was added to that"
 	}
 	return c
 }
 
-// leftOut says that a table lacks some of what was asked for; empty if it does not.
+// leftOut returns the part of a caption that counts the omitted elements; empty if there are none.
 func leftOut(omitted int, what string) string {
 	if omitted == 0 {
 		return ""

@@ -3,7 +3,7 @@
 
 package debug
 
-// listed returns a list that is [] in JSON, not null, when it is empty.
+// listed returns list, or an empty list instead of nil: that is [] in JSON, not null.
 func listed[T any](list []T) []T {
 	if list == nil {
 		return []T{}

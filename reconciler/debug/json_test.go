@@ -67,7 +67,7 @@ func TestJSONOfEachPage(t *testing.T) {
 	assert.JSONEq(t, `{"reconcilers": []}`, serve(t, nil).json(""))
 }
 
-func TestJSONIsForThoseWhoAskForIt(t *testing.T) {
+func TestFormatAndAcceptHeaderSelectJSON(t *testing.T) {
 	s := serve(t, nil, full())
 	for _, path := range []string{"", "show?reconciler=agent/v4", "objects?reconciler=agent/v4", "explain?reconciler=agent/v4&key=k", "journal?reconciler=agent/v4"} {
 		more := path + "?format="

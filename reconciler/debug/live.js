@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Renews what is live on the page, once a second, while somebody looks. The server sends
-// texts and says where they belong; nothing that it sends is ever taken for markup.
+// Updates the live parts of the page once a second while the page is visible. The server sends texts and
+// the IDs of their elements. The script never treats a text as markup.
 (() => {
 	"use strict";
 
@@ -16,8 +16,8 @@
 
 	const say = (text) => { if (pulse.textContent !== text) pulse.textContent = text; };
 
-	// fill puts a cell into an element, and touches only what differs: a selection or the
-	// focus stays where it is.
+	// fill puts a cell into an element. It changes only the parts that differ, so that a selection or the
+	// focus is not lost.
 	function fill(element, cell) {
 		const tag = cell.href ? "A" : "SPAN";
 		let inner = element.firstElementChild;
@@ -71,7 +71,7 @@
 		each(live.rows, fillRows);
 	}
 
-	async function renew() {
+	async function update() {
 		if (document.hidden || !checkbox.checked) return;
 		try {
 			const answer = await fetch(source, { cache: "no-store", signal: AbortSignal.timeout(10000) });
@@ -79,12 +79,12 @@
 			place(await answer.json());
 			say("");
 		} catch (error) {
-			say("not renewed: " + error.message);
+			say("not updated: " + error.message);
 		}
 	}
 
 	async function run() {
-		await renew();
+		await update();
 		setTimeout(run, 1000);
 	}
 	setTimeout(run, 1000);

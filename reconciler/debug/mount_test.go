@@ -18,7 +18,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Wherever the page is, all that it refers to is there too, and so is what follows a button.
+// All links and buttons of the page work under each path.
 func TestPageWorksUnderAnyPath(t *testing.T) {
 	registry := &inspect.Registry{}
 	registry.Add(full())
@@ -47,7 +47,7 @@ func TestPageWorksUnderAnyPath(t *testing.T) {
 	}
 }
 
-// crawl follows all that a page refers to, and pushes all buttons.
+// crawl follows all links and presses all buttons. It returns the paths that it has seen.
 func crawl(t *testing.T, server *httptest.Server, root string) map[string]bool {
 	client := server.Client()
 	defer client.CloseIdleConnections()
@@ -71,7 +71,7 @@ func crawl(t *testing.T, server *httptest.Server, root string) map[string]bool {
 		body, err := io.ReadAll(answer.Body)
 		require.NoError(t, err)
 		require.NoError(t, answer.Body.Close())
-		// The form that asks for a key has none here.
+		// The address of the form for a key has no key.
 		if at.Path == root+"explain" && !at.Query().Has("key") {
 			continue
 		}

@@ -15,13 +15,13 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// maxLimit bounds what is listed on one page.
+// maxLimit bounds the elements of one page.
 const maxLimit = 1000
 
-// statuses are what objects can be listed by; the first means all.
+// statuses are the statuses by which objects can be listed; the empty one means all.
 var statuses = []string{"", "Error", "Blocked", "Pending", "Refreshing", "Done", "Unset", "Deleted"}
 
-// objects lists objects by their status, a page at a time.
+// objects returns a page of the list of objects with a status.
 func (h *handler) objects(r *http.Request) (answer, error) {
 	form := r.URL.Query()
 	t, err := h.find(form)
@@ -58,14 +58,14 @@ func (h *handler) objects(r *http.Request) (answer, error) {
 	v.Tables = []table{lines(t, now, list.Objects)}
 	if list.Next != "" {
 		v.Next = &link{Text: "Next page", Href: t.link("objects", "status", q.Status, "after", list.Next, "limit", strconv.Itoa(limit))}
-		v.Tables[0].Empty = "None among these rows; there are more."
+		v.Tables[0].Empty = "No such object on this page; there are more rows."
 	}
 	return answer{data: list, view: v}, nil
 }
 
 func lines(t target, now time.Time, objects []inspect.ObjectLine) table {
 	list := table{
-		Caption: "Objects, those longest unwritten first", Empty: "There are none.",
+		Caption: "Objects, those written last at the end", Empty: "There are none.",
 		Columns: []string{"Key", "State", "Status", "Since", "Blocked on", "Error", "Failures", "Next attempt"},
 	}
 	for _, o := range objects {
@@ -77,7 +77,7 @@ func lines(t target, now time.Time, objects []inspect.ObjectLine) table {
 	return list
 }
 
-// limitOf returns how much is to be listed.
+// limitOf returns the limit of a request, or otherwise if it has none.
 func limitOf(form url.Values, otherwise int) (int, error) {
 	text := form.Get("limit")
 	if text == "" {

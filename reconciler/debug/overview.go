@@ -13,7 +13,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// overview lists the reconcilers with their figures.
+// overview returns the page with the list of the reconcilers.
 func (h *handler) overview(r *http.Request) (answer, error) {
 	all := h.targets()
 	snapshots := snapshotsOf(r.Context(), all)
@@ -43,7 +43,7 @@ func (h *handler) overview(r *http.Request) (answer, error) {
 	return answer{data: map[string]any{"reconcilers": data}, view: v}, nil
 }
 
-// snapshotsOf asks all at once: each may take its time to answer.
+// snapshotsOf returns the snapshots of all targets. It reads them concurrently, since each may take 100 ms.
 func snapshotsOf(ctx context.Context, all []target) []inspect.Snapshot {
 	snapshots := make([]inspect.Snapshot, len(all))
 	var asked sync.WaitGroup
@@ -54,7 +54,7 @@ func snapshotsOf(ctx context.Context, all []target) []inspect.Snapshot {
 	return snapshots
 }
 
-// verdict says in a sentence how all of them do.
+// verdict returns one sentence about all reconcilers.
 func verdict(snapshots []inspect.Snapshot) cell {
 	var failing, blocked, troubled int
 	for _, s := range snapshots {
@@ -66,7 +66,7 @@ func verdict(snapshots []inspect.Snapshot) cell {
 	}
 	switch {
 	case troubled > 0:
-		return cell{Text: number(troubled) + " of " + number(len(snapshots)) + " reconcilers need a look: " +
+		return cell{Text: number(troubled) + " of " + number(len(snapshots)) + " reconcilers have problems: " +
 			number(failing) + " failing, " + number(blocked) + " blocked", Kind: bad}
 	case blocked > 0:
 		return cell{Text: "Nothing fails, " + number(blocked) + " blocked", Kind: wait}
@@ -74,7 +74,7 @@ func verdict(snapshots []inspect.Snapshot) cell {
 	return cell{Text: "Nothing fails", Kind: good}
 }
 
-// trouble reports whether somebody ought to look at the reconciler.
+// trouble reports whether the reconciler has a problem that a person should see.
 func trouble(s inspect.Snapshot) bool {
 	return len(s.Sharers) > 0 || s.Failing > 0 || len(s.Breakers) > 0 || len(s.Stuck) > 0 || s.PruneFailure != "" || s.Condition == inspect.ConditionStopped
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// The errors of many reconcilers are in one list: each is cut there, and whole on a page of its own.
-func TestOverviewHasNoLongTexts(t *testing.T) {
+// The overview has the errors of all reconcilers and cuts them. The page of one reconciler has them in full.
+func TestOverviewCutsLongTexts(t *testing.T) {
 	f := full()
 	f.snapshot.PruneFailure = large
 	f.snapshot.Errors = nil

@@ -19,7 +19,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// full is a reconciler that has something to say about everything.
+// full returns a reconciler with values in all parts of the pages.
 func full() *fake {
 	f := newFake("v4")
 	f.snapshot = inspect.Snapshot{
@@ -54,12 +54,12 @@ func full() *fake {
 	return f
 }
 
-func TestOverviewHasEachReconcilerWithItsFigures(t *testing.T) {
+func TestOverviewHasTheFiguresOfEachReconciler(t *testing.T) {
 	s := serve(t, nil, full(), newFake("v6"))
 	page := s.page("")
 	for _, text := range []string{
 		"agent/v4", "busy", "123,456", ">42<", ">2<", ">5<", ">6<", "1 m 30 s", "1,235/s", "agent/v6", "running",
-		"1 of 2 reconcilers need a look: 5 failing, 6 blocked",
+		"1 of 2 reconcilers have problems: 5 failing, 6 blocked",
 	} {
 		assert.Contains(t, page, text)
 	}
@@ -67,10 +67,10 @@ func TestOverviewHasEachReconcilerWithItsFigures(t *testing.T) {
 	assert.Contains(t, serve(t, nil, newFake("v6")).page(""), "Nothing fails")
 }
 
-func TestReconcilerHasWhatASnapshotHas(t *testing.T) {
+func TestShowHasTheSnapshot(t *testing.T) {
 	page := serve(t, nil, full()).page("show?reconciler=agent/v4")
 	for _, text := range []string{
-		"busy: the figures are as of its last round; it is in update of route-7 for 3s", "waits for k8s-sync",
+		"busy: it is in update of route-7 for 3s; the figures are from its last round", "waits for k8s-sync",
 		"123,456", "class timeout since 5s", "12 further breakers omitted", "update of route-9", "status field shared with", "agent/v5", "list: permission denied", "in 1 h 0 m",
 		"no route to host #", ">77<", "2.0 s ago", "no route to host 7", "RoundSize", ">1000<", "ready in lane fresh",
 		">90<", ">70<", ">60<", "0.2/s",
@@ -79,7 +79,7 @@ func TestReconcilerHasWhatASnapshotHas(t *testing.T) {
 	}
 }
 
-func TestObjectsHaveTheirReasons(t *testing.T) {
+func TestObjectListHasTheErrors(t *testing.T) {
 	page := serve(t, nil, full()).page("objects?reconciler=agent/v4&status=error")
 	for _, text := range []string{"route-2", "no route to host 2", "retry", "Error", ">3<"} {
 		assert.Contains(t, page, text)
@@ -87,7 +87,7 @@ func TestObjectsHaveTheirReasons(t *testing.T) {
 	assert.Contains(t, page, `aria-current="true">Error<`)
 }
 
-func TestStoryOfAnObjectIsWhatExplainSays(t *testing.T) {
+func TestExplainHasTheExplanation(t *testing.T) {
 	page := serve(t, nil, full()).page("explain?reconciler=agent/v4&key=route-0")
 	for _, text := range []string{
 		"retry: It failed.", "1 m 0 s ago", "Error at revision 17", "no route", "in 9.0 s", "1.0 s ago", "device eth0",
@@ -97,12 +97,12 @@ func TestStoryOfAnObjectIsWhatExplainSays(t *testing.T) {
 	}
 }
 
-func TestJournalHasOperationsAndRoundsTheLatestFirst(t *testing.T) {
+func TestJournalHasTheLatestFirst(t *testing.T) {
 	s := serve(t, nil, full())
 	page := s.page("journal?reconciler=agent/v4")
 	for _, text := range []string{
-		"asked 10.0.0.1", "done, lost, onto another&#39;s", "2, by retry", "1.23ms", "1 changed, 2 waited, 4 put back",
-		"6, 7 lost, 8 onto another&#39;s", "failed: broken pipe",
+		"asked 10.0.0.1", "done, lost, merged", "2, by retry", "1.23ms", "1 changed, 2 waited, 4 returned",
+		"6, 7 lost, 8 merged", "failed: broken pipe",
 	} {
 		assert.Contains(t, page, text)
 	}
@@ -114,7 +114,7 @@ func TestJournalHasOperationsAndRoundsTheLatestFirst(t *testing.T) {
 	assert.NotContains(t, page, "Rounds, the latest first")
 }
 
-func TestJournalIsBoundedByTimeAndLimit(t *testing.T) {
+func TestSinceAndLimitBoundTheJournal(t *testing.T) {
 	s := serve(t, nil, full())
 	latest := s.json("journal?reconciler=agent/v4&limit=1")
 	assert.Contains(t, latest, "route-1")
@@ -125,7 +125,7 @@ func TestJournalIsBoundedByTimeAndLimit(t *testing.T) {
 	assert.Contains(t, s.page("journal?reconciler=agent/v4&limit=1"), "Up to 10<")
 }
 
-func TestPagesOfObjectsLeadFromOneToTheNext(t *testing.T) {
+func TestObjectPagesLinkToTheNextPage(t *testing.T) {
 	f := newFake("v4")
 	f.objects = failing(120)
 	s := serve(t, nil, f)
@@ -146,15 +146,15 @@ func TestPagesOfObjectsLeadFromOneToTheNext(t *testing.T) {
 	assert.Equal(t, 3, pages)
 }
 
-func TestQuestionsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidQueriesAreRefused(t *testing.T) {
 	f := full()
 	s := serve(t, nil, f, &fake{id: inspect.ID{Module: "other", Name: "v4", Table: "rules"}})
 	for path, want := range map[string]int{
 		"show":                                    http.StatusBadRequest,
 		"show?reconciler=%3Cb%3E":                 http.StatusNotFound,
 		"show?reconciler=agent/v4&nth=2&table=x":  http.StatusOK,
-		"show?reconciler=nobody&nth=2":            http.StatusNotFound,
-		"show?reconciler=v4":                      http.StatusBadRequest, // either of two
+		"show?reconciler=unknown&nth=2":           http.StatusNotFound,
+		"show?reconciler=v4":                      http.StatusBadRequest, // ambiguous
 		"show?reconciler=routes":                  http.StatusOK,
 		"explain?reconciler=agent/v4":             http.StatusBadRequest,
 		"objects?reconciler=agent/v4&limit=0":     http.StatusBadRequest,
@@ -189,7 +189,7 @@ func TestQuestionsThatMakeNoSenseAreRefused(t *testing.T) {
 	assert.Contains(t, body, "the table is gone")
 }
 
-func TestReconcilersOfTheSameNameAreToldApart(t *testing.T) {
+func TestReconcilersWithTheSameNameAreDistinguished(t *testing.T) {
 	one, two, three := newFake("v4"), newFake("v4"), newFake("v4")
 	two.id.Table, three.id.Table = "rules", "rules"
 	all := []*fake{one, two, three}
@@ -211,7 +211,7 @@ func TestReconcilersOfTheSameNameAreToldApart(t *testing.T) {
 	}
 }
 
-// rows returns the links to reconcilers that an overview has.
+// rows returns the links of an overview to the reconcilers.
 func rows(t *testing.T, page string) []string {
 	var out []string
 	for _, ref := range addresses(t, page) {
@@ -223,7 +223,7 @@ func rows(t *testing.T, page string) []string {
 	return out
 }
 
-// What the script is sent has a place in the page, and the page says the same.
+// Each live part has its element in the page, with the same text.
 func TestLivePartsArePartsOfThePage(t *testing.T) {
 	f := full()
 	s := serve(t, nil, f)
@@ -261,7 +261,7 @@ func TestLivePartsArePartsOfThePage(t *testing.T) {
 	}
 }
 
-// A list that becomes empty is emptied, which takes a list.
+// The script empties a list when it gets an empty list; it cannot read null.
 func TestLivePartsHaveNoNull(t *testing.T) {
 	s := serve(t, nil, newFake("v4"))
 	for _, path := range []string{"?format=live", "show?reconciler=agent/v4&format=live", "explain?reconciler=agent/v4&key=k&format=live"} {

@@ -10,16 +10,16 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// The box of a strip: a unit across is a second, ten minutes in all.
+// The size of a strip's box. Horizontally a unit is a second, and the box is ten minutes.
 const (
 	plotWidth  = 600
 	plotHeight = 40
-	// maxGap is how far samples may be apart, in seconds, for a line between them.
+	// maxGap is the longest time between two samples, in seconds, that the line bridges.
 	maxGap = 2.5
 )
 
-// series are the strips, from top to bottom. Each has a scale of its own, as a hundred
-// thousand failing objects would hide the three in flight.
+// series are the strips, from top to bottom. Each has its own scale: otherwise a hundred thousand failing
+// objects would hide three objects in flight.
 var series = []struct {
 	id, label string
 	value     func(inspect.Sample) int
@@ -32,8 +32,8 @@ var series = []struct {
 	{"failures", "Failures", func(s inspect.Sample) int { return s.Failures }},
 }
 
-// plot draws the samples of the last ten minutes, of which the latest is at the right, or
-// as far from it as it is old.
+// plot draws the samples of the last ten minutes. The right edge is the time at, or the latest sample if
+// that is younger than two seconds.
 func plot(at time.Time, samples []inspect.Sample) []strip {
 	if n := len(samples); n > 0 && at.Sub(samples[n-1].At) < 2*time.Second {
 		at = samples[n-1].At
@@ -62,7 +62,7 @@ func draw(at time.Time, samples []inspect.Sample, value func(inspect.Sample) int
 	}
 	var pen pen
 	for _, s := range samples {
-		// A unit is left above and below, for the line to be seen whole.
+		// One unit stays free above and below, so that the line is not cut.
 		y := plotHeight - 1 - (plotHeight-2)*float64(value(s))/float64(max(most, 1))
 		pen.to(plotWidth-at.Sub(s.At).Seconds(), y)
 	}
@@ -74,7 +74,7 @@ func draw(at time.Time, samples []inspect.Sample, value func(inspect.Sample) int
 	}
 }
 
-// pen writes the data of two paths: a line, and the area under it.
+// pen writes the data of two paths: a stepped line, and the area under it.
 type pen struct {
 	line, area []byte
 	x, y       float64
@@ -90,14 +90,14 @@ func (p *pen) to(x, y float64) {
 		p.area = point(p.area, 'M', x, plotHeight)
 		p.area = point(p.area, 'L', x, y)
 	} else if y != p.y {
-		// Steps: a figure stays what it is until the next sample.
+		// A figure keeps its value until the next sample.
 		p.line = point(point(p.line, 'L', x, p.y), 'L', x, y)
 		p.area = point(point(p.area, 'L', x, p.y), 'L', x, y)
 	}
 	p.x, p.y, p.down = x, y, true
 }
 
-// lift ends the line where the pen is.
+// lift ends the line at the position of the pen.
 func (p *pen) lift() {
 	if !p.down {
 		return

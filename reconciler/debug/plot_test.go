@@ -13,7 +13,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// plotted returns the paths and the figures of the plot of samples.
+// plotted returns the paths of the plot, and the texts of the page's figures.
 func plotted(t *testing.T, f *fake) (paths map[string]string, texts map[string]string) {
 	live := decode[struct {
 		Cells map[string]struct{ Text string }
@@ -26,12 +26,12 @@ func plotted(t *testing.T, f *fake) (paths map[string]string, texts map[string]s
 	return live.Paths, texts
 }
 
-// at returns a sample of a second before the epoch.
+// at returns a sample of so many seconds before the epoch.
 func at(seconds float64, failing int) inspect.Sample {
 	return inspect.Sample{At: epoch.Add(-time.Duration(seconds * float64(time.Second))), Failing: failing}
 }
 
-func TestPlotEndsAtTheRightWithTheLatestSample(t *testing.T) {
+func TestPlotEndsWithTheLatestSample(t *testing.T) {
 	f := newFake("v4")
 	f.samples = []inspect.Sample{at(2.5, 0), at(1.5, 10), at(0.5, 5)}
 	paths, texts := plotted(t, f)
@@ -42,7 +42,7 @@ func TestPlotEndsAtTheRightWithTheLatestSample(t *testing.T) {
 	assert.Equal(t, "0", texts["most-blocked"])
 }
 
-func TestPlotMovesAsTimeGoesBy(t *testing.T) {
+func TestPlotMovesLeftOverTime(t *testing.T) {
 	f := newFake("v4")
 	f.samples = []inspect.Sample{at(60, 0), at(59, 3)}
 	before, _ := plotted(t, f)
@@ -52,14 +52,14 @@ func TestPlotMovesAsTimeGoesBy(t *testing.T) {
 	assert.True(t, strings.HasPrefix(after["line-failing"], "M539.0 "), after["line-failing"])
 }
 
-func TestPlotHasAGapWhereThereAreNoSamples(t *testing.T) {
+func TestPlotHasGapsWithoutSamples(t *testing.T) {
 	f := newFake("v4")
 	f.samples = []inspect.Sample{at(9, 1), at(8, 1), at(1, 1), at(0, 1)}
 	paths, _ := plotted(t, f)
 	assert.Equal(t, "M591.0 1.0L592.0 1.0M599.0 1.0L600.0 1.0", paths["line-failing"])
 }
 
-func TestPlotLeavesOutWhatIsOlder(t *testing.T) {
+func TestPlotHasTheLastTenMinutes(t *testing.T) {
 	f := newFake("v4")
 	f.samples = []inspect.Sample{at(601, 100), at(600, 3), at(599, 2), at(0, 1)}
 	paths, texts := plotted(t, f)
@@ -67,7 +67,7 @@ func TestPlotLeavesOutWhatIsOlder(t *testing.T) {
 	assert.Equal(t, "3", texts["most-failing"])
 }
 
-func TestPlotOfNothingIsEmpty(t *testing.T) {
+func TestPlotWithoutSamplesIsEmpty(t *testing.T) {
 	paths, texts := plotted(t, newFake("v4"))
 	assert.Empty(t, paths["line-failing"])
 	assert.Equal(t, "–", texts["now-failing"])

@@ -12,7 +12,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// show is one reconciler.
+// show returns the page of one reconciler.
 func (h *handler) show(r *http.Request) (answer, error) {
 	t, err := h.find(r.URL.Query())
 	if err != nil {
@@ -33,17 +33,17 @@ func (h *handler) show(r *http.Request) (answer, error) {
 	return answer{data: data, view: v}, nil
 }
 
-// lead is the condition in a sentence.
+// lead returns the condition with its reasons.
 func lead(s inspect.Snapshot) cell {
 	c := condition(s)
 	var more []string
 	if s.Busy != "" {
-		more = append(more, "the figures are as of its last round; it is in "+visible(s.Busy))
+		more = append(more, "it is in "+visible(s.Busy)+"; the figures are from its last round")
 	}
 	if !s.Initialized {
 		text := "the table is not initialised"
 		if len(s.Waiting) > 0 {
-			text += ", and waits for " + visible(strings.Join(s.Waiting, ", "))
+			text += ": it waits for " + visible(strings.Join(s.Waiting, ", "))
 		}
 		more = append(more, text)
 	}
@@ -91,8 +91,8 @@ func figures(s inspect.Snapshot) []figure {
 	}
 }
 
-// pending is how many objects or changes wait for their turn, the unseen among them, as
-// [inspect.Sample] counts them.
+// pending returns the number of objects and changes that wait for an operation, as [inspect.Sample]
+// counts them.
 func pending(s inspect.Snapshot) int {
 	n := s.Unseen
 	for _, state := range []inspect.State{
@@ -114,7 +114,7 @@ func inState(states []metrics.StateCount, want inspect.State) int {
 	return 0
 }
 
-// alarming is a number that is of the kind unless it is zero.
+// alarming returns a number with a kind, or as a plain count if it is zero.
 func alarming(n int, k kind) cell {
 	if n == 0 {
 		k = count
@@ -122,7 +122,7 @@ func alarming(n int, k kind) cell {
 	return cell{Text: number(n), Kind: k}
 }
 
-// behind is the age of the oldest change that is not applied.
+// behind returns the age of the oldest unapplied change.
 func behind(s inspect.Snapshot) cell {
 	if s.OldestUnapplied.IsZero() {
 		return cell{Text: none}
@@ -130,7 +130,7 @@ func behind(s inspect.Snapshot) cell {
 	return cell{Text: span(s.At.Sub(s.OldestUnapplied)), Title: "written " + stamp(s.OldestUnapplied), Kind: count}
 }
 
-// hindrances are what holds back more than one object.
+// hindrances returns the table of problems that affect more than one object.
 func hindrances(s inspect.Snapshot) table {
 	list := table{ID: "hindrances", Caption: "What holds work back", Columns: []string{"What", "Which"}, Empty: "Nothing."}
 	add := func(what, which string, k kind) {
@@ -168,7 +168,7 @@ func classes(t target, s inspect.Snapshot) table {
 	return list
 }
 
-// states has the objects that are on their way, with the lanes of those that are ready.
+// states returns the table of objects by state, with the ready ones by lane.
 func states(t target, s inspect.Snapshot) table {
 	list := table{ID: "states", Caption: "On the way", Columns: []string{"State", "Objects"}, Empty: "Nothing."}
 	add := func(name cell, n int) {
@@ -176,7 +176,7 @@ func states(t target, s inspect.Snapshot) table {
 			list.Rows = append(list.Rows, []cell{name, counted(n)})
 		}
 	}
-	add(cell{Text: "changes not looked at", Title: "about how many", Kind: wait}, s.Unseen)
+	add(cell{Text: "unseen changes", Title: "an estimate", Kind: wait}, s.Unseen)
 	for _, c := range s.States {
 		add(stateIn(t, c.State), c.Count)
 	}
@@ -186,7 +186,7 @@ func states(t target, s inspect.Snapshot) table {
 	return list
 }
 
-// stateIn is a state that leads to the objects in it, as far as the status tells them.
+// stateIn returns a state with a link to the objects that may be in it: those with the same status.
 func stateIn(t target, name string) cell {
 	c := state(inspect.State(name))
 	switch inspect.State(name) {
@@ -198,7 +198,7 @@ func stateIn(t target, name string) cell {
 	return c
 }
 
-// state is the state of an object.
+// state returns the state of an object with its kind.
 func state(s inspect.State) cell {
 	c := cell{Text: visible(string(s))}
 	switch s {

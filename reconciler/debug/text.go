@@ -12,11 +12,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxText is how many bytes of one text a page shows.
+// maxText bounds the bytes of one text on a page.
 const maxText = 2000
 
-// visible returns a text that shows what it has: what would be invisible, or change the
-// direction of what follows, is escaped, and what is long is cut.
+// visible returns s with escapes for characters that are invisible or change the direction of the text.
+// A text of more than maxText bytes is cut.
 func visible(s string) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -54,7 +54,7 @@ func number[N int | uint64](n N) string {
 	return b.String()
 }
 
-// rate returns a number of things a second.
+// rate returns a rate per second as text.
 func rate(perSecond float64) string {
 	if perSecond >= 10 {
 		return number(int(perSecond+0.5)) + "/s"
@@ -62,7 +62,7 @@ func rate(perSecond float64) string {
 	return strconv.FormatFloat(perSecond, 'f', 1, 64) + "/s"
 }
 
-// span returns a duration in the two largest units that it has.
+// span returns a duration as text in its two largest units.
 func span(d time.Duration) string {
 	d = max(d, 0)
 	const day = 24 * time.Hour
@@ -79,7 +79,7 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", d/day, d%day/time.Hour)
 }
 
-// took returns a duration to three digits.
+// took returns a duration as text with three digits.
 func took(d time.Duration) string {
 	for unit := time.Duration(1); unit <= time.Second; unit *= 10 {
 		if d < 1000*unit {
@@ -89,10 +89,10 @@ func took(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// none is what is shown where there is nothing.
+// none is shown where there is no value.
 const none = "–"
 
-// since is how long ago t was, until how long it is to t. Both are none for the zero time.
+// since returns the time from t to now. It is none for the zero time.
 func since(now, t time.Time) cell {
 	if t.IsZero() {
 		return cell{Text: none}
@@ -100,6 +100,7 @@ func since(now, t time.Time) cell {
 	return cell{Text: span(now.Sub(t)) + " ago", Title: stamp(t)}
 }
 
+// until returns the time from now to t: "now" if t has passed, none for the zero time.
 func until(now, t time.Time) cell {
 	switch {
 	case t.IsZero():
@@ -112,12 +113,12 @@ func until(now, t time.Time) cell {
 
 func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
 
-// clock is a time of the day, the day in the title.
+// clock returns the time of day, with the full time in the tooltip.
 func clock(t time.Time) cell {
 	return cell{Text: t.Format("15:04:05.000"), Title: stamp(t), Kind: count}
 }
 
-// asOf is when an answer was true.
+// asOf returns the time of an answer's data.
 func asOf(t time.Time) cell {
 	return cell{Text: t.Format("2006-01-02 15:04:05 MST"), Title: stamp(t)}
 }

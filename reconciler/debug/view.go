@@ -3,29 +3,28 @@
 
 package debug
 
-// view is a page as data: the template renders it, and the script in the page renews
-// what of it is live.
+// view is a page as data. The template renders all of it; the script in the page updates the live parts.
 type view struct {
 	Title string
-	// Trail leads here from the overview, Tabs to the other pages of the reconciler.
+	// Trail links from the overview to this page, Tabs to the other pages of the reconciler.
 	Trail []link
 	Tabs  []link
-	// Live is where the script asks for what is new; empty if the page does not change.
+	// Live is the address from which the script reads updates; empty if the page has no live parts.
 	Live string
-	// AsOf is when this was so, Note what a button just did.
+	// AsOf is the time of the data. Note is the result of a button.
 	AsOf cell
 	Note string
 
-	// Lead is the one thing to know, Actions what can be done about it.
-	// Drastic ones are out of sight until they are asked for.
+	// Lead is the most important sentence. Actions are the buttons; if they are Drastic they are
+	// folded away.
 	Lead    cell
 	Actions []action
 	Drastic bool
 	Figures []figure
 	Plot    []strip
-	// Lookup is the form that asks for a key; nil if there is none.
+	// Lookup is the form for a key; nil if there is none.
 	Lookup *lookup
-	// Choices are what else can be listed.
+	// Choices link to other lists of objects.
 	Choices []link
 	Tables  []table
 	Next    *link
@@ -33,16 +32,16 @@ type view struct {
 
 type link struct {
 	Text, Href string
-	// Current: this is the page that is shown.
+	// Current is true if the link leads to this page.
 	Current bool
 }
 
-// action is a button; Href is where it posts to.
+// action is a button that posts to Href.
 type action struct {
 	Text, Href string
 }
 
-// lookup is the form that asks for a key, with what goes along with it.
+// lookup is the form for a key, with its hidden fields.
 type lookup struct {
 	Hidden []field
 }
@@ -52,14 +51,13 @@ type field struct{ Name, Value string }
 // cell is a piece of text: a figure, or one cell of a table.
 type cell struct {
 	Text string `json:"text"`
-	// Title says more to who points at it.
+	// Title is the tooltip.
 	Title string `json:"title,omitempty"`
 	Href  string `json:"href,omitempty"`
 	Kind  kind   `json:"kind,omitempty"`
 }
 
-// kind is how a cell looks: a class of the style sheet. None says anything that the text
-// does not say, too.
+// kind is the look of a cell: a class of the style sheet. The text of the cell must be clear without it.
 type kind string
 
 const (
@@ -68,9 +66,9 @@ const (
 	wait kind = "wait"
 	bad  kind = "bad"
 	held kind = "held"
-	// count is a number, aligned with others.
+	// count is for numbers, which are aligned.
 	count kind = "count"
-	// code is what somebody else wrote: a key, an error.
+	// code is for texts from outside the library, such as keys and errors.
 	code kind = "code"
 )
 
@@ -83,20 +81,20 @@ type figure struct {
 type strip struct {
 	ID, Label string
 	Now, Most cell
-	// Line and Area are the data of SVG paths, in a box of plotWidth by plotHeight.
+	// Line and Area are data of SVG paths in a box of plotWidth by plotHeight.
 	Line, Area string
 }
 
 type table struct {
-	// ID is empty if the table is not live.
+	// ID is the ID of a live table; empty if the table is not live.
 	ID, Caption string
 	Columns     []string
 	Rows        [][]cell
-	// Empty is said in place of no rows.
+	// Empty is the text that is shown if there are no rows.
 	Empty string
 }
 
-// live is what the script puts in place, by the ID of the element.
+// live has the new contents of the live parts, by the IDs of their elements.
 type live struct {
 	Cells map[string]cell     `json:"cells"`
 	Paths map[string]string   `json:"paths"`

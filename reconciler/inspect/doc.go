@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package inspect has what a reconciler tells about itself, as plain data with JSON tags and as
-// text, and who may look and act: an [Inspector] tells, a [Controller] acts as well, and a
-// [Registry] has those of a program. Commands, pages and collectors use it, and do not depend on
-// the type of the objects. reconciler.Loop is a Controller.
+// Package inspect describes running reconcilers as plain data, with JSON tags and text renderings,
+// and finds them by name. It does not depend on the type of the reconciled objects, so commands,
+// pages and collectors can use it.
+//
+// An [Inspector] reads a reconciler, a [Controller] also acts on it, and a [Registry] holds the
+// running reconcilers of a program. Every reconciler.Loop is a Controller.
 package inspect

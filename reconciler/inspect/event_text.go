@@ -11,9 +11,9 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// EventsText returns events as a table for a person to read, a line each, with times as
-// they are far from at. What is not printable is escaped. There is a column for notes if
-// there is a note.
+// EventsText returns events as a table for people to read, one line each, with the distance of their
+// times from at. The table has a column for notes if one of the events has a note. Characters that are
+// not printable are escaped.
 func EventsText(events []Event, at time.Time) string {
 	return eventTable(events, at, true).String()
 }
@@ -43,7 +43,7 @@ func eventTable(events []Event, at time.Time, keys bool) *text.Table {
 	return &t
 }
 
-// outcome is the result, and what became of it.
+// outcome returns the result, with "lost" or "merged" if that applies.
 func (o *Operation) outcome() string {
 	s := text.Plain(string(o.Result))
 	if o.Lost {
@@ -55,7 +55,7 @@ func (o *Operation) outcome() string {
 	return s
 }
 
-// plainOr returns a text as [text.Plain] does, or another one if it is empty.
+// plainOr returns [text.Plain] of s, or the text empty if s is empty.
 func plainOr(s, empty string) string {
 	if s == "" {
 		return empty

@@ -5,53 +5,53 @@ package inspect
 
 import "time"
 
-// Explanation says why an object is, or is not, reconciled: the answer of [Inspector].
-// Times are zero where there is nothing to tell.
+// Explanation is the state of one object, and the reason why it is, or is not, reconciled.
+// [Inspector].Explain returns it. A time is zero if it is not known, or if there is no such time.
 type Explanation struct {
-	// Reconciler is [ID.String], Key the text of the primary key, by which the object can
-	// be asked for again.
+	// Reconciler is [ID.String]. Key is the text of the primary key; [Inspector].Explain takes it
+	// back.
 	Reconciler string `json:"reconciler"`
 	Key        string `json:"key"`
-	// At is when this was so.
+	// At is the time of the explanation.
 	At time.Time `json:"at"`
 
-	// State is where the object is, Since from when on, as far as is known, and Why says
-	// it in a sentence.
+	// State is the state of the object. Since is the time when it entered the state, as far as that
+	// is known. Why describes the state in a sentence.
 	State State     `json:"state"`
 	Since time.Time `json:"since,omitzero"`
 	Why   string    `json:"why"`
 
-	// Found: the table has the row, which has Status at Revision. Deleted: the object is
-	// to leave the target.
+	// Found is true if the table has the row; Status is its status at Revision. Deleted is true if the
+	// object waits for its deletion from the target.
 	Found    bool   `json:"found"`
 	Deleted  bool   `json:"deleted,omitempty"`
 	Status   string `json:"status,omitempty"`
 	Revision uint64 `json:"revision,omitempty"`
 
-	// Attempts is how many attempts in a row have failed, LastAttempt when the last one
-	// ended, Error what the last failure said.
+	// Attempts is the number of failures in a row. LastAttempt is the end of the last attempt. Error
+	// is the text of the last failure.
 	Attempts    int       `json:"attempts,omitempty"`
 	LastAttempt time.Time `json:"last_attempt,omitzero"`
 	Error       string    `json:"error,omitempty"`
-	// Wanted is when the change that is not applied was written.
+	// Wanted is the time when the program wrote the change that is not applied yet.
 	Wanted time.Time `json:"wanted,omitzero"`
-	// Next is when the next attempt is due, if a clock says so: for a blocked object, that
-	// of the recheck; behind a breaker, the next probe, which may be of another object.
+	// Next is the time of the next attempt, if that is known: for a blocked object the recheck, and
+	// behind a breaker the next probe, which may be an operation on another object.
 	Next time.Time `json:"next,omitzero"`
-	// BlockedOn is what a blocked object waits for: the reason that its operation gave.
+	// BlockedOn is the reason that the operation of a blocked object returned.
 	BlockedOn string `json:"blocked_on,omitempty"`
-	// Lane is by which the change came; Ahead is how many objects come before this one,
-	// in its lane or its group, or about how many changes if it is unseen; no more than
-	// 1000 are counted. Group is the group that it waits in, Holder the key of the object
-	// that is worked on there.
+	// Lane is the lane in which the change waits. Ahead is the number of objects before it in its lane
+	// or its group; for an unseen object it is about the number of changes before it. The count stops
+	// at 1000. Group is the group in which the object waits, Holder the key of the object of that
+	// group which has its turn.
 	Lane   string `json:"lane,omitempty"`
 	Ahead  int    `json:"ahead,omitempty"`
 	Group  string `json:"group,omitempty"`
 	Holder string `json:"holder,omitempty"`
 
-	// Notes are what holds of the whole reconciler and matters to the object.
+	// Notes are facts about the whole reconciler that matter to the object, such as an open breaker.
 	Notes []string `json:"notes,omitempty"`
-	// Events are the latest operations on the object, the latest last, as far as the
-	// journal has them; it keeps failures for longer than the rest.
+	// Events are the latest ten operations on the object in the journal, the latest last. The journal
+	// keeps failures for longer than other operations.
 	Events []Event `json:"events,omitempty"`
 }

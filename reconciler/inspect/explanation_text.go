@@ -12,10 +12,9 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// String returns the explanation for a person to read, in lines that end with a newline:
-// first the state and why, then the details that there are, then the latest operations as
-// a table. Times are RFC 3339 in UTC, and how far they are from At. What is not printable
-// is escaped, whoever named the object.
+// String returns the explanation as lines for people to read: the state and its reason, then the
+// details, then the latest operations as a table. Each line ends with a newline. Times are in UTC and
+// RFC 3339, with their distance from At. Characters that are not printable are escaped.
 func (e Explanation) String() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s: %s\n", text.Printable(string(e.State)), text.Printable(e.Why))
@@ -82,10 +81,10 @@ func (e *Explanation) addWaits(f *text.Fields) {
 	}
 }
 
-// maxAheadShown is how far [Explanation].Ahead is counted.
+// maxAheadShown is the value at which the loop stops to count [Explanation].Ahead.
 const maxAheadShown = 1000
 
-// aheadText returns a number that is not counted beyond a limit.
+// aheadText returns n as text, or "limit or more" at the limit.
 func aheadText(n, limit int) string {
 	if n >= limit {
 		return strconv.Itoa(limit) + " or more"

@@ -18,7 +18,7 @@ import (
 
 var night = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
-func TestExplanationReadsFromTheStateToTheDetails(t *testing.T) {
+func TestExplanationTextStartsWithTheState(t *testing.T) {
 	e := inspect.Explanation{
 		Reconciler: "agent/routes", Key: "10.0.0.0/24", At: night,
 		State: inspect.StateRetry, Why: "it failed, and waits for its backoff",
@@ -57,14 +57,14 @@ last operations
 `, e.String())
 }
 
-func TestExplanationOfWhatIsGone(t *testing.T) {
-	e := inspect.Explanation{Reconciler: "routes", Key: "7", At: night, State: inspect.StateAbsent, Why: "nobody knows of it"}
-	require.Equal(t, "absent: nobody knows of it\n  object   7 of routes\n  row      none\n", e.String())
+func TestExplanationTextShowsThatTheRowIsMissing(t *testing.T) {
+	e := inspect.Explanation{Reconciler: "routes", Key: "7", At: night, State: inspect.StateAbsent, Why: "the table has no such object"}
+	require.Equal(t, "absent: the table has no such object\n  object   7 of routes\n  row      none\n", e.String())
 	e.Deleted = true
 	require.Contains(t, e.String(), "  row      deleted\n")
 }
 
-func TestSnapshotSaysFirstWhatIsWrong(t *testing.T) {
+func TestSnapshotTextStartsWithTheProblems(t *testing.T) {
 	s := inspect.Snapshot{
 		ID: inspect.ID{Module: "agent", Table: "routes"}, At: night, Condition: "busy", Busy: "update of 7 for 3 s",
 		Started: night.Add(-2 * time.Hour), Objects: 120, Waiting: []string{"k8s", "bgp"},
@@ -77,7 +77,7 @@ func TestSnapshotSaysFirstWhatIsWrong(t *testing.T) {
 		Breakers: []string{"the breaker is open"}, Stuck: []string{"update of 8"}, PruneFailure: "no memory",
 		Settings: []inspect.SettingText{{Name: "Concurrency", Value: "4"}, {Name: "RoundLimiter"}},
 	}
-	require.Equal(t, `agent: busy: 3 failing, 1 blocked, 1 breaker(s) open, 1 operation(s) stuck, 40 change(s) not looked at, oldest unapplied change 12 s ago, prune fails, table not initialised
+	require.Equal(t, `agent: busy: 3 failing, 1 blocked, 1 breaker(s) open, 1 operation(s) stuck, 40 change(s) unseen, oldest unapplied change 12 s ago, prune fails, table not initialised
   busy              update of 7 for 3 s
   at                2026-11-21T03:00:00.000Z
   started           2026-11-21T01:00:00.000Z (2 h ago)
@@ -86,7 +86,7 @@ func TestSnapshotSaysFirstWhatIsWrong(t *testing.T) {
   blocked           1
   unseen            about 40 changes
   unapplied since   2026-11-21T02:59:48.000Z (12 s ago)
-  revision          200, looked at up to 180, attempted up to 170, not applied from 12
+  revision          200, observed up to 180, attempted up to 170, not applied from 12
   rates             10.2 operations/s, 0.0 failures/s, 0.0 rounds/s
   breaker           the breaker is open
   stuck             update of 8
@@ -104,16 +104,15 @@ RoundLimiter   -
 `, s.String())
 }
 
-func TestSnapshotSaysThatAllIsWell(t *testing.T) {
+func TestSummaryReportsThatAllRowsAreApplied(t *testing.T) {
 	s := inspect.Snapshot{Condition: "running", Started: night, At: night, Objects: 7, Initialized: true}
 	require.Equal(t, "running: all 7 rows applied", s.Summary())
 	s.Started, s.Condition = time.Time{}, "not started"
 	require.Equal(t, "not started", s.Summary())
 }
 
-// A terminal obeys some of what it is shown. Whatever text is in an answer, from names to
-// errors, none of it may be obeyed.
-func TestNoTextOfAnAnswerReachesATerminalAsItIs(t *testing.T) {
+// A terminal executes some control characters. Names and errors come from outside, and may have them.
+func TestTextsEscapeControlCharacters(t *testing.T) {
 	const evil = "a\x1b[2J\r\n\u009b1m\u202eb"
 	var explanation inspect.Explanation
 	var snapshot inspect.Snapshot
@@ -127,10 +126,10 @@ func TestNoTextOfAnAnswerReachesATerminalAsItIs(t *testing.T) {
 		}
 	}
 	lines := func(s string) int { return strings.Count(s, "\n") }
-	require.Equal(t, 1, lines(inspect.Explanation{Why: evil}.String())-2, "a text is one line")
+	require.Equal(t, 1, lines(inspect.Explanation{Why: evil}.String())-2, "a text stays on one line")
 }
 
-// poison sets every text in a value, one element of each list, and returns how many.
+// poison sets all strings in a value to s, with one element in each list, and returns their number.
 func poison(v reflect.Value, s string) (texts int) {
 	switch v.Kind() {
 	case reflect.String:

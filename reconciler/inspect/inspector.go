@@ -10,77 +10,106 @@ import (
 	"github.com/statekeel/statekeel/metrics"
 )
 
-// Inspector is a reconciler to those who look at it without knowing the type of its
-// objects: commands, pages, collectors. Every reconciler.Loop is one. Objects are known by the
-// text of their key, as [Explanation].Key has it. All methods are safe from any goroutine;
-// those that only tell do not wait for an operation for longer than 100 ms.
+// Inspector is a reconciler that can be read without the type of its objects. Commands, pages and
+// collectors use it. Every reconciler.Loop is one.
+//
+// An object is named by the text of its key, as in [Explanation].Key. All methods are safe from any
+// goroutine. Apart from WaitAll and WaitKey they wait at most 100 ms for a loop that is in an
+// operation; Keys, Events, Journal, Timeline and Figures do not wait for it at all.
 type Inspector interface {
-	// ID says which reconciler it is.
+	// ID returns the name of the reconciler.
 	ID() ID
 
-	// Explain says why an object is, or is not, reconciled.
+	// Explain returns the state of an object, and why it is, or is not, reconciled. It returns no
+	// error: if the loop does not answer, the explanation contains what the row shows, and a note
+	// with the reason.
 	Explain(ctx context.Context, key string) Explanation
-	// Snapshot says how the reconciler does as a whole.
+	// Snapshot returns the state of the whole reconciler. If the loop does not answer,
+	// [Snapshot].Condition says why.
 	Snapshot(ctx context.Context) Snapshot
-	// Objects lists objects, a page at a time. The error says what is wrong with the query, or why
-	// the reconciler, which alone knows of deletions, could not be asked: [ErrNotStarted],
-	// [ErrStopped] or a *[BusyError].
+	// Objects returns one page of a list of objects. It returns an error if the query is not valid.
+	//
+	// Only the loop tracks deletions. For [ObjectQuery].Status "Deleted" the error is therefore
+	// [ErrNotStarted], [ErrStopped] or a *[BusyError] if the loop does not answer. Other lists come
+	// from the table and have no such error: without an answer from the loop, Attempts and Next are
+	// zero, and State is what the row shows.
 	Objects(ctx context.Context, q ObjectQuery) (ObjectPage, error)
-	// Keys returns the texts of up to limit keys that begin with a prefix, for those who
-	// complete what a person types. It may miss some of a large table.
+	// Keys returns the texts of up to limit keys with the prefix, to complete what a user types. It
+	// reads the first 20,000 rows of the table only.
 	Keys(prefix string, limit int) []string
-	// Events returns what the journal has of operations.
+	// Events returns operations from the journal, the oldest first.
 	Events(q EventQuery) []Event
-	// Journal returns the latest rounds.
+	// Journal returns the latest rounds, the oldest first.
 	Journal() []Round
-	// Timeline returns how the reconciler stood in the last minutes.
+	// Timeline returns one sample for each second of the last ten minutes, the oldest first.
 	Timeline() []Sample
 
 	metrics.Source
 
-	// WaitAll is reconciler.Loop.Wait for all that is in the table now.
+	// WaitAll waits until everything that is in the table now has reached the milestone, as
+	// reconciler.Loop.Wait does. The error is that of ctx, [ErrStopped], or
+	// reconciler.ErrInOperation in an operation of the same reconciler.
 	WaitAll(ctx context.Context, m progress.Milestone) (Unapplied, error)
-	// WaitKey is reconciler.Loop.WaitFor for one object, which need not exist any more.
+	// WaitKey waits until one object has reached the milestone, as reconciler.Loop.WaitFor does. The
+	// object may be a deletion that is not carried out yet. The errors are those of WaitAll, and
+	// [ErrNotFound] if the key is neither in the table nor tracked by the loop; a deletion is done
+	// then.
 	WaitKey(ctx context.Context, key string, m progress.Milestone) (Unapplied, error)
 }
 
-// Controller is an [Inspector] that acts as well: what an operator does to a running reconciler.
-// All methods are safe from any goroutine.
+// Controller is an [Inspector] that can also act on the reconciler: it has the actions of an
+// operator. All methods are safe from any goroutine.
+//
+// Keys are as in [Inspector].Explain, at most [MaxKeys] in a call: a call with more does nothing and
+// returns an error. An error about one key does not stop the action on the other keys.
 type Controller interface {
 	Inspector
 
-	// Retry makes what waits for a retry, a requeue, a release or a change be due now,
-	// objects that failed for good among them: those with the given keys, or all, if
-	// there are none. It returns how many that were.
+	// Retry makes objects due now that wait for a retry, a requeue, a release or a minimum backoff,
+	// and objects that failed for good. It acts on the given keys, or on all objects if there are
+	// none. It returns the number of objects that it made due. It waits until the loop has taken the
+	// call, not for the operations.
+	//
+	// The error is [ErrNotFound] for a key that is neither in the table nor tracked, [ErrNotStarted],
+	// [ErrStopped], that of ctx, or reconciler.ErrInOperation in an operation of the same reconciler.
 	Retry(ctx context.Context, keys ...string) (int, error)
-	// Refresh marks objects that are Done for a refresh: those with the given keys, or
-	// all, if there are none. It returns how many that were; all are marked in time, and
-	// not counted.
+	// Refresh marks Done objects for a refresh. The given keys are marked at once, and the result is
+	// the number of marked objects; an object that is not Done is left as it is. Without keys all
+	// objects are marked, at the rate of the refresh limit, and the result is 0.
+	//
+	// The error is [ErrNotFound] for a key that is not in the table, or, without keys, [ErrStopped].
 	Refresh(ctx context.Context, keys ...string) (int, error)
-	// Prune asks for a prune now.
+	// Prune requests a prune. It runs as soon as the table is initialised and the reconciler is not
+	// paused. Prune does not wait for it.
 	Prune()
-	// ApproveSweep lets one sweep delete beyond its budget, now. It returns false, and does
-	// nothing, if the last sweep did not stop at its budget.
+	// ApproveSweep requests a sweep that may exceed its budget. It returns false, and does nothing, if
+	// the last sweep did not stop at its budget. It does not wait for the sweep.
 	ApproveSweep() bool
-	// Pause and Resume are for the reconciler as a whole. PauseKeys and ResumeKeys are for
-	// single objects; Resume ends these pauses, too.
+	// Pause stops the reconciler from starting operations and prunes, until Resume.
 	Pause()
+	// Resume ends the pause of the reconciler and all pauses of single objects.
 	Resume()
+	// PauseKeys pauses single objects, and returns their number. The error is [ErrNotFound] for a
+	// key that is neither in the table nor tracked, or a *[BusyError] for a key that is not in the
+	// table while the loop does not answer; such a key is not paused.
 	PauseKeys(keys ...string) (int, error)
+	// ResumeKeys ends the pauses that PauseKeys began, and returns their number. It returns an error
+	// for a key that PauseKeys has not paused.
 	ResumeKeys(keys ...string) (int, error)
 }
 
-// ID names a reconciler.
+// ID is the name of a reconciler.
 type ID struct {
-	// Module and Name are those of reconciler.Config.ModuleID and reconciler.WithName; either may be empty.
+	// Module is the text of reconciler.Config.ModuleID, Name that of reconciler.WithName. Either may
+	// be empty.
 	Module string `json:"module"`
 	Name   string `json:"name"`
-	// Table is the name of the table that it reconciles.
+	// Table is the name of the reconciled table.
 	Table string `json:"table"`
 }
 
-// String returns the module and the name, which metrics know the reconciler by; the table,
-// if both are empty.
+// String returns "module/name", or the one of the two that is not empty, or the name of the table if
+// both are empty. Metrics use this text as the name of the reconciler.
 func (id ID) String() string {
 	switch {
 	case id.Module == "" && id.Name == "":

@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// The golden files are compared with what commands and pages answer, too: their tests read them.
-func TestJSONIsAsInTheGoldenFiles(t *testing.T) {
+// The tests of the commands and of the page compare their answers with the same golden files.
+func TestJSONEqualsTheGoldenFiles(t *testing.T) {
 	golden(t, "round", filled.Value[inspect.Round]())
 	golden(t, "operation", filled.Value[inspect.Operation]())
 	golden(t, "explanation", filled.Value[inspect.Explanation]())
@@ -37,7 +37,7 @@ func golden[T any](t *testing.T, name string, value T) {
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(got)+"\n", name)
 
-	// What is written can be read.
+	// The JSON can be decoded again.
 	var read T
 	require.NoError(t, json.Unmarshal(got, &read))
 	require.Equal(t, value, read)

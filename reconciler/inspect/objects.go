@@ -5,41 +5,43 @@ package inspect
 
 import "time"
 
-// ObjectQuery says which objects to list.
+// ObjectQuery selects the objects that [Inspector].Objects lists.
 type ObjectQuery struct {
-	// Status is the kind of status that a row has to have: "Error", "Blocked",
-	// "Pending", "Refreshing", "Done", "Unset" or "" for all, without regard to case; or
-	// "Deleted" for deletions that are not carried out.
+	// Status is the status that a row must have: "Error", "Blocked", "Pending", "Refreshing", "Done"
+	// or "Unset", in any case. Empty means every row. "Deleted" lists the deletions that are not
+	// carried out, instead of rows.
 	Status string
-	// After is [ObjectPage].Next of the page before; empty for the first.
+	// After continues a list: it is [ObjectPage].Next of the page before, or empty for the first page.
 	After string
-	// Limit is how many; zero means 50, and no more than 1000 are given.
+	// Limit bounds the number of objects. Zero means 50; more than 1000 count as 1000.
 	Limit int
 }
 
-// ObjectPage is a page of a list of objects: those longest unwritten first.
+// ObjectPage is one page of a list of objects, those that were not written for the longest time
+// first.
 type ObjectPage struct {
 	Objects []ObjectLine `json:"objects"`
-	// Next is what to ask for to go on; empty if there are no more. A page may be short,
-	// or empty, and have a next one: no more than 20,000 rows are looked at for one.
+	// Next is [ObjectQuery].After of the next page; empty if this page is the last. At most 20,000
+	// rows are read for a page, so a page may be short, or even empty, and still have a next one.
 	Next string `json:"next,omitempty"`
 }
 
-// ObjectLine is an object in a list.
+// ObjectLine is one object in a list.
 type ObjectLine struct {
+	// Key is the text of the object's key.
 	Key string `json:"key"`
-	// State is where the object is. Status is that of the row, at Revision, or "Deleted".
+	// State is the state of the object. Status is the status of the row at Revision, or "Deleted".
 	State    State  `json:"state"`
 	Status   string `json:"status"`
 	Revision uint64 `json:"revision"`
-	// Since is when the status was written; that of a failure is not written again while its text is
-	// the same. Of a deletion it is when that came.
+	// Since is the time when the status was written. A failure with the same text as the one before
+	// writes no status. For a deletion, Since is the time of the deletion.
 	Since time.Time `json:"since,omitzero"`
-	// Attempts is how many attempts in a row have failed, and Next when the next attempt is due;
-	// as far as the reconciler could be asked. Error is what the last failure said.
+	// Attempts is the number of failures in a row. Next is the time of the next attempt. Both are
+	// zero if the loop did not answer. Error is the text of the last failure.
 	Attempts int       `json:"attempts,omitempty"`
 	Error    string    `json:"error,omitempty"`
 	Next     time.Time `json:"next,omitzero"`
-	// BlockedOn is what a blocked object waits for: the reason that its operation gave.
+	// BlockedOn is the reason that the operation of a blocked object returned.
 	BlockedOn string `json:"blocked_on,omitempty"`
 }

@@ -16,20 +16,20 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// Registry knows the reconcilers of a program that are running. The zero value is empty and
-// ready for use. Its methods are safe from any goroutine.
+// Registry holds the running reconcilers of a program. The zero value is empty and ready for use. Its
+// methods are safe from any goroutine.
 type Registry struct {
 	mu  sync.Mutex
-	all []Controller
+	all []Controller // without duplicates, in the order in which they were added
 }
 
-// Cell provides a [Registry], for reconcilers to be made reconciler.WithRegistry of it, and for those
-// who look at them.
+// Cell provides one [Registry] to a hive. Pass it to each reconciler with reconciler.WithRegistry; the
+// commands and the page of the hive read the same registry.
 var Cell = cell.Module("reconciler", "Registry of the reconcilers", cell.Provide(func() *Registry { return &Registry{} }))
 
-// Add adds a reconciler, as reconciler.WithRegistry does when that begins to run. One that is there
-// already is not added again. A reconciler that stops leaves; [Registry.Remove] is for one that
-// never ran.
+// Add adds a reconciler, unless it is there already. A reconciler with the option
+// reconciler.WithRegistry adds itself when it starts to run, and removes itself when it stops. One
+// that was added by hand and never runs stays until [Registry.Remove].
 func (r *Registry) Add(i Controller) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,7 +38,7 @@ func (r *Registry) Add(i Controller) {
 	}
 }
 
-// Remove takes a reconciler out. One that is not there is no error.
+// Remove removes a reconciler. It does nothing if the reconciler is not there.
 func (r *Registry) Remove(i Controller) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +47,7 @@ func (r *Registry) Remove(i Controller) {
 	}
 }
 
-// All returns the reconcilers in the order of their names.
+// All returns the reconcilers in the order of [ID.String], and then of the table's name.
 func (r *Registry) All() []Controller {
 	r.mu.Lock()
 	all := slices.Clone(r.all)
@@ -58,9 +58,9 @@ func (r *Registry) All() []Controller {
 	return all
 }
 
-// Find returns the reconciler that a person means by a text: [ID.String], or the name or
-// the table alone if there is only one of it. The error is [ErrNoReconciler] or names those
-// that may be meant.
+// Find returns the reconciler with the given name. The name is [ID.String]; or the reconciler's name
+// alone, or its table, if that is the name of one reconciler only. The error wraps [ErrNoReconciler] if
+// there is none, and lists the candidates if there are several.
 func (r *Registry) Find(text string) (Controller, error) {
 	var exact, loose []Controller
 	all := r.All()
@@ -85,7 +85,7 @@ func (r *Registry) Find(text string) (Controller, error) {
 	return nil, fmt.Errorf("%q may mean any of several reconcilers: %s", text, names(found))
 }
 
-// ErrNoReconciler is that there is none with a name.
+// ErrNoReconciler is returned by [Registry.Find] when no reconciler has the name.
 var ErrNoReconciler = errors.New("no reconciler")
 
 func names(all []Controller) string {

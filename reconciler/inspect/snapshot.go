@@ -9,111 +9,112 @@ import (
 	"github.com/statekeel/statekeel/metrics"
 )
 
-// Snapshot says how a reconciler does as a whole, at one time: the answer of
-// [Inspector].
+// Snapshot is the state of a whole reconciler at one time. [Inspector].Snapshot returns it.
 type Snapshot struct {
 	// Reconciler is [ID.String].
 	Reconciler string `json:"reconciler"`
 	ID         ID     `json:"id"`
-	// At is when this was so.
+	// At is the time of the snapshot.
 	At time.Time `json:"at"`
-	// Condition is how the reconciler is as a whole. If it is [ConditionBusy], the loop did not
-	// answer within 100 ms, Busy says in which operation, and the rest is as of the end of its
-	// last round.
+	// Condition is the condition of the reconciler. If it is [ConditionBusy], Busy names the operation
+	// that the loop is in, and the figures of the loop are from the end of its last round.
 	Condition Condition `json:"condition"`
 	Busy      string    `json:"busy,omitempty"`
-	// Started is when it was started.
+	// Started is the start time; zero if the reconciler is not running.
 	Started time.Time `json:"started,omitzero"`
 
-	// Objects is the number of rows, Initialized whether the table is; if not, Waiting
-	// are the initialisers that are still to finish.
+	// Objects is the number of rows. Initialized reports whether the table is initialised; if not,
+	// Waiting lists the initialisers that have not finished.
 	Objects     int      `json:"objects"`
 	Initialized bool     `json:"initialized"`
 	Waiting     []string `json:"waiting_for_initializers,omitempty"`
 
-	// States has the number of objects in each state of [metrics.Figures], Lanes those
-	// that are ready by lane, Unseen about how many changes have not been looked at.
+	// States has the number of objects for each state of [metrics.Figures], Lanes the number of
+	// ready objects for each lane. Unseen is about the number of changes that the loop has not read.
 	States []metrics.StateCount `json:"states"`
 	Lanes  []metrics.StateCount `json:"lanes"`
 	Unseen int                  `json:"unseen"`
-	// Failing and Blocked are how many objects' last attempt failed or was blocked.
+	// Failing and Blocked are the numbers of objects whose last attempt failed, or was blocked.
 	Failing int `json:"failing"`
 	Blocked int `json:"blocked"`
 
-	// Revision is the table's, Observed up to which the reconciler has looked,
-	// Attempted up to which all has been attempted, LowWatermark the lowest that is not
-	// applied, zero if there is none.
+	// Revision is the revision of the table. The loop has read all changes up to Observed, and
+	// attempted all changes up to Attempted. LowWatermark is the lowest revision that is not applied;
+	// zero if all are.
 	Revision     uint64 `json:"revision"`
 	Observed     uint64 `json:"observed"`
 	Attempted    uint64 `json:"attempted"`
 	LowWatermark uint64 `json:"low_watermark"`
-	// OldestUnapplied is when the oldest change was written that is not applied.
+	// OldestUnapplied is the time when the oldest change that is not applied was written; zero if
+	// all are applied.
 	OldestUnapplied time.Time `json:"oldest_unapplied,omitzero"`
 
-	// OperationsPerSecond, FailuresPerSecond and RoundsPerSecond are means over the last
-	// ten seconds.
+	// OperationsPerSecond, FailuresPerSecond and RoundsPerSecond are means of the last ten seconds.
 	OperationsPerSecond float64 `json:"operations_per_second"`
 	FailuresPerSecond   float64 `json:"failures_per_second"`
 	RoundsPerSecond     float64 `json:"rounds_per_second"`
 
-	// Errors are the latest kinds of failures, the latest first.
+	// Errors are up to 32 classes of failures, that with the latest failure first.
 	Errors []ErrorClass `json:"errors,omitempty"`
-	// Breakers are the breakers that are open, Stuck the operations that were left behind,
-	// a line each. BreakersOmitted is how many breakers are open beside the ten of Breakers,
-	// which are the first by class; zero if all are there. PruneFailure is why the last prune
-	// failed.
+	// Breakers describes the first ten open breakers in the order of their classes, one line each.
+	// BreakersOmitted is the number of further open breakers. Stuck describes the stuck operations of
+	// the workers, the longest first, one line each. PruneFailure is the error of the last prune; empty
+	// if it succeeded.
 	Breakers        []string `json:"breakers,omitempty"`
 	BreakersOmitted int      `json:"breakers_omitted,omitempty"`
 	Stuck           []string `json:"stuck,omitempty"`
 	PruneFailure    string   `json:"prune_failure,omitempty"`
-	// Sharers are the other running reconcilers that have the same status field of the table, as
-	// [ID.String], as far as the registry has them: what one of them writes, all take for theirs.
+	// Sharers lists, by [ID.String], the other running reconcilers of the registry that use the same
+	// status field of the table. That is an error of the program: each of them takes the statuses of
+	// the others for its own.
 	Sharers []string `json:"sharers,omitempty"`
-	// NextPrune is when the next prune is due.
+	// NextPrune is the time of the next prune; zero if none is due.
 	NextPrune time.Time `json:"next_prune,omitzero"`
 
-	// Paused are the objects that reconciler.Loop.PauseKeys has paused, the first hundred by key,
-	// PausedOmitted how many others are. PausedByPredicate: reconciler.Loop.PauseObjects says which objects
-	// are paused beside them.
+	// Paused lists the first hundred objects, by key, that reconciler.Loop.PauseKeys has paused;
+	// PausedOmitted is the number of the others. PausedByPredicate is true while
+	// reconciler.Loop.PauseObjects is in force; the objects that it pauses are not listed.
 	Paused            []string `json:"paused,omitempty"`
 	PausedOmitted     int      `json:"paused_omitted,omitempty"`
 	PausedByPredicate bool     `json:"paused_by_predicate,omitempty"`
 
-	// Settings are those in force, as text.
+	// Settings are the settings in force.
 	Settings []SettingText `json:"settings"`
 }
 
-// SettingText is a setting for people to read.
+// SettingText is a setting as text for people to read.
 type SettingText struct {
-	// Name is that of the field of reconciler.Settings, Value its value; limiters are "100/s, burst
-	// 1", or "none".
+	// Name is the name of the field in reconciler.Settings. Value is its value; for a limiter it is
+	// like "100/s, burst 1", or "none".
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// ErrorClass is a kind of failure.
+// ErrorClass counts the failures of one class.
 type ErrorClass struct {
-	// Class is what reconciler.Config.ErrorClass returns for it, or else the text of the error, without
-	// the key of the object and digits, which are "#".
+	// Class is the result of reconciler.Config.ErrorClass. Without that function it is the text of the
+	// error, with "#" in place of digits and of the object's key.
 	Class string `json:"class"`
-	// Count is how often it happened since the reconciler started, Last when the last time.
+	// Count is the number of failures since the reconciler started, Last the time of the last one.
 	Count uint64    `json:"count"`
 	Last  time.Time `json:"last"`
-	// Key and Example are of the last one.
+	// Key is the key of the object that failed last, Example the text of that error.
 	Key     string `json:"key"`
 	Example string `json:"example"`
 }
 
-// Sample is how a reconciler stood in one second.
+// Sample has the figures of one second of a reconciler.
 type Sample struct {
+	// At is the time of the sample.
 	At time.Time `json:"at"`
-	// Pending is how many objects or changes waited for their first attempt, the unseen
-	// among them; InFlight, Failing and Blocked are those of [Snapshot].
+	// Pending is the number of objects and changes that waited for an operation: unseen, ready,
+	// queued, held or paused. InFlight is the number of objects in flight. Failing and Blocked are as
+	// in [Snapshot].
 	Pending  int `json:"pending"`
 	InFlight int `json:"in_flight"`
 	Failing  int `json:"failing"`
 	Blocked  int `json:"blocked"`
-	// Operations and Failures are those of that second.
+	// Operations and Failures count the operations that ended in that second, and their failures.
 	Operations int `json:"operations"`
 	Failures   int `json:"failures"`
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/statekeel/statekeel/metrics"
 )
 
-// Summary says in one line, without a newline, how the reconciler does: its condition,
-// then what is not in the target and why, or that all is.
+// Summary returns one line, without a newline: the condition, then the problems and the work that is
+// not applied, or that all rows are applied.
 func (s Snapshot) Summary() string {
 	var parts []string
 	add := func(n int, what string) {
@@ -32,7 +32,7 @@ func (s Snapshot) Summary() string {
 	if s.PausedByPredicate {
 		parts = append(parts, "objects paused by PauseObjects")
 	}
-	add(s.Unseen, "change(s) not looked at")
+	add(s.Unseen, "change(s) unseen")
 	if !s.OldestUnapplied.IsZero() {
 		parts = append(parts, "oldest unapplied change "+text.Relative(s.OldestUnapplied, s.At))
 	}
@@ -51,10 +51,9 @@ func (s Snapshot) Summary() string {
 	return text.Printable(string(s.Condition)) + ": " + strings.Join(parts, ", ")
 }
 
-// String returns the snapshot for a person to read, in lines that end with a newline:
-// first [Snapshot.Summary], then the figures, then tables of states, errors and settings.
-// Times are RFC 3339 in UTC, and how far they are from At. What is not printable is
-// escaped.
+// String returns the snapshot as lines for people to read: [Snapshot.Summary], then the figures, then
+// tables of states, lanes, errors and settings. Each line ends with a newline. Times are in UTC and
+// RFC 3339, with their distance from At. Characters that are not printable are escaped.
 func (s Snapshot) String() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s: %s\n", text.Plain(s.ID.String()), s.Summary())
@@ -100,7 +99,7 @@ func (s *Snapshot) addTable(f *text.Fields) {
 }
 
 func (s *Snapshot) addProgress(f *text.Fields) {
-	revision := fmt.Sprintf("%d, looked at up to %d, attempted up to %d", s.Revision, s.Observed, s.Attempted)
+	revision := fmt.Sprintf("%d, observed up to %d, attempted up to %d", s.Revision, s.Observed, s.Attempted)
 	if s.LowWatermark > 0 {
 		revision += fmt.Sprintf(", not applied from %d", s.LowWatermark)
 	}

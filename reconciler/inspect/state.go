@@ -3,94 +3,97 @@
 
 package inspect
 
-// State is where an object is on its way to the target. Explanations, lists, waits, figures and
-// metrics use the same names.
+// State is the state of an object on its way to the target. Explanations, lists, waits, figures and
+// metrics use the same names. JSON contains them as they are here, and they do not change.
 type State string
 
-// The states of an object. An object is in exactly one.
+// The states of an object. An object is in exactly one of them.
 const (
-	// StateAbsent: neither the table nor the reconciler knows of such an object.
+	// StateAbsent: the table has no such row, and the loop tracks no such object.
 	StateAbsent State = "absent"
-	// StateNoStatus: no reconciler has written the status of the row, or none at all, and it asks
-	// for nothing: the row is left alone.
+	// StateNoStatus: the program never set the status of the row to Pending, or set it to a status
+	// that asks for no work. The row is left alone.
 	StateNoStatus State = "no status"
 	// StateDone: it is in the target.
 	StateDone State = "done"
-	// StateUnseen: its change has not been looked at yet; for one that was worked on, the change
-	// that came meanwhile.
+	// StateUnseen: the loop has not read its change yet. The change may have come while an operation
+	// on the object was running.
 	StateUnseen State = "unseen"
-	// StateReady: it waits for its turn.
+	// StateReady: the loop has read its change, and the object waits for its turn.
 	StateReady State = "ready"
 	// StateInFlight: an operation on it is running, or has been handed to a worker.
 	StateInFlight State = "in flight"
-	// StateStuck: its operation ignores its deadline, and was left behind.
+	// StateStuck: its operation ignores its deadline and was left behind; other objects go on.
 	StateStuck State = "stuck"
-	// StateQueued: another object of its group is being worked on.
+	// StateQueued: an operation on another object of its group is running.
 	StateQueued State = "queued"
-	// StateHeld: it changed, and waits until its minimum backoff has passed.
+	// StateHeld: it changed shortly after a failure, and waits for the end of its minimum backoff.
 	StateHeld State = "held"
-	// StateRetry: it failed, and waits for its backoff.
+	// StateRetry: it failed, and waits for the end of its backoff.
 	StateRetry State = "retry"
-	// StateRequeue: it is in the target, and asked to be run again later.
+	// StateRequeue: it is in the target, and its operation asked for another run later.
 	StateRequeue State = "requeue"
-	// StateBlocked: it waits for what its operation named.
+	// StateBlocked: it waits for a dependency that its operation named.
 	StateBlocked State = "blocked"
 	// StateTripped: it waits for a breaker to close.
 	StateTripped State = "tripped"
-	// StatePaused: it, or the whole reconciler, is paused.
+	// StatePaused: it has work to do, and it or the whole reconciler is paused.
 	StatePaused State = "paused"
-	// StateTerminal: it failed for good, until it changes.
+	// StateTerminal: it failed for good. It is not tried again until it changes, or until Retry.
 	StateTerminal State = "terminal"
-	// StateUnknown: the reconciler has not been started, has stopped, or was too busy to
-	// be asked, and the row does not tell.
+	// StateUnknown: the loop was not started, has stopped, or did not answer, and the row does not
+	// show the state.
 	StateUnknown State = "unknown"
 )
 
-// Cause says why an operation was run.
+// Cause is the reason why an operation was run.
 type Cause string
 
+// The causes of an operation.
 const (
 	// CauseChange: the object was inserted, changed or deleted.
 	CauseChange Cause = "change"
-	// CauseRefresh: it was marked for a refresh.
+	// CauseRefresh: the object was marked for a refresh.
 	CauseRefresh Cause = "refresh"
-	// CauseRetry: it had failed, and its backoff was over.
+	// CauseRetry: the last attempt had failed, and the backoff was over.
 	CauseRetry Cause = "retry"
-	// CauseRequeue: it had asked to be run again.
+	// CauseRequeue: the last operation had asked for another run.
 	CauseRequeue Cause = "requeue"
-	// CauseReleased: something that it was blocked on happened.
+	// CauseReleased: a watch channel that the object was blocked on was closed.
 	CauseReleased Cause = "released"
-	// CauseRecheck: it was blocked for so long that it was tried for safety.
+	// CauseRecheck: the object was blocked, and was tried again after a while without a release: see
+	// reconciler.Settings.BlockedRecheck.
 	CauseRecheck Cause = "recheck"
-	// CauseProbe: it was tried to see whether the target is up again.
+	// CauseProbe: a breaker was open, and the operation tested whether the target is up again.
 	CauseProbe Cause = "probe"
-	// CauseBreaker: a breaker had closed.
+	// CauseBreaker: the breaker that had held the object back was closed.
 	CauseBreaker Cause = "breaker closed"
-	// CauseResumed: its pause was over.
+	// CauseResumed: the pause was over.
 	CauseResumed Cause = "resumed"
-	// CauseCall: somebody called reconciler.Loop.Retry.
+	// CauseCall: reconciler.Loop.Retry was called.
 	CauseCall Cause = "call"
-	// CauseSweep: a sweep had found it in the target, and nobody wants it.
+	// CauseSweep: a sweep had found the object in the target, and the table has no row for it.
 	CauseSweep Cause = "sweep"
 )
 
-// Reason says why a round ran.
+// Reason is the event that woke the loop for a round.
 type Reason string
 
+// The reasons of a round.
 const (
 	// ReasonStart: the reconciler started.
 	ReasonStart Reason = "start"
 	// ReasonChange: the table changed.
 	ReasonChange Reason = "change"
-	// ReasonDue: a retry, or what else waits for a clock, was due.
+	// ReasonDue: a retry was due, or other work that waits for a time.
 	ReasonDue Reason = "due"
-	// ReasonReleased: what an object was blocked on happened.
+	// ReasonReleased: a watch channel that an object was blocked on was closed.
 	ReasonReleased Reason = "released"
-	// ReasonMore: the round before left work behind.
+	// ReasonMore: the round before left work undone.
 	ReasonMore Reason = "more"
 	// ReasonPrune: a prune was due.
 	ReasonPrune Reason = "prune"
-	// ReasonPruneCall: reconciler.Reconciler.Prune was called.
+	// ReasonPruneCall: Prune or ApproveSweep was called.
 	ReasonPruneCall Reason = "prune-call"
 	// ReasonInitialized: the table's initialisers finished.
 	ReasonInitialized Reason = "initialized"
@@ -98,41 +101,43 @@ const (
 	ReasonFinished Reason = "finished"
 	// ReasonStuck: an operation ignored its deadline.
 	ReasonStuck Reason = "stuck"
-	// ReasonCall: somebody changed a setting, paused or resumed, or asked a question.
+	// ReasonCall: the settings were changed, or a pause, a retry, a wait or a query came.
 	ReasonCall Reason = "call"
-	// ReasonStop: the reconciler is being stopped.
+	// ReasonStop: the reconciler was stopped.
 	ReasonStop Reason = "stop"
 )
 
-// Result is what an operation came back with.
+// Result is the outcome of an operation.
 type Result string
 
 // The results of an operation.
 const (
-	// ResultDone: the object is in the target, or, if deleted, no longer.
+	// ResultDone: an update put the object into the target, or a deletion removed it.
 	ResultDone Result = "done"
-	// ResultFailed: it is retried after its backoff.
+	// ResultFailed: the operation failed, and is retried after a backoff.
 	ResultFailed Result = "failed"
-	// ResultTerminal: it is not retried until the object changes.
+	// ResultTerminal: the operation failed for good. It is not retried until the object changes, or
+	// until Retry.
 	ResultTerminal Result = "terminal"
-	// ResultBlocked: the object waits for what the operation named.
+	// ResultBlocked: the object waits for a dependency that the operation named.
 	ResultBlocked Result = "blocked"
-	// ResultRequeue: the object is in the target, and asked to be run again.
+	// ResultRequeue: the operation succeeded, and asked for another run later.
 	ResultRequeue Result = "requeue"
 )
 
-// Failed reports whether the operation failed, for good or until a retry.
+// Failed reports whether the operation failed, with or without a retry to come.
 func (r Result) Failed() bool { return r == ResultFailed || r == ResultTerminal }
 
-// Condition is how a reconciler is as a whole.
+// Condition is the condition of a whole reconciler.
 type Condition string
 
 // The conditions of a reconciler.
 const (
-	ConditionRunning    Condition = "running"
+	ConditionRunning Condition = "running"
+	// ConditionPaused: the whole reconciler is paused. With paused objects only, it is running.
 	ConditionPaused     Condition = "paused"
 	ConditionNotStarted Condition = "not started"
 	ConditionStopped    Condition = "stopped"
-	// ConditionBusy: it did not answer in time, since it is in an operation.
+	// ConditionBusy: the loop did not answer within 100 ms because it is in an operation.
 	ConditionBusy Condition = "busy"
 )

@@ -13,21 +13,22 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// maxNamed bounds the keys that an error names.
+// maxNamed bounds the keys that the error of an [Unapplied] names.
 const maxNamed = 10
 
-// Unapplied lists the objects that a wait was for and that were not applied when it ended. The
-// zero value: none.
+// Unapplied lists the objects that were not applied when a wait for them ended. The zero value lists
+// none.
 type Unapplied struct {
-	// Keys are those keys: of reconciler.Loop.Wait the 100 that have been unreconciled the
-	// longest, in that order, of reconciler.Loop.WaitFor all, in the order of its arguments.
+	// Keys are the keys of the objects. After reconciler.Loop.Wait these are the 100 keys that have
+	// been unreconciled for the longest time, in that order. After reconciler.Loop.WaitFor these are
+	// all of them, in the order of its arguments.
 	Keys []Unreconciled
-	// More is how many further keys there are, counted up to 10,000 or so.
+	// More is the number of further keys. Beyond about 10,000 they are not counted.
 	More int
 }
 
-// Err returns an error that names some of the keys, each with its own error, and counts
-// the others; nil if there are none.
+// Err returns an error that joins the errors of the first ten keys and counts the others. It returns
+// nil if there are no keys.
 func (o Unapplied) Err() error {
 	var errs []error
 	for i, u := range o.Keys {
@@ -42,24 +43,23 @@ func (o Unapplied) Err() error {
 	return errors.Join(errs...)
 }
 
-// Unreconciled is a key that is not reconciled, and why. It is an error, for those who
-// want to return it as one.
+// Unreconciled is a key that is not reconciled, with the reason. It is an error, so that a program can
+// return it as one.
 type Unreconciled struct {
 	// Key is the primary key.
 	Key index.Key
-	// Deleted: it is to leave the target.
+	// Deleted is true if the object waits for its deletion from the target.
 	Deleted bool
-	// State is where it is, as an [Explanation] says of its object.
+	// State is the state of the object, as in its [Explanation].
 	State State
-	// Attempts is how many attempts in a row have failed; zero, too, if the reconciler
-	// was too busy to be asked.
+	// Attempts is the number of failures in a row; also zero if the loop did not answer.
 	Attempts int
-	// Err is the text of the last failure, or the reason of a blocked row; nil if there
-	// is neither. It is made of a text: it wraps nothing.
+	// Err has the text of the last failure, or the reason of a blocked object; nil if there is
+	// neither. It is made from the text alone: it does not wrap the operation's error.
 	Err error
 }
 
-// Error returns one line with the key, the state and the error.
+// Error returns one line with the key, the state and the text of Err.
 func (u Unreconciled) Error() string {
 	line := rows.KeyText(u.Key)
 	if u.Deleted {

@@ -27,8 +27,8 @@ func (w *world) untilCondition(want string) {
 	require.Eventually(w, func() bool { return w.condition() == want }, 10*time.Second, 10*time.Millisecond)
 }
 
-// Over http a browser says Sec-Fetch-Site to localhost alone; to others it says Origin.
-func TestButtonsWorkWhenTheyAreEnabled(t *testing.T) {
+// Over http a browser sends Sec-Fetch-Site to localhost only; to other hosts it sends Origin.
+func TestButtonsWorkWithWrites(t *testing.T) {
 	w := newWorld(t, debug.WithWrites(), debug.WithHosts("page.test"))
 	w.put("fail-1")
 	w.settle()
@@ -48,12 +48,12 @@ func TestButtonsWorkWhenTheyAreEnabled(t *testing.T) {
 
 		b.visit(under(name, w.url("explain", "key", "fail-1")))
 		b.click("button", "Retry")
-		b.until("document.querySelector('.note')?.textContent.startsWith('What waited is due now')")
+		b.until("document.querySelector('.note')?.textContent.startsWith('Waiting objects are due now')")
 		assert.Empty(t, b.complaints())
 	}
 }
 
-func TestButtonsAreAbsentWhenTheyAreNotEnabled(t *testing.T) {
+func TestButtonsNeedWithWrites(t *testing.T) {
 	w := newWorld(t)
 	w.put("fail-1")
 	w.settle()
@@ -62,13 +62,13 @@ func TestButtonsAreAbsentWhenTheyAreNotEnabled(t *testing.T) {
 		b.visit(page)
 		assert.Empty(t, eval[string](b, buttons))
 	}
-	// A form that somebody makes up is refused.
+	// A form that a script adds to the page is refused.
 	b.submit(w.url("pause"))
 	assert.Equal(t, []string{"403 pause"}, w.posted())
 	assert.Equal(t, "running", w.condition())
 }
 
-// submit posts from the page that is shown, and waits for the answer.
+// submit posts a form from the current page, and waits for the answer 403.
 func (b *tab) submit(address string) {
 	b.Helper()
 	eval[any](b, fmt.Sprintf(`(() => {
@@ -79,7 +79,7 @@ func (b *tab) submit(address string) {
 	b.until("document.querySelector('h1')?.textContent === 'Forbidden'")
 }
 
-func TestPagesOfOthersCannotPushTheButtons(t *testing.T) {
+func TestOtherSitesCannotPressTheButtons(t *testing.T) {
 	w := newWorld(t, debug.WithWrites(), debug.WithHosts("page.test"))
 	w.put("ok")
 	w.settle()
@@ -93,7 +93,7 @@ func TestPagesOfOthersCannotPushTheButtons(t *testing.T) {
 		for _, to := range []string{w.url("pause"), under("page.test", w.url("pause"))} {
 			b := open(t, 1200)
 			b.visit(from)
-			b.complaints() // the frame is forbidden, and the browser says so
+			b.complaints() // the browser reports the forbidden frame
 			eval[any](b, fmt.Sprintf(`void fetch(%q, {method: "POST", mode: "no-cors", credentials: "include"}).catch(() => 0)`, to))
 			posts++
 			require.Eventually(t, func() bool { return len(w.posted()) == posts }, 10*time.Second, 10*time.Millisecond, "%s to %s", from, to)
@@ -108,7 +108,7 @@ func TestPagesOfOthersCannotPushTheButtons(t *testing.T) {
 	}
 }
 
-func TestPagesOfOthersCannotFrameOrReadIt(t *testing.T) {
+func TestOtherSitesCannotFrameOrReadThePage(t *testing.T) {
 	w := newWorld(t)
 	evil := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		out.Header().Set("Content-Type", "text/html")

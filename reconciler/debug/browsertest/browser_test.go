@@ -19,16 +19,16 @@ import (
 	"go.uber.org/goleak"
 )
 
-// browser is the one browser of all tests; each has a tab.
+// browser is the browser of all tests. Each test has its own tab.
 var browser context.Context
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.NoSandbox, // as root there is none
+		chromedp.NoSandbox, // chromium has no sandbox for root
 		chromedp.Flag("disable-dev-shm-usage", true),
-		// Names that are not localhost, to browsers: over http they get no Sec-Fetch-Site.
+		// For a browser these names are not localhost: over http it sends them no Sec-Fetch-Site.
 		chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1"),
 	)
 	allocator, release := chromedp.NewExecAllocator(context.Background(), options...)
@@ -52,7 +52,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// tab is a tab of the browser, and what went wrong in it.
+// tab is a tab of the browser. It collects the problems that the browser reports.
 type tab struct {
 	*testing.T
 	ctx context.Context
@@ -72,8 +72,8 @@ func open(t *testing.T, width int64) *tab {
 	return b
 }
 
-// hear notes all that a page complains of: errors and warnings of the console, violations
-// of the policy and failed loads among them, exceptions and dialogs.
+// hear records the problems of a page: messages of the console, such as policy violations and failed loads,
+// exceptions and dialogs.
 func (b *tab) hear(event any) {
 	switch e := event.(type) {
 	case *runtime.EventConsoleAPICalled:
@@ -96,8 +96,7 @@ func (b *tab) note(format string, args ...any) {
 	b.problems = append(b.problems, fmt.Sprintf(format, args...))
 }
 
-// complaints returns what went wrong since the last call, and what the page itself says of
-// its renewals.
+// complaints returns the problems since the last call, and the error that the page shows about its updates.
 func (b *tab) complaints() []string {
 	b.Helper()
 	if pulse := eval[string](b, "document.getElementById('pulse')?.textContent ?? ''"); pulse != "" {
@@ -120,7 +119,7 @@ func (b *tab) visit(url string) {
 	b.do(chromedp.Navigate(url))
 }
 
-// text returns what the page shows.
+// text returns the visible text of the page.
 func (b *tab) text() string {
 	b.Helper()
 	return eval[string](b, "document.body.innerText")
@@ -132,12 +131,12 @@ func (b *tab) click(tag, text string) {
 	b.do(chromedp.Click(fmt.Sprintf("//%s[normalize-space(.)=%q]", tag, text), chromedp.BySearch, chromedp.NodeVisible))
 }
 
-// until waits until an expression is true.
+// until waits until a JavaScript expression is true.
 func (b *tab) until(expression string) {
 	b.Helper()
 	require.Eventually(b, func() bool {
 		var is bool
-		// While a page is being left there is nothing to ask.
+		// The evaluation fails while the browser leaves a page.
 		return chromedp.Run(b.ctx, chromedp.Evaluate(expression, &is)) == nil && is
 	}, 20*time.Second, 50*time.Millisecond, "%s", expression)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package browsertest has the tests of package debug in a real browser: Debian's chromium,
-// without a window. They have a module of their own, since the library links no browser
-// driver. They fail where there is no chromium.
+// Package browsertest tests package debug in a real browser: Debian's chromium, without a window. The tests
+// fail if chromium is not installed. They are a module of their own, so that the library does not depend
+// on a browser driver.
 package browsertest

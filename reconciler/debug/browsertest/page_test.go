@@ -18,14 +18,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/debug"
 )
 
-// hostile is a name, shown the text that a reconciler has for it, as it has spaces.
+// hostile is a name. shown is the text of its key: it is quoted because it has spaces.
 const (
 	hostile = "<img src=x onerror=alert(1)>"
 	shown   = `"` + hostile + `"`
 )
 
-// Without this nobody would know that the other tests see anything.
-func TestABadPageIsComplainedOf(t *testing.T) {
+// The other tests rely on complaints: this one shows that it reports problems.
+func TestComplaintsReportTheProblemsOfAPage(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", "script-src 'nonce-a'")
 		_, _ = fmt.Fprint(w, "<script>x</script><script nonce=a>console.error('oops'); alert(1); nothing()</script>")
@@ -39,7 +39,7 @@ func TestABadPageIsComplainedOf(t *testing.T) {
 	}
 }
 
-func TestPagesLoadWithNothingToComplainOf(t *testing.T) {
+func TestPagesLoadWithoutProblems(t *testing.T) {
 	w := newWorld(t, debug.WithWrites())
 	w.put("ok", "fail", "blocked", hostile)
 	w.settle()
@@ -58,7 +58,7 @@ func TestPagesLoadWithNothingToComplainOf(t *testing.T) {
 	}
 }
 
-func TestReasonOfAFailingObjectIsShown(t *testing.T) {
+func TestLinksLeadToTheReasonOfAFailure(t *testing.T) {
 	w := newWorld(t)
 	w.put("fail-1", "blocked-1")
 	w.settle()
@@ -77,7 +77,7 @@ func TestReasonOfAFailingObjectIsShown(t *testing.T) {
 	assert.Empty(t, b.complaints())
 }
 
-func TestPlotMovesWhileWorkGoesOn(t *testing.T) {
+func TestPlotAndTablesAreUpdated(t *testing.T) {
 	w := newWorld(t)
 	b := open(t, 1200)
 	b.visit(w.url("show"))
@@ -89,9 +89,9 @@ func TestPlotMovesWhileWorkGoesOn(t *testing.T) {
 	b.until("document.getElementById('figure-failing').textContent === '3'")
 	after := eval[string](b, line)
 	assert.NotEqual(t, before, after)
-	// And it goes on to the left when nothing changes.
+	// The plot also moves when nothing changes.
 	b.until(line + " !== " + fmt.Sprintf("%q", after))
-	// Rows that were not there come, with their links, and go when there are none.
+	// New rows appear with their links, and disappear again.
 	b.until("document.querySelector('#rows-errors a')?.href.includes('key=fail-')")
 	b.until("document.querySelector('#rows-states a')?.textContent === 'retry'")
 	w.remove("fail-1", "fail-2", "fail-3")
@@ -100,7 +100,7 @@ func TestPlotMovesWhileWorkGoesOn(t *testing.T) {
 	assert.Empty(t, b.complaints())
 }
 
-func TestPageStandsStillWhenAskedTo(t *testing.T) {
+func TestPageCanStopItsUpdates(t *testing.T) {
 	w := newWorld(t)
 	b := open(t, 1200)
 	b.visit(w.url("show"))
@@ -120,7 +120,7 @@ func TestPageStandsStillWhenAskedTo(t *testing.T) {
 func TestHostileNameStaysText(t *testing.T) {
 	w := newWorld(t, debug.WithWrites())
 	b := open(t, 1200)
-	// The script puts it there: the page was there first.
+	// The page loads before the name exists: the script adds it.
 	b.visit(w.url("show"))
 	w.put(hostile)
 	b.until("document.querySelector('#rows-errors tr') !== null")
@@ -128,7 +128,7 @@ func TestHostileNameStaysText(t *testing.T) {
 	assert.Equal(t, 0, eval[int](b, "document.querySelectorAll('img').length"))
 	b.do(chromedp.Click("#rows-errors a", chromedp.ByQuery))
 	b.until(fmt.Sprintf("document.querySelector('h1').textContent === %q", shown))
-	// A few times of the live part of this page, too.
+	// Wait for one update of this page as well.
 	first := eval[string](b, "document.getElementById('as-of').textContent")
 	b.until(fmt.Sprintf("document.getElementById('as-of').textContent !== %q", first))
 	for _, page := range []string{w.url("objects"), w.url("journal"), w.url("journal", "key", shown)} {
@@ -158,8 +158,8 @@ func TestPageWorksWithoutScript(t *testing.T) {
 	assert.Equal(t, []string{"303 retry"}, w.posted())
 }
 
-// A hundred thousand objects that fail: the one figure of time that there is.
-func TestPagesOfAHundredThousandFailingObjectsComeInTime(t *testing.T) {
+// This is the only test that measures time.
+func TestPagesAreFastWithAHundredThousandFailures(t *testing.T) {
 	w := newWorld(t)
 	const objects = 100_000
 	names := make([]string, objects)

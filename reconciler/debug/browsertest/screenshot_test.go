@@ -16,8 +16,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/debug"
 )
 
-// With UPDATE_SCREENSHOT set the picture in docs is made anew, of a few minutes of work; else
-// only of a few seconds, and thrown away.
+// With UPDATE_SCREENSHOT set the test runs for two minutes and replaces the picture in docs. Otherwise it
+// runs for a few seconds and writes nothing.
 func TestScreenshot(t *testing.T) {
 	update := os.Getenv("UPDATE_SCREENSHOT") != ""
 	waves, apart := 2, 500*time.Millisecond
@@ -50,7 +50,7 @@ func TestScreenshot(t *testing.T) {
 	assert.Empty(t, b.complaints())
 }
 
-// many returns names with numbers.
+// many returns n names with consecutive numbers.
 func many(format string, from, n int) []string {
 	names := make([]string, n)
 	for i := range names {

@@ -27,7 +27,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// route is what is reconciled here.
+// route is the row of the tests.
 type route struct {
 	Name   string
 	Status reconciler.Status
@@ -45,7 +45,7 @@ var routeName = statedb.Index[*route, string]{
 	FromKey:    index.String, FromString: index.FromString, Unique: true,
 }
 
-// kernel takes routes, but for those whose name says otherwise.
+// kernel is the target. It accepts routes, except those whose names ask for a failure or a block.
 type kernel struct{ takes time.Duration }
 
 func (k kernel) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *route) error {
@@ -64,17 +64,17 @@ func (kernel) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*route, statedb.
 	return nil
 }
 
-// world is a real loop with the page on a server.
+// world is a running loop, and a server with its page.
 type world struct {
 	*testing.T
 	db    *statedb.DB
 	table statedb.RWTable[*route]
 	loop  *reconciler.Loop[*route]
-	root  string // of the page
+	root  string // address of the page
 
 	mu sync.Mutex
-	// posts are the paths and answers of the POSTs there were; slowest is the longest that
-	// an answer took, and to what.
+	// posts are the statuses and paths of the POSTs. slowest is the longest time of an answer, slowTo its
+	// request.
 	posts   []string
 	slowest time.Duration
 	slowTo  string
@@ -110,7 +110,7 @@ func newWorldOf(t *testing.T, target kernel, opts ...debug.Option) *world {
 	return w
 }
 
-// watch notes what is posted, and how long answers take.
+// watch records the POSTs and the time of the answers.
 func (w *world) watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		path := r.Method + " " + r.URL.Path
@@ -162,7 +162,7 @@ func (w *world) remove(names ...string) {
 	wtxn.Commit()
 }
 
-// settle waits until all that is in the table has been tried.
+// settle waits until all rows have been attempted.
 func (w *world) settle() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -170,7 +170,7 @@ func (w *world) settle() {
 	require.NoError(w, err)
 }
 
-// url is the address of a page about the reconciler.
+// url returns the address of a page about the reconciler. rest are names and values of further fields.
 func (w *world) url(page string, rest ...string) string {
 	values := url.Values{"reconciler": {"agent/routes"}}
 	for i := 0; i+1 < len(rest); i += 2 {
@@ -179,5 +179,5 @@ func (w *world) url(page string, rest ...string) string {
 	return w.root + page + "?" + values.Encode()
 }
 
-// under is the same address with another name of this machine.
+// under returns an address with another name of this machine.
 func under(name, address string) string { return strings.Replace(address, "127.0.0.1", name, 1) }
