@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -45,9 +46,16 @@ func programOf(t *testing.T, line string) (p program, start string) {
 	return nil, ""
 }
 
-// With -scripttest.update the test writes the outputs into the page.
-func TestOperationsPageShowsTheOutputOfTheCommands(t *testing.T) {
-	page, err := os.ReadFile(operationsPage)
+// With -scripttest.update the test writes the outputs into the pages.
+func TestPagesShowTheOutputOfTheCommands(t *testing.T) {
+	for page, least := range map[string]int{operationsPage: 14, "../../README.md": 1} {
+		t.Run(filepath.Base(page), func(t *testing.T) { playPage(t, page, least) })
+	}
+}
+
+// playPage plays the scenes of a page, at least so many, and compares or writes their outputs.
+func playPage(t *testing.T, path string, least int) {
+	page, err := os.ReadFile(path)
 	require.NoError(t, err)
 	update := flag.Lookup("scripttest.update")
 	updating := update != nil && update.Value.String() == "true"
@@ -68,9 +76,9 @@ func TestOperationsPageShowsTheOutputOfTheCommands(t *testing.T) {
 		}
 		return bytes.Replace(found, parts[3], []byte(shown), 1)
 	})
-	require.GreaterOrEqual(t, scenes, 14)
+	require.GreaterOrEqual(t, scenes, least)
 	if updating {
-		require.NoError(t, os.WriteFile(operationsPage, printed, 0o644))
+		require.NoError(t, os.WriteFile(path, printed, 0o644))
 	}
 }
 
