@@ -156,7 +156,7 @@ func (e *env) failing(err error) {
 
 // A predicate may reject the deletion of an object whose request was given up. The request still
 // becomes a clean-up, and its row is deleted.
-func TestAGivenUpRequestIsCleanedUpAfterARejectedDeletion(t *testing.T) {
+func TestGivenUpRequestsAreCleanedUpAfterRejectedDeletions(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.returning(request.Result{}, errors.New("down"))
 		e.put("web", 1)
