@@ -19,8 +19,9 @@
 // [Recorder].WithAnnotations returns a recorder that adds annotations to all its events, above all their
 // source: see [SourceAnnotation].
 //
-// Events are for people. They are merged, throttled, and lost with the process. A program must not
-// depend on them: what a program needs belongs in the row. Package managed records its events itself.
+// Events are for people. They are folded (repetitions share a row of the table), throttled, and lost
+// with the process. A program must not depend on them: what a program needs belongs in the row. Package
+// managed records its events itself.
 //
 // # In a hive
 //

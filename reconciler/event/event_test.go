@@ -99,8 +99,8 @@ func TestAMultiRecorderPassesEventsToEachRecorder(t *testing.T) {
 	require.Equal(t, want, a.take())
 	require.Equal(t, want, b.take())
 
-	r.Event(named("web"), event.Normal("Created", "as it was"))
-	require.Equal(t, "as it was", a.take()[0].event.Message)
+	r.Event(named("web"), event.Normal("Created", "without annotation"))
+	require.Equal(t, "without annotation", a.take()[0].event.Message)
 }
 
 func TestAMultiRecorderMayBeEmpty(t *testing.T) {

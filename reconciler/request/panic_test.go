@@ -16,7 +16,7 @@ import (
 )
 
 // The text of a panic may have any length and any bytes.
-func TestTextOfAPanicInASourceIsCutAndPrintable(t *testing.T) {
+func TestPanicTextsOfSourcesAreCutAndPrintable(t *testing.T) {
 	health, reported := cell.NewSimpleHealth()
 	inBubble(t, func(e *env) {
 		e.put("web", 1)

@@ -18,7 +18,7 @@ import (
 type Row[Req comparable] struct {
 	// Request is the argument of Reconcile.
 	Request Req
-	// Status is the outcome of the last reconciliation, or Pending.
+	// Status is the outcome of the last reconciliation, or Pending or Refreshing until the next one.
 	Status reconciler.Status
 
 	// keys are the keys of the primary index, shared by all versions of the row.

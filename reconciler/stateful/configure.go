@@ -61,7 +61,7 @@ func Configure[T StatefulResource, State, Item any](cfg reconciler.Config[T], im
 	if cfg.Merge == nil {
 		cfg.Merge = ops.merge
 	}
-	// In front, so that an option of the program takes its place.
+	// In front, so that options of the program take precedence.
 	defaults := []reconciler.Option{reconciler.WithRefreshing(refreshInterval, rate.NewLimiter(refreshRate, 1))}
 	if _, prunes := impl.(reconciler.Pruner[T]); !prunes && cfg.Pruner == nil && cfg.Sweeper == nil {
 		defaults = append(defaults, reconciler.WithoutPruning())

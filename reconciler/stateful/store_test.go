@@ -171,7 +171,7 @@ func TestAnUnreadableStoredStateIsAFirstReconciliation(t *testing.T) {
 }
 
 // The promise for clones of deleted rows also holds with a store.
-func TestACloneOfADeletedRowIsAppliedAgainWithAStore(t *testing.T) {
+func TestClonesOfDeletedRowsAreAppliedAgainWithAStore(t *testing.T) {
 	s := &storing{}
 	var row *zone
 	lives(t, s, func(e *env) {

@@ -115,7 +115,7 @@ func TestSetResultsEmptiesTheResults(t *testing.T) {
 		if c.Object().Value == 1 {
 			c.AddGiveupError("disk", "created", errors.New("no such disk"))
 		}
-		c.SetResults(&shared) // the same ones: they stay as they are
+		c.SetResults(&shared) // the same Results are not emptied
 	}
 	for name, engine := range map[string]stepper.Engine[*row]{
 		"stepper":    stepper.NewStepper(in(stepper.Updater, func(e *stepper.Stepper[*row]) { work(&e.Call) })),

@@ -38,7 +38,7 @@ func TestAnEndlessWalkIsGivenUp(t *testing.T) {
 }
 
 // A graph with its own states and edges: the hook leaves a circle by GoTo, and an error without an
-// edge to ErrorManager is returned all the same.
+// edge to ErrorManager is still returned.
 func TestWalksFollowACustomGraph(t *testing.T) {
 	g, err := stepper.NewGraph(
 		stepper.Node{State: "Plan", Next: to{"Apply"}},
