@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// SourceAnnotation names what an event is from, such as the reconciler: in a program that
-// keeps several kinds of objects, those of different sources are told apart by it. It is
-// given once, to the recorder of the source:
+// SourceAnnotation is the key of the annotation that names the source of an event, such as the
+// reconciler. It distinguishes objects of the same name from different sources. Set it once, on the
+// recorder of the source:
 //
 //	recorder.WithAnnotations(event.SourceAnnotation, "tunnels")
 const SourceAnnotation = "source"
 
-// with returns annotations and, on top of them, the keys and values, as far as they are kept;
-// the map given stays as it is.
+// with returns the bounded union of annotations and the keys and values, which take precedence. It
+// does not change the given map.
 func with(annotations map[string]string, keysAndValues []string) map[string]string {
 	if len(keysAndValues) == 0 {
 		return annotations
@@ -33,7 +33,8 @@ func with(annotations map[string]string, keysAndValues []string) map[string]stri
 	return bounded(added)
 }
 
-// over returns the event with annotations of a recorder below its own.
+// over returns the event with the annotations of a recorder added. Those of the event take
+// precedence.
 func over(annotations map[string]string, e Event) Event {
 	switch {
 	case len(annotations) == 0:
@@ -50,7 +51,7 @@ func over(annotations map[string]string, e Event) Event {
 	return e
 }
 
-// sorted returns the keys of annotations in order, that of the source left out.
+// sorted returns the keys of annotations in order, without that of the source.
 func sorted(annotations map[string]string) []string {
 	keys := slices.Sorted(maps.Keys(annotations))
 	return slices.DeleteFunc(keys, func(key string) bool { return key == SourceAnnotation })

@@ -13,42 +13,42 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// The bounds, in bytes, of what the recorders of this package keep or log of one event. A text
-// that is longer is cut, and ends in how many bytes were left out.
+// The limits, in bytes, of the texts of one event that the recorders of this package keep or log. A
+// longer text is cut, and ends with the number of bytes left out.
 const (
-	// MaxMessage is that of a message in the table.
+	// MaxMessage limits a message in the table.
 	MaxMessage = 1 << 10
-	// MaxName is that of a type, a reason and a source, and of the namespace and the name of an
-	// object. Events whose names differ only behind it are taken for events of one object.
+	// MaxName limits a type, a reason, a source, and the namespace and the name of an object. Names
+	// that differ only after this limit count as equal.
 	MaxName = 1 << 10
-	// MaxText is that of a message in the log, and of all annotations of an event, of which each
-	// counts for 64 bytes beside its key and value. Of annotations that are more, each key and
-	// value is cut to MaxName, and the first in the order of their keys are kept, the source
-	// always; the annotation "left out" says how many were not.
+	// MaxText limits a message in the log, and all annotations of an event together, where each
+	// annotation counts 64 bytes more than its key and value. If there are more, each key and value
+	// is cut to MaxName, and the first annotations in the order of their keys are kept, and always
+	// the source. The annotation "left out" has the number of the others.
 	MaxText = 16 << 10
 )
 
 const (
-	// leftOut is the annotation that says how many others were left out.
+	// leftOut is the key of the annotation with the number of annotations left out.
 	leftOut = "left out"
-	// perAnnotation is what a map takes for an annotation beside its texts.
+	// perAnnotation is the size of an annotation in a map beside its texts.
 	perAnnotation = 64
 )
 
 func name(s string) string { return short(s, MaxName) }
 
-// short returns a text that is cut to the given number of bytes. It is a copy: s may be a piece of
-// a long text, which is not held.
+// short returns a text cut to the given number of bytes. It is a copy, since s may be a substring
+// that keeps a long text in memory.
 func short(s string, most int) string { return strings.Clone(text.Cut(s, most)) }
 
-// about says which object an event is about, and why there is one.
+// about identifies the object and the reason of an event.
 type about struct {
 	source string
 	object object.Key
 	reason Reason
 }
 
-// aboutOf returns what is kept of it.
+// aboutOf returns the about of an event, with bounded texts.
 func aboutOf(obj object.Object, e Event) about {
 	key := object.KeyOf(obj)
 	return about{
@@ -60,7 +60,7 @@ func aboutOf(obj object.Object, e Event) about {
 
 func sizeOf(key, value string) int { return len(key) + len(value) + perAnnotation }
 
-// bounded returns what is kept of annotations, a copy; nil if there are none.
+// bounded returns a copy of annotations within the limits, or nil if there are none.
 func bounded(annotations map[string]string) map[string]string {
 	if len(annotations) == 0 {
 		return nil
@@ -102,7 +102,7 @@ func bounded(annotations map[string]string) map[string]string {
 	return kept
 }
 
-// numLeftOut returns how many annotations were left out of some before; 0 if none.
+// numLeftOut returns the number of annotations that were left out before, or 0.
 func numLeftOut(annotations map[string]string) (n int) {
 	if _, err := fmt.Sscanf(annotations[leftOut], "%d annotations", &n); err != nil || n < 0 {
 		return 0

@@ -19,7 +19,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// held returns how many bytes of the heap are in use.
+// held returns the number of heap bytes in use.
 func held() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -27,13 +27,13 @@ func held() uint64 {
 	return m.HeapAlloc
 }
 
-// randomText returns a text of any length up to most, that no other is equal to: long ones differ
-// at their end, too.
+// randomText returns a unique text of a random length up to about most. Long texts also differ at
+// their end.
 func randomText(rng *rand.Rand, most int) string {
 	return strconv.FormatUint(rng.Uint64(), 36) + strings.Repeat("é", rng.IntN(most/2)) + strconv.FormatUint(rng.Uint64(), 36)
 }
 
-// randomEvent returns an event of which some part is long or of many pieces.
+// randomEvent returns an event with a part that is long or has many pieces.
 func randomEvent(rng *rand.Rand) (object.Object, event.Event) {
 	obj := &object.Meta{Namespace: "prod", Name: strconv.FormatUint(rng.Uint64(), 36)}
 	const longest = 1 << 19
@@ -62,11 +62,10 @@ func randomEvent(rng *rand.Rand) (object.Object, event.Event) {
 	return obj, e
 }
 
-// Whatever the events, each that waits or is in the table takes no more than a bounded part of
-// its texts.
+// Each pending event and each row has texts of bounded size.
 func TestMemoryOfEventsIsBounded(t *testing.T) {
 	const places, events = 64, 512
-	// A row has its texts once, and its key in the indexes.
+	// A row has its texts, and its key in the indexes.
 	const most = places * 2 * (event.MaxText + 6*event.MaxName)
 	for name, running := range map[string]bool{"pending": false, "in the table": true} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +92,7 @@ func TestMemoryOfEventsIsBounded(t *testing.T) {
 	}
 }
 
-// A throttle knows of many subjects, and of none a long name.
+// A throttle tracks many subjects, each with bounded names.
 func TestMemoryOfThrottleIsBounded(t *testing.T) {
 	const remembered, events = 64, 512
 	const most = remembered * 4 * 6 * event.MaxName
@@ -113,7 +112,7 @@ func TestMemoryOfThrottleIsBounded(t *testing.T) {
 	runtime.KeepAlive(throttled)
 }
 
-// Recorders that are made for an object, as many as there are objects, hold bounded annotations.
+// A program may make a recorder for each object: each has bounded annotations.
 func TestAnnotationsOfRecordersAreBounded(t *testing.T) {
 	throttled, err := event.NewThrottledRecorder(event.NewNopRecorder(), event.Throttle{})
 	require.NoError(t, err)
@@ -135,8 +134,8 @@ func TestAnnotationsOfRecordersAreBounded(t *testing.T) {
 	}
 }
 
-// What is cut says how much of it is missing; what is short stays as it is.
-func TestCutEventsSayWhatIsMissing(t *testing.T) {
+// A cut text ends with the number of bytes left out. A short text is unchanged.
+func TestCutTextsEndWithTheNumberOfBytesLeftOut(t *testing.T) {
 	inTable(t, event.TableConfig{}, func(e *env) {
 		defer e.run()()
 		annotations := map[string]string{"long": strings.Repeat("é", event.MaxText), "short": "kept", event.SourceAnnotation: "tunnels"}
@@ -147,7 +146,7 @@ func TestCutEventsSayWhatIsMissing(t *testing.T) {
 		e.recorder.Event(named("a"), short)
 		e.recorder.Event(named("b"), event.Event{Reason: "r", Message: strings.Repeat("é", event.MaxText), Annotations: annotations})
 		e.written()
-		require.Equal(e, 402+1, len(annotations), "the caller's map stays as it is")
+		require.Equal(e, 402+1, len(annotations), "the caller's map is unchanged")
 
 		rows := map[string]*event.Row{}
 		for row := range e.table.All(e.db.ReadTxn()) {

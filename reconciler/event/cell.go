@@ -15,12 +15,12 @@ import (
 // Cell is [NewCell] with the defaults.
 var Cell = NewCell(TableConfig{}, Throttle{})
 
-// NewCell returns a cell that provides the table of events, as a [statedb.Table] of [Row], and
-// two recorders: a [Recorder], which throttles the warnings that go into the table, and the
-// [TableRecorder] behind it, for those who want to build their own, such as one that logs,
-// too. What is recorded when the hive stops is written, if the jobs that record depend on the
-// recorder: they are then stopped before it. Settings that are wrong are an error when the
-// hive is made.
+// NewCell returns a cell that provides the table of events, as a [statedb.Table] of [Row], and two
+// recorders: a [Recorder] that throttles warnings and writes into the table, and the
+// [TableRecorder] behind it, from which a program can build its own, such as one that also logs.
+// Events that are recorded while the hive stops are written if the jobs that record them depend on
+// the recorder: they are then stopped before it. Invalid settings are an error when the hive is
+// populated.
 func NewCell(c TableConfig, t Throttle) cell.Cell {
 	return cell.Module("events", "Table of what happened to objects",
 		cell.ProvidePrivate(
@@ -33,7 +33,7 @@ func NewCell(c TableConfig, t Throttle) cell.Cell {
 			registerRecorder,
 			func(r *TableRecorder, t Throttle) (Recorder, error) { return NewThrottledRecorder(r, t) },
 		),
-		// The table is to be there for people, whether somebody records or not.
+		// Make the table even if no other cell uses a recorder.
 		cell.Invoke(func(*TableRecorder) {}),
 	)
 }

@@ -1,58 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package event tells people what happened to an object: that a resource was created, that
-// it could not be deleted, that somebody has to decide. An operation hands an [Event] to a
-// [Recorder], and the recorder says where it is to be read: in the log ([NewSlogRecorder]), in
-// a table that `db/show events` prints ([Cell]), in several places ([NewMultiRecorder]), and
-// how many are too many ([NewThrottledRecorder]).
-//
-// Events are for people. No program should be steered by them: they are folded, throttled
-// and forgotten. What a program needs is in the object's status.
 package event
 
 import "github.com/statekeel/statekeel/reconciler/object"
 
-// Type says whether an event is a good one.
+// Type classifies an event as normal or as a warning.
 type Type string
 
 const (
-	// TypeNormal is of events that say how things go.
+	// TypeNormal is the type of events about progress.
 	TypeNormal Type = "Normal"
-	// TypeWarning is of events that say that something went wrong.
+	// TypeWarning is the type of events about failures.
 	TypeWarning Type = "Warning"
 )
 
-// Reason says in one word why there is an event, such as "CreatedExternalResource". The
-// words of a program are few and do not contain values: events are counted by them.
+// Reason is the cause of an event as one word, such as "CreatedExternalResource". A program should
+// use few reasons, without values in them: events are counted by reason.
 type Reason string
 
-// Event is something that happened to an object. It is a value: recorders keep copies, of which
-// long texts are cut (see [MaxText]).
+// Event is something that happened to an object. It is a value: recorders keep copies, with long
+// texts cut (see [MaxText]).
 type Event struct {
-	// Type is [TypeNormal] or [TypeWarning]. Any other, the empty one too, is recorded as
-	// it is and treated as normal.
+	// Type is [TypeNormal] or [TypeWarning]. Any other type, including the empty one, is recorded
+	// as given and treated as normal.
 	Type Type
-	// Reason may be empty, but tells little then.
+	// Reason is the cause. It may be empty.
 	Reason Reason
 	// Message is a sentence for people. It may be empty.
 	Message string
-	// Annotations say more by name. The map is shared by the copies of an event, and must
-	// not be changed once it is recorded. nil means none.
+	// Annotations are details by name. Copies of an event share the map, which must not be changed
+	// after the event was recorded. nil means none.
 	Annotations map[string]string
-	// HeldBack is how many events of the same object and reason a throttle has kept from
-	// the recorder since the one before. It is for throttles to set.
+	// HeldBack is the number of events of the same object and reason that a throttle has held back
+	// since it last passed one. It is set by throttles.
 	HeldBack uint64
 }
 
-// Normal returns an event that says how things go. The keys and values, in turn, are its
-// annotations; a last key without a value has an empty one.
+// Normal returns an event about progress. keysAndValues are its annotations, as keys and values in
+// turn. A last key without a value gets the empty value.
 func Normal(r Reason, message string, keysAndValues ...string) Event {
 	return Event{Type: TypeNormal, Reason: r, Message: message, Annotations: with(nil, keysAndValues)}
 }
 
-// Warning returns an event that says what went wrong. Its message is the text of the error,
-// empty if that is nil. The keys and values are as for [Normal].
+// Warning returns an event about a failure. Its message is the text of the error, or empty if err
+// is nil. keysAndValues are as for [Normal].
 func Warning(r Reason, err error, keysAndValues ...string) Event {
 	e := Event{Type: TypeWarning, Reason: r, Annotations: with(nil, keysAndValues)}
 	if err != nil {
@@ -61,20 +53,20 @@ func Warning(r Reason, err error, keysAndValues ...string) Event {
 	return e
 }
 
-// Recorder records events. The recorders of this package are safe from any goroutine and
-// return at once: none waits for a table, and only the one to a logger for its handler.
+// Recorder records events. The recorders of this package are safe for concurrent use. They do not
+// block: none waits for a table, and only that of [NewSlogRecorder] waits for the handler of its
+// logger.
 type Recorder interface {
-	// Event records what happened to an object. The object must not be nil; it is asked
-	// for its name before Event returns, and not kept.
+	// Event records an event about an object, which must not be nil. The recorder reads the name of
+	// the object before Event returns, and does not keep the object.
 	Event(obj object.Object, e Event)
-	// WithAnnotations returns a recorder that adds annotations, given as keys and values
-	// in turn, to the events that it records. Those of the event itself and of later
-	// calls win over those of earlier ones. The recorder that it is called on stays as it
-	// is. What they share (a table, a throttle) they go on sharing.
+	// WithAnnotations returns a recorder that adds annotations, given as keys and values in turn,
+	// to its events. Annotations of the event take precedence over them, and later calls over
+	// earlier ones. The original recorder does not change. Both share the table or the throttle.
 	WithAnnotations(keysAndValues ...string) Recorder
 }
 
-// NewNopRecorder returns a recorder that forgets everything.
+// NewNopRecorder returns a recorder that discards all events.
 func NewNopRecorder() Recorder { return nopRecorder{} }
 
 type nopRecorder struct{}

@@ -18,18 +18,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// row is an object by what it embeds.
+// row is an object by embedding Meta.
 type row struct{ object.Meta }
 
 func named(name string) *row { return &row{object.Meta{Namespace: "prod", Name: name}} }
 
-// recorded is one event that a memory was handed.
+// recorded is one event of a memory.
 type recorded struct {
 	object string
 	event  event.Event
 }
 
-// memory is a recorder that remembers. Recorders made from it share what they remember.
+// memory is a recorder that keeps its events. Recorders derived from it share them.
 type memory struct {
 	all         *[]recorded
 	mu          *sync.Mutex
@@ -51,7 +51,7 @@ func (m *memory) WithAnnotations(keysAndValues ...string) event.Recorder {
 	return &memory{m.all, m.mu, append(m.annotations[:len(m.annotations):len(m.annotations)], keysAndValues...)}
 }
 
-// take returns what was recorded since the last time.
+// take returns the events since the last take.
 func (m *memory) take() []recorded {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,7 +60,7 @@ func (m *memory) take() []recorded {
 	return all
 }
 
-func TestEventsAreMadeInALine(t *testing.T) {
+func TestNormalAndWarningMakeEvents(t *testing.T) {
 	require.Equal(t, event.Event{Type: event.TypeNormal, Reason: "Created", Message: "made it"},
 		event.Normal("Created", "made it"))
 	require.Equal(t, event.Event{
@@ -77,16 +77,16 @@ func TestAWarningWithoutAnErrorHasNoMessage(t *testing.T) {
 	require.Equal(t, event.Event{Type: event.TypeWarning, Reason: "Odd"}, event.Warning("Odd", nil))
 }
 
-func TestALastKeyWithoutAValueHasAnEmptyOne(t *testing.T) {
+func TestALastKeyWithoutAValueGetsTheEmptyValue(t *testing.T) {
 	require.Equal(t, map[string]string{"id": "7", "left": ""}, event.Normal("r", "m", "id", "7", "left").Annotations)
 }
 
-func TestTheNopRecorderForgets(t *testing.T) {
+func TestTheNopRecorderDiscardsEvents(t *testing.T) {
 	r := event.NewNopRecorder()
 	require.NotPanics(t, func() { r.WithAnnotations("a", "1").Event(named("web"), event.Normal("r", "m")) })
 }
 
-func TestOfSeveralRecordersEachIsHandedTheEvent(t *testing.T) {
+func TestAMultiRecorderPassesEventsToEachRecorder(t *testing.T) {
 	a, b := newMemory(), newMemory()
 	r := event.NewMultiRecorder(a, nil, b)
 	r.Event(named("web"), event.Normal("Created", "made it"))
@@ -99,16 +99,16 @@ func TestOfSeveralRecordersEachIsHandedTheEvent(t *testing.T) {
 	require.Equal(t, want, a.take())
 	require.Equal(t, want, b.take())
 
-	r.Event(named("web"), event.Normal("Created", "as it was"))
-	require.Equal(t, "as it was", a.take()[0].event.Message)
+	r.Event(named("web"), event.Normal("Created", "without annotation"))
+	require.Equal(t, "without annotation", a.take()[0].event.Message)
 }
 
-func TestOfNoRecordersNoneIsHandedTheEvent(t *testing.T) {
+func TestAMultiRecorderMayBeEmpty(t *testing.T) {
 	r := event.NewMultiRecorder(nil)
 	require.NotPanics(t, func() { r.WithAnnotations("a", "1").Event(named("web"), event.Normal("r", "m")) })
 }
 
-// inParallel calls f from several goroutines, with the number of the call.
+// inParallel calls f from several goroutines with the number of the call.
 func inParallel(goroutines, calls int, f func(int)) {
 	var wg sync.WaitGroup
 	for g := range goroutines {

@@ -13,8 +13,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// A program that logs what happens to its objects, and not too much of it. In a hive, [event.Cell]
-// provides a recorder to a table, to be put beside the log by [event.NewMultiRecorder].
+// A program logs what happens to its objects, and limits repeated warnings.
 func Example() {
 	withoutTime := func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {

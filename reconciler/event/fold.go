@@ -9,7 +9,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// newRow returns the row of an event that has happened once, with what is kept of its texts.
+// newRow returns the row of a single event, with bounded texts.
 func newRow(obj object.Object, e Event, now time.Time) *Row {
 	about, annotations := aboutOf(obj, e), bounded(e.Annotations)
 	delete(annotations, SourceAnnotation)
@@ -23,7 +23,7 @@ func newRow(obj object.Object, e Event, now time.Time) *Row {
 	}
 }
 
-// repeated returns a row for what two rows of one key stand for.
+// repeated returns the sum of two rows of one key.
 func repeated(earlier, later *Row) *Row {
 	both := *later
 	both.Count += earlier.Count

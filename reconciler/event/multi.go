@@ -5,8 +5,8 @@ package event
 
 import "github.com/statekeel/statekeel/reconciler/object"
 
-// NewMultiRecorder returns a recorder that hands every event to each of the given ones, in
-// their order. Those that are nil are left out; without any it forgets everything.
+// NewMultiRecorder returns a recorder that passes every event to each of the given recorders in
+// order. nil recorders are ignored. Without recorders it discards all events.
 func NewMultiRecorder(recorders ...Recorder) Recorder {
 	var all multiRecorder
 	for _, r := range recorders {

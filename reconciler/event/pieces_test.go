@@ -16,12 +16,12 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// pieceOf returns a short text that is a piece of one of a mebibyte, and no other is equal to.
+// pieceOf returns a unique short text that is a substring of a text of one mebibyte.
 func pieceOf(i int) string { return fmt.Sprintf("%020d%s", i, strings.Repeat("x", 1<<20))[:20] }
 
-// A short text may be a piece of a long one, such as a line of what a command printed: an event
-// holds the piece only.
-func TestEventsHoldNoTextThatTheirsAreAPieceOf(t *testing.T) {
+// A short text may be a substring of a long one, such as a line of a command's output. An event
+// keeps only the substring in memory.
+func TestEventsDoNotKeepLongTextsOfSubstrings(t *testing.T) {
 	const events = 64
 	for name, eventOf := range map[string]func(piece string) (string, event.Event){
 		"message": func(s string) (string, event.Event) { return "a", event.Event{Message: s} },
@@ -62,7 +62,7 @@ func TestEventsHoldNoTextThatTheirsAreAPieceOf(t *testing.T) {
 	})
 }
 
-// However often annotations are added, an event says how many were left out of it.
+// An event has the number of annotations left out over all calls of WithAnnotations.
 func TestLeftOutAnnotationsAreCountedOverAllCalls(t *testing.T) {
 	inTable(t, event.TableConfig{}, func(e *env) {
 		const each = 40

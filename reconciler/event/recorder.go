@@ -16,14 +16,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// TableConfig says how much a [TableRecorder] keeps. The zero value has the defaults; what is
-// negative is an error.
+// TableConfig has the limits of a [TableRecorder]. The zero value has the defaults. Negative values
+// are errors.
 type TableConfig struct {
-	// MaxRows is how many rows the table has at most. Zero means 1000. When there are
-	// more, those that were not repeated for the longest time are dropped.
+	// MaxRows is the maximum number of rows in the table. Zero means 1000. If there are more, the
+	// rows that were not repeated for the longest time are deleted.
 	MaxRows int
-	// MaxPending is how many different events may wait to be written. Zero means 1024.
-	// What does not fit is dropped, and counted.
+	// MaxPending is the maximum number of different events that wait to be written. Zero means
+	// 1024. Further events are dropped and counted.
 	MaxPending int
 }
 
@@ -31,8 +31,8 @@ const (
 	defaultMaxRows    = 1000
 	defaultMaxPending = 1024
 
-	// gather is how long events wait for others to be written with: a person does not
-	// notice, and a storm is fifty transactions a second.
+	// gather is how long events wait to be written together: short enough for a person, and at most
+	// fifty transactions a second.
 	gather = 20 * time.Millisecond
 )
 
@@ -53,34 +53,34 @@ func (c TableConfig) withDefaults() (TableConfig, error) {
 	return c, errors.Join(errs...)
 }
 
-// TableRecorder records events in a table: see [Row] for what is folded. It writes from the
-// goroutine of [TableRecorder.Run], some milliseconds later. Event only notes what is to be
-// written: it never waits for the table, and whoever calls it may hold a write transaction of
-// any table, the one of events included.
+// TableRecorder records events in a table: see [Row] for which events share a row. The goroutine of
+// [TableRecorder.Run] writes them some milliseconds later. Event only adds to a list in memory and
+// never waits for the table. So the caller may hold a write transaction of any table, including
+// that of events.
 type TableRecorder struct {
 	db     *statedb.DB
 	table  statedb.RWTable[*Row]
 	log    *slog.Logger
 	config TableConfig
 
-	// wake has an element when something is pending.
+	// wake has an element while something is pending.
 	wake chan struct{}
 
-	// mu is held for a few look-ups, never while the table is written.
+	// mu is held only for short accesses, never while the table is written.
 	mu sync.Mutex
-	// pending are the rows as far as they are not in the table yet, and order their keys
-	// as they came.
+	// pending are the rows that are not in the table yet, and order their keys in the order in
+	// which they came.
 	pending map[RowKey]*Row
 	order   []RowKey
-	// dropped counts what did not fit.
+	// dropped counts the events that exceeded MaxPending.
 	dropped uint64
 }
 
 var _ Recorder = (*TableRecorder)(nil)
 
-// NewTableRecorder returns a recorder to a table that was made by [NewTable]. Nothing is
-// written until [TableRecorder.Run] is called. It tells the log what it drops; a nil one
-// means nobody. The error names everything that is wrong.
+// NewTableRecorder returns a recorder to a table made by [NewTable]. Nothing is written until
+// [TableRecorder.Run] is called. It logs the number of dropped events; log may be nil. The error
+// names every mistake.
 func NewTableRecorder(db *statedb.DB, table statedb.RWTable[*Row], log *slog.Logger, c TableConfig) (*TableRecorder, error) {
 	c, err := c.withDefaults()
 	if db == nil {
@@ -123,15 +123,15 @@ func (r *annotatedRecorder) WithAnnotations(keysAndValues ...string) Recorder {
 	return &annotatedRecorder{r.to, with(r.annotations, keysAndValues)}
 }
 
-// Dropped returns how many events were dropped since more were waiting to be written than may.
-// Safe from any goroutine.
+// Dropped returns the number of events that were dropped because MaxPending was exceeded. It is
+// safe for concurrent use.
 func (r *TableRecorder) Dropped() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.dropped
 }
 
-// add notes what is to be written.
+// add adds a row to pending and wakes Run.
 func (r *TableRecorder) add(row *Row) {
 	if !r.note(row) {
 		return
@@ -142,6 +142,8 @@ func (r *TableRecorder) add(row *Row) {
 	}
 }
 
+// note adds a row to pending, or to the pending row of its key. It reports false if the row was
+// dropped.
 func (r *TableRecorder) note(row *Row) bool {
 	key := row.Key()
 	r.mu.Lock()
@@ -159,7 +161,7 @@ func (r *TableRecorder) note(row *Row) bool {
 	return true
 }
 
-// take returns what is to be written, in the order in which it came.
+// take removes and returns the pending rows in order.
 func (r *TableRecorder) take() []*Row {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,9 +173,9 @@ func (r *TableRecorder) take() []*Row {
 	return rows
 }
 
-// Run writes events into the table until ctx ends, and then once more what was recorded
-// before that. It returns nil. It is to be called once; without it, and after it, events wait
-// until they are dropped.
+// Run writes events into the table until ctx ends, and then writes those that were recorded before
+// that. It returns nil. Call it once. Without it, and after it, events stay pending until they
+// exceed MaxPending and are dropped.
 func (r *TableRecorder) Run(ctx context.Context) error {
 	told := uint64(0)
 	for {
@@ -185,7 +187,7 @@ func (r *TableRecorder) Run(ctx context.Context) error {
 			case <-time.After(gather):
 			}
 		}
-		// Before the take: what is recorded during a write has a write of its own.
+		// Read before take: events that are recorded during the write then get another one.
 		ended := ctx.Err() != nil
 		r.write(r.take())
 		told = r.complain(told)
@@ -195,8 +197,7 @@ func (r *TableRecorder) Run(ctx context.Context) error {
 	}
 }
 
-// complain says how many events were dropped since the last time, and returns how many there
-// were in all.
+// complain logs the number of events that were dropped since the last call, and returns the total.
 func (r *TableRecorder) complain(told uint64) uint64 {
 	dropped := r.Dropped()
 	if dropped > told {
@@ -205,7 +206,7 @@ func (r *TableRecorder) complain(told uint64) uint64 {
 	return dropped
 }
 
-// write puts rows into the table, on top of what they repeat, and drops what is too much.
+// write inserts rows into the table, added to existing rows of their keys, and enforces MaxRows.
 func (r *TableRecorder) write(rows []*Row) {
 	if len(rows) == 0 {
 		return
@@ -224,8 +225,8 @@ func (r *TableRecorder) write(rows []*Row) {
 	wtxn.Commit()
 }
 
-// drop deletes the rows that are too many: rows are written when they are repeated, so the
-// lowest revisions are what happened longest ago.
+// drop deletes the rows beyond MaxRows. A repeated row is written again, so the lowest revisions
+// are the rows that were not repeated for the longest time.
 func (r *TableRecorder) drop(wtxn statedb.WriteTxn) {
 	tooMany := r.table.NumObjects(wtxn) - r.config.MaxRows
 	if tooMany <= 0 {

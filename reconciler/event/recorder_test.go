@@ -41,16 +41,16 @@ func inTable(t *testing.T, config event.TableConfig, test func(e *env)) {
 	})
 }
 
-// run runs the recorder until stop is called, which waits for it.
+// run runs the recorder until stop is called, which waits for its end.
 func (e *env) run() (stop func()) { return reconcilertest.Go(e, e.recorder.Run) }
 
-// written waits until all is written.
+// written waits until all events are written.
 func (e *env) written() {
 	time.Sleep(100 * time.Millisecond)
 	synctest.Wait()
 }
 
-// rows returns the table, a line a row.
+// rows returns the table as one line for each row.
 func (e *env) rows() (all []string) {
 	for row := range e.table.All(e.db.ReadTxn()) {
 		all = append(all, strings.Join(row.TableRow(), " | "))
@@ -81,10 +81,10 @@ func TestRepeatedEventsAreFolded(t *testing.T) {
 	})
 }
 
-func TestWhatDiffersInOneThingIsNotFolded(t *testing.T) {
+func TestEventsThatDifferInOnePartAreNotFolded(t *testing.T) {
 	inTable(t, event.TableConfig{}, func(e *env) {
 		defer e.run()()
-		// What separates the parts of a key is in the parts, too.
+		// Some parts contain the separator of the key.
 		for _, parts := range [][4]string{
 			{"a", "b", "r", "m"}, {"ab", "", "r", "m"}, {"", "ab", "r", "m"}, {"a", "b", "rm", ""}, {"a", "b", "", "rm"},
 			{"a\x00", "b", "r", "m"}, {"a", "\x00b", "r", "m"}, {"a\x00\x01", "b", "r", "m"}, {"a", "\x01b", "r", "m"},
@@ -108,7 +108,7 @@ type errText string
 
 func (e errText) Error() string { return string(e) }
 
-func TestTheLatestAnnotationsAndAllThatWasHeldBackAreKept(t *testing.T) {
+func TestRowsHaveTheLatestAnnotationsAndAllHeldBack(t *testing.T) {
 	inTable(t, event.TableConfig{}, func(e *env) {
 		defer e.run()()
 		r := e.recorder.WithAnnotations(event.SourceAnnotation, "tunnels", "try", "1")
@@ -128,7 +128,7 @@ func TestTheLatestAnnotationsAndAllThatWasHeldBackAreKept(t *testing.T) {
 	})
 }
 
-func TestAnEventWaitsForNoTableNorForRoom(t *testing.T) {
+func TestEventNeverBlocks(t *testing.T) {
 	inTable(t, event.TableConfig{}, func(e *env) {
 		defer e.run()()
 		wtxn := e.db.WriteTxn(e.table)
@@ -142,7 +142,7 @@ func TestAnEventWaitsForNoTableNorForRoom(t *testing.T) {
 	})
 }
 
-func TestAStormIsFewTransactions(t *testing.T) {
+func TestManyEventsAreFewTransactions(t *testing.T) {
 	inTable(t, event.TableConfig{}, func(e *env) {
 		defer e.run()()
 		for i := range 1000 {
@@ -152,12 +152,12 @@ func TestAStormIsFewTransactions(t *testing.T) {
 		}
 		e.written()
 		require.Len(e, e.rows(), 4)
-		// One revision a row of a transaction.
+		// One revision for each row of a transaction.
 		require.LessOrEqual(e, e.table.Revision(e.db.ReadTxn()), uint64(4*(1000/20+1)))
 	})
 }
 
-func TestWhatWasNotRepeatedLongestIsDropped(t *testing.T) {
+func TestRowsNotRepeatedForLongestAreDeleted(t *testing.T) {
 	inTable(t, event.TableConfig{MaxRows: 3}, func(e *env) {
 		defer e.run()()
 		record := func(numbers ...int) {
@@ -182,11 +182,11 @@ func TestWhatWasNotRepeatedLongestIsDropped(t *testing.T) {
 	})
 }
 
-func TestWhatCannotWaitIsDroppedAndCounted(t *testing.T) {
+func TestEventsBeyondMaxPendingAreDroppedAndCounted(t *testing.T) {
 	inTable(t, event.TableConfig{MaxPending: 2}, func(e *env) {
 		for i := range 5 {
 			e.recorder.Event(nth(i), event.Normal("Created", "made it"))
-			e.recorder.Event(nth(0), event.Normal("Created", "made it")) // fits, as it is there
+			e.recorder.Event(nth(0), event.Normal("Created", "made it")) // fits: its row is pending already
 		}
 		require.Equal(e, uint64(3), e.recorder.Dropped())
 		stop := e.run()
@@ -201,11 +201,11 @@ func TestWhatCannotWaitIsDroppedAndCounted(t *testing.T) {
 		e.written()
 		require.Len(e, e.rows(), 3, "there is room again")
 		stop()
-		require.Equal(e, 1, strings.Count(e.log.String(), "\n"), "said once: %s", e.log)
+		require.Equal(e, 1, strings.Count(e.log.String(), "\n"), "logged once: %s", e.log)
 	})
 }
 
-func TestWhatIsPendingAtTheStopIsWritten(t *testing.T) {
+func TestPendingEventsAreWrittenAtTheStop(t *testing.T) {
 	inTable(t, event.TableConfig{}, func(e *env) {
 		stop := e.run()
 		synctest.Wait()
@@ -218,7 +218,7 @@ func TestWhatIsPendingAtTheStopIsWritten(t *testing.T) {
 	})
 }
 
-func TestEventsAreRecordedFromAnyGoroutine(t *testing.T) {
+func TestATableRecorderIsSafeForConcurrentUse(t *testing.T) {
 	inTable(t, event.TableConfig{}, func(e *env) {
 		stop := e.run()
 		annotated := e.recorder.WithAnnotations("id", "7")
@@ -237,7 +237,7 @@ func TestEventsAreRecordedFromAnyGoroutine(t *testing.T) {
 	})
 }
 
-func TestNothingUnprintableReachesATerminal(t *testing.T) {
+func TestUnprintableTextsAreEscapedInTheTable(t *testing.T) {
 	inTable(t, event.TableConfig{}, func(e *env) {
 		defer e.run()()
 		e.recorder.Event(&object.Meta{Name: "a\x1b[2J"}, event.Normal("r\n", "two\nlines", "k", "\x07"))
@@ -261,7 +261,7 @@ func TestRowsOfAnObjectAreFound(t *testing.T) {
 	})
 }
 
-func TestATableRecorderNamesWhatIsWrong(t *testing.T) {
+func TestTheErrorNamesEveryMistakeOfATableRecorder(t *testing.T) {
 	_, err := event.NewTableRecorder(nil, nil, nil, event.TableConfig{MaxRows: -1, MaxPending: -2})
 	require.EqualError(t, err, `new table recorder: the table is nil
 the DB is nil

@@ -23,10 +23,10 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// The scripts are written to be read.
+// TestScripts runs testdata/*.txtar, which show the table and the shell commands.
 func TestScripts(t *testing.T) { harness.RunScripts(t, newCommands) }
 
-// newHive returns a hive whose recorder is handed to record.
+// newHive returns a hive that calls use with a recorder, the table and a job group.
 func newHive(use func(event.Recorder, statedb.Table[*event.Row], job.Group), cells ...cell.Cell) *hive.Hive {
 	return hive.New(append(cells,
 		statedb.Cell, job.Cell, cell.SimpleHealthCell,
@@ -34,7 +34,7 @@ func newHive(use func(event.Recorder, statedb.Table[*event.Row], job.Group), cel
 	)...)
 }
 
-// record is a command that records an event as an operation would.
+// record returns a command that records events as an operation would.
 func record(recorder *event.Recorder) script.Cmd {
 	return harness.Command("Record events", "times Normal|Warning object reason message", func(args []string) (string, error) {
 		var times int
@@ -66,7 +66,7 @@ func newCommands(t *testing.T) (commands map[string]script.Cmd, stop func()) {
 	return harness.Commands(t, h, log, map[string]script.Cmd{"record": record(&recorder)}), stop
 }
 
-// lastWords is a job that records when it is stopped.
+// lastWords adds a job that records an event when it is stopped.
 func lastWords(jobs job.Group, r event.Recorder) {
 	jobs.Add(job.OneShot("last-words", func(ctx context.Context, _ cell.Health) error {
 		<-ctx.Done()
@@ -75,7 +75,7 @@ func lastWords(jobs job.Group, r event.Recorder) {
 	}))
 }
 
-func TestTheStopOfAHiveLosesNothing(t *testing.T) {
+func TestStoppingTheHiveLosesNoEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var table statedb.Table[*event.Row]
 		var db *statedb.DB
@@ -92,7 +92,7 @@ func TestTheStopOfAHiveLosesNothing(t *testing.T) {
 	})
 }
 
-func TestWrongSettingsAreAnErrorOfTheHive(t *testing.T) {
+func TestInvalidSettingsAreAnErrorOfTheHive(t *testing.T) {
 	for text, events := range map[string]cell.Cell{
 		"TableConfig.MaxRows is -1": event.NewCell(event.TableConfig{MaxRows: -1}, event.Throttle{}),
 		"Throttle.Burst is -1":      event.NewCell(event.TableConfig{}, event.Throttle{Burst: -1}),

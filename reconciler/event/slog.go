@@ -11,12 +11,17 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// NewSlogRecorder returns a recorder that logs: warnings as [slog.LevelWarn], all else as
-// [slog.LevelInfo]. The message is that of the event, or the reason if it has none, with what is
-// not printable escaped; the attributes are object ("namespace/name"), reason, held_back if a
-// throttle held others back, source if there is one, and the other annotations in a group of that
-// name, all within [MaxText] and [MaxName]. Event returns when the logger's handler does. A nil
-// logger means that nothing is recorded.
+// NewSlogRecorder returns a recorder that logs warnings as [slog.LevelWarn] and other events as
+// [slog.LevelInfo]. The log message is that of the event, or the reason if it has none, with
+// unprintable characters escaped. The attributes are:
+//   - object: "namespace/name"
+//   - reason
+//   - held_back: the number of events that a throttle held back, if any
+//   - source: if the event has one
+//   - annotations: a group of the other annotations
+//
+// All texts are within [MaxText] and [MaxName]. Event returns when the logger's handler does. A nil
+// logger discards all events.
 func NewSlogRecorder(log *slog.Logger) Recorder {
 	if log == nil {
 		return NewNopRecorder()
@@ -34,7 +39,7 @@ func (r *slogRecorder) Event(obj object.Object, e Event) {
 	if e.Type == TypeWarning {
 		level = slog.LevelWarn
 	}
-	// The texts of an event that nobody reads are not made.
+	// Do not build the texts of an event that is not logged.
 	ctx := context.Background()
 	if !r.log.Enabled(ctx, level) {
 		return

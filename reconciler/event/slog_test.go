@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// logged returns what a recorder logs in a test, without the times.
+// logged returns the log of a recorder without the times.
 func logged(level slog.Level, record func(r event.Recorder)) string {
 	var out strings.Builder
 	record(event.NewSlogRecorder(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
@@ -46,20 +46,20 @@ level=WARN msg=refused object=prod/web reason=CannotCreate held_back=12 source=t
 	}))
 }
 
-func TestWhatIsNotLoggedCostsNothing(t *testing.T) {
+func TestEventsThatAreNotLoggedDoNotAllocate(t *testing.T) {
 	r := event.NewSlogRecorder(slog.New(slog.DiscardHandler)).WithAnnotations("id", "7")
 	obj, e := named("web"), event.Normal("Created", "made it", "zone", "a")
 	require.Zero(t, testing.AllocsPerRun(10, func() { r.Event(obj, e) }))
 }
 
-func TestTheLevelOfTheLogHolds(t *testing.T) {
+func TestTheLevelOfTheLogIsRespected(t *testing.T) {
 	require.Equal(t, "level=WARN msg=refused object=prod/web reason=CannotCreate\n", logged(slog.LevelWarn, func(r event.Recorder) {
 		r.Event(named("web"), event.Normal("Created", "made it"))
 		r.Event(named("web"), event.Warning("CannotCreate", errors.New("refused")))
 	}))
 }
 
-func TestAnnotationsOfARecorderAreUnderThoseOfTheEvent(t *testing.T) {
+func TestAnnotationsOfTheEventTakePrecedence(t *testing.T) {
 	require.Equal(t, `level=INFO msg=m object=prod/web reason=r annotations.a=3 annotations.b=2 annotations.c=4
 level=INFO msg=m object=prod/web reason=r annotations.a=1 annotations.b=1
 level=INFO msg=m object=prod/web reason=r
@@ -72,29 +72,29 @@ level=INFO msg=m object=prod/web reason=r
 	}))
 }
 
-func TestWithoutALogNothingIsRecorded(t *testing.T) {
+func TestANilLoggerDiscardsEvents(t *testing.T) {
 	r := event.NewSlogRecorder(nil)
 	require.NotPanics(t, func() { r.WithAnnotations("a", "1").Event(named("web"), event.Normal("r", "m")) })
 }
 
-// messages are the messages that were logged.
+// messages is a handler that keeps the messages.
 type messages struct {
 	slog.Handler
-	said []string
+	logged []string
 }
 
 func (m *messages) Enabled(context.Context, slog.Level) bool { return true }
 func (m *messages) Handle(_ context.Context, r slog.Record) error {
-	m.said = append(m.said, r.Message)
+	m.logged = append(m.logged, r.Message)
 	return nil
 }
 
-// A handler may print a message as it is.
+// A handler may print a message unescaped.
 func TestHostileTextsAreEscapedInLogMessages(t *testing.T) {
 	const hostile = "a\x1b[31m\n<<end>>\x00"
 	m := &messages{}
 	recorder := event.NewSlogRecorder(slog.New(m))
 	recorder.Event(named("web"), event.Warning("Refused", errors.New(hostile)))
 	recorder.Event(named("web"), event.Normal(event.Reason(hostile), ""))
-	require.Equal(t, []string{`a\x1b[31m\n<<end>>\x00`, `a\x1b[31m\n<<end>>\x00`}, m.said)
+	require.Equal(t, []string{`a\x1b[31m\n<<end>>\x00`, `a\x1b[31m\n<<end>>\x00`}, m.logged)
 }

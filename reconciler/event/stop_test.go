@@ -17,8 +17,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// atStop is a log whose first entry has an event recorded, and then the recorder stopped: in the
-// middle of a turn of its loop, after what is pending was taken.
+// atStop is a log handler that calls do: in this test between the last take of the pending events
+// and the end of the recorder.
 type atStop struct {
 	slog.Handler
 	do func()
@@ -29,7 +29,7 @@ func (a atStop) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-func TestWhatIsRecordedDuringTheLastWriteIsWritten(t *testing.T) {
+func TestEventsRecordedDuringTheLastWriteAreWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := statedb.New()
 		table, err := event.NewTable(db)
@@ -43,7 +43,7 @@ func TestWhatIsRecordedDuringTheLastWriteIsWritten(t *testing.T) {
 		r, err = event.NewTableRecorder(db, table, log, event.TableConfig{MaxPending: 1})
 		require.NoError(t, err)
 		r.Event(nth(0), event.Normal("Created", "made it"))
-		r.Event(nth(1), event.Normal("Created", "made it")) // dropped, which the log is told after the write
+		r.Event(nth(1), event.Normal("Created", "made it")) // dropped, which is logged after the write
 		require.NoError(t, r.Run(ctx))
 		_, _, found := table.Get(db.ReadTxn(), event.ByKey(event.RowKey{
 			Object: object.KeyOf(named("last")), Type: event.TypeNormal, Reason: "Created", Message: "made it",

@@ -20,34 +20,33 @@ import (
 // TableName is the name of the table of events.
 const TableName = "events"
 
-// Row is an event in the table, and all its repetitions: events of one source and object that
-// have the same type, reason and message. Its texts are within [MaxName], [MaxMessage] and
-// [MaxText]. Rows are immutable.
+// Row is an event in the table together with its repetitions: events of one source and object with
+// the same type, reason and message. Its texts are within [MaxName], [MaxMessage] and [MaxText].
+// Rows are immutable.
 type Row struct {
-	// Source is the value of [SourceAnnotation], empty if there is none.
+	// Source is the value of [SourceAnnotation], or empty.
 	Source string `json:"source,omitempty" yaml:"source,omitempty"`
-	// Namespace, which may be empty, and Name are those of the object.
+	// Namespace, which may be empty, and Name identify the object.
 	Namespace string `json:"namespace,omitempty" yaml:"namespace,omitempty"`
 	Name      string `json:"name" yaml:"name"`
 
 	Type    Type   `json:"type" yaml:"type"`
 	Reason  Reason `json:"reason" yaml:"reason"`
 	Message string `json:"message" yaml:"message"`
-	// Annotations are those of the latest event, the source left out. nil if there are
-	// none.
+	// Annotations are those of the latest event, without the source. nil if there are none.
 	Annotations map[string]string `json:"annotations,omitempty" yaml:"annotations,omitempty"`
 
-	// Count is how often the event was recorded.
+	// Count is the number of recorded events.
 	Count uint64 `json:"count" yaml:"count"`
-	// HeldBack is how many more of the object and the reason, whatever their messages, a
-	// throttle kept from being recorded before one of these.
+	// HeldBack is the number of events of the object and the reason, with any message, that a
+	// throttle held back before one of the recorded events.
 	HeldBack uint64 `json:"heldBack,omitempty" yaml:"heldBack,omitempty"`
-	// First and Last are when the event was recorded the first and the latest time.
+	// First and Last are the times of the first and the latest recorded event.
 	First time.Time `json:"first" yaml:"first"`
 	Last  time.Time `json:"last" yaml:"last"`
 }
 
-// RowKey is what tells the rows of the table apart.
+// RowKey is the primary key of the table.
 type RowKey struct {
 	Source  string
 	Object  object.Key
@@ -56,13 +55,13 @@ type RowKey struct {
 	Message string
 }
 
-// Key returns the key of the row. Safe from any goroutine.
+// Key returns the key of the row.
 func (r *Row) Key() RowKey {
 	return RowKey{r.Source, object.Key{Namespace: r.Namespace, Name: r.Name}, r.Type, r.Reason, r.Message}
 }
 
-// bytes returns the parts, in an order by which rows of one object are next to each other.
-// Every part ends in what no part contains.
+// bytes returns the parts in an order in which rows of one object are adjacent. Each part ends with
+// a sequence that no part contains.
 func (k RowKey) bytes() index.Key {
 	var key bytes.Buffer
 	for _, part := range []string{k.Source, k.Object.Namespace, k.Object.Name, string(k.Type), string(k.Reason), k.Message} {
@@ -77,9 +76,9 @@ func (r *Row) TableHeader() []string {
 	return []string{"Object", "Type", "Reason", "Count", "Last", "Message"}
 }
 
-// TableRow implements [statedb.TableWritable]. The object stands behind its source, if there
-// is one, as "source:namespace/name"; what a throttle held back behind the count, as "3+12";
-// the annotations behind the message. Nothing of it is unprintable.
+// TableRow implements [statedb.TableWritable]. The object is "source:namespace/name", without the
+// source if there is none. The count is followed by the number that a throttle held back, as in
+// "3+12". The annotations follow the message. Unprintable characters are escaped.
 func (r *Row) TableRow() []string {
 	name := r.Key().Object.String()
 	if r.Source != "" {
@@ -96,7 +95,7 @@ func (r *Row) TableRow() []string {
 	return cells
 }
 
-// described returns the message and, behind it, the annotations.
+// described returns the message followed by the annotations.
 func (r *Row) described() string {
 	if len(r.Annotations) == 0 {
 		return r.Message
@@ -116,7 +115,7 @@ var (
 		Unique:     true,
 	}
 
-	// ByKey finds a row.
+	// ByKey is the query for one row.
 	ByKey = keyIndex.Query
 
 	objectIndex = statedb.Index[*Row, object.Key]{
@@ -126,17 +125,17 @@ var (
 		FromString: index.FromString,
 	}
 
-	// ByObject finds the rows of an object, whatever their source. In the shell that is
-	// `db/list -i object events namespace/name`.
+	// ByObject is the query for the rows of an object, of all sources. In the shell it is `db/list
+	// -i object events namespace/name`.
 	ByObject = objectIndex.Query
 )
 
-// objectKey is the text that a person would type, so that objects whose namespaces and names
-// have slashes in them may share one.
+// objectKey is the text that a person types. Objects whose namespaces or names contain slashes may
+// share one.
 func objectKey(k object.Key) index.Key { return index.String(k.String()) }
 
-// NewTable makes the table of events, for programs without a hive; [Cell] makes its own. It
-// is to be written by a [TableRecorder] only.
+// NewTable makes the table of events in a program without a hive; [Cell] makes its own. Only a
+// [TableRecorder] may write it.
 func NewTable(db *statedb.DB) (statedb.RWTable[*Row], error) {
 	return statedb.NewTable(db, TableName, keyIndex, objectIndex)
 }

@@ -15,18 +15,19 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// Throttle says how many warnings of one object for one reason are recorded: a burst at
-// once, and then so many a second. The zero value has the defaults; what is negative is an error.
+// Throttle limits the warnings of one object for one reason: a burst, and then a rate. The zero
+// value has the defaults. Negative values are errors.
 type Throttle struct {
-	// Limit is how many warnings a second pass in the long run. Zero means one in ten
-	// seconds, [rate.Inf] all.
+	// Limit is the number of warnings a second that pass in the long run. Zero means one in ten
+	// seconds. [rate.Inf] passes all.
 	Limit rate.Limit
-	// Burst is how many pass at once after a quiet time, and at the start. Zero means 5.
+	// Burst is the number of warnings that pass at once, at the start and after a quiet time. Zero
+	// means 5.
 	Burst int
-	// Remembered is of how many objects and reasons the throttle knows, each a few
-	// hundred bytes, or more if their names are long (see [MaxName]). Zero means 4096. When there are more, that of which there was
-	// nothing for the longest time is forgotten: it has a burst again, and nothing tells
-	// how many of its warnings had been held back.
+	// Remembered is the maximum number of pairs of object and reason that the throttle tracks. Zero
+	// means 4096. Each takes a few hundred bytes, or more if its names are long (see [MaxName]). If
+	// there are more, the one without a warning for the longest time is forgotten. It then has a
+	// full burst again, and its number of held back warnings is lost.
 	Remembered int
 }
 
@@ -36,8 +37,7 @@ const (
 	defaultThrottleRemembered = 4096
 )
 
-// withDefaults returns the settings with the defaults for what is zero, or all that is wrong
-// with them.
+// withDefaults returns the settings with defaults for zero values. The error names every mistake.
 func (t Throttle) withDefaults() (Throttle, error) {
 	var errs []error
 	if t.Limit < 0 {
@@ -61,12 +61,11 @@ func (t Throttle) withDefaults() (Throttle, error) {
 	return t, errors.Join(errs...)
 }
 
-// NewThrottledRecorder returns a recorder that hands events to another one, but of the
-// warnings of one object for one reason no more than the throttle lets pass, whatever their
-// messages: an object that fails again and again does not drown what else there is to read.
-// How many were held back is in [Event].HeldBack of the next one that passes. Events of
-// other types all pass. Objects of different sources (see [SourceAnnotation]) are different
-// ones. The error names every setting that is wrong.
+// NewThrottledRecorder returns a recorder that passes events to another one. It limits the warnings
+// of one object for one reason, whatever their messages, so that an object that fails repeatedly
+// does not hide other events. [Event].HeldBack of the next warning that passes is the number of
+// those held back. Events of other types always pass. Objects of different sources (see
+// [SourceAnnotation]) are different. The error names every mistake.
 func NewThrottledRecorder(to Recorder, t Throttle) (Recorder, error) {
 	t, err := t.withDefaults()
 	if to == nil {
@@ -100,25 +99,26 @@ func (r *throttledRecorder) WithAnnotations(keysAndValues ...string) Recorder {
 	return &throttledRecorder{r.to, r.gate, with(r.annotations, keysAndValues)}
 }
 
-// gate decides what passes. Recorders that one was made from another share it.
+// gate decides which warnings pass. It is shared by all recorders derived from one by
+// WithAnnotations.
 type gate struct {
 	settings Throttle
 
-	// mu is held for a few look-ups, never while something is recorded.
+	// mu is held only for short accesses, never while an event is recorded.
 	mu sync.Mutex
-	// known are the elements of latest, the subject of the latest warning first.
+	// known has the elements of latest, which has the subject of the latest warning first.
 	known  map[about]*list.Element
 	latest list.List
 }
 
-// bucket is what a gate knows of a subject.
+// bucket is the state of one subject.
 type bucket struct {
 	subject  about
 	limiter  *rate.Limiter
 	heldBack uint64
 }
 
-// pass says whether a warning passes, and if so how many before it were held back.
+// pass reports whether a warning passes, and if so how many were held back before it.
 func (g *gate) pass(now time.Time, s about) (pass bool, heldBack uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

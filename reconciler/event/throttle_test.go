@@ -59,7 +59,7 @@ func TestWarningsOfOneObjectAndReasonAreThrottled(t *testing.T) {
 	})
 }
 
-func TestOtherObjectsReasonsAndSourcesAreThrottledByThemselves(t *testing.T) {
+func TestObjectsReasonsAndSourcesAreThrottledSeparately(t *testing.T) {
 	throttled(t, event.Throttle{Limit: 0.1, Burst: 1}, func(t *testing.T, r event.Recorder, m *memory) {
 		other := r.WithAnnotations(event.SourceAnnotation, "other")
 		for range 3 {
@@ -72,7 +72,7 @@ func TestOtherObjectsReasonsAndSourcesAreThrottledByThemselves(t *testing.T) {
 	})
 }
 
-func TestRecordersMadeFromAThrottledOneShareTheThrottle(t *testing.T) {
+func TestDerivedRecordersShareTheThrottle(t *testing.T) {
 	throttled(t, event.Throttle{Limit: 0.1, Burst: 1}, func(t *testing.T, r event.Recorder, m *memory) {
 		warn(r, "web", "CannotCreate", 1)
 		warn(r.WithAnnotations("id", "7"), "web", "CannotCreate", 5)
@@ -85,7 +85,7 @@ func TestRecordersMadeFromAThrottledOneShareTheThrottle(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoWarningPasses(t *testing.T) {
+func TestNormalEventsAlwaysPass(t *testing.T) {
 	throttled(t, event.Throttle{Limit: 0.1, Burst: 1}, func(t *testing.T, r event.Recorder, m *memory) {
 		for range 100 {
 			r.Event(named("web"), event.Normal("Created", "made it"))
@@ -94,7 +94,7 @@ func TestWhatIsNoWarningPasses(t *testing.T) {
 	})
 }
 
-func TestTheDefaultsOfAThrottle(t *testing.T) {
+func TestAThrottleHasDefaults(t *testing.T) {
 	throttled(t, event.Throttle{}, func(t *testing.T, r event.Recorder, m *memory) {
 		warn(r, "web", "CannotCreate", 10)
 		require.Len(t, m.take(), 5)
@@ -108,11 +108,11 @@ func TestTheDefaultsOfAThrottle(t *testing.T) {
 	})
 }
 
-func TestTheSubjectThatWasQuietLongestIsForgotten(t *testing.T) {
+func TestTheSubjectQuietForLongestIsForgotten(t *testing.T) {
 	throttled(t, event.Throttle{Limit: 0.1, Burst: 1, Remembered: 2}, func(t *testing.T, r event.Recorder, m *memory) {
 		warn(r, "one", "CannotCreate", 2)
 		warn(r, "two", "CannotCreate", 2)
-		warn(r, "one", "CannotCreate", 1) // two is now the one that was quiet longer
+		warn(r, "one", "CannotCreate", 1) // two is now quiet for longer
 		require.Len(t, m.take(), 2)
 		warn(r, "three", "CannotCreate", 2)
 		require.Len(t, m.take(), 1)
@@ -126,7 +126,7 @@ func TestTheSubjectThatWasQuietLongestIsForgotten(t *testing.T) {
 	})
 }
 
-func TestAThrottleNamesWhatIsWrong(t *testing.T) {
+func TestTheErrorNamesEveryMistakeOfAThrottle(t *testing.T) {
 	_, err := event.NewThrottledRecorder(nil, event.Throttle{Limit: -1, Burst: -2, Remembered: -3})
 	require.EqualError(t, err, `new throttled recorder: the recorder to throttle is nil
 Throttle.Limit is -1, must not be negative
@@ -134,7 +134,7 @@ Throttle.Burst is -2, must not be negative
 Throttle.Remembered is -3, must not be negative`)
 }
 
-func TestAThrottleCountsFromAnyGoroutine(t *testing.T) {
+func TestAThrottleIsSafeForConcurrentUse(t *testing.T) {
 	throttled(t, event.Throttle{Limit: 0.1, Burst: 3, Remembered: 8}, func(t *testing.T, r event.Recorder, m *memory) {
 		const goroutines, calls = 8, 100
 		inParallel(goroutines, calls, func(i int) {

@@ -1,58 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package object has the little that the adapters of reconciler ask of a row beside its
-// status: a namespace, a name and annotations. A row has it by embedding [Meta].
+// Package object has the interface of rows that the adapters of package reconciler use beside the
+// status: a namespace, a name and annotations. A row implements it by embedding [Meta].
 package object
 
 import "maps"
 
-// Object is a row with a name and annotations. It is implemented by pointers to rows, most
-// easily by embedding [Meta].
+// Object is a row with a name and annotations. Pointers to rows implement it, usually by embedding
+// [Meta].
 //
-// A row of a table is immutable. The methods that set something are for clones only: the
-// one that an operation was handed, or one that a writer made. They copy what they share
-// with the row before they change it, so that a shallow clone will do.
+// A row of a table is immutable. Call the setters only on clones: the one that an operation was
+// given, or one that a writer made. They copy shared data before they change it, so a shallow clone
+// is enough.
 type Object interface {
-	// GetNamespace returns the namespace, empty if the rows have none.
+	// GetNamespace returns the namespace, or the empty text if rows have none.
 	GetNamespace() string
-	// GetName returns the name. With the namespace it tells the rows of a table apart.
+	// GetName returns the name. Namespace and name together identify a row of the table.
 	GetName() string
-	// GetAnnotations returns the annotations, nil if there are none. The map is that of
-	// the row and must not be changed.
+	// GetAnnotations returns the annotations, or nil if there are none. The map belongs to the row
+	// and must not be changed.
 	GetAnnotations() map[string]string
-	// SetAnnotation sets one annotation of a clone. An empty value is a value.
+	// SetAnnotation sets one annotation of a clone. The value may be empty.
 	SetAnnotation(key, value string)
-	// RemoveAnnotation removes one annotation of a clone; that there is none is no error.
+	// RemoveAnnotation removes one annotation of a clone. It does nothing if there is none.
 	RemoveAnnotation(key string)
 }
 
-// Meta implements [Object] for the rows that embed it. The zero value has no name and no
-// annotations, and can be used.
+// Meta implements [Object] for the rows that embed it. The zero value is ready to use: it has no
+// name and no annotations.
 type Meta struct {
 	// Namespace may be empty.
 	Namespace string `json:"namespace,omitempty" yaml:"namespace,omitempty"`
-	// Name tells the rows of one namespace apart.
+	// Name identifies the row in its namespace.
 	Name string `json:"name,omitempty" yaml:"name,omitempty"`
-	// Annotations are what programs note on the row. The map is shared by the versions of
-	// the row: use [Meta.SetAnnotation], which copies it.
+	// Annotations are texts that programs attach to the row. The versions of a row share the map:
+	// change it with [Meta.SetAnnotation], which copies it.
 	Annotations map[string]string `json:"annotations,omitempty" yaml:"annotations,omitempty"`
 }
 
 var _ Object = (*Meta)(nil)
 
-// GetNamespace returns the namespace, which may be empty. Safe from any goroutine.
+// GetNamespace returns the namespace, which may be empty.
 func (m *Meta) GetNamespace() string { return m.Namespace }
 
-// GetName returns the name. Safe from any goroutine.
+// GetName returns the name.
 func (m *Meta) GetName() string { return m.Name }
 
-// GetAnnotations returns the annotations, nil if there are none. The map must not be
-// changed. Safe from any goroutine.
+// GetAnnotations returns the annotations, or nil if there are none. The map must not be changed.
 func (m *Meta) GetAnnotations() map[string]string { return m.Annotations }
 
-// SetAnnotation sets one annotation of a clone, on a copy of the map. If it has that value
-// already the map stays the same.
+// SetAnnotation sets one annotation of a clone, in a copy of the map. It does not copy if the
+// annotation has that value already.
 func (m *Meta) SetAnnotation(key, value string) {
 	if old, ok := m.Annotations[key]; ok && old == value {
 		return
@@ -63,11 +62,12 @@ func (m *Meta) SetAnnotation(key, value string) {
 	m.Annotations = annotations
 }
 
-// meta implements what SetAnnotations looks for.
+// meta implements the interface that SetAnnotations checks for.
 func (m *Meta) meta() *Meta { return m }
 
 // SetAnnotations sets several annotations of a clone, given as keys and values in turn. It is
-// [Object.SetAnnotation] for each, but an object that embeds [Meta] has its map copied only once.
+// equivalent to calls of [Object.SetAnnotation], but copies the map of an object that embeds [Meta]
+// only once.
 func SetAnnotations(obj Object, keysAndValues ...string) {
 	embeds, ok := obj.(interface{ meta() *Meta })
 	if !ok {
@@ -85,8 +85,8 @@ func SetAnnotations(obj Object, keysAndValues ...string) {
 	m.Annotations = annotations
 }
 
-// RemoveAnnotation removes one annotation of a clone, on a copy of the map. The map is nil
-// when the last one is gone.
+// RemoveAnnotation removes one annotation of a clone, in a copy of the map. The map becomes nil
+// when the last one is removed.
 func (m *Meta) RemoveAnnotation(key string) {
 	if _, ok := m.Annotations[key]; !ok {
 		return
@@ -100,7 +100,7 @@ func (m *Meta) RemoveAnnotation(key string) {
 	m.Annotations = annotations
 }
 
-// Key is what tells the objects of a table apart.
+// Key identifies an object of a table.
 type Key struct {
 	Namespace, Name string
 }

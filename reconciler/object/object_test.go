@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// row is an object by what it embeds.
+// row is an object by embedding Meta.
 type row struct {
 	object.Meta
 	Size int
@@ -34,7 +34,7 @@ func TestARowIsAnObjectByEmbeddingMeta(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "1", "b": "2"}, obj.GetAnnotations())
 }
 
-func TestSettersOfAShallowCloneLeaveTheRowAlone(t *testing.T) {
+func TestSettersOfAShallowCloneDoNotChangeTheRow(t *testing.T) {
 	stored := newRow()
 
 	changed := stored.Clone()
@@ -45,7 +45,7 @@ func TestSettersOfAShallowCloneLeaveTheRowAlone(t *testing.T) {
 	require.Equal(t, newRow(), stored)
 }
 
-func TestWhatIsSetAlreadyIsNotCopied(t *testing.T) {
+func TestSettingTheSameValueDoesNotCopy(t *testing.T) {
 	stored := newRow()
 	require.Zero(t, testing.AllocsPerRun(10, func() {
 		stored.SetAnnotation("a", "1")
@@ -54,7 +54,7 @@ func TestWhatIsSetAlreadyIsNotCopied(t *testing.T) {
 	require.Equal(t, newRow(), stored)
 }
 
-func TestAnnotationsOfARowWithoutAny(t *testing.T) {
+func TestARowWithoutAnnotationsHasANilMap(t *testing.T) {
 	var r row
 	r.RemoveAnnotation("a")
 	require.Nil(t, r.GetAnnotations())
@@ -64,7 +64,7 @@ func TestAnnotationsOfARowWithoutAny(t *testing.T) {
 	require.Nil(t, r.GetAnnotations())
 }
 
-func TestAnEmptyValueIsAValue(t *testing.T) {
+func TestAnEmptyValueIsKept(t *testing.T) {
 	var r row
 	r.SetAnnotation("a", "")
 	require.Contains(t, r.GetAnnotations(), "a")
@@ -76,16 +76,16 @@ func TestKeyOf(t *testing.T) {
 	require.NotEqual(t, object.KeyOf(&object.Meta{Name: "web"}), object.KeyOf(newRow()))
 }
 
-func TestMetaIsFlatInJSON(t *testing.T) {
+func TestMetaIsInlineInJSON(t *testing.T) {
 	text, err := json.Marshal(newRow())
 	require.NoError(t, err)
 	require.JSONEq(t, `{"namespace":"ns","name":"web","annotations":{"a":"1","b":"2"},"Size":0}`, string(text))
 }
 
-// other is an object that does without Meta.
+// other is an object that does not embed Meta.
 type other struct{ object.Object }
 
-func TestSetAnnotationsSetsSeveralAndLeavesTheRowAlone(t *testing.T) {
+func TestSetAnnotationsDoesNotChangeTheRow(t *testing.T) {
 	stored := newRow()
 	for _, wrap := range []func(*row) object.Object{
 		func(r *row) object.Object { return r },

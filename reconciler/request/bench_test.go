@@ -16,9 +16,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
-// The cost of a request whose reconciler does nothing, from the change to its status, for
-// 200,000 distinct ones at a time: those of the rows of a table, which is written before the
-// clock runs, and those that are added.
+// BenchmarkRequests measures 200,000 distinct requests whose reconciler does nothing, from the
+// change to the status. The requests come from the rows of a table, which is written before the
+// timer starts, or from Add.
 func BenchmarkRequests(b *testing.B) {
 	const distinct = 200_000
 	for _, from := range []string{"table", "added"} {

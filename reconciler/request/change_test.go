@@ -18,8 +18,8 @@ import (
 // notDeleted is a predicate that rejects deletions.
 func notDeleted[Obj any](change request.Change[Obj]) bool { return !change.Deleted }
 
-// What one predicate rejects another has still seen, in whatever order they are.
-func TestARowThatIsInsertedAgainIsNewToChangesOf(t *testing.T) {
+// A predicate sees every change, also one that another predicate rejects, whatever their order.
+func TestChangesOfAcceptsARowInsertedAgain(t *testing.T) {
 	changes := request.ChangesOf(func(a *app) int { return a.Replicas })
 	for name, predicates := range map[string][]request.Predicate[*app]{
 		"rejected first": {notDeleted[*app], changes}, "rejected last": {changes, notDeleted[*app]},
@@ -58,16 +58,16 @@ func TestAllPredicatesAreCalledForEveryChange(t *testing.T) {
 	})
 }
 
-// A deletion is never lost to the owner, and leaves nothing that a new row of that key is
-// mistaken for.
-func TestOwnersAreToldOfDeletionsThatPredicatesReject(t *testing.T) {
+// The owner always gets a request for a deletion. A new row with the same key is not compared with
+// the deleted one.
+func TestOwnersAreReconciledForRejectedDeletions(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.putPod("web-1", "web")
 		require.Equal(e, []string{"shop/web"}, e.took())
 		e.removePod("web-1")
 		require.Equal(e, []string{"shop/web"}, e.took())
 		e.putPod("web-1", "")
-		require.Empty(e, e.took(), "nobody owns it")
+		require.Empty(e, e.took(), "the pod has no owner")
 		e.putPod("web-1", "api")
 		require.Equal(e, []string{"shop/api"}, e.took())
 	}, func(e *env, cfg *config) {
@@ -76,7 +76,7 @@ func TestOwnersAreToldOfDeletionsThatPredicatesReject(t *testing.T) {
 }
 
 // EnqueueRequestsFromMapFunc maps the old version and the new one.
-func TestWatchesTellsWhatTheOldRowConcerned(t *testing.T) {
+func TestWatchesRequestsForOldAndNewVersion(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.putPod("shared", "web")
 		require.Equal(e, []string{"shop/web"}, e.took())
@@ -85,14 +85,14 @@ func TestWatchesTellsWhatTheOldRowConcerned(t *testing.T) {
 		e.putPod("shared", "api")
 		require.Equal(e, []string{"shop/api"}, e.took(), "each once")
 
-		// Two changes that become one: the owner between them may have seen the row.
+		// Two changes are merged. The owner between them may have seen the row.
 		wtxn := e.db.WriteTxn(e.pods)
 		_, _, _ = e.pods.Insert(wtxn, &pod{Name: "shared", Owner: "db"})
 		_, _, _ = e.pods.Delete(wtxn, &pod{Name: "shared"})
 		wtxn.Commit()
 		require.ElementsMatch(e, []string{"shop/api", "shop/db"}, e.took())
 		e.putPod("shared", "web")
-		require.Equal(e, []string{"shop/web"}, e.took(), "what was before the deletion is forgotten")
+		require.Equal(e, []string{"shop/web"}, e.took(), "the version before the deletion is forgotten")
 	}, func(e *env, cfg *config) {
 		cfg.Sources = from{request.Watches(e.pods, func(p *pod) (reqs []request.Request) {
 			if owner, owned := p.owner(); owned {
@@ -103,7 +103,7 @@ func TestWatchesTellsWhatTheOldRowConcerned(t *testing.T) {
 	})
 }
 
-func TestPredicatesAreToldTheOldRowAndTheNew(t *testing.T) {
+func TestPredicatesGetTheOldRowAndTheNew(t *testing.T) {
 	var told []request.Change[*app]
 	inBubble(t, func(e *env) {
 		one := &app{Namespace: "shop", Name: "web", Replicas: 1}
@@ -132,7 +132,7 @@ func TestPredicatesAreToldTheOldRowAndTheNew(t *testing.T) {
 	})
 }
 
-func TestChangesOfAPartThatIsNotComparable(t *testing.T) {
+func TestChangesOfFuncComparesByFunction(t *testing.T) {
 	words := request.ChangesOfFunc(func(p *pod) []string { return strings.Fields(p.Owner) }, slices.Equal[[]string])
 	inBubble(t, func(e *env) {
 		e.putPod("all", "web api")
@@ -149,9 +149,9 @@ func TestChangesOfAPartThatIsNotComparable(t *testing.T) {
 	})
 }
 
-// An object that predicates hid when it was new is there all the same: what is requeued for it is
+// An object that predicates rejected when it was new still exists. So a requeue of its request is
 // no deletion, and its row stays.
-func TestAnObjectThatPredicatesHideIsThere(t *testing.T) {
+func TestAnObjectRejectedByPredicatesExists(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.returning(request.Result{Requeue: true}, nil)
 		e.put("web", 0)
@@ -167,8 +167,8 @@ func TestAnObjectThatPredicatesHideIsThere(t *testing.T) {
 	})
 }
 
-// A request may be on its way for an object before the object is there.
-func TestAnObjectThatIsHiddenKeepsTheRowOfAnEarlierRequest(t *testing.T) {
+// A request may be pending before its object exists.
+func TestARejectedObjectKeepsTheRowOfAnEarlierRequest(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.returning(request.Result{Requeue: true}, nil)
 		e.controller.Add(named("shop", "web"))

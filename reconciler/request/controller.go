@@ -22,48 +22,48 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Config is what a [Controller] is made from: see [New] and [Register].
+// Config configures a [Controller]: see [New] and [Register]. It has no counterparts of
+// [reconciler.Config].ErrorClass and PanicPropagation: errors have the loop's default classes, and
+// a panic is always an error of the request.
 type Config[Req comparable] struct {
-	// Name tells controllers apart: it is that of the loop (see [reconciler.WithName]), and
-	// with it the controller's table is "requests-" and the name, else "requests". So it
-	// has at most 22 lower-case letters, digits, dashes and underscores. A DB can have one
-	// controller without a name.
+	// Name is the name of the loop (see [reconciler.WithName]). The controller's table is
+	// "requests-" and the name, or "requests" if the name is empty. So it has at most 22 lower-case
+	// letters, digits, dashes and underscores. A DB can have one controller without a name.
 	Name string
 	// Reconciler is called with the requests. Required.
 	Reconciler Reconciler[Req]
-	// Sources say when. None means that there are only the requests of
-	// [Controller.Add].
+	// Sources produce the requests. If empty, requests come from [Controller.Add] only.
 	Sources []Source[Req]
 	// BeforeInitialized lets requests be reconciled before the tables of all sources are
-	// initialised. The default is that they wait, Blocked: a Reconciler that creates what the
-	// tables lack would create all of it again at every start.
+	// initialised. If it is false, requests are Blocked until then: a Reconciler that creates what
+	// the tables lack would create all of it again at every start.
 	BeforeInitialized bool
-	// KeyOf returns the key of a request, different for different requests: it is the key of
-	// the request's row and names the request in Explain, logs and metrics. nil is for
-	// strings, [Request], [NamespacedName], and all types made of strings, numbers but
-	// floating-point ones, and truth values. It is called from several goroutines.
+	// KeyOf returns the key of a request. Different requests must have different keys. The key is
+	// the primary key of the request's row, and names the request in Explain, logs and metrics.
+	// KeyOf is called from several goroutines. It may be nil if Req is a string, [Request],
+	// [NamespacedName], or a type made of strings, integers and booleans only.
 	KeyOf func(req Req) index.Key
 
-	// SerialBy returns the group of a request: see [reconciler.Config].SerialBy. nil means that there
-	// are no groups.
+	// SerialBy returns the group of a request: see [reconciler.Config].SerialBy. nil means that
+	// there are no groups.
 	SerialBy func(req Req) string
 
-	// DB is where the tables are. Required for New; Register takes it from the params.
+	// DB has the tables. Required for [New]; [Register] takes it from its params.
 	DB *statedb.DB
-	// ModuleID, Log and Health are as in [reconciler.Config].
+	// ModuleID, Log and Health are as in [reconciler.Config]. [Register] ignores them and uses
+	// those of its params and jobs.
 	ModuleID cell.FullModuleID
 	Log      *slog.Logger
 	Health   cell.Health
 
-	// Options are those of the loop. What is Done is refreshed
-	// every 30 minutes, at most 100 requests a second, unless [reconciler.WithRefreshing] says
-	// otherwise. Nothing is pruned:
-	// the controller has no target of its own.
+	// Options configure the loop. By default, requests that are Done are refreshed every 30
+	// minutes, at most 100 a second: see [reconciler.WithRefreshing]. The controller never prunes,
+	// since it has no target of its own.
 	Options []reconciler.Option
 }
 
-// Controller hands requests to a [Reconciler], for as long as it runs. Its methods are safe
-// from any goroutine.
+// Controller calls a [Reconciler] with requests while it runs. Its methods are safe for concurrent
+// use.
 type Controller[Req comparable] struct {
 	cfg   Config[Req]
 	keyOf func(Req) index.Key
@@ -71,40 +71,40 @@ type Controller[Req comparable] struct {
 	byKey statedb.Index[*Row[Req], index.Key]
 	loop  *reconciler.Loop[*Row[Req]]
 	log   *slog.Logger
-	// primary is the table of For; none if empty. tables are those of all sources.
+	// primary is the name of the table of For, empty without one. tables are the tables of all
+	// sources.
 	primary string
 	tables  []initializing
 	jobs    []sideJob
 	leaving *leaving
-	// released: requests need not wait for the tables any more.
+	// released reports that requests need not wait for the tables any more.
 	released atomic.Bool
-	// hidden are the requests of objects that are there and that no row was ever written for,
-	// since predicates rejected them. The lock is that of the table of requests.
+	// hidden has the requests of existing objects that have no row because predicates rejected
+	// them. It is guarded by the lock of the table of requests.
 	hidden map[Req]struct{}
 }
 
 // following follows a table until ctx ends.
 type following func(ctx context.Context, health cell.Health) error
 
-// sideJob is a job of a controller beside its loop.
+// sideJob is a job that runs beside the loop.
 type sideJob struct {
 	name string
 	run  following
 }
 
-// New returns a controller that does nothing until [Controller.Run] is called, for programs
-// and tests without a hive. It adds the table of requests to the DB, unless there is an error,
-// which names everything that is wrong with the configuration.
+// New returns a controller for programs and tests without a hive. It does nothing until
+// [Controller.Run] is called. New adds the table of requests to the DB, unless it returns an error.
+// The error names every mistake in the configuration.
 func New[Req comparable](cfg Config[Req]) (*Controller[Req], error) {
 	return build(cfg, reconciler.New[*Row[Req]])
 }
 
 // Register makes a controller and adds its jobs to the hive: those of the loop (see
 // [reconciler.RegisterConfig]), one for each source, named after its kind and its table, and
-// "forget", all with the controller's name appended if it has one. DB, Log and
-// ModuleID are taken from params, Health is that of the jobs. It can be called before the
-// hive has started and after. With [reconciler.WithRegistry] the controller is found by its
-// loop.
+// "forget". The controller's name is appended to each job name if it has one. DB, Log and ModuleID
+// are taken from params; Health is that of the jobs. Register can be called before or after the
+// hive has started. With [reconciler.WithRegistry] the controller's loop is in the registry.
 func Register[Req comparable](params reconciler.Params, cfg Config[Req]) (*Controller[Req], error) {
 	cfg.DB, cfg.Log, cfg.ModuleID = params.DB, params.Log, params.ModuleID
 	c, err := build(cfg, func(cfg reconciler.Config[*Row[Req]]) (*reconciler.Loop[*Row[Req]], error) {
@@ -119,7 +119,7 @@ func Register[Req comparable](params reconciler.Params, cfg Config[Req]) (*Contr
 	return c, nil
 }
 
-// build checks a configuration and makes a controller and, with newLoop, its loop.
+// build checks a configuration and makes a controller. newLoop makes its loop.
 func build[Req comparable](
 	cfg Config[Req],
 	newLoop func(reconciler.Config[*Row[Req]]) (*reconciler.Loop[*Row[Req]], error),
@@ -147,13 +147,13 @@ func build[Req comparable](
 	return c, nil
 }
 
-// How often the requests of what is Done are reconciled again, against drift.
+// The defaults of the refresh of requests that are Done.
 const (
 	refreshInterval = 30 * time.Minute
 	refreshRate     = 100 // requests a second
 )
 
-// loopConfig returns what the loop is made from.
+// loopConfig returns the configuration of the loop.
 func (c *Controller[Req]) loopConfig(db *statedb.DB, table statedb.RWTable[*Row[Req]]) reconciler.Config[*Row[Req]] {
 	return reconciler.Config[*Row[Req]]{
 		DB: db, Table: table,
@@ -171,7 +171,7 @@ func (c *Controller[Req]) loopConfig(db *statedb.DB, table statedb.RWTable[*Row[
 	}
 }
 
-// serialBy returns the groups of rows, or nil if there are none.
+// serialBy returns the function that groups rows, or nil without groups.
 func (c *Controller[Req]) serialBy() func(*Row[Req]) string {
 	if c.cfg.SerialBy == nil {
 		return nil
@@ -179,9 +179,9 @@ func (c *Controller[Req]) serialBy() func(*Row[Req]) string {
 	return func(row *Row[Req]) string { return c.cfg.SerialBy(row.Request) }
 }
 
-// rehearse returns what is wrong with the name or the options, by making a loop of a table
-// that nobody sees: a DB never lets go of a table, so the real one is made when nothing can go
-// wrong any more but that there is one of its name.
+// rehearse checks the name and the options by making a loop of a table in a private DB. A table
+// cannot be removed from a DB, so the real one is made only when nothing but a duplicate table name
+// can fail.
 func (c *Controller[Req]) rehearse() error {
 	db := statedb.New()
 	table, err := statedb.NewTable(db, c.scoped("requests"), c.byKey)
@@ -189,13 +189,13 @@ func (c *Controller[Req]) rehearse() error {
 		return fmt.Errorf("controller %q: %w", c.cfg.Name, err)
 	}
 	cfg := c.loopConfig(db, table)
-	// This loop is to be in no registry and in nobody's figures.
+	// Keep this loop out of the registry and the metrics.
 	cfg.Options = append(cfg.Options, reconciler.WithRegistry(nil), reconciler.WithMetrics(nil))
 	_, err = reconciler.New(cfg)
 	return err
 }
 
-// prepare checks the configuration and sets what follows from it.
+// prepare checks the configuration and sets the fields that are derived from it.
 func (c *Controller[Req]) prepare() error {
 	var errs []error
 	if c.cfg.DB == nil {
@@ -233,7 +233,7 @@ func (c *Controller[Req]) prepare() error {
 	return errors.Join(errs...)
 }
 
-// scoped returns a name with that of the controller appended, if it has one.
+// scoped returns a name with the name of the controller appended, if it has one.
 func (c *Controller[Req]) scoped(name string) string {
 	if c.cfg.Name == "" {
 		return name
@@ -241,10 +241,9 @@ func (c *Controller[Req]) scoped(name string) string {
 	return name + "-" + c.cfg.Name
 }
 
-// Run reconciles requests until ctx ends, and returns nil then, when the outcomes of
-// finished reconciliations are in the table and all its goroutines have ended; any other
-// error means that it could not start. It is to be called once, and not if the controller
-// was made by [Register]. The DB has to be started.
+// Run reconciles requests until ctx ends. It then returns nil, after the outcomes of finished
+// reconciliations have been written and all its goroutines have ended. A non-nil error means that
+// it could not start. Call it once, with a started DB, and not for a controller made by [Register].
 func (c *Controller[Req]) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -272,9 +271,9 @@ func (c *Controller[Req]) health(name string) cell.Health {
 	return c.cfg.Health.NewScope(name)
 }
 
-// Add asks for requests to be reconciled, once each, because of something that is in no
-// table, such as a webhook or what a poll of the target found. It can be called before the
-// controller runs and while it does. KeyOf is called in it.
+// Add requests one reconciliation of each of reqs, because of an event outside of any table, such
+// as a webhook or the result of polling the target. It can be called before the controller runs and
+// while it does. It calls KeyOf.
 func (c *Controller[Req]) Add(reqs ...Req) {
 	w := newWriter(c)
 	for _, req := range reqs {
@@ -283,10 +282,10 @@ func (c *Controller[Req]) Add(reqs ...Req) {
 	w.flush()
 }
 
-// Loop returns the loop that works on the requests: with it come Explain, the journal,
-// pauses, settings that change, and ways to wait.
+// Loop returns the loop that reconciles the requests, for Explain, the journal, pauses, settings
+// and waits.
 func (c *Controller[Req]) Loop() *reconciler.Loop[*Row[Req]] { return c.loop }
 
-// Table returns the table of requests: those that are to be reconciled, and those of which
-// [For] has the object. It is for reading.
+// Table returns the table of requests: those that have work left, and those whose object is in the
+// table of [For]. It is for reading.
 func (c *Controller[Req]) Table() statedb.Table[*Row[Req]] { return c.table.ToTable() }

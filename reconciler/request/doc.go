@@ -1,23 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package request is the idiom of controllers on the loop of package reconciler: a
-// [Reconciler] is handed requests, each of which names an object, and makes the world match
-// what the tables say of that object.
+// Package request runs controllers on the loop of package reconciler. A request names an object and
+// nothing else. A [Reconciler] is called with a request, reads the tables, and makes the world match
+// what they say about that object.
 //
-// Reconciliation is level-based: a request says which object, never what happened to it.
-// Reconcile reads the tables, and finds there what is wanted now, or that the object is
-// gone. So any number of events may become one request, and a request may come without any
-// event.
+// Reconciliation is level-based: a request never says what happened. Reconcile finds in the tables
+// what is wanted now, or that the object is gone. So several events may become one request, and a
+// request may come without an event.
 //
-// Requests come from [Source]s: the table of the objects themselves ([For]), tables of what
-// they own ([Owns]), other tables whose rows say something about them ([Watches]), each
-// with predicates for what does not matter; and from [Controller.Add], for what is outside
-// of any table.
+// Requests come from [Source]s: the table of the objects themselves ([For]), tables of rows that the
+// objects own ([Owns]), and other tables that affect them ([Watches]). Each source takes predicates
+// that drop changes which do not matter. [Controller.Add] is for events outside of any table.
 //
-// Below, each request is a row of a table of the controller's own, with the status of a
-// reconciler, and a [reconciler.Loop] works on it: so retries, fairness, workers, breakers,
-// pauses, Explain, metrics and the journal are those of the loop, and all its options are to
-// be had. A key is never worked on twice at a time: what comes for it while it is worked on
-// becomes one more run afterwards.
+// Each request is a row of the controller's own table, "requests" or "requests-NAME", with a status. A
+// [reconciler.Loop] reconciles these rows. So retries, fairness, workers, breakers, pauses, Explain,
+// metrics and the journal are those of the loop, and its options apply. [New] makes a controller,
+// [Controller.Run] runs it. In a hive, call [Register] instead.
+//
+// # Coming from controller-runtime
+//
+// Nothing of Kubernetes is linked. An object is a row of a table, the client is the database, and no
+// cache is needed.
+//
+//	there                                        here
+//	-----                                        ----
+//	ctrl.NewControllerManagedBy(mgr).For(&App{}) For(apps, requestOf), a source
+//	.Owns(&Pod{}), by owner references           Owns(pods, ownerOf): you return the owner of a row
+//	.Watches(&Node{},                            Watches(nodes, requestsOf)
+//	  handler.EnqueueRequestsFromMapFunc(f))
+//	predicates                                   predicates of a source
+//	GenerationChangedPredicate                   ChangesOf(part)
+//	a channel source, a webhook                  Controller.Add
+//	log.FromContext(ctx)                         Logger(ctx)
+//	waiting for the caches                       requests wait until the tables of all sources
+//	                                             are initialised; Config.BeforeInitialized
+//	mgr.GetClient().Get, the cache               table.Get(db.ReadTxn(), ...)
+//	Result{Requeue: true}, {RequeueAfter: d}     the same
+//	reconcile.TerminalError(err)                 reconciler.TerminalError(err)
+//	MaxConcurrentReconciles                      Settings.Concurrency, in Config.Options
+//	the rate limiter of the queue                reconciler.WithRetry, Settings.Jitter,
+//	                                             Settings.OperationLimiter
+//	priorities of the queue                      none: the loop schedules by the kind of a change
+//	polling for a missing object                 reconciler.Need in the transaction that you read
+//	                                             in, or reconciler.Blocked("no volume", watch)
+//	leader election, webhooks, metrics server    none: they belong to the program
+//
+// # Running a request
+//
+//   - A request is never reconciled twice at a time. Changes that arrive while it is reconciled become
+//     one more run afterwards.
+//   - Until the tables of all sources are initialised, requests are Blocked, and Explain names the table
+//     and its initializers. A reconciler that creates what is missing would otherwise create everything
+//     again at each start. [Config].BeforeInitialized turns the wait off.
+//   - A reconciler that writes into its own objects triggers itself. Use [ChangesOf] to ignore such
+//     writes.
+//   - [reconciler.Loop.Explain], Retry and PauseKeys of [Controller.Loop] take the text of a request as
+//     the key, such as "shop/web" for [Request].
+//   - Objects of [For] are refreshed every 30 minutes, at most 100 a second, against drift: see
+//     [reconciler.WithRefreshing].
+//
+// # Deleted objects
+//
+// A request is a clean-up if the table of [For] does not have its object:
+//
+//   - It is never given up, whatever [reconciler.Settings].MaxRetries is.
+//   - While it is requeued its status is Blocked, "still deleting".
+//   - Its row is deleted when Reconcile succeeds without asking for another run, or when it returns a
+//     [reconciler.TerminalError]. The error is logged and counted.
+//
+// Without [For] the controller does not know which objects exist. Rows are then deleted in the same way
+// for all requests. But requests are not clean-ups: they can be given up, and then their rows stay.
 package request

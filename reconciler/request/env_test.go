@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type app struct {
 	Namespace, Name string
 	Replicas        int
-	// Seen is a status of a kind, which reconcilers write.
+	// Seen is written by reconcilers, like a status.
 	Seen int
 }
 
@@ -49,10 +49,10 @@ var appIndex = statedb.Index[*app, string]{
 	Unique:     true,
 }
 
-// pod is a row of a table of what apps own.
+// pod is a row of a table that apps own.
 type pod struct {
 	Name string
-	// Owner is the name of an app in namespace "shop"; none if empty.
+	// Owner is the name of an app in namespace "shop", or empty.
 	Owner string
 }
 
@@ -79,7 +79,7 @@ type env struct {
 	stop       func()
 
 	mu sync.Mutex
-	// does is what Reconcile does; nil means that there is nothing to do.
+	// does is called by Reconcile. nil does nothing.
 	does func(ctx context.Context, req request.Request) (request.Result, error)
 	runs []run
 	// busy has the requests that are being reconciled.
@@ -92,8 +92,8 @@ type run struct {
 	at   time.Time
 }
 
-// inBubble runs a test against a controller with the primary table of apps, unless change,
-// which may be nil, says otherwise.
+// inBubble runs a test against a controller with the table of apps as its primary table. change,
+// which may be nil, can replace the configuration.
 func inBubble(t *testing.T, test func(e *env), change func(e *env, cfg *request.Config[request.Request]), opts ...reconciler.Option) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
@@ -144,19 +144,19 @@ func (e *env) Reconcile(ctx context.Context, req request.Request) (request.Resul
 	return does(ctx, req)
 }
 
-// doing sets what Reconcile does from now on.
+// doing sets the function that Reconcile calls from now on.
 func (e *env) doing(f func(ctx context.Context, req request.Request) (request.Result, error)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.does = f
 }
 
-// returning makes Reconcile return the same to every request.
+// returning makes Reconcile return the same result for every request.
 func (e *env) returning(res request.Result, err error) {
 	e.doing(func(context.Context, request.Request) (request.Result, error) { return res, err })
 }
 
-// took returns the requests that were reconciled since the last call, in their order.
+// took returns the requests that were reconciled since the last call, in order.
 func (e *env) took() []string {
 	synctest.Wait()
 	e.mu.Lock()
@@ -169,7 +169,7 @@ func (e *env) took() []string {
 	return names
 }
 
-// times returns when the requests were reconciled since the last call, after start.
+// times returns when requests were reconciled since the last call, relative to start.
 func (e *env) times(start time.Time) []time.Duration {
 	synctest.Wait()
 	e.mu.Lock()
@@ -207,7 +207,7 @@ func (e *env) putPod(name, owner string) {
 
 func (e *env) removePod(name string) { harness.Delete(e, e.db, e.pods, &pod{Name: name}) }
 
-// rows returns the statuses of the requests that have a row, by key.
+// rows returns the status texts of the requests that have a row, by key.
 func (e *env) rows() map[string]string {
 	synctest.Wait()
 	rows := map[string]string{}

@@ -12,15 +12,15 @@ import (
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
-// An app wants so many pods, and a reconciler of apps starts those that are missing. The pods
-// are the app's own: when one goes, the app is reconciled, and has as many as before.
+// An app wants a number of pods. The reconciler of apps starts those that are missing. The app owns
+// its pods: when a pod is deleted, the app is reconciled and starts it again.
 func Example() {
 	db := statedb.New()
 	_ = db.Start()
 	defer func() { _ = db.Stop() }()
 	apps := statedb.MustNewTable(db, "apps", appIndex)
 	pods := statedb.MustNewTable(db, "pods", podIndex)
-	said := make(chan string)
+	actions := make(chan string)
 
 	reconcile := func(_ context.Context, req request.Request) (request.Result, error) {
 		wtxn := db.WriteTxn(pods)
@@ -33,10 +33,10 @@ func Example() {
 			name := fmt.Sprintf("%s-%d", req.Name, i)
 			_, _, have := pods.Get(wtxn, podIndex.Query(name))
 			if i < want && !have {
-				said <- "start " + name
+				actions <- "start " + name
 				_, _, _ = pods.Insert(wtxn, &pod{Name: name, Owner: req.Name})
 			} else if i >= want && have {
-				said <- "stop " + name
+				actions <- "stop " + name
 				_, _, _ = pods.Delete(wtxn, &pod{Name: name})
 			}
 		}
@@ -66,13 +66,13 @@ func Example() {
 	write(func(wtxn statedb.WriteTxn) {
 		_, _, _ = apps.Insert(wtxn, &app{Namespace: "shop", Name: "web", Replicas: 2})
 	})
-	fmt.Println(<-said)
-	fmt.Println(<-said)
+	fmt.Println(<-actions)
+	fmt.Println(<-actions)
 	write(func(wtxn statedb.WriteTxn) { _, _, _ = pods.Delete(wtxn, &pod{Name: "web-0"}) })
-	fmt.Println(<-said)
+	fmt.Println(<-actions)
 	write(func(wtxn statedb.WriteTxn) { _, _, _ = apps.Delete(wtxn, &app{Namespace: "shop", Name: "web"}) })
-	fmt.Println(<-said)
-	fmt.Println(<-said)
+	fmt.Println(<-actions)
+	fmt.Println(<-actions)
 	stop()
 	if err := <-stopped; err != nil {
 		panic(err)

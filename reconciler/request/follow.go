@@ -22,22 +22,21 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// follower makes requests of the changes of one source, by one goroutine.
+// follower makes the requests of one source from the changes of its table. One goroutine runs it.
 type follower[Req comparable, Obj any] struct {
 	*source[Req, Obj]
 	c      *Controller[Req]
 	writer *writer[Req]
-	// news is what the change that is being looked at says of its object, add how its
-	// requests are added.
+	// news is what the current change says about its object. add enqueues a request of that change.
 	news presence
 	add  func(Req)
 
-	// known are the rows as they were when requests were made of them last, or were found not
-	// to matter; nil if nothing needs them.
+	// known has, by key, the version of each row that requests were last made of or that was last
+	// rejected. It is nil if no version is needed.
 	known map[string]Obj
-	// rows are those of the table; kept are the changes whose requests could not be found. They
-	// matter, whatever the predicates say. All are tried again at a time, which is again if
-	// one waits, after so many failures.
+	// rows are the rows of the table, and the changes that were kept because a function panicked.
+	// Kept changes matter, whatever the predicates return. If waits is set, all of them are tried
+	// again at the time again. failures counts these attempts, for the backoff.
 	rows     *follow.Table[Obj]
 	waits    bool
 	again    time.Duration
@@ -79,7 +78,7 @@ func (f *follower[Req, Obj]) run(ctx context.Context, health cell.Health) error 
 	return nil
 }
 
-// look takes in a change of a row.
+// look processes a change of a row.
 func (f *follower[Req, Obj]) look(read statedb.Change[Obj]) {
 	key := ""
 	if f.known != nil || f.rows.Len() > 0 {
@@ -98,8 +97,8 @@ func (f *follower[Req, Obj]) look(read statedb.Change[Obj]) {
 	}
 }
 
-// changeOf returns a change as predicates see it: with what the row was when requests were made of
-// it last, if anything needs that.
+// changeOf returns a change for the predicates, with the previous version of the row if that is
+// remembered.
 func (f *follower[Req, Obj]) changeOf(key string, read statedb.Change[Obj]) Change[Obj] {
 	change := Change[Obj]{Object: read.Object, Deleted: read.Deleted}
 	if f.known != nil {
@@ -110,8 +109,8 @@ func (f *follower[Req, Obj]) changeOf(key string, read statedb.Change[Obj]) Chan
 	return change
 }
 
-// take makes the requests of a change, and remembers the row. The error is a panic in the
-// function that finds them.
+// take makes the requests of a change and remembers the row. It returns an error if the function
+// that finds the requests panics.
 func (f *follower[Req, Obj]) take(key string, change Change[Obj], matters bool) error {
 	if news, asks := f.newsOf(change, matters); asks {
 		if err := f.ask(change, news); err != nil {
@@ -128,7 +127,7 @@ func (f *follower[Req, Obj]) take(key string, change Change[Obj], matters bool) 
 	return nil
 }
 
-// newsOf returns what a change says of its object, and whether there is anything to say.
+// newsOf returns what a change says about its object, and whether anything has to be written.
 func (f *follower[Req, Obj]) newsOf(change Change[Obj], matters bool) (news presence, says bool) {
 	switch {
 	case !f.primary:
@@ -143,8 +142,8 @@ func (f *follower[Req, Obj]) newsOf(change Change[Obj], matters bool) (news pres
 	return hidden, change.Created
 }
 
-// matters reports whether all predicates hold. All are called: some remember what they see. The
-// error is a panic in one of them.
+// matters reports whether all predicates return true. All are called, since some may remember what
+// they see. It returns an error if one of them panics.
 func (f *follower[Req, Obj]) matters(change Change[Obj]) (matters bool, err error) {
 	matters = true
 	for _, p := range f.predicates {
@@ -160,8 +159,8 @@ func (f *follower[Req, Obj]) holds(p Predicate[Obj], change Change[Obj]) (holds 
 	return p(change), nil
 }
 
-// ask adds the requests of a change: those of the row as it is and, where they can be others, as
-// it was.
+// ask enqueues the requests of a change: those of the current version of the row and, unless the
+// source is primary, those of the previous one.
 func (f *follower[Req, Obj]) ask(change Change[Obj], news presence) (err error) {
 	defer f.recovered(change, &err)
 	f.news = news
@@ -172,7 +171,7 @@ func (f *follower[Req, Obj]) ask(change Change[Obj], news presence) (err error) 
 	return nil
 }
 
-// recovered is to be deferred around a call of a user's function; it puts a panic in err.
+// recovered is deferred around a call of a user's function. It logs a panic and stores it in err.
 func (f *follower[Req, Obj]) recovered(change Change[Obj], err *error) {
 	if r := recover(); r != nil {
 		key := f.rows.Key(change.Object)
@@ -183,7 +182,7 @@ func (f *follower[Req, Obj]) recovered(change Change[Obj], err *error) {
 	}
 }
 
-// keep puts a change aside whose requests could not be found.
+// keep sets a change aside because one of the user's functions panicked.
 func (f *follower[Req, Obj]) keep(read statedb.Change[Obj], err error) {
 	now := f.rows.Now()
 	if !f.waits {
@@ -198,7 +197,7 @@ func (f *follower[Req, Obj]) keep(read statedb.Change[Obj], err error) {
 	f.rows.Keep(f.rows.Key(read.Object), read, err, now, f.again)
 }
 
-// retry tries again what is kept, if it is time.
+// retry tries all kept changes again if it is time.
 func (f *follower[Req, Obj]) retry() {
 	now := f.rows.Now()
 	if !f.waits || now < f.again {

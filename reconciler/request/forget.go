@@ -13,12 +13,13 @@ import (
 	"github.com/cilium/statedb/index"
 )
 
-// leaving are the keys of rows that are gone, or will be when their outcome is written. They only
-// say where to look, and what counts is in the row: an index would cost those that stay as well.
+// leaving has the keys of rows that may be deleted now or when their outcome is written. The row
+// itself decides whether it is deleted. An index of such rows would add a cost to the rows that
+// stay.
 type leaving struct {
 	mu   sync.Mutex
 	keys map[string]struct{}
-	// more is sent to when there is one more.
+	// more receives a value when a key is added.
 	more chan struct{}
 }
 
@@ -36,7 +37,7 @@ func (l *leaving) add(keys *index.KeySet) {
 	}
 }
 
-// moveTo moves all keys into a set.
+// moveTo moves all keys into set.
 func (l *leaving) moveTo(set map[string]struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,11 +45,11 @@ func (l *leaving) moveTo(set map[string]struct{}) {
 	clear(l.keys)
 }
 
-// forget is the job that deletes rows which are gone.
+// forget is the job that deletes rows which are no longer needed: see Row.gone.
 func (c *Controller[Req]) forget(ctx context.Context, _ cell.Health) error {
 	leaving := map[string]struct{}{}
 	for {
-		// Before the snapshot is taken, so that it has their rows.
+		// Take the keys before the snapshot, so that the snapshot has their rows.
 		c.leaving.moveTo(leaving)
 		var changed <-chan struct{}
 		if len(leaving) > 0 {
@@ -65,8 +66,8 @@ func (c *Controller[Req]) forget(ctx context.Context, _ cell.Health) error {
 	}
 }
 
-// mayGo takes those rows out of leaving that are gone, and returns their keys, and those that do
-// not leave any more. The others stay: their outcome is not written yet, or they were asked for
+// mayGo returns the keys of rows that can be deleted. It removes those from leaving, and those that
+// will stay. The others remain in leaving: their outcome is not written yet, or they were requested
 // again.
 func (c *Controller[Req]) mayGo(txn statedb.ReadTxn, leaving map[string]struct{}) (keys []index.Key) {
 	for text := range leaving {
@@ -82,7 +83,7 @@ func (c *Controller[Req]) mayGo(txn statedb.ReadTxn, leaving map[string]struct{}
 	return keys
 }
 
-// forgetSome deletes rows that are still gone now that the table is locked.
+// forgetSome deletes the rows that can still be deleted now that the table is locked.
 func (c *Controller[Req]) forgetSome(keys []index.Key) {
 	if len(keys) == 0 {
 		return
@@ -91,7 +92,7 @@ func (c *Controller[Req]) forgetSome(keys []index.Key) {
 	defer wtxn.Commit()
 	for _, key := range keys {
 		if row, _, found := c.table.Get(wtxn, c.byKey.Query(key)); found && row.gone() {
-			// No error can come of it: the table is locked.
+			// Delete cannot fail: the table is locked.
 			_, _, _ = c.table.Delete(wtxn, row)
 		}
 	}

@@ -18,8 +18,8 @@ import (
 
 var errBadSpec = reconciler.TerminalError(errors.New("bad spec"))
 
-// A terminal error is logged, counted, and no reason to keep a request of no object.
-func TestATerminalRequestIsForgotten(t *testing.T) {
+// A terminal error is logged and counted. It does not keep the row of a request without an object.
+func TestRowsOfTerminalRequestsAreDeleted(t *testing.T) {
 	for _, workers := range []int{1, 8} {
 		t.Run(strconv.Itoa(workers), func(t *testing.T) {
 			inBubble(t, func(e *env) {
@@ -32,7 +32,7 @@ func TestATerminalRequestIsForgotten(t *testing.T) {
 				require.Empty(e, e.rows())
 				require.Contains(e, e.log.String(), "bad spec")
 				require.Equal(e, 1000, failures(e))
-				require.Zero(e, e.controller.Loop().Figures().Failing, "health is well")
+				require.Zero(e, e.controller.Loop().Figures().Failing, "nothing is failing")
 				time.Sleep(time.Hour)
 				require.Empty(e, e.took())
 
@@ -43,7 +43,7 @@ func TestATerminalRequestIsForgotten(t *testing.T) {
 	}
 }
 
-// failures returns how many operations the loop has counted as failed.
+// failures returns how many failed operations the loop has counted.
 func failures(e *env) (n int) {
 	for _, class := range e.controller.Loop().Snapshot(e.Context()).Errors {
 		n += int(class.Count)
@@ -51,8 +51,9 @@ func failures(e *env) (n int) {
 	return n
 }
 
-// That holds for a clean-up as well: the reconciler says that it will never succeed.
-func TestATerminalCleanUpIsForgotten(t *testing.T) {
+// The same holds for a clean-up: with the terminal error the reconciler says that it will never
+// succeed.
+func TestRowsOfTerminalCleanUpsAreDeleted(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put("web", 1)
 		e.took()
@@ -66,7 +67,7 @@ func TestATerminalCleanUpIsForgotten(t *testing.T) {
 	}, nil)
 }
 
-// The row of an object that there is stays, and says what is wrong.
+// The row of an existing object stays and shows the error.
 func TestATerminalRequestOfAnObjectKeepsItsRow(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.returning(request.Result{}, errBadSpec)
@@ -80,7 +81,7 @@ func TestATerminalRequestOfAnObjectKeepsItsRow(t *testing.T) {
 	}, nil)
 }
 
-// A clean-up is never given up: what it leaves behind would stay for ever.
+// A clean-up that was given up would leave its resources behind forever.
 func TestACleanUpIsNeverGivenUp(t *testing.T) {
 	for name, err := range map[string]error{"error": errors.New("down"), "panic": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +103,7 @@ func TestACleanUpIsNeverGivenUp(t *testing.T) {
 	}
 }
 
-// The same goes for what is left of an object that was deleted before the program started.
+// The same holds for the rest of an object that was deleted before the program started.
 func TestACleanUpOfAnOrphanIsNeverGivenUp(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.failing(errors.New("down"))
@@ -115,8 +116,8 @@ func TestACleanUpOfAnOrphanIsNeverGivenUp(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 3 }))
 }
 
-// A requeue is owed also if the deletion of its object is said not to matter.
-func TestARequeueIsNotForgottenWithItsObject(t *testing.T) {
+// A requeued request runs again even if a predicate rejects the deletion of its object.
+func TestARequeueOutlivesItsObject(t *testing.T) {
 	for name, opts := range map[string][]reconciler.Option{
 		"1 worker": nil, "8 workers": {reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 8 })},
 	} {
@@ -126,7 +127,7 @@ func TestARequeueIsNotForgottenWithItsObject(t *testing.T) {
 				e.put("web", 1)
 				require.Len(e, e.took(), 1)
 				e.remove("web")
-				require.Empty(e, e.took(), "the deletion does not matter")
+				require.Empty(e, e.took(), "the predicate rejects the deletion")
 				time.Sleep(time.Minute)
 				require.Len(e, e.took(), 1)
 				e.returning(request.Result{}, nil)
@@ -138,12 +139,12 @@ func TestARequeueIsNotForgottenWithItsObject(t *testing.T) {
 	}
 }
 
-// ignoringDeletions is a change of a configuration to the predicate that deletions do not matter.
+// ignoringDeletions replaces the source by one whose predicate rejects deletions.
 func ignoringDeletions(e *env, cfg *config) {
 	cfg.Sources = from{request.For(e.apps, (*app).request, func(change request.Change[*app]) bool { return !change.Deleted })}
 }
 
-// failing makes Reconcile fail with err, or panic if it is nil.
+// failing makes Reconcile return err, or panic if err is nil.
 func (e *env) failing(err error) {
 	e.doing(func(context.Context, request.Request) (request.Result, error) {
 		if err == nil {
@@ -153,9 +154,9 @@ func (e *env) failing(err error) {
 	})
 }
 
-// A predicate may hide that the object of a request is gone which was given up: its row goes.
-func TestAGivenUpRequestGoesWithItsObjectAlsoUnseen(t *testing.T) {
-	unseen := func(change request.Change[*app]) bool { return !change.Deleted }
+// A predicate may reject the deletion of an object whose request was given up. The request still
+// becomes a clean-up, and its row is deleted.
+func TestGivenUpRequestsAreCleanedUpAfterRejectedDeletions(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.returning(request.Result{}, errors.New("down"))
 		e.put("web", 1)
@@ -168,6 +169,6 @@ func TestAGivenUpRequestGoesWithItsObjectAlsoUnseen(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Empty(e, e.rows())
 	}, func(e *env, cfg *request.Config[request.Request]) {
-		cfg.Sources = []request.Source[request.Request]{request.For(e.apps, (*app).request, unseen)}
+		cfg.Sources = []request.Source[request.Request]{request.For(e.apps, (*app).request, notDeleted[*app])}
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries, s.Concurrency = 3, 8 }))
 }

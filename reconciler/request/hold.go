@@ -13,16 +13,15 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// initializing is a table that a source follows.
+// initializing is the part of a table that held reads.
 type initializing interface {
 	Name() string
 	Initialized(txn statedb.ReadTxn) (bool, <-chan struct{})
 	PendingInitializers(txn statedb.ReadTxn) []string
 }
 
-// held returns the outcome of a request that has to wait until the tables of all sources are
-// initialised; nil if they are. The transaction is that of the operation. It is called by several
-// goroutines.
+// held returns a Blocked outcome while the table of any source is not initialised, and nil
+// afterwards. txn is the transaction of the operation. It is called from several goroutines.
 func (c *Controller[Req]) held(txn statedb.ReadTxn) error {
 	if c.released.Load() {
 		return nil

@@ -12,7 +12,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
-// loading registers an initializer of the table of pods, and returns the function that ends it.
+// loading registers an initializer of the table of pods, and returns the function that completes
+// it.
 func (e *env) loading(name string) (loaded func()) {
 	wtxn := e.db.WriteTxn(e.pods)
 	done := e.pods.RegisterInitializer(wtxn, name)
@@ -24,9 +25,9 @@ func (e *env) loading(name string) (loaded func()) {
 	}
 }
 
-// A reconciler that creates what is missing would create all of it again at every start, if it
-// were called before the tables have what there is.
-func TestNothingIsReconciledBeforeAllSourceTablesAreInitialized(t *testing.T) {
+// A reconciler that creates what is missing would create everything again at every start if it were
+// called before the tables are complete.
+func TestRequestsWaitUntilAllSourceTablesAreInitialized(t *testing.T) {
 	for name, opts := range map[string][]reconciler.Option{
 		"1 worker": nil, "8 workers": {reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 8 })},
 	} {
@@ -51,8 +52,8 @@ func TestNothingIsReconciledBeforeAllSourceTablesAreInitialized(t *testing.T) {
 	}
 }
 
-// The tables count that sources follow, each until it is initialised.
-func TestRequestsWaitForEachTableThatIsNotInitialized(t *testing.T) {
+// The tables of all sources count, each with all its initializers.
+func TestRequestsWaitForEveryInitializer(t *testing.T) {
 	var first, second func()
 	inBubble(t, func(e *env) {
 		e.put("web", 1)
@@ -63,7 +64,7 @@ func TestRequestsWaitForEachTableThatIsNotInitialized(t *testing.T) {
 		require.Equal(e, []string{"shop/web"}, e.took())
 		second = e.loading("late")
 		e.put("web", 2)
-		require.Equal(e, []string{"shop/web"}, e.took(), "what was initialised once stays so")
+		require.Equal(e, []string{"shop/web"}, e.took(), "a later initializer does not block requests again")
 	}, func(e *env, cfg *config) {
 		first, second = e.loading("a"), e.loading("b")
 		watch := func(*pod) []request.Request { return nil }
@@ -71,7 +72,7 @@ func TestRequestsWaitForEachTableThatIsNotInitialized(t *testing.T) {
 	})
 }
 
-func TestAnOptionLetsRequestsGoBeforeTablesAreInitialized(t *testing.T) {
+func TestBeforeInitializedDoesNotWaitForTables(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put("web", 1)
 		require.Equal(e, []string{"shop/web"}, e.took())

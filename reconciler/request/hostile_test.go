@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
-// hostile is a text that does harm on a terminal, and in hive's shell.
+// hostile is a text that would corrupt a terminal and the output of hive's shell.
 const hostile = "a\x1b[31m\n<<end>>\x00"
 
 func printable(t testing.TB, text string) {
@@ -24,7 +24,7 @@ func printable(t testing.TB, text string) {
 	require.False(t, strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", text)
 }
 
-// The table of requests, which db/show prints, has no text from outside as it is.
+// db/show prints the table of requests: it must not contain unescaped text from outside.
 func TestHostileTextsAreEscapedInTheTable(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.doing(func(context.Context, request.Request) (request.Result, error) {
@@ -39,8 +39,8 @@ func TestHostileTextsAreEscapedInTheTable(t *testing.T) {
 	}, nil)
 }
 
-// What a request waits for has no name from outside as it is.
-func TestHostileTextsAreEscapedInWhatIsAwaited(t *testing.T) {
+// The reason of a Blocked request must not contain an unescaped name from outside.
+func TestHostileTextsAreEscapedInBlockedReasons(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put("web", 1)
 		synctest.Wait()

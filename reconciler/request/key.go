@@ -12,14 +12,14 @@ import (
 	"github.com/cilium/statedb/index"
 )
 
-// separator is between the parts of a key; where a part has it, it is escaped.
+// separator separates the parts of a key. Inside a part it is escaped.
 const separator = '/'
 
 var escape = strings.NewReplacer(`\`, `\\`, "/", `\/`)
 
-// keyOf returns how the keys of requests are made where the configuration does not say: the
-// text of a string, number or truth value as it is, and those of a struct or an array in
-// their order, with slashes between them. The error is that a part is neither.
+// keyOf returns the default function for Config.KeyOf. The key of a string, an integer or a boolean
+// is its text. The key of a struct or an array is the texts of its parts in order, separated by
+// slashes. The error is returned if Req has a part of another kind.
 func keyOf[Req comparable]() (func(Req) index.Key, error) {
 	var zero Req
 	switch any(zero).(type) {
@@ -41,7 +41,7 @@ func keyOf[Req comparable]() (func(Req) index.Key, error) {
 	}, nil
 }
 
-// key is what keyOf would make of a name, but sooner.
+// key returns the key that collect and joined would make, at a lower cost.
 func (n NamespacedName) key() index.Key {
 	if strings.ContainsAny(n.Namespace, `/\`) {
 		return index.String(escape.Replace(n.Namespace) + "/" + n.Name)
@@ -49,8 +49,8 @@ func (n NamespacedName) key() index.Key {
 	return index.String(n.Namespace + "/" + n.Name)
 }
 
-// joined returns the key of parts. What the last part has is not escaped: it cannot be taken
-// for the beginning of another.
+// joined returns the key of parts. The last part is not escaped: no other part follows that it
+// could be confused with.
 func joined(parts []string) index.Key {
 	key := index.Key{}
 	for i, part := range parts {
@@ -62,8 +62,8 @@ func joined(parts []string) index.Key {
 	return key
 }
 
-// opaque returns the first part of a type of which no text can be made that tells its values
-// apart; nil if there is none.
+// opaque returns the first part of a type that has no text which distinguishes all its values, or
+// nil if there is none.
 func opaque(t reflect.Type) reflect.Type {
 	switch t.Kind() {
 	case reflect.String, reflect.Bool,

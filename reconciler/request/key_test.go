@@ -17,7 +17,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
-// reconciledKeys returns the keys of requests, and what Reconcile was called with.
+// reconciledKeys returns the keys of the rows of reqs, and the arguments of the calls of Reconcile.
 func reconciledKeys[Req comparable](t *testing.T, keyOf func(Req) index.Key, reqs ...Req) (keys []string, called []Req) {
 	synctest.Test(t, func(t *testing.T) {
 		db := statedb.New()
@@ -26,7 +26,7 @@ func reconciledKeys[Req comparable](t *testing.T, keyOf func(Req) index.Key, req
 			DB: db, KeyOf: keyOf, Name: "keys",
 			Reconciler: request.Func[Req](func(_ context.Context, req Req) (request.Result, error) {
 				called = append(called, req)
-				return request.Result{}, reconciler.Blocked("to be seen")
+				return request.Result{}, reconciler.Blocked("keeps the row")
 			}),
 		})
 		require.NoError(t, err)
@@ -48,7 +48,7 @@ func reconciledKeys[Req comparable](t *testing.T, keyOf func(Req) index.Key, req
 	return keys, called
 }
 
-// Any comparable type can be a request, and different requests have different keys.
+// Different requests have different keys.
 func TestAnyComparableTypeIsARequest(t *testing.T) {
 	t.Run("string", func(t *testing.T) {
 		keys, called := reconciledKeys(t, nil, "b", "a", "b")
@@ -89,7 +89,7 @@ func TestAnyComparableTypeIsARequest(t *testing.T) {
 		require.ElementsMatch(t, []string{`a\/b/80/true/false/n/x/y`, `a/80/true/false/n\/x/y`}, keys)
 		require.ElementsMatch(t, reqs, called)
 	})
-	t.Run("with a key of its own", func(t *testing.T) {
+	t.Run("own KeyOf", func(t *testing.T) {
 		keys, called := reconciledKeys(t, func(f float64) index.Key { return index.String(map[float64]string{0.5: "half"}[f]) }, 0.5)
 		require.Equal(t, []string{"half"}, keys)
 		require.Equal(t, []float64{0.5}, called)

@@ -10,9 +10,10 @@ import (
 	"github.com/cilium/statedb/index"
 )
 
-// Logger returns the logger for a call of Reconcile, of which ctx is the context or comes from
-// it: that of [Config], with the name of the controller as "controller" and the key of the request
-// as "request". For any other context it is [slog.Default]. Safe from any goroutine.
+// Logger returns the logger for a call of Reconcile. ctx is the context of the call, or derived
+// from it. The logger is that of [Config], with the name of the controller as "controller" and the
+// key of the request as "request". For any other context Logger returns [slog.Default]. It is safe
+// for concurrent use.
 func Logger(ctx context.Context) *slog.Logger {
 	if c, ok := ctx.Value(loggerKey{}).(*callContext); ok {
 		return c.log.With("request", string(c.keys.First()))
@@ -20,11 +21,11 @@ func Logger(ctx context.Context) *slog.Logger {
 	return slog.Default()
 }
 
-// loggerKey is the key under which there is the callContext.
+// loggerKey is the context key of the callContext.
 type loggerKey struct{}
 
-// callContext is the context of a call of Reconcile. It has what a logger is made of, since most
-// calls make none.
+// callContext is the context of a call of Reconcile. It keeps the parts of a logger instead of a
+// logger, since most calls do not log.
 type callContext struct {
 	context.Context
 	log  *slog.Logger

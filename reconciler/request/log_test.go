@@ -15,9 +15,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
-// What a reconciler logs says by itself for which request that is, whatever the loop and the
-// program add to the context.
-func TestTheLoggerOfAContextNamesTheRequest(t *testing.T) {
+// The logger names the request, also if the loop or the program derives another context.
+func TestTheLoggerNamesTheRequest(t *testing.T) {
 	for name, opts := range map[string][]reconciler.Option{
 		"plain":    nil,
 		"deadline": {reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout, s.Concurrency = time.Minute, 8 })},
@@ -27,17 +26,17 @@ func TestTheLoggerOfAContextNamesTheRequest(t *testing.T) {
 				e.doing(func(ctx context.Context, _ request.Request) (request.Result, error) {
 					ctx, cancel := context.WithTimeout(ctx, time.Second)
 					defer cancel()
-					request.Logger(ctx).InfoContext(ctx, "looked")
+					request.Logger(ctx).InfoContext(ctx, "reconciling")
 					return request.Result{}, ctx.Err()
 				})
 				e.put("web", 1)
 				e.took()
-				require.Contains(e, e.log.String(), `msg=looked controller=shops request=shop/web`)
+				require.Contains(e, e.log.String(), `msg=reconciling controller=shops request=shop/web`)
 			}, func(_ *env, cfg *config) { cfg.Name = "shops" }, opts...)
 		})
 	}
 }
 
-func TestOutsideOfAReconciliationTheLoggerIsTheDefault(t *testing.T) {
+func TestLoggerIsTheDefaultOutsideOfReconcile(t *testing.T) {
 	require.Same(t, slog.Default(), request.Logger(t.Context()))
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// operations reconcile the rows of a controller's table.
+// operations reconciles the rows of a controller's table.
 type operations[Req comparable] struct{ *Controller[Req] }
 
-// Update reconciles a request. One without an object is a deletion, unless it came to a terminal
-// error: that says that there is no use in going on.
+// Update reconciles a request. If the object does not exist, the loop treats the call as a
+// deletion, unless it returned a terminal error, which ends the clean-up.
 func (o operations[Req]) Update(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *Row[Req]) error {
 	if err := o.held(txn); err != nil {
 		return err
 	}
 	terminal := false
 	if o.primary != "" && !row.present {
-		// It is told last, and also of a panic.
+		// Deferred, so that the loop is told after a panic too.
 		defer func() {
 			if !terminal {
 				running.Deletion(ctx)
@@ -44,12 +44,12 @@ func (o operations[Req]) Update(ctx context.Context, txn statedb.ReadTxn, _ stat
 	return err
 }
 
-// Delete has nothing to do: only rows of requests that were reconciled are deleted.
+// Delete does nothing: only rows of requests that were reconciled are deleted.
 func (operations[Req]) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *Row[Req]) error {
 	return nil
 }
 
-// Prune has nothing to do: what the target has is the user's business.
+// Prune does nothing: the controller does not know what the target has.
 func (operations[Req]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*Row[Req], statedb.Revision]) error {
 	return nil
 }

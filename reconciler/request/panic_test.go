@@ -15,13 +15,13 @@ import (
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
-// What a function of a source panics with may be of any length and have any bytes.
-func TestTextOfAPanicInASourceIsCutAndPrintable(t *testing.T) {
-	health, told := cell.NewSimpleHealth()
+// The text of a panic may have any length and any bytes.
+func TestPanicTextsOfSourcesAreCutAndPrintable(t *testing.T) {
+	health, reported := cell.NewSimpleHealth()
 	inBubble(t, func(e *env) {
 		e.put("web", 1)
 		synctest.Wait()
-		following := told.GetChild("for-apps")
+		following := reported.GetChild("for-apps")
 		require.NotNil(e, following)
 		require.ErrorContains(e, following.Error, `panic: \x1b[2Jxxx`)
 		require.Less(e, len(following.Error.Error()), reconciler.MaxErrorText+200)

@@ -19,7 +19,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
-// These are the sentences of the page that the idiom comes from, each a test.
+// Each test in this file checks a sentence, quoted above it, of controller-runtime's pkg/reconcile documentation.
 
 // "The Controller will requeue the Request to be processed again if an error is non-nil".
 func TestAnErrorRunsTheRequestAgain(t *testing.T) {
@@ -38,7 +38,7 @@ func TestAnErrorRunsTheRequestAgain(t *testing.T) {
 	}, nil)
 }
 
-// "... or Result.Requeue is true": with backoff, and without being an error.
+// "... or Result.Requeue is true": with backoff, and not as an error.
 func TestRequeueRunsTheRequestAgainWithBackoff(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.returning(request.Result{Requeue: true}, nil)
@@ -86,9 +86,9 @@ func TestRequeueAfterRunsTheRequestAgainAfterTheTime(t *testing.T) {
 	}
 }
 
-// "Implies that Requeue is true, there is no need to set Requeue to true at the same time":
-// if it is, the time counts.
-func TestRequeueAfterWinsOverRequeue(t *testing.T) {
+// "Implies that Requeue is true, there is no need to set Requeue to true at the same time": if both
+// are set, RequeueAfter takes precedence.
+func TestRequeueAfterTakesPrecedenceOverRequeue(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.returning(request.Result{Requeue: true, RequeueAfter: 7 * time.Second}, nil)
 		start := time.Now()
@@ -98,8 +98,8 @@ func TestRequeueAfterWinsOverRequeue(t *testing.T) {
 	}, nil)
 }
 
-// "Requeue ... Defaults to false": a time below zero says nothing, and Requeue counts.
-func TestRequeueCountsWithoutATime(t *testing.T) {
+// "Requeue ... Defaults to false": a negative RequeueAfter is ignored, and Requeue is used.
+func TestANegativeRequeueAfterIsIgnored(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.returning(request.Result{Requeue: true, RequeueAfter: -1}, nil)
 		start := time.Now()
@@ -109,7 +109,7 @@ func TestRequeueCountsWithoutATime(t *testing.T) {
 	}, nil)
 }
 
-func TestAnErrorWinsOverAResult(t *testing.T) {
+func TestAnErrorTakesPrecedenceOverAResult(t *testing.T) {
 	for name, res := range map[string]request.Result{
 		"requeue": {Requeue: true}, "requeue after": {RequeueAfter: time.Hour},
 	} {
@@ -126,8 +126,8 @@ func TestAnErrorWinsOverAResult(t *testing.T) {
 	}
 }
 
-// What an error of the loop says, it says here, whatever the result.
-func TestErrorsOfTheLoopMeanWhatTheyMeanThere(t *testing.T) {
+// Outcomes of the loop have the same meaning here, whatever the result.
+func TestOutcomesOfTheLoopKeepTheirMeaning(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		row   string
@@ -164,9 +164,9 @@ func TestAPanicIsAnError(t *testing.T) {
 	}, nil)
 }
 
-// "If responding to a Pod Delete Event, the Request won't contain that a Pod was deleted,
-// instead the reconcile function observes this when reading the cluster state and seeing the
-// Pod as missing." A request of a deleted object goes when that was dealt with, not before.
+// "If responding to a Pod Delete Event, the Request won't contain that a Pod was deleted, instead
+// the reconcile function observes this when reading the cluster state and seeing the Pod as
+// missing." The row of the request is deleted after the clean-up has succeeded, not before.
 func TestADeletedObjectIsFoundMissing(t *testing.T) {
 	inBubble(t, func(e *env) {
 		var (
@@ -203,7 +203,7 @@ func TestADeletedObjectIsFoundMissing(t *testing.T) {
 
 		down.Store(false)
 		time.Sleep(time.Second)
-		require.Empty(e, e.rows(), "the row goes")
+		require.Empty(e, e.rows(), "the row is deleted")
 		require.Empty(e, has())
 
 		e.put("web", 4)
@@ -212,7 +212,7 @@ func TestADeletedObjectIsFoundMissing(t *testing.T) {
 	}, nil)
 }
 
-// While something is left to be done for an object that is gone, its request stays.
+// The request of a deleted object stays while work is left.
 func TestARequestOfADeletedObjectIsRequeued(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put("web", 1)
@@ -232,7 +232,7 @@ func TestARequestOfADeletedObjectIsRequeued(t *testing.T) {
 }
 
 // "Reconcile is triggered ... in response to cluster Events (e.g. Creating, Updating, Deleting
-// Kubernetes objects)": once for each, and for none but the object's own request.
+// Kubernetes objects)": once for each, and only for the object's own request.
 func TestCreatingUpdatingAndDeletingRunTheRequest(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put("api", 1)
@@ -249,7 +249,7 @@ func TestCreatingUpdatingAndDeletingRunTheRequest(t *testing.T) {
 // "Read an object and all the Pods it owns. Observe that the object spec specifies 5 replicas
 // but actual cluster contains only 1 Pod replica. Create 4 Pods and set their OwnerReferences
 // to the object."
-func TestWhatIsThereIsComparedWithWhatIsWanted(t *testing.T) {
+func TestReconcileCreatesWhatIsMissing(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.doing(func(_ context.Context, req request.Request) (request.Result, error) {
 			wtxn := e.db.WriteTxn(e.pods)
@@ -271,7 +271,7 @@ func TestWhatIsThereIsComparedWithWhatIsWanted(t *testing.T) {
 		e.putPod("old", "web")
 		e.putPod("stray", "api")
 		e.put("web", 5)
-		require.Equal(e, []string{"shop/web", "shop/web"}, e.took(), "its own pods are a change of what it owns")
+		require.Equal(e, []string{"shop/web", "shop/web"}, e.took(), "the new pods are changes of rows that it owns")
 		names := []string{}
 		for p := range e.pods.All(e.db.ReadTxn()) {
 			if p.Owner == "web" {
@@ -295,11 +295,11 @@ func TestExternalEventsAreAdded(t *testing.T) {
 		e.took()
 		e.controller.Add(named("shop", "web"), named("shop", "gone"), named("shop", "web"))
 		require.ElementsMatch(e, []string{"shop/web", "shop/gone"}, e.took())
-		require.Equal(e, rows{"shop/web": "Done"}, e.rows(), "only what there is keeps a row")
+		require.Equal(e, rows{"shop/web": "Done"}, e.rows(), "only existing objects keep a row")
 	}, nil)
 }
 
-// "action isn't driven off changes in individual Events": many become one.
+// "action isn't driven off changes in individual Events": many changes become one request.
 func TestManyChangesBecomeOneRequest(t *testing.T) {
 	inBubble(t, func(e *env) {
 		wtxn := e.db.WriteTxn(e.apps)
@@ -312,7 +312,7 @@ func TestManyChangesBecomeOneRequest(t *testing.T) {
 	}, nil)
 }
 
-// What comes for a request while it is reconciled is one more run, afterwards.
+// Changes that arrive while a request is reconciled become one more run afterwards.
 func TestARequestIsNotReconciledTwiceAtATime(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.doing(func(context.Context, request.Request) (request.Result, error) {
@@ -331,9 +331,9 @@ func TestARequestIsNotReconciledTwiceAtATime(t *testing.T) {
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 8 }))
 }
 
-// "NamespacedName is the name and namespace of the object to reconcile", and all that a
-// request has: "It does NOT contain information about any specific Event or the object
-// contents itself". Both are needed "to uniquely identify the object".
+// "NamespacedName is the name and namespace of the object to reconcile", and a request has nothing
+// else: "It does NOT contain information about any specific Event or the object contents itself".
+// Both are needed "to uniquely identify the object".
 func TestARequestIsANameAndANamespace(t *testing.T) {
 	req := request.Request(struct{ request.NamespacedName }{named("shop", "web").NamespacedName})
 	require.NotEqual(t, named("other", "web"), req)

@@ -22,8 +22,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
-// In a hive the controller is jobs, with the names that operators see.
-func TestARegisteredControllerIsJobsOfTheHive(t *testing.T) {
+// In a hive the controller runs as jobs, with names that operators see.
+func TestARegisteredControllerRunsAsJobsOfTheHive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &env{T: t}
 		var (
@@ -71,7 +71,7 @@ func TestARegisteredControllerIsJobsOfTheHive(t *testing.T) {
 	})
 }
 
-func TestTheErrorNamesEverythingThatIsWrong(t *testing.T) {
+func TestTheErrorNamesEveryMistake(t *testing.T) {
 	db := statedb.New()
 	apps := statedb.MustNewTable(db, "apps", appIndex)
 	_, err := request.New(config{
@@ -103,9 +103,9 @@ Config.Sources[6]: for: both table "apps" and table "apps" are primary`)
 	require.ErrorContains(t, err, "it has a part of type float64")
 }
 
-// A configuration that is refused leaves nothing behind, so that one that is mended is not.
-// The registry and the figures have what runs.
-func TestAConfigurationThatIsRefusedLeavesNoTable(t *testing.T) {
+// After an error the corrected configuration can be used. Only running controllers are in the
+// registry and the metrics.
+func TestAnInvalidConfigurationLeavesNoTable(t *testing.T) {
 	db := statedb.New()
 	e := &env{}
 	var (
@@ -127,18 +127,18 @@ func TestAConfigurationThatIsRefusedLeavesNoTable(t *testing.T) {
 	require.Empty(t, registry.All())
 }
 
-// Without a hive the configuration says who is told how it goes, and under which name.
-func TestAControllerTellsTheHealthAndTheMetricsThatItWasGiven(t *testing.T) {
-	health, told := cell.NewSimpleHealth()
+// Without a hive, health and metrics come from the configuration, with its ModuleID.
+func TestAControllerReportsToTheConfiguredHealthAndMetrics(t *testing.T) {
+	health, reported := cell.NewSimpleHealth()
 	figures := metrics.NewExpVar()
 	inBubble(t, func(e *env) {
 		e.returning(request.Result{}, errors.New("no quota"))
 		e.put("web", 1)
 		require.Equal(e, []string{"shop/web"}, e.took())
-		following := told.GetChild("for-apps")
+		following := reported.GetChild("for-apps")
 		require.NotNil(e, following)
 		require.Equal(e, `OK, following table "apps"`, following.Status)
-		loop := told.GetChild("reconcile")
+		loop := reported.GetChild("reconcile")
 		require.Equal(e, cell.StatusDegraded, loop.Level)
 		require.ErrorContains(e, loop.Error, "no quota")
 		require.Equal(e, "1", figures.ReconciliationTotalErrorsVar.Get("test.module").String())

@@ -12,39 +12,38 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Row is a request in the table of a [Controller]: one that is to be reconciled, or whose
-// object the table of [For] has. It is for reading, and for functions that take the loop's objects,
-// such as the predicate of [reconciler.Loop.PauseObjects].
+// Row is a request in the table of a [Controller]: one that has work left, or whose object is in
+// the table of [For]. It is for reading, and for functions that take objects of the loop, such as
+// the predicate of [reconciler.Loop.PauseObjects].
 type Row[Req comparable] struct {
-	// Request is what Reconcile is called with.
+	// Request is the argument of Reconcile.
 	Request Req
-	// Status says how far it is.
+	// Status is the outcome of the last reconciliation, or Pending or Refreshing until the next one.
 	Status reconciler.Status
 
-	// keys are those of the primary index, shared by all versions of the row.
+	// keys are the keys of the primary index, shared by all versions of the row.
 	keys *index.KeySet
-	// present: the table of For has the object, or so it was said last.
+	// present reports whether the table of For had the object when it was last reported.
 	present bool
-	// settled: nothing was left to be done when the request was reconciled last.
+	// settled reports whether the last reconciliation left no work.
 	settled bool
 }
 
 // TableHeader implements statedb.TableWritable.
 func (*Row[Req]) TableHeader() []string { return []string{"Request", "Status", "Error"} }
 
-// TableRow implements statedb.TableWritable. Nothing of it is unprintable.
+// TableRow implements statedb.TableWritable. All texts are printable.
 func (r *Row[Req]) TableRow() []string {
 	return []string{text.Printable(string(r.keys.First())), r.Status.Kind.String(), text.Printable(r.Status.GetError())}
 }
 
-// gone reports whether the row has served its purpose: there is no object, and nothing is left to
-// be done.
+// gone reports whether the row can be deleted: the object does not exist, and no work is left.
 func (r *Row[Req]) gone() bool { return r.settled && !r.present }
 
 func (r *Row[Req]) clone() *Row[Req] { c := *r; return &c }
 
-// merge returns a row that was written while an older version of it was reconciled, with what
-// that set.
+// merge copies onto r, which was written while an older version was reconciled, what the
+// reconciliation set.
 func (r *Row[Req]) merge(reconciled *Row[Req]) *Row[Req] { r.settled = reconciled.settled; return r }
 
 func (r *Row[Req]) setStatus(s reconciler.Status) *Row[Req] { r.Status = s; return r }
@@ -62,7 +61,7 @@ func rowIndex[Req comparable]() statedb.Index[*Row[Req], index.Key] {
 	}
 }
 
-// keySet returns the set of a key, in one allocation where [keys.Set] takes two.
+// keySet returns a set of one key with one allocation; [keys.Set] needs two.
 func keySet(key index.Key) *index.KeySet {
 	s := &struct {
 		set  index.KeySet

@@ -10,46 +10,48 @@ import (
 	"github.com/cilium/statedb"
 )
 
-// Source is where requests come from: [For], [Owns] and [Watches] make one. It follows a
-// table, and belongs to one [Config].
+// Source produces requests from the changes of a table. [For], [Owns] and [Watches] return one. A
+// Source belongs to one [Config].
 //
-// The rows that the table has at the start count as changed, and any write of a row is a
-// change, be it of a status that the row has: predicates are for that. Several
-// changes of a row may become one, the last. The functions that a source is made with are
-// called by one goroutine, with no table locked; those that return requests may be called for
-// a version of a row again, and have to return the same. If one panics, the log and health say so;
-// the change is kept and tried again with the loop's backoff, or when the row changes again,
-// and everything else goes on; so it does with [reconciler.Config].PanicPropagation, too.
+// The rows that exist at the start count as changed. Every write of a row is a change, including a
+// write of a status in the row: use predicates to ignore such writes. Several changes of a row may
+// be merged into the last one.
+//
+// The functions given to a source are called from one goroutine, without a lock on any table. The
+// functions that return requests may be called again for the same version of a row, and must return
+// the same requests. If a function panics, the panic is logged and reported to health. The change
+// is kept, and tried again with the loop's backoff or when the row changes again. Other changes are
+// not held up.
 type Source[Req comparable] interface {
-	// prepare checks what the source was made with, and returns how it is followed and
-	// under which name.
+	// prepare checks the arguments of the source. It returns the name of the source and the
+	// function that follows its table.
 	prepare(c *Controller[Req]) (name string, f following, err error)
 }
 
-// source is any Source.
+// source implements every kind of Source.
 type source[Req comparable, Obj any] struct {
 	kind  string
 	table statedb.Table[Obj]
-	// requests hands the requests of a row to add. It may be called again for the same row.
+	// requests calls add with the requests of a row. It may be called again for the same row.
 	requests   func(obj Obj, add func(Req))
 	predicates []Predicate[Obj]
-	// primary: a change is that of the object itself, and says whether it is there.
+	// primary marks the table of the objects themselves: a change says whether the object exists.
 	primary bool
-	// deletions: a deletion leads to requests whatever the predicates say.
+	// deletions reports that a deletion leads to requests whatever the predicates return.
 	deletions bool
-	// err is what is wrong with it.
+	// err describes the invalid arguments.
 	err error
 }
 
-// For makes requests of the primary table, that of the objects which the requests name: one
-// for each change of a row and for its deletion. Each row has a request of its own, which
-// requestOf returns, and which does not change while the row is there. A controller has at
-// most one.
+// For returns a source on the primary table, that of the objects which the requests name. It
+// produces a request for each change of a row and for its deletion. requestOf returns the request
+// of a row. Each row must have a request of its own, and the same one while the row exists. A
+// controller has at most one such source.
 //
-// It is by this table that the controller knows which objects there are: their requests keep
-// a row in the controller's table, and are refreshed now and then. A request of which the table
-// has no object is a clean-up: it is retried until it succeeds, [reconciler.Settings].MaxRetries
-// does not count, and its row goes when nothing is left to be done.
+// From this table the controller knows which objects exist. The requests of existing objects keep a
+// row in the controller's table, and are refreshed. A request without an object in this table is a
+// clean-up: it is retried until it succeeds, whatever [reconciler.Settings].MaxRetries is, and its
+// row is deleted when no work is left.
 func For[Req comparable, Obj any](table statedb.Table[Obj], requestOf func(obj Obj) Req, predicates ...Predicate[Obj]) Source[Req] {
 	return &source[Req, Obj]{
 		kind: "for", table: table, predicates: predicates, primary: true,
@@ -58,10 +60,11 @@ func For[Req comparable, Obj any](table statedb.Table[Obj], requestOf func(obj O
 	}
 }
 
-// Owns makes requests of a table of what objects own: one for the owner of each row that
-// changes or is deleted. ownerOf returns it, or false if the row has none. When
-// the owner of a row changes, there is one for the old owner, too. An owner is told of every
-// deletion of what it owns, whatever the predicates say: it has to make up for it.
+// Owns returns a source on a table of rows that are owned by objects. It produces a request for the
+// owner of each row that changes or is deleted. ownerOf returns the owner, or false if the row has
+// none. When the owner of a row changes, the old owner gets a request as well. A deletion always
+// leads to a request of the owner, whatever the predicates return, since the owner may have to
+// replace the row.
 func Owns[Req comparable, Obj any](table statedb.Table[Obj], ownerOf func(obj Obj) (owner Req, owned bool), predicates ...Predicate[Obj]) Source[Req] {
 	return &source[Req, Obj]{
 		kind: "owns", table: table, predicates: predicates, deletions: true,
@@ -74,9 +77,10 @@ func Owns[Req comparable, Obj any](table statedb.Table[Obj], ownerOf func(obj Ob
 	}
 }
 
-// Watches makes requests of any table: those which requestsOf returns for a row that changes or
-// is deleted. Of a row that the source has seen before it is asked for that version, too, so
-// that what the row does not concern any more is told as well.
+// Watches returns a source on any table. It produces the requests that requestsOf returns for each
+// row that changes or is deleted. If the source has seen an earlier version of the row, it also
+// calls requestsOf for that version, so that objects which the row no longer affects are reconciled
+// too.
 func Watches[Req comparable, Obj any](table statedb.Table[Obj], requestsOf func(obj Obj) []Req, predicates ...Predicate[Obj]) Source[Req] {
 	return &source[Req, Obj]{
 		kind: "watches", table: table, predicates: predicates,
@@ -89,7 +93,7 @@ func Watches[Req comparable, Obj any](table statedb.Table[Obj], requestsOf func(
 	}
 }
 
-// remembers reports whether the last version of each row is needed.
+// remembers reports whether the source needs the previous version of each row.
 func (s *source[Req, Obj]) remembers() bool { return !s.primary || len(s.predicates) > 0 }
 
 func missing(noTable bool, table string, noFunction bool, function string) error {

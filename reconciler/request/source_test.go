@@ -26,9 +26,9 @@ type (
 	from   = []request.Source[request.Request]
 )
 
-// "Create 4 Pods and set their OwnerReferences to the object": a change of what an object
-// owns is a request of the owner.
-func TestOwnersAreReconciledWhenWhatTheyOwnChanges(t *testing.T) {
+// "Create 4 Pods and set their OwnerReferences to the object": a change of an owned row is a
+// request of its owner.
+func TestOwnersAreReconciledWhenOwnedRowsChange(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put("web", 1)
 		e.put("api", 1)
@@ -37,9 +37,9 @@ func TestOwnersAreReconciledWhenWhatTheyOwnChanges(t *testing.T) {
 		e.putPod("web-1", "web")
 		require.Equal(e, []string{"shop/web"}, e.took())
 		e.putPod("stray", "")
-		require.Empty(e, e.took(), "nobody owns it")
+		require.Empty(e, e.took(), "the pod has no owner")
 		e.putPod("web-1", "api")
-		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took(), "the old owner is told as well")
+		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took(), "the old owner is reconciled as well")
 		e.putPod("web-1", "")
 		require.Equal(e, []string{"shop/api"}, e.took())
 		e.putPod("stray", "web")
@@ -48,20 +48,20 @@ func TestOwnersAreReconciledWhenWhatTheyOwnChanges(t *testing.T) {
 		require.Equal(e, []string{"shop/web"}, e.took())
 		e.putPod("stray", "")
 		e.removePod("stray")
-		require.Empty(e, e.took(), "what was owned before the deletion is forgotten")
+		require.Empty(e, e.took(), "the owner before the deletion is forgotten")
 	}, func(e *env, cfg *config) {
 		cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner))
 	})
 }
 
-// A row of another table may concern any number of objects, each once.
+// A row of another table may affect any number of objects. Each gets one request.
 func TestWatchedRowsMakeAnyRequests(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put("web", 1)
 		e.took()
 		e.putPod("web api web", "")
 		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took())
-		require.Equal(e, rows{"shop/web": "Done"}, e.rows(), "what there is not keeps no row")
+		require.Equal(e, rows{"shop/web": "Done"}, e.rows(), "an object that does not exist keeps no row")
 		e.removePod("web api web")
 		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took())
 	}, func(e *env, cfg *config) {
@@ -74,8 +74,8 @@ func TestWatchedRowsMakeAnyRequests(t *testing.T) {
 	})
 }
 
-// At the start everything there is is reconciled.
-func TestRowsOfTheStartAreRequests(t *testing.T) {
+// Everything that exists at the start is reconciled.
+func TestExistingRowsAreRequestsAtTheStart(t *testing.T) {
 	inBubble(t, func(e *env) {
 		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took())
 		require.Equal(e, rows{"shop/web": "Done"}, e.rows())
@@ -86,7 +86,7 @@ func TestRowsOfTheStartAreRequests(t *testing.T) {
 	})
 }
 
-// Without a primary table requests go when they are reconciled, as from a queue.
+// Without a primary table the row of a request is deleted when it is reconciled, as from a queue.
 func TestWithoutAPrimaryTableNoRequestStays(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.putPod("web-1", "web")
@@ -98,11 +98,11 @@ func TestWithoutAPrimaryTableNoRequestStays(t *testing.T) {
 	})
 }
 
-// ofShop is a predicate that holds for the apps of a namespace.
+// ofShop is a predicate that accepts the apps of namespace "shop".
 var ofShop request.Predicate[*app] = func(change request.Change[*app]) bool { return change.Object.Namespace == "shop" }
 
-// That some rows are on their way out does not make others stay.
-func TestNoRequestStaysWhateverComesMeanwhile(t *testing.T) {
+// The deletion of some rows does not make others stay.
+func TestNoRequestStaysUnderConcurrentAdds(t *testing.T) {
 	inBubble(t, func(e *env) {
 		for round := range 1500 {
 			for i := range 3 {
@@ -114,16 +114,16 @@ func TestNoRequestStaysWhateverComesMeanwhile(t *testing.T) {
 	}, func(_ *env, cfg *config) { cfg.Sources = nil })
 }
 
-func TestWhatAPredicateSkipsIsNoRequest(t *testing.T) {
+func TestARejectedChangeIsNoRequest(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put("web", 1)
 		e.put("none", 0)
 		require.Equal(e, []string{"shop/web"}, e.took())
 		e.insert(&app{Namespace: "other", Name: "web", Replicas: 1})
-		require.Empty(e, e.took(), "all predicates have to hold")
+		require.Empty(e, e.took(), "all predicates must return true")
 		e.remove("web")
 		require.Empty(e, e.took())
-		require.Empty(e, e.rows(), "the row of an object that is gone goes all the same")
+		require.Empty(e, e.rows(), "the row of a deleted object is deleted anyway")
 	}, func(e *env, cfg *config) {
 		cfg.Sources = from{request.For(e.apps, (*app).request,
 			func(change request.Change[*app]) bool { return change.Object.Replicas > 0 && !change.Deleted },
@@ -132,8 +132,8 @@ func TestWhatAPredicateSkipsIsNoRequest(t *testing.T) {
 	})
 }
 
-// A reconciler that writes a status into its object does not wake itself.
-func TestOnlyChangesOfAPartMatter(t *testing.T) {
+// A reconciler that writes a status into its object does not trigger itself.
+func TestChangesOfIgnoresOtherParts(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.doing(func(_ context.Context, req request.Request) (request.Result, error) {
 			wtxn := e.db.WriteTxn(e.apps)
@@ -159,8 +159,8 @@ func TestOnlyChangesOfAPartMatter(t *testing.T) {
 	})
 }
 
-// A change whose requests cannot be found is not lost, not even if what comes after it does
-// not matter; others go on meanwhile.
+// A change is not lost if a function panics, not even if later changes of the row do not matter.
+// Other rows are not held up.
 func TestAPanicOfASourceIsRetried(t *testing.T) {
 	for _, where := range []string{"function", "predicate"} {
 		t.Run(where, func(t *testing.T) {
@@ -206,9 +206,9 @@ func TestAPanicOfASourceIsRetried(t *testing.T) {
 	}
 }
 
-// What a source has kept is tried again at one time, and when all of it has succeeded, the backoff
-// begins again.
-func TestChangesThatASourceKeepsAreTriedAgainTogether(t *testing.T) {
+// All kept changes are tried again at the same time. The backoff starts over when all have
+// succeeded.
+func TestKeptChangesAreRetriedTogether(t *testing.T) {
 	var (
 		broken atomic.Bool
 		mu     sync.Mutex
@@ -259,7 +259,7 @@ func TestChangesThatASourceKeepsAreTriedAgainTogether(t *testing.T) {
 	})
 }
 
-// What there is is reconciled now and then though nothing changes, as the loop does.
+// Requests of existing objects are reconciled periodically, even if nothing changes.
 func TestRequestsAreRefreshed(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put("web", 1)
@@ -270,8 +270,8 @@ func TestRequestsAreRefreshed(t *testing.T) {
 	}, nil, reconciler.WithRefreshing(time.Hour, nil))
 }
 
-// Requests are explained, paused and awaited as the objects of any loop, by their name.
-func TestTheLoopBelowIsThere(t *testing.T) {
+// Requests are explained, paused and awaited by their key, as the objects of any loop.
+func TestTheLoopOfAControllerTakesTextsOfRequests(t *testing.T) {
 	inBubble(t, func(e *env) {
 		loop := e.controller.Loop()
 		e.returning(request.Result{RequeueAfter: time.Minute}, nil)
@@ -301,7 +301,7 @@ func TestTheLoopBelowIsThere(t *testing.T) {
 	}, nil)
 }
 
-// The loop's methods take functions of rows.
+// Methods of the loop take functions of rows.
 func TestRequestsArePausedByTheirRows(t *testing.T) {
 	inBubble(t, func(e *env) {
 		loop := e.controller.Loop()

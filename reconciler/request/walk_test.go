@@ -21,7 +21,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
-// world is a target with faults: for each app it has how many replicas and pods it was told.
+// world is a target with faults. For each app it has the numbers of replicas and pods that it was
+// given last.
 type world struct {
 	*env
 	mu      sync.Mutex
@@ -31,7 +32,7 @@ type world struct {
 	results map[string]int
 }
 
-// wanted returns what the target is to have of an app, "" if the app is gone.
+// wanted returns what the target should have for an app, or "" if the app does not exist.
 func (w *world) wanted(txn statedb.ReadTxn, req request.Request) string {
 	a, _, found := w.apps.Get(txn, appIndex.Query(req.String()))
 	if !found {
@@ -46,14 +47,14 @@ func (w *world) wanted(txn statedb.ReadTxn, req request.Request) string {
 	return fmt.Sprintf("%d replicas, %d pods", a.Replicas, pods)
 }
 
-// failing reports whether the target has faults, and is slow.
+// failing reports whether the target is faulty and slow.
 func (w *world) failing() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.faulty
 }
 
-// draw returns a number below n.
+// draw returns a random number below n.
 func (w *world) draw(n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,7 +97,7 @@ func (w *world) reconcile(ctx context.Context, req request.Request) (request.Res
 	return request.Result{}, nil
 }
 
-// act is one write of the program.
+// act makes one random write.
 func (w *world) act() {
 	name := strconv.Itoa(w.draw(20))
 	switch w.draw(7) {
@@ -115,7 +116,7 @@ func (w *world) act() {
 	}
 }
 
-// touch writes an app again with nothing changed that matters.
+// touch writes an app again without a change that matters.
 func (w *world) touch(name string) {
 	wtxn := w.db.WriteTxn(w.apps)
 	defer wtxn.Commit()
@@ -127,19 +128,18 @@ func (w *world) touch(name string) {
 	}
 }
 
-// source is a source of the apps that own pods, which a move of a pod concerns both.
+// source returns a source of the apps that own pods. When a pod moves, both apps get a request.
 func (w *world) source(watches bool) request.Source[request.Request] {
 	if !watches {
-		// No predicate keeps an owner from a deletion.
+		// A deletion reaches the owner although the predicate rejects it.
 		return request.Owns(w.pods, (*pod).owner, notDeleted[*pod])
 	}
 	return request.Watches(w.pods, func(p *pod) []request.Request { return []request.Request{named("shop", p.Owner)} },
 		request.ChangesOf(func(p *pod) string { return p.Owner }))
 }
 
-// When the writes and the faults stop, the target has what the tables say, every app has a
-// row that is Done, and nothing else has one. Nothing is reconciled before the tables are
-// initialised.
+// When the writes and the faults stop, the target matches the tables, every app has a row that is
+// Done, and there are no other rows. No request is reconciled before the tables are initialised.
 func TestRequestsConvergeUnderFaults(t *testing.T) {
 	for _, workers := range []int{1, 8} {
 		for _, watches := range []bool{false, true} {
@@ -173,7 +173,7 @@ func walk(t *testing.T, workers int, watches bool) {
 		w.faulty = false
 		w.mu.Unlock()
 		time.Sleep(time.Minute)
-		// What was given up, or is terminal, waits for a change.
+		// Requests that were given up or are terminal wait for a change.
 		for i := range 20 {
 			if a, _, found := e.apps.Get(e.db.ReadTxn(), appIndex.Query("shop/"+strconv.Itoa(i))); found {
 				w.put(a.Name, a.Replicas+3)
@@ -185,7 +185,7 @@ func walk(t *testing.T, workers int, watches bool) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for fault := range 12 {
-			require.NotZero(e, w.results[strconv.Itoa(fault)], "fault %d never came", fault)
+			require.NotZero(e, w.results[strconv.Itoa(fault)], "fault %d was never drawn", fault)
 		}
 	}, func(e *env, cfg *config) {
 		w.env = e

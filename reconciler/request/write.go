@@ -11,34 +11,34 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// presence is what an asking says of whether the object is there.
+// presence is what an enqueued request says about whether its object exists.
 type presence uint8
 
 const (
-	// silent: nothing. The request is to be reconciled.
+	// silent: nothing. The request is reconciled.
 	silent presence = iota
-	// present and absent: that it is, or is not. The request is to be reconciled.
+	// present and absent: the object exists, or does not. The request is reconciled.
 	present
 	absent
-	// removed and hidden: that it is not any more, or is there for the first time, and that
-	// this does not matter.
+	// removed and hidden: the object no longer exists, or exists for the first time, and predicates
+	// rejected the change. The request is not reconciled because of it.
 	removed
 	hidden
 )
 
-// atOnce is how many requests are written in one transaction: enough for the loop to have
-// full rounds, few enough not to keep it from the table for more than a few milliseconds.
+// atOnce is the number of requests written in one transaction: enough for full rounds of the loop,
+// and few enough to keep the table locked for only a few milliseconds.
 const atOnce = 2048
 
-// writer collects requests and writes them into a controller's table as Pending. Not safe
-// for concurrent use.
+// writer collects requests and writes them into a controller's table as Pending. It is not safe for
+// concurrent use.
 type writer[Req comparable] struct {
 	c *Controller[Req]
 	// asked are the requests that are not written yet.
 	asked []asked[Req]
-	// seen are those of asked that only ask, each once.
+	// seen are the silent requests in asked, to add each once.
 	seen map[Req]struct{}
-	// left are the keys of rows whose object is removed, for when that is committed.
+	// left are the keys of rows whose object was removed; they are passed on after the commit.
 	left []*index.KeySet
 }
 
@@ -52,7 +52,7 @@ func newWriter[Req comparable](c *Controller[Req]) *writer[Req] {
 	return &writer[Req]{c: c, seen: map[Req]struct{}{}}
 }
 
-// add asks for a request.
+// add enqueues a request.
 func (w *writer[Req]) add(news presence, req Req) {
 	if news == silent {
 		if _, twice := w.seen[req]; twice {
@@ -66,13 +66,13 @@ func (w *writer[Req]) add(news presence, req Req) {
 	}
 }
 
-// flush writes what was asked for. What is written replaces a status that is Pending, too:
-// it may be that of a reconciliation which has begun, and does not know of the change.
+// flush writes the enqueued requests. It also replaces a status that is Pending: a reconciliation
+// that has begun with that status does not know of the change.
 func (w *writer[Req]) flush() {
 	if len(w.asked) == 0 {
 		return
 	}
-	// One allocation for all: each is soon replaced by a row that has a status.
+	// One allocation for all rows: each is soon replaced by a row with an outcome.
 	rows := make([]Row[Req], len(w.asked))
 	for i := range w.asked {
 		a := &w.asked[i]
@@ -92,7 +92,7 @@ func (w *writer[Req]) flush() {
 	clear(w.seen)
 }
 
-// write writes a row. No error can come of it: the table is locked.
+// write writes a row. Insert cannot fail: the table is locked.
 func (w *writer[Req]) write(wtxn statedb.WriteTxn, row *Row[Req], news presence) {
 	w.c.hide(row.Request, news)
 	if news != present && news != absent {
@@ -105,8 +105,8 @@ func (w *writer[Req]) write(wtxn statedb.WriteTxn, row *Row[Req], news presence)
 		case !found || old.present == (news == hidden):
 			return
 		default:
-			// What it was asked for before stands as it is, but a failure: it may be given up, and
-			// is a clean-up from now on, which is not.
+			// The status stays as it is, unless it is a failure: the request is a clean-up from now
+			// on, and a clean-up must not stay given up.
 			if news == hidden || old.settled || old.Status.Kind != status.KindError {
 				row.Status = old.Status
 			}
@@ -119,8 +119,7 @@ func (w *writer[Req]) write(wtxn statedb.WriteTxn, row *Row[Req], news presence)
 	}
 }
 
-// hide takes in what an asking says of an object that predicates may hide. The table of requests
-// is locked.
+// hide updates hidden from an enqueued request. The table of requests is locked.
 func (c *Controller[Req]) hide(req Req, news presence) {
 	switch {
 	case news == hidden:
@@ -130,8 +129,8 @@ func (c *Controller[Req]) hide(req Req, news presence) {
 	}
 }
 
-// hides reports whether the object of a request is there, and has no row because predicates
-// hid it. The table of requests is locked.
+// hides reports whether the object of a request exists but has no row because predicates rejected
+// it. The table of requests is locked.
 func (c *Controller[Req]) hides(req Req) bool {
 	_, ok := c.hidden[req]
 	return ok

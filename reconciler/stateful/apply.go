@@ -11,8 +11,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// moveTo brings the target from wherever it may be to the state that is tried. changed: that
-// is not what the annotation says.
+// moveTo brings the target from any of its possible states to the state that is tried. changed
+// reports whether that differs from the annotation.
 func (r *BaseStatefulReconciler[T, State, Item]) moveTo(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item], p *previous[State], changed bool) error {
 	observer, observes := impl.(StateObserver[T, State])
 	if !observes && len(p.others) == 0 {
@@ -32,9 +32,9 @@ func (r *BaseStatefulReconciler[T, State, Item]) moveTo(ctx context.Context, res
 	return err
 }
 
-// startOver removes from the target what it may have of a resource, so that what was tried can
-// be forgotten. It removes what is wanted, too: which version of it the target has, nobody
-// could say any more, and an addition need not replace another version.
+// startOver removes everything that the target may have of a resource, so that the tried states can
+// be forgotten. This includes wanted items: the target may have another version of them, and adding
+// an item need not replace that.
 func (r *BaseStatefulReconciler[T, State, Item]) startOver(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item], p *previous[State]) error {
 	var nothing State
 	reconciler.Note(ctx, fmt.Sprintf("starting over: %d states were tried in vain", len(p.trace.troubles.tried)))
@@ -51,14 +51,13 @@ func apply[T StatefulResource, State, Item any](ctx context.Context, resource T,
 	if ops.IsEmpty() {
 		return nil
 	}
-	// Before the call, so that a panic makes no difference.
+	// Set before the call, so that it holds after a panic too.
 	p.trace.begun = true
 	return impl.ApplyOperations(ctx, resource, ops)
 }
 
-// plan returns the operations that lead to the state that is tried from more than the
-// annotation, one call after the other: those that clean up old contexts, and then what is
-// left.
+// plan returns the operations that lead from all possible states to the state that is tried. There
+// is one call for each old context that has to be cleaned up, and then one for the rest.
 func plan[T StatefulResource, State, Item any](ctx context.Context, resource T, impl StatefulReconciler[T, State, Item], observer StateObserver[T, State], p *previous[State]) ([]StateChangeOperations[State, Item], error) {
 	c := collector[State, Item]{joined: newJoined[Item](), observed: observer != nil}
 	for _, from := range append([]State{*p.state}, p.others...) {
@@ -91,11 +90,11 @@ func compare[T StatefulResource, State, Item any](impl StatefulReconciler[T, Sta
 	return nil
 }
 
-// collector makes calls of what the comparisons with several states came to.
+// collector combines the results of several comparisons into calls.
 type collector[State, Item any] struct {
 	joined[Item]
 	contexts []StateChangeOperations[State, Item]
-	// observed: what is there is known, and only what was left behind is of interest.
+	// observed: the target is observed as well, so only items to remove are collected.
 	observed bool
 }
 

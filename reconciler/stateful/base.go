@@ -15,13 +15,13 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// BaseStatefulReconciler does what all stateful reconcilers have in common: it keeps the
-// state in the annotation, and remembers what the target may hold beside it. The zero value
-// can be used. It is for the resources of one table and one implementation, and is not to be
-// copied. Safe from several goroutines for different resources.
+// BaseStatefulReconciler is the part that all stateful reconcilers have in common. It keeps the
+// state in the annotation, and remembers the other states that the target may be in. The zero value
+// is ready to use. It is for the resources of one table and for one implementation, and must not be
+// copied. It is safe for concurrent use for different resources.
 type BaseStatefulReconciler[T StatefulResource, State, Item any] struct {
-	// Logger is told of annotations that cannot be read. nil means nobody. Not to be
-	// changed once the reconciler is used.
+	// Logger reports annotations that cannot be read. nil turns this off. It must not be changed
+	// after the first use.
 	Logger *slog.Logger
 
 	traces traces[State]
@@ -32,8 +32,8 @@ func NewBaseStatefulReconciler[T StatefulResource, State, Item any](logger *slog
 	return &BaseStatefulReconciler[T, State, Item]{Logger: logger}
 }
 
-// HasStateChanged reports whether two states are different: whether the annotation would be.
-// States that cannot be encoded are different unless they are deeply equal.
+// HasStateChanged reports whether two states have different annotations. States that cannot be
+// encoded are different unless they are deeply equal.
 func (r *BaseStatefulReconciler[T, State, Item]) HasStateChanged(previous, current State) bool {
 	if reflect.DeepEqual(previous, current) {
 		return false
@@ -46,9 +46,9 @@ func (r *BaseStatefulReconciler[T, State, Item]) HasStateChanged(previous, curre
 	return err != nil || string(was) != string(is)
 }
 
-// UpdateAnnotation sets an annotation of a resource, which has to be a clone, to a state, as
-// JSON. It changes nothing if the annotation says that already. The error is that of
-// encoding the state.
+// UpdateAnnotation sets an annotation of a resource, which must be a clone, to a state as JSON. It
+// changes nothing if the annotation has that value already. It returns an error if the state cannot
+// be encoded.
 func (r *BaseStatefulReconciler[T, State, Item]) UpdateAnnotation(resource T, annotationKey string, state State) error {
 	text, err := json.Marshal(&state)
 	if err != nil {
@@ -60,7 +60,7 @@ func (r *BaseStatefulReconciler[T, State, Item]) UpdateAnnotation(resource T, an
 	return nil
 }
 
-// Reconcile reconciles a resource, which has to be a clone:
+// Reconcile reconciles a resource, which must be a clone:
 //
 //  1. extract the current desired state from the resource
 //  2. retrieve the previous state from the annotation
@@ -68,10 +68,10 @@ func (r *BaseStatefulReconciler[T, State, Item]) UpdateAnnotation(resource T, an
 //  4. apply the operations to the target
 //  5. update the state annotation on success
 //
-// It is what the operations of [Configure] do at an update. A second annotation, whose key ends in ".epoch", is set
-// besides: see the package. An annotation that cannot be read counts as none:
-// the logger is told, a [reconciler.Note] says so, and an error that follows. A state that cannot be encoded is a
-// [reconciler.TerminalError], before anything is applied.
+// The operations of [Configure] call it for an update. It also sets the second annotation, whose
+// key ends in ".epoch": see the package. An annotation that cannot be read counts as missing. It is
+// reported to the logger, as a [reconciler.Note], and in the error if the attempt fails. A state
+// that cannot be encoded is a [reconciler.TerminalError], before anything is applied.
 func (r *BaseStatefulReconciler[T, State, Item]) Reconcile(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item]) error {
 	current, err := impl.ExtractCurrentState(resource)
 	if err != nil {
@@ -115,8 +115,8 @@ func (r *BaseStatefulReconciler[T, State, Item]) Reconcile(ctx context.Context, 
 	return nil
 }
 
-// Remove removes from the target what it may have of a resource that was deleted, which is
-// not changed. It is what the operations of [Configure] do at a deletion.
+// Remove removes everything that the target may have of a deleted resource. It does not change the
+// resource. The operations of [Configure] call it for a deletion.
 func (r *BaseStatefulReconciler[T, State, Item]) Remove(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item]) error {
 	var nothing State
 	p, err := r.retrieve(ctx, resource, impl)
@@ -134,7 +134,7 @@ func (r *BaseStatefulReconciler[T, State, Item]) Remove(ctx context.Context, res
 	return nil
 }
 
-// update sets the annotation to the state that was applied, and returns what it says.
+// update sets the annotation to the state that was applied, and returns its text.
 func (r *BaseStatefulReconciler[T, State, Item]) update(resource T, impl StatefulReconciler[T, State, Item], current State, text string) (string, error) {
 	key := impl.GetStateAnnotationKey()
 	updater, ok := impl.(AnnotationUpdater[T, State])

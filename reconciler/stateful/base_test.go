@@ -21,7 +21,7 @@ func named(name string, records ...string) *zone {
 	return &zone{Meta: object.Meta{Name: name}, Records: records}
 }
 
-func TestBaseReconcilesAResourceWithoutALoop(t *testing.T) {
+func TestTheBaseReconcilesWithoutALoop(t *testing.T) {
 	log := &testlog.Buffer{}
 	base := stateful.NewBaseStatefulReconciler[*zone, []string, string](slog.New(slog.NewTextHandler(log, nil)))
 	s, z := newServer(), named("web", "a", "b")
@@ -32,7 +32,7 @@ func TestBaseReconcilesAResourceWithoutALoop(t *testing.T) {
 	next.Records = []string{"b"}
 	require.NoError(t, base.Reconcile(t.Context(), next, s))
 	require.Equal(t, []changes{adds("a", "b"), removes("a")}, s.take())
-	require.Equal(t, `["a","b"]`, z.Annotations[annotation], "the version before")
+	require.Equal(t, `["a","b"]`, z.Annotations[annotation], "the previous version is unchanged")
 
 	require.NoError(t, base.Remove(t.Context(), next, s))
 	require.Empty(t, s.has("web"))
@@ -40,7 +40,7 @@ func TestBaseReconcilesAResourceWithoutALoop(t *testing.T) {
 	require.Empty(t, log.String())
 }
 
-func TestABaseReadsNothingWhereItCannotAndTellsItsLogger(t *testing.T) {
+func TestTheBaseLogsUnreadableAnnotations(t *testing.T) {
 	log := &testlog.Buffer{}
 	for _, logger := range []*slog.Logger{nil, slog.New(slog.NewTextHandler(log, nil))} {
 		base := stateful.BaseStatefulReconciler[*zone, []string, string]{Logger: logger}
@@ -53,19 +53,19 @@ func TestABaseReadsNothingWhereItCannotAndTellsItsLogger(t *testing.T) {
 	}
 }
 
-// reconciled is what a helper of a program looks like that does not mind which resources.
+// reconciled is a generic helper as a program may have it, for any resource type.
 func reconciled[T stateful.StatefulResource, State, Item any](ctx context.Context, resource T, impl stateful.StatefulReconciler[T, State, Item]) (string, error) {
 	err := stateful.NewBaseStatefulReconciler[T, State, Item](nil).Reconcile(ctx, resource, impl)
 	return resource.GetAnnotations()[impl.GetStateAnnotationKey()], err
 }
 
-func TestAnyResourceIsReconciled(t *testing.T) {
+func TestGenericHelpersCompile(t *testing.T) {
 	text, err := reconciled(t.Context(), named("web", "a"), impl(newServer()))
 	require.NoError(t, err)
 	require.Equal(t, `["a"]`, text)
 }
 
-func TestObjectsOfOneNameInTwoNamespacesAreTwo(t *testing.T) {
+func TestObjectsInDifferentNamespacesAreDistinct(t *testing.T) {
 	var base stateful.BaseStatefulReconciler[*zone, []string, string]
 	s := newServer()
 	for _, namespace := range []string{"one", "two"} {
@@ -106,14 +106,14 @@ func TestUpdateAnnotation(t *testing.T) {
 	before := z.Annotations
 	require.NoError(t, base.UpdateAnnotation(z, "key", []string{"a"}))
 	before["probe"] = ""
-	require.Contains(t, z.Annotations, "probe", "the map is still the same")
+	require.Contains(t, z.Annotations, "probe", "the map was not copied")
 
 	var numbers stateful.BaseStatefulReconciler[*zone, float64, string]
 	require.ErrorContains(t, numbers.UpdateAnnotation(z, "key", math.NaN()), `annotation "key": json: unsupported value: NaN`)
 	require.Equal(t, `["a"]`, z.Annotations["key"])
 }
 
-// gauge has a state that JSON does not know.
+// gauge has a state that JSON cannot encode.
 type gauge struct{ applied int }
 
 func (*gauge) GetStateAnnotationKey() string              { return annotation }
@@ -128,7 +128,7 @@ func (g *gauge) ApplyOperations(context.Context, *zone, gaugeChanges) error {
 
 type gaugeChanges = stateful.StateChangeOperations[float64, int]
 
-func TestAStateThatCannotBeKeptIsNotApplied(t *testing.T) {
+func TestAStateThatCannotBeEncodedIsNotApplied(t *testing.T) {
 	var base stateful.BaseStatefulReconciler[*zone, float64, int]
 	g := &gauge{}
 	err := base.Reconcile(t.Context(), named("web"), g)
@@ -136,7 +136,7 @@ func TestAStateThatCannotBeKeptIsNotApplied(t *testing.T) {
 	require.Zero(t, g.applied)
 }
 
-// parts are items that cannot be keys of a map.
+// parts has items that cannot be keys of a map.
 type parts struct {
 	fail error
 	seen []stateful.StateChangeOperations[map[string][]int, stateful.Entry[string, []int]]
@@ -151,7 +151,7 @@ func (p *parts) ApplyOperations(_ context.Context, _ *zone, ops stateful.StateCh
 	return p.fail
 }
 
-func TestWhatMayBeThereIsUpdatedAndNotAdded(t *testing.T) {
+func TestItemsThatMayExistAreUpdatedInsteadOfAdded(t *testing.T) {
 	type entry = stateful.Entry[string, []int]
 	var base stateful.BaseStatefulReconciler[*zone, map[string][]int, entry]
 	p, z := &parts{}, named("web")
@@ -171,5 +171,5 @@ func TestWhatMayBeThereIsUpdatedAndNotAdded(t *testing.T) {
 
 	p.seen = nil
 	require.NoError(t, base.Reconcile(t.Context(), z, p))
-	require.Empty(t, p.seen, "what was tried is settled by a success")
+	require.Empty(t, p.seen, "a success clears the tried states")
 }

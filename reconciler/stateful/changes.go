@@ -5,33 +5,32 @@ package stateful
 
 import "reflect"
 
-// StateChangeOperations are the operations needed to reconcile a change of state. The zero
-// value says that nothing is to be done. The lists hold no item twice if the states do not.
+// StateChangeOperations are the changes that lead from one state to another. The zero value has no
+// changes. Each list has an item at most once if the states do.
 type StateChangeOperations[State, Item any] struct {
-	// ItemsToAdd need to be added to the target. Some may be there.
+	// ItemsToAdd must be added to the target. Some may exist already.
 	ItemsToAdd []Item `json:"itemsToAdd,omitempty"`
-	// ItemsToRemove need to be removed from the target. Some may be gone.
+	// ItemsToRemove must be removed from the target. Some may be gone already.
 	ItemsToRemove []Item `json:"itemsToRemove,omitempty"`
-	// ItemsToUpdate need to be updated in the target, to what they are here. Some may be
-	// missing.
+	// ItemsToUpdate must be updated in the target to the given values. Some may be missing.
 	ItemsToUpdate []Item `json:"itemsToUpdate,omitempty"`
-	// ContextChanged says that the context, such as the name or the type of what the
-	// items belong to, has changed, which needs special handling, such as cleaning up the
-	// old one. If a resource has been tried in several contexts there is a call of
-	// ApplyOperations for each that has to be cleaned up.
+	// ContextChanged reports that the context changed, such as the name or the type of the thing
+	// that the items belong to. ApplyOperations then has to clean up the old context. If a resource
+	// has been tried in several contexts, ApplyOperations is called once for each that has to be
+	// cleaned up.
 	ContextChanged bool `json:"contextChanged,omitempty"`
-	// PreviousContext is the state that has the old context, for the clean-up. It is the
-	// zero State unless ContextChanged.
+	// PreviousContext is the state with the old context, for the clean-up. It is the zero State if
+	// ContextChanged is false.
 	PreviousContext State `json:"previousContext,omitzero"`
 }
 
-// IsEmpty reports whether there is nothing to do.
+// IsEmpty reports whether there are no changes.
 func (ops *StateChangeOperations[State, Item]) IsEmpty() bool {
 	return len(ops.ItemsToAdd) == 0 && len(ops.ItemsToRemove) == 0 && len(ops.ItemsToUpdate) == 0 && !ops.ContextChanged
 }
 
-// joined collects operations that lead to the same state from different ones. What is to be
-// updated for one of them is not added as well.
+// joined combines operations that lead to the same state from different ones. An item that is
+// updated is not added as well.
 type joined[Item any] struct {
 	add, remove, update list[Item]
 }
@@ -51,7 +50,7 @@ func (j *joined[Item]) toAdd() []Item {
 	return add
 }
 
-// list holds each item once, in the order in which they came.
+// list has each item once, in the order in which they were added.
 type list[Item any] struct {
 	items []Item
 	// index has the items if they are hashable.
@@ -87,7 +86,7 @@ func (l *list[Item]) has(item Item) bool {
 	return false
 }
 
-// hashable reports whether values of a type can be keys of a map whatever they hold.
+// hashable reports whether all values of a type can be keys of a map.
 func hashable(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Interface:

@@ -15,26 +15,33 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// A refresh repairs the drift that a [StateObserver] sees.
+// The defaults of the refresh, at which a [StateObserver] finds drift.
 const (
 	refreshInterval = 30 * time.Minute
 	refreshRate     = 100 // objects a second
 )
 
-// Configure returns a configuration with operations that do what impl says. The result is for
-// [reconciler.New] or [reconciler.RegisterConfig]; its fields may be changed before. The operations
-// are for one table.
+// Configure returns a copy of cfg with operations that use impl. The result is for [reconciler.New]
+// or [reconciler.RegisterConfig]; its fields may be changed before. The operations are for one
+// table.
 //
-// Of the given configuration, Clone, GetStatus and SetStatus are used by the operations; a shallow
-// Clone will do. They write what ApplyOperations sets on a resource with any outcome. Log, which is
-// params.Log in a hive, is told of annotations that cannot be read; nil means nowhere. Operations,
-// BatchOperations and RoundOperations have to be nil.
+// Operations, BatchOperations and RoundOperations of cfg must be nil. The error names every
+// mistake.
 //
-// If Merge is nil, it becomes a function that copies the annotations of this reconciler and nothing
-// else; one that copies more can call it. What is Done is refreshed every 30 minutes, at most 100
-// resources a second, unless [reconciler.WithRefreshing] says otherwise. There is no pruning unless
-// impl is a [reconciler.Pruner], or Pruner or Sweeper is set: a Sweeper lists resources with an
-// annotation that says what the target has of each. The error names everything that is wrong.
+// Log reports annotations that cannot be read; in a hive set it to params.Log. nil turns this off.
+//
+// Clone, GetStatus and SetStatus are used to detect whether ApplyOperations changed the resource.
+// Such a change is written with the outcome, whatever that is. A shallow Clone is enough for the
+// annotations. It must copy every other map, slice or pointer that ApplyOperations changes.
+//
+// If Merge is nil, the result has a Merge that copies the annotations of this reconciler and
+// nothing else. To copy more, replace it in the result by a function that calls it. If Merge is set
+// in cfg it is not changed, and must copy these annotations itself.
+//
+// Rows that are Done are refreshed every 30 minutes, at most 100 a second: see
+// [reconciler.WithRefreshing]. Pruning is off unless impl implements [reconciler.Pruner], or Pruner
+// or Sweeper is set. A Sweeper lists rows with a state annotation, which says what the target has
+// of each. Options of cfg take precedence over these defaults.
 func Configure[T StatefulResource, State, Item any](cfg reconciler.Config[T], impl StatefulReconciler[T, State, Item]) (reconciler.Config[T], error) {
 	ops, err := newOperations(cfg.Log, impl)
 	errs := []error{err}
@@ -54,7 +61,7 @@ func Configure[T StatefulResource, State, Item any](cfg reconciler.Config[T], im
 	if cfg.Merge == nil {
 		cfg.Merge = ops.merge
 	}
-	// In front, so that an option of the program takes its place.
+	// In front, so that options of the program take precedence.
 	defaults := []reconciler.Option{reconciler.WithRefreshing(refreshInterval, rate.NewLimiter(refreshRate, 1))}
 	if _, prunes := impl.(reconciler.Pruner[T]); !prunes && cfg.Pruner == nil && cfg.Sweeper == nil {
 		defaults = append(defaults, reconciler.WithoutPruning())

@@ -21,7 +21,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
-func TestItRunsInAHive(t *testing.T) {
+func TestTheReconcilerRunsInAHive(t *testing.T) {
 	s := newServer()
 	var (
 		db    *statedb.DB
@@ -65,7 +65,7 @@ func register(params reconciler.Params, table statedb.RWTable[*zone], s *server)
 	return reconciler.RegisterConfig(params, cfg)
 }
 
-func TestNothingIsPruned(t *testing.T) {
+func TestPruningIsOffByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEnv(t), newServer()
 		e.start(e.config(), s)
@@ -77,7 +77,7 @@ func TestNothingIsPruned(t *testing.T) {
 	})
 }
 
-// sweeping lists the names that a server has, each with an annotation of what it has.
+// sweeping lists one row, with an annotation of the records that the server has.
 type sweeping struct{ *server }
 
 func (s sweeping) List(_ context.Context, _ statedb.ReadTxn, yield func(*zone) bool) error {
@@ -87,7 +87,7 @@ func (s sweeping) List(_ context.Context, _ statedb.ReadTxn, yield func(*zone) b
 	return nil
 }
 
-func TestASweepRemovesWhatTheListedAnnotationSays(t *testing.T) {
+func TestASweepRemovesTheStateInTheListedAnnotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEnv(t), newServer()
 		for _, record := range []string{"a", "b", "foreign"} {
@@ -101,7 +101,7 @@ func TestASweepRemovesWhatTheListedAnnotationSays(t *testing.T) {
 	})
 }
 
-func TestMergeCopiesTheAnnotationAndNothingElse(t *testing.T) {
+func TestMergeCopiesOnlyTheAnnotation(t *testing.T) {
 	cfg, err := stateful.Configure(reconciler.Config[*zone]{}, newServer())
 	require.NoError(t, err)
 	current, reconciled := named("web", "new"), named("web", "old")
@@ -113,12 +113,12 @@ func TestMergeCopiesTheAnnotationAndNothingElse(t *testing.T) {
 	require.Nil(t, cfg.Merge(named("web"), named("web")).Annotations)
 }
 
-// keyless has no key for the annotation.
+// keyless returns an empty key for the annotation.
 type keyless struct{ *server }
 
 func (keyless) GetStateAnnotationKey() string { return "" }
 
-// mistyped has methods that are not those of the optional interfaces.
+// mistyped has methods of the optional interfaces with other signatures.
 type mistyped struct{ *server }
 
 func (mistyped) ObserveState(*zone) ([]string, error)      { return nil, nil }
@@ -126,7 +126,7 @@ func (mistyped) UpdateStateAnnotation(*zone, string) error { return nil }
 func (mistyped) RequeueAfter() time.Duration               { return 0 }
 func (mistyped) Prune() error                              { return nil }
 
-func TestWhatIsWrongWithAReconcilerIsSaid(t *testing.T) {
+func TestTheErrorNamesEveryMistakeOfAReconciler(t *testing.T) {
 	none := reconciler.Config[*zone]{}
 	_, err := stateful.Configure[*zone, []string, string](none, nil)
 	require.EqualError(t, err, "stateful: the stateful reconciler is nil")
@@ -140,7 +140,7 @@ func TestWhatIsWrongWithAReconcilerIsSaid(t *testing.T) {
 		"stateful_test.mistyped.Prune is a func() error, must be a func(context.Context, statedb.ReadTxn, iter.Seq2[*github.com/statekeel/statekeel/reconciler/stateful_test.zone,uint64]) error")
 }
 
-func TestWhatIsWrongWithAConfigurationIsSaid(t *testing.T) {
+func TestTheErrorNamesEveryMistakeOfAConfiguration(t *testing.T) {
 	_, err := stateful.Configure(reconciler.Config[*zone]{
 		Operations: noOperations{}, BatchOperations: noBatches{}, RoundOperations: noRounds{},
 	}, keyless{})
@@ -163,7 +163,7 @@ func TestDummyDoesNothing(t *testing.T) {
 	require.NoError(t, of.Reconcile(t.Context()))
 }
 
-// steps is an Interface that notes what is called.
+// steps is an Interface that records its calls.
 type steps struct {
 	name       string
 	notes      *[]string

@@ -12,13 +12,12 @@ import (
 	"strings"
 )
 
-// SetDiff compares states that are slices of comparable items, of which neither the order
-// nor the number of times matters. Embedded in a [StatefulReconciler] it is its
-// CompareStates. What is added and removed is in the order of the states; nothing is ever
-// updated. The zero value can be used.
+// SetDiff compares states that are slices of comparable items. Neither the order nor repetitions
+// matter. Embedded in a [StatefulReconciler] it implements CompareStates. Items are added and
+// removed in the order of the states; none is updated. The zero value is ready to use.
 type SetDiff[Item comparable] struct{}
 
-// CompareStates says what is in one of the states and not in the other. The error is nil.
+// CompareStates returns the items that only one of the states has. The error is nil.
 func (SetDiff[Item]) CompareStates(previous, current []Item) (StateChangeOperations[[]Item, Item], error) {
 	return StateChangeOperations[[]Item, Item]{
 		ItemsToAdd:    missing(current, previous),
@@ -26,10 +25,10 @@ func (SetDiff[Item]) CompareStates(previous, current []Item) (StateChangeOperati
 	}, nil
 }
 
-// manyItems is from how many items on a map is faster than looking at each of them.
+// manyItems is the number of items above which a map is faster than linear searches.
 const manyItems = 16
 
-// missing returns what is in from and not in of, each once.
+// missing returns the items of from that are not in of, each once.
 func missing[Item comparable](from, of []Item) []Item {
 	if len(from)+len(of) > manyItems {
 		return missingFromMany(from, of)
@@ -69,14 +68,13 @@ func missingFromMany[Item comparable](from, of []Item) []Item {
 	return out
 }
 
-// KeyDiff compares states that are sets made of maps. Embedded in a [StatefulReconciler] it
-// is its CompareStates. What is added and removed is in order: that of the keys' Compare
-// method if they have one, else that of numbers and strings, else that of their texts.
-// Nothing is ever updated. The zero value can be used.
+// KeyDiff compares states that are sets in the form of maps. Embedded in a [StatefulReconciler] it
+// implements CompareStates. Keys are added and removed in the order of their Compare method if they
+// have one, else in the order of numbers and strings, else in the order of their texts. None is
+// updated. The zero value is ready to use.
 type KeyDiff[Key comparable] struct{}
 
-// CompareStates says which keys are in one of the states and not in the other. The error is
-// nil.
+// CompareStates returns the keys that only one of the states has. The error is nil.
 func (KeyDiff[Key]) CompareStates(previous, current map[Key]struct{}) (StateChangeOperations[map[Key]struct{}, Key], error) {
 	var ops StateChangeOperations[map[Key]struct{}, Key]
 	for key := range current {
@@ -100,17 +98,17 @@ type Entry[Key comparable, Value any] struct {
 	Value Value `json:"value"`
 }
 
-// MapDiff compares states that are maps. Embedded in a [StatefulReconciler] it is its
-// CompareStates. A key whose value has changed is updated, to the value of the current state;
-// what is removed has the value that it had. All is in the order of [KeyDiff]. The zero value
-// can be used.
+// MapDiff compares states that are maps. Embedded in a [StatefulReconciler] it implements
+// CompareStates. A key with another value is updated to the value of the current state. A removed
+// entry has its previous value. Entries are in the order of [KeyDiff]. The zero value is ready to
+// use.
 type MapDiff[Key comparable, Value any] struct {
 	// Equal reports whether two values are the same. nil means [reflect.DeepEqual].
 	Equal func(a, b Value) bool `json:"-"`
 }
 
-// CompareStates says which keys are in one of the states and not in the other, and which
-// have another value. The error is nil.
+// CompareStates returns the entries whose key only one of the states has, and those with another
+// value. The error is nil.
 func (d MapDiff[Key, Value]) CompareStates(previous, current map[Key]Value) (StateChangeOperations[map[Key]Value, Entry[Key, Value]], error) {
 	var ops StateChangeOperations[map[Key]Value, Entry[Key, Value]]
 	for _, key := range sortedKeys(current) {

@@ -37,7 +37,7 @@ func TestSetDiff(t *testing.T) {
 	}
 }
 
-func TestSetDiffOfAnySizeLeadsFromOneToTheOther(t *testing.T) {
+func TestSetDiffLeadsFromOneStateToTheOther(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -57,11 +57,11 @@ func TestSetDiffOfAnySizeLeadsFromOneToTheOther(t *testing.T) {
 			has[item] = true
 		}
 		for _, item := range ops.ItemsToRemove {
-			require.True(t, has[item], "%d is removed from %v, and not there", item, previous)
+			require.True(t, has[item], "%d is removed from %v, which does not have it", item, previous)
 			delete(has, item)
 		}
 		for _, item := range ops.ItemsToAdd {
-			require.False(t, has[item], "%d is added to %v, and there", item, previous)
+			require.False(t, has[item], "%d is added to %v, which has it", item, previous)
 			has[item] = true
 		}
 		want := map[int]bool{}
@@ -72,7 +72,7 @@ func TestSetDiffOfAnySizeLeadsFromOneToTheOther(t *testing.T) {
 	}
 }
 
-func TestKeyDiffIsInOrder(t *testing.T) {
+func TestKeyDiffIsSorted(t *testing.T) {
 	type keys = map[netip.Addr]struct{}
 	addr := func(n byte) netip.Addr { return netip.AddrFrom4([4]byte{n}) }
 	ops, err := stateful.KeyDiff[netip.Addr]{}.CompareStates(
@@ -84,7 +84,7 @@ func TestKeyDiffIsInOrder(t *testing.T) {
 	require.Empty(t, ops.ItemsToUpdate)
 }
 
-func TestKeysOfEveryKindHaveAnOrder(t *testing.T) {
+func TestKeysOfEveryKindAreSorted(t *testing.T) {
 	type pair struct{ A, B int }
 	type name string
 	requireOrder(t, -2, 1, 10)
@@ -120,7 +120,7 @@ func TestMapDiff(t *testing.T) {
 	require.False(t, ops.ContextChanged)
 }
 
-func TestMapDiffComparesAsItIsTold(t *testing.T) {
+func TestMapDiffComparesWithEqual(t *testing.T) {
 	sameLength := stateful.MapDiff[string, []int]{Equal: func(a, b []int) bool { return len(a) == len(b) }}
 	ops, err := sameLength.CompareStates(map[string][]int{"a": {1}, "b": {1}}, map[string][]int{"a": {2}, "b": {1, 2}})
 	require.NoError(t, err)

@@ -1,41 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package stateful reconciles objects by comparing the state that they want with the state
-// that was applied last, and applying the difference. It is for targets that cannot be told
-// "be like this", only "add this" and "remove that", such as the records of a name server or
-// the addresses of a device.
+// Package stateful reconciles rows by comparing the state that a row wants with the state that was
+// applied last, and applying the difference. It is for targets that have no "set the state" operation,
+// only "add this" and "remove that", such as the records of a name server or the ports of a firewall.
 //
-// A program implements [StatefulReconciler]: it says what state a row wants, and applies
-// differences. The ready-made [SetDiff], [KeyDiff] and [MapDiff] compare the states, when they
-// are embedded. The state that was applied last is in an annotation of the row, as JSON,
-// written in the same commit as the status. [Configure] returns a configuration with it, of which
-// [reconciler.New] and [reconciler.RegisterConfig] make a loop.
+// A program implements [StatefulReconciler]: it returns the state that a row wants, and applies
+// differences. [SetDiff], [KeyDiff] and [MapDiff] implement the comparison when they are embedded. The
+// state that was applied last is kept in an annotation of the row, as JSON, and is written in the same
+// commit as the status.
 //
-// # What the target may hold
+// [Configure] returns a configuration with the operations, for [reconciler.New] or, in a hive,
+// [reconciler.RegisterConfig]. So retries, workers, breakers, pauses, Explain, metrics and the journal are
+// those of the loop, and its options apply. In a hive give params.Log to Configure as Log.
 //
-// An attempt that failed half way may have left anything behind, and an outcome is lost if the
-// row was changed or deleted while the operation ran. The annotation tells of neither. So the
-// reconciler remembers, for as long as the program runs, what it applied last to each object
-// and what it has tried since, and compares with all of that: what any of it may have left
-// behind is removed, and what any of it may have removed is added. That takes a few words of
-// memory for each object, and for one that fails the different states that were tried since its
-// last success, up to 32: before one more is tried, everything that the target may have of the
-// object is removed. What was deleted is forgotten, but for objects that came with an annotation
-// of another process: of these a few words stay. For the same reason
-// operations have to be repeatable: adding what is there already and removing what is gone are
-// no errors, and updating what is missing adds it.
+// # Coming from the stateful reconciler of an operator
 //
-// What is not remembered after a restart, or was changed in the target by somebody else, is found by
-// looking at the target: see [StateObserver]. The annotations are as lost as the table is, if the
-// program does not keep its rows elsewhere: see [StateStore].
+//	there                                    here
+//	-----                                    ----
+//	client.Object with annotations           a row that embeds object.Meta
+//	ExtractCurrentState, CompareStates       the same, of your State and Item
+//	  of interface{}
+//	own code in CompareStates                the same; or embed SetDiff[Item], KeyDiff[Item], or
+//	                                         MapDiff[Key, Value], whose Item is Entry[Key, Value]
+//	ApplyOperations                          the same; its error is the outcome
+//	the annotation is updated after          the same: in the commit of the outcome, and only if it
+//	  a success                              differs
+//	the API server keeps the annotation      it is lost with the table: StateStore keeps the states
+//	                                         elsewhere
+//	cleaning up a deleted resource           a deletion removes what the last state applied
+//	drift is repaired only where it differs  the same; with StateObserver the target's state is
+//	  from the state applied last            compared, too
+//	Interface{Observe, Reconcile}, Dummy     the same; Bound makes operations of them
+//
+// # Failed attempts
+//
+// A failed attempt may have applied any part of a difference, and the outcome of a success is lost if
+// the row is changed or deleted while the operation runs. The annotation shows neither. So the
+// reconciler remembers in memory, for each object, the state it applied last and the states it has tried
+// since:
+//
+//   - A failure leaves the annotation as it is. The next attempt compares with the annotation and with
+//     all remembered states. It removes what any of them may have left behind, and adds what any of
+//     them may have removed.
+//   - So a change may be applied twice. ApplyOperations must accept that: adding an item that exists and
+//     removing one that is gone are no errors, and updating a missing item adds it.
+//   - An object needs a few words of memory. A failing object also needs its tried states, at most 32.
+//     Before one more is tried, everything that the target may have of the object is removed.
+//   - A deleted object is forgotten. A few words stay if its row had an annotation that another process
+//     wrote.
+//   - A restart forgets the tried states. A [StateObserver] finds what they left behind.
+//   - An annotation that cannot be read counts as a first reconciliation. The log and the journal report
+//     it, and so does the error if the attempt fails.
+//
+// # Drift
+//
+// Without a [StateObserver] only differences to the state applied last are repaired. With one, the state
+// of the target is part of the comparison at each attempt and at each refresh, which is every 30 minutes
+// by default. A [Requeuer] makes the reconciler poll.
+//
+// # Restarts
+//
+// A table in memory is empty after a restart, and the annotations are lost with it. Items that are
+// removed from a row in the meantime then stay in the target. A [StateStore] keeps each state in a file or
+// a database, and the first reconciliation after a restart compares with it. A row that does not come back
+// is not reconciled: for such rows set a Sweeper that lists a row for each stored state, with the stored
+// text as its annotation.
 //
 // # Annotations
 //
-// A program that changes a row keeps its annotations, as a clone of the row does. Beside the state
-// there is a second annotation, whose key ends in ".epoch": it tells the states that this
-// reconciler has applied from those of a former process. So a clone of a row that was deleted, and
-// a copy of a row under another name, are applied in full, although their annotations say that the
-// target has everything. What a former process applied is believed, unless the object has been
-// deleted since this one began.
+// A program that changes a row must keep its annotations, as a clone of the row does.
+//
+// A second annotation, whose key ends in ".epoch", marks the states that this process applied. So a clone
+// of a deleted row is applied in full, and so is a copy of a row under another name, although their
+// annotations say that the target has everything. A state that an earlier process applied is trusted,
+// unless the object was deleted since this process began.
 package stateful

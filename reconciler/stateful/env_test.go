@@ -52,21 +52,21 @@ var byName = statedb.Index[*zone, string]{
 	Unique:     true,
 }
 
-// changes is what the tests' reconciler is handed.
+// changes is the type of the differences in these tests.
 type changes = stateful.StateChangeOperations[[]string, string]
 
 const annotation = "example.org/records"
 
-// server is the target, and the stateful reconciler of it: the least that one can be.
+// server is the target and a minimal stateful reconciler for it.
 type server struct {
 	stateful.SetDiff[string]
 
 	mu      sync.Mutex
 	records map[string]map[string]bool
 	calls   []changes
-	// apply, if set by before, is asked before each change; an error ends the call there.
+	// apply, set by before, is called before each change. An error ends the call.
 	apply func(name, record string) error
-	// extract, if set, takes the place of the records of the zone. It is set at the start.
+	// extract, if set, replaces the records of the zone. It is set before the start.
 	extract func(z *zone) ([]string, error)
 }
 
@@ -148,9 +148,9 @@ func (s *server) take() []changes {
 	return calls
 }
 
-// failOn makes an apply fail before it changes a record, until the returned function is
+// failOn makes ApplyOperations fail before it changes a record, until the returned function is
 // called.
-func (s *server) failOn(record string) (mend func()) {
+func (s *server) failOn(record string) (heal func()) {
 	s.before(func(_, r string) error {
 		if r == record {
 			return errors.New("no space for " + r)
@@ -160,19 +160,19 @@ func (s *server) failOn(record string) (mend func()) {
 	return func() { s.before(nil) }
 }
 
-// before sets what is asked before each change; nil means nothing.
+// before sets the function that is called before each change, or none if it is nil.
 func (s *server) before(apply func(name, record string) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.apply = apply
 }
 
-// env is a table and a loop, in a bubble of virtual time.
+// env is a table and a loop in a bubble of virtual time.
 type env struct {
 	*reconcilertest.Env[*zone]
 }
 
-// impl is what the tests give to a loop.
+// impl is the type of the reconcilers under test.
 type impl = stateful.StatefulReconciler[*zone, []string, string]
 
 // inBubble runs a test against a loop.
@@ -206,8 +206,8 @@ func (e *env) start(cfg reconciler.Config[*zone], of impl) {
 	e.Start(cfg)
 }
 
-// change writes a row as a program does: a clone of what there is, or a new one, with other
-// records and Pending.
+// change writes a row as a program does: a clone of the row if it exists, or else a new one, with
+// other records and Pending.
 func (e *env) change(name string, records ...string) {
 	e.edit(name, func(z *zone) { z.Records = records })
 }
@@ -234,7 +234,7 @@ func (e *env) get(name string) *zone {
 	return z
 }
 
-// expect checks the status of a row, with its error.
+// expect checks the status of a row and its error.
 func (e *env) expect(name, want string) {
 	e.Helper()
 	z := e.get(name)
@@ -245,13 +245,13 @@ func (e *env) expect(name, want string) {
 	require.Equal(e, want, got)
 }
 
-// annotated checks the annotation of a row; empty means that there is none.
+// annotated checks the annotation of a row. Empty means that there is none.
 func (e *env) annotated(name, want string) {
 	e.Helper()
 	require.Equal(e, want, e.get(name).GetAnnotations()[annotation])
 }
 
-// pass lets virtual time go by, and waits until the loop is idle.
+// pass advances the virtual time, and waits until the loop is idle.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
-func TestADeletedRowsCloneIsAppliedAgain(t *testing.T) {
+func TestACloneOfADeletedRowIsAppliedAgain(t *testing.T) {
 	for _, workers := range []int{1, 8} {
 		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
 			s := newServer()
@@ -31,13 +31,13 @@ func TestADeletedRowsCloneIsAppliedAgain(t *testing.T) {
 					require.Equal(e, []string{"a", "b"}, s.has("web"))
 				}
 				e.edit("web", func(z *zone) { *z = *row.Clone() })
-				require.Equal(e, []string{"a", "b"}, s.has("web"), "a clone of a row that is there")
+				require.Equal(e, []string{"a", "b"}, s.has("web"), "a clone of an existing row")
 			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
 		})
 	}
 }
 
-func TestADeletedRowsCloneOfAFormerProcessIsAppliedAgain(t *testing.T) {
+func TestACloneFromAnEarlierProcessIsAppliedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEnv(t), newServer()
 		e.start(e.config(), s)
@@ -49,8 +49,8 @@ func TestADeletedRowsCloneOfAFormerProcessIsAppliedAgain(t *testing.T) {
 		e.start(e.config(), s)
 		s.take()
 		e.change("mail", "a")
-		require.Empty(e, s.take(), "the annotation is believed")
-		e.remove("web") // which this process did not apply
+		require.Empty(e, s.take(), "the annotation is trusted")
+		e.remove("web") // not applied by this process
 		e.remove("mail")
 		s.take()
 		e.edit("web", func(z *zone) { *z = *web.Clone() })
@@ -60,9 +60,9 @@ func TestADeletedRowsCloneOfAFormerProcessIsAppliedAgain(t *testing.T) {
 	})
 }
 
-// A row that is copied to another name is another one: what the annotation says belongs to the
-// first.
-func TestACopyUnderAnotherNameLeavesTheFirstAlone(t *testing.T) {
+// A copy of a row under another name is a different object. The state in its annotation belongs to
+// the first row.
+func TestACopyUnderAnotherNameDoesNotAffectTheOriginal(t *testing.T) {
 	sitesInBubble(t, func(e *env, s *sites) {
 		move(e, "old", "a")
 		row := e.get("web")
@@ -75,8 +75,9 @@ func TestACopyUnderAnotherNameLeavesTheFirstAlone(t *testing.T) {
 	})
 }
 
-// What is remembered of what was deleted does not grow.
-func TestAnUpdateOfAnOldEpochRenewsIt(t *testing.T) {
+// An update writes the epoch of this process, so that the object can be forgotten after its
+// deletion.
+func TestAnUpdateRenewsAnOldEpoch(t *testing.T) {
 	before, after := stateful.BaseStatefulReconciler[*zone, []string, string]{}, stateful.BaseStatefulReconciler[*zone, []string, string]{}
 	s, z := newServer(), named("web", "a")
 	require.NoError(t, before.Reconcile(t.Context(), z, s))
@@ -89,8 +90,8 @@ func TestAnUpdateOfAnOldEpochRenewsIt(t *testing.T) {
 	require.Equal(t, []changes{adds("a")}, s.take())
 }
 
-// A sweep that removed what it was told of does not keep a row of that name from being applied.
-func TestARowOfANameThatWasSweptIsApplied(t *testing.T) {
+// A row is applied although a sweep removed an object of its name before.
+func TestARowIsAppliedAfterItsNameWasSwept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEnv(t), newServer()
 		s.set("old", "a", true)

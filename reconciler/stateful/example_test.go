@@ -19,7 +19,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
-// Service is a row: a name, and the ports that are to be open for it.
+// Service is a row: a name, and the ports to open for it.
 type Service struct {
 	object.Meta
 	Ports  map[string]int
@@ -41,7 +41,7 @@ var serviceName = statedb.Index[*Service, string]{
 	Unique:     true,
 }
 
-// Firewall is the target. It can open and close a port, and has no idea of services.
+// Firewall is the target. It can open and close ports, and does not know services.
 type Firewall struct {
 	stateful.MapDiff[string, int]
 	broken bool
@@ -68,7 +68,7 @@ func (f *Firewall) ApplyOperations(_ context.Context, s *Service, ops stateful.S
 	return nil
 }
 
-// A firewall is told what has changed, and the annotation says what it has been told.
+// The firewall gets the differences, and the annotation has the state that was applied last.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -10,12 +10,12 @@ import (
 	"github.com/cilium/statedb"
 )
 
-// Interface has the functions to observe and to reconcile one resource object, which it knows.
+// Interface observes and reconciles one object, which the implementation holds.
 type Interface interface {
-	// Observe looks at what is there. It is called before Reconcile, which is not called
-	// if it fails.
+	// Observe reads the state of the target. It is called before Reconcile. If it fails, Reconcile
+	// is not called.
 	Observe(ctx context.Context) error
-	// Reconcile makes what is there what is wanted.
+	// Reconcile brings the target to the desired state.
 	Reconcile(ctx context.Context) error
 }
 
@@ -30,16 +30,15 @@ func (Dummy) Observe(context.Context) error { return nil }
 // Reconcile returns nil.
 func (Dummy) Reconcile(context.Context) error { return nil }
 
-// Bound are the operations of a table whose objects have an [Interface] each: an update and a
-// deletion call Observe, and then Reconcile. The errors of both may be everything that
-// [reconciler.Operations] may return. A prune does nothing: set [reconciler.WithoutPruning]. The
-// functions are called from several goroutines at once with [reconciler.Settings].Concurrency.
+// Bound has the operations of a table whose rows have an [Interface] each. An update and a deletion
+// call Observe and then Reconcile. Both may return every outcome of [reconciler.Operations]. Prune
+// does nothing: set [reconciler.WithoutPruning]. The functions are called from several goroutines
+// if [reconciler.Settings].Concurrency is above one.
 type Bound[T any] struct {
-	// ToUpdate returns what an update of the resource, a clone, observes and reconciles.
-	// Required.
+	// ToUpdate returns the Interface for an update of the resource, which is a clone. Required.
 	ToUpdate func(resource T) Interface
-	// ToDelete returns what the deletion of the resource does; the resource must not be
-	// changed. nil means that nothing is to be done.
+	// ToDelete returns the Interface for the deletion of the resource, which must not be changed.
+	// nil means that a deletion does nothing.
 	ToDelete func(resource T) Interface
 }
 
@@ -48,7 +47,7 @@ func (b Bound[T]) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revis
 	return run(ctx, b.ToUpdate(resource))
 }
 
-// Delete observes and reconciles a resource that was deleted.
+// Delete observes and reconciles a deleted resource.
 func (b Bound[T]) Delete(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, resource T) error {
 	if b.ToDelete == nil {
 		return nil

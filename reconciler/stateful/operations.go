@@ -16,7 +16,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// operations make a [StatefulReconciler] the operations of a loop; they are for one table.
+// operations implements the operations of a loop with a [StatefulReconciler]. They are for one
+// table.
 type operations[T StatefulResource, State, Item any] struct {
 	base BaseStatefulReconciler[T, State, Item]
 	impl StatefulReconciler[T, State, Item]
@@ -25,8 +26,8 @@ type operations[T StatefulResource, State, Item any] struct {
 	compare func(ctx context.Context, resource T)
 }
 
-// newOperations returns operations that do what impl says, and log what cannot be said in a
-// status to logger, which may be nil. The error names everything that is wrong with impl.
+// newOperations returns operations that use impl, and log annotations that cannot be read to
+// logger, which may be nil. The error names every mistake of impl.
 func newOperations[T StatefulResource, State, Item any](logger *slog.Logger, impl StatefulReconciler[T, State, Item]) (*operations[T, State, Item], error) {
 	if impl == nil {
 		return nil, errors.New("the stateful reconciler is nil")
@@ -51,8 +52,8 @@ func newOperations[T StatefulResource, State, Item any](logger *slog.Logger, imp
 	}, nil
 }
 
-// checkOptional returns an error if a value has the method of an interface, but of another
-// type, so that it would never be called.
+// checkOptional returns an error if a value has the method of an optional interface with another
+// signature, so that it would never be called.
 func checkOptional[Want any](impl any, method string) error {
 	if _, ok := impl.(Want); ok {
 		return nil
@@ -65,19 +66,19 @@ func checkOptional[Want any](impl any, method string) error {
 	return fmt.Errorf("%T.%s is a %s, must be a %s", impl, method, m.Type(), want.Type)
 }
 
-// Update does [BaseStatefulReconciler.Reconcile].
+// Update calls [BaseStatefulReconciler.Reconcile].
 func (o *operations[T, State, Item]) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, resource T) error {
 	err := o.base.Reconcile(ctx, resource, o.impl)
 	o.compare(ctx, resource)
 	return err
 }
 
-// Delete does [BaseStatefulReconciler.Remove].
+// Delete calls [BaseStatefulReconciler.Remove].
 func (o *operations[T, State, Item]) Delete(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, resource T) error {
 	return o.base.Remove(ctx, resource, o.impl)
 }
 
-// Prune prunes as the reconciler does if it is a [reconciler.Pruner], and else nothing.
+// Prune calls impl if it implements [reconciler.Pruner], and else does nothing.
 func (o *operations[T, State, Item]) Prune(ctx context.Context, txn statedb.ReadTxn, resources iter.Seq2[T, statedb.Revision]) error {
 	if pruner, ok := o.impl.(reconciler.Pruner[T]); ok {
 		return pruner.Prune(ctx, txn, resources)
@@ -85,8 +86,8 @@ func (o *operations[T, State, Item]) Prune(ctx context.Context, txn statedb.Read
 	return nil
 }
 
-// merge copies the annotations of this reconciler, and nothing else, from a resource as its
-// update left it onto a clone of the row as it stands in the table, and returns that.
+// merge copies the annotations of this reconciler, and nothing else, from a reconciled resource
+// onto current, a clone of the row in the table, and returns that.
 func (o *operations[T, State, Item]) merge(current, reconciled T) T {
 	for _, key := range []string{o.key, epochKey(o.key)} {
 		if text, ok := reconciled.GetAnnotations()[key]; ok {

@@ -22,10 +22,10 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
-// observing is a server that can be asked what it has.
+// observing is a server whose state can be read.
 type observing struct {
 	*server
-	// down: the question fails.
+	// down makes ObserveState fail.
 	down atomic.Bool
 }
 
@@ -38,7 +38,7 @@ func (o *observing) ObserveState(_ context.Context, z *zone) ([]string, error) {
 
 var _ stateful.StateObserver[*zone, []string] = (*observing)(nil)
 
-func TestDriftIsNotSeenWithoutAnObserver(t *testing.T) {
+func TestDriftIsNotRepairedWithoutAnObserver(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a")
@@ -64,7 +64,7 @@ func TestDriftIsRepairedAtARefresh(t *testing.T) {
 	})
 }
 
-func TestWhatIsObservedIsNotAddedAgain(t *testing.T) {
+func TestObservedItemsAreNotAddedAgain(t *testing.T) {
 	s := &observing{server: newServer()}
 	inBubble(t, s, func(e *env) {
 		s.set("web", "a", true)
@@ -73,7 +73,7 @@ func TestWhatIsObservedIsNotAddedAgain(t *testing.T) {
 	})
 }
 
-func TestWhatWasAppliedAndIsNotObservedIsRemovedAllTheSame(t *testing.T) {
+func TestAppliedItemsAreRemovedThoughNotObserved(t *testing.T) {
 	s := &observing{server: newServer()}
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a", "b")
@@ -84,7 +84,7 @@ func TestWhatWasAppliedAndIsNotObservedIsRemovedAllTheSame(t *testing.T) {
 	})
 }
 
-func TestDeletingRemovesWhatIsObserved(t *testing.T) {
+func TestDeletingRemovesObservedItems(t *testing.T) {
 	s := &observing{server: newServer()}
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a")
@@ -94,7 +94,7 @@ func TestDeletingRemovesWhatIsObserved(t *testing.T) {
 	})
 }
 
-func TestAnObserverThatFailsFailsTheAttempt(t *testing.T) {
+func TestAnObserverErrorFailsTheAttempt(t *testing.T) {
 	s := &observing{server: newServer()}
 	s.down.Store(true)
 	inBubble(t, s, func(e *env) {
@@ -107,14 +107,14 @@ func TestAnObserverThatFailsFailsTheAttempt(t *testing.T) {
 	})
 }
 
-// polling is looked at every minute.
+// polling is an observing server that reconciles every minute.
 type polling struct{ observing }
 
 func (*polling) RequeueAfter(*zone) time.Duration { return time.Minute }
 
 var _ stateful.Requeuer[*zone] = (*polling)(nil)
 
-func TestARequeuerFindsDriftByTheClock(t *testing.T) {
+func TestARequeuerFindsDriftPeriodically(t *testing.T) {
 	s := &polling{observing{server: newServer()}}
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a")
@@ -142,7 +142,7 @@ func (w *wrapping) UpdateStateAnnotation(z *zone, current []string) error {
 	return errors.Join(err, w.fail)
 }
 
-func TestAnAnnotationUpdaterWritesOnceWhatDiffers(t *testing.T) {
+func TestAnAnnotationUpdaterIsCalledOncePerDifference(t *testing.T) {
 	w := &wrapping{server: newServer()}
 	inBubble(t, w, func(e *env) {
 		e.change("web", "a")
@@ -153,7 +153,7 @@ func TestAnAnnotationUpdaterWritesOnceWhatDiffers(t *testing.T) {
 	})
 }
 
-func TestAnAnnotationUpdaterThatFailsFailsTheAttempt(t *testing.T) {
+func TestAnAnnotationUpdaterErrorFailsTheAttempt(t *testing.T) {
 	w := &wrapping{server: newServer(), fail: errors.New("too long")}
 	inBubble(t, w, func(e *env) {
 		e.change("web", "a")
@@ -163,7 +163,7 @@ func TestAnAnnotationUpdaterThatFailsFailsTheAttempt(t *testing.T) {
 	})
 }
 
-// pruning removes names that no row has.
+// pruning removes the names that no row has.
 type pruning struct{ *server }
 
 func (p pruning) Prune(_ context.Context, _ statedb.ReadTxn, zones iter.Seq2[*zone, statedb.Revision]) error {
@@ -181,7 +181,7 @@ func (p pruning) Prune(_ context.Context, _ statedb.ReadTxn, zones iter.Seq2[*zo
 	return nil
 }
 
-func TestAReconcilerThatPrunesIsAskedTo(t *testing.T) {
+func TestAReconcilerWithPruneIsPruned(t *testing.T) {
 	s := newServer()
 	s.set("old", "a", true)
 	inBubble(t, pruning{s}, func(*env) {
@@ -189,7 +189,7 @@ func TestAReconcilerThatPrunesIsAskedTo(t *testing.T) {
 	})
 }
 
-func TestNothingIsPrunedByOneThatDoesNot(t *testing.T) {
+func TestAReconcilerWithoutPruneIsNotPruned(t *testing.T) {
 	s := newServer()
 	s.set("old", "a", true)
 	inBubble(t, s, func(e *env) {
@@ -215,7 +215,7 @@ type site struct {
 
 type siteChanges = stateful.StateChangeOperations[site, string]
 
-// sites compares its states itself, and cleans up a name that is no longer used.
+// sites implements the comparison itself, and cleans up a name that is no longer used.
 type sites struct {
 	*server
 	renamed []site
@@ -286,13 +286,13 @@ func TestAChangedContextIsCleanedUp(t *testing.T) {
 	})
 }
 
-func TestEachContextThatWasTriedIsCleanedUp(t *testing.T) {
+func TestEveryTriedContextIsCleanedUp(t *testing.T) {
 	sitesInBubble(t, func(e *env, s *sites) {
 		move(e, "old", "a")
-		mend := s.failOn("b")
+		heal := s.failOn("b")
 		move(e, "middle", "a", "b")
 		require.Equal(e, []string{"a"}, s.has("middle"))
-		mend()
+		heal()
 		move(e, "new", "a")
 		pass(time.Minute)
 		require.Empty(e, s.has("old"))
@@ -310,9 +310,9 @@ func TestStatesThatCannotBeComparedFailTheAttempt(t *testing.T) {
 	})
 }
 
-// A zone that came and went before the loop looked at it was never applied: its deletion
-// changes nothing, and is carried out.
-func TestDeletionOfWhatWasNeverAppliedChangesNothing(t *testing.T) {
+// A row that is inserted and deleted before the loop reads it was never applied. Its deletion
+// changes nothing and succeeds.
+func TestDeletingARowThatWasNeverAppliedChangesNothing(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		s.set("other", "a", true)
@@ -323,9 +323,9 @@ func TestDeletionOfWhatWasNeverAppliedChangesNothing(t *testing.T) {
 		_, _, err = e.Table.Delete(wtxn, z)
 		require.NoError(e, err)
 		until := e.Table.Revision(wtxn.Commit())
-		owed, err := e.Loop.Wait(e.Context(), until, reconciler.Applied)
+		unapplied, err := e.Loop.Wait(e.Context(), until, reconciler.Applied)
 		require.NoError(e, err)
-		require.NoError(e, owed.Err())
+		require.NoError(e, unapplied.Err())
 		require.Empty(e, s.has("x"))
 		require.Equal(e, []string{"a"}, s.has("other"))
 		for _, c := range s.take() {

@@ -14,22 +14,23 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// previous is what is known of a resource before an attempt.
+// previous is the knowledge about a resource before an attempt.
 type previous[State any] struct {
 	trace *trace[State]
-	// text is the annotation, state what it says, the zero State if it is not readable.
+	// text is the annotation. state is its value, or the zero State if it is missing or cannot be
+	// read.
 	text     string
 	state    *State
 	readable bool
-	// missing: the row lacks the annotation, which the store had.
+	// missing: the store has a state, but the row has no annotation.
 	missing bool
-	// others are further states that the target may be in, or between.
+	// others are further states that the target may be in, completely or in part.
 	others []State
-	// trouble is why the annotation cannot be read, nil if there is none or it can.
+	// trouble is the error of reading the annotation or the stored state, else nil.
 	trouble error
 }
 
-// explain adds to an error why everything was compared with nothing.
+// explain adds trouble, the reason for comparing with the zero State, to an error.
 func (p *previous[State]) explain(err error) error {
 	if p.trouble == nil {
 		return err
@@ -37,6 +38,7 @@ func (p *previous[State]) explain(err error) error {
 	return fmt.Errorf("%w (%s)", err, p.trouble)
 }
 
+// retrieve returns the knowledge about a resource from its annotation, its trace and the store.
 func (r *BaseStatefulReconciler[T, State, Item]) retrieve(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item]) (previous[State], error) {
 	key := impl.GetStateAnnotationKey()
 	t := r.traces.of(object.KeyOf(resource), key)
@@ -45,7 +47,7 @@ func (r *BaseStatefulReconciler[T, State, Item]) retrieve(ctx context.Context, r
 	if found {
 		stamped := r.traces.stamped(resource)
 		t.foreign = t.foreign || !stamped
-		// What this reconciler applied and does not remember, it has removed since.
+		// An unknown object with this process's epoch was deleted: ignore its annotation.
 		found = t.known || !stamped
 	}
 	if store, ok := impl.(StateStore[T]); ok && !t.known {
@@ -61,7 +63,7 @@ func (r *BaseStatefulReconciler[T, State, Item]) retrieve(ctx context.Context, r
 	p.text = text
 	switch {
 	case !found && !t.known:
-		p.state = &t.state // which is nothing
+		p.state = &t.state // the zero State
 	case !found:
 		p.state = new(State)
 	case t.known && t.text == text:
@@ -82,8 +84,8 @@ func (r *BaseStatefulReconciler[T, State, Item]) retrieve(ctx context.Context, r
 	return p, nil
 }
 
-// complain says that an annotation cannot be read: in the journal at each attempt, to the
-// logger once.
+// complain reports an annotation that cannot be read: in the journal at each attempt, to the logger
+// once.
 func (r *BaseStatefulReconciler[T, State, Item]) complain(ctx context.Context, resource T, key, text string, p *previous[State]) {
 	reconciler.Note(ctx, "a first reconciliation: "+p.trouble.Error())
 	if p.trace.complain(text) && r.Logger != nil {
@@ -100,8 +102,8 @@ func decode[State any](key, text string) (*State, error) {
 	return state, nil
 }
 
-// encode returns the state that is tried as an annotation, and whether that is another one
-// than there is.
+// encode returns the state that is tried as an annotation, and whether that differs from the
+// current annotation.
 func (p *previous[State]) encode(key string) (text string, changed bool, err error) {
 	if p.readable && reflect.DeepEqual(p.state, &p.trace.trying) {
 		return p.text, p.missing, nil

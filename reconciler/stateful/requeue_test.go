@@ -19,7 +19,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
-// polled is looked at every minute, and wants what is not in its row.
+// polled reconciles every minute. The wanted state is not in the row.
 type polled struct {
 	*server
 	wants atomic.Pointer[[]string]
@@ -36,8 +36,9 @@ func newPolled() *polled {
 
 func (p *polled) want(records ...string) { p.wants.Store(&records) }
 
-// What is wanted changes once, between two looks: it is applied once, and the annotation says it.
-func TestWhatARequeueAppliedIsNotAppliedAgain(t *testing.T) {
+// The wanted state changes once, between two requeues. The change is applied once, and the
+// annotation is updated.
+func TestAChangeAppliedAtARequeueIsNotAppliedAgain(t *testing.T) {
 	for _, workers := range []int{1, 8} {
 		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
 			p := newPolled()
@@ -53,7 +54,7 @@ func TestWhatARequeueAppliedIsNotAppliedAgain(t *testing.T) {
 	}
 }
 
-func TestARequeueThatAppliesNothingWritesNothing(t *testing.T) {
+func TestARequeueWithoutChangesWritesNothing(t *testing.T) {
 	p := newPolled()
 	inBubble(t, p, func(e *env) {
 		e.change("web")
@@ -64,7 +65,7 @@ func TestARequeueThatAppliesNothingWritesNothing(t *testing.T) {
 	})
 }
 
-// counting notes on the row how often it was applied.
+// counting counts its applies in the row.
 type counting struct{ *polled }
 
 func (c counting) ApplyOperations(ctx context.Context, z *zone, ops changes) error {
@@ -72,7 +73,7 @@ func (c counting) ApplyOperations(ctx context.Context, z *zone, ops changes) err
 	return c.polled.ApplyOperations(ctx, z, ops)
 }
 
-func TestWhatApplyingSetsOnTheRowIsWrittenWithAnyOutcome(t *testing.T) {
+func TestChangesOfTheRowAreWrittenWithAnyOutcome(t *testing.T) {
 	c := counting{newPolled()}
 	inBubble(t, c, func(e *env) {
 		e.change("web")
@@ -82,13 +83,13 @@ func TestWhatApplyingSetsOnTheRowIsWrittenWithAnyOutcome(t *testing.T) {
 		require.Equal(e, "++", e.get("web").Domain, "at a requeue")
 		c.before(func(string, string) error { return reconciler.RetryAfter(errors.New("busy"), 10*time.Second) })
 		c.want("c")
-		pass(90 * time.Second) // three failures that say the same
+		pass(90 * time.Second) // three failures with the same text
 		require.Equal(e, "Error: busy", e.get("web").Status.Kind.String()+": "+e.get("web").Status.GetError())
 		require.Equal(e, "++++++", e.get("web").Domain, "at failures")
 	})
 }
 
-// own are operations of a program that has the base reconcile.
+// own are operations that call the base themselves.
 type own struct {
 	noOperations
 	base stateful.BaseStatefulReconciler[*zone, []string, string]
@@ -99,8 +100,8 @@ func (o *own) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision,
 	return o.base.Reconcile(ctx, z, o.of)
 }
 
-// The adapter tells the loop what it has set also where the operations are a program's own.
-func TestOperationsOfAProgramWriteTheAnnotationAtARequeue(t *testing.T) {
+// The loop writes the annotation also for operations that are not those of Configure.
+func TestOwnOperationsWriteTheAnnotationAtARequeue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, p := newEnv(t), newPolled()
 		cfg := e.config(reconciler.WithoutPruning())
@@ -113,8 +114,9 @@ func TestOperationsOfAProgramWriteTheAnnotationAtARequeue(t *testing.T) {
 	})
 }
 
-// A Requeue from a removal says that it goes on: the row is owed, and remembered, until it is over.
-func TestARemovalThatGoesOnIsOwed(t *testing.T) {
+// A Requeue from a removal means that it is still going on. The row stays unapplied and remembered
+// until it is finished.
+func TestARequeuedRemovalIsNotApplied(t *testing.T) {
 	for _, workers := range []int{1, 8} {
 		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
 			s := newServer()
@@ -137,7 +139,7 @@ func TestARemovalThatGoesOnIsOwed(t *testing.T) {
 				require.Error(e, err)
 				require.Equal(e, []string{"b"}, s.has("web"))
 
-				// It comes back in the middle of that.
+				// The row is inserted again during the removal.
 				e.edit("web", func(z *zone) { *z = *row.Clone() })
 				pass(time.Minute)
 				require.Equal(e, []string{"a", "b"}, s.has("web"))

@@ -23,13 +23,13 @@ func (e *env) lastNote(name string) string {
 	return events[len(events)-1].Note
 }
 
-// A row that is changed for ever while its target fails: what is remembered of it, and so
-// what is handed over at a time, does not grow for ever.
-func TestWhatIsRememberedOfAFailingObjectIsBounded(t *testing.T) {
+// A row is changed repeatedly while its target fails. The number of remembered states is bounded,
+// and so is the number of items in a call.
+func TestTheMemoryOfAFailingObjectIsBounded(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a", "keep")
-		mend := s.failOn("zero")
+		heal := s.failOn("zero")
 		for i := range 32 {
 			e.change("web", "keep", fmt.Sprintf("x%d", i), "zero")
 			pass(2 * time.Minute)
@@ -48,7 +48,7 @@ func TestWhatIsRememberedOfAFailingObjectIsBounded(t *testing.T) {
 			require.Len(e, ops.ItemsToRemove, 35, "a, keep, zero and 32 others")
 		}
 
-		mend()
+		heal()
 		e.change("web", "keep", "y")
 		pass(2 * time.Minute)
 		e.expect("web", "Done")
@@ -60,11 +60,11 @@ func TestWhatIsRememberedOfAFailingObjectIsBounded(t *testing.T) {
 		require.ElementsMatch(e, []string{"keep", "y"}, calls[1].ItemsToAdd)
 
 		e.change("web", "y")
-		require.Equal(e, []changes{removes("keep")}, s.take(), "what failed is forgotten")
+		require.Equal(e, []changes{removes("keep")}, s.take(), "the tried states are forgotten")
 	})
 }
 
-// Whatever failed how often in between, the target has what is wanted in the end.
+// Whatever fails in between, the target has the wanted records in the end.
 func TestStartingOverLosesNothing(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -103,5 +103,5 @@ func TestStartingOverLosesNothing(t *testing.T) {
 		require.NoError(t, base.Reconcile(t.Context(), z, s))
 		require.ElementsMatch(t, z.Records, s.has("web"))
 	}
-	require.NotZero(t, startedOver, "it never came to that")
+	require.NotZero(t, startedOver, "no attempt started over")
 }

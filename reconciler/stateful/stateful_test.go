@@ -17,7 +17,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-func TestTheDifferenceIsApplied(t *testing.T) {
+func TestOnlyTheDifferenceIsApplied(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a", "b")
@@ -32,7 +32,7 @@ func TestTheDifferenceIsApplied(t *testing.T) {
 	})
 }
 
-func TestNothingIsAppliedWhereNothingDiffers(t *testing.T) {
+func TestNothingIsAppliedWithoutADifference(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a")
@@ -48,7 +48,7 @@ func TestNothingIsAppliedWhereNothingDiffers(t *testing.T) {
 	})
 }
 
-func TestAStateInAnotherOrderIsKeptAndNothingIsApplied(t *testing.T) {
+func TestAnotherOrderUpdatesOnlyTheAnnotation(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a", "b")
@@ -59,7 +59,7 @@ func TestAStateInAnotherOrderIsKeptAndNothingIsApplied(t *testing.T) {
 	})
 }
 
-func TestAnEmptyStateIsKeptToo(t *testing.T) {
+func TestAnEmptyStateIsAnnotated(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		e.change("web")
@@ -85,16 +85,16 @@ func TestAnnotationAndStatusAreOneCommit(t *testing.T) {
 	})
 }
 
-func TestAnApplyThatFailsHalfWayIsSeenAgain(t *testing.T) {
+func TestAnApplyThatFailsHalfWayIsRepeated(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
-		mend := s.failOn("b")
+		heal := s.failOn("b")
 		e.change("web", "a", "b")
 		e.expect("web", "Error: no space for b")
 		e.annotated("web", "")
 		require.Equal(e, []string{"a"}, s.has("web"))
 
-		mend()
+		heal()
 		pass(time.Second)
 		e.expect("web", "Done")
 		require.Equal(e, []changes{adds("a", "b"), adds("a", "b")}, s.take())
@@ -102,13 +102,13 @@ func TestAnApplyThatFailsHalfWayIsSeenAgain(t *testing.T) {
 	})
 }
 
-func TestWhatAFailedAttemptLeftBehindIsRemoved(t *testing.T) {
+func TestLeftoversOfAFailedAttemptAreRemoved(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
-		mend := s.failOn("c")
+		heal := s.failOn("c")
 		e.change("web", "a", "b", "c")
 		s.take()
-		mend()
+		heal()
 		e.change("web", "a")
 		pass(time.Second)
 		require.Equal(e, []string{"a"}, s.has("web"))
@@ -117,15 +117,15 @@ func TestWhatAFailedAttemptLeftBehindIsRemoved(t *testing.T) {
 	})
 }
 
-func TestWhatAFailedAttemptRemovedIsAddedAgain(t *testing.T) {
+func TestItemsRemovedByAFailedAttemptAreAddedAgain(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a", "b")
-		mend := s.failOn("c")
+		heal := s.failOn("c")
 		e.change("web", "c")
 		require.Empty(e, s.has("web"))
 		e.annotated("web", `["a","b"]`)
-		mend()
+		heal()
 		e.change("web", "a", "b")
 		pass(time.Second)
 		require.Equal(e, []string{"a", "b"}, s.has("web"))
@@ -133,7 +133,7 @@ func TestWhatAFailedAttemptRemovedIsAddedAgain(t *testing.T) {
 	})
 }
 
-func TestAPanicHalfWayIsLikeAFailure(t *testing.T) {
+func TestAPanicHalfWayIsHandledAsAFailure(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		s.before(func(_, record string) error {
@@ -152,7 +152,7 @@ func TestAPanicHalfWayIsLikeAFailure(t *testing.T) {
 	})
 }
 
-func TestALostOutcomeIsNotForgotten(t *testing.T) {
+func TestTheStateOfALostOutcomeIsRemembered(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		s.before(func(string, string) error { time.Sleep(time.Second); return nil })
@@ -165,7 +165,7 @@ func TestALostOutcomeIsNotForgotten(t *testing.T) {
 	})
 }
 
-func TestDeletingRemovesWhatTheLastStateApplied(t *testing.T) {
+func TestDeletingRemovesTheLastAppliedState(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a", "b")
@@ -177,7 +177,7 @@ func TestDeletingRemovesWhatTheLastStateApplied(t *testing.T) {
 	})
 }
 
-func TestDeletingRemovesWhatTheAnnotationSaysAfterARestart(t *testing.T) {
+func TestDeletingAfterARestartRemovesTheAnnotatedState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEnv(t), newServer()
 		e.start(e.config(), s)
@@ -193,7 +193,7 @@ func TestDeletingRemovesWhatTheAnnotationSaysAfterARestart(t *testing.T) {
 	})
 }
 
-func TestWhatWasRemovedIsForgotten(t *testing.T) {
+func TestTheStateOfADeletedObjectIsForgotten(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a")
@@ -208,24 +208,24 @@ func TestADeletionThatFailsHalfWayIsRepeated(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a", "b")
-		mend := s.failOn("b")
+		heal := s.failOn("b")
 		e.remove("web")
 		require.Equal(e, []string{"b"}, s.has("web"))
-		mend()
+		heal()
 		pass(time.Second)
 		require.Empty(e, s.has("web"))
 	})
 }
 
-func TestAnObjectThatComesBackAfterHalfADeletionIsWhole(t *testing.T) {
+func TestAnObjectInsertedDuringItsDeletionIsAppliedInFull(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a", "b")
 		row := e.get("web")
-		mend := s.failOn("b")
+		heal := s.failOn("b")
 		e.remove("web")
-		mend()
-		// With the annotation, which says that both are there.
+		heal()
+		// With an annotation of both records.
 		e.edit("web", func(z *zone) { *z = *row.Clone() })
 		pass(time.Minute)
 		require.Equal(e, []string{"a", "b"}, s.has("web"))
@@ -233,7 +233,7 @@ func TestAnObjectThatComesBackAfterHalfADeletionIsWhole(t *testing.T) {
 	})
 }
 
-func TestAnObjectThatIsReplacedUnseenKeepsNothingOfTheOldOne(t *testing.T) {
+func TestAnUnseenReplacementRemovesTheOldState(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a", "b")
@@ -251,10 +251,10 @@ func TestAnObjectThatIsReplacedUnseenKeepsNothingOfTheOldOne(t *testing.T) {
 	})
 }
 
-func TestAnAnnotationThatCannotBeReadIsAFirstReconciliationAndSaidSo(t *testing.T) {
+func TestAnUnreadableAnnotationIsAFirstReconciliation(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
-		mend := s.failOn("b")
+		heal := s.failOn("b")
 		e.edit("web", func(z *zone) {
 			z.Records = []string{"a", "b"}
 			z.SetAnnotation(annotation, "{broken")
@@ -265,18 +265,18 @@ func TestAnAnnotationThatCannotBeReadIsAFirstReconciliationAndSaidSo(t *testing.
 		require.Contains(e, rounds[len(rounds)-1].Operations[0].Error, trouble)
 		require.Contains(e, e.lastNote("web"), "a first reconciliation: "+trouble)
 
-		mend()
+		heal()
 		pass(time.Second)
 		e.expect("web", "Done")
 		e.annotated("web", `["a","b"]`)
-		require.Contains(e, e.lastNote("web"), trouble, "a success is told of it, too")
+		require.Contains(e, e.lastNote("web"), trouble, "a success notes it too")
 		require.Equal(e, []changes{adds("a", "b"), adds("a", "b")}, s.take())
 		require.Equal(e, 1, strings.Count(e.Logged(), "treating an annotation that cannot be read as a first reconciliation"))
 		require.Contains(e, e.Logged(), "object=web")
 	})
 }
 
-func TestAnAnnotationThatIsBrokenLaterStillLosesNothing(t *testing.T) {
+func TestAnAnnotationCorruptedLaterLosesNothing(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a", "b")
@@ -301,7 +301,7 @@ func TestExtractErrorsFailBeforeAnythingIsApplied(t *testing.T) {
 	})
 }
 
-func TestOutcomesMeanWhatTheyMeanInTheLoop(t *testing.T) {
+func TestOutcomesOfTheLoopKeepTheirMeaning(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		release := make(chan struct{})
@@ -330,7 +330,7 @@ func TestOutcomesMeanWhatTheyMeanInTheLoop(t *testing.T) {
 	})
 }
 
-func TestAnotherReconcilersWriteKeepsTheAnnotation(t *testing.T) {
+func TestAConcurrentWriteKeepsTheAnnotation(t *testing.T) {
 	s := newServer()
 	s.before(func(string, string) error { time.Sleep(time.Second); return nil })
 	inBubble(t, s, func(e *env) {
@@ -349,14 +349,14 @@ func TestAnotherReconcilersWriteKeepsTheAnnotation(t *testing.T) {
 		require.Equal(e, reconciler.StatusKindDone, z.Status.Kind)
 		require.Equal(e, `["a"]`, z.Annotations[annotation])
 		require.Equal(e, "1", z.Annotations["other"])
-		require.Len(e, z.Annotations, 3, "and the epoch")
+		require.Len(e, z.Annotations, 3, "both annotations and the epoch")
 		rounds := e.Loop.Journal()
 		require.True(e, rounds[len(rounds)-1].Operations[0].Conflict)
 		require.Len(e, s.take(), 1)
 	})
 }
 
-// noOperations is a target that has everything already.
+// noOperations are operations that do nothing.
 type noOperations struct{ reconciler.Pruner[*zone] }
 
 func (noOperations) Update(context.Context, statedb.ReadTxn, statedb.Revision, *zone) error {

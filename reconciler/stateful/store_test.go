@@ -18,13 +18,13 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
-// storing keeps its states in a map, which outlives tables.
+// storing keeps its states in a map, which outlives the table.
 type storing struct {
 	*server
 	states        map[string]string
 	loads, stores int
 	fail          error
-	// flaky: each tenth call fails.
+	// flaky makes every tenth call fail.
 	flaky bool
 }
 
@@ -65,7 +65,7 @@ func (s *storing) failWith(err error) {
 
 var _ stateful.StateStore[*zone] = (*storing)(nil)
 
-// lives runs tests one after the other, each with a table and a loop of its own, and one target.
+// lives runs tests in sequence, each with a new table and loop, and all with one target and store.
 func lives(t *testing.T, s *storing, tests ...func(e *env)) {
 	for _, workers := range []int{1, 8} {
 		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
@@ -78,7 +78,7 @@ func lives(t *testing.T, s *storing, tests ...func(e *env)) {
 	}
 }
 
-func TestWhatIsStoredOutlivesTheTable(t *testing.T) {
+func TestStoredStatesOutliveTheTable(t *testing.T) {
 	s := &storing{}
 	lives(t, s, func(e *env) {
 		e.change("web", "a", "b")
@@ -100,9 +100,9 @@ func TestWhatIsStoredOutlivesTheTable(t *testing.T) {
 		loads := s.loads
 		e.change("web", "c")
 		e.change("web", "c", "d")
-		require.Equal(e, loads, s.loads, "what is remembered is not asked for")
+		require.Equal(e, loads, s.loads, "states in memory are not loaded again")
 	}, func(e *env) {
-		// Deleted before it was ever reconciled here.
+		// Deleted before it was reconciled by this loop.
 		wtxn := e.DB.WriteTxn(e.Table)
 		z := named("none")
 		z.Status = reconciler.StatusPending()
@@ -117,7 +117,7 @@ func TestWhatIsStoredOutlivesTheTable(t *testing.T) {
 	})
 }
 
-func TestARowsAnnotationAndTheStoreAreBothHeeded(t *testing.T) {
+func TestTheAnnotationAndTheStoreAreBothCompared(t *testing.T) {
 	s := &storing{}
 	lives(t, s, func(e *env) { e.change("web", "a", "b") }, func(e *env) {
 		e.edit("web", func(z *zone) {
@@ -130,7 +130,7 @@ func TestARowsAnnotationAndTheStoreAreBothHeeded(t *testing.T) {
 	})
 }
 
-func TestAStoreThatFailsFailsTheAttempt(t *testing.T) {
+func TestAStoreErrorFailsTheAttempt(t *testing.T) {
 	s := newStoring()
 	inBubble(t, s, func(e *env) {
 		s.failWith(errors.New("disk full"))
@@ -159,7 +159,7 @@ func TestAStoreThatFailsFailsTheAttempt(t *testing.T) {
 	})
 }
 
-func TestAStoredStateThatCannotBeReadIsAFirstReconciliation(t *testing.T) {
+func TestAnUnreadableStoredStateIsAFirstReconciliation(t *testing.T) {
 	s := newStoring()
 	s.states["web"] = "{"
 	inBubble(t, s, func(e *env) {
@@ -170,8 +170,8 @@ func TestAStoredStateThatCannotBeReadIsAFirstReconciliation(t *testing.T) {
 	})
 }
 
-// A store takes part in the promise that a clone of a deleted row is applied again.
-func TestADeletedRowsCloneIsAppliedAgainWithAStore(t *testing.T) {
+// The promise for clones of deleted rows also holds with a store.
+func TestClonesOfDeletedRowsAreAppliedAgainWithAStore(t *testing.T) {
 	s := &storing{}
 	var row *zone
 	lives(t, s, func(e *env) {

@@ -5,35 +5,33 @@ package stateful
 
 import "reflect"
 
-// maxTried is how many different states are remembered that were tried since the last success.
-// So many fail one after the other only if a row is changed again and again while its target
-// is in trouble.
+// maxTried is the number of different states that are remembered as tried since the last success.
+// It is reached only if a row is changed again and again while its operations fail.
 const maxTried = 32
 
-// trace is what is remembered of one object: what the target may hold of it, whatever became
-// of the row. It is touched by one operation at a time. There is one for each object, and it
-// is kept small.
+// trace is the memory of one object: the states that the target may have of it, whatever happened
+// to the row. There is one for each object, so it is kept small. One operation at a time uses it.
 type trace[State any] struct {
-	// text is the annotation that was written last, or else the first that was read, and
-	// state what it says, if known.
+	// text is the annotation that was written last, or else the first that was read. state is its
+	// value. Both are valid if known is set.
 	text  string
 	state State
-	// trying is what the attempt is to lead to, begun that it may have changed the target.
+	// trying is the state that the attempt leads to. begun reports that the attempt may have
+	// changed the target.
 	trying       State
 	known, begun bool
-	// foreign: the row has had an annotation of another epoch, or of none.
+	// foreign: the row has had an annotation without this process's epoch.
 	foreign bool
-	// troubles are those of an object that has some; else nil.
+	// troubles is nil for an object without failures.
 	troubles *troubles[State]
 }
 
-// troubles are what a trace has of an object that fails.
+// troubles is the part of a trace that only a failing object has.
 type troubles[State any] struct {
-	// tried is what attempts led to since the state was applied. None of them is known to
-	// have come to its end. There are at most maxTried, and the nothing that startOver
-	// leads to.
+	// tried are the states of unfinished attempts since the last success. There are at most
+	// maxTried, and the zero State of startOver.
 	tried []State
-	// unreadable is the annotation that was complained of last.
+	// unreadable is the last annotation that was reported as unreadable.
 	unreadable string
 }
 
@@ -44,14 +42,15 @@ func (t *trace[State]) trouble() *troubles[State] {
 	return t.troubles
 }
 
-// complain reports whether an annotation that cannot be read has not been complained of.
+// complain records an annotation that cannot be read, and reports whether it was not recorded
+// before.
 func (t *trace[State]) complain(text string) bool {
 	said := t.troubles != nil && t.troubles.unreadable == text
 	t.trouble().unreadable = text
 	return !said
 }
 
-// settle moves an attempt that has not come to its end to those that were tried.
+// settle adds the state of an unfinished attempt to those that were tried.
 func (t *trace[State]) settle() {
 	if !t.begun {
 		return
@@ -71,27 +70,27 @@ func (t *troubles[State]) has(state *State) bool {
 	return false
 }
 
-// full reports whether what is to be tried would be one state too many to remember.
+// full reports whether the state to try is one more than can be remembered.
 func (t *trace[State]) full() bool {
 	return t.troubles != nil && len(t.troubles.tried) >= maxTried && !t.troubles.has(&t.trying)
 }
 
-// emptied notes that the target has nothing, whatever the annotation says.
+// emptied records that the target has nothing, whatever the annotation says.
 func (t *trace[State]) emptied() {
 	var nothing State
 	t.trying, t.begun = nothing, false
 	t.trouble().tried = []State{nothing}
 }
 
-// end notes that the target has what was tried, and the row the annotation.
+// end records that the target has the state that was tried, and the row the annotation.
 func (t *trace[State]) end(text string) {
 	var none State
 	t.text, t.state, t.known = text, t.trying, true
 	t.trying, t.begun, t.troubles = none, false, nil
 }
 
-// others returns the states that the target may be in, or between, beside what the annotation
-// says. same: that is the state of the trace.
+// others returns the states that the target may be in, completely or in part, beside that of the
+// annotation. same reports that the annotation is that of the trace.
 func (t *trace[State]) others(same bool) []State {
 	t.settle()
 	var tried []State

@@ -11,17 +11,17 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// traces are those of all objects.
+// traces has the traces of all objects.
 type traces[State any] struct {
 	mu    sync.Mutex
 	byKey map[object.Key]*trace[State]
-	// epoch tells these traces from those of other processes and reconcilers, and epochKey is the
-	// annotation that it is in. They are set once, with the first trace.
+	// epoch distinguishes these traces from those of other processes and reconcilers. epochKey is
+	// the key of its annotation. Both are set once, with the first trace.
 	epoch, epochKey string
 }
 
-// of returns the trace of an object, which is made if there is none. annotation is the key of that
-// of the reconciler, always the same.
+// of returns the trace of an object, and makes it if there is none. annotation is the key of the
+// reconciler's annotation, always the same.
 func (m *traces[State]) of(key object.Key, annotation string) *trace[State] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -37,14 +37,14 @@ func (m *traces[State]) of(key object.Key, annotation string) *trace[State] {
 	return t
 }
 
-// stamped reports whether the annotation of an object, which has a trace, was written by the
-// reconciler of these traces.
+// stamped reports whether the annotation of an object was written by the reconciler of these
+// traces. The object must have a trace.
 func (m *traces[State]) stamped(obj Object) bool {
 	return obj.GetAnnotations()[m.epochKey] == m.epoch
 }
 
-// stamp notes on an object, which has a trace, that its annotation was written by the reconciler
-// of these traces, and reports whether that is news.
+// stamp marks the annotation of an object as written by the reconciler of these traces, and reports
+// whether it was not marked before. The object must have a trace.
 func (m *traces[State]) stamp(obj Object) (news bool) {
 	if m.stamped(obj) {
 		return false
@@ -53,7 +53,7 @@ func (m *traces[State]) stamp(obj Object) (news bool) {
 	return true
 }
 
-// annotate sets the annotation of an object, and stamps it.
+// annotate sets the annotation of an object and stamps it.
 func (m *traces[State]) annotate(obj Object, annotation, text string) {
 	if m.stamped(obj) {
 		obj.SetAnnotation(annotation, text)
@@ -62,8 +62,9 @@ func (m *traces[State]) annotate(obj Object, annotation, text string) {
 	object.SetAnnotations(obj, annotation, text, m.epochKey, m.epoch)
 }
 
-// remove is for an object of which the target has nothing any more. It is forgotten, unless its row
-// could be inserted again with an annotation that these traces do not know for their own.
+// remove forgets an object of which the target has nothing left. It keeps an empty trace if the row
+// has had a foreign annotation: a clone of that row may be inserted again, and its annotation must
+// not be trusted then.
 func (m *traces[State]) remove(key object.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,5 +75,5 @@ func (m *traces[State]) remove(key object.Key) {
 	delete(m.byKey, key)
 }
 
-// epochKey returns the key of the annotation that says which traces belong to another one.
+// epochKey returns the key of the epoch annotation.
 func epochKey(annotation string) string { return annotation + ".epoch" }

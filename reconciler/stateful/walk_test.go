@@ -19,13 +19,13 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// walk is a random walk: programs write, replace and delete rows, and do so carelessly, while
-// the target fails half way, panics and is slow.
+// walk is a random walk: programs write, replace and delete rows without care, while the target
+// fails half way, panics and is slow.
 type walk struct {
 	*env
 	rng    *rand.Rand
 	server *server
-	// versions are older versions of the rows, also from before they were deleted.
+	// versions are old versions of the rows, including those from before a deletion.
 	versions map[string][]*zone
 	drift    bool
 }
@@ -51,7 +51,7 @@ func TestTheTargetConvergesUnderRandomFaults(t *testing.T) {
 			for name, text := range o.states {
 				var records []string
 				require.NoError(t, json.Unmarshal([]byte(text), &records))
-				require.Len(t, o.records[name], len(records), "what is stored is what the target has")
+				require.Len(t, o.records[name], len(records), "the store and the target have the same records")
 			}
 		})
 		t.Run(fmt.Sprintf("%d worker(s), and drift", workers), func(t *testing.T) {
@@ -94,7 +94,7 @@ func walkThrough(t *testing.T, of impl, s *server, workers int, drift bool) {
 	})
 }
 
-// comeBack deletes all rows, and inserts their clones as they were.
+// comeBack deletes all rows, and inserts clones of them.
 func (w *walk) comeBack() {
 	var rows []*zone
 	wtxn := w.DB.WriteTxn(w.Table)
@@ -157,7 +157,7 @@ func (w *walk) records() []string {
 	return out
 }
 
-// step does what a program may do to a row, and to the target if there is drift.
+// step makes a random change of a row, or of the target if there is drift.
 func (w *walk) step(name string) {
 	wtxn := w.DB.WriteTxn(w.Table)
 	defer wtxn.Abort()
@@ -177,13 +177,13 @@ func (w *walk) step(name string) {
 	case what == 1: // replaced within a transaction
 		w.delete(wtxn, z)
 		w.put(wtxn, named(name))
-	case what == 2: // written by somebody who does not know of annotations
+	case what == 2: // a writer without annotations
 		w.put(wtxn, named(name))
-	case what == 3: // written by somebody who breaks them
+	case what == 3: // a writer that corrupts the annotation
 		next := z.Clone()
 		next.SetAnnotation(annotation, "{")
 		w.put(wtxn, next)
-	case what == 4: // written by somebody who read the row long ago
+	case what == 4: // a writer with an old version of the row
 		old := w.versions[name]
 		w.put(wtxn, old[w.rng.IntN(len(old))].Clone())
 	case what == 5 && w.drift:
@@ -208,7 +208,8 @@ func (w *walk) delete(wtxn statedb.WriteTxn, z *zone) {
 	require.NoError(w, err)
 }
 
-// check requires the target to be what the table says, and each annotation to say it.
+// check requires that the target has the records of the table, and that each annotation has its
+// row's.
 func (w *walk) check() {
 	want := map[string]map[string]bool{}
 	for z := range w.Table.All(w.DB.ReadTxn()) {

@@ -36,7 +36,7 @@ func walks(tb testing.TB) reconciler.Operations[*row] {
 	return operationsOf(tb, stepper.NewStepper(stepper.StepperEngineHookFunc[*row](succeeds)))
 }
 
-// BenchmarkOperation is what a walk costs by itself.
+// BenchmarkOperation measures the cost of a walk without a loop.
 func BenchmarkOperation(b *testing.B) {
 	ctx, r := context.Background(), &row{ID: 1}
 	for name, ops := range map[string]reconciler.Operations[*row]{
@@ -52,8 +52,8 @@ func BenchmarkOperation(b *testing.B) {
 	}
 }
 
-// BenchmarkLoop is what an object costs on a loop, its path in the journal included: the
-// difference of the two is the overhead of the stepper.
+// BenchmarkLoop measures the cost of an object on a loop, including its path in the journal. The
+// difference between the two cases is the overhead of the stepper.
 func BenchmarkLoop(b *testing.B) {
 	const rows = 50_000
 	for _, c := range []struct {
@@ -85,7 +85,7 @@ func BenchmarkLoop(b *testing.B) {
 	}
 }
 
-// A walk on its way straight on allocates nothing itself once it has gone that way.
+// A walk on the straight path does not allocate once its path is cached.
 func TestWalksAllocateNothing(t *testing.T) {
 	engine := stepper.NewStepper(stepper.StepperEngineHookFunc[*row](succeeds))
 	ctx, r := t.Context(), &row{ID: 1}

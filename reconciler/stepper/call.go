@@ -11,13 +11,13 @@ import (
 	"github.com/statekeel/statekeel/internal/running"
 )
 
-// Call is what an engine was called for: what [reconciler.Operations] are handed, and the
-// results of that. It is part of the engines, and good for one reconciliation.
+// Call is the current reconciliation of an engine: the arguments of the operation, and the results
+// of the hook. Engines embed it. It is valid until the reconciliation ends.
 type Call[Obj any] struct {
-	// Results are what the hook adds to.
+	// Results are the results that the hook adds to.
 	*Results
 
-	// ctx is that of the call, for the hook, which has no argument for it.
+	// ctx is a field because the hook has no argument for it.
 	ctx      context.Context
 	txn      statedb.ReadTxn
 	revision statedb.Revision
@@ -25,8 +25,8 @@ type Call[Obj any] struct {
 	deleted  bool
 }
 
-// Context returns the context of the operation, which ends when the reconciler stops or at
-// the deadline; never nil.
+// Context returns the context of the operation, never nil. It ends when the reconciler stops or at
+// the deadline.
 func (c *Call[Obj]) Context() context.Context {
 	if c.ctx == nil {
 		return context.Background()
@@ -34,25 +34,24 @@ func (c *Call[Obj]) Context() context.Context {
 	return c.ctx
 }
 
-// Txn returns the snapshot to look up other rows in. It must not be kept. It is nil if the
-// engine was not called by a reconciler.
+// Txn returns the snapshot for reading other rows. It must not be kept. It is nil if the engine was
+// not called by a reconciler.
 func (c *Call[Obj]) Txn() statedb.ReadTxn { return c.txn }
 
-// Revision returns that of the row, or of its deletion.
+// Revision returns the revision of the row, or of its deletion.
 func (c *Call[Obj]) Revision() statedb.Revision { return c.revision }
 
-// Object returns the row. It is a clone, and may be changed, unless it was deleted: what is
-// changed is written with the outcome.
+// Object returns the row. It is a clone that the hook may change, unless the row was deleted.
+// Changes are written with the outcome.
 func (c *Call[Obj]) Object() Obj { return c.object }
 
 // Deleted reports whether the row was deleted from the table.
 func (c *Call[Obj]) Deleted() bool { return c.deleted }
 
-// SetResults makes the hook add to other results than those that the engine has of its own,
-// until the end of the reconciliation if the engine is called by a reconciler. Results that are
-// not those of the engine already are emptied, so that one reconciliation does not see what
-// another has left in them. nil means new ones. With several workers, each reconciliation needs
-// results of its own.
+// SetResults replaces the results that the hook adds to. If a reconciler called the engine, they
+// are replaced until the reconciliation ends. Results other than the current ones are emptied
+// first, so that a reconciliation does not see the results of another. nil means new results. With
+// several workers each reconciliation needs its own results.
 func (c *Call[Obj]) SetResults(results *Results) {
 	switch {
 	case results == nil:
@@ -72,20 +71,21 @@ func (c *Call[Obj]) begin(ctx context.Context, txn statedb.ReadTxn, revision sta
 	}
 }
 
-// finalizing reports whether nothing of the row shall be left: also of a deleted one of
-// which the hook has reset the results.
+// finalizing reports whether the row is being finalized. It holds for a deleted row even if the
+// hook has reset the results.
 func (c *Call[Obj]) finalizing() bool {
 	return c.deleted || c.OpsCount(OperationCRIsFinalizing) > 0
 }
 
-// markDeletion tells the loop that the row is being finalized, however far that came.
+// markDeletion tells the loop that the operation is a deletion if the row is being finalized, in
+// whatever state the walk ended.
 func (c *Call[Obj]) markDeletion() {
 	if c.finalizing() {
 		running.Deletion(c.Context())
 	}
 }
 
-// forget lets go of what it was called for. own are the results to begin with next time.
+// forget drops the references to the reconciliation. The next one begins with the results own.
 func (c *Call[Obj]) forget(own *Results) {
 	own.ResetAllResults()
 	*c = Call[Obj]{Results: own}

@@ -24,14 +24,14 @@ func (e *env) stored(id uint64) (*row, statedb.Revision) {
 	return r, revision
 }
 
-// ways are outcomes that say nothing new when they are repeated.
+// ways are outcomes that do not change the status when they are repeated.
 var ways = map[string]func(c *stepper.Call[*row]){
 	"requeue": func(c *stepper.Call[*row]) { c.AddOp("disk", "looked up", nil, time.Minute) },
 	"failure": func(c *stepper.Call[*row]) { c.AddOp("disk", "looked up", errors.New("busy"), time.Minute) },
 	"give-up": func(c *stepper.Call[*row]) { c.AddGiveupError("disk", "looked up", nil) },
 }
 
-// engines are a stepper and a free style that do something once for each reconciliation.
+// engines returns a stepper and a free style that call do once for each reconciliation.
 func engines(do func(c *stepper.Call[*row])) map[string]func() stepper.Engine[*row] {
 	return map[string]func() stepper.Engine[*row]{
 		"stepper": func() stepper.Engine[*row] {
@@ -43,7 +43,7 @@ func engines(do func(c *stepper.Call[*row])) map[string]func() stepper.Engine[*r
 	}
 }
 
-func TestWhatAHookSetsOnItsRowIsWrittenWithAnyOutcome(t *testing.T) {
+func TestChangesOfAHookAreWrittenWithAnyOutcome(t *testing.T) {
 	for way, finish := range ways {
 		for name, engine := range engines(func(c *stepper.Call[*row]) { c.Object().Value++; finish(c) }) {
 			t.Run(way+" of a "+name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestWhatAHookSetsOnItsRowIsWrittenWithAnyOutcome(t *testing.T) {
 	}
 }
 
-func TestWhatNoHookChangesIsNotWrittenAgain(t *testing.T) {
+func TestUnchangedRowsAreNotWrittenAgain(t *testing.T) {
 	for way, finish := range ways {
 		var calls atomic.Int32
 		for name, engine := range engines(func(c *stepper.Call[*row]) { calls.Add(1); c.Object().Value = 7; finish(c) }) {
@@ -77,8 +77,8 @@ func TestWhatNoHookChangesIsNotWrittenAgain(t *testing.T) {
 	}
 }
 
-// What a hook sets on a row while another reconciler writes it is kept as Config.Merge says.
-func TestWhatAHookSetsIsMergedAtARequeue(t *testing.T) {
+// Changes of a hook are merged by Config.Merge if another writer changed the row meanwhile.
+func TestChangesOfAHookAreMergedAtARequeue(t *testing.T) {
 	hook := in(stepper.Updater, func(e *stepper.Stepper[*row]) {
 		time.Sleep(time.Second)
 		e.Object().Value++
@@ -89,7 +89,7 @@ func TestWhatAHookSetsIsMergedAtARequeue(t *testing.T) {
 		e.Insert(pending(1, 0))
 		e.Pass(time.Second)
 		for range 3 {
-			e.Pass(time.Minute + 500*time.Millisecond) // in the middle of the next one
+			e.Pass(time.Minute + 500*time.Millisecond) // in the middle of the next call
 			r, _ := e.stored(1)
 			e.Insert(r.Clone())
 			e.Pass(500 * time.Millisecond)

@@ -14,19 +14,19 @@ import (
 
 // Engine is a [Stepper] or a [FreeStyle].
 type Engine[Obj any] interface {
-	// operations returns operations that do as the engine does now, with engines of their own.
+	// operations returns operations that behave as the engine does now, with engines of their own.
 	operations() *operations[Obj]
 }
 
-// Configure returns a configuration with operations that do as an engine does now: with its hook,
-// and with the graph and the logger of a [Stepper]. They are safe from any goroutine, for any
-// [reconciler.Settings].Concurrency. The result is for [reconciler.New] or
-// [reconciler.RegisterConfig]; its fields may be changed before.
+// Configure returns a copy of cfg with operations that behave as the engine does now: they have its
+// hook and, for a [Stepper], its graph and its logger. Later changes of the engine do not affect
+// them. They are safe for any [reconciler.Settings].Concurrency. The result is for [reconciler.New]
+// or [reconciler.RegisterConfig]; its fields may be changed before.
 //
-// Clone, GetStatus and SetStatus of the given configuration are used by the operations, which write
-// what a hook changes on its row whatever the outcome. Operations, BatchOperations and
-// RoundOperations have to be nil. The operations prune if the hook does. If it does not, and Pruner
-// and Sweeper are nil, pruning is off. The error names everything that is wrong.
+// Operations, BatchOperations and RoundOperations of cfg must be nil. The operations prune if the
+// hook implements [reconciler.Pruner]. If it does not, and Pruner and Sweeper are nil, pruning is
+// off. The operations use Clone, GetStatus and SetStatus of cfg to detect whether the hook changed
+// its row; a changed row is written whatever the outcome. The error names every mistake.
 func Configure[Obj comparable](cfg reconciler.Config[Obj], engine Engine[Obj]) (reconciler.Config[Obj], error) {
 	var errs []error
 	if engine == nil {
@@ -50,7 +50,8 @@ func Configure[Obj comparable](cfg reconciler.Config[Obj], engine Engine[Obj]) (
 	ops.compare = running.Comparer(cfg.Clone, cfg.GetStatus, cfg.SetStatus)
 	cfg.Operations = ops
 	if ops.pruner == nil && cfg.Pruner == nil && cfg.Sweeper == nil {
-		// First, so that a program which asks for pruning is told that there is none.
+		// First, so that an option of the program that turns pruning on takes effect and Prune
+		// reports the missing method.
 		cfg.Options = slices.Concat([]reconciler.Option{reconciler.WithoutPruning()}, cfg.Options)
 	}
 	return cfg, nil

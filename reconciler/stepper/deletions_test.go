@@ -27,25 +27,25 @@ func withWorkers(t *testing.T, engine func() stepper.Engine[*row], test func(e *
 	}
 }
 
-// applied requires that nothing is owed, or something.
+// applied requires that everything is applied, or that something is not.
 func (e *env) applied(want bool) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Nanosecond)
 	defer cancel()
-	owed, err := e.Loop.Wait(ctx, e.Table.Revision(e.DB.ReadTxn()), reconciler.Applied)
+	unapplied, err := e.Loop.Wait(ctx, e.Table.Revision(e.DB.ReadTxn()), reconciler.Applied)
 	if want {
 		require.NoError(e, err)
-		require.NoError(e, owed.Err())
+		require.NoError(e, unapplied.Err())
 	} else {
-		require.True(e, err != nil || owed.Err() != nil, "applied, although it is owed")
+		require.True(e, err != nil || unapplied.Err() != nil, "everything is applied")
 	}
 }
 
-// A volume is made, changed to a size that is refused, and deleted: its disk is removed.
-func TestFinalizingWinsOverAGiveupOfTheChecker(t *testing.T) {
+// A row is created, changed to a size that is refused, and deleted. Its disk is removed.
+func TestFinalizingIgnoresAGiveupOfTheChecker(t *testing.T) {
 	refusals := map[string]func(e *stepper.Stepper[*row]){
-		"alarming": func(e *stepper.Stepper[*row]) { e.AddGiveupError("disk", "check", errors.New("too large")) },
-		"harmless": func(e *stepper.Stepper[*row]) { e.AddGiveupError("disk", "check", nil) },
+		"with error":    func(e *stepper.Stepper[*row]) { e.AddGiveupError("disk", "check", errors.New("too large")) },
+		"without error": func(e *stepper.Stepper[*row]) { e.AddGiveupError("disk", "check", nil) },
 		"beside an error": func(e *stepper.Stepper[*row]) {
 			e.AddOp("disk", "check", errors.New("odd"), 0)
 			e.AddGiveupError("disk", "check", errors.New("too large"))
@@ -63,7 +63,7 @@ func TestFinalizingWinsOverAGiveupOfTheChecker(t *testing.T) {
 				case stepper.Updater:
 					disk.Store(true)
 				case stepper.CRFinalizer:
-					require.Zero(t, e.ErrorsCount(), "what the checker says does not count")
+					require.Zero(t, e.ErrorsCount(), "results of CRChecker do not count")
 					disk.Store(false)
 				}
 			})
@@ -83,9 +83,8 @@ func TestFinalizingWinsOverAGiveupOfTheChecker(t *testing.T) {
 	}
 }
 
-// A hook that asks to be run again in CRChecker, as one that polls does, means rows that are
-// there.
-func TestADelayOfTheCheckerDoesNotKeepADeletionGoing(t *testing.T) {
+// A hook that polls adds a delay in CRChecker. It does not apply to deleted rows.
+func TestADelayInTheCheckerDoesNotProlongADeletion(t *testing.T) {
 	hook := in(stepper.CRChecker, func(e *stepper.Stepper[*row]) { e.AddOp("disk", "looked up", nil, time.Minute) })
 	withWorkers(t, func() stepper.Engine[*row] { return stepper.NewStepper(hook) }, func(e *env) {
 		e.Insert(pending(1, 1))
@@ -97,8 +96,9 @@ func TestADelayOfTheCheckerDoesNotKeepADeletionGoing(t *testing.T) {
 	})
 }
 
-// A delay in CRFinalizer says that the deletion goes on: the row is owed until there is none.
-func TestADelayOfTheFinalizerIsStillDeleting(t *testing.T) {
+// A delay in CRFinalizer means that the deletion is still going on: the row is not applied until
+// there is no delay.
+func TestADelayInTheFinalizerContinuesTheDeletion(t *testing.T) {
 	var looks atomic.Int32
 	hook := in(stepper.CRFinalizer, func(e *stepper.Stepper[*row]) {
 		if looks.Add(1) < 4 {
@@ -117,9 +117,8 @@ func TestADelayOfTheFinalizerIsStillDeleting(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }))
 }
 
-// A hook that finalizes a row which is there removes it from the target: neither failures nor
-// give-ups end that.
-func TestFinalizingARowThatIsThereIsNeverGivenUp(t *testing.T) {
+// A hook may finalize a row that still exists. Neither failures nor give-ups end that.
+func TestFinalizingAnExistingRowIsNeverGivenUp(t *testing.T) {
 	failures := map[string]func(e *stepper.Stepper[*row]){
 		"failure": func(e *stepper.Stepper[*row]) { e.AddOp("disk", "removed", errors.New("busy"), 0) },
 		"give-up": func(e *stepper.Stepper[*row]) { e.AddGiveupError("disk", "removed", errors.New("busy")) },
@@ -150,8 +149,8 @@ func TestFinalizingARowThatIsThereIsNeverGivenUp(t *testing.T) {
 	}
 }
 
-// That holds for a row that does not come as far as CRFinalizer, and without states as well.
-func TestFinalizingIsNeverGivenUpHoweverFarItComes(t *testing.T) {
+// This also holds for a walk that does not reach CRFinalizer, and for a free style.
+func TestFinalizingIsNeverGivenUpBeforeCRFinalizer(t *testing.T) {
 	var calls atomic.Int32
 	finalize := func(r *stepper.Results) {
 		r.AddOpSuccess("", stepper.OperationCRIsFinalizing)

@@ -1,31 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package stepper reconciles the rows of a table in steps: a state machine walks through the
-// states of a reconciliation, and calls a hook in each. It is for those who come from a
-// stepper engine for operators; the custom resource (CR) of such an operator is a row here.
+// Package stepper reconciles the rows of a table in steps, on the loop of package reconciler. A state
+// machine, the [Stepper], walks through the states of a reconciliation and calls a hook in each. The
+// custom resource (CR) of an operator is a row here.
 //
-// The way straight on is
+// The default graph, [DefaultGraph], has this path for a row that reconciles without an error:
 //
 //	CRChecker > ObjectsGetter > Mutator > Updater > SuccessManager > End
 //
-// and these lead away from it:
+// The walk leaves it in these cases:
 //
-//   - An error, in any state, leads to ErrorManager, and from there to End.
-//   - A give-up, in any state, leads to GiveupManager, and from there to End; if there was
-//     an error too, by ErrorManager.
-//   - A row that was deleted leads from CRChecker to CRFinalizer, and from there to End.
+//   - After an error in any state, ErrorManager and End follow.
+//   - After a give-up in any state, GiveupManager and End follow. If the give-up has an error, or there
+//     was another error, ErrorManager comes before GiveupManager.
+//   - For a deleted row, CRFinalizer and End follow CRChecker, even if CRChecker gives up. An error in
+//     CRChecker that is no give-up leads to ErrorManager.
 //
-// The hook says what happened by adding to the [Results]: [Results.AddOpSuccess],
-// [Results.AddOp] with an error, [Results.AddGiveupError]. They are the outcome of the
-// operation for the loop in the end, see [Results.Outcome]: what failed is retried, what was
-// given up is not until the row changes. The states that were entered are in Explain and the
-// journal, as [reconciler.Note].
+// The hook reports what it did by adding to the [Results]: [Results.AddOpSuccess], [Results.AddOp] with
+// an error, [Results.AddGiveupError]. At the end of the walk the results become the outcome of the
+// operation (see [Results.Outcome]).
 //
-// There are no finalizers in a table: a deleted row is handed to the hook until its deletion
-// succeeds, which does the same.
+// [NewStepper] makes a Stepper, [NewGraph] another graph for it. [Configure] returns a configuration with
+// the operations of an engine, for [reconciler.New] or, in a hive, [reconciler.RegisterConfig]. So
+// retries, workers, breakers, pauses, Explain, metrics and the journal are those of the loop, and its
+// options apply.
 //
-// Make a [Stepper] with [NewStepper], a configuration of it with [Configure], and a reconciler of
-// that with [reconciler.New] or [reconciler.RegisterConfig]. A [Graph] of other states and edges is
-// made with [NewGraph]. [FreeStyle] is for those who want the results, but no states.
+// A [FreeStyle] is an engine with results but without states: it calls its hook once.
+//
+// # Coming from a stepper engine of an operator
+//
+// The names are those of the stepper engine of OKT.
+//
+//	there                                   here
+//	-----                                   ----
+//	the custom resource (CR)                a row; engine.Object()
+//	a finalizer on the CR                   none: CRFinalizer is run for a deleted row until it succeeds
+//	the states, numbers of oktsm.LCGState   State, strings with the same names
+//	EnterInState(engine)                    the same; the engine knows the type of the row
+//	ReconcileWithCR() of a free style       the same, with the engine as its argument
+//	AddOp, AddOpSuccess, AddGiveupError,    the same, on the engine or its Results
+//	  counts
+//	delays, resources                       time.Duration, and strings that name the resources
+//	DisplayPathOfStates() in the log        the same; the path is also in Explain and the journal
+//	counts and lists of operations          Results.Summary, a text
+//	  in the log
+//	the graph (LCGraph) and its Build()     NewGraph(nodes...), whose error names every mistake;
+//	                                        Graph.Graphviz, Graph.Mermaid
+//
+// # Outcomes
+//
+//   - Without an error, the shortest delay of a result runs the row again after it.
+//   - With errors, the row is retried after the shortest delay of the failed results, or with backoff if
+//     they have no delay.
+//   - A give-up with an error waits for a change of the row. Its status is Error.
+//   - A give-up without any error is no failure. Its status is Blocked, with the operations that gave up
+//     as the reason. The row runs again when it changes, or after [reconciler.Settings].BlockedRecheck.
+//   - The error of a result may be an outcome of the loop, such as [reconciler.Blocked].
+//
+// # Deleted rows
+//
+//   - The deletion of a row is never given up, whatever the hook adds and whatever
+//     [reconciler.Settings].MaxRetries is.
+//   - Results from before CRFinalizer do not count for the outcome: neither a give-up nor a delay.
+//   - A delay in CRFinalizer without an error means that the deletion is still going on.
+//
+// # Rows and engines
+//
+//   - Changes that the hook makes to engine.Object() are written with the outcome. This includes an
+//     outcome that does not change the status, such as a repeated requeue or failure.
+//   - Each worker has its own engine. With several workers the hook is called from several goroutines.
+//   - [Call.SetResults] empties the results that it is given. The engines of several workers cannot share
+//     one Results.
+//   - The path of states is the note of the operation in Explain and the journal (see [reconciler.Note]).
+//     The note of a FreeStyle is the list of its results.
 package stepper

@@ -21,14 +21,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// row is what is reconciled.
+// row is a row of the test's table.
 type row = harness.Object
 
 func pending(id uint64, value int) *row {
 	return &row{ID: id, Value: value, Status: reconciler.StatusPending()}
 }
 
-// What programs keep hooks and engines in.
+// The interfaces that programs use for hooks and engines.
 var (
 	_ stepper.StepperEngineHook[*row] = stepper.StepperEngineHookFunc[*row](nil)
 	_ stepper.FreeStyleHook[*row]     = stepper.FreeStyleHookFunc[*row](nil)
@@ -48,7 +48,7 @@ func (e *env) config(opts ...reconciler.Option) reconciler.Config[*row] {
 	return e.Config(cfg)
 }
 
-// operationsOf returns the operations that a configuration with the engine has.
+// operationsOf returns the operations of a configuration with the engine.
 func operationsOf(tb testing.TB, engine stepper.Engine[*row]) reconciler.Operations[*row] {
 	cfg, err := stepper.Configure(harness.Config(nil), engine)
 	require.NoError(tb, err)
@@ -60,7 +60,7 @@ func inBubble(t *testing.T, engine stepper.Engine[*row], test func(e *env), opts
 	inBubbleAnd(t, engine, func(*reconciler.Config[*row]) {}, test, opts...)
 }
 
-// inBubbleAnd makes a change to the configuration, too.
+// inBubbleAnd also changes the configuration.
 func inBubbleAnd(t *testing.T, engine stepper.Engine[*row], change func(cfg *reconciler.Config[*row]), test func(e *env), opts ...reconciler.Option) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
@@ -80,13 +80,13 @@ func (e *env) start(cfg reconciler.Config[*row], engine stepper.Engine[*row]) {
 	e.Start(cfg)
 }
 
-// status returns the text of a row's status, without the time.
+// status returns the kind and the error text of a row's status.
 func (e *env) status(id uint64) (reconciler.StatusKind, string) {
 	s := e.Status(&row{ID: id})
 	return s.Kind, s.GetError()
 }
 
-// events returns "operation result: note" of what was done on a row, the latest last.
+// events returns "operation result: note" for each operation on a row, the latest last.
 func (e *env) events(id uint64) []string {
 	var events []string
 	for _, ev := range e.Loop.Explain(context.Background(), strconv.FormatUint(id, 10)).Events {

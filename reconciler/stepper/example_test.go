@@ -17,7 +17,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
-// Volume is what is reconciled here: the custom resource of an operator, as a row.
+// Volume is a row: the custom resource of an operator.
 type Volume struct {
 	Name   string
 	Size   int
@@ -38,7 +38,7 @@ var volumeName = statedb.Index[*Volume, string]{
 	Name: "name", FromObject: (*Volume).key, FromKey: index.String, FromString: index.FromString, Unique: true,
 }
 
-// operator is the hook. It has some disks.
+// operator is the hook. There is only one disk.
 type operator struct{ disks map[string]int }
 
 func (o *operator) EnterInState(engine *stepper.Stepper[*Volume]) {
@@ -60,8 +60,8 @@ func (o *operator) EnterInState(engine *stepper.Stepper[*Volume]) {
 	}
 }
 
-// An operator in steps: what fails is tried again, what is given up waits for a change, and
-// Explain says which steps were taken.
+// A failed volume is retried, and one that was given up waits for a change. Explain has the states
+// of each walk.
 func Example() {
 	db := statedb.New()
 	volumes, err := statedb.NewTable(db, "volumes", volumeName)
@@ -97,7 +97,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// Done with one, and there is a disk for the next.
+	// Free the disk for the next volume.
 	wtxn = db.WriteTxn(volumes)
 	volumes.Delete(wtxn, &Volume{Name: "logs"})
 	wtxn.Commit()
@@ -129,7 +129,7 @@ func Example() {
 	// mail  update done: CRChecker > ObjectsGetter > Mutator > Updater > SuccessManager > End
 }
 
-// A graph of one's own: a check that may lead to a repair, after which it is checked again.
+// A custom graph: a check may lead to a repair, and a repair to another check.
 func ExampleNewGraph() {
 	const (
 		check  stepper.State = "Check"

@@ -11,26 +11,26 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// FreeStyleHook is called by a [FreeStyle] engine at each reconciliation.
+// FreeStyleHook is called by a [FreeStyle] engine for each reconciliation.
 //
-// A hook that has the method of [reconciler.Pruner] prunes, too.
+// A hook that implements [reconciler.Pruner] also prunes.
 type FreeStyleHook[Obj any] interface {
-	// ReconcileWithCR is called with the row in the engine, or with what it was last if it
-	// was deleted; see [Call.Deleted]. What was done, and what failed, is to be added to the
-	// results of the engine. As for [StepperEngineHook], there is an engine for each worker,
-	// which must not be kept.
+	// ReconcileWithCR is called with an engine that has the row, or its last version if it was
+	// deleted: see [Call.Deleted]. The hook adds what it did, and what failed, to the results of
+	// the engine. As for [StepperEngineHook], each worker has its own engine, which must not be
+	// kept.
 	ReconcileWithCR(engine *FreeStyle[Obj])
 }
 
-// FreeStyleHookFunc is a function as a hook.
+// FreeStyleHookFunc is a function that implements [FreeStyleHook].
 type FreeStyleHookFunc[Obj any] func(engine *FreeStyle[Obj])
 
 // ReconcileWithCR implements [FreeStyleHook].
 func (f FreeStyleHookFunc[Obj]) ReconcileWithCR(engine *FreeStyle[Obj]) { f(engine) }
 
-// FreeStyle is an engine without states, for a process of one's own: it has the row and the
-// results, and calls the hook once. It is for one goroutine at a time. The operations of
-// [Configure] make as many like it as are needed.
+// FreeStyle is an engine without states. It has the row and the results, and calls the hook once.
+// It is for one goroutine at a time. The operations of [Configure] make as many copies as they
+// need.
 type FreeStyle[Obj any] struct {
 	Call[Obj]
 
@@ -45,23 +45,23 @@ func NewFreeStyle[Obj any](hook FreeStyleHook[Obj]) *FreeStyle[Obj] {
 	return e
 }
 
-// Run calls the hook. What happened is in the results, to which those count that were there
-// before: see [Results.ResetAllResults].
+// Run calls the hook. It adds to the results, and results that were there before count too: see
+// [Results.ResetAllResults].
 func (e *FreeStyle[Obj]) Run() { e.hook.ReconcileWithCR(e) }
 
-// Reconcile runs for one row, as an operation of a reconciler does: it begins with no
-// results, notes what was added to them, and returns [Results.Outcome]. deleted says whether the row was deleted from the
-// table.
+// Reconcile runs for one row, as an operation of a reconciler does. It empties the results, notes
+// what the hook added to them, and returns [Results.Outcome]. deleted reports whether the row was
+// deleted from the table.
 func (e *FreeStyle[Obj]) Reconcile(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj, deleted bool) error {
 	e.begin(ctx, txn, revision, obj, deleted)
-	// A hook that panics leaves what it did behind, too.
+	// Deferred, so that the results are noted after a panic too.
 	defer e.note(ctx)
 	defer e.markDeletion()
 	e.Run()
 	return e.Outcome()
 }
 
-// note notes the results. If there are none, a note of the hook's own stays.
+// note notes the results. If there are none, a note that the hook made itself stays.
 func (e *FreeStyle[Obj]) note(ctx context.Context) {
 	if text := e.text(); text != "" {
 		reconciler.Note(ctx, text)

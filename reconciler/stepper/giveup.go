@@ -5,8 +5,8 @@ package stepper
 
 import "errors"
 
-// ErrGiveUpReconciliation is what every error is of [Results.AddGiveupError], for
-// [errors.Is]. An error that is it gives up, too, if it is added with [Results.AddOp].
+// ErrGiveUpReconciliation matches, with [errors.Is], every error that [Results.AddGiveupError]
+// returns. An error that matches it gives up too if it is added with [Results.AddOp].
 var ErrGiveUpReconciliation = errors.New("the reconciliation was given up")
 
 // giveUp is a give-up with a reason.
@@ -15,12 +15,12 @@ type giveUp struct{ reason error }
 func (g *giveUp) Error() string   { return "given up: " + g.reason.Error() }
 func (g *giveUp) Unwrap() []error { return []error{ErrGiveUpReconciliation, g.reason} }
 
-// maxErrors bounds the errors that are looked at in one: an error may wrap itself, or others that
-// share what they wrap.
+// maxErrors bounds the errors that giveUpIn visits in one error. An error may wrap itself, or wrap
+// errors that share what they wrap.
 const maxErrors = 1000
 
-// giveUpIn reports whether an error is a give-up or wraps one, and returns the alarming reason;
-// nil if there is none.
+// giveUpIn reports whether an error is or wraps a give-up. It returns the error that is its reason,
+// or nil if the give-up has none.
 func giveUpIn(err error) (gaveUp bool, reason error) {
 	todo := []error{err}
 	for looked := 0; len(todo) > 0 && looked < maxErrors; looked++ {

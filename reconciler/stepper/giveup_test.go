@@ -15,8 +15,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
-// What is given up for an alarming reason waits for a change.
-func TestAlarmingGiveupWaitsForAChange(t *testing.T) {
+// A give-up with an error waits for a change.
+func TestAGiveupWithAnErrorWaitsForAChange(t *testing.T) {
 	inBubble(t, refusing(errors.New("no such disk")), func(e *env) {
 		e.Insert(pending(1, 1))
 		e.Pass(time.Hour)
@@ -31,8 +31,8 @@ func TestAlarmingGiveupWaitsForAChange(t *testing.T) {
 	})
 }
 
-// A give-up that nothing is wrong with is no failure: it waits for a change, or the next recheck.
-func TestHarmlessGiveupIsNoFailure(t *testing.T) {
+// A give-up without an error waits for a change or the next recheck.
+func TestAGiveupWithoutAnErrorIsNoFailure(t *testing.T) {
 	withWorkers(t, func() stepper.Engine[*row] { return refusing(nil) }, func(e *env) {
 		e.Insert(pending(1, 1))
 		e.Pass(time.Second)
@@ -50,7 +50,7 @@ func TestHarmlessGiveupIsNoFailure(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = time.Hour }))
 }
 
-// refusing is an engine that gives rows of the value 1 up.
+// refusing returns an engine that gives up rows of value 1.
 func refusing(reason error) stepper.Engine[*row] {
 	return stepper.NewStepper(in(stepper.CRChecker, func(e *stepper.Stepper[*row]) {
 		if e.Object().Value == 1 {
@@ -59,7 +59,7 @@ func refusing(reason error) stepper.Engine[*row] {
 	}))
 }
 
-// endless wraps itself.
+// endless is an error that wraps itself.
 type endless struct{ looks *int }
 
 func (endless) Error() string { return "endless" }
@@ -70,7 +70,7 @@ func (e endless) Unwrap() error {
 	return e
 }
 
-// level wraps one error twice, so that there are two ways for each level below.
+// level is an error that wraps one error twice, so that each level doubles the number of paths.
 type level struct {
 	inner error
 	looks *int
@@ -84,7 +84,7 @@ func (l level) Unwrap() []error {
 	return []error{l.inner, l.inner}
 }
 
-func TestTheSearchForAGiveupIsBounded(t *testing.T) {
+func TestSearchingAnErrorForGiveupsIsBounded(t *testing.T) {
 	looks := 0
 	levels := errors.New("plain")
 	for range 1000 {

@@ -9,19 +9,19 @@ import (
 	"slices"
 )
 
-// Node is a state of a graph and where it may lead to.
+// Node is a state of a graph with its edges.
 type Node struct {
 	State State
-	// Next are the states that may come after it. The first that is not ErrorManager,
-	// GiveupManager or CRFinalizer is the way straight on. An error leads to ErrorManager
-	// only if that is among them, and so for the others.
+	// Next are the states that may follow. The first that is not ErrorManager, GiveupManager or
+	// CRFinalizer is the straight-on state, which follows if nothing else applies. An error leads
+	// to ErrorManager only if Next has it. The same holds for GiveupManager and CRFinalizer.
 	Next []State
 }
 
-// Graph is what a [Stepper] walks through. It does not change, and may be shared.
+// Graph is the graph that a [Stepper] walks through. It is immutable and may be shared.
 type Graph struct{ nodes []node }
 
-// node is a Node with the states as indices, none if there is no such edge.
+// node is a Node with indices for its states. An index is none if there is no such edge.
 type node struct {
 	state                             State
 	next                              []int32
@@ -30,7 +30,7 @@ type node struct {
 
 const none = -1
 
-// defaultGraph is made once: it is checked by a test.
+// A test checks that the default graph is valid.
 var defaultGraph, _ = NewGraph(
 	Node{CRChecker, []State{ObjectsGetter, CRFinalizer, ErrorManager, GiveupManager}},
 	Node{CRFinalizer, []State{End, ErrorManager, GiveupManager}},
@@ -43,20 +43,21 @@ var defaultGraph, _ = NewGraph(
 	Node{End, nil},
 )
 
-// DefaultGraph returns the graph that a [Stepper] has if it is given no other.
+// DefaultGraph returns the graph of [NewStepper].
 func DefaultGraph() *Graph { return defaultGraph }
 
-// NewGraph returns a graph of some states, of which the first is entered first. The error
-// names everything that is wrong: a state without a name, or that is there twice, an edge
-// to a state that is not there, End missing or leading somewhere, a state without a way
-// straight on, one that is not reached from the first, and one from which there is no way
-// to End.
+// NewGraph returns a graph. A walk begins in the first of the nodes. The error names every mistake:
+//   - a state without a name, or with the name of another
+//   - an edge to an unknown state, or the same edge twice
+//   - a missing End, or an End with an edge
+//   - a state without a straight-on state
+//   - a state that cannot be reached from the first, or from which End cannot be reached
 func NewGraph(nodes ...Node) (*Graph, error) {
 	b := builder{places: map[State]int32{}}
 	b.place(nodes)
 	b.connect(nodes)
 	if len(b.errs) == 0 {
-		// Only between states that are there do ways make sense.
+		// Reachability is defined only if all edges lead to known states.
 		b.checkWays()
 	}
 	if len(b.errs) > 0 {
@@ -65,7 +66,7 @@ func NewGraph(nodes ...Node) (*Graph, error) {
 	return &b.graph, nil
 }
 
-// builder makes a graph, and collects what is wrong with it.
+// builder makes a graph and collects the mistakes.
 type builder struct {
 	graph  Graph
 	places map[State]int32
@@ -144,7 +145,7 @@ func (b *builder) checkWays() {
 	}
 }
 
-// from returns which states are reached from one, itself among them.
+// from reports for each state whether it can be reached from start. start counts as reached.
 func (g *Graph) from(start int32) []bool {
 	reached := make([]bool, len(g.nodes))
 	reached[start] = true
@@ -161,8 +162,7 @@ func (g *Graph) from(start int32) []bool {
 	return reached
 }
 
-// Nodes returns the states and their edges, the first state first: what the graph was made
-// from.
+// Nodes returns the states and their edges, the first state first.
 func (g *Graph) Nodes() []Node {
 	nodes := make([]Node, len(g.nodes))
 	for i, n := range g.nodes {

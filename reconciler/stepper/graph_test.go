@@ -18,8 +18,8 @@ type (
 	to    = []stepper.State
 )
 
-// Everything that is wrong with a graph is told, each with its name.
-func TestWrongGraphsAreRefused(t *testing.T) {
+// The error names every mistake of a graph.
+func TestInvalidGraphsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		nodes nodes
@@ -50,8 +50,8 @@ func TestWrongGraphsAreRefused(t *testing.T) {
 	}
 }
 
-// The default graph is one that could be made by hand, and has all states.
-func TestDefaultGraphIsSound(t *testing.T) {
+// The default graph is accepted by NewGraph and has all states.
+func TestDefaultGraphIsValid(t *testing.T) {
 	g, err := stepper.NewGraph(stepper.DefaultGraph().Nodes()...)
 	require.NoError(t, err)
 	require.Equal(t, stepper.DefaultGraph().Nodes(), g.Nodes())
@@ -59,7 +59,7 @@ func TestDefaultGraphIsSound(t *testing.T) {
 		stepper.ErrorManager, stepper.SuccessManager, stepper.GiveupManager, stepper.End}, statesOf(g))
 }
 
-// What a graph is made from is not the graph: nobody can change it later.
+// A graph does not share memory with its nodes: neither arguments nor results can change it.
 func TestGraphsDoNotChange(t *testing.T) {
 	next := to{"End"}
 	g, err := stepper.NewGraph(stepper.Node{State: "A", Next: next}, stepper.Node{State: "End"})
@@ -69,7 +69,7 @@ func TestGraphsDoNotChange(t *testing.T) {
 	require.Equal(t, to{"End"}, g.Nodes()[0].Next)
 }
 
-// statesOf returns the states of a graph, the first first.
+// statesOf returns the states of a graph in order.
 func statesOf(g *stepper.Graph) (states []stepper.State) {
 	for _, n := range g.Nodes() {
 		states = append(states, n.State)

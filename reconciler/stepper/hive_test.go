@@ -19,9 +19,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
-// An engine that is registered runs as a job of the hive, as any reconciler, and is not refreshed
-// unless the program says so.
-func TestRegisteredEngineIsAJob(t *testing.T) {
+// A registered engine runs as a job of the hive. It is not refreshed by default.
+func TestRegisteredEnginesRunAsJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var (
 			db    *statedb.DB

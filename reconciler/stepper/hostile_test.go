@@ -13,7 +13,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
-// What a reconciliation gave up at has no name of a resource as it is.
+// The reason of a give-up must not contain an unescaped name of a resource.
 func TestHostileTextsAreEscapedInReasons(t *testing.T) {
 	var results stepper.Results
 	results.AddGiveupError("a\x1b[31m\n<<end>>\x00", "created", nil)

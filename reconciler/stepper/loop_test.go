@@ -26,7 +26,7 @@ const (
 	errorPath    = "CRChecker > ObjectsGetter > Mutator > Updater > ErrorManager > End"
 )
 
-// in is a hook that does something in one state.
+// in returns a hook that calls do in one state.
 func in(state stepper.State, do func(e *stepper.Stepper[*row])) stepper.StepperEngineHookFunc[*row] {
 	return func(e *stepper.Stepper[*row]) {
 		if e.GetState() == state {
@@ -35,7 +35,7 @@ func in(state stepper.State, do func(e *stepper.Stepper[*row])) stepper.StepperE
 	}
 }
 
-// What was failed is retried with backoff, and the paths are in Explain.
+// Failed rows are retried with backoff, and Explain has the paths.
 func TestErrorsAreRetriedWithBackoff(t *testing.T) {
 	var calls atomic.Int32
 	hook := in(stepper.Updater, func(e *stepper.Stepper[*row]) {
@@ -59,8 +59,7 @@ func TestErrorsAreRetriedWithBackoff(t *testing.T) {
 	})
 }
 
-// A delay with an error is when the retry comes: the shortest, and not that of a result without
-// an error.
+// The shortest delay of the failed results delays the retry. Delays of other results are ignored.
 func TestDelayWithAnErrorIsARetryAfter(t *testing.T) {
 	var calls atomic.Int32
 	hook := in(stepper.Updater, func(e *stepper.Stepper[*row]) {
@@ -79,7 +78,7 @@ func TestDelayWithAnErrorIsARetryAfter(t *testing.T) {
 	})
 }
 
-// A delay without an error is a requeue of what is done.
+// A delay without an error requeues a row that is Done.
 func TestDelayWithoutAnErrorIsARequeue(t *testing.T) {
 	var calls atomic.Int32
 	hook := in(stepper.Updater, func(e *stepper.Stepper[*row]) {
@@ -98,7 +97,7 @@ func TestDelayWithoutAnErrorIsARequeue(t *testing.T) {
 	})
 }
 
-// An outcome of the loop that is added as an error is one.
+// An outcome of the loop that is added as an error keeps its meaning.
 func TestOutcomesOfTheLoopPassThrough(t *testing.T) {
 	var gate atomic.Pointer[chan struct{}]
 	hook := in(stepper.ObjectsGetter, func(e *stepper.Stepper[*row]) {
@@ -121,8 +120,8 @@ func TestOutcomesOfTheLoopPassThrough(t *testing.T) {
 	})
 }
 
-// A deleted row is finalized until that succeeds, as with a finalizer.
-func TestDeletedRowsAreFinalizedUntilThatSucceeds(t *testing.T) {
+// A deleted row is finalized until it succeeds, as with a finalizer.
+func TestDeletedRowsAreFinalizedUntilSuccess(t *testing.T) {
 	var calls atomic.Int32
 	hook := in(stepper.CRFinalizer, func(e *stepper.Stepper[*row]) {
 		assert.True(t, e.Deleted())
@@ -142,9 +141,8 @@ func TestDeletedRowsAreFinalizedUntilThatSucceeds(t *testing.T) {
 	})
 }
 
-// A row that comes and goes between two looks has its finalizer run too, as there is nothing
-// that prunes.
-func TestRowsThatWereNeverSeenAreFinalized(t *testing.T) {
+// A row that is inserted and deleted between two rounds is finalized too, since pruning is off.
+func TestRowsDeletedBeforeTheirFirstUpdateAreFinalized(t *testing.T) {
 	var calls atomic.Int32
 	hook := in(stepper.CRFinalizer, func(*stepper.Stepper[*row]) { calls.Add(1) })
 	inBubble(t, stepper.NewStepper(hook), func(e *env) {
@@ -161,8 +159,8 @@ func TestRowsThatWereNeverSeenAreFinalized(t *testing.T) {
 	})
 }
 
-// A hook that panics fails its row only, says how far it came, and leaves no trace in the
-// engines.
+// A hook that panics fails only its row. The path up to the panic is noted, and no engine keeps
+// results of the panic.
 func TestPanicsOfHooksAreErrorsOfTheirRow(t *testing.T) {
 	var panicked atomic.Bool
 	hook := in(stepper.Mutator, func(e *stepper.Stepper[*row]) {
@@ -183,7 +181,7 @@ func TestPanicsOfHooksAreErrorsOfTheirRow(t *testing.T) {
 	})
 }
 
-// What the hook changes on the row is written with the status.
+// Changes that the hook makes to the row are written with the status.
 func TestHooksMayChangeTheRow(t *testing.T) {
 	hook := in(stepper.Mutator, func(e *stepper.Stepper[*row]) {
 		assert.NotNil(t, e.Txn())
@@ -213,8 +211,8 @@ func (f *freely) ReconcileWithCR(e *stepper.FreeStyle[*row]) {
 	}
 }
 
-// The results of a free style are outcomes as those of a walk, and its note.
-func TestFreeStyleOnALoop(t *testing.T) {
+// The results of a free style become outcomes, as those of a walk, and its note.
+func TestFreeStyleResultsAreOutcomesAndNotes(t *testing.T) {
 	hook := &freely{}
 	inBubble(t, stepper.NewFreeStyle(hook), func(e *env) {
 		e.Insert(pending(1, 1), pending(2, 2))
@@ -229,9 +227,9 @@ func TestFreeStyleOnALoop(t *testing.T) {
 	})
 }
 
-// What a free style says itself stays if there are no results, and a panic leaves behind what
-// was done before it.
-func TestNotesOfAFreeStyle(t *testing.T) {
+// A note of the hook stays if there are no results. After a panic the note has the results from
+// before it.
+func TestFreeStyleNotesItsResults(t *testing.T) {
 	for want, hook := range map[string]stepper.FreeStyleHookFunc[*row]{
 		"update done: ":        func(*stepper.FreeStyle[*row]) {},
 		"update done: by hand": func(e *stepper.FreeStyle[*row]) { reconciler.Note(e.Context(), "by hand") },
@@ -281,7 +279,7 @@ func TestHooksMayPrune(t *testing.T) {
 		require.Equal(t, 2, <-p.wanted)
 		e.Stop()
 	})
-	// By hand.
+	// Without a loop.
 	ops := operationsOf(t, stepper.NewStepper(hook))
 	require.NoError(t, ops.Prune(t.Context(), nil, func(func(*row, statedb.Revision) bool) {}))
 	require.Zero(t, <-hook.wanted)
@@ -290,8 +288,8 @@ func TestHooksMayPrune(t *testing.T) {
 		"the hook stepper.StepperEngineHookFunc[*github.com/statekeel/statekeel/internal/tests/harness.Object] has no Prune method; use WithoutPruning")
 }
 
-// Operations do as the engine did when they were made.
-func TestOperationsAreOfTheEngineAsItWas(t *testing.T) {
+// Operations behave as the engine did when they were made, and do not use the engine itself.
+func TestOperationsUseCopiesOfTheEngine(t *testing.T) {
 	calls := 0
 	s := stepper.NewStepper(in(stepper.CRChecker, func(e *stepper.Stepper[*row]) { calls++; e.AddGiveupError("", "", nil) }))
 	ops := operationsOf(t, s)
@@ -299,10 +297,10 @@ func TestOperationsAreOfTheEngineAsItWas(t *testing.T) {
 	require.ErrorIs(t, err, stepper.ErrGiveUpReconciliation)
 	require.NoError(t, ops.Delete(t.Context(), nil, 1, &row{}))
 	require.Equal(t, 2, calls)
-	require.Zero(t, s.ErrorsCount(), "it is not the engine that ran")
+	require.Zero(t, s.ErrorsCount(), "a copy of the engine ran")
 }
 
-func TestConfigureNamesWhatIsWrong(t *testing.T) {
+func TestConfigureNamesEveryMistake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
 		cfg := e.config()

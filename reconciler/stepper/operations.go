@@ -14,11 +14,11 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// operations are those of a reconciler, which have an engine do them.
+// operations runs the operations of a reconciler with engines.
 type operations[Obj any] struct {
 	hook   any
 	pruner reconciler.Pruner[Obj]
-	// reconcile does one with an engine that nobody else uses meanwhile.
+	// reconcile runs one operation with an engine of its own.
 	reconcile func(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj, deleted bool) error
 	// compare tells the loop whether an update has changed its row.
 	compare func(ctx context.Context, obj Obj)
@@ -26,10 +26,10 @@ type operations[Obj any] struct {
 
 var _ reconciler.Operations[int] = (*operations[int])(nil)
 
-// engine is what operations need of one.
+// engine is the part of an engine that operations uses.
 type engine[Obj any] interface {
 	Reconcile(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj, deleted bool) error
-	// release makes it forget what it was called for.
+	// release drops the references to the last reconciliation.
 	release()
 }
 
@@ -41,28 +41,28 @@ func newOperations[Obj any, E engine[Obj]](hook any, make func() E) *operations[
 		e := engines.Get().(E)
 		err := e.Reconcile(ctx, txn, revision, obj, deleted)
 		e.release()
-		// One whose hook panicked does not come back.
+		// Not reached if the hook panics: the engine is dropped then.
 		engines.Put(e)
 		return err
 	}
 	return o
 }
 
-// Update implements [reconciler.Operations]: it has an engine reconcile the row.
+// Update implements [reconciler.Operations]. An engine reconciles the row.
 func (o *operations[Obj]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error {
 	err := o.reconcile(ctx, txn, revision, obj, false)
 	o.compare(ctx, obj)
 	return err
 }
 
-// Delete implements [reconciler.Operations]: it has an engine reconcile the deleted row,
-// which leads a [Stepper] to CRFinalizer.
+// Delete implements [reconciler.Operations]. An engine reconciles the deleted row; a [Stepper] goes
+// to CRFinalizer.
 func (o *operations[Obj]) Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error {
 	return o.reconcile(ctx, txn, revision, obj, true)
 }
 
-// Prune implements [reconciler.Pruner] with the hook's method. It is an error if the hook has
-// none: [Configure] turns pruning off then, and a program may have turned it on again.
+// Prune implements [reconciler.Pruner] with the hook's method. It returns an error if the hook has
+// none: [Configure] turns pruning off in this case, but the program may have turned it on again.
 func (o *operations[Obj]) Prune(ctx context.Context, txn statedb.ReadTxn, objects iter.Seq2[Obj, statedb.Revision]) error {
 	if o.pruner == nil {
 		return fmt.Errorf("the hook %T has no Prune method; use WithoutPruning", o.hook)

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Graphviz returns the graph in the language of Graphviz (dot), for a person to look at.
-// Edges that lead away from the way straight on, for an error, a give-up or a deletion, are
-// dashed.
+// Graphviz returns the graph in the language of Graphviz (dot). Edges to ErrorManager,
+// GiveupManager and CRFinalizer are dashed.
 func (g *Graph) Graphviz() string {
 	var out strings.Builder
 	out.WriteString("digraph stepper {\n\trankdir=LR;\n\tnode [shape=box];\n")
@@ -32,8 +31,8 @@ func (g *Graph) Graphviz() string {
 	return out.String()
 }
 
-// Mermaid returns the graph in the language of Mermaid, for a person to look at. Edges that
-// lead away from the way straight on, for an error, a give-up or a deletion, are dotted.
+// Mermaid returns the graph in the language of Mermaid. Edges to ErrorManager, GiveupManager and
+// CRFinalizer are dotted.
 func (g *Graph) Mermaid() string {
 	var out strings.Builder
 	out.WriteString("flowchart LR\n")
@@ -60,13 +59,13 @@ func (g *Graph) edges(yield func(from, to *node)) {
 	}
 }
 
-// dotName returns a name as a string of Graphviz, in which a backslash begins an escape.
+// dotName returns a name as a quoted string of Graphviz, in which a backslash begins an escape.
 func dotName(s State) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(string(s)) + `"`
 }
 
-// mermaidName returns a name for between quotes in Mermaid, which has codes in place of
-// what would end the quotes or be taken for a tag.
+// mermaidName returns a name for use between quotes in Mermaid. Characters that would end the
+// quotes or begin a tag are replaced by codes.
 func mermaidName(s State) string {
 	return strings.NewReplacer("#", "#35;", `"`, "#quot;", "<", "#lt;", ">", "#gt;", "`", "#96;", "\n", "<br>").Replace(string(s))
 }

@@ -13,46 +13,48 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Operation is the name of something that was done on the way, for [Results.OpsCount].
+// Operation is the name of an operation on a resource: see [Results.OpsCount].
 type Operation string
 
-// The operations that the engines add themselves.
+// The operations that the engines add.
 const (
-	// OperationCRIsFinalizing: the row was deleted. A hook may add it in CRChecker to have a
-	// row finalized that is there.
+	// OperationCRIsFinalizing: the row was deleted. A hook may add it in CRChecker to finalize a
+	// row that still exists.
 	OperationCRIsFinalizing Operation = "the row is being finalized"
-	// OperationInfiniteLoop: the walk did not come to End; see [MaxSteps].
+	// OperationInfiniteLoop: the walk did not reach End; see [MaxSteps].
 	OperationInfiniteLoop Operation = "infinite loop"
-	// OperationUnknownEdge: the hook wanted to go where the graph does not lead to.
+	// OperationUnknownEdge: the hook called [Stepper.GoTo] with a state to which the graph has no
+	// edge.
 	OperationUnknownEdge Operation = "unknown edge"
 )
 
-// Result is one thing that was done, or failed.
+// Result is an operation that succeeded or failed.
 type Result struct {
-	// Resource is what it was done to; empty if that does not matter.
+	// Resource is the name of the resource, or empty.
 	Resource  string
 	Operation Operation
-	// Err is why it failed; nil if it did not.
+	// Err is the error of a failed operation, else nil.
 	Err error
-	// After is when the row is to be reconciled again; zero if it does not matter.
+	// After is the delay after which the row should be reconciled again. Zero means no delay.
 	After time.Duration
 }
 
-// Results are what happened in a reconciliation. The zero value is empty, and ready to use.
-// They are for one goroutine at a time.
+// Results collects the results of one reconciliation. The zero value is empty and ready to use. It
+// is for one goroutine at a time.
 type Results struct {
 	list []Result
-	// since is the place in list from which on results count for the outcome.
+	// since is the index of the first result in list that counts for the outcome.
 	since  int
 	errors int
 	gaveUp bool
-	// reason is that of the first give-up that has one, first the first other error.
+	// reason is the reason of the first give-up that has one. first is the first error that is no
+	// give-up.
 	reason, first error
 }
 
-// AddOp adds something that was done to a resource, or that failed with err, if that is not
-// nil. after is the delay after which the row is wanted to be reconciled again; zero or below
-// means none: that is the backoff for what failed. It returns err.
+// AddOp adds an operation on a resource. It succeeded if err is nil. after is the delay after which
+// the row should be reconciled again. Zero and negative values mean no delay: a failed row is then
+// retried with backoff. AddOp returns err.
 func (r *Results) AddOp(resource string, op Operation, err error, after time.Duration) error {
 	r.list = append(r.list, Result{Resource: resource, Operation: op, Err: err, After: max(after, 0)})
 	if err != nil {
@@ -73,13 +75,12 @@ func (r *Results) failed(err error) {
 	r.gaveUp = r.gaveUp || gaveUp
 }
 
-// AddOpSuccess adds something that was done to a resource, without a delay: use
-// [Results.AddOp] for one.
+// AddOpSuccess adds an operation that succeeded, without a delay: for a delay use [Results.AddOp].
 func (r *Results) AddOpSuccess(resource string, op Operation) { r.AddOp(resource, op, nil, 0) }
 
-// AddGiveupError gives the reconciliation up, and returns the error that says so. An
-// alarming reason is an error too; nil means that there is nothing alarming, it cannot go
-// further for the moment.
+// AddGiveupError gives the reconciliation up, and returns the error of the give-up. reason is the
+// error that makes it a failure. nil means that nothing is wrong, but the reconciliation cannot
+// continue for now.
 func (r *Results) AddGiveupError(resource string, op Operation, reason error) error {
 	if reason == nil {
 		return r.AddOp(resource, op, ErrGiveUpReconciliation, 0)
@@ -87,11 +88,11 @@ func (r *Results) AddGiveupError(resource string, op Operation, reason error) er
 	return r.AddOp(resource, op, &giveUp{reason}, 0)
 }
 
-// ErrorsCount returns how many results have an error, give-ups among them. Those from before
-// CRFinalizer, once that is entered, do not count.
+// ErrorsCount returns the number of results with an error, including give-ups. Once CRFinalizer is
+// entered, results from before it do not count.
 func (r *Results) ErrorsCount() int { return r.errors }
 
-// OpsCount returns how many results there are of an operation, whatever came of it.
+// OpsCount returns the number of results of an operation, whether it succeeded or failed.
 func (r *Results) OpsCount(op Operation) (n int) {
 	for i := range r.list {
 		if r.list[i].Operation == op {
@@ -101,12 +102,11 @@ func (r *Results) OpsCount(op Operation) (n int) {
 	return n
 }
 
-// All returns the results in the order in which they were added. The slice is the caller's.
+// All returns the results in the order in which they were added. The caller owns the slice.
 func (r *Results) All() []Result { return append([]Result(nil), r.list...) }
 
-// ConsolidatedError reports whether the reconciliation was given up, and returns the error
-// that counts: the first alarming reason for a give-up, or else the first error; nil if there
-// is neither.
+// ConsolidatedError reports whether the reconciliation was given up, and returns the error that
+// counts: the reason of the first give-up that has one, or else the first other error, or nil.
 func (r *Results) ConsolidatedError() (giveup bool, err error) {
 	if r.reason != nil {
 		return r.gaveUp, r.reason
@@ -114,32 +114,34 @@ func (r *Results) ConsolidatedError() (giveup bool, err error) {
 	return r.gaveUp, r.first
 }
 
-// disregard makes the results that there are not count for the outcome. They stay in the list.
+// disregard excludes the current results from the outcome. They stay in the list.
 func (r *Results) disregard() { *r = Results{list: r.list, since: len(r.list)} }
 
-// ResetAllResults forgets all results.
+// ResetAllResults removes all results.
 func (r *Results) ResetAllResults() {
 	clear(r.list)
 	*r = Results{list: r.list[:0]}
 }
 
-// Outcome returns what the results mean for the loop, as an operation returns it.
+// Outcome converts the results into the return value of an operation.
 //
-// A give-up with an error, its own or that of another result, is a [reconciler.TerminalError]:
-// the row is not reconciled again until it changes. A give-up without any error is
-// [reconciler.Blocked], with the operations that gave up as the reason: it is no failure, and is
-// reconciled again when the row changes, or at the next recheck (see
-// [reconciler.Settings].BlockedRecheck). The delays of a give-up do not count.
+// A give-up with an error, its own or that of another result, is a [reconciler.TerminalError]: the
+// row is not reconciled again until it changes. A give-up without any error is
+// [reconciler.Blocked], with the operations that gave up as the reason. It is no failure, and the
+// row is reconciled again when it changes, or at the next recheck (see
+// [reconciler.Settings].BlockedRecheck). A give-up ignores delays.
 //
-// Without a give-up, errors make it fail, and be retried with backoff, or as
-// [reconciler.RetryAfter] says for the shortest delay that a result with an error wants. Without
-// an error, the shortest delay wanted is a [reconciler.Requeue], which says of a row that is being
-// finalized that its deletion is still going on. nil if there is none.
+// Without a give-up, errors make the operation fail. It is retried with backoff or, if a result
+// with an error has a delay, after the shortest such delay, as [reconciler.RetryAfter] does.
+// Without an error, the shortest delay becomes a [reconciler.Requeue]. For a row that is being
+// finalized a Requeue means that the deletion is still going on. Without errors and delays Outcome
+// returns nil.
 //
-// A row that is being finalized is never given up: the loop retries that as any failure.
+// A row that is being finalized is never given up: the loop retries a give-up like any other
+// failure.
 //
-// Several errors are joined: those that are outcomes themselves, such as
-// [reconciler.Blocked], count as they do for the loop, unless there is a delay.
+// Several errors are joined. An error that is an outcome, such as [reconciler.Blocked], has its
+// meaning for the loop, unless there is a delay.
 func (r *Results) Outcome() error {
 	switch {
 	case r.gaveUp && r.reason == nil && r.first == nil:
@@ -158,7 +160,8 @@ func (r *Results) Outcome() error {
 	return nil
 }
 
-// after returns the shortest delay wanted, zero if there is none.
+// after returns the shortest delay, or zero if there is none. If failed is set, only results with
+// an error count.
 func (r *Results) after(failed bool) (after time.Duration) {
 	for i := r.since; i < len(r.list); i++ {
 		result := &r.list[i]
@@ -169,9 +172,9 @@ func (r *Results) after(failed bool) (after time.Duration) {
 	return after
 }
 
-// Summary returns how many operations there were, how many of them failed, and which, in their
-// order, as in "2 operations, 1 failed: created disk, mounted (failed)". What is beyond
-// [reconciler.MaxNote] bytes of the list is left out. It is empty if there are no results.
+// Summary returns the number of operations, the number of failed ones, and a list in order, as in
+// "2 operations, 1 failed: created disk, mounted (failed)". The list is cut soon after
+// [reconciler.MaxNote] bytes. Summary is empty if there are no results.
 func (r *Results) Summary() string {
 	if len(r.list) == 0 {
 		return ""
@@ -192,8 +195,8 @@ func (r *Results) Summary() string {
 	return count + ": " + r.text()
 }
 
-// text returns the results in their order, as in "created disk, mounted (failed)". It has no
-// more of them than fit into a note.
+// text returns the results in order, as in "created disk, mounted (failed)". It stops after
+// [reconciler.MaxNote] bytes.
 func (r *Results) text() string {
 	texts, length := make([]string, 0, len(r.list)), 0
 	for i := 0; i < len(r.list) && length <= reconciler.MaxNote; i++ {
@@ -203,7 +206,7 @@ func (r *Results) text() string {
 	return strings.Join(texts, ", ")
 }
 
-// gaveUpText returns what was given up without an error.
+// gaveUpText returns the reason of a give-up without an error.
 func (r *Results) gaveUpText() string {
 	var texts []string
 	for _, result := range r.list[r.since:] {
@@ -217,7 +220,7 @@ func (r *Results) gaveUpText() string {
 	return strings.Join(texts, ", ")
 }
 
-// name returns what was done to what, as in "created disk".
+// name returns the operation and the resource, as in "created disk".
 func (r *Result) name() string {
 	return text.Printable(strings.TrimSpace(string(r.Operation) + " " + r.Resource))
 }
@@ -233,7 +236,7 @@ func (r *Result) text() string {
 	return name + " (failed)"
 }
 
-// joined returns all errors as one, a single one as it is.
+// joined returns all errors that count, joined. A single error is returned as it is.
 func (r *Results) joined() error {
 	errs := make([]error, 0, r.errors)
 	for _, result := range r.list[r.since:] {

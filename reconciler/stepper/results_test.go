@@ -34,11 +34,11 @@ func TestResultsAreCounted(t *testing.T) {
 	require.Zero(t, r.OpsCount("created"))
 	require.Empty(t, r.All())
 	require.NoError(t, r.Outcome())
-	require.Equal(t, "created", string(all[0].Operation), "what was returned stays")
+	require.Equal(t, "created", string(all[0].Operation), "the returned slice is a copy")
 }
 
-// The first error counts, but an alarming reason to give up before any.
-func TestConsolidatedError(t *testing.T) {
+// The first error counts, but the reason of a give-up takes precedence.
+func TestConsolidatedErrorPrefersTheReasonOfAGiveup(t *testing.T) {
 	first, second, reason, other := errors.New("first"), errors.New("second"), errors.New("reason"), errors.New("other")
 	for _, c := range []struct {
 		name   string
@@ -52,14 +52,14 @@ func TestConsolidatedError(t *testing.T) {
 		{"give-up with a reason", func(r *stepper.Results) { r.AddGiveupError("", "", reason) }, true, reason},
 		{"reason after an error", func(r *stepper.Results) { r.AddOp("", "", first, 0); r.AddGiveupError("", "", reason) }, true, reason},
 		{"two reasons", func(r *stepper.Results) { r.AddGiveupError("", "", reason); r.AddGiveupError("", "", other) }, true, reason},
-		{"a reason that comes later", func(r *stepper.Results) { r.AddGiveupError("", "", nil); r.AddGiveupError("", "", reason) }, true, reason},
+		{"later reason", func(r *stepper.Results) { r.AddGiveupError("", "", nil); r.AddGiveupError("", "", reason) }, true, reason},
 		{"give-up after an error", func(r *stepper.Results) { r.AddOp("", "", first, 0); r.AddGiveupError("", "", nil) }, true, first},
 		{"give-up as an error", func(r *stepper.Results) { r.AddOp("", "", stepper.ErrGiveUpReconciliation, 0) }, true, nil},
-		{"give-up that is wrapped", func(r *stepper.Results) {
+		{"wrapped give-up", func(r *stepper.Results) {
 			var inner stepper.Results
 			r.AddOp("", "", fmt.Errorf("inside: %w", inner.AddGiveupError("", "", reason)), 0)
 		}, true, reason},
-		{"give-up by its own word", func(r *stepper.Results) { r.AddOp("", "", refusal("422"), 0) }, true, refusal("422")},
+		{"give-up by its Is method", func(r *stepper.Results) { r.AddOp("", "", refusal("422"), 0) }, true, refusal("422")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r stepper.Results
@@ -75,7 +75,7 @@ func TestConsolidatedError(t *testing.T) {
 	}
 }
 
-// The reason of a give-up is found in the error, and so is that it is one.
+// The error of a give-up matches its reason and ErrGiveUpReconciliation.
 func TestGiveupErrorWrapsItsReason(t *testing.T) {
 	reason := errors.New("reason")
 	var r stepper.Results
@@ -98,24 +98,24 @@ func TestSummaryCountsAndListsTheOperations(t *testing.T) {
 		r.AddOpSuccess("disk", "resized")
 	}
 	require.Contains(t, r.Summary(), "10003 operations, 2 failed: ")
-	require.Less(t, len(r.Summary()), 3*reconciler.MaxNote, "a list as long as a note")
+	require.Less(t, len(r.Summary()), 3*reconciler.MaxNote, "the list is cut")
 }
 
-// refusal is an error that says by itself that it is a give-up.
+// refusal is an error whose Is method matches ErrGiveUpReconciliation.
 type refusal string
 
 func (r refusal) Error() string        { return string(r) }
 func (r refusal) Is(target error) bool { return target == stepper.ErrGiveUpReconciliation }
 
-// A hook that has one Results for all its rows begins each with none.
-func TestResultsThatAreSetBeginEmpty(t *testing.T) {
+// A hook with one Results for all rows starts each reconciliation with an empty one.
+func TestSetResultsEmptiesTheResults(t *testing.T) {
 	var shared stepper.Results
 	work := func(c *stepper.Call[*row]) {
 		c.SetResults(&shared)
 		if c.Object().Value == 1 {
 			c.AddGiveupError("disk", "created", errors.New("no such disk"))
 		}
-		c.SetResults(&shared) // the same ones: they stay as they are
+		c.SetResults(&shared) // the same Results are not emptied
 	}
 	for name, engine := range map[string]stepper.Engine[*row]{
 		"stepper":    stepper.NewStepper(in(stepper.Updater, func(e *stepper.Stepper[*row]) { work(&e.Call) })),

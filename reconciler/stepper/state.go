@@ -3,35 +3,34 @@
 
 package stepper
 
-// State is the name of a step of a reconciliation.
+// State is the name of a state of a reconciliation.
 type State string
 
-// The states of [DefaultGraph]. In a [Graph] of other states, ErrorManager, GiveupManager,
-// CRFinalizer and End mean the same, and the rest are names like any other.
+// The states of [DefaultGraph]. ErrorManager, GiveupManager, CRFinalizer and End have the same
+// meaning in any [Graph]. The others have no meaning there.
 const (
-	// CRChecker: check the row. It is the entry point of a reconciliation.
+	// CRChecker: check the row. It is the first state.
 	CRChecker State = "CRChecker"
-	// CRFinalizer: the row was deleted; clean up what it had in the target.
+	// CRFinalizer: the row was deleted; remove its resources from the target.
 	CRFinalizer State = "CRFinalizer"
-	// ObjectsGetter: find out what there is to work on.
+	// ObjectsGetter: read the resources to work on.
 	ObjectsGetter State = "ObjectsGetter"
-	// Mutator: change it to what is wanted, in memory.
+	// Mutator: change them to the desired state, in memory.
 	Mutator State = "Mutator"
-	// Updater: create or update it in the target.
+	// Updater: create or update them in the target.
 	Updater State = "Updater"
-	// ErrorManager is reached after any state that added an error.
+	// ErrorManager follows any state that added an error.
 	ErrorManager State = "ErrorManager"
-	// SuccessManager is reached after Updater, if there was no error.
+	// SuccessManager follows Updater if there was no error.
 	SuccessManager State = "SuccessManager"
-	// GiveupManager is reached after any state that gave up: because nothing can be done for
-	// the moment, or because of an error that trying again does not mend. The hook is not
-	// called in it.
+	// GiveupManager follows any state that gave up, because nothing can be done for now or because
+	// of an error that a retry does not fix. The hook is not called in it.
 	GiveupManager State = "GiveupManager"
-	// End is the end of the walk. The hook is not called in it.
+	// End ends the walk. The hook is not called in it.
 	End State = "End"
 )
 
-// leadsAway reports whether a state is only entered for a reason, and not straight on.
+// leadsAway reports whether a state is entered only for an error, a give-up or a deletion.
 func (s State) leadsAway() bool {
 	return s == ErrorManager || s == GiveupManager || s == CRFinalizer
 }

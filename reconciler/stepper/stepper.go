@@ -12,26 +12,26 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// StepperEngineHook is called by a [Stepper] at each step.
+// StepperEngineHook is called by a [Stepper] in each state.
 //
-// A hook that has the method of [reconciler.Pruner] prunes, too.
+// A hook that implements [reconciler.Pruner] also prunes.
 type StepperEngineHook[Obj any] interface {
-	// EnterInState is called in each state that is entered but GiveupManager and End; which
-	// it is, [Stepper.GetState] says. What was done, and what failed, is to be added to the
-	// results of the engine, which say what comes next. It is called from one goroutine for
-	// each engine; a reconciler has several engines if it has several workers, and calls the
-	// hook for several rows at once then. The engine must not be kept.
+	// EnterInState is called in each state except GiveupManager and End. [Stepper.GetState] returns
+	// the state. The hook adds what it did, and what failed, to the results of the engine; they
+	// decide the next state. The calls of one engine come from one goroutine. A reconciler with
+	// several workers has several engines, and then calls the hook for several rows at once. The
+	// hook must not keep the engine.
 	EnterInState(engine *Stepper[Obj])
 }
 
-// StepperEngineHookFunc is a function as a hook.
+// StepperEngineHookFunc is a function that implements [StepperEngineHook].
 type StepperEngineHookFunc[Obj any] func(engine *Stepper[Obj])
 
 // EnterInState implements [StepperEngineHook].
 func (f StepperEngineHookFunc[Obj]) EnterInState(engine *Stepper[Obj]) { f(engine) }
 
-// Stepper is an engine that reconciles a row in steps; see the package. It is for one
-// goroutine at a time. The operations of [Configure] make as many like it as are needed.
+// Stepper is an engine that reconciles a row in steps: see the package. It is for one goroutine at
+// a time. The operations of [Configure] make as many copies as they need.
 type Stepper[Obj any] struct {
 	Call[Obj]
 
@@ -43,46 +43,47 @@ type Stepper[Obj any] struct {
 	own  Results
 	at   int32
 	path []int32
-	// chosen is where the hook wants to go from here, or none.
+	// chosen is the next state if the hook called GoTo, else none.
 	chosen int32
 }
 
-// NewStepper returns an engine that walks through [DefaultGraph] and calls the hook at each
-// step. The hook must not be nil.
+// NewStepper returns an engine that walks through [DefaultGraph]. The hook must not be nil.
 func NewStepper[Obj any](hook StepperEngineHook[Obj]) *Stepper[Obj] {
 	return NewStepperOn(DefaultGraph(), hook)
 }
 
-// NewStepperOn is [NewStepper] for another graph, which must not be nil.
+// NewStepperOn returns an engine that walks through another graph. Neither the graph nor the hook
+// may be nil.
 func NewStepperOn[Obj any](graph *Graph, hook StepperEngineHook[Obj]) *Stepper[Obj] {
 	s := &Stepper[Obj]{hook: hook, graph: graph, notes: &notes{}, chosen: none}
 	s.Results = &s.own
 	return s
 }
 
-// another returns an engine like this one, which another goroutine can use.
+// another returns a copy of the engine for another goroutine.
 func (s *Stepper[Obj]) another() *Stepper[Obj] {
 	other := NewStepperOn(s.graph, s.hook)
 	other.log, other.notes = s.log, s.notes
 	return other
 }
 
-// SetLogger says where the engine logs to: give-ups, as errors if the reason is alarming, and
-// the path of states at the level of debugging. nil, which it is at first, means nowhere.
+// SetLogger sets the logger of the engine. It logs give-ups, as errors if they have an error and
+// else as information, and the path of states at debug level. The records do not name the row: a
+// hook that needs the name in the log must log itself. nil, the default, turns logging off.
 func (s *Stepper[Obj]) SetLogger(log *slog.Logger) { s.log = log }
 
-// Graph returns what the engine walks through.
+// Graph returns the graph that the engine walks through.
 func (s *Stepper[Obj]) Graph() *Graph { return s.graph }
 
-// GetState returns the state that the engine is in, which is that of the hook's call.
+// GetState returns the state of the engine: during a call of the hook, the state that was entered.
 func (s *Stepper[Obj]) GetState() State { return s.graph.nodes[s.at].state }
 
-// Reconcile walks for one row, as an operation of a reconciler does: it begins with no
-// results, notes the path of states, and returns [Results.Outcome]. deleted says whether the
-// row was deleted from the table, which leads to CRFinalizer.
+// Reconcile walks for one row, as an operation of a reconciler does. It empties the results, notes
+// the path of states, and returns [Results.Outcome]. deleted reports whether the row was deleted
+// from the table; the walk then goes to CRFinalizer.
 func (s *Stepper[Obj]) Reconcile(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj, deleted bool) error {
 	s.begin(ctx, txn, revision, obj, deleted)
-	// A hook that panics leaves its path behind, too.
+	// Deferred, so that the path is noted after a panic too.
 	defer s.note(ctx)
 	defer s.markDeletion()
 	s.Run()

@@ -18,10 +18,10 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
-var update = flag.Bool("update", false, "rewrite the transcripts in testdata; commit only what you understand")
+var update = flag.Bool("update", false, "rewrite the transcripts in testdata; commit only changes that you understand")
 
-// The state paths are in testdata/paths.txt: what a hook does in which state, a separator, and
-// what the engine made of it.
+// testdata/paths.txt has the actions of a hook in each state, a separator, and the resulting path,
+// calls, errors and outcome.
 func TestPathsOfStates(t *testing.T) {
 	const file = "testdata/paths.txt"
 	raw, err := os.ReadFile(file)
@@ -49,14 +49,14 @@ func TestPathsOfStates(t *testing.T) {
 	}
 }
 
-// script says what a hook does.
+// script has the actions of a hook.
 type script struct {
 	name    string
 	deleted bool
 	actions map[stepper.State][]string
 }
 
-// parseScript reads "# name", "update" or "delete", and then lines "State: action, action".
+// parseScript reads "# name", "update" or "delete", and then lines of "State: action, action".
 func parseScript(t *testing.T, input string) *script {
 	s := &script{actions: map[stepper.State][]string{}}
 	for _, line := range strings.Split(input, "\n") {
@@ -74,8 +74,8 @@ func parseScript(t *testing.T, input string) *script {
 	return s
 }
 
-// act does one thing: "done", "error TEXT", "giveup [TEXT]", each perhaps with "in DURATION",
-// "finalize", "goto STATE" or "reset".
+// act runs one action: "done", "error TEXT", "giveup [TEXT]", each with an optional " in DURATION",
+// or "finalize", "goto STATE" or "reset".
 func act(t *testing.T, e *stepper.Stepper[*row], action string) {
 	action, delay, _ := strings.Cut(action, " in ")
 	var after time.Duration
@@ -108,7 +108,7 @@ func act(t *testing.T, e *stepper.Stepper[*row], action string) {
 	}
 }
 
-// play walks once, and returns what came of it.
+// play walks once and returns the result as text.
 func (s *script) play(t *testing.T) string {
 	var entered []string
 	hook := stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
@@ -124,7 +124,7 @@ func (s *script) play(t *testing.T) string {
 		e.PathOfStates(), strings.Join(entered, " "), e.ErrorsCount(), giveup, err, outcomeText(outcome))
 }
 
-// outcomeText is an outcome on one line.
+// outcomeText returns an outcome on one line.
 func outcomeText(err error) string {
 	if err == nil {
 		return "done"

@@ -11,18 +11,22 @@ import (
 	"sync/atomic"
 )
 
-// MaxSteps is how many states a walk enters at most. One that is not at End by then is given
-// up: the graph must be wrong, or the hook goes in circles.
+// MaxSteps is the maximum number of states that a walk enters. A walk that has not reached End by
+// then is given up: the graph or the hook loops.
 const MaxSteps = 1000
 
-// Run walks from the first state, CRChecker in [DefaultGraph], until End, and calls the hook
-// in each state on the way. It goes where the first of these that holds, and to which the
-// state has an edge, leads to: finalizing to CRFinalizer, unless there is an error without a
-// give-up; an error to ErrorManager, a give-up to GiveupManager, [Stepper.GoTo] to what the hook
-// chose, and else straight on. What happened is in the results, to which those count that were
-// there before: see [Results.ResetAllResults]. Once CRFinalizer is entered, what happened before
-// does not count for the outcome: neither a give-up nor a delay of CRChecker keeps a row from
-// being finalized.
+// Run walks from the first state, CRChecker in [DefaultGraph], to End, and calls the hook in each
+// state. The next state is the first in this list whose condition holds and to which the current
+// state has an edge:
+//   - CRFinalizer, if the row is being finalized, and there is a give-up or no error
+//   - ErrorManager, if there is an error
+//   - GiveupManager, if there is a give-up
+//   - the state that the hook chose with [Stepper.GoTo]
+//   - the straight-on state of the node: see [Node].Next
+//
+// Run adds to the results, and results that were there before count too: see
+// [Results.ResetAllResults]. Results from before CRFinalizer do not count for the outcome, so that
+// a give-up or a delay in CRChecker does not keep a row from being finalized.
 func (s *Stepper[Obj]) Run() {
 	s.path, s.at = s.path[:0], 0
 	for {
@@ -57,7 +61,7 @@ func (s *Stepper[Obj]) enter() {
 	}
 }
 
-// logGiveup says that the reconciliation is given up.
+// logGiveup logs that the reconciliation was given up.
 func (s *Stepper[Obj]) logGiveup() {
 	if _, err := s.ConsolidatedError(); err != nil {
 		s.log.ErrorContext(s.Context(), "reconciliation given up", "error", err)
@@ -66,12 +70,12 @@ func (s *Stepper[Obj]) logGiveup() {
 	s.log.InfoContext(s.Context(), "reconciliation given up")
 }
 
-// next returns the state to enter after this one.
+// next returns the next state.
 func (s *Stepper[Obj]) next() int32 {
 	n := &s.graph.nodes[s.at]
 	giveup, err := s.ConsolidatedError()
 	switch {
-	// What cannot be made can be removed all the same.
+	// A row that cannot be created can still be removed.
 	case n.finish != none && s.finalizing() && (giveup || err == nil):
 		return n.finish
 	case err != nil && n.failed != none:
@@ -84,10 +88,9 @@ func (s *Stepper[Obj]) next() int32 {
 	return n.straight
 }
 
-// GoTo makes the walk go to a state from here in place of straight on, if the hook adds no
-// error and no give-up. It is to be called by the hook, and counts for this step only; the
-// last call counts. If the graph has no edge from here to there, that is given up, and the
-// error returned.
+// GoTo makes state the next state instead of the straight-on one, if the hook adds no error and no
+// give-up. It is called by the hook. It applies to the current step only, and the last call wins.
+// If the graph has no edge to state, GoTo adds a give-up and returns its error.
 func (s *Stepper[Obj]) GoTo(state State) error {
 	for _, next := range s.graph.nodes[s.at].next {
 		if s.graph.nodes[next].state == state {
@@ -98,18 +101,18 @@ func (s *Stepper[Obj]) GoTo(state State) error {
 	return s.AddGiveupError("", OperationUnknownEdge, fmt.Errorf("state %q does not lead to %q", s.GetState(), state))
 }
 
-// endless returns what there is to say of a walk that does not end.
+// endless returns the error of a walk that did not reach End within MaxSteps.
 func (s *Stepper[Obj]) endless() error {
 	const last = 6
 	return fmt.Errorf("the walk did not come to %q: it entered %d states, the last of them %s",
 		End, len(s.path), pathText(s.graph, s.path[len(s.path)-last:]))
 }
 
-// PathOfStates returns the states that the last walk has entered, as in "CRChecker >
-// ErrorManager > End". It is empty if there was no walk.
+// PathOfStates returns the states that the last walk entered, as in "CRChecker > ErrorManager >
+// End". It is empty before the first walk.
 func (s *Stepper[Obj]) PathOfStates() string { return s.notes.text(s.graph, s.path) }
 
-// DisplayPathOfStates logs the states that the last walk has entered. nil means nowhere.
+// DisplayPathOfStates logs the states that the last walk entered. It does nothing if log is nil.
 func (s *Stepper[Obj]) DisplayPathOfStates(log *slog.Logger) {
 	if log != nil {
 		log.InfoContext(s.Context(), "path of states", "path", s.PathOfStates())
@@ -127,7 +130,8 @@ func pathText(g *Graph, path []int32) string {
 	return out.String()
 }
 
-// notes have the text of the last path: mostly all go the same way. Safe from any goroutine.
+// notes caches the text of the last path, since most walks take the same path. It is safe for
+// concurrent use.
 type notes struct{ last atomic.Pointer[noted] }
 
 type noted struct {

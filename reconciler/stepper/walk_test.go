@@ -15,8 +15,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
-// A graph in which the way straight on goes in circles has a way to End on paper only.
-func TestWalkThatDoesNotEndIsGivenUp(t *testing.T) {
+// The straight-on states of this graph form a circle: only an error leads to End.
+func TestAnEndlessWalkIsGivenUp(t *testing.T) {
 	g, err := stepper.NewGraph(
 		stepper.Node{State: "First", Next: to{"Ping"}},
 		stepper.Node{State: "Ping", Next: to{"Pong", stepper.ErrorManager}},
@@ -37,9 +37,9 @@ func TestWalkThatDoesNotEndIsGivenUp(t *testing.T) {
 	}
 }
 
-// Own states and edges: a loop that the hook leaves by choice, and an error with nowhere to
-// go, which is told all the same.
-func TestWalkOfAnOwnGraph(t *testing.T) {
+// A graph with its own states and edges: the hook leaves a circle by GoTo, and an error without an
+// edge to ErrorManager is still returned.
+func TestWalksFollowACustomGraph(t *testing.T) {
 	g, err := stepper.NewGraph(
 		stepper.Node{State: "Plan", Next: to{"Apply"}},
 		stepper.Node{State: "Apply", Next: to{"Verify"}},
@@ -69,8 +69,8 @@ func TestWalkOfAnOwnGraph(t *testing.T) {
 	require.Equal(t, "Plan > Apply > Verify > End", s.PathOfStates())
 }
 
-// A hook that wants to go where the graph does not lead is told, and the walk given up.
-func TestGoingWhereTheGraphDoesNotLeadIsGivenUp(t *testing.T) {
+// GoTo returns an error for a missing edge, and the walk is given up.
+func TestGoToWithoutAnEdgeIsAGiveup(t *testing.T) {
 	s := stepper.NewStepper(in(stepper.Mutator, func(e *stepper.Stepper[*row]) {
 		require.EqualError(t, e.GoTo(stepper.SuccessManager), `given up: state "Mutator" does not lead to "SuccessManager"`)
 	}))
@@ -79,8 +79,8 @@ func TestGoingWhereTheGraphDoesNotLeadIsGivenUp(t *testing.T) {
 	require.Equal(t, 1, s.OpsCount(stepper.OperationUnknownEdge))
 }
 
-// Run adds to the results there are, Reconcile begins anew.
-func TestRunKeepsTheResultsThatThereAre(t *testing.T) {
+// Run adds to the existing results, Reconcile empties them first.
+func TestRunKeepsExistingResults(t *testing.T) {
 	s := stepper.NewStepper(stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
 		require.NotNil(t, e.Context())
 		require.Nil(t, e.Txn())
@@ -98,15 +98,15 @@ func TestRunKeepsTheResultsThatThereAre(t *testing.T) {
 	s.Run()
 	require.Equal(t, 5, own.OpsCount("step"))
 	require.NoError(t, s.Reconcile(t.Context(), nil, 1, &row{}, true))
-	require.Equal(t, 2, own.OpsCount("step"), "two states lead to the end of a deleted row")
+	require.Equal(t, 2, own.OpsCount("step"), "a deleted row has two states before End")
 	require.Equal(t, 1, own.OpsCount(stepper.OperationCRIsFinalizing))
 	s.SetResults(nil)
 	s.Run()
 	require.Equal(t, 2, own.OpsCount("step"))
 }
 
-// A hook sees what the operation was called with.
-func TestHookSeesTheCall(t *testing.T) {
+// A hook has access to the arguments of the operation.
+func TestHooksHaveTheArgumentsOfTheOperation(t *testing.T) {
 	type key struct{}
 	ctx := context.WithValue(t.Context(), key{}, "here")
 	r := &row{ID: 7}
@@ -125,7 +125,7 @@ func TestHookSeesTheCall(t *testing.T) {
 	require.Equal(t, 3, calls)
 }
 
-// The engine deals with give-ups and the end itself, by what it logs.
+// The engine logs in the states in which the hook is not called.
 func TestEngineLogsGiveupsAndPaths(t *testing.T) {
 	var out strings.Builder
 	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -155,9 +155,9 @@ level=INFO msg="path of states" path="CRChecker > ErrorManager > GiveupManager >
 `, out.String())
 }
 
-// An error and a give-up have their way from any state that the hook is called in, but finalizing
-// comes before a give-up.
-func TestErrorsAndGiveupsLeadAwayFromAnyState(t *testing.T) {
+// Errors and give-ups leave the straight path from any state in which the hook is called.
+// Finalizing takes precedence over a give-up.
+func TestErrorsAndGiveupsHaveAnEdgeFromEveryState(t *testing.T) {
 	ways := map[string][]stepper.State{
 		"update": {stepper.CRChecker, stepper.ObjectsGetter, stepper.Mutator, stepper.Updater, stepper.SuccessManager},
 		"delete": {stepper.CRChecker, stepper.CRFinalizer},
@@ -187,9 +187,8 @@ func TestErrorsAndGiveupsLeadAwayFromAnyState(t *testing.T) {
 	}
 }
 
-// A free style calls its hook once for each run, and collects in the results that it was
-// given.
-func TestFreeStyleCollectsInTheResultsItWasGiven(t *testing.T) {
+// A free style calls its hook once for each run, and adds to the results that were set.
+func TestFreeStyleAddsToTheResultsThatWereSet(t *testing.T) {
 	calls := 0
 	f := stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(e *stepper.FreeStyle[*row]) {
 		calls++
@@ -204,5 +203,5 @@ func TestFreeStyleCollectsInTheResultsItWasGiven(t *testing.T) {
 	require.Equal(t, 2, given.OpsCount("step"))
 	require.Equal(t, 3, calls)
 	require.NoError(t, f.Reconcile(t.Context(), nil, 1, &row{}, false))
-	require.Equal(t, 1, given.OpsCount("step"), "it began anew")
+	require.Equal(t, 1, given.OpsCount("step"), "the results were emptied first")
 }

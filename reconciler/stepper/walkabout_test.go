@@ -18,8 +18,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
-// Whatever goes wrong on the way, in any state, the target is as the table in the end.
-func TestFaultsDoNotKeepTheTargetFromTheTable(t *testing.T) {
+// Whatever fails in whatever state, the target matches the table in the end.
+func TestStepsConvergeUnderFaults(t *testing.T) {
 	engines := map[string]func(*faulty) stepper.Engine[*row]{
 		"stepper": func(f *faulty) stepper.Engine[*row] { return stepper.NewStepper(f) },
 		"free style": func(f *faulty) stepper.Engine[*row] {
@@ -41,7 +41,8 @@ func TestFaultsDoNotKeepTheTargetFromTheTable(t *testing.T) {
 	}
 }
 
-// converge changes the table at random while there are faults, and then looks.
+// converge changes the table at random while there are faults, then removes the faults and compares
+// target and table.
 func converge(e *env, f *faulty, rng *rand.Rand) {
 	const rows = 20
 	for step := range 200 {
@@ -57,7 +58,7 @@ func converge(e *env, f *faulty, rng *rand.Rand) {
 	}
 	e.Pass(time.Second)
 	f.heal()
-	// What was given up waits for a change. Deletions are never given up.
+	// Rows that were given up wait for a change. Deletions are never given up.
 	want := map[uint64]int{}
 	var rest []*row
 	for r := range e.Table.All(e.DB.ReadTxn()) {
@@ -72,10 +73,10 @@ func converge(e *env, f *faulty, rng *rand.Rand) {
 	}
 	e.applied(true)
 	require.False(e, f.overlap, "two reconciliations of a row at once")
-	require.NotZero(e, f.count, "there were faults")
+	require.NotZero(e, f.count, "there were no faults")
 }
 
-// faulty is a target with a hook of which anything may fail.
+// faulty is a target with a hook that fails at random.
 type faulty struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -98,7 +99,7 @@ func (f *faulty) state() map[uint64]int {
 	return maps.Clone(f.holds)
 }
 
-// EnterInState sets in Updater, removes in CRFinalizer, and may fail in any state.
+// EnterInState sets the value in Updater and removes it in CRFinalizer. It may fail in any state.
 func (f *faulty) EnterInState(e *stepper.Stepper[*row]) {
 	f.misbehave(&e.Call)
 	switch e.GetState() {
@@ -119,14 +120,14 @@ func (f *faulty) freely(e *stepper.FreeStyle[*row]) {
 	}
 }
 
-// refuse gives up what cannot be made, whether the row wants it made or removed.
+// refuse gives up some values, also for deleted rows.
 func (f *faulty) refuse(c *stepper.Call[*row]) {
 	if c.Object().Value%10 == 7 {
 		c.AddGiveupError("", "refused", errors.New("no such size"))
 	}
 }
 
-// misbehave fails, gives up, wants a delay, takes time or panics, at times.
+// misbehave at random fails, gives up, adds a delay, takes time or panics.
 func (f *faulty) misbehave(c *stepper.Call[*row]) {
 	f.mu.Lock()
 	what := 100
@@ -154,7 +155,7 @@ func (f *faulty) misbehave(c *stepper.Call[*row]) {
 	}
 }
 
-// apply takes its time, so that another of the same row would be seen.
+// apply sleeps, so that a concurrent call for the same row is detected.
 func (f *faulty) apply(c *stepper.Call[*row]) {
 	id := c.Object().ID
 	f.mu.Lock()
