@@ -35,11 +35,8 @@ import (
 // Loop is a reconciler: it makes a target match a table while it runs. Make one with [New] or
 // [RegisterConfig]. Its exported methods are safe from any goroutine.
 type Loop[Obj comparable] struct {
-	// What only the goroutine of the loop may use is in runner. Parts that this goroutine shares with
-	// others say which of their methods are for whom.
-
-	// Fields that only the goroutine of the loop may use are in runner. The types of the fields that
-	// this goroutine shares with others document which of their methods are for which goroutine.
+	// The fields that only the goroutine of the loop may use are in runner. The types of the others
+	// document which of their methods are for which goroutine.
 	cfg  Config[Obj]
 	opts options
 	log  *slog.Logger

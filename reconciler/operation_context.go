@@ -12,7 +12,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// What an operation may call while it runs, and the hook around it.
+// Functions that an operation may call while it runs, and the hook around it.
 
 var (
 	// ErrConflict is returned by [Checkpoint] when the object was changed or deleted since the

@@ -39,7 +39,7 @@ type view[Obj comparable] struct {
 	// ask makes the goroutine of the loop call answer; the error is that of askBriefly.
 	ask func(ctx context.Context, answer func()) error
 
-	// The rest belongs to the goroutine of the loop.
+	// The fields below belong to the goroutine of the loop.
 
 	core  *core.Core[Obj]
 	pause *pause[Obj]

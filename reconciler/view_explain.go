@@ -20,11 +20,9 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// maxAhead bounds how many objects ahead of another are counted; explained is how many operations of
-// an object an explanation has.
 const (
-	// maxAhead bounds how many are counted that come before an object, and explained how
-	// many of its operations an explanation has.
+	// maxAhead bounds how many objects ahead of another are counted; explained is how many operations
+	// of an object an explanation has.
 	maxAhead  = 1000
 	explained = 10
 )

@@ -19,11 +19,9 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// defaultListed and maxObjects are the default and the maximum of the objects of a page, maxScanned
-// is the maximum of the rows that are read for one.
 const (
-	// defaultListed and maxObjects bound a page of objects, maxScanned the rows that are
-	// looked at for one.
+	// defaultListed and maxObjects are the default and the maximum of the objects of a page,
+	// maxScanned is the maximum of the rows that are read for one.
 	defaultListed = 50
 	maxObjects    = 1000
 	maxScanned    = 20_000
