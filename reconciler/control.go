@@ -30,18 +30,18 @@ func notFound(key string) error {
 // maxKeyText is the number of bytes of a key that an error has.
 const maxKeyText = 256
 
-// Retry makes objects due now that wait for a retry, a requeue, a release or their minimum backoff,
-// and retries those that failed for good: the objects with the given keys, or all, if there are none.
-// The keys are as for [Loop.Explain]; more than [inspect.MaxKeys] are an error. An open breaker still
-// lets only its probes through.
+// Retry makes objects due now that wait for a retry, a requeue, a watch channel or their minimum
+// backoff, and retries those that failed for good: the objects with the given keys, or all, if there
+// are none. The keys are as for [Loop.Explain]; more than [inspect.MaxKeys] are an error. An open
+// breaker still lets only its probes through.
 //
-// Retry returns how many objects it made due; keys of objects that do not wait are not counted. It
-// waits until the loop has applied the call, but not for the operations.
+// Retry returns how many objects it made due; objects that do not wait are not counted. It waits
+// until the loop has applied the call, but not for the operations.
 //
-// The error is [inspect.ErrNotFound] for a key that neither the table nor the reconciler has,
-// [inspect.ErrNotStarted], [inspect.ErrStopped] or [ErrInOperation]. If ctx ends first, it is the
-// error of ctx: a loop that is busy in a long operation leads to [context.DeadlineExceeded], never to
-// an [inspect.BusyError]. Give ctx a deadline. Safe from any goroutine.
+// The error joins [inspect.ErrNotFound] for each key that neither the table nor the reconciler has,
+// or it is [inspect.ErrNotStarted], [inspect.ErrStopped] or [ErrInOperation]. If ctx ends first, it
+// is the error of ctx: while the loop is busy in a long operation that is [context.DeadlineExceeded],
+// not an [inspect.BusyError]. So give ctx a deadline. Safe from any goroutine.
 func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	type answer struct {
 		n    int
@@ -78,9 +78,9 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	return told.n, errors.Join(told.errs...)
 }
 
-// Refresh marks objects that are Done for a refresh, and never others: a failed one, also after a
-// [TerminalError], is for [Loop.Retry]. A program may also set the status of any row to Refreshing or
-// Pending.
+// Refresh marks objects that are Done for a refresh, and no others: use [Loop.Retry] for a failed
+// one, also after a [TerminalError]. A program may also set the status of any row to Refreshing or
+// Pending. The context is not used.
 //
 // With keys, which are as for [Loop.Explain], the rows are marked at once. Refresh returns how many
 // it marked. It leaves a row that is not Done as it is, without an error. The error joins

@@ -33,7 +33,8 @@ import (
 )
 
 // Loop is a reconciler: it makes a target match a table while it runs. Make one with [New] or
-// [RegisterConfig]. Its exported methods are safe from any goroutine.
+// [RegisterConfig]. It implements [Reconciler] and [inspect.Controller]. Its exported methods are
+// safe from any goroutine.
 type Loop[Obj comparable] struct {
 	// The fields that only the goroutine of the loop may use are in runner. The types of the others
 	// document which of their methods are for which goroutine.

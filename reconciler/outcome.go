@@ -41,11 +41,12 @@ func TerminalError(err error) error { return outcome.TerminalError(err) }
 
 // Requeue returns an error that means that the operation is done, and should run again after d. The
 // status is Done meanwhile, and is not written again while it stays Done. A d of zero or below means
-// at once, after the work that is already due. A refresh that is due earlier comes first.
+// at once, after the work that is already due. A refresh that is due meanwhile runs in between.
 //
 // For a deletion it means that the object is still being deleted. The deletion stays unreconciled
-// until its operation returns nil, so waits for it go on; this is no failure. A row that an adapter
-// keeps until its deletion is done is Blocked, "still deleting", meanwhile.
+// until its operation returns nil, so waits for it go on; this is no failure. A deletion has no
+// status. A row that an adapter keeps until its deletion is done is Blocked, "still deleting",
+// meanwhile.
 //
 // Every other error joined with it takes precedence. If several are joined, the shortest d counts.
 func Requeue(d time.Duration) error { return outcome.Requeue(d) }
@@ -63,8 +64,8 @@ func RequeueBackoff() error { return outcome.RequeueBackoff() }
 
 // Blocked returns an error that means that the operation cannot be done before something else
 // happens, which closes one of the watch channels. The status is Blocked, with the reason. This is no
-// failure. The operation runs again at once when a channel closes, and at the latest after
-// [Settings].BlockedRecheck.
+// failure. The operation runs again at once when a channel closes, and also after
+// [Settings].BlockedRecheck unless that is zero.
 //
 // Take the channels from look-ups in the transaction that the operation was given: then no wake-up is
 // lost. Without a channel the object waits for the recheck, or until it changes; nil channels do not

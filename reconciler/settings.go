@@ -24,8 +24,9 @@ import (
 //   - [WithRefreshing]: RefreshInterval and RefreshLimiter
 //   - [WithPruning] and [WithoutPruning]: PruneInterval
 //
-// A value that is out of range is an error of the constructor or of Reconfigure. For all numbers and
-// durations that is a negative one, except for MaxStuck.
+// The constructors and Reconfigure return an error for values that are out of range: negative numbers
+// and durations, except for MaxStuck; a limiter with a burst of 0, unless its limit is [rate.Inf];
+// and what the fields say.
 type Settings struct {
 	// RoundSize is the largest number of objects in a round, at least 1; the default is 1000.
 	// RoundLimiter bounds the rounds per second; nil, the default, means no limit. See

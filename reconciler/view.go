@@ -78,22 +78,27 @@ func told[Obj comparable, T any](ctx context.Context, v *view[Obj], answer func(
 // busy names the call that the loop itself is in; empty if there is none.
 func (l *Loop[Obj]) busy() string { return l.view.busy() }
 
-// ID returns the module, the name and the table of the reconciler. It implements [inspect.Inspector].
+// ID returns the module, the name and the table of the reconciler.
 func (l *Loop[Obj]) ID() inspect.ID { return l.cfg.id(&l.opts) }
 
 // Explain returns why an object is, or is not, reconciled: its state and since when, its failures,
 // when it is tried again or what it waits for, what is ahead of it, and its last operations. It also
 // works for a deleted object, until its deletion is carried out.
 //
-// The key is a text in quotes, or bytes in hexadecimal after "0x", or the text from which the table's
-// primary index makes a key, as in the commands of statedb, or the bytes of the key as text. The
-// first of these for which there is an object counts. The text that the reconciler shows as a key, in
-// [inspect.Explanation], [inspect.ObjectLine] and [inspect.Event], names exactly one object. A
-// program that has an object passes "0x" and the key in hexadecimal.
+// The key is one of the following; the first for which there is an object counts:
+//
+//   - a text in quotes
+//   - "0x" and bytes in hexadecimal
+//   - a text from which the table's primary index makes a key, as in the commands of statedb
+//   - the bytes of the key as text
+//
+// The text that the reconciler shows as a key, in [inspect.Explanation], [inspect.ObjectLine] and
+// [inspect.Event], names exactly one object. A program that has an object passes "0x" and the key in
+// hexadecimal.
 //
 // The cost does not grow with the table. The loop is asked between two rounds. If it does not answer
-// within 100 ms, because it is in an operation, Explanation.Notes says so and names the operation,
-// and the rest is taken from the row. Safe from any goroutine.
+// within 100 ms, because it is in an operation, the Notes of the explanation name the operation, and
+// the rest is taken from the row. Safe from any goroutine.
 func (l *Loop[Obj]) Explain(ctx context.Context, key string) inspect.Explanation {
 	return l.view.explain(ctx, key)
 }
