@@ -88,8 +88,8 @@ func (r *runner[Obj]) giveBack(round *inspect.Round, b *batch[Obj]) {
 	b.tasks, b.attempts = b.tasks[:n], b.attempts[:n]
 }
 
-// putBack returns an item that was not run to where it came from. Several items are put back in
-// reverse order.
+// putBack returns an item that was not run to where it came from. Several items have to be put back
+// in reverse order.
 func (r *runner[Obj]) putBack(item *core.Item[Obj]) {
 	if item.Launched() {
 		r.core.Recall(r.now(), item)

@@ -278,7 +278,7 @@ func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason in
 		// The budget did not allow reading the table at the end of the pass, and now it does.
 		return now, inspect.ReasonMore, true
 	case r.core.Count(core.Ready) > 0:
-		// The last of the group has just been worked on: the next one waits only for a permit.
+		// Another object of its group has just been worked on: this one waits only for a permit.
 		at, reason, ok = max(b.again, now), inspect.ReasonMore, true
 	case has:
 		at, reason, ok = max(b.again, r.pace.DueAt(due, r.set.MinBackoff)), inspect.ReasonDue, true

@@ -145,8 +145,8 @@ func (r *runner[Obj]) reportHealth(objects int) {
 	r.health.Tell(now, d)
 }
 
-// newReporter returns the reporter to health. It also reports a call that the loop has been in for
-// long.
+// newReporter returns the reporter to health. It also reports a call on the goroutine of the loop
+// that takes long.
 func (l *Loop[Obj]) newReporter() *health.Reporter {
 	limit := func() time.Duration { return max(execute.Long, execute.Patience(l.settings.Load().Timeout)) }
 	return health.New(health.Calls{Now: l.now, Limit: limit, Busy: l.busy})
