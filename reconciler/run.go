@@ -161,7 +161,7 @@ func (r *runner[Obj]) newObserver() *observe.Observer[Obj] {
 		Hooks: observe.Hooks[Obj]{
 			FirstRow: r.findSharers,
 			FirstUnset: func(row Obj, revision statedb.Revision) {
-				r.log.Warn("object has no status and is left alone; set it to Pending for it to be reconciled (said once)",
+				r.log.Warn("object has no status and is left alone; set its status to Pending to have it reconciled (logged once)",
 					"table", r.rows.Table.Name(), "key", r.rows.Key(row), "revision", revision)
 			},
 			Deletion: r.pruner.NoteDeletion,
@@ -180,7 +180,7 @@ func (r *runner[Obj]) followUp(now time.Duration) {
 		target.Workers = r.set.Concurrency
 	}
 	if err := r.observer.UpdateCatchUp(now, target); err != nil {
-		r.log.Error("cannot observe the table a second time; what is new waits for what is old", "error", err)
+		r.log.Error("cannot observe the table a second time; fresh changes wait for the backlog", "error", err)
 	}
 }
 

@@ -42,7 +42,7 @@ func (v *view[Obj]) objects(ctx context.Context, q inspect.ObjectQuery) (inspect
 	kind := strings.ToLower(q.Status)
 	after, err := parsePlace(q.After)
 	if err != nil || after.key != "" && kind != listDeleted {
-		return inspect.ObjectPage{}, fmt.Errorf("after is %q, must be what the page before gave as the next", q.After)
+		return inspect.ObjectPage{}, fmt.Errorf("after is %q, must be the next of the page before", q.After)
 	}
 	if kind == listDeleted {
 		return v.listDeletions(ctx, after, limit)

@@ -69,7 +69,7 @@ func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
 		v.explainBreaker(x, "it failed, and", st.Breaker)
 	case core.Unseen:
 		x.State = inspect.StateUnseen
-		x.Why = "it changed while it was worked on; the change is about to be looked at"
+		x.Why = "it has changed again, and the change is about to be read"
 		v.explainBreaker(x, "its change", s.breakers.everything())
 	case core.Held:
 		x.State = inspect.StateHeld

@@ -146,8 +146,8 @@ func (e *Env[Obj]) Get(obj Obj) (row Obj, found bool) {
 	return row, found
 }
 
-// Status returns the status that the row with the primary key of an object has of the reconciler that
-// was started last. The test fails if there is no such row.
+// Status returns the status of the row with the primary key of an object, for the reconciler that was
+// started last. The test fails if there is no such row.
 func (e *Env[Obj]) Status(obj Obj) reconciler.Status {
 	e.Helper()
 	row, found := e.Get(obj)
