@@ -56,8 +56,8 @@ var ErrNoStatus = errors.New("the row has no status and is never reconciled")
 // When ctx ends first, the error wraps that of ctx and contains the revision up to which everything
 // was attempted. The objects that are not applied are returned, as far as the loop has read the
 // table; a loop that is stuck in an operation has 100 ms to list them. Before the reconciler runs,
-// Wait waits for it to start. After it has stopped, the error is [inspect.ErrStopped], unless the
-// milestone was reached before.
+// Wait waits for it to start. After it has stopped, the error is [inspect.ErrStopped], unless every
+// change up to the revision was applied before.
 //
 // A wait does not cover a trigger (see package trigger) that has not marked its rows yet.
 //
