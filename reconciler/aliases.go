@@ -12,8 +12,8 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// The names of package status under which a program that moves over from
-// github.com/cilium/statedb/reconciler knows them.
+// These are the names of package status, as programs know them from
+// github.com/cilium/statedb/reconciler.
 type (
 	// Status is the outcome of one reconciler for one object.
 	Status = status.Status
@@ -33,41 +33,39 @@ const (
 	StatusKindBlocked    = status.KindBlocked
 )
 
-// StatusPending returns the status that asks for an object to be reconciled. Every
-// writer that changes an object sets it; each call returns a fresh ID.
+// StatusPending returns the status that asks for an object to be reconciled. Every writer that
+// changes an object sets it. Each call returns a new ID.
 func StatusPending() Status { return status.Pending() }
 
-// StatusRefreshing returns the status that asks for an unchanged object to be
-// applied again, for a writer that knows of drift. Update sees it on the object.
+// StatusRefreshing returns the status that asks for an unchanged object to be applied again, for a
+// writer that detected drift. Update finds it on the object.
 func StatusRefreshing() Status { return status.Refreshing() }
 
-// StatusDone returns the status of an object that the target has.
+// StatusDone returns the status of an object that is in the target.
 func StatusDone() Status { return status.Done() }
 
-// StatusError returns the status of an object whose operation failed with err; a
-// nil err has the text "<nil>".
+// StatusError returns the status of an object whose operation failed with err. The text of a nil err
+// is "<nil>".
 func StatusError(err error) Status { return status.Error(err) }
 
-// NewStatusSet returns a set that requires no reconciler by name. See
-// [status.NewSet] for one that does.
+// NewStatusSet returns a set without required reconcilers. [status.NewSet] returns one with a list of
+// them.
 func NewStatusSet() StatusSet { return status.NewSet() }
 
-// NewStatusIndex returns an index of a table's objects by the kind of their status.
-// It is for tables that are asked often which objects are not reconciled; every
-// status write maintains it.
+// NewStatusIndex returns an index of a table's objects by the kind of their status. It makes queries
+// for unreconciled objects fast; in return, every write of a status updates the index.
 func NewStatusIndex[Obj any](getObjectStatus func(Obj) Status) statedb.Index[Obj, StatusKind] {
 	return status.NewIndex(getObjectStatus)
 }
 
-// WaitForReconciliation blocks until no object of the table is Pending, Refreshing,
-// Error or Blocked by the given index, or until ctx ends, whose error it then
-// returns. Safe from any goroutine.
+// WaitForReconciliation blocks until the index has no object that is Pending, Refreshing, Error or
+// Blocked. If ctx ends first, it returns the error of ctx. Safe from any goroutine.
 func WaitForReconciliation[Obj any](ctx context.Context, db *statedb.DB, table statedb.Table[Obj], statusIndex statedb.Index[Obj, StatusKind]) error {
 	return status.WaitForReconciliation(ctx, db, table, statusIndex)
 }
 
-// The names of package metrics under which a program that moves over from
-// github.com/cilium/statedb/reconciler knows them.
+// These are the names of package metrics, as programs know them from
+// github.com/cilium/statedb/reconciler.
 type (
 	// Metrics receives the figures of reconcilers.
 	Metrics = metrics.Metrics
@@ -75,16 +73,16 @@ type (
 	ExpVarMetrics = metrics.ExpVar
 )
 
-// The operations that [Metrics] are told of.
+// The names of operations that [Metrics] gets.
 const (
 	OpUpdate = metrics.OpUpdate
 	OpDelete = metrics.OpDelete
 )
 
-// NewExpVarMetrics returns metrics that are published with package expvar. There is
-// one set of variables in a process: a second call returns metrics on the same
-// variables. If something else is published under one of their names, the metrics
-// work but stay unpublished; [metrics.PublishExpVar] returns that as an error.
+// NewExpVarMetrics returns metrics that are published with package expvar. A process has one set of
+// variables: a second call returns metrics on the same variables. If another variable is published
+// under one of their names, the metrics work but stay unpublished; [metrics.PublishExpVar] returns
+// that as an error.
 func NewExpVarMetrics() *ExpVarMetrics {
 	m, err := metrics.PublishExpVar()
 	if err != nil {
@@ -93,5 +91,6 @@ func NewExpVarMetrics() *ExpVarMetrics {
 	return m
 }
 
-// NewUnpublishedExpVarMetrics returns metrics that only [ExpVarMetrics.Map] shows.
+// NewUnpublishedExpVarMetrics returns metrics that are not published: only [ExpVarMetrics.Map] shows
+// them.
 func NewUnpublishedExpVarMetrics() *ExpVarMetrics { return metrics.NewExpVar() }

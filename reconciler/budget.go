@@ -14,17 +14,17 @@ import (
 	"github.com/statekeel/statekeel/internal/pace"
 )
 
-// never is a time that does not come by itself.
+// never is a time that does not come.
 const never = time.Duration(math.MaxInt64)
 
-// limits returns what of the settings the core is to know.
+// limits returns the settings of the core.
 func (s *Settings) limits() core.Limits {
 	return core.Limits{
 		MinBackoff: s.MinBackoff, MaxBackoff: s.MaxBackoff, Jitter: s.Jitter, RoundSize: s.RoundSize,
 	}
 }
 
-// reconfigure takes in the settings that were set last.
+// reconfigure applies the latest settings.
 func (r *runner[Obj]) reconfigure(now time.Duration) {
 	was := r.set
 	r.setFrom = r.settings.Load()
@@ -38,20 +38,21 @@ func (r *runner[Obj]) reconfigure(now time.Duration) {
 
 // budget is what a round may do.
 type budget struct {
-	// size is how many operations may be planned. If it is 0, again is when some may be, as far as
-	// only time has to pass for it: else it is never, and something else wakes the loop.
+	// size is how many operations may be planned. If it is 0, again is the time at which some may be.
+	// It is never if not time but another event wakes the loop.
 	size  int
 	again time.Duration
-	// looks: the table is looked at, also if only permits are missing, so that a loop which has
-	// nothing to do knows that it needs none.
+	// looks: the table is read. It is read even if only permits are missing, so that a loop without
+	// work detects that it needs none.
 	looks bool
-	// workers: operations run on workers, or did until these have finished.
+	// workers: operations run on workers, or workers still run operations from before a change of
+	// settings.
 	workers bool
 }
 
-// budgetAt returns what a round may do that begins now.
+// budgetAt returns the budget of a round that begins now.
 func (r *runner[Obj]) budgetAt(now time.Duration) budget {
-	// The finished ones are those of this pass.
+	// The finished jobs are those of this pass.
 	busy := r.workers.IsBusy() || len(r.workers.finished) > 0
 	b := budget{again: never, workers: r.set.workers() || busy}
 	if r.pause.whole || r.pruner.Draining() {
@@ -64,8 +65,8 @@ func (r *runner[Obj]) budgetAt(now time.Duration) budget {
 	}
 	size = min(size, r.set.RoundSize)
 	if busy && !r.set.workers() && !r.workers.OnlyLeft() {
-		// Workers are not wanted any more: what they do has to end first, but for what was
-		// left behind. Beside that there is one worker.
+		// Workers are no longer wanted. Their operations have to end first, except those that were
+		// left behind; beside these, operations run on one worker.
 		return b
 	}
 	switch batched := r.execute.IsBatched(); {
@@ -85,8 +86,8 @@ func (r *runner[Obj]) budgetAt(now time.Duration) budget {
 	return b
 }
 
-// permits returns how many operations are within the limit on their rate, and, if that is
-// none, when the next is.
+// permits returns how many operations OperationLimiter allows now, and if that is none, when it
+// allows the next.
 func (r *runner[Obj]) permits(now time.Duration) (n int, at time.Duration) {
 	limiter := r.set.OperationLimiter
 	if limiter == nil || limiter.Limit() == rate.Inf {
@@ -100,11 +101,11 @@ func (r *runner[Obj]) permits(now time.Duration) (n int, at time.Duration) {
 		return 0, now + pace.Refused
 	}
 	wait := inSeconds((1 - tokens) / float64(limiter.Limit()))
-	// A limiter may be told to allow more meanwhile, or have to be shared.
+	// The limit may be raised meanwhile, or another reconciler may share it.
 	return 0, now + min(max(wait, time.Microsecond), pace.Refused)
 }
 
-// inSeconds returns so many seconds, and never if a time.Duration does not hold them.
+// inSeconds converts seconds; the result is never if a time.Duration cannot hold them.
 func inSeconds(s float64) time.Duration {
 	if ns := s * float64(time.Second); ns < float64(never) {
 		return time.Duration(ns)
@@ -112,7 +113,7 @@ func inSeconds(s float64) time.Duration {
 	return never
 }
 
-// admitOne reports whether one more operation is within the limit on their rate.
+// admitOne reports whether OperationLimiter allows one more operation, and takes a token if so.
 func (r *runner[Obj]) admitOne() bool {
 	return r.set.OperationLimiter == nil || r.set.OperationLimiter.Allow()
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// calls are what other goroutines have asked the loop for since it looked last. They
-// never wait for the loop, which may be stuck in an operation.
+// calls holds what other goroutines have asked the loop for since it last took calls. The callers
+// never wait for the loop here, because it may be stuck in an operation.
 type calls[Obj any] struct {
-	// made wakes the loop; some says that there is something to take.
+	// made wakes the loop; some reports whether there is something to take.
 	made signal.Signal
 	some atomic.Bool
 
@@ -27,22 +27,22 @@ type calls[Obj any] struct {
 	asked asked[Obj]
 }
 
-// asked is what was asked for.
+// asked holds the requests to the loop.
 type asked[Obj any] struct {
 	prune, approve bool
-	// pause is set if pausing was changed; the last call wins. pauseKeys are the keys that
-	// were paused after it, or, if false, resumed.
+	// pause is set if a pause was changed; the last call counts. pauseKeys has the keys that were
+	// paused (true) or resumed (false) after it.
 	pause     *pauseCall[Obj]
 	pauseKeys map[string]bool
-	// questions are of those who wait for an answer.
+	// questions are those of callers that wait for an answer.
 	questions map[*question[Obj]]struct{}
 }
 
-// question is something that only the goroutine of the loop can tell. answer is called by
-// it, between two rounds, and must not block.
+// question is a question that only the goroutine of the loop can answer. That goroutine calls answer
+// between two rounds; answer must not block.
 type question[Obj any] struct{ answer func(b *answers[Obj]) }
 
-// ask adds to what was asked for.
+// ask adds a request.
 func (c *calls[Obj]) ask(add func(*asked[Obj])) {
 	c.mu.Lock()
 	add(&c.asked)
@@ -51,7 +51,7 @@ func (c *calls[Obj]) ask(add func(*asked[Obj])) {
 	c.made.Send()
 }
 
-// take returns what was asked for since the last call of it.
+// take returns the requests since the last call of take.
 func (c *calls[Obj]) take() asked[Obj] {
 	if !c.some.Swap(false) {
 		return asked[Obj]{}
@@ -72,16 +72,16 @@ func (c *calls[Obj]) question(q *question[Obj]) {
 	})
 }
 
-// withdraw takes a question back that nobody waits for any more, so that those which a loop
-// does not come to do not pile up.
+// withdraw removes a question whose caller has stopped waiting, so that the questions to a stuck loop
+// do not pile up.
 func (c *calls[Obj]) withdraw(q *question[Obj]) {
 	c.mu.Lock()
 	delete(c.asked.questions, q)
 	c.mu.Unlock()
 }
 
-// ask returns what the goroutine of the loop answers. The error is that of ctx, if it ends
-// before, or [inspect.ErrStopped].
+// ask returns the answer of the goroutine of the loop. The error is that of ctx, if it ends first, or
+// [inspect.ErrStopped].
 func ask[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b *answers[Obj]) T) (T, error) {
 	answered := make(chan T, 1)
 	q := &question[Obj]{answer: func(b *answers[Obj]) { answered <- answer(b) }}
@@ -101,21 +101,23 @@ func ask[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b
 	}
 }
 
-// ErrInOperation is returned, at once, by calls that wait for a reconciler if they are made in
-// one of its own operations, a prune among them, whose end they would wait for: Retry, Wait,
-// WaitAll, WaitFor, WaitKey and WaitUntilReconciled. It is found by the context, which has to be
-// that of the operation, or made of it. A call with any other context is not found out: it waits
-// until that ends, for ever if it does not. Waiting for another reconciler is no error.
+// ErrInOperation is returned, at once, by Retry, Wait, WaitAll, WaitFor, WaitKey and
+// WaitUntilReconciled if they are called in an operation of the same reconciler, a prune included:
+// the call would wait for the end of the operation, and the operation for the call.
+//
+// The operation is detected by ctx, which has to be the context of the operation or derived from it.
+// With any other context the call blocks until that context ends. Waiting for another reconciler is
+// allowed.
 var ErrInOperation = errors.New("waiting for the reconciler in one of its own operations")
 
-// ownOperation returns the scope of the operation of this loop that a context is of; nil if it
-// is of none.
+// ownOperation returns the scope of the operation of this loop to which a context belongs; nil if
+// there is none.
 func (l *Loop[Obj]) ownOperation(ctx context.Context) *execute.Scope[Obj] {
 	return execute.ScopeOf(ctx, l.rows)
 }
 
-// mayWait returns an error that wraps [ErrInOperation] if who waits for the loop with a context
-// would wait for itself.
+// mayWait returns an error that wraps [ErrInOperation] if the context is that of an operation of this
+// loop, which would wait for itself.
 func (l *Loop[Obj]) mayWait(ctx context.Context) error {
 	if l.ownOperation(ctx) == nil {
 		return nil
@@ -123,17 +125,17 @@ func (l *Loop[Obj]) mayWait(ctx context.Context) error {
 	return fmt.Errorf("reconciler %q: %w", called(l.ID()), ErrInOperation)
 }
 
-// answerTimeout is for how long a loop may keep somebody waiting whose time is up.
+// answerTimeout bounds the wait for an answer of the loop in calls that must not block for long.
 const answerTimeout = 100 * time.Millisecond
 
-// askBriefly is ask for those who cannot wait long. The error is [inspect.ErrNotStarted],
-// [inspect.ErrStopped] or an [inspect.BusyError].
+// askBriefly is ask with answerTimeout instead of the end of ctx. The error is
+// [inspect.ErrNotStarted], [inspect.ErrStopped] or an *[inspect.BusyError].
 func askBriefly[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b *answers[Obj]) T) (told T, err error) {
 	if !l.running.Load() {
 		return told, inspect.ErrNotStarted
 	}
 	if s := l.ownOperation(ctx); s != nil && s == l.scope.Load() && s.IsBusy() {
-		// The loop waits for who asks.
+		// The loop waits for the caller, which is one of its operations.
 		return told, &inspect.BusyError{With: l.view.busy()}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
@@ -148,8 +150,8 @@ func askBriefly[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer
 	return told, &inspect.BusyError{With: l.view.busy()}
 }
 
-// unanswered returns the error of a wait, and with it why the loop could not say what is
-// unapplied; nil if it did.
+// unanswered returns err, the error of a wait, and adds why, the reason for which the loop did not
+// report what is unapplied; nil if it did.
 func unanswered(err, why error) error {
 	if why == nil || errors.Is(err, why) {
 		return err
@@ -157,8 +159,8 @@ func unanswered(err, why error) error {
 	return fmt.Errorf("%w (%w)", err, why)
 }
 
-// takeCalls takes in what others have asked for, without waiting: a loop that is never idle
-// does not come to wait. It reports whether a prune was asked for.
+// takeCalls takes what others have asked for, without waiting. It is called in every pass, because a
+// loop that is never idle does not reach wait. It reports whether a prune was requested.
 func (r *runner[Obj]) takeCalls() (prune bool) {
 	if r.settings.Load() != r.setFrom {
 		r.reconfigure(r.now())

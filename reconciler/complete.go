@@ -18,7 +18,8 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// completeFinished completes what workers have finished: all of it in one transaction.
+// completeFinished completes all jobs that workers have finished, in one transaction, and marks those
+// that are stuck.
 func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round) {
 	if !r.workers.IsBusy() {
 		return
@@ -36,9 +37,9 @@ func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round
 	}
 }
 
-// complete takes in what came of a batch: it gives back what was not run, writes the
-// outcomes, and tells the core, the waits for keys and the refresher. It is the one place where that
-// is done.
+// complete processes the results of a batch: it returns what was not run to its queue, writes the
+// outcomes, and reports to the core, the waits for keys and the refresher. No other function does
+// this.
 func (r *runner[Obj]) complete(round *inspect.Round, b *batch[Obj]) {
 	r.giveBack(round, b)
 	if r.observer.Behind() {
@@ -60,7 +61,8 @@ func (r *runner[Obj]) complete(round *inspect.Round, b *batch[Obj]) {
 	r.tellRefresherOf(b)
 }
 
-// giveBack takes the tasks out of a batch that were not run, and puts their items back.
+// giveBack removes from a batch the tasks that were not run, and returns their items to where they
+// came from.
 func (r *runner[Obj]) giveBack(round *inspect.Round, b *batch[Obj]) {
 	n := len(b.tasks)
 	for i := len(b.tasks) - 1; i >= 0; i-- {
@@ -86,8 +88,8 @@ func (r *runner[Obj]) giveBack(round *inspect.Round, b *batch[Obj]) {
 	b.tasks, b.attempts = b.tasks[:n], b.attempts[:n]
 }
 
-// putBack puts an item back that was not run. Several are put back in the reverse of their
-// order.
+// putBack returns an item that was not run to where it came from. Several items have to be put back
+// in reverse order.
 func (r *runner[Obj]) putBack(item *core.Item[Obj]) {
 	if item.Launched() {
 		r.core.Recall(r.now(), item)
@@ -96,7 +98,7 @@ func (r *runner[Obj]) putBack(item *core.Item[Obj]) {
 	}
 }
 
-// commit writes the outcomes of a batch that are news.
+// commit writes the outcomes of a batch that differ from what the rows have.
 func (r *runner[Obj]) commit(round *inspect.Round, b *batch[Obj]) {
 	c := r.ledger.Write(b.tasks, b.attempts, ledger.Options{MaxRetries: r.set.MaxRetries, Revisions: r.budget.workers})
 	round.Written += c.Written
@@ -106,7 +108,7 @@ func (r *runner[Obj]) commit(round *inspect.Round, b *batch[Obj]) {
 	r.observer.NoteWritten(c.Revision, c.Written)
 }
 
-// asked returns the status that asked for an attempt, for the next one to know.
+// asked returns the kind of status that asked for an attempt. The next attempt gets it.
 func (r *runner[Obj]) asked(t *execute.Task[Obj]) status.Kind {
 	if s := r.rows.GetStatus(t.Row); s.IsPendingOrRefreshing() {
 		return s.Kind
@@ -114,7 +116,7 @@ func (r *runner[Obj]) asked(t *execute.Task[Obj]) status.Kind {
 	return t.Asked
 }
 
-// settle tells the core what came of the items of the tasks.
+// settle reports the results of the tasks to the core.
 func (r *runner[Obj]) settle(b *batch[Obj]) {
 	now := r.now()
 	for i := range b.attempts {
@@ -142,9 +144,9 @@ func (r *runner[Obj]) settle(b *batch[Obj]) {
 	}
 }
 
-// noteWanted notes whether an attempt was of a change, and when that was written, by the loop's
-// clock: before its start that is negative. What was no change, such as a refresh, is wanted since
-// now, and so is a deletion that was seen in this round.
+// noteWanted sets whether an attempt was for a change, and when the change was written, by the loop's
+// clock; a change from before the start has a negative time. Other work, such as a refresh, counts as
+// wanted since now. So does a deletion that was read in this round, from the start of the pass.
 func (r *runner[Obj]) noteWanted(a *ledger.Attempt[Obj], t *execute.Task[Obj], now time.Duration) {
 	a.Change = a.Wanted != 0 || t.Deleted
 	if a.Wanted != 0 {
@@ -158,15 +160,15 @@ func (r *runner[Obj]) noteWanted(a *ledger.Attempt[Obj], t *execute.Task[Obj], n
 		}
 	}
 	if a.Wanted == 0 {
-		// That means that it is not known.
+		// 0 means that the time is unknown.
 		a.Wanted = 1
 	}
 }
 
-// block makes a key wait for the channels of its attempt. One that is closed already
-// releases it at once: what it waits for may have happened while the operation ran. But a
-// key that had waited before is then run again after the returned time, which keeps an
-// operation that always returns a closed channel from spinning.
+// block makes a key wait for the channels of its attempt, and returns the delay of its recheck. A
+// channel that is closed already releases it at once, because the event may have happened while the
+// operation ran. A key that had waited before then runs after a short delay, so that an operation
+// that always returns a closed channel does not spin.
 func (r *runner[Obj]) block(t *execute.Task[Obj], a *ledger.Attempt[Obj]) time.Duration {
 	if a.Again && watch.AnyClosed(a.Directive.Watch) {
 		r.unblock(t.Row)
@@ -183,7 +185,7 @@ func (r *runner[Obj]) unblock(obj Obj) {
 	}
 }
 
-// takeBackQueued takes back what workers have not begun: it is not started any more.
+// takeBackQueued takes back the jobs that workers have not begun.
 func (r *runner[Obj]) takeBackQueued() {
 	for _, j := range slices.Backward(r.workers.Recall()) {
 		for i := range slices.Backward(j.Load.items) {
@@ -192,7 +194,7 @@ func (r *runner[Obj]) takeBackQueued() {
 	}
 }
 
-// forgetBatch empties the batch of the round, so that it pins no object.
+// forgetBatch empties the batch of the round, so that it keeps no object in memory.
 func (r *runner[Obj]) forgetBatch() {
 	r.batch.empty()
 	r.workers.forget()

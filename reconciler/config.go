@@ -16,89 +16,94 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Config is what a reconciler is made from: see [New] and [RegisterConfig].
+// Config is the configuration of a reconciler: see [New] and [RegisterConfig].
 //
-// The status functions are arguments, not methods that the object has to have, so that
-// an object can have several reconcilers, each with a status of its own. They and Clone are
-// called from several goroutines at once.
+// The status functions are fields, not methods of the object, so that an object can have several
+// reconcilers, each with a status of its own. Clone, SetStatus and GetStatus are called from several
+// goroutines at once.
 type Config[Obj comparable] struct {
-	// DB holds the table. Required for New; RegisterConfig takes it from Params.
+	// DB holds the table. Required for New; RegisterConfig takes it from [Params].
 	DB *statedb.DB
 	// Table holds the objects. Required.
 	Table statedb.RWTable[Obj]
 
-	// Clone returns a copy of an object that can be changed without changing the
-	// object; a shallow copy will do if the operations do no more. Required.
+	// Clone returns a copy of an object. Changes of the copy must not change the object: a shallow
+	// copy suffices if the operations and SetStatus change nothing that it shares. Required.
 	Clone func(Obj) Obj
-	// SetStatus sets this reconciler's status on a clone and returns it. Required.
+	// SetStatus sets this reconciler's status on a clone, and returns the clone. Required.
 	SetStatus func(Obj, Status) Obj
 	// GetStatus returns this reconciler's status of an object. Required.
 	GetStatus func(Obj) Status
 
-	// Operations are called one object at a time, unless there are operations for
-	// batches, in which case they only prune. Required if there are none.
+	// Operations are called with one object at a time. If BatchOperations or RoundOperations is set,
+	// they are only used to prune. Required if neither of these is set.
 	Operations Operations[Obj]
-	// BatchOperations are called with many objects at a time.
+	// BatchOperations are called with many objects at a time. nil means that Operations or
+	// RoundOperations are called.
 	BatchOperations BatchOperations[Obj]
-	// RoundOperations are called once a round, with deletions and updates
-	// together. Not to be set with BatchOperations.
+	// RoundOperations are called with the deletions and the updates of a round together. It must not
+	// be set together with BatchOperations.
 	RoundOperations RoundOperations[Obj]
-	// Pruner prunes. nil means Operations, or else whichever of the operations for
-	// batches has the method.
+	// Pruner prunes the target. nil means Operations, or if that is nil, the BatchOperations or
+	// RoundOperations if they have a Prune method.
 	Pruner Pruner[Obj]
-	// Sweeper lists what the target has, for the reconciler to delete what nobody
-	// wants; then nothing else prunes. Not to be set with Pruner.
+	// Sweeper lists what the target has; the reconciler deletes what the table does not have. It
+	// replaces pruning, and must not be set together with Pruner. nil means that Pruner prunes.
 	Sweeper Sweeper[Obj]
 
-	// Merge keeps what an operation set on its object when another reconciler has written the
-	// object meanwhile: it gets a clone of the row as it stands in the table and the object as
-	// the operation left it, copies onto the first what the operation sets, and returns it. It
-	// leaves status fields alone. nil means that the operation's changes are lost in that case,
-	// though not its status.
+	// Merge keeps the changes that an update made to its object when another reconciler has written
+	// the row while the operation ran. current is a clone of the row in the table, reconciled is the
+	// object as the operation left it. Merge copies the fields that the operation sets from
+	// reconciled to current, and returns current. It must not change status fields. nil means that
+	// the changes of the operation are lost in that case; its status is still written.
 	Merge func(current, reconciled Obj) Obj
 
-	// SerialBy returns the group of an object, such as the device of a route. Objects of one
-	// group are worked on one at a time, in the order in which their turns come, whatever
-	// [Settings].Concurrency is; those of the empty group do not wait for each other. While a
-	// group is busy, its objects whose turn has come wait in memory. A batch holds at most one
-	// object of a group. It is called from the loop, and must return the same group for an object
-	// at any time. nil means that there are no groups.
+	// SerialBy returns the group of an object, such as the device of a route. At most one object of a
+	// group is in flight, whatever [Settings].Concurrency is; the others wait in memory, and run in
+	// the order in which their turns came. A batch holds at most one object of a group. Objects of
+	// the empty group do not wait for each other.
+	//
+	// SerialBy is called by the goroutine of the loop, and must always return the same group for an
+	// object. nil means no groups.
 	SerialBy func(obj Obj) string
 
-	// ErrorClass returns the class of an error that an operation returned: log, health and a
-	// breaker by class treat errors of one class as one problem. It may be called from several
-	// goroutines at once, should be quick, and of what it returns the first 1,024 bytes
-	// count. An error of the empty class counts for no breaker by class, and for the log as
-	// without this function. nil means that the class is the text of the error without the
-	// key of the object and without digits.
+	// ErrorClass returns the class of an error that an operation returned. The log, health and a
+	// breaker with [Breaker].ByClass treat errors of one class as one problem. The first
+	// [MaxErrorClass] bytes count. An error of the empty class counts for no breaker by class; the
+	// log treats it as if ErrorClass were nil.
+	//
+	// ErrorClass may be called from several goroutines at once, and should be quick. nil means that
+	// the class is the text of the error without the key of the object and without digits.
 	ErrorClass func(err error) string
 
 	// PanicPropagation lets a panic of an operation, of ErrorClass, or of the function of a trigger
-	// end the program, for those who would rather have the crash. If it is false, a panic is an
-	// error of the object, with the stack in the log.
+	// end the program. If it is false, the default, a panic is an error of the object, and the stack
+	// is logged.
 	PanicPropagation bool
 
-	// ModuleID is what metrics are told. RegisterConfig takes it from Params.
+	// ModuleID is the module that metrics and [Loop.ID] report. RegisterConfig takes it from Params.
 	ModuleID cell.FullModuleID
-	// Log is where the reconciler says what it cannot say in a status. nil means
-	// nowhere; RegisterConfig takes it from Params.
+	// Log receives failures of operations and what cannot be written into a status. nil means no log;
+	// RegisterConfig takes it from Params.
 	Log *slog.Logger
-	// Health is told how the reconciler does. nil means nobody; with
-	// RegisterConfig the health of its jobs is used.
+	// Health receives the health of the reconciler, in the scopes "reconcile" and "refresh", each
+	// with "-" and the reconciler's name appended if it has one. nil means that health is not
+	// reported. A reconciler made by RegisterConfig reports to the health of its jobs instead.
 	Health cell.Health
 
-	// Options change the settings from their defaults.
+	// Options change settings from their defaults. A later option overrides an earlier one.
 	Options []Option
 
-	// defaultMetrics are for a reconciler without WithMetrics; may be nil.
+	// defaultMetrics are used if there is no WithMetrics; may be nil.
 	defaultMetrics Metrics
 }
 
-// Config returns the configuration that the loop was made with, with defaults in place of what it
-// left out. Options are as they were given: [Loop.Settings] returns what they make of the settings.
+// Config returns the configuration that the loop was made with, with defaults for the fields that
+// were not set. Options are returned as they were given; [Loop.Settings] returns the resulting
+// settings.
 func (l *Loop[Obj]) Config() Config[Obj] { return l.cfg }
 
-// id says which reconciler it is made for, also if the configuration is wrong.
+// id returns the ID of the reconciler. It works for an invalid configuration, too.
 func (cfg *Config[Obj]) id(opts *options) inspect.ID {
 	id := inspect.ID{Module: cfg.ModuleID.String(), Name: opts.name}
 	if cfg.Table != nil {
@@ -107,7 +112,7 @@ func (cfg *Config[Obj]) id(opts *options) inspect.ID {
 	return id
 }
 
-// resolve applies the options and the defaults and returns everything that is wrong.
+// resolve applies the options and the defaults. The error joins everything that is wrong.
 func (cfg *Config[Obj]) resolve() (options, error) {
 	opts := defaultOptions()
 	for _, opt := range cfg.Options {
@@ -176,8 +181,8 @@ func (cfg *Config[Obj]) validate() error {
 	return errors.Join(errs...)
 }
 
-// called returns what logs and errors call a reconciler: its name, or else what [inspect.ID.String]
-// returns.
+// called returns the name that logs and errors use for a reconciler: its own name, or
+// [inspect.ID.String] if it has none.
 func called(id inspect.ID) string {
 	if id.Name != "" {
 		return id.Name

@@ -22,21 +22,26 @@ func checkKeys(keys []string) error {
 	return nil
 }
 
-// notFound is the error for a key that is not known, which may be any text.
+// notFound returns the error for an unknown key, which may be any text.
 func notFound(key string) error {
 	return fmt.Errorf("%w: %s", inspect.ErrNotFound, text.Plain(text.Short(key, maxKeyText)))
 }
 
-// maxKeyText is how many bytes of a key an error has.
+// maxKeyText is the number of bytes of a key that an error has.
 const maxKeyText = 256
 
-// Retry makes what waits for a retry, a requeue, a release or a minimum backoff be due now,
-// and retries what failed for good: the objects with the given keys, which are as
-// [Loop.Explain] takes them, or all, if there are none. An open breaker still lets only its
-// probes through. It returns how many objects that were: fewer than keys if some do not wait.
-// The error is [inspect.ErrNotFound] for a key that nobody knows, [inspect.ErrStopped], [ErrInOperation], or
-// that of ctx. Of keys there may be [inspect.MaxKeys]. It does not wait for the operations that it makes due, but for the loop to take
-// it in. Safe from any goroutine.
+// Retry makes objects due now that wait for a retry, a requeue, a watch channel or their minimum
+// backoff, and retries those that failed for good: the objects with the given keys, or all, if there
+// are none. The keys are as for [Loop.Explain]; more than [inspect.MaxKeys] are an error. An open
+// breaker still lets only its probes through.
+//
+// Retry returns how many objects it made due; objects that do not wait are not counted. It waits
+// until the loop has applied the call, but not for the operations.
+//
+// The error joins [inspect.ErrNotFound] for each key that neither the table nor the reconciler has,
+// or it is [inspect.ErrNotStarted], [inspect.ErrStopped] or [ErrInOperation]. If ctx ends first, it
+// is the error of ctx: while the loop is busy in a long operation that is [context.DeadlineExceeded],
+// not an [inspect.BusyError]. So give ctx a deadline. Safe from any goroutine.
 func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	type answer struct {
 		n    int
@@ -73,15 +78,22 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	return told.n, errors.Join(told.errs...)
 }
 
-// Refresh marks objects that are Done for a refresh: those with the given keys, which are
-// as [Loop.Explain] takes them, and at once; or all that are Done and not written after the
-// call, if there are none, by and by, in the order of their keys and within the limit of
-// [WithRefreshing]. A second call for all starts over. It returns how many of the given ones it marked: one that
-// is not Done is on its way already, or waits for something else than a refresh. The error
-// is [inspect.ErrNotFound] for a key that the table does not have, that there are more than [inspect.MaxKeys], and [inspect.ErrStopped] for all after
-// the reconciler has stopped. It does not wait for the
-// operations; a program that is to wait for them writes the status Refreshing into all
-// rows in one transaction, and waits for its revision. Safe from any goroutine.
+// Refresh marks objects that are Done for a refresh, and no others: use [Loop.Retry] for a failed
+// one, also after a [TerminalError]. A program may also set the status of any row to Refreshing or
+// Pending. The context is not used.
+//
+// With keys, which are as for [Loop.Explain], the rows are marked at once. Refresh returns how many
+// it marked. It leaves a row that is not Done as it is, without an error. The error joins
+// [inspect.ErrNotFound] for each key that is not in the table; more than [inspect.MaxKeys] keys are
+// an error.
+//
+// Without keys it marks all rows that are Done and not written after the call. It returns 0 at once;
+// the rows are marked in the background, in the order of their keys and within the limit of
+// [WithRefreshing], also if periodic refreshing is off. A second call starts again from the first
+// key. After the reconciler has stopped the error is [inspect.ErrStopped].
+//
+// Refresh does not wait for the operations. To wait for them, write the status Refreshing into the
+// rows in one transaction, and wait for its revision with [Loop.Wait]. Safe from any goroutine.
 func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
 	if len(keys) == 0 && l.stopped() {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), inspect.ErrStopped)
@@ -127,11 +139,12 @@ func (l *Loop[Obj]) refreshOne(wtxn statedb.WriteTxn, name string) (marked bool,
 // Prune implements [Reconciler].
 func (l *Loop[Obj]) Prune() { l.calls.ask(func(a *asked[Obj]) { a.prune = true }) }
 
-// ApproveSweep asks for a sweep now that may delete any number of objects, whatever
-// [WithSweepBudget] says. It is for a person who has seen in health that a sweep stopped at
-// its budget, and knows why. It holds for one listing that succeeds; if that of the sweep
-// fails it holds for the next. It does not wait for the sweep. If the last sweep did not stop at its
-// budget it does nothing and returns false. Safe from any goroutine.
+// ApproveSweep requests a sweep now that may delete any number of objects, whatever [WithSweepBudget]
+// sets. It is for a person who has seen in health that a sweep exceeded its budget, and knows why.
+//
+// It returns false, and does nothing, if the last sweep did not exceed its budget. The approval is
+// used up by the next list of the target that succeeds. ApproveSweep does not wait for the sweep.
+// Safe from any goroutine.
 func (l *Loop[Obj]) ApproveSweep() bool {
 	if !l.pruner.Refused() {
 		return false

@@ -1,22 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package reconciler makes a target (a kernel, a proxy, a cloud API) match the rows of a statedb
-// table, and keeps it so for as long as the program runs.
+// Package reconciler makes a target (a kernel, a proxy, a cloud API, a file tree) match the rows of a
+// statedb table, and keeps it that way for as long as the program runs.
 //
-// A program writes what it wants into the table, each row with a [Status] that is Pending. It
-// implements [Operations], or the batched kinds of them, which move the target; what an operation
-// returns is the outcome, and is written into the row: nil, an error, or one of [RetryAfter],
-// [TerminalError], [Blocked], [Requeue] and [RequeueBackoff]. Failures are retried, what is blocked
-// wakes when what it waits for changes (see [Need]), and what nobody wants is pruned or swept.
+// A program writes the desired state into the table. Each row has a [Status]; the program sets it to
+// Pending with every change. A reconciler reads the changes, calls the program's operations to update
+// the target, and writes the outcome into the status. It retries what failed.
 //
-// [Register] and [RegisterConfig] make a reconciler in a hive, [New] one without; all but the first
-// return a [Loop], which answers why an object is not reconciled ([Loop.Explain]), how the whole
-// does ([Loop.Snapshot]), and lets others wait for what they wrote ([Loop.Wait]). It exports
-// everything that github.com/cilium/statedb/reconciler v0.8.3 does, under the same names.
+// # Use
 //
-// The packages below bring other idioms to the same loop: request (controllers), stepper (a walk
-// over states), stateful (differences to what was applied last) and managed (resources of an
-// outside system). Package event tells people what happened to an object; commands and debug show
-// what reconcilers do.
+// A reconciler needs a table, functions that clone a row and access its status, and operations:
+//
+//	// routeOps implements Operations[*Route]. Delete and Prune are not shown.
+//	type routeOps struct{ kernel *Kernel }
+//
+//	func (o routeOps) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *Route) error {
+//		return o.kernel.ReplaceRoute(ctx, r.Dst, r.Gateway)
+//	}
+//
+//	loop, err := reconciler.RegisterConfig(params, reconciler.Config[*Route]{
+//		Table:      routes,
+//		Clone:      (*Route).Clone,
+//		SetStatus:  (*Route).SetStatus,
+//		GetStatus:  (*Route).GetStatus,
+//		Operations: routeOps{kernel},
+//	})
+//
+// To request an object, insert a row with the status Pending. To remove the object, delete the row:
+//
+//	txn := db.WriteTxn(routes)
+//	routes.Insert(txn, &Route{Dst: dst, Gateway: gw, Status: reconciler.StatusPending()})
+//	revision := routes.Revision(txn.Commit())
+//
+//	unapplied, err := loop.Wait(ctx, revision, reconciler.Applied)
+//
+// Operations get the current desired state, never the change that led to it. They have to be
+// idempotent: see [Operations].
+//
+// # Outcomes
+//
+// The error that an operation returns decides what happens next:
+//
+//   - nil: the object is Done until it changes or is refreshed.
+//   - An error: the object has the status Error, and is retried with exponential backoff.
+//   - [RetryAfter]: the same, but the retry comes after a given time.
+//   - [TerminalError]: the object has the status Error, and is not retried until it changes.
+//   - [Blocked]: the object is Blocked until a watch channel closes. [Need] makes this outcome from a
+//     look-up of another object.
+//   - [Requeue] and [RequeueBackoff]: the object is Done, and the operation runs again later.
+//
+// # Constructors
+//
+//   - [RegisterConfig] makes a reconciler in a hive, and returns its [Loop].
+//   - [New] makes one without a hive; the program calls [Loop.Run].
+//   - [Register] is for programs written against github.com/cilium/statedb/reconciler. This package
+//     exports everything that v0.8.3 of that package exports, under the same names.
+//
+// [Config] holds what the reconciler needs. [Settings] can change at run time; an [Option] sets their
+// start values.
+//
+// A [Loop] explains why an object is not reconciled ([Loop.Explain]), reports the state of the
+// reconciler ([Loop.Snapshot]), waits for changes ([Loop.Wait]), and is controlled by calls such as
+// [Loop.Pause] and [Loop.Retry].
+//
+// # Packages
+//
+//   - trigger marks objects when rows of another table change.
+//   - request, stepper, stateful and managed are adapters: they run requests of controllers, walks
+//     over states, differences to the state applied last, and managed resources on the same loop.
+//     object has the metadata of their rows.
+//   - event records events of objects for people to read.
+//   - commands and debug show and control reconcilers, in a shell and on a web page; inspect has the
+//     data that they show.
+//   - reconcilertest runs reconcilers in tests, in virtual time.
+//
+// The guide, docs/GUIDE.md, goes through all of this with a program that runs.
 package reconciler

@@ -32,12 +32,12 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Loop is a reconciler: it makes a target match a table for as long as it runs. Its exported
-// methods are safe from any goroutine.
+// Loop is a reconciler: it makes a target match a table while it runs. Make one with [New] or
+// [RegisterConfig]. It implements [Reconciler] and [inspect.Controller]. Its exported methods are
+// safe from any goroutine.
 type Loop[Obj comparable] struct {
-	// What only the goroutine of the loop may use is in runner. Parts that this goroutine shares with
-	// others say which of their methods are for whom.
-
+	// The fields that only the goroutine of the loop may use are in runner. The types of the others
+	// document which of their methods are for which goroutine.
 	cfg  Config[Obj]
 	opts options
 	log  *slog.Logger
@@ -45,8 +45,8 @@ type Loop[Obj comparable] struct {
 
 	life
 	settings settings
-	// calls are what others ask the loop for, pausing has the keys that they paused, keyWaits
-	// those that they wait for.
+	// calls are the requests of others to the loop, pausing has the keys that they paused, keyWaits
+	// the keys that they wait for.
 	calls    calls[Obj]
 	pausing  pausing
 	keyWaits *keywaits.Waits[Obj]
@@ -54,7 +54,8 @@ type Loop[Obj comparable] struct {
 	// sharing has the loops that share the status field.
 	sharing sharing[Obj]
 
-	// execute is what operations are called with, scope that of those which the loop runs itself.
+	// execute is the configuration of the executors, scope the scope of the operations that the loop
+	// runs itself.
 	execute execute.Config[Obj]
 	scope   atomic.Pointer[execute.Scope[Obj]]
 
@@ -62,7 +63,8 @@ type Loop[Obj comparable] struct {
 	pruner    *prune.Pruner[Obj]
 	refresher *refresh.Refresher[Obj]
 
-	// stats has the figures, view tells them and what else there is to tell.
+	// stats has the counters and the last state; view reads them, and everything else that is
+	// reported.
 	journal *journal.Journal[Obj]
 	stats   stats[Obj]
 	view    *view[Obj]
@@ -70,24 +72,24 @@ type Loop[Obj comparable] struct {
 	runner *runner[Obj]
 }
 
-// life is from when until when a loop runs.
+// life is the time from the start of a loop to its end.
 type life struct {
 	// started is the zero of the loop's clock; set before it runs.
 	started time.Time
 	running atomic.Bool
-	// ended is closed when the loop has stopped, refresherStarted when the job of the refresher
-	// has begun; nil if it has none.
+	// ended is closed when the loop has stopped. refresherStarted is closed when the job of the
+	// refresher has begun; it is nil if there is no such job.
 	ended, refresherStarted chan struct{}
 }
 
-// now is the loop's clock: the time since it was started, which no change of the wall
-// clock moves.
+// now returns the time of the loop's clock: the time since it was started, which changes of the wall
+// clock do not affect.
 func (l *life) now() time.Duration { return time.Since(l.started) }
 
-// timeOf returns what the wall clock shows at a time of the loop's.
+// timeOf converts a time of the loop's clock to wall-clock time.
 func (l *life) timeOf(at time.Duration) time.Time { return l.started.Add(at) }
 
-// stopped reports whether the loop has come to its end.
+// stopped reports whether the loop has ended.
 func (l *life) stopped() bool {
 	select {
 	case <-l.ended:
@@ -97,13 +99,13 @@ func (l *life) stopped() bool {
 	}
 }
 
-// runner is the part of a loop that belongs to the goroutine of the loop, which makes one pass after
-// the other through the stages: see [runner.pass]. A round is a pass that ran or started something.
-// Only that goroutine, and before and after it the one that calls [Loop.Run], uses these fields.
+// runner is the part of a loop that belongs to the goroutine of the loop. It makes one pass after the
+// other through the stages: see [runner.pass]. A round is a pass that ran or started something. Only
+// that goroutine uses these fields, and before its start and after its end the caller of [Loop.Run].
 type runner[Obj comparable] struct {
 	*Loop[Obj]
 
-	// set are the settings of this round, setFrom is where they were read.
+	// set are the settings of this round, setFrom is the configuration from which they were copied.
 	set     Settings
 	setFrom *configuration
 
@@ -121,14 +123,14 @@ type runner[Obj comparable] struct {
 	// rand spreads the rechecks of blocked objects.
 	rand *rand.Rand
 
-	// began is when this pass did, budget is what it may plan; batch is what was run in it, or finished
-	// by workers before it. sequence counts the rounds.
+	// began is the start of this pass, budget what the pass may plan, batch what was run in it or
+	// finished by workers before it. sequence counts the rounds.
 	began    time.Duration
 	budget   budget
 	sequence uint64
 	batch    batch[Obj]
-	// doing says which of the program's functions is running. torn: the loop ended in the middle of a
-	// pass, so that nobody knows which of its keys are unreconciled.
+	// doing is the function of the program that is running. torn: the loop ended in the middle of a
+	// pass, so that it is unknown which keys of the pass are unreconciled.
 	doing doing
 	torn  bool
 }
@@ -151,16 +153,16 @@ func (r *runner[Obj]) loop(ctx context.Context) {
 	}
 }
 
-// pass takes in what workers have finished, looks at the table and the clock, and runs a
-// round if there is something to do. The returned channel is closed when there may be
-// more to see; it is nil while there is no use in looking.
+// pass completes what workers have finished, reads changes of the table and what is due, and runs a
+// round if there is something to do. The returned channel is closed when there may be more to read;
+// it is nil while the budget does not allow reading.
 func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan struct{} {
 	if trace.IsEnabled() {
 		defer trace.StartRegion(ctx, "reconcile round").End()
 	}
 	round := inspect.Round{Reason: reason, Started: time.Now()}
 	r.takeCalls()
-	// What was released or asked for until now is due in this round.
+	// Everything released or requested before this time is due in this round.
 	r.began = r.now()
 	r.completeFinished(ctx, &round)
 
@@ -183,7 +185,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	return r.moreToSee(more, round.Returned > 0 || len(plan) == r.budget.size && r.overdue(r.began))
 }
 
-// countPlan notes what is planned.
+// countPlan counts the planned items in the record of the round.
 func countPlan[Obj any](round *inspect.Round, plan []core.Item[Obj]) {
 	for i := range plan {
 		if plan[i].Again {
@@ -202,8 +204,8 @@ func (r *runner[Obj]) begin(b budget) {
 	r.core.Begin(r.began, b.size, r.observer.MaxFresh())
 }
 
-// observe hands the core what has changed in the table, if the round looks at it. The returned
-// channel is closed when there may be more; nil if it does not look.
+// observe gives the core the changes of the table, if the budget allows it. The returned channel is
+// closed when there may be more; it is nil if the table was not read.
 func (r *runner[Obj]) observe(round *inspect.Round, txn statedb.ReadTxn) (more <-chan struct{}) {
 	if r.budget.looks {
 		more = r.observer.Observe(txn, r.began)
@@ -212,8 +214,8 @@ func (r *runner[Obj]) observe(round *inspect.Round, txn statedb.ReadTxn) (more <
 	return more
 }
 
-// moreToSee returns what the loop waits for after a round: see [runner.pass]. left: the round left
-// behind what was due.
+// moreToSee returns the channel that the loop waits for after a round: see [runner.pass]. left: the
+// round left work that was due.
 func (r *runner[Obj]) moreToSee(more <-chan struct{}, left bool) <-chan struct{} {
 	switch next := r.budgetAt(r.now()); {
 	case !next.looks, next.size == 0 && r.observer.Leftover():
@@ -224,14 +226,14 @@ func (r *runner[Obj]) moreToSee(more <-chan struct{}, left bool) <-chan struct{}
 	return more
 }
 
-// overdue reports whether something was due at a time already.
+// overdue reports whether something was due before a time.
 func (r *runner[Obj]) overdue(at time.Duration) bool {
 	due, ok := r.core.NextDue()
 	return ok && due < at
 }
 
 // wait blocks until there is a reason for another pass or ctx ends. changed is closed when the table
-// has changed; nil while there is no use in looking.
+// has changed; it is nil while the budget does not allow reading the table.
 func (r *runner[Obj]) wait(ctx context.Context, changed <-chan struct{}) inspect.Reason {
 	at, reason, ok := r.next(changed)
 	var clock <-chan time.Time
@@ -264,7 +266,7 @@ func (r *runner[Obj]) wait(ctx context.Context, changed <-chan struct{}) inspect
 	}
 }
 
-// next returns what the clock has in store first, and when.
+// next returns the next event of the clock: its time, and the reason that it gives for a pass.
 func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason inspect.Reason, ok bool) {
 	now := r.now()
 	b := r.budgetAt(now)
@@ -273,11 +275,10 @@ func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason in
 	case !b.looks, b.size == 0 && r.observer.Leftover():
 		at, reason, ok = b.again, inspect.ReasonDue, b.again != never
 	case changed == nil:
-		// There was no use in looking a moment ago, and now there is.
+		// The budget did not allow reading the table at the end of the pass, and now it does.
 		return now, inspect.ReasonMore, true
 	case r.core.Count(core.Ready) > 0:
-		// Another of its group has just been worked on: there is nothing to wait for but a
-		// permit.
+		// Another object of its group has just been worked on: this one waits only for a permit.
 		at, reason, ok = max(b.again, now), inspect.ReasonMore, true
 	case has:
 		at, reason, ok = max(b.again, r.pace.DueAt(due, r.set.MinBackoff)), inspect.ReasonDue, true
@@ -291,7 +292,7 @@ func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason in
 	return at, reason, ok
 }
 
-// takeReleased takes in the channels that have closed.
+// takeReleased releases the keys whose channels have closed, without waiting.
 func (r *runner[Obj]) takeReleased() {
 	if !r.blocked.Any() {
 		return
@@ -303,7 +304,7 @@ func (r *runner[Obj]) takeReleased() {
 	}
 }
 
-// release makes the keys due that waited for a channel which has closed.
+// release makes the keys due whose channels have closed.
 func (r *runner[Obj]) release() {
 	now := r.now()
 	r.blocked.Release(func(key string) { r.core.Release(key, now) })

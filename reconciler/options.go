@@ -14,11 +14,11 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Option changes a setting of a reconciler from its default.
+// Option changes a setting of a reconciler from its default; see [Config].Options.
 type Option func(opts *options)
 
-// options are the settings, and what of a reconciler cannot be changed while it runs;
-// defaultOptions says where they start.
+// options are the settings and what cannot change while the reconciler runs. defaultOptions has the
+// defaults.
 type options struct {
 	Settings
 
@@ -36,9 +36,9 @@ type options struct {
 
 func defaultOptions() options {
 	return options{
-		// A thousand objects a round: enough to spread the cost of a write
-		// transaction, few enough to see statuses move. No limit to the rounds:
-		// the loop gathers by itself while it is busy.
+		// A thousand objects a round: enough to spread the cost of a write transaction, few enough
+		// for statuses to appear soon. Rounds are not limited: the loop gathers changes by itself
+		// while it is busy.
 		Settings: Settings{
 			RoundSize: 1000,
 
@@ -51,35 +51,35 @@ func defaultOptions() options {
 
 			BlockedRecheck: time.Minute,
 
-			// Off; at most 100 objects a second when it is turned on.
+			// Refreshing is off; at most 100 objects a second when it is turned on.
 			RefreshLimiter: rate.NewLimiter(100, 1),
 
-			// Once initialised, then every hour.
+			// When the table is initialised, then every hour.
 			PruneInterval: time.Hour,
 		},
 
-		// About 100 KiB a reconciler, beside the objects themselves.
+		// About 100 KiB for each reconciler, without the objects themselves.
 		journalRounds:     128,
 		journalOperations: 1024,
 	}
 }
 
-// WithName names the reconciler among those of its module: in metrics
-// ("module/name"), in the names of its jobs ("reconcile-name", "refresh-name") and in
-// logs. The default is no name, of which a module can have one.
+// WithName sets the name of the reconciler within its module. It is used in metrics ("module/name"),
+// in the names of its jobs ("reconcile-name", "refresh-name") and in logs. The default is no name;
+// only one reconciler of a module can have none.
 func WithName(name string) Option {
 	return func(o *options) { o.name = name }
 }
 
-// WithMetrics makes the reconciler report to m. nil, the default, means
-// [Params].DefaultMetrics, or else metrics of its own that nobody sees.
+// WithMetrics makes the reconciler report to m. nil, the default, means [Params].DefaultMetrics, or
+// if there are none, unpublished metrics of its own.
 func WithMetrics(m Metrics) Option {
 	return func(o *options) { o.metrics = m }
 }
 
-// WithSettings calls change with the settings, as the defaults and the options before it leave them,
-// when the reconciler is made. nil changes nothing. It may be called for several reconcilers. It works
-// in [Register], too.
+// WithSettings makes change modify the settings when the reconciler is made. change gets the settings
+// as the defaults and the earlier options leave them. A nil change does nothing. One WithSettings
+// option may be used for several reconcilers, and with [Register] too: change is called for each.
 func WithSettings(change func(s *Settings)) Option {
 	return func(o *options) {
 		if change == nil {
@@ -91,76 +91,89 @@ func WithSettings(change func(s *Settings)) Option {
 	}
 }
 
-// WithPruning sets the time from one prune to the next; the default is an hour. The
-// first comes as soon as the table is initialised. Zero is as [WithoutPruning].
+// WithPruning sets [Settings].PruneInterval, the time from one prune to the next. The default is an
+// hour. The first prune runs as soon as the table is initialised. Zero is the same as
+// [WithoutPruning].
 func WithPruning(interval time.Duration) Option {
 	return func(o *options) { o.PruneInterval, o.pruneAsked = interval, interval > 0 }
 }
 
-// WithoutPruning leaves pruning to calls of [Reconciler].Prune.
+// WithoutPruning turns periodic pruning off: prunes run only after calls of [Reconciler].Prune.
 func WithoutPruning() Option {
 	return func(o *options) { o.PruneInterval, o.pruneAsked = 0, false }
 }
 
-// WithRefreshing sets the age at which the status of a Done object makes it be
-// updated again, against drift in the target; zero, the default of [New] and [RegisterConfig],
-// means never. That of [Register] is 30 minutes. The limiter bounds how many objects a second are
-// marked for it; the default is 100, and nil means no limit. A row that others, such as a second
-// reconciler of it, write more often than that may be refreshed late: rows are looked at
-// in the order in which they were written. Objects are marked in batches, one when the last
-// has been worked on, so that a refresh takes at most half of the reconciler's time and does
-// not delay fresh changes by more than one such batch. For single operations a batch takes some
-// 5 ms. For batch operations it is ever larger, up to a round, as long as a call does not take
-// much longer for it.
+// WithRefreshing sets [Settings].RefreshInterval and RefreshLimiter. An object that is Done is
+// updated again when its status is older than interval, to repair drift in the target. The default of
+// [New] and [RegisterConfig] is zero, which means never; the default of [Register] is 30 minutes. The
+// limiter bounds the objects that are marked for a refresh; the default is 100 a second, and nil
+// means no limit.
+//
+// Objects that are not Done are not refreshed. Failed ones are retried instead, except after a
+// [TerminalError] or [Settings].MaxRetries.
+//
+// Rows are checked in the order in which they were written. A row that another writer, such as a
+// second reconciler, writes more often than interval may be refreshed late.
+//
+// Objects are marked in batches. The next batch is marked when the last has been worked on, so that a
+// refresh takes at most half of the reconciler's time, and delays fresh changes by at most one batch.
+// For single operations a batch takes about 5 ms. For batch operations it grows up to a round, as
+// long as larger calls do not take much longer.
 func WithRefreshing(interval time.Duration, limiter *rate.Limiter) Option {
 	return func(o *options) { o.RefreshInterval, o.RefreshLimiter = interval, limiter }
 }
 
-// WithRetry sets the wait after the first failure of an object, which doubles with
-// every further one until it is maxBackoff. The defaults are 100 ms and a minute.
+// WithRetry sets [Settings].MinBackoff and MaxBackoff: the delay after the first failure of an
+// object, which doubles with every further failure, and its maximum. The defaults are 100 ms and a
+// minute. Both must be positive.
 func WithRetry(minBackoff, maxBackoff time.Duration) Option {
 	return func(o *options) { o.MinBackoff, o.MaxBackoff = minBackoff, maxBackoff }
 }
 
-// WithRoundLimits sets the largest number of objects in a round and the rate of
-// rounds. Statuses are written at the end of a round (of workers, see [Settings].Concurrency,
-// at the start of a later one), and batches are no larger than one: a large number makes
-// for large batches, a small one for early statuses. One object in four, counted over the
-// rounds, may be one that waited and is due, whatever else there is to do.
+// WithRoundLimits sets [Settings].RoundSize and RoundLimiter: the largest number of objects in a
+// round, and the rate of rounds.
 //
-// The limiter bounds the rounds a second, at the price of latency. nil, the default,
-// means no limit: the loop starts a round at once, and under load at most one a
-// millisecond unless it is full, so that bursts still gather into batches.
+// The default of numObjects is 1000; it must be at least 1. Statuses are written at the end of a
+// round, or with workers (see [Settings].Concurrency) at the start of a later one. A batch is no
+// larger than a round. So a large number allows large batches, and a small one gives early statuses.
+// However many changes there are, one object in four, counted over several rounds, may be one that
+// waited and is due, such as a retry.
+//
+// The limiter bounds the rounds per second, at the price of latency. nil, the default, means no
+// limit: the loop starts a round at once. Under load it starts a round that is not full at most once
+// a millisecond, so that bursts are gathered into batches.
 func WithRoundLimits(numObjects int, limiter *rate.Limiter) Option {
 	return func(o *options) { o.RoundSize, o.RoundLimiter = numObjects, limiter }
 }
 
-// WithJournal sets how many of the latest rounds and operations [Loop.Journal] can
-// tell of. The defaults are 128 and 1024. Zero of either means no journal of rounds,
-// or none of operations. Beside the latest operations it keeps as many of the latest that
-// failed, of which the texts have at most 1 MiB: a load of successes does not push them out.
-// The journal keeps the objects of all these in memory, in the versions that were applied.
+// WithJournal sets how many of the latest rounds and operations the journal keeps: see [Loop.Journal]
+// and [Loop.Events]. The defaults are 128 and 1024. Zero rounds or zero operations mean no journal of
+// these; negative numbers are an error.
+//
+// In addition to the latest operations the journal keeps the same number of the latest failures, with
+// at most 1 MiB of error texts, so that many successes do not push failures out. It keeps the objects
+// of all these operations in memory, in the versions that were applied.
 func WithJournal(rounds, operations int) Option {
 	return func(o *options) { o.journalRounds, o.journalOperations = rounds, operations }
 }
 
-// WithBreaker holds work back while the target is down: see [Breaker]. The default is
-// none.
+// WithBreaker holds work back while the target is down: see [Breaker]. The default is no breaker.
 func WithBreaker(b Breaker) Option {
 	return func(o *options) { o.breaker = &b }
 }
 
-// WithSweepBudget bounds what one sweep (see [Sweeper]) may delete: at most objects, and
-// at most the fraction (0 to 1) of what the target has. A sweep that wants more deletes
-// nothing, health says so, and [Loop.ApproveSweep], which the command reconciler/approve and a
-// button of the page call, lets it. Zero objects and a zero
-// fraction mean no such bound; the default is neither.
+// WithSweepBudget bounds how much one sweep (see [Sweeper]) may delete: at most objects, and at most
+// the fraction (0 to 1) of what the target has. Zero objects or a zero fraction mean no such bound;
+// the default is neither.
+//
+// A sweep that exceeds the budget deletes nothing, and health reports it. [Loop.ApproveSweep], the
+// command reconciler/approve or the button of the debug page allows it.
 func WithSweepBudget(objects int, fraction float64) Option {
 	return func(o *options) { o.budget = prune.Budget{Objects: objects, Fraction: fraction} }
 }
 
-// validate returns everything that is wrong with the options, each error naming the
-// option and the values, or nil.
+// validate returns everything that is wrong with the options, or nil. Each error names the option and
+// the values.
 func (o *options) validate() error {
 	errs := []error{o.Settings.validate()}
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -179,44 +192,50 @@ func (o *options) validate() error {
 	return errors.Join(errs...)
 }
 
-// WithRegistry adds the reconciler to a registry, where commands and pages find it, for as long
-// as it runs. nil, the default, means none. Reconcilers of one table in a registry find out
-// whether they share a status field: at the first row that it reads each sets a status on a clone,
-// and calls the GetStatus of the others with that. Those that do are Degraded while both run.
+// WithRegistry adds the reconciler to a registry, where commands and pages find it, while it runs.
+// nil, the default, means none.
+//
+// The reconcilers of one table in a registry detect whether they share a status field: each sets a
+// status on a clone of the first row that it reads, and calls the GetStatus of the others with the
+// clone. Those that share a field are Degraded while both run.
 func WithRegistry(r *inspect.Registry) Option {
 	return func(o *options) { o.registry = r }
 }
 
-// Breaker says when a target counts as down, and what is done then: see [WithBreaker].
-// When Failures different objects have failed one after another, with no success in
-// between, the breaker opens: everything is held back but a few probes, so that a
-// target that is down costs next to nothing, however many objects wait for it, and is not
-// hit by all of them while it gets up. The first operation that succeeds closes it, and
-// everything that it held, and every retry that waits for its backoff, is due at once. A
-// terminal failure, also one of a deletion, which is retried, and a blocked object say nothing of
-// the target. Failures are counted when a round is over, so that one more round may fail before
-// the breaker opens. Zero fields mean the defaults.
+// Breaker configures when a target counts as down, and what happens then: see [WithBreaker].
+//
+// The breaker opens when Failures different objects have failed one after another, with no success in
+// between. While it is open, everything is held back, except a few probes. So a target that is down
+// costs next to nothing, however many objects wait for it, and it does not get all of them at once
+// when it recovers. The first operation that succeeds closes the breaker. Then everything that it
+// held, and every retry that waits for its backoff, is due at once.
+//
+// A terminal failure and a blocked object do not count, because they are not caused by the target;
+// this includes a terminal failure of a deletion, which is retried. Failures are counted at the end
+// of a round, so one more round may fail before the breaker opens.
+//
+// Zero fields mean the defaults; negative ones are an error.
 type Breaker struct {
-	// Failures is the number of different objects that have to fail one after another.
-	// The default is 10.
+	// Failures is the number of different objects that have to fail one after another. The default is
+	// 10.
 	Failures int
-	// Probes is how many operations are let through at a time. The default is 2.
+	// Probes is the number of operations that are let through at a time. The default is 2.
 	Probes int
-	// MinInterval is the time from the breaker's opening to the first probes, which
-	// doubles with every further ones that fail until it is MaxInterval. If too few
-	// objects are due then, others are probed with before their backoff is over. The
-	// defaults are 100 ms and a second, or what is set of the other if that leaves
-	// MinInterval no larger.
+	// MinInterval is the time from the opening of the breaker to the first probes. It doubles with
+	// every failed group of probes, up to MaxInterval. If too few objects are due for a probe, others
+	// are used before their backoff is over.
+	//
+	// The defaults are 100 ms and a second. If only one of the two is set, the default of the other
+	// is adapted so that MinInterval is not above MaxInterval.
 	MinInterval, MaxInterval time.Duration
-	// ByClass makes for a breaker for each class of errors, as [Config].ErrorClass tells
-	// them apart. An open breaker then holds the objects that failed with an error of its
-	// class last, and probes with some of them; new and changed objects are tried. Errors of
-	// the empty class count for no breaker. False means one breaker that counts all errors and
-	// holds all objects.
+	// ByClass makes a breaker for each class of errors (see [Config].ErrorClass). An open breaker
+	// then holds the objects whose last failure was of its class, and probes with some of them; new
+	// and changed objects are tried. Errors of the empty class count for no breaker. False means one
+	// breaker, which counts all errors and holds all objects.
 	ByClass bool
 }
 
-// withDefaults returns the breaker with the defaults in place of zeros.
+// withDefaults returns the breaker with defaults for fields that are zero.
 func (b Breaker) withDefaults() Breaker {
 	if b.Failures == 0 {
 		b.Failures = 10

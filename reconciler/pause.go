@@ -16,12 +16,11 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// pause is what is paused. It belongs to the goroutine of the loop.
+// pause holds what is paused, as the loop has applied it. It belongs to the goroutine of the loop.
 type pause[Obj any] struct {
-	// whole: nothing is to be started.
+	// whole: nothing is started.
 	whole bool
-	// objects is the predicate of PauseObjects, nil if there is none; keys are those of
-	// PauseKeys.
+	// objects is the predicate of PauseObjects, nil if there is none; keys are those of PauseKeys.
 	objects func(Obj) bool
 	keys    map[string]struct{}
 }
@@ -33,12 +32,11 @@ func (p *pause[Obj]) some() bool { return p.objects != nil || len(p.keys) > 0 }
 type pauseCall[Obj any] struct {
 	whole   bool
 	objects func(Obj) bool
-	// all: what PauseKeys has paused is resumed, too.
+	// all: the keys of PauseKeys are resumed, too.
 	all bool
 }
 
-// pausing has the keys of PauseKeys, as those see them who pause: the loop has taken them in, or
-// is about to.
+// pausing holds what is paused, as the callers see it: the loop has applied it, or is about to.
 type pausing struct {
 	mu   sync.Mutex
 	keys map[string]struct{}
@@ -46,37 +44,44 @@ type pausing struct {
 	some bool
 }
 
-// Pause stops the reconciler from starting anything: updates, deletions, retries and
-// prunes. What is running is finished and its outcome written; what changes meanwhile
-// waits in the table, or, if deleted, in its graveyard, and is reconciled after
-// [Loop.Resume]. Health says that it is paused. It takes the place of an earlier
-// [Loop.PauseObjects]. It returns at once, before the loop has taken it in. Safe from any
-// goroutine.
+// Pause stops the reconciler from starting anything: updates, deletions, retries and prunes. Running
+// operations finish, and their outcomes are written. Changes made meanwhile wait in the table,
+// deletions in its graveyard, and are reconciled after [Loop.Resume]. Health reports the pause.
+//
+// Pause replaces an earlier [Loop.PauseObjects]. It returns at once, before the loop has applied it.
+// Safe from any goroutine.
 func (l *Loop[Obj]) Pause() {
 	l.callPause(pauseCall[Obj]{whole: true})
 }
 
-// PauseObjects stops the reconciler from starting anything for the objects of which
-// paused returns true: they keep their status, their deletions and retries wait, and
-// health says how many are paused. Each costs memory while it waits. The rest goes on,
-// prunes too, which are given paused objects as wanted ones; a paused deletion may
-// be carried out by a prune. A later call takes the place of an earlier one; nil is as
-// [Loop.Resume]. paused is called by the goroutine of the reconciler, whenever an
-// object's turn comes, and has to say the same of an object until the next call. It
-// returns at once, before the loop has taken it in. Safe from any goroutine.
+// PauseObjects stops the reconciler from starting anything for the objects for which paused returns
+// true. Their status does not change, their deletions and retries wait, and health reports how many
+// are paused. Each of them uses memory while it waits. Other objects are not affected. Prunes go on:
+// they get paused objects as wanted ones, but a prune may carry out a deletion that is paused.
+//
+// A later call replaces an earlier one, and an earlier [Loop.Pause]. nil is the same as
+// [Loop.Resume]. The goroutine of the loop calls paused when the turn of an object comes; it must
+// return the same for an object until the next call of PauseObjects. PauseObjects returns at once,
+// before the loop has applied it. Safe from any goroutine.
 func (l *Loop[Obj]) PauseObjects(paused func(obj Obj) bool) {
 	l.callPause(pauseCall[Obj]{objects: paused, all: paused == nil})
 }
 
-// Resume ends every pause: what had waited is due at once. Safe from any goroutine.
+// Resume ends every pause, also those of [Loop.PauseObjects] and [Loop.PauseKeys]. What had waited is
+// due at once. It returns before the loop has applied it. Safe from any goroutine.
 func (l *Loop[Obj]) Resume() { l.callPause(pauseCall[Obj]{all: true}) }
 
-// PauseKeys pauses the objects with the given keys as [Loop.PauseObjects] does, beside those that
-// are paused already. The keys, of which there may be [inspect.MaxKeys], are as [Loop.Explain] takes them.
-// It returns how many objects it found; the error is [inspect.ErrNotFound] for each of which neither the
-// table nor the reconciler knows: that is not paused, also if it comes later. It returns before
-// the loop has taken it in; for a key that the table does not have it asks the loop, for 100 ms at
-// most, and if that is busy the error says so. Safe from any goroutine.
+// PauseKeys pauses the objects with the given keys as [Loop.PauseObjects] does, in addition to those
+// that are paused already. The keys are as for [Loop.Explain]; more than [inspect.MaxKeys] are an
+// error.
+//
+// It returns how many objects it found. The error joins one for each of the other keys:
+// [inspect.ErrNotFound] if neither the table nor the reconciler has the key. Such a key is not
+// paused, also if an object with it is inserted later. For a key that is not in the table, PauseKeys
+// asks the loop, which may have its deletion, for at most 100 ms; if the loop does not answer, the
+// error wraps an *[inspect.BusyError].
+//
+// It returns before the loop has applied the pause. Safe from any goroutine.
 func (l *Loop[Obj]) PauseKeys(keys ...string) (int, error) {
 	if err := checkKeys(keys); err != nil {
 		return 0, err
@@ -97,8 +102,8 @@ func (l *Loop[Obj]) PauseKeys(keys ...string) (int, error) {
 	return len(raw), errors.Join(unknown...)
 }
 
-// known returns the keys of the objects that texts mean, and an error for each that neither the
-// table nor the loop knows of.
+// known returns the keys of the objects that texts name, and an error for each text for which neither
+// the table nor the loop has an object.
 func (l *Loop[Obj]) known(texts []string) (keys []string, errs []error) {
 	var absent []string
 	for _, key := range texts {
@@ -133,9 +138,9 @@ func (l *Loop[Obj]) known(texts []string) (keys []string, errs []error) {
 	return keys, errs
 }
 
-// ResumeKeys ends for the objects with the given keys, of which there may be [inspect.MaxKeys], what
-// [Loop.PauseKeys] began. It returns how many that were; the error names those that were not
-// paused by it. Safe from any goroutine.
+// ResumeKeys ends the pause of [Loop.PauseKeys] for the objects with the given keys; more than
+// [inspect.MaxKeys] are an error. It returns how many it resumed. The error names the keys that
+// PauseKeys had not paused. Safe from any goroutine.
 func (l *Loop[Obj]) ResumeKeys(keys ...string) (int, error) {
 	if err := checkKeys(keys); err != nil {
 		return 0, err
@@ -162,8 +167,8 @@ func (l *Loop[Obj]) ResumeKeys(keys ...string) (int, error) {
 	return len(raw), errors.Join(errs...)
 }
 
-// pausedBy returns the key that a text means, and whether it is paused. It is called under the
-// lock of what is paused.
+// pausedBy returns the key that a text names, and whether it is paused. The caller holds the lock of
+// pausing.
 func (l *Loop[Obj]) pausedBy(txn statedb.ReadTxn, text string) (string, bool) {
 	for _, key := range l.rows.Keys(text) {
 		if _, paused := l.pausing.keys[string(key)]; paused {
@@ -176,7 +181,8 @@ func (l *Loop[Obj]) pausedBy(txn statedb.ReadTxn, text string) (string, bool) {
 	return "", false
 }
 
-// callPauseKeys is called under the lock of what is paused, so that calls come in order.
+// callPauseKeys hands keys to the loop. The caller holds the lock of pausing, so that calls keep
+// their order.
 func (l *Loop[Obj]) callPauseKeys(keys []string, paused bool) {
 	l.calls.ask(func(a *asked[Obj]) {
 		if a.pauseKeys == nil {
@@ -206,8 +212,8 @@ func (l *Loop[Obj]) callPause(call pauseCall[Obj]) {
 	})
 }
 
-// applyPause takes in a call, nil if there is none, and the keys that were paused, or resumed,
-// after it.
+// applyPause applies a call, nil if there is none, and then the keys that were paused (true) or
+// resumed (false) after it.
 func (r *runner[Obj]) applyPause(call *pauseCall[Obj], keys map[string]bool) {
 	p, was := &r.pause, r.pause.some()
 	if call != nil {
@@ -232,12 +238,12 @@ func (r *runner[Obj]) applyPause(call *pauseCall[Obj], keys map[string]bool) {
 		r.core.Resume(r.now(), resumed...)
 	}
 	if call != nil || p.some() != was {
-		// Costs a walk only if there still is what waits to be resumed.
+		// This walks over the entries only if some still wait to be resumed.
 		r.core.SetPaused(r.now(), r.keyWaits.NotePaused(r.paused()))
 	}
 }
 
-// paused returns what says which objects are paused; nil if none are.
+// paused returns the predicate for paused objects; nil if none are paused.
 func (r *runner[Obj]) paused() func(Obj) bool {
 	if !r.pause.some() {
 		return nil

@@ -20,14 +20,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// pruning returns what of the settings the pruner goes by.
+// pruning returns the settings of the pruner.
 func (s *Settings) pruning() prune.Settings {
 	return prune.Settings{Interval: s.PruneInterval, MinBackoff: s.MinBackoff, MaxBackoff: s.MaxBackoff}
 }
 
-// prune ends the sweep that waits for main, and begins the prune that is due: it removes from the
-// target what the snapshot does not have, or lists it for a sweep to do so. The snapshot is that of
-// the round that has just ended, so that it has every object whose operation has started.
+// prune ends a sweep that waits for the main cursor, and begins the prune or sweep that is due. txn
+// is the snapshot of the round that has just ended, so that it has every object whose operation has
+// started.
 func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn, now time.Duration) {
 	r.finishSweep(round)
 	p := r.pruner
@@ -56,7 +56,8 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 	}
 }
 
-// finishSweep gives the core the orphans of a sweep to delete, once main is far enough.
+// finishSweep gives the core the orphans of a sweep to delete, when the main cursor has read far
+// enough.
 func (r *runner[Obj]) finishSweep(round *inspect.Round) {
 	found, ok := r.pruner.Finish(r.observer.Revision())
 	if !ok {
@@ -71,7 +72,7 @@ func (r *runner[Obj]) finishSweep(round *inspect.Round) {
 	r.pruned(round, record, found.Err)
 }
 
-// pruned takes in that a prune or a sweep is over.
+// pruned records the end of a prune or a sweep.
 func (r *runner[Obj]) pruned(round *inspect.Round, record *inspect.Prune, err error) {
 	round.Prune = record
 	failure := ""
@@ -100,7 +101,7 @@ func (r *runner[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn) (err e
 	return r.cfg.Pruner.Prune(ctx, txn, r.rows.Table.All(txn))
 }
 
-// newRefresher returns what refreshes the rows of the loop.
+// newRefresher returns the refresher of the loop.
 func (l *Loop[Obj]) newRefresher() *refresh.Refresher[Obj] {
 	return refresh.New(refresh.Config[Obj]{
 		Rows: l.rows, Batches: l.execute.IsBatched(), Stopped: l.ended,
@@ -113,8 +114,8 @@ func (l *Loop[Obj]) newRefresher() *refresh.Refresher[Obj] {
 	})
 }
 
-// refresh is the job that refreshes. If a function of the program ends its goroutine, the job ends
-// with an error, and the loop goes on without.
+// refresh is the job that refreshes. If a function of the program ends its goroutine, the job returns
+// an error, and the loop goes on without refreshing.
 func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
 	if returned(func() { l.refresher.Run(ctx, health) }) {
 		return nil
@@ -125,7 +126,7 @@ func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
 	return err
 }
 
-// tellRefresher tells the refresher how far the loop is at the end of a pass.
+// tellRefresher reports the state of the loop at the end of a pass to the refresher.
 func (r *runner[Obj]) tellRefresher() {
 	if !r.refresher.Waiting() {
 		return
@@ -135,7 +136,7 @@ func (r *runner[Obj]) tellRefresher() {
 	r.refresher.NotePass(p)
 }
 
-// tellRefresherOf tells the refresher of the calls for a batch.
+// tellRefresherOf reports the calls of a batch to the refresher.
 func (r *runner[Obj]) tellRefresherOf(b *batch[Obj]) {
 	if !r.refresher.Waiting() {
 		return
@@ -147,7 +148,7 @@ func (r *runner[Obj]) tellRefresherOf(b *batch[Obj]) {
 		}
 	}
 	if r.execute.IsBatched() {
-		// Each object took what its call did.
+		// Each object of a call took as long as the call.
 		calls.Took = calls.Longest
 	}
 	r.refresher.NoteCalls(calls)

@@ -18,28 +18,31 @@ import (
 	"github.com/statekeel/statekeel/internal/execute"
 )
 
-// Reconciler is the handle on a running reconciler. [Loop] implements it and has more
-// methods. Safe from any goroutine.
+// Reconciler is the handle of a running reconciler. [Loop] implements it and has more methods. Its
+// methods are safe from any goroutine.
 type Reconciler[Obj any] interface {
-	// Prune asks for a prune now, whatever the interval. It does not wait for it,
-	// and several calls may lead to one prune. If the table is not initialised
-	// yet, the prune comes when it is.
+	// Prune requests a prune or a sweep now, whatever the interval. It does not wait for it. Several
+	// calls may lead to one prune. If the table is not initialised yet, the prune runs when it is.
 	Prune()
 
-	// WaitUntilReconciled blocks until every change of the table up to the given
-	// revision has been attempted at least once, also if another reconciler writes
-	// the row again meanwhile. It returns a revision up to which all was attempted,
-	// and the lowest revision from which on an object is not reconciled, zero if there
-	// is none: what was wanted at a revision, and was not changed since, is in the
-	// target when the first is not below it and the second is zero or above it.
-	// The first is the revision up to which the reconciler has looked if all is
-	// reconciled, else the higher of the given one and that of the latest change that
-	// asked for something. If ctx ends before, the error is that of ctx, and the first
-	// is the revision up to which all was attempted.
+	// WaitUntilReconciled blocks until every change of the table up to untilRevision has been
+	// attempted at least once, also if another reconciler writes the row again meanwhile.
+	//
+	// It returns a revision up to which all changes have been attempted, and retryLowWatermark, the
+	// lowest revision since which an object is not reconciled, or zero if all are. A change at a
+	// revision r, if the object has not changed since, is in the target if revision is at least r,
+	// and retryLowWatermark is zero or above r.
+	//
+	// If everything is reconciled, revision is the revision up to which the reconciler has read the
+	// table. Otherwise it is untilRevision, or the revision of the latest change that requested work
+	// if that is higher.
+	//
+	// If ctx ends first, the error is that of ctx, and revision is the one up to which everything was
+	// attempted.
 	WaitUntilReconciled(ctx context.Context, untilRevision statedb.Revision) (revision, retryLowWatermark statedb.Revision, err error)
 }
 
-// Params are what a reconciler takes from the hive.
+// Params is what a reconciler needs from the hive: see [Register] and [RegisterConfig].
 type Params struct {
 	cell.In
 
@@ -50,11 +53,12 @@ type Params struct {
 	DefaultMetrics Metrics `optional:"true"`
 }
 
-// Register makes a reconciler and adds its jobs, "reconcile" and "refresh", to the
-// hive. It is [RegisterConfig] for programs written against
-// github.com/cilium/statedb/reconciler, and refreshes every 30 minutes, at most 100 objects a second,
-// unless [WithRefreshing] says otherwise; see [Config] for what the arguments mean. batchOps may be
-// nil.
+// Register makes a reconciler and adds its jobs, "reconcile" and "refresh", to the hive. It is for
+// programs written against github.com/cilium/statedb/reconciler; others use [RegisterConfig]. The
+// arguments are fields of [Config]; batchOps may be nil.
+//
+// Unlike RegisterConfig it refreshes by default: every 30 minutes, at most 100 objects per second.
+// [WithRefreshing] changes that.
 func Register[Obj comparable](
 	params Params,
 	table statedb.RWTable[Obj],
@@ -65,7 +69,7 @@ func Register[Obj comparable](
 	batchOps BatchOperations[Obj],
 	options ...Option,
 ) (Reconciler[Obj], error) {
-	// As the peer does.
+	// The default of the peer.
 	refreshing := WithRefreshing(30*time.Minute, rate.NewLimiter(100, 1))
 	loop, err := RegisterConfig(params, Config[Obj]{
 		Table:           table,
@@ -82,11 +86,17 @@ func Register[Obj comparable](
 	return loop, nil
 }
 
-// RegisterConfig makes a reconciler and adds its jobs to the hive: "reconcile", which
-// runs the loop, and "refresh" if refreshing is on, each with the reconciler's name
-// appended if it has one. DB, Log and ModuleID of the configuration are taken from
-// params, Health is that of the jobs. It can be called before the hive has started and
-// after. The error names every setting that is wrong.
+// RegisterConfig makes a reconciler and adds its jobs to the hive: "reconcile", which runs the loop,
+// and "refresh" if refreshing is on, each with "-" and the reconciler's name appended if it has one.
+// If refreshing is off at first and turned on later, it runs within the job "reconcile" and reports
+// no health.
+//
+// params replaces what cfg has in DB, Log and ModuleID. Its DefaultMetrics are used unless
+// cfg.Options has [WithMetrics]. The reconciler reports to the health of the jobs; cfg.Health is only
+// used by triggers that the program runs itself.
+//
+// It may be called before and after the hive has started. The error names everything that is wrong
+// with the configuration.
 func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj], error) {
 	cfg.DB, cfg.Log, cfg.ModuleID = params.DB, params.Log, params.ModuleID
 	cfg.defaultMetrics = params.DefaultMetrics
@@ -103,15 +113,16 @@ func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj],
 		})))
 		return l, nil
 	}
-	// There is no job for what is off, but it may be turned on later.
+	// There is no job for refreshing while it is off, but it may be turned on later.
 	params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), keepingHealth(func(ctx context.Context, health cell.Health) error {
 		return l.reconcileAndRefresh(ctx, health, noHealth{})
 	})))
 	return l, nil
 }
 
-// keepingHealth makes a job that ends early stay until it is stopped: a hive drops the health of
-// a job that has ended, and it is to be seen that this one did.
+// keepingHealth wraps the function of a job. A job that ends early because a function of the program
+// called runtime.Goexit stays until it is stopped: a hive drops the health of a job that has ended,
+// and this health has to stay visible.
 func keepingHealth(run job.OneShotFunc) job.OneShotFunc {
 	return func(ctx context.Context, health cell.Health) error {
 		err := run(ctx, health)

@@ -22,14 +22,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// maxExamples bounds what is named of many: see [health.MaxExamples].
+// maxExamples bounds how many of a list are named: see [health.MaxExamples].
 const maxExamples = health.MaxExamples
 
-// noHealth is the health of a loop that nobody asks.
+// noHealth is the health of a loop whose health is not reported.
 type noHealth = health.None
 
-// account adds a round to the figures and tells metrics, before those are woken who wait for it:
-// they find it counted.
+// account adds a round to the figures and to metrics. It is called before waits are woken, so that
+// they find the round counted.
 func (r *runner[Obj]) account(round *inspect.Round) {
 	r.classifyErrors()
 	failed := r.addToStats(round)
@@ -61,7 +61,7 @@ func (r *runner[Obj]) accountPrune(p *inspect.Prune) {
 	r.recordState(&s.state)
 }
 
-// recordState notes how the loop stands.
+// recordState records the state of the loop. The caller holds the lock of stats.
 func (r *runner[Obj]) recordState(s *loopState) {
 	s.counts, s.lanes = r.core.Counts(), r.core.LaneSizes()
 	s.failing, s.blocked = r.core.NumFailing(), r.core.NumBlocked()
@@ -75,7 +75,8 @@ func (r *runner[Obj]) recordState(s *loopState) {
 			s.oldest = r.view.writtenAt(obj, wanted)
 		}
 	}
-	// When the breaker for everything probes next changes without it; then it is the only one.
+	// The breaker for all errors changes its next probe without a new version. If it is open, it is
+	// the only one.
 	if version := r.core.OpenBreakersVersion(); version != s.breakersVersion || r.core.BreakerOpen() {
 		s.breakers, s.breakersVersion = r.view.openBreakers(), version
 	}
@@ -83,7 +84,8 @@ func (r *runner[Obj]) recordState(s *loopState) {
 	s.pruneAt, s.pruning = r.pruner.Next()
 }
 
-// report says what a pass did: to the journal if it did anything, to health if that changed.
+// report writes a pass that did something to the journal and the log, and the state of the loop to
+// health if it changed.
 func (r *runner[Obj]) report(round *inspect.Round, txn statedb.ReadTxn) {
 	tasks := r.batch.tasks
 	if launched := r.budget.workers && round.Changes+round.Waited > 0; launched || len(tasks) > 0 || round.Prune != nil {
@@ -109,7 +111,7 @@ func (r *runner[Obj]) report(round *inspect.Round, txn statedb.ReadTxn) {
 	r.reportHealth(r.rows.Table.NumObjects(txn))
 }
 
-// reportHealth tells health how the loop is, if that is news.
+// reportHealth reports the state of the loop to health, if it changed.
 func (r *runner[Obj]) reportHealth(objects int) {
 	now := health.Condition{
 		Objects:      objects,
@@ -143,14 +145,14 @@ func (r *runner[Obj]) reportHealth(objects int) {
 	r.health.Tell(now, d)
 }
 
-// newReporter returns what tells health how the loop is, and which call it has been in for long.
+// newReporter returns the reporter to health. It also reports a call on the goroutine of the loop
+// that takes long.
 func (l *Loop[Obj]) newReporter() *health.Reporter {
 	limit := func() time.Duration { return max(execute.Long, execute.Patience(l.settings.Load().Timeout)) }
 	return health.New(health.Calls{Now: l.now, Limit: limit, Busy: l.busy})
 }
 
-// stuckLines has a line for each operation in the pool that takes long. Safe from any
-// goroutine.
+// stuckLines returns a line for each operation of a worker that takes long. Safe from any goroutine.
 func (v *view[Obj]) stuckLines() (lines []string) {
 	for _, s := range v.workers.Named() {
 		operation := OpUpdate
@@ -171,19 +173,19 @@ func (v *view[Obj]) stuckLines() (lines []string) {
 	return lines
 }
 
-// openBreakers are the breakers that are open, for those who name them: the first few, and
-// how many there are in all, so that it costs the same however many are open.
+// openBreakers are the open breakers: the first few, and how many are open in total. So the cost does
+// not depend on how many are open.
 type openBreakers struct {
 	first []core.OpenBreaker
 	n     int
 }
 
-// openBreakers returns those of the core.
+// openBreakers returns the open breakers of the core. It is called by the goroutine of the loop.
 func (v *view[Obj]) openBreakers() openBreakers {
 	return openBreakers{v.core.OpenBreakers(maxExamples), v.core.NumOpenBreakers()}
 }
 
-// everything returns the breaker for all errors, if it is open.
+// everything returns the breaker for all errors; nil unless it is open.
 func (b *openBreakers) everything() *core.OpenBreaker {
 	if len(b.first) > 0 && b.first[0].Class == "" {
 		return &b.first[0]
@@ -191,10 +193,10 @@ func (b *openBreakers) everything() *core.OpenBreaker {
 	return nil
 }
 
-// omitted returns how many are open beside the first few.
+// omitted returns how many are open in addition to the first few.
 func (b *openBreakers) omitted() int { return b.n - len(b.first) }
 
-// breakerLines has a line for each of the first few, and one that counts the others.
+// breakerLines returns a line for each of the first few, and one that counts the others.
 func (v *view[Obj]) breakerLines(open openBreakers) (lines []string) {
 	for i := range open.first {
 		lines = append(lines, v.breakerText(&open.first[i]))
@@ -205,7 +207,7 @@ func (v *view[Obj]) breakerLines(open openBreakers) (lines []string) {
 	return lines
 }
 
-// omittedBreakers is the line for the breakers that are not named.
+// omittedBreakers returns the line for the breakers that are not named.
 func omittedBreakers(n int) string { return fmt.Sprintf("%d further breakers omitted", n) }
 
 func (v *view[Obj]) breakerText(b *core.OpenBreaker) string {
@@ -216,7 +218,7 @@ func (v *view[Obj]) breakerText(b *core.OpenBreaker) string {
 	return fmt.Sprintf("breaker%s open since %s: %s", of, v.timeOf(b.Since).Format(time.RFC3339), text.Printable(b.Failure))
 }
 
-// errorClasses says for people what kinds of failures there were.
+// errorClasses makes classes of failures readable for people.
 func (v *view[Obj]) errorClasses(classes []errorclass.Class[Obj]) []inspect.ErrorClass {
 	list := make([]inspect.ErrorClass, len(classes))
 	for i := range classes {
@@ -226,7 +228,8 @@ func (v *view[Obj]) errorClasses(classes []errorclass.Class[Obj]) []inspect.Erro
 	return list
 }
 
-// logRound logs the failures of a round whose turn it is, and every operation for those who debug.
+// logRound logs the failures that errorclass has chosen for the log, and at level debug every
+// operation.
 func (r *runner[Obj]) logRound() {
 	for _, f := range r.stats.classes.TakeLines() {
 		r.log.Warn("operation failed", "operation", f.Operation, "key", r.rows.Name(f.Object), "revision", f.Revision,
@@ -246,8 +249,8 @@ func (r *runner[Obj]) logRound() {
 	}
 }
 
-// classifyErrors asks the function of the program, if there is one, for the classes of the failures of
-// a round that have none yet. It is called without a lock: the function may end the goroutine.
+// classifyErrors calls Config.ErrorClass for the failures of a round that have no class yet. It is
+// called without a lock, because that function may end the goroutine.
 func (r *runner[Obj]) classifyErrors() {
 	if r.cfg.ErrorClass == nil {
 		return
@@ -260,7 +263,7 @@ func (r *runner[Obj]) classifyErrors() {
 	}
 }
 
-// record adds a round, and what was run in it, to the journal.
+// record adds a round and its operations to the journal.
 func (r *runner[Obj]) record(round *inspect.Round) {
 	w := r.journal.Begin(round)
 	defer w.End()

@@ -17,7 +17,7 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// runPlan runs the operations of a plan in line, and completes them. It returns how many that were.
+// runPlan runs the operations of a plan in line, and completes them. It returns how many it ran.
 func (r *runner[Obj]) runPlan(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (ran int) {
 	b := &r.batch
 	b.items = plan
@@ -52,14 +52,14 @@ func (r *runner[Obj]) runPlan(ctx context.Context, round *inspect.Round, txn sta
 	return ran
 }
 
-// beginCall notes that the loop begins another call of a batch.
+// beginCall records that the loop begins another call of a batch. It always returns true.
 func (r *runner[Obj]) beginCall() bool {
 	r.health.Begin(r.now())
 	return true
 }
 
-// permitted returns how many of some tasks are within the limit on the rate of
-// operations. The executor of single ones asks for each when its turn comes.
+// permitted returns how many of a number of tasks OperationLimiter allows. For single operations that
+// is all: the executor asks for each of them before its call.
 func (r *runner[Obj]) permitted(tasks int) int {
 	if r.set.OperationLimiter == nil || !r.execute.IsBatched() {
 		return tasks
@@ -72,8 +72,8 @@ func (r *runner[Obj]) permitted(tasks int) int {
 	return tasks
 }
 
-// startPlan hands a plan to workers: each item by itself, or all as one batch. It returns how many
-// operations that are.
+// startPlan hands a plan to workers: each item as a job of its own, or all as one batch. It returns
+// how many operations it started.
 func (r *runner[Obj]) startPlan(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (started int) {
 	snapshot, batched := r.observer.Snapshots(), r.execute.IsBatched()
 	permitted := len(plan)
@@ -99,9 +99,10 @@ func (r *runner[Obj]) startPlan(ctx context.Context, round *inspect.Round, txn s
 	return started
 }
 
-// resolve makes a task of an item, and puts it where t and a are, which have to be zero. What
-// may have changed since the item was observed is looked up in the transaction of the round:
-// what waited, and what main read a while ago. An item that is not to be run is settled.
+// resolve makes a task of an item, and stores it in t and a, which have to be zero. If the row may
+// have changed since the item was observed, it is looked up in the transaction of the round: for an
+// item that waited, or that the main cursor read a while ago. If the item is not to be run, resolve
+// settles it and returns false.
 func (r *runner[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *execute.Task[Obj], a *ledger.Attempt[Obj]) bool {
 	object, revision := item.Obj, item.Revision
 	if item.HasEntry() || r.observer.Stale(item) {
@@ -125,42 +126,42 @@ func (r *runner[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *exec
 	t.Object, t.Revision, t.Deleted, t.Asked, t.Err = object, revision, item.Deleted, status.Kind(item.Mark), execute.ErrNotRun
 	t.Row, a.Again, a.Cause = object, item.Again, item.Cause()
 	if a.Cause == core.CauseChange && r.observer.CatchingUp() && r.rows.GetStatus(object).Kind == status.KindRefreshing {
-		// Its lane does not tell.
+		// The lane of the catch-up cursor does not distinguish refreshes.
 		a.Cause = core.CauseRefresh
 	}
 	t.Attempt, a.Tries, a.Wanted = int32(item.Attempt()+1), int32(item.Tries()), item.Wanted()
 	return true
 }
 
-// current looks up the object of an item. The kind is Done if the returned version is to be
-// run; otherwise it says why not.
+// current looks up the object of an item. If the kind is Done, the returned version is the one to
+// run; otherwise the item is not run, and the kind is the result to settle it with.
 func (r *runner[Obj]) current(txn statedb.ReadTxn, item *core.Item[Obj]) (Obj, statedb.Revision, core.Kind) {
 	object, revision, found := r.rows.Get(txn, item.Obj)
 	if !found {
 		if item.Deleted {
 			return item.Obj, item.Revision, core.Done
 		}
-		// Its deletion is still to be observed.
+		// The observer has still to read the deletion.
 		return object, revision, core.Superseded
 	}
 	switch s := r.rows.GetStatus(object); {
 	case s.IsPendingOrRefreshing():
 		return object, revision, core.Done
 	case item.Deleted, item.Untried(), s.Kind == status.KindUnset:
-		// The object is back, or reconciled, or left alone.
+		// The object is back, reconciled, or without a status.
 		return object, revision, core.Void
 	}
 	return object, revision, core.Done
 }
 
-// newObserver returns the observer of the loop's table. The core has been made.
+// newObserver returns the observer of the loop's table. The core has to exist.
 func (r *runner[Obj]) newObserver() *observe.Observer[Obj] {
 	return observe.New(observe.Config[Obj]{
 		Rows: r.rows, Core: r.core, Waits: &r.progress,
 		Hooks: observe.Hooks[Obj]{
 			FirstRow: r.findSharers,
 			FirstUnset: func(row Obj, revision statedb.Revision) {
-				r.log.Warn("object has no status and is left alone; set it to Pending for it to be reconciled (said once)",
+				r.log.Warn("object has no status and is left alone; set its status to Pending to have it reconciled (logged once)",
 					"table", r.rows.Table.Name(), "key", r.rows.Key(row), "revision", revision)
 			},
 			Deletion: r.pruner.NoteDeletion,
@@ -172,18 +173,18 @@ func (r *runner[Obj]) newObserver() *observe.Observer[Obj] {
 	})
 }
 
-// followUp begins a catch-up cursor if there is need for one.
+// followUp updates the catch-up cursor, and begins one if it is needed.
 func (r *runner[Obj]) followUp(now time.Duration) {
 	target := observe.Target{Workers: 1, Least: r.set.leastTime()}
 	if r.budget.workers {
 		target.Workers = r.set.Concurrency
 	}
 	if err := r.observer.UpdateCatchUp(now, target); err != nil {
-		r.log.Error("cannot observe the table a second time; what is new waits for what is old", "error", err)
+		r.log.Error("cannot observe the table a second time; fresh changes wait for the backlog", "error", err)
 	}
 }
 
-// leastTime returns the time that the limiters leave for an object, zero if they do not limit.
+// leastTime returns the time for an object at the rate of the limiters; zero if there is no limit.
 func (s *Settings) leastTime() (least time.Duration) {
 	if l := s.OperationLimiter; l != nil && l.Limit() > 0 {
 		least = inSeconds(1 / float64(l.Limit()))

@@ -16,72 +16,95 @@ import (
 
 // Settings are the options that can change at run time: see [WithSettings], [Loop.Settings] and
 // [Loop.Reconfigure].
+//
+// These options of github.com/cilium/statedb/reconciler set the following fields:
+//
+//   - [WithRoundLimits]: RoundSize and RoundLimiter
+//   - [WithRetry]: MinBackoff and MaxBackoff
+//   - [WithRefreshing]: RefreshInterval and RefreshLimiter
+//   - [WithPruning] and [WithoutPruning]: PruneInterval
+//
+// The constructors and Reconfigure return an error for values that are out of range: negative numbers
+// and durations, except for MaxStuck; a limiter with a burst of 0, unless its limit is [rate.Inf];
+// and what the fields say.
 type Settings struct {
-	// RoundSize and RoundLimiter bound the objects of a round and the rate of rounds: see
+	// RoundSize is the largest number of objects in a round, at least 1; the default is 1000.
+	// RoundLimiter bounds the rounds per second; nil, the default, means no limit. See
 	// [WithRoundLimits].
 	RoundSize    int
 	RoundLimiter *rate.Limiter
 
-	// OperationLimiter bounds the rate of updates and deletions, those of batches counted one by
-	// one; prunes are not counted. Reconcilers that share a limiter are bounded together. nil, the
-	// default, means no limit.
+	// OperationLimiter bounds the updates and deletions per second. Each object of a batch counts;
+	// prunes do not. Reconcilers that share a limiter are bounded together. nil, the default, means
+	// no limit.
 	OperationLimiter *rate.Limiter
 
-	// Concurrency is how many operations run at a time: calls of [Operations], or batches with
-	// disjoint keys. The default is 1, the most is 10,000. The operations of one object never
-	// overlap, and an object that changes while an operation on it runs is reconciled again with
-	// the version that it has then. Operations of several objects come in no particular order:
-	// [Config].SerialBy makes some of them wait for each other.
+	// Concurrency is the number of operations that may run at the same time: calls of [Operations],
+	// or batches without a common key. The default is 1, the maximum 10,000; zero is an error.
+	//
+	// The operations of one object never overlap. An object that changes while its operation runs is
+	// reconciled again, with its version at that time. Operations of different objects run in no
+	// particular order; [Config].SerialBy makes those of a group wait for each other.
 	Concurrency int
-	// Timeout bounds every update and deletion by a deadline on its context: a single call, or a
-	// whole batch; prunes have none. Zero, the default, means none. An operation that returns an
-	// error after its deadline fails with one that names the operation and the timeout, and is
-	// [context.DeadlineExceeded]; but a [RetryAfter] or its like stands, and an operation that
-	// returns nil is done. One that ignores its context is waited for, unless MaxStuck lets it be
-	// left behind. Health names a call that takes a minute, or its timeout and some more if that
-	// is longer, also without a timeout.
+	// Timeout sets the deadline of the context of each update and deletion, for a single call or for
+	// a whole batch. Prunes have no deadline. Zero, the default, means none.
+	//
+	// If an operation returns an error after its deadline, the reconciler adds the name of the
+	// operation and the timeout to it, and it matches [context.DeadlineExceeded]. If it returns nil
+	// or an outcome such as [RetryAfter], that counts. An operation that ignores its context is
+	// waited for, unless MaxStuck lets it be left behind.
+	//
+	// Health names a call that takes longer than a minute, or longer than the timeout and a grace
+	// period (see MaxStuck) if that is more. It does so without a timeout, too.
 	Timeout time.Duration
-	// MaxStuck is how many operations that ignore the end of their context may be left behind. One
-	// that still runs some time after its deadline (as long again, a second at most) no longer
-	// counts for Concurrency, so that another can run in its place. Its object waits until it
-	// returns, and health names it. It needs a Timeout. Zero means that every operation is waited
-	// for. Below zero, the default, means as many as Concurrency if that is above 1 and there is a
-	// Timeout, else none.
+	// MaxStuck is the number of stuck operations that may be left behind. An operation is stuck if it
+	// still runs after its deadline and a grace period, which is as long as Timeout, but at most a
+	// second. An operation that is left behind no longer counts for Concurrency, so that another can
+	// run in its place. Its object waits until it returns, and health names it.
+	//
+	// A positive value requires a Timeout; the maximum is 10,000. Zero means that every operation is
+	// waited for. A negative value, the default, means as many as Concurrency if that is above 1 and
+	// there is a Timeout, else none.
 	MaxStuck int
 
-	// MinBackoff and MaxBackoff bound the wait after a failure: see [WithRetry].
+	// MinBackoff is the delay of the retry after the first failure of an object. The delay doubles
+	// with every further failure, up to MaxBackoff. Both must be positive; the defaults are 100 ms
+	// and a minute. See [WithRetry].
 	MinBackoff, MaxBackoff time.Duration
-	// Jitter is the fraction by which a wait after a failure may be shortened at random, so that
-	// objects which failed together do not come back together. The default is 0.1; zero makes
-	// retries exact. It never makes a wait longer. All objects of one call of a batch operation
-	// are shortened by the same part, so that they come back in one call.
+	// Jitter is the fraction, 0 to 1, by which a delay after a failure may be shortened at random, so
+	// that objects which failed together are not retried together. It never makes a delay longer. The
+	// default is 0.1; zero makes retries exact. All objects of one call of a batch operation are
+	// shortened by the same fraction, so that they are retried in one call.
 	Jitter float64
-	// MaxRetries is the number of retries after which the failure of an update is final: the object
-	// is then left alone until it changes or its status is set to Pending or Refreshing, as with
-	// [TerminalError], and the text of its status says so. Zero, the default, means that retries go
-	// on for ever. Deletions are always retried for ever: nothing in the table would tell of one
-	// that was given up.
+	// MaxRetries is the number of retries after which the failure of an update is final, as with
+	// [TerminalError]: the object is left alone until it changes, its status is set to Pending or
+	// Refreshing, or [Loop.Retry] is called. The text of the status says so. Zero, the default, means
+	// no limit. Deletions are always retried without limit, because no row would show that one was
+	// given up.
 	MaxRetries int
-	// BlockedRecheck is after how long a [Blocked] object is tried again although nothing released
-	// it, for watch channels that do not tell everything. The default is a minute, shortened at
-	// random by Jitter; zero means never.
+	// BlockedRecheck is the time after which a [Blocked] object is tried again although none of its
+	// channels closed, for channels that do not report everything. It is shortened at random by
+	// Jitter. The default is a minute; zero means never.
 	BlockedRecheck time.Duration
 
-	// RefreshInterval and RefreshLimiter turn refreshing on and bound its rate: see
+	// RefreshInterval is the age of a Done status at which the object is updated again. Zero, the
+	// default of [New] and [RegisterConfig], means never; the default of [Register] is 30 minutes.
+	// RefreshLimiter bounds the refreshes per second; the default is 100, and nil means no limit. See
 	// [WithRefreshing].
 	RefreshInterval time.Duration
 	RefreshLimiter  *rate.Limiter
 
-	// PruneInterval is the time between prunes: see [WithPruning]; zero is as [WithoutPruning].
-	// The time to the next prune begins when it is changed.
+	// PruneInterval is the time between two prunes or sweeps; the default is an hour, and zero means
+	// only after calls of [Reconciler].Prune. A change starts the time to the next prune again. It is
+	// an error to set it if nothing prunes: see [Config].Pruner. See [WithPruning].
 	PruneInterval time.Duration
 }
 
-// maxConcurrency bounds the operations in flight: each is a goroutine.
+// maxConcurrency bounds the operations in flight, because each uses a goroutine.
 const maxConcurrency = 10_000
 
-// validate returns everything that is wrong with the settings, each error naming the field and the
-// value, or nil.
+// validate returns everything that is wrong with the settings, or nil. Each error names the field and
+// the value.
 func (s *Settings) validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -139,19 +162,18 @@ func (s *Settings) validate() error {
 // workers reports whether operations run on goroutines of their own.
 func (s *Settings) workers() bool { return s.Concurrency > 1 || s.maxStuck() > 0 }
 
-// configuration is what is in force between two calls of Reconfigure.
+// configuration holds the settings from one call of Reconfigure to the next.
 type configuration struct {
 	Settings
-	// refreshing ends, by endRefreshing, when those of the settings are replaced that the
-	// refresher goes by.
+	// refreshing ends, by endRefreshing, when RefreshInterval or RefreshLimiter is replaced.
 	refreshing    context.Context
 	endRefreshing context.CancelFunc
 }
 
-// settings are the settings of a loop, as the last call of [Loop.Reconfigure] left them.
+// settings holds the current configuration of a loop.
 type settings struct {
 	atomic.Pointer[configuration]
-	// changing is held by a call of Reconfigure.
+	// changing is held during a call of Reconfigure.
 	changing sync.Mutex
 }
 
@@ -161,16 +183,18 @@ func newConfiguration(s Settings) *configuration {
 	return c
 }
 
-// Settings returns the settings that are in force. Safe from any goroutine.
+// Settings returns the current settings. Safe from any goroutine.
 func (l *Loop[Obj]) Settings() Settings { return l.settings.Load().Settings }
 
 func (l *Loop[Obj]) roundLimiter() *rate.Limiter { return l.settings.Load().RoundLimiter }
 
-// Reconfigure changes settings while the reconciler runs, or before: change is handed
-// the current ones and changes what it wants; it must not call Reconfigure. Several calls
-// at once happen one after the other. What is wrong is an error that names the setting and
-// the value, and then nothing changes. What is running is not interrupted: new
-// settings hold from the next round on. Safe from any goroutine.
+// Reconfigure changes settings before the reconciler runs or while it does. It calls change with a
+// copy of the current settings; change modifies the copy, and must not call Reconfigure. Concurrent
+// calls happen one after the other.
+//
+// If the result is invalid, nothing changes; the error names each setting that is wrong and its
+// value. New settings apply from the next round on. Running operations are not interrupted. Safe from
+// any goroutine.
 func (l *Loop[Obj]) Reconfigure(change func(s *Settings)) error {
 	l.settings.changing.Lock()
 	defer l.settings.changing.Unlock()

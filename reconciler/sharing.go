@@ -16,12 +16,12 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// errSharedField is the problem of reconcilers that share a status field: each takes the
-// statuses of the others for its own, so that a row is Done which only one of them has applied.
+// errSharedField is the problem of reconcilers that share a status field. Each takes the statuses of
+// the others for its own, so that a row becomes Done although only one of them has applied it.
 var errSharedField = errors.New(health.SharedField)
 
-// sharing has the running loops that share the status field of a loop. Each of two loops has the
-// other, or neither has.
+// sharing holds the running loops that share the status field of a loop. Sharing is mutual: either
+// both of two loops have each other, or neither has.
 type sharing[Obj comparable] struct {
 	mu   sync.Mutex
 	with []*Loop[Obj]
@@ -29,7 +29,7 @@ type sharing[Obj comparable] struct {
 	over bool
 }
 
-// add adds a loop, and reports whether it is there: not if this one has stopped.
+// add adds a loop. It returns false, and does not, if this loop has stopped.
 func (s *sharing[Obj]) add(other *Loop[Obj]) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *sharing[Obj]) remove(other *Loop[Obj]) {
 	s.with = slices.DeleteFunc(s.with, func(l *Loop[Obj]) bool { return l == other })
 }
 
-// end removes all loops and returns them. None is added any more.
+// end removes all loops and returns them. Later calls of add return false.
 func (s *sharing[Obj]) end() []*Loop[Obj] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *sharing[Obj]) end() []*Loop[Obj] {
 	return with
 }
 
-// names returns the names of the loops, in order; nil if there are none.
+// names returns the names of the loops, sorted; nil if there are none.
 func (s *sharing[Obj]) names() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,8 @@ func (s *sharing[Obj]) names() (names []string) {
 	return names
 }
 
-// text has a line for each of the first few loops, and counts the others; empty if there are none.
+// text returns a line for each of the first few loops, and one that counts the others; empty if there
+// are none.
 func (s *sharing[Obj]) text() string {
 	names := s.names()
 	if len(names) == 0 {
@@ -78,8 +79,9 @@ func (s *sharing[Obj]) text() string {
 	return health.Few(lines, "reconciler")
 }
 
-// findSharers looks for the loops that share the status field, at the first row that this loop
-// reads. It is enough that the later one of two looks: both are in the registry then.
+// findSharers finds the loops that share the status field. It is called for the first row that this
+// loop reads. Of two loops only the later one has to find the other: by then both are in the
+// registry.
 func (l *Loop[Obj]) findSharers(row Obj) {
 	if l.opts.registry == nil {
 		return
@@ -104,8 +106,8 @@ func (l *Loop[Obj]) findSharers(row Obj) {
 	}
 }
 
-// readersOf returns which of other loops read a status that this one sets, on a clone of the row.
-// A function of the program that panics ends the search, and not the loop.
+// readersOf returns which of some loops read a status that this one has set on a clone of the row. A
+// panic in a function of the program is logged, and ends the search but not the loop.
 func (l *Loop[Obj]) readersOf(row Obj, others []*Loop[Obj]) (readers []*Loop[Obj]) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -123,7 +125,7 @@ func (l *Loop[Obj]) readersOf(row Obj, others []*Loop[Obj]) (readers []*Loop[Obj
 	return readers
 }
 
-// endSharing tells the loops that share the status field that this one has stopped.
+// endSharing removes this loop from the loops that share its status field.
 func (l *Loop[Obj]) endSharing() {
 	for _, other := range l.sharing.end() {
 		other.sharing.remove(l)
@@ -131,7 +133,7 @@ func (l *Loop[Obj]) endSharing() {
 	}
 }
 
-// notes are the lines for those who ask about an object; none if the field is not shared.
+// notes returns the lines of text for explanations; none if the field is not shared.
 func (s *sharing[Obj]) notes() []string {
 	text := s.text()
 	if text == "" {

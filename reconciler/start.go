@@ -28,8 +28,8 @@ import (
 
 var _ Reconciler[int] = (*Loop[int])(nil)
 
-// New returns a reconciler that does nothing until [Loop.Run] is called, for programs
-// and tests without a hive. The error names every setting that is wrong.
+// New returns a reconciler that does nothing until [Loop.Run] is called. It is for programs and tests
+// without a hive. The error names everything that is wrong with the configuration.
 func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	opts, err := cfg.resolve()
 	if err != nil {
@@ -55,7 +55,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	return l, nil
 }
 
-// executeConfig returns what calls operations, for the loop and its workers.
+// executeConfig returns the configuration of the executors of the loop and of its workers.
 func (l *Loop[Obj]) executeConfig(classes *outcome.Classes[Obj]) execute.Config[Obj] {
 	return execute.Config[Obj]{
 		Rows: l.rows, Single: l.cfg.Operations, Batches: l.cfg.BatchOperations, Rounds: l.cfg.RoundOperations,
@@ -73,12 +73,13 @@ func (l *Loop[Obj]) scoped(job string) string {
 	return job + "-" + l.opts.name
 }
 
-// Run reconciles until ctx ends, and refreshes if that is on. It returns nil then,
-// after the outcomes of finished operations are committed and all its goroutines have
-// ended. An error means that it could not start, or that an operation which it called
-// itself, in line or as a prune, called runtime.Goexit: the error names it. The DB has to
-// be started, or it never frees deleted objects. Call it once, and
-// not if the loop was made by [RegisterConfig].
+// Run reconciles until ctx ends, and refreshes if that is on. Call it once, and not if the loop was
+// made by [RegisterConfig]. The DB has to be started, otherwise deleted objects are never freed.
+//
+// Run returns nil when ctx has ended. By then the outcomes of finished operations are committed, and
+// all its goroutines have ended. An error means that the loop could not start, or that an operation
+// which Run called on its own goroutine, in line or as a prune, called runtime.Goexit; then the error
+// names the operation.
 func (l *Loop[Obj]) Run(ctx context.Context) error {
 	if l.running.Load() {
 		return l.runAlready()
@@ -94,7 +95,7 @@ func (l *Loop[Obj]) runAlready() error {
 	return fmt.Errorf("reconciler %q has been run already", called(l.ID()))
 }
 
-// reconcileAndRefresh runs the loop and the refresher, each with a health of its own.
+// reconcileAndRefresh runs the loop and the refresher, each with its own health.
 func (l *Loop[Obj]) reconcileAndRefresh(ctx context.Context, health, refreshHealth cell.Health) error {
 	ctx, cancel := context.WithCancel(ctx)
 	refreshed := make(chan error, 1)
@@ -137,7 +138,7 @@ func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj]) *run
 	return r
 }
 
-// coreConfig returns what the core is made from.
+// coreConfig returns the configuration of the core.
 func (r *runner[Obj]) coreConfig() core.Config[Obj] {
 	cfg := core.Config[Obj]{
 		KeyOf: func(obj Obj) []byte { return r.rows.Key(obj) }, GroupOf: r.cfg.SerialBy, SamePending: r.rows.SamePending, Limits: r.set.limits(), Seed: rand.Uint64(),
@@ -153,7 +154,7 @@ func (r *runner[Obj]) coreConfig() core.Config[Obj] {
 	return cfg
 }
 
-// run runs the loop until ctx ends, or a function of the program ends its goroutine.
+// run runs the loop until ctx ends, or until a function of the program ends its goroutine.
 func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	if err := r.observer.Start(); err != nil {
 		return fmt.Errorf("reconciler %q: observing table %q: %w", called(r.ID()), r.rows.Table.Name(), err)
@@ -171,24 +172,24 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	r.executor = x
 	r.reconfigure(r.now())
 	if r.refresherStarted != nil {
-		// Who sees a row Done sees the health of both jobs.
+		// A program that sees a row Done also finds the health of both jobs.
 		select {
 		case <-r.refresherStarted:
 		case <-ctx.Done():
 		}
 	}
-	// A program that sees the first row Done finds figures.
+	// A program that sees the first row Done also finds metrics.
 	r.metrics.ReconciliationErrors(0, 0)
 	if returned(func() { r.loop(ctx); r.finish(ctx) }) {
 		return nil
 	}
-	// The loop cannot go on: what has called runtime.Goexit may have left anything behind.
+	// The loop cannot go on: the function that called runtime.Goexit may have left any state behind.
 	cancel()
 	return r.exited(ctx)
 }
 
-// returned calls f on a goroutine of its own, and reports whether it returned: it does not if
-// it calls runtime.Goexit. A panic ends the program.
+// returned calls f on a new goroutine, and reports whether it returned. It does not return if it
+// calls runtime.Goexit. A panic ends the program.
 func returned(f func()) bool {
 	ended := make(chan bool)
 	go func() {
@@ -205,19 +206,19 @@ func returned(f func()) bool {
 	return <-ended
 }
 
-// exited ends a loop whose goroutine was ended by a function of the program. The outcomes of
-// what had been run in this round are written, and of what workers are running, as far as the
-// functions that this takes do not end their goroutine as well.
+// exited ends a loop whose goroutine was ended by a function of the program. It writes the outcomes
+// of the operations of this round, and those of operations that workers are running, unless a
+// function that this calls ends its goroutine as well.
 func (r *runner[Obj]) exited(ctx context.Context) error {
 	err := fmt.Errorf("reconciler %q has ended in %s: %w", called(r.ID()), r.exitedIn(), execute.ErrGoexit)
 	r.log.Error("the reconciler has ended", "error", err)
-	// Before the wait for workers, which may be long.
+	// Before the wait for workers, which may take long.
 	r.health.TellEnd(err)
 	r.torn = r.doing != doingPrune
 	if r.doing == doingBatch {
 		r.torn = !returned(r.completeLast)
 	}
-	// What else there is of a round is completed, or cannot be.
+	// The rest of the round is completed by now, or cannot be completed.
 	r.forgetBatch()
 	returned(func() { r.finish(ctx) })
 	r.workers.Stop()
@@ -225,7 +226,7 @@ func (r *runner[Obj]) exited(ctx context.Context) error {
 	return err
 }
 
-// exitedIn names the call that has ended the goroutine of the loop.
+// exitedIn names the call that ended the goroutine of the loop.
 func (r *runner[Obj]) exitedIn() string {
 	switch r.doing {
 	case doingBatch:
@@ -240,7 +241,7 @@ func (r *runner[Obj]) exitedIn() string {
 	return "a function of the program"
 }
 
-// completeLast completes the batch in which the loop has ended.
+// completeLast completes the batch that was running when the loop ended.
 func (r *runner[Obj]) completeLast() {
 	round := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
 	r.complete(&round, &r.batch)
@@ -248,7 +249,7 @@ func (r *runner[Obj]) completeLast() {
 	r.report(&round, r.rows.DB.ReadTxn())
 }
 
-// doing is what of the program's the goroutine of the loop is in.
+// doing is the kind of function of the program that the goroutine of the loop is calling.
 type doing uint8
 
 const (
@@ -257,8 +258,7 @@ const (
 	doingPrune
 )
 
-// finish waits for the operations that are running, which have been told to end, and
-// commits what came of them.
+// finish waits for the running operations, whose context has ended, and commits their outcomes.
 func (r *runner[Obj]) finish(ctx context.Context) {
 	r.takeBackQueued()
 	r.workers.Stop()

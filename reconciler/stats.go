@@ -20,11 +20,10 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// stats has the figures of a loop, which adds to it once a round. Readers take the lock for
-// as long as it takes to copy; they need not wait for the loop, which may be stuck in an
-// operation.
+// stats has the figures of a loop, which updates them once a round. Readers hold the lock only while
+// they copy; they do not wait for the loop, which may be stuck in an operation.
 type stats[Obj comparable] struct {
-	// errors tells failures apart that nothing has classed.
+	// errors classifies failures that have no class yet.
 	errors *outcome.Classes[Obj]
 
 	mu       sync.Mutex
@@ -34,7 +33,7 @@ type stats[Obj comparable] struct {
 	state    loopState
 }
 
-// loopState is how the loop was at the end of its last round.
+// loopState is the state of the loop at the end of its last round.
 type loopState struct {
 	counts  [core.NumStates]int
 	lanes   [core.NumLanes]int
@@ -42,26 +41,26 @@ type loopState struct {
 	blocked int
 	stuck   int
 	paused  bool
-	// observed is the revision up to which it has looked; passed is about how many
-	// changes beyond that need no looking at.
+	// observed is the revision up to which the loop has read the table; passed is about how many
+	// later changes need no reading.
 	observed statedb.Revision
 	passed   int
-	// unseen is about how many changes it has not looked at.
+	// unseen is about how many changes the loop has not read.
 	unseen int
-	// low is the lowest revision that is not applied, oldest when that was written; zero
-	// if there is none.
+	// low is the lowest revision that is not applied, oldest is when it was written; zero if there is
+	// none.
 	low     uint64
 	oldest  time.Time
 	prune   string
 	pruneAt time.Duration
 	pruning bool
-	// breakers are as of a version of the core's.
+	// breakers are those of the core at breakersVersion.
 	breakers        openBreakers
 	breakersVersion uint64
 }
 
-// addRound adds a round that began at a time, and what was run in it. It returns how many of these
-// operations failed. It is called under the lock, as is what follows.
+// addRound adds a round that began at a time, and its operations. It returns how many of these
+// failed. The caller holds the lock; this also applies to the methods below.
 func (s *stats[Obj]) addRound(round *inspect.Round, b *batch[Obj], began, at time.Duration) (failed int) {
 	for i := range b.tasks {
 		t, a := &b.tasks[i], &b.attempts[i]
@@ -121,10 +120,11 @@ func (s *stats[Obj]) addOperation(t *execute.Task[Obj], a *ledger.Attempt[Obj], 
 	}
 }
 
-// maxClass bounds the length of a class's name.
+// maxClass bounds the length of a class's name, in bytes.
 const maxClass = 120
 
-// addFailure counts a failure in its class, and makes a line for the log if it is its turn.
+// addFailure counts a failure in its class, and prepares a line of the log if the class is due for
+// one.
 func (s *stats[Obj]) addFailure(t *execute.Task[Obj], a *ledger.Attempt[Obj], at time.Duration) {
 	said := *a.Text
 	class, same := s.classes.Last(said)
@@ -150,7 +150,7 @@ func (s *stats[Obj]) addPrune(p *inspect.Prune) {
 	}
 }
 
-// forTimeline returns what a timeline has of it.
+// forTimeline returns the values that the timeline records.
 func (s *loopState) forTimeline() timeline.Standing {
 	pending := s.unseen + s.counts[core.Ready] + s.counts[core.Queued] +
 		s.counts[core.Unseen] + s.counts[core.Held] + s.counts[core.Paused]

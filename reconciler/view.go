@@ -20,9 +20,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// view tells how a loop and its objects are. Its methods are safe from any goroutine, but for those
-// that say that they belong to the goroutine of the loop; the others ask that one for what they
-// need of it.
+// view reads the state of a loop and of its objects; it changes nothing. Its methods are safe from
+// any goroutine, except those that are documented to belong to the goroutine of the loop. The others
+// ask that goroutine for what they need from it.
 type view[Obj comparable] struct {
 	*life
 	identity inspect.ID
@@ -36,15 +36,15 @@ type view[Obj comparable] struct {
 	tally    *execute.Tally
 	settings *atomic.Pointer[configuration]
 	scope    *atomic.Pointer[execute.Scope[Obj]]
-	// ask has the goroutine of the loop call answer, or says why it did not: see askBriefly.
+	// ask makes the goroutine of the loop call answer; the error is that of askBriefly.
 	ask func(ctx context.Context, answer func()) error
 
-	// The rest belongs to the goroutine of the loop.
+	// The fields below belong to the goroutine of the loop.
 
 	core  *core.Core[Obj]
 	pause *pause[Obj]
-	// paused returns what says which objects are paused, nil if none are; recordState notes where the loop
-	// stands, observed returns up to which revision it has looked.
+	// paused returns the predicate for paused objects, nil if none are. recordState records the state
+	// of the loop, observed returns the revision up to which the loop has read.
 	paused      func() func(Obj) bool
 	recordState func(*loopState)
 	observed    func() statedb.Revision
@@ -64,7 +64,7 @@ func newView[Obj comparable](l *Loop[Obj]) *view[Obj] {
 	}
 }
 
-// told returns what the goroutine of the loop answers; the error is that of askBriefly. An answer
+// told returns the answer of the goroutine of the loop; the error is that of askBriefly. An answer
 // that comes too late is dropped.
 func told[Obj comparable, T any](ctx context.Context, v *view[Obj], answer func() T) (T, error) {
 	answers := make(chan T, 1)
@@ -75,66 +75,74 @@ func told[Obj comparable, T any](ctx context.Context, v *view[Obj], answer func(
 	return <-answers, nil
 }
 
-// busy says what the loop itself is running; empty if nothing.
+// busy names the call that the loop itself is in; empty if there is none.
 func (l *Loop[Obj]) busy() string { return l.view.busy() }
 
-// ID says which reconciler this is. It implements [inspect.Inspector].
+// ID returns the module, the name and the table of the reconciler.
 func (l *Loop[Obj]) ID() inspect.ID { return l.cfg.id(&l.opts) }
 
-// Explain says why an object is, or is not, reconciled: in which state it is and since
-// when, how often it failed and with what, when it is tried again or what it waits for,
-// what is ahead of it, and what its last operations came back with.
+// Explain returns why an object is, or is not, reconciled: its state and since when, its failures,
+// when it is tried again or what it waits for, what is ahead of it, and its last operations. It also
+// works for a deleted object, until its deletion is carried out.
 //
-// The key is a text in quotes, or bytes in hexadecimal after "0x", or else what the table's
-// primary index makes of the text, as with the commands of statedb, or the text as it is: the
-// first of these of which there is an object. What the reconciler shows as a key, in
-// [inspect.Explanation], [inspect.ObjectLine] and [inspect.Event], means that object alone; a program that has an object
-// passes "0x" and the key in hexadecimal. What has been deleted, too, is told of as long as
-// the reconciler has it to do.
+// The key is one of the following; the first for which there is an object counts:
 //
-// The cost does not grow with the table. The reconciler is asked between two rounds; one
-// that is stuck in an operation is given 100 ms, and then named with what it does, while
-// the rest is told from the row. Safe from any goroutine.
+//   - a text in quotes
+//   - "0x" and bytes in hexadecimal
+//   - a text from which the table's primary index makes a key, as in the commands of statedb
+//   - the bytes of the key as text
+//
+// The text that the reconciler shows as a key, in [inspect.Explanation], [inspect.ObjectLine] and
+// [inspect.Event], names exactly one object. A program that has an object passes "0x" and the key in
+// hexadecimal.
+//
+// The cost does not grow with the table. The loop is asked between two rounds. If it does not answer
+// within 100 ms, because it is in an operation, the Notes of the explanation name the operation, and
+// the rest is taken from the row. Safe from any goroutine.
 func (l *Loop[Obj]) Explain(ctx context.Context, key string) inspect.Explanation {
 	return l.view.explain(ctx, key)
 }
 
-// Objects lists objects, a page at a time, the longest unwritten first; deletions that are
-// not carried out in the order in which they came, up to the first 1000. The cost of a page
-// is that of the rows that are looked at for it, 20,000 at the most. A page ends early at 768 KiB
-// of keys and reasons. Safe from any goroutine.
+// Objects lists objects, a page at a time, in the order in which they were last written, the oldest
+// first. The status "Deleted" lists the deletions that are not carried out, in the order in which
+// they came.
+//
+// The error is not nil if the query is invalid: an unknown Status, or an After that is not the Next
+// of the page before. For deletions, which only the loop knows, it also wraps
+// [inspect.ErrNotStarted], [inspect.ErrStopped] or an *[inspect.BusyError] if the loop does not
+// answer within 100 ms. In a list of rows that is no error: State is then taken from the row, and
+// Attempts and Next are zero.
+//
+// The cost of a page is that of the rows or deletions that it reads, at most 20,000. A page ends
+// early when its keys and reasons have 768 KiB. Safe from any goroutine.
 func (l *Loop[Obj]) Objects(ctx context.Context, q inspect.ObjectQuery) (inspect.ObjectPage, error) {
 	return l.view.objects(ctx, q)
 }
 
-// Keys returns the texts of up to limit keys that begin with a prefix, in the order of the
-// table. It looks at the first 20,000 rows. Safe from any goroutine.
+// Keys returns the texts of up to limit keys that begin with a prefix, in the order of the table. It
+// reads the first 20,000 rows only. Safe from any goroutine.
 func (l *Loop[Obj]) Keys(prefix string, limit int) []string { return l.view.keys(prefix, limit) }
 
-// Events returns what the journal has of operations, the oldest first. An event that is
-// older than the journal reaches is not among them; [WithJournal] says how far that is. It
-// reaches further for failures, so that what came after one of them may be missing.
-// The key is as [Loop.Explain] takes it. Safe from any goroutine; it does not wait for a
-// running operation.
+// Events returns the operations in the journal, the oldest first; see [WithJournal] for how many it
+// keeps. Failures are kept for longer, so operations after an old failure may be missing. The key is
+// as for [Loop.Explain]. Safe from any goroutine; it does not wait for a running operation.
 func (l *Loop[Obj]) Events(q inspect.EventQuery) []inspect.Event { return l.view.events(q) }
 
-// Journal returns the latest rounds that had something to do, the oldest first: as
-// many as [WithJournal] keeps. Safe from any goroutine; it does not wait for a running
-// operation. The cost is that of what it returns.
+// Journal returns the latest rounds, the oldest first, as many as [WithJournal] sets. Safe from any
+// goroutine; it does not wait for a running operation. The cost is proportional to the result.
 func (l *Loop[Obj]) Journal() []inspect.Round { return l.journal.Rounds() }
 
-// Snapshot says how the reconciler does as a whole. What it says of the loop is as of one
-// moment between two rounds, or as of the end of the last round if the loop does not answer
-// within 100 ms, being stuck in an operation; Busy says in which. The cost does not grow with
-// the number of objects. Safe from any goroutine.
+// Snapshot returns the state of the reconciler as a whole. The state of the loop is that of one
+// moment between two rounds. If the loop does not answer within 100 ms, because it is in an
+// operation, it is that of the end of the last round, and Busy names the operation. The cost does not
+// grow with the number of objects. Safe from any goroutine.
 func (l *Loop[Obj]) Snapshot(ctx context.Context) inspect.Snapshot { return l.view.snapshot(ctx) }
 
-// Figures returns what the loop has counted, and how it stands. It implements
-// [metrics.Source].
+// Figures returns the counters and the current state of the loop. It implements [metrics.Source].
 func (l *Loop[Obj]) Figures() metrics.Figures { return l.view.figures() }
 
-// Timeline returns how the loop stood in each of the last ten minutes' seconds, the oldest
-// first; fewer if it has not run for so long, none before it runs.
+// Timeline returns the state of the loop in each second of the last ten minutes, the oldest first;
+// fewer if it has not run for that long, none before it runs.
 func (l *Loop[Obj]) Timeline() []inspect.Sample { return l.view.timeline() }
 
 // events is [Loop.Events].
@@ -153,8 +161,8 @@ func (v *view[Obj]) events(q inspect.EventQuery) []inspect.Event {
 	return nil
 }
 
-// eventsOf returns the events of the object with a key, of all objects if that is nil, that a
-// query asks for besides. latest: the last of them is the last operation there was on these objects.
+// eventsOf returns the events that a query selects, of the object with a key, or of all objects if
+// key is nil. latest: the last of them is the latest operation on these objects.
 func (v *view[Obj]) eventsOf(key *index.Key, q inspect.EventQuery) (events []inspect.Event, latest bool) {
 	if key == nil {
 		return v.journal.Events(nil, q.Since, q.Limit)

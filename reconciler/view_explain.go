@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// maxAhead bounds how many are counted that come before an object, and explained how
-	// many of its operations an explanation has.
+	// maxAhead bounds how many objects ahead of another are counted; explained is how many operations
+	// of an object an explanation has.
 	maxAhead  = 1000
 	explained = 10
 )
@@ -62,7 +62,7 @@ func (v *view[Obj]) explain(ctx context.Context, key string) inspect.Explanation
 	return x
 }
 
-// sight is what was seen of an object: its row in a snapshot, and what the loop knew then.
+// sight is what is known about an object: its row in a snapshot, and what the loop knew at that time.
 type sight[Obj any] struct {
 	txn      statedb.ReadTxn
 	key      index.Key
@@ -72,12 +72,13 @@ type sight[Obj any] struct {
 	// info is nil if the loop has no entry for the key.
 	info  *core.KeyInfo[Obj]
 	whole bool
-	// paused: what is to be done for it waits, because its key or PauseObjects says so.
+	// paused: the work of the object waits, because it is paused by its key or by PauseObjects.
 	paused   bool
 	breakers openBreakers
 }
 
-// look is called by the goroutine of the loop.
+// look returns what the table and the loop know about the object that a text names. It is called by
+// the goroutine of the loop.
 func (v *view[Obj]) look(text string) sight[Obj] {
 	s := v.sight(text, func(key index.Key) bool {
 		_, ok := v.core.KeyInfo(string(key), 0)
@@ -93,7 +94,7 @@ func (v *view[Obj]) look(text string) sight[Obj] {
 	return s
 }
 
-// glance is look for when the loop cannot be asked.
+// glance is look without the loop, for when it does not answer.
 func (v *view[Obj]) glance(text string) sight[Obj] {
 	s := v.sight(text, func(index.Key) bool { return false })
 	v.stats.mu.Lock()
@@ -102,8 +103,8 @@ func (v *view[Obj]) glance(text string) sight[Obj] {
 	return s
 }
 
-// sight finds the object that a text means: one of which the table or the loop knows, if
-// there is any.
+// sight finds the object that a text names: the first key of which the table or the loop has an
+// object, else the first key.
 func (v *view[Obj]) sight(text string, known func(index.Key) bool) sight[Obj] {
 	txn := v.rows.DB.ReadTxn()
 	s := sight[Obj]{txn: txn}
@@ -128,7 +129,7 @@ func (v *view[Obj]) nameOfKey(s *sight[Obj]) string {
 	return v.rows.KeyName(s.key)
 }
 
-// explainUnasked explains an object as far as its row tells: the loop could not be asked.
+// explainUnasked explains an object from its row alone, because the loop did not answer.
 func (v *view[Obj]) explainUnasked(x *inspect.Explanation, s *sight[Obj], err error) {
 	if obj, operation, since, ok := v.busyWith(); ok && bytes.Equal(v.rows.Key(obj), s.key) {
 		x.State, x.Since, x.Deleted = inspect.StateInFlight, v.timeOf(since), operation == OpDelete
@@ -153,8 +154,8 @@ func (v *view[Obj]) explainUnasked(x *inspect.Explanation, s *sight[Obj], err er
 	}
 }
 
-// rowState returns the state of a row of which the loop has no entry; err is why it could not be
-// asked, nil if it was.
+// rowState returns the state of a row for which the loop has no entry. err is why the loop did not
+// answer, nil if it did.
 func (v *view[Obj]) rowState(key index.Key, kind StatusKind, err error) inspect.State {
 	if err != nil && v.unaskedState(key) == inspect.StateInFlight {
 		return inspect.StateInFlight
@@ -182,12 +183,11 @@ func stateOfRow(kind StatusKind, err error) inspect.State {
 	if err != nil {
 		return inspect.StateUnknown
 	}
-	// Another has set it to what asks for nothing.
+	// Another writer has set a status that asks for no work.
 	return inspect.StateNoStatus
 }
 
-// unaskedState returns the state of an object of which there is no row, if the loop could not be
-// asked.
+// unaskedState returns the state of an object without a row, if the loop did not answer.
 func (v *view[Obj]) unaskedState(key index.Key) inspect.State {
 	if obj, _, _, ok := v.busyWith(); ok && bytes.Equal(v.rows.Key(obj), key) {
 		return inspect.StateInFlight
@@ -195,7 +195,8 @@ func (v *view[Obj]) unaskedState(key index.Key) inspect.State {
 	return inspect.StateUnknown
 }
 
-// busyWith returns the object of the operation that the loop itself is running, if it is.
+// busyWith returns the object of the single operation that the loop itself is running; false if there
+// is none.
 func (v *view[Obj]) busyWith() (obj Obj, operation string, since time.Duration, ok bool) {
 	s := v.scope.Load()
 	if s == nil {
@@ -204,7 +205,7 @@ func (v *view[Obj]) busyWith() (obj Obj, operation string, since time.Duration, 
 	return s.Running()
 }
 
-// busy says what the loop itself is running; empty if nothing.
+// busy names the call that the loop itself is in; empty if there is none.
 func (v *view[Obj]) busy() string {
 	s := v.scope.Load()
 	if s == nil {
@@ -224,8 +225,8 @@ func (v *view[Obj]) busy() string {
 	return fmt.Sprintf("%s of %s in one batch, running since %s", c.Operation, count(c.Objects, "object"), at)
 }
 
-// notes are what holds of the whole reconciler and matters to an object. err is why it could not
-// be asked.
+// notes returns facts about the reconciler that matter to an object. err is why the loop did not
+// answer.
 func (v *view[Obj]) notes(s *sight[Obj], err error) (notes []string) {
 	if err != nil {
 		notes = append(notes, err.Error())
@@ -249,7 +250,7 @@ func (v *view[Obj]) notes(s *sight[Obj], err error) (notes []string) {
 	return append(notes, v.breakerLines(s.breakers)...)
 }
 
-// limitNote notes that a limit is used up, if it is.
+// limitNote adds a note if a limiter has no token.
 func limitNote(notes []string, on string, limiter *rate.Limiter) []string {
 	if limiter == nil || limiter.Tokens() >= 1 {
 		return notes

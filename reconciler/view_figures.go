@@ -48,7 +48,7 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 	if running {
 		x.OperationsPerSecond, x.FailuresPerSecond, x.RoundsPerSecond = b.timeline.Rates(v.now())
 	}
-	// The program has a part in what follows: not under the lock.
+	// Unlocked first, because what follows calls functions of the program.
 	b.mu.Unlock()
 	x.Condition = v.condition(err, s.paused)
 	x.States, x.Lanes = stateCounts(s.counts), laneCounts(s.lanes)
@@ -74,7 +74,7 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 	return x
 }
 
-// condition says how the loop is. err is why it did not answer.
+// condition returns the condition of the loop. err is why it did not answer.
 func (v *view[Obj]) condition(err error, paused bool) inspect.Condition {
 	switch {
 	case v.stopped():
@@ -133,8 +133,8 @@ func limiterText(l *rate.Limiter) string {
 	return fmt.Sprintf("%v/s, burst %d", float64(l.Limit()), l.Burst())
 }
 
-// writtenAt returns when the change was written that an object waits for. wanted is what the
-// core knows of it.
+// writtenAt returns when the change was written that an object waits for. wanted is the time that the
+// core has, zero if it has none.
 func (v *view[Obj]) writtenAt(obj Obj, wanted time.Duration) time.Time {
 	if wanted != 0 {
 		return v.timeOf(wanted)
@@ -167,8 +167,8 @@ func (v *view[Obj]) figures() metrics.Figures {
 	return f
 }
 
-// shownStates are the states that figures tell of, in their order: all in which a key is
-// between two rounds.
+// shownStates are the states that figures report, in their order: all in which a key can be between
+// two rounds.
 var shownStates = []core.State{
 	core.Ready, core.InFlight, core.Queued, core.Paused, core.Tripped, core.Unseen,
 	core.Held, core.Retry, core.Requeue, core.Blocked, core.Terminal,
@@ -182,16 +182,16 @@ func stateCounts(counts [core.NumStates]int) []metrics.StateCount {
 	return states
 }
 
-// unseen returns about how many changes of a snapshot the loop has not looked at.
+// unseen returns about how many changes of a snapshot the loop has not read.
 func (v *view[Obj]) unseen(txn statedb.ReadTxn, s *loopState) int {
 	return max(0, int(v.rows.Table.Revision(txn))-int(s.observed)-s.passed)
 }
 
-// peeked bounds how many rows are looked at for the oldest that the loop has not seen.
+// peeked bounds how many rows are read to find the oldest one that the loop has not read.
 const peeked = 64
 
-// oldest returns when the oldest change was written that is not applied, those that the
-// loop has not looked at included.
+// oldest returns when the oldest change was written that is not applied. It includes changes that the
+// loop has not read.
 func (v *view[Obj]) oldest(txn statedb.ReadTxn, s *loopState) time.Time {
 	oldest, looked := s.oldest, 0
 	if v.rows.Table.Revision(txn) <= s.observed {
@@ -211,11 +211,11 @@ func (v *view[Obj]) oldest(txn statedb.ReadTxn, s *loopState) time.Time {
 	return oldest
 }
 
-// maxPausedKeys is how many of the keys that are paused are listed.
+// maxPausedKeys is how many of the paused keys are listed.
 const maxPausedKeys = 100
 
-// pausedKeys returns the names of the objects that are paused by their keys, the first by key, how
-// many others are, and whether some are by PauseObjects.
+// pausedKeys returns the names of the objects that are paused by their keys, the first in the order
+// of keys, the number of the others, and whether objects are paused by PauseObjects.
 func (v *view[Obj]) pausedKeys(txn statedb.ReadTxn) (names []string, others int, some bool) {
 	p := v.pausing
 	p.mu.Lock()

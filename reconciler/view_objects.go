@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// defaultListed and maxObjects bound a page of objects, maxScanned the rows that are
-	// looked at for one.
+	// defaultListed and maxObjects are the default and the maximum of the objects of a page,
+	// maxScanned is the maximum of the rows that are read for one.
 	defaultListed = 50
 	maxObjects    = 1000
 	maxScanned    = 20_000
-	// maxPageText bounds the bytes of the keys and reasons of a page, beyond its last line.
+	// maxPageText is the number of bytes of keys and reasons after which a page ends.
 	maxPageText = 3 << 18
 
-	// listDeleted is the status by which deletions are listed.
+	// listDeleted is the status that lists deletions.
 	listDeleted = "deleted"
 )
 
@@ -42,7 +42,7 @@ func (v *view[Obj]) objects(ctx context.Context, q inspect.ObjectQuery) (inspect
 	kind := strings.ToLower(q.Status)
 	after, err := parsePlace(q.After)
 	if err != nil || after.key != "" && kind != listDeleted {
-		return inspect.ObjectPage{}, fmt.Errorf("after is %q, must be what the page before gave as the next", q.After)
+		return inspect.ObjectPage{}, fmt.Errorf("after is %q, must be the next of the page before", q.After)
 	}
 	if kind == listDeleted {
 		return v.listDeletions(ctx, after, limit)
@@ -53,8 +53,8 @@ func (v *view[Obj]) objects(ctx context.Context, q inspect.ObjectQuery) (inspect
 	return v.listRows(ctx, kind, after.revision, limit), nil
 }
 
-// place is where a page ends: at a revision, and, of deletions, of which many may share one,
-// at a key.
+// place is where a page ends: a revision, and for deletions, several of which may have the same
+// revision, a key.
 type place struct {
 	revision uint64
 	key      string
@@ -95,7 +95,7 @@ func isKind(text string) bool {
 	return false
 }
 
-// kindText returns a kind in lower case; Unset, which is no text in a status, by its name.
+// kindText returns a kind in lower case; "unset" for Unset, which has no text.
 func kindText(k StatusKind) string {
 	if k == status.KindUnset {
 		return "unset"
@@ -131,12 +131,12 @@ func (v *view[Obj]) listRows(ctx context.Context, kind string, after uint64, lim
 	return page
 }
 
-// lineText returns the bytes of the texts of a line.
+// lineText returns the number of bytes of the texts of a line.
 func lineText(line *inspect.ObjectLine) int {
 	return len(line.Key) + len(line.Error) + len(line.BlockedOn)
 }
 
-// addInfos adds to the lines of some rows what the loop knows of them.
+// addInfos adds what the loop knows about some rows to their lines.
 func (v *view[Obj]) addInfos(ctx context.Context, lines []inspect.ObjectLine, rows []Obj) {
 	known, err := told(ctx, v, func() []*core.KeyInfo[Obj] {
 		all := make([]*core.KeyInfo[Obj], len(rows))
@@ -154,20 +154,20 @@ func (v *view[Obj]) addInfos(ctx context.Context, lines []inspect.ObjectLine, ro
 		} else {
 			lines[i].State = g.shown(v.rowState(v.rows.Key(row), v.rows.GetStatus(row).Kind, err))
 			if lines[i].State == inspect.StateNoStatus && v.rewritten(row, lines[i].Revision) {
-				// The loop may have had an entry for it as it is listed.
+				// The loop may have had an entry for the version that is listed.
 				lines[i].State = inspect.StateUnknown
 			}
 		}
 	}
 }
 
-// rewritten reports whether a row was written or deleted since it had a revision.
+// rewritten reports whether a row was written or deleted after a revision.
 func (v *view[Obj]) rewritten(row Obj, since statedb.Revision) bool {
 	_, revision, _, found := v.rows.Exact(v.rows.DB.ReadTxn(), row)
 	return !found || revision != since
 }
 
-// addInfo adds to a line what the core knows.
+// addInfo adds what the core knows to a line.
 func (v *view[Obj]) addInfo(line *inspect.ObjectLine, s *core.KeyInfo[Obj], g gates) {
 	line.Attempts, line.State = s.Failures, g.shown(states[s.State])
 	if s.Timed {
@@ -175,7 +175,7 @@ func (v *view[Obj]) addInfo(line *inspect.ObjectLine, s *core.KeyInfo[Obj], g ga
 	}
 }
 
-// gates are what holds up all objects of a reconciler.
+// gates are the conditions that hold back all objects of a reconciler.
 type gates struct{ paused, breaker bool }
 
 // gates returns those of the end of the last round.
@@ -186,8 +186,8 @@ func (v *view[Obj]) gates() gates {
 	return gates{s.paused, s.breakers.everything() != nil}
 }
 
-// shown returns the state that is told of an object in a given one: what waits for a clock or its turn
-// waits for a gate before that.
+// shown returns the state that is reported for an object in a state: an object that waits for a time
+// or for its turn also waits for the gates.
 func (g gates) shown(s inspect.State) inspect.State {
 	switch s {
 	case inspect.StateReady, inspect.StateRetry, inspect.StateUnseen:
@@ -204,15 +204,15 @@ func (g gates) shown(s inspect.State) inspect.State {
 	return s
 }
 
-// states are the states of the core, as they are told.
+// states maps the states of the core to those that are reported.
 var states = [core.NumStates]inspect.State{
 	core.Planned: inspect.StateReady, core.Ready: inspect.StateReady, core.InFlight: inspect.StateInFlight, core.Queued: inspect.StateQueued,
 	core.Paused: inspect.StatePaused, core.Tripped: inspect.StateTripped, core.Unseen: inspect.StateUnseen, core.Held: inspect.StateHeld,
 	core.Retry: inspect.StateRetry, core.Requeue: inspect.StateRequeue, core.Blocked: inspect.StateBlocked, core.Terminal: inspect.StateTerminal,
 }
 
-// listDeletions lists deletions that the loop has not carried out. They are ordered by the
-// revision since when they are unreconciled, and then by key.
+// listDeletions lists deletions that are not carried out, in the order of the revision since which
+// they are unreconciled, then of their keys.
 func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (inspect.ObjectPage, error) {
 	type deletion struct {
 		place
@@ -223,7 +223,7 @@ func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (
 		var list []deletion
 		seen := 0
 		v.core.AllUnreconciled(func(d core.Unreconciled[Obj]) bool {
-			// What shares a revision comes in no order: all of it is sorted.
+			// Deletions with the same revision come in no order: all of them are sorted.
 			if len(list) > limit && d.Since > list[len(list)-1].revision || seen == maxScanned {
 				return false
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// explainStanding explains an object of which the loop knows.
+// explainStanding explains an object that the loop has an entry for.
 func (v *view[Obj]) explainStanding(x *inspect.Explanation, s *sight[Obj]) {
 	st := s.info
 	x.Deleted = st.Deleted
@@ -39,7 +39,7 @@ func (v *view[Obj]) explainStanding(x *inspect.Explanation, s *sight[Obj]) {
 	}
 }
 
-// what names what is to be done with an object.
+// what names the pending work of an object.
 func what(deleted bool) string {
 	if deleted {
 		return "its deletion"
@@ -69,7 +69,7 @@ func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
 		v.explainBreaker(x, "it failed, and", st.Breaker)
 	case core.Unseen:
 		x.State = inspect.StateUnseen
-		x.Why = "it changed while it was worked on; the change is about to be looked at"
+		x.Why = "it has changed again, and the change is about to be read"
 		v.explainBreaker(x, "its change", s.breakers.everything())
 	case core.Held:
 		x.State = inspect.StateHeld
@@ -94,8 +94,8 @@ func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
 	}
 }
 
-// explainBreaker explains an object that waits for a breaker to close, if it is open: not
-// nil. The next attempt at any object is a probe.
+// explainBreaker explains an object that waits for a breaker to close; it does nothing if b is nil,
+// which means that no breaker is open. The next attempt at the object is a probe.
 func (v *view[Obj]) explainBreaker(x *inspect.Explanation, who string, b *core.OpenBreaker) {
 	if b == nil {
 		return
@@ -143,8 +143,8 @@ func (v *view[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
 	}
 }
 
-// reasonFor returns what a blocked object waits for: what its status says, or, for a
-// deletion, the journal.
+// reasonFor returns what a blocked object waits for: from its status, or for a deletion from the
+// journal.
 func (v *view[Obj]) reasonFor(s *sight[Obj]) (reason string) {
 	if s.found {
 		if is := v.rows.GetStatus(s.row); is.Kind == status.KindBlocked && is.Error != nil {
@@ -157,7 +157,7 @@ func (v *view[Obj]) reasonFor(s *sight[Obj]) (reason string) {
 	return "something that is not known any more"
 }
 
-// explainRow explains an object of which the loop, having been asked, knows nothing.
+// explainRow explains an object that the loop, which has answered, has no entry for.
 func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 	if !s.found {
 		x.State = inspect.StateAbsent

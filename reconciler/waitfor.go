@@ -17,23 +17,23 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// WaitFor blocks until the milestone is reached by some objects: by rows of the table, or
-// by the deletions of rows that the table does not have, in the versions that these have
-// when it is called, or later ones. Of an object only what makes its primary key matters.
-// It returns those of them that are not in the target, or, if deleted, still are: none if
-// the milestone is [Applied].
+// WaitFor blocks until some objects reach the milestone. An object is a row of the table, or the
+// deletion of a row that the table does not have any more. The wait is for the version at the time of
+// the call, or a later one. Only the primary key of objs matters. It returns the objects that are not
+// in the target, or if deleted, still are; the list is empty if the milestone is [Applied].
 //
-// When ctx ends before, the error wraps that of ctx, and what is not applied is returned; for
-// details the reconciler is asked, which has 100 ms to answer. A row without a status
-// would be waited for in vain: it counts as attempted, and applied it can never be, which
-// is the error [ErrNoStatus] at once. Before the reconciler runs, WaitFor waits for that;
-// when it has stopped, the error is [inspect.ErrStopped] unless the rows say that all is well.
+// When ctx ends first, the error wraps that of ctx, and the objects that are not applied are
+// returned. The loop has 100 ms to give details. A row without a status counts as attempted, and can
+// never be applied: for [Applied] the error is [ErrNoStatus], at once. Before the reconciler runs,
+// WaitFor waits for it to start. After it has stopped, the error is [inspect.ErrStopped], unless the
+// rows show that the milestone was reached.
 //
-// A row is watched in the table, so that it is seen to be applied as soon as its status is
-// written, whatever else there is to do. A deletion that was carried out before the call
-// may not be known to be while the reconciler works off a backlog; it then returns when
-// that is done. Safe from any goroutine. In an operation of this reconciler the error is
-// [ErrInOperation], at once.
+// WaitFor watches the rows in the table, so that it returns as soon as their status is written,
+// whatever other work there is. For a deletion that was carried out before the call it may have to
+// wait until the reconciler has worked off a backlog.
+//
+// Safe from any goroutine. In an operation of this reconciler the error is [ErrInOperation], at once.
+// A wait does not cover a trigger (see package trigger) that has not marked its rows yet.
 func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (inspect.Unapplied, error) {
 	if err := validateMilestone(m); err != nil {
 		return inspect.Unapplied{}, err
@@ -55,11 +55,11 @@ func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (insp
 	return rest, nil
 }
 
-// waitForOne blocks until one object has come to a milestone.
+// waitForOne blocks until one object has reached a milestone.
 func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error {
 	gone := false
 	for {
-		// First, so that what was written before the end is seen.
+		// This comes first, so that what was written before the end is seen.
 		stopped := l.stopped()
 		txn := l.rows.DB.ReadTxn()
 		row, revision, watch, found := l.rows.Exact(txn, obj)
@@ -88,11 +88,11 @@ func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error 
 	}
 }
 
-// waitForRow blocks until a row has come to a milestone, or is to be looked at again.
+// waitForRow blocks until a row has reached a milestone, or until it has to be read again.
 func (l *Loop[Obj]) waitForRow(ctx context.Context, m Milestone, row Obj, revision statedb.Revision, watch <-chan struct{}) (met bool, err error) {
 	var attempted <-chan struct{}
 	if m == Attempted {
-		// Its status does not say that it is not being attempted.
+		// The status of a paused row does not show that it will not be attempted.
 		w := l.beginWait(&keywaits.Wait[Obj]{Object: row, Milestone: m, Revision: revision})
 		defer l.keyWaits.Leave(w)
 		attempted = w.Met()
@@ -109,8 +109,8 @@ func (l *Loop[Obj]) waitForRow(ctx context.Context, m Milestone, row Obj, revisi
 	}
 }
 
-// waitForDeletion blocks until the deletion of a key has come to a milestone, or there may
-// be a row again. The table did not have the key at a revision.
+// waitForDeletion blocks until the deletion of a key has reached a milestone, or until there may be a
+// row again. revision is one at which the table did not have the key.
 func (l *Loop[Obj]) waitForDeletion(ctx context.Context, m Milestone, obj Obj, revision statedb.Revision) (met bool, err error) {
 	w := l.beginWait(&keywaits.Wait[Obj]{Object: obj, Milestone: m, Deleted: true, Revision: revision})
 	defer l.keyWaits.Leave(w)
@@ -134,14 +134,14 @@ func (l *Loop[Obj]) beginWait(w *keywaits.Wait[Obj]) *keywaits.Wait[Obj] {
 	return w
 }
 
-// unreconciledOf returns what waits for keys have to know of an object; false if it is reconciled.
+// unreconciledOf returns what waits for keys need to know about an object; false if it is reconciled.
 func (r *runner[Obj]) unreconciledOf(obj Obj) (keywaits.Unreconciled, bool) {
 	d, found := r.core.UnreconciledOf(obj)
 	return keywaits.Unreconciled{Revision: d.Revision, Deleted: d.Deleted, Attempted: d.Tried || d.State == core.Paused}, found
 }
 
-// reachedBy reports whether a row with a kind of status has come to a milestone, or never
-// will, which is an error.
+// reachedBy reports whether a row with a kind of status has reached a milestone. The error means that
+// it never will.
 func reachedBy(kind StatusKind, m Milestone) (bool, error) {
 	switch kind {
 	case status.KindDone:
@@ -157,7 +157,7 @@ func reachedBy(kind StatusKind, m Milestone) (bool, error) {
 	return false, nil
 }
 
-// unfinished returns those of the objects whose rows do not say that they are in the target.
+// unfinished returns the objects whose rows are not Done or do not exist.
 func (v *view[Obj]) unfinished(txn statedb.ReadTxn, objs []Obj) (rest []Obj) {
 	for _, obj := range objs {
 		if row, _, _, found := v.rows.Exact(txn, obj); !found || v.rows.GetStatus(row).Kind != status.KindDone {
@@ -167,17 +167,17 @@ func (v *view[Obj]) unfinished(txn statedb.ReadTxn, objs []Obj) (rest []Obj) {
 	return rest
 }
 
-// looked is what the loop knows of some objects.
+// looked is what the loop knows about some objects at one moment.
 type looked[Obj any] struct {
 	txn statedb.ReadTxn
 	// unreconciled has nil for an object that is reconciled.
 	unreconciled []*core.Unreconciled[Obj]
-	// seen: everything up to the snapshot has been looked at.
+	// seen: the loop has read everything up to the snapshot.
 	seen bool
 }
 
-// unappliedOf returns which of the objects are not in the target. met: each has come to its
-// milestone. The error is that of askBriefly: then only the rows were looked at.
+// unappliedOf returns which of the objects are not in the target. met means that each has reached its
+// milestone. The error is that of askBriefly; then the result is based on the rows alone.
 func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list inspect.Unapplied, err error) {
 	txn := v.rows.DB.ReadTxn()
 	rest := v.unfinished(txn, objs)
@@ -229,18 +229,21 @@ func (v *view[Obj]) lookAt(objs []Obj) looked[Obj] {
 	return known
 }
 
-// WaitAll is [Loop.Wait] for all that is in the table when it is called.
+// WaitAll is [Loop.Wait] for everything that is in the table when it is called, including rows that
+// other writers have written again.
 func (l *Loop[Obj]) WaitAll(ctx context.Context, m Milestone) (inspect.Unapplied, error) {
 	w := progress.NewWait[remainder[Obj]](0, m)
 	w.All = true
 	return l.awaitRevision(ctx, w)
 }
 
-// WaitKey is [Loop.WaitFor] for the object with a key, which is as [Loop.Explain] takes it:
-// a row of the table, or one of which only the deletion is left. The error is [inspect.ErrNotFound]
-// if nobody knows of it; then, if it was there, it is gone from the target. That is said when
-// everything has been attempted that was changed before the call: until then there may be a
-// deletion that the reconciler has not looked at.
+// WaitKey is [Loop.WaitFor] for the object with a key, which is as for [Loop.Explain]. The object may
+// be a row, or one that is deleted and whose deletion is not carried out.
+//
+// The error is [inspect.ErrNotFound] if neither the table nor the reconciler has the object; if there
+// was one, it is gone from the target. WaitKey returns this error only after everything that was
+// changed before the call has been attempted: until then there may be a deletion that the reconciler
+// has not read.
 func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (inspect.Unapplied, error) {
 	if err := l.mayWait(ctx); err != nil {
 		return inspect.Unapplied{}, err
@@ -262,7 +265,8 @@ func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (inspe
 	return inspect.Unapplied{}, fmt.Errorf("reconciler %q: %w", l.ID(), notFound(key))
 }
 
-// sightBriefly returns what can be seen of an object without waiting long.
+// sightBriefly returns what the loop and the table know about an object, or the table alone if the
+// loop does not answer soon.
 func (l *Loop[Obj]) sightBriefly(ctx context.Context, key string) sight[Obj] {
 	s, err := askBriefly(ctx, l, func(*answers[Obj]) sight[Obj] { return l.view.look(key) })
 	if err != nil {

@@ -16,21 +16,22 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// Milestone is what [Loop.Wait] and [Loop.WaitFor] wait for. Its String is its name in lower case.
+// Milestone is what [Loop.Wait] and [Loop.WaitFor] wait for: [Attempted] or [Applied]. Its String
+// method returns the name in lower case.
 type Milestone = progress.Milestone
 
 const (
-	// Attempted: every change has been attempted at least once, with whatever result.
-	// That of an object which is paused (see [Loop.PauseObjects]) counts as well, since
-	// nobody will attempt it. So does, for [Loop.Wait] only, that of an object which
-	// failed so recently that it has to wait for its minimum backoff.
+	// Attempted is reached when every change has been attempted at least once, with any result. A
+	// change of a paused object (see [Loop.PauseObjects]) counts as attempted, because it will not be
+	// attempted. So does, for [Loop.Wait] only, a change of an object that failed so recently that it
+	// waits for its minimum backoff.
 	Attempted = progress.Attempted
-	// Applied: every change is in the target. Nothing of it is failing, blocked, paused
-	// or waiting.
+	// Applied is reached when every change is in the target: nothing is failing, blocked, paused or
+	// waiting.
 	Applied = progress.Applied
 )
 
-// validateMilestone returns an error if there is no such milestone.
+// validateMilestone returns an error if m is not a milestone.
 func validateMilestone(m Milestone) error {
 	if m >= progress.NumMilestones {
 		return fmt.Errorf("waiting for %s, must be Attempted or Applied", m)
@@ -38,32 +39,35 @@ func validateMilestone(m Milestone) error {
 	return nil
 }
 
-// ErrNoStatus is returned for a row without a status, which is left alone: set its status to
-// Pending for it to be reconciled.
+// ErrNoStatus is returned for a row without a status, which is never reconciled. Set its status to
+// Pending to have it reconciled.
 var ErrNoStatus = errors.New("the row has no status and is never reconciled")
 
-// Wait blocks until the milestone is reached by every change of the table up to a
-// revision, deletions among them, and returns what of these is not in the target: failing,
-// blocked or paused objects if the milestone is [Attempted], nothing if it is [Applied].
-// The revision of a write is what Table.Revision returns for the transaction of its
-// commit. A change that is followed by another of the same object counts as that one, so
-// that what changes again and again holds nobody up; rows without a status do not count.
-// A row that others have written again before the call is at a later revision, and is no longer
-// waited for: where there are others, [Loop.WaitAll] waits for that, too.
+// Wait blocks until every change of the table up to a revision, including deletions, has reached the
+// milestone. It returns the objects of these changes that are not in the target: failing, blocked or
+// paused ones if the milestone is [Attempted], none if it is [Applied]. The revision of a write is
+// what Table.Revision returns for the transaction that its Commit returns.
 //
-// When ctx ends before, the error wraps that of ctx, and what is not applied is returned as far
-// as it has been looked at: the error says how far that is. A reconciler that is stuck in
-// an operation is given 100 ms to say. Before the reconciler runs, Wait waits for that;
-// when it has stopped, the error is [inspect.ErrStopped] if what was waited for cannot be told.
+// A change that is followed by another change of the same object counts as the later one, so that an
+// object that changes again and again delays no wait. Rows without a status do not count. A row that
+// another writer wrote again before the call has a later revision, and Wait does not wait for it;
+// [Loop.WaitAll] does.
 //
-// Safe from any goroutine. Any number may wait: they are not woken before what they wait
-// for, and until then cost a round nothing. In an operation of this reconciler the error is
-// [ErrInOperation], at once.
+// When ctx ends first, the error wraps that of ctx and contains the revision up to which everything
+// was attempted. The objects that are not applied are returned, as far as the loop has read the
+// table; a loop that is stuck in an operation has 100 ms to list them. Before the reconciler runs,
+// Wait waits for it to start. After it has stopped, the error is [inspect.ErrStopped], unless every
+// change up to the revision was applied before.
+//
+// A wait does not cover a trigger (see package trigger) that has not marked its rows yet.
+//
+// Safe from any goroutine. Any number of calls may wait; they cost a round nothing until their
+// milestone is reached. In an operation of this reconciler the error is [ErrInOperation], at once.
 func (l *Loop[Obj]) Wait(ctx context.Context, until statedb.Revision, m Milestone) (inspect.Unapplied, error) {
 	return l.awaitRevision(ctx, progress.NewWait[remainder[Obj]](until, m))
 }
 
-// awaitRevision blocks until a wait is over that has not begun.
+// awaitRevision begins a wait and blocks until it is over.
 func (l *Loop[Obj]) awaitRevision(ctx context.Context, w *progress.Wait[remainder[Obj]]) (inspect.Unapplied, error) {
 	if err := validateMilestone(w.Milestone); err != nil {
 		return inspect.Unapplied{}, err
@@ -92,10 +96,10 @@ func (l *Loop[Obj]) awaitRevision(ctx context.Context, w *progress.Wait[remainde
 	}
 }
 
-// giveUp ends a wait that has come to an error, and says what is not applied as far as the loop
-// does.
+// giveUp ends a wait that failed with err, and returns what is not applied, as far as the loop
+// answers.
 func (l *Loop[Obj]) giveUp(ctx context.Context, w *progress.Wait[remainder[Obj]], err error) (inspect.Unapplied, error) {
-	// Until the loop has answered: what the wait is for may change until then.
+	// Not before the loop has answered: the wait may be reached until then.
 	defer l.progress.Leave(w)
 	var rest inspect.Unapplied
 	var why error
@@ -107,7 +111,7 @@ func (l *Loop[Obj]) giveUp(ctx context.Context, w *progress.Wait[remainder[Obj]]
 	}
 	select {
 	case a := <-w.Reached:
-		// Also if that was after the answer: then it says more.
+		// This is newer than an answer of the loop.
 		return l.view.unapplied(a), nil
 	default:
 	}
@@ -122,26 +126,26 @@ func (l *Loop[Obj]) giveUp(ctx context.Context, w *progress.Wait[remainder[Obj]]
 		called(l.ID()), w.Until, w.Milestone, revision, unanswered(err, why))
 }
 
+// maxListed bounds the keys that are listed, and maxCounted those that are counted: the goroutine of
+// the loop does both.
 const (
-	// maxListed bounds the keys that are listed, and maxCounted those that are counted:
-	// it is the loop that does.
 	maxListed  = 100
 	maxCounted = 10_000
 )
 
-// remainder is what is unreconciled up to a revision: the longest, and how many there are more.
+// remainder is what is unreconciled up to a revision: the keys that are unreconciled for longest, and
+// the number of the others.
 type remainder[Obj any] struct {
 	keys []core.Unreconciled[Obj]
 	more int
 }
 
-// answers are what the loop tells those who ask. Many may want to know what is unreconciled: it is listed once for
-// all of them.
+// answers is what the loop gives to questions. The unreconciled keys are listed once for all of them.
 type answers[Obj any] struct {
 	core   *core.Core[Obj]
 	keys   []core.Unreconciled[Obj]
 	listed bool
-	// until and last are the latest answer, for the next who asks the same.
+	// until and last are those of the latest answer, for the next question with the same revision.
 	until statedb.Revision
 	last  remainder[Obj]
 }
@@ -167,8 +171,8 @@ func (b *answers[Obj]) upTo(until statedb.Revision) remainder[Obj] {
 	return b.last
 }
 
-// publish tells those who wait how far the loop has come. It is called at the end of a
-// round, while what was run in it is still known.
+// publish reports to waits how far the loop has come. It is called at the end of a round, while the
+// batch of the round is still known.
 func (r *runner[Obj]) publish() {
 	if r.torn {
 		return
@@ -189,7 +193,7 @@ func (r *runner[Obj]) publish() {
 	}
 }
 
-// unapplied says for people what an account has.
+// unapplied makes a remainder readable for people.
 func (v *view[Obj]) unapplied(a remainder[Obj]) inspect.Unapplied {
 	if len(a.keys) == 0 {
 		return inspect.Unapplied{}
@@ -204,7 +208,7 @@ func (v *view[Obj]) unapplied(a remainder[Obj]) inspect.Unapplied {
 	return rest
 }
 
-// unreconciled says for people why a key is not reconciled. row is that of the table, if found.
+// unreconciled explains why a key is not reconciled. row is that of the table, if found.
 func (v *view[Obj]) unreconciled(d *core.Unreconciled[Obj], row Obj, found bool) inspect.Unreconciled {
 	u := inspect.Unreconciled{
 		Key: v.rows.Key(d.Obj), Deleted: d.Deleted, State: v.gates().shown(states[d.State]), Attempts: d.Failures,
@@ -217,7 +221,7 @@ func (v *view[Obj]) unreconciled(d *core.Unreconciled[Obj], row Obj, found bool)
 	return u
 }
 
-// reasonOf returns why a row is not reconciled, as far as its status says.
+// reasonOf returns why a row is not reconciled, as far as its status has a reason.
 func reasonOf(s Status) error {
 	if s.Error == nil || s.Kind != status.KindError && s.Kind != status.KindBlocked {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/statekeel/statekeel/internal/ledger"
 )
 
-// batch is work that is run together: in line all of a round, on a worker one operation or
-// one call for many. attempts[i] is that of tasks[i], and names its item.
+// batch is work that is run together: in line all of a round, on a worker one operation or one call
+// for several objects. attempts[i] belongs to tasks[i], and has the index of its item.
 type batch[Obj any] struct {
 	items    []core.Item[Obj]
 	tasks    []execute.Task[Obj]
@@ -28,31 +28,31 @@ func (b *batch[Obj]) add(item int, t *execute.Task[Obj], a *ledger.Attempt[Obj])
 	b.tasks, b.attempts = append(b.tasks, *t), append(b.attempts, *a)
 }
 
-// empty takes all out of the batch, so that it pins no object.
+// empty removes everything from the batch, so that it keeps no object in memory.
 func (b *batch[Obj]) empty() {
 	clear(b.tasks)
 	clear(b.attempts)
 	b.items, b.tasks, b.attempts = nil, b.tasks[:0], b.attempts[:0]
 }
 
-// workers run batches beside the rounds.
+// workers run jobs beside the rounds.
 type workers[Obj comparable] struct {
 	*execute.Pool[Obj, load[Obj]]
-	// starting are the jobs of this round, finished those that were taken in it, and items the
-	// items of these.
+	// starting are the jobs that this round starts, finished those that it completes, and items the
+	// items of the finished ones.
 	starting, finished []*execute.Job[Obj, load[Obj]]
 	items              []core.Item[Obj]
 }
 
-// load is what of a batch is not for the worker.
+// load is the part of a job that the worker does not use.
 type load[Obj any] struct {
 	items    []core.Item[Obj]
 	attempts []ledger.Attempt[Obj]
-	// snapshot is the number of the one that main was reading; other: some of it was not
-	// from there.
+	// snapshot is the number of the snapshot that the main cursor was reading; other: an item is not
+	// from that snapshot.
 	snapshot uint64
 	other    bool
-	// one is where the slices are of a job for one object.
+	// one is the memory of the slices of a job for one object.
 	one struct {
 		item    [1]core.Item[Obj]
 		attempt [1]ledger.Attempt[Obj]
@@ -73,7 +73,8 @@ func newWorkers[Obj comparable](now func() time.Duration, cfg *execute.Config[Ob
 		func(ctx context.Context) (context.Context, *execute.Executor[Obj]) { return execute.New(ctx, cfg) })}
 }
 
-// add adds the task of an item to what will be started: to the last job, or as a job of its own.
+// add adds the task of an item to the jobs that will be started: to the last job of a batch, or as a
+// job of its own.
 func (w *workers[Obj]) add(txn statedb.ReadTxn, snapshot uint64, batched bool, item *core.Item[Obj], t *execute.Task[Obj], a *ledger.Attempt[Obj]) {
 	if !batched || len(w.starting) == 0 {
 		j := execute.NewJob[Obj, load[Obj]](txn)
@@ -88,7 +89,7 @@ func (w *workers[Obj]) add(txn statedb.ReadTxn, snapshot uint64, batched bool, i
 	j.Tasks = append(j.Tasks, *t)
 }
 
-// start starts what was added.
+// start starts the jobs that were added.
 func (w *workers[Obj]) start(ctx context.Context) {
 	if len(w.starting) > 0 {
 		w.Start(ctx, w.starting...)
@@ -97,8 +98,7 @@ func (w *workers[Obj]) start(ctx context.Context) {
 	w.starting = w.starting[:0]
 }
 
-// take adds what has finished to an empty batch. outrun: something of it was not from the given
-// snapshot.
+// take adds the finished jobs to an empty batch. outrun: some item is not from the given snapshot.
 func (w *workers[Obj]) take(b *batch[Obj], snapshot uint64) (outrun bool) {
 	w.finished = w.Finished(w.finished[:0])
 	b.items = w.items[:0]
@@ -114,7 +114,7 @@ func (w *workers[Obj]) take(b *batch[Obj], snapshot uint64) (outrun bool) {
 	return outrun
 }
 
-// forget forgets what was taken, so that it pins no object.
+// forget drops the finished jobs, so that they keep no object in memory.
 func (w *workers[Obj]) forget() {
 	clear(w.finished)
 	clear(w.items)

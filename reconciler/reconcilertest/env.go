@@ -18,25 +18,26 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Env is a table in a database of its own, and the reconcilers of the table that a test has
-// started. A method that cannot do what it is for fails the test. To be used from the goroutine of
-// the test.
+// Env is a table in a database of its own, and the reconcilers of the table that a test has started.
+// Its methods fail the test if they cannot do their work. Use it from the goroutine of the test only.
 type Env[Obj comparable] struct {
 	testing.TB
-	// DB is started, and stopped at the end of the test.
+	// DB has been started, and is stopped at the end of the test.
 	DB *statedb.DB
-	// Table is what the function given to [Run] or [New] returned.
+	// Table is the table that the function given to [Run] or [New] returned.
 	Table statedb.RWTable[Obj]
-	// Loop is the reconciler that was started last, nil before the first [Env.Start].
+	// Loop is the reconciler that was started last; nil before the first [Env.Start].
 	Loop *reconciler.Loop[Obj]
-	// Health records what the reconcilers report, unless a configuration has another.
+	// Health records what the reconcilers report, except those whose configuration has another
+	// Health.
 	Health *Health
 
 	log   testlog.Buffer
 	stops []func()
 }
 
-// Run runs a test in a bubble of testing/synctest, with the table that newTable makes.
+// Run runs a test in a bubble of testing/synctest, with the table that newTable makes. It stops the
+// reconcilers when test returns.
 func Run[Obj comparable](t *testing.T, newTable func(*statedb.DB) (statedb.RWTable[Obj], error), test func(e *Env[Obj])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -46,9 +47,9 @@ func Run[Obj comparable](t *testing.T, newTable func(*statedb.DB) (statedb.RWTab
 	})
 }
 
-// New returns an Env, with the table that newTable makes, for a test that has a bubble already. Its
-// methods [Env.Start], [Env.Pass] and [Env.WaitApplied] are for bubbles only. opts are those of the
-// database.
+// New returns an Env with the table that newTable makes. It is for a test that already runs in a
+// bubble, or needs none: [Env.Start], [Env.Pass] and [Env.WaitApplied] only work in a bubble. opts
+// are options of the database.
 func New[Obj comparable](t testing.TB, newTable func(*statedb.DB) (statedb.RWTable[Obj], error), opts ...statedb.Option) *Env[Obj] {
 	t.Helper()
 	e := &Env[Obj]{TB: t, DB: NewDB(t, opts...), Health: &Health{}}
@@ -60,9 +61,9 @@ func New[Obj comparable](t testing.TB, newTable func(*statedb.DB) (statedb.RWTab
 	return e
 }
 
-// Config returns a configuration with DB, Table, Health and Log set, if they were not, and without
-// jitter, so that retries come exactly when the backoff says. Options of cfg come after that. A Table
-// of cfg has to be the one of the Env, or to wrap it.
+// Config returns cfg with DB, Table, Health and Log set to those of the Env if they are nil. It sets
+// Jitter to 0, so that retries run exactly when their backoff ends; options of cfg can change that. A
+// Table in cfg has to be the table of the Env, or a wrapper of it.
 func (e *Env[Obj]) Config(cfg reconciler.Config[Obj]) reconciler.Config[Obj] {
 	if cfg.DB == nil {
 		cfg.DB = e.DB
@@ -81,9 +82,9 @@ func (e *Env[Obj]) Config(cfg reconciler.Config[Obj]) reconciler.Config[Obj] {
 	return cfg
 }
 
-// Start starts a reconciler with what [Env.Config] makes of cfg, and waits until it has nothing to
-// do for now. It may be called again: for another reconciler of the table, or after [Env.Stop] for
-// one that finds what the first left, as after a restart of the program.
+// Start starts a reconciler with the configuration that [Env.Config] returns for cfg, and waits until
+// it is idle. It may be called again: for another reconciler of the table, or after [Env.Stop] to
+// test a restart of the program.
 func (e *Env[Obj]) Start(cfg reconciler.Config[Obj]) *reconciler.Loop[Obj] {
 	e.Helper()
 	loop, err := reconciler.New(e.Config(cfg))
@@ -96,8 +97,8 @@ func (e *Env[Obj]) Start(cfg reconciler.Config[Obj]) *reconciler.Loop[Obj] {
 	return loop
 }
 
-// Stop stops the reconcilers and waits for their ends, in the order of their starts. The end of the
-// test does so too.
+// Stop stops the reconcilers and waits until they have ended, in the order of their starts. This also
+// happens at the end of the test.
 func (e *Env[Obj]) Stop() {
 	for _, stop := range e.stops {
 		stop()
@@ -113,8 +114,8 @@ func (e *Env[Obj]) Write(change func(wtxn statedb.WriteTxn)) statedb.Revision {
 	return e.Table.Revision(wtxn.Commit())
 }
 
-// Insert inserts or replaces rows, as they are: what is to be reconciled has a status that is
-// Pending. It returns the table's revision.
+// Insert inserts or replaces rows, without changing them: set the status of a row to Pending to have
+// it reconciled. It returns the table's revision.
 func (e *Env[Obj]) Insert(objs ...Obj) statedb.Revision {
 	e.Helper()
 	return e.Write(func(wtxn statedb.WriteTxn) {
@@ -127,7 +128,7 @@ func (e *Env[Obj]) Insert(objs ...Obj) statedb.Revision {
 }
 
 // Delete deletes the rows with the primary keys of the objects, and returns the table's revision. A
-// row that is not there is no error.
+// row that does not exist is no error.
 func (e *Env[Obj]) Delete(objs ...Obj) statedb.Revision {
 	e.Helper()
 	return e.Write(func(wtxn statedb.WriteTxn) {
@@ -145,8 +146,8 @@ func (e *Env[Obj]) Get(obj Obj) (row Obj, found bool) {
 	return row, found
 }
 
-// Status returns the status that the reconciler started last has in the row with the primary key of
-// an object. The test fails if there is no such row.
+// Status returns the status of the row with the primary key of an object, for the reconciler that was
+// started last. The test fails if there is no such row.
 func (e *Env[Obj]) Status(obj Obj) reconciler.Status {
 	e.Helper()
 	row, found := e.Get(obj)
@@ -156,16 +157,16 @@ func (e *Env[Obj]) Status(obj Obj) reconciler.Status {
 	return e.Loop.Config().GetStatus(row)
 }
 
-// Pass lets virtual time go by, and waits until all goroutines of the test are idle. A duration of
-// 0 only waits.
+// Pass lets virtual time pass, and waits until all goroutines of the test are idle. A duration of 0
+// only waits.
 func (e *Env[Obj]) Pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// WaitApplied waits until the target has what the table has now, as the reconciler started last
-// knows it: every row is Done and every deletion is carried out. The test fails if that takes longer
-// than a duration of virtual time, with the keys of the objects that are not applied and why.
+// WaitApplied waits until the reconciler that was started last has applied all rows of the table and
+// carried out all deletions. If that takes longer than within, in virtual time, the test fails, with
+// the keys of the objects that are not applied and the reasons.
 func (e *Env[Obj]) WaitApplied(within time.Duration) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), within)
@@ -177,6 +178,6 @@ func (e *Env[Obj]) WaitApplied(within time.Duration) {
 	synctest.Wait()
 }
 
-// Logged returns what the reconcilers have logged, unless a configuration has another Log: a line of
-// text for each record, with the level and the attributes.
+// Logged returns the log of the reconcilers, except those whose configuration has another Log: a line
+// of text for each record, with the level and the attributes.
 func (e *Env[Obj]) Logged() string { return e.log.String() }

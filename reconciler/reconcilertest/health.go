@@ -10,10 +10,9 @@ import (
 	"github.com/cilium/hive/cell"
 )
 
-// Health records what is reported to it, for Health of a configuration. Each scope of it is a Health
-// of its own: a reconciler reports to the scopes "reconcile" and "refresh", and one with a name to
-// "reconcile-" and "refresh-" and the name. The zero value is ready for use. Safe from any
-// goroutine.
+// Health records the health that reconcilers report: set it in Config.Health. Each scope is a Health
+// of its own. A reconciler reports to the scopes "reconcile" and "refresh", with "-" and its name
+// appended if it has one. The zero value is ready for use. Safe from any goroutine.
 type Health struct {
 	mu      sync.Mutex
 	level   cell.Level
@@ -34,14 +33,14 @@ func (h *Health) Stopped(message string) { h.report(cell.StatusStopped, message,
 // Degraded implements [cell.Health].
 func (h *Health) Degraded(message string, err error) { h.report(cell.StatusDegraded, message, err) }
 
-// Close implements [cell.Health]. What was recorded stays.
+// Close implements [cell.Health]. The records remain.
 func (h *Health) Close() {}
 
-// NewScope implements [cell.Health], with what [Health.Scope] returns.
+// NewScope implements [cell.Health]: it returns the same as [Health.Scope].
 func (h *Health) NewScope(name string) cell.Health { return h.Scope(name) }
 
-// Scope returns the Health of a scope: the same one for a name at any time, also before anything is
-// reported to it.
+// Scope returns the Health of a scope. It always returns the same one for a name, also before
+// something is reported to it.
 func (h *Health) Scope(name string) *Health {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,16 +60,16 @@ func (h *Health) report(level cell.Level, message string, err error) {
 	h.history = append(h.history, string(level)+" "+message)
 }
 
-// Now returns what was reported last; the level is empty if that is nothing. The error is nil
-// unless the level is [cell.StatusDegraded].
+// Now returns the last report; the level is empty if there is none. The error is nil unless the level
+// is [cell.StatusDegraded].
 func (h *Health) Now() (level cell.Level, message string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.level, h.message, h.err
 }
 
-// History returns level and message of all that was reported, such as "OK OK, 3 object(s)", the
-// oldest first.
+// History returns the level and the message of each report, such as "OK OK, 3 object(s)", the oldest
+// first.
 func (h *Health) History() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -59,7 +59,7 @@ func newTarget() *reconcilertest.Target[*route] {
 	return reconcilertest.NewTarget(func(r *route) string { return r.Prefix }, (*route).GetStatus)
 }
 
-func TestRetryComesWhenTheBackoffSays(t *testing.T) {
+func TestRetryRunsWhenItsBackoffEnds(t *testing.T) {
 	reconcilertest.Run(t, newRoutes, func(e *reconcilertest.Env[*route]) {
 		target := newTarget()
 		e.Start(config(target, reconciler.WithRetry(time.Second, time.Minute), reconciler.WithRefreshing(0, nil)))
@@ -138,7 +138,7 @@ func TestDecideGetsTheContextAndRequeueIsSuccess(t *testing.T) {
 	})
 }
 
-// fake is a test that records how it failed in place of failing.
+// fake is a test that records its failures instead of failing.
 type fake struct {
 	testing.TB
 	failed []string
@@ -162,7 +162,7 @@ func fatal(t testing.TB, of *fake, f func()) {
 	require.Len(t, of.failed, 1)
 }
 
-func TestWhatCannotBeDoneFailsTheTest(t *testing.T) {
+func TestImpossibleCallFailsTheTest(t *testing.T) {
 	reconcilertest.Run(t, newRoutes, func(e *reconcilertest.Env[*route]) {
 		target := newTarget()
 		e.Start(config(target))

@@ -26,9 +26,9 @@ func NewDB(t testing.TB, opts ...statedb.Option) *statedb.DB {
 	return db
 }
 
-// Go runs a function, such as the Run method of a reconciler or a trigger, in a goroutine until the
-// test ends or stop is called: then the function's context ends. stop waits until the function has
-// returned, and the test fails if that returned an error. Further calls of stop do nothing.
+// Go runs a function, such as the Run method of a reconciler or a trigger, in a goroutine. The
+// context of the function ends when the test ends or stop is called. stop waits until the function
+// has returned; the test fails if it returned an error. Further calls of stop do nothing.
 func Go(t testing.TB, run func(ctx context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -17,17 +17,17 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Call is one operation that a [Target] was asked for.
+// Call is one call of an operation of a [Target].
 type Call[Obj any] struct {
-	// Op is "update", "refresh", "delete" or "prune". A refresh is an update for which the status
-	// is Refreshing.
+	// Op is "update", "refresh", "delete" or "prune". A refresh is an update of an object whose
+	// status is Refreshing.
 	Op string
-	// Key is that of the object; for a prune it is empty.
+	// Key is the key of the object; empty for a prune.
 	Key string
-	// Object is what the operation was called with, the zero value for a prune. Its status is
-	// the reconciler's, which sets it when the operation has returned.
+	// Object is the object that the operation was called with, the zero value for a prune. Its status
+	// is changed by the reconciler after the operation has returned.
 	Object Obj
-	// Revision is that of the object or of its deletion, 0 for a prune.
+	// Revision is the revision of the object or of its deletion, 0 for a prune.
 	Revision statedb.Revision
 	// At is when the call began.
 	At time.Time
@@ -45,7 +45,7 @@ func (c Call[Obj]) String() string {
 	return s
 }
 
-// Target is a fake target: operations that hold the objects which they were called with, record the
+// Target is a fake target. Its operations store the objects that they are called with, record the
 // calls, and return the errors that the test plans. Safe from any goroutine.
 type Target[Obj any] struct {
 	key       func(Obj) string
@@ -58,37 +58,37 @@ type Target[Obj any] struct {
 	decide  func(ctx context.Context, c Call[Obj]) error
 }
 
-// NewTarget returns an empty target. key returns what identifies an object, getStatus is that of
-// the reconciler's configuration.
+// NewTarget returns an empty target. key returns the key of an object as text, getStatus is the
+// GetStatus of the reconciler's configuration.
 func NewTarget[Obj any](key func(Obj) string, getStatus func(Obj) reconciler.Status) *Target[Obj] {
 	return &Target[Obj]{key: key, getStatus: getStatus, objects: map[string]Obj{}, planned: map[string][]error{}}
 }
 
-// Fail plans what the next calls for a key return, one error for each call; nil is success. It
-// comes after what was planned for the key before. The empty key is that of prunes.
+// Fail plans the results of the next calls for a key, one error for each call; nil means success.
+// They come after those that were planned for the key before. The empty key plans prunes.
 func (x *Target[Obj]) Fail(key string, errs ...error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.planned[key] = append(x.planned[key], errs...)
 }
 
-// Decide makes a function decide what each call returns for which nothing is planned, from now on;
-// nil is success of all. It is called by the operation, with its context, and may block. A call in
-// which it panics is not recorded.
+// Decide sets the function that decides the result of each call for which nothing is planned; nil,
+// the default, means success. The operation calls it with its context; it may block. A call in which
+// it panics is not recorded.
 func (x *Target[Obj]) Decide(decide func(ctx context.Context, c Call[Obj]) error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.decide = decide
 }
 
-// Objects returns what the target holds, by key.
+// Objects returns a copy of what the target holds, by key.
 func (x *Target[Obj]) Objects() map[string]Obj {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return maps.Clone(x.objects)
 }
 
-// Take returns the calls that have ended since the last Take, in the order of their ends.
+// Take returns the calls that have ended since the last Take, in the order in which they ended.
 func (x *Target[Obj]) Take() []Call[Obj] {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -97,7 +97,7 @@ func (x *Target[Obj]) Take() []Call[Obj] {
 	return calls
 }
 
-// Calls returns the texts of what [Target.Take] returns.
+// Calls returns the calls of [Target.Take] as texts.
 func (x *Target[Obj]) Calls() []string {
 	var texts []string
 	for _, c := range x.Take() {
@@ -133,7 +133,7 @@ func (x *Target[Obj]) Prune(ctx context.Context, _ statedb.ReadTxn, objects iter
 	})
 }
 
-// do carries out a call: change changes the objects, if it succeeds.
+// do carries out a call; change changes the objects if it succeeds.
 func (x *Target[Obj]) do(ctx context.Context, c Call[Obj], change func()) error {
 	c.At = time.Now()
 	c.Err = x.next(ctx, c)
@@ -146,7 +146,7 @@ func (x *Target[Obj]) do(ctx context.Context, c Call[Obj], change func()) error 
 	return c.Err
 }
 
-// next decides what a call returns.
+// next decides the result of a call.
 func (x *Target[Obj]) next(ctx context.Context, c Call[Obj]) error {
 	x.mu.Lock()
 	if planned := x.planned[c.Key]; len(planned) > 0 {
@@ -162,7 +162,7 @@ func (x *Target[Obj]) next(ctx context.Context, c Call[Obj]) error {
 	return decide(ctx, c)
 }
 
-// applied reports whether an operation's return value means that it was carried out.
+// applied reports whether the error of an operation means that it was carried out.
 func applied(err error) bool {
 	if err == nil {
 		return true

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// port is a row of the table that objects depend on: an object's Note names its port.
+// port is a row of the source table. An object depends on the port that its Note names.
 type port struct {
 	Name  string
 	Value int
@@ -49,7 +49,7 @@ func onPort(change statedb.Change[*port]) []statedb.Query[*object] {
 	return []statedb.Query[*object]{noteIndex.Query(change.Object.Name)}
 }
 
-// writes counts write transactions by table, and how many writes each had.
+// writes counts the write transactions of each table, and the writes of each transaction.
 type writes struct {
 	statedb.Metrics
 	mu       sync.Mutex
@@ -71,14 +71,14 @@ func (w *writes) Revision(table string, revision statedb.Revision) {
 	w.revision[table] = revision
 }
 
-// graveyard returns how many deleted rows of a table were kept when that was counted last.
+// graveyard returns the last count of the deleted rows that a table keeps.
 func (w *writes) graveyard(table string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.deleted[table]
 }
 
-// take returns the sizes of the write transactions on a table since it was called last.
+// take returns the sizes of the write transactions on a table since the last call.
 func (w *writes) take(table string) []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,12 +93,12 @@ type followed struct {
 	ports   statedb.RWTable[*port]
 	writes  *writes
 	target  *target
-	health  *reconcilertest.Health // what the trigger reports
+	health  *reconcilertest.Health // the health of the trigger
 	cfg     reconciler.Config[*object]
 	trigger *trigger.Trigger[*object, *port]
 	// concurrent: operations may overlap.
 	concurrent bool
-	// halt ends the trigger's run and waits for it, stop that of the loop.
+	// halt ends the trigger's run and waits for it, stop does so for the loop.
 	halt, stop func()
 }
 
@@ -129,7 +129,7 @@ func withPorts(t *testing.T, test func(f *followed), opts ...reconciler.Option) 
 	})
 }
 
-// follow makes a trigger of the loop, which is made if there is none, and runs it.
+// follow makes a trigger of the loop, which it makes if there is none, and runs it.
 func (f *followed) follow(dependents func(statedb.Change[*port]) []statedb.Query[*object]) {
 	f.Helper()
 	f.prepare(dependents)
@@ -154,7 +154,7 @@ func (f *followed) prepare(dependents func(statedb.Change[*port]) []statedb.Quer
 // resume runs the trigger.
 func (f *followed) resume() { f.halt = reconcilertest.Go(f, f.trigger.Run) }
 
-// set writes ports, each with the value.
+// set writes ports with a value.
 func (f *followed) set(value int, names ...string) {
 	harness.Insert(f, f.DB, f.ports, ports(value, names)...)
 }
@@ -169,7 +169,7 @@ func ports(value int, names []string) []*port {
 	return out
 }
 
-// add inserts objects on a port, with the status.
+// add inserts objects that depend on a port, with the status.
 func (f *followed) add(on string, status func() reconciler.Status, ids ...uint64) {
 	var objects []*object
 	for _, id := range ids {
@@ -185,8 +185,7 @@ func (f *followed) revisionOf(id uint64) statedb.Revision {
 	return revision
 }
 
-// applied requires every object to be Done, and the target to have seen the ports as
-// they are now.
+// applied requires every object to be Done, and the target to have the current values of the ports.
 func (f *followed) applied() {
 	f.Helper()
 	txn := f.DB.ReadTxn()
@@ -198,10 +197,10 @@ func (f *followed) applied() {
 			want[o.ID] = d.Value
 		}
 	}
-	require.Equal(f, want, f.target.holds(), "what the target has seen of ports")
+	require.Equal(f, want, f.target.holds(), "values of ports in the target")
 }
 
-// runLoop runs the loop that the trigger is of.
+// runLoop runs the loop of the trigger.
 func (f *followed) runLoop() {
 	f.stop = reconcilertest.Go(f, f.Loop.Run)
 	synctest.Wait()

@@ -31,7 +31,7 @@ var zoneByName = statedb.Index[*Zone, string]{
 	Unique:     true,
 }
 
-// Record is wanted in the target with the TTL of its zone.
+// Record is an object in the target, with the TTL of its zone.
 type Record struct {
 	Name, Zone string
 	Status     reconciler.Status
@@ -51,7 +51,7 @@ var (
 		FromKey:    index.String,
 		Unique:     true,
 	}
-	// The index by which the records of a zone are found.
+	// recordByZone is the index that finds the records of a zone.
 	recordByZone = statedb.Index[*Record, string]{
 		Name:       "zone",
 		FromObject: func(r *Record) index.KeySet { return index.NewKeySet(index.String(r.Zone)) },
@@ -59,7 +59,7 @@ var (
 	}
 )
 
-// nameServer tells of what it was asked for.
+// nameServer reports the updates that it gets.
 type nameServer struct {
 	zones statedb.Table[*Zone]
 	said  chan string
@@ -82,7 +82,7 @@ func (x nameServer) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*Record, s
 	return nil
 }
 
-// A record has been applied with the TTL of its zone. When that changes nobody writes the
+// A record has been applied with the TTL of its zone. When the TTL changes, no program writes the
 // record: the trigger marks it.
 func Example() {
 	db := statedb.New()

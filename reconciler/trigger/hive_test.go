@@ -20,8 +20,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/trigger"
 )
 
-// A trigger that is registered runs as a job of the hive, with the names that operators
-// see, and lets go of its source when the hive stops.
+// A registered trigger runs as a job of the hive, under the documented names, and releases its source
+// when the hive stops.
 func TestRegisteredTriggerIsAJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var (

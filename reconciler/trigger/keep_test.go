@@ -21,9 +21,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler/trigger"
 )
 
-// Whenever a run ends, the next one goes on with everything that was not marked.
-func TestChangesAreNotLostWhenTheTriggerIsRunAgain(t *testing.T) {
-	const ports, objects = 20, 300 // so many that a change needs two transactions
+// A run that follows another processes everything that the first has not marked.
+func TestNextRunContinuesWithUnmarkedChanges(t *testing.T) {
+	const ports, objects = 20, 300 // a change needs two transactions
 	for _, stop := range []struct{ change, clone int }{
 		{change: 1}, {change: 2}, {change: 7}, {change: 19}, {change: 20},
 		{clone: 1}, {clone: 255}, {clone: 256}, {clone: 257}, {clone: 300}, {clone: 301}, {clone: 5999}, {clone: 6000},
@@ -34,7 +34,7 @@ func TestChangesAreNotLostWhenTheTriggerIsRunAgain(t *testing.T) {
 				step := func(n *int, at int) {
 					if *n++; *n == at {
 						close(reached)
-						time.Sleep(time.Millisecond) // the context ends in the middle of it
+						time.Sleep(time.Millisecond) // the context ends meanwhile
 					}
 				}
 				f.cfg.Clone = func(o *object) *object { step(&clones, stop.clone); return o.Clone() }
@@ -52,7 +52,7 @@ func TestChangesAreNotLostWhenTheTriggerIsRunAgain(t *testing.T) {
 				f.resume()
 				<-reached
 				f.halt()
-				f.Pass(time.Hour) // what was deleted is collected
+				f.Pass(time.Hour) // deleted rows are collected
 
 				f.resume()
 				f.Pass(time.Second)
@@ -64,7 +64,7 @@ func TestChangesAreNotLostWhenTheTriggerIsRunAgain(t *testing.T) {
 	}
 }
 
-func TestTriggerThatRunsOrIsClosedIsNotRun(t *testing.T) {
+func TestRunFailsWhileRunningOrAfterClose(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.follow(onPort)
 		require.EqualError(f, f.trigger.Run(f.Context()), "trigger-ports: is running already")
@@ -75,8 +75,7 @@ func TestTriggerThatRunsOrIsClosedIsNotRun(t *testing.T) {
 	})
 }
 
-// A closed trigger keeps nothing of its source.
-func TestClosedTriggerLetsGoOfDeletedRows(t *testing.T) {
+func TestClosedTriggerReleasesDeletedRows(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.prepare(onPort)
 		f.set(1, "eth0")
@@ -89,7 +88,7 @@ func TestClosedTriggerLetsGoOfDeletedRows(t *testing.T) {
 	})
 }
 
-func TestNewTriggerSaysWhatIsMissing(t *testing.T) {
+func TestNewNamesMissingArguments(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		_, err := trigger.New[*object, *port](nil, nil, nil)
 		require.EqualError(f, err, "trigger: the loop is nil\nthe source table is nil\nthe dependents function is nil")
@@ -98,8 +97,8 @@ func TestNewTriggerSaysWhatIsMissing(t *testing.T) {
 	})
 }
 
-// panicky is a dependents function that panics for some ports, and remembers when it was
-// called for which.
+// panicky is a dependents function that panics for some ports, and records for which port it was
+// called and when.
 type panicky struct {
 	began  time.Time
 	mu     sync.Mutex
@@ -126,7 +125,7 @@ func (p *panicky) dependents(change statedb.Change[*port]) []statedb.Query[*obje
 	return onPort(change)
 }
 
-// heal makes the function work for the ports, or for all.
+// heal stops the panics for some ports, or for all if there are none.
 func (p *panicky) heal(names ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +155,7 @@ func TestChangeWhoseDependentsPanicIsKept(t *testing.T) {
 		synctest.Wait()
 
 		require.Equal(f, reconciler.StatusKindDone, f.Kind(1))
-		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(2), "everything else goes on")
+		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(2), "other changes are processed")
 		level, message, err := f.health.Now()
 		require.Equal(f, cell.StatusDegraded, level)
 		require.Equal(f, "1 error(s)", message)
@@ -168,7 +167,7 @@ func TestChangeWhoseDependentsPanicIsKept(t *testing.T) {
 		require.Equal(f, []string{
 			"bad=1 at 0s", "good=1 at 0s", "bad=1 at 100ms", "bad=1 at 300ms", "bad=1 at 700ms",
 		}, p.take())
-		require.Len(f, f.health.History(), 2, "the same failure is told once")
+		require.Len(f, f.health.History(), 2, "the same failure is reported once")
 
 		p.heal()
 		f.Pass(time.Second)
@@ -182,9 +181,9 @@ func TestChangeWhoseDependentsPanicIsKept(t *testing.T) {
 	})
 }
 
-// Touching a row whose dependents cannot be found in a loop is no hot loop, and keeps
-// nothing but its last version.
-func TestKeptChangeIsSuperseded(t *testing.T) {
+// A row whose dependents cannot be found, and which is written again and again, is tried at the rate
+// of the minimum backoff. Only its last version is kept.
+func TestKeptChangeIsReplacedByALaterOne(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		p := newPanicky("bad")
 		f.follow(p.dependents)
@@ -201,12 +200,12 @@ func TestKeptChangeIsSuperseded(t *testing.T) {
 		p.heal()
 		f.set(100, "bad")
 		f.Pass(time.Second)
-		require.Len(f, p.take(), 1, "without the backoff of ten failures")
+		require.Len(f, p.take(), 1, "the later change does not wait for the backoff")
 		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(1))
 	}, reconciler.WithRetry(100*time.Millisecond, time.Minute))
 }
 
-func TestKeptChangeOutlivesARun(t *testing.T) {
+func TestKeptChangeIsTriedInTheNextRun(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		p := newPanicky("bad")
 		f.follow(p.dependents)
@@ -223,12 +222,12 @@ func TestKeptChangeOutlivesARun(t *testing.T) {
 	})
 }
 
-// A change that came while the trigger stood still is another one than that which is kept.
+// A change that is made while the trigger does not run replaces the one that was kept.
 func TestKeptChangeDoesNotHideALaterOne(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {
 			if change.Object.Value == 1 {
-				panic("one is none")
+				panic("value 1")
 			}
 			return onPort(change)
 		})
@@ -246,7 +245,7 @@ func TestKeptChangeDoesNotHideALaterOne(t *testing.T) {
 	})
 }
 
-// Two changes of a row are worked on in one round, and the second is kept.
+// Two changes of a row are processed in one round, and the second is kept.
 func TestKeptChangeIsNotDroppedForAnEarlierOne(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		broken := true
@@ -262,7 +261,7 @@ func TestKeptChangeIsNotDroppedForAnEarlierOne(t *testing.T) {
 				return nil
 			case broken:
 				broken = false
-				panic("two is too many")
+				panic("value 2")
 			}
 			return onPort(change)
 		})
@@ -273,7 +272,7 @@ func TestKeptChangeIsNotDroppedForAnEarlierOne(t *testing.T) {
 	})
 }
 
-func TestKeptChangeMayWaitForEver(t *testing.T) {
+func TestLongestBackoffOfKeptChangeDoesNotOverflow(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		p := newPanicky("bad")
 		f.follow(p.dependents)
@@ -284,7 +283,7 @@ func TestKeptChangeMayWaitForEver(t *testing.T) {
 	}, reconciler.WithRetry(math.MaxInt64, math.MaxInt64))
 }
 
-func TestHealthOfManyKeptChangesIsShort(t *testing.T) {
+func TestHealthOfManyKeptChangesIsBounded(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		var names []string
 		for i := range 25 {
@@ -317,7 +316,7 @@ func TestHealthOfManyKeptChangesIsShort(t *testing.T) {
 	})
 }
 
-// A query that no index can answer is the dependents function's mistake, too.
+// A query with an index that the table does not have is a mistake of the dependents function, too.
 func TestQueryOfAnotherTableIsAnError(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		stray := noteIndex
@@ -328,14 +327,14 @@ func TestQueryOfAnotherTableIsAnError(t *testing.T) {
 		f.add("eth0", reconciler.StatusDone, 1)
 		f.set(1, "eth0")
 		f.Pass(time.Minute)
-		require.Equal(f, reconciler.StatusKindDone, f.Kind(1), "not again and again for the query that does find it")
+		require.Equal(f, reconciler.StatusKindDone, f.Kind(1), "the rows of the valid query are not marked")
 		_, _, err := f.health.Now()
 		require.ErrorContains(f, err, `dependents of key "eth0" of table "ports": panic: `)
 		require.ErrorContains(f, err, "stray")
 	})
 }
 
-func TestPanicOfDependentsEndsTheProgramIfAskedTo(t *testing.T) {
+func TestPanicPropagationEndsTheProgram(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.cfg.PanicPropagation = true
 		f.prepare(newPanicky("bad").dependents)

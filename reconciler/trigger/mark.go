@@ -18,31 +18,30 @@ import (
 )
 
 const (
-	// maxRows is the largest number of rows that are marked in one write
-	// transaction. That locks the table for a quarter of a millisecond; four times as
-	// many rows would lock it four times as long, and save little in all.
+	// maxRows is the largest number of rows that are marked in one write transaction. That locks the
+	// table for about 0.25 ms. Four times as many rows would lock it four times as long, and save
+	// little in total.
 	maxRows = 256
-	// maxPause is for how long at most the reconciler is given time to come to what
-	// was marked again.
+	// maxPause bounds the time that the reconciler is given to attempt rows that were marked again.
 	maxPause = 100 * time.Millisecond
 )
 
-// marking is the work of one round of a trigger: rows are found in a snapshot that has
-// the changes, and then marked.
+// marking is the work of one round of a trigger: it finds rows in a snapshot that has the changes,
+// and then marks them.
 type marking[Obj comparable] struct {
 	cfg *reconciler.Config[Obj]
 	txn statedb.ReadTxn
-	// fence is a status ID given out after the snapshot was taken. What carries a
-	// higher one was written after the changes, and whoever works on it knows of them.
+	// fence is a status ID made after the snapshot was taken. A row with a higher ID was written
+	// after the changes, so an operation that starts from it sees the changes.
 	fence uint64
 	rows  []dependent[Obj]
-	// outrun: a row was marked that had been marked before and not been attempted
-	// since. revision is that of the table after all is marked.
+	// outrun: a row was marked that had been marked before and not attempted since. revision is that
+	// of the table after all rows are marked.
 	outrun   bool
 	revision statedb.Revision
 }
 
-// dependent is a row as it stands in the snapshot.
+// dependent is a row in the snapshot.
 type dependent[Obj any] struct {
 	object   Obj
 	revision statedb.Revision
@@ -54,8 +53,8 @@ func newMarking[Obj comparable](cfg *reconciler.Config[Obj]) *marking[Obj] {
 	return m
 }
 
-// wants reports whether a row with the status has to be marked. Pending and Refreshing
-// are no answer by themselves: an operation may have been running since before the change.
+// wants reports whether a row with the status has to be marked. A Pending or Refreshing row may have
+// to be, because an operation may be running since before the change.
 func (m *marking[Obj]) wants(s status.Status) bool {
 	switch s.Kind {
 	case status.KindDone, status.KindError, status.KindBlocked:
@@ -67,8 +66,8 @@ func (m *marking[Obj]) wants(s status.Status) bool {
 	}
 }
 
-// marked returns a clone of a row with the mark. What the target has is refreshed, what
-// was not applied is pending.
+// marked returns a clone of a row with the mark: Refreshing if the target has the object, else
+// Pending.
 func (m *marking[Obj]) marked(row Obj) Obj {
 	mark := status.Pending
 	if kind := m.cfg.GetStatus(row).Kind; kind == status.KindDone || kind == status.KindRefreshing {
@@ -77,7 +76,7 @@ func (m *marking[Obj]) marked(row Obj) Obj {
 	return m.cfg.SetStatus(m.cfg.Clone(row), mark())
 }
 
-// add adds rows of the snapshot to those that are to be marked.
+// add adds rows of the snapshot to those that will be marked.
 func (m *marking[Obj]) add(rows iter.Seq2[Obj, statedb.Revision]) {
 	for object, revision := range rows {
 		if m.wants(m.cfg.GetStatus(object)) {
@@ -86,9 +85,8 @@ func (m *marking[Obj]) add(rows iter.Seq2[Obj, statedb.Revision]) {
 	}
 }
 
-// mark marks the rows, each once. It returns false if ctx ended before all were. The
-// order is that in which they were written, so that those which wait for the reconciler
-// keep their places.
+// mark marks each row once. It returns false if ctx ended before all were marked. The order is that
+// in which the rows were written, so that rows which wait for the reconciler keep their order.
 func (m *marking[Obj]) mark(ctx context.Context) bool {
 	slices.SortFunc(m.rows, func(a, b dependent[Obj]) int { return cmp.Compare(a.revision, b.revision) })
 	m.rows = slices.CompactFunc(m.rows, func(a, b dependent[Obj]) bool { return a.revision == b.revision })
@@ -109,12 +107,12 @@ func (m *marking[Obj]) write(batch []dependent[Obj]) {
 		batch[i].object = m.marked(batch[i].object)
 	}
 	wtxn := cfg.DB.WriteTxn(cfg.Table)
-	// A panic in a user's function must not leave the table locked for ever.
+	// A panic in a function of the program must not leave the table locked.
 	defer wtxn.Abort()
 	for i := range batch {
 		current, found, err := cfg.Table.CompareAndSwap(wtxn, batch[i].revision, batch[i].object)
 		if found && errors.Is(err, statedb.ErrRevisionNotEqual) && m.wants(cfg.GetStatus(current)) {
-			// No error can come of it: the table is locked.
+			// This cannot fail: the table is locked.
 			_, _, _ = cfg.Table.Insert(wtxn, m.marked(current))
 		}
 	}

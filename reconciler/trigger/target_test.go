@@ -15,20 +15,20 @@ import (
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
-// object is a row that is reconciled; Note names its port.
+// object is a row that is reconciled; it depends on the port that its Note names.
 type object = harness.Object
 
-// call is one operation that the target was asked for; Value of its object is that of the port.
+// call is a call of an operation of the target; the Value of its object is that of the port.
 type call = reconcilertest.Call[*object]
 
-// noPort is the value held for an object whose port does not exist.
+// noPort is the value of an object whose port does not exist.
 const noPort = -1
 
-// target holds for each object the value that its port had when it was updated.
+// target holds for each object the value of its port at the last update.
 type target struct {
 	*reconcilertest.Target[*object]
 	ports statedb.Table[*port] // none: every port is missing
-	// busy has the IDs of the objects that operations run on.
+	// busy has the IDs of the objects whose operations are running.
 	busy harness.Exclusive[uint64]
 }
 
@@ -39,12 +39,12 @@ func newTarget() *target {
 // failing makes every call fail with the text.
 func (x *target) failing(text string) { x.deciding(func(call) error { return errors.New(text) }) }
 
-// deciding makes f decide the outcome of every call.
+// deciding makes f decide the result of every call.
 func (x *target) deciding(f func(call) error) {
 	x.Decide(func(_ context.Context, c call) error { return f(c) })
 }
 
-// after makes every call take a time, and f decide its outcome; nil is success.
+// after makes every call take d, and f decide its result; a nil f means success.
 func (x *target) after(d time.Duration, f func(call) error) {
 	x.deciding(func(c call) error {
 		time.Sleep(d)
@@ -72,7 +72,7 @@ func (x *target) Delete(ctx context.Context, txn statedb.ReadTxn, revision state
 	return x.Target.Delete(ctx, txn, revision, o)
 }
 
-// holds returns the values that the target has, by ID.
+// holds returns the values in the target, by ID.
 func (x *target) holds() map[uint64]int {
 	values := map[uint64]int{}
 	for _, o := range x.Objects() {

@@ -14,8 +14,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// What a dependents function panics with may be of any length and have any bytes.
-func TestTextOfAPanicInDependentsIsCutAndPrintable(t *testing.T) {
+// The value of a panic may have any length and any bytes.
+func TestPanicTextOfDependentsIsCutAndPrintable(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		said := "\x1b[2J" + strings.Repeat("x", 1<<20)
 		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {

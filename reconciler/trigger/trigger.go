@@ -26,32 +26,43 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// maxChanges bounds the changes of the source that are read and not dealt with: the
-// others stay in the source, where several of a row become one.
+// maxChanges bounds the changes of the source that are read but not processed. The others stay in the
+// source, where several changes of a row become one.
 const maxChanges = 1000
 
-// Trigger makes a reconciler come back to objects when rows of another table, the source,
-// change: to a route when its device does, to a policy when one of its groups does.
-// [reconciler.Blocked] is for an object that cannot be reconciled yet; a trigger is for one that was.
+// Trigger reconciles objects again when rows of another table, the source, change: a route when its
+// device changes, or a policy when one of its groups does. [reconciler.Blocked] is for an object that
+// cannot be reconciled yet; a trigger is for one that was reconciled. If an object uses both a
+// trigger and [reconciler.Need] on the same source, a change of the source row may run its operation
+// twice.
 //
-// A change, which is any write of a source row and its deletion, is handed to a function
-// that returns queries on the reconciler's table. The rows that these find are marked: Done
-// becomes Refreshing; Error and Blocked become Pending, since the object was not applied.
-// Pending and Refreshing are marked again if the mark may be older than the change: an
-// operation that does not know of the change may be running, and what it comes back with
-// is dropped then. Unset rows are left alone. A mark does not reset a backoff: what keeps
-// failing is tried no more often than its minimum backoff allows, however often the source
-// changes.
+// A change is any write of a source row, or its deletion. The trigger calls a function with it, which
+// returns queries on the reconciler's table. The rows that these find are marked:
 //
-// Several changes of a source row may be handed over as one, the last, and what the row was
-// before it is not told: let objects depend on what never changes in a source row, such as
-// its key. Rows that the source had when the trigger was made count as changed, as an
-// object may have been reconciled against older ones. So each start costs a write for every
-// object that depends on any row, and an operation for those that were Done by then.
+//   - Done becomes Refreshing.
+//   - Error and Blocked become Pending, because the object was not applied.
+//   - Pending and Refreshing are marked again if the mark may be older than the change: an operation
+//     that started before the change may be running. Its result is dropped then.
+//   - Rows without a status are left alone.
 //
-// A source row that has a status of its own changes whenever that is written: return no
-// query for what does not matter. The source may be the reconciler's own table; objects
-// that depend on each other in a circle then keep each other going for ever.
+// A mark does not reset a backoff: an object that keeps failing is tried no more often than its
+// minimum backoff allows, however often the source changes.
+//
+// A trigger marks rows in the background. Until it has marked them, no wait ([reconciler.Loop.Wait],
+// for example) covers the change of the source: such a wait may return while the target has what
+// followed from the old source row.
+//
+// The function may get several changes of a source row as one, the last, and does not get the
+// previous version of the row. So let objects depend on what never changes in a source row, such as
+// its key.
+//
+// The rows that the source has when the trigger is made count as changed, because objects may have
+// been reconciled with older versions. So each start writes every object that depends on any source
+// row, and runs an operation for those that are Done by then.
+//
+// A source row with a status changes whenever the status is written: return no query if a change does
+// not matter. The source may be the reconciler's own table, but objects that depend on each other in
+// a circle are then reconciled forever.
 type Trigger[Obj comparable, Source any] struct {
 	loop       *reconciler.Loop[Obj]
 	cfg        reconciler.Config[Obj]
@@ -60,24 +71,26 @@ type Trigger[Obj comparable, Source any] struct {
 	name       string
 	log        *slog.Logger
 
-	// mu is held by a run. All that follows outlives one, so that nothing gets lost
-	// when the trigger is run again.
+	// mu is held by a run. The fields below outlive a run, so that no change is lost when the trigger
+	// is run again.
 	mu sync.Mutex
-	// rows are those of the source; kept are the changes whose dependents could not be found,
-	// backoff says for how long.
+	// rows are the rows of the source. They include the changes that are kept because their
+	// dependents could not be found; backoff computes when these are tried again.
 	rows    *follow.Table[Source]
 	backoff backoff.Exponential
-	// read are the changes that were read and are not dealt with, the oldest first.
+	// read are the changes that were read and are not processed, the oldest first.
 	read []statedb.Change[Source]
 }
 
-// New returns a trigger that does nothing until [Trigger.Run] is called, for
-// programs without a hive. No change of the source from now on is lost to it.
+// New returns a trigger that does nothing until [Trigger.Run] is called. It is for programs without a
+// hive. The trigger gets every change of the source from now on. [Trigger.Close] releases the source.
 //
-// The dependents function is called by one goroutine, with no table locked, and may be
-// called again for the same change. No queries mean that nothing depends on the row. A
-// trigger is named after its source and its reconciler, so there should be one of a kind.
-// New locks the source for a moment: its caller must not hold a write transaction
+// dependents returns the queries that find the objects which depend on the changed row; no queries
+// mean that none does. It is called by one goroutine at a time, with no table locked, and may be
+// called again for the same change.
+//
+// The name of a trigger is made from its source and its reconciler, so there should be only one
+// trigger for a pair. New locks the source for a moment: the caller must not hold a write transaction
 // of it. The error names the arguments that are missing.
 func New[Obj comparable, Source any](
 	loop *reconciler.Loop[Obj],
@@ -115,10 +128,10 @@ func New[Obj comparable, Source any](
 	return t, nil
 }
 
-// Register makes a trigger and adds its job to the hive: "trigger-" and the name of
-// the source table, with the reconciler's name appended if it has one. See [Trigger] for
-// what it does and [New] for the arguments. It can be called before the hive has
-// started and after.
+// Register makes a trigger and adds its job to the hive. The job is named "trigger-" and the name of
+// the source table, with "-" and the reconciler's name appended if it has one. See [Trigger] for what
+// a trigger does and [New] for the arguments. Register may be called before and after the hive has
+// started.
 func Register[Obj comparable, Source any](
 	params reconciler.Params,
 	loop *reconciler.Loop[Obj],
@@ -139,15 +152,14 @@ func Register[Obj comparable, Source any](
 	return nil
 }
 
-// Run marks the dependents of what changes until ctx ends, and returns nil then. It may
-// be called again after that and goes on where it was: changes that came meanwhile, and
-// those that it was in the middle of, are dealt with. It is an error to call it
-// while it runs or after [Trigger.Close].
+// Run marks the dependents of changes until ctx ends, and returns nil then. It may be called again
+// after that, and continues with the changes that it had not finished and those made meanwhile. It
+// returns an error if the trigger is running already, or after [Trigger.Close].
 //
-// If the dependents function panics, the log and health say so and name the source row;
-// health is Config.Health, or that of the job. The change is kept and tried again
-// with the backoff of [reconciler.WithRetry], or when the row changes again, and everything else
-// goes on. With Config.PanicPropagation the panic ends the program.
+// If the dependents function panics, the log and health report it with the key of the source row;
+// health is Config.Health, or that of the job. The change is kept, and tried again with the backoff
+// of [reconciler.WithRetry] or when the row changes again. Other changes are processed as usual. With
+// Config.PanicPropagation the panic ends the program.
 func (t *Trigger[Obj, Source]) Run(ctx context.Context) error {
 	health := t.cfg.Health
 	if health != nil {
@@ -156,10 +168,9 @@ func (t *Trigger[Obj, Source]) Run(ctx context.Context) error {
 	return t.run(ctx, health)
 }
 
-// Close lets go of the source, which otherwise keeps in memory what is deleted from it and
-// has not been read; the trigger cannot be run again. It waits for a Run to end
-// whose context has ended, and must not be called by the dependents function. What
-// [Register] made closes itself.
+// Close releases the source. Until then the source keeps deleted rows in memory which the trigger has
+// not read. The trigger cannot be run again. Close waits for a running Run, so end its context first;
+// it must not be called by the dependents function. A trigger made by [Register] closes itself.
 func (t *Trigger[Obj, Source]) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -187,8 +198,8 @@ func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) erro
 	return nil
 }
 
-// look reads changes, as many as there is room for, those that are due again first. The
-// returned channel is closed when there may be more.
+// look reads as many changes as there is room for, starting with kept ones that are due. The returned
+// channel is closed when there may be more.
 func (t *Trigger[Obj, Source]) look() <-chan struct{} {
 	room := maxChanges - len(t.read)
 	if again := t.rows.TakeDue(t.rows.Now(), room); len(again) > 0 {
@@ -211,8 +222,8 @@ func (t *Trigger[Obj, Source]) look() <-chan struct{} {
 	return more
 }
 
-// round marks what the oldest changes concern. Until all of it is marked they stay read,
-// so that a round which ctx cuts short is run again as a whole.
+// round marks the dependents of the oldest changes. The changes stay in read until all of these are
+// marked, so that a round which ctx cuts short is repeated as a whole.
 func (t *Trigger[Obj, Source]) round(ctx context.Context) *marking[Obj] {
 	m := newMarking(&t.cfg)
 	dealt := 0
@@ -235,7 +246,7 @@ func (t *Trigger[Obj, Source]) round(ctx context.Context) *marking[Obj] {
 	return m
 }
 
-// find adds the rows that a change concerns to what is to be marked.
+// find adds the rows that depend on a change to those that will be marked.
 func (t *Trigger[Obj, Source]) find(m *marking[Obj], change statedb.Change[Source]) error {
 	lists, err := t.lists(m.txn, change)
 	for _, rows := range lists {
@@ -244,8 +255,8 @@ func (t *Trigger[Obj, Source]) find(m *marking[Obj], change statedb.Change[Sourc
 	return err
 }
 
-// lists returns the rows that the queries of a change find. The error is a panic in the
-// function that makes the queries, or that of a query which no index of the table has.
+// lists returns the rows that the queries of a change find. The error is a panic of the dependents
+// function or of a query, such as one with an index that the table does not have.
 func (t *Trigger[Obj, Source]) lists(txn statedb.ReadTxn, change statedb.Change[Source]) (lists []iter.Seq2[Obj, statedb.Revision], err error) {
 	if !t.cfg.PanicPropagation {
 		defer func() {
@@ -263,7 +274,7 @@ func (t *Trigger[Obj, Source]) lists(txn statedb.ReadTxn, change statedb.Change[
 	return lists, nil
 }
 
-// keep puts a change aside whose dependents could not be found.
+// keep keeps a change whose dependents could not be found, for another try.
 func (t *Trigger[Obj, Source]) keep(change statedb.Change[Source], err error) {
 	set := t.loop.Settings()
 	t.backoff.Min, t.backoff.Max, t.backoff.Jitter = set.MinBackoff, set.MaxBackoff, set.Jitter
@@ -271,8 +282,9 @@ func (t *Trigger[Obj, Source]) keep(change statedb.Change[Source], err error) {
 	t.rows.Keep(key, change, err, now, follow.After(now, t.backoff.Delay(t.rows.Failures(key)+1)))
 }
 
-// pause gives the reconciler time for what was marked again: if the source changed faster
-// than its dependents can be reconciled, each mark would void what came of the last.
+// pause gives the reconciler time to attempt rows that were marked again. Without it, if the source
+// changes faster than its dependents can be reconciled, each mark would void the result of the last
+// operation.
 func (t *Trigger[Obj, Source]) pause(ctx context.Context, m *marking[Obj]) {
 	if !m.outrun {
 		return

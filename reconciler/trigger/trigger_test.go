@@ -20,7 +20,7 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-func TestObjectsFollowWhatTheyDependOn(t *testing.T) {
+func TestDependentsAreRefreshedWhenTheSourceChanges(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.follow(onPort)
 		f.runLoop()
@@ -48,7 +48,7 @@ func TestObjectsFollowWhatTheyDependOn(t *testing.T) {
 	})
 }
 
-func TestTriggerMarksByWhatWasApplied(t *testing.T) {
+func TestMarkDependsOnTheStatus(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.follow(onPort)
 		wants := map[reconciler.StatusKind]reconciler.StatusKind{
@@ -76,18 +76,18 @@ func TestTriggerMarksByWhatWasApplied(t *testing.T) {
 			require.Equal(f, wants[was.Kind], is.Kind, "was %s", was)
 			require.Nil(f, is.Error, "was %s", was)
 			if was.Kind == reconciler.StatusKindUnset {
-				require.Equal(f, revision, f.revisionOf(id), "a row nobody asked to reconcile")
+				require.Equal(f, revision, f.revisionOf(id), "a row without a status is left alone")
 			} else {
 				require.Greater(f, is.ID, was.ID, "was %s", was)
 			}
-			require.Equal(f, other, f.revisionOf(id+10), "a row that does not depend on it")
+			require.Equal(f, other, f.revisionOf(id+10), "a row that does not depend on the port")
 			require.Equal(f, reconciler.StatusKindDone, f.Row(id).Other.Kind, "another reconciler's status")
 		}
 	})
 }
 
-// What an operation found out before the change is not what is wanted after it,
-// whatever brought the operation about, and whether or not it succeeds.
+// An operation that began before the change has seen the old port. Its result is dropped, whatever
+// started it and whatever it returns.
 func TestChangeDuringAnOperationIsNotLost(t *testing.T) {
 	for _, outcome := range []error{nil, errors.New("no"), reconciler.TerminalError(errors.New("no")),
 		reconciler.Blocked("something"), reconciler.Requeue(time.Hour)} {
@@ -128,7 +128,7 @@ func TestChangeDuringAnOperationIsNotLost(t *testing.T) {
 					f.runLoop()
 					f.target.after(time.Second, func(call) error { return outcome })
 					begin(f)
-					f.Pass(500 * time.Millisecond) // the operation is half way
+					f.Pass(500 * time.Millisecond) // the operation is running
 					f.target.Take()
 
 					f.set(2, "eth0")
@@ -142,7 +142,7 @@ func TestChangeDuringAnOperationIsNotLost(t *testing.T) {
 					f.Pass(10 * time.Second)
 					calls := f.target.Take()
 					require.GreaterOrEqual(f, len(calls), 2)
-					require.Equal(f, 1, calls[0].Object.Value, "it began before the change")
+					require.Equal(f, 1, calls[0].Object.Value, "the operation began before the change")
 					require.Equal(f, 2, calls[len(calls)-1].Object.Value)
 					f.applied()
 				})
@@ -151,9 +151,9 @@ func TestChangeDuringAnOperationIsNotLost(t *testing.T) {
 	}
 }
 
-// Another reconciler's status write gives the row a new revision, and the operation that
-// began before the change still has its ID.
-func TestChangeDuringAnOperationIsNotLostBehindAnotherStatus(t *testing.T) {
+// The status of another reconciler gives the row a new revision, while the running operation still
+// has the status ID of the row.
+func TestChangeIsNotLostWhenAnotherStatusIsWritten(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.set(1, "eth0")
 		f.follow(onPort)
@@ -196,8 +196,8 @@ func TestRowIsMarkedOnceARound(t *testing.T) {
 	})
 }
 
-// Whoever works on a row that was written after the change knows of the change.
-func TestRowThatWasMarkedSinceIsNotWritten(t *testing.T) {
+// An operation on a row that was written after the change sees the change.
+func TestRowWrittenAfterTheChangeIsNotMarked(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.add("eth0", reconciler.StatusDone, 1, 2, 3)
 		var revision statedb.Revision
@@ -210,14 +210,14 @@ func TestRowThatWasMarkedSinceIsNotWritten(t *testing.T) {
 		f.set(1, "eth0")
 		synctest.Wait()
 		require.Equal(f, revision, f.revisionOf(1))
-		require.Nil(f, f.Row(2), "a deleted row is not brought back")
+		require.Nil(f, f.Row(2), "a deleted row stays deleted")
 		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(3))
 	})
 }
 
-// A status that is written between the look and the mark may be that of an operation which
-// did not know of the change.
-func TestRowThatBecameDoneSinceIsMarked(t *testing.T) {
+// A status that is written between the read and the mark may be that of an operation which did not
+// see the change.
+func TestRowThatBecomesDoneMeanwhileIsMarked(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.add("eth0", reconciler.StatusDone, 1)
 		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {
@@ -230,7 +230,7 @@ func TestRowThatBecameDoneSinceIsMarked(t *testing.T) {
 	})
 }
 
-func TestTableIsLockedOnlyIfThereIsSomethingToMark(t *testing.T) {
+func TestTableIsLockedOnlyToMarkRows(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		seen := 0
 		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {
@@ -275,8 +275,9 @@ func TestIdleTriggerCostsNothing(t *testing.T) {
 	})
 }
 
-// A change that everything depends on is marked bit by bit, so that others can write.
-func TestMarkOfManyRowsIsSeveralTransactions(t *testing.T) {
+// A change that everything depends on is marked in several transactions, so that others can write in
+// between.
+func TestManyRowsAreMarkedInSeveralTransactions(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.follow(onPort)
 		f.add("eth0", reconciler.StatusDone, harness.IDs(1, 1000)...)
@@ -312,9 +313,9 @@ func TestManyChangesAreMarkedTogether(t *testing.T) {
 	})
 }
 
-// What the source had before the trigger was made may be newer than what an object was
-// reconciled against.
-func TestRowsOfTheSourceAtTheStartCountAsChanged(t *testing.T) {
+// A row that the source had before the trigger was made may be newer than the version that an object
+// was reconciled with.
+func TestInitialSourceRowsCountAsChanged(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.set(1, "eth0")
 		f.add("eth0", reconciler.StatusDone, 1)
@@ -338,8 +339,8 @@ func TestDeletionBeforeTheRunIsNotLost(t *testing.T) {
 	})
 }
 
-// A dependency that changes all the time does not make a failing object be tried more
-// often than its minimum backoff allows, and its failures are counted on.
+// A source that changes all the time does not make a failing object run more often than its minimum
+// backoff allows, and does not reset the count of its failures.
 func TestTriggerDoesNotResetABackoff(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.follow(onPort)
@@ -352,7 +353,7 @@ func TestTriggerDoesNotResetABackoff(t *testing.T) {
 			f.set(value, "eth0")
 			f.Pass(10 * time.Millisecond)
 		}
-		f.Pass(100 * time.Millisecond) // the last of the changes waits for its turn
+		f.Pass(100 * time.Millisecond) // the last change waits for its turn
 		calls := f.target.Take()
 		require.InDelta(f, 11, len(calls), 1, "attempts in 1.1 s")
 		for i := 1; i < len(calls); i++ {
@@ -369,14 +370,14 @@ func TestTriggerDoesNotResetABackoff(t *testing.T) {
 		}
 
 		f.Pass(59 * time.Second)
-		require.Empty(f, f.target.Take(), "the backoff is that of as many failures")
+		require.Empty(f, f.target.Take(), "the backoff counts all failures")
 		f.Pass(2 * time.Second)
 		require.Len(f, f.target.Take(), 1)
 	}, reconciler.WithRetry(100*time.Millisecond, time.Minute))
 }
 
-// Dependents that take longer than their source is quiet all have their turn.
-func TestSourceThatKeepsChangingPutsNobodyOff(t *testing.T) {
+// The source changes faster than all its dependents can run; each of them still gets its turn.
+func TestAllDependentsRunWhileTheSourceKeepsChanging(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.follow(onPort)
 		f.runLoop()
@@ -399,8 +400,8 @@ func TestSourceThatKeepsChangingPutsNobodyOff(t *testing.T) {
 	})
 }
 
-// An object whose Note is the ID of another follows that one, and a chain of them comes to
-// rest: the statuses that are of no interest are left out.
+// An object depends on the object whose ID is in its Note. A chain of objects comes to rest, because
+// the dependents function ignores statuses other than Done.
 func TestSourceMayBeTheTableItself(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.target.ports = nil

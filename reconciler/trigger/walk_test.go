@@ -19,20 +19,20 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// followWalk changes ports, objects and statuses at random, while the target is slow
-// and fails, the dependents function panics and the trigger stops and starts.
+// followWalk changes ports, objects and statuses at random. Meanwhile the target is slow and fails,
+// the dependents function panics, and the trigger stops and starts.
 type followWalk struct {
 	*followed
 	steps *rand.Rand
 
-	// The rest is used by the loop and the trigger as well.
+	// The fields below are also used by the loop and the trigger.
 	mu     sync.Mutex
 	dice   *rand.Rand
 	wild   bool
 	faults int
 }
 
-// chance is true once in n times while the walk is wild.
+// chance returns true once in n calls on average while the walk is wild.
 func (w *followWalk) chance(n int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +63,7 @@ func (w *followWalk) dependents(change statedb.Change[*port]) []statedb.Query[*o
 func (w *followWalk) port() string { return fmt.Sprintf("eth%d", w.steps.IntN(10)) }
 func (w *followWalk) id() uint64   { return uint64(w.steps.IntN(60)) }
 
-// rewrite changes an object, if there is one.
+// rewrite changes an object if it exists.
 func (w *followWalk) rewrite(id uint64, change func(o *object)) {
 	w.Write(func(wtxn statedb.WriteTxn) {
 		if o, _, found := w.Table.Get(wtxn, harness.ByID.Query(id)); found {
@@ -102,8 +102,8 @@ func (w *followWalk) step(n int) {
 	}
 }
 
-// check requires every object to be Done with what its port is now, or to be blocked on
-// one that is missing. Nothing but the trigger tells of ports.
+// check requires every object to be Done with the current value of its port, or Blocked if the port
+// is missing. Only the trigger reports changes of ports to the loop.
 func (w *followWalk) check() {
 	w.Helper()
 	txn := w.DB.ReadTxn()
@@ -115,14 +115,13 @@ func (w *followWalk) check() {
 			continue
 		}
 		require.Equal(w, reconciler.StatusKindDone, o.Status.Kind, "object %d: %s", o.ID, o.Status)
-		require.Equal(w, d.Value, holds[o.ID], "what object %d knows of its port", o.ID)
+		require.Equal(w, d.Value, holds[o.ID], "value of the port of object %d", o.ID)
 		done++
 	}
 	require.Positive(w, done)
 }
 
-// Every object ends up reconciled against what it depends on as that is last, whatever
-// happens on the way.
+// At the end every object is reconciled with the last version of its port, whatever happened before.
 func TestRandomWalkOfDependencies(t *testing.T) {
 	for _, workers := range []int{1, 2, 8} {
 		t.Run(fmt.Sprintf("%d workers", workers), func(t *testing.T) {
@@ -162,11 +161,11 @@ func TestRandomWalkOfDependencies(t *testing.T) {
 	}
 }
 
-// quiet lets things settle and checks them, and goes on.
+// quiet turns faults off, waits, checks the objects, and turns faults on again.
 func (w *followWalk) quiet() {
 	w.tame()
 	w.Pass(10 * time.Second)
-	// What failed for good waits for a change of its own.
+	// A terminal failure ends only when the object itself changes.
 	for o := range w.Table.All(w.DB.ReadTxn()) {
 		if o.Status.GetError() == "for good" {
 			w.rewrite(o.ID, func(o *object) { o.SetStatus(reconciler.StatusPending()) })
