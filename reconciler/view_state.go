@@ -90,7 +90,7 @@ func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
 		}
 	case core.Terminal:
 		x.State = inspect.StateTerminal
-		x.Why = "it failed for good: it is left alone until it changes, is refreshed or retried by hand"
+		x.Why = "it failed for good: it is not tried again until it changes, a trigger marks it, or it is retried by hand"
 	}
 }
 
