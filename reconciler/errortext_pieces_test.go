@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// A short text may be a piece of a long one, which is not held for it.
+// A short text may be a slice of a long one. A kept text does not keep the long one in memory.
 func TestKeptTextDoesNotPinTheLongOne(t *testing.T) {
 	for _, kind := range []string{"error", "note", "reason", "class"} {
 		t.Run(kind, func(t *testing.T) {
