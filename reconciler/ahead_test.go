@@ -67,7 +67,7 @@ func (e *env) inFlight() int {
 			return c.Count
 		}
 	}
-	e.Fatal("the snapshot has no state \"in flight\"")
+	e.Fatal(`the snapshot has no state "in flight"`)
 	return 0
 }
 

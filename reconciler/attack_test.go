@@ -52,8 +52,8 @@ func (e *env) hasEnded(err error) {
 	require.ErrorContains(e, err, told.Error())
 }
 
-// If any function of the program calls runtime.Goexit on the goroutine of the loop, even at several
-// calls, Run returns an error, health is Degraded, and waits end with an error.
+// If any function of the program calls runtime.Goexit on the goroutine of the loop, once or repeatedly,
+// Run returns an error, health is Degraded, and waits end with an error.
 func TestFunctionThatCallsGoexitEndsTheLoopWithAnError(t *testing.T) {
 	exit := func(o *object) bool {
 		if o.ID == 20 {
@@ -101,8 +101,8 @@ func TestFunctionThatCallsGoexitEndsTheLoopWithAnError(t *testing.T) {
 	}
 }
 
-// The loop ends once if an operation calls runtime.Goexit, and so does ErrorClass when it is called for
-// the outcome of that operation.
+// If an operation calls runtime.Goexit, and ErrorClass does so as well when it is called for the
+// outcome, the loop still ends only once, with an error.
 func TestGoexitInOperationAndClassEndsRunWithAnError(t *testing.T) {
 	everyExit(t, func(e *env, cfg reconciler.Config[*object]) {
 		e.target.exiting(func(c call) bool { return c.id == 3 })

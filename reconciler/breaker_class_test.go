@@ -78,8 +78,8 @@ func to(server uint64, calls []call) []call {
 	return out
 }
 
-// Each server has its own breaker. Objects that failed with the server that is down are held, and some
-// of them probe. Operations on the other servers continue.
+// Each server has its own breaker. Objects that failed with the errors of the server that is down are
+// held, and some of them probe. Operations on the other servers continue.
 func TestBreakerOfAClassHoldsThoseThatFailedWithIt(t *testing.T) {
 	byServer(t, func(e *env, s *servers) {
 		s.set(1, "one: no route")

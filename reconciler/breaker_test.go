@@ -72,7 +72,7 @@ func TestOpenBreakerLetsProbesThroughOnly(t *testing.T) {
 		}, waves(start, e.target.take()))
 		require.LessOrEqual(e, counted, int64(3*6), "passes")
 
-		// By now each of the others has been tried as a probe.
+		// In this time every other object is tried as a probe.
 		e.pass(n * 800 * time.Millisecond)
 		e.target.take()
 		revision, told, rounds := e.table.Revision(e.db.ReadTxn()), len(e.health.History()), e.rounds()
@@ -81,7 +81,7 @@ func TestOpenBreakerLetsProbesThroughOnly(t *testing.T) {
 		require.InDelta(e, 2*600/0.8, probes, 4)
 		require.LessOrEqual(e, counted, int64(3*probes/2+3), "passes")
 		require.Equal(e, revision, e.table.Revision(e.db.ReadTxn()), "nothing is written")
-		require.Len(e, e.health.History(), told, "reports of health")
+		require.Len(e, e.health.History(), told, "no new report of health")
 		require.LessOrEqual(e, e.rounds()-rounds, uint64(3*probes/2), "rounds in the journal")
 
 		e.target.failing("")
@@ -217,7 +217,7 @@ func TestClosedBreakerReleasesLongBackoffs(t *testing.T) {
 	}, withBreaker(), reconciler.WithRetry(time.Hour, 100*time.Hour))
 }
 
-// A RetryAfter keeps its delay when the breaker closes: the server asked for this delay.
+// A RetryAfter keeps its delay when the breaker closes: the target asked for this delay.
 func TestClosedBreakerDoesNotShortenRetryAfter(t *testing.T) {
 	everyWay(t, func(e *env) {
 		var down atomic.Bool

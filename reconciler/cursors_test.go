@@ -64,7 +64,7 @@ func TestBacklogIsDoneDespiteConstantWrites(t *testing.T) {
 						each := took / time.Duration(workers)
 						bound := mainShare * rows * each
 						writeEvery(each/pace, bound, func(i uint64) { e.put(1, rows+1+i) })
-						require.Zero(e, e.notDone(ids(1, rows)...), "rows of the backlog of %d that are not done after %s", rows, bound)
+						require.Zero(e, e.notDone(ids(1, rows)...), "undone rows of a backlog of %d, after %s", rows, bound)
 						fresh := 0
 						for id := range e.target.holds() {
 							if id > rows {
@@ -146,7 +146,7 @@ func TestColdRowsAreDoneBesideHotKeys(t *testing.T) {
 					const each = took / workers
 					bound := mainShare*rows*each + time.Second
 					writeEvery(each/pace, bound, func(i uint64) { e.put(int(i), 1+i%hot) })
-					require.Zero(e, e.notDone(ids(hot+1, rows)...), "cold rows of %d that are not done after %s", rows-hot, bound)
+					require.Zero(e, e.notDone(ids(hot+1, rows)...), "undone cold rows of %d, after %s", rows-hot, bound)
 					e.pass(time.Minute)
 					e.eachDone()
 				}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRoundLimits(size, nil))

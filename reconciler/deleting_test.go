@@ -17,7 +17,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// goingOn are the outcomes of a deletion that goes on, with the times of its calls within ten seconds.
+// goingOn are the outcomes with which a deletion goes on: its operation is called again. The field
+// again has the times of the calls within ten seconds.
 var goingOn = map[string]struct {
 	err   error
 	again []time.Duration

@@ -12,7 +12,7 @@ import (
 )
 
 // An idle loop sets no timer. If it had one, a bubble in which all other goroutines wait would not
-// report a deadlock: its time would advance to the end of time, where the timer is always due.
+// report a deadlock: virtual time would advance to its end, where the timer is always due.
 func TestIdleLoopIsIdleAtTheEndOfTime(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		hung := time.AfterFunc(20*time.Second, func() { panic("the loop is not idle") })

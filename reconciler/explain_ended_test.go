@@ -22,7 +22,7 @@ import (
 
 // The running operation may end while Explain collects its answer. The answer is consistent
 // nevertheless.
-func TestExplainOfAnEndingOperationIsConsistent(t *testing.T) {
+func TestExplainOfAnOperationThatEndsIsConsistent(t *testing.T) {
 	for n := range 30 {
 		var calls atomic.Int64
 		calls.Store(math.MinInt64)

@@ -34,7 +34,7 @@ func (x *target) exiting(exits func(c call) bool) {
 	}
 }
 
-// updatesUpTo selects the updates of the objects up to one.
+// updatesUpTo selects the updates of the objects whose IDs are at most last.
 func updatesUpTo(last uint64) func(c call) bool {
 	return func(c call) bool { return c.op == "update" && c.id <= last }
 }
@@ -140,8 +140,8 @@ func TestGoexitInAPruneEndsTheLoopWithAnError(t *testing.T) {
 	}
 }
 
-// Outcomes that the round of such a prune has written are not written a second time with those of the
-// operations that return while the loop ends.
+// A round writes its finished outcomes before its prune. If the prune calls runtime.Goexit, they are
+// not written a second time with the outcomes of operations that return while the loop ends.
 func TestGoexitInAPruneBesideStuckOperations(t *testing.T) {
 	for _, kind := range operationKinds {
 		t.Run(kind.name, func(t *testing.T) {

@@ -33,7 +33,7 @@ type grouped struct {
 	clash   string
 }
 
-// guard makes the target's operations take as long as takes returns. It records it if two operations of
+// guard makes the target's operations take as long as takes returns, and records when two operations of
 // a group run at the same time.
 func (x *target) guard(groupOf func(c call) string, takes func(c call) time.Duration) *grouped {
 	g := &grouped{running: map[string]int{}}
