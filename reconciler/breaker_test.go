@@ -72,7 +72,7 @@ func TestOpenBreakerLetsProbesThroughOnly(t *testing.T) {
 		}, waves(start, e.target.take()))
 		require.LessOrEqual(e, counted, int64(3*6), "passes")
 
-		// In this time every other object is tried as a probe.
+		// In this time the objects that were not tried yet are tried as probes.
 		e.pass(n * 800 * time.Millisecond)
 		e.target.take()
 		revision, told, rounds := e.table.Revision(e.db.ReadTxn()), len(e.health.History()), e.rounds()
