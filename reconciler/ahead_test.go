@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// pacedBatches is a target whose batches take a time each, however many objects they have.
+// pacedBatches is a target whose batch calls all take the same time, whatever their size.
 type pacedBatches struct {
 	batchTarget
 	takes *atomic.Int64
@@ -27,9 +27,9 @@ func (p pacedBatches) UpdateBatch(ctx context.Context, txn statedb.ReadTxn, batc
 	p.batchTarget.UpdateBatch(ctx, txn, batch)
 }
 
-// Batches that have been fast are not queued by the thousand objects for workers that are
-// busy: what is queued is decided, and runs in the version that it had then. A few batches are
-// the one that each worker runs and three more.
+// Fast batches are not queued by the thousand objects behind busy workers: a queued batch is already
+// decided, and runs the versions that its objects had then. At most four batches a worker are in
+// flight: the one that runs and three that are queued.
 func TestFastBatchesAreNotQueuedFarAhead(t *testing.T) {
 	const round, rows = 100, 5000
 	for _, workers := range []int{2, 4} {
@@ -49,7 +49,7 @@ func TestFastBatchesAreNotQueuedFarAhead(t *testing.T) {
 					e.pass(500 * time.Millisecond)
 					n := e.inFlight()
 					require.Positive(e, n)
-					require.LessOrEqual(e, n, workers*4*round, "objects that workers have or are queued for them")
+					require.LessOrEqual(e, n, workers*4*round, "objects that run on workers or are queued for them")
 				}
 				e.pass(2 * time.Minute)
 				e.eachDone()
@@ -60,20 +60,20 @@ func TestFastBatchesAreNotQueuedFarAhead(t *testing.T) {
 	}
 }
 
-// inFlight returns how many objects are.
+// inFlight returns how many objects are in flight.
 func (e *env) inFlight() int {
 	for _, c := range e.loop.Snapshot(e.Context()).States {
 		if c.State == "in flight" {
 			return c.Count
 		}
 	}
-	e.Fatal("there is no such state")
+	e.Fatal(`the snapshot has no state "in flight"`)
 	return 0
 }
 
-// What is released before a pass begins to plan runs in that pass. Somebody who pauses objects
-// makes time pass between the two here: paused is called for those that are paused already.
-func TestReleaseIsRunInThePassThatTakesItIn(t *testing.T) {
+// An object that is released before a pass plans runs in that pass. Here the function of PauseObjects,
+// which is called for the paused objects, makes time pass between the release and the planning.
+func TestReleasedObjectRunsInTheNextPass(t *testing.T) {
 	inBubble(t, func(e *env) {
 		open := make(chan struct{})
 		e.target.deciding(func(c call) error {
@@ -95,7 +95,7 @@ func TestReleaseIsRunInThePassThatTakesItIn(t *testing.T) {
 		e.put(1, 2)
 		e.pass(50 * time.Millisecond)
 		e.target.take()
-		// The loop is in an operation. What comes meanwhile is there for the next pass.
+		// The loop is in an operation: the next pass sees these changes.
 		e.put(1, 3)
 		close(open)
 		e.loop.PauseObjects(func(o *object) bool {
@@ -107,6 +107,6 @@ func TestReleaseIsRunInThePassThatTakesItIn(t *testing.T) {
 		for _, c := range e.target.take() {
 			batches[c.id] = c.batch
 		}
-		require.Equal(e, batches[3], batches[1], "the batch of what was released, and of what was written")
+		require.Equal(e, batches[3], batches[1], "the released object must run in the batch of the new one")
 	}, operationKinds[1].change)
 }

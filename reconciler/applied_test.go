@@ -40,7 +40,7 @@ var sharedIndex = statedb.Index[*shared, uint64]{
 	Unique:     true,
 }
 
-// sharedTarget counts what it was told to update, each of which takes a time.
+// sharedTarget counts the updates of each row. Each update takes the time of takes.
 type sharedTarget struct {
 	takes time.Duration
 	mu    sync.Mutex
@@ -69,7 +69,7 @@ func (x *sharedTarget) has() int {
 	return len(x.calls)
 }
 
-// sharedBatches is a target that is operated in batches.
+// sharedBatches operates a sharedTarget in batches.
 type sharedBatches struct{ *sharedTarget }
 
 func (b sharedBatches) UpdateBatch(ctx context.Context, txn statedb.ReadTxn, batch []reconciler.BatchEntry[*shared]) {
@@ -81,7 +81,7 @@ func (b sharedBatches) UpdateBatch(ctx context.Context, txn statedb.ReadTxn, bat
 func (b sharedBatches) DeleteBatch(context.Context, statedb.ReadTxn, []reconciler.BatchEntry[*shared]) {
 }
 
-// sharedEnv is a table that others than the reconciler under test write, too.
+// sharedEnv has a table that other writers change beside the reconciler under test.
 type sharedEnv struct {
 	// release lets the reconcilers begin.
 	release func()
@@ -90,8 +90,8 @@ type sharedEnv struct {
 	table statedb.RWTable[*shared]
 }
 
-// start runs a reconciler with a status of its own, and returns it and its target. It stops
-// with the test.
+// start runs a reconciler with its own status, and returns its loop and its target. The loop stops with
+// the test.
 func (e *sharedEnv) start(name string, takes time.Duration, batches bool, opts ...reconciler.Option) (*reconciler.Loop[*shared], *sharedTarget) {
 	x := &sharedTarget{takes: takes, calls: map[uint64]int{}}
 	cfg := reconciler.Config[*shared]{
@@ -120,7 +120,7 @@ func (e *sharedEnv) write(f func(wtxn statedb.WriteTxn)) statedb.Revision {
 	return e.table.Revision(wtxn.Commit())
 }
 
-// touch writes every row anew with the statuses that it has.
+// touch writes every row again without changing its statuses.
 func (e *sharedEnv) touch() {
 	e.write(func(wtxn statedb.WriteTxn) {
 		for row := range e.table.All(wtxn) {
@@ -130,7 +130,7 @@ func (e *sharedEnv) touch() {
 	})
 }
 
-// meddle calls f again and again until the test ends.
+// meddle calls f at an interval until the test ends.
 func (e *sharedEnv) meddle(every time.Duration, f func(e *sharedEnv)) {
 	ended := make(chan struct{})
 	go func() {
@@ -147,7 +147,8 @@ func (e *sharedEnv) meddle(every time.Duration, f func(e *sharedEnv)) {
 	e.Cleanup(func() { <-ended })
 }
 
-// waitsFor returns each kind of wait for a revision, which is that of the table, by name.
+// waitsFor returns each kind of wait for a revision by its name. until must be the revision of the
+// table.
 func waitsFor(loop *reconciler.Loop[*shared], until statedb.Revision) map[string]func(context.Context) error {
 	wait := func(m reconciler.Milestone) func(context.Context) error {
 		return func(ctx context.Context) error { _, err := loop.Wait(ctx, until, m); return err }
@@ -163,8 +164,8 @@ func waitsFor(loop *reconciler.Loop[*shared], until statedb.Revision) map[string
 	}
 }
 
-// meddlers are those who move rows past the revision that is waited for, without asking for
-// anything. meddle is called every while; a nil one is another reconciler.
+// meddlers are the writers that move rows past the awaited revision without asking for another
+// operation. meddle is called at the interval every; nil stands for another reconciler.
 var meddlers = []struct {
 	name   string
 	every  time.Duration
@@ -172,11 +173,11 @@ var meddlers = []struct {
 }{
 	{"another reconciler", 0, nil},
 	{"a third party", 700 * time.Millisecond, (*sharedEnv).touch},
-	{"a third party that is quick", 30 * time.Millisecond, (*sharedEnv).touch},
+	{"a fast third party", 30 * time.Millisecond, (*sharedEnv).touch},
 }
 
-// testShared runs a test of 10 rows, of a second each, for every who, way, number of
-// workers and size of a round, and every kind of wait.
+// testShared runs a test of 10 rows, each of which takes a second, with every combination of writer,
+// kind of operations, number of workers, round size and kind of wait.
 func testShared(t *testing.T, test func(e *sharedEnv, slow *reconciler.Loop[*shared], x *sharedTarget, until statedb.Revision, kind string)) {
 	for _, who := range meddlers {
 		for _, batches := range []bool{false, true} {
@@ -191,8 +192,8 @@ func testShared(t *testing.T, test func(e *sharedEnv, slow *reconciler.Loop[*sha
 								require.NoError(t, err)
 								slow, x := e.start("slow", time.Second, batches,
 									reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRoundLimits(size, nil))
-								// The others write the rows when the wait has begun, and before main
-								// looks at the table.
+								// The other writers write the rows after the wait has begun and before
+								// the main cursor reads the table.
 								slow.Pause()
 								e.release = slow.Resume
 								if who.meddle == nil {
@@ -235,11 +236,11 @@ func kindsOfWaits() func(yield func(string) bool) {
 	}
 }
 
-// What was pending when the wait began has been applied when it ends, whoever wrote the rows
-// meanwhile with the status that they had.
-func TestWaitEndsWithEveryRowAppliedWhoeverWritesThem(t *testing.T) {
+// All rows that were pending when a wait began are applied when it ends, even if other writers have
+// written them meanwhile with an unchanged status.
+func TestWaitEndsWithEveryRowAppliedDespiteOtherWriters(t *testing.T) {
 	testShared(t, func(e *sharedEnv, slow *reconciler.Loop[*shared], x *sharedTarget, until statedb.Revision, kind string) {
-		// Main has a quarter of the operations at the least.
+		// The main cursor gets at least a quarter of the operations.
 		ctx, cancel := context.WithTimeout(e.Context(), mainShare*sharedRows*time.Second)
 		defer cancel()
 		ended := make(chan error, 1)
@@ -249,7 +250,7 @@ func TestWaitEndsWithEveryRowAppliedWhoeverWritesThem(t *testing.T) {
 		require.NoError(e, <-ended)
 		require.Equal(e, sharedRows, x.has(), "rows in the target when the wait ended")
 		for id, n := range x.calls {
-			require.Equal(e, 1, n, "how often row %d was applied: its status came back with the same ID", id)
+			require.Equal(e, 1, n, "updates of row %d: its status kept its ID, so one is enough", id)
 		}
 	})
 }

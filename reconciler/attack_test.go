@@ -23,8 +23,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// everyExit runs a test of a loop that ends by itself, with each kind of operations, with one
-// worker and with four.
+// everyExit runs a test of a loop that ends by itself, with each kind of operations, with one worker
+// and with four.
 func everyExit(t *testing.T, test func(e *env, cfg reconciler.Config[*object]), opts ...reconciler.Option) {
 	for _, kind := range []string{"single", "batches", "rounds"} {
 		for _, workers := range []int{1, 4} {
@@ -42,7 +42,7 @@ func everyExit(t *testing.T, test func(e *env, cfg reconciler.Config[*object]), 
 	}
 }
 
-// hasEnded requires that the loop has ended with an error, and that health says so last.
+// hasEnded requires that the loop has ended with err, and that this is the latest report of health.
 func (e *env) hasEnded(err error) {
 	e.Helper()
 	require.ErrorContains(e, err, goexitText)
@@ -52,8 +52,8 @@ func (e *env) hasEnded(err error) {
 	require.ErrorContains(e, err, told.Error())
 }
 
-// Whatever function of the program calls runtime.Goexit while the loop is in it, and however
-// often, Run returns an error, health is Degraded, and those who wait are told.
+// If any function of the program calls runtime.Goexit on the goroutine of the loop, once or repeatedly,
+// Run returns an error, health is Degraded, and waits end with an error.
 func TestFunctionThatCallsGoexitEndsTheLoopWithAnError(t *testing.T) {
 	exit := func(o *object) bool {
 		if o.ID == 20 {
@@ -61,7 +61,8 @@ func TestFunctionThatCallsGoexitEndsTheLoopWithAnError(t *testing.T) {
 		}
 		return false
 	}
-	// Some operations are out when the loop ends, others have landed, some wait for a worker.
+	// When the loop ends, some operations are running, others have finished, and some wait for a
+	// worker.
 	lasting := func(c call) time.Duration { return time.Duration(1+c.id%3) * time.Second }
 	for name, set := range map[string]func(cfg *reconciler.Config[*object]){
 		"SetStatus": func(cfg *reconciler.Config[*object]) {
@@ -100,8 +101,8 @@ func TestFunctionThatCallsGoexitEndsTheLoopWithAnError(t *testing.T) {
 	}
 }
 
-// An operation that ends the loop, and a function that is called for its outcome and does so as
-// well, end it once.
+// If an operation calls runtime.Goexit, and ErrorClass does so as well when it is called for the
+// outcome, the loop still ends only once, with an error.
 func TestGoexitInOperationAndClassEndsRunWithAnError(t *testing.T) {
 	everyExit(t, func(e *env, cfg reconciler.Config[*object]) {
 		e.target.exiting(func(c call) bool { return c.id == 3 })
@@ -110,7 +111,7 @@ func TestGoexitInOperationAndClassEndsRunWithAnError(t *testing.T) {
 	}, reconciler.WithBreaker(reconciler.Breaker{ByClass: true}))
 }
 
-// The operation that ended the loop is counted once.
+// The operation that ends the loop is counted as one failure.
 func TestGoexitInLineIsCountedOnce(t *testing.T) {
 	for _, kind := range operationKinds {
 		synctest.Test(t, func(t *testing.T) {
@@ -127,8 +128,8 @@ func TestGoexitInLineIsCountedOnce(t *testing.T) {
 	}
 }
 
-// A worker whose goroutine ends while it copies an object has not run its operation, which
-// fails as any other does. The row in the table is not touched.
+// If the goroutine of a worker ends while it clones an object, the operation is not run, and fails like
+// any other. The row in the table does not change.
 func TestGoexitInCloneOnAWorkerIsAFailure(t *testing.T) {
 	var exits atomic.Int32
 	for _, kind := range []string{"single", "batches", "rounds"} {
@@ -154,7 +155,8 @@ func TestGoexitInCloneOnAWorkerIsAFailure(t *testing.T) {
 	}
 }
 
-// A loop that has ended while an operation is stuck waits for that, and health does not.
+// A loop that has ended waits for a stuck operation before Run returns. Health reports the end without
+// waiting.
 func TestHealthReportsTheEndBesideAStuckOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
@@ -181,8 +183,8 @@ func TestHealthReportsTheEndBesideAStuckOperation(t *testing.T) {
 	})
 }
 
-// A function that ends the goroutine of the refresher ends refreshing, and nothing else: Run
-// returns an error when it is stopped, and health of the refresher says so at once.
+// runtime.Goexit on the goroutine of the refresher ends refreshing and nothing else. The refresher's
+// health reports it at once, and Run returns an error when the loop is stopped.
 func TestGoexitInTheRefresherIsAnErrorOfRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
@@ -218,8 +220,9 @@ func TestGoexitInTheRefresherIsAnErrorOfRun(t *testing.T) {
 	})
 }
 
-// A refresh of all misses no object whose turn it is when the settings of refreshing change.
-func TestRefreshOfAllOutlivesReconfigure(t *testing.T) {
+// A refresh of everything reaches every object exactly once, also if the settings of refreshing change
+// meanwhile.
+func TestRefreshOfAllSurvivesReconfigure(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(1, ids(1, 20)...)
 		e.pass(time.Second)
@@ -239,9 +242,9 @@ func TestRefreshOfAllOutlivesReconfigure(t *testing.T) {
 	}, reconciler.WithRefreshing(0, rate.NewLimiter(1, 1)))
 }
 
-// A refresh that waits for the end of a pause has taken none of the loop's time, so that the
-// next comes as soon as without.
-func TestRefreshAfterAPauseIsNotPutOff(t *testing.T) {
+// A refresh that waits for the end of a pause uses none of the loop's time, so it does not delay the
+// next refresh.
+func TestRefreshAfterAPauseIsNotDelayed(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(1, ids(1, 20)...)
 		e.pass(time.Second)
@@ -260,8 +263,8 @@ func TestRefreshAfterAPauseIsNotPutOff(t *testing.T) {
 	})
 }
 
-// 6: a prune that is due while an operation hangs which may not be left behind holds back nobody
-// else for long, however long that hangs. It comes when the operation is back.
+// Invariant 6 (DESIGN, section 6): a prune that is due waits for a hung operation that may not be left
+// behind. Meanwhile it delays other objects only for a short time. It runs when the operation returns.
 func TestPruneHoldsNothingBackForAHungOperation(t *testing.T) {
 	for _, opts := range [][]reconciler.Option{
 		nil, {reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout, s.MaxStuck = 10*time.Second, 0 })},
@@ -302,8 +305,8 @@ func TestPruneHoldsNothingBackForAHungOperation(t *testing.T) {
 	}
 }
 
-// A key that is to probe for the breaker of its class, and waits for another of its group, which
-// is stuck, is no probe any more: another probes, and the breaker closes when the target is up.
+// An object that should probe for the breaker of its class may have to wait for a stuck operation of
+// its group. Then another object probes instead, and the breaker closes when the target is up.
 func TestProbeBehindAStuckOperationOfItsGroupIsReplaced(t *testing.T) {
 	for _, kind := range operationKinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -343,7 +346,8 @@ func TestProbeBehindAStuckOperationOfItsGroupIsReplaced(t *testing.T) {
 	}
 }
 
-// deleteAndPut makes one round have a deletion and an update, each a call of its own.
+// deleteAndPut deletes object 1 and inserts object 2 in one transaction: one round with two batch
+// calls.
 func (e *env) deleteAndPut() {
 	e.write(func(wtxn statedb.WriteTxn) {
 		_, _, err := e.table.Delete(wtxn, &object{ID: 1})
@@ -353,7 +357,8 @@ func (e *env) deleteAndPut() {
 	})
 }
 
-// Each of two calls for a batch in line has a minute before it is named.
+// The two batch calls of a round are timed separately: health does not report two calls of 40 s as one
+// stuck call of 80 s.
 func TestCallsOfABatchAreTimedOneByOne(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		inBubble(t, func(e *env) {
@@ -370,7 +375,7 @@ func TestCallsOfABatchAreTimedOneByOne(t *testing.T) {
 	}
 }
 
-// Of two calls that hang one after the other, in one round, health names the one that does.
+// If two calls of a round hang one after the other, health names only the one that hangs now.
 func TestSecondHungCallOfARoundIsNamedAlone(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
@@ -386,12 +391,12 @@ func TestSecondHungCallOfARoundIsNamedAlone(t *testing.T) {
 			require.Len(e, e.health.History(), []int{3, 5}[i], "%v", e.health.History())
 			e.pass(30*time.Minute + time.Second)
 			level, message, _ := e.health.Now()
-			require.Equal(e, cell.StatusOK, level, "the call is back: %s", message)
+			require.Equal(e, cell.StatusOK, level, "after the call returned: %s", message)
 		}
 		e.eachDone()
 	}, operate("batches"), reconciler.WithoutPruning())
 
-	// The first update, and the prune after it.
+	// The same with the first update and the prune after it.
 	inBubble(t, func(e *env) {
 		for _, call := range []string{"update of ", "prune, "} {
 			e.pass(10 * time.Minute)
@@ -401,7 +406,7 @@ func TestSecondHungCallOfARoundIsNamedAlone(t *testing.T) {
 			require.Equal(e, 1, strings.Count(err.Error(), "running since"), err)
 			e.pass(30*time.Minute + time.Second)
 			level, message, _ := e.health.Now()
-			require.Equal(e, cell.StatusOK, level, "the call is back: %s", message)
+			require.Equal(e, cell.StatusOK, level, "after the call returned: %s", message)
 		}
 		e.eachDone()
 	}, func(e *env, _ *reconciler.Config[*object]) {
@@ -410,8 +415,8 @@ func TestSecondHungCallOfARoundIsNamedAlone(t *testing.T) {
 	})
 }
 
-// An operation of the initial load that is stuck does not keep the first sweep waiting, nor those
-// after it.
+// A stuck operation of the initial load does not delay the first sweep for longer than it takes to
+// count as stuck.
 func TestFirstSweepDoesNotWaitForStuckOperations(t *testing.T) {
 	loading(t, func(e *env, s *lister, done func()) {
 		stuck := e.target.stick(1)
@@ -431,8 +436,8 @@ func TestFirstSweepDoesNotWaitForStuckOperations(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout, s.MaxStuck = time.Second, 2 }), reconciler.WithRoundLimits(1, nil))
 }
 
-// 9: a call that was begun without a deadline has none to ignore when a timeout is set meanwhile:
-// it is not left behind, and no prune overlaps it.
+// Invariant 9 (DESIGN, section 6): a call that began without a timeout has no deadline to ignore if a
+// timeout is set while it runs. So it is not left behind, and no prune overlaps it.
 func TestCallBegunWithoutTimeoutIsNotLeftBehind(t *testing.T) {
 	for _, kind := range operationKinds {
 		inBubble(t, func(e *env) {

@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// atomicTarget takes all entries of a call or none.
+// atomicTarget applies all entries of a call or none.
 type atomicTarget struct {
 	bad     map[uint64]bool
 	holds   map[uint64]bool
@@ -56,8 +56,8 @@ func entriesOf(n int) []reconciler.BatchEntry[*object] {
 	return batch
 }
 
-// Whatever is bad, all else is applied once, each bad entry has the error of a call of its own,
-// and the calls are no more than the promise says.
+// All good entries are applied, each bad entry gets the error of a call with this entry alone, and the
+// number of calls stays within the documented bound.
 func TestBisectAppliesAllButTheBad(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -84,7 +84,7 @@ func TestBisectAppliesAllButTheBad(t *testing.T) {
 	}
 }
 
-// When the target is down nothing else is tried.
+// When alive reports that the target is down, Bisect makes no further calls.
 func TestBisectGivesUpWhenTheTargetIsDown(t *testing.T) {
 	down := errors.New("the target is down")
 	for _, at := range []int{1, 4} {
@@ -102,7 +102,7 @@ func TestBisectGivesUpWhenTheTargetIsDown(t *testing.T) {
 	}
 }
 
-// The deadline of the batch is that of all calls together.
+// All calls of Bisect share the deadline of the batch.
 func TestBisectEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	x := &atomicTarget{bad: map[uint64]bool{1: true}, holds: map[uint64]bool{}}
@@ -117,12 +117,12 @@ func TestBisectEndsWithItsContext(t *testing.T) {
 	require.Equal(t, 3, x.calls)
 	for _, e := range batch {
 		require.ErrorIs(t, e.Result, late)
-		require.ErrorContains(t, e.Result, "the target had refused 16 of the batch: ", "the timeout alone would hide what is wrong")
+		require.ErrorContains(t, e.Result, "the target had refused 16 of the batch: ", "the timeout alone would hide the refusal")
 	}
 }
 
-// What a refused entry's own call says comes next is its outcome.
-func TestBisectKeepsWhatAnErrorSaysComesNext(t *testing.T) {
+// If the error of a bad entry is an outcome, such as TerminalError, the entry has this outcome.
+func TestBisectKeepsTheOutcomeOfAnEntry(t *testing.T) {
 	batch := entriesOf(4)
 	reconciler.Bisect(t.Context(), batch, func(entries []reconciler.BatchEntry[*object]) error {
 		for _, e := range entries {
@@ -136,8 +136,8 @@ func TestBisectKeepsWhatAnErrorSaysComesNext(t *testing.T) {
 	require.NoError(t, batch[3].Result)
 }
 
-// A function that appends to the entries that it gets changes no others.
-func TestBisectEntriesHaveNoRoomForOthers(t *testing.T) {
+// An apply function that appends to its entries does not change other entries of the batch.
+func TestBisectToleratesAppendsToItsEntries(t *testing.T) {
 	batch := entriesOf(8)
 	applied := map[uint64]int{}
 	reconciler.Bisect(t.Context(), batch, func(entries []reconciler.BatchEntry[*object]) error {

@@ -18,7 +18,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// servers are what the operations go to: objects with the same last digit to the same one.
+// servers are the outside systems of the operations: objects whose IDs end in the same digit use the
+// same server.
 type servers struct {
 	mu   sync.Mutex
 	down map[uint64]string
@@ -50,8 +51,8 @@ func of(server, n uint64) []uint64 {
 	return out
 }
 
-// byServer runs a test with servers and a breaker for each: the class of an error is what
-// comes before its colon.
+// byServer runs a test with servers and a breaker for each class of errors. The class is the text of
+// the error before its colon; errors that begin with "none" have no class.
 func byServer(t *testing.T, test func(e *env, s *servers), opts ...reconciler.Option) {
 	opts = append(opts, reconciler.WithBreaker(reconciler.Breaker{
 		Failures: 3, MaxInterval: 800 * time.Millisecond, ByClass: true,
@@ -66,7 +67,7 @@ func byServer(t *testing.T, test func(e *env, s *servers), opts ...reconciler.Op
 	}, opts...)
 }
 
-// to returns those calls that went to a server.
+// to returns the calls that went to a server.
 func to(server uint64, calls []call) []call {
 	var out []call
 	for _, c := range calls {
@@ -77,8 +78,8 @@ func to(server uint64, calls []call) []call {
 	return out
 }
 
-// Each server has a breaker of its own: who has failed with the one that is down is held
-// and probed with, whatever goes to the others goes on.
+// Each server has its own breaker. Objects that failed with the errors of the server that is down are
+// held, and some of them probe. Operations on the other servers continue.
 func TestBreakerOfAClassHoldsThoseThatFailedWithIt(t *testing.T) {
 	byServer(t, func(e *env, s *servers) {
 		s.set(1, "one: no route")
@@ -105,13 +106,13 @@ func TestBreakerOfAClassHoldsThoseThatFailedWithIt(t *testing.T) {
 			}
 		}
 
-		// New ones are tried, and go on where the server is up.
+		// New objects are tried at once. They succeed if their server is up.
 		revision := e.table.Revision(e.db.ReadTxn())
 		e.put(1, 101, 102)
 		synctest.Wait()
 		require.Equal(e, reconciler.StatusKindError, e.kind(101))
 		require.Equal(e, reconciler.StatusKindDone, e.kind(102))
-		require.Equal(e, revision+4, e.table.Revision(e.db.ReadTxn()), "nothing else is written")
+		require.Equal(e, revision+4, e.table.Revision(e.db.ReadTxn()), "only the new objects are written")
 		e.target.take()
 		e.pass(10 * time.Second)
 		require.Empty(e, to(2, e.target.take()))
@@ -124,8 +125,8 @@ func TestBreakerOfAClassHoldsThoseThatFailedWithIt(t *testing.T) {
 	})
 }
 
-// When a server is up again, those that wait for another one, or for their own sake, go on
-// waiting.
+// The breaker of one server closes when that server is up. Objects that wait for another server, or
+// only for their own backoff, continue to wait.
 func TestBreakerOfAClassReleasesItsOwn(t *testing.T) {
 	byServer(t, func(e *env, s *servers) {
 		s.set(1, "one: no route")
@@ -155,7 +156,7 @@ func TestBreakerOfAClassReleasesItsOwn(t *testing.T) {
 	}, reconciler.WithRetry(100*time.Millisecond, time.Hour))
 }
 
-// Errors without a class count for no breaker, however many they are.
+// Errors without a class open no breaker, whatever their number.
 func TestErrorsWithoutClassOpenNoBreaker(t *testing.T) {
 	byServer(t, func(e *env, s *servers) {
 		s.set(1, "none: bad")
@@ -169,7 +170,7 @@ func TestErrorsWithoutClassOpenNoBreaker(t *testing.T) {
 	})
 }
 
-// An object whose error is of another class now waits for that one.
+// An object whose latest error is of another class waits for the breaker of that class.
 func TestObjectMovesToTheBreakerOfItsLastError(t *testing.T) {
 	byServer(t, func(e *env, s *servers) {
 		s.set(1, "one: no route")
@@ -181,16 +182,16 @@ func TestObjectMovesToTheBreakerOfItsLastError(t *testing.T) {
 		require.ErrorContains(e, err, `breaker for "other"`)
 		e.pass(10 * time.Minute)
 		_, _, err = e.health.Now()
-		require.NotContains(e, err.Error(), `breaker for "one"`, "nobody fails with it any more")
+		require.NotContains(e, err.Error(), `breaker for "one"`, "no object fails with it any more")
 		s.set(1, "")
 		e.pass(time.Second)
 		e.eachDone()
 	})
 }
 
-// What is held and then changed is tried at once, as anything new; what is deleted is
-// deleted.
-func TestHeldByClassAndChanged(t *testing.T) {
+// A held object that changes is tried at once, like a new one. A held object that is deleted is deleted
+// at once.
+func TestHeldObjectIsTriedAtOnceWhenItChanges(t *testing.T) {
 	byServer(t, func(e *env, s *servers) {
 		s.set(1, "one: no route")
 		e.put(1, of(1, 20)...)
@@ -210,8 +211,8 @@ func TestHeldByClassAndChanged(t *testing.T) {
 	})
 }
 
-// A class that cannot be told is none; the loop and the program live on.
-func TestClassThatPanicsIsNone(t *testing.T) {
+// If ErrorClass panics, the error has no class, and the loop and the program continue.
+func TestErrorClassThatPanicsYieldsNoClass(t *testing.T) {
 	everyWayWith(t, classed(func(error) string { panic(panicText) }, nil), func(e *env) {
 		e.target.failing("down")
 		e.put(1, ids(1, 20)...)
@@ -225,8 +226,8 @@ func TestClassThatPanicsIsNone(t *testing.T) {
 	}, reconciler.WithBreaker(reconciler.Breaker{Failures: 3, ByClass: true}))
 }
 
-// What is paused is no probe: the others behind the breaker do not wait for it, nor it for
-// them.
+// Paused objects do not probe. Other objects behind the breaker do not wait for them, and a paused
+// object stays paused when the breaker closes.
 func TestPausedObjectsAreNoProbes(t *testing.T) {
 	byServer(t, func(e *env, s *servers) {
 		s.set(1, "one: no route")
@@ -249,8 +250,8 @@ func TestPausedObjectsAreNoProbes(t *testing.T) {
 	})
 }
 
-// A deadline is told from other errors by its class.
-func TestClassOfATimeout(t *testing.T) {
+// ErrorClass can distinguish a deadline from other errors.
+func TestTimeoutsCanHaveTheirOwnClass(t *testing.T) {
 	class := func(err error) string {
 		if errors.Is(err, context.DeadlineExceeded) {
 			return "timeout"

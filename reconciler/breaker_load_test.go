@@ -15,8 +15,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// The whole table is loaded while the target is down: that costs a look at each object when
-// its turn comes and no more, and when the target is up all of it is done at once.
+// If the whole table is loaded while the target is down, the loop reads each object once, when its turn
+// comes. When the target is up, all objects are applied at once.
 func TestTableLoadedWhileTheTargetIsDown(t *testing.T) {
 	for _, kind := range []string{"single", "batches"} {
 		t.Run(kind, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestTableLoadedWhileTheTargetIsDown(t *testing.T) {
 				probes := len(e.target.take())
 				require.Greater(e, probes, 2*25)
 				require.LessOrEqual(e, probes, 2*30)
-				require.Less(e, counted.Load(), int64(30_000), "looks at objects")
+				require.Less(e, counted.Load(), int64(30_000), "reads of objects")
 
 				e.target.failing("")
 				e.pass(1500 * time.Millisecond)
@@ -49,7 +49,7 @@ func TestTableLoadedWhileTheTargetIsDown(t *testing.T) {
 	}
 }
 
-// All objects have failed and are written again and again while the target is down.
+// All objects have failed, and are written repeatedly while the target is down.
 func TestTableRewrittenWhileTheTargetIsDown(t *testing.T) {
 	const n = 2000
 	everyWay(t, func(e *env) {
@@ -63,7 +63,7 @@ func TestTableRewrittenWhileTheTargetIsDown(t *testing.T) {
 		e.put(1000, ids(1, n)...)
 		e.pass(8 * time.Second)
 		probes := waves(start, e.target.take())
-		require.GreaterOrEqual(e, len(probes), 7, "changed objects that are to be looked at first do not take the place of probes")
+		require.GreaterOrEqual(e, len(probes), 7, "changed objects must not take the place of probes")
 		for _, w := range probes {
 			require.LessOrEqual(e, w.calls, 2)
 		}
@@ -73,9 +73,9 @@ func TestTableRewrittenWhileTheTargetIsDown(t *testing.T) {
 	}, withBreaker())
 }
 
-// A target that does not answer at all is found out to be down after as many operations as
-// it takes, and those that were under way then: what was queued behind them is not run.
-func TestHangingTargetIsFoundOutSoon(t *testing.T) {
+// If the target does not answer at all, the breaker opens after the configured number of failures and
+// the operations that were running by then. Operations that were queued behind them do not run.
+func TestBreakerOpensSoonWhenTheTargetHangs(t *testing.T) {
 	singly(t, func(e *env) {
 		var hangs atomic.Bool
 		e.target.before = func(ctx context.Context, c call) {
@@ -116,7 +116,7 @@ func TestHangingTargetIsFoundOutSoon(t *testing.T) {
 	}, withBreaker(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout, s.MaxStuck = time.Second, 0 }))
 }
 
-// A pause holds the probes as well.
+// A pause also stops the probes.
 func TestPauseWhileTheBreakerIsOpen(t *testing.T) {
 	var p passes
 	everyWayWith(t, p.count, func(e *env) {
@@ -140,8 +140,8 @@ func TestPauseWhileTheBreakerIsOpen(t *testing.T) {
 	}, withBreaker())
 }
 
-// Everything is paused that could be a probe, and the loop does not go round for one.
-func TestAllIsPausedWhileTheBreakerIsOpen(t *testing.T) {
+// If all objects that could probe are paused, the loop makes no passes for probes.
+func TestPausedProbesCostNoPasses(t *testing.T) {
 	var p passes
 	everyWayWith(t, p.count, func(e *env) {
 		e.open(100)
@@ -171,9 +171,9 @@ func TestStopWhileTheBreakerIsOpen(t *testing.T) {
 	}, withBreaker())
 }
 
-// Objects that are deleted and were never applied leave nothing behind, and neither does a
-// breaker of which everything has gone.
-func TestAllIsDeletedWhileTheBreakerIsOpen(t *testing.T) {
+// If all objects are deleted while the breaker is open, no object, no open breaker and no work is left
+// when the target is up.
+func TestNothingIsLeftOfObjectsDeletedBehindABreaker(t *testing.T) {
 	var p passes
 	everyWayWith(t, p.count, func(e *env) {
 		e.open(100)
@@ -188,9 +188,9 @@ func TestAllIsDeletedWhileTheBreakerIsOpen(t *testing.T) {
 	}, withBreaker())
 }
 
-// Several waits for probes at a time do not add up: the breaker opens and closes as often
-// as the target goes down and up.
-func TestTargetThatGoesUpAndDown(t *testing.T) {
+// Each time the target goes down, the breaker opens with one series of probes: earlier series do not
+// continue beside it.
+func TestBreakerFollowsATargetThatGoesUpAndDown(t *testing.T) {
 	everyWay(t, func(e *env) {
 		for value := range 20 {
 			e.target.failing("down")

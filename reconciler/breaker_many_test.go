@@ -20,15 +20,15 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// withBreakers is a breaker for each class of errors, which one failure opens, and which
-// probes for the first time after an hour.
+// withBreakers returns a breaker for each class of errors. One failure opens it, and its first probe
+// comes after an hour.
 func withBreakers() reconciler.Option {
 	return reconciler.WithBreaker(reconciler.Breaker{
 		Failures: 1, Probes: 1, MinInterval: time.Hour, MaxInterval: time.Hour, ByClass: true,
 	})
 }
 
-// upToColon makes the class of an error be its text up to a colon.
+// upToColon makes the text of an error up to its first colon the class.
 func upToColon(then func(e *env, cfg *reconciler.Config[*object])) func(e *env, cfg *reconciler.Config[*object]) {
 	return classed(func(err error) string {
 		class, _, _ := strings.Cut(err.Error(), ":")
@@ -36,8 +36,7 @@ func upToColon(then func(e *env, cfg *reconciler.Config[*object])) func(e *env, 
 	}, then)
 }
 
-// openEach has objects in the table of which the first n fail with a class of errors each.
-// Others succeed.
+// openEach inserts objects. The first n fail, each with its own class of errors; the others succeed.
 func (e *env) openEach(n, objects uint64) {
 	e.target.deciding(func(c call) error {
 		if c.id <= n {
@@ -50,9 +49,9 @@ func (e *env) openEach(n, objects uint64) {
 	require.Equal(e, int(n), e.loop.Figures().BreakersOpen)
 }
 
-// A round copies nothing of the open breakers and renders no text for them, however many they
-// are (DESIGN section 6, no. 7).
-func TestRoundAllocatesTheSameHoweverManyBreakersAreOpen(t *testing.T) {
+// A round neither copies the open breakers nor renders a text for them, however many they are
+// (invariant 7 in DESIGN, section 6).
+func TestRoundAllocatesNoMoreBesideManyOpenBreakers(t *testing.T) {
 	for _, kind := range []string{"single", "batches"} {
 		for _, workers := range []int{1, 4} {
 			t.Run(fmt.Sprintf("%s, %d worker(s)", kind, workers), func(t *testing.T) {
@@ -64,8 +63,8 @@ func TestRoundAllocatesTheSameHoweverManyBreakersAreOpen(t *testing.T) {
 	}
 }
 
-// allocatedBeside returns how many bytes it takes to write an object and to apply it while n
-// breakers are open.
+// allocatedBeside returns how many bytes are allocated to write and apply an object while n breakers
+// are open.
 func allocatedBeside(t *testing.T, kind string, workers int, n uint64) (bytes uint64) {
 	const objects, changes = 5000, 20
 	inBubble(t, func(e *env) {
@@ -87,8 +86,7 @@ func allocatedBeside(t *testing.T, kind string, workers int, n uint64) (bytes ui
 	return bytes
 }
 
-// Health, Snapshot and Explain name ten open breakers, the first by class, and count the
-// others.
+// Health, Snapshot and Explain name the first ten open breakers, sorted by class, and count the others.
 func TestManyOpenBreakersAreNamedInPart(t *testing.T) {
 	everyWayWith(t, upToColon(nil), func(e *env) {
 		e.openEach(25, 25)
@@ -107,13 +105,13 @@ func TestManyOpenBreakersAreNamedInPart(t *testing.T) {
 		require.Contains(e, snapshot.Summary(), "25 breaker(s) open")
 		require.Contains(e, snapshot.String(), "15 further breakers omitted")
 
-		// An object is explained by its own breaker, named or not.
+		// Explain names the breaker of its object, even if the list omits it.
 		x := e.loop.Explain(e.Context(), "20")
 		require.Equal(e, inspect.StateTripped, x.State)
 		require.Contains(e, x.Why, `the breaker for "server 0020" to close`)
 		require.Equal(e, lines(), x.Notes)
 
-		// The text follows what the breakers that it names come to.
+		// The text is current after a probe of a listed breaker.
 		e.target.deciding(func(c call) error {
 			switch {
 			case c.id == 1:
@@ -131,11 +129,10 @@ func TestManyOpenBreakersAreNamedInPart(t *testing.T) {
 	}, withBreakers())
 }
 
-// Every text that a reader gets of a breaker is the latest error's, also if that came without
-// the status of an object changing.
+// The text of an open breaker has its latest error, even if that error changed no status.
 func TestHealthHasTheLatestErrorOfAnOpenBreaker(t *testing.T) {
 	everyWayWith(t, upToColon(nil), func(e *env) {
-		// Two objects of one class, each with a text of its own, probe in turn.
+		// Two objects of one class, each with its own text, probe in turn.
 		e.target.deciding(func(c call) error { return fmt.Errorf("class: of %d", c.id) })
 		e.put(1, 1, 2)
 		e.pass(time.Second)
@@ -149,8 +146,8 @@ func TestHealthHasTheLatestErrorOfAnOpenBreaker(t *testing.T) {
 	}, withBreakers())
 }
 
-// BenchmarkRoundBesideOpenBreakers is what it costs to write an object and to have it
-// reconciled while breakers are open whose probes are not due.
+// BenchmarkRoundBesideOpenBreakers measures the write of an object until it is reconciled, while
+// breakers are open whose probes are not due.
 func BenchmarkRoundBesideOpenBreakers(b *testing.B) {
 	const objects = 5000
 	for _, n := range []uint64{0, 1000, objects} {
@@ -192,7 +189,7 @@ func BenchmarkRoundBesideOpenBreakers(b *testing.B) {
 	}
 }
 
-// unreachable is a target of which the first n objects are on a server each that is down.
+// unreachable is a target whose first n objects are each on a server of its own, which is down.
 type unreachable struct {
 	idle
 	n uint64

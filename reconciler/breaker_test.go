@@ -17,13 +17,13 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// wave is what was called at one moment.
+// wave is a number of calls at the same moment.
 type wave struct {
 	at    time.Duration
 	calls int
 }
 
-// waves returns how many calls came at each moment, counted from a time.
+// waves groups calls by their times, counted from start.
 func waves(start time.Time, calls []call) []wave {
 	var out []wave
 	for _, c := range calls {
@@ -36,13 +36,13 @@ func waves(start time.Time, calls []call) []wave {
 	return out
 }
 
-// withBreaker is a breaker that opens after three failures, and probes with two operations
-// after 100 ms, and then after 200, 400 and at most 800.
+// withBreaker returns a breaker that opens after three failures. It probes with two operations, 100 ms
+// after it opened and then at intervals of 200, 400 and at most 800 ms.
 func withBreaker() reconciler.Option {
 	return reconciler.WithBreaker(reconciler.Breaker{Failures: 3, MaxInterval: 800 * time.Millisecond})
 }
 
-// open has objects in the table of which all operations fail, so that the breaker is open.
+// open inserts n objects, all of whose operations fail, and requires the breaker to be open.
 func (e *env) open(n uint64) {
 	e.target.failing("down")
 	e.put(1, ids(1, n)...)
@@ -51,15 +51,15 @@ func (e *env) open(n uint64) {
 	require.Contains(e, message, "breaker open")
 }
 
-// While the target is down there are as many operations as there are probes, with ever
-// longer breaks, nothing is written, and nothing but the probes costs a pass.
+// While the target is down, only the probes run, at growing intervals. Nothing is written, and only
+// probes cost passes.
 func TestOpenBreakerLetsProbesThroughOnly(t *testing.T) {
 	const n = 500
 	var p passes
 	everyWayWith(t, p.count, func(e *env) {
 		start := time.Now()
 		e.open(n)
-		// With workers the first few are all there were under way.
+		// With workers, more than three operations were running when the third failed.
 		tried := len(e.target.take())
 		require.GreaterOrEqual(e, tried, 3)
 		e.pass(50 * time.Millisecond)
@@ -72,7 +72,7 @@ func TestOpenBreakerLetsProbesThroughOnly(t *testing.T) {
 		}, waves(start, e.target.take()))
 		require.LessOrEqual(e, counted, int64(3*6), "passes")
 
-		// The rest have been tried by now, or are tried as probes.
+		// In this time the objects that were not tried yet are tried as probes.
 		e.pass(n * 800 * time.Millisecond)
 		e.target.take()
 		revision, told, rounds := e.table.Revision(e.db.ReadTxn()), len(e.health.History()), e.rounds()
@@ -81,7 +81,7 @@ func TestOpenBreakerLetsProbesThroughOnly(t *testing.T) {
 		require.InDelta(e, 2*600/0.8, probes, 4)
 		require.LessOrEqual(e, counted, int64(3*probes/2+3), "passes")
 		require.Equal(e, revision, e.table.Revision(e.db.ReadTxn()), "nothing is written")
-		require.Len(e, e.health.History(), told, "nobody is told")
+		require.Len(e, e.health.History(), told, "no new report of health")
 		require.LessOrEqual(e, e.rounds()-rounds, uint64(3*probes/2), "rounds in the journal")
 
 		e.target.failing("")
@@ -93,13 +93,13 @@ func TestOpenBreakerLetsProbesThroughOnly(t *testing.T) {
 	}, withBreaker())
 }
 
-// rounds returns how many rounds there have been that did anything.
+// rounds returns the number of rounds in which the loop ran something.
 func (e *env) rounds() uint64 {
 	journal := e.loop.Journal()
 	return journal[len(journal)-1].Sequence
 }
 
-// What is wrong is said once, with the error, and not for each object.
+// Health reports an open breaker once, with the error, instead of a line for each object.
 func TestOpenBreakerIsOneLineInHealth(t *testing.T) {
 	everyWay(t, func(e *env) {
 		start := time.Now()
@@ -116,7 +116,7 @@ func TestOpenBreakerIsOneLineInHealth(t *testing.T) {
 	}, withBreaker())
 }
 
-// It takes different objects, however often each of them fails.
+// Only failures of different objects open the breaker, however often each of them fails.
 func TestFewFailingObjectsDoNotOpenTheBreaker(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.deciding(func(c call) error {
@@ -145,7 +145,7 @@ func (e *env) noBreaker() {
 	}
 }
 
-// It takes failures one after another: any success in between says that the target is up.
+// Only consecutive failures open the breaker: any success in between shows that the target is up.
 func TestSuccessInBetweenKeepsTheBreakerClosed(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.deciding(func(c call) error {
@@ -162,8 +162,9 @@ func TestSuccessInBetweenKeepsTheBreakerClosed(t *testing.T) {
 	}, withBreaker(), reconciler.WithRetry(time.Hour, time.Hour))
 }
 
-// What says nothing of the target does not open a breaker, nor close it.
-func TestTerminalAndBlockedSayNothingOfTheTarget(t *testing.T) {
+// Terminal failures and blocked objects neither open nor close a breaker: they do not show whether the
+// target is up.
+func TestTerminalAndBlockedDoNotMatterToTheBreaker(t *testing.T) {
 	for name, err := range map[string]error{
 		"terminal": reconciler.TerminalError(errPlain), "blocked": reconciler.Blocked("door"),
 	} {
@@ -188,7 +189,7 @@ func TestTerminalAndBlockedSayNothingOfTheTarget(t *testing.T) {
 	}
 }
 
-// A requeue is a success.
+// A requeue counts as a success.
 func TestRequeueClosesTheBreaker(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.open(10)
@@ -198,7 +199,7 @@ func TestRequeueClosesTheBreaker(t *testing.T) {
 	}, withBreaker())
 }
 
-// When the target is up everything is done at once, however long it had yet to wait.
+// When the breaker closes, every retry is due at once, however long its backoff still was.
 func TestClosedBreakerReleasesLongBackoffs(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.open(50)
@@ -216,8 +217,8 @@ func TestClosedBreakerReleasesLongBackoffs(t *testing.T) {
 	}, withBreaker(), reconciler.WithRetry(time.Hour, 100*time.Hour))
 }
 
-// A server that said when to come back is not asked before.
-func TestClosedBreakerDoesNotReleaseWhatWasAskedToWait(t *testing.T) {
+// A RetryAfter keeps its delay when the breaker closes: the target asked for this delay.
+func TestClosedBreakerDoesNotShortenRetryAfter(t *testing.T) {
 	everyWay(t, func(e *env) {
 		var down atomic.Bool
 		down.Store(true)
@@ -244,9 +245,9 @@ func TestClosedBreakerDoesNotReleaseWhatWasAskedToWait(t *testing.T) {
 	}, withBreaker(), reconciler.WithRetry(time.Minute, time.Minute))
 }
 
-// What is new, changed, deleted, released or due while the target is down waits; what comes
-// of it when it is up is the newest.
-func TestWhatComesWhileTheBreakerIsOpenWaits(t *testing.T) {
+// Objects that are new, changed, deleted, released or due while the breaker is open wait. When it
+// closes, the latest version of each is applied.
+func TestChangesWaitWhileTheBreakerIsOpen(t *testing.T) {
 	everyWay(t, func(e *env) {
 		door := make(chan struct{})
 		e.put(1, 20, 21)
@@ -280,7 +281,7 @@ func TestWhatComesWhileTheBreakerIsOpenWaits(t *testing.T) {
 	}, withBreaker(), reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 }
 
-// Deletions count and are held as updates are.
+// Failed deletions count, and an open breaker holds deletions like updates.
 func TestFailingDeletionsOpenTheBreaker(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(1, ids(1, 100)...)
@@ -300,8 +301,8 @@ func TestFailingDeletionsOpenTheBreaker(t *testing.T) {
 	}, withBreaker())
 }
 
-// An object that is given up for its failures was no good probe, but a failure all the
-// same: the probes do not come any faster for it.
+// A probe that is given up after MaxRetries still counts as a failure: the next probes do not come
+// earlier.
 func TestGivenUpProbesAreFailures(t *testing.T) {
 	everyWay(t, func(e *env) {
 		start := time.Now()
@@ -315,7 +316,7 @@ func TestGivenUpProbesAreFailures(t *testing.T) {
 	}, withBreaker(), reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }))
 }
 
-func TestBreakerIsChecked(t *testing.T) {
+func TestBadBreakersAreNamedWithTheirValues(t *testing.T) {
 	e := newEnv(t)
 	for want, b := range map[string]reconciler.Breaker{
 		"WithBreaker: Failures is -1, must not be negative":                                                  {Failures: -1},

@@ -18,7 +18,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Whatever an object waits for, a call makes it be tried at once, and says why in the journal.
+// Retry runs a waiting object at once, whatever it waits for, and the journal shows the call as the
+// cause.
 func TestRetryByHandTriesAtOnce(t *testing.T) {
 	outcomes := map[string]func(never chan struct{}) error{
 		"retry":    func(chan struct{}) error { return errors.New("no") },
@@ -45,7 +46,7 @@ func TestRetryByHandTriesAtOnce(t *testing.T) {
 
 				n, err = e.loop.Retry(e.Context())
 				require.NoError(e, err)
-				require.Equal(e, 1, n, "the other one, too")
+				require.Equal(e, 1, n, "the other object")
 				e.pass(time.Millisecond)
 				e.eachDone()
 
@@ -60,7 +61,7 @@ func TestRetryByHandTriesAtOnce(t *testing.T) {
 	}
 }
 
-// A deletion that failed can be retried by hand, by the key of the row that is gone.
+// Retry finds a failed deletion by the key of the deleted row.
 func TestRetryByHandFindsADeletion(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
@@ -77,7 +78,7 @@ func TestRetryByHandFindsADeletion(t *testing.T) {
 	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
 }
 
-// One object, or all, are applied again when somebody asks, also if refreshing is off.
+// Refresh applies given objects or all objects again, also if periodic refreshing is off.
 func TestRefreshByHand(t *testing.T) {
 	for name, interval := range map[string]time.Duration{"off": 0, "every hour": time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -105,8 +106,8 @@ func TestRefreshByHand(t *testing.T) {
 	}
 }
 
-// What is paused by its key waits, beside what PauseObjects pauses, until it is resumed by
-// its key or everything is.
+// An object that is paused by its key waits until it is resumed by its key or until Resume ends all
+// pauses. PauseObjects works independently of that.
 func TestPauseOfOneKey(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.loop.PauseObjects(func(o *object) bool { return o.ID == 3 })
@@ -137,8 +138,8 @@ func TestPauseOfOneKey(t *testing.T) {
 	}, nil)
 }
 
-// Of keys that are paused and resumed before the loop has looked, the last call of each counts,
-// and Resume ends those before it.
+// If several pauses and resumes come before the next pass of the loop, the last call for each key
+// counts. Resume ends only the pauses before it.
 func TestPausesOfKeysCountInTheirOrder(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(0, ids(1, 5)...)
@@ -172,8 +173,8 @@ func TestPausesOfKeysCountInTheirOrder(t *testing.T) {
 	})
 }
 
-// Pages have every object once, in the order in which they were written, and what waits is
-// told with its state.
+// Pages list every object once, in the order of the writes. Waiting objects are listed with their
+// state.
 func TestObjectsAreListedAPageAtATime(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(func(c call) error {
@@ -227,8 +228,8 @@ func TestObjectsAreListedAPageAtATime(t *testing.T) {
 
 func sorted(keys []string) []string { slices.Sort(keys); return keys }
 
-// Calls by key take so many keys and no more, keep none that do not exist, and name those in a
-// list whose length is that of the keys.
+// A call by key takes at most MaxKeys keys. Keys that do not exist are not kept; the error has one line
+// for each of them.
 func TestCallsByKeyAreBounded(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
@@ -253,7 +254,7 @@ func TestCallsByKeyAreBounded(t *testing.T) {
 			require.Zero(e, n, name)
 			require.EqualError(e, err, "1001 keys are too many for one call: at most 1000", name)
 		}
-		// What was not there is not paused when it comes.
+		// A key that did not exist at the time of the call is not paused when it is inserted.
 		e.put(1, 2)
 		_, err := e.loop.PauseKeys("3")
 		require.ErrorIs(e, err, inspect.ErrNotFound)
@@ -261,7 +262,7 @@ func TestCallsByKeyAreBounded(t *testing.T) {
 		e.pass(time.Second)
 		require.Equal(e, reconciler.StatusKindDone, e.kind(3))
 
-		// A deletion that waits for its retry is known though its row is gone.
+		// A deletion that waits for its retry is found by its key, although its row is gone.
 		e.target.failing("no")
 		e.remove(2)
 		e.pass(10 * time.Millisecond)

@@ -17,7 +17,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// waitsForTable returns when a goroutine waits for the table with a function on its stack.
+// waitsForTable returns when a goroutine that has function on its stack waits for the lock of the
+// table.
 func waitsForTable(function string) {
 	stacks := make([]byte, 1<<20)
 	for {
@@ -31,8 +32,9 @@ func waitsForTable(function string) {
 	}
 }
 
-// Who has the table's write transaction may ask, although a checkpoint waits for the table.
-func TestCheckpointThatWaitsForTheTableHoldsUpNoQuestion(t *testing.T) {
+// A goroutine that holds the write transaction of the table can query the loop, although a checkpoint
+// waits for the table.
+func TestCheckpointWaitingForTheTableHoldsUpNoQuery(t *testing.T) {
 	withHooks(t, func(e *env, h *hooked) {
 		h.update = func(ctx context.Context, o *object) error {
 			wtxn := e.db.WriteTxn(e.table)
@@ -56,8 +58,8 @@ func TestCheckpointThatWaitsForTheTableHoldsUpNoQuestion(t *testing.T) {
 	})
 }
 
-// A checkpoint that has waited for the table until its call was over writes nothing.
-func TestCheckpointOfACallThatIsOverWritesNothing(t *testing.T) {
+// A checkpoint that waits for the table until its operation is over writes nothing.
+func TestCheckpointAfterItsOperationWritesNothing(t *testing.T) {
 	withHooks(t, func(e *env, h *hooked) {
 		var late error
 		h.update = func(ctx context.Context, o *object) error {

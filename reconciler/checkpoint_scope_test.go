@@ -21,7 +21,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// noOperation asserts that an object cannot be written with a context.
+// noOperation asserts that a checkpoint of o with this context fails and changes nothing.
 func (e *env) noOperation(ctx context.Context, o *object, why string) {
 	e.Helper()
 	before := e.get(o.ID)
@@ -31,7 +31,7 @@ func (e *env) noOperation(ctx context.Context, o *object, why string) {
 	assert.Same(e, before, e.get(o.ID), why)
 }
 
-// Only an update may write, and only its own object.
+// Only an update can make a checkpoint, and only of its own object.
 func TestCheckpointOutsideOfAnUpdate(t *testing.T) {
 	type foreign struct{ *object }
 	withHooks(t, func(e *env, h *hooked) {
@@ -40,17 +40,17 @@ func TestCheckpointOutsideOfAnUpdate(t *testing.T) {
 		h.update = func(ctx context.Context, o *object) error {
 			e.noOperation(context.Background(), o, "without the context")
 			e.noOperation(ctx, &object{ID: 3}, "another object")
-			assert.ErrorIs(e, reconciler.Checkpoint(ctx, foreign{o}), reconciler.ErrNoOperation, "of another type")
+			assert.ErrorIs(e, reconciler.Checkpoint(ctx, foreign{o}), reconciler.ErrNoOperation, "an object of another type")
 			mu.Lock()
 			defer mu.Unlock()
-			after = append(after, func() { e.noOperation(ctx, o, "after the end") })
+			after = append(after, func() { e.noOperation(ctx, o, "after the end of the update") })
 			return nil
 		}
 		h.remove = func(ctx context.Context, o *object) error {
-			e.noOperation(ctx, o, "of a deletion")
+			e.noOperation(ctx, o, "in a deletion")
 			return nil
 		}
-		e.noOperation(e.Context(), &object{ID: 1}, "of a test")
+		e.noOperation(e.Context(), &object{ID: 1}, "with the context of the test")
 		e.put(1, 1, 2)
 		synctest.Wait()
 		for _, f := range after {
@@ -62,13 +62,13 @@ func TestCheckpointOutsideOfAnUpdate(t *testing.T) {
 	})
 }
 
-// The call for the deletions of a round is not in the updates of the round.
+// The call for the deletions of a round cannot make a checkpoint of an object that the round updates.
 func TestCheckpointInTheDeletionsOfARound(t *testing.T) {
 	var h *hooked
 	eachConcurrency(t, "batches", func(e *env) {
 		h.update = func(context.Context, *object) error { return nil }
 		h.remove = func(ctx context.Context, o *object) error {
-			e.noOperation(ctx, &object{ID: 2}, "to be updated later")
+			e.noOperation(ctx, &object{ID: 2}, "an update of the same round")
 			return nil
 		}
 		e.put(1, 1)
@@ -87,8 +87,8 @@ func TestCheckpointInTheDeletionsOfARound(t *testing.T) {
 	})
 }
 
-// Each of a batch writes its own, in any order, at a cost that does not grow with the size
-// of the batch if it is gone through in order.
+// A batch can make a checkpoint of each of its objects, in any order. In the order of the batch, the
+// cost of each does not grow with the size of the batch.
 func TestCheckpointsOfABatch(t *testing.T) {
 	const n = 1000
 	var h *hooked
@@ -109,7 +109,7 @@ func TestCheckpointsOfABatch(t *testing.T) {
 	}
 }
 
-// eachNote requires every row to be Done with a note.
+// eachNote requires n rows, each Done and with the note.
 func (e *env) eachNote(n int, note string) {
 	e.Helper()
 	rows := 0
@@ -121,7 +121,7 @@ func (e *env) eachNote(n int, note string) {
 	require.Equal(e, n, rows)
 }
 
-// checkingBatch writes each object of a batch in the middle of it.
+// checkingBatch makes a checkpoint of each object in the middle of its batch.
 type checkingBatch struct {
 	*hooked
 	e         *env
@@ -141,8 +141,8 @@ func (c checkingBatch) UpdateBatch(ctx context.Context, _ statedb.ReadTxn, batch
 	}
 }
 
-// Two reconcilers of an object set a field each. Whatever they write when, in the middle or
-// at the end, and whatever the program writes in between, both fields survive.
+// Two reconcilers each set a field of the same objects, at checkpoints and at the end. Both fields
+// survive, whatever the program writes meanwhile.
 func TestFieldsOfTwoReconcilersSurvive(t *testing.T) {
 	first := rand.Uint64()
 	for i := range uint64(20) {
@@ -168,7 +168,7 @@ func survive(t *testing.T, seed uint64) {
 		change(&cfg)
 		e.start(cfg)
 	}
-	// The program's wish is the last digit of the value; what the reconcilers set has it, too.
+	// The last digit of the value is what the program wants. Both fields are derived from it.
 	join(seed, func(o *object, round int) { o.Note = fmt.Sprint(round*10 + o.Value%10) }, keepNote,
 		func(*reconciler.Config[*object]) {})
 	join(seed+1, func(o *object, round int) { o.Value = round*10 + o.Value%10 }, keepValue,
@@ -186,13 +186,13 @@ func survive(t *testing.T, seed uint64) {
 		require.Equal(e, reconciler.StatusKindDone, o.Other.Kind, "object %d: %s", o.ID, o.Other)
 		require.NotEmpty(e, o.Note, "object %d", o.ID)
 		require.GreaterOrEqual(e, o.Value, 10, "object %d", o.ID)
-		require.Equal(e, o.Note[len(o.Note)-1:], fmt.Sprint(o.Value%10), "object %d: both are of the last wish", o.ID)
+		require.Equal(e, o.Note[len(o.Note)-1:], fmt.Sprint(o.Value%10), "object %d: both fields are derived from the latest value", o.ID)
 	}
 	e.stop()
 }
 
-// updates returns an update that sets a field, writes it in the middle at random, and fails
-// at random for a while.
+// updates returns an update that sets a field, makes checkpoints at random, and fails at random during
+// its first calls.
 func updates(seed uint64, set func(o *object, round int)) func(ctx context.Context, o *object) error {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -223,7 +223,8 @@ func updates(seed uint64, set func(o *object, round int)) func(ctx context.Conte
 	}
 }
 
-// The key function is called by a checkpoint as well, which an operation may hand a nil object.
+// A checkpoint calls the key function. If an operation makes a checkpoint of a nil object, the key
+// function panics, and the operation fails.
 func TestCheckpointOfNilFailsItsOperation(t *testing.T) {
 	everyWay(t, func(e *env) {
 		var mended atomic.Bool

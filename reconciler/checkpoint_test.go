@@ -20,8 +20,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// hooked is a target of which every operation is a function of the test's, with the object
-// that it was handed.
+// hooked is a target whose operations are functions of the test, called with the object of the
+// operation.
 type hooked struct {
 	update, remove func(ctx context.Context, o *object) error
 	updates        atomic.Int64
@@ -68,7 +68,7 @@ func withHooks(t *testing.T, test func(e *env, h *hooked), opts ...reconciler.Op
 	withHooksAnd(t, nil, test, opts...)
 }
 
-// withHooksAnd makes a change to the configuration, too; nil is none.
+// withHooksAnd is withHooks with a change of the configuration, which may be nil.
 func withHooksAnd(t *testing.T, change configure, test func(e *env, h *hooked), opts ...reconciler.Option) {
 	for _, kind := range []string{"single", "batches", "rounds"} {
 		var h *hooked
@@ -91,13 +91,13 @@ func keepNote(current, reconciled *object) *object {
 	return current
 }
 
-// keepValue is that of one whose operations set the value.
+// keepValue is the merge function of a reconciler whose operations set the value.
 func keepValue(current, reconciled *object) *object {
 	current.Value = reconciled.Value
 	return current
 }
 
-// other writes the row as another reconciler does that sets its own status and the value.
+// other writes the row like another reconciler that sets its own status and the value.
 func (e *env) other(id uint64, value int) {
 	e.write(func(wtxn statedb.WriteTxn) {
 		o, _, found := e.table.Get(wtxn, idIndex.Query(id))
@@ -109,8 +109,8 @@ func (e *env) other(id uint64, value int) {
 	})
 }
 
-// What is written in the middle of an update is in the table before its end, for everybody
-// to see, with the status that asks for the update; the outcome is written onto it.
+// A checkpoint is in the table for all readers before the update ends. Its row keeps the status that
+// asks for the update. The outcome is written onto that row.
 func TestCheckpointIsInTheTableBeforeTheEnd(t *testing.T) {
 	withHooks(t, func(e *env, h *hooked) {
 		h.update = func(ctx context.Context, o *object) error {
@@ -125,21 +125,21 @@ func TestCheckpointIsInTheTableBeforeTheEnd(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 			o.Note = "finished"
-			assert.Equal(e, "step 2", e.get(1).Note, "what is written is a clone")
+			assert.Equal(e, "step 2", e.get(1).Note, "the row is a clone")
 			return nil
 		}
 		e.put(1, 1)
 		e.pass(time.Minute)
 		require.Equal(e, "finished", e.get(1).Note)
 		e.status(1, reconciler.StatusKindDone, "")
-		require.EqualValues(e, 1, h.updates.Load(), "a checkpoint is no change")
+		require.EqualValues(e, 1, h.updates.Load(), "a checkpoint does not cause another update")
 		_, low, err := e.loop.WaitUntilReconciled(e.Context(), e.table.Revision(e.db.ReadTxn()))
 		require.NoError(e, err)
 		require.Zero(e, low)
 	})
 }
 
-// What was written stays, whatever becomes of the update, and the next attempt has it.
+// A checkpoint stays in the table whatever the outcome of its update is, and the next attempt gets it.
 func TestCheckpointOutlivesTheUpdate(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -168,7 +168,7 @@ func TestCheckpointOutlivesTheUpdate(t *testing.T) {
 				e.put(1, 1)
 				synctest.Wait()
 				require.Equal(e, c.kind, e.kind(1))
-				require.Equal(e, "half", e.get(1).Note, "as every outcome it has what the update left")
+				require.Equal(e, "half", e.get(1).Note, "like every outcome it has the changes of the update")
 				e.setStatus(1, reconciler.StatusPending())
 				e.pass(time.Minute)
 				e.status(1, reconciler.StatusKindDone, "")
@@ -178,8 +178,8 @@ func TestCheckpointOutlivesTheUpdate(t *testing.T) {
 	}
 }
 
-// Retries, refreshes and what is released have their checkpoints as first attempts do, and
-// the count of the retries goes on.
+// Retries and refreshes can make checkpoints like first attempts. A checkpoint does not reset the
+// number of retries.
 func TestCheckpointAtRetries(t *testing.T) {
 	withHooks(t, func(e *env, h *hooked) {
 		h.update = func(ctx context.Context, o *object) error {
@@ -209,8 +209,8 @@ func TestCheckpointAtRetries(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 3 }))
 }
 
-// If the object has been changed or deleted nothing is written, and the newest version is
-// what is reconciled.
+// If the object was changed or deleted meanwhile, a checkpoint returns ErrConflict and writes nothing.
+// Then the latest version is reconciled.
 func TestCheckpointOfAChangedObjectIsAConflict(t *testing.T) {
 	for name, interfere := range map[string]func(e *env){
 		"changed":  func(e *env) { e.put(2, 1) },
@@ -264,8 +264,7 @@ func TestCheckpointOfAChangedObjectIsAConflict(t *testing.T) {
 	}
 }
 
-// Another reconciler's write in between is a conflict, unless somebody can tell what of the
-// object is whose.
+// Without Config.Merge, a checkpoint after a write of another reconciler is a conflict.
 func TestCheckpointOverTheWriteOfAnotherReconciler(t *testing.T) {
 	withHooks(t, func(e *env, h *hooked) {
 		h.update = func(ctx context.Context, o *object) error {
@@ -286,8 +285,8 @@ func TestCheckpointOverTheWriteOfAnotherReconciler(t *testing.T) {
 	})
 }
 
-// What was merged stays merged: neither the next checkpoint nor the outcome takes back what
-// the other reconciler has written, whether before or after the first.
+// With Config.Merge, neither a checkpoint nor the outcome overwrites what another reconciler has
+// written, whether before, between or after the checkpoints.
 func TestMergedCheckpointsKeepWhatOthersWrote(t *testing.T) {
 	for name, writes := range map[string][3]bool{
 		"before": {true, false, false}, "between": {false, true, false}, "after": {false, false, true},
@@ -328,8 +327,8 @@ func TestMergedCheckpointsKeepWhatOthersWrote(t *testing.T) {
 	}
 }
 
-// Without a checkpoint, too, what an update set is kept when another reconciler has written
-// meanwhile, with a merge function, and only its status without one.
+// If another reconciler writes the object during an update without checkpoints, Config.Merge keeps what
+// the update set. Without Merge, only the status of the outcome is written.
 func TestMergeKeepsWhatAnUpdateSet(t *testing.T) {
 	for _, merge := range []bool{false, true} {
 		var change configure
@@ -353,9 +352,9 @@ func TestMergeKeepsWhatAnUpdateSet(t *testing.T) {
 	}
 }
 
-// What was written is there when the reconciler is stopped in the middle, for the next one
-// to go on with.
-func TestCheckpointIsThereAfterAStop(t *testing.T) {
+// A checkpoint is in the table after the reconciler was stopped during the update, so that the next
+// reconciler can continue from it.
+func TestCheckpointSurvivesAStop(t *testing.T) {
 	withHooks(t, func(e *env, h *hooked) {
 		h.update = func(ctx context.Context, o *object) error {
 			o.Note = "about to create"
@@ -374,7 +373,7 @@ func TestCheckpointIsThereAfterAStop(t *testing.T) {
 	})
 }
 
-// Goroutines of one operation may write each: one after the other.
+// Goroutines of one operation can each make checkpoints. They are written one after the other.
 func TestCheckpointsOfGoroutines(t *testing.T) {
 	withHooks(t, func(e *env, h *hooked) {
 		h.update = func(ctx context.Context, o *object) error {

@@ -16,8 +16,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// A failure is logged with all that it takes to find the object, and those like it at a
-// bounded rate, with how many they were.
+// The log line of a failure identifies its object. Failures of the same class are logged at a bounded
+// rate, with their number.
 func TestRepeatedFailuresAreLoggedAtABoundedRate(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(func(c call) error {
@@ -36,8 +36,8 @@ func TestRepeatedFailuresAreLoggedAtABoundedRate(t *testing.T) {
 	}, nil, reconciler.WithRetry(100*time.Millisecond, 100*time.Second))
 }
 
-// However many kinds of failures there are, the log has no more than one line a second, and
-// what is remembered of them is bounded.
+// However many classes of failures there are, the log gets ten lines at once and then at most one a
+// second, and the memory for classes is bounded.
 func TestManyKindsOfFailuresAreBounded(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(func(c call) error {
@@ -55,8 +55,8 @@ func TestManyKindsOfFailuresAreBounded(t *testing.T) {
 	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
 }
 
-// Failures are told apart by their texts, without what tells one object from another; or as
-// Config.ErrorClass says.
+// Failures are classified by their texts without the parts that differ between objects, or by
+// Config.ErrorClass.
 func TestErrorsAreCountedByKind(t *testing.T) {
 	fail := func(c call) error {
 		if c.id%2 == 0 {

@@ -44,7 +44,7 @@ func TestBadOptionsAreNamedWithTheirValues(t *testing.T) {
 	}
 }
 
-func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
+func TestAllConfigErrorsAreReportedTogether(t *testing.T) {
 	_, err := reconciler.New(reconciler.Config[*object]{
 		Options: []reconciler.Option{
 			reconciler.WithName("broken"), reconciler.WithRoundLimits(0, nil), reconciler.WithRetry(2, 1),
@@ -100,7 +100,7 @@ func TestLoopWithoutAPrunerIgnoresPrune(t *testing.T) {
 	})
 }
 
-func TestRefresherOfEveryOptionCanBeOff(t *testing.T) {
+func TestRefreshingAndPruningCanBeOff(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
 		e.pass(1000 * time.Hour)
@@ -108,7 +108,7 @@ func TestRefresherOfEveryOptionCanBeOff(t *testing.T) {
 	}, nil, reconciler.WithRefreshing(0, nil), reconciler.WithPruning(0))
 }
 
-// valueObject is a row that is no pointer.
+// valueObject is a row that is not a pointer.
 type valueObject struct {
 	ID     uint64
 	Status reconciler.Status

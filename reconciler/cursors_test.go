@@ -17,11 +17,11 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// mainShare is the part of the operations that main has at the least, whatever else there
-// is to do: one in so many.
+// mainShare is the smallest part of the operations that the main cursor gets, whatever else is due: one
+// in four.
 const mainShare = 4
 
-// writeEvery calls write again and again for a time.
+// writeEvery calls write at an interval for a total time.
 func writeEvery(interval, total time.Duration, write func(i uint64)) {
 	for i := range uint64(total / interval) {
 		time.Sleep(interval)
@@ -29,7 +29,7 @@ func writeEvery(interval, total time.Duration, write func(i uint64)) {
 	}
 }
 
-// notDone returns how many of the rows are not.
+// notDone returns how many of the rows are not Done.
 func (e *env) notDone(ids ...uint64) (n int) {
 	txn := e.db.ReadTxn()
 	for _, id := range ids {
@@ -49,10 +49,10 @@ func ready(s inspect.Snapshot) (n int) {
 	return n
 }
 
-// A row of the backlog comes to its turn though a new row is written as often as the target
-// can take one, or twice as often. Main has a quarter of the operations at the least: rows
-// that take a time each are done within four times the time that all of them take.
-func TestBacklogIsDoneWhateverIsWrittenMeanwhile(t *testing.T) {
+// Rows of the backlog are applied although new rows are written as fast as the target can apply them,
+// or twice as fast. The main cursor gets at least a quarter of the operations, so the backlog is done
+// within four times the time that it takes alone.
+func TestBacklogIsDoneDespiteConstantWrites(t *testing.T) {
 	const rows, took = 2000, 5 * time.Millisecond
 	for _, kind := range operationKinds[:2] {
 		for _, workers := range []int{1, 2} {
@@ -64,15 +64,15 @@ func TestBacklogIsDoneWhateverIsWrittenMeanwhile(t *testing.T) {
 						each := took / time.Duration(workers)
 						bound := mainShare * rows * each
 						writeEvery(each/pace, bound, func(i uint64) { e.put(1, rows+1+i) })
-						require.Zero(e, e.notDone(ids(1, rows)...), "of %d old rows, after %s", rows, bound)
+						require.Zero(e, e.notDone(ids(1, rows)...), "undone rows of a backlog of %d, after %s", rows, bound)
 						fresh := 0
 						for id := range e.target.holds() {
 							if id > rows {
 								fresh++
 							}
 						}
-						// Nor does the backlog starve what is new: a quarter at the least.
-						require.Greater(e, fresh, int(bound/each)/mainShare-100, "of the new rows")
+						// The backlog does not starve new rows either: they get at least a quarter.
+						require.Greater(e, fresh, int(bound/each)/mainShare-100, "new rows that are done")
 					}, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRoundLimits(500, nil))
 				})
 			}
@@ -80,9 +80,8 @@ func TestBacklogIsDoneWhateverIsWrittenMeanwhile(t *testing.T) {
 	}
 }
 
-// With rows that are written at twice the rate of the target for a minute, what the
-// reconciler has beside the table is a few rounds, as if they were written at any other, and
-// the attempted watermark moves on with the backlog.
+// If rows are written at twice the rate of the target for a minute, the reconciler holds at most a few
+// rounds of objects, as at any other rate. The attempted watermark advances with the backlog.
 func TestWritesBeyondTheTargetsRateCostNoMemory(t *testing.T) {
 	const rows, took, round = 5000, 5 * time.Millisecond, 1000
 	for _, workers := range []int{1, 2} {
@@ -96,16 +95,16 @@ func TestWritesBeyondTheTargetsRateCostNoMemory(t *testing.T) {
 				for range 10 {
 					writeEvery(each/2, tenth, func(uint64) { e.put(1, next); next++ })
 					s := e.loop.Snapshot(e.Context())
-					// Each source has its own places, a round at the most, and of the six
-					// of them three have work at most: due, tip and main.
+					// Each of the six sources of work holds at most a round. Only three of them have
+					// work here: what is due, the catch-up cursor and the main cursor.
 					require.LessOrEqual(e, ready(s), 3*round, "objects in lanes")
 					for _, c := range s.States {
 						require.LessOrEqual(e, c.Count, 3*round, "objects that are %s", c.State)
 					}
-					// Main has passed a quarter of the operations at the least, but for a
-					// round that is in its queue.
+					// The main cursor has passed at least a quarter of the operations, except for a
+					// round that is still in its lane.
 					moved := uint64(tenth/each) / mainShare / 2
-					require.GreaterOrEqual(e, s.Attempted, attempted+moved, "the watermark, in %s", tenth)
+					require.GreaterOrEqual(e, s.Attempted, attempted+moved, "the attempted watermark, after %s", tenth)
 					attempted = s.Attempted
 				}
 			}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRoundLimits(round, nil))
@@ -113,8 +112,8 @@ func TestWritesBeyondTheTargetsRateCostNoMemory(t *testing.T) {
 	}
 }
 
-// Whoever waits for the backlog is told when that is done, whatever is written meanwhile.
-func TestWaitForABacklogEndsWhateverIsWrittenMeanwhile(t *testing.T) {
+// A wait for the backlog ends when the backlog is done, whatever is written meanwhile.
+func TestWaitForABacklogEndsDespiteConstantWrites(t *testing.T) {
 	const rows, took = 2000, 5 * time.Millisecond
 	for _, m := range []reconciler.Milestone{reconciler.Attempted, reconciler.Applied} {
 		t.Run(m.String(), func(t *testing.T) {
@@ -127,15 +126,15 @@ func TestWaitForABacklogEndsWhateverIsWrittenMeanwhile(t *testing.T) {
 				case w := <-over:
 					e.nothingOwed(w)
 				default:
-					e.Fatalf("the wait goes on after %s", bound)
+					e.Fatalf("the wait has not ended after %s", bound)
 				}
 			}, nil, reconciler.WithRoundLimits(500, nil))
 		})
 	}
 }
 
-// Keys that are written again and again do not keep the others from their turn, also if a
-// round has one place: main has a quarter of the operations at the least.
+// Keys that are written all the time do not starve the others, even with one place in a round: the main
+// cursor gets at least a quarter of the operations.
 func TestColdRowsAreDoneBesideHotKeys(t *testing.T) {
 	const rows, hot, took, workers = 1901, 20, 5 * time.Millisecond, 2
 	for _, size := range []int{1, 2, 10} {
@@ -147,7 +146,7 @@ func TestColdRowsAreDoneBesideHotKeys(t *testing.T) {
 					const each = took / workers
 					bound := mainShare*rows*each + time.Second
 					writeEvery(each/pace, bound, func(i uint64) { e.put(int(i), 1+i%hot) })
-					require.Zero(e, e.notDone(ids(hot+1, rows)...), "of %d cold rows, after %s", rows-hot, bound)
+					require.Zero(e, e.notDone(ids(hot+1, rows)...), "undone cold rows of %d, after %s", rows-hot, bound)
 					e.pass(time.Minute)
 					e.eachDone()
 				}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRoundLimits(size, nil))
@@ -156,8 +155,9 @@ func TestColdRowsAreDoneBesideHotKeys(t *testing.T) {
 	}
 }
 
-// The first sweep waits for what was there at the start, not for what is written for ever.
-func TestFirstSweepComesWhateverIsWrittenMeanwhile(t *testing.T) {
+// The first sweep waits for the rows that were there at the start, and not for rows that are written
+// later.
+func TestFirstSweepComesDespiteConstantWrites(t *testing.T) {
 	const rows, took = 2000, 5 * time.Millisecond
 	synctestRun(t, func(e *env) {
 		e.target.takes(took)
@@ -166,16 +166,16 @@ func TestFirstSweepComesWhateverIsWrittenMeanwhile(t *testing.T) {
 		cfg := e.config(reconciler.WithRoundLimits(500, nil))
 		cfg.Sweeper = &lister{target: e.target}
 		e.start(cfg)
-		// And as long again until main has passed what was written before the listing, and a
-		// second for the deletion of what that found.
+		// The bound is twice as long here: the main cursor must also pass what was written before the
+		// listing. The deletion of the orphan has another second.
 		writeEvery(took, 2*mainShare*rows*took+time.Second, func(i uint64) { e.put(1, rows+1+i) })
-		require.NotContains(e, e.target.holds(), uint64(100_001), "nobody wants it")
+		require.NotContains(e, e.target.holds(), uint64(100_001), "an orphan")
 		e.stop()
 	})
 }
 
-// A wanted version that main passes is applied in the order of revisions of its key, also
-// when the tip, a retry and main all come across it.
+// The operations of a key run in the order of its revisions, even if the catch-up cursor, a retry and
+// the main cursor all have the same object.
 func TestOperationsOfAKeyNeverGoBackBehindABacklog(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		inBubble(t, func(e *env) {

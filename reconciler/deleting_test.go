@@ -17,8 +17,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// goingOn are the ways in which a deletion says that it goes on, and when its operation is
-// called again within ten seconds.
+// goingOn are the outcomes with which a deletion goes on: its operation is called again. The field
+// again has the times of the calls within ten seconds.
 var goingOn = map[string]struct {
 	err   error
 	again []time.Duration
@@ -27,8 +27,8 @@ var goingOn = map[string]struct {
 	"backoff": {reconciler.RequeueBackoff(), backoff},
 }
 
-// marking makes updates of the value 0 deletions, as an adapter does whose rows stay until what
-// they stand for is gone.
+// marking marks updates with the value 0 as deletions, like an adapter whose rows stay until their
+// resource is gone.
 func marking(e *env) {
 	e.target.mu.Lock()
 	defer e.target.mu.Unlock()
@@ -39,8 +39,8 @@ func marking(e *env) {
 	}
 }
 
-// A deletion that was begun and goes on is owed until it is done: a wait for it is not over.
-func TestDeletionThatGoesOnIsOwed(t *testing.T) {
+// A wait for a deletion lasts until the deletion is done, even if its operation returns Requeue.
+func TestWaitLastsWhileADeletionGoesOn(t *testing.T) {
 	for name, c := range goingOn {
 		t.Run(name, func(t *testing.T) {
 			everyWay(t, func(e *env) {
@@ -65,15 +65,16 @@ func TestDeletionThatGoesOnIsOwed(t *testing.T) {
 				case w := <-over:
 					e.nothingOwed(w)
 				default:
-					e.Fatal("the wait goes on")
+					e.Fatal("the wait has not ended")
 				}
 			})
 		})
 	}
 }
 
-// The row of a deletion that is an update says so, is written once, and is owed likewise.
-func TestUpdateThatDeletesIsOwedWhileItGoesOn(t *testing.T) {
+// A wait also lasts while an update that is marked as a deletion goes on. Its row is Blocked with the
+// reason "still deleting", and is written once.
+func TestWaitLastsWhileAnUpdateThatDeletesGoesOn(t *testing.T) {
 	for name, c := range goingOn {
 		t.Run(name, func(t *testing.T) {
 			singly(t, func(e *env) {
@@ -92,7 +93,7 @@ func TestUpdateThatDeletesIsOwedWhileItGoesOn(t *testing.T) {
 				e.goesOn(over)
 				e.status(1, reconciler.StatusKindBlocked, "still deleting")
 				_, revision, _ := e.table.Get(e.db.ReadTxn(), idIndex.Query(1))
-				require.Equal(e, written, revision, "the row was written again")
+				require.Equal(e, written, revision, "the row is written once")
 				level, _, _ := e.health.Now()
 				require.Equal(e, cell.StatusOK, level)
 
@@ -103,14 +104,14 @@ func TestUpdateThatDeletesIsOwedWhileItGoesOn(t *testing.T) {
 				case w := <-over:
 					e.nothingOwed(w)
 				default:
-					e.Fatal("the wait goes on")
+					e.Fatal("the wait has not ended")
 				}
 			})
 		})
 	}
 }
 
-// A deletion is never given up, whether it is a Delete or an Update.
+// A deletion is never given up, whether its operation is a Delete or an Update.
 func TestDeletionIsNeverGivenUp(t *testing.T) {
 	for name, err := range map[string]error{
 		"plain":    errPlain,
@@ -145,8 +146,7 @@ func TestDeletionIsNeverGivenUp(t *testing.T) {
 	}
 }
 
-// Deletions that go on say nothing of the target: a breaker stays closed with any number of
-// them, and one that is open does not close for them.
+// Deletions that go on neither open nor close a breaker: they do not show whether the target is up.
 func TestDeletionsThatGoOnDoNotMatterToABreaker(t *testing.T) {
 	singly(t, func(e *env) {
 		e.put(1, ids(1, 20)...)
@@ -171,7 +171,8 @@ func TestDeletionsThatGoOnDoNotMatterToABreaker(t *testing.T) {
 	}, reconciler.WithBreaker(reconciler.Breaker{Failures: 5}))
 }
 
-// What an adapter changed in its object is written with an outcome that says nothing new.
+// If an adapter calls running.Changed, its changes of the object are written even if the outcome is not
+// news.
 func TestChangeOfAnAdapterIsWrittenWithTheOutcome(t *testing.T) {
 	for name, err := range map[string]error{"requeue": reconciler.Requeue(time.Second), "failure": errPlain} {
 		t.Run(name, func(t *testing.T) {

@@ -16,10 +16,10 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// An object that was applied out of turn, while the reconciler was behind, leaves the target
-// when it is deleted, at whatever moment that is. Main falls behind at the start of a look
-// here: it has seen all there was, which takes all the room together with retries that have
-// come due meanwhile. The deletion follows so many others that the tip has room for these only.
+// An object that was applied out of turn, while the main cursor was behind, leaves the target when it
+// is deleted at any moment. Here the main cursor falls behind when it has just read all changes, and
+// these changes and the retries that are due fill the round. So many other deletions come first that
+// the catch-up cursor has no room for this one at once.
 func TestObjectAppliedBesideABacklogLeavesTheTarget(t *testing.T) {
 	const round, took, failing = 40, 10 * time.Millisecond, 8
 	for _, c := range []struct {
@@ -42,7 +42,7 @@ func TestObjectAppliedBesideABacklogLeavesTheTarget(t *testing.T) {
 					return nil
 				})
 				e.put(1, ids(1001, 1000+failing)...)
-				// Just before they are due again.
+				// The retries are due shortly.
 				e.pass(95 * time.Millisecond)
 				e.target.takes(took)
 				e.put(1, ids(1, round-1)...)
@@ -59,8 +59,8 @@ func TestObjectAppliedBesideABacklogLeavesTheTarget(t *testing.T) {
 	}
 }
 
-// A page of deletions goes on where the one before ended, also among those that one sweep
-// found and that are unreconciled since the same revision.
+// A page of deletions continues where the previous one ended, even among the orphans of one sweep,
+// which are all unreconciled since the same revision.
 func TestPagesOfDeletionsHaveEachOrphanOfASweepOnce(t *testing.T) {
 	const orphans, page = 120, 50
 	sweeping(t, func(e *env, _ *lister) {
@@ -95,8 +95,8 @@ func TestPagesOfDeletionsHaveEachOrphanOfASweepOnce(t *testing.T) {
 	}, reconciler.WithRetry(time.Hour, time.Hour))
 }
 
-// An operation that changes what makes the key of the copy that it was handed, and fails, has
-// failed for the key that it was called for: that one is tried again.
+// If an operation changes the key of its object and fails, the failure counts for the original key, and
+// that key is retried.
 func TestFailureOfAnOperationThatChangesTheKeyIsRetried(t *testing.T) {
 	spoiled(t, func(e *env) {
 		var broken atomic.Bool
@@ -117,7 +117,7 @@ func TestFailureOfAnOperationThatChangesTheKeyIsRetried(t *testing.T) {
 		case w := <-over:
 			e.nothingOwed(w)
 		default:
-			e.Fatalf("the wait goes on: %s", e.loop.Snapshot(e.Context()))
+			e.Fatalf("the wait has not ended: %s", e.loop.Snapshot(e.Context()))
 		}
 		require.Zero(e, e.loop.Snapshot(e.Context()).LowWatermark)
 		_, message, _ := e.health.Now()
@@ -125,8 +125,8 @@ func TestFailureOfAnOperationThatChangesTheKeyIsRetried(t *testing.T) {
 	})
 }
 
-// spoiled runs a test with single operations and batches that change the key of an object when
-// they fail.
+// spoiled runs a test with operations that change the key of an object when they fail: single ones and
+// batches, with one and two workers.
 func spoiled(t *testing.T, test func(e *env)) {
 	for _, batches := range []bool{false, true} {
 		for _, workers := range []int{1, 2} {

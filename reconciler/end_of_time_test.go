@@ -11,8 +11,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// A loop that has nothing to do sets no timer. Else a bubble in which all else waits would not
-// come to a deadlock, which is reported, but to the end of time, where the timer is always due.
+// An idle loop sets no timer. If it had one, a bubble in which all other goroutines wait would not
+// report a deadlock: virtual time would advance to its end, where the timer is always due.
 func TestIdleLoopIsIdleAtTheEndOfTime(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		hung := time.AfterFunc(20*time.Second, func() { panic("the loop is not idle") })

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // object is a row with two statuses, each of a reconciler of its own.
 type object = harness.Object
 
-// health records what it was told.
+// health is a fake that records the reports of a loop.
 type health = reconcilertest.Health
 
 func keyOf(o *object) index.Key {
@@ -32,7 +32,7 @@ func keyOf(o *object) index.Key {
 	return index.Uint64(o.ID)
 }
 
-// idIndex is harness.ByID, with looks at keys counted.
+// idIndex is harness.ByID with a counter for reads of the key.
 var idIndex = func() statedb.Index[*object, uint64] {
 	ix := harness.ByID
 	ix.FromObject = func(o *object) index.KeySet { return index.NewKeySet(keyOf(o)) }
@@ -51,7 +51,8 @@ type env struct {
 	stop   func()
 }
 
-// exact makes retries come when the backoff says, and leaves nothing to run by itself.
+// exact returns options without jitter and periodic refreshes, so that only changes, retries and prunes
+// cause operations, at predictable times.
 func exact(opts ...reconciler.Option) []reconciler.Option {
 	return append([]reconciler.Option{
 		reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 }),
@@ -60,8 +61,8 @@ func exact(opts ...reconciler.Option) []reconciler.Option {
 	}, opts...)
 }
 
-// inBubble runs a test against a loop with the options of exact and the given ones.
-// change, which may be nil, changes the configuration first.
+// inBubble runs a test against a loop with the options of exact and the given ones. change, which may
+// be nil, changes the configuration first.
 func inBubble(t *testing.T, test func(e *env), change func(e *env, cfg *reconciler.Config[*object]), opts ...reconciler.Option) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
@@ -73,7 +74,7 @@ func inBubble(t *testing.T, test func(e *env), change func(e *env, cfg *reconcil
 		synctest.Wait()
 		e.target.take() // the prune at the start
 		test(e)
-		// An operation that starts while the stop is being said is neither early nor late.
+		// An operation that starts at the moment of the stop could count as late: wait until none does.
 		synctest.Wait()
 		e.stop()
 		require.False(t, e.target.overlap, "operations overlapped")

@@ -27,8 +27,8 @@ type kinded struct{ kind, text string }
 
 func (k *kinded) Error() string { return k.text }
 
-// Errors with one text are of the classes that ErrorClass returns for each.
-func TestErrorClassTellsErrorsOfOneTextApart(t *testing.T) {
+// ErrorClass can put errors with the same text into different classes.
+func TestErrorClassDistinguishesErrorsOfOneText(t *testing.T) {
 	everyWayWith(t, classed(func(err error) string {
 		var k *kinded
 		if errors.As(err, &k) {
@@ -49,9 +49,9 @@ func TestErrorClassTellsErrorsOfOneTextApart(t *testing.T) {
 	})
 }
 
-// The default class has neither the key of the object nor its name, also if that is the key in
-// quotes or in hexadecimal.
-func TestDefaultClassHasNoKeyThatIsQuotedOrLong(t *testing.T) {
+// The default class contains neither the key of the object nor its name, even if the key is quoted or
+// shown in hexadecimal.
+func TestDefaultClassContainsNoQuotedOrLongKey(t *testing.T) {
 	for name, key := range map[string]func(i int) string{
 		"spaces":  func(i int) string { return "web " + strings.Repeat("x", i+1) },
 		"long":    func(i int) string { return strings.Repeat("x", 1100) + strings.Repeat("y", i+1) },
@@ -86,7 +86,7 @@ func (k *textRow) GetStatus() reconciler.Status           { return k.status }
 func (k *textRow) TableHeader() []string { return []string{"Status"} }
 func (k *textRow) TableRow() []string    { return []string{k.status.String()} }
 
-// textOps are operations of which do decides the outcome of updates.
+// textOps are operations whose updates have the outcome of do.
 type textOps struct{ do func(*textRow) error }
 
 func (x textOps) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, o *textRow) error {
@@ -106,7 +106,8 @@ var textIndex = statedb.Index[*textRow, string]{
 	FromKey:    index.String, FromString: index.FromString, Unique: true,
 }
 
-// textLoop runs a loop over a table whose keys are texts, and returns what inserts a row.
+// textLoop runs a loop over a table whose keys are texts. It also returns a function that inserts a
+// row.
 func textLoop(t *testing.T, do func(*textRow) error) (*reconciler.Loop[*textRow], func(string)) {
 	db := statedb.New()
 	table, err := statedb.NewTable(db, "texts", textIndex)
@@ -130,8 +131,8 @@ func textLoop(t *testing.T, do func(*textRow) error) (*reconciler.Loop[*textRow]
 	}
 }
 
-// An ErrorClass that calls runtime.Goexit ends the loop: Run returns an error, and no lock is left
-// behind.
+// If ErrorClass calls runtime.Goexit on the goroutine of the loop, the loop ends: Run returns an error,
+// and no lock stays locked.
 func TestGoexitOfErrorClassLeavesNoLock(t *testing.T) {
 	for _, byClass := range []bool{false, true} {
 		for _, text := range []string{"no", strings.Repeat("x", 1<<20)} {
@@ -154,7 +155,8 @@ func TestGoexitOfErrorClassLeavesNoLock(t *testing.T) {
 	}
 }
 
-// On a worker it fails the operation, whose text is no longer for it.
+// On a worker, runtime.Goexit in ErrorClass fails only the operation, with the same text as
+// runtime.Goexit in the operation.
 func TestGoexitOfErrorClassOnAWorkerIsAFailure(t *testing.T) {
 	for _, kind := range operationKinds {
 		t.Run(kind.name, func(t *testing.T) {

@@ -16,7 +16,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// A short text may be a piece of a long one, which is not held for it.
+// A short text may be a slice of a long one. Keeping the short text must not keep the long one in
+// memory.
 func TestKeptTextDoesNotPinTheLongOne(t *testing.T) {
 	for _, kind := range []string{"error", "note", "reason", "class"} {
 		t.Run(kind, func(t *testing.T) {

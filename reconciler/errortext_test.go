@@ -19,11 +19,11 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// long returns a text of about a mebibyte that begins with a word, of runes of two bytes.
+// long returns word followed by a mebibyte of runes of two bytes.
 func long(word string) string { return word + strings.Repeat("é", 1<<19) }
 
-// The text of an error that is too long is cut, and says how much is missing; what it says comes
-// next counts.
+// A text that is too long is cut, and ends with the number of bytes left out. The outcome of the error
+// still counts.
 func TestLongErrorTextIsCut(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
@@ -61,8 +61,8 @@ func TestLongErrorTextIsCut(t *testing.T) {
 	}
 }
 
-// What a program says in errors, reasons, panics and notes does not make the reconciler hold
-// more than a bounded part of each.
+// The reconciler keeps a bounded part of each text that the program returns in errors, reasons, panics
+// and notes.
 func TestMemoryOfFailuresIsBounded(t *testing.T) {
 	const objects, longest, seconds = 64, 1 << 18, 20
 	for _, kind := range []string{"single", "batches"} {
@@ -96,9 +96,9 @@ func TestMemoryOfFailuresIsBounded(t *testing.T) {
 					e.pass(time.Second)
 					e.target.take()
 				}
-				require.GreaterOrEqual(e, said, seconds, "a panic ends the call of a batch")
-				// Rows, classes and the records of the journal have one each, and there is 1 MiB of
-				// failures that it keeps for longer: with whole texts that would be eight times as
+				require.GreaterOrEqual(e, said, seconds, "a panic ends the call of a batch early")
+				// Rows, classes and operations in the journal have one text each. The journal keeps
+				// failures with up to 1 MiB of texts for longer. Whole texts would take eight times as
 				// much.
 				most := uint64(objects+32+1024)*reconciler.MaxErrorText + 1<<20
 				after := held()
@@ -123,9 +123,9 @@ func held() uint64 {
 	return m.HeapAlloc
 }
 
-// Errors of one kind are one class whatever wraps them in common, and whichever object they are
-// of; errors of two kinds are two, also if the same error is inside.
-func TestClassesTellProblemsApart(t *testing.T) {
+// Errors that differ only in their object have one class. Errors that wrap the same error in different
+// texts have different classes.
+func TestDefaultClassesDistinguishProblems(t *testing.T) {
 	exit := errors.New("exit status 1")
 	inBubble(t, func(e *env) {
 		e.target.deciding(func(c call) error {

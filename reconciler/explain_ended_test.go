@@ -20,8 +20,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// The operation that the loop is in may end while somebody is told of it.
-func TestExplanationOfAnOperationThatEndsIsWhole(t *testing.T) {
+// The running operation may end while Explain collects its answer. The answer is consistent
+// nevertheless.
+func TestExplainOfAnOperationThatEndsIsConsistent(t *testing.T) {
 	for n := range 30 {
 		var calls atomic.Int64
 		calls.Store(math.MinInt64)

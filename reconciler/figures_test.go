@@ -19,7 +19,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// stateCount returns how many objects the figures have in a state.
+// stateCount returns how many objects are in a state according to the figures.
 func stateCount(e *env, f metrics.Figures, state string) int {
 	for _, s := range f.States {
 		if s.State == state {
@@ -30,8 +30,7 @@ func stateCount(e *env, f metrics.Figures, state string) int {
 	return 0
 }
 
-// What the figures say is what the target saw, whatever kind of operations and however many
-// workers.
+// Figures match what the target saw, with each kind of operations and any number of workers.
 func TestFiguresCountWhatTheTargetSaw(t *testing.T) {
 	for _, kind := range operationKinds {
 		for _, n := range []int{1, 4} {
@@ -85,12 +84,12 @@ func countTheTarget(e *env) {
 	require.EqualValues(e, 1, f.Updates.Terminal)
 	require.EqualValues(e, 1, f.Updates.Blocked)
 	require.EqualValues(e, 1, f.Updates.Requeued)
-	require.EqualValues(e, 19, f.Updates.Done, "all but the one, and one requeued")
+	require.EqualValues(e, 19, f.Updates.Done, "all but the terminal one")
 	require.EqualValues(e, 4, f.Deletes.Done)
 	require.EqualValues(e, 10, f.Retries)
 	require.EqualValues(e, 1, f.Released)
 	require.EqualValues(e, 16, f.Objects)
-	require.EqualValues(e, 23, f.Latency.Count, "each change that was applied, once")
+	require.EqualValues(e, 23, f.Latency.Count, "each applied change counts once")
 	require.Equal(e, 1, f.Failing)
 	require.Zero(e, f.Unseen)
 
@@ -113,8 +112,8 @@ func countTheTarget(e *env) {
 	require.EqualValues(e, f.CommitSizes.Count, f.CommitDurations.Count)
 }
 
-// The time from a write to the target is measured from when the change was written, across
-// failures, and the change that waits the longest is told from when it was.
+// The latency of a change counts from its write until it is applied, across failures. OldestUnapplied
+// is the time at which the oldest unapplied change was written.
 func TestLatencyIsFromTheWriteToTheTarget(t *testing.T) {
 	inBubble(t, func(e *env) {
 		began := time.Now()
@@ -142,8 +141,8 @@ func TestLatencyIsFromTheWriteToTheTarget(t *testing.T) {
 	}, nil)
 }
 
-// A loop that is stuck in an operation has figures all the same, and what waits behind it
-// is told of with its age.
+// Figures do not wait for a running operation. They count the changes behind it, and have the age of
+// the oldest.
 func TestFiguresDoNotWaitForAnOperation(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.before = func(context.Context, call) { time.Sleep(time.Hour) }
@@ -161,7 +160,7 @@ func TestFiguresDoNotWaitForAnOperation(t *testing.T) {
 	}, nil)
 }
 
-// Panics, timeouts, lost outcomes, conflicts and prunes are counted.
+// Failures by panics and timeouts are counted, and so are prunes.
 func TestFiguresCountWhatGoesWrong(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.before = func(_ context.Context, c call) {
@@ -187,14 +186,13 @@ func TestFiguresCountWhatGoesWrong(t *testing.T) {
 		require.EqualValues(e, 1, f.Panics)
 		require.EqualValues(e, 1, f.Timeouts)
 		require.EqualValues(e, 2, f.Updates.Failed)
-		require.EqualValues(e, 2, f.Prunes.Count, "the one at the start, too")
+		require.EqualValues(e, 2, f.Prunes.Count, "with the prune at the start")
 		require.Zero(e, f.PruneErrors)
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }), reconciler.WithRetry(time.Hour, time.Hour))
 }
 
-// What a reconciler has not looked at is counted while there is much of it, its own writes
-// left out.
-func TestUnseenIsWhatIsLeftOfALoad(t *testing.T) {
+// Unseen counts the changes that the loop has not read yet, without its own writes.
+func TestUnseenCountsTheRestOfALoad(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.takes(time.Millisecond)
 		e.put(1, ids(1, 5000)...)
@@ -202,15 +200,15 @@ func TestUnseenIsWhatIsLeftOfALoad(t *testing.T) {
 		synctest.Wait()
 		f := e.loop.Figures()
 		left := 5000 - len(e.target.take())
-		require.InDelta(e, left, f.Unseen+stateCount(e, f, "ready"), 1100, "the rest, but for about a round")
+		require.InDelta(e, left, f.Unseen+stateCount(e, f, "ready"), 1100, "the rest, except for about a round")
 		e.pass(time.Minute)
 		require.Zero(e, e.loop.Figures().Unseen)
 		e.eachDone()
 	}, nil)
 }
 
-// Who has waited for a change finds it counted.
-func TestWhatWasWaitedForIsCounted(t *testing.T) {
+// A change is counted before a wait for it ends.
+func TestChangeIsCountedBeforeItsWaitEnds(t *testing.T) {
 	inBubble(t, func(e *env) {
 		for n := range uint64(50) {
 			until := e.put(1, n)

@@ -28,9 +28,10 @@ var programFunctions = []string{"Clone", "GetStatus", "SetStatus", "group", "pau
 type fault struct {
 	mu       sync.Mutex
 	function string
-	// skipped is how many calls succeed before.
+	// skipped is the number of calls that succeed before the one that fails.
 	skipped int
-	// test is the goroutine of the test; here: only calls on it count, otherwise all others.
+	// test is the goroutine of the test. If here is true, only calls on this goroutine count, else only
+	// calls on others.
 	test   string
 	here   bool
 	fail   func()
@@ -39,7 +40,7 @@ type fault struct {
 
 func (f *fault) Error() string { f.in("Error"); return "busy" }
 
-// in is called by each function of the program.
+// in is called by each function of the program. It fails if this is the call to fail.
 func (f *fault) in(function string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -47,7 +48,7 @@ func (f *fault) in(function string) {
 		return
 	}
 	if function == "key" && bytes.Contains(debug.Stack(), []byte("graveyard")) {
-		return // On statedb's own goroutine it keeps the table locked.
+		return // Goexit on statedb's own goroutine would keep the table locked.
 	}
 	if f.skipped--; f.skipped < 0 {
 		f.failed = true
@@ -61,13 +62,13 @@ func (f *fault) arm(function string, skipped int, here bool, fail func()) {
 	f.function, f.skipped, f.test, f.here, f.fail = function, skipped, goroutine(), here, fail
 }
 
-// goroutine names the calling goroutine.
+// goroutine returns the ID of the calling goroutine.
 func goroutine() string {
 	var header [64]byte
 	return string(bytes.Fields(header[:runtime.Stack(header[:], false)])[1])
 }
 
-// faulty starts a loop whose functions have a fault, and returns what its Run will return.
+// faulty starts a loop whose functions have a fault, and returns a channel with the result of its Run.
 func faulty(t *testing.T, workers int) (*env, *fault, <-chan error) {
 	e, f := newEnv(t), &fault{}
 	own := idIndex
@@ -110,7 +111,7 @@ func faulty(t *testing.T, workers int) (*env, *fault, <-chan error) {
 	return e, f, ended
 }
 
-// askEverything calls what takes a lock of the loop or of the table.
+// askEverything calls the methods that take a lock of the loop or of the table.
 func (e *env) askEverything() {
 	ctx, cancel := context.WithTimeout(e.Context(), time.Second)
 	defer cancel()
@@ -137,8 +138,8 @@ func (e *env) live(f *fault) {
 	e.askEverything()
 }
 
-// SECURITY.md: locks are released if a function of the program ends its goroutine: Run returns an
-// error, or goes on, and the table and the loop can be asked.
+// SECURITY.md promises that locks are released if a function of the program ends its goroutine. Run
+// returns an error or the loop continues, and both the table and the loop answer queries.
 func TestFunctionThatEndsItsGoroutineHoldsNoLock(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		for _, function := range programFunctions {
@@ -159,9 +160,9 @@ func TestFunctionThatEndsItsGoroutineHoldsNoLock(t *testing.T) {
 	}
 }
 
-// If a function panics where a person asks, and that is recovered as a web server does, the loop
-// goes on.
-func TestFunctionThatPanicsWhereOneAsksHoldsNoLock(t *testing.T) {
+// The loop continues if a function panics on the goroutine of a query, and that goroutine recovers, as
+// in a web server.
+func TestFunctionThatPanicsInAQueryHoldsNoLock(t *testing.T) {
 	for _, function := range programFunctions {
 		t.Run(function, func(t *testing.T) {
 			thinned(t, func(t *testing.T, skipped int) bool {
@@ -185,8 +186,8 @@ func TestFunctionThatPanicsWhereOneAsksHoldsNoLock(t *testing.T) {
 	}
 }
 
-// thinned runs a test in a bubble for the first calls that may fail, and then for fewer and fewer,
-// until there are no more.
+// thinned runs a test in a bubble for each of the first calls that can fail. Later it skips more and
+// more calls, until there are no more.
 func thinned(t *testing.T, test func(t *testing.T, skipped int) (failed bool)) {
 	for skipped, failed := 0, true; failed; skipped += 1 + skipped/8 {
 		synctest.Test(t, func(t *testing.T) { failed = test(t, skipped) })

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// waitRow is a row that is waited for.
+// waitRow is a row that a test waits for.
 type waitRow struct {
 	id     uint64
 	status Status
@@ -31,7 +31,7 @@ var waitRowID = statedb.Index[*waitRow, uint64]{
 	Unique:     true,
 }
 
-// stuckTarget is one whose operations last until the reconciler stops.
+// stuckTarget is a target whose operations last until the reconciler stops.
 type stuckTarget struct{}
 
 func (stuckTarget) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, _ *waitRow) error {
@@ -47,9 +47,9 @@ func (stuckTarget) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*waitRow, s
 	return nil
 }
 
-// A loop that is stuck, or does not run at all, must not keep what those have left behind who
-// asked and went away again.
-func TestThoseWhoGaveUpAreForgotten(t *testing.T) {
+// A loop that is stuck, or does not run at all, keeps nothing of waits that have ended with their
+// context.
+func TestAbandonedWaitsLeaveNothingBehind(t *testing.T) {
 	for _, runs := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			db := statedb.New()

@@ -19,8 +19,8 @@ import (
 
 const goexitText = "the operation called runtime.Goexit"
 
-// exiting makes the operations end their goroutine of which exits returns true, as FailNow does
-// in a fake.
+// exiting makes the operations for which exits returns true call runtime.Goexit, as FailNow does in a
+// fake.
 func (x *target) exiting(exits func(c call) bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -34,13 +34,13 @@ func (x *target) exiting(exits func(c call) bool) {
 	}
 }
 
-// updatesUpTo is for operations on the objects up to one.
+// updatesUpTo selects the updates of the objects whose IDs are at most last.
 func updatesUpTo(last uint64) func(c call) bool {
 	return func(c call) bool { return c.op == "update" && c.id <= last }
 }
 
-// An operation on a worker that calls runtime.Goexit fails, as any other: its worker is
-// replaced, and the rest goes on, prunes too.
+// An operation on a worker that calls runtime.Goexit fails like any other. Its worker is replaced, and
+// other operations and prunes continue.
 func TestGoexitOnAWorkerIsAFailure(t *testing.T) {
 	for _, kind := range operationKinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestGoexitOnAWorkerIsAFailure(t *testing.T) {
 	}
 }
 
-// runEnds starts a loop, and returns what its Run returns within a minute.
+// runEnds starts a loop, calls then, and returns the result of Run, which must come within a minute.
 func (e *env) runEnds(cfg reconciler.Config[*object], then func(loop *reconciler.Loop[*object])) error {
 	loop, err := reconciler.New(cfg)
 	require.NoError(e, err)
@@ -81,13 +81,14 @@ func (e *env) runEnds(cfg reconciler.Config[*object], then func(loop *reconciler
 		require.NoError(e, ctx.Err())
 		return err
 	case <-time.After(time.Minute):
-		e.Fatal("the loop is dead, and Run does not return")
+		e.Fatal("Run has not returned after a minute")
 		return nil
 	}
 }
 
-// In line the goroutine that is ended is the loop's: Run returns an error that names the
-// operation, and health is degraded. What had been done in the round is written.
+// An operation in line runs on the goroutine of the loop. So runtime.Goexit ends the loop: Run returns
+// an error that names the operation, and health is Degraded. The outcomes of the round so far are
+// written.
 func TestGoexitInLineEndsTheLoopWithAnError(t *testing.T) {
 	for _, kind := range operationKinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -119,7 +120,7 @@ func TestGoexitInLineEndsTheLoopWithAnError(t *testing.T) {
 	}
 }
 
-// A prune is called by the loop itself, whatever the number of workers.
+// The loop calls a prune on its own goroutine, whatever the number of workers.
 func TestGoexitInAPruneEndsTheLoopWithAnError(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		synctest.Test(t, func(t *testing.T) {
@@ -139,8 +140,8 @@ func TestGoexitInAPruneEndsTheLoopWithAnError(t *testing.T) {
 	}
 }
 
-// What had landed in the round of such a prune has been written: it is not written a second time
-// with what comes back while the loop ends.
+// A round writes its finished outcomes before its prune. If the prune calls runtime.Goexit, they are
+// not written a second time with the outcomes of operations that return while the loop ends.
 func TestGoexitInAPruneBesideStuckOperations(t *testing.T) {
 	for _, kind := range operationKinds {
 		t.Run(kind.name, func(t *testing.T) {

@@ -17,15 +17,15 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// byNote makes objects with the same note a group.
+// byNote puts objects with the same note into a group.
 func byNote(o *object) string { return o.Note }
 
-// byRemainder makes objects a group whose IDs leave the same remainder.
+// byRemainder puts objects into a group whose IDs leave the same remainder.
 func byRemainder(n uint64) func(*object) string {
 	return func(o *object) string { return strconv.FormatUint(o.ID%n, 10) }
 }
 
-// grouped watches the groups of what runs.
+// grouped tracks the groups of the running operations.
 type grouped struct {
 	mu      sync.Mutex
 	running map[string]int
@@ -33,8 +33,8 @@ type grouped struct {
 	clash   string
 }
 
-// guard makes the target's operations take as long as takes says, and notes if two of a
-// group ran at a time.
+// guard makes the target's operations take as long as takes returns, and records when two operations of
+// a group run at the same time.
 func (x *target) guard(groupOf func(c call) string, takes func(c call) time.Duration) *grouped {
 	g := &grouped{running: map[string]int{}}
 	x.mu.Lock()
@@ -89,7 +89,7 @@ func TestObjectsOfAGroupRunOneAtATime(t *testing.T) {
 		e.eachDone()
 		g.check(e)
 		if e.target.batches == 0 { // a batch has one of each group
-			require.Equal(e, min(n, 5), g.most, "groups at a time")
+			require.Equal(e, min(n, 5), g.most, "groups that ran at the same time")
 		}
 	}, reconciler.WithRoundLimits(10, nil))
 }
@@ -113,20 +113,20 @@ func TestBatchHoldsAtMostOneObjectOfAGroup(t *testing.T) {
 	})
 }
 
-// Objects of the empty group are in nobody's way.
+// Objects of the empty group do not wait for each other.
 func TestObjectsWithoutAGroupAreNotHeldUp(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.takes(10 * time.Millisecond)
 		e.put(1, ids(1, 80)...)
-		// Ten waves of eight; the rounds of one that come back one by one may wait a millisecond.
+		// Ten waves of eight operations. The next round may wait a millisecond after each wave.
 		e.pass(111 * time.Millisecond)
 		e.eachDone()
 		require.Equal(e, 8, e.target.most)
 	}, serially(byNote), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 8 }))
 }
 
-// However many of a group wait, they hold up neither the other groups nor what has none,
-// whether that came before or comes later.
+// However many objects of a slow group wait, they delay neither other groups nor objects without a
+// group, whether those come earlier or later.
 func TestSlowGroupHoldsUpOnlyItself(t *testing.T) {
 	groupOf := func(o *object) string {
 		switch {
@@ -169,9 +169,9 @@ func TestSlowGroupHoldsUpOnlyItself(t *testing.T) {
 	}, serially(groupOf), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
 }
 
-// Those of a group have their turns in order, and one that changes all the time does not
-// keep the others from theirs.
-func TestNobodyIsStarvedInAGroup(t *testing.T) {
+// Objects of a group run in the order of their changes. One that changes all the time does not starve
+// the others.
+func TestNoObjectOfAGroupStarves(t *testing.T) {
 	inBubble(t, func(e *env) {
 		g := e.target.guard(func(call) string { return "one" }, always(10*time.Millisecond))
 		e.put(1, ids(1, 50)...)
@@ -192,7 +192,7 @@ func TestNobodyIsStarvedInAGroup(t *testing.T) {
 	}, serially(func(*object) string { return "one" }), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
 }
 
-// What fails or is blocked does not keep its group while it waits.
+// Objects do not occupy their group while they wait after a failure, for a channel or for a requeue.
 func TestWaitingObjectsLeaveTheirGroup(t *testing.T) {
 	withWorkersAnd(t, []int{1, 4}, serially(func(*object) string { return "one" }), func(e *env, _ int) {
 		never := make(chan struct{})
@@ -229,12 +229,11 @@ func (e *env) putIn(group string, value int, id uint64) {
 	require.NoError(e, err)
 }
 
-// An object that moves to another group waits for that one from then on, and no more for
-// the one it was in.
+// An object that moves to another group waits for the new group only.
 func TestGroupChangesWithTheObject(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.taking(func(c call) time.Duration { return time.Duration(c.value) * time.Millisecond })
-		// 2 waits for 1, in a, and moves to b, which is free.
+		// 2 waits for 1 in group a, and moves to b, which is free.
 		e.putIn("a", 1000, 1)
 		e.pass(time.Millisecond)
 		e.putIn("a", 10, 2)
@@ -244,7 +243,7 @@ func TestGroupChangesWithTheObject(t *testing.T) {
 		e.pass(20 * time.Millisecond)
 		require.Equal(e, reconciler.StatusKindDone, e.kind(2))
 
-		// 3 is worked on in b, and moves to a meanwhile: it leaves b to 4, and waits for a.
+		// 3 runs in b and moves to a meanwhile: it leaves b to 4, and waits for a.
 		e.putIn("b", 100, 3)
 		e.pass(10 * time.Millisecond)
 		e.putIn("b", 10, 4)
@@ -255,7 +254,7 @@ func TestGroupChangesWithTheObject(t *testing.T) {
 		e.pass(time.Second)
 		e.eachDone()
 
-		// 1 holds a; 5 waits for it and is deleted, 6 waits and loses its group.
+		// 1 occupies a. 5 waits for it and is deleted; 6 waits for it and loses its group.
 		e.target.take()
 		e.putIn("a", 1000, 1)
 		e.pass(time.Millisecond)
@@ -271,7 +270,7 @@ func TestGroupChangesWithTheObject(t *testing.T) {
 	}, serially(byNote), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
 }
 
-// The groups are heeded from when there are workers on, and while there are fewer.
+// Groups are respected with workers, and while the number of workers changes.
 func TestGroupsAreKeptWhileTheNumberOfWorkersChanges(t *testing.T) {
 	withWorkersAnd(t, []int{1}, serially(byRemainder(5)), func(e *env, _ int) {
 		g := e.target.guard(remainder(5), always(3*time.Millisecond))
@@ -283,6 +282,6 @@ func TestGroupsAreKeptWhileTheNumberOfWorkersChanges(t *testing.T) {
 		e.pass(time.Minute)
 		e.eachDone()
 		g.check(e)
-		require.Len(e, e.target.take(), 2000, "each once")
+		require.Len(e, e.target.take(), 2000, "each object runs once")
 	}, reconciler.WithRoundLimits(10, nil))
 }
