@@ -38,8 +38,8 @@ func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round
 }
 
 // complete processes the results of a batch: it returns what was not run to its queue, writes the
-// outcomes, and reports to the core, the waits for keys and the refresher. No other function does
-// this.
+// outcomes, and reports to the core, the waits for keys and the refresher. Outcomes are written
+// nowhere else, for work in line and on workers alike.
 func (r *runner[Obj]) complete(round *inspect.Round, b *batch[Obj]) {
 	r.giveBack(round, b)
 	if r.observer.Behind() {
