@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"strings"
 	"sync"
 	"time"
@@ -28,10 +29,13 @@ func ExampleWithBreaker() {
 	})
 	defer s.stop()
 	s.insert(pending("allow-dns"), pending("allow-ssh"))
-	s.waitAttempted()
+	ctx := context.Background()
+	if _, err := s.loop.WaitFor(ctx, reconciler.Attempted, pending("allow-dns"), pending("allow-ssh")); err != nil {
+		log.Fatal(err)
+	}
 
 	s.insert(pending("allow-http"))
-	x := s.loop.Explain(context.Background(), "allow-http")
+	x := s.loop.Explain(ctx, "allow-http")
 	fmt.Println(x.State)
 	fmt.Println(x.Why)
 
