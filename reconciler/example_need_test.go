@@ -24,7 +24,7 @@ type Device struct {
 func (d *Device) TableHeader() []string { return []string{"Name", "Up"} }
 func (d *Device) TableRow() []string    { return []string{d.Name, fmt.Sprint(d.Up)} }
 
-// Address is what is reconciled: an IP address that stands on a device.
+// Address is a row that is reconciled: an IP address of a device.
 type Address struct {
 	Prefix, Device string
 	Status         reconciler.Status
@@ -54,7 +54,7 @@ var (
 	}
 )
 
-// addressOperations would make the kernel have the addresses.
+// addressOperations add the addresses. They only print here.
 type addressOperations struct{ devices statedb.Table[*Device] }
 
 func (o *addressOperations) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, address *Address) error {
@@ -75,8 +75,8 @@ func (o *addressOperations) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*A
 	return nil
 }
 
-// An address waits for its device: to be there, and to be up. Nothing polls, and health says
-// "OK, 1 object(s), 1 blocked" meanwhile.
+// An address waits until its device exists and is up. Nothing polls. Health reports
+// "OK, 1 object(s), 1 blocked" in the meantime.
 func ExampleNeed() {
 	db := statedb.New()
 	devices, err := statedb.NewTable(db, "devices", deviceName)
@@ -107,7 +107,7 @@ func ExampleNeed() {
 		devices.Insert(wtxn, device)
 		wtxn.Commit()
 	}
-	// await returns when the address has the status, and prints it.
+	// await waits until the address has a status, and prints it.
 	await := func(kind reconciler.StatusKind, reason string) {
 		for {
 			address, _, watch, _ := addresses.GetWatch(db.ReadTxn(), addressPrefix.Query("10.0.0.1/8"))

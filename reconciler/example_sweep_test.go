@@ -6,15 +6,13 @@ package reconciler_test
 import (
 	"context"
 	"fmt"
-	"log"
 
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// listedFirewall is a firewall that says what it has, of which an earlier process has left
-// two rules behind.
+// listedFirewall lists its rules. An earlier process has left two of them.
 type listedFirewall struct {
 	firewall
 	deleted chan string
@@ -34,43 +32,22 @@ func (listedFirewall) List(_ context.Context, _ statedb.ReadTxn, yield func(*Rul
 	return nil
 }
 
-// The reconciler deletes what the firewall has and the table does not, as it deletes
-// anything else, unless it is more than the budget says: then health tells a person, who may
-// approve it: with the command reconciler/approve, the button of the page, or ApproveSweep.
+// The reconciler deletes the rules that have no row, with retries and limits as for every deletion. If
+// there are more than the budget allows, it deletes none, and health says so. A person may approve the
+// sweep: with the command reconciler/approve, the button of the debug page, or ApproveSweep.
 func ExampleSweeper() {
-	db := statedb.New()
-	rules, err := statedb.NewTable(db, "rules", ruleName)
-	if err != nil {
-		log.Fatal(err)
+	target := listedFirewall{
+		firewall: func(context.Context, *Rule) error { return nil },
+		deleted:  make(chan string, 2),
 	}
-	target := listedFirewall{deleted: make(chan string, 10)}
-	loop, err := reconciler.New(reconciler.Config[*Rule]{
-		DB: db, Table: rules, Operations: target, Sweeper: target,
-		Clone: (*Rule).Clone, GetStatus: (*Rule).GetStatus, SetStatus: (*Rule).SetStatus,
-		Options: []reconciler.Option{reconciler.WithSweepBudget(100, 0.9)},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := db.Start(); err != nil {
-		log.Fatal(err)
-	}
-	defer db.Stop()
-
-	wtxn := db.WriteTxn(rules)
-	rules.Insert(wtxn, pending("allow-ssh"))
-	wtxn.Commit()
-
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() { ended <- loop.Run(ctx) }()
+	s := startRules(reconciler.Config[*Rule]{
+		Operations: target,
+		Sweeper:    target,
+		Options:    []reconciler.Option{reconciler.WithSweepBudget(100, 0.9)},
+	}, pending("allow-ssh"))
+	defer s.stop()
 	fmt.Println("delete", <-target.deleted)
 	fmt.Println("delete", <-target.deleted)
-
-	stop()
-	if err := <-ended; err != nil {
-		log.Fatal(err)
-	}
 
 	// Unordered output:
 	// delete allow-telnet
