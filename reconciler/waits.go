@@ -59,7 +59,9 @@ var ErrNoStatus = errors.New("the row has no status and is never reconciled")
 // Wait waits for it to start. After it has stopped, the error is [inspect.ErrStopped], unless every
 // change up to the revision was applied before.
 //
-// A wait does not cover a trigger (see package trigger) that has not marked its rows yet.
+// A wait does not cover a trigger (see package trigger) that has not marked its rows yet. While a
+// breaker for all errors is open the table is read at probes only, so a wait for [Attempted] may last
+// until the next probe.
 //
 // Safe from any goroutine. Any number of calls may wait; they cost a round nothing until their
 // milestone is reached. In an operation of this reconciler the error is [ErrInOperation], at once.
