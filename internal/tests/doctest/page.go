@@ -41,9 +41,9 @@ type Block struct {
 	word string
 }
 
-// Parse returns the programs of a page in the order in which they begin. The error lists every mistake with the
-// name of the page and the line: a fence that is not closed, Go that belongs to no file, is not Go or is not
-// formatted, and output that belongs to no program.
+// Parse returns the programs of a page in the order in which they begin. The error lists every mistake with
+// the name of the page and the line: a fence that is not closed, Go that belongs to no file, is not Go or is
+// not formatted, and output that belongs to no program.
 func Parse(name, page string) ([]*Program, error) {
 	blocks, err := split(name, page)
 	if err != nil {
@@ -66,8 +66,8 @@ type parser struct {
 	// program and file are those that a block of Go continues; nil before the first.
 	program *Program
 	file    *File
-	// behindGo reports whether the last block was Go.
-	behindGo bool
+	// afterGo reports whether the last block was Go.
+	afterGo bool
 }
 
 func (p *parser) fail(b Block, msg string, args ...any) {
@@ -75,13 +75,13 @@ func (p *parser) fail(b Block, msg string, args ...any) {
 }
 
 func (p *parser) block(b Block) {
-	behindGo := p.behindGo
-	p.behindGo = b.word == "go"
+	afterGo := p.afterGo
+	p.afterGo = b.word == "go"
 	switch b.word {
 	case "go":
 		p.goBlock(b)
 	case "text":
-		p.output(b, behindGo)
+		p.output(b, afterGo)
 	case "golang", "Go":
 		p.fail(b, "block is marked %q, want \"go\"", b.word)
 	}
@@ -119,9 +119,9 @@ func (p *parser) begin(filename string) {
 	p.program.Files = append(p.program.Files, p.file)
 }
 
-func (p *parser) output(b Block, behindGo bool) {
+func (p *parser) output(b Block, afterGo bool) {
 	switch {
-	case !behindGo || p.program == nil:
+	case !afterGo || p.program == nil:
 		p.fail(b, "text that does not follow a program directly: it would not be tested")
 	case p.program.Output != nil:
 		p.fail(b, "second output of a program; the first is in line %d", p.program.Output.Line)

@@ -44,8 +44,8 @@ func (p *Program) Lines() int {
 	return n
 }
 
-// Write creates a folder and writes the files into it. Errors of the compiler name the page, which has to be an
-// absolute path, and the line in it.
+// Write creates a folder and writes the files into it. Errors of the compiler name the page, which has to be
+// an absolute path, and the line in it.
 func (p *Program) Write(folder, page string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

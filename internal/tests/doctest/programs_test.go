@@ -23,8 +23,8 @@ import (
 // patience bounds one call of the go command, and one run of a program.
 const patience = 5 * time.Minute
 
-// Each program compiles the generic code of the reconciler again. Without optimisations (in the programs only)
-// and without debug information that takes two thirds of the time.
+// Each program compiles the generic code of the reconciler again. Without optimisations (in the programs
+// only) and without debug information that takes two thirds of the time.
 const (
 	quickCompile = "-gcflags=-N -l"
 	quickLink    = "-ldflags=-w"
@@ -85,8 +85,8 @@ func parsePage(t *testing.T, root, page string) []*Program {
 	return programs
 }
 
-// workspace is a module that requires this one, as the module of a user does. Each program is a package in it,
-// so that each call of the go command handles all of them.
+// workspace is a module that requires this one, as the module of a user does. Each program is a package in
+// it, so that each call of the go command handles all of them.
 type workspace struct {
 	dir      string
 	programs []placed

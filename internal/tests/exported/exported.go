@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package exported loads packages as the compiler exports them, for tests that hold what packages
-// offer and use against something.
+// Package exported loads type information of packages from the export data of the compiler, for tests that
+// check which names packages export and use.
 package exported
 
 import (
@@ -22,16 +22,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Loader type-checks packages from the compiler's export data. All packages of one loader
-// share their dependencies, so that an object of a package is the same for all.
+// Loader loads packages from export data. All packages of one loader share their dependencies, so an object
+// of a package is the same in all of them.
 type Loader struct {
-	// Fset is for files that are checked with what the loader has.
+	// Fset has the positions of the files that Check gets.
 	Fset     *token.FileSet
 	importer types.Importer
 }
 
-// New has the go command compile packages and all that they and their tests depend on, which is
-// mostly found in the build cache. args are import paths, or flags of go list before them.
+// New returns a loader for packages and everything that they and their tests import. The go command compiles
+// what is not in its cache. args are flags of "go list", followed by import paths.
 func New(t *testing.T, args ...string) *Loader {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go",
@@ -57,7 +57,8 @@ func New(t *testing.T, args ...string) *Loader {
 	})}
 }
 
-// Load returns the package of an import path.
+// Load returns the package with an import path. New must have been called with it, or with a package that
+// imports it.
 func (l *Loader) Load(t *testing.T, path string) *types.Package {
 	t.Helper()
 	pkg, err := l.importer.Import(path)
@@ -65,8 +66,8 @@ func (l *Loader) Load(t *testing.T, path string) *types.Package {
 	return pkg
 }
 
-// Check type-checks files of Fset as one package, which may import what the loader has. info is
-// filled in as far as it has maps.
+// Check type-checks files, parsed with Fset, as one package that may import what the loader has. It fills the
+// maps of info that are not nil.
 func (l *Loader) Check(t *testing.T, path string, info *types.Info, files ...*ast.File) *types.Package {
 	t.Helper()
 	config := types.Config{Importer: l.importer}
