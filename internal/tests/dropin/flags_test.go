@@ -5,8 +5,6 @@ package dropin
 
 import (
 	"flag"
-	"runtime/debug"
-	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -25,14 +23,4 @@ var peerCount = flag.Int("dropin.count", 1, "how often to run the peer's own tes
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
-}
-
-// buildFlags returns the flags of the go command that this test was built with. With the same flags the go
-// command finds most packages in the build cache.
-func buildFlags() []string {
-	info, ok := debug.ReadBuildInfo()
-	if ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		return []string{"-race"}
-	}
-	return nil
 }

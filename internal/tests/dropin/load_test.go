@@ -7,7 +7,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/types"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,7 +19,7 @@ type loader struct{ *exported.Loader }
 
 func newLoader(t *testing.T, paths ...string) loader {
 	t.Helper()
-	return loader{exported.New(t, slices.Concat(buildFlags(), paths, []string{"./" + programsDir})...)}
+	return loader{exported.New(t, append(paths, "./"+programsDir)...)}
 }
 
 // loadPrograms type-checks the source of the programs.

@@ -19,8 +19,9 @@ import (
 // programsDir is the folder of the programs, relative to this one.
 const programsDir = "programs"
 
-// writeOverlay copies every program that imports from, with that import changed to to, to a temporary folder.
-// It returns the file for the flag -overlay of the go command, which then compiles the copies instead.
+// writeOverlay copies every program that imports the path from, with the path to instead, to a temporary
+// folder. It returns the file for the flag -overlay of the go command, which then compiles the copies
+// instead.
 func writeOverlay(t *testing.T, from, to string) string {
 	t.Helper()
 	tmp := t.TempDir()
@@ -56,7 +57,7 @@ func programFiles(t *testing.T) []string {
 	return names
 }
 
-// rewriteImport returns the source with the import path from changed to to, and the number of changed
+// rewriteImport returns the source with the import path from replaced by to, and the number of changed
 // imports. Everything else stays, including the path in comments and strings.
 func rewriteImport(t *testing.T, name string, source []byte, from, to string) ([]byte, int) {
 	t.Helper()

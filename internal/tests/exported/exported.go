@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"slices"
 	"testing"
 
@@ -30,12 +31,22 @@ type Loader struct {
 	importer types.Importer
 }
 
-// New returns a loader for packages and everything that they and their tests import. The go command compiles
-// what is not in its cache. args are flags of "go list", followed by import paths.
-func New(t *testing.T, args ...string) *Loader {
+// BuildFlags returns the flags of the go command that the test was built with. With the same flags the go
+// command finds most packages in the build cache.
+func BuildFlags() []string {
+	info, ok := debug.ReadBuildInfo()
+	if ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return []string{"-race"}
+	}
+	return nil
+}
+
+// New returns a loader for packages, given by import path or folder, and for everything that they and their
+// tests import. The go command compiles what is not in its cache.
+func New(t *testing.T, packages ...string) *Loader {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go",
-		slices.Concat([]string{"list", "-export", "-deps", "-test", "-json=ImportPath,Export"}, args)...)
+		slices.Concat([]string{"list", "-export", "-deps", "-test", "-json=ImportPath,Export"}, BuildFlags(), packages)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	listed, err := cmd.Output()
