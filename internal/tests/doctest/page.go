@@ -140,7 +140,7 @@ func filenameOf(b Block) (name string, ok bool) {
 
 const fence = "```"
 
-// split returns the blocks of a page, all marks included.
+// split returns all blocks of a page, whatever their mark.
 func split(name, page string) ([]Block, error) {
 	var blocks []Block
 	var open *Block
