@@ -4,7 +4,7 @@
 package compat
 
 import (
-	"fmt"
+	"flag"
 	"os"
 	"slices"
 	"strings"
@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	// What the page speaks of: without it, a cached result of this test would outlive a
-	// change that breaks the page.
+	// The packages that the map names. Without these imports a cached result of this test would outlive a
+	// change in them.
 	_ "github.com/statekeel/statekeel/reconciler"
 	_ "github.com/statekeel/statekeel/reconciler/event"
 	_ "github.com/statekeel/statekeel/reconciler/managed"
@@ -26,77 +26,77 @@ import (
 	_ "github.com/statekeel/statekeel/status"
 )
 
+var update = flag.Bool("update", false, "write docs/COMPATIBILITY.md")
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// readPage returns the rows of the page by section.
-func readPage(t *testing.T) map[string][]row {
-	t.Helper()
-	page, err := os.ReadFile(root + "/docs/COMPATIBILITY.md")
-	require.NoError(t, err)
-	rows, problems := parse(string(page))
-	for _, problem := range problems {
-		t.Errorf("docs/COMPATIBILITY.md: %s", problem)
+func TestPageIsCurrent(t *testing.T) {
+	const file = root + "/docs/COMPATIBILITY.md"
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(page()), 0o644))
 	}
-	return rows
+	have, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, page(), string(have), "write it again: go test ./internal/tests/compat -update")
 }
 
-// Every name that a program may come with has a row, and each row is of such a name.
-func TestEveryNameHasARow(t *testing.T) {
-	rows, peers := readPage(t), exportedBy(newLoader(t).Load(t, peer))
-	for i, s := range sections {
-		want := slices.Clone(s.names)
-		if i == 0 {
+func TestRowsAreComplete(t *testing.T) {
+	for _, s := range systems {
+		for _, r := range s.rows {
+			assert.Empty(t, r.check(), "%s: %s", s.pkg, r.label())
+		}
+	}
+}
+
+func TestEveryNameThereIsMappedOnce(t *testing.T) {
+	peers := exportedBy(newLoader(t).Load(t, peer))
+	for _, s := range systems {
+		want := slices.Clone(documented[s.pkg])
+		if s.pkg == "reconciler" {
 			want = append(want, peers...)
 		}
-		require.Contains(t, rows, s.title)
-		assert.Empty(t, differences(want, rows[s.title]), "section %q", s.title)
+		assert.Empty(t, differences(want, s.theirs()), s.title)
 	}
 }
 
-// differences returns what a table lacks of some names, has twice or has beside them.
-func differences(want []string, rows []row) (problems []string) {
+// differences returns the names that are missing in have, that are in it twice, and that are not in want.
+func differences(want, have []string) (problems []string) {
 	seen := map[string]int{}
-	for _, r := range rows {
-		for _, name := range r.there {
-			if seen[name]++; seen[name] > 1 {
-				problems = append(problems, fmt.Sprintf("line %d: %s has a row already", r.line, name))
-			}
-			if !slices.Contains(want, name) {
-				problems = append(problems, fmt.Sprintf("line %d: %s is not a name of there", r.line, name))
-			}
+	for _, name := range have {
+		if seen[name]++; seen[name] > 1 {
+			problems = append(problems, name+" is mapped twice")
+		}
+		if !slices.Contains(want, name) {
+			problems = append(problems, name+" is not a name of that system")
 		}
 	}
 	for _, name := range want {
 		if seen[name] == 0 {
-			problems = append(problems, name+" has no row")
+			problems = append(problems, name+" is not mapped")
 		}
 	}
 	return problems
 }
 
-// What a row names here is there for programs to use, and a test of its adapter uses it. That
-// the names of statedb's reconciler are used is for TestEveryExportedNameIsUsedByAProgram, in
-// internal/tests/dropin.
+// The names of package reconciler are used by the programs of internal/tests/dropin:
+// TestProgramsUseEveryExportedName checks that.
 func TestEveryNameHereExistsAndIsUsed(t *testing.T) {
-	rows, l := readPage(t), newLoader(t)
-	for _, s := range sections {
+	l := newLoader(t)
+	for _, s := range systems {
 		var u *usage
-		if s.adapter != "" {
-			used := l.usesOf(t, packages[s.adapter])
+		if s.pkg != "reconciler" {
+			used := l.usesOf(t, packages[s.pkg])
 			u = &used
 		}
-		for _, r := range rows[s.title] {
-			for _, problem := range problemsOf(t, l, r, u) {
-				t.Errorf("docs/COMPATIBILITY.md:%d: %s", r.line, problem)
-			}
+		for _, problem := range problemsOf(t, l, s.ours(), u) {
+			t.Errorf("%s: %s", s.title, problem)
 		}
 	}
 }
 
-// problemsOf returns which of the names here of a row do not exist, or are not used by u,
-// which may be nil.
-func problemsOf(t *testing.T, l loader, r row, u *usage) (problems []string) {
-	for _, name := range r.here {
+// problemsOf returns the names that do not exist or, unless u is nil, that u does not use.
+func problemsOf(t *testing.T, l loader, names []string, u *usage) (problems []string) {
+	for _, name := range names {
 		switch obj := l.find(t, name); {
 		case obj == nil:
 			problems = append(problems, name+" does not exist")
@@ -107,36 +107,67 @@ func problemsOf(t *testing.T, l loader, r row, u *usage) (problems []string) {
 	return problems
 }
 
-// A page that is wrong must not pass, or the tests above show nothing.
-func TestMistakesInATableAreFound(t *testing.T) {
-	for text, want := range map[string]string{
-		"| `A` | `request.A` | same |":          "it has 3 cells, want 4",
-		"| `A` | `request.A` | alike | |":       `"alike" says nothing of a name`,
-		"| `A` | `request.B` | same | |":        `["request.B"] is not the same name as ["A"]`,
-		"| `A` | `request.B` | adapted | |":     `it does not say why ["A" "request.B"] is adapted`,
-		"| `A` | – | left out | |":              `it does not say why ["A"] is left out`,
-		"| `A` | – | same | |":                  "a name is left out if there is none here",
-		"| `A` | `request.A` | left out | so |": "a name is left out if there is none here",
-		"| – | `request.A` | same | |":          "a name is new if there is none there",
-		"| `A` | `request.A` | new | so |":      "a name is new if there is none there",
-		"| – | `request.A` | new | so |":        "",
-		"| `A` | `request.A` | same | |":        "",
+// The tests below check the checks: they must find mistakes.
+
+func TestBadRowsAreRejected(t *testing.T) {
+	const because = "because"
+	for want, r := range map[string]row{
+		`"alike" is not a relation`:                            {"A", "B", "alike", because},
+		"a row is new if and only if it has no name there":     {"", "B", adapted, because},
+		"a row is left out if and only if it has no name here": {"A", "", adapted, because},
+		"the reason is missing":                                {"A", "B", adapted, ""},
+		"a | would end the cell of the table":                  {"A", "B", adapted, "this | that"},
+		"":                                                     {"A", "B", adapted, because},
 	} {
-		_, problem := parseRow(text)
-		assert.Equal(t, want, problem, text)
+		assert.Equal(t, want, r.check())
 	}
-	rows, problems := parse("# Page\n| `X` | |\n## One\nwords\n| There | Here | | |\n|---|---|---|---|\n| `A`: `B`, `C` | `request.A`: `B`, `C` | same | |\n## Two\n| `A` |\n")
-	require.Equal(t, []string{"line 2: it has 2 cells, want 4", "line 9: it has 1 cells, want 4"}, problems)
-	require.Equal(t, map[string][]row{
-		"One": {{line: 7, there: []string{"A", "A.B", "A.C"}, here: []string{"request.A", "request.A.B", "request.A.C"}, how: same}},
-		"Two": nil,
-	}, rows)
-	require.Equal(t, []string{"line 7: A.C is not a name of there", "D has no row"}, differences([]string{"A", "A.B", "D"}, rows["One"]))
-	require.Equal(t, []string{"line 7: A has a row already"}, differences([]string{"A", "A.B", "A.C"}, append(rows["One"], row{line: 7, there: []string{"A"}})))
+	assert.NotEmpty(t, row{"A", "B", added, because}.check())
+	assert.NotEmpty(t, row{"A", "B", leftOut, because}.check())
+	assert.Empty(t, row{"", "B", added, because}.check())
+	assert.Empty(t, row{"A", "", leftOut, because}.check())
 }
 
-// Names that are not there, and names that nobody uses, are found.
-func TestAMissingNameAndAnUnusedOneAreFound(t *testing.T) {
+func TestUnmappedAndUnknownNamesAreReported(t *testing.T) {
+	s := system{
+		pkg:  "request",
+		same: []string{"A: B, C"},
+		rows: []row{{"D, E.F", "G; event.H: I", adapted, "because"}},
+	}
+	require.Equal(t, []string{"A", "A.B", "A.C", "D", "E.F"}, s.theirs())
+	require.Equal(t, []string{"request.A", "request.A.B", "request.A.C", "request.G", "event.H", "event.H.I"}, s.ours())
+	require.Equal(t, []string{"A.C is not a name of that system", "X is not mapped"},
+		differences([]string{"A", "A.B", "D", "E.F", "X"}, s.theirs()))
+	require.Equal(t, []string{"A is mapped twice"}, differences([]string{"A"}, []string{"A", "A"}))
+}
+
+func TestPageShowsTheMap(t *testing.T) {
+	s := system{
+		title: "A system",
+		about: "It is " + strings.Repeat("long ", 22) + "enough.",
+		same:  []string{"A: B, C", "D"},
+		rows: []row{
+			{"E: F", "request.E, G", adapted, "because"},
+			{"I", "I", adapted, "but"},
+			{"H", "", leftOut, "why not"},
+		},
+	}
+	var b strings.Builder
+	s.write(&b)
+	require.Equal(t, `
+## A system
+
+It is long long long long long long long long long long long long long long long long long long long long long
+long enough. The same: `+"`A`, `D`"+`.
+
+| There | Here | | Why |
+|---|---|---|---|
+| `+"`E`: `F` | `request.E`, `G`"+` | adapted | because |
+| `+"`I`"+` | same name | adapted | but |
+| `+"`H`"+` | - | left out | why not |
+`, b.String())
+}
+
+func TestMissingAndUnusedNamesAreReported(t *testing.T) {
 	l := newLoader(t)
 	for _, name := range []string{
 		"request.None", "request.Result.None", "request.Result.RequeueAfter.None", "request.New.None", "request.keyOf", "request.Row.present",
@@ -152,10 +183,10 @@ func TestAMissingNameAndAnUnusedOneAreFound(t *testing.T) {
 		type mine struct{}
 		func (mine) Reconcile(context.Context, string) (request.Result, error) { return request.Result{Requeue: true}, nil }
 		func use(c *request.Controller[string]) { c.Add() }`)
-	row := row{here: strings.Fields("request.Result request.Result.Requeue request.Reconciler.Reconcile request.Controller.Add " +
-		"request.Result.RequeueAfter request.Func.Reconcile request.Controller.Loop request.New request.None")}
+	here := strings.Fields("request.Result request.Result.Requeue request.Reconciler.Reconcile request.Controller.Add " +
+		"request.Result.RequeueAfter request.Func.Reconcile request.Controller.Loop request.New request.None")
 	require.Equal(t, []string{
 		"request.Result.RequeueAfter is used by no test", "request.Func.Reconcile is used by no test",
 		"request.Controller.Loop is used by no test", "request.New is used by no test", "request.None does not exist",
-	}, problemsOf(t, l, row, &u))
+	}, problemsOf(t, l, here, &u))
 }

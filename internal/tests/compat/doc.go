@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package compat keeps docs/COMPATIBILITY.md true. Its tests read the tables of that page, and
-// check that each name of the reconcilers that programs come from has a row, that what a row
-// names here exists, and that a test or an Example uses it.
+// Package compat maps the names of other reconcilers to the names of this module, and writes the map as
+// docs/COMPATIBILITY.md.
+//
+// The map is in one file for each system: statedb.go, request.go, stepper.go, stateful.go and managed.go.
+// The tests check that every name of a system is mapped, that the names here exist, that a test or an
+// Example uses them, and that the page is current. To write the page again:
+//
+//	go test ./internal/tests/compat -update
 package compat

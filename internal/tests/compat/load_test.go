@@ -26,7 +26,7 @@ const (
 	root = "../../.."
 )
 
-// packages are those that the page names, by the name that it has for them.
+// packages are the import paths of the packages here, by name.
 var packages = map[string]string{
 	"reconciler": module + "/reconciler",
 	"request":    module + "/reconciler/request",
@@ -38,7 +38,7 @@ var packages = map[string]string{
 	"status":     module + "/status",
 }
 
-// loader finds what names stand for.
+// loader finds the objects that names stand for.
 type loader struct{ *exported.Loader }
 
 func newLoader(t *testing.T) loader {
@@ -46,8 +46,8 @@ func newLoader(t *testing.T) loader {
 	return loader{exported.New(t, slices.AppendSeq([]string{peer}, maps.Values(packages))...)}
 }
 
-// find returns what a name of the page stands for, as in "request.Result.Requeue"; nil if
-// there is no such name, or it is not exported.
+// find returns the object of a name such as "request.Result.Requeue"; nil if it does not exist or is not
+// exported.
 func (l loader) find(t *testing.T, name string) types.Object {
 	t.Helper()
 	pkgName, name, _ := strings.Cut(name, ".")
@@ -66,7 +66,7 @@ func (l loader) find(t *testing.T, name string) types.Object {
 	return obj
 }
 
-// memberOf returns a field or method of a type.
+// memberOf returns a field or method of a type; nil if it does not exist.
 func memberOf(owner types.Object, pkg *types.Package, name string) types.Object {
 	of, ok := owner.(*types.TypeName)
 	if !ok {
@@ -83,15 +83,15 @@ func memberOf(owner types.Object, pkg *types.Package, name string) types.Object 
 	return origin(member)
 }
 
-// usage is what the tests of a package use.
+// usage holds what the tests of a package use.
 type usage struct {
 	objects map[types.Object]bool
-	// methods are the names of the methods that the tests' own types have: that is how
-	// those of an interface are used.
+	// methods are the names of the methods that types of the tests declare. Tests use a method of an
+	// interface by implementing it.
 	methods map[string]bool
 }
 
-// usesOf returns what the tests of a package use, in which package they are not.
+// usesOf returns what the external tests of a package use (those in package name_test).
 func (l loader) usesOf(t *testing.T, pkg string) usage {
 	t.Helper()
 	folder := filepath.Join(root, strings.TrimPrefix(pkg, module))
@@ -109,7 +109,7 @@ func (l loader) usesOf(t *testing.T, pkg string) usage {
 	return l.used(t, pkg+"_test", parsed...)
 }
 
-// used type-checks files as one package, and returns what they use.
+// used type-checks files as one package and returns what they use.
 func (l loader) used(t *testing.T, path string, files ...*ast.File) usage {
 	t.Helper()
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
@@ -126,8 +126,8 @@ func (l loader) used(t *testing.T, path string, files ...*ast.File) usage {
 	return u
 }
 
-// uses reports whether an object is used: named, or if it is a method of an interface
-// implemented.
+// uses reports whether an object is used: it is named, or it is a method of an interface and a type of
+// the tests has a method with its name.
 func (u usage) uses(obj types.Object) bool {
 	if u.objects[obj] {
 		return true
@@ -136,7 +136,7 @@ func (u usage) uses(obj types.Object) bool {
 	return ok && f.Signature().Recv() != nil && types.IsInterface(f.Signature().Recv().Type()) && u.methods[f.Name()]
 }
 
-// origin returns what an instance of something generic was made from.
+// origin returns the generic field or function that obj is an instance of; obj itself if it is none.
 func origin(obj types.Object) types.Object {
 	switch obj := obj.(type) {
 	case *types.Var:
@@ -147,7 +147,8 @@ func origin(obj types.Object) types.Object {
 	return obj
 }
 
-// exportedBy returns the names that a program can use of a package: "Status", "Status.Error".
+// exportedBy returns the exported names of a package, with the fields and methods of its types: "Status",
+// "Status.Error".
 func exportedBy(pkg *types.Package) []string {
 	var names []string
 	for _, name := range pkg.Scope().Names() {
@@ -191,7 +192,7 @@ func membersOf(named *types.Named) map[string]bool {
 	return names
 }
 
-// checkSource is check for a package given as text, which may import what the loader has.
+// checkSource is used for one file given as text. It may import what the loader has.
 func (l loader) checkSource(t *testing.T, source string) usage {
 	t.Helper()
 	file, err := parser.ParseFile(l.Fset, "user.go", source, parser.SkipObjectResolution)

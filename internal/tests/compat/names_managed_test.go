@@ -3,8 +3,8 @@
 
 package compat
 
-// managedPage has the names of a reconciler of managed resources.
-var managedPage = []string{
+// managedNames are those of a reconciler of managed resources.
+var managedNames = []string{
 	"FinalizerName", "ControllerName",
 	"CriticalAnnotationUpdateFn", "CriticalAnnotationUpdateFn.UpdateCriticalAnnotations",
 	"CriticalAnnotationUpdater", "CriticalAnnotationUpdater.UpdateCriticalAnnotations",
@@ -26,7 +26,7 @@ var managedPage = []string{
 	"WithFinalizer", "WithLogger", "WithPollInterval", "WithPollIntervalHook", "WithPollJitterHook", "WithRecorder", "WithTimeout",
 	"RetryingCriticalAnnotationUpdater", "RetryingCriticalAnnotationUpdater.UpdateCriticalAnnotations",
 	"NewRetryingCriticalAnnotationUpdater",
-	// In its text and its signatures.
+	// In the text and the signatures of the documentation.
 	"resource.Managed", "resource.ManagedKind", "resource.Finalizer", "event.Recorder", "logging.Logger",
 	"client.Object", "client.Client", "manager.Manager", "Reconciler.Reconcile",
 }

@@ -3,46 +3,36 @@
 
 package compat
 
-// section is a part of the page: the names of one reconciler that programs come from.
-type section struct {
-	// title is that of the section in the page.
-	title string
-	// adapter is the package whose tests use what the section names here; empty where it
-	// is for another test to say, which is that of internal/tests/dropin.
-	adapter string
-	// names are all that the documentation of that reconciler has, its text included.
-	names []string
+// documented are the names in the documentation of each system, by the package here, written down by hand
+// from that documentation. Those of the reconciler that can be imported are added by the test.
+var documented = map[string][]string{
+	"reconciler": statedbNames,
+	"request":    requestNames,
+	"stepper":    stepperNames,
+	"stateful":   statefulNames,
+	"managed":    managedNames,
 }
 
-var sections = []section{
-	// Those of the package itself are added by the test, from the package.
-	{title: "statedb/reconciler", names: statedbPage},
-	{title: "Controllers and requests: reconciler/request", adapter: "request", names: requestPage},
-	{title: "A stepper engine: reconciler/stepper", adapter: "stepper", names: stepperPage},
-	{title: "Stateful reconcilers: reconciler/stateful", adapter: "stateful", names: statefulPage},
-	{title: "Managed resources: reconciler/managed", adapter: "managed", names: managedPage},
-}
-
-// statedbPage are the names that the published documentation has and v0.8.3 has not.
-var statedbPage = []string{
+// statedbNames are in the published documentation, but not in v0.8.3.
+var statedbNames = []string{
 	"NewStatusIndex", "WaitForReconciliation", "Params.Lifecycle", "Params.Jobs", "Params.Health",
-	// In its text.
+	// In the text of the documentation.
 	"Config.CloneObject", "GetObjectStatus", "SetObjectStatus", "RefreshInterval", "PruneInterval",
 }
 
-// requestPage has the names of a controller's requests.
-var requestPage = []string{
+// requestNames are those of a reconciler of requests.
+var requestNames = []string{
 	"Reconciler", "Reconciler.Reconcile",
 	"Request", "Request.NamespacedName",
 	"Result", "Result.Requeue", "Result.RequeueAfter",
-	// In its text.
+	// In the text of the documentation.
 	"types.NamespacedName", "controller.Func", "controller.Request", "controller.Result", "Controller",
-	// In later versions of it.
+	// In later versions.
 	"Result.Priority",
 }
 
-// stepperPage has the names of a stepper engine.
-var stepperPage = []string{
+// stepperNames are those of a stepper engine.
+var stepperNames = []string{
 	"CRChecker", "CRFinalizer", "ObjectsGetter", "Mutator", "Updater",
 	"ErrorManager", "SuccessManager", "GiveupManager", "End",
 	"oktsm.LCGState",
@@ -50,14 +40,14 @@ var stepperPage = []string{
 	"FreeStyleHook", "FreeStyleHook.ReconcileWithCR",
 	"Stepper", "NewStepper", "Stepper.DisplayPathOfStates", "Stepper.Run",
 	"StepperEngineHook", "StepperEngineHook.EnterInState",
-	// In its text.
+	// In the text of the documentation.
 	"LCGraph", "Build", "Start", "DefaultState", "GiveUpError", "Results", "ObjectGetter", "Update", "GiveUpManager",
-	// What a hook calls on the results.
+	// Functions that hooks call on the results.
 	"AddOp", "AddOpSuccess", "AddGiveupError", "ErrorsCount", "OpsCount", "ConsolidatedError", "ResetAllResults",
 }
 
-// statefulPage has the names of a stateful reconciler.
-var statefulPage = []string{
+// statefulNames are those of a stateful reconciler.
+var statefulNames = []string{
 	"BaseStatefulReconciler", "BaseStatefulReconciler.Logger", "NewBaseStatefulReconciler",
 	"BaseStatefulReconciler.HasStateChanged", "BaseStatefulReconciler.Reconcile", "BaseStatefulReconciler.UpdateAnnotation",
 	"Dummy",
@@ -68,6 +58,6 @@ var statefulPage = []string{
 	"StatefulReconciler", "StatefulReconciler.GetStateAnnotationKey", "StatefulReconciler.ExtractCurrentState",
 	"StatefulReconciler.CompareStates", "StatefulReconciler.ApplyOperations", "StatefulReconciler.UpdateStateAnnotation",
 	"StatefulResource",
-	// In its text.
+	// In the text of the documentation.
 	"logr.Logger",
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The list is for those who must know what their program links, and may link it.
-func TestTheListOfDependenciesIsWhatProgramsLink(t *testing.T) {
+// The list is for users who have to approve the licences of everything they link.
+func TestListOfDependenciesIsCurrent(t *testing.T) {
 	root := projectRoot(t)
 	var want []string
 	for module, dir := range linked(t, root) {
@@ -31,8 +31,7 @@ func TestTheListOfDependenciesIsWhatProgramsLink(t *testing.T) {
 	assert.Equal(t, strings.Join(want, "\n"), strings.TrimSpace(table))
 }
 
-// linked returns the modules, with their folders, that the packages of this module which others
-// can import are built with.
+// linked returns the modules, with their folders, that the importable packages of this module depend on.
 func linked(t *testing.T, root string) map[string]string {
 	var packages []string
 	for _, path := range goList(t, root, "./...") {
@@ -49,7 +48,7 @@ func linked(t *testing.T, root string) map[string]string {
 	return modules
 }
 
-// goList returns the lines that go list prints.
+// goList returns the lines of the output of go list.
 func goList(t *testing.T, dir string, args ...string) []string {
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...)
 	cmd.Dir = dir

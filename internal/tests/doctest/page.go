@@ -11,40 +11,39 @@ import (
 	"strings"
 )
 
-// Program is a Go package that stands in a page.
+// Program is a Go package in a page.
 type Program struct {
-	// Folder is the folder that the page names for its files; "." if it names none.
+	// Folder is the folder in the names of its files; "." if they have none.
 	Folder string
 	// Files are the Go files, in the order of the page.
 	Files []*File
-	// Output is what the program is to print to its standard output; nil if the
-	// page does not say, and then it is to print nothing.
+	// Output is the expected standard output; nil if the page shows none, and then the program must print
+	// nothing.
 	Output *Block
 }
 
-// File is a Go file, put together from one or more blocks of a page.
+// File is a Go file, made of one or more blocks of a page.
 type File struct {
-	// Name is the name within the program's folder.
+	// Name is its name in the folder of the program.
 	Name string
-	// Blocks are the parts, in the order of the page.
+	// Blocks are its parts, in the order of the page.
 	Blocks []Block
 }
 
-// Block is what stands between two fences.
+// Block is the text between two fences.
 type Block struct {
-	// Line is the number of the first line behind the opening fence, from 1.
+	// Line is the number of the first line after the opening fence, from 1.
 	Line int
-	// Text has each line with its newline.
+	// Text is the lines, each with its newline.
 	Text string
 
-	// word is what the opening fence is marked with.
+	// word is the mark of the opening fence, such as "go".
 	word string
 }
 
-// Parse returns the programs of a page in the order in which they begin. The error has
-// everything that is wrong, each with the page's name and the line: a fence that is not
-// closed, Go that belongs to no file, that continues a file of another program or that
-// gofmt would change, and output that belongs to no program.
+// Parse returns the programs of a page in the order in which they begin. The error lists every mistake with
+// the name of the page and the line: a fence that is not closed, Go that belongs to no file, is not Go or is
+// not formatted, and output that belongs to no program.
 func Parse(name, page string) ([]*Program, error) {
 	blocks, err := split(name, page)
 	if err != nil {
@@ -57,18 +56,18 @@ func Parse(name, page string) ([]*Program, error) {
 	return p.order, errors.Join(p.errs...)
 }
 
-// parser puts the blocks of a page together.
+// parser assembles programs from the blocks of a page.
 type parser struct {
 	page     string
 	order    []*Program
 	programs map[string]*Program
 	errs     []error
 
-	// program and file are what a block of Go continues, nil before the first.
+	// program and file are those that a block of Go continues; nil before the first.
 	program *Program
 	file    *File
-	// behindGo: the last block was of Go.
-	behindGo bool
+	// afterGo reports whether the last block was Go.
+	afterGo bool
 }
 
 func (p *parser) fail(b Block, msg string, args ...any) {
@@ -76,13 +75,13 @@ func (p *parser) fail(b Block, msg string, args ...any) {
 }
 
 func (p *parser) block(b Block) {
-	behindGo := p.behindGo
-	p.behindGo = b.word == "go"
+	afterGo := p.afterGo
+	p.afterGo = b.word == "go"
 	switch b.word {
 	case "go":
 		p.goBlock(b)
 	case "text":
-		p.output(b, behindGo)
+		p.output(b, afterGo)
 	case "golang", "Go":
 		p.fail(b, "block is marked %q, want \"go\"", b.word)
 	}
@@ -107,7 +106,7 @@ func (p *parser) goBlock(b Block) {
 	p.file.Blocks = append(p.file.Blocks, b)
 }
 
-// begin makes the file that the next blocks belong to.
+// begin starts the file that the next blocks belong to.
 func (p *parser) begin(filename string) {
 	folder := path.Dir(filename)
 	p.program = p.programs[folder]
@@ -120,28 +119,28 @@ func (p *parser) begin(filename string) {
 	p.program.Files = append(p.program.Files, p.file)
 }
 
-func (p *parser) output(b Block, behindGo bool) {
+func (p *parser) output(b Block, afterGo bool) {
 	switch {
-	case !behindGo || p.program == nil:
-		p.fail(b, "text that is not right behind a program: it would go untested")
+	case !afterGo || p.program == nil:
+		p.fail(b, "text that does not follow a program directly: it would not be tested")
 	case p.program.Output != nil:
-		p.fail(b, "second output of a program, the first is in line %d", p.program.Output.Line)
+		p.fail(b, "second output of a program; the first is in line %d", p.program.Output.Line)
 	default:
 		p.program.Output = &b
 	}
 }
 
-// filenameOf returns the file that a block begins, if its first line names one.
-func filenameOf(b Block) (string, bool) {
+// filenameOf returns the file that the first line of a block names. ok is false if it names none.
+func filenameOf(b Block) (name string, ok bool) {
 	first, _, _ := strings.Cut(b.Text, "\n")
-	name, ok := strings.CutPrefix(first, "// ")
+	name, ok = strings.CutPrefix(first, "// ")
 	ok = ok && strings.HasSuffix(name, ".go") && !strings.ContainsRune(name, ' ')
 	return path.Clean(name), ok
 }
 
 const fence = "```"
 
-// split returns the blocks of a page.
+// split returns all blocks of a page, whatever their mark.
 func split(name, page string) ([]Block, error) {
 	var blocks []Block
 	var open *Block

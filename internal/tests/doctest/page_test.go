@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// page turns the quotes of a literal into fences.
+// page replaces the three quotes in a literal with fences.
 func page(text string) string { return strings.ReplaceAll(text, "'''", fence) }
 
-func TestBlocksContinueAFileUntilOneBeginsAnother(t *testing.T) {
+func TestBlocksContinueTheFileBegunLast(t *testing.T) {
 	programs, err := Parse("x.md", page(`# A page
 '''go
 // main.go
@@ -53,7 +53,7 @@ package main
 	require.Equal(t, "hello\n", first.Output.Text)
 	require.True(t, first.HasMain())
 	require.True(t, first.HasTests())
-	require.Equal(t, 3, first.Lines(), "the lines that name files do not count")
+	require.Equal(t, 3, first.Lines(), "lines with the name of a file do not count")
 
 	other := programs[1]
 	require.Equal(t, "other", other.Folder)
@@ -62,18 +62,18 @@ package main
 	require.False(t, other.HasTests())
 }
 
-func TestMistakesNameThePageAndTheLine(t *testing.T) {
+func TestMistakesNamePageAndLine(t *testing.T) {
 	for _, c := range []struct{ name, page, want string }{
-		{"fence without end", "a\n'''go\npackage main\n", "x.md:2: block is not closed"},
-		{"no file", "'''go\nvar x = 1\n'''\n", "x.md:2: Go that belongs to no file"},
+		{"fence is not closed", "a\n'''go\npackage main\n", "x.md:2: block is not closed"},
+		{"Go without a file", "'''go\nvar x = 1\n'''\n", "x.md:2: Go that belongs to no file"},
 		{"not Go", "'''go\n// main.go\nnonsense here\n'''\n", "x.md:2: not Go"},
 		{"not formatted", "'''go\n// main.go\npackage   main\n'''\n", "x.md:2: gofmt would change"},
-		{"other mark", "'''golang\nx\n'''\n", `x.md:2: block is marked "golang"`},
-		{"output of nothing", "'''text\nhello\n'''\n", "x.md:2: text that is not right behind a program"},
-		{"output behind a shell", "'''go\n// main.go\npackage main\n'''\n'''sh\nx\n'''\n'''text\nhello\n'''\n",
-			"x.md:9: text that is not right behind a program"},
+		{"another mark", "'''golang\nx\n'''\n", `x.md:2: block is marked "golang"`},
+		{"output without a program", "'''text\nhello\n'''\n", "x.md:2: text that does not follow a program directly"},
+		{"output after a shell block", "'''go\n// main.go\npackage main\n'''\n'''sh\nx\n'''\n'''text\nhello\n'''\n",
+			"x.md:9: text that does not follow a program directly"},
 		{"two outputs", "'''go\n// main.go\npackage main\n'''\n'''text\na\n'''\n'''go\nvar x = 1\n'''\n'''text\nb\n'''\n",
-			"x.md:12: second output of a program, the first is in line 6"},
+			"x.md:12: second output of a program; the first is in line 6"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Parse("x.md", page(c.page))

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// HasTests reports whether there are tests to run.
+// HasTests reports whether the program has test files.
 func (p *Program) HasTests() bool {
 	for _, f := range p.Files {
 		if f.isTest() {
@@ -20,7 +20,7 @@ func (p *Program) HasTests() bool {
 	return false
 }
 
-// HasMain reports whether there is a command to run.
+// HasMain reports whether the program has a main function.
 func (p *Program) HasMain() bool {
 	for _, f := range p.Files {
 		if !f.isTest() && strings.Contains(f.text(), "\nfunc main() {") {
@@ -30,7 +30,7 @@ func (p *Program) HasMain() bool {
 	return false
 }
 
-// Lines returns the number of lines that are neither empty nor the name of a file.
+// Lines returns the number of lines, without empty ones and those with the name of a file.
 func (p *Program) Lines() int {
 	n := 0
 	for _, f := range p.Files {
@@ -44,8 +44,8 @@ func (p *Program) Lines() int {
 	return n
 }
 
-// Write writes the files into a folder, which it makes. The compiler's errors will name
-// the page, which is to be an absolute path, and the line in it.
+// Write creates a folder and writes the files into it. Errors of the compiler name the page, which has to be
+// an absolute path, and the line in it.
 func (p *Program) Write(folder, page string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

@@ -12,9 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// byText are the methods that a status kind of ours does not have: it is written and read
-// as text, which the JSON and YAML packages do by themselves. That the outcome is the same
-// is for the programs to say.
+// byText are methods of the peer's status kind that ours does not have: ours has MarshalText and
+// UnmarshalText, which the JSON and YAML packages call. The programs check that the documents are the same.
 var byText = []string{
 	"StatusKind.MarshalJSON",
 	"StatusKind.MarshalYAML",
@@ -22,12 +21,12 @@ var byText = []string{
 	"StatusKind.UnmarshalYAML",
 }
 
-func TestEveryExportedNameIsThere(t *testing.T) {
+func TestEveryExportedNameExists(t *testing.T) {
 	l := newLoader(t, peerPath, *targetPath)
 	problems := comparePackages(l.Load(t, peerPath), l.Load(t, *targetPath))
 	for _, name := range byText {
 		_, found := problems[name]
-		assert.Equal(t, *targetPath != peerPath, found, "%s is there after all, take it off the list", name)
+		assert.Equal(t, *targetPath != peerPath, found, "%s exists, remove it from the list", name)
 		delete(problems, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(problems)) {
@@ -35,18 +34,17 @@ func TestEveryExportedNameIsThere(t *testing.T) {
 	}
 }
 
-func TestEveryExportedNameIsUsedByAProgram(t *testing.T) {
+func TestProgramsUseEveryExportedName(t *testing.T) {
 	l := newLoader(t, peerPath)
 	peer := l.Load(t, peerPath)
 	programs, info := l.loadPrograms(t)
 	unused := unusedNames(peer, programs, info)
 	unused = slices.DeleteFunc(unused, func(name string) bool { return slices.Contains(byText, name) })
-	assert.Empty(t, unused, "no program uses these")
+	assert.Empty(t, unused, "names that no program uses")
 }
 
-// unusedNames returns the exported names of a package, sorted, that another one does not
-// use. Used is what is written out or selected, and a method of an interface that a type
-// of the user's implements.
+// unusedNames returns the exported names of pkg that user does not use, sorted. user uses a name that it
+// writes or selects, and the methods of an interface that one of its types implements.
 func unusedNames(pkg, user *types.Package, info *types.Info) []string {
 	unused := exportedNames(pkg)
 	for _, obj := range info.Uses {
@@ -68,8 +66,8 @@ func unusedNames(pkg, user *types.Package, info *types.Info) []string {
 	return slices.Sorted(maps.Values(unused))
 }
 
-// exportedNames returns what a program can use of a package, by the names "Status" and
-// "Status.Error".
+// exportedNames returns the exported objects of a package, with the fields and methods of its types, and
+// their names: "Status", "Status.Error".
 func exportedNames(pkg *types.Package) map[types.Object]string {
 	names := map[types.Object]string{}
 	for _, name := range pkg.Scope().Names() {
@@ -110,7 +108,7 @@ func members(named *types.Named) []types.Object {
 	return all
 }
 
-// origin returns what an instance of something generic was made from.
+// origin returns the generic field or function that obj is an instance of; obj itself if it is none.
 func origin(obj types.Object) types.Object {
 	switch obj := obj.(type) {
 	case *types.Var:
@@ -121,7 +119,7 @@ func origin(obj types.Object) types.Object {
 	return obj
 }
 
-// implementedIn reports whether a type of the package implements the interface.
+// implementedIn reports whether a type of pkg implements the interface.
 func implementedIn(pkg *types.Package, iface *types.Interface) bool {
 	for _, name := range pkg.Scope().Names() {
 		obj, ok := pkg.Scope().Lookup(name).(*types.TypeName)
@@ -132,7 +130,7 @@ func implementedIn(pkg *types.Package, iface *types.Interface) bool {
 	return false
 }
 
-func TestAnUnusedNameIsFound(t *testing.T) {
+func TestUnusedNamesAreReported(t *testing.T) {
 	l := newLoader(t, peerPath)
 	peer := l.Load(t, peerPath)
 	user, info := l.checkSource(t, "user", `package user

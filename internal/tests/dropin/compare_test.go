@@ -10,16 +10,16 @@ import (
 	"go/types"
 )
 
-// comparison goes over the exported names of a package, theirs, and notes under the name
-// what ours lacks that a program may use of it. Ours may have more, but for what a program
-// writes itself: the methods of an interface it implements, the fields of a struct that it
-// may write without naming them.
+// comparison compares the exported names of the package theirs with those of ours. A difference that can
+// break a program is a problem. Ours may have more, except where a program would notice: methods of an
+// interface that it implements, and fields of a struct that it writes without field names.
 type comparison struct {
 	theirs, ours *types.Package
-	problems     map[string]string
+	// problems are the differences, by name ("Status", "Status.Error").
+	problems map[string]string
 }
 
-// comparePackages returns the problems, by name ("Status", "Status.Error").
+// comparePackages returns the problems of a comparison.
 func comparePackages(theirs, ours *types.Package) map[string]string {
 	c := &comparison{theirs, ours, map[string]string{}}
 	for _, name := range theirs.Scope().Names() {
@@ -46,7 +46,7 @@ func (c *comparison) object(name string, their, our types.Object) {
 			c.problem(name, "is %s, want %s", our, their)
 		}
 	case *types.Var:
-		// A constant reads like a variable that nobody writes to.
+		// Ours may be a constant: a program that reads the variable compiles with it.
 		switch our.(type) {
 		case *types.Var, *types.Const:
 			if c.same(their.Type(), our.Type()) {
@@ -61,7 +61,7 @@ func (c *comparison) object(name string, their, our types.Object) {
 	case *types.TypeName:
 		our, ok := our.(*types.TypeName)
 		if !ok {
-			c.problem(name, "is no type")
+			c.problem(name, "is not a type")
 			return
 		}
 		c.typeName(name, their.Type().(*types.Named), types.Unalias(our.Type()))
@@ -96,12 +96,12 @@ func (c *comparison) typeName(name string, their *types.Named, ourType types.Typ
 	c.methods(name, their, our)
 }
 
-// iface compares interfaces, which programs implement as well as call: the methods have to
-// be the same, no fewer and no more.
+// iface compares interfaces. Programs call and implement them, so the methods must be the same, no fewer and
+// no more.
 func (c *comparison) iface(name string, their *types.Interface, ourNamed *types.Named) {
 	our, ok := ourNamed.Underlying().(*types.Interface)
 	if !ok {
-		c.problem(name, "is no interface")
+		c.problem(name, "is not an interface")
 		return
 	}
 	ours := map[string]*types.Func{}
@@ -118,12 +118,12 @@ func (c *comparison) iface(name string, their *types.Interface, ourNamed *types.
 		delete(ours, m.Name())
 	}
 	for method := range ours {
-		c.problem(name+"."+method, "is asked for in addition")
+		c.problem(name+"."+method, "is an additional method")
 	}
 }
 
-// structure compares the exported fields. A struct that has no others can be written
-// without naming them, and converted: there, everything has to be the same.
+// structure compares the exported fields of structs. A program can write a struct that has only exported
+// fields without their names, and can convert it: there everything must be the same.
 func (c *comparison) structure(name string, their *types.Struct, ourNamed *types.Named) {
 	var exported []int
 	for i := range their.NumFields() {
@@ -136,7 +136,7 @@ func (c *comparison) structure(name string, their *types.Struct, ourNamed *types
 	}
 	our, ok := ourNamed.Underlying().(*types.Struct)
 	if !ok {
-		c.problem(name, "is no struct")
+		c.problem(name, "is not a struct")
 		return
 	}
 	if len(exported) == their.NumFields() && !c.same(their, our) {
@@ -160,7 +160,7 @@ func (c *comparison) structure(name string, their *types.Struct, ourNamed *types
 	}
 }
 
-// methods compares what can be called on a value of the type, and on a pointer to one.
+// methods compares the methods of a value of the type, and those of a pointer to it.
 func (c *comparison) methods(name string, their, our *types.Named) {
 	for _, on := range []struct {
 		what        string
@@ -184,9 +184,9 @@ func (c *comparison) methods(name string, their, our *types.Named) {
 	}
 }
 
-// same reports whether a program can use our type where it used theirs: they are identical
-// but for the exported types of the two packages, which stand for each other by name, and
-// the unexported ones, which no program names.
+// same reports whether a program can use our type where it used theirs. The types must be identical, with two
+// exceptions: an exported type of theirs is the same as the type of ours with that name, and all unexported
+// types are the same, as no program names them.
 func (c *comparison) same(their, our types.Type) bool {
 	their, our = types.Unalias(their), types.Unalias(our)
 	switch their := their.(type) {
@@ -234,11 +234,11 @@ func (c *comparison) sameNamed(their, our *types.Named) bool {
 	case !name.Exported():
 		return !our.Obj().Exported()
 	}
-	stand := c.ours.Scope().Lookup(name.Name())
-	if stand == nil {
+	counterpart := c.ours.Scope().Lookup(name.Name())
+	if counterpart == nil {
 		return false
 	}
-	named, ok := types.Unalias(stand.Type()).(*types.Named)
+	named, ok := types.Unalias(counterpart.Type()).(*types.Named)
 	return ok && named.Origin() == our.Origin()
 }
 
@@ -267,8 +267,8 @@ func (c *comparison) sameTuple(their, our *types.Tuple) bool {
 	return true
 }
 
-// sameParams compares type parameters by number and constraint. Constraints are compared
-// as text: "any" and "comparable" are all there are.
+// sameParams compares type parameters by number and constraint. Constraints are compared as text: the peer
+// has only "any" and "comparable".
 func (c *comparison) sameParams(their, our *types.TypeParamList) bool {
 	if their.Len() != our.Len() {
 		return false

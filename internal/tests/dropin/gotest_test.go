@@ -15,28 +15,30 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/tests/exported"
 )
 
-// testRun is what came of one "go test -json".
+// testRun is the result of one "go test -json".
 type testRun struct {
 	passed bool
-	// output is what belongs to no test: of the compiler, of TestMain, of a crash.
+	// output is the output outside of tests: of the compiler, of TestMain, of a crash.
 	output string
-	// tests has an entry for each test that was started, by its full name.
+	// tests are the tests that were started, by full name.
 	tests map[string]*testResult
 }
 
-// testResult is what came of one test. One that was skipped, or cut off by a crash, did
-// not pass.
+// testResult is the result of one test. A test that was skipped or ended by a crash did not pass.
 type testResult struct {
-	// passed is of the last run.
+	// passed reports whether the last run passed.
 	passed bool
-	// passes is how often it passed: at most the count that "go test" was given.
+	// passes counts the runs that passed; with -count there are several.
 	passes int
-	// output is that of all its runs, but for those that passed before the last.
-	output     string
+	// output is the output of the last run and of all earlier runs that did not pass.
+	output string
+	// transcript has the records of all runs.
 	transcript []string
-	// kept is how much of the output is of runs that did not pass.
+	// kept is the length of the output of the earlier runs that did not pass.
 	kept int
 }
 
@@ -45,16 +47,16 @@ type testEvent struct {
 	Action, Test, Output, Key, Value string
 }
 
-// runPrograms runs the programs by the go command, with its further arguments.
+// runPrograms runs the programs with "go test" and additional arguments.
 func runPrograms(t *testing.T, args ...string) testRun {
 	t.Helper()
 	return runTests(t, slices.Concat([]string{"-count=1", "-timeout=5m"}, args, []string{"./" + programsDir})...)
 }
 
-// runTests runs the tests of one package by the go command, with its further arguments.
+// runTests runs the tests of one package with "go test" and additional arguments.
 func runTests(t *testing.T, args ...string) testRun {
 	t.Helper()
-	args = slices.Concat([]string{"test", "-json"}, buildFlags(), args)
+	args = slices.Concat([]string{"test", "-json"}, exported.BuildFlags(), args)
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -109,8 +111,7 @@ func parseEvents(t *testing.T, events io.Reader) testRun {
 	}
 }
 
-// children returns the names of the direct subtests of a test, in order; of "", the tests
-// that are none's.
+// children returns the names of the direct subtests of a test, sorted; for "" those of the top-level tests.
 func (run testRun) children(parent string) []string {
 	prefix := ""
 	if parent != "" {
@@ -127,7 +128,7 @@ func (run testRun) children(parent string) []string {
 	return names
 }
 
-func TestEventsAreSortedByTest(t *testing.T) {
+func TestEventsAreAttributedToTheirTest(t *testing.T) {
 	run := parseEvents(t, strings.NewReader(`
 {"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"TestA"}

@@ -7,7 +7,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/types"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,15 +14,15 @@ import (
 	"github.com/statekeel/statekeel/internal/tests/exported"
 )
 
-// loader has the peer, Statekeel and all that the programs use.
+// loader loads the packages it was made for, and everything that the programs import.
 type loader struct{ *exported.Loader }
 
 func newLoader(t *testing.T, paths ...string) loader {
 	t.Helper()
-	return loader{exported.New(t, slices.Concat(buildFlags(), paths, []string{"./" + programsDir})...)}
+	return loader{exported.New(t, append(paths, "./"+programsDir)...)}
 }
 
-// loadPrograms type-checks the programs from their source.
+// loadPrograms type-checks the source of the programs.
 func (l loader) loadPrograms(t *testing.T) (*types.Package, *types.Info) {
 	t.Helper()
 	var files []*ast.File
@@ -46,7 +45,7 @@ func (l loader) check(t *testing.T, path string, files ...*ast.File) (*types.Pac
 	return l.Check(t, path, info, files...), info
 }
 
-// checkSource type-checks a package given as text, which may import what the loader has.
+// checkSource type-checks a package given as text. It may import what the loader has.
 func (l loader) checkSource(t *testing.T, path, source string) (*types.Package, *types.Info) {
 	t.Helper()
 	file, err := parser.ParseFile(l.Fset, path+".go", source, parser.SkipObjectResolution)

@@ -19,12 +19,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// peerFiles are the files with the tests of the peer that use it from outside, as programs do.
+// peerFiles are the files with the external tests of the peer, which use it as programs do.
 var peerFiles = []string{"multi_test.go", "progress_test.go", "script_test.go"}
 
 func TestPeersOwnTestsPassWithTheImportPathChanged(t *testing.T) {
 	dir := peerDir(t)
-	require.Equal(t, peerFiles, externalTests(t, dir), "the peer has other tests now")
+	require.Equal(t, peerFiles, externalTests(t, dir), "the external tests of the peer have changed")
 	files := copyPeerTests(t, dir, *targetPath)
 	run := runTests(t, slices.Concat([]string{fmt.Sprintf("-count=%d", *peerCount), "-timeout=" + timeLeft(t)}, files)...)
 
@@ -40,8 +40,7 @@ func TestPeersOwnTestsPassWithTheImportPathChanged(t *testing.T) {
 	}
 }
 
-// timeLeft returns what is left of this test's time, as the -timeout of another that has to
-// end before.
+// timeLeft returns a -timeout for a test run that has to end before this test's own deadline.
 func timeLeft(t *testing.T) string {
 	deadline, ok := t.Deadline()
 	if !ok {
@@ -60,8 +59,8 @@ func peerDir(t *testing.T) string {
 	return strings.TrimSpace(string(dir))
 }
 
-// externalTests returns the names of the files with tests that are in a package of their
-// own, sorted. Those in the package itself test what programs do not see.
+// externalTests returns the names of the files with external tests (package name_test), sorted. Tests in the
+// package itself use unexported names.
 func externalTests(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
@@ -76,8 +75,8 @@ func externalTests(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// copyPeerTests writes the peer's tests, with its import path changed, to a temporary
-// folder, where they find their scripts, and returns the files.
+// copyPeerTests copies the peer's tests, with the import path changed, and their scripts to a temporary
+// folder, and returns the files.
 func copyPeerTests(t *testing.T, dir, to string) (files []string) {
 	t.Helper()
 	tmp := t.TempDir()
@@ -94,7 +93,7 @@ func copyPeerTests(t *testing.T, dir, to string) (files []string) {
 	return files
 }
 
-// peerScripts returns the names of the subtests that the peer's scripts are.
+// peerScripts returns the names of the subtests that run the scripts of the peer.
 func peerScripts(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	scripts, err := filepath.Glob(filepath.Join(dir, "testdata", "*.txtar"))
@@ -106,8 +105,8 @@ func peerScripts(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// passedEachTime returns what is wrong with a test that was to be run count times: that it
-// failed, was skipped or was not run at all, with its output.
+// passedEachTime returns a message with the output of the test if it did not pass count times; empty if it
+// did.
 func passedEachTime(run testRun, name string, count int) string {
 	test := run.tests[name]
 	switch {
@@ -119,7 +118,7 @@ func passedEachTime(run testRun, name string, count int) string {
 	return ""
 }
 
-func TestATestThatDidNotPassIsFound(t *testing.T) {
+func TestTestsThatDidNotPassAreReported(t *testing.T) {
 	run := testRun{output: "cannot find package", tests: map[string]*testResult{
 		"TestA": {passed: true, passes: 2, output: "boom"},
 	}}

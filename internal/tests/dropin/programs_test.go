@@ -23,17 +23,17 @@ func TestProgramsDoTheSameWithTheImportPathChanged(t *testing.T) {
 
 	reportRun(t, "as written, with "+peerPath, asWritten)
 	reportRun(t, "changed, with "+*targetPath, changed)
-	assert.Equal(t, declaredTests(t, programFiles(t)), asWritten.children(""), "the programs are those in the files")
+	assert.Equal(t, declaredTests(t, programFiles(t)), asWritten.children(""), "a test in the files did not run")
 	reportTests(t, "", asWritten, changed)
 }
 
-// reportRun fails the test where a run failed outside of any program: it did not compile,
-// crashed, or left a goroutine behind.
+// reportRun reports a run that failed outside of any program: it did not compile, crashed, or leaked a
+// goroutine.
 func reportRun(t *testing.T, title string, run testRun) {
 	t.Helper()
 	for _, test := range run.tests {
 		if !test.passed {
-			return // told by that test
+			return // the subtest reports it
 		}
 	}
 	if !run.passed {
@@ -41,7 +41,7 @@ func reportRun(t *testing.T, title string, run testRun) {
 	}
 }
 
-// reportTests makes a subtest of each program, and of each of its subtests.
+// reportTests starts a subtest for each program, and for each of its subtests.
 func reportTests(t *testing.T, parent string, asWritten, changed testRun) {
 	names := slices.Concat(asWritten.children(parent), changed.children(parent))
 	slices.Sort(names)
@@ -55,8 +55,8 @@ func reportTests(t *testing.T, parent string, asWritten, changed testRun) {
 	}
 }
 
-// compare returns what is wrong with a program: that it failed in one of the runs, with its
-// output, or else that it told two different stories.
+// compare returns the problems of a program: a run that failed, with its output, or else different
+// transcripts.
 func compare(name string, asWritten, changed testRun) []string {
 	var problems []string
 	for _, side := range []struct {
@@ -81,8 +81,8 @@ func compare(name string, asWritten, changed testRun) []string {
 	return problems
 }
 
-// declaredTests returns the names of the tests in files, sorted, so that none can be left
-// out of a run unnoticed.
+// declaredTests returns the names of the tests in files, sorted. Comparing them with a run finds tests that
+// did not run.
 func declaredTests(t *testing.T, files []string) []string {
 	t.Helper()
 	var names []string
@@ -101,7 +101,7 @@ func declaredTests(t *testing.T, files []string) []string {
 	return names
 }
 
-func TestADifferenceIsFound(t *testing.T) {
+func TestDifferencesBetweenRunsAreReported(t *testing.T) {
 	run := func(result *testResult) testRun {
 		tests := map[string]*testResult{}
 		if result != nil {

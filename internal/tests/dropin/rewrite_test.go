@@ -16,12 +16,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// programsDir is where the programs are, from this folder.
+// programsDir is the folder of the programs, relative to this one.
 const programsDir = "programs"
 
-// writeOverlay writes a copy of every program that imports one path, with that import
-// changed to the other, to a temporary folder, and returns the file to give to the go
-// command as -overlay so that it takes the copies for the originals.
+// writeOverlay copies every program that imports the path from, with the path to instead, to a temporary
+// folder. It returns the file for the flag -overlay of the go command, which then compiles the copies
+// instead.
 func writeOverlay(t *testing.T, from, to string) string {
 	t.Helper()
 	tmp := t.TempDir()
@@ -57,9 +57,8 @@ func programFiles(t *testing.T) []string {
 	return names
 }
 
-// rewriteImport returns the source with one import path changed to another, and the number
-// of imports that were. Everything else is as it was: a path in a comment or in a string is
-// none of a program's imports.
+// rewriteImport returns the source with the import path from replaced by to, and the number of changed
+// imports. Everything else stays, including the path in comments and strings.
 func rewriteImport(t *testing.T, name string, source []byte, from, to string) ([]byte, int) {
 	t.Helper()
 	fset := token.NewFileSet()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package exported loads packages as the compiler exports them, for tests that hold what packages
-// offer and use against something.
+// Package exported loads type information of packages from the export data of the compiler, for tests that
+// check which names packages export and use.
 package exported
 
 import (
@@ -16,26 +16,37 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// Loader type-checks packages from the compiler's export data. All packages of one loader
-// share their dependencies, so that an object of a package is the same for all.
+// Loader loads packages from export data. All packages of one loader share their dependencies, so an object
+// of a package is the same in all of them.
 type Loader struct {
-	// Fset is for files that are checked with what the loader has.
+	// Fset has the positions of the files that Check gets.
 	Fset     *token.FileSet
 	importer types.Importer
 }
 
-// New has the go command compile packages and all that they and their tests depend on, which is
-// mostly found in the build cache. args are import paths, or flags of go list before them.
-func New(t *testing.T, args ...string) *Loader {
+// BuildFlags returns the flags of the go command that the test was built with. With the same flags the go
+// command finds most packages in the build cache.
+func BuildFlags() []string {
+	info, ok := debug.ReadBuildInfo()
+	if ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return []string{"-race"}
+	}
+	return nil
+}
+
+// New returns a loader for packages, given by import path or folder, and for everything that they and their
+// tests import. The go command compiles what is not in its cache.
+func New(t *testing.T, packages ...string) *Loader {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go",
-		slices.Concat([]string{"list", "-export", "-deps", "-test", "-json=ImportPath,Export"}, args)...)
+		slices.Concat([]string{"list", "-export", "-deps", "-test", "-json=ImportPath,Export"}, BuildFlags(), packages)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	listed, err := cmd.Output()
@@ -57,7 +68,8 @@ func New(t *testing.T, args ...string) *Loader {
 	})}
 }
 
-// Load returns the package of an import path.
+// Load returns the package with an import path. New must have been called with it, or with a package that
+// imports it.
 func (l *Loader) Load(t *testing.T, path string) *types.Package {
 	t.Helper()
 	pkg, err := l.importer.Import(path)
@@ -65,8 +77,8 @@ func (l *Loader) Load(t *testing.T, path string) *types.Package {
 	return pkg
 }
 
-// Check type-checks files of Fset as one package, which may import what the loader has. info is
-// filled in as far as it has maps.
+// Check type-checks files, parsed with Fset, as one package that may import what the loader has. It fills the
+// maps of info that are not nil.
 func (l *Loader) Check(t *testing.T, path string, info *types.Info, files ...*ast.File) *types.Package {
 	t.Helper()
 	config := types.Config{Importer: l.importer}

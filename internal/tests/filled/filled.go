@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package filled makes values of the types of package inspect in which no field is zero, for tests
-// that compare their JSON with a golden file.
+// Package filled makes values of the types of package inspect in which no field is zero, for tests that
+// compare their JSON with a golden file.
 package filled
 
 import (
@@ -13,8 +13,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Value returns a value of a type of which every exported field, also of the structs in it, is
-// different from zero: always the same one.
+// Value returns a value in which no field is zero, including those of nested structs and of elements of
+// slices. Slices have two elements. It always returns the same value for a type, and panics for kinds that
+// package inspect does not use, such as maps.
 func Value[T any]() T {
 	var value T
 	f := filler{at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
@@ -22,7 +23,7 @@ func Value[T any]() T {
 	return value
 }
 
-// named are the values of the types with names.
+// named has the values for types that allow only certain words.
 var named = map[reflect.Type]any{
 	reflect.TypeFor[inspect.State]():     inspect.StateRetry,
 	reflect.TypeFor[inspect.Cause]():     inspect.CauseRetry,
@@ -31,12 +32,13 @@ var named = map[reflect.Type]any{
 	reflect.TypeFor[inspect.Condition](): inspect.ConditionBusy,
 }
 
+// filler fills values. n counts the fields, so that each gets another value; times are at plus n seconds.
 type filler struct {
 	at time.Time
 	n  int
 }
 
-// fill sets a value; strings are made of the name of the field.
+// fill sets a value. name is that of its field, and becomes part of a string.
 func (f *filler) fill(v reflect.Value, name string) {
 	f.n++
 	if value, has := named[v.Type()]; has {
@@ -75,7 +77,8 @@ func (f *filler) fill(v reflect.Value, name string) {
 	}
 }
 
-// Zeros returns the names of the fields of a value that are zero, those of the structs in it too.
+// Zeros returns the names of the zero fields of a value, including those of nested structs:
+// "Round.Operations[0].Key".
 func Zeros(value any) (names []string) {
 	zeros(reflect.ValueOf(value), reflect.TypeOf(value).Name(), &names)
 	return names

@@ -13,12 +13,12 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Rounds returns a filled round, and one that has a filled operation.
+// Rounds returns two rounds: a filled one, and one that has only an operation, a filled one.
 func Rounds() []inspect.Round {
 	return []inspect.Round{Value[inspect.Round](), {Operations: []inspect.Operation{Value[inspect.Operation]()}}}
 }
 
-// OperationOf returns the first operation in the JSON of a round.
+// OperationOf returns the first operation of a round, both as JSON.
 func OperationOf(t testing.TB, round json.RawMessage) json.RawMessage {
 	t.Helper()
 	var r struct {
@@ -29,8 +29,8 @@ func OperationOf(t testing.TB, round json.RawMessage) json.RawMessage {
 	return r.Operations[0]
 }
 
-// RequireGolden compares JSON with a golden file of package inspect. It is for the tests of packages
-// beside that one.
+// RequireGolden requires that JSON equals the golden file testdata/name.json of package inspect. It is for
+// tests in folders beside that package.
 func RequireGolden(t testing.TB, name string, got json.RawMessage) {
 	t.Helper()
 	want, err := os.ReadFile("../inspect/testdata/" + name + ".json")

@@ -5,15 +5,15 @@ package harness
 
 import "sync"
 
-// Exclusive finds out whether what must run one at a time for a key overlaps. The zero value is
-// ready for use.
+// Exclusive detects operations on the same key that overlap. The zero value is ready for use. Safe from any
+// goroutine.
 type Exclusive[Key comparable] struct {
 	mu       sync.Mutex
 	running  map[Key]bool
 	violated bool
 }
 
-// Enter begins something for a key, which leave ends.
+// Enter begins an operation on a key; leave ends it.
 func (x *Exclusive[Key]) Enter(key Key) (leave func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -29,7 +29,7 @@ func (x *Exclusive[Key]) Enter(key Key) (leave func()) {
 	}
 }
 
-// Violated reports whether there have been two for one key at a time.
+// Violated reports whether two operations on one key have overlapped.
 func (x *Exclusive[Key]) Violated() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

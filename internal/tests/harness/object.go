@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
-// Object is a row with two statuses, each of a reconciler of its own.
+// Object is a row with two statuses, for two reconcilers.
 type Object struct {
 	ID     uint64
 	Value  int
@@ -27,7 +27,7 @@ type Object struct {
 // Clone returns a copy.
 func (o *Object) Clone() *Object { c := *o; return &c }
 
-// SetStatus sets the status of the reconciler that most tests are of.
+// SetStatus sets the status that most tests use.
 func (o *Object) SetStatus(s reconciler.Status) *Object { o.Status = s; return o }
 
 // GetStatus returns that status.
@@ -58,7 +58,7 @@ var ByID = statedb.Index[*Object, uint64]{
 	Unique:     true,
 }
 
-// IDs returns the numbers from one to another, which is one of them.
+// IDs returns the numbers from and to, and those between.
 func IDs(from, to uint64) []uint64 {
 	var out []uint64
 	for id := from; id <= to; id++ {
@@ -67,7 +67,7 @@ func IDs(from, to uint64) []uint64 {
 	return out
 }
 
-// Config is a configuration for objects, with Status as the status.
+// Config returns a configuration for objects, with Status as the status.
 func Config(operations reconciler.Operations[*Object], options ...reconciler.Option) reconciler.Config[*Object] {
 	return reconciler.Config[*Object]{
 		Clone: (*Object).Clone, SetStatus: (*Object).SetStatus, GetStatus: (*Object).GetStatus,
@@ -75,13 +75,13 @@ func Config(operations reconciler.Operations[*Object], options ...reconciler.Opt
 	}
 }
 
-// Env is an Env of a table of objects.
+// Env is a [reconcilertest.Env] of a table of objects.
 type Env struct {
 	*reconcilertest.Env[*Object]
 }
 
-// New returns an Env of a table with the name "objects". A test of package reconciler has an index
-// of its own in place of [ByID].
+// New returns an Env of a table "objects". primary is mostly [ByID]; internal tests of package reconciler
+// have their own index.
 func New(t testing.TB, primary statedb.Index[*Object, uint64], secondary []statedb.Indexer[*Object], opts ...statedb.Option) Env {
 	t.Helper()
 	return Env{reconcilertest.New(t, func(db *statedb.DB) (statedb.RWTable[*Object], error) {
@@ -89,7 +89,7 @@ func New(t testing.TB, primary statedb.Index[*Object, uint64], secondary []state
 	}, opts...)}
 }
 
-// Remove deletes objects in one transaction.
+// Remove deletes objects in one transaction and returns the revision of the table after it.
 func (e Env) Remove(ids ...uint64) statedb.Revision {
 	e.Helper()
 	var objs []*Object
@@ -99,13 +99,13 @@ func (e Env) Remove(ids ...uint64) statedb.Revision {
 	return e.Delete(objs...)
 }
 
-// Row returns the row, nil if there is none.
+// Row returns the row with an ID; nil if there is none.
 func (e Env) Row(id uint64) *Object {
 	row, _ := e.Get(&Object{ID: id})
 	return row
 }
 
-// Kind returns the kind of the row's status.
+// Kind returns the kind of the status of the row with an ID.
 func (e Env) Kind(id uint64) reconciler.StatusKind {
 	e.Helper()
 	return e.Status(&Object{ID: id}).Kind

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Insert inserts or replaces rows of any table in one transaction.
+// Insert inserts or replaces rows of a table in one transaction.
 func Insert[Obj any](t testing.TB, db *statedb.DB, table statedb.RWTable[Obj], objs ...Obj) {
 	t.Helper()
 	wtxn := db.WriteTxn(table)
@@ -21,7 +21,7 @@ func Insert[Obj any](t testing.TB, db *statedb.DB, table statedb.RWTable[Obj], o
 	}
 }
 
-// Delete deletes rows of any table in one transaction.
+// Delete deletes rows of a table in one transaction.
 func Delete[Obj any](t testing.TB, db *statedb.DB, table statedb.RWTable[Obj], objs ...Obj) {
 	t.Helper()
 	wtxn := db.WriteTxn(table)

@@ -23,8 +23,9 @@ import (
 )
 
 // RunScripts runs the scripts testdata/*.txtar, each in a bubble of virtual time that begins at
-// 2000-01-01T00:00:00Z. start returns the commands, and a function that ends what they began. With
-// -scripttest.update the files that a script compares with are replaced by what there is.
+// 2000-01-01T00:00:00Z. start returns the commands of a script, and a function that stops what start and the
+// commands have started. With -scripttest.update the files that a script compares with are replaced by the
+// actual output.
 func RunScripts(t *testing.T, start func(t *testing.T) (commands map[string]script.Cmd, stop func())) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	require.NoError(t, err)
@@ -58,9 +59,9 @@ func RunScripts(t *testing.T, start func(t *testing.T) (commands map[string]scri
 	}
 }
 
-// Commands returns the commands of a hive and of every script, "pass", which lets virtual time go
-// by, and others. All goroutines are idle before and after each of them, so that a script is
-// deterministic.
+// Commands returns the commands of a hive, the standard commands of scripts, "pass", which advances virtual
+// time, and others, which replace commands of the same name. All goroutines are idle before and after each
+// command, so that a script is deterministic.
 func Commands(t testing.TB, h *hive.Hive, log *slog.Logger, others map[string]script.Cmd) map[string]script.Cmd {
 	t.Helper()
 	all, err := h.ScriptCommands(log)
@@ -92,7 +93,7 @@ func pass(args []string) (string, error) {
 	return "", err
 }
 
-// settled is a command around which all is idle.
+// settled waits until all goroutines are idle before and after a command.
 type settled struct{ script.Cmd }
 
 func (c settled) Run(s *script.State, args ...string) (script.WaitFunc, error) {

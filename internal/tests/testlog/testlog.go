@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package testlog has what tests collect logs in.
+// Package testlog collects logs in tests.
 package testlog
 
 import (
@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Buffer collects what was logged, from any goroutine. The zero value is empty.
+// Buffer collects what is written to it. The zero value is empty and ready for use. Safe from any goroutine.
 type Buffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -22,7 +22,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// String returns what was written.
+// String returns everything that was written.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,9 +15,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What programs do with the names of the package besides calling them: they keep the
-// functions in variables of these types, implement the interfaces in their own tests,
-// and reach statuses through interfaces of the standard library.
+// Uses of the names other than calls: programs keep the functions in variables of these types, implement the
+// interfaces in their own tests, and use statuses through interfaces of the standard library.
 var (
 	_ func(
 		reconciler.Params,
@@ -62,7 +61,7 @@ var (
 	_ statedb.Index[*service, reconciler.StatusKind] = serviceByKind
 )
 
-// The operations are untyped constants.
+// The names of operations are untyped constants.
 const (
 	_ string = reconciler.OpUpdate
 	_ label  = reconciler.OpDelete
@@ -70,7 +69,7 @@ const (
 
 type label string
 
-// fakeReconciler stands in for a reconciler in the tests of what uses one.
+// fakeReconciler replaces a reconciler in tests of code that uses one.
 type fakeReconciler struct{}
 
 func (fakeReconciler) Prune() {}

@@ -21,12 +21,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long a program waits, in the bubble's time, for something that has
-// to happen. Far more than either implementation needs at the settings used here.
+// patience is how long a program waits, in virtual time, for something that must happen. It is far more than
+// either implementation needs with the settings used here.
 const patience = 30 * time.Second
 
-// app is the hive most programs live in: the database, a health tree, and one module
-// "app" with a job group and, if asked for, metrics.
+// app is the hive of most programs: the database, a health tree, and one module "app" with a job group and,
+// in some programs, metrics.
 type app struct {
 	t      *testing.T
 	log    *slog.Logger
@@ -38,8 +38,8 @@ type app struct {
 	services statedb.RWTable[*service]
 }
 
-// newApp constructs the hive without starting it, so that a program can register its
-// reconcilers before or after start. The cells are added to the module.
+// newApp makes the hive and does not start it, so that a program can register its reconcilers before or after
+// the start. The cells are added to the module.
 func newApp(t *testing.T, cells ...cell.Cell) *app {
 	t.Helper()
 	a := &app{
@@ -62,15 +62,15 @@ func newApp(t *testing.T, cells ...cell.Cell) *app {
 	return a
 }
 
-// start starts the hive and stops it again when the program ends. What a reconciler does
-// on its own at the start, a first prune for one, is over when it returns.
+// start starts the hive, and stops it when the program ends. When it returns, a registered reconciler has
+// done its work of the start, such as the first prune.
 func (a *app) start() {
 	a.t.Helper()
 	a.startHive()
 	pass(100 * time.Millisecond)
 }
 
-// startHive is start for a program that does not run in a bubble.
+// startHive is start for a program outside of a bubble.
 func (a *app) startHive() {
 	a.t.Helper()
 	require.NoError(a.t, a.hive.Start(a.log, context.Background()))
@@ -85,8 +85,7 @@ func (a *app) stop() {
 	}
 }
 
-// reconcileServices registers a reconciler for the services with the target's single
-// operations.
+// reconcileServices registers a reconciler for the services with the single operations of the target.
 func (a *app) reconcileServices(target *target, opts ...reconciler.Option) reconciler.Reconciler[*service] {
 	a.t.Helper()
 	r, err := reconciler.Register(a.params, a.services,
@@ -96,7 +95,7 @@ func (a *app) reconcileServices(target *target, opts ...reconciler.Option) recon
 	return r
 }
 
-// put writes the services as they are and returns the table's revision after the last.
+// put inserts the services as they are, in one transaction, and returns the revision of the table after it.
 func (a *app) put(services ...*service) statedb.Revision {
 	a.t.Helper()
 	wtxn := a.db.WriteTxn(a.services)
@@ -108,7 +107,7 @@ func (a *app) put(services ...*service) statedb.Revision {
 	return a.services.Revision(wtxn)
 }
 
-// remove deletes the services with these ids and returns the table's revision after it.
+// remove deletes the services with these ids and returns the revision of the table after it.
 func (a *app) remove(ids ...uint64) statedb.Revision {
 	a.t.Helper()
 	wtxn := a.db.WriteTxn(a.services)
@@ -121,7 +120,7 @@ func (a *app) remove(ids ...uint64) statedb.Revision {
 	return a.services.Revision(wtxn)
 }
 
-// get returns the service as it is in the table now.
+// get returns the row of a service.
 func (a *app) get(id uint64) *service {
 	a.t.Helper()
 	s, _, found := a.services.Get(a.db.ReadTxn(), serviceByID.Query(id))
@@ -147,8 +146,7 @@ func (a *app) rows() string {
 	return strings.Join(rows, "; ")
 }
 
-// healthOf renders a scope of the health tree as "level: message (error)", or "" if
-// there is no such scope.
+// healthOf renders a scope of the health tree as "level: message (error)"; empty if the scope does not exist.
 func (a *app) healthOf(scope string) string {
 	h := a.health.GetChild(scope)
 	if h == nil {
@@ -163,19 +161,19 @@ func (a *app) healthOf(scope string) string {
 	return s
 }
 
-// awaitHealth waits until a scope of the health tree reads exactly like this.
+// awaitHealth waits until healthOf a scope returns want.
 func (a *app) awaitHealth(scope, want string) {
 	a.t.Helper()
 	eventually(a.t, func() bool { return a.healthOf(scope) == want },
 		"health of %s to be %q, it is %q", scope, want, func() any { return a.healthOf(scope) })
 }
 
-// eventually advances the bubble's time until the condition holds. Arguments of the
-// message that are a func() any are called for the value at the time of failure.
+// eventually advances virtual time until the condition holds. Arguments of the message of type func() any are
+// called when it fails, for the value at that time.
 func eventually(t testing.TB, condition func() bool, msg string, args ...any) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		// Let everything that can run now run, so that the condition is read at rest.
+		// Wait until all goroutines are idle, so that nothing changes while the condition is read.
 		synctest.Wait()
 		if condition() {
 			return
@@ -191,14 +189,14 @@ func eventually(t testing.TB, condition func() bool, msg string, args ...any) {
 	}
 }
 
-// pass lets this much of the bubble's time go by and the dust settle.
+// pass advances virtual time by d and waits until all goroutines are idle.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// transcript records something that has to be the same, byte for byte, whatever
-// implementation the program runs on. The driver compares the records of both runs.
+// transcript records a text that must be the same, byte for byte, with both implementations. The driver
+// compares the records of both runs.
 func transcript(t *testing.T, what, value string) {
 	t.Helper()
 	t.Attr("transcript", what+" "+strconv.Quote(value))

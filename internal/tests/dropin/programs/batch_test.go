@@ -17,8 +17,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// reconcileBatches registers a reconciler for the services with the target's batch
-// operations (and its single ones, which Register asks for as well).
+// reconcileBatches registers a reconciler for the services with the batch operations of the target, and with
+// its single operations, which Register requires as well.
 func (a *app) reconcileBatches(target *target, opts ...reconciler.Option) {
 	a.t.Helper()
 	_, err := reconciler.Register(a.params, a.services,
@@ -36,7 +36,7 @@ func TestBatchesOfUpdatesAndDeletes(t *testing.T) {
 		a.put(wanted(1, "first"), wanted(2, "first"), wanted(3, "first"))
 		a.awaitKind(reconciler.StatusKindDone, 1, 2, 3)
 		assert.Equal(t, []string{"update[1 2 3]"}, tg.batched())
-		assert.Equal(t, "handle-2", a.get(2).Handle, "what UpdateBatch wrote is in the table")
+		assert.Equal(t, "handle-2", a.get(2).Handle, "UpdateBatch's change of the object is in the table")
 
 		a.remove(1, 3)
 		eventually(t, func() bool { return tg.has() == "2=first" }, "the deletions")
@@ -48,7 +48,7 @@ func TestBatchesOfUpdatesAndDeletes(t *testing.T) {
 	})
 }
 
-func TestDeletesMakeRoomForUpdates(t *testing.T) {
+func TestDeletionsRunBeforeUpdatesInARound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
 		a.reconcileBatches(tg)
@@ -71,7 +71,7 @@ func TestDeletesMakeRoomForUpdates(t *testing.T) {
 	})
 }
 
-func TestEachEntryOfABatchHasAResultOfItsOwn(t *testing.T) {
+func TestEachBatchEntryHasItsOwnResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
 		a.reconcileBatches(tg, withQuickRetry)
@@ -88,12 +88,12 @@ func TestEachEntryOfABatchHasAResultOfItsOwn(t *testing.T) {
 		eventually(t, func() bool { return len(tg.attemptsOf(2)) > 2 && len(tg.attemptsOf(4)) > 2 }, "some retries")
 		tg.heal()
 		a.awaitKind(reconciler.StatusKindDone, 2, 4)
-		assert.Equal(t, "handle-4", a.get(4).Handle, "what the retry wrote is in the table")
+		assert.Equal(t, "handle-4", a.get(4).Handle, "the retry's change of the object is in the table")
 		assert.Len(t, tg.attemptsOf(1), 1)
 
 		tg.fail("in use", 1)
 		a.remove(1, 2)
-		eventually(t, func() bool { return tg.has() == "1=a 3=c 4=d" }, "the deletion that works")
+		eventually(t, func() bool { return tg.has() == "1=a 3=c 4=d" }, "the deletion that succeeds")
 		a.awaitHealth("job-reconcile", "Degraded: 1 error(s) (in use)")
 		tg.heal()
 		eventually(t, func() bool { return tg.has() == "3=c 4=d" }, "the deletion that is retried")
@@ -125,7 +125,7 @@ func TestABatchIsNoLargerThanTheRound(t *testing.T) {
 	})
 }
 
-func TestAnObjectIsOnceInABatch(t *testing.T) {
+func TestABatchContainsAnObjectOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
 		a.reconcileBatches(tg, reconciler.WithRoundLimits(100, rate.NewLimiter(rate.Every(time.Second), 1)))
@@ -145,7 +145,7 @@ func TestAnObjectIsOnceInABatch(t *testing.T) {
 	})
 }
 
-// Users test their batch operations on entries they make themselves.
+// Users test their batch operations with entries that they make themselves.
 func TestBatchEntriesCanBeMadeByHand(t *testing.T) {
 	tg := newTarget()
 	tg.fail("no room", 2)

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scribbler writes into every object that it is handed as a clone.
+// scribbler changes every object that an operation gets. The objects have to be clones.
 type scribbler struct{ *target }
 
 func (s scribbler) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj *service) error {
@@ -44,7 +44,7 @@ func (s scribbler) DeleteBatch(ctx context.Context, txn statedb.ReadTxn, batch [
 	}
 }
 
-// Rows of a table are shared with everybody who has read them.
+// All readers of a table share its rows, so an operation must not change them.
 func TestOperationsAreHandedClones(t *testing.T) {
 	for _, batched := range []bool{false, true} {
 		t.Run(fmt.Sprintf("batched=%t", batched), func(t *testing.T) {
@@ -66,9 +66,9 @@ func TestOperationsAreHandedClones(t *testing.T) {
 				failed := a.get(1)
 				ops.heal()
 				a.awaitKind(reconciler.StatusKindDone, 1)
-				assert.Empty(t, pending.Handle, "the row that was inserted")
+				assert.Empty(t, pending.Handle, "the inserted row must not change")
 				assert.Equal(t, reconciler.StatusKindPending, pending.Status.Kind)
-				assert.Equal(t, "scribbled", failed.Handle, "a failed update's writes are kept as well")
+				assert.Equal(t, "scribbled", failed.Handle, "changes by a failed update are written as well")
 				assert.Equal(t, reconciler.StatusKindError, failed.Status.Kind)
 
 				last := wanted(1, "b")
@@ -76,7 +76,7 @@ func TestOperationsAreHandedClones(t *testing.T) {
 				a.put(last)
 				a.remove(1)
 				eventually(t, func() bool { return ops.has() == "" }, "the deletion")
-				assert.Empty(t, last.Handle, "the row that was deleted")
+				assert.Empty(t, last.Handle, "the deleted row must not change")
 			})
 		})
 	}
@@ -111,14 +111,14 @@ func TestOperationsMayWriteToTheTable(t *testing.T) {
 
 var errNoPermission = errors.New("no permission")
 
-// faithful fails to prune with an error that its program knows again.
+// faithful returns an error from Prune that a program recognises with errors.Is.
 type faithful struct{ *target }
 
 func (faithful) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*service, statedb.Revision]) error {
 	return fmt.Errorf("list: %w", errNoPermission)
 }
 
-func TestThePruneErrorInMetricsIsTheOperations(t *testing.T) {
+func TestMetricsReceiveThePruneErrorItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &recorder{}
 		a := newApp(t)
@@ -132,7 +132,7 @@ func TestThePruneErrorInMetricsIsTheOperations(t *testing.T) {
 	})
 }
 
-// In real time, with writers that run while the reconciler does.
+// Runs in real time, with writers beside the reconciler.
 func TestWritersAndReconcilerAtOnce(t *testing.T) {
 	a, tg := newApp(t), newTarget()
 	r := a.reconcileServices(tg, reconciler.WithoutPruning())
@@ -161,8 +161,8 @@ func TestWritersAndReconcilerAtOnce(t *testing.T) {
 	}
 }
 
-// Whatever the order of things, when the writes stop and the target works, the target
-// has what the table has and every row is done.
+// When the writes stop and the target works, the target equals the table and every row is Done, in whatever
+// order writes and failures came.
 func TestRandomChangesConverge(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -217,9 +217,9 @@ func convergeFrom(t *testing.T, seed uint64) {
 			return fmt.Sprintf("%d: %s", s.ID, s.Status)
 		})
 	}
-	eventually(t, func() bool { return strings.TrimSpace(undone()) == "" }, "all rows to be done, not so %s", func() any { return undone() })
+	eventually(t, func() bool { return strings.TrimSpace(undone()) == "" }, "all rows to be done, these are not: %s", func() any { return undone() })
 	pass(time.Minute)
-	assert.Empty(t, strings.TrimSpace(undone()), "and they stay done")
+	assert.Empty(t, strings.TrimSpace(undone()), "rows must stay done")
 	assert.Equal(t, rows(func(s *service) string { return fmt.Sprintf("%d=%s", s.ID, s.Spec) }), tg.has())
 	transcript(t, "rows", a.rows())
 }

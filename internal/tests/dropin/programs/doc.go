@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package programs holds programs written against
-// github.com/cilium/statedb/reconciler v0.8.3, the way its users write them: a hive,
-// a table, an implementation of its interfaces, and assertions on what becomes of them.
+// Package programs contains programs written against github.com/cilium/statedb/reconciler v0.8.3, as its
+// users write them: a hive, a table, an implementation of its interfaces, and assertions on the result.
 //
-// They are test files, so that "go test" here runs them as written, against that
-// package. The driver in the parent folder runs them a second time with the import
-// path changed. Nothing in here may import Statekeel.
+// They are test files. "go test" in this folder runs them as written, against that package. The driver in the
+// parent folder runs them a second time with the import path changed. They must not import Statekeel.
 //
-// A program runs in a testing/synctest bubble wherever time matters, so the waits in
-// it are exact and free. It asserts final states, the order of operations of each key,
-// and that things happen within a generous (virtual) time; not the flaws of one
-// implementation, see the table in the parent folder's doc.go. What should be the same
-// to the last byte goes into the transcript (see transcript) and is compared by the
-// driver.
+// A program runs in a testing/synctest bubble where time matters, so that its waits are exact and cost
+// nothing. It asserts final states, the order of the operations of each key, and that things happen within a
+// generous virtual time. It does not assert what only one implementation does: see the table in doc.go of the
+// parent folder. What must be equal to the byte goes into the transcript (see transcript), which the driver
+// compares.
 package programs

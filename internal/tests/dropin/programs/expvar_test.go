@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// expVarNames are the names of the variables, in the order of the struct's fields.
+// expVarNames are the names of the variables, in the order of the fields of the struct.
 var expVarNames = []string{
 	"reconciliation_count",
 	"reconciliation_duration",
@@ -43,7 +43,7 @@ func expVarFields(m *reconciler.ExpVarMetrics) []*expvar.Map {
 	}
 }
 
-// slowly makes each operation take this long.
+// slowly makes each operation take d.
 func slowly(d time.Duration) func(context.Context, string, *service) {
 	return func(context.Context, string, *service) { time.Sleep(d) }
 }
@@ -83,8 +83,8 @@ func TestExpVarMapHasAllVariables(t *testing.T) {
 	assert.Equal(t, len(expVarNames), n)
 }
 
-// A dashboard finds an idle reconciler, and that nothing fails.
-func TestExpVarKeysAreThereFromTheStart(t *testing.T) {
+// A dashboard shows an idle reconciler with zero errors.
+func TestExpVarKeysExistFromTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := reconciler.NewUnpublishedExpVarMetrics()
 		a, tg := newApp(t), newTarget()
@@ -133,11 +133,11 @@ func TestExpVarKeysOfAReconciler(t *testing.T) {
 			assert.Equal(t, "1", m.PruneCountVar.Get(key).String(), key)
 			assert.Equal(t, "0", m.PruneCurrentErrorsVar.Get(key).String(), key)
 			assert.Equal(t, "0", m.PruneDurationVar.Get(key).String(), key)
-			assert.Nil(t, m.PruneTotalErrorsVar.Get(key), "no error, no key")
+			assert.Nil(t, m.PruneTotalErrorsVar.Get(key), "a key needs an error")
 		}
 		for i, v := range expVarFields(m) {
 			if expVarNames[i] == "reconciliation_count" {
-				continue // rounds are counted, and how many there are is nobody's business
+				continue // counts rounds, whose number may differ
 			}
 			transcript(t, expVarNames[i], v.String())
 		}
@@ -153,7 +153,7 @@ func TestExpVarKeysOfAReconciler(t *testing.T) {
 	})
 }
 
-// published is made once: v0.8.3 panics when it is made again, as -count=2 would.
+// published is called once: in v0.8.3 a second call of NewExpVarMetrics panics, as with -count=2.
 var published = sync.OnceValue(reconciler.NewExpVarMetrics)
 
 func TestPublishedExpVarsAreFoundByName(t *testing.T) {

@@ -30,7 +30,7 @@ func TestHealthOfAnUnnamedReconciler(t *testing.T) {
 		a.remove(1, 2)
 		a.awaitHealth("job-reconcile", "OK: OK, 1 object(s)")
 
-		// Objects that nobody asked to be reconciled are counted as well.
+		// Objects that were inserted as Done are counted as well.
 		done := wanted(5, "e")
 		done.Status = reconciler.StatusDone()
 		a.put(done)
@@ -51,7 +51,7 @@ func TestHealthOfNamedReconcilers(t *testing.T) {
 	})
 }
 
-func TestHealthOfAReconcilerGoesWhenItStops(t *testing.T) {
+func TestHealthIsRemovedWhenAReconcilerStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
 		a.reconcileServices(tg)

@@ -34,8 +34,8 @@ func TestAReconcilerCanBeRegisteredToARunningHive(t *testing.T) {
 	})
 }
 
-// Params can be filled in by hand, with a group and a name of the program's choice.
-func TestParamsByHand(t *testing.T) {
+// A program can fill in Params itself, with its own job group and module ID.
+func TestParamsCanBeMadeByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg, m := newApp(t), newTarget(), &recorder{}
 		a.start()
@@ -79,7 +79,7 @@ func TestStopCancelsAnOperationAndStartsNoOther(t *testing.T) {
 		assert.LessOrEqual(t, n, 1)
 		pass(time.Hour)
 		assert.Len(t, tg.allAttempts(), n)
-		// A goroutine that outlives the hive fails the bubble and the package (goleak).
+		// A goroutine that outlives the hive would fail the bubble, and goleak in TestMain.
 	})
 }
 
@@ -90,7 +90,7 @@ func TestWaitersOfAStoppedReconcilerAreReleasedByTheirContext(t *testing.T) {
 		a.start()
 		waitFor(t, r, a.put(wanted(1, "a")))
 		a.stop()
-		r.Prune() // neither blocks nor panics
+		r.Prune() // must neither block nor panic
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, _, err := r.WaitUntilReconciled(ctx, 1000)
@@ -99,7 +99,7 @@ func TestWaitersOfAStoppedReconcilerAreReleasedByTheirContext(t *testing.T) {
 	})
 }
 
-func TestRegisterRefuses(t *testing.T) {
+func TestRegisterRejectsInvalidArguments(t *testing.T) {
 	a, tg := newApp(t), newTarget()
 	type args struct {
 		table statedb.RWTable[*service]

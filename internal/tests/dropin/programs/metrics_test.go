@@ -17,14 +17,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recorder is a program's own Metrics.
+// recorder is a Metrics of the program.
 type recorder struct {
 	mu        sync.Mutex
 	ids       []string        // "module/name" of each call
 	durations []time.Duration // of each operation
 	ops       []string        // of each operation
-	failed    int             // sum of the new errors
-	current   int             // last seen
+	failed    int             // sum of new errors
+	current   int             // latest number of current errors
 	prunes    []time.Duration
 	pruneErrs []error
 }
@@ -66,7 +66,7 @@ func look[T any](m *recorder, get func() T) T {
 	return get()
 }
 
-func TestAMetricsOfOnesOwnIsToldEverything(t *testing.T) {
+func TestCustomMetricsReceiveEveryCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &recorder{}
 		a, ops := newApp(t), newTarget()
@@ -107,7 +107,7 @@ func TestAMetricsOfOnesOwnIsToldEverything(t *testing.T) {
 	})
 }
 
-func TestDurationsAreThoseOfTheOperations(t *testing.T) {
+func TestMetricsReceiveDurationsOfOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &recorder{}
 		a := newApp(t)
@@ -124,7 +124,7 @@ func TestDurationsAreThoseOfTheOperations(t *testing.T) {
 	})
 }
 
-// Whoever sees that an object is done finds its operation in the metrics.
+// A program that sees an object Done finds its operation in the metrics.
 func TestAnOperationIsInMetricsBeforeItsStatusIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &recorder{}
@@ -159,7 +159,7 @@ func TestDefaultMetricsComeFromTheHive(t *testing.T) {
 	})
 }
 
-func TestWithMetricsOverridesTheHives(t *testing.T) {
+func TestWithMetricsOverridesDefaultMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		unused, m := &recorder{}, &recorder{}
 		a, ops := newApp(t, cell.Provide(func() reconciler.Metrics { return unused })), newTarget()
@@ -183,7 +183,7 @@ func TestMetricsAreOptional(t *testing.T) {
 	})
 }
 
-func TestTheModuleIDIsTheFullOne(t *testing.T) {
+func TestMetricsReceiveTheFullModuleID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &recorder{}
 		a, ops := newApp(t), newTarget()

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// route goes into two targets, each with a status field of its own.
+// route is an object for two targets, with a status field for each.
 type route struct {
 	Prefix string
 	Kernel reconciler.Status
@@ -49,7 +49,7 @@ var routeByPrefix = statedb.Index[*route, string]{
 	Unique:     true,
 }
 
-// routeOps counts what it does to each route, and fails while broken.
+// routeOps counts the operations on each route. Updates fail while broken is set.
 type routeOps struct {
 	broken  atomic.Bool
 	updates map[string]int
@@ -128,10 +128,10 @@ func TestTwoStatusesOfOneObjectAreIndependent(t *testing.T) {
 		a.put(&route{Prefix: "10.0.0.0/8", Kernel: reconciler.StatusPending(), Cloud: reconciler.StatusPending()})
 		a.await("10.0.0.0/8", "Done", "Done")
 		pass(time.Minute)
-		assert.Equal(t, map[string]int{"10.0.0.0/8": 1}, a.kernel.updates, "the other's status is no reason to update")
-		assert.Equal(t, map[string]int{"10.0.0.0/8": 1}, a.cloud.updates, "the other's status is no reason to update")
+		assert.Equal(t, map[string]int{"10.0.0.0/8": 1}, a.kernel.updates, "a status of the other reconciler must cause no update")
+		assert.Equal(t, map[string]int{"10.0.0.0/8": 1}, a.cloud.updates, "a status of the other reconciler must cause no update")
 
-		// Only one of them is asked for.
+		// Only one of the statuses is pending.
 		a.put(&route{Prefix: "10.0.0.0/8", Kernel: reconciler.StatusPending(), Cloud: reconciler.StatusDone()})
 		a.await("10.0.0.0/8", "Done", "Done")
 		pass(time.Minute)
@@ -148,8 +148,8 @@ func TestTwoStatusesOfOneObjectAreIndependent(t *testing.T) {
 	})
 }
 
-// The reconcilers are asked one after the other: v0.8.3 forgets the retry of an object
-// that another reconciler writes its status to in the meantime.
+// The statuses become pending one after the other: v0.8.3 drops the retry of an object if another reconciler
+// writes its status to the object meanwhile.
 func TestOneStatusFailsWhileTheOtherIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newRouteApp(t)

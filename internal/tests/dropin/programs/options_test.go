@@ -13,7 +13,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-func TestTheLimiterSpacesRounds(t *testing.T) {
+func TestLimiterSpacesRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
 		a.reconcileServices(tg, reconciler.WithRoundLimits(2, rate.NewLimiter(rate.Every(time.Second), 1)))
@@ -42,11 +42,11 @@ func TestChangesBetweenRoundsAreOneUpdate(t *testing.T) {
 		a.put(wanted(1, "new"))
 		a.awaitKind(reconciler.StatusKindDone, 1)
 		assert.Equal(t, "1=new", tg.has())
-		assert.LessOrEqual(t, len(tg.attemptsOf(1)), 15, "one for each round, not for each change")
+		assert.LessOrEqual(t, len(tg.attemptsOf(1)), 15, "one update for each round, not for each change")
 	})
 }
 
-// Status of early objects is there before late objects have been tried.
+// The status of the first objects is written before the last ones are attempted.
 func TestStatusesAreWrittenEachRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
@@ -63,7 +63,7 @@ func TestStatusesAreWrittenEachRound(t *testing.T) {
 	})
 }
 
-// The last of contradicting options counts, and options are values to be kept.
+// The last of contradicting options counts. Programs keep options in variables.
 func TestLaterOptionsOverrideEarlierOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()

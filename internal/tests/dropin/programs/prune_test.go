@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// initializer registers an initializer to the services and returns what completes it.
+// initializer registers an initializer for the table of services. complete completes it.
 func (a *app) initializer() (complete func()) {
 	wtxn := a.db.WriteTxn(a.services)
 	done := a.services.RegisterInitializer(wtxn, "source")
@@ -38,7 +38,7 @@ func TestPruneWaitsForTheTableToBeInitialized(t *testing.T) {
 		a.awaitKind(reconciler.StatusKindDone, 1)
 		r.Prune()
 		pass(time.Minute)
-		assert.Empty(t, tg.pruned(), "neither the interval nor Prune() counts before the table is initialized")
+		assert.Empty(t, tg.pruned(), "neither the interval nor Prune() may prune before the table is initialized")
 		assert.Equal(t, "1=a 7=left over", tg.has())
 
 		a.put(wanted(2, "b"))
@@ -90,7 +90,7 @@ func TestPruneRunsAtTheInterval(t *testing.T) {
 	})
 }
 
-func TestPruningIsHourlyUnlessSet(t *testing.T) {
+func TestPruneIntervalDefaultsToAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
 		a.reconcileServices(tg)
@@ -118,7 +118,7 @@ func TestPruneOnDemand(t *testing.T) {
 		pass(3 * time.Hour)
 		assert.Len(t, tg.pruned(), 1)
 
-		// Asking does not block, and asking often may be one prune.
+		// Prune does not block. Many calls may lead to one prune.
 		for range 100 {
 			r.Prune()
 		}
@@ -128,8 +128,8 @@ func TestPruneOnDemand(t *testing.T) {
 	})
 }
 
-// A program may ask for a prune before it has filled the table: it gets it when it has.
-func TestAPruneAskedForEarlyIsServedAtInitialization(t *testing.T) {
+// A program may request a prune before it has filled the table: the prune runs afterwards.
+func TestAnEarlyPruneRequestRunsAtInitialization(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
 		complete := a.initializer()
@@ -159,7 +159,7 @@ func TestPruneIteratesAllDesiredObjects(t *testing.T) {
 
 		r.Prune()
 		eventually(t, func() bool { return len(tg.pruned()) == 1 }, "the prune")
-		assert.Equal(t, []uint64{1, 2, 3}, tg.pruned()[0], "done, failing, not asked for: all are desired")
+		assert.Equal(t, []uint64{1, 2, 3}, tg.pruned()[0], "done, failing and unset rows are all desired")
 	})
 }
 
@@ -190,10 +190,10 @@ func TestAFailedPruneIsInHealthAndMetrics(t *testing.T) {
 	})
 }
 
-func TestAFailedPruneIsToldBesideFailingObjects(t *testing.T) {
+func TestHealthShowsFailedPruneBesideFailingObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
-		// One retry in an hour, so that nothing runs between the prune and the look.
+		// One retry in an hour, so that no round runs between the prune and the check of health.
 		r := a.reconcileServices(tg, reconciler.WithoutPruning(), reconciler.WithRetry(time.Hour, time.Hour))
 		a.start()
 		tg.fail("no room", 1)

@@ -22,7 +22,7 @@ func TestAnOldObjectIsRefreshed(t *testing.T) {
 		a.start()
 		pass(10 * time.Second)
 
-		// Done, but not lately: the object was carried over from somewhere.
+		// Done an hour ago, such as an object that was copied from another process.
 		old := wanted(1, "old")
 		old.Status = reconciler.StatusDone()
 		old.Status.UpdatedAt = time.Now().Add(-time.Hour)
@@ -43,9 +43,9 @@ func TestObjectsAreRefreshedAtTheInterval(t *testing.T) {
 		a.put(wanted(1, "a"), wanted(2, "b"))
 		a.awaitKind(reconciler.StatusKindDone, 1, 2)
 		pass(30 * time.Second)
-		assert.Len(t, tg.allAttempts(), 2, "nothing is refreshed before its time")
+		assert.Len(t, tg.allAttempts(), 2, "no refresh before the interval")
 
-		// Somebody changes the target; the refresh repairs it.
+		// Another process changes the target; the refresh repairs it.
 		tg.put(1, "drifted")
 		pass(10 * time.Minute)
 		a.awaitKind(reconciler.StatusKindDone, 1, 2)
@@ -96,12 +96,12 @@ func TestADeletedObjectIsNotRefreshed(t *testing.T) {
 		pass(5 * time.Minute)
 
 		assert.Equal(t, "update(a), delete", tg.story(1))
-		assert.Equal(t, "update(b), refresh(b)", tg.story(2), "a refresh needs no limiter")
+		assert.Equal(t, "update(b), refresh(b)", tg.story(2), "refreshing works without a limiter")
 		assert.Equal(t, "2=b", tg.has())
 	})
 }
 
-func TestRefreshReportsWhenItIsNext(t *testing.T) {
+func TestHealthReportsTheNextRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
 		a.reconcileServices(tg, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(100, 1)))
@@ -126,11 +126,11 @@ func TestRefreshingIsOffAtZero(t *testing.T) {
 		a.put(wanted(1, "a"))
 		pass(24 * time.Hour)
 		assert.Len(t, tg.attemptsOf(1), 1)
-		assert.Empty(t, a.healthOf("job-refresh"), "there is no job to refresh")
+		assert.Empty(t, a.healthOf("job-refresh"), "there is no refresh job")
 	})
 }
 
-func TestRefreshingIsEveryHalfHourUnlessSet(t *testing.T) {
+func TestRefreshIntervalDefaultsToHalfAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
 		a.reconcileServices(tg)

@@ -40,7 +40,7 @@ func TestAFailedUpdateIsRetriedUntilItSucceeds(t *testing.T) {
 		tg.heal()
 		a.awaitKind(reconciler.StatusKindDone, 1)
 		assert.Nil(t, a.get(1).Status.Error)
-		assert.Equal(t, "handle-1", a.get(1).Handle, "what the retry wrote is in the table")
+		assert.Equal(t, "handle-1", a.get(1).Handle, "the retry's change of the object is in the table")
 		assert.Len(t, tg.attemptsOf(2), 1, "the healthy object is not updated again")
 		transcript(t, "1", tg.story(1))
 		transcript(t, "rows", a.rows())
@@ -59,7 +59,7 @@ func TestRetriesBackOffFromMinToMax(t *testing.T) {
 
 		attempts := tg.attemptsOf(1)
 		require.Greater(t, len(attempts), 6)
-		// A tenth less for jitter, a little more for the wait between rounds.
+		// Jitter shortens a backoff by up to a tenth, the pause between rounds lengthens it a little.
 		const slack = 20 * time.Millisecond
 		previous := time.Duration(0)
 		for i := 1; i < len(attempts); i++ {
@@ -92,7 +92,7 @@ func TestAFailedDeleteIsRetriedUntilItSucceeds(t *testing.T) {
 		a.awaitHealth("job-reconcile", "OK: OK, 1 object(s)")
 		n := len(tg.attemptsOf(1))
 		pass(time.Minute)
-		assert.Len(t, tg.attemptsOf(1), n, "a deletion that succeeded is over")
+		assert.Len(t, tg.attemptsOf(1), n, "a deletion that succeeded must not run again")
 		transcript(t, "1", tg.story(1))
 	})
 }
@@ -113,7 +113,7 @@ func TestAReinsertEndsTheRetriesOfADelete(t *testing.T) {
 		a.awaitKind(reconciler.StatusKindDone, 1)
 		pass(time.Minute)
 
-		assert.Equal(t, "1=second", tg.has(), "no retry of the deletion comes after the insert")
+		assert.Equal(t, "1=second", tg.has(), "the deletion must not be retried after the insert")
 		a.awaitHealth("job-reconcile", "OK: OK, 1 object(s)")
 		transcript(t, "1", tg.story(1))
 	})
@@ -134,16 +134,16 @@ func TestADeleteEndsTheRetriesOfAnUpdate(t *testing.T) {
 		n := len(tg.attemptsOf(1))
 		pass(time.Minute)
 
-		assert.Len(t, tg.attemptsOf(1), n, "no retry of the update comes after the delete")
+		assert.Len(t, tg.attemptsOf(1), n, "the update must not be retried after the deletion")
 		assert.Empty(t, tg.has())
 		a.awaitHealth("job-reconcile", "OK: OK, 0 object(s)")
 	})
 }
 
-func TestAChangeOfAFailingObjectIsFollowed(t *testing.T) {
+func TestAChangedFailingObjectIsUpdated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
-		// The backoff is long, so that it is the change that brings the object back.
+		// The backoff is long, so that the change and not a retry causes the next update.
 		a.reconcileServices(tg, reconciler.WithRetry(5*time.Second, time.Hour))
 		a.start()
 
@@ -160,7 +160,7 @@ func TestAChangeOfAFailingObjectIsFollowed(t *testing.T) {
 		assert.Equal(t, "1=second", tg.has())
 		n := len(tg.attemptsOf(1))
 		pass(10 * time.Minute)
-		assert.Len(t, tg.attemptsOf(1), n, "the retry of the old object is gone")
+		assert.Len(t, tg.attemptsOf(1), n, "the old object must not be retried")
 		transcript(t, "1", tg.story(1))
 	})
 }

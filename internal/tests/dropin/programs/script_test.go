@@ -25,8 +25,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// The scripts in testdata work a hive through its own commands: hive, db/... and
-// health, and those of scriptCmds.
+// The scripts in testdata use the commands of the hive (hive, db/... and health) and those of scriptCmds.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	require.NoError(t, err)
@@ -51,14 +50,14 @@ func runScript(t *testing.T, file, dir string) {
 	maps.Copy(cmds, script.DefaultCmds())
 	maps.Copy(cmds, scriptCmds(a))
 
-	// With an environment of its own, as the engine prints it.
+	// The engine prints the environment, so it must not be that of the process.
 	state, err := script.NewState(t.Context(), dir, []string{"HOME=" + dir})
 	require.NoError(t, err)
 	require.NoError(t, state.ExtractFiles(archive))
 	scripttest.Run(t, &script.Engine{Cmds: cmds}, state, file, bytes.NewReader(archive.Comment))
 }
 
-// scriptCmds are the commands of the program itself.
+// scriptCmds returns the commands of the program itself.
 func scriptCmds(a *app) map[string]script.Cmd {
 	tg, m := newTarget(), reconciler.NewUnpublishedExpVarMetrics()
 	var r reconciler.Reconciler[*service]

@@ -11,11 +11,11 @@ import (
 	"github.com/cilium/statedb/reconciler"
 )
 
-// service is the object most programs keep: a pointer type with one status.
+// service is the object of most programs: a pointer type with one status.
 type service struct {
 	ID   uint64
 	Spec string
-	// Handle is filled in by the operation: what the target calls the service.
+	// Handle is the name of the service in the target. The operation sets it.
 	Handle string
 	Status reconciler.Status
 }
@@ -25,7 +25,7 @@ func (s *service) Clone() *service {
 	return &c
 }
 
-// SetStatus is called on a clone and may write into it.
+// SetStatus is called on a clone, which it may change.
 func (s *service) SetStatus(status reconciler.Status) *service {
 	s.Status = status
 	return s
@@ -54,7 +54,7 @@ var (
 		FromString: index.Uint64String,
 		Unique:     true,
 	}
-	// serviceByKind is the index over the kinds of statuses that users write.
+	// serviceByKind is an index by the kind of the status, as users write it.
 	serviceByKind = statedb.Index[*service, reconciler.StatusKind]{
 		Name: "status",
 		FromObject: func(s *service) index.KeySet {
@@ -68,7 +68,7 @@ func newServiceTable(db *statedb.DB) (statedb.RWTable[*service], error) {
 	return statedb.NewTable(db, "services", serviceByID, serviceByKind)
 }
 
-// wanted is a service the program wants to be reconciled.
+// wanted returns a service with a pending status.
 func wanted(id uint64, spec string) *service {
 	return &service{ID: id, Spec: spec, Status: reconciler.StatusPending()}
 }

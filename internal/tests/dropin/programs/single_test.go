@@ -20,9 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The program by the book: everything in constructors and invokes of a module, the
-// reconciler registered before the hive starts.
-func TestSingleOperationsByTheBook(t *testing.T) {
+// The usual structure of a program: everything is in the cells of a module, and the reconciler is registered
+// before the hive starts.
+func TestSingleOperationsInAHiveModule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tg := newTarget()
 		var (
@@ -95,7 +95,7 @@ func TestUpdatesRunInOrderOfRevision(t *testing.T) {
 	})
 }
 
-func TestChangesAndDeletesFollow(t *testing.T) {
+func TestChangesAndDeletionsReachTheTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
 		a.reconcileServices(tg)
@@ -122,7 +122,7 @@ func TestChangesAndDeletesFollow(t *testing.T) {
 		transcript(t, "3", tg.story(3))
 		transcript(t, "rows", a.rows())
 
-		// Nothing more is done while nothing changes.
+		// No operation runs while nothing changes.
 		n := len(tg.allAttempts())
 		pass(time.Minute)
 		assert.Len(t, tg.allAttempts(), n)
@@ -138,8 +138,8 @@ func TestUpdateMayWriteIntoTheObject(t *testing.T) {
 		s := wanted(1, "first")
 		a.put(s)
 		a.awaitKind(reconciler.StatusKindDone, 1)
-		assert.Equal(t, "handle-1", a.get(1).Handle, "what Update wrote is in the table")
-		assert.Empty(t, s.Handle, "Update was handed a clone, not the object of the table")
+		assert.Equal(t, "handle-1", a.get(1).Handle, "Update's change of the object is in the table")
+		assert.Empty(t, s.Handle, "Update got a clone, not the object of the table")
 		assert.Equal(t, reconciler.StatusKindPending, s.Status.Kind)
 	})
 }
@@ -159,7 +159,7 @@ func TestUpdateSeesASnapshotThatHasTheObject(t *testing.T) {
 	})
 }
 
-// lookupOps looks each object up in the transaction it is handed.
+// lookupOps looks up each object in the transaction that its Update gets.
 type lookupOps struct {
 	*target
 	services statedb.Table[*service]
@@ -174,7 +174,7 @@ func (ops *lookupOps) Update(ctx context.Context, txn statedb.ReadTxn, revision 
 	return ops.target.Update(ctx, txn, revision, s)
 }
 
-func TestWhatIsNotPendingIsLeftAlone(t *testing.T) {
+func TestRowsThatAreNotPendingAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
 		a.reconcileServices(tg)
@@ -189,9 +189,9 @@ func TestWhatIsNotPendingIsLeftAlone(t *testing.T) {
 		pass(10 * time.Second)
 
 		assert.Equal(t, "3=pending", tg.has())
-		assert.Same(t, done, a.get(1), "a row that is done is not written")
-		assert.Same(t, unset, a.get(2), "a row without a status is not written")
-		assert.Same(t, failed, a.get(4), "a row that failed elsewhere is not written")
+		assert.Same(t, done, a.get(1), "a Done row must not be written")
+		assert.Same(t, unset, a.get(2), "a row without a status must not be written")
+		assert.Same(t, failed, a.get(4), "a row with an error from elsewhere must not be written")
 		transcript(t, "rows", a.rows())
 	})
 }
@@ -251,7 +251,7 @@ func TestDeleteThenReinsertEndsInTheTarget(t *testing.T) {
 		a.put(wanted(1, "first"))
 		a.awaitKind(reconciler.StatusKindDone, 1)
 
-		// Apart, and then in one transaction, where only the insert is to be seen.
+		// First in two transactions, then in one, of which the reconciler sees only the insert.
 		a.remove(1)
 		eventually(t, func() bool { return tg.has() == "" }, "the deletion")
 		a.put(wanted(1, "second"))

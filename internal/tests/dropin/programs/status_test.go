@@ -54,8 +54,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// Kinds are switched on, compared, and keys of maps.
-func TestKindsAreValues(t *testing.T) {
+// Programs switch on kinds, compare them and use them as keys of maps.
+func TestKindsCanBeComparedAndUsedAsKeys(t *testing.T) {
 	counts := map[reconciler.StatusKind]int{}
 	for _, s := range []reconciler.Status{reconciler.StatusDone(), reconciler.StatusDone(), reconciler.StatusPending()} {
 		switch s.Kind {
@@ -87,7 +87,7 @@ func TestConstructors(t *testing.T) {
 			assert.Equal(t, test.err == "", test.status.Error == nil)
 			assert.True(t, time.Now().Equal(test.status.UpdatedAt))
 			assert.NotZero(t, test.status.ID)
-			assert.False(t, ids[test.status.ID], "an ID of its own")
+			assert.False(t, ids[test.status.ID], "each status needs its own ID")
 			ids[test.status.ID] = true
 		}
 	})
@@ -111,7 +111,7 @@ func TestStatusText(t *testing.T) {
 	})
 }
 
-// statuses are the forms that are compared to the byte, in JSON and YAML.
+// statuses returns the statuses whose JSON and YAML must be equal to the byte.
 func statuses() []reconciler.Status {
 	at := time.Date(2001, 2, 3, 4, 5, 6, 789000000, time.UTC)
 	text := `no "room": left`
@@ -166,7 +166,7 @@ func TestStatusYAML(t *testing.T) {
 	}, lines)
 }
 
-// As in the files that db/insert reads.
+// The files that db/insert reads leave out fields.
 func TestStatusReadsTerseYAML(t *testing.T) {
 	for text, want := range map[string]reconciler.Status{
 		"kind: Pending\nid: 3":    {Kind: reconciler.StatusKindPending, ID: 3},

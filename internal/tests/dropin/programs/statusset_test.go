@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// policy is an object that reconcilers unknown to it keep statuses on.
+// policy is an object with a set of statuses, for any number of reconcilers.
 type policy struct {
 	Name     string
 	Statuses reconciler.StatusSet
@@ -70,7 +70,7 @@ func newPolicyApp(t *testing.T) *policyApp {
 	return a
 }
 
-// reconcile registers a reconciler that keeps its status under the name.
+// reconcile registers a reconciler that keeps its status in the set under a name.
 func (a *policyApp) reconcile(name string) *policyOps {
 	ops := &policyOps{updates: map[string]int{}}
 	_, err := reconciler.Register(a.params, a.policies,
@@ -120,8 +120,8 @@ func TestThreeReconcilersShareAStatusSet(t *testing.T) {
 		a.put(&policy{Name: "web", Statuses: reconciler.NewStatusSet()})
 		a.awaitDone("x", "y")
 
-		// The third is registered to a running hive, and finds an object that has
-		// never heard of it: its status is pending.
+		// The third is registered in a running hive. The object has no status of that name, which counts as
+		// pending.
 		z := a.reconcile("z")
 		a.awaitDone("x", "y", "z")
 		pass(time.Minute)
@@ -129,11 +129,11 @@ func TestThreeReconcilersShareAStatusSet(t *testing.T) {
 			assert.Equal(t, 1, ops.updates["web"], "one change, one update")
 		}
 
-		// A change asks all three again.
+		// A change makes all three statuses pending.
 		p, _, _ := a.policies.Get(a.db.ReadTxn(), policyByName.Query("web"))
 		p = p.Clone()
 		p.Statuses = p.Statuses.Pending()
-		assert.Regexp(t, `^Pending: x y z \(`, p.Statuses.String(), "a pending set still knows the names")
+		assert.Regexp(t, `^Pending: x y z \(`, p.Statuses.String(), "a pending set keeps the names")
 		a.put(p)
 		eventually(t, func() bool { return x.updates["web"] == 2 && y.updates["web"] == 2 && z.updates["web"] == 2 }, "three updates")
 		a.awaitDone("x", "y", "z")
@@ -154,19 +154,19 @@ func TestStatusSetIsAValue(t *testing.T) {
 	one := s.Set("a", reconciler.StatusDone())
 	two := one.Set("b", reconciler.StatusError(errors.New("no room")))
 	three := two.Set("a", reconciler.StatusPending())
-	assert.Empty(t, s.All(), "Set leaves its receiver alone")
+	assert.Empty(t, s.All(), "Set must not change its receiver")
 	assert.Equal(t, []string{"a"}, slices.Sorted(maps.Keys(one.All())))
 	assert.Equal(t, reconciler.StatusKindDone, one.Get("a").Kind)
-	assert.Equal(t, reconciler.StatusKindDone, two.Get("a").Kind, "Set leaves its receiver alone")
+	assert.Equal(t, reconciler.StatusKindDone, two.Get("a").Kind, "Set must not change its receiver")
 	assert.Equal(t, reconciler.StatusKindPending, three.Get("a").Kind)
 	assert.Equal(t, "no room", three.Get("b").GetError())
-	assert.Equal(t, unknown.ID, three.Get("c").ID, "all names of one set wait for the same thing")
+	assert.Equal(t, unknown.ID, three.Get("c").ID, "all unknown names of a set have the same ID")
 }
 
 func TestPendingStatusSetHasAFreshID(t *testing.T) {
 	done := reconciler.NewStatusSet().Set("a", reconciler.StatusDone()).Set("b", reconciler.StatusDone())
 	pending := done.Pending()
-	assert.Equal(t, reconciler.StatusKindDone, done.Get("a").Kind, "Pending leaves its receiver alone")
+	assert.Equal(t, reconciler.StatusKindDone, done.Get("a").Kind, "Pending must not change its receiver")
 	a, b, c := pending.Get("a"), pending.Get("b"), pending.Get("c")
 	assert.Equal(t, reconciler.StatusKindPending, a.Kind)
 	assert.Equal(t, reconciler.StatusKindPending, b.Kind)
@@ -194,7 +194,7 @@ func TestStatusSetString(t *testing.T) {
 }
 
 func TestStatusSetJSONReadsBack(t *testing.T) {
-	// Local time, as the constructors of statuses have it.
+	// Local time, as in the statuses that the constructors make.
 	at := time.Unix(1, 0)
 	done := reconciler.Status{Kind: reconciler.StatusKindDone, UpdatedAt: at, ID: 7}
 	failed := reconciler.StatusError(errors.New("no room"))

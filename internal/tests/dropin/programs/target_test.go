@@ -18,9 +18,9 @@ import (
 	"github.com/cilium/statedb/reconciler"
 )
 
-// attempt is one call of an operation, as the target remembers it.
+// attempt is one call of an operation, recorded by the target.
 type attempt struct {
-	op     string // update or refresh, which is what the status asked for, or delete
+	op     string // delete, or what the status asked for: update or refresh
 	id     uint64
 	spec   string
 	rev    statedb.Revision
@@ -39,16 +39,16 @@ func (a attempt) String() string {
 	return s
 }
 
-// target is the outside system: a map from id to spec that can be told to fail, and
-// that remembers what was asked of it.
+// target is the outside system: a map from id to spec. It fails on request and records all operations.
 type target struct {
-	mu        sync.Mutex
-	realized  map[uint64]string
-	attempts  []attempt
-	prunes    [][]uint64 // the ids each Prune was told to keep
-	batches   []string   // what the batch operations were called with
-	faults    map[uint64]error
-	pruneErr  error
+	mu       sync.Mutex
+	realized map[uint64]string
+	attempts []attempt
+	prunes   [][]uint64 // the ids that each Prune had to keep
+	batches  []string   // what the batch operations were called with
+	faults   map[uint64]error
+	pruneErr error
+	// beforeOps, unless nil, is called before each operation, without the lock.
 	beforeOps func(ctx context.Context, op string, s *service)
 }
 
@@ -68,7 +68,7 @@ func (tg *target) Update(ctx context.Context, txn statedb.ReadTxn, revision stat
 	case reconciler.StatusKindRefreshing:
 		op = "refresh"
 	default:
-		// Not even a retry shows the operation any other status.
+		// An operation, retries included, must see no other status.
 		op = "update in " + s.Status.Kind.String()
 	}
 	return tg.do(ctx, op, revision, s, func() {
@@ -142,7 +142,7 @@ func (tg *target) do(ctx context.Context, op string, revision statedb.Revision, 
 	return err
 }
 
-// fail makes every operation on these ids fail with the text.
+// fail makes every operation on these ids fail with the text, until heal.
 func (tg *target) fail(text string, ids ...uint64) {
 	tg.mu.Lock()
 	defer tg.mu.Unlock()
@@ -151,7 +151,7 @@ func (tg *target) fail(text string, ids ...uint64) {
 	}
 }
 
-// failPrunes makes every Prune fail with the text.
+// failPrunes makes every Prune fail with the text, until heal.
 func (tg *target) failPrunes(text string) {
 	tg.mu.Lock()
 	defer tg.mu.Unlock()
@@ -166,14 +166,14 @@ func (tg *target) heal() {
 	clear(tg.faults)
 }
 
-// put puts something into the target behind the reconciler's back.
+// put changes the target without the reconciler.
 func (tg *target) put(id uint64, spec string) {
 	tg.mu.Lock()
 	defer tg.mu.Unlock()
 	tg.realized[id] = spec
 }
 
-// has renders what the target has, by id.
+// has renders the content of the target, sorted by id.
 func (tg *target) has() string {
 	tg.mu.Lock()
 	defer tg.mu.Unlock()
@@ -198,8 +198,8 @@ func (tg *target) allAttempts() []attempt {
 	return slices.Clone(tg.attempts)
 }
 
-// story renders the operations on one id, a repeated one once: how often an operation
-// was retried depends on the backoff, what came after what does not.
+// story renders the operations on one id in their order, and repeated ones once: how often an operation is
+// retried depends on the backoff, the order does not.
 func (tg *target) story(id uint64) string {
 	var lines []string
 	for _, a := range tg.attemptsOf(id) {
@@ -208,7 +208,7 @@ func (tg *target) story(id uint64) string {
 	return strings.Join(slices.Compact(lines), ", ")
 }
 
-// pruned returns the ids each Prune so far was told to keep.
+// pruned returns the ids that each Prune so far had to keep.
 func (tg *target) pruned() [][]uint64 {
 	tg.mu.Lock()
 	defer tg.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sysctl is an object that is a value: a comparable struct, not a pointer to one.
+// sysctl is an object that is a comparable struct, not a pointer.
 type sysctl struct {
 	Name, Value string
 	Status      reconciler.Status
@@ -36,7 +36,7 @@ var sysctlByName = statedb.Index[sysctl, string]{
 	Unique:     true,
 }
 
-// sysctlOps implements both single and batch operations over one map.
+// sysctlOps implements single and batch operations on one map.
 type sysctlOps struct {
 	kernel map[string]string
 	broken atomic.Bool

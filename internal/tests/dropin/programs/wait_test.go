@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// waitResult is what WaitUntilReconciled came back with.
+// waitResult has the results of WaitUntilReconciled.
 type waitResult struct {
 	revision, retryLowWatermark statedb.Revision
 	err                         error
@@ -26,7 +26,7 @@ func wait(ctx context.Context, r reconciler.Reconciler[*service], until statedb.
 	return waitResult{revision, low, err}
 }
 
-// waitFor waits with the program's patience.
+// waitFor waits for at most patience.
 func waitFor(t *testing.T, r reconciler.Reconciler[*service], until statedb.Revision) waitResult {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -91,7 +91,7 @@ func TestWaitReturnsTheErrorOfItsContext(t *testing.T) {
 	})
 }
 
-func TestWaitTellsOfAFailingUpdate(t *testing.T) {
+func TestWaitReportsAFailingUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
 		r := a.reconcileServices(tg, withQuickRetry)
@@ -102,16 +102,16 @@ func TestWaitTellsOfAFailingUpdate(t *testing.T) {
 		failing := a.put(wanted(2, "b"))
 		until := a.put(wanted(3, "c"))
 		res := waitFor(t, r, until)
-		assert.GreaterOrEqual(t, res.revision, until, "failing objects are no reason to wait")
+		assert.GreaterOrEqual(t, res.revision, until, "a wait does not wait for failing objects")
 		assert.Equal(t, failing, res.retryLowWatermark, "the lowest revision that failed")
 
 		tg.heal()
 		a.awaitKind(reconciler.StatusKindDone, 1, 2, 3)
-		eventually(t, func() bool { return waitFor(t, r, until).retryLowWatermark == 0 }, "nothing to fail any more")
+		eventually(t, func() bool { return waitFor(t, r, until).retryLowWatermark == 0 }, "no failing object")
 	})
 }
 
-func TestWaitTellsOfAFailingDelete(t *testing.T) {
+func TestWaitReportsAFailingDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
 		r := a.reconcileServices(tg, withQuickRetry)
@@ -129,7 +129,7 @@ func TestWaitTellsOfAFailingDelete(t *testing.T) {
 	})
 }
 
-func TestWaitTellsTheLowestOfManyFailures(t *testing.T) {
+func TestWaitReportsTheLowestFailedRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
 		r := a.reconcileServices(tg, reconciler.WithRetry(time.Hour, time.Hour))
@@ -140,7 +140,7 @@ func TestWaitTellsTheLowestOfManyFailures(t *testing.T) {
 		third := a.put(wanted(2, "b"))
 		assert.Equal(t, first, waitFor(t, r, third).retryLowWatermark)
 
-		// They go one by one, oldest first.
+		// The failures end one by one, oldest first.
 		tg.heal()
 		last := a.remove(3)
 		assert.Equal(t, second, waitFor(t, r, last).retryLowWatermark)
@@ -151,7 +151,7 @@ func TestWaitTellsTheLowestOfManyFailures(t *testing.T) {
 	})
 }
 
-// The loop that the documentation of WaitUntilReconciled asks for.
+// The loop that the documentation of WaitUntilReconciled recommends.
 func TestWaitForSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
@@ -174,7 +174,7 @@ func TestWaitForSuccess(t *testing.T) {
 	})
 }
 
-// Programs wait for the table's revision whatever the last write to it was.
+// Programs wait for the revision of the table, whatever the last write was.
 func TestWaitForTheTablesRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
@@ -198,8 +198,8 @@ func TestWaitForTheTablesRevision(t *testing.T) {
 	})
 }
 
-// What was waited for is in the table by then, and the operation in the metrics.
-func TestAStatusIsThereWhenTheWaitReturns(t *testing.T) {
+// When a wait returns, the status is in the table and the operation in the metrics.
+func TestStatusIsWrittenWhenWaitReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &recorder{}
 		a, tg := newApp(t), newTarget()
@@ -215,7 +215,7 @@ func TestAStatusIsThereWhenTheWaitReturns(t *testing.T) {
 	})
 }
 
-func TestManyWaitAtOnce(t *testing.T) {
+func TestManyCallersWaitAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
 		r := a.reconcileServices(tg)

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package compat
+
+import (
+	"fmt"
+	"strings"
+)
+
+// width is the longest line of a paragraph. Tables may be wider.
+const width = 110
+
+const head = `# Compatibility
+
+<!-- Written by "go test ./internal/tests/compat -update" from the tables in that folder. Do not edit. -->
+
+`
+
+const introduction = "Where each name of five other reconcilers is in Statekeel. \"There\" is the other reconciler, " +
+	"\"here\" is this module. A section first lists the names that mean the same on both sides: a type in the list stands " +
+	"for its fields and methods, except those in the table. The table has the other names: **adapted** (another name, " +
+	"shape or behaviour), **left out** (not here) and **new** (only here). A type of Kubernetes or of a logging library " +
+	"has a counterpart here (a row for an object, `*slog.Logger` for a logger), and an `interface{}` is a type parameter. " +
+	"A name here is in the package of the section, unless it names another. `T`: `M` stands for `T` and `T.M`."
+
+// page returns docs/COMPATIBILITY.md.
+func page() string {
+	var b strings.Builder
+	b.WriteString(head)
+	b.WriteString(wrap(introduction))
+	for _, s := range systems {
+		s.write(&b)
+	}
+	return b.String()
+}
+
+func (s system) write(b *strings.Builder) {
+	fmt.Fprintf(b, "\n## %s\n\n", s.title)
+	b.WriteString(wrap(s.about + " The same: " + s.sameTypes() + "."))
+	b.WriteString("\n| There | Here | | Why |\n|---|---|---|---|\n")
+	for _, r := range s.rows {
+		here := cell(r.here)
+		if r.here == r.there {
+			here = "same name"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", cell(r.there), here, r.how, r.why)
+	}
+}
+
+// sameTypes returns the names without an owner that mean the same on both sides.
+func (s system) sameTypes() string {
+	var quoted []string
+	for _, list := range s.same {
+		for _, name := range names(list) {
+			if !strings.Contains(name, ".") {
+				quoted = append(quoted, "`"+name+"`")
+			}
+		}
+	}
+	return strings.Join(quoted, ", ")
+}
+
+// separators ends the code span of one name and begins that of the next.
+var separators = strings.NewReplacer(", ", "`, `", ": ", "`: `", "; ", "`; `")
+
+// cell returns a list of names as a cell of a table.
+func cell(list string) string {
+	if list == "" {
+		return "-"
+	}
+	return "`" + separators.Replace(list) + "`"
+}
+
+// wrap breaks a text at spaces into lines of at most width bytes.
+func wrap(text string) string {
+	var b strings.Builder
+	used := 0
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case used == 0:
+		case used+1+len(word) > width:
+			b.WriteByte('\n')
+			used = 0
+		default:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(word)
+		used += len(word)
+	}
+	b.WriteByte('\n')
+	return b.String()
+}

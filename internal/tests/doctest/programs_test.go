@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package doctest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// patience bounds one call of the go command, and one run of a program.
+const patience = 5 * time.Minute
+
+// Each program compiles the generic code of the reconciler again. Without optimisations (in the programs
+// only) and without debug information that takes two thirds of the time.
+const (
+	quickCompile = "-gcflags=-N -l"
+	quickLink    = "-ldflags=-w"
+)
+
+func TestProgramsInPagesCompileAndRun(t *testing.T) {
+	root := projectRoot(t)
+	w := newWorkspace(t, root)
+	for _, page := range pages(t, root) {
+		w.add(t, filepath.Join(root, page), parsePage(t, root, page)...)
+	}
+	require.NotEmpty(t, w.programs)
+	require.NoError(t, w.run(t))
+}
+
+func TestFirstProgramHasFortyLines(t *testing.T) {
+	programs := parsePage(t, projectRoot(t), "README.md")
+	require.NotEmpty(t, programs)
+	require.LessOrEqual(t, programs[0].Lines(), 40, "lines that are not blank")
+}
+
+// This test checks the check above: it must find mistakes.
+func TestMistakesInProgramsAreReported(t *testing.T) {
+	root := projectRoot(t)
+	for _, c := range []struct{ name, page, want string }{
+		{"does not compile",
+			"\n'''go\n// main.go\npackage main\n'''\nwords\n'''go\nfunc main() {\n\tmissing()\n}\n'''\n",
+			"/bad.md:9: undefined: missing"},
+		{"does not vet",
+			"'''go\n// main.go\npackage main\n\nimport \"fmt\"\n\nfunc main() {\n\tfmt.Printf(\"%d\", \"x\")\n}\n'''\n",
+			"/bad.md:8:"},
+		{"exits with an error",
+			"'''go\n// main.go\npackage main\n\nimport \"os\"\n\nfunc main() {\n\tos.Exit(3)\n}\n'''\n",
+			"/bad.md:2: exit status 3"},
+		{"prints something else",
+			"'''go\n// main.go\npackage main\n\nimport \"fmt\"\n\nfunc main() {\n\tfmt.Println(\"b\")\n}\n'''\n'''text\na\n'''\n",
+			"/bad.md:12: the program prints\nb\n\nbut the page shows\na\n"},
+		{"prints what the page does not show",
+			"'''go\n// main.go\npackage main\n\nimport \"fmt\"\n\nfunc main() {\n\tfmt.Println(\"b\")\n}\n'''\n",
+			"/bad.md:2: the program prints\nb\n\nbut the page shows\n"},
+		{"has a failing test",
+			"'''go\n// x_test.go\npackage x\n\nimport \"testing\"\n\nfunc TestX(t *testing.T) {\n\tt.Error(\"oh\")\n}\n'''\n",
+			"oh"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			programs, err := Parse("bad.md", page(c.page))
+			require.NoError(t, err)
+			w := newWorkspace(t, root)
+			w.add(t, "/bad.md", programs...)
+			require.ErrorContains(t, w.run(t), c.want)
+		})
+	}
+}
+
+func parsePage(t *testing.T, root, page string) []*Program {
+	programs, err := Parse(page, read(t, root, page))
+	require.NoError(t, err)
+	return programs
+}
+
+// workspace is a module that requires this one, as the module of a user does. Each program is a package in
+// it, so that each call of the go command handles all of them.
+type workspace struct {
+	dir      string
+	programs []placed
+}
+
+// placed is a program in a workspace.
+type placed struct {
+	*Program
+	// page is the absolute path of its page, folder its package, relative to the workspace.
+	page, folder string
+}
+
+func newWorkspace(t *testing.T, root string) *workspace {
+	w := &workspace{dir: filepath.Join(os.TempDir(), "statekeel-doctest")}
+	// In the same folder the go command finds what it compiled in the last run. A temporary folder is for runs
+	// at the same time, and after a run that was killed.
+	if os.Mkdir(w.dir, 0o755) == nil {
+		t.Cleanup(func() { assert.NoError(t, os.RemoveAll(w.dir)) })
+	} else {
+		w.dir = t.TempDir()
+	}
+	// A copy of our requirements and sums, so that the go command does not look up any.
+	for _, name := range []string{"go.mod", "go.sum"} {
+		require.NoError(t, os.WriteFile(filepath.Join(w.dir, name), []byte(read(t, root, name)), 0o644))
+	}
+	_, err := w.command(t, w.dir, "go", "mod", "edit", "-module=pages",
+		"-require="+module+"@v0.0.0", "-replace="+module+"="+root)
+	require.NoError(t, err)
+	return w
+}
+
+// add writes the programs of a page into the workspace.
+func (w *workspace) add(t *testing.T, page string, programs ...*Program) {
+	for _, p := range programs {
+		folder := fmt.Sprintf("./program%02d", len(w.programs))
+		require.NoError(t, p.Write(filepath.Join(w.dir, folder), page))
+		w.programs = append(w.programs, placed{p, page, folder})
+	}
+}
+
+// run vets and tests all programs, runs those with a main function, and compares their output with the page.
+func (w *workspace) run(t *testing.T) error {
+	if _, err := w.command(t, w.dir, "go", "vet", "./..."); err != nil {
+		return err
+	}
+	tests := []string{"test", quickCompile, quickLink, "-vet=off", "-count=1"}
+	mains := []string{"build", quickCompile, quickLink, "-o", "bin/"}
+	for _, p := range w.programs {
+		if p.HasTests() {
+			tests = append(tests, p.folder)
+		}
+		if p.HasMain() {
+			mains = append(mains, p.folder)
+		}
+	}
+	for _, args := range [][]string{tests, mains} {
+		if last := args[len(args)-1]; !strings.HasPrefix(last, "./") {
+			continue // no program to test or build
+		}
+		if _, err := w.command(t, w.dir, "go", args...); err != nil {
+			return err
+		}
+	}
+	errs := make([]error, len(w.programs))
+	var group sync.WaitGroup
+	for i, p := range w.programs {
+		if p.HasMain() {
+			group.Go(func() { errs[i] = w.runMain(t, p) })
+		}
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// runMain runs a program in an empty folder and compares its output with the page. Safe from any goroutine.
+func (w *workspace) runMain(t *testing.T, p placed) error {
+	want := Block{Line: p.Files[0].Blocks[0].Line}
+	if p.Output != nil {
+		want = *p.Output
+	}
+	printed, err := w.command(t, t.TempDir(), filepath.Join(w.dir, "bin", p.folder))
+	if err != nil {
+		return fmt.Errorf("%s:%d: %w", p.page, want.Line, err)
+	}
+	if printed != want.Text {
+		return fmt.Errorf("%s:%d: the program prints\n%s\nbut the page shows\n%s", p.page, want.Line, printed, want.Text)
+	}
+	return nil
+}
+
+// command runs a command and returns its standard output. The error contains all of its output.
+func (w *workspace) command(t *testing.T, dir, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off", "GOFLAGS=-mod=mod", "PWD="+dir)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		command := strings.Join(append([]string{filepath.Base(name)}, args...), " ")
+		return "", fmt.Errorf("%w\n%s\n%s%s", err, command, &stdout, &stderr)
+	}
+	return stdout.String(), nil
+}
