@@ -127,7 +127,8 @@ func TestASeriesWritesItsReportAndProfiles(t *testing.T) {
 
 	page, err := os.ReadFile(filepath.Join(dir, "page.md"))
 	require.NoError(t, err)
-	assert.Contains(t, string(page), "### statusset-1")
+	assert.Contains(t, string(page), "| [statusset-1](page/statusset-1.json) |")
+	assert.FileExists(t, filepath.Join(dir, "page", "statusset-1.json"))
 	assert.FileExists(t, filepath.Join(dir, "page.svg"))
 
 	var names []string

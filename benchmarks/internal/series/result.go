@@ -60,6 +60,11 @@ func (r *Result) Figure(contender, metric string) Summary {
 	return s
 }
 
+// Values returns a contender's metric of every run, by repetition; nil if it was not measured.
+func (r *Result) Values(contender, metric string) []float64 {
+	return slices.Clone(r.values[key{contender, metric}])
+}
+
 // Ratio returns the summary of a metric's ratio of one contender to another, taken pair by
 // pair within the same repetition. Runs is 0 when one of them was not measured or a divisor
 // was 0. AtLeast is set when a figure on either side is only a bound.
