@@ -82,7 +82,7 @@ func (c comparison) row(r *series.Result, data string) string {
 		own += " by " + ours
 	}
 	other, ratio := "–", "–"
-	if c.other != "" {
+	if c.other != "" && r.Figure(c.other, c.metric.Name).Runs > 0 {
 		other = figureText(r.Figure(c.other, c.metric.Name)) + " by " + c.other
 		ratio = ratioText(r, ours, c.other, c.metric.Name)
 	}

@@ -109,7 +109,7 @@ const readmeIntro = `One JSON file for each workload. The first contender of a f
 
 | field | meaning |
 |---|---|
-| about | what the workload does, and from when to when it measures |
+| about | what the workload does, and which part of that is measured |
 | ended | the time at which the series ended |
 | quick | true: a quick series, a tenth of the rows and of the time |
 | figures | a metric of a contender: min, median and max of its runs |
