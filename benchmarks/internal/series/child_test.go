@@ -60,7 +60,7 @@ func TestAChildThatCannotBeStartedIsAnError(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// endless is a run that nobody waits for.
+// endless is a run that does not end by itself.
 func endless() Run {
 	run := Run{Workload: "idle", Contender: subject.Peer, Sizes: workload.Tiny()}
 	run.Sizes.Window, run.Sizes.Limit = time.Hour, 2*time.Hour
@@ -77,7 +77,7 @@ func TestCancellingKillsTheChild(t *testing.T) {
 		_, err := InChild(thisProgram(t))(ctx, run)
 		ended <- err
 	}()
-	// The profile begins with the hour that the child is to be torn out of.
+	// The profile exists once the child has begun the hour that is to be interrupted.
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(run.Profile)
 		return err == nil
@@ -90,7 +90,7 @@ func TestAChildEndsWithItsParent(t *testing.T) {
 	spec, err := json.Marshal(endless())
 	require.NoError(t, err)
 	var out bytes.Buffer
-	// A parent that has gone is a standard input that has ended.
+	// A parent that ended is a standard input that ended.
 	err = Child([]string{string(spec)}, strings.NewReader(""), &out)
 	assert.ErrorContains(t, err, "the parent process ended")
 	assert.Empty(t, out.String())

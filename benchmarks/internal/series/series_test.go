@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/workload"
 )
 
-// recorder is an Execute that takes no time and remembers its runs.
+// recorder is an Execute that takes no time and records its runs.
 type recorder struct{ runs []Run }
 
 func (r *recorder) execute(_ context.Context, run Run) (workload.Figures, error) {

@@ -3,11 +3,10 @@
 
 package subject
 
-// The contenders by name. A name that ends in "+inf" is the same reconciler with the limit
-// on rounds per second lifted, one that ends in a number has so many workers, one that
-// ends in "+breaker" has one, and one that ends in "+classes" one for each class of errors.
-// One that ends in "+observed" has all mounted that shows what it does, and one that ends in
-// "+bare" nothing of that. The peer has none of these.
+// The names of the contenders. "+inf" lifts the limit on rounds per second, a number is the number of
+// workers, "+breaker" has one breaker, "+classes" has a breaker for each class of errors, "+observed" has
+// all of its observers mounted, and "+bare" has neither metrics nor journal. The peer has none of these
+// except "+inf".
 const (
 	Statekeel        = "statekeel"
 	StatekeelInf     = "statekeel+inf"
@@ -48,7 +47,7 @@ const (
 type Contender struct {
 	// Name is one of the constants above.
 	Name string
-	// About says in a few words what it is.
+	// About describes it in a few words.
 	About string
 	// Start starts a system that the contender reconciles; nil if it is a controller.
 	Start func(Options) (System, error)

@@ -18,7 +18,7 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// within bounds what would else hang a test.
+// within bounds a wait that could otherwise hang a test.
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -143,7 +143,7 @@ func TestAContenderHasTheWorkersThatItSays(t *testing.T) {
 			sys := started(t, byName(t, name), subject.Options{})
 			assert.Equal(t, workers, sys.Workers())
 
-			// Each operation waits until as many are there as there are workers.
+			// Each operation waits until as many run as there are workers.
 			var running, excess atomic.Int64
 			var once sync.Once
 			together := make(chan struct{})

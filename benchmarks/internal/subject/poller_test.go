@@ -21,7 +21,7 @@ func startedPoller(t *testing.T, name string) subject.Poller {
 	return poller
 }
 
-// pollers are the contenders that poll, with what they write for 10 resources and three polls of
+// pollers are the contenders that poll, with the number of their writes for 10 resources and three polls of
 // each.
 var pollers = map[string]uint64{
 	subject.StatekeelManaged: 10, subject.StatekeelManaged8: 10,

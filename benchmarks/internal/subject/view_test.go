@@ -38,7 +38,7 @@ func TestAViewShowsWhatItsOwnSystemDid(t *testing.T) {
 	inspector := view.Registry.All()[0]
 	_, err := inspector.WaitAll(ctx, reconciler.Applied)
 	require.NoError(t, err)
-	inspector.Snapshot(ctx) // It is answered between two rounds: the last one is counted.
+	inspector.Snapshot(ctx) // answered between two rounds: the last one is counted
 	assert.NotEmpty(t, inspector.Events(inspect.EventQuery{}), "the journal is on")
 
 	assert.Contains(t, get(ctx, t, view.MetricsURL),
