@@ -12,7 +12,7 @@ import (
 )
 
 // The figures mean nothing at this size, but the checks of the run still hold.
-func TestMeasureEndsAndChecksWhatItMeasures(t *testing.T) {
+func TestMeasureEndsAndChecksItself(t *testing.T) {
 	for _, text := range []int{100, 1 << 20} {
 		r, err := measure(t.Context(), config{objects: 20, text: text, window: time.Millisecond})
 		require.NoError(t, err)

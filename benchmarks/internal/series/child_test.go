@@ -31,7 +31,7 @@ func tinyRun(name string) Run {
 	return Run{Workload: name, Contender: subject.Floor, Sizes: workload.Tiny()}
 }
 
-func TestAChildHandsItsFiguresBack(t *testing.T) {
+func TestChildReturnsItsFigures(t *testing.T) {
 	run := tinyRun("noop-single")
 	run.Profile = filepath.Join(t.TempDir(), "noop.prof")
 	figures, err := InChild(thisProgram(t))(t.Context(), run)
@@ -44,7 +44,7 @@ func TestAChildHandsItsFiguresBack(t *testing.T) {
 	assert.Positive(t, profile.Size())
 }
 
-func TestAChildThatFailsSaysWhy(t *testing.T) {
+func TestFailingChildReportsItsError(t *testing.T) {
 	// The floor has no retries: it gives up at the first failure.
 	run := tinyRun("failing-10k")
 	run.Sizes.Limit = 200 * time.Millisecond
@@ -55,7 +55,7 @@ func TestAChildThatFailsSaysWhy(t *testing.T) {
 	assert.ErrorContains(t, err, "there is no no-such-workload by floor")
 }
 
-func TestAChildThatCannotBeStartedIsAnError(t *testing.T) {
+func TestChildThatDoesNotStartIsAnError(t *testing.T) {
 	_, err := InChild(filepath.Join(t.TempDir(), "nothing"))(t.Context(), tinyRun("idle"))
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
@@ -67,7 +67,7 @@ func endless() Run {
 	return run
 }
 
-func TestCancellingKillsTheChild(t *testing.T) {
+func TestCancelKillsTheChild(t *testing.T) {
 	interrupt := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	run := endless()
@@ -86,7 +86,7 @@ func TestCancellingKillsTheChild(t *testing.T) {
 	assert.ErrorIs(t, <-ended, interrupt, "only after the child has ended")
 }
 
-func TestAChildEndsWithItsParent(t *testing.T) {
+func TestChildEndsWithItsParent(t *testing.T) {
 	spec, err := json.Marshal(endless())
 	require.NoError(t, err)
 	var out bytes.Buffer
@@ -96,7 +96,7 @@ func TestAChildEndsWithItsParent(t *testing.T) {
 	assert.Empty(t, out.String())
 }
 
-func TestAChildRefusesWhatIsNoRun(t *testing.T) {
+func TestChildRejectsAnInvalidRun(t *testing.T) {
 	assert.ErrorContains(t, Child(nil, strings.NewReader(""), nil), "wants one argument, got 0")
 	assert.ErrorContains(t, Child([]string{"{"}, strings.NewReader(""), nil), ChildFlag)
 }

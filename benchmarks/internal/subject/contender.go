@@ -102,7 +102,7 @@ func Contenders() []Contender {
 		{
 			Name: StatekeelObserved,
 			About: "Statekeel with its journal, metrics for expvar and Prometheus, and these and the page " +
-				"of package reconciler/debug served on one loopback port",
+				"of package reconciler/debug, all served on one loopback port",
 			Start: startObserved,
 		},
 		{
@@ -132,13 +132,13 @@ func Contenders() []Contender {
 		},
 		{
 			Name: StatekeelStateful,
-			About: "Statekeel with a reconciler/stateful, on rows that have a name, annotations and a set of three " +
-				"strings, of which it keeps what was applied last",
+			About: "Statekeel with a reconciler/stateful, on rows with a name, annotations and a set of three " +
+				"strings; it stores the set that it applied last",
 			Start: startStateful,
 		},
 		{
 			Name:  StatekeelResources,
-			About: "Statekeel on the same rows, with operations that keep nothing",
+			About: "Statekeel on the same rows, with operations that store nothing",
 			Start: startResources,
 		},
 		{
@@ -176,8 +176,8 @@ func Contenders() []Contender {
 		},
 		{
 			Name: StatekeelManaged,
-			About: "Statekeel's reconciler/managed with its default options, and an external system that has everything " +
-				"as it is wanted",
+			About: "Statekeel's reconciler/managed with its default options, and an external system in which all " +
+				"resources are up to date",
 			StartController: startManaged(1),
 		},
 		{

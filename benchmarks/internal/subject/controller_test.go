@@ -39,14 +39,14 @@ func ask(t *testing.T, c subject.Controller, first, n uint64) {
 	require.NoError(t, ask())
 }
 
-func TestEveryControllerIsKnown(t *testing.T) {
+func TestAllControllersAreTested(t *testing.T) {
 	for _, c := range subject.Contenders() {
 		_, known := controllers[c.Name]
 		assert.Equal(t, c.StartController != nil, known, c.Name)
 	}
 }
 
-func TestAControllerReconcilesWhatItIsAskedFor(t *testing.T) {
+func TestControllersReconcileTheirRequests(t *testing.T) {
 	for name := range controllers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -78,7 +78,7 @@ func TestAControllerReconcilesWhatItIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestAControllerHasTheWorkersThatItSays(t *testing.T) {
+func TestControllersRunAsManyWorkersAsTheyReport(t *testing.T) {
 	for name, workers := range controllers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,7 +114,7 @@ func TestAControllerHasTheWorkersThatItSays(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotReconciledIsLeft(t *testing.T) {
+func TestUnreconciledRequestsAreLeft(t *testing.T) {
 	for name, complaint := range map[string]string{
 		subject.StatekeelRequest:      "5 requests are left",
 		subject.StatekeelRequestAdded: "5 requests are left",

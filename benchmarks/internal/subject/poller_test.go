@@ -29,7 +29,7 @@ var pollers = map[string]uint64{
 	subject.CrossplaneCopied: 30, subject.CrossplaneCopied8: 30,
 }
 
-func TestResourcesArePolledForAsLongAsTheyAreToBe(t *testing.T) {
+func TestResourcesArePolledUntilTheIntervalIsZero(t *testing.T) {
 	for name, writes := range pollers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +64,7 @@ func TestResourcesArePolledForAsLongAsTheyAreToBe(t *testing.T) {
 	}
 }
 
-func TestAResourceThatCannotBeObservedIsNotWell(t *testing.T) {
+func TestUnobservableResourceIsNotWell(t *testing.T) {
 	for name := range pollers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

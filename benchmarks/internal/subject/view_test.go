@@ -18,7 +18,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-func TestOnlyTheObservedHasAView(t *testing.T) {
+func TestOnlyObservedContendersHaveAView(t *testing.T) {
 	for _, c := range subject.Contenders() {
 		if c.Start == nil {
 			continue
@@ -28,7 +28,7 @@ func TestOnlyTheObservedHasAView(t *testing.T) {
 	}
 }
 
-func TestAViewShowsWhatItsOwnSystemDid(t *testing.T) {
+func TestViewShowsItsOwnSystem(t *testing.T) {
 	ctx := within(t)
 	sys := started(t, byName(t, subject.StatekeelObserved), subject.Options{})
 	started(t, byName(t, subject.StatekeelObserved), subject.Options{})
