@@ -24,7 +24,7 @@ func listen(t *testing.T) net.Listener {
 	return listener
 }
 
-// endless is an answer that goes on for as long as it may.
+// endless is an answer that ends only with its request's context.
 func endless(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("first"))
 	_ = http.NewResponseController(w).Flush()

@@ -36,7 +36,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a target in memory: the keys of what is there, and of what refuses to be.
+// world is a target in memory: the keys of the applied objects, and of those that fail.
 type world struct {
 	mu      sync.Mutex
 	there   map[string]bool
@@ -63,7 +63,7 @@ func (w *world) target(in desired.Surroundings) desired.Target {
 	}
 }
 
-// observe sees one link, and waits for the end.
+// observe reports one link, and waits for the end of the context.
 func (w *world) observe(ctx context.Context, health cell.Health) error {
 	txn := w.in.DB.WriteTxn(w.in.Links)
 	if _, _, err := w.in.Links.Insert(txn, &observed.Link{Name: "seen", Index: 7}); err != nil {
@@ -75,7 +75,7 @@ func (w *world) observe(ctx context.Context, health cell.Health) error {
 	return nil
 }
 
-// keys returns what is there.
+// keys returns the keys of the applied objects.
 func (w *world) keys() (keys []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,7 +98,7 @@ func (w *world) change(f func()) {
 	f()
 }
 
-// part is the operations on one kind of objects.
+// part is the operations of one kind of objects.
 type part[S desired.Spec] struct {
 	world *world
 	kind  string
@@ -152,7 +152,7 @@ routes: [{dst: 10.1.0.0/16, via: 10.0.0.2}]
 sysctls: {net.ipv4.ip_forward: 1}
 `
 
-// all is what the state above makes.
+// all is the keys that the state above results in.
 var all = []string{"address br0/10.0.0.1/24", "link br0", "route main/10.1.0.0/16", "sysctl net.ipv4.ip_forward"}
 
 // options returns the options of an agent in a world.
@@ -370,7 +370,7 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
-// closedPipe is standard output when the reader has gone.
+// closedPipe is standard output when its reader has ended.
 type closedPipe struct{}
 
 func (closedPipe) Show(view.Scene) error { return io.ErrClosedPipe }

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// target does nothing but count, and returns err.
+// target only counts, and returns err.
 type target[S desired.Spec] struct {
 	done int
 	err  error
@@ -45,8 +45,7 @@ func (t *target[S]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*desired.R
 	return t.err
 }
 
-// nth returns a name for which a mishap comes at the first call, and the delay if it is
-// a late one.
+// nth returns a name whose first call has the given mishap, and the delay if that is late.
 func nth(t *testing.T, c *Chaos, want mishap) (name string, delay time.Duration) {
 	for i := range 10_000 {
 		name := fmt.Sprint(i)
@@ -64,7 +63,7 @@ func TestEachMishapIsWhatItSays(t *testing.T) {
 		boom := errors.New("boom")
 		for _, test := range []struct {
 			what         mishap
-			err          error // of the operation itself
+			err          error // of the wrapped operation
 			want         error
 			done, panics bool
 		}{

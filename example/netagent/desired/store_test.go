@@ -228,7 +228,7 @@ func TestWhatTheAPIPutsHasToFitTheRest(t *testing.T) {
 	assert.EqualError(t, address("{dev: br0, cidr: 10.0.0.1/16}"), `body:1:18: address "br0/10.0.0.1" is there already`)
 	require.NoError(t, address("{dev: theirs, cidr: 10.4.0.9/16}"), "for somebody else to make")
 
-	// An object that has lost what it needs does not keep others out.
+	// An object that has lost its dependency does not keep others out.
 	f.apply("links: [{name: br1, kind: bridge}]")
 	require.NoError(t, address("{dev: br1, cidr: 10.3.0.1/24}"))
 }
