@@ -24,7 +24,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// outcome names what a reconciler makes of what an operation returned.
+// outcome names the outcome that a reconciler derives from an operation's error.
 func outcome(err error) string {
 	switch {
 	case err == nil:
@@ -102,7 +102,7 @@ func TestWhatTheKernelDoesNotTakeIsFinal(t *testing.T) {
 	bridge := f.state("links: [{name: br0, kind: bridge}]").Links[0].Spec
 	require.NoError(t, update(f, f.Links, bridge))
 	small, misnamed := bridge, bridge
-	small.MTU, misnamed.Name = 10, "a/b" // which package config refuses
+	small.MTU, misnamed.Name = 10, "a/b" // package config rejects both
 	for _, spec := range []config.Link{small, misnamed} {
 		err := update(f, f.Links, spec)
 		assert.ErrorIs(t, err, unix.EINVAL)
@@ -112,7 +112,7 @@ func TestWhatTheKernelDoesNotTakeIsFinal(t *testing.T) {
 
 func TestWhatALinkThatIsThereCannotDoIsFinal(t *testing.T) {
 	f := newFixture(t)
-	// With so small an MTU a link has no IPv6.
+	// With such a small MTU a link has no IPv6.
 	state := f.state("links: [{name: br0, kind: bridge, mtu: 1000}]\nroutes: [{dst: 'fd01::/48', dev: br0}]")
 	require.NoError(t, update(f, f.Links, state.Links[0].Spec))
 	err := update(f, f.Routes, state.Routes[0].Spec)

@@ -90,14 +90,14 @@ func TestWhatSomebodyDidToALinkIsUndone(t *testing.T) {
 			breakIt(f)
 			require.NotEqual(t, want, f.describeLinks(), "the test breaks nothing")
 			f.update(state)
-			f.update(state) // what one object's repair undid of another
+			f.update(state) // the repair of one object may have undone another
 			assert.Equal(t, want, f.describeLinks())
 			assert.NotEmpty(t, f.effects())
 		})
 	}
 }
 
-// describeLinks returns everything of the links that a person can ask for.
+// describeLinks returns all configurable properties of the links.
 func (f *fixture) describeLinks() map[string]config.Link {
 	links, err := netlink.LinkList()
 	require.NoError(f, err)

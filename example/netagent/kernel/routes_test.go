@@ -37,7 +37,7 @@ routes:
   - {dst: "fd02::/48", dev: a1}
 `
 
-// The routes above by table, as the kernel has them.
+// The routes above by table, in the form of the kernel.
 var (
 	inMain = []string{
 		"0.0.0.0/0 via 10.0.0.254 dev br0 metric 0 proto 83 scope universe",
@@ -211,7 +211,7 @@ func TestATableStaysManagedWhoseRoutesCameAndWentBetweenPrunes(t *testing.T) {
 	assert.Empty(t, f.routes(100))
 }
 
-// kernelRoutes returns the routes that the kernel made by itself, in all tables.
+// kernelRoutes returns the routes that the kernel itself made, in all tables.
 func (f *fixture) kernelRoutes() (routes []string) {
 	all, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{}, netlink.RT_FILTER_TABLE)
 	require.NoError(f, err)

@@ -67,7 +67,7 @@ func TestASysctlOfALinkThatIsGoneIsSetBackWithoutError(t *testing.T) {
 func TestSysctlsThatCannotBeAreErrors(t *testing.T) {
 	f := newFixture(t)
 	for _, test := range []struct{ name, value, outcome, text string }{
-		// A module or a larger MTU may bring one of this name.
+		// A module or a larger MTU may add a setting of this name.
 		{"net.ipv4.nonsense", "1", "Retried", "there is none of this name in a network namespace"},
 		{"net.ipv4.conf.lo.nonsense", "1", "Retried", "links have no setting of this name"},
 		{"net.ipv4.conf", "1", "Terminal", "names a group of settings, not one of them"},
