@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Netagent keeps the links, addresses, routes and sysctls of a network namespace of its
-// own at what a YAML file says: an example of statekeel's reconcilers on a real target.
-// See the README in the directory above for what to try.
+// Netagent keeps the links, addresses, routes and sysctls of a network namespace of its own equal to a YAML
+// file: an example of Statekeel's reconcilers on a real target. The README in the parent directory shows
+// what to try.
 //
-//	netagent -state state.yaml        run until a signal comes
-//	netagent -state state.yaml -once  exit 0 when all is Done, 1 if it does not get there
-//	netagent shell [command]          talk to a running one
+//	netagent -state state.yaml        run until a signal arrives
+//	netagent -state state.yaml -once  exit 0 when all is Done, 1 at the timeout
+//	netagent shell [command]          send commands to a running one
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stderr))
 }
 
-// run is main: it returns the exit code, 2 if the arguments are wrong.
+// run is main with a result: the exit code, 2 if the arguments are wrong.
 func run(args []string, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "shell" {
 		return runShell(args[1:])
@@ -43,14 +43,14 @@ func run(args []string, stderr io.Writer) int {
 	}
 	code, err := runAgent(s, args)
 	if err != nil {
-		// Problems of a state file have a line each that begins with their place.
+		// Each problem of a state file has a line of its own that begins with its position.
 		fmt.Fprintln(stderr, err)
 		return 1
 	}
 	return code
 }
 
-// settings are the command line's.
+// settings are the values of the command line.
 type settings struct {
 	state          string
 	once           bool
@@ -99,7 +99,7 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	return s, errors.Join(err, s.check())
 }
 
-// maxSocketPath is how long the path of a Unix socket can be.
+// maxSocketPath is the longest path of a Unix socket.
 const maxSocketPath = 107
 
 func (s settings) check() error {
@@ -127,8 +127,8 @@ func (s settings) check() error {
 	return errors.Join(errs...)
 }
 
-// checkLoopback returns an error if an address to listen on can be reached from
-// elsewhere: whoever reaches it may change what the agent does.
+// checkLoopback returns an error if other hosts can reach an address: a client may change what the agent
+// does.
 func checkLoopback(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -58,8 +58,7 @@ func TestIPRouteShowsTheRoutes(t *testing.T) {
 	p.untilHealthy()
 	const want = "10.1.0.0/16 via 10.0.0.2 dev br0 proto 83"
 	if _, err := exec.LookPath("ip"); err != nil {
-		// Without iproute2 there is no output of ip route to look at; what it
-		// would read is this.
+		// Without iproute2 there is no output of ip route to check; this is what it would read.
 		require.Equal(t, []string{"10.1.0.0/16 via 10.0.0.2"}, p.routes(unix.RT_TABLE_MAIN))
 		return
 	}
@@ -144,13 +143,13 @@ func TestAnEditOfTheFileIsFollowed(t *testing.T) {
 	edited = strings.Replace(edited, "net.ipv4.ip_forward: 1", "net.ipv4.ip_default_ttl: 99", 1)
 	edited = strings.Replace(edited, "{name: a0, kind: veth, peer: a1, master: br0}", "{name: a0, kind: veth, peer: a2, mtu: 1400}", 1)
 	require.NoError(t, os.WriteFile(path+".new", []byte(edited), 0o644))
-	require.NoError(t, os.Rename(path+".new", path)) // as editors do
+	require.NoError(t, os.Rename(path+".new", path)) // as editors write files
 	p.until("the edit is followed", func() bool {
 		routes := p.routes(unix.RT_TABLE_MAIN)
 		return len(routes) == 1 && routes[0] == "10.3.0.0/16 via 10.0.0.2" && p.sysctl("net.ipv4.ip_default_ttl") == "99"
 	})
 	p.untilHealthy()
-	// What was deleted has no row that could be Done.
+	// A deleted object has no row that could be Done.
 	p.until("the old link is gone and the sysctl is back at what it was", func() bool {
 		return slices.Equal([]string{"a0", "a2", "br0"}, p.links()) && p.sysctl("net.ipv4.ip_forward") == "0"
 	})
@@ -177,7 +176,7 @@ func TestABrokenEditChangesNothingAndSaysWhere(t *testing.T) {
 			code, answer := p.request("GET", "/healthz", "")
 			return code == http.StatusServiceUnavailable && strings.Contains(answer, broken.want)
 		})
-		// Through some refreshes and prunes, and some readings of the file.
+		// For some refreshes and prunes, and some readings of the file.
 		before := p.refreshes()
 		p.until("some more refreshes", func() bool { return p.refreshes() > before+20 })
 		assert.Equal(t, links, p.links())
@@ -197,7 +196,7 @@ func TestABrokenEditChangesNothingAndSaysWhere(t *testing.T) {
 	p.untilHealthy()
 }
 
-// refreshes returns the number of rounds of all reconcilers so far.
+// refreshes returns the number of rounds of all reconcilers.
 func (p *process) refreshes() (rounds int) {
 	p.Helper()
 	for _, count := range p.vars().Rounds {

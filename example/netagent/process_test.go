@@ -36,8 +36,7 @@ func TestTheHostIsNotTouched(t *testing.T) {
 	}
 }
 
-// describeHost returns the links, routes and some settings of the namespace that the
-// tests run in.
+// describeHost returns the links, the routes and some settings of the tests' namespace.
 func describeHost(t *testing.T) (all []string) {
 	links, err := netlink.LinkList()
 	require.NoError(t, err)
@@ -71,15 +70,15 @@ func TestItNeedsNoRoot(t *testing.T) {
 	assert.Equal(t, "1", p.sysctl("net.ipv4.ip_forward"))
 }
 
-// canBecomeNobody tells whether the tests run as the host's root; if not, they run as
-// an unprivileged user, and the agent does too.
+// canBecomeNobody reports whether the tests run as the host's root; if not, they and the agent run as an
+// unprivileged user.
 func canBecomeNobody() bool {
 	uids, err := os.ReadFile("/proc/self/uid_map")
 	return err == nil && strings.Contains(string(uids), "4294967295")
 }
 
-// executableForAnybody returns the path of a copy of this program that everybody may
-// run, as the directories that it is in may not be for everybody to enter.
+// executableForAnybody returns the path of a copy of this program that every user can run, since the
+// directories of the original may be closed to them.
 func executableForAnybody(t *testing.T) string {
 	program, err := os.ReadFile("/proc/self/exe")
 	require.NoError(t, err)
@@ -91,7 +90,7 @@ func executableForAnybody(t *testing.T) string {
 func TestWhereNamespacesAreForbiddenItSaysWhatToEnable(t *testing.T) {
 	cmd := netagent(t, "-state", write(t, small), "-listen", "", "-shell", "")
 	cmd.Env = append(cmd.Env, asVariable+"="+asForbidden)
-	// In a user namespace of its own, in which it then forbids further ones.
+	// In a user namespace of its own, in which it then forbids more of them.
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
@@ -117,7 +116,7 @@ func TestOutsideOfNamespacesOfItsOwnItRefusesToRun(t *testing.T) {
 		"one the same":  "user:[1] " + here("net"),
 		"nonsense":      "nonsense",
 	} {
-		// Were it not refused, it would not find its file, and touch nothing.
+		// If it were not refused, it would not find its file, and change nothing.
 		cmd := netagent(t, "-state", "/nonexistent", "-listen", "", "-shell", "")
 		cmd.Env = append(cmd.Env, "NETAGENT_STARTED_FROM="+from)
 		code, _, stderr := finish(t, cmd)
@@ -142,7 +141,7 @@ func TestASignalToBothProcessesStopsItToo(t *testing.T) {
 	cmd.Args = append(cmd.Args, "-shell", shellOf(path))
 	p := startCommand(t, cmd)
 	p.untilHealthy()
-	require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // as a terminal does
+	require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // as a terminal sends it
 	assert.Equal(t, 0, p.stop(0))
 }
 

@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asVariable says what this program is to do in the place of its tests.
+// asVariable selects what this binary does instead of its tests.
 const asVariable = "SANDBOX_TEST_AS"
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 func init() {
-	// The process inside inherits the task of the one outside.
+	// The inner process inherits the task of the outer one.
 	if inside, err := Inside(); err != nil || inside {
 		os.Exit(tellAboutInside(err))
 	}

@@ -84,7 +84,7 @@ func (f *follower) links() (names string) {
 	return names
 }
 
-// until waits for what the kernel and the clock decide when.
+// until waits for events whose time depends on the kernel and the clock.
 func (f *follower) until(what string, condition func() bool) {
 	f.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !condition(); {
@@ -108,11 +108,11 @@ func TestEveryWayOfEditingIsFollowed(t *testing.T) {
 	put(t, path, two) // in place
 	f.until("the new text is applied", func() bool { return f.links() == "two" })
 
-	put(t, path+"~", one) // by another file in its place
+	put(t, path+"~", one) // another file in its place
 	require.NoError(t, os.Rename(path+"~", path))
 	f.until("the new file is applied", func() bool { return f.links() == "one" })
 
-	require.NoError(t, os.Remove(path)) // by its disappearance for a while
+	require.NoError(t, os.Remove(path)) // missing for a while
 	f.until("it is missed", func() bool { return len(f.health.Degraded()) == 1 })
 	assert.Equal(t, "one", f.links())
 	put(t, path, two)
@@ -145,7 +145,7 @@ func TestADirectoryThatIsReplacedIsFollowed(t *testing.T) {
 	path := put(t, filepath.Join(dir, "state.yaml"), one)
 	f := follow(t, path)
 	f.until("the file is applied", func() bool { return f.links() == "one" })
-	// Nothing happens in the directory itself, so nobody tells of it.
+	// The directory itself does not change, so there is no event.
 	require.NoError(t, os.Rename(root, root+"-old"))
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	put(t, path, two)
@@ -156,7 +156,7 @@ func TestAFileIsLookedAtEvenIfNobodyTellsOfIt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	looks := watch(ctx, filepath.Join(t.TempDir(), "none", "state.yaml"), slog.New(slog.DiscardHandler))
-	for range 2 { // the first comes when it begins
+	for range 2 { // the first is at the start
 		select {
 		case <-looks:
 		case <-time.After(20 * time.Second):
@@ -193,7 +193,7 @@ func TestABrokenFileIsSaidOnceAndChangesNothing(t *testing.T) {
 	file.reload(scope, store, log)
 	assert.Equal(t, 2, strings.Count(f.log.String(), "links: a list"), "another problem is said too")
 
-	put(t, path, one) // what is in force
+	put(t, path, one) // the state in force
 	file.reload(scope, store, log)
 	assert.Empty(t, registry.Degraded())
 	assert.Equal(t, revision, tables.Links.Revision(db.ReadTxn()), "nothing was written all the while")

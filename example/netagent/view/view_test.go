@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// noon is when all tests begin.
+// noon is the time at which all tests begin.
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 func at(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
@@ -38,8 +38,8 @@ func item(kind, key string, status reconciler.StatusKind, seconds float64, reaso
 	return i
 }
 
-// story is what a small state goes through: two objects come, wait for one another,
-// get Done, one is looked at again and fails, one goes.
+// story is the life of a small state: two objects appear, one waits for the other, both become Done, one is
+// refreshed and fails, one is deleted.
 var story = [][]desired.Item{
 	{item("link", "br0", reconciler.StatusKindPending, 0), item("route", "main/10.1.0.0/16", reconciler.StatusKindPending, 0)},
 	{item("link", "br0", reconciler.StatusKindPending, 0), item("route", "main/10.1.0.0/16", reconciler.StatusKindBlocked, 0.01, `link "br0" is not there yet`)},
@@ -51,8 +51,8 @@ var story = [][]desired.Item{
 	{item("link", "br0", reconciler.StatusKindDone, 5.1), item("sysctl", "net.x", reconciler.StatusKindUnset, 12)},
 }
 
-// golden compares with a file. To change it, run with UPDATE=1, and commit only what
-// you understand.
+// golden compares with a file. To change it, run with UPDATE=1, and commit only differences that you
+// understand.
 func golden(t *testing.T, name, have string) {
 	t.Helper()
 	path := "testdata/" + name
@@ -99,7 +99,7 @@ func TestATableFitsTheTerminal(t *testing.T) {
 	}
 	for _, test := range []struct {
 		height, notes int
-		want          string // the last row, or what stands for the rest
+		want          string // the last row, or the line that counts the rest
 		errors        int
 	}{
 		{40, 0, "link", 3},
