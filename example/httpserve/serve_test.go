@@ -31,7 +31,7 @@ func endless(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-func TestServeHangsUpWhenItsContextEnds(t *testing.T) {
+func TestServeEndsWithItsContext(t *testing.T) {
 	listener := listen(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -57,7 +57,7 @@ func TestServeHangsUpWhenItsContextEnds(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestServeSaysThatItCannotGoOn(t *testing.T) {
+func TestServeReportsAClosedListener(t *testing.T) {
 	listener := listen(t)
 	require.NoError(t, listener.Close())
 	require.ErrorContains(t, httpserve.Serve(t.Context(), listener, http.NotFoundHandler()), "serve HTTP on 127.0.0.1:")

@@ -103,7 +103,7 @@ func TestSingleObjectsArePutAndDeleted(t *testing.T) {
 	p.untilHealthy()
 }
 
-func TestRequestsFromWebPagesAreRefused(t *testing.T) {
+func TestRequestsFromWebPagesAreRejected(t *testing.T) {
 	p := start(t, write(t, small))
 	p.untilHealthy()
 	for name, header := range map[string][2]string{

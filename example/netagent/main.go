@@ -64,10 +64,10 @@ type settings struct {
 }
 
 const usage = `netagent keeps the links, addresses, routes and sysctls of a network namespace of
-its own at what a YAML file says. It needs no root and does not touch the host.
+its own equal to a YAML file. It needs no root and does not change the host.
 
   netagent [flags]            run
-  netagent shell [command]    talk to a running one; without a command, a prompt
+  netagent shell [command]    send a command to a running one; without a command, a prompt
 
 Flags:
 `
@@ -76,16 +76,16 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("netagent", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.StringVar(&s.state, "state", "state.yaml", "the `file` that says what is wanted; edits are followed")
-	flags.BoolVar(&s.once, "once", false, "exit 0 when all is Done, or 1 and say what is not and why after -timeout")
+	flags.StringVar(&s.state, "state", "state.yaml", "the `file` with the desired state; edits are applied")
+	flags.BoolVar(&s.once, "once", false, "exit 0 when all is Done, or 1 with a list of what is not after -timeout")
 	flags.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long -once waits")
-	flags.DurationVar(&s.refresh, "refresh", 5*time.Second, "after how long what is Done is looked at again; 0 is never")
+	flags.DurationVar(&s.refresh, "refresh", 5*time.Second, "how often to check and repair what is Done; 0 is never")
 	flags.DurationVar(&s.prune, "prune", 10*time.Second, "how often to remove what no row asks for; 0 means only at the start")
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:7070", "loopback `address` for HTTP; port 0 is a free one, \"\" is none")
 	flags.StringVar(&s.shell, "shell", shellsocket.Path(shellName), "`path` of the socket for netagent shell; \"\" is none")
-	flags.Float64Var(&s.chaos, "chaos", 0, "`percentage` of the operations on the kernel that go wrong: fail, panic or come late")
-	flags.Uint64Var(&s.chaosSeed, "chaos-seed", 0, "what goes wrong by -chaos, to see it again; 0 is another one each time")
-	flags.BoolVar(&s.verbose, "v", false, "log what the hive does, too")
+	flags.Float64Var(&s.chaos, "chaos", 0, "`percentage` of the operations on the kernel that fail, panic or are late")
+	flags.Uint64Var(&s.chaosSeed, "chaos-seed", 0, "the seed of -chaos, to repeat the same failures; 0 is a new seed each time")
+	flags.BoolVar(&s.verbose, "v", false, "also log what the hive does")
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stderr, usage)

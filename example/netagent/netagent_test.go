@@ -36,7 +36,7 @@ sysctls:
   net.ipv4.ip_forward: 1
 `
 
-func TestTheShippedStateConverges(t *testing.T) {
+func TestShippedStateConverges(t *testing.T) {
 	shipped, err := os.ReadFile("state.yaml")
 	require.NoError(t, err)
 	p := start(t, write(t, string(shipped)))
@@ -74,7 +74,7 @@ func TestIPRouteShowsTheRoutes(t *testing.T) {
 	assert.Contains(t, out, want, "by the shell too")
 }
 
-func TestARouteDeletedByHandComesBackWithinTheRefreshInterval(t *testing.T) {
+func TestDeletedRouteReturnsWithinTheRefreshInterval(t *testing.T) {
 	const refresh = 2 * time.Second
 	p := start(t, write(t, small), "-refresh", refresh.String())
 	p.untilHealthy()
@@ -85,7 +85,7 @@ func TestARouteDeletedByHandComesBackWithinTheRefreshInterval(t *testing.T) {
 	assert.Less(t, time.Since(deleted), 2*refresh, "the interval, and some time for a slow machine")
 }
 
-func TestWhatAMissingLinkTookAlongComesBackToo(t *testing.T) {
+func TestObjectsOfARemovedLinkReturn(t *testing.T) {
 	p := start(t, write(t, small), "-refresh", "500ms")
 	p.untilHealthy()
 	p.inside(func() error {
@@ -108,7 +108,7 @@ func TestWhatAMissingLinkTookAlongComesBackToo(t *testing.T) {
 	p.untilHealthy()
 }
 
-func TestAStrayRouteIsRemovedAtTheNextPrune(t *testing.T) {
+func TestStrayRouteIsRemovedAtTheNextPrune(t *testing.T) {
 	p := start(t, write(t, small), "-prune", "500ms")
 	p.untilHealthy()
 	p.inside(func() error {
@@ -134,7 +134,7 @@ func TestAStrayRouteIsRemovedAtTheNextPrune(t *testing.T) {
 	assert.Equal(t, []string{"a0", "a1", "br0"}, p.links())
 }
 
-func TestAnEditOfTheFileIsFollowed(t *testing.T) {
+func TestEditsOfTheFileAreApplied(t *testing.T) {
 	path := write(t, small)
 	p := start(t, path)
 	p.untilHealthy()
@@ -160,7 +160,7 @@ func TestAnEditOfTheFileIsFollowed(t *testing.T) {
 	})
 }
 
-func TestABrokenEditChangesNothingAndSaysWhere(t *testing.T) {
+func TestInvalidEditChangesNothingAndIsLocated(t *testing.T) {
 	path := write(t, small)
 	p := start(t, path, "-prune", "200ms", "-refresh", "200ms")
 	p.untilHealthy()
@@ -205,7 +205,7 @@ func (p *process) refreshes() (rounds int) {
 	return rounds
 }
 
-func TestABadFileAtTheStartEndsIt(t *testing.T) {
+func TestInvalidFileAtTheStartIsAnError(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"not YAML":         {"links: [\nroutes: []\n", ":2: did not find expected ',' or ']'"},
 		"unknown kind":     {"links:\n  - name: a\n    kind: vxlan\n", `:3:11: unknown kind "vxlan" of link; known are bridge, loopback, veth`},
@@ -225,7 +225,7 @@ func TestABadFileAtTheStartEndsIt(t *testing.T) {
 	assert.Equal(t, "open /nonexistent/state.yaml: no such file or directory\n", stderr)
 }
 
-func TestOnceEndsWithZeroWhenAllIsDone(t *testing.T) {
+func TestOnceExitsZeroWhenAllIsDone(t *testing.T) {
 	code, stdout, stderr := finish(t, netagent(t, "-state", write(t, small), "-once", "-listen", "", "-shell", ""))
 	assert.Equal(t, 0, code, stderr)
 	last := make(map[string]string)
@@ -242,18 +242,18 @@ func TestOnceEndsWithZeroWhenAllIsDone(t *testing.T) {
 	}, last)
 }
 
-func TestOnceEndsWithOneAndSaysWhatIsNotDone(t *testing.T) {
+func TestOnceExitsOneAndListsWhatIsNotDone(t *testing.T) {
 	path := write(t, small+"  net.ipv4.nonsense: 1\n  net.ipv4.ip_default_ttl: lots\n")
 	code, _, stderr := finish(t, netagent(t, "-state", path, "-once", "-timeout", "2s", "-listen", "", "-shell", ""))
 	assert.Equal(t, 1, code)
 	_, list, found := strings.Cut(stderr, "not all is Done after 2s:\n")
 	require.True(t, found, stderr)
 	assert.Equal(t, `  sysctl net.ipv4.ip_default_ttl: Error: sysctl "net.ipv4.ip_default_ttl": set to "lots": write /proc/sys/net/ipv4/ip_default_ttl: invalid argument
-  sysctl net.ipv4.nonsense: Error: sysctl "net.ipv4.nonsense": there is none of this name in a network namespace
+  sysctl net.ipv4.nonsense: Error: sysctl "net.ipv4.nonsense": unknown in a network namespace
 `, list)
 }
 
-func TestTheShellShowsTablesAndRunsCommandsInside(t *testing.T) {
+func TestShellShowsTablesAndRunsCommandsInside(t *testing.T) {
 	p := start(t, write(t, small))
 	p.untilHealthy()
 	p.until("the shell listens", func() bool {
@@ -281,7 +281,7 @@ func TestTheShellShowsTablesAndRunsCommandsInside(t *testing.T) {
 }
 
 // The README says so.
-func TestTheShippedStateIsBrokenAtLine25ByAnotherGateway(t *testing.T) {
+func TestWrongGatewayIsReportedAtLine25(t *testing.T) {
 	shipped, err := os.ReadFile("state.yaml")
 	require.NoError(t, err)
 	_, err = config.Parse("state.yaml", []byte(strings.Replace(string(shipped), "via: 10.20.0.2}", "via: 10.99.0.2}", 1)))

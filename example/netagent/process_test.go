@@ -20,7 +20,7 @@ import (
 
 func writeFile(path, text string) error { return os.WriteFile(path, []byte(text), 0o644) }
 
-func TestTheHostIsNotTouched(t *testing.T) {
+func TestHostIsNotChanged(t *testing.T) {
 	before := describeHost(t)
 	p := start(t, write(t, small+"  net.ipv4.ip_default_ttl: 99\n"))
 	p.untilHealthy()
@@ -56,7 +56,7 @@ func describeHost(t *testing.T) (all []string) {
 	return all
 }
 
-func TestItNeedsNoRoot(t *testing.T) {
+func TestNoRootIsNeeded(t *testing.T) {
 	path := write(t, small)
 	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", shellOf(path))
 	cmd.Path = executableForAnybody(t)
@@ -87,7 +87,7 @@ func executableForAnybody(t *testing.T) string {
 	return path
 }
 
-func TestWhereNamespacesAreForbiddenItSaysWhatToEnable(t *testing.T) {
+func TestForbiddenNamespacesAreExplained(t *testing.T) {
 	cmd := netagent(t, "-state", write(t, small), "-listen", "", "-shell", "")
 	cmd.Env = append(cmd.Env, asVariable+"="+asForbidden)
 	// In a user namespace of its own, in which it then forbids more of them.
@@ -105,7 +105,7 @@ user.max_user_namespaces is 0: enable them by
 `, stderr)
 }
 
-func TestOutsideOfNamespacesOfItsOwnItRefusesToRun(t *testing.T) {
+func TestInnerProcessNeedsItsOwnNamespaces(t *testing.T) {
 	here := func(ns string) string {
 		link, err := os.Readlink("/proc/self/ns/" + ns)
 		require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestOutsideOfNamespacesOfItsOwnItRefusesToRun(t *testing.T) {
 	}
 }
 
-func TestSignalsStopIt(t *testing.T) {
+func TestSignalsStopTheAgent(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		p := start(t, write(t, small))
 		p.untilHealthy()
@@ -134,7 +134,7 @@ func TestSignalsStopIt(t *testing.T) {
 	}
 }
 
-func TestASignalToBothProcessesStopsItToo(t *testing.T) {
+func TestSignalToBothProcessesStopsTheAgent(t *testing.T) {
 	path := write(t, small)
 	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", "")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -145,7 +145,7 @@ func TestASignalToBothProcessesStopsItToo(t *testing.T) {
 	assert.Equal(t, 0, p.stop(0))
 }
 
-func TestTheInnerProcessDoesNotOutliveTheOuterOne(t *testing.T) {
+func TestInnerProcessEndsWithTheOuterOne(t *testing.T) {
 	p := start(t, write(t, small))
 	p.untilHealthy()
 	assert.Equal(t, -1, p.stop(syscall.SIGKILL))
@@ -155,14 +155,14 @@ func TestTheInnerProcessDoesNotOutliveTheOuterOne(t *testing.T) {
 	})
 }
 
-func TestOnceThatIsStoppedIsNoSuccess(t *testing.T) {
+func TestStoppedOnceIsNoSuccess(t *testing.T) {
 	path := write(t, small+"  net.ipv4.nonsense: 1\n")
 	p := start(t, path, "-once", "-timeout", "1m")
 	assert.Equal(t, 1, p.stop(syscall.SIGINT))
 	assert.Contains(t, p.stderr.String(), "stopped before all was Done")
 }
 
-func TestATakenPortIsAnError(t *testing.T) {
+func TestPortInUseIsAnError(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, listener.Close()) }()
@@ -171,7 +171,7 @@ func TestATakenPortIsAnError(t *testing.T) {
 	assert.Contains(t, stderr, "address already in use (choose another by -listen)")
 }
 
-func TestASecondAgentDoesNotTakeTheFirstOnesShell(t *testing.T) {
+func TestSecondAgentDoesNotTakeTheFirstOnesShell(t *testing.T) {
 	p := start(t, write(t, small))
 	p.untilHealthy()
 	p.until("the shell listens", func() bool {

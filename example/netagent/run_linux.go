@@ -121,7 +121,7 @@ func unleash(o *agent.Options, s settings) {
 	for seed == 0 {
 		seed = rand.Uint64()
 	}
-	o.Log.Warn("operations go wrong at random", "percent", s.chaos, "seed", seed)
+	o.Log.Warn("operations fail at random", "percent", s.chaos, "seed", seed)
 	ordered := o.Target
 	o.Target = func(in desired.Surroundings) desired.Target { return chaos.New(s.chaos, seed).Target(ordered(in)) }
 }

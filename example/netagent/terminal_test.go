@@ -144,7 +144,7 @@ func (s *terminal) written() string {
 	return s.raw.String()
 }
 
-func TestOnATerminalItShowsALiveTable(t *testing.T) {
+func TestTerminalShowsALiveTable(t *testing.T) {
 	path := write(t, small+"  net.ipv4.nonsense: 1\n")
 	program, person := openTerminal(t, 100, 24)
 	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", shellOf(path))
@@ -160,8 +160,8 @@ address  br0/10\.0\.0\.1/24      Done    \d+s
 route    100/10\.2\.0\.0/16      Done    \d+s
 route    main/10\.1\.0\.0/16     Done    \d+s
 sysctl   net\.ipv4\.ip_forward  Done    \d+s
-sysctl   net\.ipv4\.nonsense    Error   \d+s     sysctl "net\.ipv4\.nonsense": there is none of this name…
-job-reconcile-sysctls: 1 error\(s\): sysctl "net\.ipv4\.nonsense": there is none of this name in a netw…$`)
+sysctl   net\.ipv4\.nonsense    Error   \d+s     sysctl "net\.ipv4\.nonsense": unknown in a network names…
+job-reconcile-sysctls: 1 error\(s\): sysctl "net\.ipv4\.nonsense": unknown in a network namespace$`)
 	person.eventually(t, kept.MatchString)
 
 	// An edit is drawn in the same place, with a note while the file is invalid.
@@ -177,7 +177,7 @@ job-reconcile-sysctls: 1 error\(s\): sysctl "net\.ipv4\.nonsense": there is none
 	assert.NotContains(t, person.text(), "level=", "the log goes to standard error")
 }
 
-func TestOnATerminalTheLogScrollsAboveTheTable(t *testing.T) {
+func TestTerminalLogScrollsAboveTheTable(t *testing.T) {
 	path := write(t, small)
 	program, person := openTerminal(t, 400, 24)
 	cmd := netagent(t, "-state", path, "-listen", "", "-shell", "", "-once")

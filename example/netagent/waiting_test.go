@@ -189,7 +189,7 @@ func reversed(t *testing.T, state []byte) string {
 	return string(text)
 }
 
-func TestTheWorstOrderOfTheFileIsNoFailure(t *testing.T) {
+func TestAnyOrderInTheFileIsNoFailure(t *testing.T) {
 	shipped, err := os.ReadFile("state.yaml")
 	require.NoError(t, err)
 	state := reversed(t, shipped)
@@ -202,7 +202,7 @@ func TestTheWorstOrderOfTheFileIsNoFailure(t *testing.T) {
 	assert.Len(t, p.links(), 10)
 }
 
-func TestEverythingWaitsForLinksMadeByHandAndConvergesWithinASecond(t *testing.T) {
+func TestObjectsWaitForLinksAndConvergeWithinASecond(t *testing.T) {
 	p := start(t, write(t, backwards), "-prune", "200ms")
 	best := time.Hour
 	// A machine that is busy with something else may be late once.
@@ -238,7 +238,7 @@ func lastDone(p *process, began time.Time) (took time.Duration) {
 	return took
 }
 
-func TestChaosDoesNotKeepItFromConverging(t *testing.T) {
+func TestStateConvergesWithChaos(t *testing.T) {
 	for _, seed := range []int{1, 2, 3} {
 		t.Run("seed "+strconv.Itoa(seed), func(t *testing.T) {
 			p := start(t, write(t, backwards), "-chaos", "30", "-chaos-seed", strconv.Itoa(seed), "-prune", "500ms")
@@ -262,7 +262,7 @@ func TestChaosDoesNotKeepItFromConverging(t *testing.T) {
 	}
 }
 
-func TestWhatTheKernelRefusesForGoodIsLeftAloneUntilItChanges(t *testing.T) {
+func TestFinalErrorsAreNotRetriedUntilAChange(t *testing.T) {
 	before := strings.Replace(small, "routes:\n", "  - {dev: br0, cidr: 10.8.0.1/24}\nroutes:\n", 1)
 	path := write(t, before)
 	p := start(t, path, "-refresh", "0", "-prune", "100ms")

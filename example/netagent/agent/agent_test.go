@@ -192,7 +192,7 @@ func until(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-func TestOnceIsThroughWhenAllIsDone(t *testing.T) {
+func TestOnceEndsWhenAllIsDone(t *testing.T) {
 	w := newWorld()
 	o := options(t, w, state)
 	o.Once = true
@@ -200,7 +200,7 @@ func TestOnceIsThroughWhenAllIsDone(t *testing.T) {
 	assert.Equal(t, all, w.keys())
 }
 
-func TestOnceSaysWhatIsNotDoneAndWhy(t *testing.T) {
+func TestOnceReportsWhatIsNotDoneAndWhy(t *testing.T) {
 	w := newWorld()
 	w.refuses["route main/10.1.0.0/16"] = errors.New("boom")
 	w.refuses["sysctl net.ipv4.ip_forward"] = reconciler.Blocked("waits for Godot")
@@ -214,7 +214,7 @@ func TestOnceSaysWhatIsNotDoneAndWhy(t *testing.T) {
   sysctl net.ipv4.ip_forward: Blocked: waits for Godot`)
 }
 
-func TestOnceIsNotThroughWhilePruningFails(t *testing.T) {
+func TestOnceDoesNotEndWhilePruningFails(t *testing.T) {
 	w := newWorld()
 	w.refuses["prune link "] = errors.New("boom")
 	o := options(t, w, state)
@@ -222,7 +222,7 @@ func TestOnceIsNotThroughWhilePruningFails(t *testing.T) {
 	assert.ErrorContains(t, Run(t.Context(), o), "job-reconcile-links: 1 error(s): prune: boom")
 }
 
-func TestOnceThatIsStoppedIsAnError(t *testing.T) {
+func TestStoppedOnceIsAnError(t *testing.T) {
 	w := newWorld()
 	w.refuses["link br0"] = errors.New("boom")
 	o := options(t, w, state)
@@ -235,13 +235,13 @@ func TestOnceThatIsStoppedIsAnError(t *testing.T) {
 	assert.ErrorIs(t, <-ended, errStopped)
 }
 
-func TestAContextThatEndedStopsTheAgentAtOnce(t *testing.T) {
+func TestEndedContextStopsTheAgentAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	assert.NoError(t, Run(ctx, options(t, newWorld(), state)))
 }
 
-func TestWhatDriftsIsRefreshedAndWhatIsStrayIsPruned(t *testing.T) {
+func TestDriftIsRepairedAndStraysArePruned(t *testing.T) {
 	w := newWorld()
 	o := options(t, w, state)
 	o.Refresh, o.Prune = 50*time.Millisecond, 50*time.Millisecond
@@ -256,7 +256,7 @@ func TestWhatDriftsIsRefreshedAndWhatIsStrayIsPruned(t *testing.T) {
 	until(t, "all is as before", func() bool { return slices.Equal(w.keys(), all) })
 }
 
-func TestWhatAChangeUndidIsDoneAgainAtOnce(t *testing.T) {
+func TestUndoneObjectsAreAppliedAgainAtOnce(t *testing.T) {
 	w := newWorld()
 	running(t, options(t, w, state)) // refreshes every hour
 	until(t, "all is there", func() bool { return slices.Equal(w.keys(), all) })
@@ -267,7 +267,7 @@ func TestWhatAChangeUndidIsDoneAgainAtOnce(t *testing.T) {
 	assert.Equal(t, links, w.count("link br0"))
 }
 
-func TestTheTargetsLinksAreObserved(t *testing.T) {
+func TestLinksOfTheTargetAreObserved(t *testing.T) {
 	w := newWorld()
 	running(t, options(t, w, state))
 	until(t, "all is there", func() bool { return slices.Equal(w.keys(), all) })
@@ -277,7 +277,7 @@ func TestTheTargetsLinksAreObserved(t *testing.T) {
 	})
 }
 
-func TestObjectsOnDifferentLinksAreWorkedOnAtTheSameTime(t *testing.T) {
+func TestObjectsOnDifferentLinksRunConcurrently(t *testing.T) {
 	w := newWorld()
 	var mu sync.Mutex
 	busy, together := make(map[string]int), 0
@@ -309,7 +309,7 @@ func TestObjectsOnDifferentLinksAreWorkedOnAtTheSameTime(t *testing.T) {
 	until(t, "all are there", func() bool { return len(w.keys()) == 5 })
 }
 
-func TestHTTPAndTheShellAreServed(t *testing.T) {
+func TestHTTPAndShellAreServed(t *testing.T) {
 	w := newWorld()
 	w.refuses["sysctl net.ipv4.ip_forward"] = errors.New("boom")
 	o := options(t, w, state)
@@ -375,13 +375,13 @@ type closedPipe struct{}
 
 func (closedPipe) Show(view.Scene) error { return io.ErrClosedPipe }
 
-func TestAViewThatIsGoneStopsTheAgent(t *testing.T) {
+func TestFailingViewStopsTheAgent(t *testing.T) {
 	o := options(t, newWorld(), state)
 	o.View = closedPipe{}
 	assert.ErrorIs(t, Run(t.Context(), o), io.ErrClosedPipe)
 }
 
-func TestOptionsThatTheReconcilerRefusesAreAnError(t *testing.T) {
+func TestInvalidReconcilerOptionsAreAnError(t *testing.T) {
 	o := options(t, newWorld(), state)
 	o.Refresh = -time.Second
 	assert.ErrorContains(t, Run(t.Context(), o), "Settings.RefreshInterval is -1s, must not be negative")

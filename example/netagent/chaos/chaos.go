@@ -79,8 +79,8 @@ const maxDelay = 100 * time.Millisecond
 
 // errBefore and errAfter are the errors of failed operations.
 var (
-	errBefore = errors.New("chaos: failed, and did nothing")
-	errAfter  = errors.New("chaos: failed, and did it all")
+	errBefore = errors.New("chaos: failed before the operation")
+	errAfter  = errors.New("chaos: failed after the operation")
 )
 
 // decide returns the mishap of the next operation on the object of that name, and the delay if the mishap is

@@ -57,7 +57,7 @@ func nth(t *testing.T, c *Chaos, want mishap) (name string, delay time.Duration)
 	return "", 0
 }
 
-func TestEachMishapIsWhatItSays(t *testing.T) {
+func TestMishapsFailAsDescribed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(50, 1)
 		boom := errors.New("boom")
@@ -98,7 +98,7 @@ func TestEachMishapIsWhatItSays(t *testing.T) {
 	})
 }
 
-func TestWhatIsLateEndsWithItsContext(t *testing.T) {
+func TestLateOperationEndsWithItsContext(t *testing.T) {
 	c := New(50, 1)
 	name, _ := nth(t, c, late)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -107,7 +107,7 @@ func TestWhatIsLateEndsWithItsContext(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-func TestSoManyGoWrongAsAreAskedFor(t *testing.T) {
+func TestPercentageOfMishapsIsRespected(t *testing.T) {
 	for _, percent := range []float64{0, 0.5, 30, 100} {
 		c := New(percent, 42)
 		count := make(map[mishap]int)
@@ -131,7 +131,7 @@ func TestSoManyGoWrongAsAreAskedFor(t *testing.T) {
 	}
 }
 
-func TestTheSameSeedMakesTheSameMishapsInAnyOrder(t *testing.T) {
+func TestSameSeedGivesSameMishapsInAnyOrder(t *testing.T) {
 	names := []string{"a", "b", "c", "d"}
 	decide := func(seed uint64, order []string) map[string][]mishap {
 		c := New(50, seed)
@@ -151,7 +151,7 @@ func TestTheSameSeedMakesTheSameMishapsInAnyOrder(t *testing.T) {
 	assert.NotEqual(t, decide(1, names)["a"], decide(1, names)["b"])
 }
 
-func TestAllOperationsOfATargetGoWrong(t *testing.T) {
+func TestAllKindsOfOperationsGoWrong(t *testing.T) {
 	links, addresses := &target[config.Link]{}, &target[config.Address]{}
 	routes, sysctls := &target[config.Route]{}, &target[config.Sysctl]{}
 	c := New(30, 7)

@@ -15,7 +15,7 @@ import (
 )
 
 // A file may have ten thousand addresses and ten thousand routes.
-func TestTheSearchForGatewaysDoesNotGrowWithTheAddresses(t *testing.T) {
+func TestGatewaySearchDoesNotGrowWithAddresses(t *testing.T) {
 	const n = 10_000
 	for name, test := range map[string]struct {
 		address  func(i int) Address
@@ -60,7 +60,7 @@ func ip6(host int) netip.Addr {
 	return netip.AddrFrom16([16]byte{0: 0xfd, 13: byte(host >> 16), 14: byte(host >> 8), 15: byte(host)})
 }
 
-func TestTheSearchForGatewaysFindsWhatASearchOfAllFinds(t *testing.T) {
+func TestGatewaySearchAgreesWithAFullSearch(t *testing.T) {
 	for seed := range uint64(2_000) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		c := checker{state: randomState(random), links: map[string]Located[Link]{

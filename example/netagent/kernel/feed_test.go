@@ -127,7 +127,7 @@ func (f *followed) came() map[string]desired.Effect {
 	return undid
 }
 
-func TestLinksMadeByHandAreSeen(t *testing.T) {
+func TestLinksMadeByHandAreObserved(t *testing.T) {
 	f := follow(t, nil)
 	lo := f.link("lo").Attrs()
 	f.until("lo is seen", func(links map[string]observed.Link) bool {
@@ -149,7 +149,7 @@ func TestLinksMadeByHandAreSeen(t *testing.T) {
 	f.until("both are gone", func(links map[string]observed.Link) bool { return len(links) == 1 })
 }
 
-func TestAPortThatLeavesItsBridgeIsStillALink(t *testing.T) {
+func TestPortThatLeavesItsBridgeIsStillALink(t *testing.T) {
 	f := follow(t, nil)
 	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
 	f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "a0"}, PeerName: "a1"}))
@@ -161,7 +161,7 @@ func TestAPortThatLeavesItsBridgeIsStillALink(t *testing.T) {
 	assert.NotContains(t, f.came(), "a0", "nothing came of it")
 }
 
-func TestWhatALinkTookAlongIsTold(t *testing.T) {
+func TestEffectsOfALinkChangeAreReported(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*followed)
 		want   map[string]desired.Effect
@@ -208,7 +208,7 @@ func TestWhatALinkTookAlongIsTold(t *testing.T) {
 	}
 }
 
-func TestAFeedThatWasOverrunListsAnew(t *testing.T) {
+func TestOverrunFeedListsAgain(t *testing.T) {
 	f := follow(t, func(feed *feed) { feed.receiveBuffer = 1 }) // the smallest that the kernel allows
 	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
 	f.untilTrue()
@@ -234,7 +234,7 @@ func TestAFeedThatWasOverrunListsAnew(t *testing.T) {
 }
 
 // Messages that are not applied yet must not keep the feed from ending.
-func TestAFeedThatIsBehindCanBeStopped(t *testing.T) {
+func TestFeedThatIsBehindCanBeStopped(t *testing.T) {
 	for range 4 {
 		f := follow(t, nil)
 		f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))

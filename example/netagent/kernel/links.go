@@ -110,7 +110,7 @@ func (l *links) create(old netlink.Link, want config.Link) (netlink.Link, error)
 	l.Undid(want.Name, desired.UndidAll&^desired.UndidLink)
 	made, err := findLink(want.Name)
 	if err == nil && made == nil {
-		err = fmt.Errorf("link %q is gone as soon as it was made", want.Name)
+		err = fmt.Errorf("link %q vanished right after it was created", want.Name)
 	}
 	return made, err
 }

@@ -24,7 +24,7 @@ links:
   - {name: a0, kind: veth, master: br0, peer: {name: a1, mtu: 1300, up: false, mac: "02:00:00:00:00:01"}}
 `
 
-func TestLinksAreMadeAsAskedFor(t *testing.T) {
+func TestLinksAreCreatedAsDesired(t *testing.T) {
 	f := newFixture(t)
 	f.update(f.state(someLinks))
 
@@ -45,7 +45,7 @@ func TestLinksAreMadeAsAskedFor(t *testing.T) {
 	assert.NotZero(t, f.link("lo").Attrs().Flags&net.FlagUp)
 }
 
-func TestASecondUpdateOfALinkChangesNothing(t *testing.T) {
+func TestSecondUpdateOfALinkChangesNothing(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someLinks)
 	f.update(state)
@@ -56,7 +56,7 @@ func TestASecondUpdateOfALinkChangesNothing(t *testing.T) {
 	assert.Equal(t, before, f.link("a0").Attrs().Index)
 }
 
-func TestWhatSomebodyDidToALinkIsUndone(t *testing.T) {
+func TestChangesOfALinkAreUndone(t *testing.T) {
 	for name, breakIt := range map[string]func(*fixture){
 		"mtu":       func(f *fixture) { f.byHand(netlink.LinkSetMTU(f.link("a0"), 900)) },
 		"down":      func(f *fixture) { f.byHand(netlink.LinkSetDown(f.link("a0"))) },
@@ -131,7 +131,7 @@ func TestVethsCanSwapTheirEnds(t *testing.T) {
 	assert.Equal(t, "d", peerName(f.link("b")))
 }
 
-func TestALinkWhoseBridgeIsMissingWaitsForIt(t *testing.T) {
+func TestLinkWaitsForItsBridge(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someLinks)
 	err := update(f, f.Links, state.Links[2].Spec)
@@ -142,7 +142,7 @@ func TestALinkWhoseBridgeIsMissingWaitsForIt(t *testing.T) {
 	assert.Equal(t, f.link("br0").Attrs().Index, f.link("a0").Attrs().MasterIndex)
 }
 
-func TestALinkMadeAnewTellsOfAllItTookAlong(t *testing.T) {
+func TestRecreatedLinkReportsAllEffects(t *testing.T) {
 	f := newFixture(t)
 	f.update(f.state("links: [{name: br0, kind: bridge}, {name: a0, kind: veth, peer: a1, master: br0}]"))
 	effects := f.effects()
@@ -164,7 +164,7 @@ func TestDeletingALinkTwiceIsNoError(t *testing.T) {
 	assert.Zero(t, f.link("lo").Attrs().Flags&net.FlagUp, "lo cannot go, so it is down")
 }
 
-func TestPruneRemovesTheLinksNobodyAskedFor(t *testing.T) {
+func TestPruneRemovesLinksWithoutARow(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someLinks)
 	f.update(state)
@@ -176,7 +176,7 @@ func TestPruneRemovesTheLinksNobodyAskedFor(t *testing.T) {
 	assert.Empty(t, f.linkNames())
 }
 
-func TestPruneLeavesLinksThatSomethingNeeds(t *testing.T) {
+func TestPruneKeepsLinksThatARowNeeds(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(`
 addresses: [{dev: theirs0, cidr: 10.0.0.1/24}]
@@ -200,7 +200,7 @@ links: [{name: a0, kind: veth, peer: a1, master: theirs3}]
 	assert.Equal(t, []string{"a0", "a1", "theirs1", "theirs3"}, f.linkNames(), "nothing needs the others any more")
 }
 
-func TestPruneLeavesAStrayEndToTheUpdateOfTheOther(t *testing.T) {
+func TestPruneLeavesAVethEndToTheOthersUpdate(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someLinks)
 	f.update(state)

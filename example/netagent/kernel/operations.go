@@ -45,7 +45,7 @@ type surroundings struct {
 // repaired logs a change that a refresh made: another program had changed a Done object.
 func (s surroundings) repaired(status reconciler.Status, kind, key string) {
 	if status.Kind == reconciler.StatusKindRefreshing {
-		s.log.Info("repaired what somebody had changed", "kind", kind, "name", key)
+		s.log.Info("repaired a change from outside", "kind", kind, "name", key)
 	}
 }
 

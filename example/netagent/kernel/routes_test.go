@@ -57,7 +57,7 @@ func (f *fixture) requireRoutes() {
 	require.Equal(f, in1000, f.routes(1000))
 }
 
-func TestRoutesArePutIntoTheirTables(t *testing.T) {
+func TestRoutesAreAddedToTheirTables(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someRoutes)
 	f.update(state)
@@ -66,7 +66,7 @@ func TestRoutesArePutIntoTheirTables(t *testing.T) {
 	f.requireRoutes()
 }
 
-func TestWhatSomebodyDidToARouteIsUndone(t *testing.T) {
+func TestChangesOfARouteAreUndone(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someRoutes)
 	f.update(state)
@@ -112,7 +112,7 @@ func TestWhatSomebodyDidToARouteIsUndone(t *testing.T) {
 	}
 }
 
-func TestARouteWhoseLinkWentDownComesBack(t *testing.T) {
+func TestRouteReturnsAfterItsLinkWasDown(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someRoutes)
 	f.update(state)
@@ -122,7 +122,7 @@ func TestARouteWhoseLinkWentDownComesBack(t *testing.T) {
 	f.requireRoutes()
 }
 
-func TestARouteWaitsForItsLinkToBeUpAndThenForWhatReachesItsGateway(t *testing.T) {
+func TestRouteWaitsForItsLinkThenForItsGateway(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(`
 links: [{name: br0, kind: bridge}]
@@ -172,7 +172,7 @@ func TestDeletingARouteTwiceIsNoError(t *testing.T) {
 	}
 }
 
-func TestPruneRemovesTheRoutesNobodyAskedFor(t *testing.T) {
+func TestPruneRemovesRoutesWithoutARow(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someRoutes)
 	f.update(state)
@@ -201,7 +201,7 @@ func TestPruneRemovesTheRoutesNobodyAskedFor(t *testing.T) {
 	assert.Subset(t, f.kernelRoutes(), kernels, "it may have made more by now")
 }
 
-func TestATableStaysManagedWhoseRoutesCameAndWentBetweenPrunes(t *testing.T) {
+func TestTableStaysManagedAfterItsLastRoute(t *testing.T) {
 	f := newFixture(t)
 	state := f.state("links: [{name: br0, kind: bridge}]\nroutes: [{dst: 10.1.0.0/16, dev: br0, table: 100}]")
 	f.update(state)
@@ -260,7 +260,7 @@ func TestRepairsAndPrunesAreLogged(t *testing.T) {
 	assert.Empty(t, f.log.String(), "nothing was broken")
 	f.byHand(netlink.RouteDel(&netlink.Route{Dst: cidr("10.3.0.0/16"), Table: 100}))
 	refresh()
-	assert.Contains(t, f.log.String(), `msg="repaired what somebody had changed" kind=route name=100/10.3.0.0/16`)
+	assert.Contains(t, f.log.String(), `msg="repaired a change from outside" kind=route name=100/10.3.0.0/16`)
 	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: f.link("br0").Attrs().Index}))
 	prune(f, f.Routes, state.Routes)
 	assert.Contains(t, f.log.String(), `msg="removed what no row asks for" kind=route name=main/10.66.0.0/16`)

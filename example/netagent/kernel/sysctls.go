@@ -73,13 +73,13 @@ func (s *sysctls) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revis
 func (s *sysctls) missing(txn statedb.ReadTxn, want config.Sysctl) error {
 	name := want.Needs()
 	if name == "" {
-		return fmt.Errorf("sysctl %q: there is none of this name in a network namespace", want.Name)
+		return fmt.Errorf("sysctl %q: unknown in a network namespace", want.Name)
 	}
 	link, err := s.needLink(txn, name)
 	if err != nil {
 		return err
 	}
-	return s.failedOn(txn, link, fmt.Errorf("sysctl %q: links have no setting of this name", want.Name))
+	return s.failedOn(txn, link, fmt.Errorf("sysctl %q: links have no such setting", want.Name))
 }
 
 // Delete restores the value from before the first change. If the value was never changed, or its link was

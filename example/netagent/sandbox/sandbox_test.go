@@ -67,13 +67,13 @@ func runOutside(t *testing.T, environment ...string) string {
 	return string(out)
 }
 
-func TestTheProgramRunsAgainAsRootOfItsOwnNamespaces(t *testing.T) {
+func TestProgramRunsAsRootOfItsOwnNamespaces(t *testing.T) {
 	assert.Equal(t, fmt.Sprintf(
 		"inside with [argument] as 0 map [0 %d 1] file <nil> again false <nil>\nended with 42 <nil>\n", os.Getuid()),
 		runOutside(t))
 }
 
-func TestASignalThatEndsItIsInTheExitCode(t *testing.T) {
+func TestExitCodeNamesTheSignal(t *testing.T) {
 	assert.Contains(t, runOutside(t, "SANDBOX_TEST_SIGNAL=1"), "ended with 137 <nil>\n")
 }
 
@@ -86,7 +86,7 @@ func TestOnlyNewNamespacesAreInside(t *testing.T) {
 	assert.Error(t, checkNew(here, "user:[1]"))
 }
 
-func TestARefusalIsExplained(t *testing.T) {
+func TestErrorsOfTheSystemAreExplained(t *testing.T) {
 	for name, test := range map[string]struct {
 		err     error
 		sysctls map[string]string

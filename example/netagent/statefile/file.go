@@ -96,7 +96,7 @@ func (f *File) apply(health cell.Health, store *desired.Store, log *slog.Logger)
 	health.OK("applied, " + changes.String())
 	log.Info("state file applied", "file", f.path, "rows", changes.String())
 	for _, taken := range changes.Taken {
-		log.Warn("the state file takes over what the API had asked for", "file", f.path, "object", taken)
+		log.Warn("the state file takes over an object of the API", "file", f.path, "object", taken)
 	}
 }
 

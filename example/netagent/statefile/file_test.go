@@ -99,7 +99,7 @@ func put(t *testing.T, path, text string) string {
 	return path
 }
 
-func TestEveryWayOfEditingIsFollowed(t *testing.T) {
+func TestAllWaysOfEditingAreFollowed(t *testing.T) {
 	dir := t.TempDir()
 	path := put(t, filepath.Join(dir, "state.yaml"), one)
 	f := follow(t, path)
@@ -119,7 +119,7 @@ func TestEveryWayOfEditingIsFollowed(t *testing.T) {
 	f.until("it is back", func() bool { return f.links() == "two" && len(f.health.Degraded()) == 0 })
 }
 
-func TestAFileBehindASymbolicLinkIsFollowed(t *testing.T) {
+func TestFileBehindASymbolicLinkIsFollowed(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"v1": one, "v2": two} {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
@@ -138,7 +138,7 @@ func TestAFileBehindASymbolicLinkIsFollowed(t *testing.T) {
 	f.until("an edit of the other file is applied", func() bool { return f.links() == "one" })
 }
 
-func TestADirectoryThatIsReplacedIsFollowed(t *testing.T) {
+func TestReplacedDirectoryIsFollowed(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "root")
 	dir := filepath.Join(root, "etc")
 	require.NoError(t, os.MkdirAll(dir, 0o755))
@@ -152,7 +152,7 @@ func TestADirectoryThatIsReplacedIsFollowed(t *testing.T) {
 	f.until("the file in the new directory is applied", func() bool { return f.links() == "two" })
 }
 
-func TestAFileIsLookedAtEvenIfNobodyTellsOfIt(t *testing.T) {
+func TestFileIsReadWithoutAnEvent(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	looks := watch(ctx, filepath.Join(t.TempDir(), "none", "state.yaml"), slog.New(slog.DiscardHandler))
@@ -165,7 +165,7 @@ func TestAFileIsLookedAtEvenIfNobodyTellsOfIt(t *testing.T) {
 	}
 }
 
-func TestABrokenFileIsSaidOnceAndChangesNothing(t *testing.T) {
+func TestInvalidFileIsLoggedOnceAndChangesNothing(t *testing.T) {
 	path := put(t, filepath.Join(t.TempDir(), "state.yaml"), one)
 	file, err := Open(path)
 	require.NoError(t, err)
@@ -204,7 +204,7 @@ func TestABrokenFileIsSaidOnceAndChangesNothing(t *testing.T) {
 	assert.Contains(t, registry.Degraded()[0].String(), "no such file")
 }
 
-func TestAFileThatCannotBeOpenedOrIsBrokenIsAnError(t *testing.T) {
+func TestMissingOrInvalidFileIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Open(filepath.Join(dir, "none"))
 	assert.ErrorIs(t, err, os.ErrNotExist)

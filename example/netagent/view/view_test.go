@@ -64,7 +64,7 @@ func golden(t *testing.T, name, have string) {
 	assert.Equal(t, string(want), have)
 }
 
-func TestLinesHaveOneForEachChange(t *testing.T) {
+func TestLinesHasOneLineForEachChange(t *testing.T) {
 	var out bytes.Buffer
 	lines := NewLines(&out)
 	for i, items := range story {
@@ -74,7 +74,7 @@ func TestLinesHaveOneForEachChange(t *testing.T) {
 	golden(t, "lines.txt", out.String())
 }
 
-func TestTheTableShowsSinceWhenEachStatusIs(t *testing.T) {
+func TestTableShowsTheAgeOfEachStatus(t *testing.T) {
 	var all strings.Builder
 	var model Model
 	for i, items := range story {
@@ -88,7 +88,7 @@ func TestTheTableShowsSinceWhenEachStatusIs(t *testing.T) {
 	golden(t, "tables.txt", all.String())
 }
 
-func TestATableFitsTheTerminal(t *testing.T) {
+func TestTableFitsTheTerminal(t *testing.T) {
 	var rows []Row
 	for i := range 30 {
 		row := Row{Kind: "link", Key: "l" + strings.Repeat("x", i), Status: "Done", Since: noon}
@@ -126,7 +126,7 @@ func TestATableFitsTheTerminal(t *testing.T) {
 	}
 }
 
-func TestAScreenRedrawsInPlaceBelowTheLog(t *testing.T) {
+func TestScreenRedrawsInPlaceBelowTheLog(t *testing.T) {
 	var out bytes.Buffer
 	screen := NewScreen(&out, func() Size { return Size{60, 20} }, true)
 	_, err := screen.Write([]byte("before\n"))
@@ -147,7 +147,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
-func TestAViewThatCannotBeWrittenToIsAnError(t *testing.T) {
+func TestViewThatCannotBeWrittenIsAnError(t *testing.T) {
 	scene := Scene{Items: story[0], Now: noon}
 	assert.EqualError(t, NewLines(fullDisk{}).Show(scene), "disk full")
 	screen := NewScreen(fullDisk{}, func() Size { return Size{} }, false)
@@ -164,7 +164,7 @@ func (r recorder) Show(s Scene) error {
 	return nil
 }
 
-func TestAWatcherShowsChangesAndTimeAndTheEnd(t *testing.T) {
+func TestWatcherShowsChangesTimeAndTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := statedb.New()
 		tables, err := desired.NewTables(db)
