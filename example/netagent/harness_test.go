@@ -222,7 +222,7 @@ func (p *process) until(what string, condition func() bool) {
 	deadline := time.Now().Add(patience)
 	for !condition() {
 		if time.Now().After(deadline) {
-			require.Fail(p, "waited in vain until "+what, "standard output:\n%s\nstandard error:\n%s", p.stdout, p.stderr)
+			require.Fail(p, "timed out: "+what, "standard output:\n%s\nstandard error:\n%s", p.stdout, p.stderr)
 		}
 		select {
 		case <-p.ended:
@@ -358,7 +358,7 @@ func route(dst string) *net.IPNet {
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !condition(); {
-		require.True(t, time.Now().Before(deadline), "waited in vain until %s", what)
+		require.True(t, time.Now().Before(deadline), "timed out waiting until %s", what)
 		<-time.After(5 * time.Millisecond)
 	}
 }

@@ -277,7 +277,7 @@ func TestShellShowsTablesAndRunsCommandsInside(t *testing.T) {
 
 	info, err := os.Stat(p.shell)
 	require.NoError(t, err)
-	assert.Zero(t, info.Mode().Perm()&0o077, "nobody else can use it")
+	assert.Zero(t, info.Mode().Perm()&0o077, "closed to all other users")
 }
 
 // The README says so.

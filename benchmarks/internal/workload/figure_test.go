@@ -71,7 +71,7 @@ func TestTenMillionRowsAreComparedWithOneMillion(t *testing.T) {
 		less("cpu_growth", "x", 1.5),
 		less("cpu_1m", "us/object", 2), less("allocs_1m", "allocs/object", 14),
 	}, combineNumbers(parts))
-	assert.Equal(t, "cpu", parts[1][0].Metric, "the parts are left as they were")
+	assert.Equal(t, "cpu", parts[1][0].Metric, "the parts are not changed")
 }
 
 func TestHeldOperationsAreComparedWithNone(t *testing.T) {

@@ -96,7 +96,7 @@ func TestTallySpreadIsMostMinusFewestCalls(t *testing.T) {
 	}
 	assert.EqualValues(t, 2, tally.spread())
 	require.NoError(t, b.target.Update(0))
-	assert.EqualValues(t, 2, tally.spread(), "one row has had one call")
+	assert.EqualValues(t, 2, tally.spread(), "one row had one call")
 	require.NoError(t, b.target.Update(2))
 	assert.EqualValues(t, 1, tally.spread())
 }
@@ -117,7 +117,7 @@ func TestRowTimesIncludeEarlierRows(t *testing.T) {
 	latencies, err := awaitEach(t.Context(), s, 5, 3, time.Now().Add(-time.Hour))
 	require.NoError(t, err)
 	require.Len(t, latencies, 3)
-	assert.GreaterOrEqual(t, latencies[0], time.Hour, "from the beginning that was given")
+	assert.GreaterOrEqual(t, latencies[0], time.Hour, "from the given beginning")
 	assert.IsNonDecreasing(t, latencies)
 	for _, want := range []uint64{5, 6, 7} {
 		assert.Equal(t, want, <-s.done)

@@ -59,7 +59,7 @@ func TestWatcherReadsEverythingAtOnce(t *testing.T) {
 	<-all
 	looks, err := w.stop()
 	require.NoError(t, err)
-	assert.LessOrEqual(t, looks, uint64(1), "the end may have cut the look short, and there is a second between two")
+	assert.LessOrEqual(t, looks, uint64(1), "the end may have interrupted the read, and reads are a second apart")
 	assert.EqualValues(t, 3, gets.Load())
 }
 

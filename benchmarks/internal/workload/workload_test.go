@@ -265,7 +265,7 @@ func TestNewRowBehindTheBacklogIsALowerBound(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 150.0, figures.Find("max"))
 	assert.True(t, figures[0].AtLeast)
-	assert.EqualValues(t, 1, figures.Find("new_rows"), "there is no point in a second")
+	assert.EqualValues(t, 1, figures.Find("new_rows"), "a second row would add nothing")
 }
 
 // prepared starts a contender whose target has rules in addition to the workload's.

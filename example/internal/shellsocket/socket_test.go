@@ -25,7 +25,7 @@ func TestDirectoryIsPrivateUnderAnyUmask(t *testing.T) {
 		err := Prepare(path)
 		syscall.Umask(old)
 		require.NoError(t, err)
-		require.NoError(t, Prepare(path), "the directory is there")
+		require.NoError(t, Prepare(path), "the directory exists")
 		info, err := os.Lstat(filepath.Dir(path))
 		require.NoError(t, err)
 		assert.Equal(t, os.ModeDir|0o700, info.Mode())

@@ -187,7 +187,7 @@ func running(t *testing.T, o Options) {
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !condition(); {
-		require.True(t, time.Now().Before(deadline), "waited in vain until %s", what)
+		require.True(t, time.Now().Before(deadline), "timed out waiting until %s", what)
 		<-time.After(time.Millisecond)
 	}
 }
@@ -285,7 +285,7 @@ func TestObjectsOnDifferentLinksRunConcurrently(t *testing.T) {
 	w.addresses = func(a config.Address) {
 		mu.Lock()
 		busy[a.Dev]++
-		assert.Equal(t, 1, busy[a.Dev], "only one on a link at a time")
+		assert.Equal(t, 1, busy[a.Dev], "one operation on a link at a time")
 		together = max(together, len(busy))
 		mu.Unlock()
 		<-release

@@ -178,7 +178,7 @@ func TestAllKindsOfOperationsGoWrong(t *testing.T) {
 		}
 	})
 	for _, done := range []int{links.done, addresses.done, routes.done, sysctls.done} {
-		assert.Less(t, done, calls, "some were not done")
+		assert.Less(t, done, calls, "some operations were skipped")
 		assert.Greater(t, done, calls/2)
 	}
 	assert.InDelta(t, 0.3*0.85*4*calls, failures, 40)

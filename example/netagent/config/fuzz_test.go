@@ -22,7 +22,7 @@ func FuzzParseSaysWhereEachProblemIs(f *testing.F) {
 		state, err := Parse("f", data)
 		checkProblems(t, data, err)
 		if err == nil {
-			assert.NoError(t, state.Check(), "what was checked is sound")
+			assert.NoError(t, state.Check(), "a checked state is valid")
 		}
 		_, err = ParseLink("f", data)
 		checkProblems(t, data, err)

@@ -248,7 +248,7 @@ routes:
 sysctls: {net.ipv4.conf.eth2.rp_filter: 1}
 `))
 	require.NoError(t, err)
-	assert.Equal(t, "eth0", state.Routes[1].Spec.Dev, "its address tells where the gateway is")
+	assert.Equal(t, "eth0", state.Routes[1].Spec.Dev, "the address determines the link of the gateway")
 
 	_, err = Parse("f", []byte("addresses: [{dev: eth0, cidr: 10.0.0.1/24}]\nroutes: [{dst: 10.5.0.0/16, via: 10.0.1.2, dev: eth0}]"))
 	assert.EqualError(t, err, `f:2:34: route "main/10.5.0.0/16": its gateway 10.0.1.2 cannot be reached by "eth0": no address of that link has it in its network`,

@@ -226,7 +226,7 @@ func TestAPIObjectsAreCheckedWithAllOthers(t *testing.T) {
 		return err
 	}
 	assert.EqualError(t, address("{dev: br0, cidr: 10.0.0.1/16}"), `body:1:18: address "br0/10.0.0.1" is there already`)
-	require.NoError(t, address("{dev: theirs, cidr: 10.4.0.9/16}"), "for somebody else to make")
+	require.NoError(t, address("{dev: theirs, cidr: 10.4.0.9/16}"), "another program has to create it")
 
 	// An object that has lost its dependency does not keep others out.
 	f.apply("links: [{name: br1, kind: bridge}]")
@@ -263,7 +263,7 @@ sysctls: {net.ipv4.ip_forward: 1, net.ipv4.conf.br0.rp_filter: 1}
 	before, _, _ := f.tables.Links.Get(f.db.ReadTxn(), ByKey[config.Link]("a"))
 	again.mark(map[string]Effect{"br0": UndidAll})
 	after, _, _ := f.tables.Links.Get(f.db.ReadTxn(), ByKey[config.Link]("a"))
-	assert.NotEqual(t, before.Status.ID, after.Status.ID, "what is in an operation already is wanted anew")
+	assert.NotEqual(t, before.Status.ID, after.Status.ID, "a row in an operation is pending again")
 }
 
 func TestRefusedRowsArePendingAgainOnANewLink(t *testing.T) {
@@ -339,7 +339,7 @@ func TestLookIsCompleteWhenNothingIsLeftToMark(t *testing.T) {
 	again.Undid("br0", UndidAddresses)
 	s, _, whole = again.Look()
 	assert.True(t, s.Settled())
-	assert.False(t, whole, "the address is to be marked")
+	assert.False(t, whole, "the address is not marked yet")
 
 	told := again.take()
 	_, _, whole = again.Look()
@@ -351,5 +351,5 @@ func TestLookIsCompleteWhenNothingIsLeftToMark(t *testing.T) {
 	again.Undid("br0", UndidAddresses)
 	ended := make(chan error)
 	go func() { ended <- again.Run(ctx, nil) }()
-	require.NoError(t, <-ended, "it ends, whatever it was told")
+	require.NoError(t, <-ended, "it ends after any messages")
 }

@@ -166,7 +166,7 @@ func TestHealthIsOKOnlyWhenAllIsDoneAndHealthy(t *testing.T) {
 		assert.Equal(t, "ok, 1 objects are Done\n", body)
 	}
 
-	f.api.Again.Undid("br0", desired.UndidRoutes) // and nobody follows it up here
+	f.api.Again.Undid("br0", desired.UndidRoutes) // nothing handles it here
 	code, body = f.do("GET", "/healthz", "")
 	assert.Equal(t, 503, code)
 	assert.Equal(t, "what a change to a link took along is not known yet\n", body)

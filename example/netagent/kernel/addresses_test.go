@@ -100,5 +100,5 @@ func TestPruneRemovesAddressesWithoutARow(t *testing.T) {
 
 	prune(f, f.Addresses, nil)
 	assert.Empty(t, f.addresses("br0"))
-	assert.Equal(t, []string{"127.0.0.1/8", "::1/128"}, f.addresses("lo"), "the kernel's own stay")
+	assert.Equal(t, []string{"127.0.0.1/8", "::1/128"}, f.addresses("lo"), "the kernel's own objects stay")
 }

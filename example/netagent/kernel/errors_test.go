@@ -194,11 +194,11 @@ func TestLinkCreatedByAnotherProgramIsUsed(t *testing.T) {
 	there := f.link("br0")
 
 	_, err := ops.create(nil, want)
-	assert.ErrorIs(t, err, unix.EEXIST, "it came since the look that found none")
+	assert.ErrorIs(t, err, unix.EEXIST, "the link was created after the look-up")
 	assert.Equal(t, "Retried", outcome(err))
 
 	f.byHand(netlink.LinkDel(there))
 	_, err = ops.configure(f.in.DB.ReadTxn(), there, want)
-	assert.ErrorIs(t, err, unix.ENODEV, "it went since the look that found it")
+	assert.ErrorIs(t, err, unix.ENODEV, "the link was removed after the look-up")
 	assert.Equal(t, "Retried", outcome(err))
 }

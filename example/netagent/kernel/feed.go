@@ -17,8 +17,8 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/desired"
 )
 
-// feed keeps the table of the observed links equal to the kernel's links, whoever created them, so that
-// operations can wait for a link without polling.
+// feed keeps the table of the observed links equal to the kernel's links, also those of other programs, so
+// that operations can wait for a link without polling.
 type feed struct {
 	desired.Surroundings
 	log *slog.Logger

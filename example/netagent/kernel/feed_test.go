@@ -90,7 +90,7 @@ func (f *followed) until(what string, condition func(map[string]observed.Link) b
 		select {
 		case <-changed:
 		case <-deadline:
-			require.Fail(f, "waited in vain until "+what, "%v\n%s", links, &f.log)
+			require.Fail(f, "timed out: "+what, "%v\n%s", links, &f.log)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func TestPortThatLeavesItsBridgeIsStillALink(t *testing.T) {
 	f.byHand(netlink.LinkSetUp(f.link("br0")))
 	f.until("the last change is seen", func(links map[string]observed.Link) bool { return links["br0"].Up })
 	f.untilTrue()
-	assert.NotContains(t, f.came(), "a0", "nothing came of it")
+	assert.NotContains(t, f.came(), "a0", "it had no effect")
 }
 
 func TestEffectsOfALinkChangeAreReported(t *testing.T) {
@@ -170,7 +170,7 @@ func TestEffectsOfALinkChangeAreReported(t *testing.T) {
 			func(f *followed) { f.byHand(netlink.LinkDel(f.link("br0"))) },
 			map[string]desired.Effect{"br0": desired.UndidAll},
 		},
-		"made anew": {
+		"created again": {
 			func(f *followed) {
 				f.byHand(netlink.LinkDel(f.link("br0")))
 				f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
@@ -224,7 +224,7 @@ func TestOverrunFeedListsAgain(t *testing.T) {
 	f.untilTrue()
 	deadline := time.Now().Add(patience)
 	for len(f.health.Degraded()) > 0 {
-		require.True(t, time.Now().Before(deadline), "it is well again")
+		require.True(t, time.Now().Before(deadline), "it is healthy again")
 		<-time.After(time.Millisecond)
 	}
 	assert.Contains(t, f.log.String(), "no buffer space available", "it was overrun")

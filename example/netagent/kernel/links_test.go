@@ -41,7 +41,7 @@ func TestLinksAreCreatedAsDesired(t *testing.T) {
 	assert.Zero(t, a1.Attrs().Flags&net.FlagUp)
 	assert.Equal(t, 1300, a1.Attrs().MTU)
 	assert.Equal(t, "02:00:00:00:00:01", a1.Attrs().HardwareAddr.String())
-	assert.Equal(t, a0.Attrs().Index, a1.Attrs().ParentIndex, "they are each other's ends")
+	assert.Equal(t, a0.Attrs().Index, a1.Attrs().ParentIndex, "they are the ends of one pair")
 	assert.NotZero(t, f.link("lo").Attrs().Flags&net.FlagUp)
 }
 
@@ -138,7 +138,7 @@ func TestLinkWaitsForItsBridge(t *testing.T) {
 	assert.Equal(t, "Blocked", outcome(err))
 	assert.EqualError(t, err, `link "br0" (not asked for here) is missing`)
 	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
-	require.NoError(t, update(f, f.Links, state.Links[2].Spec), "whoever made the bridge")
+	require.NoError(t, update(f, f.Links, state.Links[2].Spec), "whichever program created the bridge")
 	assert.Equal(t, f.link("br0").Attrs().Index, f.link("a0").Attrs().MasterIndex)
 }
 
@@ -161,7 +161,7 @@ func TestDeletingALinkTwiceIsNoError(t *testing.T) {
 		}
 	}
 	assert.Empty(t, f.linkNames())
-	assert.Zero(t, f.link("lo").Attrs().Flags&net.FlagUp, "lo cannot go, so it is down")
+	assert.Zero(t, f.link("lo").Attrs().Flags&net.FlagUp, "lo cannot be removed, so it is down")
 }
 
 func TestPruneRemovesLinksWithoutARow(t *testing.T) {
@@ -206,7 +206,7 @@ func TestPruneLeavesAVethEndToTheOthersUpdate(t *testing.T) {
 	f.update(state)
 	f.byHand(netlink.LinkSetName(f.link("a1"), "stray"))
 	prune(f, f.Links, state.Links)
-	assert.Equal(t, []string{"a0", "br0", "stray"}, f.linkNames(), "to remove the one would remove the other")
+	assert.Equal(t, []string{"a0", "br0", "stray"}, f.linkNames(), "removing one end would remove the other")
 	f.update(state)
 	assert.Equal(t, []string{"a0", "a1", "br0"}, f.linkNames())
 }

@@ -192,13 +192,13 @@ func TestPruneRemovesRoutesWithoutARow(t *testing.T) {
 	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: br, Table: 77}))
 	prune(f, f.Routes, state.Routes)
 	f.requireRoutes()
-	assert.Len(t, f.routes(77), 1, "no route was ever wanted in there")
+	assert.Len(t, f.routes(77), 1, "the table never had a row")
 
 	kernels := f.kernelRoutes()
 	prune(f, f.Routes, nil)
 	assert.Empty(t, f.routes(unix.RT_TABLE_MAIN))
-	assert.Empty(t, f.routes(100), "a table stays managed when its last route is no longer wanted")
-	assert.Subset(t, f.kernelRoutes(), kernels, "it may have made more by now")
+	assert.Empty(t, f.routes(100), "a table stays managed after its last row")
+	assert.Subset(t, f.kernelRoutes(), kernels, "it may have created more since")
 }
 
 func TestTableStaysManagedAfterItsLastRoute(t *testing.T) {
@@ -248,7 +248,7 @@ func TestRepairsAndPrunesAreLogged(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someRoutes)
 	f.update(state)
-	assert.Empty(t, f.log.String(), "what is new is no repair")
+	assert.Empty(t, f.log.String(), "creating an object is no repair")
 	refresh := func() {
 		t.Helper()
 		for _, r := range state.Routes {

@@ -82,7 +82,7 @@ func TestOnlyNewNamespacesAreInside(t *testing.T) {
 	assert.NoError(t, checkNew(here, "user:[1] net:[1]"))
 	assert.Error(t, checkNew(here, "user:[2] net:[1]"))
 	assert.Error(t, checkNew(here, "user:[1] net:[2]"))
-	assert.Error(t, checkNew(namespaces{initialUser, "net:[2]"}, "user:[1] net:[1]"), "that of the host is never new")
+	assert.Error(t, checkNew(namespaces{initialUser, "net:[2]"}, "user:[1] net:[1]"), "the namespace of the host is never new")
 	assert.Error(t, checkNew(here, "user:[1]"))
 }
 

@@ -88,7 +88,7 @@ func (f *follower) links() (names string) {
 func (f *follower) until(what string, condition func() bool) {
 	f.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !condition(); {
-		require.True(f, time.Now().Before(deadline), "waited in vain until %s; links: %s\nlog:\n%s", what, f.links(), f.log)
+		require.True(f, time.Now().Before(deadline), "timed out waiting until %s; links: %s\nlog:\n%s", what, f.links(), f.log)
 		<-time.After(5 * time.Millisecond)
 	}
 }
@@ -160,7 +160,7 @@ func TestFileIsReadWithoutAnEvent(t *testing.T) {
 		select {
 		case <-looks:
 		case <-time.After(20 * time.Second):
-			require.Fail(t, "not looked at")
+			require.Fail(t, "not read")
 		}
 	}
 }
@@ -191,12 +191,12 @@ func TestInvalidFileIsLoggedOnceAndChangesNothing(t *testing.T) {
 
 	put(t, path, "links: 3\n")
 	file.reload(scope, store, log)
-	assert.Equal(t, 2, strings.Count(f.log.String(), "links: a list"), "another problem is said too")
+	assert.Equal(t, 2, strings.Count(f.log.String(), "links: a list"), "another problem is logged too")
 
 	put(t, path, one) // the state in force
 	file.reload(scope, store, log)
 	assert.Empty(t, registry.Degraded())
-	assert.Equal(t, revision, tables.Links.Revision(db.ReadTxn()), "nothing was written all the while")
+	assert.Equal(t, revision, tables.Links.Revision(db.ReadTxn()), "nothing was written meanwhile")
 
 	require.NoError(t, os.Remove(path))
 	file.reload(scope, store, log)

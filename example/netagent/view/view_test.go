@@ -69,7 +69,7 @@ func TestLinesHasOneLineForEachChange(t *testing.T) {
 	lines := NewLines(&out)
 	for i, items := range story {
 		require.NoError(t, lines.Show(Scene{Items: items, Now: at(float64(20 + i))}))
-		require.NoError(t, lines.Show(Scene{Items: items, Now: at(float64(20 + i))}), "the same again is no change")
+		require.NoError(t, lines.Show(Scene{Items: items, Now: at(float64(20 + i))}), "the same object again is no change")
 	}
 	golden(t, "lines.txt", out.String())
 }
@@ -191,7 +191,7 @@ func TestWatcherShowsChangesTimeAndTheEnd(t *testing.T) {
 		assert.Len(t, (<-r.scenes).Items, 1)
 
 		time.Sleep(2*time.Minute + time.Second)
-		assert.Len(t, r.scenes, 2, "two minutes have gone by")
+		assert.Len(t, r.scenes, 2, "two minutes later")
 
 		cancel()
 		require.NoError(t, <-ended)
