@@ -5,6 +5,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/statekeel/statekeel/benchmarks/internal/series"
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
@@ -15,6 +16,8 @@ type comparison struct {
 	metric series.Metric
 	other  string  // "" if no other contender took part
 	goal   *answer // nil if there is no goal
+	// difference reports whether the goal is about the difference of the two figures.
+	difference bool
 }
 
 // comparisons returns the rows of one workload: its headline beside the best peer, and its goals.
@@ -35,6 +38,7 @@ func comparisons(r *series.Result) []comparison {
 		row := comparison{metric: metric, other: peer, goal: &a}
 		if g.against != itself {
 			row.other = g.other(r, metric)
+			row.difference = g.against.isDifference()
 		}
 		shown = shown || row.metric == headline && row.other == peer
 		rows = append(rows, row)
@@ -91,6 +95,10 @@ func (c comparison) row(r *series.Result, data string) string {
 		wanted, verdict = c.goal.wanted, "met"
 		if !c.goal.met {
 			verdict = "**" + c.goal.shortfall + "**"
+		}
+		if c.difference {
+			difference, _, _ := strings.Cut(c.goal.measured, " by ")
+			verdict += " (" + difference + ")"
 		}
 	}
 	return fmt.Sprintf("| [%s](%s/%s) | %s, %s | %s | %s | %s | %s | %s |", r.Workload.Name, data, dataFile(r),

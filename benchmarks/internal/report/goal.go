@@ -37,6 +37,16 @@ const (
 	beyondUpdate                     // less that of bare operations with the same loop and rows
 )
 
+// isDifference reports whether the figures are subtracted, not divided.
+func (a against) isDifference() bool {
+	switch a {
+	case beyondFloor, beyondPeer, beyondUpdate, growthBeyondFloor:
+		return true
+	default:
+		return false
+	}
+}
+
 func goals() []goal {
 	return []goal{
 		{"noop-single", "throughput", ratioToPeer, 1.2, workload.More},

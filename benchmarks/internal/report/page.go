@@ -123,5 +123,6 @@ const method = `## Method
 
 const resultsIntro = `Each row compares one figure of Statekeel with one contender: the one that the goal names, else the best
 peer. Of two variants of a peer the better one counts, except where the workload compares default options.
-The ratio is Statekeel's figure divided by the other. Rows without a goal are for information.
+The ratio is Statekeel's figure divided by the other. A goal "beyond" a contender is about the difference of
+the two figures, in brackets. Rows without a goal are for information.
 `

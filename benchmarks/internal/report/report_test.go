@@ -220,6 +220,19 @@ func TestWorkloadWithoutPeerHasNoBar(t *testing.T) {
 	assert.Equal(t, "| [blocked-one](data/blocked-one.json) | throughput, objects/s | 1.00 | – | – |  |  |", rows[0].row(r, "data"))
 }
 
+func TestGoalBeyondAContenderShowsTheDifference(t *testing.T) {
+	r := results(t, workload.Workload{
+		Name: "idle", Headline: "cpu", Contenders: []string{subject.Statekeel, subject.Peer},
+	}, map[string][]workload.Figures{
+		subject.Statekeel: {figure("cpu", workload.Less, 3)},
+		subject.Peer:      {figure("cpu", workload.Less, 2)},
+	})
+	rows := comparisons(r)
+	require.Len(t, rows, 1)
+	assert.Equal(t, "| [idle](data/idle.json) | cpu, us | 3.00 | 2.00 by statedb/reconciler | 1.50 | "+
+		"at most 1.00 us beyond statedb/reconciler | met (1.00 us) |", rows[0].row(r, "data"))
+}
+
 func TestChartDrawsWorseToTheLeft(t *testing.T) {
 	scale := newLogScale([]bar{{least: 0.2, mid: 0.25, top: 0.3}, {least: 50, mid: 60, top: 100}})
 	assert.Less(t, scale.at(0.25), scale.at(1))
