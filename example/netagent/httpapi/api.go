@@ -2,18 +2,18 @@
 // Copyright 2026 Authors of Statekeel
 
 // Package httpapi is a netagent's HTTP interface: its metrics, its tables, its health,
-// and single objects to ask for and to stop asking for.
+// and single objects to add and to delete.
 //
-//	GET    /                     what there is
-//	GET    /healthz              200 if all is Done and well, else 503 and what is not
+//	GET    /                     the list of these paths
+//	GET    /healthz              200 if all is Done and healthy, else 503 and the list of what is not
 //	GET    /metrics              metrics for Prometheus
 //	GET    /debug/vars           metrics, as package expvar has them
 //	GET    /debug/reconciler/    a page that shows what the reconcilers do, and why
 //	GET    /statedb/dump         all tables; /statedb/dump/{table}, /statedb/changes/{table}
 //	GET    /v1/{table}           the objects of a table: links, addresses, routes, sysctls
 //	GET    /v1/{table}/{key}     one of them
-//	PUT    /v1/{table}/{key}     ask for it; the body is as in the state file, YAML or JSON
-//	DELETE /v1/{table}/{key}     stop asking for it
+//	PUT    /v1/{table}/{key}     add or replace it; the body is as in the state file, YAML or JSON
+//	DELETE /v1/{table}/{key}     delete it
 //
 // PUT and DELETE are for objects that are not in the state file: those of the file answer 409. A PUT answers
 // 201 or 200 as soon as the object is in its table, with the object, whose status reports how far the kernel
@@ -87,7 +87,7 @@ func (a API) Handler() http.Handler {
 }
 
 const usageText = `netagent
-GET    /healthz              200 if all is Done and well, else 503 and what is not
+GET    /healthz              200 if all is Done and healthy, else 503 and the list of what is not
 GET    /metrics              metrics for Prometheus
 GET    /debug/vars           metrics
 GET    /debug/reconciler/    a page that shows what the reconcilers do, and why
