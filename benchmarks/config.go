@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/workload"
 )
 
-// config is what the command line asks for.
+// config holds the settings of the command line.
 type config struct {
 	workloads  []workload.Workload
 	contenders []string
@@ -27,8 +27,8 @@ type config struct {
 	report     string // file; "" for none
 }
 
-// parse reads the command line. Usage and flag errors go to messages; every error names
-// what is wrong, and the names that would have been right.
+// parse reads the command line. Usage and flag errors go to messages. An error names the wrong argument, and
+// the valid names.
 func parse(args []string, messages io.Writer) (config, error) {
 	var (
 		cfg                   config
@@ -36,13 +36,13 @@ func parse(args []string, messages io.Writer) (config, error) {
 	)
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
 	flags.SetOutput(messages)
-	flags.StringVar(&workloads, "workloads", "", "run only these `names`, separated by commas")
-	flags.StringVar(&contenders, "contenders", "", "let only these `names` take part, separated by commas")
-	flags.IntVar(&cfg.runs, "runs", 0, "run each contender `n` times (0: 5 times, 3 where a run takes 10 s and more, 1 with -quick)")
+	flags.StringVar(&workloads, "workloads", "", "run only these workloads, as `names` separated by commas")
+	flags.StringVar(&contenders, "contenders", "", "run only these contenders, as `names` separated by commas")
+	flags.IntVar(&cfg.runs, "runs", 0, "run each contender `n` times (0: as often as the workload says, once with -quick)")
 	flags.BoolVar(&cfg.quick, "quick", false, "a tenth of the rows and of the time, for a first look")
 	flags.BoolVar(&cfg.json, "json", false, "print one JSON object a line instead of text")
 	flags.StringVar(&cfg.profiles, "cpuprofile", "", "write CPU profiles of the first runs into this `folder`, one a workload and contender")
-	flags.StringVar(&cfg.report, "report", "", "write a Markdown page to this `file`, and its chart beside it")
+	flags.StringVar(&cfg.report, "report", "", "write a Markdown page to this `file`, and its chart and data beside it")
 	if err := flags.Parse(args); err != nil {
 		return config{}, err
 	}
@@ -75,8 +75,8 @@ func parse(args []string, messages io.Writer) (config, error) {
 	return cfg, nil
 }
 
-// chosen returns the names in a list separated by commas, each of which must be known; all
-// that are known if the list is empty.
+// chosen returns the names in a list separated by commas, or all known names if the list is empty. A name that
+// is not known is an error.
 func chosen(kind, list string, known []string) ([]string, error) {
 	if list == "" {
 		return known, nil

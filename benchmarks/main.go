@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Benchmarks puts Statekeel beside its peers: the same workloads, the same machine, turn by
-// turn, each run in a process of its own and checked at its end.
+// Benchmarks compares Statekeel with its peers: the same workloads on the same machine, in turns. Each run is
+// a process of its own and is checked at its end.
 //
 //	go run .                                  everything, as text
 //	go run . -quick                           a first look, in a minute or two
 //	go run . -workloads refresh,idle -json    two workloads, for programs
-//	go run . -report ../docs/PERFORMANCE.md   the page and its chart
+//	go run . -report ../docs/PERFORMANCE.md   the page, its chart and its data
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/series"
 )
 
-// The exit codes of the program, as a shell knows them.
+// The exit codes of the program.
 const (
 	exitFailed      = 1
 	exitUsage       = 2

@@ -23,19 +23,19 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/workload"
 )
 
-// The test program is its own child, as the real one is.
+// TestMain runs the test binary as the child process too, as the program does.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == series.ChildFlag {
 		os.Exit(run())
 	}
-	// With -race a program waits a second before it exits: children need not.
+	// With -race a process waits a second before it exits: children need not.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }
 
-func TestFlagErrorsNameWhatIsWrongAndWhatIsKnown(t *testing.T) {
+func TestFlagErrorsNameTheValidNames(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		want []string
@@ -54,7 +54,7 @@ func TestFlagErrorsNameWhatIsWrongAndWhatIsKnown(t *testing.T) {
 	}
 }
 
-func TestHelpSaysNothingOfTheChild(t *testing.T) {
+func TestHelpDoesNotMentionTheChild(t *testing.T) {
 	var usage strings.Builder
 	_, err := parse([]string{"-h"}, &usage)
 	assert.ErrorIs(t, err, flag.ErrHelp)
@@ -62,7 +62,7 @@ func TestHelpSaysNothingOfTheChild(t *testing.T) {
 	assert.NotContains(t, usage.String(), "child")
 }
 
-func TestFlagsChooseWhatIsRun(t *testing.T) {
+func TestFlagsSelectTheRuns(t *testing.T) {
 	cfg, err := parse(nil, io.Discard)
 	require.NoError(t, err)
 	assert.Len(t, cfg.workloads, len(workload.All()))
@@ -83,7 +83,7 @@ func TestFlagsChooseWhatIsRun(t *testing.T) {
 	assert.Equal(t, 4, cfg.runs)
 }
 
-// tiny returns what the flags ask for, at sizes that take no time.
+// tiny returns the configuration of the flags, at the smallest sizes.
 func tiny(t *testing.T, args ...string) config {
 	cfg, err := parse(args, io.Discard)
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func tiny(t *testing.T, args ...string) config {
 	return cfg
 }
 
-func TestASeriesPrintsJSONForPrograms(t *testing.T) {
+func TestSeriesPrintsJSON(t *testing.T) {
 	var out, messages bytes.Buffer
 	cfg := tiny(t, "-workloads", "noop-single", "-contenders", "statekeel,floor", "-runs", "2", "-json")
 	require.NoError(t, cfg.measure(t.Context(), &out, &messages))
@@ -115,7 +115,7 @@ func TestASeriesPrintsJSONForPrograms(t *testing.T) {
 	assert.Contains(t, messages.String(), "run 2 of 2: noop-single by floor")
 }
 
-func TestASeriesWritesItsReportAndProfiles(t *testing.T) {
+func TestSeriesWritesReportAndProfiles(t *testing.T) {
 	dir := t.TempDir()
 	profiles := filepath.Join(dir, "profiles")
 	cfg := tiny(t, "-workloads", "statusset-1,latency-b2b", "-contenders", "statekeel,statedb/reconciler", "-runs", "1",
@@ -127,7 +127,8 @@ func TestASeriesWritesItsReportAndProfiles(t *testing.T) {
 
 	page, err := os.ReadFile(filepath.Join(dir, "page.md"))
 	require.NoError(t, err)
-	assert.Contains(t, string(page), "### statusset-1")
+	assert.Contains(t, string(page), "| [statusset-1](page/statusset-1.json) |")
+	assert.FileExists(t, filepath.Join(dir, "page", "statusset-1.json"))
 	assert.FileExists(t, filepath.Join(dir, "page.svg"))
 
 	var names []string
@@ -143,12 +144,12 @@ func TestASeriesWritesItsReportAndProfiles(t *testing.T) {
 	}, names)
 }
 
-func TestASeriesWithoutAnythingToRunIsAnError(t *testing.T) {
+func TestSeriesWithoutRunsIsAnError(t *testing.T) {
 	cfg := tiny(t, "-workloads", "refresh", "-contenders", "floor")
 	assert.ErrorContains(t, cfg.measure(t.Context(), io.Discard, io.Discard), "none of the contenders takes part")
 }
 
-func TestAFailedCheckEndsTheSeriesAndNamesTheRun(t *testing.T) {
+func TestFailedCheckEndsTheSeriesAndNamesTheRun(t *testing.T) {
 	cfg := tiny(t, "-workloads", "noop-single", "-contenders", "floor", "-runs", "1")
 	cfg.sizes.Limit = time.Nanosecond
 	err := cfg.measure(t.Context(), io.Discard, io.Discard)

@@ -18,8 +18,8 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// measure runs the series, prints each result as soon as it is there, and writes the
-// report at the end. Progress goes to messages.
+// measure runs the series, prints each result as soon as it is complete, and writes the report at the end.
+// Progress goes to messages.
 func (cfg config) measure(ctx context.Context, out, messages io.Writer) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -80,7 +80,7 @@ func (cfg config) measure(ctx context.Context, out, messages io.Writer) error {
 	return nil
 }
 
-// profileName makes a file name of a run.
+// profileName returns the file name of the profile of a run.
 func profileName(run series.Run) string {
 	name := run.Workload + "." + run.Contender
 	if run.Part != "" {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package httpserve serves HTTP for as long as a program runs.
+// Package httpserve serves HTTP until a context ends.
 package httpserve
 
 import (
@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// The times that a client may take to send a head, and an idle connection may stay. An
-// answer may take as long as it likes: some go on for ever.
+// The time that a client has to send a header, and the longest time that a connection may be idle. Answers
+// have no limit: some do not end.
 const (
 	headTimeout = 10 * time.Second
 	idleTimeout = time.Minute
 )
 
-// Serve answers requests until the context ends, and then hangs up. It closes the
-// listener. An error means that it could not go on.
+// Serve answers requests until the context ends, and then closes the listener and all connections. It
+// returns an error if it cannot accept connections any more.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{
 		Handler:           handler,
@@ -32,8 +32,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
-		// Requests end with their contexts, but for those of clients that do
-		// not read their answers.
+		// Requests end with their contexts, except those of clients that do not read their answers.
 		_ = server.Close()
 	})
 	err := server.Serve(listener)

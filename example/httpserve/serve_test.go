@@ -24,14 +24,14 @@ func listen(t *testing.T) net.Listener {
 	return listener
 }
 
-// endless is an answer that goes on for as long as it may.
+// endless is an answer that ends only with its request's context.
 func endless(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("first"))
 	_ = http.NewResponseController(w).Flush()
 	<-r.Context().Done()
 }
 
-func TestServeHangsUpWhenItsContextEnds(t *testing.T) {
+func TestServeEndsWithItsContext(t *testing.T) {
 	listener := listen(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -57,7 +57,7 @@ func TestServeHangsUpWhenItsContextEnds(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestServeSaysThatItCannotGoOn(t *testing.T) {
+func TestServeReportsAClosedListener(t *testing.T) {
 	listener := listen(t)
 	require.NoError(t, listener.Close())
 	require.ErrorContains(t, httpserve.Serve(t.Context(), listener, http.NotFoundHandler()), "serve HTTP on 127.0.0.1:")

@@ -32,22 +32,21 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/sandbox"
 )
 
-// The tests run netagent itself, as a process of its own that is this test binary. The
-// variable asks for that; its values are below.
+// The tests run netagent as a process of its own, which is this test binary. The variable selects that; its
+// values are below.
 const asVariable = "NETAGENT_TEST_AS"
 
 const (
 	asNetagent  = "netagent"
-	asForbidden = "forbidden" // netagent, where no further user namespace may be made
+	asForbidden = "forbidden" // netagent, where no more user namespaces can be created
 )
 
-// A thread that has gone to another namespace ends with its goroutine, but for the
-// first one of the process: so no test is to run on that.
+// A thread in another namespace ends with its goroutine, except the first thread of the process: so no test
+// may run on that one.
 func init() { runtime.LockOSThread() }
 
-// TestMain runs netagent if it is asked to, and else the tests. An unprivileged user's
-// tests run in namespaces of their own, as it takes rights over the agent's namespace
-// to look into it.
+// TestMain runs netagent if the variable says so, and otherwise the tests. An unprivileged user's tests run
+// in namespaces of their own, since they need rights over the agent's namespace to look into it.
 func TestMain(m *testing.M) {
 	switch os.Getenv(asVariable) {
 	case asForbidden:
@@ -88,7 +87,7 @@ func TestMain(m *testing.M) {
 // patience is how long a test waits for what takes milliseconds on an idle machine.
 const patience = 20 * time.Second
 
-// process is a netagent that runs.
+// process is a running netagent.
 type process struct {
 	*testing.T
 	cmd            *exec.Cmd
@@ -96,12 +95,12 @@ type process struct {
 	ended          chan struct{} // closed when the process has ended
 	stopped        bool
 
-	// What it said of itself.
+	// From the output of the process.
 	pid         int // of the inner process
 	http, shell string
 }
 
-// output collects what a process writes.
+// output collects the output of a process.
 type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -119,8 +118,8 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// netagent returns the command that is a netagent with these arguments, in a
-// directory that anybody may enter and this test's alone.
+// netagent returns a netagent command with these arguments, in a directory of this test that every user may
+// enter.
 func netagent(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Args[0] = "netagent"
@@ -128,7 +127,7 @@ func netagent(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// shortDir returns a directory with a name that leaves room for that of a socket.
+// shortDir returns a directory with a short name: the path of a socket is limited.
 func shortDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "na")
 	require.NoError(t, err)
@@ -144,11 +143,11 @@ func write(t *testing.T, state string) string {
 	return path
 }
 
-// shellOf returns the path of the shell's socket of the agent of a state file, in a directory
-// that the agent makes.
+// shellOf returns the path of the shell's socket for the agent of a state file, in a directory that the
+// agent creates.
 func shellOf(state string) string { return filepath.Join(filepath.Dir(state), "sh", "s") }
 
-// finish runs a netagent to its end, and returns its exit code and what it wrote.
+// finish runs a netagent to its end, and returns its exit code and its output.
 func finish(t *testing.T, cmd *exec.Cmd) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs output
@@ -156,7 +155,7 @@ func finish(t *testing.T, cmd *exec.Cmd) (code int, stdout, stderr string) {
 	require.NoError(t, cmd.Start())
 	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
-	_ = cmd.Wait() // the exit code says it
+	_ = cmd.Wait() // the exit code has the result
 	require.NotContains(t, errs.String(), "DATA RACE")
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
@@ -181,7 +180,7 @@ func startCommand(t *testing.T, cmd *exec.Cmd) *process {
 	}
 	require.NoError(t, cmd.Start())
 	go func() {
-		_ = cmd.Wait() // the exit code says it
+		_ = cmd.Wait() // the exit code has the result
 		close(p.ended)
 	}()
 	t.Cleanup(func() {
@@ -205,7 +204,7 @@ func startCommand(t *testing.T, cmd *exec.Cmd) *process {
 func (p *process) stop(signal syscall.Signal) int {
 	p.Helper()
 	p.stopped = true
-	_ = p.cmd.Process.Signal(signal) // it may have ended by itself
+	_ = p.cmd.Process.Signal(signal) // it may have ended already
 	select {
 	case <-p.ended:
 	case <-time.After(patience):
@@ -217,13 +216,13 @@ func (p *process) stop(signal syscall.Signal) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// until waits for a condition, which is looked at every few milliseconds.
+// until polls a condition every few milliseconds until it holds.
 func (p *process) until(what string, condition func() bool) {
 	p.Helper()
 	deadline := time.Now().Add(patience)
 	for !condition() {
 		if time.Now().After(deadline) {
-			require.Fail(p, "waited in vain until "+what, "standard output:\n%s\nstandard error:\n%s", p.stdout, p.stderr)
+			require.Fail(p, "timed out: "+what, "standard output:\n%s\nstandard error:\n%s", p.stdout, p.stderr)
 		}
 		select {
 		case <-p.ended:
@@ -262,8 +261,8 @@ func (p *process) send(request *http.Request) (code int, answer string) {
 	return response.StatusCode, string(text)
 }
 
-// inside runs a function in the agent's network namespace. The function must not end
-// the test, as it runs in a goroutine of its own.
+// inside runs a function in the agent's network namespace. The function must not end the test, since it runs
+// in another goroutine.
 func (p *process) inside(f func() error) {
 	p.Helper()
 	errs := make(chan error)
@@ -315,7 +314,7 @@ func (p *process) links() (names []string) {
 	return names
 }
 
-// addresses returns the addresses of a link, those the kernel gave it aside.
+// addresses returns the addresses of a link, except those that the kernel added.
 func (p *process) addresses(dev string) (all []string) {
 	p.Helper()
 	p.inside(func() error {
@@ -355,11 +354,11 @@ func route(dst string) *net.IPNet {
 	return network
 }
 
-// eventually is process.until for what is not about a process that runs.
+// eventually is process.until without a process.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !condition(); {
-		require.True(t, time.Now().Before(deadline), "waited in vain until %s", what)
+		require.True(t, time.Now().Before(deadline), "timed out waiting until %s", what)
 		<-time.After(5 * time.Millisecond)
 	}
 }

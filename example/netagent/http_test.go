@@ -20,7 +20,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// vars is what the tests need of /debug/vars.
+// vars holds the values of /debug/vars that the tests use.
 type vars struct {
 	Rounds map[string]int `json:"reconciliation_count"`
 	Errors map[string]int `json:"reconciliation_total_errors"`
@@ -85,7 +85,7 @@ func TestSingleObjectsArePutAndDeleted(t *testing.T) {
 	assert.Contains(t, p.routes(unix.RT_TABLE_MAIN), "10.8.0.0/16 via 10.9.0.2")
 	assert.Equal(t, "78", p.sysctl("net.ipv4.ip_default_ttl"))
 
-	// An edit of the file leaves them alone.
+	// An edit of the file does not change them.
 	edited := strings.Replace(small, "10.1.0.0/16", "10.3.0.0/16", 1)
 	require.NoError(t, writeFile(path, edited))
 	want := []string{"10.3.0.0/16 via 10.0.0.2", "10.8.0.0/16 via 10.9.0.2"}
@@ -103,7 +103,7 @@ func TestSingleObjectsArePutAndDeleted(t *testing.T) {
 	p.untilHealthy()
 }
 
-func TestRequestsFromWebPagesAreRefused(t *testing.T) {
+func TestRequestsFromWebPagesAreRejected(t *testing.T) {
 	p := start(t, write(t, small))
 	p.untilHealthy()
 	for name, header := range map[string][2]string{

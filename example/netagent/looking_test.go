@@ -30,9 +30,8 @@ func (p *process) command(args ...string) string {
 	return out
 }
 
-// Whoever asks why an address is not there is told, by command, by page and by Prometheus,
-// and so is who asks again when it is.
-func TestWhyAnObjectWaitsIsToldEverywhere(t *testing.T) {
+// A command, the page and Prometheus all report why an address is missing, and later that it is there.
+func TestReasonOfAWaitIsShownEverywhere(t *testing.T) {
 	const key = "hand0/10.0.0.1/24"
 	p := start(t, write(t, "addresses: [{dev: hand0, cidr: 10.0.0.1/24}]\n"))
 	var x inspect.Explanation

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Netagent keeps the links, addresses, routes and sysctls of a network namespace of its
-// own at what a YAML file says: an example of statekeel's reconcilers on a real target.
-// See the README in the directory above for what to try.
+// Netagent keeps the links, addresses, routes and sysctls of a network namespace of its own equal to a YAML
+// file: an example of Statekeel's reconcilers on a real target. The README in the parent directory shows
+// what to try.
 //
-//	netagent -state state.yaml        run until a signal comes
-//	netagent -state state.yaml -once  exit 0 when all is Done, 1 if it does not get there
-//	netagent shell [command]          talk to a running one
+//	netagent -state state.yaml        run until a signal arrives
+//	netagent -state state.yaml -once  exit 0 when all is Done, 1 at the timeout
+//	netagent shell [command]          send commands to a running one
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stderr))
 }
 
-// run is main: it returns the exit code, 2 if the arguments are wrong.
+// run is main with a result: the exit code, 2 if the arguments are wrong.
 func run(args []string, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "shell" {
 		return runShell(args[1:])
@@ -43,14 +43,14 @@ func run(args []string, stderr io.Writer) int {
 	}
 	code, err := runAgent(s, args)
 	if err != nil {
-		// Problems of a state file have a line each that begins with their place.
+		// Each problem of a state file has a line of its own that begins with its position.
 		fmt.Fprintln(stderr, err)
 		return 1
 	}
 	return code
 }
 
-// settings are the command line's.
+// settings are the values of the command line.
 type settings struct {
 	state          string
 	once           bool
@@ -64,10 +64,10 @@ type settings struct {
 }
 
 const usage = `netagent keeps the links, addresses, routes and sysctls of a network namespace of
-its own at what a YAML file says. It needs no root and does not touch the host.
+its own equal to a YAML file. It needs no root and does not change the host.
 
   netagent [flags]            run
-  netagent shell [command]    talk to a running one; without a command, a prompt
+  netagent shell [command]    send a command to a running one; without a command, a prompt
 
 Flags:
 `
@@ -76,16 +76,16 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("netagent", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.StringVar(&s.state, "state", "state.yaml", "the `file` that says what is wanted; edits are followed")
-	flags.BoolVar(&s.once, "once", false, "exit 0 when all is Done, or 1 and say what is not and why after -timeout")
+	flags.StringVar(&s.state, "state", "state.yaml", "the `file` with the desired state; edits are applied")
+	flags.BoolVar(&s.once, "once", false, "exit 0 when all is Done, or 1 with a list of what is not after -timeout")
 	flags.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long -once waits")
-	flags.DurationVar(&s.refresh, "refresh", 5*time.Second, "after how long what is Done is looked at again; 0 is never")
+	flags.DurationVar(&s.refresh, "refresh", 5*time.Second, "how often to check and repair what is Done; 0 is never")
 	flags.DurationVar(&s.prune, "prune", 10*time.Second, "how often to remove what no row asks for; 0 means only at the start")
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:7070", "loopback `address` for HTTP; port 0 is a free one, \"\" is none")
 	flags.StringVar(&s.shell, "shell", shellsocket.Path(shellName), "`path` of the socket for netagent shell; \"\" is none")
-	flags.Float64Var(&s.chaos, "chaos", 0, "`percentage` of the operations on the kernel that go wrong: fail, panic or come late")
-	flags.Uint64Var(&s.chaosSeed, "chaos-seed", 0, "what goes wrong by -chaos, to see it again; 0 is another one each time")
-	flags.BoolVar(&s.verbose, "v", false, "log what the hive does, too")
+	flags.Float64Var(&s.chaos, "chaos", 0, "`percentage` of the operations on the kernel that fail, panic or are late")
+	flags.Uint64Var(&s.chaosSeed, "chaos-seed", 0, "the seed of -chaos, to repeat the same failures; 0 is a new seed each time")
+	flags.BoolVar(&s.verbose, "v", false, "also log what the hive does")
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stderr, usage)
@@ -99,7 +99,7 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	return s, errors.Join(err, s.check())
 }
 
-// maxSocketPath is how long the path of a Unix socket can be.
+// maxSocketPath is the longest path of a Unix socket.
 const maxSocketPath = 107
 
 func (s settings) check() error {
@@ -127,8 +127,8 @@ func (s settings) check() error {
 	return errors.Join(errs...)
 }
 
-// checkLoopback returns an error if an address to listen on can be reached from
-// elsewhere: whoever reaches it may change what the agent does.
+// checkLoopback returns an error if other hosts can reach an address: a client may change what the agent
+// does.
 func checkLoopback(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

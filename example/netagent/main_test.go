@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestFlagsHaveDefaultsThatMakeSense(t *testing.T) {
+func TestDefaultFlagsAreValid(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
 	s, err := parseFlags(nil, nil)
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestBadArgumentsAreErrors(t *testing.T) {
 
 func long(prefix string, length int) string { return prefix + strings.Repeat("x", length-len(prefix)) }
 
-func TestHelpSaysWhatThereIs(t *testing.T) {
+func TestHelpListsTheFlags(t *testing.T) {
 	var stderr bytes.Buffer
 	assert.Equal(t, 0, run([]string{"-h"}, &stderr))
 	for _, want := range []string{"netagent shell", "-state file", "-once", "-timeout", "-listen address", "-shell path", "-refresh", "-prune", "-chaos percentage", "-chaos-seed"} {
@@ -62,7 +62,7 @@ func TestHelpSaysWhatThereIs(t *testing.T) {
 	}
 }
 
-func TestOnOtherSystemsItBuildsAndSaysSo(t *testing.T) {
+func TestOtherSystemsBuildAndReportAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "netagent")
 	cmd := exec.Command("go", "build", "-o", path, ".")
 	cmd.Env = append(os.Environ(), "GOOS=darwin", "GOARCH=arm64", "CGO_ENABLED=0", "GOFLAGS=")

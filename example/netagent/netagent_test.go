@@ -36,7 +36,7 @@ sysctls:
   net.ipv4.ip_forward: 1
 `
 
-func TestTheShippedStateConverges(t *testing.T) {
+func TestShippedStateConverges(t *testing.T) {
 	shipped, err := os.ReadFile("state.yaml")
 	require.NoError(t, err)
 	p := start(t, write(t, string(shipped)))
@@ -58,8 +58,7 @@ func TestIPRouteShowsTheRoutes(t *testing.T) {
 	p.untilHealthy()
 	const want = "10.1.0.0/16 via 10.0.0.2 dev br0 proto 83"
 	if _, err := exec.LookPath("ip"); err != nil {
-		// Without iproute2 there is no output of ip route to look at; what it
-		// would read is this.
+		// Without iproute2 there is no output of ip route to check; this is what it would read.
 		require.Equal(t, []string{"10.1.0.0/16 via 10.0.0.2"}, p.routes(unix.RT_TABLE_MAIN))
 		return
 	}
@@ -75,7 +74,7 @@ func TestIPRouteShowsTheRoutes(t *testing.T) {
 	assert.Contains(t, out, want, "by the shell too")
 }
 
-func TestARouteDeletedByHandComesBackWithinTheRefreshInterval(t *testing.T) {
+func TestDeletedRouteReturnsWithinTheRefreshInterval(t *testing.T) {
 	const refresh = 2 * time.Second
 	p := start(t, write(t, small), "-refresh", refresh.String())
 	p.untilHealthy()
@@ -86,7 +85,7 @@ func TestARouteDeletedByHandComesBackWithinTheRefreshInterval(t *testing.T) {
 	assert.Less(t, time.Since(deleted), 2*refresh, "the interval, and some time for a slow machine")
 }
 
-func TestWhatAMissingLinkTookAlongComesBackToo(t *testing.T) {
+func TestObjectsOfARemovedLinkReturn(t *testing.T) {
 	p := start(t, write(t, small), "-refresh", "500ms")
 	p.untilHealthy()
 	p.inside(func() error {
@@ -109,7 +108,7 @@ func TestWhatAMissingLinkTookAlongComesBackToo(t *testing.T) {
 	p.untilHealthy()
 }
 
-func TestAStrayRouteIsRemovedAtTheNextPrune(t *testing.T) {
+func TestStrayRouteIsRemovedAtTheNextPrune(t *testing.T) {
 	p := start(t, write(t, small), "-prune", "500ms")
 	p.untilHealthy()
 	p.inside(func() error {
@@ -135,7 +134,7 @@ func TestAStrayRouteIsRemovedAtTheNextPrune(t *testing.T) {
 	assert.Equal(t, []string{"a0", "a1", "br0"}, p.links())
 }
 
-func TestAnEditOfTheFileIsFollowed(t *testing.T) {
+func TestEditsOfTheFileAreApplied(t *testing.T) {
 	path := write(t, small)
 	p := start(t, path)
 	p.untilHealthy()
@@ -144,13 +143,13 @@ func TestAnEditOfTheFileIsFollowed(t *testing.T) {
 	edited = strings.Replace(edited, "net.ipv4.ip_forward: 1", "net.ipv4.ip_default_ttl: 99", 1)
 	edited = strings.Replace(edited, "{name: a0, kind: veth, peer: a1, master: br0}", "{name: a0, kind: veth, peer: a2, mtu: 1400}", 1)
 	require.NoError(t, os.WriteFile(path+".new", []byte(edited), 0o644))
-	require.NoError(t, os.Rename(path+".new", path)) // as editors do
+	require.NoError(t, os.Rename(path+".new", path)) // as editors write files
 	p.until("the edit is followed", func() bool {
 		routes := p.routes(unix.RT_TABLE_MAIN)
 		return len(routes) == 1 && routes[0] == "10.3.0.0/16 via 10.0.0.2" && p.sysctl("net.ipv4.ip_default_ttl") == "99"
 	})
 	p.untilHealthy()
-	// What was deleted has no row that could be Done.
+	// A deleted object has no row that could be Done.
 	p.until("the old link is gone and the sysctl is back at what it was", func() bool {
 		return slices.Equal([]string{"a0", "a2", "br0"}, p.links()) && p.sysctl("net.ipv4.ip_forward") == "0"
 	})
@@ -161,7 +160,7 @@ func TestAnEditOfTheFileIsFollowed(t *testing.T) {
 	})
 }
 
-func TestABrokenEditChangesNothingAndSaysWhere(t *testing.T) {
+func TestInvalidEditChangesNothingAndIsLocated(t *testing.T) {
 	path := write(t, small)
 	p := start(t, path, "-prune", "200ms", "-refresh", "200ms")
 	p.untilHealthy()
@@ -177,7 +176,7 @@ func TestABrokenEditChangesNothingAndSaysWhere(t *testing.T) {
 			code, answer := p.request("GET", "/healthz", "")
 			return code == http.StatusServiceUnavailable && strings.Contains(answer, broken.want)
 		})
-		// Through some refreshes and prunes, and some readings of the file.
+		// For some refreshes and prunes, and some readings of the file.
 		before := p.refreshes()
 		p.until("some more refreshes", func() bool { return p.refreshes() > before+20 })
 		assert.Equal(t, links, p.links())
@@ -197,7 +196,7 @@ func TestABrokenEditChangesNothingAndSaysWhere(t *testing.T) {
 	p.untilHealthy()
 }
 
-// refreshes returns the number of rounds of all reconcilers so far.
+// refreshes returns the number of rounds of all reconcilers.
 func (p *process) refreshes() (rounds int) {
 	p.Helper()
 	for _, count := range p.vars().Rounds {
@@ -206,7 +205,7 @@ func (p *process) refreshes() (rounds int) {
 	return rounds
 }
 
-func TestABadFileAtTheStartEndsIt(t *testing.T) {
+func TestInvalidFileAtTheStartIsAnError(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"not YAML":         {"links: [\nroutes: []\n", ":2: did not find expected ',' or ']'"},
 		"unknown kind":     {"links:\n  - name: a\n    kind: vxlan\n", `:3:11: unknown kind "vxlan" of link; known are bridge, loopback, veth`},
@@ -226,7 +225,7 @@ func TestABadFileAtTheStartEndsIt(t *testing.T) {
 	assert.Equal(t, "open /nonexistent/state.yaml: no such file or directory\n", stderr)
 }
 
-func TestOnceEndsWithZeroWhenAllIsDone(t *testing.T) {
+func TestOnceExitsZeroWhenAllIsDone(t *testing.T) {
 	code, stdout, stderr := finish(t, netagent(t, "-state", write(t, small), "-once", "-listen", "", "-shell", ""))
 	assert.Equal(t, 0, code, stderr)
 	last := make(map[string]string)
@@ -243,18 +242,18 @@ func TestOnceEndsWithZeroWhenAllIsDone(t *testing.T) {
 	}, last)
 }
 
-func TestOnceEndsWithOneAndSaysWhatIsNotDone(t *testing.T) {
+func TestOnceExitsOneAndListsWhatIsNotDone(t *testing.T) {
 	path := write(t, small+"  net.ipv4.nonsense: 1\n  net.ipv4.ip_default_ttl: lots\n")
 	code, _, stderr := finish(t, netagent(t, "-state", path, "-once", "-timeout", "2s", "-listen", "", "-shell", ""))
 	assert.Equal(t, 1, code)
 	_, list, found := strings.Cut(stderr, "not all is Done after 2s:\n")
 	require.True(t, found, stderr)
 	assert.Equal(t, `  sysctl net.ipv4.ip_default_ttl: Error: sysctl "net.ipv4.ip_default_ttl": set to "lots": write /proc/sys/net/ipv4/ip_default_ttl: invalid argument
-  sysctl net.ipv4.nonsense: Error: sysctl "net.ipv4.nonsense": there is none of this name in a network namespace
+  sysctl net.ipv4.nonsense: Error: sysctl "net.ipv4.nonsense": unknown in a network namespace
 `, list)
 }
 
-func TestTheShellShowsTablesAndRunsCommandsInside(t *testing.T) {
+func TestShellShowsTablesAndRunsCommandsInside(t *testing.T) {
 	p := start(t, write(t, small))
 	p.untilHealthy()
 	p.until("the shell listens", func() bool {
@@ -278,11 +277,11 @@ func TestTheShellShowsTablesAndRunsCommandsInside(t *testing.T) {
 
 	info, err := os.Stat(p.shell)
 	require.NoError(t, err)
-	assert.Zero(t, info.Mode().Perm()&0o077, "nobody else can use it")
+	assert.Zero(t, info.Mode().Perm()&0o077, "closed to all other users")
 }
 
 // The README says so.
-func TestTheShippedStateIsBrokenAtLine25ByAnotherGateway(t *testing.T) {
+func TestWrongGatewayIsReportedAtLine25(t *testing.T) {
 	shipped, err := os.ReadFile("state.yaml")
 	require.NoError(t, err)
 	_, err = config.Parse("state.yaml", []byte(strings.Replace(string(shipped), "via: 10.20.0.2}", "via: 10.99.0.2}", 1)))

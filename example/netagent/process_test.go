@@ -20,7 +20,7 @@ import (
 
 func writeFile(path, text string) error { return os.WriteFile(path, []byte(text), 0o644) }
 
-func TestTheHostIsNotTouched(t *testing.T) {
+func TestHostIsNotChanged(t *testing.T) {
 	before := describeHost(t)
 	p := start(t, write(t, small+"  net.ipv4.ip_default_ttl: 99\n"))
 	p.untilHealthy()
@@ -36,8 +36,7 @@ func TestTheHostIsNotTouched(t *testing.T) {
 	}
 }
 
-// describeHost returns the links, routes and some settings of the namespace that the
-// tests run in.
+// describeHost returns the links, the routes and some settings of the tests' namespace.
 func describeHost(t *testing.T) (all []string) {
 	links, err := netlink.LinkList()
 	require.NoError(t, err)
@@ -57,7 +56,7 @@ func describeHost(t *testing.T) (all []string) {
 	return all
 }
 
-func TestItNeedsNoRoot(t *testing.T) {
+func TestNoRootIsNeeded(t *testing.T) {
 	path := write(t, small)
 	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", shellOf(path))
 	cmd.Path = executableForAnybody(t)
@@ -71,15 +70,15 @@ func TestItNeedsNoRoot(t *testing.T) {
 	assert.Equal(t, "1", p.sysctl("net.ipv4.ip_forward"))
 }
 
-// canBecomeNobody tells whether the tests run as the host's root; if not, they run as
-// an unprivileged user, and the agent does too.
+// canBecomeNobody reports whether the tests run as the host's root; if not, they and the agent run as an
+// unprivileged user.
 func canBecomeNobody() bool {
 	uids, err := os.ReadFile("/proc/self/uid_map")
 	return err == nil && strings.Contains(string(uids), "4294967295")
 }
 
-// executableForAnybody returns the path of a copy of this program that everybody may
-// run, as the directories that it is in may not be for everybody to enter.
+// executableForAnybody returns the path of a copy of this program that every user can run, since the
+// directories of the original may be closed to them.
 func executableForAnybody(t *testing.T) string {
 	program, err := os.ReadFile("/proc/self/exe")
 	require.NoError(t, err)
@@ -88,10 +87,10 @@ func executableForAnybody(t *testing.T) string {
 	return path
 }
 
-func TestWhereNamespacesAreForbiddenItSaysWhatToEnable(t *testing.T) {
+func TestForbiddenNamespacesAreExplained(t *testing.T) {
 	cmd := netagent(t, "-state", write(t, small), "-listen", "", "-shell", "")
 	cmd.Env = append(cmd.Env, asVariable+"="+asForbidden)
-	// In a user namespace of its own, in which it then forbids further ones.
+	// In a user namespace of its own, in which it then forbids more of them.
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
@@ -106,7 +105,7 @@ user.max_user_namespaces is 0: enable them by
 `, stderr)
 }
 
-func TestOutsideOfNamespacesOfItsOwnItRefusesToRun(t *testing.T) {
+func TestInnerProcessNeedsItsOwnNamespaces(t *testing.T) {
 	here := func(ns string) string {
 		link, err := os.Readlink("/proc/self/ns/" + ns)
 		require.NoError(t, err)
@@ -117,7 +116,7 @@ func TestOutsideOfNamespacesOfItsOwnItRefusesToRun(t *testing.T) {
 		"one the same":  "user:[1] " + here("net"),
 		"nonsense":      "nonsense",
 	} {
-		// Were it not refused, it would not find its file, and touch nothing.
+		// If it were not refused, it would not find its file, and change nothing.
 		cmd := netagent(t, "-state", "/nonexistent", "-listen", "", "-shell", "")
 		cmd.Env = append(cmd.Env, "NETAGENT_STARTED_FROM="+from)
 		code, _, stderr := finish(t, cmd)
@@ -126,7 +125,7 @@ func TestOutsideOfNamespacesOfItsOwnItRefusesToRun(t *testing.T) {
 	}
 }
 
-func TestSignalsStopIt(t *testing.T) {
+func TestSignalsStopTheAgent(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		p := start(t, write(t, small))
 		p.untilHealthy()
@@ -135,18 +134,18 @@ func TestSignalsStopIt(t *testing.T) {
 	}
 }
 
-func TestASignalToBothProcessesStopsItToo(t *testing.T) {
+func TestSignalToBothProcessesStopsTheAgent(t *testing.T) {
 	path := write(t, small)
 	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", "")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Args = append(cmd.Args, "-shell", shellOf(path))
 	p := startCommand(t, cmd)
 	p.untilHealthy()
-	require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // as a terminal does
+	require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // as a terminal sends it
 	assert.Equal(t, 0, p.stop(0))
 }
 
-func TestTheInnerProcessDoesNotOutliveTheOuterOne(t *testing.T) {
+func TestInnerProcessEndsWithTheOuterOne(t *testing.T) {
 	p := start(t, write(t, small))
 	p.untilHealthy()
 	assert.Equal(t, -1, p.stop(syscall.SIGKILL))
@@ -156,14 +155,14 @@ func TestTheInnerProcessDoesNotOutliveTheOuterOne(t *testing.T) {
 	})
 }
 
-func TestOnceThatIsStoppedIsNoSuccess(t *testing.T) {
+func TestStoppedOnceIsNoSuccess(t *testing.T) {
 	path := write(t, small+"  net.ipv4.nonsense: 1\n")
 	p := start(t, path, "-once", "-timeout", "1m")
 	assert.Equal(t, 1, p.stop(syscall.SIGINT))
 	assert.Contains(t, p.stderr.String(), "stopped before all was Done")
 }
 
-func TestATakenPortIsAnError(t *testing.T) {
+func TestPortInUseIsAnError(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, listener.Close()) }()
@@ -172,7 +171,7 @@ func TestATakenPortIsAnError(t *testing.T) {
 	assert.Contains(t, stderr, "address already in use (choose another by -listen)")
 }
 
-func TestASecondAgentDoesNotTakeTheFirstOnesShell(t *testing.T) {
+func TestSecondAgentDoesNotTakeTheFirstOnesShell(t *testing.T) {
 	p := start(t, write(t, small))
 	p.untilHealthy()
 	p.until("the shell listens", func() bool {

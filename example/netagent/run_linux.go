@@ -31,8 +31,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// runAgent runs the agent: outside, as the process that holds the way in from the host
-// and starts the other one; inside, as that one.
+// runAgent runs the agent. The outer process opens what the host can reach and starts the inner process,
+// which is the agent.
 func runAgent(s settings, args []string) (exitCode int, err error) {
 	inside, err := sandbox.Inside()
 	if err != nil {
@@ -44,10 +44,10 @@ func runAgent(s settings, args []string) (exitCode int, err error) {
 	return 0, runInside(s)
 }
 
-// listenerFD is the descriptor by which the inner process gets the HTTP listener.
+// listenerFD is the descriptor of the HTTP listener in the inner process.
 const listenerFD = 3
 
-// runOutside opens what is to be reached from the host, and runs the agent inside.
+// runOutside opens the listener for the host, and runs the agent inside.
 func runOutside(s settings, args []string) (exitCode int, err error) {
 	var files []*os.File
 	if s.listen != "" {
@@ -66,7 +66,7 @@ func runOutside(s settings, args []string) (exitCode int, err error) {
 		if err := shellsocket.Prepare(s.shell); err != nil {
 			return 0, fmt.Errorf("%w (choose another by -shell)", err)
 		}
-		// Inside, everybody's number is 0, and the default another one.
+		// Inside, every user's number is 0, so the default path would be another one.
 		args = append(append([]string(nil), args...), "-shell="+s.shell)
 	}
 	return sandbox.Run(args, files...)
@@ -74,12 +74,11 @@ func runOutside(s settings, args []string) (exitCode int, err error) {
 
 // runInside is the agent.
 func runInside(s settings) error {
-	// A terminal sends its signals to both processes, and the outer one passes on
-	// what it gets. Until cancel is called, the second one has no effect: it must
-	// not kill while the first is being obeyed.
+	// A terminal sends its signals to both processes, and the outer one passes on those that it gets. Until
+	// cancel is called, the second one has no effect: it must not kill the agent while it handles the first.
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	unix.Umask(0o077) // for the socket itself, as its directory is private already
+	unix.Umask(0o077) // for the socket itself; its directory is private already
 
 	file, err := statefile.Open(s.state)
 	if err != nil {
@@ -116,25 +115,25 @@ func runInside(s settings) error {
 	return agent.Run(ctx, o)
 }
 
-// unleash makes the operations go wrong at random.
+// unleash makes operations fail at random.
 func unleash(o *agent.Options, s settings) {
 	seed := s.chaosSeed
 	for seed == 0 {
 		seed = rand.Uint64()
 	}
-	o.Log.Warn("operations go wrong at random", "percent", s.chaos, "seed", seed)
+	o.Log.Warn("operations fail at random", "percent", s.chaos, "seed", seed)
 	ordered := o.Target
 	o.Target = func(in desired.Surroundings) desired.Target { return chaos.New(s.chaos, seed).Target(ordered(in)) }
 }
 
-// The terminal is drawn at most once in settle, and after every without a change.
+// The terminal is drawn at most once in settle, and without a change once in every.
 const (
 	settle = 50 * time.Millisecond
 	every  = time.Second
 )
 
-// show chooses the view and the logs: a table and a log above it if both standard
-// output and standard error are terminals, lines and a log of its own if not.
+// show selects the view and the logs: a table with the log above it if standard output and standard error
+// are both terminals, otherwise lines and a separate log.
 func show(o *agent.Options, s settings, where string) {
 	logs := io.Writer(os.Stderr)
 	if out := int(os.Stdout.Fd()); term.IsTerminal(out) {

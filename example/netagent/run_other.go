@@ -10,7 +10,7 @@ import (
 	"runtime"
 )
 
-// runAgent says that it cannot run here.
+// runAgent returns an error: netagent needs Linux.
 func runAgent(settings, []string) (int, error) {
 	return 0, errors.New("netagent runs on Linux only: it works on network namespaces, and " + runtime.GOOS + " has none")
 }

@@ -5,7 +5,7 @@ package main
 
 import "github.com/statekeel/statekeel/example/internal/shellsocket"
 
-// shellName is what the shell's prompt and socket are named after.
+// shellName is the name in the shell's prompt and in its socket's path.
 const shellName = "netagent"
 
 // runShell is the client: it runs one command, or shows a prompt.

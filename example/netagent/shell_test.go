@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheShellKeepsAwayFromDirectoriesOfOthers(t *testing.T) {
+func TestShellRejectsDirectoriesOfOthers(t *testing.T) {
 	dir := shortDir(t)
 	private, link := filepath.Join(dir, "private"), filepath.Join(dir, "link")
 	require.NoError(t, os.Mkdir(private, 0o700))

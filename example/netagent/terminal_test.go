@@ -21,8 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal returns the two ends of a terminal: what a program has as its standard
-// output, and what a person sees of it.
+// openTerminal returns the two ends of a terminal: the program's standard output, and the user's screen.
 func openTerminal(t *testing.T, width, height uint16) (program *os.File, person *terminal) {
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	require.NoError(t, err)
@@ -41,7 +40,7 @@ func openTerminal(t *testing.T, width, height uint16) (program *os.File, person 
 			n, err := master.Read(buffer)
 			person.write(string(buffer[:n]))
 			if err != nil {
-				return // EIO, when the program's end is closed everywhere
+				return // EIO, when all copies of the program's end are closed
 			}
 		}
 	}()
@@ -53,8 +52,8 @@ func openTerminal(t *testing.T, width, height uint16) (program *os.File, person 
 	return program, person
 }
 
-// terminal understands as much of what is written to it as a netagent uses: text, \r,
-// \n, moving up, clearing to the end, and colours.
+// terminal implements the subset of a terminal that netagent uses: text, \r, \n, moving up, clearing to the
+// end, and colours.
 type terminal struct {
 	mu          sync.Mutex
 	lines       [][]rune
@@ -127,7 +126,7 @@ func (s *terminal) obey(command, argument string) {
 	}
 }
 
-// text returns what is to be seen.
+// text returns the visible text.
 func (s *terminal) text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,14 +137,14 @@ func (s *terminal) text() string {
 	return strings.Join(lines, "\n")
 }
 
-// written returns all that was written.
+// written returns everything that was written.
 func (s *terminal) written() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.raw.String()
 }
 
-func TestOnATerminalItShowsALiveTable(t *testing.T) {
+func TestTerminalShowsALiveTable(t *testing.T) {
 	path := write(t, small+"  net.ipv4.nonsense: 1\n")
 	program, person := openTerminal(t, 100, 24)
 	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", shellOf(path))
@@ -161,11 +160,11 @@ address  br0/10\.0\.0\.1/24      Done    \d+s
 route    100/10\.2\.0\.0/16      Done    \d+s
 route    main/10\.1\.0\.0/16     Done    \d+s
 sysctl   net\.ipv4\.ip_forward  Done    \d+s
-sysctl   net\.ipv4\.nonsense    Error   \d+s     sysctl "net\.ipv4\.nonsense": there is none of this name…
-job-reconcile-sysctls: 1 error\(s\): sysctl "net\.ipv4\.nonsense": there is none of this name in a netw…$`)
+sysctl   net\.ipv4\.nonsense    Error   \d+s     sysctl "net\.ipv4\.nonsense": unknown in a network names…
+job-reconcile-sysctls: 1 error\(s\): sysctl "net\.ipv4\.nonsense": unknown in a network namespace$`)
 	person.eventually(t, kept.MatchString)
 
-	// An edit is drawn in the same place, with a note while the file is broken.
+	// An edit is drawn in the same place, with a note while the file is invalid.
 	require.NoError(t, writeFile(path, "links: [a]\n"))
 	person.eventually(t, func(text string) bool {
 		return strings.Contains(text, "job-state-file: the state file is broken, its last good state stays in force:")
@@ -178,7 +177,7 @@ job-reconcile-sysctls: 1 error\(s\): sysctl "net\.ipv4\.nonsense": there is none
 	assert.NotContains(t, person.text(), "level=", "the log goes to standard error")
 }
 
-func TestOnATerminalTheLogScrollsAboveTheTable(t *testing.T) {
+func TestTerminalLogScrollsAboveTheTable(t *testing.T) {
 	path := write(t, small)
 	program, person := openTerminal(t, 400, 24)
 	cmd := netagent(t, "-state", path, "-listen", "", "-shell", "", "-once")
@@ -194,7 +193,7 @@ func TestOnATerminalTheLogScrollsAboveTheTable(t *testing.T) {
 	assert.NotContains(t, person.written(), "\x1b[32m")
 }
 
-// eventually waits until what is to be seen is right.
+// eventually waits until the visible text is right.
 func (s *terminal) eventually(t *testing.T, right func(text string) bool) {
 	t.Helper()
 	defer func() {

@@ -27,8 +27,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// backwards is a state in which everything stands before what it needs, and most of it
-// needs two links that the state does not make: hand0 and hand1, a bridge.
+// backwards is a state in which everything comes before its dependencies. Most of it needs two links that
+// the state does not have: hand0 and hand1, a bridge.
 const backwards = `sysctls:
   net.ipv4.conf.own1.rp_filter: 1
   net.ipv4.conf.hand0.rp_filter: 2
@@ -46,7 +46,7 @@ links:
   - {name: own0, kind: veth, master: hand1, peer: own1}
 `
 
-// waiting is what has to wait for hand0 and hand1 to be made, and for what.
+// waiting lists the objects that wait for hand0 and hand1, and what each waits for.
 var waiting = map[string]string{
 	"link own0":                            `link "hand1" (not asked for here) is missing`,
 	"address hand0/10.0.0.1/24":            `link "hand0" (not asked for here) is missing`,
@@ -80,7 +80,7 @@ func addStatuses[S desired.Spec](p *process, all map[string]reconciler.Status, k
 	}
 }
 
-// waits returns what is Blocked, and on what.
+// waits returns the Blocked objects and their reasons.
 func (p *process) waits() map[string]string {
 	p.Helper()
 	blocked := make(map[string]string)
@@ -92,14 +92,14 @@ func (p *process) waits() map[string]string {
 	return blocked
 }
 
-// untilPrunes waits until links have been pruned so many times more.
+// untilPrunes waits until links have been pruned n more times.
 func (p *process) untilPrunes(n int) {
 	p.Helper()
 	before := p.vars().Prunes["netagent/links"]
 	p.until("some more prunes", func() bool { return p.vars().Prunes["netagent/links"] >= before+n })
 }
 
-// requireNoFailure checks that no operation ever failed, and no row was ever in Error.
+// requireNoFailure checks that no operation failed and no row was in Error.
 func (p *process) requireNoFailure() {
 	p.Helper()
 	for name, failures := range p.vars().Errors {
@@ -108,8 +108,7 @@ func (p *process) requireNoFailure() {
 	require.NotContains(p, p.stdout.String(), " Error")
 }
 
-// makeByHand makes the links that the state does not, as a person would, and returns
-// when it began.
+// makeByHand creates the links that the state does not have, as a user would, and returns when it began.
 func (p *process) makeByHand() (began time.Time) {
 	p.Helper()
 	p.inside(func() error {
@@ -131,7 +130,7 @@ func (p *process) makeByHand() (began time.Time) {
 	return began
 }
 
-// removeByHand is the reverse of makeByHand.
+// removeByHand undoes makeByHand.
 func (p *process) removeByHand() {
 	p.Helper()
 	p.inside(func() error {
@@ -148,7 +147,7 @@ func (p *process) removeByHand() {
 	})
 }
 
-// requireBackwards checks that the kernel has what the state above asks for.
+// requireBackwards checks that the kernel has all objects of the state above.
 func (p *process) requireBackwards() {
 	p.Helper()
 	require.Equal(p, []string{"10.0.0.1/24", "fd00::1/64"}, p.addresses("hand0"))
@@ -171,7 +170,7 @@ func (p *process) requireBackwards() {
 	})
 }
 
-// reversed returns a state with its sections, and what is in them, from last to first.
+// reversed returns a state with its sections, and the objects in them, in reverse order.
 func reversed(t *testing.T, state []byte) string {
 	var document yaml.Node
 	require.NoError(t, yaml.Unmarshal(state, &document))
@@ -190,7 +189,7 @@ func reversed(t *testing.T, state []byte) string {
 	return string(text)
 }
 
-func TestTheWorstOrderOfTheFileIsNoFailure(t *testing.T) {
+func TestAnyOrderInTheFileIsNoFailure(t *testing.T) {
 	shipped, err := os.ReadFile("state.yaml")
 	require.NoError(t, err)
 	state := reversed(t, shipped)
@@ -203,7 +202,7 @@ func TestTheWorstOrderOfTheFileIsNoFailure(t *testing.T) {
 	assert.Len(t, p.links(), 10)
 }
 
-func TestEverythingWaitsForLinksMadeByHandAndConvergesWithinASecond(t *testing.T) {
+func TestObjectsWaitForLinksAndConvergeWithinASecond(t *testing.T) {
 	p := start(t, write(t, backwards), "-prune", "200ms")
 	best := time.Hour
 	// A machine that is busy with something else may be late once.
@@ -228,8 +227,8 @@ func TestEverythingWaitsForLinksMadeByHandAndConvergesWithinASecond(t *testing.T
 	assert.Less(t, best, time.Second)
 }
 
-// lastDone returns how long after a time the last row was Done, by the agent's own
-// account: the clock is the same, and what this test takes to look does not count.
+// lastDone returns how long after a time the last row was Done, by the times in the rows: the clock is the
+// same, and the time of the test's own reads does not count.
 func lastDone(p *process, began time.Time) (took time.Duration) {
 	p.Helper()
 	for name, status := range p.statuses() {
@@ -239,7 +238,7 @@ func lastDone(p *process, began time.Time) (took time.Duration) {
 	return took
 }
 
-func TestChaosDoesNotKeepItFromConverging(t *testing.T) {
+func TestStateConvergesWithChaos(t *testing.T) {
 	for _, seed := range []int{1, 2, 3} {
 		t.Run("seed "+strconv.Itoa(seed), func(t *testing.T) {
 			p := start(t, write(t, backwards), "-chaos", "30", "-chaos-seed", strconv.Itoa(seed), "-prune", "500ms")
@@ -263,18 +262,18 @@ func TestChaosDoesNotKeepItFromConverging(t *testing.T) {
 	}
 }
 
-func TestWhatTheKernelRefusesForGoodIsLeftAloneUntilItChanges(t *testing.T) {
+func TestFinalErrorsAreNotRetriedUntilAChange(t *testing.T) {
 	before := strings.Replace(small, "routes:\n", "  - {dev: br0, cidr: 10.8.0.1/24}\nroutes:\n", 1)
 	path := write(t, before)
 	p := start(t, path, "-refresh", "0", "-prune", "100ms")
 	p.untilHealthy()
 
-	// This route is the one that the kernel has made of the address, by another link.
+	// The kernel has made this route for the address, by another link.
 	state := strings.Replace(before, "routes:\n", "routes:\n  - {dst: 10.8.0.0/24, dev: a1}\n", 1)
 	require.NoError(t, os.WriteFile(path, []byte(state), 0o644))
 	const name = "route main/10.8.0.0/24"
 	p.until("it is refused", func() bool { return p.statuses()[name].Kind == reconciler.StatusKindError })
-	p.untilPrunes(5) // and all is quiet: a change to its link makes it be tried again
+	p.untilPrunes(5) // wait for quiet: a change of the link causes a new attempt
 	refused := p.statuses()[name]
 	assert.Contains(t, refused.GetError(), "file exists")
 	failures := p.vars().Errors["netagent/routes"]

@@ -19,8 +19,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/debug"
 )
 
-// questions returns what a person may ask of the page and of the commands, about an object among
-// others, by what is asked. Each returns how many bytes the answer has.
+// questions returns the questions that a user may ask of the page and of the commands, about an object among
+// others, by name. Each returns the size of its answer in bytes.
 func (s *system) questions(ctx context.Context, id uint64) (map[string]func() (int, error), error) {
 	all := map[string]func() (int, error){}
 	name := s.loop.ID().String()
@@ -69,24 +69,24 @@ func (s *system) questions(ctx context.Context, id uint64) (map[string]func() (i
 	return all, nil
 }
 
-// asked is how the answers to one question were.
+// asked holds the measurements of one question.
 type asked struct {
 	question string
-	// took are the times that the answers took.
+	// took holds the time of each answer.
 	took []time.Duration
-	// bytes are those of the longest answer.
+	// bytes is the size of the longest answer.
 	bytes int
 }
 
 func (a *asked) longest() time.Duration { return slices.Max(a.took) }
 
-// median is hardly more when other programs use the machine as well.
+// The median hardly rises when other programs use the machine too.
 func (a *asked) median() time.Duration {
 	sorted := slices.Sorted(slices.Values(a.took))
 	return sorted[len(sorted)/2]
 }
 
-// ask asks all questions in turns until it is told to stop.
+// ask asks all questions in turns until it is stopped.
 func (s *system) ask(ctx context.Context, id uint64, done <-chan struct{}) (answers []asked, err error) {
 	questions, err := s.questions(ctx, id)
 	if err != nil {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Longerrors has objects fail with long, distinct texts, and fails itself if the process holds
-// more memory, or the page and the commands take longer to answer, than promised:
+// Longerrors makes objects fail with long, distinct texts. It exits with an error if the process holds more
+// memory, or if the page and the commands answer more slowly, than promised:
 //
 //	go run ./internal/longerrors
 //
-// It is no workload of the comparison: the peers keep whole texts, which no machine has the
-// memory for.
+// It is not part of the comparison: the peers keep the full texts, which would need more memory than
+// machines have.
 package main
 
 import (
@@ -19,18 +19,18 @@ import (
 	"time"
 )
 
-// The promises, for 10,000 objects and texts of 10 MB.
+// The promised limits, for 10,000 objects and texts of 10 MB.
 const (
 	maxBeyondRows = 256 << 20
 	maxAnswer     = 300 * time.Millisecond
 )
 
-// config is how much is done. The zero value is of no use.
+// config is the size of a run. The zero value is not valid.
 type config struct {
 	objects uint64
-	// text is how many bytes an error has.
+	// text is the length of an error in bytes.
 	text int
-	// window is for how long the loop goes on failing after it has tried each object.
+	// window is how long the loop continues to fail after it has tried each object.
 	window time.Duration
 }
 

@@ -17,19 +17,19 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// result is what was measured.
+// result holds the measurements.
 type result struct {
 	objects, attempts uint64
 	took              time.Duration
-	// rows is how many bytes the rows have at the end, live how many a garbage collection found in
-	// use at the most while the loop went on, and idle how many after it had stopped.
+	// rows is the size of the rows at the end, live the largest live heap while the loop ran, and idle the
+	// live heap after it had stopped, all in bytes.
 	rows, live, idle uint64
 	// answers are the answers of the page and the commands, the slowest first.
 	answers []asked
 }
 
-// measure lets all objects fail, asks about them meanwhile, and returns how that went. The
-// result is nil if it did not come to its end.
+// measure makes all objects fail, asks about them meanwhile, and returns the measurements. The result is nil
+// if the run did not finish.
 func measure(ctx context.Context, cfg config) (*result, error) {
 	s, err := newSystem(cfg)
 	if err != nil {
@@ -60,8 +60,8 @@ func measure(ctx context.Context, cfg config) (*result, error) {
 	}()
 	_, err = s.loop.Wait(ctx, revision, reconciler.Attempted)
 	for end := time.Now().Add(cfg.window); time.Now().Before(end); time.Sleep(2 * time.Second) {
-		// A collection counts what is allocated while it runs as in use: with a text of 10 MB for
-		// each operation that says more about its duration than about what is held.
+		// A collection counts what is allocated while it runs as live. With a text of 10 MB for each
+		// operation that would measure the duration of the collection, not the memory held.
 		s.target.counting.Lock()
 		r.live = max(r.live, liveHeap()-before)
 		s.target.counting.Unlock()
@@ -83,7 +83,7 @@ func measure(ctx context.Context, cfg config) (*result, error) {
 	return r, errors.Join(err, wrong, s.db.Stop())
 }
 
-// liveHeap returns how many bytes a garbage collection finds in use. Garbage that others make
+// liveHeap returns the live heap in bytes after a garbage collection. Garbage that other goroutines make
 // after it does not count.
 func liveHeap() uint64 {
 	runtime.GC()

@@ -43,15 +43,15 @@ var byID = statedb.Index[*row, uint64]{
 	Unique:     true,
 }
 
-// down is a target of which every operation fails, with a text that is made for it.
+// down is a target that fails every operation, with a text made for it.
 type down struct {
 	text     int
 	attempts atomic.Uint64
-	// counting is held while the heap is counted, and no text is made.
+	// counting is held while the heap is measured, so that no text is made.
 	counting sync.RWMutex
 }
 
-// failure returns an error that holds a text of its own.
+// failure returns an error with a text of its own.
 func (d *down) failure(id uint64) error {
 	d.counting.RLock()
 	defer d.counting.RUnlock()
@@ -96,7 +96,7 @@ func newSystem(cfg config) (*system, error) {
 	return s, err
 }
 
-// fill writes the rows, and returns the revision of the table then.
+// fill writes the rows, and returns the revision of the table after that.
 func (s *system) fill(n uint64) (statedb.Revision, error) {
 	wtxn := s.db.WriteTxn(s.table)
 	defer wtxn.Abort()
@@ -108,8 +108,8 @@ func (s *system) fill(n uint64) (statedb.Revision, error) {
 	return s.table.Revision(wtxn.Commit()), nil
 }
 
-// rows returns how many bytes the rows have with the texts that are kept, and how many rows
-// there are. The error names a row that is not as it should be.
+// rows returns the size of the rows in bytes, including the texts that are kept, and the number of rows. The
+// error names a row in a wrong state.
 func (s *system) rows(text int) (bytes, n uint64, err error) {
 	for r := range s.table.All(s.db.ReadTxn()) {
 		n++

@@ -23,8 +23,8 @@ const (
 	plotTop    = 74
 )
 
-// chartStyle follows the reader's light or dark setting. Plain classes, as not every
-// renderer knows variables.
+// chartStyle follows the reader's light or dark setting. It has plain classes, as some renderers do not
+// support variables.
 const chartStyle = `
     .ground { fill: #ffffff } .text { fill: #1f2328 } .muted { fill: #59636e } .bound { opacity: .55 }
     .better { fill: #1a7f37 } .worse { fill: #bc4c00 } .grid { stroke: #d1d9e0 } .one, .range { stroke: #1f2328 }
@@ -36,15 +36,15 @@ const chartStyle = `
     .title { font-size: 17px; font-weight: 600 } .strong { font-weight: 600 } .small { font-size: 11px }
   `
 
-// bar is a row of the chart: how many times better than the peer Statekeel is.
+// bar is a row of the chart: by what factor Statekeel is better than the peer.
 type bar struct {
 	label, figures  string
-	least, mid, top float64 // 1 is as good as the peer; top may be the end of a bound
-	bound           bool    // at least as much better
+	least, mid, top float64 // 1 is as good as the peer
+	bound           bool    // mid is a lower bound
 }
 
-// Chart writes an SVG of how many times better than the peer Statekeel is in the headline
-// of each workload. Workloads that either of them did not run are left out.
+// Chart writes an SVG of the factor by which Statekeel is better than the peer in the headline of each
+// workload. Workloads that one of them did not run are left out.
 func (p Page) Chart(w io.Writer) error {
 	var bars []bar
 	for _, r := range p.Results {
@@ -80,7 +80,7 @@ func (p Page) subtitle() string {
 	return s
 }
 
-// summary is what the chart says, for those who cannot see it.
+// summary is the text of the chart, for readers who cannot see it.
 func summary(bars []bar) string {
 	lines := make([]string, 0, len(bars))
 	for _, b := range bars {
@@ -141,11 +141,11 @@ func (b bar) draw(out *writer, scale logScale, top int) {
 		chartWidth-16, base, html.EscapeString(b.figures))
 }
 
-// logScale maps factors to places in the plot.
+// logScale maps factors to positions in the plot.
 type logScale struct{ low, high float64 } // decimal logarithms
 
-// newLogScale spans all bars, the factor 1, and at least half a decade to either side of
-// what would else be a plot of noise.
+// newLogScale spans all bars, the factor 1, and at least half a decade to the right, so that small
+// differences do not fill the plot.
 func newLogScale(bars []bar) logScale {
 	s := logScale{low: 0, high: 0.5}
 	for _, b := range bars {
@@ -157,7 +157,7 @@ func newLogScale(bars []bar) logScale {
 }
 
 func (s logScale) at(factor float64) float64 {
-	// The label of the longest bar needs some room to its right.
+	// The label of the longest bar needs some space to its right.
 	const room = 72
 	return plotLeft + (math.Log10(factor)-s.low)/(s.high-s.low)*(plotRight-room-plotLeft)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/workload"
 )
 
-// number renders v with three significant digits, and from 1000 on as a whole number with
-// its thousands set apart. What would need more than six decimals is 0.
+// number renders v with three significant digits, and from 1000 on as a whole number with separated
+// thousands. A value below half a millionth is 0.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case a < 0.9995:
@@ -48,7 +48,7 @@ func thousands(digits string) string {
 	return sign + digits
 }
 
-// spread renders the range of a summary; "" when there is nothing to span.
+// spread renders the range of a summary; "" if it has none.
 func spread(s series.Summary) string {
 	if s.Runs < 2 || number(s.Min) == number(s.Max) {
 		return ""
@@ -56,7 +56,7 @@ func spread(s series.Summary) string {
 	return "(" + number(s.Min) + " … " + number(s.Max) + ")"
 }
 
-// figureText renders the median of a figure, marked if it is only a lower bound.
+// figureText renders the median of a figure, marked if it is a lower bound.
 func figureText(s series.Summary) string {
 	switch {
 	case s.Runs == 0:
@@ -68,7 +68,7 @@ func figureText(s series.Summary) string {
 	}
 }
 
-// ratioText renders the median of a ratio of two figures, marked as a bound if they are.
+// ratioText renders the median of a ratio of two figures, marked if it is a bound.
 func ratioText(r *series.Result, of, to, metric string) string {
 	s := r.Ratio(of, to, metric)
 	if s.Runs == 0 {
@@ -108,8 +108,8 @@ func padLeft(s string, width int) string {
 
 func spaces(n int) string { return strings.Repeat(" ", max(0, n)) }
 
-// wrapped breaks text at spaces into lines of at most width characters, a longer word on a
-// line of its own, each line after an indentation.
+// wrapped breaks text at spaces into lines of at most width characters, each with an indentation. A longer
+// word gets a line of its own.
 func wrapped(text string, width int, indent string) string {
 	var b strings.Builder
 	line := indent

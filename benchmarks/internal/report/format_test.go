@@ -11,7 +11,7 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/series"
 )
 
-func TestNumbersHaveThreeDigitsOrAllOfThem(t *testing.T) {
+func TestNumbersHaveThreeDigitsBelow1000(t *testing.T) {
 	for want, v := range map[string]float64{
 		"0":         0,
 		"0.5":       0.5,
@@ -36,7 +36,7 @@ func TestNumbersHaveThreeDigitsOrAllOfThem(t *testing.T) {
 	assert.Equal(t, "0", number(1e-9))
 }
 
-func TestSpreadIsLeftOutWhereThereIsNone(t *testing.T) {
+func TestSpreadIsEmptyWithoutADifference(t *testing.T) {
 	assert.Equal(t, "(1.00 … 3.00)", spread(series.Summary{Runs: 3, Min: 1, Median: 2, Max: 3}))
 	assert.Empty(t, spread(series.Summary{Runs: 1, Min: 1, Median: 1, Max: 1}))
 	assert.Empty(t, spread(series.Summary{Runs: 3, Min: 19.201, Median: 19.202, Max: 19.203}))

@@ -11,12 +11,12 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/workload"
 )
 
-// goal is something that Statekeel set out to reach, in a form that a series can answer.
+// goal is a bound on a figure that Statekeel wants to reach.
 type goal struct {
 	workload, metric string
-	// against says what the figure is compared with.
+	// against selects what the figure is compared with.
 	against against
-	// bound is the least, or the most, by better.
+	// bound is the lower or the upper limit, depending on better.
 	bound  float64
 	better workload.Better
 }
@@ -27,15 +27,25 @@ const (
 	itself            against = iota // the figure as it is
 	ratioToPeer                      // divided by the peer's better variant's
 	ratioToFloor                     // divided by the floor's
-	ratioToOne                       // divided by that of Statekeel with its defaults, so with one worker
-	ratioToBare                      // divided by that of Statekeel with nothing that shows what it does
+	ratioToOne                       // divided by that of Statekeel with its defaults: with one worker
+	ratioToBare                      // divided by that of Statekeel without metrics and journal
 	beyondFloor                      // less the floor's
 	beyondPeer                       // less the peer's
 	ratioToKube                      // divided by that of controller-runtime with as many workers
 	ratioToXP                        // divided by that of crossplane-runtime with as many workers
 	growthBeyondFloor                // less the floor's, as a multiple of the same with a tenth of the rows
-	beyondUpdate                     // less that of bare operations on the same loop and rows
+	beyondUpdate                     // less that of bare operations with the same loop and rows
 )
+
+// isDifference reports whether the figures are subtracted, not divided.
+func (a against) isDifference() bool {
+	switch a {
+	case beyondFloor, beyondPeer, beyondUpdate, growthBeyondFloor:
+		return true
+	default:
+		return false
+	}
+}
 
 func goals() []goal {
 	return []goal{
@@ -65,12 +75,12 @@ func goals() []goal {
 		{"statusset-8", "throughput", ratioToPeer, 1.5, workload.More},
 		{"refresh", "cpu", itself, 4, workload.Less},
 		{"refresh", "fresh_p99", itself, 2000, workload.Less},
-		// At any cost of a call.
+		// For any cost of a call.
 		{"refresh-batch", "calls_1k_0ms", itself, 20, workload.Less},
 		{"refresh-batch", "calls_1k_5ms", itself, 20, workload.Less},
 		{"refresh-batch", "calls_1k_20ms", itself, 20, workload.Less},
 		{"refresh-batch", "calls_1k_100ms", itself, 20, workload.Less},
-		// At most the peer's, as far as the measurement can tell: see the workload.
+		// At most the peer's, with an allowance for the measurement: see the workload.
 		{"idle", "cpu", beyondPeer, 1, workload.Less},
 		{"slow-1ms", "throughput", ratioToPeer, 50, workload.More},
 		{"stuck-64", "p50_growth_stuck", itself, 2, workload.Less},
@@ -81,7 +91,7 @@ func goals() []goal {
 		{"breaker", "heal", itself, 1.5, workload.Less},
 		{"breaker-classes", "p50_more", itself, 20, workload.Less},
 		{"breaker-classes", "cpu_more", itself, 20, workload.Less},
-		// Of twice as much, on the two cores that there are.
+		// The maximum on two cores is 2.
 		{"workers-2", "throughput", ratioToOne, 1.5, workload.More},
 		{"workers-4", "throughput", ratioToOne, 1.5, workload.More},
 		{"observed-noop", "throughput", ratioToBare, 0.95, workload.More},
@@ -97,14 +107,14 @@ func goals() []goal {
 	}
 }
 
-// answer is what a series says to a goal.
+// answer is the result of a goal.
 type answer struct {
 	wanted, measured string
 	met              bool
 	shortfall        string // "" if met
 }
 
-// answer returns false if the series did not measure what the goal is about.
+// answer evaluates the goal; it returns false if the series did not measure it.
 func (g goal) answer(r *series.Result) (answer, bool) {
 	metric, known := r.Metric(g.metric)
 	ours := r.Workload.Ours()
@@ -162,7 +172,7 @@ func (g goal) answer(r *series.Result) (answer, bool) {
 	return a, true
 }
 
-// other returns the contender that the goal compares with: of a peer's variants the better.
+// other returns the contender that the goal compares with: the better one of a peer's variants.
 func (g goal) other(r *series.Result, metric series.Metric) string {
 	switch g.against {
 	case ratioToPeer, beyondPeer:
@@ -189,7 +199,7 @@ func atMost(b workload.Better) string {
 	return "at most"
 }
 
-// shortfall renders by how much a goal was missed: a share of the bound, if there is one.
+// shortfall renders by how much a goal was missed: as a share of the bound, unless that is 0.
 func shortfall(by, bound float64, unit string) string {
 	if by < 0 {
 		by = -by

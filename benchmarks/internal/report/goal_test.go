@@ -18,7 +18,7 @@ func figure(metric string, better workload.Better, v float64) workload.Figures {
 	return workload.Figures{{Metric: metric, Unit: "us", Better: better, Value: v}}
 }
 
-func TestGoalsCompareWithWhatTheySay(t *testing.T) {
+func TestGoalsCompareWithTheirContender(t *testing.T) {
 	contenders := []string{subject.Statekeel, subject.Peer, subject.PeerInf, subject.Floor}
 	result := func(metric string, better workload.Better, values ...float64) *series.Result {
 		runs := map[string][]workload.Figures{}
@@ -41,7 +41,7 @@ func TestGoalsCompareWithWhatTheySay(t *testing.T) {
 			answer{"at most 2.50 us", "3.00 us", false, "short by 20.0 %"},
 		},
 		{
-			// The better of the peer's variants counts.
+			// The better variant of the peer counts.
 			goal{"w", "speed", ratioToPeer, 1.2, workload.More}, result("speed", workload.More, 110, 50, 100, 100),
 			answer{"at least 1.20 x statedb/reconciler+inf", "1.10 x", false, "short by 8.33 %"},
 		},
@@ -68,7 +68,7 @@ func TestGoalsCompareWithWhatTheySay(t *testing.T) {
 	}
 }
 
-func TestAGoalIsAboutTheVariantThatTheWorkloadIsAbout(t *testing.T) {
+func TestGoalUsesTheVariantOfTheWorkload(t *testing.T) {
 	r := results(t, workload.Workload{
 		Name: "w", Contenders: []string{subject.Statekeel4, subject.Statekeel, subject.Peer, subject.Floor},
 	}, map[string][]workload.Figures{
@@ -92,7 +92,7 @@ func TestAGoalIsAboutTheVariantThatTheWorkloadIsAbout(t *testing.T) {
 	}
 }
 
-func TestAGoalOfBeingSeenComparesWithNotBeingSeen(t *testing.T) {
+func TestGoalOfObservedComparesWithBare(t *testing.T) {
 	r := results(t, workload.Workload{
 		Name: "w", Contenders: []string{subject.StatekeelObserved, subject.StatekeelBare},
 	}, map[string][]workload.Figures{
@@ -102,10 +102,10 @@ func TestAGoalOfBeingSeenComparesWithNotBeingSeen(t *testing.T) {
 	got, ok := goal{"w", "speed", ratioToBare, 0.95, workload.More}.answer(r)
 	require.True(t, ok)
 	assert.Equal(t, answer{"at least 0.95 x statekeel+bare", "0.9 x by statekeel+observed", false, "short by 5.26 %"}, got)
-	assert.Equal(t, []string{subject.StatekeelBare}, rivals(r))
+	assert.Equal(t, subject.StatekeelBare, bestPeer(r))
 }
 
-func TestAGoalOfAnAdapterComparesWithWhatItIsBeside(t *testing.T) {
+func TestGoalOfAnAdapterComparesWithItsPeer(t *testing.T) {
 	pair := func(ours, theirs string, metric string, better workload.Better, mine, other float64) *series.Result {
 		return results(t, workload.Workload{Name: "w", Contenders: []string{ours, theirs}}, map[string][]workload.Figures{
 			ours: {figure(metric, better, mine)}, theirs: {figure(metric, better, other)},
@@ -146,11 +146,11 @@ func TestAGoalOfAnAdapterComparesWithWhatItIsBeside(t *testing.T) {
 		got, ok := c.goal.answer(c.result)
 		require.True(t, ok)
 		assert.Equal(t, c.want, got)
-		assert.Equal(t, []string{c.rival}, rivals(c.result))
+		assert.Equal(t, c.rival, bestPeer(c.result))
 	}
 }
 
-func TestAGoalOfGrowthComparesWithFewerRows(t *testing.T) {
+func TestGoalOfGrowthComparesWithFewerRows(t *testing.T) {
 	result := func(ours, floor, oursFewer, floorFewer float64) *series.Result {
 		both := func(cpu, fewer float64) []workload.Figures {
 			return []workload.Figures{append(figure("cpu", workload.Less, cpu),
@@ -165,7 +165,7 @@ func TestAGoalOfGrowthComparesWithFewerRows(t *testing.T) {
 	}{
 		{result(5, 3, 4, 2), answer{"at most 2.20 us beyond floor (1.10 x the 2.00 of cpu_1m)", "2.00 us", true, ""}},
 		{result(6.3, 3, 4, 2), answer{"at most 2.20 us beyond floor (1.10 x the 2.00 of cpu_1m)", "3.30 us", false, "short by 50.0 %"}},
-		// Less than the floor is as good as nothing beyond it.
+		// A cost below the floor counts as nothing beyond it.
 		{result(4, 3, 2, 3), answer{"at most 0 us beyond floor (1.10 x the 0 of cpu_1m)", "1.00 us", false, "short by 1.00 us"}},
 	} {
 		got, ok := goal{"w", "cpu", growthBeyondFloor, 1.1, workload.Less}.answer(c.result)
@@ -174,7 +174,7 @@ func TestAGoalOfGrowthComparesWithFewerRows(t *testing.T) {
 	}
 }
 
-func TestTheGoalOfManagedResourcesIsAgainstThePackageAsItComes(t *testing.T) {
+func TestGoalOfManagedComparesWithTheFakePackage(t *testing.T) {
 	r := results(t, workload.Workload{
 		Name: "w", Contenders: []string{subject.StatekeelManaged, subject.Crossplane, subject.CrossplaneCopied},
 	}, map[string][]workload.Figures{
@@ -187,7 +187,7 @@ func TestTheGoalOfManagedResourcesIsAgainstThePackageAsItComes(t *testing.T) {
 	assert.Equal(t, answer{"at least 10.0 x crossplane-runtime", "10.0 x by statekeel/managed", true, ""}, got)
 }
 
-func TestAGoalIsNotMetByAWaitThatWasGivenUp(t *testing.T) {
+func TestLowerBoundDoesNotMeetAGoal(t *testing.T) {
 	r := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel}}, map[string][]workload.Figures{
 		subject.Statekeel: {{{Metric: "late", Unit: "ms", Better: workload.Less, Value: 10, AtLeast: true}}},
 	})
@@ -196,7 +196,7 @@ func TestAGoalIsNotMetByAWaitThatWasGivenUp(t *testing.T) {
 	assert.False(t, got.met)
 }
 
-func TestAGoalWithoutItsContenderHasNoAnswer(t *testing.T) {
+func TestGoalWithoutItsContenderHasNoAnswer(t *testing.T) {
 	alone := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel}},
 		map[string][]workload.Figures{subject.Statekeel: {figure("cpu", workload.Less, 1)}})
 	for _, a := range []against{ratioToPeer, ratioToFloor, ratioToBare, ratioToKube, ratioToXP, beyondPeer, beyondFloor, growthBeyondFloor} {
@@ -204,7 +204,7 @@ func TestAGoalWithoutItsContenderHasNoAnswer(t *testing.T) {
 		assert.False(t, ok)
 	}
 	_, ok := goal{"w", "latency", itself, 1, workload.Less}.answer(alone)
-	assert.False(t, ok, "it was not measured")
+	assert.False(t, ok, "not measured")
 
 	withFloor := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel, subject.Floor}},
 		map[string][]workload.Figures{
@@ -220,11 +220,11 @@ func TestAGoalWithoutItsContenderHasNoAnswer(t *testing.T) {
 	other := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel2, subject.Statekeel}},
 		map[string][]workload.Figures{subject.Statekeel: {figure("cpu", workload.Less, 1)}})
 	_, ok = goal{"w", "cpu", itself, 1, workload.Less}.answer(other)
-	assert.False(t, ok, "one variant does not answer for another")
+	assert.False(t, ok, "one variant does not replace another")
 }
 
-// A goal that names what no workload measures would silently not be checked.
-func TestEveryGoalIsAnsweredByItsWorkload(t *testing.T) {
+// A goal for a metric that no workload measures would be skipped without notice.
+func TestWorkloadsMeasureTheirGoals(t *testing.T) {
 	byWorkload := map[string][]goal{}
 	for _, g := range goals() {
 		byWorkload[g.workload] = append(byWorkload[g.workload], g)

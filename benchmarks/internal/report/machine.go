@@ -12,19 +12,19 @@ import (
 	"strings"
 )
 
-// Machine is where a series ran.
+// Machine describes the computer on which a series ran.
 type Machine struct {
-	// CPU is the model, "" where the system does not tell.
+	// CPU is the model; "" if the system does not report it.
 	CPU string
 	// Cores is the number of logical cores that Go uses.
 	Cores int
-	// MemoryGiB is the memory in GiB, 0 where the system does not tell.
+	// MemoryGiB is the memory in GiB; 0 if the system does not report it.
 	MemoryGiB float64
 	// Go is the version of Go, the operating system and the architecture.
 	Go string
 }
 
-// ThisMachine looks at the machine it runs on.
+// ThisMachine describes the current machine.
 func ThisMachine() Machine {
 	m := Machine{
 		CPU:   fieldOf("/proc/cpuinfo", "model name"),
@@ -51,8 +51,8 @@ func (m Machine) String() string {
 	return s + ", " + m.Go
 }
 
-// fieldOf returns the value of the first "name: value" line of a file; "" if there is none,
-// or no such file, as on a system that is not Linux.
+// fieldOf returns the value of the first "name: value" line of a file; "" if there is no such line or file,
+// as on other systems than Linux.
 func fieldOf(path, name string) string {
 	file, err := os.Open(path)
 	if err != nil {

@@ -4,12 +4,10 @@
 package report
 
 import (
-	_ "embed"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,18 +15,13 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// remarks is the part of the page that people write: what bounds a figure, what was tried.
-//
-//go:embed remarks.md
-var remarks string
-
-// Page is everything that the report on a series says.
+// Page is the report on one series: a Markdown page, its chart, and the data behind both.
 type Page struct {
 	// Results are shown in this order.
 	Results []*series.Result
-	// Contenders are explained; those that no result has are left out.
+	// Contenders are described; those without a result are left out.
 	Contenders []subject.Contender
-	// Machine is where the series ran, When is when it ended, Took how long it took.
+	// Machine is where the series ran, When the time of its end, and Took its duration.
 	Machine Machine
 	When    time.Time
 	Took    time.Duration
@@ -36,11 +29,11 @@ type Page struct {
 	Quick bool
 }
 
-// CheckPath returns an error if Write could not write to path: better said before a series
-// than after it.
+// CheckPath returns an error if [Page.Write] could not write to path. Call it before the series,
+// so that a wrong path does not cost the series.
 func CheckPath(path string) error {
-	if chartPath(path) == path {
-		return fmt.Errorf("report %q: a Markdown file is wanted, the chart goes beside it as .svg", path)
+	if ext := filepath.Ext(path); ext == "" || ext == ".svg" {
+		return fmt.Errorf("report %q: want a Markdown file (.md); the chart and the data are written beside it", path)
 	}
 	folder, err := os.Stat(filepath.Dir(path))
 	if err != nil {
@@ -52,149 +45,84 @@ func CheckPath(path string) error {
 	return nil
 }
 
+// chartPath returns the path of the chart: that of the page, with the ending ".svg".
 func chartPath(path string) string { return strings.TrimSuffix(path, filepath.Ext(path)) + ".svg" }
 
-// Write writes the page to a Markdown file and its chart to an SVG file beside it, of the
-// same name with the ending ".svg". The path is one that [CheckPath] has nothing against.
-func (p Page) Write(path string) error {
-	chartPath := chartPath(path)
-	var page, chart strings.Builder
-	if err := p.Markdown(&page, filepath.Base(chartPath)); err != nil {
-		return err
-	}
-	if err := p.Chart(&chart); err != nil {
-		return err
-	}
-	if err := os.WriteFile(path, []byte(page.String()), 0o644); err != nil {
-		return err
-	}
-	return os.WriteFile(chartPath, []byte(chart.String()), 0o644)
+// dataPath returns the path of the data folder: that of the page in lower case, without ending.
+func dataPath(path string) string {
+	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	return filepath.Join(filepath.Dir(path), strings.ToLower(name))
 }
 
-// Markdown writes the page; chart is the address of the chart, relative to the page.
-func (p Page) Markdown(w io.Writer, chart string) error {
+// Write writes the page to path, the chart to an SVG file of the same name beside it, and the
+// data to a folder of the same name in lower case. Files of workloads that are not in the series
+// stay as they are. [CheckPath] must have accepted the path.
+func (p Page) Write(path string) error {
+	chart, data := chartPath(path), dataPath(path)
+	var text, picture strings.Builder
+	if err := p.Markdown(&text, filepath.Base(chart), filepath.Base(data)); err != nil {
+		return err
+	}
+	if err := p.Chart(&picture); err != nil {
+		return err
+	}
+	if err := p.writeData(data); err != nil {
+		return err
+	}
+	if err := os.WriteFile(chart, []byte(picture.String()), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(text.String()), 0o644)
+}
+
+// Markdown writes the page. The chart and the folder of the data are relative to the page.
+func (p Page) Markdown(w io.Writer, chart, data string) error {
 	out := &writer{to: w}
 	out.printf("# Performance\n\n")
-	out.printf("Written by `make bench` (`cd benchmarks && go run . -report ../docs/PERFORMANCE.md`); do not edit by hand.\n\n")
+	out.printf("Written by `make bench`; do not edit by hand.\n%s\n\n", p.origin())
 	if p.Quick {
-		out.printf("**A quick series: a tenth of the rows and of the time. These figures are for a first look only.**\n\n")
+		out.printf("**%s**\n\n", quickWarning)
 	}
-	out.printf("%s. %s, in %s.\n\n", p.Machine, p.When.UTC().Format("2 January 2006, 15:04 UTC"), p.Took.Round(time.Second))
-	out.printf("![Statekeel beside statedb/reconciler](%s)\n\n", chart)
-	p.goals(out)
-	p.method(out)
-	out.printf("## Figures\n\n")
+	out.printf("![Statekeel compared with statedb/reconciler](%s)\n\n", chart)
+	out.printf(method, data, data)
+	out.printf("## Results and goals\n\n%s\n", resultsIntro)
+	out.printf("| workload | figure | Statekeel | compared with | ratio | goal | |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range p.Results {
-		table(out, r)
-	}
-	if text := strings.TrimSpace(remarks); text != "" {
-		out.printf("## Remarks\n\n%s\n", text)
+		for _, c := range comparisons(r) {
+			out.printf("%s\n", c.row(r, data))
+		}
 	}
 	return out.err
 }
 
-func (p Page) goals(out *writer) {
-	var rows []string
-	for _, g := range goals() {
-		for _, r := range p.Results {
-			if r.Workload.Name != g.workload {
-				continue
-			}
-			if a, ok := g.answer(r); ok {
-				verdict := "met"
-				if !a.met {
-					verdict = "**" + a.shortfall + "**"
-				}
-				rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s | %s |\n", g.workload, g.metric, a.wanted, a.measured, verdict))
-			}
-		}
-	}
-	if len(rows) == 0 {
-		return
-	}
-	out.printf("## Goals\n\nWhat Statekeel set out to reach, and what the medians below say. ")
-	out.printf("Where the peer runs in two variants, the better one counts, unless default options are what is compared.\n\n")
-	out.printf("| workload | metric | wanted | measured | |\n|---|---|---|---|---|\n%s\n", strings.Join(rows, ""))
+// origin says where and when the series ran.
+func (p Page) origin() string {
+	return fmt.Sprintf("%s. %s, in %s.", p.Machine, p.When.UTC().Format("2 January 2006, 15:04 UTC"), p.Took.Round(time.Second))
 }
 
-func (p Page) method(out *writer) {
-	out.printf("## How it was measured\n\n")
-	for _, c := range p.Contenders {
-		if slices.ContainsFunc(p.Results, func(r *series.Result) bool { return r.Has(c.Name) }) {
-			out.printf("- **%s**: %s.\n", c.Name, c.About)
-		}
-	}
-	out.printf(`
-Every run is a process of its own, one at a time; the contenders take turns (A B C A B C). Figures are the
-median of the runs, with the smallest and the largest in brackets; ratios are taken pair by pair within the
-same turn, and are again given as a median and a range. "≥" marks a wait that was given up: a lower bound.
+const quickWarning = "A quick series: a tenth of the rows and of the time. Do not quote these figures."
 
-A row is a 64-bit number and a status, behind a pointer, with one unique index, where no adapter needs more;
-the target only counts calls, where a workload does not say that it takes its time. All contenders but those of
-Kubernetes run in a full hive (health, statedb, jobs), and all with their default metrics, where their description
-has no others. CPU is that of the whole process (getrusage), so it includes the writer
-and the garbage collector; heap is what is live after two
-collections, less what was live before the rows. Every run ends with a check of the number of rows, of their
-statuses and of the calls that the target saw, and a run that does not add up ends the series.
+// method takes the folder of the data, twice.
+const method = `## Method
 
-`)
-}
+- Every run is a process of its own, one at a time. The contenders take turns (A B C, A B C).
+- Figures are medians of the runs. A ratio is taken between the runs of the same turn, then the median.
+- "≥" marks a lower bound: the run stopped waiting there.
+- A row is a 64-bit number and a status behind a pointer, with one unique index; adapters add what they need.
+  The operations do nothing but count, unless the workload says otherwise.
+- All contenders run in a full hive with their default metrics, unless their description says otherwise.
+  The controllers of Kubernetes run without a hive.
+- CPU is the time of the whole process (getrusage): it includes the writer and the garbage collector.
+  Heap is the live memory after two collections, less the live memory before the rows were inserted.
+- Every run ends with a check of the rows, their statuses and the calls of the target. If a check
+  fails, the series ends with an error.
+- [%s/](%s) holds a data file for each workload: its description, and all figures.
+  The README there describes the contenders, and says what limits the figures.
 
-// table writes one workload's section.
-func table(out *writer, r *series.Result) {
-	first := r.Contenders[0]
-	rivals := rivals(r)
-	out.printf("### %s\n\n%s\n\n", r.Workload.Name, r.Workload.About)
-	out.printf("Runs of each: %d.\n\n", r.Figure(first, r.Metrics[0].Name).Runs)
+`
 
-	out.printf("| metric | unit |")
-	for _, name := range r.Contenders {
-		out.printf(" %s |", name)
-	}
-	for _, rival := range rivals {
-		out.printf(" ÷ %s |", rival)
-	}
-	out.printf("\n|---|---|%s\n", strings.Repeat("---|", len(r.Contenders)+len(rivals)))
-	for _, m := range r.Metrics {
-		out.printf("| %s | %s |", m.Name, m.Unit)
-		for _, name := range r.Contenders {
-			s := r.Figure(name, m.Name)
-			out.printf(" %s |", joined(figureText(s), spread(s)))
-		}
-		for _, rival := range rivals {
-			out.printf(" %s |", joined(ratioText(r, first, rival, m.Name), spread(r.Ratio(first, rival, m.Name))))
-		}
-		out.printf("\n")
-	}
-	out.printf("\n")
-}
-
-// rivals are the contenders that the first one is divided by in a table: of the peer's
-// variants the one that does better in the headline, Statekeel with its defaults, with
-// nothing that shows what it does and on the rows of an adapter, controller-runtime,
-// crossplane-runtime, and the floor.
-func rivals(r *series.Result) []string {
-	headline, known := r.Metric(r.Workload.Headline)
-	if !known {
-		headline = r.Metrics[0]
-	}
-	var names []string
-	for _, name := range []string{
-		r.Best(headline, r.Workload.AgainstPeers()...),
-		r.Best(headline, subject.Statekeel),
-		r.Best(headline, subject.StatekeelBare),
-		r.Best(headline, subject.StatekeelResources),
-		r.Best(headline, subject.ControllerRuntime, subject.ControllerRuntime8),
-		r.Best(headline, subject.Crossplane, subject.Crossplane8),
-		r.Best(headline, subject.Floor),
-	} {
-		if name != "" && name != r.Contenders[0] {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-func joined(median, spread string) string {
-	return strings.TrimSpace(median + " " + spread)
-}
+const resultsIntro = `Each row compares one figure of Statekeel with one contender: the one that the goal names, else the best
+peer. Of two variants of a peer the better one counts, except where the workload compares default options.
+The ratio is Statekeel's figure divided by the other. A goal "beyond" a contender is about the difference of
+the two figures, in brackets. Rows without a goal are for information.
+`

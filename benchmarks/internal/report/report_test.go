@@ -6,6 +6,7 @@ package report
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -25,8 +26,8 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/workload"
 )
 
-// results runs workloads that exist in name only: each contender's figures by repetition.
-// Contenders without figures take no part.
+// results returns the result of a workload that returns the given figures: for each contender
+// the figures of its runs. Contenders without figures do not take part.
 func results(t *testing.T, w workload.Workload, runs map[string][]workload.Figures) *series.Result {
 	n := 0
 	for _, figures := range runs {
@@ -119,19 +120,19 @@ starvation
 `, out.String())
 }
 
-func TestJSONHasTheAgreedShapes(t *testing.T) {
+func TestJSONShapes(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, JSON(&out, noopResult(t)))
-	assert.Equal(t, `{"workload":"noop-single","contender":"statekeel","metric":"throughput","unit":"objects/s","runs":3,"min":700000,"median":720000,"max":740000}
-{"workload":"noop-single","contender":"statedb/reconciler","metric":"throughput","unit":"objects/s","runs":3,"min":560000,"median":600000,"max":600000}
-{"workload":"noop-single","contender":"floor","metric":"throughput","unit":"objects/s","runs":3,"min":800000,"median":800000,"max":800000}
+	assert.Equal(t, `{"workload":"noop-single","contender":"statekeel","metric":"throughput","unit":"objects/s","better":"more","runs":3,"min":700000,"median":720000,"max":740000,"values":[700000,720000,740000]}
+{"workload":"noop-single","contender":"statedb/reconciler","metric":"throughput","unit":"objects/s","better":"more","runs":3,"min":560000,"median":600000,"max":600000,"values":[560000,600000,600000]}
+{"workload":"noop-single","contender":"floor","metric":"throughput","unit":"objects/s","better":"more","runs":3,"min":800000,"median":800000,"max":800000,"values":[800000,800000,800000]}
 {"workload":"noop-single","ratio_of":"statekeel","ratio_to":"statedb/reconciler","metric":"throughput","min":1.2,"median":1.2333333333333334,"max":1.25}
 {"workload":"noop-single","ratio_of":"statekeel","ratio_to":"floor","metric":"throughput","min":0.875,"median":0.9,"max":0.925}
 {"workload":"noop-single","ratio_of":"statedb/reconciler","ratio_to":"floor","metric":"throughput","min":0.7,"median":0.75,"max":0.75}
 `, out.String())
 }
 
-func TestJSONLeavesOutARatioThatDoesNotExist(t *testing.T) {
+func TestJSONOmitsRatiosWithDivisorZero(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, JSON(&out, results(t, workload.Workload{
 		Name: "idle", Contenders: []string{subject.Statekeel, subject.Peer},
@@ -143,7 +144,7 @@ func TestJSONLeavesOutARatioThatDoesNotExist(t *testing.T) {
 	assert.NotContains(t, out.String(), "ratio_of")
 }
 
-// wellFormed reads an SVG to its end and returns the names of its elements.
+// wellFormed parses an SVG and counts its elements by name.
 func wellFormed(t *testing.T, svg string) map[string]int {
 	elements := map[string]int{}
 	decoder := xml.NewDecoder(strings.NewReader(svg))
@@ -159,22 +160,22 @@ func wellFormed(t *testing.T, svg string) map[string]int {
 	}
 }
 
-func TestTheChartIsAPlainPicture(t *testing.T) {
+func TestChartIsWellFormedAndHasNoScript(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, page(t).Chart(&out))
 	svg := out.String()
 	elements := wellFormed(t, svg)
 	assert.Equal(t, 1, elements["svg"])
-	assert.Equal(t, 3, elements["rect"], "the ground and a bar for each workload")
+	assert.Equal(t, 3, elements["rect"], "the background and a bar for each workload")
 	assert.Zero(t, elements["script"])
 	assert.Contains(t, svg, "prefers-color-scheme: dark")
 	assert.Contains(t, svg, ">1.23×<")
 	assert.Contains(t, svg, ">100×<")
-	assert.Contains(t, svg, ">≥ 193×<", "a lower bound for the peer's wait is one for the factor")
+	assert.Contains(t, svg, ">≥ 193×<", "a lower bound of the wait is a lower bound of the factor")
 	assert.Contains(t, svg, "noop-single: 1.23× (720,000 vs 600,000 objects/s)")
 }
 
-func TestTheChartOfASeriesWithoutStatekeelIsEmptyAndWellFormed(t *testing.T) {
+func TestChartWithoutStatekeelIsEmpty(t *testing.T) {
 	var out bytes.Buffer
 	p := Page{Results: []*series.Result{results(t, workload.Workload{
 		Name: "noop-single", Headline: "throughput", Contenders: []string{subject.Statekeel, subject.Peer},
@@ -184,7 +185,7 @@ func TestTheChartOfASeriesWithoutStatekeelIsEmptyAndWellFormed(t *testing.T) {
 	assert.Contains(t, out.String(), "A QUICK SERIES")
 }
 
-func TestAWorkloadCanBeAboutAVariantOfStatekeel(t *testing.T) {
+func TestBarShowsTheVariantOfTheWorkload(t *testing.T) {
 	w := workload.Workload{
 		Name: "workers-2", Headline: "throughput",
 		Contenders: []string{subject.Statekeel2, subject.Statekeel, subject.Peer, subject.Floor},
@@ -197,26 +198,42 @@ func TestAWorkloadCanBeAboutAVariantOfStatekeel(t *testing.T) {
 	})
 	b, ok := barOf(r)
 	require.True(t, ok)
-	assert.Equal(t, 4.0, b.mid, "the variant beside the peer")
-	assert.Equal(t, []string{subject.Peer, subject.Statekeel, subject.Floor}, rivals(r), "and beside itself without workers")
+	assert.Equal(t, 4.0, b.mid, "the variant compared with the peer")
+	assert.Equal(t, subject.Peer, bestPeer(r))
 
 	_, ok = barOf(results(t, w, map[string][]workload.Figures{
 		subject.Statekeel: {throughput(40)},
 		subject.Peer:      {throughput(20)},
 	}))
-	assert.False(t, ok, "another variant does not stand for it")
+	assert.False(t, ok, "another variant does not replace it")
 }
 
-func TestAWorkloadThatThePeerCannotDoHasNoBar(t *testing.T) {
+func TestWorkloadWithoutPeerHasNoBar(t *testing.T) {
 	r := results(t, workload.Workload{
 		Name: "blocked-one", Headline: "throughput", Contenders: []string{subject.Statekeel},
 	}, map[string][]workload.Figures{subject.Statekeel: {throughput(1)}})
 	_, ok := barOf(r)
 	assert.False(t, ok)
-	assert.Empty(t, rivals(r))
+	assert.Empty(t, bestPeer(r))
+	rows := comparisons(r)
+	require.Len(t, rows, 1)
+	assert.Equal(t, "| [blocked-one](data/blocked-one.json) | throughput, objects/s | 1.00 | – | – |  |  |", rows[0].row(r, "data"))
 }
 
-func TestTheChartShowsWhatIsWorseToTheLeft(t *testing.T) {
+func TestGoalBeyondAContenderShowsTheDifference(t *testing.T) {
+	r := results(t, workload.Workload{
+		Name: "idle", Headline: "cpu", Contenders: []string{subject.Statekeel, subject.Peer},
+	}, map[string][]workload.Figures{
+		subject.Statekeel: {figure("cpu", workload.Less, 3)},
+		subject.Peer:      {figure("cpu", workload.Less, 2)},
+	})
+	rows := comparisons(r)
+	require.Len(t, rows, 1)
+	assert.Equal(t, "| [idle](data/idle.json) | cpu, us | 3.00 | 2.00 by statedb/reconciler | 1.50 | "+
+		"at most 1.00 us beyond statedb/reconciler | met (1.00 us) |", rows[0].row(r, "data"))
+}
+
+func TestChartDrawsWorseToTheLeft(t *testing.T) {
 	scale := newLogScale([]bar{{least: 0.2, mid: 0.25, top: 0.3}, {least: 50, mid: 60, top: 100}})
 	assert.Less(t, scale.at(0.25), scale.at(1))
 	assert.Less(t, scale.at(1), scale.at(60))
@@ -224,49 +241,68 @@ func TestTheChartShowsWhatIsWorseToTheLeft(t *testing.T) {
 	assert.LessOrEqual(t, scale.at(100), float64(plotRight))
 }
 
-func TestThePageHasEverythingInIt(t *testing.T) {
+func TestPageChartAndDataAreWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "PERFORMANCE.md")
 	require.NoError(t, page(t).Write(path))
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
-	text := string(content)
+	read := func(name string) string {
+		content, err := os.ReadFile(filepath.Join(filepath.Dir(path), name))
+		require.NoError(t, err)
+		return string(content)
+	}
+
+	text := read("PERFORMANCE.md")
 	for _, want := range []string{
 		"do not edit by hand",
 		"Abacus & Sons, 2 cores, 23 GiB, go1.26.8 linux/amd64. 21 November 2026, 05:00 UTC, in 20m35s.",
 		"](PERFORMANCE.svg)",
-		"- **floor**: ",
-		"| noop-single | throughput | at least 1.20 x statedb/reconciler | 1.23 x | met |",
-		"| noop-single | throughput | at least 0.92 x floor | 0.9 x | **short by 2.17 %** |",
-		"| starvation | late | at most 100 ms | 2.00 ms | met |",
-		"Runs of each: 3.",
-		"| metric | unit | statekeel | statedb/reconciler | floor | ÷ statedb/reconciler | ÷ floor |\n|---|---|---|---|---|---|---|\n" +
-			"| throughput | objects/s | 720,000 (700,000 … 740,000) | 600,000 (560,000 … 600,000) | 800,000 | 1.23 (1.20 … 1.25) | 0.9 (0.875 … 0.925) |\n",
-		"| late | ms | 2.00 | ≥ 10,000 | ≤ 0.0002 |",
+		"[performance/](performance)",
+		"\n| [noop-single](performance/noop-single.json) | throughput, objects/s | 720,000 | 600,000 by statedb/reconciler | 1.23 | " +
+			"at least 1.20 x statedb/reconciler | met |\n" +
+			"| [noop-single](performance/noop-single.json) | throughput, objects/s | 720,000 | 800,000 by floor | 0.9 | " +
+			"at least 0.92 x floor | **short by 2.17 %** |\n" +
+			"| [starvation](performance/starvation.json) | retry_wait, ms | 52.0 | ≥ 10,050 by statedb/reconciler | ≤ 0.00517 |  |  |\n" +
+			"| [starvation](performance/starvation.json) | late, ms | 2.00 | ≥ 10,000 by statedb/reconciler | ≤ 0.0002 | at most 100 ms | met |\n",
 	} {
 		assert.Contains(t, text, want)
 	}
 	assert.NotContains(t, text, "quick series")
-	assert.NotContains(t, text, subject.StatekeelInf, "it took no part")
 
-	chart, err := os.ReadFile(filepath.Join(filepath.Dir(path), "PERFORMANCE.svg"))
-	require.NoError(t, err)
-	wellFormed(t, string(chart))
+	readme := read("performance/README.md")
+	assert.Contains(t, readme, "- **floor**: ")
+	assert.Contains(t, readme, "## Remarks\n\n- **noop-single")
+	assert.NotContains(t, readme, subject.StatekeelInf, "a contender that did not take part")
+	wellFormed(t, read("PERFORMANCE.svg"))
+
+	var data struct {
+		dataHeader
+		Figures []jsonFigure `json:"figures"`
+		Ratios  []jsonRatio  `json:"ratios"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(read("performance/noop-single.json")), &data))
+	assert.Equal(t, dataHeader{
+		Workload: "noop-single", About: "Rows & <rows>.",
+		Machine: "Abacus & Sons, 2 cores, 23 GiB, go1.26.8 linux/amd64", Ended: page(t).When,
+	}, data.dataHeader)
+	assert.Equal(t, figuresOf(noopResult(t)), data.Figures)
+	assert.Equal(t, []float64{560_000, 600_000, 600_000}, data.Figures[1].Values, "every run")
+	assert.Equal(t, ratiosOf(noopResult(t)), data.Ratios)
 }
 
-func TestThePageOfAQuickSeriesSaysSo(t *testing.T) {
+func TestPageOfAQuickSeriesWarns(t *testing.T) {
 	p := page(t)
 	p.Quick = true
 	var out strings.Builder
-	require.NoError(t, p.Markdown(&out, "chart.svg"))
-	assert.Contains(t, out.String(), "**A quick series")
+	require.NoError(t, p.Markdown(&out, "chart.svg", "data"))
+	assert.Contains(t, out.String(), "**A quick series: a tenth")
 }
 
-func TestAPathThatCannotBeWrittenIsSaidBeforeTheSeries(t *testing.T) {
+func TestCheckPathRejectsUnwritablePaths(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	assert.NoError(t, CheckPath(filepath.Join(dir, "page.md")))
-	assert.ErrorContains(t, CheckPath(filepath.Join(dir, "page.svg")), "a Markdown file is wanted")
+	assert.ErrorContains(t, CheckPath(filepath.Join(dir, "page.svg")), "want a Markdown file")
+	assert.ErrorContains(t, CheckPath(filepath.Join(dir, "page")), "want a Markdown file")
 	assert.ErrorIs(t, CheckPath(filepath.Join(dir, "none", "page.md")), os.ErrNotExist)
 	assert.ErrorContains(t, CheckPath(filepath.Join(file, "page.md")), "is not a folder")
 }
@@ -276,7 +312,9 @@ func TestRenderersReportAWriteError(t *testing.T) {
 		"text":     func(w io.Writer) error { return Text(w, noopResult(t)) },
 		"json":     func(w io.Writer) error { return JSON(w, noopResult(t)) },
 		"chart":    func(w io.Writer) error { return page(t).Chart(w) },
-		"markdown": func(w io.Writer) error { return page(t).Markdown(w, "chart.svg") },
+		"data":     func(w io.Writer) error { return page(t).data(w, noopResult(t)) },
+		"readme":   func(w io.Writer) error { return page(t).readme(w) },
+		"markdown": func(w io.Writer) error { return page(t).Markdown(w, "chart.svg", "data") },
 	} {
 		assert.ErrorIs(t, render(brokenPipe{}), io.ErrClosedPipe, name)
 	}
@@ -286,7 +324,7 @@ type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-func TestThisMachineKnowsItself(t *testing.T) {
+func TestThisMachineIsDescribed(t *testing.T) {
 	m := ThisMachine()
 	assert.Positive(t, m.Cores)
 	assert.Contains(t, m.Go, "go1.")

@@ -10,10 +10,10 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/series"
 )
 
-// textWidth is the width of a terminal that nobody has to widen.
+// textWidth is the width of the text, which fits into an ordinary terminal.
 const textWidth = 100
 
-// Text writes the result of one workload for people.
+// Text writes the result of one workload for people to read.
 func Text(w io.Writer, r *series.Result) error {
 	out := &writer{to: w}
 	first := r.Contenders[0]
@@ -45,7 +45,7 @@ func trimRight(s string) string {
 	return s
 }
 
-// writer writes until the first error and keeps that one.
+// writer writes until the first error and keeps that error.
 type writer struct {
 	to  io.Writer
 	err error

@@ -19,12 +19,12 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/workload"
 )
 
-// ChildFlag as the first argument makes the program do one run, given as JSON in the second
-// argument, and print the figures as JSON. It is not for people, and in no usage text.
+// ChildFlag as the first argument makes the program do one run, which the second argument describes as JSON,
+// and print the figures as JSON. It is internal: the usage text does not show it.
 const ChildFlag = "-child"
 
-// InChild returns an Execute that does each run in a new process of the same program.
-// A child ends when ctx does, and also when this process dies without a word.
+// InChild returns an Execute that does each run in a new process of the same program. A child ends when ctx
+// does, and when this process dies.
 func InChild(program string) Execute {
 	return func(ctx context.Context, run Run) (_ workload.Figures, err error) {
 		spec, err := json.Marshal(run)
@@ -34,7 +34,7 @@ func InChild(program string) Execute {
 		var complaint strings.Builder
 		cmd := exec.CommandContext(ctx, program, ChildFlag, string(spec))
 		cmd.Stderr = &complaint
-		// The child reads its standard input until it ends, which it does with this process.
+		// The child reads its standard input to the end, which comes when this process ends.
 		lifeline, err := cmd.StdinPipe()
 		if err != nil {
 			return nil, err
@@ -56,7 +56,7 @@ func InChild(program string) Execute {
 	}
 }
 
-// ignoreClosed drops the complaint that a pipe is closed already, as Wait leaves it.
+// ignoreClosed drops the error of a pipe that Wait has closed already.
 func ignoreClosed(err error) error {
 	if errors.Is(err, os.ErrClosed) {
 		return nil
@@ -64,8 +64,8 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// Child is the life of a child process: args are what follows ChildFlag, parent is its
-// standard input. It writes the figures to out.
+// Child does one run in a child process. args are the arguments after ChildFlag, parent is its standard
+// input. It writes the figures to out.
 func Child(args []string, parent io.Reader, out io.Writer) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%s wants one argument, got %d", ChildFlag, len(args))
@@ -77,7 +77,7 @@ func Child(args []string, parent io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	go func() {
-		// Nothing ever arrives: the read ends when the parent does.
+		// The parent writes nothing: the read ends when the parent ends.
 		_, err := io.Copy(io.Discard, parent)
 		cancel(errors.Join(errors.New("the parent process ended"), err))
 	}()

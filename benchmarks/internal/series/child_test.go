@@ -31,7 +31,7 @@ func tinyRun(name string) Run {
 	return Run{Workload: name, Contender: subject.Floor, Sizes: workload.Tiny()}
 }
 
-func TestAChildHandsItsFiguresBack(t *testing.T) {
+func TestChildReturnsItsFigures(t *testing.T) {
 	run := tinyRun("noop-single")
 	run.Profile = filepath.Join(t.TempDir(), "noop.prof")
 	figures, err := InChild(thisProgram(t))(t.Context(), run)
@@ -44,7 +44,7 @@ func TestAChildHandsItsFiguresBack(t *testing.T) {
 	assert.Positive(t, profile.Size())
 }
 
-func TestAChildThatFailsSaysWhy(t *testing.T) {
+func TestFailingChildReportsItsError(t *testing.T) {
 	// The floor has no retries: it gives up at the first failure.
 	run := tinyRun("failing-10k")
 	run.Sizes.Limit = 200 * time.Millisecond
@@ -55,19 +55,19 @@ func TestAChildThatFailsSaysWhy(t *testing.T) {
 	assert.ErrorContains(t, err, "there is no no-such-workload by floor")
 }
 
-func TestAChildThatCannotBeStartedIsAnError(t *testing.T) {
+func TestChildThatDoesNotStartIsAnError(t *testing.T) {
 	_, err := InChild(filepath.Join(t.TempDir(), "nothing"))(t.Context(), tinyRun("idle"))
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// endless is a run that nobody waits for.
+// endless is a run that does not end by itself.
 func endless() Run {
 	run := Run{Workload: "idle", Contender: subject.Peer, Sizes: workload.Tiny()}
 	run.Sizes.Window, run.Sizes.Limit = time.Hour, 2*time.Hour
 	return run
 }
 
-func TestCancellingKillsTheChild(t *testing.T) {
+func TestCancelKillsTheChild(t *testing.T) {
 	interrupt := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	run := endless()
@@ -77,7 +77,7 @@ func TestCancellingKillsTheChild(t *testing.T) {
 		_, err := InChild(thisProgram(t))(ctx, run)
 		ended <- err
 	}()
-	// The profile begins with the hour that the child is to be torn out of.
+	// The profile exists once the child has begun the hour that is to be interrupted.
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(run.Profile)
 		return err == nil
@@ -86,17 +86,17 @@ func TestCancellingKillsTheChild(t *testing.T) {
 	assert.ErrorIs(t, <-ended, interrupt, "only after the child has ended")
 }
 
-func TestAChildEndsWithItsParent(t *testing.T) {
+func TestChildEndsWithItsParent(t *testing.T) {
 	spec, err := json.Marshal(endless())
 	require.NoError(t, err)
 	var out bytes.Buffer
-	// A parent that has gone is a standard input that has ended.
+	// A parent that ended is a standard input that ended.
 	err = Child([]string{string(spec)}, strings.NewReader(""), &out)
 	assert.ErrorContains(t, err, "the parent process ended")
 	assert.Empty(t, out.String())
 }
 
-func TestAChildRefusesWhatIsNoRun(t *testing.T) {
+func TestChildRejectsAnInvalidRun(t *testing.T) {
 	assert.ErrorContains(t, Child(nil, strings.NewReader(""), nil), "wants one argument, got 0")
 	assert.ErrorContains(t, Child([]string{"{"}, strings.NewReader(""), nil), ChildFlag)
 }

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	// With -race a program waits a second before it exits: children need not.
+	// With -race a process waits a second before it exits: children need not.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}

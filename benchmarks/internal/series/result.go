@@ -9,19 +9,19 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/workload"
 )
 
-// Metric is what a workload measures of each contender.
+// Metric is a quantity that a workload measures of each contender.
 type Metric struct {
 	Name, Unit string
 	Better     workload.Better
 }
 
-// Result is what the runs of one workload gave.
+// Result holds the figures of all runs of one workload.
 type Result struct {
-	// Workload was run.
+	// Workload is the workload that was run.
 	Workload workload.Workload
-	// Contenders took part, in the order of their turns.
+	// Contenders are those that took part, in the order of their turns.
 	Contenders []string
-	// Metrics were measured, in the order in which they are shown.
+	// Metrics are those that were measured, in the order in which they are shown.
 	Metrics []Metric
 
 	values  map[key][]float64 // by repetition
@@ -60,9 +60,14 @@ func (r *Result) Figure(contender, metric string) Summary {
 	return s
 }
 
-// Ratio returns the summary of a metric's ratio of one contender to another, taken pair by
-// pair within the same repetition. Runs is 0 when one of them was not measured or a divisor
-// was 0. AtLeast is set when a figure on either side is only a bound.
+// Values returns a contender's metric of every run, by repetition; nil if it was not measured.
+func (r *Result) Values(contender, metric string) []float64 {
+	return slices.Clone(r.values[key{contender, metric}])
+}
+
+// Ratio returns the summary of a metric's ratio of one contender to another, taken within each repetition.
+// Runs is 0 when one of them was not measured or a divisor was 0. AtLeast is set when a figure on either
+// side is a lower bound.
 func (r *Result) Ratio(of, to, metric string) Summary {
 	a, b := key{of, metric}, key{to, metric}
 	s := summarize(ratios(r.values[a], r.values[b]))
@@ -80,11 +85,11 @@ func (r *Result) Metric(name string) (Metric, bool) {
 	return Metric{}, false
 }
 
-// Has tells whether the contender took part.
+// Has reports whether the contender took part.
 func (r *Result) Has(contender string) bool { return slices.Contains(r.Contenders, contender) }
 
-// Best returns whichever of the contenders that took part has the best median of a metric;
-// "" if none of them did. Of equals it is the first.
+// Best returns the contender with the best median of a metric, of those given that took part; "" if none
+// did. Of equals it returns the first.
 func (r *Result) Best(metric Metric, contenders ...string) string {
 	var (
 		best  string

@@ -44,17 +44,17 @@ type Plan struct {
 	Runs int
 	// Sizes are those of every run.
 	Sizes workload.Sizes
-	// Profile names the file for the CPU profile of a run; nil for no profiles. Only the
-	// first repetition is profiled, so that a contender has one profile a workload part.
+	// Profile returns the file for the CPU profile of a run; nil for no profiles. Only the first repetition
+	// is profiled: each contender has one profile for each part of a workload.
 	Profile func(Run) string
 	// Execute does the runs, one at a time.
 	Execute Execute
-	// Progress, if not nil, is called before and after each run, with figures after it.
+	// Progress, if not nil, is called before each run, and after it with its duration.
 	Progress func(run Run, repetition, of int, took time.Duration, done bool)
 }
 
-// Run runs the series and hands over the result of each workload as soon as it is there.
-// It ends with the first run that fails: figures next to a failed check are worth nothing.
+// Run runs the series and passes on the result of each workload as soon as it is complete. It stops at the
+// first run that fails: figures beside a failed check are worthless.
 func (p Plan) Run(ctx context.Context, result func(*Result) error) error {
 	for _, w := range p.Workloads {
 		contenders := p.contenders(w)

@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/workload"
 )
 
-// recorder is an Execute that takes no time and remembers its runs.
+// recorder is an Execute that takes no time and records its runs.
 type recorder struct{ runs []Run }
 
 func (r *recorder) execute(_ context.Context, run Run) (workload.Figures, error) {
@@ -63,7 +63,7 @@ func TestContendersTakeTurns(t *testing.T) {
 	assert.Equal(t, 2, results[0].Figure("a", "throughput").Runs)
 }
 
-func TestOnlyChosenContendersTakePart(t *testing.T) {
+func TestOnlySelectedContendersTakePart(t *testing.T) {
 	var rec recorder
 	plan := Plan{
 		Workloads: []workload.Workload{
@@ -94,7 +94,7 @@ func TestOnlyTheFirstRepetitionIsProfiled(t *testing.T) {
 	assert.Equal(t, []string{"x.prof", "y.prof", "", ""}, profiles)
 }
 
-func TestAFailedRunEndsTheSeriesAndIsNamed(t *testing.T) {
+func TestFailedRunEndsTheSeriesAndIsNamed(t *testing.T) {
 	cause := errors.New("check failed: rows")
 	var executed int
 	plan := Plan{
@@ -134,7 +134,7 @@ func TestPartsAreCombinedPerRepetition(t *testing.T) {
 	}))
 }
 
-func TestProgressIsToldBeforeAndAfterEachRun(t *testing.T) {
+func TestProgressIsReportedBeforeAndAfterEachRun(t *testing.T) {
 	var told []string
 	plan := Plan{
 		Workloads:  []workload.Workload{{Name: "w", Contenders: []string{"a", "b"}, Runs: 1}},

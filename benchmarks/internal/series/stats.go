@@ -5,11 +5,11 @@ package series
 
 import "slices"
 
-// Summary is what is reported of several runs. It is all zero for no runs.
+// Summary holds the statistics of several runs. It is all zero for no runs.
 type Summary struct {
 	Runs             int
 	Min, Median, Max float64
-	// AtLeast is set when one of the values was a lower bound.
+	// AtLeast is set when one of the values is a lower bound.
 	AtLeast bool
 }
 
@@ -29,9 +29,8 @@ func summarize(values []float64) Summary {
 	}
 }
 
-// ratios returns of[i]/to[i] for each repetition i that both have. A repetition in which
-// the divisor is 0 has no ratio; then there is none at all, for the others alone would be a
-// choice among the runs.
+// ratios returns of[i]/to[i] for each repetition i that both have. If any divisor is 0 it returns nil: the
+// ratios of the other repetitions would be a selection.
 func ratios(of, to []float64) []float64 {
 	n := min(len(of), len(to))
 	result := make([]float64, 0, n)

@@ -29,9 +29,9 @@ func TestSummaryIsMinMedianMax(t *testing.T) {
 	assert.Equal(t, []float64{2, 1}, values, "the order of the repetitions is kept")
 }
 
-func TestRatiosAreTakenPairByPair(t *testing.T) {
+func TestRatiosAreTakenWithinARepetition(t *testing.T) {
 	assert.Equal(t, []float64{2, 0.5, 1}, ratios([]float64{2, 4, 3}, []float64{1, 8, 3}))
-	assert.Equal(t, []float64{2}, ratios([]float64{2, 4}, []float64{1}), "a lone repetition has no pair")
+	assert.Equal(t, []float64{2}, ratios([]float64{2, 4}, []float64{1}), "a repetition of only one has no ratio")
 	assert.Nil(t, ratios([]float64{2, 4}, []float64{1, 0}), "one divisor of 0 leaves no ratio at all")
 	assert.Equal(t, []float64{0}, ratios([]float64{0}, []float64{5}))
 }

@@ -3,11 +3,10 @@
 
 package subject
 
-// The contenders by name. A name that ends in "+inf" is the same reconciler with the limit
-// on rounds per second lifted, one that ends in a number has so many workers, one that
-// ends in "+breaker" has one, and one that ends in "+classes" one for each class of errors.
-// One that ends in "+observed" has all mounted that shows what it does, and one that ends in
-// "+bare" nothing of that. The peer has none of these.
+// The names of the contenders. "+inf" lifts the limit on rounds per second, a number is the number of
+// workers, "+breaker" has one breaker, "+classes" has a breaker for each class of errors, "+observed" has
+// all of its observers mounted, and "+bare" has neither metrics nor journal. The peer has none of these
+// except "+inf".
 const (
 	Statekeel        = "statekeel"
 	StatekeelInf     = "statekeel+inf"
@@ -48,7 +47,7 @@ const (
 type Contender struct {
 	// Name is one of the constants above.
 	Name string
-	// About says in a few words what it is.
+	// About describes it in a few words.
 	About string
 	// Start starts a system that the contender reconciles; nil if it is a controller.
 	Start func(Options) (System, error)
@@ -103,7 +102,7 @@ func Contenders() []Contender {
 		{
 			Name: StatekeelObserved,
 			About: "Statekeel with its journal, metrics for expvar and Prometheus, and these and the page " +
-				"of package reconciler/debug served on one loopback port",
+				"of package reconciler/debug, all served on one loopback port",
 			Start: startObserved,
 		},
 		{
@@ -133,13 +132,13 @@ func Contenders() []Contender {
 		},
 		{
 			Name: StatekeelStateful,
-			About: "Statekeel with a reconciler/stateful, on rows that have a name, annotations and a set of three " +
-				"strings, of which it keeps what was applied last",
+			About: "Statekeel with a reconciler/stateful, on rows with a name, annotations and a set of three " +
+				"strings; it stores the set that it applied last",
 			Start: startStateful,
 		},
 		{
 			Name:  StatekeelResources,
-			About: "Statekeel on the same rows, with operations that keep nothing",
+			About: "Statekeel on the same rows, with operations that store nothing",
 			Start: startResources,
 		},
 		{
@@ -177,8 +176,8 @@ func Contenders() []Contender {
 		},
 		{
 			Name: StatekeelManaged,
-			About: "Statekeel's reconciler/managed with its default options, and an external system that has everything " +
-				"as it is wanted",
+			About: "Statekeel's reconciler/managed with its default options, and an external system in which all " +
+				"resources are up to date",
 			StartController: startManaged(1),
 		},
 		{

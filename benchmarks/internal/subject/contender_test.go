@@ -18,7 +18,7 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// within bounds what would else hang a test.
+// within bounds a wait that could otherwise hang a test.
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -32,7 +32,7 @@ func started(t *testing.T, c subject.Contender, o subject.Options) subject.Syste
 	return sys
 }
 
-func TestContendersHaveTheirOwnNames(t *testing.T) {
+func TestContenderNamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range subject.Contenders() {
 		assert.False(t, seen[c.Name], c.Name)
@@ -95,7 +95,7 @@ func TestContendersReconcileRowsAndDeletions(t *testing.T) {
 	}
 }
 
-func TestARowIsDoneWhenAllOfItsReconcilersReported(t *testing.T) {
+func TestRowIsDoneWhenAllReconcilersReported(t *testing.T) {
 	for _, name := range []string{subject.Statekeel, subject.Peer} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +118,7 @@ func TestARowIsDoneWhenAllOfItsReconcilersReported(t *testing.T) {
 	}
 }
 
-func TestARowHasFailedWhenOneOfItsReconcilersFailed(t *testing.T) {
+func TestRowHasFailedWhenOneReconcilerFailed(t *testing.T) {
 	for _, name := range []string{subject.Statekeel, subject.Peer} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -131,7 +131,7 @@ func TestARowHasFailedWhenOneOfItsReconcilersFailed(t *testing.T) {
 	}
 }
 
-func TestAContenderHasTheWorkersThatItSays(t *testing.T) {
+func TestContendersRunAsManyWorkersAsTheyReport(t *testing.T) {
 	for name, workers := range map[string]int{
 		subject.Statekeel: 1, subject.StatekeelBreaker: 1, subject.StatekeelClasses: 1, subject.StatekeelObserved: 1, subject.StatekeelBare: 1, subject.Peer: 1, subject.Floor: 1,
 		subject.StatekeelStepper: 1, subject.StatekeelStateful: 1, subject.StatekeelResources: 1,
@@ -143,7 +143,7 @@ func TestAContenderHasTheWorkersThatItSays(t *testing.T) {
 			sys := started(t, byName(t, name), subject.Options{})
 			assert.Equal(t, workers, sys.Workers())
 
-			// Each operation waits until as many are there as there are workers.
+			// Each operation waits until as many run as there are workers.
 			var running, excess atomic.Int64
 			var once sync.Once
 			together := make(chan struct{})
@@ -163,13 +163,13 @@ func TestAContenderHasTheWorkersThatItSays(t *testing.T) {
 			require.NoError(t, sys.Insert(0, 1000))
 			_, err := sys.AwaitAll(ctx, subject.Done)
 			require.NoError(t, err)
-			assert.True(t, closed(together), "there were never as many operations at a time")
+			assert.True(t, closed(together), "fewer operations ran at a time")
 			assert.Zero(t, excess.Load())
 		})
 	}
 }
 
-func TestARowIsBlockedUntilWhatItWaitsForComes(t *testing.T) {
+func TestRowIsBlockedUntilItsChannelCloses(t *testing.T) {
 	for name, c := range map[string]struct {
 		options subject.Options
 		kind    subject.Kind
@@ -205,7 +205,7 @@ func TestARowIsBlockedUntilWhatItWaitsForComes(t *testing.T) {
 	}
 }
 
-func TestTheWriterWorksOnceForEachRow(t *testing.T) {
+func TestWriterWorksOnceForEachRow(t *testing.T) {
 	errWork := errors.New("no work")
 	for _, reconcilers := range []int{0, 2} {
 		var worked []uint64
@@ -228,7 +228,7 @@ func TestTheWriterWorksOnceForEachRow(t *testing.T) {
 	}
 }
 
-func TestRowsThatAreDoneAreThereBeforeTheContender(t *testing.T) {
+func TestDoneRowsExistBeforeTheContenderStarts(t *testing.T) {
 	for _, name := range []string{subject.Statekeel, subject.Peer} {
 		synctest.Test(t, func(t *testing.T) {
 			since := time.Now().Add(-59 * time.Minute)
@@ -255,7 +255,7 @@ func TestRowsThatAreDoneAreThereBeforeTheContender(t *testing.T) {
 	}
 }
 
-func TestABatchAsksItsRuleBeforeItsRows(t *testing.T) {
+func TestBatchRuleRunsBeforeTheRowsRule(t *testing.T) {
 	target := &subject.Target{}
 	target.SetBatchRule(func() {
 		assert.EqualValues(t, 1, target.Batches.Load())
@@ -268,7 +268,7 @@ func TestABatchAsksItsRuleBeforeItsRows(t *testing.T) {
 	assert.EqualValues(t, 2, target.Batches.Load())
 }
 
-func TestAnOperationThatIgnoresItsDeadlineIsLeftBehind(t *testing.T) {
+func TestOperationThatIgnoresItsDeadlineIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys, err := byName(t, subject.Statekeel).Start(subject.Options{Timeout: time.Second, MaxStuck: 1})
 		require.NoError(t, err)
@@ -287,7 +287,7 @@ func TestAnOperationThatIgnoresItsDeadlineIsLeftBehind(t *testing.T) {
 	})
 }
 
-func TestAClassOfErrorsIsHeldBackByItself(t *testing.T) {
+func TestBreakerHoldsBackOnlyItsClass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys, err := byName(t, subject.StatekeelClasses).Start(subject.Options{RetryMin: time.Millisecond, RetryMax: time.Millisecond})
 		require.NoError(t, err)
@@ -308,7 +308,7 @@ func TestAClassOfErrorsIsHeldBackByItself(t *testing.T) {
 	assert.EqualError(t, subject.FailedWith("a"), `"a" does not answer`)
 }
 
-func TestADeletionFailsByItsOwnRule(t *testing.T) {
+func TestDeletionHasItsOwnRule(t *testing.T) {
 	target := &subject.Target{}
 	errRule := errors.New("no")
 	target.SetDeleteRule(func(uint64) error { return errRule })
@@ -319,7 +319,7 @@ func TestADeletionFailsByItsOwnRule(t *testing.T) {
 	assert.EqualValues(t, 2, target.Deletes.Load())
 }
 
-func TestAwaitSaysWhatItWaitedForInVain(t *testing.T) {
+func TestAwaitErrorNamesTheWait(t *testing.T) {
 	sys := started(t, byName(t, subject.Floor), subject.Options{})
 	require.NoError(t, sys.Insert(0, 1))
 	require.NoError(t, sys.Await(within(t), 0, subject.Done))

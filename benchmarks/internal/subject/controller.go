@@ -9,16 +9,16 @@ import (
 	"strconv"
 )
 
-// Controller is a contender that is handed requests, and calls its target for each. It has
-// no rows of the workload's. Methods may be called from any goroutine; none after Stop.
+// Controller is a contender that gets requests and calls its target for each. It has none of the workload's
+// rows. Methods may be called from any goroutine; none after Stop.
 type Controller interface {
-	// Prepare makes requests first, first+1, ... first+n-1, and returns what asks for all
-	// of them at once. That is to be called once.
+	// Prepare makes requests first, first+1, ... first+n-1, and returns a function that asks for all of them
+	// at once. Call that function once.
 	Prepare(first, n uint64) (ask func() error, err error)
-	// Await waits until all that was asked for is done and, where outcomes are written,
-	// written; or until ctx ends. It is for requests whose target was called.
+	// Await waits until all requests are done and their outcomes, where the contender writes them, are
+	// written, or until ctx ends. Call it after the target was called for the requests.
 	Await(ctx context.Context) error
-	// Left returns how many requests there still are.
+	// Left returns the number of requests that remain.
 	Left() uint64
 	// Target is called once for each reconciliation.
 	Target() *Target
@@ -28,7 +28,7 @@ type Controller interface {
 	Stop(ctx context.Context) error
 }
 
-// namespace is that of all requests, and of what they name.
+// namespace is the namespace of all requests and of the objects that they name.
 const namespace = "bench"
 
 // nameOf returns the name of request id, numberOf its id.
@@ -42,7 +42,7 @@ func numberOf(name string) (uint64, error) {
 	return id, nil
 }
 
-// reconcileNamed is the reconciler of requests: it calls the target.
+// reconcileNamed reconciles a request: it calls the target.
 func reconcileNamed(target *Target, name string) error {
 	id, err := numberOf(name)
 	if err != nil {

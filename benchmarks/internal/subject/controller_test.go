@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// controllers are the contenders that are handed requests, with their workers.
+// controllers are the contenders that get requests, with the number of their workers.
 var controllers = map[string]int{
 	subject.StatekeelRequest: 1, subject.StatekeelRequest8: 8,
 	subject.StatekeelRequestAdded: 1, subject.StatekeelRequestAdded8: 8,
@@ -39,14 +39,14 @@ func ask(t *testing.T, c subject.Controller, first, n uint64) {
 	require.NoError(t, ask())
 }
 
-func TestEveryControllerIsKnown(t *testing.T) {
+func TestAllControllersAreTested(t *testing.T) {
 	for _, c := range subject.Contenders() {
 		_, known := controllers[c.Name]
 		assert.Equal(t, c.StartController != nil, known, c.Name)
 	}
 }
 
-func TestAControllerReconcilesWhatItIsAskedFor(t *testing.T) {
+func TestControllersReconcileTheirRequests(t *testing.T) {
 	for name := range controllers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,7 +58,7 @@ func TestAControllerReconcilesWhatItIsAskedFor(t *testing.T) {
 				passed.Add()
 				return nil
 			})
-			// The second half is asked for when the first is done.
+			// The second half is added when the first is done.
 			for _, first := range []uint64{0, 10} {
 				last := passed.Reached(first + 10)
 				ask(t, c, first, 10)
@@ -78,14 +78,14 @@ func TestAControllerReconcilesWhatItIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestAControllerHasTheWorkersThatItSays(t *testing.T) {
+func TestControllersRunAsManyWorkersAsTheyReport(t *testing.T) {
 	for name, workers := range controllers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, c := within(t), startedController(t, name)
 			assert.Equal(t, workers, c.Workers())
 
-			// Each request waits until as many are there as there are workers.
+			// Each request waits until as many run as there are workers.
 			var running, excess atomic.Int64
 			var once sync.Once
 			var passed subject.Counter
@@ -108,13 +108,13 @@ func TestAControllerHasTheWorkersThatItSays(t *testing.T) {
 			ask(t, c, 0, 500)
 			<-last
 			require.NoError(t, c.Await(ctx))
-			assert.True(t, closed(together), "there were never as many requests at a time")
+			assert.True(t, closed(together), "fewer requests ran at a time")
 			assert.Zero(t, excess.Load())
 		})
 	}
 }
 
-func TestWhatIsNotReconciledIsLeft(t *testing.T) {
+func TestUnreconciledRequestsAreLeft(t *testing.T) {
 	for name, complaint := range map[string]string{
 		subject.StatekeelRequest:      "5 requests are left",
 		subject.StatekeelRequestAdded: "5 requests are left",
@@ -136,7 +136,7 @@ func TestWhatIsNotReconciledIsLeft(t *testing.T) {
 			case <-ctx.Done():
 				require.NoError(t, context.Cause(ctx))
 			}
-			// What controller-runtime is at is not in its queue any more.
+			// controller-runtime removes a request from its queue before it works on it.
 			assert.GreaterOrEqual(t, c.Left(), uint64(4))
 			reason := errors.New("enough")
 			ended, cancel := context.WithCancelCause(ctx)
@@ -145,8 +145,7 @@ func TestWhatIsNotReconciledIsLeft(t *testing.T) {
 				assert.ErrorIs(t, err, reason)
 				assert.ErrorContains(t, err, complaint)
 			}
-			// The queue of controller-runtime loses a goroutine if it is stopped with
-			// requests in it.
+			// The queue of controller-runtime leaks a goroutine if it is stopped with requests in it.
 			all := c.Target().Updates.Reached(5)
 			release()
 			select {

@@ -22,11 +22,11 @@ type (
 	kubeQueue   = workqueue.TypedRateLimitingInterface[kubeRequest]
 )
 
-// kubeVersion is what go.mod asks for.
+// kubeVersion is the version in go.mod.
 const kubeVersion = "v0.24.1"
 
-// kubeController is the Controller of controller-runtime, without a manager and without an
-// API server: its only source is a function that keeps its queue, for requests to be added.
+// kubeController is the Controller of controller-runtime, without a manager and an API server. Its only
+// source is a function that stores the queue, to which Prepare adds.
 type kubeController struct {
 	target  *Target
 	workers int
@@ -35,8 +35,8 @@ type kubeController struct {
 	ended   chan error
 }
 
-// startKube starts a controller with its default queue and options, but for the number of
-// workers and the name, which would have to be used once in a process.
+// startKube starts a controller with its default queue and options, except for the number of workers and the
+// name: controller-runtime allows each name once in a process.
 func startKube(workers int) func() (Controller, error) {
 	return func() (Controller, error) {
 		k := &kubeController{target: &Target{}, workers: workers}
@@ -75,8 +75,8 @@ func (k *kubeController) start(r reconcile.Reconciler) error {
 	}
 }
 
-// Prepare makes requests for the call that handlers use. It takes any number at once, which
-// is as fast as a call for each.
+// Prepare makes requests for the call that handlers use. The call takes any number at once, which is as fast
+// as one call for each.
 func (k *kubeController) Prepare(first, n uint64) (func() error, error) {
 	queue, ok := k.queue.(priorityqueue.PriorityQueue[kubeRequest])
 	if !ok {
@@ -92,7 +92,7 @@ func (k *kubeController) Prepare(first, n uint64) (func() error, error) {
 	}, nil
 }
 
-// Await has nothing to wait for: what is reconciled leaves nothing behind.
+// Await returns at once: a reconciled request leaves nothing to wait for.
 func (k *kubeController) Await(context.Context) error { return nil }
 
 func (k *kubeController) Left() uint64 { return uint64(k.queue.Len()) }

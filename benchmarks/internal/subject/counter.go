@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 )
 
-// Counter counts events and can announce that it got somewhere. The zero value is ready.
-// All methods may be called from any goroutine.
+// Counter counts events, and signals when it has reached a goal. The zero value is ready. All methods may be
+// called from any goroutine.
 type Counter struct {
 	n    atomic.Uint64
-	goal atomic.Uint64 // 0: nobody waits
+	goal atomic.Uint64 // 0: no waiter
 
 	mu      sync.Mutex
 	reached chan struct{} // non-nil exactly while goal is not 0
@@ -29,16 +29,16 @@ func (c *Counter) Add() {
 // Load returns the number of events so far.
 func (c *Counter) Load() uint64 { return c.n.Load() }
 
-// Reached returns a channel that closes as soon as n events were counted; for n = 0 it is
-// closed already. A counter has one waiter: a second call before the first channel closed
-// leaves the first one open for ever.
+// Reached returns a channel that closes as soon as n events were counted; for n = 0 it is closed already. A
+// counter has one waiter: a second call before the first channel is closed leaves the first one open for
+// ever.
 func (c *Counter) Reached(n uint64) <-chan struct{} {
 	c.mu.Lock()
 	c.reached = make(chan struct{})
 	reached := c.reached
 	c.goal.Store(n)
 	c.mu.Unlock()
-	// An event may have passed the goal before the goal was there to be seen.
+	// Events may have passed the goal before Add could see it.
 	if c.n.Load() >= n {
 		c.announce()
 	}

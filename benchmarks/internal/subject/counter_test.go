@@ -21,7 +21,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-func TestCounterAnnouncesAtTheGoalAndNotBefore(t *testing.T) {
+func TestCounterSignalsAtTheGoalAndNotBefore(t *testing.T) {
 	var c subject.Counter
 	reached := c.Reached(2)
 	c.Add()
@@ -32,7 +32,7 @@ func TestCounterAnnouncesAtTheGoalAndNotBefore(t *testing.T) {
 	assert.EqualValues(t, 3, c.Load())
 }
 
-func TestCounterAnnouncesAGoalThatIsBehind(t *testing.T) {
+func TestCounterSignalsAPassedGoal(t *testing.T) {
 	var c subject.Counter
 	assert.True(t, closed(c.Reached(0)))
 	c.Add()
@@ -41,7 +41,7 @@ func TestCounterAnnouncesAGoalThatIsBehind(t *testing.T) {
 	assert.False(t, closed(c.Reached(3)))
 }
 
-func TestCounterMissesNoGoalUnderConcurrentAdds(t *testing.T) {
+func TestCounterMissesNoGoalWithConcurrentAdds(t *testing.T) {
 	const adders, each = 4, 200
 	for range 50 {
 		var (

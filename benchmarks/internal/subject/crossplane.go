@@ -22,25 +22,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// crossplaneVersion is what go.mod asks for.
+// crossplaneVersion is the version in go.mod.
 const crossplaneVersion = "v2.2.0"
 
 // crossplane is the Poller of crossplane-runtime: its managed reconciler behind a controller of
-// controller-runtime, with its fake client in place of an API server. All resources are there,
-// ready and synced, as the poll before has left them.
+// controller-runtime, with its fake client instead of an API server. All resources exist, ready and synced,
+// as the previous poll left them.
 type crossplane struct {
 	kubeController
 	after pollAfter
 	kind  managedKind
 	asked uint64
-	// written counts the statuses that were written, with which a poll ends.
+	// written counts the statuses that were written. A poll ends with such a write.
 	written Counter
 	// over counts the resources whose last poll has ended.
 	over Counter
 }
 
-// startCrossplane starts a controller with the default options of both, but for the number
-// of workers, when to poll and the external system.
+// startCrossplane starts a controller with the default options of both packages, except for the number of
+// workers, the poll interval and the external system.
 func startCrossplane(workers int, kind managedKind) func() (Controller, error) {
 	return func() (Controller, error) {
 		c := &crossplane{kubeController: kubeController{target: &Target{}, workers: workers}, kind: kind}
@@ -63,8 +63,8 @@ func startCrossplane(workers int, kind managedKind) func() (Controller, error) {
 
 func (c *crossplane) PollAfter(after func(id uint64) time.Duration) { c.after = after }
 
-// client returns a client that has a resource of every name, and keeps nothing. It takes no
-// status but that of a resource that is ready and synced.
+// client returns a client that has a resource of every name and stores nothing. It accepts only the status
+// of a resource that is ready and synced.
 func (c *crossplane) client(scheme *kubert.Scheme) client.Client {
 	kept := &fake.ModernManaged{
 		ObjectMeta: metav1.ObjectMeta{
@@ -128,10 +128,10 @@ func (c *crossplane) Await(ctx context.Context) error {
 
 func (c *crossplane) Left() uint64 { return c.asked - c.over.Load() }
 
-// Well is all whose last status was taken: the client takes no other.
+// Well counts the resources whose last status was accepted: the client rejects all others.
 func (c *crossplane) Well() uint64 { return c.over.Load() }
 
 func (c *crossplane) Written() uint64 { return c.written.Load() }
 
-// Writes is a write for each poll, whether or not there is news.
+// Writes is one write for each poll, whether or not the status changed.
 func (c *crossplane) Writes(resources, polls uint64) uint64 { return resources * polls }

@@ -13,11 +13,11 @@ import (
 // managedKind is a type of managed resources of crossplane-runtime.
 type managedKind struct {
 	object xpresource.Managed
-	// modern returns the fields of such a resource, false if it is none.
+	// modern returns the fields of a resource; false if it is not of this type.
 	modern func(client.Object) (*fake.ModernManaged, bool)
 }
 
-// fakeKind are the resources of the fake package, which are copied by way of JSON.
+// fakeKind are the resources of the fake package, which copies them by way of JSON.
 func fakeKind() managedKind {
 	return managedKind{&fake.ModernManaged{}, func(obj client.Object) (*fake.ModernManaged, bool) {
 		m, ok := obj.(*fake.ModernManaged)
@@ -36,7 +36,7 @@ func copiedKind() managedKind {
 	}}
 }
 
-// copiedManaged is a resource of the fake package, but for how it is copied.
+// copiedManaged is a resource of the fake package with another DeepCopyObject.
 type copiedManaged struct{ fake.ModernManaged }
 
 // DeepCopyObject implements [kubert.Object].
@@ -46,7 +46,7 @@ func (m *copiedManaged) DeepCopyObject() kubert.Object {
 	return out
 }
 
-// copyManaged copies what these resources have.
+// copyManaged copies the fields that these resources have.
 func copyManaged(from, to *fake.ModernManaged) {
 	from.ObjectMeta.DeepCopyInto(&to.ObjectMeta)
 	from.ConditionedStatus.DeepCopyInto(&to.ConditionedStatus)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// dialect is one reconciler package in terms the others share: its status types, its
-// options, and its Register. Go has no way to hand over a package, hence the list.
+// dialect is one reconciler package in terms that all packages share: its status types, its options, and its
+// Register. A Go package is not a value, hence the fields.
 type dialect[Status, Set, Option any] struct {
 	pending   func() Status
 	done      func() Status
@@ -31,13 +31,13 @@ type dialect[Status, Set, Option any] struct {
 	withRefreshing  func(time.Duration, *rate.Limiter) Option
 	withRoundLimits func(int, *rate.Limiter) Option
 
-	// The two are the same generic function, for rows with a plain status and with a set.
+	// The two are the same generic function, for rows with a plain status and with a status set.
 	registerPlain func(runtime, registration[Status, Status], []Option) error
 	registerSet   func(runtime, registration[Set, Status], []Option) error
 }
 
-// registration is one reconciler to be registered: S is the status field of the rows,
-// Status the part of it that belongs to this reconciler.
+// registration is one reconciler to register: S is the status field of the rows, Status the part of it that
+// belongs to this reconciler.
 type registration[S, Status any] struct {
 	table     statedb.RWTable[*object[S]]
 	getStatus func(*object[S]) Status
@@ -46,15 +46,15 @@ type registration[S, Status any] struct {
 	batch     bool
 }
 
-// variant is what a contender adds to the defaults of its dialect.
+// variant holds what a contender adds to the defaults of its dialect.
 type variant[Option any] struct {
-	// workers is how many operations may run at a time; 0 is 1. It says what the options
-	// ask for, and asks for nothing itself.
+	// workers is the number of operations that the options allow at a time; 0 is 1. It describes the options
+	// and does not set anything.
 	workers int
 	options []Option
 }
 
-// start is a Contender's start, for a contender that has this dialect.
+// start is the Start function of a contender with this dialect.
 func (d dialect[Status, Set, Option]) start(o Options, v variant[Option]) (System, error) {
 	if o.Reconcilers == 0 {
 		return d.startPlain(o, v)
@@ -91,7 +91,7 @@ func (d dialect[Status, Set, Option]) insertDone(rt runtime, w *world[*object[St
 	status := d.done()
 	d.setTime(&status, o.DoneSince)
 	txn := rt.DB.WriteTxn(w.table)
-	defer txn.Abort() // without effect after the commit
+	defer txn.Abort() // no effect after the commit
 	for id := range o.DoneRows {
 		if _, _, err := w.table.Insert(txn, &object[Status]{id: id, status: status}); err != nil {
 			return fmt.Errorf("insert row %d, which is done: %w", id, err)
@@ -153,8 +153,7 @@ func (d dialect[Status, Set, Option]) startSet(o Options, v variant[Option]) (Sy
 	})
 }
 
-// roundSize is the default round size of every contender; it has to be said again to
-// change the limiter that comes with it.
+// roundSize is the default round size of every contender. A change of the limiter needs it too.
 const roundSize = 1000
 
 // unlimited lifts the limit on rounds per second.
@@ -173,7 +172,7 @@ func (d dialect[Status, Set, Option]) options(o Options, v variant[Option]) []Op
 	return append(options, v.options...)
 }
 
-// operations hands rows to a target, one at a time.
+// operations passes rows to a target, one at a time.
 type operations[S any] struct{ target *Target }
 
 func (ops operations[S]) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, o *object[S]) error {

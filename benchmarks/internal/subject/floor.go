@@ -14,12 +14,11 @@ import (
 	"github.com/cilium/statedb/reconciler"
 )
 
-// The floor is the least a reconciler on a statedb table can do, and so the practical limit
-// of the store: read the changes, clone, call the target, compare-and-swap the statuses in
-// one write transaction a round. No retries, no metrics, no health, no limits. Its rows
-// carry the peer's status, as a row has to carry some.
+// The floor is the least that a reconciler on a statedb table can do, and so the practical limit of the
+// store: read the changes, clone, call the target, compare-and-swap the statuses in one write transaction a
+// round. It has no retries, metrics, health or limits. Its rows have the peer's status type.
 
-// startFloor ignores the options it has no use for: batches, backoff, refreshing.
+// startFloor ignores the options that it does not support: batches, backoff, refreshing.
 func startFloor(o Options) (System, error) {
 	d := peer
 	d.registerPlain = registerFloor[reconciler.Status]
@@ -36,7 +35,7 @@ func registerFloor[S any](rt runtime, r registration[S, reconciler.Status], _ []
 type floor[S any] struct {
 	registration[S, reconciler.Status]
 	db      *statedb.DB
-	results []floorResult[S] // of this round: updated and not committed yet
+	results []floorResult[S] // of this round: updated, not committed yet
 }
 
 type floorResult[S any] struct {

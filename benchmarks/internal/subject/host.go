@@ -17,7 +17,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// runtime is what a hive provides for a contender to register itself with.
+// runtime is what a contender needs from the hive to register itself.
 type runtime struct {
 	cell.In
 
@@ -27,12 +27,12 @@ type runtime struct {
 	ModuleID cell.FullModuleID
 }
 
-// params are those of a reconciler of Statekeel.
+// params are the parameters of a Statekeel reconciler.
 func (rt runtime) params() reconciler.Params {
 	return reconciler.Params{Log: rt.Log, DB: rt.DB, JobGroup: rt.JobGroup, ModuleID: rt.ModuleID}
 }
 
-// host is a hive that runs, with a DB and what a contender has registered.
+// host is a running hive, with its DB and the parts that a contender registered.
 type host struct {
 	hive *hive.Hive
 	log  *slog.Logger

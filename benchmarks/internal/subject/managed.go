@@ -16,7 +16,7 @@ import (
 	meta "github.com/statekeel/statekeel/reconciler/object"
 )
 
-// managedRow is a row that stands for a resource of an outside system.
+// managedRow is a row for a resource of an external system.
 type managedRow struct {
 	managed.Meta
 	status reconciler.Status
@@ -43,20 +43,20 @@ var managedByName = statedb.Index[*managedRow, string]{
 	Unique:     true,
 }
 
-// managedRows is the Poller of Statekeel's managed resources: a row that is wanted to be looked
-// at is a request. All resources are there, ready and synced.
+// managedRows is the Poller of Statekeel's managed resources. A row is a request to observe a resource. All
+// resources exist, ready and synced.
 type managedRows struct {
 	*host
 	after   pollAfter
 	table   statedb.RWTable[*managedRow]
 	target  *Target
 	workers int
-	// inserted counts the rows.
+	// inserted counts the inserted rows.
 	inserted uint64
 }
 
-// startManaged starts a managed reconciler with its default options, but for the number of
-// workers, when to poll and the external system.
+// startManaged starts a managed reconciler with its default options, except for the number of workers, the
+// poll interval and the external system.
 func startManaged(workers int) func() (Controller, error) {
 	return func() (Controller, error) {
 		m := &managedRows{target: &Target{}, workers: workers}
@@ -96,7 +96,7 @@ func (m *managedRows) observe(_ context.Context, r *managedRow) (managed.Externa
 	return managed.ExternalObservation{ResourceExists: true, ResourceUpToDate: true}, reconcileNamed(m.target, r.Name)
 }
 
-// Prepare writes the rows, and what asks commits them.
+// Prepare writes the rows; the function that it returns commits them.
 func (m *managedRows) Prepare(first, n uint64) (func() error, error) {
 	finalizers := []string{managed.FinalizerName}
 	wtxn := m.db.WriteTxn(m.table)
@@ -124,7 +124,7 @@ func (m *managedRows) Prepare(first, n uint64) (func() error, error) {
 	}, nil
 }
 
-// Await waits until the status of each is written, which is with its first poll.
+// Await waits until the status of each row is written, which happens at its first poll.
 func (m *managedRows) Await(ctx context.Context) error {
 	for row := range m.table.All(m.db.ReadTxn()) {
 		if row.status.Kind == reconciler.StatusKindDone {
@@ -172,11 +172,10 @@ func (m *managedRows) Well() (well uint64) {
 	return well
 }
 
-// Written counts by the revision of the table, which each write makes one higher.
+// Written counts by the revision of the table: each write increments it.
 func (m *managedRows) Written() uint64 { return m.table.Revision(m.db.ReadTxn()) - m.inserted }
 
-// Writes is a write for each resource: its first poll says that it is Done, those after it have
-// no news.
+// Writes is one write for each resource: its first poll makes it Done, and later polls change nothing.
 func (m *managedRows) Writes(resources, _ uint64) uint64 { return resources }
 
 func (m *managedRows) Target() *Target { return m.target }

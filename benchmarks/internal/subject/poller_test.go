@@ -21,7 +21,7 @@ func startedPoller(t *testing.T, name string) subject.Poller {
 	return poller
 }
 
-// pollers are the contenders that poll, with what they write for 10 resources and three polls of
+// pollers are the contenders that poll, with the number of their writes for 10 resources and three polls of
 // each.
 var pollers = map[string]uint64{
 	subject.StatekeelManaged: 10, subject.StatekeelManaged8: 10,
@@ -29,7 +29,7 @@ var pollers = map[string]uint64{
 	subject.CrossplaneCopied: 30, subject.CrossplaneCopied8: 30,
 }
 
-func TestResourcesArePolledForAsLongAsTheyAreToBe(t *testing.T) {
+func TestResourcesArePolledUntilTheIntervalIsZero(t *testing.T) {
 	for name, writes := range pollers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +64,7 @@ func TestResourcesArePolledForAsLongAsTheyAreToBe(t *testing.T) {
 	}
 }
 
-func TestAResourceThatCannotBeObservedIsNotWell(t *testing.T) {
+func TestUnobservableResourceIsNotWell(t *testing.T) {
 	for name := range pollers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,8 +14,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
-// requests is the Controller of Statekeel. Its requests are those of the objects of a table,
-// or of calls, if it has no table.
+// requests is the Controller of Statekeel. Its requests come from the objects of a table or, without a
+// table, from calls.
 type requests struct {
 	*host
 	controller *request.Controller[request.Request]
@@ -24,7 +24,7 @@ type requests struct {
 	workers    int
 }
 
-// named is what a request names.
+// named is the object that a request names.
 type named struct{ name string }
 
 func (o *named) request() request.Request {
@@ -43,8 +43,8 @@ var byName = statedb.Index[*named, string]{
 	Unique:     true,
 }
 
-// startRequests starts a controller of Statekeel, in a hive and with its default options but
-// for the number of workers.
+// startRequests starts a controller of Statekeel in a hive, with its default options except for the number
+// of workers.
 func startRequests(workers int, fromTable bool) func() (Controller, error) {
 	return func() (Controller, error) {
 		r := &requests{target: &Target{}, workers: workers}
@@ -76,7 +76,7 @@ func (r *requests) reconcile(_ context.Context, req request.Request) (request.Re
 	return request.Result{}, reconcileNamed(r.target, req.Name)
 }
 
-// Prepare writes the objects of the table, and what asks commits them.
+// Prepare writes the objects of the table; the function that it returns commits them.
 func (r *requests) Prepare(first, n uint64) (func() error, error) {
 	if r.objects == nil {
 		reqs := make([]request.Request, 0, n)
@@ -101,10 +101,10 @@ func (r *requests) Prepare(first, n uint64) (func() error, error) {
 	}, nil
 }
 
-// Await waits until every request has its outcome. That of no object has no row then.
+// Await waits until every request has its outcome. A request without an object has no row then.
 func (r *requests) Await(ctx context.Context) error {
 	for {
-		// The channel is from before the look, so that it misses nothing.
+		// The channel is from before the query, so no change is missed.
 		_, changed := r.controller.Table().AllWatch(r.db.ReadTxn())
 		left := r.Left()
 		if left == 0 {

@@ -18,8 +18,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
-// resource is a row that has a name, annotations and a small set that it wants, as the rows
-// of a stateful reconciler have.
+// resource is a row with a name, annotations and a small set of desired values, as a stateful reconciler has
+// them.
 type resource struct {
 	meta.Meta
 	id     uint64
@@ -44,10 +44,10 @@ func (r *resource) TableRow() []string {
 	return []string{strconv.FormatUint(r.id, 10), strings.Join(r.wants, ","), r.status.String()}
 }
 
-// wanted is what every resource wants.
+// wanted is the desired set of every resource.
 var wanted = []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}
 
-// resources returns a world of resources and of one target.
+// resources returns a world of resources with one target.
 func resources() *world[*resource] {
 	return &world[*resource]{
 		byID: idIndex(func(r *resource) index.KeySet { return index.NewKeySet(index.Uint64(r.id)) }),
@@ -65,8 +65,8 @@ func resources() *world[*resource] {
 	}
 }
 
-// startStateful starts a stateful reconciler of resources. It has single operations, and its
-// rows have no status sets.
+// startStateful starts a stateful reconciler of resources. It has single operations, and its rows have no
+// status sets.
 func startStateful(o Options) (System, error) {
 	return resources().start(func(rt runtime, w *world[*resource]) error {
 		cfg, err := stateful.Configure(reconciler.Config[*resource]{
@@ -81,8 +81,7 @@ func startStateful(o Options) (System, error) {
 	})
 }
 
-// startResources starts a bare loop on the rows of a stateful reconciler, without pruning as
-// that is.
+// startResources starts a bare loop on the rows of a stateful reconciler, also without pruning.
 func startResources(o Options) (System, error) {
 	return resources().start(func(rt runtime, w *world[*resource]) error {
 		_, err := reconciler.Register(rt.params(), w.table, (*resource).clone, (*resource).setStatus, (*resource).getStatus,
@@ -91,7 +90,7 @@ func startResources(o Options) (System, error) {
 	})
 }
 
-// sets applies the differences of sets, one call of the target for each resource.
+// sets applies the differences of sets, with one call of the target for each resource.
 type sets struct {
 	stateful.SetDiff[string]
 	target *Target
@@ -108,7 +107,7 @@ func (s sets) ApplyOperations(_ context.Context, r *resource, ops stateful.State
 	return s.target.Update(r.id)
 }
 
-// bareOperations call the target for each resource, and keep nothing.
+// bareOperations calls the target for each resource, and stores nothing.
 type bareOperations struct{ target *Target }
 
 func (b bareOperations) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *resource) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// This is peer.go with the import path changed, which is all that a program needs to do to
-// move over. What the peer does not have is in variants.go.
+// This file is peer.go with another import path, which is all that a program changes to migrate. Features
+// that the peer lacks are in variants.go.
 var statekeel = dialect[reconciler.Status, reconciler.StatusSet, reconciler.Option]{
 	pending:   reconciler.StatusPending,
 	done:      reconciler.StatusDone,

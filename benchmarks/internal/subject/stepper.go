@@ -8,8 +8,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
-// startStepper starts Statekeel with operations that walk through the states of a stepper.
-// There are no batches of walks.
+// startStepper starts Statekeel with operations that walk through the states of a stepper. Walks have no
+// batches.
 func startStepper(o Options) (System, error) {
 	d := statekeel
 	d.registerPlain = registerStepper[reconciler.Status]
@@ -29,8 +29,8 @@ func registerStepper[S any](rt runtime, r registration[S, reconciler.Status], op
 	return err
 }
 
-// walk does in the states of a stepper what a bare operation does: it calls the target in
-// one of them, and says what came of it. It has a result of what led there, too.
+// walk does in the states of a stepper what a bare operation does: it calls the target in one of them, and
+// returns its error. It also adds results for the steps before.
 type walk[S any] struct{ target *Target }
 
 func (w walk[S]) EnterInState(engine *stepper.Stepper[*object[S]]) {

@@ -5,15 +5,14 @@ package subject
 
 import "sync/atomic"
 
-// Target is the outside system a contender reconciles into. It does nothing but count, so
-// that what a benchmark measures is the contender; a rule can make it fail or wait.
-// All methods may be called from any goroutine.
+// Target is the external system that a contender reconciles into. It only counts, so that a benchmark
+// measures the contender; a rule can make it fail or wait. All methods may be called from any goroutine.
 type Target struct {
-	// Updates counts the rows handed to Update, one by one or in a batch, failed or not.
+	// Updates counts the rows passed to Update, one by one or in a batch, failed or not.
 	Updates Counter
-	// Deletes counts the rows handed to Delete, in the same way.
+	// Deletes counts the rows passed to Delete, in the same way.
 	Deletes Counter
-	// Batches counts calls that carried updates of several rows at once.
+	// Batches counts the calls that updated several rows at once.
 	Batches Counter
 
 	batchRule  atomic.Pointer[func()]
@@ -21,12 +20,12 @@ type Target struct {
 	deleteRule atomic.Pointer[func(id uint64) error]
 }
 
-// SetRule makes every later Update ask rule for its outcome. It runs after the call was
-// counted, on the contender's goroutine; nil makes the target succeed again.
+// SetRule sets the rule that decides the outcome of every later Update. It runs after the call was counted,
+// on the contender's goroutine. nil makes the target succeed again.
 func (t *Target) SetRule(rule func(id uint64) error) { store(&t.rule, rule) }
 
-// SetBatchRule makes every later call that carries updates of several rows call rule before
-// the first of them, after the call was counted; nil is no such rule.
+// SetBatchRule sets a rule that runs in every later call that updates several rows, after the call was
+// counted and before its first row; nil is no rule.
 func (t *Target) SetBatchRule(rule func()) {
 	if rule == nil {
 		t.batchRule.Store(nil)
@@ -46,8 +45,7 @@ func store(in *atomic.Pointer[func(id uint64) error], rule func(id uint64) error
 	in.Store(&rule)
 }
 
-// UpdateBatch begins a call that carries updates of several rows: [Target.Update] follows for
-// each of them.
+// UpdateBatch begins a call that updates several rows: [Target.Update] follows for each of them.
 func (t *Target) UpdateBatch() {
 	t.Batches.Add()
 	if rule := t.batchRule.Load(); rule != nil {
@@ -55,19 +53,19 @@ func (t *Target) UpdateBatch() {
 	}
 }
 
-// Update is one row updated.
+// Update updates one row.
 func (t *Target) Update(id uint64) error {
 	t.Updates.Add()
 	return ask(&t.rule, id)
 }
 
-// Delete is one row deleted.
+// Delete deletes one row.
 func (t *Target) Delete(id uint64) error {
 	t.Deletes.Add()
 	return ask(&t.deleteRule, id)
 }
 
-// ask returns what the rule says of a row; without a rule the target succeeds.
+// ask returns the outcome that the rule decides for a row; without a rule it is success.
 func ask(in *atomic.Pointer[func(id uint64) error], id uint64) error {
 	if rule := in.Load(); rule != nil {
 		return (*rule)(id)

@@ -12,8 +12,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// statekeelVariant is Statekeel with something that the peer does not have. Its name says
-// what.
+// statekeelVariant is Statekeel with a feature that the peer lacks. The contender's name says which.
 type statekeelVariant = variant[reconciler.Option]
 
 func startStatekeel(v statekeelVariant) func(Options) (System, error) {
@@ -35,15 +34,15 @@ func withBreaker() statekeelVariant {
 	return statekeelVariant{options: []reconciler.Option{reconciler.WithBreaker(reconciler.Breaker{})}}
 }
 
-// withClasses holds back what failed with an error of a class, from the first such error on and
-// for as long as a run takes: it is not probed, so that what is measured is not the probes.
+// withClasses holds back all failures of a class from its first error on, for the rest of the run. It never
+// probes, so probes are not part of the figures.
 func withClasses() statekeelVariant {
 	return statekeelVariant{options: []reconciler.Option{reconciler.WithBreaker(reconciler.Breaker{
 		Failures: 1, MinInterval: unprobed, MaxInterval: unprobed, ByClass: true,
 	})}}
 }
 
-// unprobed is an interval of probes that no run lives to see the end of.
+// unprobed is a probe interval longer than any run.
 const unprobed = time.Hour
 
 func bare() statekeelVariant {
@@ -52,14 +51,12 @@ func bare() statekeelVariant {
 	}}
 }
 
-// FailedWith is what an operation returns that failed with an error of a class, a name without
-// digits. Only [StatekeelClasses] knows what that means: to the others it is a failure like any
-// other.
+// FailedWith returns the error of an operation that failed with a class of errors, named without digits.
+// Only [StatekeelClasses] uses the class; for the others it is a failure like any other.
 func FailedWith(class string) error { return fmt.Errorf("%q does not answer", class) }
 
-// BlockedOn is what an operation returns that cannot be done before one of the channels
-// closes; reason says what it waits for. Only Statekeel knows what that means: to the
-// others it is a failure like any other.
+// BlockedOn returns the error of an operation that cannot succeed before one of the channels closes; reason
+// says what it waits for. Only Statekeel understands it; for the others it is a failure like any other.
 func BlockedOn(reason string, watch ...<-chan struct{}) error {
 	return reconciler.Blocked(reason, watch...)
 }

@@ -23,16 +23,16 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// View is what a program has mounted so that others see what its reconcilers do.
+// View is what a program has mounted to show what its reconcilers do.
 type View struct {
-	// Registry has the reconcilers.
+	// Registry holds the reconcilers.
 	Registry *inspect.Registry
-	// MetricsURL is what Prometheus scrapes, VarsURL the expvar variables of the process,
-	// and ShowURL the page of the first reconciler, as JSON.
+	// MetricsURL is for Prometheus to scrape, VarsURL has the expvar variables of the process, and ShowURL
+	// is the page of the first reconciler, as JSON.
 	MetricsURL, VarsURL, ShowURL string
 }
 
-// mount makes a View, and serves it until it is closed.
+// mount is a View that is served until it is closed.
 type mount struct {
 	registry   *inspect.Registry
 	metrics    metrics.Metrics
@@ -66,8 +66,8 @@ func startObserved(o Options) (System, error) {
 	return &observed{System: sys, mount: m}, nil
 }
 
-// newMount listens at a port of its own. There may be any number of mounts in a process,
-// but they share the variables of expvar.
+// newMount listens on a port of its own. A process may have several mounts, which share the variables of
+// expvar.
 func newMount() (*mount, error) {
 	published, err := metrics.PublishExpVar()
 	if err != nil {
@@ -109,7 +109,7 @@ func (m *mount) view() *View {
 	}
 }
 
-// close ends the server, and waits for that.
+// close stops the server and waits for its end.
 func (m *mount) close() error {
 	err := m.server.Close()
 	if served := <-m.served; !errors.Is(served, http.ErrServerClosed) {

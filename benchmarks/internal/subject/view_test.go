@@ -18,7 +18,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-func TestOnlyTheObservedHasAView(t *testing.T) {
+func TestOnlyObservedContendersHaveAView(t *testing.T) {
 	for _, c := range subject.Contenders() {
 		if c.Start == nil {
 			continue
@@ -28,7 +28,7 @@ func TestOnlyTheObservedHasAView(t *testing.T) {
 	}
 }
 
-func TestAViewShowsWhatItsOwnSystemDid(t *testing.T) {
+func TestViewShowsItsOwnSystem(t *testing.T) {
 	ctx := within(t)
 	sys := started(t, byName(t, subject.StatekeelObserved), subject.Options{})
 	started(t, byName(t, subject.StatekeelObserved), subject.Options{})
@@ -38,7 +38,7 @@ func TestAViewShowsWhatItsOwnSystemDid(t *testing.T) {
 	inspector := view.Registry.All()[0]
 	_, err := inspector.WaitAll(ctx, reconciler.Applied)
 	require.NoError(t, err)
-	inspector.Snapshot(ctx) // It is answered between two rounds: the last one is counted.
+	inspector.Snapshot(ctx) // answered between two rounds: the last one is counted
 	assert.NotEmpty(t, inspector.Events(inspect.EventQuery{}), "the journal is on")
 
 	assert.Contains(t, get(ctx, t, view.MetricsURL),

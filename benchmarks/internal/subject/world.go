@@ -14,8 +14,8 @@ import (
 	"github.com/cilium/statedb/index"
 )
 
-// object is a row: a number and what its reconcilers say of it. It is as small as a row can
-// be, so that what is measured is the reconciler and not the row.
+// object is a row: a number and the statuses of its reconcilers. It is as small as a row can be, so that a
+// benchmark measures the reconciler and not the row.
 type object[S any] struct {
 	id     uint64
 	status S
@@ -34,13 +34,13 @@ func (o *object[S]) TableRow() []string {
 	return []string{strconv.FormatUint(o.id, 10), fmt.Sprint(o.status)}
 }
 
-// row is what the rows of a world are: pointers that have a number.
+// row is the constraint for the rows of a world: pointers with a number.
 type row interface {
 	statedb.TableWritable
 	number() uint64
 }
 
-// idIndex returns the primary index of rows; keys returns that of the number of a row.
+// idIndex returns the primary index of rows; keys returns the key for a row number.
 func idIndex[R row](keys func(R) index.KeySet) statedb.Index[R, uint64] {
 	return statedb.Index[R, uint64]{
 		Name:       "id",
@@ -62,7 +62,7 @@ type world[R row] struct {
 	// writeWork is Options.WriteWork; nil for none.
 	writeWork func(id uint64) error
 
-	// pending makes a row that is to be reconciled, named one that has a number and nothing else.
+	// pending makes a row to reconcile; named makes one with only a number, as a key.
 	pending   func(id uint64) R
 	named     func(id uint64) R
 	kind      func(R) Kind
@@ -158,7 +158,7 @@ func (w *world[R]) AwaitAll(ctx context.Context, kind Kind) (waited uint64, err 
 			continue
 		}
 		waited++
-		// The snapshot may be behind by now: Await looks again.
+		// The snapshot may be outdated by now: Await reads a new one.
 		if err := w.Await(ctx, obj.number(), kind); err != nil {
 			return waited, err
 		}
@@ -179,8 +179,8 @@ func (w *world[R]) all() iter.Seq2[R, statedb.Revision] {
 }
 
 func (w *world[R]) Oldest() time.Time {
-	// Every status write gives its row a new revision: the lowest revision is the row
-	// that was left alone for the longest time.
+	// Every status write gives its row a new revision: the row with the lowest revision was not written for
+	// the longest time.
 	for obj := range w.table.LowerBound(w.db.ReadTxn(), statedb.ByRevision[R](0)) {
 		return w.updatedAt(obj)
 	}

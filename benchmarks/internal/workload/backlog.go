@@ -15,8 +15,7 @@ import (
 // backlogLead is the part of the window that passes between the load and the first new row.
 const backlogLead = 10
 
-// leastBacklog rows are a load that no contender has done before the first new row is
-// looked at.
+// leastBacklog is the smallest load: no contender finishes it before the first new row is inserted.
 const leastBacklog = 1000
 
 func behindBacklog() Workload {
@@ -24,7 +23,7 @@ func behindBacklog() Workload {
 		Name: "behind-backlog",
 		About: "20,000 rows, and a target that sleeps a millisecond for each. After a second, and then for " +
 			"10 s, new rows are inserted one after another, 10 ms after the one before was done: how long each takes " +
-			"until it is done too, behind the load. Everybody has one worker. A new row that is not done within 10 s is " +
+			"until it is done too, behind the load. Each contender has one worker. A new row that is not done within 10 s is " +
 			"given as a lower bound, and is the last.",
 		Contenders: both(),
 		Runs:       fewRuns,
@@ -37,7 +36,7 @@ func behindBacklog() Workload {
 	}
 }
 
-// backlog is a load that a slow target works off.
+// backlog is a load for a slow target.
 type backlog struct {
 	rows    uint64
 	tally   *tally
@@ -45,7 +44,7 @@ type backlog struct {
 	handled atomic.Uint64
 }
 
-// newBacklog makes the target slow; of the rows that it counts, the first n are the load.
+// newBacklog makes the target slow. Of the rows that it counts, the first n are the load.
 func newBacklog(target *subject.Target, n, others uint64) *backlog {
 	b := &backlog{rows: n}
 	b.tally = tallied(target, n+others, func(id uint64) error {
@@ -60,10 +59,10 @@ func newBacklog(target *subject.Target, n, others uint64) *backlog {
 	return b
 }
 
-// left returns how many rows of the load did not reach the target yet.
+// left returns the number of rows of the load that have not reached the target.
 func (b *backlog) left() uint64 { return b.rows - b.handled.Load() }
 
-// ease makes the target quick, so that the load is soon over.
+// ease makes the target fast, so that the load is soon finished.
 func (b *backlog) ease() { b.eased.Store(true) }
 
 func measureBacklog(ctx context.Context, env *Env, sys subject.System, n uint64) (Figures, error) {
@@ -116,8 +115,8 @@ func measureBacklog(ctx context.Context, env *Env, sys subject.System, n uint64)
 	}, c.err()
 }
 
-// insertAndAwait inserts a row and returns how long it took until it was done, or, when it
-// was not within the limit, that limit.
+// insertAndAwait inserts a row and returns the time until it was done, or the limit if it was not done
+// within it.
 func insertAndAwait(ctx context.Context, sys subject.System, id uint64, limit time.Duration) (took time.Duration, done bool, err error) {
 	begin := time.Now()
 	if err := sys.Insert(id, 1); err != nil {

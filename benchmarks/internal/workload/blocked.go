@@ -24,13 +24,13 @@ func blockedMany() Workload {
 	return blocked("blocked-many", "a channel each", func(rows uint64) uint64 { return rows })
 }
 
-// blocked has its rows wait for as many channels as it is told for their number.
+// blocked measures rows that wait for channels; channels returns how many, for a number of rows.
 func blocked(name, what string, channels func(rows uint64) uint64) Workload {
 	return Workload{
 		Name: name,
 		About: "100,000 rows blocked on " + what + ", then released: from before the first channel is closed until all are " +
 			"done. In another process the same rows done at once: the memory (heap and stacks in use) that a blocked " +
-			"row holds beyond a row that is done. The channels themselves are not counted. The peer has nothing like it.",
+			"row holds beyond a row that is done. The channels themselves are not counted. The peer has no such feature.",
 		Contenders: []string{subject.Statekeel},
 		Runs:       fewRuns,
 		Headline:   "release",
@@ -45,7 +45,7 @@ func blocked(name, what string, channels func(rows uint64) uint64) Workload {
 	}
 }
 
-// gate is what blocked rows wait for: all channels close together.
+// gate holds the channels that blocked rows wait for. All close together.
 type gate struct {
 	channels []chan struct{}
 	open     atomic.Bool
@@ -60,7 +60,7 @@ func newGate(channels uint64) *gate {
 	return g
 }
 
-// operation is the target's work.
+// operation is the rule of the target.
 func (g *gate) operation(id uint64) error {
 	if !g.open.Load() {
 		return subject.BlockedOn("the gate is closed", g.channels[id%uint64(len(g.channels))])
@@ -69,7 +69,7 @@ func (g *gate) operation(id uint64) error {
 	return nil
 }
 
-// release lets all rows pass: each channel closes once, after the gate is open.
+// release opens the gate, then closes each channel once.
 func (g *gate) release() {
 	g.open.Store(true)
 	for _, channel := range g.channels {
@@ -104,7 +104,7 @@ func measureBlocked(ctx context.Context, env *Env, sys subject.System, n uint64,
 	return append(released, figures...), c.err()
 }
 
-// measureHeld loads n rows until all are of that kind, and measures what they hold then.
+// measureHeld loads n rows until all are of that kind, and measures the memory they hold.
 func measureHeld(ctx context.Context, env *Env, sys subject.System, n uint64, kind subject.Kind) (Figures, error) {
 	before, goroutines := memoryInUse(), runtime.NumGoroutine()
 	used, _, err := loadUntil(ctx, env, sys, n, kind)

@@ -10,7 +10,7 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// afterProbe is long enough for the operations that probe a target together.
+// afterProbe is long enough for all operations of one probe.
 const afterProbe = 50 * time.Millisecond
 
 func breaker() Workload {
@@ -73,8 +73,8 @@ func measureBreaker(ctx context.Context, env *Env, sys subject.System, n uint64)
 	}, c.err()
 }
 
-// pauseForAttempt lets an attempt pass, or the limit. A target that heals then makes who
-// probes it wait the longest.
+// pauseForAttempt waits for an attempt, or for the limit. A target that heals right after a probe has the
+// longest wait before the next.
 func pauseForAttempt(ctx context.Context, target *subject.Target, limit time.Duration) error {
 	select {
 	case <-target.Updates.Reached(target.Updates.Load() + 1):

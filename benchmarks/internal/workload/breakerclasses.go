@@ -10,8 +10,8 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// classBackoff is when the retry of a row would be due that no breaker holds, and untilDue
-// long enough for it to have come.
+// classBackoff is when the retry of a row is due that no breaker holds back, and untilDue is long enough for
+// that retry to have happened.
 const (
 	classBackoff = 10 * time.Millisecond
 	untilDue     = 20 * classBackoff
@@ -83,7 +83,7 @@ func measureClasses(ctx context.Context, env *Env, sys subject.System, n, insert
 	}, c.err()
 }
 
-// letters writes a number without digits, which classes of errors are made without.
+// letters writes a number without digits: the class of an error has none.
 func letters(n uint64) string {
 	var text []byte
 	for ; n > 0 || len(text) == 0; n /= 26 {

@@ -10,7 +10,7 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// checks collects what does not add up at the end of a run.
+// checks collects the checks that failed at the end of a run.
 type checks struct{ failed []error }
 
 func (c *checks) equal(what string, got, want uint64) {
@@ -31,7 +31,7 @@ func (c *checks) atLeast(what string, got, want uint64) {
 	}
 }
 
-// rows checks that the table has so many rows of each kind, and none of a kind not named.
+// rows checks the number of rows of each kind; a kind that is not named must have none.
 func (c *checks) rows(sys subject.System, want map[subject.Kind]uint64) {
 	got := sys.Count()
 	for _, kind := range []subject.Kind{subject.Waiting, subject.Done, subject.Failed, subject.Blocked} {
@@ -39,7 +39,7 @@ func (c *checks) rows(sys subject.System, want map[subject.Kind]uint64) {
 	}
 }
 
-// calls checks how often each of the system's targets was called.
+// calls checks the number of calls of each target of the system.
 func (c *checks) calls(sys subject.System, updates, deletes uint64) {
 	for i, target := range sys.Targets() {
 		c.equal(fmt.Sprintf("Update calls to target %d", i), target.Updates.Load(), updates)
@@ -49,7 +49,7 @@ func (c *checks) calls(sys subject.System, updates, deletes uint64) {
 
 func (c *checks) err() error { return errors.Join(c.failed...) }
 
-// checkDone is the end of most runs: all n rows done, each with one call.
+// checkDone is the final check of most runs: n rows, all done, each with one call.
 func checkDone(sys subject.System, n uint64) error {
 	var c checks
 	c.rows(sys, map[subject.Kind]uint64{subject.Done: n})

@@ -12,25 +12,25 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// Sizes says how big and how long a run is.
+// Sizes determines how large and how long a run is.
 type Sizes struct {
-	// Scale multiplies the number of rows; 1 is the size the workload's name promises.
+	// Scale multiplies the number of rows; 1 is the size in the workload's name.
 	Scale float64
 	// Samples multiplies the number of timed inserts of the latency workloads.
 	Samples float64
-	// Window is how long a workload watches a steady state.
+	// Window is how long a workload observes a steady state.
 	Window time.Duration
-	// Cap is how long a starved retry is waited for.
+	// Cap is the longest wait for a starved retry.
 	Cap time.Duration
-	// Settle is how long the system is left alone before it is looked at at rest.
+	// Settle is how long a system is left alone before it is measured at rest.
 	Settle time.Duration
 	// Refresh is the refresh interval.
 	Refresh time.Duration
-	// Slow is how long an operation takes that others must not wait for.
+	// Slow is the duration of an operation that others must not wait for.
 	Slow time.Duration
 	// Outage is how long a target is down.
 	Outage time.Duration
-	// Limit is how long one run may take before it is given up as stuck.
+	// Limit is the longest duration of a run; a longer one fails as stuck.
 	Limit time.Duration
 }
 
@@ -54,7 +54,7 @@ func Quick() Sizes {
 	}
 }
 
-// Tiny returns sizes at which the figures mean nothing and every check still holds.
+// Tiny returns sizes at which the figures mean nothing, but all checks hold.
 func Tiny() Sizes {
 	return Sizes{
 		Scale: 0.001, Samples: 0.01,
@@ -64,10 +64,10 @@ func Tiny() Sizes {
 	}
 }
 
-// minimum keeps a scaled number of rows or samples from becoming too few to be counted.
+// minimum is the lower limit of a scaled number of rows or samples.
 const minimum = 20
 
-// Rows scales a number of rows, or of timed inserts of the sizes' Scale.
+// Rows scales a number of rows, or a number of timed inserts that Scale applies to.
 func (s Sizes) Rows(full uint64) uint64 { return scaled(full, s.Scale) }
 
 // Inserts scales a number of timed inserts.
@@ -77,21 +77,21 @@ func scaled(full uint64, by float64) uint64 {
 	return min(full, max(minimum, uint64(math.Round(float64(full)*by))))
 }
 
-// Env is where a workload runs.
+// Env is the environment of a run.
 type Env struct {
 	Sizes
 	// Part names the part of the workload to run; "" for a workload of one part.
 	Part string
-	// Start starts the contender that reconciles a system; nil if it is a controller.
+	// Start starts a contender that reconciles a system; nil if it is a controller.
 	Start func(subject.Options) (subject.System, error)
-	// StartController starts the contender that is a controller; nil if it is none.
+	// StartController starts a contender that is a controller; nil if it is not.
 	StartController func() (subject.Controller, error)
-	// Profile, if not nil, starts a CPU profile of the first measured section of the run
-	// and returns what ends it.
+	// Profile, if not nil, starts a CPU profile of the first measured section of the run, and returns the
+	// function that ends it.
 	Profile func() (stop func() error, err error)
 }
 
-// with starts a system, hands it to run, and stops it.
+// with starts a system, passes it to run, and stops it.
 func (e *Env) with(ctx context.Context, o subject.Options, run func(subject.System) (Figures, error)) (Figures, error) {
 	sys, err := e.Start(o)
 	if err != nil {
@@ -101,7 +101,7 @@ func (e *Env) with(ctx context.Context, o subject.Options, run func(subject.Syst
 	return stopped(ctx, sys, figures, err)
 }
 
-// withController starts a controller, hands it to run, and stops it.
+// withController starts a controller, passes it to run, and stops it.
 func (e *Env) withController(ctx context.Context, run func(subject.Controller) (Figures, error)) (Figures, error) {
 	controller, err := e.StartController()
 	if err != nil {
@@ -111,8 +111,7 @@ func (e *Env) withController(ctx context.Context, run func(subject.Controller) (
 	return stopped(ctx, controller, figures, err)
 }
 
-// stopped stops a contender after a run. A run that failed has a better story to tell than
-// the stop after it.
+// stopped stops a contender after a run. The error of the run comes before that of the stop.
 func stopped(ctx context.Context, contender interface{ Stop(context.Context) error }, figures Figures, err error) (Figures, error) {
 	if stopErr := contender.Stop(context.WithoutCancel(ctx)); err == nil {
 		err = stopErr
@@ -120,8 +119,7 @@ func stopped(ctx context.Context, contender interface{ Stop(context.Context) err
 	return figures, err
 }
 
-// stopwatch reads what a section took. Each reading starts at the section's beginning and
-// replaces the one before.
+// stopwatch measures a section. Each reading starts at the section's beginning and replaces the one before.
 type stopwatch struct {
 	began *instant
 	used  usage
@@ -129,7 +127,7 @@ type stopwatch struct {
 
 func (s *stopwatch) read() { s.used = s.began.elapsed() }
 
-// measure runs section and returns what it took.
+// measure runs a section and returns its usage.
 func (e *Env) measure(section func() error) (usage, error) {
 	return e.observe(func(watch *stopwatch) error {
 		err := section()
@@ -138,8 +136,8 @@ func (e *Env) measure(section func() error) (usage, error) {
 	})
 }
 
-// observe runs section and returns the last reading it took. Garbage of what went before is
-// collected first, so that the section pays for its own only.
+// observe runs a section and returns its last reading. It collects garbage first, so that the section does
+// not pay for garbage from before.
 func (e *Env) observe(section func(*stopwatch) error) (_ usage, err error) {
 	collectGarbage()
 	if profile := e.Profile; profile != nil {
@@ -196,8 +194,7 @@ func awaitRows(ctx context.Context, sys subject.System, first, n uint64, kind su
 	return nil
 }
 
-// within waits for an event for so long at the most, and reports whether it came. The error is
-// that of ctx.
+// within waits for an event, at most for a limit, and reports whether it happened. The error is that of ctx.
 func within(ctx context.Context, event <-chan struct{}, limit time.Duration) (came bool, err error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -211,7 +208,7 @@ func within(ctx context.Context, event <-chan struct{}, limit time.Duration) (ca
 	}
 }
 
-// wait waits for an event of the target, or says what it waited for in vain.
+// wait waits for an event of the target. The error names what did not happen.
 func wait(ctx context.Context, event <-chan struct{}, what string) error {
 	select {
 	case <-event:

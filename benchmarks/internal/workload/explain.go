@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// conditions are those of rows that are not done. Rows 0, 1, 2, ... take turns.
+// conditions are the states of rows that are not done. Rows 0, 1, 2, ... take turns.
 var conditions = []struct {
 	state inspect.State
 	kind  subject.Kind
@@ -26,21 +26,21 @@ var conditions = []struct {
 }
 
 const (
-	// eachCondition is how many rows are in each of the conditions, if there are enough.
+	// eachCondition is the number of rows in each state, if there are enough rows.
 	eachCondition = 1000
-	// oneInTen of the rows that are asked about is not done.
+	// One in oneInTen of the rows that are asked about is not done.
 	oneInTen = 10
 )
 
-// measureExplain makes some of the n rows be not done, and measures how long it takes to
-// be told why a row is, or is not, reconciled.
+// measureExplain moves some of the n rows to a state that is not done, and measures how long Explain takes
+// to say why a row is or is not reconciled.
 func measureExplain(ctx context.Context, env *Env, sys subject.System, view *subject.View, n uint64) (Figures, error) {
 	each := min(eachCondition, n/10)
 	unfit := each * uint64(len(conditions))
 	if err := spoil(ctx, sys, view, unfit); err != nil {
 		return nil, err
 	}
-	// The run is not about the garbage of the load.
+	// The garbage of the load is not part of the measurement.
 	collectGarbage()
 	samples, wrong := explainSome(ctx, view.Registry.All()[0], env.Inserts(1000), unfit, n)
 
@@ -59,7 +59,7 @@ func measureExplain(ctx context.Context, env *Env, sys subject.System, view *sub
 	}, c.err()
 }
 
-// spoil writes rows 0 ... n-1 again and has each of them come to its condition.
+// spoil writes rows 0 ... n-1 again and moves each of them to its state.
 func spoil(ctx context.Context, sys subject.System, view *subject.View, n uint64) error {
 	held := uint64(len(conditions))
 	never := make(chan struct{})
@@ -83,8 +83,8 @@ func spoil(ctx context.Context, sys subject.System, view *subject.View, n uint64
 	return settled(ctx, view)
 }
 
-// settled waits until the reconcilers have attempted all there is, and have counted it: they
-// answer to Snapshot between two rounds.
+// settled waits until the reconcilers have attempted and counted everything: they answer Snapshot between
+// two rounds.
 func settled(ctx context.Context, view *subject.View) error {
 	for _, inspector := range view.Registry.All() {
 		if _, err := inspector.WaitAll(ctx, reconciler.Attempted); err != nil {
@@ -95,8 +95,8 @@ func settled(ctx context.Context, view *subject.View) error {
 	return nil
 }
 
-// explainSome asks about so many rows of n at random, of which the first unfit ones are not
-// done, and returns how long each answer took, and the answers that are not right.
+// explainSome asks about random rows of n, of which the first unfit ones are not done, and returns the time
+// of each answer, and the wrong answers.
 func explainSome(ctx context.Context, inspector inspect.Inspector, questions, unfit, n uint64) (took []time.Duration, wrong []error) {
 	// The same rows in every run.
 	random := rand.New(rand.NewPCG(1, 2))

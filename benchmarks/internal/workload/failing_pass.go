@@ -15,7 +15,7 @@ const (
 	partSucceeding = "succeeding"
 )
 
-// farAway is a backoff that no run lives to see the end of.
+// farAway is a backoff longer than any run.
 const farAway = time.Hour
 
 func failingPass() Workload {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Better says which way a metric improves.
+// Better is the direction in which a metric improves.
 type Better int8
 
 // The directions of a metric.
 const (
-	// Neither is a metric that tells how a run went, not how well.
+	// Neither is a metric that describes a run and has no better direction.
 	Neither Better = iota
 	// Less is a metric that is better when smaller: a cost or a time.
 	Less
@@ -31,7 +31,7 @@ type Figure struct {
 	Better Better `json:"better"`
 	// Value is never NaN and never infinite.
 	Value float64 `json:"value"`
-	// AtLeast marks a Value as a lower bound: the run gave up waiting there.
+	// AtLeast marks Value as a lower bound: the run stopped waiting there.
 	AtLeast bool `json:"at_least,omitempty"`
 }
 
@@ -52,7 +52,7 @@ func rate(metric, unit string, events uint64, over time.Duration) Figure {
 	return Figure{Metric: metric, Unit: unit, Better: More, Value: float64(events) / over.Seconds()}
 }
 
-// cost is a total shared out over a number of objects, attempts or whatever unit says.
+// cost is a total divided by a number of objects, attempts or other units.
 func cost(metric, unit string, total float64, over uint64) Figure {
 	return Figure{Metric: metric, Unit: unit, Better: Less, Value: total / float64(over)}
 }
@@ -69,8 +69,8 @@ func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsec
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// quantile returns the smallest of the samples that at least a share q of them do not
-// exceed (nearest rank): q = 1 is the maximum. It sorts the samples; there must be one.
+// quantile returns the nearest-rank quantile: the smallest sample that at least a share q of the samples
+// does not exceed; q = 1 is the maximum. It sorts the samples, of which there must be at least one.
 func quantile(samples []time.Duration, q float64) time.Duration {
 	slices.Sort(samples)
 	rank := int(q * float64(len(samples)))

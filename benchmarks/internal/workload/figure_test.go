@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestQuantileIsTheNearestRank(t *testing.T) {
+func TestQuantileIsNearestRank(t *testing.T) {
 	for _, c := range []struct {
 		samples []time.Duration
 		q       float64
@@ -35,13 +35,13 @@ func TestQuantileIsTheNearestRank(t *testing.T) {
 	assert.EqualValues(t, 100, quantile(hundred, 1))
 }
 
-func TestFiguresShareATotalOut(t *testing.T) {
+func TestCostDividesATotal(t *testing.T) {
 	assert.Equal(t, Figure{"a", "objects/s", More, 500, false}, rate("a", "objects/s", 1000, 2*time.Second))
 	assert.Equal(t, Figure{"b", "us/object", Less, 2.5, false}, cost("b", "us/object", micros(5*time.Millisecond), 2000))
 	assert.Equal(t, 1.5, millis(1500*time.Microsecond))
 }
 
-func TestSizesScaleButNeverBelowTheMinimum(t *testing.T) {
+func TestSizesScaleDownToTheMinimum(t *testing.T) {
 	assert.EqualValues(t, 1_000_000, Full().Rows(1_000_000))
 	assert.EqualValues(t, 100_000, Quick().Rows(1_000_000))
 	assert.EqualValues(t, 1000, Tiny().Rows(1_000_000))
@@ -50,7 +50,7 @@ func TestSizesScaleButNeverBelowTheMinimum(t *testing.T) {
 	assert.EqualValues(t, 200, Quick().Inserts(2000))
 }
 
-func TestTheFailingPassComparesWithTheSucceedingOne(t *testing.T) {
+func TestFailingPassComparesWithTheSucceedingOne(t *testing.T) {
 	figures := combinePasses([]Figures{
 		{less("pass_failing", "s", 3), less("heap_failing", "B/object", 500)},
 		{less("pass_succeeding", "s", 2), less("heap_succeeding", "B/object", 350)},
@@ -71,7 +71,7 @@ func TestTenMillionRowsAreComparedWithOneMillion(t *testing.T) {
 		less("cpu_growth", "x", 1.5),
 		less("cpu_1m", "us/object", 2), less("allocs_1m", "allocs/object", 14),
 	}, combineNumbers(parts))
-	assert.Equal(t, "cpu", parts[1][0].Metric, "the parts are left as they were")
+	assert.Equal(t, "cpu", parts[1][0].Metric, "the parts are not changed")
 }
 
 func TestHeldOperationsAreComparedWithNone(t *testing.T) {
@@ -83,14 +83,14 @@ func TestHeldOperationsAreComparedWithNone(t *testing.T) {
 	}))
 }
 
-func TestARefreshIsMeasuredByRowsAndByTheCostOfACall(t *testing.T) {
+func TestRefreshBatchPartsAreRowsTimesCost(t *testing.T) {
 	assert.Equal(t, []string{
 		"1k_0ms", "1k_5ms", "1k_20ms", "1k_100ms", "100k_0ms", "100k_5ms", "100k_20ms", "100k_100ms",
 	}, refreshBatch().Parts)
 	assert.Equal(t, refreshCase{"100k_20ms", 100_000, 20 * time.Millisecond}, refreshCases()[6])
 }
 
-func TestABlockedRowIsComparedWithOneThatIsDone(t *testing.T) {
+func TestBlockedRowIsComparedWithDoneRow(t *testing.T) {
 	figures := combineBlocked([]Figures{
 		{less("memory_blocked", "B/object", 900)},
 		{less("memory_done", "B/object", 400)},

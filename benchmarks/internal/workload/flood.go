@@ -15,10 +15,10 @@ import (
 // lowWater rows are always waiting: more than one round of any contender.
 const lowWater = 10_000
 
-// flood saturates a system with fresh rows, and has one victim among them that fails once.
+// flood saturates a system with fresh rows, among them one victim that fails once.
 //
-// The backlog cannot run dry: a target that got too far ahead of the writer waits for it.
-// So a contender is saturated whatever the speed of the machine and of its writer.
+// The backlog never becomes empty: a target that is too far ahead of the writer waits for it. So a contender
+// is saturated on machines and with writers of any speed.
 type flood struct {
 	sys       subject.System
 	highWater uint64 // rows waiting that make the writer pause, to bound the memory of a long run
@@ -48,7 +48,7 @@ func newFlood(sys subject.System, highWater uint64) *flood {
 	return f
 }
 
-// start commits a full backlog, the victim first, and goes on writing in the background.
+// start commits a full backlog, the victim first, and continues to write in the background.
 func (f *flood) start() error {
 	f.inserted.Store(f.highWater)
 	if err := f.sys.Insert(victim, f.highWater); err != nil {
@@ -73,8 +73,8 @@ func (f *flood) write() error {
 	return nil
 }
 
-// waiting is how many rows are committed and did not reach the target yet. The victim
-// counts as waiting all the time.
+// waiting returns the number of rows that are committed and have not reached the target. The victim always
+// counts as waiting.
 func (f *flood) waiting() uint64 { return f.inserted.Load() - f.handled.Load() }
 
 // handle is the target's rule.
@@ -112,8 +112,8 @@ func (f *flood) handleVictim() error {
 	return nil
 }
 
-// awaitRetry returns how long after its failure the victim was retried, or, when it was
-// not within the limit, that limit.
+// awaitRetry returns how long after its failure the victim was retried, or the limit if it was not retried
+// within it.
 func (f *flood) awaitRetry(ctx context.Context, limit time.Duration) (waited time.Duration, retried bool, err error) {
 	if err := wait(ctx, f.failed.Reached(1), "the victim to fail"); err != nil {
 		return 0, false, err
@@ -134,7 +134,7 @@ func (f *flood) stop() {
 	f.writer.Wait()
 }
 
-// err returns what stopped the writer before stop did.
+// err returns the error that stopped the writer before stop did.
 func (f *flood) err() error { return f.writing }
 
 // leastWaiting returns the smallest backlog seen until the retry or the stop.

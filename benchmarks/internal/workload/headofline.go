@@ -15,10 +15,11 @@ const (
 	partSame    = "same"
 )
 
-// headStart is how long before the others the slow row is inserted, if it is.
+// headStart is the time between the insert of the slow row and that of the others, in the part in which it
+// is inserted first.
 const headStart = 10 * time.Millisecond
 
-// slowRow is the number of the row whose operation takes long: the first of them.
+// slowRow is the number of the slow row: the first one.
 const slowRow = 0
 
 func headOfLine() Workload {
@@ -57,7 +58,7 @@ func measureHeadOfLine(ctx context.Context, env *Env, sys subject.System, quick 
 			if err := sys.Insert(slowRow, 1); err != nil {
 				return err
 			}
-			// On a slow machine the operation may not have begun when the head start is over.
+			// On a slow machine the operation may begin only after the head start.
 			if err := wait(ctx, slowed.Reached(1), "the slow operation to begin"); err != nil {
 				return err
 			}
@@ -90,8 +91,8 @@ func measureHeadOfLine(ctx context.Context, env *Env, sys subject.System, quick 
 	}, c.err()
 }
 
-// awaitEach returns for each of n rows the time since begin at which it and all before it
-// were seen done: never less than its own, and no watcher for each row.
+// awaitEach returns for each of n rows the time from begin until it and all rows before it were seen done.
+// That is never less than the row's own time, and needs no watcher for each row.
 func awaitEach(ctx context.Context, sys subject.System, first, n uint64, begin time.Time) ([]time.Duration, error) {
 	latencies := make([]time.Duration, 0, n)
 	for id := first; id < first+n; id++ {

@@ -24,7 +24,8 @@ func backToBack() Workload {
 		Contenders: throughput(),
 		Runs:       manyRuns,
 		Headline:   "p50",
-		// Without its limiter the peer gathers no batches: the one price buys the other.
+		// Without its limiter the peer is fast but forms no batches, so only its default variant can be
+		// compared in both parts.
 		DefaultsOnly: true,
 		Parts:        []string{partLatency, partBurst},
 		measure: func(ctx context.Context, env *Env) (Figures, error) {

@@ -11,12 +11,11 @@ import (
 )
 
 const (
-	// operationTime and rowTime are the CPU time of an operation, and that of the writer for
-	// each row.
+	// operationTime is the CPU time of an operation, rowTime that of the writer for each row.
 	operationTime = 15 * time.Microsecond
 	rowTime       = 20 * time.Microsecond
-	// cilium is the number of rows in a transaction of Cilium's load balancer. It collects up
-	// to 5000 events, and turns them into rows while it holds the tables.
+	// cilium is the number of rows in a transaction of Cilium's load balancer, which collects up to 5000
+	// events and turns them into rows while it holds the tables.
 	cilium = 5000
 )
 
@@ -39,8 +38,8 @@ func load15us() Workload {
 	}
 }
 
-// measureBusyLoad measures the insertion of n rows and their deletion, size rows in a
-// transaction, with operations that compute.
+// measureBusyLoad measures the insertion and the deletion of n rows, size rows in a transaction, with
+// operations that use CPU time.
 func measureBusyLoad(ctx context.Context, env *Env, sys subject.System, n, size uint64) (Figures, error) {
 	steps := stepsFor(operationTime)
 	target := sys.Targets()[0]
@@ -78,8 +77,7 @@ func measureBusyLoad(ctx context.Context, env *Env, sys subject.System, n, size 
 	}, c.err()
 }
 
-// tallyDeletes is tallied for deletions. It also returns the counter of the Delete calls that
-// are over.
+// tallyDeletes is tallied for deletions. It also returns the counter of the Delete calls that have ended.
 func tallyDeletes(target *subject.Target, n uint64, work func(id uint64) error) (*tally, *subject.Counter) {
 	t, over := newTally(n), &subject.Counter{}
 	target.SetDeleteRule(t.rule(func(id uint64) error {

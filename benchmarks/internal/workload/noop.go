@@ -26,7 +26,7 @@ func noop(kind string, batch bool) Workload {
 	}
 }
 
-// measureLoad measures the insertion of n rows and their way to done.
+// measureLoad measures the insertion of n rows until they are done.
 func measureLoad(ctx context.Context, env *Env, sys subject.System, n uint64) (Figures, error) {
 	used, held, err := loadUntil(ctx, env, sys, n, subject.Done)
 	if err != nil {
@@ -35,23 +35,23 @@ func measureLoad(ctx context.Context, env *Env, sys subject.System, n uint64) (F
 	return loadFigures(used, held, n), checkDone(sys, n)
 }
 
-// loadUntil inserts n rows, waits until all are of that kind, and returns what it took and
-// the heap that the rows hold.
+// loadUntil inserts n rows, waits until all are of that kind, and returns the usage and the heap that the
+// rows hold.
 func loadUntil(ctx context.Context, env *Env, sys subject.System, n uint64, kind subject.Kind) (used usage, held float64, err error) {
 	before := heapInUse()
 	used, err = writeUntil(ctx, env, sys, n, writeBatch, kind)
 	return used, heapInUse() - before, err
 }
 
-// writeUntil inserts n rows, size rows in a transaction, waits until all are of that kind,
-// and returns what it took.
+// writeUntil inserts n rows, size rows in a transaction, waits until all are of that kind, and returns the
+// usage.
 func writeUntil(ctx context.Context, env *Env, sys subject.System, n, size uint64, kind subject.Kind) (usage, error) {
 	return env.observe(func(watch *stopwatch) error {
 		if err := inBatches(0, n, size, sys.Insert); err != nil {
 			return err
 		}
-		// Waiting for the last row costs next to nothing, and mostly it is also the last
-		// to be reconciled. Only where it was not does looking at all of them count.
+		// A wait for the last row is cheap, and mostly that row is also the last to be reconciled. The walk
+		// over all rows counts only if it was not.
 		if err := sys.Await(ctx, n-1, kind); err != nil {
 			return err
 		}

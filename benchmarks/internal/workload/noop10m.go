@@ -40,8 +40,8 @@ func noop10m() Workload {
 	}
 }
 
-// measureNumber is measureLoad that also checks that each row was worked on once. To count that
-// costs as much for all contenders.
+// measureNumber is measureLoad with a check that each row was reconciled once. The counters cost the same
+// for all contenders.
 func measureNumber(ctx context.Context, env *Env, sys subject.System, n uint64) (Figures, error) {
 	tally := tallied(sys.Targets()[0], n, nothing)
 	used, held, err := loadUntil(ctx, env, sys, n, subject.Done)

@@ -13,7 +13,7 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// straggling is a system in which the last row is done at once, and others are waited for.
+// straggling is a system in which the last row is done at once, and others are not.
 type straggling struct {
 	subject.System
 	stragglers uint64
@@ -21,7 +21,7 @@ type straggling struct {
 	garbage    []byte
 }
 
-// wasted is what waiting takes, in bytes: memory can be counted exactly, time cannot.
+// wasted is the cost of a wait in bytes: memory can be counted exactly, time cannot.
 const wasted = 10_000_000
 
 func (s *straggling) Insert(_, n uint64) error {
@@ -36,7 +36,7 @@ func (s *straggling) AwaitAll(context.Context, subject.Kind) (uint64, error) {
 	return s.stragglers, nil
 }
 
-func TestALoadTakesUntilTheLastStragglerIsDone(t *testing.T) {
+func TestLoadEndsWithItsLastRow(t *testing.T) {
 	s := &straggling{stragglers: 1}
 	used, _, err := loadUntil(t.Context(), &Env{}, s, 2500, subject.Done)
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestALoadTakesUntilTheLastStragglerIsDone(t *testing.T) {
 	assert.GreaterOrEqual(t, used.bytes, uint64(wasted))
 }
 
-func TestLookingForStragglersInVainCostsNothing(t *testing.T) {
+func TestFinalWalkOverDoneRowsIsNotMeasured(t *testing.T) {
 	used, _, err := loadUntil(t.Context(), &Env{}, &straggling{}, 2500, subject.Done)
 	require.NoError(t, err)
 	assert.Less(t, used.bytes, uint64(wasted))

@@ -11,21 +11,21 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// neverAgain is a backoff that does not end within a run.
+// neverAgain is a backoff longer than a run.
 const neverAgain = time.Hour
 
 func observedNoop() Workload {
 	return Workload{
 		Name: "observed-noop",
 		About: "1,000,000 rows inserted in transactions of 1000, reconciled meanwhile with single operations that do " +
-			"nothing, as in noop-single: what it costs to be seen. With all that shows what a reconciler does mounted, " +
-			"somebody gets its metrics, its expvar variables and its page once a second; beside it, without any of that. " +
+			"nothing, as in noop-single: the cost of observation. With metrics, expvar and the page mounted, " +
+			"and each read once a second; and without metrics and journal. " +
 			"Then some rows fail, are blocked or are paused, and 1000 are asked about: why is it, or is it not, reconciled?",
 		Contenders: []string{subject.StatekeelObserved, subject.StatekeelBare},
 		Runs:       closeRuns,
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
 			n := env.Rows(1_000_000)
-			// Rows that fail are to be found failing.
+			// Rows that fail must still be failing when they are asked about.
 			o := subject.Options{RetryMin: neverAgain, RetryMax: neverAgain}
 			return env.with(ctx, o, func(sys subject.System) (Figures, error) {
 				view := sys.View()
@@ -52,9 +52,9 @@ func measureObserved(ctx context.Context, env *Env, sys subject.System, view *su
 	return append(append(figures, info("looks", "looks/run", float64(looks))), explained...), err
 }
 
-// checkSeen checks that somebody has looked, and that there is to see what was done.
+// checkSeen checks that the view was read, and that it shows what was done.
 func checkSeen(ctx context.Context, sys subject.System, watcher *watcher, looks, n uint64) error {
-	// The last round may have written its statuses, and not yet be counted.
+	// The last round may have written its statuses and not have counted them yet.
 	if err := settled(ctx, watcher.view); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-func TestOnlyWhoIsObservedIsLookedAtAndAsked(t *testing.T) {
+func TestOnlyObservedContendersAreReadAndAsked(t *testing.T) {
 	for contender, observed := range map[string]bool{subject.StatekeelObserved: true, subject.StatekeelBare: false} {
 		t.Run(contender, func(t *testing.T) {
 			t.Parallel()
@@ -30,7 +30,7 @@ func TestOnlyWhoIsObservedIsLookedAtAndAsked(t *testing.T) {
 	}
 }
 
-// misled is a system whose view has what another's reconciler says of its objects.
+// misled is a system whose view shows the objects of another reconciler.
 type misled struct {
 	subject.System
 	change func(*subject.View)
@@ -42,14 +42,14 @@ func (s misled) View() *subject.View {
 	return view
 }
 
-// liar says of every object that it is done.
+// liar reports every object as done.
 type liar struct{ inspect.Controller }
 
 func (l liar) Explain(context.Context, string) inspect.Explanation {
 	return inspect.Explanation{State: inspect.StateDone, Why: "it is said to be"}
 }
 
-func TestAViewThatIsWrongFailsTheRun(t *testing.T) {
+func TestWrongViewFailsTheRun(t *testing.T) {
 	other, err := starter(t, subject.StatekeelObserved)(subject.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, other.Stop(context.Background())) })

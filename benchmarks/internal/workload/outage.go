@@ -12,23 +12,22 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// errDown is what every failing call returns: one value, so that the error itself costs
-// nothing and takes no memory per row.
+// errDown is the error of every failing call: one value, so that the error itself costs no time and no
+// memory per row.
 var errDown = errors.New("the target is down")
 
-// outage makes a target fail for a while, and knows which rows were tried meanwhile.
+// outage makes a target fail for a while, and tracks which rows were tried meanwhile.
 type outage struct {
 	down  atomic.Bool
 	tried []atomic.Bool
 
-	// attempted counts the rows tried at least once during the outage.
+	// attempted counts the rows that were tried at least once during the outage.
 	attempted subject.Counter
 	// healed counts the calls that succeeded after it.
 	healed subject.Counter
 }
 
-// breakTarget makes target fail for rows 0 ... n-1, until repair. Other rows succeed and
-// are counted neither way.
+// breakTarget makes target fail for rows 0 ... n-1, until repair. Other rows succeed and are not counted.
 func breakTarget(target *subject.Target, n uint64) *outage {
 	o := &outage{tried: make([]atomic.Bool, n)}
 	o.down.Store(true)
@@ -50,7 +49,7 @@ func breakTarget(target *subject.Target, n uint64) *outage {
 
 func (o *outage) repair() { o.down.Store(false) }
 
-// heal repairs the target and returns how long it took until all of its n rows were done.
+// heal repairs the target and returns the time until all of its n rows were done.
 func heal(ctx context.Context, sys subject.System, o *outage, n uint64) (time.Duration, error) {
 	done := o.healed.Reached(n)
 	begin := time.Now()

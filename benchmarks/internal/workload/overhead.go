@@ -38,8 +38,8 @@ func overhead(name, what, adapter, bare string) Workload {
 	}
 }
 
-// measureOverhead is measureLoad for rows that are all there before the loop has the first,
-// so that the time of the loop is not hidden behind that of the writer.
+// measureOverhead is measureLoad with all rows committed before the loop sees the first, so that the time of
+// the writer does not hide that of the loop.
 func measureOverhead(ctx context.Context, env *Env, sys subject.System, n uint64) (Figures, error) {
 	before := heapInUse()
 	used, err := env.measure(func() error {

@@ -14,7 +14,7 @@ func parked() Workload {
 	return Workload{
 		Name: "parked",
 		About: "100,000 rows that are done, then the same rows failed with their retry an hour away. Healthy rows " +
-			"inserted 5 ms apart, 500 before and 500 after: what parked failures cost everybody else.",
+			"inserted 5 ms apart, 500 before and 500 after: the cost of parked failures for all other rows.",
 		Contenders: []string{subject.Statekeel, subject.StatekeelInf, subject.Peer, subject.PeerInf},
 		Runs:       fewRuns,
 		Headline:   "p50_growth",
@@ -28,7 +28,7 @@ func parked() Workload {
 }
 
 func measureParked(ctx context.Context, env *Env, sys subject.System, n, inserts uint64) (Figures, error) {
-	// Both times the table holds as many rows, so that the failures are the only difference.
+	// The table has the same number of rows both times: the failures are the only difference.
 	if err := loadDone(ctx, sys, n); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func measureParked(ctx context.Context, env *Env, sys subject.System, n, inserts
 	}, c.err()
 }
 
-// measureHealthy is probe, and what it takes of the process.
+// measureHealthy is probe with the usage of the process.
 func measureHealthy(ctx context.Context, env *Env, sys subject.System, first, n uint64, gap time.Duration) (latencies []time.Duration, used usage, err error) {
 	used, err = env.measure(func() (err error) {
 		latencies, err = probe(ctx, sys, first, n, gap)

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// firstPolls are the polls of each resource before the measurement: the first, whose status
-	// is news, and another, with which all have begun to be polled evenly.
+	// firstPolls is the number of polls of each resource before the measurement: the first writes its
+	// status, and after the second all resources are polled evenly.
 	firstPolls = 2
-	// measuredPolls are those that follow, allPolls both.
+	// measuredPolls is the number of polls that are measured, allPolls the total.
 	measuredPolls = 10
 	allPolls      = firstPolls + measuredPolls
 
-	// atOnce is as short as a poll interval can be: what has just been polled is due again, and
-	// comes after all that were due before.
+	// atOnce is the shortest poll interval: the resource is due again at once, after all that were due
+	// before.
 	atOnce = time.Nanosecond
 )
 
@@ -85,8 +85,8 @@ func measurePolls(ctx context.Context, env *Env, poller subject.Poller, n uint64
 	}, c.err()
 }
 
-// poll asks for n resources, and returns when all polls before the measured ones are done. The
-// next have begun by then, and go on when held closes.
+// poll asks for n resources, and returns when the polls before the measured ones are done. By then the next
+// polls have begun; they continue when held closes.
 func poll(ctx context.Context, env *Env, poller subject.Poller, n uint64, held <-chan struct{}) (*tally, error) {
 	target := poller.Target()
 	tally := tallied(target, n, func(uint64) error {
@@ -95,7 +95,7 @@ func poll(ctx context.Context, env *Env, poller subject.Poller, n uint64, held <
 		}
 		return nil
 	})
-	// Until then each is observed for the first time.
+	// Until begin each resource is observed for the first time.
 	begin := time.Now().Add(env.Settle)
 	poller.PollAfter(func(id uint64) time.Duration {
 		switch calls := tally.calls[id].Load(); {
@@ -117,9 +117,8 @@ func poll(ctx context.Context, env *Env, poller subject.Poller, n uint64, held <
 	return tally, wait(ctx, next, "the first polls")
 }
 
-// polled checks that each of n resources was polled as often as it was to be, that all are well,
-// that statuses were written where they had to be and nowhere else, and that there were no more
-// polls at a time than the poller says.
+// polled checks that each of n resources was polled as often as expected, that all are ready, that no status
+// was written in excess, and that no more polls ran at a time than the poller has workers.
 func (c *checks) polled(poller subject.Poller, t *tally, n uint64) {
 	c.equal("resources that are left", poller.Left(), 0)
 	c.equal("resources that are ready and synced", poller.Well(), n)

@@ -15,12 +15,12 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/workload"
 )
 
-// strange is a poller that says of itself what is not so.
+// strange is a poller that reports wrong numbers about itself.
 type strange struct {
 	subject.Poller
 	left, unwell, written uint64
 	workers               int
-	// once: a resource is polled once more than it was to be.
+	// once: a resource is polled once more than expected.
 	once bool
 }
 
@@ -37,11 +37,11 @@ func (s strange) Written() uint64 { return s.Poller.Written() + s.written }
 
 func (s strange) Workers() int { return s.workers }
 
-// forgetful is a poller that polls a resource a few times, and then no more.
+// forgetful is a poller that stops polling a resource after a few polls.
 type forgetful struct{ subject.Poller }
 
 func (f forgetful) PollAfter(after func(id uint64) time.Duration) {
-	polled := 0 // by the one worker that there is
+	polled := 0 // by the only worker
 	f.Poller.PollAfter(func(id uint64) time.Duration {
 		if id == 0 {
 			polled++
@@ -53,7 +53,7 @@ func (f forgetful) PollAfter(after func(id uint64) time.Duration) {
 	})
 }
 
-// polledBy runs the workload with a poller, as changed, and as few resources as there can be.
+// polledBy runs the workload with a changed poller, and with the fewest resources possible.
 func polledBy(t *testing.T, name string, limit time.Duration, change func(subject.Poller) subject.Controller) (workload.Figures, error) {
 	sizes := workload.Tiny()
 	sizes.Limit = limit
@@ -69,7 +69,7 @@ func polledBy(t *testing.T, name string, limit time.Duration, change func(subjec
 
 var pollers = []string{subject.StatekeelManaged, subject.Crossplane, subject.CrossplaneCopied}
 
-func TestAPollerThatDoesNotAddUpFailsTheRun(t *testing.T) {
+func TestPollerWithWrongCountsFailsTheRun(t *testing.T) {
 	for _, c := range []struct {
 		complaint string
 		strange   strange
@@ -95,7 +95,7 @@ func TestAPollerThatDoesNotAddUpFailsTheRun(t *testing.T) {
 	}
 }
 
-func TestAResourceThatIsNotPolledAgainFailsTheRun(t *testing.T) {
+func TestResourceThatIsNotPolledAgainFailsTheRun(t *testing.T) {
 	for _, name := range pollers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -107,7 +107,7 @@ func TestAResourceThatIsNotPolledAgainFailsTheRun(t *testing.T) {
 	}
 }
 
-// sleepy is a poller that polls nothing a second time.
+// sleepy is a poller that polls each resource only once.
 type sleepy struct{ subject.Poller }
 
 func (sleepy) PollAfter(func(uint64) time.Duration) {}
@@ -119,13 +119,13 @@ func TestResourcesThatAreNeverPolledFailTheRun(t *testing.T) {
 	}
 }
 
-func TestAControllerThatDoesNotPollFailsTheRun(t *testing.T) {
+func TestControllerThatDoesNotPollFailsTheRun(t *testing.T) {
 	start := contender(t, subject.StatekeelRequest).StartController
 	_, err := named(t, "managed-1").Measure(t.Context(), workload.Env{Sizes: workload.Tiny(), StartController: start})
 	assert.EqualError(t, err, "a *subject.requests does not poll")
 }
 
-func TestAPollIsMeasuredWithWhatItWrites(t *testing.T) {
+func TestPollsAreMeasuredWithTheirWrites(t *testing.T) {
 	for name, writes := range map[string]float64{
 		subject.StatekeelManaged: 0, subject.Crossplane: 1, subject.CrossplaneCopied: 1,
 	} {
@@ -135,7 +135,7 @@ func TestAPollIsMeasuredWithWhatItWrites(t *testing.T) {
 	}
 }
 
-func TestAProfileThatDoesNotStartLeavesNoPollBehind(t *testing.T) {
+func TestProfileThatDoesNotStartLeavesNoPoll(t *testing.T) {
 	env := workload.Env{
 		Sizes:           workload.Tiny(),
 		StartController: contender(t, subject.StatekeelManaged8).StartController,

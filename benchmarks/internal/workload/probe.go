@@ -10,7 +10,7 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// spacing is the pause between two timed inserts on a system that is to be idle by then.
+// spacing is the pause between two timed inserts, long enough for the system to become idle.
 const spacing = 5 * time.Millisecond
 
 // probe inserts rows first, first+1, ... one by one, n of them, and returns for each the

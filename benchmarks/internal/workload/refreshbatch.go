@@ -15,8 +15,8 @@ import (
 // refreshAge is the refresh interval of refresh-batch: no row is due twice in a run.
 const refreshAge = time.Hour
 
-// leastStorm rows are refreshed in several calls by a contender that marks a few at a time, also
-// in a quick series.
+// leastStorm is the smallest number of rows, also in a quick series: a contender that marks a few rows at a
+// time needs several calls for them.
 const leastStorm = 1000
 
 // refreshCase is a part of refresh-batch.
@@ -71,7 +71,7 @@ func measureRefreshBatch(ctx context.Context, env *Env, c refreshCase) (Figures,
 		RefreshEvery: refreshAge,
 		DoneRows:     n,
 		DoneSince:    due.Add(-refreshAge),
-		// On a slow machine the rows are due before the start is over.
+		// On a slow machine the rows are due before the contender has started.
 		Prepare: func(target *subject.Target) {
 			updates = tallied(target, n, nothing)
 			target.SetBatchRule(calls.pay)
@@ -82,7 +82,7 @@ func measureRefreshBatch(ctx context.Context, env *Env, c refreshCase) (Figures,
 	})
 }
 
-// fixedCost is what a call of a target takes, whatever its size.
+// fixedCost is the duration of each call of a target, whatever its size.
 type fixedCost struct {
 	cost   time.Duration
 	waived atomic.Bool
@@ -90,7 +90,7 @@ type fixedCost struct {
 
 func newFixedCost(cost time.Duration) *fixedCost { return &fixedCost{cost: cost} }
 
-// pay takes the time of a call.
+// pay sleeps for the duration of a call.
 func (f *fixedCost) pay() {
 	if f.cost > 0 && !f.waived.Load() {
 		time.Sleep(f.cost)
@@ -100,7 +100,7 @@ func (f *fixedCost) pay() {
 // waive makes every later call take no time.
 func (f *fixedCost) waive() { f.waived.Store(true) }
 
-// storm is a number of rows that are due for a refresh at the same time.
+// storm is a set of rows that are due for a refresh at the same time.
 type storm struct {
 	due     time.Time
 	rows    uint64
@@ -124,7 +124,7 @@ func measureStorm(ctx context.Context, env *Env, sys subject.System, s storm) (F
 	if err != nil {
 		return nil, err
 	}
-	// What was given up is brought to its end without a cost, so that it can be checked as well.
+	// A run that stopped waiting is completed without cost, so that it can be checked too.
 	calls, left := target.Batches.Load(), s.rows-min(s.rows, target.Updates.Load())
 	s.calls.waive()
 	if err := wait(ctx, refreshed, "every row to be refreshed"); err != nil {

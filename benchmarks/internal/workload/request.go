@@ -14,8 +14,8 @@ import (
 func request(n int, contenders ...string) Workload {
 	return Workload{
 		Name: fmt.Sprintf("request-%d", n),
-		About: fmt.Sprintf("200,000 distinct requests, made before and asked for all at once, by a commit or by a call, and "+
-			"a reconciler that does nothing, with %d at a time; from the asking to the end of the last reconciliation.", n),
+		About: fmt.Sprintf("200,000 distinct requests, prepared and then made all at once, by a commit or by a call, and "+
+			"a reconciler that does nothing, with %d at a time; from making them to the end of the last reconciliation.", n),
 		Contenders: contenders,
 		Runs:       manyRuns,
 		Headline:   "throughput",
@@ -27,7 +27,7 @@ func request(n int, contenders ...string) Workload {
 	}
 }
 
-// measureRequests measures the reconciliation of n requests that are asked for at once.
+// measureRequests measures the reconciliation of n requests that are made at once.
 func measureRequests(ctx context.Context, env *Env, controller subject.Controller, n uint64) (Figures, error) {
 	var passed subject.Counter
 	tally := tallied(controller.Target(), n, func(uint64) error {
@@ -62,8 +62,8 @@ func measureRequests(ctx context.Context, env *Env, controller subject.Controlle
 	}, c.err()
 }
 
-// reconciled checks that each of n requests was reconciled once, that none are left, and
-// that there were no more at a time than the controller says.
+// reconciled checks that each of n requests was reconciled once, that none is left, and that no more ran at
+// a time than the controller has workers.
 func (c *checks) reconciled(controller subject.Controller, t *tally, n uint64) {
 	c.equal("requests that are left", controller.Left(), 0)
 	c.equal("reconciliations", controller.Target().Updates.Load(), n)

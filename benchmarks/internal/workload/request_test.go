@@ -14,12 +14,12 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/workload"
 )
 
-// doctored is a controller that says of itself what is not so.
+// doctored is a controller that reports wrong numbers about itself.
 type doctored struct {
 	subject.Controller
 	left    uint64
 	workers int
-	// twice: one request more is reconciled than was asked for.
+	// twice: one request more is reconciled than was made.
 	twice bool
 }
 
@@ -32,7 +32,7 @@ func (d doctored) Left() uint64 {
 
 func (d doctored) Workers() int { return d.workers }
 
-func TestAControllerThatDoesNotAddUpFailsTheRun(t *testing.T) {
+func TestControllerWithWrongCountsFailsTheRun(t *testing.T) {
 	for complaint, change := range map[string]func(*doctored){
 		"check failed: requests that are left: got 1, want 0":     func(d *doctored) { d.left = 1 },
 		"check failed: reconciliations: got 21, want 20":          func(d *doctored) { d.twice = true },
@@ -48,19 +48,19 @@ func TestAControllerThatDoesNotAddUpFailsTheRun(t *testing.T) {
 				return d, err
 			}
 			sizes := workload.Tiny()
-			sizes.Scale = 0.0001 // as few as there can be
+			sizes.Scale = 0.0001 // the fewest possible
 			_, err := named(t, "request-1").Measure(t.Context(), workload.Env{Sizes: sizes, StartController: start})
 			assert.ErrorContains(t, err, complaint)
 		})
 	}
 }
 
-// lost is a controller that loses what it is asked for.
+// lost is a controller that loses its requests.
 type lost struct{ subject.Controller }
 
 func (lost) Prepare(uint64, uint64) (func() error, error) { return func() error { return nil }, nil }
 
-func TestARequestThatIsLostFailsTheRun(t *testing.T) {
+func TestLostRequestFailsTheRun(t *testing.T) {
 	sizes := workload.Tiny()
 	sizes.Limit = 100 * time.Millisecond
 	start := func() (subject.Controller, error) {
@@ -71,7 +71,7 @@ func TestARequestThatIsLostFailsTheRun(t *testing.T) {
 	assert.ErrorContains(t, err, "waited for the last request: the run is stuck: not over after 100ms")
 }
 
-func TestAControllerThatDoesNotStartFailsTheRun(t *testing.T) {
+func TestControllerThatDoesNotStartFailsTheRun(t *testing.T) {
 	start := func() (subject.Controller, error) { return nil, errors.New("no queue") }
 	_, err := named(t, "request-1").Measure(t.Context(), workload.Env{Sizes: workload.Tiny(), StartController: start})
 	assert.EqualError(t, err, "start the contender: no queue")

@@ -10,8 +10,8 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// slowOperation is what an operation takes that waits for a target: a system call that
-// sleeps, an answer from the network.
+// slowOperation is the duration of an operation that waits for its target: a system call that sleeps, or an
+// answer from the network.
 const slowOperation = time.Millisecond
 
 func slowTarget() Workload {
@@ -33,8 +33,7 @@ func slowTarget() Workload {
 	}
 }
 
-// measureWork measures the insertion of n rows and their way to done, with operations that
-// take their time.
+// measureWork measures the insertion of n rows until they are done, with operations that take time.
 func measureWork(ctx context.Context, env *Env, sys subject.System, n uint64, work func(id uint64) error) (Figures, error) {
 	tally := tallied(sys.Targets()[0], n, work)
 	used, _, err := loadUntil(ctx, env, sys, n, subject.Done)

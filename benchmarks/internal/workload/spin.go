@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// spin is work for the CPU: so many steps, each of which needs the one before. It is not so
-// much time, since a worker that shares its core with others would then get its work done
-// while it does not run. It never returns 0. The caller has to use the result: the compiler
-// leaves out steps whose result is not used.
+// spin does CPU work: a number of steps, each of which needs the one before. It does not run for a time,
+// since a worker that shares its core would then finish its work while it does not run. It never returns 0.
+// The caller must use the result: the compiler removes steps whose result is not used.
 func spin(steps int) uint64 {
 	x := uint64(math.MaxUint64)
 	for range steps {
@@ -22,7 +21,7 @@ func spin(steps int) uint64 {
 	return x
 }
 
-// spinning returns work that takes so many steps for each row.
+// spinning returns a rule that spins for each row.
 func spinning(steps int) func(uint64) error {
 	return func(uint64) error {
 		if spin(steps) == 0 {
@@ -32,8 +31,8 @@ func spinning(steps int) func(uint64) error {
 	}
 }
 
-// stepsFor returns how many steps take d on a core that is not shared: by the fastest of
-// several tries.
+// stepsFor returns the number of steps that take d on a core that is not shared, by the fastest of several
+// tries.
 func stepsFor(d time.Duration) int {
 	const (
 		tries = 50

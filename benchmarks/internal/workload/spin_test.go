@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestASpinIsAsLongAsItWasCalibrated(t *testing.T) {
+func TestSpinTakesItsCalibratedTime(t *testing.T) {
 	const want = 200 * time.Microsecond
 	steps := stepsFor(want)
-	// The fastest of many, as others have their share of the cores.
+	// The fastest of many tries, as other processes use the cores too.
 	fastest := time.Hour
 	for range 200 {
 		begin := time.Now()

@@ -37,8 +37,8 @@ func measureStatusSet(ctx context.Context, env *Env, sys subject.System, n uint6
 		return nil, err
 	}
 
-	// Calls beyond one a row are work repeated because another reconciler wrote its
-	// status: wasteful but not wrong, so they are a figure and not a check.
+	// More than one call a row is work repeated because another reconciler wrote its status. That is
+	// wasteful, not wrong, so it is a figure and not a check.
 	var c checks
 	var excess uint64
 	c.rows(sys, map[subject.Kind]uint64{subject.Done: n})

@@ -18,13 +18,14 @@ const (
 )
 
 const (
-	// heldOperations do not end before the run does, if there are any.
+	// heldOperations is the number of operations that do not end before the run does, in the parts that have
+	// any.
 	heldOperations = 64
-	// stuckTimeout is the deadline of operations, and untilStuck long enough for those that
-	// ignore it to be left behind.
+	// stuckTimeout is the deadline of operations, and untilStuck is long enough for those that ignore it to
+	// be left behind.
 	stuckTimeout = 10 * time.Millisecond
 	untilStuck   = 20 * stuckTimeout
-	// crowdLimit is how long operations wait until as many run at a time as can.
+	// crowdLimit is how long operations wait until the most that can run do run.
 	crowdLimit = 10 * time.Second
 )
 
@@ -80,7 +81,7 @@ func measureBesideHeld(ctx context.Context, env *Env, sys subject.System, insert
 	if err == nil {
 		err = crowd(ctx, sys, held+inserts, workers)
 	}
-	close(release) // else the contender would not stop
+	close(release) // otherwise the contender would not stop
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func measureBesideHeld(ctx context.Context, env *Env, sys subject.System, insert
 	c.rows(sys, map[subject.Kind]uint64{subject.Done: rows})
 	c.calls(sys, rows, 0)
 	c.each("Update", tally, rows, 1)
-	// What was left behind takes no worker's place; what is slow does.
+	// An operation that was left behind takes no worker's place; a slow one does.
 	c.equal("operations at a time", tally.inFlight(), held+free)
 	return Figures{
 		less("p50_"+env.Part, "us", micros(quantile(latencies, 0.50))),
@@ -101,7 +102,7 @@ func measureBesideHeld(ctx context.Context, env *Env, sys subject.System, insert
 	}, c.err()
 }
 
-// measureBeside measures inserts while the operations of the rows before them are held.
+// measureBeside measures inserts while the operations of earlier rows are held.
 func measureBeside(ctx context.Context, env *Env, sys subject.System, began *subject.Counter, held, inserts uint64) (latencies []time.Duration, used usage, err error) {
 	if held > 0 {
 		if err := sys.Insert(0, held); err != nil {
@@ -117,7 +118,7 @@ func measureBeside(ctx context.Context, env *Env, sys subject.System, began *sub
 	return measureHealthy(ctx, env, sys, held, inserts, 0)
 }
 
-// crowd inserts as many rows as there are workers, and waits until they are done.
+// crowd inserts a row for each worker, and waits until all are done.
 func crowd(ctx context.Context, sys subject.System, first, n uint64) error {
 	if err := sys.Insert(first, n); err != nil {
 		return err

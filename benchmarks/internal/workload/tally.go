@@ -10,22 +10,22 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// tally knows how often each row was worked on, and how many were at a time.
+// tally counts the calls for each row, and the most operations that ran at a time.
 type tally struct {
 	calls   []atomic.Uint32
 	running atomic.Int64
 	most    atomic.Int64
 }
 
-// tallied makes the target do work for each Update, and returns what counts the calls for
-// rows 0 ... n-1. There must be no other rows.
+// tallied makes the target do work for each Update, and returns a tally of the calls for rows 0 ... n-1.
+// There must be no other rows.
 func tallied(target *subject.Target, n uint64, work func(id uint64) error) *tally {
 	t := newTally(n)
 	target.SetRule(t.rule(work))
 	return t
 }
 
-// newTally returns a tally of the calls for rows 0 ... n-1, of which it learns by its rule.
+// newTally returns a tally of the calls for rows 0 ... n-1. Its rule does the counting.
 func newTally(n uint64) *tally { return &tally{calls: make([]atomic.Uint32, n)} }
 
 // nothing is an operation that does nothing.
@@ -50,10 +50,10 @@ func (t *tally) enter(id uint64) {
 	}
 }
 
-// inFlight returns how many operations there were at a time, at the most.
+// inFlight returns the most operations that ran at a time.
 func (t *tally) inFlight() uint64 { return uint64(t.most.Load()) }
 
-// spread returns how many calls more than the row with the fewest the one with the most had.
+// spread returns the difference between the most and the fewest calls of a row.
 func (t *tally) spread() uint32 {
 	least, most := t.calls[0].Load(), t.calls[0].Load()
 	for id := range t.calls {
@@ -63,8 +63,8 @@ func (t *tally) spread() uint32 {
 	return most - least
 }
 
-// worked checks that rows 0 ... n-1 are done, that each took so many calls, and that the
-// contender had no more workers than it says.
+// worked checks that rows 0 ... n-1 are done, that each had the given number of calls, and that no more
+// operations ran at a time than the contender has workers.
 func (c *checks) worked(sys subject.System, t *tally, n uint64, calls uint32) {
 	c.rows(sys, map[subject.Kind]uint64{subject.Done: n})
 	c.calls(sys, n*uint64(calls), 0)
@@ -72,7 +72,7 @@ func (c *checks) worked(sys subject.System, t *tally, n uint64, calls uint32) {
 	c.atMost("operations at a time", t.inFlight(), uint64(sys.Workers()))
 }
 
-// each checks the calls of that kind for rows 0 ... n-1, and tells of the first that had others.
+// each checks the calls of that kind for rows 0 ... n-1, and names the first row with another number.
 func (c *checks) each(kind string, t *tally, n uint64, calls uint32) {
 	for id := range n {
 		if got := t.calls[id].Load(); got != calls {

@@ -14,7 +14,7 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// books is a system that has nothing but books: rows that are all done, and a target.
+// books is a system of rows that are all done and a target, with nothing that reconciles.
 type books struct {
 	subject.System
 	rows   uint64
@@ -35,7 +35,7 @@ func complaint(b books, t *tally, calls uint32) error {
 	return c.err()
 }
 
-func TestATallyFindsTheRowThatWasWorkedOnInPlaceOfAnother(t *testing.T) {
+func TestTallyFindsAnExchangedRow(t *testing.T) {
 	b := books{rows: 3, target: &subject.Target{}}
 	tally := tallied(b.target, b.rows, nothing)
 	for _, id := range []uint64{0, 1, 2} {
@@ -49,7 +49,7 @@ func TestATallyFindsTheRowThatWasWorkedOnInPlaceOfAnother(t *testing.T) {
 		"the number of calls is right")
 }
 
-func TestATallyKnowsHowManyOperationsThereWereAtATime(t *testing.T) {
+func TestTallyCountsConcurrentOperations(t *testing.T) {
 	b := books{rows: 3, target: &subject.Target{}}
 	begun, release := make(chan struct{}), make(chan struct{})
 	tally := tallied(b.target, b.rows, func(id uint64) error {
@@ -72,7 +72,7 @@ func TestATallyKnowsHowManyOperationsThereWereAtATime(t *testing.T) {
 	assert.EqualError(t, complaint(b, tally, 1), "check failed: operations at a time: got 2, want at most 1")
 }
 
-func TestADeletionIsOverAfterItsWork(t *testing.T) {
+func TestDeletionEndsAfterItsWork(t *testing.T) {
 	target := &subject.Target{}
 	var over *subject.Counter
 	tally, over := tallyDeletes(target, 2, func(uint64) error {
@@ -87,7 +87,7 @@ func TestADeletionIsOverAfterItsWork(t *testing.T) {
 	assert.EqualError(t, c.err(), "check failed: Delete calls for row 0: got 0, want 1", "an update is no deletion")
 }
 
-func TestATallyKnowsHowUnevenItsCallsAre(t *testing.T) {
+func TestTallySpreadIsMostMinusFewestCalls(t *testing.T) {
 	b := books{rows: 3, target: &subject.Target{}}
 	tally := tallied(b.target, b.rows, nothing)
 	assert.Zero(t, tally.spread())
@@ -96,12 +96,12 @@ func TestATallyKnowsHowUnevenItsCallsAre(t *testing.T) {
 	}
 	assert.EqualValues(t, 2, tally.spread())
 	require.NoError(t, b.target.Update(0))
-	assert.EqualValues(t, 2, tally.spread(), "one row has had one call")
+	assert.EqualValues(t, 2, tally.spread(), "one row had one call")
 	require.NoError(t, b.target.Update(2))
 	assert.EqualValues(t, 1, tally.spread())
 }
 
-// inTurn is a system whose rows come to be done when they are told to, one by one.
+// inTurn is a system whose rows become done one by one, when the test says so.
 type inTurn struct {
 	subject.System
 	done chan uint64
@@ -112,12 +112,12 @@ func (s inTurn) Await(_ context.Context, id uint64, _ subject.Kind) error {
 	return nil
 }
 
-func TestEachRowIsTimedWhenItAndAllBeforeItAreDone(t *testing.T) {
+func TestRowTimesIncludeEarlierRows(t *testing.T) {
 	s := inTurn{done: make(chan uint64, 3)}
 	latencies, err := awaitEach(t.Context(), s, 5, 3, time.Now().Add(-time.Hour))
 	require.NoError(t, err)
 	require.Len(t, latencies, 3)
-	assert.GreaterOrEqual(t, latencies[0], time.Hour, "from the beginning that was given")
+	assert.GreaterOrEqual(t, latencies[0], time.Hour, "from the given beginning")
 	assert.IsNonDecreasing(t, latencies)
 	for _, want := range []uint64{5, 6, 7} {
 		assert.Equal(t, want, <-s.done)

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// usage is what a section of a run took of the process: the contender, the writer and the
-// garbage collector alike.
+// usage is what a section of a run took of the process: contender, writer and garbage collector together.
 type usage struct {
 	wall     time.Duration
 	cpu      time.Duration // user and system
@@ -19,7 +18,7 @@ type usage struct {
 	bytes    uint64 // allocated, whether or not freed since
 }
 
-// instant is a reading of the process's meters.
+// instant is a reading of the process's counters.
 type instant struct {
 	at       time.Time
 	cpu      time.Duration
@@ -27,7 +26,7 @@ type instant struct {
 	mem      runtime.MemStats
 }
 
-// now reads the clock last, so that a section that begins here does not pay for the reading.
+// now reads the clock last: a section that begins here does not pay for the reading.
 func now() *instant {
 	var i instant
 	runtime.ReadMemStats(&i.mem)
@@ -51,8 +50,8 @@ func (i *instant) elapsed() usage {
 	}
 }
 
-// collectGarbage collects twice: what a finalizer or a sync.Pool held on to during the
-// first collection goes in the second.
+// collectGarbage collects twice: what a finalizer or a sync.Pool kept alive in the first collection is freed
+// in the second.
 func collectGarbage() {
 	runtime.GC()
 	runtime.GC()
@@ -66,8 +65,8 @@ func heapInUse() float64 {
 	return float64(mem.HeapAlloc)
 }
 
-// memoryInUse returns the bytes that the heap and the stacks of goroutines occupy, with what
-// is lost between objects.
+// memoryInUse returns the bytes that the heap and the stacks of goroutines occupy, with the gaps between
+// objects.
 func memoryInUse() float64 {
 	collectGarbage()
 	var mem runtime.MemStats
@@ -75,8 +74,8 @@ func memoryInUse() float64 {
 	return float64(mem.HeapInuse + mem.StackInuse)
 }
 
-// returnMemory gives free memory back to the system, so that the runtime does not do so
-// in the background of an idle window.
+// returnMemory returns free memory to the system, so that the runtime does not do that during an idle
+// window.
 func returnMemory() {
 	debug.FreeOSMemory()
 }

@@ -26,7 +26,7 @@ func (never) Await(ctx context.Context, _ uint64, _ subject.Kind) error {
 	return context.Cause(ctx)
 }
 
-func TestANewRowIsGivenUpAtTheLimit(t *testing.T) {
+func TestWaitForANewRowEndsAtTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		took, done, err := insertAndAwait(t.Context(), never{}, 0, time.Minute)
@@ -37,7 +37,7 @@ func TestANewRowIsGivenUpAtTheLimit(t *testing.T) {
 	})
 }
 
-func TestTheEndOfTheRunIsNoLimit(t *testing.T) {
+func TestEndOfTheRunIsNotTheLimit(t *testing.T) {
 	stuck := errors.New("stuck")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stuck)
@@ -46,7 +46,7 @@ func TestTheEndOfTheRunIsNoLimit(t *testing.T) {
 	assert.ErrorIs(t, pauseForAttempt(ctx, &subject.Target{}, time.Hour), stuck)
 }
 
-func TestAPauseForAnAttemptEndsAfterItOrAtTheLimit(t *testing.T) {
+func TestPauseForAttemptEndsAfterItOrAtTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		target := &subject.Target{}
 		require.NoError(t, target.Update(0))

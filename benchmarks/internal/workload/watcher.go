@@ -17,23 +17,23 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// lookEvery is the time from one look at a view to the next: a Prometheus scrapes less
-// often, and a browser that shows the page asks as often.
+// lookEvery is the interval between two reads of a view. Prometheus scrapes less often; a browser that shows
+// the page reads as often.
 const lookEvery = time.Second
 
-// watcher looks at a view like those who have it open, all of them at once.
+// watcher reads everything in a view, as its users would.
 type watcher struct {
 	view   *subject.View
 	client *http.Client
 	cancel context.CancelFunc
 	ended  chan struct{}
 
-	// What there is to tell once it has ended.
+	// The fields below are valid after ended is closed.
 	looks uint64
 	err   error
 }
 
-// watch looks at the view at once, and then from time to time until it is stopped.
+// watch reads the view at once, and then periodically until it is stopped.
 func watch(ctx context.Context, view *subject.View) *watcher {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watcher{view: view, client: &http.Client{Transport: &http.Transport{}}, cancel: cancel, ended: make(chan struct{})}
@@ -48,7 +48,7 @@ func (w *watcher) run(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
-		// A look that the end cuts short is neither counted nor a failure.
+		// A read that the end interrupts is neither counted nor a failure.
 		if err := w.look(ctx); ctx.Err() != nil {
 			return
 		} else if err != nil {
@@ -64,7 +64,7 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// look gets everything once, and checks that there is something to see.
+// look reads everything once, and checks that there is something to see.
 func (w *watcher) look(ctx context.Context) error {
 	for url, has := range map[string]string{
 		w.view.MetricsURL: operationsTotal, w.view.VarsURL: `"reconciliation_figures"`, w.view.ShowURL: `"timeline"`,
@@ -96,8 +96,7 @@ func (w *watcher) get(ctx context.Context, url string) (body []byte, err error) 
 	return io.ReadAll(response.Body)
 }
 
-// stop ends the looking. It returns how often there was a look, and the error that ended
-// it before, if one did.
+// stop ends the reads. It returns their number, and the error that ended them early, if one did.
 func (w *watcher) stop() (looks uint64, err error) {
 	w.cancel()
 	<-w.ended
@@ -105,10 +104,10 @@ func (w *watcher) stop() (looks uint64, err error) {
 	return w.looks, w.err
 }
 
-// operationsTotal is the metric that counts operations, with the beginning of its labels.
+// operationsTotal is the metric that counts operations, up to the beginning of its labels.
 const operationsTotal = "statekeel_operations_total{"
 
-// operations scrapes how many operations there were, whatever they came back with.
+// operations returns the total number of operations that a scrape shows, over all outcomes.
 func (w *watcher) operations(ctx context.Context) (n uint64, err error) {
 	body, err := w.get(ctx, w.view.MetricsURL)
 	if err != nil {

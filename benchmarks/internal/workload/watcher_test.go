@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// pages are what a server answers, by path; what is not among them is not found.
+// pages are the answers of a server by path; any other path is not found.
 type pages map[string]string
 
 func (p pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -27,7 +27,7 @@ func (p pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(page))
 }
 
-// complete are pages with all that a watcher wants to see.
+// complete are pages with everything that a watcher expects.
 func complete() pages {
 	return pages{
 		"/metrics": "# HELP statekeel_operations_total Operations.\n" +
@@ -47,7 +47,7 @@ func viewOf(t *testing.T, handler http.Handler) *subject.View {
 	}
 }
 
-func TestAWatcherLooksAtEverythingAtOnce(t *testing.T) {
+func TestWatcherReadsEverythingAtOnce(t *testing.T) {
 	var gets atomic.Int64
 	all := make(chan struct{})
 	w := watch(t.Context(), viewOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -59,11 +59,11 @@ func TestAWatcherLooksAtEverythingAtOnce(t *testing.T) {
 	<-all
 	looks, err := w.stop()
 	require.NoError(t, err)
-	assert.LessOrEqual(t, looks, uint64(1), "the end may have cut the look short, and there is a second between two")
+	assert.LessOrEqual(t, looks, uint64(1), "the end may have interrupted the read, and reads are a second apart")
 	assert.EqualValues(t, 3, gets.Load())
 }
 
-func TestAWatcherThatSeesNothingFails(t *testing.T) {
+func TestWatcherFailsOnAnIncompletePage(t *testing.T) {
 	for path, complaint := range map[string]string{
 		"/metrics": "there is no statekeel_operations_total{",
 		"/vars":    `there is no "reconciliation_figures"`,
@@ -88,7 +88,7 @@ func TestAWatcherThatSeesNothingFails(t *testing.T) {
 	}
 }
 
-func TestOperationsAreAddedUpWhateverTheirLabels(t *testing.T) {
+func TestOperationsAreSummedOverLabels(t *testing.T) {
 	w := watch(t.Context(), viewOf(t, complete()))
 	_, err := w.stop()
 	require.NoError(t, err)

@@ -16,10 +16,10 @@ const (
 	partNoop = "noop"
 )
 
-// spinTime is the CPU time that an operation takes that computes.
+// spinTime is the CPU time of an operation.
 const spinTime = 20 * time.Microsecond
 
-// workers compares n workers, which are those of a variant of Statekeel, with one.
+// workers compares n workers, those of a variant of Statekeel, with one worker.
 func workers(n int, variant string) Workload {
 	return Workload{
 		Name: fmt.Sprintf("workers-%d", n),

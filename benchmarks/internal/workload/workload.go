@@ -11,33 +11,33 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// Workload is one thing to do to a contender.
+// Workload is one measurement of contenders: what to do to each, and what to measure.
 type Workload struct {
-	// Name is what -workloads and the reports call it.
+	// Name is the name in -workloads and in the reports.
 	Name string
-	// About says what is done and measured, in one or two sentences.
+	// About describes what is done and measured, in one or two sentences.
 	About string
-	// Contenders take part, in this order; the others could not do it or would say nothing.
-	// The first is the Statekeel that the goals and the chart are about.
+	// Contenders take part, in this order; the others do not support the workload or would add nothing. The
+	// first is the variant of Statekeel for the goals and the chart.
 	Contenders []string
-	// Runs is how often a full series runs each contender.
+	// Runs is the number of runs of each contender in a full series.
 	Runs int
-	// Headline is the metric that the chart shows; "" leaves the workload out of it.
+	// Headline is the metric in the chart; "" leaves the workload out of it.
 	Headline string
-	// DefaultsOnly makes the peer with its default options the one to compare with; else
-	// it is whichever of its variants does better.
+	// DefaultsOnly selects the peer with default options for comparisons; otherwise the better of its
+	// variants is used.
 	DefaultsOnly bool
 	// Parts run in processes of their own; nil is one part without a name.
 	Parts []string
-	// Combine makes one run's figures of its parts' figures, which come in the order of
-	// Parts; nil puts them one after the other.
+	// Combine returns one run's figures from its parts' figures, which are in the order of Parts; nil
+	// concatenates them.
 	Combine func(parts []Figures) Figures
 
 	measure func(context.Context, *Env) (Figures, error)
 }
 
-// Measure does one run (or one part of it) in this process. The error names the check that
-// failed, or what was waited for in vain.
+// Measure does one run, or one part of it, in this process. The error names the check that failed, or the
+// wait that did not end.
 func (w Workload) Measure(ctx context.Context, env Env) (Figures, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, env.Limit,
 		fmt.Errorf("the run is stuck: not over after %s", env.Limit))
@@ -48,7 +48,7 @@ func (w Workload) Measure(ctx context.Context, env Env) (Figures, error) {
 // Ours returns the variant of Statekeel that the goals and the chart are about.
 func (w Workload) Ours() string { return w.Contenders[0] }
 
-// AgainstPeers returns the variants of the peer of which the better is compared with.
+// AgainstPeers returns the variants of the peer; comparisons use the better one.
 func (w Workload) AgainstPeers() []string {
 	if w.DefaultsOnly {
 		return []string{subject.Peer}
@@ -64,7 +64,7 @@ func (w Workload) AllParts() []string {
 	return w.Parts
 }
 
-// Join makes one run's figures of its parts' figures.
+// Join returns one run's figures from its parts' figures.
 func (w Workload) Join(parts []Figures) Figures {
 	if w.Combine != nil {
 		return w.Combine(parts)
@@ -73,9 +73,8 @@ func (w Workload) Join(parts []Figures) Figures {
 }
 
 const (
-	// closeRuns is for what differs by a few percent, which is less than one run differs
-	// from the next; manyRuns repeats what is over in a few seconds, fewRuns what watches
-	// a window.
+	// closeRuns is for differences of a few percent, less than the variation between runs; manyRuns is for
+	// runs of a few seconds, fewRuns for runs that observe a window.
 	closeRuns = 15
 	manyRuns  = 5
 	fewRuns   = 3
@@ -104,11 +103,11 @@ func All() []Workload {
 	)
 }
 
-// both are the contenders of workloads that the floor cannot do, having no retries and no
-// refreshing, and to which a limit on rounds makes no difference.
+// both are the contenders of workloads that the floor does not support, as it has no retries and no
+// refreshing, and in which a limit on rounds makes no difference.
 func both() []string { return []string{subject.Statekeel, subject.Peer} }
 
-// throughput are the contenders of workloads where a limit on rounds could bind.
+// throughput are the contenders of workloads where a limit on rounds could matter.
 func throughput() []string {
 	return []string{subject.Statekeel, subject.Peer, subject.PeerInf, subject.Floor}
 }

@@ -44,14 +44,14 @@ func starter(t *testing.T, name string) func(subject.Options) (subject.System, e
 	return contender(t, name).Start
 }
 
-// withoutPeer are the workloads of what the peer has nothing like.
+// withoutPeer are the workloads that the peer has no feature for.
 var withoutPeer = map[string]bool{
 	"blocked-one": true, "blocked-many": true, "observed-noop": true, "stuck-64": true, "breaker-classes": true,
 	"request-1": true, "request-8": true, "stepper": true, "stateful": true,
 	"managed-1": true, "managed-8": true,
 }
 
-func TestTheCatalogueIsTheOneAskedFor(t *testing.T) {
+func TestCatalogueListsAllWorkloads(t *testing.T) {
 	var names []string
 	contenders := map[string]bool{}
 	for _, c := range subject.Contenders() {
@@ -80,7 +80,7 @@ func TestTheCatalogueIsTheOneAskedFor(t *testing.T) {
 }
 
 // Every workload is run at this size, with every contender and with all checks.
-func TestEveryWorkloadPassesItsChecks(t *testing.T) {
+func TestAllWorkloadsPassTheirChecks(t *testing.T) {
 	for _, w := range workload.All() {
 		for _, name := range w.Contenders {
 			t.Run(w.Name+"/"+name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestEveryWorkloadPassesItsChecks(t *testing.T) {
 	}
 }
 
-// tampered is a system whose books do not balance.
+// tampered is a system that reports wrong numbers.
 type tampered struct {
 	subject.System
 	count func() map[subject.Kind]uint64
@@ -117,7 +117,7 @@ type tampered struct {
 
 func (s tampered) Count() map[subject.Kind]uint64 { return s.count() }
 
-func TestAFalsifiedCountOfCallsFailsTheRun(t *testing.T) {
+func TestWrongCountOfCallsFailsTheRun(t *testing.T) {
 	for _, c := range []struct{ workload, part, complaint string }{
 		{"noop-single", "", "Update calls to target 0: got 1001, want 1000"},
 		{"noop-batch", "", "Update calls to target 0: got 1001, want 1000"},
@@ -156,7 +156,7 @@ func TestAFalsifiedCountOfCallsFailsTheRun(t *testing.T) {
 	} {
 		t.Run(c.workload+c.part, func(t *testing.T) {
 			t.Parallel()
-			// One call more than there was, when the rows are counted at the end.
+			// One call is added when the rows are counted at the end.
 			start := func(o subject.Options) (subject.System, error) {
 				sys, err := starter(t, named(t, c.workload).Ours())(o)
 				return tampered{sys, func() map[subject.Kind]uint64 {
@@ -171,7 +171,7 @@ func TestAFalsifiedCountOfCallsFailsTheRun(t *testing.T) {
 	}
 }
 
-func TestAFalsifiedCountOfRowsFailsTheRun(t *testing.T) {
+func TestWrongCountOfRowsFailsTheRun(t *testing.T) {
 	for _, w := range workload.All() {
 		if contender(t, w.Ours()).Start == nil {
 			continue
@@ -194,7 +194,7 @@ func TestAFalsifiedCountOfRowsFailsTheRun(t *testing.T) {
 	}
 }
 
-func TestADeletionThatIsRepeatedFailsTheRun(t *testing.T) {
+func TestRepeatedDeletionFailsTheRun(t *testing.T) {
 	start := func(o subject.Options) (subject.System, error) {
 		sys, err := starter(t, subject.Statekeel)(o)
 		return tampered{sys, func() map[subject.Kind]uint64 {
@@ -210,11 +210,11 @@ func TestADeletionThatIsRepeatedFailsTheRun(t *testing.T) {
 	assert.ErrorContains(t, err, "check failed: Delete calls for row 7: got 2, want 1")
 }
 
-func TestARunThatIsStuckSaysWhatItWaitedFor(t *testing.T) {
+func TestStuckRunNamesItsWait(t *testing.T) {
 	sizes := workload.Tiny()
 	sizes.Limit = 100 * time.Millisecond
 	start := func(o subject.Options) (subject.System, error) {
-		// The target never answers: the floor waits for it until it is stopped.
+		// The target never returns: the floor waits for it until it is stopped.
 		sys, err := starter(t, subject.Floor)(o)
 		if err != nil {
 			return nil, err
@@ -241,13 +241,13 @@ func (h hanging) Stop(ctx context.Context) error {
 	return h.System.Stop(ctx)
 }
 
-func TestAContenderThatDoesNotStartFailsTheRun(t *testing.T) {
+func TestContenderThatDoesNotStartFailsTheRun(t *testing.T) {
 	start := func(subject.Options) (subject.System, error) { return nil, errors.New("no such table") }
 	_, err := named(t, "idle").Measure(t.Context(), workload.Env{Sizes: workload.Tiny(), Start: start})
 	assert.EqualError(t, err, "start the contender: no such table")
 }
 
-func TestAStarvedRetryIsALowerBound(t *testing.T) {
+func TestStarvedRetryIsALowerBound(t *testing.T) {
 	t.Parallel()
 	figures, err := named(t, "starvation").Measure(t.Context(),
 		workload.Env{Sizes: workload.Tiny(), Start: starter(t, subject.Peer)})
@@ -258,17 +258,17 @@ func TestAStarvedRetryIsALowerBound(t *testing.T) {
 	assert.True(t, figures[0].AtLeast)
 }
 
-func TestANewRowThatWaitsForTheBacklogIsALowerBound(t *testing.T) {
+func TestNewRowBehindTheBacklogIsALowerBound(t *testing.T) {
 	t.Parallel()
 	figures, err := named(t, "behind-backlog").Measure(t.Context(),
 		workload.Env{Sizes: workload.Tiny(), Start: starter(t, subject.Peer)})
 	require.NoError(t, err)
 	assert.Equal(t, 150.0, figures.Find("max"))
 	assert.True(t, figures[0].AtLeast)
-	assert.EqualValues(t, 1, figures.Find("new_rows"), "there is no point in a second")
+	assert.EqualValues(t, 1, figures.Find("new_rows"), "a second row would add nothing")
 }
 
-// prepared starts a contender whose target has rules of its own beside the workload's.
+// prepared starts a contender whose target has rules in addition to the workload's.
 func prepared(t *testing.T, name string, rules func(*subject.Target)) func(subject.Options) (subject.System, error) {
 	return func(o subject.Options) (subject.System, error) {
 		prepare := o.Prepare
@@ -280,7 +280,7 @@ func prepared(t *testing.T, name string, rules func(*subject.Target)) func(subje
 	}
 }
 
-func TestARefreshThatIsGivenUpIsALowerBound(t *testing.T) {
+func TestUnfinishedRefreshIsALowerBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := prepared(t, subject.Statekeel, func(target *subject.Target) {
 			var once sync.Once
@@ -297,7 +297,7 @@ func TestARefreshThatIsGivenUpIsALowerBound(t *testing.T) {
 	})
 }
 
-func TestARefreshThatFinishesIsNoBound(t *testing.T) {
+func TestFinishedRefreshIsNotALowerBound(t *testing.T) {
 	sizes := workload.Tiny()
 	sizes.Cap = time.Minute
 	for _, name := range []string{subject.Statekeel, subject.Peer} {
@@ -314,7 +314,7 @@ func TestARefreshThatFinishesIsNoBound(t *testing.T) {
 	}
 }
 
-func TestARefreshWhoseCallsTookNoTimeFailsTheRun(t *testing.T) {
+func TestRefreshWithFreeCallsFailsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := prepared(t, subject.Statekeel, func(target *subject.Target) { target.SetBatchRule(nil) })
 		_, err := named(t, "refresh-batch").Measure(t.Context(),
@@ -323,7 +323,7 @@ func TestARefreshWhoseCallsTookNoTimeFailsTheRun(t *testing.T) {
 	})
 }
 
-func TestOperationsThatAreNotLeftBehindFailTheRun(t *testing.T) {
+func TestOperationsNotLeftBehindFailTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := func(o subject.Options) (subject.System, error) {
 			o.MaxStuck = 0
@@ -335,7 +335,7 @@ func TestOperationsThatAreNotLeftBehindFailTheRun(t *testing.T) {
 	})
 }
 
-func TestBreakersThatAreNotOpenFailTheRun(t *testing.T) {
+func TestClosedBreakersFailTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, err := named(t, "breaker-classes").Measure(t.Context(),
 			workload.Env{Sizes: workload.Tiny(), Start: starter(t, subject.Statekeel)})
@@ -343,7 +343,7 @@ func TestBreakersThatAreNotOpenFailTheRun(t *testing.T) {
 	})
 }
 
-func TestARetryThatComesIsNoBound(t *testing.T) {
+func TestRetryInTimeIsNotALowerBound(t *testing.T) {
 	t.Parallel()
 	sizes := workload.Tiny()
 	sizes.Cap = time.Minute
@@ -354,7 +354,7 @@ func TestARetryThatComesIsNoBound(t *testing.T) {
 	assert.False(t, figures[0].AtLeast)
 }
 
-func TestTheProfileIsOfTheFirstMeasuredSectionOnly(t *testing.T) {
+func TestProfileCoversOnlyTheFirstMeasuredSection(t *testing.T) {
 	var began, ended int
 	env := workload.Env{
 		Sizes: workload.Tiny(),

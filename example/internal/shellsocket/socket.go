@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package shellsocket says where the socket of an example's shell is, and keeps it in a
-// directory of this user alone: who can connect to it can do what the program can, and who can
-// put another socket in its place gets what a person types.
+// Package shellsocket determines the path of an example's shell socket, and keeps the socket in a directory
+// that only this user can access. Anyone who can connect can do what the program can do, and anyone who can
+// replace the socket receives what the user types.
 package shellsocket
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Path returns the path of the socket of a program's shell: in $XDG_RUNTIME_DIR, else in a
-// directory with the user's number below that for temporary files.
+// Path returns the path of the socket of a program's shell: in $XDG_RUNTIME_DIR, or else in a directory with
+// the user's number below the directory for temporary files.
 func Path(program string) string {
 	if directory := os.Getenv("XDG_RUNTIME_DIR"); directory != "" {
 		return filepath.Join(directory, program+".sock")
@@ -29,8 +29,8 @@ func Path(program string) string {
 	return filepath.Join(os.TempDir(), program+"-"+strconv.Itoa(os.Getuid()), "shell.sock")
 }
 
-// Prepare makes the directory of a socket, unless it is there, and checks it as [Check] does. It
-// returns an error if a program listens on the socket. The server calls it before it listens.
+// Prepare creates the directory of a socket if it is missing, and checks it as [Check] does. It returns an
+// error if a program listens on the socket. The server calls it before it listens.
 func Prepare(path string) error {
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("directory of the shell's socket: %w", err)
@@ -45,9 +45,9 @@ func Prepare(path string) error {
 	return nil
 }
 
-// Check returns an error unless the directory of a socket is a directory, not a symbolic link to
-// one, belongs to this user and is open to no other. The directories above it are not looked
-// at: others must not be able to rename it, which the sticky bit of /tmp sees to.
+// Check returns an error unless the directory of a socket is a directory, not a symbolic link, belongs to
+// this user and is closed to all others. It does not check the directories above: the sticky bit of /tmp
+// keeps others from renaming it.
 func Check(path string) error {
 	directory := filepath.Dir(path)
 	info, err := os.Lstat(directory)
@@ -64,8 +64,8 @@ func Check(path string) error {
 	return nil
 }
 
-// Command returns the client of a program's shell: it runs one command, or shows a prompt below
-// the greeting. It connects only to a socket that passes [Check].
+// Command returns the client of a program's shell: it runs one command, or shows a prompt below the
+// greeting. It connects only to a socket that passes [Check].
 func Command(program, greeting string, args []string) *cobra.Command {
 	cmd := shell.ShellCmd(Path(program), program+"> ", func(w io.Writer) { fmt.Fprintln(w, greeting) })
 	cmd.Use = program + " shell [command] [args]..."

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheDirectoryIsPrivateUnderEveryUmask(t *testing.T) {
+func TestDirectoryIsPrivateUnderAnyUmask(t *testing.T) {
 	dir := t.TempDir()
 	for i, umask := range []int{0, 0o022, 0o077} {
 		path := filepath.Join(dir, strconv.Itoa(i), "s")
@@ -25,14 +25,14 @@ func TestTheDirectoryIsPrivateUnderEveryUmask(t *testing.T) {
 		err := Prepare(path)
 		syscall.Umask(old)
 		require.NoError(t, err)
-		require.NoError(t, Prepare(path), "the directory is there")
+		require.NoError(t, Prepare(path), "the directory exists")
 		info, err := os.Lstat(filepath.Dir(path))
 		require.NoError(t, err)
 		assert.Equal(t, os.ModeDir|0o700, info.Mode())
 	}
 }
 
-func TestADirectoryThatOthersCanChangeIsRefusedOnBothSides(t *testing.T) {
+func TestSharedDirectoryIsRejectedByServerAndClient(t *testing.T) {
 	dir := t.TempDir()
 	private, open, readable := filepath.Join(dir, "private"), filepath.Join(dir, "open"), filepath.Join(dir, "readable")
 	for path, mode := range map[string]os.FileMode{private: 0o700, open: 0o777, readable: 0o750} {
@@ -69,7 +69,7 @@ func TestADirectoryThatOthersCanChangeIsRefusedOnBothSides(t *testing.T) {
 	assert.ErrorContains(t, Prepare(filepath.Join(dir, "absent", "absent", "s")), "no such file")
 }
 
-func TestASocketThatIsInUseIsRefused(t *testing.T) {
+func TestSocketInUseIsRejected(t *testing.T) {
 	dir, err := os.MkdirTemp("", "s") // with a short name, as a socket needs
 	require.NoError(t, err)
 	defer func() { require.NoError(t, os.RemoveAll(dir)) }()
@@ -81,7 +81,7 @@ func TestASocketThatIsInUseIsRefused(t *testing.T) {
 	assert.NoError(t, Prepare(path))
 }
 
-func TestThePathIsInADirectoryOfTheUser(t *testing.T) {
+func TestPathIsInADirectoryOfTheUser(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
 	assert.Equal(t, "/run/user/7/agent.sock", Path("agent"))
 	t.Setenv("XDG_RUNTIME_DIR", "")

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package agent puts a netagent together: a hive of tables, reconcilers, and ways to
-// look at them and to change them. It knows nothing of the kernel: what makes the rows
-// come true is given to it.
+// Package agent assembles a netagent: a hive of tables, reconcilers, and interfaces to read and change them.
+// It does not depend on the kernel: the target of the rows is an option.
 package agent
 
 import (
@@ -31,40 +30,39 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Options say what a netagent does. File, Target, Metrics, Log and View are required.
+// Options are the settings of a netagent. File, Target, Metrics, Log and View are required.
 type Options struct {
-	// File is what is asked for, and followed through its edits.
+	// File is the state file. Edits of it are followed.
 	File *statefile.File
 
-	// Target makes the operations, and the job that observes the target's links.
+	// Target returns the operations, and the job that observes the target's links.
 	Target func(desired.Surroundings) desired.Target
 
-	// Refresh is after how long what is Done is looked at again, and Prune how often
-	// that is removed which nobody asked for. Zero means never; Prune comes once
-	// even so, when the file has been read.
+	// Refresh is the interval after which a Done object is applied again, and Prune the interval between
+	// removals of objects that no row asks for. Zero means never, except for one Prune when the file has
+	// been read.
 	Refresh, Prune time.Duration
 
-	// Listener is where HTTP is served; nil means nowhere. It gets closed.
+	// Listener serves HTTP; nil means no HTTP. The agent closes it.
 	Listener net.Listener
 
-	// Shell is the path of the socket of hive's script shell; empty means none.
+	// Shell is the path of the socket of hive's script shell; empty means no shell.
 	Shell string
 
 	// Once makes Run return when all is Done, or with a [NotDone] after Timeout.
 	Once    bool
 	Timeout time.Duration
 
-	// View shows the tables; Title stands above them. With Settle changes are
-	// gathered, and after Every the view is shown without any; see view.Watcher.
+	// View shows the tables, with Title above them. Settle is how long changes are gathered before the view
+	// is updated, and Every the interval of updates without a change; see view.Watcher.
 	View          view.View
 	Title         string
 	Settle, Every time.Duration
 
-	// Metrics is what the reconcilers report to.
+	// Metrics receives the metrics of the reconcilers.
 	Metrics *reconciler.ExpVarMetrics
 
-	// Log is for what the agent says, HiveLog for what the hive and the reconcilers
-	// say; nil means that Log is for that too.
+	// Log is the log of the agent, HiveLog that of the hive and the reconcilers; nil means Log.
 	Log, HiveLog *slog.Logger
 }
 
@@ -72,13 +70,12 @@ const (
 	// stopTimeout bounds how long the agent may take to stop.
 	stopTimeout = 10 * time.Second
 
-	// logThreshold is from when on a part of the hive that takes long to start or
-	// stop is worth a line in the log.
+	// logThreshold is how long a part of the hive may take to start or stop before that is logged.
 	logThreshold = time.Second
 )
 
-// Run runs a netagent until the context ends or the process gets SIGINT or SIGTERM, or,
-// with Options.Once, until it is through. A [NotDone] is returned as it is.
+// Run runs a netagent until the context ends or the process gets SIGINT or SIGTERM or, with Options.Once,
+// until all is Done. It returns a [NotDone] unwrapped.
 func Run(ctx context.Context, o Options) error {
 	log := o.HiveLog
 	if log == nil {
@@ -99,7 +96,7 @@ func Run(ctx context.Context, o Options) error {
 func newHive(ctx context.Context, o Options, all *settled) *hive.Hive {
 	return hive.NewWithOptions(
 		hive.Options{
-			// Write transactions are known by their module.
+			// Write transactions are labelled with their module.
 			ModuleDecorators: []cell.ModuleDecorator{
 				func(db *statedb.DB, id cell.ModuleID) *statedb.DB { return db.NewHandle(string(id)) },
 			},
@@ -151,7 +148,7 @@ func stopper(ctx context.Context, shutdowner hive.Shutdowner) cell.Hook {
 	}
 }
 
-// shellCell is hive's script shell, if there is to be one.
+// shellCell is hive's script shell, if the options ask for one.
 func shellCell(o Options) cell.Cell {
 	if o.Shell == "" {
 		return cell.Group()

@@ -36,7 +36,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a target in memory: the keys of what is there, and of what refuses to be.
+// world is a target in memory: the keys of the applied objects, and of those that fail.
 type world struct {
 	mu      sync.Mutex
 	there   map[string]bool
@@ -63,7 +63,7 @@ func (w *world) target(in desired.Surroundings) desired.Target {
 	}
 }
 
-// observe sees one link, and waits for the end.
+// observe reports one link, and waits for the end of the context.
 func (w *world) observe(ctx context.Context, health cell.Health) error {
 	txn := w.in.DB.WriteTxn(w.in.Links)
 	if _, _, err := w.in.Links.Insert(txn, &observed.Link{Name: "seen", Index: 7}); err != nil {
@@ -75,7 +75,7 @@ func (w *world) observe(ctx context.Context, health cell.Health) error {
 	return nil
 }
 
-// keys returns what is there.
+// keys returns the keys of the applied objects.
 func (w *world) keys() (keys []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,7 +98,7 @@ func (w *world) change(f func()) {
 	f()
 }
 
-// part is the operations on one kind of objects.
+// part is the operations of one kind of objects.
 type part[S desired.Spec] struct {
 	world *world
 	kind  string
@@ -152,7 +152,7 @@ routes: [{dst: 10.1.0.0/16, via: 10.0.0.2}]
 sysctls: {net.ipv4.ip_forward: 1}
 `
 
-// all is what the state above makes.
+// all is the keys that the state above results in.
 var all = []string{"address br0/10.0.0.1/24", "link br0", "route main/10.1.0.0/16", "sysctl net.ipv4.ip_forward"}
 
 // options returns the options of an agent in a world.
@@ -187,12 +187,12 @@ func running(t *testing.T, o Options) {
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !condition(); {
-		require.True(t, time.Now().Before(deadline), "waited in vain until %s", what)
+		require.True(t, time.Now().Before(deadline), "timed out waiting until %s", what)
 		<-time.After(time.Millisecond)
 	}
 }
 
-func TestOnceIsThroughWhenAllIsDone(t *testing.T) {
+func TestOnceEndsWhenAllIsDone(t *testing.T) {
 	w := newWorld()
 	o := options(t, w, state)
 	o.Once = true
@@ -200,7 +200,7 @@ func TestOnceIsThroughWhenAllIsDone(t *testing.T) {
 	assert.Equal(t, all, w.keys())
 }
 
-func TestOnceSaysWhatIsNotDoneAndWhy(t *testing.T) {
+func TestOnceReportsWhatIsNotDoneAndWhy(t *testing.T) {
 	w := newWorld()
 	w.refuses["route main/10.1.0.0/16"] = errors.New("boom")
 	w.refuses["sysctl net.ipv4.ip_forward"] = reconciler.Blocked("waits for Godot")
@@ -214,7 +214,7 @@ func TestOnceSaysWhatIsNotDoneAndWhy(t *testing.T) {
   sysctl net.ipv4.ip_forward: Blocked: waits for Godot`)
 }
 
-func TestOnceIsNotThroughWhilePruningFails(t *testing.T) {
+func TestOnceDoesNotEndWhilePruningFails(t *testing.T) {
 	w := newWorld()
 	w.refuses["prune link "] = errors.New("boom")
 	o := options(t, w, state)
@@ -222,7 +222,7 @@ func TestOnceIsNotThroughWhilePruningFails(t *testing.T) {
 	assert.ErrorContains(t, Run(t.Context(), o), "job-reconcile-links: 1 error(s): prune: boom")
 }
 
-func TestOnceThatIsStoppedIsAnError(t *testing.T) {
+func TestStoppedOnceIsAnError(t *testing.T) {
 	w := newWorld()
 	w.refuses["link br0"] = errors.New("boom")
 	o := options(t, w, state)
@@ -235,13 +235,13 @@ func TestOnceThatIsStoppedIsAnError(t *testing.T) {
 	assert.ErrorIs(t, <-ended, errStopped)
 }
 
-func TestAContextThatEndedStopsTheAgentAtOnce(t *testing.T) {
+func TestEndedContextStopsTheAgentAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	assert.NoError(t, Run(ctx, options(t, newWorld(), state)))
 }
 
-func TestWhatDriftsIsRefreshedAndWhatIsStrayIsPruned(t *testing.T) {
+func TestDriftIsRepairedAndStraysArePruned(t *testing.T) {
 	w := newWorld()
 	o := options(t, w, state)
 	o.Refresh, o.Prune = 50*time.Millisecond, 50*time.Millisecond
@@ -256,7 +256,7 @@ func TestWhatDriftsIsRefreshedAndWhatIsStrayIsPruned(t *testing.T) {
 	until(t, "all is as before", func() bool { return slices.Equal(w.keys(), all) })
 }
 
-func TestWhatAChangeUndidIsDoneAgainAtOnce(t *testing.T) {
+func TestUndoneObjectsAreAppliedAgainAtOnce(t *testing.T) {
 	w := newWorld()
 	running(t, options(t, w, state)) // refreshes every hour
 	until(t, "all is there", func() bool { return slices.Equal(w.keys(), all) })
@@ -267,7 +267,7 @@ func TestWhatAChangeUndidIsDoneAgainAtOnce(t *testing.T) {
 	assert.Equal(t, links, w.count("link br0"))
 }
 
-func TestTheTargetsLinksAreObserved(t *testing.T) {
+func TestLinksOfTheTargetAreObserved(t *testing.T) {
 	w := newWorld()
 	running(t, options(t, w, state))
 	until(t, "all is there", func() bool { return slices.Equal(w.keys(), all) })
@@ -277,7 +277,7 @@ func TestTheTargetsLinksAreObserved(t *testing.T) {
 	})
 }
 
-func TestObjectsOnDifferentLinksAreWorkedOnAtTheSameTime(t *testing.T) {
+func TestObjectsOnDifferentLinksRunConcurrently(t *testing.T) {
 	w := newWorld()
 	var mu sync.Mutex
 	busy, together := make(map[string]int), 0
@@ -285,7 +285,7 @@ func TestObjectsOnDifferentLinksAreWorkedOnAtTheSameTime(t *testing.T) {
 	w.addresses = func(a config.Address) {
 		mu.Lock()
 		busy[a.Dev]++
-		assert.Equal(t, 1, busy[a.Dev], "only one on a link at a time")
+		assert.Equal(t, 1, busy[a.Dev], "one operation on a link at a time")
 		together = max(together, len(busy))
 		mu.Unlock()
 		<-release
@@ -309,7 +309,7 @@ func TestObjectsOnDifferentLinksAreWorkedOnAtTheSameTime(t *testing.T) {
 	until(t, "all are there", func() bool { return len(w.keys()) == 5 })
 }
 
-func TestHTTPAndTheShellAreServed(t *testing.T) {
+func TestHTTPAndShellAreServed(t *testing.T) {
 	w := newWorld()
 	w.refuses["sysctl net.ipv4.ip_forward"] = errors.New("boom")
 	o := options(t, w, state)
@@ -370,18 +370,18 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
-// closedPipe is standard output when the reader has gone.
+// closedPipe is standard output when its reader has ended.
 type closedPipe struct{}
 
 func (closedPipe) Show(view.Scene) error { return io.ErrClosedPipe }
 
-func TestAViewThatIsGoneStopsTheAgent(t *testing.T) {
+func TestFailingViewStopsTheAgent(t *testing.T) {
 	o := options(t, newWorld(), state)
 	o.View = closedPipe{}
 	assert.ErrorIs(t, Run(t.Context(), o), io.ErrClosedPipe)
 }
 
-func TestOptionsThatTheReconcilerRefusesAreAnError(t *testing.T) {
+func TestInvalidReconcilerOptionsAreAnError(t *testing.T) {
 	o := options(t, newWorld(), state)
 	o.Refresh = -time.Second
 	assert.ErrorContains(t, Run(t.Context(), o), "Settings.RefreshInterval is -1s, must not be negative")

@@ -47,7 +47,7 @@ var viewCell = cell.Module(
 				return notes
 			},
 		}
-		// Nobody is left to look when standard output is closed.
+		// Standard output is closed: nothing reads the view any more.
 		jobs.Add(job.OneShot("view", func(ctx context.Context, _ cell.Health) error { return watcher.Run(ctx) },
 			job.WithShutdown()))
 	}),

@@ -20,16 +20,15 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/health"
 )
 
-// NotDone is the error of a [Run] that is to end when all is Done, and did not get
-// there in time.
+// NotDone is returned by a [Run] with Options.Once when not all was Done at the timeout.
 type NotDone struct {
 	Timeout time.Duration
 
-	// Why has a line for each object that is not Done, and what else is wrong.
+	// Why has a line for each object that is not Done, and for each other problem.
 	Why []string
 }
 
-// Error says what is not Done and why, in a line for each object.
+// Error lists what is not Done and why, one line for each object.
 func (e *NotDone) Error() string {
 	return fmt.Sprintf("not all is Done after %s:\n  %s", e.Timeout, strings.Join(e.Why, "\n  "))
 }
@@ -52,14 +51,13 @@ var onceCell = cell.Module(
 	}),
 )
 
-// settled tells after the hive has stopped whether all was Done.
+// settled reports, after the hive has stopped, whether all was Done.
 type settled struct{ atomic.Bool }
 
-// errStopped is what a run that is to end when all is Done ends with if it is stopped
-// before.
+// errStopped is returned by a run with Options.Once that is stopped before all is Done.
 var errStopped = errors.New("stopped before all was Done")
 
-// untilSettled returns nil when all is Done and well, and a NotDone after the timeout.
+// untilSettled returns nil when all is Done and healthy, and a NotDone after the timeout.
 func untilSettled(ctx context.Context, again *desired.Again, registry *health.Registry, timeout time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -71,7 +69,7 @@ func untilSettled(ctx context.Context, again *desired.Again, registry *health.Re
 		set := statedb.NewWatchSet()
 		set.Add(changed...)
 		waited, stop := context.WithTimeout(limited, healthPoll)
-		_, _ = set.Wait(waited, 0) // an error is a context that ended
+		_, _ = set.Wait(waited, 0) // the error is that of the context
 		stop()
 		if ctx.Err() != nil {
 			return errStopped
@@ -82,10 +80,10 @@ func untilSettled(ctx context.Context, again *desired.Again, registry *health.Re
 	}
 }
 
-// healthPoll is how often health is looked at, as it tells nobody when it changes.
+// healthPoll is the interval of health checks: health does not signal changes.
 const healthPoll = 100 * time.Millisecond
 
-// notDone returns a NotDone, or nil if all is Done and well after all.
+// notDone returns a NotDone, or nil if all is Done and healthy now.
 func notDone(again *desired.Again, registry *health.Registry, timeout time.Duration) error {
 	e := &NotDone{Timeout: timeout}
 	snapshot, _, _ := again.Look()
@@ -96,7 +94,7 @@ func notDone(again *desired.Again, registry *health.Registry, timeout time.Durat
 		e.Why = append(e.Why, item.String())
 	}
 	if len(e.Why) == 0 {
-		// What is not an object: a deletion that fails, or a prune.
+		// Problems without an object: a deletion that fails, or a prune.
 		for _, report := range registry.Degraded() {
 			e.Why = append(e.Why, report.String())
 		}

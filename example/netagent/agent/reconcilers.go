@@ -16,16 +16,15 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// The waits between the attempts at an object that fails: most failures are of
-// objects that come a moment too early.
+// The minimum and maximum backoff. Most failures are of objects that came a moment too early.
 const (
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 5 * time.Second
 )
 
-// workers is how many addresses, and as many routes, are worked on at a time: each on a
-// link of its own. Netlink hardly gains by it, as the kernel has one lock for most of
-// this; but where a link's driver takes its time, the others need not wait.
+// workers is the number of workers for addresses, and for routes; each works on another link. Netlink gains
+// little, since the kernel has one lock for most of this, but a slow driver of one link does not hold up the
+// others.
 const workers = 4
 
 var reconcilersCell = cell.Module(
@@ -45,7 +44,7 @@ func registerJobs(jobs job.Group, again *desired.Again, target desired.Target) {
 
 func registerReconcilers(params reconciler.Params, registry *inspect.Registry, o Options, tables *desired.Tables, target desired.Target) error {
 	for _, err := range []error{
-		// One at a time: what is done to one end of a veth is done to the other.
+		// One at a time: a change to one end of a veth changes the other end too.
 		register(params, registry, o, tables.Links, target.Links, false),
 		register(params, registry, o, tables.Addresses, target.Addresses, true),
 		register(params, registry, o, tables.Routes, target.Routes, true),
@@ -58,9 +57,8 @@ func registerReconcilers(params reconciler.Params, registry *inspect.Registry, o
 	return nil
 }
 
-// register makes the reconciler of a table. byLink lets rows on different links be worked on at the
-// same time, and those on the same link one after the other: to take an address off a link may take
-// others along.
+// register registers the reconciler of a table. byLink allows operations on different links at the same
+// time, and serialises those on one link: removing an address may remove other addresses of the link.
 func register[S desired.Spec](
 	params reconciler.Params, registry *inspect.Registry, o Options, table statedb.RWTable[*desired.Row[S]],
 	ops reconciler.Operations[*desired.Row[S]], byLink bool,
@@ -68,7 +66,7 @@ func register[S desired.Spec](
 	cfg := reconciler.Config[*desired.Row[S]]{
 		Table: table,
 		Clone: (*desired.Row[S]).Clone, SetStatus: (*desired.Row[S]).SetStatus, GetStatus: (*desired.Row[S]).GetStatus,
-		Operations: ops, // no batches: netlink takes one change at a time
+		Operations: ops, // no batches: netlink makes one change at a time
 		Options: []reconciler.Option{
 			reconciler.WithName(table.Name()),
 			reconciler.WithRegistry(registry),

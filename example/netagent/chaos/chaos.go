@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package chaos makes a target go wrong at random, so that one can watch it converge
-// all the same, and tests can ask that it does.
+// Package chaos makes operations of a target fail at random, so that users and tests can check that the
+// reconcilers still converge.
 //
-// Operations fail before they did anything, and after they did it all; some panic, and
-// some come late. What goes wrong is settled by a seed, the object and how often it was
-// its turn, and by nothing else: whatever the order in which objects come, the same seed
-// makes for the same mishaps.
+// Operations fail before they do anything, or after they have done everything; some panic, and some are
+// late. Only the seed, the object's name and the number of earlier operations on it decide what happens: the
+// same seed gives the same mishaps in whatever order the objects come.
 package chaos
 
 import (
@@ -26,25 +25,24 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Chaos decides what goes wrong. It is safe for concurrent use.
+// Chaos decides which operations go wrong. It is safe for concurrent use.
 type Chaos struct {
 	percent float64
 	seed    uint64
 
-	// calls counts the operations by what they were on. It keeps what is gone, which
-	// for an experiment is no harm.
+	// calls counts the operations by name. Names of deleted objects stay, which does no harm in an
+	// experiment.
 	mu    sync.Mutex
 	calls map[string]uint64
 }
 
-// New returns a Chaos by which so many of a hundred operations go wrong: none at 0, all
-// at 100.
+// New returns a Chaos that makes a percentage of the operations go wrong: none at 0, all at 100.
 func New(percent float64, seed uint64) *Chaos {
 	return &Chaos{percent: percent, seed: seed, calls: make(map[string]uint64)}
 }
 
-// Target returns a target that does what t does, except when it goes wrong. What it
-// observes is right.
+// Target returns a target that does what t does, with operations that go wrong. The links that it observes
+// are always right.
 func (c *Chaos) Target(t desired.Target) desired.Target {
 	t.Links = wrap(c, "link", t.Links)
 	t.Addresses = wrap(c, "address", t.Addresses)
@@ -53,23 +51,22 @@ func (c *Chaos) Target(t desired.Target) desired.Target {
 	return t
 }
 
-// mishap is what goes wrong with an operation.
+// mishap is the way in which an operation goes wrong.
 type mishap int
 
 const (
 	none mishap = iota
-	// before: it fails, and nothing was done.
+	// before: it fails, and has done nothing.
 	before
-	// after: it fails, and all was done.
+	// after: it fails, and has done everything.
 	after
-	// late: it is right, after a while.
+	// late: it succeeds, after a delay.
 	late
-	// panics: it panics, and all was done.
+	// panics: it panics, and has done everything.
 	panics
 )
 
-// mishaps is how often each comes among twenty; panics are rare, as each comes with a
-// stack in the log.
+// mishaps lists each mishap by its share of twenty. Panics are rare, since each logs a stack.
 var mishaps = [20]mishap{
 	before, before, before, before, before, before, before, before,
 	after, after, after, after, after, after, after, after,
@@ -77,17 +74,17 @@ var mishaps = [20]mishap{
 	panics,
 }
 
-// maxDelay is how long an operation that is late takes at most.
+// maxDelay is the longest delay of a late operation.
 const maxDelay = 100 * time.Millisecond
 
-// errBefore and errAfter are what operations fail with.
+// errBefore and errAfter are the errors of failed operations.
 var (
-	errBefore = errors.New("chaos: failed, and did nothing")
-	errAfter  = errors.New("chaos: failed, and did it all")
+	errBefore = errors.New("chaos: failed before the operation")
+	errAfter  = errors.New("chaos: failed after the operation")
 )
 
-// decide returns what goes wrong with the next operation on what has this name, and how
-// late it is if that is what.
+// decide returns the mishap of the next operation on the object of that name, and the delay if the mishap is
+// late.
 func (c *Chaos) decide(name string) (mishap, time.Duration) {
 	c.mu.Lock()
 	c.calls[name]++
@@ -95,7 +92,7 @@ func (c *Chaos) decide(name string) (mishap, time.Duration) {
 	c.mu.Unlock()
 
 	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(name)) // which never fails
+	_, _ = hash.Write([]byte(name)) // never fails
 	random := rand.New(rand.NewPCG(c.seed^hash.Sum64(), call))
 	if random.Float64()*100 >= c.percent {
 		return none, 0
@@ -103,7 +100,7 @@ func (c *Chaos) decide(name string) (mishap, time.Duration) {
 	return mishaps[random.IntN(len(mishaps))], time.Duration(random.Int64N(int64(maxDelay)))
 }
 
-// do does an operation, unless it goes wrong.
+// do runs an operation, with its mishap if it has one.
 func (c *Chaos) do(ctx context.Context, name string, operation func() error) error {
 	what, delay := c.decide(name)
 	switch what {
@@ -128,7 +125,7 @@ func (c *Chaos) do(ctx context.Context, name string, operation func() error) err
 	return nil
 }
 
-// operations are others that go wrong.
+// operations wraps operations with mishaps.
 type operations[S desired.Spec] struct {
 	chaos  *Chaos
 	kind   string

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// target does nothing but count, and returns err.
+// target only counts, and returns err.
 type target[S desired.Spec] struct {
 	done int
 	err  error
@@ -45,8 +45,7 @@ func (t *target[S]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*desired.R
 	return t.err
 }
 
-// nth returns a name for which a mishap comes at the first call, and the delay if it is
-// a late one.
+// nth returns a name whose first call has the given mishap, and the delay if that is late.
 func nth(t *testing.T, c *Chaos, want mishap) (name string, delay time.Duration) {
 	for i := range 10_000 {
 		name := fmt.Sprint(i)
@@ -58,13 +57,13 @@ func nth(t *testing.T, c *Chaos, want mishap) (name string, delay time.Duration)
 	return "", 0
 }
 
-func TestEachMishapIsWhatItSays(t *testing.T) {
+func TestMishapsFailAsDescribed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(50, 1)
 		boom := errors.New("boom")
 		for _, test := range []struct {
 			what         mishap
-			err          error // of the operation itself
+			err          error // of the wrapped operation
 			want         error
 			done, panics bool
 		}{
@@ -99,7 +98,7 @@ func TestEachMishapIsWhatItSays(t *testing.T) {
 	})
 }
 
-func TestWhatIsLateEndsWithItsContext(t *testing.T) {
+func TestLateOperationEndsWithItsContext(t *testing.T) {
 	c := New(50, 1)
 	name, _ := nth(t, c, late)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -108,7 +107,7 @@ func TestWhatIsLateEndsWithItsContext(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-func TestSoManyGoWrongAsAreAskedFor(t *testing.T) {
+func TestPercentageOfMishapsIsRespected(t *testing.T) {
 	for _, percent := range []float64{0, 0.5, 30, 100} {
 		c := New(percent, 42)
 		count := make(map[mishap]int)
@@ -132,7 +131,7 @@ func TestSoManyGoWrongAsAreAskedFor(t *testing.T) {
 	}
 }
 
-func TestTheSameSeedMakesTheSameMishapsInAnyOrder(t *testing.T) {
+func TestSameSeedGivesSameMishapsInAnyOrder(t *testing.T) {
 	names := []string{"a", "b", "c", "d"}
 	decide := func(seed uint64, order []string) map[string][]mishap {
 		c := New(50, seed)
@@ -152,7 +151,7 @@ func TestTheSameSeedMakesTheSameMishapsInAnyOrder(t *testing.T) {
 	assert.NotEqual(t, decide(1, names)["a"], decide(1, names)["b"])
 }
 
-func TestAllOperationsOfATargetGoWrong(t *testing.T) {
+func TestAllKindsOfOperationsGoWrong(t *testing.T) {
 	links, addresses := &target[config.Link]{}, &target[config.Address]{}
 	routes, sysctls := &target[config.Route]{}, &target[config.Sysctl]{}
 	c := New(30, 7)
@@ -179,7 +178,7 @@ func TestAllOperationsOfATargetGoWrong(t *testing.T) {
 		}
 	})
 	for _, done := range []int{links.done, addresses.done, routes.done, sysctls.done} {
-		assert.Less(t, done, calls, "some were not done")
+		assert.Less(t, done, calls, "some operations were skipped")
 		assert.Greater(t, done, calls/2)
 	}
 	assert.InDelta(t, 0.3*0.85*4*calls, failures, 40)

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Address is an IP address of a link, with the length of the network's prefix.
-// Addresses are equal if == says so.
+// Address is an IP address of a link, with the prefix length of the network. Addresses can be compared with
+// ==.
 type Address struct {
 	Dev  string       `json:"dev" yaml:"dev"`
 	CIDR netip.Prefix `json:"cidr" yaml:"cidr"`
@@ -20,10 +20,10 @@ type Address struct {
 // Key returns "dev/ip/length", which is unique.
 func (a Address) Key() string { return a.Dev + "/" + a.CIDR.String() }
 
-// Needs returns the name of the link the address is on.
+// Needs returns the name of the address's link.
 func (a Address) Needs() string { return a.Dev }
 
-// Reaches tells whether a host is a neighbour on the address's link.
+// Reaches reports whether a host is a neighbour on the address's link.
 func (a Address) Reaches(host netip.Addr) bool { return a.CIDR.Contains(host) }
 
 func (r *reader) address(n *yaml.Node) (Located[Address], bool) {
@@ -55,7 +55,7 @@ func (r *reader) cidr(n *yaml.Node) netip.Prefix {
 	return netip.Prefix{}
 }
 
-// parseIP parses an address without a zone and not mapped from IPv4.
+// parseIP parses an address that has no zone and is not mapped from IPv4.
 func parseIP(value string) (netip.Addr, bool) {
 	ip, err := netip.ParseAddr(value)
 	return ip, err == nil && !strings.Contains(value, "%") && !ip.Is4In6()

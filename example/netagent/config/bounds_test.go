@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-func TestTheSearchForASyntaxErrorIsBounded(t *testing.T) {
+func TestSearchForASyntaxErrorIsBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string
 		line int
@@ -39,7 +39,7 @@ func TestTheSearchForASyntaxErrorIsBounded(t *testing.T) {
 }
 
 // A problem takes a few bytes of a file, or none where an alias repeats it.
-func TestTheListOfProblemsIsBounded(t *testing.T) {
+func TestListOfProblemsIsBounded(t *testing.T) {
 	for name, text := range map[string]string{
 		"bad aliases":       "links: [&a {x: 1}" + strings.Repeat(",*a", 30_000) + "]",
 		"the same address":  "addresses: [&a {dev: br0, cidr: 10.0.0.1/24}" + strings.Repeat(",*a", 30_000) + "]",
@@ -56,7 +56,7 @@ func TestTheListOfProblemsIsBounded(t *testing.T) {
 	}
 }
 
-func TestAListOfProblemsThatWasCutSaysSo(t *testing.T) {
+func TestCutListOfProblemsEndsWithANote(t *testing.T) {
 	_, err := Parse("f", []byte("links: ["+strings.Repeat("a,\n", maxProblems+1)+"]"))
 	text := err.Error()
 	assert.True(t, strings.HasPrefix(text, "f:1:9: link: a mapping is needed, not \"a\"\n"), text)

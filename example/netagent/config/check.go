@@ -8,14 +8,12 @@ import (
 	"slices"
 )
 
-// Check finds what is sound by itself but cannot be made as a whole: names given
-// twice, ports of what is no bridge, routes by links that are to be down, routes whose
-// gateway nothing reaches. It also fills in the links that routes leave by, where a route
-// names only its gateway. The error is of type [Problems].
+// Check finds objects that are valid alone but not together: duplicate names, ports of a link that is not a
+// bridge, routes by links that are down, routes whose gateway no address or route reaches. It also fills in
+// the link of routes that name only a gateway. The error is of type [Problems].
 //
-// A link that is named and not among the links is no problem: somebody else is to make
-// it, and what needs it waits. Nothing is known of it here, so that it counts as up and
-// fit for anything.
+// A link that is named but not in the state is no problem: another program may create it, and what needs it
+// waits. Its properties are unknown here, so it counts as up and as suitable for anything.
 func (s *State) Check() error {
 	c := checker{state: s, links: make(map[string]Located[Link], len(s.Links))}
 	c.checkLinks()
@@ -30,12 +28,12 @@ type checker struct {
 	links    map[string]Located[Link]
 	problems Problems
 
-	own        map[netip.Addr]string // the first link that has the address
+	own        map[netip.Addr]string // the first link with the address
 	neighbours neighbours
-	looked     int // how many places and offers of neighbours were looked at
+	looked     int // number of places and offers that were examined
 }
 
-// twice reports an object whose key is in seen, and puts it there if it is not.
+// twice reports an object whose key is in seen, and adds the key otherwise.
 func twice[Spec any](problems *Problems, seen map[string]Pos, what, key string, l Located[Spec], at Pos) bool {
 	first, there := seen[key]
 	switch {
@@ -69,7 +67,7 @@ func (c *checker) checkLinks() {
 func (c *checker) checkAddresses() {
 	seen := make(map[string]Pos)
 	for _, a := range c.state.Addresses {
-		// Two prefix lengths for one IP on one link would fight each other.
+		// Two prefix lengths for one IP on one link would replace each other for ever.
 		twice(&c.problems, seen, "address", a.Spec.Dev+"/"+a.Spec.CIDR.Addr().String(), a, a.At("cidr"))
 		link, ok := c.links[a.Spec.Dev]
 		if ok && a.Spec.CIDR.Addr().Is6() && link.Spec.MTU < minIPv6MTU {
@@ -99,7 +97,7 @@ func (c *checker) checkRoutes() {
 	}
 }
 
-// checkUp reports a route by a link that is to be down.
+// checkUp reports a route by a link that is configured down.
 func (c *checker) checkUp(route Located[Route]) (ok bool) {
 	if c.mayBeUp(route.Spec.Dev) {
 		return true
@@ -108,14 +106,14 @@ func (c *checker) checkUp(route Located[Route]) (ok bool) {
 	return false
 }
 
-// mayBeUp tells whether a link is to be up, or somebody else's.
+// mayBeUp reports whether a link is configured up, or not in the state.
 func (c *checker) mayBeUp(name string) bool {
 	link, ok := c.links[name]
 	return !ok || link.Spec.Up
 }
 
-// checkGateway reports a gateway that nothing reaches, and makes the link it is
-// reached by the route's own if the route names none.
+// checkGateway reports a gateway that is not reachable. If the route names no link, it sets the link that
+// reaches the gateway.
 func (c *checker) checkGateway(route *Located[Route]) {
 	via, key := route.Spec.Via, route.Spec.Key()
 	if dev, own := c.own[via]; own {
@@ -141,8 +139,8 @@ func (c *checker) checkGateway(route *Located[Route]) {
 	}
 }
 
-// offered yields the links that reach a network themselves: by an address, or by a route
-// without a gateway, which routes of the same table can use, and of each table if it is main.
+// offered yields the links that reach a network directly: by an address, or by a route without a gateway.
+// Such a route serves the routes of its own table, or of every table if it is in main.
 func (c *checker) offered(yield func(dev string, at place) bool) {
 	for _, a := range c.state.Addresses {
 		if c.mayBeUp(a.Spec.Dev) && !yield(a.Spec.Dev, place{network: a.Spec.CIDR, table: anyTable}) {
@@ -163,9 +161,8 @@ func (c *checker) offered(yield func(dev string, at place) bool) {
 	}
 }
 
-// reach returns the links by which a host is a neighbour, to a route in the given table: those
-// with the longest prefix that covers it, or two of them if there are more. If dev is not
-// empty no other link counts.
+// reach returns the links by which a host is a neighbour for a route in the given table: those with the
+// longest matching prefix, at most two. If dev is not empty only that link counts.
 func (c *checker) reach(host netip.Addr, dev string, table Table) (devs []string) {
 	for offers := range c.neighbours.of(host, dev, table) {
 		c.looked += 1 + len(offers)

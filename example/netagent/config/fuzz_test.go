@@ -22,7 +22,7 @@ func FuzzParseSaysWhereEachProblemIs(f *testing.F) {
 		state, err := Parse("f", data)
 		checkProblems(t, data, err)
 		if err == nil {
-			assert.NoError(t, state.Check(), "what was checked is sound")
+			assert.NoError(t, state.Check(), "a checked state is valid")
 		}
 		_, err = ParseLink("f", data)
 		checkProblems(t, data, err)
@@ -35,7 +35,7 @@ func FuzzParseSaysWhereEachProblemIs(f *testing.F) {
 	})
 }
 
-// checkProblems requires an error to be a bounded list of problems that are in the file.
+// checkProblems requires an error to be a bounded list of problems with positions in the file.
 func checkProblems(t *testing.T, data []byte, err error) {
 	t.Helper()
 	if err == nil {

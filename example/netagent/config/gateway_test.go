@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A file holds ten thousand addresses and ten thousand routes.
-func TestTheSearchForGatewaysDoesNotGrowWithTheAddresses(t *testing.T) {
+// A file may have ten thousand addresses and ten thousand routes.
+func TestGatewaySearchDoesNotGrowWithAddresses(t *testing.T) {
 	const n = 10_000
 	for name, test := range map[string]struct {
 		address  func(i int) Address
@@ -60,7 +60,7 @@ func ip6(host int) netip.Addr {
 	return netip.AddrFrom16([16]byte{0: 0xfd, 13: byte(host >> 16), 14: byte(host >> 8), 15: byte(host)})
 }
 
-func TestTheSearchForGatewaysFindsWhatASearchOfAllFinds(t *testing.T) {
+func TestGatewaySearchAgreesWithAFullSearch(t *testing.T) {
 	for seed := range uint64(2_000) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		c := checker{state: randomState(random), links: map[string]Located[Link]{
@@ -74,7 +74,7 @@ func TestTheSearchForGatewaysFindsWhatASearchOfAllFinds(t *testing.T) {
 	}
 }
 
-// searchAll returns what reach does, by a look at each address and route.
+// searchAll returns the same as reach, by a search of all addresses and routes.
 func (c *checker) searchAll(host netip.Addr, dev string, table Table) (devs []string) {
 	longest := -1
 	look := func(by string, network netip.Prefix, reaches bool) {
@@ -97,7 +97,7 @@ func (c *checker) searchAll(host netip.Addr, dev string, table Table) (devs []st
 	return devs
 }
 
-// randomState returns addresses and routes in a few networks that overlap.
+// randomState returns addresses and routes in a few overlapping networks.
 func randomState(random *rand.Rand) *State {
 	state := &State{}
 	for range random.IntN(8) {
@@ -115,7 +115,7 @@ func randomState(random *rand.Rand) *State {
 	return state
 }
 
-// randomNetwork returns a prefix of a random host, of at least so many bits.
+// randomNetwork returns a prefix of a random host, with at least the given length.
 func randomNetwork(random *rand.Rand, least int) netip.Prefix {
 	host := randomHost(random)
 	return netip.PrefixFrom(host, pick(random, least, 8, host.BitLen()-random.IntN(6), host.BitLen()))

@@ -11,19 +11,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// LinkKind says what sort of network interface a link is.
+// LinkKind is the type of a network interface.
 type LinkKind string
 
-// The kinds of links that can be asked for. A loopback is always there and always
-// named lo: asking for it brings it up.
+// The kinds of links in a state. A loopback always exists and is named lo: a state that has it brings it up.
 const (
 	Bridge   LinkKind = "bridge"
 	Veth     LinkKind = "veth"
 	Loopback LinkKind = "loopback"
 )
 
-// The MTUs of links that do not ask for one, as the kernel has them. A link of
-// less than minIPv6MTU bytes cannot carry IPv6.
+// The default MTUs, which are the kernel's. A link with less than minIPv6MTU bytes cannot carry IPv6.
 const (
 	defaultMTU         = 1500
 	defaultLoopbackMTU = 65536
@@ -32,39 +30,38 @@ const (
 	minIPv6MTU         = 1280
 )
 
-// maxLinkName is how many bytes the kernel takes for a name of a link.
+// maxLinkName is the kernel's limit on the length of a link name, in bytes.
 const maxLinkName = 15
 
-// Link is a network interface. Links are equal if == says so.
+// Link is a network interface. Links can be compared with ==.
 type Link struct {
 	Name string   `json:"name" yaml:"name"`
 	Kind LinkKind `json:"kind" yaml:"kind"`
 
-	// Peer is the name of the other end of a veth, which is a link too; empty
-	// for other kinds.
+	// Peer is the name of the other end of a veth, which is a link too; empty for other kinds.
 	Peer string `json:"peer,omitempty" yaml:"peer,omitempty"`
 
-	// Master is the bridge this end of a veth is a port of; empty means none.
+	// Master is the bridge that has this end of a veth as a port; empty means none.
 	Master string `json:"master,omitempty" yaml:"master,omitempty"`
 
-	// MTU in bytes, never zero.
+	// MTU is in bytes, never zero.
 	MTU int `json:"mtu" yaml:"mtu"`
 
-	// MAC in lower case, or empty to leave the choice to the kernel.
+	// MAC is in lower case; empty leaves the choice to the kernel.
 	MAC string `json:"mac,omitempty" yaml:"mac,omitempty"`
 
-	// Up is whether the link is to be administratively up.
+	// Up reports whether the link is administratively up.
 	Up bool `json:"up" yaml:"up"`
 }
 
 // Key returns the link's name, which is unique.
 func (l Link) Key() string { return l.Name }
 
-// Needs returns the name of the link that has to be there before this one is what
-// it should be: its bridge, or "" if it has none.
+// Needs returns the name of the link that must exist before this one can be configured: its bridge, or "" if
+// it has none.
 func (l Link) Needs() string { return l.Master }
 
-// links reads one link: a veth is two, as its other end is a link of its own.
+// links reads one link. A veth yields two: its other end is a link too.
 func (r *reader) links(n *yaml.Node) []Located[Link] {
 	link := Link{Up: true}
 	var peer *yaml.Node
@@ -94,8 +91,8 @@ func (r *reader) links(n *yaml.Node) []Located[Link] {
 	return []Located[Link]{first, second}
 }
 
-// peer reads the other end of a veth: its name, or a mapping with its name. What
-// the mapping leaves out is as on the first end, save for master and mac.
+// peer reads the other end of a veth: its name, or a mapping with its name. Fields that the mapping leaves
+// out are as on the first end, except master and mac.
 func (r *reader) peer(n *yaml.Node, first Link) Located[Link] {
 	link := Link{Kind: Veth, Peer: first.Name, MTU: first.MTU, Up: first.Up}
 	at := map[string]Pos{"name": r.pos(n)}
@@ -114,8 +111,8 @@ func (r *reader) peer(n *yaml.Node, first Link) Located[Link] {
 	return Located[Link]{link, r.pos(n), at}
 }
 
-// fitsKind reports the fields that a link of this kind cannot have, and fills in
-// the MTU if none was given.
+// fitsKind reports the fields that a link of this kind cannot have, and sets the default MTU if none is
+// given.
 func (r *reader) fitsKind(l *Located[Link]) {
 	kind := l.Spec.Kind
 	not := func(field string) {
@@ -165,9 +162,8 @@ func (r *reader) linkName(n *yaml.Node) string {
 	return name
 }
 
-// checkLinkName returns an error if name cannot be the name of a link: if the
-// kernel would not take it, or would take it for something else. (It replaces "%d"
-// by a number; "all" and "default" stand for something else below net.ipv4.conf.)
+// checkLinkName returns an error if name is not a valid link name: if the kernel would reject or change it
+// ("%d" becomes a number), or if it means something else below net.ipv4.conf ("all" and "default").
 func checkLinkName(name string) error {
 	switch {
 	case name == "" || len(name) > maxLinkName:

@@ -13,9 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// reader turns nodes into values and collects what is wrong with them. Its
-// methods return a zero value where the node is not what was asked for: the
-// problem is in the list by then.
+// reader converts YAML nodes to values and collects the problems. Its methods return a zero value for an
+// invalid node: the problem is then in the list.
 type reader struct {
 	file     string
 	problems Problems
@@ -29,8 +28,8 @@ func (r *reader) addf(n *yaml.Node, format string, args ...any) {
 	r.problems.addf(r.pos(n), format, args...)
 }
 
-// mapping calls the reader of each field, in the order of the file, and returns
-// where the values are. Fields that are unknown or come twice are problems.
+// mapping calls the reader of each field, in the order of the file, and returns the positions of the values.
+// Unknown and duplicate fields are problems.
 func (r *reader) mapping(what string, n *yaml.Node, fields map[string]func(*yaml.Node)) map[string]Pos {
 	at := make(map[string]Pos)
 	r.pairs(what, n, func(key, value *yaml.Node) {
@@ -65,7 +64,7 @@ func (r *reader) pairs(what string, n *yaml.Node, each func(key, value *yaml.Nod
 	}
 }
 
-// sequence calls each with the items of a list; null counts as an empty one.
+// sequence calls each with the items of a list; null counts as an empty list.
 func (r *reader) sequence(what string, n *yaml.Node, each func(*yaml.Node)) {
 	n = resolve(n)
 	if n.ShortTag() == "!!null" {
@@ -80,7 +79,7 @@ func (r *reader) sequence(what string, n *yaml.Node, each func(*yaml.Node)) {
 	}
 }
 
-// text returns a scalar as it was written: names such as 10 need no quotes.
+// text returns a scalar as written: names such as 10 need no quotes.
 func (r *reader) text(what string, n *yaml.Node) string {
 	n = resolve(n)
 	if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
@@ -99,7 +98,7 @@ func (r *reader) boolean(what string, n *yaml.Node) bool {
 	return value
 }
 
-// number returns an integer from least to most, both included.
+// number returns an integer between least and most, both included.
 func (r *reader) number(what string, n *yaml.Node, least, most uint64) uint64 {
 	n = resolve(n)
 	value, err := strconv.ParseUint(n.Value, 10, 64)
@@ -110,7 +109,7 @@ func (r *reader) number(what string, n *yaml.Node, least, most uint64) uint64 {
 	return value
 }
 
-// resolve follows an alias to what it stands for.
+// resolve returns the node that an alias refers to.
 func resolve(n *yaml.Node) *yaml.Node {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias

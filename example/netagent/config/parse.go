@@ -10,15 +10,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxSize is how many bytes a file may have.
+// MaxSize is the largest size of a file in bytes.
 const MaxSize = 1 << 20
 
-// Parse reads a whole file; the name is what problems are reported with. The State
-// it returns has been checked. The error is always of type [Problems], and lists what is
-// wrong, not just what is wrong first.
+// Parse reads a whole file; problems are reported with the given name. The returned State has been checked.
+// The error is always of type [Problems] and lists all problems, not only the first.
 //
-// An empty file is a problem, as that is what a file looks like while an editor
-// writes it: to ask for nothing, write {}.
+// An empty file is a problem, since editors write one for a moment. To ask for nothing, write {}.
 func Parse(file string, data []byte) (State, error) {
 	if len(data) > MaxSize {
 		return State{}, Problems{{Pos: Pos{File: file}, Message: "larger than a megabyte"}}
@@ -49,7 +47,7 @@ func Parse(file string, data []byte) (State, error) {
 		},
 		"sysctls": func(n *yaml.Node) { state.Sysctls = r.sysctls(n) },
 	})
-	// What does not refer to anything sound is not worth a second complaint.
+	// An object that refers only to invalid objects gets no second problem.
 	if err := r.problems.err(); err != nil {
 		return state, err
 	}
@@ -68,14 +66,14 @@ func (r *reader) sysctls(n *yaml.Node) (sysctls []Located[Sysctl]) {
 	return sysctls
 }
 
-// ParseLink reads one link, as it stands in the list of links; the name is what
-// problems are reported with. A veth comes with its peer. Like the others below, it
-// does not check the link against a State, and takes JSON as well as YAML.
+// ParseLink reads one link, in the form of the list of links; problems are reported with the given name. A
+// veth is returned with its peer. Like the functions below, it does not check the link against a State, and
+// accepts JSON as well as YAML.
 func ParseLink(file string, data []byte) ([]Located[Link], error) {
 	return parseObject(file, data, func(r *reader, n *yaml.Node) []Located[Link] { return r.links(n) })
 }
 
-// ParseAddress reads one address, as it stands in the list of addresses.
+// ParseAddress reads one address, in the form of the list of addresses.
 func ParseAddress(file string, data []byte) (Located[Address], error) {
 	return parseObject(file, data, func(r *reader, n *yaml.Node) Located[Address] {
 		address, _ := r.address(n)
@@ -83,7 +81,7 @@ func ParseAddress(file string, data []byte) (Located[Address], error) {
 	})
 }
 
-// ParseRoute reads one route, as it stands in the list of routes.
+// ParseRoute reads one route, in the form of the list of routes.
 func ParseRoute(file string, data []byte) (Located[Route], error) {
 	return parseObject(file, data, func(r *reader, n *yaml.Node) Located[Route] {
 		route, _ := r.route(n)
@@ -121,8 +119,8 @@ func parseObject[T any](file string, data []byte, read func(*reader, *yaml.Node)
 
 var jsonString = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// plainEscapes rewrites the strings of a JSON text so that YAML reads them too: it
-// knows neither \/ nor surrogate pairs. Other texts come back as they are.
+// plainEscapes rewrites the strings of a JSON text for YAML, which supports neither \/ nor surrogate pairs.
+// Other texts are returned unchanged.
 func plainEscapes(data []byte) []byte {
 	if !json.Valid(data) {
 		return data

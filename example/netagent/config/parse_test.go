@@ -87,7 +87,7 @@ routes:
 	assert.Equal(t, "br0/10.0.0.1/24", state.Addresses[0].Spec.Key())
 }
 
-func TestNothingIsAskedForByBracesOnly(t *testing.T) {
+func TestOnlyBracesAreAnEmptyState(t *testing.T) {
 	for _, text := range []string{"{}", "links: []\n", "links:\nsysctls:\n", "---\n{}\n"} {
 		state, err := Parse("f", []byte(text))
 		assert.NoError(t, err, "%q", text)
@@ -95,7 +95,7 @@ func TestNothingIsAskedForByBracesOnly(t *testing.T) {
 	}
 }
 
-func TestAnAnchorStandsForWhatItNames(t *testing.T) {
+func TestAnchorsAreResolved(t *testing.T) {
 	state, err := Parse("f", []byte("links:\n  - {name: a, kind: bridge, mtu: &m 1400}\n  - {name: b, kind: bridge, mtu: *m}\n"))
 	require.NoError(t, err)
 	assert.Equal(t, 1400, state.Links[1].Spec.MTU)
@@ -112,7 +112,7 @@ addresses:
   - {dev: v1, cidr: "fd00::1/64"}
 `
 
-func TestBadFilesAreReportedByLineAndColumn(t *testing.T) {
+func TestProblemsHaveLineAndColumn(t *testing.T) {
 	for _, test := range []struct {
 		name, text string
 		want       []string // without the file's name
@@ -221,12 +221,12 @@ func TestBadFilesAreReportedByLineAndColumn(t *testing.T) {
 	}
 }
 
-func TestAFileOverAMegabyteIsRefused(t *testing.T) {
+func TestFileOverAMegabyteIsRejected(t *testing.T) {
 	_, err := Parse("f", []byte("{}"+strings.Repeat(" ", MaxSize)))
 	assert.EqualError(t, err, "f: larger than a megabyte")
 }
 
-func TestAGatewayMayBeReachedByARouteOfTheLink(t *testing.T) {
+func TestGatewayMayBeReachedByARouteOfTheLink(t *testing.T) {
 	state, err := Parse("f", []byte(base+`
 routes:
   - {dst: 172.16.0.0/24, dev: v0}
@@ -238,7 +238,7 @@ routes:
 	assert.Equal(t, "v0", state.Routes[2].Spec.Dev)
 }
 
-func TestALinkThatIsNotAmongTheLinksIsForSomebodyElseToMake(t *testing.T) {
+func TestUnlistedLinkIsNoProblem(t *testing.T) {
 	state, err := Parse("f", []byte(`
 links: [{name: a, kind: veth, peer: b, master: br}]
 addresses: [{dev: eth0, cidr: 10.0.0.1/24}, {dev: eth0, cidr: "fd00::1/64"}]
@@ -248,7 +248,7 @@ routes:
 sysctls: {net.ipv4.conf.eth2.rp_filter: 1}
 `))
 	require.NoError(t, err)
-	assert.Equal(t, "eth0", state.Routes[1].Spec.Dev, "its address tells where the gateway is")
+	assert.Equal(t, "eth0", state.Routes[1].Spec.Dev, "the address determines the link of the gateway")
 
 	_, err = Parse("f", []byte("addresses: [{dev: eth0, cidr: 10.0.0.1/24}]\nroutes: [{dst: 10.5.0.0/16, via: 10.0.1.2, dev: eth0}]"))
 	assert.EqualError(t, err, `f:2:34: route "main/10.5.0.0/16": its gateway 10.0.1.2 cannot be reached by "eth0": no address of that link has it in its network`,
@@ -285,7 +285,7 @@ func TestSingleObjectsAreReadFromJSONAndYAML(t *testing.T) {
 	assert.EqualError(t, err, "body:1:1: link: a mapping is needed, not a list")
 }
 
-func TestSysctlsKnowTheirPathAndLink(t *testing.T) {
+func TestSysctlsHavePathAndLink(t *testing.T) {
 	for name, want := range map[string]struct {
 		path, dev string
 	}{
@@ -305,7 +305,7 @@ func TestSysctlsKnowTheirPathAndLink(t *testing.T) {
 	assert.Equal(t, "net.ipv4.conf.v0/100.rp_filter", dotted)
 }
 
-func TestSpecsSurviveYAML(t *testing.T) {
+func TestSpecsRoundTripThroughYAML(t *testing.T) {
 	route := Route{100, netip.MustParsePrefix("10.0.0.0/8"), netip.MustParseAddr("10.0.0.1"), "br0", 7, ScopeGlobal}
 	text, err := yaml.Marshal(route)
 	require.NoError(t, err)

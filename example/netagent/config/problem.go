@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// Pos is a place in a file. Lines and columns count from 1; a Line of zero means
-// that only the file is known, and a Column of zero that only the line is.
+// Pos is a position in a file. Lines and columns count from 1. Line is zero if only the file is known,
+// Column is zero if only the line is.
 type Pos struct {
 	File         string
 	Line, Column int
 }
 
-// String returns "file:line:column", leaving out what is not known.
+// String returns "file:line:column", without the unknown parts.
 func (p Pos) String() string {
 	switch {
 	case p.Line == 0:
@@ -28,7 +28,7 @@ func (p Pos) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// Problem is one thing that is wrong, and where.
+// Problem is one error in a file, with its position.
 type Problem struct {
 	Pos
 	Message string
@@ -37,9 +37,9 @@ type Problem struct {
 // Error returns "file:line:column: message".
 func (p Problem) Error() string { return p.Pos.String() + ": " + p.Message }
 
-// Problems is what is wrong with a file, in the order of its lines: the first maxProblems
-// that were found, and a last one that says so if there are more. It is the error of [Parse],
-// [State.Check] and the ParseLink family; an empty Problems is never returned as an error.
+// Problems lists the errors in a file, in the order of its lines: the first maxProblems that were found, and
+// a last one that says that there are more. It is the error type of [Parse], [State.Check] and the ParseLink
+// family; an empty Problems is never returned as an error.
 type Problems []Problem
 
 // Error returns one line for each problem.
@@ -51,15 +51,14 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// A file of a megabyte can have 300,000 problems, as an alias of three bytes repeats them, and
-// each can quote a text of half a megabyte.
+// A file of a megabyte can have 300,000 problems, since an alias of three bytes repeats them, and each can
+// quote a text of half a megabyte.
 const (
 	maxProblems = 100
 	maxMessage  = 1 << 10 // bytes
 )
 
-// addf adds a problem, unless the list is full or the problem is about something that was
-// written nowhere.
+// addf adds a problem, unless the list is full or the object has no position because it is not from a file.
 func (ps *Problems) addf(pos Pos, format string, args ...any) {
 	if pos.Line == 0 || ps.full() {
 		return
@@ -71,10 +70,10 @@ func (ps *Problems) addf(pos Pos, format string, args ...any) {
 	*ps = append(*ps, Problem{Pos: pos, Message: message})
 }
 
-// full tells whether there are more problems than are listed.
+// full reports whether there are more problems than are listed.
 func (ps Problems) full() bool { return len(ps) > maxProblems }
 
-// err returns ps in the order of the lines, or nil when there is no problem.
+// err returns ps in the order of the lines, or nil if there is no problem.
 func (ps Problems) err() error {
 	if len(ps) == 0 {
 		return nil

@@ -12,19 +12,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Table is the number of a routing table. In text it is a name for the two tables
-// that have one, main and default, and a number for the others.
+// Table is the number of a routing table. In text it is the name of the tables main and default, and a
+// number for all others.
 type Table uint32
 
-// The numbers the kernel gave to its own tables. Nothing can be asked of
-// TableLocal: its routes follow the addresses.
+// The numbers of the kernel's own tables. A state cannot use TableLocal: its routes follow the addresses.
 const (
 	TableDefault Table = 253
 	TableMain    Table = 254
 	TableLocal   Table = 255
 )
 
-// String returns the table's name if it has one and its number if not.
+// String returns the table's name if it has one, otherwise its number.
 func (t Table) String() string {
 	switch t {
 	case TableDefault:
@@ -35,11 +34,11 @@ func (t Table) String() string {
 	return strconv.FormatUint(uint64(t), 10)
 }
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (t Table) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText takes what String returns. The table "local" and the number 0 are
-// errors, as no route can be asked for there.
+// UnmarshalText parses the text of String. The table "local" and the number 0 are errors, since a state
+// cannot have routes there.
 func (t *Table) UnmarshalText(text []byte) error {
 	switch s := string(text); s {
 	case "main":
@@ -59,21 +58,21 @@ func (t *Table) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Scope says how far the destinations of an IPv4 route are.
+// Scope is the distance to the destinations of an IPv4 route.
 type Scope string
 
-// The scopes. A route without a gateway is ScopeLink unless it says otherwise,
-// every other route ScopeGlobal; routes of IPv6 know no scope and have ScopeGlobal.
+// The scopes. The default is ScopeLink for a route without a gateway, and ScopeGlobal for every other route.
+// IPv6 routes have no scope and use ScopeGlobal.
 const (
 	ScopeGlobal Scope = "global"
 	ScopeLink   Scope = "link"
 	ScopeHost   Scope = "host"
 )
 
-// defaultIPv6Metric is what the kernel makes of metric 0 for IPv6.
+// defaultIPv6Metric is the metric that the kernel uses for metric 0 with IPv6.
 const defaultIPv6Metric = 1024
 
-// Route is a unicast route. Routes are equal if == says so.
+// Route is a unicast route. Routes can be compared with ==.
 type Route struct {
 	// Table holds the route. Table, Dst and Metric together are unique.
 	Table Table        `json:"table" yaml:"table"`
@@ -82,7 +81,7 @@ type Route struct {
 	// Via is the gateway, or the zero Addr if the destination is on the link.
 	Via netip.Addr `json:"via,omitzero" yaml:"via"`
 
-	// Dev is the link it leaves by, never empty after [State.Check].
+	// Dev is the outgoing link, never empty after [State.Check].
 	Dev string `json:"dev" yaml:"dev"`
 
 	// Metric orders routes to the same destination: the lowest wins.
@@ -90,8 +89,8 @@ type Route struct {
 	Scope  Scope  `json:"scope" yaml:"scope"`
 }
 
-// Key returns "table/ip/length", with "/metric" added if the metric is not the one
-// that routes of this family have by default.
+// Key returns "table/ip/length", with "/metric" added if the metric is not the default of the route's
+// family.
 func (r Route) Key() string {
 	key := r.Table.String() + "/" + r.Dst.String()
 	if r.Metric != defaultMetric(r.Dst) {
@@ -103,8 +102,8 @@ func (r Route) Key() string {
 // Needs returns the name of the link the route leaves by.
 func (r Route) Needs() string { return r.Dev }
 
-// Reaches tells whether the route says that a host is a neighbour on its link, to the
-// gateways of routes in the table that asks.
+// Reaches reports whether the route makes a host a neighbour on its link, for the gateways of routes in the
+// given table.
 func (r Route) Reaches(host netip.Addr, asks Table) bool {
 	return !r.Via.IsValid() && r.Dst.Contains(host) && (r.Table == asks || r.Table == TableMain)
 }
@@ -141,8 +140,7 @@ func (r *reader) route(n *yaml.Node) (Located[Route], bool) {
 	return located, true
 }
 
-// fillRoute gives a route the defaults for what it left out, and reports what
-// does not go together.
+// fillRoute sets the defaults of a route, and reports fields that conflict.
 func (r *reader) fillRoute(l *Located[Route]) {
 	route := &l.Spec
 	if route.Metric == 0 {
@@ -166,8 +164,8 @@ func (r *reader) fillRoute(l *Located[Route]) {
 	}
 }
 
-// destination reads a network, one address, or "default", which is of the same
-// family as the gateway, and of IPv4 if there is none.
+// destination reads a network, one address, or "default", which is of the gateway's family, or of IPv4
+// without a gateway.
 func (r *reader) destination(n *yaml.Node, via netip.Addr) netip.Prefix {
 	value := r.text("dst", n)
 	if value == "default" {

@@ -3,8 +3,8 @@
 
 package config
 
-// State is everything that is asked for: one file's worth, or what the tables
-// hold. A veth pair appears as two links that name each other as peer.
+// State holds all desired objects: those of one file, or those of the tables. A veth pair is two links that
+// name each other as peer.
 type State struct {
 	Links     []Located[Link]
 	Addresses []Located[Address]
@@ -12,16 +12,14 @@ type State struct {
 	Sysctls   []Located[Sysctl]
 }
 
-// Located is a Spec and where it was written. Its zero Pos means that it was
-// written nowhere: it comes from a table.
+// Located is a Spec with its position. A zero Pos means that it is not from a file but from a table.
 type Located[Spec any] struct {
 	Spec   Spec
 	Pos    Pos
 	fields map[string]Pos
 }
 
-// At returns where a field of the object was written, or where the object begins
-// if the field was left out.
+// At returns the position of a field of the object, or of the object if the field is missing.
 func (l Located[Spec]) At(field string) Pos {
 	if pos, ok := l.fields[field]; ok {
 		return pos
@@ -29,6 +27,6 @@ func (l Located[Spec]) At(field string) Pos {
 	return l.Pos
 }
 
-// Known returns spec as a part of a [State] that is beyond doubt and was written
-// nowhere: [State.Check] reports nothing that is wrong with it.
+// Known returns spec as a part of a [State] that is not from a file and is known to be valid: [State.Check]
+// reports no problems of it.
 func Known[Spec any](spec Spec) Located[Spec] { return Located[Spec]{Spec: spec} }

@@ -15,10 +15,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The search for the line of a syntax error parses beginnings of the file. It tries the
-// nearBy lines before the end of what the parser has read one by one and goes faster then, as
-// an open quote may be far back. It parses at most searchBudget bytes, so that a file of
-// [MaxSize] costs no more than a few times what it costs to read it.
+// The search for the line of a syntax error parses beginnings of the file. It tries the nearBy lines before
+// the parser's position one by one, and larger steps after that, since an open quote may be far back. It
+// parses at most searchBudget bytes, so that a file of [MaxSize] costs no more than a few times a normal
+// parse.
 const (
 	nearBy       = 8
 	searchBudget = 2 << 20
@@ -49,8 +49,7 @@ func parseDocument(file string, data []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// isEmpty tells whether data has nothing but comments, blank lines and marks of a
-// document's beginning and end.
+// isEmpty reports whether data has only comments, blank lines and document markers.
 func isEmpty(data []byte) bool {
 	for line := range bytes.Lines(data) {
 		line = bytes.TrimSpace(line)
@@ -61,8 +60,8 @@ func isEmpty(data []byte) bool {
 	return true
 }
 
-// badByte finds the first byte that may not be in a YAML file. The YAML package
-// rejects these too, but does not say where they are.
+// badByte finds the first byte that YAML does not allow. The YAML package rejects it too, but does not
+// return its position.
 func badByte(file string, data []byte) (Pos, string) {
 	line, column := 1, 1
 	for len(data) > 0 {
@@ -80,11 +79,10 @@ func badByte(file string, data []byte) (Pos, string) {
 	return Pos{}, ""
 }
 
-// lineReader reads data line by line, so that a parser that stops has not read far beyond what
-// it stopped at.
+// lineReader reads data line by line, so that a parser that stops has read little beyond the error.
 type lineReader struct {
 	data []byte
-	read int // lines, the last of which may have been read in part
+	read int // lines; the last may be read in part
 	tail bool
 }
 
@@ -104,15 +102,14 @@ func (r *lineReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// syntaxProblem says where a file stops being YAML, which the parser noticed when it had read
-// so many lines. The YAML package often names no line, or the one where the surrounding block
-// began; so this looks for the longest beginning of the file that does parse: the line after
-// that is it.
+// syntaxProblem returns the position of a syntax error, which the parser found after the given number of
+// lines. The YAML package often names no line, or the line where the surrounding block began. So this
+// searches the longest beginning of the file that parses; the error is in the line after it.
 func syntaxProblem(file string, data []byte, read int, err error) Problems {
 	message := yamlErrorPrefix.ReplaceAllString(err.Error(), "")
 	said := 0
 	if m := yamlErrorPrefix.FindStringSubmatch(err.Error()); len(m) == 2 {
-		said, _ = strconv.Atoi(m[1]) // no number: it names no line
+		said, _ = strconv.Atoi(m[1]) // 0 if the error names no line
 	}
 	line, found := firstBadLine(data, read, isYAML)
 	switch {
@@ -129,9 +126,8 @@ func isYAML(data []byte) bool {
 	return yaml.Unmarshal(data, &n) == nil
 }
 
-// firstBadLine returns a line up to which data parses and with which it does not, given that
-// the first bad lines do not parse; found is false if the budget ended before, and the line is
-// one after that.
+// firstBadLine returns a line up to which data parses and with which it does not, given that the first bad
+// lines do not parse. found is false if the budget ended first; the line is then one after that line.
 func firstBadLine(data []byte, bad int, parses func([]byte) bool) (line int, found bool) {
 	ends := []int{0} // ends[n] is where line n ends
 	for line := range bytes.Lines(data) {

@@ -11,25 +11,24 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxSysctlValue is how many bytes a value may have: one page is what the kernel
-// takes in a single write.
+// maxSysctlValue is the largest length of a value in bytes: the kernel accepts one page in a single write.
 const maxSysctlValue = 4096
 
-// Sysctl is a setting of the network namespace. Sysctls are equal if == says so.
+// Sysctl is a setting of the network namespace. Sysctls can be compared with ==.
 type Sysctl struct {
-	// Name begins with "net." and has its parts parted by dots; a dot within a
-	// part (as in the name of a link) is written as a slash.
+	// Name begins with "net." and separates its parts by dots; a dot within a part (as in the name of a
+	// link) is written as a slash.
 	Name string `json:"name" yaml:"name"`
 
-	// Value is on one line, its words parted by single spaces.
+	// Value is one line, with single spaces between its words.
 	Value string `json:"value" yaml:"value"`
 }
 
 // Key returns the sysctl's name, which is unique.
 func (s Sysctl) Key() string { return s.Name }
 
-// Path returns the parts of the sysctl's name in the order they have below
-// /proc/sys, with dots where the name has slashes.
+// Path returns the parts of the sysctl's name in their order below /proc/sys, with dots where the name has
+// slashes.
 func (s Sysctl) Path() []string {
 	parts := strings.Split(s.Name, ".")
 	for i, part := range parts {
@@ -38,8 +37,7 @@ func (s Sysctl) Path() []string {
 	return parts
 }
 
-// Needs returns the name of the link that the sysctl is a setting of, or "" if it is
-// one of the whole namespace.
+// Needs returns the name of the link that the sysctl belongs to, or "" if it belongs to the whole namespace.
 func (s Sysctl) Needs() string {
 	path := s.Path()
 	if len(path) < 5 || path[2] != "conf" && path[2] != "neigh" {
@@ -51,9 +49,8 @@ func (s Sysctl) Needs() string {
 	return path[3]
 }
 
-// CanonicalSysctl returns a name as [Sysctl] has it, from that form or from the one
-// with slashes between the parts. It returns an error if nothing below /proc/sys/net
-// can be meant.
+// CanonicalSysctl returns a name in the form of [Sysctl], from that form or from the form with slashes
+// between the parts. It returns an error if the name is not below /proc/sys/net.
 func CanonicalSysctl(name string) (string, error) {
 	if first := strings.IndexAny(name, "./"); first >= 0 && name[first] == '/' {
 		name = swapSeparators(name)

@@ -15,14 +15,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Effect is what a change to a link in the kernel may have undone, for better or worse.
+// Effect is a set of properties that a change of a link in the kernel may have undone.
 type Effect uint8
 
 // The effects; they can be combined.
 const (
-	// UndidLink: what the link itself is set to.
+	// UndidLink: the link's own settings.
 	UndidLink Effect = 1 << iota
-	// UndidPorts: that other links are ports of it.
+	// UndidPorts: the ports of the link.
 	UndidPorts
 	// UndidAddresses: the link's addresses.
 	UndidAddresses
@@ -30,36 +30,34 @@ const (
 	UndidRoutes
 	// UndidSysctls: the link's own sysctls.
 	UndidSysctls
-	// UndidRefusals: that the kernel refused something on the link; what is in Error
-	// may have a chance now.
+	// UndidRefusals: the reason why the kernel refused an object on the link; objects in Error may succeed
+	// now.
 	UndidRefusals
 
-	// UndidAll: the link was made anew.
+	// UndidAll: all of these, because the link was created again.
 	UndidAll = UndidLink | UndidPorts | UndidAddresses | UndidRoutes | UndidSysctls
 )
 
-// Again gets objects reconciled again that a change to another one has undone: the
-// kernel drops the addresses of a link that is made anew, and the routes of one
-// that goes down. Without it they would come back at their next refresh only.
+// Again marks objects for reconciliation that a change of another object has undone: the kernel drops the
+// addresses of a link that is created again, and the routes of a link that goes down. Without it they would
+// return only at their next refresh.
 type Again struct {
 	db     *statedb.DB
 	tables *Tables
 	wake   chan struct{}
 
 	mu      sync.Mutex
-	told    map[string]Effect // by link, what is not marked yet
-	marking bool              // whether what was told before is being marked
-	calls   uint64            // of Undid
+	told    map[string]Effect // by link, the effects that are not marked yet
+	marking bool              // whether Run is marking earlier effects
+	calls   uint64            // number of calls of Undid
 }
 
-// NewAgain returns an Again on the tables of a database. Nothing happens before
-// Run is called.
+// NewAgain returns an Again on the tables of a database. It does nothing before Run is called.
 func NewAgain(db *statedb.DB, tables *Tables) *Again {
 	return &Again{db: db, tables: tables, wake: make(chan struct{}, 1), told: make(map[string]Effect)}
 }
 
-// Undid tells of a link and what may have been undone on it. It never blocks, so
-// that operations can call it.
+// Undid records a link and what may have been undone on it. It never blocks, so operations can call it.
 func (a *Again) Undid(link string, effect Effect) {
 	a.mu.Lock()
 	a.told[link] |= effect
@@ -71,7 +69,7 @@ func (a *Again) Undid(link string, effect Effect) {
 	}
 }
 
-// Run marks what it is told of as Pending, until the context ends. It is a job.
+// Run marks the affected rows Pending, until the context ends. It is a job.
 func (a *Again) Run(ctx context.Context, _ cell.Health) error {
 	for {
 		select {
@@ -94,18 +92,17 @@ func (a *Again) take() map[string]Effect {
 	return told
 }
 
-// state returns the number of calls of Undid so far, and whether all of them have had
-// their effect on the tables.
+// state returns the number of calls of Undid so far, and whether all of them have been applied to the
+// tables.
 func (a *Again) state() (calls uint64, through bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.calls, len(a.told) == 0 && !a.marking
 }
 
-// Look is [Tables.Snapshot] of the tables now, and tells whether it is the whole truth:
-// whether nothing that was undone before is still to be marked. An operation tells what
-// it undid before its object is Done; so a snapshot in which all is settled and that is
-// the whole truth means that the target is as it should be.
+// Look is [Tables.Snapshot] of the tables now, and reports whether it is complete: whether no earlier effect
+// is still to be marked. An operation calls Undid before its object is Done, so if a complete snapshot is
+// settled, the target is in the desired state.
 func (a *Again) Look() (s Snapshot, changed []<-chan struct{}, whole bool) {
 	before, through := a.state()
 	s, changed = a.tables.Snapshot(a.db.ReadTxn())
@@ -127,8 +124,8 @@ func (a *Again) mark(told map[string]Effect) {
 	}
 }
 
-// markNeeding marks the rows of a table that need a link: all of them if the effect is
-// the one that the table is about, and those in Error if it may have helped them.
+// markNeeding marks the rows of a table that need a link: all of them if the effect is the table's own, and
+// those in Error if the effect may have helped them.
 func markNeeding[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], link string, effect, about Effect) {
 	if effect&(about|UndidRefusals) == 0 {
 		return
@@ -150,8 +147,8 @@ func inError[S Spec](rows iter.Seq2[*Row[S], statedb.Revision]) iter.Seq2[*Row[S
 	}
 }
 
-// markRows marks rows whatever their status: one that is Pending or Blocked may be in an
-// operation that has looked already.
+// markRows marks rows of any status: a Pending or Blocked row may be in an operation that has already read
+// the old state.
 func markRows[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], rows iter.Seq2[*Row[S], statedb.Revision]) {
 	for row := range rows {
 		mustInsert(txn, table, row.Clone().SetStatus(reconciler.StatusPending()))

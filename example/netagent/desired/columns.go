@@ -9,7 +9,7 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/config"
 )
 
-// What db/show prints of the rows, the source and the status aside.
+// The columns of db/show for the rows, except source and status.
 var (
 	linkHeader    = []string{"Name", "Kind", "Peer", "Master", "MTU", "MAC", "Up"}
 	addressHeader = []string{"Dev", "CIDR"}

@@ -11,8 +11,8 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/config"
 )
 
-// Store is the way into the tables: all who want something of the kernel go
-// through it. Its methods are safe for concurrent use.
+// Store writes the tables: the state file and the HTTP API both use it. Its methods are safe for concurrent
+// use.
 type Store struct {
 	db     *statedb.DB
 	tables *Tables
@@ -21,12 +21,12 @@ type Store struct {
 // NewStore returns a Store on the tables of a database.
 func NewStore(db *statedb.DB, tables *Tables) *Store { return &Store{db: db, tables: tables} }
 
-// Changes counts what an [Store.Apply] did to the rows of the file.
+// Changes counts the changes that an [Store.Apply] made to the rows of the file.
 type Changes struct {
 	Added, Changed, Removed int
 
-	// Taken are the objects, as "table key", that were the API's and are the
-	// file's now, or were removed because the file took the other end of a veth.
+	// Taken lists the objects, as "table key", that moved from the API to the file, or were removed because
+	// the file has the other end of a veth.
 	Taken []string
 }
 
@@ -35,10 +35,9 @@ func (c Changes) String() string {
 	return fmt.Sprintf("%d added, %d changed, %d removed", c.Added, c.Changed, c.Removed)
 }
 
-// Apply makes the rows of the file be what the state says, in one transaction: it
-// inserts what is new or changed with a Pending status, deletes what is gone, and
-// leaves rows that are as they should be alone. The first call makes the tables
-// initialised. The state must have been checked.
+// Apply makes the rows of the file equal to the state, in one transaction: it inserts new and changed
+// objects with a Pending status, deletes objects that are not in the state, and leaves equal rows alone. The
+// first call makes the tables initialised. The state must have been checked.
 func (s *Store) Apply(state config.State) Changes {
 	txn := s.db.WriteTxn(s.tables.metas()...)
 	defer txn.Abort()
@@ -55,8 +54,8 @@ func (s *Store) Apply(state config.State) Changes {
 	return c
 }
 
-// breakPairs deletes the veths of the API of which the file wants one end and not
-// the other: two rows that each want another peer would fight for ever.
+// breakPairs deletes the veths of the API of which the file has only one end: two rows that each want
+// another peer would replace each other for ever.
 func (s *Store) breakPairs(txn statedb.WriteTxn, links []config.Located[config.Link], c *Changes) {
 	wanted := make(map[string]struct{}, len(links))
 	for _, l := range links {
@@ -107,15 +106,15 @@ func applyFile[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], spe
 	}
 }
 
-// mustInsert inserts into a table that the transaction was made for, which is the
-// only way that it can fail.
+// mustInsert inserts into a table of the transaction. A table without the transaction's lock is the only
+// possible error.
 func mustInsert[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], row *Row[S]) {
 	if _, _, err := table.Insert(txn, row); err != nil {
 		panic(err)
 	}
 }
 
-// mustDelete is as mustInsert.
+// mustDelete deletes like mustInsert.
 func mustDelete[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], row *Row[S]) {
 	if _, _, err := table.Delete(txn, row); err != nil {
 		panic(err)

@@ -1,34 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package desired holds the statedb tables of what a netagent is to keep in its
-// network namespace, and the rules by which the state file and the HTTP API share
-// them:
+// Package desired holds the statedb tables with the desired state of a network namespace, and the rules by
+// which the state file and the HTTP API share them:
 //
-//   - What is in the file is the file's: the API changes and deletes only what came
-//     by the API.
-//   - What came by the API stays until it is deleted by the API, whatever the file
-//     says of other things.
-//   - If the file comes to ask for something that the API had asked for, it is the
-//     file's from then on.
+//   - The objects in the file belong to the file: the API changes and deletes only objects that it created.
+//   - The objects of the API stay until the API deletes them, whatever else the file has.
+//   - If the file comes to have an object of the API, the object belongs to the file from then on.
 package desired
 
 import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Spec is what a [Row] asks for: one of the types of package config.
+// Spec is the desired state in a [Row]: one of the types of package config.
 type Spec interface {
 	comparable
 
 	// Key is unique in the table.
 	Key() string
 
-	// Needs is the name of a link without which this cannot be, or empty.
+	// Needs returns the name of a link that this object depends on; empty if there is none.
 	Needs() string
 }
 
-// Source is where a row comes from, and so who may change it.
+// Source is the origin of a row, which decides who may change it.
 type Source string
 
 // The sources.
@@ -37,9 +33,8 @@ const (
 	API  Source = "api"
 )
 
-// Row is an object of one of the tables: what is wanted, who wants it, and how far
-// the kernel follows. Like every object of a statedb table, it must not be changed
-// once it was inserted.
+// Row is an object of one of the tables: the desired state, its source, and its status. Like every object of
+// a statedb table, it must not be changed after it was inserted.
 type Row[S Spec] struct {
 	Spec   S                 `json:"spec" yaml:"spec"`
 	Source Source            `json:"source" yaml:"source"`
@@ -56,7 +51,7 @@ func (r *Row[S]) Clone() *Row[S] {
 	return &clone
 }
 
-// SetStatus sets the status of a row that is not in a table yet, and returns it.
+// SetStatus sets the status of a row that is not in a table yet, and returns the row.
 func (r *Row[S]) SetStatus(status reconciler.Status) *Row[S] {
 	r.Status = status
 	return r

@@ -13,49 +13,47 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/config"
 )
 
-// The errors of the methods for single objects; test for them with errors.Is. What
-// makes an object impossible among the others is an error of type config.Problems.
+// The errors of the methods for single objects; test for them with errors.Is. An object that conflicts with
+// the others is an error of type config.Problems.
 var (
 	ErrFromFile = errors.New("comes from the state file: edit it there")
 	ErrNotFound = errors.New("not found")
 )
 
-// PutLink asks for a link, or with both ends for a veth, in place of what the API
-// had asked for under the same name. It reports whether the first link is new. A
-// link that is already asked for just so is left alone.
+// PutLink adds a link, or both ends of a veth, or replaces the API's link of the same name. It reports
+// whether the first link is new. If the same link is already desired, it writes nothing.
 func (s *Store) PutLink(links []config.Located[config.Link]) (created bool, err error) {
 	return put(s, s.tables.Links, func(state *config.State) *[]config.Located[config.Link] { return &state.Links }, links, s.otherEnd)
 }
 
-// PutAddress is as PutLink.
+// PutAddress does for an address what PutLink does for a link.
 func (s *Store) PutAddress(address config.Located[config.Address]) (created bool, err error) {
 	return put(s, s.tables.Addresses, func(state *config.State) *[]config.Located[config.Address] { return &state.Addresses },
 		[]config.Located[config.Address]{address}, nil)
 }
 
-// PutRoute is as PutLink.
+// PutRoute does for a route what PutLink does for a link.
 func (s *Store) PutRoute(route config.Located[config.Route]) (created bool, err error) {
 	return put(s, s.tables.Routes, func(state *config.State) *[]config.Located[config.Route] { return &state.Routes },
 		[]config.Located[config.Route]{route}, nil)
 }
 
-// PutSysctl is as PutLink.
+// PutSysctl does for a sysctl what PutLink does for a link.
 func (s *Store) PutSysctl(sysctl config.Located[config.Sysctl]) (created bool, err error) {
 	return put(s, s.tables.Sysctls, func(state *config.State) *[]config.Located[config.Sysctl] { return &state.Sysctls },
 		[]config.Located[config.Sysctl]{sysctl}, nil)
 }
 
-// DeleteLink stops asking for a link. A veth goes with its other end, as it does in
-// the kernel.
+// DeleteLink deletes the row of a link. The other end of a veth is deleted too, as in the kernel.
 func (s *Store) DeleteLink(key string) error { return remove(s, s.tables.Links, key, s.otherEnd) }
 
-// DeleteAddress stops asking for an address.
+// DeleteAddress deletes the row of an address.
 func (s *Store) DeleteAddress(key string) error { return remove(s, s.tables.Addresses, key, nil) }
 
-// DeleteRoute stops asking for a route.
+// DeleteRoute deletes the row of a route.
 func (s *Store) DeleteRoute(key string) error { return remove(s, s.tables.Routes, key, nil) }
 
-// DeleteSysctl stops asking for a sysctl: it goes back to what it was.
+// DeleteSysctl deletes the row of a sysctl: the kernel's setting returns to its earlier value.
 func (s *Store) DeleteSysctl(key string) error { return remove(s, s.tables.Sysctls, key, nil) }
 
 // otherEnd returns the row of the other end of a veth, or nil.
@@ -64,8 +62,8 @@ func (s *Store) otherEnd(txn statedb.ReadTxn, link *Link) *Link {
 	return peer
 }
 
-// put replaces the API's rows of the objects' keys, together with what goes with
-// those rows, if the objects are sound among everything else that is asked for.
+// put replaces the API's rows of the objects' keys, and the other ends of their veths, if the objects are
+// valid together with all other objects.
 func put[S Spec](
 	s *Store, table statedb.RWTable[*Row[S]],
 	section func(*config.State) *[]config.Located[S], objects []config.Located[S],
@@ -100,7 +98,7 @@ func put[S Spec](
 	*list = slices.DeleteFunc(*list, func(l config.Located[S]) bool { return replaced[l.Spec.Key()] != nil })
 	others := len(*list)
 	*list = append(*list, objects...)
-	// What other objects have lost since they came is no reason to refuse these.
+	// What other objects have lost since they were added is no reason to refuse these.
 	if err := state.Check(); err != nil {
 		return false, err
 	}
@@ -138,7 +136,7 @@ func remove[S Spec](s *Store, table statedb.RWTable[*Row[S]], key string, with f
 	return nil
 }
 
-// state returns all that is asked for.
+// state returns all desired objects.
 func (t *Tables) state(txn statedb.ReadTxn) config.State {
 	return config.State{
 		Links:     known(txn, t.Links),

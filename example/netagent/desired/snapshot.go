@@ -9,7 +9,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Item is a row of any of the four tables, for those who only want to show it.
+// Item is a row of any of the four tables, for display.
 type Item struct {
 	// Kind is "link", "address", "route" or "sysctl".
 	Kind string
@@ -20,13 +20,13 @@ type Item struct {
 	Status reconciler.Status
 }
 
-// Settled tells whether the kernel is known to have the object: whether it is Done,
-// or was until a refresh asked for a second look.
+// Settled reports whether the kernel is known to have the object: whether it is Done, or was Done until a
+// refresh began.
 func (i Item) Settled() bool {
 	return i.Status.Kind == reconciler.StatusKindDone || i.Status.Kind == reconciler.StatusKindRefreshing
 }
 
-// String returns "kind key: Status", and the error after another colon if there is one.
+// String returns "kind key: Status", followed by a colon and the error if there is one.
 func (i Item) String() string {
 	text := i.Kind + " " + i.Key + ": " + i.Status.Kind.String()
 	if reason := i.Status.GetError(); reason != "" {
@@ -35,12 +35,12 @@ func (i Item) String() string {
 	return text
 }
 
-// Snapshot is what the tables held at one moment.
+// Snapshot holds the contents of the tables at one moment.
 type Snapshot struct {
-	// Items by kind, in the order of Item.Kind above, and by key.
+	// Items are sorted by kind, in the order of Item.Kind above, and by key.
 	Items []Item
 
-	// Initialized tells whether the file has been read.
+	// Initialized reports whether the file has been read.
 	Initialized bool
 }
 
@@ -54,11 +54,10 @@ func (s Snapshot) Unsettled() (items []Item) {
 	return items
 }
 
-// Settled tells whether the file has been read and all items are settled.
+// Settled reports whether the file has been read and all items are settled.
 func (s Snapshot) Settled() bool { return s.Initialized && len(s.Unsettled()) == 0 }
 
-// Snapshot returns what the tables hold now, and channels of which one closes when
-// that changes.
+// Snapshot returns the current contents of the tables, and channels of which one closes when they change.
 func (t *Tables) Snapshot(txn statedb.ReadTxn) (Snapshot, []<-chan struct{}) {
 	initialized, initWatch := t.Links.Initialized(txn)
 	s := Snapshot{Initialized: initialized}

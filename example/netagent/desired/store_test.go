@@ -83,7 +83,7 @@ routes: [{dst: 10.1.0.0/16, via: 10.0.0.2}]
 sysctls: {net.ipv4.ip_forward: 1}
 `
 
-func TestTheFileFillsTheTablesAndInitialisesThem(t *testing.T) {
+func TestFileFillsAndInitialisesTheTables(t *testing.T) {
 	f := newFixture(t)
 	initialized := func() bool {
 		txn := f.db.ReadTxn()
@@ -108,7 +108,7 @@ func TestTheFileFillsTheTablesAndInitialisesThem(t *testing.T) {
 	}, f.rows())
 }
 
-func TestAnEditWritesOnlyWhatItChanged(t *testing.T) {
+func TestEditWritesOnlyChangedRows(t *testing.T) {
 	f := newFixture(t)
 	f.apply(file)
 	f.setAll(reconciler.StatusDone())
@@ -129,7 +129,7 @@ routes: [{dst: 10.1.0.0/16, via: 10.0.0.3}]
 	}, f.rows())
 }
 
-func TestWhatTheAPIPutSurvivesEditsUntilItDeletesIt(t *testing.T) {
+func TestAPIObjectsStayUntilTheAPIDeletesThem(t *testing.T) {
 	f := newFixture(t)
 	f.apply(file)
 	created, err := f.putLink("{name: c, kind: veth, peer: d}")
@@ -142,7 +142,7 @@ func TestWhatTheAPIPutSurvivesEditsUntilItDeletesIt(t *testing.T) {
 	assert.ErrorIs(t, f.store.DeleteLink("d"), ErrNotFound)
 }
 
-func TestTheAPICannotTouchWhatIsInTheFile(t *testing.T) {
+func TestAPICannotChangeObjectsOfTheFile(t *testing.T) {
 	f := newFixture(t)
 	f.apply(file)
 	before := f.rows()
@@ -157,7 +157,7 @@ func TestTheAPICannotTouchWhatIsInTheFile(t *testing.T) {
 	assert.Equal(t, before, f.rows())
 }
 
-func TestPuttingTheSameAgainWritesNothing(t *testing.T) {
+func TestPuttingTheSameObjectAgainWritesNothing(t *testing.T) {
 	f := newFixture(t)
 	f.apply("{}")
 	_, err := f.putLink("{name: c, kind: veth, peer: d}")
@@ -174,7 +174,7 @@ func TestPuttingTheSameAgainWritesNothing(t *testing.T) {
 	assert.Equal(t, []string{"link c api Done", "link d api Pending"}, f.rows(), "only the end that changed")
 }
 
-func TestAVethThatIsReplacedLeavesNoHalfBehind(t *testing.T) {
+func TestReplacedVethLeavesNoOtherEnd(t *testing.T) {
 	f := newFixture(t)
 	f.apply("{}")
 	for _, body := range []string{"{name: c, kind: veth, peer: d}", "{name: e, kind: veth, peer: f}", "{name: c, kind: veth, peer: e}"} {
@@ -187,7 +187,7 @@ func TestAVethThatIsReplacedLeavesNoHalfBehind(t *testing.T) {
 	assert.Equal(t, []string{"link e api Pending"}, f.rows())
 }
 
-func TestTheFileTakesOverWhatTheAPIHad(t *testing.T) {
+func TestFileTakesOverObjectsOfTheAPI(t *testing.T) {
 	f := newFixture(t)
 	f.apply("{}")
 	for _, body := range []string{"{name: br0, kind: bridge}", "{name: c, kind: veth, peer: d}", "{name: e, kind: veth, peer: f}"} {
@@ -204,7 +204,7 @@ func TestTheFileTakesOverWhatTheAPIHad(t *testing.T) {
 	assert.Empty(t, f.rows())
 }
 
-func TestWhatTheAPIPutsHasToFitTheRest(t *testing.T) {
+func TestAPIObjectsAreCheckedWithAllOthers(t *testing.T) {
 	f := newFixture(t)
 	f.apply(file)
 	route := func(yaml string) error {
@@ -226,14 +226,14 @@ func TestWhatTheAPIPutsHasToFitTheRest(t *testing.T) {
 		return err
 	}
 	assert.EqualError(t, address("{dev: br0, cidr: 10.0.0.1/16}"), `body:1:18: address "br0/10.0.0.1" is there already`)
-	require.NoError(t, address("{dev: theirs, cidr: 10.4.0.9/16}"), "for somebody else to make")
+	require.NoError(t, address("{dev: theirs, cidr: 10.4.0.9/16}"), "another program has to create it")
 
-	// An object that has lost what it needs does not keep others out.
+	// An object that has lost its dependency does not keep others out.
 	f.apply("links: [{name: br1, kind: bridge}]")
 	require.NoError(t, address("{dev: br1, cidr: 10.3.0.1/24}"))
 }
 
-func TestRowsThatWereUndoneArePendingAgain(t *testing.T) {
+func TestUndoneRowsArePendingAgain(t *testing.T) {
 	f := newFixture(t)
 	f.apply(`
 links: [{name: br0, kind: bridge}, {name: a, kind: veth, peer: b, master: br0}]
@@ -263,10 +263,10 @@ sysctls: {net.ipv4.ip_forward: 1, net.ipv4.conf.br0.rp_filter: 1}
 	before, _, _ := f.tables.Links.Get(f.db.ReadTxn(), ByKey[config.Link]("a"))
 	again.mark(map[string]Effect{"br0": UndidAll})
 	after, _, _ := f.tables.Links.Get(f.db.ReadTxn(), ByKey[config.Link]("a"))
-	assert.NotEqual(t, before.Status.ID, after.Status.ID, "what is in an operation already is wanted anew")
+	assert.NotEqual(t, before.Status.ID, after.Status.ID, "a row in an operation is pending again")
 }
 
-func TestWhatWasRefusedOnALinkIsPendingAgainWhenTheLinkIsAnotherOne(t *testing.T) {
+func TestRefusedRowsArePendingAgainOnANewLink(t *testing.T) {
 	f := newFixture(t)
 	f.apply(`
 addresses: [{dev: br0, cidr: 10.0.0.1/24}, {dev: br0, cidr: 10.2.0.1/24}, {dev: br1, cidr: 10.3.0.1/24}]
@@ -285,7 +285,7 @@ sysctls: {net.ipv4.conf.br0.rp_filter: 1, net.ipv4.ip_forward: 1}
 	}, f.rows())
 }
 
-func TestALinkIsNeededWhileAnyRowNeedsIt(t *testing.T) {
+func TestLinkIsNeededWhileAnyRowNeedsIt(t *testing.T) {
 	f := newFixture(t)
 	needed := func(link string) bool { return f.tables.Needed(f.db.ReadTxn(), link) }
 	for _, yaml := range []string{
@@ -302,7 +302,7 @@ func TestALinkIsNeededWhileAnyRowNeedsIt(t *testing.T) {
 	assert.False(t, needed("theirs"))
 }
 
-func TestAnItemIsSaidInOneLine(t *testing.T) {
+func TestItemIsOneLineOfText(t *testing.T) {
 	reason := "boom"
 	item := Item{Kind: "link", Key: "br0", Status: reconciler.Status{Kind: reconciler.StatusKindError, Error: &reason}}
 	assert.Equal(t, "link br0: Error: boom", item.String())
@@ -311,7 +311,7 @@ func TestAnItemIsSaidInOneLine(t *testing.T) {
 	assert.True(t, item.Settled())
 }
 
-func TestTablesAreShownInColumns(t *testing.T) {
+func TestTablesHaveColumns(t *testing.T) {
 	f := newFixture(t)
 	f.apply(file)
 	link, _, _ := f.tables.Links.Get(f.db.ReadTxn(), ByKey[config.Link]("a"))
@@ -328,7 +328,7 @@ func TestTablesAreShownInColumns(t *testing.T) {
 	assert.Len(t, sysctlHeader, 2)
 }
 
-func TestALookIsTheWholeTruthWhenNothingIsLeftToMark(t *testing.T) {
+func TestLookIsCompleteWhenNothingIsLeftToMark(t *testing.T) {
 	f := newFixture(t)
 	f.apply("links: [{name: br0, kind: bridge}]\naddresses: [{dev: br0, cidr: 10.0.0.1/24}]")
 	f.setAll(reconciler.StatusDone())
@@ -339,7 +339,7 @@ func TestALookIsTheWholeTruthWhenNothingIsLeftToMark(t *testing.T) {
 	again.Undid("br0", UndidAddresses)
 	s, _, whole = again.Look()
 	assert.True(t, s.Settled())
-	assert.False(t, whole, "the address is to be marked")
+	assert.False(t, whole, "the address is not marked yet")
 
 	told := again.take()
 	_, _, whole = again.Look()
@@ -351,5 +351,5 @@ func TestALookIsTheWholeTruthWhenNothingIsLeftToMark(t *testing.T) {
 	again.Undid("br0", UndidAddresses)
 	ended := make(chan error)
 	go func() { ended <- again.Run(ctx, nil) }()
-	require.NoError(t, <-ended, "it ends, whatever it was told")
+	require.NoError(t, <-ended, "it ends after any messages")
 }

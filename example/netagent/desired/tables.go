@@ -28,8 +28,7 @@ const (
 	SysctlsTable   = "sysctls"
 )
 
-// initializer is the name of what has to be done before prune may remove anything:
-// the first reading of the file.
+// initializer is the name of the initializer that holds back prune: the first reading of the file.
 const initializer = "state-file"
 
 // Tables are the four tables. They are initialised by the first [Store.Apply].
@@ -42,7 +41,7 @@ type Tables struct {
 	initialized []func(statedb.WriteTxn)
 }
 
-// NewTables makes the four tables and registers them with the database.
+// NewTables creates the four tables and registers them with the database.
 func NewTables(db *statedb.DB) (*Tables, error) {
 	var t Tables
 	var err error
@@ -74,8 +73,7 @@ func (t *Tables) metas() []statedb.TableMeta {
 	return []statedb.TableMeta{t.Links, t.Addresses, t.Routes, t.Sysctls}
 }
 
-// newTable makes a table with the key as its primary index and the needed link as
-// its secondary one.
+// newTable creates a table with the key as its primary index and the needed link as its secondary index.
 func newTable[S Spec](db *statedb.DB, name string, header []string, columns func(S) []string) (statedb.RWTable[*Row[S]], error) {
 	table, err := statedb.NewTableAny(db, name,
 		func() []string { return append(header, "Source", "Status") },
@@ -117,7 +115,7 @@ func ByKey[S Spec](key string) statedb.Query[*Row[S]] { return keyIndex[S]().Que
 // ByNeeds is the query for the rows that need a link.
 func ByNeeds[S Spec](link string) statedb.Query[*Row[S]] { return needsIndex[S]().Query(link) }
 
-// Needed tells whether any row of the four tables needs a link of this name.
+// Needed reports whether any row of the four tables needs a link of this name.
 func (t *Tables) Needed(txn statedb.ReadTxn, link string) bool {
 	return needed(txn, t.Links, link) || needed(txn, t.Addresses, link) ||
 		needed(txn, t.Routes, link) || needed(txn, t.Sysctls, link)

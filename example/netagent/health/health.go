@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package health collects what the parts of a netagent say of themselves, so that it
-// can be asked for in one place.
+// Package health collects the health reports of the parts of a netagent in one place.
 package health
 
 import (
@@ -14,9 +13,9 @@ import (
 	"github.com/cilium/hive/cell"
 )
 
-// Report is the last thing a part said of itself.
+// Report is the latest report of a part.
 type Report struct {
-	// Scope is the part's name, dots between the parts of parts.
+	// Scope is the part's name; dots separate the names of nested parts.
 	Scope   string
 	Level   cell.Level
 	Message string
@@ -25,7 +24,7 @@ type Report struct {
 	Err error
 }
 
-// String returns "scope: message", and the error after another colon if there is one.
+// String returns "scope: message", followed by a colon and the error if there is one.
 func (r Report) String() string {
 	if r.Err == nil {
 		return r.Scope + ": " + r.Message
@@ -33,20 +32,19 @@ func (r Report) String() string {
 	return fmt.Sprintf("%s: %s: %v", r.Scope, r.Message, r.Err)
 }
 
-// Registry has the last report of every part. It is safe for concurrent use.
+// Registry holds the latest report of every part. It is safe for concurrent use.
 type Registry struct {
 	mu      sync.Mutex
 	reports map[string]Report
 }
 
-// New returns a Registry without reports, and the [cell.Health] by which a hive
-// reports to it.
+// New returns a Registry without reports, and the [cell.Health] that writes to it.
 func New() (*Registry, cell.Health) {
 	r := &Registry{reports: make(map[string]Report)}
 	return r, &scope{registry: r}
 }
 
-// Degraded returns the reports of those that are not well, in the order of the scopes.
+// Degraded returns the reports of degraded parts, in the order of the scopes.
 func (r *Registry) Degraded() (reports []Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +57,7 @@ func (r *Registry) Degraded() (reports []Report) {
 	return reports
 }
 
-// scope is the Health of one part.
+// scope is the cell.Health of one part.
 type scope struct {
 	registry *Registry
 	name     string

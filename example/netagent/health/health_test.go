@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestOnlyWhatIsDegradedIsReported(t *testing.T) {
+func TestOnlyDegradedPartsAreReported(t *testing.T) {
 	registry, root := New()
 	jobs := root.NewScope("jobs")
 	a, b, c := jobs.NewScope("a"), jobs.NewScope("b"), root.NewScope("c")

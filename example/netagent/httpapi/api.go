@@ -2,22 +2,22 @@
 // Copyright 2026 Authors of Statekeel
 
 // Package httpapi is a netagent's HTTP interface: its metrics, its tables, its health,
-// and single objects to ask for and to stop asking for.
+// and single objects to add and to delete.
 //
-//	GET    /                     what there is
-//	GET    /healthz              200 if all is Done and well, else 503 and what is not
+//	GET    /                     the list of these paths
+//	GET    /healthz              200 if all is Done and healthy, else 503 and the list of what is not
 //	GET    /metrics              metrics for Prometheus
 //	GET    /debug/vars           metrics, as package expvar has them
 //	GET    /debug/reconciler/    a page that shows what the reconcilers do, and why
 //	GET    /statedb/dump         all tables; /statedb/dump/{table}, /statedb/changes/{table}
 //	GET    /v1/{table}           the objects of a table: links, addresses, routes, sysctls
 //	GET    /v1/{table}/{key}     one of them
-//	PUT    /v1/{table}/{key}     ask for it; the body is as in the state file, YAML or JSON
-//	DELETE /v1/{table}/{key}     stop asking for it
+//	PUT    /v1/{table}/{key}     add or replace it; the body is as in the state file, YAML or JSON
+//	DELETE /v1/{table}/{key}     delete it
 //
-// PUT and DELETE are for what is not in the state file: what is there answers 409. A
-// PUT answers 201 or 200 as soon as the object is in its table, with the object, whose
-// status tells how far the kernel is.
+// PUT and DELETE are for objects that are not in the state file: those of the file answer 409. A PUT answers
+// 201 or 200 as soon as the object is in its table, with the object, whose status reports how far the kernel
+// is.
 package httpapi
 
 import (
@@ -40,7 +40,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// API is what the interface is to. All fields are required.
+// API holds the dependencies of the interface. All fields are required.
 type API struct {
 	DB     *statedb.DB
 	Tables *desired.Tables
@@ -48,20 +48,20 @@ type API struct {
 	Again  *desired.Again
 	Health *health.Registry
 
-	// Reconcilers are shown on a page, Figures scraped.
+	// Reconcilers are for the debug page, Figures for Prometheus.
 	Reconcilers *inspect.Registry
 	Figures     *prometheus.Metrics
 }
 
-// Handler returns the interface. It refuses requests that are not for a loopback
-// address, and those by which a web page might change something.
+// Handler returns the interface. It rejects requests that are not for a loopback address, and requests with
+// which a web page could change something.
 func (a API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", usage)
 	mux.HandleFunc("GET /healthz", a.healthz)
 	mux.Handle("GET /metrics", a.scraped())
 	mux.Handle("GET /debug/vars", expvar.Handler())
-	// Whoever may ask for objects and stop asking for them may also retry them.
+	// A client that may add and delete objects may also retry them.
 	mux.Handle("/debug/reconciler/", debug.New(a.Reconcilers, debug.WithWrites()))
 	mux.HandleFunc("GET /statedb", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/statedb/dump", http.StatusSeeOther)
@@ -87,7 +87,7 @@ func (a API) Handler() http.Handler {
 }
 
 const usageText = `netagent
-GET    /healthz              200 if all is Done and well, else 503 and what is not
+GET    /healthz              200 if all is Done and healthy, else 503 and the list of what is not
 GET    /metrics              metrics for Prometheus
 GET    /debug/vars           metrics
 GET    /debug/reconciler/    a page that shows what the reconcilers do, and why
@@ -126,8 +126,8 @@ func (a API) healthz(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, fmt.Sprintf("ok, %d objects are Done\n", len(snapshot.Items)))
 }
 
-// onlyKnownTables answers 404 for tables that the database does not have: its own
-// handler would panic.
+// onlyKnownTables answers 404 for tables that the database does not have: the database's handler would
+// panic.
 func (a API) onlyKnownTables(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name, ok := strings.CutPrefix(r.URL.Path, "/dump/"); ok {
@@ -141,7 +141,7 @@ func (a API) onlyKnownTables(next http.Handler) http.Handler {
 	})
 }
 
-// scraped serves the figures to Prometheus.
+// scraped serves the metrics for Prometheus.
 func (a API) scraped() http.Handler {
 	registry := client.NewRegistry()
 	registry.MustRegister(a.Figures)
@@ -165,6 +165,6 @@ func answer(w http.ResponseWriter, code int, value any) {
 
 func reply(w http.ResponseWriter, code int, body string) {
 	w.WriteHeader(code)
-	// An error means that the client is gone.
+	// An error means that the client has disconnected.
 	_, _ = w.Write([]byte(body))
 }

@@ -77,7 +77,7 @@ func (f *fixture) do(method, path, body string, headers ...string) (code int, an
 	return recorder.Code, recorder.Body.String()
 }
 
-func TestObjectsAreReadOneByOneAndTogether(t *testing.T) {
+func TestObjectsAreReadAloneAndAsAList(t *testing.T) {
 	f := newFixture(t)
 	code, body := f.do("GET", "/v1/routes", "")
 	assert.Equal(t, 200, code)
@@ -109,7 +109,7 @@ func TestObjectsAreReadOneByOneAndTogether(t *testing.T) {
 	assert.Contains(t, body, `"name": "br0"`)
 }
 
-func TestPutAndDeleteAnswerWhatWentWrong(t *testing.T) {
+func TestPutAndDeleteReportErrors(t *testing.T) {
 	f := newFixture(t)
 	f.apply(file)
 	for _, test := range []struct {
@@ -144,7 +144,7 @@ func TestPutAndDeleteAnswerWhatWentWrong(t *testing.T) {
 	}
 }
 
-func TestHealthIsWellOnlyWhenAllIsDoneAndNobodyComplains(t *testing.T) {
+func TestHealthIsOKOnlyWhenAllIsDoneAndHealthy(t *testing.T) {
 	f := newFixture(t)
 	code, body := f.do("GET", "/healthz", "")
 	assert.Equal(t, 503, code)
@@ -166,7 +166,7 @@ func TestHealthIsWellOnlyWhenAllIsDoneAndNobodyComplains(t *testing.T) {
 		assert.Equal(t, "ok, 1 objects are Done\n", body)
 	}
 
-	f.api.Again.Undid("br0", desired.UndidRoutes) // and nobody follows it up here
+	f.api.Again.Undid("br0", desired.UndidRoutes) // nothing handles it here
 	code, body = f.do("GET", "/healthz", "")
 	assert.Equal(t, 503, code)
 	assert.Equal(t, "what a change to a link took along is not known yet\n", body)
@@ -188,7 +188,7 @@ func (f *fixture) setLink(name string, status reconciler.Status) {
 	require.NoError(f, err)
 }
 
-func TestOnlyRequestsOfThisHostAndOfNoWebPageAreServed(t *testing.T) {
+func TestOnlyLocalRequestsWithoutAnOriginAreServed(t *testing.T) {
 	f := newFixture(t)
 	f.apply(file)
 	for host, want := range map[string]int{

@@ -10,13 +10,12 @@ import (
 	"net/netip"
 )
 
-// maxBody is how many bytes a request may have; an object is a few hundred.
+// maxBody is the largest size of a request in bytes; an object is a few hundred.
 const maxBody = 64 << 10
 
-// guard lets only those requests through that come from this host and not from a web
-// page: listening on loopback alone does not keep a browser from sending the requests
-// of any page here. The Host has to be a loopback address (or a page could make its
-// own name one), and what changes something must not come across origins.
+// guard accepts only requests that come from this host and not from a web page: loopback alone does not keep
+// a browser from sending requests of any web page. The Host must be a loopback address, since a page could
+// point its own name here, and requests that change something must not be cross-origin.
 func guard(next http.Handler) http.Handler {
 	protected := http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +28,7 @@ func guard(next http.Handler) http.Handler {
 	})
 }
 
-// isLoopback tells whether a host, with or without a port, is this one's loopback.
+// isLoopback reports whether a host, with or without a port, is a loopback address.
 func isLoopback(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {

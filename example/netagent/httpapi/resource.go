@@ -15,18 +15,18 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/desired"
 )
 
-// resource is one of the four tables as the interface needs it.
+// resource is the HTTP view of one of the four tables.
 type resource[S desired.Spec] struct {
 	table statedb.Table[*desired.Row[S]]
 
-	// parse reads a body, and put stores what it returned; the first of the objects
-	// is the one that was named.
+	// parse reads a body, and put stores the objects that parse returned; the first of them is the object in
+	// the path.
 	parse  func(file string, body []byte) ([]config.Located[S], error)
 	put    func([]config.Located[S]) (created bool, err error)
 	delete func(key string) error
 }
 
-// single makes a parser of one object one of a list.
+// single makes a parser of one object a parser of a list.
 func single[S any](parse func(string, []byte) (config.Located[S], error)) func(string, []byte) ([]config.Located[S], error) {
 	return func(file string, body []byte) ([]config.Located[S], error) {
 		object, err := parse(file, body)
@@ -34,7 +34,7 @@ func single[S any](parse func(string, []byte) (config.Located[S], error)) func(s
 	}
 }
 
-// first makes a function for one object one for a list of one.
+// first makes a function for one object a function for a list of one.
 func first[S any](put func(config.Located[S]) (bool, error)) func([]config.Located[S]) (bool, error) {
 	return func(objects []config.Located[S]) (bool, error) { return put(objects[0]) }
 }
@@ -99,7 +99,7 @@ func (res resource[S]) get(w http.ResponseWriter, txn statedb.ReadTxn, key strin
 	answer(w, code, row)
 }
 
-// codeOf returns the status code that says what an error says.
+// codeOf returns the status code for an error.
 func codeOf(err error) int {
 	var problems config.Problems
 	var tooLarge *http.MaxBytesError

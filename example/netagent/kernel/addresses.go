@@ -21,11 +21,11 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/desired"
 )
 
-// addresses puts addresses on links and takes them off.
+// addresses adds addresses to links and removes them.
 type addresses struct{ surroundings }
 
-// Update adds the address if the link does not have it. The same IP with another
-// prefix length goes first: for IPv6 the kernel takes it for the same address.
+// Update adds the address if the link does not have it. It first removes the same IP with another prefix
+// length: for IPv6 the kernel treats that as the same address.
 func (a *addresses) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Address) error {
 	want := row.Spec
 	link, err := a.needLink(txn, want.Dev)
@@ -45,7 +45,7 @@ func (a *addresses) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Rev
 	return nil
 }
 
-// put puts an address on a link, and tells whether that changed anything.
+// put adds an address to a link, and reports whether that changed anything.
 func put(want config.Address, link netlink.Link) (changed bool, err error) {
 	have, err := addressesOf(link)
 	if err != nil {
@@ -65,8 +65,8 @@ func put(want config.Address, link netlink.Link) (changed bool, err error) {
 	}
 	addr := netlink.Addr{IPNet: ipNet(want.CIDR)}
 	if want.CIDR.Addr().Is6() {
-		// Nobody else is in this namespace to have taken it, and a bridge
-		// without a carrier would leave it tentative for ever.
+		// This namespace has no other user who could have taken the address, and on a bridge without a
+		// carrier it would stay tentative for ever.
 		addr.Flags = unix.IFA_F_NODAD
 	}
 	if err := netlink.AddrAdd(link, &addr); err != nil && !errors.Is(err, unix.EEXIST) {
@@ -75,8 +75,8 @@ func put(want config.Address, link netlink.Link) (changed bool, err error) {
 	return true, nil
 }
 
-// Delete takes the address off its link. The kernel may take others along: the
-// secondary addresses of the same network.
+// Delete removes the address from its link. The kernel may also remove the secondary addresses of the same
+// network.
 func (a *addresses) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *desired.Address) error {
 	link, err := findLink(row.Spec.Dev)
 	if err != nil || link == nil {
@@ -96,7 +96,7 @@ func (a *addresses) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revis
 	return nil
 }
 
-// Prune takes off every address that nobody asked for, save for the kernel's own.
+// Prune removes every address without a row, except the kernel's own.
 func (a *addresses) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*desired.Address, statedb.Revision]) error {
 	want := wanted(rows)
 	all, err := dump("links", netlink.LinkList)
@@ -119,8 +119,8 @@ func (a *addresses) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*
 	return errors.Join(errs...)
 }
 
-// madeByKernel tells whether the kernel gives a link this address by itself: every
-// link that is up has a link-local one of IPv6, and lo has 127.0.0.1 and ::1.
+// madeByKernel reports whether the kernel itself adds this address to a link: every link that is up has an
+// IPv6 link-local address, and lo has 127.0.0.1 and ::1.
 func madeByKernel(link netlink.Link, prefix netip.Prefix) bool {
 	if link.Attrs().Flags&net.FlagLoopback != 0 {
 		return prefix == netip.MustParsePrefix("127.0.0.1/8") || prefix == netip.MustParsePrefix("::1/128")
@@ -147,7 +147,7 @@ func ipNet(prefix netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(prefix.Bits(), ip.BitLen())}
 }
 
-// prefixOf is the reverse of ipNet, and the zero Prefix for nil.
+// prefixOf is the inverse of ipNet; it returns the zero Prefix for nil.
 func prefixOf(n *net.IPNet) netip.Prefix {
 	if n == nil {
 		return netip.Prefix{}

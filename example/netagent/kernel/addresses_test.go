@@ -28,7 +28,7 @@ addresses:
   - {dev: lo, cidr: 192.0.2.1/32}
 `
 
-func TestAddressesArePutOnLinks(t *testing.T) {
+func TestAddressesAreAddedToLinks(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someAddresses)
 	f.update(state)
@@ -46,7 +46,7 @@ func TestAddressesArePutOnLinks(t *testing.T) {
 	assert.Empty(t, f.effects(), "a second update changes nothing")
 }
 
-func TestAnAddressTakenOffByHandComesBack(t *testing.T) {
+func TestAddressRemovedByHandIsAddedAgain(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someAddresses)
 	f.update(state)
@@ -58,14 +58,14 @@ func TestAnAddressTakenOffByHandComesBack(t *testing.T) {
 	assert.Equal(t, map[string]desired.Effect{"br0": desired.UndidRoutes}, f.effects())
 }
 
-func TestAnotherPrefixLengthTakesTheAddressesPlace(t *testing.T) {
+func TestAnotherPrefixLengthReplacesTheAddress(t *testing.T) {
 	f := newFixture(t)
 	f.update(f.state("links: [{name: br0, kind: bridge}]\naddresses: [{dev: br0, cidr: 10.0.0.1/24}, {dev: br0, cidr: 'fd00::1/64'}]"))
 	f.update(f.state("links: [{name: br0, kind: bridge}]\naddresses: [{dev: br0, cidr: 10.0.0.1/16}, {dev: br0, cidr: 'fd00::1/48'}]"))
 	assert.Equal(t, []string{"10.0.0.1/16", "fd00::1/48"}, f.addresses("br0"))
 }
 
-func TestAnAddressWithoutItsLinkWaits(t *testing.T) {
+func TestAddressWithoutItsLinkWaits(t *testing.T) {
 	f := newFixture(t)
 	err := update(f, f.Addresses, f.state(someAddresses).Addresses[0].Spec)
 	assert.Equal(t, "Blocked", outcome(err))
@@ -87,7 +87,7 @@ func TestDeletingAnAddressTwiceIsNoError(t *testing.T) {
 	assert.NoError(t, remove(f, f.Addresses, state.Addresses[1].Spec))
 }
 
-func TestPruneTakesOffTheAddressesNobodyAskedFor(t *testing.T) {
+func TestPruneRemovesAddressesWithoutARow(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someAddresses)
 	f.update(state)
@@ -100,5 +100,5 @@ func TestPruneTakesOffTheAddressesNobodyAskedFor(t *testing.T) {
 
 	prune(f, f.Addresses, nil)
 	assert.Empty(t, f.addresses("br0"))
-	assert.Equal(t, []string{"127.0.0.1/8", "::1/128"}, f.addresses("lo"), "the kernel's own stay")
+	assert.Equal(t, []string{"127.0.0.1/8", "::1/128"}, f.addresses("lo"), "the kernel's own objects stay")
 }

@@ -21,20 +21,20 @@ type changes struct {
 	txn   statedb.WriteTxn
 	links statedb.RWTable[*observed.Link]
 
-	// undid is what came of links that are no longer what they were.
+	// undid holds the effects of links that have changed.
 	undid map[string]desired.Effect
 
-	// err is the first error; what comes after it is not done.
+	// err is the first error; later changes are not made.
 	err error
 }
 
-// replace makes the table have these links and no others.
+// replace makes the table contain exactly these links.
 func (c *changes) replace(all []netlink.Link) {
 	names := make(map[int]string, len(all))
 	for _, link := range all {
 		names[link.Attrs().Index] = link.Attrs().Name
 	}
-	// First what is gone: its name or its index may be another link's now.
+	// Removals come first: another link may have the name or the index now.
 	for row := range c.links.All(c.txn) {
 		if names[row.Index] != row.Name {
 			c.remove(row)
@@ -45,11 +45,11 @@ func (c *changes) replace(all []netlink.Link) {
 	}
 }
 
-// apply takes in what the kernel told, in order.
+// apply makes the changes of the kernel's messages, in order.
 func (c *changes) apply(updates []netlink.LinkUpdate) {
 	for _, update := range updates {
-		// A bridge's view of its ports has another family: one that left is gone from
-		// the bridge, and still a link.
+		// A bridge reports its ports with another address family: a port that left is removed from the
+		// bridge, but still a link.
 		if update.IfInfomsg.Family != unix.AF_UNSPEC {
 			continue
 		}
@@ -62,7 +62,7 @@ func (c *changes) apply(updates []netlink.LinkUpdate) {
 	}
 }
 
-// put makes the table have a link. One that was renamed is gone under its old name.
+// put inserts or updates a link. A link that was renamed is removed under its old name.
 func (c *changes) put(row *observed.Link) {
 	if old, _, known := c.links.Get(c.txn, observed.ByIndex(row.Index)); known && old.Name != row.Name {
 		c.remove(old)
@@ -70,7 +70,7 @@ func (c *changes) put(row *observed.Link) {
 	old, _, known := c.links.Get(c.txn, observed.ByName(row.Name))
 	switch {
 	case known && *old == *row:
-		return // and nobody who waits for a change is woken
+		return // no change: waiting operations are not woken
 	case known && old.Up && !row.Up:
 		c.undid[row.Name] |= desired.UndidLink | desired.UndidAddresses | desired.UndidRoutes
 	case known:
@@ -81,7 +81,7 @@ func (c *changes) put(row *observed.Link) {
 	}
 }
 
-// remove makes the table not have a link.
+// remove deletes a link from the table.
 func (c *changes) remove(row *observed.Link) {
 	c.undid[row.Name] |= desired.UndidAll
 	if c.err == nil {
@@ -89,7 +89,7 @@ func (c *changes) remove(row *observed.Link) {
 	}
 }
 
-// rowOf returns a link as the table has it.
+// rowOf returns the row of a link.
 func rowOf(link netlink.Link) *observed.Link {
 	attrs := link.Attrs()
 	return &observed.Link{Name: attrs.Name, Index: attrs.Index, Kind: link.Type(), MTU: attrs.MTU, Up: attrs.Flags&net.FlagUp != 0}

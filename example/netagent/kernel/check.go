@@ -11,8 +11,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Check returns an error if this process may not change its network namespace. It
-// does so by setting lo down, so it is for a namespace that is fresh.
+// Check returns an error if this process may not change its network namespace. It tests that by setting lo
+// down, so use it only in a new namespace.
 func Check() error {
 	lo, err := findLink("lo")
 	if err != nil {

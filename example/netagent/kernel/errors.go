@@ -13,11 +13,10 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// classed returns the outcome of an update that the kernel refused with err: final, until
-// the object changes, if the kernel would only say the same again, and to be retried
-// otherwise. What is final elsewhere is not where somebody else may have been quicker:
-// there the caller looks again. Deletions are never final, as nothing would be left to
-// tell that they were given up.
+// classed returns the outcome of an update that the kernel rejected with err. The outcome is terminal, until
+// the object changes, if the kernel would reject it again; otherwise it is retried. Where another program
+// may have been faster, the caller checks again before it uses this. Deletions are never terminal: no row
+// would show that they were given up.
 func classed(err error) error {
 	if final(err) {
 		return reconciler.TerminalError(err)
@@ -25,8 +24,8 @@ func classed(err error) error {
 	return err
 }
 
-// final tells whether an error is one that asking again does not heal. What it does not
-// know may heal: a retry in vain every few seconds costs less than waiting for ever.
+// final reports whether a retry cannot help. Unknown errors are retried: a useless retry every few seconds
+// costs less than an object that waits for ever.
 func final(err error) bool {
 	var errno unix.Errno
 	if !errors.As(err, &errno) {
@@ -34,24 +33,23 @@ func final(err error) bool {
 	}
 	switch errno {
 	case unix.EINVAL, unix.ERANGE:
-		// The kernel does not take the object for one that can be.
+		// The kernel rejects the object as invalid.
 		return true
 	case unix.EEXIST:
-		// Its place is taken by something that is the kernel's own.
+		// An object of the kernel's own is in its place.
 		return true
 	case unix.ENODEV:
-		// The link is there, as the caller made sure: it cannot do this.
+		// The link exists, as the caller has checked, but does not support this.
 		return true
 	case unix.EOPNOTSUPP, unix.EAFNOSUPPORT, unix.EPROTONOSUPPORT:
-		// Neither can the kernel, or a link of this kind.
+		// The kernel, or this kind of link, does not support this.
 		return true
 	case unix.EPERM:
-		// This process may not, and its rights do not grow.
+		// This process has no permission, and will not get it.
 		return true
 	}
-	// Above all EBUSY, EAGAIN, EINTR, ENOBUFS, ENOMEM, ETIMEDOUT: it will be less busy.
-	// EACCES too: IPv6 may be off for a link, and a sysctl turn it on. ENETDOWN,
-	// ENETUNREACH, EHOSTUNREACH: what is to reach the gateway came a moment too late.
-	// EROFS: somebody may mount /proc/sys anew.
+	// Mostly EBUSY, EAGAIN, EINTR, ENOBUFS, ENOMEM, ETIMEDOUT, which are temporary. EACCES: IPv6 may be off
+	// for a link, and a sysctl may turn it on. ENETDOWN, ENETUNREACH, EHOSTUNREACH: the address or route to
+	// the gateway may follow. EROFS: a user may mount /proc/sys again.
 	return false
 }

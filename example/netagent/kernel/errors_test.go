@@ -24,7 +24,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// outcome names what a reconciler makes of what an operation returned.
+// outcome names the outcome that a reconciler derives from an operation's error.
 func outcome(err error) string {
 	switch {
 	case err == nil:
@@ -37,7 +37,7 @@ func outcome(err error) string {
 	return "Retried"
 }
 
-func TestErrorsThatNoRetryHealsAreFinal(t *testing.T) {
+func TestErrorsThatNoRetryFixesAreFinal(t *testing.T) {
 	wrapped := func(errno error) error { return fmt.Errorf("add route: %w: some text", errno) }
 	for _, test := range []struct {
 		err  error
@@ -81,7 +81,7 @@ func TestErrorsThatNoRetryHealsAreFinal(t *testing.T) {
 	}
 }
 
-func TestTheKernelsOwnRouteInTheWayIsFinal(t *testing.T) {
+func TestKernelsOwnRouteInTheWayIsFinal(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(`
 links: [{name: a0, kind: veth, peer: a1}]
@@ -97,12 +97,12 @@ routes: [{dst: 10.0.0.0/24, dev: a1}]
 	assert.Equal(t, "Terminal", outcome(err))
 }
 
-func TestWhatTheKernelDoesNotTakeIsFinal(t *testing.T) {
+func TestObjectsThatTheKernelRejectsAreFinal(t *testing.T) {
 	f := newFixture(t)
 	bridge := f.state("links: [{name: br0, kind: bridge}]").Links[0].Spec
 	require.NoError(t, update(f, f.Links, bridge))
 	small, misnamed := bridge, bridge
-	small.MTU, misnamed.Name = 10, "a/b" // which package config refuses
+	small.MTU, misnamed.Name = 10, "a/b" // package config rejects both
 	for _, spec := range []config.Link{small, misnamed} {
 		err := update(f, f.Links, spec)
 		assert.ErrorIs(t, err, unix.EINVAL)
@@ -110,9 +110,9 @@ func TestWhatTheKernelDoesNotTakeIsFinal(t *testing.T) {
 	}
 }
 
-func TestWhatALinkThatIsThereCannotDoIsFinal(t *testing.T) {
+func TestUnsupportedByAnExistingLinkIsFinal(t *testing.T) {
 	f := newFixture(t)
-	// With so small an MTU a link has no IPv6.
+	// With such a small MTU a link has no IPv6.
 	state := f.state("links: [{name: br0, kind: bridge, mtu: 1000}]\nroutes: [{dst: 'fd01::/48', dev: br0}]")
 	require.NoError(t, update(f, f.Links, state.Links[0].Spec))
 	err := update(f, f.Routes, state.Routes[0].Spec)
@@ -124,7 +124,7 @@ func TestWhatALinkThatIsThereCannotDoIsFinal(t *testing.T) {
 	assert.Equal(t, "Terminal", outcome(err))
 }
 
-func TestWhatIsBusyIsRetried(t *testing.T) {
+func TestBusyIsRetried(t *testing.T) {
 	f := newFixture(t)
 	state := f.state("links: [{name: br0, kind: bridge}, {name: a0, kind: veth, peer: a1, master: br0, mtu: 1400}]")
 	f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "a0", MTU: 1500}, PeerName: "a1"}))
@@ -138,7 +138,7 @@ func TestWhatIsBusyIsRetried(t *testing.T) {
 	require.NoError(t, update(f, f.Links, state.Links[1].Spec))
 }
 
-func TestALinkThatIsGoneSinceItWasLookedUpIsWaitedFor(t *testing.T) {
+func TestLinkRemovedSinceTheLookupIsAwaited(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(`
 links: [{name: br0, kind: bridge}, {name: a0, kind: veth, peer: a1, master: br0}]
@@ -176,7 +176,7 @@ sysctls: {net.ipv4.conf.br0.rp_filter: 2}
 	}
 }
 
-func TestALinkThatIsDownSinceItWasLookedUpIsWaitedFor(t *testing.T) {
+func TestLinkDownSinceTheLookupIsAwaited(t *testing.T) {
 	f := newFixture(t)
 	state := f.state("links: [{name: br0, kind: bridge}]\nroutes: [{dst: 10.1.0.0/16, dev: br0}]")
 	require.NoError(t, update(f, f.Links, state.Links[0].Spec))
@@ -186,7 +186,7 @@ func TestALinkThatIsDownSinceItWasLookedUpIsWaitedFor(t *testing.T) {
 	assert.Equal(t, "Blocked", outcome(err), "%v", err)
 }
 
-func TestALinkThatIsToBeMadeLooksAgainWhenSomebodyWasQuicker(t *testing.T) {
+func TestLinkCreatedByAnotherProgramIsUsed(t *testing.T) {
 	f := newFixture(t)
 	ops := f.Links.(*links)
 	want := f.state("links: [{name: br0, kind: bridge, mtu: 1400}]").Links[0].Spec
@@ -194,11 +194,11 @@ func TestALinkThatIsToBeMadeLooksAgainWhenSomebodyWasQuicker(t *testing.T) {
 	there := f.link("br0")
 
 	_, err := ops.create(nil, want)
-	assert.ErrorIs(t, err, unix.EEXIST, "it came since the look that found none")
+	assert.ErrorIs(t, err, unix.EEXIST, "the link was created after the look-up")
 	assert.Equal(t, "Retried", outcome(err))
 
 	f.byHand(netlink.LinkDel(there))
 	_, err = ops.configure(f.in.DB.ReadTxn(), there, want)
-	assert.ErrorIs(t, err, unix.ENODEV, "it went since the look that found it")
+	assert.ErrorIs(t, err, unix.ENODEV, "the link was removed after the look-up")
 	assert.Equal(t, "Retried", outcome(err))
 }

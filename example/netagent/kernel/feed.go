@@ -17,29 +17,28 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/desired"
 )
 
-// feed keeps the table of the observed links as the kernel has them, whoever makes
-// them, so that operations can wait for one without asking again and again.
+// feed keeps the table of the observed links equal to the kernel's links, also those of other programs, so
+// that operations can wait for a link without polling.
 type feed struct {
 	desired.Surroundings
 	log *slog.Logger
 
-	// receiveBuffer is how many bytes the kernel keeps for a feed that is behind; zero
-	// is as the system has it.
+	// receiveBuffer is the size in bytes of the kernel's buffer for messages that the feed has not read;
+	// zero is the system's default.
 	receiveBuffer int
 }
 
-// The feed waits between minPause and maxPause after it lost the kernel before it begins
-// anew: twice as long each time, until it has followed for longer than maxPause.
+// After an error the feed waits between minPause and maxPause before it starts again: twice as long each
+// time, until it has run for longer than maxPause.
 const (
 	minPause = 50 * time.Millisecond
 	maxPause = time.Second
 )
 
-// loopbackIndex is that of the loopback in every network namespace.
+// loopbackIndex is the index of the loopback in every network namespace.
 const loopbackIndex = 1
 
-// run follows the kernel until the context ends, and begins anew whenever something was
-// lost on the way. It is a job.
+// run follows the kernel until the context ends, and starts again whenever messages were lost. It is a job.
 func (f *feed) run(ctx context.Context, health cell.Health) error {
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		began := time.Now()
@@ -60,16 +59,16 @@ func (f *feed) run(ctx context.Context, health cell.Health) error {
 	}
 }
 
-// follow subscribes to the kernel's links, lists them, and then takes in what changes,
-// until the context ends or something was lost.
+// follow subscribes to the kernel's links, lists them, and then applies the changes, until the context ends
+// or messages were lost.
 func (f *feed) follow(ctx context.Context, health cell.Health) error {
 	s, err := f.subscribe()
 	if err != nil {
 		return err
 	}
 	defer s.cancel()
-	// After the subscription: what changes in between is told of, too. That it may be
-	// told of twice, and late, is set right by what is told of after it.
+	// The list comes after the subscription, so that no change is missed. A change may be reported twice and
+	// late; later messages correct that.
 	links, err := dump("links", netlink.LinkList)
 	if err != nil {
 		return err
@@ -97,12 +96,11 @@ func (f *feed) follow(ctx context.Context, health cell.Health) error {
 	}
 }
 
-// take makes changes to the table in one transaction, tells what came of them, and
-// returns how many links there are.
+// take makes changes to the table in one transaction, reports their effects, and returns the number of
+// links.
 func (f *feed) take(change func(*changes)) (count int, err error) {
-	// The kernel tells that a link is up, or down, before it is through with what
-	// follows: its addresses lack their networks, or are still there. To look a link up,
-	// whichever, waits for that, as both take the kernel's lock.
+	// The kernel reports that a link is up, or down, before it has finished: the networks of its addresses
+	// may be missing, or still exist. Looking up any link waits for the end, as both hold the kernel's lock.
 	_, _ = netlink.LinkByIndex(loopbackIndex)
 
 	c := &changes{txn: f.DB.WriteTxn(f.Links), links: f.Links, undid: make(map[string]desired.Effect)}
@@ -119,10 +117,10 @@ func (f *feed) take(change func(*changes)) (count int, err error) {
 	return count, nil
 }
 
-// subscription is what the kernel says of links from some moment on.
+// subscription receives the kernel's messages about links.
 type subscription struct {
 	updates chan netlink.LinkUpdate
-	// lost has the first error: something was not told.
+	// lost receives the first error: messages are missing.
 	lost chan error
 	done chan struct{}
 }
@@ -152,11 +150,11 @@ func (f *feed) subscribe() (*subscription, error) {
 // cancel ends the subscription.
 func (s *subscription) cancel() {
 	close(s.done)
-	for range s.updates { // or its goroutine would wait for somebody to take one
+	for range s.updates { // otherwise its goroutine would block on a send
 	}
 }
 
-// more returns an update and those that are there already behind it.
+// more returns an update and those that are already queued behind it.
 func (s *subscription) more(first netlink.LinkUpdate) []netlink.LinkUpdate {
 	heard := []netlink.LinkUpdate{first}
 	for len(heard) <= cap(s.updates) {

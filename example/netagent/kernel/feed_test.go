@@ -27,7 +27,7 @@ import (
 // patience is how long a test waits for what takes milliseconds on an idle machine.
 const patience = 20 * time.Second
 
-// followed is a namespace whose links a feed follows.
+// followed is a namespace with a feed of its links.
 type followed struct {
 	*fixture
 	feed   *feed
@@ -38,8 +38,7 @@ type followed struct {
 	undid map[string]desired.Effect
 }
 
-// follow starts a feed in the test's namespace, which ends with the test, after prepare
-// has had its way with it.
+// follow starts a feed in the test's namespace, after prepare has changed it. The feed ends with the test.
 func follow(t *testing.T, prepare func(*feed)) *followed {
 	f := &followed{fixture: newFixture(t), undid: make(map[string]desired.Effect)}
 	registry, reports := health.New()
@@ -59,7 +58,7 @@ func follow(t *testing.T, prepare func(*feed)) *followed {
 	f.stop = cancel
 	ended := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread goes with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		err := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET)
 		if err == nil {
 			err = f.feed.run(ctx, reports)
@@ -75,7 +74,7 @@ func follow(t *testing.T, prepare func(*feed)) *followed {
 	return f
 }
 
-// until waits for a condition on the table of observed links.
+// until waits for a condition of the table of observed links.
 func (f *followed) until(what string, condition func(map[string]observed.Link) bool) {
 	f.Helper()
 	deadline := time.After(patience)
@@ -91,12 +90,12 @@ func (f *followed) until(what string, condition func(map[string]observed.Link) b
 		select {
 		case <-changed:
 		case <-deadline:
-			require.Fail(f, "waited in vain until "+what, "%v\n%s", links, &f.log)
+			require.Fail(f, "timed out: "+what, "%v\n%s", links, &f.log)
 		}
 	}
 }
 
-// untilTrue waits until the table has the kernel's links.
+// untilTrue waits until the table equals the kernel's links.
 func (f *followed) untilTrue() {
 	f.Helper()
 	have, err := netlink.LinkList()
@@ -110,8 +109,8 @@ func (f *followed) untilTrue() {
 	})
 }
 
-// came returns what came of links since the last call, all that the feed has heard of
-// included: it tells of a change before it takes in the next but one.
+// came returns the effects since the last call, including those of all messages that the feed has received:
+// it reports a change before it applies the next but one.
 func (f *followed) came() map[string]desired.Effect {
 	f.Helper()
 	for range 2 {
@@ -128,7 +127,7 @@ func (f *followed) came() map[string]desired.Effect {
 	return undid
 }
 
-func TestLinksMadeByHandAreSeen(t *testing.T) {
+func TestLinksMadeByHandAreObserved(t *testing.T) {
 	f := follow(t, nil)
 	lo := f.link("lo").Attrs()
 	f.until("lo is seen", func(links map[string]observed.Link) bool {
@@ -150,7 +149,7 @@ func TestLinksMadeByHandAreSeen(t *testing.T) {
 	f.until("both are gone", func(links map[string]observed.Link) bool { return len(links) == 1 })
 }
 
-func TestAPortThatLeavesItsBridgeIsStillALink(t *testing.T) {
+func TestPortThatLeavesItsBridgeIsStillALink(t *testing.T) {
 	f := follow(t, nil)
 	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
 	f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "a0"}, PeerName: "a1"}))
@@ -159,10 +158,10 @@ func TestAPortThatLeavesItsBridgeIsStillALink(t *testing.T) {
 	f.byHand(netlink.LinkSetUp(f.link("br0")))
 	f.until("the last change is seen", func(links map[string]observed.Link) bool { return links["br0"].Up })
 	f.untilTrue()
-	assert.NotContains(t, f.came(), "a0", "nothing came of it")
+	assert.NotContains(t, f.came(), "a0", "it had no effect")
 }
 
-func TestWhatALinkTookAlongIsTold(t *testing.T) {
+func TestEffectsOfALinkChangeAreReported(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*followed)
 		want   map[string]desired.Effect
@@ -171,7 +170,7 @@ func TestWhatALinkTookAlongIsTold(t *testing.T) {
 			func(f *followed) { f.byHand(netlink.LinkDel(f.link("br0"))) },
 			map[string]desired.Effect{"br0": desired.UndidAll},
 		},
-		"made anew": {
+		"created again": {
 			func(f *followed) {
 				f.byHand(netlink.LinkDel(f.link("br0")))
 				f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
@@ -209,39 +208,39 @@ func TestWhatALinkTookAlongIsTold(t *testing.T) {
 	}
 }
 
-func TestAFeedThatWasOverrunListsAnew(t *testing.T) {
-	f := follow(t, func(feed *feed) { feed.receiveBuffer = 1 }) // the least that the kernel allows
+func TestOverrunFeedListsAgain(t *testing.T) {
+	f := follow(t, func(feed *feed) { feed.receiveBuffer = 1 }) // the smallest that the kernel allows
 	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
 	f.untilTrue()
 
-	// While somebody else writes the table the feed cannot take in what it hears.
+	// While another transaction holds the table the feed cannot apply its messages.
 	txn := f.in.DB.WriteTxn(f.in.Links)
 	for i := range 400 {
 		f.byHand(netlink.LinkSetMTU(f.link("br0"), 1000+i))
 	}
 	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br1"}}))
-	f.byHand(netlink.LinkDel(f.link("br0"))) // the last word, and not heard
+	f.byHand(netlink.LinkDel(f.link("br0"))) // the last message, which is lost
 	txn.Abort()
 	f.untilTrue()
 	deadline := time.Now().Add(patience)
 	for len(f.health.Degraded()) > 0 {
-		require.True(t, time.Now().Before(deadline), "it is well again")
+		require.True(t, time.Now().Before(deadline), "it is healthy again")
 		<-time.After(time.Millisecond)
 	}
 	assert.Contains(t, f.log.String(), "no buffer space available", "it was overrun")
 
 	f.byHand(netlink.LinkDel(f.link("br1")))
-	f.untilTrue() // it still follows
+	f.untilTrue() // the feed still runs
 }
 
-// What it has not taken in yet must not keep anything of it from ending.
-func TestAFeedThatIsBehindCanBeStopped(t *testing.T) {
+// Messages that are not applied yet must not keep the feed from ending.
+func TestFeedThatIsBehindCanBeStopped(t *testing.T) {
 	for range 4 {
 		f := follow(t, nil)
 		f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
 		f.untilTrue()
 		txn := f.in.DB.WriteTxn(f.in.Links)
-		for i := range 150 { // more than it takes in one transaction, and waits in line
+		for i := range 150 { // more than one transaction and the queue hold
 			f.byHand(netlink.LinkSetMTU(f.link("br0"), 1000+i))
 		}
 		f.stop()

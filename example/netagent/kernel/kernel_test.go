@@ -29,12 +29,12 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// A thread that has gone to another namespace ends with its goroutine, but for the
-// first one of the process: so no test is to run on that.
+// A thread in another namespace ends with its goroutine, except the first thread of the process: so no test
+// may run on that one.
 func init() { runtime.LockOSThread() }
 
-// TestMain runs the tests in namespaces of their own, so that they neither need
-// root nor touch the host. They fail where the system forbids that.
+// TestMain runs the tests in namespaces of their own, so that they need no root and do not change the host.
+// They fail where the system forbids that.
 func TestMain(m *testing.M) {
 	inside, err := sandbox.Inside()
 	if err == nil && !inside {
@@ -53,8 +53,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// fixture is a network namespace, the tables of what is wanted there and of what is
-// there, and the operations, called by hand.
+// fixture is a network namespace, the tables of the desired objects and of the observed links, and the
+// operations, which the tests call.
 type fixture struct {
 	*testing.T
 	in desired.Surroundings
@@ -63,9 +63,9 @@ type fixture struct {
 	log    bytes.Buffer
 }
 
-// newFixture moves the test to a fresh network namespace, which ends with it.
+// newFixture moves the test to a new network namespace, which ends with the test.
 func newFixture(t *testing.T) *fixture {
-	runtime.LockOSThread() // and never unlocked: the thread goes, and the namespace with it
+	runtime.LockOSThread() // never unlocked: the thread ends, and the namespace with it
 	require.NoError(t, unix.Unshare(unix.CLONE_NEWNET))
 	db := statedb.New()
 	require.NoError(t, db.Start())
@@ -83,8 +83,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// observe makes the table of observed links be as the kernel's links are, and tells
-// nobody what came of it.
+// observe makes the table of observed links equal to the kernel's links, and reports no effects.
 func (f *fixture) observe() {
 	f.Helper()
 	links, err := dump("links", netlink.LinkList)
@@ -127,15 +126,15 @@ func (f *fixture) update(state config.State) {
 	}
 }
 
-// update calls Update as a reconciler would that knows the kernel's links, and puts the
-// row with what came of it into its table.
+// update calls Update as a reconciler with the kernel's current links would, and writes the row with its
+// outcome into its table.
 func update[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]], spec S) error {
 	f.Helper()
 	f.observe()
 	return attempt(f, ops, spec)
 }
 
-// attempt is update as a reconciler would that knows the kernel's links as they were.
+// attempt is update with the links that were last observed.
 func attempt[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]], spec S) error {
 	f.Helper()
 	err := ops.Update(f.Context(), f.in.DB.ReadTxn(), 1, &desired.Row[S]{Spec: spec})
@@ -150,7 +149,7 @@ func attempt[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[
 	return err
 }
 
-// remove takes the row out of its table and calls Delete.
+// remove deletes the row from its table and calls Delete.
 func remove[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]], spec S) error {
 	f.Helper()
 	row := &desired.Row[S]{Spec: spec}
@@ -161,7 +160,7 @@ func remove[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S
 	return ops.Delete(f.Context(), f.in.DB.ReadTxn(), 1, row)
 }
 
-// prune makes its table have these rows and no others, and calls Prune.
+// prune makes its table contain exactly these rows, and calls Prune.
 func prune[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]], located []config.Located[S]) {
 	f.Helper()
 	table := tableOf[S](f)
@@ -176,7 +175,7 @@ func prune[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]
 	require.NoError(f, ops.Prune(f.Context(), txn, table.All(txn)))
 }
 
-// write makes changes to the tables of what is wanted.
+// write changes the tables of the desired objects.
 func (f *fixture) write(change func(statedb.WriteTxn)) {
 	f.Helper()
 	t := f.in.Tables
@@ -185,7 +184,7 @@ func (f *fixture) write(change func(statedb.WriteTxn)) {
 	change(txn)
 }
 
-// tableOf returns the table of what is wanted of one kind.
+// tableOf returns the table of the desired objects of one kind.
 func tableOf[S desired.Spec](f *fixture) statedb.RWTable[*desired.Row[S]] {
 	t := f.in.Tables
 	for _, table := range []any{t.Links, t.Addresses, t.Routes, t.Sysctls} {
@@ -216,7 +215,7 @@ func (f *fixture) linkNames() (names []string) {
 	return names
 }
 
-// addresses returns the addresses of a link, link-local ones aside.
+// addresses returns the addresses of a link, except link-local ones.
 func (f *fixture) addresses(dev string) (all []string) {
 	f.Helper()
 	addrs, err := netlink.AddrList(f.link(dev), netlink.FAMILY_ALL)
@@ -246,7 +245,7 @@ func (f *fixture) routes(table int) (all []string) {
 	return all
 }
 
-// ip makes a change by hand, as a person with ip(8) would.
+// ip changes something by hand, as a user with ip(8) would.
 func (f *fixture) byHand(err error) {
 	f.Helper()
 	require.NoError(f, err)

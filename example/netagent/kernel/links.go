@@ -21,11 +21,10 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/observed"
 )
 
-// links makes and removes network interfaces.
+// links creates and removes network interfaces.
 type links struct{ surroundings }
 
-// Update makes the link if it is not there or is something else, and then sets what
-// differs.
+// Update creates the link if it is missing or of another type, and then sets what differs.
 func (l *links) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Link) error {
 	want := row.Spec
 	have, err := findLink(want.Name)
@@ -45,8 +44,8 @@ func (l *links) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revisio
 	return err
 }
 
-// isA tells whether a link is of the wanted kind and, for a veth, has the wanted
-// other end. What cannot be changed of a link is in here.
+// isA reports whether a link is of the desired kind and, for a veth, has the desired other end: the
+// properties that cannot be changed.
 func (l *links) isA(have netlink.Link, want config.Link) bool {
 	switch want.Kind {
 	case config.Loopback:
@@ -57,8 +56,7 @@ func (l *links) isA(have netlink.Link, want config.Link) bool {
 	return have.Type() == string(want.Kind)
 }
 
-// peerName returns the name of a veth's other end, or "" if that is in another
-// network namespace.
+// peerName returns the name of a veth's other end, or "" if that is in another network namespace.
 func peerName(veth netlink.Link) string {
 	if veth.Attrs().NetNsID >= 0 {
 		return ""
@@ -70,8 +68,8 @@ func peerName(veth netlink.Link) string {
 	return peer.Attrs().Name
 }
 
-// create makes a link in the place of old, which is nil if there is none, and of
-// whatever has the name of its other end.
+// create replaces old by a new link; old is nil if there is none. It also replaces a link with the name of
+// the new link's other end.
 func (l *links) create(old netlink.Link, want config.Link) (netlink.Link, error) {
 	if want.Kind == config.Loopback {
 		return nil, fmt.Errorf("link %q: the kernel has no such loopback", want.Name)
@@ -85,8 +83,8 @@ func (l *links) create(old netlink.Link, want config.Link) (netlink.Link, error)
 	attrs.Name, attrs.MTU = want.Name, want.MTU
 	var link netlink.Link
 	if want.Kind == config.Bridge {
-		// The MTU of a bridge follows those of its ports until it is changed
-		// once: so it has to begin as another one.
+		// The MTU of a bridge follows those of its ports until it is changed once: so it starts with another
+		// value.
 		attrs.MTU ^= 1
 		link = &netlink.Bridge{LinkAttrs: attrs}
 	} else {
@@ -105,20 +103,19 @@ func (l *links) create(old netlink.Link, want config.Link) (netlink.Link, error)
 	if err := netlink.LinkAdd(link); err != nil {
 		err = fmt.Errorf("create %s %q: %w", want.Kind, want.Name, err)
 		if errors.Is(err, unix.EEXIST) {
-			return nil, err // somebody was quicker: the next attempt finds that link
+			return nil, err // another program was faster: the next attempt finds that link
 		}
 		return nil, classed(err)
 	}
 	l.Undid(want.Name, desired.UndidAll&^desired.UndidLink)
 	made, err := findLink(want.Name)
 	if err == nil && made == nil {
-		err = fmt.Errorf("link %q is gone as soon as it was made", want.Name)
+		err = fmt.Errorf("link %q vanished right after it was created", want.Name)
 	}
 	return made, err
 }
 
-// configure sets what differs of a link that is what it should be, and tells whether
-// anything did.
+// configure sets what differs of a link of the right type, and reports whether anything did.
 func (l *links) configure(txn statedb.ReadTxn, have netlink.Link, want config.Link) (changed bool, err error) {
 	bridge, err := l.bridge(txn, want)
 	if err != nil {
@@ -151,7 +148,7 @@ func (l *links) configure(txn statedb.ReadTxn, have netlink.Link, want config.Li
 	return changed, err
 }
 
-// bridge returns the bridge that the link is to be a port of, one with index 0 if none.
+// bridge returns the bridge of the link, or one with index 0 if the link has none.
 func (l *links) bridge(txn statedb.ReadTxn, want config.Link) (*observed.Link, error) {
 	if want.Master == "" {
 		return &observed.Link{}, nil
@@ -159,12 +156,12 @@ func (l *links) bridge(txn statedb.ReadTxn, want config.Link) (*observed.Link, e
 	return l.needLink(txn, want.Master)
 }
 
-// notSet returns the outcome of an update that could not set something of a link.
+// notSet returns the outcome of an update that could not set a property of a link.
 func (l *links) notSet(txn statedb.ReadTxn, have netlink.Link, bridge *observed.Link, err error) error {
 	now, lookErr := linkByIndex(have.Attrs().Index)
 	switch {
 	case lookErr != nil || now == nil:
-		return err // it vanished: the next attempt makes it anew
+		return err // it was removed: the next attempt creates it
 	case bridge.Index != 0:
 		return l.failedOn(txn, bridge, err)
 	}
@@ -179,8 +176,8 @@ func setMAC(link netlink.Link, text string) error {
 	return netlink.LinkSetHardwareAddr(link, mac)
 }
 
-// Delete removes the link, and the other end of a veth with it. The loopback cannot
-// go: it is set down.
+// Delete removes the link, and the other end of a veth with it. The loopback cannot be removed: it is set
+// down.
 func (l *links) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *desired.Link) error {
 	link, err := findLink(row.Spec.Name)
 	if err != nil || link == nil {
@@ -196,9 +193,9 @@ func (l *links) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision,
 	return deleteLink(link)
 }
 
-// Prune removes the bridges and veths whose names nobody mentions, neither as a link nor
-// as what something else needs: that may be somebody else's. Links of other kinds are
-// left alone: the kernel makes some by itself, such as tunl0.
+// Prune removes the bridges and veths whose names no row mentions, neither as a link nor as a dependency,
+// since another program may have created a dependency. Links of other kinds stay: the kernel makes some by
+// itself, such as tunl0.
 func (l *links) Prune(_ context.Context, txn statedb.ReadTxn, rows iter.Seq2[*desired.Link, statedb.Revision]) error {
 	want := wanted(rows)
 	mentioned := func(name string) bool {
@@ -216,15 +213,15 @@ func (l *links) Prune(_ context.Context, txn statedb.ReadTxn, rows iter.Seq2[*de
 			continue
 		}
 		if link.Type() == "veth" && mentioned(peerName(link)) {
-			continue // the other end would go too; if it is asked for, its update does that
+			continue // the other end would be removed too; if that has a row, its update replaces the pair
 		}
 		errs = append(errs, l.stray("link", name, deleteLink(link)))
 	}
 	return errors.Join(errs...)
 }
 
-// deleteLink removes a link. That it is gone already is no error: it may have been
-// the other end of one that was removed.
+// deleteLink removes a link. A missing link is no error: it may have been the other end of a link that was
+// removed.
 func deleteLink(link netlink.Link) error {
 	err := netlink.LinkDel(link)
 	if err == nil {

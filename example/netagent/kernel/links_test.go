@@ -24,7 +24,7 @@ links:
   - {name: a0, kind: veth, master: br0, peer: {name: a1, mtu: 1300, up: false, mac: "02:00:00:00:00:01"}}
 `
 
-func TestLinksAreMadeAsAskedFor(t *testing.T) {
+func TestLinksAreCreatedAsDesired(t *testing.T) {
 	f := newFixture(t)
 	f.update(f.state(someLinks))
 
@@ -41,11 +41,11 @@ func TestLinksAreMadeAsAskedFor(t *testing.T) {
 	assert.Zero(t, a1.Attrs().Flags&net.FlagUp)
 	assert.Equal(t, 1300, a1.Attrs().MTU)
 	assert.Equal(t, "02:00:00:00:00:01", a1.Attrs().HardwareAddr.String())
-	assert.Equal(t, a0.Attrs().Index, a1.Attrs().ParentIndex, "they are each other's ends")
+	assert.Equal(t, a0.Attrs().Index, a1.Attrs().ParentIndex, "they are the ends of one pair")
 	assert.NotZero(t, f.link("lo").Attrs().Flags&net.FlagUp)
 }
 
-func TestASecondUpdateOfALinkChangesNothing(t *testing.T) {
+func TestSecondUpdateOfALinkChangesNothing(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someLinks)
 	f.update(state)
@@ -56,7 +56,7 @@ func TestASecondUpdateOfALinkChangesNothing(t *testing.T) {
 	assert.Equal(t, before, f.link("a0").Attrs().Index)
 }
 
-func TestWhatSomebodyDidToALinkIsUndone(t *testing.T) {
+func TestChangesOfALinkAreUndone(t *testing.T) {
 	for name, breakIt := range map[string]func(*fixture){
 		"mtu":       func(f *fixture) { f.byHand(netlink.LinkSetMTU(f.link("a0"), 900)) },
 		"down":      func(f *fixture) { f.byHand(netlink.LinkSetDown(f.link("a0"))) },
@@ -90,14 +90,14 @@ func TestWhatSomebodyDidToALinkIsUndone(t *testing.T) {
 			breakIt(f)
 			require.NotEqual(t, want, f.describeLinks(), "the test breaks nothing")
 			f.update(state)
-			f.update(state) // what one object's repair undid of another
+			f.update(state) // the repair of one object may have undone another
 			assert.Equal(t, want, f.describeLinks())
 			assert.NotEmpty(t, f.effects())
 		})
 	}
 }
 
-// describeLinks returns everything of the links that a person can ask for.
+// describeLinks returns all configurable properties of the links.
 func (f *fixture) describeLinks() map[string]config.Link {
 	links, err := netlink.LinkList()
 	require.NoError(f, err)
@@ -131,18 +131,18 @@ func TestVethsCanSwapTheirEnds(t *testing.T) {
 	assert.Equal(t, "d", peerName(f.link("b")))
 }
 
-func TestALinkWhoseBridgeIsMissingWaitsForIt(t *testing.T) {
+func TestLinkWaitsForItsBridge(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someLinks)
 	err := update(f, f.Links, state.Links[2].Spec)
 	assert.Equal(t, "Blocked", outcome(err))
 	assert.EqualError(t, err, `link "br0" (not asked for here) is missing`)
 	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
-	require.NoError(t, update(f, f.Links, state.Links[2].Spec), "whoever made the bridge")
+	require.NoError(t, update(f, f.Links, state.Links[2].Spec), "whichever program created the bridge")
 	assert.Equal(t, f.link("br0").Attrs().Index, f.link("a0").Attrs().MasterIndex)
 }
 
-func TestALinkMadeAnewTellsOfAllItTookAlong(t *testing.T) {
+func TestRecreatedLinkReportsAllEffects(t *testing.T) {
 	f := newFixture(t)
 	f.update(f.state("links: [{name: br0, kind: bridge}, {name: a0, kind: veth, peer: a1, master: br0}]"))
 	effects := f.effects()
@@ -161,10 +161,10 @@ func TestDeletingALinkTwiceIsNoError(t *testing.T) {
 		}
 	}
 	assert.Empty(t, f.linkNames())
-	assert.Zero(t, f.link("lo").Attrs().Flags&net.FlagUp, "lo cannot go, so it is down")
+	assert.Zero(t, f.link("lo").Attrs().Flags&net.FlagUp, "lo cannot be removed, so it is down")
 }
 
-func TestPruneRemovesTheLinksNobodyAskedFor(t *testing.T) {
+func TestPruneRemovesLinksWithoutARow(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someLinks)
 	f.update(state)
@@ -176,7 +176,7 @@ func TestPruneRemovesTheLinksNobodyAskedFor(t *testing.T) {
 	assert.Empty(t, f.linkNames())
 }
 
-func TestPruneLeavesLinksThatSomethingNeeds(t *testing.T) {
+func TestPruneKeepsLinksThatARowNeeds(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(`
 addresses: [{dev: theirs0, cidr: 10.0.0.1/24}]
@@ -200,13 +200,13 @@ links: [{name: a0, kind: veth, peer: a1, master: theirs3}]
 	assert.Equal(t, []string{"a0", "a1", "theirs1", "theirs3"}, f.linkNames(), "nothing needs the others any more")
 }
 
-func TestPruneLeavesAStrayEndToTheUpdateOfTheOther(t *testing.T) {
+func TestPruneLeavesAVethEndToTheOthersUpdate(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someLinks)
 	f.update(state)
 	f.byHand(netlink.LinkSetName(f.link("a1"), "stray"))
 	prune(f, f.Links, state.Links)
-	assert.Equal(t, []string{"a0", "br0", "stray"}, f.linkNames(), "to remove the one would remove the other")
+	assert.Equal(t, []string{"a0", "br0", "stray"}, f.linkNames(), "removing one end would remove the other")
 	f.update(state)
 	assert.Equal(t, []string{"a0", "a1", "br0"}, f.linkNames())
 }

@@ -18,25 +18,24 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// What objects need of one another is all in this file. An operation that misses
-// something blocks its object on the very rows that it looked at, so that it is called
-// again when they change, and not before.
+// All dependencies between objects are in this file. An operation with a missing dependency blocks its
+// object on the rows that it has read, so that it is called again when they change, and not before.
 //
 //	link      its bridge
 //	address   its link
-//	route     its link, up, and what reaches its gateway: an address, or a route
-//	sysctl    its link, if it is the setting of one
+//	route     its link, up, and an address or a route that reaches its gateway
+//	sysctl    its link, if it belongs to one
 
-// needLink returns a link that the kernel has and that is ready, or blocks.
+// needLink returns a link that the kernel has and that is ready, or a Blocked outcome.
 func (s surroundings) needLink(txn statedb.ReadTxn, name string, ready ...func(*observed.Link) bool) (*observed.Link, error) {
 	return reconciler.Need(txn, s.Links, observed.ByName(name), s.describe(txn, name), ready...)
 }
 
-// describe returns what a person has to know of a link that something waits for.
+// describe returns the state of a link that an object waits for, for users.
 func (s surroundings) describe(txn statedb.ReadTxn, name string) string {
 	var known []string
 	if _, _, asked := s.Tables.Links.Get(txn, desired.ByKey[config.Link](name)); !asked {
-		// It is for somebody else to make, or the name is misspelt.
+		// Another program has to create it, or the name is misspelt.
 		known = append(known, "not asked for here")
 	}
 	if link, _, there := s.Links.Get(txn, observed.ByName(name)); there && !link.Up {
@@ -50,8 +49,7 @@ func (s surroundings) describe(txn statedb.ReadTxn, name string) string {
 
 func up(link *observed.Link) bool { return link.Up }
 
-// needGateway blocks a route until something that is Done reaches its gateway by its
-// link, which is up.
+// needGateway blocks a route until an object that is Done reaches its gateway by its link, which is up.
 func (s surroundings) needGateway(txn statedb.ReadTxn, want config.Route) error {
 	if !want.Via.IsValid() || want.Via.Is6() && want.Via.IsLinkLocalUnicast() {
 		return nil // a link-local gateway is on the link by definition
@@ -88,11 +86,10 @@ func settled[S desired.Spec](row *desired.Row[S]) bool {
 	return row.Status.Kind == reconciler.StatusKindDone || row.Status.Kind == reconciler.StatusKindRefreshing
 }
 
-// failedOn returns the outcome of an operation that failed with err on a link that it
-// needs. If the kernel's link is no longer what the row says, that is why: it vanished or
-// went down since it was looked up. That is no failure, and above all not a final one:
-// the object waits for the row, which is about to say the same. Otherwise the link is
-// not to blame.
+// failedOn returns the outcome of an operation that failed with err on a link that it needs. If the kernel's
+// link is no longer as its row says, it was removed or set down after the operation read the row. That is no
+// failure, and not a terminal one: the object waits for the row, which is about to change. Otherwise the
+// link is not the cause.
 func (s surroundings) failedOn(txn statedb.ReadTxn, link *observed.Link, err error) error {
 	same, lookErr := unchanged(link)
 	switch {
@@ -105,13 +102,13 @@ func (s surroundings) failedOn(txn statedb.ReadTxn, link *observed.Link, err err
 	return changing
 }
 
-// unchanged tells whether the kernel's link is what its row says.
+// unchanged reports whether the kernel's link is as its row says.
 func unchanged(link *observed.Link) (bool, error) {
 	now, err := linkByIndex(link.Index)
 	return now != nil && *rowOf(now) == *link, err
 }
 
-// handle returns what netlink takes for a link.
+// handle returns netlink's value for a link.
 func handle(link *observed.Link) netlink.Link {
 	return &netlink.Device{LinkAttrs: netlink.LinkAttrs{Name: link.Name, Index: link.Index}}
 }

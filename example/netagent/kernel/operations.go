@@ -22,8 +22,8 @@ import (
 
 var verboseKernel = sync.OnceFunc(func() { nl.EnableErrorMessageReporting = true })
 
-// NewTarget returns the network namespace as a target. What somebody else did and it
-// undoes, it logs.
+// NewTarget returns the network namespace as a target. It logs every change of another program that it
+// undoes.
 func NewTarget(in desired.Surroundings, log *slog.Logger) desired.Target {
 	verboseKernel()
 	s := surroundings{Surroundings: in, log: log}
@@ -36,21 +36,20 @@ func NewTarget(in desired.Surroundings, log *slog.Logger) desired.Target {
 	}
 }
 
-// surroundings are what the operations have besides the kernel.
+// surroundings are what the operations use besides the kernel.
 type surroundings struct {
 	desired.Surroundings
 	log *slog.Logger
 }
 
-// repaired logs a change that a refresh made: somebody had broken what was Done.
+// repaired logs a change that a refresh made: another program had changed a Done object.
 func (s surroundings) repaired(status reconciler.Status, kind, key string) {
 	if status.Kind == reconciler.StatusKindRefreshing {
-		s.log.Info("repaired what somebody had changed", "kind", kind, "name", key)
+		s.log.Info("repaired a change from outside", "kind", kind, "name", key)
 	}
 }
 
-// stray logs a removal of what nobody asked for, unless it failed with err, which it
-// returns.
+// stray logs the removal of an object without a row, unless the removal failed with err. It returns err.
 func (s surroundings) stray(kind, key string, err error) error {
 	if err == nil {
 		s.log.Info("removed what no row asks for", "kind", kind, "name", key)
@@ -58,7 +57,7 @@ func (s surroundings) stray(kind, key string, err error) error {
 	return err
 }
 
-// findLink returns the link of a name, or nil if there is none.
+// findLink returns the link with a name, or nil if there is none.
 func findLink(name string) (netlink.Link, error) {
 	link, err := orNil(netlink.LinkByName(name))
 	if err != nil {
@@ -76,7 +75,7 @@ func linkByIndex(index int) (netlink.Link, error) {
 	return link, nil
 }
 
-// orNil makes of the error that there is no link a link that is nil.
+// orNil replaces the error for a missing link by a nil link.
 func orNil(link netlink.Link, err error) (netlink.Link, error) {
 	if missing := (netlink.LinkNotFoundError{}); errors.As(err, &missing) {
 		return nil, nil
@@ -84,11 +83,10 @@ func orNil(link netlink.Link, err error) (netlink.Link, error) {
 	return link, err
 }
 
-// maxDumps is how often a listing is begun again because the kernel changed it
-// meanwhile.
+// maxDumps is how often a listing is tried, since the kernel may change it meanwhile.
 const maxDumps = 10
 
-// dump lists something of the kernel's, whole and of one moment.
+// dump lists objects of the kernel, complete and of one moment.
 func dump[T any](what string, list func() ([]T, error)) (all []T, err error) {
 	for range maxDumps {
 		if all, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {

@@ -25,12 +25,11 @@ import (
 // "proto 83" by ip route.
 const Protocol netlink.RouteProtocol = 83
 
-// routes puts routes into the kernel's tables and removes them.
+// routes adds routes to the kernel's tables and removes them.
 type routes struct {
 	surroundings
 
-	// managed are the tables that prune looks after: main, and all that a route
-	// was ever wanted in.
+	// managed are the tables that prune covers: main, and every table that has had a row.
 	mu      sync.Mutex
 	managed map[config.Table]struct{}
 }
@@ -39,7 +38,7 @@ func newRoutes(s surroundings) *routes {
 	return &routes{surroundings: s, managed: map[config.Table]struct{}{config.TableMain: {}}}
 }
 
-// manage makes prune look after a table.
+// manage adds a table to those that prune covers.
 func (r *routes) manage(table config.Table) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,8 +52,7 @@ func (r *routes) manages(table config.Table) bool {
 	return managed
 }
 
-// Update puts the route in, in the place of those with the same table, destination
-// and metric.
+// Update adds the route, and replaces those with the same table, destination and metric.
 func (r *routes) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Route) error {
 	want := row.Spec
 	r.manage(want.Table)
@@ -123,8 +121,8 @@ func (r *routes) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision
 	return errors.Join(errs...)
 }
 
-// Prune removes every route of the managed tables whose table, destination and
-// metric nobody asked for, save for those that the kernel made by itself.
+// Prune removes every route of the managed tables whose table, destination and metric no row has, except
+// those that the kernel itself made.
 func (r *routes) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*desired.Route, statedb.Revision]) error {
 	want := wanted(rows)
 	for _, route := range want {
@@ -146,7 +144,7 @@ func (r *routes) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*des
 	return errors.Join(errs...)
 }
 
-// routesOf returns the routes that are in the place of the wanted one, right or wrong.
+// routesOf returns the routes with the table, destination and metric of the desired one, correct or not.
 func routesOf(want config.Route) (have []netlink.Route, err error) {
 	family := netlink.FAMILY_V4
 	if want.Dst.Addr().Is6() {
@@ -167,9 +165,8 @@ func listRoutes(family int, filter netlink.Route, mask uint64) ([]netlink.Route,
 	})
 }
 
-// ours tells whether a route is one that a person or a program put in: all but
-// those that the kernel makes by itself, for addresses, redirects and
-// advertisements of routers, and keeps in its own table.
+// ours reports whether a user or a program added a route: all routes except those that the kernel itself
+// makes for addresses, redirects and router advertisements, and those in its own table.
 func ours(route netlink.Route) bool {
 	switch route.Protocol {
 	case unix.RTPROT_KERNEL, unix.RTPROT_REDIRECT, unix.RTPROT_RA:
@@ -178,7 +175,7 @@ func ours(route netlink.Route) bool {
 	return route.Table != int(config.TableLocal)
 }
 
-// keyOf returns the key that a wanted route in this route's place has.
+// keyOf returns the key of a desired route with this route's table, destination and metric.
 func keyOf(route netlink.Route) string {
 	dst := prefixOf(route.Dst)
 	if !dst.IsValid() {
@@ -199,7 +196,7 @@ func anyIs(have []netlink.Route, want config.Route, index int) bool {
 	return false
 }
 
-// is tells whether a route in the place of the wanted one is the wanted one.
+// is reports whether a route of the same table, destination and metric equals the desired one.
 func is(route netlink.Route, want config.Route, index int) bool {
 	via, _ := netip.AddrFromSlice(route.Gw)
 	return route.Protocol == Protocol &&
@@ -221,7 +218,7 @@ func scopeOf(want config.Route) netlink.Scope {
 	return netlink.SCOPE_UNIVERSE
 }
 
-// deleteRoute removes a route. That it is gone already is no error.
+// deleteRoute removes a route. A missing route is no error.
 func deleteRoute(route netlink.Route) error {
 	if err := netlink.RouteDel(&route); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("delete route %q: %w", keyOf(route), err)

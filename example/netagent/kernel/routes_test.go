@@ -37,7 +37,7 @@ routes:
   - {dst: "fd02::/48", dev: a1}
 `
 
-// The routes above by table, as the kernel has them.
+// The routes above by table, in the form of the kernel.
 var (
 	inMain = []string{
 		"0.0.0.0/0 via 10.0.0.254 dev br0 metric 0 proto 83 scope universe",
@@ -57,7 +57,7 @@ func (f *fixture) requireRoutes() {
 	require.Equal(f, in1000, f.routes(1000))
 }
 
-func TestRoutesArePutIntoTheirTables(t *testing.T) {
+func TestRoutesAreAddedToTheirTables(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someRoutes)
 	f.update(state)
@@ -66,7 +66,7 @@ func TestRoutesArePutIntoTheirTables(t *testing.T) {
 	f.requireRoutes()
 }
 
-func TestWhatSomebodyDidToARouteIsUndone(t *testing.T) {
+func TestChangesOfARouteAreUndone(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someRoutes)
 	f.update(state)
@@ -112,7 +112,7 @@ func TestWhatSomebodyDidToARouteIsUndone(t *testing.T) {
 	}
 }
 
-func TestARouteWhoseLinkWentDownComesBack(t *testing.T) {
+func TestRouteReturnsAfterItsLinkWasDown(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someRoutes)
 	f.update(state)
@@ -122,7 +122,7 @@ func TestARouteWhoseLinkWentDownComesBack(t *testing.T) {
 	f.requireRoutes()
 }
 
-func TestARouteWaitsForItsLinkToBeUpAndThenForWhatReachesItsGateway(t *testing.T) {
+func TestRouteWaitsForItsLinkThenForItsGateway(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(`
 links: [{name: br0, kind: bridge}]
@@ -172,7 +172,7 @@ func TestDeletingARouteTwiceIsNoError(t *testing.T) {
 	}
 }
 
-func TestPruneRemovesTheRoutesNobodyAskedFor(t *testing.T) {
+func TestPruneRemovesRoutesWithoutARow(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someRoutes)
 	f.update(state)
@@ -192,16 +192,16 @@ func TestPruneRemovesTheRoutesNobodyAskedFor(t *testing.T) {
 	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: br, Table: 77}))
 	prune(f, f.Routes, state.Routes)
 	f.requireRoutes()
-	assert.Len(t, f.routes(77), 1, "no route was ever wanted in there")
+	assert.Len(t, f.routes(77), 1, "the table never had a row")
 
 	kernels := f.kernelRoutes()
 	prune(f, f.Routes, nil)
 	assert.Empty(t, f.routes(unix.RT_TABLE_MAIN))
-	assert.Empty(t, f.routes(100), "a table stays managed when its last route is no longer wanted")
-	assert.Subset(t, f.kernelRoutes(), kernels, "it may have made more by now")
+	assert.Empty(t, f.routes(100), "a table stays managed after its last row")
+	assert.Subset(t, f.kernelRoutes(), kernels, "it may have created more since")
 }
 
-func TestATableStaysManagedWhoseRoutesCameAndWentBetweenPrunes(t *testing.T) {
+func TestTableStaysManagedAfterItsLastRoute(t *testing.T) {
 	f := newFixture(t)
 	state := f.state("links: [{name: br0, kind: bridge}]\nroutes: [{dst: 10.1.0.0/16, dev: br0, table: 100}]")
 	f.update(state)
@@ -211,7 +211,7 @@ func TestATableStaysManagedWhoseRoutesCameAndWentBetweenPrunes(t *testing.T) {
 	assert.Empty(t, f.routes(100))
 }
 
-// kernelRoutes returns the routes that the kernel made by itself, in all tables.
+// kernelRoutes returns the routes that the kernel itself made, in all tables.
 func (f *fixture) kernelRoutes() (routes []string) {
 	all, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{}, netlink.RT_FILTER_TABLE)
 	require.NoError(f, err)
@@ -248,7 +248,7 @@ func TestRepairsAndPrunesAreLogged(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someRoutes)
 	f.update(state)
-	assert.Empty(t, f.log.String(), "what is new is no repair")
+	assert.Empty(t, f.log.String(), "creating an object is no repair")
 	refresh := func() {
 		t.Helper()
 		for _, r := range state.Routes {
@@ -260,7 +260,7 @@ func TestRepairsAndPrunesAreLogged(t *testing.T) {
 	assert.Empty(t, f.log.String(), "nothing was broken")
 	f.byHand(netlink.RouteDel(&netlink.Route{Dst: cidr("10.3.0.0/16"), Table: 100}))
 	refresh()
-	assert.Contains(t, f.log.String(), `msg="repaired what somebody had changed" kind=route name=100/10.3.0.0/16`)
+	assert.Contains(t, f.log.String(), `msg="repaired a change from outside" kind=route name=100/10.3.0.0/16`)
 	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: f.link("br0").Attrs().Index}))
 	prune(f, f.Routes, state.Routes)
 	assert.Contains(t, f.log.String(), `msg="removed what no row asks for" kind=route name=main/10.66.0.0/16`)

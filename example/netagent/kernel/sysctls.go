@@ -23,15 +23,15 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// procSys is where the kernel shows the settings of the caller's network namespace.
+// procSys is the folder with the settings of the caller's network namespace.
 const procSys = "/proc/sys"
 
 // sysctls sets settings of the namespace.
 type sysctls struct {
 	surroundings
 
-	// before are the values from before the first change, to go back to. Only the
-	// reconciler's goroutine touches it.
+	// before holds the values before the first change, to restore them. Only the reconciler's goroutine uses
+	// it.
 	before map[string]string
 }
 
@@ -39,7 +39,7 @@ func newSysctls(s surroundings) *sysctls {
 	return &sysctls{surroundings: s, before: make(map[string]string)}
 }
 
-// Update sets the value if it is another one, and makes sure that it took.
+// Update sets the value if it differs, and checks that the kernel accepted it.
 func (s *sysctls) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Sysctl) error {
 	want := row.Spec
 	have, err := readSysctl(want)
@@ -62,28 +62,28 @@ func (s *sysctls) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revis
 		return refused(want, err)
 	}
 	if have != want.Value {
-		// As it will the next time.
+		// It will fail the same way next time.
 		return reconciler.TerminalError(fmt.Errorf("sysctl %q: set to %q, the kernel made it %q", want.Name, want.Value, have))
 	}
 	return nil
 }
 
-// missing tells a setting that there is none of from one whose link is not there. A
-// module that is loaded later, or a larger MTU, may bring one, so that it is retried.
+// missing distinguishes an unknown setting from one whose link does not exist. A module that is loaded
+// later, or a larger MTU, may add the setting, so it is retried.
 func (s *sysctls) missing(txn statedb.ReadTxn, want config.Sysctl) error {
 	name := want.Needs()
 	if name == "" {
-		return fmt.Errorf("sysctl %q: there is none of this name in a network namespace", want.Name)
+		return fmt.Errorf("sysctl %q: unknown in a network namespace", want.Name)
 	}
 	link, err := s.needLink(txn, name)
 	if err != nil {
 		return err
 	}
-	return s.failedOn(txn, link, fmt.Errorf("sysctl %q: links have no setting of this name", want.Name))
+	return s.failedOn(txn, link, fmt.Errorf("sysctl %q: links have no such setting", want.Name))
 }
 
-// Delete sets the value from before the first change. If the value was never changed
-// there is nothing to do, nor if its link is gone.
+// Delete restores the value from before the first change. If the value was never changed, or its link was
+// removed, it does nothing.
 func (s *sysctls) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *desired.Sysctl) error {
 	before, changed := s.before[row.Spec.Name]
 	if !changed {
@@ -115,7 +115,7 @@ func readSysctl(s config.Sysctl) (string, error) {
 }
 
 func writeSysctl(s config.Sysctl, value string) error {
-	// Without O_CREATE or O_TRUNC, which mean nothing here.
+	// Without O_CREATE and O_TRUNC, which have no meaning here.
 	file, err := os.OpenFile(sysctlFile(s), os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -127,8 +127,8 @@ func writeSysctl(s config.Sysctl, value string) error {
 	return nil
 }
 
-// refused returns the outcome of an update that failed with err. That the file is none to
-// be written, unlike that of a link, is final.
+// refused returns the outcome of an update that failed with err. A file that cannot be written is terminal,
+// unlike for a link.
 func refused(s config.Sysctl, err error) error {
 	explained := explain(s, err)
 	if final(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EISDIR) {
@@ -137,7 +137,7 @@ func refused(s config.Sysctl, err error) error {
 	return explained
 }
 
-// explain adds to an error what a person can do about it.
+// explain adds to an error what a user can do about it.
 func explain(s config.Sysctl, err error) error {
 	switch {
 	case errors.Is(err, unix.EROFS):

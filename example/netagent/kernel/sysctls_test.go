@@ -22,7 +22,7 @@ func (f *fixture) sysctl(name string) string {
 	return value
 }
 
-func TestSysctlsAreSetAndSetBack(t *testing.T) {
+func TestSysctlsAreSetAndRestored(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(`
 links: [{name: br0, kind: bridge}]
@@ -55,7 +55,7 @@ sysctls:
 	assert.Equal(t, "0", f.sysctl("net.ipv4.conf.br0.rp_filter"))
 }
 
-func TestASysctlOfALinkThatIsGoneIsSetBackWithoutError(t *testing.T) {
+func TestRestoringASysctlOfARemovedLinkIsNoError(t *testing.T) {
 	f := newFixture(t)
 	state := f.state("links: [{name: br0, kind: bridge}]\nsysctls: {net.ipv4.conf.br0.rp_filter: 2}")
 	f.update(state)
@@ -64,12 +64,12 @@ func TestASysctlOfALinkThatIsGoneIsSetBackWithoutError(t *testing.T) {
 	assert.NoError(t, remove(f, f.Sysctls, state.Sysctls[0].Spec))
 }
 
-func TestSysctlsThatCannotBeAreErrors(t *testing.T) {
+func TestInvalidSysctlsAreErrors(t *testing.T) {
 	f := newFixture(t)
 	for _, test := range []struct{ name, value, outcome, text string }{
-		// A module or a larger MTU may bring one of this name.
-		{"net.ipv4.nonsense", "1", "Retried", "there is none of this name in a network namespace"},
-		{"net.ipv4.conf.lo.nonsense", "1", "Retried", "links have no setting of this name"},
+		// A module or a larger MTU may add a setting of this name.
+		{"net.ipv4.nonsense", "1", "Retried", "unknown in a network namespace"},
+		{"net.ipv4.conf.lo.nonsense", "1", "Retried", "links have no such setting"},
 		{"net.ipv4.conf", "1", "Terminal", "names a group of settings, not one of them"},
 		{"net.ipv4.ip_forward", "many", "Terminal", `set to "many": write /proc/sys/net/ipv4/ip_forward: invalid argument`},
 		{"net.core.somaxconn", "0x80", "Terminal", `set to "0x80", the kernel made it "128"`},

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package observed holds what the target was last seen to have, whoever made it, so
-// that operations can wait for it: the table of the kernel's links. Nobody asks for
-// anything here; package desired is for that.
+// Package observed holds the state that was last observed in the target, by whatever cause: the table of the
+// kernel's links. Operations wait for its rows. The desired state is in package desired.
 package observed
 
 import (
@@ -17,30 +16,30 @@ import (
 // LinksTable is the name of the table.
 const LinksTable = "kernel-links"
 
-// Link is a network interface as the kernel has it. Links are equal if == says so.
+// Link is a network interface in the kernel. Links can be compared with ==.
 type Link struct {
 	// Name is unique in the table.
 	Name string `json:"name" yaml:"name"`
 
-	// Index is the kernel's number for the link, never zero. It is unique too, and
-	// another one when the link was removed and made again.
+	// Index is the kernel's number for the link, never zero. It is unique too, and changes when the link is
+	// removed and created again.
 	Index int `json:"index" yaml:"index"`
 
-	// Kind is what the kernel calls its type: "bridge", "veth", and "device" for
-	// those that have none, such as the loopback.
+	// Kind is the kernel's type of the link: "bridge", "veth", and "device" for those that have none, such
+	// as the loopback.
 	Kind string `json:"kind" yaml:"kind"`
 
-	// MTU in bytes.
+	// MTU is in bytes.
 	MTU int `json:"mtu" yaml:"mtu"`
 
-	// Up is whether somebody set it up. It may have no carrier even so.
+	// Up reports whether the link is administratively up. It may still have no carrier.
 	Up bool `json:"up" yaml:"up"`
 }
 
-// TableHeader returns what db/show prints above the links.
+// TableHeader returns the column names of db/show.
 func (*Link) TableHeader() []string { return []string{"Name", "Index", "Kind", "MTU", "Up"} }
 
-// TableRow returns what db/show prints of a link.
+// TableRow returns the columns of a link for db/show.
 func (l *Link) TableRow() []string {
 	return []string{l.Name, strconv.Itoa(l.Index), l.Kind, strconv.Itoa(l.MTU), strconv.FormatBool(l.Up)}
 }
@@ -62,7 +61,7 @@ var (
 	}
 )
 
-// NewLinks makes the table of links and registers it with the database.
+// NewLinks creates the table of links and registers it with the database.
 func NewLinks(db *statedb.DB) (statedb.RWTable[*Link], error) {
 	links, err := statedb.NewTable(db, LinksTable, byName, byIndex)
 	if err != nil {
@@ -71,8 +70,8 @@ func NewLinks(db *statedb.DB) (statedb.RWTable[*Link], error) {
 	return links, nil
 }
 
-// ByName is the query for the link of a name.
+// ByName returns the query for the link with a name.
 func ByName(name string) statedb.Query[*Link] { return byName.Query(name) }
 
-// ByIndex is the query for the link with an index.
+// ByIndex returns the query for the link with an index.
 func ByIndex(ifindex int) statedb.Query[*Link] { return byIndex.Query(ifindex) }

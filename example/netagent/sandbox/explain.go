@@ -14,12 +14,12 @@ import (
 	"syscall"
 )
 
-// obstacle is a setting of the system that keeps people from making namespaces.
+// obstacle is a system setting that forbids users to create namespaces.
 type obstacle struct {
 	sysctl, forbids, allow string
 }
 
-// The settings there are: of the kernel, of Debian's kernels, of Ubuntu's.
+// The known settings: of the kernel, of Debian's kernels, of Ubuntu's.
 var obstacles = []obstacle{
 	{"user.max_user_namespaces", "0", "user.max_user_namespaces=10000"},
 	{"user.max_net_namespaces", "0", "user.max_net_namespaces=10000"},
@@ -27,16 +27,15 @@ var obstacles = []obstacle{
 	{"kernel.apparmor_restrict_unprivileged_userns", "1", "kernel.apparmor_restrict_unprivileged_userns=0"},
 }
 
-// ErrForbidden is what an error wraps that means that the system does not allow
-// namespaces to be made, or used.
+// ErrForbidden is returned, wrapped, when the system does not allow namespaces to be created or used.
 var ErrForbidden = errors.New("the system forbids user and network namespaces")
 
-// Forbidden tells what to enable where the kernel refuses what root of a network
-// namespace should be allowed.
+// Forbidden returns what to enable where the kernel rejects a call that root of a network namespace may
+// make.
 func Forbidden(err error) error { return explain(err, readProcSys) }
 
-// explain adds to the kernel's refusal what to do about it. The function returns the
-// value of a sysctl, or "" if the system does not have it.
+// explain adds to the kernel's error what to do about it. The function returns the value of a sysctl, or ""
+// if the system does not have it.
 func explain(err error, sysctl func(name string) string) error {
 	switch {
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EUSERS):

@@ -15,16 +15,15 @@ import (
 	"syscall"
 )
 
-// self is this very program, whatever happened to its file meanwhile.
+// self is this program, also if its file was moved or replaced.
 const self = "/proc/self/exe"
 
-// Run runs this program again in new namespaces, with the given arguments (not
-// counting its name) and open files, which become descriptors 3 and up; standard
-// output and error are shared. It waits for it to end and returns its exit code,
-// 128 and the signal's number if a signal ended it.
+// Run runs this program again in new namespaces, with the given arguments (without its name) and open files,
+// which become descriptors 3 and up. Standard output and error are shared. It waits for the end and returns
+// the exit code, or 128 plus the signal's number if a signal ended the process.
 //
-// Signals that ask to stop are passed on; if this process is killed, the other one
-// is told to terminate. An error means that it did not start, and says what to do.
+// Signals that ask to stop are passed on. If this process is killed, the other one gets SIGTERM. An error
+// means that the process did not start, and says what to do.
 func Run(args []string, files ...*os.File) (exitCode int, err error) {
 	outside, err := ownNamespaces()
 	if err != nil {
@@ -46,7 +45,7 @@ func Run(args []string, files ...*os.File) (exitCode int, err error) {
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
 
-	// Pdeathsig is sent when the thread ends that started the process.
+	// Pdeathsig is sent when the thread that started the process ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
@@ -58,7 +57,7 @@ func Run(args []string, files ...*os.File) (exitCode int, err error) {
 		for {
 			select {
 			case s := <-signals:
-				// An error means that it has ended by itself.
+				// An error means that the process has already ended.
 				_ = cmd.Process.Signal(s)
 			case <-ended:
 				return
@@ -79,16 +78,14 @@ func exitCodeOf(err error) (int, error) {
 	return exit.ExitCode(), nil
 }
 
-// environment is the variable by which the program knows that it is the one inside,
-// and which namespaces it was started from.
+// environment is the variable that marks the inner process, with the namespaces of the outer one.
 const environment = "NETAGENT_STARTED_FROM"
 
 // initialUser is the user namespace of the host, whose number never changes.
 const initialUser = "user:[4026531837]"
 
-// Inside tells whether this process is one that [Run] started. It returns an error if
-// it is to think so and is not in namespaces of its own: whoever gets that error
-// must not touch the network.
+// Inside reports whether [Run] started this process. It returns an error if the variable says so and the
+// process is not in new namespaces: it must not change the network then.
 func Inside() (bool, error) {
 	outside := os.Getenv(environment)
 	if outside == "" {
@@ -104,8 +101,8 @@ func Inside() (bool, error) {
 	return true, os.Unsetenv(environment)
 }
 
-// checkNew returns an error if namespaces are not new compared with those that a
-// process says it was started from.
+// checkNew returns an error if the namespaces are not different from those of the process that started this
+// one.
 func checkNew(here namespaces, outside string) error {
 	var from namespaces
 	if _, err := fmt.Sscan(outside, &from.user, &from.net); err != nil {
@@ -117,7 +114,7 @@ func checkNew(here namespaces, outside string) error {
 	return nil
 }
 
-// namespaces names the two namespaces that matter.
+// namespaces names the user and the network namespace.
 type namespaces struct{ user, net string }
 
 func (n namespaces) String() string { return n.user + " " + n.net }

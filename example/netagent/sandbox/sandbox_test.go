@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asVariable says what this program is to do in the place of its tests.
+// asVariable selects what this binary does instead of its tests.
 const asVariable = "SANDBOX_TEST_AS"
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 func init() {
-	// The process inside inherits the task of the one outside.
+	// The inner process inherits the task of the outer one.
 	if inside, err := Inside(); err != nil || inside {
 		os.Exit(tellAboutInside(err))
 	}
@@ -67,13 +67,13 @@ func runOutside(t *testing.T, environment ...string) string {
 	return string(out)
 }
 
-func TestTheProgramRunsAgainAsRootOfItsOwnNamespaces(t *testing.T) {
+func TestProgramRunsAsRootOfItsOwnNamespaces(t *testing.T) {
 	assert.Equal(t, fmt.Sprintf(
 		"inside with [argument] as 0 map [0 %d 1] file <nil> again false <nil>\nended with 42 <nil>\n", os.Getuid()),
 		runOutside(t))
 }
 
-func TestASignalThatEndsItIsInTheExitCode(t *testing.T) {
+func TestExitCodeNamesTheSignal(t *testing.T) {
 	assert.Contains(t, runOutside(t, "SANDBOX_TEST_SIGNAL=1"), "ended with 137 <nil>\n")
 }
 
@@ -82,11 +82,11 @@ func TestOnlyNewNamespacesAreInside(t *testing.T) {
 	assert.NoError(t, checkNew(here, "user:[1] net:[1]"))
 	assert.Error(t, checkNew(here, "user:[2] net:[1]"))
 	assert.Error(t, checkNew(here, "user:[1] net:[2]"))
-	assert.Error(t, checkNew(namespaces{initialUser, "net:[2]"}, "user:[1] net:[1]"), "that of the host is never new")
+	assert.Error(t, checkNew(namespaces{initialUser, "net:[2]"}, "user:[1] net:[1]"), "the namespace of the host is never new")
 	assert.Error(t, checkNew(here, "user:[1]"))
 }
 
-func TestARefusalIsExplained(t *testing.T) {
+func TestErrorsOfTheSystemAreExplained(t *testing.T) {
 	for name, test := range map[string]struct {
 		err     error
 		sysctls map[string]string

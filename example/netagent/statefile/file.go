@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package statefile keeps the tables of package desired at what the state file says,
-// through all edits. A file that is broken changes nothing: the last good state stays
-// in force, and the problem is said once.
+// Package statefile keeps the tables of package desired equal to the state file and its edits. An invalid
+// file changes nothing: the last good state stays in force, and the problem is logged once.
 package statefile
 
 import (
@@ -21,17 +20,17 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/desired"
 )
 
-// File is a state file that was read and found good.
+// File is a state file that was read and is valid.
 type File struct {
 	path  string
 	data  []byte
 	state config.State
 
-	// trouble is the text of the last error, so that it is said once.
+	// trouble is the text of the last error, so that it is logged once.
 	trouble string
 }
 
-// Open reads and checks the file. The error says where the problems are.
+// Open reads and checks the file. The error has the positions of the problems.
 func Open(path string) (*File, error) {
 	f := &File{path: path}
 	data, err := read(path)
@@ -45,13 +44,13 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// read returns what the file has, a byte too much if that is too much.
+// read returns the contents of the file, and one byte over the limit of a file that is too large.
 func read(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }() // nothing was written
+	defer func() { _ = file.Close() }() // only read
 	data, err := io.ReadAll(io.LimitReader(file, config.MaxSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %q: %w", path, err)
@@ -59,8 +58,8 @@ func read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// Follow applies the state the file had when it was opened, and then every other one
-// it is given, until the context ends. It is a job.
+// Follow applies the state that the file had when it was opened, and then every new one, until the context
+// ends. It is a job.
 func (f *File) Follow(ctx context.Context, health cell.Health, store *desired.Store, log *slog.Logger) error {
 	f.apply(health, store, log)
 	changed := watch(ctx, f.path, log)
@@ -74,7 +73,7 @@ func (f *File) Follow(ctx context.Context, health cell.Health, store *desired.St
 	}
 }
 
-// reload applies the file's state if the file is another one than before.
+// reload applies the file's state if the file has changed.
 func (f *File) reload(health cell.Health, store *desired.Store, log *slog.Logger) {
 	data, err := read(f.path)
 	if err == nil && bytes.Equal(data, f.data) && f.trouble == "" {
@@ -97,11 +96,11 @@ func (f *File) apply(health cell.Health, store *desired.Store, log *slog.Logger)
 	health.OK("applied, " + changes.String())
 	log.Info("state file applied", "file", f.path, "rows", changes.String())
 	for _, taken := range changes.Taken {
-		log.Warn("the state file takes over what the API had asked for", "file", f.path, "object", taken)
+		log.Warn("the state file takes over an object of the API", "file", f.path, "object", taken)
 	}
 }
 
-// complain says what is wrong with the file, unless it was said before.
+// complain logs an error, unless it is the same as the last one.
 func (f *File) complain(err error, health cell.Health, log *slog.Logger) {
 	if err.Error() == f.trouble {
 		return

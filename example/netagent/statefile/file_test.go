@@ -84,11 +84,11 @@ func (f *follower) links() (names string) {
 	return names
 }
 
-// until waits for what the kernel and the clock decide when.
+// until waits for events whose time depends on the kernel and the clock.
 func (f *follower) until(what string, condition func() bool) {
 	f.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !condition(); {
-		require.True(f, time.Now().Before(deadline), "waited in vain until %s; links: %s\nlog:\n%s", what, f.links(), f.log)
+		require.True(f, time.Now().Before(deadline), "timed out waiting until %s; links: %s\nlog:\n%s", what, f.links(), f.log)
 		<-time.After(5 * time.Millisecond)
 	}
 }
@@ -99,7 +99,7 @@ func put(t *testing.T, path, text string) string {
 	return path
 }
 
-func TestEveryWayOfEditingIsFollowed(t *testing.T) {
+func TestAllWaysOfEditingAreFollowed(t *testing.T) {
 	dir := t.TempDir()
 	path := put(t, filepath.Join(dir, "state.yaml"), one)
 	f := follow(t, path)
@@ -108,18 +108,18 @@ func TestEveryWayOfEditingIsFollowed(t *testing.T) {
 	put(t, path, two) // in place
 	f.until("the new text is applied", func() bool { return f.links() == "two" })
 
-	put(t, path+"~", one) // by another file in its place
+	put(t, path+"~", one) // another file in its place
 	require.NoError(t, os.Rename(path+"~", path))
 	f.until("the new file is applied", func() bool { return f.links() == "one" })
 
-	require.NoError(t, os.Remove(path)) // by its disappearance for a while
+	require.NoError(t, os.Remove(path)) // missing for a while
 	f.until("it is missed", func() bool { return len(f.health.Degraded()) == 1 })
 	assert.Equal(t, "one", f.links())
 	put(t, path, two)
 	f.until("it is back", func() bool { return f.links() == "two" && len(f.health.Degraded()) == 0 })
 }
 
-func TestAFileBehindASymbolicLinkIsFollowed(t *testing.T) {
+func TestFileBehindASymbolicLinkIsFollowed(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"v1": one, "v2": two} {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
@@ -138,34 +138,34 @@ func TestAFileBehindASymbolicLinkIsFollowed(t *testing.T) {
 	f.until("an edit of the other file is applied", func() bool { return f.links() == "one" })
 }
 
-func TestADirectoryThatIsReplacedIsFollowed(t *testing.T) {
+func TestReplacedDirectoryIsFollowed(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "root")
 	dir := filepath.Join(root, "etc")
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	path := put(t, filepath.Join(dir, "state.yaml"), one)
 	f := follow(t, path)
 	f.until("the file is applied", func() bool { return f.links() == "one" })
-	// Nothing happens in the directory itself, so nobody tells of it.
+	// The directory itself does not change, so there is no event.
 	require.NoError(t, os.Rename(root, root+"-old"))
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	put(t, path, two)
 	f.until("the file in the new directory is applied", func() bool { return f.links() == "two" })
 }
 
-func TestAFileIsLookedAtEvenIfNobodyTellsOfIt(t *testing.T) {
+func TestFileIsReadWithoutAnEvent(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	looks := watch(ctx, filepath.Join(t.TempDir(), "none", "state.yaml"), slog.New(slog.DiscardHandler))
-	for range 2 { // the first comes when it begins
+	for range 2 { // the first is at the start
 		select {
 		case <-looks:
 		case <-time.After(20 * time.Second):
-			require.Fail(t, "not looked at")
+			require.Fail(t, "not read")
 		}
 	}
 }
 
-func TestABrokenFileIsSaidOnceAndChangesNothing(t *testing.T) {
+func TestInvalidFileIsLoggedOnceAndChangesNothing(t *testing.T) {
 	path := put(t, filepath.Join(t.TempDir(), "state.yaml"), one)
 	file, err := Open(path)
 	require.NoError(t, err)
@@ -191,12 +191,12 @@ func TestABrokenFileIsSaidOnceAndChangesNothing(t *testing.T) {
 
 	put(t, path, "links: 3\n")
 	file.reload(scope, store, log)
-	assert.Equal(t, 2, strings.Count(f.log.String(), "links: a list"), "another problem is said too")
+	assert.Equal(t, 2, strings.Count(f.log.String(), "links: a list"), "another problem is logged too")
 
-	put(t, path, one) // what is in force
+	put(t, path, one) // the state in force
 	file.reload(scope, store, log)
 	assert.Empty(t, registry.Degraded())
-	assert.Equal(t, revision, tables.Links.Revision(db.ReadTxn()), "nothing was written all the while")
+	assert.Equal(t, revision, tables.Links.Revision(db.ReadTxn()), "nothing was written meanwhile")
 
 	require.NoError(t, os.Remove(path))
 	file.reload(scope, store, log)
@@ -204,7 +204,7 @@ func TestABrokenFileIsSaidOnceAndChangesNothing(t *testing.T) {
 	assert.Contains(t, registry.Degraded()[0].String(), "no such file")
 }
 
-func TestAFileThatCannotBeOpenedOrIsBrokenIsAnError(t *testing.T) {
+func TestMissingOrInvalidFileIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Open(filepath.Join(dir, "none"))
 	assert.ErrorIs(t, err, os.ErrNotExist)

@@ -13,17 +13,16 @@ import (
 )
 
 const (
-	// settle is how long a directory has to be quiet before the file is read, so
-	// that an editor has the time to finish.
+	// settle is how long a directory must be quiet before the file is read, so that an editor can finish.
 	settle = 50 * time.Millisecond
 
-	// poll is how often the file is read whether or not anything was heard of it:
-	// a directory can be replaced, or be on a file system that tells nothing.
+	// poll is the interval at which the file is read without an event: a directory can be replaced, or be on
+	// a file system without events.
 	poll = 2 * time.Second
 )
 
-// watch returns a channel that tells that the file may have changed, until the context
-// ends. Directories are watched, not the file: editors put another file in its place.
+// watch returns a channel that signals that the file may have changed, until the context ends. It watches
+// directories, not the file: editors replace the file.
 func watch(ctx context.Context, path string, log *slog.Logger) <-chan struct{} {
 	changed := make(chan struct{}, 1)
 	watcher, err := fsnotify.NewWatcher()
@@ -34,7 +33,7 @@ func watch(ctx context.Context, path string, log *slog.Logger) <-chan struct{} {
 	}
 	go func() {
 		if err == nil {
-			defer func() { _ = watcher.Close() }() // nothing to be done about it
+			defer func() { _ = watcher.Close() }() // no way to handle it
 		}
 		ticker := time.NewTicker(poll)
 		defer ticker.Stop()
@@ -51,7 +50,7 @@ func watch(ctx context.Context, path string, log *slog.Logger) <-chan struct{} {
 				quiet.Reset(settle)
 				continue
 			case <-watcher.Errors:
-				// Events were lost: look.
+				// Events were lost: read the file.
 			case <-quiet.C:
 			case <-ticker.C:
 			}
@@ -64,15 +63,15 @@ func watch(ctx context.Context, path string, log *slog.Logger) <-chan struct{} {
 	return changed
 }
 
-// addDirectories watches the directory of the file, and that of the file it is a
-// symbolic link to. Watching a directory again costs little and changes nothing.
+// addDirectories watches the directory of the file and, for a symbolic link, that of its target. Watching a
+// directory again is cheap and changes nothing.
 func addDirectories(watcher *fsnotify.Watcher, path string) {
 	directories := []string{filepath.Dir(path)}
 	if target, err := filepath.EvalSymlinks(path); err == nil && filepath.Dir(target) != directories[0] {
 		directories = append(directories, filepath.Dir(target))
 	}
 	for _, directory := range directories {
-		// A directory that is missing is tried again at the next poll.
+		// A missing directory is tried again at the next poll.
 		_ = watcher.Add(directory)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Lines shows a line for each change.
+// Lines is a view with a line for each change.
 type Lines struct {
 	out   io.Writer
 	model Model
@@ -32,7 +32,7 @@ func (l *Lines) Show(s Scene) error {
 	return err
 }
 
-// lineTime has milliseconds, so that one can see what waited for what.
+// lineTime has milliseconds, so that the order of dependent changes is visible.
 const lineTime = "2006-01-02T15:04:05.000Z07:00"
 
 // line returns a change as time, kind, key and status, and the error if there is one.
@@ -44,7 +44,7 @@ func line(c Change) string {
 	return text + "\n"
 }
 
-// ago returns how long a time is past, in one unit that a person reads at a glance.
+// ago returns a duration in the one unit that is easiest to read.
 func ago(since, now time.Time) string {
 	d := max(now.Sub(since), 0)
 	switch {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package view shows how far the kernel follows: as a table that is redrawn in place
-// on a terminal, and as a line for each change elsewhere.
+// Package view shows the status of all objects: on a terminal as a table that is redrawn in place, elsewhere
+// as a line for each change.
 package view
 
 import (
@@ -17,33 +17,31 @@ import (
 type Row struct {
 	Kind, Key string
 
-	// Status is the word for it; Since when it is that and Error what it is.
+	// Status is the name of the status; Since is when it began.
 	Status string
 	Since  time.Time
 
-	// Error says why it is not Done, and is empty otherwise. It is one line.
+	// Error is the reason why the object is not Done, in one line; empty if there is none.
 	Error string
 }
 
-// Change is a row that is new, or has another status or error than before. Rows that
-// are gone have the status "Deleted".
+// Change is a row that is new, or whose status or error changed. Deleted rows have the status "Deleted".
 type Change = Row
 
 const deleted = "Deleted"
 
-// Model follows the items of the tables and remembers since when they are what they
-// are. A refresh, which is a second look at what is Done, is no change.
+// Model follows the items of the tables and records when their status began. A refresh of a Done object is
+// no change.
 type Model struct {
 	rows  []Row // in the order of the items
 	byKey map[[2]string]Row
 }
 
-// Rows returns what there is to show, in the order of the items. The slice is only
-// good until the next Update.
+// Rows returns the current rows, in the order of the items. The slice is valid until the next Update.
 func (m *Model) Rows() []Row { return m.rows }
 
-// Update takes the items of a snapshot and returns what changed since the last one,
-// new and changed rows in the order of the items and then those that are gone.
+// Update takes the items of a snapshot and returns the changes since the last one: new and changed rows in
+// the order of the items, then deleted ones.
 func (m *Model) Update(items []desired.Item, now time.Time) (changes []Change) {
 	before := m.byKey
 	rows := make([]Row, 0, len(items))
@@ -74,7 +72,7 @@ func rowOf(item desired.Item) Row {
 	case reconciler.StatusKindRefreshing:
 		word = reconciler.StatusKindDone.String()
 	case reconciler.StatusKindUnset:
-		word = "Unset" // of a row that somebody inserted without a status
+		word = "Unset" // of a row that was inserted without a status
 	}
 	return Row{
 		Kind:   item.Kind,
@@ -85,7 +83,7 @@ func rowOf(item desired.Item) Row {
 	}
 }
 
-// oneLine replaces what could move the cursor of a terminal.
+// oneLine replaces characters that could move the cursor of a terminal.
 func oneLine(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c >= 0x7f && c < 0xa0 {

@@ -11,9 +11,8 @@ import (
 	"sync"
 )
 
-// Screen shows a table on a terminal and redraws it in place. What is written to it
-// scrolls by above the table, so that a log can share the terminal. It is safe for
-// concurrent use.
+// Screen shows a table on a terminal and redraws it in place. Text that is written to it scrolls above the
+// table, so that a log can share the terminal. It is safe for concurrent use.
 type Screen struct {
 	out    io.Writer
 	size   func() Size
@@ -22,16 +21,16 @@ type Screen struct {
 	mu    sync.Mutex
 	model Model
 	drawn []string // the lines on the terminal, the last ones above the cursor
-	log   []byte   // the beginning of a line that is not written to its end yet
+	log   []byte   // the beginning of an incomplete line
 }
 
-// NewScreen returns a view that draws on out, which is a terminal whose size the
-// function tells; without colour it only moves the cursor.
+// NewScreen returns a view that draws on out, a terminal whose size the function returns. Without colour it
+// writes only cursor movements.
 func NewScreen(out io.Writer, size func() Size, colour bool) *Screen {
 	return &Screen{out: out, size: size, colour: colour}
 }
 
-// Show draws the table anew.
+// Show draws the table again.
 func (s *Screen) Show(scene Scene) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +50,7 @@ func (s *Screen) Show(scene Scene) error {
 	return err
 }
 
-// Write writes whole lines above the table, and keeps the rest for later.
+// Write writes complete lines above the table, and keeps the rest for later.
 func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,8 +67,7 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// erase returns what clears the table from the terminal and leaves the cursor where
-// it began.
+// erase returns the codes that clear the table from the terminal and move the cursor to its beginning.
 func (s *Screen) erase() string {
 	if len(s.drawn) == 0 {
 		return ""

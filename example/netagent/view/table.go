@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// Size is that of a terminal, in characters.
+// Size is the size of a terminal in characters.
 type Size struct{ Width, Height int }
 
-// minSize is what is drawn for at least; a terminal that has less wraps or scrolls.
+// minSize is the smallest size that is drawn; a smaller terminal wraps or scrolls.
 var minSize = Size{Width: 40, Height: 8}
 
-// The columns' titles.
+// The column titles.
 var titles = [...]string{"KIND", "NAME", "STATUS", "SINCE", "ERROR"}
 
 // colours are the escape sequences for the statuses.
@@ -29,9 +29,9 @@ var colours = map[string]string{
 
 const plain = "\x1b[0m"
 
-// table returns the lines of a table of the rows below a header and above the notes.
-// It fits the terminal: lines are cut at its width, and if there are too many rows,
-// those that are not Done stay and the others are counted.
+// table returns the lines of a table of the rows, below a header and above the notes. It fits the terminal:
+// lines are cut at its width, and if there are too many rows, those that are not Done stay and the others
+// are counted.
 func table(header string, rows []Row, notes []string, size Size, now time.Time, colour bool) []string {
 	size.Width, size.Height = max(size.Width, minSize.Width), max(size.Height, minSize.Height)
 	// One line is for the cursor, one for the header, one for the titles.
@@ -69,8 +69,7 @@ func table(header string, rows []Row, notes []string, size Size, now time.Time, 
 	return lines
 }
 
-// fit returns at most space rows, in order, and a line about those it left out,
-// which counts as one of them.
+// fit returns at most space rows, in order, and a line that counts the others, which is one of them.
 func fit(rows []Row, space int) (shown []Row, hidden string) {
 	if len(rows) <= space {
 		return rows, ""
@@ -82,7 +81,7 @@ func fit(rows []Row, space int) (shown []Row, hidden string) {
 			done++
 		}
 	}
-	spare := space - (len(rows) - done) // lines that are left for those that are Done
+	spare := space - (len(rows) - done) // lines for rows that are Done
 	left, leftDone := 0, 0
 	for _, row := range rows {
 		isDone := row.Status == "Done"

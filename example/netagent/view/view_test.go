@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// noon is when all tests begin.
+// noon is the time at which all tests begin.
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 func at(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
@@ -38,8 +38,8 @@ func item(kind, key string, status reconciler.StatusKind, seconds float64, reaso
 	return i
 }
 
-// story is what a small state goes through: two objects come, wait for one another,
-// get Done, one is looked at again and fails, one goes.
+// story is the life of a small state: two objects appear, one waits for the other, both become Done, one is
+// refreshed and fails, one is deleted.
 var story = [][]desired.Item{
 	{item("link", "br0", reconciler.StatusKindPending, 0), item("route", "main/10.1.0.0/16", reconciler.StatusKindPending, 0)},
 	{item("link", "br0", reconciler.StatusKindPending, 0), item("route", "main/10.1.0.0/16", reconciler.StatusKindBlocked, 0.01, `link "br0" is not there yet`)},
@@ -51,8 +51,8 @@ var story = [][]desired.Item{
 	{item("link", "br0", reconciler.StatusKindDone, 5.1), item("sysctl", "net.x", reconciler.StatusKindUnset, 12)},
 }
 
-// golden compares with a file. To change it, run with UPDATE=1, and commit only what
-// you understand.
+// golden compares with a file. To change it, run with UPDATE=1, and commit only differences that you
+// understand.
 func golden(t *testing.T, name, have string) {
 	t.Helper()
 	path := "testdata/" + name
@@ -64,17 +64,17 @@ func golden(t *testing.T, name, have string) {
 	assert.Equal(t, string(want), have)
 }
 
-func TestLinesHaveOneForEachChange(t *testing.T) {
+func TestLinesHasOneLineForEachChange(t *testing.T) {
 	var out bytes.Buffer
 	lines := NewLines(&out)
 	for i, items := range story {
 		require.NoError(t, lines.Show(Scene{Items: items, Now: at(float64(20 + i))}))
-		require.NoError(t, lines.Show(Scene{Items: items, Now: at(float64(20 + i))}), "the same again is no change")
+		require.NoError(t, lines.Show(Scene{Items: items, Now: at(float64(20 + i))}), "the same object again is no change")
 	}
 	golden(t, "lines.txt", out.String())
 }
 
-func TestTheTableShowsSinceWhenEachStatusIs(t *testing.T) {
+func TestTableShowsTheAgeOfEachStatus(t *testing.T) {
 	var all strings.Builder
 	var model Model
 	for i, items := range story {
@@ -88,7 +88,7 @@ func TestTheTableShowsSinceWhenEachStatusIs(t *testing.T) {
 	golden(t, "tables.txt", all.String())
 }
 
-func TestATableFitsTheTerminal(t *testing.T) {
+func TestTableFitsTheTerminal(t *testing.T) {
 	var rows []Row
 	for i := range 30 {
 		row := Row{Kind: "link", Key: "l" + strings.Repeat("x", i), Status: "Done", Since: noon}
@@ -99,7 +99,7 @@ func TestATableFitsTheTerminal(t *testing.T) {
 	}
 	for _, test := range []struct {
 		height, notes int
-		want          string // the last row, or what stands for the rest
+		want          string // the last row, or the line that counts the rest
 		errors        int
 	}{
 		{40, 0, "link", 3},
@@ -126,7 +126,7 @@ func TestATableFitsTheTerminal(t *testing.T) {
 	}
 }
 
-func TestAScreenRedrawsInPlaceBelowTheLog(t *testing.T) {
+func TestScreenRedrawsInPlaceBelowTheLog(t *testing.T) {
 	var out bytes.Buffer
 	screen := NewScreen(&out, func() Size { return Size{60, 20} }, true)
 	_, err := screen.Write([]byte("before\n"))
@@ -147,7 +147,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
-func TestAViewThatCannotBeWrittenToIsAnError(t *testing.T) {
+func TestViewThatCannotBeWrittenIsAnError(t *testing.T) {
 	scene := Scene{Items: story[0], Now: noon}
 	assert.EqualError(t, NewLines(fullDisk{}).Show(scene), "disk full")
 	screen := NewScreen(fullDisk{}, func() Size { return Size{} }, false)
@@ -164,7 +164,7 @@ func (r recorder) Show(s Scene) error {
 	return nil
 }
 
-func TestAWatcherShowsChangesAndTimeAndTheEnd(t *testing.T) {
+func TestWatcherShowsChangesTimeAndTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := statedb.New()
 		tables, err := desired.NewTables(db)
@@ -191,7 +191,7 @@ func TestAWatcherShowsChangesAndTimeAndTheEnd(t *testing.T) {
 		assert.Len(t, (<-r.scenes).Items, 1)
 
 		time.Sleep(2*time.Minute + time.Second)
-		assert.Len(t, r.scenes, 2, "two minutes have gone by")
+		assert.Len(t, r.scenes, 2, "two minutes later")
 
 		cancel()
 		require.NoError(t, <-ended)

@@ -12,9 +12,9 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/desired"
 )
 
-// Scene is all that is shown at a time.
+// Scene is the content of a view at one moment.
 type Scene struct {
-	// Title stands above the table, Notes below it.
+	// Title is above the table, Notes are below it.
 	Title string
 	Notes []string
 	Items []desired.Item
@@ -33,23 +33,21 @@ type Watcher struct {
 	View   View
 	Title  string
 
-	// Notes returns what else there is to say; it is asked at every scene. It may
-	// be nil.
+	// Notes returns additional lines for each scene. It may be nil.
 	Notes func() []string
 
-	// Settle is how long changes are gathered for one scene; zero is not at all.
+	// Settle is how long changes are gathered for one scene; zero means not at all.
 	Settle time.Duration
 
-	// Every is after how long a scene is shown without a change, as times go on;
-	// zero is never.
+	// Every is the interval of scenes without a change, which update the times; zero means never.
 	Every time.Duration
 }
 
-// Run shows a scene, and another one at every change, until the context ends; then it
-// shows the last one. It returns an error if the view cannot be written to.
+// Run shows a scene, and another one at every change, until the context ends; then it shows the last one. It
+// returns an error if the view cannot be written to.
 func (w *Watcher) Run(ctx context.Context) error {
 	for {
-		last := ctx.Err() != nil // before the look that may be the last one
+		last := ctx.Err() != nil // before the snapshot, so that the last scene is current
 		snapshot, changed := w.Tables.Snapshot(w.DB.ReadTxn())
 		scene := Scene{Title: w.Title, Items: snapshot.Items, Now: time.Now()}
 		if w.Notes != nil {
@@ -65,7 +63,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// wait returns when something changed, when it is time, or when the context ends.
+// wait returns when something changed, when Every has passed, or when the context ends.
 func (w *Watcher) wait(ctx context.Context, changed []<-chan struct{}) {
 	if w.Every > 0 {
 		var cancel context.CancelFunc
@@ -74,6 +72,6 @@ func (w *Watcher) wait(ctx context.Context, changed []<-chan struct{}) {
 	}
 	set := statedb.NewWatchSet()
 	set.Add(changed...)
-	// An error means that the context ended, which the caller sees for itself.
+	// An error means that the context ended, which the caller checks itself.
 	_, _ = set.Wait(ctx, w.Settle)
 }
