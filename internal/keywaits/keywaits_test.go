@@ -24,7 +24,7 @@ type row string
 func (row) TableHeader() []string { return []string{"Name"} }
 func (r row) TableRow() []string  { return []string{string(r)} }
 
-// env are waits, and the keys that are not reconciled.
+// env has waits, and the states of the keys that are not reconciled.
 type env struct {
 	*testing.T
 	*Waits[row]
@@ -48,7 +48,7 @@ func newEnv(t *testing.T) *env {
 	return e
 }
 
-// wait begins a wait for a key, and looks at it.
+// wait begins a wait for a key, and checks it.
 func (e *env) wait(w Wait[row], seen statedb.Revision) *Wait[row] {
 	e.Join(&w)
 	e.BeginRound(seen)
@@ -106,14 +106,14 @@ func TestWaitIsOver(t *testing.T) {
 	}
 }
 
-func TestWaitIsLookedAtWhenSomethingHappensToItsKey(t *testing.T) {
+func TestWaitIsCheckedWhenItsKeyChanges(t *testing.T) {
 	e := newEnv(t)
 	e.unreconciled["a"], e.unreconciled["b"] = Unreconciled{Revision: 3}, Unreconciled{Revision: 3, Deleted: true}
 	a, b := e.wait(Wait[row]{Object: "a", Revision: 3}, 3), e.wait(Wait[row]{Object: "b", Revision: 4, Deleted: true}, 3)
 
 	e.unreconciled["a"] = Unreconciled{Revision: 3, Attempted: true}
 	e.EndRound(3)
-	e.expect(false, a, "nothing was said of its key")
+	e.expect(false, a, "nothing happened to its key")
 	require.True(e, e.NotePaused(func(r row) bool { return r == "a" })("a"))
 	e.expect(false, a, "the round has not ended")
 	e.EndRound(3)
@@ -128,7 +128,7 @@ func TestWaitIsLookedAtWhenSomethingHappensToItsKey(t *testing.T) {
 	require.False(e, b.Inserted())
 }
 
-func TestWaitForADeletionEndsWhenItsRevisionIsSeen(t *testing.T) {
+func TestWaitForADeletionEndsAtItsRevision(t *testing.T) {
 	e := newEnv(t)
 	var waits []*Wait[row]
 	for revision := range statedb.Revision(10) {
@@ -143,7 +143,7 @@ func TestWaitForADeletionEndsWhenItsRevisionIsSeen(t *testing.T) {
 	}
 }
 
-func TestWaitThatWasLeftIsForgotten(t *testing.T) {
+func TestLeaveForgetsTheWait(t *testing.T) {
 	e := newEnv(t)
 	fresh := &Wait[row]{Object: "a", Revision: 1, Deleted: true}
 	e.Join(fresh)
@@ -162,11 +162,11 @@ func TestWaitThatWasLeftIsForgotten(t *testing.T) {
 	require.Empty(e, e.fresh)
 	require.Zero(e, e.unseen.Len())
 	require.Empty(e, e.changed)
-	e.expect(false, unseen, "it was left")
+	e.expect(false, unseen, "the caller has left")
 }
 
-// While none waits, a round costs no key.
-func TestNoWaitCostsNothing(t *testing.T) {
+// Without waits, a round does not even compute keys.
+func TestRoundWithoutWaitsAllocatesNothing(t *testing.T) {
 	e := newEnv(t)
 	paused := e.NotePaused(func(row) bool { return true })
 	require.Zero(e, testing.AllocsPerRun(100, func() {
