@@ -30,7 +30,7 @@ type keyWait struct {
 	on  *watch.Wait[queue]
 	// next is the same key's wait for another channel; nil if there is none.
 	next *keyWait
-	// before and after are its neighbors in the queue of the channel.
+	// before and after are its neighbours in the queue of the channel.
 	before, after *keyWait
 }
 

@@ -78,8 +78,8 @@ func (c *Classes[Obj]) Last(text string) (class string, same bool) {
 	return c.lastClass, c.hasLast && c.lastText == text
 }
 
-// Add counts a failure of a class, and adds a log line for it unless the class or the log has had one
-// too recently.
+// Add counts a failure of a class. It adds a log line unless the class was logged within [LogEvery]
+// or too many lines were logged lately.
 func (c *Classes[Obj]) Add(class string, at time.Duration, failure Failure[Obj]) {
 	e := c.entry(class)
 	c.lastClass, c.lastText, c.hasLast = e.Name, failure.Text, true

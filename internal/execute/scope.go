@@ -51,7 +51,7 @@ func Note(ctx context.Context, text string) {
 	}
 }
 
-// NoteOn is [Note] for one object of a call for one or many objects.
+// NoteOn is [Note] for one object of the running call, which may be for a batch.
 func NoteOn[Obj comparable](ctx context.Context, obj Obj, text string) {
 	if s, ok := ctx.Value(running.Key{}).(*Scope[Obj]); ok {
 		s.noteOn(obj, text)
@@ -72,9 +72,9 @@ func ScopeOf[Obj comparable](ctx context.Context, of *rows.Rows[Obj]) *Scope[Obj
 type Scope[Obj comparable] struct {
 	rows *rows.Rows[Obj]
 
-	// mu guards the fields below: operations may have goroutines of their own, and other goroutines
-	// ask what is running. It is not held while waiting for the table, which one of these goroutines
-	// may have locked.
+	// mu guards the fields below, except for the atomic ones: operations may have goroutines of their
+	// own, and other goroutines ask what is running. It is not held while waiting for the table,
+	// which one of these goroutines may have locked.
 	mu    sync.Mutex
 	tasks []Task[Obj]
 	// call counts the calls of set. A checkpoint that has waited for the table compares it, to detect

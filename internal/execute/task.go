@@ -31,8 +31,9 @@ type Task[Obj any] struct {
 	Attempt int32
 	// Deleted reports whether the operation is Delete.
 	Deleted bool
-	// Asked is the status kind of the row that caused a retry. The clone gets it if its own status is
-	// neither Pending nor Refreshing. If Asked is unset, the clone keeps its own status.
+	// Asked is the kind of the status that asked for the work, for a retry: the row may no longer
+	// have it. The clone gets this kind if its own status is neither Pending nor Refreshing. If Asked
+	// is unset, the clone keeps its own status.
 	Asked status.Kind
 	// Merged reports whether a checkpoint was merged with what another reconciler had written: then
 	// the row in the table contains more than Object.
@@ -51,7 +52,8 @@ type Task[Obj any] struct {
 	// the tasks of this kind.
 	Took, Share time.Duration
 	// Jitter is the random factor, from 0 to 1, for the jitter of the next backoff. It is the same
-	// for all objects of a call. It is 0 for a call for a single object: then the core draws one.
+	// for all objects of a call for a batch. Without batches it is 0: then one is drawn for each
+	// wait.
 	Jitter float64
 }
 

@@ -138,7 +138,7 @@ func TestClosedTableIsNotFollowed(t *testing.T) {
 	})
 }
 
-func TestWaitEndsForAChangeAFailureOrItsContext(t *testing.T) {
+func TestWaitEndsForAChangeAFailureOrTheContext(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.requireRead("a")
 		_, watch := e.rows.Next()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Calls are the functions with which a watchdog reads the calls of a loop. They are safe from any
+// Calls are the functions with which a watchdog reads the calls of a loop. They must be safe from any
 // goroutine. Times are those of one clock, with any zero.
 type Calls struct {
 	Now func() time.Duration

@@ -28,8 +28,8 @@ type Attempt[Obj any] struct {
 	Wanted time.Duration
 	// Class is the class of the failure. It is set if Classed is true.
 	Class string
-	// Item is the index of the task's item. Tries is the number of failed attempts since the object
-	// changed.
+	// Item is the index of the task's item. Tries is the number of earlier attempts that failed since
+	// the object changed.
 	Item, Tries int32
 	// Cause is why the task was run.
 	Cause   core.Cause

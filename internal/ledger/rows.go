@@ -21,7 +21,8 @@ type InRows[Obj comparable] struct {
 	rows *rows.Rows[Obj]
 	log  *slog.Logger
 	now  func() time.Duration
-	// contended: other writers were seen in the last transaction, so a row is read before the swap.
+	// contended: in the last transaction, other writers had changed more than an eighth of the rows.
+	// Then a row is read before the swap.
 	contended bool
 }
 
@@ -44,7 +45,8 @@ type Commit struct {
 
 // Options configure a write.
 type Options struct {
-	// MaxRetries is the number of failed attempts after which an update is given up; 0 means never.
+	// MaxRetries is the number of retries after which an update that fails is given up; 0 means
+	// never.
 	MaxRetries int
 	// Revisions requests [Attempt].Revision for all outcomes, not only for those other than Done.
 	Revisions bool

@@ -11,8 +11,8 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// Classes returns the classes of a reconciler's failures: from the user's function, or from the texts
-// of the errors. It is safe from any goroutine if Function is.
+// Classes is the classifier of a reconciler's failures. It uses the user's function if there is one,
+// else the texts of the errors. It is safe from any goroutine if Function is.
 type Classes[Obj comparable] struct {
 	// Function is the user's class function; nil if there is none. If it panics, the panic is logged
 	// and the class is empty, unless Panics is set: then the panic is not recovered.

@@ -10,7 +10,7 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 )
 
-// ErrDeleting is the error in the status of an object whose deletion is not finished.
+// ErrDeleting has the text for the status of an object whose deletion is not finished.
 var ErrDeleting = errors.New("still deleting")
 
 // Result is the outcome of an operation.
@@ -24,10 +24,10 @@ type Result struct {
 }
 
 // Classify returns the outcome of an operation that returned err. deletion reports whether the
-// operation removes its object from the target. tries is the number of failed attempts since the
-// object changed. An update that fails is given up if tries is at least maxRetries; a maxRetries of 0
-// means never. A deletion is never given up and never fails for good, whatever its error: no change
-// would ever run it again.
+// operation removes its object from the target. tries is the number of earlier attempts that failed
+// since the object changed. An update that fails is given up if tries is at least maxRetries; a
+// maxRetries of 0 means never. A deletion is never given up and never fails for good, whatever its
+// error: no change would ever run it again.
 func Classify(err error, deletion bool, tries, maxRetries int) Result {
 	if err == nil {
 		return Result{Kind: core.Done}

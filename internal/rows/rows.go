@@ -77,8 +77,8 @@ func (r *Rows[Obj]) ByKey(txn statedb.ReadTxn, key index.Key) (row Obj, revision
 }
 
 // SamePending reports whether current asks for the same operation as its older version: the status
-// IDs and kinds are equal. If so, another reconciler wrote the row in between, with its own status or
-// fields. It is false if the status has no ID, as one made by hand.
+// IDs and kinds are equal. If so, any write in between was by another reconciler, of its own status
+// or fields. It is false if the status has no ID, as one made by hand.
 func (r *Rows[Obj]) SamePending(old, current Obj) bool {
 	was, is := r.GetStatus(old), r.GetStatus(current)
 	return is.ID != 0 && is.ID == was.ID && is.Kind == was.Kind

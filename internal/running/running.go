@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package running is what an adapter can ask or tell the loop about the running operation. Programs
-// do not need it.
+// Package running has the functions with which an adapter asks the loop about its running operation,
+// or reports something about it. Programs do not need them.
 //
 // The functions are for operations on a single object. They take the context of the call, and work
 // until the call returns; elsewhere they do nothing. The package has no state: the context has an

@@ -17,7 +17,7 @@ type Table struct {
 	whole bool
 }
 
-// Row adds a line. The first line is the header; no other line has more cells. The cells must be
+// Row adds a line. The first line is the header; every line has as many cells. The cells must be
 // printable: use [Plain] for texts that may be hostile. A long cell is cut, see [Cell].
 func (t *Table) Row(cells ...string) {
 	row := slices.Clone(cells)

@@ -98,8 +98,8 @@ func JSON(v any) (string, error) {
 	return out.String(), nil
 }
 
-// Escapes returns the most bytes that [JSON] adds to a JSON text by escaping its unprintable
-// characters. Line breaks are not escaped.
+// Escapes returns an upper bound of the bytes that [JSON] adds to a JSON text by escaping its
+// unprintable characters. Line breaks are not escaped.
 func Escapes(s string) (n int) {
 	const longest = len(`\udb40\udc41`)
 	for _, r := range s {

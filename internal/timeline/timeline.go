@@ -2,7 +2,8 @@
 // Copyright 2026 Authors of Statekeel
 
 // Package timeline keeps a sample of a loop for each of the last 600 seconds: the counts of objects
-// by state, and what was done in that second.
+// by state, and what was done in that second. The stats of a loop own a [Timeline], and guard it with
+// their lock.
 package timeline
 
 import "time"
