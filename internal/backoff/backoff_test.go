@@ -31,7 +31,7 @@ func TestDelay(t *testing.T) {
 		{100 * ms, time.Second, 4, 800 * ms},
 		{100 * ms, time.Second, 5, time.Second},
 		{100 * ms, time.Second, 6, time.Second},
-		// Nothing has failed: as after the first failure.
+		// A number below 1 counts as 1.
 		{100 * ms, time.Second, 0, 100 * ms},
 		{100 * ms, time.Second, -1, 100 * ms},
 		{100 * ms, time.Second, math.MinInt, 100 * ms},
@@ -41,14 +41,14 @@ func TestDelay(t *testing.T) {
 		{100 * ms, 400*ms - 1, 3, 400*ms - 1},
 		{100 * ms, 400*ms + 1, 3, 400 * ms},
 		{100 * ms, 400*ms + 1, 4, 400*ms + 1},
-		// No room for doubling.
+		// Min and Max leave no room for doubling.
 		{time.Second, time.Second, 1, time.Second},
 		{time.Second, time.Second, 2, time.Second},
 		{1, 1, 1000, 1},
 		{1, 2, 2, 2},
 		{1, 3, 2, 2},
 		{1, 3, 3, 3},
-		// However often it fails, and however large the maximum, nothing overflows.
+		// Nothing overflows, whatever the number of failures and the maximum.
 		{100 * ms, time.Minute, math.MaxInt, time.Minute},
 		{1, longest, 63, 1 << 62},
 		{1, longest, 64, longest},
@@ -95,7 +95,7 @@ func TestJitterShortensByAtMostItsFraction(t *testing.T) {
 			got := e.Spread(d)
 			require.LessOrEqual(t, got, d, "a wait is never lengthened")
 			require.Positive(t, got)
-			// Large waits are not whole in a float64.
+			// A float64 cannot hold large waits exactly.
 			least := float64(d) * (1 - e.Jitter) * (1 - 1e-15)
 			require.GreaterOrEqual(t, float64(got), math.Floor(least))
 		}

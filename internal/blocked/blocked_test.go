@@ -242,7 +242,7 @@ func TestRandomWalkAgreesWithTheModel(t *testing.T) {
 					close(ch)
 				}
 			case r < 9:
-				// A new channel in the place of one that some may wait for still.
+				// A new channel replaces one that keys may still wait for.
 				channels[random.IntN(len(channels))] = make(chan struct{})
 			default:
 				noticed := random.IntN(2) == 0

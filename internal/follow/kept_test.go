@@ -33,7 +33,7 @@ func TestKeptChangeIsDueOnce(t *testing.T) {
 	require.EqualValues(t, 15, next)
 	require.Empty(t, k.TakeDue(14, 10))
 	require.Equal(t, []change{at(1)}, k.TakeDue(15, 10))
-	require.Empty(t, k.TakeDue(100, 10), "it is being tried")
+	require.Empty(t, k.TakeDue(100, 10), "it is being tried again")
 	require.True(t, k.Has("a"))
 
 	k.Keep("a", at(1), errNo, 16, 36)
@@ -62,8 +62,8 @@ func TestLaterChangeSupersedesAWaitingOne(t *testing.T) {
 	require.False(t, k.Supersede("a", at(1), 10), "none is kept")
 	k.Keep("a", at(1), errNo, 5, 1000)
 	require.True(t, k.Supersede("a", at(2), 10))
-	require.Equal(t, []change{at(2)}, k.TakeDue(15, 10), "since the last attempt")
-	require.False(t, k.Supersede("a", at(3), 10), "it is being tried")
+	require.Equal(t, []change{at(2)}, k.TakeDue(15, 10), "due from the last failure on")
+	require.False(t, k.Supersede("a", at(3), 10), "it is being tried again")
 	require.Equal(t, 1, k.Failures("a"))
 }
 
@@ -71,9 +71,9 @@ func TestForgetRemovesTheSameOrAnOlderChange(t *testing.T) {
 	k := follow.NewKept[string]()
 	k.Keep("a", at(2), errNo, 0, 10)
 	k.Forget("a", 1)
-	require.True(t, k.Has("a"), "an earlier one was dealt with")
+	require.True(t, k.Has("a"), "only an earlier change succeeded")
 	k.Forget("a", 2)
-	require.True(t, k.Has("a"), "it waits: it was not dealt with")
+	require.True(t, k.Has("a"), "it waits again")
 	k.Forget("a", 3)
 	require.False(t, k.Has("a"))
 	require.Empty(t, k.TakeDue(10, 1))

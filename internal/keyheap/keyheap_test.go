@@ -47,7 +47,7 @@ func TestRandomWalkAgreesWithASortedSlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h Heap[*item]
 		var model []*item
-		// Few priorities, so that many are equal; and the ends of their range.
+		// Few priorities, so that many are equal, and the ends of their range.
 		priorities := rapid.OneOf(
 			rapid.Int64Range(-3, 3), rapid.Int64(), rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64}))
 		drop := func(it *item) {
@@ -248,7 +248,7 @@ func TestReadingAFewItemsOfALargeHeapIsCheap(t *testing.T) {
 	large := fill(200_000)
 	require.LessOrEqual(t, ascend(large), ascend(fill(1000)))
 
-	// The best of some tries, since the machine has other things to do.
+	// The best of some tries: other processes may slow one down.
 	fastest := time.Hour
 	for range 5 {
 		began := time.Now()
@@ -258,7 +258,7 @@ func TestReadingAFewItemsOfALargeHeapIsCheap(t *testing.T) {
 		}
 		fastest = min(fastest, time.Since(began))
 	}
-	// It takes a millisecond; to count them all takes a second.
+	// A few take a millisecond. To count all would take a second.
 	require.Less(t, fastest, 100*time.Millisecond)
 }
 

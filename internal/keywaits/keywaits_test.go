@@ -66,7 +66,7 @@ func (e *env) expect(over bool, w *Wait[row], why string) {
 	}
 }
 
-func TestWaitIsOver(t *testing.T) {
+func TestWaitIsOverAtItsMilestone(t *testing.T) {
 	open := func(revision statedb.Revision, deleted, attempted bool) *Unreconciled {
 		return &Unreconciled{revision, deleted, attempted}
 	}
@@ -77,18 +77,18 @@ func TestWaitIsOver(t *testing.T) {
 		over     bool
 		inserted bool
 	}{
-		"row, reconciled":                         {wait: Wait[row]{Revision: 5}, seen: 5},
-		"row, not attempted":                      {wait: Wait[row]{Revision: 5}, u: open(5, false, false)},
-		"row, attempted":                          {wait: Wait[row]{Revision: 5}, u: open(5, false, true), over: true},
-		"row, an older one attempted":             {wait: Wait[row]{Revision: 5}, u: open(4, false, true)},
-		"row, a later one attempted":              {wait: Wait[row]{Revision: 5}, u: open(6, false, true), over: true},
-		"gone, not seen":                          {wait: Wait[row]{Revision: 5, Deleted: true}, seen: 4},
-		"gone, seen":                              {wait: Wait[row]{Revision: 5, Deleted: true}, seen: 5, over: true},
-		"gone, unreconciled":                      {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(5, true, false), seen: 5},
-		"gone, attempted":                         {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(5, true, true), seen: 5, over: true},
-		"gone, attempted, for applied":            {wait: Wait[row]{Revision: 5, Deleted: true, Milestone: progress.Applied}, u: open(5, true, true), seen: 5},
-		"gone, the row before it is unreconciled": {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(4, false, true), seen: 5},
-		"gone, and has been inserted again":       {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(6, false, false), seen: 5, over: true, inserted: true},
+		"row, reconciled":                       {wait: Wait[row]{Revision: 5}, seen: 5},
+		"row, not attempted":                    {wait: Wait[row]{Revision: 5}, u: open(5, false, false)},
+		"row, attempted":                        {wait: Wait[row]{Revision: 5}, u: open(5, false, true), over: true},
+		"row, an older version attempted":       {wait: Wait[row]{Revision: 5}, u: open(4, false, true)},
+		"row, a later version attempted":        {wait: Wait[row]{Revision: 5}, u: open(6, false, true), over: true},
+		"deleted, not seen":                     {wait: Wait[row]{Revision: 5, Deleted: true}, seen: 4},
+		"deleted, seen":                         {wait: Wait[row]{Revision: 5, Deleted: true}, seen: 5, over: true},
+		"deleted, unreconciled":                 {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(5, true, false), seen: 5},
+		"deleted, attempted":                    {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(5, true, true), seen: 5, over: true},
+		"deleted, attempted, for applied":       {wait: Wait[row]{Revision: 5, Deleted: true, Milestone: progress.Applied}, u: open(5, true, true), seen: 5},
+		"deleted, an older row is unreconciled": {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(4, false, true), seen: 5},
+		"deleted, inserted again":               {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(6, false, false), seen: 5, over: true, inserted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)

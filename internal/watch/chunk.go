@@ -88,7 +88,7 @@ func (c *chunk[T]) sweep(woke *Wait[T]) (reported bool) {
 		w := c.members[i]
 		select {
 		case <-w.ch:
-			c.remove(w) // and another is at i now
+			c.remove(w) // another member is now at i
 			c.set.report(w)
 			reported = true
 		default:

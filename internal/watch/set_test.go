@@ -148,7 +148,7 @@ func TestValueIsNotLostWhenItsChannelMoves(t *testing.T) {
 
 		s.mu.Lock()
 		channels[7] <- struct{}{}
-		s.detach(waits[5]) // which leaves two, for the other chunk to take
+		s.detach(waits[5]) // two waits are left, which move to the other chunk
 		moved := waits[7].chunk == waits[8].chunk
 		s.mu.Unlock()
 		require.True(t, moved)

@@ -122,7 +122,7 @@ func TestRandomWalkAgreesWithTheModel(t *testing.T) {
 				t: t, random: rand.New(rand.NewPCG(seed, 0)), set: set, channels: map[*Wait[int]]chan struct{}{},
 			}
 			for range 20 {
-				// Growing and shrinking in turns makes chunks fill up and thin out.
+				// The set grows and shrinks in turns, so that chunks fill up and empty.
 				for range 200 {
 					w.step(55)
 				}
