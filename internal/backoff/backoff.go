@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package backoff computes how long a failed operation waits.
+// Package backoff computes how long a failed operation waits before its retry.
 package backoff
 
 import (
@@ -9,31 +9,30 @@ import (
 	"time"
 )
 
-// Exponential doubles the wait with every failure: Min after the first, 2*Min
-// after the second, and so on until Max. Plain data; not safe for concurrent use
-// because of the random source.
+// Exponential is a wait that doubles with each failure: Min after the first, 2*Min after the second,
+// and so on until Max. It is plain data. It is not safe for concurrent use because of the random
+// source.
 type Exponential struct {
-	// Min is the wait after the first failure. Must be positive.
+	// Min is the wait after the first failure. It must be positive.
 	Min time.Duration
-	// Max bounds every wait. Must not be below Min.
+	// Max bounds every wait. It must be at least Min.
 	Max time.Duration
-	// Jitter is the fraction, 0 to 1, by which a wait may be shortened at
-	// random, so that what failed together does not come back together. A wait
-	// is never lengthened: Max stays a bound that users can plan with.
+	// Jitter is the fraction, from 0 to 1, by which a wait may be shortened at random, so that
+	// operations that failed together are not all retried together. A wait is never lengthened: Max
+	// is a bound that users can rely on.
 	Jitter float64
-	// Fraction, below 1, is how much of the jitter a wait is shortened by, for those
-	// that are to come back together; 0 means that it is drawn for each wait.
+	// Fraction, from 0 to below 1, is the part of Jitter by which a wait is shortened. Operations
+	// that should be retried together have the same Fraction. If it is 0, a random one is drawn for
+	// each wait.
 	Fraction float64
-	// Rand is the source of the jitter. May be nil if Jitter is 0 or Fraction is not.
+	// Rand is the source of the jitter. It may be nil if Jitter is 0 or Fraction is not 0.
 	Rand *rand.Rand
 }
 
-// Delay returns the wait after the given number of failures in a row, counted
-// from 1; anything below 1 counts as 1.
+// Delay returns the wait after a number of failures in a row. Numbers below 1 count as 1.
 func (e Exponential) Delay(failures int) time.Duration {
 	d := e.Min
-	// The comparison is made on the half of Max so that the doubling below can
-	// never overflow.
+	// It compares with half of Max, so that the doubling cannot overflow.
 	for i := 1; i < failures; i++ {
 		if d > e.Max/2 {
 			d = e.Max
@@ -44,7 +43,7 @@ func (e Exponential) Delay(failures int) time.Duration {
 	return e.Spread(min(d, e.Max))
 }
 
-// Spread shortens d by at most the Jitter fraction.
+// Spread returns d, shortened by the jitter.
 func (e Exponential) Spread(d time.Duration) time.Duration {
 	if e.Jitter <= 0 || d <= 0 {
 		return d

@@ -31,7 +31,7 @@ func TestDelay(t *testing.T) {
 		{100 * ms, time.Second, 4, 800 * ms},
 		{100 * ms, time.Second, 5, time.Second},
 		{100 * ms, time.Second, 6, time.Second},
-		// Nothing has failed: as after the first failure.
+		// A number below 1 counts as 1.
 		{100 * ms, time.Second, 0, 100 * ms},
 		{100 * ms, time.Second, -1, 100 * ms},
 		{100 * ms, time.Second, math.MinInt, 100 * ms},
@@ -41,14 +41,14 @@ func TestDelay(t *testing.T) {
 		{100 * ms, 400*ms - 1, 3, 400*ms - 1},
 		{100 * ms, 400*ms + 1, 3, 400 * ms},
 		{100 * ms, 400*ms + 1, 4, 400*ms + 1},
-		// No room for doubling.
+		// Min and Max leave no room for doubling.
 		{time.Second, time.Second, 1, time.Second},
 		{time.Second, time.Second, 2, time.Second},
 		{1, 1, 1000, 1},
 		{1, 2, 2, 2},
 		{1, 3, 2, 2},
 		{1, 3, 3, 3},
-		// However often it fails, and however large the maximum, nothing overflows.
+		// Nothing overflows, whatever the number of failures and the maximum.
 		{100 * ms, time.Minute, math.MaxInt, time.Minute},
 		{1, longest, 63, 1 << 62},
 		{1, longest, 64, longest},
@@ -65,7 +65,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-func TestDelayNeverShrinksAndStaysWithinItsBounds(t *testing.T) {
+func TestDelayNeverDecreasesAndStaysInBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := Exponential{Min: time.Duration(rapid.Int64Range(1, math.MaxInt64).Draw(t, "min"))}
 		e.Max = time.Duration(rapid.Int64Range(int64(e.Min), math.MaxInt64).Draw(t, "max"))
@@ -95,16 +95,16 @@ func TestJitterShortensByAtMostItsFraction(t *testing.T) {
 			got := e.Spread(d)
 			require.LessOrEqual(t, got, d, "a wait is never lengthened")
 			require.Positive(t, got)
-			// Large waits are not whole in a float64.
+			// A float64 cannot hold large waits exactly.
 			least := float64(d) * (1 - e.Jitter) * (1 - 1e-15)
 			require.GreaterOrEqual(t, float64(got), math.Floor(least))
 		}
 	})
 }
 
-// What failed together must not come back together: the waits fill the whole of the range
-// that they may have, evenly.
-func TestJitterSpreadsACrowd(t *testing.T) {
+// Operations that failed together must not all be retried together: the waits fill their whole range
+// evenly.
+func TestJitterSpreadsWaitsEvenly(t *testing.T) {
 	const crowd, tenths = 5000, 10
 	e := Exponential{Min: time.Second, Max: time.Minute, Jitter: 0.1, Rand: rand.New(rand.NewPCG(1, 2))}
 	var within [tenths]int
@@ -119,8 +119,8 @@ func TestJitterSpreadsACrowd(t *testing.T) {
 	}
 }
 
-// Max is a bound that users plan with, and the jitter starts from there.
-func TestJitterHoldsAtTheMaximum(t *testing.T) {
+// The jitter of the longest waits starts from Max, which bounds all waits.
+func TestJitterAppliesAtTheMaximum(t *testing.T) {
 	e := Exponential{Min: time.Second, Max: time.Minute, Jitter: 0.5, Rand: rand.New(rand.NewPCG(1, 2))}
 	shortened := false
 	for range 1000 {
@@ -132,8 +132,8 @@ func TestJitterHoldsAtTheMaximum(t *testing.T) {
 	require.True(t, shortened)
 }
 
-// Waits with the same fraction are shortened in the same proportion, and nothing is drawn.
-func TestFractionTakesThePlaceOfTheDraw(t *testing.T) {
+// Waits with the same fraction are shortened in the same proportion, and no random number is drawn.
+func TestFractionReplacesTheRandomNumber(t *testing.T) {
 	e := Exponential{Min: time.Second, Max: time.Minute, Jitter: 0.5, Fraction: 0.5}
 	for range 3 {
 		require.Equal(t, 750*ms, e.Delay(1))
@@ -153,7 +153,7 @@ func TestZeroJitterIsExactAndNeedsNoSource(t *testing.T) {
 	require.Equal(t, 2*time.Second, e.Delay(2))
 }
 
-func TestNoWaitIsNotSpread(t *testing.T) {
+func TestZeroWaitIsNotShortened(t *testing.T) {
 	e := Exponential{Jitter: 1, Rand: rand.New(rand.NewPCG(1, 2))}
 	require.Zero(t, e.Spread(0))
 	require.Equal(t, -time.Second, e.Spread(-time.Second))

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// BenchmarkBlocked has 100,000 keys blocked on as many channels, or on one. "together":
-// all channels close, and all keys are released; an operation is all of them. "one by
-// one": each key is released, and blocked again, before the next channel closes; an
-// operation is one.
+// BenchmarkBlocked has 100,000 keys that wait for as many channels, or for one. In "together", an
+// operation is to close all channels and to release all keys. In "settle", an operation is to block
+// all keys. In "one-by-one", an operation is to close one channel, to release its key and to block it
+// again.
 func BenchmarkBlocked(b *testing.B) {
 	const n = 100_000
 	keys := make([]string, n)

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package blocked keeps the keys that wait for channels to close.
+// Package blocked keeps the keys of blocked objects, which wait for channels to close.
+//
+// The loop's goroutine owns a [Keys], whose state is the channels of each key. The goroutines that
+// wait for the channels belong to a [watch.Set]; they only signal that channels have closed. The
+// package does not run or retry operations: the loop asks for the released keys with [Keys.Release].
 package blocked
 
 import (
@@ -9,14 +13,14 @@ import (
 	"github.com/statekeel/statekeel/internal/watch"
 )
 
-// Keys are keys that wait for channels. All keys on one channel share one wait of a [watch.Set].
-// Keys belongs to one goroutine, except the channel of [Keys.Released].
+// Keys is a set of keys that wait for channels. All keys with the same channel share one wait of a
+// [watch.Set]. Keys belongs to one goroutine, except for the channel of [Keys.Released].
 type Keys struct {
 	released signal.Signal
 
 	set       *watch.Set[queue]
 	byChannel shrinking[<-chan struct{}, *watch.Wait[queue]]
-	// byKey has the first wait of each key; the others follow it.
+	// byKey has the first wait of each key, which links to the others.
 	byKey shrinking[string, *keyWait]
 }
 
@@ -24,31 +28,31 @@ type Keys struct {
 type keyWait struct {
 	key string
 	on  *watch.Wait[queue]
-	// next is the same key's wait for another channel, nil if there is none.
+	// next is the same key's wait for another channel; nil if there is none.
 	next *keyWait
 	// before and after are its neighbours in the queue of the channel.
 	before, after *keyWait
 }
 
-// queue is the waits for a channel, in the order in which they began.
+// queue is the list of the waits for a channel, in the order in which they began.
 type queue struct{ first, last *keyWait }
 
-// New returns Keys without any. Call [Keys.Stop] at the end.
+// New returns an empty set. Call [Keys.Stop] at the end.
 func New() *Keys {
 	k := &Keys{released: signal.New()}
 	k.set = watch.New[queue](k.released.Send)
 	return k
 }
 
-// Released returns a channel that delivers when [Keys.Release] has something to do. It delivers
-// once for all channels that closed since the last time.
+// Released returns a channel that delivers when [Keys.Release] has something to do. It delivers once
+// for all channels that have closed since the last time.
 func (k *Keys) Released() <-chan struct{} { return k.released }
 
-// Any reports whether a key waits for a channel.
+// Any reports whether any key waits for a channel.
 func (k *Keys) Any() bool { return len(k.byKey.entries) > 0 }
 
-// Set replaces the channels that a key waits for. nil channels are ignored; without channels the
-// key waits for nothing. A key with a closed channel is released by the next [Keys.Release].
+// Set replaces the channels that a key waits for. nil channels are ignored. Without channels the key
+// does not wait. A key with a closed channel is released by the next [Keys.Release].
 func (k *Keys) Set(key string, channels []<-chan struct{}) {
 	was := k.byKey.entries[key]
 	k.byKey.delete(key)
@@ -57,14 +61,14 @@ func (k *Keys) Set(key string, channels []<-chan struct{}) {
 			k.join(key, ch)
 		}
 	}
-	// Only now: a channel that the key waited for before keeps its wait.
+	// Last, so that a channel that the key waited for before keeps its wait.
 	k.drop(was)
 }
 
-// Remove makes a key wait for nothing.
+// Remove removes all channels of a key.
 func (k *Keys) Remove(key string) { k.Set(key, nil) }
 
-// join makes a key wait for one more channel.
+// join adds a channel to a key.
 func (k *Keys) join(key string, ch <-chan struct{}) {
 	on := k.byChannel.entries[ch]
 	if on == nil {
@@ -87,17 +91,17 @@ func (k *Keys) drop(w *keyWait) {
 	}
 }
 
-// unlist removes a wait from byChannel, so that the next key on its channel begins another one. The
-// channel may have another one already, if this one was taken.
+// unlist removes a wait from byChannel, so that the next key with its channel begins a new one. If
+// the wait was taken, byChannel may have a newer wait for the channel, which stays.
 func (k *Keys) unlist(on *watch.Wait[queue]) {
 	if k.byChannel.entries[on.Channel()] == on {
 		k.byChannel.delete(on.Channel())
 	}
 }
 
-// Release calls yield once with each key of which a channel has closed, and makes it wait for
-// nothing. Keys of one channel come in the order in which they began to wait. If yield calls Set
-// for a key, that is released by a later call at the earliest, also if its channel is closed.
+// Release calls yield once with each key that has a closed channel, after it has removed all channels
+// of the key. Keys with the same channel come in the order in which they began to wait. If yield
+// calls Set for a key, a later call of Release releases it, even if its channel is closed.
 func (k *Keys) Release(yield func(key string)) {
 	taken := k.set.Take()
 	for _, on := range taken {
@@ -138,8 +142,8 @@ func (q *queue) remove(w *keyWait) {
 	}
 }
 
-// shrinking is a map that gives memory back when most of its entries are deleted; Go maps do not.
-// The zero value is empty. Only put and delete change entries.
+// shrinking is a map that releases memory when most of its entries are deleted; Go maps do not. The
+// zero value is empty. Only put and delete change entries.
 type shrinking[K comparable, V any] struct {
 	entries map[K]V
 	peak    int

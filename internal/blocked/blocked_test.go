@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// releases returns the keys that are released now, in their order.
+// releases returns the keys that are released now, in order.
 func releases(b *Keys) []string {
 	var keys []string
 	b.Release(func(key string) { keys = append(keys, key) })
@@ -30,8 +30,8 @@ func releases(b *Keys) []string {
 
 func list(channels ...<-chan struct{}) []<-chan struct{} { return channels }
 
-// goroutines returns how many there are in bubbles: what runs beside, such as finalizers, comes
-// and goes.
+// goroutines returns the number of goroutines in bubbles. It ignores those of the runtime, such as
+// finalizers, which come and go.
 func goroutines() int {
 	stacks := make([]byte, 16<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
@@ -46,7 +46,7 @@ func openChannels(n int) []chan struct{} {
 	return channels
 }
 
-func TestKeysOnOneChannelCostOneWaiterAndComeInOrder(t *testing.T) {
+func TestKeysOnOneChannelShareAWaitAndKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := goroutines()
 		b := New()
@@ -96,8 +96,8 @@ func TestChannelsThatCloseTogetherAreReleasedTogether(t *testing.T) {
 	})
 }
 
-// The key that was released waits no more, whatever else it waited for.
-func TestTheFirstOfSeveralChannelsReleases(t *testing.T) {
+// A released key no longer waits for its other channels.
+func TestFirstClosedChannelReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New()
 		defer b.Stop()
@@ -118,8 +118,8 @@ func TestTheFirstOfSeveralChannelsReleases(t *testing.T) {
 	})
 }
 
-// A key that blocks again on the same channel, as at a re-check, disturbs no goroutine.
-func TestWaitingOnCostsNothing(t *testing.T) {
+// A key that blocks again on the same channel, as at a recheck, keeps the channel's wait.
+func TestBlockingAgainKeepsTheWaitOfTheChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New()
 		defer b.Stop()
@@ -136,8 +136,8 @@ func TestWaitingOnCostsNothing(t *testing.T) {
 	})
 }
 
-// A release may make keys wait again, even for the channel that is being released.
-func TestKeysMayBlockAgainInTheMiddleOfARelease(t *testing.T) {
+// A release may block keys again, even on the channel that is being released.
+func TestKeysMayBlockAgainDuringARelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New()
 		defer b.Stop()
@@ -163,7 +163,7 @@ func TestKeysMayBlockAgainInTheMiddleOfARelease(t *testing.T) {
 	})
 }
 
-func TestWhatWasBlockedGivesItsMemoryBack(t *testing.T) {
+func TestReleasedKeysReleaseMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New()
 		defer b.Stop()
@@ -182,7 +182,7 @@ func TestWhatWasBlockedGivesItsMemoryBack(t *testing.T) {
 			b.Remove(fmt.Sprint(i))
 		}
 		synctest.Wait()
-		// What is left are the goroutines, which Go keeps for new ones.
+		// The goroutines are not freed: Go keeps them for new ones.
 		require.Less(t, heap(), before+n*30)
 		require.Len(t, b.byKey.entries, 1)
 		require.Len(t, b.byChannel.entries, 1)
@@ -198,9 +198,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestBlockedWalkAgreesWithTheModel: in the model a key has a set of channels, and it is
-// released if one of them has closed.
-func TestBlockedWalkAgreesWithTheModel(t *testing.T) {
+// In the model, a key has a set of channels and is released if one of them is closed.
+func TestRandomWalkAgreesWithTheModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	synctest.Test(t, func(t *testing.T) {
@@ -243,7 +242,7 @@ func TestBlockedWalkAgreesWithTheModel(t *testing.T) {
 					close(ch)
 				}
 			case r < 9:
-				// A new channel in the place of one that some may wait for still.
+				// A new channel replaces one that keys may still wait for.
 				channels[random.IntN(len(channels))] = make(chan struct{})
 			default:
 				noticed := random.IntN(2) == 0

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package bounded bounds the bytes of lists that a page or a command answers with. Texts of
-// others are in them, and the number of their elements says little about their size.
+// Package bounded bounds the size of the lists that a page or a command answers with. The number of
+// elements is not enough for that: they contain texts of any length from users and targets.
+//
+// It has no state. Its functions are called by the goroutines of readers.
 package bounded
 
 import (
@@ -15,16 +17,16 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// MaxList is how many bytes of JSON a list in an answer may have.
+// MaxList bounds the bytes of JSON of a list in an answer.
 const MaxList = 1 << 20
 
-// fitting returns how many of the first elements of a list have no more bytes of JSON together
-// than a size; one, if the first alone has more.
+// fitting returns how many of the first elements of a list fit into size bytes of JSON together; 1 if
+// the first element alone does not fit.
 func fitting[T any](list iter.Seq2[int, T], size int) (n int) {
 	for _, element := range list {
 		used, err := sizeOf(element)
 		if err != nil {
-			// The answer will fail with this error.
+			// The encoding of the answer will return this error.
 			return n + 1
 		}
 		if size -= used; size < 0 && n > 0 {
@@ -35,14 +37,14 @@ func fitting[T any](list iter.Seq2[int, T], size int) (n int) {
 	return n
 }
 
-// sizeOf returns how many bytes of JSON an element of a list has.
+// sizeOf returns the bytes of JSON of a list's element.
 func sizeOf(element any) (int, error) {
 	encoded, err := json.Marshal(element)
 	return len(encoded) + text.Escapes(string(encoded)), err
 }
 
-// Objects returns a page of objects that ends early if it would have more than [MaxList] bytes:
-// the next one begins where it ends.
+// Objects returns a page of objects of at most [MaxList] bytes, or of one object. The next page
+// begins where it ends.
 func Objects(ctx context.Context, of inspect.Inspector, q inspect.ObjectQuery) (inspect.ObjectPage, error) {
 	for {
 		page, err := of.Objects(ctx, q)
@@ -53,26 +55,27 @@ func Objects(ctx context.Context, of inspect.Inspector, q inspect.ObjectQuery) (
 		if n == len(page.Objects) {
 			return page, nil
 		}
-		// The reconciler alone knows how to go on after an object.
+		// Ask again with a limit: only the reconciler can make the token for the next page.
 		q.Limit = n
 	}
 }
 
-// First returns the first elements of a list that have no more bytes together than a size, at
-// least one, and how many others it leaves out.
+// First returns the first elements of a list that fit into size bytes together, at least one, and the
+// number of the others.
 func First[T any](list []T, size int) (first []T, omitted int) {
 	n := fitting(slices.All(list), size)
 	return list[:n], len(list) - n
 }
 
-// Latest is [First] from the end of a list, whose last is the latest.
+// Latest is [First] from the end of a list. The last element is the latest.
 func Latest[T any](list []T, size int) (latest []T, omitted int) {
 	omitted = len(list) - fitting(slices.Backward(list), size)
 	return list[omitted:], omitted
 }
 
-// Rounds is [Latest] for rounds without their operations. answer has the operations of the latest
-// rounds as far as there is room left for all of a round; whole are the same rounds with all of them.
+// Rounds bounds a list of rounds like [Latest], first without their operations. In answer, the latest
+// rounds have their operations as far as all operations of the round fit into the rest of size. whole
+// has the same rounds, each with all its operations.
 func Rounds(rounds []inspect.Round, size int) (whole, answer []inspect.Round, omitted int) {
 	answer = slices.Clone(rounds)
 	for i := range answer {
@@ -94,8 +97,8 @@ func Rounds(rounds []inspect.Round, size int) (whole, answer []inspect.Round, om
 	return whole, answer, omitted
 }
 
-// CutTexts cuts the texts of errors in a snapshot to those of a table's cells, for a list of many
-// reconcilers. Lists that the snapshot shares with others are copied.
+// CutTexts cuts the error texts in a snapshot to the size of table cells, for a list of many
+// reconcilers. It copies the lists that the snapshot shares with others before it changes them.
 func CutTexts(s *inspect.Snapshot) {
 	s.PruneFailure = text.Cell(s.PruneFailure)
 	s.Breakers, s.Errors = slices.Clone(s.Breakers), slices.Clone(s.Errors)

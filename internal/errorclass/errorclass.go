@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// MaxClasses bounds the number of classes. A new class replaces the one that did not fail for
-	// the longest time.
+	// MaxClasses bounds the number of classes. A new class replaces the class whose last failure is
+	// the oldest.
 	MaxClasses = 32
-	// LogEvery is the shortest time between two log lines of one class. LogBurst is how many lines
-	// there may be at once; after them there is one a second.
+	// LogEvery is the shortest time between two log lines of one class. LogBurst bounds the lines of
+	// all classes that are logged at once; beyond it there is one a second.
 	LogEvery = 30 * time.Second
 	LogBurst = 10
 )
@@ -32,51 +32,54 @@ type Failure[Obj any] struct {
 	Text string
 }
 
-// Line is a failure to log. Repeated is how many of its class were not logged since the last line.
+// Line is a failure to log. Repeated is the number of failures of its class since the last line that
+// were not logged.
 type Line[Obj any] struct {
 	Failure[Obj]
 	Repeated int
 }
 
-// Class is a class of failures: its number of failures, and the last one.
+// Class is a class of failures.
 type Class[Obj any] struct {
 	Name  string
 	Count uint64
-	// At is when the last one was. Object and Text are those of that failure.
+	// At is the time of the last failure. Object and Text are those of that failure.
 	At     time.Duration
 	Object Obj
 	Text   string
 }
 
-// Classes are the classes of failures, and the lines to log. The zero value has none.
-// [Classes.Add], [Classes.Last] and [Classes.TakeLines] belong to one goroutine. Add and
-// [Classes.List] are called with a lock of the caller. Times are those of one clock, with any zero.
+// Classes is a set of classes with the lines to log. The zero value is empty. [Classes.Add],
+// [Classes.Last] and [Classes.TakeLines] belong to one goroutine. Add and [Classes.List] must be
+// called with a lock of the caller held. Times are those of one clock, with any zero.
 type Classes[Obj any] struct {
 	classes map[string]*entry[Obj]
 	// lastClass is the class of the last failure, lastText its text.
 	lastClass, lastText string
 	hasLast             bool
-	// lines have not been taken. mayLog bounds their number.
+	// lines are the lines that were not taken yet. mayLog bounds their rate.
 	lines  []Line[Obj]
 	mayLog *rate.Limiter
 }
 
 type entry[Obj any] struct {
 	Class[Obj]
-	// logged is when a failure of the class was last logged, if ever; unlogged is how many were not
-	// since.
+	// logged is when a failure of the class was last logged, if ever is true. unlogged is the number
+	// of failures since then.
 	logged   time.Duration
 	ever     bool
 	unlogged int
 }
 
-// Last returns the class of the last failure, and whether it had the given text: failures that
-// follow each other mostly have the same, and the caller need not make the class again.
+// Last returns the class of the last failure, and whether that failure had the given text. Failures
+// that follow each other mostly have the same text, so the caller need not compute the class each
+// time.
 func (c *Classes[Obj]) Last(text string) (class string, same bool) {
 	return c.lastClass, c.hasLast && c.lastText == text
 }
 
-// Add counts a failure of a class at a time, and adds a log line for it if it is time for one.
+// Add counts a failure of a class. It adds a log line unless the class was logged within [LogEvery]
+// or too many lines were logged lately.
 func (c *Classes[Obj]) Add(class string, at time.Duration, failure Failure[Obj]) {
 	e := c.entry(class)
 	c.lastClass, c.lastText, c.hasLast = e.Name, failure.Text, true
@@ -124,7 +127,7 @@ func (c *Classes[Obj]) List() []Class[Obj] {
 	return list
 }
 
-// TakeLines returns the lines to log since its last call.
+// TakeLines returns the lines that were added since its last call.
 func (c *Classes[Obj]) TakeLines() []Line[Obj] {
 	lines := c.lines
 	c.lines = nil

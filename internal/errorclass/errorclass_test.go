@@ -13,7 +13,7 @@ import (
 	"github.com/statekeel/statekeel/internal/errorclass"
 )
 
-// logged returns the objects that are logged, and how many failures of their kind were not.
+// logged takes the log lines. It returns Repeated of each, by object.
 func logged(c *errorclass.Classes[int]) map[int]int {
 	lines := map[int]int{}
 	for _, l := range c.TakeLines() {
@@ -26,7 +26,7 @@ func failure(object int, text string) errorclass.Failure[int] {
 	return errorclass.Failure[int]{Operation: "update", Object: object, Revision: 7, Attempt: 2, Text: text}
 }
 
-func TestFailuresAreCountedByClassTheLatestFirst(t *testing.T) {
+func TestClassesAreListedLatestFirst(t *testing.T) {
 	var c errorclass.Classes[int]
 	require.Empty(t, c.List())
 	c.Add("b", 1, failure(1, "b 1"))
@@ -54,7 +54,7 @@ func TestOldestClassMakesRoom(t *testing.T) {
 	}
 }
 
-func TestClassIsLoggedFromTimeToTime(t *testing.T) {
+func TestClassIsLoggedAtMostOnceInLogEvery(t *testing.T) {
 	var c errorclass.Classes[int]
 	for i := range 100 {
 		c.Add("down", time.Duration(i)*time.Second, failure(i, ""))
@@ -69,7 +69,7 @@ func TestClassIsLoggedFromTimeToTime(t *testing.T) {
 	require.Len(t, lines, 4)
 }
 
-// Many classes at a time are logged at a bounded rate; what was not is counted in the next line.
+// Failures that are not logged are counted in the next line of their class.
 func TestLinesOfManyClassesAreBounded(t *testing.T) {
 	var c errorclass.Classes[int]
 	add := func(at time.Duration) {
@@ -87,7 +87,7 @@ func TestLinesOfManyClassesAreBounded(t *testing.T) {
 	require.Len(t, logged(&c), errorclass.LogBurst)
 }
 
-func TestClassOfTheSameTextNeedNotBeMadeAgain(t *testing.T) {
+func TestLastReturnsTheClassOfTheSameText(t *testing.T) {
 	var c errorclass.Classes[int]
 	_, same := c.Last("")
 	require.False(t, same, "there was none")

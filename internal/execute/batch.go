@@ -17,7 +17,7 @@ import (
 	"github.com/statekeel/statekeel/metrics"
 )
 
-// runBatch runs tasks in one call, or in one for the deletions and one for the updates.
+// runBatch runs tasks in one call, or in one call for the deletions and one for the updates.
 func (x *Executor[Obj]) runBatch(ctx context.Context, txn statedb.ReadTxn, tasks []Task[Obj], further func() bool) {
 	if ctx.Err() != nil || len(tasks) == 0 {
 		return
@@ -31,7 +31,7 @@ func (x *Executor[Obj]) runBatch(ctx context.Context, txn statedb.ReadTxn, tasks
 		})
 		return
 	}
-	// Deletions first, to make room in targets that have a size.
+	// Deletions come first, to make room in targets of limited size.
 	if len(deletes) > 0 {
 		x.Scope.set(x.Now(), tasks, onlyDeletes)
 		x.process(ctx, tasks, deletes, nil, func(ctx context.Context) {
@@ -47,8 +47,8 @@ func (x *Executor[Obj]) runBatch(ctx context.Context, txn statedb.ReadTxn, tasks
 	})
 }
 
-// split sorts tasks into entries. The slices are made for each round, since
-// nothing keeps an operation from holding on to them.
+// split returns entries for the deletions and for the updates, each in order of revision. The slices
+// are not reused: an operation may keep them.
 func (x *Executor[Obj]) split(tasks []Task[Obj]) (deletes, updates []BatchEntry[Obj]) {
 	numDeletes := 0
 	for i := range tasks {
@@ -82,16 +82,15 @@ func sortByRevision[Obj any](batch []BatchEntry[Obj]) {
 	slices.SortFunc(batch, func(a, b BatchEntry[Obj]) int { return cmp.Compare(a.Revision, b.Revision) })
 }
 
-// errNoEntry is what becomes of a task whose entry the operation did not leave in its
-// batch.
+// errNoEntry is the error of a task whose entry the operation removed or replaced.
 var errNoEntry = errors.New("the operation removed or replaced the object's batch entry")
 
-// process makes one call for the entries and hands their results to the tasks. The
-// time taken is that of the call for each of them; metrics get it once, shared out
-// between deletions and updates by their number.
+// process makes one call for the entries, and copies their results to the tasks. Took of each task is
+// the duration of the whole call. The metrics get that duration once, divided between deletions and
+// updates by their number.
 func (x *Executor[Obj]) process(ctx context.Context, tasks []Task[Obj], deletes, updates []BatchEntry[Obj], call func(context.Context)) {
 	batches := [...][]BatchEntry[Obj]{deletes, updates}
-	// What failed in one call comes back in one call.
+	// Objects that failed in one call are retried in one call: they get the same jitter.
 	jitter := rand.Float64()
 	for _, batch := range batches {
 		for i := range batch {
@@ -99,7 +98,7 @@ func (x *Executor[Obj]) process(ctx context.Context, tasks []Task[Obj], deletes,
 			t.Object, t.Err, t.Jitter = batch[i].Object, errNoEntry, jitter
 		}
 	}
-	// The operation may change its entries.
+	// This is before the call, since the operation may change its entries.
 	firstDelete, firstUpdate := first(tasks, deletes), first(tasks, updates)
 	started := x.Now()
 	x.Scope.Begin(operationOf(len(deletes), len(updates)), len(deletes)+len(updates), started)
@@ -137,7 +136,7 @@ func (x *Executor[Obj]) process(ctx context.Context, tasks []Task[Obj], deletes,
 				t.Err = panicked
 			}
 			err := x.withDeadline(ctx, timeout, "batch", t.Err)
-			// The function that tells the class may end the goroutine.
+			// The Class function is the user's, and may end the goroutine.
 			t.Err = ErrGoexit
 			t.Err = outcome.Keep(err, x.Class)
 		}
@@ -145,7 +144,7 @@ func (x *Executor[Obj]) process(ctx context.Context, tasks []Task[Obj], deletes,
 	returned = true
 }
 
-// first returns the task of the first entry of a batch; nil if that is empty.
+// first returns the task of the first entry of a batch, or nil if the batch is empty.
 func first[Obj any](tasks []Task[Obj], batch []BatchEntry[Obj]) *Task[Obj] {
 	if len(batch) == 0 {
 		return nil
@@ -153,14 +152,14 @@ func first[Obj any](tasks []Task[Obj], batch []BatchEntry[Obj]) *Task[Obj] {
 	return &tasks[batch[0].place-1]
 }
 
-// share notes on the first task of its kind in a call which part of the time is its kind's,
-// n of total objects.
+// share computes the part of a call's time that counts for n of its total objects, all of one kind.
+// It stores it in the first task of that kind, and returns it.
 func share[Obj any](first *Task[Obj], took time.Duration, n, total int) time.Duration {
 	first.FirstOfCall, first.Share = true, took*time.Duration(n)/time.Duration(total)
 	return first.Share
 }
 
-// operationOf names a call for so many deletions and updates.
+// operationOf returns the name of a call with the given numbers of deletions and updates.
 func operationOf(deletes, updates int) string {
 	switch {
 	case updates == 0:

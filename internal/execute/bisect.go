@@ -9,20 +9,24 @@ import (
 	"slices"
 )
 
-// Bisect carries out a batch on a target that takes all of it or nothing, such as an nft
-// transaction or one of SQL: an entry that the target refuses does not keep the others from being
-// applied. It is called in an UpdateBatch or DeleteBatch with the batch, and sets the Result of each
+// Bisect carries out a batch on a target that applies a batch entirely or not at all, such as an nft
+// or SQL transaction. An entry that the target refuses then does not keep the other entries from
+// being applied. UpdateBatch or DeleteBatch calls it with its batch. Bisect sets the Result of each
 // entry.
 //
-// apply applies entries, all or none, and returns why it did not. When it refuses more than one,
-// Bisect applies halves of them, in their order, until each bad entry is found alone: with n
-// entries of which b are bad that takes at most about 2·b·log2(n) + 1 calls, and what is good is
-// applied in as few calls as that finds out. alive returns an error if the target itself is down;
-// it is called after a call that failed, and then all entries that were not applied fail with that
-// error, at once. It may be nil: then no failure is the target's. When ctx ends, which is when the
-// timeout of the batch is over, they fail with its cause and the last refusal, and the next attempt
-// starts with all of them again: a timeout that is too short for these calls lets one bad entry hold up
-// the others. An entry of which apply said what comes next, as [TerminalError] does, has that as its outcome once it is alone.
+// apply applies all of the given entries or none, and returns why it refused them. If it refuses more
+// than one entry, Bisect applies each half, in the order of the entries, until every bad entry is
+// alone. For n entries of which b are bad, this takes at most about 2*b*log2(n) + 1 calls. A bad
+// entry fails with the error that apply returned for it alone, which may be a terminal error or any
+// other outcome.
+//
+// alive is called after a failed call, and returns an error if the target itself is down. Then Bisect
+// stops, and all entries that were not applied fail with that error. If alive is nil, Bisect assumes
+// that the target is up.
+//
+// When ctx ends, which it does at the timeout of the batch, the entries that were not applied fail
+// with its cause and the text of the last refusal. The next attempt starts with all of these entries
+// again, so a timeout that is too short for the calls lets one bad entry hold up the others.
 func Bisect[Obj any](ctx context.Context, batch []BatchEntry[Obj], apply func(entries []BatchEntry[Obj]) error, alive func() error) {
 	b := bisection[Obj]{ctx: ctx, apply: apply, alive: alive}
 	if len(batch) > 0 {
@@ -34,15 +38,17 @@ type bisection[Obj any] struct {
 	ctx   context.Context
 	apply func([]BatchEntry[Obj]) error
 	alive func() error
-	// over is why nothing else is tried.
+	// over is the error that ended the bisection; nil while it goes on.
 	over error
-	// refused is why a call was refused last, nil if none was, and entries how many it had.
+	// refused is the error of the last refused call, nil if there is none. entries is the number of
+	// its entries.
 	refused error
 	entries int
 }
 
-// do applies entries, and halves of those that are refused. refuses: they are known to be refused
-// as a whole, since others of what was refused were not. It reports whether any was refused.
+// do applies entries, then halves of those that are refused, and reports whether any was refused. If
+// refuses is true, it starts with the halves: all the other entries of the refused call were applied,
+// so these are known to be refused as a whole.
 func (b *bisection[Obj]) do(entries []BatchEntry[Obj], refuses bool) (refused bool) {
 	if len(entries) == 1 || !refuses {
 		err := b.try(entries)
@@ -64,19 +70,20 @@ func (b *bisection[Obj]) do(entries []BatchEntry[Obj], refuses bool) (refused bo
 	return firstRefused || secondRefused
 }
 
-// try applies entries once, and finds out whether the target is down if that fails.
+// try applies entries once. If that fails, it asks alive whether the target is down.
 func (b *bisection[Obj]) try(entries []BatchEntry[Obj]) error {
 	if b.over == nil {
 		b.over = context.Cause(b.ctx)
 		if b.over != nil && b.refused != nil {
-			// Without what the refusal says comes next: that is for the entry that is to blame.
+			// The refusal is added as text only: an outcome in it is for the bad entry, not for
+			// these.
 			b.over = fmt.Errorf("%w: the target had refused %d of the batch: %v", b.over, b.entries, b.refused)
 		}
 	}
 	if b.over != nil {
 		return b.over
 	}
-	// A function that appends to its entries is not to overwrite those behind them.
+	// Clip: if apply appends to its slice, it must not overwrite the entries behind it.
 	err := b.apply(slices.Clip(entries))
 	if err == nil {
 		return nil

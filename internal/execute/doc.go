@@ -2,12 +2,16 @@
 // Copyright 2026 Authors of Statekeel
 
 // Package execute calls the operations of a program: one at a time, in batches, or on workers. It
-// bounds the time of a call, measures it, and turns a panic into an error. It knows tasks, which
-// say what to call with and what came back, and nothing of retries and statuses.
+// bounds and measures the time of a call, and turns a panic into an error. It does not decide what
+// runs: it never retries an operation and never writes an outcome. The only rows that it writes are
+// those of [Checkpoint].
 //
-//   - [Executor] runs tasks on the goroutine of its caller,
-//   - [Pool] runs jobs, which are tasks that were handed over together, on workers; it knows
-//     which are stuck, and which of these were left behind,
-//   - the scope in the context of a call is for what an operation may do meanwhile: [Checkpoint],
-//     [Note], and what package running has.
+//   - An [Executor] runs tasks on the goroutine of its caller, which owns it: the loop's goroutine or
+//     that of a worker.
+//   - A [Pool] runs jobs on workers, each with an Executor of its own. A job is one task or a batch
+//     of tasks. The loop's goroutine starts jobs and collects finished ones. The pool tracks which
+//     jobs are stuck and which of these were left behind.
+//   - A [Scope] is in the context of each call. It is what the operation can reach while it runs:
+//     [Checkpoint], [Note], and the functions of package running. Its methods are safe from any
+//     goroutine.
 package execute

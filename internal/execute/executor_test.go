@@ -36,7 +36,8 @@ type row struct {
 func (*row) TableHeader() []string { return []string{"Key"} }
 func (r *row) TableRow() []string  { return []string{r.key} }
 
-// target is called with rows; what it does with each is set by key.
+// target is a fake target. does has the behaviour of its operations, by key; without one they
+// succeed.
 type target struct {
 	calls []string
 	does  map[string]func(ctx context.Context) error
@@ -58,7 +59,7 @@ func (g *target) Delete(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revisi
 	return g.call(ctx, "delete", r)
 }
 
-// batches hands entries to the target one by one, after change.
+// batches calls the target for each entry of a batch, after change has changed the batch.
 type batches struct {
 	*target
 	change func(batch []execute.BatchEntry[*row]) []execute.BatchEntry[*row]
@@ -101,7 +102,7 @@ func config(t *testing.T, g *target) *execute.Config[*row] {
 	}
 }
 
-// tasks returns one for each key; a key that begins with "-" is deleted.
+// tasks returns a task for each key. A key that begins with "-" is deleted.
 func tasks(keys ...string) []execute.Task[*row] {
 	var all []execute.Task[*row]
 	for i, key := range keys {
@@ -137,11 +138,11 @@ func TestTasksRunInOrderUntilTheTurnIsOver(t *testing.T) {
 		require.Equal(t, []string{"update a", "update b"}, g.calls)
 		require.Equal(t, []string{"<nil>", "no", "not run"}, errs(all))
 		require.Equal(t, 10*time.Millisecond, all[1].Took)
-		require.NotSame(t, all[0].Row, all[0].Object, "an update is handed a clone")
+		require.NotSame(t, all[0].Row, all[0].Object, "an update gets a clone")
 	})
 }
 
-func TestNothingRunsThatIsNotAdmitted(t *testing.T) {
+func TestTaskThatIsNotAdmittedDoesNotRun(t *testing.T) {
 	g := &target{}
 	ctx, x := execute.New(t.Context(), config(t, g))
 	left := 1
@@ -168,7 +169,7 @@ func TestPanicIsAnErrorOfItsTask(t *testing.T) {
 	require.PanicsWithValue(t, "oops", func() { x.Run(ctx, nil, tasks("a"), nil) })
 }
 
-func TestDeadlineIsNamed(t *testing.T) {
+func TestErrorAfterTheDeadlineNamesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &target{does: map[string]func(context.Context) error{"a": func(ctx context.Context) error {
 			<-ctx.Done()
@@ -202,7 +203,7 @@ func TestDeletionsOfABatchComeFirst(t *testing.T) {
 	require.Equal(t, []string{"not run", "no", "not run"}, errs(all), "the second call may not begin")
 }
 
-func TestEntriesMayBeSortedAndNotRemoved(t *testing.T) {
+func TestBatchEntriesMayBeSortedButNotReplaced(t *testing.T) {
 	g := &target{does: map[string]func(context.Context) error{"a": func(context.Context) error { return errors.New("no") }}}
 	cfg := config(t, g)
 	b := batches{target: g}
@@ -223,8 +224,7 @@ func TestEntriesMayBeSortedAndNotRemoved(t *testing.T) {
 	require.Equal(t, []string{"the operation removed or replaced the object's batch entry", "<nil>"}, errs(all))
 }
 
-// What ended the goroutine is told from what was run before it and what was not begun.
-func TestGoexitIsToldFromWhatWasNotRun(t *testing.T) {
+func TestGoexitDiffersFromNotRun(t *testing.T) {
 	g := &target{does: map[string]func(context.Context) error{"b": func(context.Context) error { runtime.Goexit(); return nil }}}
 	ctx, x := execute.New(t.Context(), config(t, g))
 	all := tasks("a", "b", "c")
@@ -255,7 +255,7 @@ func TestHookIsCalledAroundEachCall(t *testing.T) {
 	require.Equal(t, execute.Call{Operation: "update", Objects: 1, Key: "a", Revision: 1, Attempt: 1}, calls[0])
 }
 
-func TestNoteIsOfTheTaskThatRuns(t *testing.T) {
+func TestNoteBelongsToTheRunningTask(t *testing.T) {
 	g := &target{does: map[string]func(context.Context) error{"b": func(ctx context.Context) error { execute.Note(ctx, "said"); return nil }}}
 	ctx, x := execute.New(t.Context(), config(t, g))
 	all := tasks("a", "b")

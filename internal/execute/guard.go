@@ -14,7 +14,8 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// Recover is deferred around a call of a program's function; it puts a panic in err.
+// Recover is deferred around a call of a user's function, and stores a panic in err as an error. It
+// does nothing if PanicPropagation is set.
 func (c *Config[Obj]) Recover(operation string, err *error) {
 	if c.PanicPropagation {
 		return
@@ -27,11 +28,11 @@ func (c *Config[Obj]) Recover(operation string, err *error) {
 	}
 }
 
-// errDeadline is why the context of an operation ended at its deadline, and not at that of
-// the program.
+// errDeadline is the cause of an operation's context that ended at the deadline of the operation. It
+// tells this deadline from one of the program's context.
 var errDeadline = fmt.Errorf("the timeout of the operation: %w", context.DeadlineExceeded)
 
-// bounded returns ctx with the deadline for an operation, if there is one.
+// bounded returns ctx with the deadline of an operation; ctx itself if timeout is 0.
 func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout == 0 {
 		return ctx, func() {}
@@ -39,7 +40,8 @@ func bounded(ctx context.Context, timeout time.Duration) (context.Context, conte
 	return context.WithTimeoutCause(ctx, timeout, errDeadline)
 }
 
-// withDeadline returns err, naming the deadline if that has passed.
+// withDeadline adds to an ordinary error that the deadline has passed, and counts it. It returns
+// other outcomes as they are.
 func (c *Config[Obj]) withDeadline(ctx context.Context, timeout time.Duration, operation string, err error) error {
 	if err == nil || timeout == 0 || context.Cause(ctx) != errDeadline || outcome.Of(err) != nil {
 		return err
@@ -48,7 +50,7 @@ func (c *Config[Obj]) withDeadline(ctx context.Context, timeout time.Duration, o
 	return &timeoutError{operation, timeout, err}
 }
 
-// timeoutError is returned for an operation that failed after its deadline, with whatever error.
+// timeoutError is the error of an operation that failed, with any error, after its deadline.
 type timeoutError struct {
 	operation string
 	timeout   time.Duration
@@ -61,11 +63,10 @@ func (t *timeoutError) Error() string {
 
 func (t *timeoutError) Unwrap() error { return t.err }
 
-// Is makes it a context.DeadlineExceeded.
+// Is makes errors.Is true for [context.DeadlineExceeded].
 func (t *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// around calls an operation between the two calls of the hook, and in a region of package
-// runtime/trace.
+// around calls an operation in a region of package runtime/trace, between the two calls of the hook.
 func (x *Executor[Obj]) around(ctx context.Context, operation string, t *Task[Obj], objects int, call func(context.Context) error) error {
 	if trace.IsEnabled() {
 		defer trace.StartRegion(ctx, operation).End()

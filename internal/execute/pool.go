@@ -14,45 +14,48 @@ import (
 	"github.com/statekeel/statekeel/internal/signal"
 )
 
-// Load is what the caller of a [Pool] keeps with a job: the pool asks it only for the objects.
+// Load is what the caller of a [Pool] stores with a job. The pool uses only its objects.
 type Load[Obj any] interface {
-	// Objects calls yield with the object of each task, and whether it is deleted, until it
-	// returns false. It is called from any goroutine, at any time, with the lock of the pool.
+	// Objects calls yield with the object of each task, and whether the object is deleted, until
+	// yield returns false. It is called at any time, from any goroutine, with the lock of the pool
+	// held.
 	Objects(yield func(obj Obj, deleted bool) bool)
 }
 
-// Job is what one worker runs at a time: the task of one operation, or those of a batch. It is
+// Job is the unit of work of a worker: the task of one operation, or the tasks of a batch. It is
 // queued, then running, then finished.
 type Job[Obj comparable, L Load[Obj]] struct {
-	// Load is the caller's, and so are Tasks before [Pool.Start] and after [Pool.Finished].
+	// Load belongs to the caller. Tasks belong to the caller before [Pool.Start], and again once
+	// [Pool.Finished] has returned the job.
 	Load  L
 	Tasks []Task[Obj]
 
 	txn statedb.ReadTxn
-	// epoch is that in which it was started, ended when all of it was over.
+	// epoch is the epoch in which the job was started, see [Pool.Moving]. ended is when its last call
+	// ended.
 	epoch time.Duration
 	ended time.Duration
 
-	// The rest is guarded by the pool's lock. A job that is running is stuck from a time on: it
-	// ignores its deadline, or has none and runs long. left: it was left behind, and another may
-	// run in its place. named: health names it. deadline: the call that it is in has one,
-	// whatever the settings say by now.
+	// The pool's lock guards the rest. From stuckAt on, a running job is stuck: it ignores its
+	// deadline, or has none and runs long. left: it is left behind, and another job may run in its
+	// place. named: health names it. deadline: its current call has a deadline, even if the settings
+	// have changed since.
 	started, stuckAt             time.Duration
 	stuck, left, named, deadline bool
 
-	// one is where the task is of a job that has one: then there is a job for each object, and
-	// it takes one piece of memory.
+	// one is the array of Tasks in a job with one task. Without batches there is a job for each
+	// object, and this saves an allocation.
 	one [1]Task[Obj]
 }
 
-// NewJob returns a job without tasks, whose operations get the given transaction.
+// NewJob returns a job without tasks. Its operations get the transaction txn.
 func NewJob[Obj comparable, L Load[Obj]](txn statedb.ReadTxn) *Job[Obj, L] {
 	j := &Job[Obj, L]{txn: txn}
 	j.Tasks = j.one[:0]
 	return j
 }
 
-// first returns the first object, and how many others there are.
+// first returns the first object, and the number of other objects.
 func (j *Job[Obj, L]) first() (obj Obj, deleted bool, others int) {
 	others = -1
 	for o, d := range j.Load.Objects {
@@ -73,25 +76,25 @@ func (j *Job[Obj, L]) has(is func(Obj) bool) bool {
 	return false
 }
 
-// Pool runs jobs on workers, which are started as they are needed. The queue is one for
-// all, so that a slow operation holds up nothing but its own object.
+// Pool runs jobs on workers, which it starts when they are needed. All workers share one queue, so
+// that a slow operation delays only its own object.
 type Pool[Obj comparable, L Load[Obj]] struct {
 	now         func() time.Duration
 	newExecutor func(ctx context.Context) (context.Context, *Executor[Obj])
-	// SomeFinished delivers when a job has finished: once, however many that was before it was looked at.
+	// SomeFinished delivers when jobs have finished: once, however many they are, until it is
+	// received.
 	SomeFinished signal.Signal
 
-	// What follows, up to mu, belongs to the goroutine that starts jobs. inFlight counts those
-	// that were started and not taken back; took and size are the mean time of a job and the mean
-	// number of its objects.
+	// The fields up to mu belong to the goroutine that starts jobs. inFlight counts the jobs that
+	// were started and not returned by Finished or Recall. took and size are the moving averages of
+	// the duration of a job and of its number of objects.
 	inFlight int
 	took     time.Duration
 	size     float64
-	// young counts the jobs that were started in this epoch and in the one before, and
-	// not taken back.
+	// young counts the jobs in flight that were started in the current epoch and in the one before.
 	epoch time.Duration
 	young [2]int
-	// everLeft counts those that were ever left behind.
+	// everLeft counts the jobs that were left behind since the start.
 	everLeft uint64
 
 	mu       sync.Mutex
@@ -99,21 +102,21 @@ type Pool[Obj comparable, L Load[Obj]] struct {
 	queue    []*Job[Obj, L]
 	running  []*Job[Obj, L]
 	finished []*Job[Obj, L]
-	// limit is how many workers there may be beside those that were left behind, of which
-	// there are left, and may be maxLeft. deadline: calls have one. patience is how long
-	// one may take before it is stuck.
+	// limit bounds the workers; those left behind do not count. left is the number of jobs that are
+	// left behind, maxLeft its bound. deadline: calls have a deadline. patience is how long a call
+	// may take before it is stuck.
 	limit, left, maxLeft int
 	deadline             bool
 	patience             time.Duration
 	workers, idle        int
 	stopped              bool
-	// named counts the jobs that health names, changes how often those did.
+	// named is the number of jobs that health names. changes counts the changes of that set.
 	named, changes int
 	wg             sync.WaitGroup
 }
 
-// NewPool returns a pool without workers: see [Pool.Configure]. now is its clock. newExecutor makes
-// what a worker runs tasks with, and the context for them.
+// NewPool returns a pool without limits: no worker starts before [Pool.Configure]. now is its clock.
+// newExecutor returns the executor of a worker, and the context for its calls.
 func NewPool[Obj comparable, L Load[Obj]](now func() time.Duration, newExecutor func(context.Context) (context.Context, *Executor[Obj])) *Pool[Obj, L] {
 	p := &Pool[Obj, L]{now: now, newExecutor: newExecutor, SomeFinished: signal.New()}
 	p.work.L = &p.mu
@@ -122,14 +125,15 @@ func NewPool[Obj comparable, L Load[Obj]](now func() time.Duration, newExecutor 
 
 // Limits bound the workers of a pool.
 type Limits struct {
-	// Workers is how many there may be, beside those that were left behind, of which there
-	// may be MaxStuck.
+	// Workers bounds the workers, not counting those that are left behind. MaxStuck bounds the
+	// workers that are left behind.
 	Workers, MaxStuck int
-	// Timeout is the time that a call has; 0 means no limit.
+	// Timeout is the time limit of a call; 0 means none.
 	Timeout time.Duration
 }
 
-// Configure changes the limits. Workers that are too many end when they have nothing to do.
+// Configure changes the limits. Surplus workers end when they have nothing to do. It is safe from any
+// goroutine.
 func (p *Pool[Obj, L]) Configure(l Limits) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,14 +142,16 @@ func (p *Pool[Obj, L]) Configure(l Limits) {
 }
 
 const (
-	// aheadTime is how much work is queued for each worker, so that it has some while
-	// the loop is busy, and aheadMost the most objects that are, so that what comes next
-	// is not decided long before its turn. At least one job is queued.
+	// aheadTime is how much work is queued for each worker, so that it has some while the loop is
+	// busy. aheadMost bounds the queued objects of a worker, so that the loop does not decide long
+	// before what is run. If the mean job is shorter than aheadTime, at least one job is queued for
+	// each worker.
 	aheadTime = 2 * time.Millisecond
 	aheadMost = 256
 )
 
-// Free returns how many more jobs the pool has use for.
+// Free returns how many more jobs may be started. Like all methods that use inFlight, it belongs to
+// the goroutine that starts jobs.
 func (p *Pool[Obj, L]) Free() int {
 	p.mu.Lock()
 	workers, left := p.limit, p.left
@@ -157,7 +163,7 @@ func (p *Pool[Obj, L]) Free() int {
 	return max(0, workers*(1+ahead)-(p.inFlight-left))
 }
 
-// Start queues jobs.
+// Start queues jobs, and starts workers if the limits allow. ctx is the context of the new workers.
 func (p *Pool[Obj, L]) Start(ctx context.Context, jobs ...*Job[Obj, L]) {
 	p.inFlight += len(jobs)
 	p.age()
@@ -177,11 +183,10 @@ func (p *Pool[Obj, L]) Start(ctx context.Context, jobs ...*Job[Obj, L]) {
 	}
 }
 
-// epochTime is how long an epoch is. What is in flight for longer than two is slow: it makes for
-// no load that others could gather in.
+// epochTime is the length of an epoch. A job that is in flight for longer than two epochs is slow.
 const epochTime = 10 * time.Millisecond
 
-// age goes on to the epoch of this moment.
+// age moves young on to the current epoch.
 func (p *Pool[Obj, L]) age() {
 	switch now := p.now() / epochTime; now - p.epoch {
 	case 0:
@@ -192,7 +197,7 @@ func (p *Pool[Obj, L]) age() {
 	}
 }
 
-// back notes that a job is not in flight any more.
+// back records that a job is no longer in flight.
 func (p *Pool[Obj, L]) back(j *Job[Obj, L]) {
 	p.inFlight--
 	if d := p.epoch - j.epoch; d < 2 {
@@ -200,7 +205,8 @@ func (p *Pool[Obj, L]) back(j *Job[Obj, L]) {
 	}
 }
 
-// Moving returns how many jobs are in flight that are not slow.
+// Moving returns how many jobs in flight are not slow. A load of slow jobs alone is no reason for the
+// loop to gather work before its next pass.
 func (p *Pool[Obj, L]) Moving() int {
 	if p.inFlight == 0 {
 		return 0
@@ -209,7 +215,7 @@ func (p *Pool[Obj, L]) Moving() int {
 	return p.young[0] + p.young[1]
 }
 
-// hire starts a worker if there may be another.
+// hire starts a worker unless the limit is reached. The caller holds mu.
 func (p *Pool[Obj, L]) hire(ctx context.Context) {
 	if p.workers-p.left < p.limit {
 		p.workers++
@@ -217,8 +223,8 @@ func (p *Pool[Obj, L]) hire(ctx context.Context) {
 	}
 }
 
-// serve is what a worker does. One that ends while there is work, as an operation that calls
-// runtime.Goexit makes it, is replaced.
+// serve is the goroutine of a worker. If it ends while jobs are queued, because an operation called
+// runtime.Goexit, another worker replaces it.
 func (p *Pool[Obj, L]) serve(ctx context.Context) {
 	operations, x := p.newExecutor(ctx)
 	p.mu.Lock()
@@ -236,7 +242,7 @@ func (p *Pool[Obj, L]) serve(ctx context.Context) {
 			p.idle--
 		}
 		if len(p.queue) == 0 || p.workers-p.left > p.limit {
-			// A worker that was woken for a job and does not take it passes it on.
+			// The worker may have been woken for a job: wake another one for it.
 			p.work.Signal()
 			return
 		}
@@ -248,11 +254,11 @@ func (p *Pool[Obj, L]) serve(ctx context.Context) {
 	}
 }
 
-// run is called with the lock, and gives it back meanwhile. The job finishes also if its
-// operation ends the goroutine.
+// run runs a job. It is called with mu held, and releases it during the operations. The job finishes
+// even if an operation ends the goroutine.
 func (p *Pool[Obj, L]) run(ctx context.Context, x *Executor[Obj], j *Job[Obj, L]) {
 	txn := j.txn
-	// A job that is stuck does not keep a snapshot of all tables, unless its operation does.
+	// A stuck job must not keep a snapshot of all tables in memory; its operation still may.
 	j.txn = nil
 	p.mu.Unlock()
 	defer func() {
@@ -272,8 +278,8 @@ func (p *Pool[Obj, L]) begin(j *Job[Obj, L]) {
 	p.running = append(p.running, j)
 }
 
-// further begins another call of a job, which has a deadline of its own. It returns false if
-// the job is stuck: others may run in its place, and a prune.
+// further prepares another call of a job, which has a deadline of its own. It returns false if the
+// job is stuck: then other jobs, or a prune, may already run in its place.
 func (p *Pool[Obj, L]) further(j *Job[Obj, L]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -301,7 +307,7 @@ func (p *Pool[Obj, L]) finish(j *Job[Obj, L]) {
 	p.SomeFinished.Send()
 }
 
-// Finished appends what has finished since the last call of it to the given slice, which is empty.
+// Finished appends the jobs that have finished since its last call to jobs, which must be empty.
 func (p *Pool[Obj, L]) Finished(jobs []*Job[Obj, L]) []*Job[Obj, L] {
 	p.mu.Lock()
 	finished := p.finished
@@ -311,7 +317,7 @@ func (p *Pool[Obj, L]) Finished(jobs []*Job[Obj, L]) []*Job[Obj, L] {
 	p.mu.Unlock()
 	for _, j := range jobs {
 		p.back(j)
-		// What was long ago says little.
+		// The average forgets old jobs.
 		took := max(1, j.ended-j.started)
 		size := float64(len(j.Tasks))
 		if p.took == 0 {
@@ -323,11 +329,11 @@ func (p *Pool[Obj, L]) Finished(jobs []*Job[Obj, L]) []*Job[Obj, L] {
 	return jobs
 }
 
-// IsBusy reports whether anything is in flight.
+// IsBusy reports whether any job is in flight.
 func (p *Pool[Obj, L]) IsBusy() bool { return p.inFlight > 0 }
 
-// Where returns where in the pool the operation is on an object for which is returns true, and since
-// when it runs. Safe from any goroutine.
+// Where returns the place of the operation on an object for which is returns true. since is when its
+// job began to run; 0 if it does not run. It is safe from any goroutine.
 func (p *Pool[Obj, L]) Where(is func(Obj) bool) (where Place, since time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -350,7 +356,7 @@ func (p *Pool[Obj, L]) Where(is func(Obj) bool) (where Place, since time.Duratio
 // Place is where an operation is in a pool.
 type Place uint8
 
-// The places: an operation that runs and was left behind is LeftBehind.
+// The places. A running operation that is left behind has the place LeftBehind, not Running.
 const (
 	Nowhere Place = iota
 	Queued
@@ -361,10 +367,10 @@ const (
 // EverLeft returns how many jobs were left behind since the start.
 func (p *Pool[Obj, L]) EverLeft() uint64 { return p.everLeft }
 
-// Wait blocks until all workers have ended; see [Pool.Stop].
+// Wait blocks until all workers have ended. Call [Pool.Stop] first.
 func (p *Pool[Obj, L]) Wait() { p.wg.Wait() }
 
-// Recall takes back what no worker has begun.
+// Recall takes back and returns the jobs that no worker has begun.
 func (p *Pool[Obj, L]) Recall() []*Job[Obj, L] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -376,7 +382,7 @@ func (p *Pool[Obj, L]) Recall() []*Job[Obj, L] {
 	return queue
 }
 
-// Stop drops what no worker has begun, and lets the workers end that have nothing to do.
+// Stop drops the jobs that no worker has begun. Workers end when they have nothing to do.
 func (p *Pool[Obj, L]) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/statekeel/statekeel/internal/execute"
 )
 
-// objects are those of a job.
+// objects are the objects of a job.
 type objects []*row
 
 func (o objects) Objects(yield func(*row, bool) bool) {
@@ -31,7 +31,7 @@ func (o objects) Objects(yield func(*row, bool) bool) {
 
 type pool = execute.Pool[*row, objects]
 
-// inPool runs f with a pool, in a bubble. does is what the operation of each key does.
+// inPool runs f with a pool in a synctest bubble. does has the behaviour of the operations, by key.
 func inPool(t *testing.T, limits execute.Limits, does map[string]func(context.Context) error, f func(t *testing.T, ctx context.Context, p *pool)) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config(t, nil)
@@ -49,7 +49,7 @@ func inPool(t *testing.T, limits execute.Limits, does map[string]func(context.Co
 	})
 }
 
-// quiet is a target for several workers.
+// quiet is a target that several workers may call.
 type quiet struct {
 	does map[string]func(ctx context.Context) error
 }
@@ -74,7 +74,7 @@ func start(ctx context.Context, p *pool, keys ...string) {
 	}
 }
 
-// overdue returns the objects of the jobs that have become stuck since the last call of it.
+// overdue returns the objects of the jobs that have become stuck since its last call.
 func overdue(ctx context.Context, p *pool) (stuck []*row) {
 	p.Overdue(ctx, func(load *objects) { stuck = append(stuck, *load...) })
 	return stuck
@@ -94,7 +94,7 @@ func sleep(d time.Duration) func(context.Context) error {
 	return func(context.Context) error { time.Sleep(d); return nil }
 }
 
-func TestSlowJobHoldsUpNothingButItself(t *testing.T) {
+func TestSlowJobDelaysNoOtherJob(t *testing.T) {
 	inPool(t, execute.Limits{Workers: 2}, map[string]func(context.Context) error{"slow": sleep(time.Second)},
 		func(t *testing.T, ctx context.Context, p *pool) {
 			start(ctx, p, "slow", "a", "b", "c")
@@ -111,7 +111,7 @@ func TestSlowJobHoldsUpNothingButItself(t *testing.T) {
 		})
 }
 
-func TestNoMoreRunThanThereAreWorkers(t *testing.T) {
+func TestWorkersBoundTheRunningJobs(t *testing.T) {
 	slow := sleep(time.Second)
 	inPool(t, execute.Limits{Workers: 2}, map[string]func(context.Context) error{"a": slow, "b": slow, "c": slow},
 		func(t *testing.T, ctx context.Context, p *pool) {
@@ -130,7 +130,7 @@ func TestNoMoreRunThanThereAreWorkers(t *testing.T) {
 		})
 }
 
-func TestWhatIgnoresItsDeadlineIsLeftBehind(t *testing.T) {
+func TestJobThatIgnoresItsDeadlineIsLeftBehind(t *testing.T) {
 	hangs := sleep(time.Hour)
 	inPool(t, execute.Limits{Workers: 1, MaxStuck: 1, Timeout: time.Second}, map[string]func(context.Context) error{"a": hangs, "b": hangs},
 		func(t *testing.T, ctx context.Context, p *pool) {
@@ -138,11 +138,11 @@ func TestWhatIgnoresItsDeadlineIsLeftBehind(t *testing.T) {
 			synctest.Wait()
 			at, ok := p.NextStuck()
 			require.True(t, ok)
-			require.Equal(t, 2*time.Second, at, "the deadline, and as long again")
+			require.Equal(t, 2*time.Second, at, "twice the timeout")
 			require.Empty(t, overdue(ctx, p))
 			time.Sleep(2 * time.Second)
 			require.Len(t, overdue(ctx, p), 1)
-			require.Empty(t, overdue(ctx, p), "each is told once")
+			require.Empty(t, overdue(ctx, p), "each is reported once")
 			require.Equal(t, "a", p.Named()[0].Object.key)
 			require.True(t, p.Named()[0].LeftBehind)
 			synctest.Wait()
@@ -150,7 +150,7 @@ func TestWhatIgnoresItsDeadlineIsLeftBehind(t *testing.T) {
 			require.Equal(t, execute.Running, where, "another runs in its place")
 			time.Sleep(2 * time.Second)
 			require.Len(t, overdue(ctx, p), 1)
-			require.True(t, p.Hangs(), "no more than one is left behind")
+			require.True(t, p.Hangs(), "MaxStuck is 1")
 			require.False(t, p.OnlyLeft())
 			time.Sleep(2 * time.Hour)
 			synctest.Wait()
@@ -174,7 +174,7 @@ func TestWorkerThatEndsIsReplaced(t *testing.T) {
 	})
 }
 
-func TestWhatIsInFlightForLongDoesNotMove(t *testing.T) {
+func TestSlowJobIsNotMoving(t *testing.T) {
 	inPool(t, execute.Limits{Workers: 2}, map[string]func(context.Context) error{"slow": sleep(time.Second)},
 		func(t *testing.T, ctx context.Context, p *pool) {
 			start(ctx, p, "slow")

@@ -21,18 +21,18 @@ import (
 )
 
 var (
-	// ErrConflict is returned by [Checkpoint] when the object was changed or deleted
-	// since the operation was handed it.
+	// ErrConflict is returned by [Checkpoint] when the object was changed or deleted after it was
+	// passed to the operation.
 	ErrConflict = errors.New("the object has changed")
-	// ErrNoOperation is returned by [Checkpoint] outside of an update.
+	// ErrNoOperation is returned by [Checkpoint] outside an update of the object.
 	ErrNoOperation = errors.New("not in an update of this object")
 )
 
-// MaxNote is how many bytes of a note are kept. What is longer is cut, and ends in "…".
+// MaxNote bounds the bytes of a note. A longer note is cut, and ends in "…".
 const MaxNote = 1024
 
-// Checkpoint writes the object that an update was handed into the table, as the update has changed
-// it so far. The error is [ErrConflict] or [ErrNoOperation].
+// Checkpoint writes the object of a running update into the table, as the update has changed it so
+// far. It returns [ErrConflict], [ErrNoOperation] or nil.
 func Checkpoint[Obj comparable](ctx context.Context, obj Obj) error {
 	s, ok := ctx.Value(running.Key{}).(*Scope[Obj])
 	if !ok {
@@ -44,23 +44,22 @@ func Checkpoint[Obj comparable](ctx context.Context, obj Obj) error {
 	return nil
 }
 
-// Note attaches a text to the operation on a single object that is running; elsewhere it does
-// nothing.
+// Note attaches a text to the running operation on a single object. Elsewhere it does nothing.
 func Note(ctx context.Context, text string) {
 	if s, ok := ctx.Value(running.Key{}).(noter); ok {
 		s.note(text)
 	}
 }
 
-// NoteOn is [Note] for one object of a call, which may be for many.
+// NoteOn is [Note] for one object of the running call, which may be for a batch.
 func NoteOn[Obj comparable](ctx context.Context, obj Obj, text string) {
 	if s, ok := ctx.Value(running.Key{}).(*Scope[Obj]); ok {
 		s.noteOn(obj, text)
 	}
 }
 
-// ScopeOf returns the scope of the operation of which a context is, if that operation is on the
-// given rows; else nil.
+// ScopeOf returns the scope of the operation that ctx belongs to, or nil if that operation is not on
+// the given rows.
 func ScopeOf[Obj comparable](ctx context.Context, of *rows.Rows[Obj]) *Scope[Obj] {
 	if s, ok := ctx.Value(running.Key{}).(*Scope[Obj]); ok && s.rows == of {
 		return s
@@ -68,52 +67,53 @@ func ScopeOf[Obj comparable](ctx context.Context, of *rows.Rows[Obj]) *Scope[Obj
 	return nil
 }
 
-// Scope is what an operation may reach through its context. There is one for each executor, in the
-// context of all its calls. Its methods are safe from any goroutine.
+// Scope is what an operation can reach through its context. Each executor has one, in the context of
+// all its calls. Its methods are safe from any goroutine.
 type Scope[Obj comparable] struct {
 	rows *rows.Rows[Obj]
 
-	// mu is for operations that have goroutines of their own, and for those who ask. It is
-	// not held while waiting for the table, which some of these may have locked.
+	// mu guards the fields below, except for the atomic ones: operations may have goroutines of their
+	// own, and other goroutines ask what is running. It is not held while waiting for the table,
+	// which one of these goroutines may have locked.
 	mu    sync.Mutex
 	tasks []Task[Obj]
-	// call counts the calls of set: a checkpoint that has waited for the table belongs to the
-	// tasks for which it was made.
+	// call counts the calls of set. A checkpoint that has waited for the table compares it, to detect
+	// that the executor has moved on to other tasks.
 	call uint64
-	// at is the one of the tasks that is being run, or wholeBatch.
+	// at is the index of the running task, or wholeBatch.
 	at atomic.Int32
-	// next is the one of a batch that was found last.
+	// next is the index of the task of a batch that was found last.
 	next int
-	// kinds are the operations that the calls are for.
+	// kinds restricts the tasks of the current call to deletions or updates.
 	kinds kinds
-	// since is when the tasks began, by the loop's clock; calling is the call for a batch
-	// that is being made, nil if none is.
+	// since is when the tasks began, by the loop's clock. calling is the current call for a batch, or
+	// prune; nil if there is none.
 	since   time.Duration
 	calling atomic.Pointer[Calling]
 }
 
-// Calling is a call that is being made: for a batch, or a prune, for which Objects is 0. Since is
-// when it began.
+// Calling is a call in progress, for a batch or for a prune. Objects is 0 for a prune. Since is when
+// it began, by the loop's clock.
 type Calling struct {
 	Operation string
 	Objects   int
 	Since     time.Duration
 }
 
-// Begin notes that a call for a batch, or a prune, is being made from now on.
+// Begin records that a call for a batch, or a prune, has begun.
 func (s *Scope[Obj]) Begin(operation string, objects int, now time.Duration) {
 	s.calling.Store(&Calling{operation, objects, now})
 }
 
-// End notes that it is over.
+// End records that the call has ended.
 func (s *Scope[Obj]) End() { s.calling.Store(nil) }
 
-// Calling returns the call for a batch, or the prune, that is being made; nil if none is.
+// Calling returns the current call for a batch, or prune; nil if there is none.
 func (s *Scope[Obj]) Calling() *Calling { return s.calling.Load() }
 
 const wholeBatch = -1
 
-// kinds says which operations a call is for.
+// kinds are the operations of a call.
 type kinds uint8
 
 const (
@@ -122,7 +122,8 @@ const (
 	onlyDeletes
 )
 
-// set says what the calls from now on, which is since, are for.
+// set records the tasks of the calls that begin at since; of is the kinds of operations in them. With
+// no tasks it records that none is running.
 func (s *Scope[Obj]) set(since time.Duration, tasks []Task[Obj], of kinds) {
 	s.mu.Lock()
 	s.tasks, s.next, s.since, s.kinds = tasks, -1, since, of
@@ -131,8 +132,8 @@ func (s *Scope[Obj]) set(since time.Duration, tasks []Task[Obj], of kinds) {
 	s.mu.Unlock()
 }
 
-// Running returns the object of the operation that is being run, and since when at most;
-// false if none is, or a batch.
+// Running returns the object and the name of the running operation. since is when its tasks began, so
+// the operation began then or later. ok is false if no operation is running, or a batch.
 func (s *Scope[Obj]) Running() (obj Obj, operation string, since time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +144,7 @@ func (s *Scope[Obj]) Running() (obj Obj, operation string, since time.Duration, 
 	return s.tasks[at].Row, s.tasks[at].Operation(), s.since, true
 }
 
-// IsBusy reports whether a call is being made.
+// IsBusy reports whether a call is in progress.
 func (s *Scope[Obj]) IsBusy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +168,7 @@ func (s *Scope[Obj]) checkpoint(obj Obj) error {
 	}
 	r := s.rows
 	obj = r.Clone(obj)
-	// The table before the scope, which is not held while waiting for the table.
+	// Lock order: the table before the scope.
 	wtxn := r.DB.WriteTxn(r.Table)
 	defer wtxn.Abort()
 	s.mu.Lock()
@@ -186,8 +187,8 @@ func (s *Scope[Obj]) checkpoint(obj Obj) error {
 	return nil
 }
 
-// write puts an object in the place of the row that its update was handed, or merges it
-// with what another reconciler has written, and returns what is in the table then.
+// write replaces the row that was passed to the update with obj, or merges obj with what another
+// reconciler has written. It returns the row that is then in the table; ok is false on a conflict.
 func (s *Scope[Obj]) write(wtxn statedb.WriteTxn, t *Task[Obj], obj Obj) (row Obj, ok bool) {
 	r := s.rows
 	current, revision, found := r.Get(wtxn, obj)
@@ -204,16 +205,16 @@ func (s *Scope[Obj]) write(wtxn statedb.WriteTxn, t *Task[Obj], obj Obj) (row Ob
 	return obj, err == nil
 }
 
-// placeOf returns the call that is being made, and the place of an object's task in it; -1 if it
-// has none.
+// placeOf returns the number of the current call, and the index of an object's task in it; -1 if
+// there is none.
 func (s *Scope[Obj]) placeOf(obj Obj) (call uint64, place int) {
 	s.mu.Lock()
-	// The key function may panic: of a nil object, for example.
+	// Deferred: the user's key function may panic, for a nil object for example.
 	defer s.mu.Unlock()
 	return s.call, s.find(obj)
 }
 
-// find returns the place of an object's task; -1 if it has none.
+// find returns the index of an object's task; -1 if there is none. The caller holds mu.
 func (s *Scope[Obj]) find(obj Obj) int {
 	key := s.rows.Key(obj)
 	if at := int(s.at.Load()); at != wholeBatch {
@@ -222,7 +223,7 @@ func (s *Scope[Obj]) find(obj Obj) int {
 		}
 		return -1
 	}
-	// A batch is mostly gone through in order.
+	// Operations mostly go through a batch in order.
 	for range s.tasks {
 		s.next = (s.next + 1) % len(s.tasks)
 		if s.matches(s.next, key) {
@@ -232,13 +233,13 @@ func (s *Scope[Obj]) find(obj Obj) int {
 	return -1
 }
 
-// runs reports whether the task at a place is being run.
+// runs reports whether the task at an index is running.
 func (s *Scope[Obj]) runs(place int) bool {
 	at := int(s.at.Load())
 	return at == place || at == wholeBatch
 }
 
-// matches reports whether the calls are for the task at a place, and that has a key.
+// matches reports whether the task at an index is in the current call and has the key.
 func (s *Scope[Obj]) matches(place int, key []byte) bool {
 	if place >= len(s.tasks) {
 		return false
@@ -250,7 +251,7 @@ func (s *Scope[Obj]) matches(place int, key []byte) bool {
 	return bytes.Equal(s.rows.Key(s.tasks[place].Row), key)
 }
 
-// noter is a scope, whatever its objects are.
+// noter is a Scope of any type of object.
 type noter interface{ note(text string) }
 
 func (s *Scope[Obj]) note(text string) {
@@ -275,7 +276,7 @@ func (s *Scope[Obj]) Changed() {
 	s.mark(func(t *Task[Obj]) { t.Changed = true })
 }
 
-// mark notes something of the operation that is running on a single object.
+// mark changes the task of the running operation on a single object. It does nothing in a batch.
 func (s *Scope[Obj]) mark(how func(*Task[Obj])) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,7 +288,7 @@ func (s *Scope[Obj]) mark(how func(*Task[Obj])) {
 func (t *Task[Obj]) noted(said string) {
 	t.Note = nil
 	if said != "" {
-		// It may be a piece of a text that is long.
+		// A clone: the text may be a piece of a long one.
 		said = strings.Clone(text.Short(said, MaxNote))
 		t.Note = &said
 	}

@@ -24,11 +24,12 @@ func (x *Executor[Obj]) runSingle(ctx context.Context, txn statedb.ReadTxn, task
 			return
 		}
 	}
-	// The last one is not in the loop, which would keep the transaction meanwhile.
+	// The last task is outside the loop, so that the transaction is not kept in memory during its
+	// call.
 	x.runOne(ctx, txn, tasks, last)
 }
 
-// runOne runs one task, and reports whether it did.
+// runOne runs one task, and reports whether it ran.
 func (x *Executor[Obj]) runOne(ctx context.Context, txn statedb.ReadTxn, tasks []Task[Obj], i int) bool {
 	if ctx.Err() != nil || x.started-x.began >= x.Turn || !x.Admit() {
 		return false
@@ -45,11 +46,11 @@ func (x *Executor[Obj]) runOne(ctx context.Context, txn statedb.ReadTxn, tasks [
 		x.attemptWatched(ctx, txn, t)
 	}
 	if err := t.Err; err != nil {
-		// The function that tells the class may end the goroutine, too.
+		// The Class function is the user's, and may end the goroutine, too.
 		t.Err = ErrGoexit
 		t.Err = outcome.Keep(err, x.Class)
 	}
-	// One reading of the clock an operation: the end of one is the start of the next.
+	// The clock is read once an operation: the end of one is the start of the next.
 	ended := x.Now()
 	t.Took = ended - x.started
 	t.FirstOfCall, t.Share = true, t.Took
@@ -62,7 +63,7 @@ func (x *Executor[Obj]) runOne(ctx context.Context, txn statedb.ReadTxn, tasks [
 	return true
 }
 
-// attemptWatched is attempt with the hook and a region of the trace: it costs more.
+// attemptWatched is attempt with the hook and a trace region.
 func (x *Executor[Obj]) attemptWatched(ctx context.Context, txn statedb.ReadTxn, t *Task[Obj]) {
 	call := func() (err error) {
 		defer x.Recover(t.Operation(), &err)

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// Which jobs are stuck, which of these were left behind, and which health names.
+// This file decides which jobs are stuck, which of these are left behind, and which ones health names.
 
 const (
-	// maxGrace bounds how long beyond its deadline an operation has before it is stuck.
+	// maxGrace bounds how long an operation may run beyond its deadline before it is stuck.
 	maxGrace = time.Second
-	// Long is how long a call may take before it is named: without a deadline it is stuck
+	// Long is how long a call may take before health names it. A call without a deadline is stuck
 	// then.
 	Long = time.Minute
 )
 
-// Patience returns how long a call with a timeout may take before it is stuck; without one (0),
-// before it is named.
+// Patience returns how long a call with a timeout may take before it is stuck: twice the timeout, or
+// a second more if that is less. Without a timeout (0), it returns [Long].
 func Patience(timeout time.Duration) time.Duration {
 	if timeout == 0 {
 		return Long
@@ -29,7 +29,7 @@ func Patience(timeout time.Duration) time.Duration {
 	return min(timeout, forEver) + min(timeout, maxGrace)
 }
 
-// OnlyLeft reports whether nothing is in flight but what was left behind.
+// OnlyLeft reports whether all jobs in flight are left behind; true if none is in flight.
 func (p *Pool[Obj, L]) OnlyLeft() bool {
 	if p.inFlight == 0 {
 		return true
@@ -39,15 +39,15 @@ func (p *Pool[Obj, L]) OnlyLeft() bool {
 	return p.inFlight == p.left
 }
 
-// Hangs reports whether a job is stuck that was not left behind.
+// Hangs reports whether a job is stuck and not left behind.
 func (p *Pool[Obj, L]) Hangs() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(p.running, func(j *Job[Obj, L]) bool { return j.stuck && !j.left })
 }
 
-// NextStuck returns when the next job will be stuck, or named. One that has not
-// begun may be by then: nothing else would wake the loop for it.
+// NextStuck returns when the next job will be stuck, or named by health; false if there is none. It
+// includes queued jobs, which may begin at once: nothing else would wake the loop for them.
 func (p *Pool[Obj, L]) NextStuck() (at time.Duration, ok bool) {
 	if p.inFlight == 0 {
 		return 0, false
@@ -73,14 +73,14 @@ func (p *Pool[Obj, L]) NextStuck() (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// namedAt returns when a job is named that was not left behind.
+// namedAt returns when health names a job that is not left behind.
 func (p *Pool[Obj, L]) namedAt(j *Job[Obj, L]) time.Duration {
 	return j.started + max(Long, p.patience)
 }
 
-// Overdue calls became with the load of each job that has become stuck since the last call of it, and
-// with the lock, so that it may change what [Load.Objects] reads. Jobs that ignore a deadline are
-// left behind, as many as may be, and let others run in their place.
+// Overdue marks jobs that have become stuck, and calls became with the load of each. became is called
+// with the lock held, so that it may change what [Load.Objects] reads. Overdue leaves stuck jobs
+// behind if their call has a deadline, up to MaxStuck: other jobs then run in their place.
 func (p *Pool[Obj, L]) Overdue(ctx context.Context, became func(load *L)) {
 	if p.inFlight == 0 {
 		return
@@ -112,15 +112,15 @@ func (p *Pool[Obj, L]) Overdue(ctx context.Context, became func(load *L)) {
 	}
 }
 
-// StuckCall is a call that takes long.
+// StuckCall is a call that takes too long.
 type StuckCall[Obj any] struct {
-	// Object is the first object of the call, and Deleted whether that is deleted; Others is how
-	// many other objects it is for.
+	// Object is the first object of the call, and Deleted whether it is deleted. Others is the number
+	// of the other objects. Since is when the job began, by the pool's clock.
 	Object  Obj
 	Deleted bool
 	Others  int
 	Since   time.Duration
-	// LeftBehind: it ignores its deadline, and another may run in its place.
+	// LeftBehind reports whether the call ignores its deadline and another job may run in its place.
 	LeftBehind bool
 }
 
@@ -139,14 +139,14 @@ func (p *Pool[Obj, L]) Named() []StuckCall[Obj] {
 	return stuck
 }
 
-// NumNamed returns how many jobs health names, and a number that changes when those do.
+// NumNamed returns how many jobs health names, and a number that changes whenever that set changes.
 func (p *Pool[Obj, L]) NumNamed() (n, changes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.named, p.changes
 }
 
-// NumLeft returns how many of those that were left behind are still running.
+// NumLeft returns how many jobs that were left behind are still running.
 func (p *Pool[Obj, L]) NumLeft() int {
 	if p.inFlight == 0 {
 		return 0

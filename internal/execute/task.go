@@ -15,45 +15,49 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// Task is one operation: what to call with, and what came back. It is kept small: there is one for
-// each object that is reconciled.
+// Task is one operation on one object: its arguments and its result. There is one for each object of
+// a round, so it is kept small.
 type Task[Obj any] struct {
-	// Row is the object as it stands in the table: as it was planned, or as the last checkpoint
-	// wrote it.
+	// Row is the row in the table: the version that was planned, or that the last checkpoint wrote.
 	Row Obj
-	// Object is the version to apply. A clone takes its place before the call.
+	// Object is the version to apply. For an update, the executor replaces it with a clone before the
+	// call.
 	Object Obj
-	// Revision is that of the version, or of the deletion.
+	// Revision is the revision of that version, or of the deletion.
 	Revision statedb.Revision
-	// Note is that of [Note]; nil if there is none.
+	// Note is the text of the last [Note]; nil if there is none.
 	Note *string
-	// Attempt counts the attempts of the key from 1.
+	// Attempt is the number of the attempt for the key, from 1.
 	Attempt int32
-	// Deleted: call Delete.
+	// Deleted reports whether the operation is Delete.
 	Deleted bool
-	// Asked is the kind of status that the clone gets if it has neither Pending nor Refreshing:
-	// that of the row by which a retry was asked for. Unset means that it keeps its own.
+	// Asked is the kind of the status that asked for the work, for a retry: the row may no longer
+	// have it. The clone gets this kind if its own status is neither Pending nor Refreshing. If Asked
+	// is unset, the clone keeps its own status.
 	Asked status.Kind
-	// Merged: the row in the table has more than Object, since a checkpoint was merged
-	// with what another reconciler had written.
+	// Merged reports whether a checkpoint was merged with what another reconciler had written: then
+	// the row in the table contains more than Object.
 	Merged bool
-	// Deletion: the update was to remove the object from the target, as its adapter said.
-	// Changed: the adapter changed the object, which is written with the outcome.
+	// Deletion reports whether the update removed the object from the target (Deletion of package
+	// running). Changed reports whether the adapter changed the object: then the object is written
+	// with the outcome.
 	Deletion, Changed bool
-	// FirstOfCall: it was the first of its kind of operation in a call, which took Share.
+	// FirstOfCall reports whether the task is the first of its kind (update or delete) in its call.
 	FirstOfCall bool
 
-	// Err is what the operation returned: [ErrNotRun] before it is run, [ErrGoexit] if it
-	// never came back.
+	// Err is what the operation returned. It is [ErrNotRun] before the operation runs, and
+	// [ErrGoexit] if the operation ended its goroutine.
 	Err error
-	// Took is how long the call took.
+	// Took is the duration of the call. Share is set if FirstOfCall: the part of Took that counts for
+	// the tasks of this kind.
 	Took, Share time.Duration
-	// Jitter is how much of the jitter the next wait is shortened by, the same for all
-	// objects of a call; 0 if it was a call of its own, for which one is drawn.
+	// Jitter is the random factor, from 0 to 1, for the jitter of the next backoff. It is the same
+	// for all objects of a call for a batch. Without batches it is 0: then one is drawn for each
+	// wait.
 	Jitter float64
 }
 
-// Operation returns OpUpdate or OpDelete.
+// Operation returns [metrics.OpUpdate] or [metrics.OpDelete].
 func (t *Task[Obj]) Operation() string {
 	if t.Deleted {
 		return metrics.OpDelete
@@ -61,7 +65,7 @@ func (t *Task[Obj]) Operation() string {
 	return metrics.OpUpdate
 }
 
-// clone returns the copy of a task's object that an operation is handed.
+// clone returns the copy of the task's object for the operation.
 func (t *Task[Obj]) clone(r *rows.Rows[Obj]) Obj {
 	object := r.Clone(t.Object)
 	if t.Asked == status.KindUnset || t.Deleted {
@@ -76,42 +80,43 @@ func (t *Task[Obj]) clone(r *rows.Rows[Obj]) Obj {
 }
 
 var (
-	// ErrNotRun is the error of a task that the executor did not get to.
+	// ErrNotRun is the error of a task that the executor has not run.
 	ErrNotRun = errors.New("not run")
-	// ErrGoexit is that of an operation which ended its goroutine, as FailNow of a test does.
+	// ErrGoexit is the error of an operation that ended its goroutine, as FailNow of a test does.
 	ErrGoexit = errors.New("the operation called runtime.Goexit")
 )
 
-// Operations are called one object at a time.
+// Operations are called for one object at a time.
 type Operations[Obj any] interface {
 	Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error
 	Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error
 }
 
-// BatchOperations are called with many objects, deletions and updates apart.
+// BatchOperations are called for many objects at a time, with separate calls for deletions and
+// updates.
 type BatchOperations[Obj any] interface {
 	UpdateBatch(ctx context.Context, txn statedb.ReadTxn, batch []BatchEntry[Obj])
 	DeleteBatch(ctx context.Context, txn statedb.ReadTxn, batch []BatchEntry[Obj])
 }
 
-// RoundOperations are called with many objects, deletions and updates together.
+// RoundOperations are called for many objects at a time, with deletions and updates in one call.
 type RoundOperations[Obj any] interface {
 	ProcessRound(ctx context.Context, txn statedb.ReadTxn, deletes, updates []BatchEntry[Obj])
 }
 
-// BatchEntry is one object of a batch. Operations may sort the entries and change their
-// fields, but not remove or replace an entry: that is an error of its object.
+// BatchEntry is one object of a batch. Operations may sort the entries and change their fields. They
+// must not remove or replace an entry: that is an error of its object.
 type BatchEntry[Obj any] struct {
-	// Object is a clone. An update may change it, as one of a single object may; for
-	// deletions it is that of the version that the table had last.
+	// Object is a clone, which an update may change. For a deletion it is the version that the table
+	// had last.
 	Object Obj
-	// Revision is that of the object, or of its deletion.
+	// Revision is the revision of the object, or of its deletion.
 	Revision statedb.Revision
-	// Result is for the operation to set: nil, as it is, means done; what else it may be is
-	// what the operation of a single object may return.
+	// Result is set by the operation: nil, the initial value, means done. Other values are those that
+	// the operation of a single object may return.
 	Result error
 
-	// place is the entry's place in the round, counted from 1, so that entries may be
-	// sorted; 0 in an entry that somebody else made.
+	// place is the index of the task plus 1, so that the operation may sort the entries. It is 0 in
+	// an entry that the operation made itself.
 	place int
 }

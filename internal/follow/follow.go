@@ -27,15 +27,15 @@ type Table[Obj any] struct {
 	changes statedb.ChangeIterator[Obj]
 	// started is the zero of the clock.
 	started time.Time
-	// health is where kept changes are reported; nil if they are not. told: they were reported as
-	// they were at toldVersion.
+	// health gets the report of kept changes; nil for no report. told: the report was made when
+	// version was toldVersion.
 	health      cell.Health
 	told        bool
 	toldVersion uint64
 }
 
-// New begins to follow a table: its present rows are the first changes, and no later change is
-// lost. It locks the table for a moment. Call [Table.Close] at the end.
+// New begins to follow a table. The rows that are in the table are the first changes, and no later
+// change is lost. It locks the table for a moment. The caller must call [Table.Close] at the end.
 func New[Obj any](db *statedb.DB, table statedb.Table[Obj]) (*Table[Obj], error) {
 	wtxn := db.WriteTxn(table)
 	defer wtxn.Commit()
@@ -48,8 +48,8 @@ func New[Obj any](db *statedb.DB, table statedb.Table[Obj]) (*Table[Obj], error)
 	}, nil
 }
 
-// Close ends the following. Until then the table keeps deleted rows in memory that have not been
-// read. It may be called again.
+// Close stops following. Until then, the table keeps deleted rows that were not read in memory. Close
+// may be called more than once.
 func (t *Table[Obj]) Close() {
 	if !t.Closed() {
 		t.changes.Close()
@@ -66,9 +66,9 @@ func (t *Table[Obj]) Now() time.Duration { return time.Since(t.started) }
 // Key returns the primary key of a row.
 func (t *Table[Obj]) Key(row Obj) string { return string(keys.Of(t.indexer, row)) }
 
-// Next returns the changes since the last that was read. Those that the caller does not read come
-// with the next call, where several changes of a row may have become one. The channel is closed
-// when there may be more: at once if there are any now.
+// Next returns the changes since the last one that was read. Changes that the caller does not read
+// are returned by the next call, where several changes of a row may be one. The channel is closed
+// when there may be more changes; it is closed already if there are any now.
 func (t *Table[Obj]) Next() (changes iter.Seq2[statedb.Change[Obj], statedb.Revision], watch <-chan struct{}) {
 	return t.changes.Next(t.db.ReadTxn())
 }
@@ -88,10 +88,10 @@ func (t *Table[Obj]) Wait(ctx context.Context, watch <-chan struct{}) {
 	}
 }
 
-// SetHealth sets where kept changes are reported; nil for nowhere.
+// SetHealth sets the health that Report reports to; nil for none.
 func (t *Table[Obj]) SetHealth(health cell.Health) { t.health, t.told = health, false }
 
-// Report reports the kept changes to health, if they have changed.
+// Report reports the kept changes to health if their errors have changed since the last report.
 func (t *Table[Obj]) Report() {
 	if t.health == nil || t.told && t.version == t.toldVersion {
 		return

@@ -29,7 +29,7 @@ type row struct {
 func (r *row) TableHeader() []string { return []string{"Name"} }
 func (r *row) TableRow() []string    { return []string{r.name} }
 
-// env is a table that is followed, in a bubble of virtual time.
+// env is a followed table in a bubble of virtual time.
 type env struct {
 	*testing.T
 	db    *statedb.DB
@@ -161,7 +161,7 @@ func TestWaitEndsForAChangeAFailureOrTheContext(t *testing.T) {
 	})
 }
 
-// teller counts what it is told.
+// teller is a health that records reports.
 type teller struct {
 	cell.Health
 	told []string
@@ -172,9 +172,9 @@ func (h *teller) Degraded(message string, err error) {
 	h.told = append(h.told, message+": "+err.Error())
 }
 
-func TestHealthIsToldWhatIsNews(t *testing.T) {
+func TestReportIsMadeOnlyWhenErrorsChange(t *testing.T) {
 	inBubble(t, func(e *env) {
-		e.rows.Report() // no health is told
+		e.rows.Report() // no health is set
 		h := &teller{}
 		e.rows.SetHealth(h)
 		const ok = `OK, following table "rows"`

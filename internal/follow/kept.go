@@ -19,12 +19,12 @@ import (
 // number of failures.
 const maxExamples = 10
 
-// Kept are the changes that failed, by the keys of their rows. Each waits until it is due, or is
+// Kept is a set of changes that failed, by the keys of their rows. Each waits until it is due, or is
 // being tried again. Times are those of the caller's clock. It is not safe for concurrent use.
 type Kept[Obj any] struct {
 	byKey map[string]*kept[Obj]
-	// waiting orders those that wait by when they are due, oldest orders all by when they began to
-	// fail.
+	// waiting has the changes that wait, by due time. oldest has all kept changes in the order in
+	// which they began to fail.
 	waiting keyheap.Heap[*kept[Obj]]
 	oldest  *linked.List
 	// version changes whenever the result of Errors does.
@@ -35,7 +35,7 @@ type kept[Obj any] struct {
 	change   statedb.Change[Obj]
 	err      error
 	failures int
-	// last is when it last failed.
+	// last is the time of the last failure.
 	last  time.Duration
 	place *linked.Element
 	// pos is the position in waiting, -1 if it is not there.
@@ -50,16 +50,16 @@ func NewKept[Obj any]() Kept[Obj] {
 	return Kept[Obj]{byKey: map[string]*kept[Obj]{}, oldest: linked.New()}
 }
 
-// After returns the time wait after now. It is at most the largest time there is.
+// After returns now + wait, or the largest time if that overflows.
 func After(now, wait time.Duration) time.Duration { return now + min(wait, math.MaxInt64-now) }
 
-// Len returns how many changes are kept.
+// Len returns the number of kept changes.
 func (c *Kept[Obj]) Len() int { return len(c.byKey) }
 
 // Has reports whether a change of a row is kept.
 func (c *Kept[Obj]) Has(key string) bool { return c.byKey[key] != nil }
 
-// Failures returns how often in a row a row has failed; zero if no change of it is kept.
+// Failures returns the number of failures in a row of a row's change; 0 if no change of it is kept.
 func (c *Kept[Obj]) Failures(key string) int {
 	if k := c.byKey[key]; k != nil {
 		return k.failures
@@ -67,7 +67,8 @@ func (c *Kept[Obj]) Failures(key string) int {
 	return 0
 }
 
-// Keep keeps a change that has failed now, in place of an earlier one of its row, until it is due.
+// Keep keeps a change that has failed, until it is due. It replaces an earlier change of the same
+// row.
 func (c *Kept[Obj]) Keep(key string, change statedb.Change[Obj], err error, now, due time.Duration) {
 	k := c.byKey[key]
 	if k == nil {
@@ -90,8 +91,8 @@ func (c *Kept[Obj]) schedule(k *kept[Obj], due time.Duration) {
 	c.waiting.Push(k, int64(due))
 }
 
-// Supersede replaces a kept change that waits by a later one of the same row, which is due when
-// wait has passed since the last attempt. It returns false if no change of the row waits.
+// Supersede replaces the waiting change of a row by a later one, which is due when wait has passed
+// since the last failure. It returns false if no change of the row waits.
 func (c *Kept[Obj]) Supersede(key string, change statedb.Change[Obj], wait time.Duration) bool {
 	k := c.byKey[key]
 	if k == nil || k.pos < 0 {
@@ -108,8 +109,8 @@ func (c *Kept[Obj]) NextDue() (time.Duration, bool) {
 	return time.Duration(at), ok
 }
 
-// TakeDue takes up to n changes that are due, which then do not wait any more. They stay kept until
-// they are forgotten, or kept again.
+// TakeDue returns up to n changes that are due. They no longer wait, but stay kept until Forget or
+// Keep is called for them.
 func (c *Kept[Obj]) TakeDue(now time.Duration, n int) []statedb.Change[Obj] {
 	var changes []statedb.Change[Obj]
 	for len(changes) < n {
@@ -121,8 +122,8 @@ func (c *Kept[Obj]) TakeDue(now time.Duration, n int) []statedb.Change[Obj] {
 	return changes
 }
 
-// Forget forgets the kept change of a row if it is older than the change with the given revision,
-// which has succeeded, or if it is that change and was tried again.
+// Forget removes the kept change of a row after a change of that row, with revision dealt, has
+// succeeded. It keeps a change that is newer than dealt, or that is dealt and waits again.
 func (c *Kept[Obj]) Forget(key string, dealt statedb.Revision) {
 	k := c.byKey[key]
 	if k == nil || k.change.Revision > dealt || k.change.Revision == dealt && k.pos >= 0 {
@@ -136,8 +137,8 @@ func (c *Kept[Obj]) Forget(key string, dealt statedb.Revision) {
 	c.version++
 }
 
-// Errors joins the errors of the changes that have failed for the longest time, and the number of
-// the others; nil if nothing is kept.
+// Errors joins the errors of the changes that have failed for the longest time, and the number of the
+// others; nil if nothing is kept.
 func (c *Kept[Obj]) Errors() error {
 	var errs []error
 	for place := c.oldest.Front(); place != nil && len(errs) < maxExamples; place = place.Next() {

@@ -33,7 +33,7 @@ func TestKeptChangeIsDueOnce(t *testing.T) {
 	require.EqualValues(t, 15, next)
 	require.Empty(t, k.TakeDue(14, 10))
 	require.Equal(t, []change{at(1)}, k.TakeDue(15, 10))
-	require.Empty(t, k.TakeDue(100, 10), "it is being tried")
+	require.Empty(t, k.TakeDue(100, 10), "it is being tried again")
 	require.True(t, k.Has("a"))
 
 	k.Keep("a", at(1), errNo, 16, 36)
@@ -47,7 +47,7 @@ func TestKeptChangeIsDueOnce(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestDueChangesComeInTheirOrderAndAreBounded(t *testing.T) {
+func TestTakeDueIsOrderedAndBounded(t *testing.T) {
 	k := follow.NewKept[string]()
 	for i, due := range []time.Duration{30, 10, 20, 40} {
 		k.Keep(fmt.Sprint(i), at(statedb.Revision(i)), errNo, 0, due)
@@ -57,30 +57,30 @@ func TestDueChangesComeInTheirOrderAndAreBounded(t *testing.T) {
 	require.Equal(t, 4, k.Len())
 }
 
-func TestLaterChangeSupersedesOneThatWaits(t *testing.T) {
+func TestLaterChangeSupersedesAWaitingOne(t *testing.T) {
 	k := follow.NewKept[string]()
 	require.False(t, k.Supersede("a", at(1), 10), "none is kept")
 	k.Keep("a", at(1), errNo, 5, 1000)
 	require.True(t, k.Supersede("a", at(2), 10))
-	require.Equal(t, []change{at(2)}, k.TakeDue(15, 10), "since the last attempt")
-	require.False(t, k.Supersede("a", at(3), 10), "it is being tried")
+	require.Equal(t, []change{at(2)}, k.TakeDue(15, 10), "due from the last failure on")
+	require.False(t, k.Supersede("a", at(3), 10), "it is being tried again")
 	require.Equal(t, 1, k.Failures("a"))
 }
 
-func TestChangeThatIsKeptIsForgottenForItselfOrALaterOne(t *testing.T) {
+func TestForgetRemovesTheSameOrAnOlderChange(t *testing.T) {
 	k := follow.NewKept[string]()
 	k.Keep("a", at(2), errNo, 0, 10)
 	k.Forget("a", 1)
-	require.True(t, k.Has("a"), "an earlier one was dealt with")
+	require.True(t, k.Has("a"), "only an earlier change succeeded")
 	k.Forget("a", 2)
-	require.True(t, k.Has("a"), "it waits: it was not dealt with")
+	require.True(t, k.Has("a"), "it waits again")
 	k.Forget("a", 3)
 	require.False(t, k.Has("a"))
 	require.Empty(t, k.TakeDue(10, 1))
 	k.Forget("b", 1)
 }
 
-func TestErrorsAreOfThoseThatFailTheLongest(t *testing.T) {
+func TestErrorsOfTheOldestFailuresAreNamed(t *testing.T) {
 	k := follow.NewKept[string]()
 	for i := range 12 {
 		k.Keep(fmt.Sprint(i), at(statedb.Revision(i)), fmt.Errorf("error %02d", i), 0, time.Duration(100-i))
@@ -94,7 +94,7 @@ func TestErrorsAreOfThoseThatFailTheLongest(t *testing.T) {
 	require.ErrorContains(t, err, "error 10\n1 further errors omitted")
 }
 
-func TestTheLongestWaitDoesNotWrapAround(t *testing.T) {
+func TestLongestWaitDoesNotOverflow(t *testing.T) {
 	require.EqualValues(t, 30, follow.After(10, 20))
 	require.EqualValues(t, math.MaxInt64, follow.After(10, math.MaxInt64))
 	k := follow.NewKept[string]()
@@ -103,8 +103,8 @@ func TestTheLongestWaitDoesNotWrapAround(t *testing.T) {
 	require.Empty(t, k.TakeDue(math.MaxInt64-1, 1))
 }
 
-// Whatever is done, there is one change of a row, the last that was kept or took its place, and it is
-// due when it was said to be.
+// There is at most one kept change for a row, the last that was kept or superseded it, and it is due
+// at the time that was given for it.
 func TestRandomWalkOfKeptChanges(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

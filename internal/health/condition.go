@@ -11,39 +11,42 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// SharedField is the problem of reconcilers that share a status field: each takes the statuses of
-// the others for its own, so that a row is Done that only one of them has applied.
+// SharedField is the problem of reconcilers that share a status field. Each reads the statuses of the
+// others as its own, so a row can be Done although only one of them has applied it.
 const SharedField = "two reconcilers share one status field"
 
-// MaxExamples bounds the errors and the open breakers that are named, so that the cost does not
-// grow with their number.
+// MaxExamples bounds the errors and the open breakers that are named, so that the cost does not grow
+// with their number.
 const MaxExamples = 10
 
-// Condition is all that is reported to health, except examples.
+// Condition is all that health reports, except for the examples.
 type Condition struct {
-	// Objects is how many objects the table has.
+	// Objects is the number of objects in the table. The others count objects in these states.
 	Objects, Failing, Blocked, Paused int
-	// Failures changes when an object begins to fail, ceases to, or fails with another error.
+	// Failures changes when an object begins or ceases to fail, or fails with another error.
 	Failures uint64
-	// PausedWhole: the whole reconciler is paused.
+	// PausedWhole reports whether the whole reconciler is paused.
 	PausedWhole bool
 	// PruneFailure is the text of the last prune's error; empty if it succeeded.
 	PruneFailure string
-	// Stuck is how many operations of workers take too long. StuckChanges changes when others do.
+	// Stuck is the number of operations on workers that take too long. StuckChanges changes when that
+	// set changes.
 	Stuck, StuckChanges int
-	// Breakers is how many are open. BreakerChanges changes when others are, or they have other
-	// errors.
+	// Breakers is the number of open breakers. BreakerChanges changes when that set or an error in it
+	// changes.
 	Breakers       int
 	BreakerChanges uint64
-	// Shared names the reconcilers that share the status field, one in a line; empty if none do.
+	// Shared names the reconcilers that share the status field, one on each line; empty if there are
+	// none.
 	Shared string
 }
 
-// Details are lines for what is wrong. Lines that the condition does not need are ignored.
+// Details are texts for the problems of a condition. Texts that the condition does not need are
+// ignored.
 type Details struct {
-	// Breakers are for the open breakers, Stuck for the operations that take too long.
+	// Breakers has a line for each open breaker, Stuck one for each operation that takes too long.
 	Breakers, Stuck []string
-	// Failures are the errors of objects, up to [MaxExamples]. They are not named while a breaker
+	// Failures are the errors of objects, up to [MaxExamples]. They are not reported while a breaker
 	// is open.
 	Failures []string
 }
@@ -53,7 +56,7 @@ func (c *Condition) wrong() bool {
 	return c.Shared != "" || c.Breakers > 0 || c.numErrors() > 0 || c.Stuck > 0
 }
 
-// numErrors returns how many things have failed.
+// numErrors returns the number of errors: those of objects, and that of the prune.
 func (c *Condition) numErrors() int {
 	if c.PruneFailure != "" {
 		return c.Failing + 1
@@ -61,8 +64,8 @@ func (c *Condition) numErrors() int {
 	return c.Failing
 }
 
-// reported returns the condition without what is not reported: while there are problems, that other
-// numbers change is no news.
+// reported returns the part of the condition whose change is news. While there are problems, changes
+// of the other counts are not.
 func (c Condition) reported() Condition {
 	if c.wrong() {
 		c.Objects, c.Blocked, c.Paused = 0, 0, 0
@@ -70,8 +73,8 @@ func (c Condition) reported() Condition {
 	return c
 }
 
-// problems returns what is wrong, in short; empty if nothing is. called: the loop itself is in a
-// call that takes too long.
+// problems returns a short text about the problems; empty if there are none. called reports whether
+// the loop itself is in a call that takes too long.
 func (c *Condition) problems(called bool) string {
 	var problems []string
 	if c.Shared != "" {
@@ -111,8 +114,8 @@ func (c *Condition) okMessage() string {
 	return message
 }
 
-// examples joins what is wrong: the shared status field, open breakers, stuck operations, the error
-// of a prune, and those of objects; nil if nothing is.
+// examples joins the texts about the problems: the shared status field, open breakers, stuck
+// operations, the error of a prune, and the errors of objects. It returns nil if there are none.
 func (c *Condition) examples(d Details) error {
 	var errs []error
 	add := func(line string) { errs = append(errs, errors.New(line)) }
@@ -145,7 +148,8 @@ func (c *Condition) examples(d Details) error {
 	return errors.Join(errs...)
 }
 
-// Few joins the first lines, [MaxExamples] at most, and how many further things there are.
+// Few joins the first lines, at most [MaxExamples], and a line with the number of the others. thing
+// is what a line stands for, in the singular.
 func Few(lines []string, thing string) string {
 	if n := len(lines); n > MaxExamples {
 		lines = append(lines[:MaxExamples:MaxExamples], fmt.Sprintf("%d further %ss omitted", n-MaxExamples, thing))

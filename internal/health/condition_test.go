@@ -16,8 +16,7 @@ import (
 	"github.com/statekeel/statekeel/internal/health"
 )
 
-// told is what health has been told, a text each time: the level, the message, and the lines of the
-// error.
+// told is a health that records reports as texts: the level, the message, and the lines of the error.
 type told struct {
 	cell.Health
 	mu    sync.Mutex
@@ -34,7 +33,7 @@ func (h *told) Degraded(message string, err error) {
 	h.OK(fmt.Sprintf("degraded: %s\n%v", message, err))
 }
 
-// last returns what was told since the last call; empty if nothing was.
+// last returns the reports since its last call; empty if there are none.
 func (h *told) last() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,7 +55,7 @@ func lines(what string, n int) (lines []string) {
 	return lines
 }
 
-func TestConditionIsTold(t *testing.T) {
+func TestConditionIsReported(t *testing.T) {
 	for _, c := range []struct {
 		now     health.Condition
 		details health.Details
@@ -79,7 +78,7 @@ func TestConditionIsTold(t *testing.T) {
 				"s\nbreaker open\nupdate\nprune: no"},
 	} {
 		r, h := newReporter(health.Calls{})
-		require.True(t, r.IsNews(c.now), "nothing was told before")
+		require.True(t, r.IsNews(c.now), "nothing was reported before")
 		r.Tell(c.now, c.details)
 		require.Equal(t, c.want, h.last())
 		require.False(t, r.IsNews(c.now))
@@ -97,8 +96,8 @@ func TestExamplesAreBounded(t *testing.T) {
 	require.Equal(t, "degraded: 11 operation(s) stuck\n"+strings.Join(lines("update", 10), "\n")+"\n1 further operations omitted", h.last())
 }
 
-// While something is wrong, it is no news that other objects come and go.
-func TestOnlyWhatHealthSaysIsNews(t *testing.T) {
+// While there is a problem, changes of the other counts are no news.
+func TestOnlyReportedChangesAreNews(t *testing.T) {
 	fine, wrong := health.Condition{Objects: 1}, health.Condition{Objects: 1, Failing: 1, Failures: 7}
 	for _, c := range []struct {
 		what   string
@@ -124,7 +123,7 @@ func TestOnlyWhatHealthSaysIsNews(t *testing.T) {
 	}
 }
 
-func TestEndIsTheLastThatIsTold(t *testing.T) {
+func TestNothingIsReportedAfterTheEnd(t *testing.T) {
 	r, h := newReporter(health.Calls{})
 	r.TellEnd(errors.New("gone"))
 	require.Equal(t, "degraded: The reconciler has ended\ngone", h.last())

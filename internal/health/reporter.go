@@ -10,46 +10,46 @@ import (
 	"github.com/cilium/hive/cell"
 )
 
-// Reporter remembers what the loop and its watchdog have reported. [Reporter.IsNews] and
-// [Reporter.Tell] belong to the goroutine of the loop.
+// Reporter reports conditions to health, and keeps the last report. [Reporter.IsNews] and
+// [Reporter.Tell] belong to the loop's goroutine.
 type Reporter struct {
-	// Watchdog reports the call that the loop is in.
+	// Watchdog reports a call that the loop is in for too long.
 	Watchdog
 	health cell.Health
 
 	mu   sync.Mutex
 	told bool
-	// over: the end of the loop was reported, and nothing else is.
+	// over: the end of the loop was reported. Nothing is reported after that.
 	over bool
 	last Condition
-	// call is the reported call that the loop has been in for too long; empty if there is none.
+	// call is the reported call that the loop is in for too long; empty if there is none.
 	call string
-	// examples are those of the last condition, without the call.
+	// examples are the examples of the last condition, without the call.
 	examples error
 }
 
-// New returns a reporter whose watchdog watches the calls. Call [Reporter.Start] before anything
-// else.
+// New returns a reporter with a watchdog for calls. Call [Reporter.Start] before any other method.
 func New(calls Calls) *Reporter {
 	r := &Reporter{}
 	r.Watchdog = Watchdog{calls: calls, tell: r.tellCall}
 	return r
 }
 
-// Start sets the health that is reported to.
+// Start sets the health to report to.
 func (r *Reporter) Start(health cell.Health) { r.health = health }
 
-// Failing returns how many objects fail in the last condition.
+// Failing returns the number of failing objects in the last reported condition. It belongs to the
+// loop's goroutine.
 func (r *Reporter) Failing() int { return r.last.Failing }
 
-// IsNews reports whether the condition has not been reported.
+// IsNews reports whether now differs from the last report.
 func (r *Reporter) IsNews(now Condition) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.over && (!r.told || now.reported() != r.last || r.call != "")
 }
 
-// Tell reports a condition. A call that was reported is over.
+// Tell reports a condition. It ends the report of a call.
 func (r *Reporter) Tell(now Condition, details Details) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,8 +61,8 @@ func (r *Reporter) Tell(now Condition, details Details) {
 	r.say(r.examples)
 }
 
-// tellCall reports a call that the loop has been in for too long, with the last condition. An empty
-// call ends that report.
+// tellCall reports a call that the loop is in for too long, with the last condition. An empty call
+// ends that report. The watchdog calls it.
 func (r *Reporter) tellCall(call string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +77,7 @@ func (r *Reporter) tellCall(call string) {
 	r.say(examples)
 }
 
-// say reports the last condition and call. It is called with the lock.
+// say reports the last condition and the call. The caller holds mu.
 func (r *Reporter) say(examples error) {
 	if r.call == "" && !r.last.wrong() {
 		r.health.OK(r.last.okMessage())

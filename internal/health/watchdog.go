@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// Calls are functions that tell a watchdog about the calls of a loop. Times are those of one clock,
-// with any zero.
+// Calls are the functions with which a watchdog reads the calls of a loop. They must be safe from any
+// goroutine. Times are those of one clock, with any zero.
 type Calls struct {
 	Now func() time.Duration
 	// Limit returns how long a call may take.
 	Limit func() time.Duration
-	// Busy names the current call; empty if there is none.
+	// Busy returns the name of the current call; empty if there is none.
 	Busy func() string
 }
 
-// Watchdog reports a call that the loop itself has been in for too long: the loop cannot, while it
-// is in that call. The timer is set when a call begins, unless it is set already, so that a quick
-// call costs one lock. The loop itself watches the calls of workers.
+// Watchdog reports a call that the loop itself is in for too long: the loop cannot report it during
+// the call. A call begins with one lock and mostly nothing else, since the timer is set only if it is
+// not set already. The watchdog does not watch calls on workers: the loop does that.
 type Watchdog struct {
 	calls Calls
-	// tell reports a call; an empty one ends the report.
+	// tell reports a call; an empty call ends the report.
 	tell func(call string)
 
 	mu sync.Mutex
-	// since is when the current calls began, each of which is expected to be quick; 0 if there are
-	// none. limit is how long they may take.
+	// since is when the current calls began; 0 if there are none. A sequence of quick calls may be
+	// watched as one. limit is how long the calls may take.
 	since, limit time.Duration
 	timer        *time.Timer
 	set, stopped bool
@@ -36,7 +36,7 @@ type Watchdog struct {
 	told bool
 }
 
-// Begin notes that calls begin. It ends the report of an earlier call.
+// Begin records that calls begin. It ends the report of an earlier call.
 func (w *Watchdog) Begin(now time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,14 +56,14 @@ func (w *Watchdog) Begin(now time.Duration) {
 	}
 }
 
-// End notes that the calls are over.
+// End records that the calls have ended.
 func (w *Watchdog) End() {
 	w.mu.Lock()
 	w.since = 0
 	w.mu.Unlock()
 }
 
-// check is called by the timer. It holds the lock while it reports, so that no call is reported
+// check is the function of the timer. It holds the lock while it reports, so that it reports no call
 // that has ended.
 func (w *Watchdog) check() {
 	w.mu.Lock()
@@ -81,7 +81,7 @@ func (w *Watchdog) check() {
 	}
 }
 
-// Stop ends the watchdog. It may be called again.
+// Stop stops the watchdog. It may be called more than once.
 func (w *Watchdog) Stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

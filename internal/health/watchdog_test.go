@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// watched runs a test with calls that may take a minute, of which the latest is "update".
+// watched runs a test with a limit of a minute for calls. The current call is "update".
 func watched(t *testing.T, test func(t *testing.T, r *health.Reporter, h *told, now func() time.Duration)) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -36,7 +36,7 @@ func sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestCallThatTakesLongIsNamed(t *testing.T) {
+func TestLongCallIsReported(t *testing.T) {
 	watched(t, func(t *testing.T, r *health.Reporter, h *told, now func() time.Duration) {
 		r.Begin(now())
 		sleep(time.Minute - 1)
@@ -44,17 +44,17 @@ func TestCallThatTakesLongIsNamed(t *testing.T) {
 		sleep(1)
 		require.Equal(t, "degraded: 1 operation(s) stuck\nupdate", h.last())
 		sleep(24 * time.Hour)
-		require.Empty(t, h.last(), "told once")
+		require.Empty(t, h.last(), "reported once")
 		r.End()
-		require.Empty(t, h.last(), "that is for the report of the round")
+		require.Empty(t, h.last(), "the round reports that it has ended")
 		require.True(t, r.IsNews(health.Condition{Objects: 1}))
 		r.Tell(health.Condition{Objects: 1}, health.Details{})
 		require.Equal(t, "OK, 1 object(s)", h.last())
 	})
 }
 
-// Beside what else is wrong, which is told again when the call is over.
-func TestNextCallSaysThatTheOneBeforeIsOver(t *testing.T) {
+// The call is reported beside other problems, which are reported again when it has ended.
+func TestNextCallEndsTheReportOfTheLast(t *testing.T) {
 	watched(t, func(t *testing.T, r *health.Reporter, h *told, now func() time.Duration) {
 		r.Tell(health.Condition{Failing: 1, Stuck: 1}, health.Details{Stuck: []string{"delete"}, Failures: []string{"down"}})
 		require.Equal(t, "degraded: 1 error(s), 1 operation(s) stuck\ndelete\ndown", h.last())
@@ -68,7 +68,7 @@ func TestNextCallSaysThatTheOneBeforeIsOver(t *testing.T) {
 	})
 }
 
-func TestQuickCallsAreNeverNamed(t *testing.T) {
+func TestQuickCallsAreNeverReported(t *testing.T) {
 	watched(t, func(t *testing.T, r *health.Reporter, h *told, now func() time.Duration) {
 		for range 100 {
 			r.Begin(now())
@@ -80,7 +80,7 @@ func TestQuickCallsAreNeverNamed(t *testing.T) {
 	})
 }
 
-func TestNothingIsNamedAfterTheEnd(t *testing.T) {
+func TestStoppedWatchdogReportsNothing(t *testing.T) {
 	watched(t, func(t *testing.T, r *health.Reporter, h *told, now func() time.Duration) {
 		r.Begin(now())
 		sleep(time.Second)

@@ -2,6 +2,10 @@
 // Copyright 2026 Authors of Statekeel
 
 // Package journal keeps the latest rounds of a reconciler and their operations, each in a ring, and
-// the operations that failed for longer. An operation is kept in few bytes, with its object; its
-// texts are made when somebody reads it.
+// the latest failed operations for longer. An entry is small and has the object of the operation. Its
+// texts are made when it is read.
+//
+// The loop's goroutine writes a round under the lock of the [Journal]. Readers on any goroutine take
+// the same lock, only to copy. The journal never reads the table or the core, and it calls the user's
+// functions without its lock, except for the filter of [Journal.Events].
 package journal

@@ -11,23 +11,23 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Entry is one operation as the journal keeps it. Its fields are those of [inspect.Operation].
+// Entry is one operation in the journal. Its fields are those of [inspect.Operation].
 type Entry[Obj any] struct {
 	Object   Obj
 	Revision uint64
 	Took     time.Duration
-	// Text is that of the error, or the reason of a block; it and Note are nil if there is none.
+	// Text is the text of the error or the reason of a block. Text and Note are nil if there is none.
 	Text, Note *string
 	Attempt    int32
 	Result     core.Kind
 	Cause      core.Cause
-	// Deleted: the operation was a delete.
+	// Deleted reports whether the operation was a delete.
 	Deleted  bool
 	Lost     bool
 	Conflict bool
 }
 
-// operation returns the entry as it is shown, without the key.
+// operation returns the entry as an [inspect.Operation], without the key.
 func (e *Entry[Obj]) operation() inspect.Operation {
 	o := inspect.Operation{
 		Op: metrics.OpUpdate, Cause: inspect.Cause(e.Cause.String()), Revision: e.Revision, Attempt: int(e.Attempt),

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// maxFailureText bounds the texts and notes of the failures that a journal keeps, in bytes: what
-// they add to the texts of its latest operations.
+// maxFailureText bounds the bytes of the texts and notes of the failures that a journal keeps, which
+// are kept in addition to those of its latest operations.
 const maxFailureText = 1 << 20
 
-// placed is an operation and its place in the journal: its number, and the number and the
-// beginning of its round, which the journal may have forgotten.
+// placed is an operation with its number, and the number and the beginning of its round, which the
+// journal may no longer have.
 type placed[Obj any] struct {
 	Entry[Obj]
 	number, round uint64
 	started       time.Time
 }
 
-// failures are the latest operations that failed, in order. Operations that succeed push none of
-// them out, and cost nothing here.
+// failures are the latest failed operations, in order. Operations that succeed do not displace them,
+// and cost nothing here.
 type failures[Obj any] struct {
 	latest []placed[Obj]
-	// most bounds their number; bytes are those of their texts and notes.
+	// most bounds their number. bytes is the size of their texts and notes.
 	most, bytes int
 }
 
@@ -39,7 +39,7 @@ func (f *failures[Obj]) add(op placed[Obj]) {
 	}
 }
 
-// between returns the failures that have a number from first to before end.
+// between returns the failures with a number from first to below end.
 func (f *failures[Obj]) between(first, end uint64) []placed[Obj] {
 	at := func(number uint64) int {
 		return sort.Search(len(f.latest), func(i int) bool { return f.latest[i].number >= number })

@@ -13,9 +13,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Journal keeps the latest rounds and operations. The reconciler locks it once a round; readers,
-// on any goroutine, need not wait for the reconciler, which may be in the very operation that they
-// ask about.
+// Journal keeps the latest rounds and operations. The loop locks it once a round, for a short time.
+// So a reader, on any goroutine, never waits for an operation, which may be the one that it asks
+// about.
 type Journal[Obj any] struct {
 	// name returns the text of an object's key.
 	name func(Obj) string
@@ -23,18 +23,18 @@ type Journal[Obj any] struct {
 	mu         sync.Mutex
 	rounds     *ring.Ring[round]
 	operations *ring.Ring[Entry[Obj]]
-	// failures has those that failed, also of what the rings have forgotten.
+	// failures has the latest failed operations, including those that the rings no longer have.
 	failures failures[Obj]
 }
 
-// round is a round without its operations, the first of which has this number.
+// round is a round without its operations; first is the number of the first of them.
 type round struct {
 	inspect.Round
 	first uint64
 }
 
-// New returns a journal of so many rounds and operations, either of which may be zero. name returns
-// the text of an object's key; it is called when somebody reads, without a lock.
+// New returns a journal with room for the given numbers of rounds and operations; each may be zero.
+// name returns the text of an object's key. It is called by readers, without the lock.
 func New[Obj any](rounds, operations int, name func(Obj) string) *Journal[Obj] {
 	return &Journal[Obj]{
 		name:       name,
@@ -44,16 +44,17 @@ func New[Obj any](rounds, operations int, name func(Obj) string) *Journal[Obj] {
 	}
 }
 
-// Writer adds the operations of a round. The journal is locked until [Writer.End].
+// Writer adds the operations of a round to a journal, which is locked until [Writer.End].
 type Writer[Obj any] struct {
 	journal  *Journal[Obj]
 	sequence uint64
 	started  time.Time
-	// off: there is no journal of rounds.
+	// off: the journal has no room for rounds.
 	off bool
 }
 
-// Begin adds a round, whose operations the writer adds: those in r are ignored.
+// Begin adds a round, and locks the journal. The operations in r are ignored: add them with the
+// Writer.
 func (j *Journal[Obj]) Begin(r *inspect.Round) Writer[Obj] {
 	j.mu.Lock()
 	entry := j.rounds.Next()
@@ -80,13 +81,13 @@ func (w *Writer[Obj]) Add(e Entry[Obj]) {
 	}
 }
 
-// End ends the round.
+// End ends the round, and unlocks the journal.
 func (w *Writer[Obj]) End() { w.journal.mu.Unlock() }
 
-// Rounds returns the rounds that are still known, the oldest first.
+// Rounds returns the rounds in the journal, the oldest first.
 func (j *Journal[Obj]) Rounds() []inspect.Round {
 	rounds, objects := j.copyRounds()
-	// The program has a part in names: not under the lock.
+	// name calls the user's functions: not under the lock.
 	for i := range rounds {
 		for k := range rounds[i].Operations {
 			rounds[i].Operations[k].Key = j.name(objects[0])
@@ -116,7 +117,7 @@ func (j *Journal[Obj]) copyRounds() (rounds []inspect.Round, objects []Obj) {
 	return rounds, objects
 }
 
-// entries returns the operations numbered from first to before end that are still known.
+// entries returns the operations with a number from first to below end that the journal still has.
 func (j *Journal[Obj]) entries(first, end uint64) (entries []Entry[Obj]) {
 	kept := j.failures.between(first, min(end, j.operations.First()))
 	for i := range kept {
@@ -128,10 +129,11 @@ func (j *Journal[Obj]) entries(first, end uint64) (entries []Entry[Obj]) {
 	return entries
 }
 
-// Events returns the operations that are still known on the objects that match, all if that is nil,
-// of rounds that did not begin before a time: the oldest first, and no more than limit of the
-// latest, if that is not zero. complete: no operation on these objects that came after the last of
-// them is forgotten. match is called under the lock.
+// Events returns the operations in the journal, the oldest first: those on objects that match, or all
+// if match is nil, of rounds that began at since or later. If limit is not zero, it returns the
+// latest limit operations. complete reports whether the last of them is known to be the latest
+// operation on these objects: the journal has lost none after it. It is false if no operation is
+// returned. match is called under the lock.
 func (j *Journal[Obj]) Events(match func(Obj) bool, since time.Time, limit int) (events []inspect.Event, complete bool) {
 	var objects []Obj
 	j.latestFirst(func(op *placed[Obj], old bool) bool {
@@ -146,7 +148,7 @@ func (j *Journal[Obj]) Events(match func(Obj) bool, since time.Time, limit int) 
 		objects = append(objects, op.Object)
 		return limit == 0 || len(events) < limit
 	})
-	// The program has a part in names: not under the lock.
+	// name calls the user's functions: not under the lock.
 	for i := range events {
 		events[i].Key = j.name(objects[i])
 	}
@@ -154,8 +156,8 @@ func (j *Journal[Obj]) Events(match func(Obj) bool, since time.Time, limit int) 
 	return events, complete
 }
 
-// latestFirst calls yield with the operations that are still known, the latest first, until it
-// returns false. old: operations that came after this one are forgotten.
+// latestFirst calls yield with the operations in the journal, the latest first, until it returns
+// false. old reports whether the journal has lost later operations than this one.
 func (j *Journal[Obj]) latestFirst(yield func(op *placed[Obj], old bool) bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

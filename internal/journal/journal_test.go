@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// written is a journal of numbers, in which each round begins a second after the one before.
+// written is a journal of numbers, in which each round begins a second after the last one.
 type written struct {
 	*Journal[int]
 	sequence uint64
@@ -53,7 +53,7 @@ func keysOf(events []inspect.Event) string {
 	return strings.Join(keys, " ")
 }
 
-func TestJournalTellsOperationsInOrder(t *testing.T) {
+func TestJournalReturnsOperationsInOrder(t *testing.T) {
 	w := newWritten(10, 10)
 	w.round(1, 2)
 	w.round()
@@ -79,7 +79,7 @@ func TestJournalTellsOperationsInOrder(t *testing.T) {
 	require.Equal(t, "3", rounds[2].Operations[1].Key)
 }
 
-// What the rings have forgotten is told as far as it failed.
+// Failures are kept when the rings no longer have them.
 func TestJournalKeepsFailuresForLonger(t *testing.T) {
 	w := newWritten(3, 4)
 	w.round(-1, 2)
@@ -106,7 +106,7 @@ func TestJournalMayHaveNoRoundsOrNoOperations(t *testing.T) {
 	}
 }
 
-// That the journal keeps failures for longer costs those nothing that do not fail.
+// Keeping failures for longer costs nothing for operations that succeed.
 func TestJournalOfSuccessesAllocatesNothing(t *testing.T) {
 	j := New[int](128, 1024, strconv.Itoa)
 	r := inspect.Round{}
@@ -119,7 +119,8 @@ func TestJournalOfSuccessesAllocatesNothing(t *testing.T) {
 	}))
 }
 
-// Of what it has dropped the journal holds nothing, and it does not grow with what was added.
+// The journal keeps no memory of the failures that it has dropped, and does not grow with their
+// number.
 func TestKeptFailuresDoNotGrow(t *testing.T) {
 	f := failures[int]{most: 100}
 	text := "no"
@@ -133,8 +134,8 @@ func TestKeptFailuresDoNotGrow(t *testing.T) {
 	require.Empty(t, f.between(0, 9_900))
 }
 
-// The core's causes and kinds of outcomes have the names of package inspect.
-func TestNamesOfTheCoreAreThoseThatAreShown(t *testing.T) {
+// The core's causes and kinds of outcomes must have the names of package inspect.
+func TestCoreAndInspectUseTheSameNames(t *testing.T) {
 	for cause, shown := range map[core.Cause]inspect.Cause{
 		core.CauseChange: inspect.CauseChange, core.CauseRefresh: inspect.CauseRefresh, core.CauseRetry: inspect.CauseRetry,
 		core.CauseRequeue: inspect.CauseRequeue, core.CauseReleased: inspect.CauseReleased, core.CauseRecheck: inspect.CauseRecheck,

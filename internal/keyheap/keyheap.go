@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package keyheap is a priority queue whose items know their place in it, so
-// that any of them can be taken out, not only the first.
+// Package keyheap is a priority queue whose items store their positions, so that any item can be
+// removed, not only the first.
 package keyheap
 
-// Item is what a Heap can hold. The heap writes the position; -1 means that the
-// item is in no heap.
+// Item is an element of a Heap. The heap sets its position; -1 means that the item is in no heap.
 type Item interface {
 	comparable
 	HeapPos() int
 	SetHeapPos(int)
 }
 
-// Heap is a 4-ary min-heap. The priority stands beside the pointer, so that
-// ordering does not follow it. The zero Heap is empty and ready. Not safe for
-// concurrent use.
+// Heap is a 4-ary min-heap. A slot has the priority beside the item, so that comparisons do not
+// follow pointers. The zero Heap is empty and ready for use. It is not safe for concurrent use.
 //
-// Costs: Push, Remove and Pop O(log n); Min O(1).
+// Push, Remove and Pop are O(log n), Min is O(1).
 type Heap[T Item] struct {
 	slots []slot[T]
 }
@@ -29,7 +27,7 @@ type slot[T Item] struct {
 
 const (
 	arity = 4
-	// minCap is the capacity below which memory is never given back.
+	// minCap is the capacity up to which memory is never released.
 	minCap = 1024
 )
 
@@ -44,8 +42,8 @@ func (h *Heap[T]) Min() (item T, priority int64, ok bool) {
 	return h.slots[0].item, h.slots[0].priority, true
 }
 
-// CountUpTo returns how many items have a priority of at most the given one, but stops
-// counting at limit. O(limit).
+// CountUpTo returns the number of items with a priority of at most priority, but no more than limit.
+// It is O(limit).
 func (h *Heap[T]) CountUpTo(priority int64, limit int) int {
 	return h.count(0, priority, limit)
 }
@@ -61,8 +59,8 @@ func (h *Heap[T]) count(at int, priority int64, limit int) int {
 	return n
 }
 
-// Ascend calls yield with items and their priorities, the lowest first, until yield
-// returns false. The heap must not be changed meanwhile. O(k log k) for the first k.
+// Ascend calls yield with the items and their priorities, the lowest first, until yield returns
+// false. The heap must not change meanwhile. It is O(k log k) for the first k items.
 func (h *Heap[T]) Ascend(yield func(item T, priority int64) bool) {
 	if len(h.slots) == 0 {
 		return
@@ -80,7 +78,7 @@ func (h *Heap[T]) Ascend(yield func(item T, priority int64) bool) {
 	}
 }
 
-// cursor is a slot that Ascend has still to visit.
+// cursor is the position of a slot that Ascend has not visited yet.
 type cursor struct{ at, pos int }
 
 func (c *cursor) HeapPos() int       { return c.pos }
@@ -92,14 +90,14 @@ func (h *Heap[T]) Push(item T, priority int64) {
 	h.up(len(h.slots) - 1)
 }
 
-// Pop takes out the item with the lowest priority. The heap must not be empty.
+// Pop removes and returns the item with the lowest priority. The heap must not be empty.
 func (h *Heap[T]) Pop() T {
 	item := h.slots[0].item
 	h.Remove(item)
 	return item
 }
 
-// Remove takes out an item that is in this heap.
+// Remove removes an item, which must be in this heap.
 func (h *Heap[T]) Remove(item T) {
 	i, last := item.HeapPos(), len(h.slots)-1
 	moved := h.slots[last]
@@ -115,7 +113,7 @@ func (h *Heap[T]) Remove(item T) {
 	h.shrink()
 }
 
-// shrink gives memory back after a crowd has left.
+// shrink releases memory after most items were removed.
 func (h *Heap[T]) shrink() {
 	if cap(h.slots) > minCap && len(h.slots) < cap(h.slots)/4 {
 		h.slots = append(make([]slot[T], 0, cap(h.slots)/2), h.slots...)

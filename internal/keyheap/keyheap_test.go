@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// item is a thing to be put into a heap, with the priority that it was put in with.
+// item is an item with the priority that it was added with.
 type item struct {
 	pos      int
 	priority int64
@@ -24,8 +24,8 @@ type item struct {
 func (i *item) HeapPos() int       { return i.pos }
 func (i *item) SetHeapPos(pos int) { i.pos = pos }
 
-// requireSound checks that every item knows its place and that none is before its parent.
-// It compares by hand: there is much to compare.
+// requireSound checks that every item has its position and that none is before its parent. It
+// compares without require, which would be slow for so many items.
 func requireSound(t require.TestingT, h *Heap[*item]) {
 	for i, s := range h.slots {
 		if s.item.pos != i || s.item.priority != s.priority {
@@ -37,17 +37,17 @@ func requireSound(t require.TestingT, h *Heap[*item]) {
 	}
 	for _, s := range h.slots[len(h.slots):cap(h.slots)] {
 		if s.item != nil {
-			require.Fail(t, "an item that was taken out is pinned")
+			require.Fail(t, "the heap still refers to a removed item")
 		}
 	}
 }
 
-// The model is a slice that is sorted before every look at it.
+// The model is a slice that is sorted before each comparison.
 func TestRandomWalkAgreesWithASortedSlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h Heap[*item]
 		var model []*item
-		// Few priorities, so that many are equal; and the ends of their range.
+		// Few priorities, so that many are equal, and the ends of their range.
 		priorities := rapid.OneOf(
 			rapid.Int64Range(-3, 3), rapid.Int64(), rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64}))
 		drop := func(it *item) {
@@ -110,7 +110,7 @@ func TestRandomWalkAgreesWithASortedSlice(t *testing.T) {
 	})
 }
 
-// requireCounts checks how many items have a priority of at most one.
+// requireCounts checks the number of items with at most a priority.
 func requireCounts(t require.TestingT, h *Heap[*item], model []*item, priority int64, limit int) {
 	n := 0
 	for _, it := range model {
@@ -122,14 +122,14 @@ func requireCounts(t require.TestingT, h *Heap[*item], model []*item, priority i
 	require.Equal(t, max(0, min(n, limit)), h.CountUpTo(priority, limit), "items up to %d, at most %d", priority, limit)
 }
 
-// requireAscends checks that the items of a sorted model come in order, each once, and no
-// more of them than are wanted.
+// requireAscends checks that Ascend yields the first items of the sorted model, in order of priority,
+// each once.
 func requireAscends(t require.TestingT, h *Heap[*item], model []*item, first int) {
 	var priorities, want []int64
 	seen := map[*item]bool{}
 	h.Ascend(func(it *item, priority int64) bool {
 		require.Equal(t, it.priority, priority)
-		require.False(t, seen[it], "it came before")
+		require.False(t, seen[it], "yielded twice")
 		seen[it] = true
 		priorities = append(priorities, priority)
 		return true
@@ -143,11 +143,11 @@ func requireAscends(t require.TestingT, h *Heap[*item], model []*item, first int
 		n++
 		return n < first
 	})
-	require.Equal(t, min(first, len(model)), n, "items told")
+	require.Equal(t, min(first, len(model)), n, "yielded items")
 }
 
-// Large enough for many levels, and for memory to be given back on the way.
-func TestEverythingComesOutInOrder(t *testing.T) {
+// The heap is large enough for many levels, and to release memory.
+func TestItemsArePoppedInOrder(t *testing.T) {
 	const n = 20_000
 	random := rand.New(rand.NewPCG(1, 2))
 	var h Heap[*item]
@@ -179,7 +179,7 @@ func TestEverythingComesOutInOrder(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-func TestMemoryIsGivenBackAfterACrowdHasLeft(t *testing.T) {
+func TestMemoryIsReleasedAfterMostItemsAreRemoved(t *testing.T) {
 	const crowd = 100_000
 	for name, out := range map[string]func(h *Heap[*item], items []*item){
 		"by Pop":    func(h *Heap[*item], _ []*item) { h.Pop() },
@@ -203,8 +203,8 @@ func TestMemoryIsGivenBackAfterACrowdHasLeft(t *testing.T) {
 	}
 }
 
-// A crowd that comes and goes around a size must not make every step a copy.
-func TestAFewInAndOutAllocateNothing(t *testing.T) {
+// Adding and removing a few items around any size must not copy the heap each time.
+func TestAddingAndRemovingAFewAllocatesNothing(t *testing.T) {
 	for _, size := range []int{0, 1, minCap/4 - 1, minCap / 4, minCap, 5000, 10_000} {
 		var h Heap[*item]
 		for i := range 4 * size {
@@ -229,8 +229,8 @@ func TestAFewInAndOutAllocateNothing(t *testing.T) {
 	}
 }
 
-// Whoever wants to know of a few pays for a few, however many there are.
-func TestALookAtAFewCostsLittleInACrowd(t *testing.T) {
+// The cost depends on the items that are visited, not on the size of the heap.
+func TestReadingAFewItemsOfALargeHeapIsCheap(t *testing.T) {
 	const few = 10
 	fill := func(n int) *Heap[*item] {
 		h := &Heap[*item]{}
@@ -248,7 +248,7 @@ func TestALookAtAFewCostsLittleInACrowd(t *testing.T) {
 	large := fill(200_000)
 	require.LessOrEqual(t, ascend(large), ascend(fill(1000)))
 
-	// The best of some tries, since the machine has other things to do.
+	// The best of some tries: other processes may slow one down.
 	fastest := time.Hour
 	for range 5 {
 		began := time.Now()
@@ -258,12 +258,12 @@ func TestALookAtAFewCostsLittleInACrowd(t *testing.T) {
 		}
 		fastest = min(fastest, time.Since(began))
 	}
-	// It takes a millisecond; to count them all takes a second.
+	// A few take a millisecond. To count all would take a second.
 	require.Less(t, fastest, 100*time.Millisecond)
 }
 
-// BenchmarkPopPush is what a retry costs the heap: the first leaves, and comes back as the
-// last but a few.
+// BenchmarkPopPush measures the heap's part of a retry: the first item is removed, and added again
+// near the end.
 func BenchmarkPopPush(b *testing.B) {
 	for _, size := range []int{1000, 100_000, 1_000_000} {
 		b.Run(sizes[size], func(b *testing.B) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package keys makes keys and queries of objects. It is the only package of the library that calls
-// what statedb v0.9 changes (the indexer's ObjectToKey and QueryFromObject, and index.NewKeySet), so
-// that the move to it is one file; a test of this package finds other callers.
+// Package keys makes keys and queries from objects. It is the only package of the library that calls
+// the functions that statedb v0.9 changes: the indexer's ObjectToKey and QueryFromObject, and
+// index.NewKeySet. So the move to v0.9 changes one file. A test of this package finds other callers.
 package keys
 
 import (
@@ -16,16 +16,16 @@ import (
 // Of returns the primary key of an object.
 func Of[Obj any](indexer statedb.Indexer[Obj], obj Obj) index.Key { return indexer.ObjectToKey(obj) }
 
-// Query returns the query for the row that has the primary key of an object.
+// Query returns the query for the row with the primary key of an object.
 func Query[Obj any](indexer statedb.Indexer[Obj], obj Obj) statedb.Query[Obj] {
 	return indexer.QueryFromObject(obj)
 }
 
-// Set returns the set of some keys.
+// Set returns a set of keys.
 func Set(keys ...index.Key) index.KeySet { return index.NewKeySet(keys...) }
 
-// QueryOfKey returns how an index makes a query of a key; nil if it cannot. The interface of
-// statedb's indexes does not have that method.
+// QueryOfKey returns the function of an index that makes a query of a key; nil if it has none. The
+// interface of statedb's indexes does not have this method.
 func QueryOfKey[Obj any](indexer statedb.Indexer[Obj]) func(index.Key) statedb.Query[Obj] {
 	i, ok := indexer.(interface {
 		QueryFromKey(index.Key) statedb.Query[Obj]
@@ -36,8 +36,8 @@ func QueryOfKey[Obj any](indexer statedb.Indexer[Obj]) func(index.Key) statedb.Q
 	return i.QueryFromKey
 }
 
-// Reader returns how an index makes a key of a text, as the commands of statedb do; nil if it
-// cannot. That is a field of statedb's indexes, which their interface does not have.
+// Reader returns the function of an index that converts a text to a key, as statedb's commands do;
+// nil if it has none. It is a field of statedb's indexes, which is not in their interface.
 func Reader(indexer any) func(text string) (index.Key, error) {
 	v := reflect.ValueOf(indexer)
 	if v.Kind() != reflect.Struct {

@@ -52,15 +52,14 @@ func TestKeysAndQueriesFindTheRow(t *testing.T) {
 	require.Equal(t, index.String("a"), key)
 }
 
-func TestIndexesMayNotReadTexts(t *testing.T) {
+func TestReaderIsNilForAnIndexWithoutFromString(t *testing.T) {
 	require.Nil(t, keys.Reader(statedb.Index[*row, string]{}))
 	require.Nil(t, keys.Reader(&row{}))
 	require.Nil(t, keys.Reader(row{}))
 }
 
-// What statedb v0.9 changes is called in keys.go, and in no other file of the module that a program
-// links.
-func TestNobodyElseCallsWhatStatedbChanges(t *testing.T) {
+// keys.go must be the only file of this module that calls what statedb v0.9 changes.
+func TestOnlyKeysCallsWhatStatedbChanges(t *testing.T) {
 	changed := []string{"ObjectToKey", "QueryFromObject", "NewKeySet"}
 	calls := map[string][]string{}
 	const root = "../.."

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package keywaits has the waits for single keys, for milestones that no row shows: of a deletion,
-// after which there is no row, and of a change that is not attempted now, for example because it is
-// paused, which leaves the status of its row as it is.
+// Package keywaits has the waits for single keys, for milestones that no row shows: those of a
+// deletion, after which there is no row, and those of a change that is not attempted now, for example
+// because it is paused, so that the status of its row stays as it is.
+//
+// The state of a [Waits] is the waits that are not over. Callers join and leave on any goroutine. The
+// loop's goroutine ends a wait when its key has reached the milestone: it asks a function of the loop
+// about the key, and never reads the table or writes a row.
 package keywaits
 
 import (
@@ -18,12 +22,12 @@ import (
 	"github.com/statekeel/statekeel/internal/rows"
 )
 
-// Unreconciled is what a wait has to know of a key that is not reconciled.
+// Unreconciled is the state of a key that is not reconciled.
 type Unreconciled struct {
 	// Revision is the revision of the latest change that was observed.
 	Revision statedb.Revision
-	// Deleted: that change is a deletion. Attempted: it counts as attempted, as the change of a
-	// paused key does.
+	// Deleted reports whether that change is a deletion. Attempted reports whether it counts as
+	// attempted, as the change of a paused key does.
 	Deleted, Attempted bool
 }
 
@@ -31,15 +35,16 @@ type Unreconciled struct {
 type Wait[Obj any] struct {
 	Object    Obj
 	Milestone progress.Milestone
-	// Deleted: the table did not have the key at Revision. Otherwise Revision is that of the row.
+	// Deleted reports that the table did not have the key at Revision. Otherwise Revision is that of
+	// the row.
 	Deleted  bool
 	Revision statedb.Revision
 
 	met      chan struct{}
 	inserted bool
 	key      string
-	// ran: an operation has ended on the deletion of the key or on a later change. ran and pos are
-	// guarded by the lock of Waits.
+	// ran: an operation on the deletion of the key or on a later change has ended. The lock of Waits
+	// guards ran and pos.
 	ran bool
 	pos int
 }
@@ -57,35 +62,36 @@ func (w *Wait[Obj]) HeapPos() int { return w.pos }
 // SetHeapPos is for package keyheap.
 func (w *Wait[Obj]) SetHeapPos(pos int) { w.pos = pos }
 
-// Waits are the waits for keys. A wait is looked at when something happens to its key. While there
-// are no waits that costs one atomic load. Join, Leave and Waiting are safe from any goroutine; the
-// other methods belong to the goroutine of the loop. Their argument seen is the revision up to
-// which the loop has observed all changes.
+// Waits is the set of the waits for keys. A wait is checked when something happens to its key. While
+// there are no waits, this costs one atomic load.
+//
+// Join, Leave and Waiting are safe from any goroutine. The other methods belong to the loop's
+// goroutine. Their argument seen is the revision up to which the loop has observed all changes.
 type Waits[Obj comparable] struct {
 	rows *rows.Rows[Obj]
-	// unreconciledOf returns what is known of the key of an object; false if it is reconciled, as
-	// far as changes were observed.
+	// unreconciledOf returns the state of an object's key; false if it is reconciled as far as
+	// changes were observed.
 	unreconciledOf func(Obj) (Unreconciled, bool)
 	// some is the number of waits.
 	some atomic.Int64
 
 	mu    sync.Mutex
 	byKey map[string]map[*Wait[Obj]]struct{}
-	// fresh were not looked at yet. unseen are those whose Revision was not observed when they were
-	// looked at, in the order of these revisions.
+	// fresh are the waits that were not checked yet. unseen are those whose Revision was not observed
+	// when they were checked, in the order of these revisions.
 	fresh  map[*Wait[Obj]]struct{}
 	unseen keyheap.Heap[*Wait[Obj]]
 
-	// changed are the keys that were noted by NoteChange in this round.
+	// changed has the keys that NoteChange recorded in this round.
 	changed []string
 }
 
-// New returns Waits without any. unreconciledOf is called by the goroutine of the loop.
+// New returns an empty set. unreconciledOf is called by the loop's goroutine.
 func New[Obj comparable](of *rows.Rows[Obj], unreconciledOf func(Obj) (Unreconciled, bool)) *Waits[Obj] {
 	return &Waits[Obj]{rows: of, unreconciledOf: unreconciledOf, byKey: map[string]map[*Wait[Obj]]struct{}{}, fresh: map[*Wait[Obj]]struct{}{}}
 }
 
-// Join begins a wait. [Waits.BeginRound] looks at it first.
+// Join begins a wait. The next [Waits.BeginRound] checks it.
 func (k *Waits[Obj]) Join(w *Wait[Obj]) {
 	w.key, w.pos, w.met = string(k.rows.Key(w.Object)), -1, make(chan struct{})
 	k.mu.Lock()
@@ -123,7 +129,7 @@ func (k *Waits[Obj]) drop(w *Wait[Obj]) {
 	k.some.Add(-1)
 }
 
-// BeginRound looks at the waits that have begun since the last call.
+// BeginRound checks the waits that have begun since its last call.
 func (k *Waits[Obj]) BeginRound(seen statedb.Revision) {
 	if k.some.Load() == 0 {
 		return
@@ -153,16 +159,16 @@ func (k *Waits[Obj]) NotePaused(paused func(Obj) bool) func(Obj) bool {
 	}
 }
 
-// NoteChange notes that what unreconciledOf returns for an object may have changed without an
-// operation. [Waits.EndRound] looks at its waits.
+// NoteChange records that the state of an object's key may have changed without an operation.
+// [Waits.EndRound] checks its waits.
 func (k *Waits[Obj]) NoteChange(object Obj) {
 	if k.some.Load() > 0 {
 		k.changed = append(k.changed, string(k.rows.Key(object)))
 	}
 }
 
-// NoteOperation looks at the waits for an object on which an operation has ended, at the given
-// revision, and was settled.
+// NoteOperation checks the waits for an object after an operation on it, at the given revision, has
+// ended and was settled.
 func (k *Waits[Obj]) NoteOperation(object Obj, revision statedb.Revision, deleted bool, seen statedb.Revision) {
 	if k.some.Load() == 0 {
 		return
@@ -175,8 +181,8 @@ func (k *Waits[Obj]) NoteOperation(object Obj, revision statedb.Revision, delete
 	}
 }
 
-// EndRound looks, at the end of a round, at the waits for keys that were noted by NoteChange, and
-// at those whose Revision was observed since.
+// EndRound checks, at the end of a round, the waits for the keys that NoteChange recorded, and those
+// whose Revision was observed since they were last checked.
 func (k *Waits[Obj]) EndRound(seen statedb.Revision) {
 	if k.some.Load() == 0 {
 		k.changed = k.changed[:0]
@@ -200,7 +206,7 @@ func (k *Waits[Obj]) EndRound(seen statedb.Revision) {
 	}
 }
 
-// look ends a wait that is over, and reports whether it is. It is called with the lock.
+// look ends a wait if it is over, and reports whether it is. The caller holds mu.
 func (k *Waits[Obj]) look(w *Wait[Obj], seen statedb.Revision) bool {
 	u, found := k.unreconciledOf(w.Object)
 	over, inserted := w.over(u, found, seen)
@@ -213,8 +219,8 @@ func (k *Waits[Obj]) look(w *Wait[Obj], seen statedb.Revision) bool {
 	return true
 }
 
-// over reports whether a wait is over, and whether it is because the key was inserted again. found:
-// the key is not reconciled, and u tells its state.
+// over reports whether a wait is over, and whether that is because the key was inserted again. found
+// reports whether the key is not reconciled; then u is its state.
 func (w *Wait[Obj]) over(u Unreconciled, found bool, seen statedb.Revision) (over, inserted bool) {
 	if !w.Deleted {
 		return found && u.Revision >= w.Revision && u.Attempted, false

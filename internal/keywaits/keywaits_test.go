@@ -24,7 +24,7 @@ type row string
 func (row) TableHeader() []string { return []string{"Name"} }
 func (r row) TableRow() []string  { return []string{string(r)} }
 
-// env are waits, and the keys that are not reconciled.
+// env has waits, and the states of the keys that are not reconciled.
 type env struct {
 	*testing.T
 	*Waits[row]
@@ -48,7 +48,7 @@ func newEnv(t *testing.T) *env {
 	return e
 }
 
-// wait begins a wait for a key, and looks at it.
+// wait begins a wait for a key, and checks it.
 func (e *env) wait(w Wait[row], seen statedb.Revision) *Wait[row] {
 	e.Join(&w)
 	e.BeginRound(seen)
@@ -66,7 +66,7 @@ func (e *env) expect(over bool, w *Wait[row], why string) {
 	}
 }
 
-func TestWaitIsOver(t *testing.T) {
+func TestWaitIsOverAtItsMilestone(t *testing.T) {
 	open := func(revision statedb.Revision, deleted, attempted bool) *Unreconciled {
 		return &Unreconciled{revision, deleted, attempted}
 	}
@@ -77,18 +77,18 @@ func TestWaitIsOver(t *testing.T) {
 		over     bool
 		inserted bool
 	}{
-		"row, reconciled":                         {wait: Wait[row]{Revision: 5}, seen: 5},
-		"row, not attempted":                      {wait: Wait[row]{Revision: 5}, u: open(5, false, false)},
-		"row, attempted":                          {wait: Wait[row]{Revision: 5}, u: open(5, false, true), over: true},
-		"row, an older one attempted":             {wait: Wait[row]{Revision: 5}, u: open(4, false, true)},
-		"row, a later one attempted":              {wait: Wait[row]{Revision: 5}, u: open(6, false, true), over: true},
-		"gone, not seen":                          {wait: Wait[row]{Revision: 5, Deleted: true}, seen: 4},
-		"gone, seen":                              {wait: Wait[row]{Revision: 5, Deleted: true}, seen: 5, over: true},
-		"gone, unreconciled":                      {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(5, true, false), seen: 5},
-		"gone, attempted":                         {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(5, true, true), seen: 5, over: true},
-		"gone, attempted, for applied":            {wait: Wait[row]{Revision: 5, Deleted: true, Milestone: progress.Applied}, u: open(5, true, true), seen: 5},
-		"gone, the row before it is unreconciled": {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(4, false, true), seen: 5},
-		"gone, and has been inserted again":       {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(6, false, false), seen: 5, over: true, inserted: true},
+		"row, reconciled":                       {wait: Wait[row]{Revision: 5}, seen: 5},
+		"row, not attempted":                    {wait: Wait[row]{Revision: 5}, u: open(5, false, false)},
+		"row, attempted":                        {wait: Wait[row]{Revision: 5}, u: open(5, false, true), over: true},
+		"row, an older version attempted":       {wait: Wait[row]{Revision: 5}, u: open(4, false, true)},
+		"row, a later version attempted":        {wait: Wait[row]{Revision: 5}, u: open(6, false, true), over: true},
+		"deleted, not seen":                     {wait: Wait[row]{Revision: 5, Deleted: true}, seen: 4},
+		"deleted, seen":                         {wait: Wait[row]{Revision: 5, Deleted: true}, seen: 5, over: true},
+		"deleted, unreconciled":                 {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(5, true, false), seen: 5},
+		"deleted, attempted":                    {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(5, true, true), seen: 5, over: true},
+		"deleted, attempted, for applied":       {wait: Wait[row]{Revision: 5, Deleted: true, Milestone: progress.Applied}, u: open(5, true, true), seen: 5},
+		"deleted, an older row is unreconciled": {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(4, false, true), seen: 5},
+		"deleted, inserted again":               {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(6, false, false), seen: 5, over: true, inserted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
@@ -106,14 +106,14 @@ func TestWaitIsOver(t *testing.T) {
 	}
 }
 
-func TestWaitIsLookedAtWhenSomethingHappensToItsKey(t *testing.T) {
+func TestWaitIsCheckedWhenItsKeyChanges(t *testing.T) {
 	e := newEnv(t)
 	e.unreconciled["a"], e.unreconciled["b"] = Unreconciled{Revision: 3}, Unreconciled{Revision: 3, Deleted: true}
 	a, b := e.wait(Wait[row]{Object: "a", Revision: 3}, 3), e.wait(Wait[row]{Object: "b", Revision: 4, Deleted: true}, 3)
 
 	e.unreconciled["a"] = Unreconciled{Revision: 3, Attempted: true}
 	e.EndRound(3)
-	e.expect(false, a, "nothing was said of its key")
+	e.expect(false, a, "nothing happened to its key")
 	require.True(e, e.NotePaused(func(r row) bool { return r == "a" })("a"))
 	e.expect(false, a, "the round has not ended")
 	e.EndRound(3)
@@ -128,7 +128,7 @@ func TestWaitIsLookedAtWhenSomethingHappensToItsKey(t *testing.T) {
 	require.False(e, b.Inserted())
 }
 
-func TestWaitForADeletionEndsWhenItsRevisionIsSeen(t *testing.T) {
+func TestWaitForADeletionEndsAtItsRevision(t *testing.T) {
 	e := newEnv(t)
 	var waits []*Wait[row]
 	for revision := range statedb.Revision(10) {
@@ -143,7 +143,7 @@ func TestWaitForADeletionEndsWhenItsRevisionIsSeen(t *testing.T) {
 	}
 }
 
-func TestWaitThatWasLeftIsForgotten(t *testing.T) {
+func TestLeaveForgetsTheWait(t *testing.T) {
 	e := newEnv(t)
 	fresh := &Wait[row]{Object: "a", Revision: 1, Deleted: true}
 	e.Join(fresh)
@@ -162,11 +162,11 @@ func TestWaitThatWasLeftIsForgotten(t *testing.T) {
 	require.Empty(e, e.fresh)
 	require.Zero(e, e.unseen.Len())
 	require.Empty(e, e.changed)
-	e.expect(false, unseen, "it was left")
+	e.expect(false, unseen, "the caller has left")
 }
 
-// While none waits, a round costs no key.
-func TestNoWaitCostsNothing(t *testing.T) {
+// Without waits, a round does not even compute keys.
+func TestRoundWithoutWaitsAllocatesNothing(t *testing.T) {
 	e := newEnv(t)
 	paused := e.NotePaused(func(row) bool { return true })
 	require.Zero(e, testing.AllocsPerRun(100, func() {

@@ -15,34 +15,36 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// Attempt is what became of a task: where it came from, what its outcome is, and whether that was
-// written. It is kept small: there is one for each object that is reconciled.
+// Attempt is what became of a task: its outcome, and whether the outcome was written. There is one
+// for each object of a round, so it is kept small.
 type Attempt[Obj any] struct {
 	outcome.Result
-	// Text is the error's text or the reason of a block; nil for the kinds without one.
+	// Text is the text of the error or the reason of a block; nil for outcomes without a text.
 	Text *string
-	// Revision is that of the object in the table after the commit, for the outcomes
-	// that make the key wait.
+	// Revision is the revision of the task's version. Once an outcome is written, it is the new
+	// revision of the row, unless the outcome is Done and [Options].Revisions is not set.
 	Revision statedb.Revision
 	// Wanted is when the change was written, by the loop's clock; 0 if not known yet.
 	Wanted time.Duration
-	// Class is that of the failure, if it is Classed.
+	// Class is the class of the failure. It is set if Classed is true.
 	Class string
-	// Item is the index of the task's item, Tries how many attempts failed since the object
-	// changed.
+	// Item is the index of the task's item. Tries is the number of earlier attempts that failed since
+	// the object changed.
 	Item, Tries int32
-	// Cause is why it was run.
+	// Cause is why the task was run.
 	Cause   core.Cause
 	Classed bool
-	// Change: it was of a change, not to apply again what had been.
+	// Change reports whether the task applied a change, rather than repeating what was applied
+	// before.
 	Change bool
-	// Again: the key had waited, and its status need not be Pending or Refreshing.
+	// Again reports whether the key had waited. Only then may its status be other than Pending or
+	// Refreshing.
 	Again bool
-	// Conflict: the status was written onto what another reconciler had written.
+	// Conflict reports whether the status was merged into a row that another reconciler had written.
 	Conflict bool
-	// Lost: the object changed while the operation ran.
+	// Lost reports whether the outcome was not written because the object had changed or was deleted.
 	Lost bool
-	// news: the status says something new, and has to be written.
+	// news reports whether the outcome differs from the status in the row, and has to be written.
 	news bool
 }
 
@@ -51,9 +53,9 @@ func (a *Attempt[Obj]) HasFailed() bool {
 	return a.Kind == core.Failed || a.Kind == core.FailedForGood
 }
 
-// classify says what a task's error means, and whether that is news for the status, which was. last
-// is the text that was news last: what fails together mostly fails with the same, which then need
-// be kept once only.
+// classify sets the outcome of a task from its error, and whether that is news. was returns the
+// status of an object. last points to the last text that was news, which is shared: operations that
+// fail together mostly fail with the same text.
 func (a *Attempt[Obj]) classify(t *execute.Task[Obj], was func(Obj) status.Status, last **string, maxRetries int) {
 	a.Result = outcome.Classify(t.Err, t.Deleted || t.Deletion, int(a.Tries), maxRetries)
 	kind := status.KindError
@@ -70,15 +72,15 @@ func (a *Attempt[Obj]) classify(t *execute.Task[Obj], was func(Obj) status.Statu
 		return
 	}
 	if *last == nil || **last != text {
-		// A copy, so that only a text that is news goes to the heap, and no long text of which it
-		// is a piece is held.
+		// A copy: only a text that is news is moved to the heap, and if it is a piece of a longer
+		// text, that is not kept in memory.
 		fresh := strings.Clone(text)
 		*last = &fresh
 	}
 	a.Text, a.news = *last, true
 }
 
-// status returns the status that says what came of the attempt.
+// status returns the status for the outcome.
 func (a *Attempt[Obj]) status(at time.Time) status.Status {
 	switch a.Kind {
 	case core.Done, core.DoneAgain:
@@ -90,8 +92,7 @@ func (a *Attempt[Obj]) status(at time.Time) status.Status {
 	}
 }
 
-// Outcome returns what the attempt means for the core; object is the version that
-// stands in the table.
+// Outcome returns the outcome for the core. object is the version that is in the table.
 func (a *Attempt[Obj]) Outcome(object Obj) core.Outcome[Obj] {
 	out := core.Outcome[Obj]{Kind: a.Kind, Lost: a.Lost, Obj: object, Revision: a.Revision, GivenUp: a.GivenUp}
 	if a.Directive != nil {

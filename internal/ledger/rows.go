@@ -16,42 +16,45 @@ import (
 	"github.com/statekeel/statekeel/internal/rows"
 )
 
-// InRows is the ledger in the rows of a table. One goroutine uses it.
+// InRows writes outcomes into the rows of a table. It is not safe for concurrent use.
 type InRows[Obj comparable] struct {
 	rows *rows.Rows[Obj]
 	log  *slog.Logger
 	now  func() time.Duration
-	// contended: others write the same rows, so that it looks before it swaps.
+	// contended: in the last transaction, other writers had changed more than an eighth of the rows.
+	// Then a row is read before the swap.
 	contended bool
 }
 
-// New returns the ledger in the rows of a table. now is the loop's clock.
+// New returns the ledger for the rows of a table. now is the loop's clock.
 func New[Obj comparable](r *rows.Rows[Obj], log *slog.Logger, now func() time.Duration) *InRows[Obj] {
 	return &InRows[Obj]{rows: r, log: log, now: now}
 }
 
-// Commit is what was written in one transaction.
+// Commit is what one transaction wrote.
 type Commit struct {
-	// Written counts the statuses that were written, Conflicts those of them that were written
-	// onto what another reconciler had written; Lost counts the outcomes that were not, since
-	// the object had changed or was deleted.
+	// Written is the number of statuses that were written. Conflicts is how many of these were merged
+	// into what another reconciler had written. Lost is the number of outcomes that were not written
+	// because the object had changed or was deleted.
 	Written, Conflicts, Lost int
-	// Revision is that of the table after it, Took how long it took, waiting for the table
-	// included; zero if there was nothing to write.
+	// Revision is the revision of the table after the commit. Took is the time for the transaction,
+	// including the wait for the lock of the table. Both are zero if there was nothing to write.
 	Revision statedb.Revision
 	Took     time.Duration
 }
 
-// Options say how to write.
+// Options configure a write.
 type Options struct {
-	// MaxRetries is after how many failed attempts an update is given up; 0 means never.
+	// MaxRetries is the number of retries after which an update that fails is given up; 0 means
+	// never.
 	MaxRetries int
-	// Revisions: Attempt.Revision is wanted of all, not only of what is not Done.
+	// Revisions requests [Attempt].Revision for all outcomes, not only for those other than Done.
 	Revisions bool
 }
 
-// Write classifies what came of tasks, and writes the outcomes that are news, all in one
-// transaction. Each task's Object is then the version that stands in the table.
+// Write classifies the errors of tasks, and writes the outcomes that are news in one transaction. It
+// sets the Object of each task to the version that is then in the table, except for deletions and for
+// lost outcomes.
 func (l *InRows[Obj]) Write(tasks []execute.Task[Obj], attempts []Attempt[Obj], o Options) Commit {
 	news := l.prepare(tasks, attempts, o.MaxRetries)
 	if news == 0 {
@@ -60,7 +63,7 @@ func (l *InRows[Obj]) Write(tasks []execute.Task[Obj], attempts []Attempt[Obj], 
 	var c Commit
 	began := l.now()
 	wtxn := l.rows.DB.WriteTxn(l.rows.Table)
-	// A panic in a user's function must not leave the table locked for ever.
+	// A panic in a user's function must not leave the table locked.
 	defer wtxn.Abort()
 	for i := range tasks {
 		if attempts[i].news {
@@ -70,14 +73,13 @@ func (l *InRows[Obj]) Write(tasks []execute.Task[Obj], attempts []Attempt[Obj], 
 	c.Revision = l.rows.Table.Revision(wtxn)
 	wtxn.Commit()
 	c.Took = l.now() - began
-	// Looking before writing is cheaper than failing to swap, but only while there
-	// is somebody else who writes.
+	// Reading first is cheaper than a failed swap, but only while there are other writers.
 	l.contended = c.Conflicts+c.Lost > news/8
 	return c
 }
 
-// prepare makes everything that is going to be written, before the table is locked, and returns
-// how many statuses that is.
+// prepare classifies the errors and makes the new rows, before the table is locked. It returns the
+// number of statuses to write.
 func (l *InRows[Obj]) prepare(tasks []execute.Task[Obj], attempts []Attempt[Obj], maxRetries int) (news int) {
 	at := time.Now()
 	var last *string
@@ -91,7 +93,8 @@ func (l *InRows[Obj]) prepare(tasks []execute.Task[Obj], attempts []Attempt[Obj]
 		case a.news:
 			news++
 			if t.Err == execute.ErrGoexit {
-				// It may be the row itself: the goroutine may have ended before there was a clone.
+				// Object may be the row itself: the goroutine may have ended before the clone was
+				// made.
 				t.Object = l.rows.Clone(t.Row)
 			}
 			t.Object = l.rows.SetStatus(t.Object, a.status(at))
@@ -121,12 +124,12 @@ func (l *InRows[Obj]) writeOne(wtxn statedb.WriteTxn, c *Commit, t *execute.Task
 	}
 }
 
-// writeOnto writes onto an object that is not the one that was reconciled. If it
-// still wants what the operation was given, only another reconciler's status can have
-// been written, and this one's is added; else the outcome is lost.
+// writeOnto merges the outcome into current, the row that another writer has changed. If that still
+// asks for the same operation, only another reconciler's status can have been written, and this
+// status is added. Otherwise the outcome is lost.
 func (l *InRows[Obj]) writeOnto(wtxn statedb.WriteTxn, c *Commit, t *execute.Task[Obj], a *Attempt[Obj], current Obj, found bool) {
 	if key := l.rows.Key(t.Row); !bytes.Equal(l.rows.Key(t.Object), key) {
-		// The operation has changed the key of its clone: what it left there is of no row.
+		// The operation has changed the key of its clone: the clone belongs to no row.
 		l.log.Error("an operation changed the primary key of its object; what it set on the object is dropped",
 			"table", l.rows.Table.Name(), "key", key, "operation", t.Operation())
 		current, _, found = l.rows.Get(wtxn, t.Row)

@@ -52,7 +52,7 @@ func newWorld(t *testing.T, merge func(current, reconciled *row) *row) *world {
 	return w
 }
 
-// put inserts a row and returns the task of an operation on it that returned err.
+// put inserts a row, and returns the task of an operation on it that returned err.
 func (w *world) put(r *row, err error) execute.Task[*row] {
 	wtxn := w.rows.DB.WriteTxn(w.rows.Table)
 	_, _, insertErr := w.rows.Table.Insert(wtxn, r)
@@ -62,7 +62,7 @@ func (w *world) put(r *row, err error) execute.Task[*row] {
 	return execute.Task[*row]{Row: r, Object: w.rows.Clone(r), Revision: revision, Attempt: 1, Err: err}
 }
 
-// change writes a row as others do, without regard to what is in flight.
+// change changes a row as another writer does, even while an operation on it runs.
 func (w *world) change(key string, change func(r *row)) {
 	wtxn := w.rows.DB.WriteTxn(w.rows.Table)
 	defer wtxn.Commit()
@@ -135,7 +135,7 @@ func TestOutcomeOfAChangedObjectIsLost(t *testing.T) {
 	require.True(t, attempts[0].Lost && attempts[1].Lost)
 	require.Equal(t, status.KindPending, w.get("a").own.Kind)
 	_, _, found := w.rows.Get(w.rows.DB.ReadTxn(), &row{key: "b"})
-	require.False(t, found, "a status write brings no deleted object back")
+	require.False(t, found, "a status write must not bring a deleted object back")
 }
 
 func TestStatusOfAnotherReconcilerIsKept(t *testing.T) {
@@ -152,11 +152,11 @@ func TestStatusOfAnotherReconcilerIsKept(t *testing.T) {
 		now := w.get("a")
 		require.Equal(t, status.KindDone, now.own.Kind)
 		require.Equal(t, status.KindDone, now.other.Kind)
-		require.Equal(t, merge != nil, now.value != "", "what the operation set is kept by a merge only")
+		require.Equal(t, merge != nil, now.value != "", "only a merge keeps what the operation set")
 	}
 }
 
-func TestClonesChangedKeyIsDropped(t *testing.T) {
+func TestChangedKeyOfACloneIsDropped(t *testing.T) {
 	w := newWorld(t, nil)
 	task := w.put(&row{key: "a", own: status.Pending()}, nil)
 	task.Object.key = "b"

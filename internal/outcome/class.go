@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// MaxClass is how many bytes of a class count that a function of the program returns.
+	// MaxClass bounds the bytes of a class that the user's function returns.
 	MaxClass = 1024
-	// classText is how much of a text its class is made from, maxPlainClass how long that is.
+	// classText bounds the bytes of a text that its class is made from. maxPlainClass bounds the
+	// bytes of the class, without its "...".
 	classText     = 1024
 	maxPlainClass = 120
 )
 
-// PlainClass returns a text without what tells one object from another: its digits, and the
-// names of the object where they are words of their own.
+// PlainClass returns the class of a text: the text with "#" in place of numbers and of the names of
+// the object where these are separate words.
 func PlainClass(said string, names ...string) string {
 	said = text.Short(said, classText)
 	for _, name := range names {
@@ -46,8 +47,7 @@ func PlainClass(said string, names ...string) string {
 	return b.String()
 }
 
-// withoutWord returns a text with "#" in place of a word, where neither a letter nor a digit is
-// beside it.
+// withoutWord returns text with "#" in place of word where no letter or digit is beside it.
 func withoutWord(text, word string) string {
 	var b strings.Builder
 	for from := 0; ; {

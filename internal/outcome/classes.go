@@ -11,18 +11,18 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// Classes tells the failures of a reconciler apart: by a function of the program, or by their
-// texts without what names the object.
+// Classes is the classifier of a reconciler's failures. It uses the user's function if there is one,
+// else the texts of the errors. It is safe from any goroutine if Function is.
 type Classes[Obj comparable] struct {
-	// Function is that of the program, nil if there is none. A panic of it is logged, and the
-	// class is empty, unless Panics is set: then it goes on.
+	// Function is the user's class function; nil if there is none. If it panics, the panic is logged
+	// and the class is empty, unless Panics is set: then the panic is not recovered.
 	Function func(err error) string
 	Panics   bool
 	Rows     *rows.Rows[Obj]
 	Log      *slog.Logger
 }
 
-// ByFunction returns the class of an error by the function; empty if there is none.
+// ByFunction returns the class of an error from the user's function; empty if there is no function.
 func (c *Classes[Obj]) ByFunction(err error) (class string) {
 	if c.Function == nil {
 		return ""
@@ -34,12 +34,11 @@ func (c *Classes[Obj]) ByFunction(err error) (class string) {
 			panic(r)
 		}
 	}()
-	// It may be a piece of a text that is long.
+	// A clone: the class may be a piece of a long text.
 	return strings.Clone(text.Short(c.Function(err), MaxClass))
 }
 
-// Of returns the class of an error that an operation on an object returned, with the text that
-// its status has.
+// Of returns the class of the error of an operation on obj. said is the text in the status.
 func (c *Classes[Obj]) Of(err error, said string, obj Obj) string {
 	if c.Function == nil {
 		return c.ByText(said, obj)
@@ -50,8 +49,8 @@ func (c *Classes[Obj]) Of(err error, said string, obj Obj) string {
 	return c.ByFunction(err)
 }
 
-// ByText returns the class of a text about an object: the text without the object's name, and
-// without its key if the name is that in quotes or in hexadecimal.
+// ByText returns the class of a text about obj. The text's parts that name the object are replaced:
+// its name, and its key if the name is the key in quotes or in hexadecimal.
 func (c *Classes[Obj]) ByText(said string, obj Obj) string {
 	name, key := c.Rows.Name(obj), c.Rows.Key(obj)
 	if name == c.Rows.KeyName(key) {

@@ -10,23 +10,24 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 )
 
-// ErrDeleting is what the status says of a deletion that goes on.
+// ErrDeleting has the text for the status of an object whose deletion is not finished.
 var ErrDeleting = errors.New("still deleting")
 
-// Result is what the error of an operation means.
+// Result is the outcome of an operation.
 type Result struct {
 	// Kind is Done, Failed, FailedForGood, BlockedOn, DoneAgain or Deleting.
 	Kind core.Kind
-	// Directive is what the error said comes next; nil if it said nothing.
+	// Directive is the directive in the error; nil if there is none.
 	Directive *Directive
-	// GivenUp: FailedForGood only for having failed too often.
+	// GivenUp reports whether Kind is FailedForGood because the operation has failed too often.
 	GivenUp bool
 }
 
-// Classify returns what the error of an operation means. deletion: it removes its object from the
-// target. An operation that failed tries times before, since its object changed, is given up if
-// that is maxRetries or more, unless maxRetries is 0. A deletion is never given up and never failed
-// for good, whatever its error says: no change would ever run it again.
+// Classify returns the outcome of an operation that returned err. deletion reports whether the
+// operation removes its object from the target. tries is the number of earlier attempts that failed
+// since the object changed. An update that fails is given up if tries is at least maxRetries; a
+// maxRetries of 0 means never. A deletion is never given up and never fails for good, whatever its
+// error: no change would ever run it again.
 func Classify(err error, deletion bool, tries, maxRetries int) Result {
 	if err == nil {
 		return Result{Kind: core.Done}
@@ -46,7 +47,7 @@ func Classify(err error, deletion bool, tries, maxRetries int) Result {
 	return r
 }
 
-// Text returns what the status says, for the kinds that have a text.
+// Text returns the text for the status. Call it only for outcomes other than Done and DoneAgain.
 func (r Result) Text(err error, tries int) string {
 	switch {
 	case r.Kind == core.Deleting:

@@ -18,7 +18,7 @@ import (
 
 var errNo = errors.New("no")
 
-func TestErrorSaysWhatComesNext(t *testing.T) {
+func TestClassifyReadsTheOutcomeOfAnError(t *testing.T) {
 	for _, c := range []struct {
 		err      error
 		deletion bool
@@ -63,7 +63,7 @@ func TestLongTextIsCutAndKeepsItsOutcome(t *testing.T) {
 	require.NoError(t, outcome.Keep(nil, class))
 }
 
-func TestClassLeavesOutWhatNamesTheObject(t *testing.T) {
+func TestClassLeavesOutNumbersAndNames(t *testing.T) {
 	for text, class := range map[string]string{
 		"route 10.1 of eth0: refused": "route #.# of #: refused",
 		"eth0":                        "#", "meth0d": "meth#d", "": "", "after 12 s and 7 s": "after # s and # s",
@@ -72,8 +72,7 @@ func TestClassLeavesOutWhatNamesTheObject(t *testing.T) {
 	}
 }
 
-// A nil pointer in an error panics in its methods: that is a text, too.
-func TestErrorMethodThatPanicsHasAText(t *testing.T) {
+func TestPanicOfTheErrorMethodBecomesAText(t *testing.T) {
 	var p *broken
 	require.Contains(t, outcome.TextOf(p), "panic in the Error method of *outcome_test.broken")
 	require.Nil(t, outcome.Of(p))

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package outcome reads what an operation came back with: it searches the error for what it says
-// comes next, classifies it, cuts texts that are too long, and tells failures apart by class.
+// Package outcome interprets the error that an operation returned: what it says comes next (see
+// [Directive]), whether it is a failure (see [Classify]), and its class (see [Classes]). It also cuts
+// texts that are too long to keep.
+//
+// The package has functions and immutable values only, which are safe from any goroutine. It calls
+// the user's class function, and methods of the user's errors and objects. It never decides when an
+// operation is run again: that is for the core.
 package outcome

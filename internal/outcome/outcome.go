@@ -12,22 +12,21 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 )
 
-// Directive is an error by which an operation says what comes next.
+// Directive is an error that says what comes next.
 //
-// An operation's error is searched for directives, through everything that it wraps. One
-// that wraps another takes its place. Of those that are joined, by [errors.Join] or by
-// several %w of [fmt.Errorf], the one of the highest rank counts. The text of the status
-// is that of the whole error all the same. What is beyond the first 1,000 errors of a search
-// says nothing of what comes next.
+// An operation's error is searched for directives through everything that it wraps. A directive hides
+// the directives that it wraps. Of directives that are joined, by [errors.Join] or by several %w of
+// [fmt.Errorf], the one of the highest rank counts. The text of the status is always the text of the
+// whole error. The search ends after 1,000 errors: the rest counts as ordinary failures.
 type Directive struct {
-	// Kind is Failed, FailedForGood, BlockedOn or DoneAgain; Delay is when to run again, and
-	// Watch the channels that one who is blocked waits for.
+	// Kind is Failed, FailedForGood, BlockedOn or DoneAgain. Delay is the time until the next run.
+	// Watch has the channels of a blocked operation.
 	Kind  core.Kind
 	Delay time.Duration
-	// Backoff: Delay does not count, the backoff of the key does.
+	// Backoff: the next run is after the backoff of the key, and Delay is not used.
 	Backoff bool
 	Watch   []<-chan struct{}
-	// Err has the text; nil for a requeue after Delay, whose text is seldom read.
+	// Err has the text. It is nil for [Requeue], whose text is seldom read.
 	Err error
 }
 
@@ -40,7 +39,8 @@ func (d *Directive) Error() string {
 
 func (d *Directive) Unwrap() error { return d.Err }
 
-// RetryAfter returns a failure that is retried after d; nil if err is nil.
+// RetryAfter returns a failure that is retried after d; with a d of zero or below, after the backoff.
+// It returns nil if err is nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -48,7 +48,7 @@ func RetryAfter(err error, d time.Duration) error {
 	return &Directive{Kind: core.Failed, Delay: d, Err: err}
 }
 
-// TerminalError returns a failure that is final; nil if err is nil.
+// TerminalError returns a failure that is not retried. It returns nil if err is nil.
 func TerminalError(err error) error {
 	if err == nil {
 		return nil
@@ -56,38 +56,40 @@ func TerminalError(err error) error {
 	return &Directive{Kind: core.FailedForGood, Err: err}
 }
 
-// Requeue returns the outcome of an operation that is done and runs again after d; below zero counts as zero.
+// Requeue returns the outcome of an operation that is done and is run again after d. A negative d
+// counts as zero.
 func Requeue(d time.Duration) error {
 	return &Directive{Kind: core.DoneAgain, Delay: max(d, 0)}
 }
 
-// RequeueBackoff returns the outcome of an operation that is done and runs again after the backoff of its key.
+// RequeueBackoff returns the outcome of an operation that is done and is run again after the backoff
+// of its key.
 func RequeueBackoff() error { return requeueBackoff }
 
 var requeueBackoff error = &Directive{
 	Kind: core.DoneAgain, Backoff: true, Err: errors.New("requeued with backoff"),
 }
 
-// Blocked returns the outcome of an operation that waits for a channel.
+// Blocked returns the outcome of an operation that waits until one of the channels closes.
 func Blocked(reason string, watch ...<-chan struct{}) error {
 	return &Directive{Kind: core.BlockedOn, Watch: watch, Err: errors.New(reason)}
 }
 
-// IsBlocked reports whether the outcome of an error is that of [Blocked].
+// IsBlocked reports whether err has the outcome of [Blocked].
 func IsBlocked(err error) bool {
 	d := Of(err)
 	return d != nil && d.Kind == core.BlockedOn
 }
 
-// IsTerminal reports whether the outcome of an error is that of [TerminalError].
+// IsTerminal reports whether err has the outcome of [TerminalError].
 func IsTerminal(err error) bool {
 	d := Of(err)
 	return d != nil && d.Kind == core.FailedForGood
 }
 
-// The ranks of what may be joined, from the lowest. What failed is not done, so that
-// everything counts before a requeue; what says what comes next counts before what does
-// not; and what may be done by trying again is tried again.
+// The ranks of outcomes that may be joined, from the lowest. Any failure is above a requeue, since
+// what failed is not done. A directive is above an ordinary error. RetryAfter and Blocked are above
+// TerminalError, since another run may do a part of the work.
 const (
 	rankRequeue = iota
 	rankOrdinary
@@ -110,15 +112,15 @@ func (d *Directive) rank() int {
 	return rankRetryAfter
 }
 
-// ordinary stands for an error that says nothing of what comes next.
+// ordinary stands for an error without a directive.
 var ordinary = &Directive{Kind: core.Failed}
 
-// Of returns what an error says comes next, or nil if it is an ordinary failure.
+// Of returns the directive that counts in an error; nil for an ordinary failure.
 func Of(err error) *Directive {
 	if c, is := err.(*Cut); is {
 		return c.next
 	}
-	// Spares the search through every plain error of a failing target.
+	// This saves the search for plain errors, which are most errors of a failing target.
 	if !wraps(err) {
 		return nil
 	}
@@ -129,7 +131,7 @@ func Of(err error) *Directive {
 	return nil
 }
 
-// wraps is what an error that may hide a Directive looks like.
+// wraps reports whether an error may contain a Directive. A Directive itself has an Unwrap method.
 func wraps(err error) bool {
 	switch err.(type) {
 	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
@@ -138,11 +140,12 @@ func wraps(err error) bool {
 	return false
 }
 
-// maxNodes bounds the errors that are looked at in one, each as often as there are ways to it:
-// an error may wrap itself, or others that share what they wrap.
+// maxNodes bounds the errors that one search visits. An error is visited once for each way to it: an
+// error may wrap itself, or several errors may share what they wrap.
 const maxNodes = 1000
 
-// search returns what an error and what it wraps come to, which is ordinary beyond so many nodes.
+// search returns the outcome of an error and of what it wraps: a directive or ordinary. nodes is the
+// number of errors that it may still visit; the others count as ordinary.
 func search(err error, nodes *int) *Directive {
 	if *nodes == 0 {
 		return ordinary
@@ -168,8 +171,8 @@ func search(err error, nodes *int) *Directive {
 	return found
 }
 
-// unwrapped returns what an error wraps; nothing if its method panics, as that of a nil
-// pointer in an error does.
+// unwrapped returns what an error wraps. It returns nothing if the Unwrap method panics, as that of a
+// nil pointer in an error does.
 func unwrapped(err error) (inner []error) {
 	defer func() {
 		if recover() != nil {
@@ -185,7 +188,7 @@ func unwrapped(err error) (inner []error) {
 	return nil
 }
 
-// joined returns what comes next when an operation came back with two outcomes.
+// joined returns the outcome of an error that joins a and b.
 func joined(a, b *Directive) *Directive {
 	if a.rank() != b.rank() {
 		if a.rank() > b.rank() {

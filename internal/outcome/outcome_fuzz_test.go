@@ -14,15 +14,15 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 )
 
-// FuzzSearchOfAnErrorAgreesWithItsModel builds errors that wrap, join and share others, or
-// themselves, and searches them. The search ends after maxNodes looks, and up to there it finds
-// what the model does.
+// FuzzSearchOfAnErrorAgreesWithItsModel builds errors that wrap, join and share other errors or
+// themselves, and searches them. The search ends after maxNodes visits. Up to that number it finds
+// what the model finds.
 func FuzzSearchOfAnErrorAgreesWithItsModel(f *testing.F) {
 	f.Fuzz(func(t *testing.T, program []byte) {
 		b := &errorBuilder{program: program}
 		err := b.build()
 		got, looks := Of(err), b.looks
-		require.LessOrEqual(t, looks, 2*maxNodes, "errors are asked what they wrap")
+		require.LessOrEqual(t, looks, 2*maxNodes, "calls of Unwrap")
 		require.Equal(t, IsBlocked(err), got != nil && got.Kind == core.BlockedOn)
 		require.Equal(t, IsTerminal(err), got != nil && got.Kind == core.FailedForGood)
 
@@ -35,7 +35,7 @@ func FuzzSearchOfAnErrorAgreesWithItsModel(f *testing.F) {
 	})
 }
 
-// outcomeModel counts the outcomes that an error is made of, and knows nothing of their order.
+// outcomeModel counts the outcomes in an error, without their order.
 type outcomeModel struct {
 	ordinary, terminal int
 	retries, requeues  []time.Duration
@@ -44,8 +44,8 @@ type outcomeModel struct {
 	watch              []<-chan struct{}
 }
 
-// walk counts what is within an error, and returns false if there is more than the search
-// looks at.
+// walk counts the outcomes in an error. It returns false if the error has more nodes than the search
+// visits.
 func (m *outcomeModel) walk(err error, left *int) bool {
 	if *left--; *left < 0 {
 		return false
@@ -98,7 +98,8 @@ func (m *outcomeModel) count(d *Directive) {
 	}
 }
 
-// compare requires that an outcome is that of the highest rank, with the delays of all of it.
+// compare requires that got has the highest rank, and the delay or the channels of all outcomes of
+// that rank.
 func (m *outcomeModel) compare(t *testing.T, got *Directive) {
 	switch {
 	case len(m.retries) > 0:
@@ -127,8 +128,7 @@ func (m *outcomeModel) compare(t *testing.T, got *Directive) {
 	}
 }
 
-// fuzzedError wraps some errors, nil ones and itself among them, and counts how often it is
-// asked for them.
+// fuzzedError wraps some errors, which may be nil or itself. It counts the calls of Unwrap.
 type fuzzedError struct {
 	inner  []error
 	panics bool
@@ -153,7 +153,7 @@ type oneError struct {
 func (*oneError) Error() string   { return "made up" }
 func (e *oneError) Unwrap() error { *e.looks++; return e.inner }
 
-// errorBuilder makes an error by a program for a machine with a stack: it pushes errors, and wraps
+// errorBuilder builds an error from a program for a stack machine, which pushes errors and wraps
 // those on top.
 type errorBuilder struct {
 	program []byte
@@ -208,7 +208,7 @@ func (b *errorBuilder) build() error {
 		case 9:
 			made = &fuzzedError{panics: true, inner: []error{b.pop()}, looks: &b.looks}
 		case 10:
-			// It will wrap what the program comes to, and so itself.
+			// It will wrap the result of the program, and so itself.
 			loop := &fuzzedError{inner: []error{b.pop()}, looks: &b.looks}
 			loops, made = append(loops, loop), loop
 		case 11:

@@ -9,11 +9,11 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// MaxText is how many bytes of the text of an error are kept.
+// MaxText bounds the bytes of an error's text that are kept.
 const MaxText = 16 << 10
 
-// TextOf returns the text of an error, also of one whose Error method panics, as that of
-// a nil pointer in an error does.
+// TextOf returns the text of an error. If the Error method panics, as that of a nil pointer in an
+// error does, it returns a text about the panic.
 func TextOf(err error) (said string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -23,27 +23,27 @@ func TextOf(err error) (said string) {
 	return err.Error()
 }
 
-// TextOfAny returns the text of what a panic was called with, whose methods may panic as well.
+// TextOfAny returns the text of the value of a panic, whose methods may panic as well.
 func TextOfAny(v any) string { return TextOf(fmt.Errorf("%v", v)) }
 
-// Cut stands for an error whose text was too long to be kept. It has the outcome of that error,
-// and its class.
+// Cut replaces an error whose text was too long to keep. It has the outcome and the class of that
+// error.
 type Cut struct {
 	text, Class string
-	// next is nil if the error was an ordinary failure.
+	// next is the directive of the error; nil if it was an ordinary failure.
 	next *Directive
 }
 
 func (c *Cut) Error() string { return c.text }
 
-// Keep returns what is kept of an error that an operation returned: the error itself, unless
-// its text is too long; nil of nil. class returns the class of an error.
+// Keep returns the error to keep for an error that an operation returned: the error itself, or a
+// [Cut] if its text is longer than [MaxText]; nil for nil. class returns the class of an error.
 func Keep(err error, class func(error) string) error {
 	if err == nil {
 		return nil
 	}
 	if d, is := err.(*Directive); is && d.Err == nil {
-		// The text is seldom read.
+		// This spares the text of a requeue, which is seldom read.
 		return err
 	}
 	whole := TextOf(err)

@@ -10,12 +10,12 @@ import (
 	"github.com/cilium/statedb"
 )
 
-// marks tell which rows the waits for the end of a snapshot are for: those that were written since
-// a wait began, and whose status was made before.
+// marks define the rows that the waits for the end of a snapshot are for: rows that were written
+// after a wait began, and whose status was made before that.
 type marks []mark
 
-// mark stands for the waits for the revision until that began when the table had the revision from.
-// id is higher than that of any status that was made before.
+// mark is the mark of the waits for revision until that began when the table had revision from. id is
+// higher than that of any status that was made before.
 type mark struct {
 	id          uint64
 	from, until statedb.Revision
@@ -24,8 +24,8 @@ type mark struct {
 // maxMarks bounds the marks: each row of the snapshot is compared with all of them.
 const maxMarks = 64
 
-// few returns marks that cover the same rows, and if there are too many, fewer that may cover more
-// rows.
+// few returns marks for the same rows. If there are more than maxMarks, it merges them: the result
+// may include more rows.
 func (m marks) few() marks {
 	slices.SortFunc(m, func(a, b mark) int { return cmp.Compare(a.id, b.id) })
 	for len(m) > maxMarks {
@@ -41,7 +41,8 @@ func (m marks) few() marks {
 	return m
 }
 
-// since returns the revision since which a row counts as not reconciled. id is that of its status.
+// since returns the revision since which a row counts as not reconciled. id is the ID of its status,
+// and revision the row's revision.
 func (m marks) since(id uint64, revision statedb.Revision) statedb.Revision {
 	since := revision
 	for i := range m {

@@ -5,7 +5,7 @@ package progress
 
 import "fmt"
 
-// Milestone is what a wait waits for. See reconciler.Milestone.
+// Milestone is what the changes of a wait must have reached. See reconciler.Milestone.
 type Milestone uint8
 
 // The milestones, and their number.

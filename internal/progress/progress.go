@@ -14,30 +14,30 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// Progress is how far a loop has come with a table. T is what a wait delivers. A wait is for a
-// revision, and costs the loop nothing until that is reached. The zero value is ready for use. All
-// methods are safe from any goroutine.
+// Progress is how far a loop has got with a table. A wait is for a revision, and costs the loop
+// nothing until that revision is reached. T is the type of the value that a wait delivers. The zero
+// value is ready for use. All methods are safe from any goroutine.
 //
-// A row that was pending when a wait began may be written again before the loop looks at it,
-// by another reconciler for example. Say the wait is for revision 10 and the row is at 7; then
-// it is written again, with the same status ID, at 15, and the main cursor takes a snapshot at 20.
-// It passes 10 without the row. So the wait goes on until it has passed 20, the end of that
-// snapshot, which has all rows that were pending. And the row
-// counts as unreconciled since 10, so that Applied waits for it, but not for another row that was
-// written at 15: see [marks].
+// A row that was pending when a wait began may be written again before the loop observes it, by
+// another reconciler for example. Say the wait is for revision 10 and the row is at 7. Then the row
+// is written again at 15, with the same status ID, and the main cursor takes a snapshot at 20. The
+// main cursor passes 10 without the row. So the wait goes on until the main cursor has passed 20, the
+// end of that snapshot, which contains all rows that were pending. Also, the row counts as
+// unreconciled since 10, so that Applied waits for it, but not for another row that was written at
+// 15: see [marks].
 type Progress[T any] struct {
 	mu           sync.Mutex
 	revision     statedb.Revision
 	lowWatermark statedb.Revision
 	// wanted is the revision of the last change up to revision that asked for an operation.
 	wanted statedb.Revision
-	// placed are the waits for a place of the main cursor, in that order. applying are those that
-	// are past it, and wait until nothing up to their bound is unreconciled.
+	// placed are the waits for a place of the main cursor, in the order of these places. applying are
+	// the waits that are past their place, and wait until nothing up to their bound is unreconciled.
 	placed, applying keyheap.Heap[*Wait[T]]
-	// joined are the waits in placed that began when the table had a later revision than the main
+	// joined are the waits in placed that began when the table's revision was later than the main
 	// cursor's snapshot.
 	joined map[*Wait[T]]struct{}
-	// pending are the marks of joined, reading those for the rows of the snapshot.
+	// pending are the marks of joined. reading are the marks for the rows of the current snapshot.
 	pending, reading marks
 	// listed: pending is up to date. marked: there may be marks.
 	listed, marked bool
@@ -45,12 +45,12 @@ type Progress[T any] struct {
 
 // Wait is the wait of one goroutine for a revision. Set the exported fields before [Progress.Join].
 type Wait[T any] struct {
-	// Until is the revision, Milestone what all changes up to it must have reached.
+	// Until is the revision of the wait. All changes up to it must reach Milestone.
 	Until     statedb.Revision
 	Milestone Milestone
 	// All sets Until to the revision of the table when the wait begins.
 	All bool
-	// Detailed: the goroutine asks which keys are not reconciled.
+	// Detailed: the caller also wants to know which keys are not reconciled.
 	Detailed bool
 	// Reached delivers one value, which the goroutine of the loop sends when the wait is over.
 	Reached chan T
@@ -59,8 +59,8 @@ type Wait[T any] struct {
 	// that was made before: IDs are given out in order.
 	from statedb.Revision
 	id   uint64
-	// place is the revision that the main cursor has to pass; past: it has. Applied waits until
-	// nothing is unreconciled since bound or before.
+	// place is the revision that the main cursor has to pass, and past reports whether it has. A wait
+	// for Applied then goes on until nothing is unreconciled since bound or before.
 	place, bound statedb.Revision
 	past         bool
 	pos          int
@@ -80,7 +80,7 @@ func (w *Wait[T]) HeapPos() int { return w.pos }
 // SetHeapPos is for package keyheap.
 func (w *Wait[T]) SetHeapPos(pos int) { w.pos = pos }
 
-// over reports whether a wait is over. It is called under the lock, as are settled, push and drop.
+// over reports whether a wait is over. The caller holds mu, as for settled, push and drop.
 func (p *Progress[T]) over(w *Wait[T]) bool {
 	return p.revision >= w.place && p.settled(w)
 }
@@ -90,7 +90,7 @@ func (p *Progress[T]) settled(w *Wait[T]) bool {
 	return w.Milestone == Attempted || p.lowWatermark == 0 || p.lowWatermark > w.bound
 }
 
-// push puts a wait that is not over into the heap it belongs to.
+// push adds a wait that is not over to its heap.
 func (p *Progress[T]) push(w *Wait[T]) {
 	if w.past = p.revision >= w.place; w.past {
 		p.applying.Push(w, priority(w.bound))
@@ -113,9 +113,9 @@ func (p *Progress[T]) drop(w *Wait[T]) {
 	delete(p.joined, w)
 }
 
-// Publish sets the revision up to which every change has been attempted, which never goes back, and
-// the low watermark. wanted is the revision of the last change that asked for an operation. It
-// returns the waits that are over.
+// Publish sets the revision up to which every change has been attempted, which never decreases, and
+// the low watermark. wanted is the revision of the last change that asked for an operation. Publish
+// removes and returns the waits that are over.
 func (p *Progress[T]) Publish(revision, lowWatermark, wanted statedb.Revision) (over []*Wait[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,9 +138,9 @@ func (p *Progress[T]) Publish(revision, lowWatermark, wanted statedb.Revision) (
 	return over
 }
 
-// Join begins a wait, unless its milestone is reached. table returns the revision of the table. It
-// is called under the lock, so that the main cursor's snapshot is no later. lowWatermark is the
-// present one.
+// Join begins a wait unless its milestone is reached already, and returns the low watermark. table
+// returns the revision of the table. Join calls it under the lock, so that the main cursor's snapshot
+// is no later.
 func (p *Progress[T]) Join(w *Wait[T], table func() statedb.Revision) (reached bool, lowWatermark statedb.Revision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,9 +162,9 @@ func (p *Progress[T]) Join(w *Wait[T], table func() statedb.Revision) (reached b
 	return reached, p.lowWatermark
 }
 
-// NoteSnapshot notes that the main cursor has taken a snapshot after the end of another (last).
-// Waits for a revision between the two now wait for the end of the snapshot, unless nothing was
-// written since they began.
+// NoteSnapshot records that the main cursor has taken a snapshot after the end of the last one, both
+// given by their revisions. Waits for a revision between the two then wait for the end of the new
+// snapshot, unless nothing was written since they began.
 func (p *Progress[T]) NoteSnapshot(last, snapshot statedb.Revision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,6 +174,7 @@ func (p *Progress[T]) NoteSnapshot(last, snapshot statedb.Revision) {
 		if w.from > snapshot {
 			// It began after the snapshot was taken, and belongs to the next.
 			p.listed = false
+			// It began after the snapshot was taken, and belongs to the next one.
 			continue
 		}
 		delete(p.joined, w)
@@ -189,8 +190,8 @@ func (p *Progress[T]) NoteSnapshot(last, snapshot statedb.Revision) {
 	p.marked = len(m)+len(p.joined) > 0
 }
 
-// Marked reports whether Since may return another revision than it is given, for rows of a
-// transaction that was begun before the call: a wait that begins later is for none of these.
+// Marked reports whether Since may return another revision than its argument, for rows of a
+// transaction that was begun before this call. Waits that begin later do not concern these rows.
 func (p *Progress[T]) Marked() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,8 +199,8 @@ func (p *Progress[T]) Marked() bool {
 }
 
 // Since returns the revision since which a row of the main cursor's snapshot counts as not
-// reconciled. id is that of its status. ahead: the row was found in the table, ahead of the main
-// cursor.
+// reconciled. id is the ID of its status. ahead reports whether the row was read from the table,
+// ahead of the main cursor.
 func (p *Progress[T]) Since(id uint64, revision statedb.Revision, ahead bool) statedb.Revision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -224,7 +225,7 @@ func (p *Progress[T]) Reached(w *Wait[T]) bool {
 	return p.over(w)
 }
 
-// Leave ends a wait, if it is not over.
+// Leave ends a wait if it is not over.
 func (p *Progress[T]) Leave(w *Wait[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,11 +246,12 @@ func (p *Progress[T]) Now() (revision, lowWatermark statedb.Revision) {
 	return p.revision, p.lowWatermark
 }
 
-// Await blocks until everything up to a revision has been attempted or ctx ends. It returns the
-// revision up to which everything was attempted, and the low watermark then. If something is not
-// reconciled, the revision is no higher than the one asked for, or than that of the last change that
-// asked for an operation: so after a failed attempt at revision r it is r, and not the revision of
-// the status write that records the failure. table is as for Join.
+// Await blocks until everything up to a revision has been attempted, or until ctx ends; then it
+// returns the error of ctx. It returns the revision up to which everything was attempted, and the low
+// watermark at that time. If something is not reconciled, the returned revision is instead the higher
+// of until and the revision of the last change that asked for an operation. So after a failed attempt
+// at revision r it is r, and not the revision of the status write that records the failure. table is
+// as for Join.
 func (p *Progress[T]) Await(ctx context.Context, until statedb.Revision, table func() statedb.Revision) (revision, lowWatermark statedb.Revision, err error) {
 	w := NewWait[T](until, Attempted)
 	if reached, _ := p.Join(w, table); !reached {

@@ -15,14 +15,13 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// at is a table that stays at a revision.
+// at returns a table that stays at a revision.
 func at(revision statedb.Revision) func() statedb.Revision {
 	return func() statedb.Revision { return revision }
 }
 
-// Publishing wakes those whose revision is reached, in any order of joining, and nobody
-// else, whichever of the two marks it is that holds them up.
-func TestPublishingEndsTheWaitsThatAreReachedAndNoOthers(t *testing.T) {
+// Waits are returned whatever the order in which they joined.
+func TestPublishEndsOnlyTheWaitsThatAreReached(t *testing.T) {
 	var p Progress[int]
 	var joined []*Wait[int]
 	random := rand.New(rand.NewPCG(1, 2))
@@ -39,7 +38,7 @@ func TestPublishingEndsTheWaitsThatAreReachedAndNoOthers(t *testing.T) {
 		{10, 0}, {10, 5}, {300, 5}, {300, 11}, {299, 12}, {400, 400}, {900, 1}, {1000, 0},
 	} {
 		for _, w := range p.Publish(step.revision, step.low, 0) {
-			require.False(t, over[w], "told twice")
+			require.False(t, over[w], "returned twice")
 			over[w] = true
 		}
 		revision, low := p.Now()
@@ -57,9 +56,8 @@ func TestPublishingEndsTheWaitsThatAreReachedAndNoOthers(t *testing.T) {
 	require.Len(t, over, len(joined))
 }
 
-// That nobody is woken who was not waiting for just that is the same test; what a round pays
-// for those who go on waiting is this one.
-func TestPublishingCostsTheSameHoweverManyWait(t *testing.T) {
+// The cost of a round does not depend on the waits that go on.
+func TestCostOfPublishIsIndependentOfTheWaits(t *testing.T) {
 	var p Progress[int]
 	for range 10_000 {
 		p.Join(NewWait[int](1_000_000, Applied), at(0))
@@ -74,7 +72,7 @@ func TestPublishingCostsTheSameHoweverManyWait(t *testing.T) {
 	}))
 }
 
-func TestWaitThatEndedIsForgotten(t *testing.T) {
+func TestCanceledWaitIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p Progress[int]
 		ctx, cancel := context.WithCancel(t.Context())
@@ -96,8 +94,8 @@ func TestWaitThatEndedIsForgotten(t *testing.T) {
 	})
 }
 
-// A wait that began before main took a snapshot waits for the end of that, since rows may have
-// been written again in between, and then for these rows, but for no others.
+// A wait that began before main took a snapshot waits for the end of that snapshot, since rows may
+// have been written again in between. Then it waits for these rows, but for no others.
 func TestWaitCoversRowsRewrittenBeforeTheSnapshot(t *testing.T) {
 	var p Progress[int]
 	p.Publish(10, 0, 0)
@@ -120,17 +118,17 @@ func TestWaitCoversRowsRewrittenBeforeTheSnapshot(t *testing.T) {
 	require.Equal(t, statedb.Revision(12), m.since(ids[1], 25), "made before the second")
 	require.Equal(t, statedb.Revision(11), m.since(ids[0], 11), "seen at an earlier revision")
 	require.Equal(t, statedb.Revision(19), m.since(ids[0], 19), "not written since the waits began")
-	require.Equal(t, statedb.Revision(25), m.since(ids[2], 25), "made after those for less than the snapshot")
-	require.Equal(t, statedb.Revision(12), m.since(0, 25), "nobody knows when it was made")
+	require.Equal(t, statedb.Revision(25), m.since(ids[2], 25), "made after the waits for less than the snapshot")
+	require.Equal(t, statedb.Revision(12), m.since(0, 25), "without an ID, its age is unknown")
 	p.NoteSnapshot(30, 35)
-	require.Empty(t, p.reading, "each is told of once")
+	require.Empty(t, p.reading, "marks are for one snapshot")
 	require.False(t, p.Marked())
 
 	later := NewWait[int](20, Attempted)
 	p.Join(later, at(35))
-	require.Equal(t, []*Wait[int]{later}, p.Publish(29, 0, 0), "it began with the snapshot taken")
+	require.Equal(t, []*Wait[int]{later}, p.Publish(29, 0, 0), "it began after the snapshot was taken")
 	over := p.Publish(30, 12, 0)
-	require.ElementsMatch(t, []*Wait[int]{waits[0], waits[2]}, over, "attempted, and one is owed")
+	require.ElementsMatch(t, []*Wait[int]{waits[0], waits[2]}, over, "attempted, and one is unreconciled")
 	over = p.Publish(30, 14, 0)
 	require.Equal(t, []*Wait[int]{waits[3]}, over)
 	over = p.Publish(30, 16, 0)

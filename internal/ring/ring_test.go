@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The model is everything that was ever added, of which the ring has the end.
+// The model is the whole sequence; the ring has the end of it.
 func TestRandomWalkAgreesWithTheWholeSequence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(0, 6).Draw(t, "size")
@@ -49,8 +49,6 @@ func TestRandomWalkAgreesWithTheWholeSequence(t *testing.T) {
 	})
 }
 
-// A ring is for the long run of a program: adding to it costs no memory, and it holds no
-// more than its size.
 func TestAddingAllocatesNothing(t *testing.T) {
 	r := New[[4]int](100)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {

@@ -16,9 +16,8 @@ import (
 	"github.com/cilium/statedb/index"
 )
 
-// Name returns the text of an object's key, for people to read and to type. It is the
-// first column of the row if the table's index makes the same key of that, the key itself
-// if that is text, else the key in hexadecimal.
+// Name returns an object's key as a text for users to read and to type. It is the first column of the
+// row if the primary index makes the same key of that text, else [Rows.KeyName] of the key.
 func (r *Rows[Obj]) Name(obj Obj) string {
 	key := r.Key(obj)
 	if column, ok := firstColumn(obj); ok && !bytes.Equal(key, []byte(column)) {
@@ -29,10 +28,9 @@ func (r *Rows[Obj]) Name(obj Obj) string {
 	return r.KeyName(key)
 }
 
-// firstColumn returns the first column of the object's row in a table for people, if it
-// has one.
+// firstColumn returns the first column of obj as [statedb.TableWritable]; false if it has none.
 func firstColumn(obj any) (column string, ok bool) {
-	// A nil object, or a method that panics, is not to take the reader down.
+	// A nil object, or a panic in the user's method, must not stop the caller.
 	defer func() {
 		if recover() != nil {
 			ok = false
@@ -49,9 +47,9 @@ func firstColumn(obj any) (column string, ok bool) {
 	return row[0], true
 }
 
-// KeyName returns a key as text: as it is if it is plain text, quoted if it is text that a
-// person could not type back, and else, or if the table's index makes another key of that
-// text, in hexadecimal. [Rows.Keys] reads this key out of it first.
+// KeyName returns a key as a text for which [Rows.Keys] returns this key first. It is the key itself
+// if that is printable and one word, quoted if it is printable only, else in hexadecimal. It is also
+// in hexadecimal if the table's index makes another key of the printable text.
 func (r *Rows[Obj]) KeyName(key index.Key) string {
 	if text := string(key); utf8.ValidString(text) && !strings.ContainsFunc(text, unprintable) {
 		if read, ok := r.read(text); !ok || bytes.Equal(read, key) {
@@ -61,7 +59,7 @@ func (r *Rows[Obj]) KeyName(key index.Key) string {
 	return "0x" + hex.EncodeToString(key)
 }
 
-// plain returns a text as it is, unless it has to be quoted to be one word.
+// plain returns text, quoted unless it is one printable word that cannot be taken for hexadecimal.
 func plain(text string) string {
 	special := func(r rune) bool { return unicode.IsSpace(r) || unprintable(r) || r == '"' || r == '\\' || r == '\'' }
 	if text == "" || strings.HasPrefix(text, "0x") || strings.ContainsFunc(text, special) || !utf8.ValidString(text) {
@@ -70,7 +68,7 @@ func plain(text string) string {
 	return text
 }
 
-// read returns the key that the table's primary index makes of a text.
+// read returns the key that the table's primary index makes of a text; false if it cannot.
 func (r *Rows[Obj]) read(text string) (key index.Key, ok bool) {
 	if r.fromString == nil {
 		return nil, false
@@ -84,9 +82,10 @@ func (r *Rows[Obj]) read(text string) (key index.Key, ok bool) {
 	return key, err == nil
 }
 
-// Keys returns the keys that a text may mean, at least one, the likeliest first. A text in
-// quotes does not mean itself, and one in hexadecimal does so last: else the name of one object
-// would mean another whose key is that name.
+// Keys returns the keys that a text may mean, the most likely first, at least one. A quoted text
+// never means the text with its quotes, and a text in hexadecimal means the digits themselves only as
+// the last choice: otherwise the name of one object could mean another object that has this name as
+// its key.
 func (r *Rows[Obj]) Keys(text string) (keys []index.Key) {
 	add := func(text string) {
 		if key, ok := r.read(text); ok {
@@ -106,7 +105,7 @@ func (r *Rows[Obj]) Keys(text string) (keys []index.Key) {
 	return append(keys, index.Key(text))
 }
 
-// KeyText returns a key for people to read: as it is if it is text, else in hexadecimal.
+// KeyText returns a key for users to read: quoted if it is printable, else in hexadecimal.
 func KeyText(key []byte) string {
 	if name := string(key); utf8.ValidString(name) && !strings.ContainsFunc(name, unprintable) {
 		return strconv.Quote(name)

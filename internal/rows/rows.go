@@ -13,8 +13,8 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// Functions are those of a program for the objects of a table: see the fields of the same names of
-// reconciler.Config. Merge may be nil.
+// Functions are the user's functions for the objects of a table. They are the fields of the same
+// names of reconciler.Config. Merge may be nil.
 type Functions[Obj any] struct {
 	Clone     func(Obj) Obj
 	GetStatus func(Obj) status.Status
@@ -22,15 +22,15 @@ type Functions[Obj any] struct {
 	Merge     func(current, reconciled Obj) Obj
 }
 
-// Rows are the rows of a table, with the status of one reconciler in each. They do not change, and
-// may be used from any goroutine.
+// Rows gives access to the rows of a table, each with the status of one reconciler. It is immutable,
+// and safe from any goroutine.
 type Rows[Obj any] struct {
 	Functions[Obj]
 	DB    *statedb.DB
 	Table statedb.RWTable[Obj]
 
 	indexer statedb.Indexer[Obj]
-	// fromString makes a key of a text, fromKey a query of a key; nil if the index cannot.
+	// fromString converts a text to a key, fromKey a key to a query; each is nil if the index cannot.
 	fromString func(text string) (index.Key, error)
 	fromKey    func(index.Key) statedb.Query[Obj]
 }
@@ -47,26 +47,27 @@ func New[Obj any](db *statedb.DB, table statedb.RWTable[Obj], f Functions[Obj]) 
 // Key returns the primary key of an object.
 func (r *Rows[Obj]) Key(obj Obj) index.Key { return keys.Of(r.indexer, obj) }
 
-// Query returns the query for the row of an object's key.
+// Query returns the query for the row with an object's key.
 func (r *Rows[Obj]) Query(obj Obj) statedb.Query[Obj] { return keys.Query(r.indexer, obj) }
 
-// Revision returns the revision that the table has now.
+// Revision returns the current revision of the table.
 func (r *Rows[Obj]) Revision() statedb.Revision { return r.Table.Revision(r.DB.ReadTxn()) }
 
-// Get looks up what the table's primary index has for an object.
+// Get looks up an object by the table's primary index.
 func (r *Rows[Obj]) Get(txn statedb.ReadTxn, obj Obj) (row Obj, revision statedb.Revision, found bool) {
 	return r.Table.Get(txn, r.Query(obj))
 }
 
-// Exact looks up the row of an object's key. [Rows.Get] may find another one by an index for
-// longest prefixes. The channel closes when the result changes.
+// Exact looks up the row that has exactly an object's key: with an index for longest prefixes,
+// [Rows.Get] may find another row. The channel closes when the result changes.
 func (r *Rows[Obj]) Exact(txn statedb.ReadTxn, obj Obj) (row Obj, revision statedb.Revision, watch <-chan struct{}, found bool) {
 	row, revision, watch, found = r.Table.GetWatch(txn, r.Query(obj))
 	found = found && bytes.Equal(r.Key(row), r.Key(obj))
 	return row, revision, watch, found
 }
 
-// ByKey looks up the row with a key. It finds none if the primary index takes no keys.
+// ByKey looks up the row with a key. It finds nothing if the primary index cannot make a query of a
+// key.
 func (r *Rows[Obj]) ByKey(txn statedb.ReadTxn, key index.Key) (row Obj, revision statedb.Revision, found bool) {
 	if r.fromKey == nil {
 		return row, 0, false
@@ -75,8 +76,9 @@ func (r *Rows[Obj]) ByKey(txn statedb.ReadTxn, key index.Key) (row Obj, revision
 	return row, revision, found && bytes.Equal(r.Key(row), key)
 }
 
-// SamePending reports whether an object asks for the same as an older version of it: if so, only
-// another reconciler's status was written in between, or what goes with it.
+// SamePending reports whether current asks for the same operation as its older version: the status
+// IDs and kinds are equal. If so, any write in between was by another reconciler, of its own status
+// or fields. It is false if the status has no ID, as one made by hand.
 func (r *Rows[Obj]) SamePending(old, current Obj) bool {
 	was, is := r.GetStatus(old), r.GetStatus(current)
 	return is.ID != 0 && is.ID == was.ID && is.Kind == was.Kind

@@ -67,7 +67,6 @@ func TestRowIsFoundByItsKey(t *testing.T) {
 	require.False(t, found)
 }
 
-// What is shown as the name of an object means that object when it is typed.
 func TestNameReadsBackAsTheKey(t *testing.T) {
 	r := portRows(t)
 	for name, shown := range map[string]string{
@@ -79,14 +78,14 @@ func TestNameReadsBackAsTheKey(t *testing.T) {
 	}
 }
 
-func TestSamePendingIsToldByTheID(t *testing.T) {
+func TestSamePendingComparesTheStatusID(t *testing.T) {
 	r := portRows(t)
 	old := &port{name: "a", status: status.Pending()}
 	same := &port{name: "a", status: old.status}
 	require.True(t, r.SamePending(old, same))
-	require.False(t, r.SamePending(old, &port{name: "a", status: status.Pending()}), "another wish")
+	require.False(t, r.SamePending(old, &port{name: "a", status: status.Pending()}), "another Pending status")
 	require.False(t, r.SamePending(&port{}, &port{}), "a status made by hand has no ID")
 	done := &port{name: "a", status: old.status}
 	done.status.Kind = status.KindDone
-	require.False(t, r.SamePending(old, done), "its own outcome")
+	require.False(t, r.SamePending(old, done), "the reconciler's own outcome")
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// Comparer returns a function for an adapter that does not know whether a user's code has changed
-// the clone of an update. It compares the clone with its row, all but the status, and calls
-// [Changed] if they differ. It is called before the update returns, and must not be called in a
-// deletion. The three functions are those of the loop's configuration; they must not be nil by then.
+// Comparer returns a function for adapters that run a user's code and cannot tell whether it has
+// changed the clone of an update. The function compares the clone with its row, except for the
+// status, and calls [Changed] if they differ. Call it at the end of an update, never in a deletion.
+// clone, get and set are the functions of the loop's configuration. They must not be nil when the
+// returned function is called in an operation.
 func Comparer[Obj any](clone func(Obj) Obj, get func(Obj) status.Status, set func(Obj, status.Status) Obj) func(ctx context.Context, obj Obj) {
 	return func(ctx context.Context, obj Obj) {
 		row, ok := Row[Obj](ctx)
@@ -21,7 +22,8 @@ func Comparer[Obj any](clone func(Obj) Obj, get func(Obj) status.Status, set fun
 			return
 		}
 		was := get(row)
-		// What is pending is written with any outcome: the comparison is for what is run again.
+		// A row that is Pending or Refreshing is written with any outcome. The comparison is for
+		// operations that are run again.
 		if was.IsPendingOrRefreshing() {
 			return
 		}

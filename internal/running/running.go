@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package running has what an adapter may ask the loop about the operation that it is called
-// for, or tell it, and programs have no need of. All of it is for operations on a single object,
-// with the context of the call and before that returns; elsewhere it does nothing.
+// Package running has the functions with which an adapter asks the loop about its running operation,
+// or reports something about it. Programs do not need them.
+//
+// The functions are for operations on a single object. They take the context of the call, and work
+// until the call returns; elsewhere they do nothing. The package has no state: the context has an
+// [Operation], which package execute implements.
 package running
 
 import "context"
 
-// Key is the key in the context of an operation under which there is its [Operation].
+// Key is the key of the [Operation] in the context of a call.
 type Key struct{}
 
-// Operation is one that is running.
+// Operation is a running operation. Its methods are safe from any goroutine.
 type Operation[Obj any] interface {
-	// Row returns the row of which the operation was handed a clone; false in a call for
-	// several objects.
+	// Row returns the row whose clone was passed to the operation; false in a call for several
+	// objects.
 	Row() (row Obj, ok bool)
-	// Deletion and Changed are what the functions of these names tell the loop.
+	// Deletion and Changed implement the functions of these names.
 	Deletion()
 	Changed()
 }
 
-// Row returns the row of which an operation with the context was handed a clone: as it was
-// planned, or as the last checkpoint wrote it. It is false outside of an operation for a single
-// object of a table of such rows.
+// Row returns the row whose clone was passed to the operation: the version that was planned, or that
+// the last checkpoint wrote. ok is false outside an operation on a single object of type Obj.
 func Row[Obj any](ctx context.Context) (row Obj, ok bool) {
 	if o, is := ctx.Value(Key{}).(Operation[Obj]); is {
 		return o.Row()
@@ -31,25 +33,24 @@ func Row[Obj any](ctx context.Context) (row Obj, ok bool) {
 	return row, false
 }
 
-// Deletion tells the loop that the update which is running deletes its object, as where a row
-// stays until what it stands for is gone. It is then treated as a Delete is: it is never given
-// up, a failure is never final, and what asks to be run again is still being deleted.
+// Deletion tells the loop that the running update deletes its object from the target: some adapters
+// keep a row until what it stands for is gone. The loop then treats the update like a Delete: it is
+// never given up, a failure is never final, and a requeue means that the deletion is not finished.
 func Deletion(ctx context.Context) {
 	if o, is := ctx.Value(Key{}).(marker); is {
 		o.Deletion()
 	}
 }
 
-// Changed tells the loop that the adapter changed the clone that the update was handed, so that
-// it is written with the outcome also if the status says nothing new. The loop itself does not
-// compare clones.
+// Changed tells the loop that the adapter changed the clone of the update. The clone is then written
+// with the outcome even if the status is not news. The loop itself does not compare clones.
 func Changed(ctx context.Context) {
 	if o, is := ctx.Value(Key{}).(marker); is {
 		o.Changed()
 	}
 }
 
-// marker is an [Operation], whatever its objects are.
+// marker is an [Operation] of any type of object.
 type marker interface {
 	Deletion()
 	Changed()

@@ -34,7 +34,7 @@ var byName = statedb.Index[*row, string]{
 	FromObject: func(r *row) index.KeySet { return index.NewKeySet(index.String(r.name)) },
 }
 
-// asking are operations that ask for their rows.
+// asking is a target whose Update asks for its row.
 type asking struct {
 	t     *testing.T
 	table statedb.RWTable[*row]
@@ -46,7 +46,7 @@ func (a *asking) Update(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revi
 	stored, _, _ := a.table.Get(txn, byName.Query(clone.name))
 	is, ok := running.Row[*row](ctx)
 	assert.True(a.t, ok)
-	assert.Same(a.t, stored, is, "the row, and not the clone")
+	assert.Same(a.t, stored, is, "the row, not the clone")
 	_, ok = running.Row[row](ctx)
 	assert.False(a.t, ok, "rows of another type")
 
@@ -65,18 +65,18 @@ func (a *asking) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*row, statedb
 	return nil
 }
 
-// inBatches are the same, for several objects at once.
+// inBatches is the same for batches.
 type inBatches struct{ *asking }
 
 func (b inBatches) UpdateBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*row]) {
 	b.calls += len(batch)
 	_, ok := running.Row[*row](ctx)
-	assert.False(b.t, ok, "which of them?")
+	assert.False(b.t, ok, "a batch has no single row")
 }
 
 func (b inBatches) DeleteBatch(context.Context, statedb.ReadTxn, []reconciler.BatchEntry[*row]) {}
 
-func TestTheRowIsTheOneThatTheOperationWasHandedACloneOf(t *testing.T) {
+func TestRowReturnsTheRowOfTheRunningOperation(t *testing.T) {
 	for name, batches := range map[string]bool{"single": false, "batches": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -116,9 +116,9 @@ func TestTheRowIsTheOneThatTheOperationWasHandedACloneOf(t *testing.T) {
 	}
 }
 
-func TestThereIsNoRowOutsideOfAnOperation(t *testing.T) {
+func TestRowIsMissingOutsideAnOperation(t *testing.T) {
 	_, ok := running.Row[*row](t.Context())
 	require.False(t, ok)
-	// Nothing is asked of the functions then.
+	// The functions are not called then.
 	running.Comparer[*row](nil, nil, nil)(t.Context(), &row{})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/statekeel/statekeel/internal/signal"
 )
 
-func TestSignalIsReceivedOnceHoweverOftenItWasSent(t *testing.T) {
+func TestSignalsThatWereSentTogetherAreReceivedOnce(t *testing.T) {
 	s := signal.New()
 	require.Empty(t, s)
 	for range 2 {

@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// Cut returns s if it has no more than most bytes. Else it returns the beginning of s, of whole
-// runes, and how many bytes were left out, together in at most that many bytes: most must be at
-// least 64. What is left out is not held on to.
+// Cut returns s if it is no longer than most bytes. Otherwise it returns the beginning of s, cut
+// between runes, and the number of bytes that were left out, together no longer than most bytes. most
+// must be at least 64. A result that was cut does not keep s in memory.
 func Cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -27,8 +27,9 @@ func Cut(s string, most int) string {
 	return fmt.Sprintf("%s... (%d bytes left out)", s[:end], len(s)-end)
 }
 
-// Short returns s if it has no more than most bytes, else the beginning of s, of whole runes, and
-// "…", together in at most that many bytes. What is left out is not held on to.
+// Short returns s if it is no longer than most bytes. Otherwise it returns the beginning of s, cut
+// between runes, and "…", together no longer than most bytes. A result that was cut does not keep s
+// in memory.
 func Short(s string, most int) string {
 	const more = "…"
 	if len(s) <= most {

@@ -14,7 +14,7 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-func TestCutTextsSayHowMuchIsMissing(t *testing.T) {
+func TestCutTextShowsHowMuchWasLeftOut(t *testing.T) {
 	for _, s := range []string{"", "short", strings.Repeat("é", 32), strings.Repeat("x", 1024), strings.Repeat("é", 1<<20), strings.Repeat("\xa9", 100)} {
 		for _, most := range []int{64, 65, 1024} {
 			cut := text.Cut(s, most)

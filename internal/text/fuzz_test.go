@@ -15,15 +15,16 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// FuzzTextIsCleaned renders two texts that somebody made up. What comes out is printable and
-// valid UTF-8, has a bounded length, can be read back, and two texts do not look the same.
+// FuzzTextIsCleaned renders texts. The results are printable, valid UTF-8 and of bounded length. A
+// text of Plain can be read back, and different texts have different results of Plain.
 func FuzzTextIsCleaned(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s, other string) {
 		plain, printable, name := text.Plain(s), text.Printable(s), text.Name(s)
 		for _, out := range []string{plain, printable, name} {
 			require.True(t, utf8.ValidString(out), "%q", out)
 			require.Equal(t, -1, strings.IndexFunc(out, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", out)
-			// The longest escapes: \x1b of a byte, \ufeff of two, \U000e0041 of four; and quotes.
+			// The longest escapes: \x1b of one byte, \ufeff of two, \U000e0041 of four; and two
+			// quotes.
 			require.LessOrEqual(t, len(out), 5*len(s)+2)
 		}
 		require.Equal(t, printable, text.Printable(printable))
@@ -44,8 +45,8 @@ func FuzzTextIsCleaned(f *testing.F) {
 	})
 }
 
-// requireInJSON requires that JSON of a text is printable, and is read as that text, with
-// U+FFFD in place of what is not UTF-8.
+// requireInJSON requires that the JSON of s is printable and decodes to s, with U+FFFD in place of
+// each byte that is not UTF-8.
 func requireInJSON(t *testing.T, s string) {
 	out, err := text.JSON(map[string]string{s: s})
 	require.NoError(t, err)
@@ -55,7 +56,7 @@ func requireInJSON(t *testing.T, s string) {
 	}
 	var back map[string]string
 	require.NoError(t, json.Unmarshal([]byte(out), &back))
-	// Each byte that is not UTF-8 is one such rune.
+	// Each such byte becomes one U+FFFD.
 	want := string([]rune(s))
 	for _, value := range back {
 		require.Equal(t, want, value)
@@ -63,7 +64,7 @@ func requireInJSON(t *testing.T, s string) {
 	require.Len(t, back, 1)
 }
 
-// requireInTable requires that a table has a line for each row, whatever the cells are.
+// requireInTable requires that a table has a line for each row, whatever its cells contain.
 func requireInTable(t *testing.T, s, other string) {
 	var table text.Table
 	table.Row("A", "B")

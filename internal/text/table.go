@@ -9,16 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// Table is lines of cells, in columns that are as wide as their widest cell. The zero
-// value is empty and ready for use.
+// Table is a list of lines with cells, in columns as wide as their widest cell. The zero value is an
+// empty table.
 type Table struct {
 	rows [][]string
 	// whole: long cells are not cut.
 	whole bool
 }
 
-// Row adds a line. Every line has as many cells as the first, the header. The cells are
-// printable: hostile ones have been through [Plain]. A long one is shown as by [Cell].
+// Row adds a line. The first line is the header; every line has as many cells. The cells must be
+// printable: use [Plain] for texts that may be hostile. A long cell is cut, see [Cell].
 func (t *Table) Row(cells ...string) {
 	row := slices.Clone(cells)
 	for i := range row {
@@ -29,14 +29,14 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// maxCell is how many bytes of a cell a table has.
+// maxCell bounds the bytes of a cell.
 const maxCell = 300
 
-// Cell returns a text as a table's cell has it: see [Cut].
+// Cell returns a text cut to the size of a table's cell, see [Cut].
 func Cell(s string) string { return Cut(s, maxCell) }
 
-// Append writes the table, each line behind an indentation, with three spaces between
-// columns and none at the end of a line.
+// Append writes the table, with indent before each line and three spaces between columns. Lines do
+// not end in spaces.
 func (t *Table) Append(out *strings.Builder, indent string) {
 	var widths []int
 	for _, row := range t.rows {
@@ -48,7 +48,8 @@ func (t *Table) Append(out *strings.Builder, indent string) {
 		}
 	}
 	for _, row := range t.rows {
-		// Not to the end of the line: one long cell there would be as much for each line.
+		// Empty cells at the end are not padded: one long cell in the last column would pad every
+		// line.
 		for len(row) > 0 && row[len(row)-1] == "" {
 			row = row[:len(row)-1]
 		}
@@ -70,7 +71,8 @@ func (t *Table) String() string {
 	return out.String()
 }
 
-// Fields is a list of names and values, one a line, the values below each other. Values are not cut.
+// Fields is a list of names and values, one on each line, with the values aligned. Values are not
+// cut.
 type Fields struct {
 	lines [][2]string
 }

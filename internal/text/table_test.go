@@ -12,7 +12,7 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-func TestTablesCutLongCellsAndFieldsDoNot(t *testing.T) {
+func TestTablesCutLongCellsButFieldsDoNot(t *testing.T) {
 	long := strings.Repeat("é", 400)
 	var table text.Table
 	table.Row("Key", "Error", "Note")

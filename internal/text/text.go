@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package text renders what a person reads on a terminal: times, durations, tables, and
-// names that others chose, which may be hostile.
+// Package text renders what users read on a terminal: times, durations, tables, and names that other
+// systems chose, which may be hostile. Its functions have no state.
 package text
 
 import (
@@ -16,8 +16,8 @@ import (
 	"unicode/utf8"
 )
 
-// Plain returns s if it is printable and reads as one cell of a table, else s quoted as in
-// Go, so that no control character reaches a terminal. [Unquote] gives s back.
+// Plain returns s if it is printable and can be read as one cell of a table, else s quoted as in Go.
+// So no control character reaches a terminal. [Unquote] returns s again.
 func Plain(s string) string {
 	if s == "" || !utf8.ValidString(s) || s[0] == '"' || s[0] == ' ' || s[len(s)-1] == ' ' ||
 		strings.Contains(s, "  ") || strings.ContainsFunc(s, unprintable) {
@@ -26,8 +26,8 @@ func Plain(s string) string {
 	return s
 }
 
-// Printable returns s with what is not printable escaped as in Go, and without quotes: for
-// sentences.
+// Printable returns s with the unprintable characters escaped as in Go, without quotes around it. It
+// is for texts within sentences.
 func Printable(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, unprintable) {
 		return s
@@ -46,8 +46,8 @@ func Printable(s string) string {
 	return out.String()
 }
 
-// Name returns a key as the reconciler told it, which is printable and can be typed back;
-// one that is not printable, or empty, is quoted as in Go.
+// Name returns a key in the form that the reconciler shows it, which is printable and can be typed. A
+// key that is empty or not printable is quoted as in Go.
 func Name(s string) string {
 	if s == "" || Printable(s) != s {
 		return strconv.Quote(s)
@@ -55,7 +55,7 @@ func Name(s string) string {
 	return s
 }
 
-// Unquote returns what [Plain] made a text of.
+// Unquote returns the text that [Plain] quoted.
 func Unquote(s string) string {
 	if strings.HasPrefix(s, `"`) {
 		if unquoted, err := strconv.Unquote(s); err == nil {
@@ -67,8 +67,8 @@ func Unquote(s string) string {
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// JSON returns v as indented JSON that ends with a newline and has no character that is
-// not printable but in escapes.
+// JSON returns v as indented JSON that ends with a newline. All other unprintable characters are
+// escaped.
 func JSON(v any) (string, error) {
 	var encoded bytes.Buffer
 	encoder := json.NewEncoder(&encoded)
@@ -98,8 +98,8 @@ func JSON(v any) (string, error) {
 	return out.String(), nil
 }
 
-// Escapes returns how many bytes [JSON] adds at the most to JSON of a text by escaping what is not
-// printable, beside line breaks.
+// Escapes returns an upper bound of the bytes that [JSON] adds to a JSON text by escaping its
+// unprintable characters. Line breaks are not escaped.
 func Escapes(s string) (n int) {
 	const longest = len(`\udb40\udc41`)
 	for _, r := range s {

@@ -38,7 +38,7 @@ func TestDurationsAreShortAndRounded(t *testing.T) {
 	}
 }
 
-func TestTimesSayHowFarTheyAre(t *testing.T) {
+func TestRelativeTimesAreShort(t *testing.T) {
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.FixedZone("somewhere", 3600))
 	for want, at := range map[string]time.Time{
 		"now":       now.Add(400 * time.Microsecond),
@@ -53,7 +53,7 @@ func TestTimesSayHowFarTheyAre(t *testing.T) {
 	require.Equal(t, "2026-11-21T01:59:48.000Z (12 s ago)", text.When(now.Add(-12*time.Second), now))
 }
 
-// hostile are names that somebody chose to do harm on a terminal.
+// hostile are names that may do harm on a terminal.
 var hostile = []string{
 	"", " ", "a  b", "a\tb", "a\nb", "\x1b[31mred\x1b[0m", "\x00", "\x7f", "\u009b2J", "\xff\xfe", `"quoted"`, `"`,
 	"\u202eback", "zero\u200bwidth", "\U000e0041tag", "<img src=x onerror=alert(1)>", "größe", "10.0.0.0/24",
@@ -72,11 +72,11 @@ func TestNothingUnprintableIsRendered(t *testing.T) {
 	}
 }
 
-func TestWhatIsRenderedCanBeReadBack(t *testing.T) {
+func TestRenderedTextCanBeReadBack(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range hostile {
 		require.Equal(t, name, text.Unquote(text.Plain(name)))
-		require.False(t, seen[text.Plain(name)], "%q is no other's", name)
+		require.False(t, seen[text.Plain(name)], "%q is rendered like another name", name)
 		seen[text.Plain(name)] = true
 		if name == "\xff\xfe" {
 			continue // JSON has no such string
@@ -87,7 +87,7 @@ func TestWhatIsRenderedCanBeReadBack(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(inJSON), &back))
 		require.Equal(t, name, back)
 	}
-	require.Equal(t, "größe", text.Plain("größe"), "what is printable stays as it is")
+	require.Equal(t, "größe", text.Plain("größe"), "printable text is unchanged")
 	require.Equal(t, `say "a" \x1b`, text.Printable("say \"a\" \x1b"))
 	require.Equal(t, `"no end`, text.Unquote(`"no end`))
 }

@@ -14,11 +14,10 @@ func Stamp(t time.Time) string {
 	return t.UTC().Round(time.Millisecond).Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// When returns a time as [Stamp] does, and how far it is from now.
+// When returns a time as [Stamp] does, and its distance from now.
 func When(t, now time.Time) string { return Stamp(t) + " (" + Relative(t, now) + ")" }
 
-// Relative says how far a time is from now: "12 s ago", "in 4 s", "now" within half a
-// millisecond.
+// Relative returns the distance of t from now: "12 s ago", "in 4 s"; "now" within half a millisecond.
 func Relative(t, now time.Time) string {
 	d := now.Sub(t)
 	distance := d.Abs()
@@ -39,8 +38,8 @@ func Relative(t, now time.Time) string {
 	return Duration(distance) + " ago"
 }
 
-// Duration returns a duration with three digits, or in two units: "1.25 ms", "12.3 s",
-// "3 min 12 s", "5 h 3 min", "2 d 4 h".
+// Duration returns a duration with up to three digits, or in two units: "1.25 ms", "12.3 s", "3 min
+// 12 s", "5 h 3 min", "2 d 4 h".
 func Duration(d time.Duration) string {
 	if d < 0 {
 		return "-" + Duration(d.Abs())

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package timeline remembers how a loop stood in each of the last ten minutes' seconds.
+// Package timeline keeps a sample of a loop for each of the last 600 seconds: the counts of objects
+// by state, and what was done in that second. The stats of a loop own a [Timeline], and guard it with
+// their lock.
 package timeline
 
 import "time"
 
-// length is for how many seconds a timeline goes back.
+// length is the number of seconds that a timeline keeps.
 const length = 600
 
-// Timeline is a ring of seconds. The zero value is empty, and takes no memory until something is
-// added. It is not safe from several goroutines. Times are those of one clock, from any zero, and
-// never go back.
+// Timeline is a ring of seconds. The zero value is empty, and has no memory until something is added.
+// It is not safe for concurrent use. Times are those of one clock, with any zero, and never decrease.
 type Timeline struct {
-	// seconds are a ring: second s is at s modulo its length. nil before the first, which is
-	// first; last is the latest that there is.
+	// seconds is the ring: second s is at s modulo length. It is nil before the first call of Add.
+	// first and last are the first and the latest second.
 	seconds     []second
 	first, last int
 }
@@ -24,22 +25,22 @@ type second struct {
 	operations, failures, rounds int32
 }
 
-// Standing is how many objects or changes wait for their first attempt, are worked on, failing and
-// blocked.
+// Standing has the numbers of objects or changes that wait for their first attempt, are in flight,
+// fail, and are blocked.
 type Standing struct{ Pending, InFlight, Failing, Blocked int32 }
 
-// Second is one of a timeline.
+// Second is one second of a timeline.
 type Second struct {
-	// At is when it begins.
+	// At is when the second begins.
 	At time.Duration
-	// Standing is that of its end.
+	// Standing is the state at the end of the second.
 	Standing
-	// Operations, Failures and Rounds are those of this second.
+	// Operations, Failures and Rounds are counts for this second.
 	Operations, Failures, Rounds int32
 }
 
-// Add counts what a round did, and notes how the loop stands since. A round without operations
-// does not count as one.
+// Add counts the operations and failures of a round, and records the state after it. A round without
+// operations is not counted as a round.
 func (t *Timeline) Add(at time.Duration, s Standing, operations, failures int) {
 	now := t.reach(int(at / time.Second))
 	now.standing = s
@@ -50,8 +51,8 @@ func (t *Timeline) Add(at time.Duration, s Standing, operations, failures int) {
 	}
 }
 
-// reach returns the given second, which is the last or a later one. Those in between were as the one
-// before, with nothing done in them.
+// reach moves last on to second s, unless it is there, and returns that second. The seconds in
+// between get the state of the one before them, and zero counts.
 func (t *Timeline) reach(s int) *second {
 	if t.seconds == nil {
 		t.seconds = make([]second, length)
@@ -67,8 +68,8 @@ func (t *Timeline) reach(s int) *second {
 
 func (t *Timeline) at(s int) *second { return &t.seconds[s%length] }
 
-// Rates returns how much was done a second in the ten seconds up to a time; zeros if nothing was
-// added yet.
+// Rates returns the counts per second in the ten seconds up to a time; zeros if nothing was added
+// yet.
 func (t *Timeline) Rates(at time.Duration) (operations, failures, rounds float64) {
 	const window = 10
 	if t.seconds == nil {
@@ -87,8 +88,8 @@ func (t *Timeline) Rates(at time.Duration) (operations, failures, rounds float64
 	return operations / of, failures / of, rounds / of
 }
 
-// Seconds returns the last ten minutes up to a time, the oldest first: fewer if the first round was
-// later, none if nothing was added yet.
+// Seconds returns the last 600 seconds up to a time, the oldest first. There are fewer if the first
+// round was later, none if nothing was added yet.
 func (t *Timeline) Seconds(at time.Duration) []Second {
 	if t.seconds == nil {
 		return nil

@@ -13,14 +13,14 @@ import (
 	"github.com/statekeel/statekeel/internal/timeline"
 )
 
-func TestNothingIsToldBeforeTheFirstRound(t *testing.T) {
+func TestTimelineIsEmptyBeforeTheFirstRound(t *testing.T) {
 	var line timeline.Timeline
 	require.Empty(t, line.Seconds(time.Hour))
 	operations, failures, rounds := line.Rates(time.Hour)
 	require.Zero(t, operations+failures+rounds)
 }
 
-func TestIdleSecondsStandAsTheOneBefore(t *testing.T) {
+func TestIdleSecondsHaveTheStateOfTheLastRound(t *testing.T) {
 	var line timeline.Timeline
 	s := timeline.Standing{Pending: 1, InFlight: 2, Failing: 3, Blocked: 4}
 	line.Add(5*time.Second, timeline.Standing{Pending: 9}, 3, 1)
@@ -32,7 +32,7 @@ func TestIdleSecondsStandAsTheOneBefore(t *testing.T) {
 	}, line.Seconds(7*time.Second+1))
 }
 
-func TestRatesAreThoseOfTenSecondsOrOfFewerAtTheStart(t *testing.T) {
+func TestRatesCoverTenSecondsOrLessAtTheStart(t *testing.T) {
 	var line timeline.Timeline
 	line.Add(0, timeline.Standing{}, 8, 4)
 	line.Add(time.Second, timeline.Standing{}, 8, 0)
@@ -44,8 +44,8 @@ func TestRatesAreThoseOfTenSecondsOrOfFewerAtTheStart(t *testing.T) {
 	require.Zero(t, operations)
 }
 
-// A model keeps every second for ever; the ring has the last 600 of them, after any gap.
-func TestTheLastTenMinutesAreKept(t *testing.T) {
+// The model keeps every second. The ring has the last 600 of them, after any gap.
+func TestLastTenMinutesAreKept(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))

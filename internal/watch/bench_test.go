@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// BenchmarkChunkSizes has the figures behind perChunk, for 100,000 channels of which each
-// closes. "together": all close, and then all are taken; an operation is all of them.
-// "one by one": each is taken before the next closes; an operation is one.
+// BenchmarkChunkSizes has the figures behind perChunk, for 100,000 channels. In "together", an
+// operation is to close all channels and then to take all. In "one by one", an operation is to close
+// one channel and to take it.
 func BenchmarkChunkSizes(b *testing.B) {
 	const n = 100_000
 	for _, size := range []int{1, 15, 31, 63, 127, 255} {
@@ -43,8 +43,8 @@ func BenchmarkChunkSizes(b *testing.B) {
 			fill(s, channels)
 			i := 0
 			for b.Loop() {
-				// A stride spreads the closings over the chunks, and a new
-				// channel takes the place of the closed one.
+				// The stride spreads the closings over the chunks. A new channel replaces the closed
+				// one.
 				at := i * 7919 % n
 				i++
 				close(channels[at])
@@ -58,7 +58,7 @@ func BenchmarkChunkSizes(b *testing.B) {
 	}
 }
 
-// BenchmarkAdd is what adding costs the one who adds, and the goroutines beside it.
+// BenchmarkAdd measures Add, with the goroutines of the set running.
 func BenchmarkAdd(b *testing.B) {
 	s, _ := newSet(b, perChunk)
 	ch := make(chan struct{})

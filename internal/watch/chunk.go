@@ -8,20 +8,20 @@ import "reflect"
 // chunk is a goroutine that waits for up to perChunk channels of a set.
 type chunk[T any] struct {
 	set *Set[T]
-	// wake makes the goroutine look at the members again.
+	// wake makes the goroutine check its members again.
 	wake chan struct{}
 
 	// The rest is guarded by the set's mu.
 
-	// members are the waits of the goroutine. Without any the goroutine ends.
+	// members are the waits of the goroutine. The goroutine ends when there are none.
 	members []*Wait[T]
-	// stale is how many members were removed since the goroutine looked last: it goes on waiting
-	// for their channels, and keeps them in memory, until it looks again. It is woken when they are
-	// more than the members, which spreads the cost over them.
+	// stale is the number of members that were removed since the goroutine last checked. Until it
+	// checks again, it still waits for their channels, and keeps them in memory. It is woken when
+	// stale exceeds the number of members, which spreads the cost over the removals.
 	stale int
 }
 
-// add makes a wait a member. The goroutine sees it when it is poked.
+// add makes a wait a member. The goroutine sees it after a poke.
 func (c *chunk[T]) add(w *Wait[T]) {
 	w.chunk, w.index = c, len(c.members)
 	c.members = append(c.members, w)
@@ -32,7 +32,7 @@ func (c *chunk[T]) remove(w *Wait[T]) {
 	w.chunk = nil
 }
 
-// poke makes the goroutine look at its members, now or before it waits again. It never blocks.
+// poke makes the goroutine check its members, now or before it waits again. It never blocks.
 func (c *chunk[T]) poke() {
 	select {
 	case c.wake <- struct{}{}:
@@ -40,12 +40,12 @@ func (c *chunk[T]) poke() {
 	}
 }
 
-// run waits for the members until there are none.
+// run waits for the channels of the members until there are none.
 //
-// A goroutine may wait for channels of former members, and two goroutines for one channel while a
-// member moves between chunks. That is harmless: a goroutine that wakes only looks at its members,
-// under the lock, and a closed channel stays closed. So no closing is missed, and the first
-// goroutine that sees it reports it.
+// A goroutine may wait for channels of former members. Two goroutines may wait for one channel while
+// its member moves between chunks. That is harmless: a goroutine that wakes only checks its members,
+// under the lock, and a closed channel stays closed. So no closing is missed, and the first goroutine
+// that sees it reports it.
 func (c *chunk[T]) run() {
 	sel := selection[T]{cases: []reflect.SelectCase{receive(c.wake)}}
 	var woke *Wait[T]
@@ -54,9 +54,9 @@ func (c *chunk[T]) run() {
 	}
 }
 
-// look reports the members whose channels have closed, and makes the selection that of the others.
-// woke is the wait whose channel was received from; nil if none was. It returns false if no member
-// is left.
+// look reports the members whose channels have closed, and updates the selection to the others. woke
+// is the wait whose channel woke the goroutine; nil for another reason. It returns false if the
+// goroutine should end.
 func (c *chunk[T]) look(sel *selection[T], woke *Wait[T]) bool {
 	s := c.set
 	s.mu.Lock()
@@ -76,8 +76,8 @@ func (c *chunk[T]) look(sel *selection[T], woke *Wait[T]) bool {
 	return goOn
 }
 
-// sweep reports the members whose channels have closed, and woke, whose value may have been
-// received. woke is a member of another chunk if it has moved meanwhile.
+// sweep reports the members whose channels have closed, and woke, whose channel may have delivered a
+// value instead. woke may have become a member of another chunk meanwhile.
 func (c *chunk[T]) sweep(woke *Wait[T]) (reported bool) {
 	if woke != nil && woke.chunk != nil {
 		c.set.detach(woke)
@@ -88,7 +88,7 @@ func (c *chunk[T]) sweep(woke *Wait[T]) (reported bool) {
 		w := c.members[i]
 		select {
 		case <-w.ch:
-			c.remove(w) // and another is at i now
+			c.remove(w) // another member is now at i
 			c.set.report(w)
 			reported = true
 		default:
@@ -98,15 +98,15 @@ func (c *chunk[T]) sweep(woke *Wait[T]) (reported bool) {
 	return reported
 }
 
-// selection is what a goroutine waits for: the channel that wakes it, and its members as they were
-// when it looked last. It belongs to that goroutine.
+// selection is the list of channels that a goroutine waits for: its wake channel, and those of the
+// members when it last checked. It belongs to that goroutine.
 type selection[T any] struct {
 	cases []reflect.SelectCase
 	// waits are the waits of the cases after the first.
 	waits []*Wait[T]
 }
 
-// follow makes the selection that of the members.
+// follow updates the selection to the members.
 func (sel *selection[T]) follow(members []*Wait[T]) {
 	for i, w := range members {
 		switch {

@@ -3,15 +3,15 @@
 
 package watch
 
-// Closed is a closed channel, to return where a channel is closed when there is more to see, and
-// there is.
+// Closed is a closed channel. A function that returns a watch channel returns it when there is
+// something to read now.
 var Closed = func() <-chan struct{} {
 	ch := make(chan struct{})
 	close(ch)
 	return ch
 }()
 
-// AnyClosed reports whether one of the channels is closed. A value in a channel is received, and
+// AnyClosed reports whether one of the channels is closed. A value in a channel is received and
 // counts as its closing. nil channels never close.
 func AnyClosed(channels []<-chan struct{}) bool {
 	for _, ch := range channels {

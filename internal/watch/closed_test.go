@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOneClosedChannelIsFoundAmongOthers(t *testing.T) {
+func TestAnyClosedFindsOneClosedChannel(t *testing.T) {
 	open := make(chan struct{})
 	require.False(t, AnyClosed(nil))
 	require.False(t, AnyClosed([]<-chan struct{}{nil, open}))

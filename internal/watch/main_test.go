@@ -12,8 +12,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newSet returns a set that is stopped when the test ends, with chunks of the given size
-// and a channel that receives when there is something to take.
+// newSet returns a set with chunks of the given size, and a channel that receives when there is
+// something to take. The set is stopped when the test ends.
 func newSet(t testing.TB, perChunk int) (*Set[int], chan struct{}) {
 	ready := make(chan struct{}, 1)
 	s := New[int](func() {
@@ -27,7 +27,7 @@ func newSet(t testing.TB, perChunk int) (*Set[int], chan struct{}) {
 	return s, ready
 }
 
-// values returns the values of what there is to take, nil if there is nothing.
+// values takes what is closed, and returns the values; nil if there is nothing.
 func values(s *Set[int]) (out []int) {
 	for _, w := range s.Take() {
 		out = append(out, w.Value)
@@ -35,8 +35,8 @@ func values(s *Set[int]) (out []int) {
 	return out
 }
 
-// requireSound checks that the parts of a set agree with each other, and that its chunks
-// are as few as promised. The goroutines have to be waiting.
+// requireSound checks that the parts of a set agree, and that it has no more chunks than promised.
+// The goroutines must be waiting.
 func requireSound(t require.TestingT, s *Set[int]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,15 +45,15 @@ func requireSound(t require.TestingT, s *Set[int]) {
 		n += len(c.members)
 		require.NotEmpty(t, c.members, "a goroutine that waits for nothing")
 		require.LessOrEqual(t, len(c.members), s.perChunk)
-		require.LessOrEqual(t, c.stale, len(c.members), "channels that nobody waits for")
+		require.LessOrEqual(t, c.stale, len(c.members), "too many removed channels")
 		require.True(t, c == s.open || 4*len(c.members) > s.perChunk, "a thin chunk of %d", len(c.members))
 		for i, w := range c.members {
-			require.True(t, w.chunk == c && w.index == i, "a member that does not know its place")
+			require.True(t, w.chunk == c && w.index == i, "a member with a wrong index")
 		}
 	}
 	require.True(t, s.open == nil || len(s.open.members) > 0)
 	require.LessOrEqual(t, len(s.chunks), 1+4*n/s.perChunk)
 	for i, w := range s.closed {
-		require.True(t, w.chunk == nil && w.index == i, "a closed one that does not know its place")
+		require.True(t, w.chunk == nil && w.index == i, "a closed wait with a wrong index")
 	}
 }

@@ -1,40 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package watch waits for many channels to close, at a low cost: a channel costs less than 500
-// bytes, where a goroutine for each would cost 2,700, and channels that close together are reported
-// together.
+// Package watch waits for many channels to close, at a low cost. A channel costs less than 500 bytes,
+// while a goroutine for each would cost 2,700. Channels that close together are reported together.
+//
+// A [Set] has goroutines that each wait for up to 31 channels. They call a function of the set's
+// owner when channels have closed, and the owner takes the channels when it is ready.
 package watch
 
 import "sync"
 
-// perChunk is how many channels one goroutine waits for. Twice as many would save an eighth of the
-// memory, and double the time that one closing takes, which is about 2 us: it makes its goroutine
-// begin again with all its channels. BenchmarkChunkSizes measures this. With the channel that wakes
-// the goroutine it is a power of two, to which slices grow.
+// perChunk is the number of channels that one goroutine waits for. Twice as many would save an eighth
+// of the memory and double the time for one closing, which is about 2 us: the goroutine then starts
+// over with all its channels. BenchmarkChunkSizes measures this. With the channel that wakes the
+// goroutine it is a power of two, to which slices grow.
 const perChunk = 31
 
-// Set waits for channels to close. Each is added with a value of the caller. A
-// channel that is added is reported exactly once when it closes, however early or late
-// that is, unless it was removed or the set stopped before [Set.Take] returned it; and
-// one that was removed is never returned. A channel may be added any number of times:
-// each time is a wait of its own. A channel that never closes costs its memory until it
-// is removed; a nil channel never closes.
+// Set waits for channels to close. Each channel is added with a value of the caller, and is reported
+// exactly once when it closes, unless it is removed or the set is stopped before [Set.Take] has
+// returned it. A removed channel is never returned. A channel may be added several times: each time
+// is a separate wait. A channel that never closes, such as a nil channel, costs its memory until it
+// is removed.
 //
-// A value that is received counts as the channel's closing. But if it is sent while
-// a wait for its channel is removed, other waits for that channel may miss it.
+// A value that is received from a channel counts as its closing. But if it is sent while a wait for
+// the channel is removed, other waits for the same channel may miss it.
 //
-// The methods are safe from any goroutine. Only Stop waits for others.
+// The methods are safe from any goroutine. Only Stop blocks.
 type Set[T any] struct {
 	notify   func()
 	perChunk int
 	wg       sync.WaitGroup
 
 	mu sync.Mutex
-	// closed are the waits for Take to return.
+	// closed has the waits for Take to return.
 	closed []*Wait[T]
-	// open is the chunk for new channels; nil if there is none. All others are more than a quarter
-	// full.
+	// open is the chunk for new channels; nil if there is none. All other chunks are more than a
+	// quarter full.
 	open    *chunk[T]
 	chunks  map[*chunk[T]]struct{}
 	stopped bool
@@ -46,8 +47,8 @@ type Wait[T any] struct {
 	Value T
 
 	ch <-chan struct{}
-	// chunk is the chunk that has the wait at index; nil if none has. Then closed has it at index,
-	// or, if that is negative, it is over.
+	// chunk is the chunk that has the wait as a member, at index. If it is nil, the wait is in
+	// Set.closed at index, or has ended if index is negative.
 	chunk *chunk[T]
 	index int
 }
@@ -55,15 +56,16 @@ type Wait[T any] struct {
 // Channel returns the channel. It is safe from any goroutine.
 func (w *Wait[T]) Channel() <-chan struct{} { return w.ch }
 
-// New returns a set without channels, which needs no goroutine. notify is called when there is
-// something to take: one or more times for channels that close together, by goroutines of the set,
-// so that it must neither block nor call Stop. It may be called late, when nothing is left to take.
+// New returns a set without channels. It has no goroutine until a channel is added. Goroutines of the
+// set call notify when there is something to take, one or more times for channels that close
+// together. notify must not block and must not call Stop. It may be called late, when nothing is left
+// to take.
 func New[T any](notify func()) *Set[T] {
 	return &Set[T]{notify: notify, perChunk: perChunk, chunks: map[*chunk[T]]struct{}{}}
 }
 
-// Add begins to wait for a channel, which may be closed already. After Stop the wait is
-// never reported.
+// Add begins to wait for a channel, which may already be closed. After Stop, the wait is never
+// reported.
 func (s *Set[T]) Add(ch <-chan struct{}, value T) *Wait[T] {
 	w := &Wait[T]{Value: value, ch: ch, index: -1}
 	s.mu.Lock()
@@ -128,7 +130,7 @@ func (s *Set[T]) Stop() {
 	s.wg.Wait()
 }
 
-// detach takes a wait from a chunk whose goroutine is waiting. The caller holds mu.
+// detach removes a wait from its chunk, whose goroutine is waiting. The caller holds mu.
 func (s *Set[T]) detach(w *Wait[T]) {
 	c := w.chunk
 	c.remove(w)
@@ -139,17 +141,17 @@ func (s *Set[T]) detach(w *Wait[T]) {
 	}
 }
 
-// report adds a wait, which is no member of a chunk any more, to those for Take. The caller holds
+// report moves a wait that is no longer a member of a chunk to the list for Take. The caller holds
 // mu.
 func (s *Set[T]) report(w *Wait[T]) {
 	w.index = len(s.closed)
 	s.closed = append(s.closed, w)
 }
 
-// merge keeps chunks from thinning out: a chunk that has become a quarter full or less
-// gives its channels to the open one or, if that is too full for it, takes its place. So
-// n channels never cost more than 1 + 4n/perChunk goroutines, whichever of them close.
-// The caller holds mu, and makes c's goroutine look.
+// merge bounds the number of goroutines. A chunk that is at most a quarter full gives its channels to
+// the open chunk. If they do not fit, it becomes the open chunk. So n channels need at most 1 +
+// 4n/perChunk goroutines, whichever of them close. The caller holds mu, and makes the goroutine of c
+// check its members.
 func (s *Set[T]) merge(c *chunk[T]) {
 	switch {
 	case c == s.open || len(c.members) == 0 || 4*len(c.members) > s.perChunk:
@@ -172,7 +174,8 @@ func (s *Set[T]) forget(c *chunk[T]) {
 	}
 }
 
-// remove removes a wait from a list that has it at its index; the last wait takes its place.
+// remove removes a wait from the list that has it at its index. The last wait of the list takes its
+// place.
 func remove[T any](list []*Wait[T], w *Wait[T]) []*Wait[T] {
 	last := len(list) - 1
 	list[w.index] = list[last]

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAClosingIsReportedOnce(t *testing.T) {
+func TestClosingIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ready := newSet(t, perChunk)
 		ch := make(chan struct{})
@@ -35,7 +35,7 @@ func TestAClosingIsReportedOnce(t *testing.T) {
 	})
 }
 
-func TestAChannelThatIsClosedAlreadyIsReported(t *testing.T) {
+func TestClosedChannelIsReported(t *testing.T) {
 	s, ready := newSet(t, perChunk)
 	closed := make(chan struct{})
 	close(closed)
@@ -46,7 +46,7 @@ func TestAChannelThatIsClosedAlreadyIsReported(t *testing.T) {
 	}
 }
 
-func TestOneChannelMayBeWaitedForManyTimes(t *testing.T) {
+func TestChannelMayBeAddedManyTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newSet(t, 4)
 		ch := make(chan struct{})
@@ -66,8 +66,8 @@ func TestOneChannelMayBeWaitedForManyTimes(t *testing.T) {
 	})
 }
 
-// Whether the closing was noticed yet makes no difference to the one who removes.
-func TestWhatWasRemovedIsNeverTaken(t *testing.T) {
+// Remove works whether or not the closing was noticed yet.
+func TestRemovedWaitIsNeverTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ready := newSet(t, perChunk)
 		channels := []chan struct{}{make(chan struct{}), make(chan struct{}), make(chan struct{})}
@@ -97,7 +97,7 @@ func TestWhatWasRemovedIsNeverTaken(t *testing.T) {
 	})
 }
 
-func TestANilChannelNeverCloses(t *testing.T) {
+func TestNilChannelNeverCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ready := newSet(t, perChunk)
 		w := s.Add(nil, 1)
@@ -113,7 +113,7 @@ func TestANilChannelNeverCloses(t *testing.T) {
 	})
 }
 
-func TestAValueCountsAsAClosing(t *testing.T) {
+func TestValueCountsAsClosing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ready := newSet(t, perChunk)
 		ch := make(chan struct{})
@@ -130,8 +130,8 @@ func TestAValueCountsAsAClosing(t *testing.T) {
 	})
 }
 
-// The goroutine that received the value is not the one that waits for it now.
-func TestAValueIsNotLostWhenItsChannelMoves(t *testing.T) {
+// The goroutine that receives the value is no longer the one that has the wait.
+func TestValueIsNotLostWhenItsChannelMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ready := newSet(t, 8)
 		channels := make([]chan struct{}, 9)
@@ -148,7 +148,7 @@ func TestAValueIsNotLostWhenItsChannelMoves(t *testing.T) {
 
 		s.mu.Lock()
 		channels[7] <- struct{}{}
-		s.detach(waits[5]) // which leaves two, for the other chunk to take
+		s.detach(waits[5]) // two waits are left, which move to the other chunk
 		moved := waits[7].chunk == waits[8].chunk
 		s.mu.Unlock()
 		require.True(t, moved)
@@ -159,7 +159,7 @@ func TestAValueIsNotLostWhenItsChannelMoves(t *testing.T) {
 	})
 }
 
-func TestChannelsThatCloseTogetherAreNoticedTogether(t *testing.T) {
+func TestChannelsThatCloseTogetherAreReportedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		notified := 0
 		s := New[int](func() { notified++ })
@@ -181,7 +181,7 @@ func TestChannelsThatCloseTogetherAreNoticedTogether(t *testing.T) {
 	})
 }
 
-func TestWhatIsOverIsNotKeptInMemory(t *testing.T) {
+func TestEndedWaitIsNotKeptInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newSet(t, perChunk)
 		keep := make(chan struct{})
@@ -203,7 +203,7 @@ func TestWhatIsOverIsNotKeptInMemory(t *testing.T) {
 	})
 }
 
-func TestASelectionKeepsNoChannelThatItHasLost(t *testing.T) {
+func TestSelectionKeepsNoRemovedChannel(t *testing.T) {
 	sel := selection[int]{cases: []reflect.SelectCase{receive(nil)}}
 	waits := []*Wait[int]{{ch: make(chan struct{})}, {ch: make(chan struct{})}, {ch: make(chan struct{})}}
 	sel.follow(waits)
@@ -215,7 +215,7 @@ func TestASelectionKeepsNoChannelThatItHasLost(t *testing.T) {
 	}
 }
 
-func TestStopEndsEverything(t *testing.T) {
+func TestStopEndsAllGoroutines(t *testing.T) {
 	s, _ := newSet(t, 4)
 	var waits []*Wait[int]
 	ch := make(chan struct{})
@@ -233,8 +233,8 @@ func TestStopEndsEverything(t *testing.T) {
 	require.Nil(t, s.Take())
 }
 
-// What is left of many channels must not be scattered over as many goroutines as there
-// once were: each chunk is one.
+// The channels that remain of many must not be spread over the goroutines that were needed for all:
+// each chunk has one.
 func TestFewChannelsCostFewGoroutines(t *testing.T) {
 	for name, end := range map[string]func(s *Set[int], w *Wait[int], ch chan struct{}){
 		"closed":  func(s *Set[int], w *Wait[int], ch chan struct{}) { close(ch) },
@@ -265,7 +265,7 @@ func TestFewChannelsCostFewGoroutines(t *testing.T) {
 					close(channels[i])
 				}
 				synctest.Wait()
-				require.Len(t, s.Take(), 64, "those that have moved")
+				require.Len(t, s.Take(), 64, "the waits that have moved")
 				require.Empty(t, s.chunks)
 			})
 		})
@@ -273,7 +273,7 @@ func TestFewChannelsCostFewGoroutines(t *testing.T) {
 }
 
 // A goroutine for each channel would cost 2,700 bytes.
-func TestAChannelCostsLittleMemory(t *testing.T) {
+func TestChannelCostsLittleMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newSet(t, perChunk)
 		const n = 20_000

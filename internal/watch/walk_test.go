@@ -13,20 +13,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// walker adds, removes, closes and takes at random, and knows what is to come of it.
+// walker adds, removes, closes and takes channels at random, and tracks what the set must report.
 type walker struct {
 	t      *testing.T
 	random *rand.Rand
 	set    *Set[int]
 
 	channels map[*Wait[int]]chan struct{}
-	// waiting are those whose channel is open; due those whose channel is closed,
-	// and that were not taken yet; over those of which nothing may come any more.
+	// waiting are the waits whose channel is open. due are those whose channel is closed and that
+	// were not taken yet. over are those that must not be reported any more.
 	waiting, due, over []*Wait[int]
 }
 
 func (w *walker) add() {
-	// Now and then a channel that is waited for already, or that is closed already.
+	// Sometimes a channel that is waited for already, or that is closed already.
 	ch := make(chan struct{})
 	switch r := w.random.IntN(10); {
 	case r == 0 && len(w.waiting) > 0:
@@ -72,7 +72,7 @@ func (w *walker) close() {
 	})
 }
 
-// take takes what was noticed by now, which has to be due.
+// take takes what the set has reported so far, all of which must be due.
 func (w *walker) take() {
 	for _, wait := range w.set.Take() {
 		i := slices.Index(w.due, wait)
@@ -82,7 +82,7 @@ func (w *walker) take() {
 	}
 }
 
-// quiet lets the goroutines notice everything, and takes it.
+// quiet waits until the goroutines are idle, and takes all that is due.
 func (w *walker) quiet() {
 	synctest.Wait()
 	requireSound(w.t, w.set)
@@ -110,8 +110,8 @@ func (w *walker) step(grow int) {
 	}
 }
 
-// TestRandomWalkAgreesWithTheModel: what closes is reported once, whatever is added,
-// removed and closed before its goroutine comes to look; what was removed never is.
+// A closed channel is reported once, whatever is added, removed and closed before its goroutine
+// checks. A removed wait is never reported.
 func TestRandomWalkAgreesWithTheModel(t *testing.T) {
 	for _, size := range []int{1, 2, 4, 9, perChunk} {
 		seed := rand.Uint64()
@@ -122,7 +122,7 @@ func TestRandomWalkAgreesWithTheModel(t *testing.T) {
 				t: t, random: rand.New(rand.NewPCG(seed, 0)), set: set, channels: map[*Wait[int]]chan struct{}{},
 			}
 			for range 20 {
-				// Growing and shrinking in turns makes chunks fill up and thin out.
+				// The set grows and shrinks in turns, so that chunks fill up and empty.
 				for range 200 {
 					w.step(55)
 				}
@@ -140,7 +140,7 @@ func TestRandomWalkAgreesWithTheModel(t *testing.T) {
 	}
 }
 
-// Everything at once from many goroutines: each closing is taken exactly once.
+// Many goroutines add, remove and close at once: each closing is taken exactly once.
 func TestConcurrentUseLosesNoClosing(t *testing.T) {
 	s, ready := newSet(t, 4)
 	const adders, each = 8, 300
@@ -164,8 +164,8 @@ func TestConcurrentUseLosesNoClosing(t *testing.T) {
 	require.Nil(t, s.Take(), "more than was added")
 }
 
-// addAndClose adds n channels with the values from first on, and closes them a few at a
-// time. Beside each it adds one that it removes again.
+// addAndClose adds n channels with values from first on, and closes a few at a time. For each it also
+// adds one that it removes again.
 func addAndClose(s *Set[int], first, n int) {
 	var open []chan struct{}
 	for i := range n {
@@ -181,9 +181,8 @@ func addAndClose(s *Set[int], first, n int) {
 	}
 }
 
-// A channel may close in the very moment in which it is added or removed, or in which
-// its chunk is rearranged.
-func TestAClosingRacesWithEverything(t *testing.T) {
+// A channel may close exactly when it is added or removed, or when its chunk is rearranged.
+func TestClosingRacesWithAddAndRemove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newSet(t, 4)
 		for round := range 300 {
