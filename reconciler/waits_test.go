@@ -21,14 +21,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// waited is what a wait in a goroutine of its own came to; took is how long it was.
+// waited is the result of a wait in its own goroutine; took is its duration.
 type waited struct {
 	owed inspect.Unapplied
 	err  error
 	took time.Duration
 }
 
-// during begins a wait. The result is to be had when that is over.
+// during starts a wait. The channel gets the result when the wait is over.
 func during(wait func() (inspect.Unapplied, error)) <-chan waited {
 	over, began := make(chan waited, 1), time.Now()
 	go func() {
@@ -38,12 +38,12 @@ func during(wait func() (inspect.Unapplied, error)) <-chan waited {
 	return over
 }
 
-// wait begins a wait for a revision.
+// wait starts a wait for a revision.
 func (e *env) wait(until statedb.Revision, m reconciler.Milestone) <-chan waited {
 	return during(func() (inspect.Unapplied, error) { return e.loop.Wait(e.Context(), until, m) })
 }
 
-// waitFor begins a wait for objects.
+// waitFor starts a wait for objects.
 func (e *env) waitFor(m reconciler.Milestone, ids ...uint64) <-chan waited {
 	return during(func() (inspect.Unapplied, error) { return e.loop.WaitFor(e.Context(), m, objects(ids...)...) })
 }
@@ -55,7 +55,7 @@ func objects(ids ...uint64) (objs []*object) {
 	return objs
 }
 
-// goesOn requires a wait not to be over.
+// goesOn requires that a wait is not over.
 func (e *env) goesOn(over <-chan waited) {
 	e.Helper()
 	synctest.Wait()
@@ -66,13 +66,13 @@ func (e *env) goesOn(over <-chan waited) {
 	}
 }
 
-// isOver requires a wait to be over, and to have taken a time.
+// isOver requires that a wait is over, and that it took a time.
 func (e *env) isOver(over <-chan waited, took time.Duration) waited {
 	e.Helper()
 	synctest.Wait()
 	select {
 	case w := <-over:
-		require.InDelta(e, took, w.took, float64(maxGather), "how long it took, want %s, is %s", took, w.took)
+		require.InDelta(e, took, w.took, float64(maxGather), "the duration of the wait, want %s, is %s", took, w.took)
 		return w
 	default:
 		e.Fatal("the wait goes on")
@@ -80,10 +80,10 @@ func (e *env) isOver(over <-chan waited, took time.Duration) waited {
 	}
 }
 
-// maxGather is how long the loop may let retries wait for each other.
+// maxGather bounds the time for which the loop lets retries wait for each other.
 const maxGather = 6 * time.Millisecond
 
-// nothingOwed requires a wait to have ended well.
+// nothingOwed requires that a wait succeeded and lists no unapplied objects.
 func (e *env) nothingOwed(w waited) {
 	e.Helper()
 	require.NoError(e, w.err)
@@ -91,7 +91,7 @@ func (e *env) nothingOwed(w waited) {
 	require.NoError(e, w.owed.Err())
 }
 
-// owes requires the keys to be owed, each as its text says.
+// owes requires that a wait lists exactly these unapplied objects, each with its text.
 func (e *env) owes(owed inspect.Unapplied, want ...string) {
 	e.Helper()
 	var texts []string
@@ -101,8 +101,8 @@ func (e *env) owes(owed inspect.Unapplied, want ...string) {
 	require.Equal(e, want, texts)
 }
 
-// outcomes makes operations come to what the value of an object says; deletions of IDs
-// above 100 fail.
+// outcomes makes the value of an object decide the outcome of its update; deletions of IDs above
+// 100 fail.
 func outcomes(release <-chan struct{}) func(c call) error {
 	return func(c call) error {
 		switch {
@@ -145,7 +145,7 @@ func TestWaitLastsUntilEverythingUpToItsRevisionIsApplied(t *testing.T) {
 		e.pass(time.Millisecond)
 		e.nothingOwed(e.isOver(attempted, time.Second))
 		e.nothingOwed(e.isOver(applied, time.Second))
-		// The loop has written a status, and the table has that revision.
+		// The status write of the loop gave the table that revision.
 		e.nothingOwed(e.isOver(later, time.Second))
 
 		gone := e.remove(1)
@@ -167,7 +167,7 @@ func TestWaitLastsUntilEverythingUpToItsRevisionIsApplied(t *testing.T) {
 	})
 }
 
-func TestWaitForAttemptsReturnsWhatIsNotApplied(t *testing.T) {
+func TestWaitForAttemptsListsUnappliedObjects(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.deciding(outcomes(make(chan struct{})))
 		e.put(works, 1, 101)
@@ -195,7 +195,7 @@ func TestWaitForAttemptsReturnsWhatIsNotApplied(t *testing.T) {
 		require.ErrorIs(e, w.owed.Err(), w.owed.Keys[3].Err)
 		require.Equal(e, 4, 1+strings.Count(w.owed.Err().Error(), "\n"))
 
-		// Those who come late are told the same, and what has changed.
+		// A later wait gets the same list, with current figures.
 		e.pass(150 * time.Millisecond)
 		w = e.isOver(e.wait(until, reconciler.Attempted), 0)
 		require.Len(e, w.owed.Keys, 4)
@@ -203,8 +203,8 @@ func TestWaitForAttemptsReturnsWhatIsNotApplied(t *testing.T) {
 	})
 }
 
-// Each of those who are told at once is told of what is owed up to its revision.
-func TestThoseWhoWaitForDifferentRevisionsAreToldDifferentThings(t *testing.T) {
+// Each wait lists the unapplied objects up to its own revision, even if several waits end at once.
+func TestEachWaitListsUnappliedObjectsUpToItsRevision(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.deciding(outcomes(nil))
 		e.loop.Pause()
@@ -245,9 +245,8 @@ func TestWaitUntilAppliedOutlastsFailuresAndBlocks(t *testing.T) {
 	})
 }
 
-// What is superseded does not hold up those who wait for it: the change that came instead
-// has a revision of its own.
-func TestChangeThatIsFollowedByAnotherIsNotWaitedFor(t *testing.T) {
+// A change that is replaced holds up no wait for its revision: the new change has a later revision.
+func TestReplacedChangeHoldsUpNoWait(t *testing.T) {
 	singly(t, func(e *env) {
 		e.target.deciding(outcomes(nil))
 		old := e.put(failsForGood, 1)
@@ -260,7 +259,7 @@ func TestChangeThatIsFollowedByAnotherIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-func TestWaitThatIsCutShortSaysWhatIsOwed(t *testing.T) {
+func TestWaitCutShortListsUnappliedObjects(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.deciding(outcomes(nil))
 		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
@@ -275,7 +274,7 @@ func TestWaitThatIsCutShortSaysWhatIsOwed(t *testing.T) {
 		require.ErrorContains(e, w.err, `reconciler "objects": waiting for revision 1 to be applied, attempted up to 4: `)
 		e.owes(w.owed, "0x0000000000000001 is terminal: no such name")
 
-		// Its time is up already, but what it is for has been reached.
+		// The deadline has passed, but the revision has been attempted.
 		w = e.isOver(during(func() (inspect.Unapplied, error) { return e.loop.Wait(ctx, until, reconciler.Attempted) }), 0)
 		require.NoError(e, w.err)
 		e.owes(w.owed, "0x0000000000000001 is terminal: no such name")
@@ -309,9 +308,9 @@ func TestWaitDoesNotHangWhenTheLoopIsStuck(t *testing.T) {
 	}, nil, reconciler.WithoutPruning())
 }
 
-// Somebody whose time is up while an operation runs is still told of its success, if that
-// comes before the loop would count as stuck.
-func TestWaitThatIsOverALittleLateIsOver(t *testing.T) {
+// A wait whose deadline passes during an operation still succeeds if the operation ends before the
+// loop counts as stuck.
+func TestWaitFulfilledShortlyAfterItsDeadlineSucceeds(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.lasting(func(call) time.Duration { return time.Second + 50*time.Millisecond })
 		until := e.put(1, 1)
@@ -323,7 +322,7 @@ func TestWaitThatIsOverALittleLateIsOver(t *testing.T) {
 	}, nil, reconciler.WithoutPruning())
 }
 
-// In the middle of a backlog the loop is not stuck, and knows what it has come to.
+// In the middle of a backlog the loop is not stuck, and reports its progress.
 func TestWaitCutShortInABacklogReportsProgress(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.lasting(func(call) time.Duration { return time.Millisecond })
@@ -342,7 +341,7 @@ func TestWaitCutShortInABacklogReportsProgress(t *testing.T) {
 	}, nil, reconciler.WithoutPruning())
 }
 
-func TestListOfWhatIsOwedIsBounded(t *testing.T) {
+func TestListOfUnappliedObjectsIsBounded(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(outcomes(nil))
 		first := e.put(failsForGood, ids(1, 1000)...)
@@ -365,7 +364,7 @@ func TestListOfWhatIsOwedIsBounded(t *testing.T) {
 	}, nil)
 }
 
-func TestWaitBeforeTheReconcilerRuns(t *testing.T) {
+func TestWaitMayBeginBeforeTheReconcilerRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
 		loop, err := reconciler.New(e.config())
@@ -379,7 +378,7 @@ func TestWaitBeforeTheReconcilerRuns(t *testing.T) {
 		_, err = loop.Wait(ctx, until, reconciler.Applied)
 		require.ErrorIs(e, err, context.DeadlineExceeded)
 		require.ErrorContains(e, err, "the reconciler has not been started")
-		require.Equal(e, time.Second, time.Since(began), "there is nobody to be asked")
+		require.Equal(e, time.Second, time.Since(began), "no loop can answer")
 		owed, err := loop.WaitFor(ctx, reconciler.Attempted, objects(1)...)
 		require.ErrorIs(e, err, context.DeadlineExceeded)
 		e.owes(owed, "0x0000000000000001 is unknown")
@@ -418,21 +417,21 @@ func TestWaitEndsWhenTheReconcilerStops(t *testing.T) {
 			require.ErrorIs(e, e.isOver(over, 0).err, inspect.ErrStopped)
 		}
 
-		// Those who come after it are told what is known.
+		// Waits that begin after the stop get what is known.
 		for _, m := range []reconciler.Milestone{reconciler.Attempted, reconciler.Applied} {
 			require.ErrorIs(e, e.isOver(e.wait(until, m), 0).err, inspect.ErrStopped)
 			e.nothingOwed(e.isOver(e.wait(until-1, m), 0))
 			e.nothingOwed(e.isOver(e.waitFor(m, 2), 0))
-			require.ErrorIs(e, e.isOver(e.waitFor(m, 3), 0).err, inspect.ErrStopped, "of a deletion nothing is known")
+			require.ErrorIs(e, e.isOver(e.waitFor(m, 3), 0).err, inspect.ErrStopped, "nothing is known of a deletion")
 		}
 		w := e.isOver(e.waitFor(reconciler.Attempted, 1), 0)
-		require.NoError(e, w.err, "its status says that it was attempted")
+		require.NoError(e, w.err, "the status shows the attempt")
 		e.owes(w.owed, "0x0000000000000001 is unknown: no route")
 	})
 }
 
-// What was finished before the stop counts.
-func TestWaitSeesWhatWasFinishedAtTheStop(t *testing.T) {
+// Operations that finished before the stop count.
+func TestWaitSeesOperationsThatFinishedAtTheStop(t *testing.T) {
 	singly(t, func(e *env) {
 		e.target.lasting(func(call) time.Duration { return time.Second })
 		e.target.deciding(outcomes(nil))
@@ -479,7 +478,7 @@ func TestWaitSeesWhatWasFinishedAtTheStop(t *testing.T) {
 	})
 }
 
-func TestMilestoneThatIsNoneIsAnError(t *testing.T) {
+func TestInvalidMilestoneIsAnError(t *testing.T) {
 	inBubble(t, func(e *env) {
 		_, err := e.loop.Wait(e.Context(), 1, 7)
 		require.EqualError(e, err, "waiting for milestone 7, must be Attempted or Applied")
@@ -488,7 +487,7 @@ func TestMilestoneThatIsNoneIsAnError(t *testing.T) {
 	}, nil)
 }
 
-func TestRevisionOfTheEndOfTimeIsWaitedFor(t *testing.T) {
+func TestWaitForTheLargestRevisionGoesOn(t *testing.T) {
 	inBubble(t, func(e *env) {
 		over := e.wait(math.MaxUint64, reconciler.Applied)
 		e.put(1, 1)
@@ -497,7 +496,7 @@ func TestRevisionOfTheEndOfTimeIsWaitedFor(t *testing.T) {
 	}, nil)
 }
 
-// Each is woken when its revision is reached, and at no other time.
+// Each wait ends when its revision is reached, and not earlier.
 func TestManyWaitersAreEachWokenInTime(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.lasting(func(call) time.Duration { return time.Millisecond })
@@ -533,7 +532,7 @@ func TestManyWaitersAreEachWokenInTime(t *testing.T) {
 	}, nil, reconciler.WithoutPruning())
 }
 
-func TestPeersWaitSeesTheWatermarks(t *testing.T) {
+func TestWaitUntilReconciledReturnsTheWatermarks(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(outcomes(nil))
 		failing := e.put(failsForGood, 1)
