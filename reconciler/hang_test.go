@@ -17,7 +17,7 @@ import (
 // Nothing else wakes the loop meanwhile.
 func TestIdleLoopLeavesAHangingOperationBehind(t *testing.T) {
 	for range 20 {
-		var hung chan struct{} // of the bubble
+		var hung chan struct{} // made in the bubble
 		inBubble(t, func(e *env) {
 			e.put(1, 1, 2)
 			e.pass(2*time.Second - time.Millisecond)

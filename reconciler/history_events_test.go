@@ -243,7 +243,7 @@ func (s *slot) wait() {
 	case h.one(6):
 		until += rng.Uint64N(3)
 	}
-	debts, began := s.debts(txn, until, m, by), time.Now()
+	todos, began := s.todos(txn, until, m, by), time.Now()
 	name := fmt.Sprintf("%s(%d, %s)", [...]string{"Wait", "WaitAll", "WaitFor", "WaitUntilReconciled"}[what], until, m)
 	ids := ""
 	if what == 2 {
@@ -284,8 +284,8 @@ func (s *slot) wait() {
 			h.record.violate("(a) a wait ends with %v", err)
 		case err != nil:
 		case what == 2:
-			var asked []debt
-			for _, d := range debts {
+			var asked []todo
+			for _, d := range todos {
 				for _, obj := range objs {
 					if d.key == obj.ID {
 						asked = append(asked, d)
@@ -294,11 +294,11 @@ func (s *slot) wait() {
 			}
 			s.checkObjectWait(asked, m, began)
 		case joined.at() != h.table.Revision(txn):
-			// The table changed before the wait began, so the debts at its beginning are not known.
+			// The table changed before the wait began, so the todos at its beginning are not known.
 		default:
-			s.checkRevisionWait(name, debts, m, began)
+			s.checkRevisionWait(name, todos, m, began)
 			if what != 3 {
-				s.checkUnapplied(name, debts, unapplied, began)
+				s.checkUnapplied(name, todos, unapplied, began)
 			}
 		}
 	}()

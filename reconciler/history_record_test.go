@@ -89,7 +89,7 @@ func (l *ledger) lived(deletion int) bool {
 
 // has reports whether an operation for the wish of d, or for a later one, has ended; if m is
 // Applied, whether it has succeeded.
-func (l *ledger) has(d debt, m reconciler.Milestone) bool {
+func (l *ledger) has(d todo, m reconciler.Milestone) bool {
 	return d.deleted && l.pruned >= d.wish || slices.ContainsFunc(l.operations, func(o *operation) bool {
 		since := o.ended
 		if d.refresh {
@@ -221,8 +221,8 @@ func (r *record) end(o *operation, err error) {
 	}
 }
 
-// debt is work of a reconciler for a key that is not done when a wait begins.
-type debt struct {
+// todo is work of a reconciler for a key that is not done when a wait begins.
+type todo struct {
 	key     uint64
 	wish    int
 	deleted bool
@@ -231,7 +231,7 @@ type debt struct {
 	since time.Time
 }
 
-func (d debt) String() string {
+func (d todo) String() string {
 	text := fmt.Sprintf("wish %d", d.wish)
 	if d.deleted {
 		text = "the deletion, " + text
@@ -245,12 +245,12 @@ func (d debt) String() string {
 	return text
 }
 
-// debts returns the unreconciled keys of a snapshot up to a revision: rows whose status shows it,
+// todos returns the unreconciled keys of a snapshot up to a revision: rows whose status shows it,
 // and deletions that are not carried out and that the loop can know of.
-func (s *slot) debts(txn statedb.ReadTxn, until statedb.Revision, m reconciler.Milestone, by *instance) (debts []debt) {
+func (s *slot) todos(txn statedb.ReadTxn, until statedb.Revision, m reconciler.Milestone, by *instance) (todos []todo) {
 	for row, revision := range s.h.table.All(txn) {
 		st := s.get(row)
-		d := debt{key: row.ID, wish: row.Wishes[s.index]}
+		d := todo{key: row.ID, wish: row.Wishes[s.index]}
 		switch st.Kind {
 		case reconciler.StatusKindPending:
 		case reconciler.StatusKindRefreshing:
@@ -264,7 +264,7 @@ func (s *slot) debts(txn statedb.ReadTxn, until statedb.Revision, m reconciler.M
 			continue
 		}
 		if revision <= until {
-			debts = append(debts, d)
+			todos = append(todos, d)
 		}
 	}
 	r, at := s.h.record, s.h.table.Revision(txn)
@@ -272,21 +272,21 @@ func (s *slot) debts(txn statedb.ReadTxn, until statedb.Revision, m reconciler.M
 	defer r.mu.Unlock()
 	for key, l := range r.ledgers[s.index] {
 		w := l.last(at)
-		d := debt{key: key, wish: w.number, deleted: true}
+		d := todo{key: key, wish: w.number, deleted: true}
 		if w.kind == deleted && w.revision <= until && w.revision > by.from && l.lived(w.number) && !l.has(d, reconciler.Applied) {
-			debts = append(debts, d)
+			todos = append(todos, d)
 		}
 	}
-	return debts
+	return todos
 }
 
-// checkRevisionWait checks (a) for waits for a revision: each debt has been attempted or applied,
+// checkRevisionWait checks (a) for waits for a revision: each todo has been attempted or applied,
 // or its key has a newer wish, or Attempted counts it although it was not attempted.
-func (s *slot) checkRevisionWait(what string, debts []debt, m reconciler.Milestone, began time.Time) {
+func (s *slot) checkRevisionWait(what string, todos []todo, m reconciler.Milestone, began time.Time) {
 	r := s.h.record
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, d := range debts {
+	for _, d := range todos {
 		l := r.ledger(s.index, d.key)
 		if l.has(d, m) || l.latest().number > d.wish || m == reconciler.Attempted && (s.held(l, d) || r.paused(s.index, d.key, began)) {
 			continue
@@ -296,9 +296,9 @@ func (s *slot) checkRevisionWait(what string, debts []debt, m reconciler.Milesto
 	}
 }
 
-// checkUnapplied checks (a) for the result of a wait: it lists each debt that is neither applied
+// checkUnapplied checks (a) for the result of a wait: it lists each todo that is neither applied
 // nor replaced by a newer wish. It checks nothing after a third party has rewritten rows.
-func (s *slot) checkUnapplied(what string, debts []debt, unapplied inspect.Unapplied, began time.Time) {
+func (s *slot) checkUnapplied(what string, todos []todo, unapplied inspect.Unapplied, began time.Time) {
 	r := s.h.record
 	if unapplied.More > 0 || s.h.rewrites.Load() || len(s.h.slots) > 1 {
 		return
@@ -309,7 +309,7 @@ func (s *slot) checkUnapplied(what string, debts []debt, unapplied inspect.Unapp
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, d := range debts {
+	for _, d := range todos {
 		l := r.ledger(s.index, d.key)
 		if !listed[string(historyIndex.FromKey(d.key))] && !l.has(d, reconciler.Applied) && l.latest().number == d.wish {
 			r.violateLocked("(a) %s of %d, begun at %s, does not list key %d, of which this is not done: %s\n%s", what, s.index, clock(began), d.key, d, l)
@@ -319,11 +319,11 @@ func (s *slot) checkUnapplied(what string, debts []debt, unapplied inspect.Unapp
 }
 
 // checkObjectWait checks (a) for waits for objects. These also wait for later wishes.
-func (s *slot) checkObjectWait(debts []debt, m reconciler.Milestone, began time.Time) {
+func (s *slot) checkObjectWait(todos []todo, m reconciler.Milestone, began time.Time) {
 	r := s.h.record
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, d := range debts {
+	for _, d := range todos {
 		l := r.ledger(s.index, d.key)
 		done := l.has(d, m) || m == reconciler.Attempted && r.paused(s.index, d.key, began)
 		for _, w := range l.wishes {
@@ -337,8 +337,8 @@ func (s *slot) checkObjectWait(debts []debt, m reconciler.Milestone, began time.
 	}
 }
 
-// held reports whether a debt may have waited for its minimum backoff.
-func (s *slot) held(l *ledger, d debt) bool {
+// held reports whether a todo may have waited for its minimum backoff.
+func (s *slot) held(l *ledger, d todo) bool {
 	written := d.since
 	for _, w := range l.wishes {
 		if w.number == d.wish && w.at.After(written) {

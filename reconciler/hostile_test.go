@@ -73,9 +73,9 @@ func TestHostileTextsAreEscapedInErrorsAndHealth(t *testing.T) {
 				defer func() { require.NoError(t, db.Stop()) }()
 				table, err := statedb.NewTable(db, "hostile", hostileIndex)
 				require.NoError(t, err)
-				told, registry := &historyHealth{}, &inspect.Registry{}
+				reports, registry := &historyHealth{}, &inspect.Registry{}
 				loop, err := reconciler.New(reconciler.Config[*hostileRow]{
-					DB: db, Table: table, Operations: hostileTarget{}, Health: told,
+					DB: db, Table: table, Operations: hostileTarget{}, Health: reports,
 					Clone: (*hostileRow).clone, GetStatus: (*hostileRow).getStatus, SetStatus: (*hostileRow).setStatus,
 					Options: append(opts, reconciler.WithName(hostileKey), reconciler.WithRegistry(registry),
 						reconciler.WithoutPruning(), reconciler.WithRetry(time.Hour, time.Hour)),
@@ -92,7 +92,7 @@ func TestHostileTextsAreEscapedInErrorsAndHealth(t *testing.T) {
 				wtxn.Commit()
 				time.Sleep(time.Second)
 
-				_, message, wrong := told.Now()
+				_, message, wrong := reports.Now()
 				require.ErrorContains(t, wrong, "cannot apply")
 				printable(t, "health", message+wrong.Error())
 

@@ -490,10 +490,10 @@ func TestIdleLoopReadsNothing(t *testing.T) {
 		e.put(1, ids(1, 100)...)
 		synctest.Wait()
 		counted.Store(0)
-		told := len(e.health.History())
+		reports := len(e.health.History())
 		e.pass(24 * time.Hour)
 		require.Zero(e, counted.Load())
-		require.Len(e, e.health.History(), told)
+		require.Len(e, e.health.History(), reports)
 	}, countLooks, reconciler.WithoutPruning())
 }
 

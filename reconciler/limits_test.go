@@ -173,7 +173,7 @@ func TestPruneNeedsNoPermit(t *testing.T) {
 
 // A limit of rate.Inf allows everything, even with a burst of zero. A limit of zero allows nothing
 // until it is changed.
-func TestOperationLimitsAtTheirEnds(t *testing.T) {
+func TestInfiniteLimitAllowsEverythingAndZeroNothing(t *testing.T) {
 	limited(t, rate.Inf, 0, func(e *env, limiter *rate.Limiter) {
 		e.put(1, ids(1, 100)...)
 		e.pass(time.Millisecond)

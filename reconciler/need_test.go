@@ -139,7 +139,7 @@ func (e *env) requireBlocked(id uint64, reason string) {
 	require.Equal(e, reason, e.get(id).Status.GetError())
 }
 
-func TestNeedReturnsTheObjectOrWhatItWaitsFor(t *testing.T) {
+func TestNeedReturnsTheObjectOrTheReason(t *testing.T) {
 	e := newEnv(t)
 	n := newNeeding(e)
 	up, down := &device{ID: 1, Up: true}, &device{ID: 2}

@@ -103,7 +103,7 @@ func TestNoteIsOnlyForItsKindOfOperation(t *testing.T) {
 }
 
 // A single operation does not need to name its object to set a note.
-func TestNoteOfASingleOperation(t *testing.T) {
+func TestNoteOfASingleOperationNeedsNoObject(t *testing.T) {
 	var h *hooked
 	eachConcurrency(t, "single", func(e *env) {
 		h.update = func(ctx context.Context, o *object) error {

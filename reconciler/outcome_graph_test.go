@@ -43,7 +43,7 @@ func TestSearchOfAnErrorEnds(t *testing.T) {
 		"wraps itself, joined":   errors.Join(errPlain, circular{}),
 		"shared by 28 levels":    levelsAbove(errPlain, 28),
 		"shared by 1,000 levels": levelsAbove(errPlain, 1000),
-		"shared, done again":     levelsAbove(reconciler.Requeue(time.Hour), 1000),
+		"shared, requeue":        levelsAbove(reconciler.Requeue(time.Hour), 1000),
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.False(t, reconciler.IsBlocked(err))

@@ -110,7 +110,7 @@ func TestBlockedWaitsForItsChannelAndForNoClock(t *testing.T) {
 		})
 		e.put(1, ids(1, 100)...)
 		e.pass(24 * time.Hour)
-		require.Len(e, e.target.take(), 100, "no clock")
+		require.Len(e, e.target.take(), 100, "no retry by time")
 		require.Equal(e, reconciler.StatusKindBlocked, e.kind(1))
 		require.Equal(e, "device eth0", e.get(1).Status.GetError())
 		level, message, _ := e.health.Now()
@@ -151,7 +151,7 @@ func TestBlockedOnAChannelThatIsClosedAlreadyRunsAgain(t *testing.T) {
 }
 
 // An operation waits for a row of another table with the watch channel of its query.
-func TestBlockedOnAnotherTable(t *testing.T) {
+func TestOperationCanBlockOnARowOfAnotherTable(t *testing.T) {
 	inBubble(t, func(e *env) {
 		devices, err := statedb.NewTable(e.db, "devices", idIndex)
 		require.NoError(e, err)
@@ -176,7 +176,7 @@ func TestBlockedOnAnotherTable(t *testing.T) {
 	}, nil)
 }
 
-func TestTimeoutEndsAnOperationAndSaysSo(t *testing.T) {
+func TestTimeoutEndsAnOperationWithAnError(t *testing.T) {
 	for _, kind := range []string{"update", "batch"} {
 		inBubble(t, func(e *env) {
 			var ended error
@@ -197,7 +197,7 @@ func TestTimeoutEndsAnOperationAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestDirectivesOfNoErrorAreNoError(t *testing.T) {
+func TestRetryAfterAndTerminalErrorOfNilAreNil(t *testing.T) {
 	require.NoError(t, reconciler.RetryAfter(nil, time.Second))
 	require.NoError(t, reconciler.TerminalError(nil))
 }

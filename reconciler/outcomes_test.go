@@ -39,7 +39,7 @@ var (
 )
 
 // IsBlocked agrees with the loop.
-func TestIsBlockedSaysWhatTheStatusWillBe(t *testing.T) {
+func TestIsBlockedAgreesWithTheStatus(t *testing.T) {
 	for _, outcomes := range []map[string]combined{wrapped(), joined()} {
 		for name, outcome := range outcomes {
 			require.Equal(t, outcome.kind == reconciler.StatusKindBlocked, reconciler.IsBlocked(outcome.err), name)
@@ -78,18 +78,18 @@ func wrapped() map[string]combined {
 		"retry after, deep": {
 			fmt.Errorf("a: %w", errors.Join(errPlain, fmt.Errorf("b: %w", later))), failed, "a: plain\nb: inner", every4,
 		},
-		"terminal, with a sentinel": {fmt.Errorf("%w: %w", errPlain, final), failed, "plain: inner", once},
-		"requeue, deep":             {errors.Join(nil, fmt.Errorf("a: %w", errors.Join(again))), done, "", every4},
-		"blocked, with no channel":  {reconciler.Blocked("door"), blocked, "door", once},
-		"blocked, with nil":         {reconciler.Blocked("door", nil), blocked, "door", once},
-		"retry after nothing":       {reconciler.RetryAfter(errInner, 0), failed, "inner", backoff},
-		"retry after less":          {reconciler.RetryAfter(errInner, -time.Second), failed, "inner", backoff},
+		"terminal, with a sentinel":   {fmt.Errorf("%w: %w", errPlain, final), failed, "plain: inner", once},
+		"requeue, deep":               {errors.Join(nil, fmt.Errorf("a: %w", errors.Join(again))), done, "", every4},
+		"blocked, with no channel":    {reconciler.Blocked("door"), blocked, "door", once},
+		"blocked, with nil":           {reconciler.Blocked("door", nil), blocked, "door", once},
+		"retry after zero":            {reconciler.RetryAfter(errInner, 0), failed, "inner", backoff},
+		"retry after a negative time": {reconciler.RetryAfter(errInner, -time.Second), failed, "inner", backoff},
 	}
 }
 
 // The result of joined outcomes does not depend on their order. An outcome that wraps others
 // replaces them.
-func TestJoinedOutcomes(t *testing.T) { checkOutcomes(t, joined) }
+func TestJoinedOutcomesDoNotDependOnTheirOrder(t *testing.T) { checkOutcomes(t, joined) }
 
 func joined() map[string]combined {
 	later := reconciler.RetryAfter(errInner, 4*time.Second)
@@ -107,28 +107,28 @@ func joined() map[string]combined {
 		kind     reconciler.StatusKind
 		again    []time.Duration
 	}{
-		"plain and requeue":                        {errPlain, again, failed, backoff},
-		"plain and retry after":                    {errPlain, later, failed, every4},
-		"plain and terminal":                       {errPlain, final, failed, once},
-		"plain and blocked":                        {errPlain, waits, blocked, once},
-		"the latest of two times":                  {later, latest, failed, every8},
-		"a time and the backoff":                   {byBackoff, later, failed, every4},
-		"the backoff and terminal":                 {byBackoff, final, failed, backoff},
-		"retry after and terminal":                 {later, final, failed, every4},
-		"retry after and blocked":                  {later, waits, failed, every4},
-		"retry after and requeue":                  {later, again, failed, every4},
-		"blocked and terminal":                     {waits, final, blocked, once},
-		"blocked and requeue":                      {waits, again, blocked, once},
-		"terminal and requeue":                     {final, again, failed, once},
-		"the soonest of two that are done":         {again, soon, done, every4},
-		"done until a time, and with backoff":      {again, reconciler.RequeueBackoff(), done, every8},
-		"done with backoff twice":                  {reconciler.RequeueBackoff(), reconciler.RequeueBackoff(), done, backoff},
-		"plain and done with backoff":              {errPlain, reconciler.RequeueBackoff(), failed, backoff},
-		"terminal, which wraps, and another":       {reconciler.TerminalError(later), final, failed, once},
-		"retry after, which wraps, and another":    {reconciler.RetryAfter(final, 4*time.Second), final, failed, every4},
-		"done again, but what wraps it, failed":    {reconciler.RetryAfter(again, 4*time.Second), soon, failed, every4},
-		"terminal, which wraps several":            {reconciler.TerminalError(errors.Join(later, waits)), again, failed, once},
-		"blocked on nothing and blocked on a door": {reconciler.Blocked("gate"), waits, blocked, once},
+		"plain and requeue":                             {errPlain, again, failed, backoff},
+		"plain and retry after":                         {errPlain, later, failed, every4},
+		"plain and terminal":                            {errPlain, final, failed, once},
+		"plain and blocked":                             {errPlain, waits, blocked, once},
+		"the later of two retry times":                  {later, latest, failed, every8},
+		"retry after with and without a time":           {byBackoff, later, failed, every4},
+		"retry after without a time and terminal":       {byBackoff, final, failed, backoff},
+		"retry after and terminal":                      {later, final, failed, every4},
+		"retry after and blocked":                       {later, waits, failed, every4},
+		"retry after and requeue":                       {later, again, failed, every4},
+		"blocked and terminal":                          {waits, final, blocked, once},
+		"blocked and requeue":                           {waits, again, blocked, once},
+		"terminal and requeue":                          {final, again, failed, once},
+		"the shorter of two requeues":                   {again, soon, done, every4},
+		"requeue and requeue with backoff":              {again, reconciler.RequeueBackoff(), done, every8},
+		"requeue with backoff twice":                    {reconciler.RequeueBackoff(), reconciler.RequeueBackoff(), done, backoff},
+		"plain and requeue with backoff":                {errPlain, reconciler.RequeueBackoff(), failed, backoff},
+		"terminal that wraps retry after, and terminal": {reconciler.TerminalError(later), final, failed, once},
+		"retry after that wraps terminal, and terminal": {reconciler.RetryAfter(final, 4*time.Second), final, failed, every4},
+		"retry after that wraps requeue, and requeue":   {reconciler.RetryAfter(again, 4*time.Second), soon, failed, every4},
+		"terminal that wraps several, and requeue":      {reconciler.TerminalError(errors.Join(later, waits)), again, failed, once},
+		"blocked without a channel and with one":        {reconciler.Blocked("gate"), waits, blocked, once},
 	} {
 		for order, err := range map[string]error{"": errors.Join(c.one, c.two), ", reversed": errors.Join(c.two, c.one)} {
 			text := err.Error()
@@ -186,7 +186,7 @@ func TestJoinedBlocksAreReleasedByAnyOfTheirChannels(t *testing.T) {
 
 // A deletion has no row for its status, but waits like an update. Its outcome is never terminal,
 // since no row is left that could change.
-func TestOutcomesOfDeletions(t *testing.T) {
+func TestDeletionsWaitLikeUpdatesAndAreNeverTerminal(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		again []time.Duration
@@ -220,7 +220,7 @@ func TestOutcomesOfDeletions(t *testing.T) {
 }
 
 // Each entry of a batch has its own outcome.
-func TestEntriesOfABatchHaveOutcomesOfTheirOwn(t *testing.T) {
+func TestEachEntryOfABatchHasItsOwnOutcome(t *testing.T) {
 	everyWay(t, func(e *env) {
 		door := make(chan struct{})
 		outcomes := map[uint64]error{

@@ -61,7 +61,7 @@ func TestPausedObjectsWaitAndOthersGoOn(t *testing.T) {
 }
 
 // Only the latest change of a pause is applied.
-func TestChangesDuringAPauseAreOne(t *testing.T) {
+func TestOnlyTheLatestChangeOfAPauseIsApplied(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.pause(1, 2, 3)
 		for value := range 10 {
@@ -84,7 +84,7 @@ func TestChangesDuringAPauseAreOne(t *testing.T) {
 }
 
 // A later predicate replaces the earlier one: objects that are no longer paused run.
-func TestPredicateIsReplaced(t *testing.T) {
+func TestLaterPredicateReplacesTheEarlierOne(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.pause(1, 2)
 		e.put(1, ids(1, 4)...)
@@ -261,7 +261,7 @@ func TestPausedObjectDoesNotHoldUpItsGroup(t *testing.T) {
 
 // A failed object that is deleted while it is paused is deleted from the target at the resume,
 // without waiting for its backoff.
-func TestPausedDeletionOfAFailingObject(t *testing.T) {
+func TestPausedDeletionDoesNotWaitForTheBackoff(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.failing("no")
 		e.put(1, 1)

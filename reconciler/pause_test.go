@@ -169,7 +169,7 @@ func TestPausedBacklogIsNotRead(t *testing.T) {
 
 // A due prune waits for the workers. A pause during this wait delays the prune until the resume,
 // and the loop does not spin.
-func TestPauseWhileAPruneWaitsForWorkers(t *testing.T) {
+func TestPauseDelaysAPruneThatWaitsForWorkers(t *testing.T) {
 	var p passes
 	inBubble(t, func(e *env) {
 		e.target.before = func(_ context.Context, c call) { time.Sleep(time.Duration(c.value) * time.Second) }
@@ -208,10 +208,10 @@ func TestLastCallOfPauseCounts(t *testing.T) {
 	everyWay(t, func(e *env) {
 		all := func(*object) bool { return true }
 		for name, calls := range map[string][]func(){
-			"paused":  {e.loop.Resume, e.loop.Pause},
-			"again":   {e.loop.Pause, e.loop.Resume, e.loop.Pause, e.loop.Pause},
-			"by none": {func() { e.loop.PauseObjects(nil) }, e.loop.Pause},
-			"by all":  {e.loop.Pause, func() { e.loop.PauseObjects(all) }},
+			"paused":             {e.loop.Resume, e.loop.Pause},
+			"again":              {e.loop.Pause, e.loop.Resume, e.loop.Pause, e.loop.Pause},
+			"after no predicate": {func() { e.loop.PauseObjects(nil) }, e.loop.Pause},
+			"by a predicate":     {e.loop.Pause, func() { e.loop.PauseObjects(all) }},
 		} {
 			for _, f := range calls {
 				f()

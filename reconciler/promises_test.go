@@ -461,7 +461,7 @@ func TestPanicIsAnErrorOfItsObject(t *testing.T) {
 }
 
 // Objects that failed together do not come back together.
-func TestRetriesOfACrowdAreSpread(t *testing.T) {
+func TestRetriesOfManyObjectsAreSpread(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.failing("no")
 		e.put(1, ids(1, 1000)...)

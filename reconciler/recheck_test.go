@@ -74,7 +74,7 @@ func TestUnchangedBlockIsNotWritten(t *testing.T) {
 		e.put(1, ids(1, 3)...)
 		synctest.Wait()
 		_, watch := e.table.AllWatch(e.db.ReadTxn())
-		told := len(e.health.History())
+		reports := len(e.health.History())
 		e.pass(time.Hour)
 		require.Len(e, e.target.take(), 3+3*60)
 		select {
@@ -82,7 +82,7 @@ func TestUnchangedBlockIsNotWritten(t *testing.T) {
 			e.Fatal("the table changed")
 		default:
 		}
-		require.Len(e, e.health.History(), told)
+		require.Len(e, e.health.History(), reports)
 
 		revision := e.table.Revision(e.db.ReadTxn())
 		e.blocking("gate")

@@ -182,7 +182,7 @@ func TestBlockedOnAClosedChannelDoesNotSpin(t *testing.T) {
 	}, nil)
 }
 
-func TestUnsetObjectIsLeftAloneThoughItFailed(t *testing.T) {
+func TestFailedObjectThatIsUnsetIsLeftAlone(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.failing("no")
 		e.put(1, 1)
@@ -324,7 +324,7 @@ func TestHealthCountsObjectsBlockedWithoutAChannel(t *testing.T) {
 	}, nil)
 }
 
-func TestWaitForATransactionThatLeavesNothing(t *testing.T) {
+func TestWaitEndsAfterATransactionThatLeavesNothing(t *testing.T) {
 	for _, before := range []bool{false, true} {
 		inBubble(t, func(e *env) {
 			if before {

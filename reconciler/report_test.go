@@ -74,15 +74,15 @@ func TestHealthIsReportedOnceForTheSameProblem(t *testing.T) {
 		e.target.failing("no")
 		e.put(1, 1)
 		synctest.Wait()
-		told := e.health.History()
-		require.Equal(e, "Degraded 1 error(s)", told[len(told)-1])
+		reports := e.health.History()
+		require.Equal(e, "Degraded 1 error(s)", reports[len(reports)-1])
 
 		e.target.failing("")
 		e.put(1, 2, 3)
 		synctest.Wait()
 		e.remove(3)
 		synctest.Wait()
-		require.Equal(e, told, e.health.History())
+		require.Equal(e, reports, e.health.History())
 
 		e.target.failing("never")
 		e.put(1, 4)

@@ -19,9 +19,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// told is a Metrics that records its calls in order, each with the kind of the status that row 1
+// recordedMetrics is a Metrics that records its calls in order, each with the kind of the status that row 1
 // had then.
-type told struct {
+type recordedMetrics struct {
 	mu     sync.Mutex
 	events []string
 	// each is called with every event; it may be nil.
@@ -29,7 +29,7 @@ type told struct {
 	kind func() string
 }
 
-func (m *told) add(event string) {
+func (m *recordedMetrics) add(event string) {
 	if m.each != nil {
 		m.each()
 	}
@@ -41,7 +41,7 @@ func (m *told) add(event string) {
 	m.events = append(m.events, event)
 }
 
-func (m *told) take() []string {
+func (m *recordedMetrics) take() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	events := m.events
@@ -49,16 +49,16 @@ func (m *told) take() []string {
 	return events
 }
 
-func (m *told) ReconciliationDuration(_ cell.FullModuleID, _, operation string, _ time.Duration) {
+func (m *recordedMetrics) ReconciliationDuration(_ cell.FullModuleID, _, operation string, _ time.Duration) {
 	m.add(operation)
 }
 
-func (m *told) ReconciliationErrors(_ cell.FullModuleID, _ string, failed, current int) {
+func (m *recordedMetrics) ReconciliationErrors(_ cell.FullModuleID, _ string, failed, current int) {
 	m.add(fmt.Sprintf("errors %d, %d", failed, current))
 }
 
-func (m *told) PruneError(cell.FullModuleID, string, error)            { m.add("prune error") }
-func (m *told) PruneDuration(cell.FullModuleID, string, time.Duration) { m.add("prune") }
+func (m *recordedMetrics) PruneError(cell.FullModuleID, string, error)            { m.add("prune error") }
+func (m *recordedMetrics) PruneDuration(cell.FullModuleID, string, time.Duration) { m.add("prune") }
 
 // The metrics get their first report, of zeros, before the first operation. So a program that sees
 // the status of the first object finds the figures.
@@ -67,7 +67,7 @@ func TestMetricsAreReportedBeforeTheFirstOperation(t *testing.T) {
 		for _, workers := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s, workers %d", kind.name, workers), func(t *testing.T) {
 				synctestRun(t, func(e *env) {
-					m := &told{}
+					m := &recordedMetrics{}
 					var before []string
 					e.target.before = func(_ context.Context, c call) {
 						if before == nil {
@@ -92,7 +92,7 @@ func TestDurationsComeBeforeTheStatusAndCountsAfterIt(t *testing.T) {
 	for _, kind := range operationKinds {
 		for _, workers := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s, workers %d", kind.name, workers), func(t *testing.T) {
-				m := &told{}
+				m := &recordedMetrics{}
 				inBubble(t, func(e *env) {
 					m.kind = func() string {
 						if o := e.get(1); o != nil {
@@ -125,7 +125,7 @@ func TestMetricsAreNeverCalledWhileTheTableIsLocked(t *testing.T) {
 		for _, workers := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s, workers %d", kind.name, workers), func(t *testing.T) {
 				e := newEnv(t)
-				m := &told{each: func() {
+				m := &recordedMetrics{each: func() {
 					locked := make(chan struct{})
 					go func() {
 						e.db.WriteTxn(e.table).Abort()
@@ -206,7 +206,7 @@ func TestRevisionReturnedWhenTheContextEndsIsTheWatermark(t *testing.T) {
 		failed := e.put(failsForGood, 1)
 		synctest.Wait()
 		attempted := e.table.Revision(e.db.ReadTxn())
-		require.Greater(e, attempted, failed, "with the status")
+		require.Greater(e, attempted, failed, "includes the status write")
 		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
 		defer cancel()
 		revision, low, err := e.loop.WaitUntilReconciled(ctx, attempted+1000)

@@ -137,7 +137,7 @@ func TestDeletionsAreNeverGivenUp(t *testing.T) {
 }
 
 // Every failure counts, whatever its kind; outcomes that are no failure do not count.
-func TestEveryFailureIsARetry(t *testing.T) {
+func TestEveryFailureCountsAsARetry(t *testing.T) {
 	everyWay(t, func(e *env) {
 		var n atomic.Int64
 		e.target.deciding(func(call) error {

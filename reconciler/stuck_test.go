@@ -240,8 +240,8 @@ func TestOperationsThatObserveTheirContextAreNotStuck(t *testing.T) {
 		e.target.failing("gave up")
 		e.put(1, ids(1, 5)...)
 		e.pass(time.Minute)
-		for _, told := range e.health.History() {
-			require.NotContains(e, told, "stuck")
+		for _, report := range e.health.History() {
+			require.NotContains(e, report, "stuck")
 		}
 		require.Contains(e, e.get(1).Status.GetError(), "timed out after 1s: gave up")
 		e.target.deciding(nil)

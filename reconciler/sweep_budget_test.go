@@ -23,13 +23,13 @@ func TestSweepBeyondItsBudgetDeletesNothing(t *testing.T) {
 		wanted, strays uint64
 		refused        string
 	}{
-		{"as many as the budget has", 3, 0, 10, 3, ""},
+		{"exactly the budget", 3, 0, 10, 3, ""},
 		{"one too many", 3, 0, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 3 objects: "},
-		{"just the fraction", 0, 0.25, 9, 3, ""},
+		{"exactly the fraction", 0, 0.25, 9, 3, ""},
 		{"more than the fraction", 0, 0.25, 8, 3, "the table has no row for 3 of the 11 objects in the target, more than the budget of 25 % of them: "},
-		{"the objects of both", 3, 0.9, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 3 objects: "},
-		{"the fraction of both", 30, 0.1, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 10 % of them: "},
-		{"all, if the table is empty", 0, 0.9, 0, 4, "the table has no row for 4 of the 4 objects"},
+		{"both limits, too many objects", 3, 0.9, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 3 objects: "},
+		{"both limits, too large a fraction", 30, 0.1, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 10 % of them: "},
+		{"all objects, with an empty table", 0, 0.9, 0, 4, "the table has no row for 4 of the 4 objects"},
 		{"without a budget", 0, 0, 0, 4, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -182,8 +182,8 @@ func TestUnobservedDeletionsDoNotCountForTheBudget(t *testing.T) {
 		for id, times := range countDeletes(e.target.take()) {
 			require.Equal(e, 1, times, "object %d", id)
 		}
-		for _, told := range e.health.History() {
-			require.NotContains(e, told, "Degraded")
+		for _, report := range e.health.History() {
+			require.NotContains(e, report, "Degraded")
 		}
 	}, reconciler.WithSweepBudget(10, 0), reconciler.WithRoundLimits(100, nil))
 }

@@ -34,7 +34,7 @@ var failures = []struct {
 }{
 	{"terminal", func() error { return reconciler.TerminalError(errors.New("no such name")) }},
 	{"blocked", func() error { return reconciler.Blocked("device eth0 is missing", make(chan struct{})) }},
-	{"blocked on nothing", func() error { return reconciler.Blocked("an operator") }},
+	{"blocked without a channel", func() error { return reconciler.Blocked("an operator") }},
 	{"retry", func() error { return reconciler.RetryAfter(errors.New("busy"), 24*time.Hour) }},
 }
 

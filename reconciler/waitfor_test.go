@@ -64,15 +64,15 @@ func TestWaitForAttemptedObjectsListsUnappliedObjects(t *testing.T) {
 		over := e.waitFor(reconciler.Attempted, 6, 5, 4, 60, 3, 2, 101, 102, 77)
 		w := e.isOver(over, 0)
 		require.NoError(e, w.err)
-		e.owes(w.owed,
+		e.requireUnapplied(w.unapplied,
 			"0x0000000000000004 is blocked: device eth0 is missing",
 			"0x000000000000003c has no status: the row has no status and is never reconciled",
 			"0x0000000000000003 is terminal: no such name",
 			"0x0000000000000002 is retry after 1 attempt(s): no route",
 			"deletion of 0x0000000000000065 is retry after 1 attempt(s): in use",
 		)
-		require.ErrorIs(e, w.owed.Err(), reconciler.ErrNoStatus)
-		require.Zero(e, w.owed.More)
+		require.ErrorIs(e, w.unapplied.Err(), reconciler.ErrNoStatus)
+		require.Zero(e, w.unapplied.More)
 	})
 }
 
@@ -115,7 +115,7 @@ func TestWaitForCutShortListsUnappliedObjects(t *testing.T) {
 		w := e.isOver(over, time.Minute)
 		require.ErrorIs(e, w.err, context.DeadlineExceeded)
 		require.ErrorContains(e, w.err, `reconciler "objects": waiting for 0x0000000000000001 to be applied, 2 of 5 objects are: `)
-		e.owes(w.owed,
+		e.requireUnapplied(w.unapplied,
 			"0x0000000000000001 is terminal: no such name",
 			"deletion of 0x0000000000000065 is retry after 10 attempt(s): in use",
 		)
@@ -130,7 +130,7 @@ func TestWaitForARowWithoutAStatusIsAnError(t *testing.T) {
 		w := e.isOver(e.waitFor(reconciler.Applied, 1, 60, 2), 0)
 		require.ErrorIs(e, w.err, reconciler.ErrNoStatus)
 		require.ErrorContains(e, w.err, "waiting for 0x000000000000003c to be applied, 1 of 3 objects are")
-		e.owes(w.owed, "0x000000000000003c has no status: the row has no status and is never reconciled")
+		e.requireUnapplied(w.unapplied, "0x000000000000003c has no status: the row has no status and is never reconciled")
 
 		e.nothingOwed(e.isOver(e.wait(until, reconciler.Applied), 0))
 	})
@@ -187,7 +187,7 @@ func TestAttemptWaitContinuesWithAnInsertedRow(t *testing.T) {
 		e.pass(2 * time.Millisecond)
 		w := e.isOver(over, 2*time.Second)
 		require.NoError(e, w.err)
-		e.owes(w.owed, "0x0000000000000001 is terminal: no such name")
+		e.requireUnapplied(w.unapplied, "0x0000000000000001 is terminal: no such name")
 	})
 }
 
@@ -235,9 +235,9 @@ func TestAttemptOnAnEarlierVersionDoesNotCount(t *testing.T) {
 		}
 		brief, cancel := context.WithTimeout(e.Context(), 0)
 		defer cancel()
-		owed, err := e.loop.WaitFor(brief, reconciler.Attempted, objects(1, 2, 3)...)
+		unapplied, err := e.loop.WaitFor(brief, reconciler.Attempted, objects(1, 2, 3)...)
 		require.ErrorIs(e, err, context.DeadlineExceeded)
-		e.owes(owed,
+		e.requireUnapplied(unapplied,
 			"0x0000000000000001 is paused: no route",
 			"deletion of 0x0000000000000002 is paused",
 			"deletion of 0x0000000000000003 is paused",
@@ -359,7 +359,7 @@ func TestPausedObjectsCountAsAttempted(t *testing.T) {
 					for _, over := range []<-chan waited{attempted, revision} {
 						w := e.isOver(over, 0)
 						require.NoError(e, w.err)
-						e.owes(w.owed, "0x0000000000000001 is paused", "deletion of 0x0000000000000002 is paused")
+						e.requireUnapplied(w.unapplied, "0x0000000000000001 is paused", "deletion of 0x0000000000000002 is paused")
 					}
 					e.pass(time.Hour)
 					e.goesOn(applied)
@@ -383,7 +383,7 @@ func TestObjectPausedAtItsTurnCountsAsAttempted(t *testing.T) {
 		e.pass(10 * time.Second)
 		w := <-over
 		require.NoError(e, w.err)
-		e.owes(w.owed, "0x0000000000000009 is paused")
+		e.requireUnapplied(w.unapplied, "0x0000000000000009 is paused")
 		for _, c := range e.target.take() {
 			require.NotEqual(e, uint64(9), c.id)
 		}
@@ -401,8 +401,8 @@ func TestWaitForAnObjectIncludesItsHeldChange(t *testing.T) {
 		row := e.waitFor(reconciler.Attempted, 1)
 		w := e.isOver(e.wait(until, reconciler.Attempted), 0)
 		require.NoError(e, w.err)
-		e.owes(w.owed, "0x0000000000000001 is held: no route")
-		require.Equal(e, 1, w.owed.Keys[0].Attempts)
+		e.requireUnapplied(w.unapplied, "0x0000000000000001 is held: no route")
+		require.Equal(e, 1, w.unapplied.Keys[0].Attempts)
 		e.goesOn(row)
 		e.pass(100 * time.Millisecond)
 		e.nothingOwed(e.isOver(row, 100*time.Millisecond))
@@ -509,8 +509,8 @@ func TestManyWaitsForObjectsEnd(t *testing.T) {
 		results := make(chan waited, 2*rows)
 		wait := func(id uint64, m reconciler.Milestone) {
 			go func() {
-				owed, err := e.loop.WaitFor(e.Context(), m, &object{ID: id})
-				results <- waited{owed: owed, err: err}
+				unapplied, err := e.loop.WaitFor(e.Context(), m, &object{ID: id})
+				results <- waited{unapplied: unapplied, err: err}
 			}()
 		}
 		e.put(works, ids(1, rows/2)...)

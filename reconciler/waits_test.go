@@ -23,17 +23,17 @@ import (
 
 // waited is the result of a wait in its own goroutine; took is its duration.
 type waited struct {
-	owed inspect.Unapplied
-	err  error
-	took time.Duration
+	unapplied inspect.Unapplied
+	err       error
+	took      time.Duration
 }
 
 // during starts a wait. The channel gets the result when the wait is over.
 func during(wait func() (inspect.Unapplied, error)) <-chan waited {
 	over, began := make(chan waited, 1), time.Now()
 	go func() {
-		owed, err := wait()
-		over <- waited{owed, err, time.Since(began)}
+		unapplied, err := wait()
+		over <- waited{unapplied, err, time.Since(began)}
 	}()
 	return over
 }
@@ -87,15 +87,15 @@ const maxGather = 6 * time.Millisecond
 func (e *env) nothingOwed(w waited) {
 	e.Helper()
 	require.NoError(e, w.err)
-	require.Equal(e, inspect.Unapplied{}, w.owed)
-	require.NoError(e, w.owed.Err())
+	require.Equal(e, inspect.Unapplied{}, w.unapplied)
+	require.NoError(e, w.unapplied.Err())
 }
 
-// owes requires that a wait lists exactly these unapplied objects, each with its text.
-func (e *env) owes(owed inspect.Unapplied, want ...string) {
+// requireUnapplied requires that a wait lists exactly these unapplied objects, each with its text.
+func (e *env) requireUnapplied(unapplied inspect.Unapplied, want ...string) {
 	e.Helper()
 	var texts []string
-	for _, u := range owed.Keys {
+	for _, u := range unapplied.Keys {
 		texts = append(texts, u.Error())
 	}
 	require.Equal(e, want, texts)
@@ -182,24 +182,24 @@ func TestWaitForAttemptsListsUnappliedObjects(t *testing.T) {
 		e.put(failsNow, 7)
 		w := e.isOver(e.wait(until, reconciler.Attempted), 0)
 		require.NoError(e, w.err)
-		e.owes(w.owed,
+		e.requireUnapplied(w.unapplied,
 			"0x0000000000000002 is retry after 1 attempt(s): no route",
 			"0x0000000000000003 is terminal: no such name",
 			"0x0000000000000004 is blocked: device eth0 is missing",
 			"deletion of 0x0000000000000065 is retry after 1 attempt(s): in use",
 		)
-		require.Zero(e, w.owed.More)
+		require.Zero(e, w.unapplied.More)
 		require.Equal(e, inspect.Unreconciled{
 			Key: index.Uint64(101), Deleted: true, State: "retry", Attempts: 1, Err: errors.New("in use"),
-		}, w.owed.Keys[3])
-		require.ErrorIs(e, w.owed.Err(), w.owed.Keys[3].Err)
-		require.Equal(e, 4, 1+strings.Count(w.owed.Err().Error(), "\n"))
+		}, w.unapplied.Keys[3])
+		require.ErrorIs(e, w.unapplied.Err(), w.unapplied.Keys[3].Err)
+		require.Equal(e, 4, 1+strings.Count(w.unapplied.Err().Error(), "\n"))
 
 		// A later wait gets the same list, with current figures.
 		e.pass(150 * time.Millisecond)
 		w = e.isOver(e.wait(until, reconciler.Attempted), 0)
-		require.Len(e, w.owed.Keys, 4)
-		require.Equal(e, 2, w.owed.Keys[0].Attempts)
+		require.Len(e, w.unapplied.Keys, 4)
+		require.Equal(e, 2, w.unapplied.Keys[0].Attempts)
 	})
 }
 
@@ -216,7 +216,7 @@ func TestEachWaitListsUnappliedObjectsUpToItsRevision(t *testing.T) {
 		}
 		e.loop.Resume()
 		for i, over := range waits {
-			require.Len(e, e.isOver(over, 0).owed.Keys, i/2+1)
+			require.Len(e, e.isOver(over, 0).unapplied.Keys, i/2+1)
 		}
 	})
 }
@@ -272,12 +272,12 @@ func TestWaitCutShortListsUnappliedObjects(t *testing.T) {
 		w := e.isOver(over, time.Minute)
 		require.ErrorIs(e, w.err, context.DeadlineExceeded)
 		require.ErrorContains(e, w.err, `reconciler "objects": waiting for revision 1 to be applied, attempted up to 4: `)
-		e.owes(w.owed, "0x0000000000000001 is terminal: no such name")
+		e.requireUnapplied(w.unapplied, "0x0000000000000001 is terminal: no such name")
 
 		// The deadline has passed, but the revision has been attempted.
 		w = e.isOver(during(func() (inspect.Unapplied, error) { return e.loop.Wait(ctx, until, reconciler.Attempted) }), 0)
 		require.NoError(e, w.err)
-		e.owes(w.owed, "0x0000000000000001 is terminal: no such name")
+		e.requireUnapplied(w.unapplied, "0x0000000000000001 is terminal: no such name")
 	})
 }
 
@@ -297,13 +297,13 @@ func TestWaitDoesNotHangWhenTheLoopIsStuck(t *testing.T) {
 			require.ErrorContains(e, w.err, "attempted up to 0: context deadline exceeded (the reconciler is busy: update of 1, running since ")
 			busy := (*inspect.BusyError)(nil)
 			require.ErrorAs(e, w.err, &busy)
-			require.Empty(e, w.owed)
+			require.Empty(e, w.unapplied)
 
 			w = e.isOver(row, 1100*time.Millisecond)
 			require.ErrorIs(e, w.err, context.DeadlineExceeded)
 			require.ErrorContains(e, w.err, "waiting for 0x0000000000000001 to be "+m.String())
 			require.ErrorContains(e, w.err, "the reconciler is busy")
-			e.owes(w.owed, "0x0000000000000001 is in flight", "deletion of 0x0000000000000002 is unknown")
+			e.requireUnapplied(w.unapplied, "0x0000000000000001 is in flight", "deletion of 0x0000000000000002 is unknown")
 		}
 	}, nil, reconciler.WithoutPruning())
 }
@@ -336,8 +336,8 @@ func TestWaitCutShortInABacklogReportsProgress(t *testing.T) {
 		_, err := fmt.Sscanf(w.err.Error(), `reconciler "objects": waiting for revision 5000 to be applied, attempted up to %d:`, &attempted)
 		require.NoError(e, err, w.err.Error())
 		require.InDelta(e, 500, attempted, 30)
-		require.NotEmpty(e, w.owed.Keys)
-		require.Equal(e, inspect.StateReady, w.owed.Keys[len(w.owed.Keys)-1].State)
+		require.NotEmpty(e, w.unapplied.Keys)
+		require.Equal(e, inspect.StateReady, w.unapplied.Keys[len(w.unapplied.Keys)-1].State)
 	}, nil, reconciler.WithoutPruning())
 }
 
@@ -349,18 +349,18 @@ func TestListOfUnappliedObjectsIsBounded(t *testing.T) {
 		newer := e.put(failsForGood, ids(1501, 1700)...)
 		e.pass(time.Second)
 		w := e.isOver(e.wait(until, reconciler.Attempted), 0)
-		require.Len(e, w.owed.Keys, 100)
-		require.Equal(e, index.Key(index.Uint64(1)), w.owed.Keys[0].Key)
-		require.Equal(e, index.Key(index.Uint64(100)), w.owed.Keys[99].Key)
-		require.Equal(e, 1400, w.owed.More, "those of later revisions do not count")
-		text := w.owed.Err().Error()
+		require.Len(e, w.unapplied.Keys, 100)
+		require.Equal(e, index.Key(index.Uint64(1)), w.unapplied.Keys[0].Key)
+		require.Equal(e, index.Key(index.Uint64(100)), w.unapplied.Keys[99].Key)
+		require.Equal(e, 1400, w.unapplied.More, "those of later revisions do not count")
+		text := w.unapplied.Err().Error()
 		require.Equal(e, 11, 1+strings.Count(text, "\n"))
 		require.Contains(e, text, "1490 further keys are not reconciled")
 
 		w = e.isOver(e.wait(newer, reconciler.Attempted), 0)
-		require.Equal(e, 1600, w.owed.More)
+		require.Equal(e, 1600, w.unapplied.More)
 		w = e.isOver(e.wait(first, reconciler.Attempted), 0)
-		require.Equal(e, 900, w.owed.More)
+		require.Equal(e, 900, w.unapplied.More)
 	}, nil)
 }
 
@@ -379,9 +379,9 @@ func TestWaitMayBeginBeforeTheReconcilerRuns(t *testing.T) {
 		require.ErrorIs(e, err, context.DeadlineExceeded)
 		require.ErrorContains(e, err, "the reconciler has not been started")
 		require.Equal(e, time.Second, time.Since(began), "no loop can answer")
-		owed, err := loop.WaitFor(ctx, reconciler.Attempted, objects(1)...)
+		unapplied, err := loop.WaitFor(ctx, reconciler.Attempted, objects(1)...)
 		require.ErrorIs(e, err, context.DeadlineExceeded)
-		e.owes(owed, "0x0000000000000001 is unknown")
+		e.requireUnapplied(unapplied, "0x0000000000000001 is unknown")
 
 		revision, row := e.wait(until, reconciler.Attempted), e.waitFor(reconciler.Attempted, 1)
 		gone := e.waitFor(reconciler.Applied, 2)
@@ -426,7 +426,7 @@ func TestWaitEndsWhenTheReconcilerStops(t *testing.T) {
 		}
 		w := e.isOver(e.waitFor(reconciler.Attempted, 1), 0)
 		require.NoError(e, w.err, "the status shows the attempt")
-		e.owes(w.owed, "0x0000000000000001 is unknown: no route")
+		e.requireUnapplied(w.unapplied, "0x0000000000000001 is unknown: no route")
 	})
 }
 
@@ -457,7 +457,7 @@ func TestWaitSeesOperationsThatFinishedAtTheStop(t *testing.T) {
 		for _, over := range waits {
 			w := <-over
 			require.NoError(e, w.err)
-			e.owes(w.owed, "0x0000000000000001 is retry after 1 attempt(s): no route")
+			e.requireUnapplied(w.unapplied, "0x0000000000000001 is retry after 1 attempt(s): no route")
 		}
 	})
 	singly(t, func(e *env) {
@@ -513,8 +513,8 @@ func TestManyWaitersAreEachWokenInTime(t *testing.T) {
 				continue
 			}
 			go func() {
-				owed, err := e.loop.Wait(e.Context(), until, m)
-				all <- waited{owed, err, time.Since(began)}
+				unapplied, err := e.loop.Wait(e.Context(), until, m)
+				all <- waited{unapplied, err, time.Since(began)}
 			}()
 		}
 		e.pass(time.Minute)

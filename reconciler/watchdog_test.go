@@ -30,9 +30,9 @@ func TestHungCallIsNamed(t *testing.T) {
 		require.Equal(e, "1 operation(s) stuck", message)
 		require.ErrorContains(e, err, "running since ")
 		require.ErrorContains(e, err, "update of ")
-		told := len(e.health.History())
+		reports := len(e.health.History())
 		e.pass(24 * time.Hour)
-		require.Len(e, e.health.History(), told, "reported once")
+		require.Len(e, e.health.History(), reports, "reported once")
 		stuck.free(1)
 		e.pass(time.Second)
 		level, message, _ = e.health.Now()
@@ -104,8 +104,8 @@ func TestQuickCallsAreNotNamed(t *testing.T) {
 			e.put(i, 1, 2)
 			e.pass(time.Minute)
 		}
-		for _, told := range e.health.History() {
-			require.NotContains(e, told, "stuck")
+		for _, report := range e.health.History() {
+			require.NotContains(e, report, "stuck")
 		}
 		e.target.takes(0)
 		e.pass(10 * time.Minute)

@@ -72,7 +72,7 @@ func TestPruneHoldsWorkBackOnlyBriefly(t *testing.T) {
 
 		// In 15 s three workers can run 4,500 operations of 10 ms.
 		calls := e.target.take()
-		require.Greater(e, len(calls), 4500*8/10, "most of the time goes to the work")
+		require.Greater(e, len(calls), 4500*8/10, "the work gets most of the time")
 		longest, last := time.Duration(0), start
 		for _, c := range calls {
 			longest = max(longest, c.at.Sub(last))

@@ -200,7 +200,7 @@ func TestSlowObjectHoldsUpOnlyItself(t *testing.T) {
 }
 
 // Objects in the queues of the workers do not wait for slow objects, as long as one worker is free.
-func TestSlowObjectsTakeNoMoreThanTheirWorkers(t *testing.T) {
+func TestSlowObjectsHoldUpOnlyTheirWorkers(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.taking(func(c call) time.Duration {
 			if c.id%100 == 0 {
