@@ -13,8 +13,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Twenty runs cover both orders: the loop goes to sleep before the worker has begun, or after.
-// Nothing else wakes the loop meanwhile.
+// The loop goes to sleep before or after the worker has begun; twenty runs make both likely. Nothing
+// else wakes the loop meanwhile.
 func TestIdleLoopLeavesAHangingOperationBehind(t *testing.T) {
 	for range 20 {
 		var hung chan struct{} // made in the bubble

@@ -297,7 +297,8 @@ func (s *slot) checkRevisionWait(what string, todos []todo, m reconciler.Milesto
 }
 
 // checkUnapplied checks (a) for the result of a wait: it lists each todo that is neither applied
-// nor replaced by a newer wish. It checks nothing after a third party has rewritten rows.
+// nor replaced by a newer wish. It checks nothing if a third party has rewritten
+// rows, if there are two reconcilers, or if the list is incomplete.
 func (s *slot) checkUnapplied(what string, todos []todo, unapplied inspect.Unapplied, began time.Time) {
 	r := s.h.record
 	if unapplied.More > 0 || s.h.rewrites.Load() || len(s.h.slots) > 1 {

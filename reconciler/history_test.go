@@ -28,8 +28,8 @@ import (
 // stops and restarts. The writers and the targets keep a record (history_record_test.go). With the
 // record the test checks these promises:
 //
-//	(a) A wait ends without an error only when everything that was unreconciled up to its
-//	    revision at its beginning has been attempted or applied, or has a newer wish.
+//	(a) A wait ends without an error only when everything that was unreconciled at
+//	    its beginning, up to its revision, has been attempted or applied, or has a newer wish.
 //	    For Attempted, paused objects count as attempted; in waits for a revision, so do
 //	    objects in their minimum backoff. Every object that is not applied is listed as
 //	    unapplied. All waits end.
@@ -46,9 +46,9 @@ import (
 //	(e) No loop spins, and a loop without work makes no passes.
 //	(f) A refresh of all objects applies each row once, and ends.
 //
-// STATEKEEL_HISTORIES sets the number of histories. STATEKEEL_HISTORY is a seed and runs only that
-// history. The seed determines the actions of each party, but not how they interleave, so repeat a
-// seed with -count.
+// STATEKEEL_HISTORIES sets the number of histories. If STATEKEEL_HISTORY is set, only the
+// history with that seed runs. The seed determines the actions of each party, but not how they
+// interleave, so repeat a seed with -count.
 func TestPromisesHoldInRandomHistories(t *testing.T) {
 	if one := os.Getenv("STATEKEEL_HISTORY"); one != "" {
 		seed, err := strconv.ParseUint(one, 10, 64)

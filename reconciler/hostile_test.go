@@ -23,8 +23,8 @@ import (
 // hostileKey is a text that does harm on a terminal and in hive's shell.
 const hostileKey = "a\x1b[31m\n<<end>>\x00"
 
-// printable requires that a text has no control characters except line ends, and that the hostile
-// key does not begin a line in it.
+// printable requires that a text has no control characters except line ends, and that no line
+// begins with the <<end>> of hostileKey.
 func printable(t testing.TB, what, text string) {
 	t.Helper()
 	for _, r := range text {

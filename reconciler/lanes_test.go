@@ -211,8 +211,8 @@ func TestBatchesOfALoadAreWholeRounds(t *testing.T) {
 	}
 }
 
-// No change is lost when main overtakes the catch-up cursor. The large table keeps the cursor from
-// reaching its first change before the backlog is done; the small rounds leave it no room.
+// No change is lost when main overtakes the catch-up cursor. In the large table the
+// backlog is done before the cursor has read its changes; small rounds leave the cursor no room.
 func TestNoChangeIsLostWhenTheBacklogIsDoneFirst(t *testing.T) {
 	t.Run("large table", func(t *testing.T) {
 		inBubble(t, func(e *env) {

@@ -14,7 +14,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Slow or stuck operations are no load: a single write beside them is as fast as without them.
+// Slow or stuck operations do not count as load: a single write beside them is as fast as without them.
 func TestSingleWriteBesideSlowOperationsIsNotKeptWaiting(t *testing.T) {
 	for _, timeout := range []time.Duration{0, time.Second} {
 		for _, n := range []uint64{6, 8, 64} {

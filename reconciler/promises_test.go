@@ -161,8 +161,7 @@ func TestFirstRetryComesAfterTheMinimumBackoff(t *testing.T) {
 	}, nil)
 }
 
-// Objects that failed in a batch are retried in batches; a loop with only batch operations can do
-// that.
+// Objects that failed in a batch are retried in batches. Single operations are not needed for that.
 func TestRetriesOfABatchComeInABatch(t *testing.T) {
 	for _, kind := range []string{"batches", "rounds"} {
 		t.Run(kind, func(t *testing.T) {

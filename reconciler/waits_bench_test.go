@@ -105,7 +105,7 @@ func BenchmarkRoundsBesideWaiters(b *testing.B) {
 	}
 }
 
-// waitedFor is a target on which only the objects of the waits fail.
+// waitedFor is a target that blocks the objects of the waits; other updates succeed.
 type waitedFor struct{ idle }
 
 func (waitedFor) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, o *object) error {
