@@ -55,8 +55,8 @@ func TestSweepBeyondItsBudgetDeletesNothing(t *testing.T) {
 				require.Equal(e, cell.StatusDegraded, level)
 				require.Equal(e, "1 error(s)", message)
 				require.EqualError(e, err, "prune: "+record.Error)
-				require.ErrorContains(e, err, "nothing is deleted until it is approved: "+
-					"by the command reconciler/approve, the button \"Approve sweep\" of the page, or Loop.ApproveSweep")
+				require.ErrorContains(e, err, "nothing is deleted until a person approves it: "+
+					"with the command reconciler/approve, the button \"Approve sweep\" of the page, or Loop.ApproveSweep")
 			}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Sweeper = &lister{target: e.target} },
 				reconciler.WithSweepBudget(c.objects, c.fraction))
 		})
