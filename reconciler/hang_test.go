@@ -13,11 +13,11 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// The loop goes to sleep before or after the worker has begun, and nothing wakes it
-// meanwhile: often enough for both to happen.
+// The loop goes to sleep before or after the worker has begun; twenty runs make both likely. Nothing
+// else wakes the loop meanwhile.
 func TestIdleLoopLeavesAHangingOperationBehind(t *testing.T) {
 	for range 20 {
-		var hung chan struct{} // of the bubble
+		var hung chan struct{} // made in the bubble
 		inBubble(t, func(e *env) {
 			e.put(1, 1, 2)
 			e.pass(2*time.Second - time.Millisecond)

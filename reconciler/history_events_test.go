@@ -18,10 +18,10 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// keys is how many keys there are, without those of floods and bursts.
+// keys is the number of keys, without those of floods and bursts.
 const keys = 12
 
-// event is one random thing that happens.
+// event causes one random event.
 func (h *history) event() {
 	rng := h.rng
 	for _, s := range h.slots {
@@ -47,7 +47,7 @@ func (h *history) event() {
 	case 7:
 		h.write(func(wtxn statedb.WriteTxn) { h.put(wtxn, key, bothWanted); h.remove(wtxn, key) })
 	case 8:
-		// A burst, of keys that come and go.
+		// A burst of keys that come and go.
 		from, n := 100+rng.Uint64N(60), rng.Uint64N(40)
 		h.write(func(wtxn statedb.WriteTxn) {
 			for key := from; key < from+n; key++ {
@@ -87,7 +87,7 @@ func (h *history) event() {
 	case 21:
 		s.running.loop.Prune()
 		s.target.mu.Lock()
-		// Something that nobody wants.
+		// An object without a row.
 		s.target.state[1000+key] = 1
 		s.target.mu.Unlock()
 	case 22, 23, 24:
@@ -105,7 +105,7 @@ func (h *history) event() {
 	}
 }
 
-// pause lets a little time go by, or none.
+// pause lets a little time pass, or none.
 func (h *history) pause() {
 	time.Sleep(pick(h.rng, 0, 30*time.Microsecond, 500*time.Microsecond, 3*time.Millisecond, 12*time.Millisecond, 30*time.Millisecond))
 }
@@ -129,7 +129,7 @@ func (h *history) someRemoves(wtxn statedb.WriteTxn, n int) {
 	}
 }
 
-// rewriteAll writes every row as it is, as a third party does.
+// rewriteAll writes every row unchanged, as a third party does.
 func (h *history) rewriteAll(wtxn statedb.WriteTxn) {
 	h.rewrites.Store(true)
 	for row := range h.table.All(wtxn) {
@@ -138,7 +138,7 @@ func (h *history) rewriteAll(wtxn statedb.WriteTxn) {
 	}
 }
 
-// rewriter begins a third party that rewrites for a while.
+// rewriter starts a third party that rewrites all rows for a while.
 func (h *history) rewriter() {
 	every := pick(h.rng, 200*time.Microsecond, 2*time.Millisecond)
 	n := h.rng.IntN(15)
@@ -150,7 +150,7 @@ func (h *history) rewriter() {
 	})
 }
 
-// writer begins a writer at the rate of a target, or at twice that.
+// writer starts a writer that is as fast as a target, or twice as fast.
 func (h *history) writer(s *slot, twice bool) {
 	every := s.pace()
 	if twice {
@@ -174,7 +174,7 @@ func (h *history) writer(s *slot, twice bool) {
 	})
 }
 
-// revive starts another loop if an operation or a prune has ended the goroutine of this one.
+// revive starts another loop if an operation or a prune has ended the goroutine of the current one.
 func (s *slot) revive() {
 	if len(s.running.ended) > 0 {
 		s.stop()
@@ -183,7 +183,7 @@ func (s *slot) revive() {
 	}
 }
 
-// restart stops the loop, at any time or in the middle of what it does, and starts another.
+// restart stops the loop, between operations or in the middle of one, and starts another.
 func (s *slot) restart() {
 	h, rng, x := s.h, s.h.rng, s.target
 	if !h.one(3) {
@@ -215,7 +215,7 @@ func (s *slot) restart() {
 	h.write(s.askAgain)
 }
 
-// wait begins a wait, whose end is checked.
+// wait starts a wait and checks its end.
 func (s *slot) wait() {
 	h, rng, by := s.h, s.h.rng, s.running
 	what, m := rng.IntN(4), pick(rng, reconciler.Attempted, reconciler.Applied)
@@ -224,7 +224,7 @@ func (s *slot) wait() {
 	}
 	ctx, cancel := by.ctx, context.CancelFunc(func() {})
 	if what != 3 {
-		// It is to end by itself when the loop does.
+		// The wait must end by itself when the loop ends.
 		ctx = h.Context()
 	}
 	if h.one(6) {
@@ -243,7 +243,7 @@ func (s *slot) wait() {
 	case h.one(6):
 		until += rng.Uint64N(3)
 	}
-	debts, began := s.debts(txn, until, m, by), time.Now()
+	todos, began := s.todos(txn, until, m, by), time.Now()
 	name := fmt.Sprintf("%s(%d, %s)", [...]string{"Wait", "WaitAll", "WaitFor", "WaitUntilReconciled"}[what], until, m)
 	ids := ""
 	if what == 2 {
@@ -258,13 +258,13 @@ func (s *slot) wait() {
 		defer cancel()
 		joined := &joinContext{Context: ctx, revision: func() statedb.Revision { return h.table.Revision(h.db.ReadTxn()) }}
 		ctx := context.Context(joined)
-		var owed inspect.Unapplied
+		var unapplied inspect.Unapplied
 		var err error
 		switch what {
 		case 0:
-			owed, err = by.loop.Wait(ctx, until, m)
+			unapplied, err = by.loop.Wait(ctx, until, m)
 		case 1:
-			owed, err = by.loop.WaitAll(ctx, m)
+			unapplied, err = by.loop.WaitAll(ctx, m)
 		case 2:
 			_, err = by.loop.WaitFor(ctx, m, objs...)
 		case 3:
@@ -284,8 +284,8 @@ func (s *slot) wait() {
 			h.record.violate("(a) a wait ends with %v", err)
 		case err != nil:
 		case what == 2:
-			var asked []debt
-			for _, d := range debts {
+			var asked []todo
+			for _, d := range todos {
 				for _, obj := range objs {
 					if d.key == obj.ID {
 						asked = append(asked, d)
@@ -294,18 +294,18 @@ func (s *slot) wait() {
 			}
 			s.checkObjectWait(asked, m, began)
 		case joined.at() != h.table.Revision(txn):
-			// What was owed when it began is not known: the table changed on the way.
+			// The table changed before the wait began, so the todos at its beginning are not known.
 		default:
-			s.checkRevisionWait(name, debts, m, began)
+			s.checkRevisionWait(name, todos, m, began)
 			if what != 3 {
-				s.checkOwed(name, debts, owed, began)
+				s.checkUnapplied(name, todos, unapplied, began)
 			}
 		}
 	}()
 }
 
-// joinContext notes the revision of the table when a wait has begun: then it asks for the
-// first time whether the context ends, or it ends.
+// joinContext records the revision of the table when a wait has begun. That is when the wait first
+// calls Done, or when it ends.
 type joinContext struct {
 	context.Context
 	revision func() statedb.Revision
@@ -323,8 +323,8 @@ func (c *joinContext) at() statedb.Revision {
 	return c.joined
 }
 
-// flood checks (c): there is a backlog, and writers ask for as much as the target can do, or
-// for twice that.
+// flood checks (c): there is a backlog, and writers write as fast as the target works, or twice as
+// fast.
 func (h *history) flood() {
 	for _, s := range h.slots {
 		if s.groups || s.perSecond == 200 || s.config.Operations == nil && s.target.takes*time.Duration(s.size) > historyTimeout {
@@ -346,9 +346,9 @@ func (h *history) flood() {
 	bounds := make([]time.Duration, len(h.slots))
 	var longest time.Duration
 	for i, s := range h.slots {
-		// A quarter of the operations are for the backlog, an eighth if a sweep has found
-		// something, and some time passes before the second cursor is there. Rounds of
-		// eight and more are a millisecond apart.
+		// The backlog gets a quarter of the operations, an eighth if a sweep has found orphans, and
+		// the catch-up cursor begins after some time. Rounds of eight or more items are a
+		// millisecond apart.
 		each, share := max(s.pace(), time.Millisecond/8), time.Duration(5)
 		if s.config.Sweeper != nil {
 			share = 9
@@ -389,7 +389,7 @@ func (h *history) flood() {
 				left := s.unattempted(10_000, backlog)
 				over = over && left == 0
 				if left > 0 && time.Since(began) > bounds[j] {
-					h.record.violate("(c) after %s of %s an operation for %d, %d of %d rows that were there before are not attempted (a row each %s, hot keys: %d)",
+					h.record.violate("(c) after %s of %s an operation for %d, %d of %d rows that were there before are not attempted (a write each %s, hot keys: %d)",
 						time.Since(began), s.target.takes, j, left, backlog, every, hot)
 					return
 				}
@@ -403,13 +403,13 @@ func (h *history) flood() {
 	}
 	for j, s := range h.slots {
 		if left := s.unattempted(10_000, backlog); left > 0 {
-			h.record.violate("(c) after %s of %s an operation for %d, %d of %d rows that were there before are not attempted (a row each %s, hot keys: %d)",
+			h.record.violate("(c) after %s of %s an operation for %d, %d of %d rows that were there before are not attempted (a write each %s, hot keys: %d)",
 				time.Since(began), s.target.takes, j, left, backlog, every, hot)
 		}
 	}
 }
 
-// unattempted counts the keys for which no operation has started.
+// unattempted counts the keys of a range without a started operation.
 func (s *slot) unattempted(from, n uint64) (left int) {
 	r := s.h.record
 	r.mu.Lock()
@@ -422,8 +422,8 @@ func (s *slot) unattempted(from, n uint64) (left int) {
 	return left
 }
 
-// checkMemory checks that what is ready stays within six rounds, but for what a sweep has
-// found or a pause has kept.
+// checkMemory checks that the number of ready changes stays within six rounds. The lane of resumed
+// objects, with orphans of sweeps and objects that were paused, does not count.
 func (s *slot) checkMemory() {
 	x := s.running.loop.Snapshot(s.h.Context())
 	n := 0

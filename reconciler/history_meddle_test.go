@@ -18,11 +18,11 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// This file has what people and programs do to a loop that runs: pauses, settings, calls by hand;
-// and what the histories check of a loop's passes.
+// This file has what users and programs do to a running loop: pauses, settings, manual calls. It
+// also has the checks of the number of passes.
 
-// passCounter counts the passes of the loops of a reconciler. A loop that makes very many of them while
-// no virtual time goes by spins: it is stopped, so that the history comes to an end.
+// passCounter counts the passes of a reconciler's loops. A loop spins if it makes very many passes
+// while no virtual time passes. It is then stopped, so that the history ends.
 type passCounter struct {
 	statedb.RWTable[*historyRow]
 	s *slot
@@ -33,11 +33,11 @@ type passCounter struct {
 	here int
 }
 
-// maxPasses is how many passes a loop may make at one moment of virtual time. The largest backlog
-// has 1,500 rows, and an operation may take no time.
+// maxPasses bounds the passes of a loop at one moment of virtual time. The largest backlog has
+// 1,500 rows, and an operation may take no time.
 const maxPasses = 50_000
 
-// NumObjects is what a pass asks the table for at its end.
+// NumObjects counts a pass: a pass calls it once, at its end.
 func (p *passCounter) NumObjects(txn statedb.ReadTxn) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +58,7 @@ func (p *passCounter) count() int {
 	return p.n
 }
 
-// class is that of an error for the breakers: what is down has one for each text.
+// class returns the error class for the breakers: the text itself if the target is down.
 func class(err error) string {
 	if text := err.Error(); strings.HasPrefix(text, "no") {
 		return text
@@ -66,19 +66,19 @@ func class(err error) string {
 	return ""
 }
 
-// setStatus is that of the loop. Its clock may be behind that of the refresher, as one is that was
-// set back since.
+// setStatus sets a status for the loop. Its clock may be behind the clock of the refresher, like
+// one that was set back.
 func (s *slot) setStatus(r *historyRow, st reconciler.Status) *historyRow {
 	st.UpdatedAt = st.UpdatedAt.Add(-time.Duration(s.back.Load()))
 	return s.set(r, st)
 }
 
-// setClockBack makes statuses that are Done be of the future, as those are that were written
-// before a clock was set back; or it makes those be of the past that are written from now on.
+// setClockBack simulates a clock that was set back. Either the statuses that are Done move into the
+// future, or the statuses that are written from now on move into the past.
 func (s *slot) setClockBack() {
 	h := s.h
 	if h.one(2) {
-		// With an interval all that is written would be old enough at once.
+		// With periodic refreshes, a larger step would make every new status old enough at once.
 		back := pick(h.rng, 0, 2*time.Millisecond, time.Hour)
 		if s.refreshes {
 			back = min(back, 2*time.Millisecond)
@@ -115,12 +115,12 @@ func (s *slot) meddle() {
 	case 2, 3:
 		s.pause(pausedSpan{key: key})
 		if n, _ := l.PauseKeys(strconv.FormatUint(key, 10)); n == 0 {
-			// There is no such object.
+			// The object does not exist.
 			s.resumed(func(p pausedSpan) bool { return p.key == key })
 		}
 	case 4:
 		for key := range uint64(keys) {
-			// The error says that it is not paused.
+			// ResumeKeys returns an error for a key that is not paused.
 			_, _ = l.ResumeKeys(strconv.FormatUint(1+key, 10))
 		}
 		s.resumed(func(p pausedSpan) bool { return p.key > 0 })
@@ -136,7 +136,7 @@ func (s *slot) reconfigure() {
 	h.record.event("settings of reconciler %d are changed: %d", s.index, what)
 	set := func(change func(set *reconciler.Settings)) { require.NoError(h, s.running.loop.Reconfigure(change)) }
 	limiter := func() *rate.Limiter {
-		// One that allows nothing lets as much through as it has tokens.
+		// A limiter that refills nothing allows as many events as it has tokens.
 		return pick(rng, nil, nil, rate.NewLimiter(0, 2), rate.NewLimiter(20, 1), rate.NewLimiter(500, 3), rate.NewLimiter(rate.Inf, 0))
 	}
 	switch what {
@@ -184,8 +184,8 @@ func (s *slot) reconfigure() {
 	}
 }
 
-// refreshInterval returns an interval that the history has the time for: where there are large
-// rounds there may be 1,500 rows, of which the record has each operation.
+// refreshInterval returns an interval that is long enough for the history. With large rounds there
+// may be 1,500 rows, and the record has each operation.
 func (s *slot) refreshInterval(interval time.Duration) time.Duration {
 	for _, other := range s.h.slots {
 		if other.size == 1000 {
@@ -198,7 +198,7 @@ func (s *slot) refreshInterval(interval time.Duration) time.Duration {
 	return interval
 }
 
-// call calls the loop by hand.
+// call makes a manual call to the loop.
 func (s *slot) call() {
 	h, by := s.h, s.running
 	what := h.rng.IntN(5)
@@ -209,7 +209,7 @@ func (s *slot) call() {
 	if what%2 == 0 {
 		some = nil
 	}
-	h.record.event("reconciler %d is asked to retry (0, 1), to refresh (2, 3) or whether a sweep may go on: %d, of %v", s.index, what, some)
+	h.record.event("reconciler %d gets a call to retry (0, 1), to refresh (2, 3) or to approve a sweep: %d, keys %v", s.index, what, some)
 	by.waiting.Add(1)
 	go func() {
 		defer by.waiting.Add(-1)
@@ -228,7 +228,7 @@ func (s *slot) call() {
 	}()
 }
 
-// longest is how long an operation may take.
+// longest returns how long an operation may take.
 func (h *history) longest() time.Duration {
 	for _, s := range h.slots {
 		if s.refreshes {
@@ -238,7 +238,8 @@ func (h *history) longest() time.Duration {
 	return 70 * time.Second
 }
 
-// checkRefreshOfAll checks (f): it applies every row once that is Done, and ends.
+// checkRefreshOfAll checks (f): a refresh of all objects applies every row that is Done once, and
+// ends.
 func (s *slot) checkRefreshOfAll() {
 	r := s.h.record
 	operations := func() map[uint64]int {
@@ -253,8 +254,8 @@ func (s *slot) checkRefreshOfAll() {
 	before, passes := operations(), s.passes.count()
 	_, err := s.running.loop.Refresh(s.h.Context())
 	require.NoError(s.h, err)
-	// After a batch the refresher pauses for as long as that took, which may be a minute if
-	// something was stuck.
+	// After a batch the refresher pauses for as long as the batch took, up to a minute if an
+	// operation was stuck.
 	for range 40 {
 		time.Sleep(3 * time.Second)
 		after, done, missing := operations(), 0, 0
@@ -267,11 +268,11 @@ func (s *slot) checkRefreshOfAll() {
 			case n == 0:
 				missing++
 			case n > 1:
-				r.violate("(f) a refresh of all applies key %d at %d %d times", row.ID, s.index, n)
+				r.violate("(f) a refresh of all applies key %d of reconciler %d %d times", row.ID, s.index, n)
 				return
 			}
 		}
-		// Prunes may be as often as every 100 ms, and another reconciler writes the same rows.
+		// Prunes may run every 100 ms, and another reconciler writes the same rows.
 		if n, most := s.passes.count()-passes, 8*done+120; n > most {
 			r.violate("(e) reconciler %d makes %d passes for a refresh of %d rows", s.index, n, done)
 			return
@@ -281,10 +282,10 @@ func (s *slot) checkRefreshOfAll() {
 		}
 		passes = s.passes.count()
 	}
-	r.violate("(f) a refresh of all does not end at %d", s.index)
+	r.violate("(f) a refresh of all by reconciler %d does not end", s.index)
 }
 
-// checkIdle checks (e): what has nothing to do makes no passes but for prunes.
+// checkIdle checks (e): a loop without work makes no passes except for prunes.
 func (h *history) checkIdle() {
 	var before []int
 	for _, s := range h.slots {

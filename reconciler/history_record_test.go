@@ -18,14 +18,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// wishKind is what a writer asks of a reconciler for a key.
+// wishKind is what a writer requests of a reconciler for a key.
 type wishKind uint8
 
 const (
 	kept    wishKind = iota // nothing new: the status stays, with its ID
 	wanted                  // Pending with a fresh ID
-	vouched                 // Done: the writer says that the target has it
-	unset                   // no status: nobody is to touch it
+	vouched                 // Done: the writer states that the target has it
+	unset                   // no status: the reconciler does not touch the row
 	deleted
 )
 
@@ -33,8 +33,8 @@ func (k wishKind) String() string {
 	return [...]string{"kept", "wanted", "vouched", "unset", "deleted"}[k]
 }
 
-// wish is what was written last for a key and a reconciler, whoever rewrites the row with
-// the same status ID. Numbers go up with the revisions, over all keys.
+// wish is what a writer last requested for a key and a reconciler. A rewrite of the row with the
+// same status ID is no new wish. Numbers grow with the revisions, over all keys.
 type wish struct {
 	number   int
 	kind     wishKind
@@ -42,7 +42,7 @@ type wish struct {
 	at       time.Time
 }
 
-// operation is one that the target was asked for.
+// operation is one operation on the target.
 type operation struct {
 	wish           int
 	deletes        bool
@@ -53,11 +53,11 @@ type operation struct {
 	result         string
 }
 
-// ledger has all that happened to one key at one target, in order.
+// ledger holds everything that happened to one key at one target, in order.
 type ledger struct {
 	wishes     []wish
 	operations []*operation
-	// pruned is the latest wish of those that a prune carried out.
+	// pruned is the number of the latest deletion that a prune carried out.
 	pruned int
 }
 
@@ -73,8 +73,8 @@ func (l *ledger) last(upTo statedb.Revision) (w wish) {
 
 func (l *ledger) latest() wish { return l.last(^statedb.Revision(0)) }
 
-// lived reports whether an operation was begun for the row that a deletion ended. The
-// target of one for which there was none cannot have it.
+// lived reports whether an operation was started for the row that a deletion removed. Without one
+// the target cannot have the object.
 func (l *ledger) lived(deletion int) bool {
 	before := 0
 	for _, w := range l.wishes {
@@ -87,9 +87,9 @@ func (l *ledger) lived(deletion int) bool {
 	})
 }
 
-// has reports whether an operation for a wish, or a later one, is over: if m is Applied,
-// with success.
-func (l *ledger) has(d debt, m reconciler.Milestone) bool {
+// has reports whether an operation for the wish of d, or for a later one, has ended; if m is
+// Applied, whether it has succeeded.
+func (l *ledger) has(d todo, m reconciler.Milestone) bool {
 	return d.deleted && l.pruned >= d.wish || slices.ContainsFunc(l.operations, func(o *operation) bool {
 		since := o.ended
 		if d.refresh {
@@ -99,21 +99,21 @@ func (l *ledger) has(d debt, m reconciler.Milestone) bool {
 	})
 }
 
-// record is what the writers wished for and what the targets were asked for: by reconciler,
-// then by key.
+// record is the history's account of the wishes of the writers and the operations of the targets,
+// by reconciler and key.
 type record struct {
 	mu         sync.Mutex
 	numbers    int
 	ledgers    [2]map[uint64]*ledger
 	pauses     [2][]pausedSpan
 	violations []string
-	// events are what happened beside the operations, for people.
+	// events lists what else happened; it is printed when the history fails.
 	events []string
-	// muted: what is found is not noted, since the history has failed already.
+	// muted: there are enough violations, and no more are recorded.
 	muted bool
 }
 
-// pausedSpan is how long an object was paused, or, if key is 0, those of a parity.
+// pausedSpan is the time for which one object was paused or, if key is 0, all objects of a parity.
 type pausedSpan struct {
 	key, odd uint64
 	from, to time.Time
@@ -123,7 +123,7 @@ func newRecord() *record {
 	return &record{ledgers: [2]map[uint64]*ledger{{}, {}}}
 }
 
-// ledger is called under the lock.
+// ledger is called with the lock held.
 func (r *record) ledger(slot int, key uint64) *ledger {
 	l := r.ledgers[slot][key]
 	if l == nil {
@@ -133,7 +133,7 @@ func (r *record) ledger(slot int, key uint64) *ledger {
 	return l
 }
 
-// wish is called by a writer before it commits, with the revision of what it wrote.
+// wish is called by a writer before it commits, with the revision of its write.
 func (r *record) wish(slot int, key uint64, number int, kind wishKind, revision statedb.Revision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,7 +148,7 @@ func (r *record) number() int {
 	return r.numbers
 }
 
-// event notes what happens, for people.
+// event records something for the report of a failed history.
 func (r *record) event(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,7 +168,7 @@ func (r *record) violateLocked(format string, args ...any) {
 	}
 }
 
-// start notes that an operation begins. It checks (b), and what of (d) is about one key.
+// start records that an operation begins. It checks (b), and the part of (d) that concerns one key.
 func (r *record) start(slot int, by *instance, key uint64, number int, deletes bool, revision statedb.Revision) *operation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,7 +180,7 @@ func (r *record) start(slot int, by *instance, key uint64, number int, deletes b
 	if w := l.last(revision); deletes {
 		number = w.number
 		if number > 0 && w.kind != deleted {
-			bad("(d) the row is wanted")
+			bad("(d) the row is not deleted")
 		}
 	} else if w.number != number {
 		bad("(d) that revision is of wish %d", w.number)
@@ -192,7 +192,7 @@ func (r *record) start(slot int, by *instance, key uint64, number int, deletes b
 		if !before.over {
 			bad("(d) another operation of the key runs")
 		}
-		// A sweep may find what a deletion that is on its way would take away.
+		// A sweep may find an object whose deletion is already on its way.
 		twice := before.deletes && deletes && before.wish == number
 		if before.wish > number || before.revision > revision && !twice {
 			bad("(b) one for wish %d at revision %d has started", before.wish, before.revision)
@@ -210,7 +210,7 @@ func operationName(slot int, key uint64, deletes bool) string {
 	return fmt.Sprintf("update(%d) by %d", key, slot)
 }
 
-// end notes what an operation came to.
+// end records the result of an operation.
 func (r *record) end(o *operation, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -221,17 +221,17 @@ func (r *record) end(o *operation, err error) {
 	}
 }
 
-// debt is what a reconciler owes for a key when a wait for it begins.
-type debt struct {
+// todo is work of a reconciler for a key that is not done when a wait begins.
+type todo struct {
 	key     uint64
 	wish    int
 	deleted bool
 	refresh bool
-	// since: what was over before does not count. Of a refresh it is what was begun before.
+	// since: operations that ended earlier do not count; for a refresh, operations that began earlier.
 	since time.Time
 }
 
-func (d debt) String() string {
+func (d todo) String() string {
 	text := fmt.Sprintf("wish %d", d.wish)
 	if d.deleted {
 		text = "the deletion, " + text
@@ -245,12 +245,12 @@ func (d debt) String() string {
 	return text
 }
 
-// debts returns what is owed in a snapshot up to a revision: rows whose status says so, by
-// their key, and deletions that are not carried out, and that the reconciler can know of.
-func (s *slot) debts(txn statedb.ReadTxn, until statedb.Revision, m reconciler.Milestone, by *instance) (debts []debt) {
+// todos returns the unreconciled keys of a snapshot up to a revision: rows whose status shows it,
+// and deletions that are not carried out and that the loop can know of.
+func (s *slot) todos(txn statedb.ReadTxn, until statedb.Revision, m reconciler.Milestone, by *instance) (todos []todo) {
 	for row, revision := range s.h.table.All(txn) {
 		st := s.get(row)
-		d := debt{key: row.ID, wish: row.Wishes[s.index]}
+		d := todo{key: row.ID, wish: row.Wishes[s.index]}
 		switch st.Kind {
 		case reconciler.StatusKindPending:
 		case reconciler.StatusKindRefreshing:
@@ -264,7 +264,7 @@ func (s *slot) debts(txn statedb.ReadTxn, until statedb.Revision, m reconciler.M
 			continue
 		}
 		if revision <= until {
-			debts = append(debts, d)
+			todos = append(todos, d)
 		}
 	}
 	r, at := s.h.record, s.h.table.Revision(txn)
@@ -272,58 +272,59 @@ func (s *slot) debts(txn statedb.ReadTxn, until statedb.Revision, m reconciler.M
 	defer r.mu.Unlock()
 	for key, l := range r.ledgers[s.index] {
 		w := l.last(at)
-		d := debt{key: key, wish: w.number, deleted: true}
+		d := todo{key: key, wish: w.number, deleted: true}
 		if w.kind == deleted && w.revision <= until && w.revision > by.from && l.lived(w.number) && !l.has(d, reconciler.Applied) {
-			debts = append(debts, d)
+			todos = append(todos, d)
 		}
 	}
-	return debts
+	return todos
 }
 
-// checkRevisionWait checks (a) for waits for a revision: each debt was attempted or applied,
-// or there is another wish for its key, or it is what Attempted counts all the same.
-func (s *slot) checkRevisionWait(what string, debts []debt, m reconciler.Milestone, began time.Time) {
+// checkRevisionWait checks (a) for waits for a revision: each todo has been attempted or applied,
+// or its key has a newer wish, or Attempted counts it although it was not attempted.
+func (s *slot) checkRevisionWait(what string, todos []todo, m reconciler.Milestone, began time.Time) {
 	r := s.h.record
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, d := range debts {
+	for _, d := range todos {
 		l := r.ledger(s.index, d.key)
 		if l.has(d, m) || l.latest().number > d.wish || m == reconciler.Attempted && (s.held(l, d) || r.paused(s.index, d.key, began)) {
 			continue
 		}
-		r.violateLocked("(a) %s of %d, begun at %s, is over at %s, but key %d owes %s\n%s", what, s.index, clock(began), clock(time.Now()), d.key, d, l)
+		r.violateLocked("(a) %s of %d, begun at %s, ended at %s, but this is not done for key %d: %s\n%s", what, s.index, clock(began), clock(time.Now()), d.key, d, l)
 		return
 	}
 }
 
-// checkOwed checks (a) of what a wait says is owed: no debt that is neither applied nor
-// changed is missing, unless a third party rewrote its row.
-func (s *slot) checkOwed(what string, debts []debt, owed inspect.Unapplied, began time.Time) {
+// checkUnapplied checks (a) for the result of a wait: it lists each todo that is neither applied
+// nor replaced by a newer wish. It checks nothing if a third party has rewritten
+// rows, if there are two reconcilers, or if the list is incomplete.
+func (s *slot) checkUnapplied(what string, todos []todo, unapplied inspect.Unapplied, began time.Time) {
 	r := s.h.record
-	if owed.More > 0 || s.h.rewrites.Load() || len(s.h.slots) > 1 {
+	if unapplied.More > 0 || s.h.rewrites.Load() || len(s.h.slots) > 1 {
 		return
 	}
 	listed := map[string]bool{}
-	for _, u := range owed.Keys {
+	for _, u := range unapplied.Keys {
 		listed[string(u.Key)] = true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, d := range debts {
+	for _, d := range todos {
 		l := r.ledger(s.index, d.key)
 		if !listed[string(historyIndex.FromKey(d.key))] && !l.has(d, reconciler.Applied) && l.latest().number == d.wish {
-			r.violateLocked("(a) %s of %d, begun at %s, does not list key %d, which owes %s\n%s", what, s.index, clock(began), d.key, d, l)
+			r.violateLocked("(a) %s of %d, begun at %s, does not list key %d, of which this is not done: %s\n%s", what, s.index, clock(began), d.key, d, l)
 			return
 		}
 	}
 }
 
-// checkObjectWait checks (a) for waits for objects, which wait for later wishes as well.
-func (s *slot) checkObjectWait(debts []debt, m reconciler.Milestone, began time.Time) {
+// checkObjectWait checks (a) for waits for objects. These also wait for later wishes.
+func (s *slot) checkObjectWait(todos []todo, m reconciler.Milestone, began time.Time) {
 	r := s.h.record
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, d := range debts {
+	for _, d := range todos {
 		l := r.ledger(s.index, d.key)
 		done := l.has(d, m) || m == reconciler.Attempted && r.paused(s.index, d.key, began)
 		for _, w := range l.wishes {
@@ -331,14 +332,14 @@ func (s *slot) checkObjectWait(debts []debt, m reconciler.Milestone, began time.
 			done = done || w.number > d.wish && over
 		}
 		if !done {
-			r.violateLocked("(a) WaitFor(%s) of %d, begun at %s, is over at %s, but key %d owes %s\n%s", m, s.index, clock(began), clock(time.Now()), d.key, d, l)
+			r.violateLocked("(a) WaitFor(%s) of %d, begun at %s, ended at %s, but this is not done for key %d: %s\n%s", m, s.index, clock(began), clock(time.Now()), d.key, d, l)
 			return
 		}
 	}
 }
 
-// held reports whether a debt may have had to wait for its minimum backoff.
-func (s *slot) held(l *ledger, d debt) bool {
+// held reports whether a todo may have waited for its minimum backoff.
+func (s *slot) held(l *ledger, d todo) bool {
 	written := d.since
 	for _, w := range l.wishes {
 		if w.number == d.wish && w.at.After(written) {
@@ -350,11 +351,11 @@ func (s *slot) held(l *ledger, d debt) bool {
 	})
 }
 
-// lateness is how late a loop that runs its operations itself may take something in.
+// lateness bounds how late a loop that runs its operations in line may observe a change.
 const lateness = 100 * time.Millisecond
 
-// lateness is how late the loop may take in what its operations came to. With a limit on its
-// rounds, or beside operations that take very long, that is when the next round is.
+// lateness returns how late the loop may process the results of its operations. With a limit on
+// rounds, or beside operations that take very long, this is the time until the next round.
 func (s *slot) lateness() time.Duration {
 	if s.target.sticks || s.roundsLimited.Load() {
 		return time.Hour
@@ -362,14 +363,14 @@ func (s *slot) lateness() time.Duration {
 	return lateness
 }
 
-// paused reports whether objects like one were paused after a time.
+// paused reports whether the key, or the keys of its parity, were paused after a time.
 func (r *record) paused(slot int, key uint64, after time.Time) bool {
 	return slices.ContainsFunc(r.pauses[slot], func(p pausedSpan) bool {
 		return (p.key == key || p.key == 0 && key%2 == p.odd) && (p.to.IsZero() || p.to.Add(lateness).After(after))
 	})
 }
 
-// checkStopped checks (d) after a stop: of what was run, the outcome is written.
+// checkStopped checks (d) after a stop: the outcome of each operation is written.
 func (s *slot) checkStopped(by *instance) {
 	r := s.h.record
 	txn := s.h.db.ReadTxn()
@@ -379,21 +380,21 @@ func (s *slot) checkStopped(by *instance) {
 		l := r.ledger(s.index, row.ID)
 		for _, o := range l.operations {
 			if o.by == by && !o.deletes && o.wish == row.Wishes[s.index] && o.over && s.get(row).Kind == reconciler.StatusKindPending {
-				r.violateLocked("(d) stopped at %s, but the outcome of key %d at %d is not written\n%s", clock(time.Now()), row.ID, s.index, l)
+				r.violateLocked("(d) stopped at %s, but reconciler %d did not write the outcome of key %d\n%s", clock(time.Now()), s.index, row.ID, l)
 				return
 			}
 		}
 		for _, o := range l.operations {
 			if !o.over {
-				r.violateLocked("(d) stopped, but an operation of key %d runs on\n%s", row.ID, l)
+				r.violateLocked("(d) stopped, but an operation of key %d still runs\n%s", row.ID, l)
 				return
 			}
 		}
 	}
 }
 
-// checkConverged checks (d) at the end, when the target works and the writers have stopped.
-// swept: a prune has taken away what earlier loops may have left.
+// checkConverged checks (d) at the end, when the target works and the writers have stopped. swept:
+// a prune has deleted what earlier loops may have left.
 func (s *slot) checkConverged(swept bool) {
 	h, r := s.h, s.h.record
 	txn := h.db.ReadTxn()
@@ -409,14 +410,14 @@ func (s *slot) checkConverged(swept bool) {
 		case w.number != row.Wishes[s.index] || w.kind == deleted:
 			r.violateLocked("(d) the row of key %d has wish %d\n%s", row.ID, row.Wishes[s.index], l)
 		case w.kind == unset && st.Kind != reconciler.StatusKindUnset, w.kind != unset && st.Kind != reconciler.StatusKindDone:
-			r.violateLocked("(d) the row of key %d is %s at %d\n%s", row.ID, st, s.index, l)
+			r.violateLocked("(d) the row of key %d has status %s of reconciler %d\n%s", row.ID, st, s.index, l)
 		case w.kind == wanted && holds[row.ID] != w.number:
 			r.violateLocked("(d) target %d has wish %d of key %d\n%s", s.index, holds[row.ID], row.ID, l)
 		}
 	}
 	for key, l := range r.ledgers[s.index] {
 		if l.latest().number > 0 && (l.latest().kind != deleted) != rows[key] {
-			r.violateLocked("(d) key %d: is it in the table? %t\n%s", key, rows[key], l)
+			r.violateLocked("(d) key %d: in the table: %t\n%s", key, rows[key], l)
 		}
 	}
 	for key, number := range holds {
@@ -428,7 +429,7 @@ func (s *slot) checkConverged(swept bool) {
 	}
 }
 
-// String lists what happened, in order, the latest things only.
+// String lists the latest events of the key, in order.
 func (l *ledger) String() string {
 	type line struct {
 		at   time.Time
@@ -461,10 +462,10 @@ func (l *ledger) String() string {
 	return b.String()
 }
 
-// clock is the time of day in a bubble, which begins at midnight.
+// clock returns the time of day in a bubble, which begins at midnight.
 func clock(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 
-// isEnd reports whether a wait ended because its context did, or its loop.
+// isEnd reports whether a wait ended because its context or its loop ended.
 func isEnd(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, inspect.ErrStopped)
 }

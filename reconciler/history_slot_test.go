@@ -20,7 +20,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// slot is a reconciler, of which there is one loop after another.
+// slot is one reconciler of a history; its loops follow one another.
 type slot struct {
 	h          *history
 	index      int
@@ -32,21 +32,21 @@ type slot struct {
 	size       int
 	workers    int
 	minBackoff time.Duration
-	perSecond  float64 // of the operation limit, 0 for none
+	perSecond  float64 // the operation limit, 0 for none
 	groups     bool
 	pool       bool
 	// timeout: operations have a deadline, or had one for a while.
 	timeout atomic.Bool
 	// roundsLimited: rounds have a limiter that may allow few, or had one.
 	roundsLimited atomic.Bool
-	// prunesOften and refreshes say what it does by itself.
+	// prunesOften and refreshes describe the periodic work of the loop.
 	prunesOften, refreshes bool
-	// passes counts those of its loops, back is how far their clock is behind.
+	// passes counts the passes of all its loops; back is how far their clock is behind.
 	passes *passCounter
 	back   atomic.Int64
 }
 
-// historyHealth is that of a loop with a name.
+// historyHealth records the health of a loop with a name.
 type historyHealth struct{ health }
 
 func (h *historyHealth) NewScope(name string) cell.Health {
@@ -63,10 +63,10 @@ type instance struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	ended  chan error
-	// from is the table's revision when it had begun.
+	// from is the table's revision after the start.
 	from statedb.Revision
 	at   atomic.Pointer[time.Time]
-	// stoppedWithin: an operation stopped it.
+	// stoppedWithin: an operation stopped the loop.
 	stoppedWithin bool
 	waiting       atomic.Int64
 	// pooled: workers have run operations. exits: one of its goroutines was ended.
@@ -83,7 +83,7 @@ func (i *instance) stop(within bool) {
 	i.cancel()
 }
 
-// newSlot draws how a reconciler is set up.
+// newSlot draws the configuration of a reconciler.
 func (h *history) newSlot(i int) *slot {
 	rng := h.rng
 	s := &slot{h: h, index: i, minBackoff: 10 * time.Millisecond}
@@ -91,7 +91,7 @@ func (h *history) newSlot(i int) *slot {
 	s.target = x
 	x.takes = pick(rng, 0, 40*time.Microsecond, 100*time.Microsecond, time.Millisecond, 5*time.Millisecond)
 	x.trouble = pick(rng, 0, 0, 2, 8)
-	x.heeds = h.one(2)
+	x.observes = h.one(2)
 	x.exits, x.sticks = h.one(4), h.one(6)
 	s.size, s.workers = 1+rng.IntN(12), pick(rng, 1, 2, 8)
 	if h.one(25) {
@@ -186,7 +186,7 @@ func (h *history) newSlot(i int) *slot {
 	return s
 }
 
-// inLine: the goroutine of the loop runs the operations.
+// inLine reports whether the goroutine of the loop runs the operations.
 func (s *slot) inLine() bool { return s.workers == 1 && !s.pool && !s.running.pooled.Load() }
 
 func (s *slot) current() *instance { return s.now.Load() }
@@ -214,7 +214,7 @@ func (s *slot) set(r *historyRow, st reconciler.Status) *historyRow {
 	return r
 }
 
-// start begins a new loop.
+// start starts a new loop.
 func (s *slot) start() {
 	i := &instance{health: &historyHealth{}, ended: make(chan error, 1)}
 	cfg := s.config
@@ -232,7 +232,7 @@ func (s *slot) start() {
 	s.h.record.event("reconciler %d has started", s.index)
 }
 
-// stop ends the loop, and checks what it leaves behind.
+// stop ends the loop, and checks the rows that it leaves.
 func (s *slot) stop() {
 	i := s.running
 	i.stop(false)
@@ -248,7 +248,7 @@ func (s *slot) stop() {
 	s.checkStopped(i)
 }
 
-// checkEmpty checks that nothing is left to do, and nobody waits.
+// checkEmpty checks that the loop has no work and no waits.
 func (s *slot) checkEmpty() {
 	r := s.h.record
 	if level, message, err := s.running.health.Now(); level != cell.StatusOK {
@@ -274,7 +274,7 @@ func (s *slot) checkEmpty() {
 	}
 }
 
-// pace is the time that the target needs for an operation, with all its workers.
+// pace returns the time per operation that the target needs, with all its workers.
 func (s *slot) pace() time.Duration {
 	every := s.target.takes / time.Duration(s.workers)
 	if s.perSecond > 0 {
@@ -288,7 +288,7 @@ func (s *slot) resume() {
 	s.resumed(anyPause)
 }
 
-// pause notes that objects are paused.
+// pause records that objects are paused.
 func (s *slot) pause(p pausedSpan) {
 	r := s.h.record
 	r.mu.Lock()
@@ -299,7 +299,7 @@ func (s *slot) pause(p pausedSpan) {
 
 func anyPause(pausedSpan) bool { return true }
 
-// resumed notes that pauses are over.
+// resumed records the end of pauses.
 func (s *slot) resumed(which func(p pausedSpan) bool) {
 	r := s.h.record
 	r.mu.Lock()
@@ -311,7 +311,7 @@ func (s *slot) resumed(which func(p pausedSpan) bool) {
 	}
 }
 
-// askAgain wishes anew for what an earlier loop failed to do: a loop knows of no others.
+// askAgain makes a new wish for each failed row of an earlier loop: a new loop does not retry them.
 func (s *slot) askAgain(wtxn statedb.WriteTxn) {
 	for row := range s.h.table.All(wtxn) {
 		if k := s.get(row).Kind; k == reconciler.StatusKindError || k == reconciler.StatusKindBlocked {

@@ -20,26 +20,26 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// historyTarget is the target of one reconciler of a history: it holds the number of the
-// wish that was applied, by key, and keeps the record of its operations.
+// historyTarget is the target of one reconciler of a history. It holds the number of the applied
+// wish of each key, and records its operations.
 type historyTarget struct {
 	s *slot
-	// takes is how long an operation does; trouble is in how many of 16 operations
-	// something goes wrong. Neither holds once the history is healed.
-	takes   time.Duration
-	trouble int
-	heeds   bool // batches end with their context
-	// exits: some operations and prunes end their goroutine; sticks: some take very long.
+	// takes is how long an operation takes; in trouble of 16 operations something goes wrong.
+	// Neither holds after the history is healed.
+	takes    time.Duration
+	trouble  int
+	observes bool // batches end with their context
+	// exits: some operations and prunes end their goroutine; sticks: some operations take very long.
 	exits, sticks bool
 
 	mu      sync.Mutex
 	state   map[uint64]int
-	tries   map[uint64]uint64     // by key: the outcome is drawn by the number of the try
-	running map[*operation]string // the group
-	calls   map[*time.Time]bool   // by when they began
+	tries   map[uint64]uint64     // by key: the number of the try determines the outcome
+	running map[*operation]string // the group of each
+	calls   map[*time.Time]bool   // the starts of the running calls
 	pruning bool
-	// stopIn stops the loop: in an operation when it counts down to 0, or, if it is
-	// stopBetween, after the next DeleteBatch.
+	// stopIn stops the loop: in the operation that counts it down to 0 or, if it is stopBetween,
+	// after the next DeleteBatch.
 	stopIn int
 }
 
@@ -57,9 +57,9 @@ func (x *historyTarget) holds() map[uint64]int {
 	return maps.Clone(x.state)
 }
 
-// enter checks (d) at the start of a call, which ends with what is returned: it is not after
-// the stop. What starts at the very moment of the stop is neither early nor late, unless one
-// goroutine does both.
+// enter checks (d) at the start of a call: the call does not start after the stop. The caller calls
+// leave at the end. A call that starts at the very moment of the stop passes, unless one goroutine
+// makes both.
 func (x *historyTarget) enter(op string) (leave func()) {
 	by := x.s.current()
 	if by.stopped() && (x.s.inLine() && by.stoppedWithin || time.Now().After(by.stoppedAt())) {
@@ -87,20 +87,20 @@ func (x *historyTarget) enter(op string) (leave func()) {
 	}
 }
 
-// busy reports whether a call is being made.
+// busy reports whether a call is running.
 func (x *historyTarget) busy() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.calls) > 0
 }
 
-// sleep lets an operation take its time, and reports what its context says then, unless it
-// does not care.
-func sleep(ctx context.Context, d time.Duration, heeds bool) error {
+// sleep waits for the time of an operation. If observes is set, it ends with the context and
+// returns its error.
+func sleep(ctx context.Context, d time.Duration, observes bool) error {
 	if d == 0 {
 		return nil
 	}
-	if !heeds {
+	if !observes {
 		time.Sleep(d)
 		return nil
 	}
@@ -112,13 +112,13 @@ func sleep(ctx context.Context, d time.Duration, heeds bool) error {
 	}
 }
 
-// do is one operation on one key, which start has noted. What it came to is noted when the
-// call is over that it is part of.
-func (x *historyTarget) do(ctx context.Context, o *operation, row *historyRow, heeds bool) (err error) {
+// do runs one operation on one key, which start has recorded. The result is recorded when the call
+// that contains the operation ends.
+func (x *historyTarget) do(ctx context.Context, o *operation, row *historyRow, observes bool) (err error) {
 	x.begin(o, row.ID)
 	err = errPanic
 	defer func() { x.end(o, row, err) }()
-	err = x.try(ctx, o, row.ID, heeds)
+	err = x.try(ctx, o, row.ID, observes)
 	return err
 }
 
@@ -128,8 +128,8 @@ func (x *historyTarget) start(row *historyRow, revision statedb.Revision, delete
 	return x.s.h.record.start(x.s.index, x.s.current(), row.ID, row.Wishes[x.s.index], deletes, revision)
 }
 
-// try takes the time of an operation, and returns what it comes to.
-func (x *historyTarget) try(ctx context.Context, o *operation, key uint64, heeds bool) error {
+// try waits for the time of an operation, and returns its drawn outcome.
+func (x *historyTarget) try(ctx context.Context, o *operation, key uint64, observes bool) error {
 	h := x.s.h
 	if h.healed.Load() {
 		return nil
@@ -138,7 +138,7 @@ func (x *historyTarget) try(ctx context.Context, o *operation, key uint64, heeds
 	x.tries[key]++
 	rng := rand.New(rand.NewPCG(h.seed, key<<20|x.tries[key]<<1|uint64(x.s.index)))
 	x.mu.Unlock()
-	if err := sleep(ctx, x.takes, heeds); err != nil {
+	if err := sleep(ctx, x.takes, observes); err != nil {
 		return err
 	}
 	if h.calm.Load() || rng.IntN(16) >= x.trouble {
@@ -162,9 +162,9 @@ func (x *historyTarget) try(ctx context.Context, o *operation, key uint64, heeds
 	case 6:
 		return reconciler.RetryAfter(errors.New("later"), 20*time.Millisecond)
 	case 7:
-		return sleep(ctx, 3*x.takes, heeds)
+		return sleep(ctx, 3*x.takes, observes)
 	case 8:
-		// It ignores its deadline.
+		// The operation ignores its deadline.
 		time.Sleep(5 * historyTimeout)
 	case 9:
 		if _, has := ctx.Deadline(); has {
@@ -180,7 +180,8 @@ func (x *historyTarget) try(ctx context.Context, o *operation, key uint64, heeds
 		return errors.New("no")
 	case 13:
 		if x.sticks && rng.IntN(4) == 0 {
-			// Without a deadline it is named after a minute. Frequent refreshes would take long.
+			// Without a deadline it is reported as stuck after a minute. With frequent refreshes it
+			// would delay the history.
 			time.Sleep(pick(rng, 200*time.Millisecond, x.s.h.longest()))
 		}
 	default:
@@ -189,7 +190,7 @@ func (x *historyTarget) try(ctx context.Context, o *operation, key uint64, heeds
 	return nil
 }
 
-// exit ends the goroutine now and then.
+// exit ends the goroutine in half of the calls, if the target does so at all.
 func (x *historyTarget) exit(rng *rand.Rand) {
 	if x.exits && rng.IntN(2) == 0 {
 		x.s.current().exits.Store(true)
@@ -216,7 +217,7 @@ func (x *historyTarget) begin(o *operation, key uint64) {
 	}
 }
 
-// end changes what the target holds.
+// end changes the content of the target.
 func (x *historyTarget) end(o *operation, row *historyRow, err error) {
 	x.mu.Lock()
 	delete(x.running, o)
@@ -248,7 +249,7 @@ func (x *historyTarget) Delete(ctx context.Context, _ statedb.ReadTxn, revision 
 	return x.single(ctx, row, revision, true)
 }
 
-// prunes takes the time of a prune, or of a part of one, and returns what it comes to.
+// prunes waits for the time of a prune, or of a listing, and returns its drawn outcome.
 func (x *historyTarget) prunes() error {
 	h := x.s.h
 	if h.healed.Load() {
@@ -272,7 +273,7 @@ func (x *historyTarget) prunes() error {
 	return nil
 }
 
-// Prune checks (d): what it is given contains every row for which an operation has started.
+// Prune checks (d): its rows include each row for which an operation has started.
 func (x *historyTarget) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*historyRow, statedb.Revision]) error {
 	defer x.enter("Prune")()
 	given := map[uint64]bool{}
@@ -294,7 +295,7 @@ func (x *historyTarget) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Se
 	for key, l := range r.ledgers[x.s.index] {
 		if n := len(l.operations); n > 0 && !given[key] {
 			if o := l.operations[n-1]; !o.deletes && l.latest().number == o.wish {
-				r.violateLocked("(d) a prune at %s is not given key %d\n%s", clock(began), key, l)
+				r.violateLocked("(d) a prune at %s does not get key %d\n%s", clock(began), key, l)
 			}
 		}
 		for _, w := range l.wishes {
@@ -311,7 +312,7 @@ func (x *historyTarget) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Se
 	return nil
 }
 
-// List is that of a reconciler.Sweeper.
+// List implements reconciler.Sweeper.
 func (x *historyTarget) List(_ context.Context, _ statedb.ReadTxn, yield func(*historyRow) bool) error {
 	defer x.enter("List")()
 	if !x.s.h.initialized.Load() {
@@ -325,11 +326,11 @@ func (x *historyTarget) List(_ context.Context, _ statedb.ReadTxn, yield func(*h
 	return x.prunes()
 }
 
-// historyBatches has operations for batches.
+// historyBatches implements the batch operations.
 type historyBatches struct{ *historyTarget }
 
-// work works off what is in a call. If it panics, all that has no result yet has failed, and if
-// it ends its goroutine, all of it.
+// work runs the operations of a call. If it panics, the entries without a result have failed. If it
+// ends its goroutine, all entries have failed.
 func (b historyBatches) work(ctx context.Context, deletes, updates []reconciler.BatchEntry[*historyRow]) {
 	var operations []*operation
 	each := func(f func(i int, e *reconciler.BatchEntry[*historyRow], deletes bool)) {
@@ -360,7 +361,7 @@ func (b historyBatches) work(ctx context.Context, deletes, updates []reconciler.
 	}()
 	each(func(i int, e *reconciler.BatchEntry[*historyRow], deletes bool) {
 		operations = append(operations, b.start(e.Object, e.Revision, deletes))
-		e.Result = b.do(ctx, operations[i], e.Object, b.heeds)
+		e.Result = b.do(ctx, operations[i], e.Object, b.observes)
 	})
 	panics = nil
 }
@@ -381,7 +382,7 @@ func (b historyBatches) DeleteBatch(ctx context.Context, _ statedb.ReadTxn, batc
 	}
 }
 
-// historyRounds has operations for whole rounds.
+// historyRounds implements the round operations.
 type historyRounds struct{ historyBatches }
 
 func (r historyRounds) ProcessRound(ctx context.Context, _ statedb.ReadTxn, deletes, updates []reconciler.BatchEntry[*historyRow]) {

@@ -22,29 +22,33 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// TestPromisesHoldInRandomHistories runs many short random histories: a table, one or two
-// reconcilers of it, writers, third parties that rewrite rows, waits, pauses, other settings,
-// calls by hand, clocks that are set back, operations that are stuck or end their goroutine,
-// stops and new starts. The writers and the targets keep a record (history_record_test.go), and by that
-// are checked:
+// TestPromisesHoldInRandomHistories runs many short random histories. A history has a table, one or
+// two reconcilers, writers, third parties that rewrite rows, waits, pauses, changed settings,
+// manual calls, clocks that are set back, operations that get stuck or end their goroutine, and
+// stops and restarts. The writers and the targets keep a record (history_record_test.go). With the
+// record the test checks these promises:
 //
-//	(a) A wait that ends without an error does so when what was owed up to its revision as
-//	    it began is attempted, or applied, or wished otherwise since; Attempted counts what
-//	    is paused, and waits for revisions what waits for its minimum backoff. What is not
-//	    applied is listed as owed. All waits end.
-//	(b) Of a key, no operation starts on an older wish or revision than one before it.
-//	(c) While writers ask for as much as the target can do, or twice that, what was there
-//	    before gets a quarter of the operations, and what is ready stays within six rounds.
+//	(a) A wait ends without an error only when everything that was unreconciled at
+//	    its beginning, up to its revision, has been attempted or applied, or has a newer wish.
+//	    For Attempted, paused objects count as attempted; in waits for a revision, so do
+//	    objects in their minimum backoff. Every object that is not applied is listed as
+//	    unapplied. All waits end.
+//	(b) No operation of a key starts on an older wish or revision than an earlier one.
+//	(c) While writers write as fast as the target works, or twice as fast, the rows that
+//	    were pending before get a quarter of the operations, and the number of ready changes
+//	    stays within six rounds.
 //	(d) When the writers stop and the target works, every row is Done, the target equals the
-//	    table, health is well and the reconciler holds nothing. Operations of a key, or a
-//	    group, never overlap, nor does a prune with any; a prune comes after initialisation
-//	    and is given every row that was worked on. None is on a row without a status. None
-//	    starts after the stop, and the outcome of each before it is written.
-//	(e) No loop spins, and what has nothing to do makes no passes.
-//	(f) A refresh of all applies each row once, and ends.
+//	    table, health is OK and the reconciler holds no work. Operations of a key or a group
+//	    never overlap, and a prune overlaps no operation. A prune starts after the
+//	    initialisation of the table, and gets every row that had an operation. A row without a
+//	    status has no operation. No operation starts after the stop, and the outcome of each
+//	    operation before it is written.
+//	(e) No loop spins, and a loop without work makes no passes.
+//	(f) A refresh of all objects applies each row once, and ends.
 //
-// STATEKEEL_HISTORIES is how many there are, STATEKEEL_HISTORY the seed of the only one: what
-// every party does is drawn from it, if not how they interleave, so -count may be of help.
+// STATEKEEL_HISTORIES sets the number of histories. If STATEKEEL_HISTORY is set, only the
+// history with that seed runs. The seed determines the actions of each party, but not how they
+// interleave, so repeat a seed with -count.
 func TestPromisesHoldInRandomHistories(t *testing.T) {
 	if one := os.Getenv("STATEKEEL_HISTORY"); one != "" {
 		seed, err := strconv.ParseUint(one, 10, 64)
@@ -73,10 +77,10 @@ func TestPromisesHoldInRandomHistories(t *testing.T) {
 	}
 }
 
-// maxFailed is how many histories may fail before no more are run.
+// maxFailed is the number of failed histories after which no more are run.
 const maxFailed = 10
 
-// runHistory runs one history in a bubble. Whatever goes wrong names the seed.
+// runHistory runs one history in a bubble. Every failure message contains the seed.
 func runHistory(t *testing.T, seed uint64) (well bool) {
 	hung := time.AfterFunc(time.Minute, func() { panic(fmt.Sprintf("history %d hangs", seed)) })
 	defer hung.Stop()
@@ -98,8 +102,8 @@ func runHistory(t *testing.T, seed uint64) (well bool) {
 	return true
 }
 
-// historyRow is a row with a status for each of two reconcilers, or a set of both. Wishes
-// has the number of the wish that each of them is to carry out.
+// historyRow is a row with a status for each of two reconcilers, in an array or in a set. Wishes
+// holds, for each reconciler, the number of the wish that it has to carry out.
 type historyRow struct {
 	ID       uint64
 	Wishes   [2]int
@@ -125,18 +129,18 @@ const historyTimeout = 20 * time.Millisecond
 type history struct {
 	*testing.T
 	seed   uint64
-	rng    *rand.Rand // of the driver
+	rng    *rand.Rand // of the goroutine that runs the history
 	db     *statedb.DB
 	table  statedb.RWTable[*historyRow]
 	record *record
 	slots  []*slot
-	// sets: rows have a set of statuses.
+	// sets: the rows keep their statuses in a StatusSet.
 	sets     bool
 	markInit func(statedb.WriteTxn)
 	writers  sync.WaitGroup
-	// calm: the targets make no trouble; healed: they are quick as well.
+	// calm: the targets cause no trouble; healed: they are fast as well.
 	calm, healed, initialized atomic.Bool
-	// rewrites: somebody rewrites rows without asking for anything.
+	// rewrites: a third party has rewritten rows without a new wish.
 	rewrites atomic.Bool
 	parts    uint64
 
@@ -165,12 +169,12 @@ func newHistory(t *testing.T, seed uint64) *history {
 	return h
 }
 
-// one is true one time in n.
+// one returns true one time in n.
 func (h *history) one(n int) bool { return h.rng.IntN(n) == 0 }
 
 func pick[T any](rng *rand.Rand, values ...T) T { return values[rng.IntN(len(values))] }
 
-// String says how the history is set up.
+// String describes the setup of the history.
 func (h *history) String() string {
 	var texts []string
 	for _, s := range h.slots {
@@ -185,7 +189,7 @@ func (h *history) write(f func(wtxn statedb.WriteTxn)) {
 	wtxn.Commit()
 }
 
-// put writes a row that asks for the kinds.
+// put writes a row with a wish of the given kind for each reconciler.
 func (h *history) put(wtxn statedb.WriteTxn, key uint64, kinds [2]wishKind) {
 	row, _, found := h.table.Get(wtxn, historyIndex.Query(key))
 	if found {
@@ -245,7 +249,7 @@ func (h *history) gateNow() <-chan struct{} {
 	return h.gate
 }
 
-// open releases what is blocked.
+// open releases the blocked operations.
 func (h *history) open() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -253,14 +257,14 @@ func (h *history) open() {
 	h.gate = make(chan struct{})
 }
 
-// part begins a goroutine that writes, with randomness of its own.
+// part starts a goroutine that writes, with its own random source.
 func (h *history) part(f func(rng *rand.Rand)) {
 	h.parts++
 	rng := rand.New(rand.NewPCG(h.seed, h.parts))
 	h.writers.Go(func() { f(rng) })
 }
 
-// run is the history: perhaps a flood, then events, then the end.
+// run runs the history: perhaps a flood, then random events, then the end.
 func (h *history) run() {
 	for _, s := range h.slots {
 		s.start()
@@ -286,7 +290,7 @@ func (h *history) settle() {
 	h.healed.Store(true)
 	h.open()
 	h.unlimit()
-	// What is stuck comes back, and a loop may end by that.
+	// Stuck operations return, which may end a loop.
 	for _, s := range h.slots {
 		for i := 0; s.target.busy(); i++ {
 			if i == 100 {
@@ -302,11 +306,11 @@ func (h *history) settle() {
 		s.resume()
 	}
 	h.unlimit()
-	// Waits may be for revisions that are yet to come.
+	// Waits may be for later revisions.
 	for range 4 {
 		h.write(func(wtxn statedb.WriteTxn) { h.put(wtxn, 1, bothWanted) })
 	}
-	// What failed for good, or what an earlier loop left, is asked for again.
+	// Request again what failed for good, or what an earlier loop left.
 	for range 2 {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
@@ -345,7 +349,7 @@ func (h *history) settle() {
 	}
 }
 
-// unlimit makes reconcilers refresh nothing by themselves, and nothing hold them up.
+// unlimit turns off periodic refreshes and removes all limiters.
 func (h *history) unlimit() {
 	for _, s := range h.slots {
 		require.NoError(h, s.running.loop.Reconfigure(func(set *reconciler.Settings) {

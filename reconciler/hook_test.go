@@ -20,7 +20,7 @@ import (
 
 type spanKey struct{}
 
-// spans is a hook that remembers what it was told.
+// spans is a hook that records its calls.
 type spans struct {
 	mu    sync.Mutex
 	ended []string
@@ -43,7 +43,7 @@ func (s *spans) take() []string {
 	return ended
 }
 
-// Each call has its span, which it finds in its context, and which is told the error.
+// Each call has its own span: the operation finds it in its context, and the span gets the error.
 func TestHookWrapsEachOperation(t *testing.T) {
 	s := &spans{}
 	inBubble(t, func(e *env) {
@@ -74,7 +74,7 @@ func TestHookWrapsEachOperation(t *testing.T) {
 	}, nil, reconciler.WithOperationHook(s.hook))
 }
 
-// A batch is one call, and so is a round of deletions and updates.
+// A batch is one call, and so is a round of deletions or updates.
 func TestHookWrapsEachBatch(t *testing.T) {
 	for _, kind := range operationKinds[1:] {
 		for _, n := range []int{1, 3} {
@@ -93,8 +93,8 @@ func TestHookWrapsEachBatch(t *testing.T) {
 	}
 }
 
-// A hook that panics fails the operation, and nothing else; one that returns nothing is in
-// nobody's way.
+// A panic in a hook fails only its operation. A hook that returns nil for both values changes
+// nothing.
 func TestHookThatPanicsFailsItsOperation(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1, 2)

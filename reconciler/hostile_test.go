@@ -20,11 +20,11 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// hostileKey is a text that does harm on a terminal, and in hive's shell.
+// hostileKey is a text that does harm on a terminal and in hive's shell.
 const hostileKey = "a\x1b[31m\n<<end>>\x00"
 
-// printable requires a text to have no control character but the ends of its lines, and no line
-// of the hostile key.
+// printable requires that a text has no control characters except line ends, and that no line
+// begins with the <<end>> of hostileKey.
 func printable(t testing.TB, what, text string) {
 	t.Helper()
 	for _, r := range text {
@@ -33,7 +33,7 @@ func printable(t testing.TB, what, text string) {
 	require.NotContains(t, text, "\n<<end>>", what)
 }
 
-// hostileRow has a text as its key.
+// hostileRow is a row with a text as its key.
 type hostileRow struct {
 	Name   string
 	Status reconciler.Status
@@ -52,7 +52,7 @@ var hostileIndex = statedb.Index[*hostileRow, string]{
 	FromKey:    index.String, FromString: index.FromString, Unique: true,
 }
 
-// hostileTarget fails with the key in its error, as operations do.
+// hostileTarget fails each update with an error that contains the key.
 type hostileTarget struct {
 	reconciler.Operations[*hostileRow]
 }
@@ -61,7 +61,7 @@ func (hostileTarget) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revi
 	return fmt.Errorf("cannot apply %s: %w", r.Name, errors.New("refused"))
 }
 
-// No key, name or error from outside reaches an error, health, or a rendered text as it is.
+// Keys, names and errors from outside are escaped in errors, in health and in rendered texts.
 func TestHostileTextsAreEscapedInErrorsAndHealth(t *testing.T) {
 	for name, opts := range map[string][]reconciler.Option{
 		"errors": nil, "breaker": {reconciler.WithBreaker(reconciler.Breaker{Failures: 1})},
@@ -73,9 +73,9 @@ func TestHostileTextsAreEscapedInErrorsAndHealth(t *testing.T) {
 				defer func() { require.NoError(t, db.Stop()) }()
 				table, err := statedb.NewTable(db, "hostile", hostileIndex)
 				require.NoError(t, err)
-				told, registry := &historyHealth{}, &inspect.Registry{}
+				reports, registry := &historyHealth{}, &inspect.Registry{}
 				loop, err := reconciler.New(reconciler.Config[*hostileRow]{
-					DB: db, Table: table, Operations: hostileTarget{}, Health: told,
+					DB: db, Table: table, Operations: hostileTarget{}, Health: reports,
 					Clone: (*hostileRow).clone, GetStatus: (*hostileRow).getStatus, SetStatus: (*hostileRow).setStatus,
 					Options: append(opts, reconciler.WithName(hostileKey), reconciler.WithRegistry(registry),
 						reconciler.WithoutPruning(), reconciler.WithRetry(time.Hour, time.Hour)),
@@ -92,7 +92,7 @@ func TestHostileTextsAreEscapedInErrorsAndHealth(t *testing.T) {
 				wtxn.Commit()
 				time.Sleep(time.Second)
 
-				_, message, wrong := told.Now()
+				_, message, wrong := reports.Now()
 				require.ErrorContains(t, wrong, "cannot apply")
 				printable(t, "health", message+wrong.Error())
 
@@ -106,11 +106,11 @@ func TestHostileTextsAreEscapedInErrorsAndHealth(t *testing.T) {
 				_, errs["resume"] = loop.ResumeKeys(unknown)
 				_, errs["wait key"] = loop.WaitKey(ctx, unknown, reconciler.Applied)
 				_, errs["find"] = registry.Find(unknown)
-				owed, err := loop.WaitFor(short, reconciler.Applied, row)
+				unapplied, err := loop.WaitFor(short, reconciler.Applied, row)
 				errs["wait for"] = err
-				require.NotEmpty(t, owed.Keys)
-				for _, o := range owed.Keys {
-					errs["owed"] = o
+				require.NotEmpty(t, unapplied.Keys)
+				for _, o := range unapplied.Keys {
+					errs["unapplied"] = o
 				}
 				for what, err := range errs {
 					require.Error(t, err, what)

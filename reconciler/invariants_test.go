@@ -26,11 +26,10 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// TestInvariantsOfARandomWalk checks what docs/DESIGN.md section 6 says holds always,
-// by its numbers, on random histories: writers, a target that fails, blocks, hangs and
-// panics, a second reconciler of the same objects and a third party that writes them,
-// pauses, prunes and settings that change, with 1, 2 and 8 workers, single operations and
-// batches.
+// TestInvariantsOfARandomWalk checks the numbered invariants of docs/DESIGN.md section 6 on random
+// histories. A history has writers, a target that fails, blocks, hangs and panics, a second
+// reconciler of the same objects, a third party that rewrites them, pauses, prunes and changed
+// settings. It runs with 1, 2 and 8 workers, and with single operations, batches and rounds.
 func TestInvariantsOfARandomWalk(t *testing.T) {
 	first := rand.Uint64()
 	for i := range uint64(walks) {
@@ -41,17 +40,17 @@ func TestInvariantsOfARandomWalk(t *testing.T) {
 	}
 }
 
-// Together that makes for more than 10,000 steps.
+// The walks have more than 10,000 steps in total.
 const (
 	walks = 72
 	steps = 150
 )
 
-// walk is one random history with what is known to be true of it.
+// walk is one random history, with the state that it must lead to.
 type walk struct {
 	*env
-	// rng is for the writer. Each target has its own in rngs, so that a seed says
-	// what every party does, if not how they interleave.
+	// rng is for the writer. Each target has its own source in rngs, so that a seed determines the
+	// actions of each party, but not how they interleave.
 	rng   *rand.Rand
 	mu    sync.Mutex // of rngs and applied: workers share a target
 	rngs  map[*target]*rand.Rand
@@ -59,19 +58,18 @@ type walk struct {
 
 	healed, initialized atomic.Bool
 
-	// wanted is what the writers want: value by ID.
+	// wanted is the desired state of the writers: value by ID.
 	wanted map[uint64]int
 	// removed is the revision of the last deletion of an ID.
 	removed map[uint64]statedb.Revision
-	// applied is the highest revision that an operation has started with, by
-	// target and ID.
+	// applied is the highest revision of a started operation, by target and ID.
 	applied  map[*target]map[uint64]statedb.Revision
 	markInit func(statedb.WriteTxn)
 
-	// gate is what blocked operations wait for; it is closed and replaced now and then.
+	// gate is the channel of blocked operations; it is closed and replaced at random.
 	gate chan struct{}
-	// loops are both reconcilers, serial says that of objects of one group none are to
-	// be worked on side by side, and busy counts them by target and group.
+	// loops are both reconcilers. serial: at most one object of a group is in flight. busy counts
+	// the objects in flight by target and group.
 	loops  []*reconciler.Loop[*object]
 	serial bool
 	busy   map[*target]map[uint64]int
@@ -80,7 +78,7 @@ type walk struct {
 // patience is the deadline of operations in a walk.
 const patience = 20 * time.Millisecond
 
-// groupOf is what objects are serialised by.
+// groupOf returns the group of an object, if the walk serialises groups.
 func groupOf(id uint64) uint64 { return id % 3 }
 
 func newWalk(t *testing.T, seed uint64) *walk {
@@ -131,11 +129,11 @@ func (w *walk) configure(options []reconciler.Option, x *target, set func(*objec
 	return cfg
 }
 
-// workers is how many there are to be.
+// workers draws the number of workers.
 func (w *walk) workers() int { return []int{1, 2, 8}[w.rng.IntN(3)] }
 
-// decide makes operations fail at random until the walk is healed, those on some objects
-// more than others.
+// decide makes operations fail at random until the walk is healed, on some objects more often than
+// on others.
 func (w *walk) decide(x *target, c call) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,17 +161,17 @@ func (w *walk) decide(x *target, c call) error {
 	return nil
 }
 
-// started checks an operation as it starts, and makes some of them slow.
+// started checks an operation at its start, and makes some operations slow.
 func (w *walk) started(ctx context.Context, x *target, c call) {
 	if c.op == "prune" {
 		assert.True(w, w.initialized.Load(), "9: prune before the table was initialised")
 		return
 	}
 	w.mu.Lock()
-	assert.GreaterOrEqual(w, c.revision, w.applied[x][c.id], "2: %s(%d) on an older version", c.op, c.id)
+	assert.GreaterOrEqual(w, c.revision, w.applied[x][c.id], "2: %s(%d) started on an older version", c.op, c.id)
 	w.applied[x][c.id] = c.revision
 	w.busy[x][groupOf(c.id)]++
-	assert.True(w, !w.serial || w.busy[x][groupOf(c.id)] == 1, "%s(%d) beside another of its group", c.op, c.id)
+	assert.True(w, !w.serial || w.busy[x][groupOf(c.id)] == 1, "%s(%d) started beside another operation of its group", c.op, c.id)
 	how := w.rngs[x].IntN(24)
 	w.mu.Unlock()
 	defer func() {
@@ -190,7 +188,7 @@ func (w *walk) started(ctx context.Context, x *target, c call) {
 	case how == 4:
 		<-ctx.Done()
 	case how == 5:
-		// It ignores its deadline for so long that it is left behind.
+		// The operation ignores its deadline for so long that it is left behind.
 		time.Sleep(5 * patience)
 	}
 }
@@ -208,8 +206,8 @@ func (w *walk) run() {
 	}
 	w.open()
 
-	// 1: the writes have stopped and the target works. The refresh goes on, and a
-	// moment without one in flight has to be looked at.
+	// 1: the writes have stopped and the target works. Refreshes go on; the second pass reaches a
+	// moment without a refresh in flight.
 	w.pass(2 * time.Minute)
 	w.pass(100 * time.Millisecond)
 	w.checkPruned()
@@ -228,9 +226,9 @@ func (w *walk) run() {
 				s.Kind, "1: object %d: %s", o.ID, s)
 		}
 	}
-	require.Equal(w, w.wanted, got, "5: the table is what the writers wrote")
-	require.Equal(w, w.wanted, w.target.holds(), "1, 3: the target is the table")
-	require.Equal(w, w.wanted, w.other.holds(), "1, 3: the other target is the table")
+	require.Equal(w, w.wanted, got, "5: the table equals the writes")
+	require.Equal(w, w.wanted, w.target.holds(), "1, 3: the target equals the table")
+	require.Equal(w, w.wanted, w.other.holds(), "1, 3: the other target equals the table")
 	level, message, err := w.health.Now()
 	require.Equal(w, cell.StatusOK, level, "%s: %v", message, err)
 }
@@ -242,7 +240,7 @@ func (w *walk) initialize() {
 	w.write(w.markInit)
 }
 
-// open releases what is blocked.
+// open releases the blocked operations.
 func (w *walk) open() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -250,7 +248,7 @@ func (w *walk) open() {
 	w.gate = make(chan struct{})
 }
 
-// meddle changes how one of the reconcilers works.
+// meddle pauses, resumes or reconfigures one of the reconcilers.
 func (w *walk) meddle() {
 	l := w.loops[w.rng.IntN(len(w.loops))]
 	switch w.rng.IntN(6) {
@@ -270,7 +268,7 @@ func (w *walk) meddle() {
 	}
 }
 
-// touch writes an object as somebody does who has nothing to do with either reconciler.
+// touch rewrites an object unchanged, as a third party does.
 func (w *walk) touch(wtxn statedb.WriteTxn, id uint64) {
 	o, _, found := w.table.Get(wtxn, idIndex.Query(id))
 	if found {
@@ -304,7 +302,7 @@ func (w *walk) step() {
 			w.initialize()
 		}
 	case 10:
-		// Something that nobody wants appears in the target, for a prune to find.
+		// An orphan appears in the target, for a prune to find.
 		w.target.mu.Lock()
 		w.target.state[1000+id] = 1
 		w.target.mu.Unlock()
@@ -333,8 +331,8 @@ func (w *walk) unwant(wtxn statedb.WriteTxn, id uint64) {
 	delete(w.wanted, id)
 }
 
-// checkPruned checks that a prune only removed what had been deleted from the table, or
-// had never been in it.
+// checkPruned checks that prunes removed only objects that had been deleted from the table or had
+// never been in it.
 func (w *walk) checkPruned() {
 	w.target.mu.Lock()
 	defer w.target.mu.Unlock()
@@ -375,7 +373,7 @@ func TestObjectChangedInFlightIsReconciledAgain(t *testing.T) {
 	}
 }
 
-// 2: a retry applies what the table has, also if that was written without asking for it.
+// 2: a retry applies the current row, even if the row was written without a new status ID.
 func TestRetryAppliesTheCurrentVersion(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.failing("no")
@@ -393,8 +391,7 @@ func TestRetryAppliesTheCurrentVersion(t *testing.T) {
 	}, nil)
 }
 
-// 4: an object that failed while somebody wrote it is not forgotten, though what was
-// written asks for nothing.
+// 4: a failure is not forgotten when another writer sets the row to Done while the operation runs.
 func TestFailureIsKeptWhenTheRowIsSetToDone(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.before = func(context.Context, call) { time.Sleep(time.Second) }
@@ -414,7 +411,7 @@ func TestFailureIsKeptWhenTheRowIsSetToDone(t *testing.T) {
 	}, nil)
 }
 
-// 3: a failed delete is retried until it succeeds, and given up when the object is back.
+// 3: a failed delete is retried until it succeeds. The retries end when the object is back.
 func TestDeleteIsRetriedUntilTheObjectIsBack(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1, 2)
@@ -431,7 +428,7 @@ func TestDeleteIsRetriedUntilTheObjectIsBack(t *testing.T) {
 	}, nil)
 }
 
-// 3: an object that is back with a status that asks for nothing ends its deletion too.
+// 3: the retries of a deletion also end when the object is back with the status Done.
 func TestDeleteEndsWhenTheObjectIsBackAsDone(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
@@ -451,7 +448,7 @@ func TestDeleteEndsWhenTheObjectIsBackAsDone(t *testing.T) {
 	}, nil)
 }
 
-// A deletion does not wait for the backoff that its object had earned.
+// A deletion does not wait for the backoff of the failed updates of its object.
 func TestDeletionDoesNotInheritTheWait(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.failing("no")
@@ -465,9 +462,9 @@ func TestDeletionDoesNotInheritTheWait(t *testing.T) {
 	}, nil, reconciler.WithRetry(time.Second, time.Hour))
 }
 
-// 7: a round looks at as many objects whatever the size of the table.
-func TestSizeOfTheTableCostsARoundNothing(t *testing.T) {
-	looks := func(size uint64) (n int64) {
+// 7: the number of keys that a round reads does not depend on the size of the table.
+func TestRoundCostDoesNotDependOnTheSizeOfTheTable(t *testing.T) {
+	reads := func(size uint64) (n int64) {
 		inBubble(t, func(e *env) {
 			e.put(1, ids(1000, 1000+size)...)
 			e.pass(time.Second)
@@ -482,25 +479,25 @@ func TestSizeOfTheTableCostsARoundNothing(t *testing.T) {
 		}, countLooks)
 		return n
 	}
-	few := looks(1)
+	few := reads(1)
 	require.Positive(t, few)
-	require.Equal(t, few, looks(20_000))
+	require.Equal(t, few, reads(20_000))
 }
 
-// 7: idle costs nothing: the loop does not even look.
-func TestIdleLoopDoesNotLook(t *testing.T) {
+// 7: an idle loop costs nothing: it reads no keys and reports no health.
+func TestIdleLoopReadsNothing(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, ids(1, 100)...)
 		synctest.Wait()
 		counted.Store(0)
-		told := len(e.health.History())
+		reports := len(e.health.History())
 		e.pass(24 * time.Hour)
 		require.Zero(e, counted.Load())
-		require.Len(e, e.health.History(), told)
+		require.Len(e, e.health.History(), reports)
 	}, countLooks, reconciler.WithoutPruning())
 }
 
-// 8: an idle loop does not keep alive what was replaced, in its own table or another.
+// 8: an idle loop does not keep replaced objects alive, in its own table or in another.
 func TestIdleLoopKeepsNothingOfOtherTablesAlive(t *testing.T) {
 	inBubble(t, func(e *env) {
 		others, err := statedb.NewTable(e.db, "others", idIndex)
@@ -517,7 +514,7 @@ func TestIdleLoopKeepsNothingOfOtherTablesAlive(t *testing.T) {
 		old = nil
 		e.put(1, 1)
 		e.pass(time.Millisecond)
-		// Twice, since statedb remembers the transaction before the last.
+		// Two writes, since statedb remembers the transaction before the last one.
 		write(&object{ID: 1})
 		write(&object{ID: 1})
 		runtime.GC()
@@ -525,7 +522,7 @@ func TestIdleLoopKeepsNothingOfOtherTablesAlive(t *testing.T) {
 	}, nil)
 }
 
-// 9: a prune waits for the initialisers, also one that was asked for, and comes then.
+// 9: a prune waits until the table is initialised, even if the caller requested it, and then runs.
 func TestPruneWaitsForTheInitialisers(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		for _, periodic := range []bool{false, true} {
@@ -563,8 +560,7 @@ func TestPruneWaitsForTheInitialisers(t *testing.T) {
 	}
 }
 
-// 10: what was finished when the reconciler is stopped is committed, what was running
-// is told to end, and nothing starts any more.
+// 10: a stop commits what has finished, cancels the context of what runs, and starts nothing more.
 func TestStopCommitsWhatWasFinished(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.before = func(ctx context.Context, c call) {
@@ -592,7 +588,7 @@ func TestStopCommitsWhatWasFinished(t *testing.T) {
 	}, nil)
 }
 
-// An interval that is as good as never is not at once.
+// The longest possible interval does not overflow into a prune that is due at once.
 func TestHugePruneIntervalIsNotDueAtOnce(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.pass(time.Hour)

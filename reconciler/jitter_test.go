@@ -15,20 +15,18 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// inCalls runs a test with both kinds of operations for many objects, each with one worker
-// and with four.
+// inCalls runs a test with batch and with round operations, each with one worker and with four.
 func inCalls(t *testing.T, test func(e *env), opts ...reconciler.Option) {
 	for _, kind := range []string{"batches", "rounds"} {
 		eachConcurrency(t, kind, test, operate(kind), opts...)
 	}
 }
 
-// comesBack says when what one call was made for is called again, by how often it had been
-// called by then.
+// comesBack identifies objects that were in one call and had been called the same number of times.
 type comesBack struct{ batch, times int }
 
-// requireTogether requires that those of the calls that were one call, for objects that had
-// been called as often, are called again at one moment. It returns the moments for each.
+// requireTogether requires that the objects of each comesBack are called again at one moment. It
+// returns these moments.
 func requireTogether(t *testing.T, calls []call) map[comesBack]time.Time {
 	t.Helper()
 	back := map[comesBack]time.Time{}
@@ -46,7 +44,7 @@ func requireTogether(t *testing.T, calls []call) map[comesBack]time.Time {
 	return back
 }
 
-// numCalls returns in how many calls the operations were.
+// numCalls returns the number of calls that the operations were in.
 func numCalls(calls []call) int {
 	distinct := map[int]bool{}
 	for _, c := range calls {
@@ -55,7 +53,7 @@ func numCalls(calls []call) int {
 	return len(distinct)
 }
 
-// waiting are the outcomes with which an object comes back after a wait that has jitter.
+// waiting returns the outcomes after which an object comes back after a wait with jitter.
 func waiting() map[string]error {
 	return map[string]error{
 		"failed": errPlain, "requeued": reconciler.RequeueBackoff(),
@@ -63,8 +61,8 @@ func waiting() map[string]error {
 	}
 }
 
-// What failed in one call comes back in one call: with jitter it takes as few calls as
-// without. The same holds for those that back off without having failed, or are blocked.
+// Objects that failed in one call come back in one call: jitter does not add calls. The same holds
+// for objects that back off without a failure, and for blocked objects.
 func TestObjectsOfOneCallComeBackInOneCall(t *testing.T) {
 	for name := range waiting() {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +81,7 @@ func TestObjectsOfOneCallComeBackInOneCall(t *testing.T) {
 					t.Run(fmt.Sprintf("%s, %d worker(s)", kind, workers), func(t *testing.T) {
 						exact, spread := run(t, kind, workers, 0), run(t, kind, workers, 0.1)
 						require.GreaterOrEqual(t, len(spread), 1000)
-						t.Logf("%d calls without jitter, %d with", numCalls(exact), numCalls(spread))
+						t.Logf("%d calls without jitter, %d with jitter", numCalls(exact), numCalls(spread))
 						require.LessOrEqual(t, numCalls(spread), numCalls(exact)+numCalls(exact)/2)
 						requireTogether(t, spread)
 					})
@@ -93,13 +91,13 @@ func TestObjectsOfOneCallComeBackInOneCall(t *testing.T) {
 	}
 }
 
-// Of calls that end together, each has a draw of its own: only what one call was made for
-// comes back together.
+// Calls that end at the same moment draw their jitter separately: only the objects of one call come
+// back together.
 func TestCallsThatFailTogetherComeBackApart(t *testing.T) {
 	inCalls(t, func(e *env) {
 		start := time.Now()
 		e.target.before = func(_ context.Context, c call) {
-			// The first calls are all under way at once.
+			// The first calls all run at the same time.
 			if c.id%100 == 1 && time.Now().Equal(start) {
 				time.Sleep(10 * time.Millisecond)
 			}
@@ -114,13 +112,13 @@ func TestCallsThatFailTogetherComeBackApart(t *testing.T) {
 				moments[at] = true
 			}
 		}
-		// Retries that are due within 5 ms of each other are run together.
+		// Retries that come due within 5 ms of each other run together.
 		require.GreaterOrEqual(e, len(moments), 2, "first retries")
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0.5 }), reconciler.WithRoundLimits(100, nil), reconciler.WithRetry(time.Second, time.Minute))
 }
 
-// Objects that have failed more often than others of their call wait longer, by the same
-// fraction.
+// Objects that have failed more often than others of their call wait longer. Jitter shortens all
+// these waits by the same fraction.
 func TestWaitsOfOneCallAreShortenedByOneFraction(t *testing.T) {
 	inCalls(t, func(e *env) {
 		e.target.failing("no")
@@ -155,8 +153,8 @@ func TestWaitsOfOneCallAreShortenedByOneFraction(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0.1 }))
 }
 
-// The deletions and updates of a ProcessRound are one call, those of a DeleteBatch and an
-// UpdateBatch are two.
+// The deletions and updates of a ProcessRound are one call; a DeleteBatch and an UpdateBatch are
+// two calls.
 func TestDeletionsAndUpdatesOfOneCallComeBackTogether(t *testing.T) {
 	inCalls(t, func(e *env) {
 		e.put(1, ids(1, 10)...)

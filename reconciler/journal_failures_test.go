@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// failsOnce makes each update of an object fail until it has failed once.
+// failsOnce makes the first operation on each of the objects fail.
 func failsOnce(x *target, ids ...uint64) {
 	failed := map[uint64]bool{}
 	for _, id := range ids {
@@ -31,7 +31,7 @@ func failsOnce(x *target, ids ...uint64) {
 	})
 }
 
-// failuresOf returns the results and errors of events that have an error.
+// failuresOf returns the keys, results and errors of the events with an error.
 func failuresOf(events []inspect.Event) (texts []string) {
 	for _, e := range events {
 		if e.Error != "" {
@@ -41,7 +41,8 @@ func failuresOf(events []inspect.Event) (texts []string) {
 	return texts
 }
 
-// A load of other objects does not push a failure out of the journal, whatever a round has of it.
+// A load of other objects does not push failures out of the journal, whatever the size of its
+// transactions.
 func TestFailureOutlastsALoadInTheJournal(t *testing.T) {
 	for _, kind := range []string{"single", "batches", "rounds"} {
 		for _, size := range []uint64{1, 1000} {
@@ -70,8 +71,8 @@ func TestFailureOutlastsALoadInTheJournal(t *testing.T) {
 	}
 }
 
-// The events are in the order of time, each once, also where the failures are that the journal
-// keeps for longer.
+// Events are listed in order of time, each once, including the failures that the journal keeps for
+// longer.
 func TestKeptFailuresAreInOrder(t *testing.T) {
 	inBubble(t, func(e *env) {
 		failsOnce(e.target, 3, 5, 16, 19)
@@ -94,8 +95,8 @@ func TestKeptFailuresAreInOrder(t *testing.T) {
 	}, nil, reconciler.WithJournal(9, 4), reconciler.WithRetry(time.Minute, time.Minute))
 }
 
-// A round that is larger than the journal has its failures.
-func TestRoundTellsTheFailuresThatItsOperationsBeganWith(t *testing.T) {
+// A round with more operations than the journal holds still records its failures.
+func TestRoundLargerThanTheJournalRecordsItsFailures(t *testing.T) {
 	inBubble(t, func(e *env) {
 		failsOnce(e.target, 1)
 		e.put(1, ids(1, 100)...)
@@ -109,7 +110,8 @@ func TestRoundTellsTheFailuresThatItsOperationsBeganWith(t *testing.T) {
 	}, operate("batches"), reconciler.WithJournal(9, 4), reconciler.WithRetry(time.Minute, time.Minute))
 }
 
-// What a blocked deletion waits for is not what it failed with before.
+// Explain does not report an old failure when the journal has forgotten what a blocked deletion
+// waits for.
 func TestForgottenReasonIsNotAnOldFailure(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
@@ -135,7 +137,7 @@ func TestForgottenReasonIsNotAnOldFailure(t *testing.T) {
 	}, nil, reconciler.WithJournal(9, 4))
 }
 
-// The failures that the journal keeps for longer are bounded in number and in bytes of text.
+// The journal keeps failures for longer only up to a number, and up to a total size of their texts.
 func TestKeptFailuresAreBounded(t *testing.T) {
 	for _, c := range []struct{ text, journal, want int }{
 		{100, 1024, 1024}, {4 << 10, 1024, 256}, {reconciler.MaxErrorText, 1024, 64}, {100, 10, 10}, {100, 0, 0},
@@ -155,7 +157,7 @@ func TestKeptFailuresAreBounded(t *testing.T) {
 				got := failuresOf(e.loop.Events(inspect.EventQuery{}))
 				require.Len(e, got, c.want)
 				if c.want > 0 {
-					require.True(e, strings.HasSuffix(got[c.want-1], "01999"), "the latest")
+					require.True(e, strings.HasSuffix(got[c.want-1], "01999"), "the latest failure is kept")
 				}
 			}, operate("batches"), reconciler.WithJournal(128, c.journal), reconciler.WithRetry(time.Hour, time.Hour))
 		})

@@ -18,7 +18,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// keyed is a row whose key has any bytes and whose first column any text.
+// keyed is a row with any bytes as its key and any text as its first column.
 type keyed struct {
 	key, column string
 	status      reconciler.Status
@@ -30,7 +30,7 @@ func (k *keyed) GetStatus() reconciler.Status         { return k.status }
 func (k *keyed) TableHeader() []string                { return []string{"Name"} }
 func (k *keyed) TableRow() []string                   { return []string{k.column} }
 
-// noTarget are operations that are never run.
+// noTarget implements operations that never run.
 type noTarget struct{}
 
 func (noTarget) Update(context.Context, statedb.ReadTxn, statedb.Revision, *keyed) error { return nil }
@@ -39,17 +39,17 @@ func (noTarget) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*keyed, stated
 	return nil
 }
 
-// keySpace is a table whose index makes keys of texts in one way, and a loop that is not run.
+// keySpace is a table with one way to parse keys from text, and a loop that does not run.
 type keySpace struct {
 	db    *statedb.DB
 	table statedb.RWTable[*keyed]
 	loop  *reconciler.Loop[*keyed]
 	index statedb.Index[*keyed, string]
-	// size is how many bytes a key has; 0 for any.
+	// size is the number of bytes of a key; 0 allows any number.
 	size int
 }
 
-// newKeySpace returns a table; fromString may be nil.
+// newKeySpace returns a key space with an empty table; fromString may be nil.
 func newKeySpace(f *testing.F, name string, size int, fromString func(string) (index.Key, error)) *keySpace {
 	s := &keySpace{db: statedb.New(), size: size}
 	s.index = statedb.Index[*keyed, string]{
@@ -70,8 +70,8 @@ func newKeySpace(f *testing.F, name string, size int, fromString func(string) (i
 	return s
 }
 
-// rows puts two rows into the table in place of what it has, and returns them in the order of
-// their keys. Both are the same if their keys are.
+// rows replaces the rows of the table by two new ones and returns them in the order of their keys.
+// It returns one row if both keys are equal.
 func (s *keySpace) rows(t *testing.T, keys, columns [2]string) []*keyed {
 	wtxn := s.db.WriteTxn(s.table)
 	require.NoError(t, s.table.DeleteAll(wtxn))
@@ -95,9 +95,9 @@ func (s *keySpace) refreshed() (keys []string) {
 	return keys
 }
 
-// FuzzKeyTextNamesOneObject shows keys as text and types the text back. Every object has a text
-// of its own, which is a printable word, and means that object wherever it is typed, whatever
-// other keys and columns are. A text that somebody made up means one object or none.
+// FuzzKeyTextNamesOneObject shows keys as text and passes the text back. Every object has its own
+// text. The text is a printable word and always names that object, whatever the other keys and
+// columns are. An arbitrary text names one object or none.
 func FuzzKeyTextNamesOneObject(f *testing.F) {
 	spaces := []*keySpace{
 		newKeySpace(f, "text", 0, index.FromString),
@@ -128,7 +128,7 @@ func FuzzKeyTextNamesOneObject(f *testing.F) {
 		requireWord(t, x.Key)
 		require.LessOrEqual(t, len(x.Key), 10*max(len(typed), len(key1), len(key2), len(column1), len(column2), 16)+2)
 		if !x.Found && strings.HasPrefix(x.Key, "0x") {
-			// A person may mean the text itself, if there is an object with that key.
+			// The user may mean the text itself, if an object has that key.
 			return
 		}
 		again := s.loop.Explain(t.Context(), x.Key)
@@ -138,8 +138,7 @@ func FuzzKeyTextNamesOneObject(f *testing.F) {
 	})
 }
 
-// requireWord requires that a text is valid UTF-8 and printable. A word that has spaces is
-// quoted.
+// requireWord requires that a text is valid UTF-8 and printable, and quoted if it has spaces.
 func requireWord(t *testing.T, s string) {
 	require.NotEmpty(t, s)
 	require.True(t, utf8.ValidString(s), "%q", s)

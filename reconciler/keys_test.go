@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// The key of one object is, byte for byte, the text of the other's.
+// The key of one object is, byte for byte, the text of the other object's key.
 func TestTextOfAKeyMeansOneObject(t *testing.T) {
 	const number, bytes = 55555555, 0x3535353535353535
 	inBubble(t, func(e *env) {
@@ -36,7 +36,7 @@ func TestTextOfAKeyMeansOneObject(t *testing.T) {
 	}, nil)
 }
 
-// A page of long texts ends early, and the next one goes on after it.
+// A page of long texts ends early, and the next page continues after it.
 func TestPagesOfObjectsEndEarlyAtLongTexts(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(func(call) error { return errors.New(strings.Repeat("x", reconciler.MaxErrorText)) })

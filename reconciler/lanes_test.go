@@ -17,14 +17,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// loadSize objects at a millisecond each are 20 s of work.
+// loadSize is the number of objects of a load; at a millisecond each they take 20 s.
 const loadSize = 20_000
 
-// soon is how long what is new may wait behind a load.
+// soon bounds the time that a new change may wait behind a load.
 const soon = 50 * time.Millisecond
 
-// behindALoad runs a test against a loop with 1 and 4 workers whose target takes a
-// millisecond for each object. It is to call load when it has what it wants from before.
+// behindALoad runs a test against a loop with 1 and with 4 workers. Its target takes a millisecond
+// for each object. The test calls load itself, after its preparations.
 func behindALoad(t *testing.T, test func(e *env, n int), options ...reconciler.Option) {
 	for _, n := range []int{1, 4} {
 		t.Run(fmt.Sprintf("workers %d", n), func(t *testing.T) {
@@ -36,11 +36,10 @@ func behindALoad(t *testing.T, test func(e *env, n int), options ...reconciler.O
 	}
 }
 
-// load inserts loadSize objects, in one transaction, which have the IDs from 1 on.
+// load inserts loadSize objects, with the IDs from 1 on, in one transaction.
 func (e *env) load() { e.put(1, ids(1, loadSize)...) }
 
-// moments are times during a load, counted from when the reconciler saw it, dense at
-// first.
+// moments returns times during a load, counted from its start. They are dense at first.
 func moments(workers int) (at []time.Duration) {
 	end := loadSize * time.Millisecond / time.Duration(workers)
 	for d := 100 * time.Microsecond; d < 200*time.Millisecond; d += 1700 * time.Microsecond {
@@ -64,8 +63,8 @@ func TestNewObjectDoesNotWaitForALoad(t *testing.T) {
 	})
 }
 
-// trickle inserts an object at each of the times, counted from start, and returns which
-// when.
+// trickle inserts an object at each of the times, counted from start. It returns when it inserted
+// each object.
 func (e *env) trickle(start time.Time, at []time.Duration) map[uint64]time.Time {
 	written := map[uint64]time.Time{}
 	for i, at := range at {
@@ -85,7 +84,7 @@ func (e *env) doneSoon(start time.Time, written map[uint64]time.Time) {
 	}
 }
 
-// A load that is written in many transactions is a load, too: what comes after it is new.
+// A load that comes in many transactions is still a load: a later change overtakes it.
 func TestNewObjectOvertakesALoadOfManyTransactions(t *testing.T) {
 	for _, transactions := range []int{10, 200, 2000} {
 		t.Run(fmt.Sprintf("%d transactions", transactions), func(t *testing.T) {
@@ -113,7 +112,7 @@ func TestNewObjectOvertakesALoadOfManyTransactions(t *testing.T) {
 
 func TestDeletionDoesNotWaitForALoad(t *testing.T) {
 	behindALoad(t, func(e *env, n int) {
-		// Those before the loop has found out that it is behind are part of the load.
+		// Deletions before the loop has found out that it is behind are part of the load.
 		at := slices.DeleteFunc(moments(n), func(at time.Duration) bool { return at < 15*time.Millisecond })
 		e.put(1, ids(loadSize+1, loadSize+uint64(len(at)))...)
 		e.pass(10 * time.Second)
@@ -140,7 +139,7 @@ func TestDeletionDoesNotWaitForALoad(t *testing.T) {
 	})
 }
 
-// Released objects and due retries have a quarter of a round: a few of them do not wait.
+// Released objects and due retries get a quarter of a round, so a few of them do not wait.
 func TestReleasedAndDueObjectsDoNotWaitForALoad(t *testing.T) {
 	behindALoad(t, func(e *env, n int) {
 		const each = 40
@@ -195,8 +194,7 @@ func TestReleasedAndDueObjectsDoNotWaitForALoad(t *testing.T) {
 	})
 }
 
-// The places that a backlog leaves to what is new are not lost to it when nothing is: as
-// many operations fit into a batch as ever.
+// When there are no new changes, the backlog also gets their shares: its batches are whole rounds.
 func TestBatchesOfALoadAreWholeRounds(t *testing.T) {
 	for _, n := range []int{1, 4} {
 		inBubble(t, func(e *env) {
@@ -213,9 +211,8 @@ func TestBatchesOfALoadAreWholeRounds(t *testing.T) {
 	}
 }
 
-// A second cursor that main overtakes must not take a change along with it: here the
-// table is so large that it does not come to where it began before the backlog is done,
-// and there a round is so small that it has no room to.
+// No change is lost when main overtakes the catch-up cursor. In the large table the
+// backlog is done before the cursor has read its changes; small rounds leave the cursor no room.
 func TestNoChangeIsLostWhenTheBacklogIsDoneFirst(t *testing.T) {
 	t.Run("large table", func(t *testing.T) {
 		inBubble(t, func(e *env) {
@@ -244,11 +241,11 @@ func TestNoChangeIsLostWhenTheBacklogIsDoneFirst(t *testing.T) {
 	}
 }
 
-// What main has passed by when the tip begins is not for the tip to run again.
+// The catch-up cursor does not run deletions again that main read before the cursor began.
 func TestDeletionsThatKeepComingAreRunOnce(t *testing.T) {
 	const each, transactions = 400, 50
 	behindALoad(t, func(e *env, n int) {
-		// Quick at first, so that main gets on, and then slow.
+		// Deletions are fast at first, so that main advances, and then slow.
 		var deletions atomic.Int64
 		e.target.taking(func(c call) time.Duration {
 			if deletions.Add(1) < 4000 {

@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// While the limiter of rounds has no token the loop answers, and takes in what is asked for.
+// While the limiter of rounds has no token, the loop answers questions and takes calls.
 func TestQuestionsAreAnsweredWhileNoRoundIsAllowed(t *testing.T) {
 	for _, limit := range []rate.Limit{0, rate.Every(time.Hour)} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestQuestionsAreAnsweredWhileNoRoundIsAllowed(t *testing.T) {
 	}
 }
 
-// A loop that has nothing to do does not wake up for a permit, and what comes then waits for one.
+// An idle loop does not wake up to wait for a permit. Later work waits for one.
 func TestIdleLoopDoesNotWakeWithoutAPermit(t *testing.T) {
 	for _, limit := range []rate.Limit{0, rate.Every(time.Hour)} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// limited runs a test with each kind of operations, with 1 and 4 workers, and a limiter of
-// its own each time.
+// limited runs a test with each kind of operations, with 1 and with 4 workers, each time with a new
+// limiter.
 func limited(t *testing.T, limit rate.Limit, burst int, test func(e *env, limiter *rate.Limiter), options ...reconciler.Option) {
 	for _, kind := range operationKinds {
 		for _, n := range []int{1, 4} {
@@ -38,8 +38,7 @@ func limited(t *testing.T, limit rate.Limit, burst int, test func(e *env, limite
 	}
 }
 
-// withinRate requires that of the calls, in any stretch of time, there were no more than
-// the limit allows.
+// withinRate requires that no interval of time has more calls than the limit allows.
 func withinRate(e *env, calls []call, limit float64, burst int) {
 	e.Helper()
 	slices.SortFunc(calls, func(a, b call) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })
@@ -67,11 +66,11 @@ func TestOperationLimitHolds(t *testing.T) {
 		withinRate(e, calls, 100, 5)
 		took := calls[len(calls)-1].at.Sub(start)
 		require.LessOrEqual(e, took, time.Duration(len(calls))*10*time.Millisecond+50*time.Millisecond,
-			"%d operations: what is allowed is used", len(calls))
+			"%d operations: the loop uses its permits", len(calls))
 	})
 }
 
-// A limiter bounds retries as it does what is new.
+// A limiter bounds retries as it bounds new changes.
 func TestOperationLimitHoldsForRetries(t *testing.T) {
 	limited(t, 100, 1, func(e *env, _ *rate.Limiter) {
 		e.target.failing("no")
@@ -86,7 +85,7 @@ func TestOperationLimitHoldsForRetries(t *testing.T) {
 	}, reconciler.WithRetry(100*time.Millisecond, time.Second))
 }
 
-// A limiter that is shared bounds all together, and none of them is left out.
+// A shared limiter bounds the sum of its reconcilers, and every reconciler gets a part.
 func TestSharedOperationLimitHolds(t *testing.T) {
 	limited(t, 100, 1, func(e *env, limiter *rate.Limiter) {
 		other := newTarget()
@@ -102,14 +101,13 @@ func TestSharedOperationLimitHolds(t *testing.T) {
 		require.Greater(e, len(mine), 50)
 		require.Greater(e, len(others), 50)
 		withinRate(e, append(mine, others...), 100, 1)
-		require.Greater(e, len(mine)+len(others), 490, "what is allowed is used")
+		require.Greater(e, len(mine)+len(others), 490, "the reconcilers use all permits")
 		e.pass(10 * time.Second)
 		e.eachDone()
 	})
 }
 
-// Without a permit the loop does not even look: what it does is in proportion to what it is
-// permitted.
+// Without a permit the loop reads nothing: its work is in proportion to its permits.
 func TestNothingSpinsWithoutAPermit(t *testing.T) {
 	for _, kind := range operationKinds {
 		for _, n := range []int{1, 4} {
@@ -119,21 +117,21 @@ func TestNothingSpinsWithoutAPermit(t *testing.T) {
 					e.put(1, ids(1, 2000)...)
 					e.pass(30 * time.Second)
 					require.Len(e, e.target.take(), 1)
-					// Half a round of the backlog is taken in, once.
+					// The loop reads half a round of the backlog, once.
 					e.pass(2 * time.Minute)
 					require.Len(e, e.target.take(), 2)
 					counted.Store(0)
 					e.pass(10 * time.Minute)
 					require.Len(e, e.target.take(), 10)
-					require.Less(e, counted.Load(), int64(10*40), "looks for 10 operations")
+					require.Less(e, counted.Load(), int64(10*40), "keys read for 10 operations")
 
-					// Nor is a limiter asked all the time that allows nothing at all.
+					// The loop does not poll a limiter that allows nothing.
 					limiter.SetLimit(0)
 					e.pass(time.Minute)
 					counted.Store(0)
 					e.pass(time.Minute)
 					require.Empty(e, e.target.take())
-					require.Less(e, counted.Load(), int64(60*20), "looks in a minute")
+					require.Less(e, counted.Load(), int64(60*20), "keys read in a minute")
 					limiter.SetLimit(rate.Inf)
 					e.pass(time.Second)
 					e.eachDone()
@@ -148,7 +146,7 @@ func TestNothingSpinsWithoutAPermit(t *testing.T) {
 	}
 }
 
-// Prunes are not counted, and what is allowed while one runs is used when it is over.
+// Prunes need no permit. The permits that accrue during a prune are used when it ends.
 func TestPruneNeedsNoPermit(t *testing.T) {
 	limited(t, 10, 1, func(e *env, _ *rate.Limiter) {
 		e.target.mu.Lock()
@@ -173,9 +171,9 @@ func TestPruneNeedsNoPermit(t *testing.T) {
 	})
 }
 
-// No limit is one way to write that there is none, also with a burst of nothing, and a rate
-// of zero means that nothing is allowed for now.
-func TestOperationLimitsAtTheirEnds(t *testing.T) {
+// A limit of rate.Inf allows everything, even with a burst of zero. A limit of zero allows nothing
+// until it is changed.
+func TestInfiniteLimitAllowsEverythingAndZeroNothing(t *testing.T) {
 	limited(t, rate.Inf, 0, func(e *env, limiter *rate.Limiter) {
 		e.put(1, ids(1, 100)...)
 		e.pass(time.Millisecond)
@@ -194,9 +192,9 @@ func TestOperationLimitsAtTheirEnds(t *testing.T) {
 	})
 }
 
-// The next permit may come in the very moment in which the loop finds that it has none: it
-// is not to sleep then. This is in real time, since in a bubble there is no such moment.
-func TestPermitBetweenTwoLooksIsNotMissed(t *testing.T) {
+// The next permit may come at the moment when the loop finds that it has none. The loop must not
+// sleep then. The test runs in real time, since a bubble has no such moment.
+func TestPermitThatComesBeforeTheSleepIsNotMissed(t *testing.T) {
 	for _, n := range []int{1, 4} {
 		e := newEnv(t)
 		e.start(e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.OperationLimiter = n, rate.NewLimiter(200_000, 1) })))
@@ -210,7 +208,7 @@ func TestPermitBetweenTwoLooksIsNotMissed(t *testing.T) {
 	}
 }
 
-// A failed operation has used its permit, one that was not run has not.
+// A failed operation uses a permit; an operation that did not run uses none.
 func TestPermitsAreNotLost(t *testing.T) {
 	limited(t, 50, 10, func(e *env, limiter *rate.Limiter) {
 		e.target.deciding(func(c call) error {

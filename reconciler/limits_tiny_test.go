@@ -16,10 +16,10 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// tinyLimits have waits that a time.Duration does not hold.
+// tinyLimits have waits that do not fit into a time.Duration.
 var tinyLimits = []rate.Limit{1e-10, 1e-11, 1e-300, math.SmallestNonzeroFloat64}
 
-// The next permit of a tiny limit comes never: the loop runs the burst, and does not spin.
+// The next permit of a tiny limit never comes: the loop runs the burst and does not spin.
 func TestTinyLimitsAllowTheBurstAndDoNotSpin(t *testing.T) {
 	limiters := map[string]func(*rate.Limiter) reconciler.Option{
 		"operations": func(l *rate.Limiter) reconciler.Option {
@@ -52,7 +52,7 @@ func TestTinyLimitsAllowTheBurstAndDoNotSpin(t *testing.T) {
 	}
 }
 
-// A tiny limit of refreshes refreshes the burst.
+// A tiny limit of refreshes allows the burst.
 func TestTinyLimitOfRefreshesAllowsTheBurst(t *testing.T) {
 	for _, limit := range tinyLimits {
 		inBubble(t, func(e *env) {

@@ -16,19 +16,18 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Any number of people may look in, from any goroutine, while the loop works, and with
-// whatever kind of operations: nothing of the loop is touched but by itself.
-func TestLookingInDisturbsNothing(t *testing.T) {
+// Readers may ask the loop from any goroutine while it works, with each kind of operations.
+func TestReadersDoNotDisturbTheLoop(t *testing.T) {
 	for _, kind := range operationKinds {
 		for _, n := range []int{1, 4} {
 			t.Run(fmt.Sprintf("%s, workers %d", kind.name, n), func(t *testing.T) {
-				inBubble(t, lookWhileItWorks, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = n, 5*time.Millisecond }), reconciler.WithBreaker(reconciler.Breaker{Failures: 100}))
+				inBubble(t, readWhileItWorks, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = n, 5*time.Millisecond }), reconciler.WithBreaker(reconciler.Breaker{Failures: 100}))
 			})
 		}
 	}
 }
 
-func lookWhileItWorks(e *env) {
+func readWhileItWorks(e *env) {
 	e.target.takes(time.Millisecond)
 	e.target.deciding(func(c call) error {
 		if (c.id+uint64(c.at.UnixMilli()))%3 == 0 {
@@ -36,17 +35,17 @@ func lookWhileItWorks(e *env) {
 		}
 		return nil
 	})
-	var looking sync.WaitGroup
+	var readers sync.WaitGroup
 	done := make(chan struct{})
 	for i := range 4 {
-		looking.Go(func() {
+		readers.Go(func() {
 			for n := i; ; n++ {
 				select {
 				case <-done:
 					return
 				case <-time.After(3 * time.Millisecond):
 				}
-				look(e, fmt.Sprint(n%50))
+				readAll(e, fmt.Sprint(n%50))
 			}
 		})
 	}
@@ -56,14 +55,14 @@ func lookWhileItWorks(e *env) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	close(done)
-	looking.Wait()
+	readers.Wait()
 	e.target.failing("")
 	e.pass(10 * time.Second)
 	e.eachDone()
 }
 
-// look asks everything that can be asked.
-func look(e *env, key string) {
+// readAll calls every method that reads the state of the loop.
+func readAll(e *env, key string) {
 	ctx := e.Context()
 	require.NotEmpty(e, e.loop.Snapshot(ctx).Condition)
 	require.NotEmpty(e, e.loop.Explain(ctx, key).State)

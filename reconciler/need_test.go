@@ -21,7 +21,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// device is what objects need in these tests.
+// device is a row that objects need in these tests.
 type device struct {
 	ID uint64
 	Up bool
@@ -39,12 +39,12 @@ var deviceIndex = statedb.Index[*device, uint64]{
 	Unique:     true,
 }
 
-// needing is a target whose updates need a device: the one that the object's value says.
+// needing is a target whose updates need a device. The value of an object is the ID of its device.
 type needing struct {
 	*target
 	db      *statedb.DB
 	devices statedb.RWTable[*device]
-	// after, which may be nil, has its say about what Need returned.
+	// after changes the error of Need; it may be nil.
 	after func(err error) error
 	tries atomic.Int32
 }
@@ -71,7 +71,7 @@ func (n *needing) Update(ctx context.Context, txn statedb.ReadTxn, rev statedb.R
 	return n.target.Update(ctx, txn, rev, o)
 }
 
-// needingBatches does the same for a batch at a time.
+// needingBatches is the same target with batch operations.
 type needingBatches struct {
 	batchTarget
 	*needing
@@ -85,7 +85,7 @@ func (n needingBatches) UpdateBatch(ctx context.Context, txn statedb.ReadTxn, ba
 	}
 }
 
-// set inserts or changes a device, and waits for what comes of it.
+// set inserts or changes a device, and waits until the loop is idle.
 func (n *needing) set(e *env, id uint64, up bool) {
 	wtxn := e.db.WriteTxn(n.devices)
 	_, _, err := n.devices.Insert(wtxn, &device{ID: id, Up: up})
@@ -102,8 +102,8 @@ func (n *needing) unset(e *env, id uint64) {
 	synctest.Wait()
 }
 
-// inNeed runs a test with a target that needs devices, with single operations, batches
-// and workers. Nothing is run again by the clock.
+// inNeed runs a test with a target that needs devices, with single operations, with batches and
+// with workers. No operation runs again by the clock.
 func inNeed(t *testing.T, test func(e *env, n *needing)) {
 	for _, kind := range []string{"single", "batches", "workers"} {
 		t.Run(kind, func(t *testing.T) {
@@ -115,12 +115,12 @@ func inNeed(t *testing.T, test func(e *env, n *needing)) {
 			inBubble(t, func(e *env) {
 				start := time.Now()
 				test(e, n)
-				// What workers finish under load gathers for a millisecond at a time.
+				// Under load, the results of workers are collected for a millisecond at a time.
 				most := time.Duration(0)
 				if kind == "workers" {
 					most = 100 * time.Millisecond
 				}
-				require.LessOrEqual(e, time.Since(start), most, "all of it at once")
+				require.LessOrEqual(e, time.Since(start), most, "without waiting")
 			}, func(e *env, cfg *reconciler.Config[*object]) {
 				n = newNeeding(e)
 				cfg.Operations = n
@@ -132,14 +132,14 @@ func inNeed(t *testing.T, test func(e *env, n *needing)) {
 	}
 }
 
-// requireBlocked requires an object to be blocked with the reason.
+// requireBlocked requires that an object is blocked for the reason.
 func (e *env) requireBlocked(id uint64, reason string) {
 	e.Helper()
 	require.Equal(e, reconciler.StatusKindBlocked, e.kind(id))
 	require.Equal(e, reason, e.get(id).Status.GetError())
 }
 
-func TestNeedReturnsTheObjectOrWhatItWaitsFor(t *testing.T) {
+func TestNeedReturnsTheObjectOrTheReason(t *testing.T) {
 	e := newEnv(t)
 	n := newNeeding(e)
 	up, down := &device{ID: 1, Up: true}, &device{ID: 2}
@@ -216,11 +216,11 @@ func TestNeedFollowsTheRowUntilItIsReady(t *testing.T) {
 		n.unset(e, 7)
 		n.set(e, 7, true)
 		e.eachDone()
-		require.Equal(e, tries, n.tries.Load(), "what is done does not wait for anything")
+		require.Equal(e, tries, n.tries.Load(), "an object that is done does not run again")
 	})
 }
 
-// The row may come between the snapshot that the operation looks at and its end.
+// The row may come after the snapshot of the operation and before the end of the operation.
 func TestNeedLosesNoWakeUpWhileTheOperationRuns(t *testing.T) {
 	inNeed(t, func(e *env, n *needing) {
 		n.after = func(err error) error {
@@ -262,7 +262,7 @@ func TestNeedWorksThroughOtherErrors(t *testing.T) {
 	}
 }
 
-func TestWhatChangesOrIsDeletedNeedsNothingAnyMore(t *testing.T) {
+func TestChangedOrDeletedObjectNoLongerWaits(t *testing.T) {
 	inNeed(t, func(e *env, n *needing) {
 		n.set(e, 8, true)
 		e.put(7, 1, 2, 3)
@@ -282,8 +282,8 @@ func TestWhatChangesOrIsDeletedNeedsNothingAnyMore(t *testing.T) {
 	})
 }
 
-// A missing row's watch channel is that of the rows around its place: they may wake those
-// who wait, but write nothing.
+// The watch channel of a missing row also closes when neighbouring rows change. That may wake
+// waiting objects, but writes no status.
 func TestOtherRowsOfTheTableWriteNoStatus(t *testing.T) {
 	inNeed(t, func(e *env, n *needing) {
 		e.put(7, 1)
@@ -299,7 +299,7 @@ func TestOtherRowsOfTheTableWriteNoStatus(t *testing.T) {
 	})
 }
 
-// wait gives workers the time that they need for so many tries; nobody else needs any.
+// wait waits until the number of tries is reached. Only workers need time for that.
 func (n *needing) wait(e *env, tries int) {
 	synctest.Wait()
 	if n.tries.Load() < int32(tries) {

@@ -20,7 +20,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// notes returns the notes of the operations on an object, the latest last.
+// notes returns the notes of the operations on an object, in order of time.
 func (e *env) notes(id uint64) []string {
 	var notes []string
 	for _, ev := range e.loop.Events(inspect.EventQuery{Key: fmt.Sprint(id)}) {
@@ -29,9 +29,9 @@ func (e *env) notes(id uint64) []string {
 	return notes
 }
 
-// Whatever way operations are called, each has its own note, at failures too, and the last
-// one counts.
-func TestNotesAreOfTheirOperations(t *testing.T) {
+// Each operation has its own note, however it is called, and also if it fails. The last note of an
+// operation counts.
+func TestEachOperationHasItsOwnNote(t *testing.T) {
 	withHooks(t, func(e *env, h *hooked) {
 		failing := true
 		h.update = func(ctx context.Context, o *object) error {
@@ -41,7 +41,7 @@ func TestNotesAreOfTheirOperations(t *testing.T) {
 				return nil
 			}
 			reconciler.NoteOn(ctx, o.Clone(), fmt.Sprintf("took the way of %d", o.ID))
-			reconciler.NoteOn(ctx, &object{ID: 9}, "of nobody")
+			reconciler.NoteOn(ctx, &object{ID: 9}, "of no object")
 			if o.ID == 1 && failing {
 				failing = false
 				return errors.New("no")
@@ -68,13 +68,13 @@ func TestNotesAreOfTheirOperations(t *testing.T) {
 				}
 			}
 		}
-		require.Equal(e, 4, records, "the journal has them")
+		require.Equal(e, 4, records, "in the journal")
 	})
 }
 
-// A deletion cannot make a note on what is to be updated after it in the same round, nor an
-// update on what was deleted.
-func TestNotesOfABatchAreOfItsKindOfOperation(t *testing.T) {
+// A deletion cannot set the note of an update that follows in the same round, nor an update the
+// note of a deletion.
+func TestNoteIsOnlyForItsKindOfOperation(t *testing.T) {
 	var h *hooked
 	eachConcurrency(t, "batches", func(e *env) {
 		h.update = func(ctx context.Context, _ *object) error {
@@ -102,8 +102,8 @@ func TestNotesOfABatchAreOfItsKindOfOperation(t *testing.T) {
 	})
 }
 
-// A single operation need not say what it is on; it says it with or without.
-func TestNoteOfASingleOperation(t *testing.T) {
+// A single operation does not need to name its object to set a note.
+func TestNoteOfASingleOperationNeedsNoObject(t *testing.T) {
 	var h *hooked
 	eachConcurrency(t, "single", func(e *env) {
 		h.update = func(ctx context.Context, o *object) error {
@@ -133,7 +133,7 @@ func TestNoteOfASingleOperation(t *testing.T) {
 	})
 }
 
-// Where there is no operation, or more than one, a note without an object is dropped.
+// A note without an object is dropped outside operations, and in operations on several objects.
 func TestNotesOfNoOperationAreDropped(t *testing.T) {
 	var h *hooked
 	inBubble(t, func(e *env) {
@@ -152,14 +152,14 @@ func TestNotesOfNoOperationAreDropped(t *testing.T) {
 		reconciler.NoteOn(ended, &object{ID: 1}, "too late")
 		require.Equal(e, []string{"update: "}, e.notes(1))
 		x := e.loop.Explain(e.Context(), "1")
-		require.NotContains(e, x.String(), "Note", "no column for what is not there")
+		require.NotContains(e, x.String(), "Note", "no column without notes")
 	}, func(_ *env, cfg *reconciler.Config[*object]) {
 		h = &hooked{}
 		cfg.BatchOperations = h
 	})
 }
 
-// A note is cut where it is too long, between two runes.
+// A note that is too long is cut between two runes.
 func TestNotesAreBounded(t *testing.T) {
 	for _, text := range []string{strings.Repeat("a", reconciler.MaxNote), strings.Repeat("a", reconciler.MaxNote+1), strings.Repeat("ä", reconciler.MaxNote),
 		"b" + strings.Repeat("ä", reconciler.MaxNote), strings.Repeat("\x80", 2*reconciler.MaxNote)} {

@@ -19,7 +19,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// loopWaits has every call that waits for a loop. The row with ID 9 does not exist.
+// loopWaits holds every call that waits for a loop. The row with ID 9 does not exist.
 var loopWaits = map[string]func(ctx context.Context, l *reconciler.Loop[*object]) error{
 	"Retry of all": func(ctx context.Context, l *reconciler.Loop[*object]) error {
 		_, err := l.Retry(ctx)
@@ -63,8 +63,8 @@ var loopWaits = map[string]func(ctx context.Context, l *reconciler.Loop[*object]
 	},
 }
 
-// An operation that waits for its own loop would wait for itself: it gets an error at once,
-// with every kind of operation, in line and on workers.
+// An operation that waits for its own loop would wait for itself. It gets an error at once, with
+// every kind of operations, in line and on workers.
 func TestOperationCannotWaitForItsOwnLoop(t *testing.T) {
 	for name, wait := range loopWaits {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestOperationCannotWaitForItsOwnLoop(t *testing.T) {
 				ask := func(ctx context.Context, _ *object) error {
 					asked++
 					began := time.Now()
-					// A deadline of the test, so that it fails and does not hang.
+					// The deadline lets the test fail instead of hang.
 					ctx, cancel := context.WithTimeout(ctx, time.Hour)
 					defer cancel()
 					assert.ErrorIs(e, wait(ctx, e.loop), reconciler.ErrInOperation)
@@ -91,7 +91,7 @@ func TestOperationCannotWaitForItsOwnLoop(t *testing.T) {
 	}
 }
 
-// A prune is an operation, too.
+// A prune is an operation as well.
 func TestPruneCannotWaitForItsOwnLoop(t *testing.T) {
 	for name, wait := range loopWaits {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func (p *askingPruner) Prune(ctx context.Context, _ statedb.ReadTxn, _ iter.Seq2
 	return nil
 }
 
-// What another loop does may be waited for.
+// An operation may wait for another loop.
 func TestWaitForAnotherLoopInAnOperationIsLegal(t *testing.T) {
 	withHooks(t, func(e *env, h *hooked) {
 		target := newTarget()
@@ -147,8 +147,8 @@ func TestWaitForAnotherLoopInAnOperationIsLegal(t *testing.T) {
 	})
 }
 
-// An operation that asks why its object is not reconciled, or how its loop does, has an
-// answer: at once from a loop that runs the operation itself, as it can only be busy.
+// An operation may ask for the state of its object or of its loop, and gets an answer without
+// waiting. In line the loop is busy with this operation, and the answer shows it.
 func TestOperationAsksItsOwnLoopWithoutWaiting(t *testing.T) {
 	withHooks(t, func(e *env, h *hooked) {
 		var x inspect.Explanation
@@ -175,7 +175,7 @@ func TestOperationAsksItsOwnLoopWithoutWaiting(t *testing.T) {
 			require.Equal(e, inspect.ConditionRunning, s.Condition)
 			require.Equal(e, inspect.StateInFlight, x.State)
 		}
-		// The loop has an answer for the context of an operation that is over.
+		// The loop answers normally for the context of an operation that has ended.
 		require.Equal(e, inspect.ConditionRunning, e.loop.Snapshot(later).Condition)
 	})
 }

@@ -19,7 +19,7 @@ type circular struct{}
 func (circular) Error() string   { return "circular" }
 func (c circular) Unwrap() error { return c }
 
-// levels wraps the level below twice, to the given depth, without a text that grows with it.
+// levels wraps the error below twice; its text does not grow with the depth.
 type levels struct {
 	below error
 }
@@ -36,14 +36,14 @@ func levelsAbove(bottom error, n int) error {
 	return bottom
 }
 
-// An error that wraps itself, or has more paths than can be walked, fails as any other.
+// An error that wraps itself, or has too many paths for a search, fails like any other error.
 func TestSearchOfAnErrorEnds(t *testing.T) {
 	for name, err := range map[string]error{
 		"wraps itself":           circular{},
 		"wraps itself, joined":   errors.Join(errPlain, circular{}),
 		"shared by 28 levels":    levelsAbove(errPlain, 28),
 		"shared by 1,000 levels": levelsAbove(errPlain, 1000),
-		"shared, done again":     levelsAbove(reconciler.Requeue(time.Hour), 1000),
+		"shared, requeue":        levelsAbove(reconciler.Requeue(time.Hour), 1000),
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.False(t, reconciler.IsBlocked(err))
@@ -57,10 +57,10 @@ func TestSearchOfAnErrorEnds(t *testing.T) {
 	}
 }
 
-// What an error says comes next counts as long as it is within the bound of the search.
-func TestSearchOfAnErrorFindsWhatIsNear(t *testing.T) {
+// An outcome is found as long as it is within the bound of the search.
+func TestSearchOfAnErrorFindsOutcomesWithinItsBound(t *testing.T) {
 	blocked := reconciler.Blocked("something")
-	require.True(t, reconciler.IsBlocked(levelsAbove(blocked, 28)), "at the bottom of all")
+	require.True(t, reconciler.IsBlocked(levelsAbove(blocked, 28)), "at the bottom")
 	require.True(t, reconciler.IsBlocked(errors.Join(blocked, circular{})))
 	wide := make([]error, 900)
 	for i := range wide {

@@ -18,8 +18,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// returning runs a test in which every operation returns an error until it is cleared,
-// with single operations, batches and rounds.
+// returning runs a test in which every operation returns an error until the test changes that, with
+// single operations, batches and rounds.
 func returning(t *testing.T, err error, test func(e *env)) {
 	for _, kind := range []string{"single", "batches", "rounds"} {
 		t.Run(kind, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestBlockedWaitsForItsChannelAndForNoClock(t *testing.T) {
 		})
 		e.put(1, ids(1, 100)...)
 		e.pass(24 * time.Hour)
-		require.Len(e, e.target.take(), 100, "no clock")
+		require.Len(e, e.target.take(), 100, "no retry by time")
 		require.Equal(e, reconciler.StatusKindBlocked, e.kind(1))
 		require.Equal(e, "device eth0", e.get(1).Status.GetError())
 		level, message, _ := e.health.Now()
@@ -131,7 +131,7 @@ func TestBlockedWaitsForItsChannelAndForNoClock(t *testing.T) {
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }), reconciler.WithoutPruning())
 }
 
-// A wake-up is not lost when the channel closes while the operation is still running.
+// The wake-up is not lost when the channel closes while the operation still runs.
 func TestBlockedOnAChannelThatIsClosedAlreadyRunsAgain(t *testing.T) {
 	returning(t, nil, func(e *env) {
 		closed := make(chan struct{})
@@ -150,8 +150,8 @@ func TestBlockedOnAChannelThatIsClosedAlreadyRunsAgain(t *testing.T) {
 	})
 }
 
-// Blocked is how one table waits for another: by the watch channel of the look-up.
-func TestBlockedOnAnotherTable(t *testing.T) {
+// An operation waits for a row of another table with the watch channel of its query.
+func TestOperationCanBlockOnARowOfAnotherTable(t *testing.T) {
 	inBubble(t, func(e *env) {
 		devices, err := statedb.NewTable(e.db, "devices", idIndex)
 		require.NoError(e, err)
@@ -176,7 +176,7 @@ func TestBlockedOnAnotherTable(t *testing.T) {
 	}, nil)
 }
 
-func TestTimeoutEndsAnOperationAndSaysSo(t *testing.T) {
+func TestTimeoutEndsAnOperationWithAnError(t *testing.T) {
 	for _, kind := range []string{"update", "batch"} {
 		inBubble(t, func(e *env) {
 			var ended error
@@ -197,7 +197,7 @@ func TestTimeoutEndsAnOperationAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestDirectivesOfNoErrorAreNoError(t *testing.T) {
+func TestRetryAfterAndTerminalErrorOfNilAreNil(t *testing.T) {
 	require.NoError(t, reconciler.RetryAfter(nil, time.Second))
 	require.NoError(t, reconciler.TerminalError(nil))
 }
@@ -211,9 +211,9 @@ func TestMutationsByUpdateAreKept(t *testing.T) {
 	}, nil)
 }
 
-// What asks to be run again with backoff is done: Done is written once, health is well, and
-// nothing counts as a failure. A change is run at once and goes on with the wait that was
-// earned; another outcome ends it.
+// An operation that requests to run again with backoff is done: Done is written once, health is OK,
+// and it does not count as a failure. A change runs at once and keeps the current backoff; another
+// outcome resets it.
 func TestRequeueWithBackoffIsNoFailure(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(func(call) error { return reconciler.RequeueBackoff() })
@@ -238,7 +238,7 @@ func TestRequeueWithBackoffIsNoFailure(t *testing.T) {
 		require.Equal(e, seconds(5.8, 6.8), since(start, e.target.take()))
 		e.target.deciding(func(call) error { return reconciler.RequeueBackoff() })
 		e.pass(time.Second)
-		require.Equal(e, seconds(7.8, 7.9), since(start, e.target.take()), "the wait begins anew")
+		require.Equal(e, seconds(7.8, 7.9), since(start, e.target.take()), "the backoff starts again")
 
 		e.target.deciding(func(call) error { return nil })
 		e.pass(time.Hour)

@@ -24,12 +24,12 @@ var (
 	errInner = errors.New("inner")
 )
 
-// combined is an error and what it is to mean.
+// combined is an error with its expected meaning.
 type combined struct {
 	err  error
 	kind reconciler.StatusKind
 	text string
-	// again is when the operation is run within ten seconds, which always fails.
+	// again lists when the operation runs in the first ten seconds if it always returns the error.
 	again []time.Duration
 }
 
@@ -38,8 +38,8 @@ var (
 	backoff = seconds(0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3)
 )
 
-// What is shown as blocked is what the loop takes for blocked.
-func TestIsBlockedSaysWhatTheStatusWillBe(t *testing.T) {
+// IsBlocked agrees with the loop.
+func TestIsBlockedAgreesWithTheStatus(t *testing.T) {
 	for _, outcomes := range []map[string]combined{wrapped(), joined()} {
 		for name, outcome := range outcomes {
 			require.Equal(t, outcome.kind == reconciler.StatusKindBlocked, reconciler.IsBlocked(outcome.err), name)
@@ -48,7 +48,7 @@ func TestIsBlockedSaysWhatTheStatusWillBe(t *testing.T) {
 	require.False(t, reconciler.IsBlocked(nil))
 }
 
-// An outcome is found however it is wrapped, and the text is that of the whole error.
+// An outcome is found however it is wrapped, and the status has the text of the whole error.
 func TestOutcomesAreFoundInWrappedErrors(t *testing.T) { checkOutcomes(t, wrapped) }
 
 func wrapped() map[string]combined {
@@ -78,18 +78,18 @@ func wrapped() map[string]combined {
 		"retry after, deep": {
 			fmt.Errorf("a: %w", errors.Join(errPlain, fmt.Errorf("b: %w", later))), failed, "a: plain\nb: inner", every4,
 		},
-		"terminal, with a sentinel": {fmt.Errorf("%w: %w", errPlain, final), failed, "plain: inner", once},
-		"requeue, deep":             {errors.Join(nil, fmt.Errorf("a: %w", errors.Join(again))), done, "", every4},
-		"blocked, with no channel":  {reconciler.Blocked("door"), blocked, "door", once},
-		"blocked, with nil":         {reconciler.Blocked("door", nil), blocked, "door", once},
-		"retry after nothing":       {reconciler.RetryAfter(errInner, 0), failed, "inner", backoff},
-		"retry after less":          {reconciler.RetryAfter(errInner, -time.Second), failed, "inner", backoff},
+		"terminal, with a sentinel":   {fmt.Errorf("%w: %w", errPlain, final), failed, "plain: inner", once},
+		"requeue, deep":               {errors.Join(nil, fmt.Errorf("a: %w", errors.Join(again))), done, "", every4},
+		"blocked, with no channel":    {reconciler.Blocked("door"), blocked, "door", once},
+		"blocked, with nil":           {reconciler.Blocked("door", nil), blocked, "door", once},
+		"retry after zero":            {reconciler.RetryAfter(errInner, 0), failed, "inner", backoff},
+		"retry after a negative time": {reconciler.RetryAfter(errInner, -time.Second), failed, "inner", backoff},
 	}
 }
 
-// What is decided where several outcomes are joined does not depend on their order, and
-// an outcome that wraps another takes its place.
-func TestJoinedOutcomes(t *testing.T) { checkOutcomes(t, joined) }
+// The result of joined outcomes does not depend on their order. An outcome that wraps others
+// replaces them.
+func TestJoinedOutcomesDoNotDependOnTheirOrder(t *testing.T) { checkOutcomes(t, joined) }
 
 func joined() map[string]combined {
 	later := reconciler.RetryAfter(errInner, 4*time.Second)
@@ -107,28 +107,28 @@ func joined() map[string]combined {
 		kind     reconciler.StatusKind
 		again    []time.Duration
 	}{
-		"plain says nothing, but that it failed":   {errPlain, again, failed, backoff},
-		"plain and retry after":                    {errPlain, later, failed, every4},
-		"plain and terminal":                       {errPlain, final, failed, once},
-		"plain and blocked":                        {errPlain, waits, blocked, once},
-		"the latest of two times":                  {later, latest, failed, every8},
-		"a time and the backoff":                   {byBackoff, later, failed, every4},
-		"the backoff and terminal":                 {byBackoff, final, failed, backoff},
-		"retry after and terminal":                 {later, final, failed, every4},
-		"retry after and blocked":                  {later, waits, failed, every4},
-		"retry after and requeue":                  {later, again, failed, every4},
-		"blocked and terminal":                     {waits, final, blocked, once},
-		"blocked and requeue":                      {waits, again, blocked, once},
-		"terminal and requeue":                     {final, again, failed, once},
-		"the soonest of two that are done":         {again, soon, done, every4},
-		"done until a time, and with backoff":      {again, reconciler.RequeueBackoff(), done, every8},
-		"done with backoff twice":                  {reconciler.RequeueBackoff(), reconciler.RequeueBackoff(), done, backoff},
-		"plain and done with backoff":              {errPlain, reconciler.RequeueBackoff(), failed, backoff},
-		"terminal, which wraps, and another":       {reconciler.TerminalError(later), final, failed, once},
-		"retry after, which wraps, and another":    {reconciler.RetryAfter(final, 4*time.Second), final, failed, every4},
-		"done again, but what wraps it, failed":    {reconciler.RetryAfter(again, 4*time.Second), soon, failed, every4},
-		"terminal, which wraps several":            {reconciler.TerminalError(errors.Join(later, waits)), again, failed, once},
-		"blocked on nothing and blocked on a door": {reconciler.Blocked("gate"), waits, blocked, once},
+		"plain and requeue":                             {errPlain, again, failed, backoff},
+		"plain and retry after":                         {errPlain, later, failed, every4},
+		"plain and terminal":                            {errPlain, final, failed, once},
+		"plain and blocked":                             {errPlain, waits, blocked, once},
+		"the later of two retry times":                  {later, latest, failed, every8},
+		"retry after with and without a time":           {byBackoff, later, failed, every4},
+		"retry after without a time and terminal":       {byBackoff, final, failed, backoff},
+		"retry after and terminal":                      {later, final, failed, every4},
+		"retry after and blocked":                       {later, waits, failed, every4},
+		"retry after and requeue":                       {later, again, failed, every4},
+		"blocked and terminal":                          {waits, final, blocked, once},
+		"blocked and requeue":                           {waits, again, blocked, once},
+		"terminal and requeue":                          {final, again, failed, once},
+		"the shorter of two requeues":                   {again, soon, done, every4},
+		"requeue and requeue with backoff":              {again, reconciler.RequeueBackoff(), done, every8},
+		"requeue with backoff twice":                    {reconciler.RequeueBackoff(), reconciler.RequeueBackoff(), done, backoff},
+		"plain and requeue with backoff":                {errPlain, reconciler.RequeueBackoff(), failed, backoff},
+		"terminal that wraps retry after, and terminal": {reconciler.TerminalError(later), final, failed, once},
+		"retry after that wraps terminal, and terminal": {reconciler.RetryAfter(final, 4*time.Second), final, failed, every4},
+		"retry after that wraps requeue, and requeue":   {reconciler.RetryAfter(again, 4*time.Second), soon, failed, every4},
+		"terminal that wraps several, and requeue":      {reconciler.TerminalError(errors.Join(later, waits)), again, failed, once},
+		"blocked without a channel and with one":        {reconciler.Blocked("gate"), waits, blocked, once},
 	} {
 		for order, err := range map[string]error{"": errors.Join(c.one, c.two), ", reversed": errors.Join(c.two, c.one)} {
 			text := err.Error()
@@ -141,7 +141,7 @@ func joined() map[string]combined {
 	return cases
 }
 
-// checkOutcomes checks cases, which are made anew for each bubble: they have channels.
+// checkOutcomes checks cases. It makes them for each bubble, since they contain channels.
 func checkOutcomes(t *testing.T, cases func() map[string]combined) {
 	for name := range cases() {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func checkOutcomes(t *testing.T, cases func() map[string]combined) {
 				require.Equal(e, c.again, since(start, e.target.take()))
 				e.status(1, c.kind, c.text)
 
-				// Whatever it was, a change is applied.
+				// A change is applied after every outcome.
 				e.target.failing("")
 				e.put(2, 1)
 				e.pass(10 * time.Second)
@@ -164,7 +164,7 @@ func checkOutcomes(t *testing.T, cases func() map[string]combined) {
 	}
 }
 
-// Several things that are waited for at once wake the object each.
+// Each of several joined channels wakes the object.
 func TestJoinedBlocksAreReleasedByAnyOfTheirChannels(t *testing.T) {
 	for _, which := range []int{0, 1, 2} {
 		everyWay(t, func(e *env) {
@@ -184,9 +184,9 @@ func TestJoinedBlocksAreReleasedByAnyOfTheirChannels(t *testing.T) {
 	}
 }
 
-// For a deletion there is no row to say so, but it waits as an update does. It is never final:
-// no row is left that could change.
-func TestOutcomesOfDeletions(t *testing.T) {
+// A deletion has no row for its status, but waits like an update. Its outcome is never terminal,
+// since no row is left that could change.
+func TestDeletionsWaitLikeUpdatesAndAreNeverTerminal(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		again []time.Duration
@@ -219,8 +219,8 @@ func TestOutcomesOfDeletions(t *testing.T) {
 	}
 }
 
-// One batch's entries each have an outcome of their own.
-func TestEntriesOfABatchHaveOutcomesOfTheirOwn(t *testing.T) {
+// Each entry of a batch has its own outcome.
+func TestEachEntryOfABatchHasItsOwnOutcome(t *testing.T) {
 	everyWay(t, func(e *env) {
 		door := make(chan struct{})
 		outcomes := map[uint64]error{
@@ -250,7 +250,7 @@ func TestEntriesOfABatchHaveOutcomesOfTheirOwn(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 }
 
-// An error whose methods panic, as those of a nil pointer in an error do, is an error.
+// An error whose methods panic, such as a nil pointer in an error, is handled like other errors.
 func TestErrorsWhoseMethodsPanicAreErrors(t *testing.T) {
 	for name, err := range map[string]error{
 		"error":         (*nilError)(nil),
@@ -280,13 +280,13 @@ func TestErrorsWhoseMethodsPanicAreErrors(t *testing.T) {
 	}
 }
 
-// panickyError needs to be told of what it wraps.
+// panickyError is an error whose methods panic without an inner error.
 type panickyError struct{ inner error }
 
 func (p *panickyError) Error() string { return p.inner.Error() }
 func (p *panickyError) Unwrap() error { return p.inner }
 
-// erring is a target of which every operation returns an error that nobody else looks at.
+// erring is a target whose operations all return one error.
 type erring struct {
 	*target
 	err      error

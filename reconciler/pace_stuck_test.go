@@ -14,8 +14,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Operations that are slow or stuck make for no load: a single write beside them is as quick as
-// without.
+// Slow or stuck operations do not count as load: a single write beside them is as fast as without them.
 func TestSingleWriteBesideSlowOperationsIsNotKeptWaiting(t *testing.T) {
 	for _, timeout := range []time.Duration{0, time.Second} {
 		for _, n := range []uint64{6, 8, 64} {
@@ -45,8 +44,8 @@ func TestSingleWriteBesideSlowOperationsIsNotKeptWaiting(t *testing.T) {
 	}
 }
 
-// Objects of one group in batches come one after the other without a pause: only what is due
-// by the clock waits for others to come due.
+// Batches of one group follow each other without a pause. Only items with a due time wait for
+// others that come due soon.
 func TestBatchesOfOneGroupFollowEachOther(t *testing.T) {
 	eachBatchAnd(t, serially(byNote), func(e *env) {
 		for id := range uint64(20) {

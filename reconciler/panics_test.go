@@ -20,7 +20,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// crash is what a helper process is to do: what panics, with how many workers.
+// crashVariable is the environment variable that tells the helper process which operation panics:
+// "kind operation workers".
 const crashVariable = "STATEKEEL_TEST_CRASH"
 
 const (
@@ -28,18 +29,18 @@ const (
 	surviveFor = 30 * time.Second
 )
 
-// panicking is everything of a user's that may panic, by the kind of the operations.
+// panicking lists the user code that may panic, by the kind of the operations.
 var panicking = map[string][]string{
 	"single":  {"update", "delete", "prune"},
 	"batches": {"update", "delete", "prune"},
 	"rounds":  {"update", "delete", "prune"},
 	"class":   {"update"},
-	// While the table is locked.
+	// SetStatus panics while the table is locked.
 	"commit": {"update"},
 }
 
-// With Config.PanicPropagation the program ends with the panic of the operation: its text,
-// and the stack where it was. The program is a process of its own.
+// With Config.PanicPropagation a panic of an operation ends the program. The output has its text
+// and the stack of the panic. The program runs in its own process.
 func TestPropagatedPanicEndsTheProgram(t *testing.T) {
 	for kind, operations := range panicking {
 		for _, operation := range operations {
@@ -80,7 +81,7 @@ func TestCrashingProgram(t *testing.T) {
 			crash()
 		}
 		if c.id == 2 {
-			// Neither waits for others to end.
+			// The program ends without waiting for this operation.
 			time.Sleep(time.Hour)
 		}
 	}
@@ -119,7 +120,7 @@ func TestCrashingProgram(t *testing.T) {
 
 func crash() { panic(panicText) }
 
-// By default a panic is an error of its object, which is retried as any other.
+// By default a panic is an error of its object and is retried like any other error.
 func TestPanicIsAnErrorThatIsRetried(t *testing.T) {
 	singly(t, func(e *env) {
 		e.target.deciding(func(c call) error {
@@ -147,7 +148,7 @@ func TestPanicIsAnErrorThatIsRetried(t *testing.T) {
 	})
 }
 
-// halfway is a target that panics when it has set the results of some of a batch.
+// halfway is a target that panics after it has set the results of some entries of a batch.
 type halfway struct{ *target }
 
 func (h halfway) UpdateBatch(_ context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
@@ -166,8 +167,7 @@ func (h halfway) DeleteBatch(context.Context, statedb.ReadTxn, []reconciler.Batc
 	crash()
 }
 
-// What a batch had said of its entries before it panicked stands; for the rest, nobody
-// knows that it was done.
+// Results that a batch set before its panic are kept. The entries without a result fail.
 func TestPanicInABatchFailsEntriesWithoutResult(t *testing.T) {
 	eachConcurrency(t, "batches", func(e *env) {
 		e.put(1, ids(1, 4)...)

@@ -13,7 +13,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// A key that is given twice, or in two ways, is one object.
+// PauseKeys counts an object once, even if its key is given twice or in two forms.
 func TestPauseKeysCountsAnObjectOnce(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(1, ids(1, 3)...)
@@ -33,7 +33,7 @@ func TestPauseKeysCountsAnObjectOnce(t *testing.T) {
 	})
 }
 
-// A loop that is busy may know of a deletion: that it cannot be asked is no ErrNotFound.
+// A busy loop may know of a deletion. A call that it does not answer must not return ErrNotFound.
 func TestBusyLoopPausesADeletion(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1, 2)

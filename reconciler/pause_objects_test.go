@@ -23,7 +23,7 @@ func only(ids ...uint64) func(*object) bool {
 	return func(o *object) bool { return slices.Contains(ids, o.ID) }
 }
 
-// pause pauses objects, and waits until the loop knows.
+// pause pauses objects, and waits until the loop has observed the pause.
 func (e *env) pause(ids ...uint64) {
 	e.loop.PauseObjects(only(ids...))
 	synctest.Wait()
@@ -34,7 +34,7 @@ func (e *env) resume() {
 	synctest.Wait()
 }
 
-// Everything goes on but for what is paused, and that waits where people can see it.
+// All objects but the paused ones are reconciled, and health shows the paused ones.
 func TestPausedObjectsWaitAndOthersGoOn(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(1, 3)
@@ -60,8 +60,8 @@ func TestPausedObjectsWaitAndOthersGoOn(t *testing.T) {
 	})
 }
 
-// Only the newest of what was wanted during a pause is applied.
-func TestChangesDuringAPauseAreOne(t *testing.T) {
+// Only the latest change of a pause is applied.
+func TestOnlyTheLatestChangeOfAPauseIsApplied(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.pause(1, 2, 3)
 		for value := range 10 {
@@ -83,8 +83,8 @@ func TestChangesDuringAPauseAreOne(t *testing.T) {
 	})
 }
 
-// A later predicate takes the place of the one before: what is paused no more is run.
-func TestPredicateIsReplaced(t *testing.T) {
+// A later predicate replaces the earlier one: objects that are no longer paused run.
+func TestLaterPredicateReplacesTheEarlierOne(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.pause(1, 2)
 		e.put(1, ids(1, 4)...)
@@ -102,8 +102,8 @@ func TestPredicateIsReplaced(t *testing.T) {
 	})
 }
 
-// Whatever an object waits for when it is paused, it is not run, though its time comes; and
-// what has come meanwhile is due at once when it is resumed.
+// A paused object does not run when its time comes, whatever it waits for. If its time came during
+// the pause, it is due at once after the resume.
 func TestPausedObjectIsNotRunWhenItsTimeComes(t *testing.T) {
 	everyWay(t, func(e *env) {
 		door := e.waiting()
@@ -112,7 +112,7 @@ func TestPausedObjectIsNotRunWhenItsTimeComes(t *testing.T) {
 		close(door)
 		e.pass(time.Hour)
 		require.Empty(e, e.target.calls())
-		// Of what is done or terminal nothing was due.
+		// The done and the terminal object were not due.
 		_, message, _ := e.health.Now()
 		require.Contains(e, message, "3 error(s)")
 		start := time.Now()
@@ -130,8 +130,8 @@ func TestPausedObjectIsNotRunWhenItsTimeComes(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 }
 
-// What is not due yet when it is resumed waits for its time as if nothing had been.
-func TestPauseThatEndsInTimeChangesNothing(t *testing.T) {
+// An object whose time comes after the resume waits for that time as if there had been no pause.
+func TestPauseThatEndsBeforeTheRetryChangesNothing(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.deciding(func(call) error { return reconciler.RetryAfter(errPlain, time.Minute) })
 		start := time.Now()
@@ -145,9 +145,9 @@ func TestPauseThatEndsInTimeChangesNothing(t *testing.T) {
 	})
 }
 
-// The operation that runs when its object is paused is finished, and its outcome is
-// written; its retry waits.
-func TestPausedInFlightIsFinished(t *testing.T) {
+// An operation that runs when its object is paused finishes, and its outcome is written. Its retry
+// waits.
+func TestObjectPausedInFlightIsFinished(t *testing.T) {
 	for _, outcome := range []error{nil, errPlain} {
 		everyWay(t, func(e *env) {
 			e.target.before = func(context.Context, call) { time.Sleep(time.Second) }
@@ -173,8 +173,8 @@ func TestPausedInFlightIsFinished(t *testing.T) {
 	}
 }
 
-// Pausing everything costs a look at everything, once.
-func TestPausedObjectsAreNotLookedAtAgain(t *testing.T) {
+// Pausing all objects reads each of them once.
+func TestPausedObjectsAreReadOnce(t *testing.T) {
 	const backlog = 5000
 	var p passes
 	everyWayWith(t, func(e *env, cfg *reconciler.Config[*object]) { p.count(e, cfg); countLooks(e, cfg) }, func(e *env) {
@@ -189,7 +189,7 @@ func TestPausedObjectsAreNotLookedAtAgain(t *testing.T) {
 		require.Zero(e, p.during(func() { e.pass(24 * time.Hour) }))
 		require.Zero(e, counted.Load())
 
-		// One that is not paused is run at once, at the cost of itself.
+		// An object that is not paused runs at once, at the cost of one object.
 		e.loop.PauseObjects(func(o *object) bool { return o.ID <= backlog })
 		synctest.Wait()
 		counted.Store(0)
@@ -203,8 +203,8 @@ func TestPausedObjectsAreNotLookedAtAgain(t *testing.T) {
 	}, reconciler.WithRoundLimits(100, nil))
 }
 
-// Waiting for a revision does not wait for what is paused: it counts as attempted, and the
-// watermark says that there is something.
+// A wait for a revision does not wait for paused objects: they count as attempted, and the returned
+// watermark shows them as unreconciled.
 func TestWaitUntilReconciledDoesNotWaitForPausedObjects(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.pause(1)
@@ -225,8 +225,8 @@ func TestWaitUntilReconciledDoesNotWaitForPausedObjects(t *testing.T) {
 	})
 }
 
-// A prune wants what is paused, and may do what its deletion waits to do.
-func TestPruneIsGivenPausedObjects(t *testing.T) {
+// A prune gets paused objects. It may remove an object whose deletion is paused.
+func TestPruneGetsPausedObjects(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1, 2, 3)
 		e.pass(time.Second)
@@ -244,8 +244,7 @@ func TestPruneIsGivenPausedObjects(t *testing.T) {
 	}, nil)
 }
 
-// An object of a group that is paused does not hold up the others of it, whether or not
-// it is its turn.
+// A paused object does not hold up the other objects of its group, whether or not it is its turn.
 func TestPausedObjectDoesNotHoldUpItsGroup(t *testing.T) {
 	eachConcurrency(t, "group", func(e *env) {
 		e.target.before = func(context.Context, call) { time.Sleep(time.Second) }
@@ -260,9 +259,9 @@ func TestPausedObjectDoesNotHoldUpItsGroup(t *testing.T) {
 	}, serially(func(*object) string { return "all" }))
 }
 
-// Deleted while it is paused, an object that failed is deleted when it is resumed, without
-// the wait that it had earned.
-func TestPausedDeletionOfAFailingObject(t *testing.T) {
+// A failed object that is deleted while it is paused is deleted from the target at the resume,
+// without waiting for its backoff.
+func TestPausedDeletionDoesNotWaitForTheBackoff(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.failing("no")
 		e.put(1, 1)
@@ -279,7 +278,7 @@ func TestPausedDeletionOfAFailingObject(t *testing.T) {
 	})
 }
 
-// Pausing and resuming in any order loses nothing.
+// Pauses and resumes in any order lose no change.
 func TestManyPausesLoseNothing(t *testing.T) {
 	everyWay(t, func(e *env) {
 		n := 0
@@ -301,10 +300,10 @@ func TestManyPausesLoseNothing(t *testing.T) {
 					return nil
 				})
 			case 4, 5:
-				// It may not exist.
+				// The object may not exist.
 				_, _ = e.loop.PauseKeys(fmt.Sprint(id))
 			case 6:
-				// It may not be paused.
+				// The object may not be paused.
 				_, _ = e.loop.ResumeKeys(fmt.Sprint(id))
 			}
 			if i%11 == 0 {

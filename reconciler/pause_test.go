@@ -17,8 +17,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// waiting has one object of each kind of wait, and one that is done, of which each is to
-// be run within a minute or when the door opens.
+// waiting creates an object for each outcome, and two that are done. Failed and requeued objects
+// run again within a minute, the blocked one when the channel is closed.
 func (e *env) waiting() (door chan struct{}) {
 	door = make(chan struct{})
 	outcomes := map[uint64]error{
@@ -32,8 +32,7 @@ func (e *env) waiting() (door chan struct{}) {
 	return door
 }
 
-// Whatever is to be run waits while the whole reconciler is paused, at no cost, and is run
-// when it is resumed.
+// A pause of the reconciler holds back all work, costs no passes, and the work runs at the resume.
 func TestPausedReconcilerStartsNothing(t *testing.T) {
 	var p passes
 	everyWayWith(t, p.count, func(e *env) {
@@ -68,8 +67,8 @@ func TestPausedReconcilerStartsNothing(t *testing.T) {
 	}, reconciler.WithPruning(24*time.Hour+time.Minute), reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 }
 
-// What is running is finished, and its outcome is written at once.
-func TestPauseLetsFinishWhatIsRunning(t *testing.T) {
+// Running operations finish, and their outcomes are written at once.
+func TestPauseLetsRunningOperationsFinish(t *testing.T) {
 	everyWay(t, func(e *env) {
 		var started atomic.Int64
 		e.target.before = func(context.Context, call) { started.Add(1); time.Sleep(time.Second) }
@@ -86,7 +85,7 @@ func TestPauseLetsFinishWhatIsRunning(t *testing.T) {
 				done++
 			}
 		}
-		require.Equal(e, started.Load(), int64(done), "whatever was started is done")
+		require.Equal(e, started.Load(), int64(done), "every started operation is done")
 		require.Len(e, e.target.take(), done)
 		e.loop.Resume()
 		e.pass(time.Minute)
@@ -95,9 +94,8 @@ func TestPauseLetsFinishWhatIsRunning(t *testing.T) {
 	}, reconciler.WithRoundLimits(5, nil))
 }
 
-// With workers that are as fast as not to be waited for, too, nothing starts any more when
-// the loop has taken it in.
-func TestPauseStopsWhatIsQueuedForWorkers(t *testing.T) {
+// After the loop has observed the pause nothing starts, even if fast workers have jobs queued.
+func TestPauseStopsOperationsQueuedForWorkers(t *testing.T) {
 	var slow atomic.Bool
 	inBubble(t, func(e *env) {
 		var after atomic.Int64
@@ -148,11 +146,10 @@ func TestPauseBeforeTheStartHolds(t *testing.T) {
 	})
 }
 
-// A backlog that is there and may not be touched costs nothing, once whoever refreshes has
-// seen that there is nothing to refresh.
-func TestPausedBacklogIsNotLookedAt(t *testing.T) {
+// A paused backlog costs nothing. With periodic refreshes, the refresher reads it once.
+func TestPausedBacklogIsNotRead(t *testing.T) {
 	const backlog = 10_000
-	for refresh, looks := range map[time.Duration]int64{0: 0, time.Minute: backlog} {
+	for refresh, reads := range map[time.Duration]int64{0: 0, time.Minute: backlog} {
 		var p passes
 		everyWayWith(t, func(e *env, cfg *reconciler.Config[*object]) { p.count(e, cfg); countLooks(e, cfg) }, func(e *env) {
 			e.loop.Pause()
@@ -160,7 +157,7 @@ func TestPausedBacklogIsNotLookedAt(t *testing.T) {
 			e.put(1, ids(1, backlog)...)
 			counted.Store(0)
 			require.Zero(e, p.during(func() { e.pass(24 * time.Hour) }))
-			require.LessOrEqual(e, counted.Load(), looks)
+			require.LessOrEqual(e, counted.Load(), reads)
 			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.RoundSize = 100 }))
 			require.LessOrEqual(e, p.during(func() { e.pass(24 * time.Hour) }), int64(1))
 			e.loop.Resume()
@@ -170,9 +167,9 @@ func TestPausedBacklogIsNotLookedAt(t *testing.T) {
 	}
 }
 
-// A prune that is due while operations run holds work back, and a pause in the middle of
-// that ends it.
-func TestPauseWhileAPruneWaitsForWorkers(t *testing.T) {
+// A due prune waits for the workers. A pause during this wait delays the prune until the resume,
+// and the loop does not spin.
+func TestPauseDelaysAPruneThatWaitsForWorkers(t *testing.T) {
 	var p passes
 	inBubble(t, func(e *env) {
 		e.target.before = func(_ context.Context, c call) { time.Sleep(time.Duration(c.value) * time.Second) }
@@ -189,7 +186,7 @@ func TestPauseWhileAPruneWaitsForWorkers(t *testing.T) {
 	}, p.count, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
 }
 
-func TestWaitUntilReconciledWaitsForAPause(t *testing.T) {
+func TestWaitUntilReconciledWaitsForTheEndOfAPause(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.loop.Pause()
 		synctest.Wait()
@@ -206,15 +203,15 @@ func TestWaitUntilReconciledWaitsForAPause(t *testing.T) {
 	})
 }
 
-// The calls take the place of each other, however fast they come.
+// The latest call counts, however fast the calls follow each other.
 func TestLastCallOfPauseCounts(t *testing.T) {
 	everyWay(t, func(e *env) {
 		all := func(*object) bool { return true }
 		for name, calls := range map[string][]func(){
-			"paused":  {e.loop.Resume, e.loop.Pause},
-			"again":   {e.loop.Pause, e.loop.Resume, e.loop.Pause, e.loop.Pause},
-			"by none": {func() { e.loop.PauseObjects(nil) }, e.loop.Pause},
-			"by all":  {e.loop.Pause, func() { e.loop.PauseObjects(all) }},
+			"paused":             {e.loop.Resume, e.loop.Pause},
+			"again":              {e.loop.Pause, e.loop.Resume, e.loop.Pause, e.loop.Pause},
+			"after no predicate": {func() { e.loop.PauseObjects(nil) }, e.loop.Pause},
+			"by a predicate":     {e.loop.Pause, func() { e.loop.PauseObjects(all) }},
 		} {
 			for _, f := range calls {
 				f()
@@ -230,8 +227,9 @@ func TestLastCallOfPauseCounts(t *testing.T) {
 	})
 }
 
-// What was pending and deleted while it was paused was never in the target, or has to go.
-func TestDeletionsWaitForAPause(t *testing.T) {
+// Deletions wait for the end of a pause. An object that was inserted and deleted during the pause
+// is never updated.
+func TestDeletionsWaitForTheEndOfAPause(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(1, ids(1, 3)...)
 		e.pass(time.Second)
@@ -252,7 +250,7 @@ func TestDeletionsWaitForAPause(t *testing.T) {
 	})
 }
 
-// A pause does not hold up the end.
+// A pause does not delay a stop.
 func TestPausedReconcilerStops(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.before = func(ctx context.Context, c call) { <-ctx.Done() }

@@ -14,8 +14,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// A pause of an object that is Done shows: in Snapshot, by key, and in Explain.
-func TestPauseOfADoneObjectShows(t *testing.T) {
+// The pause of an object that is Done is shown in Snapshot, by key, and in Explain.
+func TestPauseOfADoneObjectIsShown(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(1, ids(1, 200)...)
 		e.pass(time.Second)
@@ -54,15 +54,15 @@ func TestPauseOfADoneObjectShows(t *testing.T) {
 	})
 }
 
-// A budget for sweeps that are never made is refused.
+// A sweep budget without a Sweeper is an error.
 func TestSweepBudgetNeedsASweeper(t *testing.T) {
 	e := newEnv(t)
 	_, err := reconciler.New(e.config(reconciler.WithSweepBudget(10, 0)))
 	require.ErrorContains(t, err, "WithSweepBudget: 10 objects and fraction 0, but Config.Sweeper is nil")
 }
 
-// A registry has the reconcilers that run, and none that has stopped.
-func TestRegistryHasWhatRuns(t *testing.T) {
+// A registry lists the running reconcilers only.
+func TestRegistryListsOnlyRunningReconcilers(t *testing.T) {
 	var registry inspect.Registry
 	inBubble(t, func(e *env) {
 		require.Equal(e, []inspect.Controller{e.loop}, registry.All())
@@ -78,7 +78,7 @@ func TestRegistryHasWhatRuns(t *testing.T) {
 	require.Empty(t, registry.All())
 }
 
-// What has no name is called by its module and table in logs and errors.
+// Logs and errors call a reconciler without a name by its module and table.
 func TestReconcilerWithoutANameIsCalledByItsID(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.failing("no")

@@ -20,12 +20,11 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// The tests of this file are named after promises that a peer was seen to break: the
-// surprises of its measurements, by number, and what its users complain of.
+// Each test of this file checks a promise that statedb's reconciler was seen to break, in
+// measurements or in reports of its users.
 
-// Surprises 1 and 2: with two reconcilers on one object, the one whose retry ran while
-// the other wrote its status must neither leave the object in Error for good nor forget
-// to retry it.
+// With two reconcilers of one object, a retry of one may run while the other writes its status.
+// That must neither leave the object in Error nor lose the retry.
 func TestTwoReconcilersOfAnObjectDoNotStrandIt(t *testing.T) {
 	for _, failures := range []int{1, 2, 3} {
 		for _, otherFailures := range []int{0, 1, 2} {
@@ -52,8 +51,8 @@ func TestTwoReconcilersOfAnObjectDoNotStrandIt(t *testing.T) {
 	}
 }
 
-// failFirst makes the first n calls for each object fail, and each call take a while.
-// Prunes succeed.
+// failFirst makes the first n calls for each object fail, and each call take some time. Prunes
+// succeed.
 func failFirst(x *target, n int, took time.Duration) {
 	seen := map[uint64]int{}
 	x.deciding(func(c call) error {
@@ -68,7 +67,7 @@ func failFirst(x *target, n int, took time.Duration) {
 	x.before = func(context.Context, call) { time.Sleep(took) }
 }
 
-// Surprise 3, M-B: a retry that is due comes through however fast the table changes.
+// A due retry runs however fast the table changes.
 func TestDueRetryComesThroughASaturatedTable(t *testing.T) {
 	for _, size := range []int{1, 2, 10, 1000} {
 		t.Run(fmt.Sprintf("round size %d", size), func(t *testing.T) {
@@ -87,7 +86,7 @@ func TestDueRetryComesThroughASaturatedTable(t *testing.T) {
 				require.Equal(e, reconciler.StatusKindError, e.kind(1))
 				e.target.take()
 
-				// Every object is written again long before its turn comes.
+				// Every object is written again long before its turn.
 				for value := range 80 {
 					e.put(value, ids(100, 600)...)
 					time.Sleep(5 * time.Millisecond)
@@ -108,10 +107,10 @@ func TestDueRetryComesThroughASaturatedTable(t *testing.T) {
 	}
 }
 
-// Surprise 4: what failed and waits costs the others nothing: a round looks at as many
-// objects whether little or very much is parked.
-func TestParkedFailuresCostARoundNothing(t *testing.T) {
-	looks := func(parked uint64) (n int64) {
+// Failures that wait for a retry cost other objects nothing: a round reads the same number of
+// objects, however many of them wait.
+func TestWaitingFailuresAddNoCostToARound(t *testing.T) {
+	reads := func(parked uint64) (n int64) {
 		inBubble(t, func(e *env) {
 			e.target.deciding(func(c call) error {
 				if c.value < 0 {
@@ -130,22 +129,24 @@ func TestParkedFailuresCostARoundNothing(t *testing.T) {
 		}, countLooks, reconciler.WithRetry(time.Hour, time.Hour))
 		return n
 	}
-	few := looks(1)
+	few := reads(1)
 	require.Positive(t, few)
-	require.Equal(t, few, looks(5000))
+	require.Equal(t, few, reads(5000))
 }
 
-// counted is how often the loop looked at an object: at its status or its key, or to
-// clone it.
+// counted is the number of times that the loop read an object: its status or its key, or to clone
+// it.
 var counted atomic.Int64
 
+// countLooks makes a loop count its reads of statuses and its clones. The keys are counted by
+// keyOf.
 func countLooks(_ *env, cfg *reconciler.Config[*object]) {
 	get, clone := cfg.GetStatus, cfg.Clone
 	cfg.GetStatus = func(o *object) reconciler.Status { counted.Add(1); return get(o) }
 	cfg.Clone = func(o *object) *object { counted.Add(1); return clone(o) }
 }
 
-// Surprise 6: the first retry comes after the minimum backoff, not after twice that.
+// The first retry comes after the minimum backoff, not after twice that time.
 func TestFirstRetryComesAfterTheMinimumBackoff(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.failing("no")
@@ -160,8 +161,7 @@ func TestFirstRetryComesAfterTheMinimumBackoff(t *testing.T) {
 	}, nil)
 }
 
-// Surprise 7, M-C: what failed in a batch is retried in batches, through operations for
-// batches alone.
+// Objects that failed in a batch are retried in batches. Single operations are not needed for that.
 func TestRetriesOfABatchComeInABatch(t *testing.T) {
 	for _, kind := range []string{"batches", "rounds"} {
 		t.Run(kind, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestRetriesOfABatchComeInABatch(t *testing.T) {
 	}
 }
 
-// Surprise 8: no limiter is no limit.
+// A nil limiter sets no limit.
 func TestNilLimiterMeansNoLimit(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, ids(1, 5000)...)
@@ -196,8 +196,8 @@ func TestNilLimiterMeansNoLimit(t *testing.T) {
 	}, nil, reconciler.WithRoundLimits(10, nil), reconciler.WithRefreshing(time.Hour, nil))
 }
 
-// Surprise 9: the status of a finished operation does not wait for the rest of a large
-// round, nor does a retry that comes due meanwhile.
+// The status of a finished operation does not wait for the rest of a large round. Nor does a retry
+// that comes due meanwhile.
 func TestSlowOperationsDoNotKeepFinishedOnesWaiting(t *testing.T) {
 	inBubble(t, func(e *env) {
 		failFirst(e.target, 0, 10*time.Millisecond)
@@ -227,8 +227,7 @@ func TestSlowOperationsDoNotKeepFinishedOnesWaiting(t *testing.T) {
 	}, nil)
 }
 
-// Surprise 10: one insert is one round and one token of the limiter, and its own status
-// write is none.
+// An insert takes one round and one token of the limiter. The status write that follows takes none.
 func TestOneInsertIsOneRound(t *testing.T) {
 	inBubble(t, func(e *env) {
 		limiter := rate.NewLimiter(rate.Every(time.Second), 1)
@@ -240,15 +239,15 @@ func TestOneInsertIsOneRound(t *testing.T) {
 			e.pass(time.Second)
 			e.put(1, id)
 			synctest.Wait()
-			require.Equal(e, reconciler.StatusKindDone, e.get(id).Other.Kind, "at once: the token was there")
+			require.Equal(e, reconciler.StatusKindDone, e.get(id).Other.Kind, "at once: a token was available")
 		}
 		require.Len(e, e.loop.Journal(), 1+10, "the prune at the start, and one for each insert")
 		require.Len(e, limited.Journal(), 1+10)
 	}, nil)
 }
 
-// Surprise 11: a refresh writes the table once for a batch of objects, not once for
-// each, and leaves fresh changes their turn.
+// A refresh marks a batch of objects in one write, not each object in its own, and leaves fresh
+// changes their share.
 func TestRefreshMarksInBatches(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, ids(1, 1000)...)
@@ -266,8 +265,7 @@ func TestRefreshMarksInBatches(t *testing.T) {
 	}, nil, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(rate.Inf, 0)))
 }
 
-// A limiter with a small burst does not make a transaction of each object either, and
-// is kept to.
+// With a small burst a refresh still marks objects in batches, and keeps to the limit.
 func TestRefreshKeepsToItsLimiter(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, ids(1, 200)...)
@@ -289,8 +287,8 @@ func TestRefreshKeepsToItsLimiter(t *testing.T) {
 	}, nil, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(100, 1)))
 }
 
-// M-D: a prune that failed stays in health until one succeeds, whatever else happens,
-// and is retried with backoff.
+// A failed prune stays in health until a prune succeeds, whatever else happens, and is retried with
+// backoff.
 func TestFailedPruneStaysInHealthUntilAPruneSucceeds(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(func(c call) error {
@@ -322,8 +320,7 @@ func TestFailedPruneStaysInHealthUntilAPruneSucceeds(t *testing.T) {
 	}, nil)
 }
 
-// M-E: touching a failing object in a loop does not make it be attempted more often
-// than its minimum backoff allows.
+// Repeated writes of a failing object cause no more attempts than its minimum backoff allows.
 func TestTouchingAFailingObjectIsNoHotLoop(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.failing("no")
@@ -340,7 +337,7 @@ func TestTouchingAFailingObjectIsNoHotLoop(t *testing.T) {
 	}, nil, reconciler.WithRetry(time.Second, time.Minute))
 }
 
-// M-F: a failure that says nothing new writes nothing and wakes nobody.
+// A failure with the same text writes nothing and wakes no watcher.
 func TestUnchangedFailureWakesNoWatcher(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.failing("no")
@@ -358,14 +355,14 @@ func TestUnchangedFailureWakesNoWatcher(t *testing.T) {
 
 		e.target.failing("no longer the same")
 		e.pass(time.Minute)
-		require.Equal(e, revision+1, e.table.Revision(e.db.ReadTxn()), "news is written once")
+		require.Equal(e, revision+1, e.table.Revision(e.db.ReadTxn()), "the new text is written once")
 		require.Equal(e, "no longer the same", e.get(1).Status.GetError())
 	}, nil)
 }
 
-// M-I: what came and went between two looks at the table may have been applied by an earlier
-// process: it is deleted from the target, once.
-func TestWhatCameAndWentIsDeletedFromTheTarget(t *testing.T) {
+// An object that was inserted and deleted between two reads of the table may be in the target
+// because of an earlier process. It is deleted from the target, once.
+func TestShortLivedObjectIsDeletedFromTheTarget(t *testing.T) {
 	for _, options := range [][]reconciler.Option{nil, {reconciler.WithoutPruning()}} {
 		inBubble(t, func(e *env) {
 			e.comeAndGo(1)
@@ -381,7 +378,7 @@ func TestWhatCameAndWentIsDeletedFromTheTarget(t *testing.T) {
 	}
 }
 
-// comeAndGo inserts an object and deletes it, before anybody can have seen it.
+// comeAndGo inserts an object and deletes it in one transaction.
 func (e *env) comeAndGo(id uint64) {
 	e.write(func(wtxn statedb.WriteTxn) {
 		_, _, err := e.table.Insert(wtxn, &object{ID: id, Status: reconciler.StatusPending()})
@@ -391,8 +388,8 @@ func (e *env) comeAndGo(id uint64) {
 	})
 }
 
-// M-J: a row without a status is nobody's work, and somebody is told so.
-func TestRowWithoutStatusIsLeftAloneAndSaidOnce(t *testing.T) {
+// A row without a status is not reconciled, and the loop logs that once.
+func TestRowWithoutStatusIsLeftAloneAndLoggedOnce(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.write(func(wtxn statedb.WriteTxn) {
 			for id := range uint64(3) {
@@ -416,8 +413,8 @@ func countLines(s string) (n int) {
 	return n
 }
 
-// M-K: an implementation can make before it breaks: it gets the round at once, with
-// revisions.
+// Round operations get the whole round, with revisions, so an implementation can keep the order of
+// the writes.
 func TestRoundOperationsMayKeepTheOrderOfTheWrites(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
@@ -436,7 +433,7 @@ func TestRoundOperationsMayKeepTheOrderOfTheWrites(t *testing.T) {
 	})
 }
 
-// M-L: a panic in an operation is an error of its object, and nothing else is lost.
+// A panic in an operation is an error of its object and affects no other object.
 func TestPanicIsAnErrorOfItsObject(t *testing.T) {
 	for _, batch := range []bool{false, true} {
 		t.Run(fmt.Sprintf("batch %t", batch), func(t *testing.T) {
@@ -462,8 +459,8 @@ func TestPanicIsAnErrorOfItsObject(t *testing.T) {
 	}
 }
 
-// M-N: what failed together does not come back together.
-func TestRetriesOfACrowdAreSpread(t *testing.T) {
+// Objects that failed together do not come back together.
+func TestRetriesOfManyObjectsAreSpread(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.failing("no")
 		e.put(1, ids(1, 1000)...)
@@ -474,7 +471,7 @@ func TestRetriesOfACrowdAreSpread(t *testing.T) {
 		for _, c := range e.target.take()[:1000] {
 			moments[c.at]++
 		}
-		require.GreaterOrEqual(e, len(moments), 15, "the first retries, in at least so many rounds")
+		require.GreaterOrEqual(e, len(moments), 15, "moments of the first retries")
 		for at, n := range moments {
 			require.Less(e, n, 200, "at %s", at)
 		}

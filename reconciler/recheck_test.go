@@ -14,13 +14,13 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// blocking makes every operation be blocked on a channel that never closes.
+// blocking makes every operation return Blocked with a channel that never closes.
 func (e *env) blocking(reason string) {
 	never := make(chan struct{})
 	e.target.deciding(func(call) error { return reconciler.Blocked(reason, never) })
 }
 
-func TestBlockedIsLookedAtAgainAfterAMinute(t *testing.T) {
+func TestBlockedObjectIsRecheckedAfterAMinute(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.blocking("door")
 		start := time.Now()
@@ -35,7 +35,8 @@ func TestBlockedIsLookedAtAgainAfterAMinute(t *testing.T) {
 	})
 }
 
-// Those that are blocked at once are not looked at again at once, unless they were in one call.
+// Objects that were blocked together are rechecked at different times, unless they were in one
+// call.
 func TestRechecksAreSpread(t *testing.T) {
 	singly(t, func(e *env) {
 		e.blocking("door")
@@ -57,7 +58,7 @@ func TestRechecksAreSpread(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0.1 }))
 }
 
-func TestBlockedIsNotLookedAtAgainWithoutRecheck(t *testing.T) {
+func TestBlockedObjectIsNotRunAgainWithoutRecheck(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.blocking("door")
 		e.put(1, 1)
@@ -66,14 +67,14 @@ func TestBlockedIsNotLookedAtAgainWithoutRecheck(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 }
 
-// An object that is still blocked for the same reason is no news for anybody.
+// An object that is still blocked for the same reason is not written, and no watcher wakes.
 func TestUnchangedBlockIsNotWritten(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.blocking("door")
 		e.put(1, ids(1, 3)...)
 		synctest.Wait()
 		_, watch := e.table.AllWatch(e.db.ReadTxn())
-		told := len(e.health.History())
+		reports := len(e.health.History())
 		e.pass(time.Hour)
 		require.Len(e, e.target.take(), 3+3*60)
 		select {
@@ -81,7 +82,7 @@ func TestUnchangedBlockIsNotWritten(t *testing.T) {
 			e.Fatal("the table changed")
 		default:
 		}
-		require.Len(e, e.health.History(), told)
+		require.Len(e, e.health.History(), reports)
 
 		revision := e.table.Revision(e.db.ReadTxn())
 		e.blocking("gate")
@@ -91,8 +92,8 @@ func TestUnchangedBlockIsNotWritten(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = time.Minute - time.Millisecond }))
 }
 
-// The wait for the recheck begins anew with every attempt.
-func TestReleaseTakesThePlaceOfTheRecheck(t *testing.T) {
+// Each attempt restarts the wait for the recheck.
+func TestReleaseRestartsTheWaitForTheRecheck(t *testing.T) {
 	everyWay(t, func(e *env) {
 		var door atomic.Value
 		open := func() {
@@ -132,8 +133,7 @@ func TestRecheckCanBeChanged(t *testing.T) {
 	})
 }
 
-// A block is neither a success nor a failure: what failed before it goes on with its
-// backoff after it.
+// A block is neither a success nor a failure: the backoff of earlier failures continues after it.
 func TestFailuresAreCountedOverABlock(t *testing.T) {
 	everyWay(t, func(e *env) {
 		door := make(chan struct{})

@@ -15,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// costs makes a call for a batch take so long, and so long more for each object.
+// costs makes each batch call take aCall, and anObject more for each of its objects.
 func (x *target) costs(aCall, anObject time.Duration) {
 	last := 0
 	x.deciding(func(c call) error {
@@ -28,7 +28,7 @@ func (x *target) costs(aCall, anObject time.Duration) {
 	})
 }
 
-// sizesOf returns how many objects the calls had, in their order.
+// sizesOf returns the number of objects of each call, in order.
 func sizesOf(calls []call) (sizes []int) {
 	last := 0
 	for _, c := range calls {
@@ -46,15 +46,15 @@ func eachBatch(t *testing.T, test func(e *env), opts ...reconciler.Option) {
 	eachBatchAnd(t, nil, test, opts...)
 }
 
-// eachBatchAnd makes a change to the configuration, too; nil is none.
+// eachBatchAnd is eachBatch with a change of the configuration; nil changes nothing.
 func eachBatchAnd(t *testing.T, change configure, test func(e *env), opts ...reconciler.Option) {
 	for _, kind := range []string{"batches", "rounds"} {
 		eachConcurrency(t, kind, test, both(operate(kind), change), opts...)
 	}
 }
 
-// Refreshing 1,000 objects takes a few calls, whatever a call costs, and not one for each
-// object: ever fewer, when it has been seen what a call costs.
+// A refresh of 1,000 objects takes a few calls, not one for each object, whatever a call costs. It
+// takes fewer calls when the loop has measured what a call costs.
 func TestRefreshKeepsBatches(t *testing.T) {
 	for _, cost := range []time.Duration{0, 5 * time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second} {
 		t.Run(cost.String(), func(t *testing.T) {
@@ -82,8 +82,8 @@ func TestRefreshKeepsBatches(t *testing.T) {
 	}
 }
 
-// Where each object costs time, calls of refreshes stay short, for days: a fresh change does
-// not wait for long behind one.
+// When each object costs time, the calls of refreshes stay short, for days: a fresh change does not
+// wait long behind a refresh.
 func TestRefreshOfCostlyObjectsKeepsCallsShort(t *testing.T) {
 	eachBatch(t, func(e *env) {
 		e.put(1, ids(1, 100)...)
@@ -96,7 +96,7 @@ func TestRefreshOfCostlyObjectsKeepsCallsShort(t *testing.T) {
 				require.LessOrEqual(e, size, 4, "call %d", i)
 			}
 		}
-		// What costs half by the call and half by the object may have some more.
+		// When the call itself costs time as well, batches may be larger.
 		e.target.costs(100*time.Millisecond, 10*time.Millisecond)
 		for range 48 {
 			e.pass(time.Hour)
@@ -107,7 +107,7 @@ func TestRefreshOfCostlyObjectsKeepsCallsShort(t *testing.T) {
 	}, reconciler.WithRefreshing(time.Hour, nil))
 }
 
-// An operation that is stuck holds up the refresh of its own object only.
+// A stuck operation holds up the refresh of its own object only.
 func TestStuckOperationDoesNotEndRefreshing(t *testing.T) {
 	for _, timeout := range []time.Duration{time.Second, 0} {
 		for _, what := range []string{"change", "refresh"} {
@@ -142,9 +142,8 @@ func TestStuckOperationDoesNotEndRefreshing(t *testing.T) {
 	}
 }
 
-// A refresh of everything is for every row that is there, also for those that another
-// reconciler writes meanwhile.
-func TestRefreshOfAllFindsWhatOthersWriteMeanwhile(t *testing.T) {
+// A refresh of all objects includes every row, even rows that another reconciler writes meanwhile.
+func TestRefreshOfAllIncludesRowsThatOthersWriteMeanwhile(t *testing.T) {
 	everyWay(t, func(e *env) {
 		const n = 1000
 		e.put(1, ids(1, n)...)
@@ -172,8 +171,8 @@ func TestRefreshOfAllFindsWhatOthersWriteMeanwhile(t *testing.T) {
 	})
 }
 
-// A refresh of everything is over when all has been refreshed once: also where a clock that was
-// set back makes every status look older than the call.
+// A refresh of all objects ends when each has been refreshed once, even if a clock that was set
+// back makes every status look older than the call.
 func TestRefreshOfAllEndsThoughTheClockIsSetBack(t *testing.T) {
 	var back atomic.Int64
 	for _, workers := range []int{1, 4} {

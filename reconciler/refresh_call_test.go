@@ -14,8 +14,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// In a bubble no time goes by while a refresh is called for, made, and looked at again.
-func TestRefreshOfAllEndsWhereTimeStandsStill(t *testing.T) {
+// In a bubble no time passes between the call of Refresh, the refresh and the next read.
+func TestRefreshOfAllEndsWhenNoTimePasses(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1, 2)
 		e.pass(0)
@@ -31,8 +31,8 @@ func TestRefreshOfAllEndsWhereTimeStandsStill(t *testing.T) {
 	}, nil)
 }
 
-// A call for all holds, also if the settings of refreshes are changed while it waits for their
-// limiter: no object is passed over.
+// A refresh of all objects leaves none out, even if the settings of refreshes change while it waits
+// for their limiter.
 func TestRefreshOfAllOutlivesAChangeOfItsLimiter(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		inBubble(t, func(e *env) {
@@ -42,7 +42,7 @@ func TestRefreshOfAllOutlivesAChangeOfItsLimiter(t *testing.T) {
 			_, err := e.loop.Refresh(e.Context())
 			require.NoError(e, err)
 			e.pass(time.Second)
-			require.Equal(e, []string{"refresh(1)"}, e.target.calls(), "the next has to wait")
+			require.Equal(e, []string{"refresh(1)"}, e.target.calls(), "the next one waits for the limiter")
 			e.set(func(s *reconciler.Settings) { s.RefreshLimiter = nil })
 			e.pass(time.Second)
 			require.ElementsMatch(e, []string{"refresh(2)", "refresh(3)", "refresh(4)", "refresh(5)"}, e.target.calls())
@@ -50,8 +50,8 @@ func TestRefreshOfAllOutlivesAChangeOfItsLimiter(t *testing.T) {
 	}
 }
 
-// A refresh is counted when it is seen, and not again in passes that do not look at the table, as
-// while all workers are busy.
+// A refresh is counted when its mark is read. Passes that do not read the table, for example while
+// all workers are busy, do not count it again.
 func TestRefreshIsCountedOnce(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, ids(1, 8)...)

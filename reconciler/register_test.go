@@ -17,7 +17,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// params returns what a module of a hive gets, which never starts.
+// params returns the Params of a module in a hive that never starts.
 func params(t *testing.T) (p reconciler.Params) {
 	h := hive.New(statedb.Cell, job.Cell, cell.SimpleHealthCell, cell.Module("test", "Test",
 		cell.Provide(job.Registry.NewGroup),
@@ -27,7 +27,8 @@ func params(t *testing.T) (p reconciler.Params) {
 	return p
 }
 
-// A blind refresh has hurt users. Register has that of the peer, and takes what an option says.
+// Register refreshes by default, as the peer does. RegisterConfig does not, since refreshes without
+// need have hurt users. An option overrides both defaults.
 func TestRefreshDefaultsOfRegisterAndRegisterConfigDiffer(t *testing.T) {
 	p := params(t)
 	table, err := statedb.NewTable(p.DB, "objects", idIndex)

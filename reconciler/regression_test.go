@@ -47,7 +47,7 @@ func TestPruningIntervalWithoutEndIsNotDueAtOnce(t *testing.T) {
 	inBubble(t, func(e *env) {
 		prunes := 0
 		e.target.before = func(_ context.Context, c call) {
-			time.Sleep(time.Millisecond) // ends after the zero of the loop's clock, as any real one does
+			time.Sleep(time.Millisecond) // ends later than time zero of the loop's clock, as in a real program
 			if c.op == "prune" {
 				prunes++
 			}
@@ -155,7 +155,7 @@ func TestNoBatchStartsAfterStop(t *testing.T) {
 		})
 		<-s.inDelete
 		e.stop()
-		require.Zero(e, s.updates.Load(), "UpdateBatch was started after the end")
+		require.Zero(e, s.updates.Load(), "UpdateBatch started after the stop")
 	}, func(e *env, cfg *reconciler.Config[*object]) {
 		s = &stopTarget{batchTarget: batchTarget{e.target}, inDelete: make(chan struct{})}
 		cfg.BatchOperations = s
@@ -182,7 +182,7 @@ func TestBlockedOnAClosedChannelDoesNotSpin(t *testing.T) {
 	}, nil)
 }
 
-func TestUnsetObjectIsLeftAloneThoughItFailed(t *testing.T) {
+func TestFailedObjectThatIsUnsetIsLeftAlone(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.failing("no")
 		e.put(1, 1)
@@ -196,7 +196,7 @@ func TestUnsetObjectIsLeftAloneThoughItFailed(t *testing.T) {
 	}, nil)
 }
 
-func TestDeleteEndsForAnObjectBackInATruncatedLook(t *testing.T) {
+func TestDeleteEndsForAnObjectReadInAFullRound(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
 		synctest.Wait()
@@ -233,7 +233,7 @@ func (s filterTarget) UpdateBatch(ctx context.Context, txn statedb.ReadTxn, b []
 	_ = slices.DeleteFunc(b, func(e reconciler.BatchEntry[*object]) bool { return e.Object.ID == 1 })
 }
 
-func TestBatchThatIsFilteredInPlace(t *testing.T) {
+func TestBatchFilteredInPlaceDoesNotPanic(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1, 2)
 		e.pass(time.Second)
@@ -250,7 +250,7 @@ func (s replaceTarget) UpdateBatch(ctx context.Context, txn statedb.ReadTxn, b [
 	}
 }
 
-func TestBatchWhoseEntriesAreReplaced(t *testing.T) {
+func TestReplacedBatchEntriesFail(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1, 2)
 		e.pass(time.Second)
@@ -299,7 +299,7 @@ func TestRunContinuesAfterTheLimiterWasClosed(t *testing.T) {
 	}, nil, reconciler.WithRoundLimits(10, limiter))
 }
 
-func TestStatusOfTheFutureDoesNotHoldUpRefreshes(t *testing.T) {
+func TestStatusInTheFutureDoesNotHoldUpRefreshes(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.write(func(wtxn statedb.WriteTxn) {
 			s := reconciler.StatusDone()
@@ -314,7 +314,7 @@ func TestStatusOfTheFutureDoesNotHoldUpRefreshes(t *testing.T) {
 	}, nil, reconciler.WithRefreshing(30*time.Minute, nil))
 }
 
-func TestHealthCountsWhatIsBlockedOnNothing(t *testing.T) {
+func TestHealthCountsObjectsBlockedWithoutAChannel(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(func(c call) error { return reconciler.Blocked("operator") })
 		e.put(1, 1)
@@ -324,7 +324,7 @@ func TestHealthCountsWhatIsBlockedOnNothing(t *testing.T) {
 	}, nil)
 }
 
-func TestWaitForATransactionThatLeavesNothing(t *testing.T) {
+func TestWaitEndsAfterATransactionThatLeavesNothing(t *testing.T) {
 	for _, before := range []bool{false, true} {
 		inBubble(t, func(e *env) {
 			if before {
@@ -361,7 +361,7 @@ func TestMetricsFollowAGivenUpDelete(t *testing.T) {
 	}, nil, reconciler.WithMetrics(m))
 }
 
-func TestJoinedErrorIsNotSwallowedByARequeue(t *testing.T) {
+func TestErrorJoinedWithARequeueIsAFailure(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(func(c call) error {
 			return errors.Join(errors.New("disk full"), reconciler.Requeue(time.Hour))
@@ -388,7 +388,7 @@ func TestGivenUpDeletionLeavesNoWatcher(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		e.put(1, 2, 3)
 		e.remove(1)
-		time.Sleep(1500 * time.Millisecond) // 2 runs, 3 and the deletion are put back
+		time.Sleep(1500 * time.Millisecond) // 2 runs; 3 and the deletion go back into the queue
 		e.write(func(wtxn statedb.WriteTxn) {
 			e.table.Insert(wtxn, &object{ID: 1, Value: 7, Status: reconciler.StatusDone()})
 		})
@@ -402,7 +402,7 @@ type nilError struct{ text string }
 
 func (n *nilError) Error() string { return n.text }
 
-func TestTypedNilError(t *testing.T) {
+func TestTypedNilErrorIsAFailure(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.before = nil
 		e.put(1, 1)
@@ -438,7 +438,7 @@ func TestRequeueAtOnceIsNoHotLoop(t *testing.T) {
 }
 
 func TestRefreshIntervalWithoutEndIsNoHotLoop(t *testing.T) {
-	var looks atomic.Int64
+	var reads atomic.Int64
 	inBubble(t, func(e *env) {
 		e.pass(time.Second)
 	}, func(e *env, cfg *reconciler.Config[*object]) {
@@ -448,7 +448,7 @@ func TestRefreshIntervalWithoutEndIsNoHotLoop(t *testing.T) {
 			e.table.Insert(wtxn, &object{ID: 1, Status: s})
 		})
 		cfg.GetStatus = func(o *object) reconciler.Status {
-			if looks.Add(1) > 10000 {
+			if reads.Add(1) > 10000 {
 				panic("hot loop")
 			}
 			return o.Status
@@ -456,7 +456,7 @@ func TestRefreshIntervalWithoutEndIsNoHotLoop(t *testing.T) {
 	}, reconciler.WithRefreshing(math.MaxInt64, nil))
 }
 
-func TestRequeuedDeletion(t *testing.T) {
+func TestRequeuedDeletionEndsWhenTheObjectIsBack(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(func(c call) error {
 			if c.op == "delete" {

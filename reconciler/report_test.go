@@ -19,7 +19,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-func TestJournalTellsTheStoryOfAnObject(t *testing.T) {
+func TestJournalRecordsTheHistoryOfAnObject(t *testing.T) {
 	inBubble(t, func(e *env) {
 		began := time.Now()
 		e.target.before = func(context.Context, call) { time.Sleep(time.Millisecond) }
@@ -67,21 +67,22 @@ func TestJournalTellsTheStoryOfAnObject(t *testing.T) {
 	}, nil)
 }
 
-// With many failures it costs something to say which, and whoever watches health is woken by it.
+// A report of many failures is expensive and wakes all readers of health, so it is made once for
+// the same problem.
 func TestHealthIsReportedOnceForTheSameProblem(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.failing("no")
 		e.put(1, 1)
 		synctest.Wait()
-		told := e.health.History()
-		require.Equal(e, "Degraded 1 error(s)", told[len(told)-1])
+		reports := e.health.History()
+		require.Equal(e, "Degraded 1 error(s)", reports[len(reports)-1])
 
 		e.target.failing("")
 		e.put(1, 2, 3)
 		synctest.Wait()
 		e.remove(3)
 		synctest.Wait()
-		require.Equal(e, told, e.health.History())
+		require.Equal(e, reports, e.health.History())
 
 		e.target.failing("never")
 		e.put(1, 4)
@@ -114,7 +115,7 @@ func TestJournalKeepsTheLatest(t *testing.T) {
 		require.EqualValues(e, 22, journal[4].Sequence)
 		require.Len(e, journal[4].Operations, 3)
 		require.Len(e, journal[3].Operations, 1)
-		require.Empty(e, journal[2].Operations, "forgotten, the round is not")
+		require.Empty(e, journal[2].Operations, "operations are forgotten before their round")
 	}, nil, reconciler.WithJournal(5, 4))
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
@@ -162,7 +163,7 @@ func TestJournalDoesNotWaitForAnOperation(t *testing.T) {
 	}, nil)
 }
 
-func TestWaitUntilReconciledTellsAttemptedFromDone(t *testing.T) {
+func TestWaitUntilReconciledDistinguishesAttemptedFromDone(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(func(c call) error {
 			if c.id == 2 {
@@ -196,7 +197,7 @@ func TestWaitUntilReconciledEndsWithItsContext(t *testing.T) {
 	}, nil)
 }
 
-// What a round did not get to has not been attempted.
+// Objects that a round has not reached have not been attempted.
 func TestWaitUntilReconciledWaitsForTheRestOfARound(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.before = func(context.Context, call) { time.Sleep(10 * time.Millisecond) }
@@ -229,8 +230,8 @@ func TestHealthGivesTenExamplesAndCountsTheRest(t *testing.T) {
 	}, nil)
 }
 
-// Health is told what changed, and nothing else.
-func TestHealthIsToldOnlyNews(t *testing.T) {
+// Health gets a report only when something changes.
+func TestHealthIsReportedOnlyWhenItChanges(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.failing("no")
 		e.put(1, 1)
@@ -245,7 +246,7 @@ func TestHealthIsToldOnlyNews(t *testing.T) {
 	}, nil, reconciler.WithoutPruning())
 }
 
-// recorder is a Metrics of the four methods and no more.
+// recorder implements only the four methods of Metrics.
 type recorder struct{ got []string }
 
 func (r *recorder) ReconciliationDuration(m cell.FullModuleID, name, op string, d time.Duration) {
@@ -264,7 +265,7 @@ func (r *recorder) PruneDuration(m cell.FullModuleID, name string, d time.Durati
 	r.got = append(r.got, fmt.Sprintf("%s/%s prune %s", m, name, d))
 }
 
-func TestMetricsAreToldOfEachOperationAndRound(t *testing.T) {
+func TestMetricsReportEachOperationAndRound(t *testing.T) {
 	for kind, want := range map[string][]string{
 		"single": {
 			"a.b/x update 4ms", "a.b/x update 4ms", "a.b/x errors 2 2",

@@ -19,9 +19,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// told are metrics that keep what they were told, in order, each with the kind of the status
-// that row 1 had then.
-type told struct {
+// recordedMetrics is a Metrics that records its calls in order, each with the kind of the status that row 1
+// had then.
+type recordedMetrics struct {
 	mu     sync.Mutex
 	events []string
 	// each is called with every event; it may be nil.
@@ -29,7 +29,7 @@ type told struct {
 	kind func() string
 }
 
-func (m *told) add(event string) {
+func (m *recordedMetrics) add(event string) {
 	if m.each != nil {
 		m.each()
 	}
@@ -41,7 +41,7 @@ func (m *told) add(event string) {
 	m.events = append(m.events, event)
 }
 
-func (m *told) take() []string {
+func (m *recordedMetrics) take() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	events := m.events
@@ -49,25 +49,25 @@ func (m *told) take() []string {
 	return events
 }
 
-func (m *told) ReconciliationDuration(_ cell.FullModuleID, _, operation string, _ time.Duration) {
+func (m *recordedMetrics) ReconciliationDuration(_ cell.FullModuleID, _, operation string, _ time.Duration) {
 	m.add(operation)
 }
 
-func (m *told) ReconciliationErrors(_ cell.FullModuleID, _ string, failed, current int) {
+func (m *recordedMetrics) ReconciliationErrors(_ cell.FullModuleID, _ string, failed, current int) {
 	m.add(fmt.Sprintf("errors %d, %d", failed, current))
 }
 
-func (m *told) PruneError(cell.FullModuleID, string, error)            { m.add("prune error") }
-func (m *told) PruneDuration(cell.FullModuleID, string, time.Duration) { m.add("prune") }
+func (m *recordedMetrics) PruneError(cell.FullModuleID, string, error)            { m.add("prune error") }
+func (m *recordedMetrics) PruneDuration(cell.FullModuleID, string, time.Duration) { m.add("prune") }
 
-// A program that sees the status of the first object finds the figures there: they are told
-// once, as zeros, before anything is done.
-func TestFiguresAreThereBeforeTheFirstOperation(t *testing.T) {
+// The metrics get their first report, of zeros, before the first operation. So a program that sees
+// the status of the first object finds the figures.
+func TestMetricsAreReportedBeforeTheFirstOperation(t *testing.T) {
 	for _, kind := range operationKinds {
 		for _, workers := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s, workers %d", kind.name, workers), func(t *testing.T) {
 				synctestRun(t, func(e *env) {
-					m := &told{}
+					m := &recordedMetrics{}
 					var before []string
 					e.target.before = func(_ context.Context, c call) {
 						if before == nil {
@@ -79,7 +79,7 @@ func TestFiguresAreThereBeforeTheFirstOperation(t *testing.T) {
 					operate(kind.name)(e, &cfg)
 					e.start(cfg)
 					e.pass(time.Second)
-					require.Equal(e, []string{"errors 0, 0"}, before, "what was told before the first operation")
+					require.Equal(e, []string{"errors 0, 0"}, before, "reports before the first operation")
 					e.stop()
 				})
 			})
@@ -87,12 +87,12 @@ func TestFiguresAreThereBeforeTheFirstOperation(t *testing.T) {
 	}
 }
 
-// A duration is told before the status is there, the number of errors when it is.
+// A duration is reported before the status is written, the number of errors afterwards.
 func TestDurationsComeBeforeTheStatusAndCountsAfterIt(t *testing.T) {
 	for _, kind := range operationKinds {
 		for _, workers := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s, workers %d", kind.name, workers), func(t *testing.T) {
-				m := &told{}
+				m := &recordedMetrics{}
 				inBubble(t, func(e *env) {
 					m.kind = func() string {
 						if o := e.get(1); o != nil {
@@ -118,14 +118,14 @@ func TestDurationsComeBeforeTheStatusAndCountsAfterIt(t *testing.T) {
 	}
 }
 
-// Metrics may write the table, or wait for somebody who does: whoever calls them does not
-// hold its lock. Real time, since who waits for a lock stops the time of a bubble.
+// Metrics may write the table, or wait for a goroutine that does, so they are called without its
+// lock. The test runs in real time: in a bubble, a goroutine that waits for a lock stops the time.
 func TestMetricsAreNeverCalledWhileTheTableIsLocked(t *testing.T) {
 	for _, kind := range operationKinds {
 		for _, workers := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s, workers %d", kind.name, workers), func(t *testing.T) {
 				e := newEnv(t)
-				m := &told{each: func() {
+				m := &recordedMetrics{each: func() {
 					locked := make(chan struct{})
 					go func() {
 						e.db.WriteTxn(e.table).Abort()
@@ -159,9 +159,10 @@ func TestMetricsAreNeverCalledWhileTheTableIsLocked(t *testing.T) {
 	}
 }
 
-// What WaitUntilReconciled returns is no more than was asked for or wanted while something is
-// owed: own status writes and those of others ask for nothing.
-func TestReportedRevisionIsThatOfAWantedChange(t *testing.T) {
+// While an object is unreconciled, WaitUntilReconciled returns the requested revision or the
+// revision of the last requested change, whichever is later. Own status writes and writes of others
+// request no change.
+func TestWaitUntilReconciledReturnsTheRevisionOfARequestedChange(t *testing.T) {
 	everyWay(t, func(e *env) {
 		returns := func(until, revision, low statedb.Revision, why string) {
 			e.Helper()
@@ -172,11 +173,11 @@ func TestReportedRevisionIsThatOfAWantedChange(t *testing.T) {
 		}
 		e.target.deciding(outcomes(nil))
 		failed := e.put(failsForGood, 1)
-		returns(failed, failed, failed, "it failed, and nobody wrote but the reconciler")
-		returns(0, failed, failed, "the last wanted change")
+		returns(failed, failed, failed, "it failed, and only the reconciler wrote")
+		returns(0, failed, failed, "the last requested change")
 		second := e.put(works, 2)
-		returns(failed, second, failed, "another change was wanted")
-		returns(second+1, second+1, failed, "as asked for: the status write")
+		returns(failed, second, failed, "another change was requested")
+		returns(second+1, second+1, failed, "as requested: the status write")
 		refreshing := e.write(func(wtxn statedb.WriteTxn) {
 			_, _, _ = e.table.Insert(wtxn, e.get(2).Clone().SetStatus(reconciler.StatusRefreshing()))
 		})
@@ -187,24 +188,25 @@ func TestReportedRevisionIsThatOfAWantedChange(t *testing.T) {
 		returns(failed, gone, failed, "a row without a status")
 		e.write(func(wtxn statedb.WriteTxn) { _, _, _ = e.table.Insert(wtxn, e.get(1).Clone()) })
 		returns(failed, gone, failed, "a third party's write")
-		returns(unset, unset, failed, "as asked for: a row without a status")
+		returns(unset, unset, failed, "as requested: a row without a status")
 
 		e.target.deciding(nil)
 		e.put(works, 1)
 		e.pass(time.Second)
 		last := e.table.Revision(e.db.ReadTxn())
-		returns(failed, last, 0, "nothing is owed: as far as was looked")
+		returns(failed, last, 0, "everything is reconciled: the observed revision")
 	})
 }
 
-// Whoever is told that the context has ended is told how far all has been attempted.
+// When the context ends, WaitUntilReconciled still returns the revision up to which all changes
+// have been attempted.
 func TestRevisionReturnedWhenTheContextEndsIsTheWatermark(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.deciding(outcomes(nil))
 		failed := e.put(failsForGood, 1)
 		synctest.Wait()
 		attempted := e.table.Revision(e.db.ReadTxn())
-		require.Greater(e, attempted, failed, "with the status")
+		require.Greater(e, attempted, failed, "includes the status write")
 		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
 		defer cancel()
 		revision, low, err := e.loop.WaitUntilReconciled(ctx, attempted+1000)

@@ -19,7 +19,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// setStatus writes the row again with a status and nothing else changed.
+// setStatus writes the row with a new status and no other change.
 func (e *env) setStatus(id uint64, s reconciler.Status) {
 	e.write(func(wtxn statedb.WriteTxn) {
 		_, _, err := e.table.Insert(wtxn, e.get(id).Clone().SetStatus(s))
@@ -58,7 +58,7 @@ func TestObjectIsGivenUpAfterItsRetries(t *testing.T) {
 	}
 }
 
-func TestZeroMaxRetriesIsForEver(t *testing.T) {
+func TestZeroMaxRetriesMeansNoLimit(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.failing("no")
 		e.put(1, 1)
@@ -68,9 +68,9 @@ func TestZeroMaxRetriesIsForEver(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 0 }))
 }
 
-// Whoever asks for a given up object again, by a change or by its status alone, gets as
-// many retries again; but its backoff goes on.
-func TestGivenUpObjectIsRetriedAnewWhenAskedFor(t *testing.T) {
+// A change of a given-up object, or of its status alone, allows the same number of retries again.
+// Its backoff continues.
+func TestGivenUpObjectIsRetriedAgainOnRequest(t *testing.T) {
 	for name, ask := range map[string]func(e *env){
 		"changed":    func(e *env) { e.put(2, 1) },
 		"pending":    func(e *env) { e.setStatus(1, reconciler.StatusPending()) },
@@ -88,7 +88,7 @@ func TestGivenUpObjectIsRetriedAnewWhenAskedFor(t *testing.T) {
 				require.Equal(e, seconds(0, 0.8, 2.4), since(start, e.target.take()))
 				e.status(1, reconciler.StatusKindError, "given up after 2 retries: no")
 
-				// Once it has succeeded its backoff is over, too.
+				// A success also resets its backoff.
 				e.target.failing("")
 				ask(e)
 				e.pass(time.Hour)
@@ -104,7 +104,7 @@ func TestGivenUpObjectIsRetriedAnewWhenAskedFor(t *testing.T) {
 	}
 }
 
-// Touching a given up object in a loop is no hot loop.
+// Repeated writes of a given-up object cause no hot loop.
 func TestGivenUpObjectKeepsToItsMinimumBackoff(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.failing("no")
@@ -136,8 +136,8 @@ func TestDeletionsAreNeverGivenUp(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }))
 }
 
-// All that makes an operation fail counts, and what says that it did not does not.
-func TestEveryFailureIsARetry(t *testing.T) {
+// Every failure counts, whatever its kind; outcomes that are no failure do not count.
+func TestEveryFailureCountsAsARetry(t *testing.T) {
 	everyWay(t, func(e *env) {
 		var n atomic.Int64
 		e.target.deciding(func(call) error {
@@ -162,8 +162,7 @@ func TestEveryFailureIsARetry(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 4 }))
 }
 
-// A count of failures is over when the operation has succeeded, whether or not it is to
-// be run again.
+// A success resets the count of failures, even if the operation requests another run.
 func TestSuccessEndsTheCountOfRetries(t *testing.T) {
 	everyWay(t, func(e *env) {
 		var n atomic.Int64
@@ -180,8 +179,8 @@ func TestSuccessEndsTheCountOfRetries(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 2 }))
 }
 
-// What others write of an object is no change of what is wanted of it.
-func TestWritesOfOthersDoNotStartTheCountAnew(t *testing.T) {
+// A write of another writer is no change of the desired state.
+func TestWritesOfOthersDoNotResetTheRetryCount(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.failing("no")
 		e.put(1, 1)
@@ -213,7 +212,7 @@ func TestMaxRetriesCanBeChanged(t *testing.T) {
 		e.status(1, reconciler.StatusKindError, "given up after 4 retries: no")
 		set(0)
 		e.pass(time.Hour)
-		require.Empty(e, e.target.take(), "given up is given up")
+		require.Empty(e, e.target.take(), "a given-up object stays given up")
 		e.setStatus(1, reconciler.StatusPending())
 		e.pass(time.Hour)
 		require.Greater(e, len(e.target.take()), 50)

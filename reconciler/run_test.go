@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// scopedHealth loses what it was told when another scope of the name is made, as that of hive does.
+// scopedHealth loses its state when another scope of the same name is made, as hive's health does.
 type scopedHealth struct{ *health }
 
 func (h scopedHealth) NewScope(name string) cell.Health {
@@ -26,7 +26,7 @@ func (h scopedHealth) NewScope(name string) cell.Health {
 	return h.Scope(name)
 }
 
-// A second call of Run is an error, and changes nothing for the loop that is running.
+// A second call of Run returns an error and does not change the running loop.
 func TestSecondRunLeavesTheFirstAlone(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
@@ -44,7 +44,7 @@ func TestSecondRunLeavesTheFirstAlone(t *testing.T) {
 	}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Health = scopedHealth{e.Health} })
 }
 
-// A refresh of all that will not come is no success.
+// Refresh of all objects returns an error after the stop, since the refresh will not come.
 func TestRefreshOfAllAfterTheStopIsAnError(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
@@ -55,7 +55,8 @@ func TestRefreshOfAllAfterTheStopIsAnError(t *testing.T) {
 	}, nil)
 }
 
-// Explain says when a limit keeps an object waiting, and says nothing of it to one that is done.
+// Explain names a limit that keeps an object waiting. It does not mention the limit for an object
+// that is done.
 func TestExplainNamesALimitThatIsUsedUp(t *testing.T) {
 	for name, option := range map[string]reconciler.Option{
 		"rounds":     reconciler.WithRoundLimits(10, rate.NewLimiter(rate.Every(time.Hour), 1)),

@@ -26,7 +26,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// The scripts are written to be read.
+// TestScripts runs the scripts of testdata. Each one is a short tutorial.
 func TestScripts(t *testing.T) {
 	harness.RunScripts(t, func(t *testing.T) (map[string]script.Cmd, func()) {
 		s := newScripted(t)
@@ -34,7 +34,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// scripted is a hive with a table of objects and the commands that scripts use.
+// scripted is a hive with a table of objects, and the commands of the scripts.
 type scripted struct {
 	*testing.T
 	hive     *hive.Hive

@@ -27,7 +27,7 @@ func (e *env) set(change func(s *reconciler.Settings)) {
 	synctest.Wait()
 }
 
-func TestSettingsAreThoseOfTheOptions(t *testing.T) {
+func TestOptionsSetTheSettings(t *testing.T) {
 	rounds, operations, refreshes := rate.NewLimiter(1, 1), rate.NewLimiter(2, 2), rate.NewLimiter(3, 3)
 	e := newEnv(t)
 	cfg := e.config()
@@ -55,7 +55,7 @@ func TestSettingsAreThoseOfTheOptions(t *testing.T) {
 	require.Equal(t, want, loop.Settings())
 }
 
-// WithSettings sees what the options before it have set, and those after it see what it has.
+// WithSettings sees the settings of earlier options, and later options see its changes.
 func TestWithSettingsIsAppliedInTheOrderOfTheOptions(t *testing.T) {
 	e := newEnv(t)
 	loop, err := reconciler.New(e.config(
@@ -75,7 +75,7 @@ func TestWithSettingsIsAppliedInTheOrderOfTheOptions(t *testing.T) {
 	require.Zero(t, s.PruneInterval)
 }
 
-func TestPruningThatIsSetWithoutAPrunerIsAnError(t *testing.T) {
+func TestPruneIntervalWithoutAPrunerIsAnError(t *testing.T) {
 	e := newEnv(t)
 	cfg := e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.PruneInterval = time.Minute }))
 	cfg.Operations, cfg.BatchOperations = nil, batchOnly{batchTarget{e.target}}
@@ -83,7 +83,7 @@ func TestPruningThatIsSetWithoutAPrunerIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "Settings.PruneInterval is 1m0s, but Config.Pruner is nil")
 	cfg.Options = []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 })}
 	_, err = reconciler.New(cfg)
-	require.NoError(t, err, "the default is no wish")
+	require.NoError(t, err, "the default interval needs no Pruner")
 }
 
 func TestDefaultSettings(t *testing.T) {
@@ -101,8 +101,8 @@ func TestDefaultSettings(t *testing.T) {
 	}, s)
 }
 
-// A bad value is an error that names the setting and the value, and nothing is changed by
-// it, not even what is good.
+// A bad value is an error that names the setting and the value. Then no setting changes, not even a
+// valid one.
 func TestBadSettingsAreNamedAndChangeNothing(t *testing.T) {
 	closed := rate.NewLimiter(1, 0)
 	for want, change := range map[string]func(s *reconciler.Settings){
@@ -152,7 +152,7 @@ func TestBadSettingsAreNamedAndChangeNothing(t *testing.T) {
 	}, reconciler.WithoutPruning())
 }
 
-// onlyBatches has no Prune.
+// onlyBatches has no method Prune.
 type onlyBatches struct {
 	reconciler.BatchOperations[*object]
 }
@@ -202,8 +202,8 @@ func TestRoundSizeIsChanged(t *testing.T) {
 	}, operationKinds[1].change, reconciler.WithRoundLimits(10, nil))
 }
 
-// A new limiter is not waited for until the old one has allowed something.
-func TestLimitersAreChangedWhileTheyAreWaitedFor(t *testing.T) {
+// After a change of the limiter the loop no longer waits for the old one.
+func TestLimiterCanBeChangedDuringAWaitForIt(t *testing.T) {
 	hourly := func() *rate.Limiter { return rate.NewLimiter(rate.Every(time.Hour), 1) }
 	for name, set := range map[string]func(s *reconciler.Settings, limiter *rate.Limiter){
 		"rounds":     func(s *reconciler.Settings, limiter *rate.Limiter) { s.RoundLimiter = limiter },
@@ -236,8 +236,8 @@ func TestLimitersAreChangedWhileTheyAreWaitedFor(t *testing.T) {
 	}
 }
 
-// The number of workers is changed while they work: nothing is lost, run twice at a time
-// or waits for what was before.
+// The number of workers can change while they work: no object is lost, runs twice or waits for the
+// old workers.
 func TestConcurrencyIsChangedInFlight(t *testing.T) {
 	withWorkers(t, []int{1}, func(e *env, _ int) {
 		e.target.takes(10 * time.Millisecond)
@@ -270,7 +270,8 @@ func TestConcurrencyIsChangedInFlight(t *testing.T) {
 	}, reconciler.WithRoundLimits(10, nil))
 }
 
-// With workers from the middle of a long operation on, others run beside it.
+// Operations run beside a long one on workers that were added during it, unless the long one runs
+// in line.
 func TestConcurrencyIsRaisedBesideALongOperation(t *testing.T) {
 	for _, n := range []int{1, 2} {
 		inBubble(t, func(e *env) {
@@ -322,7 +323,7 @@ func TestTimeoutIsChanged(t *testing.T) {
 	})
 }
 
-// Backoff and retries are those that are set when an operation fails.
+// The backoff and the retries of a failure follow the settings at the time of the failure.
 func TestRetrySettingsAreChanged(t *testing.T) {
 	withWorkers(t, []int{1, 4}, func(e *env, _ int) {
 		e.target.failing("no")
@@ -331,13 +332,13 @@ func TestRetrySettingsAreChanged(t *testing.T) {
 		require.Len(e, e.target.take(), 3, "after 100 and 200 ms")
 		e.set(func(s *reconciler.Settings) { s.MinBackoff, s.MaxBackoff = time.Second, 2*time.Second })
 		e.pass(400 * time.Millisecond)
-		require.Len(e, e.target.take(), 1, "the wait that had begun")
+		require.Len(e, e.target.take(), 1, "after the wait that had begun")
 		e.pass(20 * time.Second)
 		require.Len(e, e.target.take(), 10, "every two seconds")
 
 		e.set(func(s *reconciler.Settings) { s.MaxRetries = 3 })
 		e.pass(time.Minute)
-		require.Len(e, e.target.take(), 1, "it had had as many")
+		require.Len(e, e.target.take(), 1, "its retries are used up")
 		require.Contains(e, e.get(1).Status.GetError(), "given up after")
 		e.set(func(s *reconciler.Settings) { s.MaxRetries = 0 })
 		e.put(2, 1)
@@ -355,7 +356,7 @@ func TestBlockedRecheckIsChanged(t *testing.T) {
 		e.target.deciding(func(call) error { return reconciler.Blocked("nothing", never) })
 		e.put(1, 1)
 		e.pass(time.Hour)
-		require.Len(e, e.target.take(), 1, "it is never rechecked")
+		require.Len(e, e.target.take(), 1, "no recheck")
 		e.set(func(s *reconciler.Settings) { s.BlockedRecheck = time.Minute })
 		e.put(2, 1)
 		e.pass(10*time.Minute + time.Second)
@@ -373,11 +374,11 @@ func TestRefreshingIsTurnedOnAndOff(t *testing.T) {
 		require.Len(e, e.target.take(), 1000)
 		e.set(func(s *reconciler.Settings) { s.RefreshInterval = time.Minute })
 		e.pass(time.Second)
-		require.Len(e, e.target.take(), 1000, "those of an hour ago are due at once")
+		require.Len(e, e.target.take(), 1000, "objects that are an hour old are due at once")
 		e.pass(10 * time.Minute)
 		require.InDelta(e, 10_000, len(e.target.take()), 1000)
 
-		// Slowly now, and then with another limiter in the middle.
+		// Refresh slowly, and change the limiter in the middle.
 		e.set(func(s *reconciler.Settings) { s.RefreshLimiter = rate.NewLimiter(1, 1) })
 		e.pass(2 * time.Minute)
 		require.InDelta(e, 90, len(e.target.take()), 35, "not before each is a minute old")
@@ -391,7 +392,7 @@ func TestRefreshingIsTurnedOnAndOff(t *testing.T) {
 		e.pass(2 * time.Minute)
 		require.Greater(e, len(e.target.take()), 1900)
 
-		// Off in the middle of a refresh.
+		// Turn refreshing off in the middle of a refresh.
 		e.set(func(s *reconciler.Settings) { s.RefreshLimiter = rate.NewLimiter(1, 1) })
 		e.pass(5 * time.Minute)
 		e.target.take()
@@ -438,8 +439,7 @@ func TestPruneIntervalIsChanged(t *testing.T) {
 	}, reconciler.WithoutPruning())
 }
 
-// A prune that failed is retried, and out of health when it succeeds, whatever the interval
-// has become.
+// A failed prune is retried, and leaves health when it succeeds, whatever the interval has become.
 func TestFailedPruneIsRetriedThoughTheIntervalChanges(t *testing.T) {
 	for _, interval := range []time.Duration{0, time.Hour, math.MaxInt64} {
 		inBubble(t, func(e *env) {
@@ -455,7 +455,7 @@ func TestFailedPruneIsRetriedThoughTheIntervalChanges(t *testing.T) {
 	}
 }
 
-// Unless it is set, the number of operations that may be left behind follows the number of workers.
+// MaxStuck follows the number of workers unless it is set.
 func TestMaxStuckFollowsTheWorkersUnlessItIsSet(t *testing.T) {
 	shown := func(e *env, want string) {
 		e.Helper()
@@ -486,8 +486,7 @@ func TestMaxStuckFollowsTheWorkersUnlessItIsSet(t *testing.T) {
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout, s.MaxStuck = 4, time.Second, 3 }))
 }
 
-// Calls of Reconfigure at once happen one after the other: each sees what the one before
-// has set.
+// Concurrent calls of Reconfigure run one after the other: each sees the result of the one before.
 func TestReconfigureIsAtomic(t *testing.T) {
 	withWorkers(t, []int{1, 4}, func(e *env, _ int) {
 		e.target.takes(time.Millisecond)

@@ -19,7 +19,7 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// inSet is a row whose statuses are a set.
+// inSet is a row with a status.Set.
 type inSet struct {
 	ID       uint64
 	Statuses status.Set
@@ -71,7 +71,7 @@ func TestReconcilersOfOneSetWithTwoNamesAreNotDegraded(t *testing.T) {
 	})
 }
 
-// nothing is a target that has everything already.
+// nothing implements batch operations that do nothing.
 type nothing struct{}
 
 func (nothing) UpdateBatch(context.Context, statedb.ReadTxn, []reconciler.BatchEntry[*inSet]) {}

@@ -23,14 +23,14 @@ import (
 
 const sharedField = "two reconcilers share one status field"
 
-// sharer is a loop that runs beside others, with a target and a health of its own.
+// sharer is a loop that runs beside others, with its own target and health.
 type sharer struct {
 	*health
 	loop *reconciler.Loop[*object]
 	stop func()
 }
 
-// beside runs a loop with a name in a registry, which may be nil; change may be nil.
+// beside runs a loop with a name in a registry. The registry and change may be nil.
 func (e *env) beside(name string, registry *inspect.Registry, change func(*reconciler.Config[*object])) *sharer {
 	s := &sharer{health: &health{}}
 	cfg := e.config(reconciler.WithName(name), reconciler.WithRegistry(registry))
@@ -49,12 +49,12 @@ func (e *env) beside(name string, registry *inspect.Registry, change func(*recon
 	return s
 }
 
-// scopeless is a health whose scopes are itself.
+// scopeless is a health whose scopes all report to it.
 type scopeless struct{ *health }
 
 func (h scopeless) NewScope(name string) cell.Health { return h }
 
-// shares requires health to name the others, and to be fine if there are none.
+// shares requires that health names the other reconcilers; without any, that it is OK.
 func (s *sharer) shares(e *env, with ...string) {
 	e.Helper()
 	synctest.Wait()
@@ -80,12 +80,13 @@ func (s *sharer) shares(e *env, with ...string) {
 	require.Contains(e, s.loop.Explain(e.Context(), "1").Notes, fmt.Sprintf("%s: this one and %q", sharedField, with[0]))
 }
 
-// bubble runs a test with a table, and no loop yet.
+// bubble runs a test with a table and without a loop.
 func bubble(t *testing.T, test func(e *env, registry *inspect.Registry)) {
 	synctest.Test(t, func(t *testing.T) { test(newEnv(t), &inspect.Registry{}) })
 }
 
-// Both say so whichever has begun first, and whether there are rows already.
+// Both reconcilers report the shared field, whichever began first, and whenever the rows were
+// inserted.
 func TestTwoReconcilersOfOneStatusFieldAreBothDegraded(t *testing.T) {
 	for _, rows := range []string{"before both", "between", "after both"} {
 		t.Run("rows "+rows, func(t *testing.T) {
@@ -105,7 +106,7 @@ func TestTwoReconcilersOfOneStatusFieldAreBothDegraded(t *testing.T) {
 				a.shares(e, "b\nc")
 				b.shares(e, "a")
 
-				// It ends when one stops.
+				// The report ends when one of them stops.
 				a.stop()
 				b.shares(e)
 				c := e.beside("c", registry, nil)
@@ -131,8 +132,7 @@ func TestThreeReconcilersOfOneStatusFieldNameEachOther(t *testing.T) {
 	})
 }
 
-// Nothing is said of reconcilers that have a field each, or a table each, or that do not know of
-// each other.
+// Reconcilers are not reported if they have different fields, tables or registries.
 func TestReconcilersOfDifferentFieldsAreNotDegraded(t *testing.T) {
 	other := func(cfg *reconciler.Config[*object]) {
 		cfg.SetStatus, cfg.GetStatus = (*object).SetOther, (*object).GetOther
@@ -176,9 +176,9 @@ func TestReconcilersOfDifferentFieldsAreNotDegraded(t *testing.T) {
 	})
 }
 
-// Health says what else is wrong as well, and a registry that was told of a loop by hand does
-// not make one share that has not been run.
-func TestSharedFieldIsToldBesideFailures(t *testing.T) {
+// Health also reports other failures. A loop that was added to the registry by hand and does not
+// run is no sharer.
+func TestSharedFieldIsReportedBesideFailures(t *testing.T) {
 	bubble(t, func(e *env, registry *inspect.Registry) {
 		idle, err := reconciler.New(e.config())
 		require.NoError(e, err)
@@ -205,7 +205,7 @@ func TestSharedFieldIsToldBesideFailures(t *testing.T) {
 	})
 }
 
-// A function of the program that panics at the question ends no loop.
+// A user function that panics during the check for sharers ends no loop.
 func TestPanicOfAnotherReconcilersFunctionEndsNoLoop(t *testing.T) {
 	bubble(t, func(e *env, registry *inspect.Registry) {
 		var armed atomic.Bool
@@ -233,8 +233,8 @@ func TestPanicOfAnotherReconcilersFunctionEndsNoLoop(t *testing.T) {
 	})
 }
 
-// However loops come and go, those that run say it of each other, and of no others.
-func TestSharersComeAndGo(t *testing.T) {
+// However loops come and go, each running loop names exactly the other running ones.
+func TestEachSharerNamesTheOtherRunningOnes(t *testing.T) {
 	bubble(t, func(e *env, registry *inspect.Registry) {
 		seed := rand.Uint64()
 		e.Logf("seed %d", seed)

@@ -11,7 +11,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// spoiler is a target that changes the key of the object it was handed when it fails.
+// spoiler is a target that changes the key of its object when an update fails.
 type spoiler struct{ *target }
 
 func (s spoiler) Update(ctx context.Context, txn statedb.ReadTxn, rev statedb.Revision, o *object) error {
@@ -22,7 +22,7 @@ func (s spoiler) Update(ctx context.Context, txn statedb.ReadTxn, rev statedb.Re
 	return err
 }
 
-// spoilerBatches is one that is operated in batches.
+// spoilerBatches is a spoiler with batch operations.
 type spoilerBatches struct {
 	spoiler
 	batchTarget

@@ -17,7 +17,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// requireState requires that all who tell of an object that is not applied say the same state.
+// requireState requires that every view of an unapplied object shows the same state.
 func (e *env) requireState(state inspect.State, id uint64) {
 	e.Helper()
 	key := strconv.FormatUint(id, 10)
@@ -43,8 +43,8 @@ func (e *env) requireState(state inspect.State, id uint64) {
 	}
 }
 
-// An object has one state, whoever is asked: also while something holds up all of them.
-func TestEveryoneSaysTheSameState(t *testing.T) {
+// An object has one state in every view, even while a pause or a breaker holds up all objects.
+func TestEveryViewShowsTheSameState(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.open(5)
 		e.requireState(inspect.StateTripped, 1)

@@ -18,7 +18,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// patientBatches is a target whose DeleteBatch takes until the reconciler is stopped.
+// patientBatches is a target whose DeleteBatch runs until the reconciler stops.
 type patientBatches struct{ batchTarget }
 
 func (p patientBatches) DeleteBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
@@ -29,12 +29,12 @@ func (p patientBatches) DeleteBatch(ctx context.Context, _ statedb.ReadTxn, batc
 	}
 }
 
-// What was left out at a stop between DeleteBatch and UpdateBatch was not run: nobody is told
-// that it was, those who wait then and those who come after it.
+// A stop between DeleteBatch and UpdateBatch leaves the updates out. No wait reports them as
+// attempted or applied, whether it began before or after the stop.
 func TestStopBetweenBatchesAppliesNothingThatWasNotRun(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		for _, retried := range []bool{false, true} {
-			t.Run(fmt.Sprintf("workers %d, a retry among them %t", workers, retried), func(t *testing.T) {
+			t.Run(fmt.Sprintf("workers %d, with a retry %t", workers, retried), func(t *testing.T) {
 				inBubble(t, func(e *env) { stopBetweenBatches(e, retried) },
 					func(e *env, cfg *reconciler.Config[*object]) {
 						cfg.BatchOperations = patientBatches{batchTarget{e.target}}
@@ -58,7 +58,7 @@ func stopBetweenBatches(e *env, retried bool) {
 	}
 	synctest.Wait()
 	if retried {
-		// Its retry comes with the batch.
+		// The retry comes with the batch.
 		e.loop.Pause()
 		e.pass(time.Second)
 	}
@@ -76,7 +76,7 @@ func stopBetweenBatches(e *env, retried bool) {
 	gone := e.waitFor(reconciler.Applied, 1)
 	synctest.Wait()
 	e.stop()
-	require.Equal(e, []string{"delete(1)"}, e.target.calls(), "what was run")
+	require.Equal(e, []string{"delete(1)"}, e.target.calls(), "the operations that ran")
 	require.Equal(e, reconciler.StatusKindPending, e.kind(3))
 	for i, over := range waits {
 		require.ErrorIs(e, (<-over).err, inspect.ErrStopped, "wait %d", i)

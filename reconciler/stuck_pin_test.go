@@ -16,9 +16,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// A transaction has a snapshot of all tables. One that an operation was handed, and does not use
-// any more, is not kept while the operation is stuck: what is written meanwhile in another table
-// takes no more memory than without.
+// A transaction has a snapshot of all tables. While an operation is stuck, the loop does not keep a
+// transaction that the operation no longer uses: writes of other tables take no more memory than
+// without the stuck operation.
 func TestStuckOperationKeepsNoSnapshot(t *testing.T) {
 	for _, kind := range operationKinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -38,7 +38,8 @@ func TestStuckOperationKeepsNoSnapshot(t *testing.T) {
 				stuck := e.target.stick(1)
 				e.put(1, 1)
 				e.pass(time.Minute)
-				// The loop has rounds with the new snapshots. statedb may keep one before the last.
+				// The loop has rounds with the new snapshots. statedb may keep the one before the
+				// last.
 				for i := range uint64(3) {
 					write(&object{ID: 1, Note: "new"})
 					e.put(1, 2+i)

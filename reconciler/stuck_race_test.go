@@ -12,8 +12,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// What asks where an operation is must not read what the loop writes.
-func TestExplainingOperationsThatGetStuckIsNoRace(t *testing.T) {
+// Explain must not read fields that the loop writes without a lock.
+func TestExplainDoesNotRaceWithStuckOperations(t *testing.T) {
 	const n = 1000
 	inBubble(t, func(e *env) {
 		all := ids(1, n)
@@ -22,7 +22,7 @@ func TestExplainingOperationsThatGetStuckIsNoRace(t *testing.T) {
 		e.pass(stuckAfter - time.Millisecond)
 		for i := range n {
 			go func() {
-				// The next pass leaves them behind.
+				// The next pass leaves the operations behind.
 				time.Sleep(time.Millisecond)
 				e.loop.Explain(context.Background(), fmt.Sprint(1+i%n))
 			}()

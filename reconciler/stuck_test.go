@@ -18,18 +18,18 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// stuckAfter is when an operation that ignores the timeout of a second is left behind.
+// stuckAfter is the time after which an operation with a timeout of a second is left behind.
 const stuckAfter = 2 * time.Second
 
-// stuckable is a target some of whose operations ignore their context until they are let
-// go. The others take no time.
+// stuckable holds the operations of a target that ignore their context until they are freed. Other
+// operations take no time.
 type stuckable struct {
 	mu    sync.Mutex
 	gates map[uint64]chan struct{}
 }
 
-// stick makes the target's operations on the objects get stuck, with the outcome that the
-// target decides in the end.
+// stick makes operations on the objects get stuck. When they are freed, the target decides their
+// outcome as usual.
 func (x *target) stick(ids ...uint64) *stuckable {
 	s := &stuckable{gates: map[uint64]chan struct{}{}}
 	for _, id := range ids {
@@ -49,7 +49,7 @@ func (x *target) stick(ids ...uint64) *stuckable {
 	return s
 }
 
-// free lets the operations on an object come back, now and later.
+// free lets the current and the later operations on an object return.
 func (s *stuckable) free(id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,13 +57,13 @@ func (s *stuckable) free(id uint64) {
 	delete(s.gates, id)
 }
 
-// withStuck runs a test for single operations and batches of one, with n workers of which
-// as many may be stuck, or as many as most says.
+// withStuck runs a test with single operations and with batches of one, with n workers and MaxStuck
+// set to n. Options may change that.
 func withStuck(t *testing.T, workers []int, test func(e *env, n int), options ...reconciler.Option) {
 	withStuckAnd(t, workers, nil, test, options...)
 }
 
-// withStuckAnd makes a change to the configuration, too; nil is none.
+// withStuckAnd is withStuck with a change of the configuration; nil changes nothing.
 func withStuckAnd(t *testing.T, workers []int, change configure, test func(e *env, n int), options ...reconciler.Option) {
 	options = append([]reconciler.Option{
 		reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }), reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning(),
@@ -78,8 +78,8 @@ func withStuckAnd(t *testing.T, workers []int, change configure, test func(e *en
 	}
 }
 
-// An operation that ignores its deadline gives way to others: its object waits, nobody
-// else does, and health names it until it comes back.
+// An operation that ignores its deadline is left behind. Only its own object waits, and health
+// names it until it returns.
 func TestStuckOperationIsLeftBehind(t *testing.T) {
 	withStuck(t, []int{1, 2}, func(e *env, n int) {
 		stuck := e.target.stick(ids(1, uint64(n))...)
@@ -98,7 +98,7 @@ func TestStuckOperationIsLeftBehind(t *testing.T) {
 		require.Equal(e, fmt.Sprintf("%d operation(s) stuck", n), message)
 		require.ErrorContains(e, err, "update of 0x0000000000000001 ignores its deadline, running since ")
 
-		// Its object is not run a second time, whatever becomes of it.
+		// The object does not run a second time, whatever changes.
 		e.put(2, ids(1, uint64(n)+3)...)
 		e.pass(time.Hour)
 		require.Equal(e, reconciler.StatusKindPending, e.kind(1))
@@ -114,8 +114,8 @@ func TestStuckOperationIsLeftBehind(t *testing.T) {
 	})
 }
 
-// The outcome of one that comes back late is worth what any is: it is written if the object
-// is still what it was, and lost if it has changed.
+// The outcome of a stuck operation counts when it returns: it is written if the object has not
+// changed, and dropped otherwise.
 func TestOutcomeOfAStuckOperationIsCommitted(t *testing.T) {
 	withStuck(t, []int{1, 2}, func(e *env, _ int) {
 		stuck := e.target.stick(1)
@@ -124,7 +124,7 @@ func TestOutcomeOfAStuckOperationIsCommitted(t *testing.T) {
 		stuck.free(1)
 		synctest.Wait()
 		e.eachDone()
-		require.Equal(e, []string{"update(1)"}, e.target.calls(), "late, and done all the same")
+		require.Equal(e, []string{"update(1)"}, e.target.calls(), "late, but done")
 
 		stuck = e.target.stick(2)
 		e.target.failing("no")
@@ -145,7 +145,7 @@ func TestOutcomeOfAStuckOperationIsCommitted(t *testing.T) {
 		e.pass(time.Minute)
 		stuck.free(3)
 		synctest.Wait()
-		require.Equal(e, []string{"update(3)", "update(3)"}, e.target.calls(), "and the new version")
+		require.Equal(e, []string{"update(3)", "update(3)"}, e.target.calls(), "the new version as well")
 		e.eachDone()
 
 		stuck = e.target.stick(4)
@@ -160,9 +160,8 @@ func TestOutcomeOfAStuckOperationIsCommitted(t *testing.T) {
 	})
 }
 
-// No more than the given number are left behind: the next is waited for, as if there were
-// none.
-func TestNoMoreAreLeftBehindThanMay(t *testing.T) {
+// At most MaxStuck operations are left behind. The loop waits for further stuck operations.
+func TestAtMostMaxStuckOperationsAreLeftBehind(t *testing.T) {
 	for _, n := range []int{1, 2} {
 		inBubble(t, func(e *env) {
 			stuck := e.target.stick(ids(1, 10)...)
@@ -171,13 +170,13 @@ func TestNoMoreAreLeftBehindThanMay(t *testing.T) {
 				e.pass(time.Minute)
 			}
 			e.target.mu.Lock()
-			require.Len(e, e.target.running, n+1, "%d workers and one that was left behind", n)
+			require.Len(e, e.target.running, n+1, "%d workers, and one left behind", n)
 			e.target.mu.Unlock()
 			_, message, _ := e.health.Now()
-			require.Equal(e, fmt.Sprintf("%d operation(s) stuck", n+1), message, "also those that are waited for")
+			require.Equal(e, fmt.Sprintf("%d operation(s) stuck", n+1), message, "includes those that are not left behind")
 			require.Equal(e, reconciler.StatusKindPending, e.kind(10))
 
-			// One that comes back makes room for another to be left behind.
+			// An operation that returns makes room to leave another one behind.
 			for id := range uint64(10) {
 				stuck.free(id + 1)
 				e.pass(10 * time.Second)
@@ -189,9 +188,9 @@ func TestNoMoreAreLeftBehindThanMay(t *testing.T) {
 	}
 }
 
-// With as many workers again in their place, those that come back are not too many: there
-// are never more than n beside those that are stuck.
-func TestWorkersThatComeBackAreNotTooMany(t *testing.T) {
+// When stuck operations return after their workers were replaced, no more than the configured
+// number of workers stay.
+func TestReturnedWorkersDoNotExceedTheConcurrency(t *testing.T) {
 	inBubble(t, func(e *env) {
 		stuck := e.target.stick(1, 2)
 		e.put(1, 1, 2)
@@ -210,9 +209,8 @@ func TestWorkersThatComeBackAreNotTooMany(t *testing.T) {
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 2, time.Second }))
 }
 
-// Without MaxStuck one worker waits for its operation, and several may all be left
-// behind.
-func TestHowManyMayBeStuckByDefault(t *testing.T) {
+// By default a single worker is not replaced, and with several workers all may be.
+func TestDefaultOfMaxStuckDependsOnTheWorkers(t *testing.T) {
 	for n, want := range map[int]reconciler.StatusKind{
 		1: reconciler.StatusKindPending, 4: reconciler.StatusKindDone,
 	} {
@@ -230,8 +228,8 @@ func TestHowManyMayBeStuckByDefault(t *testing.T) {
 	}
 }
 
-// One that heeds its context is never stuck, nor one that is only a little late.
-func TestOperationsThatHeedTheirContextAreNotStuck(t *testing.T) {
+// An operation that observes its context is not stuck, even if it is a little late.
+func TestOperationsThatObserveTheirContextAreNotStuck(t *testing.T) {
 	withStuck(t, []int{1, 2}, func(e *env, _ int) {
 		e.target.mu.Lock()
 		e.target.before = func(ctx context.Context, c call) {
@@ -242,8 +240,8 @@ func TestOperationsThatHeedTheirContextAreNotStuck(t *testing.T) {
 		e.target.failing("gave up")
 		e.put(1, ids(1, 5)...)
 		e.pass(time.Minute)
-		for _, told := range e.health.History() {
-			require.NotContains(e, told, "stuck")
+		for _, report := range e.health.History() {
+			require.NotContains(e, report, "stuck")
 		}
 		require.Contains(e, e.get(1).Status.GetError(), "timed out after 1s: gave up")
 		e.target.deciding(nil)
@@ -253,8 +251,8 @@ func TestOperationsThatHeedTheirContextAreNotStuck(t *testing.T) {
 	})
 }
 
-// A prune does not wait for what is stuck, which may never come back, but for everything
-// else it does.
+// A prune does not wait for operations that were left behind, which may never return. It waits for
+// all others.
 func TestPruneDoesNotWaitForStuckOperations(t *testing.T) {
 	withStuck(t, []int{1, 2}, func(e *env, _ int) {
 		stuck := e.target.stick(1)
@@ -262,7 +260,7 @@ func TestPruneDoesNotWaitForStuckOperations(t *testing.T) {
 		e.pass(time.Millisecond)
 		e.loop.Prune()
 		e.pass(time.Second)
-		require.Empty(e, e.target.take(), "it is not stuck yet")
+		require.Empty(e, e.target.take(), "the operation is not left behind yet")
 		e.pass(2 * time.Second)
 		require.Equal(e, []string{"prune(1)"}, e.target.calls())
 		e.put(1, 2)
@@ -275,7 +273,7 @@ func TestPruneDoesNotWaitForStuckOperations(t *testing.T) {
 	})
 }
 
-// A stuck operation keeps its group, since it may be at work there still.
+// A stuck operation keeps its group in flight, since it may still change objects of the group.
 func TestStuckOperationKeepsItsGroup(t *testing.T) {
 	withStuckAnd(t, []int{1, 2}, serially(byNote), func(e *env, _ int) {
 		stuck := e.target.stick(1)
@@ -292,8 +290,8 @@ func TestStuckOperationKeepsItsGroup(t *testing.T) {
 	})
 }
 
-// 10: the stop waits for what is stuck, since no goroutine outlives it, and its outcome is
-// written.
+// 10: the stop waits for stuck operations, since no goroutine outlives it, and writes their
+// outcomes.
 func TestStopWaitsForStuckOperations(t *testing.T) {
 	withStuck(t, []int{1, 2}, func(e *env, _ int) {
 		stuck := e.target.stick(1)
@@ -313,7 +311,7 @@ func TestStopWaitsForStuckOperations(t *testing.T) {
 	})
 }
 
-// The limit of what may be stuck is a setting like any other.
+// MaxStuck can be changed like other settings.
 func TestMaxStuckIsChanged(t *testing.T) {
 	inBubble(t, func(e *env) {
 		stuck := e.target.stick(1, 2)
@@ -326,7 +324,7 @@ func TestMaxStuckIsChanged(t *testing.T) {
 		require.Equal(e, reconciler.StatusKindPending, e.kind(3), "both workers wait")
 		e.set(func(s *reconciler.Settings) { s.MaxStuck = 1 })
 		e.pass(time.Second)
-		require.Equal(e, reconciler.StatusKindDone, e.kind(3), "those that run already, too")
+		require.Equal(e, reconciler.StatusKindDone, e.kind(3), "applies to running operations as well")
 		stuck.free(1)
 		stuck.free(2)
 		e.pass(time.Second)
@@ -334,7 +332,7 @@ func TestMaxStuckIsChanged(t *testing.T) {
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.MaxStuck, s.Timeout = 2, 0, time.Second }), reconciler.WithoutPruning())
 }
 
-// Operations that get stuck again and again, each for a while, are a slow target, no more.
+// A target whose operations often get stuck for some time is only a slow target.
 func TestTargetThatIsOftenStuckConverges(t *testing.T) {
 	withStuck(t, []int{1, 3}, func(e *env, n int) {
 		var mu sync.Mutex

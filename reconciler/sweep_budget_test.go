@@ -23,13 +23,13 @@ func TestSweepBeyondItsBudgetDeletesNothing(t *testing.T) {
 		wanted, strays uint64
 		refused        string
 	}{
-		{"as many as the budget has", 3, 0, 10, 3, ""},
+		{"exactly the budget", 3, 0, 10, 3, ""},
 		{"one too many", 3, 0, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 3 objects: "},
-		{"just the fraction", 0, 0.25, 9, 3, ""},
+		{"exactly the fraction", 0, 0.25, 9, 3, ""},
 		{"more than the fraction", 0, 0.25, 8, 3, "the table has no row for 3 of the 11 objects in the target, more than the budget of 25 % of them: "},
-		{"the objects of both", 3, 0.9, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 3 objects: "},
-		{"the fraction of both", 30, 0.1, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 10 % of them: "},
-		{"all, if the table is empty", 0, 0.9, 0, 4, "the table has no row for 4 of the 4 objects"},
+		{"both limits, too many objects", 3, 0.9, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 3 objects: "},
+		{"both limits, too large a fraction", 30, 0.1, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 10 % of them: "},
+		{"all objects, with an empty table", 0, 0.9, 0, 4, "the table has no row for 4 of the 4 objects"},
 		{"without a budget", 0, 0, 0, 4, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestRefusedSweepStaysInHealthUntilItIsApproved(t *testing.T) {
 		e.sweep()
 		e.put(2, ids(1, 10)...)
 		e.pass(10 * time.Minute)
-		require.Len(e, s.holds(), 13, "it was tried again, and refused")
+		require.Len(e, s.holds(), 13, "the sweep ran again, and was refused")
 		level, _, _ := e.health.Now()
 		require.Equal(e, cell.StatusDegraded, level, "whatever else happens")
 
@@ -94,7 +94,7 @@ func TestRefusedSweepStaysInHealthUntilItIsApproved(t *testing.T) {
 
 		s.strays(101, 102, 103)
 		record := e.sweep()
-		require.Contains(e, record.Error, "the table has no row for 3 of the 13 objects", "it was approved once")
+		require.Contains(e, record.Error, "the table has no row for 3 of the 13 objects", "the approval was for one sweep")
 	}, reconciler.WithSweepBudget(2, 0))
 }
 
@@ -128,7 +128,7 @@ func TestApprovalHoldsUntilAListingSucceeds(t *testing.T) {
 	}, reconciler.WithSweepBudget(2, 0))
 }
 
-// An approval is for figures that somebody has seen: it does not wait for a sweep to come.
+// An approval is for the figures of a refused sweep. It does not apply to a later sweep.
 func TestNothingIsApprovedBeforeASweepHasStopped(t *testing.T) {
 	sweeping(t, func(e *env, s *lister) {
 		require.False(e, e.loop.ApproveSweep())
@@ -138,13 +138,13 @@ func TestNothingIsApprovedBeforeASweepHasStopped(t *testing.T) {
 		require.True(e, e.loop.ApproveSweep())
 		synctest.Wait()
 		require.Empty(e, s.holds())
-		require.False(e, e.loop.ApproveSweep(), "it has been carried out")
+		require.False(e, e.loop.ApproveSweep(), "the approved sweep has run")
 
 		s.strays(101, 102, 103)
 		e.sweep()
 		e.put(1, 101, 102)
 		e.sweep()
-		require.False(e, e.loop.ApproveSweep(), "the next was within its budget")
+		require.False(e, e.loop.ApproveSweep(), "the next sweep was within its budget")
 		s.strays(104, 105, 106)
 		e.sweep()
 		require.Subset(e, s.holds(), map[uint64]int{104: -1, 105: -1, 106: -1})
@@ -159,8 +159,8 @@ func TestApprovalWithoutASweeperDoesNothing(t *testing.T) {
 	}, nil)
 }
 
-// What is deleted on purpose is no orphan, and does not count for the budget, however late the
-// loop comes to look at the deletions.
+// An object that the program deleted is no orphan and does not count for the budget, however late
+// the loop reads the deletion.
 func TestUnobservedDeletionsDoNotCountForTheBudget(t *testing.T) {
 	sweeping(t, func(e *env, s *lister) {
 		const n = 2000
@@ -168,7 +168,7 @@ func TestUnobservedDeletionsDoNotCountForTheBudget(t *testing.T) {
 		e.pass(time.Minute)
 		e.target.take()
 		s.strays(n + 1)
-		// The loop is busy while the rows are deleted, and then it is swept.
+		// The loop is busy while the rows are deleted, and then sweeps.
 		e.target.takes(10 * time.Millisecond)
 		e.put(2, ids(1, 100)...)
 		e.pass(time.Millisecond)
@@ -182,13 +182,13 @@ func TestUnobservedDeletionsDoNotCountForTheBudget(t *testing.T) {
 		for id, times := range countDeletes(e.target.take()) {
 			require.Equal(e, 1, times, "object %d", id)
 		}
-		for _, told := range e.health.History() {
-			require.NotContains(e, told, "Degraded")
+		for _, report := range e.health.History() {
+			require.NotContains(e, report, "Degraded")
 		}
 	}, reconciler.WithSweepBudget(10, 0), reconciler.WithRoundLimits(100, nil))
 }
 
-// countDeletes returns how often each object was deleted.
+// countDeletes returns the number of deletions of each object.
 func countDeletes(calls []call) map[uint64]int {
 	times := map[uint64]int{}
 	for _, c := range calls {

@@ -17,8 +17,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// loading runs a test, with each kind of operations and with 1 and 8 workers, against a
-// loop whose table is not initialised until done is called, and that sweeps by itself.
+// loading runs a test, with each kind of operations and with 1 and 8 workers, against a loop that
+// sweeps periodically. Its table is initialised when the test calls done.
 func loading(t *testing.T, test func(e *env, s *lister, done func()), options ...reconciler.Option) {
 	for _, kind := range []string{"single", "batches"} {
 		for _, workers := range []int{1, 8} {
@@ -38,7 +38,7 @@ func loading(t *testing.T, test func(e *env, s *lister, done func()), options ..
 	}
 }
 
-// lasting makes every operation on an object take as long as f says.
+// lasting makes every operation on an object take the time that f returns.
 func (x *target) lasting(f func(c call) time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -49,7 +49,7 @@ func (x *target) lasting(f func(c call) time.Duration) {
 	}
 }
 
-// listings returns when the target was listed, counted from a time.
+// listings returns the times of the listings, relative to start.
 func listings(start time.Time, calls []call) (at []time.Duration) {
 	for _, c := range calls {
 		if c.op == "prune" {
@@ -65,7 +65,7 @@ func TestFirstSweepWaitsUntilTheInitialLoadHasBeenAttempted(t *testing.T) {
 		s.strays(1000)
 		s.deciding(func(c call) error {
 			if c.op == "update" && c.id <= 3 {
-				return errors.New("no: but it is an attempt")
+				return errors.New("an attempt that fails")
 			}
 			return nil
 		})
@@ -78,7 +78,7 @@ func TestFirstSweepWaitsUntilTheInitialLoadHasBeenAttempted(t *testing.T) {
 		e.put(1, load...)
 		start := time.Now()
 		done()
-		// What comes later does not hold it up, and a call does not bring it forward.
+		// Later changes do not delay the sweep, and a call of Prune does not make it earlier.
 		for id := uint64(1001); id < 1100; id++ {
 			e.loop.Prune()
 			e.pass(20 * time.Millisecond)
@@ -99,7 +99,7 @@ func TestFirstSweepWaitsUntilTheInitialLoadHasBeenAttempted(t *testing.T) {
 			}
 		}
 		require.GreaterOrEqual(e, at[0], attempted)
-		require.Less(e, at[0], attempted+1500*time.Millisecond, "not when what came later was attempted, too")
+		require.Less(e, at[0], attempted+1500*time.Millisecond, "before the later changes were attempted")
 		require.Equal(e, []uint64{1000}, deleted)
 	}, reconciler.WithRoundLimits(4, nil), reconciler.WithRetry(time.Hour, time.Hour))
 }
@@ -115,9 +115,9 @@ func TestEmptyTableIsSweptAsSoonAsItIsInitialised(t *testing.T) {
 	})
 }
 
-// While a sweep waits for the initial load, that an interval has passed is no reason for
-// the loop to do anything: it would spin, and virtual time stand still.
-func TestIntervalThatPassesDuringTheInitialLoadIsWaitedFor(t *testing.T) {
+// While a sweep waits for the initial load, an interval that has passed must not wake the loop: it
+// would spin, and virtual time would not advance.
+func TestIntervalThatPassesDuringTheInitialLoadCausesNoSpin(t *testing.T) {
 	for _, workers := range []int{1, 8} {
 		inBubble(t, func(e *env) {
 			start := time.Now()
@@ -139,7 +139,7 @@ func TestIntervalOfSweepsCanBeChangedWhileTheyRun(t *testing.T) {
 			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.PruneInterval = d }))
 		}
 		e.pass(time.Hour)
-		require.Empty(e, s.take(), "there is none")
+		require.Empty(e, s.take(), "no interval is set")
 		interval(time.Minute)
 		e.pass(150 * time.Second)
 		interval(10 * time.Second)
@@ -153,7 +153,7 @@ func TestIntervalOfSweepsCanBeChangedWhileTheyRun(t *testing.T) {
 	})
 }
 
-// A sweep must not take longer than a listing does: it does not wait for the deletions.
+// A sweep holds up changes for its listing only, not for its deletions.
 func TestSweepDoesNotHoldUpFreshChanges(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.strays(ids(1000, 1999)...)
@@ -168,7 +168,7 @@ func TestSweepDoesNotHoldUpFreshChanges(t *testing.T) {
 	}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Sweeper = &lister{target: e.target} })
 }
 
-// Orphans are deleted within the limits that hold for all deletions.
+// The limits of all deletions apply to orphans as well.
 func TestSweptObjectsKeepToTheLimits(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.strays(ids(1, 40)...)
@@ -193,14 +193,14 @@ func TestPausedReconcilerDoesNotSweep(t *testing.T) {
 		require.Empty(e, s.take())
 		e.loop.PauseObjects(func(o *object) bool { return o.ID == 1 })
 		e.pass(time.Second)
-		require.Equal(e, []string{"delete(2)"}, s.ops(), "an orphan can be paused as any object")
+		require.Equal(e, []string{"delete(2)"}, s.ops(), "an orphan can be paused like any object")
 		e.loop.Resume()
 		e.pass(time.Second)
 		require.Equal(e, []string{"delete(1)"}, s.ops())
 	})
 }
 
-func TestListIsGivenTheSnapshotOfItsRound(t *testing.T) {
+func TestListGetsTheSnapshotOfItsRound(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1, 2)
 		synctest.Wait()

@@ -21,13 +21,13 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// lister lists what the target has, in the order of the IDs. A listing is a prune to the
-// target.
+// lister is a target with a List method. It lists objects in the order of their IDs. The target
+// records a listing as a prune.
 type lister struct {
 	*target
-	// during is called when everything has been listed; it may be nil.
+	// during is called after all objects have been listed; it may be nil.
 	during func(ctx context.Context, yield func(*object) bool)
-	// twice lists everything two times.
+	// twice: each object is listed two times.
 	twice bool
 	// overlaps: an operation that was left behind may be running.
 	overlaps bool
@@ -50,8 +50,8 @@ func (s *lister) List(ctx context.Context, _ statedb.ReadTxn, yield func(*object
 	return s.do(ctx, call{op: "prune", id: uint64(len(held))})
 }
 
-// sweeping runs a test with each kind of operations and with 1 and 8 workers, against a
-// loop that is swept when it is told to.
+// sweeping runs a test with each kind of operations and with 1 and 8 workers, against a loop that
+// sweeps only when the test calls sweep.
 func sweeping(t *testing.T, test func(e *env, s *lister), options ...reconciler.Option) {
 	for _, kind := range []string{"single", "batches", "rounds"} {
 		for _, workers := range []int{1, 8} {
@@ -67,7 +67,7 @@ func sweeping(t *testing.T, test func(e *env, s *lister), options ...reconciler.
 	}
 }
 
-// strays makes the target have objects that nobody asked for.
+// strays adds objects without a row to the target.
 func (x *target) strays(ids ...uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -76,7 +76,7 @@ func (x *target) strays(ids ...uint64) {
 	}
 }
 
-// sweep has the target swept now, and returns the record of that.
+// sweep runs a sweep now and returns its record.
 func (e *env) sweep() *inspect.Prune {
 	e.Helper()
 	e.loop.Prune()
@@ -97,7 +97,7 @@ func (e *env) swept() *inspect.Prune {
 	return nil
 }
 
-// ops returns the calls of operations so far, sorted, without the listings.
+// ops returns the calls so far, sorted, without the listings.
 func (x *target) ops() (calls []string) {
 	for _, c := range x.take() {
 		if c.op != "prune" {
@@ -108,10 +108,10 @@ func (x *target) ops() (calls []string) {
 	return calls
 }
 
-func TestSweepDeletesWhatNobodyWantsAndNothingElse(t *testing.T) {
+func TestSweepDeletesOnlyOrphans(t *testing.T) {
 	sweeping(t, func(e *env, s *lister) {
 		e.put(1, ids(1, 50)...)
-		// A row without a status is in the table, and so is what it stands for.
+		// A row without a status is in the table as well, so its object is no orphan.
 		e.write(func(wtxn statedb.WriteTxn) { _, _, _ = e.table.Insert(wtxn, &object{ID: 60}) })
 		e.pass(time.Second)
 		e.target.take()
@@ -126,12 +126,12 @@ func TestSweepDeletesWhatNobodyWantsAndNothingElse(t *testing.T) {
 		require.Len(e, e.target.holds(), 51)
 
 		record = e.sweep()
-		require.Equal(e, inspect.Prune{Listed: 51}, *record, "there is nothing left to do")
+		require.Equal(e, inspect.Prune{Listed: 51}, *record, "no orphans are left")
 		require.Empty(e, e.target.ops())
 	})
 }
 
-// It goes through the operation that deletes, with the object that was listed.
+// A sweep deletes an orphan through the delete operation, with the listed object.
 func TestSweptObjectIsDeletedAsItWasListed(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.strays(7)
@@ -147,14 +147,14 @@ func TestSweptObjectIsDeletedAsItWasListed(t *testing.T) {
 		e.sweep()
 		synctest.Wait()
 		require.Len(e, deleted, 1)
-		require.Equal(e, at, deleted[0].Revision, "the table's, as it was after the listing")
+		require.Equal(e, at, deleted[0].Revision, "the revision of the table after the listing")
 		require.Equal(e, 1, e.target.batches-1, "one batch to update, one to delete")
 	}, func(e *env, cfg *reconciler.Config[*object]) {
 		cfg.Sweeper, cfg.Operations, cfg.BatchOperations = &lister{target: e.target}, nil, batchTarget{e.target}
 	})
 }
 
-func TestSweepLeavesAloneWhatIsInFlight(t *testing.T) {
+func TestSweepLeavesObjectsInFlightAlone(t *testing.T) {
 	for _, kind := range []string{"single", "batches"} {
 		t.Run(kind, func(t *testing.T) {
 			inBubble(t, func(e *env) {
@@ -166,14 +166,14 @@ func TestSweepLeavesAloneWhatIsInFlight(t *testing.T) {
 				e.target.strays(1)
 				e.put(1, 1)
 				e.pass(5 * time.Second)
-				// The update has been left behind, so that it does not hold up a sweep; and
-				// now its object is not in the table any more.
+				// The update has been left behind, so it does not hold up a sweep. Now its object
+				// is deleted from the table.
 				e.remove(1)
 				synctest.Wait()
 				record := e.sweep()
 				require.Equal(e, inspect.Prune{Listed: 1}, *record)
 				e.pass(time.Minute)
-				require.Equal(e, []string{"delete(1)", "update(1)"}, e.target.ops(), "deleted once, by the table")
+				require.Equal(e, []string{"delete(1)", "update(1)"}, e.target.ops(), "deleted once, because of the table")
 				require.Empty(e, e.target.holds())
 			}, func(e *env, cfg *reconciler.Config[*object]) {
 				cfg.Sweeper = &lister{target: e.target, overlaps: true}
@@ -183,7 +183,7 @@ func TestSweepLeavesAloneWhatIsInFlight(t *testing.T) {
 	}
 }
 
-func TestSweepLeavesAloneWhatIsBeingDeletedAlready(t *testing.T) {
+func TestSweepLeavesObjectsBeingDeletedAlone(t *testing.T) {
 	sweeping(t, func(e *env, s *lister) {
 		e.put(1, ids(1, 3)...)
 		e.pass(time.Second)
@@ -198,7 +198,7 @@ func TestSweepLeavesAloneWhatIsBeingDeletedAlready(t *testing.T) {
 		e.remove(1, 2, 3)
 		e.pass(50 * time.Millisecond)
 		record := e.sweep()
-		require.Equal(e, inspect.Prune{Listed: 3}, *record, "and it does not count for the budget")
+		require.Equal(e, inspect.Prune{Listed: 3}, *record, "these do not count for the budget")
 		e.pass(500 * time.Millisecond)
 		var calls []call
 		for _, c := range e.target.take() {
@@ -206,11 +206,11 @@ func TestSweepLeavesAloneWhatIsBeingDeletedAlready(t *testing.T) {
 				calls = append(calls, c)
 			}
 		}
-		require.Equal(e, seconds(0, 0.1, 0.3), since(start, calls), "the backoff goes on")
+		require.Equal(e, seconds(0, 0.1, 0.3), since(start, calls), "the backoff continues")
 	}, reconciler.WithSweepBudget(1, 0))
 }
 
-func TestObjectInsertedDuringTheListingIsWanted(t *testing.T) {
+func TestObjectInsertedDuringTheListingIsNotSwept(t *testing.T) {
 	sweeping(t, func(e *env, s *lister) {
 		s.strays(7, 8)
 		s.during = func(context.Context, func(*object) bool) { e.put(1, 7) }
@@ -222,7 +222,8 @@ func TestObjectInsertedDuringTheListingIsWanted(t *testing.T) {
 	})
 }
 
-// What is deleted from the table during the listing is deleted for that, and is no orphan.
+// An object that is deleted from the table during the listing is deleted for that reason, and is no
+// orphan.
 func TestObjectDeletedDuringTheListingIsNotSwept(t *testing.T) {
 	sweeping(t, func(e *env, s *lister) {
 		e.put(1, ids(1, 20)...)
@@ -264,7 +265,7 @@ func TestOrphanDeletionIsRetriedUntilItsObjectIsInserted(t *testing.T) {
 				deletions[c.id] = append(deletions[c.id], c)
 			}
 		}
-		require.Len(e, deletions[7], 3, "not retried any more")
+		require.Len(e, deletions[7], 3, "no longer retried")
 		require.Equal(e, seconds(0, 0.1, 0.3, 0.7, 1.5), roundedSince(start, deletions[8]))
 		e.eachDone()
 		level, _, _ = e.health.Now()
@@ -272,8 +273,8 @@ func TestOrphanDeletionIsRetriedUntilItsObjectIsInserted(t *testing.T) {
 	})
 }
 
-// roundedSince returns when the calls came, counted from a time, to a tenth of a second:
-// those who gather a few milliseconds of retries count for nothing.
+// roundedSince returns the times of the calls relative to start, rounded to a tenth of a second:
+// retries may wait a few milliseconds for each other.
 func roundedSince(start time.Time, calls []call) []time.Duration {
 	at := since(start, calls)
 	for i := range at {
@@ -317,8 +318,8 @@ func TestFailedListingIsRetriedWithBackoffAndDeletesNothing(t *testing.T) {
 	}
 }
 
-// A listing that the end of the reconciler cuts short says nothing of what it did not come
-// to, and nothing starts after the end.
+// When a stop cuts a listing short, nothing is known of the rest of the target, so nothing is
+// deleted.
 func TestListingCutShortByTheStopDeletesNothing(t *testing.T) {
 	sweeping(t, func(e *env, s *lister) {
 		s.strays(1, 2)

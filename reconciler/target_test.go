@@ -19,7 +19,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// call is one operation that the target was asked for.
+// call is one operation on the target.
 type call struct {
 	op       string // "update", "delete" or "prune"
 	id       uint64
@@ -28,8 +28,8 @@ type call struct {
 	refresh  bool
 	err      error
 	at       time.Time
-	batch    int       // counts calls of the batch operations, 0 for single ones
-	since    time.Time // when the call for the batch began
+	batch    int       // number of the batch call, 0 for single operations
+	since    time.Time // start of the batch call
 }
 
 func (c call) String() string {
@@ -43,8 +43,8 @@ func (c call) String() string {
 	return s
 }
 
-// target is a fake target with a memory: what it holds, every call, and what is to
-// fail. The zero target works; plan decides the outcome of a call.
+// target is a fake target. It records its content and every call. plan decides the outcome of a
+// call; a nil plan lets every call succeed.
 type target struct {
 	mu      sync.Mutex
 	state   map[uint64]int
@@ -53,12 +53,11 @@ type target struct {
 	before  func(ctx context.Context, c call)
 	mutate  func(o *object)
 	batches int
-	running map[uint64]time.Time // since when, by ID
+	running map[uint64]time.Time // start of the running operation, by ID
 	pruning bool
 	overlap bool // two operations on one object, or a prune and another
-	most    int  // operations that ran at a time
-	// stuckAfter is how long an operation has to run for a prune not to mind; 0 means
-	// that it always does.
+	most    int  // most operations at one time
+	// stuckAfter is the time after which a running operation may overlap a prune; 0 means never.
 	stuckAfter time.Duration
 	late       bool // a call started after the stop
 	pruned     []uint64
@@ -66,7 +65,7 @@ type target struct {
 
 func newTarget() *target { return &target{state: map[uint64]int{}, running: map[uint64]time.Time{}} }
 
-// failing makes every call fail with the text, an empty one makes all succeed.
+// failing makes every call fail with the text; an empty text makes all calls succeed.
 func (x *target) failing(text string) {
 	if text == "" {
 		x.deciding(nil)
@@ -88,7 +87,7 @@ func (x *target) do(ctx context.Context, c call) error {
 	plan, before := x.plan, x.before
 	c.at = time.Now()
 	x.mu.Unlock()
-	// A panic must not leave the lock or the marks behind.
+	// A panic must not leave the lock or the marks of begin behind.
 	defer func() {
 		if r := recover(); r != nil {
 			x.mu.Lock()
@@ -150,14 +149,14 @@ func (x *target) end(c call) {
 	}
 }
 
-// starts notes whether an operation, a single one or a batch, starts after the stop.
+// starts records whether a call, single or batch, starts after the stop.
 func (x *target) starts(ctx context.Context) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.late = x.late || ctx.Err() != nil
 }
 
-// failed reports whether an operation's return value means that it was not done.
+// failed reports whether the error of an operation means that it was not done.
 func failed(err error) bool { return !strings.HasPrefix(err.Error(), "requeued") }
 
 func (x *target) Update(ctx context.Context, _ statedb.ReadTxn, rev statedb.Revision, o *object) error {
@@ -197,7 +196,7 @@ func (x *target) Prune(ctx context.Context, _ statedb.ReadTxn, objects iter.Seq2
 	return nil
 }
 
-// calls returns the history so far in short form, and forgets it.
+// calls returns the history so far in short form, and clears it.
 func (x *target) calls() []string {
 	var out []string
 	for _, c := range x.take() {
@@ -206,7 +205,7 @@ func (x *target) calls() []string {
 	return out
 }
 
-// take returns the history so far and forgets it.
+// take returns the history so far and clears it.
 func (x *target) take() []call {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -215,14 +214,14 @@ func (x *target) take() []call {
 	return h
 }
 
-// holds returns what the target has.
+// holds returns a copy of the target's content.
 func (x *target) holds() map[uint64]int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return maps.Clone(x.state)
 }
 
-// batches is a target with operations for batches only.
+// batchTarget is a target with batch operations.
 type batchTarget struct{ *target }
 
 func (b batchTarget) next(ctx context.Context) int {
@@ -250,7 +249,7 @@ func (b batchTarget) DeleteBatch(ctx context.Context, _ statedb.ReadTxn, batch [
 	}
 }
 
-// roundTarget takes a round at once and works it off in revision order.
+// roundTarget is a target with round operations. It runs a round in the order of the revisions.
 type roundTarget struct{ *target }
 
 func (r roundTarget) ProcessRound(ctx context.Context, _ statedb.ReadTxn, deletes, updates []reconciler.BatchEntry[*object]) {

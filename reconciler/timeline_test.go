@@ -13,7 +13,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Every second is there, also those in which nothing happened, and says how things stood.
+// The time line has a sample for every second, even for seconds without events.
 func TestTimelineHasEverySecond(t *testing.T) {
 	inBubble(t, func(e *env) {
 		began := time.Now()
@@ -43,8 +43,8 @@ func TestTimelineHasEverySecond(t *testing.T) {
 	}, nil)
 }
 
-// It goes back ten minutes, and no further.
-func TestTimelineForgets(t *testing.T) {
+// The time line goes back ten minutes, and no further.
+func TestTimelineKeepsTenMinutes(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
 		e.pass(time.Hour)
@@ -68,8 +68,8 @@ func TestTimelineForgets(t *testing.T) {
 	}, nil)
 }
 
-// Who has not run has no time line, and is no reason to panic.
-func TestNothingIsToldBeforeTheStart(t *testing.T) {
+// Before the start a loop has no time line, and its readers do not panic.
+func TestReadersWorkBeforeTheStart(t *testing.T) {
 	e := newEnv(t)
 	l, err := reconciler.New(e.config())
 	require.NoError(t, err)

@@ -17,8 +17,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// overdue makes every operation last until its context ends, and then return what f
-// makes of the context's error.
+// overdue makes every operation run until its context ends. f turns the error of the context into
+// the result.
 func (x *target) overdue(f func(err error) error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -44,10 +44,10 @@ func (x *target) prompt() {
 	x.before, x.plan = nil, nil
 }
 
-// asIs returns an error as it is.
+// asIs returns the error unchanged.
 func asIs(err error) error { return err }
 
-func TestTimedOutOperationsSayWhatAndWhen(t *testing.T) {
+func TestTimeoutErrorNamesTheOperationAndTheTimeout(t *testing.T) {
 	for _, kind := range []string{"single", "batches", "rounds"} {
 		names := map[string]string{"update": "update", "delete": "delete"}
 		if kind != "single" {
@@ -59,7 +59,7 @@ func TestTimedOutOperationsSayWhatAndWhen(t *testing.T) {
 			e.pass(5*time.Second + time.Millisecond)
 			e.status(1, reconciler.StatusKindError, names["update"]+" timed out after 5s: context deadline exceeded")
 
-			// The next attempt has as long again.
+			// The next attempt has the full timeout again.
 			start := time.Now()
 			e.pass(99*time.Millisecond + 5*time.Second)
 			calls := e.target.take()
@@ -81,9 +81,8 @@ func TestTimedOutOperationsSayWhatAndWhen(t *testing.T) {
 	}
 }
 
-// Whoever sees the error can tell a timeout from other failures, whatever the operation
-// made of it.
-func TestTimeoutIsADeadlineThatWasExceeded(t *testing.T) {
+// A timeout can be recognised by its error, whatever error the operation returned.
+func TestTimeoutErrorIsDeadlineExceeded(t *testing.T) {
 	for name, returned := range map[string]func(error) error{
 		"as it is": asIs,
 		"wrapped":  func(err error) error { return fmt.Errorf("dialling: %w", err) },
@@ -111,8 +110,8 @@ func TestTimeoutIsADeadlineThatWasExceeded(t *testing.T) {
 	}
 }
 
-// What an operation says comes next stands, whenever it comes back.
-func TestOutcomesOfLateOperationsStand(t *testing.T) {
+// The outcome of an operation counts, however late the operation returns.
+func TestOutcomesOfLateOperationsCount(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		kind reconciler.StatusKind
@@ -136,8 +135,8 @@ func TestOutcomesOfLateOperationsStand(t *testing.T) {
 	}
 }
 
-// An operation that fails in time failed for its own reason, even if that was a deadline
-// of its own.
+// An operation that fails before its deadline is no timeout, even if it exceeded a deadline of its
+// own.
 func TestFailuresInTimeAreNoTimeouts(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.deciding(func(call) error { return context.DeadlineExceeded })
@@ -147,8 +146,8 @@ func TestFailuresInTimeAreNoTimeouts(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
 }
 
-// Each single operation, and each batch, has the whole time.
-func TestDeadlineIsThatOfTheCall(t *testing.T) {
+// Each single operation, and each batch call, has the full timeout.
+func TestEachCallHasItsOwnDeadline(t *testing.T) {
 	for _, kind := range []string{"single", "batches", "rounds"} {
 		eachConcurrency(t, kind, func(e *env) {
 			e.target.before = func(ctx context.Context, c call) {
@@ -200,7 +199,7 @@ func TestTimeoutCanBeChanged(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Hour }))
 }
 
-// The end of the program's own time is not the operation's.
+// The deadline of the program's context is no timeout of the operation.
 func TestEndOfTheReconcilerIsNoTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
@@ -215,7 +214,7 @@ func TestEndOfTheReconcilerIsNoTimeout(t *testing.T) {
 	})
 }
 
-func TestTimeoutIsChecked(t *testing.T) {
+func TestNegativeTimeoutIsAnError(t *testing.T) {
 	e := newEnv(t)
 	_, err := reconciler.New(e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = -time.Second })))
 	require.ErrorContains(t, err, "Settings.Timeout is -1s, must not be negative")

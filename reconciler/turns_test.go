@@ -18,8 +18,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// hookedTable calls hook after the loop has taken the transaction of a round and before main
-// takes its snapshot of that: it stands for any pause of the goroutine there.
+// hookedTable calls hook after the loop has taken the transaction of a round and before main takes
+// its snapshot. That simulates a pause of the goroutine between the two.
 type hookedTable struct {
 	statedb.RWTable[*object]
 	hook *atomic.Pointer[func()]
@@ -42,7 +42,7 @@ func (i hookedIterator) Next(txn statedb.ReadTxn) (iter.Seq2[statedb.Change[*obj
 	return i.ChangeIterator.Next(txn)
 }
 
-// rewrite writes a row as another reconciler does: with the same status.
+// rewrite writes a row as another reconciler does, with the same status for this one.
 func (e *env) rewrite(id uint64) statedb.Revision {
 	return e.write(func(wtxn statedb.WriteTxn) {
 		o, _, _ := e.table.Get(wtxn, idIndex.Query(id))
@@ -52,8 +52,8 @@ func (e *env) rewrite(id uint64) statedb.Revision {
 	})
 }
 
-// A wait that begins between the transaction of a round and main's snapshot of it is for a
-// revision after that snapshot: it covers rows that are written again before the next.
+// A wait that begins between the transaction of a round and main's snapshot is for a revision after
+// that snapshot. So it covers rows that are written again before the next snapshot.
 func TestWaitBegunDuringASnapshotIsForTheNext(t *testing.T) {
 	for _, m := range []reconciler.Milestone{reconciler.Attempted, reconciler.Applied} {
 		t.Run(m.String(), func(t *testing.T) {
@@ -70,23 +70,23 @@ func TestWaitBegunDuringASnapshotIsForTheNext(t *testing.T) {
 				}
 				hook.Store(&f)
 				e.put(1, 1)
-				time.Sleep(10 * time.Millisecond) // row 1 is being run
+				time.Sleep(10 * time.Millisecond) // row 1 is in flight
 				<-began
 				e.put(1, ids(3, 10)...)
 				e.rewrite(2)
 				w := <-over
 				require.NoError(e, w.err)
 				_, has := e.target.holds()[2]
-				require.True(e, has, "row 2 was pending when the wait was called, and is not in the target; waited %s", w.took)
+				require.True(e, has, "row 2 was pending when the wait began, but is not in the target after %s", w.took)
 				e.pass(time.Minute)
 			}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Table = hookedTable{cfg.Table, &hook} })
 		})
 	}
 }
 
-// Both cursors come to deletions, and neither keeps the other from going on: main's backlog of
-// rows gets shorter, whatever is written and deleted meanwhile, at twice the target's rate.
-func TestMainPassesItsDeletionsBesideATip(t *testing.T) {
+// Both cursors read deletions, and neither stops the other. Main's backlog of rows shrinks while
+// rows are written and deleted at twice the rate of the target.
+func TestMainAdvancesBesideTheCatchUpCursor(t *testing.T) {
 	for _, c := range []struct {
 		size    int // of the rounds
 		backlog uint64
@@ -96,7 +96,7 @@ func TestMainPassesItsDeletionsBesideATip(t *testing.T) {
 		{1000, 3000, 10 * time.Millisecond, 40 * time.Second},
 		{1, 100, 2 * time.Millisecond, 20 * time.Second},
 	} {
-		// With an odd number of rounds before, another lane has the first place.
+		// With an odd number of rounds before, another lane is first.
 		for shift := range uint64(2) {
 			t.Run(fmt.Sprintf("size %d, shift %d", c.size, shift), func(t *testing.T) {
 				inBubble(t, func(e *env) {
@@ -125,15 +125,14 @@ func TestMainPassesItsDeletionsBesideATip(t *testing.T) {
 						}
 					}
 					last := e.notDone(rows...)
-					require.True(e, last == 0 || last < before, "of %d rows of the backlog %d were not done after half of the time, and %d after all", len(rows), before, last)
+					require.True(e, last == 0 || last < before, "of %d rows of the backlog, %d were not done after half of the time, and %d at the end", len(rows), before, last)
 				}, nil, reconciler.WithRoundLimits(c.size, nil))
 			})
 		}
 	}
 }
 
-// An operation that was left behind holds up nothing but its object, also when workers are
-// turned off.
+// An operation that was left behind holds up only its own object, even when workers are turned off.
 func TestStuckOperationHoldsUpNothingWithoutWorkers(t *testing.T) {
 	inBubble(t, func(e *env) {
 		free := make(chan struct{})
@@ -154,13 +153,13 @@ func TestStuckOperationHoldsUpNothingWithoutWorkers(t *testing.T) {
 		x := e.loop.Explain(e.Context(), "2")
 		close(free)
 		e.pass(time.Minute)
-		require.Zero(e, n, "rows that wait for a stuck operation on another: %s: %s", x.State, x.Why)
+		require.Zero(e, n, "rows that wait for a stuck operation on another row: %s: %s", x.State, x.Why)
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 8, 100*time.Millisecond }))
 }
 
-// The mean that decides on a tip goes back to when main fell behind: a target that becomes slow
-// in the middle of a long load gets its tip late.
-func TestNewRowGetsAheadOfATargetThatBecomesSlow(t *testing.T) {
+// The mean that starts the catch-up cursor is taken since main fell behind. So a target that
+// becomes slow in the middle of a long load gets the cursor late.
+func TestNewRowOvertakesALoadThatBecomesSlow(t *testing.T) {
 	for _, quick := range []uint64{1000, 100_000} {
 		t.Run(fmt.Sprint(quick), func(t *testing.T) {
 			inBubble(t, func(e *env) {
@@ -184,10 +183,10 @@ func TestNewRowGetsAheadOfATargetThatBecomesSlow(t *testing.T) {
 	}
 }
 
-// Main reads a snapshot in pieces: it goes over the same sequence of changes again after it
-// has left it. The comment of statedb's Next calls the sequence single-use; v0.8.3 goes on where
-// it was left, and this test says so if a later version does not.
-func TestSequenceOfChangesGoesOnAfterABreak(t *testing.T) {
+// Main reads a snapshot in pieces: it ranges over the same sequence of changes again after a break.
+// The comment of statedb's Next calls the sequence single-use, but v0.8.3 continues where it was
+// left. This test fails if a later version does not.
+func TestSequenceOfChangesContinuesAfterABreak(t *testing.T) {
 	e := newEnv(t)
 	wtxn := e.db.WriteTxn(e.table)
 	changes, err := e.table.Changes(wtxn)
@@ -206,5 +205,5 @@ func TestSequenceOfChangesGoesOnAfterABreak(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, ids(1, 5), read, "all of the snapshot, and nothing of the next")
+	require.Equal(t, ids(1, 5), read, "the whole snapshot, and no later change")
 }

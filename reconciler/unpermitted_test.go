@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// countedRounds notes how many objects each of its calls is for.
+// countedRounds records the number of objects of each of its calls.
 type countedRounds struct {
 	roundTarget
 	sizes *[]int
@@ -27,8 +27,8 @@ func (r countedRounds) ProcessRound(ctx context.Context, txn statedb.ReadTxn, de
 	r.roundTarget.ProcessRound(ctx, txn, deletes, updates)
 }
 
-// Another reconciler may take the permits of a shared limiter after the round was planned.
-func TestRoundWithoutPermitsIsNoPanic(t *testing.T) {
+// Another reconciler may take the permits of a shared limiter after a round was planned.
+func TestRoundWithoutPermitsDoesNotPanic(t *testing.T) {
 	for _, hooked := range []bool{false, true} {
 		limiter := rate.NewLimiter(10, 5)
 		var take atomic.Bool

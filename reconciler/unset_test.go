@@ -26,19 +26,19 @@ func (e *env) unset(ids ...uint64) statedb.Revision {
 	})
 }
 
-// failures are what keeps an object from being tried again for long. Channels are to be made
-// in the bubble.
+// failures are outcomes that keep an object from running again for a long time. Their channels must
+// be made in the bubble.
 var failures = []struct {
 	name string
 	err  func() error
 }{
 	{"terminal", func() error { return reconciler.TerminalError(errors.New("no such name")) }},
 	{"blocked", func() error { return reconciler.Blocked("device eth0 is missing", make(chan struct{})) }},
-	{"blocked on nothing", func() error { return reconciler.Blocked("an operator") }},
+	{"blocked without a channel", func() error { return reconciler.Blocked("an operator") }},
 	{"retry", func() error { return reconciler.RetryAfter(errors.New("busy"), 24*time.Hour) }},
 }
 
-// failingFor makes the operations on an object fail for a reason.
+// failingFor makes the operations on an object return err.
 func (x *target) failingFor(id uint64, err error) {
 	x.deciding(func(c call) error {
 		if c.id == id && c.op != "prune" {
@@ -48,8 +48,8 @@ func (x *target) failingFor(id uint64, err error) {
 	})
 }
 
-// Whoever waits for the deletion of a row that has been inserted again without a status is
-// told so, however long the deletion was going to wait.
+// A wait for a deletion ends when the row is inserted again without a status, however long the
+// deletion would have waited.
 func TestUnsetRowEndsTheWaitForADeletion(t *testing.T) {
 	for _, failure := range failures {
 		t.Run(failure.name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestUnsetRowEndsTheWaitForADeletion(t *testing.T) {
 	}
 }
 
-// The same, if the row is inserted while the deletion is being carried out.
+// The same holds if the row is inserted while the deletion runs.
 func TestUnsetRowEndsTheWaitForADeletionInFlight(t *testing.T) {
 	for _, failure := range failures {
 		t.Run(failure.name, func(t *testing.T) {
@@ -90,9 +90,9 @@ func TestUnsetRowEndsTheWaitForADeletionInFlight(t *testing.T) {
 	}
 }
 
-// Nobody owes anything for a row that nobody wants to be reconciled any more: it is neither
-// failing nor blocked, and holds up no wait.
-func TestRowThatIsUnsetIsNotOwedAnyMore(t *testing.T) {
+// A row whose status was removed is not unreconciled: it is neither failing nor blocked, and holds
+// up no wait.
+func TestUnsetRowIsNoLongerUnreconciled(t *testing.T) {
 	for _, failure := range failures {
 		for _, deleted := range []bool{false, true} {
 			name := failure.name
@@ -134,9 +134,9 @@ func TestRowThatIsUnsetIsNotOwedAnyMore(t *testing.T) {
 	}
 }
 
-// A retry looks at the row in the table: if that is Unset by then it is not run, whether the
-// look of the round has come to that or not.
-func TestRetryOfARowThatIsUnsetIsNotRun(t *testing.T) {
+// A retry reads the row in the table. If the row has no status by then, it does not run, whether or
+// not the round has read the change.
+func TestRetryOfAnUnsetRowIsNotRun(t *testing.T) {
 	for _, size := range []int{1, 2, 4} {
 		inBubble(t, func(e *env) {
 			e.target.deciding(func(c call) error {
@@ -151,7 +151,7 @@ func TestRetryOfARowThatIsUnsetIsNotRun(t *testing.T) {
 			e.put(1, 2)
 			e.pass(50 * time.Millisecond)
 			e.target.take()
-			// The row is behind more than a look takes in.
+			// The row is behind more changes than a round reads.
 			e.put(1, ids(10, 30)...)
 			e.unset(1)
 			e.pass(time.Minute)

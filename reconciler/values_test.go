@@ -19,7 +19,7 @@ type (
 
 func newKeySet(id uint64) keySet { return index.NewKeySet(index.Uint64(id)) }
 
-// countingBatches counts the objects that it is told to update.
+// countingBatches counts the objects of its updates.
 type countingBatches struct{ updated *int }
 
 func (c countingBatches) UpdateBatch(_ context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[valueObject]) {

@@ -11,11 +11,11 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 )
 
-// A state has the same name in figures and metrics, which have that of the core, and in
+// A state has the same name in figures and metrics, which use the names of the core, and in
 // explanations, lists and waits.
 func TestStatesHaveOneName(t *testing.T) {
 	for _, state := range shownStates {
 		require.Equal(t, state.String(), string(states[state]))
 	}
-	require.Len(t, shownStates, int(core.NumStates)-1, "all but that of what is planned")
+	require.Len(t, shownStates, int(core.NumStates)-1, "all states but planned")
 }

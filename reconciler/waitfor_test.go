@@ -17,7 +17,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-func TestWaitForObjectsLastsUntilEachIsThere(t *testing.T) {
+func TestWaitForObjectsLastsUntilEachReachesTheMilestone(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.lasting(func(call) time.Duration { return time.Second })
 		e.put(1, 1)
@@ -49,7 +49,7 @@ func TestWaitForObjectsLastsUntilEachIsThere(t *testing.T) {
 	})
 }
 
-func TestWaitForAttemptsOnObjectsReturnsWhichAreNotThere(t *testing.T) {
+func TestWaitForAttemptedObjectsListsUnappliedObjects(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.deciding(outcomes(make(chan struct{})))
 		e.put(works, 101, 102)
@@ -64,15 +64,15 @@ func TestWaitForAttemptsOnObjectsReturnsWhichAreNotThere(t *testing.T) {
 		over := e.waitFor(reconciler.Attempted, 6, 5, 4, 60, 3, 2, 101, 102, 77)
 		w := e.isOver(over, 0)
 		require.NoError(e, w.err)
-		e.owes(w.owed,
+		e.requireUnapplied(w.unapplied,
 			"0x0000000000000004 is blocked: device eth0 is missing",
 			"0x000000000000003c has no status: the row has no status and is never reconciled",
 			"0x0000000000000003 is terminal: no such name",
 			"0x0000000000000002 is retry after 1 attempt(s): no route",
 			"deletion of 0x0000000000000065 is retry after 1 attempt(s): in use",
 		)
-		require.ErrorIs(e, w.owed.Err(), reconciler.ErrNoStatus)
-		require.Zero(e, w.owed.More)
+		require.ErrorIs(e, w.unapplied.Err(), reconciler.ErrNoStatus)
+		require.Zero(e, w.unapplied.More)
 	})
 }
 
@@ -115,28 +115,28 @@ func TestWaitForCutShortListsUnappliedObjects(t *testing.T) {
 		w := e.isOver(over, time.Minute)
 		require.ErrorIs(e, w.err, context.DeadlineExceeded)
 		require.ErrorContains(e, w.err, `reconciler "objects": waiting for 0x0000000000000001 to be applied, 2 of 5 objects are: `)
-		e.owes(w.owed,
+		e.requireUnapplied(w.unapplied,
 			"0x0000000000000001 is terminal: no such name",
 			"deletion of 0x0000000000000065 is retry after 10 attempt(s): in use",
 		)
 	})
 }
 
-func TestRowWithoutAStatusIsNotWaitedFor(t *testing.T) {
+func TestWaitForARowWithoutAStatusIsAnError(t *testing.T) {
 	singly(t, func(e *env) {
 		e.write(func(wtxn statedb.WriteTxn) { _, _, _ = e.table.Insert(wtxn, &object{ID: 60}) })
 		until := e.put(works, 1)
-		synctest.Wait() // else it may not be known yet that object 2 has no deletion under way
+		synctest.Wait() // the loop must know that no deletion of object 2 is on its way
 		w := e.isOver(e.waitFor(reconciler.Applied, 1, 60, 2), 0)
 		require.ErrorIs(e, w.err, reconciler.ErrNoStatus)
 		require.ErrorContains(e, w.err, "waiting for 0x000000000000003c to be applied, 1 of 3 objects are")
-		e.owes(w.owed, "0x000000000000003c has no status: the row has no status and is never reconciled")
+		e.requireUnapplied(w.unapplied, "0x000000000000003c has no status: the row has no status and is never reconciled")
 
 		e.nothingOwed(e.isOver(e.wait(until, reconciler.Applied), 0))
 	})
 }
 
-func TestWaitForARowGoesOnWithItsDeletion(t *testing.T) {
+func TestRowWaitContinuesWithItsDeletion(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.lasting(func(c call) time.Duration { return time.Second })
 		e.target.deciding(outcomes(nil))
@@ -171,7 +171,7 @@ func TestDeletionWaitContinuesWithAnInsertedRow(t *testing.T) {
 	})
 }
 
-// Who waits for attempts is told what came of the row that was inserted in the meantime.
+// A wait for attempts lists the result for the row that was inserted meanwhile.
 func TestAttemptWaitContinuesWithAnInsertedRow(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(works, 1)
@@ -187,12 +187,11 @@ func TestAttemptWaitContinuesWithAnInsertedRow(t *testing.T) {
 		e.pass(2 * time.Millisecond)
 		w := e.isOver(over, 2*time.Second)
 		require.NoError(e, w.err)
-		e.owes(w.owed, "0x0000000000000001 is terminal: no such name")
+		e.requireUnapplied(w.unapplied, "0x0000000000000001 is terminal: no such name")
 	})
 }
 
-// The row that was inserted in place of what was deleted is there, though the backlog that
-// it passed by is not.
+// A row that replaces a deleted one is applied before the backlog that it overtook.
 func TestDeletionWaitContinuesWithARowPastTheBacklog(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 8000)
@@ -219,7 +218,7 @@ func TestDeletionWaitContinuesWithARowPastTheBacklog(t *testing.T) {
 	}, nil, reconciler.WithoutPruning())
 }
 
-// What came of a version before the one that is waited for is neither here nor there.
+// The attempt of a version before the awaited one does not count.
 func TestAttemptOnAnEarlierVersionDoesNotCount(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.deciding(outcomes(nil))
@@ -236,9 +235,9 @@ func TestAttemptOnAnEarlierVersionDoesNotCount(t *testing.T) {
 		}
 		brief, cancel := context.WithTimeout(e.Context(), 0)
 		defer cancel()
-		owed, err := e.loop.WaitFor(brief, reconciler.Attempted, objects(1, 2, 3)...)
+		unapplied, err := e.loop.WaitFor(brief, reconciler.Attempted, objects(1, 2, 3)...)
 		require.ErrorIs(e, err, context.DeadlineExceeded)
-		e.owes(owed,
+		e.requireUnapplied(unapplied,
 			"0x0000000000000001 is paused: no route",
 			"deletion of 0x0000000000000002 is paused",
 			"deletion of 0x0000000000000003 is paused",
@@ -252,7 +251,7 @@ func TestAttemptOnAnEarlierVersionDoesNotCount(t *testing.T) {
 	})
 }
 
-// Nobody will attempt what was inserted as a row that asks for nothing.
+// A row that is inserted without work will not be attempted.
 func TestDeletionWaitContinuesWithARowWithoutWork(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(works, 101, 102)
@@ -267,15 +266,15 @@ func TestDeletionWaitContinuesWithARowWithoutWork(t *testing.T) {
 			_, _, _ = e.table.Insert(wtxn, &object{ID: 101, Status: reconciler.StatusDone()})
 			_, _, _ = e.table.Insert(wtxn, &object{ID: 102})
 		})
-		// Their retries find that out.
+		// The retries of the deletions find the new rows.
 		e.pass(5 * time.Second)
 		e.nothingOwed(<-done)
 		require.ErrorIs(e, (<-unset).err, reconciler.ErrNoStatus)
 	})
 }
 
-// A row that changes again while it is waited for has to be there in the version that it
-// has then, and what came of an earlier version is not what is returned.
+// A row that changes during the wait must be applied in its latest version, and the wait does not
+// return the result of an earlier version.
 func TestWaitForAChangingRowIsForItsLatestVersion(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.lasting(func(c call) time.Duration { return time.Second })
@@ -284,7 +283,7 @@ func TestWaitForAChangingRowIsForItsLatestVersion(t *testing.T) {
 		e.pass(500 * time.Millisecond)
 		e.put(8, 1)
 		e.pass(time.Second)
-		// The first attempt was of a version that nobody wants any more.
+		// The first attempt was for a version that is no longer desired.
 		for _, over := range both {
 			e.goesOn(over)
 		}
@@ -319,8 +318,8 @@ func TestRefreshingRowIsWaitedFor(t *testing.T) {
 	})
 }
 
-// Paused objects are not attempted as long as nobody resumes them: who waits for attempts
-// is told so, who waits for more waits.
+// Paused objects are not attempted until they are resumed. A wait for attempts ends and lists them;
+// a wait for applied objects goes on.
 func TestPausedObjectsCountAsAttempted(t *testing.T) {
 	for _, when := range []string{"before the change", "before the wait", "during the wait"} {
 		t.Run(when, func(t *testing.T) {
@@ -336,14 +335,14 @@ func TestPausedObjectsCountAsAttempted(t *testing.T) {
 				}
 				var attempted, revision <-chan waited
 				if when == "during the wait" {
-					// The whole loop is paused, so that nothing is looked at.
+					// The whole loop is paused, so it reads no changes.
 					e.loop.Pause()
 					synctest.Wait()
 				}
 				e.put(works, 1)
 				until := e.remove(2)
 				if when == "before the wait" {
-					// The change was looked at, and put aside, before anybody waited for it.
+					// The loop read the change and kept it as paused before the wait began.
 					e.loop.Pause()
 					synctest.Wait()
 					pause()
@@ -360,7 +359,7 @@ func TestPausedObjectsCountAsAttempted(t *testing.T) {
 					for _, over := range []<-chan waited{attempted, revision} {
 						w := e.isOver(over, 0)
 						require.NoError(e, w.err)
-						e.owes(w.owed, "0x0000000000000001 is paused", "deletion of 0x0000000000000002 is paused")
+						e.requireUnapplied(w.unapplied, "0x0000000000000001 is paused", "deletion of 0x0000000000000002 is paused")
 					}
 					e.pass(time.Hour)
 					e.goesOn(applied)
@@ -373,7 +372,7 @@ func TestPausedObjectsCountAsAttempted(t *testing.T) {
 	}
 }
 
-// An object that is paused when its turn comes was not when the wait for it began.
+// The object is not paused when the wait begins, but when its turn comes.
 func TestObjectPausedAtItsTurnCountsAsAttempted(t *testing.T) {
 	singly(t, func(e *env) {
 		e.target.lasting(func(call) time.Duration { return 50 * time.Millisecond })
@@ -384,17 +383,16 @@ func TestObjectPausedAtItsTurnCountsAsAttempted(t *testing.T) {
 		e.pass(10 * time.Second)
 		w := <-over
 		require.NoError(e, w.err)
-		e.owes(w.owed, "0x0000000000000009 is paused")
+		e.requireUnapplied(w.unapplied, "0x0000000000000009 is paused")
 		for _, c := range e.target.take() {
 			require.NotEqual(e, uint64(9), c.id)
 		}
 	})
 }
 
-// A change of an object that failed a moment ago is not attempted before its minimum
-// backoff has passed: those who wait for the object wait for that, those who wait for a
-// revision are not held up by it.
-func TestHeldChangeIsWaitedForWithItsObject(t *testing.T) {
+// A change of an object that has just failed is not attempted before its minimum backoff has
+// passed. A wait for the object includes that time; a wait for a revision does not.
+func TestWaitForAnObjectIncludesItsHeldChange(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.deciding(outcomes(nil))
 		e.put(failsNow, 1)
@@ -403,15 +401,15 @@ func TestHeldChangeIsWaitedForWithItsObject(t *testing.T) {
 		row := e.waitFor(reconciler.Attempted, 1)
 		w := e.isOver(e.wait(until, reconciler.Attempted), 0)
 		require.NoError(e, w.err)
-		e.owes(w.owed, "0x0000000000000001 is held: no route")
-		require.Equal(e, 1, w.owed.Keys[0].Attempts)
+		e.requireUnapplied(w.unapplied, "0x0000000000000001 is held: no route")
+		require.Equal(e, 1, w.unapplied.Keys[0].Attempts)
 		e.goesOn(row)
 		e.pass(100 * time.Millisecond)
 		e.nothingOwed(e.isOver(row, 100*time.Millisecond))
 	})
 }
 
-// A new row is there long before the backlog is, and so is a deletion.
+// A new row is applied long before the backlog is, and so is a deletion.
 func TestWaitForObjectsDoesNotWaitForABacklog(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		inBubble(t, func(e *env) {
@@ -448,8 +446,8 @@ func TestWaitForObjectsDoesNotWaitForABacklog(t *testing.T) {
 	}
 }
 
-// Nobody was waiting for this one when it was deleted out of turn: it takes as long as the
-// backlog does until that is certain.
+// The deletion overtook the backlog before the wait began. The wait knows only when the backlog is
+// done that the deletion is applied.
 func TestDeletionIsKnownWhenTheBacklogIsDone(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 8000)
@@ -469,9 +467,9 @@ func TestDeletionIsKnownWhenTheBacklogIsDone(t *testing.T) {
 	}, nil, reconciler.WithoutPruning())
 }
 
-// While an operation runs, the loop of a single worker answers no question: what the status
-// of a row says needs none.
-func TestAppliedRowIsSeenWhileTheLoopIsStuck(t *testing.T) {
+// The loop of a single worker answers no question while an operation runs. The status of a row is
+// read without the loop.
+func TestWaitForAnAppliedRowNeedsNoAnswerOfTheLoop(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
 		synctest.Wait()
@@ -483,9 +481,9 @@ func TestAppliedRowIsSeenWhileTheLoopIsStuck(t *testing.T) {
 	}, nil, reconciler.WithoutPruning())
 }
 
-// The key of a deletion that was never applied is not in the target, and no operation says
-// so.
-func TestDeletionOfWhatCameAndWentIsWaitedFor(t *testing.T) {
+// An object that was inserted and deleted at once was never applied, so no earlier operation shows
+// that its key is not in the target.
+func TestDeletionOfAShortLivedObjectIsWaitedFor(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(func(c call) error {
 			if c.op == "delete" {
@@ -502,7 +500,7 @@ func TestDeletionOfWhatCameAndWentIsWaitedFor(t *testing.T) {
 	}, nil)
 }
 
-func TestManyWaitForObjects(t *testing.T) {
+func TestManyWaitsForObjectsEnd(t *testing.T) {
 	singly(t, func(e *env) {
 		const rows = 5000
 		e.put(works, ids(1, rows)...)
@@ -511,8 +509,8 @@ func TestManyWaitForObjects(t *testing.T) {
 		results := make(chan waited, 2*rows)
 		wait := func(id uint64, m reconciler.Milestone) {
 			go func() {
-				owed, err := e.loop.WaitFor(e.Context(), m, &object{ID: id})
-				results <- waited{owed: owed, err: err}
+				unapplied, err := e.loop.WaitFor(e.Context(), m, &object{ID: id})
+				results <- waited{unapplied: unapplied, err: err}
 			}()
 		}
 		e.put(works, ids(1, rows/2)...)

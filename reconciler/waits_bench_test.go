@@ -14,7 +14,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// idle is a target that everything works on at once.
+// idle is a target whose operations succeed at once.
 type idle struct{}
 
 func (idle) Update(context.Context, statedb.ReadTxn, statedb.Revision, *object) error { return nil }
@@ -23,8 +23,9 @@ func (idle) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*object, statedb.R
 	return nil
 }
 
-// BenchmarkRoundsBesideWaiters is what it costs to write an object, a round of them in a
-// transaction, and to have it reconciled, while others wait for what does not come.
+// BenchmarkRoundsBesideWaiters measures the cost of writing an object and having it reconciled,
+// while other goroutines wait for events that do not come. A transaction has the objects of one
+// round.
 func BenchmarkRoundsBesideWaiters(b *testing.B) {
 	const waiters, perRound = 10_000, 1000
 	type loop = *reconciler.Loop[*object]
@@ -32,7 +33,7 @@ func BenchmarkRoundsBesideWaiters(b *testing.B) {
 		name string
 		wait func(ctx context.Context, loop loop, i uint64)
 	}{
-		{"nobody", nil},
+		{"none", nil},
 		{"revisions", func(ctx context.Context, loop loop, i uint64) {
 			_, _ = loop.Wait(ctx, 1<<40, reconciler.Milestone(i%2))
 		}},
@@ -70,7 +71,7 @@ func BenchmarkRoundsBesideWaiters(b *testing.B) {
 			}
 			gone := make(chan struct{})
 			if c.wait != nil {
-				// What some of them wait for is not done for as long as they do.
+				// The objects of some of the waits stay unreconciled during the benchmark.
 				write(ids(1<<41, 1<<41+waiters))
 				wtxn := db.WriteTxn(table)
 				for i := range uint64(waiters) {
@@ -104,16 +105,16 @@ func BenchmarkRoundsBesideWaiters(b *testing.B) {
 	}
 }
 
-// waitedFor is a target on which everything works but what the waiters wait for.
+// waitedFor is a target that blocks the objects of the waits; other updates succeed.
 type waitedFor struct{ idle }
 
 func (waitedFor) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, o *object) error {
 	if o.ID == 1<<40 {
-		return reconciler.Blocked("what never comes")
+		return reconciler.Blocked("a channel that never closes")
 	}
 	return nil
 }
 
 func (waitedFor) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, o *object) error {
-	return reconciler.Blocked("what never comes")
+	return reconciler.Blocked("a channel that never closes")
 }

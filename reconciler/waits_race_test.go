@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// racingTable lets something happen after somebody has read the revision of the table.
+// racingTable calls race once, after a caller has read the revision of the table.
 type racingTable struct {
 	statedb.RWTable[*object]
 	race atomic.Pointer[func()]
@@ -30,8 +30,8 @@ func (x *racingTable) Revision(txn statedb.ReadTxn) statedb.Revision {
 	return revision
 }
 
-// A wait for a revision is over when that is reached, also if main takes a later snapshot while
-// the wait begins: it does not wait for what was written after that revision.
+// A wait for a revision ends when the revision is reached. It does not wait for later writes, even
+// if main takes a later snapshot while the wait begins.
 func TestWaitForARevisionDoesNotWaitForLaterOnes(t *testing.T) {
 	table := &racingTable{}
 	inBubble(t, func(e *env) {
@@ -47,7 +47,7 @@ func TestWaitForARevisionDoesNotWaitForLaterOnes(t *testing.T) {
 			row := e.get(3)
 			race := func() {
 				e.put(1, 3)
-				// The loop takes it in, unless it waits for this goroutine.
+				// The loop reads the row, unless it waits for this goroutine.
 				for range 10_000 {
 					if now := e.get(3); now != row && now.Status.Kind == reconciler.StatusKindDone {
 						return

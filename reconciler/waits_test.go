@@ -21,29 +21,29 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// waited is what a wait in a goroutine of its own came to; took is how long it was.
+// waited is the result of a wait in its own goroutine; took is its duration.
 type waited struct {
-	owed inspect.Unapplied
-	err  error
-	took time.Duration
+	unapplied inspect.Unapplied
+	err       error
+	took      time.Duration
 }
 
-// during begins a wait. The result is to be had when that is over.
+// during starts a wait. The channel gets the result when the wait is over.
 func during(wait func() (inspect.Unapplied, error)) <-chan waited {
 	over, began := make(chan waited, 1), time.Now()
 	go func() {
-		owed, err := wait()
-		over <- waited{owed, err, time.Since(began)}
+		unapplied, err := wait()
+		over <- waited{unapplied, err, time.Since(began)}
 	}()
 	return over
 }
 
-// wait begins a wait for a revision.
+// wait starts a wait for a revision.
 func (e *env) wait(until statedb.Revision, m reconciler.Milestone) <-chan waited {
 	return during(func() (inspect.Unapplied, error) { return e.loop.Wait(e.Context(), until, m) })
 }
 
-// waitFor begins a wait for objects.
+// waitFor starts a wait for objects.
 func (e *env) waitFor(m reconciler.Milestone, ids ...uint64) <-chan waited {
 	return during(func() (inspect.Unapplied, error) { return e.loop.WaitFor(e.Context(), m, objects(ids...)...) })
 }
@@ -55,7 +55,7 @@ func objects(ids ...uint64) (objs []*object) {
 	return objs
 }
 
-// goesOn requires a wait not to be over.
+// goesOn requires that a wait is not over.
 func (e *env) goesOn(over <-chan waited) {
 	e.Helper()
 	synctest.Wait()
@@ -66,13 +66,13 @@ func (e *env) goesOn(over <-chan waited) {
 	}
 }
 
-// isOver requires a wait to be over, and to have taken a time.
+// isOver requires that a wait is over, and that it took a time.
 func (e *env) isOver(over <-chan waited, took time.Duration) waited {
 	e.Helper()
 	synctest.Wait()
 	select {
 	case w := <-over:
-		require.InDelta(e, took, w.took, float64(maxGather), "how long it took, want %s, is %s", took, w.took)
+		require.InDelta(e, took, w.took, float64(maxGather), "the duration of the wait, want %s, is %s", took, w.took)
 		return w
 	default:
 		e.Fatal("the wait goes on")
@@ -80,29 +80,29 @@ func (e *env) isOver(over <-chan waited, took time.Duration) waited {
 	}
 }
 
-// maxGather is how long the loop may let retries wait for each other.
+// maxGather bounds the time for which the loop lets retries wait for each other.
 const maxGather = 6 * time.Millisecond
 
-// nothingOwed requires a wait to have ended well.
+// nothingOwed requires that a wait succeeded and lists no unapplied objects.
 func (e *env) nothingOwed(w waited) {
 	e.Helper()
 	require.NoError(e, w.err)
-	require.Equal(e, inspect.Unapplied{}, w.owed)
-	require.NoError(e, w.owed.Err())
+	require.Equal(e, inspect.Unapplied{}, w.unapplied)
+	require.NoError(e, w.unapplied.Err())
 }
 
-// owes requires the keys to be owed, each as its text says.
-func (e *env) owes(owed inspect.Unapplied, want ...string) {
+// requireUnapplied requires that a wait lists exactly these unapplied objects, each with its text.
+func (e *env) requireUnapplied(unapplied inspect.Unapplied, want ...string) {
 	e.Helper()
 	var texts []string
-	for _, u := range owed.Keys {
+	for _, u := range unapplied.Keys {
 		texts = append(texts, u.Error())
 	}
 	require.Equal(e, want, texts)
 }
 
-// outcomes makes operations come to what the value of an object says; deletions of IDs
-// above 100 fail.
+// outcomes makes the value of an object decide the outcome of its update; deletions of IDs above
+// 100 fail.
 func outcomes(release <-chan struct{}) func(c call) error {
 	return func(c call) error {
 		switch {
@@ -145,7 +145,7 @@ func TestWaitLastsUntilEverythingUpToItsRevisionIsApplied(t *testing.T) {
 		e.pass(time.Millisecond)
 		e.nothingOwed(e.isOver(attempted, time.Second))
 		e.nothingOwed(e.isOver(applied, time.Second))
-		// The loop has written a status, and the table has that revision.
+		// The status write of the loop gave the table that revision.
 		e.nothingOwed(e.isOver(later, time.Second))
 
 		gone := e.remove(1)
@@ -167,7 +167,7 @@ func TestWaitLastsUntilEverythingUpToItsRevisionIsApplied(t *testing.T) {
 	})
 }
 
-func TestWaitForAttemptsReturnsWhatIsNotApplied(t *testing.T) {
+func TestWaitForAttemptsListsUnappliedObjects(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.deciding(outcomes(make(chan struct{})))
 		e.put(works, 1, 101)
@@ -182,29 +182,29 @@ func TestWaitForAttemptsReturnsWhatIsNotApplied(t *testing.T) {
 		e.put(failsNow, 7)
 		w := e.isOver(e.wait(until, reconciler.Attempted), 0)
 		require.NoError(e, w.err)
-		e.owes(w.owed,
+		e.requireUnapplied(w.unapplied,
 			"0x0000000000000002 is retry after 1 attempt(s): no route",
 			"0x0000000000000003 is terminal: no such name",
 			"0x0000000000000004 is blocked: device eth0 is missing",
 			"deletion of 0x0000000000000065 is retry after 1 attempt(s): in use",
 		)
-		require.Zero(e, w.owed.More)
+		require.Zero(e, w.unapplied.More)
 		require.Equal(e, inspect.Unreconciled{
 			Key: index.Uint64(101), Deleted: true, State: "retry", Attempts: 1, Err: errors.New("in use"),
-		}, w.owed.Keys[3])
-		require.ErrorIs(e, w.owed.Err(), w.owed.Keys[3].Err)
-		require.Equal(e, 4, 1+strings.Count(w.owed.Err().Error(), "\n"))
+		}, w.unapplied.Keys[3])
+		require.ErrorIs(e, w.unapplied.Err(), w.unapplied.Keys[3].Err)
+		require.Equal(e, 4, 1+strings.Count(w.unapplied.Err().Error(), "\n"))
 
-		// Those who come late are told the same, and what has changed.
+		// A later wait gets the same list, with current figures.
 		e.pass(150 * time.Millisecond)
 		w = e.isOver(e.wait(until, reconciler.Attempted), 0)
-		require.Len(e, w.owed.Keys, 4)
-		require.Equal(e, 2, w.owed.Keys[0].Attempts)
+		require.Len(e, w.unapplied.Keys, 4)
+		require.Equal(e, 2, w.unapplied.Keys[0].Attempts)
 	})
 }
 
-// Each of those who are told at once is told of what is owed up to its revision.
-func TestThoseWhoWaitForDifferentRevisionsAreToldDifferentThings(t *testing.T) {
+// Each wait lists the unapplied objects up to its own revision, even if several waits end at once.
+func TestEachWaitListsUnappliedObjectsUpToItsRevision(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.deciding(outcomes(nil))
 		e.loop.Pause()
@@ -216,7 +216,7 @@ func TestThoseWhoWaitForDifferentRevisionsAreToldDifferentThings(t *testing.T) {
 		}
 		e.loop.Resume()
 		for i, over := range waits {
-			require.Len(e, e.isOver(over, 0).owed.Keys, i/2+1)
+			require.Len(e, e.isOver(over, 0).unapplied.Keys, i/2+1)
 		}
 	})
 }
@@ -245,9 +245,8 @@ func TestWaitUntilAppliedOutlastsFailuresAndBlocks(t *testing.T) {
 	})
 }
 
-// What is superseded does not hold up those who wait for it: the change that came instead
-// has a revision of its own.
-func TestChangeThatIsFollowedByAnotherIsNotWaitedFor(t *testing.T) {
+// A change that is replaced holds up no wait for its revision: the new change has a later revision.
+func TestReplacedChangeHoldsUpNoWait(t *testing.T) {
 	singly(t, func(e *env) {
 		e.target.deciding(outcomes(nil))
 		old := e.put(failsForGood, 1)
@@ -260,7 +259,7 @@ func TestChangeThatIsFollowedByAnotherIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-func TestWaitThatIsCutShortSaysWhatIsOwed(t *testing.T) {
+func TestWaitCutShortListsUnappliedObjects(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.deciding(outcomes(nil))
 		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
@@ -273,12 +272,12 @@ func TestWaitThatIsCutShortSaysWhatIsOwed(t *testing.T) {
 		w := e.isOver(over, time.Minute)
 		require.ErrorIs(e, w.err, context.DeadlineExceeded)
 		require.ErrorContains(e, w.err, `reconciler "objects": waiting for revision 1 to be applied, attempted up to 4: `)
-		e.owes(w.owed, "0x0000000000000001 is terminal: no such name")
+		e.requireUnapplied(w.unapplied, "0x0000000000000001 is terminal: no such name")
 
-		// Its time is up already, but what it is for has been reached.
+		// The deadline has passed, but the revision has been attempted.
 		w = e.isOver(during(func() (inspect.Unapplied, error) { return e.loop.Wait(ctx, until, reconciler.Attempted) }), 0)
 		require.NoError(e, w.err)
-		e.owes(w.owed, "0x0000000000000001 is terminal: no such name")
+		e.requireUnapplied(w.unapplied, "0x0000000000000001 is terminal: no such name")
 	})
 }
 
@@ -298,20 +297,20 @@ func TestWaitDoesNotHangWhenTheLoopIsStuck(t *testing.T) {
 			require.ErrorContains(e, w.err, "attempted up to 0: context deadline exceeded (the reconciler is busy: update of 1, running since ")
 			busy := (*inspect.BusyError)(nil)
 			require.ErrorAs(e, w.err, &busy)
-			require.Empty(e, w.owed)
+			require.Empty(e, w.unapplied)
 
 			w = e.isOver(row, 1100*time.Millisecond)
 			require.ErrorIs(e, w.err, context.DeadlineExceeded)
 			require.ErrorContains(e, w.err, "waiting for 0x0000000000000001 to be "+m.String())
 			require.ErrorContains(e, w.err, "the reconciler is busy")
-			e.owes(w.owed, "0x0000000000000001 is in flight", "deletion of 0x0000000000000002 is unknown")
+			e.requireUnapplied(w.unapplied, "0x0000000000000001 is in flight", "deletion of 0x0000000000000002 is unknown")
 		}
 	}, nil, reconciler.WithoutPruning())
 }
 
-// Somebody whose time is up while an operation runs is still told of its success, if that
-// comes before the loop would count as stuck.
-func TestWaitThatIsOverALittleLateIsOver(t *testing.T) {
+// A wait whose deadline passes during an operation still succeeds if the operation ends before the
+// loop counts as stuck.
+func TestWaitFulfilledShortlyAfterItsDeadlineSucceeds(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.lasting(func(call) time.Duration { return time.Second + 50*time.Millisecond })
 		until := e.put(1, 1)
@@ -323,7 +322,7 @@ func TestWaitThatIsOverALittleLateIsOver(t *testing.T) {
 	}, nil, reconciler.WithoutPruning())
 }
 
-// In the middle of a backlog the loop is not stuck, and knows what it has come to.
+// In the middle of a backlog the loop is not stuck, and reports its progress.
 func TestWaitCutShortInABacklogReportsProgress(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.lasting(func(call) time.Duration { return time.Millisecond })
@@ -337,12 +336,12 @@ func TestWaitCutShortInABacklogReportsProgress(t *testing.T) {
 		_, err := fmt.Sscanf(w.err.Error(), `reconciler "objects": waiting for revision 5000 to be applied, attempted up to %d:`, &attempted)
 		require.NoError(e, err, w.err.Error())
 		require.InDelta(e, 500, attempted, 30)
-		require.NotEmpty(e, w.owed.Keys)
-		require.Equal(e, inspect.StateReady, w.owed.Keys[len(w.owed.Keys)-1].State)
+		require.NotEmpty(e, w.unapplied.Keys)
+		require.Equal(e, inspect.StateReady, w.unapplied.Keys[len(w.unapplied.Keys)-1].State)
 	}, nil, reconciler.WithoutPruning())
 }
 
-func TestListOfWhatIsOwedIsBounded(t *testing.T) {
+func TestListOfUnappliedObjectsIsBounded(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(outcomes(nil))
 		first := e.put(failsForGood, ids(1, 1000)...)
@@ -350,22 +349,22 @@ func TestListOfWhatIsOwedIsBounded(t *testing.T) {
 		newer := e.put(failsForGood, ids(1501, 1700)...)
 		e.pass(time.Second)
 		w := e.isOver(e.wait(until, reconciler.Attempted), 0)
-		require.Len(e, w.owed.Keys, 100)
-		require.Equal(e, index.Key(index.Uint64(1)), w.owed.Keys[0].Key)
-		require.Equal(e, index.Key(index.Uint64(100)), w.owed.Keys[99].Key)
-		require.Equal(e, 1400, w.owed.More, "those of later revisions do not count")
-		text := w.owed.Err().Error()
+		require.Len(e, w.unapplied.Keys, 100)
+		require.Equal(e, index.Key(index.Uint64(1)), w.unapplied.Keys[0].Key)
+		require.Equal(e, index.Key(index.Uint64(100)), w.unapplied.Keys[99].Key)
+		require.Equal(e, 1400, w.unapplied.More, "those of later revisions do not count")
+		text := w.unapplied.Err().Error()
 		require.Equal(e, 11, 1+strings.Count(text, "\n"))
 		require.Contains(e, text, "1490 further keys are not reconciled")
 
 		w = e.isOver(e.wait(newer, reconciler.Attempted), 0)
-		require.Equal(e, 1600, w.owed.More)
+		require.Equal(e, 1600, w.unapplied.More)
 		w = e.isOver(e.wait(first, reconciler.Attempted), 0)
-		require.Equal(e, 900, w.owed.More)
+		require.Equal(e, 900, w.unapplied.More)
 	}, nil)
 }
 
-func TestWaitBeforeTheReconcilerRuns(t *testing.T) {
+func TestWaitMayBeginBeforeTheReconcilerRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
 		loop, err := reconciler.New(e.config())
@@ -379,10 +378,10 @@ func TestWaitBeforeTheReconcilerRuns(t *testing.T) {
 		_, err = loop.Wait(ctx, until, reconciler.Applied)
 		require.ErrorIs(e, err, context.DeadlineExceeded)
 		require.ErrorContains(e, err, "the reconciler has not been started")
-		require.Equal(e, time.Second, time.Since(began), "there is nobody to be asked")
-		owed, err := loop.WaitFor(ctx, reconciler.Attempted, objects(1)...)
+		require.Equal(e, time.Second, time.Since(began), "no loop can answer")
+		unapplied, err := loop.WaitFor(ctx, reconciler.Attempted, objects(1)...)
 		require.ErrorIs(e, err, context.DeadlineExceeded)
-		e.owes(owed, "0x0000000000000001 is unknown")
+		e.requireUnapplied(unapplied, "0x0000000000000001 is unknown")
 
 		revision, row := e.wait(until, reconciler.Attempted), e.waitFor(reconciler.Attempted, 1)
 		gone := e.waitFor(reconciler.Applied, 2)
@@ -418,21 +417,21 @@ func TestWaitEndsWhenTheReconcilerStops(t *testing.T) {
 			require.ErrorIs(e, e.isOver(over, 0).err, inspect.ErrStopped)
 		}
 
-		// Those who come after it are told what is known.
+		// Waits that begin after the stop get what is known.
 		for _, m := range []reconciler.Milestone{reconciler.Attempted, reconciler.Applied} {
 			require.ErrorIs(e, e.isOver(e.wait(until, m), 0).err, inspect.ErrStopped)
 			e.nothingOwed(e.isOver(e.wait(until-1, m), 0))
 			e.nothingOwed(e.isOver(e.waitFor(m, 2), 0))
-			require.ErrorIs(e, e.isOver(e.waitFor(m, 3), 0).err, inspect.ErrStopped, "of a deletion nothing is known")
+			require.ErrorIs(e, e.isOver(e.waitFor(m, 3), 0).err, inspect.ErrStopped, "nothing is known of a deletion")
 		}
 		w := e.isOver(e.waitFor(reconciler.Attempted, 1), 0)
-		require.NoError(e, w.err, "its status says that it was attempted")
-		e.owes(w.owed, "0x0000000000000001 is unknown: no route")
+		require.NoError(e, w.err, "the status shows the attempt")
+		e.requireUnapplied(w.unapplied, "0x0000000000000001 is unknown: no route")
 	})
 }
 
-// What was finished before the stop counts.
-func TestWaitSeesWhatWasFinishedAtTheStop(t *testing.T) {
+// Operations that finished before the stop count.
+func TestWaitSeesOperationsThatFinishedAtTheStop(t *testing.T) {
 	singly(t, func(e *env) {
 		e.target.lasting(func(call) time.Duration { return time.Second })
 		e.target.deciding(outcomes(nil))
@@ -458,7 +457,7 @@ func TestWaitSeesWhatWasFinishedAtTheStop(t *testing.T) {
 		for _, over := range waits {
 			w := <-over
 			require.NoError(e, w.err)
-			e.owes(w.owed, "0x0000000000000001 is retry after 1 attempt(s): no route")
+			e.requireUnapplied(w.unapplied, "0x0000000000000001 is retry after 1 attempt(s): no route")
 		}
 	})
 	singly(t, func(e *env) {
@@ -479,7 +478,7 @@ func TestWaitSeesWhatWasFinishedAtTheStop(t *testing.T) {
 	})
 }
 
-func TestMilestoneThatIsNoneIsAnError(t *testing.T) {
+func TestInvalidMilestoneIsAnError(t *testing.T) {
 	inBubble(t, func(e *env) {
 		_, err := e.loop.Wait(e.Context(), 1, 7)
 		require.EqualError(e, err, "waiting for milestone 7, must be Attempted or Applied")
@@ -488,7 +487,7 @@ func TestMilestoneThatIsNoneIsAnError(t *testing.T) {
 	}, nil)
 }
 
-func TestRevisionOfTheEndOfTimeIsWaitedFor(t *testing.T) {
+func TestWaitForTheLargestRevisionGoesOn(t *testing.T) {
 	inBubble(t, func(e *env) {
 		over := e.wait(math.MaxUint64, reconciler.Applied)
 		e.put(1, 1)
@@ -497,7 +496,7 @@ func TestRevisionOfTheEndOfTimeIsWaitedFor(t *testing.T) {
 	}, nil)
 }
 
-// Each is woken when its revision is reached, and at no other time.
+// Each wait ends when its revision is reached, and not earlier.
 func TestManyWaitersAreEachWokenInTime(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.lasting(func(call) time.Duration { return time.Millisecond })
@@ -514,8 +513,8 @@ func TestManyWaitersAreEachWokenInTime(t *testing.T) {
 				continue
 			}
 			go func() {
-				owed, err := e.loop.Wait(e.Context(), until, m)
-				all <- waited{owed, err, time.Since(began)}
+				unapplied, err := e.loop.Wait(e.Context(), until, m)
+				all <- waited{unapplied, err, time.Since(began)}
 			}()
 		}
 		e.pass(time.Minute)
@@ -533,7 +532,7 @@ func TestManyWaitersAreEachWokenInTime(t *testing.T) {
 	}, nil, reconciler.WithoutPruning())
 }
 
-func TestPeersWaitSeesTheWatermarks(t *testing.T) {
+func TestWaitUntilReconciledReturnsTheWatermarks(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(outcomes(nil))
 		failing := e.put(failsForGood, 1)

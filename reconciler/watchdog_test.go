@@ -15,8 +15,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// A call that hangs shows in health after a minute, also without a timeout and also if the loop
-// itself is in it: health names it until it comes back.
+// Health reports a call that hangs for a minute until it returns. No timeout is needed, and the
+// call may run on the goroutine of the loop.
 func TestHungCallIsNamed(t *testing.T) {
 	everyWay(t, func(e *env) {
 		stuck := e.target.stick(1)
@@ -30,9 +30,9 @@ func TestHungCallIsNamed(t *testing.T) {
 		require.Equal(e, "1 operation(s) stuck", message)
 		require.ErrorContains(e, err, "running since ")
 		require.ErrorContains(e, err, "update of ")
-		told := len(e.health.History())
+		reports := len(e.health.History())
 		e.pass(24 * time.Hour)
-		require.Len(e, e.health.History(), told, "said once")
+		require.Len(e, e.health.History(), reports, "reported once")
 		stuck.free(1)
 		e.pass(time.Second)
 		level, message, _ = e.health.Now()
@@ -41,7 +41,7 @@ func TestHungCallIsNamed(t *testing.T) {
 	})
 }
 
-// With a timeout it is named when that and the grace have passed, if that is longer.
+// With a timeout, the call is reported after the timeout and the grace period, if that is later.
 func TestHungCallWithALongTimeoutIsNamedLater(t *testing.T) {
 	everyWay(t, func(e *env) {
 		stuck := e.target.stick(1)
@@ -59,7 +59,7 @@ func TestHungCallWithALongTimeoutIsNamedLater(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 10 * time.Minute }))
 }
 
-// A prune that hangs is named, too, beside what is wrong otherwise.
+// A prune that hangs is reported as well, beside other problems.
 func TestHungPruneIsNamed(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		inBubble(t, func(e *env) {
@@ -96,8 +96,7 @@ func TestHungPruneIsNamed(t *testing.T) {
 	}
 }
 
-// The watchdog costs an idle loop nothing: an hour in which nothing happens has no event but
-// the last look of the timer.
+// The watchdog does not report calls that are fast enough.
 func TestQuickCallsAreNotNamed(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.takes(20 * time.Second)
@@ -105,8 +104,8 @@ func TestQuickCallsAreNotNamed(t *testing.T) {
 			e.put(i, 1, 2)
 			e.pass(time.Minute)
 		}
-		for _, told := range e.health.History() {
-			require.NotContains(e, told, "stuck")
+		for _, report := range e.health.History() {
+			require.NotContains(e, report, "stuck")
 		}
 		e.target.takes(0)
 		e.pass(10 * time.Minute)
@@ -114,8 +113,8 @@ func TestQuickCallsAreNotNamed(t *testing.T) {
 	})
 }
 
-// A probe that is stuck has failed: the breaker goes on probing, with what workers there are,
-// and closes when the target is up again.
+// A stuck probe counts as failed. The breaker continues to probe with the remaining workers, and
+// closes when the target is up again.
 func TestStuckProbeDoesNotKeepTheBreakerOpen(t *testing.T) {
 	for _, class := range []bool{false, true} {
 		for _, kind := range operationKinds {
@@ -168,7 +167,8 @@ func TestStuckProbeDoesNotKeepTheBreakerOpen(t *testing.T) {
 	}
 }
 
-// The same without a timeout: a call of a minute has told nothing, and is not waited for.
+// The same holds without a timeout: a probe that runs for a minute proves nothing, and the breaker
+// does not wait for it.
 func TestHangingProbeDoesNotKeepTheBreakerOpen(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.open(20)

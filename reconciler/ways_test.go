@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// operate makes the target's operations single ones, batches or rounds.
+// operate configures the target's operations as single ones, batches or rounds.
 func operate(kind string) func(e *env, cfg *reconciler.Config[*object]) {
 	return func(e *env, cfg *reconciler.Config[*object]) {
 		switch kind {
@@ -28,13 +28,13 @@ func operate(kind string) func(e *env, cfg *reconciler.Config[*object]) {
 	}
 }
 
-// everyWay runs a test with each kind of operations, each with one worker and with four,
-// and without prunes.
+// everyWay runs a test with each kind of operations, each with one worker and with four, without
+// prunes.
 func everyWay(t *testing.T, test func(e *env), opts ...reconciler.Option) {
 	everyWayWith(t, nil, test, opts...)
 }
 
-// everyWayWith is everyWay with a further change of the configuration.
+// everyWayWith is everyWay with a change of the configuration.
 func everyWayWith(t *testing.T, change func(e *env, cfg *reconciler.Config[*object]), test func(e *env), opts ...reconciler.Option) {
 	for _, kind := range []string{"single", "batches", "rounds"} {
 		eachConcurrency(t, kind, test, func(e *env, cfg *reconciler.Config[*object]) {
@@ -63,7 +63,7 @@ func eachConcurrency(t *testing.T, name string, test func(e *env), change func(e
 // configure changes a configuration before it is used; nil changes nothing.
 type configure = func(e *env, cfg *reconciler.Config[*object])
 
-// both makes one change after the other.
+// both applies two changes one after the other.
 func both(one, other configure) configure {
 	return func(e *env, cfg *reconciler.Config[*object]) {
 		for _, change := range []configure{one, other} {
@@ -74,7 +74,7 @@ func both(one, other configure) configure {
 	}
 }
 
-// serially makes objects of one group be worked on one at a time.
+// serially makes the objects of a group run one at a time.
 func serially(groupOf func(*object) string) configure {
 	return func(_ *env, cfg *reconciler.Config[*object]) { cfg.SerialBy = groupOf }
 }
@@ -84,8 +84,8 @@ func merging(merge func(current, reconciled *object) *object) configure {
 	return func(_ *env, cfg *reconciler.Config[*object]) { cfg.Merge = merge }
 }
 
-// classed makes a function tell the classes of errors, and then makes another change, if that is
-// not nil.
+// classed sets the function that classifies errors, and then applies another change, which may be
+// nil.
 func classed(class func(error) string, then func(e *env, cfg *reconciler.Config[*object])) func(e *env, cfg *reconciler.Config[*object]) {
 	return func(e *env, cfg *reconciler.Config[*object]) {
 		cfg.ErrorClass = class
@@ -95,7 +95,7 @@ func classed(class func(error) string, then func(e *env, cfg *reconciler.Config[
 	}
 }
 
-// since returns when the calls came, counted from a time.
+// since returns the times of the calls relative to start.
 func since(start time.Time, calls []call) []time.Duration {
 	var at []time.Duration
 	for _, c := range calls {
@@ -104,7 +104,7 @@ func since(start time.Time, calls []call) []time.Duration {
 	return at
 }
 
-// seconds returns durations for tests to name in a row.
+// seconds returns durations from seconds, rounded to milliseconds.
 func seconds(of ...float64) []time.Duration {
 	var out []time.Duration
 	for _, s := range of {
@@ -113,21 +113,20 @@ func seconds(of ...float64) []time.Duration {
 	return out
 }
 
-// status requires the row's status to be of a kind, with a text.
+// status requires that the row's status has the kind and the text.
 func (e *env) status(id uint64, kind reconciler.StatusKind, text string) {
 	e.Helper()
 	require.Equal(e, kind, e.kind(id), "object %d", id)
 	require.Equal(e, text, e.get(id).Status.GetError(), "object %d", id)
 }
 
-// passTable counts the passes of the loop: each asks once how many objects there are.
+// passTable counts the passes of the loop: each pass calls NumObjects once.
 type passTable struct {
 	statedb.RWTable[*object]
 	passes *atomic.Int64
 }
 
-// mostPasses ends a test whose loop goes round and round, which in a bubble would never
-// end by itself.
+// mostPasses ends a test whose loop spins. In a bubble it would never end by itself.
 const mostPasses = 1_000_000
 
 func (p passTable) NumObjects(txn statedb.ReadTxn) int {
@@ -137,7 +136,7 @@ func (p passTable) NumObjects(txn statedb.ReadTxn) int {
 	return p.RWTable.NumObjects(txn)
 }
 
-// passes counts those of the loops of a test that is configured with it.
+// passes counts the passes of the loops that are configured with count.
 type passes struct{ atomic.Int64 }
 
 func (p *passes) count(_ *env, cfg *reconciler.Config[*object]) {
@@ -145,7 +144,7 @@ func (p *passes) count(_ *env, cfg *reconciler.Config[*object]) {
 	cfg.Table = passTable{cfg.Table, &p.Int64}
 }
 
-// during returns how many passes there are while f runs.
+// during returns the number of passes while f runs.
 func (p *passes) during(f func()) int64 {
 	before := p.Load()
 	f()

@@ -13,7 +13,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// pruneTimes makes the target remember when prunes come.
+// pruneTimes makes the target record the times of its prunes.
 func (x *target) pruneTimes() func() []time.Time {
 	var mu sync.Mutex
 	var at []time.Time
@@ -32,8 +32,8 @@ func (x *target) pruneTimes() func() []time.Time {
 	}
 }
 
-// 9: a prune comes between operations, whatever the number of workers; inBubble checks that
-// none overlaps it.
+// 9: a prune runs between operations, whatever the number of workers. inBubble checks that no
+// operation overlaps it.
 func TestPruneWaitsForTheWorkers(t *testing.T) {
 	withWorkers(t, []int{1, 2, 8}, func(e *env, n int) {
 		prunes := e.target.pruneTimes()
@@ -43,15 +43,15 @@ func TestPruneWaitsForTheWorkers(t *testing.T) {
 			e.pass(50 * time.Millisecond)
 			e.loop.Prune()
 			e.pass(150 * time.Millisecond)
-			require.Len(e, prunes(), i+1, "it does not wait for all of the work")
+			require.Len(e, prunes(), i+1, "the prune does not wait for all work")
 		}
 		e.pass(time.Minute)
 		e.eachDone()
 	}, reconciler.WithRoundLimits(10, nil))
 }
 
-// While a prune waits for one long operation, the other workers do not stand still for
-// long, and they go on when it is given up for a while.
+// While a prune waits for one long operation, the other workers are held back only briefly. They
+// continue when the loop gives the prune up for some time.
 func TestPruneHoldsWorkBackOnlyBriefly(t *testing.T) {
 	inBubble(t, func(e *env) {
 		prunes := e.target.pruneTimes()
@@ -70,23 +70,23 @@ func TestPruneHoldsWorkBackOnlyBriefly(t *testing.T) {
 		e.pass(15*time.Second - 101*time.Millisecond)
 		require.Empty(e, prunes())
 
-		// Of 15 s three workers can make 4,500 operations of 10 ms.
+		// In 15 s three workers can run 4,500 operations of 10 ms.
 		calls := e.target.take()
-		require.Greater(e, len(calls), 4500*8/10, "most of the time goes to the work")
+		require.Greater(e, len(calls), 4500*8/10, "the work gets most of the time")
 		longest, last := time.Duration(0), start
 		for _, c := range calls {
 			longest = max(longest, c.at.Sub(last))
 			last = c.at
 		}
-		require.LessOrEqual(e, longest, time.Second, "the longest time that nothing began")
+		require.LessOrEqual(e, longest, time.Second, "the longest time without a start")
 
 		e.pass(20 * time.Second)
 		require.Len(e, prunes(), 1, "the operation is over")
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
 }
 
-// A prune comes although operations are always longer than the time for which work is held
-// back at first.
+// A prune runs even if operations always take longer than the time for which work is first held
+// back.
 func TestPruneGetsThroughLongOperations(t *testing.T) {
 	withWorkers(t, []int{2, 4}, func(e *env, n int) {
 		prunes := e.target.pruneTimes()
@@ -101,8 +101,8 @@ func TestPruneGetsThroughLongOperations(t *testing.T) {
 	}, reconciler.WithRoundLimits(1, nil))
 }
 
-// What changes while work is held back is looked at when the prune is over, or given up
-// for a while, and not only when something else happens.
+// Changes that come while work is held back are read as soon as the prune has ended or is given up
+// for some time. They need no other event.
 func TestChangesDuringAPruneAreNotLost(t *testing.T) {
 	withWorkers(t, []int{1, 2, 8}, func(e *env, n int) {
 		prunes := e.target.pruneTimes()
@@ -130,7 +130,7 @@ func TestChangesDuringAPruneAreNotLost(t *testing.T) {
 		e.pass(50 * time.Millisecond)
 		e.put(1, 4)
 		e.pass(250 * time.Millisecond)
-		require.Equal(e, reconciler.StatusKindDone, e.kind(4), "the prune was given up for a while")
+		require.Equal(e, reconciler.StatusKindDone, e.kind(4), "the prune was given up for some time")
 		require.Len(e, prunes(), 1)
 		e.pass(2 * time.Minute)
 		require.Len(e, prunes(), 2)
@@ -138,9 +138,9 @@ func TestChangesDuringAPruneAreNotLost(t *testing.T) {
 	})
 }
 
-// A prune that is not wanted any more holds nothing back, whether it is about to or has
-// been given up for a while.
-func TestPruneThatIsCalledOffHoldsNothingBack(t *testing.T) {
+// A prune that is cancelled holds nothing back, whether it still waits or was given up for some
+// time.
+func TestCancelledPruneHoldsNothingBack(t *testing.T) {
 	for _, waited := range []time.Duration{50 * time.Millisecond, 200 * time.Millisecond} {
 		inBubble(t, func(e *env) {
 			prunes := e.target.pruneTimes()

@@ -23,7 +23,7 @@ func withWorkers(t *testing.T, workers []int, test func(e *env, n int), options 
 	withWorkersAnd(t, workers, nil, test, options...)
 }
 
-// withWorkersAnd makes a change to the configuration, too; nil is none.
+// withWorkersAnd is withWorkers with a change of the configuration; nil changes nothing.
 func withWorkersAnd(t *testing.T, workers []int, change configure, test func(e *env, n int), options ...reconciler.Option) {
 	for _, kind := range operationKinds {
 		for _, n := range workers {
@@ -35,7 +35,7 @@ func withWorkersAnd(t *testing.T, workers []int, change configure, test func(e *
 	}
 }
 
-// operationKinds are the ways in which a target can be operated.
+// operationKinds are the kinds of operations that a target can have.
 var operationKinds = []struct {
 	name   string
 	change func(*env, *reconciler.Config[*object])
@@ -45,7 +45,7 @@ var operationKinds = []struct {
 	{"rounds", func(e *env, cfg *reconciler.Config[*object]) { cfg.RoundOperations = roundTarget{e.target} }},
 }
 
-// taking makes every call for an object take as long as f says; prunes take no time.
+// taking makes every call for an object take the time that f returns; prunes take no time.
 func (x *target) taking(f func(c call) time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -56,10 +56,10 @@ func (x *target) taking(f func(c call) time.Duration) {
 	}
 }
 
-// takes makes every call for an object take a time.
+// takes makes every call for an object take the time d.
 func (x *target) takes(d time.Duration) { x.taking(func(call) time.Duration { return d }) }
 
-func TestNOperationsRunAtATimeAndNeverMore(t *testing.T) {
+func TestConcurrencyIsReachedAndNotExceeded(t *testing.T) {
 	withWorkers(t, []int{1, 2, 8}, func(e *env, n int) {
 		e.target.takes(10 * time.Millisecond)
 		e.put(1, ids(1, 400)...)
@@ -72,7 +72,7 @@ func TestNOperationsRunAtATimeAndNeverMore(t *testing.T) {
 	}, reconciler.WithRoundLimits(10, nil))
 }
 
-// What is between two operations takes no time: n workers do a work in an nth of the time.
+// The time between two operations is negligible: n workers need an nth of the time.
 func TestWorkersAreKeptBusy(t *testing.T) {
 	withWorkers(t, []int{1, 2, 8}, func(e *env, n int) {
 		e.target.takes(10 * time.Millisecond)
@@ -82,7 +82,7 @@ func TestWorkersAreKeptBusy(t *testing.T) {
 	}, reconciler.WithRoundLimits(10, nil))
 }
 
-// The versions that an object had while an operation on it ran are skipped, but the last.
+// Versions that an object had while its operation ran are skipped, except the last one.
 func TestNewestRevisionWinsWhenAnObjectChangesInFlight(t *testing.T) {
 	changes := map[string]struct {
 		change func(e *env)
@@ -137,8 +137,8 @@ func shorts(calls []call) (out []string) {
 	return out
 }
 
-// What an operation starts with is what the table had a moment ago, and no object's
-// operations go back.
+// An operation gets a recent version of its object, and never an older version than the operation
+// before.
 func TestOperationsOfAnObjectAreInOrder(t *testing.T) {
 	withWorkers(t, []int{1, 2, 8}, func(e *env, n int) {
 		var mu sync.Mutex
@@ -193,15 +193,14 @@ func TestSlowObjectHoldsUpOnlyItself(t *testing.T) {
 				}
 				e.pass(3 * time.Second)
 				e.eachDone()
-				require.Len(e, e.target.take(), 1001, "and is itself run once more")
+				require.Len(e, e.target.take(), 1001, "the slow object runs once more")
 			}, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }), reconciler.WithRoundLimits(10, nil))
 		})
 	}
 }
 
-// A new object is not kept waiting for the rest of a load by operations that were handed
-// out ahead of their turn.
-func TestSlowObjectsTakeNoMoreThanTheirWorkers(t *testing.T) {
+// Objects in the queues of the workers do not wait for slow objects, as long as one worker is free.
+func TestSlowObjectsHoldUpOnlyTheirWorkers(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.taking(func(c call) time.Duration {
 			if c.id%100 == 0 {
@@ -221,7 +220,7 @@ func TestSlowObjectsTakeNoMoreThanTheirWorkers(t *testing.T) {
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 5 }))
 }
 
-// What is finished at the same time is written in one transaction, not one by one.
+// Outcomes of operations that end at the same time are written in one transaction.
 func TestOutcomesAreCommittedInGroups(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.takes(time.Millisecond)
@@ -237,11 +236,11 @@ func TestOutcomesAreCommittedInGroups(t *testing.T) {
 			require.LessOrEqual(e, r.Written, 1000, "no more than a round")
 		}
 		require.Equal(e, 6400, written)
-		require.LessOrEqual(e, transactions, 400, "for 100 times 64 operations")
+		require.LessOrEqual(e, transactions, 400, "transactions for 100 times 64 operations")
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 64 }), reconciler.WithJournal(10_000, 10_000))
 }
 
-// A change that is written while the outcome is on its way to the table is not lost.
+// A change that is written while an outcome is being committed is not lost.
 func TestOutcomeOfAChangedObjectIsNotCommitted(t *testing.T) {
 	withWorkers(t, []int{1, 2, 8}, func(e *env, _ int) {
 		e.target.taking(func(c call) time.Duration { return time.Duration(c.value) * time.Millisecond })
@@ -280,8 +279,8 @@ func TestFailuresOnWorkersAreRetried(t *testing.T) {
 	}, reconciler.WithRoundLimits(10, nil))
 }
 
-// 10: what was finished when the reconciler is stopped is committed, what runs is told to
-// end, and what was handed out but not started never starts.
+// 10: a stop commits what has finished and cancels the context of what runs. Queued operations
+// never start.
 func TestStopCommitsWhatWorkersFinished(t *testing.T) {
 	for _, n := range []int{1, 2, 8} {
 		t.Run(fmt.Sprintf("workers %d", n), func(t *testing.T) {
@@ -299,7 +298,7 @@ func TestStopCommitsWhatWorkersFinished(t *testing.T) {
 				e.pass(time.Second)
 				e.stop()
 				calls := e.target.take()
-				require.Len(e, calls, n, "those that ran")
+				require.Len(e, calls, n, "operations that ran")
 				ran := map[uint64]bool{}
 				for _, c := range calls {
 					ran[c.id] = true
@@ -316,7 +315,7 @@ func TestStopCommitsWhatWorkersFinished(t *testing.T) {
 				journal := e.loop.Journal()
 				require.Equal(e, n, journal[len(journal)-1].Written, "in one transaction")
 				e.pass(time.Minute)
-				require.Empty(e, e.target.take(), "nothing starts any more")
+				require.Empty(e, e.target.take(), "nothing starts after the stop")
 			}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n }))
 		})
 	}
