@@ -43,7 +43,7 @@ func TestTableLoadedWhileTheTargetIsDown(t *testing.T) {
 			}, func(e *env, cfg *reconciler.Config[*object]) {
 				operate(kind)(e, cfg)
 				p.count(e, cfg)
-				countLooks(e, cfg)
+				countReads(e, cfg)
 			}, reconciler.WithBreaker(reconciler.Breaker{}), reconciler.WithoutPruning())
 		})
 	}

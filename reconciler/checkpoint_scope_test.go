@@ -103,7 +103,7 @@ func TestCheckpointsOfABatch(t *testing.T) {
 		}, func(e *env, cfg *reconciler.Config[*object]) {
 			h = &hooked{}
 			cfg.BatchOperations = checkingBatch{h, e, backwards}
-			countLooks(e, cfg)
+			countReads(e, cfg)
 			counted.Store(0)
 		})
 	}

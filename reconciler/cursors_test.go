@@ -124,7 +124,7 @@ func TestWaitForABacklogEndsDespiteConstantWrites(t *testing.T) {
 				writeEvery(took, bound, func(i uint64) { e.put(1, rows+1+i) })
 				select {
 				case w := <-over:
-					e.nothingOwed(w)
+					e.nothingUnapplied(w)
 				default:
 					e.Fatalf("the wait has not ended after %s", bound)
 				}

@@ -63,7 +63,7 @@ func TestWaitLastsWhileADeletionGoesOn(t *testing.T) {
 				e.pass(10 * time.Second)
 				select {
 				case w := <-over:
-					e.nothingOwed(w)
+					e.nothingUnapplied(w)
 				default:
 					e.Fatal("the wait has not ended")
 				}
@@ -102,7 +102,7 @@ func TestWaitLastsWhileAnUpdateThatDeletesGoesOn(t *testing.T) {
 				e.eachDone()
 				select {
 				case w := <-over:
-					e.nothingOwed(w)
+					e.nothingUnapplied(w)
 				default:
 					e.Fatal("the wait has not ended")
 				}

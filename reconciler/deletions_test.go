@@ -115,7 +115,7 @@ func TestFailureOfAnOperationThatChangesTheKeyIsRetried(t *testing.T) {
 		e.eachDone()
 		select {
 		case w := <-over:
-			e.nothingOwed(w)
+			e.nothingUnapplied(w)
 		default:
 			e.Fatalf("the wait has not ended: %s", e.loop.Snapshot(e.Context()))
 		}

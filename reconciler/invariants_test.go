@@ -476,7 +476,7 @@ func TestRoundCostDoesNotDependOnTheSizeOfTheTable(t *testing.T) {
 				synctest.Wait()
 			}
 			n = counted.Load()
-		}, countLooks)
+		}, countReads)
 		return n
 	}
 	few := reads(1)
@@ -494,7 +494,7 @@ func TestIdleLoopReadsNothing(t *testing.T) {
 		e.pass(24 * time.Hour)
 		require.Zero(e, counted.Load())
 		require.Len(e, e.health.History(), reports)
-	}, countLooks, reconciler.WithoutPruning())
+	}, countReads, reconciler.WithoutPruning())
 }
 
 // 8: an idle loop does not keep replaced objects alive, in its own table or in another.

@@ -139,7 +139,7 @@ func TestNothingSpinsWithoutAPermit(t *testing.T) {
 					if kind.change != nil {
 						kind.change(e, cfg)
 					}
-					countLooks(e, cfg)
+					countReads(e, cfg)
 				}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.OperationLimiter = n, limiter }), reconciler.WithoutPruning())
 			})
 		}

@@ -177,7 +177,7 @@ func TestObjectPausedInFlightIsFinished(t *testing.T) {
 func TestPausedObjectsAreReadOnce(t *testing.T) {
 	const backlog = 5000
 	var p passes
-	everyWayWith(t, func(e *env, cfg *reconciler.Config[*object]) { p.count(e, cfg); countLooks(e, cfg) }, func(e *env) {
+	everyWayWith(t, func(e *env, cfg *reconciler.Config[*object]) { p.count(e, cfg); countReads(e, cfg) }, func(e *env) {
 		e.loop.PauseObjects(func(*object) bool { return true })
 		synctest.Wait()
 		e.put(1, ids(1, backlog)...)

@@ -151,7 +151,7 @@ func TestPausedBacklogIsNotRead(t *testing.T) {
 	const backlog = 10_000
 	for refresh, reads := range map[time.Duration]int64{0: 0, time.Minute: backlog} {
 		var p passes
-		everyWayWith(t, func(e *env, cfg *reconciler.Config[*object]) { p.count(e, cfg); countLooks(e, cfg) }, func(e *env) {
+		everyWayWith(t, func(e *env, cfg *reconciler.Config[*object]) { p.count(e, cfg); countReads(e, cfg) }, func(e *env) {
 			e.loop.Pause()
 			synctest.Wait()
 			e.put(1, ids(1, backlog)...)

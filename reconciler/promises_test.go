@@ -126,7 +126,7 @@ func TestWaitingFailuresAddNoCostToARound(t *testing.T) {
 				e.pass(time.Millisecond)
 			}
 			n = counted.Load()
-		}, countLooks, reconciler.WithRetry(time.Hour, time.Hour))
+		}, countReads, reconciler.WithRetry(time.Hour, time.Hour))
 		return n
 	}
 	few := reads(1)
@@ -138,9 +138,9 @@ func TestWaitingFailuresAddNoCostToARound(t *testing.T) {
 // it.
 var counted atomic.Int64
 
-// countLooks makes a loop count its reads of statuses and its clones. The keys are counted by
+// countReads makes a loop count its reads of statuses and its clones. The keys are counted by
 // keyOf.
-func countLooks(_ *env, cfg *reconciler.Config[*object]) {
+func countReads(_ *env, cfg *reconciler.Config[*object]) {
 	get, clone := cfg.GetStatus, cfg.Clone
 	cfg.GetStatus = func(o *object) reconciler.Status { counted.Add(1); return get(o) }
 	cfg.Clone = func(o *object) *object { counted.Add(1); return clone(o) }

@@ -114,7 +114,7 @@ func TestUnsetRowIsNoLongerUnreconciled(t *testing.T) {
 					require.Equal(e, 1, s.Failing+s.Blocked)
 					e.target.take()
 					over := e.wait(e.unset(1), reconciler.Applied)
-					e.nothingOwed(e.isOver(over, 0))
+					e.nothingUnapplied(e.isOver(over, 0))
 
 					level, message, err := e.health.Now()
 					require.Equal(e, cell.StatusOK, level, "%s: %v", message, err)

@@ -28,7 +28,7 @@ func TestWaitForObjectsLastsUntilEachReachesTheMilestone(t *testing.T) {
 		}
 		e.pass(time.Millisecond)
 		for _, over := range both {
-			e.nothingOwed(e.isOver(over, time.Second))
+			e.nothingUnapplied(e.isOver(over, time.Second))
 		}
 
 		e.remove(1)
@@ -39,13 +39,13 @@ func TestWaitForObjectsLastsUntilEachReachesTheMilestone(t *testing.T) {
 		}
 		e.pass(time.Millisecond)
 		for _, over := range gone {
-			e.nothingOwed(e.isOver(over, time.Second))
+			e.nothingUnapplied(e.isOver(over, time.Second))
 		}
 		require.Empty(e, e.target.holds())
 
-		e.nothingOwed(e.isOver(e.waitFor(reconciler.Applied, 1), 0))
-		e.nothingOwed(e.isOver(e.waitFor(reconciler.Applied, 77), 0))
-		e.nothingOwed(e.isOver(e.waitFor(reconciler.Applied), 0))
+		e.nothingUnapplied(e.isOver(e.waitFor(reconciler.Applied, 1), 0))
+		e.nothingUnapplied(e.isOver(e.waitFor(reconciler.Applied, 77), 0))
+		e.nothingUnapplied(e.isOver(e.waitFor(reconciler.Applied), 0))
 	})
 }
 
@@ -90,10 +90,10 @@ func TestWaitForObjectsToBeAppliedOutlastsFailures(t *testing.T) {
 		e.goesOn(failed)
 		e.target.failing("")
 		e.pass(100 * time.Millisecond)
-		e.nothingOwed(e.isOver(failed, 300*time.Millisecond))
+		e.nothingUnapplied(e.isOver(failed, 300*time.Millisecond))
 		e.goesOn(all)
 		close(release)
-		e.nothingOwed(e.isOver(all, 350*time.Millisecond))
+		e.nothingUnapplied(e.isOver(all, 350*time.Millisecond))
 		e.eachDone()
 	})
 }
@@ -132,7 +132,7 @@ func TestWaitForARowWithoutAStatusIsAnError(t *testing.T) {
 		require.ErrorContains(e, w.err, "waiting for 0x000000000000003c to be applied, 1 of 3 objects are")
 		e.requireUnapplied(w.unapplied, "0x000000000000003c has no status: the row has no status and is never reconciled")
 
-		e.nothingOwed(e.isOver(e.wait(until, reconciler.Applied), 0))
+		e.nothingUnapplied(e.isOver(e.wait(until, reconciler.Applied), 0))
 	})
 }
 
@@ -148,7 +148,7 @@ func TestRowWaitContinuesWithItsDeletion(t *testing.T) {
 		e.pass(999 * time.Millisecond)
 		e.goesOn(applied)
 		e.pass(time.Millisecond)
-		e.nothingOwed(e.isOver(applied, 6*time.Second))
+		e.nothingUnapplied(e.isOver(applied, 6*time.Second))
 	})
 }
 
@@ -166,7 +166,7 @@ func TestDeletionWaitContinuesWithAnInsertedRow(t *testing.T) {
 		e.pass(999 * time.Millisecond)
 		e.goesOn(applied)
 		e.pass(time.Millisecond)
-		e.nothingOwed(e.isOver(applied, 6*time.Second))
+		e.nothingUnapplied(e.isOver(applied, 6*time.Second))
 		e.eachDone()
 	})
 }
@@ -245,7 +245,7 @@ func TestAttemptOnAnEarlierVersionDoesNotCount(t *testing.T) {
 		e.target.take()
 		e.loop.Resume()
 		for _, over := range waits {
-			e.nothingOwed(e.isOver(over, time.Hour))
+			e.nothingUnapplied(e.isOver(over, time.Hour))
 		}
 		require.Len(e, e.target.take(), 2)
 	})
@@ -268,7 +268,7 @@ func TestDeletionWaitContinuesWithARowWithoutWork(t *testing.T) {
 		})
 		// The retries of the deletions find the new rows.
 		e.pass(5 * time.Second)
-		e.nothingOwed(<-done)
+		e.nothingUnapplied(<-done)
 		require.ErrorIs(e, (<-unset).err, reconciler.ErrNoStatus)
 	})
 }
@@ -290,7 +290,7 @@ func TestWaitForAChangingRowIsForItsLatestVersion(t *testing.T) {
 		e.pass(2 * time.Second)
 		for _, over := range both {
 			w := <-over
-			e.nothingOwed(w)
+			e.nothingUnapplied(w)
 			require.Greater(e, w.took, 1900*time.Millisecond)
 		}
 		require.Equal(e, 8, e.target.holds()[1])
@@ -313,7 +313,7 @@ func TestRefreshingRowIsWaitedFor(t *testing.T) {
 		}
 		e.pass(time.Millisecond)
 		for _, over := range both {
-			e.nothingOwed(e.isOver(over, time.Second))
+			e.nothingUnapplied(e.isOver(over, time.Second))
 		}
 	})
 }
@@ -366,7 +366,7 @@ func TestPausedObjectsCountAsAttempted(t *testing.T) {
 				}
 				e.loop.Resume()
 				synctest.Wait()
-				e.nothingOwed(<-applied)
+				e.nothingUnapplied(<-applied)
 			})
 		})
 	}
@@ -405,7 +405,7 @@ func TestWaitForAnObjectIncludesItsHeldChange(t *testing.T) {
 		require.Equal(e, 1, w.unapplied.Keys[0].Attempts)
 		e.goesOn(row)
 		e.pass(100 * time.Millisecond)
-		e.nothingOwed(e.isOver(row, 100*time.Millisecond))
+		e.nothingUnapplied(e.isOver(row, 100*time.Millisecond))
 	})
 }
 
@@ -437,7 +437,7 @@ func TestWaitForObjectsDoesNotWaitForABacklog(t *testing.T) {
 					continue
 				}
 				w := <-over
-				e.nothingOwed(w)
+				e.nothingUnapplied(w)
 				require.InDelta(e, c.at.Add(took).Sub(start), w.took, float64(20*time.Millisecond), c.String())
 				require.Less(e, w.took, time.Second)
 			}
@@ -462,7 +462,7 @@ func TestDeletionIsKnownWhenTheBacklogIsDone(t *testing.T) {
 		e.goesOn(gone)
 		e.pass(10 * time.Second)
 		w := <-gone
-		e.nothingOwed(w)
+		e.nothingUnapplied(w)
 		require.Less(e, w.took, 5*time.Second)
 	}, nil, reconciler.WithoutPruning())
 }
@@ -476,8 +476,8 @@ func TestWaitForAnAppliedRowNeedsNoAnswerOfTheLoop(t *testing.T) {
 		e.target.lasting(func(call) time.Duration { return time.Hour })
 		e.put(1, 2)
 		synctest.Wait()
-		e.nothingOwed(e.isOver(e.waitFor(reconciler.Applied, 1), 0))
-		e.nothingOwed(e.isOver(e.waitFor(reconciler.Attempted, 1), 0))
+		e.nothingUnapplied(e.isOver(e.waitFor(reconciler.Applied, 1), 0))
+		e.nothingUnapplied(e.isOver(e.waitFor(reconciler.Attempted, 1), 0))
 	}, nil, reconciler.WithoutPruning())
 }
 
@@ -496,7 +496,7 @@ func TestDeletionOfAShortLivedObjectIsWaitedFor(t *testing.T) {
 		e.goesOn(w)
 		e.target.failing("")
 		e.pass(time.Second)
-		e.nothingOwed(e.isOver(w, 100*time.Millisecond))
+		e.nothingUnapplied(e.isOver(w, 100*time.Millisecond))
 	}, nil)
 }
 
@@ -523,7 +523,7 @@ func TestManyWaitsForObjectsEnd(t *testing.T) {
 		require.Len(e, results, 2*rows)
 		close(results)
 		for w := range results {
-			e.nothingOwed(w)
+			e.nothingUnapplied(w)
 		}
 	})
 }

@@ -83,8 +83,8 @@ func (e *env) isOver(over <-chan waited, took time.Duration) waited {
 // maxGather bounds the time for which the loop lets retries wait for each other.
 const maxGather = 6 * time.Millisecond
 
-// nothingOwed requires that a wait succeeded and lists no unapplied objects.
-func (e *env) nothingOwed(w waited) {
+// nothingUnapplied requires that a wait succeeded and lists no unapplied objects.
+func (e *env) nothingUnapplied(w waited) {
 	e.Helper()
 	require.NoError(e, w.err)
 	require.Equal(e, inspect.Unapplied{}, w.unapplied)
@@ -143,27 +143,27 @@ func TestWaitLastsUntilEverythingUpToItsRevisionIsApplied(t *testing.T) {
 		e.goesOn(attempted)
 		e.goesOn(applied)
 		e.pass(time.Millisecond)
-		e.nothingOwed(e.isOver(attempted, time.Second))
-		e.nothingOwed(e.isOver(applied, time.Second))
+		e.nothingUnapplied(e.isOver(attempted, time.Second))
+		e.nothingUnapplied(e.isOver(applied, time.Second))
 		// The status write of the loop gave the table that revision.
-		e.nothingOwed(e.isOver(later, time.Second))
+		e.nothingUnapplied(e.isOver(later, time.Second))
 
 		gone := e.remove(1)
 		applied = e.wait(gone, reconciler.Applied)
 		e.pass(999 * time.Millisecond)
 		e.goesOn(applied)
 		e.pass(time.Millisecond)
-		e.nothingOwed(e.isOver(applied, time.Second))
+		e.nothingUnapplied(e.isOver(applied, time.Second))
 		require.Empty(e, e.target.holds())
 
-		e.nothingOwed(e.isOver(e.wait(gone, reconciler.Attempted), 0))
-		e.nothingOwed(e.isOver(e.wait(0, reconciler.Applied), 0))
+		e.nothingUnapplied(e.isOver(e.wait(gone, reconciler.Attempted), 0))
+		e.nothingUnapplied(e.isOver(e.wait(0, reconciler.Applied), 0))
 		future := e.wait(gone+1, reconciler.Attempted)
 		e.pass(time.Hour)
 		e.goesOn(future)
 		e.put(1, 1)
 		e.pass(time.Second)
-		e.nothingOwed(e.isOver(future, time.Hour+time.Second))
+		e.nothingUnapplied(e.isOver(future, time.Hour+time.Second))
 	})
 }
 
@@ -237,11 +237,11 @@ func TestWaitUntilAppliedOutlastsFailuresAndBlocks(t *testing.T) {
 			return nil
 		})
 		e.pass(60 * time.Millisecond)
-		e.nothingOwed(e.isOver(one, 300*time.Millisecond))
+		e.nothingUnapplied(e.isOver(one, 300*time.Millisecond))
 		e.goesOn(two)
 		e.target.failing("")
 		close(release)
-		e.nothingOwed(e.isOver(two, 310*time.Millisecond))
+		e.nothingUnapplied(e.isOver(two, 310*time.Millisecond))
 	})
 }
 
@@ -255,7 +255,7 @@ func TestReplacedChangeHoldsUpNoWait(t *testing.T) {
 		e.goesOn(over)
 		e.put(works, 1)
 		e.pass(time.Second)
-		e.nothingOwed(e.isOver(over, time.Minute))
+		e.nothingUnapplied(e.isOver(over, time.Minute))
 	})
 }
 
@@ -318,7 +318,7 @@ func TestWaitFulfilledShortlyAfterItsDeadlineSucceeds(t *testing.T) {
 		defer cancel()
 		over := during(func() (inspect.Unapplied, error) { return e.loop.Wait(ctx, until, reconciler.Applied) })
 		e.pass(2 * time.Second)
-		e.nothingOwed(e.isOver(over, time.Second+50*time.Millisecond))
+		e.nothingUnapplied(e.isOver(over, time.Second+50*time.Millisecond))
 	}, nil, reconciler.WithoutPruning())
 }
 
@@ -391,9 +391,9 @@ func TestWaitMayBeginBeforeTheReconcilerRuns(t *testing.T) {
 		running, stop := context.WithCancel(e.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- loop.Run(running) }()
-		e.nothingOwed(e.isOver(revision, 0))
-		e.nothingOwed(e.isOver(row, 0))
-		e.nothingOwed(e.isOver(gone, 0))
+		e.nothingUnapplied(e.isOver(revision, 0))
+		e.nothingUnapplied(e.isOver(row, 0))
+		e.nothingUnapplied(e.isOver(gone, 0))
 		stop()
 		require.NoError(e, <-ended)
 	})
@@ -420,8 +420,8 @@ func TestWaitEndsWhenTheReconcilerStops(t *testing.T) {
 		// Waits that begin after the stop get what is known.
 		for _, m := range []reconciler.Milestone{reconciler.Attempted, reconciler.Applied} {
 			require.ErrorIs(e, e.isOver(e.wait(until, m), 0).err, inspect.ErrStopped)
-			e.nothingOwed(e.isOver(e.wait(until-1, m), 0))
-			e.nothingOwed(e.isOver(e.waitFor(m, 2), 0))
+			e.nothingUnapplied(e.isOver(e.wait(until-1, m), 0))
+			e.nothingUnapplied(e.isOver(e.waitFor(m, 2), 0))
 			require.ErrorIs(e, e.isOver(e.waitFor(m, 3), 0).err, inspect.ErrStopped, "nothing is known of a deletion")
 		}
 		w := e.isOver(e.waitFor(reconciler.Attempted, 1), 0)
@@ -440,8 +440,8 @@ func TestWaitSeesOperationsThatFinishedAtTheStop(t *testing.T) {
 		applied, row := e.wait(until, reconciler.Applied), e.waitFor(reconciler.Applied, 1)
 		e.goesOn(row)
 		e.stop()
-		e.nothingOwed(<-applied)
-		e.nothingOwed(<-row)
+		e.nothingUnapplied(<-applied)
+		e.nothingUnapplied(<-row)
 	})
 	singly(t, func(e *env) {
 		e.target.lasting(func(call) time.Duration { return time.Second })
@@ -473,7 +473,7 @@ func TestWaitSeesOperationsThatFinishedAtTheStop(t *testing.T) {
 		synctest.Wait()
 		e.stop()
 		for _, over := range waits {
-			e.nothingOwed(<-over)
+			e.nothingUnapplied(<-over)
 		}
 	})
 }
@@ -527,7 +527,7 @@ func TestManyWaitersAreEachWokenInTime(t *testing.T) {
 		require.Len(e, all, waiters-objects)
 		close(all)
 		for w := range all {
-			e.nothingOwed(w)
+			e.nothingUnapplied(w)
 		}
 	}, nil, reconciler.WithoutPruning())
 }
