@@ -4,31 +4,31 @@
 package report
 
 import (
-	_ "embed"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/statekeel/statekeel/benchmarks/internal/series"
 )
 
-// remarks is the hand-written part of the README in the data folder: what limits a figure.
-//
-//go:embed remarks.md
-var remarks string
-
 // dataHeader is the part of a data file that is the same for all its figures.
 type dataHeader struct {
-	Workload string    `json:"workload"`
-	About    string    `json:"about"`
-	Machine  string    `json:"machine"`
-	Ended    time.Time `json:"ended"`
-	Quick    bool      `json:"quick"`
+	Workload   string          `json:"workload"`
+	About      string          `json:"about"`
+	Remark     string          `json:"remark,omitempty"`
+	Contenders []dataContender `json:"contenders"`
+	Machine    string          `json:"machine"`
+	Ended      time.Time       `json:"ended"`
+	Quick      bool            `json:"quick"`
+}
+
+// dataContender describes a contender in a data file.
+type dataContender struct {
+	Name  string `json:"name"`
+	About string `json:"about"`
 }
 
 // dataFile returns the name of a workload's data file.
@@ -59,11 +59,13 @@ func (p Page) writeData(folder string) error {
 // so that a diff shows what changed.
 func (p Page) data(w io.Writer, r *series.Result) error {
 	header, err := json.MarshalIndent(dataHeader{
-		Workload: r.Workload.Name,
-		About:    r.Workload.About,
-		Machine:  p.Machine.String(),
-		Ended:    p.When.UTC(),
-		Quick:    p.Quick,
+		Workload:   r.Workload.Name,
+		About:      r.Workload.About,
+		Remark:     remarkOn(r.Workload.Name),
+		Contenders: p.contendersOf(r),
+		Machine:    p.Machine.String(),
+		Ended:      p.When.UTC(),
+		Quick:      p.Quick,
 	}, "", "  ")
 	if err != nil {
 		return err
@@ -73,6 +75,17 @@ func (p Page) data(w io.Writer, r *series.Result) error {
 	out.printf("  \"figures\": %s,\n", lines(figuresOf(r)))
 	out.printf("  \"ratios\": %s\n}\n", lines(ratiosOf(r)))
 	return out.err
+}
+
+// contendersOf describes the contenders of a workload, in the order of the page.
+func (p Page) contendersOf(r *series.Result) []dataContender {
+	contenders := []dataContender{}
+	for _, c := range p.Contenders {
+		if r.Has(c.Name) {
+			contenders = append(contenders, dataContender{c.Name, c.About})
+		}
+	}
+	return contenders
 }
 
 // lines renders a JSON array with an element on each line.
@@ -95,13 +108,7 @@ func lines[T any](elements []T) string {
 func (p Page) readme(w io.Writer) error {
 	out := &writer{to: w}
 	out.printf("# Data of the benchmarks\n\nWritten by `make bench`; do not edit by hand.\n%s\n\n", p.origin())
-	out.printf("%s\n## Contenders\n\n", readmeIntro)
-	for _, c := range p.Contenders {
-		if slices.ContainsFunc(p.Results, func(r *series.Result) bool { return r.Has(c.Name) }) {
-			out.printf("%s", item(fmt.Sprintf("**%s**: %s.", c.Name, c.About)))
-		}
-	}
-	out.printf("\n## Remarks\n\n%s\n", strings.TrimSpace(remarks))
+	out.printf("%s", readmeIntro)
 	return out.err
 }
 
@@ -110,6 +117,8 @@ const readmeIntro = `One JSON file for each workload. The first contender of a f
 | field | meaning |
 |---|---|
 | about | what the workload does, and which part of that is measured |
+| remark | what limits the figures, if that is known |
+| contenders | the programs that were compared, with their configuration |
 | ended | the time at which the series ended |
 | quick | true: a quick series, a tenth of the rows and of the time |
 | figures | a metric of a contender: min, median and max of its runs |
@@ -118,9 +127,3 @@ const readmeIntro = `One JSON file for each workload. The first contender of a f
 | at_least | true: a run stopped waiting, and the figure is a lower bound |
 | ratios | a metric of one contender divided by that of another, run by run: min, median and max |
 `
-
-// item renders a list item of Markdown, wrapped.
-func item(text string) string {
-	const markdownWidth = 110
-	return "- " + strings.TrimPrefix(wrapped(text, markdownWidth, "  "), "  ")
-}

@@ -116,8 +116,8 @@ const method = `## Method
   Heap is the live memory after two collections, less the live memory before the rows were inserted.
 - Every run ends with a check of the rows, their statuses and the calls of the target. If a check
   fails, the series ends with an error.
-- [%s/](%s) holds a data file for each workload: its description, and all figures.
-  The README there describes the contenders, and says what limits the figures.
+- [%s/](%s) holds a data file for each workload: its description, what limits its figures,
+  the contenders, and all figures.
 
 `
 
