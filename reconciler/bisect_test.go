@@ -160,3 +160,25 @@ func TestBisectToleratesAppendsToItsEntries(t *testing.T) {
 		require.Equal(t, 1, applied[id], "%d", id)
 	}
 }
+
+// An entry that already has a result, such as that of a missing dependency, is not applied.
+func TestBisectKeepsResultsThatAreSet(t *testing.T) {
+	batch := entriesOf(6)
+	missing := reconciler.Blocked("device eth0 is missing")
+	batch[1].Result, batch[4].Result = missing, missing
+	x := &atomicTarget{bad: map[uint64]bool{4: true}, holds: map[uint64]bool{}}
+	reconciler.Bisect(t.Context(), batch, x.apply, nil)
+	require.Equal(t, map[uint64]bool{1: true, 3: true, 6: true}, x.holds)
+	results := map[uint64]error{}
+	for _, e := range batch {
+		results[e.Object.ID] = e.Result
+	}
+	require.NoError(t, results[1])
+	require.ErrorContains(t, results[4], "entry 4 of 1")
+	require.Equal(t, missing, results[2])
+	require.Equal(t, missing, results[5])
+
+	all := entriesOf(1)
+	all[0].Result = missing
+	reconciler.Bisect(t.Context(), all, func([]reconciler.BatchEntry[*object]) error { panic("called") }, nil)
+}

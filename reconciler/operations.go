@@ -108,7 +108,9 @@ type RoundOperations[Obj any] interface {
 
 // Bisect applies a batch to a target that accepts or refuses a call as a whole, such as an nft or SQL
 // transaction. An entry that the target refuses does not prevent the others from being applied. Call
-// it in UpdateBatch or DeleteBatch, with the batch; it sets the Result of each entry.
+// it in UpdateBatch or DeleteBatch, with the batch; it sets the Result of each entry. An entry that
+// already has a Result, such as the error of [Need], keeps it and is not applied; Bisect moves these
+// entries behind the others.
 //
 // apply applies all of its entries, or none and returns the reason. If apply refuses several entries,
 // Bisect calls it with each half, in their order, until every bad entry is found alone. For n

@@ -68,4 +68,28 @@ func TestEveryViewShowsTheSameState(t *testing.T) {
 		synctest.Wait()
 		e.requireState(inspect.StatePaused, 1)
 	}, nil, reconciler.WithoutPruning())
+	// An operation that was left behind is stuck, alone and in a batch.
+	for _, batched := range []bool{false, true} {
+		inBubble(t, func(e *env) {
+			release := make(chan struct{})
+			defer close(release)
+			e.target.deciding(func(c call) error {
+				if c.id == 1 {
+					<-release
+				}
+				return nil
+			})
+			e.put(1, 1)
+			e.pass(500 * time.Millisecond)
+			e.requireState(inspect.StateInFlight, 1)
+			e.pass(3 * time.Second)
+			e.requireState(inspect.StateStuck, 1)
+		}, func(e *env, cfg *reconciler.Config[*object]) {
+			if batched {
+				cfg.BatchOperations = batchTarget{e.target}
+			}
+		}, reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) {
+			s.Concurrency, s.Timeout = 2, time.Second
+		}))
+	}
 }

@@ -152,7 +152,7 @@ func (v *view[Obj]) addInfos(ctx context.Context, lines []inspect.ObjectLine, ro
 		if err == nil && known[i] != nil {
 			v.addInfo(&lines[i], known[i], g)
 		} else {
-			lines[i].State = g.shown(v.rowState(v.rows.Key(row), v.rows.GetStatus(row).Kind, err))
+			lines[i].State = g.shown(v.rowState(v.rows.Key(row), v.rows.GetStatus(row).Kind, err), v.rows.Key(row))
 			if lines[i].State == inspect.StateNoStatus && v.rewritten(row, lines[i].Revision) {
 				// The loop may have had an entry for the version that is listed.
 				lines[i].State = inspect.StateUnknown
@@ -169,27 +169,42 @@ func (v *view[Obj]) rewritten(row Obj, since statedb.Revision) bool {
 
 // addInfo adds what the core knows to a line.
 func (v *view[Obj]) addInfo(line *inspect.ObjectLine, s *core.KeyInfo[Obj], g gates) {
-	line.Attempts, line.State = s.Failures, g.shown(states[s.State])
+	line.Attempts, line.State = s.Failures, g.shown(states[s.State], v.rows.Key(s.Obj))
 	if s.Timed {
 		line.Next = v.timeOf(s.Due)
 	}
 }
 
-// gates are the conditions that hold back all objects of a reconciler.
-type gates struct{ paused, breaker bool }
+// gates are the conditions that hold back all objects of a reconciler, and the keys whose operation was
+// left behind.
+type gates struct {
+	paused, breaker bool
+	leftBehind      map[string]struct{}
+}
 
-// gates returns those of the end of the last round.
 func (v *view[Obj]) gates() gates {
+	var left map[string]struct{}
+	v.workers.LeftBehind(func(obj Obj) {
+		if left == nil {
+			left = map[string]struct{}{}
+		}
+		left[string(v.rows.Key(obj))] = struct{}{}
+	})
 	v.stats.mu.Lock()
 	defer v.stats.mu.Unlock()
 	s := &v.stats.state
-	return gates{s.paused, s.breakers.everything() != nil}
+	return gates{s.paused, s.breakers.everything() != nil, left}
 }
 
 // shown returns the state that is reported for an object in a state: an object that waits for a time
-// or for its turn also waits for the gates.
-func (g gates) shown(s inspect.State) inspect.State {
+// or for its turn also waits for the gates, and one in flight may have been left behind.
+func (g gates) shown(s inspect.State, key []byte) inspect.State {
 	switch s {
+	case inspect.StateInFlight:
+		if _, left := g.leftBehind[string(key)]; left {
+			return inspect.StateStuck
+		}
+		return s
 	case inspect.StateReady, inspect.StateRetry, inspect.StateUnseen:
 		if g.breaker && !g.paused {
 			return inspect.StateTripped

@@ -188,6 +188,7 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 	if err != nil {
 		known = looked[Obj]{txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(rest))}
 	}
+	g := v.gates()
 	for i, obj := range rest {
 		row, _, _, found := v.rows.Exact(known.txn, obj)
 		d := known.unreconciled[i]
@@ -197,15 +198,15 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 			!found && d == nil && (met || known.seen):
 			continue
 		case d != nil && d.Deleted == !found:
-			u = v.unreconciled(d, row, found)
+			u = v.unreconciled(g, d, row, found)
 		case found:
 			s := v.rows.GetStatus(row)
-			u.State, u.Err = v.gates().shown(v.rowState(u.Key, s.Kind, err)), reasonOf(s)
+			u.State, u.Err = g.shown(v.rowState(u.Key, s.Kind, err), u.Key), reasonOf(s)
 			if s.Kind == status.KindUnset {
 				u.Err = ErrNoStatus
 			}
 		case err == nil:
-			u.State = v.gates().shown(inspect.StateUnseen)
+			u.State = g.shown(inspect.StateUnseen, u.Key)
 		default:
 			u.State = v.unaskedState(u.Key)
 		}

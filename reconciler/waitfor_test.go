@@ -65,11 +65,11 @@ func TestWaitForAttemptedObjectsListsUnappliedObjects(t *testing.T) {
 		w := e.isOver(over, 0)
 		require.NoError(e, w.err)
 		e.requireUnapplied(w.unapplied,
-			"0x0000000000000004 is blocked: device eth0 is missing",
+			"0x0000000000000004: blocked: device eth0 is missing",
 			"0x000000000000003c has no status: the row has no status and is never reconciled",
-			"0x0000000000000003 is terminal: no such name",
-			"0x0000000000000002 is retry after 1 attempt(s): no route",
-			"deletion of 0x0000000000000065 is retry after 1 attempt(s): in use",
+			"0x0000000000000003: terminal: no such name",
+			"0x0000000000000002: retry after 1 attempt(s): no route",
+			"deletion of 0x0000000000000065: retry after 1 attempt(s): in use",
 		)
 		require.ErrorIs(e, w.unapplied.Err(), reconciler.ErrNoStatus)
 		require.Zero(e, w.unapplied.More)
@@ -116,8 +116,8 @@ func TestWaitForCutShortListsUnappliedObjects(t *testing.T) {
 		require.ErrorIs(e, w.err, context.DeadlineExceeded)
 		require.ErrorContains(e, w.err, `reconciler "objects": waiting for 0x0000000000000001 to be applied, 2 of 5 objects are: `)
 		e.requireUnapplied(w.unapplied,
-			"0x0000000000000001 is terminal: no such name",
-			"deletion of 0x0000000000000065 is retry after 10 attempt(s): in use",
+			"0x0000000000000001: terminal: no such name",
+			"deletion of 0x0000000000000065: retry after 10 attempt(s): in use",
 		)
 	})
 }
@@ -187,7 +187,7 @@ func TestAttemptWaitContinuesWithAnInsertedRow(t *testing.T) {
 		e.pass(2 * time.Millisecond)
 		w := e.isOver(over, 2*time.Second)
 		require.NoError(e, w.err)
-		e.requireUnapplied(w.unapplied, "0x0000000000000001 is terminal: no such name")
+		e.requireUnapplied(w.unapplied, "0x0000000000000001: terminal: no such name")
 	})
 }
 
@@ -238,9 +238,9 @@ func TestAttemptOnAnEarlierVersionDoesNotCount(t *testing.T) {
 		unapplied, err := e.loop.WaitFor(brief, reconciler.Attempted, objects(1, 2, 3)...)
 		require.ErrorIs(e, err, context.DeadlineExceeded)
 		e.requireUnapplied(unapplied,
-			"0x0000000000000001 is paused: no route",
-			"deletion of 0x0000000000000002 is paused",
-			"deletion of 0x0000000000000003 is paused",
+			"0x0000000000000001: paused: no route",
+			"deletion of 0x0000000000000002: paused",
+			"deletion of 0x0000000000000003: paused",
 		)
 		e.target.take()
 		e.loop.Resume()
@@ -359,7 +359,7 @@ func TestPausedObjectsCountAsAttempted(t *testing.T) {
 					for _, over := range []<-chan waited{attempted, revision} {
 						w := e.isOver(over, 0)
 						require.NoError(e, w.err)
-						e.requireUnapplied(w.unapplied, "0x0000000000000001 is paused", "deletion of 0x0000000000000002 is paused")
+						e.requireUnapplied(w.unapplied, "0x0000000000000001: paused", "deletion of 0x0000000000000002: paused")
 					}
 					e.pass(time.Hour)
 					e.goesOn(applied)
@@ -383,7 +383,7 @@ func TestObjectPausedAtItsTurnCountsAsAttempted(t *testing.T) {
 		e.pass(10 * time.Second)
 		w := <-over
 		require.NoError(e, w.err)
-		e.requireUnapplied(w.unapplied, "0x0000000000000009 is paused")
+		e.requireUnapplied(w.unapplied, "0x0000000000000009: paused")
 		for _, c := range e.target.take() {
 			require.NotEqual(e, uint64(9), c.id)
 		}
@@ -401,7 +401,7 @@ func TestWaitForAnObjectIncludesItsHeldChange(t *testing.T) {
 		row := e.waitFor(reconciler.Attempted, 1)
 		w := e.isOver(e.wait(until, reconciler.Attempted), 0)
 		require.NoError(e, w.err)
-		e.requireUnapplied(w.unapplied, "0x0000000000000001 is held: no route")
+		e.requireUnapplied(w.unapplied, "0x0000000000000001: held: no route")
 		require.Equal(e, 1, w.unapplied.Keys[0].Attempts)
 		e.goesOn(row)
 		e.pass(100 * time.Millisecond)

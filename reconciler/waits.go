@@ -201,20 +201,21 @@ func (v *view[Obj]) unapplied(a remainder[Obj]) inspect.Unapplied {
 		return inspect.Unapplied{}
 	}
 	rest := inspect.Unapplied{Keys: make([]inspect.Unreconciled, len(a.keys)), More: a.more}
-	txn := v.rows.DB.ReadTxn()
+	txn, g := v.rows.DB.ReadTxn(), v.gates()
 	for i := range a.keys {
 		d := &a.keys[i]
 		row, _, found := v.rows.Get(txn, d.Obj)
-		rest.Keys[i] = v.unreconciled(d, row, found)
+		rest.Keys[i] = v.unreconciled(g, d, row, found)
 	}
 	return rest
 }
 
 // unreconciled explains why a key is not reconciled. row is that of the table, if found.
-func (v *view[Obj]) unreconciled(d *core.Unreconciled[Obj], row Obj, found bool) inspect.Unreconciled {
+func (v *view[Obj]) unreconciled(g gates, d *core.Unreconciled[Obj], row Obj, found bool) inspect.Unreconciled {
 	u := inspect.Unreconciled{
-		Key: v.rows.Key(d.Obj), Deleted: d.Deleted, State: v.gates().shown(states[d.State]), Attempts: d.Failures,
+		Key: v.rows.Key(d.Obj), Deleted: d.Deleted, Attempts: d.Failures,
 	}
+	u.State = g.shown(states[d.State], u.Key)
 	if d.Failure != "" {
 		u.Err = errors.New(d.Failure)
 	} else if found && !d.Deleted {

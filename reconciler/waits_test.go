@@ -183,10 +183,10 @@ func TestWaitForAttemptsListsUnappliedObjects(t *testing.T) {
 		w := e.isOver(e.wait(until, reconciler.Attempted), 0)
 		require.NoError(e, w.err)
 		e.requireUnapplied(w.unapplied,
-			"0x0000000000000002 is retry after 1 attempt(s): no route",
-			"0x0000000000000003 is terminal: no such name",
-			"0x0000000000000004 is blocked: device eth0 is missing",
-			"deletion of 0x0000000000000065 is retry after 1 attempt(s): in use",
+			"0x0000000000000002: retry after 1 attempt(s): no route",
+			"0x0000000000000003: terminal: no such name",
+			"0x0000000000000004: blocked: device eth0 is missing",
+			"deletion of 0x0000000000000065: retry after 1 attempt(s): in use",
 		)
 		require.Zero(e, w.unapplied.More)
 		require.Equal(e, inspect.Unreconciled{
@@ -272,12 +272,12 @@ func TestWaitCutShortListsUnappliedObjects(t *testing.T) {
 		w := e.isOver(over, time.Minute)
 		require.ErrorIs(e, w.err, context.DeadlineExceeded)
 		require.ErrorContains(e, w.err, `reconciler "objects": waiting for revision 1 to be applied, attempted up to 4: `)
-		e.requireUnapplied(w.unapplied, "0x0000000000000001 is terminal: no such name")
+		e.requireUnapplied(w.unapplied, "0x0000000000000001: terminal: no such name")
 
 		// The deadline has passed, but the revision has been attempted.
 		w = e.isOver(during(func() (inspect.Unapplied, error) { return e.loop.Wait(ctx, until, reconciler.Attempted) }), 0)
 		require.NoError(e, w.err)
-		e.requireUnapplied(w.unapplied, "0x0000000000000001 is terminal: no such name")
+		e.requireUnapplied(w.unapplied, "0x0000000000000001: terminal: no such name")
 	})
 }
 
@@ -303,7 +303,7 @@ func TestWaitDoesNotHangWhenTheLoopIsStuck(t *testing.T) {
 			require.ErrorIs(e, w.err, context.DeadlineExceeded)
 			require.ErrorContains(e, w.err, "waiting for 0x0000000000000001 to be "+m.String())
 			require.ErrorContains(e, w.err, "the reconciler is busy")
-			e.requireUnapplied(w.unapplied, "0x0000000000000001 is in flight", "deletion of 0x0000000000000002 is unknown")
+			e.requireUnapplied(w.unapplied, "0x0000000000000001: in flight", "deletion of 0x0000000000000002: unknown")
 		}
 	}, nil, reconciler.WithoutPruning())
 }
@@ -381,7 +381,7 @@ func TestWaitMayBeginBeforeTheReconcilerRuns(t *testing.T) {
 		require.Equal(e, time.Second, time.Since(began), "no loop can answer")
 		unapplied, err := loop.WaitFor(ctx, reconciler.Attempted, objects(1)...)
 		require.ErrorIs(e, err, context.DeadlineExceeded)
-		e.requireUnapplied(unapplied, "0x0000000000000001 is unknown")
+		e.requireUnapplied(unapplied, "0x0000000000000001: unknown")
 
 		revision, row := e.wait(until, reconciler.Attempted), e.waitFor(reconciler.Attempted, 1)
 		gone := e.waitFor(reconciler.Applied, 2)
@@ -426,7 +426,7 @@ func TestWaitEndsWhenTheReconcilerStops(t *testing.T) {
 		}
 		w := e.isOver(e.waitFor(reconciler.Attempted, 1), 0)
 		require.NoError(e, w.err, "the status shows the attempt")
-		e.requireUnapplied(w.unapplied, "0x0000000000000001 is unknown: no route")
+		e.requireUnapplied(w.unapplied, "0x0000000000000001: unknown: no route")
 	})
 }
 
@@ -457,7 +457,7 @@ func TestWaitSeesOperationsThatFinishedAtTheStop(t *testing.T) {
 		for _, over := range waits {
 			w := <-over
 			require.NoError(e, w.err)
-			e.requireUnapplied(w.unapplied, "0x0000000000000001 is retry after 1 attempt(s): no route")
+			e.requireUnapplied(w.unapplied, "0x0000000000000001: retry after 1 attempt(s): no route")
 		}
 	})
 	singly(t, func(e *env) {

@@ -12,7 +12,8 @@ import (
 // Bisect carries out a batch on a target that applies a batch entirely or not at all, such as an nft
 // or SQL transaction. An entry that the target refuses then does not keep the other entries from
 // being applied. UpdateBatch or DeleteBatch calls it with its batch. Bisect sets the Result of each
-// entry.
+// entry. An entry that already has a Result, such as that of a missing dependency, keeps it and is not applied;
+// Bisect moves these entries behind the others.
 //
 // apply applies all of the given entries or none, and returns why it refused them. If it refuses more
 // than one entry, Bisect applies each half, in the order of the entries, until every bad entry is
@@ -28,9 +29,24 @@ import (
 // with its cause and the text of the last refusal. The next attempt starts with all of these entries
 // again, so a timeout that is too short for the calls lets one bad entry hold up the others.
 func Bisect[Obj any](ctx context.Context, batch []BatchEntry[Obj], apply func(entries []BatchEntry[Obj]) error, alive func() error) {
+	// Entries with a result are not applied: they go behind the others.
+	hasResult := func(e BatchEntry[Obj]) bool { return e.Result != nil }
+	todo := len(batch)
+	if slices.ContainsFunc(batch, hasResult) {
+		slices.SortStableFunc(batch, func(x, y BatchEntry[Obj]) int {
+			switch {
+			case hasResult(x) == hasResult(y):
+				return 0
+			case hasResult(y):
+				return -1
+			}
+			return 1
+		})
+		todo = slices.IndexFunc(batch, hasResult)
+	}
 	b := bisection[Obj]{ctx: ctx, apply: apply, alive: alive}
-	if len(batch) > 0 {
-		b.do(batch, false)
+	if todo > 0 {
+		b.do(batch[:todo], false)
 	}
 }
 

@@ -39,6 +39,21 @@ func (p *Pool[Obj, L]) OnlyLeft() bool {
 	return p.inFlight == p.left
 }
 
+// LeftBehind calls yield with each object of the jobs that were left behind and are still running. It
+// is safe from any goroutine; yield is called with the lock held.
+func (p *Pool[Obj, L]) LeftBehind(yield func(obj Obj)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, j := range p.running {
+		if j.left {
+			j.Load.Objects(func(obj Obj, _ bool) bool {
+				yield(obj)
+				return true
+			})
+		}
+	}
+}
+
 // Hangs reports whether a job is stuck and not left behind.
 func (p *Pool[Obj, L]) Hangs() bool {
 	p.mu.Lock()

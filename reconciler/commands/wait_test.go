@@ -20,7 +20,7 @@ func TestWaitPrintsUnappliedObjects(t *testing.T) {
 		s := newShell(t, r)
 		s.prints("agent is applied\n", "reconciler/wait agent")
 		r.unapplied = inspect.Unapplied{Keys: []inspect.Unreconciled{{Key: []byte("7"), State: inspect.StateRetry, Attempts: 2, Err: errors.New("refused\x1b")}}, More: 4}
-		s.prints("agent 7 is attempted\n\"7\" is retry after 2 attempt(s): refused\\x1b\nand 4 more\n", "reconciler/wait agent 7 --attempted")
+		s.prints("agent 7 is attempted\n\"7\": retry after 2 attempt(s): refused\\x1b\nand 4 more\n", "reconciler/wait agent 7 --attempted")
 		require.Equal(t, []string{`wait "" applied`, `wait "7" attempted`}, r.take())
 	})
 }

@@ -68,7 +68,7 @@ func (u Unreconciled) Error() string {
 	if u.State == StateNoStatus {
 		line += " has no status"
 	} else {
-		line += " is " + string(u.State)
+		line += ": " + string(u.State)
 	}
 	if u.State == StateRetry {
 		line = fmt.Sprintf("%s after %d attempt(s)", line, u.Attempts)
