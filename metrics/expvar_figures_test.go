@@ -100,7 +100,7 @@ func TestExpVarIsAlwaysJSON(t *testing.T) {
 	}
 }
 
-func TestOneThatIsAttachedAgainTakesThePlaceOfTheFormer(t *testing.T) {
+func TestAttachReplacesASourceOfTheSameName(t *testing.T) {
 	m := metrics.NewExpVar()
 	metrics.Attach(m, module, "v4", &figures{Objects: 1})
 	metrics.Attach(m, module, "v6", &figures{Objects: 2})

@@ -69,7 +69,7 @@ var allCalls = []string{
 	`PruneDuration agent.routing "v6" 5s`,
 }
 
-func TestBindCallsTheFourMethodsOfOneThatIsNoBinder(t *testing.T) {
+func TestBindCallsTheMethodsOfANonBinder(t *testing.T) {
 	r := &recorder{}
 	callAll(metrics.Bind(r, module, "v6"))
 	assert.Equal(t, allCalls, r.calls)
@@ -82,7 +82,7 @@ func TestBindUsesTheHandleOfABinder(t *testing.T) {
 	assert.Equal(t, []string{`Bind agent.routing "v6"`}, b.calls)
 }
 
-func TestBindCallsTheFourMethodsOfABinderWithoutAHandle(t *testing.T) {
+func TestBindCallsTheMethodsOfABinderWithoutAHandle(t *testing.T) {
 	b := &binder{}
 	callAll(metrics.Bind(b, module, "v6"))
 	assert.Equal(t, append([]string{`Bind agent.routing "v6"`}, allCalls...), b.calls)

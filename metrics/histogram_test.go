@@ -63,7 +63,7 @@ func TestWhatIsNotPositiveCountsAsZero(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooSmallToTellFromZeroCountsAsZero(t *testing.T) {
+func TestTinyValuesCountAsZero(t *testing.T) {
 	for _, v := range []float64{math.SmallestNonzeroFloat64, metrics.HistogramZeroThreshold} {
 		var h metrics.Histogram
 		h.Observe(v)

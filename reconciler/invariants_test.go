@@ -463,7 +463,7 @@ func TestDeletionDoesNotInheritTheWait(t *testing.T) {
 }
 
 // 7: the number of keys that a round reads does not depend on the size of the table.
-func TestRoundCostDoesNotDependOnTheSizeOfTheTable(t *testing.T) {
+func TestRoundCostDoesNotDependOnTheTable(t *testing.T) {
 	reads := func(size uint64) (n int64) {
 		inBubble(t, func(e *env) {
 			e.put(1, ids(1000, 1000+size)...)

@@ -469,7 +469,7 @@ func TestDeletionIsKnownWhenTheBacklogIsDone(t *testing.T) {
 
 // The loop of a single worker answers no question while an operation runs. The status of a row is
 // read without the loop.
-func TestWaitForAnAppliedRowNeedsNoAnswerOfTheLoop(t *testing.T) {
+func TestWaitForAnAppliedRowDoesNotAskTheLoop(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
 		synctest.Wait()

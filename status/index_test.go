@@ -156,7 +156,7 @@ func TestWaitLastsWhileAnyObjectIsUnfinished(t *testing.T) {
 	}
 }
 
-func TestWaitThatEndsNamesTheTableAndCountsWhatIsLeft(t *testing.T) {
+func TestEndedWaitNamesTheTableAndCountsObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRows(t, rowStatus)
 		for id := range uint64(3) {

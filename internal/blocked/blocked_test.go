@@ -46,7 +46,7 @@ func openChannels(n int) []chan struct{} {
 	return channels
 }
 
-func TestKeysOnOneChannelShareAWaitAndKeepTheirOrder(t *testing.T) {
+func TestKeysOnOneChannelShareAWaitInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := goroutines()
 		b := New()

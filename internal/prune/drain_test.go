@@ -11,7 +11,7 @@ import (
 )
 
 // Work is held back for longer each time, and never for more than a tenth of the time.
-func TestWorkIsHeldBackForAtMostATenthOfTheTime(t *testing.T) {
+func TestPruneHoldsWorkBackATenthOfTheTime(t *testing.T) {
 	var d drain
 	now := time.Hour
 	for hold := minHold; hold < time.Minute; hold *= 2 {

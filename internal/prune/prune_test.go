@@ -134,7 +134,7 @@ func TestNothingIsPrunedBeforeTheTableIsInitialised(t *testing.T) {
 	require.False(t, w.Gated(), "only sweeps are gated")
 }
 
-func TestFirstPruneIsDueAtOnceIfThereIsAnInterval(t *testing.T) {
+func TestFirstPruneIsDueAtOnceWithAnInterval(t *testing.T) {
 	for interval, due := range map[time.Duration]bool{0: false, time.Hour: true} {
 		w := play(t, false, prune.Budget{})
 		w.write(w.ready)

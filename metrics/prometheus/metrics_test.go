@@ -131,7 +131,7 @@ func TestWithoutReconcilersAScrapeIsEmpty(t *testing.T) {
 	assert.Empty(t, text(t, registry))
 }
 
-func TestOneThatIsAttachedAgainTakesThePlaceOfTheFormer(t *testing.T) {
+func TestAttachReplacesASourceOfTheSameName(t *testing.T) {
 	m, registry := newMetrics(t)
 	metrics.Attach(m, module, "v4", &figures{Objects: 1})
 	metrics.Attach(m, module, "v6", &figures{Objects: 2})

@@ -160,7 +160,7 @@ func TestDeletionsWaitingForAPersonOpenNoBreaker(t *testing.T) {
 }
 
 // A person decides about a removed row by putting it back: its notes come back with it.
-func TestUnsureCreateOfARemovedRowIsDecidedWhenItReturns(t *testing.T) {
+func TestUnsureCreateOfARemovedRowIsDecidedLater(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.then("create", func(context.Context, *bucket) error { return managed.ErrCreateUnsure })
 		e.want(1)

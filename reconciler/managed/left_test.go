@@ -132,7 +132,7 @@ func TestRowThatTakesOverAResourceDeletesIt(t *testing.T) {
 	}, swept)
 }
 
-func TestResourceLeftInPlaceSurvivesALaterRowOfItsKey(t *testing.T) {
+func TestResourceLeftInPlaceSurvivesALaterRow(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, ways["orphan"])
 		e.remove()
