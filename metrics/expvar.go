@@ -19,7 +19,7 @@ import (
 type ExpVar struct {
 	root *expvar.Map
 
-	// ReconciliationCountVar counts rounds.
+	// ReconciliationCountVar counts the calls of [Metrics.ReconciliationErrors].
 	ReconciliationCountVar *expvar.Map
 
 	// ReconciliationDurationVar adds up the time spent in operations, in seconds. Its

@@ -25,7 +25,8 @@ type Figures struct {
 	Latency Histogram
 
 	// Panics counts calls of operations that panicked, Timeouts objects whose operation returned an
-	// error after its deadline, LeftBehind calls that ignored their deadline and were left behind.
+	// ordinary error after its deadline, LeftBehind calls that ignored their deadline and were left
+	// behind.
 	Panics, Timeouts, LeftBehind uint64
 	// BreakerOpenings counts how often a breaker opened.
 	BreakerOpenings uint64
@@ -52,7 +53,7 @@ type Figures struct {
 	// Objects is the number of rows of the table.
 	Objects int
 	// States is the number of objects in each state, always with the same states in the same order.
-	// Objects that are reconciled, or whose change was not read yet, are in none.
+	// Objects that the loop does not track, such as reconciled ones, are in none.
 	States []StateCount
 	// Unseen is the approximate number of changes that were not read yet, without the reconciler's
 	// own writes.

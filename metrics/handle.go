@@ -31,9 +31,9 @@ type Handle interface {
 
 // Binder is a [Metrics] with its own handles. Implementing it is optional: see [Bind].
 type Binder interface {
-	// Bind returns the handle for one reconciler. It is called when the reconciler starts, from any
-	// goroutine. Figures from the handle and from the methods of [Metrics] must add up. If it
-	// returns nil, the methods of [Metrics] are called instead.
+	// Bind returns the handle for one reconciler. It is called when the reconciler is made and
+	// started, and for each worker, from any goroutine. Figures from the handle and from the methods
+	// of [Metrics] must add up. If it returns nil, the methods of [Metrics] are called instead.
 	Bind(moduleID cell.FullModuleID, name string) Handle
 }
 

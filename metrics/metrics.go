@@ -17,11 +17,13 @@ import (
 // methods must be safe for concurrent use, must not block, and must not call the reconciler.
 type Metrics interface {
 	// ReconciliationDuration is called after each call of an operation, for one object or a batch,
-	// with [OpUpdate] or [OpDelete] and the duration, whether it failed or not.
+	// with [OpUpdate] or [OpDelete] and the duration, whether it failed or not. A call with deletions
+	// and updates counts as one of each, with the duration divided by their numbers.
 	ReconciliationDuration(moduleID cell.FullModuleID, name, operation string, duration time.Duration)
 
-	// ReconciliationErrors is called after each round with the number of operations that failed in
-	// it and the number of objects that are failing after it.
+	// ReconciliationErrors is called at the start with zeros, and after each round in which operations
+	// ended or the number of failing objects changed: with the number of operations that failed in the
+	// round and the number of objects that are failing after it.
 	ReconciliationErrors(moduleID cell.FullModuleID, name string, new, current int)
 
 	// PruneError is called after each prune with its error, nil if it succeeded.

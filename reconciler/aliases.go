@@ -59,7 +59,8 @@ func NewStatusIndex[Obj any](getObjectStatus func(Obj) Status) statedb.Index[Obj
 }
 
 // WaitForReconciliation blocks until the index has no object that is Pending, Refreshing, Error or
-// Blocked. If ctx ends first, it returns the error of ctx. Safe from any goroutine.
+// Blocked. If ctx ends first, the error wraps that of ctx; a table without the index is an error at
+// once. Safe from any goroutine.
 func WaitForReconciliation[Obj any](ctx context.Context, db *statedb.DB, table statedb.Table[Obj], statusIndex statedb.Index[Obj, StatusKind]) error {
 	return status.WaitForReconciliation(ctx, db, table, statusIndex)
 }

@@ -60,17 +60,17 @@ type Config[Obj comparable] struct {
 
 	// SerialBy returns the group of an object, such as the device of a route. At most one object of a
 	// group is in flight, whatever [Settings].Concurrency is; the others wait in memory, and run in
-	// the order in which their turns came. A batch holds at most one object of a group. Objects of
+	// the order in which they began to wait. A batch holds at most one object of a group. Objects of
 	// the empty group do not wait for each other.
 	//
 	// SerialBy is called by the goroutine of the loop, and must always return the same group for an
 	// object. nil means no groups.
 	SerialBy func(obj Obj) string
 
-	// ErrorClass returns the class of an error that an operation returned. The log, health and a
-	// breaker with [Breaker].ByClass treat errors of one class as one problem. The first
-	// [MaxErrorClass] bytes count. An error of the empty class counts for no breaker by class; the
-	// log treats it as if ErrorClass were nil.
+	// ErrorClass returns the class of an error that an operation returned. The log, [Loop.Snapshot]
+	// and a breaker with [Breaker].ByClass treat errors of one class as one problem. The first
+	// [MaxErrorClass] bytes count, for the log and Snapshot the first 120. An error of the empty class
+	// counts for no breaker by class; the log treats it as if ErrorClass were nil.
 	//
 	// ErrorClass may be called from several goroutines at once, and should be quick. nil means that
 	// the class is the text of the error without the key of the object and without digits.

@@ -78,19 +78,19 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	return told.n, errors.Join(told.errs...)
 }
 
-// Refresh marks objects that are Done for a refresh, and no others: use [Loop.Retry] for a failed
-// one, also after a [TerminalError]. A program may also set the status of any row to Refreshing or
-// Pending. The context is not used.
+// Refresh marks objects that are Done for a refresh, and no others: use [Loop.Retry] for a failed one,
+// also after a [TerminalError]. A program may also set the status of any row to Refreshing or Pending.
+// The context is not used.
 //
-// With keys, which are as for [Loop.Explain], the rows are marked at once. Refresh returns how many
-// it marked. It leaves a row that is not Done as it is, without an error. The error joins
-// [inspect.ErrNotFound] for each key that is not in the table; more than [inspect.MaxKeys] keys are
-// an error.
+// With keys, which are as for [Loop.Explain], the rows are marked at once. Refresh returns how many it
+// marked. It leaves a row that is not Done as it is, without an error. The error joins
+// [inspect.ErrNotFound] for each key that is not in the table; more than [inspect.MaxKeys] keys are an
+// error.
 //
-// Without keys it marks all rows that are Done and not written after the call. It returns 0 at once;
-// the rows are marked in the background, in the order of their keys and within the limit of
-// [WithRefreshing], also if periodic refreshing is off. A second call starts again from the first
-// key. After the reconciler has stopped the error is [inspect.ErrStopped].
+// Without keys it marks all rows whose status is Done and was not written after the call. It returns 0
+// at once; the rows are marked in the background, in the order of their keys and within the limit of
+// [WithRefreshing], also if periodic refreshing is off. A second call starts again from the first key.
+// After the reconciler has stopped the error is [inspect.ErrStopped].
 //
 // Refresh does not wait for the operations. To wait for them, write the status Refreshing into the
 // rows in one transaction, and wait for its revision with [Loop.Wait]. Safe from any goroutine.

@@ -66,7 +66,7 @@ func NoteOn[Obj comparable](ctx context.Context, obj Obj, text string) {
 type OperationInfo struct {
 	// Reconciler is the ID of the reconciler that makes the call.
 	Reconciler inspect.ID
-	// Operation is "update", "delete", or "round" for a call of [RoundOperations].
+	// Operation is "update", "delete", or "round" for a call of [RoundOperations] with both.
 	Operation string
 	// Objects is the number of objects of the call: 1 unless it is a batch.
 	Objects int
@@ -79,7 +79,7 @@ type OperationInfo struct {
 
 // OperationHook is called before each call of an operation. The operation gets the context that it
 // returns. The function that it returns, which may be nil, is called after the operation, with its
-// error or with nil for a batch.
+// error, or with nil for a batch. It is not called after a batch that panics.
 //
 // The goroutine that runs the operation calls both; with workers ([Settings].Concurrency) these are
 // several at once. A panic of the hook counts as a panic of the operation.

@@ -49,10 +49,10 @@ type Operations[Obj any] interface {
 // Pruner removes from the target what the table does not have.
 type Pruner[Obj any] interface {
 	// Prune gets all objects of the table, and removes everything else that this reconciler manages
-	// from the target. It is called when the table is initialised, then at every
-	// [Settings].PruneInterval, and after [Reconciler.Prune]. It never runs at the same time as
-	// another operation, except one that was left behind (see [Settings].MaxStuck). A failure is
-	// retried with backoff, and health reports it until a prune succeeds.
+	// from the target. With a [Settings].PruneInterval it is called when the table is initialised and
+	// then at that interval. It is also called after [Reconciler.Prune]. It never runs at the same
+	// time as another operation, except one that was left behind (see [Settings].MaxStuck). A failure
+	// is retried with backoff, and health reports it until a prune succeeds.
 	Prune(ctx context.Context, txn statedb.ReadTxn, objects iter.Seq2[Obj, statedb.Revision]) error
 }
 
@@ -86,8 +86,8 @@ type BatchEntry[Obj any] = execute.BatchEntry[Obj]
 // here too. First attempts, retries and refreshes all come in batches.
 //
 // A batch is no larger than a round (see [WithRoundLimits]), holds no key twice, and is in the order
-// of revisions. Batches that run at the same time have no key in common. If the implementation has
-// the method of [Pruner], it is used to prune.
+// of revisions. Batches that run at the same time have no key in common. Its Prune method, if any, is
+// used if Config has no other pruner.
 type BatchOperations[Obj any] interface {
 	// UpdateBatch is called if there is something to update. It is called after the DeleteBatch of
 	// the same round, by the same goroutine.

@@ -139,16 +139,17 @@ func WithRetry(minBackoff, maxBackoff time.Duration) Option {
 // However many changes there are, one object in four, counted over several rounds, may be one that
 // waited and is due, such as a retry.
 //
-// The limiter bounds the rounds per second, at the price of latency. nil, the default, means no
-// limit: the loop starts a round at once. Under load it starts a round that is not full at most once
-// a millisecond, so that bursts are gathered into batches.
+// The limiter bounds the rounds per second, at the price of latency. nil, the default, means no limit:
+// the loop starts a round at once. Under load it starts the next round a millisecond after a round
+// that was not full began, so that bursts are gathered into batches.
 func WithRoundLimits(numObjects int, limiter *rate.Limiter) Option {
 	return func(o *options) { o.RoundSize, o.RoundLimiter = numObjects, limiter }
 }
 
 // WithJournal sets how many of the latest rounds and operations the journal keeps: see [Loop.Journal]
-// and [Loop.Events]. The defaults are 128 and 1024. Zero rounds or zero operations mean no journal of
-// these; negative numbers are an error.
+// and [Loop.Events]. The defaults are 128 and 1024. An operation is kept no longer than its round,
+// except failures: zero rounds mean no journal, zero operations a journal of rounds only. Negative
+// numbers are an error.
 //
 // In addition to the latest operations the journal keeps the same number of the latest failures, with
 // at most 1 MiB of error texts, so that many successes do not push failures out. It keeps the objects

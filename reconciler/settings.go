@@ -95,8 +95,9 @@ type Settings struct {
 	RefreshLimiter  *rate.Limiter
 
 	// PruneInterval is the time between two prunes or sweeps; the default is an hour, and zero means
-	// only after calls of [Reconciler].Prune. A change starts the time to the next prune again. It is
-	// an error to set it if nothing prunes: see [Config].Pruner. See [WithPruning].
+	// only after calls of [Reconciler].Prune. A new value restarts that time, unless a failed prune
+	// waits for its retry. It is an error to set it if nothing prunes: see [Config].Pruner. See
+	// [WithPruning].
 	PruneInterval time.Duration
 }
 

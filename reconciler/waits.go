@@ -23,8 +23,8 @@ type Milestone = progress.Milestone
 const (
 	// Attempted is reached when every change has been attempted at least once, with any result. A
 	// change of a paused object (see [Loop.PauseObjects]) counts as attempted, because it will not be
-	// attempted. So does, for [Loop.Wait] only, a change of an object that failed so recently that it
-	// waits for its minimum backoff.
+	// attempted. So does, except for [Loop.WaitFor] and [Loop.WaitKey], a change of an object that
+	// failed so recently that it waits for its minimum backoff.
 	Attempted = progress.Attempted
 	// Applied is reached when every change is in the target: nothing is failing, blocked, paused or
 	// waiting.

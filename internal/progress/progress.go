@@ -174,7 +174,6 @@ func (p *Progress[T]) NoteSnapshot(last, snapshot statedb.Revision) {
 		if w.from > snapshot {
 			// It began after the snapshot was taken, and belongs to the next.
 			p.listed = false
-			// It began after the snapshot was taken, and belongs to the next one.
 			continue
 		}
 		delete(p.joined, w)

@@ -15,8 +15,8 @@ const (
 	TypeWarning Type = "Warning"
 )
 
-// Reason is the cause of an event as one word, such as "CreatedExternalResource". A program should
-// use few reasons, without values in them: events are counted by reason.
+// Reason is the cause of an event as one word, such as "CreatedExternalResource". A program should use
+// few reasons, without values in them: warnings are throttled by reason.
 type Reason string
 
 // Event is something that happened to an object. It is a value: recorders keep copies, with long

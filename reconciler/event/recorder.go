@@ -174,8 +174,8 @@ func (r *TableRecorder) take() []*Row {
 }
 
 // Run writes events into the table until ctx ends, and then writes those that were recorded before
-// that. It returns nil. Call it once. Without it, and after it, events stay pending until they
-// exceed MaxPending and are dropped.
+// that. It returns nil. Call it once. Without it, and after it, events stay pending, and different
+// ones beyond MaxPending are dropped.
 func (r *TableRecorder) Run(ctx context.Context) error {
 	told := uint64(0)
 	for {

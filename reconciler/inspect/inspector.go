@@ -41,7 +41,7 @@ type Inspector interface {
 	Events(q EventQuery) []Event
 	// Journal returns the latest rounds, the oldest first.
 	Journal() []Round
-	// Timeline returns one sample for each second of the last ten minutes, the oldest first.
+	// Timeline returns up to one sample for each second of the last ten minutes, the oldest first.
 	Timeline() []Sample
 
 	metrics.Source
@@ -51,9 +51,9 @@ type Inspector interface {
 	// reconciler.ErrInOperation in an operation of the same reconciler.
 	WaitAll(ctx context.Context, m progress.Milestone) (Unapplied, error)
 	// WaitKey waits until one object has reached the milestone, as reconciler.Loop.WaitFor does. The
-	// object may be a deletion that is not carried out yet. The errors are those of WaitAll, and
-	// [ErrNotFound] if the key is neither in the table nor tracked by the loop; a deletion is done
-	// then.
+	// object may be a deletion that is not carried out yet. The errors are those of WaitAll,
+	// reconciler.ErrNoStatus, and [ErrNotFound] if the key is neither in the table nor tracked by the
+	// loop; a deletion is done then.
 	WaitKey(ctx context.Context, key string, m progress.Milestone) (Unapplied, error)
 }
 
@@ -109,7 +109,7 @@ type ID struct {
 }
 
 // String returns "module/name", or the one of the two that is not empty, or the name of the table if
-// both are empty. Metrics use this text as the name of the reconciler.
+// both are empty. With a module, metrics use this text as the name of the reconciler.
 func (id ID) String() string {
 	switch {
 	case id.Module == "" && id.Name == "":

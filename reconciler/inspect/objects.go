@@ -13,7 +13,7 @@ type ObjectQuery struct {
 	Status string
 	// After continues a list: it is [ObjectPage].Next of the page before, or empty for the first page.
 	After string
-	// Limit bounds the number of objects. Zero means 50; more than 1000 count as 1000.
+	// Limit bounds the number of objects. Zero or below means 50; more than 1000 count as 1000.
 	Limit int
 }
 

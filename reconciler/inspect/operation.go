@@ -55,8 +55,7 @@ type Round struct {
 	Sequence uint64 `json:"round"`
 	// Reason is what woke the loop.
 	Reason Reason `json:"reason"`
-	// Started is the time of the round's snapshot. Took is the time from there until the end of the
-	// commit.
+	// Started is the start of the pass. Took is its duration, including the commit and a prune.
 	Started time.Time     `json:"started"`
 	Took    time.Duration `json:"took"`
 

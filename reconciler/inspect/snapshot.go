@@ -20,7 +20,7 @@ type Snapshot struct {
 	// that the loop is in, and the figures of the loop are from the end of its last round.
 	Condition Condition `json:"condition"`
 	Busy      string    `json:"busy,omitempty"`
-	// Started is the start time; zero if the reconciler is not running.
+	// Started is the start time; zero before the start.
 	Started time.Time `json:"started,omitzero"`
 
 	// Objects is the number of rows. Initialized reports whether the table is initialised; if not,
@@ -105,7 +105,7 @@ type ErrorClass struct {
 
 // Sample has the figures of one second of a reconciler.
 type Sample struct {
-	// At is the time of the sample.
+	// At is the beginning of the second.
 	At time.Time `json:"at"`
 	// Pending is the number of objects and changes that waited for an operation: unseen, ready,
 	// queued, held or paused. InFlight is the number of objects in flight. Failing and Blocked are as

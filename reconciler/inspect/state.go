@@ -39,7 +39,8 @@ const (
 	StateTripped State = "tripped"
 	// StatePaused: it has work to do, and it or the whole reconciler is paused.
 	StatePaused State = "paused"
-	// StateTerminal: it failed for good. It is not tried again until it changes, or until Retry.
+	// StateTerminal: it failed for good. It is not tried again until it changes, is marked Pending or
+	// Refreshing, or until Retry.
 	StateTerminal State = "terminal"
 	// StateUnknown: the loop was not started, has stopped, or did not answer, and the row does not
 	// show the state.
@@ -99,7 +100,7 @@ const (
 	ReasonInitialized Reason = "initialized"
 	// ReasonFinished: a worker finished an operation.
 	ReasonFinished Reason = "finished"
-	// ReasonStuck: an operation ignored its deadline.
+	// ReasonStuck: an operation was stuck.
 	ReasonStuck Reason = "stuck"
 	// ReasonCall: the settings were changed, or a pause, a retry, a wait or a query came.
 	ReasonCall Reason = "call"

@@ -147,8 +147,8 @@ func RequestReconcile(obj object.Object, token string) {
 	obj.SetAnnotation(AnnotationReconcileRequested, token)
 }
 
-// ReconcileHandled reports whether the resource has been observed since [RequestReconcile] was called
-// with the token.
+// ReconcileHandled reports whether the resource was observed since [RequestReconcile] was called with
+// the token, and no later token was handled.
 func ReconcileHandled(obj object.Object, token string) bool {
 	handled, ok := obj.GetAnnotations()[AnnotationReconcileHandled]
 	return ok && handled == token

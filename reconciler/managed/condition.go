@@ -98,8 +98,8 @@ func IsSynced(obj Resource) bool { return ConditionOf(obj, TypeSynced).Status ==
 // Available returns the condition of an external resource that can be used.
 func Available() Condition { return condition(TypeReady, ConditionTrue, ReasonAvailable, "") }
 
-// Unavailable returns the condition of an external resource that exists and cannot be used. Add the
-// cause with [Condition.WithMessage].
+// Unavailable returns the condition of an external resource that cannot be used, or that is missing
+// and may not be created. Add the cause with [Condition.WithMessage].
 func Unavailable() Condition { return condition(TypeReady, ConditionFalse, ReasonUnavailable, "") }
 
 // Creating returns the condition of an external resource that is being created.

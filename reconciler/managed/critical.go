@@ -25,9 +25,9 @@ import (
 type CriticalAnnotationUpdater[T any] interface {
 	// UpdateCriticalAnnotations writes the annotations of an object, which is a clone. It is called
 	// after each create, successful or not, even if the timeout of the pass has expired or the
-	// reconciler stops: the context ends ten seconds after the call begins, and not with those. An
-	// error is the outcome of the pass; the process then remembers the annotations for as long as it
-	// runs.
+	// reconciler stops: the context ends ten seconds after the call begins, and not with those. After
+	// a successful create an error is the outcome of the pass, otherwise it is an event; the process
+	// then remembers the annotations for as long as it runs.
 	UpdateCriticalAnnotations(ctx context.Context, obj T) error
 }
 

@@ -18,8 +18,8 @@
 // Notes are the annotations that the reconciler writes for its next pass. A person is a user who
 // operates the program.
 //
-// The example of the package is a whole program. The folder example/managed has a larger one: an agent,
-// and an outside system that fails on purpose; "make run-managed" runs both.
+// The example of the package is a whole program. The folder example/managed has a larger one: an
+// agent, and an outside system that fails on purpose; "make run-managed" runs both.
 //
 // # Coming from a runtime for custom resources
 //
@@ -45,8 +45,8 @@
 //
 // # A pass
 //
-// Each pass observes the outside system, acts at most once on the difference, and ends in an outcome of
-// the loop. Its steps are:
+// Each pass observes the outside system, acts at most once on the difference, and ends in an outcome
+// of the loop. Its steps are:
 //
 //  1. Notes of earlier passes that the row lacks are put back. If the object is paused, the pass ends
 //     with a condition that reports it.
@@ -59,9 +59,11 @@
 //  6. A resource that was created within [WithCreationGracePeriod] and is not visible yet is waited
 //     for. A deletion also waits that long for a resource whose creation was not recorded.
 //  7. If the object is being deleted: Delete is called while the resource exists. When it is gone, the
-//     finalizer and the row are removed.
+//     finalizer is removed, and the row if it has no other finalizer. Otherwise the next pass comes
+//     soon, with backoff.
 //  8. If the resource is missing: the finalizer and [AnnotationCreatePending] are written into the
-//     table, Create is called, and its result is written before anything else is done.
+//     table, Create is called, and its result is written before anything else is done. The next pass
+//     comes soon, with backoff.
 //  9. What Observe has filled in is written. If the resource is not up to date, Update is called. The
 //     next pass comes after the poll interval.
 //
@@ -77,16 +79,16 @@
 // # Create unsure
 //
 // A program can crash between a create and its answer, and a connection can break. Then
-// AnnotationCreatePending is newer than [AnnotationCreateSucceeded] and [AnnotationCreateFailed], and a
-// resource may exist whose name is not known. The object stops with the reason [ReasonCreateUnsure] and
-// an event, until a person has looked in the outside system and noted with [Writer.Edit] what was
+// AnnotationCreatePending is newer than [AnnotationCreateSucceeded] and [AnnotationCreateFailed], and
+// a resource may exist whose name is not known. The object stops with the reason [ReasonCreateUnsure]
+// and an event, until a person has looked in the outside system and noted with [Writer.Edit] what was
 // found:
 //
 //	it exists under this name          managed.DecideCreate(row, "i-0abc")
 //	it does not exist: create it       managed.DecideCreate(row, "")
 //
-// A client reports such a create with [ErrCreateUnsure]. Every other error of Create means that nothing
-// was created, unless the context has ended. If names are known before the create, use
+// A client reports such a create with [ErrCreateUnsure]. Every other error of Create means that
+// nothing was created, unless the context has ended. If names are known before the create, use
 // [WithDeterministicExternalName]: then observing tells, and no object stops. docs/OPERATIONS.md shows
 // what a person sees.
 //
@@ -99,7 +101,7 @@
 //	        ReconcileWaiting    it waits for another row, or for finalizers of others
 //	        CreateUnsure        a person must decide
 //	Ready   Available           the resource can be used
-//	        Unavailable         the resource exists and cannot be used
+//	        Unavailable         the resource cannot be used, or is missing and may not be created
 //	        Creating, Deleting  it is being created or deleted
 //
 // The reconciler sets [TypeSynced]. The client sets [TypeReady] in Observe; if it does not, a resource
@@ -128,16 +130,16 @@
 //
 // # Deletion
 //
-// [Writer.Delete] requests the deletion. The row stays until the resource is gone; meanwhile its status
-// is Blocked, "still deleting", which is not a failure. A deletion is never given up, whatever
-// [reconciler.Settings].MaxRetries or a TerminalError says. The deletion of a paused object is refused,
-// and the condition reports it.
+// [Writer.Delete] requests the deletion. The row stays until the resource is gone; while the outside
+// system takes its time, its status is Blocked, "still deleting", which is not a failure. A deletion
+// is never given up, whatever [reconciler.Settings].MaxRetries or a TerminalError says. The deletion
+// of a paused object is refused, and the condition reports it.
 //
-// If a program removes a row from the table itself, the resource is deleted as well. The notes that the
-// process remembers decide which resource that is, and not only the last version of the row: a row that
-// was replaced by one without the finalizer and then removed leaks nothing. A row that returns under
-// another external name waits until the old resource is gone. Two events report a resource that was
-// left in place because the reconciler cannot tell whether it is still wanted:
+// If a program removes a row from the table itself, the resource is deleted as well. The notes that
+// the process remembers decide which resource that is, and not only the last version of the row: a row
+// that was replaced by one without the finalizer and then removed leaks nothing. A row that returns
+// under another external name waits until the old resource is gone. Two events report a resource that
+// was left in place because the reconciler cannot tell whether it is still wanted:
 //
 //	ExternalNameChanged   the resource that the row named before: delete it, or name it again
 //	CannotTellIfManaged   the resource named by a row that was removed before a pass saw it
@@ -148,13 +150,13 @@
 // # Resources left in place
 //
 // An object with [DeletionOrphan], or with policies without Delete, leaves its resource in place when
-// it is deleted. The process remembers the name, so that its sweeps do not delete the resource, until a
-// row names it again. The next process does not know it. So with a Sweeper use [WithLeaveHook] to mark
-// the resource in the outside system before the row goes, do not list marked resources, and have
+// it is deleted. The process remembers the name, so that its sweeps do not delete the resource, until
+// a row names it again. The next process does not know it. So with a Sweeper use [WithLeaveHook] to
+// mark the resource in the outside system before the row goes, do not list marked resources, and have
 // Observe report a marked one as not up to date, so that Update removes the mark. Without the hook the
-// first sweep after a restart deletes the resource. A sweep also deletes the resource of an object that
-// was taken out of the desired state while no process ran, whatever its policy was: no row is left that
-// holds the policy.
+// first sweep after a restart deletes the resource. A sweep also deletes the resource of an object
+// that was taken out of the desired state while no process ran, whatever its policy was: no row is
+// left that holds the policy.
 //
 // # After a restart
 //
@@ -180,8 +182,8 @@
 //
 // # Annotations
 //
-// Their keys begin with [AnnotationPrefix], "statekeel.io/". Write them with [Writer.Edit], which makes
-// the row Pending: otherwise the loop does not notice the change. A person or a program writes:
+// Their keys begin with [AnnotationPrefix], "statekeel.io/". Write them with [Writer.Edit], which
+// makes the row Pending: otherwise the loop does not notice the change. A person or a program writes:
 //
 //	reconcile-requested-at   RequestReconcile       any new text asks for a pass now
 //	paused                   SetPaused              "true" pauses the object
@@ -236,14 +238,14 @@
 //	drift_seconds                    for each repaired drift, the upper bound of its age
 //
 // In Prometheus the names begin with statekeel_managed_resource_, have the label kind, and objects and
-// existing are called known and exists. With prometheus.WithNamespace("crossplane") the names are those
-// of crossplane-runtime, where the label is gvk. No figure contains the name of an object. Reading the
-// figures does not read a table.
+// existing are called known and exists. With prometheus.WithNamespace("crossplane") all names but
+// known are those of crossplane-runtime; the label stays kind. No figure contains the name of an
+// object. Reading the figures does not read a table.
 //
 // # By hand
 //
 // People need commands for what kubectl annotate and kubectl delete do elsewhere, above all to decide
-// an unsure create. Only the program knows its tables, so the commands are its own: each is one call of
-// a Writer. The example ByHand has them for the hive shell. docs/OPERATIONS.md describes when to use
-// which.
+// an unsure create. Only the program knows its tables, so the commands are its own: each is one call
+// of a Writer. The example ByHand has them for the hive shell. docs/OPERATIONS.md describes when to
+// use which.
 package managed

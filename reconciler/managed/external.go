@@ -8,19 +8,19 @@ import (
 	"errors"
 )
 
-// ExternalClient manages the external resources of rows. Calls should be short, and must be idempotent:
-// deleting a resource that is gone or being deleted is no error, and neither is creating one that was
-// created with the same name.
+// ExternalClient manages the external resources of rows. Calls should be short, and must be
+// idempotent: deleting a resource that is gone or being deleted is no error, and neither is creating
+// one that was created with the same name.
 //
 // The object is a clone, made by [reconciler.Config].Clone. What Clone does not copy must be copied
 // before it is changed. The context ends at the timeout of [WithTimeout], and when the reconciler
 // stops. The error of a call may decide what comes next, as in [reconciler.Operations]: return
-// [reconciler.RetryAfter] for a server's Retry-After. Every other error is retried with backoff. With
+// [reconciler.RetryAfter] for a server's Retry-After. An ordinary error is retried with backoff. With
 // [reconciler.Settings].Concurrency several goroutines call at the same time, but never two for one
 // object.
 //
-// If a client also implements [ExternalDisconnecter], it is disconnected at the end of the pass that it
-// was made for.
+// If a client also implements [ExternalDisconnecter], it is disconnected at the end of the pass that
+// it was made for.
 type ExternalClient[T any] interface {
 	// Observe reads the state of the external resource. It must not change the resource. It may set on
 	// the object what it reads: the other calls of the pass receive that object, and changes are
@@ -115,17 +115,17 @@ func call[T any](ctx context.Context, obj T, fn func(context.Context, T) error) 
 // names. It is called once per pass. The context is the one of the [ExternalClient] calls. It can look
 // up other rows in the transaction that [Txn] returns.
 type ExternalConnecter[T any] interface {
-	// Connect returns a client, or an error. The client must not be nil if the error is.
+	// Connect returns a client, or an error. Without an error the client must not be nil.
 	Connect(ctx context.Context, obj T) (ExternalClient[T], error)
 }
 
 // ExternalDisconnecter releases what a connecter has opened.
 type ExternalDisconnecter interface {
 	// Disconnect is called at the end of each pass that has connected, successful or not. Its context
-	// ends ten seconds after the call begins, even if that of the pass has ended before. An error is
-	// recorded as an event, and does not change the outcome of the pass. With
-	// [reconciler.Settings].Concurrency the Disconnect of a connecter is called while other passes run:
-	// let the client release what belongs to one pass.
+	// ends ten seconds after the pass begins to disconnect, even if that of the pass has ended before.
+	// An error is recorded as an event, and does not change the outcome of the pass. With
+	// [reconciler.Settings].Concurrency the Disconnect of a connecter is called while other passes
+	// run: let the client release what belongs to one pass.
 	Disconnect(ctx context.Context) error
 }
 

@@ -126,9 +126,9 @@ func WithFinalizer[T any](f Finalizer[T]) Option {
 // WithLeaveHook sets a hook that marks a resource in the outside system as left in place. It is called
 // before the reconciler removes a row whose resource must stay because of [DeletionOrphan] or of
 // management policies without [ManagementActionDelete]. A [reconciler.Sweeper] must not list marked
-// resources. The process remembers the names of resources that it left in place, until a row takes them
-// over. But without the hook the first sweep of the next process deletes them. The client should remove
-// the mark when it observes a marked resource for a row again.
+// resources. The process remembers the names of resources that it left in place, until a row takes
+// them over. But without the hook the first sweep of the next process deletes them. Observe should
+// report a marked resource as not up to date, and Update remove the mark for a row again.
 //
 // The context is that of the calls of the pass, and ends with [WithTimeout]. The hook may be called
 // several times for one row, and for a resource that does not exist; neither is an error. If the hook
@@ -218,7 +218,7 @@ func WithKind(kind string) Option {
 }
 
 // WithLogger sets where the steps of the passes are logged, at level Debug. The default, and nil, is
-// the log of the loop.
+// Log of the configuration given to [Configure]; without that nothing is logged.
 func WithLogger(log *slog.Logger) Option {
 	return func(o *options) { o.log = log }
 }

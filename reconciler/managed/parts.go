@@ -60,8 +60,8 @@ type ConnectionPublisher[T any] interface {
 	// PublishConnection publishes details, which are not nil. An error is the outcome of the pass.
 	PublishConnection(ctx context.Context, obj T, details ConnectionDetails) error
 	// UnpublishConnection withdraws what was published for the object, before the row is removed. The
-	// details are the latest observed ones, nil if the resource is gone. If it fails, the object stays,
-	// and its error is the outcome of the pass.
+	// details are what Observe returned for the missing resource, mostly nil; nil if it is left in
+	// place. If it fails, the object stays, and its error is the outcome of the pass.
 	UnpublishConnection(ctx context.Context, obj T, details ConnectionDetails) error
 }
 

@@ -38,10 +38,12 @@ type Config[Req comparable] struct {
 	// initialised. If it is false, requests are Blocked until then: a Reconciler that creates what
 	// the tables lack would create all of it again at every start.
 	BeforeInitialized bool
-	// KeyOf returns the key of a request. Different requests must have different keys. The key is
-	// the primary key of the request's row, and names the request in Explain, logs and metrics.
-	// KeyOf is called from several goroutines. It may be nil if Req is a string, [Request],
-	// [NamespacedName], or a type made of strings, integers and booleans only.
+	// KeyOf returns the key of a request. Different requests must have different keys. The key is the
+	// primary key of the request's row, and names the request in Explain, the journal and logs. KeyOf
+	// is called from several goroutines. It may be nil if Req is a string, [Request],
+	// [NamespacedName], or a type made of strings, integers and booleans only: then the parts are
+	// joined by "/", with "/" and "\" escaped by "\" in all but the last, such as "shop/web" for
+	// [Request].
 	KeyOf func(req Req) index.Key
 
 	// SerialBy returns the group of a request: see [reconciler.Config].SerialBy. nil means that
@@ -95,7 +97,7 @@ type sideJob struct {
 
 // New returns a controller for programs and tests without a hive. It does nothing until
 // [Controller.Run] is called. New adds the table of requests to the DB, unless it returns an error.
-// The error names every mistake in the configuration.
+// The error names the mistakes that were found in the configuration.
 func New[Req comparable](cfg Config[Req]) (*Controller[Req], error) {
 	return build(cfg, reconciler.New[*Row[Req]])
 }

@@ -70,7 +70,7 @@ func missingFromMany[Item comparable](from, of []Item) []Item {
 
 // KeyDiff compares states that are sets in the form of maps. Embedded in a [StatefulReconciler] it
 // implements CompareStates. Keys are added and removed in the order of their Compare method if they
-// have one, else in the order of numbers and strings, else in the order of their texts. None is
+// have one, else in the order of integers and strings, else in the order of their texts. None is
 // updated. The zero value is ready to use.
 type KeyDiff[Key comparable] struct{}
 

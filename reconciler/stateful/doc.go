@@ -29,8 +29,8 @@
 //	the API server keeps the annotation      it is lost with the table: StateStore keeps the states
 //	                                         elsewhere
 //	cleaning up a deleted resource           a deletion removes what the last state applied
-//	drift is repaired only where it differs  the same; with StateObserver the target's state is
-//	  from the state applied last            compared, too
+//	only differences to the state applied    the same; with StateObserver the target's state is
+//	  last are repaired                      compared, too
 //	Interface{Observe, Reconcile}, Dummy     the same; Bound makes operations of them
 //
 // # Failed attempts

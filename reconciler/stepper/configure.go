@@ -19,14 +19,14 @@ type Engine[Obj any] interface {
 }
 
 // Configure returns a copy of cfg with operations that behave as the engine does now: they have its
-// hook and, for a [Stepper], its graph and its logger. Later changes of the engine do not affect
-// them. They are safe for any [reconciler.Settings].Concurrency. The result is for [reconciler.New]
-// or [reconciler.RegisterConfig]; its fields may be changed before.
+// hook and, for a [Stepper], its graph and its logger. Later changes of the engine do not affect them.
+// They are safe for any [reconciler.Settings].Concurrency. The result is for [reconciler.New] or
+// [reconciler.RegisterConfig]; its fields may be changed before.
 //
-// Operations, BatchOperations and RoundOperations of cfg must be nil. The operations prune if the
-// hook implements [reconciler.Pruner]. If it does not, and Pruner and Sweeper are nil, pruning is
-// off. The operations use Clone, GetStatus and SetStatus of cfg to detect whether the hook changed
-// its row; a changed row is written whatever the outcome. The error names every mistake.
+// Operations, BatchOperations and RoundOperations of cfg must be nil. The operations prune if the hook
+// implements [reconciler.Pruner]. If it does not, and Pruner and Sweeper are nil, pruning is off. The
+// operations use Clone, GetStatus and SetStatus of cfg to detect whether the hook changed its row; a
+// changed row is written whatever the outcome. The error names the mistakes that were found.
 func Configure[Obj comparable](cfg reconciler.Config[Obj], engine Engine[Obj]) (reconciler.Config[Obj], error) {
 	var errs []error
 	if engine == nil {

@@ -125,23 +125,22 @@ func (r *Results) ResetAllResults() {
 
 // Outcome converts the results into the return value of an operation.
 //
-// A give-up with an error, its own or that of another result, is a [reconciler.TerminalError]: the
-// row is not reconciled again until it changes. A give-up without any error is
-// [reconciler.Blocked], with the operations that gave up as the reason. It is no failure, and the
-// row is reconciled again when it changes, or at the next recheck (see
-// [reconciler.Settings].BlockedRecheck). A give-up ignores delays.
+// A give-up with an error, its own or that of another result, is a [reconciler.TerminalError]: the row
+// is not reconciled again until it changes. A give-up without any error is [reconciler.Blocked], with
+// the operations that gave up as the reason. It is no failure, and the row is reconciled again when it
+// changes, or at the next recheck (see [reconciler.Settings].BlockedRecheck). A give-up ignores
+// delays.
 //
-// Without a give-up, errors make the operation fail. It is retried with backoff or, if a result
-// with an error has a delay, after the shortest such delay, as [reconciler.RetryAfter] does.
-// Without an error, the shortest delay becomes a [reconciler.Requeue]. For a row that is being
-// finalized a Requeue means that the deletion is still going on. Without errors and delays Outcome
-// returns nil.
+// Without a give-up, errors make the operation fail. It is retried with backoff or, if a result with
+// an error has a delay, after the shortest such delay, as [reconciler.RetryAfter] does. Without an
+// error, the shortest delay becomes a [reconciler.Requeue]. For a row that is being finalized a
+// Requeue means that the deletion is still going on. Without errors and delays Outcome returns nil.
 //
-// A row that is being finalized is never given up: the loop retries a give-up like any other
-// failure.
+// A row that is being finalized is never given up: a give-up is retried with backoff, and one without
+// an error waits for the recheck.
 //
 // Several errors are joined. An error that is an outcome, such as [reconciler.Blocked], has its
-// meaning for the loop, unless there is a delay.
+// meaning for the loop, unless a failed result has a delay.
 func (r *Results) Outcome() error {
 	switch {
 	case r.gaveUp && r.reason == nil && r.first == nil:
