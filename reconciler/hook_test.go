@@ -127,3 +127,18 @@ func TestTraceHasRegions(t *testing.T) {
 		require.Contains(t, buf.String(), name)
 	}
 }
+
+// A span that was begun for a batch ends, with the panic as its error.
+func TestHookGetsThePanicOfABatch(t *testing.T) {
+	for _, kind := range operationKinds[1:] {
+		s := &spans{}
+		inBubble(t, func(e *env) {
+			e.target.before = func(context.Context, call) { panic("oops") }
+			e.put(1, 7)
+			e.pass(0)
+			require.Equal(e, []string{"objects update 7 x1, attempt 1: panic in batch: oops"}, s.take())
+			e.target.before = nil
+			e.pass(time.Second)
+		}, kind.change, reconciler.WithOperationHook(s.hook))
+	}
+}

@@ -79,7 +79,7 @@ type OperationInfo struct {
 
 // OperationHook is called before each call of an operation. The operation gets the context that it
 // returns. The function that it returns, which may be nil, is called after the operation, with its
-// error, or with nil for a batch. It is not called after a batch that panics.
+// error; for a batch that is nil unless it panics.
 //
 // The goroutine that runs the operation calls both; with workers ([Settings].Concurrency) these are
 // several at once. A panic of the hook counts as a panic of the operation.

@@ -177,5 +177,10 @@ func (x *Executor[Obj]) callBatch(ctx context.Context, tasks []Task[Obj], delete
 		first = deletes
 	}
 	return x.around(ctx, operationOf(len(deletes), len(updates)), &tasks[first[0].place-1], len(deletes)+len(updates),
-		func(ctx context.Context) error { call(ctx); return nil })
+		func(ctx context.Context) (err error) {
+			// This Recover is for the operation, so that the hook gets its panic; the other is for the hook.
+			defer x.Recover("batch", &err)
+			call(ctx)
+			return nil
+		})
 }
