@@ -61,7 +61,8 @@
 // # Deleted rows
 //
 //   - The deletion of a row is never given up, whatever the hook adds and whatever
-//     [reconciler.Settings].MaxRetries is.
+//     [reconciler.Settings].MaxRetries is: a give-up is retried with backoff, and one without an error
+//     waits for the recheck.
 //   - Results from before CRFinalizer do not count for the outcome: neither a give-up nor a delay.
 //   - A delay in CRFinalizer without an error means that the deletion is still going on.
 //
