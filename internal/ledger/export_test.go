@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package ledger
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+)
+
+// RegisterOne registers one of the two tables of a ledger beside the table.
+func RegisterOne(t *testing.T, db *statedb.DB, name string) {
+	var err error
+	if strings.HasSuffix(name, markSuffix) {
+		_, err = statedb.NewTable(db, name, markIndex)
+	} else {
+		_, err = statedb.NewTable(db, name, newOutcomeIndex())
+	}
+	require.NoError(t, err)
+}
+
+// Register registers the tables of a ledger beside the table, and does not write them.
+var Register = register

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+
+	"github.com/statekeel/statekeel/internal/keys"
+	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// Mark is the row of the table of the mark: how far the table of objects has been attempted. Marks
+// are immutable.
+type Mark struct {
+	// Revision is a revision of the table of objects. Every change up to it was attempted, or its
+	// object has a row in the table of outcomes.
+	Revision statedb.Revision
+	// Intervals are further revisions, above Revision, for which the same is true. They are ascending
+	// and do not overlap.
+	Intervals []Interval
+
+	// claim belongs to the [Tables] that wrote the mark.
+	claim *claim
+}
+
+// Interval is the revisions above After and up to UpTo.
+type Interval struct{ After, UpTo statedb.Revision }
+
+// claim tells whether the user of the tables has closed them. The row of the mark refers to it, so it is
+// found with the tables, without global state.
+type claim struct{ live atomic.Bool }
+
+// Covers reports whether a change with this revision was attempted, or its object has a row in the
+// table of outcomes.
+func (m *Mark) Covers(revision statedb.Revision) bool {
+	if revision <= m.Revision {
+		return true
+	}
+	at, _ := slices.BinarySearchFunc(m.Intervals, revision, func(i Interval, r statedb.Revision) int {
+		if i.UpTo < r {
+			return -1
+		}
+		return 1
+	})
+	return at < len(m.Intervals) && m.Intervals[at].After < revision
+}
+
+// TableHeader implements statedb.TableWritable.
+func (*Mark) TableHeader() []string { return []string{"Revision", "Intervals"} }
+
+// TableRow implements statedb.TableWritable. An interval is shown by its first and its last revision.
+func (m *Mark) TableRow() []string {
+	var intervals strings.Builder
+	for i, one := range m.Intervals {
+		if i > 0 {
+			intervals.WriteString(", ")
+		}
+		fmt.Fprintf(&intervals, "%d-%d", one.After+1, one.UpTo)
+	}
+	return []string{strconv.FormatUint(m.Revision, 10), text.Cell(intervals.String())}
+}
+
+// Tables are the two tables of a ledger beside the table of objects. They are in the database of the
+// objects, so one ReadTxn shows an object together with its outcome.
+type Tables struct {
+	// Outcomes has a row for each object that is not Done, by its primary key.
+	Outcomes statedb.RWTable[*inspect.Outcome]
+	// Mark has one row. Write it with [Tables.SetMark].
+	Mark statedb.RWTable[*Mark]
+
+	claim *claim
+}
+
+const (
+	outcomesSuffix = "-outcomes"
+	markSuffix     = "-mark"
+)
+
+// tableName is the rule of statedb for the names of tables, which statedb does not export.
+var tableName = regexp.MustCompile(`^[a-z][a-z0-9_\-]{0,30}$`)
+
+// OpenTables returns the tables of the ledger with this name, <name>-outcomes and <name>-mark. The
+// outcomes are empty, and the mark is at 0. Tables that the database does not have are registered.
+// Tables that it has are taken over if their last user has called [Tables.Close].
+//
+// keyOf converts the text of a key to the primary key of an object, for the commands of statedb; nil
+// stands for the bytes of the text. The table refers to keyOf until the next OpenTables, also after
+// Close.
+//
+// It is an error if a name does not follow statedb's rule, if another user of the tables has not
+// closed them, if the database has a table of the name with rows of another type, and if the database
+// has no table at all.
+//
+// OpenTables locks every table of the database, so the caller must not hold a write transaction. It
+// is safe for concurrent use.
+func OpenTables(db *statedb.DB, name string, keyOf func(text string) (index.Key, error)) (*Tables, error) {
+	// The name of the mark's table is shorter.
+	if longest := name + outcomesSuffix; !tableName.MatchString(longest) {
+		return nil, fmt.Errorf("the name %q cannot be used: the name of its table of outcomes, %q, does not match statedb's rule %s",
+			name, longest, tableName)
+	}
+	if keyOf == nil {
+		keyOf = index.FromString
+	}
+	t, err := register(db, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.take(db, name, keyOf); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// register returns the tables, and registers those that are missing.
+func register(db *statedb.DB, name string) (*Tables, error) {
+	o := opener{db: db, name: name}
+	for {
+		if t, err := o.open(); t != nil || err != nil {
+			return t, err
+		}
+	}
+}
+
+// opener finds and registers tables of one name.
+type opener struct {
+	db   *statedb.DB
+	name string
+	// registered are the tables that this opener has registered.
+	registered []statedb.TableMeta
+}
+
+// open returns the tables if the database has both of them for good. Otherwise it may register what
+// is missing, and has to be called again.
+//
+// With statedb v0.8.3, a transaction that began before a table was registered removes the table when
+// it commits. So all other tables are locked here: then no such transaction is open, except on a table
+// that was registered after the list of them was read. Therefore the list is read again under the
+// locks; and what was registered counts only if a further call, under locks again, finds it. The
+// tables of this opener are not locked: they have no transactions yet, and WriteTxn panics, and leaves
+// tables locked, if one of its tables was removed.
+func (o *opener) open() (*Tables, error) {
+	others := o.others()
+	if len(others) == 0 {
+		// Openers exclude each other by the locks of the tables that both know.
+		return nil, fmt.Errorf("the database has no table that a reconciler named %q could reconcile", o.name)
+	}
+	wtxn := o.db.WriteTxn(others...)
+	defer wtxn.Abort()
+	if !slices.Equal(others, o.others()) {
+		return nil, nil
+	}
+
+	outcomes, err := find[*inspect.Outcome, outcomeIndex](o.db, o.name+outcomesSuffix)
+	if err != nil {
+		return nil, err
+	}
+	mark, err := find[*Mark, statedb.Index[*Mark, index.Key]](o.db, o.name+markSuffix)
+	if err != nil {
+		return nil, err
+	}
+	if outcomes != nil && mark != nil {
+		return &Tables{Outcomes: outcomes, Mark: mark}, nil
+	}
+	if outcomes == nil {
+		outcomes, err = statedb.NewTable(o.db, o.name+outcomesSuffix, newOutcomeIndex())
+		if err := o.note(outcomes, err); err != nil {
+			return nil, err
+		}
+	}
+	if mark == nil {
+		mark, err = statedb.NewTable(o.db, o.name+markSuffix, markIndex)
+		if err := o.note(mark, err); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// others returns the tables of the database without those that this opener has registered.
+func (o *opener) others() []statedb.TableMeta {
+	return slices.DeleteFunc(o.db.GetTables(o.db.ReadTxn()), func(t statedb.TableMeta) bool {
+		return slices.Contains(o.registered, t)
+	})
+}
+
+// note keeps a table that was registered. It is no error that another goroutine, which does not use
+// OpenTables, was quicker: the next call of open looks at what it registered.
+func (o *opener) note(table statedb.TableMeta, err error) error {
+	switch {
+	case err == nil:
+		o.registered = append(o.registered, table)
+	case errors.Is(err, statedb.ErrDuplicateTable):
+		return nil
+	}
+	return err
+}
+
+// find returns the table with this name, nil if there is none. It is an error if its rows or its
+// primary index have another type.
+func find[Obj, Index any](db *statedb.DB, name string) (statedb.RWTable[Obj], error) {
+	meta := db.GetTable(db.ReadTxn(), name)
+	if meta == nil {
+		return nil, nil
+	}
+	table, ok := meta.(statedb.RWTable[Obj])
+	if ok {
+		_, ok = any(table.PrimaryIndexer()).(Index)
+	}
+	if !ok {
+		return nil, fmt.Errorf("the database has a table %q that was not made by a reconciler: %T", name, meta)
+	}
+	return table, nil
+}
+
+// take claims the tables, and empties them.
+func (t *Tables) take(db *statedb.DB, name string, keyOf func(text string) (index.Key, error)) error {
+	wtxn := db.WriteTxn(t.Outcomes, t.Mark)
+	defer wtxn.Abort()
+	if c := t.Current(wtxn).claim; c != nil && c.live.Load() {
+		return fmt.Errorf("a reconciler named %q has the tables %q and %q", name, t.Outcomes.Name(), t.Mark.Name())
+	}
+	if err := t.Outcomes.DeleteAll(wtxn); err != nil {
+		return err
+	}
+	t.claim = &claim{}
+	t.claim.live.Store(true)
+	if err := t.insertMark(wtxn, 0, nil); err != nil {
+		return err
+	}
+	any(t.Outcomes.PrimaryIndexer()).(outcomeIndex).keyOf.Store(&keyOf)
+	wtxn.Commit()
+	return nil
+}
+
+// Current returns the mark. It returns a zero Mark, which covers nothing, if there is none.
+func (t *Tables) Current(txn statedb.ReadTxn) *Mark {
+	if m, _, found := t.Mark.Get(txn, onlyMark); found {
+		return m
+	}
+	return &Mark{}
+}
+
+// errTakenOver is returned by [Tables.SetMark] after the tables were taken over. The caller must abort
+// its transaction.
+var errTakenOver = errors.New("another reconciler has taken over the tables of outcomes and of the mark")
+
+// SetMark writes the mark. It returns an error if the tables were closed and then taken over: a mark
+// of their former user would be wrong for the present one.
+func (t *Tables) SetMark(wtxn statedb.WriteTxn, revision statedb.Revision, intervals []Interval) error {
+	if t.Current(wtxn).claim != t.claim {
+		return errTakenOver
+	}
+	return t.insertMark(wtxn, revision, intervals)
+}
+
+func (t *Tables) insertMark(wtxn statedb.WriteTxn, revision statedb.Revision, intervals []Interval) error {
+	_, _, err := t.Mark.Insert(wtxn, &Mark{Revision: revision, Intervals: intervals, claim: t.claim})
+	return err
+}
+
+// Close lets another [OpenTables] take the tables over. Their rows stay until then. It is called after
+// the last write, and is safe for concurrent use.
+func (t *Tables) Close() { t.claim.live.Store(false) }
+
+// outcomeIndex is the primary index of a table of outcomes. A table keeps its index when it is taken
+// over, so the function that reads keys is behind a pointer.
+type outcomeIndex struct {
+	statedb.Index[*inspect.Outcome, index.Key]
+	keyOf *atomic.Pointer[func(text string) (index.Key, error)]
+}
+
+func newOutcomeIndex() outcomeIndex {
+	i := outcomeIndex{keyOf: new(atomic.Pointer[func(text string) (index.Key, error)])}
+	read := index.FromString
+	i.keyOf.Store(&read)
+	i.Index = statedb.Index[*inspect.Outcome, index.Key]{
+		Name:       "id",
+		FromObject: func(o *inspect.Outcome) index.KeySet { return keys.Set(o.ID) },
+		FromKey:    func(key index.Key) index.Key { return key },
+		FromString: func(text string) (index.Key, error) { return (*i.keyOf.Load())(text) },
+		Unique:     true,
+	}
+	return i
+}
+
+// markIndex is the primary index of the table of the mark, with one key for all marks.
+var (
+	markKey   = index.String("mark")
+	markKeys  = keys.Set(markKey)
+	markIndex = statedb.Index[*Mark, index.Key]{
+		Name:       "id",
+		FromObject: func(*Mark) index.KeySet { return markKeys },
+		FromKey:    func(key index.Key) index.Key { return key },
+		FromString: index.FromString,
+		Unique:     true,
+	}
+	onlyMark = keys.QueryOfKey[*Mark](markIndex)(markKey)
+)

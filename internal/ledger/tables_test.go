@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/keys"
+	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/status"
+)
+
+func newTable(t *testing.T, db *statedb.DB, name string) statedb.RWTable[*row] {
+	table, err := statedb.NewTable(db, name, statedb.Index[*row, string]{
+		Name: "key", FromObject: func(r *row) index.KeySet { return keys.Set(index.String(r.key)) },
+		FromKey: index.String, FromString: index.FromString, Unique: true,
+	})
+	require.NoError(t, err)
+	return table
+}
+
+func open(t *testing.T, db *statedb.DB, name string) *ledger.Tables {
+	tables, err := ledger.OpenTables(db, name, nil)
+	require.NoError(t, err)
+	return tables
+}
+
+// write writes an outcome and the mark in one transaction.
+func write(t *testing.T, db *statedb.DB, tables *ledger.Tables, key string, mark statedb.Revision) {
+	wtxn := db.WriteTxn(tables.Outcomes, tables.Mark)
+	defer wtxn.Commit()
+	_, _, err := tables.Outcomes.Insert(wtxn, &inspect.Outcome{ID: []byte(key), Key: key, Kind: status.KindPending})
+	require.NoError(t, err)
+	require.NoError(t, tables.SetMark(wtxn, mark, nil))
+}
+
+func TestMarkCoversItsRevisionsAndItsIntervals(t *testing.T) {
+	for _, test := range []struct {
+		mark    ledger.Mark
+		covered []statedb.Revision
+	}{
+		{ledger.Mark{}, []statedb.Revision{0}},
+		{ledger.Mark{Revision: 3}, []statedb.Revision{0, 1, 2, 3}},
+		{ledger.Mark{Intervals: []ledger.Interval{{After: 4, UpTo: 5}}}, []statedb.Revision{0, 5}},
+		{ledger.Mark{Revision: 1, Intervals: []ledger.Interval{{3, 4}, {4, 6}, {8, 9}}}, []statedb.Revision{0, 1, 4, 5, 6, 9}},
+		{ledger.Mark{Revision: 1, Intervals: []ledger.Interval{{3, 3}, {6, 8}}}, []statedb.Revision{0, 1, 7, 8}},
+	} {
+		var covered []statedb.Revision
+		for revision := range statedb.Revision(12) {
+			if test.mark.Covers(revision) {
+				covered = append(covered, revision)
+			}
+		}
+		require.Equal(t, test.covered, covered, "%+v", test.mark)
+	}
+}
+
+func TestMarkIsShownWithTheRevisionsOfItsIntervals(t *testing.T) {
+	mark := ledger.Mark{Revision: 7, Intervals: []ledger.Interval{{9, 12}, {20, 21}}}
+	require.Len(t, mark.TableHeader(), 2)
+	require.Equal(t, []string{"7", "10-12, 21-21"}, mark.TableRow())
+	mark.Intervals = make([]ledger.Interval, 1000)
+	require.LessOrEqual(t, len(mark.TableRow()[1]), 300)
+}
+
+func TestNewTablesAreEmptyAndTheMarkIsZero(t *testing.T) {
+	db := statedb.New()
+	newTable(t, db, "objects")
+	tables := open(t, db, "objects")
+	txn := db.ReadTxn()
+	require.Equal(t, "objects-outcomes", tables.Outcomes.Name())
+	require.Equal(t, "objects-mark", tables.Mark.Name())
+	require.Zero(t, tables.Outcomes.NumObjects(txn))
+	require.Equal(t, 1, tables.Mark.NumObjects(txn))
+	require.Zero(t, tables.Current(txn).Revision)
+	require.False(t, tables.Current(txn).Covers(1))
+
+	write(t, db, tables, "a", 5)
+	require.Zero(t, tables.Current(txn).Revision, "a snapshot does not change")
+	require.EqualValues(t, 5, tables.Current(db.ReadTxn()).Revision)
+	require.Equal(t, 1, tables.Mark.NumObjects(db.ReadTxn()))
+	outcome, _, found := tables.Outcomes.Get(db.ReadTxn(), keys.QueryOfKey(tables.Outcomes.PrimaryIndexer())(index.String("a")))
+	require.True(t, found)
+	require.Equal(t, "a", outcome.Key)
+}
+
+func TestMissingMarkCoversNothing(t *testing.T) {
+	db := statedb.New()
+	newTable(t, db, "objects")
+	tables := open(t, db, "objects")
+	wtxn := db.WriteTxn(tables.Mark)
+	require.NoError(t, tables.Mark.DeleteAll(wtxn))
+	txn := wtxn.Commit()
+	require.Equal(t, &ledger.Mark{}, tables.Current(txn))
+	require.False(t, tables.Current(txn).Covers(1))
+}
+
+func TestClosedTablesAreTakenOverAndEmptied(t *testing.T) {
+	db := statedb.New()
+	newTable(t, db, "objects")
+	first := open(t, db, "objects")
+	for i := range 1000 {
+		write(t, db, first, fmt.Sprint(i), statedb.Revision(i))
+	}
+	first.Close()
+	require.Equal(t, 1000, first.Outcomes.NumObjects(db.ReadTxn()), "Close keeps the rows")
+
+	second := open(t, db, "objects")
+	require.Equal(t, first.Outcomes, second.Outcomes)
+	require.Zero(t, second.Outcomes.NumObjects(db.ReadTxn()))
+	require.Zero(t, second.Current(db.ReadTxn()).Revision)
+	write(t, db, second, "a", 7)
+
+	// The first user has no more say: neither by another Close, nor by a late write.
+	first.Close()
+	_, err := ledger.OpenTables(db, "objects", nil)
+	require.ErrorContains(t, err, `a reconciler named "objects" has the tables`)
+	wtxn := db.WriteTxn(first.Outcomes, first.Mark)
+	require.ErrorContains(t, first.SetMark(wtxn, 1000, nil), "taken over")
+	wtxn.Abort()
+	require.EqualValues(t, 7, second.Current(db.ReadTxn()).Revision)
+	second.Close()
+	open(t, db, "objects")
+}
+
+func TestTablesOfALiveReconcilerAreNotTaken(t *testing.T) {
+	db := statedb.New()
+	newTable(t, db, "objects")
+	first := open(t, db, "objects")
+	write(t, db, first, "a", 7)
+	_, err := ledger.OpenTables(db, "objects", nil)
+	require.EqualError(t, err, `a reconciler named "objects" has the tables "objects-outcomes" and "objects-mark"`)
+	require.Equal(t, 1, first.Outcomes.NumObjects(db.ReadTxn()))
+	require.EqualValues(t, 7, first.Current(db.ReadTxn()).Revision)
+	write(t, db, first, "b", 8)
+}
+
+func TestMissingTableOfTheTwoIsRegistered(t *testing.T) {
+	for _, suffix := range []string{"outcomes", "mark"} {
+		db := statedb.New()
+		newTable(t, db, "objects")
+		ledger.RegisterOne(t, db, "objects-"+suffix)
+		tables := open(t, db, "objects")
+		write(t, db, tables, "a", 7)
+		require.EqualValues(t, 7, tables.Current(db.ReadTxn()).Revision)
+	}
+}
+
+func TestTablesOfOthersAreNotTaken(t *testing.T) {
+	for _, suffix := range []string{"-outcomes", "-mark"} {
+		db := statedb.New()
+		newTable(t, db, "objects"+suffix)
+		_, err := ledger.OpenTables(db, "objects", nil)
+		require.ErrorContains(t, err, `"objects`+suffix+`" that was not made by a reconciler`)
+		require.Len(t, db.GetTables(db.ReadTxn()), 1, "nothing is registered")
+	}
+
+	db := statedb.New()
+	_, err := statedb.NewTable(db, "objects-outcomes", statedb.Index[*inspect.Outcome, string]{
+		Name: "key", FromObject: func(o *inspect.Outcome) index.KeySet { return keys.Set(index.String(o.Key)) },
+		FromKey: index.String, FromString: index.FromString, Unique: true,
+	})
+	require.NoError(t, err)
+	_, err = ledger.OpenTables(db, "objects", nil)
+	require.ErrorContains(t, err, `"objects-outcomes" that was not made by a reconciler`)
+}
+
+func TestDatabaseWithoutTablesIsAnError(t *testing.T) {
+	_, err := ledger.OpenTables(statedb.New(), "objects", nil)
+	require.ErrorContains(t, err, "no table")
+}
+
+func TestNameIsAcceptedIfStatedbAcceptsItsTables(t *testing.T) {
+	for _, name := range []string{
+		"a", "objects", "a-b_c9", strings.Repeat("x", 22),
+		"", "A", "9a", "-a", "_a", "a b", "a.b", "ä", "a\n", strings.Repeat("x", 23), strings.Repeat("x", 32),
+	} {
+		db := statedb.New()
+		newTable(t, db, "objects-of-a-user")
+		_, got := ledger.OpenTables(db, name, nil)
+		_, want := statedb.NewTable(statedb.New(), name+"-outcomes", statedb.Index[*row, string]{
+			Name: "key", FromObject: func(*row) index.KeySet { return keys.Set() }, FromKey: index.String, Unique: true,
+		})
+		if want == nil {
+			require.NoError(t, got, "%q", name)
+			continue
+		}
+		require.ErrorContains(t, got, fmt.Sprintf("the name %q cannot be used", name))
+		require.ErrorContains(t, got, fmt.Sprintf("%q, does not match statedb's rule ^[a-z][a-z0-9_\\-]{0,30}$", name+"-outcomes"))
+		require.Len(t, db.GetTables(db.ReadTxn()), 1, "nothing is registered")
+	}
+}
+
+func TestKeysAreReadByTheLatestUserOfTheTables(t *testing.T) {
+	db := statedb.New()
+	newTable(t, db, "objects")
+	read := func(tables *ledger.Tables, text string) string {
+		key, err := keys.Reader(tables.Outcomes.PrimaryIndexer())(text)
+		require.NoError(t, err)
+		return string(key)
+	}
+	tables := open(t, db, "objects")
+	require.Equal(t, "a", read(tables, "a"))
+	for _, prefix := range []string{"x", "y"} {
+		tables.Close()
+		var err error
+		tables, err = ledger.OpenTables(db, "objects", func(text string) (index.Key, error) { return index.Key(prefix + text), nil })
+		require.NoError(t, err)
+		require.Equal(t, prefix+"a", read(tables, "a"))
+	}
+
+	write(t, db, tables, "ya", 1)
+	found, err := statedb.AnyTable{Meta: tables.Outcomes}.List(db.ReadTxn(), "id", "a")
+	require.NoError(t, err)
+	n := 0
+	for range found {
+		n++
+	}
+	require.Equal(t, 1, n, "the commands of statedb read keys in the same way")
+
+	tables.Close()
+	tables, err = ledger.OpenTables(db, "objects", func(string) (index.Key, error) { return nil, errors.New("no key") })
+	require.NoError(t, err)
+	_, err = statedb.AnyTable{Meta: tables.Outcomes}.List(db.ReadTxn(), "id", "a")
+	require.ErrorContains(t, err, "no key")
+}
+
+func TestNoTableIsLostWhileOthersCommit(t *testing.T) {
+	const names, writers = 50, 4
+	db := statedb.New()
+	var tables []statedb.RWTable[*row]
+	for i := range writers {
+		tables = append(tables, newTable(t, db, fmt.Sprintf("objects-%d", i)))
+	}
+	stop := make(chan struct{})
+	var running, writing sync.WaitGroup
+	writing.Add(writers)
+	for i, table := range tables {
+		running.Go(func() {
+			for n := 0; ; n++ {
+				wtxn := db.WriteTxn(table, tables[(i+1)%writers])
+				_, _, err := table.Insert(wtxn, &row{key: "a", value: fmt.Sprint(n)})
+				if err != nil {
+					panic(err)
+				}
+				wtxn.Commit()
+				if n == 0 {
+					writing.Done()
+				}
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		})
+	}
+	writing.Wait()
+	opened := make([]*ledger.Tables, names)
+	var opening sync.WaitGroup
+	for half := range 2 {
+		opening.Go(func() {
+			for i := half; i < names; i += 2 {
+				var err error
+				if opened[i], err = ledger.OpenTables(db, fmt.Sprintf("name-%d", i), nil); err != nil {
+					panic(err)
+				}
+			}
+		})
+	}
+	opening.Wait()
+	close(stop)
+	running.Wait()
+
+	require.Len(t, db.GetTables(db.ReadTxn()), writers+2*names)
+	for i, one := range opened {
+		require.Equal(t, one.Outcomes, db.GetTable(db.ReadTxn(), fmt.Sprintf("name-%d-outcomes", i)))
+		require.Equal(t, one.Mark, db.GetTable(db.ReadTxn(), fmt.Sprintf("name-%d-mark", i)))
+		write(t, db, one, "a", statedb.Revision(i))
+		require.EqualValues(t, i, one.Current(db.ReadTxn()).Revision)
+	}
+	for _, table := range tables {
+		_, _, found := table.Get(db.ReadTxn(), keys.Query(table.PrimaryIndexer(), &row{key: "a"}))
+		require.True(t, found)
+	}
+}
+
+// A table that is registered while [ledger.OpenTables] holds the locks of all tables is not locked, so
+// its transactions can remove what OpenTables registers.
+func TestNoTableIsLostWhileOthersRegisterTables(t *testing.T) {
+	for round := range 20 {
+		db := statedb.New()
+		newTable(t, db, "objects")
+		var registering sync.WaitGroup
+		registering.Go(func() {
+			for i := range 50 {
+				table := newTable(t, db, fmt.Sprintf("other-%d", i))
+				wtxn := db.WriteTxn(table)
+				if _, _, err := table.Insert(wtxn, &row{key: "a"}); err != nil {
+					panic(err)
+				}
+				wtxn.Commit()
+			}
+		})
+		const names = 10
+		var opened [names]*ledger.Tables
+		for i := range opened {
+			var err error
+			opened[i], err = ledger.Register(db, fmt.Sprintf("name-%d", i))
+			require.NoError(t, err)
+		}
+		registering.Wait()
+		for i, one := range opened {
+			require.Equal(t, one.Outcomes, db.GetTable(db.ReadTxn(), fmt.Sprintf("name-%d-outcomes", i)), "round %d", round)
+			require.Equal(t, one.Mark, db.GetTable(db.ReadTxn(), fmt.Sprintf("name-%d-mark", i)), "round %d", round)
+		}
+	}
+}
+
+func TestOneOfManyOpensOfANameWins(t *testing.T) {
+	db := statedb.New()
+	objects := newTable(t, db, "objects")
+	for round := range 20 {
+		name := fmt.Sprintf("name-%d", round)
+		start := make(chan struct{})
+		opened, failed := make(chan *ledger.Tables, 4), make(chan error, 4)
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				<-start
+				if tables, err := ledger.OpenTables(db, name, nil); err != nil {
+					failed <- err
+				} else {
+					opened <- tables
+				}
+			})
+		}
+		close(start)
+		all.Wait()
+		require.Len(t, opened, 1)
+		for range 3 {
+			require.ErrorContains(t, <-failed, "a reconciler named")
+		}
+		write(t, db, <-opened, "a", statedb.Revision(round))
+	}
+	require.Len(t, db.GetTables(db.ReadTxn()), 1+2*20)
+	require.Zero(t, objects.Revision(db.ReadTxn()))
+}
+
+func TestOutcomesAreWatchedByKey(t *testing.T) {
+	db := statedb.New()
+	newTable(t, db, "objects")
+	tables := open(t, db, "objects")
+	write(t, db, tables, "a", 1)
+	query := keys.QueryOfKey(tables.Outcomes.PrimaryIndexer())(index.String("a"))
+	_, _, changed, found := tables.Outcomes.GetWatch(db.ReadTxn(), query)
+	require.True(t, found)
+	tables.Close()
+	open(t, db, "objects")
+	select {
+	case <-changed:
+	case <-time.After(time.Minute):
+		t.Fatal("the channel of a row that a take over removed is not closed")
+	}
+}

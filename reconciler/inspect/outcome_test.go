@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package inspect_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/status"
+)
+
+func TestOutcomeIsShownInOneLine(t *testing.T) {
+	since := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
+	for _, test := range []struct {
+		outcome inspect.Outcome
+		row     []string
+	}{
+		{inspect.Outcome{Key: "a", Kind: status.KindPending, Revision: 7, Since: since},
+			[]string{"a", "Pending", "false", "7", "2026-01-02T03:04:05.006Z", ""}},
+		{inspect.Outcome{Key: "a b", Kind: status.KindBlocked, Text: "a device", Revision: 8, Since: since, Deleted: true},
+			[]string{"a b", "Blocked", "true", "8", "2026-01-02T03:04:05.006Z", "a device"}},
+		{inspect.Outcome{Key: "a\n", Kind: status.KindError, Text: "\x1b[31m\n  no", Revision: 9, Since: since},
+			[]string{`"a\n"`, "Error", "false", "9", "2026-01-02T03:04:05.006Z", `"\x1b[31m\n  no"`}},
+		{inspect.Outcome{Kind: status.KindError, Text: "no", Since: since},
+			[]string{`""`, "Error", "false", "0", "2026-01-02T03:04:05.006Z", "no"}},
+	} {
+		require.Len(t, test.outcome.TableHeader(), len(test.row))
+		require.Equal(t, test.row, test.outcome.TableRow())
+	}
+	// The header is asked of a nil row.
+	require.Equal(t, "Key", (*inspect.Outcome)(nil).TableHeader()[0])
+}
+
+func TestLongTextsOfAnOutcomeAreCut(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	row := (&inspect.Outcome{Key: long, Kind: status.KindError, Text: long}).TableRow()
+	for _, cell := range row {
+		require.LessOrEqual(t, len(cell), 300)
+	}
+	require.Contains(t, row[0], "bytes left out")
+	require.Contains(t, row[5], "bytes left out")
+}
+
+func TestOutcomeReadsBackFromJSON(t *testing.T) {
+	want := inspect.Outcome{
+		ID: []byte{0, 1, 0xff}, Key: "a", Kind: status.KindError, Text: "no", Revision: 7,
+		Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Deleted: true,
+	}
+	data, err := json.Marshal(want)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"id":"AAH/","key":"a","kind":"Error","text":"no","revision":7,`+
+		`"since":"2026-01-02T03:04:05Z","deleted":true}`, string(data))
+	var got inspect.Outcome
+	require.NoError(t, json.Unmarshal(data, &got))
+	require.Equal(t, want, got)
+}
