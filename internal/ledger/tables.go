@@ -145,11 +145,13 @@ type opener struct {
 // is missing, and has to be called again.
 //
 // With statedb v0.8.3, a transaction that began before a table was registered removes the table when
-// it commits. So all other tables are locked here: then no such transaction is open, except on a table
-// that was registered after the list of them was read. Therefore the list is read again under the
-// locks; and what was registered counts only if a further call, under locks again, finds it. The
-// tables of this opener are not locked: they have no transactions yet, and WriteTxn panics, and leaves
-// tables locked, if one of its tables was removed.
+// it commits. So all other tables are locked here, which waits for their transactions. A table that was
+// registered since the list was read is not locked: then the call does nothing, and the next one locks
+// that table too. A table may still be registered between this check and our own registration. So what
+// was registered counts only if the next call finds it under the locks.
+//
+// The tables that this opener registered are not locked: they have no transactions yet, and WriteTxn
+// panics, and leaves tables locked, if one of its tables was removed.
 func (o *opener) open() (*Tables, error) {
 	others := o.others()
 	if len(others) == 0 {

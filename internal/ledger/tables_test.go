@@ -237,7 +237,7 @@ func TestKeysAreReadByTheLatestUserOfTheTables(t *testing.T) {
 }
 
 func TestNoTableIsLostWhileOthersCommit(t *testing.T) {
-	const names, writers = 50, 4
+	const names, writers, openers = 50, 4, 4
 	db := statedb.New()
 	var tables []statedb.RWTable[*row]
 	for i := range writers {
@@ -269,9 +269,9 @@ func TestNoTableIsLostWhileOthersCommit(t *testing.T) {
 	writing.Wait()
 	opened := make([]*ledger.Tables, names)
 	var opening sync.WaitGroup
-	for half := range 2 {
+	for first := range openers {
 		opening.Go(func() {
-			for i := half; i < names; i += 2 {
+			for i := first; i < names; i += openers {
 				var err error
 				if opened[i], err = ledger.OpenTables(db, fmt.Sprintf("name-%d", i), nil); err != nil {
 					panic(err)
