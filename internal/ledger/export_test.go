@@ -24,3 +24,9 @@ func RegisterOne(t *testing.T, db *statedb.DB, name string) {
 
 // Register registers the tables of a ledger beside the table, and does not write them.
 var Register = register
+
+// MaxSamples is the bound of [Times.Len].
+const MaxSamples = maxSamples
+
+// Len returns the number of samples.
+func (t *Times) Len() int { return len(t.samples) }

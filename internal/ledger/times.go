@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package ledger
+
+import (
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/cilium/statedb"
+)
+
+// maxSamples bounds the samples of a [Times].
+const maxSamples = 512
+
+// Times remembers when the revisions of a table were written, and when the mark passed them. It keeps
+// at most 512 samples: between recent ones is little time, between older ones more, up to a share of
+// their age. The zero value is empty. Its methods are safe for concurrent use.
+//
+// Times are those of the loop's clock. They must not be negative.
+type Times struct {
+	mu sync.Mutex
+	// samples are in the order of their time. The first one is never dropped.
+	samples []sample
+}
+
+// sample is what was seen in one or more rounds: from the time at until the time until, the table had
+// the revision table, and the mark was at mark.
+type sample struct {
+	at, until   time.Duration
+	table, mark statedb.Revision
+}
+
+// Note adds a sample: at the time now, table was the revision of the table, and mark that of the mark.
+// It is cheap enough for each round. If both are as before, it adds no sample. Times and revisions that
+// decrease count as unchanged.
+//
+// The bounds of the other methods are as exact as now: the revisions have to be read before the clock,
+// and soon before it.
+func (t *Times) Note(now time.Duration, table, mark statedb.Revision) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(t.samples)
+	if n == 0 {
+		t.samples = append(t.samples, sample{now, now, table, mark})
+		return
+	}
+	last := &t.samples[n-1]
+	now, table, mark = max(now, last.until), max(table, last.table), max(mark, last.mark)
+	switch {
+	case table == last.table && mark == last.mark:
+		last.until = now
+	case n > 1 && last.at == now:
+		// The clock did not move: one sample is as exact as two.
+		last.table, last.mark = table, mark
+	default:
+		if n == maxSamples {
+			t.thin(now)
+		}
+		t.samples = append(t.samples, sample{now, now, table, mark})
+	}
+}
+
+// thin drops at least a quarter of the samples: those that leave the least gap behind, compared with
+// their age.
+func (t *Times) thin(now time.Duration) {
+	// The smallest share that drops enough keeps most of what is known.
+	for share := time.Duration(64); len(t.samples) > maxSamples*3/4; share /= 2 {
+		t.dropWithin(now, share)
+	}
+}
+
+// dropWithin drops samples as long as the gap between two samples is not above the share of the age of
+// the older one: the age divided by share. A share of 0 drops all but the first and the last sample.
+func (t *Times) dropWithin(now, share time.Duration) {
+	s := t.samples
+	keep := len(s) - 1
+	// From the latest to the oldest, the samples that are kept move to the end.
+	for i := len(s) - 2; i > 0; i-- {
+		older := s[i-1].until
+		if share > 0 && s[keep].at-older > (now-older)/share {
+			keep--
+			s[keep] = s[i]
+		}
+	}
+	keep--
+	s[keep] = s[0]
+	t.samples = s[:copy(s, s[keep:])]
+}
+
+// Written returns bounds for the time when a revision of the table was written: not before after, and
+// not after upTo. after is -1 if the revision was written before the first sample. ok is false if the
+// last sample does not have the revision yet.
+func (t *Times) Written(revision statedb.Revision) (after, upTo time.Duration, ok bool) {
+	p := t.find(revision, func(s *sample) statedb.Revision { return s.table })
+	return p.after, p.upTo, p.ok
+}
+
+// Attempted returns bounds for the time when the mark passed a revision, as [Times.Written] does.
+func (t *Times) Attempted(revision statedb.Revision) (after, upTo time.Duration, ok bool) {
+	p := t.find(revision, func(s *sample) statedb.Revision { return s.mark })
+	return p.after, p.upTo, p.ok
+}
+
+// period is the time between two samples: the revisions above low and up to high came in it.
+type period struct {
+	low, high   statedb.Revision
+	after, upTo time.Duration
+	// ok is false for the time after the last sample.
+	ok bool
+}
+
+// find returns the period in which a revision came. of returns the revision that a sample has. The
+// first period begins at revision 0, and has it.
+func (t *Times) find(revision statedb.Revision, of func(*sample) statedb.Revision) period {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(t.samples)
+	at := sort.Search(n, func(i int) bool { return of(&t.samples[i]) >= revision })
+	if at == n {
+		return period{}
+	}
+	p := period{high: of(&t.samples[at]), upTo: t.samples[at].at, after: -1, ok: true}
+	if at > 0 {
+		p.low, p.after = of(&t.samples[at-1]), t.samples[at-1].until
+	}
+	return p
+}
+
+// Cursor answers [Times.Written] for one goroutine, without a lock for revisions that came in the same
+// period as the one before. It is not safe for concurrent use.
+type Cursor struct {
+	times *Times
+	last  period
+}
+
+// NewCursor returns a cursor.
+func NewCursor(t *Times) *Cursor { return &Cursor{times: t} }
+
+// Written returns what [Times.Written] returns, or closer bounds that it has returned before.
+func (c *Cursor) Written(revision statedb.Revision) (after, upTo time.Duration, ok bool) {
+	if revision <= c.last.low || revision > c.last.high {
+		c.move(revision)
+	}
+	return c.last.after, c.last.upTo, c.last.ok
+}
+
+// move is apart from Written, so that the compiler inlines Written.
+func (c *Cursor) move(revision statedb.Revision) {
+	c.last = c.times.find(revision, func(s *sample) statedb.Revision { return s.table })
+}
