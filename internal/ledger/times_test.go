@@ -58,6 +58,23 @@ func TestUnchangedRevisionsAddNoSample(t *testing.T) {
 	require.Equal(t, 1, times.Len())
 	times.Note(2000, 2, 1)
 	require.Equal(t, 1, times.Len(), "a revision that decreases counts as unchanged")
+	times.Note(1000, 4, 2)
+	require.Equal(t, bounds{2000, 2000, true}, boundsOf(times.Written(4)), "so does a time that decreases")
+}
+
+func TestCursorAnswersRevisionsInAnyOrder(t *testing.T) {
+	var times ledger.Times
+	cursor := ledger.NewCursor(&times)
+	require.Equal(t, bounds{}, boundsOf(cursor.Written(1)))
+	for i := range 10 {
+		times.Note(time.Duration(i), statedb.Revision(3*i+1), 0)
+	}
+	for from := range statedb.Revision(30) {
+		for to := range statedb.Revision(30) {
+			cursor.Written(from)
+			require.Equal(t, boundsOf(times.Written(to)), boundsOf(cursor.Written(to)), "%d after %d", to, from)
+		}
+	}
 }
 
 // In virtual time, all of a test may happen at one time.
