@@ -34,6 +34,8 @@ type asked[Obj any] struct {
 	// paused (true) or resumed (false) after it.
 	pause     *pauseCall[Obj]
 	pauseKeys map[string]bool
+	// handed are objects to apply again.
+	handed []*handed[Obj]
 	// questions are those of callers that wait for an answer.
 	questions map[*question[Obj]]struct{}
 }
@@ -173,6 +175,7 @@ func (r *runner[Obj]) takeCalls() (prune bool) {
 		r.applyPause(a.pause, a.pauseKeys)
 	}
 	r.takeReleased()
+	r.takeHanded(a.handed)
 	if len(a.questions) > 0 {
 		b := answers[Obj]{core: r.core}
 		for q := range a.questions {

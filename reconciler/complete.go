@@ -55,7 +55,7 @@ func (r *runner[Obj]) complete(round *inspect.Round, b *batch[Obj]) {
 	}
 	if r.keyWaits.Waiting() > 0 {
 		for i := range b.tasks {
-			r.keyWaits.NoteOperation(b.tasks[i].Row, b.tasks[i].Revision, b.tasks[i].Deleted, r.observer.Revision())
+			r.keyWaits.NoteOperation(b.tasks[i].Row, b.tasks[i].Revision, b.tasks[i].Deleted)
 		}
 	}
 	r.tellRefresherOf(b)
@@ -110,7 +110,7 @@ func (r *runner[Obj]) commit(round *inspect.Round, b *batch[Obj]) {
 
 // asked returns the kind of status that asked for an attempt. The next attempt gets it.
 func (r *runner[Obj]) asked(t *execute.Task[Obj]) status.Kind {
-	if s := r.rows.GetStatus(t.Row); s.IsPendingOrRefreshing() {
+	if s := r.rows.Asked(t.Row); s.IsPendingOrRefreshing() {
 		return s.Kind
 	}
 	return t.Asked
@@ -125,6 +125,9 @@ func (r *runner[Obj]) settle(b *batch[Obj]) {
 		r.noteWanted(a, t, now)
 		if a.Kind == core.Done && !item.HasEntry() && r.opts.breaker == nil {
 			continue
+		}
+		if !t.Deleted && (a.Kind == core.Done || a.Kind == core.DoneAgain) {
+			r.observer.NoteApplied(t.Row, t.Revision)
 		}
 		out := a.Outcome(t.Object)
 		if a.Kind == core.BlockedOn && !a.Lost {
@@ -155,8 +158,8 @@ func (r *runner[Obj]) noteWanted(a *ledger.Attempt[Obj], t *execute.Task[Obj], n
 	a.Wanted = r.began
 	if !t.Deleted {
 		a.Wanted = now
-		if s := r.rows.GetStatus(t.Row); s.Kind == status.KindPending {
-			a.Change, a.Wanted = true, s.UpdatedAt.Sub(r.started)
+		if s := r.rows.Asked(t.Row); s.Kind == status.KindPending {
+			a.Change, a.Wanted = true, r.ledger.Wanted(t.Row, t.Revision).Sub(r.started)
 		}
 	}
 	if a.Wanted == 0 {

@@ -24,15 +24,21 @@ import (
 type Config[Obj comparable] struct {
 	// DB holds the table. Required for New; RegisterConfig takes it from [Params].
 	DB *statedb.DB
-	// Table holds the objects. Required.
-	Table statedb.RWTable[Obj]
+	// Table holds the objects. Required. It has to be a [statedb.RWTable] if the rows carry a status;
+	// otherwise the reconciler never writes it, and it may belong to another part of the program.
+	Table statedb.Table[Obj]
+
+	// Clone, SetStatus and GetStatus choose where outcomes are written. With all three, the rows carry
+	// the status of this reconciler. Without any of them, outcomes are written beside the table: every
+	// change of a row is wanted, operations get the row itself and must not change it, and
+	// [Loop.Status] returns the status. To set one or two of them is an error.
 
 	// Clone returns a copy of an object. Changes of the copy must not change the object: a shallow
-	// copy suffices if the operations and SetStatus change nothing that it shares. Required.
+	// copy suffices if the operations and SetStatus change nothing that it shares.
 	Clone func(Obj) Obj
-	// SetStatus sets this reconciler's status on a clone, and returns the clone. Required.
+	// SetStatus sets this reconciler's status on a clone, and returns the clone.
 	SetStatus func(Obj, Status) Obj
-	// GetStatus returns this reconciler's status of an object. Required.
+	// GetStatus returns this reconciler's status of an object.
 	GetStatus func(Obj) Status
 
 	// Operations are called with one object at a time. If BatchOperations or RoundOperations is set,
@@ -157,6 +163,11 @@ func (cfg *Config[Obj]) pruner() Pruner[Obj] {
 	return nil
 }
 
+// statusInRows reports whether the rows carry the status.
+func (cfg *Config[Obj]) statusInRows() bool {
+	return cfg.Clone != nil || cfg.SetStatus != nil || cfg.GetStatus != nil
+}
+
 func (cfg *Config[Obj]) validate() error {
 	var errs []error
 	missing := func(isNil bool, field string) {
@@ -166,9 +177,28 @@ func (cfg *Config[Obj]) validate() error {
 	}
 	missing(cfg.DB == nil, "DB")
 	missing(cfg.Table == nil, "Table")
-	missing(cfg.Clone == nil, "Clone")
-	missing(cfg.SetStatus == nil, "SetStatus")
-	missing(cfg.GetStatus == nil, "GetStatus")
+	if cfg.statusInRows() {
+		set := "SetStatus"
+		if cfg.SetStatus == nil {
+			set = "GetStatus"
+			if cfg.GetStatus == nil {
+				set = "Clone"
+			}
+		}
+		for _, f := range []struct {
+			isNil bool
+			name  string
+		}{{cfg.Clone == nil, "Clone"}, {cfg.SetStatus == nil, "SetStatus"}, {cfg.GetStatus == nil, "GetStatus"}} {
+			if f.isNil {
+				errs = append(errs, fmt.Errorf("Config.%s is nil, but Config.%s is set", f.name, set))
+			}
+		}
+		if _, writable := cfg.Table.(statedb.RWTable[Obj]); cfg.Table != nil && !writable {
+			errs = append(errs, fmt.Errorf("Config.Table is a %T, must be a statedb.RWTable because Config.SetStatus is set", cfg.Table))
+		}
+	} else if cfg.Merge != nil {
+		errs = append(errs, errors.New("Config.Merge is set, but Config.Clone, SetStatus and GetStatus are not: without a status in its rows the table is never written"))
+	}
 	if cfg.Operations == nil && cfg.BatchOperations == nil && cfg.RoundOperations == nil {
 		errs = append(errs, errors.New("Config.Operations, BatchOperations and RoundOperations are all nil"))
 	}

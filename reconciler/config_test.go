@@ -51,13 +51,26 @@ func TestAllConfigErrorsAreReportedTogether(t *testing.T) {
 		},
 	})
 	for _, want := range []string{
-		`reconciler "broken"`, "Config.DB is nil", "Config.Table is nil", "Config.Clone is nil",
-		"Config.SetStatus is nil", "Config.GetStatus is nil",
+		`reconciler "broken"`, "Config.DB is nil", "Config.Table is nil",
 		"Config.Operations, BatchOperations and RoundOperations are all nil",
 		"Settings.RoundSize is 0", "Settings.MinBackoff is 2ns, above MaxBackoff, which is 1ns",
 	} {
 		require.ErrorContains(t, err, want)
 	}
+}
+
+func TestSomeStatusFunctionsAreAnErrorThatNamesTheMissing(t *testing.T) {
+	e := newEnv(t)
+	cfg := e.config()
+	cfg.Clone, cfg.GetStatus = nil, nil
+	_, err := reconciler.New(cfg)
+	require.EqualError(e, err, "reconciler \"objects\": Config.Clone is nil, but Config.SetStatus is set\nConfig.GetStatus is nil, but Config.SetStatus is set")
+
+	cfg = e.config()
+	cfg.Clone, cfg.SetStatus, cfg.GetStatus = nil, nil, nil
+	cfg.Merge = func(current, _ *object) *object { return current }
+	_, err = reconciler.New(cfg)
+	require.ErrorContains(e, err, "Config.Merge is set, but Config.Clone, SetStatus and GetStatus are not")
 }
 
 func TestContradictingOperationsAreAnError(t *testing.T) {

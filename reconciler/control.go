@@ -8,11 +8,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cilium/statedb"
-
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
-	"github.com/statekeel/statekeel/status"
 )
 
 func checkKeys(keys []string) error {
@@ -94,7 +91,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 //
 // Refresh does not wait for the operations. To wait for them, write the status Refreshing into the
 // rows in one transaction, and wait for its revision with [Loop.Wait]. Safe from any goroutine.
-func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
+func (l *Loop[Obj]) Refresh(ctx context.Context, keys ...string) (int, error) {
 	if len(keys) == 0 && l.stopped() {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), inspect.ErrStopped)
 	} else if len(keys) == 0 {
@@ -104,36 +101,7 @@ func (l *Loop[Obj]) Refresh(_ context.Context, keys ...string) (int, error) {
 	if err := checkKeys(keys); err != nil {
 		return 0, err
 	}
-	wtxn := l.rows.DB.WriteTxn(l.rows.Table)
-	defer wtxn.Abort()
-	n := 0
-	var errs []error
-	for _, key := range keys {
-		marked, err := l.refreshOne(wtxn, key)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		if marked {
-			n++
-		}
-	}
-	wtxn.Commit()
-	return n, errors.Join(errs...)
-}
-
-func (l *Loop[Obj]) refreshOne(wtxn statedb.WriteTxn, name string) (marked bool, err error) {
-	for _, key := range l.rows.Keys(name) {
-		row, _, found := l.rows.ByKey(wtxn, key)
-		if !found {
-			continue
-		}
-		if l.rows.GetStatus(row).Kind != status.KindDone {
-			return false, nil
-		}
-		_, _, err := l.rows.Table.Insert(wtxn, l.rows.SetStatus(l.rows.Clone(row), status.Refreshing()))
-		return err == nil, err
-	}
-	return false, notFound(name)
+	return l.repeat.refresh(ctx, keys)
 }
 
 // Prune implements [Reconciler].

@@ -42,6 +42,10 @@ type Loop[Obj comparable] struct {
 	opts options
 	log  *slog.Logger
 	rows *rows.Rows[Obj]
+	// ledger is where outcomes are written.
+	ledger ledger.Ledger[Obj]
+	// repeat has objects applied again whose rows have not changed.
+	repeat repeat[Obj]
 
 	life
 	settings settings
@@ -112,7 +116,8 @@ type runner[Obj comparable] struct {
 	core     *core.Core[Obj]
 	observer *observe.Observer[Obj]
 	executor *execute.Executor[Obj]
-	ledger   *ledger.InRows[Obj]
+	// marks are the waits whose marks the rows of a snapshot are compared with.
+	marks    observe.Waits
 	classes  *outcome.Classes[Obj]
 	blocked  *blocked.Keys
 	pause    pause[Obj]
@@ -122,6 +127,9 @@ type runner[Obj comparable] struct {
 	alarm    pace.Alarm
 	// rand spreads the rechecks of blocked objects.
 	rand *rand.Rand
+
+	// handed are the objects to apply again that the core has no room for yet.
+	handed []*handed[Obj]
 
 	// began is the start of this pass, budget what the pass may plan, batch what was run in it or
 	// finished by workers before it. sequence counts the rounds.
@@ -167,6 +175,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	r.completeFinished(ctx, &round)
 
 	txn := r.rows.DB.ReadTxn()
+	r.ledger.Begin(r.rows.Table.Revision(txn))
 	r.begin(r.budgetAt(r.began))
 	more := r.observe(&round, txn)
 	plan := r.core.Plan()
@@ -176,6 +185,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	} else {
 		r.core.End(r.runPlan(ctx, &round, txn, plan))
 	}
+	r.writeOutcomes(&round)
 	r.account(&round)
 	r.publish()
 	r.tellRefresher()
@@ -282,6 +292,9 @@ func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason in
 		at, reason, ok = max(b.again, now), inspect.ReasonMore, true
 	case has:
 		at, reason, ok = max(b.again, r.pace.DueAt(due, r.set.MinBackoff)), inspect.ReasonDue, true
+	}
+	if recordAt, has := r.ledger.Next(); has && (!ok || recordAt < at) {
+		at, reason, ok = recordAt, inspect.ReasonDue, true
 	}
 	if stuckAt, has := r.workers.NextStuck(); has && (!ok || stuckAt < at) {
 		at, reason, ok = stuckAt, inspect.ReasonStuck, true

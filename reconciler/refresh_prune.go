@@ -104,7 +104,7 @@ func (r *runner[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn) (err e
 // newRefresher returns the refresher of the loop.
 func (l *Loop[Obj]) newRefresher() *refresh.Refresher[Obj] {
 	return refresh.New(refresh.Config[Obj]{
-		Rows: l.rows, Batches: l.execute.IsBatched(), Stopped: l.ended,
+		Rows: l.rows, Batches: l.execute.IsBatched(), Stopped: l.ended, Hand: l.handForRefresh(),
 		Settings: func() refresh.Settings {
 			c := l.settings.Load()
 			return refresh.Settings{

@@ -72,7 +72,7 @@ func (r *runner[Obj]) recordState(s *loopState) {
 	if low := r.core.LowWatermark(); low != s.low {
 		s.low, s.oldest = low, time.Time{}
 		if obj, wanted, ok := r.core.Oldest(); ok {
-			s.oldest = r.view.writtenAt(obj, wanted)
+			s.oldest = r.view.writtenAt(obj, low, wanted)
 		}
 	}
 	// The breaker for all errors changes its next probe without a new version. If it is open, it is

@@ -114,8 +114,8 @@ func (r *runner[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *exec
 			return false
 		}
 		if revision != item.Revision {
-			s := r.rows.GetStatus(object)
-			if s.IsPendingOrRefreshing() && !r.core.Renew(item, object, revision, r.progress.Since(s.ID, revision, true)) {
+			s := r.rows.Asked(object)
+			if s.IsPendingOrRefreshing() && !r.core.Renew(item, object, revision, r.marks.Since(s.ID, revision, true)) {
 				r.unblock(item.Obj)
 				return false
 			}
@@ -125,7 +125,7 @@ func (r *runner[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *exec
 	r.observer.NoteRevision(revision)
 	t.Object, t.Revision, t.Deleted, t.Asked, t.Err = object, revision, item.Deleted, status.Kind(item.Mark), execute.ErrNotRun
 	t.Row, a.Again, a.Cause = object, item.Again, item.Cause()
-	if a.Cause == core.CauseChange && r.observer.CatchingUp() && r.rows.GetStatus(object).Kind == status.KindRefreshing {
+	if a.Cause == core.CauseChange && r.observer.CatchingUp() && r.rows.Asked(object).Kind == status.KindRefreshing {
 		// The lane of the catch-up cursor does not distinguish refreshes.
 		a.Cause = core.CauseRefresh
 	}
@@ -137,6 +137,9 @@ func (r *runner[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *exec
 // run; otherwise the item is not run, and the kind is the result to settle it with.
 func (r *runner[Obj]) current(txn statedb.ReadTxn, item *core.Item[Obj]) (Obj, statedb.Revision, core.Kind) {
 	object, revision, found := r.rows.Get(txn, item.Obj)
+	if found && revision != item.Revision && r.observer.Applied(object, revision) {
+		return object, revision, core.Void
+	}
 	if !found {
 		if item.Deleted {
 			return item.Obj, item.Revision, core.Done
@@ -144,7 +147,7 @@ func (r *runner[Obj]) current(txn statedb.ReadTxn, item *core.Item[Obj]) (Obj, s
 		// The observer has still to read the deletion.
 		return object, revision, core.Superseded
 	}
-	switch s := r.rows.GetStatus(object); {
+	switch s := r.rows.Asked(object); {
 	case s.IsPendingOrRefreshing():
 		return object, revision, core.Done
 	case item.Deleted, item.Untried(), s.Kind == status.KindUnset:
@@ -157,7 +160,7 @@ func (r *runner[Obj]) current(txn statedb.ReadTxn, item *core.Item[Obj]) (Obj, s
 // newObserver returns the observer of the loop's table. The core has to exist.
 func (r *runner[Obj]) newObserver() *observe.Observer[Obj] {
 	return observe.New(observe.Config[Obj]{
-		Rows: r.rows, Core: r.core, Waits: &r.progress,
+		Rows: r.rows, Core: r.core, Waits: r.marks,
 		Hooks: observe.Hooks[Obj]{
 			FirstRow: r.findSharers,
 			FirstUnset: func(row Obj, revision statedb.Revision) {

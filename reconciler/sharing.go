@@ -83,13 +83,13 @@ func (s *sharing[Obj]) text() string {
 // loop reads. Of two loops only the later one has to find the other: by then both are in the
 // registry.
 func (l *Loop[Obj]) findSharers(row Obj) {
-	if l.opts.registry == nil {
+	if l.opts.registry == nil || l.rows.Writable == nil {
 		return
 	}
 	var others []*Loop[Obj]
 	for _, i := range l.opts.registry.All() {
 		other, ok := i.(*Loop[Obj])
-		if ok && other != l && other.running.Load() && other.cfg.Table.ToTable() == l.rows.Table.ToTable() {
+		if ok && other != l && other.running.Load() && other.rows.Writable != nil && other.rows.Writable.Table.ToTable() == l.rows.Writable.Table.ToTable() {
 			others = append(others, other)
 		}
 	}
@@ -116,7 +116,7 @@ func (l *Loop[Obj]) readersOf(row Obj, others []*Loop[Obj]) (readers []*Loop[Obj
 		}
 	}()
 	marker := StatusPending()
-	marked := l.rows.SetStatus(l.rows.Clone(row), marker)
+	marked := l.rows.Writable.SetStatus(l.rows.Writable.Clone(row), marker)
 	for _, other := range others {
 		if other.cfg.GetStatus(marked).ID == marker.ID {
 			readers = append(readers, other)

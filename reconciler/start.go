@@ -20,7 +20,6 @@ import (
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/prune"
-	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/signal"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -37,10 +36,12 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	}
 	l := &Loop[Obj]{
 		cfg: cfg, opts: opts, log: cfg.Log.With("reconciler", called(cfg.id(&opts))),
-		rows: rows.New(cfg.DB, cfg.Table, rows.Functions[Obj]{
-			Clone: cfg.Clone, GetStatus: cfg.GetStatus, SetStatus: cfg.SetStatus, Merge: cfg.Merge,
-		}),
+		rows: cfg.newRows(),
 		life: life{ended: make(chan struct{})},
+	}
+	tables, err := l.openTables()
+	if err != nil {
+		return nil, fmt.Errorf("reconciler %q: %w", called(cfg.id(&opts)), err)
 	}
 	l.settings.Store(newConfiguration(opts.Settings))
 	l.calls.made = signal.New()
@@ -50,7 +51,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.workers = newWorkers(l.now, &l.execute)
 	l.journal = journal.New(opts.journalRounds, opts.journalOperations, l.rows.Name)
 	l.refresher = l.newRefresher()
-	l.runner = newRunner(l, classes)
+	l.runner = newRunner(l, classes, tables)
 	l.view = newView(l)
 	return l, nil
 }
@@ -111,6 +112,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 		return l.runAlready()
 	}
 	defer close(l.ended)
+	defer l.ledger.Close()
 	l.started = time.Now()
 	defer l.endSharing()
 	defer metrics.Attach(l.opts.metrics, l.cfg.ModuleID, l.opts.name, l)()
@@ -121,20 +123,20 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	return l.runner.run(ctx, health)
 }
 
-func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj]) *runner[Obj] {
+func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj], tables *ledger.Tables) *runner[Obj] {
 	r := &runner[Obj]{
 		Loop: l, classes: classes, set: l.opts.Settings, blocked: blocked.New(), rand: rand.New(rand.NewPCG(rand.Uint64(), 0)),
 		metrics: metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name),
-		ledger:  ledger.New(l.rows, l.log, l.now),
 	}
 	r.pause.keys = map[string]struct{}{}
 	r.health = r.newReporter()
 	r.core = core.New(r.coreConfig())
+	r.useLedger(tables)
 	l.pruner = prune.New(prune.Config[Obj]{
 		Rows: l.rows, Sweeps: l.cfg.Sweeper != nil, Budget: l.opts.budget, Tracks: r.core.TracksKeyOf,
 	})
 	r.observer = r.newObserver()
-	l.keyWaits = keywaits.New(l.rows, r.unreconciledOf)
+	l.keyWaits = keywaits.New(l.rows, r.unreconciledOf, r.ledger)
 	return r
 }
 
@@ -142,6 +144,7 @@ func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj]) *run
 func (r *runner[Obj]) coreConfig() core.Config[Obj] {
 	cfg := core.Config[Obj]{
 		KeyOf: func(obj Obj) []byte { return r.rows.Key(obj) }, GroupOf: r.cfg.SerialBy, SamePending: r.rows.SamePending, Limits: r.set.limits(), Seed: rand.Uint64(),
+		Records: !r.cfg.statusInRows(),
 	}
 	if r.opts.breaker != nil {
 		b := r.opts.breaker.withDefaults()
@@ -266,6 +269,7 @@ func (r *runner[Obj]) finish(ctx context.Context) {
 	round := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
 	r.began = r.now()
 	r.completeFinished(ctx, &round)
+	r.writeOutcomes(&round)
 	r.account(&round)
 	r.publish()
 	r.report(&round, r.rows.DB.ReadTxn())

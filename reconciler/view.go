@@ -14,6 +14,7 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/journal"
+	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/metrics"
@@ -27,6 +28,7 @@ type view[Obj comparable] struct {
 	*life
 	identity inspect.ID
 	rows     *rows.Rows[Obj]
+	ledger   ledger.Ledger[Obj]
 	journal  *journal.Journal[Obj]
 	stats    *stats[Obj]
 	workers  *workers[Obj]
@@ -53,7 +55,7 @@ type view[Obj comparable] struct {
 // newView returns the view of a loop.
 func newView[Obj comparable](l *Loop[Obj]) *view[Obj] {
 	return &view[Obj]{
-		life: &l.life, identity: l.ID(), rows: l.rows, journal: l.journal, stats: &l.stats, workers: l.workers, progress: &l.progress,
+		life: &l.life, identity: l.ID(), rows: l.rows, ledger: l.ledger, journal: l.journal, stats: &l.stats, workers: l.workers, progress: &l.progress,
 		sharing: &l.sharing, pausing: &l.pausing, tally: &l.execute.Tally, settings: &l.settings.Pointer, scope: &l.scope,
 		ask: func(ctx context.Context, answer func()) error {
 			_, err := askBriefly(ctx, l, func(*answers[Obj]) struct{} { answer(); return struct{}{} })
@@ -73,6 +75,15 @@ func told[Obj comparable, T any](ctx context.Context, v *view[Obj], answer func(
 		return none, err
 	}
 	return <-answers, nil
+}
+
+// status returns the status of the row that txn has under the key of an object; false if it has none.
+func (v *view[Obj]) status(txn statedb.ReadTxn, obj Obj) (Status, bool) {
+	row, revision, _, found := v.rows.Exact(txn, obj)
+	if !found {
+		return Status{}, false
+	}
+	return v.ledger.Status(txn, row, revision), true
 }
 
 // busy names the call that the loop itself is in; empty if there is none.

@@ -38,11 +38,11 @@ func (v *view[Obj]) explain(ctx context.Context, key string) inspect.Explanation
 		Found: seen.found, Revision: seen.revision,
 	}
 	if seen.found {
-		s := v.rows.GetStatus(seen.row)
+		s := seen.status
 		x.Status, x.Revision = s.Kind.String(), seen.revision
 		x.Since = s.UpdatedAt
 		if seen.info != nil {
-			x.Wanted = v.writtenAt(seen.row, seen.info.Wanted)
+			x.Wanted = v.writtenAt(seen.row, seen.revision, seen.info.Wanted)
 		}
 	}
 	switch {
@@ -68,6 +68,7 @@ type sight[Obj any] struct {
 	key      index.Key
 	row      Obj
 	revision statedb.Revision
+	status   Status
 	found    bool
 	// info is nil if the loop has no entry for the key.
 	info  *core.KeyInfo[Obj]
@@ -111,7 +112,10 @@ func (v *view[Obj]) sight(text string, known func(index.Key) bool) sight[Obj] {
 	keys := v.rows.Keys(text)
 	for _, key := range keys {
 		s.key = key
-		if s.row, s.revision, s.found = v.rows.ByKey(txn, key); s.found || known(key) {
+		if s.row, s.revision, s.found = v.rows.ByKey(txn, key); s.found {
+			s.status = v.ledger.Status(txn, s.row, s.revision)
+			return s
+		} else if known(key) {
 			return s
 		}
 	}
@@ -140,7 +144,7 @@ func (v *view[Obj]) explainUnasked(x *inspect.Explanation, s *sight[Obj], err er
 	if !s.found {
 		return
 	}
-	is := v.rows.GetStatus(s.row)
+	is := s.status
 	x.State, x.Error = stateOfRow(is.Kind, err), errorOf(is)
 	switch x.State {
 	case inspect.StateDone, inspect.StateNoStatus:
@@ -241,7 +245,7 @@ func (v *view[Obj]) notes(s *sight[Obj], err error) (notes []string) {
 	if s.paused && (s.info == nil || s.info.State != core.Paused) {
 		notes = append(notes, "the object is paused: what changes about it waits until it is resumed")
 	}
-	if s.info != nil || s.found && v.rows.GetStatus(s.row).IsPendingOrRefreshing() {
+	if s.info != nil || s.found && s.status.IsPendingOrRefreshing() {
 		set := v.settings.Load()
 		notes = limitNote(notes, "rounds", set.RoundLimiter)
 		notes = limitNote(notes, "operations", set.OperationLimiter)

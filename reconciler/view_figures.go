@@ -135,11 +135,11 @@ func limiterText(l *rate.Limiter) string {
 
 // writtenAt returns when the change was written that an object waits for. wanted is the time that the
 // core has, zero if it has none.
-func (v *view[Obj]) writtenAt(obj Obj, wanted time.Duration) time.Time {
+func (v *view[Obj]) writtenAt(obj Obj, revision statedb.Revision, wanted time.Duration) time.Time {
 	if wanted != 0 {
 		return v.timeOf(wanted)
 	}
-	return v.rows.GetStatus(obj).UpdatedAt
+	return v.ledger.Written(obj, revision)
 }
 
 // figures is [Loop.Figures].
@@ -197,10 +197,10 @@ func (v *view[Obj]) oldest(txn statedb.ReadTxn, s *loopState) time.Time {
 	if v.rows.Table.Revision(txn) <= s.observed {
 		return oldest
 	}
-	for object := range v.rows.Table.LowerBound(txn, statedb.ByRevision[Obj](s.observed+1)) {
-		if is := v.rows.GetStatus(object); is.Kind == status.KindPending {
-			if oldest.IsZero() || is.UpdatedAt.Before(oldest) {
-				oldest = is.UpdatedAt
+	for object, revision := range v.rows.Table.LowerBound(txn, statedb.ByRevision[Obj](s.observed+1)) {
+		if v.rows.Asked(object).Kind == status.KindPending {
+			if at := v.ledger.Written(object, revision); oldest.IsZero() || !at.IsZero() && at.Before(oldest) {
+				oldest = at
 			}
 			break
 		}

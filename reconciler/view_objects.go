@@ -106,15 +106,17 @@ func kindText(k StatusKind) string {
 func (v *view[Obj]) listRows(ctx context.Context, kind string, after uint64, limit int) inspect.ObjectPage {
 	page := inspect.ObjectPage{Objects: []inspect.ObjectLine{}}
 	var rows []Obj
+	var kinds []StatusKind
 	scanned, size := 0, 0
-	for row, revision := range v.rows.Table.LowerBound(v.rows.DB.ReadTxn(), statedb.ByRevision[Obj](after+1)) {
+	txn := v.rows.DB.ReadTxn()
+	for row, revision := range v.rows.Table.LowerBound(txn, statedb.ByRevision[Obj](after+1)) {
 		if len(rows) == limit || scanned == maxScanned || size >= maxPageText {
 			page.Next = strconv.FormatUint(after, 10)
 			break
 		}
 		scanned++
 		after = revision
-		s := v.rows.GetStatus(row)
+		s := v.ledger.Status(txn, row, revision)
 		if kind != "" && kindText(s.Kind) != kind {
 			continue
 		}
@@ -125,9 +127,9 @@ func (v *view[Obj]) listRows(ctx context.Context, kind string, after uint64, lim
 			line.Error = errorOf(s)
 		}
 		size += lineText(&line)
-		page.Objects, rows = append(page.Objects, line), append(rows, row)
+		page.Objects, rows, kinds = append(page.Objects, line), append(rows, row), append(kinds, s.Kind)
 	}
-	v.addInfos(ctx, page.Objects, rows)
+	v.addInfos(ctx, page.Objects, rows, kinds)
 	return page
 }
 
@@ -136,8 +138,8 @@ func lineText(line *inspect.ObjectLine) int {
 	return len(line.Key) + len(line.Error) + len(line.BlockedOn)
 }
 
-// addInfos adds what the loop knows about some rows to their lines.
-func (v *view[Obj]) addInfos(ctx context.Context, lines []inspect.ObjectLine, rows []Obj) {
+// addInfos adds what the loop knows about some rows, with the kinds of their statuses, to their lines.
+func (v *view[Obj]) addInfos(ctx context.Context, lines []inspect.ObjectLine, rows []Obj, kinds []StatusKind) {
 	known, err := told(ctx, v, func() []*core.KeyInfo[Obj] {
 		all := make([]*core.KeyInfo[Obj], len(rows))
 		for i, row := range rows {
@@ -152,7 +154,7 @@ func (v *view[Obj]) addInfos(ctx context.Context, lines []inspect.ObjectLine, ro
 		if err == nil && known[i] != nil {
 			v.addInfo(&lines[i], known[i], g)
 		} else {
-			lines[i].State = g.shown(v.rowState(v.rows.Key(row), v.rows.GetStatus(row).Kind, err), v.rows.Key(row))
+			lines[i].State = g.shown(v.rowState(v.rows.Key(row), kinds[i], err), v.rows.Key(row))
 			if lines[i].State == inspect.StateNoStatus && v.rewritten(row, lines[i].Revision) {
 				// The loop may have had an entry for the version that is listed.
 				lines[i].State = inspect.StateUnknown

@@ -147,7 +147,7 @@ func (v *view[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
 // journal.
 func (v *view[Obj]) reasonFor(s *sight[Obj]) (reason string) {
 	if s.found {
-		if is := v.rows.GetStatus(s.row); is.Kind == status.KindBlocked && is.Error != nil {
+		if is := s.status; is.Kind == status.KindBlocked && is.Error != nil {
 			return *is.Error
 		}
 	}
@@ -164,7 +164,7 @@ func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 		x.Why = "the table has no such object, and nothing is left to be done for one"
 		return
 	}
-	is := v.rows.GetStatus(s.row)
+	is := s.status
 	switch {
 	case is.Kind == status.KindUnset:
 		x.State = inspect.StateNoStatus

@@ -64,7 +64,7 @@ func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error 
 		txn := l.rows.DB.ReadTxn()
 		row, revision, watch, found := l.rows.Exact(txn, obj)
 		if found {
-			if there, err := reachedBy(l.rows.GetStatus(row).Kind, m); there {
+			if there, err := reachedBy(l.ledger.Status(txn, row, revision).Kind, m); there {
 				return err
 			}
 		} else if gone {
@@ -90,15 +90,16 @@ func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error 
 
 // waitForRow blocks until a row has reached a milestone, or until it has to be read again.
 func (l *Loop[Obj]) waitForRow(ctx context.Context, m Milestone, row Obj, revision statedb.Revision, watch <-chan struct{}) (met bool, err error) {
-	var attempted <-chan struct{}
-	if m == Attempted {
-		// The status of a paused row does not show that it will not be attempted.
+	var reached <-chan struct{}
+	if m == Attempted || l.rows.Writable == nil {
+		// The status of a paused row does not show that it will not be attempted, and a row without a
+		// status shows nothing.
 		w := l.beginWait(&keywaits.Wait[Obj]{Object: row, Milestone: m, Revision: revision})
 		defer l.keyWaits.Leave(w)
-		attempted = w.Met()
+		reached = w.Met()
 	}
 	select {
-	case <-attempted:
+	case <-reached:
 		return true, nil
 	case <-watch:
 		return false, nil
@@ -160,7 +161,7 @@ func reachedBy(kind StatusKind, m Milestone) (bool, error) {
 // unfinished returns the objects whose rows are not Done or do not exist.
 func (v *view[Obj]) unfinished(txn statedb.ReadTxn, objs []Obj) (rest []Obj) {
 	for _, obj := range objs {
-		if row, _, _, found := v.rows.Exact(txn, obj); !found || v.rows.GetStatus(row).Kind != status.KindDone {
+		if s, found := v.status(txn, obj); !found || s.Kind != status.KindDone {
 			rest = append(rest, obj)
 		}
 	}
@@ -190,17 +191,16 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 	}
 	g := v.gates()
 	for i, obj := range rest {
-		row, _, _, found := v.rows.Exact(known.txn, obj)
+		s, found := v.status(known.txn, obj)
 		d := known.unreconciled[i]
 		u := inspect.Unreconciled{Key: v.rows.Key(obj), Deleted: !found}
 		switch {
-		case found && v.rows.GetStatus(row).Kind == status.KindDone,
+		case found && s.Kind == status.KindDone,
 			!found && d == nil && (met || known.seen):
 			continue
 		case d != nil && d.Deleted == !found:
-			u = v.unreconciled(g, d, row, found)
+			u = v.unreconciled(g, d, known.txn)
 		case found:
-			s := v.rows.GetStatus(row)
 			u.State, u.Err = g.shown(v.rowState(u.Key, s.Kind, err), u.Key), reasonOf(s)
 			if s.Kind == status.KindUnset {
 				u.Err = ErrNoStatus

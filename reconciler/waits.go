@@ -204,14 +204,14 @@ func (v *view[Obj]) unapplied(a remainder[Obj]) inspect.Unapplied {
 	txn, g := v.rows.DB.ReadTxn(), v.gates()
 	for i := range a.keys {
 		d := &a.keys[i]
-		row, _, found := v.rows.Get(txn, d.Obj)
-		rest.Keys[i] = v.unreconciled(g, d, row, found)
+		rest.Keys[i] = v.unreconciled(g, d, txn)
 	}
 	return rest
 }
 
-// unreconciled explains why a key is not reconciled. row is that of the table, if found.
-func (v *view[Obj]) unreconciled(g gates, d *core.Unreconciled[Obj], row Obj, found bool) inspect.Unreconciled {
+// unreconciled explains why a key is not reconciled.
+func (v *view[Obj]) unreconciled(g gates, d *core.Unreconciled[Obj], txn statedb.ReadTxn) inspect.Unreconciled {
+	row, revision, _, found := v.rows.Exact(txn, d.Obj)
 	u := inspect.Unreconciled{
 		Key: v.rows.Key(d.Obj), Deleted: d.Deleted, Attempts: d.Failures,
 	}
@@ -219,7 +219,7 @@ func (v *view[Obj]) unreconciled(g gates, d *core.Unreconciled[Obj], row Obj, fo
 	if d.Failure != "" {
 		u.Err = errors.New(d.Failure)
 	} else if found && !d.Deleted {
-		u.Err = reasonOf(v.rows.GetStatus(row))
+		u.Err = reasonOf(v.ledger.Status(txn, row, revision))
 	}
 	return u
 }

@@ -141,7 +141,7 @@ type passes struct{ atomic.Int64 }
 
 func (p *passes) count(_ *env, cfg *reconciler.Config[*object]) {
 	p.Store(0)
-	cfg.Table = passTable{cfg.Table, &p.Int64}
+	cfg.Table = passTable{cfg.Table.(statedb.RWTable[*object]), &p.Int64}
 }
 
 // during returns the number of passes while f runs.

@@ -152,15 +152,18 @@ func checkUnreconciled[Obj any](t testingT, c *Core[Obj]) {
 		unreconciled++
 		return true
 	})
-	c.untried.Ascend(func(o untriedEntry[Obj], since int64) bool {
-		require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)
-		if _, noted := c.later[o.entry]; !noted {
-			same(t, o.since, uint64(since), "since of untried %q", o.key)
-			require.False(t, o.tried, "%q was tried", o.key)
-		}
-		untried++
-		return true
-	})
+	for i := range c.untried {
+		c.untried[i].Ascend(func(o untriedEntry[Obj], since int64) bool {
+			require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)
+			same(t, i == untriedRecorded, o.recorded != NotRecorded, "heap of untried %q", o.key)
+			same(t, c.untriedSince(o.entry), uint64(since), "since of untried %q", o.key)
+			if _, noted := c.later[o.entry]; !noted {
+				require.False(t, o.tried, "%q was tried", o.key)
+			}
+			untried++
+			return true
+		})
+	}
 	for key, e := range c.entries {
 		if e.unreconciledPos >= 0 {
 			unreconciled--

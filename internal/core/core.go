@@ -69,6 +69,8 @@ type Config[Obj any] struct {
 	Seed uint64
 	// Breaker configures the breakers; nil means none.
 	Breaker *BreakerConfig
+	// Records: a ledger takes records, see [Core.TakeRecords].
+	Records bool
 }
 
 // Limits are the settings of a Core that can be changed between two rounds.
@@ -104,7 +106,11 @@ type Core[Obj any] struct {
 	// newestSince is the highest revision that was ever in unreconciled.
 	unreconciled keyheap.Heap[unreconciledEntry[Obj]]
 	newestSince  uint64
-	untried      keyheap.Heap[untriedEntry[Obj]]
+	// The untried entries without a record are in the first heap, those with one in the second.
+	untried [untriedHeaps]keyheap.Heap[untriedEntry[Obj]]
+	// records: a ledger takes records. touched are the entries whose record may have changed.
+	records bool
+	touched []*entry[Obj]
 	// later has the changes that were observed while an operation on their key ran.
 	later map[*entry[Obj]]laterChange[Obj]
 	// groups has the groups that an entry holds, by name. grouping reports whether groups are
@@ -160,6 +166,7 @@ func New[Obj any](cfg Config[Obj]) *Core[Obj] {
 		groups:        map[string]*group[Obj]{},
 		breakerConfig: cfg.Breaker,
 		breakers:      map[string]*breaker[Obj]{},
+		records:       cfg.Records,
 	}
 	c.SetLimits(cfg.Limits)
 	return c

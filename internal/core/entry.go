@@ -28,8 +28,9 @@ type entry[Obj any] struct {
 	// wanted is when the unreconciled change was written; 0 means that the time must be read from
 	// the object.
 	wanted time.Duration
-	// failure is the text of the last error, nil if the last attempt did not fail.
-	failure *string
+	// failure is the text of the last error, nil if the last attempt did not fail. reason is the text
+	// of the last attempt if that was blocked.
+	failure, reason *string
 	// breaker is the breaker that the last error counted for; nil if none.
 	breaker *breaker[Obj]
 	// group is the group that the entry holds or waits for; nil if none.
@@ -62,6 +63,12 @@ type entry[Obj any] struct {
 	fixed bool
 	// cause is the reason for the next run.
 	cause Cause
+	// recorded is the kind of the record that the key has. touched: the entry is in Core.touched. gone:
+	// the entry was removed. overdue: the change must have a record, although it holds the mark.
+	recorded               Recorded
+	touched, gone, overdue bool
+	// repeat: the key is reconciled, and is run again for no change.
+	repeat bool
 }
 
 func (e *entry[Obj]) HeapPos() int       { return int(e.pos) }
@@ -124,6 +131,8 @@ func (c *Core[Obj]) forget(e *entry[Obj]) {
 	c.setBlocked(e, false)
 	c.setDeleted(e, false)
 	c.counts[e.state]--
+	e.gone = true
+	c.touchRecorded(e)
 	delete(c.entries, e.key)
 	if c.peak > minPeak && len(c.entries) < c.peak/4 {
 		entries := make(map[string]*entry[Obj], len(c.entries))
@@ -213,5 +222,6 @@ func (c *Core[Obj]) setFailure(e *entry[Obj], text *string) {
 		return
 	}
 	e.failure = text
+	c.touchRecorded(e)
 	c.version++
 }

@@ -8,8 +8,9 @@ type laterChange[Obj any] struct {
 	item Item[Obj]
 	// since is the revision of the first version that asked for the same.
 	since uint64
-	// settled: the row asks for no operation. unset: the row has no status.
-	settled, unset bool
+	// settled: the row asks for no operation. unset: the row has no status. again: the row has not
+	// changed, see [Core.Again].
+	settled, unset, again bool
 }
 
 // keepLater stores the latest change of a key that is in flight. If the key was reconciled, it is
@@ -47,8 +48,16 @@ func (c *Core[Obj]) keepLater(e *entry[Obj], n laterChange[Obj]) {
 	if e.since == 0 || e.tried {
 		c.clearUntried(e)
 		if !n.settled {
-			c.untried.Push(untriedEntry[Obj]{e}, since)
+			c.pushUntried(e, n.since)
 		}
+	}
+	switch {
+	case e.recorded != NotRecorded:
+		c.touch(e)
+	case c.round.maxFresh > 0 && !n.settled && !e.tried && e.since > 0:
+		// The change in flight holds the mark below itself; the later one is beyond.
+		e.overdue = true
+		c.touch(e)
 	}
 }
 

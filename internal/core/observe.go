@@ -75,6 +75,7 @@ func (c *Core[Obj]) observeKnown(e *entry[Obj], it *Item[Obj]) bool {
 		c.wait(e, Held, earliest)
 		c.clearUntried(e)
 		c.markUnreconciled(e)
+		c.touch(e)
 		return false
 	}
 	c.move(e, Planned)
@@ -134,6 +135,7 @@ func (c *Core[Obj]) replaceChange(e *entry[Obj], it *Item[Obj]) {
 	c.setDeleted(e, it.Deleted)
 	e.obj, e.revision, e.since, e.from = it.Obj, it.Revision, it.since, Ready
 	e.tries, e.tried, e.seen, e.dueAt, e.cause = 0, false, c.rounds, c.round.now, CauseChange
+	e.repeat = false
 	e.resetWanted(c.round.now)
 	c.setBlocked(e, false)
 	if it.Deleted {

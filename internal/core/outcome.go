@@ -51,6 +51,8 @@ type Outcome[Obj any] struct {
 	// the error; only breakers by class use it.
 	Failure *string
 	Class   string
+	// Reason is the text of a block; nil for other kinds.
+	Reason *string
 	// GivenUp, with FailedForGood, means that the key failed too often. Breakers count that as a
 	// failure; they do not count other FailedForGood outcomes.
 	GivenUp bool

@@ -13,6 +13,7 @@ func (c *Core[Obj]) pause(e *entry[Obj]) {
 	c.move(e, Paused)
 	c.endProbe(c.round.now, e, probeNotRun)
 	c.clearUntried(e)
+	c.touch(e)
 	c.leaveGroup(e)
 }
 

@@ -48,6 +48,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 		}
 		// The deletion will replace the change: callers must not wait for the change any longer.
 		c.clearUntried(e)
+		c.touch(e)
 		c.move(e, Unseen)
 	case out.Kind == Void:
 		c.setFailure(e, nil)
@@ -61,6 +62,8 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 		case noted && n.settled && out.Lost && out.Kind != Done && out.Kind != DoneAgain:
 			c.markUnreconciled(e)
 			c.returnToRetry(e, n.item.Obj, n.item.Revision, out.Jitter)
+		case noted && n.again:
+			c.runAgain(now, e, out)
 		case noted && !n.settled && (out.Lost || n.item.Revision > out.Revision):
 			c.takeLater(now, e, &n)
 		default:
@@ -115,12 +118,13 @@ func (c *Core[Obj]) finish(e *entry[Obj]) (laterChange[Obj], bool) {
 
 // countAttempt counts an attempt for the backoff and for the breakers.
 func (c *Core[Obj]) countAttempt(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
-	e.lastAttempt, e.mark, e.tried, e.cause = now, out.Mark, true, CauseChange
+	e.lastAttempt, e.mark, e.tried, e.cause, e.repeat = now, out.Mark, true, CauseChange, false
 	if e.wanted == 0 {
 		e.wanted = out.Wanted
 	}
 	c.clearUntried(e)
 	c.setBlocked(e, (out.Kind == BlockedOn || out.Kind == Deleting) && !out.Lost)
+	c.setReason(e, out.Reason)
 	if !out.backsOff() {
 		e.requeues = 0
 	} else if e.requeues < math.MaxUint8 {
@@ -149,6 +153,7 @@ func (c *Core[Obj]) takeLater(now time.Duration, e *entry[Obj], n *laterChange[O
 	if earliest := after(e.lastAttempt, c.backoff.Min); e.failures > 0 && earliest > now {
 		c.wait(e, Held, earliest)
 		c.markUnreconciled(e)
+		c.touch(e)
 		return
 	}
 	c.pushReady(e)
@@ -165,6 +170,7 @@ func (c *Core[Obj]) enqueue(e *entry[Obj], out Outcome[Obj]) {
 		c.markReconciled(e)
 	} else {
 		c.markUnreconciled(e)
+		c.touchUnlessFailed(e)
 	}
 	if out.Lost {
 		c.move(e, Unseen)
@@ -228,7 +234,7 @@ func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
 	c.endProbes(now, it, probeNotRun)
 	e := it.entry
 	n, noted := c.finish(e)
-	wanted := noted && !n.settled
+	wanted := noted && !n.settled && !n.again
 	if wanted && c.waitsFor(e, &n.item) {
 		c.changeGroup(e, n.item.Obj)
 		n.item.since = n.since

@@ -31,12 +31,14 @@ func (c *Core[Obj]) setStuck(e *entry[Obj], stuck bool) {
 
 // AttemptedExceptStuck is [Core.Attempted] with stuck operations counted as attempts. O(stuck).
 func (c *Core[Obj]) AttemptedExceptStuck(observed uint64) uint64 {
-	c.untried.Ascend(func(t untriedEntry[Obj], since int64) bool {
-		if !t.stuck {
-			observed = min(observed, uint64(since)-1)
-		}
-		return t.stuck
-	})
+	for i := range c.untried {
+		c.untried[i].Ascend(func(t untriedEntry[Obj], since int64) bool {
+			if !t.stuck {
+				observed = min(observed, uint64(since)-1)
+			}
+			return t.stuck
+		})
+	}
 	return observed
 }
 

@@ -3,7 +3,11 @@
 
 package core
 
-import "math"
+import (
+	"math"
+
+	"github.com/statekeel/statekeel/internal/keyheap"
+)
 
 // unreconciledEntry is an entry with its position in the heap [Core.unreconciled].
 type unreconciledEntry[Obj any] struct{ *entry[Obj] }
@@ -17,10 +21,38 @@ type untriedEntry[Obj any] struct{ *entry[Obj] }
 func (t untriedEntry[Obj]) HeapPos() int       { return int(t.untriedPos) }
 func (t untriedEntry[Obj]) SetHeapPos(pos int) { t.untriedPos = int32(pos) }
 
-// markUnreconciled counts an entry as unreconciled. If it was reconciled until now, it is
-// unreconciled since the revision after the last observed one.
+// untriedHeld and untriedRecorded are the indexes of Core.untried.
+const (
+	untriedHeld = iota
+	untriedRecorded
+	untriedHeaps
+)
+
+// untriedHeap returns the heap of an untried entry.
+func (c *Core[Obj]) untriedHeap(e *entry[Obj]) *keyheap.Heap[untriedEntry[Obj]] {
+	if e.recorded != NotRecorded {
+		return &c.untried[untriedRecorded]
+	}
+	return &c.untried[untriedHeld]
+}
+
+// pushUntried counts a change of an entry, since a revision, as not attempted.
+func (c *Core[Obj]) pushUntried(e *entry[Obj], since uint64) {
+	c.untriedHeap(e).Push(untriedEntry[Obj]{e}, int64(since))
+}
+
+// untriedSince returns the revision since which the change of an untried entry is not attempted.
+func (c *Core[Obj]) untriedSince(e *entry[Obj]) uint64 {
+	if n, noted := c.later[e]; noted && !n.again && (e.since == 0 || e.tried) {
+		return n.since
+	}
+	return e.since
+}
+
+// markUnreconciled counts an entry as unreconciled, unless it is only run again. If it was reconciled
+// until now, it is unreconciled since the revision after the last observed one.
 func (c *Core[Obj]) markUnreconciled(e *entry[Obj]) {
-	if e.unreconciledPos >= 0 {
+	if e.unreconciledPos >= 0 || e.repeat {
 		return
 	}
 	if e.since == 0 {
@@ -33,7 +65,7 @@ func (c *Core[Obj]) markUnreconciled(e *entry[Obj]) {
 // markUntried counts the change of an entry as not attempted, if it has not been.
 func (c *Core[Obj]) markUntried(e *entry[Obj]) {
 	if !e.tried && e.untriedPos < 0 {
-		c.untried.Push(untriedEntry[Obj]{e}, int64(e.since))
+		c.pushUntried(e, e.since)
 	}
 }
 
@@ -43,13 +75,14 @@ func (c *Core[Obj]) markReconciled(e *entry[Obj]) {
 		c.unreconciled.Remove(unreconciledEntry[Obj]{e})
 	}
 	e.since, e.wanted = 0, 0
+	c.touchRecorded(e)
 	c.clearUntried(e)
 }
 
 // clearUntried stops counting the change of an entry as not attempted.
 func (c *Core[Obj]) clearUntried(e *entry[Obj]) {
 	if e.untriedPos >= 0 {
-		c.untried.Remove(untriedEntry[Obj]{e})
+		c.untriedHeap(e).Remove(untriedEntry[Obj]{e})
 	}
 }
 
@@ -66,8 +99,8 @@ func (c *Core[Obj]) lowerSince(e *entry[Obj], revision uint64) {
 		c.unreconciled.Push(unreconciledEntry[Obj]{e}, int64(revision))
 	}
 	if e.untriedPos >= 0 && !e.tried {
-		c.untried.Remove(untriedEntry[Obj]{e})
-		c.untried.Push(untriedEntry[Obj]{e}, int64(revision))
+		c.clearUntried(e)
+		c.pushUntried(e, revision)
 	}
 }
 
@@ -81,8 +114,10 @@ func (c *Core[Obj]) LowWatermark() uint64 {
 // later one, if changes were observed up to the given revision. A change that is paused, or held
 // for the minimum backoff, counts as attempted: it shows in LowWatermark.
 func (c *Core[Obj]) Attempted(observed uint64) uint64 {
-	if _, since, ok := c.untried.Min(); ok {
-		return min(observed, uint64(since)-1)
+	for i := range c.untried {
+		if _, since, ok := c.untried[i].Min(); ok {
+			observed = min(observed, uint64(since)-1)
+		}
 	}
 	return observed
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/internal/text"
@@ -26,13 +27,16 @@ var (
 	ErrConflict = errors.New("the object has changed")
 	// ErrNoOperation is returned by [Checkpoint] outside an update of the object.
 	ErrNoOperation = errors.New("not in an update of this object")
+	// ErrNotWritable is returned by [Checkpoint] if the rows carry no status: then the reconciler never
+	// writes the table. It is terminal.
+	ErrNotWritable = outcome.TerminalError(errors.New("the reconciler does not write its table"))
 )
 
 // MaxNote bounds the bytes of a note. A longer note is cut, and ends in "…".
 const MaxNote = 1024
 
 // Checkpoint writes the object of a running update into the table, as the update has changed it so
-// far. It returns [ErrConflict], [ErrNoOperation] or nil.
+// far. It returns [ErrConflict], [ErrNoOperation], [ErrNotWritable] or nil.
 func Checkpoint[Obj comparable](ctx context.Context, obj Obj) error {
 	s, ok := ctx.Value(running.Key{}).(*Scope[Obj])
 	if !ok {
@@ -167,7 +171,10 @@ func (s *Scope[Obj]) checkpoint(obj Obj) error {
 		return ErrNoOperation
 	}
 	r := s.rows
-	obj = r.Clone(obj)
+	if r.Writable == nil {
+		return ErrNotWritable
+	}
+	obj = r.Copy(obj)
 	// Lock order: the table before the scope.
 	wtxn := r.DB.WriteTxn(r.Table)
 	defer wtxn.Abort()
@@ -190,18 +197,18 @@ func (s *Scope[Obj]) checkpoint(obj Obj) error {
 // write replaces the row that was passed to the update with obj, or merges obj with what another
 // reconciler has written. It returns the row that is then in the table; ok is false on a conflict.
 func (s *Scope[Obj]) write(wtxn statedb.WriteTxn, t *Task[Obj], obj Obj) (row Obj, ok bool) {
-	r := s.rows
+	r, w := s.rows, s.rows.Writable
 	current, revision, found := r.Get(wtxn, obj)
-	t.Merged = t.Merged || found && revision != t.Revision && r.Merge != nil && r.SamePending(t.Row, current)
+	t.Merged = t.Merged || found && revision != t.Revision && w.Merge != nil && r.SamePending(t.Row, current)
 	switch {
 	case !found:
 		return obj, false
 	case t.Merged && r.SamePending(t.Row, current):
-		obj = r.SetStatus(r.Merge(r.Clone(current), obj), r.GetStatus(obj))
+		obj = w.SetStatus(w.Merge(w.Clone(current), obj), w.GetStatus(obj))
 	case revision != t.Revision:
 		return obj, false
 	}
-	_, _, err := r.Table.Insert(wtxn, obj)
+	_, _, err := w.Table.Insert(wtxn, obj)
 	return obj, err == nil
 }
 

@@ -67,16 +67,16 @@ func (t *Task[Obj]) Operation() string {
 
 // clone returns the copy of the task's object for the operation.
 func (t *Task[Obj]) clone(r *rows.Rows[Obj]) Obj {
-	object := r.Clone(t.Object)
+	object := r.Copy(t.Object)
 	if t.Asked == status.KindUnset || t.Deleted {
 		return object
 	}
-	s := r.GetStatus(object)
+	s := r.Asked(object)
 	if s.IsPendingOrRefreshing() {
 		return object
 	}
 	s.Kind, s.Error = t.Asked, nil
-	return r.SetStatus(object, s)
+	return r.Writable.SetStatus(object, s)
 }
 
 var (

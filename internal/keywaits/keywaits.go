@@ -43,9 +43,10 @@ type Wait[Obj any] struct {
 	met      chan struct{}
 	inserted bool
 	key      string
-	// ran: an operation on the deletion of the key or on a later change has ended. The lock of Waits
-	// guards ran and pos.
+	// ran: an operation on the deletion of the key or on a later change has ended. in is the heap that
+	// has the wait; nil if none. The lock of Waits guards ran, in and pos.
 	ran bool
+	in  *keyheap.Heap[*Wait[Obj]]
 	pos int
 }
 
@@ -72,23 +73,34 @@ type Waits[Obj comparable] struct {
 	// unreconciledOf returns the state of an object's key; false if it is reconciled as far as
 	// changes were observed.
 	unreconciledOf func(Obj) (Unreconciled, bool)
+	mark           Mark
 	// some is the number of waits.
 	some atomic.Int64
 
 	mu    sync.Mutex
 	byKey map[string]map[*Wait[Obj]]struct{}
 	// fresh are the waits that were not checked yet. unseen are those whose Revision was not observed
-	// when they were checked, in the order of these revisions.
-	fresh  map[*Wait[Obj]]struct{}
-	unseen keyheap.Heap[*Wait[Obj]]
+	// when they were checked, in the order of these revisions. uncovered are those for rows that were
+	// reconciled when they were checked, and that the mark has to pass, in the same order.
+	fresh             map[*Wait[Obj]]struct{}
+	unseen, uncovered keyheap.Heap[*Wait[Obj]]
 
 	// changed has the keys that NoteChange recorded in this round.
 	changed []string
 }
 
+// Mark is how far a table was attempted, where the rows do not show it. The loop's goroutine calls it.
+type Mark interface {
+	// Covers reports whether a version that is reconciled shows as Done. It is always false if the
+	// rows show it: then their watch channels end the waits for them.
+	Covers(revision statedb.Revision) bool
+	// Scattered reports whether Covers may be true for a revision above one for which it is false.
+	Scattered() bool
+}
+
 // New returns an empty set. unreconciledOf is called by the loop's goroutine.
-func New[Obj comparable](of *rows.Rows[Obj], unreconciledOf func(Obj) (Unreconciled, bool)) *Waits[Obj] {
-	return &Waits[Obj]{rows: of, unreconciledOf: unreconciledOf, byKey: map[string]map[*Wait[Obj]]struct{}{}, fresh: map[*Wait[Obj]]struct{}{}}
+func New[Obj comparable](of *rows.Rows[Obj], unreconciledOf func(Obj) (Unreconciled, bool), mark Mark) *Waits[Obj] {
+	return &Waits[Obj]{rows: of, unreconciledOf: unreconciledOf, mark: mark, byKey: map[string]map[*Wait[Obj]]struct{}{}, fresh: map[*Wait[Obj]]struct{}{}}
 }
 
 // Join begins a wait. The next [Waits.BeginRound] checks it.
@@ -123,10 +135,22 @@ func (k *Waits[Obj]) drop(w *Wait[Obj]) {
 		delete(k.byKey, w.key)
 	}
 	delete(k.fresh, w)
-	if w.pos >= 0 {
-		k.unseen.Remove(w)
-	}
+	k.unpark(w)
 	k.some.Add(-1)
+}
+
+// park puts a wait into a heap, and takes it out of the one that has it.
+func (k *Waits[Obj]) park(w *Wait[Obj], in *keyheap.Heap[*Wait[Obj]]) {
+	k.unpark(w)
+	w.in = in
+	in.Push(w, int64(min(w.Revision, math.MaxInt64)))
+}
+
+func (k *Waits[Obj]) unpark(w *Wait[Obj]) {
+	if w.in != nil {
+		w.in.Remove(w)
+		w.in = nil
+	}
 }
 
 // BeginRound checks the waits that have begun since its last call.
@@ -139,7 +163,7 @@ func (k *Waits[Obj]) BeginRound(seen statedb.Revision) {
 	for w := range k.fresh {
 		delete(k.fresh, w)
 		if !k.look(w, seen) && w.Revision > seen {
-			k.unseen.Push(w, int64(min(w.Revision, math.MaxInt64)))
+			k.park(w, &k.unseen)
 		}
 	}
 }
@@ -167,22 +191,24 @@ func (k *Waits[Obj]) NoteChange(object Obj) {
 	}
 }
 
-// NoteOperation checks the waits for an object after an operation on it, at the given revision, has
-// ended and was settled.
-func (k *Waits[Obj]) NoteOperation(object Obj, revision statedb.Revision, deleted bool, seen statedb.Revision) {
+// NoteOperation records that an operation on an object, at the given revision, has ended and was
+// settled. [Waits.EndRound] checks its waits.
+func (k *Waits[Obj]) NoteOperation(object Obj, revision statedb.Revision, deleted bool) {
 	if k.some.Load() == 0 {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for w := range k.byKey[string(k.rows.Key(object))] {
+	key := string(k.rows.Key(object))
+	for w := range k.byKey[key] {
 		w.ran = w.ran || deleted || revision > w.Revision
-		k.look(w, seen)
 	}
+	k.changed = append(k.changed, key)
 }
 
-// EndRound checks, at the end of a round, the waits for the keys that NoteChange recorded, and those
-// whose Revision was observed since they were last checked.
+// EndRound checks, at the end of a round, the waits for the keys that NoteChange and NoteOperation
+// recorded, those whose Revision was observed since they were last checked, and those that the mark
+// has passed.
 func (k *Waits[Obj]) EndRound(seen statedb.Revision) {
 	if k.some.Load() == 0 {
 		k.changed = k.changed[:0]
@@ -196,12 +222,26 @@ func (k *Waits[Obj]) EndRound(seen statedb.Revision) {
 		}
 	}
 	k.changed = k.changed[:0]
-	for {
-		w, revision, ok := k.unseen.Min()
-		if !ok || statedb.Revision(revision) > seen {
-			return
+	for w, revision, ok := k.unseen.Min(); ok && statedb.Revision(revision) <= seen; w, revision, ok = k.unseen.Min() {
+		k.unpark(w)
+		k.look(w, seen)
+	}
+	k.lookCovered(seen)
+}
+
+// lookCovered checks the waits that the mark has passed. The caller holds mu.
+func (k *Waits[Obj]) lookCovered(seen statedb.Revision) {
+	var covered []*Wait[Obj]
+	scattered := k.mark.Scattered()
+	k.uncovered.Ascend(func(w *Wait[Obj], _ int64) bool {
+		is := k.mark.Covers(w.Revision)
+		if is {
+			covered = append(covered, w)
 		}
-		k.unseen.Remove(w)
+		return is || scattered
+	})
+	for _, w := range covered {
+		k.unpark(w)
 		k.look(w, seen)
 	}
 }
@@ -210,6 +250,11 @@ func (k *Waits[Obj]) EndRound(seen statedb.Revision) {
 func (k *Waits[Obj]) look(w *Wait[Obj], seen statedb.Revision) bool {
 	u, found := k.unreconciledOf(w.Object)
 	over, inserted := w.over(u, found, seen)
+	if !over && !found && !w.Deleted {
+		if over = k.mark.Covers(w.Revision); !over && (w.Revision <= seen || k.mark.Scattered()) {
+			k.park(w, &k.uncovered)
+		}
+	}
 	if !over {
 		return false
 	}
@@ -223,7 +268,7 @@ func (k *Waits[Obj]) look(w *Wait[Obj], seen statedb.Revision) bool {
 // reports whether the key is not reconciled; then u is its state.
 func (w *Wait[Obj]) over(u Unreconciled, found bool, seen statedb.Revision) (over, inserted bool) {
 	if !w.Deleted {
-		return found && u.Revision >= w.Revision && u.Attempted, false
+		return w.Milestone == progress.Attempted && found && u.Revision >= w.Revision && u.Attempted, false
 	}
 	switch {
 	case !found:

@@ -24,6 +24,12 @@ type row string
 func (row) TableHeader() []string { return []string{"Name"} }
 func (r row) TableRow() []string  { return []string{string(r)} }
 
+// unmarked is the mark of a table whose rows show what is Done.
+type unmarked struct{}
+
+func (unmarked) Covers(statedb.Revision) bool { return false }
+func (unmarked) Scattered() bool              { return false }
+
 // env has waits, and the states of the keys that are not reconciled.
 type env struct {
 	*testing.T
@@ -44,7 +50,7 @@ func newEnv(t *testing.T) *env {
 	e.Waits = New(rows.New(db, table, rows.Functions[row]{}), func(r row) (Unreconciled, bool) {
 		d, found := e.unreconciled[r]
 		return d, found
-	})
+	}, unmarked{})
 	return e
 }
 
@@ -121,9 +127,11 @@ func TestWaitIsCheckedWhenItsKeyChanges(t *testing.T) {
 	require.Nil(e, e.NotePaused(nil))
 
 	delete(e.unreconciled, "b")
-	e.NoteOperation("b", 3, false, 3)
+	e.NoteOperation("b", 3, false)
+	e.EndRound(3)
 	e.expect(false, b, "an update of an older row has ended")
-	e.NoteOperation("b", 3, true, 3)
+	e.NoteOperation("b", 3, true)
+	e.EndRound(3)
 	e.expect(true, b, "its deletion has ended")
 	require.False(e, b.Inserted())
 }
@@ -172,7 +180,7 @@ func TestRoundWithoutWaitsAllocatesNothing(t *testing.T) {
 	require.Zero(e, testing.AllocsPerRun(100, func() {
 		e.BeginRound(1)
 		paused("a")
-		e.NoteOperation("a", 1, false, 1)
+		e.NoteOperation("a", 1, false)
 		e.EndRound(1)
 	}))
 }
@@ -200,7 +208,7 @@ func TestWaitsBeginAndEndOnAnyGoroutine(t *testing.T) {
 			return
 		default:
 			e.BeginRound(n / 2)
-			e.NoteOperation("a", n, false, n/2)
+			e.NoteOperation("a", n, false)
 			e.EndRound(n)
 		}
 	}

@@ -71,13 +71,19 @@ func (a *Attempt[Obj]) classify(t *execute.Task[Obj], was func(Obj) status.Statu
 		a.Text, a.news = old.Error, t.Changed
 		return
 	}
+	a.share(text, last)
+	a.news = true
+}
+
+// share sets the text of an attempt. last points to the text that was set last, which is shared.
+func (a *Attempt[Obj]) share(text string, last **string) {
 	if *last == nil || **last != text {
 		// A copy: only a text that is news is moved to the heap, and if it is a piece of a longer
 		// text, that is not kept in memory.
 		fresh := strings.Clone(text)
 		*last = &fresh
 	}
-	a.Text, a.news = *last, true
+	a.Text = *last
 }
 
 // status returns the status for the outcome.
@@ -97,6 +103,9 @@ func (a *Attempt[Obj]) Outcome(object Obj) core.Outcome[Obj] {
 	out := core.Outcome[Obj]{Kind: a.Kind, Lost: a.Lost, Obj: object, Revision: a.Revision, GivenUp: a.GivenUp}
 	if a.Directive != nil {
 		out.Delay, out.Backoff = a.Directive.Delay, a.Directive.Backoff
+	}
+	if a.Kind == core.BlockedOn || a.Kind == core.Deleting {
+		out.Reason = a.Text
 	}
 	if a.HasFailed() {
 		out.Failure = a.Text

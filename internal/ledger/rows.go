@@ -14,6 +14,8 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/status"
 )
 
 // InRows writes outcomes into the rows of a table. It is not safe for concurrent use.
@@ -26,8 +28,8 @@ type InRows[Obj comparable] struct {
 	contended bool
 }
 
-// New returns the ledger for the rows of a table. now is the loop's clock.
-func New[Obj comparable](r *rows.Rows[Obj], log *slog.Logger, now func() time.Duration) *InRows[Obj] {
+// NewInRows returns the ledger for the rows of a table. now is the loop's clock.
+func NewInRows[Obj comparable](r *rows.Rows[Obj], log *slog.Logger, now func() time.Duration) *InRows[Obj] {
 	return &InRows[Obj]{rows: r, log: log, now: now}
 }
 
@@ -86,7 +88,7 @@ func (l *InRows[Obj]) prepare(tasks []execute.Task[Obj], attempts []Attempt[Obj]
 	for i := range tasks {
 		t, a := &tasks[i], &attempts[i]
 		a.Revision = t.Revision
-		a.classify(t, l.rows.GetStatus, &last, maxRetries)
+		a.classify(t, l.rows.Asked, &last, maxRetries)
 		switch {
 		case t.Deleted:
 			a.news = false
@@ -95,9 +97,9 @@ func (l *InRows[Obj]) prepare(tasks []execute.Task[Obj], attempts []Attempt[Obj]
 			if t.Err == execute.ErrGoexit {
 				// Object may be the row itself: the goroutine may have ended before the clone was
 				// made.
-				t.Object = l.rows.Clone(t.Row)
+				t.Object = l.rows.Writable.Clone(t.Row)
 			}
-			t.Object = l.rows.SetStatus(t.Object, a.status(at))
+			t.Object = l.rows.Writable.SetStatus(t.Object, a.status(at))
 		default:
 			t.Object = t.Row
 		}
@@ -113,7 +115,7 @@ func (l *InRows[Obj]) writeOne(wtxn statedb.WriteTxn, c *Commit, t *execute.Task
 			return
 		}
 	}
-	current, found, err := l.rows.Table.CompareAndSwap(wtxn, t.Revision, t.Object)
+	current, found, err := l.rows.Writable.Table.CompareAndSwap(wtxn, t.Revision, t.Object)
 	if err == nil {
 		c.Written++
 		if a.Kind != core.Done || revisions {
@@ -133,15 +135,15 @@ func (l *InRows[Obj]) writeOnto(wtxn statedb.WriteTxn, c *Commit, t *execute.Tas
 		l.log.Error("an operation changed the primary key of its object; what it set on the object is dropped",
 			"table", l.rows.Table.Name(), "key", key, "operation", t.Operation())
 		current, _, found = l.rows.Get(wtxn, t.Row)
-		t.Object = l.rows.Clone(t.Row)
+		t.Object = l.rows.Writable.Clone(t.Row)
 	}
 	if found = found && l.rows.SamePending(t.Row, current); found {
-		onto := l.rows.Clone(current)
-		if l.rows.Merge != nil {
-			onto = l.rows.Merge(onto, t.Object)
+		onto := l.rows.Writable.Clone(current)
+		if l.rows.Writable.Merge != nil {
+			onto = l.rows.Writable.Merge(onto, t.Object)
 		}
-		t.Object = l.rows.SetStatus(onto, a.status(time.Now()))
-		_, _, err := l.rows.Table.Insert(wtxn, t.Object)
+		t.Object = l.rows.Writable.SetStatus(onto, a.status(time.Now()))
+		_, _, err := l.rows.Writable.Table.Insert(wtxn, t.Object)
 		found = err == nil
 	}
 	if !found {
@@ -154,3 +156,38 @@ func (l *InRows[Obj]) writeOnto(wtxn statedb.WriteTxn, c *Commit, t *execute.Tas
 	a.Conflict = true
 	a.Revision = l.rows.Table.Revision(wtxn)
 }
+
+// Begin implements [Ledger].
+func (l *InRows[Obj]) Begin(statedb.Revision) {}
+
+// Publish implements [Ledger]: everything was written by Write.
+func (l *InRows[Obj]) Publish(Pass) Commit { return Commit{} }
+
+// Next implements [Ledger].
+func (l *InRows[Obj]) Next() (time.Duration, bool) { return 0, false }
+
+// Status implements [Ledger]: the status is in the row.
+func (l *InRows[Obj]) Status(_ statedb.ReadTxn, row Obj, _ statedb.Revision) status.Status {
+	return l.rows.Asked(row)
+}
+
+// Watch implements [Ledger]: the status changes with the row.
+func (l *InRows[Obj]) Watch(statedb.ReadTxn, Obj, statedb.Revision) []<-chan struct{} { return nil }
+
+// Covers implements [Ledger]: the rows show what is Done.
+func (l *InRows[Obj]) Covers(statedb.Revision) bool { return false }
+
+// Scattered implements [Ledger].
+func (l *InRows[Obj]) Scattered() bool { return false }
+
+// Written implements [Ledger]: a Pending row was written when its status was made.
+func (l *InRows[Obj]) Written(row Obj, _ statedb.Revision) time.Time { return l.rows.Asked(row).UpdatedAt }
+
+// Wanted implements [Ledger].
+func (l *InRows[Obj]) Wanted(row Obj, _ statedb.Revision) time.Time { return l.rows.Asked(row).UpdatedAt }
+
+// Outcomes implements [Ledger].
+func (l *InRows[Obj]) Outcomes() statedb.Table[*inspect.Outcome] { return nil }
+
+// Close implements [Ledger].
+func (l *InRows[Obj]) Close() {}

@@ -48,18 +48,18 @@ func newWorld(t *testing.T, merge func(current, reconciled *row) *row) *world {
 		SetStatus: func(r *row, s status.Status) *row { r.own = s; return r },
 		Merge:     merge,
 	})}
-	w.ledger = ledger.New(w.rows, slog.New(slog.DiscardHandler), func() time.Duration { return 0 })
+	w.ledger = ledger.NewInRows(w.rows, slog.New(slog.DiscardHandler), func() time.Duration { return 0 })
 	return w
 }
 
 // put inserts a row, and returns the task of an operation on it that returned err.
 func (w *world) put(r *row, err error) execute.Task[*row] {
 	wtxn := w.rows.DB.WriteTxn(w.rows.Table)
-	_, _, insertErr := w.rows.Table.Insert(wtxn, r)
+	_, _, insertErr := w.rows.Writable.Table.Insert(wtxn, r)
 	require.NoError(w.t, insertErr)
 	revision := w.rows.Table.Revision(wtxn)
 	wtxn.Commit()
-	return execute.Task[*row]{Row: r, Object: w.rows.Clone(r), Revision: revision, Attempt: 1, Err: err}
+	return execute.Task[*row]{Row: r, Object: w.rows.Writable.Clone(r), Revision: revision, Attempt: 1, Err: err}
 }
 
 // change changes a row as another writer does, even while an operation on it runs.
@@ -67,9 +67,9 @@ func (w *world) change(key string, change func(r *row)) {
 	wtxn := w.rows.DB.WriteTxn(w.rows.Table)
 	defer wtxn.Commit()
 	now, _, _ := w.rows.Get(wtxn, &row{key: key})
-	now = w.rows.Clone(now)
+	now = w.rows.Writable.Clone(now)
 	change(now)
-	_, _, err := w.rows.Table.Insert(wtxn, now)
+	_, _, err := w.rows.Writable.Table.Insert(wtxn, now)
 	require.NoError(w.t, err)
 }
 
@@ -127,7 +127,7 @@ func TestOutcomeOfAChangedObjectIsLost(t *testing.T) {
 	changed, deleted := w.put(&row{key: "a", own: status.Pending()}, nil), w.put(&row{key: "b", own: status.Pending()}, nil)
 	w.change("a", func(r *row) { r.own = status.Pending() })
 	wtxn := w.rows.DB.WriteTxn(w.rows.Table)
-	_, _, err := w.rows.Table.Delete(wtxn, &row{key: "b"})
+	_, _, err := w.rows.Writable.Table.Delete(wtxn, &row{key: "b"})
 	require.NoError(t, err)
 	wtxn.Commit()
 	attempts, c := w.write(changed, deleted)

@@ -189,7 +189,12 @@ func (o *Observer[Obj]) readCatchUp(txn statedb.ReadTxn, now time.Duration) {
 func (o *Observer[Obj]) readObjects(txn statedb.ReadTxn) bool {
 	c := o.catchUp
 	read, taken := 0, 0
-	defer func() { o.skippable.add(o.revision, c.upTo, taken) }()
+	defer func() {
+		o.skippable.add(o.revision, c.upTo, taken)
+		if o.before != nil {
+			o.before.extend(Range{c.from, c.upTo})
+		}
+	}()
 	for object, revision := range o.rows.Table.LowerBound(txn, statedb.ByRevision[Obj](c.upTo+1)) {
 		change, wanted := o.read(statedb.Change[Obj]{Object: object, Revision: revision}, true)
 		if wanted {

@@ -31,7 +31,10 @@ func (o *Observer[Obj]) read(of statedb.Change[Obj], ahead bool) (c change[Obj],
 		o.rowSeen = true
 		o.hooks.FirstRow(of.Object)
 	}
-	switch s := o.rows.GetStatus(of.Object); s.Kind {
+	if o.before != nil && !ahead && o.seen(of.Object, of.Revision) {
+		return c, false
+	}
+	switch s := o.rows.Asked(of.Object); s.Kind {
 	case status.KindPending:
 		c.lane, c.since = core.Backlog, o.unreconciledSince(s, of.Revision, ahead)
 		return c, true

@@ -38,6 +38,19 @@ type Waits interface {
 	NoteSnapshot(last, snapshot statedb.Revision)
 }
 
+// NoWaits is for rows without a status: each version asks for itself, so a wait for a revision does
+// not concern the versions that follow.
+type NoWaits struct{}
+
+// Marked implements [Waits].
+func (NoWaits) Marked() bool { return false }
+
+// Since implements [Waits].
+func (NoWaits) Since(_ uint64, revision statedb.Revision, _ bool) statedb.Revision { return revision }
+
+// NoteSnapshot implements [Waits].
+func (NoWaits) NoteSnapshot(statedb.Revision, statedb.Revision) {}
+
 // Hooks are functions that the Observer calls, on the goroutine of its caller.
 type Hooks[Obj any] struct {
 	// FirstRow is called once, with the first row that is read.
@@ -81,8 +94,10 @@ type Observer[Obj comparable] struct {
 	// since that snapshot was taken, an operation was run on a change that is not from it. slow:
 	// objects take long on average while the main cursor is behind.
 	whole, others, slow bool
-	// ahead is the highest revision of an operation that ran before the main cursor reached it.
-	ahead statedb.Revision
+	// ahead is the highest revision of an operation that ran before the main cursor reached it. before
+	// remembers which versions were dealt with by then; nil if the rows show it.
+	ahead  statedb.Revision
+	before *ahead
 
 	// lag describes how the main cursor is behind. each is how long an object takes. catchUp is the
 	// catch-up cursor; nil if there is none.
@@ -104,7 +119,11 @@ type Observer[Obj comparable] struct {
 
 // New returns an Observer that is not started.
 func New[Obj comparable](cfg Config[Obj]) *Observer[Obj] {
-	return &Observer[Obj]{rows: cfg.Rows, core: cfg.Core, waits: cfg.Waits, hooks: cfg.Hooks}
+	o := &Observer[Obj]{rows: cfg.Rows, core: cfg.Core, waits: cfg.Waits, hooks: cfg.Hooks}
+	if cfg.Rows.Writable == nil {
+		o.before = &ahead{}
+	}
+	return o
 }
 
 // Start begins to observe the table. It returns an error if the table's changes cannot be opened.
@@ -137,6 +156,9 @@ func (o *Observer[Obj]) Observe(txn statedb.ReadTxn, now time.Duration) <-chan s
 		o.readCatchUp(txn, now)
 	}
 	more, done := o.readMain(txn)
+	if o.before != nil {
+		o.before.passed(o.revision)
+	}
 	o.whole = o.snapshot == o.rows.Table.Revision(txn)
 	if done && o.whole && (o.catchUp == nil || o.core.LaneSize(core.Backlog) == 0) {
 		o.endCatchUp()

@@ -79,7 +79,7 @@ func (w *world) write(f func(statedb.WriteTxn)) {
 func (w *world) insert(ids ...uint64) {
 	w.write(func(txn statedb.WriteTxn) {
 		for _, id := range ids {
-			_, _, err := w.rows.Table.Insert(txn, row{id})
+			_, _, err := w.rows.Writable.Table.Insert(txn, row{id})
 			require.NoError(w, err)
 		}
 	})

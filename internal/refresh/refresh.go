@@ -42,6 +42,8 @@ type Config[Obj comparable] struct {
 	Settings func() Settings
 	// Stopped is closed when the loop has stopped.
 	Stopped <-chan struct{}
+	// Hand is a stub until the laps are merged.
+	Hand func(ctx context.Context, rows []Obj) error
 }
 
 // Refresher refreshes the rows of a table. [Refresher.Run] is its goroutine. The other methods are

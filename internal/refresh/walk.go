@@ -86,7 +86,7 @@ func (r *run[Obj]) collectCalled(size int) bool {
 			return true
 		}
 		w.last, w.begun, from = object, true, nil
-		s := r.Rows.GetStatus(object)
+		s := r.Rows.Asked(object)
 		// A status written after the request is recent enough. A status with a time in the future
 		// is from a clock that was set back afterwards.
 		if s.Kind == status.KindDone && (!s.UpdatedAt.After(w.at) || s.UpdatedAt.After(now)) {
@@ -112,7 +112,7 @@ func (r *run[Obj]) collectAged(size int) time.Duration {
 	txn := r.Rows.DB.ReadTxn()
 	now := time.Now()
 	for object, revision := range r.Rows.Table.LowerBound(txn, statedb.ByRevision[Obj](r.seen+1)) {
-		s := r.Rows.GetStatus(object)
+		s := r.Rows.Asked(object)
 		// A status with a time in the future is from a clock that was set back afterwards.
 		if age := now.Sub(s.UpdatedAt); age >= 0 && age < interval {
 			return interval - age
@@ -143,7 +143,7 @@ func (r *run[Obj]) mark() (before, after statedb.Revision) {
 // returns the revisions of the table before and after.
 func (r *run[Obj]) write() (before, after statedb.Revision) {
 	at := time.Now()
-	marked := func(object Obj) Obj { return r.Rows.SetStatus(r.Rows.Clone(object), status.RefreshingAt(at)) }
+	marked := func(object Obj) Obj { return r.Rows.Writable.SetStatus(r.Rows.Writable.Clone(object), status.RefreshingAt(at)) }
 	rows := make([]Obj, len(r.batch))
 	for i := range r.batch {
 		rows[i] = marked(r.batch[i].object)
@@ -152,7 +152,7 @@ func (r *run[Obj]) write() (before, after statedb.Revision) {
 	defer wtxn.Abort()
 	before = r.Rows.Table.Revision(wtxn)
 	for i := range r.batch {
-		if _, _, err := r.Rows.Table.CompareAndSwap(wtxn, r.batch[i].revision, rows[i]); err == nil {
+		if _, _, err := r.Rows.Writable.Table.CompareAndSwap(wtxn, r.batch[i].revision, rows[i]); err == nil {
 			continue
 		}
 		// Another reconciler may have written the row.
@@ -160,8 +160,8 @@ func (r *run[Obj]) write() (before, after statedb.Revision) {
 		if !found {
 			continue
 		}
-		if s := r.Rows.GetStatus(row); s.Kind == status.KindDone && s.UpdatedAt.Equal(r.batch[i].at) {
-			_, _, _ = r.Rows.Table.Insert(wtxn, marked(row))
+		if s := r.Rows.Asked(row); s.Kind == status.KindDone && s.UpdatedAt.Equal(r.batch[i].at) {
+			_, _, _ = r.Rows.Writable.Table.Insert(wtxn, marked(row))
 		}
 	}
 	return before, r.Rows.Table.Revision(wtxn.Commit())

@@ -22,12 +22,20 @@ type Functions[Obj any] struct {
 	Merge     func(current, reconciled Obj) Obj
 }
 
-// Rows gives access to the rows of a table, each with the status of one reconciler. It is immutable,
-// and safe from any goroutine.
+// Rows gives access to the rows of a table for one reconciler. It is immutable, and safe from any
+// goroutine.
 type Rows[Obj any] struct {
-	Functions[Obj]
 	DB    *statedb.DB
-	Table statedb.RWTable[Obj]
+	Table statedb.Table[Obj]
+	// Asked returns what a row asks for: the status in the row. If the rows carry no status, every
+	// version asks to be applied: Asked returns Pending with the ID 0.
+	Asked func(Obj) status.Status
+	// Copy returns the copy of a row that an update gets; it is the row itself if the rows carry no
+	// status.
+	Copy func(Obj) Obj
+	// Writable has what is needed to write a status into a row; nil if the rows carry no status. Then
+	// this reconciler never writes the table.
+	Writable *Writable[Obj]
 
 	indexer statedb.Indexer[Obj]
 	// fromString converts a text to a key, fromKey a key to a query; each is nil if the index cannot.
@@ -35,11 +43,31 @@ type Rows[Obj any] struct {
 	fromKey    func(index.Key) statedb.Query[Obj]
 }
 
-// New returns the rows of a table.
+// Writable is a table whose rows carry the status of a reconciler.
+type Writable[Obj any] struct {
+	Functions[Obj]
+	Table statedb.RWTable[Obj]
+}
+
+// New returns the rows of a table that carry a status.
 func New[Obj any](db *statedb.DB, table statedb.RWTable[Obj], f Functions[Obj]) *Rows[Obj] {
+	r := newRows(db, table)
+	r.Asked, r.Copy, r.Writable = f.GetStatus, f.Clone, &Writable[Obj]{f, table}
+	return r
+}
+
+// NewBeside returns the rows of a table that carry no status.
+func NewBeside[Obj any](db *statedb.DB, table statedb.Table[Obj]) *Rows[Obj] {
+	r := newRows(db, table)
+	r.Asked = func(Obj) status.Status { return status.Status{Kind: status.KindPending} }
+	r.Copy = func(row Obj) Obj { return row }
+	return r
+}
+
+func newRows[Obj any](db *statedb.DB, table statedb.Table[Obj]) *Rows[Obj] {
 	indexer := table.PrimaryIndexer()
 	return &Rows[Obj]{
-		Functions: f, DB: db, Table: table,
+		DB: db, Table: table,
 		indexer: indexer, fromString: keys.Reader(indexer), fromKey: keys.QueryOfKey(indexer),
 	}
 }
@@ -80,6 +108,6 @@ func (r *Rows[Obj]) ByKey(txn statedb.ReadTxn, key index.Key) (row Obj, revision
 // IDs and kinds are equal. If so, any write in between was by another reconciler, of its own status
 // or fields. It is false if the status has no ID, as one made by hand.
 func (r *Rows[Obj]) SamePending(old, current Obj) bool {
-	was, is := r.GetStatus(old), r.GetStatus(current)
+	was, is := r.Asked(old), r.Asked(current)
 	return is.ID != 0 && is.ID == was.ID && is.Kind == was.Kind
 }

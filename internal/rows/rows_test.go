@@ -41,7 +41,7 @@ func portRows(t *testing.T) *rows.Rows[*port] {
 func insert(t *testing.T, r *rows.Rows[*port], p *port) {
 	wtxn := r.DB.WriteTxn(r.Table)
 	defer wtxn.Commit()
-	_, _, err := r.Table.Insert(wtxn, p)
+	_, _, err := r.Writable.Table.Insert(wtxn, p)
 	require.NoError(t, err)
 }
 

@@ -27,9 +27,9 @@ type Writer[T Managed] struct {
 	GetStatus func(T) reconciler.Status
 }
 
-// NewWriter returns a writer for the table of a configuration.
+// NewWriter returns a writer for the table of a configuration, which has to be a [statedb.RWTable].
 func NewWriter[T Managed](cfg reconciler.Config[T]) Writer[T] {
-	return Writer[T]{cfg.Table, cfg.Clone, cfg.SetStatus, cfg.GetStatus}
+	return Writer[T]{writable(cfg), cfg.Clone, cfg.SetStatus, cfg.GetStatus}
 }
 
 // ErrTerminating is returned for an object whose deletion was requested. It can be applied again when

@@ -79,7 +79,7 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []Option) (*Reconci
 		opt(&o)
 	}
 	r := &Reconciler[T]{
-		db: cfg.DB, table: cfg.Table, clone: cfg.Clone, setStatus: cfg.SetStatus, getStatus: cfg.GetStatus,
+		db: cfg.DB, table: writable(cfg), clone: cfg.Clone, setStatus: cfg.SetStatus, getStatus: cfg.GetStatus,
 		opts: o, update: updateSteps[T](), remove: removeSteps[T](), untouched: untouched[T](),
 		began: time.Now(),
 	}
@@ -88,7 +88,7 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []Option) (*Reconci
 	}
 	r.indexer = cfg.Table.PrimaryIndexer()
 	if r.critical == nil {
-		r.critical = NewRetryingCriticalAnnotationUpdater(cfg.DB, cfg.Table, cfg.Clone)
+		r.critical = NewRetryingCriticalAnnotationUpdater(cfg.DB, r.table, cfg.Clone)
 	}
 	r.finalizerName = FinalizerName
 	if named, ok := r.finalizer.(interface{ Name() string }); ok {
@@ -113,6 +113,12 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []Option) (*Reconci
 	return r, nil
 }
 
+// writable returns the table of a configuration; nil if it cannot be written.
+func writable[T Managed](cfg reconciler.Config[T]) statedb.RWTable[T] {
+	table, _ := cfg.Table.(statedb.RWTable[T])
+	return table
+}
+
 // complete returns an error that names the required fields that are nil.
 func complete[T Managed](cfg reconciler.Config[T]) error {
 	var errs []error
@@ -123,6 +129,9 @@ func complete[T Managed](cfg reconciler.Config[T]) error {
 	}
 	required("DB", cfg.DB == nil)
 	required("Table", cfg.Table == nil)
+	if cfg.Table != nil && writable(cfg) == nil {
+		errs = append(errs, fmt.Errorf("Config.Table is a %T, must be a statedb.RWTable: resources have their notes in their rows", cfg.Table))
+	}
 	required("Clone", cfg.Clone == nil)
 	required("SetStatus", cfg.SetStatus == nil)
 	required("GetStatus", cfg.GetStatus == nil)

@@ -40,8 +40,9 @@ func Configure[Obj comparable](cfg reconciler.Config[Obj], engine Engine[Obj]) (
 	set(cfg.Operations != nil, "Operations", cfg.Operations)
 	set(cfg.BatchOperations != nil, "BatchOperations", cfg.BatchOperations)
 	set(cfg.RoundOperations != nil, "RoundOperations", cfg.RoundOperations)
-	if len(errs) > 0 {
-		return cfg, fmt.Errorf("stepper: %w", errors.Join(errs...))
+	errs = append(errs, running.CheckStatus(cfg.Clone != nil, cfg.SetStatus != nil, cfg.GetStatus != nil))
+	if err := errors.Join(errs...); err != nil {
+		return cfg, fmt.Errorf("stepper: %w", err)
 	}
 	ops := engine.operations()
 	if ops.hook == nil {

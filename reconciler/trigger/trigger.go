@@ -45,6 +45,9 @@ const maxChanges = 1000
 //     that started before the change may be running. Its result is dropped then.
 //   - Rows without a status are left alone.
 //
+// If the rows carry no status, nothing is written: the trigger hands the objects to the reconciler, as
+// [reconciler.Loop.Reapply] does.
+//
 // A mark does not reset a backoff: an object that keeps failing is tried no more often than its
 // minimum backoff allows, however often the source changes.
 //
@@ -66,6 +69,7 @@ const maxChanges = 1000
 type Trigger[Obj comparable, Source any] struct {
 	loop       *reconciler.Loop[Obj]
 	cfg        reconciler.Config[Obj]
+	marker     marker[Obj]
 	source     statedb.Table[Source]
 	dependents func(change statedb.Change[Source]) []statedb.Query[Obj]
 	name       string
@@ -120,6 +124,7 @@ func New[Obj comparable, Source any](
 	if id.Name != "" {
 		t.name, called = t.name+"-"+id.Name, id.Name
 	}
+	t.marker = newMarker(loop, &t.cfg)
 	t.log = t.cfg.Log.With("reconciler", called, "trigger", t.name)
 	var err error
 	if t.rows, err = follow.New(t.cfg.DB, source); err != nil {
@@ -190,6 +195,10 @@ func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) erro
 		watch := t.look()
 		m := t.round(ctx)
 		t.rows.Report()
+		if m.over {
+			<-ctx.Done()
+			return nil
+		}
 		t.pause(ctx, m)
 		if len(t.read) == 0 {
 			t.rows.Wait(ctx, watch)
@@ -225,7 +234,7 @@ func (t *Trigger[Obj, Source]) look() <-chan struct{} {
 // round marks the dependents of the oldest changes. The changes stay in read until all of these are
 // marked, so that a round which ctx cuts short is repeated as a whole.
 func (t *Trigger[Obj, Source]) round(ctx context.Context) *marking[Obj] {
-	m := newMarking(&t.cfg)
+	m := newMarking(t.marker, &t.cfg)
 	dealt := 0
 	for dealt < len(t.read) && len(m.rows) < maxRows && ctx.Err() == nil {
 		change := t.read[dealt]
@@ -291,5 +300,5 @@ func (t *Trigger[Obj, Source]) pause(ctx context.Context, m *marking[Obj]) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxPause)
 	defer cancel()
-	_, _, _ = t.loop.WaitUntilReconciled(ctx, m.revision)
+	t.marker.await(ctx, m.revision)
 }

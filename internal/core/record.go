@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+// A ledger beside the table has a record of each key that is not reconciled. The core tells it which
+// records have changed, and which changes have neither been attempted nor recorded: these hold the
+// ledger's mark.
+
+// Recorded is the kind of a record.
+type Recorded uint8
+
+const (
+	// NotRecorded: the key has no record. It is reconciled, or its change holds the mark.
+	NotRecorded Recorded = iota
+	// RecordedPending: the change has not been attempted.
+	RecordedPending
+	// RecordedFailed: the last attempt failed.
+	RecordedFailed
+	// RecordedBlocked: the last attempt was blocked.
+	RecordedBlocked
+)
+
+// Record is what a ledger beside the table has to know about a key.
+type Record[Obj any] struct {
+	Key string
+	// Obj and Revision are the latest version that was observed.
+	Obj      Obj
+	Revision uint64
+	Deleted  bool
+	Kind     Recorded
+	// Text is the text of the error or of the reason; nil if there is none.
+	Text *string
+}
+
+// TakeRecords calls yield for each key whose record may have changed since the last call, in the
+// order of these changes. A key with the kind NotRecorded has no record any more. It is called between
+// two rounds.
+func (c *Core[Obj]) TakeRecords(yield func(Record[Obj])) {
+	for _, e := range c.touched {
+		r := c.record(e)
+		if r.Kind != NotRecorded || e.recorded != NotRecorded {
+			yield(r)
+		}
+		e.touched, e.overdue = false, false
+		c.setRecorded(e, r.Kind)
+	}
+	clear(c.touched)
+	c.touched = c.touched[:0]
+}
+
+// HasRecords reports whether TakeRecords would yield anything.
+func (c *Core[Obj]) HasRecords() bool { return len(c.touched) > 0 }
+
+// HoldsSince returns the lowest revision of a change that has neither been attempted nor recorded;
+// false if there is none.
+func (c *Core[Obj]) HoldsSince() (revision uint64, ok bool) {
+	_, since, ok := c.untried[untriedHeld].Min()
+	return uint64(since), ok
+}
+
+// HoldsAbove is HoldsSince for the changes above a revision. Its cost grows with the number of changes
+// up to that revision.
+func (c *Core[Obj]) HoldsAbove(revision uint64) (above uint64, ok bool) {
+	since, ok := c.untried[untriedHeld].MinAbove(int64(revision))
+	return uint64(since), ok
+}
+
+// RecordUpTo makes every change up to a revision that has not been attempted have a record.
+func (c *Core[Obj]) RecordUpTo(revision uint64) {
+	c.untried[untriedHeld].Ascend(func(t untriedEntry[Obj], since int64) bool {
+		if uint64(since) > revision {
+			return false
+		}
+		t.overdue = true
+		c.touch(t.entry)
+		return true
+	})
+}
+
+// touch notes that the record of an entry may have changed.
+func (c *Core[Obj]) touch(e *entry[Obj]) {
+	if c.records && !e.touched {
+		e.touched = true
+		c.touched = append(c.touched, e)
+	}
+}
+
+// touchRecorded is touch for an entry that has a record.
+func (c *Core[Obj]) touchRecorded(e *entry[Obj]) {
+	if e.recorded != NotRecorded {
+		c.touch(e)
+	}
+}
+
+// record returns the record of an entry.
+func (c *Core[Obj]) record(e *entry[Obj]) Record[Obj] {
+	r := Record[Obj]{Key: e.key, Obj: e.obj, Revision: e.revision, Deleted: e.deleted}
+	if e.gone || e.unreconciledPos < 0 {
+		return r
+	}
+	later, noted := c.later[e]
+	switch {
+	case noted && !later.settled && !later.again:
+		r.Obj, r.Revision, r.Deleted = later.item.Obj, later.item.Revision, later.item.Deleted
+		r.Kind = RecordedPending
+	case !e.tried:
+		r.Kind = RecordedPending
+	case e.blocked:
+		r.Kind, r.Text = RecordedBlocked, e.reason
+	case e.failure != nil:
+		r.Kind, r.Text = RecordedFailed, e.failure
+	default:
+		r.Kind = RecordedPending
+	}
+	if r.Kind == RecordedPending && e.recorded == NotRecorded && e.untriedPos >= 0 && !e.overdue {
+		// It holds the mark.
+		r.Kind = NotRecorded
+	}
+	return r
+}
+
+// setRecorded sets the kind of the record that an entry has.
+func (c *Core[Obj]) setRecorded(e *entry[Obj], kind Recorded) {
+	if (kind == NotRecorded) == (e.recorded == NotRecorded) || e.untriedPos < 0 {
+		e.recorded = kind
+		return
+	}
+	since := c.untriedSince(e)
+	c.clearUntried(e)
+	e.recorded = kind
+	c.pushUntried(e, since)
+}
+
+// touchUnlessFailed is touch after an attempt that left a key unreconciled. A key that keeps failing
+// keeps its record: setFailure touches it when the text changes.
+func (c *Core[Obj]) touchUnlessFailed(e *entry[Obj]) {
+	if e.recorded != RecordedFailed || e.failure == nil {
+		c.touch(e)
+	}
+}
+
+// setReason sets the text of a block.
+func (c *Core[Obj]) setReason(e *entry[Obj], reason *string) {
+	if e.reason != reason && (e.reason == nil || reason == nil || *e.reason != *reason) {
+		c.touchRecorded(e)
+	}
+	e.reason = reason
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package ledger
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/keys"
+	"github.com/statekeel/statekeel/internal/observe"
+	"github.com/statekeel/statekeel/internal/outcome"
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/status"
+)
+
+// Patience is how long a change may hold the mark without having been attempted. Then it gets a row in
+// the table of outcomes, and the mark passes it. Most operations end sooner, and cost no row.
+const Patience = 10 * time.Millisecond
+
+// Beside writes outcomes into tables beside the table of objects: a row for each object that is not
+// Done, and the mark, which says how far the table was attempted. An object is Done if the mark covers
+// its revision and it has no row. So an object that is applied at once costs no write.
+type Beside[Obj comparable] struct {
+	rows   *rows.Rows[Obj]
+	core   Keys[Obj]
+	tables *Tables
+	query  func(index.Key) statedb.Query[*inspect.Outcome]
+	log    *slog.Logger
+	now    func() time.Duration
+	timeOf func(time.Duration) time.Time
+	times  Times
+	// wanted reads times for the goroutine of the loop.
+	wanted *Cursor
+
+	// The fields below belong to the goroutine of the loop. mark and intervals are what was written
+	// last. ahead are the ranges of the catch-up cursor that the mark has not passed, also those that
+	// the main cursor has passed.
+	mark      Mark
+	ahead     []observe.Range
+	intervals []Interval
+	records   []core.Record[Obj]
+	// holding: changes up to heldUpTo have held the mark since heldSince.
+	holding   bool
+	heldUpTo  statedb.Revision
+	heldSince time.Duration
+}
+
+// NewBeside returns the ledger beside a table. now is the loop's clock, timeOf converts its times.
+func NewBeside[Obj comparable](r *rows.Rows[Obj], t *Tables, k Keys[Obj], log *slog.Logger, now func() time.Duration, timeOf func(time.Duration) time.Time) *Beside[Obj] {
+	l := &Beside[Obj]{rows: r, core: k, tables: t, query: keys.QueryOfKey(t.Outcomes.PrimaryIndexer()), log: log, now: now, timeOf: timeOf}
+	l.wanted = NewCursor(&l.times)
+	return l
+}
+
+// Begin implements [Ledger].
+func (l *Beside[Obj]) Begin(table statedb.Revision) { l.times.Note(l.now(), table, l.mark.Revision) }
+
+// Write implements [Ledger]: it writes nothing, since Publish does.
+func (l *Beside[Obj]) Write(tasks []execute.Task[Obj], attempts []Attempt[Obj], o Options) Commit {
+	var last *string
+	for i := range tasks {
+		t, a := &tasks[i], &attempts[i]
+		a.Revision, t.Object = t.Revision, t.Row
+		a.Result = outcome.Classify(t.Err, t.Deleted || t.Deletion, int(a.Tries), o.MaxRetries)
+		if a.Kind != core.Done && a.Kind != core.DoneAgain {
+			a.share(a.Result.Text(t.Err, int(a.Tries)), &last)
+		}
+	}
+	return Commit{}
+}
+
+// Publish implements [Ledger].
+func (l *Beside[Obj]) Publish(p Pass) Commit {
+	l.age(p)
+	l.core.TakeRecords(func(r core.Record[Obj]) { l.records = append(l.records, r) })
+	mark, intervals := l.reached(p)
+	moved := mark != l.mark.Revision || !slices.Equal(intervals, l.mark.Intervals)
+	if len(l.records) == 0 && !moved {
+		return Commit{}
+	}
+	began := l.now()
+	c := Commit{Written: l.write(mark, intervals, moved)}
+	ended := l.now()
+	c.Took = ended - began
+	l.times.Note(ended, 0, l.mark.Revision)
+	return c
+}
+
+// age makes the changes have a record that have held the mark for too long.
+func (l *Beside[Obj]) age(p Pass) {
+	since, holds := l.core.HoldsSince()
+	if !holds {
+		l.holding = false
+		return
+	}
+	now := l.now()
+	if l.holding && since <= l.heldUpTo {
+		if now-l.heldSince < Patience {
+			return
+		}
+		l.core.RecordUpTo(l.heldUpTo)
+	}
+	// From now on the changes are timed that were observed by now.
+	l.holding, l.heldSince, l.heldUpTo = true, now, p.Observed
+	if n := len(p.Ahead); n > 0 {
+		l.heldUpTo = max(l.heldUpTo, p.Ahead[n-1].UpTo)
+	}
+	l.holding = since <= l.heldUpTo
+}
+
+// reached returns how far the table was attempted or recorded.
+func (l *Beside[Obj]) reached(p Pass) (mark statedb.Revision, intervals []Interval) {
+	mark = p.Observed
+	since, holds := l.core.HoldsSince()
+	if holds {
+		mark = min(mark, since-1)
+	}
+	l.holding = l.holding && holds
+	// A change that was taken back after an earlier pass was never passed, so the mark cannot go back.
+	mark = max(mark, l.mark.Revision)
+	for _, r := range p.Ahead {
+		l.extend(r)
+	}
+	l.ahead = slices.DeleteFunc(l.ahead, func(r observe.Range) bool { return r.UpTo <= mark })
+	l.intervals = l.intervals[:0]
+	for _, r := range l.ahead {
+		i := Interval{After: max(r.After, mark), UpTo: r.UpTo}
+		if above, ok := l.core.HoldsAbove(i.After); ok {
+			i.UpTo = min(i.UpTo, above-1)
+		}
+		if i.UpTo > i.After {
+			l.intervals = append(l.intervals, i)
+		}
+	}
+	return mark, l.intervals
+}
+
+// extend records a range of the catch-up cursor. A range with the same lower end grows.
+func (l *Beside[Obj]) extend(r observe.Range) {
+	for i := range l.ahead {
+		if l.ahead[i].After == r.After {
+			l.ahead[i].UpTo = max(l.ahead[i].UpTo, r.UpTo)
+			return
+		}
+	}
+	if len(l.ahead) < observe.MaxRanges {
+		l.ahead = append(l.ahead, r)
+	}
+}
+
+// write writes the records, and the mark if it has moved, in one transaction. It returns the number of
+// rows of outcomes that it wrote.
+func (l *Beside[Obj]) write(mark statedb.Revision, intervals []Interval, moved bool) (written int) {
+	tables := []statedb.TableMeta{l.tables.Outcomes, l.tables.Mark}
+	switch {
+	case len(l.records) == 0:
+		tables = tables[1:]
+	case !moved:
+		tables = tables[:1]
+	}
+	at := time.Now()
+	wtxn := l.rows.DB.WriteTxn(tables...)
+	// A panic in a user's function must not leave the tables locked.
+	defer wtxn.Abort()
+	for i := range l.records {
+		if l.writeRecord(wtxn, &l.records[i], at) {
+			written++
+		}
+	}
+	if moved {
+		l.mark = Mark{Revision: mark, Intervals: slices.Clone(intervals)}
+		if err := l.tables.SetMark(wtxn, l.mark.Revision, l.mark.Intervals); err != nil {
+			l.log.Error("the outcomes cannot be written", "error", err)
+			return 0
+		}
+	}
+	wtxn.Commit()
+	clear(l.records)
+	l.records = l.records[:0]
+	return written
+}
+
+// writeRecord writes the row of a record, and reports whether it differed.
+func (l *Beside[Obj]) writeRecord(wtxn statedb.WriteTxn, r *core.Record[Obj], at time.Time) bool {
+	old, _, found := l.tables.Outcomes.Get(wtxn, l.query(index.Key(r.Key)))
+	if r.Kind == core.NotRecorded {
+		if found {
+			_, _, _ = l.tables.Outcomes.Delete(wtxn, old)
+		}
+		return found
+	}
+	row := &inspect.Outcome{Kind: kinds[r.Kind], Revision: r.Revision, Since: at, Deleted: r.Deleted}
+	if r.Text != nil {
+		row.Text = *r.Text
+	}
+	if found {
+		row.ID, row.Key = old.ID, old.Key
+		if old.Kind == row.Kind {
+			row.Since = old.Since
+		}
+		if old.Kind == row.Kind && old.Text == row.Text && old.Revision == row.Revision && old.Deleted == row.Deleted {
+			return false
+		}
+	} else {
+		row.ID, row.Key = []byte(r.Key), l.rows.Name(r.Obj)
+	}
+	_, _, _ = l.tables.Outcomes.Insert(wtxn, row)
+	return true
+}
+
+var kinds = [...]status.Kind{
+	core.RecordedPending: status.KindPending, core.RecordedFailed: status.KindError, core.RecordedBlocked: status.KindBlocked,
+}
+
+// Next implements [Ledger].
+func (l *Beside[Obj]) Next() (time.Duration, bool) { return l.heldSince + Patience, l.holding }
+
+// Covers implements [Ledger].
+func (l *Beside[Obj]) Covers(revision statedb.Revision) bool { return l.mark.Covers(revision) }
+
+// Scattered implements [Ledger].
+func (l *Beside[Obj]) Scattered() bool { return len(l.mark.Intervals) > 0 }
+
+// Status implements [Ledger].
+func (l *Beside[Obj]) Status(txn statedb.ReadTxn, row Obj, revision statedb.Revision) status.Status {
+	o, _, found := l.tables.Outcomes.Get(txn, l.query(l.rows.Key(row)))
+	return l.status(o, found, l.tables.Current(txn), revision)
+}
+
+// status returns the status of a row from that of the table of outcomes, if found, and from the mark.
+func (l *Beside[Obj]) status(o *inspect.Outcome, found bool, mark *Mark, revision statedb.Revision) status.Status {
+	covered := mark.Covers(revision)
+	switch {
+	case covered && !found:
+		s := status.Status{Kind: status.KindDone}
+		if _, upTo, ok := l.times.Attempted(revision); ok {
+			s.UpdatedAt = l.timeOf(upTo)
+		}
+		return s
+	case found && o.Kind != status.KindPending && !o.Deleted && (covered || o.Revision == revision):
+		// A copy: the row must not be changed through it.
+		text := o.Text
+		return status.Status{Kind: o.Kind, UpdatedAt: o.Since, Error: &text}
+	}
+	return status.Status{Kind: status.KindPending, UpdatedAt: l.Written(*new(Obj), revision)}
+}
+
+// Watch implements [Ledger]. The channel of the mark is among them only if the status depends on it.
+func (l *Beside[Obj]) Watch(txn statedb.ReadTxn, row Obj, revision statedb.Revision) []<-chan struct{} {
+	_, _, changed, _ := l.tables.Outcomes.GetWatch(txn, l.query(l.rows.Key(row)))
+	if l.tables.Current(txn).Covers(revision) {
+		return []<-chan struct{}{changed}
+	}
+	_, moved := l.tables.Mark.AllWatch(txn)
+	return []<-chan struct{}{changed, moved}
+}
+
+// Written implements [Ledger].
+func (l *Beside[Obj]) Written(_ Obj, revision statedb.Revision) time.Time {
+	if _, upTo, ok := l.times.Written(revision); ok {
+		return l.timeOf(upTo)
+	}
+	return time.Time{}
+}
+
+// Wanted implements [Ledger].
+func (l *Beside[Obj]) Wanted(_ Obj, revision statedb.Revision) time.Time {
+	if _, upTo, ok := l.wanted.Written(revision); ok {
+		return l.timeOf(upTo)
+	}
+	return l.timeOf(l.now())
+}
+
+// Outcomes implements [Ledger].
+func (l *Beside[Obj]) Outcomes() statedb.Table[*inspect.Outcome] { return l.tables.Outcomes }
+
+// Close implements [Ledger].
+func (l *Beside[Obj]) Close() { l.tables.Close() }

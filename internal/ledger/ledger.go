@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package ledger
+
+import (
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/keywaits"
+	"github.com/statekeel/statekeel/internal/observe"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/status"
+)
+
+// Ledger is where the outcomes of a loop are written, and from where the status of an object is read.
+// [InRows] writes them into the rows, [Beside] into tables of its own.
+//
+// Write, Begin, Publish, Next, Wanted, Covers and Scattered are called by the goroutine of the loop. The other methods are safe from any
+// goroutine.
+type Ledger[Obj comparable] interface {
+	// Write classifies the errors of tasks, and writes outcomes that belong into the rows. It sets the
+	// Object of each task to the version that is then in the table, except for deletions and for lost
+	// outcomes.
+	Write(tasks []execute.Task[Obj], attempts []Attempt[Obj], o Options) Commit
+	// Begin is called at the start of a pass, with the revision of the table that it reads.
+	Begin(table statedb.Revision)
+	// Publish is called at the end of a pass, when the core has all outcomes. It writes what belongs
+	// beside the table.
+	Publish(p Pass) Commit
+	// Next returns when Publish has to be called again; false if it need not be.
+	Next() (at time.Duration, ok bool)
+	// Status returns the status of the row that txn holds at a revision.
+	Status(txn statedb.ReadTxn, row Obj, revision statedb.Revision) status.Status
+	// Watch returns the channels of which one closes when the status of a row may have changed,
+	// without that of the row itself.
+	Watch(txn statedb.ReadTxn, row Obj, revision statedb.Revision) []<-chan struct{}
+	// Covers and Scattered are for package keywaits.
+	keywaits.Mark
+	// Written returns when the version of a row was written, as far as that is known; the zero time if
+	// not.
+	Written(row Obj, revision statedb.Revision) time.Time
+	// Wanted is Written for the goroutine of the loop.
+	Wanted(row Obj, revision statedb.Revision) time.Time
+	// Outcomes returns the table of outcomes; nil if they are in the rows.
+	Outcomes() statedb.Table[*inspect.Outcome]
+	// Close is called when the loop has ended.
+	Close()
+}
+
+// Pass is the state of a loop at the end of a pass.
+type Pass struct {
+	// Observed is the revision up to which the main cursor has handed over all changes. Ahead are the
+	// ranges above it in which the catch-up cursor has.
+	Observed statedb.Revision
+	Ahead    []observe.Range
+}
+
+// Keys is the part of the core that a ledger beside the table asks: see package core.
+type Keys[Obj any] interface {
+	TakeRecords(yield func(core.Record[Obj]))
+	HasRecords() bool
+	HoldsSince() (revision uint64, ok bool)
+	HoldsAbove(revision uint64) (above uint64, ok bool)
+	RecordUpTo(revision uint64)
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/status"
+)
+
+// repeat has objects applied again whose rows have not changed. Its methods are safe from any
+// goroutine.
+type repeat[Obj comparable] interface {
+	// refresh is [Loop.Refresh] with keys.
+	refresh(ctx context.Context, keys []string) (int, error)
+	// reapply is [Loop.Reapply].
+	reapply(ctx context.Context, objs []Obj) (running int, err error)
+}
+
+// Reapply has objects applied again although their rows have not changed, for example because the
+// target has lost them, or because something has changed that the operations read. Only the primary
+// keys of objs matter. Objects that the table does not have are left alone, and so are those with a
+// change that the loop has not read, which is applied anyway.
+//
+// Objects that are Done are refreshed. Failed and blocked ones are due, but not before their minimum
+// backoff has passed. If an operation on an object is running, its outcome does not count, and the
+// object is applied once more. Reapply returns how many are in that case. It blocks until the loop has
+// taken the objects, but not for their operations; before the loop runs, until it does. The error is
+// that of ctx, or [inspect.ErrStopped]. If the rows carry the status, it marks them: Done becomes
+// Refreshing, everything else that has a status Pending.
+//
+// Safe from any goroutine, but not in an operation of this reconciler: the error is
+// [ErrInOperation].
+func (l *Loop[Obj]) Reapply(ctx context.Context, objs ...Obj) (running int, err error) {
+	if err := l.mayWait(ctx); err != nil {
+		return 0, err
+	}
+	return l.repeat.reapply(ctx, objs)
+}
+
+// byMark marks rows that carry the status.
+type byMark[Obj comparable] struct{ rows *rows.Rows[Obj] }
+
+func (m byMark[Obj]) refresh(_ context.Context, keys []string) (n int, err error) {
+	wtxn := m.rows.DB.WriteTxn(m.rows.Table)
+	defer wtxn.Abort()
+	var errs []error
+	for _, key := range keys {
+		marked, err := m.refreshOne(wtxn, key)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if marked {
+			n++
+		}
+	}
+	wtxn.Commit()
+	return n, errors.Join(errs...)
+}
+
+func (m byMark[Obj]) refreshOne(wtxn statedb.WriteTxn, name string) (marked bool, err error) {
+	for _, key := range m.rows.Keys(name) {
+		row, _, found := m.rows.ByKey(wtxn, key)
+		if !found {
+			continue
+		}
+		if m.rows.Asked(row).Kind != status.KindDone {
+			return false, nil
+		}
+		err := m.mark(wtxn, row, status.Refreshing())
+		return err == nil, err
+	}
+	return false, notFound(name)
+}
+
+func (m byMark[Obj]) mark(wtxn statedb.WriteTxn, row Obj, s Status) error {
+	w := m.rows.Writable
+	_, _, err := w.Table.Insert(wtxn, w.SetStatus(w.Clone(row), s))
+	return err
+}
+
+func (m byMark[Obj]) reapply(_ context.Context, objs []Obj) (running int, err error) {
+	wtxn := m.rows.DB.WriteTxn(m.rows.Table)
+	defer wtxn.Abort()
+	for _, obj := range objs {
+		row, _, _, found := m.rows.Exact(wtxn, obj)
+		if !found {
+			continue
+		}
+		switch m.rows.Asked(row).Kind {
+		case status.KindUnset:
+			continue
+		case status.KindDone:
+			err = m.mark(wtxn, row, status.Refreshing())
+		default:
+			err = m.mark(wtxn, row, status.Pending())
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	wtxn.Commit()
+	return 0, nil
+}
+
+// byKey hands objects to the loop, where the rows carry no status.
+type byKey[Obj comparable] struct{ loop *Loop[Obj] }
+
+// handed are objects that a caller hands to the loop, to be applied again.
+type handed[Obj any] struct {
+	objs []Obj
+	// forced is as for [core.Core.Again].
+	forced bool
+	// taken is closed when the loop has taken all of them. running is then how many are in flight.
+	taken   chan struct{}
+	running int
+}
+
+func (k byKey[Obj]) refresh(ctx context.Context, keys []string) (n int, err error) {
+	r := k.loop.rows
+	txn := r.DB.ReadTxn()
+	var errs []error
+	var done []Obj
+	for _, name := range keys {
+		row, revision, found := k.row(txn, name)
+		switch {
+		case !found:
+			errs = append(errs, notFound(name))
+		case k.loop.ledger.Status(txn, row, revision).Kind == status.KindDone:
+			done = append(done, row)
+		}
+	}
+	if len(done) > 0 {
+		if _, err := k.hand(ctx, done, false); err != nil {
+			return 0, errors.Join(append(errs, err)...)
+		}
+	}
+	return len(done), errors.Join(errs...)
+}
+
+// row returns the row that a text names.
+func (k byKey[Obj]) row(txn statedb.ReadTxn, name string) (row Obj, revision statedb.Revision, found bool) {
+	for _, key := range k.loop.rows.Keys(name) {
+		if row, revision, found = k.loop.rows.ByKey(txn, key); found {
+			break
+		}
+	}
+	return row, revision, found
+}
+
+func (k byKey[Obj]) reapply(ctx context.Context, objs []Obj) (running int, err error) {
+	return k.hand(ctx, objs, true)
+}
+
+// hand gives objects to the loop and blocks until it has taken them.
+func (k byKey[Obj]) hand(ctx context.Context, objs []Obj, forced bool) (running int, err error) {
+	h := &handed[Obj]{objs: objs, forced: forced, taken: make(chan struct{})}
+	if k.loop.stopped() {
+		return 0, inspect.ErrStopped
+	}
+	k.loop.calls.ask(func(a *asked[Obj]) { a.handed = append(a.handed, h) })
+	select {
+	case <-h.taken:
+		return h.running, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-k.loop.ended:
+		return 0, inspect.ErrStopped
+	}
+}
+
+// handForRefresh returns the function with which the refresher hands rows to the loop; nil if it
+// marks them.
+func (l *Loop[Obj]) handForRefresh() func(context.Context, []Obj) error {
+	if l.cfg.statusInRows() {
+		return nil
+	}
+	return func(ctx context.Context, objs []Obj) error {
+		_, err := byKey[Obj]{l}.hand(ctx, slices.Clone(objs), false)
+		return err
+	}
+}
+
+// takeHanded gives the core the objects to apply again, as many as it has room for.
+func (r *runner[Obj]) takeHanded(more []*handed[Obj]) {
+	if r.handed = append(r.handed, more...); len(r.handed) == 0 {
+		return
+	}
+	txn := r.rows.DB.ReadTxn()
+	for len(r.handed) > 0 {
+		h := r.handed[0]
+		for len(h.objs) > 0 {
+			if r.core.LaneSize(core.Refresh) >= r.set.RoundSize {
+				return
+			}
+			if r.again(txn, h.objs[0], h.forced) {
+				h.running++
+			}
+			h.objs = h.objs[1:]
+		}
+		close(h.taken)
+		r.handed = slices.Delete(r.handed, 0, 1)
+	}
+}
+
+// again gives the core an object to apply again, and reports whether an operation on it is running. A
+// version that the cursors have not read is left to them.
+func (r *runner[Obj]) again(txn statedb.ReadTxn, obj Obj, forced bool) (running bool) {
+	row, revision, _, found := r.rows.Exact(txn, obj)
+	if !found || revision > r.observer.Revision() && !r.observer.Applied(row, revision) {
+		return false
+	}
+	info, known := r.core.KeyInfo(string(r.rows.Key(row)), 0)
+	r.core.Again(r.now(), row, revision, forced)
+	return known && info.State == core.InFlight
+}
