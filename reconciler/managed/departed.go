@@ -18,11 +18,18 @@ type departed[T Managed] struct {
 	// dropped holds the last versions of rows that the reconciler removed itself, until the loop calls
 	// Delete for them.
 	dropped map[object.Key]T
-	// removed holds rows that were removed without Writer.Delete, until their resources are gone.
-	removed map[object.Key]T
+	// removed holds rows that were removed without Writer.Delete, and those that sweeps have listed,
+	// until their resources are gone.
+	removed map[object.Key]removed[T]
 	// left holds the external names of resources that were left in place, until a row takes them over.
 	// An empty name stands for every name.
 	left map[object.Key][]string
+}
+
+// removed is a removed row whose deletion is not finished. listed is that of its pass.
+type removed[T Managed] struct {
+	row    T
+	listed bool
 }
 
 // drop records that the reconciler removes this version of a row.
@@ -41,22 +48,18 @@ func (d *departed[T]) wasDropped(obj T) bool {
 }
 
 // addRemoved records a removed row whose deletion is not finished.
-func (d *departed[T]) addRemoved(obj T) {
+func (d *departed[T]) addRemoved(obj T, listed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	put(&d.removed, object.KeyOf(obj), obj)
+	put(&d.removed, object.KeyOf(obj), removed[T]{obj, listed})
 }
 
-// removedBefore returns the removed row of the same key whose deletion is not finished, and whether it
-// names another resource than obj.
-func (d *departed[T]) removedBefore(obj T) (row T, another bool) {
+// removedBefore returns the removed row of a key whose deletion is not finished; false if there is none.
+func (d *departed[T]) removedBefore(key object.Key) (before removed[T], ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.removed) == 0 {
-		return row, false
-	}
-	row, ok := d.removed[object.KeyOf(obj)]
-	return row, ok && namesAnother(obj, row)
+	before, ok = d.removed[key]
+	return before, ok
 }
 
 // forget drops the records of removed rows of a key, but keeps the names of resources left in place.

@@ -50,8 +50,9 @@
 //
 //  1. Notes of earlier passes that the row lacks are put back. If the object is paused, the pass ends
 //     with a condition that reports it.
-//  2. The initializers are called. If the object is being deleted and its policies keep the resource,
-//     the row is removed and the resource is left in place.
+//  2. The initializers are called. A row that still has no external name waits until what a sweep has
+//     begun to delete under its key is gone. If the object is being deleted and its policies keep the
+//     resource, the row is removed and the resource is left in place.
 //  3. If an earlier create may or may not have happened, the pass ends and the object waits for a
 //     person.
 //  4. A deletion waits for the finalizers of others. For other objects the references are resolved.
@@ -167,7 +168,9 @@
 // Annotations that only Create has set are lost too, unless Observe sets them again.
 //
 // A [reconciler.Sweeper] deletes resources without a row. It lists objects with their key,
-// [FinalizerName] and the external name. The first sweep treats every listed resource without a row as
+// [FinalizerName] and the external name. A row never takes its name from such a listing, which may be
+// late and lacks what Create noted: while the sweep's deletion is not finished, a new row of that key
+// waits, unless it names the same resource. The first sweep treats every listed resource without a row as
 // not wanted: write the rows before Run, or register an initializer of the statedb table for each
 // source of rows, and set [reconciler.WithSweepBudget].
 //

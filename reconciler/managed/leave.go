@@ -46,28 +46,46 @@ func (p *pass[T]) takeOver() (over bool, err error) {
 // finishRemoved continues the deletion of the resource of a removed row. It runs before the pass of a new
 // row with the same key that names another resource, and before that row's own deletion.
 func (p *pass[T]) finishRemoved() (over bool, err error) {
-	row, another := p.r.departed.removedBefore(p.obj)
-	if !another {
-		if !p.forced {
-			p.r.departed.forget(p.key()) // the removed row was put back
-		}
+	before, ok := p.r.departed.removedBefore(p.key())
+	if ok && namesAnother(p.obj, before.row) {
+		return true, p.finishBefore(before)
+	}
+	if !p.forced && (!before.listed || GetExternalName(p.obj) != "") {
+		p.r.departed.forget(p.key()) // the removed row was put back
+	}
+	return false, nil
+}
+
+// finishListed does the same if the new row has no name, even after the initializers, and a sweep has
+// listed the resource. The row does not take its name from the listing: that may be late, and lacks what
+// the create noted.
+func (p *pass[T]) finishListed() (over bool, err error) {
+	before, _ := p.r.departed.removedBefore(p.key())
+	if !before.listed || GetExternalName(before.row) == "" || GetExternalName(p.obj) == GetExternalName(before.row) {
 		return false, nil
 	}
+	return true, p.finishBefore(before)
+}
+
+// finishBefore continues the deletion of the resource of a removed row. The pass ends with its outcome.
+func (p *pass[T]) finishBefore(before removed[T]) error {
 	running.Deletion(p.ctx)
-	old := p.r.begin(p.ctx, p.txn, p.r.clone(row))
-	old.forced = true
-	err = old.run(p.r.remove)
+	old := p.r.begin(p.ctx, p.txn, p.r.clone(before.row))
+	old.forced, old.listed = true, before.listed
+	err := old.run(p.r.remove)
 	p.trail.add("the row before: " + old.trail.String())
 	if err != nil {
 		p.mark(ReconcileWaiting(errRowBefore))
-		return true, err
+		return err
 	}
 	_ = p.r.finish(p.key())
+	// What was remembered of the new row was forgotten with the old one: end remembers it again.
+	p.kept = &nothing
 	if !p.forced {
 		// The figures of the old row were dropped with it, after this pass had begun.
 		p.r.figures.begun(p.key(), p.r.wantedAt(p.obj))
 	}
-	return true, reconciler.Requeue(0)
+	return reconciler.Requeue(0)
 }
 
 // namesAnother reports whether two objects name different resources.

@@ -26,6 +26,7 @@ func updateSteps[T Managed]() []step[T] {
 		(*pass[T]).checkPause,
 		(*pass[T]).readPolicy,
 		(*pass[T]).initialize,
+		(*pass[T]).finishListed,
 		(*pass[T]).takeOver,
 		(*pass[T]).leaveOrphan,
 		(*pass[T]).refuseUnsure,
@@ -81,12 +82,16 @@ type pass[T Managed] struct {
 	// forced reports whether the row is gone from the table: the program removed it without
 	// Writer.Delete.
 	forced bool
+	// listed reports whether obj comes from the listing of a sweep, or looks like that: nothing was
+	// remembered of it, and it has no notes about a create. Nothing of it is remembered, so that a new
+	// row does not take its name.
+	listed bool
 
 	policy      policy
 	client      ExternalClient[T]
 	observation ExternalObservation
 	// recalled reports whether recall has added the remembered notes; kept is what was remembered
-	// before.
+	// before. It is false if listed is true.
 	recalled bool
 	kept     *remembered
 	// observed reports whether Observe has succeeded.

@@ -56,6 +56,9 @@ func (p *pass[T]) readPolicy() (over bool, err error) {
 // recall adds to the object the notes of earlier passes that its row lacks, because they could not be
 // written or because the row was replaced.
 func (p *pass[T]) recall() (over bool, err error) {
+	if p.listed {
+		return false, nil
+	}
 	p.kept = p.r.memory.recall(p.key())
 	p.recalled = true
 	if p.kept.is(p.obj) {

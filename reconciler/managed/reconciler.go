@@ -215,7 +215,8 @@ func (r *Reconciler[T]) rowOf(ctx context.Context, txn statedb.ReadTxn, revision
 // asks for another call.
 func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, obj T) error {
 	key := object.KeyOf(obj)
-	kept := r.memory.recall(key).annotations
+	remembered := r.memory.recall(key)
+	kept := remembered.annotations
 	if !notesIn(kept) {
 		kept = nil // there are policies, but no notes about a resource
 	}
@@ -223,9 +224,11 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 		return r.finish(key)
 	}
 	p := r.begin(ctx, txn, r.clone(obj))
-	p.forced = true
-	if over, err := p.finishRemoved(); over {
-		return err
+	p.forced, p.listed = true, remembered == &nothing && !createNoted(obj)
+	for _, step := range []step[T]{(*pass[T]).finishRemoved, (*pass[T]).finishListed} {
+		if over, err := step(p); over {
+			return err
+		}
 	}
 	is, was := GetExternalName(obj), kept[AnnotationExternalName]
 	ours := HasFinalizer(obj, r.finalizerName) || createNoted(obj) || kept != nil && (is == "" || is == was)
@@ -243,7 +246,7 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 		p.obj.SetDeletionTime(r.figures.deletion(key, p.now()))
 	}
 	if err := p.run(r.remove); err != nil {
-		r.departed.addRemoved(p.obj)
+		r.departed.addRemoved(p.obj, p.listed)
 		return err
 	}
 	return r.finish(key)

@@ -138,6 +138,33 @@ func TestRemovedRowBackUnderAnotherNameLeaksNothing(t *testing.T) {
 	}
 }
 
+// The rows are Done when the second loop starts, so that it has no pass for them.
+func TestRemovedRowThatReturnsAfterARestartKeepsItsResource(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		ids := map[string]string{}
+		e.rows(func(b *bucket) { ids[b.Name] = managed.GetExternalName(b) })
+		e.Stop()
+		e.start(noGrace(e)...)
+		e.cloud.fail("delete", errors.New("busy"))
+		e.removeDirectly()
+		pass(3 * time.Second)
+		e.want(1)
+		e.cloud.fail("delete", nil)
+		e.forget()
+		pass(5 * time.Minute)
+		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.rows(func(b *bucket) {
+			require.Equal(e, ids[b.Name], managed.GetExternalName(b))
+			requireZone(e, b)
+		})
+		e.holds(1)
+		for _, name := range e.names {
+			require.NotContains(e, e.cloud.take(name), "delete")
+		}
+	}, noGrace)
+}
+
 // If the loop has seen neither version, it cannot tell whether the row was changed, or removed and
 // inserted.
 func TestRowNamingAnotherResourceReportsTheOldOne(t *testing.T) {
