@@ -8,6 +8,7 @@ import (
 	"errors"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,17 +46,16 @@ type handed struct {
 	ids []uint64
 }
 
-// limited is a table with which a Refresher can do nothing but read. It counts the rows that are
-// read in the order of revisions.
-type limited struct {
+// counted is a table that counts the rows that are read in the order of revisions.
+type counted struct {
 	statedb.RWTable[row]
-	read int
+	read atomic.Int64
 }
 
-func (l *limited) LowerBound(txn statedb.ReadTxn, q statedb.Query[row]) iter.Seq2[row, statedb.Revision] {
+func (l *counted) LowerBound(txn statedb.ReadTxn, q statedb.Query[row]) iter.Seq2[row, statedb.Revision] {
 	return func(yield func(row, statedb.Revision) bool) {
 		for r, revision := range l.RWTable.LowerBound(txn, q) {
-			l.read++
+			l.read.Add(1)
 			if !yield(r, revision) {
 				return
 			}
@@ -68,7 +68,7 @@ func playBeside(t *testing.T, batches bool, set refresh.Settings, before, test f
 		db := statedb.New()
 		table, err := statedb.NewTable(db, "rows", rowID)
 		require.NoError(t, err)
-		w := &beside{T: t, db: db, table: &limited{RWTable: table}, began: time.Now(), free: make(chan struct{}, 1)}
+		w := &beside{T: t, db: db, table: &counted{RWTable: table}, began: time.Now(), free: make(chan struct{}, 1)}
 		w.free <- struct{}{}
 		w.world = world{T: t, rows: rows.New(db, w.table, rows.Functions[row]{})}
 		w.world.set(set)
@@ -387,9 +387,9 @@ func TestLapReadsEachRowOnce(t *testing.T) {
 	for _, batches := range []bool{false, true} {
 		playBeside(t, batches, hourly(), func(w *beside) { w.write(upTo(10_000)...) }, func(w *beside) {
 			for range 2 {
-				before := w.table.(*limited).read
+				w.table.(*counted).read.Store(0)
 				require.Len(w, ids(w.pass(time.Hour)), 10_000)
-				require.Equal(w, 10_000, w.table.(*limited).read-before)
+				require.Equal(w, 10_000, int(w.table.(*counted).read.Load()))
 			}
 		})
 	}
