@@ -154,6 +154,7 @@ func hourly() refresh.Settings { return refresh.Settings{Interval: time.Hour, Ro
 func TestRowsAreSpreadOverTheInterval(t *testing.T) {
 	playBeside(t, false, hourly(), func(w *beside) { w.write(1, 2, 3) }, func(w *beside) {
 		require.Equal(w, "Next refresh in 20m0s", w.health.said)
+		revision := w.world.rows.Revision()
 		for lap := range time.Duration(3) {
 			require.Equal(w, []handed{
 				{lap*time.Hour + 20*time.Minute, []uint64{1}},
@@ -161,6 +162,7 @@ func TestRowsAreSpreadOverTheInterval(t *testing.T) {
 				{lap*time.Hour + 60*time.Minute, []uint64{3}},
 			}, w.pass(time.Hour))
 		}
+		require.Equal(w, revision, w.world.rows.Revision(), "nothing is written")
 	})
 }
 
@@ -222,6 +224,15 @@ func TestSlowLoopGetsLongLaps(t *testing.T) {
 	})
 }
 
+// The time that refreshes take does not make each lap begin later.
+func TestShortDelaysOfLapsDoNotAddUp(t *testing.T) {
+	playBeside(t, false, refresh.Settings{Interval: time.Minute}, func(w *beside) { w.cost = time.Second; w.write(1) }, func(w *beside) {
+		batches := w.pass(time.Hour + time.Second)
+		require.Len(w, batches, 60)
+		require.Equal(w, time.Hour, batches[59].at)
+	})
+}
+
 // After the loop was busy for long, the rows that were due are handed over, but those of the next
 // lap are spread again.
 func TestLapAfterALongDelayIsSpreadAgain(t *testing.T) {
@@ -260,9 +271,9 @@ func TestSecondRefreshAllStartsOver(t *testing.T) {
 func TestRefreshAllDoesNotStopTheLap(t *testing.T) {
 	playBeside(t, false, hourly(), func(w *beside) { w.cost = 10 * time.Millisecond; w.write(upTo(1000)...) }, func(w *beside) {
 		seen := map[uint64]bool{}
-		for range 3600 {
+		for range 720 {
 			w.refresher.RefreshAll()
-			for _, id := range ids(w.pass(time.Second)) {
+			for _, id := range ids(w.pass(5 * time.Second)) {
 				seen[id] = true
 			}
 		}
@@ -270,6 +281,23 @@ func TestRefreshAllDoesNotStopTheLap(t *testing.T) {
 			seen[id] = true
 		}
 		require.Equal(w, 1000, len(seen))
+	})
+}
+
+// Laps that the loop cannot keep up with do not keep a request from its rows.
+func TestLapsDoNotStopRefreshAll(t *testing.T) {
+	playBeside(t, false, refresh.Settings{Interval: time.Minute}, func(w *beside) {
+		w.cost = time.Second
+		for id := uint64(100); id > 0; id-- {
+			w.write(id)
+		}
+	}, func(w *beside) {
+		first := ids(w.pass(200 * time.Second))
+		require.Equal(w, []uint64{100, 99, 98}, first[:3], "the lap is in the order of revisions")
+		w.refresher.RefreshAll()
+		handed := ids(w.pass(20 * time.Second))
+		require.Contains(w, handed, uint64(1))
+		require.Contains(w, handed, uint64(4))
 	})
 }
 
@@ -339,7 +367,8 @@ func TestLapsEndWhenRefreshingIsOff(t *testing.T) {
 
 // Health is reported at most once a second, however many rows there are.
 func TestHealthIsNotReportedForEachRow(t *testing.T) {
-	playBeside(t, false, hourly(), func(w *beside) { w.write(upTo(100_000)...) }, func(w *beside) {
+	set := refresh.Settings{Interval: 6 * time.Minute}
+	playBeside(t, false, set, func(w *beside) { w.write(upTo(10_000)...) }, func(w *beside) {
 		before := w.health.times
 		require.Greater(w, len(w.pass(time.Minute)), 1000)
 		require.InDelta(w, 60, w.health.times-before, 2)

@@ -253,9 +253,9 @@ func walkLaps(t *testing.T, dice, loopDice *rand.Rand) {
 		w.applied[id] = time.Now()
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	var both sync.WaitGroup
+	var loopEnded sync.WaitGroup
 	ended := make(chan struct{})
-	both.Go(func() { w.loop(loopDice) })
+	loopEnded.Go(func() { w.loop(loopDice) })
 	go func() { w.refresher.Run(ctx, &w.world.health); close(ended) }()
 	for began := time.Now(); time.Since(began) < 8*w.interval; {
 		time.Sleep(time.Duration(dice.Int64N(int64(w.interval / 4))))
@@ -274,11 +274,11 @@ func walkLaps(t *testing.T, dice, loopDice *rand.Rand) {
 			w.refresher.RefreshAll()
 		}
 	}
-	for _, id := range first {
-		w.checkAge(id)
-	}
 	stop()
 	<-ended
 	close(w.calls)
-	both.Wait()
+	loopEnded.Wait()
+	for _, id := range first {
+		w.checkAge(id)
+	}
 }

@@ -56,9 +56,7 @@ func (l *lap) dueAt(rows int) time.Time {
 // after returns the lap after a batch: the loop got given rows, up to the revision seen.
 func (l *lap) after(given int, seen statedb.Revision, over bool) lap {
 	next := *l
-	next.given += given
-	next.seen = max(seen, l.seen)
-	next.over = over || next.given >= next.rows
+	next.given, next.seen, next.over = l.given+given, seen, over
 	return next
 }
 
