@@ -117,14 +117,14 @@ type runner[Obj comparable] struct {
 	observer *observe.Observer[Obj]
 	executor *execute.Executor[Obj]
 	// marks are the waits whose marks the rows of a snapshot are compared with.
-	marks    observe.Waits
-	classes  *outcome.Classes[Obj]
-	blocked  *blocked.Keys
-	pause    pause[Obj]
-	health   *health.Reporter
-	metrics  metrics.Handle
-	pace     pace.Pace
-	alarm    pace.Alarm
+	marks   observe.Waits
+	classes *outcome.Classes[Obj]
+	blocked *blocked.Keys
+	pause   pause[Obj]
+	health  *health.Reporter
+	metrics metrics.Handle
+	pace    pace.Pace
+	alarm   pace.Alarm
 	// rand spreads the rechecks of blocked objects.
 	rand *rand.Rand
 

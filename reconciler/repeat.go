@@ -122,6 +122,8 @@ type handed[Obj any] struct {
 	// taken is closed when the loop has taken all of them. running is then how many are in flight.
 	taken   chan struct{}
 	running int
+	// noteTaken is called by the goroutine of the loop before taken is closed; nil if there is none.
+	noteTaken func()
 }
 
 func (k byKey[Obj]) refresh(ctx context.Context, keys []string) (n int, err error) {
@@ -139,7 +141,7 @@ func (k byKey[Obj]) refresh(ctx context.Context, keys []string) (n int, err erro
 		}
 	}
 	if len(done) > 0 {
-		if _, err := k.hand(ctx, done, false); err != nil {
+		if _, err := k.hand(ctx, &handed[Obj]{objs: done}); err != nil {
 			return 0, errors.Join(append(errs, err)...)
 		}
 	}
@@ -157,12 +159,12 @@ func (k byKey[Obj]) row(txn statedb.ReadTxn, name string) (row Obj, revision sta
 }
 
 func (k byKey[Obj]) reapply(ctx context.Context, objs []Obj) (running int, err error) {
-	return k.hand(ctx, objs, true)
+	return k.hand(ctx, &handed[Obj]{objs: objs, forced: true})
 }
 
 // hand gives objects to the loop and blocks until it has taken them.
-func (k byKey[Obj]) hand(ctx context.Context, objs []Obj, forced bool) (running int, err error) {
-	h := &handed[Obj]{objs: objs, forced: forced, taken: make(chan struct{})}
+func (k byKey[Obj]) hand(ctx context.Context, h *handed[Obj]) (running int, err error) {
+	h.taken = make(chan struct{})
 	if k.loop.stopped() {
 		return 0, inspect.ErrStopped
 	}
@@ -179,12 +181,12 @@ func (k byKey[Obj]) hand(ctx context.Context, objs []Obj, forced bool) (running 
 
 // handForRefresh returns the function with which the refresher hands rows to the loop; nil if it
 // marks them.
-func (l *Loop[Obj]) handForRefresh() func(context.Context, []Obj) error {
+func (l *Loop[Obj]) handForRefresh() func(ctx context.Context, objs []Obj, taken func()) error {
 	if l.cfg.statusInRows() {
 		return nil
 	}
-	return func(ctx context.Context, objs []Obj) error {
-		_, err := byKey[Obj]{l}.hand(ctx, slices.Clone(objs), false)
+	return func(ctx context.Context, objs []Obj, taken func()) error {
+		_, err := byKey[Obj]{l}.hand(ctx, &handed[Obj]{objs: objs, noteTaken: taken})
 		return err
 	}
 }
@@ -205,6 +207,9 @@ func (r *runner[Obj]) takeHanded(more []*handed[Obj]) {
 				h.running++
 			}
 			h.objs = h.objs[1:]
+		}
+		if h.noteTaken != nil {
+			h.noteTaken()
 		}
 		close(h.taken)
 		r.handed = slices.Delete(r.handed, 0, 1)

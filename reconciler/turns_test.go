@@ -79,7 +79,9 @@ func TestWaitBegunDuringASnapshotIsForTheNext(t *testing.T) {
 				_, has := e.target.holds()[2]
 				require.True(e, has, "row 2 was pending when the wait began, but is not in the target after %s", w.took)
 				e.pass(time.Minute)
-			}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Table = hookedTable{cfg.Table.(statedb.RWTable[*object]), &hook} })
+			}, func(e *env, cfg *reconciler.Config[*object]) {
+				cfg.Table = hookedTable{cfg.Table.(statedb.RWTable[*object]), &hook}
+			})
 		})
 	}
 }

@@ -181,10 +181,14 @@ func (l *InRows[Obj]) Covers(statedb.Revision) bool { return false }
 func (l *InRows[Obj]) Scattered() bool { return false }
 
 // Written implements [Ledger]: a Pending row was written when its status was made.
-func (l *InRows[Obj]) Written(row Obj, _ statedb.Revision) time.Time { return l.rows.Asked(row).UpdatedAt }
+func (l *InRows[Obj]) Written(row Obj, _ statedb.Revision) time.Time {
+	return l.rows.Asked(row).UpdatedAt
+}
 
 // Wanted implements [Ledger].
-func (l *InRows[Obj]) Wanted(row Obj, _ statedb.Revision) time.Time { return l.rows.Asked(row).UpdatedAt }
+func (l *InRows[Obj]) Wanted(row Obj, _ statedb.Revision) time.Time {
+	return l.rows.Asked(row).UpdatedAt
+}
 
 // Outcomes implements [Ledger].
 func (l *InRows[Obj]) Outcomes() statedb.Table[*inspect.Outcome] { return nil }

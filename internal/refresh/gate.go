@@ -37,8 +37,9 @@ func (c *Calls) Add(took time.Duration, succeeded bool) {
 	c.Succeeded = c.Succeeded || succeeded
 }
 
-// gate is where the refresher waits for the loop. The refresher marks a batch and waits. The wait
-// ends when the loop has seen the batch, and no refresh is ready or in flight, except stuck ones.
+// gate is where the refresher waits for the loop. The refresher gives a batch to the loop and waits.
+// The wait ends when the loop has seen the batch, and no refresh is ready or in flight, except stuck
+// ones.
 type gate struct {
 	// open: the refresher waits, or is about to. While it is false, the loop computes nothing for
 	// it.
@@ -47,19 +48,20 @@ type gate struct {
 	mu sync.Mutex
 	// mu guards the fields below. pass is the last pass.
 	pass Pass
-	// The batch was written at revisions above after and up to upTo. through is closed when the
-	// wait ends; nil if there is no wait.
-	after, upTo statedb.Revision
-	through     chan struct{}
+	// seen reports whether a loop in the state p has seen the batch. through is closed when the wait
+	// ends; both are nil if there is no wait.
+	seen    func(p *Pass) bool
+	through chan struct{}
 	// calls summarises the calls since the gate was opened.
 	calls Calls
 }
 
-// begin opens the gate. It is called before a batch is marked, and abandons an earlier wait.
+// begin opens the gate. It is called before a batch is given to the loop, and abandons an earlier
+// wait.
 func (g *gate) begin() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.pass.Seen, g.pass.CaughtUpTo, g.calls, g.through = 0, 0, Calls{}, nil
+	g.pass.Seen, g.pass.CaughtUpTo, g.calls, g.seen, g.through = 0, 0, Calls{}, nil, nil
 	g.open.Store(true)
 }
 
@@ -69,13 +71,33 @@ func (g *gate) wait(after, upTo statedb.Revision) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	through := make(chan struct{})
-	g.after, g.upTo, g.through = after, upTo, through
+	g.through = through
+	g.seen = func(p *Pass) bool {
+		return p.Seen >= upTo || p.CaughtUpFrom <= after && p.CaughtUpTo >= upTo
+	}
 	if after == upTo {
 		// Nothing was marked, so there may be no next pass.
 		g.pass.Seen, g.pass.Refreshing = upTo, 0
 	}
 	g.endWait()
 	return through
+}
+
+// hand returns a channel that is closed when the loop has dealt with the batch that is about to be
+// handed to it. The goroutine of the loop calls taken when it takes the batch. The wait ends with a
+// pass that is noted after that: no pass noted earlier knows of the batch.
+func (g *gate) hand() (taken func(), through <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	// A batch that was abandoned, and is taken later, sets a variable that no wait reads.
+	isTaken, ended := false, make(chan struct{})
+	g.through = ended
+	g.seen = func(*Pass) bool { return isTaken }
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		isTaken = true
+	}, ended
 }
 
 // sum returns the calls since the gate was opened.
@@ -111,11 +133,9 @@ func (g *gate) noteCalls(c Calls) {
 // endWait ends the wait and closes the gate, if the loop has dealt with the batch. The caller holds
 // mu.
 func (g *gate) endWait() {
-	p := &g.pass
-	seen := p.Seen >= g.upTo || p.CaughtUpFrom <= g.after && p.CaughtUpTo >= g.upTo
-	if g.through != nil && p.Refreshing == 0 && seen {
+	if g.through != nil && g.pass.Refreshing == 0 && g.seen(&g.pass) {
 		close(g.through)
-		g.through = nil
+		g.seen, g.through = nil, nil
 		g.open.Store(false)
 	}
 }

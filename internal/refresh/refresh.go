@@ -33,17 +33,22 @@ type Settings struct {
 	Replaced context.Context
 }
 
-// Config is the configuration of a Refresher. All fields are required.
+// Config is the configuration of a Refresher. All fields but Hand are required.
 type Config[Obj comparable] struct {
+	// Rows are the rows to refresh. If Hand is set, their functions may be nil.
 	Rows *rows.Rows[Obj]
+	// Hand gives rows to the loop, which applies them again. It blocks until the loop has taken
+	// them. It returns an error if ctx ends first or the loop has stopped. The loop calls taken on
+	// its goroutine when it takes the rows, before the end of that pass. The slice belongs to Hand.
+	//
+	// If Hand is nil, the rows are marked in the table.
+	Hand func(ctx context.Context, rows []Obj, taken func()) error
 	// Batches reports whether the loop's operations come in batches.
 	Batches bool
 	// Settings returns the current settings.
 	Settings func() Settings
 	// Stopped is closed when the loop has stopped.
 	Stopped <-chan struct{}
-	// Hand is a stub until the laps are merged.
-	Hand func(ctx context.Context, rows []Obj) error
 }
 
 // Refresher refreshes the rows of a table. [Refresher.Run] is its goroutine. The other methods are
@@ -54,17 +59,53 @@ type Refresher[Obj comparable] struct {
 	called chan struct{}
 	all    walkCall[Obj]
 	gate   gate
+	mode   mode[Obj]
+	// reported is when the time of the next refresh was last reported as health.
+	reported time.Time
+}
+
+// mode is the way in which rows are refreshed: a [marker] marks them in the table, a [hander] hands
+// them to the loop.
+type mode[Obj any] interface {
+	// begin is called before the first batch with new settings.
+	begin(set Settings)
+	// collect returns the next batch, of at most size rows. If the batch is empty, it also returns
+	// the time until the next row is due.
+	collect(size int) (b batch[Obj], next time.Duration)
+	// give gives a batch to the loop. The channel is closed when the loop has dealt with it. The
+	// error is that of [Config.Hand].
+	give(ctx context.Context, b batch[Obj]) (<-chan struct{}, error)
+}
+
+// batch is a batch of rows that are due.
+type batch[Obj any] struct {
+	rows []versioned[Obj]
+	// advance advances the position in the table beyond the batch. It is called when the batch has
+	// been given to the loop: a batch that is dropped when the settings change is collected again.
+	advance func()
+}
+
+// versioned is a row and its revision.
+type versioned[Obj any] struct {
+	object   Obj
+	revision statedb.Revision
 }
 
 // New returns a Refresher. It does nothing until Run is called.
 func New[Obj comparable](cfg Config[Obj]) *Refresher[Obj] {
-	return &Refresher[Obj]{Config: cfg, called: make(chan struct{}, 1)}
+	r := &Refresher[Obj]{Config: cfg, called: make(chan struct{}, 1)}
+	if cfg.Hand != nil {
+		r.mode = &hander[Obj]{rows: cfg.Rows, hand: cfg.Hand, batches: cfg.Batches, all: &r.all, gate: &r.gate}
+	} else {
+		r.mode = &marker[Obj]{rows: cfg.Rows, all: &r.all, gate: &r.gate}
+	}
+	return r
 }
 
-// RefreshAll requests a refresh of all rows that are Done and are not written after the call. A
-// second call starts over. It does not block.
+// RefreshAll requests a refresh of all rows that are not written after the call; if rows are marked
+// in the table, only of those that are Done. A second call starts over. It does not block.
 func (r *Refresher[Obj]) RefreshAll() {
-	r.all.call()
+	r.all.call(r.Rows)
 	select {
 	case r.called <- struct{}{}:
 	default:
@@ -95,6 +136,7 @@ func (r *Refresher[Obj]) Run(ctx context.Context, health cell.Health) {
 			on = false
 			health.OK("Refreshing is off")
 		}
+		r.mode.begin(set)
 		(&run[Obj]{Refresher: r, set: set, sizes: sizes{batches: r.Batches}}).every(during, health)
 		ended()
 		end()
@@ -113,20 +155,13 @@ func (r *Refresher[Obj]) stopped() bool {
 // run refreshes with one set of settings.
 type run[Obj comparable] struct {
 	*Refresher[Obj]
-	set Settings
-	// seen is the revision up to which the age of rows has been checked.
-	seen  statedb.Revision
+	set   Settings
 	sizes sizes
 	// pause is the pause before the next batch.
 	pause time.Duration
-	batch []aged[Obj]
-	// walk is the state of a request's walk after the batch has been marked. number is the number
-	// of the request; 0 if the batch is not for a request.
-	walk   walk[Obj]
-	number int
 }
 
-// every refreshes until ctx ends or the loop has stopped: rows that are old enough, if there is an
+// every refreshes until ctx ends or the loop has stopped: rows that are due, if there is an
 // interval, and all rows on request.
 func (r *run[Obj]) every(ctx context.Context, health cell.Health) {
 	for {
@@ -136,7 +171,7 @@ func (r *run[Obj]) every(ctx context.Context, health cell.Health) {
 		}
 		var due <-chan time.Time
 		if r.set.Interval > 0 {
-			health.OK(fmt.Sprintf("Next refresh in %s", next))
+			r.report(health, next)
 			due = time.After(next)
 		}
 		select {
@@ -148,24 +183,35 @@ func (r *run[Obj]) every(ctx context.Context, health cell.Health) {
 	}
 }
 
-// refresh marks all rows that are due, batch by batch, and returns the time until the next row is
-// due. It returns false when ctx has ended or the loop has stopped.
+// report reports the time until the next refresh as health: at most once a second, if the next
+// refresh is sooner than that.
+func (r *run[Obj]) report(health cell.Health, next time.Duration) {
+	if now := time.Now(); next >= time.Second || now.Sub(r.reported) >= time.Second {
+		health.OK(fmt.Sprintf("Next refresh in %s", next))
+		r.reported = now
+	}
+}
+
+// refresh refreshes all rows that are due, batch by batch, and returns the time until the next row
+// is due. It returns false when ctx has ended or the loop has stopped.
 func (r *run[Obj]) refresh(ctx context.Context) (next time.Duration, ok bool) {
 	for {
-		size := r.sizes.next(r.set)
-		if !r.collectCalled(size) {
-			next = r.collectAged(size)
-		}
-		if len(r.batch) == 0 {
+		b, next := r.mode.collect(r.sizes.next(r.set))
+		if len(b.rows) == 0 {
 			return next, ctx.Err() == nil && !r.stopped()
 		}
-		if !permit(ctx, r.set.Limiter, len(r.batch)) {
+		if !permit(ctx, r.set.Limiter, len(b.rows)) {
 			return 0, false
 		}
 		r.gate.begin()
 		began := time.Now()
+		through, err := r.mode.give(ctx, b)
+		if err == nil {
+			b.advance()
+		}
+		// If the batch was not given, through is nil: ctx has ended, or the loop has stopped.
 		select {
-		case <-r.gate.wait(r.mark()):
+		case <-through:
 		case <-ctx.Done():
 			return 0, false
 		case <-r.Stopped:
@@ -175,9 +221,7 @@ func (r *run[Obj]) refresh(ctx context.Context) (next time.Duration, ok bool) {
 		// Only calls take the loop's time: a wait for the end of a pause, for example, does not
 		// count. The time of commits is not known.
 		took := min(time.Since(began), calls.Took+gather)
-		r.sizes.noteBatch(len(r.batch), took, calls)
-		clear(r.batch)
-		r.batch = r.batch[:0]
+		r.sizes.noteBatch(len(b.rows), took, calls)
 		// The next batch waits until no refresh is ready or in flight, and then for as long again.
 		// So refreshes get the time that fresh changes leave, and never more than half of it.
 		if r.pause += took; r.pause >= shortestPause {

@@ -40,10 +40,11 @@ var rowID = statedb.Index[row, uint64]{
 
 type health struct {
 	cell.Health
-	said string
+	said  string
+	times int
 }
 
-func (h *health) OK(said string) { h.said = said }
+func (h *health) OK(said string) { h.said, h.times = said, h.times+1 }
 
 // world is a table and its Refresher. The test plays the loop.
 type world struct {

@@ -32,7 +32,7 @@ type sizes struct {
 	last  time.Duration
 }
 
-// next returns the largest number of rows to mark in the next batch.
+// next returns the largest number of rows of the next batch.
 func (z *sizes) next(set Settings) int {
 	most, size, permits := largest, z.single, gather
 	if z.batches {

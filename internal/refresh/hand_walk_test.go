@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package refresh_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/internal/refresh"
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/status"
+)
+
+// Walks over random tables, with a loop that takes random time and keeps up:
+//
+//  1. each row is applied at least once in two intervals, and an eighth of one for the loop;
+//  2. each row is handed over at most once in a lap;
+//  3. if no row changes, each is handed over about one interval after it was last;
+//  4. a deleted row is not handed over again and again;
+//  5. after a request, each row that existed is applied.
+func TestEachRowIsRefreshedWithinTwoIntervals(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	runs := uint64(100)
+	if testing.Short() {
+		runs = 10
+	}
+	for i := range runs {
+		synctest.Test(t, func(t *testing.T) { walkLaps(t, rand.New(rand.NewPCG(seed, 2*i)), rand.New(rand.NewPCG(seed, 2*i+1))) })
+	}
+}
+
+// lapsWalk is one walk. The fields before mu do not change.
+type lapsWalk struct {
+	*testing.T
+	name      string
+	refresher *refresh.Refresher[row]
+	world     *world
+	interval  time.Duration
+	// most bounds the number of rows, cost bounds the time of each step of the loop.
+	most uint64
+	cost time.Duration
+	// batches: operations come in batches. quiet: no row changes. steady: neither are there requests,
+	// nor do the settings change.
+	batches, quiet, steady bool
+	calls                  chan handCall
+
+	mu sync.Mutex
+	// applied is when the rows of the table were applied or written last. handed has the latest two
+	// times at which each row was handed over; gone counts how often that was after its deletion.
+	applied map[uint64]time.Time
+	handed  map[uint64][2]time.Time
+	gone    map[uint64]int
+	// requested is when all rows were requested last; zero if they have been checked.
+	requested time.Time
+}
+
+// handCall is a call of Config.Hand.
+type handCall struct {
+	ctx   context.Context
+	rows  []row
+	taken func()
+	done  chan struct{}
+}
+
+func (w *lapsWalk) fail(format string, args ...any) {
+	w.T.Errorf("%s: %s", w.name, fmt.Sprintf(format, args...))
+}
+
+// touch records that a row was applied or written. The caller holds mu.
+func (w *lapsWalk) touch(id uint64) {
+	w.checkAge(id)
+	w.applied[id] = time.Now()
+}
+
+func (w *lapsWalk) checkAge(id uint64) {
+	at, ok := w.applied[id]
+	if age := time.Since(at); ok && age > 2*w.interval+w.interval/8 {
+		w.fail("row %d was not applied for %s", id, age)
+	}
+}
+
+// note records that a row was handed over. The caller holds mu.
+func (w *lapsWalk) note(id uint64) {
+	now := time.Now()
+	if _, exists := w.applied[id]; !exists {
+		if w.gone[id]++; w.gone[id] > 1 {
+			w.fail("row %d was handed over again after its deletion", id)
+		}
+		return
+	}
+	last := w.handed[id]
+	if w.steady && !last[0].IsZero() && now.Sub(last[0]) < w.interval*3/4 {
+		w.fail("row %d was handed over three times in %s", id, now.Sub(last[0]))
+	}
+	if w.steady && w.quiet && !w.batches && !last[1].IsZero() && now.Sub(last[1]) < w.interval/2 {
+		w.fail("row %d was handed over twice in %s", id, now.Sub(last[1]))
+	}
+	w.handed[id] = [2]time.Time{last[1], now}
+}
+
+func (w *lapsWalk) hand(ctx context.Context, rows []row, taken func()) error {
+	c := handCall{ctx, rows, taken, make(chan struct{})}
+	select {
+	case w.calls <- c:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// loop plays the loop until calls is closed.
+func (w *lapsWalk) loop(dice *rand.Rand) {
+	short := func() time.Duration { return time.Duration(dice.Int64N(int64(w.cost) + 1)) }
+	pass := func(refreshing int) {
+		if w.refresher.Waiting() {
+			w.refresher.NotePass(refresh.Pass{Refreshing: refreshing})
+		}
+	}
+	// Some operations take no time at all.
+	cost := short() * time.Duration(dice.IntN(2))
+	for c := range w.calls {
+		if dice.IntN(2) == 0 {
+			time.Sleep(short())
+			pass(0)
+		}
+		if dice.IntN(8) > 0 && c.ctx.Err() != nil {
+			// The call was withdrawn in time.
+			continue
+		}
+		c.taken()
+		if dice.IntN(2) == 0 {
+			close(c.done)
+			c.done = nil
+		}
+		var calls refresh.Calls
+		if w.batches {
+			time.Sleep(cost)
+		}
+		for i, r := range c.rows {
+			if dice.IntN(10) == 0 {
+				pass(len(c.rows) - i)
+			}
+			time.Sleep(cost)
+			w.mu.Lock()
+			w.note(r.id)
+			if _, exists := w.applied[r.id]; exists {
+				w.touch(r.id)
+			}
+			w.mu.Unlock()
+			if !w.batches {
+				calls.Add(cost, true)
+			}
+		}
+		if w.batches {
+			calls.Add(cost*time.Duration(1+len(c.rows)), true)
+		}
+		if w.refresher.Waiting() {
+			w.refresher.NoteCalls(calls)
+		}
+		pass(0)
+		if c.done != nil {
+			close(c.done)
+		}
+	}
+}
+
+// change inserts, changes or deletes some rows in one transaction.
+func (w *lapsWalk) change(dice *rand.Rand) {
+	if w.most == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wtxn := w.world.rows.DB.WriteTxn(w.world.rows.Table)
+	defer wtxn.Commit()
+	part := []uint64{1, w.most/10 + 1, w.most}[dice.IntN(3)]
+	first, deletes := dice.Uint64N(w.most), dice.IntN(3) == 0
+	for id := first; id < min(w.most, first+part); id++ {
+		if deletes {
+			_, _, _ = w.world.rows.Table.(statedb.RWTable[row]).Delete(wtxn, row{id: id})
+			w.checkAge(id)
+			delete(w.applied, id)
+			delete(w.handed, id)
+			continue
+		}
+		_, _, _ = w.world.rows.Table.(statedb.RWTable[row]).Insert(wtxn, row{id: id})
+		w.touch(id)
+		delete(w.gone, id)
+	}
+}
+
+// checkRequest checks that the rows that existed at the last request have been applied since.
+func (w *lapsWalk) checkRequest() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.requested.IsZero() || time.Since(w.requested) < w.interval/2 {
+		return
+	}
+	for id, at := range w.applied {
+		if at.Before(w.requested) {
+			w.fail("row %d was not applied in %s after a request", id, time.Since(w.requested))
+			break
+		}
+	}
+	w.requested = time.Time{}
+}
+
+func walkLaps(t *testing.T, dice, loopDice *rand.Rand) {
+	pick := func(choices ...time.Duration) time.Duration { return choices[dice.IntN(len(choices))] }
+	w := &lapsWalk{
+		T: t, interval: pick(10*time.Second, time.Minute, 30*time.Minute, 24*time.Hour),
+		most: []uint64{0, 1, 10, 100, 2000}[dice.IntN(5)], batches: dice.IntN(2) == 0, quiet: dice.IntN(3) == 0,
+		steady: dice.IntN(2) == 0, calls: make(chan handCall),
+		applied: map[uint64]time.Time{}, handed: map[uint64][2]time.Time{}, gone: map[uint64]int{},
+	}
+	crowd := max(w.most, 16)
+	w.cost = w.interval / time.Duration(64*crowd)
+	set := refresh.Settings{Interval: w.interval, RoundSize: 1 + dice.IntN(1000)}
+	if dice.IntN(2) == 0 {
+		set.Limiter = rate.NewLimiter(rate.Limit(8*float64(crowd)/w.interval.Seconds()), 1+dice.IntN(10))
+	}
+	w.name = fmt.Sprintf("%d rows, interval %s, round size %d, limited %t, batches %t, quiet %t, steady %t",
+		w.most, w.interval, set.RoundSize, set.Limiter != nil, w.batches, w.quiet, w.steady)
+
+	db := statedb.New()
+	table, err := statedb.NewTable(db, "rows", rowID)
+	require.NoError(t, err)
+	w.world = &world{T: t, rows: rows.NewBeside(db, table)}
+	w.world.set(set)
+	w.refresher = refresh.New(refresh.Config[row]{
+		Rows: w.world.rows, Batches: w.batches, Hand: w.hand,
+		Settings: func() refresh.Settings { return w.world.settings }, Stopped: make(chan struct{}),
+	})
+	first := upTo(w.most)
+	w.world.write(status.Status{}, first...)
+	for _, id := range first {
+		w.applied[id] = time.Now()
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var loopEnded sync.WaitGroup
+	ended := make(chan struct{})
+	loopEnded.Go(func() { w.loop(loopDice) })
+	go func() { w.refresher.Run(ctx, &w.world.health); close(ended) }()
+	for began := time.Now(); time.Since(began) < 8*w.interval; {
+		time.Sleep(time.Duration(dice.Int64N(int64(w.interval / 4))))
+		if !w.quiet {
+			w.change(dice)
+		}
+		w.checkRequest()
+		switch {
+		case w.steady:
+		case dice.IntN(4) == 0:
+			set.Interval = w.interval / pick(1, 2, 4)
+			synctest.Wait()
+			w.world.set(set)
+		case w.requested.IsZero() && dice.IntN(4) == 0:
+			w.requested = time.Now()
+			w.refresher.RefreshAll()
+		}
+	}
+	stop()
+	<-ended
+	close(w.calls)
+	loopEnded.Wait()
+	for _, id := range first {
+		w.checkAge(id)
+	}
+}
