@@ -93,7 +93,7 @@ func (w *world) set(set refresh.Settings) {
 func (w *world) write(s status.Status, ids ...uint64) {
 	wtxn := w.rows.DB.WriteTxn(w.rows.Table)
 	for _, id := range ids {
-		_, _, err := w.rows.Writable.Table.Insert(wtxn, row{id, s})
+		_, _, err := w.rows.Table.(statedb.RWTable[row]).Insert(wtxn, row{id, s})
 		require.NoError(w, err)
 	}
 	wtxn.Commit()

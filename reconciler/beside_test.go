@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// beside removes the status functions from a configuration, so that outcomes are written beside the
+// table.
+func beside(_ *env, cfg *reconciler.Config[*object]) {
+	cfg.Clone, cfg.SetStatus, cfg.GetStatus = nil, nil, nil
+}
+
+// told returns the status of an object according to the loop, in a transaction of its own.
+func (e *env) told(id uint64) reconciler.Status {
+	e.Helper()
+	s, found := e.loop.Status(e.db.ReadTxn(), &object{ID: id})
+	require.True(e, found, "object %d has no row", id)
+	return s
+}
+
+// outcomes returns the rows of the table of outcomes.
+func (e *env) outcomes() (rows []*inspect.Outcome) {
+	for o := range e.loop.Outcomes().All(e.db.ReadTxn()) {
+		rows = append(rows, o)
+	}
+	return rows
+}
+
+func (e *env) writeRows(value int, ids ...uint64) {
+	wtxn := e.db.WriteTxn(e.table)
+	for _, id := range ids {
+		_, _, err := e.table.Insert(wtxn, &object{ID: id, Value: value})
+		require.NoError(e, err)
+	}
+	wtxn.Commit()
+}
+
+// failOne makes the operations of object 1 fail.
+func failOne(text string) func(call) error {
+	return func(c call) error {
+		if c.id == 1 {
+			return errors.New(text)
+		}
+		return nil
+	}
+}
+
+func TestObjectsAreAppliedWithoutAWriteOfTheirTable(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.writeRows(1, ids(1, 1000)...)
+		revision := e.table.Revision(e.db.ReadTxn())
+		synctest.Wait()
+		require.Len(e, e.target.holds(), 1000)
+		require.Equal(e, revision, e.table.Revision(e.db.ReadTxn()), "the table was written")
+		require.Empty(e, e.outcomes())
+		for id := range uint64(1000) {
+			require.Equal(e, reconciler.StatusKindDone, e.told(id+1).Kind)
+		}
+		rest, err := e.loop.WaitAll(t.Context(), reconciler.Applied)
+		require.NoError(e, err)
+		require.Empty(e, rest.Keys)
+		rest, err = e.loop.WaitFor(t.Context(), reconciler.Applied, &object{ID: 7})
+		require.NoError(e, err)
+		require.Empty(e, rest.Keys)
+	}, beside)
+}
+
+func TestFailureHasARowUntilItIsApplied(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(failOne("no space"))
+		e.writeRows(1, 1, 2)
+		synctest.Wait()
+		require.Equal(e, reconciler.StatusKindDone, e.told(2).Kind)
+		s := e.told(1)
+		require.Equal(e, reconciler.StatusKindError, s.Kind)
+		require.Equal(e, "no space", s.GetError())
+		rows := e.outcomes()
+		require.Len(e, rows, 1)
+		require.Equal(e, "1", rows[0].Key)
+		written := e.loop.Outcomes().Revision(e.db.ReadTxn())
+		time.Sleep(10 * time.Second)
+		require.Equal(e, written, e.loop.Outcomes().Revision(e.db.ReadTxn()), "a failure with the same text is no news")
+		e.target.deciding(nil)
+		time.Sleep(time.Minute)
+		require.Empty(e, e.outcomes())
+		require.Equal(e, reconciler.StatusKindDone, e.told(1).Kind)
+	}, beside)
+}
+
+func TestDeletionThatFailsHasARow(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.writeRows(1, 1)
+		synctest.Wait()
+		e.target.deciding(failOne("busy"))
+		e.Remove(1)
+		synctest.Wait()
+		rows := e.outcomes()
+		require.Len(e, rows, 1)
+		require.True(e, rows[0].Deleted)
+		_, found := e.loop.Status(e.db.ReadTxn(), &object{ID: 1})
+		require.False(e, found)
+		e.target.deciding(nil)
+		time.Sleep(time.Minute)
+		require.Empty(e, e.outcomes())
+	}, beside)
+}
+
+func TestSlowOperationHoldsTheMarkForTenMilliseconds(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(func(c call) error {
+			if c.id == 1 {
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
+		e.writeRows(1, 1)
+		time.Sleep(time.Millisecond)
+		e.writeRows(1, 2)
+		time.Sleep(time.Millisecond)
+		require.Equal(e, reconciler.StatusKindPending, e.told(2).Kind, "the mark is held")
+		time.Sleep(20 * time.Millisecond)
+		require.Equal(e, reconciler.StatusKindDone, e.told(2).Kind)
+		require.Equal(e, reconciler.StatusKindPending, e.told(1).Kind)
+		rows := e.outcomes()
+		require.Len(e, rows, 1)
+		require.Equal(e, reconciler.StatusKindPending, rows[0].Kind)
+		time.Sleep(time.Second)
+		require.Equal(e, reconciler.StatusKindDone, e.told(1).Kind)
+		require.Empty(e, e.outcomes())
+	}, beside, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
+}
+
+func TestNewLoopOnATableAppliesEverythingOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		cfg := e.config(exact()...)
+		beside(e, &cfg)
+		e.start(cfg)
+		e.writeRows(1, ids(1, 10)...)
+		synctest.Wait()
+		_, err := reconciler.New(e.Env.Config(cfg))
+		require.ErrorContains(t, err, "objects-outcomes")
+		e.stop()
+		e.target.take()
+		loop, err := reconciler.New(e.Env.Config(cfg))
+		require.NoError(t, err)
+		s, _ := loop.Status(e.db.ReadTxn(), &object{ID: 1})
+		require.Equal(t, reconciler.StatusKindPending, s.Kind)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- loop.Run(ctx) }()
+		synctest.Wait()
+		require.Len(t, e.target.holds(), 10)
+		s, _ = loop.Status(e.db.ReadTxn(), &object{ID: 1})
+		require.Equal(t, reconciler.StatusKindDone, s.Kind)
+		stop()
+		require.NoError(t, <-ended)
+	})
+}
+
+func TestCheckpointBesideTheTableIsTerminal(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.writeRows(1, 1)
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		s := e.told(1)
+		require.Equal(e, reconciler.StatusKindError, s.Kind)
+		require.Equal(e, 1, len(e.loop.Events(inspect.EventQuery{Key: "1"})))
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		beside(e, cfg)
+		cfg.Operations = checkpointing{e.target}
+	})
+}
+
+type checkpointing struct{ *target }
+
+func (c checkpointing) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, o *object) error {
+	return reconciler.Checkpoint(ctx, o)
+}
