@@ -5,6 +5,7 @@ package refresh_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,13 +39,34 @@ var rowID = statedb.Index[row, uint64]{
 	Unique:     true,
 }
 
+// health keeps the last report. It has a mutex because reading in the test does not order a later
+// report after it.
 type health struct {
 	cell.Health
-	said  string
+	mu    sync.Mutex
+	last  string
 	times int
 }
 
-func (h *health) OK(said string) { h.said, h.times = said, h.times+1 }
+func (h *health) OK(said string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last, h.times = said, h.times+1
+}
+
+// said returns the last report.
+func (h *health) said() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.last
+}
+
+// reports returns the number of reports.
+func (h *health) reports() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.times
+}
 
 // world is a table and its Refresher. The test plays the loop.
 type world struct {
@@ -123,7 +145,7 @@ func TestRowIsMarkedWhenItIsOldEnough(t *testing.T) {
 		w.write(status.Blocked(""), 2)
 		time.Sleep(20 * time.Minute)
 		w.write(status.Done(), 3)
-		require.Equal(w, "Next refresh in 1h0m0s", w.health.said)
+		require.Equal(w, "Next refresh in 1h0m0s", w.health.said())
 		time.Sleep(40*time.Minute - 1)
 		require.Empty(w, w.marked())
 		time.Sleep(time.Nanosecond)
@@ -131,7 +153,7 @@ func TestRowIsMarkedWhenItIsOldEnough(t *testing.T) {
 		require.True(w, w.refresher.Waiting())
 		w.through()
 		require.False(w, w.refresher.Waiting())
-		require.Equal(w, "Next refresh in 20m0s", w.health.said)
+		require.Equal(w, "Next refresh in 20m0s", w.health.said())
 		time.Sleep(20 * time.Minute)
 		require.Equal(w, []uint64{3}, w.marked())
 	})
@@ -181,6 +203,6 @@ func TestHealthReportsThatRefreshingIsOff(t *testing.T) {
 		w.write(status.Done(), 1)
 		time.Sleep(2 * time.Hour)
 		require.Empty(w, w.marked())
-		require.Equal(w, "Refreshing is off", w.health.said)
+		require.Equal(w, "Refreshing is off", w.health.said())
 	})
 }
