@@ -159,7 +159,9 @@ func (r *runner[Obj]) coreConfig() core.Config[Obj] {
 
 // run runs the loop until ctx ends, or until a function of the program ends its goroutine.
 func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
-	if err := r.observer.Start(); err != nil {
+	if err := r.observer.Start(ctx); err != nil && ctx.Err() != nil {
+		return nil
+	} else if err != nil {
 		return fmt.Errorf("reconciler %q: observing table %q: %w", called(r.ID()), r.rows.Table.Name(), err)
 	}
 	defer r.observer.Stop()

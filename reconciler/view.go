@@ -50,6 +50,8 @@ type view[Obj comparable] struct {
 	paused      func() func(Obj) bool
 	recordState func(*loopState)
 	observed    func() statedb.Revision
+	// seen reports whether the rows carry no status, and the loop has read a version of a row.
+	seen func(row Obj, revision statedb.Revision) bool
 }
 
 // newView returns the view of a loop.
@@ -63,6 +65,9 @@ func newView[Obj comparable](l *Loop[Obj]) *view[Obj] {
 		},
 		core: l.runner.core, pause: &l.runner.pause, paused: l.runner.paused, recordState: l.runner.recordState,
 		observed: func() statedb.Revision { return l.runner.observer.Revision() },
+		seen: func(row Obj, revision statedb.Revision) bool {
+			return l.rows.Writable == nil && (revision <= l.runner.observer.Revision() || l.runner.observer.Applied(row, revision))
+		},
 	}
 }
 

@@ -76,6 +76,8 @@ type sight[Obj any] struct {
 	// paused: the work of the object waits, because it is paused by its key or by PauseObjects.
 	paused   bool
 	breakers openBreakers
+	// seen: the rows carry no status, and the loop has read this version.
+	seen bool
 }
 
 // look returns what the table and the loop know about the object that a text names. It is called by
@@ -89,6 +91,7 @@ func (v *view[Obj]) look(text string) sight[Obj] {
 		s.info = &info
 	}
 	s.whole, s.breakers = v.pause.whole, v.openBreakers()
+	s.seen = s.found && v.seen(s.row, s.revision)
 	if paused := v.paused(); paused != nil && s.found {
 		s.paused = paused(s.row)
 	}

@@ -169,6 +169,9 @@ func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 	case is.Kind == status.KindUnset:
 		x.State = inspect.StateNoStatus
 		x.Why = "its status was never set, so it is not reconciled: the program that writes the row must set it to Pending"
+	case is.IsPendingOrRefreshing() && s.seen:
+		x.State = inspect.StateDone
+		x.Why = "it is in the target; its status follows when the changes before it have been attempted, or after 10 ms"
 	case is.IsPendingOrRefreshing():
 		x.State = inspect.StateUnseen
 		x.Wanted = is.UpdatedAt
@@ -186,6 +189,9 @@ func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 	case is.Kind == status.KindDone:
 		x.State = inspect.StateDone
 		x.Why = "it is in the target"
+		if at := v.ledger.Attempted(s.revision); at != "" {
+			x.Why += ", " + at
+		}
 	default:
 		x.State, x.Error = inspect.StateNoStatus, errorOf(is)
 		x.Why = fmt.Sprintf("the program has set its status to %s, which asks for no work: to have it reconciled, set it to Pending", is.Kind)

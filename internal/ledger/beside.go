@@ -279,6 +279,21 @@ func (l *Beside[Obj]) Wanted(_ Obj, revision statedb.Revision) time.Time {
 	return l.timeOf(l.now())
 }
 
+// Attempted implements [Ledger].
+func (l *Beside[Obj]) Attempted(revision statedb.Revision) string {
+	after, upTo, ok := l.times.Attempted(revision)
+	switch {
+	case !ok:
+		// The catch-up cursor is ahead of the mark.
+		return "applied ahead of older changes"
+	case after < 0:
+		return "applied before " + l.timeOf(upTo).Format(time.RFC3339Nano)
+	case after == upTo:
+		return "applied at " + l.timeOf(upTo).Format(time.RFC3339Nano)
+	}
+	return "applied between " + l.timeOf(after).Format(time.RFC3339Nano) + " and " + l.timeOf(upTo).Format(time.RFC3339Nano)
+}
+
 // Outcomes implements [Ledger].
 func (l *Beside[Obj]) Outcomes() statedb.Table[*inspect.Outcome] { return l.tables.Outcomes }
 

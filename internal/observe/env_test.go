@@ -76,7 +76,7 @@ func newEnv(t *testing.T, size int) *env {
 			FirstUnset: func(r *row, _ statedb.Revision) { note("unset")(r) },
 		},
 	})
-	require.NoError(t, e.Start())
+	require.NoError(t, e.Start(t.Context()))
 	t.Cleanup(e.Stop)
 	return e
 }

@@ -4,6 +4,7 @@
 package observe
 
 import (
+	"context"
 	"iter"
 	"time"
 
@@ -126,17 +127,55 @@ func New[Obj comparable](cfg Config[Obj]) *Observer[Obj] {
 	return o
 }
 
-// Start begins to observe the table. It returns an error if the table's changes cannot be opened.
-// On success, the caller calls [Observer.Stop] at the end.
-func (o *Observer[Obj]) Start() (err error) {
-	o.main, _, err = o.open()
-	return err
+// Start begins to observe the table. It returns an error if the table's changes cannot be opened, or
+// if ctx ends before the table is unlocked. On success, the caller calls [Observer.Stop] at the end.
+func (o *Observer[Obj]) Start(ctx context.Context) (err error) {
+	type opened struct {
+		main statedb.ChangeIterator[Obj]
+		err  error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		main, _, err := o.open()
+		done <- opened{main, err}
+	}()
+	select {
+	case is := <-done:
+		o.main = is.main
+		return is.err
+	case <-ctx.Done():
+		go func() {
+			if is := <-done; is.err == nil {
+				is.main.Close()
+			}
+		}()
+		return ctx.Err()
+	}
 }
 
-// Stop closes the cursors.
+// stopTime is how long [Observer.Stop] waits for the lock of the table.
+const stopTime = 100 * time.Millisecond
+
+// Stop closes the cursors, which locks the table for a moment. If the rows carry no status, and
+// another part of the program keeps the table locked, that is done when the table is unlocked, but
+// Stop returns earlier: the owner of the table may be waiting for the end of the loop.
 func (o *Observer[Obj]) Stop() {
-	o.main.Close()
-	o.endCatchUp()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		o.main.Close()
+		o.endCatchUp()
+	}()
+	if o.before == nil {
+		<-closed
+		return
+	}
+	late := time.NewTimer(stopTime)
+	defer late.Stop()
+	select {
+	case <-closed:
+	case <-late.C:
+	}
 }
 
 // open returns an iterator of the table's changes, which begins with all its rows, and the revision

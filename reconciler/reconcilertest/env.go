@@ -150,11 +150,11 @@ func (e *Env[Obj]) Get(obj Obj) (row Obj, found bool) {
 // started last. The test fails if there is no such row.
 func (e *Env[Obj]) Status(obj Obj) reconciler.Status {
 	e.Helper()
-	row, found := e.Get(obj)
+	s, found := e.Loop.Status(e.DB.ReadTxn(), obj)
 	if !found {
 		e.Fatalf("there is no row of %+v", obj)
 	}
-	return e.Loop.Config().GetStatus(row)
+	return s
 }
 
 // Pass lets virtual time pass, and waits until all goroutines of the test are idle. A duration of 0

@@ -59,7 +59,8 @@ type Target[Obj any] struct {
 }
 
 // NewTarget returns an empty target. key returns the key of an object as text, getStatus is the
-// GetStatus of the reconciler's configuration.
+// GetStatus of the reconciler's configuration. It is nil if the rows carry no status: then no update
+// is recorded as a refresh.
 func NewTarget[Obj any](key func(Obj) string, getStatus func(Obj) reconciler.Status) *Target[Obj] {
 	return &Target[Obj]{key: key, getStatus: getStatus, objects: map[string]Obj{}, planned: map[string][]error{}}
 }
@@ -109,7 +110,7 @@ func (x *Target[Obj]) Calls() []string {
 // Update implements [reconciler.Operations].
 func (x *Target[Obj]) Update(ctx context.Context, _ statedb.ReadTxn, revision statedb.Revision, obj Obj) error {
 	op := "update"
-	if x.getStatus(obj).Kind == reconciler.StatusKindRefreshing {
+	if x.getStatus != nil && x.getStatus(obj).Kind == reconciler.StatusKindRefreshing {
 		op = "refresh"
 	}
 	key := x.key(obj)
