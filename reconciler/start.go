@@ -36,7 +36,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	}
 	l := &Loop[Obj]{
 		cfg: cfg, opts: opts, log: cfg.Log.With("reconciler", called(cfg.id(&opts))),
-		rows: cfg.newRows(),
+		rows: cfg.newRows(), beside: !cfg.statusInRows(),
 		life: life{ended: make(chan struct{})},
 	}
 	tables, err := l.openTables()
@@ -144,7 +144,7 @@ func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj], tabl
 func (r *runner[Obj]) coreConfig() core.Config[Obj] {
 	cfg := core.Config[Obj]{
 		KeyOf: func(obj Obj) []byte { return r.rows.Key(obj) }, GroupOf: r.cfg.SerialBy, SamePending: r.rows.SamePending, Limits: r.set.limits(), Seed: rand.Uint64(),
-		Records: !r.cfg.statusInRows(),
+		Records: r.beside,
 	}
 	if r.opts.breaker != nil {
 		b := r.opts.breaker.withDefaults()
