@@ -29,6 +29,11 @@ var _ Reconciler[int] = (*Loop[int])(nil)
 
 // New returns a reconciler that does nothing until [Loop.Run] is called. It is for programs and tests
 // without a hive. The error names everything that is wrong with the configuration.
+//
+// If the rows carry no status, New adds two tables to the database. It locks all tables for a moment,
+// so the caller must not hold a write transaction. The name of the tables (see [WithName]) belongs to
+// the reconciler until its Run has returned. A reconciler that is made after that begins without
+// outcomes, and applies every row once.
 func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	opts, err := cfg.resolve()
 	if err != nil {
