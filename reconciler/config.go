@@ -164,6 +164,27 @@ func (cfg *Config[Obj]) pruner() Pruner[Obj] {
 	return nil
 }
 
+// validateStatusFunctions returns an error for each of the status functions that is missing while
+// another one is set.
+func (cfg *Config[Obj]) validateStatusFunctions() error {
+	var missing, set []string
+	for _, f := range []struct {
+		name  string
+		isNil bool
+	}{{"Clone", cfg.Clone == nil}, {"SetStatus", cfg.SetStatus == nil}, {"GetStatus", cfg.GetStatus == nil}} {
+		if f.isNil {
+			missing = append(missing, f.name)
+		} else {
+			set = append(set, f.name)
+		}
+	}
+	var errs []error
+	for _, name := range missing {
+		errs = append(errs, fmt.Errorf("%s is nil, but Config.%s is set", "Config."+name, set[0]))
+	}
+	return errors.Join(errs...)
+}
+
 // statusInRows reports whether the rows carry the status.
 func (cfg *Config[Obj]) statusInRows() bool {
 	return cfg.Clone != nil || cfg.SetStatus != nil || cfg.GetStatus != nil
@@ -179,21 +200,7 @@ func (cfg *Config[Obj]) validate() error {
 	missing(cfg.DB == nil, "DB")
 	missing(cfg.Table == nil, "Table")
 	if cfg.statusInRows() {
-		set := "SetStatus"
-		if cfg.SetStatus == nil {
-			set = "GetStatus"
-			if cfg.GetStatus == nil {
-				set = "Clone"
-			}
-		}
-		for _, f := range []struct {
-			isNil bool
-			name  string
-		}{{cfg.Clone == nil, "Clone"}, {cfg.SetStatus == nil, "SetStatus"}, {cfg.GetStatus == nil, "GetStatus"}} {
-			if f.isNil {
-				errs = append(errs, fmt.Errorf("Config.%s is nil, but Config.%s is set", f.name, set))
-			}
-		}
+		errs = append(errs, cfg.validateStatusFunctions())
 		if _, writable := cfg.Table.(statedb.RWTable[Obj]); cfg.Table != nil && !writable {
 			errs = append(errs, fmt.Errorf("Config.Table is a %T, must be a statedb.RWTable because Config.SetStatus is set", cfg.Table))
 		}

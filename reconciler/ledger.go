@@ -16,8 +16,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// This file is the only place that asks where the outcomes of a loop are written.
-
 // newRows returns the rows of the table.
 func (cfg *Config[Obj]) newRows() *rows.Rows[Obj] {
 	if !cfg.statusInRows() {
@@ -30,7 +28,7 @@ func (cfg *Config[Obj]) newRows() *rows.Rows[Obj] {
 
 // openTables opens the tables of the ledger beside the table; nil if the rows carry the status.
 func (l *Loop[Obj]) openTables() (*ledger.Tables, error) {
-	if l.cfg.statusInRows() {
+	if !l.beside {
 		return nil, nil
 	}
 	// The tables refer to the function also after the loop has ended: it must not refer to the loop.

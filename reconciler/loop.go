@@ -44,6 +44,8 @@ type Loop[Obj comparable] struct {
 	rows *rows.Rows[Obj]
 	// ledger is where outcomes are written.
 	ledger ledger.Ledger[Obj]
+	// beside: the rows carry no status, so that they do not show what is Done.
+	beside bool
 	// repeat has objects applied again whose rows have not changed.
 	repeat repeat[Obj]
 

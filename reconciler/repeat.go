@@ -182,7 +182,7 @@ func (k byKey[Obj]) hand(ctx context.Context, h *handed[Obj]) (running int, err 
 // handForRefresh returns the function with which the refresher hands rows to the loop; nil if it
 // marks them.
 func (l *Loop[Obj]) handForRefresh() func(ctx context.Context, objs []Obj, taken func()) error {
-	if l.cfg.statusInRows() {
+	if !l.beside {
 		return nil
 	}
 	return func(ctx context.Context, objs []Obj, taken func()) error {

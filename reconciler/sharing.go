@@ -83,13 +83,13 @@ func (s *sharing[Obj]) text() string {
 // loop reads. Of two loops only the later one has to find the other: by then both are in the
 // registry.
 func (l *Loop[Obj]) findSharers(row Obj) {
-	if l.opts.registry == nil || l.rows.Writable == nil {
+	if l.opts.registry == nil || l.beside {
 		return
 	}
 	var others []*Loop[Obj]
 	for _, i := range l.opts.registry.All() {
 		other, ok := i.(*Loop[Obj])
-		if ok && other != l && other.running.Load() && other.rows.Writable != nil && other.rows.Writable.Table.ToTable() == l.rows.Writable.Table.ToTable() {
+		if ok && other != l && other.running.Load() && !other.beside && other.rows.Writable.Table.ToTable() == l.rows.Writable.Table.ToTable() {
 			others = append(others, other)
 		}
 	}

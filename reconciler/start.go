@@ -30,10 +30,10 @@ var _ Reconciler[int] = (*Loop[int])(nil)
 // New returns a reconciler that does nothing until [Loop.Run] is called. It is for programs and tests
 // without a hive. The error names everything that is wrong with the configuration.
 //
-// If the rows carry no status, New adds two tables to the database. It locks all tables for a moment,
-// so the caller must not hold a write transaction. The name of the tables (see [WithName]) belongs to
-// the reconciler until its Run has returned. A reconciler that is made after that begins without
-// outcomes, and applies every row once.
+// If the rows carry no status, New makes the tables of the outcomes, and empties them if a reconciler
+// that has ended left them behind. For that it locks all tables of the DB, so the caller must not hold
+// a write transaction. It is an error if another reconciler has the tables: one that was made and has
+// not ended, also if it was never run.
 func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	opts, err := cfg.resolve()
 	if err != nil {
@@ -41,7 +41,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	}
 	l := &Loop[Obj]{
 		cfg: cfg, opts: opts, log: cfg.Log.With("reconciler", called(cfg.id(&opts))),
-		rows: cfg.newRows(),
+		rows: cfg.newRows(), beside: !cfg.statusInRows(),
 		life: life{ended: make(chan struct{})},
 	}
 	tables, err := l.openTables()
@@ -149,7 +149,7 @@ func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj], tabl
 func (r *runner[Obj]) coreConfig() core.Config[Obj] {
 	cfg := core.Config[Obj]{
 		KeyOf: func(obj Obj) []byte { return r.rows.Key(obj) }, GroupOf: r.cfg.SerialBy, SamePending: r.rows.SamePending, Limits: r.set.limits(), Seed: rand.Uint64(),
-		Records: !r.cfg.statusInRows(),
+		Records: r.beside,
 	}
 	if r.opts.breaker != nil {
 		b := r.opts.breaker.withDefaults()

@@ -66,7 +66,7 @@ func newView[Obj comparable](l *Loop[Obj]) *view[Obj] {
 		core: l.runner.core, pause: &l.runner.pause, paused: l.runner.paused, recordState: l.runner.recordState,
 		observed: func() statedb.Revision { return l.runner.observer.Revision() },
 		seen: func(row Obj, revision statedb.Revision) bool {
-			return l.rows.Writable == nil && (revision <= l.runner.observer.Revision() || l.runner.observer.Applied(row, revision))
+			return l.beside && (revision <= l.runner.observer.Revision() || l.runner.observer.Applied(row, revision))
 		},
 	}
 }

@@ -91,7 +91,7 @@ func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error 
 // waitForRow blocks until a row has reached a milestone, or until it has to be read again.
 func (l *Loop[Obj]) waitForRow(ctx context.Context, m Milestone, row Obj, revision statedb.Revision, watch <-chan struct{}) (met bool, err error) {
 	var reached <-chan struct{}
-	if m == Attempted || l.rows.Writable == nil {
+	if m == Attempted || l.beside {
 		// The status of a paused row does not show that it will not be attempted, and a row without a
 		// status shows nothing.
 		w := l.beginWait(&keywaits.Wait[Obj]{Object: row, Milestone: m, Revision: revision})

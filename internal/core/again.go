@@ -6,9 +6,9 @@ package core
 import "time"
 
 // Again asks for another run of an object whose row has not changed, where the rows carry no status
-// that could ask for it. A reconciled object stays reconciled, and is run in the lane Refresh. A key
-// that waits or is worked on is left alone, unless the run is forced: then one that waits for a time
-// or for a channel is due as soon as its minimum backoff has passed, and the outcome of a running
+// that could ask for it. A reconciled object stays reconciled, and is run in the lane Refresh; if it
+// waits to be run again, that is due. A key that is not reconciled, or is worked on, is left alone,
+// unless the run is forced: then one that waits for a time or for a channel is due as soon as its minimum backoff has passed, and the outcome of a running
 // operation does not count, because the operation may have begun before the reason for the call.
 //
 // Again reports whether the object will be run because of it. The caller has found the row in the
@@ -20,6 +20,9 @@ func (c *Core[Obj]) Again(now time.Duration, obj Obj, revision uint64, forced bo
 		e.dueAt, e.tried, e.seen, e.cause, e.repeat = now, true, c.rounds-1, CauseRefresh, true
 		c.pushReady(e)
 		return true
+	case e.state == Requeue:
+		// It is reconciled, and its next run may be far away.
+		return c.hurry(now, e)
 	case !forced:
 		return false
 	case e.state == InFlight:

@@ -268,6 +268,10 @@ func (l *Beside[Obj]) Written(_ Obj, revision statedb.Revision) time.Time {
 	if _, upTo, ok := l.times.Written(revision); ok {
 		return l.timeOf(upTo)
 	}
+	if last, ok := l.times.Last(); ok {
+		// The loop has not seen it yet: it was written after the last pass began.
+		return l.timeOf(last)
+	}
 	return time.Time{}
 }
 

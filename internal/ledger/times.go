@@ -89,6 +89,16 @@ func (t *Times) dropWithin(now, share time.Duration) {
 	t.samples = s[:copy(s, s[keep:])]
 }
 
+// Last returns the time of the last sample; false if there is none.
+func (t *Times) Last() (time.Duration, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.samples) == 0 {
+		return 0, false
+	}
+	return t.samples[len(t.samples)-1].until, true
+}
+
 // Written returns bounds for the time when a revision of the table was written: not before after, and
 // not after upTo. after is -1 if the revision was written before the first sample. ok is false if the
 // last sample does not have the revision yet.

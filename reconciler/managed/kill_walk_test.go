@@ -99,10 +99,14 @@ func (s *schedule) vanish(name string) {
 }
 
 // replace replaces a row by one without the notes. It does nothing where this would lose a name that is
-// known only from the table, or from a row that no pass has seen.
+// known only from the table, or from a row that no pass has seen, or the zone that a person has set (see
+// decide): of other annotations, only those that a create has set outlive a plain insert.
 func (s *schedule) replace(name string) {
 	row := s.p.store.get(name)
 	if row == nil || managed.WasDeleted(row) || s.chosen && (!s.filed() || len(row.Conditions) == 0) {
+		return
+	}
+	if row.Annotations[zone] != "" && row.Annotations[managed.AnnotationCreateChanges] == "" {
 		return
 	}
 	fresh := named(name).SetStatus(reconciler.StatusPending())

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// recording returns a core whose records are taken.
+func recording() *Core[row] {
+	cfg := smallConfig(4)
+	cfg.Records = true
+	return New(cfg)
+}
+
+// take returns the records that have changed, by key.
+func take(c *Core[row]) map[string]Recorded {
+	records := map[string]Recorded{}
+	c.TakeRecords(func(r Record[row]) { records[r.Key] = r.Kind })
+	return records
+}
+
+// runRound runs a round of due keys, and settles each item.
+func runRound(c *Core[row], now time.Duration, settle func(*Item[row]) Outcome[row]) (keys []string) {
+	c.Begin(now, 4, 0)
+	items := c.Plan()
+	for i := range items {
+		c.Settle(now, &items[i], settle(&items[i]))
+	}
+	keys = planned(items)
+	c.End(len(items))
+	return keys
+}
+
+func TestAgainLeavesAReconciledKeyReconciled(t *testing.T) {
+	c := recording()
+	require.True(t, c.Again(0, row{key: "a"}, 7, false))
+	require.False(t, c.Again(0, row{key: "a"}, 7, false), "it is ready already")
+	require.Equal(t, 1, c.Refreshing())
+	require.Zero(t, c.LowWatermark())
+	require.Equal(t, uint64(9), c.Attempted(9))
+	_, holds := c.HoldsSince()
+	require.False(t, holds)
+
+	c.Begin(0, 4, 0)
+	items := c.Plan()
+	require.Equal(t, []string{"a"}, planned(items))
+	require.True(t, items[0].Again, "the row may have changed")
+	require.Equal(t, CauseRefresh, items[0].Cause())
+	require.True(t, c.PutBack(&items[0]))
+	c.End(0)
+	require.Zero(t, c.LowWatermark(), "it was only put back")
+
+	require.Equal(t, []string{"a"}, runRound(c, 0, done))
+	require.False(t, c.Tracks())
+	require.Empty(t, take(c))
+}
+
+func TestFailedRefreshIsRecorded(t *testing.T) {
+	c := recording()
+	c.Again(0, row{key: "a"}, 7, false)
+	runRound(c, 0, func(it *Item[row]) Outcome[row] { return failed(it, "down") })
+	require.Equal(t, map[string]Recorded{"a": RecordedFailed}, take(c))
+	runRound(c, time.Second, func(it *Item[row]) Outcome[row] { return failed(it, "down") })
+	require.Empty(t, take(c), "the text is the same")
+	runRound(c, 10*time.Second, done)
+	require.Equal(t, map[string]Recorded{"a": NotRecorded}, take(c))
+}
+
+func TestAgainHurriesWhatIsReconciledOrForced(t *testing.T) {
+	requeued := func(it *Item[row]) Outcome[row] {
+		return Outcome[row]{Kind: DoneAgain, Delay: time.Hour, Obj: it.Obj, Revision: it.Revision}
+	}
+	terminal := func(it *Item[row]) Outcome[row] {
+		out := failed(it, "no")
+		out.Kind = FailedForGood
+		return out
+	}
+	for name, c := range map[string]struct {
+		first         func(*Item[row]) Outcome[row]
+		forced, wants bool
+	}{
+		"requeue":          {requeued, false, true},
+		"terminal":         {terminal, false, false},
+		"terminal, forced": {terminal, true, true},
+		"failed":           {func(it *Item[row]) Outcome[row] { return failed(it, "no") }, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := recording()
+			begin(k, 0, 1, "a")
+			items := k.Plan()
+			k.Settle(0, &items[0], c.first(&items[0]))
+			k.End(1)
+			require.Equal(t, c.wants, k.Again(time.Millisecond, row{key: "a"}, 1, c.forced))
+			due, _ := k.NextDue()
+			if c.wants {
+				require.LessOrEqual(t, due, 100*time.Millisecond, "the minimum backoff")
+			}
+		})
+	}
+}
+
+// The operation may have read what the caller of Again saw changing.
+func TestOutcomeOfARunningOperationDoesNotCountAfterAgain(t *testing.T) {
+	c := recording()
+	begin(c, 0, 5, "a")
+	items := c.Plan()
+	it := items[0]
+	c.Launch(&it)
+	c.End(1)
+	require.True(t, c.Again(0, row{key: "a"}, 5, true))
+	c.Settle(0, &it, done(&it))
+	require.Equal(t, uint64(5), c.LowWatermark())
+	require.Equal(t, map[string]Recorded{"a": RecordedPending}, take(c))
+	require.Equal(t, []string{"a"}, runRound(c, 0, done))
+	require.Equal(t, map[string]Recorded{"a": NotRecorded}, take(c))
+	require.Zero(t, c.LowWatermark())
+}
+
+func TestUnattemptedChangeHoldsTheMarkUntilItIsRecorded(t *testing.T) {
+	c := recording()
+	begin(c, 0, 5, "a", "b")
+	items := append([]Item[row](nil), c.Plan()...)
+	c.Launch(&items[0])
+	c.Launch(&items[1])
+	c.End(2)
+	since, holds := c.HoldsSince()
+	require.True(t, holds)
+	require.Equal(t, uint64(5), since)
+	above, _ := c.HoldsAbove(5)
+	require.Equal(t, uint64(6), above)
+	require.Empty(t, take(c))
+
+	c.RecordUpTo(5)
+	require.Equal(t, map[string]Recorded{"a": RecordedPending}, take(c))
+	since, _ = c.HoldsSince()
+	require.Equal(t, uint64(6), since)
+	require.Equal(t, uint64(4), c.Attempted(6), "a record is no attempt")
+
+	c.Settle(0, &items[1], done(&items[1]))
+	require.Empty(t, take(c), "it was never recorded")
+	c.Settle(0, &items[0], done(&items[0]))
+	require.Equal(t, map[string]Recorded{"a": NotRecorded}, take(c))
+}
