@@ -57,11 +57,12 @@ type Config[Obj comparable] struct {
 	// replaces pruning, and must not be set together with Pruner. nil means that Pruner prunes.
 	Sweeper Sweeper[Obj]
 
-	// Merge keeps the changes that an update made to its object when another reconciler has written
-	// the row while the operation ran. current is a clone of the row in the table, reconciled is the
-	// object as the operation left it. Merge copies the fields that the operation sets from
-	// reconciled to current, and returns current. It must not change status fields. nil means that
-	// the changes of the operation are lost in that case; its status is still written.
+	// Merge is for rows that carry the status. It keeps the changes that an update made to its object
+	// when another reconciler has written the row while the operation ran. current is a clone of the
+	// row in the table, reconciled is the object as the operation left it. Merge copies the fields
+	// that the operation sets from reconciled to current, and returns current. It must not change
+	// status fields. nil means that the changes of the operation are lost in that case; its status is
+	// still written.
 	Merge func(current, reconciled Obj) Obj
 
 	// SerialBy returns the group of an object, such as the device of a route. At most one object of a
@@ -89,7 +90,7 @@ type Config[Obj comparable] struct {
 
 	// ModuleID is the module that metrics and [Loop.ID] report. RegisterConfig takes it from Params.
 	ModuleID cell.FullModuleID
-	// Log receives failures of operations and what cannot be written into a status. nil means no log;
+	// Log receives failures of operations and outcomes that cannot be written. nil means no log;
 	// RegisterConfig takes it from Params.
 	Log *slog.Logger
 	// Health receives the health of the reconciler, in the scopes "reconcile" and "refresh", each

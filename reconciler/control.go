@@ -75,22 +75,22 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	return told.n, errors.Join(told.errs...)
 }
 
-// Refresh marks objects that are Done for a refresh, and no others: use [Loop.Retry] for a failed one,
-// also after a [TerminalError]. A program may also set the status of any row to Refreshing or Pending.
-// The context is not used.
+// Refresh has objects that are Done applied again, and no others: use [Loop.Retry] for a failed one,
+// also after a [TerminalError], or [Loop.Reapply]. It does not wait for the operations.
 //
-// With keys, which are as for [Loop.Explain], the rows are marked at once. Refresh returns how many it
-// marked. It leaves a row that is not Done as it is, without an error. The error joins
-// [inspect.ErrNotFound] for each key that is not in the table; more than [inspect.MaxKeys] keys are an
-// error.
+// With keys, which are as for [Loop.Explain], it returns how many objects it refreshes. It leaves an
+// object that is not Done as it is, without an error. The error joins [inspect.ErrNotFound] for each
+// key that is not in the table; more than [inspect.MaxKeys] keys are an error.
 //
-// Without keys it marks all rows whose status is Done and was not written after the call. It returns 0
-// at once; the rows are marked in the background, in the order of their keys and within the limit of
+// Without keys it refreshes all rows that are Done and were not written after the call. It returns 0 at
+// once; the rows are taken in the background, in the order of their keys and within the limit of
 // [WithRefreshing], also if periodic refreshing is off. A second call starts again from the first key.
 // After the reconciler has stopped the error is [inspect.ErrStopped].
 //
-// Refresh does not wait for the operations. To wait for them, write the status Refreshing into the
-// rows in one transaction, and wait for its revision with [Loop.Wait]. Safe from any goroutine.
+// If the rows carry the status, Refresh sets it to Refreshing, and does not use ctx. A program may
+// write that status, too: it can wait for its revision with [Loop.Wait]. Otherwise Refresh with keys
+// blocks until the loop has taken the objects, before the loop runs until it does; the error is then
+// also that of ctx or [inspect.ErrStopped]. Safe from any goroutine.
 func (l *Loop[Obj]) Refresh(ctx context.Context, keys ...string) (int, error) {
 	if len(keys) == 0 && l.stopped() {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), inspect.ErrStopped)

@@ -4,13 +4,13 @@
 // Package reconciler makes a target (a kernel, a proxy, a cloud API, a file tree) match the rows of a
 // statedb table, and keeps it that way for as long as the program runs.
 //
-// A program writes the desired state into the table. Each row has a [Status]; the program sets it to
-// Pending with every change. A reconciler reads the changes, calls the program's operations to update
-// the target, and writes the outcome into the status. It retries what failed.
+// A program writes the desired state into the table. A reconciler reads the changes, calls the
+// program's operations to update the target, and retries what failed. [Loop.Status] returns the
+// outcome for a row.
 //
 // # Use
 //
-// A reconciler needs a table, functions that clone a row and access its status, and operations:
+// A reconciler needs a table and operations:
 //
 //	// routeOps implements Operations[*Route]. Delete and Prune are not shown.
 //	type routeOps struct{ kernel *Kernel }
@@ -21,22 +21,27 @@
 //
 //	loop, err := reconciler.RegisterConfig(params, reconciler.Config[*Route]{
 //		Table:      routes,
-//		Clone:      (*Route).Clone,
-//		SetStatus:  (*Route).SetStatus,
-//		GetStatus:  (*Route).GetStatus,
 //		Operations: routeOps{kernel},
 //	})
 //
-// To request an object, insert a row with the status Pending. To remove the object, delete the row:
+// To request an object, insert a row. To remove the object, delete the row:
 //
 //	txn := db.WriteTxn(routes)
-//	routes.Insert(txn, &Route{Dst: dst, Gateway: gw, Status: reconciler.StatusPending()})
+//	routes.Insert(txn, &Route{Dst: dst, Gateway: gw})
 //	revision := routes.Revision(txn.Commit())
 //
 //	unapplied, err := loop.Wait(ctx, revision, reconciler.Applied)
 //
 // Operations get the current desired state, never the change that led to it. They have to be
 // idempotent: see [Operations].
+//
+// # Ledgers
+//
+// The ledger is where outcomes are written. In the program above they are beside the table, which is
+// only read: every change of a row is wanted, and what is not Done has a row in the table that
+// [Loop.Outcomes] returns. With [Config].Clone, SetStatus and GetStatus they are in the rows: each row
+// has a field for the [Status], and the program sets it to Pending with every change. docs/ledgers.md
+// compares the two.
 //
 // # Outcomes
 //
@@ -66,7 +71,7 @@
 //
 // # Packages
 //
-//   - trigger marks objects when rows of another table change.
+//   - trigger applies objects again when rows of another table change.
 //   - request, stepper, stateful and managed are adapters: they run requests of controllers, walks
 //     over states, differences to the state applied last, and managed resources on the same loop.
 //     object has the metadata of their rows.

@@ -16,14 +16,7 @@ import (
 )
 
 // Tunnel is a row: it describes a tunnel that should exist.
-type Tunnel struct {
-	Name, Remote string
-	Status       reconciler.Status
-}
-
-func (t *Tunnel) Clone() *Tunnel                        { c := *t; return &c }
-func (t *Tunnel) GetStatus() reconciler.Status          { return t.Status }
-func (t *Tunnel) SetStatus(s reconciler.Status) *Tunnel { t.Status = s; return t }
+type Tunnel struct{ Name, Remote string }
 
 // tunnelName is the primary index: the target knows a tunnel by its name.
 var tunnelName = statedb.Index[*Tunnel, string]{
@@ -60,10 +53,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	loop, err := reconciler.New(reconciler.Config[*Tunnel]{
-		DB: db, Table: table, Operations: tunnels{},
-		Clone: (*Tunnel).Clone, GetStatus: (*Tunnel).GetStatus, SetStatus: (*Tunnel).SetStatus,
-	})
+	loop, err := reconciler.New(reconciler.Config[*Tunnel]{DB: db, Table: table, Operations: tunnels{}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -76,7 +66,7 @@ func Example() {
 	go func() { ended <- loop.Run(ctx) }()
 
 	wtxn := db.WriteTxn(table)
-	table.Insert(wtxn, &Tunnel{Name: "berlin", Remote: "2001:db8::1", Status: reconciler.StatusPending()})
+	table.Insert(wtxn, &Tunnel{Name: "berlin", Remote: "2001:db8::1"})
 	wtxn.Commit()
 	if _, err := loop.WaitAll(ctx, reconciler.Applied); err != nil {
 		log.Fatal(err)

@@ -36,7 +36,8 @@ var (
 // then, and the update should return the error: it will be called with the new version. If only
 // another reconciler's status was written, the two are merged by [Config].Merge; without Merge this
 // is a conflict too. The error is [ErrNoOperation] if ctx is not that of an update, if obj is not an
-// object of it, or if the update returned while the checkpoint waited for the table.
+// object of it, or if the update returned while the checkpoint waited for the table. It is
+// [ErrNotWritable] if the rows carry no status.
 func Checkpoint[Obj comparable](ctx context.Context, obj Obj) error {
 	return execute.Checkpoint(ctx, obj)
 }

@@ -27,14 +27,15 @@ import (
 // retried with backoff. [RetryAfter], [TerminalError], [Blocked], [Requeue] and [RequeueBackoff]
 // request something else. A panic is an error, unless [Config].PanicPropagation is set.
 type Operations[Obj any] interface {
-	// Update creates or changes the object in the target. It is called when the status of the object
-	// is Pending or Refreshing, and for retries.
+	// Update creates or changes the object in the target. It is called when the row has changed, for
+	// refreshes and for retries; if the rows carry the status, when that is Pending or Refreshing.
 	//
-	// The object is a clone. Its status is the one that asked for the work, Pending or Refreshing, at
-	// retries too. Update may change the clone: its changes are written together with the status.
-	// They are lost if the status is not written, as for a failure with the same text as the last, or
-	// if the row was written meanwhile and [Config].Merge does not keep them. Use [Checkpoint] for
-	// changes that must be written at once.
+	// If the rows carry no status, the object is the row itself and must not be changed. Otherwise it
+	// is a clone. Its status is the one that asked for the work, Pending or Refreshing, at retries
+	// too. Update may change the clone: its changes are written together with the status. They are
+	// lost if the status is not written, as for a failure with the same text as the last, or if the
+	// row was written meanwhile and [Config].Merge does not keep them. Use [Checkpoint] for changes
+	// that must be written at once.
 	Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error
 
 	// Delete removes the object from the target. It returns nil if the target does not have the

@@ -67,6 +67,10 @@ func defaultOptions() options {
 // WithName sets the name of the reconciler within its module. It is used in metrics ("module/name"),
 // in the names of its jobs ("reconcile-name", "refresh-name") and in logs. The default is no name;
 // only one reconciler of a module can have none.
+//
+// If the rows carry no status, the tables of outcomes have this name, or else that of the table. Then
+// it has to be unique in the database, and "name-outcomes" has to be a name that statedb allows: at
+// most 31 characters. Otherwise [New] returns an error.
 func WithName(name string) Option {
 	return func(o *options) { o.name = name }
 }
@@ -106,8 +110,7 @@ func WithoutPruning() Option {
 // WithRefreshing sets [Settings].RefreshInterval and RefreshLimiter. An object that is Done is
 // updated again when its status is older than interval, to repair drift in the target. The default of
 // [New] and [RegisterConfig] is zero, which means never; the default of [Register] is 30 minutes. The
-// limiter bounds the objects that are marked for a refresh; the default is 100 a second, and nil
-// means no limit.
+// limiter bounds the objects that are refreshed; the default is 100 a second, and nil means no limit.
 //
 // Objects that are not Done are not refreshed. Failed ones are retried instead, except after a
 // [TerminalError] or [Settings].MaxRetries.
@@ -115,7 +118,11 @@ func WithoutPruning() Option {
 // Rows are checked in the order in which they were written. A row that another writer, such as a
 // second reconciler, writes more often than interval may be refreshed late.
 //
-// Objects are marked in batches. The next batch is marked when the last has been worked on, so that a
+// If the rows carry no status, all rows are refreshed in turn, spread over the interval, so that each
+// is applied at least once in two intervals, if the limiter allows it. Nothing is written for that, and
+// the status stays Done.
+//
+// Objects are refreshed in batches. The next batch comes when the last has been worked on, so that a
 // refresh takes at most half of the reconciler's time, and delays fresh changes by at most one batch.
 // For single operations a batch takes about 5 ms. For batch operations it grows up to a round, as
 // long as larger calls do not take much longer.
@@ -196,9 +203,9 @@ func (o *options) validate() error {
 // WithRegistry adds the reconciler to a registry, where commands and pages find it, while it runs.
 // nil, the default, means none.
 //
-// The reconcilers of one table in a registry detect whether they share a status field: each sets a
-// status on a clone of the first row that it reads, and calls the GetStatus of the others with the
-// clone. Those that share a field are Degraded while both run.
+// If the rows carry the status, the reconcilers of one table in a registry detect whether they share
+// a status field: each sets a status on a clone of the first row that it reads, and calls the
+// GetStatus of the others with the clone. Those that share a field are Degraded while both run.
 func WithRegistry(r *inspect.Registry) Option {
 	return func(o *options) { o.registry = r }
 }

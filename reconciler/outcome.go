@@ -28,9 +28,9 @@ const MaxErrorClass = outcome.MaxClass
 func RetryAfter(err error, d time.Duration) error { return outcome.RetryAfter(err, d) }
 
 // TerminalError returns an error that makes the failure err final: the operation is not retried until
-// the object changes, its status is set to Pending or Refreshing by the program or a trigger, or
-// [Loop.Retry] is called for it. A periodic refresh and [Loop.Refresh] skip the object, because they
-// mark only objects that are Done. It returns nil if err is nil.
+// the object changes, the program or a trigger sets its status to Pending or Refreshing or hands it
+// to [Loop.Reapply], or [Loop.Retry] is called for it. A periodic refresh and [Loop.Refresh] skip the
+// object, because it is not Done. It returns nil if err is nil.
 //
 // The failure of a deletion is never final: there is no row whose change could bring the deletion
 // back. It is retried with backoff.

@@ -22,15 +22,15 @@ import (
 // the call, or a later one. Only the primary key of objs matters. It returns the objects that are not
 // in the target, or if deleted, still are; the list is empty if the milestone is [Applied].
 //
-// When ctx ends first, the error wraps that of ctx, and the objects that are not applied are returned.
-// The loop has 100 ms to give details. A row without a status counts as attempted, and can never be
-// applied: for [Applied] the error is [ErrNoStatus], when its turn in objs comes. Before the
-// reconciler runs, WaitFor waits for it to start. After it has stopped, the error is
+// When ctx ends first, the error wraps that of ctx, and the objects that are not applied are
+// returned. The loop has 100 ms to give details. A row with a zero status counts as attempted, and
+// can never be applied: for [Applied] the error is [ErrNoStatus], when its turn in objs comes. Before
+// the reconciler runs, WaitFor waits for it to start. After it has stopped, the error is
 // [inspect.ErrStopped], unless the rows show that the milestone was reached.
 //
-// WaitFor watches the rows in the table, so that it returns as soon as their status is written,
-// whatever other work there is. For a deletion that was carried out before the call it may have to
-// wait until the reconciler has worked off a backlog.
+// WaitFor returns as soon as the status of the objects is written, whatever other work there is. For
+// a deletion that was carried out before the call it may have to wait until the reconciler has worked
+// off a backlog.
 //
 // Safe from any goroutine. In an operation of this reconciler the error is [ErrInOperation], at once.
 // A wait does not cover a trigger (see package trigger) that has not marked its rows yet.

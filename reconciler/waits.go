@@ -39,8 +39,8 @@ func validateMilestone(m Milestone) error {
 	return nil
 }
 
-// ErrNoStatus is returned for a row without a status, which is never reconciled. Set its status to
-// Pending to have it reconciled.
+// ErrNoStatus is returned if the rows carry the status and that of a row is zero: the row is never
+// reconciled. Set its status to Pending to have it reconciled.
 var ErrNoStatus = errors.New("the row has no status and is never reconciled")
 
 // Wait blocks until every change of the table up to a revision, including deletions, has reached the
@@ -49,7 +49,7 @@ var ErrNoStatus = errors.New("the row has no status and is never reconciled")
 // what Table.Revision returns for the transaction that its Commit returns.
 //
 // A change that is followed by another change of the same object counts as the later one, so that an
-// object that changes again and again delays no wait. Rows without a status do not count. A row that
+// object that changes again and again delays no wait. Rows with a zero status do not count. A row that
 // another writer wrote again before the call has a later revision, and Wait does not wait for it;
 // [Loop.WaitAll] does.
 //

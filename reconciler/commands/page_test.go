@@ -48,7 +48,7 @@ func programOf(t *testing.T, line string) (p program, start string) {
 
 // With -scripttest.update the test writes the outputs into the pages.
 func TestPagesShowTheOutputOfTheCommands(t *testing.T) {
-	for page, least := range map[string]int{operationsPage: 14, "../../README.md": 1} {
+	for page, least := range map[string]int{operationsPage: 14, "../../README.md": 1, "../../docs/ledgers.md": 1} {
 		t.Run(filepath.Base(page), func(t *testing.T) { playPage(t, page, least) })
 	}
 }

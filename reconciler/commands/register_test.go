@@ -15,6 +15,7 @@ import (
 )
 
 // register registers a reconciler without jitter, refreshing and pruning, unless args say otherwise.
+// The status is in the rows, unless an argument is "beside".
 func (s *scripted) register(args []string) (string, error) {
 	options := []reconciler.Option{
 		reconciler.WithRegistry(s.registry),
@@ -24,12 +25,17 @@ func (s *scripted) register(args []string) (string, error) {
 	var class func(error) string
 	var serialBy func(*route) string
 	var sweeper reconciler.Sweeper[*route]
+	cfg := reconciler.Config[*route]{Clone: (*route).Clone, SetStatus: (*route).SetStatus, GetStatus: (*route).GetStatus}
 	for _, arg := range args {
 		if strings.HasPrefix(arg, "classes=") {
 			class = firstWord
 		}
 		if arg == "groups" {
 			serialBy = func(r *route) string { group, _, _ := strings.Cut(r.Name, "/"); return group }
+			continue
+		}
+		if arg == "beside" {
+			cfg = reconciler.Config[*route]{}
 			continue
 		}
 		option, err := optionOf(arg)
@@ -41,11 +47,9 @@ func (s *scripted) register(args []string) (string, error) {
 			sweeper = s.target
 		}
 	}
-	_, err := reconciler.RegisterConfig(s.params, reconciler.Config[*route]{
-		Table: s.table, Operations: s.target, Sweeper: sweeper, Options: options,
-		Clone: (*route).Clone, SetStatus: (*route).SetStatus, GetStatus: (*route).GetStatus,
-		ErrorClass: class, SerialBy: serialBy,
-	})
+	cfg.Table, cfg.Operations, cfg.Sweeper, cfg.Options = s.table, s.target, sweeper, options
+	cfg.ErrorClass, cfg.SerialBy = class, serialBy
+	_, err := reconciler.RegisterConfig(s.params, cfg)
 	return "", err
 }
 

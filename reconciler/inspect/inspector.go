@@ -73,11 +73,11 @@ type Controller interface {
 	// The error is [ErrNotFound] for a key that is neither in the table nor tracked, [ErrNotStarted],
 	// [ErrStopped], that of ctx, or reconciler.ErrInOperation in an operation of the same reconciler.
 	Retry(ctx context.Context, keys ...string) (int, error)
-	// Refresh marks Done objects for a refresh. The given keys are marked at once, and the result is
-	// the number of marked objects; an object that is not Done is left as it is. Without keys all
-	// objects are marked, at the rate of the refresh limit, and the result is 0.
+	// Refresh has Done objects applied again: the given keys, and the result is their number; an
+	// object that is not Done is left as it is. Without keys all Done objects are refreshed, at the
+	// rate of the refresh limit, and the result is 0.
 	//
-	// The error is [ErrNotFound] for a key that is not in the table, or, without keys, [ErrStopped].
+	// The error is [ErrNotFound] for a key that is not in the table, [ErrStopped], or that of ctx.
 	Refresh(ctx context.Context, keys ...string) (int, error)
 	// Prune requests a prune. It runs as soon as the table is initialised and the reconciler is not
 	// paused. Prune does not wait for it.

@@ -7,9 +7,9 @@ import "time"
 
 // ObjectQuery selects the objects that [Inspector].Objects lists.
 type ObjectQuery struct {
-	// Status is the status that a row must have: "Error", "Blocked", "Pending", "Refreshing", "Done"
-	// or "Unset", in any case. Empty means every row. "Deleted" lists the deletions that are not
-	// carried out, instead of rows.
+	// Status is the status that a row must have: "Error", "Blocked", "Pending", "Done", or if the
+	// rows carry the status "Refreshing" or "Unset", in any case. Empty means every row. "Deleted"
+	// lists the deletions that are not carried out, instead of rows.
 	Status string
 	// After continues a list: it is [ObjectPage].Next of the page before, or empty for the first page.
 	After string

@@ -72,10 +72,11 @@ type Round struct {
 	// first, and keeps failures for longer, so some may be missing.
 	Operations []Operation `json:"operations,omitempty"`
 
-	// Written counts the statuses that were written. Lost counts the outcomes that were not written
-	// because the object had changed or was deleted. Conflicts counts the statuses that were written
-	// onto an object that another reconciler had written meanwhile. CommitTook is the duration of
-	// the commit with the wait for the table lock; zero if nothing was written.
+	// Written counts the statuses, or the rows of outcomes, that were written. Lost counts the
+	// outcomes that were not written because the object had changed or was deleted. Conflicts counts
+	// the statuses that were written onto an object that another reconciler had written meanwhile.
+	// CommitTook is the duration of the commit with the wait for the table lock; zero if nothing was
+	// written.
 	Written    int           `json:"written"`
 	Lost       int           `json:"lost"`
 	Conflicts  int           `json:"conflicts"`

@@ -11,8 +11,8 @@ type State string
 const (
 	// StateAbsent: the table has no such row, and the loop tracks no such object.
 	StateAbsent State = "absent"
-	// StateNoStatus: the program never set the status of the row to Pending, or set it to a status
-	// that asks for no work. The row is left alone.
+	// StateNoStatus: the rows carry the status, and the program never set the status of the row to
+	// Pending, or set it to a status that asks for no work. The row is left alone.
 	StateNoStatus State = "no status"
 	// StateDone: it is in the target.
 	StateDone State = "done"
@@ -40,7 +40,7 @@ const (
 	// StatePaused: it has work to do, and it or the whole reconciler is paused.
 	StatePaused State = "paused"
 	// StateTerminal: it failed for good. It is not tried again until it changes, is marked Pending or
-	// Refreshing, or until Retry.
+	// Refreshing, or until Retry or Reapply.
 	StateTerminal State = "terminal"
 	// StateUnknown: the loop was not started, has stopped, or did not answer, and the row does not
 	// show the state.
@@ -54,7 +54,8 @@ type Cause string
 const (
 	// CauseChange: the object was inserted, changed or deleted.
 	CauseChange Cause = "change"
-	// CauseRefresh: the object was marked for a refresh.
+	// CauseRefresh: the object was unchanged, and had to be applied again: a refresh, a trigger or
+	// reconciler.Loop.Reapply.
 	CauseRefresh Cause = "refresh"
 	// CauseRetry: the last attempt had failed, and the backoff was over.
 	CauseRetry Cause = "retry"

@@ -114,8 +114,8 @@ func (e *Env[Obj]) Write(change func(wtxn statedb.WriteTxn)) statedb.Revision {
 	return e.Table.Revision(wtxn.Commit())
 }
 
-// Insert inserts or replaces rows, without changing them: set the status of a row to Pending to have
-// it reconciled. It returns the table's revision.
+// Insert inserts or replaces rows, without changing them: if the rows carry the status, set it to
+// Pending to have a row reconciled. It returns the table's revision.
 func (e *Env[Obj]) Insert(objs ...Obj) statedb.Revision {
 	e.Helper()
 	return e.Write(func(wtxn statedb.WriteTxn) {

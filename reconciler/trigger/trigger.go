@@ -37,7 +37,8 @@ const maxChanges = 1000
 // twice.
 //
 // A change is any write of a source row, or its deletion. The trigger calls a function with it, which
-// returns queries on the reconciler's table. The rows that these find are marked:
+// returns queries on the reconciler's table. The rows that these find are applied again. If the rows
+// carry the status, they are marked:
 //
 //   - Done becomes Refreshing.
 //   - Error and Blocked become Pending, because the object was not applied.
@@ -60,7 +61,7 @@ const maxChanges = 1000
 // its key.
 //
 // The rows that the source has when the trigger is made count as changed, because objects may have
-// been reconciled with older versions. So each start writes every object that depends on any source
+// been reconciled with older versions. So each start marks every object that depends on any source
 // row, and runs an operation for those that are Done by then.
 //
 // A source row with a status changes whenever the status is written: return no query if a change does
