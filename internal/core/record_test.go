@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recording returns a core whose records are taken, in a round with a catch-up cursor.
-func recording() *Core[row] {
+// catchingUp returns a core whose records are taken, in a round with a catch-up cursor.
+func catchingUp() *Core[row] {
 	cfg := smallConfig(10)
 	cfg.Records = true
 	c := New(cfg)
@@ -40,7 +40,7 @@ func requireRecordedPending(t *testing.T, c *Core[row], key string, revision uin
 // The catch-up cursor reads a version, and then main an older one. The change holds the mark below
 // the older one, so it would not show in an interval that has the later one.
 func TestChangeWithAnOlderVersionIsRecordedAtOnce(t *testing.T) {
-	c := recording()
+	c := catchingUp()
 	c.see(row{key: "a"}, 100, false, Fresh)
 	require.Empty(t, records(c))
 	c.see(row{key: "a"}, 20, false, Backlog)
@@ -48,7 +48,7 @@ func TestChangeWithAnOlderVersionIsRecordedAtOnce(t *testing.T) {
 }
 
 func TestLaterChangeWithAnOlderVersionIsRecordedAtOnce(t *testing.T) {
-	c := recording()
+	c := catchingUp()
 	c.Again(0, row{key: "a"}, 10, false)
 	items := c.Plan()
 	require.Len(t, items, 1)
@@ -63,7 +63,7 @@ func TestLaterChangeWithAnOlderVersionIsRecordedAtOnce(t *testing.T) {
 
 // The catch-up cursor reads deletions apart from objects, so an interval may have them already.
 func TestDeletionReadLateIsRecordedAtOnce(t *testing.T) {
-	c := recording()
+	c := catchingUp()
 	c.see(row{key: "a"}, 100, false, Fresh)
 	items := c.Plan()
 	c.Settle(0, &items[0], done(&items[0]))
@@ -74,7 +74,7 @@ func TestDeletionReadLateIsRecordedAtOnce(t *testing.T) {
 }
 
 func TestLaterDeletionReadLateIsRecordedAtOnce(t *testing.T) {
-	c := recording()
+	c := catchingUp()
 	c.see(row{key: "b"}, 10, false, Backlog)
 	c.see(row{key: "a"}, 100, false, Fresh)
 	for _, it := range c.Plan() {
