@@ -223,7 +223,5 @@ func (r *runner[Obj]) again(txn statedb.ReadTxn, obj Obj, forced bool) (running 
 	if !found || revision > r.observer.Revision() && !r.observer.Applied(row, revision) {
 		return false
 	}
-	info, known := r.core.KeyInfo(string(r.rows.Key(row)), 0)
-	r.core.Again(r.now(), row, revision, forced)
-	return known && info.State == core.InFlight
+	return r.core.Again(r.now(), row, revision, forced)
 }

@@ -11,44 +11,38 @@ import "time"
 // unless the run is forced: then one that waits for a time or for a channel is due as soon as its minimum backoff has passed, and the outcome of a running
 // operation does not count, because the operation may have begun before the reason for the call.
 //
-// Again reports whether the object will be run because of it. The caller has found the row in the
+// Again reports whether an operation on the object is running. The caller has found the row in the
 // table, in a transaction that it began after the last observed one.
-func (c *Core[Obj]) Again(now time.Duration, obj Obj, revision uint64, forced bool) bool {
-	switch e := c.find(obj); {
+func (c *Core[Obj]) Again(now time.Duration, obj Obj, revision uint64, forced bool) (running bool) {
+	key := c.keyOf(obj)
+	e := c.entries[string(key)]
+	switch {
 	case e == nil:
-		e = c.addEntry(&Item[Obj]{Obj: obj, Revision: revision, lane: Refresh})
+		e = c.addEntryOf(&Item[Obj]{Obj: obj, Revision: revision, lane: Refresh}, string(key))
 		e.dueAt, e.tried, e.seen, e.cause, e.repeat = now, true, c.rounds-1, CauseRefresh, true
 		c.pushReady(e)
-		return true
-	case e.state == Requeue:
-		// It is reconciled, and its next run may be far away.
-		return c.hurry(now, e)
-	case !forced:
-		return false
 	case e.state == InFlight:
-		if _, noted := c.later[e]; !noted {
+		if _, noted := c.later[e]; forced && !noted {
 			c.later[e] = laterChange[Obj]{again: true}
 		}
 		return true
-	default:
-		return c.hurry(now, e)
+	case forced || e.state == Requeue:
+		// A key in state Requeue is reconciled, and its next run may be far away.
+		c.hurry(now, e)
 	}
+	return false
 }
 
 // hurry makes an entry due that waits for a time or for a channel, but not before its minimum backoff
 // has passed.
-func (c *Core[Obj]) hurry(now time.Duration, e *entry[Obj]) bool {
+func (c *Core[Obj]) hurry(now time.Duration, e *entry[Obj]) {
 	at := now
 	if e.failures > 0 {
 		at = max(now, after(e.lastAttempt, c.backoff.Min))
 	}
-	if !c.retryNow(e, at) {
-		return false
-	}
-	if e.cause == CauseCall {
+	if c.retryNow(e, at) && e.cause == CauseCall {
 		e.cause = CauseRefresh
 	}
-	return true
 }
 
 // runAgain is called for an entry whose operation has ended, and whose outcome does not count.

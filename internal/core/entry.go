@@ -85,8 +85,13 @@ func (c *Core[Obj]) find(obj Obj) *entry[Obj] {
 // addEntry adds an entry for the change of an item whose key has none. The entry is in no queue
 // yet.
 func (c *Core[Obj]) addEntry(it *Item[Obj]) *entry[Obj] {
+	return c.addEntryOf(it, string(c.keyOf(it.Obj)))
+}
+
+// addEntryOf is addEntry for a key that is known.
+func (c *Core[Obj]) addEntryOf(it *Item[Obj], key string) *entry[Obj] {
 	e := &entry[Obj]{
-		key: string(c.keyOf(it.Obj)), obj: it.Obj,
+		key: key, obj: it.Obj,
 		revision: it.Revision, since: it.since, deleted: it.Deleted, lane: it.lane,
 		dueAt: c.round.now, pos: -1, unreconciledPos: -1, untriedPos: -1, seen: c.rounds, state: Planned,
 	}

@@ -89,8 +89,16 @@ func (r *Rows[Obj]) Get(txn statedb.ReadTxn, obj Obj) (row Obj, revision statedb
 // Exact looks up the row that has exactly an object's key: with an index for longest prefixes,
 // [Rows.Get] may find another row. The channel closes when the result changes.
 func (r *Rows[Obj]) Exact(txn statedb.ReadTxn, obj Obj) (row Obj, revision statedb.Revision, watch <-chan struct{}, found bool) {
-	row, revision, watch, found = r.Table.GetWatch(txn, r.Query(obj))
-	found = found && bytes.Equal(r.Key(row), r.Key(obj))
+	// Making a key may cost more than the lookup: the key of obj is made once, if its index allows that.
+	key := r.Key(obj)
+	var query statedb.Query[Obj]
+	if r.fromKey != nil {
+		query = r.fromKey(key)
+	} else {
+		query = r.Query(obj)
+	}
+	row, revision, watch, found = r.Table.GetWatch(txn, query)
+	found = found && bytes.Equal(r.Key(row), key)
 	return row, revision, watch, found
 }
 
