@@ -127,6 +127,9 @@ type handed[Obj any] struct {
 }
 
 func (k byKey[Obj]) refresh(ctx context.Context, keys []string) (n int, err error) {
+	if err := k.loop.mayWait(ctx); err != nil {
+		return 0, err
+	}
 	r := k.loop.rows
 	txn := r.DB.ReadTxn()
 	var errs []error
@@ -224,6 +227,9 @@ func (r *runner[Obj]) again(txn statedb.ReadTxn, obj Obj, forced bool) (running 
 		return false
 	}
 	info, known := r.core.KeyInfo(string(r.rows.Key(row)), 0)
-	r.core.Again(r.now(), row, revision, forced)
-	return known && info.State == core.InFlight
+	running = known && info.State == core.InFlight
+	if r.core.Again(r.now(), row, revision, forced) && !running {
+		r.repeated++
+	}
+	return running
 }
